@@ -1,0 +1,35 @@
+// Package keys issues client API keys and checks them.
+//
+// A client key is a record ([Key]) and a secret, the raw key. The raw key is
+// shown once, when the key is created or rotated ([Issued]); what is kept of
+// it is a [Digest], from which it cannot be computed. Prefix and Mask of a
+// record are for display: they help a person to recognise a key and are worth
+// nothing as a credential.
+//
+// # Raw keys
+//
+// A raw key is a prefix, an underscore, 32 random bytes in base62 and a
+// checksum:
+//
+//	cbk_ + 43 digits + 6 digits
+//
+// The digits are 0-9A-Za-z in that order, both numbers are padded on the left
+// with zeros, and the checksum is the CRC-32 (IEEE) of all that stands before
+// it. A secret scanner can recognise a key by its shape alone, and a mistyped
+// key is refused without asking the store.
+//
+// The digest is the SHA-256 of the raw key, or its HMAC-SHA-256 when the host
+// configures a pepper. A raw key has 256 random bits, so a slow password hash
+// would add cost to every request and no strength.
+//
+// # Checking
+//
+// [Service.Verify] is what a guard in front of a route calls. Refusals tell
+// apart what the caller may know: [ErrMalformed] and [ErrUnknown] say nothing
+// about any key, [ErrInactive] and [ErrExpired] are returned only once the
+// secret has been proven.
+//
+// Each successful check counts as a use of the key. Uses are kept in memory,
+// merged into every record that this Service returns, and written in batches
+// by [Service.Run], which the host starts once beside its server.
+package keys

@@ -1,0 +1,146 @@
+package keys
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log/slog"
+)
+
+const (
+	digits       = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	secretBytes  = 32
+	secretDigits = 43
+	sumDigits    = 6
+
+	// maxSecret is 2^256-1. The digits are in the order of ASCII, so numbers
+	// of equal width compare as text.
+	maxSecret = "yhjskwdA6OZ1AL1YmHWZWm8LLG7HjnuCA2j5rOw8Xp1"
+
+	shownDigits = 6 // of the secret, in Prefix and Mask
+	shownTail   = 4 // of the checksum, in Mask
+)
+
+// RawKey is the secret of a client key. It prints and encodes as a redacted
+// text, so that it cannot slip into a log or a JSON document by accident; the
+// conversion string(raw) gives the secret itself.
+type RawKey string
+
+const redacted = "[raw key]"
+
+// Format implements [fmt.Formatter] for every verb.
+func (RawKey) Format(f fmt.State, _ rune) { io.WriteString(f, redacted) }
+
+// LogValue implements [slog.LogValuer].
+func (RawKey) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (RawKey) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// prefix is the part of a raw key that may be shown.
+func (raw RawKey) prefix() string {
+	return string(raw[:len(raw)-sumDigits-secretDigits+shownDigits])
+}
+
+// mask is the raw key with its middle replaced.
+func (raw RawKey) mask() string {
+	return raw.prefix() + "****" + string(raw[len(raw)-shownTail:])
+}
+
+// mint makes a raw key from random bytes.
+func mint(prefix string) RawKey {
+	var secret [secretBytes]byte
+	rand.Read(secret[:]) // never fails
+
+	raw := make([]byte, 0, len(prefix)+1+secretDigits+sumDigits)
+	raw = append(raw, prefix...)
+	raw = append(raw, '_')
+	raw = appendSecret(raw, secret)
+	sum := checksum(string(raw))
+	return RawKey(append(raw, sum[:]...))
+}
+
+// appendSecret appends the big-endian number in base62.
+func appendSecret(dst []byte, secret [secretBytes]byte) []byte {
+	var text [secretDigits]byte
+	for i := len(text) - 1; i >= 0; i-- {
+		remainder := 0
+		for j, b := range secret {
+			n := remainder<<8 | int(b)
+			secret[j] = byte(n / len(digits))
+			remainder = n % len(digits)
+		}
+		text[i] = digits[remainder]
+	}
+	return append(dst, text[:]...)
+}
+
+// checksum is the CRC-32 of text in base62.
+func checksum(text string) [sumDigits]byte {
+	// A table-driven loop over the string would need no conversion, but
+	// the library's version uses the processor's instruction. The copy stays
+	// on the stack for texts of a raw key's size.
+	n := crc32.ChecksumIEEE([]byte(text))
+	var sum [sumDigits]byte
+	for i := len(sum) - 1; i >= 0; i-- {
+		sum[i] = digits[n%uint32(len(digits))]
+		n /= uint32(len(digits))
+	}
+	return sum
+}
+
+// wellFormed reports whether text has the shape of a raw key, whatever its
+// prefix: keys live on when the host chooses a new prefix.
+func wellFormed(text string) bool {
+	prefixLen := len(text) - 1 - secretDigits - sumDigits
+	if prefixLen < 1 || prefixLen > maxPrefix || text[prefixLen] != '_' || !validPrefix(text[:prefixLen]) {
+		return false
+	}
+	secret := text[prefixLen+1 : len(text)-sumDigits]
+	for i := range len(secret) {
+		if !isDigit(secret[i]) {
+			return false
+		}
+	}
+	if secret > maxSecret {
+		return false
+	}
+	sum := checksum(text[:len(text)-sumDigits])
+	return text[len(text)-sumDigits:] == string(sum[:])
+}
+
+const maxPrefix = 32
+
+// validPrefix reports whether text may stand before a raw key's underscore.
+func validPrefix(text string) bool {
+	if text == "" || len(text) > maxPrefix {
+		return false
+	}
+	for i := range len(text) {
+		if !isDigit(text[i]) && text[i] != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+// isDigit reports whether c is a base62 digit.
+func isDigit(c byte) bool {
+	return '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
+}
+
+// Digest is how a raw key is recognised without being kept.
+type Digest [sha256.Size]byte
+
+// digest is the SHA-256 of raw, or its HMAC-SHA-256 under a pepper.
+func digest(pepper []byte, raw string) Digest {
+	if len(pepper) == 0 {
+		return sha256.Sum256([]byte(raw))
+	}
+	mac := hmac.New(sha256.New, pepper)
+	io.WriteString(mac, raw)
+	return Digest(mac.Sum(nil))
+}

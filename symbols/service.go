@@ -1,0 +1,168 @@
+package symbols
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// DefaultPageSize is the size of a [Page] in bytes of data.
+const DefaultPageSize = 256 << 10
+
+// Options adjust a [Service]. The zero value is ready for use.
+type Options struct {
+	// PageSize is how many bytes of data end a [Page]; DefaultPageSize if
+	// zero.
+	PageSize int
+}
+
+// Service holds the rules of the symbol library over a [Store]. It is safe for
+// concurrent use.
+//
+// Methods return [ErrFolderNotFound] and [ErrSymbolNotFound] for what is not
+// there, an error that matches [ErrInvalid] for a refused field, and one that
+// matches [ErrUnavailable] when the store could not answer.
+type Service struct {
+	store    Store
+	pageSize int
+}
+
+// NewService returns a Service over store; nil options are the defaults.
+func NewService(store Store, options *Options) *Service {
+	s := &Service{store: store, pageSize: DefaultPageSize}
+	if options != nil && options.PageSize > 0 {
+		s.pageSize = options.PageSize
+	}
+	return s
+}
+
+// ListFolders returns all folders, ids ascending.
+func (s *Service) ListFolders(ctx context.Context) (FolderList, error) {
+	list, err := s.store.ListFolders(ctx)
+	return list, storeError("list folders", err)
+}
+
+// CreateFolder adds a folder. The error is [ErrFolderNameTaken] if another one
+// has the name.
+func (s *Service) CreateFolder(ctx context.Context, name string) (Folder, error) {
+	if err := checkName(name); err != nil {
+		return Folder{}, err
+	}
+	folder, err := s.store.InsertFolder(ctx, Folder{Name: name})
+	return folder, storeError("insert folder", err)
+}
+
+// GetFolder returns one folder.
+func (s *Service) GetFolder(ctx context.Context, id int64) (Folder, error) {
+	folder, err := s.store.GetFolder(ctx, id)
+	return folder, storeError("get folder", err)
+}
+
+// UpdateFolder sets the given fields and returns the folder. The error is
+// [ErrFolderNameTaken] if another one has the name. If versions are given and
+// the folder has none of them, it is [ErrChanged].
+func (s *Service) UpdateFolder(ctx context.Context, id int64, fields FolderFields, wanted ...Version) (Folder, error) {
+	if err := fields.check(); err != nil {
+		return Folder{}, err
+	}
+	var current Folder
+	folder, err := s.store.UpdateFolder(ctx, id, func(folder *Folder) error {
+		current = *folder
+		if !folder.Version.Matches(wanted) {
+			return ErrChanged
+		}
+		if !fields.apply(folder) {
+			return errUnchanged
+		}
+		return nil
+	})
+	if err == errUnchanged {
+		return current, nil
+	}
+	return folder, storeError("update folder", err)
+}
+
+// DeleteFolder removes a folder and its symbols. If versions are given and the
+// folder has none of them, the error is [ErrChanged].
+func (s *Service) DeleteFolder(ctx context.Context, id int64, wanted ...Version) error {
+	return storeError("delete folder", s.store.DeleteFolder(ctx, id, wanted...))
+}
+
+// ListSymbols returns the first symbols of a folder that have ids above after,
+// ids ascending. Start with 0 and go on with the last id as long as
+// [Page.More] says so.
+func (s *Service) ListSymbols(ctx context.Context, folderID, after int64) (Page, error) {
+	page, err := s.store.ListSymbols(ctx, folderID, after, s.pageSize)
+	return page, storeError("list symbols", err)
+}
+
+// CreateSymbol adds a symbol to a folder.
+func (s *Service) CreateSymbol(ctx context.Context, folderID int64, name, mimeType, data string) (Symbol, error) {
+	fields := SymbolFields{Name: &name, Type: &mimeType, Data: &data}
+	if err := fields.check(); err != nil {
+		return Symbol{}, err
+	}
+	list, err := s.store.InsertSymbols(ctx, folderID, []Symbol{{Name: name, Type: mimeType, Data: data}})
+	if err != nil {
+		return Symbol{}, storeError("insert symbol", err)
+	}
+	return list[0], nil
+}
+
+// GetSymbol returns one symbol.
+func (s *Service) GetSymbol(ctx context.Context, id int64) (Symbol, error) {
+	symbol, err := s.store.GetSymbol(ctx, id)
+	return symbol, storeError("get symbol", err)
+}
+
+// UpdateSymbol sets the given fields and returns the symbol. If versions are
+// given and the symbol has none of them, the error is [ErrChanged].
+func (s *Service) UpdateSymbol(ctx context.Context, id int64, fields SymbolFields, wanted ...Version) (Symbol, error) {
+	if err := fields.check(); err != nil {
+		return Symbol{}, err
+	}
+	var current Symbol
+	symbol, err := s.store.UpdateSymbol(ctx, id, func(symbol *Symbol) error {
+		current = *symbol
+		if !symbol.Version.Matches(wanted) {
+			return ErrChanged
+		}
+		if !fields.apply(symbol) {
+			return errUnchanged
+		}
+		return nil
+	})
+	if err == errUnchanged {
+		return current, nil
+	}
+	return symbol, storeError("update symbol", err)
+}
+
+// DeleteSymbol removes a symbol. If versions are given and the symbol has none
+// of them, the error is [ErrChanged].
+func (s *Service) DeleteSymbol(ctx context.Context, id int64, wanted ...Version) error {
+	return storeError("delete symbol", s.store.DeleteSymbol(ctx, id, wanted...))
+}
+
+// Version returns the present version of a subject at the price of one small
+// read.
+func (s *Service) Version(ctx context.Context, of Subject) (Version, error) {
+	version, err := s.store.Version(ctx, of)
+	return version, storeError("read version", err)
+}
+
+// errUnchanged leaves an update of the store without writing.
+var errUnchanged = errors.New("symbols: nothing to change")
+
+// storeError passes on what the store's contract names and wraps the rest.
+func storeError(operation string, err error) error {
+	switch {
+	case err == nil,
+		errors.Is(err, ErrFolderNotFound),
+		errors.Is(err, ErrSymbolNotFound),
+		errors.Is(err, ErrFolderNameTaken),
+		errors.Is(err, ErrChanged):
+		return err
+	}
+	return fmt.Errorf("%w: %s: %w", ErrUnavailable, operation, err)
+}
