@@ -1,0 +1,67 @@
+package exports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+)
+
+// Download is a single exported file that has been opened.
+type Download struct {
+	File
+	FileName string // clean, never empty
+	cancel   context.CancelCauseFunc
+}
+
+// Close ends the download and whatever stands behind it.
+func (d *Download) Close() error {
+	err := d.Body.Close()
+	d.cancel(nil)
+	return err
+}
+
+// Open opens the file of an export; the caller closes it. The error wraps
+// [ErrForbidden], [ErrTimeout] or [ErrFailed].
+//
+// The file is bound to ctx: when ctx ends, reading it fails.
+func (s *Service) Open(ctx context.Context, export Export) (*Download, error) {
+	address, err := url.Parse(export.ExportedURL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrForbidden, err)
+	}
+	opener := s.opener(address)
+	if opener == nil {
+		return nil, ErrForbidden
+	}
+	// The time limit ends with the first byte, but ctx must live on for the
+	// rest of the file.
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(s.openTimeout, func() { cancel(ErrTimeout) })
+	file, err := opener.Open(ctx, address)
+	if !timer.Stop() && err == nil {
+		file.Body.Close()
+		err = ErrTimeout
+	}
+	if err != nil {
+		err = openError(ctx, err)
+		cancel(nil)
+		return nil, err
+	}
+	return &Download{File: *file, FileName: fileName(export, file), cancel: cancel}, nil
+}
+
+// openError makes sure that an Opener's error wraps a failure this package
+// names, or says that ctx has ended.
+func openError(ctx context.Context, err error) error {
+	switch cause := context.Cause(ctx); {
+	case cause == ErrTimeout && !errors.Is(err, ErrTimeout):
+		return fmt.Errorf("%w: %w", ErrTimeout, err)
+	case errors.Is(err, ErrForbidden), errors.Is(err, ErrTimeout), errors.Is(err, ErrFailed):
+		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", ErrTimeout, err)
+	}
+	return fmt.Errorf("%w: %w", ErrFailed, err)
+}

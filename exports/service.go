@@ -1,0 +1,162 @@
+package exports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Defaults of [Options].
+const (
+	DefaultOpenTimeout = 20 * time.Second
+	DefaultMaxItems    = 1000
+	DefaultAhead       = 16
+	DefaultAheadOfHost = 6
+)
+
+// Options adjust a [Service]. The zero value opens no address at all.
+type Options struct {
+	// Openers open exported files; the first one that serves an address
+	// has it. An address that none serves is not allowed.
+	Openers []Opener
+
+	// OpenTimeout is how long an Opener may take to the first byte;
+	// DefaultOpenTimeout if zero.
+	OpenTimeout time.Duration
+
+	// MaxItems is the largest number of items in a batch; DefaultMaxItems if
+	// zero.
+	MaxItems int
+
+	// Ahead is how many files of a batch may be open at a time, and
+	// AheadOfHost how many of those at one host; DefaultAhead and
+	// DefaultAheadOfHost if zero. Each takes up to 1 MiB of memory.
+	Ahead       int
+	AheadOfHost int
+
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+}
+
+// Service holds the rules of exports over a [Store]. It is safe for concurrent
+// use.
+type Service struct {
+	store       Store
+	openers     []Opener
+	openTimeout time.Duration
+	maxItems    int
+	ahead       int
+	aheadOfHost int
+	clock       func() time.Time
+}
+
+// NewService returns a Service over store; nil options are the defaults.
+func NewService(store Store, options *Options) *Service {
+	var o Options
+	if options != nil {
+		o = *options
+	}
+	if o.OpenTimeout <= 0 {
+		o.OpenTimeout = DefaultOpenTimeout
+	}
+	if o.MaxItems <= 0 {
+		o.MaxItems = DefaultMaxItems
+	}
+	if o.Ahead <= 0 {
+		o.Ahead = DefaultAhead
+	}
+	if o.AheadOfHost <= 0 {
+		o.AheadOfHost = DefaultAheadOfHost
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Service{
+		store:       store,
+		openers:     o.Openers,
+		openTimeout: o.OpenTimeout,
+		maxItems:    o.MaxItems,
+		ahead:       o.Ahead,
+		aheadOfHost: o.AheadOfHost,
+		clock:       o.Now,
+	}
+}
+
+// Register makes the file at exported the one that is delivered for source,
+// and reports whether source had none before. White space around the addresses
+// is dropped. A fileName that is empty or only white space counts as none; any
+// other is kept as given and made safe when it is used. The error matches
+// [ErrInvalid] if a field is refused, also because exported may not be opened.
+func (s *Service) Register(ctx context.Context, source, exported, fileName string) (export Export, created bool, err error) {
+	source, err = checkSource("sourceFileUrl", source)
+	if err != nil {
+		return Export{}, false, err
+	}
+	address, err := parseExported(strings.TrimSpace(exported))
+	if err != nil {
+		return Export{}, false, err
+	}
+	if err := checkText("fileName", fileName); err != nil {
+		return Export{}, false, err
+	}
+	if strings.TrimSpace(fileName) == "" {
+		fileName = ""
+	}
+	if opener := s.opener(address); opener == nil || opener.Check(address) != nil {
+		return Export{}, false, invalid("exportedUrl is not an allowed address")
+	}
+	now := time.UnixMilli(s.clock().UnixMilli()).UTC()
+	export, created, err = s.store.Put(ctx, Export{
+		SourceURL:   source,
+		ExportedURL: strings.TrimSpace(exported),
+		FileName:    fileName,
+		CreatedAt:   now,
+		UpdatedAt:   now,
+	})
+	return export, created, storeError("put export", err)
+}
+
+// Remove forgets the export of a source address, or returns [ErrNotFound].
+func (s *Service) Remove(ctx context.Context, source string) error {
+	source, err := checkSource("sourceFileUrl", source)
+	if err != nil {
+		return err
+	}
+	return storeError("delete export", s.store.Delete(ctx, source))
+}
+
+// skip tells why a source address is left out, in words that show nothing of
+// the network behind the server.
+func skip(source string, err error) Skipped {
+	reason := "file cannot be fetched"
+	switch {
+	case errors.Is(err, ErrNotFound):
+		reason = "not registered"
+	case errors.Is(err, ErrTimeout):
+		reason = "file takes too long"
+	case errors.Is(err, ErrForbidden):
+		reason = "address is not allowed"
+	}
+	return Skipped{SourceURL: source, Reason: reason}
+}
+
+// opener returns the first Opener that serves the address, or nil.
+func (s *Service) opener(address *url.URL) Opener {
+	for _, opener := range s.openers {
+		if opener.Serves(address) {
+			return opener
+		}
+	}
+	return nil
+}
+
+// storeError passes on what the store's contract names and wraps the rest.
+func storeError(operation string, err error) error {
+	if err == nil || errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return fmt.Errorf("%w: %s: %w", ErrUnavailable, operation, err)
+}

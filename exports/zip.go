@@ -1,0 +1,288 @@
+package exports
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+	"math"
+	"time"
+)
+
+// Layout of a zip file: PKWARE APPNOTE 6.3.10, sections 4.3.7 to 4.3.16.
+const (
+	sigLocal      = 0x04034b50
+	sigDescriptor = 0x08074b50
+	sigCentral    = 0x02014b50
+	sigEnd64      = 0x06064b50
+	sigLocator64  = 0x07064b50
+	sigEnd        = 0x06054b50
+
+	methodStore   = 0
+	methodDeflate = 8
+
+	flagDescriptor = 1 << 3
+	flagUTF8       = 1 << 11
+
+	versionDefault = 20
+	version64      = 45
+	madeByUnix     = 3<<8 | version64
+	modeFile       = 0o100644 << 16
+
+	extra64   = 0x0001
+	extraTime = 0x5455
+
+	// stored blocks of a deflate stream: RFC 1951, section 3.2.4
+	maxBlock  = math.MaxUint16
+	blockHead = 5
+)
+
+// zipWriter writes an archive front to back.
+//
+// A file whose content is at hand is stored behind a complete header. One that
+// is still being read needs its size and checksum in a data descriptor behind
+// it, and then it cannot be stored as it is: readers of a stream, Java's among
+// them, would not find its end. It goes out as a deflate stream of stored
+// blocks, 5 bytes longer for each 64 KiB, which costs no compression and ends
+// where its last block says.
+type zipWriter struct {
+	w       io.Writer
+	offset  uint64
+	entries []zipEntry
+}
+
+type zipEntry struct {
+	name     string
+	modified time.Time
+	method   uint16
+	flags    uint16
+	crc      uint32
+	packed   uint64 // size in the archive
+	size     uint64
+	offset   uint64
+}
+
+// write sends p and counts it.
+func (z *zipWriter) write(p []byte) error {
+	n, err := z.w.Write(p)
+	z.offset += uint64(n)
+	return err
+}
+
+// addWhole writes an entry with the given content.
+func (z *zipWriter) addWhole(name string, modified time.Time, content []byte) error {
+	e := z.newEntry(name, modified)
+	e.method = methodStore
+	e.crc = crc32.ChecksumIEEE(content)
+	e.size = uint64(len(content))
+	e.packed = e.size
+	if err := z.write(e.appendLocal(nil)); err != nil {
+		return err
+	}
+	z.entries = append(z.entries, e)
+	return z.write(content)
+}
+
+// addStream writes an entry with what r gives. An error of r is returned as
+// it is; the archive is torn then.
+func (z *zipWriter) addStream(name string, modified time.Time, r io.Reader) error {
+	e := z.newEntry(name, modified)
+	e.method = methodDeflate
+	e.flags |= flagDescriptor
+	if err := z.write(e.appendLocal(nil)); err != nil {
+		return err
+	}
+	start := z.offset
+	block := make([]byte, blockHead+maxBlock)
+	for last := false; !last; {
+		n, err := readBlock(r, block[blockHead:])
+		if last = err == io.EOF; err != nil && !last {
+			return err
+		}
+		e.crc = crc32.Update(e.crc, crc32.IEEETable, block[blockHead:blockHead+n])
+		e.size += uint64(n)
+		putBlockHead(block, n, last)
+		if err := z.write(block[:blockHead+n]); err != nil {
+			return err
+		}
+	}
+	e.packed = z.offset - start
+	z.entries = append(z.entries, e)
+	return z.write(e.appendDescriptor(nil))
+}
+
+// readBlock fills p as far as r goes. The error is io.EOF only at the true end
+// of r; io.ReadFull would turn that into the very error by which a file says
+// that it was cut off.
+func readBlock(r io.Reader, p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		var m int
+		m, err = r.Read(p[n:])
+		n += m
+	}
+	return n, err
+}
+
+func (z *zipWriter) newEntry(name string, modified time.Time) zipEntry {
+	e := zipEntry{name: name, modified: modified.UTC(), offset: z.offset}
+	for i := range len(name) {
+		if name[i] >= 0x80 {
+			e.flags |= flagUTF8
+			break
+		}
+	}
+	return e
+}
+
+// putBlockHead begins a stored block of n bytes.
+func putBlockHead(block []byte, n int, last bool) {
+	block[0] = 0
+	if last {
+		block[0] = 1
+	}
+	binary.LittleEndian.PutUint16(block[1:], uint16(n))
+	binary.LittleEndian.PutUint16(block[3:], ^uint16(n))
+}
+
+// close writes the central directory.
+func (z *zipWriter) close() error {
+	start := z.offset
+	for i := range z.entries {
+		if err := z.write(z.entries[i].appendCentral(nil)); err != nil {
+			return err
+		}
+	}
+	return z.write(z.appendEnd(nil, start))
+}
+
+// appendLocal appends the header in front of a file.
+func (e *zipEntry) appendLocal(b []byte) []byte {
+	var extra []byte
+	packed, size := uint32(e.packed), uint32(e.size)
+	if e.size >= math.MaxUint32 { // and so is packed: what has no descriptor is stored
+		packed, size = math.MaxUint32, math.MaxUint32
+		extra = append16(extra, extra64, 16)
+		extra = append64(extra, e.size, e.packed)
+	}
+	extra = e.appendTime(extra)
+
+	b = append32(b, sigLocal)
+	b = append16(b, e.version(), e.flags, e.method)
+	b = e.appendDOSTime(b)
+	b = append32(b, e.crc, packed, size)
+	b = append16(b, uint16(len(e.name)), uint16(len(extra)))
+	b = append(b, e.name...)
+	return append(b, extra...)
+}
+
+// appendDescriptor appends what a header could not say. Its sizes have eight
+// bytes exactly where the sizes need them, as readers expect that had no
+// other word of them.
+func (e *zipEntry) appendDescriptor(b []byte) []byte {
+	b = append32(b, sigDescriptor, e.crc)
+	if e.large() {
+		return append64(b, e.packed, e.size)
+	}
+	return append32(b, uint32(e.packed), uint32(e.size))
+}
+
+// appendCentral appends a file's record in the central directory.
+func (e *zipEntry) appendCentral(b []byte) []byte {
+	packed, size, offset := uint32(e.packed), uint32(e.size), uint32(e.offset)
+	var extra []byte
+	if e.large() || e.offset >= math.MaxUint32 {
+		packed, size, offset = math.MaxUint32, math.MaxUint32, math.MaxUint32
+		extra = append16(extra, extra64, 24)
+		extra = append64(extra, e.size, e.packed, e.offset)
+	}
+	extra = e.appendTime(extra)
+
+	b = append32(b, sigCentral)
+	b = append16(b, madeByUnix, e.version(), e.flags, e.method)
+	b = e.appendDOSTime(b)
+	b = append32(b, e.crc, packed, size)
+	b = append16(b, uint16(len(e.name)), uint16(len(extra)), 0, 0, 0)
+	b = append32(b, modeFile, offset)
+	b = append(b, e.name...)
+	return append(b, extra...)
+}
+
+// appendEnd appends what stands behind the central directory.
+func (z *zipWriter) appendEnd(b []byte, start uint64) []byte {
+	count, length := uint64(len(z.entries)), z.offset-start
+	if count >= math.MaxUint16 || length >= math.MaxUint32 || start >= math.MaxUint32 {
+		b = append32(b, sigEnd64)
+		b = append64(b, 44) // size of what follows
+		b = append16(b, madeByUnix, version64)
+		b = append32(b, 0, 0)
+		b = append64(b, count, count, length, start)
+		b = append32(b, sigLocator64, 0)
+		b = append64(b, z.offset)
+		b = append32(b, 1)
+		count = min(count, math.MaxUint16)
+		length = min(length, math.MaxUint32)
+		start = min(start, math.MaxUint32)
+	}
+	b = append32(b, sigEnd, 0)
+	b = append16(b, uint16(count), uint16(count))
+	b = append32(b, uint32(length), uint32(start))
+	return append16(b, 0)
+}
+
+// large reports whether the sizes need zip64.
+func (e *zipEntry) large() bool {
+	return e.size >= math.MaxUint32 || e.packed >= math.MaxUint32
+}
+
+func (e *zipEntry) version() uint16 {
+	if e.large() || e.offset >= math.MaxUint32 {
+		return version64
+	}
+	return versionDefault
+}
+
+// appendDOSTime appends the time of modification as MS-DOS has it: in steps of
+// two seconds, from 1980 to 2107.
+func (e *zipEntry) appendDOSTime(b []byte) []byte {
+	t := e.modified
+	switch {
+	case t.Year() < 1980:
+		t = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+	case t.Year() > 2107:
+		t = time.Date(2107, 12, 31, 23, 59, 58, 0, time.UTC)
+	}
+	clock := t.Hour()<<11 | t.Minute()<<5 | t.Second()/2
+	date := (t.Year()-1980)<<9 | int(t.Month())<<5 | t.Day()
+	return append16(b, uint16(clock), uint16(date))
+}
+
+// appendTime appends the extra field with the exact time, where it fits.
+func (e *zipEntry) appendTime(b []byte) []byte {
+	seconds := e.modified.Unix()
+	if seconds < math.MinInt32 || seconds > math.MaxInt32 {
+		return b
+	}
+	b = append16(b, extraTime, 5)
+	b = append(b, 1) // the time of modification alone
+	return append32(b, uint32(int32(seconds)))
+}
+
+func append16(b []byte, values ...uint16) []byte {
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint16(b, v)
+	}
+	return b
+}
+
+func append32(b []byte, values ...uint32) []byte {
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint32(b, v)
+	}
+	return b
+}
+
+func append64(b []byte, values ...uint64) []byte {
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	return b
+}

@@ -1,0 +1,65 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// cors lets web pages of other origins use the API, as the Fetch standard
+// (section 3.3) describes. It answers every preflight with the same lists and
+// leaves the comparison to the browser, which makes it whatever the server
+// says.
+type cors struct {
+	any     bool
+	origins []string
+}
+
+const (
+	corsMethods = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
+	corsHeaders = "Content-Type, Authorization, x-api-key, x-admin-key, x-access-token, If-None-Match, X-Request-Id"
+	corsExposed = "Content-Disposition, Content-Length, ETag, Retry-After, X-Request-Id"
+	corsMaxAge  = "600" // seconds
+)
+
+func newCORS(origins []string) *cors {
+	c := &cors{any: slices.Contains(origins, "*")}
+	for _, origin := range origins {
+		c.origins = append(c.origins, strings.ToLower(strings.TrimSuffix(origin, "/")))
+	}
+	return c
+}
+
+func (c *cors) wrap(next http.Handler) http.Handler {
+	if len(c.origins) == 0 {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		origin := r.Header.Get("Origin")
+		if !c.any {
+			header.Add("Vary", "Origin")
+		}
+		allowed := origin != "" && (c.any || slices.Contains(c.origins, strings.ToLower(origin)))
+		switch {
+		case allowed && c.any:
+			header.Set("Access-Control-Allow-Origin", "*")
+		case allowed:
+			header.Set("Access-Control-Allow-Origin", origin)
+		}
+		preflight := r.Method == http.MethodOptions && origin != "" && r.Header.Get("Access-Control-Request-Method") != ""
+		if preflight {
+			if allowed {
+				header.Set("Access-Control-Allow-Methods", corsMethods)
+				header.Set("Access-Control-Allow-Headers", corsHeaders)
+				header.Set("Access-Control-Max-Age", corsMaxAge)
+			}
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		if allowed {
+			header.Set("Access-Control-Expose-Headers", corsExposed)
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,177 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// endpoint answers a request that has passed its guard, or returns the error
+// with which it is to be answered.
+type endpoint func(w http.ResponseWriter, r *http.Request) error
+
+// none is the input of an endpoint that reads no body.
+type none struct{}
+
+// reply makes an endpoint of a function from the id in the path, zero if there
+// is none, and the body to the answer.
+func reply[In, Out any](a *api, status int, f func(ctx context.Context, id int64, in In) (Out, error)) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id, err := pathID(r)
+		if err != nil {
+			return err
+		}
+		var in In
+		if _, bodiless := any(in).(none); !bodiless {
+			if err := decode(r, &in); err != nil {
+				return err
+			}
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), a.StoreTimeout)
+		defer cancel()
+		out, err := f(ctx, id, in)
+		if err != nil {
+			return err
+		}
+		return encode(w, status, out)
+	}
+}
+
+// pathID reads the id in the path of a route that has one.
+func pathID(r *http.Request) (int64, error) {
+	if !strings.Contains(r.Pattern, "{id}") {
+		return 0, nil
+	}
+	text := r.PathValue("id")
+	id, err := strconv.ParseInt(text, 10, 64)
+	// ParseInt reads signs and leading zeros too, which would give one
+	// record several addresses.
+	if err != nil || id < 1 || strconv.FormatInt(id, 10) != text {
+		return 0, invalidRequest("id must be a positive whole number")
+	}
+	return id, nil
+}
+
+// decode reads the body of a request as one JSON object; an empty body counts
+// as {}.
+func decode(r *http.Request, in any) error {
+	if err := checkMediaType(r.Header); err != nil {
+		return err
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+			return errTooLarge
+		}
+		return invalidRequest("body could not be read")
+	}
+	if len(body) == 0 {
+		return nil
+	}
+	if start := strings.TrimLeft(string(body[:min(len(body), 64)]), " \t\r\n"); start != "" && start[0] != '{' {
+		return invalidRequest("body must be a JSON object")
+	}
+	if err := json.Unmarshal(body, in); err != nil {
+		return invalidRequest(describe(err))
+	}
+	return nil
+}
+
+// checkMediaType accepts JSON, also under a more special name, and no type at
+// all.
+func checkMediaType(header http.Header) error {
+	if encoding := header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return errContentEncoding
+	}
+	types := header.Values("Content-Type")
+	if len(types) == 0 {
+		return nil
+	}
+	mediaType, _, err := mime.ParseMediaType(types[0])
+	if len(types) > 1 || err != nil || !isJSON(mediaType) {
+		return errMediaType
+	}
+	return nil
+}
+
+// isJSON reports whether a media type is application/json or ends in +json
+// (RFC 6839, section 3.1).
+func isJSON(mediaType string) bool {
+	return mediaType == "application/json" || strings.Contains(mediaType, "/") && strings.HasSuffix(mediaType, "+json")
+}
+
+// describe tells the author of a body what is wrong with it, the field first.
+func describe(err error) string {
+	if syntax := new(jsontext.SyntacticError); errors.As(err, &syntax) {
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			return fieldName(syntax.JSONPointer) + " appears more than once"
+		}
+		return fmt.Sprintf("body is not valid JSON: at byte %d", syntax.ByteOffset)
+	}
+	if semantic := new(json.SemanticError); errors.As(err, &semantic) && semantic.GoType != nil {
+		return fieldName(semantic.JSONPointer) + " must be " + kindName(semantic.GoType)
+	}
+	return "body is not valid JSON"
+}
+
+// fieldName writes a JSON pointer as people write it: items[3].sourceFileUrl.
+func fieldName(pointer jsontext.Pointer) string {
+	var name strings.Builder
+	for token := range pointer.Tokens() {
+		if _, err := strconv.ParseUint(token, 10, 32); err == nil {
+			name.WriteString("[" + token + "]")
+			continue
+		}
+		if name.Len() > 0 {
+			name.WriteByte('.')
+		}
+		name.WriteString(token)
+	}
+	switch text := name.String(); {
+	case text == "":
+		return "body"
+	case len(text) > 100:
+		return "a field"
+	default:
+		return text
+	}
+}
+
+// kindName names the JSON type that a Go type is read from.
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return kindName(t.Elem()) + " or null"
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "a boolean"
+	case reflect.Int64:
+		return "a whole number"
+	case reflect.Slice:
+		return "an array"
+	}
+	return "an object"
+}
+
+// encode writes an answer as JSON.
+func encode(w http.ResponseWriter, status int, out any) error {
+	body, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	w.Write(body) // a client that has left needs no answer
+	return nil
+}

@@ -1,0 +1,145 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/symbols"
+)
+
+// Errors of the transport itself.
+var (
+	errNoRoute          = errors.New("no such route")
+	errMethodNotAllowed = errors.New("method not allowed on this route")
+	errPanic            = errors.New("panic")
+	errTooLarge         = errors.New("body is too large")
+	errMediaType        = errors.New("Content-Type must be application/json")
+	errContentEncoding  = errors.New("Content-Encoding is not supported")
+
+	errAdminKeyMissing  = errors.New("x-admin-key is missing or was sent more than once")
+	errAdminKeyWrong    = errors.New("x-admin-key is wrong")
+	errAdminOff         = errors.New("no admin key is configured on this server")
+	errClientKeyMissing = errors.New("x-api-key is missing or was sent more than once")
+)
+
+// invalidRequest is an error whose text is the answer.
+type invalidRequest string
+
+func (e invalidRequest) Error() string { return string(e) }
+
+// failure is how an error is answered. An empty message stands for the
+// error's own text, which was written to be shown then.
+type failure struct {
+	err     error
+	status  int
+	code    string
+	message string
+}
+
+// failures are tried in order; the first one that the error wraps is the
+// answer. An export's own failures come before those of the store beneath.
+var failures = []failure{
+	{errNoRoute, http.StatusNotFound, "not_found", ""},
+	{errMethodNotAllowed, http.StatusMethodNotAllowed, "method_not_allowed", ""},
+	{errTooLarge, http.StatusRequestEntityTooLarge, "too_large", ""},
+	{errMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
+	{errContentEncoding, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
+
+	{errAdminKeyMissing, http.StatusUnauthorized, "unauthorized", ""},
+	{errAdminKeyWrong, http.StatusUnauthorized, "unauthorized", ""},
+	{errAdminOff, http.StatusForbidden, "forbidden", ""},
+	{errClientKeyMissing, http.StatusUnauthorized, "unauthorized", ""},
+	{keys.ErrMalformed, http.StatusUnauthorized, "unauthorized", "x-api-key is not a valid key"},
+	{keys.ErrUnknown, http.StatusUnauthorized, "unauthorized", "x-api-key is not a valid key"},
+	{keys.ErrInactive, http.StatusForbidden, "forbidden", "this API key is inactive"},
+	{keys.ErrExpired, http.StatusForbidden, "forbidden", "this API key has expired"},
+
+	{keys.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
+	{symbols.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
+	{exports.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
+
+	{keys.ErrNotFound, http.StatusNotFound, "not_found", "no such API key"},
+	{symbols.ErrFolderNotFound, http.StatusNotFound, "not_found", "no such folder"},
+	{symbols.ErrSymbolNotFound, http.StatusNotFound, "not_found", "no such symbol"},
+	{exports.ErrNotFound, http.StatusNotFound, "not_found", "no export is registered for this source"},
+	{symbols.ErrFolderNameTaken, http.StatusConflict, "conflict", "name is taken by another folder"},
+	{symbols.ErrChanged, http.StatusPreconditionFailed, "precondition_failed", "changed in the meantime"},
+
+	{exports.ErrTimeout, http.StatusGatewayTimeout, "export_timeout", "the exported file takes too long"},
+	{exports.ErrForbidden, http.StatusBadGateway, "export_failed", "the exported file cannot be fetched"},
+	{exports.ErrFailed, http.StatusBadGateway, "export_failed", "the exported file cannot be fetched"},
+
+	{keys.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", unavailableMessage},
+	{symbols.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", unavailableMessage},
+	{exports.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", unavailableMessage},
+}
+
+const unavailableMessage = "the service is not available right now"
+
+// failureOf finds the answer to an error.
+func failureOf(err error) failure {
+	if text, ok := errors.AsType[invalidRequest](err); ok {
+		return failure{err, http.StatusBadRequest, "invalid_request", string(text)}
+	}
+	for _, f := range failures {
+		if errors.Is(err, f.err) {
+			if f.message == "" {
+				f.message = err.Error()
+			}
+			return f
+		}
+	}
+	return failure{err, http.StatusInternalServerError, "internal", "internal error"}
+}
+
+// errorBody is the body of every answer to an error.
+type errorBody struct {
+	Message   string        `json:"message"`
+	Code      string        `json:"code"`
+	RequestID string        `json:"requestId"`
+	Skipped   []skippedItem `json:"skipped,omitempty"`
+}
+
+// fail answers a request with an error. Its cause goes to the log only.
+func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
+	f := failureOf(err)
+	a.logFailure(r.Context(), f, err, requestID(w))
+
+	header := w.Header()
+	switch f.status {
+	case http.StatusUnauthorized:
+		header.Set("WWW-Authenticate", `ApiKey header="`+headerOf(f.err)+`"`)
+	case http.StatusServiceUnavailable:
+		header.Set("Retry-After", "1")
+	}
+	body := errorBody{Message: f.message, Code: f.code, RequestID: requestID(w)}
+	if batch, ok := errors.AsType[*exports.BatchError](err); ok {
+		body.Skipped = skippedItems(batch.Skipped)
+	}
+	encode(w, f.status, body)
+}
+
+// headerOf names the header that an unauthorized request lacks.
+func headerOf(err error) string {
+	if err == errAdminKeyMissing || err == errAdminKeyWrong {
+		return headerAdminKey
+	}
+	return headerAPIKey
+}
+
+// logFailure logs what is not the client's doing.
+func (a *api) logFailure(ctx context.Context, f failure, err error, id string) {
+	level := slog.LevelDebug
+	switch {
+	case ctx.Err() != nil: // the client has left
+	case f.status == http.StatusInternalServerError:
+		level = slog.LevelError
+	case f.status > http.StatusInternalServerError:
+		level = slog.LevelWarn
+	}
+	a.log.Log(ctx, level, "request failed", "status", f.status, "error", err, "requestId", id)
+}

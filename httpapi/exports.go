@@ -1,0 +1,234 @@
+package httpapi
+
+import (
+	"context"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"example.com/canvasback/exports"
+)
+
+const batchFileName = "canvas-exports.zip"
+
+type singleExportRequest struct {
+	SourceFileURL string `json:"sourceFileUrl"`
+}
+
+type batchExportRequest struct {
+	Items []singleExportRequest `json:"items"`
+}
+
+func (in *batchExportRequest) sources() []string {
+	sources := make([]string, len(in.Items))
+	for i, item := range in.Items {
+		sources[i] = item.SourceFileURL
+	}
+	return sources
+}
+
+type registerExportRequest struct {
+	SourceFileURL string  `json:"sourceFileUrl"`
+	ExportedURL   string  `json:"exportedUrl"`
+	FileName      *string `json:"fileName"`
+}
+
+type singleExportURLResponse struct {
+	Success     bool   `json:"success"`
+	ExportedURL string `json:"exportedUrl"`
+}
+
+type batchExportURLsResponse struct {
+	Success      bool          `json:"success"`
+	ExportedURLs []string      `json:"exportedUrls"`
+	Skipped      []skippedItem `json:"skipped"`
+}
+
+type skippedItem struct {
+	SourceFileURL string `json:"sourceFileUrl"`
+	Reason        string `json:"reason"`
+}
+
+func newBatchExportURLsResponse(found *exports.Found) batchExportURLsResponse {
+	list := found.Exports()
+	addresses := make([]string, len(list))
+	for i, export := range list {
+		addresses[i] = export.ExportedURL
+	}
+	return batchExportURLsResponse{Success: true, ExportedURLs: addresses, Skipped: skippedItems(found.Skipped())}
+}
+
+func skippedItems(list []exports.Skipped) []skippedItem {
+	items := make([]skippedItem, len(list))
+	for i, skipped := range list {
+		items[i] = skippedItem{SourceFileURL: skipped.SourceURL, Reason: skipped.Reason}
+	}
+	return items
+}
+
+type registerExportResponse struct {
+	Success bool         `json:"success"`
+	Record  exportRecord `json:"record"`
+}
+
+type exportRecord struct {
+	ID            int64   `json:"id"`
+	SourceFileURL string  `json:"sourceFileUrl"`
+	ExportedURL   string  `json:"exportedUrl"`
+	FileName      *string `json:"fileName"`
+	CreatedAt     string  `json:"createdAt"`
+	UpdatedAt     string  `json:"updatedAt"`
+}
+
+func newExportRecord(export exports.Export) exportRecord {
+	record := exportRecord{
+		ID:            export.ID,
+		SourceFileURL: export.SourceURL,
+		ExportedURL:   export.ExportedURL,
+		CreatedAt:     formatTime(export.CreatedAt),
+		UpdatedAt:     formatTime(export.UpdatedAt),
+	}
+	if export.FileName != "" {
+		record.FileName = &export.FileName
+	}
+	return record
+}
+
+func (a *api) registerExport(w http.ResponseWriter, r *http.Request) error {
+	var in registerExportRequest
+	if err := decode(r, &in); err != nil {
+		return err
+	}
+	if in.FileName == nil {
+		in.FileName = new(string)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), a.StoreTimeout)
+	defer cancel()
+	export, created, err := a.Exports.Register(ctx, in.SourceFileURL, in.ExportedURL, *in.FileName)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+	}
+	return encode(w, status, registerExportResponse{Success: true, Record: newExportRecord(export)})
+}
+
+func (a *api) downloadExport(w http.ResponseWriter, r *http.Request) error {
+	addresses, err := wantsAddresses(r.URL)
+	if err != nil {
+		return err
+	}
+	var in singleExportRequest
+	if err := decode(r, &in); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), a.StoreTimeout)
+	defer cancel()
+	export, err := a.Exports.Find(ctx, in.SourceFileURL)
+	if err != nil {
+		return err
+	}
+	if addresses {
+		return encode(w, http.StatusOK, singleExportURLResponse{Success: true, ExportedURL: export.ExportedURL})
+	}
+	download, err := a.Exports.Open(r.Context(), export)
+	if err != nil {
+		return err
+	}
+	defer download.Close()
+	return a.sendFile(w, r, download)
+}
+
+// sendFile answers with a file. The body is never described as JSON, so that
+// no client takes it for an answer in that format.
+func (a *api) sendFile(w http.ResponseWriter, r *http.Request, download *exports.Download) error {
+	header := w.Header()
+	header.Set("Content-Type", binaryType(download.Type))
+	header.Set("Content-Disposition", disposition(download.FileName))
+	if download.Size >= 0 {
+		header.Set("Content-Length", strconv.FormatInt(download.Size, 10))
+	}
+	if !download.Modified.IsZero() {
+		header.Set("Last-Modified", download.Modified.UTC().Format(http.TimeFormat))
+	}
+	if download.ETag != "" {
+		header.Set("ETag", download.ETag)
+	}
+	w.WriteHeader(http.StatusOK)
+	if _, err := io.Copy(w, download.Body); err != nil {
+		return a.broken(r, err)
+	}
+	return nil
+}
+
+// binaryType is the content type of a file as it is passed on.
+func binaryType(contentType string) string {
+	const unknown = "application/octet-stream"
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	if err != nil || !strings.Contains(mediaType, "/") || strings.HasSuffix(mediaType, "json") {
+		return unknown
+	}
+	return contentType
+}
+
+func (a *api) downloadBatch(w http.ResponseWriter, r *http.Request) error {
+	addresses, err := wantsAddresses(r.URL)
+	if err != nil {
+		return err
+	}
+	var in batchExportRequest
+	if err := decode(r, &in); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), a.StoreTimeout)
+	defer cancel()
+	found, err := a.Exports.FindBatch(ctx, in.sources())
+	if err != nil {
+		return err
+	}
+	if addresses {
+		return encode(w, http.StatusOK, newBatchExportURLsResponse(found))
+	}
+	batch, err := a.Exports.OpenBatch(r.Context(), found)
+	if err != nil {
+		return err
+	}
+	defer batch.Close()
+	header := w.Header()
+	header.Set("Content-Type", "application/zip")
+	header.Set("Content-Disposition", disposition(batchFileName))
+	w.WriteHeader(http.StatusOK)
+	if err := batch.WriteZip(w); err != nil {
+		return a.broken(r, err)
+	}
+	return nil
+}
+
+// wantsAddresses reads the query parameter responseType.
+func wantsAddresses(u *url.URL) (bool, error) {
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return false, invalidRequest("query is malformed")
+	}
+	switch values := query["responseType"]; {
+	case len(values) == 0, len(values) == 1 && values[0] == "":
+		return false, nil
+	case len(values) == 1 && values[0] == "urls":
+		return true, nil
+	}
+	return false, invalidRequest(`responseType must be "urls" or absent`)
+}
+
+// broken logs why an answer that has begun cannot be completed, and breaks the
+// connection: the client must not take what it has for the whole.
+func (a *api) broken(r *http.Request, err error) error {
+	if r.Context().Err() == nil {
+		a.log.WarnContext(r.Context(), "answer broken off", "error", err)
+	}
+	panic(http.ErrAbortHandler)
+}

@@ -1,0 +1,108 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+
+	"example.com/canvasback/keys"
+)
+
+// The names of the headers that carry keys, as they are documented.
+const (
+	headerAdminKey = "x-admin-key"
+	headerAPIKey   = "x-api-key"
+)
+
+// guard says which key a route asks for.
+type guard int
+
+const (
+	clientKey guard = iota
+	adminKey
+)
+
+// guarded lets requests with the right key through to an endpoint.
+func (a *api) guarded(g guard, next endpoint) endpoint {
+	if g == adminKey {
+		return func(w http.ResponseWriter, r *http.Request) error {
+			if err := a.checkAdminKey(r.Header); err != nil {
+				return err
+			}
+			return next(w, r)
+		}
+	}
+	if a.DangerouslySkipClientKeys {
+		return next
+	}
+	return func(w http.ResponseWriter, r *http.Request) error {
+		key, err := a.checkClientKey(r)
+		if err != nil {
+			return err
+		}
+		return next(w, r.WithContext(context.WithValue(r.Context(), keyContext{}, key)))
+	}
+}
+
+// checkAdminKey compares digests, all of them, so that neither the length of a
+// key nor the place of the first difference shows in the time it takes.
+func (a *api) checkAdminKey(header http.Header) error {
+	if len(a.adminKeys) == 0 {
+		return errAdminOff
+	}
+	values := header.Values(headerAdminKey)
+	if len(values) != 1 {
+		return errAdminKeyMissing
+	}
+	given := sha256.Sum256([]byte(values[0]))
+	match := 0
+	for _, key := range a.adminKeys {
+		match |= subtle.ConstantTimeCompare(key[:], given[:])
+	}
+	if match == 0 {
+		return errAdminKeyWrong
+	}
+	return nil
+}
+
+func (a *api) checkClientKey(r *http.Request) (keys.Key, error) {
+	values := r.Header.Values(headerAPIKey)
+	if len(values) != 1 || a.Keys == nil {
+		return keys.Key{}, errClientKeyMissing
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), a.StoreTimeout)
+	defer cancel()
+	return a.Keys.Verify(ctx, values[0])
+}
+
+// keyContext is where the checked key of a request is kept.
+type keyContext struct{}
+
+// KeyFromContext returns the client key with which a request was let through,
+// and false if none was asked for. The raw key is not part of it.
+func KeyFromContext(ctx context.Context) (keys.Key, bool) {
+	key, ok := ctx.Value(keyContext{}).(keys.Key)
+	return key, ok
+}
+
+// RequireClientKey returns a middleware that asks for a client key in front of
+// the host's own routes, and answers like [Handler] if there is no good one.
+// It looks at Keys, DangerouslySkipClientKeys, StoreTimeout and Logger of the
+// options. Behind it [KeyFromContext] has the key.
+func RequireClientKey(options Options) func(http.Handler) http.Handler {
+	a := newAPI(options)
+	return func(next http.Handler) http.Handler {
+		check := a.guarded(clientKey, func(w http.ResponseWriter, r *http.Request) error {
+			next.ServeHTTP(w, r)
+			return nil
+		})
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			identify(w, r)
+			if err := check(w, r); err != nil {
+				w.Header().Set("Cache-Control", "no-store")
+				a.fail(w, r, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,254 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/symbols"
+)
+
+// Defaults of [Options].
+const (
+	DefaultStoreTimeout = 5 * time.Second
+	DefaultBodyLimit    = 1 << 20
+	DefaultSymbolLimit  = 50 << 20
+	DefaultBatchLimit   = 16 << 20
+)
+
+// Options say what [Handler] serves and to whom. The zero value serves
+// nothing.
+type Options struct {
+	// Keys, Symbols and Exports are the services behind the routes. The
+	// routes of a service that is nil do not exist. Without Keys no client
+	// key can be checked, so all client routes answer 401 then, unless
+	// DangerouslySkipClientKeys is set.
+	Keys    *keys.Service
+	Symbols *symbols.Service
+	Exports *exports.Service
+
+	// AdminKeys are the values accepted as x-admin-key; empty ones are
+	// ignored. Two at a time let an admin key be changed without an outage.
+	// If there are none, every admin route answers 403.
+	AdminKeys []string
+
+	// RegisterWith says who may register exports; with a client key if zero.
+	RegisterWith RegisterWith
+
+	// DangerouslySkipClientKeys opens the client routes to everyone.
+	DangerouslySkipClientKeys bool
+
+	// Prefix is the part of the path in front of all routes, such as
+	// "/api". It is not needed behind http.StripPrefix.
+	Prefix string
+
+	// AllowedOrigins are the origins of web pages that may read the answers,
+	// such as "https://viewer.example", or "*" for all. None turns CORS off.
+	AllowedOrigins []string
+
+	// BodyLimit bounds request bodies in bytes, SymbolLimit those that
+	// create or update a symbol, and BatchLimit those of batch downloads. A
+	// zero stands for the default.
+	BodyLimit   int64
+	SymbolLimit int64
+	BatchLimit  int64
+
+	// StoreTimeout is how long a request may wait for the stores before it
+	// is answered 503; DefaultStoreTimeout if zero.
+	StoreTimeout time.Duration
+
+	// Logger receives the causes of failures; slog.Default if nil.
+	Logger *slog.Logger
+
+	_ struct{} // literals have field names
+}
+
+// RegisterWith says who may register exports.
+type RegisterWith int
+
+const (
+	// RegisterWithClientKey asks for a key as on the other client routes.
+	RegisterWithClientKey RegisterWith = iota
+
+	// RegisterWithAdminKey asks for an admin key.
+	RegisterWithAdminKey
+
+	// RegisterOff leaves the route out; exports are registered in Go.
+	RegisterOff
+)
+
+// Handler returns the API as a handler that is safe for concurrent use. It
+// starts nothing; for the times of last use to be written, the host runs
+// [keys.Service.Run].
+func Handler(options Options) http.Handler {
+	a := newAPI(options)
+	handler := a.recovered(a.mux())
+	if prefix := strings.Trim(options.Prefix, "/"); prefix != "" {
+		handler = a.stripped("/"+prefix, handler)
+	}
+	return a.identified(newCORS(options.AllowedOrigins).wrap(handler))
+}
+
+// api is what the endpoints share.
+type api struct {
+	Options
+	adminKeys [][sha256.Size]byte
+	log       *slog.Logger
+}
+
+func newAPI(options Options) *api {
+	a := &api{Options: options, log: options.Logger}
+	if a.log == nil {
+		a.log = slog.Default()
+	}
+	if a.StoreTimeout <= 0 {
+		a.StoreTimeout = DefaultStoreTimeout
+	}
+	if a.BodyLimit <= 0 {
+		a.BodyLimit = DefaultBodyLimit
+	}
+	if a.SymbolLimit <= 0 {
+		a.SymbolLimit = DefaultSymbolLimit
+	}
+	if a.BatchLimit <= 0 {
+		a.BatchLimit = DefaultBatchLimit
+	}
+	for _, key := range options.AdminKeys {
+		if key != "" {
+			a.adminKeys = append(a.adminKeys, sha256.Sum256([]byte(key)))
+		}
+	}
+	return a
+}
+
+// mux registers the routes, and for each path what answers other methods.
+func (a *api) mux() http.Handler {
+	mux := http.NewServeMux()
+	allow := make(map[string][]string)
+	for _, route := range a.routes() {
+		mux.Handle(route.method+" "+route.path, a.answered(route))
+		allow[route.path] = append(allow[route.path], route.method)
+		if route.method == http.MethodGet {
+			allow[route.path] = append(allow[route.path], http.MethodHead)
+		}
+	}
+	for path, methods := range allow {
+		allowed := strings.Join(methods, ", ")
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", allowed)
+			a.fail(w, r, errMethodNotAllowed)
+		})
+	}
+	mux.HandleFunc("/", a.noRoute)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A ServeMux would answer an unclean path with a redirect that
+		// lacks the prefix under which it is mounted.
+		if p := r.URL.EscapedPath(); !strings.HasPrefix(p, "/") || path.Clean(p) != p {
+			a.noRoute(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func (a *api) noRoute(w http.ResponseWriter, r *http.Request) { a.fail(w, r, errNoRoute) }
+
+// answered serves a route: guard, body limit, endpoint, and the answer to an
+// error.
+func (a *api) answered(route route) http.Handler {
+	endpoint := a.guarded(route.guard, route.endpoint)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, route.limit)
+		if err := endpoint(w, r); err != nil {
+			a.fail(w, r, err)
+		}
+	})
+}
+
+// recovered turns a panic into an answer or, when one has begun, into a broken
+// connection.
+func (a *api) recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tracked := &response{ResponseWriter: w}
+		defer func() {
+			switch reason := recover(); {
+			case reason == nil:
+			case reason == http.ErrAbortHandler:
+				panic(reason)
+			default:
+				a.log.ErrorContext(r.Context(), "panic while answering a request",
+					"panic", reason, "stack", string(debug.Stack()), "requestId", requestID(w))
+				if tracked.begun {
+					panic(http.ErrAbortHandler)
+				}
+				a.fail(w, r, errPanic)
+			}
+		}()
+		next.ServeHTTP(tracked, r)
+	})
+}
+
+// stripped removes the prefix from the path. Other paths are no routes.
+func (a *api) stripped(prefix string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, ok := strings.CutPrefix(r.URL.Path, prefix)
+		raw, rawOK := strings.CutPrefix(r.URL.RawPath, prefix)
+		if !ok || (!rawOK && r.URL.RawPath != "") {
+			a.noRoute(w, r)
+			return
+		}
+		inner := *r
+		inner.URL = new(url.URL)
+		*inner.URL = *r.URL
+		inner.URL.Path, inner.URL.RawPath = p, raw
+		next.ServeHTTP(w, &inner)
+	})
+}
+
+// identified gives the answer a request id and the headers that all answers
+// have.
+func (a *api) identified(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		identify(w, r)
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}
+
+const headerRequestID = "X-Request-Id"
+
+// identify sets the request id: the one the host has set on the answer, else
+// the caller's own if it is presentable, else a new one.
+func identify(w http.ResponseWriter, r *http.Request) {
+	if requestID(w) != "" {
+		return
+	}
+	id := r.Header.Get(headerRequestID)
+	if !presentable(id) {
+		id = uuid.Must(uuid.NewV7()).String()
+	}
+	w.Header().Set(headerRequestID, id)
+}
+
+// presentable accepts 1 to 128 visible ASCII characters.
+func presentable(id string) bool {
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return false
+		}
+	}
+	return id != "" && len(id) <= 128
+}
+
+// requestID returns the request id of an answer.
+func requestID(w http.ResponseWriter) string { return w.Header().Get(headerRequestID) }

@@ -1,0 +1,149 @@
+package httpapi
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"example.com/canvasback/keys"
+)
+
+type apiKeyRecord struct {
+	ID         int64   `json:"id"`
+	Name       string  `json:"name"`
+	KeyPrefix  string  `json:"keyPrefix"`
+	MaskedKey  string  `json:"maskedKey"`
+	IsActive   bool    `json:"isActive"`
+	ExpiresAt  *string `json:"expiresAt"`
+	LastUsedAt *string `json:"lastUsedAt"`
+	CreatedAt  string  `json:"createdAt"`
+	UpdatedAt  string  `json:"updatedAt"`
+}
+
+func newAPIKeyRecord(key keys.Key) apiKeyRecord {
+	return apiKeyRecord{
+		ID:         key.ID,
+		Name:       key.Name,
+		KeyPrefix:  key.Prefix,
+		MaskedKey:  key.Mask,
+		IsActive:   key.Active,
+		ExpiresAt:  formatOptionalTime(key.ExpiresAt),
+		LastUsedAt: formatOptionalTime(key.LastUsedAt),
+		CreatedAt:  formatTime(key.CreatedAt),
+		UpdatedAt:  formatTime(key.UpdatedAt),
+	}
+}
+
+type apiKeyRequest struct {
+	Name      optional[string]  `json:"name"`
+	IsActive  optional[bool]    `json:"isActive"`
+	ExpiresAt optional[*string] `json:"expiresAt"`
+}
+
+func (in *apiKeyRequest) fields() (keys.Fields, error) {
+	fields := keys.Fields{Name: in.Name.pointer(), Active: in.IsActive.pointer()}
+	if in.ExpiresAt.set {
+		fields.ExpiresAt = new(time.Time)
+		if text := in.ExpiresAt.value; text != nil {
+			at, err := parseTime("expiresAt", *text)
+			if err != nil {
+				return keys.Fields{}, err
+			}
+			fields.ExpiresAt = &at
+		}
+	}
+	return fields, nil
+}
+
+type issuedKeyResponse struct {
+	Message string       `json:"message"`
+	APIKey  string       `json:"apiKey"`
+	Key     apiKeyRecord `json:"key"`
+}
+
+type messageResponse struct {
+	Message string `json:"message"`
+}
+
+func (a *api) listKeys(ctx context.Context, _ int64, _ none) ([]apiKeyRecord, error) {
+	list, err := a.Keys.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]apiKeyRecord, len(list))
+	for i, key := range list {
+		records[i] = newAPIKeyRecord(key)
+	}
+	return records, nil
+}
+
+func (a *api) createKey(ctx context.Context, _ int64, in apiKeyRequest) (issuedKeyResponse, error) {
+	fields, err := in.fields()
+	if err != nil {
+		return issuedKeyResponse{}, err
+	}
+	issued, err := a.Keys.Create(ctx, fields)
+	if err != nil {
+		return issuedKeyResponse{}, err
+	}
+	return issuedKeyResponse{
+		Message: "API key created. Store it now: it is not shown again.",
+		APIKey:  string(issued.Raw),
+		Key:     newAPIKeyRecord(issued.Key),
+	}, nil
+}
+
+func (a *api) getKey(ctx context.Context, id int64, _ none) (apiKeyRecord, error) {
+	key, err := a.Keys.Get(ctx, id)
+	return newAPIKeyRecord(key), err
+}
+
+func (a *api) updateKey(ctx context.Context, id int64, in apiKeyRequest) (apiKeyRecord, error) {
+	fields, err := in.fields()
+	if err != nil {
+		return apiKeyRecord{}, err
+	}
+	key, err := a.Keys.Update(ctx, id, fields)
+	return newAPIKeyRecord(key), err
+}
+
+func (a *api) rotateKey(ctx context.Context, id int64, _ none) (issuedKeyResponse, error) {
+	issued, err := a.Keys.Rotate(ctx, id)
+	if err != nil {
+		return issuedKeyResponse{}, err
+	}
+	return issuedKeyResponse{
+		Message: "API key rotated. The former key no longer works. Store the new one now: it is not shown again.",
+		APIKey:  string(issued.Raw),
+		Key:     newAPIKeyRecord(issued.Key),
+	}, nil
+}
+
+func (a *api) deleteKey(ctx context.Context, id int64, _ none) (messageResponse, error) {
+	return messageResponse{"API key deleted."}, a.Keys.Delete(ctx, id)
+}
+
+// formatTime writes a time as RFC 3339 in UTC with milliseconds.
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// formatOptionalTime writes the zero time as null.
+func formatOptionalTime(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	return new(formatTime(t))
+}
+
+// parseTime reads RFC 3339 with any offset, or a plain date as midnight UTC.
+func parseTime(field, text string) (time.Time, error) {
+	if date, err := time.Parse(time.DateOnly, text); err == nil {
+		return date, nil
+	}
+	// Unlike time.Parse this keeps to the letter of RFC 3339, section 5.6,
+	// but for "t" and "z", which the RFC allows too.
+	var at time.Time
+	if err := at.UnmarshalText([]byte(strings.ToUpper(text))); err != nil || at.IsZero() {
+		return time.Time{}, invalidRequest(field + ` must be a time such as "2026-12-31T23:59:59Z" or a date such as "2026-12-31"`)
+	}
+	return at, nil
+}

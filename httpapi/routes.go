@@ -1,0 +1,65 @@
+package httpapi
+
+import "net/http"
+
+// route is a row of the table below.
+type route struct {
+	method   string
+	path     string
+	guard    guard
+	limit    int64 // of the request body, in bytes
+	endpoint endpoint
+}
+
+// routes is the table from which everything about routes is made.
+func (a *api) routes() []route {
+	const (
+		get    = http.MethodGet
+		post   = http.MethodPost
+		patch  = http.MethodPatch
+		remove = http.MethodDelete
+
+		ok      = http.StatusOK
+		created = http.StatusCreated
+	)
+	small, symbol, batch := a.BodyLimit, a.SymbolLimit, a.BatchLimit
+
+	var list []route
+	if a.Keys != nil {
+		list = append(list,
+			route{get, "/admin/api-keys", adminKey, small, reply(a, ok, a.listKeys)},
+			route{post, "/admin/api-keys", adminKey, small, reply(a, created, a.createKey)},
+			route{get, "/admin/api-keys/{id}", adminKey, small, reply(a, ok, a.getKey)},
+			route{patch, "/admin/api-keys/{id}", adminKey, small, reply(a, ok, a.updateKey)},
+			route{post, "/admin/api-keys/{id}/rotate", adminKey, small, reply(a, ok, a.rotateKey)},
+			route{remove, "/admin/api-keys/{id}", adminKey, small, reply(a, ok, a.deleteKey)},
+		)
+	}
+	if a.Symbols != nil {
+		list = append(list,
+			route{get, "/symbol/folders", clientKey, small, reply(a, ok, a.listFolders)},
+			route{post, "/symbol/folders", clientKey, small, reply(a, created, a.createFolder)},
+			route{get, "/symbol/folders/{id}", clientKey, small, reply(a, ok, a.getFolder)},
+			route{patch, "/symbol/folders/{id}", clientKey, small, reply(a, ok, a.updateFolder)},
+			route{remove, "/symbol/folders/{id}", clientKey, small, reply(a, ok, a.deleteFolder)},
+			route{get, "/symbol/folders/{id}/symbols", clientKey, small, a.listSymbols},
+			route{post, "/symbol/folders/{id}/symbols", clientKey, symbol, reply(a, created, a.createSymbol)},
+			route{get, "/symbol/symbols/{id}", clientKey, small, reply(a, ok, a.getSymbol)},
+			route{patch, "/symbol/symbols/{id}", clientKey, symbol, reply(a, ok, a.updateSymbol)},
+			route{remove, "/symbol/symbols/{id}", clientKey, small, reply(a, ok, a.deleteSymbol)},
+		)
+	}
+	if a.Exports != nil {
+		list = append(list,
+			route{post, "/viewer/exports/download", clientKey, small, a.downloadExport},
+			route{post, "/viewer/exports/download-batch", clientKey, batch, a.downloadBatch},
+		)
+		switch a.RegisterWith {
+		case RegisterWithClientKey:
+			list = append(list, route{post, "/viewer/exports/register", clientKey, small, a.registerExport})
+		case RegisterWithAdminKey:
+			list = append(list, route{post, "/viewer/exports/register", adminKey, small, a.registerExport})
+		}
+	}
+	return list
+}
