@@ -1,0 +1,69 @@
+// Package canvasback is the back end that a viewer of documents or drawings
+// needs, as packages that any Go program mounts: it issues and checks client
+// API keys, delivers exported files, and keeps a library of drawing symbols.
+//
+// This package holds no code. It is the map of the others.
+//
+// # Packages
+//
+//	keys      issues client keys and checks them
+//	symbols   keeps symbols in folders
+//	exports   finds exported files and delivers them, singly or as a zip
+//	  fetch     opens files on other machines, behind an address guard
+//	  files     opens files on this machine's disk
+//	httpapi   serves all three as an http.Handler
+//	storage   says what a storage driver promises
+//	  memory, sqlite, postgres   the drivers
+//	  storagetest                the test suite that defines a driver
+//
+// Each of the three domains has one concrete Service with all its rules, and a
+// small Store interface, whose comments are the manual for a driver's author.
+// Imports point one way only, and a test holds them to it:
+//
+//	  your program, examples
+//	   |                  |
+//	httpapi      storage drivers, exports/fetch, exports/files
+//	   |                  |
+//	   +--- keys, symbols, exports ---+
+//
+// The domains know neither HTTP nor a database nor each other; httpapi knows
+// no driver; drivers do not know each other. Only the program that puts them
+// together sees both sides.
+//
+// # The life of a request
+//
+// The handler gives the answer a request id, answers a CORS preflight itself,
+// and finds the route in the one table of httpapi (routes.go). The route's
+// guard checks the admin key or the client key. A generic helper reads the id
+// and the JSON body strictly, calls the endpoint with a deadline for the
+// store, and writes the answer; downloads write their own. The endpoint calls
+// a Service, which checks the fields and calls its Store. Errors travel back
+// as sentinels of the domains, and one table of httpapi (errors.go) says with
+// which status and code each is answered. What the sentinel wraps goes to the
+// log and never to the client.
+//
+// # Mounting
+//
+// Open a storage, migrate it, make the services, and mount the handler under
+// a prefix of your choice:
+//
+//	mux.Handle("/api/", httpapi.Handler(httpapi.Options{Prefix: "/api", ...}))
+//
+// Run [example.com/canvasback/keys.Service.Run] beside the server; it writes
+// the times of last use. The example below is a whole program. The folder
+// examples has a server of its own, configured by environment variables, and a
+// host with its own routes that asks for client keys too.
+//
+// # Choices
+//
+//   - A driver is thin: identity, uniqueness, references, versions. Whatever
+//     can be decided once is decided in a Service.
+//   - Records are changed by a function inside the driver's transaction, so a
+//     partial update and a rotation are the same operation and no update is
+//     lost.
+//   - Constructors do no I/O, start no goroutine and read no environment.
+//   - The zero value of every options struct is safe: no admin key refuses all
+//     admin routes, no opener allows no address, a nil service has no routes.
+//     What weakens security has a name that says so.
+//   - Time is UTC in milliseconds, which every driver and JavaScript keep.
+package canvasback

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"example.com/canvasback/httpapi"
+)
+
+// config is what the environment says.
+type config struct {
+	addr          string
+	basePath      string // empty or "/...", without a slash at the end
+	adminKeys     []string
+	databaseURL   string
+	protect       bool
+	allowedHosts  []string
+	exportDir     string
+	exportDirURL  string
+	registerWith  httpapi.RegisterWith
+	corsOrigins   []string
+	demo          demoMode
+	logLevel      slog.Level
+	adminKeyGiven bool
+}
+
+// demoMode says when samples are put in.
+type demoMode int
+
+const (
+	demoIfNew demoMode = iota
+	demoAlways
+	demoNever
+)
+
+// variable describes an environment variable for -h.
+type variable struct{ name, fallback, meaning string }
+
+var variables = []variable{
+	{"ADDR", "127.0.0.1:8080", "listen address"},
+	{"BASE_PATH", "/api", "prefix of the API; may be empty"},
+	{"ADMIN_API_KEY", "generated, printed", "admin key; several are separated by commas"},
+	{"DATABASE_URL", "sqlite:canvasback.db", "sqlite:PATH, memory:, or postgres://..."},
+	{"PROTECT_ROUTES", "true", "false opens the client routes to everyone"},
+	{"EXPORT_ALLOWED_HOSTS", "", "host or host:port, separated by commas, that may be fetched although private"},
+	{"EXPORT_DIR", "", "directory whose files are exports of this machine"},
+	{"EXPORT_DIR_URL", "own address + /files/", "http(s) address that stands for EXPORT_DIR"},
+	{"REGISTER_WITH", "client", "who may register exports: client, admin or off"},
+	{"CORS_ORIGINS", "", "origins of web pages, separated by commas, or *"},
+	{"DEMO", "true on a new database", "put in samples and a client key"},
+	{"LOG_LEVEL", "info", "debug, info, warn or error"},
+}
+
+// usage lists the variables.
+func usage() string {
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, v := range variables {
+		fallback := v.fallback
+		if fallback == "" {
+			fallback = "none"
+		}
+		fmt.Fprintf(table, "  %s\t%s\t(default: %s)\n", v.name, v.meaning, fallback)
+	}
+	table.Flush()
+	return text.String()
+}
+
+// readConfig reads the environment through lookup. An empty variable counts as
+// unset; only an empty BASE_PATH means what it says.
+func readConfig(lookup func(string) (string, bool)) (config, error) {
+	get := func(name, fallback string) string {
+		value, _ := lookup(name)
+		if value = strings.TrimSpace(value); value != "" {
+			return value
+		}
+		return fallback
+	}
+	c := config{
+		addr:         get("ADDR", "127.0.0.1:8080"),
+		adminKeys:    list(get("ADMIN_API_KEY", "")),
+		databaseURL:  get("DATABASE_URL", "sqlite:canvasback.db"),
+		allowedHosts: list(get("EXPORT_ALLOWED_HOSTS", "")),
+		exportDir:    get("EXPORT_DIR", ""),
+		exportDirURL: get("EXPORT_DIR_URL", ""),
+		corsOrigins:  list(get("CORS_ORIGINS", "")),
+	}
+	c.adminKeyGiven = len(c.adminKeys) > 0
+	base, set := lookup("BASE_PATH")
+	if !set {
+		base = "/api"
+	}
+	if base = strings.Trim(base, "/ "); base != "" {
+		c.basePath = "/" + base
+	}
+	if _, _, err := net.SplitHostPort(c.addr); err != nil {
+		return c, fmt.Errorf("ADDR must be host:port: %w", err)
+	}
+
+	var err error
+	if c.protect, err = strconv.ParseBool(get("PROTECT_ROUTES", "true")); err != nil {
+		return c, fmt.Errorf("PROTECT_ROUTES must be true or false")
+	}
+	switch with := get("REGISTER_WITH", "client"); with {
+	case "client":
+		c.registerWith = httpapi.RegisterWithClientKey
+	case "admin":
+		c.registerWith = httpapi.RegisterWithAdminKey
+	case "off":
+		c.registerWith = httpapi.RegisterOff
+	default:
+		return c, fmt.Errorf("REGISTER_WITH must be client, admin or off, not %q", with)
+	}
+	if demo := get("DEMO", ""); demo != "" {
+		on, err := strconv.ParseBool(demo)
+		if err != nil {
+			return c, fmt.Errorf("DEMO must be true or false")
+		}
+		c.demo = demoNever
+		if on {
+			c.demo = demoAlways
+		}
+	}
+	if err := c.logLevel.UnmarshalText([]byte(get("LOG_LEVEL", "info"))); err != nil {
+		return c, fmt.Errorf("LOG_LEVEL must be debug, info, warn or error")
+	}
+	return c, nil
+}
+
+// list splits at commas and drops white space and empty parts.
+func list(text string) []string {
+	var parts []string
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// ownAddress is where this machine reaches a listener: a host that stands for
+// all addresses is replaced by the loopback one.
+func ownAddress(listener net.Addr) string {
+	host, port, err := net.SplitHostPort(listener.String())
+	if err != nil {
+		return "http://" + listener.String()
+	}
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return (&url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}).String()
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	_ "modernc.org/sqlite"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/symbols"
+)
+
+// storage is what the drivers have in common.
+type storage interface {
+	Keys() keys.Store
+	Symbols() symbols.Store
+	Exports() exports.Store
+}
+
+// openStorage opens and migrates what a DATABASE_URL names.
+func openStorage(ctx context.Context, databaseURL string) (opened storage, closeStorage func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	scheme, rest, _ := strings.Cut(databaseURL, ":")
+	switch scheme {
+	case "memory":
+		return memory.New(), func() {}, nil
+	case "sqlite":
+		return openSQLite(ctx, rest)
+	case "postgres", "postgresql":
+		return openPostgres(ctx, databaseURL)
+	}
+	return nil, nil, fmt.Errorf("DATABASE_URL must begin with sqlite:, memory: or postgres:")
+}
+
+func openSQLite(ctx context.Context, path string) (storage, func(), error) {
+	pragmas := url.Values{"_pragma": {
+		"busy_timeout(5000)",
+		"journal_mode(WAL)",
+		"synchronous(FULL)",
+		"foreign_keys(ON)",
+	}}
+	file := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: pragmas.Encode()}
+	pool, err := sql.Open("sqlite", file.String())
+	if err != nil {
+		return nil, nil, err
+	}
+	pool.SetMaxOpenConns(1 + max(4, runtime.NumCPU())) // one writes, the others read
+	pool.SetMaxIdleConns(1 + max(4, runtime.NumCPU()))
+	db := sqlite.New(pool)
+	if err := db.Migrate(ctx); err != nil {
+		pool.Close()
+		return nil, nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	return db, func() { pool.Close() }, nil
+}
+
+func openPostgres(ctx context.Context, databaseURL string) (storage, func(), error) {
+	pool, err := pgxpool.New(ctx, databaseURL)
+	if err != nil {
+		return nil, nil, err
+	}
+	db := postgres.New(pool, nil)
+	if err := db.Migrate(ctx); err != nil {
+		pool.Close()
+		return nil, nil, fmt.Errorf("open PostgreSQL: %w", err)
+	}
+	return db, pool.Close, nil
+}

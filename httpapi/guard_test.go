@@ -1,0 +1,193 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
+)
+
+func TestAdminKey(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := start(t, func(o *httpapi.Options) { o.AdminKeys = []string{"", "first", "second"} })
+	for _, good := range []string{"first", "second"} {
+		h.send("GET", "/admin/api-keys", "", "x-admin-key", good).want(200)
+		h.send("GET", "/admin/api-keys", "", "X-ADMIN-KEY", good).want(200)
+	}
+	for _, headers := range [][]string{
+		nil,
+		{"x-admin-key", ""},
+		{"x-admin-key", "firs"},
+		{"x-admin-key", "firstt"},
+		{"x-admin-key", "First"},
+		{"x-admin-key", "first,second"},
+		{"x-admin-key", "first", "x-admin-key", "second"},
+		{"x-admin-key", "first", "x-admin-key", "first"},
+		{"x-api-key", "first"},
+		{"x-admin-key2", "first"},
+		{"x_admin_key", "first"},
+		{"Authorization", "first"},
+		{"x-api-key", h.raw},
+		{"x-admin-key", h.raw},
+	} {
+		answer := h.send("GET", "/admin/api-keys", "", headers...).wantError(401, "unauthorized")
+		is.Equal(answer.header.Get("WWW-Authenticate"), `ApiKey header="x-admin-key"`)
+	}
+	is.True(!strings.Contains(h.log.String(), "firstt")) // keys are not logged
+}
+
+func TestAdminKey_noneConfiguredRefusesEveryone(t *testing.T) {
+	t.Parallel()
+	h := start(t, func(o *httpapi.Options) { o.AdminKeys = []string{""} })
+	for _, headers := range [][]string{nil, {"x-admin-key", ""}, {"x-admin-key", "x"}} {
+		answer := h.send("GET", "/admin/api-keys", "", headers...).wantError(403, "forbidden")
+		if !strings.Contains(answer.message(), "no admin key is configured") {
+			t.Errorf("message is %q", answer.message())
+		}
+	}
+}
+
+func TestClientKey(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := start(t)
+	h.send("GET", "/symbol/folders", "", "X-API-KEY", h.raw).want(200)
+	flipped := []byte(h.raw)
+	flipped[10] ^= 1
+	for name, headers := range map[string][]string{
+		"none":             nil,
+		"empty":            {"x-api-key", ""},
+		"short":            {"x-api-key", h.raw[:len(h.raw)-1]},
+		"long":             {"x-api-key", h.raw + "0"},
+		"typo":             {"x-api-key", string(flipped)},
+		"other case":       {"x-api-key", strings.ToUpper(h.raw)},
+		"prefix":           {"x-api-key", h.raw[:10]},
+		"mask":             {"x-api-key", h.raw[:10] + "****" + h.raw[len(h.raw)-4:]},
+		"unknown":          {"x-api-key", foreignKey(t)},
+		"twice the same":   {"x-api-key", h.raw, "x-api-key", h.raw},
+		"good, then bad":   {"x-api-key", h.raw, "x-api-key", "x"},
+		"bad, then good":   {"x-api-key", "x", "x-api-key", h.raw},
+		"list":             {"x-api-key", h.raw + ", " + h.raw},
+		"bearer":           {"Authorization", "Bearer " + h.raw},
+		"admin's header":   {"x-admin-key", h.raw},
+		"the admin key":    {"x-api-key", adminKey},
+		"quotes":           {"x-api-key", `"` + h.raw + `"`},
+		"underscored name": {"x_api_key", h.raw},
+	} {
+		for _, c := range []struct{ method, path string }{
+			{"GET", "/symbol/folders"}, {"GET", "/symbol/folders/1"}, {"POST", "/symbol/folders"}, {"POST", "/viewer/exports/download"},
+		} {
+			answer := h.send(c.method, c.path, "", headers...)
+			if answer.status != 401 {
+				t.Errorf("%s: %s %s is answered %d", name, c.method, c.path, answer.status)
+				continue
+			}
+			answer.wantError(401, "unauthorized")
+			is.Equal(answer.header.Get("WWW-Authenticate"), `ApiKey header="x-api-key"`)
+		}
+	}
+	h.admin("PATCH", "/admin/api-keys/1", `{"isActive":false}`).want(200)
+	h.client("GET", "/symbol/folders", "").wantError(403, "forbidden")
+	h.admin("PATCH", "/admin/api-keys/1", `{"isActive":true}`).want(200)
+	h.client("GET", "/symbol/folders", "").want(200)
+}
+
+// foreignKey is a well-formed raw key of another installation.
+func foreignKey(t *testing.T) string {
+	t.Helper()
+	issued, err := keys.NewService(memory.New().Keys(), nil).Create(t.Context(), keys.Fields{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(issued.Raw)
+}
+
+func TestClientKey_protectionTurnedOff(t *testing.T) {
+	t.Parallel()
+	h := start(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })
+	h.send("GET", "/symbol/folders", "").want(200)
+	h.send("GET", "/symbol/folders", "", "x-api-key", "junk").want(200)
+	h.send("GET", "/admin/api-keys", "").want(401) // the admin's routes stay closed
+}
+
+func TestRequireClientKey_guardsTheHostsOwnRoutes(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := newHarness(t)
+	handler := httpapi.RequireClientKey(h.options)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key, ok := httpapi.KeyFromContext(r.Context())
+		is.True(ok)
+		is.Equal(key.ID, int64(1))
+		is.Equal(key.LastUsedAt, time.Date(2026, 3, 30, 10, 0, 0, 123e6, time.UTC))
+		w.Write([]byte("hello " + key.Name))
+	}))
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	h.url = server.URL
+
+	is.Equal(string(h.client("GET", "/anything", "").want(200).body), "hello API key")
+	answer := h.send("GET", "/anything", "").wantError(401, "unauthorized")
+	is.Equal(answer.header.Get("WWW-Authenticate"), `ApiKey header="x-api-key"`)
+	_, ok := httpapi.KeyFromContext(t.Context())
+	is.True(!ok) // no key where none was checked
+}
+
+// failingKeys is a store that cannot find anything out.
+type failingKeys struct{ keys.Store }
+
+func (failingKeys) Find(ctx context.Context, _ keys.Digest) (keys.Key, error) {
+	return keys.Key{}, errors.New("dial tcp 10.0.0.1:5432: secret detail")
+}
+
+// hangingKeys is a store that does not answer.
+type hangingKeys struct{ keys.Store }
+
+func (hangingKeys) Find(ctx context.Context, _ keys.Digest) (keys.Key, error) {
+	<-ctx.Done()
+	return keys.Key{}, ctx.Err()
+}
+
+func TestClientKey_deadStoreIs503AndNever401(t *testing.T) {
+	t.Parallel()
+	for name, store := range map[string]keys.Store{
+		"failing": failingKeys{memory.New().Keys()},
+		"hanging": hangingKeys{memory.New().Keys()},
+	} {
+		h := start(t, func(o *httpapi.Options) {
+			o.Keys = keys.NewService(store, nil)
+			o.StoreTimeout = 50 * time.Millisecond
+		})
+		answer := h.client("GET", "/symbol/folders", "").wantError(503, "unavailable")
+		if answer.header.Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", name)
+		}
+		if strings.Contains(string(answer.body), "secret detail") {
+			t.Errorf("%s: body shows the cause: %s", name, answer.body)
+		}
+	}
+}
+
+// panickingKeys has a bug.
+type panickingKeys struct{ keys.Store }
+
+func (panickingKeys) Find(context.Context, keys.Digest) (keys.Key, error) { panic("a bug") }
+
+func TestPanic_is500AndTheServerLivesOn(t *testing.T) {
+	t.Parallel()
+	h := start(t, func(o *httpapi.Options) { o.Keys = keys.NewService(panickingKeys{memory.New().Keys()}, nil) })
+	h.client("GET", "/symbol/folders", "").wantError(500, "internal")
+	h.client("GET", "/symbol/folders", "").wantError(500, "internal")
+	if !strings.Contains(h.log.String(), "a bug") {
+		t.Error("the log does not have the panic")
+	}
+}

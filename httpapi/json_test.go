@@ -1,0 +1,164 @@
+package httpapi_test
+
+import (
+	"strings"
+	"testing"
+
+	"example.com/canvasback/httpapi"
+)
+
+func TestBody_thatIsNotOneStrictJSONObjectIs400AndChangesNothing(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	h.client("POST", "/symbol/folders", `{"name":"Valves"}`).want(201)
+	for name, body := range map[string]string{
+		"syntax":                       `{"name":`,
+		"trailing comma":               `{"name":"x",}`,
+		"single quotes":                `{'name':'x'}`,
+		"comment":                      `{"name":"x"} // y`,
+		"second object":                `{"name":"x"}{"name":"y"}`,
+		"trailing text":                `{"name":"x"}x`,
+		"array":                        `[{"name":"x"}]`,
+		"null":                         `null`,
+		"string":                       `"name"`,
+		"number":                       `1`,
+		"only white space":             "  \n ",
+		"duplicate field":              `{"name":"x","name":"y"}`,
+		"duplicate field, escaped":     `{"name":"x","n\u0061me":"y"}`,
+		"duplicate unknown field":      `{"name":"x","a":1,"a":1}`,
+		"duplicate field further down": `{"name":"x","a":{"b":1,"b":2}}`,
+		"byte order mark":              "\ufeff{\"name\":\"x\"}",
+		"UTF-16":                       "\xff\xfe{\x00}\x00",
+		"broken UTF-8":                 "{\"name\":\"a\xffb\"}",
+		"broken UTF-8 in unknown":      "{\"name\":\"x\",\"other\":\"\xc3\x28\"}",
+		"overlong UTF-8":               "{\"name\":\"\xc0\x80\"}",
+		"encoded surrogate":            "{\"name\":\"\xed\xa0\x80\"}",
+		"lone surrogate":               `{"name":"\ud800"}`,
+		"surrogates in wrong order":    `{"name":"\udc00\ud800"}`,
+		"NUL":                          `{"name":"a\u0000b"}`,
+		"raw control character":        "{\"name\":\"a\nb\"}",
+		"number for string":            `{"name":1}`,
+		"boolean for string":           `{"name":true}`,
+		"array for string":             `{"name":["x"]}`,
+		"object for string":            `{"name":{}}`,
+		"null for string":              `{"name":null}`,
+		"empty":                        `{"name":""}`,
+		"white space":                  `{"name":" \t\u2003 "}`,
+		"too long":                     `{"name":"` + strings.Repeat("ä", 256) + `"}`,
+		"missing":                      `{}`,
+		"other case":                   `{"Name":"x"}`,
+		"nested 20000 deep":            `{"name":"x","a":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`,
+	} {
+		h.client("POST", "/symbol/folders", body).wantError(400, "invalid_request")
+		if name == "missing" || name == "other case" {
+			continue // an update with nothing in it is fine
+		}
+		answer := h.client("PATCH", "/symbol/folders/1", body)
+		if answer.status != 400 {
+			t.Errorf("%s: PATCH is answered %d, want 400: %s", name, answer.status, answer.body)
+		}
+	}
+	if list := h.client("GET", "/symbol/folders", "").want(200).array(); len(list) != 1 {
+		t.Errorf("folders are %v, want the first one only", list)
+	}
+}
+
+func TestBody_ofJSONIsReadWhateverItsSpelling(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	for body, name := range map[string]string{
+		`{"name":"plain"}`:                               "plain",
+		" \r\n\t{ \"name\" : \"spaced\" } \n":            "spaced",
+		`{"n\u0061me":"esc\u0061ped"}`:                   "escaped",
+		`{"name":"\ud83e\udd86 pair"}`:                   "🦆 pair",
+		`{"name":"unknown fields","x":{"y":[1,2]},"":0}`: "unknown fields",
+		`{"name":" kept as given "}`:                     " kept as given ",
+		`{"name":"` + strings.Repeat("ä", 255) + `"}`:    strings.Repeat("ä", 255),
+		`{"name":"e\u0301"}`:                             "e\u0301",
+		`{"name":"\u00e9"}`:                              "\u00e9",
+		`{"name":"case"}`:                                "case",
+		`{"name":"CASE"}`:                                "CASE",
+		`{"name":"</script>&\u2028"}`:                    "</script>&\u2028",
+	} {
+		answer := h.client("POST", "/symbol/folders", body).want(201)
+		if got := answer.object()["name"]; got != name {
+			t.Errorf("name is %q, want %q", got, name)
+		}
+	}
+}
+
+func TestBody_contentType(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	for _, good := range []string{"application/json", "Application/JSON; charset=utf-8", "application/vnd.viewer+json"} {
+		h.send("POST", "/admin/api-keys", `{}`, "x-admin-key", adminKey, "Content-Type", good).want(201)
+	}
+	for _, bad := range []string{"text/plain", "application/x-www-form-urlencoded", "application/jsonx", "+json", "application", "text/json; x", "multipart/form-data; boundary=x"} {
+		h.send("POST", "/admin/api-keys", `{}`, "x-admin-key", adminKey, "Content-Type", bad).wantError(415, "unsupported_media_type")
+	}
+	h.send("POST", "/admin/api-keys", `{}`, "x-admin-key", adminKey, "Content-Encoding", "gzip").wantError(415, "unsupported_media_type")
+	h.admin("POST", "/admin/api-keys", "").want(201) // no body, no type
+	h.send("POST", "/admin/api-keys/1/rotate", `[not json`, "x-admin-key", adminKey, "Content-Type", "text/plain").want(200)
+}
+
+func TestBody_overTheLimitIs413(t *testing.T) {
+	t.Parallel()
+	h := start(t, func(o *httpapi.Options) { o.BodyLimit, o.SymbolLimit, o.BatchLimit = 100, 1000, 500 })
+	h.client("POST", "/symbol/folders", `{"name":"x","pad":"`+strings.Repeat("x", 100)+`"}`).wantError(413, "too_large")
+	h.client("POST", "/symbol/folders", `{"name":"x"}`).want(201)
+	symbol := func(size int) string { return `{"name":"x","type":"a/b","data":"` + strings.Repeat("x", size) + `"}` }
+	h.client("POST", "/symbol/folders/1/symbols", symbol(1000)).wantError(413, "too_large")
+	h.client("POST", "/symbol/folders/1/symbols", symbol(900)).want(201)
+	h.client("PATCH", "/symbol/symbols/1", symbol(1000)).wantError(413, "too_large")
+	h.client("POST", "/viewer/exports/download-batch", symbol(500)).wantError(413, "too_large")
+	h.client("POST", "/viewer/exports/download-batch", symbol(300)).wantError(400, "invalid_request")
+	h.client("POST", "/viewer/exports/download", symbol(100)).wantError(413, "too_large")
+}
+
+func TestID_inThePath(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	for _, id := range []string{
+		"0", "-1", "+1", "01", "1.0", "1e0", "0x1", "abc", "%31x", "1%2F", "%2e%2e", "9223372036854775808",
+		"99999999999999999999", "%D9%A1", "1%20", "%001", "null", "1;2", "1,2", "１",
+	} {
+		h.client("GET", "/symbol/folders/"+id, "").wantError(400, "invalid_request")
+		h.client("GET", "/symbol/folders/"+id+"/symbols", "").wantError(400, "invalid_request")
+		h.client("DELETE", "/symbol/symbols/"+id, "").wantError(400, "invalid_request")
+		h.admin("POST", "/admin/api-keys/"+id+"/rotate", "").wantError(400, "invalid_request")
+	}
+	h.client("GET", "/symbol/folders/9223372036854775807", "").wantError(404, "not_found")
+	h.client("PATCH", "/symbol/folders/77", `{"name":1}`).wantError(400, "invalid_request") // before 404
+	h.client("PATCH", "/symbol/folders/77", `{"name":"x"}`).wantError(404, "not_found")
+	h.send("GET", "/symbol/folders/abc", "").wantError(401, "unauthorized") // the key comes first
+}
+
+func TestErrorMessage_startsWithTheField(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	h.client("POST", "/symbol/folders", `{"name":"Valves"}`).want(201)
+	for _, c := range []struct{ path, body, want string }{
+		{"/admin/api-keys", `{"name":1}`, "name must be a string"},
+		{"/admin/api-keys", `{"name":null}`, "name must be a string"},
+		{"/admin/api-keys", `{"name":"a","name":"b"}`, "name appears more than once"},
+		{"/admin/api-keys", `{"isActive":"yes"}`, "isActive must be a boolean"},
+		{"/admin/api-keys", `{"isActive":null}`, "isActive must be a boolean"},
+		{"/admin/api-keys", `{"expiresAt":5}`, "expiresAt must be a string or null"},
+		{"/admin/api-keys", `{"expiresAt":"soon"}`, "expiresAt must be a time"},
+		{"/symbol/folders", `{"name":""}`, "name must not be empty"},
+		{"/symbol/folders/1/symbols", `{"name":"x","data":"y"}`, "type must be a MIME type"},
+		{"/symbol/folders/1/symbols", `{"name":"x","type":"a/b"}`, "data must not be empty"},
+		{"/viewer/exports/download", `{"sourceFileUrl":7}`, "sourceFileUrl must be a string"},
+		{"/viewer/exports/download", `{}`, "sourceFileUrl must not be empty"},
+		{"/viewer/exports/download-batch", `{"items":{}}`, "items must be an array"},
+		{"/viewer/exports/download-batch", `{"items":["x"]}`, "items[0] must be an object"},
+		{"/viewer/exports/download-batch", `{"items":[{"sourceFileUrl":"x"},{"sourceFileUrl":[]}]}`, "items[1].sourceFileUrl must be a string"},
+		{"/viewer/exports/download-batch", `{"items":[{"sourceFileUrl":"x"},{}]}`, "items[1].sourceFileUrl must not be empty"},
+		{"/viewer/exports/register", `{"sourceFileUrl":"x","exportedUrl":"ftp://x/y"}`, "exportedUrl must be"},
+	} {
+		answer := h.send("POST", c.path, c.body, "x-api-key", h.raw, "x-admin-key", adminKey).wantError(400, "invalid_request")
+		if !strings.HasPrefix(answer.message(), c.want) {
+			t.Errorf("message for %s is %q, want %q at its start", c.body, answer.message(), c.want)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package keys
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/matryer/is"
+)
+
+func TestMint_isWellFormed(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	seen := make(map[RawKey]bool)
+	for range 1000 {
+		raw := mint("cbk")
+		is.Equal(len(raw), len("cbk_")+43+6)
+		is.True(wellFormed(string(raw)))
+		is.True(!seen[raw])
+		seen[raw] = true
+	}
+}
+
+// TestMint_isTheNumberInBase62 computes a raw key by other means.
+func TestMint_isTheNumberInBase62(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	base62 := func(n *big.Int, width int) string {
+		var text string
+		for radix, digit := big.NewInt(62), new(big.Int); len(text) < width; {
+			n, digit = new(big.Int).DivMod(n, radix, digit)
+			text = digits[digit.Int64():digit.Int64()+1] + text
+		}
+		return text
+	}
+	for _, secret := range [][secretBytes]byte{
+		{},
+		{secretBytes - 1: 1},
+		{0: 0x80},
+		[secretBytes]byte(bytes.Repeat([]byte{0xff}, secretBytes)),
+		[secretBytes]byte([]byte("exactly thirty-two random bytes!")),
+	} {
+		text := base62(new(big.Int).SetBytes(secret[:]), secretDigits)
+		is.Equal(string(appendSecret(nil, secret)), text)
+		sum := checksum("cbk_" + text)
+		is.Equal(string(sum[:]), base62(big.NewInt(int64(crc32.ChecksumIEEE([]byte("cbk_"+text)))), sumDigits))
+	}
+	is.Equal(string(appendSecret(nil, [secretBytes]byte(bytes.Repeat([]byte{0xff}, secretBytes)))), maxSecret)
+}
+
+func TestWellFormed_refuses(t *testing.T) {
+	t.Parallel()
+	raw := string(mint("cbk"))
+	sealed := func(text string) string { sum := checksum(text); return text + string(sum[:]) }
+	for name, text := range map[string]string{
+		"empty":               "",
+		"no prefix":           raw[3:],
+		"nothing before _":    sealed("_" + raw[4:47]),
+		"shorter":             raw[:len(raw)-1],
+		"longer":              raw + "0",
+		"space before":        " " + raw,
+		"space behind":        raw + " ",
+		"other digit":         raw[:20] + "-" + raw[21:],
+		"umlaut":              raw[:20] + "ä" + raw[22:],
+		"no underscore":       strings.Replace(raw, "_", "-", 1),
+		"sum of another":      raw[:47] + string(mint("cbk"))[47:],
+		"secret over 32 byte": sealed("cbk_" + strings.Repeat("z", 43)),
+		"one over the most":   sealed("cbk_" + maxSecret[:42] + string(maxSecret[42]+1)),
+		"prefix too long":     sealed(strings.Repeat("p", 33) + raw[3:47]),
+		"odd prefix":          sealed("c-k" + raw[3:47]),
+	} {
+		if wellFormed(text) {
+			t.Errorf("%s: %q passes", name, text)
+		}
+	}
+	for _, prefix := range []string{"c", "acme_live", strings.Repeat("P", 32)} {
+		if !wellFormed(string(mint(prefix))) {
+			t.Errorf("a key with prefix %q does not pass", prefix)
+		}
+	}
+	if !wellFormed(sealed("cbk_" + maxSecret)) {
+		t.Error("the largest secret does not pass")
+	}
+}
+
+func TestWellFormed_noticesEveryTypo(t *testing.T) {
+	t.Parallel()
+	raw := string(mint("cbk"))
+	for i := range len(raw) {
+		for _, c := range digits {
+			if typo := raw[:i] + string(c) + raw[i+1:]; typo != raw && wellFormed(typo) {
+				t.Errorf("%q passes for %q", typo, raw)
+			}
+		}
+		if i > 0 && raw[i] != raw[i-1] {
+			swapped := raw[:i-1] + raw[i:i+1] + raw[i-1:i] + raw[i+1:]
+			if wellFormed(swapped) {
+				t.Errorf("%q passes for %q", swapped, raw)
+			}
+		}
+	}
+}
+
+func FuzzWellFormed(f *testing.F) {
+	f.Add(string(mint("cbk")))
+	f.Add("cbk_" + strings.Repeat("z", 49))
+	f.Add("_")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, text string) {
+		if !wellFormed(text) {
+			return
+		}
+		at := strings.LastIndexByte(text, '_')
+		sum := checksum(text[:len(text)-sumDigits])
+		if at < 1 || len(text)-at != 50 || !strings.HasSuffix(text, string(sum[:])) {
+			t.Errorf("%q passes", text)
+		}
+	})
+}
+
+func TestRawKey_shownPartsAreNotTheSecret(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	raw := mint("acme")
+	is.Equal(raw.prefix(), string(raw[:len("acme_")+6]))
+	is.Equal(raw.mask(), string(raw[:len("acme_")+6])+"****"+string(raw[len(raw)-4:]))
+	is.True(!wellFormed(raw.mask()))
+}
+
+func TestRawKey_redactsItself(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	raw := mint("cbk")
+	var out strings.Builder
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T %p", "%!"} {
+		fmt.Fprintf(&out, verb, raw, raw)
+		fmt.Fprintf(&out, verb, &raw, []RawKey{raw})
+		fmt.Fprintf(&out, verb, Issued{Raw: raw}, map[string]RawKey{"k": raw})
+	}
+	fmt.Fprint(&out, raw, Issued{Raw: raw})
+	for _, handler := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+		slog.New(handler).Info("x", "raw", raw, "issued", Issued{Raw: raw}, slog.Group("g", "raw", raw))
+	}
+	encoded, err := json.Marshal(Issued{Raw: raw})
+	is.NoErr(err)
+	out.Write(encoded)
+	secret := string(raw[10:])
+	is.True(!strings.Contains(out.String(), secret))                            // in clear
+	is.True(!strings.Contains(out.String(), fmt.Sprintf("%x", secret)))         // in hexadecimal
+	is.True(!strings.Contains(out.String(), fmt.Sprintf("%d", []byte(secret)))) // in numbers
+	is.Equal(string(raw)[:4], "cbk_")                                           // but can be had
+}
+
+func TestDigest_pepper(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	is.True(digest(nil, "a") == digest([]byte{}, "a"))
+	is.True(digest(nil, "a") != digest([]byte("p"), "a"))
+	is.True(digest([]byte("q"), "a") != digest([]byte("p"), "a"))
+}
+
+func BenchmarkMint(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		mint("cbk")
+	}
+}
+
+func BenchmarkWellFormed(b *testing.B) {
+	raw := string(mint("cbk"))
+	b.ReportAllocs()
+	for b.Loop() {
+		wellFormed(raw)
+	}
+}

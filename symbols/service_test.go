@@ -1,0 +1,127 @@
+package symbols_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/symbols"
+)
+
+func TestService_refusesInvalidFields(t *testing.T) {
+	t.Parallel()
+	s := symbols.NewService(memory.New().Symbols(), nil)
+	folder, err := s.CreateFolder(t.Context(), strings.Repeat("🦆", 255))
+	if err != nil {
+		t.Fatal(err)
+	}
+	symbol, err := s.CreateSymbol(t.Context(), folder.ID, " n ", "image/svg+xml;a=b", "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		field  string
+		fields symbols.SymbolFields
+	}{
+		{"name", symbols.SymbolFields{Name: new("")}},
+		{"name", symbols.SymbolFields{Name: new(" \u00a0")}},
+		{"name", symbols.SymbolFields{Name: new(strings.Repeat("a", 256))}},
+		{"name", symbols.SymbolFields{Name: new("\x00")}},
+		{"name", symbols.SymbolFields{Name: new("\xff")}},
+		{"type", symbols.SymbolFields{Type: new("")}},
+		{"type", symbols.SymbolFields{Type: new("svg")}},
+		{"type", symbols.SymbolFields{Type: new("image/" + strings.Repeat("a", 250))}},
+		{"type", symbols.SymbolFields{Type: new("a/b;\x00")}},
+		{"data", symbols.SymbolFields{Data: new("")}},
+		{"data", symbols.SymbolFields{Data: new("a\x00")}},
+		{"data", symbols.SymbolFields{Data: new("a\xed\xa0\x80")}},
+		{"folderId", symbols.SymbolFields{FolderID: new(int64(0))}},
+	} {
+		_, err := s.UpdateSymbol(t.Context(), symbol.ID, c.fields)
+		if !errors.Is(err, symbols.ErrInvalid) || !strings.HasPrefix(err.Error(), c.field+" ") {
+			t.Errorf("%+v: %v, want a complaint about %s", c.fields, err, c.field)
+		}
+		if c.field == "name" {
+			_, err := s.UpdateFolder(t.Context(), folder.ID, symbols.FolderFields{Name: c.fields.Name})
+			_, err2 := s.CreateFolder(t.Context(), *c.fields.Name)
+			if !errors.Is(err, symbols.ErrInvalid) || !errors.Is(err2, symbols.ErrInvalid) {
+				t.Errorf("folder name %q: %v, %v", *c.fields.Name, err, err2)
+			}
+		}
+	}
+}
+
+func TestService_changesWantedVersionsOnly(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	ctx := t.Context()
+	s := symbols.NewService(memory.New().Symbols(), nil)
+	folder, err := s.CreateFolder(ctx, "A")
+	is.NoErr(err)
+	symbol, err := s.CreateSymbol(ctx, folder.ID, "n", "a/b", "d")
+	is.NoErr(err)
+
+	same, err := s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("n")}, symbol.Version)
+	is.NoErr(err)
+	is.Equal(same, symbol) // nothing new, the version included
+	changed, err := s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("m")}, 1, symbol.Version)
+	is.NoErr(err)
+	is.True(changed.Version != symbol.Version)
+	_, err = s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("x")}, symbol.Version)
+	is.Equal(err, symbols.ErrChanged)
+	is.Equal(s.DeleteSymbol(ctx, symbol.ID, symbol.Version), symbols.ErrChanged)
+	is.NoErr(s.DeleteSymbol(ctx, symbol.ID, changed.Version))
+	is.Equal(s.DeleteSymbol(ctx, symbol.ID, changed.Version), symbols.ErrSymbolNotFound)
+
+	renamed, err := s.UpdateFolder(ctx, folder.ID, symbols.FolderFields{Name: new("B")}, folder.Version)
+	is.NoErr(err)
+	_, err = s.UpdateFolder(ctx, folder.ID, symbols.FolderFields{Name: new("C")}, folder.Version)
+	is.Equal(err, symbols.ErrChanged)
+	is.Equal(s.DeleteFolder(ctx, folder.ID, folder.Version), symbols.ErrChanged)
+	is.NoErr(s.DeleteFolder(ctx, folder.ID, renamed.Version))
+}
+
+// failing is a store whose answers are lost.
+type failing struct{ symbols.Store }
+
+func (failing) GetFolder(context.Context, int64) (symbols.Folder, error) {
+	return symbols.Folder{}, errors.New("no connection")
+}
+
+func TestService_wrapsTheStoresErrors(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	_, err := symbols.NewService(failing{}, nil).GetFolder(t.Context(), 1)
+	is.True(errors.Is(err, symbols.ErrUnavailable))
+	is.Equal(err.Error(), "symbols: store unavailable: get folder: no connection")
+}
+
+func Example() {
+	ctx := context.Background()
+	service := symbols.NewService(memory.New().Symbols(), &symbols.Options{PageSize: 10})
+
+	folder, _ := service.CreateFolder(ctx, "Valves")
+	service.CreateSymbol(ctx, folder.ID, "Gate valve", "image/svg+xml", "<svg/>")
+	service.CreateSymbol(ctx, folder.ID, "Ball valve", "image/svg+xml", "<svg></svg>")
+
+	for after, more := int64(0), true; more; {
+		page, err := service.ListSymbols(ctx, folder.ID, after)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		for _, symbol := range page.Symbols {
+			fmt.Println(symbol.ID, symbol.Name)
+			after = symbol.ID
+		}
+		more = page.More
+	}
+	// Output:
+	// 1 Gate valve
+	// 2 Ball valve
+}
