@@ -3,7 +3,7 @@ package canvasback_test
 import (
 	"context"
 	"fmt"
-	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 
@@ -16,10 +16,9 @@ import (
 )
 
 func Example() {
-	db := memory.New() // or sqlite.New(handle), postgres.New(pool, nil)
+	ctx := context.Background()
+	db := memory.New() // it forgets; sqlite.New and postgres.New do not
 	clientKeys := keys.NewService(db.Keys(), nil)
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
 	go clientKeys.Run(ctx) // writes the times of last use
 
 	mux := http.NewServeMux()
@@ -30,14 +29,16 @@ func Example() {
 		Exports:   exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetch.New(nil)}}),
 		AdminKeys: []string{"change me"},
 	}))
-	server := httptest.NewServer(mux) // yours: http.ListenAndServe(":8080", mux)
-	defer server.Close()
 
-	issued, _ := clientKeys.Create(ctx, keys.Fields{Name: new("My viewer")})
-	request, _ := http.NewRequest("GET", server.URL+"/api/symbol/folders", nil)
-	request.Header.Set("x-api-key", string(issued.Raw))
-	response, _ := http.DefaultClient.Do(request)
-	body, _ := io.ReadAll(response.Body)
-	fmt.Println(response.Status, string(body))
-	// Output: 200 OK []
+	issued, err := clientKeys.Create(ctx, keys.Fields{Name: new("My viewer")})
+	if err != nil {
+		log.Fatal(err)
+	}
+	raw := string(issued.Raw) // shown this once
+	request := httptest.NewRequest("GET", "/api/symbol/folders", nil)
+	request.Header.Set("x-api-key", raw)
+	answer := httptest.NewRecorder()
+	mux.ServeHTTP(answer, request)
+	fmt.Println(answer.Code, answer.Body)
+	// Output: 200 []
 }

@@ -149,8 +149,6 @@ func fieldName(pointer jsontext.Pointer) string {
 // kindName names the JSON type that a Go type is read from.
 func kindName(t reflect.Type) string {
 	switch t.Kind() {
-	case reflect.Pointer:
-		return kindName(t.Elem()) + " or null"
 	case reflect.String:
 		return "a string"
 	case reflect.Bool:

@@ -143,7 +143,7 @@ func TestErrorMessage_startsWithTheField(t *testing.T) {
 		{"/admin/api-keys", `{"name":"a","name":"b"}`, "name appears more than once"},
 		{"/admin/api-keys", `{"isActive":"yes"}`, "isActive must be a boolean"},
 		{"/admin/api-keys", `{"isActive":null}`, "isActive must be a boolean"},
-		{"/admin/api-keys", `{"expiresAt":5}`, "expiresAt must be a string or null"},
+		{"/admin/api-keys", `{"expiresAt":5}`, "expiresAt must be a string"},
 		{"/admin/api-keys", `{"expiresAt":"soon"}`, "expiresAt must be a time"},
 		{"/symbol/folders", `{"name":""}`, "name must not be empty"},
 		{"/symbol/folders/1/symbols", `{"name":"x","data":"y"}`, "type must be a MIME type"},

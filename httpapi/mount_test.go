@@ -101,15 +101,9 @@ func TestMount_neverRedirects(t *testing.T) {
 			prefix, prefix + "/", prefix + "//", prefix + "//symbol/folders", prefix + "/symbol/folders/", prefix + "/symbol/../symbol/folders",
 			prefix + "/./symbol/folders", "/" + prefix + "/symbol/folders", prefix + "x/symbol/folders", "/other" + prefix + "/symbol/folders",
 		} {
-			if path == "" {
-				continue
+			if strings.HasPrefix(path, "/") {
+				h.client("GET", path, "").wantError(404, "not_found")
 			}
-			answer := h.client("GET", path, "")
-			if path == "//symbol/folders" && prefix == "" || answer.status == 404 {
-				answer.wantError(404, "not_found")
-				continue
-			}
-			t.Errorf("prefix %q: GET %s is answered %d %s", prefix, path, answer.status, answer.header.Get("Location"))
 		}
 	}
 }

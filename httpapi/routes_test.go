@@ -42,7 +42,9 @@ func TestRoutes_areThoseDocumented(t *testing.T) {
 				}
 				continue
 			}
-			answer.wantError(405, "method_not_allowed")
+			if answer.want(405); method != "HEAD" {
+				answer.wantError(405, "method_not_allowed")
+			}
 			allowed := strings.Split(answer.header.Get("Allow"), ", ")
 			for name := range guards {
 				if !slices.Contains(allowed, name) {

@@ -1,0 +1,117 @@
+// Package httpapi serves client keys, exports and the symbol library over
+// HTTP.
+//
+// [Handler] returns the whole API as one http.Handler; [RequireClientKey] puts
+// its key check in front of a host's own routes.
+//
+// # Mounting
+//
+// The handler serves the paths below relative to where it is mounted: at the
+// root, under [Options.Prefix], or behind http.StripPrefix. It never redirects,
+// and writes no path of its own.
+//
+//	mux.Handle("/api/", httpapi.Handler(httpapi.Options{Prefix: "/api", ...}))
+//	mux.Handle("/api/", http.StripPrefix("/api", httpapi.Handler(options)))
+//
+// Routers that leave the path as it is, chi among them, take the first form.
+//
+// # Keys
+//
+// Admin routes ask for an x-admin-key: 401 if it is missing or wrong, 403 if
+// the server has none. Client routes ask for an x-api-key: 401 if it is
+// missing, malformed or unknown, 403 if its key is inactive or has expired. A
+// header that is sent twice counts as missing. A 401 names the header in
+// WWW-Authenticate, with the scheme ApiKey.
+//
+// A request is checked in this order: route (404), method (405), key, id and
+// body (400, 413, 415), existence (404), conflict (409).
+//
+// # Requests
+//
+// A body is one JSON object, or empty for {}. It is read strictly: duplicate
+// fields, invalid UTF-8, wrong types, and null where it has no meaning are 400;
+// fields nobody knows are ignored; names match exactly. Content-Type is absent,
+// application/json or anything that ends in +json. Texts may not contain NUL.
+// An id is a positive number without sign or leading zeros. A time is RFC 3339
+// with any offset, or a date, which is its midnight in UTC.
+//
+// # Answers
+//
+// Times are RFC 3339 in UTC with milliseconds. Every answer has an
+// X-Request-Id: the caller's own if it is 1 to 128 visible ASCII characters,
+// else a new one. Nothing may be stored by caches.
+//
+// Every error of every route has the body
+//
+//	{"message": "for people", "code": "for programs", "requestId": "for the log"}
+//
+// with one of these codes:
+//
+//	invalid_request         400   the message starts with the field's name
+//	unauthorized            401
+//	forbidden               403
+//	not_found               404
+//	method_not_allowed      405   with Allow
+//	conflict                409
+//	too_large               413
+//	unsupported_media_type  415
+//	internal                500
+//	export_failed           502
+//	unavailable             503   with Retry-After
+//	export_timeout          504
+//
+// The cause of an error goes to [Options.Logger] and never to the client.
+//
+// # Client keys
+//
+//	GET    /admin/api-keys             200 [key, ...], ids ascending
+//	POST   /admin/api-keys             201 {message, apiKey, key}
+//	GET    /admin/api-keys/:id         200 key
+//	PATCH  /admin/api-keys/:id         200 key
+//	POST   /admin/api-keys/:id/rotate  200 {message, apiKey, key}
+//	DELETE /admin/api-keys/:id         200 {message}
+//
+// A key is {id, name, keyPrefix, maskedKey, isActive, expiresAt, lastUsedAt,
+// createdAt, updatedAt}. Creation and update take name (1 to 255 characters),
+// isActive and expiresAt (null for none), all optional. The raw key is in
+// apiKey and nowhere else, ever. A rotation needs no body; the former raw key
+// is dead at once.
+//
+// # Symbols
+//
+//	GET    /symbol/folders              200 [folder, ...], ids ascending
+//	POST   /symbol/folders              201 folder; 409 if the name is taken
+//	GET    /symbol/folders/:id          200 folder
+//	PATCH  /symbol/folders/:id          200 folder; 409 if the name is taken
+//	DELETE /symbol/folders/:id          200 {message}; its symbols go with it
+//	GET    /symbol/folders/:id/symbols  200 [symbol, ...], ids ascending
+//	POST   /symbol/folders/:id/symbols  201 symbol
+//	GET    /symbol/symbols/:id          200 symbol
+//	PATCH  /symbol/symbols/:id          200 symbol
+//	DELETE /symbol/symbols/:id          200 {message}
+//
+// A folder is {id, name}; a symbol is {id, name, type, data, folderId}. Names
+// have 1 to 255 characters, type is a MIME type, data any text but the empty
+// one. An update leaves alone what is left out; folderId moves a symbol.
+//
+// # Exports
+//
+//	POST /viewer/exports/download        200 the file
+//	POST /viewer/exports/download-batch  200 a zip
+//	POST /viewer/exports/register        201 {success, record}, 200 if it replaced one
+//
+// A single download takes {sourceFileUrl}, a batch {items: [{sourceFileUrl},
+// ...]} with 1 to 1000 items. With ?responseType=urls they answer {success,
+// exportedUrl} and {success, exportedUrls, skipped} instead. The address of a
+// source is trimmed and then compared exactly with what was registered.
+//
+// A file that is not registered is 404, one that cannot be fetched 502, one
+// that takes too long 504. In a batch it is skipped: the zip then has an entry
+// manifest.json, and skipped lists {sourceFileUrl, reason}. When nothing can be
+// delivered the batch is answered with an error, skipped in its body. A
+// download that fails after it has begun ends in a broken connection, never
+// like a whole one.
+//
+// Registration takes {sourceFileUrl, exportedUrl, fileName}, the last of them
+// optional. [Options.RegisterWith] says who may.
+package httpapi

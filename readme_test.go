@@ -1,0 +1,69 @@
+package canvasback
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestReadme_programCompilesAndIsTheExample(t *testing.T) {
+	t.Parallel()
+	readme := read(t, "README.md")
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme, -1)
+	if len(blocks) != 1 {
+		t.Fatalf("README.md has %d Go programs, want one", len(blocks))
+	}
+	program := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(program, []byte(blocks[0][1]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", "vet", program).CombinedOutput(); err != nil {
+		t.Errorf("README.md's program: %v\n%s", err, out)
+	}
+
+	// All but the end, where the program serves and the example asks.
+	body := between(t, blocks[0][1], "func main() {\n", "\tfmt.Println(")
+	example := between(t, read(t, "example_test.go"), "func Example() {\n", "\trequest :=")
+	if body != example {
+		t.Errorf("README.md has\n%s\nbut the example has\n%s", body, example)
+	}
+}
+
+func TestReadme_isShortAndItsLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	readme := read(t, "README.md")
+	if lines := strings.Count(readme, "\n"); lines > 150 {
+		t.Errorf("README.md has %d lines", lines)
+	}
+	for _, link := range regexp.MustCompile(`\]\(([^)#]+)`).FindAllStringSubmatch(readme, -1) {
+		if strings.Contains(link[1], "://") {
+			continue
+		}
+		if _, err := os.Stat(filepath.FromSlash(link[1])); err != nil {
+			t.Errorf("README.md links to %s: %v", link[1], err)
+		}
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// between returns what of text lies between two marks.
+func between(t *testing.T, text, start, end string) string {
+	t.Helper()
+	_, text, ok := strings.Cut(text, start)
+	text, _, ok2 := strings.Cut(text, end)
+	if !ok || !ok2 {
+		t.Fatalf("nothing between %q and %q", start, end)
+	}
+	return text
+}
