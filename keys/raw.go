@@ -5,9 +5,12 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"hash"
 	"hash/crc32"
 	"io"
 	"log/slog"
+	"slices"
+	"sync"
 )
 
 const (
@@ -15,6 +18,9 @@ const (
 	secretBytes  = 32
 	secretDigits = 43
 	sumDigits    = 6
+
+	maxPrefix = 32
+	maxRaw    = maxPrefix + 1 + secretDigits + sumDigits
 
 	// maxSecret is 2^256-1. The digits are in the order of ASCII, so numbers
 	// of equal width compare as text.
@@ -80,9 +86,6 @@ func appendSecret(dst []byte, secret [secretBytes]byte) []byte {
 
 // checksum is the CRC-32 of text in base62.
 func checksum(text string) [sumDigits]byte {
-	// A table-driven loop over the string would need no conversion, but
-	// the library's version uses the processor's instruction. The copy stays
-	// on the stack for texts of a raw key's size.
 	n := crc32.ChecksumIEEE([]byte(text))
 	var sum [sumDigits]byte
 	for i := len(sum) - 1; i >= 0; i-- {
@@ -112,8 +115,6 @@ func wellFormed(text string) bool {
 	return text[len(text)-sumDigits:] == string(sum[:])
 }
 
-const maxPrefix = 32
-
 // validPrefix reports whether text may stand before a raw key's underscore.
 func validPrefix(text string) bool {
 	if text == "" || len(text) > maxPrefix {
@@ -135,12 +136,34 @@ func isDigit(c byte) bool {
 // Digest is how a raw key is recognised without being kept.
 type Digest [sha256.Size]byte
 
-// digest is the SHA-256 of raw, or its HMAC-SHA-256 under a pepper.
-func digest(pepper []byte, raw string) Digest {
+// digester computes digests under one pepper.
+type digester struct {
+	macs *sync.Pool // of HMACs that are ready for use; nil without a pepper
+}
+
+func newDigester(pepper []byte) *digester {
 	if len(pepper) == 0 {
-		return sha256.Sum256([]byte(raw))
+		return new(digester)
 	}
-	mac := hmac.New(sha256.New, pepper)
+	pepper = slices.Clone(pepper)
+	return &digester{macs: &sync.Pool{New: func() any { return hmac.New(sha256.New, pepper) }}}
+}
+
+// digest is the SHA-256 of raw, or its HMAC-SHA-256 under a pepper. It takes
+// no more than maxRaw bytes.
+func (d *digester) digest(raw string) Digest {
+	if d.macs == nil {
+		var text [maxRaw]byte // a copy that stays on the stack
+		return sha256.Sum256(text[:copy(text[:], raw)])
+	}
+	return d.mac(raw)
+}
+
+func (d *digester) mac(raw string) (digest Digest) {
+	mac := d.macs.Get().(hash.Hash)
+	defer d.macs.Put(mac)
+	mac.Reset()
 	io.WriteString(mac, raw)
-	return Digest(mac.Sum(nil))
+	mac.Sum(digest[:0])
+	return digest
 }

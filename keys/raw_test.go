@@ -2,6 +2,8 @@ package keys
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
@@ -159,9 +161,15 @@ func TestRawKey_redactsItself(t *testing.T) {
 func TestDigest_pepper(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	is.True(digest(nil, "a") == digest([]byte{}, "a"))
-	is.True(digest(nil, "a") != digest([]byte("p"), "a"))
-	is.True(digest([]byte("q"), "a") != digest([]byte("p"), "a"))
+	raw := strings.Repeat("r", maxRaw)
+	is.Equal(newDigester(nil).digest(raw), Digest(sha256.Sum256([]byte(raw))))
+	mac := hmac.New(sha256.New, []byte("pepper"))
+	mac.Write([]byte(raw))
+	peppered := newDigester([]byte("pepper"))
+	for range 3 {
+		is.Equal(peppered.digest(raw), Digest(mac.Sum(nil)))
+	}
+	is.True(newDigester([]byte("other")).digest(raw) != peppered.digest(raw))
 }
 
 func BenchmarkMint(b *testing.B) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 )
 
@@ -14,6 +13,8 @@ const (
 	DefaultPrefix        = "cbk"
 	DefaultName          = "API key"
 	DefaultFlushInterval = 5 * time.Second
+	DefaultLease         = 500 * time.Millisecond
+	DefaultCacheSize     = 1 << 16
 )
 
 // Options adjust a [Service]. The zero value is ready for use.
@@ -35,6 +36,16 @@ type Options struct {
 	// 5 seconds if zero.
 	FlushInterval time.Duration
 
+	// Lease is how long an answer of the store to the question whether any
+	// key has changed is good for; DefaultLease if zero. It is also how long
+	// a change that revokes a key waits before it returns, where the store
+	// is shared. All processes that share a store must have the same.
+	Lease time.Duration
+
+	// CacheSize is how many keys are remembered at most, with some hundred
+	// bytes each; DefaultCacheSize if zero.
+	CacheSize int
+
 	// Logger receives what happens in the background; slog.Default if nil.
 	Logger *slog.Logger
 
@@ -47,12 +58,24 @@ type Options struct {
 type Service struct {
 	store         Store
 	prefix        string
-	peppers       [][]byte // the current one first
+	digesters     []*digester // the one of the current pepper first
 	flushInterval time.Duration
 	log           *slog.Logger
-	clock         func() time.Time
-	uses          uses
+	clock         func() time.Time // nil: time.Now
+
+	leases  *leases
+	good    *cache // of entries that are known
+	bad     *cache // of those that are not
+	flights flights
+	uses    uses
+	counts  counts
 }
+
+// beatsOfLease is how often the store is asked within a lease.
+const beatsOfLease = 5
+
+// unknownDigests is how many digests that belong to no key are remembered.
+const unknownDigests = 1 << 13
 
 // NewService returns a Service over store; nil options are the defaults. It
 // panics if the prefix has other characters than it may have.
@@ -70,11 +93,14 @@ func NewService(store Store, options *Options) *Service {
 	if o.FlushInterval <= 0 {
 		o.FlushInterval = DefaultFlushInterval
 	}
+	if o.Lease <= 0 {
+		o.Lease = DefaultLease
+	}
+	if o.CacheSize <= 0 {
+		o.CacheSize = DefaultCacheSize
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
-	}
-	if o.Now == nil {
-		o.Now = time.Now
 	}
 	s := &Service{
 		store:         store,
@@ -82,9 +108,12 @@ func NewService(store Store, options *Options) *Service {
 		flushInterval: o.FlushInterval,
 		log:           o.Logger,
 		clock:         o.Now,
+		leases:        newLeases(o.Lease),
+		good:          newCache(o.CacheSize),
+		bad:           newCache(min(o.CacheSize, unknownDigests)),
 	}
 	for _, pepper := range append([][]byte{o.Pepper}, o.FormerPeppers...) {
-		s.peppers = append(s.peppers, slices.Clone(pepper))
+		s.digesters = append(s.digesters, newDigester(pepper))
 	}
 	return s
 }
@@ -102,6 +131,7 @@ func (s *Service) Create(ctx context.Context, fields Fields) (Issued, error) {
 	if err != nil {
 		return Issued{}, storeError("insert key", err)
 	}
+	s.leases.end()
 	return Issued{Key: key, Raw: raw}, nil
 }
 
@@ -130,63 +160,104 @@ func (s *Service) Get(ctx context.Context, id int64) (Key, error) {
 // Update sets the given fields, all or none, and returns the key. If that
 // changes nothing, UpdatedAt stays. The error is [ErrNotFound] or matches
 // [ErrInvalid].
+//
+// An update that deactivates the key, or lets it expire earlier, returns when
+// no process accepts what it forbids: see the package comment.
 func (s *Service) Update(ctx context.Context, id int64, fields Fields) (Key, error) {
 	if err := fields.check(); err != nil {
 		return Key{}, err
 	}
-	var current Key
-	key, err := s.store.Update(ctx, id, func(key *Key) error {
-		current = *key
+	return s.change(ctx, "update key", id, func(key *Key) error {
 		if !fields.apply(key) {
 			return errUnchanged
 		}
-		s.stamp(key)
 		return nil
 	})
-	if err == errUnchanged {
-		key, err = current, nil
-	}
-	if err != nil {
-		return Key{}, storeError("update key", err)
-	}
-	s.uses.merge(&key)
-	return key, nil
 }
 
 // errUnchanged leaves a [Store.Update] without writing.
 var errUnchanged = errors.New("keys: nothing to change")
 
-// Rotate replaces the raw key of a record and returns the new one. The former
-// raw key is refused from then on. Nothing else about the record changes but
-// UpdatedAt. The error may be [ErrNotFound].
+// Rotate replaces the raw key of a record and returns the new one. Nothing
+// else about the record changes but UpdatedAt. The error may be [ErrNotFound].
+//
+// When it returns, no process accepts the former raw key any more: see the
+// package comment.
 func (s *Service) Rotate(ctx context.Context, id int64) (Issued, error) {
 	var raw RawKey
-	key, err := s.store.Update(ctx, id, func(key *Key) error {
+	key, err := s.change(ctx, "rotate key", id, func(key *Key) error {
 		raw = s.mintInto(key)
-		s.stamp(key)
 		return nil
 	})
 	if err != nil {
-		return Issued{}, storeError("rotate key", err)
+		return Issued{}, err
 	}
-	s.uses.merge(&key)
 	return Issued{Key: key, Raw: raw}, nil
 }
 
-// Delete removes a key for good, or returns [ErrNotFound].
+// Delete removes a key for good, or returns [ErrNotFound]. When it returns, no
+// process accepts the raw key any more: see the package comment.
 func (s *Service) Delete(ctx context.Context, id int64) error {
-	if err := s.store.Delete(ctx, id); err != nil {
+	err := s.store.Delete(ctx, id)
+	s.leases.end()
+	if err != nil {
 		return storeError("delete key", err)
 	}
 	s.uses.forget(id)
+	s.waitForOthers()
 	return nil
+}
+
+// change updates a key in the store, unless change returns errUnchanged, and
+// waits if that revokes something.
+func (s *Service) change(ctx context.Context, operation string, id int64, change func(*Key) error) (Key, error) {
+	var former Key
+	key, err := s.store.Update(ctx, id, func(key *Key) error {
+		former = *key
+		if err := change(key); err != nil {
+			return err
+		}
+		s.stamp(key)
+		return nil
+	})
+	if err == errUnchanged {
+		key, err = former, nil
+	}
+	if err != nil {
+		s.leases.end() // it may have been stored nevertheless
+		return Key{}, storeError(operation, err)
+	}
+	if former.Digest != key.Digest || former.Active != key.Active || !former.ExpiresAt.Equal(key.ExpiresAt) {
+		s.leases.end()
+	}
+	if revokes(former, key) {
+		s.waitForOthers()
+	}
+	s.uses.merge(&key)
+	return key, nil
+}
+
+// revokes reports whether a change forbids what was allowed before.
+func revokes(former, key Key) bool {
+	earlier := !key.ExpiresAt.IsZero() && (former.ExpiresAt.IsZero() || key.ExpiresAt.Before(former.ExpiresAt))
+	return former.Digest != key.Digest || former.Active && !key.Active || earlier
+}
+
+// waitForOthers waits until no lease runs any more that another process got
+// before the change just stored, and a little longer, as clocks do not run
+// alike. It does not end with any context: the change is made, and its answer
+// must be neither early nor lost.
+func (s *Service) waitForOthers() {
+	if s.store.Shared() {
+		time.Sleep(s.leases.duration + s.leases.duration/50)
+	}
 }
 
 // mintInto gives key a new raw key.
 func (s *Service) mintInto(key *Key) RawKey {
 	raw := mint(s.prefix)
 	key.Prefix, key.Mask = raw.prefix(), raw.mask()
-	key.Digest = digest(s.peppers[0], string(raw))
+	key.Digest = s.digesters[0].digest(string(raw))
 	return raw
 }
 
@@ -199,7 +270,12 @@ func (s *Service) stamp(key *Key) {
 	key.UpdatedAt = next
 }
 
-func (s *Service) now() time.Time { return milli(s.clock()) }
+func (s *Service) now() time.Time {
+	if s.clock == nil {
+		return milli(time.Now())
+	}
+	return milli(s.clock())
+}
 
 // storeError passes on what the store's contract names and wraps the rest.
 func storeError(operation string, err error) error {

@@ -52,7 +52,8 @@ type Store interface {
 	// Epoch returns a number that is raised in the same transaction as every
 	// insertion, every deletion, and every change of Digest, Active or
 	// ExpiresAt, by whomever it is made. As long as it stays, the outcome of
-	// Find does too.
+	// Find does too. It is not met again in a storage that takes the place of
+	// this one.
 	Epoch(ctx context.Context) (int64, error)
 
 	// Shared reports whether other processes may change the same keys.

@@ -2,37 +2,63 @@ package keys
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// uses holds times of use that the store does not have yet. There is at most
-// one for each key, so memory is bounded by the number of keys.
-type uses struct {
-	mu      sync.Mutex
-	pending map[int64]time.Time
+// use is the latest known use of a key, in Unix milliseconds.
+type use struct {
+	at      atomic.Int64
+	written atomic.Int64 // what of it the store has
 }
 
 // note records a use, unless a later one is known.
-func (u *uses) note(id int64, at time.Time) {
+func (u *use) note(at int64) {
+	for former := u.at.Load(); at > former; former = u.at.Load() {
+		if u.at.CompareAndSwap(former, at) {
+			return
+		}
+	}
+}
+
+// uses holds the uses of keys, one for each key, so memory is bounded by the
+// number of keys.
+type uses struct {
+	mu  sync.RWMutex
+	all map[int64]*use
+}
+
+// of returns the use of a key.
+func (u *uses) of(id int64) *use {
+	u.mu.RLock()
+	found := u.all[id]
+	u.mu.RUnlock()
+	if found != nil {
+		return found
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.pending == nil {
-		u.pending = make(map[int64]time.Time)
+	if u.all == nil {
+		u.all = make(map[int64]*use)
 	}
-	if at.After(u.pending[id]) {
-		u.pending[id] = at
+	if u.all[id] == nil {
+		u.all[id] = new(use)
 	}
+	return u.all[id]
 }
 
 // merge moves the key's LastUsedAt forward to what is known here.
 func (u *uses) merge(key *Key) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if at := u.pending[key.ID]; at.After(key.LastUsedAt) {
-		key.LastUsedAt = at
+	u.mu.RLock()
+	known := u.all[key.ID]
+	u.mu.RUnlock()
+	if known == nil {
+		return
+	}
+	if at := known.at.Load(); at > 0 && (key.LastUsedAt.IsZero() || at > key.LastUsedAt.UnixMilli()) {
+		key.LastUsedAt = time.UnixMilli(at).UTC()
 	}
 }
 
@@ -40,66 +66,30 @@ func (u *uses) merge(key *Key) {
 func (u *uses) forget(id int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.pending, id)
+	delete(u.all, id)
 }
 
-// snapshot returns all pending uses, ids ascending.
-func (u *uses) snapshot() []Use {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	list := make([]Use, 0, len(u.pending))
-	for id, at := range u.pending {
-		list = append(list, Use{ID: id, At: at})
+// pending returns the uses that the store does not have, ids ascending.
+func (u *uses) pending() []Use {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	var list []Use
+	for id, known := range u.all {
+		if at := known.at.Load(); at > known.written.Load() {
+			list = append(list, Use{ID: id, At: time.UnixMilli(at).UTC()})
+		}
 	}
 	slices.SortFunc(list, func(a, b Use) int { return cmp.Compare(a.ID, b.ID) })
 	return list
 }
 
-// written drops the uses that have reached the store and were not followed by
-// later ones.
+// written notes that the store has these uses.
 func (u *uses) written(list []Use) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, use := range list {
-		if u.pending[use.ID].Equal(use.At) {
-			delete(u.pending, use.ID)
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	for _, used := range list {
+		if known := u.all[used.ID]; known != nil {
+			known.written.Store(used.At.UnixMilli())
 		}
 	}
-}
-
-// lastFlushTimeout bounds the write at the end of [Service.Run].
-const lastFlushTimeout = 5 * time.Second
-
-// Run writes the times of last use every flush interval, and once more when
-// ctx ends, which ends Run too. A write that fails is logged and its uses are
-// kept for the next. Start it once, beside the server, and wait for it before
-// the store is closed; the error is that of the last write.
-func (s *Service) Run(ctx context.Context) error {
-	ticker := time.NewTicker(s.flushInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			if err := s.flush(ctx); err != nil && ctx.Err() == nil {
-				s.log.WarnContext(ctx, "times of last use could not be written, will try again", "error", err)
-			}
-		case <-ctx.Done():
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFlushTimeout)
-			defer cancel()
-			return s.flush(ctx)
-		}
-	}
-}
-
-// flush writes what is pending in one batch.
-func (s *Service) flush(ctx context.Context) error {
-	list := s.uses.snapshot()
-	if len(list) == 0 {
-		return nil
-	}
-	if err := s.store.Touch(ctx, list); err != nil {
-		return storeError("touch keys", err)
-	}
-	s.uses.written(list)
-	return nil
 }

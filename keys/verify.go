@@ -3,39 +3,134 @@ package keys
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Verify returns the key that raw belongs to and counts a use of it. The
 // error is [ErrMalformed], [ErrUnknown], [ErrInactive] or [ErrExpired], or
 // matches [ErrUnavailable] when the store could not answer, which says nothing
 // about raw.
+//
+// Its answer is as new as the store's: see the package comment.
 func (s *Service) Verify(ctx context.Context, raw string) (Key, error) {
+	if len(raw) > maxRaw {
+		return s.refuse(ErrMalformed)
+	}
+	now := time.Now()
+	digest := s.digesters[0].digest(raw)
+	under := s.leases.at(now)
+	if under != nil {
+		shard := s.good.shard(&digest)
+		if e := shard.get(&digest, under); e != nil {
+			shard.hits.Add(1)
+			return s.admit(e, now)
+		}
+	}
+	// Only now does the shape matter: what is in the cache has it.
 	if !wellFormed(raw) {
-		return Key{}, ErrMalformed
+		return s.refuse(ErrMalformed)
 	}
-	key, err := s.find(ctx, raw)
-	if err != nil {
+	e, err := s.look(ctx, raw, digest, under)
+	switch {
+	case err != nil:
+		s.counts.unavailable.Add(1)
 		return Key{}, err
+	case !e.known:
+		return s.refuse(ErrUnknown)
 	}
-	now := s.now()
-	if err := key.Usable(now); err != nil {
-		return Key{}, err
+	return s.admit(e, now)
+}
+
+// admit returns the key of an entry if it may be used now.
+func (s *Service) admit(e *entry, now time.Time) (Key, error) {
+	if s.clock != nil {
+		now = s.clock()
 	}
-	s.uses.note(key.ID, now)
-	s.uses.merge(&key)
+	if err := e.key.Usable(now); err != nil {
+		return s.refuse(err)
+	}
+	at := now.UnixMilli()
+	e.use.note(at)
+	key := e.key
+	key.LastUsedAt = time.UnixMilli(at).UTC()
 	return key, nil
 }
 
-// find looks raw up under the current pepper, then under the former ones.
-func (s *Service) find(ctx context.Context, raw string) (Key, error) {
-	for _, pepper := range s.peppers {
-		key, err := s.store.Find(ctx, digest(pepper, raw))
+// refuse counts a refusal.
+func (s *Service) refuse(reason error) (Key, error) {
+	switch reason {
+	case ErrMalformed:
+		s.counts.malformed.Add(1)
+	case ErrUnknown:
+		s.counts.unknown.Add(1)
+	case ErrInactive:
+		s.counts.inactive.Add(1)
+	case ErrExpired:
+		s.counts.expired.Add(1)
+	}
+	return Key{}, reason
+}
+
+// look finds out about a raw key that is not among the good ones. Without a
+// lease it asks the store; under one it asks at most once at a time, and keeps
+// the answer.
+func (s *Service) look(ctx context.Context, raw string, digest Digest, under *lease) (*entry, error) {
+	if under == nil {
+		s.counts.bypasses.Add(1)
+		return s.find(ctx, raw, digest)
+	}
+	if e := s.bad.shard(&digest).get(&digest, under); e != nil {
+		s.bad.shard(&digest).hits.Add(1)
+		return e, nil
+	}
+	s.counts.misses.Add(1)
+	flight, first := s.flights.join(digest, under.epoch)
+	if first {
+		// The read is nobody's own: who leaves must not fail the others.
+		go func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flightTimeout)
+			defer cancel()
+			flight.found, flight.err = s.find(ctx, raw, digest)
+			if flight.err == nil {
+				s.keep(digest, flight.found, under)
+			}
+			s.flights.land(digest, flight)
+		}()
+	}
+	select {
+	case <-flight.done:
+		return flight.found, flight.err
+	case <-ctx.Done():
+		return nil, storeError("find key", ctx.Err())
+	}
+}
+
+// keep puts what has been read under a lease into the cache it belongs to.
+// Unknown digests have one of their own, so that a flood of them does not push
+// out good keys.
+func (s *Service) keep(digest Digest, e *entry, under *lease) {
+	e.epoch = under.epoch
+	if e.known {
+		s.good.put(&digest, e)
+	} else {
+		s.bad.put(&digest, e)
+	}
+}
+
+// find reads the store: for the digest under the current pepper, then for
+// those under former ones.
+func (s *Service) find(ctx context.Context, raw string, digest Digest) (*entry, error) {
+	for i := range s.digesters {
+		if i > 0 {
+			digest = s.digesters[i].digest(raw)
+		}
+		key, err := s.store.Find(ctx, digest)
 		if err == nil {
-			return key, nil
+			return &entry{key: key, known: true, use: s.uses.of(key.ID)}, nil
 		}
 		if !errors.Is(err, ErrNotFound) {
-			return Key{}, storeError("find key", err)
+			return nil, storeError("find key", err)
 		}
 	}
-	return Key{}, ErrUnknown
+	return &entry{}, nil
 }

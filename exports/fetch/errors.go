@@ -1,0 +1,48 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+
+	"example.com/canvasback/exports"
+)
+
+// refusal is an [exports.ErrForbidden] with a reason.
+type refusal string
+
+func (r refusal) Error() string        { return string(r) }
+func (r refusal) Is(target error) bool { return target == exports.ErrForbidden }
+
+var (
+	errStalled  = fmt.Errorf("nothing came for too long: %w", os.ErrDeadlineExceeded)
+	errTooLarge = errors.New("the file is larger than allowed")
+	errChanged  = errors.New("the file is not the same any more")
+)
+
+// failure is an error as an [exports.Opener] returns it.
+func failure(ctx context.Context, address *url.URL, err error) error {
+	kind := exports.ErrFailed
+	if ctx.Err() != nil {
+		err = ctx.Err()
+		if cause := context.Cause(ctx); cause != err {
+			err = fmt.Errorf("%w: %w", err, cause)
+		}
+	}
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, exports.ErrForbidden):
+		kind = exports.ErrForbidden
+	case errors.Is(err, exports.ErrTimeout), errors.As(err, &timeout) && timeout.Timeout():
+		kind = exports.ErrTimeout
+	}
+	return fmt.Errorf("%w: %s: %w", kind, redact(address), err)
+}
+
+// redact returns an address without what is likely to be a secret.
+func redact(address *url.URL) string {
+	u := url.URL{Scheme: address.Scheme, Host: address.Host, Path: address.Path, RawPath: address.RawPath}
+	return u.String()
+}

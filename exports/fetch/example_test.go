@@ -1,0 +1,32 @@
+package fetch_test
+
+import (
+	"fmt"
+	"log"
+	"net/url"
+
+	"example.com/canvasback/exports/fetch"
+)
+
+func Example() {
+	opener := fetch.New(&fetch.Options{
+		AllowedHosts: []string{"exports.intranet.example:8443"},
+	})
+	for _, text := range []string{
+		"https://cdn.example.com/plan.pdf",
+		"https://exports.intranet.example:8443/plan.pdf",
+		"http://169.254.169.254/latest/meta-data/",
+		"http://localhost/",
+	} {
+		address, err := url.Parse(text)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(address.Host, opener.Check(address) == nil)
+	}
+	// Output:
+	// cdn.example.com true
+	// exports.intranet.example:8443 true
+	// 169.254.169.254 false
+	// localhost false
+}

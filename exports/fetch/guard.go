@@ -1,0 +1,60 @@
+package fetch
+
+import (
+	"context"
+	"net/netip"
+	"syscall"
+
+	"code.dny.dev/ssrf"
+)
+
+// azurePlatform answers virtual machines of Azure with what is theirs alone,
+// at an address that is public by number.
+var azurePlatform = netip.MustParsePrefix("168.63.129.16/32")
+
+// guard refuses addresses that are not on the public internet.
+type guard struct {
+	registry *ssrf.Guardian // the special purpose registries of IANA
+}
+
+// newGuard is the only place that configures the registry: each of its options
+// replaces what another set.
+func newGuard(ports []uint16) guard {
+	return guard{ssrf.New(
+		ssrf.WithPorts(ports...),
+		ssrf.WithDeniedV4Prefixes(azurePlatform),
+	)}
+}
+
+// control is the ControlContext of a [net.Dialer], which calls it between
+// resolving a name and connecting, for each address that is tried.
+func (g guard) control(_ context.Context, network, address string, conn syscall.RawConn) error {
+	if err := g.registry.Safe(network, address, conn); err != nil {
+		return refusal(err.Error())
+	}
+	target, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return refusal(err.Error())
+	}
+	return g.judge(target.Addr())
+}
+
+// judge refuses an address whatever the port. One with a zone is in no prefix
+// and so refused; an IPv4 address mapped into IPv6 is refused as such.
+func (g guard) judge(ip netip.Addr) error {
+	if err := g.registry.SafeAddr(ip); err != nil {
+		return refusal(err.Error())
+	}
+	if ip.Is6() && isISATAP(ip) {
+		return refusal(ip.String() + " is a tunnel to an IPv4 address")
+	}
+	return nil
+}
+
+// isISATAP reports whether the interface identifier carries an IPv4 address as
+// RFC 5214, section 6.1, has it. No public server lies behind such a tunnel.
+func isISATAP(ip netip.Addr) bool {
+	b := ip.As16()
+	const universalOrGroup = 0x03
+	return b[8]&^universalOrGroup == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
+}

@@ -1,0 +1,294 @@
+package files_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/matryer/is"
+	"go.uber.org/goleak"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/files"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func opener(t testing.TB, prefix string, fsys fs.FS) *files.Opener {
+	t.Helper()
+	o, err := files.New(prefix, fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func parse(t testing.TB, address string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestNew(t *testing.T) {
+	t.Parallel()
+	for _, prefix := range []string{
+		"", "/files", "files", "ftp://example.com/", "http:///files", "http:files", "http://:80/", "http://example.com/%zz", "://",
+		"http://user@example.com/", "http://example.com/?a", "http://example.com/?", "http://example.com/#a",
+		"http://example.com/a/../b", "http://example.com/./", "http://example.com//", "http://example.com/a//b", "http://example.com/a//",
+		"http://example.com/a%2Fb/", `http://example.com/a\b/`, "http://example.com/%00/", "http://example.com/%ff/",
+	} {
+		if _, err := files.New(prefix, fstest.MapFS{}); err == nil {
+			t.Errorf("%s is taken", prefix)
+		}
+	}
+}
+
+func TestServes(t *testing.T) {
+	t.Parallel()
+	const (
+		root    = "http://example.com"
+		port    = "https://example.com:8443/files/"
+		escaped = "https://example.com/my%20files"
+	)
+	for _, c := range []struct {
+		prefix, address string
+		want            bool
+	}{
+		{root, "http://example.com", true},
+		{root, "http://example.com/a", true},
+		{root, "HTTP://EXAMPLE.com.:80/a?b#c", true},
+		{root, "https://example.com/a", false},
+		{root, "http://example.com:443/a", false},
+		{root, "http://www.example.com/a", false},
+		{root, "http://example.com.evil/a", false},
+		{root, "//example.com/a", false},
+		{root, "http:example.com", false},
+		{port, "https://example.com:8443/files/a", true},
+		{port, "https://example.com:8443/files/a/../../b", true}, // and not for others to open
+		{port, "https://example.com:8443/files", true},
+		{port, "https://example.com:8443/f%69les/a", true},
+		{port, "https://example.com:8443/files2/a", false},
+		{port, "https://example.com:8443/FILES/a", false},
+		{port, "https://example.com:8443/a/../files/a", false},
+		{port, "https://example.com:8443/files%2Fa", false},
+		{port, "https://example.com:8443//files/a", false},
+		{port, "https://example.com:8443/", false},
+		{port, "https://example.com/files/a", false},
+		{escaped, "https://example.com:443/my%20files/a", true},
+		{escaped, "https://example.com/my files/a", true},
+		{escaped, "https://example.com/my+files/a", false},
+	} {
+		if got := opener(t, c.prefix, fstest.MapFS{}).Serves(parse(t, c.address)); got != c.want {
+			t.Errorf("%s serves %s: %t", c.prefix, c.address, got)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	o := opener(t, "https://example.com/files", os.DirFS(t.TempDir()))
+	for _, path := range []string{
+		"", "/", "/.", "/..", "/./a", "/../a", "/a/.", "/a/..", "/a/../b", "/a//b", "//a", "/a/", "/%2e", "/%2e%2e", "/%2E%2e/a", "/a/%2e%2e/b",
+		"/a%2Fb", "/a%2f..%2fb", "/%2Fetc%2Fpasswd", `/a\b`, "/a%5Cb", "/..%5ca", "/a%00", "/a%00.pdf", "/%ff",
+	} {
+		u := parse(t, "https://example.com/files"+path)
+		is.True(o.Serves(u)) // it is nobody else's
+		if err := o.Check(u); !errors.Is(err, exports.ErrForbidden) {
+			t.Errorf("%s: %v", path, err)
+		}
+		if _, err := o.Open(t.Context(), u); !errors.Is(err, exports.ErrForbidden) {
+			t.Errorf("opening %s: %v", path, err)
+		}
+	}
+	is.True(errors.Is(o.Check(parse(t, "https://example.com/other/a")), exports.ErrForbidden))
+	is.True(errors.Is(o.Check(parse(t, "https://user@example.com/files/a")), exports.ErrForbidden))
+	for _, path := range []string{"/a", "/a/b.pdf", "/...", "/a..b", "/..a", "/a%20b", "/%C3%A9", "/a?b=c#d", "/%25", "/a:b", "/a%3Fb", "/%252e%252e"} {
+		is.NoErr(o.Check(parse(t, "https://example.com/files"+path)))
+	}
+}
+
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	modified := time.Date(2024, 2, 29, 12, 0, 0, 5, time.UTC)
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "2024"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "2024", "plan é?.PDF"), "content", modified)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	for name, fsys := range map[string]fs.FS{
+		"os.DirFS":     os.DirFS(dir),
+		"os.Root":      root.FS(),
+		"fstest.MapFS": fstest.MapFS{"2024/plan é?.PDF": {Data: []byte("content"), ModTime: modified}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			is := is.New(t)
+			o := opener(t, "https://example.com/files/", fsys)
+			file, err := o.Open(t.Context(), parse(t, "https://example.com/files/2024/plan%20%C3%A9%3F.PDF?v=1"))
+			is.NoErr(err)
+			defer file.Body.Close()
+			is.Equal(file.Size, int64(7))
+			is.Equal(file.Name, "plan é?.PDF")
+			is.Equal(file.Type, "application/pdf")
+			is.Equal(file.Modified, modified)
+			is.Equal(file.ETag, fmt.Sprintf(`"%x-7"`, modified.UnixNano()))
+			content, err := io.ReadAll(file.Body)
+			is.NoErr(err)
+			is.Equal(string(content), "content")
+			_, isFile := file.Body.(*os.File)
+			is.Equal(isFile, name != "fstest.MapFS")
+
+			_, err = o.Open(t.Context(), parse(t, "https://example.com/files/2024"))
+			is.True(errors.Is(err, exports.ErrForbidden)) // a directory
+			_, err = o.Open(t.Context(), parse(t, "https://example.com/files/2024/none"))
+			is.True(errors.Is(err, exports.ErrFailed))
+			is.True(errors.Is(err, fs.ErrNotExist))
+		})
+	}
+}
+
+func TestOpen_endOfContext(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a"), "content", time.Now())
+	for name, fsys := range map[string]fs.FS{
+		"os.DirFS":     os.DirFS(dir),
+		"fstest.MapFS": fstest.MapFS{"a": {Data: []byte("content")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			is := is.New(t)
+			o := opener(t, "https://example.com/", fsys)
+			ctx, cancel := context.WithCancel(t.Context())
+			file, err := o.Open(ctx, parse(t, "https://example.com/a"))
+			is.NoErr(err)
+			defer file.Body.Close()
+			cancel()
+			for deadline := time.Now().Add(time.Second); err == nil && time.Now().Before(deadline); {
+				_, err = file.Body.Read(nil)
+			}
+			is.True(err != nil)
+
+			_, err = o.Open(ctx, parse(t, "https://example.com/a"))
+			is.True(errors.Is(err, exports.ErrFailed))
+			is.True(errors.Is(err, context.Canceled))
+			late, cancel := context.WithTimeout(t.Context(), 0)
+			defer cancel()
+			_, err = o.Open(late, parse(t, "https://example.com/a"))
+			is.True(errors.Is(err, exports.ErrTimeout))
+		})
+	}
+}
+
+func TestOpen_types(t *testing.T) {
+	t.Parallel()
+	fsys := fstest.MapFS{}
+	want := map[string]string{
+		"a.svg": "image/svg+xml", "a.JSON": "application/json", "a.dwg": "image/vnd.dwg", "a": "", "a.": "",
+		"a.no-such-extension": "", ".pdf": "application/pdf", "a.tar.zip": "application/zip", "a.geojson": "",
+	}
+	for name := range want {
+		fsys[name] = &fstest.MapFile{}
+	}
+	o := opener(t, "https://example.com/", fsys)
+	for name, want := range want {
+		file, err := o.Open(t.Context(), parse(t, "https://example.com/"+name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if file.Type != want {
+			t.Errorf("%s: %q", name, file.Type)
+		}
+		file.Body.Close()
+	}
+}
+
+func TestOpen_entityTags(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	tag := func(file *fstest.MapFile) string {
+		o := opener(t, "https://example.com/", fstest.MapFS{"a": file})
+		f, err := o.Open(t.Context(), parse(t, "https://example.com/a"))
+		is.NoErr(err)
+		is.True(f.Modified.Equal(file.ModTime))
+		is.NoErr(f.Body.Close())
+		return f.ETag
+	}
+	hour := time.Now().Add(-time.Hour)
+	is.Equal(tag(&fstest.MapFile{}), "") // no time, no tag
+	strong := tag(&fstest.MapFile{ModTime: hour})
+	is.True(strings.HasPrefix(strong, `"`))
+	is.Equal(tag(&fstest.MapFile{ModTime: hour}), strong)
+	is.True(tag(&fstest.MapFile{ModTime: hour.Add(1)}) != strong)
+	is.True(tag(&fstest.MapFile{ModTime: hour, Data: []byte("1")}) != strong)
+	for _, d := range []time.Duration{0, -time.Second, time.Hour} {
+		weak := tag(&fstest.MapFile{ModTime: time.Now().Add(d)})
+		is.True(strings.HasPrefix(weak, `W/"`)) // it may change again, and have the same time
+	}
+}
+
+func TestOpen_fileThatShrinks(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	o := opener(t, "https://example.com/", shrinking{})
+	file, err := o.Open(t.Context(), parse(t, "https://example.com/a"))
+	is.NoErr(err)
+	content, err := io.ReadAll(file.Body)
+	is.Equal(string(content), "cont")
+	is.True(errors.Is(err, io.ErrUnexpectedEOF))
+	is.True(errors.Is(err, exports.ErrFailed))
+}
+
+// shrinking has one file, which says it is longer than it turns out to be.
+type shrinking struct{}
+
+func (shrinking) Open(string) (fs.File, error) { return shrunk{strings.NewReader("cont")}, nil }
+
+type shrunk struct{ *strings.Reader }
+
+func (shrunk) Stat() (fs.FileInfo, error) {
+	return fs.Stat(fstest.MapFS{"a": {Data: []byte("content")}}, "a")
+}
+func (shrunk) Close() error { return nil }
+
+func write(t testing.TB, name, content string, modified time.Time) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(name, modified, modified); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	for _, path := range []string{"a", "../a", "%2e%2e/a", "a%2Fb", "a//b", `a\b`, "a?b#c"} {
+		f.Add(path)
+	}
+	o := opener(f, "https://example.com/files/", fstest.MapFS{})
+	f.Fuzz(func(t *testing.T, path string) {
+		u, err := url.Parse("https://example.com/files/" + path)
+		if err != nil || o.Check(u) != nil {
+			return
+		}
+		if _, err := o.Open(t.Context(), u); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q is not the name of a file: %v", path, err)
+		}
+	})
+}

@@ -1,0 +1,129 @@
+package keys
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// entry is what a read of the store has found for a digest.
+type entry struct {
+	key   Key
+	known bool  // false: the digest belongs to no key
+	epoch int64 // known before the read began
+	use   *use  // nil if not known
+}
+
+// cache keeps entries by digest. An entry counts only under a lease with the
+// very epoch that was known before the entry was read: whatever has changed
+// since has changed the epoch too.
+//
+// It is made of many small maps that are replaced whenever something is added,
+// so that looking up takes no lock.
+type cache struct {
+	shards [256]shard
+	limit  int // of entries in a shard
+}
+
+type shard struct {
+	mu      sync.Mutex // among those who replace entries
+	entries atomic.Pointer[map[Digest]*entry]
+	hits    atomic.Uint64
+}
+
+func newCache(size int) *cache {
+	c := new(cache)
+	c.limit = max(1, size/len(c.shards))
+	return c
+}
+
+// shard returns where a digest has its place. Digests are evenly distributed.
+func (c *cache) shard(digest *Digest) *shard { return &c.shards[digest[0]] }
+
+// get returns the entry of a digest if it counts under the lease.
+func (s *shard) get(digest *Digest, under *lease) *entry {
+	entries := s.entries.Load()
+	if entries == nil {
+		return nil
+	}
+	if e := (*entries)[*digest]; e != nil && e.epoch == under.epoch {
+		return e
+	}
+	return nil
+}
+
+// put adds an entry. To make room it drops entries of other epochs, which will
+// not count again, and if that is not enough, any.
+func (c *cache) put(digest *Digest, e *entry) {
+	s := c.shard(digest)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := make(map[Digest]*entry)
+	if former := s.entries.Load(); former != nil {
+		if len(*former) < c.limit {
+			next = maps.Clone(*former)
+		} else {
+			for d, other := range *former {
+				if other.epoch == e.epoch && len(next) < c.limit-1 {
+					next[d] = other
+				}
+			}
+		}
+	}
+	next[*digest] = e
+	s.entries.Store(&next)
+}
+
+// hits is how often an entry has been used.
+func (c *cache) hits() uint64 {
+	var sum uint64
+	for i := range c.shards {
+		sum += c.shards[i].hits.Load()
+	}
+	return sum
+}
+
+// flights let concurrent reads for one digest be one read.
+type flights struct {
+	mu  sync.Mutex
+	all map[Digest]*flight
+}
+
+// flight is a read under way.
+type flight struct {
+	epoch int64
+	done  chan struct{} // closed when found and err are set
+	found *entry
+	err   error
+}
+
+// join returns the flight for a digest, and whether the caller is to carry it
+// out. It is that of another caller only if it began under the same epoch: its
+// outcome is then what the cache would hold.
+func (f *flights) join(digest Digest, epoch int64) (joined *flight, first bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if joined := f.all[digest]; joined != nil && joined.epoch == epoch {
+		return joined, false
+	}
+	joined = &flight{epoch: epoch, done: make(chan struct{})}
+	if f.all == nil {
+		f.all = make(map[Digest]*flight)
+	}
+	f.all[digest] = joined
+	return joined, true
+}
+
+// land ends a flight with its outcome.
+func (f *flights) land(digest Digest, landed *flight) {
+	f.mu.Lock()
+	if f.all[digest] == landed {
+		delete(f.all, digest)
+	}
+	f.mu.Unlock()
+	close(landed.done)
+}
+
+// flightTimeout bounds a read that nobody may be waiting for any more.
+const flightTimeout = 5 * time.Second

@@ -1,0 +1,50 @@
+package keys
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Stats counts what [Service.Verify] has done since the Service was made.
+type Stats struct {
+	Hits     uint64 // answered from memory
+	Misses   uint64 // looked for in memory, but not found
+	Bypasses uint64 // answered by the store because no lease was running
+
+	// Refusals by reason, and checks that the store could not answer.
+	Malformed   uint64
+	Unknown     uint64
+	Inactive    uint64
+	Expired     uint64
+	Unavailable uint64
+
+	// EpochAge is how long ago the store was asked for the epoch that is
+	// known. It is negative if none is.
+	EpochAge time.Duration
+}
+
+// counts are the parts of [Stats] that are counted one by one.
+type counts struct {
+	misses, bypasses                                   atomic.Uint64
+	malformed, unknown, inactive, expired, unavailable atomic.Uint64
+}
+
+// Stats returns the counts so far. They are read one after the other while
+// checks go on, so sums may be off by a few.
+func (s *Service) Stats() Stats {
+	stats := Stats{
+		Hits:        s.good.hits() + s.bad.hits(),
+		Misses:      s.counts.misses.Load(),
+		Bypasses:    s.counts.bypasses.Load(),
+		Malformed:   s.counts.malformed.Load(),
+		Unknown:     s.counts.unknown.Load(),
+		Inactive:    s.counts.inactive.Load(),
+		Expired:     s.counts.expired.Load(),
+		Unavailable: s.counts.unavailable.Load(),
+		EpochAge:    -1,
+	}
+	if current := s.leases.current.Load(); current != nil {
+		stats.EpochAge = time.Since(current.asked)
+	}
+	return stats
+}

@@ -1,0 +1,45 @@
+// Package migration reads the numbered SQL files of a driver. It runs none.
+package migration
+
+import (
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strconv"
+)
+
+// Migration is one step of a schema.
+type Migration struct {
+	Version int // from 1, without gaps
+	Title   string
+	SQL     string
+}
+
+var fileName = regexp.MustCompile(`^([0-9]{4})_([a-z0-9]+(?:_[a-z0-9]+)*)\.sql$`)
+
+// Read returns the migrations at the root of fsys, versions ascending. Every
+// file there must be named NNNN_title.sql and the numbers must count from 1.
+func Read(fsys fs.FS) ([]Migration, error) {
+	entries, err := fs.ReadDir(fsys, ".") // sorted by name, so by number
+	if err != nil {
+		return nil, fmt.Errorf("migration: %w", err)
+	}
+	list := make([]Migration, 0, len(entries))
+	for _, entry := range entries {
+		name := entry.Name()
+		parts := fileName.FindStringSubmatch(name)
+		if parts == nil || entry.IsDir() {
+			return nil, fmt.Errorf("migration: %s is not a file named NNNN_title.sql", name)
+		}
+		version, _ := strconv.Atoi(parts[1]) // four digits
+		if want := len(list) + 1; version != want {
+			return nil, fmt.Errorf("migration: %s stands where number %04d should", name, want)
+		}
+		text, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return nil, fmt.Errorf("migration: %w", err)
+		}
+		list = append(list, Migration{Version: version, Title: parts[2], SQL: string(text)})
+	}
+	return list, nil
+}

@@ -1,0 +1,141 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"example.com/canvasback/keys"
+)
+
+type keyStore struct{ db *DB }
+
+var _ keys.Store = keyStore{}
+
+// errDigestTaken tells of what chance does not bring about.
+var errDigestTaken = errors.New("memory: another key has the digest")
+
+func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return keys.Key{}, err
+	}
+	if _, taken := s.db.digests[key.Digest]; taken {
+		return keys.Key{}, errDigestTaken
+	}
+	s.db.lastKeyID++
+	key.ID = s.db.lastKeyID
+	s.db.keys[key.ID] = key
+	s.db.digests[key.Digest] = key.ID
+	s.db.epoch++
+	return key, nil
+}
+
+func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	if err := ctx.Err(); err != nil {
+		return keys.Key{}, err
+	}
+	key, ok := s.db.keys[id]
+	if !ok {
+		return keys.Key{}, keys.ErrNotFound
+	}
+	return key, nil
+}
+
+func (s keyStore) List(ctx context.Context) ([]keys.Key, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	list := make([]keys.Key, 0, len(s.db.keys))
+	for _, id := range slices.Sorted(maps.Keys(s.db.keys)) {
+		list = append(list, s.db.keys[id])
+	}
+	return list, nil
+}
+
+func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return keys.Key{}, err
+	}
+	former, ok := s.db.keys[id]
+	if !ok {
+		return keys.Key{}, keys.ErrNotFound
+	}
+	key := former
+	if err := change(&key); err != nil {
+		return keys.Key{}, err
+	}
+	key.ID, key.CreatedAt, key.LastUsedAt = former.ID, former.CreatedAt, former.LastUsedAt
+	if key.Digest != former.Digest {
+		if _, taken := s.db.digests[key.Digest]; taken {
+			return keys.Key{}, errDigestTaken
+		}
+		delete(s.db.digests, former.Digest)
+		s.db.digests[key.Digest] = id
+	}
+	if key.Digest != former.Digest || key.Active != former.Active || !key.ExpiresAt.Equal(former.ExpiresAt) {
+		s.db.epoch++
+	}
+	s.db.keys[id] = key
+	return key, nil
+}
+
+func (s keyStore) Delete(ctx context.Context, id int64) error {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	key, ok := s.db.keys[id]
+	if !ok {
+		return keys.ErrNotFound
+	}
+	delete(s.db.keys, id)
+	delete(s.db.digests, key.Digest)
+	s.db.epoch++
+	return nil
+}
+
+func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	if err := ctx.Err(); err != nil {
+		return keys.Key{}, err
+	}
+	id, ok := s.db.digests[digest]
+	if !ok {
+		return keys.Key{}, keys.ErrNotFound
+	}
+	return s.db.keys[id], nil
+}
+
+func (s keyStore) Touch(ctx context.Context, uses []keys.Use) error {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, use := range uses {
+		if key, ok := s.db.keys[use.ID]; ok && use.At.After(key.LastUsedAt) {
+			key.LastUsedAt = use.At
+			s.db.keys[use.ID] = key
+		}
+	}
+	return nil
+}
+
+func (s keyStore) Epoch(ctx context.Context) (int64, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	return s.db.epoch, ctx.Err()
+}
+
+func (keyStore) Shared() bool { return false }

@@ -1,0 +1,22 @@
+package memory_test
+
+import (
+	"testing"
+
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/storagetest"
+)
+
+func open(testing.TB) storagetest.Opened {
+	return storagetest.Opened{Storage: memory.New()}
+}
+
+func TestStorage(t *testing.T) {
+	t.Parallel()
+	storagetest.Run(t, open)
+	storagetest.RunConcurrent(t, open)
+}
+
+func BenchmarkStorage(b *testing.B) {
+	storagetest.RunBenchmarks(b, open)
+}

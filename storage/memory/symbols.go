@@ -1,0 +1,268 @@
+package memory
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"example.com/canvasback/symbols"
+)
+
+// folder is a folder and what lies in it.
+type folder struct {
+	symbols.Folder
+	symbolIDs []int64 // ascending
+	contents  symbols.Version
+}
+
+// add puts a symbol among the folder's contents.
+func (f *folder) add(id int64) {
+	at, _ := slices.BinarySearch(f.symbolIDs, id)
+	f.symbolIDs = slices.Insert(f.symbolIDs, at, id)
+	f.contents = newVersion()
+}
+
+// remove takes a symbol out of the folder's contents.
+func (f *folder) remove(id int64) {
+	at, _ := slices.BinarySearch(f.symbolIDs, id)
+	f.symbolIDs = slices.Delete(f.symbolIDs, at, at+1)
+	f.contents = newVersion()
+}
+
+type symbolStore struct{ db *DB }
+
+var _ symbols.Store = symbolStore{}
+
+func (s symbolStore) ListFolders(ctx context.Context) (symbols.FolderList, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	if err := ctx.Err(); err != nil {
+		return symbols.FolderList{}, err
+	}
+	list := symbols.FolderList{
+		Folders: make([]symbols.Folder, 0, len(s.db.folders)),
+		Version: s.db.foldersVersion,
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.db.folders)) {
+		list.Folders = append(list.Folders, s.db.folders[id].Folder)
+	}
+	return list, nil
+}
+
+func (s symbolStore) GetFolder(ctx context.Context, id int64) (symbols.Folder, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	if err := ctx.Err(); err != nil {
+		return symbols.Folder{}, err
+	}
+	f, ok := s.db.folders[id]
+	if !ok {
+		return symbols.Folder{}, symbols.ErrFolderNotFound
+	}
+	return f.Folder, nil
+}
+
+func (s symbolStore) InsertFolder(ctx context.Context, given symbols.Folder) (symbols.Folder, error) {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return symbols.Folder{}, err
+	}
+	if _, taken := s.db.folderNames[given.Name]; taken {
+		return symbols.Folder{}, symbols.ErrFolderNameTaken
+	}
+	s.db.lastFolderID++
+	f := &folder{
+		Folder:   symbols.Folder{ID: s.db.lastFolderID, Name: given.Name, Version: newVersion()},
+		contents: newVersion(),
+	}
+	s.db.folders[f.ID] = f
+	s.db.folderNames[f.Name] = f.ID
+	s.db.foldersVersion = newVersion()
+	return f.Folder, nil
+}
+
+func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*symbols.Folder) error) (symbols.Folder, error) {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return symbols.Folder{}, err
+	}
+	f, ok := s.db.folders[id]
+	if !ok {
+		return symbols.Folder{}, symbols.ErrFolderNotFound
+	}
+	changed := f.Folder
+	if err := change(&changed); err != nil {
+		return symbols.Folder{}, err
+	}
+	if changed.Name == f.Name {
+		return f.Folder, nil
+	}
+	if _, taken := s.db.folderNames[changed.Name]; taken {
+		return symbols.Folder{}, symbols.ErrFolderNameTaken
+	}
+	delete(s.db.folderNames, f.Name)
+	s.db.folderNames[changed.Name] = id
+	f.Name = changed.Name
+	f.Version = newVersion()
+	s.db.foldersVersion = newVersion()
+	return f.Folder, nil
+}
+
+func (s symbolStore) DeleteFolder(ctx context.Context, id int64, wanted ...symbols.Version) error {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f, ok := s.db.folders[id]
+	if !ok {
+		return symbols.ErrFolderNotFound
+	}
+	if !f.Version.Matches(wanted) {
+		return symbols.ErrChanged
+	}
+	for _, symbolID := range f.symbolIDs {
+		delete(s.db.symbols, symbolID)
+	}
+	delete(s.db.folders, id)
+	delete(s.db.folderNames, f.Name)
+	s.db.foldersVersion = newVersion()
+	return nil
+}
+
+func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	if err := ctx.Err(); err != nil {
+		return symbols.Page{}, err
+	}
+	f, ok := s.db.folders[folderID]
+	if !ok {
+		return symbols.Page{}, symbols.ErrFolderNotFound
+	}
+	page := symbols.Page{Version: f.contents}
+	from, found := slices.BinarySearch(f.symbolIDs, after)
+	if found {
+		from++
+	}
+	rest := f.symbolIDs[from:]
+	for i, read := 0, 0; i < len(rest) && read < size; i++ {
+		symbol := s.db.symbols[rest[i]]
+		page.Symbols = append(page.Symbols, symbol)
+		read += len(symbol.Data)
+	}
+	page.More = len(page.Symbols) < len(rest)
+	return page, nil
+}
+
+func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	if err := ctx.Err(); err != nil {
+		return symbols.Symbol{}, err
+	}
+	symbol, ok := s.db.symbols[id]
+	if !ok {
+		return symbols.Symbol{}, symbols.ErrSymbolNotFound
+	}
+	return symbol, nil
+}
+
+func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []symbols.Symbol) ([]symbols.Symbol, error) {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f, ok := s.db.folders[folderID]
+	if !ok {
+		return nil, symbols.ErrFolderNotFound
+	}
+	list := slices.Clone(given)
+	for i := range list {
+		s.db.lastSymbolID++
+		list[i].ID, list[i].FolderID, list[i].Version = s.db.lastSymbolID, folderID, newVersion()
+		s.db.symbols[list[i].ID] = list[i]
+		f.add(list[i].ID)
+	}
+	return list, nil
+}
+
+func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*symbols.Symbol) error) (symbols.Symbol, error) {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return symbols.Symbol{}, err
+	}
+	former, ok := s.db.symbols[id]
+	if !ok {
+		return symbols.Symbol{}, symbols.ErrSymbolNotFound
+	}
+	symbol := former
+	if err := change(&symbol); err != nil {
+		return symbols.Symbol{}, err
+	}
+	symbol.ID, symbol.Version = former.ID, former.Version
+	if symbol == former {
+		return symbol, nil
+	}
+	to, ok := s.db.folders[symbol.FolderID]
+	if !ok {
+		return symbols.Symbol{}, symbols.ErrFolderNotFound
+	}
+	if symbol.FolderID == former.FolderID {
+		to.contents = newVersion()
+	} else {
+		s.db.folders[former.FolderID].remove(id)
+		to.add(id)
+	}
+	symbol.Version = newVersion()
+	s.db.symbols[id] = symbol
+	return symbol, nil
+}
+
+func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, wanted ...symbols.Version) error {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	symbol, ok := s.db.symbols[id]
+	if !ok {
+		return symbols.ErrSymbolNotFound
+	}
+	if !symbol.Version.Matches(wanted) {
+		return symbols.ErrChanged
+	}
+	delete(s.db.symbols, id)
+	s.db.folders[symbol.FolderID].remove(id)
+	return nil
+}
+
+func (s symbolStore) Version(ctx context.Context, of symbols.Subject) (symbols.Version, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	switch of.Kind() {
+	case symbols.KindFolder, symbols.KindContents:
+		f, ok := s.db.folders[of.ID()]
+		if !ok {
+			return 0, symbols.ErrFolderNotFound
+		}
+		if of.Kind() == symbols.KindContents {
+			return f.contents, nil
+		}
+		return f.Version, nil
+	case symbols.KindSymbol:
+		symbol, ok := s.db.symbols[of.ID()]
+		if !ok {
+			return 0, symbols.ErrSymbolNotFound
+		}
+		return symbol.Version, nil
+	}
+	return s.db.foldersVersion, nil
+}

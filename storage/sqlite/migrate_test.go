@@ -1,0 +1,104 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"example.com/canvasback/storage/sqlite"
+	"github.com/matryer/is"
+)
+
+// file is the data source name of a new database file.
+func file(t testing.TB) string {
+	t.Helper()
+	return "file:" + filepath.Join(t.TempDir(), "test.db")
+}
+
+// schema is all that the database consists of.
+func schema(t testing.TB, db *sql.DB) []string {
+	t.Helper()
+	is := is.New(t)
+	rows, err := db.QueryContext(t.Context(), `
+		SELECT name || ': ' || coalesce(sql, '')
+		FROM sqlite_schema
+		WHERE name NOT LIKE 'sqlite_%'
+		ORDER BY name`)
+	is.NoErr(err)
+	defer rows.Close()
+	var list []string
+	for rows.Next() {
+		var line string
+		is.NoErr(rows.Scan(&line))
+		list = append(list, line)
+	}
+	is.NoErr(rows.Err())
+	return list
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	conn := connect(t, file(t)+pragmas)
+	db := sqlite.New(conn)
+
+	pending, err := db.Pending(t.Context())
+	is.NoErr(err)
+	is.Equal(pending, []string{"0001_initial"}) // an empty database lacks all
+	is.Equal(len(schema(t, conn)), 0)           // and is still empty
+
+	is.NoErr(db.Migrate(t.Context()))
+	pending, err = db.Pending(t.Context())
+	is.NoErr(err)
+	is.Equal(len(pending), 0)
+	latest := schema(t, conn)
+	for _, line := range latest {
+		is.True(strings.HasPrefix(line, "canvasback_")) // keeps to its own names
+	}
+
+	version, err := db.Symbols().ListFolders(t.Context())
+	is.NoErr(err)
+	is.NoErr(db.Migrate(t.Context()))
+	is.Equal(schema(t, conn), latest) // the second time changes nothing
+	again, err := db.Symbols().ListFolders(t.Context())
+	is.NoErr(err)
+	is.Equal(again, version)
+}
+
+func TestMigrate_manyAtOnce(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	dsn := file(t) + pragmas
+	errs := make([]error, 8)
+	var group sync.WaitGroup
+	for i := range errs {
+		conn := connect(t, dsn) // a pool each, as processes have
+		group.Go(func() { errs[i] = sqlite.New(conn).Migrate(t.Context()) })
+	}
+	group.Wait()
+	for _, err := range errs {
+		is.NoErr(err)
+	}
+	conn := connect(t, dsn)
+	var applied int
+	is.NoErr(conn.QueryRowContext(t.Context(), `SELECT count(*) FROM canvasback_migrations`).Scan(&applied))
+	is.Equal(applied, 1) // by one of them
+}
+
+func TestMigrate_newerDatabase(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	conn := connect(t, file(t)+pragmas)
+	db := sqlite.New(conn)
+	is.NoErr(db.Migrate(t.Context()))
+	_, err := conn.ExecContext(t.Context(), `
+		INSERT INTO canvasback_migrations (version, title, applied_at)
+		VALUES (9999, 'from_the_future', 0)`)
+	is.NoErr(err)
+
+	is.True(db.Migrate(t.Context()) != nil) // refused
+	_, err = db.Pending(t.Context())
+	is.True(err != nil) // refused
+}

@@ -1,0 +1,74 @@
+package sqlite_test
+
+import (
+	"testing"
+
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/symbols"
+	"github.com/matryer/is"
+)
+
+// The statements of an operator must count like those of the driver.
+func TestSchema_otherHands(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	ctx := t.Context()
+	conn := connect(t, file(t)+pragmas)
+	db := sqlite.New(conn)
+	is.NoErr(db.Migrate(ctx))
+	_, err := db.Keys().Insert(ctx, keys.Key{Name: "key", Active: true})
+	is.True(err != nil) // without times
+	folder, err := db.Symbols().InsertFolder(ctx, symbols.Folder{Name: "folder"})
+	is.NoErr(err)
+	_, err = db.Symbols().InsertSymbols(ctx, folder.ID, []symbols.Symbol{{Name: "a"}, {Name: "b"}})
+	is.NoErr(err)
+
+	state := func() (numbers [5]int64) {
+		is.Helper()
+		epoch, err := db.Keys().Epoch(ctx)
+		is.NoErr(err)
+		numbers[0] = epoch
+		for i, subject := range []symbols.Subject{
+			symbols.Folders(), symbols.FolderItself(folder.ID), symbols.FolderContents(folder.ID), symbols.SymbolItself(1),
+		} {
+			version, err := db.Symbols().Version(ctx, subject)
+			is.NoErr(err)
+			numbers[i+1] = int64(version)
+		}
+		return numbers
+	}
+	for _, test := range []struct {
+		statement string
+		moved     [5]bool // epoch, folders, folder, contents, symbol
+	}{
+		{`INSERT INTO canvasback_keys (name, prefix, mask, digest, active, created_at, updated_at)
+			VALUES ('key', '', '', zeroblob(32), 1, 0, 0)`, [5]bool{0: true}},
+		{`UPDATE canvasback_keys SET active = 1`, [5]bool{}},
+		{`UPDATE canvasback_keys SET name = 'renamed', last_used_at = 1`, [5]bool{}},
+		{`UPDATE canvasback_keys SET active = 0`, [5]bool{0: true}},
+		{`UPDATE canvasback_keys SET expires_at = 0`, [5]bool{0: true}},
+		{`UPDATE canvasback_keys SET expires_at = NULL`, [5]bool{0: true}},
+		{`DELETE FROM canvasback_keys`, [5]bool{0: true}},
+		{`UPDATE canvasback_folders SET name = name`, [5]bool{}},
+		{`UPDATE canvasback_folders SET name = upper(name)`, [5]bool{1: true, 2: true}},
+		{`INSERT INTO canvasback_folders (name) VALUES ('another')`, [5]bool{1: true}},
+		{`UPDATE canvasback_symbols SET name = 'renamed' WHERE id = 1`, [5]bool{3: true, 4: true}},
+		{`UPDATE canvasback_symbols SET name = 'renamed' WHERE id = 1`, [5]bool{}},
+		{`UPDATE canvasback_symbols SET folder_id = 2 WHERE id = 1`, [5]bool{3: true, 4: true}},
+		{`UPDATE canvasback_symbols SET folder_id = 1 WHERE id = 1`, [5]bool{3: true, 4: true}},
+		{`DELETE FROM canvasback_symbols WHERE id = 2`, [5]bool{3: true}},
+		{`DELETE FROM canvasback_folders WHERE id = 2`, [5]bool{1: true}},
+	} {
+		before := state()
+		_, err := conn.ExecContext(ctx, test.statement)
+		is.NoErr(err)
+		var moved [5]bool
+		for i, number := range state() {
+			moved[i] = number != before[i]
+		}
+		if moved != test.moved {
+			t.Errorf("%s: moved %v, want %v", test.statement, moved, test.moved)
+		}
+	}
+}

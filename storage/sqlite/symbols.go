@@ -1,0 +1,367 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"example.com/canvasback/symbols"
+)
+
+type symbolStore struct{ db *DB }
+
+var _ symbols.Store = symbolStore{}
+
+func (s symbolStore) ListFolders(ctx context.Context) (symbols.FolderList, error) {
+	rows, err := s.db.pool.QueryContext(ctx, `
+		SELECT l.version, f.id, f.name, f.version
+		FROM canvasback_folder_list AS l
+		LEFT JOIN canvasback_folders AS f
+		WHERE l.only_row = 1
+		ORDER BY f.id`)
+	if err != nil {
+		return symbols.FolderList{}, err
+	}
+	defer rows.Close()
+	var list symbols.FolderList
+	for rows.Next() {
+		var (
+			id, version sql.NullInt64
+			name        sql.NullString
+		)
+		if err := rows.Scan(&list.Version, &id, &name, &version); err != nil {
+			return symbols.FolderList{}, err
+		}
+		if id.Valid {
+			list.Folders = append(list.Folders, symbols.Folder{
+				ID:      id.Int64,
+				Name:    name.String,
+				Version: symbols.Version(version.Int64),
+			})
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return symbols.FolderList{}, err
+	}
+	return list, nil
+}
+
+func scanFolder(row *sql.Row) (symbols.Folder, error) {
+	var folder symbols.Folder
+	err := row.Scan(&folder.ID, &folder.Name, &folder.Version)
+	if errors.Is(err, sql.ErrNoRows) {
+		return symbols.Folder{}, symbols.ErrFolderNotFound
+	}
+	return folder, err
+}
+
+func (s symbolStore) GetFolder(ctx context.Context, id int64) (symbols.Folder, error) {
+	return scanFolder(s.db.pool.QueryRowContext(ctx, `
+		SELECT id, name, version
+		FROM canvasback_folders
+		WHERE id = ?`,
+		id,
+	))
+}
+
+func (s symbolStore) InsertFolder(ctx context.Context, folder symbols.Folder) (symbols.Folder, error) {
+	err := s.db.write(ctx, func(conn *sql.Conn) error {
+		err := conn.QueryRowContext(ctx, `
+			INSERT INTO canvasback_folders (name)
+			VALUES (?)
+			ON CONFLICT (name) DO NOTHING
+			RETURNING id, version`,
+			folder.Name,
+		).Scan(&folder.ID, &folder.Version)
+		if errors.Is(err, sql.ErrNoRows) {
+			return symbols.ErrFolderNameTaken
+		}
+		return err
+	})
+	if err != nil {
+		return symbols.Folder{}, err
+	}
+	return folder, nil
+}
+
+func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*symbols.Folder) error) (symbols.Folder, error) {
+	var folder symbols.Folder
+	err := s.db.write(ctx, func(conn *sql.Conn) error {
+		const get = `
+			SELECT id, name, version
+			FROM canvasback_folders
+			WHERE id = ?`
+		var err error
+		if folder, err = scanFolder(conn.QueryRowContext(ctx, get, id)); err != nil {
+			return err
+		}
+		if err := change(&folder); err != nil {
+			return err
+		}
+		// The folder is there, so only a taken name leaves it as it is.
+		result, err := conn.ExecContext(ctx, `
+			UPDATE OR IGNORE canvasback_folders
+			SET name = ?
+			WHERE id = ?`,
+			folder.Name, id,
+		)
+		if err := wantRow(result, err, symbols.ErrFolderNameTaken); err != nil {
+			return err
+		}
+		folder, err = scanFolder(conn.QueryRowContext(ctx, get, id))
+		return err
+	})
+	if err != nil {
+		return symbols.Folder{}, err
+	}
+	return folder, nil
+}
+
+func (s symbolStore) DeleteFolder(ctx context.Context, id int64, wanted ...symbols.Version) error {
+	return s.db.write(ctx, func(conn *sql.Conn) error {
+		version, err := scanVersion(conn.QueryRowContext(ctx, `
+			SELECT version
+			FROM canvasback_folders
+			WHERE id = ?`,
+			id,
+		), symbols.ErrFolderNotFound)
+		if err != nil {
+			return err
+		}
+		if !version.Matches(wanted) {
+			return symbols.ErrChanged
+		}
+		_, err = conn.ExecContext(ctx, `
+			DELETE FROM canvasback_folders
+			WHERE id = ?`,
+			id,
+		)
+		return err
+	})
+}
+
+func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
+	// The last column tells what follows without reading its data.
+	rows, err := s.db.pool.QueryContext(ctx, `
+		SELECT
+			f.contents_version, s.id, s.name, s.type, s.data, s.version,
+			(SELECT max(id) FROM canvasback_symbols WHERE folder_id = ?1)
+		FROM canvasback_folders AS f
+		LEFT JOIN canvasback_symbols AS s
+			ON s.folder_id = f.id AND s.id > ?2
+		WHERE f.id = ?1
+		ORDER BY s.id`,
+		folderID, after,
+	)
+	if err != nil {
+		return symbols.Page{}, err
+	}
+	defer rows.Close()
+	var page symbols.Page
+	found := false
+	for read := 0; rows.Next(); {
+		var (
+			id, version, last    sql.NullInt64
+			name, mimeType, data sql.NullString
+		)
+		err := rows.Scan(&page.Version, &id, &name, &mimeType, &data, &version, &last)
+		if err != nil {
+			return symbols.Page{}, err
+		}
+		found = true
+		if !id.Valid {
+			break // a folder without symbols, or without later ones
+		}
+		page.Symbols = append(page.Symbols, symbols.Symbol{
+			ID:       id.Int64,
+			Name:     name.String,
+			Type:     mimeType.String,
+			Data:     data.String,
+			FolderID: folderID,
+			Version:  symbols.Version(version.Int64),
+		})
+		page.More = id.Int64 < last.Int64
+		if read += len(data.String); read >= size {
+			break
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return symbols.Page{}, err
+	}
+	if !found {
+		return symbols.Page{}, symbols.ErrFolderNotFound
+	}
+	return page, nil
+}
+
+func scanSymbol(row *sql.Row) (symbols.Symbol, error) {
+	var symbol symbols.Symbol
+	err := row.Scan(&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.FolderID, &symbol.Version)
+	if errors.Is(err, sql.ErrNoRows) {
+		return symbols.Symbol{}, symbols.ErrSymbolNotFound
+	}
+	return symbol, err
+}
+
+func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
+	return scanSymbol(s.db.pool.QueryRowContext(ctx, `
+		SELECT id, name, type, data, folder_id, version
+		FROM canvasback_symbols
+		WHERE id = ?`,
+		id,
+	))
+}
+
+func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []symbols.Symbol) ([]symbols.Symbol, error) {
+	list := slices.Clone(given)
+	err := s.db.write(ctx, func(conn *sql.Conn) error {
+		if err := wantFolder(ctx, conn, folderID); err != nil {
+			return err
+		}
+		insert, err := conn.PrepareContext(ctx, `
+			INSERT INTO canvasback_symbols (folder_id, name, type, data)
+			VALUES (?, ?, ?, ?)
+			RETURNING id, version`)
+		if err != nil {
+			return err
+		}
+		defer insert.Close()
+		for i := range list {
+			symbol := &list[i]
+			symbol.FolderID = folderID
+			err := insert.QueryRowContext(ctx,
+				folderID, symbol.Name, symbol.Type, symbol.Data,
+			).Scan(&symbol.ID, &symbol.Version)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*symbols.Symbol) error) (symbols.Symbol, error) {
+	var symbol symbols.Symbol
+	err := s.db.write(ctx, func(conn *sql.Conn) error {
+		former, err := scanSymbol(conn.QueryRowContext(ctx, `
+			SELECT id, name, type, data, folder_id, version
+			FROM canvasback_symbols
+			WHERE id = ?`,
+			id,
+		))
+		if err != nil {
+			return err
+		}
+		symbol = former
+		if err := change(&symbol); err != nil {
+			return err
+		}
+		symbol.ID, symbol.Version = former.ID, former.Version
+		if symbol == former {
+			return nil
+		}
+		if err := wantFolder(ctx, conn, symbol.FolderID); err != nil {
+			return err
+		}
+		_, err = conn.ExecContext(ctx, `
+			UPDATE canvasback_symbols
+			SET name = ?, type = ?, data = ?, folder_id = ?
+			WHERE id = ?`,
+			symbol.Name, symbol.Type, symbol.Data, symbol.FolderID, id,
+		)
+		if err != nil {
+			return err
+		}
+		// RETURNING would not show what the triggers do.
+		symbol.Version, err = scanVersion(conn.QueryRowContext(ctx, `
+			SELECT version
+			FROM canvasback_symbols
+			WHERE id = ?`,
+			id,
+		), symbols.ErrSymbolNotFound)
+		return err
+	})
+	if err != nil {
+		return symbols.Symbol{}, err
+	}
+	return symbol, nil
+}
+
+func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, wanted ...symbols.Version) error {
+	return s.db.write(ctx, func(conn *sql.Conn) error {
+		version, err := scanVersion(conn.QueryRowContext(ctx, `
+			SELECT version
+			FROM canvasback_symbols
+			WHERE id = ?`,
+			id,
+		), symbols.ErrSymbolNotFound)
+		if err != nil {
+			return err
+		}
+		if !version.Matches(wanted) {
+			return symbols.ErrChanged
+		}
+		_, err = conn.ExecContext(ctx, `
+			DELETE FROM canvasback_symbols
+			WHERE id = ?`,
+			id,
+		)
+		return err
+	})
+}
+
+func (s symbolStore) Version(ctx context.Context, of symbols.Subject) (symbols.Version, error) {
+	switch of.Kind() {
+	case symbols.KindFolder:
+		return scanVersion(s.db.pool.QueryRowContext(ctx, `
+			SELECT version
+			FROM canvasback_folders
+			WHERE id = ?`,
+			of.ID(),
+		), symbols.ErrFolderNotFound)
+	case symbols.KindContents:
+		return scanVersion(s.db.pool.QueryRowContext(ctx, `
+			SELECT contents_version
+			FROM canvasback_folders
+			WHERE id = ?`,
+			of.ID(),
+		), symbols.ErrFolderNotFound)
+	case symbols.KindSymbol:
+		return scanVersion(s.db.pool.QueryRowContext(ctx, `
+			SELECT version
+			FROM canvasback_symbols
+			WHERE id = ?`,
+			of.ID(),
+		), symbols.ErrSymbolNotFound)
+	}
+	return scanVersion(s.db.pool.QueryRowContext(ctx, `
+		SELECT version
+		FROM canvasback_folder_list`,
+	), sql.ErrNoRows)
+}
+
+// scanVersion returns missing if there is no row.
+func scanVersion(row *sql.Row, missing error) (symbols.Version, error) {
+	var version symbols.Version
+	err := row.Scan(&version)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, missing
+	}
+	return version, err
+}
+
+// wantFolder returns ErrFolderNotFound if there is no folder with the id.
+func wantFolder(ctx context.Context, conn *sql.Conn, id int64) error {
+	_, err := scanVersion(conn.QueryRowContext(ctx, `
+		SELECT version
+		FROM canvasback_folders
+		WHERE id = ?`,
+		id,
+	), symbols.ErrFolderNotFound)
+	return err
+}

@@ -1,0 +1,101 @@
+package storagetest
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/symbols"
+)
+
+// RunBenchmarks measures what the requests of clients wait for, on a storage
+// with a thousand of each kind.
+func RunBenchmarks(b *testing.B, open func(t testing.TB) Opened) {
+	const many = 1000
+	s := open(b)
+	ctx := b.Context()
+	folder := insertFolder(b, s, "folder")
+	list := newSymbols(make([]string, many)...)
+	for i := range list {
+		list[i].Data = strings.Repeat("<path d='M0 0'/>", 4<<10/16)
+	}
+	list = insertSymbols(b, s, folder.ID, list...)
+	var uses []keys.Use
+	var sources []string
+	for i := range many {
+		name := strconv.Itoa(i)
+		uses = append(uses, keys.Use{ID: insertKey(b, s, name).ID, At: noon})
+		sources = append(sources, putExport(b, s, newExport(name)).SourceURL)
+	}
+
+	for _, bench := range []struct {
+		name string
+		do   func(i int) error
+	}{
+		{"keys/find", func(i int) error {
+			_, err := s.Keys().Find(ctx, newKey(strconv.Itoa(i%many)).Digest)
+			return err
+		}},
+		{"keys/epoch", func(int) error {
+			_, err := s.Keys().Epoch(ctx)
+			return err
+		}},
+		{"keys/touch a thousand", func(i int) error {
+			for j := range uses {
+				uses[j].At = noon.Add(time.Duration(i) * time.Second)
+			}
+			return s.Keys().Touch(ctx, uses)
+		}},
+		{"symbols/version", func(int) error {
+			_, err := s.Symbols().Version(ctx, symbols.FolderContents(folder.ID))
+			return err
+		}},
+		{"symbols/get 4 KB", func(i int) error {
+			_, err := s.Symbols().GetSymbol(ctx, list[i%many].ID)
+			return err
+		}},
+		{"symbols/list 256 KB", func(int) error {
+			_, err := s.Symbols().ListSymbols(ctx, folder.ID, 0, symbols.DefaultPageSize)
+			return err
+		}},
+		{"symbols/update 4 KB", func(i int) error {
+			_, err := s.Symbols().UpdateSymbol(ctx, list[i%many].ID, func(symbol *symbols.Symbol) error {
+				symbol.Name = strconv.Itoa(i)
+				return nil
+			})
+			return err
+		}},
+		{"symbols/insert 4 KB", func(int) error {
+			_, err := s.Symbols().InsertSymbols(ctx, folder.ID, list[:1])
+			return err
+		}},
+		{"exports/find one", func(i int) error {
+			_, err := s.Exports().Find(ctx, sources[i%many])
+			return err
+		}},
+		{"exports/find a thousand", func(int) error {
+			_, err := s.Exports().Find(ctx, sources...)
+			return err
+		}},
+		{"exports/put", func(i int) error {
+			_, _, err := s.Exports().Put(ctx, exports.Export{
+				SourceURL:   sources[i%many],
+				ExportedURL: "https://files.example/" + strconv.Itoa(i),
+				CreatedAt:   noon,
+				UpdatedAt:   noon,
+			})
+			return err
+		}},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			i := 0
+			for b.Loop() {
+				must(b, bench.do(i))
+				i++
+			}
+		})
+	}
+}

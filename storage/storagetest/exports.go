@@ -1,0 +1,218 @@
+package storagetest
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"example.com/canvasback/exports"
+)
+
+var exportPromises = []promise{
+	{"put gives new ids, ascending", exportIDs},
+	{"put replaces the export of a source", exportReplace},
+	{"text comes back as it was stored and sources differ as they do", exportTexts},
+	{"addresses may have the greatest length", exportLongTexts},
+	{"times come back to the millisecond, in UTC", exportTimes},
+	{"find returns each export once", exportFind},
+	{"find takes a thousand sources", exportFindMany},
+	{"delete removes one export", exportDelete},
+	{"ids are never used again", exportIDsOnce},
+	{"exports are values", exportValues},
+	{"exports outlive the process", exportLasting},
+}
+
+// newExport returns an export of the source.
+func newExport(source string) exports.Export {
+	return exports.Export{
+		SourceURL:   source,
+		ExportedURL: "https://files.example/" + source,
+		FileName:    source + ".pdf",
+		CreatedAt:   noon,
+		UpdatedAt:   noon,
+	}
+}
+
+// putExport stores the first export of a source.
+func putExport(t testing.TB, s Storage, export exports.Export) exports.Export {
+	t.Helper()
+	stored, created, err := s.Exports().Put(t.Context(), export)
+	must(t, err)
+	if !created {
+		t.Errorf("Put(%+.100v) tells that it replaced an export", export)
+	}
+	export.ID = stored.ID
+	if stored != export {
+		t.Errorf("Put returns %+.100v, want %+.100v", stored, export)
+	}
+	return stored
+}
+
+// wantExports compares what Find returns for the sources of exports.
+func wantExports(t testing.TB, s Storage, want ...exports.Export) {
+	t.Helper()
+	var sources []string
+	for _, export := range want {
+		sources = append(sources, export.SourceURL)
+	}
+	wantFound(t, s, sources, want...)
+}
+
+// wantFound compares what Find returns, whatever its order.
+func wantFound(t testing.TB, s Storage, sources []string, want ...exports.Export) {
+	t.Helper()
+	got, err := s.Exports().Find(t.Context(), sources...)
+	must(t, err)
+	byID := func(a, b exports.Export) int { return cmp.Compare(a.ID, b.ID) }
+	got, want = slices.SortedFunc(slices.Values(got), byID), slices.SortedFunc(slices.Values(want), byID)
+	if !slices.Equal(got, want) {
+		t.Errorf("Find returns %+.100v, want %+.100v", got, want)
+	}
+}
+
+func exportIDs(t *testing.T, s Opened) {
+	last := int64(0)
+	for _, source := range []string{"b", "c", "a"} {
+		export := newExport(source)
+		export.ID = 1 // to be ignored
+		id := putExport(t, s, export).ID
+		if id <= last {
+			t.Errorf("Put gives id %d after %d", id, last)
+		}
+		last = id
+	}
+}
+
+func exportReplace(t *testing.T, s Opened) {
+	other, former := putExport(t, s, newExport("other")), putExport(t, s, newExport("source"))
+	for _, export := range []exports.Export{
+		{
+			ID:          other.ID, // to be ignored
+			SourceURL:   "source",
+			ExportedURL: "https://files.example/new",
+			FileName:    "new.pdf",
+			CreatedAt:   noon.Add(time.Hour), // to be ignored
+			UpdatedAt:   noon.Add(time.Hour),
+		},
+		{SourceURL: "source", ExportedURL: "https://files.example/unnamed", CreatedAt: noon, UpdatedAt: noon},
+	} {
+		stored, created, err := s.Exports().Put(t.Context(), export)
+		must(t, err)
+		if created {
+			t.Error("Put tells that a replaced export is new")
+		}
+		export.ID, export.CreatedAt = former.ID, former.CreatedAt
+		if stored != export {
+			t.Errorf("Put returns %+v, want %+v", stored, export)
+		}
+		wantExports(t, s, export, other)
+	}
+}
+
+func exportTexts(t *testing.T, s Opened) {
+	var want []exports.Export
+	for _, text := range oddTexts {
+		export := newExport(text)
+		export.ExportedURL, export.FileName = text, text
+		want = append(want, putExport(t, s, export))
+	}
+	for _, export := range want {
+		wantExports(t, s, export)
+	}
+	wantExports(t, s, want...)
+}
+
+func exportLongTexts(t *testing.T, s Opened) {
+	long := longText(exports.MaxAddress - 1)
+	var want []exports.Export
+	for _, last := range []string{"", "a", "b", "𝒜", "𝒝"} { // sources differ in their last character
+		export := newExport(long + last)
+		export.ExportedURL, export.FileName = long+last, long+last
+		want = append(want, putExport(t, s, export))
+	}
+	for _, export := range want {
+		wantExports(t, s, export)
+	}
+	wantExports(t, s, want...)
+	must(t, s.Exports().Delete(t.Context(), want[1].SourceURL))
+	wantFound(t, s, []string{want[1].SourceURL, want[2].SourceURL}, want[2])
+}
+
+func exportTimes(t *testing.T, s Opened) {
+	for _, at := range times {
+		export := newExport(at.String())
+		export.CreatedAt, export.UpdatedAt = at, at
+		stored := putExport(t, s, export)
+		wantExports(t, s, stored)
+		if stored.CreatedAt.Location() != time.UTC || stored.UpdatedAt.Location() != time.UTC {
+			t.Errorf("times come back in %v and %v", stored.CreatedAt.Location(), stored.UpdatedAt.Location())
+		}
+	}
+}
+
+func exportFind(t *testing.T, s Opened) {
+	wantFound(t, s, nil)
+	wantFound(t, s, []string{"a"})
+	a, b := putExport(t, s, newExport("a")), putExport(t, s, newExport("b"))
+	wantFound(t, s, nil)
+	wantFound(t, s, []string{"b"}, b)
+	wantFound(t, s, []string{"b", "missing", "a", "b", "b", "A", "a ", "missing", ""}, a, b)
+}
+
+func exportFindMany(t *testing.T, s Opened) {
+	var sources []string
+	var want []exports.Export
+	for i := range 1000 {
+		source := "https://drawings.example/" + strconv.Itoa(i)
+		if i%20 == 0 {
+			want = append(want, putExport(t, s, newExport(source)))
+		}
+		sources = append(sources, source)
+	}
+	wantFound(t, s, sources, want...)
+}
+
+func exportDelete(t *testing.T, s Opened) {
+	export, other := putExport(t, s, newExport("export")), putExport(t, s, newExport("other"))
+	wantError(t, s.Exports().Delete(t.Context(), "missing"), exports.ErrNotFound)
+	wantError(t, s.Exports().Delete(t.Context(), "Export"), exports.ErrNotFound)
+	must(t, s.Exports().Delete(t.Context(), "export"))
+	wantError(t, s.Exports().Delete(t.Context(), "export"), exports.ErrNotFound)
+	wantFound(t, s, []string{"export", "other"}, other)
+	if again := putExport(t, s, newExport("export")); again.ID == export.ID {
+		t.Errorf("Put after Delete gives the former id %d", again.ID)
+	}
+}
+
+func exportIDsOnce(t *testing.T, s Opened) {
+	putExport(t, s, newExport("stays"))
+	last := putExport(t, s, newExport("newest")).ID
+	must(t, s.Exports().Delete(t.Context(), "newest"))
+	next := putExport(t, s, newExport("next")).ID
+	if next <= last {
+		t.Errorf("Put gives id %d, which is not above the deleted %d", next, last)
+	}
+	must(t, s.Exports().Delete(t.Context(), "next"))
+	again := s.reopen(t)
+	if id := putExport(t, again, newExport("after a restart")).ID; id <= next {
+		t.Errorf("Put gives id %d after a restart, which is not above the deleted %d", id, next)
+	}
+}
+
+func exportValues(t *testing.T, s Opened) {
+	export := putExport(t, s, newExport("export"))
+	found, err := s.Exports().Find(t.Context(), "export")
+	must(t, err)
+	found[0].FileName = "altered"
+	wantExports(t, s, export)
+}
+
+func exportLasting(t *testing.T, s Opened) {
+	again := s.reopen(t)
+	export := putExport(t, s, newExport("export"))
+	wantExports(t, again, export)
+	must(t, again.Exports().Delete(t.Context(), "export"))
+	wantFound(t, s, []string{"export"})
+}

@@ -1,0 +1,142 @@
+// Package storagetest is the definition of a storage driver: one that passes
+// is one. It holds a driver to the contracts of [keys.Store], [symbols.Store]
+// and [exports.Store] and to nothing else, so it never looks at the text of an
+// error or at the size of a gap between ids.
+//
+// A driver's test opens storages and leaves the rest to this package:
+//
+//	func TestStorage(t *testing.T) {
+//		storagetest.Run(t, open)
+//	}
+package storagetest
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/symbols"
+)
+
+// Storage is what a driver gives to its host.
+type Storage interface {
+	Keys() keys.Store
+	Symbols() symbols.Store
+	Exports() exports.Store
+}
+
+// Opened is an empty storage that nothing else uses.
+type Opened struct {
+	Storage
+
+	// Again opens the same storage once more, as a restart or another
+	// process would. It is nil if the storage forgets.
+	Again func() Storage
+}
+
+// Run holds a driver to its promises, one call after the other. It calls open
+// for each of them, from parallel tests; what open needs to close is for the
+// cleanup of the test that it is given.
+func Run(t *testing.T, open func(t testing.TB) Opened) {
+	for _, area := range []struct {
+		name     string
+		promises []promise
+	}{
+		{"keys", keyPromises},
+		{"epoch", epochPromises},
+		{"folders", folderPromises},
+		{"symbols", symbolPromises},
+		{"versions", versionPromises},
+		{"exports", exportPromises},
+		{"contexts", contextPromises},
+	} {
+		t.Run(area.name, func(t *testing.T) {
+			t.Parallel()
+			for _, p := range area.promises {
+				t.Run(p.sentence, func(t *testing.T) {
+					t.Parallel()
+					p.check(t, open(t))
+				})
+			}
+		})
+	}
+	t.Run("versions/a new storage has new ones", func(t *testing.T) {
+		t.Parallel()
+		newStorageVersions(t, open(t), open(t))
+	})
+}
+
+// promise is a sentence of a contract and the function that checks it.
+type promise struct {
+	sentence string
+	check    func(t *testing.T, s Opened)
+}
+
+// reopen returns the storage opened once more, or skips the test.
+func (s Opened) reopen(t testing.TB) Storage {
+	t.Helper()
+	if s.Again == nil {
+		t.Skip("the storage forgets")
+	}
+	return s.Again()
+}
+
+// must ends the test at an error. It is for the goroutine of the test.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("unexpected error: %v", err)
+	}
+}
+
+// wantError reports an error that is not the one expected.
+func wantError(t testing.TB, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("got error %v, want %v", got, want)
+	}
+}
+
+// errRefused is what a function given to an update fails with.
+var errRefused = errors.New("refused by the test")
+
+// noon is a time that a service might store.
+var noon = time.Date(2026, 3, 30, 12, 0, 0, 123e6, time.UTC)
+
+// times are the bounds of what is stored and those where precision shows.
+var times = []time.Time{
+	time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC),
+	time.Date(1970, 1, 1, 0, 0, 0, 1e6, time.UTC),
+	time.Date(2001, 9, 9, 1, 46, 39, 999e6, time.UTC),
+	time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC),
+}
+
+// oddTexts are different texts that a careless storage alters or mixes up.
+// Each is valid as a name.
+var oddTexts = []string{
+	"plain", "Plain", "PLAIN", "plain ", " plain", "plain\t", "plain\u00a0",
+	"i", "I", "ı", "İ", "ß", "ss", "\u00e9", "e\u0301", "\u212b", "\u00c5",
+	"0", "00", "1e3", "1000.0", "null", "NULL", "true", "{}", "[]", "-",
+	`'`, `''`, `"`, "`", `\`, `\\`, `\n`, `\u0000`, `C:\temp\new`, `'; DROP TABLE canvasback_keys; --`,
+	"%", "_", "*", "?", "$1", "?1", ":name", "@name", "{{.}}", "<b>&amp;</b>",
+	"line\nbreak", "carriage\r\nreturn", "tab\tstop", "\x01\x1f\x7f", "\u0085", "\u2028", "\ufeffmark",
+	"שלום עולם", "مرحبا", "\u202eright to left\u202c", "zero\u200bwidth", "漢字", "ᚠᛇᚻ",
+	"😀", "👩\u200d👩\u200d👧", "🏳\ufe0f\u200d🌈", "\ufffd", "\uffff", "\U0010ffff",
+	strings.Repeat("a", 255), strings.Repeat("a", 254) + "b",
+	strings.Repeat("😀", 255), strings.Repeat("😀", 254) + "😁",
+}
+
+// longText returns n code points of four bytes each. They hardly compress, so
+// that a limit on what is stored cannot be evaded by that.
+func longText(n int) string {
+	random := rand.New(rand.NewPCG(1, 2))
+	var text strings.Builder
+	for range n {
+		text.WriteRune(0x20000 + random.Int32N(0xa000))
+	}
+	return text.String()
+}
