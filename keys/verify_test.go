@@ -22,6 +22,7 @@ import (
 // whose answers a test can hold up or fail.
 type hookedStore struct {
 	keys.Store
+	alone         bool // no other process shares it
 	finds, epochs atomic.Int64
 
 	mu    sync.Mutex
@@ -31,7 +32,7 @@ type hookedStore struct {
 
 func newHookedStore() *hookedStore { return &hookedStore{Store: memory.New().Keys()} }
 
-func (s *hookedStore) Shared() bool { return true }
+func (s *hookedStore) Shared() bool { return !s.alone }
 
 func (s *hookedStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
 	s.finds.Add(1)
@@ -230,6 +231,32 @@ func TestVerify_ownChangesCountAtOnce(t *testing.T) {
 			is.Equal(verify(), c.want)
 			synctest.Wait()
 			is.Equal(verify(), c.want)
+		}
+	})
+}
+
+// TestVerify_answerFromBeforeAnOwnChangeDoesNotCount holds an answer about the
+// epoch until after a change that nobody waits for.
+func TestVerify_answerFromBeforeAnOwnChangeDoesNotCount(t *testing.T) {
+	bubble(t, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		store.alone = true
+		issued := issue(t, s, keys.Fields{})
+		synctest.Wait()
+		_, err := s.Verify(t.Context(), string(issued.Raw))
+		is.NoErr(err)
+		store.onEpoch(func(_ context.Context, next func() (int64, error)) (int64, error) {
+			epoch, err := next()
+			time.Sleep(10 * time.Millisecond)
+			return epoch, err
+		})
+		time.Sleep(keys.DefaultLease / 5) // a beat has begun
+		synctest.Wait()
+		_, err = s.Update(t.Context(), 1, keys.Fields{Active: new(false)})
+		is.NoErr(err)
+		for range 20 {
+			_, err = s.Verify(t.Context(), string(issued.Raw))
+			is.Equal(err, keys.ErrInactive)
+			time.Sleep(time.Millisecond)
 		}
 	})
 }

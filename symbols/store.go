@@ -20,8 +20,8 @@ import "context"
 // error.
 //
 // Versions are replaced as the package comment says. They are not repeated
-// after a restart or a deletion, nor in a new storage that takes the place of
-// an old one; drawing the first one of each thing at random does that.
+// after a restart or a deletion, nor in a storage that takes the place of
+// another, be it a copy of an older day; drawing each at random does that.
 type Store interface {
 	// ListFolders returns all folders, ids ascending, and their version as
 	// of the same instant.
@@ -42,7 +42,7 @@ type Store interface {
 	//
 	// If change fails, nothing is stored and UpdateFolder returns that
 	// error. The function may be called more than once and must not call
-	// the store.
+	// the store. What it does to ID and Version is not stored.
 	UpdateFolder(ctx context.Context, id int64, change func(*Folder) error) (Folder, error)
 
 	// DeleteFolder removes the folder with the id and its symbols, or
@@ -62,7 +62,8 @@ type Store interface {
 	// InsertSymbols stores new symbols in a folder, all or none, and returns
 	// them in the same order with ascending new ids, or
 	// [ErrFolderNotFound]. Ids are as those of folders, in a row of their
-	// own. No symbols are no change.
+	// own. A FolderID that comes with a symbol is ignored. No symbols are no
+	// change.
 	InsertSymbols(ctx context.Context, folderID int64, list []Symbol) ([]Symbol, error)
 
 	// UpdateSymbol reads the symbol with the id, lets change alter it, and
