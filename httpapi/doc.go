@@ -20,7 +20,8 @@
 // Admin routes ask for an x-admin-key: 401 if it is missing or wrong, 403 if
 // the server has none. Client routes ask for an x-api-key: 401 if it is
 // missing, malformed or unknown, 403 if its key is inactive or has expired. A
-// header that is sent twice counts as missing. A 401 names the header in
+// header that is sent twice counts as missing. An address that goes on sending
+// wrong keys gets 429 beyond a bound ([Guessing]). A 401 names the header in
 // WWW-Authenticate, with the scheme ApiKey.
 //
 // A request is checked in this order: route (404), method (405), key, id and
@@ -55,6 +56,7 @@
 //	conflict                409
 //	too_large               413
 //	unsupported_media_type  415
+//	too_many_requests       429   with Retry-After
 //	internal                500
 //	export_failed           502
 //	unavailable             503   with Retry-After

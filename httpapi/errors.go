@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
+	"strconv"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
@@ -85,6 +87,9 @@ func failureOf(err error) failure {
 	if text, ok := errors.AsType[invalidRequest](err); ok {
 		return failure{err, http.StatusBadRequest, "invalid_request", string(text)}
 	}
+	if guesses, ok := errors.AsType[*tooManyGuesses](err); ok {
+		return failure{err, http.StatusTooManyRequests, "too_many_requests", guesses.Error()}
+	}
 	for _, f := range failures {
 		if errors.Is(err, f.err) {
 			if f.message == "" {
@@ -115,6 +120,10 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 		header.Set("WWW-Authenticate", `ApiKey header="`+headerOf(f.err)+`"`)
 	case http.StatusServiceUnavailable:
 		header.Set("Retry-After", "1")
+	case http.StatusTooManyRequests:
+		if guesses, ok := errors.AsType[*tooManyGuesses](err); ok {
+			header.Set("Retry-After", strconv.Itoa(int(math.Ceil(guesses.wait.Seconds()))))
+		}
 	}
 	body := errorBody{Message: f.message, Code: f.code, RequestID: requestID(w)}
 	if batch, ok := errors.AsType[*exports.BatchError](err); ok {

@@ -28,7 +28,7 @@ func (a *api) guarded(g guard, next endpoint) endpoint {
 	if g == adminKey {
 		return func(w http.ResponseWriter, r *http.Request) error {
 			if err := a.checkAdminKey(r.Header); err != nil {
-				return err
+				return a.guesses.judge(r, err)
 			}
 			return next(w, r)
 		}
@@ -39,7 +39,7 @@ func (a *api) guarded(g guard, next endpoint) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		key, err := a.checkClientKey(r)
 		if err != nil {
-			return err
+			return a.guesses.judge(r, err)
 		}
 		return next(w, r.WithContext(context.WithValue(r.Context(), keyContext{}, key)))
 	}
@@ -88,8 +88,8 @@ func KeyFromContext(ctx context.Context) (keys.Key, bool) {
 
 // RequireClientKey returns a middleware that asks for a client key in front of
 // the host's own routes, and answers like [Handler] if there is no good one.
-// It looks at Keys, DangerouslySkipClientKeys, StoreTimeout and Logger of the
-// options. Behind it [KeyFromContext] has the key.
+// It looks at Keys, DangerouslySkipClientKeys, Guessing, StoreTimeout and
+// Logger of the options. Behind it [KeyFromContext] has the key.
 func RequireClientKey(options Options) func(http.Handler) http.Handler {
 	a := newAPI(options)
 	return func(next http.Handler) http.Handler {

@@ -191,3 +191,29 @@ func TestPanic_is500AndTheServerLivesOn(t *testing.T) {
 		t.Error("the log does not have the panic")
 	}
 }
+
+func TestGuessing_isBoundedAndGoodKeysPass(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := start(t, func(o *httpapi.Options) {
+		o.Guessing = httpapi.Guessing{
+			Burst:    3,
+			Interval: time.Minute,
+			Address:  func(r *http.Request) string { return r.Header.Get("X-Real-IP") },
+		}
+	})
+	guess := func(address, header, key string) answer {
+		return h.send("GET", map[string]string{"x-api-key": "/symbol/folders", "x-admin-key": "/admin/api-keys"}[header], "", header, key, "X-Real-IP", address)
+	}
+	guess("a", "x-api-key", "junk").wantError(401, "unauthorized")
+	guess("a", "x-api-key", foreignKey(t)).wantError(401, "unauthorized")
+	guess("a", "x-admin-key", "guess").wantError(401, "unauthorized")
+	for _, header := range []string{"x-api-key", "x-admin-key"} {
+		answer := guess("a", header, "guess").wantError(429, "too_many_requests")
+		is.Equal(answer.header.Get("Retry-After"), "60")
+	}
+	guess("a", "x-api-key", h.raw).want(200) // good keys pass
+	guess("a", "x-admin-key", adminKey).want(200)
+	guess("b", "x-admin-key", "guess").wantError(401, "unauthorized")                     // as does everybody else
+	h.send("GET", "/symbol/folders", "", "X-Real-IP", "a").wantError(401, "unauthorized") // no key is no guess
+}

@@ -47,6 +47,9 @@ type Options struct {
 	// DangerouslySkipClientKeys opens the client routes to everyone.
 	DangerouslySkipClientKeys bool
 
+	// Guessing bounds how often an address may send wrong keys.
+	Guessing Guessing
+
 	// Prefix is the part of the path in front of all routes, such as
 	// "/api". It is not needed behind http.StripPrefix.
 	Prefix string
@@ -102,11 +105,12 @@ func Handler(options Options) http.Handler {
 type api struct {
 	Options
 	adminKeys [][sha256.Size]byte
+	guesses   *guesses
 	log       *slog.Logger
 }
 
 func newAPI(options Options) *api {
-	a := &api{Options: options, log: options.Logger}
+	a := &api{Options: options, guesses: newGuesses(options.Guessing), log: options.Logger}
 	if a.log == nil {
 		a.log = slog.Default()
 	}

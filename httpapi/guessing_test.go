@@ -1,0 +1,55 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+)
+
+func TestGuesses_comeBackWithTime(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	g := newGuesses(Guessing{Burst: 2, Interval: time.Second})
+	now := time.Now()
+	is.Equal(g.note("a", now), time.Duration(0))
+	is.Equal(g.note("a", now), time.Duration(0))
+	is.Equal(g.note("a", now), time.Second)
+	is.Equal(g.note("a", now.Add(400*time.Millisecond)), 600*time.Millisecond)
+	is.Equal(g.note("a", now.Add(time.Second)), time.Duration(0))
+	is.Equal(g.note("a", now.Add(time.Second)), time.Second)
+	is.Equal(g.note("a", now.Add(time.Hour)), time.Duration(0)) // no more than the burst is saved up
+	is.Equal(g.note("a", now.Add(time.Hour)), time.Duration(0))
+	is.Equal(g.note("a", now.Add(time.Hour)), time.Second)
+}
+
+func TestGuesses_memoryIsBounded(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	g := newGuesses(Guessing{})
+	now := time.Now()
+	for i := range 3 * maxGuessers {
+		g.note(fmt.Sprint(i), now)
+	}
+	is.True(len(g.whole) <= maxGuessers)
+	g.note("later", now.Add(time.Hour))
+	is.Equal(len(g.whole), 1) // those that are whole again are forgotten first
+}
+
+func TestRemoteAddress(t *testing.T) {
+	t.Parallel()
+	for remote, want := range map[string]string{
+		"192.0.2.1:5000":              "192.0.2.1",
+		"[::ffff:192.0.2.1]:5000":     "::ffff:192.0.2.1",
+		"[2001:db8:1:2:3:4:5:6]:5000": "2001:db8:1:2::/64",
+		"[fe80::1%eth0]:5000":         "fe80::/64",
+		"@":                           "@", // a Unix socket
+		"pipe":                        "pipe",
+	} {
+		if got := remoteAddress(&http.Request{RemoteAddr: remote}); got != want {
+			t.Errorf("%s is taken for %s, want %s", remote, got, want)
+		}
+	}
+}
