@@ -1,0 +1,168 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"example.com/canvasback/keys"
+	"github.com/jackc/pgx/v5"
+)
+
+type keyStore struct{ db *DB }
+
+var _ keys.Store = keyStore{}
+
+// keyColumns are what scanKey reads.
+const keyColumns = `
+	id, name, prefix, mask, digest, active,
+	expires_at, last_used_at, created_at, updated_at`
+
+func scanKey(row pgx.Row) (keys.Key, error) {
+	var (
+		key                                 keys.Key
+		digest                              []byte
+		expires, lastUsed, created, updated *time.Time
+	)
+	err := row.Scan(
+		&key.ID, &key.Name, &key.Prefix, &key.Mask, &digest, &key.Active,
+		&expires, &lastUsed, &created, &updated,
+	)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return keys.Key{}, keys.ErrNotFound
+	}
+	if err != nil {
+		return keys.Key{}, err
+	}
+	key.Digest = keys.Digest(digest)
+	key.ExpiresAt, key.LastUsedAt = fromNull(expires), fromNull(lastUsed)
+	key.CreatedAt, key.UpdatedAt = fromNull(created), fromNull(updated)
+	return key, nil
+}
+
+func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
+	err := retry(ctx, func() error {
+		return s.db.queryRow(ctx, `
+			INSERT INTO canvasback_keys (
+				name, prefix, mask, digest, active,
+				expires_at, last_used_at, created_at, updated_at
+			)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+			RETURNING id`,
+			key.Name, key.Prefix, key.Mask, key.Digest[:], key.Active,
+			orNull(key.ExpiresAt), orNull(key.LastUsedAt), key.CreatedAt, key.UpdatedAt,
+		).Scan(&key.ID)
+	})
+	if err != nil {
+		return keys.Key{}, err
+	}
+	return key, nil
+}
+
+func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
+	return scanKey(s.db.queryRow(ctx, `
+		SELECT `+keyColumns+`
+		FROM canvasback_keys
+		WHERE id = $1`,
+		id,
+	))
+}
+
+func (s keyStore) List(ctx context.Context) ([]keys.Key, error) {
+	return pgx.CollectRows(s.db.query(ctx, `
+		SELECT `+keyColumns+`
+		FROM canvasback_keys
+		ORDER BY id`,
+	), func(row pgx.CollectableRow) (keys.Key, error) { return scanKey(row) })
+}
+
+func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {
+	var key keys.Key
+	err := s.db.write(ctx, func(tx pgx.Tx) (err error) {
+		key, err = scanKey(tx.QueryRow(ctx, s.db.sql(`
+			SELECT `+keyColumns+`
+			FROM canvasback_keys
+			WHERE id = $1
+			FOR UPDATE`),
+			id,
+		))
+		if err != nil {
+			return err
+		}
+		if err := change(&key); err != nil {
+			return err
+		}
+		key, err = scanKey(tx.QueryRow(ctx, s.db.sql(`
+			UPDATE canvasback_keys
+			SET name = $2, prefix = $3, mask = $4, digest = $5, active = $6, expires_at = $7, updated_at = $8
+			WHERE id = $1
+			RETURNING `+keyColumns),
+			id,
+			key.Name, key.Prefix, key.Mask, key.Digest[:], key.Active, orNull(key.ExpiresAt), key.UpdatedAt,
+		))
+		return err
+	})
+	if err != nil {
+		return keys.Key{}, err
+	}
+	return key, nil
+}
+
+func (s keyStore) Delete(ctx context.Context, id int64) error {
+	met, err := s.db.exec(ctx, `
+		DELETE FROM canvasback_keys
+		WHERE id = $1`,
+		id,
+	)
+	if err == nil && met == 0 {
+		return keys.ErrNotFound
+	}
+	return err
+}
+
+func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
+	return scanKey(s.db.queryRow(ctx, `
+		SELECT `+keyColumns+`
+		FROM canvasback_keys
+		WHERE digest = $1`,
+		digest[:],
+	))
+}
+
+func (s keyStore) Touch(ctx context.Context, uses []keys.Use) error {
+	if len(uses) == 0 {
+		return nil
+	}
+	ids, times := make([]int64, len(uses)), make([]time.Time, len(uses))
+	for i, use := range uses {
+		ids[i], times[i] = use.ID, use.At
+	}
+	// Two batches that lock their rows in the same order never wait for each
+	// other in a circle.
+	_, err := s.db.exec(ctx, `
+		UPDATE canvasback_keys AS key
+		SET last_used_at = later.at
+		FROM (
+			SELECT key.id, used.at
+			FROM canvasback_keys AS key
+			JOIN unnest($1::bigint[], $2::timestamptz[]) AS used (id, at) USING (id)
+			WHERE key.last_used_at IS NULL OR key.last_used_at < used.at
+			ORDER BY key.id
+			FOR NO KEY UPDATE OF key
+		) AS later
+		WHERE key.id = later.id`,
+		ids, times,
+	)
+	return err
+}
+
+func (s keyStore) Epoch(ctx context.Context) (int64, error) {
+	var epoch int64
+	err := s.db.queryRow(ctx, `
+		SELECT epoch
+		FROM canvasback_keys_state`,
+	).Scan(&epoch)
+	return epoch, err
+}
+
+func (keyStore) Shared() bool { return true }

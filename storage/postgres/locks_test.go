@@ -1,0 +1,129 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/symbols"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
+)
+
+// eventually waits until a count is as wanted.
+func eventually(t testing.TB, want int, count func() int) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for n := count(); n != want; n = count() {
+		if time.Now().After(deadline) {
+			t.Fatalf("the count is %d, want %d", n, want)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// waiting counts the sessions that wait for a lock.
+func waiting(t testing.TB, pool *pgxpool.Pool) func() int {
+	return func() (n int) {
+		t.Helper()
+		err := pool.QueryRow(t.Context(), `
+			SELECT count(*)
+			FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+		).Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+}
+
+func TestStorage_retriesAfterDeadlock(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	dsn := pgtest.Database(t)
+	operator := connect(t, dsn+"&deadlock_timeout=60s") // never the one to be broken off
+	store := postgres.New(connect(t, dsn+"&deadlock_timeout=300ms"), nil)
+	is.NoErr(store.Migrate(t.Context()))
+	from, err := store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "from"})
+	is.NoErr(err)
+	to, err := store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "to"})
+	is.NoErr(err)
+	list, err := store.Symbols().InsertSymbols(t.Context(), from.ID, make([]symbols.Symbol, 1))
+	is.NoErr(err)
+
+	tx, err := operator.Begin(t.Context())
+	is.NoErr(err)
+	defer tx.Rollback(context.Background())
+	const lock = `SELECT FROM canvasback_folders WHERE id = $1 FOR UPDATE`
+	_, err = tx.Exec(t.Context(), lock, to.ID)
+	is.NoErr(err)
+	moved := make(chan error, 1)
+	go func() {
+		_, err := store.Symbols().UpdateSymbol(t.Context(), list[0].ID, func(symbol *symbols.Symbol) error {
+			symbol.FolderID = to.ID
+			return nil
+		})
+		moved <- err
+	}()
+	eventually(t, 1, waiting(t, operator))
+	_, err = tx.Exec(t.Context(), lock, from.ID) // in the wrong order
+	is.NoErr(err)
+	is.NoErr(tx.Commit(t.Context()))
+	is.NoErr(<-moved)
+}
+
+func TestStorage_endedContextKeepsNoConnection(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	dsn := pgtest.Database(t)
+	operator, pool := connect(t, dsn), connect(t, dsn)
+	db := postgres.New(pool, nil)
+	is.NoErr(db.Migrate(t.Context()))
+	key, err := db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()})
+	is.NoErr(err)
+	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
+	is.NoErr(err)
+	list, err := db.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1))
+	is.NoErr(err)
+
+	tx, err := operator.Begin(t.Context())
+	is.NoErr(err)
+	defer tx.Rollback(context.Background())
+	_, err = tx.Exec(t.Context(), `LOCK TABLE canvasback_keys, canvasback_folders`)
+	is.NoErr(err)
+	for _, call := range []func(context.Context) error{
+		func(ctx context.Context) error { _, err := db.Keys().List(ctx); return err },
+		func(ctx context.Context) error { _, err := db.Keys().Find(ctx, key.Digest); return err },
+		func(ctx context.Context) error {
+			_, err := db.Keys().Update(ctx, key.ID, func(*keys.Key) error { return nil })
+			return err
+		},
+		func(ctx context.Context) error { _, err := db.Symbols().ListFolders(ctx); return err },
+		func(ctx context.Context) error {
+			_, err := db.Symbols().ListSymbols(ctx, folder.ID, 0, 1)
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := db.Symbols().InsertSymbols(ctx, folder.ID, list)
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := db.Symbols().UpdateSymbol(ctx, list[0].ID, func(*symbols.Symbol) error { return nil })
+			return err
+		},
+		func(ctx context.Context) error { return db.Symbols().DeleteFolder(ctx, folder.ID) },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		is.True(errors.Is(call(ctx), context.DeadlineExceeded))
+		cancel()
+	}
+	eventually(t, 0, func() int { return int(pool.Stat().AcquiredConns()) }) // all given back
+	is.NoErr(tx.Rollback(t.Context()))
+	_, err = db.Keys().Find(t.Context(), key.Digest)
+	is.NoErr(err) // goes on
+}

@@ -1,0 +1,177 @@
+package postgres_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/symbols"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
+)
+
+// oddSchema needs quotes, and has the prefix of the tables in it.
+const oddSchema = `Odd "canvasback_" schema; näme.`
+
+// execute runs statements as an operator would.
+func execute(t testing.TB, pool *pgxpool.Pool, statements string) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), statements); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantWorking stores something and reads it.
+func wantWorking(t testing.TB, db *postgres.DB) {
+	t.Helper()
+	is := is.NewRelaxed(t)
+	ctx := context.WithoutCancel(t.Context())
+	folder, err := db.Symbols().InsertFolder(ctx, symbols.Folder{Name: "folder"})
+	is.NoErr(err)
+	_, err = db.Symbols().InsertSymbols(ctx, folder.ID, make([]symbols.Symbol, 1))
+	is.NoErr(err)
+	list, err := db.Symbols().ListFolders(ctx)
+	is.NoErr(err)
+	is.Equal(len(list.Folders), 1) // no folder but this one
+	is.NoErr(db.Symbols().DeleteFolder(ctx, folder.ID))
+}
+
+func TestDB_Migrate(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool := connect(t, pgtest.Database(t))
+	db := postgres.New(pool, nil)
+	names, err := db.Pending(t.Context())
+	is.NoErr(err)
+	is.Equal(names, []string{"0001_initial"})
+
+	for range 2 { // again without harm
+		is.NoErr(db.Migrate(t.Context()))
+		names, err = db.Pending(t.Context())
+		is.NoErr(err)
+		is.Equal(len(names), 0)
+		wantWorking(t, db)
+	}
+
+	execute(t, pool, `INSERT INTO canvasback_migrations (version, title) VALUES (99, 'of a later release')`)
+	is.True(db.Migrate(t.Context()) != nil) // refused
+	_, err = db.Pending(t.Context())
+	is.True(err != nil) // refused too
+}
+
+func TestDB_Migrate_together(t *testing.T) {
+	t.Parallel()
+	for _, options := range []*postgres.Options{nil, {Schema: oddSchema}} {
+		dsn := pgtest.Database(t)
+		var group sync.WaitGroup
+		for range 8 {
+			db := postgres.New(connect(t, dsn), options)
+			group.Go(func() {
+				if err := db.Migrate(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		wantWorking(t, postgres.New(connect(t, dsn), options))
+	}
+}
+
+func TestDB_Migrate_failure(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool := connect(t, pgtest.Database(t))
+	db := postgres.New(pool, nil)
+	execute(t, pool, `CREATE TABLE canvasback_exports (stands_in_the_way bigint)`) // the last one of the migration
+	is.True(db.Migrate(t.Context()) != nil)
+	execute(t, pool, `DROP TABLE canvasback_exports`)
+	is.NoErr(db.Migrate(t.Context())) // nothing has been left of the first attempt
+	wantWorking(t, db)
+}
+
+func TestOptions_Schema(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool := connect(t, pgtest.Database(t))
+	var all []*postgres.DB
+	for _, options := range []*postgres.Options{nil, {Schema: "one"}, {Schema: oddSchema}} {
+		db := postgres.New(pool, options)
+		names, err := db.Pending(t.Context())
+		is.NoErr(err)
+		is.Equal(len(names), 1) // whatever the other schemas have
+		is.NoErr(db.Migrate(t.Context()))
+		all = append(all, db)
+	}
+	for _, db := range all {
+		is.NoErr(db.Migrate(t.Context()))
+		_, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "the same in each"})
+		is.NoErr(err)
+	}
+	is.NoErr(all[1].Symbols().DeleteFolder(t.Context(), 1))
+	wantWorking(t, all[1])
+	for _, db := range []*postgres.DB{all[0], all[2]} {
+		folder, err := db.Symbols().GetFolder(t.Context(), 1)
+		is.NoErr(err)
+		is.Equal(folder.Name, "the same in each") // untouched
+	}
+}
+
+// The search path of a session decides where unqualified tables are found, and
+// that may be another schema than the one where they would be created.
+func TestDB_Migrate_searchPath(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	dsn := pgtest.Database(t)
+	first := postgres.New(connect(t, dsn), nil)
+	is.NoErr(first.Migrate(t.Context()))
+	execute(t, connect(t, dsn), `CREATE SCHEMA mine`)
+
+	second := postgres.New(connect(t, dsn+"&search_path=mine,public"), nil)
+	names, err := second.Pending(t.Context())
+	is.NoErr(err)
+	is.Equal(len(names), 0) // found in the second place
+	is.NoErr(second.Migrate(t.Context()))
+	wantWorking(t, second)
+
+	lost := postgres.New(connect(t, dsn+"&search_path=missing"), nil)
+	err = lost.Migrate(t.Context())
+	is.True(err != nil && strings.Contains(err.Error(), "search path")) // says what is wrong
+}
+
+// Triggers work in sessions with another search path, and for roles with no
+// rights but those of the package comment.
+func TestDB_Migrate_otherRole(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool := connect(t, pgtest.Database(t))
+	owner := postgres.New(pool, &postgres.Options{Schema: "viewer"})
+	is.NoErr(owner.Migrate(t.Context()))
+	before, err := owner.Keys().Epoch(t.Context())
+	is.NoErr(err)
+
+	role := pool.Config().ConnConfig.Database + "_role" // roles are the whole server's
+	if _, err := pool.Exec(t.Context(), `CREATE ROLE `+role); err != nil {
+		t.Skip(err)
+	}
+	defer execute(t, pool, `DROP OWNED BY `+role+`; DROP ROLE `+role)
+	execute(t, pool, `
+		GRANT USAGE ON SCHEMA viewer TO `+role+`;
+		GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA viewer TO `+role+`;
+		BEGIN;
+		SET LOCAL ROLE `+role+`;
+		SET LOCAL search_path = '';
+		INSERT INTO viewer.canvasback_keys (name, prefix, mask, digest, active, created_at, updated_at)
+			VALUES ('key', '', '', sha256('key'), true, now(), now());
+		INSERT INTO viewer.canvasback_folders (name)
+			VALUES ('folder');
+		INSERT INTO viewer.canvasback_symbols (folder_id, name, type, data)
+			VALUES (1, 'symbol', '', '');
+		UPDATE viewer.canvasback_symbols SET name = 'renamed';
+		COMMIT`)
+	after, err := owner.Keys().Epoch(t.Context())
+	is.NoErr(err)
+	is.Equal(after, before+1)
+}

@@ -1,0 +1,157 @@
+// Package postgres is a storage in a PostgreSQL database, which any number of
+// processes may share. It needs version 14 or newer with the encoding UTF8 and
+// is tested with 15.
+//
+// The host makes the pool and calls [DB.Migrate] at its start, or has it done
+// by somebody with more rights. Nothing else is needed at a start.
+//
+// # Tables
+//
+// The names of all tables, indexes, triggers and functions begin with
+// canvasback_, so the schema may hold other things. Triggers keep the epoch
+// and all versions: a statement by another hand counts as a change too.
+//
+//	canvasback_keys          client keys
+//	canvasback_keys_state    one row: the epoch of the keys
+//	canvasback_folders       folders, their versions and those of their contents
+//	canvasback_symbols       symbols
+//	canvasback_symbols_state one row: the version of the folder list
+//	canvasback_exports       registered exports
+//	canvasback_migrations    what [DB.Migrate] has done
+//
+// Their owner has all rights that are needed; [DB.Migrate] has to create them
+// in the schema, and the schema too if [Options] name one that is not there.
+// Another role works with SELECT, INSERT, UPDATE and DELETE on them and USAGE
+// on the schema.
+//
+// # Poolers
+//
+// No method leaves anything behind in its session: there are no session locks
+// and settings, and no LISTEN. Behind a pooler that gives a connection to
+// somebody else after each transaction, the prepared statements of pgx remain.
+// PgBouncer carries them along from 1.21 on; elsewhere let the pool do without
+// them, by default_query_exec_mode=exec in its address.
+//
+// # Concurrency
+//
+// Who writes a symbol locks its folder first, several folders in order of id,
+// so writers of symbols, folders and versions wait for each other and never in
+// a circle. The statements of an operator may lock otherwise; what PostgreSQL
+// breaks off for that reason is tried again.
+package postgres
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/symbols"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Options adjust a [DB]. The zero value is ready for use.
+type Options struct {
+	// Schema is where the tables are. If it is empty, the search path of the
+	// pool's connections decides.
+	Schema string
+}
+
+// DB is a storage in a PostgreSQL database. It is safe for concurrent use.
+type DB struct {
+	pool   *pgxpool.Pool
+	schema string // quoted, or empty
+}
+
+// New returns a storage over pool, which stays the host's to close; nil
+// options are the defaults.
+func New(pool *pgxpool.Pool, options *Options) *DB {
+	db := &DB{pool: pool}
+	if options != nil && options.Schema != "" {
+		db.schema = pgx.Identifier{options.Schema}.Sanitize()
+	}
+	return db
+}
+
+// Keys returns the store of client keys.
+func (db *DB) Keys() keys.Store { return keyStore{db} }
+
+// Symbols returns the store of folders and symbols.
+func (db *DB) Symbols() symbols.Store { return symbolStore{db} }
+
+// Exports returns the store of registered exports.
+func (db *DB) Exports() exports.Store { return exportStore{db} }
+
+// sql is a statement that looks for its tables in the schema. Nothing else in
+// it may have a name with their prefix.
+func (db *DB) sql(statement string) string {
+	if db.schema == "" {
+		return statement
+	}
+	return strings.ReplaceAll(statement, "canvasback_", db.schema+".canvasback_")
+}
+
+// query runs a statement; an error is met when its rows are read.
+func (db *DB) query(ctx context.Context, statement string, args ...any) pgx.Rows {
+	rows, _ := db.pool.Query(ctx, db.sql(statement), args...)
+	return rows
+}
+
+// queryRow runs a statement that returns one row at most.
+func (db *DB) queryRow(ctx context.Context, statement string, args ...any) pgx.Row {
+	return db.pool.QueryRow(ctx, db.sql(statement), args...)
+}
+
+// exec runs a statement that writes and returns how many rows it has met.
+func (db *DB) exec(ctx context.Context, statement string, args ...any) (met int64, err error) {
+	err = retry(ctx, func() error {
+		tag, err := db.pool.Exec(ctx, db.sql(statement), args...)
+		met = tag.RowsAffected()
+		return err
+	})
+	return met, err
+}
+
+// write runs change in a transaction. Each statement of it sees what has been
+// committed before that statement, whatever the pool's connections are set to.
+func (db *DB) write(ctx context.Context, change func(pgx.Tx) error) error {
+	return retry(ctx, func() error {
+		return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, change)
+	})
+}
+
+// retry writes, and again if PostgreSQL breaks that off in favour of somebody
+// else.
+func retry(ctx context.Context, write func() error) error {
+	const attempts = 5
+	for attempt := 1; ; attempt++ {
+		err := write()
+		if attempt == attempts || !brokenOff(err) {
+			return translate(err)
+		}
+		select {
+		case <-time.After(rand.N(time.Duration(attempt) * 20 * time.Millisecond)):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// orNull is a time as it is stored.
+func orNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// fromNull is a stored time.
+func fromNull(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}

@@ -1,0 +1,42 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/storagetest"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// connect opens a pool until the end of the test.
+func connect(t testing.TB, dsn string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func open(t testing.TB) storagetest.Opened {
+	t.Helper()
+	dsn := pgtest.Database(t)
+	db := postgres.New(connect(t, dsn), nil)
+	if err := db.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again := func() storagetest.Storage { return postgres.New(connect(t, dsn), nil) }
+	return storagetest.Opened{Storage: db, Again: again}
+}
+
+func TestStorage(t *testing.T) {
+	t.Parallel()
+	storagetest.Run(t, open)
+	storagetest.RunConcurrent(t, open)
+}
+
+func BenchmarkStorage(b *testing.B) {
+	storagetest.RunBenchmarks(b, open)
+}

@@ -1,0 +1,104 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/symbols"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
+)
+
+// TestStorage_noDeadlock has two processes change few folders and symbols in
+// all ways at once, and looks whether PostgreSQL had to break anything off.
+func TestStorage_noDeadlock(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	const workers, rounds = 12, 170
+	dsn := pgtest.Database(t)
+	pools := []*pgxpool.Pool{connect(t, dsn), connect(t, dsn)}
+	is.NoErr(postgres.New(pools[0], nil).Migrate(t.Context()))
+
+	var group sync.WaitGroup
+	for worker := range workers {
+		group.Go(func() {
+			store := postgres.New(pools[worker%len(pools)], nil).Symbols()
+			for round := range rounds {
+				if err := disturb(t, store, fmt.Sprint(worker, round)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+
+	for _, pool := range pools {
+		pool.Close() // what a session has met is counted when it ends
+	}
+	pool := connect(t, dsn)
+	var deadlocks, orphans int
+	is.NoErr(pool.QueryRow(t.Context(), `
+		SELECT deadlocks
+		FROM pg_stat_database
+		WHERE datname = current_database()`,
+	).Scan(&deadlocks))
+	is.Equal(deadlocks, 0)
+	is.NoErr(pool.QueryRow(t.Context(), `
+		SELECT count(*)
+		FROM canvasback_symbols
+		WHERE folder_id NOT IN (SELECT id FROM canvasback_folders)`,
+	).Scan(&orphans))
+	is.Equal(orphans, 0)
+}
+
+// disturb does one thing to what happens to be there. What the contract names
+// is no error.
+func disturb(t *testing.T, store symbols.Store, name string) error {
+	ctx := t.Context()
+	list, err := store.ListFolders(ctx)
+	if err != nil {
+		return err
+	}
+	if len(list.Folders) < 3 {
+		_, err := store.InsertFolder(ctx, symbols.Folder{Name: name})
+		return err
+	}
+	folder := list.Folders[rand.N(len(list.Folders))].ID
+	another := list.Folders[rand.N(len(list.Folders))].ID
+	page, err := store.ListSymbols(ctx, folder, 0, 1<<20)
+	if errors.Is(err, symbols.ErrFolderNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	choice := rand.N(20)
+	switch {
+	case choice == 0:
+		err = store.DeleteFolder(ctx, folder)
+	case choice == 1:
+		_, err = store.UpdateFolder(ctx, folder, func(folder *symbols.Folder) error {
+			folder.Name = name
+			return nil
+		})
+	case choice < 5 || len(page.Symbols) == 0:
+		_, err = store.InsertSymbols(ctx, folder, make([]symbols.Symbol, 3))
+	case choice < 8:
+		err = store.DeleteSymbol(ctx, page.Symbols[rand.N(len(page.Symbols))].ID)
+	default:
+		_, err = store.UpdateSymbol(ctx, page.Symbols[rand.N(len(page.Symbols))].ID, func(symbol *symbols.Symbol) error {
+			symbol.Name, symbol.FolderID = name, another
+			return nil
+		})
+	}
+	if errors.Is(err, symbols.ErrFolderNotFound) || errors.Is(err, symbols.ErrSymbolNotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,370 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"example.com/canvasback/symbols"
+	"github.com/jackc/pgx/v5"
+)
+
+type symbolStore struct{ db *DB }
+
+var _ symbols.Store = symbolStore{}
+
+func (s symbolStore) ListFolders(ctx context.Context) (symbols.FolderList, error) {
+	rows := s.db.query(ctx, `
+		SELECT state.folders_version, coalesce(folder.id, 0), coalesce(folder.name, ''), coalesce(folder.version, 0)
+		FROM canvasback_symbols_state AS state
+		LEFT JOIN canvasback_folders AS folder ON true
+		ORDER BY folder.id`)
+	defer rows.Close()
+	var list symbols.FolderList
+	for rows.Next() {
+		var folder symbols.Folder
+		if err := rows.Scan(&list.Version, &folder.ID, &folder.Name, &folder.Version); err != nil {
+			return symbols.FolderList{}, err
+		}
+		if folder.ID != 0 {
+			list.Folders = append(list.Folders, folder)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return symbols.FolderList{}, err
+	}
+	return list, nil
+}
+
+func scanFolder(row pgx.Row) (symbols.Folder, error) {
+	var folder symbols.Folder
+	err := row.Scan(&folder.ID, &folder.Name, &folder.Version)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return symbols.Folder{}, symbols.ErrFolderNotFound
+	}
+	return folder, err
+}
+
+func (s symbolStore) GetFolder(ctx context.Context, id int64) (symbols.Folder, error) {
+	return scanFolder(s.db.queryRow(ctx, `
+		SELECT id, name, version
+		FROM canvasback_folders
+		WHERE id = $1`,
+		id,
+	))
+}
+
+func (s symbolStore) InsertFolder(ctx context.Context, folder symbols.Folder) (symbols.Folder, error) {
+	err := retry(ctx, func() error {
+		return s.db.queryRow(ctx, `
+			INSERT INTO canvasback_folders (name)
+			VALUES ($1)
+			RETURNING id, version`,
+			folder.Name,
+		).Scan(&folder.ID, &folder.Version)
+	})
+	if err != nil {
+		return symbols.Folder{}, err
+	}
+	return folder, nil
+}
+
+func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*symbols.Folder) error) (symbols.Folder, error) {
+	var folder symbols.Folder
+	err := s.db.write(ctx, func(tx pgx.Tx) (err error) {
+		// The lock is the one that a new name needs: two transactions that
+		// both have a weaker one could not both go on to it.
+		folder, err = scanFolder(tx.QueryRow(ctx, s.db.sql(`
+			SELECT id, name, version
+			FROM canvasback_folders
+			WHERE id = $1
+			FOR UPDATE`),
+			id,
+		))
+		if err != nil {
+			return err
+		}
+		if err := change(&folder); err != nil {
+			return err
+		}
+		folder, err = scanFolder(tx.QueryRow(ctx, s.db.sql(`
+			UPDATE canvasback_folders
+			SET name = $2
+			WHERE id = $1
+			RETURNING id, name, version`),
+			id, folder.Name,
+		))
+		return err
+	})
+	if err != nil {
+		return symbols.Folder{}, err
+	}
+	return folder, nil
+}
+
+func (s symbolStore) DeleteFolder(ctx context.Context, id int64, wanted ...symbols.Version) error {
+	return s.delete(ctx, symbols.FolderItself(id), wanted, `
+		DELETE FROM canvasback_folders
+		WHERE id = $1 AND ($2::bigint[] = '{}' OR version = ANY ($2::bigint[]))`,
+	)
+}
+
+// delete runs a statement that deletes the subject with the id $1 if it has one
+// of the versions $2 or there are none.
+func (s symbolStore) delete(ctx context.Context, of symbols.Subject, wanted []symbols.Version, statement string) error {
+	versions := make([]int64, len(wanted))
+	for i, version := range wanted {
+		versions[i] = int64(version)
+	}
+	for {
+		met, err := s.db.exec(ctx, statement, of.ID(), versions)
+		if err != nil || met > 0 {
+			return err
+		}
+		version, err := s.Version(ctx, of)
+		if err != nil {
+			return err
+		}
+		if !version.Matches(wanted) {
+			return symbols.ErrChanged
+		}
+		// It was being moved when the statement began.
+	}
+}
+
+// bytesForSymbol is how many bytes of its size a page must have for each of its
+// symbols. Without much data they take room too.
+const bytesForSymbol = 1 << 10
+
+func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
+	// The end of the page is found first, by lengths: they are known without
+	// reading what is stored out of line.
+	size = max(size, 1)
+	rows := s.db.query(ctx, `
+		SELECT
+			folder.contents_version, page.length < page.candidates,
+			coalesce(symbol.id, 0), coalesce(symbol.name, ''), coalesce(symbol.type, ''),
+			coalesce(symbol.data, ''), coalesce(symbol.version, 0)
+		FROM canvasback_folders AS folder
+		CROSS JOIN LATERAL (
+			SELECT
+				count(*) AS candidates,
+				least(count(*) FILTER (WHERE preceding < $3::bigint), $4::bigint) AS length
+			FROM (
+				SELECT sum(bytes) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - bytes AS preceding
+				FROM (
+					SELECT id, octet_length(data) AS bytes
+					FROM canvasback_symbols
+					WHERE folder_id = folder.id AND id > $2
+					ORDER BY id
+					LIMIT $4::bigint + 1
+				) AS candidate
+			) AS candidate
+		) AS page
+		LEFT JOIN LATERAL (
+			SELECT id, name, type, data, version
+			FROM canvasback_symbols
+			WHERE folder_id = folder.id AND id > $2
+			ORDER BY id
+			LIMIT page.length
+		) AS symbol ON true
+		WHERE folder.id = $1`,
+		folderID, after, size, size/bytesForSymbol+1,
+	)
+	defer rows.Close()
+	var page symbols.Page
+	found := false
+	for rows.Next() {
+		found = true
+		symbol := symbols.Symbol{FolderID: folderID}
+		err := rows.Scan(
+			&page.Version, &page.More,
+			&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.Version,
+		)
+		if err != nil {
+			return symbols.Page{}, err
+		}
+		if symbol.ID != 0 {
+			page.Symbols = append(page.Symbols, symbol)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return symbols.Page{}, err
+	}
+	if !found {
+		return symbols.Page{}, symbols.ErrFolderNotFound
+	}
+	// They come in order, but only an ORDER BY would promise it, for which
+	// the server copies all data.
+	slices.SortFunc(page.Symbols, func(a, b symbols.Symbol) int { return cmp.Compare(a.ID, b.ID) })
+	return page, nil
+}
+
+func scanSymbol(row pgx.Row) (symbols.Symbol, error) {
+	var symbol symbols.Symbol
+	err := row.Scan(&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.FolderID, &symbol.Version)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return symbols.Symbol{}, symbols.ErrSymbolNotFound
+	}
+	return symbol, err
+}
+
+func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
+	return scanSymbol(s.db.queryRow(ctx, `
+		SELECT id, name, type, data, folder_id, version
+		FROM canvasback_symbols
+		WHERE id = $1`,
+		id,
+	))
+}
+
+func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []symbols.Symbol) ([]symbols.Symbol, error) {
+	if len(given) == 0 {
+		return nil, nil
+	}
+	names, types, data := make([]string, len(given)), make([]string, len(given)), make([]string, len(given))
+	for i, symbol := range given {
+		names[i], types[i], data[i] = symbol.Name, symbol.Type, symbol.Data
+	}
+	list := slices.Clone(given)
+	err := retry(ctx, func() error {
+		// Ids are drawn, and rows are returned, in the order of the inner
+		// SELECT.
+		rows := s.db.query(ctx, `
+			WITH folder AS (
+				SELECT id
+				FROM canvasback_folders
+				WHERE id = $1
+				FOR NO KEY UPDATE
+			)
+			INSERT INTO canvasback_symbols (folder_id, name, type, data)
+			SELECT folder.id, given.name, given.type, given.data
+			FROM folder
+			CROSS JOIN unnest($2::text[], $3::text[], $4::text[])
+				WITH ORDINALITY AS given (name, type, data, position)
+			ORDER BY given.position
+			RETURNING id, version`,
+			folderID, names, types, data,
+		)
+		defer rows.Close()
+		n := 0
+		for ; rows.Next(); n++ {
+			list[n].FolderID = folderID
+			if err := rows.Scan(&list[n].ID, &list[n].Version); err != nil {
+				return err
+			}
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		if n == 0 {
+			return symbols.ErrFolderNotFound
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// UpdateSymbol must lock the folder before the symbol, but only the symbol
+// tells which folder that is. So it reads without a lock, and writes on the
+// condition that the version is still the one it has read.
+func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*symbols.Symbol) error) (symbols.Symbol, error) {
+	for {
+		former, err := s.GetSymbol(ctx, id)
+		if err != nil {
+			return symbols.Symbol{}, err
+		}
+		symbol := former
+		if err := change(&symbol); err != nil {
+			return symbols.Symbol{}, err
+		}
+		symbol.ID = id
+		err = retry(ctx, func() error {
+			return s.db.queryRow(ctx, `
+				WITH folders AS (
+					SELECT id
+					FROM canvasback_folders
+					WHERE id IN ($3::bigint, $4::bigint)
+					ORDER BY id
+					FOR NO KEY UPDATE
+				)
+				UPDATE canvasback_symbols
+				SET folder_id = $4, name = $5, type = $6, data = $7
+				WHERE id = $1
+					AND version = $2
+					AND ARRAY (SELECT id FROM folders) @> ARRAY [$3::bigint, $4::bigint]
+				RETURNING version`,
+				id, int64(former.Version), former.FolderID, symbol.FolderID,
+				symbol.Name, symbol.Type, symbol.Data,
+			).Scan(&symbol.Version)
+		})
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return symbol, err
+		}
+		if symbol.FolderID != former.FolderID {
+			if _, err := s.GetFolder(ctx, symbol.FolderID); err != nil {
+				return symbols.Symbol{}, err
+			}
+		}
+	}
+}
+
+func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, wanted ...symbols.Version) error {
+	return s.delete(ctx, symbols.SymbolItself(id), wanted, `
+		WITH folder AS (
+			SELECT id
+			FROM canvasback_folders
+			WHERE id = (SELECT folder_id FROM canvasback_symbols WHERE id = $1)
+			FOR NO KEY UPDATE
+		)
+		DELETE FROM canvasback_symbols AS symbol
+		USING folder
+		WHERE symbol.id = $1
+			AND symbol.folder_id = folder.id
+			AND ($2::bigint[] = '{}' OR symbol.version = ANY ($2::bigint[]))`,
+	)
+}
+
+func (s symbolStore) Version(ctx context.Context, of symbols.Subject) (symbols.Version, error) {
+	switch of.Kind() {
+	case symbols.KindFolder:
+		return scanVersion(s.db.queryRow(ctx, `
+			SELECT version
+			FROM canvasback_folders
+			WHERE id = $1`,
+			of.ID(),
+		), symbols.ErrFolderNotFound)
+	case symbols.KindContents:
+		return scanVersion(s.db.queryRow(ctx, `
+			SELECT contents_version
+			FROM canvasback_folders
+			WHERE id = $1`,
+			of.ID(),
+		), symbols.ErrFolderNotFound)
+	case symbols.KindSymbol:
+		return scanVersion(s.db.queryRow(ctx, `
+			SELECT version
+			FROM canvasback_symbols
+			WHERE id = $1`,
+			of.ID(),
+		), symbols.ErrSymbolNotFound)
+	}
+	return scanVersion(s.db.queryRow(ctx, `
+		SELECT folders_version
+		FROM canvasback_symbols_state`,
+	), pgx.ErrNoRows)
+}
+
+// scanVersion returns missing if there is no row.
+func scanVersion(row pgx.Row, missing error) (symbols.Version, error) {
+	var version symbols.Version
+	err := row.Scan(&version)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, missing
+	}
+	return version, err
+}
