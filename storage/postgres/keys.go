@@ -160,7 +160,7 @@ func (s keyStore) Epoch(ctx context.Context) (int64, error) {
 	var epoch int64
 	err := s.db.queryRow(ctx, `
 		SELECT epoch
-		FROM canvasback_keys_state`,
+		FROM canvasback_key_epoch`,
 	).Scan(&epoch)
 	return epoch, err
 }

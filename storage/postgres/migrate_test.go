@@ -173,5 +173,5 @@ func TestDB_Migrate_otherRole(t *testing.T) {
 		COMMIT`)
 	after, err := owner.Keys().Epoch(t.Context())
 	is.NoErr(err)
-	is.Equal(after, before+1)
+	is.True(after > before)
 }

@@ -12,10 +12,10 @@
 // and all versions: a statement by another hand counts as a change too.
 //
 //	canvasback_keys          client keys
-//	canvasback_keys_state    one row: the epoch of the keys
+//	canvasback_key_epoch     one row: the epoch of the keys
 //	canvasback_folders       folders, their versions and those of their contents
 //	canvasback_symbols       symbols
-//	canvasback_symbols_state one row: the version of the folder list
+//	canvasback_folder_list   one row: the version of the folder list
 //	canvasback_exports       registered exports
 //	canvasback_migrations    what [DB.Migrate] has done
 //
@@ -31,6 +31,13 @@
 // somebody else after each transaction, the prepared statements of pgx remain.
 // PgBouncer carries them along from 1.21 on; elsewhere let the pool do without
 // them, by default_query_exec_mode=exec in its address.
+//
+// # Ended contexts
+//
+// A call whose context ends returns at once and gives its connection back, but
+// PostgreSQL may go on with the statement: wait for a lock, even, and carry it
+// out then. Where that matters, let the pool's connections send a cancel
+// request (pgconn.CancelRequestContextWatcherHandler), or set lock_timeout.
 //
 // # Concurrency
 //

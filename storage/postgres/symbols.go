@@ -16,8 +16,8 @@ var _ symbols.Store = symbolStore{}
 
 func (s symbolStore) ListFolders(ctx context.Context) (symbols.FolderList, error) {
 	rows := s.db.query(ctx, `
-		SELECT state.folders_version, coalesce(folder.id, 0), coalesce(folder.name, ''), coalesce(folder.version, 0)
-		FROM canvasback_symbols_state AS state
+		SELECT list.version, coalesce(folder.id, 0), coalesce(folder.name, ''), coalesce(folder.version, 0)
+		FROM canvasback_folder_list AS list
 		LEFT JOIN canvasback_folders AS folder ON true
 		ORDER BY folder.id`)
 	defer rows.Close()
@@ -354,8 +354,8 @@ func (s symbolStore) Version(ctx context.Context, of symbols.Subject) (symbols.V
 		), symbols.ErrSymbolNotFound)
 	}
 	return scanVersion(s.db.queryRow(ctx, `
-		SELECT folders_version
-		FROM canvasback_symbols_state`,
+		SELECT version
+		FROM canvasback_folder_list`,
 	), pgx.ErrNoRows)
 }
 

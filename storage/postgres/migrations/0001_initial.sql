@@ -1,8 +1,9 @@
 -- Times are kept to the millisecond, NULL where there is none.
 --
 -- The epoch and the versions are kept by triggers, so that a statement of an
--- operator moves them as well. Each counts on from a random start: that of a
--- database is not met again in the one that takes its place.
+-- operator moves them as well. The epoch rises by a random step, and versions
+-- are drawn at random: none is met again in a database that takes the place of
+-- this one, be it a copy of an older day.
 --
 -- Functions that name tables keep the search path they are created under, for
 -- the sessions that have another one.
@@ -27,14 +28,14 @@ CREATE TABLE canvasback_keys (
     )
 );
 
-CREATE TABLE canvasback_keys_state (
+CREATE TABLE canvasback_key_epoch (
     only_row boolean NOT NULL DEFAULT true,
     epoch    bigint  NOT NULL DEFAULT (1 + (random() * 2 ^ 62)::bigint),
-    CONSTRAINT canvasback_keys_state_pkey PRIMARY KEY (only_row),
-    CONSTRAINT canvasback_keys_state_only_row_check CHECK (only_row)
+    CONSTRAINT canvasback_key_epoch_pkey PRIMARY KEY (only_row),
+    CONSTRAINT canvasback_key_epoch_only_row_check CHECK (only_row)
 );
 
-INSERT INTO canvasback_keys_state DEFAULT VALUES;
+INSERT INTO canvasback_key_epoch DEFAULT VALUES;
 
 CREATE FUNCTION canvasback_raise_epoch() RETURNS trigger
 LANGUAGE plpgsql
@@ -57,8 +58,8 @@ BEGIN
     ELSE -- TRUNCATE
     END CASE;
     IF changed THEN
-        UPDATE canvasback_keys_state
-        SET epoch = epoch + 1;
+        UPDATE canvasback_key_epoch
+        SET epoch = epoch + 1 + (random() * 2 ^ 32)::bigint;
     END IF;
     RETURN NULL;
 END
@@ -93,14 +94,14 @@ CREATE TABLE canvasback_folders (
     CONSTRAINT canvasback_folders_name_key UNIQUE (name)
 );
 
-CREATE TABLE canvasback_symbols_state (
-    only_row        boolean NOT NULL DEFAULT true,
-    folders_version bigint  NOT NULL DEFAULT (1 + (random() * 2 ^ 62)::bigint),
-    CONSTRAINT canvasback_symbols_state_pkey PRIMARY KEY (only_row),
-    CONSTRAINT canvasback_symbols_state_only_row_check CHECK (only_row)
+CREATE TABLE canvasback_folder_list (
+    only_row boolean NOT NULL DEFAULT true,
+    version  bigint  NOT NULL DEFAULT (1 + (random() * 2 ^ 62)::bigint),
+    CONSTRAINT canvasback_folder_list_pkey PRIMARY KEY (only_row),
+    CONSTRAINT canvasback_folder_list_only_row_check CHECK (only_row)
 );
 
-INSERT INTO canvasback_symbols_state DEFAULT VALUES;
+INSERT INTO canvasback_folder_list DEFAULT VALUES;
 
 -- Rows of the usual size stay whole: a list then reads 2 to 3 times as fast as
 -- from values that are moved out of line.
@@ -126,11 +127,11 @@ EXCEPTION
 END
 $$;
 
-CREATE FUNCTION canvasback_raise_version() RETURNS trigger
+CREATE FUNCTION canvasback_draw_version() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    NEW.version := OLD.version + 1;
+    NEW.version := 1 + (random() * 2 ^ 62)::bigint;
     RETURN NEW;
 END
 $$;
@@ -138,7 +139,7 @@ $$;
 CREATE TRIGGER canvasback_folders_version
 BEFORE UPDATE ON canvasback_folders
 FOR EACH ROW WHEN (OLD.name IS DISTINCT FROM NEW.name)
-EXECUTE FUNCTION canvasback_raise_version();
+EXECUTE FUNCTION canvasback_draw_version();
 
 -- The data is compared last, and only if all the rest is equal.
 CREATE TRIGGER canvasback_symbols_version
@@ -148,9 +149,9 @@ FOR EACH ROW WHEN (
     IS DISTINCT FROM
     (NEW.folder_id, NEW.name, NEW.type, NEW.data)
 )
-EXECUTE FUNCTION canvasback_raise_version();
+EXECUTE FUNCTION canvasback_draw_version();
 
-CREATE FUNCTION canvasback_raise_folders_version() RETURNS trigger
+CREATE FUNCTION canvasback_draw_list_version() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -165,8 +166,8 @@ BEGIN
     ELSE -- UPDATE that the trigger has looked at, TRUNCATE
     END CASE;
     IF changed THEN
-        UPDATE canvasback_symbols_state
-        SET folders_version = folders_version + 1;
+        UPDATE canvasback_folder_list
+        SET version = 1 + (random() * 2 ^ 62)::bigint;
     END IF;
     RETURN NULL;
 END
@@ -175,24 +176,24 @@ $$;
 CREATE TRIGGER canvasback_folders_inserted
 AFTER INSERT ON canvasback_folders
 REFERENCING NEW TABLE AS after
-FOR EACH STATEMENT EXECUTE FUNCTION canvasback_raise_folders_version();
+FOR EACH STATEMENT EXECUTE FUNCTION canvasback_draw_list_version();
 
 -- For each row, because every change of contents updates a folder too.
 CREATE TRIGGER canvasback_folders_renamed
 AFTER UPDATE ON canvasback_folders
 FOR EACH ROW WHEN (OLD.name IS DISTINCT FROM NEW.name)
-EXECUTE FUNCTION canvasback_raise_folders_version();
+EXECUTE FUNCTION canvasback_draw_list_version();
 
 CREATE TRIGGER canvasback_folders_deleted
 AFTER DELETE ON canvasback_folders
 REFERENCING OLD TABLE AS before
-FOR EACH STATEMENT EXECUTE FUNCTION canvasback_raise_folders_version();
+FOR EACH STATEMENT EXECUTE FUNCTION canvasback_draw_list_version();
 
 CREATE TRIGGER canvasback_folders_truncated
 AFTER TRUNCATE ON canvasback_folders
-FOR EACH STATEMENT EXECUTE FUNCTION canvasback_raise_folders_version();
+FOR EACH STATEMENT EXECUTE FUNCTION canvasback_draw_list_version();
 
-CREATE FUNCTION canvasback_raise_contents_version() RETURNS trigger
+CREATE FUNCTION canvasback_draw_contents_version() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -223,7 +224,7 @@ BEGIN
     FOR NO KEY UPDATE;
 
     UPDATE canvasback_folders
-    SET contents_version = contents_version + 1
+    SET contents_version = 1 + (random() * 2 ^ 62)::bigint
     WHERE id = ANY (changed);
     RETURN NULL;
 END
@@ -232,21 +233,21 @@ $$;
 CREATE TRIGGER canvasback_symbols_inserted
 AFTER INSERT ON canvasback_symbols
 REFERENCING NEW TABLE AS after
-FOR EACH STATEMENT EXECUTE FUNCTION canvasback_raise_contents_version();
+FOR EACH STATEMENT EXECUTE FUNCTION canvasback_draw_contents_version();
 
 CREATE TRIGGER canvasback_symbols_updated
 AFTER UPDATE ON canvasback_symbols
 REFERENCING OLD TABLE AS before NEW TABLE AS after
-FOR EACH STATEMENT EXECUTE FUNCTION canvasback_raise_contents_version();
+FOR EACH STATEMENT EXECUTE FUNCTION canvasback_draw_contents_version();
 
 CREATE TRIGGER canvasback_symbols_deleted
 AFTER DELETE ON canvasback_symbols
 REFERENCING OLD TABLE AS before
-FOR EACH STATEMENT EXECUTE FUNCTION canvasback_raise_contents_version();
+FOR EACH STATEMENT EXECUTE FUNCTION canvasback_draw_contents_version();
 
 CREATE TRIGGER canvasback_symbols_truncated
 AFTER TRUNCATE ON canvasback_symbols
-FOR EACH STATEMENT EXECUTE FUNCTION canvasback_raise_contents_version();
+FOR EACH STATEMENT EXECUTE FUNCTION canvasback_draw_contents_version();
 
 -- Addresses are too long for an index. The check keeps what is put in by hand
 -- from being lost under a wrong digest.
