@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
@@ -117,7 +118,7 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	header := w.Header()
 	switch f.status {
 	case http.StatusUnauthorized:
-		header.Set("WWW-Authenticate", `ApiKey header="`+headerOf(f.err)+`"`)
+		header.Set("WWW-Authenticate", `ApiKey header="`+strings.ToLower(headerOf(f.err))+`"`)
 	case http.StatusServiceUnavailable:
 		header.Set("Retry-After", "1")
 	case http.StatusTooManyRequests:

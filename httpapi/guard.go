@@ -9,10 +9,10 @@ import (
 	"example.com/canvasback/keys"
 )
 
-// The names of the headers that carry keys, as they are documented.
+// The headers that carry keys, in the form in which net/http keeps them.
 const (
-	headerAdminKey = "x-admin-key"
-	headerAPIKey   = "x-api-key"
+	headerAdminKey = "X-Admin-Key"
+	headerAPIKey   = "X-Api-Key"
 )
 
 // guard says which key a route asks for.
@@ -41,7 +41,7 @@ func (a *api) guarded(g guard, next endpoint) endpoint {
 		if err != nil {
 			return a.guesses.judge(r, err)
 		}
-		return next(w, r.WithContext(context.WithValue(r.Context(), keyContext{}, key)))
+		return next(w, r.WithContext(&keyContext{r.Context(), key}))
 	}
 }
 
@@ -51,7 +51,7 @@ func (a *api) checkAdminKey(header http.Header) error {
 	if len(a.adminKeys) == 0 {
 		return errAdminOff
 	}
-	values := header.Values(headerAdminKey)
+	values := header[headerAdminKey]
 	if len(values) != 1 {
 		return errAdminKeyMissing
 	}
@@ -67,29 +67,43 @@ func (a *api) checkAdminKey(header http.Header) error {
 }
 
 func (a *api) checkClientKey(r *http.Request) (keys.Key, error) {
-	values := r.Header.Values(headerAPIKey)
+	values := r.Header[headerAPIKey]
 	if len(values) != 1 || a.Keys == nil {
 		return keys.Key{}, errClientKeyMissing
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), a.StoreTimeout)
-	defer cancel()
-	return a.Keys.Verify(ctx, values[0])
+	return a.Keys.Verify(r.Context(), values[0])
 }
 
-// keyContext is where the checked key of a request is kept.
-type keyContext struct{}
+// keyContext carries the checked key of a request.
+type keyContext struct {
+	context.Context
+	key keys.Key
+}
+
+// keyName is what the key is asked for by.
+type keyName struct{}
+
+func (c *keyContext) Value(name any) any {
+	if name == (keyName{}) {
+		return c
+	}
+	return c.Context.Value(name)
+}
 
 // KeyFromContext returns the client key with which a request was let through,
 // and false if none was asked for. The raw key is not part of it.
 func KeyFromContext(ctx context.Context) (keys.Key, bool) {
-	key, ok := ctx.Value(keyContext{}).(keys.Key)
-	return key, ok
+	c, ok := ctx.Value(keyName{}).(*keyContext)
+	if !ok {
+		return keys.Key{}, false
+	}
+	return c.key, true
 }
 
 // RequireClientKey returns a middleware that asks for a client key in front of
 // the host's own routes, and answers like [Handler] if there is no good one.
-// It looks at Keys, DangerouslySkipClientKeys, Guessing, StoreTimeout and
-// Logger of the options. Behind it [KeyFromContext] has the key.
+// It looks at Keys, DangerouslySkipClientKeys, Guessing and Logger of the
+// options. Behind it [KeyFromContext] has the key.
 func RequireClientKey(options Options) func(http.Handler) http.Handler {
 	a := newAPI(options)
 	return func(next http.Handler) http.Handler {

@@ -164,8 +164,7 @@ func TestClientKey_deadStoreIs503AndNever401(t *testing.T) {
 		"hanging": hangingKeys{memory.New().Keys()},
 	} {
 		h := start(t, func(o *httpapi.Options) {
-			o.Keys = keys.NewService(store, nil)
-			o.StoreTimeout = 50 * time.Millisecond
+			o.Keys = keys.NewService(store, &keys.Options{ReadTimeout: 50 * time.Millisecond})
 		})
 		answer := h.client("GET", "/symbol/folders", "").wantError(503, "unavailable")
 		if answer.header.Get("Retry-After") == "" {

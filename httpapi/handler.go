@@ -65,8 +65,9 @@ type Options struct {
 	SymbolLimit int64
 	BatchLimit  int64
 
-	// StoreTimeout is how long a request may wait for the stores before it
-	// is answered 503; DefaultStoreTimeout if zero.
+	// StoreTimeout is how long a request that has passed its guard may wait
+	// for a store before it is answered 503; DefaultStoreTimeout if zero.
+	// The guard waits as long as [keys.Options] say.
 	StoreTimeout time.Duration
 
 	// Logger receives the causes of failures; slog.Default if nil.

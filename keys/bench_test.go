@@ -3,11 +3,13 @@ package keys_test
 import (
 	"context"
 	"crypto/sha256"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/postgres/pgtest"
 )
 
 // running returns a Service under a lease.
@@ -72,4 +74,58 @@ func BenchmarkVerify(b *testing.B) {
 			s.Verify(b.Context(), junk)
 		}
 	})
+}
+
+// BenchmarkVerify_uncached compares a check that reads the store with that
+// read alone.
+func BenchmarkVerify_uncached(b *testing.B) {
+	for name, open := range map[string]func(testing.TB) keys.Store{
+		"memory":   func(testing.TB) keys.Store { return memory.New().Keys() },
+		"sqlite":   func(tb testing.TB) keys.Store { return openSQLite(tb, filepath.Join(tb.TempDir(), "keys.db")) },
+		"postgres": func(tb testing.TB) keys.Store { return openPostgres(tb, pgtest.Database(tb)) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			store := open(b)
+			s := keys.NewService(store, nil) // it does not run
+			issued, err := s.Create(b.Context(), keys.Fields{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			// In turn, so that both have the same neighbours.
+			var read, check time.Duration
+			for b.Loop() {
+				start := time.Now()
+				_, err := store.Find(b.Context(), issued.Key.Digest)
+				middle := time.Now()
+				_, err2 := s.Verify(b.Context(), string(issued.Raw))
+				read += middle.Sub(start)
+				check += time.Since(middle)
+				if err != nil || err2 != nil {
+					b.Fatal(err, err2)
+				}
+			}
+			b.ReportMetric(float64(check)/float64(read), "x-read")
+		})
+	}
+}
+
+// BenchmarkVerify_lastUse counts the writes that 100,000 checks cost.
+func BenchmarkVerify_lastUse(b *testing.B) {
+	for b.Loop() {
+		store := &countingStore{Store: memory.New().Keys()}
+		s := running(b, store)
+		issued, err := s.Create(b.Context(), keys.Fields{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		start := time.Now()
+		for range 100_000 {
+			if _, err := s.Verify(b.Context(), string(issued.Raw)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		flushes := 1 + int(time.Since(start)/keys.DefaultFlushInterval)
+		b.ReportMetric(float64(store.touches.Load())/float64(flushes), "writes/flush")
+		b.ReportMetric(float64(store.finds.Load()), "reads")
+	}
 }

@@ -1,18 +1,19 @@
 package keys
 
 import (
+	"encoding/binary"
 	"maps"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // entry is what a read of the store has found for a digest.
 type entry struct {
-	key   Key
-	known bool  // false: the digest belongs to no key
-	epoch int64 // known before the read began
-	use   *use  // nil if not known
+	key    Key
+	known  bool // false: the digest belongs to no key
+	use    *use // nil if not known
+	digest Digest
+	epoch  int64 // known before the read began
 }
 
 // cache keeps entries by digest. An entry counts only under a lease with the
@@ -20,7 +21,8 @@ type entry struct {
 // since has changed the epoch too.
 //
 // It is made of many small maps that are replaced whenever something is added,
-// so that looking up takes no lock.
+// so that looking up takes no lock. Digests are as good as random, so parts of
+// them do for the choice of the map and for the place in it.
 type cache struct {
 	shards [256]shard
 	limit  int // of entries in a shard
@@ -28,7 +30,7 @@ type cache struct {
 
 type shard struct {
 	mu      sync.Mutex // among those who replace entries
-	entries atomic.Pointer[map[Digest]*entry]
+	entries atomic.Pointer[map[uint64]*entry]
 	hits    atomic.Uint64
 }
 
@@ -38,16 +40,21 @@ func newCache(size int) *cache {
 	return c
 }
 
-// shard returns where a digest has its place. Digests are evenly distributed.
-func (c *cache) shard(digest *Digest) *shard { return &c.shards[digest[0]] }
+// place is where a digest has its entry.
+func (c *cache) place(digest *Digest) (*shard, uint64) {
+	return &c.shards[digest[0]], binary.NativeEndian.Uint64(digest[1:])
+}
 
-// get returns the entry of a digest if it counts under the lease.
-func (s *shard) get(digest *Digest, under *lease) *entry {
+// get returns the entry of a digest if it counts under the lease, which may be
+// nil.
+func (c *cache) get(digest *Digest, under *lease) *entry {
+	s, place := c.place(digest)
 	entries := s.entries.Load()
-	if entries == nil {
+	if entries == nil || under == nil {
 		return nil
 	}
-	if e := (*entries)[*digest]; e != nil && e.epoch == under.epoch {
+	if e := (*entries)[place]; e != nil && e.epoch == under.epoch && e.digest == *digest {
+		s.hits.Add(1)
 		return e
 	}
 	return nil
@@ -55,23 +62,23 @@ func (s *shard) get(digest *Digest, under *lease) *entry {
 
 // put adds an entry. To make room it drops entries of other epochs, which will
 // not count again, and if that is not enough, any.
-func (c *cache) put(digest *Digest, e *entry) {
-	s := c.shard(digest)
+func (c *cache) put(e *entry) {
+	s, place := c.place(&e.digest)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := make(map[Digest]*entry)
+	next := make(map[uint64]*entry)
 	if former := s.entries.Load(); former != nil {
 		if len(*former) < c.limit {
 			next = maps.Clone(*former)
 		} else {
-			for d, other := range *former {
-				if other.epoch == e.epoch && len(next) < c.limit-1 {
-					next[d] = other
+			for other, kept := range *former {
+				if kept.epoch == e.epoch && len(next) < c.limit-1 {
+					next[other] = kept
 				}
 			}
 		}
 	}
-	next[*digest] = e
+	next[place] = e
 	s.entries.Store(&next)
 }
 
@@ -124,6 +131,3 @@ func (f *flights) land(digest Digest, landed *flight) {
 	f.mu.Unlock()
 	close(landed.done)
 }
-
-// flightTimeout bounds a read that nobody may be waiting for any more.
-const flightTimeout = 5 * time.Second

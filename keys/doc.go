@@ -30,6 +30,25 @@
 // secret has been proven.
 //
 // Each successful check counts as a use of the key. Uses are kept in memory,
-// merged into every record that this Service returns, and written in batches
-// by [Service.Run], which the host starts once beside its server.
+// merged into every record that this Service returns, and written in batches.
+//
+// # Revocation
+//
+// Checks are answered from memory in well under a microsecond, and yet a key is
+// dead everywhere when the call that revokes it returns: one that deactivates
+// it, lets it expire earlier, rotates or deletes it. This is how:
+//
+// The store keeps a number, the epoch, which it raises together with every
+// change that matters to a check, whoever makes it. [Service.Run] asks for it
+// several times within a lease of half a second. Memory is used only while the
+// last answer was asked for less than a lease ago, and an entry only while the
+// epoch is still the one that was known before the entry was read. So no
+// process answers from memory what was true longer than a lease ago, and a call
+// that revokes waits for so long before it returns; where the store belongs to
+// one process, it need not. No message between processes can be lost, because
+// there is none; a pooler between here and the database does no harm.
+//
+// Without Run, and whenever the store does not answer in time, every check
+// reads the store. One that cannot be read makes [ErrUnavailable], never a
+// refusal. All processes that share a store need the same [Options.Lease].
 package keys

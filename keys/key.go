@@ -24,13 +24,13 @@ type Key struct {
 
 // Expired reports whether the key has expired at the given time. It has from
 // the very instant of ExpiresAt.
-func (k Key) Expired(at time.Time) bool {
+func (k *Key) Expired(at time.Time) bool {
 	return !k.ExpiresAt.IsZero() && !at.Before(k.ExpiresAt)
 }
 
 // Usable reports whether a check at the given time may succeed: the error is
 // nil, [ErrInactive] or [ErrExpired].
-func (k Key) Usable(at time.Time) error {
+func (k *Key) Usable(at time.Time) error {
 	switch {
 	case !k.Active:
 		return ErrInactive

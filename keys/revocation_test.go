@@ -40,36 +40,44 @@ func TestRevocation(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		server := pgtest.Start(t)
-		revocation(t, server.Restart, func(t *testing.T) keys.Store {
-			pool, err := pgxpool.New(t.Context(), server.DSN())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(pool.Close)
-			db := postgres.New(pool, nil)
-			if err := db.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			return db.Keys()
-		})
+		revocation(t, server.Restart, func() keys.Store { return openPostgres(t, server.DSN()) })
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		file := filepath.Join(t.TempDir(), "keys.db")
-		revocation(t, func() {}, func(t *testing.T) keys.Store {
-			pool, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { pool.Close() })
-			pool.SetMaxOpenConns(3)
-			db := sqlite.New(pool)
-			if err := db.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			return db.Keys()
-		})
+		revocation(t, func() {}, func() keys.Store { return openSQLite(t, file) })
 	})
+}
+
+// openPostgres opens a pool of its own.
+func openPostgres(tb testing.TB, dsn string) keys.Store {
+	tb.Helper()
+	pool, err := pgxpool.New(tb.Context(), dsn)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(pool.Close)
+	db := postgres.New(pool, nil)
+	if err := db.Migrate(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return db.Keys()
+}
+
+// openSQLite opens a handle of its own.
+func openSQLite(tb testing.TB, file string) keys.Store {
+	tb.Helper()
+	pool, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { pool.Close() })
+	pool.SetMaxOpenConns(3)
+	db := sqlite.New(pool)
+	if err := db.Migrate(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return db.Keys()
 }
 
 // troubledStore delays and loses answers, by a random schedule of its own.
@@ -159,7 +167,7 @@ func (s *subject) view() (raw string, alive bool, dead string, round int) {
 	return s.raw, s.alive, s.dead, s.round
 }
 
-func revocation(t *testing.T, disturb func(), open func(*testing.T) keys.Store) {
+func revocation(t *testing.T, disturb func(), open func() keys.Store) {
 	seed := *seedFlag
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -174,7 +182,7 @@ func revocation(t *testing.T, disturb func(), open func(*testing.T) keys.Store) 
 	defer running.Wait()
 	defer cancel()
 	for i := range replicas {
-		store := &troubledStore{Store: open(t), random: rand.New(rand.NewPCG(seed, uint64(i)))}
+		store := &troubledStore{Store: open(), random: rand.New(rand.NewPCG(seed, uint64(i)))}
 		service := keys.NewService(store, &keys.Options{
 			Lease:         shortLease,
 			FlushInterval: 50 * time.Millisecond,

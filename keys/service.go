@@ -15,6 +15,7 @@ const (
 	DefaultFlushInterval = 5 * time.Second
 	DefaultLease         = 500 * time.Millisecond
 	DefaultCacheSize     = 1 << 16
+	DefaultReadTimeout   = 5 * time.Second
 )
 
 // Options adjust a [Service]. The zero value is ready for use.
@@ -46,6 +47,10 @@ type Options struct {
 	// bytes each; DefaultCacheSize if zero.
 	CacheSize int
 
+	// ReadTimeout is how long a check waits for the store, whatever its
+	// context allows; DefaultReadTimeout if zero.
+	ReadTimeout time.Duration
+
 	// Logger receives what happens in the background; slog.Default if nil.
 	Logger *slog.Logger
 
@@ -59,6 +64,7 @@ type Service struct {
 	store         Store
 	prefix        string
 	digesters     []*digester // the one of the current pepper first
+	readTimeout   time.Duration
 	flushInterval time.Duration
 	log           *slog.Logger
 	clock         func() time.Time // nil: time.Now
@@ -99,12 +105,16 @@ func NewService(store Store, options *Options) *Service {
 	if o.CacheSize <= 0 {
 		o.CacheSize = DefaultCacheSize
 	}
+	if o.ReadTimeout <= 0 {
+		o.ReadTimeout = DefaultReadTimeout
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	s := &Service{
 		store:         store,
 		prefix:        o.Prefix,
+		readTimeout:   o.ReadTimeout,
 		flushInterval: o.FlushInterval,
 		log:           o.Logger,
 		clock:         o.Now,

@@ -19,40 +19,31 @@ func (s *Service) Verify(ctx context.Context, raw string) (Key, error) {
 	now := time.Now()
 	digest := s.digesters[0].digest(raw)
 	under := s.leases.at(now)
-	if under != nil {
-		shard := s.good.shard(&digest)
-		if e := shard.get(&digest, under); e != nil {
-			shard.hits.Add(1)
-			return s.admit(e, now)
+	e := s.good.get(&digest, under)
+	if e == nil {
+		// Only now does the shape matter: what is in the cache has it.
+		if !wellFormed(raw) {
+			return s.refuse(ErrMalformed)
+		}
+		var err error
+		if e, err = s.look(ctx, raw, digest, under); err != nil {
+			s.counts.unavailable.Add(1)
+			return Key{}, err
+		}
+		if !e.known {
+			return s.refuse(ErrUnknown)
 		}
 	}
-	// Only now does the shape matter: what is in the cache has it.
-	if !wellFormed(raw) {
-		return s.refuse(ErrMalformed)
-	}
-	e, err := s.look(ctx, raw, digest, under)
-	switch {
-	case err != nil:
-		s.counts.unavailable.Add(1)
-		return Key{}, err
-	case !e.known:
-		return s.refuse(ErrUnknown)
-	}
-	return s.admit(e, now)
-}
-
-// admit returns the key of an entry if it may be used now.
-func (s *Service) admit(e *entry, now time.Time) (Key, error) {
 	if s.clock != nil {
 		now = s.clock()
 	}
 	if err := e.key.Usable(now); err != nil {
 		return s.refuse(err)
 	}
-	at := now.UnixMilli()
-	e.use.note(at)
+	used := now.UnixMilli()
+	e.use.note(used)
 	key := e.key
-	key.LastUsedAt = time.UnixMilli(at).UTC()
+	key.LastUsedAt = time.UnixMilli(used).UTC()
 	return key, nil
 }
 
@@ -79,8 +70,7 @@ func (s *Service) look(ctx context.Context, raw string, digest Digest, under *le
 		s.counts.bypasses.Add(1)
 		return s.find(ctx, raw, digest)
 	}
-	if e := s.bad.shard(&digest).get(&digest, under); e != nil {
-		s.bad.shard(&digest).hits.Add(1)
+	if e := s.bad.get(&digest, under); e != nil {
 		return e, nil
 	}
 	s.counts.misses.Add(1)
@@ -88,9 +78,7 @@ func (s *Service) look(ctx context.Context, raw string, digest Digest, under *le
 	if first {
 		// The read is nobody's own: who leaves must not fail the others.
 		go func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flightTimeout)
-			defer cancel()
-			flight.found, flight.err = s.find(ctx, raw, digest)
+			flight.found, flight.err = s.find(context.WithoutCancel(ctx), raw, digest)
 			if flight.err == nil {
 				s.keep(digest, flight.found, under)
 			}
@@ -109,17 +97,19 @@ func (s *Service) look(ctx context.Context, raw string, digest Digest, under *le
 // Unknown digests have one of their own, so that a flood of them does not push
 // out good keys.
 func (s *Service) keep(digest Digest, e *entry, under *lease) {
-	e.epoch = under.epoch
+	e.digest, e.epoch = digest, under.epoch
 	if e.known {
-		s.good.put(&digest, e)
+		s.good.put(e)
 	} else {
-		s.bad.put(&digest, e)
+		s.bad.put(e)
 	}
 }
 
 // find reads the store: for the digest under the current pepper, then for
 // those under former ones.
 func (s *Service) find(ctx context.Context, raw string, digest Digest) (*entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	defer cancel()
 	for i := range s.digesters {
 		if i > 0 {
 			digest = s.digesters[i].digest(raw)

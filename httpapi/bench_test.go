@@ -1,0 +1,69 @@
+package httpapi_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/symbols"
+)
+
+// sink is an answer that nobody reads.
+type sink struct{ header http.Header }
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
+func (s *sink) WriteHeader(status int) {
+	if status >= 400 {
+		panic(http.StatusText(status))
+	}
+}
+
+// BenchmarkGuard compares a route behind the client key with the same route
+// open to everyone, in turn, so that both have the same neighbours.
+func BenchmarkGuard(b *testing.B) {
+	db := memory.New()
+	options := httpapi.Options{
+		Keys:                      keys.NewService(db.Keys(), nil),
+		Symbols:                   symbols.NewService(db.Symbols(), nil),
+		DangerouslySkipClientKeys: true,
+	}
+	open := httpapi.Handler(options)
+	options.DangerouslySkipClientKeys = false
+	guarded := httpapi.Handler(options)
+
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan struct{})
+	go func() { options.Keys.Run(ctx); close(done) }()
+	defer func() { cancel(); <-done }()
+	issued, err := options.Keys.Create(b.Context(), keys.Fields{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for options.Keys.Stats().EpochAge < 0 {
+		time.Sleep(time.Millisecond)
+	}
+	request := httptest.NewRequest("GET", "/symbol/folders", nil)
+	request.Header.Set("x-api-key", string(issued.Raw))
+	serve := func(handler http.Handler) time.Duration {
+		start := time.Now()
+		for range 100 {
+			handler.ServeHTTP(&sink{make(http.Header)}, request)
+		}
+		return time.Since(start)
+	}
+	var without, with time.Duration
+	n := 0
+	for b.Loop() {
+		without += serve(open)
+		with += serve(guarded)
+		n += 100
+	}
+	b.ReportMetric(float64(with-without)/float64(n), "ns-more/request")
+	b.ReportMetric(float64(with)/float64(without), "x-open")
+}
