@@ -44,7 +44,7 @@ type Options struct {
 	Lease time.Duration
 
 	// CacheSize is how many keys are remembered at most, with some hundred
-	// bytes each; DefaultCacheSize if zero.
+	// bytes each; DefaultCacheSize if zero. Fewer than 256 are not possible.
 	CacheSize int
 
 	// ReadTimeout is how long a check waits for the store, whatever its
@@ -83,8 +83,9 @@ const beatsOfLease = 5
 // unknownDigests is how many digests that belong to no key are remembered.
 const unknownDigests = 1 << 13
 
-// NewService returns a Service over store; nil options are the defaults. It
-// panics if the prefix has other characters than it may have.
+// NewService returns a Service over store; nil options are the defaults. Make
+// one for each store: what one does, another in the same process learns no
+// sooner than if it were in another. It panics if the prefix has other characters than it may have.
 func NewService(store Store, options *Options) *Service {
 	var o Options
 	if options != nil {
@@ -171,13 +172,14 @@ func (s *Service) Get(ctx context.Context, id int64) (Key, error) {
 // changes nothing, UpdatedAt stays. The error is [ErrNotFound] or matches
 // [ErrInvalid].
 //
-// An update that deactivates the key, or lets it expire earlier, returns when
-// no process accepts what it forbids: see the package comment.
+// An update that sets Active to false, or an expiry, returns when no process
+// accepts what it forbids: see the package comment.
 func (s *Service) Update(ctx context.Context, id int64, fields Fields) (Key, error) {
 	if err := fields.check(); err != nil {
 		return Key{}, err
 	}
-	return s.change(ctx, "update key", id, func(key *Key) error {
+	revoking := fields.Active != nil && !*fields.Active || fields.ExpiresAt != nil && !fields.ExpiresAt.IsZero()
+	return s.change(ctx, "update key", id, revoking, func(key *Key) error {
 		if !fields.apply(key) {
 			return errUnchanged
 		}
@@ -195,7 +197,7 @@ var errUnchanged = errors.New("keys: nothing to change")
 // package comment.
 func (s *Service) Rotate(ctx context.Context, id int64) (Issued, error) {
 	var raw RawKey
-	key, err := s.change(ctx, "rotate key", id, func(key *Key) error {
+	key, err := s.change(ctx, "rotate key", id, true, func(key *Key) error {
 		raw = s.mintInto(key)
 		return nil
 	})
@@ -210,17 +212,18 @@ func (s *Service) Rotate(ctx context.Context, id int64) (Issued, error) {
 func (s *Service) Delete(ctx context.Context, id int64) error {
 	err := s.store.Delete(ctx, id)
 	s.leases.end()
-	if err != nil {
-		return storeError("delete key", err)
+	if err == nil || errors.Is(err, ErrNotFound) {
+		s.uses.forget(id)
+		s.waitForOthers() // also for a deletion that has just been made by another
 	}
-	s.uses.forget(id)
-	s.waitForOthers()
-	return nil
+	return storeError("delete key", err)
 }
 
-// change updates a key in the store, unless change returns errUnchanged, and
-// waits if that revokes something.
-func (s *Service) change(ctx context.Context, operation string, id int64, change func(*Key) error) (Key, error) {
+// change updates a key in the store, unless change returns errUnchanged. If
+// the change is of the revoking sort, it waits. It does so even if nothing was
+// left to change: the same change may have been made a moment ago by somebody
+// who is still waiting, or by a call whose answer was lost.
+func (s *Service) change(ctx context.Context, operation string, id int64, revoking bool, change func(*Key) error) (Key, error) {
 	var former Key
 	key, err := s.store.Update(ctx, id, func(key *Key) error {
 		former = *key
@@ -237,20 +240,14 @@ func (s *Service) change(ctx context.Context, operation string, id int64, change
 		s.leases.end() // it may have been stored nevertheless
 		return Key{}, storeError(operation, err)
 	}
-	if former.Digest != key.Digest || former.Active != key.Active || !former.ExpiresAt.Equal(key.ExpiresAt) {
+	if revoking || former.Active != key.Active || !former.ExpiresAt.Equal(key.ExpiresAt) {
 		s.leases.end()
 	}
-	if revokes(former, key) {
+	if revoking {
 		s.waitForOthers()
 	}
 	s.uses.merge(&key)
 	return key, nil
-}
-
-// revokes reports whether a change forbids what was allowed before.
-func revokes(former, key Key) bool {
-	earlier := !key.ExpiresAt.IsZero() && (former.ExpiresAt.IsZero() || key.ExpiresAt.Before(former.ExpiresAt))
-	return former.Digest != key.Digest || former.Active && !key.Active || earlier
 }
 
 // waitForOthers waits until no lease runs any more that another process got
@@ -289,7 +286,7 @@ func (s *Service) now() time.Time {
 
 // storeError passes on what the store's contract names and wraps the rest.
 func storeError(operation string, err error) error {
-	if errors.Is(err, ErrNotFound) {
+	if err == nil || errors.Is(err, ErrNotFound) {
 		return err
 	}
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, operation, err)

@@ -23,8 +23,7 @@ func (u *use) note(at int64) {
 	}
 }
 
-// uses holds the uses of keys, one for each key, so memory is bounded by the
-// number of keys.
+// uses holds the uses of keys, one for each key that has been accepted here.
 type uses struct {
 	mu  sync.RWMutex
 	all map[int64]*use

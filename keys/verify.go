@@ -62,49 +62,6 @@ func (s *Service) refuse(reason error) (Key, error) {
 	return Key{}, reason
 }
 
-// look finds out about a raw key that is not among the good ones. Without a
-// lease it asks the store; under one it asks at most once at a time, and keeps
-// the answer.
-func (s *Service) look(ctx context.Context, raw string, digest Digest, under *lease) (*entry, error) {
-	if under == nil {
-		s.counts.bypasses.Add(1)
-		return s.find(ctx, raw, digest)
-	}
-	if e := s.bad.get(&digest, under); e != nil {
-		return e, nil
-	}
-	s.counts.misses.Add(1)
-	flight, first := s.flights.join(digest, under.epoch)
-	if first {
-		// The read is nobody's own: who leaves must not fail the others.
-		go func() {
-			flight.found, flight.err = s.find(context.WithoutCancel(ctx), raw, digest)
-			if flight.err == nil {
-				s.keep(digest, flight.found, under)
-			}
-			s.flights.land(digest, flight)
-		}()
-	}
-	select {
-	case <-flight.done:
-		return flight.found, flight.err
-	case <-ctx.Done():
-		return nil, storeError("find key", ctx.Err())
-	}
-}
-
-// keep puts what has been read under a lease into the cache it belongs to.
-// Unknown digests have one of their own, so that a flood of them does not push
-// out good keys.
-func (s *Service) keep(digest Digest, e *entry, under *lease) {
-	e.digest, e.epoch = digest, under.epoch
-	if e.known {
-		s.good.put(e)
-	} else {
-		s.bad.put(e)
-	}
-}
-
 // find reads the store: for the digest under the current pepper, then for
 // those under former ones.
 func (s *Service) find(ctx context.Context, raw string, digest Digest) (*entry, error) {

@@ -217,9 +217,10 @@ func TestVerify_ownChangesCountAtOnce(t *testing.T) {
 			waits  bool
 		}{
 			{keys.Fields{Active: new(false)}, keys.ErrInactive, true},
+			{keys.Fields{Active: new(false)}, keys.ErrInactive, true}, // others may not know yet
 			{keys.Fields{Active: new(true)}, nil, false},
 			{keys.Fields{ExpiresAt: new(time.Now().Add(time.Hour))}, nil, true},
-			{keys.Fields{ExpiresAt: new(time.Now().Add(2 * time.Hour))}, nil, false},
+			{keys.Fields{ExpiresAt: new(time.Now().Add(2 * time.Hour))}, nil, true},
 			{keys.Fields{ExpiresAt: new(time.Now().Add(-time.Hour))}, keys.ErrExpired, true},
 			{keys.Fields{ExpiresAt: new(time.Time{})}, nil, false},
 			{keys.Fields{Name: new("other")}, nil, false},
@@ -227,7 +228,7 @@ func TestVerify_ownChangesCountAtOnce(t *testing.T) {
 			start := time.Now()
 			_, err := s.Update(t.Context(), 1, c.fields)
 			is.NoErr(err)
-			is.Equal(time.Since(start) >= keys.DefaultLease, c.waits) // revoking waits, nothing else
+			is.Equal(time.Since(start) >= keys.DefaultLease, c.waits) // what revokes waits, nothing else
 			is.Equal(verify(), c.want)
 			synctest.Wait()
 			is.Equal(verify(), c.want)
@@ -259,6 +260,41 @@ func TestVerify_answerFromBeforeAnOwnChangeDoesNotCount(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	})
+}
+
+// TestVerify_revokingAgainWaitsToo: that nothing is left to change does not
+// mean that everybody knows.
+func TestVerify_revokingAgainWaitsToo(t *testing.T) {
+	for name, revoke := range map[string]func(*testing.T, *keys.Service) error{
+		"deactivate": func(t *testing.T, s *keys.Service) error {
+			_, err := s.Update(t.Context(), 1, keys.Fields{Active: new(false)})
+			return err
+		},
+		"delete": func(t *testing.T, s *keys.Service) error {
+			if err := s.Delete(t.Context(), 1); !errors.Is(err, keys.ErrNotFound) {
+				return err
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+				issued := issue(t, s, keys.Fields{})
+				synctest.Wait()
+				_, err := s.Verify(t.Context(), string(issued.Raw))
+				is.NoErr(err)
+				first, second := keys.NewService(store, nil), keys.NewService(store, nil)
+				var waiting sync.WaitGroup
+				waiting.Go(func() { revoke(t, first) })
+				synctest.Wait()
+				time.Sleep(time.Millisecond)
+				is.NoErr(revoke(t, second))
+				_, err = s.Verify(t.Context(), string(issued.Raw))
+				is.True(errors.Is(err, keys.ErrInactive) || errors.Is(err, keys.ErrUnknown))
+				waiting.Wait()
+			})
+		})
+	}
 }
 
 func TestVerify_othersChangesCountWithinABeat(t *testing.T) {
@@ -384,6 +420,19 @@ func TestVerify_storeThatFailsIsNoRefusal(t *testing.T) {
 		_, err := s.Verify(t.Context(), string(issued.Raw))
 		is.NoErr(err) // a failure is not kept
 		is.Equal(s.Stats().Unavailable, uint64(3))
+	})
+}
+
+func TestVerify_storeThatPanicsFailsTheCheckAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		issued := issue(t, s, keys.Fields{})
+		synctest.Wait()
+		store.onFind(func(func() (keys.Key, error)) (keys.Key, error) { panic("a bug") })
+		_, err := s.Verify(t.Context(), string(issued.Raw))
+		is.True(errors.Is(err, keys.ErrUnavailable))
+		store.onFind(nil)
+		_, err = s.Verify(t.Context(), string(issued.Raw))
+		is.NoErr(err)
 	})
 }
 
