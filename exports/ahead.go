@@ -1,11 +1,17 @@
 package exports
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/url"
+	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // window is how much of a file is read ahead of its turn. A file that ends
@@ -18,17 +24,31 @@ const window = 1 << 20
 // when the one that far before it is finished, so the file whose turn it is
 // never waits for a later one.
 type ahead struct {
-	service *Service
-	files   []*pending
-	started int
-	wg      sync.WaitGroup
+	service  *Service
+	files    []*pending
+	started  int
+	finished int
+	wg       sync.WaitGroup
 }
+
+// host is where files of a batch come from.
+type host struct {
+	files    []*pending
+	timeouts atomic.Int32 // in a row
+}
+
+// hostPatience is how many files of a host in a row may take too long before
+// the rest of them is given up: a batch must not wait for each in turn.
+const hostPatience = 2
 
 // pending is a file on its way.
 type pending struct {
 	export   Export
+	host     *host
 	before   *pending      // of the same host; to be finished first
+	turn     chan struct{} // closed when the writer waits for it
 	outcome  chan opened   // filled once
+	known    *opened       // what was in outcome, once somebody has looked
 	finished chan struct{} // closed when it has been written or given up
 }
 
@@ -37,23 +57,37 @@ type opened struct {
 	download *Download
 	head     []byte // what has been read of the file
 	whole    bool   // head is all of it
+	next     []byte // what has been read beyond head
 	err      error
+	release  func() // gives back the memory of head
+}
+
+func (o *opened) close() {
+	if o.download != nil {
+		o.download.Close()
+		o.release()
+	}
 }
 
 func newAhead(service *Service, exports []Export) *ahead {
 	a := &ahead{service: service, files: make([]*pending, len(exports))}
-	byHost := make(map[string][]*pending)
+	hosts := make(map[string]*host)
 	for i, export := range exports {
+		name := hostOf(export.ExportedURL)
+		if hosts[name] == nil {
+			hosts[name] = new(host)
+		}
 		file := &pending{
 			export:   export,
+			host:     hosts[name],
+			turn:     make(chan struct{}),
 			outcome:  make(chan opened, 1),
 			finished: make(chan struct{}),
 		}
-		host := hostOf(export.ExportedURL)
-		if earlier := byHost[host]; len(earlier) >= service.aheadOfHost {
+		if earlier := file.host.files; len(earlier) >= service.aheadOfHost {
 			file.before = earlier[len(earlier)-service.aheadOfHost]
 		}
-		byHost[host] = append(byHost[host], file)
+		file.host.files = append(file.host.files, file)
 		a.files[i] = file
 	}
 	return a
@@ -68,31 +102,110 @@ func hostOf(address string) string {
 	return strings.ToLower(u.Host)
 }
 
-// start lets files begin up to the limit beyond the first n, which are
-// finished.
-func (a *ahead) start(ctx context.Context, n int) {
-	for ; a.started < min(n+a.service.ahead, len(a.files)); a.started++ {
+// start lets files begin up to the limit.
+func (a *ahead) start(ctx context.Context) {
+	for ; a.started < min(a.finished+a.service.ahead, len(a.files)); a.started++ {
 		file := a.files[a.started]
 		a.wg.Go(func() { file.outcome <- a.open(ctx, file) })
 	}
 }
 
+// current is the file whose turn it is.
+func (a *ahead) current() *pending { return a.files[a.finished] }
+
+// take waits for the outcome of the file whose turn it is.
+func (a *ahead) take() opened {
+	file := a.current()
+	if file.known == nil {
+		close(file.turn)
+		file.known = new(<-file.outcome)
+	}
+	return *file.known
+}
+
+// await waits for the outcomes of all files, and reports whether they have
+// come in time. It does not wait for files that have not started.
+func (a *ahead) await(patience time.Duration) bool {
+	if a.started < len(a.files) {
+		return false
+	}
+	late := time.After(patience)
+	for _, file := range a.files[a.finished:] {
+		if file.known != nil {
+			continue
+		}
+		select {
+		case outcome := <-file.outcome:
+			file.known = &outcome
+		case <-late:
+			return false
+		}
+	}
+	return true
+}
+
+// settle makes sure that a file that is not known whole still goes on: its
+// origin may have given up a connection on which nothing was read for a while.
+// It reads on before the entry begins, and if that fails, opens the file anew.
+func (a *ahead) settle(ctx context.Context) opened {
+	outcome := a.take()
+	if outcome.err != nil || outcome.whole {
+		return outcome
+	}
+	if outcome.readOn() == nil {
+		return outcome
+	}
+	outcome.close()
+	outcome = a.openNow(ctx, a.current(), func() {})
+	if outcome.err == nil && !outcome.whole {
+		if err := outcome.readOn(); err != nil {
+			outcome.close()
+			outcome = opened{err: openError(ctx, err)}
+		}
+	}
+	a.current().known = &outcome
+	return outcome
+}
+
+// readOn reads a little beyond the head.
+func (o *opened) readOn() error {
+	next := make([]byte, maxBlock)
+	n, err := readBlock(o.download.Body, next)
+	o.next = next[:n]
+	if err == io.EOF {
+		return nil // and the body will say it again
+	}
+	return err
+}
+
+// content is a whole file, or what there is of it.
+func (o *opened) content() io.Reader {
+	return io.MultiReader(bytes.NewReader(o.head), bytes.NewReader(o.next), o.download.Body)
+}
+
+// finish is done with the file whose turn it was, and lets others begin.
+func (a *ahead) finish(ctx context.Context) {
+	file := a.current()
+	file.known.close()
+	close(file.finished)
+	a.finished++
+	a.start(ctx)
+}
+
 // close waits until nothing runs any more, which is soon when the context of
-// start has ended, and closes the files that nobody has taken.
+// start has ended, and closes the files that are left.
 func (a *ahead) close() {
 	a.wg.Wait()
-	for _, file := range a.files[:a.started] {
-		select {
-		case late := <-file.outcome:
-			if late.download != nil {
-				late.download.Close()
-			}
-		default: // taken
+	for _, file := range a.files[a.finished:a.started] {
+		if file.known == nil {
+			file.known = new(<-file.outcome)
 		}
+		file.known.close()
 	}
 }
 
-// open opens a file when its host's turn has come, and reads its head.
+// open opens a file when its host's turn has come, and reads its head when
+// there is memory for it.
 func (a *ahead) open(ctx context.Context, file *pending) opened {
 	if file.before != nil {
 		select {
@@ -101,28 +214,72 @@ func (a *ahead) open(ctx context.Context, file *pending) opened {
 			return opened{err: openError(ctx, ctx.Err())}
 		}
 	}
-	download, err := a.service.Open(ctx, file.export)
-	if err != nil {
-		return opened{err: err}
+	release := func() {}
+	select {
+	case a.service.windows <- struct{}{}:
+		release = sync.OnceFunc(func() { <-a.service.windows })
+	case <-file.turn: // one window for each batch is beyond the bound
+	case <-ctx.Done():
+		return opened{err: openError(ctx, ctx.Err())}
 	}
-	head, whole, err := readHead(download)
-	if err != nil {
-		download.Close()
-		return opened{err: openError(ctx, err)}
-	}
-	return opened{download: download, head: head, whole: whole}
+	return a.openNow(ctx, file, release)
 }
 
-// readHead reads up to window bytes of a file and tells whether that is all.
-func readHead(download *Download) (head []byte, whole bool, err error) {
-	room := int64(window)
-	if download.Size >= 0 && download.Size < window {
-		room = download.Size + 1 // one more, to meet the end
+// openNow opens a file and reads its head. In its goroutine no host program
+// can guard against an Opener that panics: the file fails, and not the process.
+func (a *ahead) openNow(ctx context.Context, file *pending, release func()) (outcome opened) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			release()
+			outcome = opened{err: fmt.Errorf("%w: panic: %v\n%s", ErrFailed, reason, debug.Stack())}
+		}
+	}()
+	if file.host.timeouts.Load() >= hostPatience {
+		release()
+		return opened{err: fmt.Errorf("%w: as others of the same host have", ErrTimeout)}
 	}
-	head = make([]byte, room)
-	n, err := readBlock(download.Body, head)
+	download, err := a.service.Open(ctx, file.export)
+	if err != nil {
+		if errors.Is(err, ErrTimeout) {
+			file.host.timeouts.Add(1)
+		}
+		release()
+		return opened{err: err}
+	}
+	file.host.timeouts.Store(0)
+	buffer, free := headBuffer(download.Size)
+	head, whole, err := readHead(download, buffer)
+	if err != nil {
+		download.Close()
+		free()
+		release()
+		return opened{err: openError(ctx, err)}
+	}
+	return opened{download: download, head: head, whole: whole, release: func() { free(); release() }}
+}
+
+// heads are buffers for the heads of large files and of those whose size is
+// not known. One byte more than the window lets a file of just its size meet
+// its end.
+var heads = sync.Pool{New: func() any { return new([window + 1]byte) }}
+
+// headBuffer returns a buffer for the head of a file of that size.
+func headBuffer(size int64) (buffer []byte, free func()) {
+	if 0 <= size && size < window/2 {
+		return make([]byte, size+1), func() {}
+	}
+	pooled := heads.Get().(*[window + 1]byte)
+	return pooled[:], sync.OnceFunc(func() { heads.Put(pooled) })
+}
+
+// readHead reads as much of a file as fits and tells whether that is all.
+func readHead(download *Download, buffer []byte) (head []byte, whole bool, err error) {
+	n, err := readBlock(download.Body, buffer)
 	if err == io.EOF {
-		return head[:n], true, nil
+		if download.Size >= 0 && int64(n) != download.Size {
+			return nil, false, io.ErrUnexpectedEOF
+		}
+		return buffer[:n], true, nil
 	}
-	return head[:n], false, err
+	return buffer[:n], false, err
 }

@@ -1,9 +1,7 @@
 package exports
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,15 +11,14 @@ import (
 // Batch is a zip about to be written. At least one of its files is open.
 type Batch struct {
 	items  []item
-	clock  func() time.Time
+	now    time.Time
 	ctx    context.Context
 	cancel context.CancelFunc
 	ahead  *ahead
 
-	next     int    // the item whose turn it is
-	nextFile int    // the file whose turn it is
-	ready    opened // the file of the next item
-	skipped  []Skipped
+	next    int    // the item whose turn it is
+	ready   opened // its file
+	skipped []Skipped
 }
 
 // OpenBatch begins to open the files of a batch and returns when the first one
@@ -30,9 +27,9 @@ type Batch struct {
 //
 // The batch is bound to ctx: when ctx ends, writing it fails.
 func (s *Service) OpenBatch(ctx context.Context, found *Found) (*Batch, error) {
-	b := &Batch{items: found.items, clock: s.clock, ahead: newAhead(s, found.Exports())}
+	b := &Batch{items: found.items, now: s.now(), ahead: newAhead(s, found.Exports())}
 	b.ctx, b.cancel = context.WithCancel(ctx)
-	b.ahead.start(b.ctx, b.nextFile)
+	b.ahead.start(b.ctx)
 
 	failures, ok := b.advance()
 	if !ok {
@@ -57,30 +54,58 @@ func wholeFailure(failures []error) error {
 func (b *Batch) advance() (failures []error, ok bool) {
 	for ; b.next < len(b.items); b.next++ {
 		item := b.items[b.next]
-		if !item.registered {
-			b.skipped = append(b.skipped, skip(item.export.SourceURL, ErrNotFound))
-			continue
+		err := ErrNotFound
+		if item.registered {
+			if b.ready = b.ahead.settle(b.ctx); b.ready.err == nil {
+				return failures, true
+			}
+			err = b.ready.err
+			failures = append(failures, err)
+			b.ahead.finish(b.ctx)
 		}
-		b.ready = <-b.ahead.files[b.nextFile].outcome
-		if b.ready.err == nil {
-			return failures, true
-		}
-		failures = append(failures, b.ready.err)
-		b.skipped = append(b.skipped, skip(item.export.SourceURL, b.ready.err))
-		b.finish()
+		b.skipped = append(b.skipped, skip(item.export.SourceURL, err))
 	}
 	return failures, false
 }
 
-// finish is done with the file whose turn it was and lets others begin.
-func (b *Batch) finish() {
-	if b.ready.download != nil {
-		b.ready.download.Close()
+// sizePatience is how long the size of a batch may keep its first byte.
+const sizePatience = 250 * time.Millisecond
+
+// Size returns the size of the zip in bytes, or -1 if it is not known: the
+// batch has more files than are opened ahead, an origin does not tell the size
+// of a file, or one takes long to begin. It is to be called before
+// [Batch.WriteZip], which then writes so much or fails.
+func (b *Batch) Size() int64 {
+	if !b.ahead.await(sizePatience) {
+		return -1
 	}
-	b.ready = opened{}
-	close(b.ahead.files[b.nextFile].finished)
-	b.nextFile++
-	b.ahead.start(b.ctx, b.nextFile)
+	z := &zipWriter{w: io.Discard}
+	names := newEntryNames()
+	skipped := b.skipped
+	file := b.ahead.finished
+	for _, item := range b.items[b.next:] {
+		err := ErrNotFound
+		if item.registered {
+			outcome := b.ahead.files[file].known
+			file++
+			if err = outcome.err; err == nil {
+				size := int64(len(outcome.head))
+				if !outcome.whole {
+					size = outcome.download.Size
+				}
+				if size < 0 {
+					return -1
+				}
+				z.plan(names.unique(outcome.download.FileName), modified(outcome.download, item.export), uint64(size), outcome.whole)
+				continue
+			}
+		}
+		skipped = append(skipped, skip(item.export.SourceURL, err))
+	}
+	if err := b.finishZip(z, skipped); err != nil {
+		return -1
+	}
+	return int64(z.offset)
 }
 
 // WriteZip writes the batch to w, once. Files that cannot be had are left out
@@ -93,58 +118,48 @@ func (b *Batch) WriteZip(w io.Writer) error {
 	for ok := true; ok; _, ok = b.advance() {
 		download := b.ready.download
 		name := names.unique(download.FileName)
-		modified := download.Modified
-		if modified.IsZero() {
-			modified = b.items[b.next].export.UpdatedAt
-		}
+		at := modified(download, b.items[b.next].export)
 		var err error
 		if b.ready.whole {
-			err = z.addWhole(name, modified, b.ready.head)
+			err = z.addWhole(name, at, b.ready.head)
 		} else {
-			err = z.addStream(name, modified, io.MultiReader(bytes.NewReader(b.ready.head), download.Body))
+			err = z.addStream(name, at, download.Size, b.ready.content())
 		}
 		if err != nil {
 			return fmt.Errorf("zip entry %q: %w", name, err)
 		}
-		b.finish()
+		b.ahead.finish(b.ctx)
 		b.next++
 	}
 	if err := b.ctx.Err(); err != nil {
 		return err // what was skipped last was skipped for this reason
 	}
-	if len(b.skipped) > 0 {
-		if err := z.addWhole(manifestName, b.clock(), b.manifest(len(z.entries))); err != nil {
+	return b.finishZip(z, b.skipped)
+}
+
+// finishZip writes what stands behind the files.
+func (b *Batch) finishZip(z *zipWriter, skipped []Skipped) error {
+	if len(skipped) > 0 {
+		content := manifest{
+			GeneratedAt: b.now,
+			Requested:   len(b.items),
+			Included:    len(z.entries),
+			Skipped:     skipped,
+		}.encode()
+		if err := z.addWhole(manifestName, b.now, content); err != nil {
 			return err
 		}
 	}
 	return z.close()
 }
 
-// manifest is the content of manifest.json.
-func (b *Batch) manifest(included int) []byte {
-	type skippedJSON struct {
-		SourceURL string `json:"sourceFileUrl"`
-		Reason    string `json:"reason"`
+// modified is the time of modification of an entry: the file's own, else that
+// of its registration, which stays the same from one download to the next.
+func modified(download *Download, export Export) time.Time {
+	if download.Modified.IsZero() {
+		return export.UpdatedAt
 	}
-	skipped := make([]skippedJSON, len(b.skipped))
-	for i, s := range b.skipped {
-		skipped[i] = skippedJSON(s)
-	}
-	content, err := json.MarshalIndent(struct {
-		GeneratedAt string        `json:"generatedAt"`
-		Requested   int           `json:"requested"`
-		Included    int           `json:"included"`
-		Skipped     []skippedJSON `json:"skipped"`
-	}{
-		GeneratedAt: b.clock().UTC().Format("2006-01-02T15:04:05.000Z"),
-		Requested:   len(b.items),
-		Included:    included,
-		Skipped:     skipped,
-	}, "", "  ")
-	if err != nil {
-		panic(err) // strings and numbers always encode
-	}
-	return append(content, '\n')
+	return download.Modified
 }
 
 // Skipped returns what has been left out so far, in the order of the request.
@@ -154,9 +169,6 @@ func (b *Batch) Skipped() []Skipped { return b.skipped }
 // returns when nothing of it runs any more.
 func (b *Batch) Close() error {
 	b.cancel()
-	if b.ready.download != nil {
-		b.ready.download.Close()
-	}
 	b.ahead.close()
 	return nil
 }

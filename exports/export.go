@@ -16,5 +16,6 @@ type Export struct {
 // Skipped is an item of a batch that is not in the answer, and why.
 type Skipped struct {
 	SourceURL string
-	Reason    string
+	Reason    string // for a client
+	Err       error  // for the log
 }

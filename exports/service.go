@@ -15,6 +15,7 @@ const (
 	DefaultMaxItems    = 1000
 	DefaultAhead       = 16
 	DefaultAheadOfHost = 6
+	DefaultAheadMemory = 64 << 20
 )
 
 // Options adjust a [Service]. The zero value opens no address at all.
@@ -33,9 +34,13 @@ type Options struct {
 
 	// Ahead is how many files of a batch may be open at a time, and
 	// AheadOfHost how many of those at one host; DefaultAhead and
-	// DefaultAheadOfHost if zero. Each takes up to 1 MiB of memory.
+	// DefaultAheadOfHost if zero. Of each up to 1 MiB is read ahead.
 	Ahead       int
 	AheadOfHost int
+
+	// AheadMemory bounds what is read ahead for all batches, in bytes;
+	// DefaultAheadMemory if zero. Each batch has 1 MiB beside.
+	AheadMemory int
 
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
@@ -50,6 +55,7 @@ type Service struct {
 	maxItems    int
 	ahead       int
 	aheadOfHost int
+	windows     chan struct{} // filled with those in use
 	clock       func() time.Time
 }
 
@@ -71,6 +77,9 @@ func NewService(store Store, options *Options) *Service {
 	if o.AheadOfHost <= 0 {
 		o.AheadOfHost = DefaultAheadOfHost
 	}
+	if o.AheadMemory <= 0 {
+		o.AheadMemory = DefaultAheadMemory
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -81,6 +90,7 @@ func NewService(store Store, options *Options) *Service {
 		maxItems:    o.MaxItems,
 		ahead:       o.Ahead,
 		aheadOfHost: o.AheadOfHost,
+		windows:     make(chan struct{}, o.AheadMemory/window),
 		clock:       o.Now,
 	}
 }
@@ -108,7 +118,7 @@ func (s *Service) Register(ctx context.Context, source, exported, fileName strin
 	if opener := s.opener(address); opener == nil || opener.Check(address) != nil {
 		return Export{}, false, invalid("exportedUrl is not an allowed address")
 	}
-	now := time.UnixMilli(s.clock().UnixMilli()).UTC()
+	now := s.now()
 	export, created, err = s.store.Put(ctx, Export{
 		SourceURL:   source,
 		ExportedURL: strings.TrimSpace(exported),
@@ -128,6 +138,9 @@ func (s *Service) Remove(ctx context.Context, source string) error {
 	return storeError("delete export", s.store.Delete(ctx, source))
 }
 
+// now is the time in UTC, cut to the millisecond.
+func (s *Service) now() time.Time { return time.UnixMilli(s.clock().UnixMilli()).UTC() }
+
 // skip tells why a source address is left out, in words that show nothing of
 // the network behind the server.
 func skip(source string, err error) Skipped {
@@ -140,7 +153,7 @@ func skip(source string, err error) Skipped {
 	case errors.Is(err, ErrForbidden):
 		reason = "address is not allowed"
 	}
-	return Skipped{SourceURL: source, Reason: reason}
+	return Skipped{SourceURL: source, Reason: reason, Err: err}
 }
 
 // opener returns the first Opener that serves the address, or nil.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -118,6 +119,15 @@ func register(t *testing.T, s *exports.Service, addresses ...string) []string {
 		sources = append(sources, source)
 	}
 	return sources
+}
+
+// shown is what a client sees of skipped items.
+func shown(list []exports.Skipped) []exports.Skipped {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Err = nil
+	}
+	return list
 }
 
 // download writes a batch and returns it with what was skipped.
@@ -237,7 +247,7 @@ func TestFindBatch_refuses(t *testing.T) {
 	_, err := s.FindBatch(t.Context(), []string{"b", "b"})
 	var batch *exports.BatchError
 	is.True(errors.As(err, &batch) && errors.Is(err, exports.ErrNotFound))
-	is.Equal(batch.Skipped, []exports.Skipped{{SourceURL: "b", Reason: "not registered"}, {SourceURL: "b", Reason: "not registered"}})
+	is.Equal(shown(batch.Skipped), []exports.Skipped{{SourceURL: "b", Reason: "not registered"}, {SourceURL: "b", Reason: "not registered"}})
 }
 
 func TestBatch_everyItemIsAFileOrSkipped(t *testing.T) {
@@ -275,7 +285,7 @@ func TestBatch_everyItemIsAFileOrSkipped(t *testing.T) {
 		{SourceURL: "source-5", Reason: "file cannot be fetched"},
 		{SourceURL: "unknown", Reason: "not registered"},
 	}
-	is.Equal(skipped, want)
+	is.Equal(shown(skipped), want)
 
 	var manifest struct {
 		GeneratedAt         time.Time
@@ -407,4 +417,86 @@ func TestOpen_timeLimitEndsWithTheFirstByte(t *testing.T) {
 	is.NoErr(err) // the download outlives the limit
 	is.Equal(string(content), "xxxxx")
 	is.NoErr(file.Close())
+}
+
+func TestBatch_sizeIsWhatIsWritten(t *testing.T) {
+	t.Parallel()
+	o := newOrigin()
+	s := service(o, exports.Options{AheadOfHost: 16})
+	sized := func(address string, size int) {
+		o.does(address, func(context.Context) (*exports.File, error) {
+			return &exports.File{Body: io.NopCloser(bytes.NewReader(make([]byte, size))), Size: int64(size), Modified: time.Unix(1e9, 0)}, nil
+		})
+	}
+	var addresses []string
+	for _, size := range []int{0, 1, 1<<20 - 1, 1 << 20, 1<<20 + 1, 65535 * 20, 65535*20 + 1, 3 << 20} {
+		address := fmt.Sprintf("https://x.example/%d/%%E5%%90%%8D.bin", size)
+		sized(address, size)
+		addresses = append(addresses, address)
+	}
+	o.fails("https://x.example/gone", exports.ErrFailed)
+	o.has("https://x.example/unknown-but-small", []byte("x"))
+	o.has("https://x.example/unknown", make([]byte, 2<<20))
+	addresses = append(addresses, "https://x.example/gone", "https://x.example/unknown-but-small", "https://x.example/unknown")
+	sources := register(t, s, addresses...)
+	known := sources[:len(sources)-1]
+	for _, c := range []struct {
+		sources []string
+		known   bool
+	}{
+		{sources[:1], true},
+		{sources[3:4], true},
+		{known, true},
+		{append([]string{"unregistered"}, known...), true},
+		{[]string{sources[8], sources[0], "unregistered", sources[0], sources[8]}, true},
+		{sources, false},
+		{append(known[:8:8], known[:9]...), false}, // more than are opened ahead
+	} {
+		found, err := s.FindBatch(t.Context(), c.sources)
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch, err := s.OpenBatch(t.Context(), found)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := batch.Size()
+		var out bytes.Buffer
+		if err := batch.WriteZip(&out); err != nil {
+			t.Fatal(err)
+		}
+		batch.Close()
+		if want := int64(out.Len()); c.known && size != want || !c.known && size != -1 {
+			t.Errorf("%q: size is %d, written are %d, known %t", c.sources, size, want, c.known)
+		}
+		entries(t, out.Bytes())
+	}
+	if n := o.open.Load(); n != 0 {
+		t.Errorf("%d files are still open", n)
+	}
+}
+
+// TestBatch_fileThatIsNotOfItsSize: what an origin says of a size is not
+// believed over what it gives.
+func TestBatch_fileThatIsNotOfItsSize(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	o := newOrigin()
+	s := service(o, exports.Options{})
+	lies := func(address string, says, gives int) {
+		o.does(address, func(context.Context) (*exports.File, error) {
+			return &exports.File{Body: io.NopCloser(bytes.NewReader(make([]byte, gives))), Size: int64(says)}, nil
+		})
+	}
+	lies("https://x.example/small", 100, 50)
+	lies("https://x.example/large", 3<<20, 2<<20)
+	o.has("https://x.example/ok", []byte("ok"))
+	sources := register(t, s, "https://x.example/ok", "https://x.example/small", "https://x.example/large")
+	archive, skipped, err := download(t, s, sources[:2])
+	is.NoErr(err)
+	is.Equal(len(skipped), 1) // noticed before its entry
+	names, _ := entries(t, archive)
+	is.Equal(names, []string{"ok", "manifest.json"})
+	_, _, err = download(t, s, sources)
+	is.True(errors.Is(err, io.ErrUnexpectedEOF)) // noticed within it
 }

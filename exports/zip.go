@@ -82,9 +82,13 @@ func (z *zipWriter) addWhole(name string, modified time.Time, content []byte) er
 	return z.write(content)
 }
 
-// addStream writes an entry with what r gives. An error of r is returned as
-// it is; the archive is torn then.
-func (z *zipWriter) addStream(name string, modified time.Time, r io.Reader) error {
+// addStream writes an entry with what r gives: just size bytes, or up to its
+// end if size is negative. An error of r is returned as it is; the archive is
+// torn then.
+func (z *zipWriter) addStream(name string, modified time.Time, size int64, r io.Reader) error {
+	if size >= 0 {
+		r = io.LimitReader(r, size)
+	}
 	e := z.newEntry(name, modified)
 	e.method = methodDeflate
 	e.flags |= flagDescriptor
@@ -105,9 +109,27 @@ func (z *zipWriter) addStream(name string, modified time.Time, r io.Reader) erro
 			return err
 		}
 	}
+	if size >= 0 && e.size != uint64(size) {
+		return io.ErrUnexpectedEOF
+	}
 	e.packed = z.offset - start
 	z.entries = append(z.entries, e)
 	return z.write(e.appendDescriptor(nil))
+}
+
+// plan counts an entry as if it were written.
+func (z *zipWriter) plan(name string, modified time.Time, size uint64, whole bool) {
+	e := z.newEntry(name, modified)
+	e.size, e.packed = size, size
+	if !whole {
+		e.method = methodDeflate
+		e.flags |= flagDescriptor
+		// The last block is the one that is not full.
+		e.packed += blockHead * (size/maxBlock + 1)
+		z.offset += uint64(len(e.appendDescriptor(nil)))
+	}
+	z.offset += uint64(len(e.appendLocal(nil))) + e.packed
+	z.entries = append(z.entries, e)
 }
 
 // readBlock fills p as far as r goes. The error is io.EOF only at the true end
@@ -158,7 +180,9 @@ func (z *zipWriter) close() error {
 func (e *zipEntry) appendLocal(b []byte) []byte {
 	var extra []byte
 	packed, size := uint32(e.packed), uint32(e.size)
-	if e.size >= math.MaxUint32 { // and so is packed: what has no descriptor is stored
+	if e.flags&flagDescriptor != 0 {
+		packed, size = 0, 0
+	} else if e.large() {
 		packed, size = math.MaxUint32, math.MaxUint32
 		extra = append16(extra, extra64, 16)
 		extra = append64(extra, e.size, e.packed)

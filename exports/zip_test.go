@@ -50,7 +50,7 @@ func corpus() []zipFile {
 	)
 }
 
-var modified = time.Date(2026, 3, 30, 10, 20, 31, 0, time.UTC)
+var someTime = time.Date(2026, 3, 30, 10, 20, 31, 0, time.UTC)
 
 func writeZip(t testing.TB, files []zipFile) []byte {
 	t.Helper()
@@ -59,9 +59,9 @@ func writeZip(t testing.TB, files []zipFile) []byte {
 	for _, f := range files {
 		var err error
 		if f.stream {
-			err = z.addStream(f.name, modified, iotest.HalfReader(bytes.NewReader(f.content)))
+			err = z.addStream(f.name, someTime, -1, iotest.HalfReader(bytes.NewReader(f.content)))
 		} else {
-			err = z.addWhole(f.name, modified, f.content)
+			err = z.addWhole(f.name, someTime, f.content)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -86,7 +86,7 @@ func TestZip_isReadByGo(t *testing.T) {
 	is.Equal(len(r.File), len(files))
 	for i, f := range r.File {
 		is.Equal(f.Name, files[i].name)
-		is.Equal(f.Modified.UTC(), modified)
+		is.Equal(f.Modified.UTC(), someTime)
 		is.Equal(f.NonUTF8, false)
 		body, err := f.Open()
 		is.NoErr(err)
@@ -215,7 +215,7 @@ func TestZip_tornStreamIsAnError(t *testing.T) {
 		for _, n := range []int{0, 10, maxBlock, maxBlock + 5} {
 			r := io.MultiReader(bytes.NewReader(make([]byte, n)), iotest.ErrReader(torn))
 			z := &zipWriter{w: io.Discard}
-			if err := z.addStream("x", modified, r); !errors.Is(err, torn) {
+			if err := z.addStream("x", someTime, -1, r); !errors.Is(err, torn) {
 				t.Errorf("a stream cut after %d bytes gives %v", n, err)
 			}
 		}
@@ -241,8 +241,8 @@ func TestZip_over4GiB(t *testing.T) {
 	const size = 1<<32 + 10
 	tail := &tailWriter{}
 	z := &zipWriter{w: tail}
-	is.NoErr(z.addStream("large.bin", modified, io.LimitReader(zeros{}, size)))
-	is.NoErr(z.addWhole("behind.txt", modified, []byte("x")))
+	is.NoErr(z.addStream("large.bin", someTime, -1, io.LimitReader(zeros{}, size)))
+	is.NoErr(z.addWhole("behind.txt", someTime, []byte("x")))
 	is.NoErr(z.close())
 
 	r, err := zip.NewReader(tail, tail.size)

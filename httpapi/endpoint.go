@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func decode(r *http.Request, in any) error {
 	if len(body) == 0 {
 		return nil
 	}
-	if start := strings.TrimLeft(string(body[:min(len(body), 64)]), " \t\r\n"); start != "" && start[0] != '{' {
+	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) > 0 && start[0] != '{' {
 		return invalidRequest("body must be a JSON object")
 	}
 	if err := json.Unmarshal(body, in); err != nil {

@@ -129,6 +129,7 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	body := errorBody{Message: f.message, Code: f.code, RequestID: requestID(w)}
 	if batch, ok := errors.AsType[*exports.BatchError](err); ok {
 		body.Skipped = skippedItems(batch.Skipped)
+		a.logSkipped(r.Context(), batch.Skipped, requestID(w))
 	}
 	encode(w, f.status, body)
 }
@@ -145,6 +146,8 @@ func headerOf(err error) string {
 func (a *api) logFailure(ctx context.Context, f failure, err error, id string) {
 	level := slog.LevelDebug
 	switch {
+	case err == errPanic: // it has been logged with its stack
+		return
 	case ctx.Err() != nil: // the client has left
 	case f.status == http.StatusInternalServerError:
 		level = slog.LevelError

@@ -2,12 +2,15 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"example.com/canvasback/exports"
 )
@@ -160,11 +163,37 @@ func (a *api) sendFile(w http.ResponseWriter, r *http.Request, download *exports
 		header.Set("ETag", download.ETag)
 	}
 	w.WriteHeader(http.StatusOK)
-	if _, err := io.Copy(w, download.Body); err != nil {
-		return a.broken(r, err)
+	out := newRolling(w, a.IdleTimeout)
+	n, err := copyFile(out, download.Body, download.Size)
+	if err == nil && download.Size >= 0 && n != download.Size {
+		err = io.ErrUnexpectedEOF
 	}
+	if err != nil {
+		a.breakOff(w, r, err)
+	}
+	out.end()
 	return nil
 }
+
+// copyFile copies a file by the kernel, where that can be, or in large pieces.
+// It copies no more than size bytes, unless that is negative: what is behind
+// them, in a file that has grown meanwhile, would be taken for the next answer.
+func copyFile(out *rolling, body io.Reader, size int64) (int64, error) {
+	if file, ok := body.(*os.File); ok {
+		return out.readFile(file, size)
+	}
+	if size >= 0 {
+		body = io.LimitReader(body, size)
+	}
+	buffer := copyBuffers.Get().(*[copyBuffer]byte)
+	defer copyBuffers.Put(buffer)
+	// Neither side may take over: both have smaller buffers.
+	return io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{body}, buffer[:])
+}
+
+const copyBuffer = 256 << 10
+
+var copyBuffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
 
 // binaryType is the content type of a file as it is passed on.
 func binaryType(contentType string) string {
@@ -202,10 +231,16 @@ func (a *api) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	header := w.Header()
 	header.Set("Content-Type", "application/zip")
 	header.Set("Content-Disposition", disposition(batchFileName))
-	w.WriteHeader(http.StatusOK)
-	if err := batch.WriteZip(w); err != nil {
-		return a.broken(r, err)
+	if size := batch.Size(); size >= 0 {
+		header.Set("Content-Length", strconv.FormatInt(size, 10))
 	}
+	w.WriteHeader(http.StatusOK)
+	out := newRolling(w, a.IdleTimeout)
+	if err := batch.WriteZip(out); err != nil {
+		a.breakOff(w, r, err)
+	}
+	out.end()
+	a.logSkipped(r.Context(), batch.Skipped(), requestID(w))
 	return nil
 }
 
@@ -224,11 +259,15 @@ func wantsAddresses(u *url.URL) (bool, error) {
 	return false, invalidRequest(`responseType must be "urls" or absent`)
 }
 
-// broken logs why an answer that has begun cannot be completed, and breaks the
-// connection: the client must not take what it has for the whole.
-func (a *api) broken(r *http.Request, err error) error {
-	if r.Context().Err() == nil {
-		a.log.WarnContext(r.Context(), "answer broken off", "error", err)
+// logSkipped logs why files of a batch could not be had. That one is not
+// registered is for the client to know.
+func (a *api) logSkipped(ctx context.Context, list []exports.Skipped, id string) {
+	if ctx.Err() != nil {
+		return // the client has left, and that is why
 	}
-	panic(http.ErrAbortHandler)
+	for _, skipped := range list {
+		if !errors.Is(skipped.Err, exports.ErrNotFound) {
+			a.log.WarnContext(ctx, "file skipped", "source", skipped.SourceURL, "error", skipped.Err, "requestId", id)
+		}
+	}
 }

@@ -102,8 +102,8 @@ func KeyFromContext(ctx context.Context) (keys.Key, bool) {
 
 // RequireClientKey returns a middleware that asks for a client key in front of
 // the host's own routes, and answers like [Handler] if there is no good one.
-// It looks at Keys, DangerouslySkipClientKeys, Guessing and Logger of the
-// options. Behind it [KeyFromContext] has the key.
+// It looks at Keys, DangerouslySkipClientKeys, Guessing, AllowedOrigins and
+// Logger of the options. Behind it [KeyFromContext] has the key.
 func RequireClientKey(options Options) func(http.Handler) http.Handler {
 	a := newAPI(options)
 	return func(next http.Handler) http.Handler {
@@ -111,12 +111,12 @@ func RequireClientKey(options Options) func(http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return nil
 		})
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		return newCORS(options.AllowedOrigins).wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			identify(w, r)
 			if err := check(w, r); err != nil {
 				w.Header().Set("Cache-Control", "no-store")
 				a.fail(w, r, err)
 			}
-		})
+		}))
 	}
 }

@@ -14,7 +14,11 @@ import (
 
 // Guessing bounds how often an address may send keys that are wrong. Beyond
 // the bound such a key is answered 429 instead of 401, with the time to wait.
-// Good keys are never held up, whoever else is at the same address.
+// Good keys are never held up, whoever else is at the same address: so this
+// makes guessing show and takes its pace, but it is the length of an admin key
+// that makes it hopeless.
+//
+// Each handler counts for itself.
 type Guessing struct {
 	// Burst is how many wrong keys an address may send at first; 1000 if
 	// zero, and without bound if negative.
@@ -46,12 +50,15 @@ type guesses struct {
 }
 
 func newGuesses(g Guessing) *guesses {
+	if g.Interval <= 0 {
+		g.Interval = 100 * time.Millisecond
+	}
 	if g.Address == nil {
 		g.Address = remoteAddress
 	}
 	return &guesses{
 		burst:    cmp.Or(g.Burst, 1000),
-		interval: cmp.Or(g.Interval, 100*time.Millisecond),
+		interval: g.Interval,
 		address:  g.Address,
 		whole:    make(map[string]time.Time),
 	}

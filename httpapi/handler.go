@@ -23,6 +23,7 @@ const (
 	DefaultBodyLimit    = 1 << 20
 	DefaultSymbolLimit  = 50 << 20
 	DefaultBatchLimit   = 16 << 20
+	DefaultIdleTimeout  = time.Minute
 )
 
 // Options say what [Handler] serves and to whom. The zero value serves
@@ -69,6 +70,11 @@ type Options struct {
 	// for a store before it is answered 503; DefaultStoreTimeout if zero.
 	// The guard waits as long as [keys.Options] say.
 	StoreTimeout time.Duration
+
+	// IdleTimeout is how long a client may stand still in a download;
+	// DefaultIdleTimeout if zero. It takes the place of the WriteTimeout of
+	// the server: a download may last as long as it moves.
+	IdleTimeout time.Duration
 
 	// Logger receives the causes of failures; slog.Default if nil.
 	Logger *slog.Logger
@@ -126,6 +132,9 @@ func newAPI(options Options) *api {
 	}
 	if a.BatchLimit <= 0 {
 		a.BatchLimit = DefaultBatchLimit
+	}
+	if a.IdleTimeout <= 0 {
+		a.IdleTimeout = DefaultIdleTimeout
 	}
 	for _, key := range options.AdminKeys {
 		if key != "" {

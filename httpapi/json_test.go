@@ -20,6 +20,7 @@ func TestBody_thatIsNotOneStrictJSONObjectIs400AndChangesNothing(t *testing.T) {
 		"trailing text":                `{"name":"x"}x`,
 		"array":                        `[{"name":"x"}]`,
 		"null":                         `null`,
+		"null far away":                strings.Repeat(" ", 100) + `null`,
 		"string":                       `"name"`,
 		"number":                       `1`,
 		"only white space":             "  \n ",

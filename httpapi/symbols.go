@@ -104,23 +104,30 @@ func (a *api) listSymbols(w http.ResponseWriter, r *http.Request) error {
 		return encode(w, http.StatusOK, newSymbolRecords(page))
 	}
 	w.Header().Set("Content-Type", "application/json")
-	for opening := "["; ; opening = "," {
-		part, err := json.Marshal(newSymbolRecords(page))
-		if err != nil {
-			return a.broken(r, err)
+	out := newRolling(w, a.IdleTimeout)
+	separator := []byte{'['}
+	for {
+		if len(page.Symbols) > 0 { // what was to follow may be gone meanwhile
+			part, err := json.Marshal(newSymbolRecords(page))
+			if err != nil {
+				a.breakOff(w, r, err)
+			}
+			if _, err := out.Write(append(separator, part[1:len(part)-1]...)); err != nil {
+				a.breakOff(w, r, err)
+			}
+			separator = []byte{','}
 		}
-		part = append([]byte(opening), part[1:len(part)-1]...)
 		if !page.More {
-			part = append(part, ']')
-		}
-		if _, err := w.Write(part); err != nil || !page.More {
-			return nil // a client that has left needs no answer
+			break
 		}
 		last := page.Symbols[len(page.Symbols)-1].ID
 		if page, err = a.symbolPage(r.Context(), id, last); err != nil {
-			return a.broken(r, err)
+			a.breakOff(w, r, err)
 		}
 	}
+	out.Write([]byte{']'})
+	out.end()
+	return nil
 }
 
 func (a *api) symbolPage(ctx context.Context, folderID, after int64) (symbols.Page, error) {

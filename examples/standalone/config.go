@@ -49,7 +49,7 @@ var variables = []variable{
 	{"DATABASE_URL", "sqlite:canvasback.db", "sqlite:PATH, memory:, or postgres://..."},
 	{"PROTECT_ROUTES", "true", "false opens the client routes to everyone"},
 	{"EXPORT_ALLOWED_HOSTS", "", "host or host:port, separated by commas, that may be fetched although private"},
-	{"EXPORT_DIR", "", "directory whose files are exports of this machine"},
+	{"EXPORT_DIR", "", "directory whose files are exports of this machine; served at /files/ to everyone unless EXPORT_DIR_URL is set"},
 	{"EXPORT_DIR_URL", "own address + /files/", "http(s) address that stands for EXPORT_DIR"},
 	{"REGISTER_WITH", "client", "who may register exports: client, admin or off"},
 	{"CORS_ORIGINS", "", "origins of web pages, separated by commas, or *"},

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path"
 	"strings"
 	"sync"
 	"syscall"
@@ -88,8 +89,8 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		Logger:                    log,
 	})
 	pages := http.NewServeMux()
-	for path, fsys := range mounts {
-		pages.Handle("GET "+path, http.StripPrefix(path, fileServer(fsys)))
+	for prefix, fsys := range mounts {
+		pages.Handle("GET "+prefix, http.StripPrefix(prefix, fileServer(fsys)))
 	}
 	pages.HandleFunc("GET /healthz", healthy)
 	pages.HandleFunc("GET /readyz", ready(storage.Keys(), log))
@@ -141,7 +142,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, key
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       5 * time.Minute, // for bodies of 50 MiB on a slow line
 		IdleTimeout:       2 * time.Minute,
-		WriteTimeout:      0, // a download may take as long as it moves
+		WriteTimeout:      6 * time.Minute, // but for downloads, which may take as long as they move
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
@@ -206,12 +207,15 @@ const (
 	samplesPath = "/samples/"
 )
 
-// fileServer serves files, but no listings. A document among them may not act
-// as a page of this server.
+// fileServer serves files to everyone, but no listings. A document among them
+// may not act as a page of this server.
 func fileServer(fsys fs.FS) http.Handler {
 	server := http.FileServerFS(fsys)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "" || strings.HasSuffix(r.URL.Path, "/") {
+		name := path.Clean(r.URL.Path)
+		// A hidden file is hidden for a reason, and opening a pipe may block.
+		hidden := strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
+		if info, err := fs.Stat(fsys, name); err != nil || hidden || !info.Mode().IsRegular() {
 			http.NotFound(w, r)
 			return
 		}

@@ -46,7 +46,8 @@ func (s *stream) peek() error {
 
 func (s *stream) Read(p []byte) (int, error) {
 	if s.ctx.Err() != nil {
-		return 0, context.Cause(s.ctx)
+		s.err = context.Cause(s.ctx)
+		return 0, s.err
 	}
 	if len(s.head) > 0 {
 		n := copy(p, s.head)
@@ -86,6 +87,7 @@ type body struct {
 	offset    int64 // of the next byte
 	size      int64 // -1 if unknown
 	validator string
+	stalls    int
 	err       error
 }
 

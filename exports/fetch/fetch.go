@@ -144,6 +144,7 @@ func New(options *Options) *Opener {
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: connect, PingTimeout: connect}, // else a dead connection is used on and on
 		MaxConnsPerHost:        maxConnsPerHost,
 		MaxIdleConnsPerHost:    maxIdlePerHost,
 		MaxIdleConns:           maxIdle,

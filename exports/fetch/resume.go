@@ -9,11 +9,15 @@ import (
 	"strings"
 )
 
-// resume gets a stream that goes on where the last one broke off, or returns
-// an error. A stream begins with a byte, so tries are counted anew only after
-// progress.
+// resume gets a stream that goes on where the last one broke off or stood
+// still, or returns an error. A stream begins with a byte, so tries are counted
+// anew only after progress; standing still is forgiven only so often in all.
 func (b *body) resume(cause error) error {
-	if b.validator == "" || !errors.Is(cause, io.ErrUnexpectedEOF) {
+	stalled := errors.Is(cause, errStalled)
+	if stalled {
+		b.stalls++
+	}
+	if b.validator == "" || !stalled && !errors.Is(cause, io.ErrUnexpectedEOF) || b.stalls >= b.opener.tries {
 		return cause
 	}
 	b.stream.close()

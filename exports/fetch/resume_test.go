@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/matryer/is"
 
@@ -189,4 +191,41 @@ func TestParseContentRange(t *testing.T) {
 			t.Errorf("%q is taken", header)
 		}
 	}
+}
+
+func TestResume_afterStandingStill(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	address, host := serveRaw(t, func(conn net.Conn, r *http.Request, n int) {
+		if n == 1 {
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nETag: \"1\"\r\n\r\n01234")
+			gone(conn)
+			return
+		}
+		is.Equal(r.Header.Get("Range"), "bytes=5-")
+		io.WriteString(conn, "HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\nContent-Range: bytes 5-9/10\r\nETag: \"1\"\r\n\r\n56789")
+	})
+	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, IdleTimeout: 50 * time.Millisecond})
+	content, err := c.read(t, address)
+	is.NoErr(err)
+	is.Equal(content, "0123456789")
+}
+
+func TestResume_standingStillIsForgivenOnlySoOften(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var asked atomic.Int64
+	address, host := serveRaw(t, func(conn net.Conn, r *http.Request, n int) {
+		asked.Add(1)
+		if n == 1 {
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\nETag: \"1\"\r\n\r\nx")
+		} else {
+			fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nContent-Length: %d\r\nContent-Range: bytes %d-99/100\r\nETag: \"1\"\r\n\r\nx", 101-n, n-1)
+		}
+		gone(conn)
+	})
+	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, IdleTimeout: 30 * time.Millisecond})
+	_, err := c.read(t, address)
+	is.True(errors.Is(err, exports.ErrTimeout))
+	is.Equal(asked.Load(), int64(3))
 }

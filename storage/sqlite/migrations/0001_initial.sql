@@ -90,7 +90,7 @@ CREATE TABLE canvasback_symbols (
     data      TEXT    NOT NULL
 ) STRICT;
 
-CREATE INDEX canvasback_symbols_by_folder ON canvasback_symbols (folder_id);
+CREATE INDEX canvasback_symbols_folder_id_id_idx ON canvasback_symbols (folder_id);
 
 CREATE TRIGGER canvasback_symbols_inserted
 AFTER INSERT ON canvasback_symbols

@@ -1,0 +1,87 @@
+package httpapi
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// rolling writes an answer of any length to a client that may be slow but not
+// stand still: each piece has a deadline of its own, which takes the place of
+// the server's for the whole answer.
+type rolling struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration
+}
+
+// pieceOfFile is how much of a file the kernel copies under one deadline. A
+// client that takes less than that in the time allowed stands still.
+const pieceOfFile = 1 << 20
+
+func newRolling(w http.ResponseWriter, timeout time.Duration) *rolling {
+	return &rolling{w: w, control: http.NewResponseController(w), timeout: timeout}
+}
+
+// extend moves the deadline. Writers without one go on without.
+func (r *rolling) extend() { r.control.SetWriteDeadline(time.Now().Add(r.timeout)) }
+
+// end removes the deadline, which would cut the next answer on the connection.
+func (r *rolling) end() { r.control.SetWriteDeadline(time.Time{}) }
+
+func (r *rolling) Write(p []byte) (int, error) {
+	r.extend()
+	return r.w.Write(p)
+}
+
+// readFile writes a file up to size bytes, or to its end if size is negative.
+// The kernel copies it where the writer can have it so.
+func (r *rolling) readFile(file *os.File, size int64) (n int64, err error) {
+	for size < 0 || n < size {
+		piece := int64(pieceOfFile)
+		if size >= 0 {
+			piece = min(piece, size-n)
+		}
+		r.extend()
+		m, err := io.Copy(r.w, &io.LimitedReader{R: file, N: piece})
+		n += m
+		if err != nil || m < piece {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// breakOff ends an answer that has begun and cannot be completed, so that the
+// client cannot take what it has for the whole. It does not return.
+//
+// A panic alone would do in most cases. But a host's middleware may recover
+// it, and then the server completes the answer; and to a client that speaks
+// HTTP/1.0 the end of the connection is the end of the file. So the connection
+// is reset first, where there is one to be had, and else stopped.
+func (a *api) breakOff(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() == nil {
+		a.log.WarnContext(r.Context(), "answer broken off", "error", err, "requestId", requestID(w))
+	}
+	control := http.NewResponseController(w)
+	if conn, _, err := control.Hijack(); err == nil {
+		reset(conn)
+	} else {
+		control.SetWriteDeadline(time.Unix(1, 0))
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// reset closes a connection in a way that no peer takes for an orderly end.
+func reset(conn net.Conn) {
+	inner := conn
+	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		inner = secure.NetConn()
+	}
+	if tcp, ok := inner.(interface{ SetLinger(int) error }); ok {
+		tcp.SetLinger(0)
+	}
+	inner.Close()
+}

@@ -1,0 +1,116 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"io"
+	"io/fs"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/files"
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/memory"
+)
+
+// sources notes what the connections of a listener are told to read from.
+type sources struct {
+	net.Listener
+	mu   sync.Mutex
+	list []io.Reader
+	sent int64
+}
+
+func (s *sources) Accept() (net.Conn, error) {
+	conn, err := s.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &sourcesConn{conn.(*net.TCPConn), s}, nil
+}
+
+type sourcesConn struct {
+	*net.TCPConn
+	sources *sources
+}
+
+func (c *sourcesConn) ReadFrom(r io.Reader) (int64, error) {
+	source := r
+	if limited, ok := r.(*io.LimitedReader); ok {
+		source = limited.R
+	}
+	n, err := c.TCPConn.ReadFrom(r)
+	c.sources.mu.Lock()
+	defer c.sources.mu.Unlock()
+	c.sources.list = append(c.sources.list, source)
+	c.sources.sent += n
+	return n, err
+}
+
+// descriptor is what a TCP connection lets the kernel copy: an *os.File, also
+// in the guise that the file's own WriteTo gives it.
+type descriptor interface {
+	fs.File
+	io.Seeker
+	syscall.Conn
+	Name() string
+}
+
+func TestExports_kernelCopiesFiles(t *testing.T) {
+	t.Parallel()
+	content := bytes.Repeat([]byte("canvasback"), 500_000)
+	const sniffed = 512 // bytes that net/http may copy itself to send the header first
+	for name, open := range map[string]func(t *testing.T, dir string) fs.FS{
+		"DirFS": func(_ *testing.T, dir string) fs.FS { return os.DirFS(dir) },
+		"Root": func(t *testing.T, dir string) fs.FS {
+			root, err := os.OpenRoot(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { root.Close() })
+			return root.FS()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			dir := t.TempDir()
+			is.NoErr(os.WriteFile(filepath.Join(dir, "plan.bin"), content, 0o600))
+			opener, err := files.New(filesURL, open(t, dir))
+			is.NoErr(err)
+			h := newHarness(t, func(o *httpapi.Options) {
+				o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+			})
+			server := httptest.NewUnstartedServer(httpapi.Handler(h.options))
+			read := &sources{Listener: server.Listener}
+			server.Listener = read
+			server.Start()
+			t.Cleanup(server.Close)
+			h.url = server.URL
+
+			h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"`+filesURL+`plan.bin"}`).want(201)
+			answer := h.client("POST", "/viewer/exports/download", single("s")).want(200)
+			is.True(bytes.Equal(answer.body, content))
+
+			server.Close() // and with it the last use of the connections
+			read.mu.Lock()
+			defer read.mu.Unlock()
+			for _, source := range read.list {
+				file, ok := source.(descriptor)
+				if !ok {
+					t.Fatalf("a connection read from a %T", source)
+				}
+				is.Equal(filepath.Base(file.Name()), "plan.bin")
+			}
+			t.Logf("read %d times, first from a %T", len(read.list), read.list[0])
+			is.True(read.sent >= int64(len(content)-sniffed))
+		})
+	}
+}
