@@ -187,6 +187,7 @@ func (o *opened) content() io.Reader {
 func (a *ahead) finish(ctx context.Context) {
 	file := a.current()
 	file.known.close()
+	file.known = nil // and with it the head
 	close(file.finished)
 	a.finished++
 	a.start(ctx)

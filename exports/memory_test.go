@@ -11,7 +11,7 @@ import (
 	"example.com/canvasback/exports"
 )
 
-// heapMeter is a sink that looks at the heap after every so many bytes.
+// heapMeter is a sink that looks at the heap after every MiB.
 type heapMeter struct {
 	until int
 	most  uint64
@@ -19,7 +19,7 @@ type heapMeter struct {
 
 func (h *heapMeter) Write(p []byte) (int, error) {
 	if h.until -= len(p); h.until <= 0 {
-		h.until = 5 << 20
+		h.until = 1 << 20
 		h.most = max(h.most, liveHeap())
 	}
 	return len(p), nil

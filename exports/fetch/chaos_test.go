@@ -202,14 +202,23 @@ func (c *chaos) archive() ([]byte, error) {
 	return out.Bytes(), err
 }
 
+// undisturbed is the archive of an origin without a fault.
+func undisturbed(t *testing.T) []byte {
+	t.Helper()
+	c := newChaos(t, `"1"`)
+	archive, err := c.archive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.wantCuts(0)
+	return archive
+}
+
 // wantUndisturbed fails the test unless a download by one origin, and a zip by
 // another, are what they would have been without a fault.
-func wantUndisturbed(t *testing.T, make func() *chaos, check func(*chaos)) {
+func wantUndisturbed(t *testing.T, quiet []byte, make func() *chaos, check func(*chaos)) {
 	t.Helper()
 	is := is.New(t)
-	quiet, err := newChaos(t, `"1"`).archive()
-	is.NoErr(err)
-
 	c := make()
 	content, err := c.single()
 	is.NoErr(err)
@@ -225,17 +234,18 @@ func wantUndisturbed(t *testing.T, make func() *chaos, check func(*chaos)) {
 
 func TestChaos_cutOnce(t *testing.T) {
 	t.Parallel()
+	quiet := undisturbed(t)
 	for _, at := range cutPositions(0) {
 		t.Run(fmt.Sprintf("closed at %d", at), func(t *testing.T) {
 			t.Parallel()
-			wantUndisturbed(t, func() *chaos { return newChaos(t, `"1"`, at) }, func(c *chaos) {
+			wantUndisturbed(t, quiet, func() *chaos { return newChaos(t, `"1"`, at) }, func(c *chaos) {
 				c.wantCuts(1)
 				c.wantFirsts(0, at)
 			})
 		})
 		t.Run(fmt.Sprintf("reset at %d", at), func(t *testing.T) {
 			t.Parallel()
-			wantUndisturbed(t, func() *chaos {
+			wantUndisturbed(t, quiet, func() *chaos {
 				c := newChaos(t, `"1"`, at)
 				c.reset = true
 				return c
@@ -246,6 +256,7 @@ func TestChaos_cutOnce(t *testing.T) {
 
 func TestChaos_cutManyTimes(t *testing.T) {
 	t.Parallel()
+	quiet := undisturbed(t)
 	plans := map[string][]int{
 		"at every boundary":        cutPositions(0),
 		"three times at one place": {cutStep, cutStep, cutStep},
@@ -264,7 +275,7 @@ func TestChaos_cutManyTimes(t *testing.T) {
 	for name, plan := range plans {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			wantUndisturbed(t, func() *chaos { return newChaos(t, `"1"`, slices.Clone(plan)...) }, func(c *chaos) {
+			wantUndisturbed(t, quiet, func() *chaos { return newChaos(t, `"1"`, slices.Clone(plan)...) }, func(c *chaos) {
 				c.wantCuts(len(plan))
 				c.wantFirsts(append([]int{0}, plan...)...)
 			})
@@ -275,8 +286,9 @@ func TestChaos_cutManyTimes(t *testing.T) {
 // A file that has not begun is asked for anew, whatever its validator.
 func TestChaos_cutBeforeTheFirstByte(t *testing.T) {
 	t.Parallel()
+	quiet := undisturbed(t)
 	for _, tag := range []string{"", `W/"1"`} {
-		wantUndisturbed(t, func() *chaos { return newChaos(t, tag, 0) }, func(c *chaos) {
+		wantUndisturbed(t, quiet, func() *chaos { return newChaos(t, tag, 0) }, func(c *chaos) {
 			c.wantCuts(1)
 			c.wantFirsts(0, 0)
 		})
