@@ -19,7 +19,7 @@ func Example() {
 	ctx := context.Background()
 	db := memory.New() // it forgets; sqlite.New and postgres.New do not
 	clientKeys := keys.NewService(db.Keys(), nil)
-	go clientKeys.Run(ctx) // writes the times of last use
+	go clientKeys.Run(ctx) // lets checks be answered from memory, writes times of last use
 
 	mux := http.NewServeMux()
 	mux.Handle("/api/", httpapi.Handler(httpapi.Options{

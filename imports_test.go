@@ -12,15 +12,16 @@ import (
 
 const module = "example.com/canvasback"
 
-// importRules say what the shipped files of a package may import beside the
-// standard library, and what of the standard library they may not. A rule for
-// a folder holds for all packages below it that have none of their own.
-var importRules = []struct {
+// importRule says what the shipped files of a package may import beside the
+// standard library, and what of the standard library they may not.
+type importRule struct {
 	pkg       string
 	may       []string // prefixes of import paths
 	never     []string // prefixes of standard library paths
 	becauseOf string
-}{
+}
+
+var importRules = []importRule{
 	{
 		pkg:       "keys",
 		never:     []string{"net/http", "encoding/json", "database/sql"},
@@ -109,14 +110,7 @@ func TestImports(t *testing.T) {
 			continue // the root has no code, and examples are hosts
 		}
 		seen[name] = true
-		i := slices.IndexFunc(importRules, func(r struct {
-			pkg       string
-			may       []string
-			never     []string
-			becauseOf string
-		}) bool {
-			return r.pkg == name
-		})
+		i := slices.IndexFunc(importRules, func(r importRule) bool { return r.pkg == name })
 		if i < 0 {
 			t.Errorf("package %s has no import rule", name)
 			continue

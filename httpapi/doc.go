@@ -76,8 +76,11 @@
 // A key is {id, name, keyPrefix, maskedKey, isActive, expiresAt, lastUsedAt,
 // createdAt, updatedAt}. Creation and update take name (1 to 255 characters),
 // isActive and expiresAt (null for none), all optional. The raw key is in
-// apiKey and nowhere else, ever. A rotation needs no body; the former raw key
-// is dead at once.
+// apiKey and nowhere else, ever. A rotation needs no body.
+//
+// When the answer to a rotation, a deletion, a deactivation or an expiry
+// arrives, no process accepts any more what it forbids. On storage that
+// processes share, such an answer takes half a second for that reason.
 //
 // # Symbols
 //

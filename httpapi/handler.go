@@ -97,8 +97,7 @@ const (
 )
 
 // Handler returns the API as a handler that is safe for concurrent use. It
-// starts nothing; for the times of last use to be written, the host runs
-// [keys.Service.Run].
+// starts nothing: the host runs [keys.Service.Run] beside it.
 func Handler(options Options) http.Handler {
 	a := newAPI(options)
 	handler := a.recovered(a.mux())
