@@ -50,10 +50,10 @@
 //	mux.Handle("/api/", httpapi.Handler(httpapi.Options{Prefix: "/api", ...}))
 //
 // Run [example.com/canvasback/keys.Service.Run] beside the server: it lets key
-// checks be answered from memory, and writes
-// the times of last use. The example below is a whole program. The folder
-// examples has a server of its own, configured by environment variables, and a
-// host with its own routes that asks for client keys too.
+// checks be answered from memory, and writes the times of last use. The
+// example below is a whole program. The folder examples has a server of its
+// own, configured by environment variables, and a host with its own routes
+// that asks for client keys too.
 //
 // # Choices
 //

@@ -25,7 +25,6 @@ type hanging struct {
 	addresses []string // of the origins
 	begun     atomic.Int32
 	ended     atomic.Int32 // because nobody listens any more
-	given     atomic.Bool  // up: the test is over
 }
 
 // newHanging starts origins whose path says how many bytes come before they

@@ -42,7 +42,7 @@ func openStorage(ctx context.Context, databaseURL string) (opened storage, close
 	case "postgres", "postgresql":
 		return openPostgres(ctx, databaseURL)
 	}
-	return nil, nil, fmt.Errorf("DATABASE_URL must begin with sqlite:, memory: or postgres:")
+	return nil, nil, fmt.Errorf("DATABASE_URL must be sqlite:PATH, memory: or a postgres address")
 }
 
 func openSQLite(ctx context.Context, path string) (storage, func(), error) {

@@ -160,7 +160,7 @@ func (c *cluster) create() error {
 		return err
 	}
 	_, err = config.WriteString(settings)
-	if err := cmp.Or(err, config.Close()); err != nil {
+	if err := errors.Join(err, config.Close()); err != nil {
 		return err
 	}
 	c.address = url.URL{
