@@ -37,9 +37,10 @@ type host struct {
 	timeouts atomic.Int32 // in a row
 }
 
-// hostPatience is how many files of a host in a row may take too long before
-// the rest of them is given up: a batch must not wait for each in turn.
-const hostPatience = 2
+// dead reports whether so many files of the host have taken too long in a row
+// that the rest of them is given up: a batch of a thousand must not wait for
+// each in turn.
+func (h *host) dead(aheadOfHost int) bool { return int(h.timeouts.Load()) >= 2*aheadOfHost }
 
 // pending is a file on its way.
 type pending struct {
@@ -235,7 +236,7 @@ func (a *ahead) openNow(ctx context.Context, file *pending, release func()) (out
 			outcome = opened{err: fmt.Errorf("%w: panic: %v\n%s", ErrFailed, reason, debug.Stack())}
 		}
 	}()
-	if file.host.timeouts.Load() >= hostPatience {
+	if file.host.dead(a.service.aheadOfHost) {
 		release()
 		return opened{err: fmt.Errorf("%w: as others of the same host have", ErrTimeout)}
 	}
