@@ -1,10 +1,13 @@
 package exports
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
+	"os"
 	"time"
 )
 
@@ -13,6 +16,32 @@ type Download struct {
 	File
 	FileName string // clean, never empty
 	cancel   context.CancelCauseFunc
+}
+
+// ReadAhead reads the first n bytes of the file, or all of it, before anything
+// is done with them. The error wraps [ErrFailed] or [ErrTimeout]: a file that
+// breaks so early can still be answered as one that cannot be had. A file of
+// this machine is left as it is.
+func (d *Download) ReadAhead(n int) error {
+	if _, local := d.Body.(*os.File); local {
+		return nil
+	}
+	head := make([]byte, n)
+	n, err := readBlock(d.Body, head)
+	if err != nil && err != io.EOF {
+		return openError(context.Background(), err)
+	}
+	if err == io.EOF && d.Size >= 0 && int64(n) != d.Size {
+		return openError(context.Background(), io.ErrUnexpectedEOF)
+	}
+	d.Body = &resumedBody{Reader: io.MultiReader(bytes.NewReader(head[:n]), d.Body), Closer: d.Body}
+	return nil
+}
+
+// resumedBody is a body of which the first bytes have been read.
+type resumedBody struct {
+	io.Reader
+	io.Closer
 }
 
 // Close ends the download and whatever stands behind it.

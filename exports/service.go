@@ -115,8 +115,8 @@ func (s *Service) Register(ctx context.Context, source, exported, fileName strin
 	if strings.TrimSpace(fileName) == "" {
 		fileName = ""
 	}
-	if opener := s.opener(address); opener == nil || opener.Check(address) != nil {
-		return Export{}, false, invalid("exportedUrl is not an allowed address")
+	if err := s.check(address); err != nil {
+		return Export{}, false, err
 	}
 	now := s.now()
 	export, created, err = s.store.Put(ctx, Export{
@@ -127,6 +127,24 @@ func (s *Service) Register(ctx context.Context, source, exported, fileName strin
 		UpdatedAt:   now,
 	})
 	return export, created, storeError("put export", err)
+}
+
+// check refuses an address that may not be opened. An Opener's reason rests on
+// the address alone, so it may be shown.
+func (s *Service) check(address *url.URL) error {
+	const refused = "exportedUrl is not an allowed address"
+	opener := s.opener(address)
+	if opener == nil {
+		return invalid(refused)
+	}
+	err := opener.Check(address)
+	if err == nil {
+		return nil
+	}
+	if reason, ok := strings.CutPrefix(err.Error(), ErrForbidden.Error()+": "); ok {
+		return invalid(refused + ": " + reason)
+	}
+	return invalid(refused)
 }
 
 // Remove forgets the export of a source address, or returns [ErrNotFound].

@@ -37,7 +37,7 @@ func reply[In, Out any](a *api, status int, f func(ctx context.Context, id int64
 				return err
 			}
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), a.StoreTimeout)
+		ctx, cancel := a.storeContext(r)
 		defer cancel()
 		out, err := f(ctx, id, in)
 		if err != nil {
@@ -45,6 +45,14 @@ func reply[In, Out any](a *api, status int, f func(ctx context.Context, id int64
 		}
 		return encode(w, status, out)
 	}
+}
+
+// storeContext is what a store is called with. It ends with the time allowed
+// and not with the client: a client may close its side of the connection as
+// soon as it has sent its request, and a driver may give up a connection to the
+// database for each call that is broken off.
+func (a *api) storeContext(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(r.Context()), a.StoreTimeout)
 }
 
 // pathID reads the id in the path of a route that has one.

@@ -3,11 +3,13 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
@@ -112,6 +114,7 @@ type errorBody struct {
 
 // fail answers a request with an error. Its cause goes to the log only.
 func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
+	drain(w, r)
 	f := failureOf(err)
 	a.logFailure(r.Context(), f, err, requestID(w))
 
@@ -132,6 +135,25 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 		a.logSkipped(r.Context(), batch.Skipped, requestID(w))
 	}
 	encode(w, f.status, body)
+}
+
+// drain reads what is left of a small body, so that the connection can be used
+// again, and gives up the connection otherwise. Left to itself the server would
+// wait for the body with the answer in hand.
+func drain(w http.ResponseWriter, r *http.Request) {
+	const most, patience = 256 << 10, time.Second
+	if r.ContentLength == 0 || r.ProtoMajor > 1 {
+		return
+	}
+	control := http.NewResponseController(w)
+	small := r.ContentLength <= most && r.Header.Get("Expect") == ""
+	if small && control.SetReadDeadline(time.Now().Add(patience)) == nil {
+		if _, err := io.CopyN(io.Discard, r.Body, most); err == io.EOF {
+			control.SetReadDeadline(time.Time{})
+			return
+		}
+	}
+	w.Header().Set("Connection", "close")
 }
 
 // headerOf names the header that an unauthorized request lacks.

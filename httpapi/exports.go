@@ -108,7 +108,7 @@ func (a *api) registerExport(w http.ResponseWriter, r *http.Request) error {
 	if in.FileName == nil {
 		in.FileName = new(string)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), a.StoreTimeout)
+	ctx, cancel := a.storeContext(r)
 	defer cancel()
 	export, created, err := a.Exports.Register(ctx, in.SourceFileURL, in.ExportedURL, *in.FileName)
 	if err != nil {
@@ -130,7 +130,7 @@ func (a *api) downloadExport(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &in); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), a.StoreTimeout)
+	ctx, cancel := a.storeContext(r)
 	defer cancel()
 	export, err := a.Exports.Find(ctx, in.SourceFileURL)
 	if err != nil {
@@ -150,6 +150,9 @@ func (a *api) downloadExport(w http.ResponseWriter, r *http.Request) error {
 // sendFile answers with a file. The body is never described as JSON, so that
 // no client takes it for an answer in that format.
 func (a *api) sendFile(w http.ResponseWriter, r *http.Request, download *exports.Download) error {
+	if err := download.ReadAhead(readAhead); err != nil {
+		return err
+	}
 	header := w.Header()
 	header.Set("Content-Type", binaryType(download.Type))
 	header.Set("Content-Disposition", disposition(download.FileName))
@@ -191,6 +194,10 @@ func copyFile(out *rolling, body io.Reader, size int64) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{body}, buffer[:])
 }
 
+// readAhead is how much of a file is there before its answer begins. No client
+// has less of it at first, because the server gathers as much before it sends.
+const readAhead = 4 << 10
+
 const copyBuffer = 256 << 10
 
 var copyBuffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
@@ -214,7 +221,7 @@ func (a *api) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &in); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), a.StoreTimeout)
+	ctx, cancel := a.storeContext(r)
 	defer cancel()
 	found, err := a.Exports.FindBatch(ctx, in.sources())
 	if err != nil {

@@ -71,7 +71,7 @@ func (a *api) checkClientKey(r *http.Request) (keys.Key, error) {
 	if len(values) != 1 || a.Keys == nil {
 		return keys.Key{}, errClientKeyMissing
 	}
-	return a.Keys.Verify(r.Context(), values[0])
+	return a.Keys.Verify(context.WithoutCancel(r.Context()), values[0]) // see storeContext
 }
 
 // keyContext carries the checked key of a request.

@@ -178,7 +178,12 @@ func (a *api) noRoute(w http.ResponseWriter, r *http.Request) { a.fail(w, r, err
 // answered serves a route: guard, body limit, endpoint, and the answer to an
 // error.
 func (a *api) answered(route route) http.Handler {
-	endpoint := a.guarded(route.guard, route.endpoint)
+	endpoint := a.guarded(route.guard, func(w http.ResponseWriter, r *http.Request) error {
+		if r.ContentLength > route.limit {
+			return errTooLarge
+		}
+		return route.endpoint(w, r)
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, route.limit)
 		if err := endpoint(w, r); err != nil {

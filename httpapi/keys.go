@@ -135,9 +135,9 @@ func formatOptionalTime(t time.Time) *string {
 	return new(formatTime(t))
 }
 
-// rfc3339 is the grammar of RFC 3339, section 5.6. time.Parse alone would let
-// through an hour of one digit and a comma for the point.
-var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$`)
+// rfc3339 is the grammar of RFC 3339, section 5.6. time.Parse alone would let in
+// an hour of one digit, a comma for the point, and an offset of 24 hours.
+var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
 // parseTime reads RFC 3339 with any offset, or a plain date as midnight UTC.
 func parseTime(field, text string) (time.Time, error) {

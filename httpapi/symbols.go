@@ -96,7 +96,7 @@ func (a *api) listSymbols(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	page, err := a.symbolPage(r.Context(), id, 0)
+	page, err := a.symbolPage(r, id, 0)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (a *api) listSymbols(w http.ResponseWriter, r *http.Request) error {
 			break
 		}
 		last := page.Symbols[len(page.Symbols)-1].ID
-		if page, err = a.symbolPage(r.Context(), id, last); err != nil {
+		if page, err = a.symbolPage(r, id, last); err != nil {
 			a.breakOff(w, r, err)
 		}
 	}
@@ -130,8 +130,8 @@ func (a *api) listSymbols(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (a *api) symbolPage(ctx context.Context, folderID, after int64) (symbols.Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.StoreTimeout)
+func (a *api) symbolPage(r *http.Request, folderID, after int64) (symbols.Page, error) {
+	ctx, cancel := a.storeContext(r)
 	defer cancel()
 	return a.Symbols.ListSymbols(ctx, folderID, after)
 }

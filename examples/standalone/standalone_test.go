@@ -300,7 +300,7 @@ func TestConfig_refuses(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
 		"ADDR": "8080", "PROTECT_ROUTES": "maybe", "REGISTER_WITH": "everyone", "DEMO": "perhaps", "LOG_LEVEL": "loud", "DATABASE_URL": "mysql://x",
-		"EXPORT_DIR": "/does/not/exist", "EXPORT_ALLOWED_HOSTS": "http://x",
+		"EXPORT_DIR": "/does/not/exist", "BASE_PATH": "/a?b", "CORS_ORIGINS": "viewer.example", "EXPORT_ALLOWED_HOSTS": "http://x",
 	} {
 		env := map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": "memory:", name: value}
 		lookup := func(name string) (string, bool) { value, ok := env[name]; return value, ok }

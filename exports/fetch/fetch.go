@@ -18,7 +18,7 @@ import (
 
 const (
 	defaultConnectTimeout = 5 * time.Second
-	defaultHeaderTimeout  = 15 * time.Second
+	defaultHeaderTimeout  = 20 * time.Second
 	defaultIdleTimeout    = 30 * time.Second
 	defaultTries          = 3
 	defaultMaxRedirects   = 5
@@ -55,7 +55,7 @@ type Options struct {
 	// the TLS handshake; 5 seconds if zero.
 	ConnectTimeout time.Duration
 
-	// HeaderTimeout bounds the wait for the head of an answer; 15 seconds if
+	// HeaderTimeout bounds the wait for the head of an answer; 20 seconds if
 	// zero. Each try and each redirect has its own.
 	HeaderTimeout time.Duration
 

@@ -1,0 +1,202 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/files"
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/memory"
+)
+
+// dial connects to the server as a client that writes its own requests.
+func (h *harness) dial() *net.TCPConn {
+	h.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	return conn.(*net.TCPConn)
+}
+
+// status reads the status of the next answer.
+func status(t *testing.T, conn net.Conn) int {
+	t.Helper()
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode
+}
+
+func TestWire_stalledBodyDoesNotHoldUpARefusal(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	for request, want := range map[string]int{
+		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{":                                                        401,
+		"POST /nope HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{":                                                                  404,
+		"PUT /symbol/folders HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n":                                                   405,
+		"POST /symbol/folders/x/symbols HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.raw + "\r\nContent-Length: 100\r\n\r\n":                   400,
+		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.raw + "\r\nContent-Length: 99999999999\r\n\r\n":                     413,
+		"DELETE /symbol/folders/1 HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.raw + "\r\nContent-Length: 99999999\r\n\r\n":                    413,
+		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.raw + "\r\nExpect: 100-continue\r\nContent-Length: 9999999\r\n\r\n": 413,
+	} {
+		conn := h.dial()
+		began := time.Now()
+		io.WriteString(conn, request)
+		if got := status(t, conn); got != want {
+			t.Errorf("%q is answered %d, want %d", request, got, want)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("%q is answered after %s", request, took)
+		}
+	}
+}
+
+func TestWire_refusedBodyLeavesTheConnectionInUse(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := start(t)
+	conn := h.dial()
+	reader := bufio.NewReader(conn)
+	for range 3 {
+		fmt.Fprintf(conn, "POST /symbol/folders HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n%s", strings.Repeat("x", 2000))
+		response, err := http.ReadResponse(reader, nil)
+		is.NoErr(err)
+		is.Equal(response.StatusCode, 401)
+		io.Copy(io.Discard, response.Body)
+		is.True(!response.Close)
+	}
+}
+
+func TestWire_clientThatHasClosedItsSideIsAnswered(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := start(t)
+	for _, path := range []string{"/symbol/folders", "/admin/api-keys"} {
+		conn := h.dial()
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nX-Admin-Key: %s\r\n\r\n", path, h.raw, adminKey)
+		is.NoErr(conn.CloseWrite())
+		is.Equal(status(t, conn), 200)
+	}
+}
+
+// shortOpener opens files that end before their size or, if that is not
+// known, break off after so many bytes.
+type shortOpener struct{ size, gives int64 }
+
+func (shortOpener) Serves(*url.URL) bool { return true }
+func (shortOpener) Check(*url.URL) error { return nil }
+func (o shortOpener) Open(context.Context, *url.URL) (*exports.File, error) {
+	body := io.MultiReader(bytes.NewReader(make([]byte, o.gives)), iotest.ErrReader(io.ErrUnexpectedEOF))
+	return &exports.File{Body: io.NopCloser(body), Size: o.size}, nil
+}
+
+func TestWire_fileThatBreaksBeforeItsAnswerBeginsIs502(t *testing.T) {
+	t.Parallel()
+	for _, opener := range []shortOpener{{1000, 500}, {-1, 100}, {-1, 0}, {1 << 20, 4000}} {
+		h := startWith(t, opener)
+		h.client("POST", "/viewer/exports/download", single("s")).wantError(502, "export_failed")
+		h.client("POST", "/viewer/exports/download-batch", batch("s")).wantError(502, "export_failed")
+	}
+}
+
+// startWith serves one export, for the source s, by an opener.
+func startWith(t *testing.T, opener exports.Opener) *harness {
+	t.Helper()
+	h := start(t, func(o *httpapi.Options) {
+		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+	})
+	h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://x.example/"}`).want(201)
+	return h
+}
+
+// TestWire_tornAnswerNeverEndsLikeAWholeOne speaks HTTP/1.0, where the end of
+// the connection is the end of the file, and HTTP/1.1 behind a middleware that
+// recovers every panic.
+func TestWire_tornAnswerNeverEndsLikeAWholeOne(t *testing.T) {
+	t.Parallel()
+	h := startWith(t, shortOpener{-1, 100_000})
+	recovering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { recover() }()
+		httpapi.Handler(h.options).ServeHTTP(w, r)
+	}))
+	t.Cleanup(recovering.Close)
+	body := single("s")
+	for _, address := range []string{h.url, recovering.URL} {
+		h.url = address
+		for _, version := range []string{"1.0", "1.1"} {
+			conn := h.dial()
+			fmt.Fprintf(conn, "POST /viewer/exports/download HTTP/%s\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", version, h.raw, len(body), body)
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				continue // torn before it could be read at all
+			}
+			if n, err := io.Copy(io.Discard, response.Body); err == nil {
+				t.Errorf("HTTP/%s: an answer torn after %d bytes ends like a whole one", version, n)
+			}
+		}
+	}
+}
+
+// TestWire_fileThatGrowsStaysWithinItsLength: bytes behind the announced ones
+// would be read as the next answer.
+func TestWire_fileThatGrowsStaysWithinItsLength(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	dir := t.TempDir()
+	name := filepath.Join(dir, "log.txt")
+	is.NoErr(os.WriteFile(name, bytes.Repeat([]byte("x"), 1000), 0o600))
+	inner, err := files.New("https://x.example/", os.DirFS(dir))
+	is.NoErr(err)
+	opener := growing{inner, name}
+	h := start(t, func(o *httpapi.Options) {
+		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+	})
+	h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://x.example/log.txt"}`).want(201)
+	body := single("s")
+	conn := h.dial()
+	fmt.Fprintf(conn, "POST /viewer/exports/download HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", h.raw, len(body), body)
+	answer, err := io.ReadAll(conn)
+	is.NoErr(err)
+	_, content, _ := bytes.Cut(answer, []byte("\r\n\r\n"))
+	is.Equal(len(content), 1000)
+}
+
+// growing appends to a file once it has been opened.
+type growing struct {
+	exports.Opener
+	name string
+}
+
+func (g growing) Open(ctx context.Context, address *url.URL) (*exports.File, error) {
+	file, err := g.Opener.Open(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	more, err := os.OpenFile(g.name, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer more.Close()
+	_, err = more.WriteString("HTTP/1.1 200 OK\r\n\r\n")
+	return file, err
+}
