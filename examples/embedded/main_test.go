@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+)
+
+func TestHost(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	is.NoErr(err)
+	addr := listener.Addr().String()
+	listener.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() {
+		stopped <- run(ctx, slog.New(slog.DiscardHandler), filepath.Join(t.TempDir(), "host.db"), addr)
+	}()
+
+	ask := func(method, path, header, key string) (int, string) {
+		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr+path, nil)
+		is.NoErr(err)
+		request.Header.Set(header, key)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return 0, ""
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		is.NoErr(err)
+		return response.StatusCode, string(body)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if status, _ := ask("GET", "/", "x", ""); status != 0 || time.Now().After(deadline) {
+			break
+		}
+	}
+	status, body := ask("GET", "/", "x", "")
+	is.Equal(status, 200)
+	is.Equal(body, "This host's library has 0 folders.\n")
+
+	status, body = ask("POST", "/canvas/admin/api-keys", "x-admin-key", "let me in")
+	is.Equal(status, 201)
+	var issued struct{ APIKey string }
+	is.NoErr(json.Unmarshal([]byte(body), &issued))
+	is.True(strings.HasPrefix(issued.APIKey, "host_"))
+
+	status, body = ask("GET", "/report", "x-api-key", issued.APIKey)
+	is.Equal(status, 200)
+	is.Equal(body, "A report for API key (key 1).\n")
+	status, _ = ask("GET", "/report", "x-api-key", "host_nonsense")
+	is.Equal(status, 401)
+	stop()
+	is.NoErr(<-stopped)
+}
