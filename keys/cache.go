@@ -31,7 +31,6 @@ type cache struct {
 type shard struct {
 	mu      sync.Mutex // among those who replace entries
 	entries atomic.Pointer[map[uint64]*entry]
-	hits    atomic.Uint64
 }
 
 func newCache(size int) *cache {
@@ -54,7 +53,6 @@ func (c *cache) get(digest *Digest, under *lease) *entry {
 		return nil
 	}
 	if e := (*entries)[place]; e != nil && e.epoch == under.epoch && e.digest == *digest {
-		s.hits.Add(1)
 		return e
 	}
 	return nil
@@ -80,13 +78,4 @@ func (c *cache) put(e *entry) {
 	}
 	next[place] = e
 	s.entries.Store(&next)
-}
-
-// hits is how often an entry has been used.
-func (c *cache) hits() uint64 {
-	var sum uint64
-	for i := range c.shards {
-		sum += c.shards[i].hits.Load()
-	}
-	return sum
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"time"
 )
 
 // flights let concurrent checks of one digest share a read of the store.
@@ -57,6 +58,7 @@ func (s *Service) look(ctx context.Context, raw string, digest Digest, under *le
 		return s.find(ctx, raw, digest)
 	}
 	if e := s.bad.get(&digest, under); e != nil {
+		s.counts.hits.add(time.Now())
 		return e, nil
 	}
 	s.counts.misses.Add(1)

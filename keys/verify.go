@@ -20,7 +20,9 @@ func (s *Service) Verify(ctx context.Context, raw string) (Key, error) {
 	digest := s.digesters[0].digest(raw)
 	under := s.leases.at(now)
 	e := s.good.get(&digest, under)
-	if e == nil {
+	if e != nil {
+		s.counts.hits.add(now)
+	} else {
 		// Only now does the shape matter: what is in the cache has it.
 		if !wellFormed(raw) {
 			return s.refuse(ErrMalformed)
