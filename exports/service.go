@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,21 +66,11 @@ func NewService(store Store, options *Options) *Service {
 	if options != nil {
 		o = *options
 	}
-	if o.OpenTimeout <= 0 {
-		o.OpenTimeout = DefaultOpenTimeout
-	}
-	if o.MaxItems <= 0 {
-		o.MaxItems = DefaultMaxItems
-	}
-	if o.Ahead <= 0 {
-		o.Ahead = DefaultAhead
-	}
-	if o.AheadOfHost <= 0 {
-		o.AheadOfHost = DefaultAheadOfHost
-	}
-	if o.AheadMemory <= 0 {
-		o.AheadMemory = DefaultAheadMemory
-	}
+	o.OpenTimeout = cmp.Or(max(o.OpenTimeout, 0), DefaultOpenTimeout)
+	o.MaxItems = cmp.Or(max(o.MaxItems, 0), DefaultMaxItems)
+	o.Ahead = cmp.Or(max(o.Ahead, 0), DefaultAhead)
+	o.AheadOfHost = cmp.Or(max(o.AheadOfHost, 0), DefaultAheadOfHost)
+	o.AheadMemory = cmp.Or(max(o.AheadMemory, 0), DefaultAheadMemory)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"log/slog"
 	"net/http"
@@ -120,21 +121,11 @@ func newAPI(options Options) *api {
 	if a.log == nil {
 		a.log = slog.Default()
 	}
-	if a.StoreTimeout <= 0 {
-		a.StoreTimeout = DefaultStoreTimeout
-	}
-	if a.BodyLimit <= 0 {
-		a.BodyLimit = DefaultBodyLimit
-	}
-	if a.SymbolLimit <= 0 {
-		a.SymbolLimit = DefaultSymbolLimit
-	}
-	if a.BatchLimit <= 0 {
-		a.BatchLimit = DefaultBatchLimit
-	}
-	if a.IdleTimeout <= 0 {
-		a.IdleTimeout = DefaultIdleTimeout
-	}
+	a.StoreTimeout = cmp.Or(max(a.StoreTimeout, 0), DefaultStoreTimeout)
+	a.BodyLimit = cmp.Or(max(a.BodyLimit, 0), DefaultBodyLimit)
+	a.SymbolLimit = cmp.Or(max(a.SymbolLimit, 0), DefaultSymbolLimit)
+	a.BatchLimit = cmp.Or(max(a.BatchLimit, 0), DefaultBatchLimit)
+	a.IdleTimeout = cmp.Or(max(a.IdleTimeout, 0), DefaultIdleTimeout)
 	for _, key := range options.AdminKeys {
 		if key != "" {
 			a.adminKeys = append(a.adminKeys, sha256.Sum256([]byte(key)))

@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,35 +84,25 @@ const beatsOfLease = 5
 // unknownDigests is how many digests that belong to no key are remembered.
 const unknownDigests = 1 << 13
 
-// NewService returns a Service over store; nil options are the defaults. Make
-// one for each store: what one does, another in the same process learns no
-// sooner than if it were in another. It panics if the prefix has other characters than it may have.
+// NewService returns a Service over store; nil options are the defaults. It
+// panics if the prefix has other characters than it may have.
+//
+// Make one Service for each store: what one does, another in the same process
+// learns no sooner than if it were in another process.
 func NewService(store Store, options *Options) *Service {
 	var o Options
 	if options != nil {
 		o = *options
 	}
-	if o.Prefix == "" {
-		o.Prefix = DefaultPrefix
-	}
+	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
 	if !validPrefix(o.Prefix) {
 		panic(fmt.Sprintf("keys: prefix %q must be 1 to %d of A-Z a-z 0-9 _", o.Prefix, maxPrefix))
 	}
-	if o.FlushInterval <= 0 {
-		o.FlushInterval = DefaultFlushInterval
-	}
-	if o.Lease <= 0 {
-		o.Lease = DefaultLease
-	}
-	if o.CacheSize <= 0 {
-		o.CacheSize = DefaultCacheSize
-	}
-	if o.ReadTimeout <= 0 {
-		o.ReadTimeout = DefaultReadTimeout
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.FlushInterval = cmp.Or(max(o.FlushInterval, 0), DefaultFlushInterval)
+	o.Lease = cmp.Or(max(o.Lease, 0), DefaultLease)
+	o.CacheSize = cmp.Or(max(o.CacheSize, 0), DefaultCacheSize)
+	o.ReadTimeout = cmp.Or(max(o.ReadTimeout, 0), DefaultReadTimeout)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	s := &Service{
 		store:         store,
 		prefix:        o.Prefix,
