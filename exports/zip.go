@@ -32,8 +32,9 @@ const (
 	extraTime = 0x5455
 
 	// stored blocks of a deflate stream: RFC 1951, section 3.2.4
-	maxBlock  = math.MaxUint16
-	blockHead = 5
+	maxBlock     = math.MaxUint16
+	blockHead    = 5
+	blocksAtOnce = 4 // read and written by one call each
 )
 
 // zipWriter writes an archive front to back.
@@ -96,16 +97,17 @@ func (z *zipWriter) addStream(name string, modified time.Time, size int64, r io.
 		return err
 	}
 	start := z.offset
-	block := make([]byte, blockHead+maxBlock)
+	buf := make([]byte, blocksAtOnce*(blockHead+maxBlock))
+	content := buf[blocksAtOnce*blockHead:]
 	for last := false; !last; {
-		n, err := readBlock(r, block[blockHead:])
-		if last = err == io.EOF; err != nil && !last {
+		n, err := readBlock(r, content)
+		if err != nil && err != io.EOF {
 			return err
 		}
-		e.crc = crc32.Update(e.crc, crc32.IEEETable, block[blockHead:blockHead+n])
+		last = n < len(content)
+		e.crc = crc32.Update(e.crc, crc32.IEEETable, content[:n])
 		e.size += uint64(n)
-		putBlockHead(block, n, last)
-		if err := z.write(block[:blockHead+n]); err != nil {
+		if err := z.write(putBlocks(buf, n, last)); err != nil {
 			return err
 		}
 	}
@@ -155,10 +157,27 @@ func (z *zipWriter) newEntry(name string, modified time.Time) zipEntry {
 	return e
 }
 
+// putBlocks makes stored blocks of the n bytes that lie in buf behind room for
+// all block heads, and returns them. The last one of a stream is the one that
+// is not full, be it empty.
+func putBlocks(buf []byte, n int, last bool) []byte {
+	from, to := blocksAtOnce*blockHead, 0
+	for {
+		length := min(n, maxBlock)
+		final := last && length < maxBlock
+		copy(buf[to+blockHead:], buf[from:from+length])
+		putBlockHead(buf[to:], length, final)
+		from, to, n = from+length, to+blockHead+length, n-length
+		if final || n == 0 && !last {
+			return buf[:to]
+		}
+	}
+}
+
 // putBlockHead begins a stored block of n bytes.
-func putBlockHead(block []byte, n int, last bool) {
+func putBlockHead(block []byte, n int, final bool) {
 	block[0] = 0
-	if last {
+	if final {
 		block[0] = 1
 	}
 	binary.LittleEndian.PutUint16(block[1:], uint16(n))
