@@ -20,9 +20,10 @@ import (
 const window = 1 << 20
 
 // ahead opens the files of a batch in order, before their turn to be written.
-// So many are open at a time in all, and so many of one host; each may start
-// when the one that far before it is finished, so the file whose turn it is
-// never waits for a later one.
+// So many are ahead at a time, and so many of them hold a connection to the
+// same host. Each may start when the one that far before it is finished or, of
+// a host, off its connection; so the file whose turn it is never waits for a
+// later one.
 type ahead struct {
 	service  *Service
 	files    []*pending
@@ -44,13 +45,14 @@ func (h *host) dead(aheadOfHost int) bool { return int(h.timeouts.Load()) >= 2*a
 
 // pending is a file on its way.
 type pending struct {
-	export   Export
-	host     *host
-	before   *pending      // of the same host; to be finished first
-	turn     chan struct{} // closed when the writer waits for it
-	outcome  chan opened   // filled once
-	known    *opened       // what was in outcome, once somebody has looked
-	finished chan struct{} // closed when it has been written or given up
+	export  Export
+	host    *host
+	before  *pending      // of the same host; to be off its connection first
+	turn    chan struct{} // closed when the writer waits for it
+	outcome chan opened   // filled once
+	known   *opened       // what was in outcome, once somebody has looked
+	off     chan struct{} // closed when it needs no connection any more
+	leave   func()        // closes off
 }
 
 // opened is what has become of a file ahead of its turn.
@@ -79,12 +81,13 @@ func newAhead(service *Service, exports []Export) *ahead {
 			hosts[name] = new(host)
 		}
 		file := &pending{
-			export:   export,
-			host:     hosts[name],
-			turn:     make(chan struct{}),
-			outcome:  make(chan opened, 1),
-			finished: make(chan struct{}),
+			export:  export,
+			host:    hosts[name],
+			turn:    make(chan struct{}),
+			outcome: make(chan opened, 1),
+			off:     make(chan struct{}),
 		}
+		file.leave = sync.OnceFunc(func() { close(file.off) })
 		if earlier := file.host.files; len(earlier) >= service.aheadOfHost {
 			file.before = earlier[len(earlier)-service.aheadOfHost]
 		}
@@ -107,7 +110,13 @@ func hostOf(address string) string {
 func (a *ahead) start(ctx context.Context) {
 	for ; a.started < min(a.finished+a.service.ahead, len(a.files)); a.started++ {
 		file := a.files[a.started]
-		a.wg.Go(func() { file.outcome <- a.open(ctx, file) })
+		a.wg.Go(func() {
+			outcome := a.open(ctx, file)
+			if outcome.whole || outcome.err != nil {
+				file.leave()
+			}
+			file.outcome <- outcome
+		})
 	}
 }
 
@@ -189,7 +198,7 @@ func (a *ahead) finish(ctx context.Context) {
 	file := a.current()
 	file.known.close()
 	file.known = nil // and with it the head
-	close(file.finished)
+	file.leave()
 	a.finished++
 	a.start(ctx)
 }
@@ -211,7 +220,7 @@ func (a *ahead) close() {
 func (a *ahead) open(ctx context.Context, file *pending) opened {
 	if file.before != nil {
 		select {
-		case <-file.before.finished:
+		case <-file.before.off:
 		case <-ctx.Done():
 			return opened{err: openError(ctx, ctx.Err())}
 		}
@@ -256,6 +265,10 @@ func (a *ahead) openNow(ctx context.Context, file *pending, release func()) (out
 		free()
 		release()
 		return opened{err: openError(ctx, err)}
+	}
+	if whole {
+		download.Close()
+		download.Body = io.NopCloser(strings.NewReader(""))
 	}
 	return opened{download: download, head: head, whole: whole, release: func() { free(); release() }}
 }

@@ -33,8 +33,8 @@ type Options struct {
 	// zero.
 	MaxItems int
 
-	// Ahead is how many files of a batch may be open at a time, and
-	// AheadOfHost how many of those at one host; DefaultAhead and
+	// Ahead is how many files of a batch are asked for before their turn, and
+	// AheadOfHost how many of them at a time at one host; DefaultAhead and
 	// DefaultAheadOfHost if zero. Of each up to 1 MiB is read ahead.
 	Ahead       int
 	AheadOfHost int

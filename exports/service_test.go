@@ -422,7 +422,7 @@ func TestOpen_timeLimitEndsWithTheFirstByte(t *testing.T) {
 func TestBatch_sizeIsWhatIsWritten(t *testing.T) {
 	t.Parallel()
 	o := newOrigin()
-	s := service(o, exports.Options{AheadOfHost: 16})
+	s := service(o, exports.Options{})
 	sized := func(address string, size int) {
 		o.does(address, func(context.Context) (*exports.File, error) {
 			return &exports.File{Body: io.NopCloser(bytes.NewReader(make([]byte, size))), Size: int64(size), Modified: time.Unix(1e9, 0)}, nil
