@@ -17,9 +17,9 @@ type rolling struct {
 	timeout time.Duration
 }
 
-// pieceOfFile is how much of a file the kernel copies under one deadline. A
+// filePiece is how much of a file the kernel copies under one deadline. A
 // client that takes less than that in the time allowed stands still.
-const pieceOfFile = 1 << 20
+const filePiece = 1 << 20
 
 func newRolling(w http.ResponseWriter, timeout time.Duration) *rolling {
 	return &rolling{w: w, control: http.NewResponseController(w), timeout: timeout}
@@ -40,7 +40,7 @@ func (r *rolling) Write(p []byte) (int, error) {
 // The kernel copies it where the writer can have it so.
 func (r *rolling) readFile(file *os.File, size int64) (n int64, err error) {
 	for size < 0 || n < size {
-		piece := int64(pieceOfFile)
+		piece := int64(filePiece)
 		if size >= 0 {
 			piece = min(piece, size-n)
 		}
