@@ -41,6 +41,7 @@ func New() *DB {
 	return &DB{
 		keys:           make(map[int64]keys.Key),
 		digests:        make(map[keys.Digest]int64),
+		epoch:          rand.Int64N(math.MaxInt64 / 2), // and so not that of another storage
 		folders:        make(map[int64]*folder),
 		folderNames:    make(map[string]int64),
 		foldersVersion: newVersion(),
