@@ -34,9 +34,15 @@ var importRules = []importRule{
 	},
 	{
 		pkg:       "exports",
-		may:       []string{"golang.org/x/text/"},
+		may:       []string{module + "/exports/filename"},
 		never:     []string{"net/http", "database/sql"},
 		becauseOf: "a domain knows neither the wire nor a database; the JSON in it is that of a zip's manifest",
+	},
+	{
+		pkg:       "exports/filename",
+		may:       []string{"golang.org/x/text/"},
+		never:     []string{"net/http", "database/sql"},
+		becauseOf: "a name is text",
 	},
 	{
 		pkg:       "exports/files",

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"example.com/canvasback/exports/filename"
 )
 
 // Batch is a zip about to be written. At least one of its files is open.
@@ -80,7 +82,7 @@ func (b *Batch) Size() int64 {
 		return -1
 	}
 	z := &zipWriter{w: io.Discard}
-	names := newEntryNames()
+	names := filename.NewSet(manifestName)
 	skipped := b.skipped
 	file := b.ahead.finished
 	for _, item := range b.items[b.next:] {
@@ -96,7 +98,7 @@ func (b *Batch) Size() int64 {
 				if size < 0 {
 					return -1
 				}
-				z.plan(names.unique(outcome.download.FileName), modified(outcome.download, item.export), uint64(size), outcome.whole)
+				z.plan(names.Unique(outcome.download.FileName), modified(outcome.download, item.export), uint64(size), outcome.whole)
 				continue
 			}
 		}
@@ -114,10 +116,10 @@ func (b *Batch) Size() int64 {
 // be known whole before its entry began.
 func (b *Batch) WriteZip(w io.Writer) error {
 	z := &zipWriter{w: w}
-	names := newEntryNames()
+	names := filename.NewSet(manifestName)
 	for ok := true; ok; _, ok = b.advance() {
 		download := b.ready.download
-		name := names.unique(download.FileName)
+		name := names.Unique(download.FileName)
 		at := modified(download, b.items[b.next].export)
 		var err error
 		if b.ready.whole {

@@ -1,0 +1,157 @@
+package filename
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/matryer/is"
+	"golang.org/x/text/unicode/norm"
+)
+
+var cleanNames = []struct{ given, want string }{
+	{"plan.pdf", "plan.pdf"},
+	{"résumé.pdf", "résumé.pdf"},
+	{"re\u0301sume\u0301.pdf", "résumé.pdf"},
+	{"图纸 1.dwg", "图纸 1.dwg"},
+	{"🦆.png", "🦆.png"},
+	{".hidden", ".hidden"},
+	{"", ""},
+	{".", ""},
+	{"..", ""},
+	{"...", ""},
+	{" . . ", ""},
+	{"\u200b\u200f", ""},
+	{"../../etc/passwd", ".._.._etc_passwd"},
+	{`..\..\boot.ini`, ".._.._boot.ini"},
+	{"/abs/path", "_abs_path"},
+	{`C:\x`, "C__x"},
+	{`a:b*c?d"e<f>g|h`, "a_b_c_d_e_f_g_h"},
+	{"a\x00b\x1fc\x7fd\u0085e", "abcde"},
+	{"evil\u202egnp.exe", "evilgnp.exe"},
+	{"zero\u200dwidth\ufeff.pdf", "zerowidth.pdf"},
+	{"line\u2028break.pdf", "linebreak.pdf"},
+	{"line\r\nbreak.pdf", "linebreak.pdf"},
+	{"broken\xff\xfeutf8.pdf", "brokenutf8.pdf"},
+	{"  spaced .pdf  ", "spaced .pdf"},
+	{"trailing.dots...", "trailing.dots"},
+	{"trailing.space. . ", "trailing.space"},
+	{"con", "_con"},
+	{"CON.txt", "_CON.txt"},
+	{"nul.tar.gz", "_nul.tar.gz"},
+	{"aux .txt", "_aux .txt"},
+	{"COM1", "_COM1"},
+	{"lpt9.pdf", "_lpt9.pdf"},
+	{"COM¹.pdf", "_COM¹.pdf"},
+	{"CONIN$", "_CONIN$"},
+	{"COM10", "COM10"},
+	{"console.log", "console.log"},
+	{"com", "com"},
+	{strings.Repeat("a", 300) + ".pdf", strings.Repeat("a", 251) + ".pdf"},
+	{strings.Repeat("ä", 200) + ".pdf", strings.Repeat("ä", 125) + ".pdf"},
+	{strings.Repeat("🦆", 100), strings.Repeat("🦆", 63)},
+	{"x." + strings.Repeat("e", 300), "x." + strings.Repeat("e", 253)},
+	{strings.Repeat("b", 254) + " .", strings.Repeat("b", 254)},
+}
+
+func TestClean(t *testing.T) {
+	t.Parallel()
+	for _, c := range cleanNames {
+		if got := Clean(c.given); got != c.want {
+			t.Errorf("Clean(%q) is %q, want %q", c.given, got, c.want)
+		}
+	}
+}
+
+// checkClean fails unless a name is what the package promises of names.
+func checkClean(t *testing.T, name string) {
+	t.Helper()
+	switch {
+	case name == "" || name == "." || name == "..":
+		t.Errorf("name is %q", name)
+	case len(name) > maxBytes:
+		t.Errorf("name has %d bytes: %q", len(name), name)
+	case !utf8.ValidString(name) || !norm.NFC.IsNormalString(name):
+		t.Errorf("name is not composed UTF-8: %q", name)
+	case strings.ContainsAny(name, `/\:*?"<>|`):
+		t.Errorf("name has a reserved character: %q", name)
+	case strings.ContainsFunc(name, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf) }):
+		t.Errorf("name has an invisible character: %q", name)
+	case strings.HasSuffix(name, ".") || strings.HasSuffix(name, " "):
+		t.Errorf("name ends in a dot or space: %q", name)
+	case reservedByWindows(name):
+		t.Errorf("name is that of a device: %q", name)
+	}
+}
+
+func FuzzUnique(f *testing.F) {
+	for _, c := range cleanNames {
+		f.Add(c.given, c.want)
+	}
+	f.Add("manifest.json", "MANIFEST.JSON")
+	f.Add("straße", "STRASSE")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		names := NewSet("manifest.json")
+		seen := map[string]bool{fold("manifest.json"): true}
+		for _, given := range []string{a, b, a, b, a} {
+			name := Clean(given)
+			if name == "" {
+				name = "canvas-export"
+			}
+			checkClean(t, name)
+			if again := Clean(name); again != name {
+				t.Errorf("cleaning %q again gives %q", name, again)
+			}
+			unique := names.Unique(name)
+			checkClean(t, unique)
+			if key := fold(unique); seen[key] {
+				t.Errorf("%q is given out twice", unique)
+			} else {
+				seen[key] = true
+			}
+		}
+	})
+}
+
+func TestSet_givesEachNameOnce(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	names := NewSet("manifest.json")
+	for _, c := range []struct{ given, want string }{
+		{"plan.pdf", "plan.pdf"},
+		{"plan.pdf", "plan-1.pdf"},
+		{"plan-1.pdf", "plan-1-1.pdf"},
+		{"plan.pdf", "plan-2.pdf"},
+		{"PLAN.PDF", "PLAN-3.PDF"},
+		{"a.tar.gz", "a.tar.gz"},
+		{"a.tar.gz", "a.tar-1.gz"},
+		{"manifest.json", "manifest-1.json"},
+		{"Manifest.JSON", "Manifest-2.JSON"},
+		{"noext", "noext"},
+		{"noext", "noext-1"},
+		{".env", ".env"},
+		{".env", ".env-1"},
+		{"straße", "straße"},
+		{"STRASSE", "STRASSE-1"},
+		{"ångström", "ångström"},
+		{"ÅNGSTRÖM", "ÅNGSTRÖM-1"},
+		{"\u212bngström", "Ångström-2"},
+	} {
+		is.Equal(names.Unique(Clean(c.given)), c.want) // name given out
+	}
+	long := strings.Repeat("ä", 125) + ".pdf"
+	is.Equal(names.Unique(long), long)
+	second := names.Unique(long)
+	is.Equal(second, strings.Repeat("ä", 124)+"-1.pdf") // room is made for the number
+}
+
+func BenchmarkUnique(b *testing.B) {
+	for b.Loop() {
+		names := NewSet("manifest.json")
+		for i := range 1000 {
+			names.Unique(Clean(fmt.Sprintf("drawing %d.pdf", i%10)))
+		}
+	}
+}
