@@ -20,7 +20,7 @@ import (
 // with which it is to be answered.
 type endpoint func(w http.ResponseWriter, r *http.Request) error
 
-// none is the input of an endpoint that reads no body.
+// none is the input of an endpoint that reads nothing but the path.
 type none struct{}
 
 // reply makes an endpoint of a function from the id in the path, zero if there
@@ -32,16 +32,24 @@ func reply[In, Out any](a *api, status int, f func(ctx context.Context, id int64
 			return err
 		}
 		var in In
-		if _, bodiless := any(in).(none); !bodiless {
+		switch any(in).(type) {
+		case none, ifMatch:
+		default:
 			if err := decode(r, &in); err != nil {
 				return err
 			}
+		}
+		if conditional, ok := any(&in).(interface{ readHeader(http.Header) }); ok {
+			conditional.readHeader(r.Header)
 		}
 		ctx, cancel := a.storeContext(r)
 		defer cancel()
 		out, err := f(ctx, id, in)
 		if err != nil {
 			return err
+		}
+		if out, ok := any(out).(record); ok {
+			return a.sendRecord(w, status, out)
 		}
 		return encode(w, status, out)
 	}

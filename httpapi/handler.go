@@ -25,6 +25,7 @@ const (
 	DefaultSymbolLimit  = 50 << 20
 	DefaultBatchLimit   = 16 << 20
 	DefaultIdleTimeout  = time.Minute
+	DefaultListCache    = 64 << 20
 )
 
 // Options say what [Handler] serves and to whom. The zero value serves
@@ -77,6 +78,12 @@ type Options struct {
 	// the server: a download may last as long as it moves.
 	IdleTimeout time.Duration
 
+	// ListCache bounds the memory, in bytes, in which encoded lists of
+	// symbols are kept; DefaultListCache if zero, none if negative. What is
+	// kept is compared with the storage on each request. Nothing is kept of
+	// a storage that is in memory itself.
+	ListCache int64
+
 	// Logger receives the causes of failures; slog.Default if nil.
 	Logger *slog.Logger
 
@@ -113,6 +120,7 @@ type api struct {
 	Options
 	adminKeys [][sha256.Size]byte
 	guesses   *guesses
+	lists     *listCache
 	log       *slog.Logger
 }
 
@@ -126,6 +134,11 @@ func newAPI(options Options) *api {
 	a.SymbolLimit = cmp.Or(max(a.SymbolLimit, 0), DefaultSymbolLimit)
 	a.BatchLimit = cmp.Or(max(a.BatchLimit, 0), DefaultBatchLimit)
 	a.IdleTimeout = cmp.Or(max(a.IdleTimeout, 0), DefaultIdleTimeout)
+	a.ListCache = cmp.Or(a.ListCache, DefaultListCache)
+	if a.Symbols != nil && a.Symbols.InMemory() {
+		a.ListCache = 0
+	}
+	a.lists = newListCache(a.ListCache)
 	for _, key := range options.AdminKeys {
 		if key != "" {
 			a.adminKeys = append(a.adminKeys, sha256.Sum256([]byte(key)))

@@ -140,7 +140,8 @@ func TestRequestID(t *testing.T) {
 	}
 	for _, answer := range []answer{
 		h.admin("GET", "/admin/api-keys", ""),
-		h.client("GET", "/symbol/folders", ""),
+		h.client("POST", "/symbol/folders", `{"name":"A"}`),
+		h.client("GET", "/symbol/folders/9", ""),
 		h.send("PUT", "/symbol/folders", ""),
 	} {
 		if answer.header.Get("X-Request-Id") == "" || answer.header.Get("Cache-Control") != "no-store" {

@@ -151,6 +151,14 @@ func (s *Service) Version(ctx context.Context, of Subject) (Version, error) {
 	return version, storeError("read version", err)
 }
 
+// InMemory reports whether the store keeps everything in the memory of this
+// process, so that a copy of what it returns saves no time. A store says so
+// with a method of the same name.
+func (s *Service) InMemory() bool {
+	store, ok := s.store.(interface{ InMemory() bool })
+	return ok && store.InMemory()
+}
+
 // errUnchanged leaves an update of the store without writing.
 var errUnchanged = errors.New("symbols: nothing to change")
 

@@ -33,6 +33,9 @@ type symbolStore struct{ db *DB }
 
 var _ symbols.Store = symbolStore{}
 
+// InMemory tells [symbols.Service] that a cache would be a second copy.
+func (symbolStore) InMemory() bool { return true }
+
 func (s symbolStore) ListFolders(ctx context.Context) (symbols.FolderList, error) {
 	s.db.mu.RLock()
 	defer s.db.mu.RUnlock()

@@ -1,0 +1,86 @@
+package httpapi
+
+import (
+	"strconv"
+	"unicode/utf8"
+
+	"example.com/canvasback/symbols"
+)
+
+// Folders and symbols are what clients load again and again, with all their
+// data. They are written without reflection, by appending.
+
+// appendFolder appends a folder as JSON.
+func appendFolder(dst []byte, folder symbols.Folder) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = strconv.AppendInt(dst, folder.ID, 10)
+	dst = append(dst, `,"name":`...)
+	dst = appendString(dst, folder.Name)
+	return append(dst, '}')
+}
+
+// appendSymbol appends a symbol as JSON.
+func appendSymbol(dst []byte, symbol symbols.Symbol) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = strconv.AppendInt(dst, symbol.ID, 10)
+	dst = append(dst, `,"name":`...)
+	dst = appendString(dst, symbol.Name)
+	dst = append(dst, `,"type":`...)
+	dst = appendString(dst, symbol.Type)
+	dst = append(dst, `,"data":`...)
+	dst = appendString(dst, symbol.Data)
+	dst = append(dst, `,"folderId":`...)
+	dst = strconv.AppendInt(dst, symbol.FolderID, 10)
+	return append(dst, '}')
+}
+
+// appendString appends a string as JSON (RFC 8259, section 7), the very bytes
+// that encoding/json writes when it does not escape HTML.
+func appendString(dst []byte, text string) []byte {
+	dst = append(dst, '"')
+	done := 0 // up to where text has been appended
+	for i := 0; i < len(text); {
+		c := text[i]
+		if c < utf8.RuneSelf {
+			if escapes[c] == "" {
+				i++
+				continue
+			}
+			dst = append(dst, text[done:i]...)
+			dst = append(dst, escapes[c]...)
+			i++
+			done = i
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(text[i:])
+		escape := ""
+		switch {
+		case r == utf8.RuneError && size == 1: // not UTF-8
+			escape = `\ufffd`
+		case r == '\u2028': // ends a line in old JavaScript
+			escape = `\u2028`
+		case r == '\u2029':
+			escape = `\u2029`
+		}
+		if escape != "" {
+			dst = append(dst, text[done:i]...)
+			dst = append(dst, escape...)
+			done = i + size
+		}
+		i += size
+	}
+	dst = append(dst, text[done:]...)
+	return append(dst, '"')
+}
+
+// escapes is how the characters of ASCII are written that do not stand for
+// themselves.
+var escapes = func() (table [utf8.RuneSelf]string) {
+	const hex = "0123456789abcdef"
+	for c := range byte(' ') {
+		table[c] = `\u00` + string(hex[c>>4]) + string(hex[c&15])
+	}
+	table['\b'], table['\f'], table['\n'], table['\r'], table['\t'] = `\b`, `\f`, `\n`, `\r`, `\t`
+	table['"'], table['\\'] = `\"`, `\\`
+	return table
+}()

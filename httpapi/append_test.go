@@ -1,0 +1,53 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"example.com/canvasback/symbols"
+)
+
+// plainJSON is what encoding/json writes without escaping HTML.
+func plainJSON(t *testing.T, value any) string {
+	t.Helper()
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+func FuzzAppendSymbol(f *testing.F) {
+	var ascii strings.Builder
+	for c := range 128 {
+		ascii.WriteByte(byte(c))
+	}
+	f.Add(int64(1), "Gate valve", "image/svg+xml", `{"name":"Gate valve","content":"PHN2Zy8+"}`)
+	f.Add(int64(1<<62), ascii.String(), "ä\u2028\u2029\u2030🦆", "\xff\xfe\xed\xa0\x80")
+	f.Add(int64(-1), "\ufffd", "a\xc3", "<>&'\x7f\u0080")
+	f.Fuzz(func(t *testing.T, id int64, name, mimeType, data string) {
+		got := string(appendSymbol(nil, symbols.Symbol{ID: id, Name: name, Type: mimeType, Data: data, FolderID: -id}))
+		want := plainJSON(t, struct {
+			ID       int64  `json:"id"`
+			Name     string `json:"name"`
+			Type     string `json:"type"`
+			Data     string `json:"data"`
+			FolderID int64  `json:"folderId"`
+		}{id, name, mimeType, data, -id})
+		if got != want {
+			t.Errorf("symbol is %s, want %s", got, want)
+		}
+		got = string(appendFolder(nil, symbols.Folder{ID: id, Name: name}))
+		want = plainJSON(t, struct {
+			ID   int64  `json:"id"`
+			Name string `json:"name"`
+		}{id, name})
+		if got != want {
+			t.Errorf("folder is %s, want %s", got, want)
+		}
+	})
+}

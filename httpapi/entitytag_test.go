@@ -1,0 +1,224 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/matryer/is"
+)
+
+// tag asks for a path and returns its entity tag, which must be strong.
+func (h *harness) tag(path string) string {
+	h.t.Helper()
+	answer := h.client("GET", path, "").want(200)
+	tag := answer.header.Get("ETag")
+	if len(tag) < 3 || tag[0] != '"' || tag[len(tag)-1] != '"' {
+		h.t.Fatalf("entity tag of %s is %q", path, tag)
+	}
+	if got := answer.header.Get("Cache-Control"); got != "private, no-cache" {
+		h.t.Fatalf("Cache-Control of %s is %q", path, got)
+	}
+	return tag
+}
+
+// TestEntityTags_changeWithWhatIsShown makes one change after the other and
+// compares the tags of everything before and after it.
+func TestEntityTags_changeWithWhatIsShown(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	h.client("POST", "/symbol/folders", `{"name":"B"}`).want(201)
+	h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"1"}`).want(201)
+	h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"2"}`).want(201)
+	h.client("POST", "/symbol/folders/2/symbols", `{"name":"s","type":"a/b","data":"3"}`).want(201)
+
+	const (
+		folders = "/symbol/folders"
+		folderA = "/symbol/folders/1"
+		folderB = "/symbol/folders/2"
+		listA   = "/symbol/folders/1/symbols"
+		listB   = "/symbol/folders/2/symbols"
+		one     = "/symbol/symbols/1"
+		two     = "/symbol/symbols/2"
+		three   = "/symbol/symbols/3"
+	)
+	paths := []string{folders, folderA, folderB, listA, listB, one, two, three}
+	seen := make(map[string]string) // tags, by what was shown under them
+	for _, c := range []struct {
+		method, path, body string
+		changes            []string
+		gone               []string
+	}{
+		{"PATCH", one, `{}`, nil, nil},
+		{"PATCH", one, `{"name":"s","type":"a/b","data":"1","folderId":1}`, nil, nil},
+		{"PATCH", folderA, `{"name":"A"}`, nil, nil},
+		{"PATCH", folderA, `{"name":"A2"}`, []string{folders, folderA}, nil},
+		{"PATCH", folderA, `{"name":"A"}`, []string{folders, folderA}, nil}, // shows what was shown before
+		{"PATCH", one, `{"data":"9"}`, []string{listA, one}, nil},
+		{"PATCH", one, `{"data":"1"}`, []string{listA, one}, nil},
+		{"PATCH", one, `{"name":"t"}`, []string{listA, one}, nil},
+		{"PATCH", one, `{"type":"c/d"}`, []string{listA, one}, nil},
+		{"PATCH", one, `{"folderId":2}`, []string{listA, listB, one}, nil},
+		{"PATCH", one, `{"folderId":1}`, []string{listA, listB, one}, nil},
+		{"POST", folders, `{"name":"C"}`, []string{folders}, nil},
+		{"POST", listB, `{"name":"s","type":"a/b","data":"4"}`, []string{listB}, nil},
+		{"DELETE", two, ``, []string{listA}, []string{two}},
+		{"DELETE", folderB, ``, []string{folders}, []string{folderB, listB, three}},
+	} {
+		before := make(map[string]string)
+		for _, path := range paths {
+			before[path] = h.tag(path)
+		}
+		h.client(c.method, c.path, c.body)
+		var left []string
+		for _, path := range paths {
+			if contains(c.gone, path) {
+				h.client("GET", path, "").wantError(404, "not_found")
+				h.send("GET", path, "", "x-api-key", h.raw, "If-None-Match", before[path]).wantError(404, "not_found")
+				continue
+			}
+			left = append(left, path)
+			if changed := h.tag(path) != before[path]; changed != contains(c.changes, path) {
+				t.Errorf("%s %s %s: tag of %s changed: %v", c.method, c.path, c.body, path, changed)
+			}
+			answer := h.client("GET", path, "")
+			key := path + answer.header.Get("ETag")
+			if shown, ok := seen[key]; ok && shown != string(answer.body) {
+				t.Errorf("tag %s stands for %s and for %s", key, shown, answer.body)
+			}
+			seen[key] = string(answer.body)
+		}
+		paths = left
+	}
+}
+
+func contains(list []string, text string) bool {
+	for _, s := range list {
+		if s == text {
+			return true
+		}
+	}
+	return false
+}
+
+func TestEntityTags_ifNoneMatch(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"1"}`).want(201)
+	for _, path := range []string{"/symbol/folders", "/symbol/folders/1", "/symbol/folders/1/symbols", "/symbol/symbols/1"} {
+		tag := h.tag(path)
+		for _, c := range []struct {
+			lines  []string
+			status int
+		}{
+			{[]string{tag}, 304},
+			{[]string{"W/" + tag}, 304}, // weak comparison
+			{[]string{"*"}, 304},
+			{[]string{" * "}, 304},
+			{[]string{`"other", ` + tag}, 304},
+			{[]string{`"other",W/"b" ,` + tag + `, "c"`}, 304},
+			{[]string{`"a,b", ,,` + tag}, 304}, // a comma in a tag, empty elements
+			{[]string{`"a"`, tag}, 304},        // two lines are one list
+			{[]string{`"other"`}, 200},
+			{[]string{`W/"other"`}, 200},
+			{[]string{`""`}, 200},
+			{[]string{``}, 200},
+			{[]string{strings.Trim(tag, `"`)}, 200}, // not quoted
+			{[]string{"w/" + tag}, 200},             // RFC 9110: case-sensitive
+			{[]string{strings.ToUpper(tag) + "x"}, 200},
+			{[]string{`"0` + tag[1:]}, 200},
+			{[]string{tag[:len(tag)-1]}, 200}, // not closed
+			{[]string{`"*"`}, 200},
+			{[]string{tag + `"x"`}, 304}, // what follows a malformed end is not read
+		} {
+			for _, method := range []string{"GET", "HEAD"} {
+				headers := []string{"x-api-key", h.raw}
+				for _, line := range c.lines {
+					headers = append(headers, "If-None-Match", line)
+				}
+				answer := h.send(method, path, "", headers...)
+				if answer.status != c.status {
+					t.Errorf("%s %s with If-None-Match %q: %d, want %d", method, path, c.lines, answer.status, c.status)
+				}
+				if got := answer.header.Get("ETag"); got != tag {
+					t.Errorf("%s %s: entity tag is %s, want %s", method, path, got, tag)
+				}
+				if c.status == 304 && (len(answer.body) > 0 || answer.header.Get("Content-Type") != "") {
+					t.Errorf("%s %s: 304 with a body: %v %s", method, path, answer.header, answer.body)
+				}
+			}
+		}
+		h.send("GET", path, "", "If-None-Match", tag).wantError(401, "unauthorized") // the key comes first
+	}
+}
+
+func TestEntityTags_ifMatch(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := start(t)
+	folder := h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	symbol := h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"1"}`).want(201)
+	is.Equal(folder.header.Get("ETag"), h.tag("/symbol/folders/1"))
+	is.Equal(symbol.header.Get("ETag"), h.tag("/symbol/symbols/1"))
+	is.Equal(symbol.header.Get("Cache-Control"), "no-store")
+
+	for _, path := range []string{"/symbol/folders/1", "/symbol/symbols/1"} {
+		with := func(method, body string, lines ...string) answer {
+			headers := []string{"x-api-key", h.raw}
+			for _, line := range lines {
+				headers = append(headers, "If-Match", line)
+			}
+			return h.send(method, path, body, headers...)
+		}
+		first := h.tag(path)
+		second := with("PATCH", `{"name":"b"}`, first).want(200).header.Get("ETag")
+		is.Equal(second, h.tag(path))
+		for _, stale := range [][]string{
+			{first}, {`"x", ` + first}, {"W/" + second}, {`""`}, {``}, {`nonsense`}, {strings.Trim(second, `"`)}, {`"*"`},
+		} {
+			with("PATCH", `{"name":"c"}`, stale...).wantError(412, "precondition_failed")
+			with("PATCH", `{}`, stale...).wantError(412, "precondition_failed")
+			with("DELETE", "", stale...).wantError(412, "precondition_failed")
+		}
+		is.Equal(h.tag(path), second) // nothing was changed
+		with("PATCH", `{"name":5}`, first).wantError(400, "invalid_request")
+		third := with("PATCH", `{"name":"d"}`, first, second).want(200).header.Get("ETag")
+		is.Equal(with("PATCH", `{"name":"d"}`, third).want(200).header.Get("ETag"), third) // the same values again
+		with("PATCH", `{"name":"e"}`, "*").want(200)
+	}
+	for _, path := range []string{"/symbol/symbols/1", "/symbol/folders/1"} {
+		with := func(method, body, tag string) answer {
+			return h.send(method, path, body, "x-api-key", h.raw, "If-Match", tag)
+		}
+		with("DELETE", "", h.tag(path)).want(200)
+		with("DELETE", "", "*").wantError(404, "not_found")
+		with("PATCH", `{}`, `"x"`).wantError(404, "not_found")
+	}
+}
+
+// TestEntityTags_oneEditorWins lets editors save over each other.
+func TestEntityTags_oneEditorWins(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"1"}`).want(201)
+	for round := range 20 {
+		tag := h.tag("/symbol/symbols/1")
+		statuses := make(chan int)
+		for editor := range 4 {
+			go func() {
+				body := `{"data":"` + strings.Repeat("x", 4*round+editor+2) + `"}`
+				statuses <- h.send("PATCH", "/symbol/symbols/1", body, "x-api-key", h.raw, "If-Match", tag).status
+			}()
+		}
+		count := make(map[int]int)
+		for range 4 {
+			count[<-statuses]++
+		}
+		if count[http.StatusOK] != 1 || count[http.StatusPreconditionFailed] != 3 {
+			t.Fatalf("statuses are %v, want one 200 and three 412", count)
+		}
+	}
+}

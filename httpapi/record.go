@@ -1,0 +1,84 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"example.com/canvasback/symbols"
+)
+
+// record is an answer that has an entity tag.
+type record interface {
+	version() symbols.Version
+	appendJSON(dst []byte) []byte
+}
+
+// sendRecord writes a record as an answer.
+func (a *api) sendRecord(w http.ResponseWriter, status int, out record) error {
+	w.Header().Set("ETag", entityTag(out.version()))
+	return a.sendJSON(w, status, out.appendJSON(nil))
+}
+
+// bodyPiece is how much of a body is written under one deadline.
+const bodyPiece = 256 << 10
+
+// sendJSON writes a body of any length. It takes as long as the client moves.
+func (a *api) sendJSON(w http.ResponseWriter, status int, body []byte) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	if len(body) <= bodyPiece {
+		w.Write(body) // a client that has left needs no answer
+		return nil
+	}
+	out := newRolling(w, a.IdleTimeout)
+	for part := range slices.Chunk(body, bodyPiece) {
+		if _, err := out.Write(part); err != nil {
+			return nil
+		}
+	}
+	out.end()
+	return nil
+}
+
+// read makes an endpoint that answers with a record, or with 304 and nothing
+// if the client has it already. For that it is enough to read the version of
+// the subject.
+func (a *api) read(subject func(id int64) symbols.Subject, read func(ctx context.Context, id int64) (record, error)) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id, err := pathID(r)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := a.storeContext(r)
+		defer cancel()
+		if r.Header["If-None-Match"] != nil {
+			version, err := a.Symbols.Version(ctx, subject(id))
+			if err != nil {
+				return err
+			}
+			if unchanged(r.Header, version) {
+				return notModified(w, version)
+			}
+		}
+		out, err := read(ctx, id)
+		if err != nil {
+			return err
+		}
+		w.Header().Set("Cache-Control", cacheRevalidated)
+		return a.sendRecord(w, http.StatusOK, out)
+	}
+}
+
+// cacheRevalidated lets the client keep an answer but not use it unasked.
+const cacheRevalidated = "private, no-cache"
+
+// notModified answers a client that holds the version.
+func notModified(w http.ResponseWriter, version symbols.Version) error {
+	w.Header().Set("Cache-Control", cacheRevalidated)
+	w.Header().Set("ETag", entityTag(version))
+	w.WriteHeader(http.StatusNotModified)
+	return nil
+}
