@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"example.com/canvasback/symbols"
@@ -32,6 +33,13 @@ func appendSymbol(dst []byte, symbol symbols.Symbol) []byte {
 	dst = append(dst, `,"folderId":`...)
 	dst = strconv.AppendInt(dst, symbol.FolderID, 10)
 	return append(dst, '}')
+}
+
+// encodedSize is about how long a symbol is as JSON; hardly ever longer.
+func encodedSize(symbol symbols.Symbol) int {
+	const rest = 128 // names of the fields, ids, an escaped character or two
+	return rest + len(symbol.Name) + len(symbol.Type) + len(symbol.Data) +
+		strings.Count(symbol.Data, `"`) + strings.Count(symbol.Data, `\\`)
 }
 
 // appendString appends a string as JSON (RFC 8259, section 7), the very bytes

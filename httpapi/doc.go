@@ -40,7 +40,8 @@
 //
 // Times are RFC 3339 in UTC with milliseconds. Every answer has an
 // X-Request-Id: the caller's own if it is 1 to 128 visible ASCII characters,
-// else a new one. Nothing may be stored by caches.
+// else a new one. Nothing may be stored by caches, but for what has an entity
+// tag.
 //
 // Every error of every route has the body
 //
@@ -54,6 +55,7 @@
 //	not_found               404
 //	method_not_allowed      405   with Allow
 //	conflict                409
+//	precondition_failed     412
 //	too_large               413
 //	unsupported_media_type  415
 //	too_many_requests       429   with Retry-After
@@ -98,6 +100,18 @@
 // A folder is {id, name}; a symbol is {id, name, type, data, folderId}. Names
 // have 1 to 255 characters, type is a MIME type, data any text but the empty
 // one. An update leaves alone what is left out; folderId moves a symbol.
+//
+// The four GETs carry a strong entity tag (RFC 9110, section 8.8.3), which
+// changes with whatever they would show and with nothing else, and never comes
+// back. A client that sends it as If-None-Match gets 304 and no body while it
+// is right. Each request asks the storage for that, so a change by another
+// process shows at once. A list too long to be held in memory (4 MB) has a new
+// tag each time, as it may be torn by a change while it is written; it serves
+// as well.
+//
+// Answers with one folder or symbol have its tag too. As If-Match of a PATCH or
+// DELETE it keeps two editors from overwriting each other: 412 and no change if
+// there is a newer state. Without the header the last one wins.
 //
 // # Exports
 //

@@ -120,6 +120,7 @@ type api struct {
 	Options
 	adminKeys [][sha256.Size]byte
 	guesses   *guesses
+	versions  *versionReads
 	lists     *listCache
 	log       *slog.Logger
 }
@@ -138,6 +139,7 @@ func newAPI(options Options) *api {
 	if a.Symbols != nil && a.Symbols.InMemory() {
 		a.ListCache = 0
 	}
+	a.versions = newVersionReads(a.Symbols)
 	a.lists = newListCache(a.ListCache)
 	for _, key := range options.AdminKeys {
 		if key != "" {

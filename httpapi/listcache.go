@@ -18,11 +18,17 @@ const longestList = 4 << 20
 // stands for one that is not held.
 type symbolList struct {
 	version symbols.Version
-	body    []byte // read only
+	body    [][]byte // the parts of it, read only
 }
 
-// size is what a list counts in the cache.
-func (l symbolList) size() int64 { return int64(len(l.body)) + 1<<10 }
+// size is what a list counts in the cache, in bytes.
+func (l symbolList) size() int64 {
+	size := int64(1 << 10) // what it is kept with
+	for _, part := range l.body {
+		size += int64(cap(part))
+	}
+	return size
+}
 
 // listCache keeps the encoded lists of the folders that were asked for last,
 // one for each, and lets concurrent requests share the making of one. It is

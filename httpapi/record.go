@@ -24,19 +24,28 @@ func (a *api) sendRecord(w http.ResponseWriter, status int, out record) error {
 // bodyPiece is how much of a body is written under one deadline.
 const bodyPiece = 256 << 10
 
-// sendJSON writes a body of any length. It takes as long as the client moves.
-func (a *api) sendJSON(w http.ResponseWriter, status int, body []byte) error {
+// sendJSON writes a body of any length, given in parts. It takes as long as the
+// client moves.
+func (a *api) sendJSON(w http.ResponseWriter, status int, body ...[]byte) error {
+	length := 0
+	for _, part := range body {
+		length += len(part)
+	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.Header().Set("Content-Length", strconv.Itoa(length))
 	w.WriteHeader(status)
-	if len(body) <= bodyPiece {
-		w.Write(body) // a client that has left needs no answer
+	if length <= bodyPiece {
+		for _, part := range body {
+			w.Write(part) // a client that has left needs no answer
+		}
 		return nil
 	}
 	out := newRolling(w, a.IdleTimeout)
-	for part := range slices.Chunk(body, bodyPiece) {
-		if _, err := out.Write(part); err != nil {
-			return nil
+	for _, part := range body {
+		for piece := range slices.Chunk(part, bodyPiece) {
+			if _, err := out.Write(piece); err != nil {
+				return nil
+			}
 		}
 	}
 	out.end()
@@ -55,7 +64,7 @@ func (a *api) read(subject func(id int64) symbols.Subject, read func(ctx context
 		ctx, cancel := a.storeContext(r)
 		defer cancel()
 		if r.Header["If-None-Match"] != nil {
-			version, err := a.Symbols.Version(ctx, subject(id))
+			version, err := a.versions.get(ctx, subject(id))
 			if err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"example.com/canvasback/symbols"
 )
@@ -21,7 +22,7 @@ func (a *api) listSymbols(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	var version symbols.Version
 	if r.Header["If-None-Match"] != nil || a.lists.knows(id) {
-		if version, err = a.Symbols.Version(ctx, symbols.FolderContents(id)); err != nil {
+		if version, err = a.versions.get(ctx, symbols.FolderContents(id)); err != nil {
 			return err
 		}
 		if unchanged(r.Header, version) {
@@ -37,7 +38,7 @@ func (a *api) listSymbols(w http.ResponseWriter, r *http.Request) error {
 		return a.streamList(w, r, id)
 	}
 	w.Header().Set("ETag", entityTag(list.version))
-	return a.sendJSON(w, http.StatusOK, list.body)
+	return a.sendJSON(w, http.StatusOK, list.body...)
 }
 
 // encodeList reads and encodes a folder's symbols. The body is nil if they are
@@ -46,27 +47,31 @@ func (a *api) encodeList(ctx context.Context, id int64) (symbolList, error) {
 	const tries = 3
 	var list symbolList
 	for range tries {
-		page, err := a.Symbols.ListSymbols(ctx, id, 0)
-		if err != nil {
-			return symbolList{}, err
-		}
-		list.version = page.Version
-		body := appendPage(nil, page, '[')
-		for page.More && page.Version == list.version && len(body) <= longestList {
-			if page, err = a.Symbols.ListSymbols(ctx, id, lastID(page)); err != nil {
+		list = symbolList{}
+		page := symbols.Page{More: true}
+		for before, after := byte('['), int64(0); page.More; before, after = ',', lastID(page) {
+			var err error
+			if page, err = a.Symbols.ListSymbols(ctx, id, after); err != nil {
 				return symbolList{}, err
 			}
-			body = appendPage(body, page, ',')
+			if before == '[' {
+				list.version = page.Version
+			}
+			list.body = append(list.body, appendPage(nil, page, before))
+			if page.Version != list.version || list.size() > longestList {
+				break
+			}
 		}
-		if len(body) > longestList {
-			return list, nil
-		}
-		if page.Version == list.version {
-			list.body = append(body, ']')
+		switch {
+		case list.size() > longestList:
+			return symbolList{version: list.version}, nil
+		case page.Version == list.version:
+			last := &list.body[len(list.body)-1]
+			*last = append(*last, ']')
 			return list, nil
 		}
 	}
-	return list, nil
+	return symbolList{version: list.version}, nil
 }
 
 // streamList writes a folder's symbols page by page as they are read, so that
@@ -114,6 +119,11 @@ func appendPage(dst []byte, page symbols.Page, before byte) []byte {
 	if before == '[' && len(page.Symbols) == 0 {
 		return append(dst, '[')
 	}
+	size := len(`]`)
+	for _, symbol := range page.Symbols {
+		size += len(`,`) + encodedSize(symbol)
+	}
+	dst = slices.Grow(dst, size)
 	for _, symbol := range page.Symbols {
 		dst = append(dst, before)
 		dst = appendSymbol(dst, symbol)
@@ -123,4 +133,9 @@ func appendPage(dst []byte, page symbols.Page, before byte) []byte {
 }
 
 // lastID is where the page that follows goes on.
-func lastID(page symbols.Page) int64 { return page.Symbols[len(page.Symbols)-1].ID }
+func lastID(page symbols.Page) int64 {
+	if len(page.Symbols) == 0 {
+		return 0 // none follows
+	}
+	return page.Symbols[len(page.Symbols)-1].ID
+}

@@ -92,7 +92,7 @@ func TestSymbolList_isReadOnceForEachVersion(t *testing.T) {
 func TestSymbolList_cacheHasABound(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h, store, elsewhere := startWatched(t, 0, func(options *httpapi.Options) { options.ListCache = 30_000 })
+	h, store, elsewhere := startWatched(t, 0, func(options *httpapi.Options) { options.ListCache = 33_000 })
 	for i := range 4 {
 		fill(t, elsewhere, fmt.Sprint("folder ", i), 2, 4000)
 	}

@@ -32,10 +32,7 @@ type symbolRecord symbols.Symbol
 func (s symbolRecord) version() symbols.Version { return s.Version }
 
 func (s symbolRecord) appendJSON(dst []byte) []byte {
-	if room := len(s.Data) + len(s.Data)/4 + 1<<10; cap(dst) < room {
-		dst = slices.Grow(dst, room)
-	}
-	return appendSymbol(dst, symbols.Symbol(s))
+	return appendSymbol(slices.Grow(dst, encodedSize(symbols.Symbol(s))), symbols.Symbol(s))
 }
 
 type createFolderRequest struct {

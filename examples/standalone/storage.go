@@ -57,8 +57,8 @@ func openSQLite(ctx context.Context, path string) (storage, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	pool.SetMaxOpenConns(1 + max(4, runtime.NumCPU())) // one writes, the others read
-	pool.SetMaxIdleConns(1 + max(4, runtime.NumCPU()))
+	pool.SetMaxOpenConns(1 + runtime.NumCPU()) // one writes; more readers than cores would only keep it waiting
+	pool.SetMaxIdleConns(1 + runtime.NumCPU())
 	db := sqlite.New(pool)
 	if err := db.Migrate(ctx); err != nil {
 		pool.Close()

@@ -50,7 +50,7 @@ func (s exportStore) Find(ctx context.Context, sources ...string) ([]exports.Exp
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.db.pool.QueryContext(ctx, `
+	rows, err := s.db.query(ctx, `
 		SELECT id, source_url, exported_url, file_name, created_at, updated_at
 		FROM canvasback_exports
 		WHERE source_url IN (

@@ -59,7 +59,7 @@ func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
 }
 
 func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
-	return scanKey(s.db.pool.QueryRowContext(ctx, `
+	return scanKey(s.db.queryRow(ctx, `
 		SELECT `+keyColumns+`
 		FROM canvasback_keys
 		WHERE id = ?`,
@@ -68,7 +68,7 @@ func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
 }
 
 func (s keyStore) List(ctx context.Context) ([]keys.Key, error) {
-	rows, err := s.db.pool.QueryContext(ctx, `
+	rows, err := s.db.query(ctx, `
 		SELECT `+keyColumns+`
 		FROM canvasback_keys
 		ORDER BY id`)
@@ -131,7 +131,7 @@ func (s keyStore) Delete(ctx context.Context, id int64) error {
 }
 
 func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
-	return scanKey(s.db.pool.QueryRowContext(ctx, `
+	return scanKey(s.db.queryRow(ctx, `
 		SELECT `+keyColumns+`
 		FROM canvasback_keys
 		WHERE digest = ?`,
@@ -160,7 +160,7 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use) error {
 
 func (s keyStore) Epoch(ctx context.Context) (int64, error) {
 	var epoch int64
-	err := s.db.pool.QueryRowContext(ctx, `
+	err := s.db.queryRow(ctx, `
 		SELECT epoch
 		FROM canvasback_key_epoch`,
 	).Scan(&epoch)

@@ -35,6 +35,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"sync"
 	"time"
 
 	"example.com/canvasback/exports"
@@ -46,6 +47,8 @@ import (
 type DB struct {
 	pool   *sql.DB
 	writer chan struct{} // full while a writer is at work
+
+	prepared sync.Map // of *sql.Stmt, by their text
 }
 
 // New returns a storage over db, which stays the host's to close. Make one for
@@ -62,6 +65,41 @@ func (db *DB) Symbols() symbols.Store { return symbolStore{db} }
 
 // Exports returns the store of registered exports.
 func (db *DB) Exports() exports.Store { return exportStore{db} }
+
+// query runs a statement that reads. It prepares each but once, so the text of
+// a statement must be a constant.
+func (db *DB) query(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
+	prepared, err := db.prepare(ctx, statement)
+	if err != nil {
+		return nil, err
+	}
+	return prepared.QueryContext(ctx, args...)
+}
+
+// queryRow is query for a statement that returns one row at most.
+func (db *DB) queryRow(ctx context.Context, statement string, args ...any) *sql.Row {
+	prepared, err := db.prepare(ctx, statement)
+	if err != nil {
+		return db.pool.QueryRowContext(ctx, statement, args...) // a row that tells why
+	}
+	return prepared.QueryRowContext(ctx, args...)
+}
+
+// prepare returns a statement that is closed with the pool.
+func (db *DB) prepare(ctx context.Context, statement string) (*sql.Stmt, error) {
+	if prepared, ok := db.prepared.Load(statement); ok {
+		return prepared.(*sql.Stmt), nil
+	}
+	prepared, err := db.pool.PrepareContext(ctx, statement)
+	if err != nil {
+		return nil, err
+	}
+	if former, ok := db.prepared.LoadOrStore(statement, prepared); ok {
+		prepared.Close()
+		return former.(*sql.Stmt), nil
+	}
+	return prepared, nil
+}
 
 // write runs change in a transaction that is the only writing one from its
 // first statement on, so that nothing it reads can become stale before it

@@ -14,7 +14,7 @@ type symbolStore struct{ db *DB }
 var _ symbols.Store = symbolStore{}
 
 func (s symbolStore) ListFolders(ctx context.Context) (symbols.FolderList, error) {
-	rows, err := s.db.pool.QueryContext(ctx, `
+	rows, err := s.db.query(ctx, `
 		SELECT l.version, f.id, f.name, f.version
 		FROM canvasback_folder_list AS l
 		LEFT JOIN canvasback_folders AS f
@@ -57,7 +57,7 @@ func scanFolder(row *sql.Row) (symbols.Folder, error) {
 }
 
 func (s symbolStore) GetFolder(ctx context.Context, id int64) (symbols.Folder, error) {
-	return scanFolder(s.db.pool.QueryRowContext(ctx, `
+	return scanFolder(s.db.queryRow(ctx, `
 		SELECT id, name, version
 		FROM canvasback_folders
 		WHERE id = ?`,
@@ -143,7 +143,7 @@ func (s symbolStore) DeleteFolder(ctx context.Context, id int64, wanted ...symbo
 
 func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
 	// The last column tells what follows without reading its data.
-	rows, err := s.db.pool.QueryContext(ctx, `
+	rows, err := s.db.query(ctx, `
 		SELECT
 			f.contents_version, s.id, s.name, s.type, s.data, s.version,
 			(SELECT max(id) FROM canvasback_symbols WHERE folder_id = ?1)
@@ -209,7 +209,7 @@ func scanSymbol(row *sql.Row) (symbols.Symbol, error) {
 }
 
 func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
-	return scanSymbol(s.db.pool.QueryRowContext(ctx, `
+	return scanSymbol(s.db.queryRow(ctx, `
 		SELECT id, name, type, data, folder_id, version
 		FROM canvasback_symbols
 		WHERE id = ?`,
@@ -322,28 +322,28 @@ func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, wanted ...symbo
 func (s symbolStore) Version(ctx context.Context, of symbols.Subject) (symbols.Version, error) {
 	switch of.Kind() {
 	case symbols.KindFolder:
-		return scanVersion(s.db.pool.QueryRowContext(ctx, `
+		return scanVersion(s.db.queryRow(ctx, `
 			SELECT version
 			FROM canvasback_folders
 			WHERE id = ?`,
 			of.ID(),
 		), symbols.ErrFolderNotFound)
 	case symbols.KindContents:
-		return scanVersion(s.db.pool.QueryRowContext(ctx, `
+		return scanVersion(s.db.queryRow(ctx, `
 			SELECT contents_version
 			FROM canvasback_folders
 			WHERE id = ?`,
 			of.ID(),
 		), symbols.ErrFolderNotFound)
 	case symbols.KindSymbol:
-		return scanVersion(s.db.pool.QueryRowContext(ctx, `
+		return scanVersion(s.db.queryRow(ctx, `
 			SELECT version
 			FROM canvasback_symbols
 			WHERE id = ?`,
 			of.ID(),
 		), symbols.ErrSymbolNotFound)
 	}
-	return scanVersion(s.db.pool.QueryRowContext(ctx, `
+	return scanVersion(s.db.queryRow(ctx, `
 		SELECT version
 		FROM canvasback_folder_list`,
 	), sql.ErrNoRows)

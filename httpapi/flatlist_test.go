@@ -1,0 +1,103 @@
+package httpapi_test
+
+import (
+	"database/sql"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite"
+
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/symbols"
+)
+
+// readSlowly asks for a folder of so many symbols of 4 KB in a SQLite file and
+// reads the answer with pauses, in which it looks how much more of the heap is
+// in use than before and whether a connection to the database is.
+func readSlowly(t testing.TB, count int) (heap int64) {
+	pool, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "huge.db")+
+		"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	db := sqlite.New(pool)
+	if err := db.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	service := symbols.NewService(db.Symbols(), nil)
+	folder, err := service.CreateFolder(t.Context(), "A")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := make([]symbols.Symbol, 500)
+	for i := range list {
+		list[i] = symbols.Symbol{Name: fmt.Sprint(i), Type: "text/plain", Data: strings.Repeat("x", 4<<10)}
+	}
+	for range count / len(list) {
+		if _, err := db.Symbols().InsertSymbols(t.Context(), folder.ID, list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(httpapi.Handler(httpapi.Options{Symbols: service, DangerouslySkipClientKeys: true}))
+	defer server.Close()
+
+	inUse := func() int64 {
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return int64(stats.HeapAlloc)
+	}
+	runtime.GC()
+	idle := inUse()
+	response, err := http.Get(server.URL + "/symbol/folders/1/symbols")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var read int64
+	for {
+		n, err := io.CopyN(io.Discard, response.Body, int64(count)*(4<<10)/16)
+		read += n
+		heap = max(heap, inUse()-idle) // garbage included
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for start := time.Now(); pool.Stats().InUse > 0; {
+			if time.Since(start) > 5*time.Second {
+				t.Fatal("a connection to the database waits for the client")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	if read < int64(count)*(4<<10) {
+		t.Fatalf("%d bytes were read", read)
+	}
+	return heap
+}
+
+func TestSymbolList_longOneNeedsNoMemory(t *testing.T) {
+	const atMost = 10 << 20
+	if heap := readSlowly(t, 3000); heap > atMost {
+		t.Errorf("the heap grew by %d bytes, want at most %d", heap, atMost)
+	}
+}
+
+// BenchmarkHugeList reports the heap that a folder of 80 MB takes.
+func BenchmarkHugeList(b *testing.B) {
+	var heap int64
+	for b.Loop() {
+		heap = max(heap, readSlowly(b, 20_000))
+	}
+	b.ReportMetric(float64(heap)/(1<<20), "MiB-heap")
+}
