@@ -98,6 +98,9 @@ func failureOf(err error) failure {
 			if f.message == "" {
 				f.message = err.Error()
 			}
+			if hint, ok := errors.AsType[hint](err); ok {
+				f.message = hint.text
+			}
 			return f
 		}
 	}

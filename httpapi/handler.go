@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"log/slog"
 	"net/http"
@@ -84,6 +85,11 @@ type Options struct {
 	// a storage that is in memory itself.
 	ListCache int64
 
+	// Observe, if set, is called once for each request when it has been
+	// answered, on the request's goroutine: it must be quick, and safe for
+	// concurrent use. A panic in it is logged and has no other effect.
+	Observe func(ctx context.Context, o Observation)
+
 	// Logger receives the causes of failures; slog.Default if nil.
 	Logger *slog.Logger
 
@@ -106,18 +112,18 @@ const (
 
 // Handler returns the API as a handler that is safe for concurrent use. It
 // starts nothing: the host runs [keys.Service.Run] beside it.
+//
+// Like a ServeMux it sets the Pattern of the request it is given, prefix
+// included, for the host's own middleware around it.
 func Handler(options Options) http.Handler {
 	a := newAPI(options)
-	handler := a.recovered(a.mux())
-	if prefix := strings.Trim(options.Prefix, "/"); prefix != "" {
-		handler = a.stripped("/"+prefix, handler)
-	}
-	return a.identified(newCORS(options.AllowedOrigins).wrap(handler))
+	return a.served(newCORS(options.AllowedOrigins).wrap(a.stripped(a.mux())))
 }
 
 // api is what the endpoints share.
 type api struct {
 	Options
+	prefix    string // with a slash before it, or empty
 	adminKeys [][sha256.Size]byte
 	guesses   *guesses
 	versions  *versionReads
@@ -129,6 +135,9 @@ func newAPI(options Options) *api {
 	a := &api{Options: options, guesses: newGuesses(options.Guessing), log: options.Logger}
 	if a.log == nil {
 		a.log = slog.Default()
+	}
+	if prefix := strings.Trim(options.Prefix, "/"); prefix != "" {
+		a.prefix = "/" + prefix
 	}
 	a.StoreTimeout = cmp.Or(max(a.StoreTimeout, 0), DefaultStoreTimeout)
 	a.BodyLimit = cmp.Or(max(a.BodyLimit, 0), DefaultBodyLimit)
@@ -163,6 +172,7 @@ func (a *api) mux() http.Handler {
 	for path, methods := range allow {
 		allowed := strings.Join(methods, ", ")
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			w.(*response).route = path
 			w.Header().Set("Allow", allowed)
 			a.fail(w, r, errMethodNotAllowed)
 		})
@@ -191,6 +201,7 @@ func (a *api) answered(route route) http.Handler {
 		return route.endpoint(w, r)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.(*response).route = route.path
 		r.Body = http.MaxBytesReader(w, r.Body, route.limit)
 		if err := endpoint(w, r); err != nil {
 			a.fail(w, r, err)
@@ -198,34 +209,47 @@ func (a *api) answered(route route) http.Handler {
 	})
 }
 
-// recovered turns a panic into an answer or, when one has begun, into a broken
-// connection.
-func (a *api) recovered(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tracked := &response{ResponseWriter: w}
+// served is what stands around everything: it gives the answer a request id
+// and the headers that all answers have, turns a panic into an answer or, when
+// one has begun, into a broken connection, and tells the host how it went.
+func (a *api) served(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(inner http.ResponseWriter, r *http.Request) {
+		w := &response{ResponseWriter: inner}
+		if a.Observe != nil {
+			start := time.Now()
+			defer func() { a.observe(w, r, start) }()
+		}
+		identify(w, r)
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
 		defer func() {
-			switch reason := recover(); {
-			case reason == nil:
-			case reason == http.ErrAbortHandler:
-				panic(reason)
-			default:
+			reason := recover()
+			if reason == nil {
+				return
+			}
+			if reason != http.ErrAbortHandler {
 				a.log.ErrorContext(r.Context(), "panic while answering a request",
 					"panic", reason, "stack", string(debug.Stack()), "requestId", requestID(w))
-				if tracked.begun {
-					panic(http.ErrAbortHandler)
+				if w.status == 0 {
+					a.fail(w, r, errPanic)
+					return
 				}
-				a.fail(w, r, errPanic)
 			}
+			w.brokenOff = true
+			panic(http.ErrAbortHandler)
 		}()
-		next.ServeHTTP(tracked, r)
+		next.ServeHTTP(w, r)
 	})
 }
 
 // stripped removes the prefix from the path. Other paths are no routes.
-func (a *api) stripped(prefix string, next http.Handler) http.Handler {
+func (a *api) stripped(next http.Handler) http.Handler {
+	if a.prefix == "" {
+		return next
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p, ok := strings.CutPrefix(r.URL.Path, prefix)
-		raw, rawOK := strings.CutPrefix(r.URL.RawPath, prefix)
+		p, ok := strings.CutPrefix(r.URL.Path, a.prefix)
+		raw, rawOK := strings.CutPrefix(r.URL.RawPath, a.prefix)
 		if !ok || (!rawOK && r.URL.RawPath != "") {
 			a.noRoute(w, r)
 			return
@@ -234,18 +258,8 @@ func (a *api) stripped(prefix string, next http.Handler) http.Handler {
 		inner.URL = new(url.URL)
 		*inner.URL = *r.URL
 		inner.URL.Path, inner.URL.RawPath = p, raw
+		defer func() { r.Pattern = strings.Replace(inner.Pattern, "/", a.prefix+"/", 1) }()
 		next.ServeHTTP(w, &inner)
-	})
-}
-
-// identified gives the answer a request id and the headers that all answers
-// have.
-func (a *api) identified(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		identify(w, r)
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		next.ServeHTTP(w, r)
 	})
 }
 

@@ -25,10 +25,8 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-const (
-	grace        = 30 * time.Second // for downloads that are under way at the end
-	readyTimeout = 2 * time.Second
-)
+// grace is for downloads that are under way at the end.
+const grace = 30 * time.Second
 
 // run serves until ctx ends. The banner goes to stdout, the log to stderr.
 func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr io.Writer) error {
@@ -77,7 +75,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		return err
 	}
 
-	api := httpapi.Handler(httpapi.Options{
+	options := httpapi.Options{
 		Keys:                      s.keys,
 		Symbols:                   s.symbols,
 		Exports:                   s.exports,
@@ -87,14 +85,14 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		Prefix:                    c.basePath,
 		AllowedOrigins:            c.corsOrigins,
 		Logger:                    log,
-	})
+	}
 	pages := http.NewServeMux()
 	for prefix, fsys := range mounts {
 		pages.Handle("GET "+prefix, http.StripPrefix(prefix, fileServer(fsys)))
 	}
-	pages.HandleFunc("GET /healthz", healthy)
-	pages.HandleFunc("GET /readyz", ready(storage.Keys(), log))
-	return serve(ctx, listener, beside(api, c.basePath, pages), s.keys, log)
+	pages.Handle("GET /healthz", httpapi.Alive())
+	pages.Handle("GET /readyz", httpapi.Ready(options))
+	return serve(ctx, listener, beside(httpapi.Handler(options), c.basePath, pages), s.keys, log)
 }
 
 // beside serves pages next to the API, which has whatever else there is: its
@@ -108,23 +106,6 @@ func beside(api http.Handler, basePath string, pages *http.ServeMux) http.Handle
 		}
 		pages.ServeHTTP(w, r)
 	})
-}
-
-// healthy answers as long as the process does.
-func healthy(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") }
-
-// ready answers 200 when the storage does.
-func ready(store keys.Store, log *slog.Logger) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-		defer cancel()
-		if _, err := store.Epoch(ctx); err != nil {
-			log.WarnContext(ctx, "not ready", "error", err)
-			http.Error(w, "storage unavailable", http.StatusServiceUnavailable)
-			return
-		}
-		io.WriteString(w, "ok\n")
-	}
 }
 
 // services are those that the handler and the samples share.

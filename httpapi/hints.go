@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"example.com/canvasback/keys"
+)
+
+// hint is the error of a key check with a text that helps the client on.
+type hint struct {
+	error
+	text string
+}
+
+func (h hint) Unwrap() error { return h.error }
+
+// explain adds to the error of a key check what the client has to do. Of a key
+// it tells only who has sent it, be it in the wrong place: to others the answer
+// is the same as ever, and what they send counts as a guess.
+func (a *api) explain(r *http.Request, wanted guard, err error) error {
+	switch {
+	case errors.Is(err, keys.ErrUnavailable), err == errAdminOff:
+		return err
+	case errors.Is(err, keys.ErrInactive):
+		return hint{err, "this API key is inactive; an administrator can activate it"}
+	case errors.Is(err, keys.ErrExpired):
+		return hint{err, "this API key has expired; an administrator can give it a later expiresAt"}
+	}
+	guessed := false
+	for _, place := range []struct {
+		header   string
+		forAdmin bool // hosts may use the others for secrets of their own
+	}{{headerAdminKey, true}, {headerAPIKey, true}, {"Authorization", false}, {"X-Access-Token", false}} {
+		values := r.Header[place.header]
+		if len(values) != 1 {
+			continue
+		}
+		value := strings.TrimPrefix(values[0], "Bearer ")
+		found := ""
+		clientErr := err // what has been checked already
+		if wanted == adminKey || place.header != headerAPIKey {
+			clientErr = a.verify(r, value)
+		}
+		switch {
+		case place.forAdmin && a.isAdminKey(value):
+			found = "an admin key"
+		case clientErr == nil, errors.Is(clientErr, keys.ErrInactive), errors.Is(clientErr, keys.ErrExpired):
+			found = "a client key"
+		case strings.Contains(value, "****"):
+			return hint{err, strings.ToLower(place.header) + " holds a masked key, which is for display only; the raw key is wanted"}
+		default:
+			guessed = guessed || place.forAdmin || errors.Is(clientErr, keys.ErrUnknown)
+			continue
+		}
+		return hint{err, strings.ToLower(place.header) + " holds " + found + "; this route wants " + wanted.String()}
+	}
+	switch {
+	case guessed && err == errClientKeyMissing:
+		return hint{keys.ErrUnknown, err.Error()}
+	case guessed && err == errAdminKeyMissing:
+		return hint{errAdminKeyWrong, err.Error()}
+	}
+	return err
+}
+
+// verify checks a value as a client key wherever it was sent.
+func (a *api) verify(r *http.Request, raw string) error {
+	if a.Keys == nil {
+		return keys.ErrUnknown
+	}
+	_, err := a.Keys.Verify(context.WithoutCancel(r.Context()), raw) // see storeContext
+	return err
+}

@@ -1,0 +1,187 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/symbols"
+)
+
+// observer collects what it is told.
+type observer struct {
+	mu   sync.Mutex
+	list []httpapi.Observation
+}
+
+func (o *observer) observe(_ context.Context, seen httpapi.Observation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.list = append(o.list, seen)
+}
+
+// last waits for so many observations and returns the last one.
+func (o *observer) last(t *testing.T, count int) httpapi.Observation {
+	t.Helper()
+	for range 1000 {
+		o.mu.Lock()
+		if len(o.list) == count {
+			defer o.mu.Unlock()
+			return o.list[count-1]
+		}
+		o.mu.Unlock()
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("%d observations, want %d", len(o.list), count)
+	return httpapi.Observation{}
+}
+
+func TestObserve_isCalledOnceForEachRequest(t *testing.T) {
+	t.Parallel()
+	var seen observer
+	h := start(t, func(options *httpapi.Options) {
+		options.Prefix = "/api"
+		options.AllowedOrigins = []string{"*"}
+		options.Observe = seen.observe
+	})
+	for i, c := range []struct {
+		method, path, body string
+		headers            []string
+		want               httpapi.Observation
+	}{
+		{"GET", "/api/symbol/folders", "", []string{"x-api-key", h.raw}, httpapi.Observation{Route: "/symbol/folders", Status: 200, KeyID: 1, Bytes: 2}},
+		{"POST", "/api/symbol/folders", `{"name":"A"}`, []string{"x-api-key", h.raw}, httpapi.Observation{Route: "/symbol/folders", Status: 201, KeyID: 1}},
+		{"GET", "/api/symbol/folders/1", "", []string{"x-api-key", h.raw}, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 200, KeyID: 1}},
+		{"GET", "/api/symbol/folders/77", "", []string{"x-api-key", h.raw}, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 404, KeyID: 1}},
+		{"GET", "/api/symbol/folders/1", "", nil, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 401}},
+		{"GET", "/api/admin/api-keys", "", []string{"x-admin-key", adminKey}, httpapi.Observation{Route: "/admin/api-keys", Status: 200}},
+		{"PUT", "/api/symbol/folders/1", "", nil, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 405}},
+		{"BREW", "/api/symbol/folders", "", nil, httpapi.Observation{Method: "OTHER", Route: "/symbol/folders", Status: 405}},
+		{"GET", "/api/nope/77", "", nil, httpapi.Observation{Status: 404}},
+		{"GET", "/elsewhere", "", nil, httpapi.Observation{Status: 404}},
+		{"OPTIONS", "/api/symbol/folders", "", []string{"Origin", "https://a.example", "Access-Control-Request-Method", "GET"}, httpapi.Observation{Status: 204}},
+		{"HEAD", "/api/symbol/folders", "", []string{"x-api-key", h.raw}, httpapi.Observation{Route: "/symbol/folders", Status: 200, KeyID: 1}},
+	} {
+		before := time.Now()
+		answer := h.send(c.method, c.path, c.body, c.headers...)
+		got := seen.last(t, i+1)
+		if got.Duration <= 0 || got.Duration > time.Minute || got.Start.Before(before.Add(-time.Second)) || got.Start.After(time.Now()) {
+			t.Errorf("%s %s: started %v, took %v", c.method, c.path, got.Start, got.Duration)
+		}
+		if got.Bytes != int64(len(answer.body)) && c.method != "HEAD" {
+			t.Errorf("%s %s: %d bytes were seen, the body has %d", c.method, c.path, got.Bytes, len(answer.body))
+		}
+		if c.want.Method == "" {
+			c.want.Method = c.method
+		}
+		c.want.Bytes, c.want.Start, c.want.Duration, c.want.RequestID = got.Bytes, got.Start, got.Duration, answer.header.Get("X-Request-Id")
+		if got != c.want {
+			t.Errorf("%s %s: observed %+v, want %+v", c.method, c.path, got, c.want)
+		}
+	}
+}
+
+func TestObserve_seesPanicsAndBrokenAnswers(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var seen observer
+	h, store, elsewhere := startWatched(t, 0, func(options *httpapi.Options) { options.Observe = seen.observe })
+	fill(t, elsewhere, "A", 30, 200_000)
+	store.come(func(int64) error { panic("a bug in a driver") })
+	h.client("GET", "/symbol/folders/1/symbols", "").wantError(500, "internal")
+	got := seen.last(t, 1)
+	is.Equal(got.Status, 500)
+	is.Equal(got.BrokenOff, false)
+
+	store.come(func(after int64) error {
+		if after > 25 {
+			return errors.New("no connection")
+		}
+		return nil
+	})
+	h.client("GET", "/symbol/folders/1", "").want(200)
+	request, err := http.NewRequestWithContext(t.Context(), "GET", h.url+"/symbol/folders/1/symbols", nil)
+	is.NoErr(err)
+	request.Header.Set("x-api-key", h.raw)
+	if response, err := http.DefaultTransport.RoundTrip(request); err == nil {
+		io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+	}
+	got = seen.last(t, 3)
+	is.Equal(got.Status, 200)
+	is.True(got.BrokenOff)
+	is.True(got.Bytes > 1<<20)
+}
+
+func TestObserve_panicInItIsLoggedOnly(t *testing.T) {
+	t.Parallel()
+	h := start(t, func(options *httpapi.Options) {
+		options.Observe = func(context.Context, httpapi.Observation) { panic("a bug in the host") }
+	})
+	h.client("GET", "/symbol/folders", "").want(200)
+	h.client("GET", "/symbol/folders/9", "").wantError(404, "not_found")
+	for range 100 {
+		if strings.Contains(h.log.String(), "a bug in the host") {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Errorf("the panic is not in the log: %s", h.log)
+}
+
+// TestHandler_setsThePattern is for the host's own middleware.
+func TestHandler_setsThePattern(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ prefix, path, want string }{
+		{"", "/symbol/folders/3", "GET /symbol/folders/{id}"},
+		{"/api/v1", "/api/v1/symbol/folders/3", "GET /api/v1/symbol/folders/{id}"},
+		{"/api/v1", "/api/v1/nope", "/api/v1/"},
+		{"/api/v1", "/nope", ""},
+	} {
+		h := newHarness(t, func(options *httpapi.Options) { options.Prefix = c.prefix })
+		request := httptest.NewRequest("GET", c.path, nil)
+		httpapi.Handler(h.options).ServeHTTP(httptest.NewRecorder(), request)
+		if request.Pattern != c.want {
+			t.Errorf("%s under %q: pattern is %q, want %q", c.path, c.prefix, request.Pattern, c.want)
+		}
+	}
+}
+
+// dead is a store that does not answer.
+type dead struct{ symbols.Store }
+
+func (dead) Version(ctx context.Context, _ symbols.Subject) (symbols.Version, error) {
+	<-ctx.Done()
+	return 0, ctx.Err()
+}
+
+func TestReady(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	ask := func(handler http.Handler) *httptest.ResponseRecorder {
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, httptest.NewRequest("GET", "/readyz", nil))
+		return recorder
+	}
+	h := newHarness(t)
+	is.Equal(ask(httpapi.Alive()).Code, 200)
+	is.Equal(ask(httpapi.Ready(h.options)).Code, 200)
+	is.Equal(ask(httpapi.Ready(httpapi.Options{})).Code, 200) // nothing to wait for
+	h.options.Symbols = symbols.NewService(dead{memory.New().Symbols()}, nil)
+	start := time.Now()
+	answer := ask(httpapi.Ready(h.options))
+	is.Equal(answer.Code, 503)
+	is.Equal(answer.Body.String(), "storage unavailable\n")
+	is.True(time.Since(start) < 10*time.Second)
+	is.True(strings.Contains(h.log.String(), "not ready"))
+}
