@@ -11,7 +11,9 @@
 //	exports   finds exported files and delivers them, singly or as a zip
 //	  fetch     opens files on other machines, behind an address guard
 //	  files     opens files on this machine's disk
+//	  filename  makes names that every file system takes
 //	httpapi   serves all three as an http.Handler
+//	  apitest   runs it for the tests of a host
 //	storage   says what a storage driver promises
 //	  memory, sqlite, postgres   the drivers
 //	  storagetest                the test suite that defines a driver

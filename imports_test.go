@@ -66,6 +66,14 @@ var importRules = []importRule{
 		becauseOf: "the handler knows services, not where they keep things",
 	},
 	{
+		pkg: "httpapi/apitest",
+		may: []string{
+			module + "/keys", module + "/symbols", module + "/exports", module + "/httpapi", module + "/storage/memory",
+		},
+		never:     []string{"database/sql"},
+		becauseOf: "it is a host, and one without a database",
+	},
+	{
 		pkg:       "storage",
 		becauseOf: "the package is prose",
 	},

@@ -1,6 +1,8 @@
 package httpapi_test
 
 import (
+	"context"
+	"expvar"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -41,4 +43,44 @@ func ExampleHandler_incorrect() {
 	mux.ServeHTTP(answer, httptest.NewRequest("GET", "/library/symbol/folders", nil))
 	fmt.Println(answer.Code)
 	// Output: 404
+}
+
+// Metrics by route, method and status. With Prometheus the last line is
+//
+//	requests.WithLabelValues(o.Route, o.Method, strconv.Itoa(o.Status)).Observe(o.Duration.Seconds())
+func ExampleOptions_metrics() {
+	requests := expvar.NewMap("requests")
+	handler := httpapi.Handler(httpapi.Options{
+		Symbols:                   symbols.NewService(memory.New().Symbols(), nil),
+		DangerouslySkipClientKeys: true,
+		Observe: func(_ context.Context, o httpapi.Observation) {
+			requests.Add(fmt.Sprint(o.Method, " ", o.Route, " ", o.Status), 1)
+		},
+	})
+	for _, path := range []string{"/symbol/folders", "/symbol/folders/1", "/symbol/folders/2", "/wp-login.php"} {
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", path, nil))
+	}
+	fmt.Println(requests)
+	// Output: {"GET  404": 1, "GET /symbol/folders 200": 1, "GET /symbol/folders/{id} 404": 2}
+}
+
+// A span for each request. With OpenTelemetry it is made by
+//
+//	_, span := tracer.Start(ctx, o.Method+" "+o.Route, trace.WithTimestamp(o.Start))
+//	span.SetAttributes(attribute.Int("http.response.status_code", o.Status))
+//	span.End(trace.WithTimestamp(o.Start.Add(o.Duration)))
+//
+// where ctx is the request's, with the span of the host's middleware in it.
+func ExampleOptions_spans() {
+	handler := httpapi.Handler(httpapi.Options{
+		Symbols:                   symbols.NewService(memory.New().Symbols(), nil),
+		DangerouslySkipClientKeys: true,
+		Observe: func(_ context.Context, o httpapi.Observation) {
+			fmt.Println(o.Method, o.Route, o.Status, o.Bytes, o.RequestID, o.Duration > 0)
+		},
+	})
+	request := httptest.NewRequest("GET", "/symbol/folders", nil)
+	request.Header.Set("X-Request-Id", "7")
+	handler.ServeHTTP(httptest.NewRecorder(), request)
+	// Output: GET /symbol/folders 200 2 7 true
 }

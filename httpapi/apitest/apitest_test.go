@@ -1,0 +1,69 @@
+package apitest_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/httpapi/apitest"
+	"example.com/canvasback/keys"
+)
+
+func read(t *testing.T, response *http.Response, err error) string {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(response.StatusCode, " ", string(body))
+}
+
+func TestServer(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := apitest.New(t, func(options *httpapi.Options) { options.Prefix = "/api" })
+	is.True(strings.HasSuffix(s.URL, "/api"))
+
+	response, err := s.Client().Get(s.URL + "/symbol/folders")
+	is.Equal(read(t, response, err), "200 []")
+	response, err = http.Get(s.URL + "/symbol/folders")
+	is.True(strings.HasPrefix(read(t, response, err), "401 "))
+	response, err = s.Admin().Get(s.URL + "/admin/api-keys")
+	is.True(strings.Contains(read(t, response, err), `"name":"apitest"`))
+
+	s.Export(t, "https://drawings.example/1", "drawing one.pdf", "%PDF")
+	response, err = s.Client().Post(s.URL+"/viewer/exports/download", "application/json",
+		strings.NewReader(`{"sourceFileUrl":"https://drawings.example/1"}`))
+	is.Equal(read(t, response, err), "200 %PDF")
+	is.Equal(response.Header.Get("Content-Disposition"), `attachment; filename="drawing one.pdf"`)
+
+	expiry := new(s.Clock.Now().Add(time.Hour))
+	issued, err := s.Keys.Create(t.Context(), keys.Fields{ExpiresAt: expiry})
+	is.NoErr(err)
+	_, err = s.Keys.Verify(t.Context(), string(issued.Raw))
+	is.NoErr(err)
+	s.Clock.Add(2 * time.Hour)
+	_, err = s.Keys.Verify(t.Context(), string(issued.Raw))
+	is.Equal(err, keys.ErrExpired)
+}
+
+// TestClient_sendsTheKeyToNobodyElse follows no other host's wish for it.
+func TestClient_sendsTheKeyToNobodyElse(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s, other := apitest.New(t), apitest.New(t)
+	response, err := s.Client().Get(other.URL + "/symbol/folders")
+	is.True(strings.HasPrefix(read(t, response, err), "401 "))
+	response, err = s.Admin().Get(other.URL + "/admin/api-keys")
+	is.True(strings.HasPrefix(read(t, response, err), "401 "))
+}
