@@ -32,6 +32,12 @@
 // PgBouncer carries them along from 1.21 on; elsewhere let the pool do without
 // them, by default_query_exec_mode=exec in its address.
 //
+// # Crashes
+//
+// What a method has acknowledged survives a crash of the server as far as the
+// server's own settings say: with synchronous_commit off it may be lost, be it
+// the revocation of a key.
+//
 // # Ended contexts
 //
 // A call whose context ends returns at once and gives its connection back, but

@@ -20,6 +20,8 @@ import (
 var errNoPrograms = errors.New("no PostgreSQL programs on this machine")
 
 // settings of a server whose data nobody needs after a crash of the machine.
+// After a crash of the server itself they are: what it has acknowledged is
+// written, though not to the disk.
 const settings = `
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
@@ -27,7 +29,6 @@ max_connections = 200
 max_wal_size = 128MB
 fsync = off
 full_page_writes = off
-synchronous_commit = off
 `
 
 // watchdog ends a server when its input does, which is when the process that
