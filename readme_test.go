@@ -67,3 +67,36 @@ func between(t *testing.T, text, start, end string) string {
 	}
 	return text
 }
+
+// TestReadme_importersCanFollowIt does what README.md tells an importer to do,
+// in a module of its own, and looks at what that module comes to need.
+func TestReadme_importersCanFollowIt(t *testing.T) {
+	t.Parallel()
+	readme := read(t, "README.md")
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := between(t, readme, "```sh\ngo mod edit", "```")
+	program := between(t, readme, "```go\n", "```")
+	host := t.TempDir()
+	if err := os.WriteFile(filepath.Join(host, "main.go"), []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := "go mod init host.example/viewer && go mod edit" + strings.ReplaceAll(steps, "=../canvasback", "="+here) + " && go build -o viewer ."
+	script = strings.ReplaceAll(script, "\n", " ")
+	command := exec.CommandContext(t.Context(), "sh", "-c", script)
+	command.Dir = host
+	command.Env = append(os.Environ(), "GOFLAGS=-mod=mod")
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		content := read(t, filepath.Join(host, name))
+		for _, tool := range []string{"kin-openapi", "chromedp", "porcupine"} {
+			if strings.Contains(content, tool) {
+				t.Errorf("an importer's %s has %s, which is for our own tests", name, tool)
+			}
+		}
+	}
+}
