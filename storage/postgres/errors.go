@@ -33,3 +33,6 @@ func brokenOff(err error) bool {
 	failed, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (failed.Code == serializationFailure || failed.Code == deadlockDetected)
 }
+
+// unsent reports whether a statement failed before any of it was sent.
+func unsent(err error) bool { return pgconn.SafeToRetry(err) }

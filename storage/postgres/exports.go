@@ -22,8 +22,8 @@ func sourceDigest(source string) []byte {
 func (s exportStore) Put(ctx context.Context, export exports.Export) (stored exports.Export, created bool, err error) {
 	// The usual ON CONFLICT DO UPDATE would use up an id each time and not
 	// tell what it did.
-	put := func() error {
-		return s.db.queryRow(ctx, `
+	put := func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, s.db.sql(`
 			WITH replaced AS (
 				UPDATE canvasback_exports
 				SET exported_url = $3, file_name = $4, updated_at = $6
@@ -42,14 +42,14 @@ func (s exportStore) Put(ctx context.Context, export exports.Export) (stored exp
 			FROM replaced
 			UNION ALL
 			SELECT id, created_at, true
-			FROM inserted`,
+			FROM inserted`),
 			sourceDigest(export.SourceURL), export.SourceURL, export.ExportedURL, export.FileName,
 			export.CreatedAt, export.UpdatedAt,
 		).Scan(&export.ID, &export.CreatedAt, &created)
 	}
-	err = retry(ctx, put)
+	err = s.db.write(ctx, put)
 	for errors.Is(err, pgx.ErrNoRows) { // somebody has inserted it since the statement began
-		err = retry(ctx, put)
+		err = s.db.write(ctx, put)
 	}
 	if err != nil {
 		return exports.Export{}, false, err
@@ -63,12 +63,12 @@ func (s exportStore) Find(ctx context.Context, sources ...string) ([]exports.Exp
 	for i, source := range sources {
 		digests[i] = sourceDigest(source)
 	}
-	return pgx.CollectRows(s.db.query(ctx, `
+	return readRows(ctx, s.db, scanExport, `
 		SELECT id, source_url, exported_url, file_name, created_at, updated_at
 		FROM canvasback_exports
 		WHERE source_digest = ANY ($1::bytea[])`,
 		digests,
-	), scanExport)
+	)
 }
 
 func scanExport(row pgx.CollectableRow) (exports.Export, error) {

@@ -41,14 +41,14 @@ func scanKey(row pgx.Row) (keys.Key, error) {
 }
 
 func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
-	err := retry(ctx, func() error {
-		return s.db.queryRow(ctx, `
+	err := s.db.write(ctx, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, s.db.sql(`
 			INSERT INTO canvasback_keys (
 				name, prefix, mask, digest, active,
 				expires_at, last_used_at, created_at, updated_at
 			)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-			RETURNING id`,
+			RETURNING id`),
 			key.Name, key.Prefix, key.Mask, key.Digest[:], key.Active,
 			orNull(key.ExpiresAt), orNull(key.LastUsedAt), key.CreatedAt, key.UpdatedAt,
 		).Scan(&key.ID)
@@ -60,7 +60,7 @@ func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
 }
 
 func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
-	return scanKey(s.db.queryRow(ctx, `
+	return scanKey(s.db.readRow(ctx, `
 		SELECT `+keyColumns+`
 		FROM canvasback_keys
 		WHERE id = $1`,
@@ -69,16 +69,16 @@ func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
 }
 
 func (s keyStore) List(ctx context.Context) ([]keys.Key, error) {
-	return pgx.CollectRows(s.db.query(ctx, `
+	return readRows(ctx, s.db, func(row pgx.CollectableRow) (keys.Key, error) { return scanKey(row) }, `
 		SELECT `+keyColumns+`
 		FROM canvasback_keys
 		ORDER BY id`,
-	), func(row pgx.CollectableRow) (keys.Key, error) { return scanKey(row) })
+	)
 }
 
 func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {
 	var key keys.Key
-	err := s.db.write(ctx, func(tx pgx.Tx) (err error) {
+	err := s.db.transact(ctx, func(tx pgx.Tx) (err error) {
 		key, err = scanKey(tx.QueryRow(ctx, s.db.sql(`
 			SELECT `+keyColumns+`
 			FROM canvasback_keys
@@ -121,7 +121,7 @@ func (s keyStore) Delete(ctx context.Context, id int64) error {
 }
 
 func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
-	return scanKey(s.db.queryRow(ctx, `
+	return scanKey(s.db.readRow(ctx, `
 		SELECT `+keyColumns+`
 		FROM canvasback_keys
 		WHERE digest = $1`,
@@ -158,7 +158,7 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use) error {
 
 func (s keyStore) Epoch(ctx context.Context) (int64, error) {
 	var epoch int64
-	err := s.db.queryRow(ctx, `
+	err := s.db.readRow(ctx, `
 		SELECT epoch
 		FROM canvasback_key_epoch`,
 	).Scan(&epoch)

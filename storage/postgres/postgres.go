@@ -38,6 +38,14 @@
 // server's own settings say: with synchronous_commit off it may be lost, be it
 // the revocation of a key.
 //
+// # Lost connections
+//
+// When a server restarts or ends sessions, connections die in the pool, which
+// looks only at those that have been idle for a second. A call that is given a
+// dead one has the pool drop all of them and goes on with another, as long as
+// it can have changed nothing. It fails if it has sent a statement that writes:
+// whether that was carried out, nobody knows.
+//
 // # Ended contexts
 //
 // A call whose context ends returns at once and gives its connection back, but
@@ -54,9 +62,6 @@
 package postgres
 
 import (
-	"context"
-	"math/rand/v2"
-	"strings"
 	"time"
 
 	"example.com/canvasback/exports"
@@ -97,61 +102,6 @@ func (db *DB) Symbols() symbols.Store { return symbolStore{db} }
 
 // Exports returns the store of registered exports.
 func (db *DB) Exports() exports.Store { return exportStore{db} }
-
-// sql is a statement that looks for its tables in the schema. Nothing else in
-// it may have a name with their prefix.
-func (db *DB) sql(statement string) string {
-	if db.schema == "" {
-		return statement
-	}
-	return strings.ReplaceAll(statement, "canvasback_", db.schema+".canvasback_")
-}
-
-// query runs a statement; an error is met when its rows are read.
-func (db *DB) query(ctx context.Context, statement string, args ...any) pgx.Rows {
-	rows, _ := db.pool.Query(ctx, db.sql(statement), args...)
-	return rows
-}
-
-// queryRow runs a statement that returns one row at most.
-func (db *DB) queryRow(ctx context.Context, statement string, args ...any) pgx.Row {
-	return db.pool.QueryRow(ctx, db.sql(statement), args...)
-}
-
-// exec runs a statement that writes and returns how many rows it has met.
-func (db *DB) exec(ctx context.Context, statement string, args ...any) (met int64, err error) {
-	err = retry(ctx, func() error {
-		tag, err := db.pool.Exec(ctx, db.sql(statement), args...)
-		met = tag.RowsAffected()
-		return err
-	})
-	return met, err
-}
-
-// write runs change in a transaction. Each statement of it sees what has been
-// committed before that statement, whatever the pool's connections are set to.
-func (db *DB) write(ctx context.Context, change func(pgx.Tx) error) error {
-	return retry(ctx, func() error {
-		return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, change)
-	})
-}
-
-// retry writes, and again if PostgreSQL breaks that off in favour of somebody
-// else.
-func retry(ctx context.Context, write func() error) error {
-	const attempts = 5
-	for attempt := 1; ; attempt++ {
-		err := write()
-		if attempt == attempts || !brokenOff(err) {
-			return translate(err)
-		}
-		select {
-		case <-time.After(rand.N(time.Duration(attempt) * 20 * time.Millisecond)):
-		case <-ctx.Done():
-			return err
-		}
-	}
-}
 
 // orNull is a time as it is stored.
 func orNull(t time.Time) *time.Time {

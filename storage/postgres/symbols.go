@@ -15,26 +15,24 @@ type symbolStore struct{ db *DB }
 var _ symbols.Store = symbolStore{}
 
 func (s symbolStore) ListFolders(ctx context.Context) (symbols.FolderList, error) {
-	rows := s.db.query(ctx, `
+	var version symbols.Version // the same in each row
+	folders, err := readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.Folder, error) {
+		var folder symbols.Folder
+		err := row.Scan(&version, &folder.ID, &folder.Name, &folder.Version)
+		return folder, err
+	}, `
 		SELECT list.version, coalesce(folder.id, 0), coalesce(folder.name, ''), coalesce(folder.version, 0)
 		FROM canvasback_folder_list AS list
 		LEFT JOIN canvasback_folders AS folder ON true
-		ORDER BY folder.id`)
-	defer rows.Close()
-	var list symbols.FolderList
-	for rows.Next() {
-		var folder symbols.Folder
-		if err := rows.Scan(&list.Version, &folder.ID, &folder.Name, &folder.Version); err != nil {
-			return symbols.FolderList{}, err
-		}
-		if folder.ID != 0 {
-			list.Folders = append(list.Folders, folder)
-		}
-	}
-	if err := rows.Err(); err != nil {
+		ORDER BY folder.id`,
+	)
+	if err != nil {
 		return symbols.FolderList{}, err
 	}
-	return list, nil
+	if len(folders) == 1 && folders[0].ID == 0 { // none
+		folders = nil
+	}
+	return symbols.FolderList{Folders: folders, Version: version}, nil
 }
 
 func scanFolder(row pgx.Row) (symbols.Folder, error) {
@@ -47,7 +45,7 @@ func scanFolder(row pgx.Row) (symbols.Folder, error) {
 }
 
 func (s symbolStore) GetFolder(ctx context.Context, id int64) (symbols.Folder, error) {
-	return scanFolder(s.db.queryRow(ctx, `
+	return scanFolder(s.db.readRow(ctx, `
 		SELECT id, name, version
 		FROM canvasback_folders
 		WHERE id = $1`,
@@ -56,11 +54,11 @@ func (s symbolStore) GetFolder(ctx context.Context, id int64) (symbols.Folder, e
 }
 
 func (s symbolStore) InsertFolder(ctx context.Context, folder symbols.Folder) (symbols.Folder, error) {
-	err := retry(ctx, func() error {
-		return s.db.queryRow(ctx, `
+	err := s.db.write(ctx, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, s.db.sql(`
 			INSERT INTO canvasback_folders (name)
 			VALUES ($1)
-			RETURNING id, version`,
+			RETURNING id, version`),
 			folder.Name,
 		).Scan(&folder.ID, &folder.Version)
 	})
@@ -72,7 +70,7 @@ func (s symbolStore) InsertFolder(ctx context.Context, folder symbols.Folder) (s
 
 func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*symbols.Folder) error) (symbols.Folder, error) {
 	var folder symbols.Folder
-	err := s.db.write(ctx, func(tx pgx.Tx) (err error) {
+	err := s.db.transact(ctx, func(tx pgx.Tx) (err error) {
 		// The lock is the one that a new name needs: two transactions that
 		// both have a weaker one could not both go on to it.
 		folder, err = scanFolder(tx.QueryRow(ctx, s.db.sql(`
@@ -141,7 +139,15 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, siz
 	// The end of the page is found first, by lengths: they are known without
 	// reading what is stored out of line.
 	size = max(size, 1)
-	rows := s.db.query(ctx, `
+	var page symbols.Page
+	list, err := readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.Symbol, error) {
+		symbol := symbols.Symbol{FolderID: folderID}
+		err := row.Scan(
+			&page.Version, &page.More, // the same in each row
+			&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.Version,
+		)
+		return symbol, err
+	}, `
 		SELECT
 			folder.contents_version, page.length < page.candidates,
 			coalesce(symbol.id, 0), coalesce(symbol.name, ''), coalesce(symbol.type, ''),
@@ -172,28 +178,14 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, siz
 		WHERE folder.id = $1`,
 		folderID, after, size, size/bytesForSymbol+1,
 	)
-	defer rows.Close()
-	var page symbols.Page
-	found := false
-	for rows.Next() {
-		found = true
-		symbol := symbols.Symbol{FolderID: folderID}
-		err := rows.Scan(
-			&page.Version, &page.More,
-			&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.Version,
-		)
-		if err != nil {
-			return symbols.Page{}, err
-		}
-		if symbol.ID != 0 {
-			page.Symbols = append(page.Symbols, symbol)
-		}
-	}
-	if err := rows.Err(); err != nil {
+	if err != nil {
 		return symbols.Page{}, err
 	}
-	if !found {
+	if len(list) == 0 {
 		return symbols.Page{}, symbols.ErrFolderNotFound
+	}
+	if len(list) > 1 || list[0].ID != 0 {
+		page.Symbols = list
 	}
 	// They come in order, but only an ORDER BY would promise it, for which
 	// the server copies all data.
@@ -211,7 +203,7 @@ func scanSymbol(row pgx.Row) (symbols.Symbol, error) {
 }
 
 func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
-	return scanSymbol(s.db.queryRow(ctx, `
+	return scanSymbol(s.db.readRow(ctx, `
 		SELECT id, name, type, data, folder_id, version
 		FROM canvasback_symbols
 		WHERE id = $1`,
@@ -228,10 +220,10 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 		names[i], types[i], data[i] = symbol.Name, symbol.Type, symbol.Data
 	}
 	list := slices.Clone(given)
-	err := retry(ctx, func() error {
+	err := s.db.write(ctx, func(conn *pgx.Conn) error {
 		// Ids are drawn, and rows are returned, in the order of the inner
 		// SELECT.
-		rows := s.db.query(ctx, `
+		rows, _ := conn.Query(ctx, s.db.sql(`
 			WITH folder AS (
 				SELECT id
 				FROM canvasback_folders
@@ -244,7 +236,7 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 			CROSS JOIN unnest($2::text[], $3::text[], $4::text[])
 				WITH ORDINALITY AS given (name, type, data, position)
 			ORDER BY given.position
-			RETURNING id, version`,
+			RETURNING id, version`),
 			folderID, names, types, data,
 		)
 		defer rows.Close()
@@ -283,8 +275,8 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 			return symbols.Symbol{}, err
 		}
 		symbol.ID = id
-		err = retry(ctx, func() error {
-			return s.db.queryRow(ctx, `
+		err = s.db.write(ctx, func(conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, s.db.sql(`
 				WITH folders AS (
 					SELECT id
 					FROM canvasback_folders
@@ -297,7 +289,7 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 				WHERE id = $1
 					AND version = $2
 					AND ARRAY (SELECT id FROM folders) @> ARRAY [$3::bigint, $4::bigint]
-				RETURNING version`,
+				RETURNING version`),
 				id, int64(former.Version), former.FolderID, symbol.FolderID,
 				symbol.Name, symbol.Type, symbol.Data,
 			).Scan(&symbol.Version)
@@ -332,28 +324,28 @@ func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, wanted ...symbo
 func (s symbolStore) Version(ctx context.Context, of symbols.Subject) (symbols.Version, error) {
 	switch of.Kind() {
 	case symbols.KindFolder:
-		return scanVersion(s.db.queryRow(ctx, `
+		return scanVersion(s.db.readRow(ctx, `
 			SELECT version
 			FROM canvasback_folders
 			WHERE id = $1`,
 			of.ID(),
 		), symbols.ErrFolderNotFound)
 	case symbols.KindContents:
-		return scanVersion(s.db.queryRow(ctx, `
+		return scanVersion(s.db.readRow(ctx, `
 			SELECT contents_version
 			FROM canvasback_folders
 			WHERE id = $1`,
 			of.ID(),
 		), symbols.ErrFolderNotFound)
 	case symbols.KindSymbol:
-		return scanVersion(s.db.queryRow(ctx, `
+		return scanVersion(s.db.readRow(ctx, `
 			SELECT version
 			FROM canvasback_symbols
 			WHERE id = $1`,
 			of.ID(),
 		), symbols.ErrSymbolNotFound)
 	}
-	return scanVersion(s.db.queryRow(ctx, `
+	return scanVersion(s.db.readRow(ctx, `
 		SELECT version
 		FROM canvasback_folder_list`,
 	), pgx.ErrNoRows)

@@ -1,0 +1,94 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/symbols"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
+)
+
+// idle makes a pool have n idle connections.
+func idle(t testing.TB, pool *pgxpool.Pool, n int) {
+	t.Helper()
+	for range n {
+		conn, err := pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Release()
+	}
+}
+
+// terminate ends all sessions of the database but that of the operator, and
+// returns how many there were.
+func terminate(t testing.TB, operator *pgxpool.Pool) (n int) {
+	t.Helper()
+	const others = `
+		FROM pg_stat_activity
+		WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`
+	query := func(statement string) (n int) {
+		t.Helper()
+		if err := operator.QueryRow(t.Context(), statement).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	n = query(`SELECT count(pg_terminate_backend(pid))` + others)
+	eventually(t, 0, func() int { return query(`SELECT count(*)` + others) })
+	return n
+}
+
+// Connections that have died in the pool are no reason to fail, as long as
+// nothing can have been changed.
+func TestStorage_lostConnections(t *testing.T) {
+	t.Parallel()
+	const connections = 8
+	for name, test := range map[string]struct {
+		call func(*testing.T, *postgres.DB) error
+		may  bool // fail, because nobody knows whether it has been carried out
+	}{
+		"a read of one row": {func(t *testing.T, db *postgres.DB) error {
+			_, err := db.Symbols().GetFolder(t.Context(), 1)
+			return err
+		}, false},
+		"a read of many rows": {func(t *testing.T, db *postgres.DB) error {
+			_, err := db.Symbols().ListFolders(t.Context())
+			return err
+		}, false},
+		"a transaction": {func(t *testing.T, db *postgres.DB) error {
+			_, err := db.Keys().Update(t.Context(), 1, func(*keys.Key) error { return nil })
+			return err
+		}, false},
+		"a statement that writes": {func(t *testing.T, db *postgres.DB) error {
+			_, err := db.Symbols().InsertSymbols(t.Context(), 1, make([]symbols.Symbol, 1))
+			return err
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			dsn := pgtest.Database(t)
+			operator, pool := connect(t, dsn), connect(t, dsn+"&pool_max_conns=8")
+			db := postgres.New(pool, nil)
+			is.NoErr(db.Migrate(t.Context()))
+			_, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
+			is.NoErr(err)
+			_, err = db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()})
+			is.NoErr(err)
+			for range 3 {
+				idle(t, pool, connections)
+				is.Equal(terminate(t, operator), connections)
+				err := test.call(t, db)
+				is.True(err == nil || test.may)
+				for range 2 * connections { // the dead have been sorted out
+					is.NoErr(test.call(t, db))
+				}
+			}
+		})
+	}
+}
