@@ -40,11 +40,22 @@ type schemas struct {
 
 func (s *schemas) open(t testing.TB) storagetest.Opened {
 	t.Helper()
+	options := s.take(t)
+	again := func() storagetest.Storage { return postgres.New(s.pool, options) }
+	return storagetest.Opened{Storage: again(), Again: again}
+}
+
+// take returns the options for an empty schema that has its tables.
+func (s *schemas) take(t testing.TB) *postgres.Options {
+	t.Helper()
 	var options postgres.Options
 	select {
 	case options.Schema = <-s.empty:
 	default:
 		options.Schema = fmt.Sprintf(`schema "%d"`, s.made.Add(1))
+		if err := postgres.New(s.pool, &options).Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Cleanup(func() {
 		schema := pgx.Identifier{options.Schema}.Sanitize()
@@ -57,10 +68,5 @@ func (s *schemas) open(t testing.TB) storagetest.Opened {
 		}
 		s.empty <- options.Schema
 	})
-	db := postgres.New(s.pool, &options)
-	if err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	again := func() storagetest.Storage { return postgres.New(s.pool, &options) }
-	return storagetest.Opened{Storage: db, Again: again}
+	return &options
 }

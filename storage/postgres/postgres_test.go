@@ -23,12 +23,22 @@ func connect(t testing.TB, dsn string) *pgxpool.Pool {
 func open(t testing.TB) storagetest.Opened {
 	t.Helper()
 	dsn := pgtest.Database(t)
-	db := postgres.New(connect(t, dsn), nil)
-	if err := db.Migrate(t.Context()); err != nil {
+	var pools []*pgxpool.Pool
+	again := func() storagetest.Storage {
+		pools = append(pools, connect(t, dsn))
+		return postgres.New(pools[len(pools)-1], nil)
+	}
+	first := again()
+	if err := first.(*postgres.DB).Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	again := func() storagetest.Storage { return postgres.New(connect(t, dsn), nil) }
-	return storagetest.Opened{Storage: db, Again: again}
+	busy := func() (n int) {
+		for _, pool := range pools {
+			n += int(pool.Stat().AcquiredConns())
+		}
+		return n
+	}
+	return storagetest.Opened{Storage: first, Again: again, Busy: busy}
 }
 
 func TestStorage(t *testing.T) {

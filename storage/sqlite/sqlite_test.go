@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"database/sql"
-	"path/filepath"
 	"testing"
 
 	"example.com/canvasback/storage/sqlite"
@@ -28,13 +27,30 @@ func connect(t testing.TB, dsn string) *sql.DB {
 
 func open(t testing.TB) storagetest.Opened {
 	t.Helper()
-	dsn := "file:" + filepath.Join(t.TempDir(), "test.db") + pragmas
-	db := sqlite.New(connect(t, dsn))
-	if err := db.Migrate(t.Context()); err != nil {
+	opened, _ := openFile(t)
+	return opened
+}
+
+// openFile opens and migrates a new file, and says how to open it again.
+func openFile(t testing.TB) (opened storagetest.Opened, dsn string) {
+	t.Helper()
+	dsn = file(t) + pragmas
+	var pools []*sql.DB
+	again := func() storagetest.Storage {
+		pools = append(pools, connect(t, dsn))
+		return sqlite.New(pools[len(pools)-1])
+	}
+	first := again()
+	if err := first.(*sqlite.DB).Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	again := func() storagetest.Storage { return sqlite.New(connect(t, dsn)) }
-	return storagetest.Opened{Storage: db, Again: again}
+	busy := func() (n int) {
+		for _, pool := range pools {
+			n += pool.Stats().InUse
+		}
+		return n
+	}
+	return storagetest.Opened{Storage: first, Again: again, Busy: busy}, dsn
 }
 
 func TestStorage(t *testing.T) {

@@ -38,15 +38,7 @@ func contextEnded(t *testing.T, s Opened) {
 			if err == nil {
 				t.Errorf("%s under %v succeeds", c.method, ctx.Err())
 			}
-			for _, fact := range []error{
-				keys.ErrNotFound, exports.ErrNotFound,
-				symbols.ErrFolderNotFound, symbols.ErrSymbolNotFound,
-				symbols.ErrFolderNameTaken, symbols.ErrChanged,
-			} {
-				if errors.Is(err, fact) {
-					t.Errorf("%s under %v tells what it cannot know: %v", c.method, ctx.Err(), err)
-				}
-			}
+			wantNoFact(t, c.method, err)
 		}
 		wantKey(t, s, key)
 		wantFolders(t, s, folder)
@@ -59,6 +51,21 @@ func contextEnded(t *testing.T, s Opened) {
 	for _, c := range allCalls(s, key, symbol) {
 		if err := c.do(t.Context()); err != nil {
 			t.Errorf("%s afterwards: %v", c.method, err)
+		}
+	}
+}
+
+// wantNoFact reports an error that tells what a call that was kept from the
+// storage cannot know.
+func wantNoFact(t testing.TB, method string, err error) {
+	t.Helper()
+	for _, fact := range []error{
+		keys.ErrNotFound, exports.ErrNotFound,
+		symbols.ErrFolderNotFound, symbols.ErrSymbolNotFound,
+		symbols.ErrFolderNameTaken, symbols.ErrChanged,
+	} {
+		if errors.Is(err, fact) {
+			t.Errorf("%s tells what it cannot know: %v", method, err)
 		}
 	}
 }

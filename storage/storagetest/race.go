@@ -32,16 +32,20 @@ func RunConcurrent(t *testing.T, open func(t testing.TB) Opened) {
 		{"opposite moves end well", raceMoves},
 		{"one version is one state", raceReaders},
 		{"one of many puts creates the export", racePut},
+		{"rotations leave one raw key, and none of a dead key", raceRotations},
+		{"contexts that end harm no other call", raceContexts},
 	} {
 		t.Run(race.sentence, func(t *testing.T) {
 			t.Parallel()
 			s := open(t)
 			race.run(t, []Storage{s, s})
+			s.wantIdle(t)
 			if s.Again == nil {
 				return
 			}
 			s = open(t)
 			race.run(t, []Storage{s, s.Again()})
+			s.wantIdle(t)
 		})
 	}
 }
@@ -106,7 +110,8 @@ func raceRename(t *testing.T, handles []Storage) {
 func appendTo(text *string) { *text += "." }
 
 func raceKeyUpdates(t *testing.T, handles []Storage) {
-	const workers, rounds = 8, 5
+	const workers = 8
+	rounds := rounds(15, 1000)
 	key := insertKey(t, handles[0], "key")
 	before := epoch(t, handles[0])
 	for _, err := range together(handles, workers, func(s Storage, _ int) error {
@@ -130,14 +135,15 @@ func raceKeyUpdates(t *testing.T, handles []Storage) {
 		if want := len(key.Name) + workers*rounds; len(got.Name) != want || got.Active != key.Active {
 			t.Errorf("the key is %+v, want %d updates", got, workers*rounds)
 		}
-		if after := epoch(t, s); after-before < workers*rounds {
+		if after := epoch(t, s); after-before < int64(workers*rounds) {
 			t.Errorf("the epoch went from %d to %d in %d changes", before, after, workers*rounds)
 		}
 	}
 }
 
 func raceSymbolUpdates(t *testing.T, handles []Storage) {
-	const workers, rounds = 8, 5
+	const workers = 8
+	rounds := rounds(10, 500)
 	symbol := insertSymbol(t, handles[0], "symbol")
 	folder, err := handles[0].Symbols().GetFolder(t.Context(), symbol.FolderID)
 	must(t, err)
@@ -177,7 +183,7 @@ func raceSymbolUpdates(t *testing.T, handles []Storage) {
 func raceRotate(t *testing.T, handles []Storage) {
 	key := insertKey(t, handles[0], "key")
 	for _, err := range together(handles, 8, func(s Storage, i int) error {
-		for round := range 5 {
+		for round := range rounds(10, 1000) {
 			var former keys.Digest
 			rotated, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
 				former = key.Digest
@@ -235,7 +241,7 @@ func raceTouch(t *testing.T, handles []Storage) {
 func raceFolderDelete(t *testing.T, handles []Storage) {
 	store := handles[0].Symbols()
 	home := insertFolder(t, handles[0], "home")
-	for round := range 10 {
+	for round := range rounds(50, 3000) {
 		folder := insertFolder(t, handles[0], strconv.Itoa(round))
 		movers := insertSymbols(t, handles[0], home.ID, newSymbols("a", "b", "c")...)
 		inserted := make([][]symbols.Symbol, 3)
@@ -281,7 +287,7 @@ func raceFolderDelete(t *testing.T, handles []Storage) {
 }
 
 func raceMoves(t *testing.T, handles []Storage) {
-	const rounds = 5
+	rounds := rounds(11, 1001)
 	folders := []symbols.Folder{insertFolder(t, handles[0], "one"), insertFolder(t, handles[0], "other")}
 	var list []symbols.Symbol
 	for _, folder := range folders {
@@ -331,7 +337,7 @@ func raceReaders(t *testing.T, handles []Storage) {
 		return nil
 	}
 	for _, err := range together(handles, 8, func(s Storage, i int) error {
-		for round := range 10 {
+		for round := range rounds(20, 500) {
 			var err error
 			switch {
 			case i < 2:

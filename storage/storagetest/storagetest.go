@@ -7,11 +7,17 @@
 //
 //	func TestStorage(t *testing.T) {
 //		storagetest.Run(t, open)
+//		storagetest.RunConcurrent(t, open)
 //	}
+//
+// With the flag -long it takes minutes and meets what is rare:
+//
+//	go test -race -timeout 1h ./mydriver -long
 package storagetest
 
 import (
 	"errors"
+	"flag"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -36,6 +42,10 @@ type Opened struct {
 	// Again opens the same storage once more, as a restart or another
 	// process would. It is nil if the storage forgets.
 	Again func() Storage
+
+	// Busy returns how many connections to the database are in use. It is
+	// nil if there are none.
+	Busy func() int
 }
 
 // Run holds a driver to its promises, one call after the other. It calls open
@@ -85,6 +95,21 @@ func (s Opened) reopen(t testing.TB) Storage {
 	return s.Again()
 }
 
+// wantIdle reports connections that stay in use when no call does.
+func (s Opened) wantIdle(t testing.TB) {
+	t.Helper()
+	if s.Busy == nil {
+		return
+	}
+	deadline := time.Now().Add(20 * time.Second) // a driver may clean up behind a call
+	for s.Busy() > 0 {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d connections stay in use", s.Busy())
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // must ends the test at an error. It is for the goroutine of the test.
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -99,6 +124,19 @@ func wantError(t testing.TB, got, want error) {
 	if !errors.Is(got, want) {
 		t.Errorf("got error %v, want %v", got, want)
 	}
+}
+
+var long = flag.Bool("long", false, "test for minutes, to meet what is rare")
+
+// Long reports whether the flag -long is given.
+func Long() bool { return *long }
+
+// rounds is how often to do what goes wrong only now and then.
+func rounds(few, often int) int {
+	if Long() {
+		return often
+	}
+	return few
 }
 
 // errRefused is what a function given to an update fails with.
