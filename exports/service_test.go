@@ -18,10 +18,13 @@ import (
 	"time"
 
 	"github.com/matryer/is"
+	"go.uber.org/goleak"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/storage/memory"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // origin is an Opener whose files behave as a test says.
 type origin struct {

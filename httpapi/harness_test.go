@@ -13,6 +13,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/files"
 	"example.com/canvasback/httpapi"
@@ -20,6 +22,8 @@ import (
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/symbols"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const adminKey = "an admin key for tests"
 

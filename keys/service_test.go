@@ -11,10 +11,13 @@ import (
 	"time"
 
 	"github.com/matryer/is"
+	"go.uber.org/goleak"
 
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var start = time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC)
 

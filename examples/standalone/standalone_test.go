@@ -18,9 +18,12 @@ import (
 	"time"
 
 	"github.com/matryer/is"
+	"go.uber.org/goleak"
 
 	"example.com/canvasback/storage/postgres/pgtest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // server is a running standalone.
 type server struct {

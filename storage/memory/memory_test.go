@@ -5,7 +5,10 @@ import (
 
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/storage/storagetest"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(testing.TB) storagetest.Opened {
 	return storagetest.Opened{Storage: memory.New()}

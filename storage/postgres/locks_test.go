@@ -28,17 +28,13 @@ func eventually(t testing.TB, want int, count func() int) {
 
 // waiting counts the sessions that wait for a lock.
 func waiting(t testing.TB, pool *pgxpool.Pool) func() int {
-	return func() (n int) {
+	return func() int {
 		t.Helper()
-		err := pool.QueryRow(t.Context(), `
+		return count(t, pool, `
 			SELECT count(*)
 			FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock'`,
-		).Scan(&n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
+		)
 	}
 }
 

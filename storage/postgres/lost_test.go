@@ -24,23 +24,25 @@ func idle(t testing.TB, pool *pgxpool.Pool, n int) {
 	}
 }
 
-// terminate ends all sessions of the database but that of the operator, and
-// returns how many there were.
-func terminate(t testing.TB, operator *pgxpool.Pool) (n int) {
+// others are the sessions of the database beside the one that asks.
+const others = `
+	FROM pg_stat_activity
+	WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`
+
+// count runs a query for a number.
+func count(t testing.TB, pool *pgxpool.Pool, query string) (n int) {
 	t.Helper()
-	const others = `
-		FROM pg_stat_activity
-		WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`
-	query := func(statement string) (n int) {
-		t.Helper()
-		if err := operator.QueryRow(t.Context(), statement).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		return n
+	if err := pool.QueryRow(t.Context(), query).Scan(&n); err != nil {
+		t.Fatal(err)
 	}
-	n = query(`SELECT count(pg_terminate_backend(pid))` + others)
-	eventually(t, 0, func() int { return query(`SELECT count(*)` + others) })
 	return n
+}
+
+// terminate ends the other sessions of the operator's database, and returns how
+// many there were.
+func terminate(t testing.TB, operator *pgxpool.Pool) int {
+	t.Helper()
+	return count(t, operator, `SELECT count(pg_terminate_backend(pid))`+others)
 }
 
 // Connections that have died in the pool are no reason to fail, as long as
@@ -83,6 +85,7 @@ func TestStorage_lostConnections(t *testing.T) {
 			for range 3 {
 				idle(t, pool, connections)
 				is.Equal(terminate(t, operator), connections)
+				eventually(t, 0, func() int { return count(t, operator, `SELECT count(*)`+others) })
 				err := test.call(t, db)
 				is.True(err == nil || test.may)
 				for range 2 * connections { // the dead have been sorted out

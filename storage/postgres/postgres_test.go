@@ -7,7 +7,10 @@ import (
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // connect opens a pool until the end of the test.
 func connect(t testing.TB, dsn string) *pgxpool.Pool {

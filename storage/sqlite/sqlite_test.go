@@ -6,8 +6,11 @@ import (
 
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/storage/storagetest"
+	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // pragmas are those of the package comment.
 const pragmas = "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
