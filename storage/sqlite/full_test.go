@@ -1,0 +1,151 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/symbols"
+	"github.com/matryer/is"
+)
+
+// A database that may not grow answers writes with 503 and reads as ever. When
+// something is deleted there is room again.
+func TestStorage_full(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	a := serve(t, file(t)+pragmas+"&_pragma=max_page_count(300)")
+	first := a.folder("first")
+	stored := a.fill(first)
+	for range 3 {
+		is.Equal(a.insert(first), http.StatusServiceUnavailable)
+		is.Equal(a.count(first), stored) // what was acknowledged and nothing else
+	}
+
+	a.must("DELETE", fmt.Sprint("/symbol/folders/", first), "", new(struct{}))
+	second := a.folder("second")
+	is.True(a.fill(second) > stored/2)
+	a.wantSound()
+}
+
+// api is the symbol routes over a file.
+type api struct {
+	t    *testing.T
+	url  string
+	pool *sql.DB
+}
+
+func serve(t *testing.T, dsn string) api {
+	t.Helper()
+	pool := connect(t, dsn)
+	db := sqlite.New(pool)
+	if err := db.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(httpapi.Handler(httpapi.Options{
+		Symbols:                   symbols.NewService(db.Symbols(), nil),
+		DangerouslySkipClientKeys: true,
+		Logger:                    slog.New(slog.DiscardHandler),
+	}))
+	t.Cleanup(server.Close)
+	return api{t, server.URL, pool}
+}
+
+// send sends a request and returns the body of the answer. A 503 must be the
+// one of a store that is not available.
+func (a api) send(method, path, body string) (status int, answer []byte) {
+	a.t.Helper()
+	request, err := http.NewRequestWithContext(a.t.Context(), method, a.url+path, strings.NewReader(body))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err = io.ReadAll(response.Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if response.StatusCode == http.StatusServiceUnavailable &&
+		(response.Header.Get("Retry-After") == "" || !strings.Contains(string(answer), `"code":"unavailable"`)) {
+		a.t.Errorf("%s %s: %v %s", method, path, response.Header, answer)
+	}
+	return response.StatusCode, answer
+}
+
+// must sends a request that is carried out.
+func (a api) must(method, path, body string, answer any) {
+	a.t.Helper()
+	status, content := a.send(method, path, body)
+	if status/100 != 2 {
+		a.t.Fatalf("%s %s: %d %s", method, path, status, content)
+	}
+	if err := json.Unmarshal(content, answer); err != nil {
+		a.t.Fatalf("%s %s: %s: %v", method, path, content, err)
+	}
+}
+
+// folder creates a folder and returns its id.
+func (a api) folder(name string) int64 {
+	a.t.Helper()
+	var folder struct{ ID int64 }
+	a.must("POST", "/symbol/folders", fmt.Sprintf(`{"name":%q}`, name), &folder)
+	return folder.ID
+}
+
+// insert adds a symbol to a folder and returns the status of the answer.
+func (a api) insert(folder int64) int {
+	a.t.Helper()
+	status, _ := a.send("POST", fmt.Sprintf("/symbol/folders/%d/symbols", folder),
+		fmt.Sprintf(`{"name":"symbol","type":"image/svg+xml","data":%q}`, strings.Repeat("<svg/>", 4000)))
+	return status
+}
+
+// fill adds symbols to a folder until there is no room, and returns how many
+// were stored.
+func (a api) fill(folder int64) int {
+	a.t.Helper()
+	for stored := range 1000 {
+		switch status := a.insert(folder); status {
+		case http.StatusCreated:
+		case http.StatusServiceUnavailable:
+			return stored
+		default:
+			a.t.Fatalf("a symbol is answered %d", status)
+		}
+	}
+	a.t.Fatal("there is room for everything")
+	return 0
+}
+
+// count reads a folder.
+func (a api) count(folder int64) int {
+	a.t.Helper()
+	var list []struct{ Data string }
+	a.must("GET", fmt.Sprintf("/symbol/folders/%d/symbols", folder), "", &list)
+	for _, symbol := range list {
+		if len(symbol.Data) != 6*4000 {
+			a.t.Errorf("a symbol has %d bytes", len(symbol.Data))
+		}
+	}
+	return len(list)
+}
+
+// wantSound reports a damaged file.
+func (a api) wantSound() {
+	a.t.Helper()
+	var verdict string
+	if err := a.pool.QueryRowContext(a.t.Context(), `PRAGMA integrity_check`).Scan(&verdict); err != nil || verdict != "ok" {
+		a.t.Errorf("%s, %v", verdict, err)
+	}
+}

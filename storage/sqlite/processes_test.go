@@ -1,0 +1,97 @@
+package sqlite_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/symbols"
+	"github.com/matryer/is"
+)
+
+// TestStorage_processes has two processes write to one file at once.
+func TestStorage_processes(t *testing.T) {
+	rounds := 60
+	if storagetest.Long() {
+		rounds = 2000
+	}
+	if name := os.Getenv(childFile); name != "" {
+		countUp(t, sqlite.New(connect(t, name+pragmas)), rounds)
+		return
+	}
+	t.Parallel()
+	is := is.New(t)
+	name := file(t)
+	db := sqlite.New(connect(t, name+pragmas))
+	is.NoErr(db.Migrate(t.Context()))
+	_, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "0"})
+	is.NoErr(err)
+	other := child(t, name)
+	other.Stdout, other.Stderr = os.Stderr, os.Stderr
+	is.NoErr(other.Start())
+	countUp(t, db, rounds)
+	is.NoErr(other.Wait())
+
+	folder, err := db.Symbols().GetFolder(t.Context(), 1)
+	is.NoErr(err)
+	is.Equal(folder.Name, fmt.Sprint(2*rounds)) // no update is lost
+	page, err := db.Symbols().ListSymbols(t.Context(), 1, 0, 1<<40)
+	is.NoErr(err)
+	is.Equal(len(page.Symbols), 2*2*rounds)
+}
+
+// countUp counts in the name of a folder, and adds symbols to it.
+func countUp(t *testing.T, db *sqlite.DB, rounds int) {
+	t.Helper()
+	for range rounds {
+		_, err := db.Symbols().UpdateFolder(t.Context(), 1, func(folder *symbols.Folder) error {
+			n, err := strconv.Atoi(folder.Name)
+			folder.Name = strconv.Itoa(n + 1)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Symbols().InsertSymbols(t.Context(), 1, make([]symbols.Symbol, 2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A process that keeps the others from writing lets them fail after their
+// busy_timeout, and read as ever.
+func TestStorage_keptBusy(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	const timeout = 50 * time.Millisecond
+	name := file(t)
+	db := sqlite.New(connect(t, name+strings.Replace(pragmas, "5000", "50", 1)))
+	is.NoErr(db.Migrate(t.Context()))
+	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
+	is.NoErr(err)
+
+	other, err := connect(t, name+pragmas).Conn(t.Context())
+	is.NoErr(err)
+	defer other.Close()
+	_, err = other.ExecContext(t.Context(), `BEGIN IMMEDIATE`)
+	is.NoErr(err)
+	for range 3 {
+		began := time.Now()
+		_, err = db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "another"})
+		is.True(err != nil && !errors.Is(err, symbols.ErrFolderNameTaken))
+		is.True(time.Since(began) >= timeout) // it has waited
+		got, err := db.Symbols().GetFolder(t.Context(), folder.ID)
+		is.NoErr(err)
+		is.Equal(got, folder)
+	}
+	_, err = other.ExecContext(t.Context(), `ROLLBACK`)
+	is.NoErr(err)
+	_, err = db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "another"})
+	is.NoErr(err)
+}
