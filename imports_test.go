@@ -82,6 +82,10 @@ var importRules = []importRule{
 		becauseOf: "it orders files and runs no SQL",
 	},
 	{
+		pkg:       "storage/internal/linear",
+		becauseOf: "it has tests only, so that no importer meets what they need",
+	},
+	{
 		pkg:       "storage/storagetest",
 		may:       []string{module + "/keys", module + "/symbols", module + "/exports"},
 		never:     []string{"net/http", "database/sql"},

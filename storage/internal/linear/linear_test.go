@@ -1,0 +1,217 @@
+package linear
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+	_ "modernc.org/sqlite"
+
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/symbols"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// clients at once make so many calls each in a history.
+const clients, calls = 6, 15
+
+// drivers open a storage twice, as two processes do.
+var drivers = map[string]func(t *testing.T) [2]storagetest.Storage{
+	"memory": func(*testing.T) [2]storagetest.Storage {
+		db := memory.New()
+		return [2]storagetest.Storage{db, db}
+	},
+	"sqlite": func(t *testing.T) (handles [2]storagetest.Storage) {
+		name := "file:" + filepath.Join(t.TempDir(), "test.db") + "?_pragma=busy_timeout(5000)" +
+			"&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+		for i := range handles {
+			pool, err := sql.Open("sqlite", name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { pool.Close() })
+			db := sqlite.New(pool)
+			if err := db.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			handles[i] = db
+		}
+		return handles
+	},
+	"postgres": func(t *testing.T) (handles [2]storagetest.Storage) {
+		dsn := pgtest.Database(t)
+		for i := range handles {
+			pool, err := pgxpool.New(t.Context(), dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(pool.Close)
+			db := postgres.New(pool, nil)
+			if err := db.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			handles[i] = db
+		}
+		return handles
+	},
+}
+
+// histories is how many are recorded of each kind.
+func histories() int {
+	if storagetest.Long() {
+		return 1000
+	}
+	return 15
+}
+
+func TestDrivers(t *testing.T) {
+	t.Parallel()
+	for name, open := range drivers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			handles := open(t)
+			for range histories() {
+				dropFolders(t, handles[0].Symbols())
+				if h := folderHistory(t, handles[0].Symbols(), handles[1].Symbols()); !h.explained(t, folderModel) {
+					t.Fatalf("no order of calls explains %+v", h.calls)
+				}
+				dropKeys(t, handles[0].Keys())
+				if h := keyHistory(t, handles[0].Keys(), handles[1].Keys()); !h.explained(t, keyModel) {
+					t.Fatalf("no order of calls explains %+v", h.calls)
+				}
+			}
+		})
+	}
+}
+
+func folderHistory(t testing.TB, handles ...symbols.Store) *history {
+	return run(clients, calls, func(h *history, client, _ int) {
+		disturbFolders(t, h, client, handles[client%len(handles)])
+	})
+}
+
+func keyHistory(t testing.TB, handles ...keys.Store) *history {
+	return run(clients, calls, func(h *history, client, n int) {
+		disturbKeys(t, h, client, n, handles[client%len(handles)])
+	})
+}
+
+// TestControl has stores that break their promises found out.
+func TestControl(t *testing.T) {
+	t.Parallel()
+	for name, explained := range map[string]func(t *testing.T) bool{
+		"stale folder": func(t *testing.T) bool {
+			store := &staleFolders{Store: memory.New().Symbols()}
+			return folderHistory(t, store).explained(t, folderModel)
+		},
+		"folder taken twice": func(t *testing.T) bool {
+			store := takenTwice{memory.New().Symbols()}
+			return folderHistory(t, store).explained(t, folderModel)
+		},
+		"stale key": func(t *testing.T) bool {
+			store := &staleKeys{Store: memory.New().Keys()}
+			return keyHistory(t, store).explained(t, keyModel)
+		},
+		"lost update of a key": func(t *testing.T) bool {
+			store := lostUpdates{memory.New().Keys()}
+			return keyHistory(t, store).explained(t, keyModel)
+		},
+		"epoch that stays": func(t *testing.T) bool {
+			store := staleEpoch{memory.New().Keys()}
+			return keyHistory(t, store).explained(t, keyModel)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const most = 100
+			for n := range most {
+				if !explained(t) {
+					t.Logf("found out in history %d", n+1)
+					return
+				}
+			}
+			t.Errorf("not found out in %d histories", most)
+		})
+	}
+}
+
+// staleFolders reads a folder a second time from memory.
+type staleFolders struct {
+	symbols.Store
+	read sync.Map
+}
+
+func (s *staleFolders) GetFolder(ctx context.Context, id int64) (symbols.Folder, error) {
+	if folder, ok := s.read.Load(id); ok {
+		return folder.(symbols.Folder), nil
+	}
+	folder, err := s.Store.GetFolder(ctx, id)
+	if err == nil {
+		s.read.Store(id, folder)
+	}
+	return folder, err
+}
+
+// takenTwice tells of success where a name is taken.
+type takenTwice struct{ symbols.Store }
+
+func (s takenTwice) UpdateFolder(ctx context.Context, id int64, change func(*symbols.Folder) error) (symbols.Folder, error) {
+	var changed symbols.Folder
+	folder, err := s.Store.UpdateFolder(ctx, id, func(folder *symbols.Folder) error {
+		err := change(folder)
+		changed = *folder
+		return err
+	})
+	if err == symbols.ErrFolderNameTaken {
+		return changed, nil
+	}
+	return folder, err
+}
+
+// staleKeys finds a key a second time in memory.
+type staleKeys struct {
+	keys.Store
+	found sync.Map
+}
+
+func (s *staleKeys) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
+	if key, ok := s.found.Load(digest); ok {
+		return key.(keys.Key), nil
+	}
+	key, err := s.Store.Find(ctx, digest)
+	if err == nil {
+		s.found.Store(digest, key)
+	}
+	return key, err
+}
+
+// lostUpdates reads and writes, but not in one transaction.
+type lostUpdates struct{ keys.Store }
+
+func (s lostUpdates) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {
+	read, err := s.Store.Get(ctx, id)
+	if err != nil {
+		return keys.Key{}, err
+	}
+	if err := change(&read); err != nil {
+		return keys.Key{}, err
+	}
+	runtime.Gosched() // somebody else comes in between
+	return s.Store.Update(ctx, id, func(key *keys.Key) error { *key = read; return nil })
+}
+
+// staleEpoch does not raise the epoch.
+type staleEpoch struct{ keys.Store }
+
+func (staleEpoch) Epoch(context.Context) (int64, error) { return 1, nil }
