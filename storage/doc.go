@@ -18,6 +18,23 @@
 // handle stays the host's: it chooses the size of the pool, and closes it when
 // nothing uses the stores any more.
 //
+// # Failures
+//
+// The tests of the drivers show besides:
+//
+//   - A method fails at any of its calls to the database without having done
+//     anything, or only the answer to its commit is lost and it has done all
+//     (storagetest.RunFailing).
+//   - What concurrent callers see, be they in two processes, has an order of
+//     their calls that explains it (internal/linear).
+//   - A context that ends harms no other call, and keeps neither a lock nor a
+//     connection.
+//   - Processes killed in the middle of a write, full disks, servers that
+//     restart, crash, stand still, end sessions or admit nobody, and connections
+//     cut around a commit cost nothing that was acknowledged, and nothing is
+//     there twice. Through httpapi, what cannot be carried out meanwhile is a
+//     503 in time, and two seconds after the failure none is left.
+//
 // # Schema
 //
 // Tables and whatever belongs to them have names that begin with canvasback_,

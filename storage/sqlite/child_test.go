@@ -17,6 +17,7 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"
 )
 
@@ -26,7 +27,7 @@ const childFile = "CANVASBACK_SQLITE_CHILD"
 
 // child prepares a run of the test binary for the test that calls it.
 func child(t *testing.T, file string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", fmt.Sprintf("-long=%v", storagetest.Long()))
 	cmd.Env = append(os.Environ(), childFile+"="+file)
 	return cmd
 }

@@ -241,7 +241,7 @@ func raceTouch(t *testing.T, handles []Storage) {
 func raceFolderDelete(t *testing.T, handles []Storage) {
 	store := handles[0].Symbols()
 	home := insertFolder(t, handles[0], "home")
-	for round := range rounds(50, 3000) {
+	for round := range rounds(100, 3000) {
 		folder := insertFolder(t, handles[0], strconv.Itoa(round))
 		movers := insertSymbols(t, handles[0], home.ID, newSymbols("a", "b", "c")...)
 		inserted := make([][]symbols.Symbol, 3)

@@ -10,9 +10,10 @@
 //		storagetest.RunConcurrent(t, open)
 //	}
 //
-// With the flag -long it takes minutes and meets what is rare:
+// The flag -long, which this package adds to the test's, makes that take
+// minutes and meet what is rare:
 //
-//	go test -race -timeout 1h ./mydriver -long
+//	go test -race -timeout 2h ./mydriver -long
 package storagetest
 
 import (
