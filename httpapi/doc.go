@@ -15,6 +15,10 @@
 //
 // Routers that leave the path as it is, chi among them, take the first form.
 //
+// GET /openapi.json describes the API in OpenAPI 3.1: clients can be generated
+// from it, and tests hold it to what the handler does. It asks for no key.
+// [OpenAPI] has the same bytes.
+//
 // # Keys
 //
 // Admin routes ask for an x-admin-key: 401 if it is missing or wrong, 403 if
@@ -25,7 +29,7 @@
 // WWW-Authenticate, with the scheme ApiKey.
 //
 // A request is checked in this order: route (404), method (405), key, id and
-// body (400, 413, 415), existence (404), conflict (409).
+// body (400, 413, 415), existence (404), condition (412), conflict (409).
 //
 // # Requests
 //

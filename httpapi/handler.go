@@ -30,7 +30,7 @@ const (
 )
 
 // Options say what [Handler] serves and to whom. The zero value serves
-// nothing.
+// nothing but the description of the API.
 type Options struct {
 	// Keys, Symbols and Exports are the services behind the routes. The
 	// routes of a service that is nil do not exist. Without Keys no client

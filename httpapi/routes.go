@@ -28,7 +28,7 @@ func (a *api) routes() []route {
 	)
 	small, symbol, batch := a.BodyLimit, a.SymbolLimit, a.BatchLimit
 
-	var list []route
+	list := []route{{get, "/openapi.json", noKey, small, serveDocument}}
 	if a.Keys != nil {
 		list = append(list,
 			route{get, "/admin/api-keys", adminKey, small, reply(a, ok, a.listKeys)},

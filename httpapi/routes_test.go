@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -148,4 +149,23 @@ func TestRequestID(t *testing.T) {
 			t.Errorf("headers are %v, want a request id and no-store", answer.header)
 		}
 	}
+}
+
+func TestDocument_isOpenToAll(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for _, h := range []*harness{start(t), start(t, func(o *httpapi.Options) { *o = httpapi.Options{} })} {
+		answer := h.send("GET", "/openapi.json", "").want(200)
+		is.Equal(string(answer.body), string(httpapi.OpenAPI()))
+		is.Equal(answer.header.Get("Content-Type"), "application/json")
+		is.Equal(answer.header.Get("Content-Length"), strconv.Itoa(len(answer.body)))
+		is.Equal(answer.header.Get("Cache-Control"), "no-store")
+		head := h.send("HEAD", "/openapi.json", "").want(200)
+		is.Equal(len(head.body), 0)
+		is.Equal(head.header.Get("Content-Length"), answer.header.Get("Content-Length"))
+		is.Equal(h.send("POST", "/openapi.json", "{}").wantError(405, "method_not_allowed").header.Get("Allow"), "GET, HEAD")
+	}
+	h := start(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{"*"} })
+	answer := h.send("GET", "/openapi.json", "", "Origin", "https://viewer.example").want(200)
+	is.Equal(answer.header.Get("Access-Control-Allow-Origin"), "*")
 }

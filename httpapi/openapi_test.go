@@ -1,0 +1,96 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/symbols"
+)
+
+// described is what these tests read of the document. That it is right about
+// requests and answers is tested in internal/contract.
+type described struct {
+	Paths      map[string]map[string]json.RawMessage
+	Components struct {
+		Schemas struct {
+			ErrorCode struct {
+				Description string
+				Enum        []string
+			}
+		}
+	}
+}
+
+func readDocument(t *testing.T) (doc described) {
+	t.Helper()
+	if err := json.Unmarshal(OpenAPI(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// notYet are the operations of the document that come later.
+var notYet = []string{"GET /symbol/folders/{}/export", "POST /symbol/folders/{}/import"}
+
+func TestDocument_hasTheRoutesOfTheTable(t *testing.T) {
+	t.Parallel()
+	name := regexp.MustCompile(`\{\w+\}`) // of a part of the path, which the two may call differently
+	var inDocument, inTable []string
+	for path, item := range readDocument(t).Paths {
+		for method := range item {
+			if method != "parameters" {
+				inDocument = append(inDocument, strings.ToUpper(method)+" "+name.ReplaceAllString(path, "{}"))
+			}
+		}
+	}
+	db := memory.New()
+	a := newAPI(Options{
+		Keys:    keys.NewService(db.Keys(), nil),
+		Symbols: symbols.NewService(db.Symbols(), nil),
+		Exports: exports.NewService(db.Exports(), nil),
+	})
+	for _, route := range a.routes() {
+		inTable = append(inTable, route.method+" "+name.ReplaceAllString(route.path, "{}"))
+	}
+	inTable = append(inTable, notYet...)
+	slices.Sort(inDocument)
+	slices.Sort(inTable)
+	is.New(t).Equal(inDocument, inTable)
+}
+
+func TestDocument_hasTheCodesOfTheTable(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	statuses := make(map[string]int)
+	for _, f := range append(slices.Clone(failures),
+		failureOf(invalidRequest("")), failureOf(&tooManyGuesses{}), failureOf(errors.New("unforeseen"))) {
+		if status, ok := statuses[f.code]; ok && status != f.status {
+			t.Errorf("%s stands for %d and for %d", f.code, status, f.status)
+		}
+		statuses[f.code] = f.status
+	}
+	codes := readDocument(t).Components.Schemas.ErrorCode
+	is.Equal(slices.Sorted(slices.Values(codes.Enum)), slices.Sorted(maps.Keys(statuses)))
+	for code, status := range statuses {
+		if want := "`" + code + "` " + strconv.Itoa(status); !strings.Contains(codes.Description, want) {
+			t.Errorf("the description of the codes does not have %s", want)
+		}
+	}
+}
+
+func TestOpenAPI_isTheCallers(t *testing.T) {
+	t.Parallel()
+	OpenAPI()[0] = 'x'
+	is.New(t).Equal(string(OpenAPI()), document)
+}
