@@ -74,6 +74,10 @@ var importRules = []importRule{
 		becauseOf: "it is a host, and one without a database",
 	},
 	{
+		pkg:       "httpapi/internal/contract",
+		becauseOf: "it is tests alone, so that no importer meets the validator they need",
+	},
+	{
 		pkg:       "storage",
 		becauseOf: "the package is prose",
 	},

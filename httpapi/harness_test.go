@@ -153,7 +153,9 @@ func (h *harness) send(method, path, body string, headers ...string) answer {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return answer{t: h.t, status: response.StatusCode, header: response.Header, body: content}
+	got := answer{t: h.t, status: response.StatusCode, header: response.Header, body: content}
+	h.record(path, request, body, got)
+	return got
 }
 
 // admin sends a request with the admin key, client one with the client key.

@@ -1,0 +1,54 @@
+package contract
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"example.com/canvasback/httpapi"
+)
+
+// TestOrigins_maySendAndReadWhatIsDescribed: the document lists what pages of
+// other origins may read, and says that they may send all its headers.
+func TestOrigins_maySendAndReadWhatIsDescribed(t *testing.T) {
+	t.Parallel()
+	const origin = "https://viewer.example"
+	doc := loadDocument(t)
+	w := newWorld(t, doc, func(o *httpapi.Options) { o.AllowedOrigins = []string{origin} })
+	preflight := w.sendTo("OPTIONS", "/symbol/folders", "", http.Header{
+		"Origin": {origin}, "Access-Control-Request-Method": {"POST"},
+	})
+	list := func(e exchange, name string) []string {
+		return strings.Split(strings.ToLower(e.GotHeader.Get(name)), ", ")
+	}
+	sent, methods := []string{"Content-Type"}, make(map[string]bool)
+	for _, op := range doc.operations {
+		sent = append(sent, doc.keyHeader(op))
+		methods[op.method] = true
+		for _, parameter := range op.Parameters {
+			if parameter.Value.In == openapi3.ParameterInHeader {
+				sent = append(sent, parameter.Value.Name)
+			}
+		}
+	}
+	for _, name := range sent {
+		if name != "" && !slices.Contains(list(preflight, "Access-Control-Allow-Headers"), strings.ToLower(name)) {
+			t.Errorf("header %s may not be sent", name)
+		}
+	}
+	for method := range methods {
+		if !slices.Contains(list(preflight, "Access-Control-Allow-Methods"), strings.ToLower(method)) {
+			t.Errorf("method %s may not be used", method)
+		}
+	}
+	answer := w.sendTo("GET", "/openapi.json", "", http.Header{"Origin": {origin}})
+	exposed := strings.Split(answer.GotHeader.Get("Access-Control-Expose-Headers"), ", ")
+	last := len(exposed) - 1
+	text := "`" + strings.Join(exposed[:last], "`, `") + "` and `" + exposed[last] + "`"
+	if !strings.Contains(doc.Info.Description, "read "+text) {
+		t.Errorf("the description does not say that pages may read %s", text)
+	}
+}
