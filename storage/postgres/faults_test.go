@@ -47,7 +47,7 @@ func TestFaults(t *testing.T) {
 	is.NoErr(err)
 	address.User = url.UserPassword("viewer", "viewer")
 	pools := []*pgxpool.Pool{connect(t, address.String()), connectCanceling(t, address.String())}
-	load := startLoad(t, serve(t, pools[0]), serve(t, pools[1]))
+	load := startLoad(t, serve(t, pools[0], storeTimeout), serve(t, pools[1], storeTimeout))
 
 	h := &hog{t: t, dsn: server.DSN()}
 	faults := []fault{

@@ -31,7 +31,7 @@ type proxy struct {
 	mu    sync.Mutex
 	at    cut
 	of    func(statement string) bool
-	count int
+	done  chan struct{} // closed when the connection is cut
 	conns map[net.Conn]bool
 }
 
@@ -61,18 +61,13 @@ func newProxy(t testing.TB, dsn string) (*proxy, string) {
 	return p, address.String()
 }
 
-// cutNext has the connection cut around the next statement that is of the kind.
-func (p *proxy) cutNext(at cut, of func(statement string) bool) {
+// cutNext has the connection cut around the next statement that is of the kind,
+// and returns a channel that is closed then.
+func (p *proxy) cutNext(at cut, of func(statement string) bool) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at, p.of, p.count = at, of, 0
-}
-
-// cuts returns how many connections were cut since.
-func (p *proxy) cuts() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.count
+	p.at, p.of, p.done = at, of, make(chan struct{})
+	return p.done
 }
 
 // turn reports where to cut the connection around a statement.
@@ -84,7 +79,6 @@ func (p *proxy) turn(statement string) cut {
 	}
 	at := p.at
 	p.at = uncut
-	p.count++
 	return at
 }
 
@@ -131,6 +125,14 @@ func (l *link) close() {
 	l.server.Close()
 }
 
+// cut closes the connection for the one who waits for that.
+func (l *link) cut() {
+	l.close()
+	l.proxy.mu.Lock()
+	defer l.proxy.mu.Unlock()
+	close(l.done)
+}
+
 // down passes on what the server says.
 func (l *link) down() {
 	defer l.close()
@@ -140,7 +142,11 @@ func (l *link) down() {
 		l.mu.Lock()
 		swallow := l.swallow
 		l.mu.Unlock()
-		if err != nil || swallow {
+		if swallow {
+			l.cut()
+			return
+		}
+		if err != nil {
 			return
 		}
 		if _, err := l.client.Write(buffer[:n]); err != nil {
@@ -173,7 +179,7 @@ func (l *link) up() {
 			l.server.Write(message) // an error is met in the answer
 		}
 		if at == unsent || at == unwaited {
-			l.close()
+			l.cut()
 			return
 		}
 	}

@@ -33,17 +33,17 @@ const (
 )
 
 // serve serves the API over a pool, as a process would, and returns its
-// address.
-func serve(t *testing.T, pool *pgxpool.Pool) string {
+// address. Requests wait for the store no longer than timeout.
+func serve(t *testing.T, pool *pgxpool.Pool, timeout time.Duration) string {
 	t.Helper()
-	db, quiet := postgres.New(pool, nil), slog.New(slog.DiscardHandler)
-	clientKeys := keys.NewService(db.Keys(), &keys.Options{ReadTimeout: storeTimeout, Logger: quiet})
+	db, log := postgres.New(pool, nil), slog.New(slog.NewTextHandler(t.Output(), nil))
+	clientKeys := keys.NewService(db.Keys(), &keys.Options{ReadTimeout: timeout, Logger: log})
 	server := httptest.NewServer(httpapi.Handler(httpapi.Options{
 		Keys:         clientKeys,
 		Symbols:      symbols.NewService(db.Symbols(), nil),
 		AdminKeys:    []string{adminKey},
-		StoreTimeout: storeTimeout,
-		Logger:       quiet,
+		StoreTimeout: timeout,
+		Logger:       log,
 	}))
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
