@@ -98,15 +98,36 @@ func (s *Service) ListSymbols(ctx context.Context, folderID, after int64) (Page,
 
 // CreateSymbol adds a symbol to a folder.
 func (s *Service) CreateSymbol(ctx context.Context, folderID int64, name, mimeType, data string) (Symbol, error) {
-	fields := SymbolFields{Name: &name, Type: &mimeType, Data: &data}
-	if err := fields.check(); err != nil {
+	given := NewSymbol{Name: name, Type: mimeType, Data: data}
+	if err := given.Check(); err != nil {
 		return Symbol{}, err
 	}
-	list, err := s.store.InsertSymbols(ctx, folderID, []Symbol{{Name: name, Type: mimeType, Data: data}})
+	list, err := s.insertSymbols(ctx, folderID, []NewSymbol{given})
 	if err != nil {
-		return Symbol{}, storeError("insert symbol", err)
+		return Symbol{}, err
 	}
 	return list[0], nil
+}
+
+// CreateSymbols adds symbols to a folder, all or none, and returns them in the
+// same order with ascending ids. The text of the error for a refused field
+// starts with the place of its symbol in the list: symbols[3].name.
+func (s *Service) CreateSymbols(ctx context.Context, folderID int64, given []NewSymbol) ([]Symbol, error) {
+	for i, symbol := range given {
+		if err := symbol.Check(); err != nil {
+			return nil, invalid(fmt.Sprintf("symbols[%d].%v", i, err))
+		}
+	}
+	return s.insertSymbols(ctx, folderID, given)
+}
+
+func (s *Service) insertSymbols(ctx context.Context, folderID int64, given []NewSymbol) ([]Symbol, error) {
+	list := make([]Symbol, len(given))
+	for i, symbol := range given {
+		list[i] = Symbol{Name: symbol.Name, Type: symbol.Type, Data: symbol.Data}
+	}
+	list, err := s.store.InsertSymbols(ctx, folderID, list)
+	return list, storeError("insert symbols", err)
 }
 
 // GetSymbol returns one symbol.

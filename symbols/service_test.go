@@ -86,6 +86,36 @@ func TestService_changesWantedVersionsOnly(t *testing.T) {
 	is.NoErr(s.DeleteFolder(ctx, folder.ID, renamed.Version))
 }
 
+func TestService_createsSymbolsAllOrNone(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	ctx := t.Context()
+	s := symbols.NewService(memory.New().Symbols(), nil)
+	folder, err := s.CreateFolder(ctx, "A")
+	is.NoErr(err)
+	first := symbols.NewSymbol{Name: "first", Type: "a/b", Data: "1"}
+	second := symbols.NewSymbol{Name: "second", Type: "c/d", Data: "2"}
+
+	_, err = s.CreateSymbols(ctx, folder.ID, []symbols.NewSymbol{first, second, {Name: "third", Data: "3"}})
+	is.True(errors.Is(err, symbols.ErrInvalid))
+	is.True(strings.HasPrefix(err.Error(), "symbols[2].type must be")) // which one, and what of it
+	_, err = s.CreateSymbols(ctx, folder.ID+1, []symbols.NewSymbol{first})
+	is.Equal(err, symbols.ErrFolderNotFound)
+	page, err := s.ListSymbols(ctx, folder.ID, 0)
+	is.NoErr(err)
+	is.Equal(len(page.Symbols), 0)
+
+	created, err := s.CreateSymbols(ctx, folder.ID, []symbols.NewSymbol{first, second})
+	is.NoErr(err)
+	page, err = s.ListSymbols(ctx, folder.ID, 0)
+	is.NoErr(err)
+	is.Equal(page.Symbols, created)
+	is.Equal(len(created), 2)
+	is.Equal(created[0].Name+created[0].Type+created[0].Data, "firsta/b1")
+	is.Equal(created[1].Name+created[1].Type+created[1].Data, "secondc/d2")
+	is.True(created[0].ID < created[1].ID)
+}
+
 // failing is a store whose answers are lost.
 type failing struct{ symbols.Store }
 

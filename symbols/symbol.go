@@ -12,6 +12,13 @@ type Symbol struct {
 	Version Version
 }
 
+// NewSymbol is what a symbol begins with.
+type NewSymbol struct {
+	Name string
+	Type string
+	Data string
+}
+
 // Page is a part of a folder's contents: symbols with ascending ids.
 type Page struct {
 	Symbols []Symbol

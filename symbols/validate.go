@@ -91,3 +91,9 @@ func (f SymbolFields) check() error {
 	}
 	return nil
 }
+
+// Check refuses the first invalid field, with an error that matches
+// [ErrInvalid].
+func (n NewSymbol) Check() error {
+	return SymbolFields{Name: &n.Name, Type: &n.Type, Data: &n.Data}.check()
+}
