@@ -45,6 +45,11 @@ var importRules = []importRule{
 		becauseOf: "a name is text",
 	},
 	{
+		pkg:       "exports/ziptest",
+		never:     []string{"net/http", "database/sql"},
+		becauseOf: "an archive is bytes",
+	},
+	{
 		pkg:       "exports/files",
 		may:       []string{module + "/exports"},
 		never:     []string{"net/http", "database/sql"},

@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
 
 	"github.com/matryer/is"
+
+	"example.com/canvasback/exports/ziptest"
 )
 
 // zipFile is an entry of a test archive.
@@ -117,7 +116,7 @@ func TestZip_manyEntriesAreZip64(t *testing.T) {
 	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	is.NoErr(err)
 	is.Equal(len(r.File), count)
-	readWithTools(t, archive, count, nil)
+	ziptest.Read(t, archive, count, nil)
 }
 
 // TestZip_isReadByEveryone hands an archive to the readers on this machine,
@@ -125,86 +124,11 @@ func TestZip_manyEntriesAreZip64(t *testing.T) {
 func TestZip_isReadByEveryone(t *testing.T) {
 	t.Parallel()
 	files := corpus()
-	readWithTools(t, writeZip(t, files), len(files), files)
-}
-
-const pythonReader = `
-import sys, zipfile
-z = zipfile.ZipFile(sys.argv[1])
-assert z.testzip() is None
-for name in z.namelist(): print(name)
-`
-
-const javaReader = `
-import java.util.zip.*;
-public class Read {
-  public static void main(String[] a) throws Exception {
-    System.setOut(new java.io.PrintStream(System.out, true, "UTF-8"));
-    ZipInputStream in = new ZipInputStream(System.in);
-    byte[] buf = new byte[1 << 16];
-    for (ZipEntry e; (e = in.getNextEntry()) != null; ) {
-      while (in.read(buf) >= 0) {}
-      System.out.println(e.getName());
-    }
-  }
-}
-`
-
-// readWithTools fails unless every reader installed here takes the archive for
-// whole and finds all its entries. Those that list names must find files.
-func readWithTools(t *testing.T, archive []byte, count int, files []zipFile) {
-	t.Helper()
-	dir := t.TempDir()
-	path := filepath.Join(dir, "archive.zip")
-	if err := os.WriteFile(path, archive, 0o600); err != nil {
-		t.Fatal(err)
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = f.name
 	}
-	java := filepath.Join(dir, "Read.java")
-	if err := os.WriteFile(java, []byte(javaReader), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, tool := range []struct {
-		args  []string
-		pipe  bool
-		lists bool // prints one name a line
-	}{
-		{args: []string{"unzip", "-tqq", path}},
-		{args: []string{"7z", "t", path}},
-		{args: []string{"python3", "-c", pythonReader, path}, lists: true},
-		{args: []string{"bsdtar", "-tf", path}, lists: true},
-		{args: []string{"bsdtar", "-tf", "-"}, pipe: true, lists: true},
-		{args: []string{"java", "-Dfile.encoding=UTF-8", java}, pipe: true, lists: true},
-	} {
-		if _, err := exec.LookPath(tool.args[0]); err != nil {
-			if os.Getenv("CI") == "true" {
-				t.Errorf("%s is not installed", tool.args[0])
-			}
-			t.Logf("SKIPPED: %s is not installed", tool.args[0])
-			continue
-		}
-		cmd := exec.CommandContext(t.Context(), tool.args[0], tool.args[1:]...)
-		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
-		if tool.pipe {
-			cmd.Stdin = io.MultiReader(bytes.NewReader(archive)) // not a file to seek in
-		}
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Errorf("%s: %v\n%.2000s", tool.args, err, out)
-			continue
-		}
-		if !tool.lists {
-			continue
-		}
-		names := strings.Split(strings.TrimSpace(string(out)), "\n")
-		if len(names) != count {
-			t.Errorf("%s finds %d entries, want %d", tool.args, len(names), count)
-		}
-		for i, f := range files {
-			if i < len(names) && names[i] != f.name {
-				t.Errorf("%s finds %q, want %q", tool.args, names[i], f.name)
-			}
-		}
-	}
+	ziptest.Read(t, writeZip(t, files), len(names), names)
 }
 
 // TestZip_tornStreamIsAnError: the error by which an origin says that a file
