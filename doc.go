@@ -8,6 +8,7 @@
 //
 //	keys      issues client keys and checks them
 //	symbols   keeps symbols in folders
+//	  bundle    carries those of a folder in a zip
 //	exports   finds exported files and delivers them, singly or as a zip
 //	  fetch     opens files on other machines, behind an address guard
 //	  files     opens files on this machine's disk

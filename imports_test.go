@@ -33,6 +33,12 @@ var importRules = []importRule{
 		becauseOf: "a domain knows neither the wire nor a database",
 	},
 	{
+		pkg:       "symbols/bundle",
+		may:       []string{module + "/symbols", module + "/exports/filename"},
+		never:     []string{"net/http", "database/sql"},
+		becauseOf: "a zip of symbols is bytes; the JSON in it is that of its manifest and of viewers",
+	},
+	{
 		pkg:       "exports",
 		may:       []string{module + "/exports/filename"},
 		never:     []string{"net/http", "database/sql"},

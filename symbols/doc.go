@@ -5,6 +5,8 @@
 // MIME type and its data, a text that this package never looks into. Deleting
 // a folder deletes its symbols.
 //
+// The package bundle carries the symbols of a folder in a zip.
+//
 // # Versions
 //
 // Everything that can be read has a [Version]: the list of folders, a folder,

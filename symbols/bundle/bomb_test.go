@@ -1,0 +1,296 @@
+package bundle_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/symbols"
+	"example.com/canvasback/symbols/bundle"
+)
+
+// deflated makes a zip of one file that is written by fill.
+func deflated(t testing.TB, name string, fill func(io.Writer)) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := zip.NewWriter(&out)
+	w, err := z.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(w)
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// blank is a writer of an SVG of so many MiB with nothing in it.
+func blank(mib int) func(io.Writer) {
+	return func(w io.Writer) {
+		io.WriteString(w, "<svg>")
+		space := bytes.Repeat([]byte(" "), 1<<20)
+		for range mib {
+			w.Write(space)
+		}
+		io.WriteString(w, "</svg>")
+	}
+}
+
+// allocated is how many MiB a function allocates. Tests that ask for it are
+// not parallel, because there is one count for all.
+func allocated(f func()) int {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return int((after.TotalAlloc - before.TotalAlloc) >> 20)
+}
+
+// wantTooLarge fails unless an archive is refused as too large, and without
+// much ado.
+func wantTooLarge(t *testing.T, archive []byte, limits *bundle.Limits, most int) {
+	t.Helper()
+	var err error
+	if took := allocated(func() { _, err = bundle.Read(t.Context(), archive, limits) }); took > most {
+		t.Errorf("refusing an archive of %d KiB took %d MiB", len(archive)>>10, took)
+	}
+	if !errors.Is(err, bundle.ErrTooLarge) {
+		t.Errorf("error is %v %s, want ErrTooLarge", err, reasons(err))
+	}
+}
+
+func TestRead_bombOfOneFile(t *testing.T) {
+	bomb := deflated(t, "a.svg", blank(200))
+	wantTooLarge(t, bomb, nil, 300) // what may come out of 200 KiB, read into a slice that grows
+	wantTooLarge(t, bomb, &bundle.Limits{Ratio: 10}, 30)
+	wantTooLarge(t, bomb, &bundle.Limits{Symbol: 1 << 20}, 10)
+	wantTooLarge(t, bomb, &bundle.Limits{Total: 1 << 20}, 10)
+	wantTooLarge(t, deflated(t, "manifest.json", blank(200)), nil, 300)
+	wantTooLarge(t, deflated(t, "manifest.json", blank(2)), &bundle.Limits{Entries: 100}, 10)
+}
+
+func TestRead_limitsAreThoseOfTheData(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	archive := deflated(t, "a.svg", blank(3)) // 4 MiB of data
+	_, err := bundle.Read(t.Context(), archive, nil)
+	is.NoErr(err) // any archive may expand to that
+	_, err = bundle.Read(t.Context(), archive, &bundle.Limits{Symbol: 4 << 20})
+	is.True(errors.Is(err, bundle.ErrTooLarge))
+	is.Equal(err.Error(), "a.svg is too large")
+	_, err = bundle.Read(t.Context(), archive, &bundle.Limits{Total: 4 << 20})
+	is.Equal(err.Error(), "the zip is too large: its symbols have too much data")
+
+	twice := zipOf(t, file{name: "a.svg", content: drawing}, file{name: "b.svg", content: drawing})
+	one := int64(len(usual("a", "image/svg+xml", drawing)))
+	_, err = bundle.Read(t.Context(), twice, &bundle.Limits{Entries: 2, Symbol: one, Total: 2 * one})
+	is.NoErr(err)
+	_, err = bundle.Read(t.Context(), write(t, "F", mixed(t)...), &bundle.Limits{Entries: len(mixed(t))})
+	is.NoErr(err) // the manifest is none of them
+	for _, limits := range []bundle.Limits{{Entries: 1}, {Symbol: one - 1}, {Total: 2*one - 1}} {
+		_, err = bundle.Read(t.Context(), twice, &limits)
+		is.True(errors.Is(err, bundle.ErrTooLarge))
+	}
+	_, err = bundle.Read(t.Context(), twice, &bundle.Limits{Entries: 1 << 62, Symbol: 1 << 62, Total: 1 << 62, Ratio: 1 << 62})
+	is.NoErr(err)
+}
+
+func TestRead_bombOfManyFiles(t *testing.T) {
+	var out bytes.Buffer
+	z := zip.NewWriter(&out)
+	for i := range 400 {
+		w, err := z.Create(fmt.Sprint(i, ".svg"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		blank(1)(w)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantTooLarge(t, out.Bytes(), nil, 1200)
+	wantTooLarge(t, out.Bytes(), &bundle.Limits{Ratio: 20}, 100)
+}
+
+// directory makes a zip of nothing but a directory with so many entries, which
+// says that it has as many as told.
+func directory(entries, told int) []byte {
+	header := make([]byte, 46)
+	copy(header, "PK\x01\x02")
+	archive := bytes.Repeat(header, entries)
+	end := make([]byte, 22)
+	copy(end, "PK\x05\x06")
+	binary.LittleEndian.PutUint16(end[8:], uint16(told))
+	binary.LittleEndian.PutUint16(end[10:], uint16(told))
+	binary.LittleEndian.PutUint32(end[12:], uint32(len(archive)))
+	return append(archive, end...)
+}
+
+func TestRead_absurdDirectory(t *testing.T) {
+	wantTooLarge(t, zipOf(t, make([]file, 10_001)...), nil, 20)
+	const most = 64 << 20 / 46
+	wantTooLarge(t, directory(most, most), nil, 60)
+	wantTooLarge(t, directory(most, 1), nil, 60)
+	wantTooLarge(t, directory(20_000, 20_000), nil, 60)
+	for _, c := range [][2]int{{20_000, 1}, {1, 0}, {1, 2}, {1, 0xfffe}} {
+		if _, err := bundle.Read(t.Context(), directory(c[0], c[1]), nil); !errors.Is(err, bundle.ErrInvalid) {
+			t.Errorf("%d entries of %d: %v", c[0], c[1], err)
+		}
+	}
+}
+
+// shared makes a zip whose entries are all the same bytes.
+func shared(t *testing.T, name string, entries int, packed []byte, crc uint32, size int) []byte {
+	t.Helper()
+	archive := zipOf(t, file{name: fmt.Sprintf(name, 0), content: string(packed), alter: func(h *zip.FileHeader) {
+		h.Method, h.CRC32, h.UncompressedSize64 = zip.Deflate, crc, uint64(size)
+	}})
+	at := bytes.Index(archive, []byte("PK\x01\x02"))
+	end := bytes.LastIndex(archive, []byte("PK\x05\x06"))
+	entry, tail := archive[at:end], bytes.Clone(archive[end:])
+	out := bytes.Clone(archive[:at])
+	for i := range entries {
+		out = append(out, entry[:46]...)
+		out = append(out, fmt.Sprintf(name, i)...)
+	}
+	binary.LittleEndian.PutUint16(tail[8:], uint16(entries))
+	binary.LittleEndian.PutUint16(tail[10:], uint16(entries))
+	binary.LittleEndian.PutUint32(tail[12:], uint32(len(out)-at))
+	return append(out, tail...)
+}
+
+func TestRead_entriesThatShareBytes(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	w, err := flate.NewWriter(&packed, flate.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var content bytes.Buffer
+	blank(20)(&content)
+	w.Write(content.Bytes())
+	w.Close()
+	crc := crcOf(content.String())
+
+	// Empty blocks: they expand to nothing, but have to be read.
+	empty := append(bytes.Repeat([]byte{0, 0, 0, 0xff, 0xff}, 4<<20/5), 1, 0, 0, 0xff, 0xff)
+	for name, archive := range map[string][]byte{
+		"large":  shared(t, "%05d.svg", 5000, packed.Bytes(), crc, content.Len()),
+		"empty":  shared(t, "%05d.svg", 9000, empty, 0, 0),
+		"listed": shared(t, "manifest.json%05d", 9000, empty, 0, 0),
+	} {
+		_, err := bundle.Read(t.Context(), archive, nil)
+		if !errors.Is(err, bundle.ErrInvalid) || err.Error() != "not a zip: its entries have more bytes than there are" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// One of them is read to its end.
+	_, err = bundle.Read(t.Context(), shared(t, "%05d.svg", 1, packed.Bytes(), crc, content.Len()), &bundle.Limits{Ratio: 2000})
+	if err != nil {
+		t.Error(reasons(err))
+	}
+	_, err = bundle.Read(t.Context(), shared(t, "%05d.svg", 1, empty, 0, 0), nil)
+	if got := reasons(err); got != "00000.svg: broken SVG: it is not well-formed XML" {
+		t.Error(got)
+	}
+}
+
+func TestRead_sizesThatLie(t *testing.T) {
+	bomb := deflated(t, "a.svg", blank(200))
+	at := bytes.Index(bomb, []byte("PK\x01\x02"))
+	for _, size := range []uint32{0, 1, 1 << 20, 1<<32 - 1} {
+		lying := bytes.Clone(bomb)
+		binary.LittleEndian.PutUint32(lying[at+24:], size)
+		var err error
+		if took := allocated(func() { _, err = bundle.Read(t.Context(), lying, nil) }); took > 300 || err == nil {
+			t.Errorf("size %d: %v, took %d MiB", size, err, took)
+		}
+	}
+	for _, packed := range []uint32{1 << 30, 1<<32 - 1} {
+		lying := bytes.Clone(bomb)
+		binary.LittleEndian.PutUint32(lying[at+20:], packed)
+		if _, err := bundle.Read(t.Context(), lying, nil); !errors.Is(err, bundle.ErrInvalid) {
+			t.Errorf("packed size %d: %v", packed, err)
+		}
+	}
+}
+
+// TestRead_zip64 has sizes and offsets where only large archives need them.
+func TestRead_zip64(t *testing.T) {
+	t.Parallel()
+	const all = 1<<32 - 1
+	archive := func(size, packed, offset uint64) []byte {
+		extra := binary.LittleEndian.AppendUint16(nil, 1)
+		extra = binary.LittleEndian.AppendUint16(extra, 24)
+		extra = binary.LittleEndian.AppendUint64(extra, size)
+		extra = binary.LittleEndian.AppendUint64(extra, packed)
+		extra = binary.LittleEndian.AppendUint64(extra, offset)
+		out := zipOf(t, file{name: "a.svg", content: drawing, alter: func(h *zip.FileHeader) { h.Extra = extra }})
+		at := bytes.Index(out, []byte("PK\x01\x02"))
+		binary.LittleEndian.PutUint32(out[at+20:], all)
+		binary.LittleEndian.PutUint32(out[at+24:], all)
+		binary.LittleEndian.PutUint32(out[at+42:], all)
+		return out
+	}
+	const size = uint64(len(drawing))
+	if _, err := bundle.Read(t.Context(), archive(size, size, 0), nil); err != nil {
+		t.Error(reasons(err))
+	}
+	for _, c := range [][3]uint64{
+		{size, size, 1}, {size, size, 1 << 63}, {size, size, 1<<64 - 1}, {size, size, 1<<63 - 1},
+		{size, 1 << 63, 0}, {size, 1<<64 - 1, 0}, {size, math.MaxUint64 - size + 1, 0}, {size, size + 200, 0},
+		{1 << 63, size, 0}, {1<<64 - 1, size, 0}, {0, size, 0},
+	} {
+		if _, err := bundle.Read(t.Context(), archive(c[0], c[1], c[2]), nil); !errors.Is(err, bundle.ErrInvalid) {
+			t.Errorf("%x: %v", c, err)
+		}
+	}
+}
+
+func TestRead_manifestOfEmptyElements(t *testing.T) {
+	elements := strings.Repeat("{},", 1<<20) + "{}"
+	archive := deflated(t, "manifest.json", func(w io.Writer) {
+		io.WriteString(w, `{"format":"canvasback-symbols","version":1,"symbols":[`+elements+`]}`)
+	})
+	wantTooLarge(t, archive, nil, 50)
+}
+
+// TestRead_entitiesDoNotExpand: a document of a few KiB must not become one of
+// many GiB.
+func TestRead_entitiesDoNotExpand(t *testing.T) {
+	var svg strings.Builder
+	svg.WriteString(`<!DOCTYPE svg [ <!ENTITY e0 "` + strings.Repeat("x", 10_000) + `">`)
+	for i := range 20 {
+		fmt.Fprintf(&svg, `<!ENTITY e%d "%s">`, i+1, strings.Repeat(fmt.Sprintf("&e%d;", i), 10))
+	}
+	svg.WriteString("]><svg a='&e20;'>" + strings.Repeat("&e20;&e0;", 10_000) + "</svg>")
+	archive := zipOf(t, file{name: "a.svg", content: svg.String()})
+	var err error
+	if took := allocated(func() { _, err = bundle.Read(t.Context(), archive, nil) }); took > 20 || err != nil {
+		t.Errorf("took %d MiB: %s", took, reasons(err))
+	}
+}
+
+// TestWrite_isNoBomb: what is written can be read within any ratio from 100.
+func TestWrite_isNoBomb(t *testing.T) {
+	t.Parallel()
+	var list []symbols.NewSymbol
+	for range 50 {
+		list = append(list, symbols.NewSymbol{Name: "blank", Type: "text/plain", Data: strings.Repeat(" ", 1<<20)})
+	}
+	contents, err := bundle.Read(t.Context(), write(t, "F", list...), &bundle.Limits{Ratio: 100})
+	if err != nil || len(contents.Files) != 50 {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,51 @@
+package bundle_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log"
+
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/symbols"
+	"example.com/canvasback/symbols/bundle"
+)
+
+func Example() {
+	ctx := context.Background()
+	service := symbols.NewService(memory.New().Symbols(), nil)
+	folder, err := service.CreateFolder(ctx, "Valves")
+	if err != nil {
+		log.Fatal(err)
+	}
+	const data = `{"name":"Gate valve","type":"image/svg+xml","content":"PHN2Zy8+","width":96,"height":96}`
+	if _, err := service.CreateSymbol(ctx, folder.ID, "Gate valve", "image/svg+xml", data); err != nil {
+		log.Fatal(err)
+	}
+
+	var archive bytes.Buffer // or a file
+	err = bundle.Write(&archive, folder.Name, func(after int64) (symbols.Page, error) {
+		return service.ListSymbols(ctx, folder.ID, after)
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	contents, err := bundle.Read(ctx, archive.Bytes(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	another, err := service.CreateFolder(ctx, "Valves, a copy")
+	if err != nil {
+		log.Fatal(err)
+	}
+	created, err := service.CreateSymbols(ctx, another.ID, contents.Symbols())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(contents.Files[0].Name)
+	fmt.Println(created[0].Name, created[0].Data == data)
+	// Output:
+	// Gate valve.svg
+	// Gate valve true
+}

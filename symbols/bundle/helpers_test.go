@@ -1,0 +1,113 @@
+package bundle_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"testing"
+
+	"example.com/canvasback/symbols"
+	"example.com/canvasback/symbols/bundle"
+)
+
+// file is a file of a test archive. Its header may be altered once its content
+// is known.
+type file struct {
+	name    string
+	content string
+	alter   func(*zip.FileHeader)
+}
+
+// zipOf makes a zip of stored files.
+func zipOf(t testing.TB, files ...file) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := zip.NewWriter(&out)
+	for _, f := range files {
+		header := &zip.FileHeader{
+			Name:               f.name,
+			CRC32:              crcOf(f.content),
+			CompressedSize64:   uint64(len(f.content)),
+			UncompressedSize64: uint64(len(f.content)),
+		}
+		if f.alter != nil {
+			f.alter(header)
+		}
+		w, err := z.CreateRaw(header)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, f.content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// unzip returns the files of an archive.
+func unzip(t testing.TB, archive []byte) []file {
+	t.Helper()
+	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []file
+	for _, entry := range z.File {
+		r, err := entry.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file{name: entry.Name, content: string(content)})
+	}
+	return files
+}
+
+// write makes a bundle of symbols, three to a page.
+func write(t testing.TB, folder string, list ...symbols.NewSymbol) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := bundle.Write(&out, folder, pagesOf(list, 3)); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// pagesOf gives symbols as a service does, so many at a time.
+func pagesOf(list []symbols.NewSymbol, size int) func(int64) (symbols.Page, error) {
+	return func(after int64) (symbols.Page, error) {
+		rest := list[after:]
+		page := symbols.Page{More: len(rest) > size}
+		for i, s := range rest[:min(len(rest), size)] {
+			page.Symbols = append(page.Symbols, symbols.Symbol{ID: after + int64(i) + 1, Name: s.Name, Type: s.Type, Data: s.Data})
+		}
+		return page, nil
+	}
+}
+
+// usual is data as viewers write it.
+func usual(name, mimeType, content string) string {
+	return fmt.Sprintf(`{"name":%q,"type":%q,"content":"%s","width":96,"height":96}`,
+		name, mimeType, base64.StdEncoding.EncodeToString([]byte(content)))
+}
+
+const drawing = `<svg xmlns="http://www.w3.org/2000/svg" width="96" height="48"><path d="M0 0h96"/><path d="M0 9h96"/><path d="M0 18h96"/></svg>`
+
+func pngOf(t testing.TB, width, height int) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := png.Encode(&out, image.NewGray(image.Rect(0, 0, width, height))); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}

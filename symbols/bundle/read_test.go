@@ -1,0 +1,265 @@
+package bundle_test
+
+import (
+	"archive/zip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/symbols"
+	"example.com/canvasback/symbols/bundle"
+)
+
+func TestRead_plainZip(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	photo := pngOf(t, 20, 10)
+	contents, err := bundle.Read(t.Context(), zipOf(t,
+		file{name: "valves/"},
+		file{name: "valves/Gate valve.svg", content: drawing},
+		file{name: "valves/.DS_Store", content: "x"},
+		file{name: "__MACOSX/valves/._Gate valve.svg", content: "x"},
+		file{name: `windows\Globe & ball.SVG`, content: drawing},
+		file{name: "photo.v2.png", content: photo},
+		file{name: "other/photo.v2.png", content: photo},
+		file{name: "/etc/Thumbs.db"},
+		file{name: "../../x.png", content: photo},
+		file{name: "desktop.ini"},
+	), nil)
+	is.NoErr(err)
+	is.Equal(contents.Ignored, []bundle.Remark{
+		{"valves/", "directory"},
+		{"valves/.DS_Store", "made by an operating system for itself"},
+		{"__MACOSX/valves/._Gate valve.svg", "made by an operating system for itself"},
+		{"/etc/Thumbs.db", "made by an operating system for itself"},
+		{"desktop.ini", "made by an operating system for itself"},
+	})
+	var names []string
+	for _, f := range contents.Files {
+		names = append(names, f.Name+" | "+f.Symbol.Name+" | "+f.Symbol.Type)
+	}
+	is.Equal(names, []string{
+		"valves/Gate valve.svg | Gate valve | image/svg+xml",
+		`windows\Globe & ball.SVG | Globe & ball | image/svg+xml`,
+		"photo.v2.png | photo.v2 | image/png",
+		"other/photo.v2.png | photo.v2 | image/png",
+		"../../x.png | x | image/png",
+	})
+	is.Equal(contents.Files[1].Symbol.Data, strings.Replace(usual("Globe & ball", "image/svg+xml", drawing), `"height":96`, `"height":48`, 1))
+	is.Equal(contents.Files[2].Symbol.Data,
+		strings.Replace(usual("photo.v2", "image/png", photo), `"width":96,"height":96`, `"width":20,"height":10`, 1))
+
+	// What was imported is exported as the files that it was.
+	files := unzip(t, write(t, "F", contents.Symbols()...))
+	is.Equal(files[0], file{name: "Gate valve.svg", content: drawing})
+	is.Equal(files[4], file{name: "x.png", content: photo})
+}
+
+func TestRead_sizeOfSVG(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		attributes    string
+		width, height float64
+	}{
+		{`width="96" height="48"`, 96, 48},
+		{`width=" 96.5px " height="4.8E1PX"`, 96.5, 48},
+		{`width="1in" height="6pc"`, 96, 96},
+		{`width="72pt" height="2.54cm"`, 96, 96},
+		{`width="25.4mm" height="101.6Q"`, 96, 96},
+		{`width="2em" height="2ex"`, 32, 16},
+		{`width="10mm" height="+.5rem"`, 37.795, 8},
+		{`viewBox="0 0 24 12"`, 24, 12},
+		{"viewBox='-1,-2 , 24.5\n12'", 24.5, 12},
+		{`width="100%" height="100%" viewBox="0 0 24 12"`, 24, 12},
+		{`width="auto" viewBox="0 0 24 12"`, 24, 12},
+		{`width="48" viewBox="0 0 24 12"`, 48, 24},
+		{`height="48" viewBox="0 0 24 12"`, 96, 48},
+		{`width="0" height="-5" viewBox="0 0 24 12"`, 24, 12},
+		{`width="96" height="48" viewBox="0 0 1 1"`, 96, 48},
+		{``, 300, 150},
+		{`width="50"`, 50, 150},
+		{`height="50vh"`, 300, 150},
+		{`viewBox="0 0 0 12"`, 300, 150},
+		{`viewBox="0 0 24"`, 300, 150},
+		{`viewBox="0 0 NaN Inf"`, 300, 150},
+		{`width="NaN" height="Infinity"`, 300, 150},
+		{`width="0x10" height="1_0"`, 300, 150},
+		{`width="1e999" height="1e300"`, 300, 150},
+		{`width="1e-9" viewBox="0 0 1e-300 1e300"`, 300, 150},
+		{`x:width="5" xmlns:x="urn:x"`, 300, 150},
+	} {
+		contents, err := bundle.Read(t.Context(), zipOf(t, file{name: "a.svg", content: `<svg xmlns="http://www.w3.org/2000/svg" ` + c.attributes + `/>`}), nil)
+		if err != nil {
+			t.Errorf("%s: %v", c.attributes, err)
+			continue
+		}
+		var data struct{ Width, Height float64 }
+		if err := json.Unmarshal([]byte(contents.Files[0].Symbol.Data), &data); err != nil {
+			t.Fatal(err)
+		}
+		if data.Width != c.width || data.Height != c.height {
+			t.Errorf("%s: %v x %v, want %v x %v", c.attributes, data.Width, data.Height, c.width, c.height)
+		}
+	}
+}
+
+func TestRead_svgAsProgramsWriteThem(t *testing.T) {
+	t.Parallel()
+	for _, content := range []string{
+		"\ufeff" + `<?xml version="1.0" encoding="UTF-8" standalone="no"?>` + "\r\n<!-- made by hand -->" + drawing + "\n<!-- end -->\n",
+		`<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd" [
+	<!ENTITY ns_svg "http://www.w3.org/2000/svg">
+	<!ENTITY ns_xlink "http://www.w3.org/1999/xlink">
+]>
+<svg xmlns="&ns_svg;" xmlns:xlink="&ns_xlink;" width="10" height="10"><g id="&#xe9;"/></svg>`,
+		`<?xml version="1.0" encoding="ISO-8859-1"?><svg width="1" height="1"><text>` + "caf\xe9" + `</text></svg>`,
+		`<s:svg xmlns:s="http://www.w3.org/2000/svg"><s:style><![CDATA[ a > b { } ]]></s:style></s:svg>`,
+	} {
+		if _, err := bundle.Read(t.Context(), zipOf(t, file{name: "a.svg", content: content}), nil); err != nil {
+			t.Errorf("%s: %+v", content, reasons(err))
+		}
+	}
+}
+
+func TestRead_svgThatIsNotWellFormed(t *testing.T) {
+	t.Parallel()
+	for _, inner := range []string{
+		"<a>", "</a>", "<a></b>", "<a><b></a></b>", "<a", "<a b", "<a b=", "<a b='", "<a b=c/>", "<a b/>", "<a b='c'd='e'/>", "<a b='<'/>",
+		"<1/>", "< a/>", "<>", "<!-- ", "<![CDATA[ ]>", "<? ?", "&", "& ", "&x", "&x;", "&#;", "&#x;", "&#xg;", "<a b='&x;'/>", "\x00", "\x1b",
+		"<!DOCTYPE svg>", strings.Repeat("<a>", 1000) + strings.Repeat("</a>", 1000),
+	} {
+		_, err := bundle.Read(t.Context(), zipOf(t, file{name: "a.svg", content: "<svg>" + inner + "</svg>"}), nil)
+		if got := reasons(err); got != "a.svg: broken SVG: it is not well-formed XML" {
+			t.Errorf("%.50s: %s", inner, got)
+		}
+	}
+	for _, content := range []string{"<![CDATA[]]><svg/>", "<!DOCTYPE svg <svg/>", "<svg/><!DOCTYPE svg>", "x<svg/>", "<svg/>&amp;", "\xff\xfe<\x00s\x00"} {
+		_, err := bundle.Read(t.Context(), zipOf(t, file{name: "a.svg", content: content}), nil)
+		if got := reasons(err); got != "a.svg: broken SVG: it is not well-formed XML" {
+			t.Errorf("%.50s: %s", content, got)
+		}
+	}
+	deep := "<svg>" + strings.Repeat("<a>", 900) + strings.Repeat("</a>", 900) + "</svg>"
+	if _, err := bundle.Read(t.Context(), zipOf(t, file{name: "a.svg", content: deep}), nil); err != nil {
+		t.Error(reasons(err))
+	}
+}
+
+// reasons are what a RefusedError says of the files.
+func reasons(err error) string {
+	refused := new(bundle.RefusedError)
+	if !errors.As(err, &refused) {
+		return fmt.Sprint(err)
+	}
+	var list []string
+	for _, remark := range refused.Refused {
+		list = append(list, remark.File+": "+remark.Reason)
+	}
+	return strings.Join(list, "; ")
+}
+
+func TestRead_refusesFiles(t *testing.T) {
+	t.Parallel()
+	photo := pngOf(t, 20, 10)
+	for want, f := range map[string]file{
+		"a.gif: neither SVG nor PNG":                          {name: "a.gif", content: "GIF89a"},
+		"svg: neither SVG nor PNG":                            {name: "svg", content: drawing},
+		"a.svgz: neither SVG nor PNG":                         {name: "a.svgz", content: drawing},
+		"a.svg: not an SVG":                                   {name: "a.svg", content: "<html/>"},
+		"b.svg: not an SVG":                                   {name: "b.svg", content: `<svg xmlns="http://www.w3.org/1999/xhtml"/>`},
+		"c.svg: broken SVG: it is not well-formed XML":        {name: "c.svg", content: ""},
+		"d.svg: broken SVG: it is not well-formed XML":        {name: "d.svg", content: drawing[:len(drawing)-3]},
+		"e.svg: broken SVG: it is not well-formed XML":        {name: "e.svg", content: drawing + drawing},
+		"f.svg: broken SVG: it is not well-formed XML":        {name: "f.svg", content: drawing + "text"},
+		"g.svg: broken SVG: it is not well-formed XML":        {name: "g.svg", content: "<svg>&nbsp;</svg>"},
+		"h.svg: broken SVG: it is not well-formed XML":        {name: "h.svg", content: "<svg>\xff</svg>"},
+		"i.svg: broken SVG: it is not well-formed XML":        {name: "i.svg", content: photo},
+		"a.png: not a PNG":                                    {name: "a.png", content: drawing},
+		"b.png: broken PNG":                                   {name: "b.png", content: photo[:len(photo)-1]},
+		"c.png: broken PNG":                                   {name: "c.png", content: photo[:45]},
+		"d.png: broken PNG":                                   {name: "d.png", content: strings.Replace(photo, "IDAT", "IDOT", 1)},
+		"e.png: broken PNG":                                   {name: "e.png", content: photo[:8] + photo[33:]},
+		"f.png: broken PNG":                                   {name: "f.png", content: photo[:8] + "\xff\xff\xff\xff" + photo[12:]},
+		"g.png: broken PNG":                                   {name: "g.png", content: photo[:33] + photo[len(photo)-12:]},
+		"h.png: broken PNG":                                   {name: "h.png", content: strings.Replace(photo, "\x14", "\x15", 1)},
+		".png: name must not be empty":                        {name: ".png", content: photo},
+		"x/ .png: name must not be empty":                     {name: "x/ .png", content: photo},
+		"\x00.png: name must not contain a NUL character":     {name: "\x00.png", content: photo},
+		"\ufffd.png: name is not in UTF-8":                    {name: "\xff.png", content: photo},
+		"crc.png: damaged":                                    {name: "crc.png", content: photo, alter: func(h *zip.FileHeader) { h.CRC32++ }},
+		"crc0.png: damaged":                                   {name: "crc0.png", content: photo, alter: func(h *zip.FileHeader) { h.CRC32 = 0 }},
+		"short.png: damaged":                                  {name: "short.png", content: photo, alter: func(h *zip.FileHeader) { h.UncompressedSize64-- }},
+		"long.png: damaged":                                   {name: "long.png", content: photo, alter: func(h *zip.FileHeader) { h.UncompressedSize64++ }},
+		"deflate.png: damaged":                                {name: "deflate.png", content: photo, alter: func(h *zip.FileHeader) { h.Method = zip.Deflate }},
+		"bzip2.png: packed by a method that is not supported": {name: "bzip2.png", content: photo, alter: func(h *zip.FileHeader) { h.Method = 12 }},
+		"secret.png: encrypted":                               {name: "secret.png", content: photo, alter: func(h *zip.FileHeader) { h.Flags |= 1 }},
+		"aes.png: encrypted":                                  {name: "aes.png", content: photo, alter: func(h *zip.FileHeader) { h.Flags |= 1; h.Method = 99 }},
+		strings.Repeat("ä", 256) + ".png: name must have at most 255 characters": {name: strings.Repeat("ä", 256) + ".png", content: photo},
+	} {
+		contents, err := bundle.Read(t.Context(), zipOf(t, file{name: "good.svg", content: drawing}, f), nil)
+		if got := reasons(err); got != want || contents != nil || !errors.Is(err, bundle.ErrInvalid) {
+			t.Errorf("%.100q gives %q, want %q", f.name, got, want)
+		}
+	}
+}
+
+func TestRead_namesEveryRefusedFileUpToABound(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	_, err := bundle.Read(t.Context(), zipOf(t,
+		file{name: "a.txt"}, file{name: "good.svg", content: drawing}, file{name: "b.svg"}, file{name: "good.svg", content: drawing}), nil)
+	is.Equal(reasons(err), "a.txt: neither SVG nor PNG; b.svg: broken SVG: it is not well-formed XML; good.svg: more than one file has this name")
+	is.Equal(err.Error(), "3 files of the zip cannot be imported")
+
+	many := make([]file, 150)
+	for i := range many {
+		many[i].name = fmt.Sprint(i)
+	}
+	_, err = bundle.Read(t.Context(), zipOf(t, many...), nil)
+	refused := new(bundle.RefusedError)
+	is.True(errors.As(err, &refused))
+	is.Equal(len(refused.Refused), 100)
+	is.Equal(err.Error(), "150 files of the zip cannot be imported, of which the first 100 are listed")
+	_, err = bundle.Read(t.Context(), zipOf(t, many[0]), nil)
+	is.Equal(err.Error(), "1 file of the zip cannot be imported")
+}
+
+func TestRead_refusesWhatIsNoZipOrHasNothing(t *testing.T) {
+	t.Parallel()
+	for want, archive := range map[string][]byte{
+		"not a zip":                                  zipOf(t, file{name: "a.svg", content: drawing})[:100],
+		"nothing in the zip can be imported":         zipOf(t),
+		"nothing in the zip can be imported\x00":     zipOf(t, file{name: "a/"}, file{name: ".DS_Store"}),
+		"nothing in the zip can be imported\x00\x00": write(t, "no symbols"),
+	} {
+		_, err := bundle.Read(t.Context(), archive, nil)
+		if !errors.Is(err, bundle.ErrInvalid) || err.Error() != strings.TrimRight(want, "\x00") {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+	for _, archive := range []string{"", "PK", "PK\x05\x06", "hello", strings.Repeat("PK\x05\x06", 1000), "\x1f\x8b"} {
+		if _, err := bundle.Read(t.Context(), []byte(archive), nil); !errors.Is(err, bundle.ErrInvalid) || err.Error() != "not a zip" {
+			t.Errorf("%.20q: %v", archive, err)
+		}
+	}
+}
+
+func TestRead_endsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, archive := range [][]byte{
+		zipOf(t, file{name: "a.svg", content: drawing}),
+		write(t, "F", symbols.NewSymbol{Name: "n", Type: "a/b", Data: "d"}),
+	} {
+		if _, err := bundle.Read(ctx, archive, nil); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,250 @@
+package bundle_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports/ziptest"
+	"example.com/canvasback/symbols"
+	"example.com/canvasback/symbols/bundle"
+)
+
+func crcOf(content string) uint32 { return crc32.ChecksumIEEE([]byte(content)) }
+
+func TestWrite_givesFilesThatCanBeLookedAt(t *testing.T) {
+	t.Parallel()
+	const svg, png = "image/svg+xml", "image/png"
+	const url = `{"name":"n","type":"t","content":"data:image/svg+xml;base64,PHN2Zy8+","width":1,"height":null}`
+	for _, c := range []struct {
+		name, mimeType, data string
+		entry, content       string
+	}{
+		{"Gate valve", svg, usual("Gate valve", svg, drawing), "Gate valve.svg", drawing},
+		{"Photo", png, usual("Photo", png, "\x89PNG\x00"), "Photo.png", "\x89PNG\x00"},
+		{"done.SVG", svg, usual("x", svg, "<svg/>"), "done.SVG", "<svg/>"},
+		{"v1.2", svg + "; charset=utf-8", usual("x", svg, "<svg/>"), "v1.2.svg", "<svg/>"},
+		{"unknown", "image/x-own", usual("x", svg, "abc"), "unknown", "abc"},
+		{"a/b\\c:d", svg, usual("x", svg, "abc"), "a_b_c_d.svg", "abc"},
+		{"CON", svg, usual("x", svg, "abc"), "_CON.svg", "abc"},
+		{"..", svg, usual("x", svg, "abc"), "symbol.svg", "abc"},
+		{"\u202e", svg, usual("x", svg, "abc"), "symbol.svg", "abc"},
+		{"manifest.json", "application/json", usual("x", svg, "{}"), "manifest-1.json", "{}"},
+		{"manifest", "application/json", usual("x", svg, "{}"), "manifest-1.json", "{}"},
+		{strings.Repeat("ä", 255), svg, usual("x", svg, "abc"), strings.Repeat("ä", 100) + ".svg", "abc"},
+		{"spaced", svg, " {\n \"type\" : \"t\", \"height\":1.5, \"width\":\"1\", \"name\":\"\", \"content\" : \"YWJj\" } ", "spaced.svg", "abc"},
+		{"more fields", svg, `{"id":1,"name":"n","type":"t","content":"YWJj","width":1,"height":1,"x":{"y":[]}}`, "more fields.svg", "abc"},
+		{"twice the same", svg, `{"name":"YWJj","type":"t","content":"YWJj","width":1,"height":1}`, "twice the same.svg", "abc"},
+		{"url", svg, url, "url.svg", "<svg/>"},
+
+		// What cannot be put together again, or is none of it, is the file.
+		{"text", "text/plain", "hello", "text.txt", "hello"},
+		{"text", png, "hello", "text.txt", "hello"},
+		{"drawing", svg, drawing, "drawing.svg", drawing},
+		{"page", "text/html", "<p>", "page.html", "<p>"},
+		{"angle", png, "<", "angle.txt", "<"},
+		{"other", svg, `{"a":1}`, "other.json", `{"a":1}`},
+		{"torn", svg, `{"a":1`, "torn.txt", `{"a":1`},
+		{"empty", svg, usual("x", svg, ""), "empty.json", usual("x", svg, "")},
+		{"escaped", svg, `{"name":"n","type":"t","content":"YWJ\u006a","width":1,"height":1}`, "escaped.json", ""},
+		{"unpadded", svg, `{"name":"n","type":"t","content":"YQ","width":1,"height":1}`, "unpadded.json", ""},
+		{"loose bits", svg, `{"name":"n","type":"t","content":"YR==","width":1,"height":1}`, "loose bits.json", ""},
+		{"lines", svg, `{"name":"n","type":"t","content":"YWJj\n","width":1,"height":1}`, "lines.json", ""},
+		{"url alphabet", svg, `{"name":"n","type":"t","content":"_-_-","width":1,"height":1}`, "url alphabet.json", ""},
+		{"URL of text", svg, `{"name":"n","type":"t","content":"data:image/svg+xml,%3Csvg/%3E","width":1,"height":1}`, "URL of text.json", ""},
+		{"no width", svg, `{"name":"n","type":"t","content":"YWJj","height":1}`, "no width.json", ""},
+		{"number", svg, `{"name":"n","type":"t","content":1,"width":1,"height":1}`, "number.json", ""},
+		{"much around", svg, usual(strings.Repeat("x", 2100), svg, "abc"), "much around.json", ""},
+	} {
+		files := unzip(t, write(t, "F", symbols.NewSymbol{Name: c.name, Type: c.mimeType, Data: c.data}))
+		if c.content == "" {
+			c.content = c.data
+		}
+		if len(files) != 2 || files[0].name != c.entry || files[0].content != c.content || files[1].name != "manifest.json" {
+			t.Errorf("%q, %.100q gives %.300s, want %q with %.100q", c.name, c.data, fmt.Sprint(files), c.entry, c.content)
+		}
+	}
+}
+
+func TestWrite_manifest(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	files := unzip(t, write(t, `P&ID "1" <a>`,
+		symbols.NewSymbol{Name: "a", Type: "image/svg+xml", Data: usual("a", "image/svg+xml", "abc")},
+		symbols.NewSymbol{Name: "A", Type: "text/plain", Data: "abc"},
+		symbols.NewSymbol{Name: "a", Type: "text/plain", Data: "abc"},
+	))
+	is.Equal(files[len(files)-1].content, `{"format":"canvasback-symbols","version":1,"folder":"P&ID \"1\" <a>","symbols":[
+{"file":"a.svg","name":"a","type":"image/svg+xml","size":3,"sha256":"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",`+
+		`"before":"{\"name\":\"a\",\"type\":\"image/svg+xml\",\"content\":\"","after":"\",\"width\":96,\"height\":96}"},
+{"file":"A.txt","name":"A","type":"text/plain","size":3,"sha256":"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+{"file":"a-1.txt","name":"a","type":"text/plain","size":3,"sha256":"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"}
+]}
+`)
+	is.True(json.Valid([]byte(files[len(files)-1].content)))
+	is.Equal(unzip(t, write(t, "empty"))[0].content, "{\"format\":\"canvasback-symbols\",\"version\":1,\"folder\":\"empty\",\"symbols\":[\n]}\n")
+}
+
+// mixed are symbols of many kinds and sizes.
+func mixed(t testing.TB) []symbols.NewSymbol {
+	random := make([]byte, 300_000)
+	rand.NewChaCha8([32]byte{1}).Read(random)
+	list := []symbols.NewSymbol{
+		{Name: "drawing", Type: "image/svg+xml", Data: usual("drawing", "image/svg+xml", drawing)},
+		{Name: "picture", Type: "image/png", Data: usual("picture", "image/png", pngOf(t, 20, 10))},
+		{Name: "noise", Type: "application/x-noise", Data: usual("noise", "application/x-noise", string(random))},
+		{Name: "zeros", Type: "application/x-zeros", Data: usual("zeros", "application/x-zeros", string(make([]byte, 5<<20)))},
+		{Name: "text", Type: "text/plain", Data: fmt.Sprint(random)},
+		{Name: "short", Type: "text/plain", Data: "x"},
+		{Name: "looks like.zip", Type: "text/plain", Data: "PK\x07\x08PK\x01\x02PK\x05\x06"},
+		{Name: "résumé 图纸 🦆", Type: "text/plain", Data: "unicode 🦆"},
+		{Name: strings.Repeat("🦆", 255), Type: "text/plain", Data: "long"},
+	}
+	for range 3 {
+		list = append(list, symbols.NewSymbol{Name: "again", Type: "image/svg+xml", Data: usual("again", "image/svg+xml", drawing)})
+	}
+	return list
+}
+
+func TestWrite_isReadByEveryone(t *testing.T) {
+	t.Parallel()
+	archive := write(t, "Mixed", mixed(t)...)
+	var names []string
+	for _, f := range unzip(t, archive) {
+		names = append(names, f.name)
+	}
+	ziptest.Read(t, archive, len(names), names)
+}
+
+func TestWrite_putsSizesInFrontAndDeflatesWhatShrinks(t *testing.T) {
+	t.Parallel()
+	archive := write(t, "Mixed", mixed(t)...)
+	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range z.File {
+		offset, err := entry.DataOffset()
+		if err != nil {
+			t.Fatal(err)
+		}
+		local := archive[offset-int64(len(entry.Name))-30:]
+		if entry.Flags&8 != 0 || binary.LittleEndian.Uint16(local[6:]) != 1<<11 ||
+			binary.LittleEndian.Uint32(local[14:]) != entry.CRC32 ||
+			binary.LittleEndian.Uint32(local[18:]) != uint32(entry.CompressedSize64) ||
+			binary.LittleEndian.Uint32(local[22:]) != uint32(entry.UncompressedSize64) {
+			t.Errorf("%s: header is % x", entry.Name, local[:30])
+		}
+		want := zip.Deflate
+		switch entry.Name {
+		case "noise", "short.txt", "looks like.zip.txt", "résumé 图纸 🦆.txt", "picture.png":
+			want = zip.Store // does not shrink
+		case "zeros":
+			want = zip.Store // shrinks like a bomb
+		}
+		if strings.HasPrefix(entry.Name, "🦆") {
+			want = zip.Store
+		}
+		if entry.Method != want {
+			t.Errorf("%s has method %d, want %d", entry.Name, entry.Method, want)
+		}
+		if at := entry.Modified; at.Year() != 1980 {
+			t.Errorf("%s was modified %s", entry.Name, at)
+		}
+	}
+	if !bytes.Equal(archive, write(t, "Mixed", mixed(t)...)) {
+		t.Error("the same folder gives other bytes")
+	}
+}
+
+// failingWriter takes so many bytes.
+type failingWriter int
+
+func (w *failingWriter) Write(p []byte) (int, error) {
+	if *w -= failingWriter(len(p)); *w < 0 {
+		return 0, io.ErrClosedPipe
+	}
+	return len(p), nil
+}
+
+func TestWrite_passesErrorsOn(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	lost := errors.New("lost")
+	pages := pagesOf(mixed(t), 2)
+	for after := range int64(6) {
+		err := bundle.Write(io.Discard, "F", func(id int64) (symbols.Page, error) {
+			if id >= after {
+				return symbols.Page{}, lost
+			}
+			return pages(id)
+		})
+		is.Equal(err, lost)
+	}
+	whole := len(write(t, "F", mixed(t)...))
+	for size := 0; size < whole; size += 1 + whole/10 {
+		w := failingWriter(size)
+		is.True(errors.Is(bundle.Write(&w, "F", pages), io.ErrClosedPipe))
+	}
+}
+
+// heapMeter looks at the heap after every MiB that is written to it.
+type heapMeter struct {
+	until int
+	most  uint64
+}
+
+func (h *heapMeter) Write(p []byte) (int, error) {
+	if h.until -= len(p); h.until <= 0 {
+		h.until = 1 << 20
+		h.most = max(h.most, liveHeap())
+	}
+	return len(p), nil
+}
+
+func liveHeap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// TestWrite_memoryIsFlat is not parallel, because there is one heap for all.
+func TestWrite_memoryIsFlat(t *testing.T) {
+	const size = 4 << 10
+	noise := make([]byte, 3*size/4)
+	source := rand.NewChaCha8([32]byte{2})
+	most := make(map[int]int64)
+	for _, count := range []int{500, 5000} {
+		pages := func(after int64) (symbols.Page, error) {
+			page := symbols.Page{More: after+50 < int64(count)}
+			for id := after + 1; id <= after+50; id++ {
+				source.Read(noise)
+				name := fmt.Sprint("symbol ", id)
+				page.Symbols = append(page.Symbols, symbols.Symbol{ID: id, Name: name, Type: "image/png", Data: usual(name, "image/png", string(noise))})
+			}
+			return page, nil
+		}
+		idle := liveHeap()
+		meter := &heapMeter{}
+		if err := bundle.Write(meter, "F", pages); err != nil {
+			t.Fatal(err)
+		}
+		most[count] = int64(meter.most) - int64(idle)
+		t.Logf("%d symbols of %d bytes took %d KiB", count, size, most[count]>>10)
+	}
+	if more := most[5000] - most[500]; more > 4500*1<<10 {
+		t.Errorf("4500 more symbols took %d KiB more", more>>10)
+	}
+}
