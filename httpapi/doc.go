@@ -33,10 +33,11 @@
 //
 // # Requests
 //
-// A body is one JSON object, or empty for {}. It is read strictly: duplicate
-// fields, invalid UTF-8, wrong types, and null where it has no meaning are 400;
-// fields nobody knows are ignored; names match exactly. Content-Type is absent,
-// application/json or anything that ends in +json. Texts may not contain NUL.
+// A body is one JSON object, or empty for {}; that of an import is a zip. JSON
+// is read strictly: duplicate fields, invalid UTF-8, wrong types, and null where
+// it has no meaning are 400; fields nobody knows are ignored; names match
+// exactly. Content-Type is absent, application/json or anything that ends in
+// +json. Texts may not contain NUL.
 // An id is a positive number without sign or leading zeros. A time is RFC 3339
 // with any offset, or a date, which is its midnight in UTC.
 //
@@ -116,6 +117,31 @@
 // Answers with one folder or symbol have its tag too. As If-Match of a PATCH or
 // DELETE it keeps two editors from overwriting each other: 412 and no change if
 // there is a newer state. Without the header the last one wins.
+//
+// # Symbols in a zip
+//
+//	GET  /symbol/folders/:id/export  200 a zip
+//	POST /symbol/folders/:id/import  201 {message, dryRun, imported, files, ignored}
+//
+// These are extensions. An export is a zip of files with a manifest, as the
+// package symbols/bundle describes; importing it gives symbols with the same
+// names, types and data, in the same order. It is written while the folder is
+// read, and breaks off like a download of an export if that fails.
+//
+// An import takes such a zip, or a plain one of SVG and PNG files, as the body:
+// application/zip, application/x-zip-compressed, application/octet-stream or no
+// Content-Type. It adds symbols, all or none, whatever lies in the folder.
+// files lists {file, symbolId, name, type} in the order of the symbols, and
+// ignored lists {file, reason} for directories and what operating systems leave
+// in zips. With ?dryRun=true nothing is written, but all is checked, the folder
+// included: the answer is then 200, with the number and list of what would be
+// imported but without symbolId.
+//
+// If a file cannot be used, the answer is 400, and refused in its body lists
+// {file, reason} for each such file, up to 100. It is 400 too if there is
+// nothing to import, and 413 beyond [Options.ImportLimit], 64 MiB, or
+// [Options.Import]: 10,000 files, 256 MiB of data, 50 MiB of it in a symbol,
+// and 200 times the size of the zip.
 //
 // # Exports
 //

@@ -81,15 +81,9 @@ func pathID(r *http.Request) (int64, error) {
 // decode reads the body of a request as one JSON object; an empty body counts
 // as {}.
 func decode(r *http.Request, in any) error {
-	if err := checkMediaType(r.Header); err != nil {
-		return err
-	}
-	body, err := io.ReadAll(r.Body)
+	body, err := readBody(r, isJSON, errMediaType)
 	if err != nil {
-		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-			return errTooLarge
-		}
-		return invalidRequest("body could not be read")
+		return err
 	}
 	if len(body) == 0 {
 		return nil
@@ -103,21 +97,26 @@ func decode(r *http.Request, in any) error {
 	return nil
 }
 
-// checkMediaType accepts JSON, also under a more special name, and no type at
-// all.
-func checkMediaType(header http.Header) error {
-	if encoding := header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return errContentEncoding
+// readBody reads the body of a request whose media type is accepted, or that
+// has none.
+func readBody(r *http.Request, accepted func(mediaType string) bool, refusal error) ([]byte, error) {
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return nil, errContentEncoding
 	}
-	types := header.Values("Content-Type")
-	if len(types) == 0 {
-		return nil
+	if types := r.Header.Values("Content-Type"); len(types) > 0 {
+		mediaType, _, err := mime.ParseMediaType(types[0])
+		if len(types) > 1 || err != nil || !accepted(mediaType) {
+			return nil, refusal
+		}
 	}
-	mediaType, _, err := mime.ParseMediaType(types[0])
-	if len(types) > 1 || err != nil || !isJSON(mediaType) {
-		return errMediaType
+	body, err := io.ReadAll(r.Body)
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		return nil, errTooLarge
 	}
-	return nil
+	if err != nil {
+		return nil, invalidRequest("body could not be read")
+	}
+	return body, nil
 }
 
 // isJSON reports whether a media type is application/json or ends in +json

@@ -14,6 +14,7 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
+	"example.com/canvasback/symbols/bundle"
 )
 
 // Errors of the transport itself.
@@ -23,6 +24,7 @@ var (
 	errPanic            = errors.New("panic")
 	errTooLarge         = errors.New("body is too large")
 	errMediaType        = errors.New("Content-Type must be application/json")
+	errZipType          = errors.New("Content-Type must be application/zip")
 	errContentEncoding  = errors.New("Content-Encoding is not supported")
 
 	errAdminKeyMissing  = errors.New("x-admin-key is missing or was sent more than once")
@@ -52,6 +54,7 @@ var failures = []failure{
 	{errMethodNotAllowed, http.StatusMethodNotAllowed, "method_not_allowed", ""},
 	{errTooLarge, http.StatusRequestEntityTooLarge, "too_large", ""},
 	{errMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
+	{errZipType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
 	{errContentEncoding, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
 
 	{errAdminKeyMissing, http.StatusUnauthorized, "unauthorized", ""},
@@ -66,6 +69,8 @@ var failures = []failure{
 	{keys.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
 	{symbols.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
 	{exports.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
+	{bundle.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
+	{bundle.ErrTooLarge, http.StatusRequestEntityTooLarge, "too_large", ""},
 
 	{keys.ErrNotFound, http.StatusNotFound, "not_found", "no such API key"},
 	{symbols.ErrFolderNotFound, http.StatusNotFound, "not_found", "no such folder"},
@@ -113,6 +118,7 @@ type errorBody struct {
 	Code      string        `json:"code"`
 	RequestID string        `json:"requestId"`
 	Skipped   []skippedItem `json:"skipped,omitempty"`
+	Refused   []fileRemark  `json:"refused,omitempty"`
 }
 
 // fail answers a request with an error. Its cause goes to the log only.
@@ -136,6 +142,9 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if batch, ok := errors.AsType[*exports.BatchError](err); ok {
 		body.Skipped = skippedItems(batch.Skipped)
 		a.logSkipped(r.Context(), batch.Skipped, requestID(w))
+	}
+	if refused, ok := errors.AsType[*bundle.RefusedError](err); ok {
+		body.Refused = fileRemarks(refused.Refused)
 	}
 	encode(w, f.status, body)
 }

@@ -17,6 +17,7 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
+	"example.com/canvasback/symbols/bundle"
 )
 
 // Defaults of [Options].
@@ -25,6 +26,7 @@ const (
 	DefaultBodyLimit    = 1 << 20
 	DefaultSymbolLimit  = 50 << 20
 	DefaultBatchLimit   = 16 << 20
+	DefaultImportLimit  = 64 << 20
 	DefaultIdleTimeout  = time.Minute
 	DefaultListCache    = 64 << 20
 )
@@ -63,14 +65,21 @@ type Options struct {
 	AllowedOrigins []string
 
 	// BodyLimit bounds request bodies in bytes, SymbolLimit those that
-	// create or update a symbol, and BatchLimit those of batch downloads. A
-	// zero stands for the default.
+	// create or update a symbol, BatchLimit those of batch downloads, and
+	// ImportLimit the zips of imports. A zero stands for the default.
 	BodyLimit   int64
 	SymbolLimit int64
 	BatchLimit  int64
+	ImportLimit int64
+
+	// Import bounds what comes out of the zip of an import; a symbol may
+	// have SymbolLimit bytes of data unless it says otherwise. All of it is
+	// kept in memory until it is stored.
+	Import bundle.Limits
 
 	// StoreTimeout is how long a request that has passed its guard may wait
-	// for a store before it is answered 503; DefaultStoreTimeout if zero.
+	// for a store before it is answered 503; DefaultStoreTimeout if zero. An
+	// import may wait as long again for each 16 MiB that it stores.
 	// The guard waits as long as [keys.Options] say.
 	StoreTimeout time.Duration
 
@@ -143,6 +152,8 @@ func newAPI(options Options) *api {
 	a.BodyLimit = cmp.Or(max(a.BodyLimit, 0), DefaultBodyLimit)
 	a.SymbolLimit = cmp.Or(max(a.SymbolLimit, 0), DefaultSymbolLimit)
 	a.BatchLimit = cmp.Or(max(a.BatchLimit, 0), DefaultBatchLimit)
+	a.ImportLimit = cmp.Or(max(a.ImportLimit, 0), DefaultImportLimit)
+	a.Import.Symbol = cmp.Or(max(a.Import.Symbol, 0), a.SymbolLimit)
 	a.IdleTimeout = cmp.Or(max(a.IdleTimeout, 0), DefaultIdleTimeout)
 	a.ListCache = cmp.Or(a.ListCache, DefaultListCache)
 	if a.Symbols != nil && a.Symbols.InMemory() {

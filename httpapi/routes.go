@@ -49,6 +49,8 @@ func (a *api) routes() []route {
 			route{remove, "/symbol/folders/{id}", clientKey, small, reply(a, ok, a.deleteFolder)},
 			route{get, "/symbol/folders/{id}/symbols", clientKey, small, a.listSymbols},
 			route{post, "/symbol/folders/{id}/symbols", clientKey, symbol, reply(a, created, a.createSymbol)},
+			route{get, "/symbol/folders/{id}/export", clientKey, small, a.exportSymbols},
+			route{post, "/symbol/folders/{id}/import", clientKey, a.ImportLimit, a.importSymbols},
 			route{get, "/symbol/symbols/{id}", clientKey, small, a.read(symbols.SymbolItself, a.getSymbol)},
 			route{patch, "/symbol/symbols/{id}", clientKey, symbol, reply(a, ok, a.updateSymbol)},
 			route{remove, "/symbol/symbols/{id}", clientKey, small, reply(a, ok, a.deleteSymbol)},

@@ -23,6 +23,8 @@ var documented = map[string]map[string]string{
 	"/symbol/folders":                {"GET": "client", "POST": "client"},
 	"/symbol/folders/1":              {"GET": "client", "PATCH": "client", "DELETE": "client"},
 	"/symbol/folders/1/symbols":      {"GET": "client", "POST": "client"},
+	"/symbol/folders/1/export":       {"GET": "client"},
+	"/symbol/folders/1/import":       {"POST": "client"},
 	"/symbol/symbols/1":              {"GET": "client", "PATCH": "client", "DELETE": "client"},
 }
 

@@ -27,7 +27,7 @@ func openArchive(data []byte, limits Limits) (*archive, error) {
 	case errors.Is(err, errBound):
 		return nil, tooManyEntries(limits.Entries)
 	case err != nil && !errors.Is(err, zip.ErrInsecurePath): // paths lead nowhere here
-		return nil, invalid("not a zip")
+		return nil, invalid("the archive is not a zip")
 	}
 	source.left = math.MaxInt64
 
@@ -35,7 +35,7 @@ func openArchive(data []byte, limits Limits) (*archive, error) {
 	room := uint64(len(data))
 	for _, entry := range z.File {
 		if entry.CompressedSize64 > room {
-			return nil, invalid("not a zip: its entries have more bytes than there are")
+			return nil, invalid("the archive is not a zip: its entries have more bytes than there are")
 		}
 		room -= entry.CompressedSize64
 	}

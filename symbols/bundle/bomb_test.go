@@ -191,7 +191,7 @@ func TestRead_entriesThatShareBytes(t *testing.T) {
 		"listed": shared(t, "manifest.json%05d", 9000, empty, 0, 0),
 	} {
 		_, err := bundle.Read(t.Context(), archive, nil)
-		if !errors.Is(err, bundle.ErrInvalid) || err.Error() != "not a zip: its entries have more bytes than there are" {
+		if !errors.Is(err, bundle.ErrInvalid) || err.Error() != "the archive is not a zip: its entries have more bytes than there are" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -233,7 +233,7 @@ func TestRead_namesEveryRefusedFileUpToABound(t *testing.T) {
 func TestRead_refusesWhatIsNoZipOrHasNothing(t *testing.T) {
 	t.Parallel()
 	for want, archive := range map[string][]byte{
-		"not a zip":                                  zipOf(t, file{name: "a.svg", content: drawing})[:100],
+		"the archive is not a zip":                   zipOf(t, file{name: "a.svg", content: drawing})[:100],
 		"nothing in the zip can be imported":         zipOf(t),
 		"nothing in the zip can be imported\x00":     zipOf(t, file{name: "a/"}, file{name: ".DS_Store"}),
 		"nothing in the zip can be imported\x00\x00": write(t, "no symbols"),
@@ -244,7 +244,7 @@ func TestRead_refusesWhatIsNoZipOrHasNothing(t *testing.T) {
 		}
 	}
 	for _, archive := range []string{"", "PK", "PK\x05\x06", "hello", strings.Repeat("PK\x05\x06", 1000), "\x1f\x8b"} {
-		if _, err := bundle.Read(t.Context(), []byte(archive), nil); !errors.Is(err, bundle.ErrInvalid) || err.Error() != "not a zip" {
+		if _, err := bundle.Read(t.Context(), []byte(archive), nil); !errors.Is(err, bundle.ErrInvalid) || err.Error() != "the archive is not a zip" {
 			t.Errorf("%.20q: %v", archive, err)
 		}
 	}

@@ -55,15 +55,14 @@ func TestExchanges_areAsDescribed(t *testing.T) {
 			seen.note(v.op, e)
 		}
 		for _, problem := range slices.Sorted(maps.Keys(examples)) {
-			report(t, problem+"; "+examples[problem].String())
+			t.Error(problem + "; " + examples[problem].String())
 		}
 	})
 	t.Run("what is described is sent", func(t *testing.T) {
 		for _, missing := range seen.missing() {
-			report(t, missing)
+			t.Error(missing)
 		}
 	})
-	reportNotYet(t)
 }
 
 // recorded runs the tests of package httpapi and returns what they have sent

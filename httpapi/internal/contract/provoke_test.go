@@ -142,7 +142,7 @@ func succeed(t *testing.T, doc *document) (sent []exchange) {
 			r.header.Set("X-Request-Id", "viewer-42")
 			e := w.send(r)
 			if e.Status >= 300 || op.response(e.Status) == nil {
-				report(t, fmt.Sprintf("%s: example %q is answered %d %.200s", op, name, e.Status, e.GotBody))
+				t.Error(fmt.Sprintf("%s: example %q is answered %d %.200s", op, name, e.Status, e.GotBody))
 			}
 			if e.GotHeader.Get("X-Request-Id") != "viewer-42" {
 				t.Errorf("%s does not return the request id", op)

@@ -1,0 +1,360 @@
+package httpapi_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
+	_ "modernc.org/sqlite"
+
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/symbols"
+	"example.com/canvasback/symbols/bundle"
+)
+
+// symbolStores are stores of every kind, each with one connection to its
+// database.
+var symbolStores = map[string]func(t *testing.T) symbols.Store{
+	"memory": func(*testing.T) symbols.Store { return memory.New().Symbols() },
+	"sqlite": func(t *testing.T) symbols.Store {
+		conn, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "test.db")+"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		conn.SetMaxOpenConns(1)
+		db := sqlite.New(conn)
+		if err := db.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return db.Symbols()
+	},
+	"postgres": func(t *testing.T) symbols.Store {
+		config, err := pgxpool.ParseConfig(pgtest.Database(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.MaxConns = 1
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		db := postgres.New(pool, nil)
+		if err := db.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return db.Symbols()
+	},
+}
+
+// onEachStore runs a test with a handler over each store, and two empty folders
+// in it.
+func onEachStore(t *testing.T, test func(t *testing.T, h *harness)) {
+	for name, open := range symbolStores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := open(t)
+			h := start(t, func(o *httpapi.Options) { o.Symbols = symbols.NewService(store, &symbols.Options{PageSize: 1000}) })
+			h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+			h.client("POST", "/symbol/folders", `{"name":"B"}`).want(201)
+			test(t, h)
+		})
+	}
+}
+
+// importZip sends a zip with the client key.
+func (h *harness) importZip(path string, archive []byte) answer {
+	h.t.Helper()
+	return h.send("POST", path, string(archive), "x-api-key", h.raw, "Content-Type", "application/zip")
+}
+
+// zipOf makes a zip of files given as pairs of name and content.
+func zipOf(t *testing.T, files ...string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := zip.NewWriter(&out)
+	for i := 0; i < len(files); i += 2 {
+		w, err := z.Create(files[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, files[i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+const svgSymbol = `{"name":"Gate valve","type":"image/svg+xml","content":"PHN2Zy8+","width":300,"height":150}`
+
+func TestBundle_comesBackAsItWas(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, h *harness) {
+		is := is.New(t)
+		for i := range 30 { // over several pages of 1000 bytes
+			data := svgSymbol
+			if i%3 == 0 {
+				data = fmt.Sprintf("text %d %s", i, strings.Repeat("é", i*10))
+			}
+			h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"Gate \ud83e\udd86 %d","type":"image/svg+xml","data":%s}`, i%4, quote(data))).want(201)
+		}
+		answer := h.client("GET", "/symbol/folders/1/export", "").want(200)
+		is.Equal(answer.header.Get("Content-Type"), "application/zip")
+		is.Equal(answer.header.Get("Content-Disposition"), `attachment; filename="A.zip"`)
+		is.Equal(answer.header.Get("X-Content-Type-Options"), "nosniff")
+		is.Equal(answer.header.Get("Cache-Control"), "no-store")
+		names := zipNames(t, answer.body)
+		is.Equal(len(names), 31)
+		is.Equal(strings.Join(names[:5], "|"), "Gate 🦆 0.txt|Gate 🦆 1.svg|Gate 🦆 2.svg|Gate 🦆 3.txt|Gate 🦆 0.svg")
+		is.Equal(names[30], "manifest.json")
+		is.Equal(h.client("GET", "/symbol/folders/1/export", "").want(200).body, answer.body)
+
+		h.importZip("/symbol/folders/2/import", answer.body).want(201)
+		before := h.client("GET", "/symbol/folders/1/symbols", "").want(200).array()
+		after := h.client("GET", "/symbol/folders/2/symbols", "").want(200).array()
+		is.Equal(len(after), len(before))
+		for i := range before {
+			from, to := before[i].(map[string]any), after[i].(map[string]any)
+			is.True(from["id"] != to["id"])
+			from["id"], from["folderId"] = to["id"], to["folderId"]
+			is.Equal(from, to)
+		}
+	})
+}
+
+func TestImport_ofPlainFiles(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, h *harness) {
+		is := is.New(t)
+		archive := zipOf(t, "valves/", "", "valves/Gate valve.svg", "<svg/>", "valves/.DS_Store", "x", "Globe.SVG", "<svg width='20' height='1in'/>")
+		is.Equal(string(h.importZip("/symbol/folders/2/import?dryRun=true", archive).want(200).body),
+			`{"message":"Symbols that can be imported: 2. Nothing was changed.","dryRun":true,"imported":2,`+
+				`"files":[{"file":"valves/Gate valve.svg","name":"Gate valve","type":"image/svg+xml"},`+
+				`{"file":"Globe.SVG","name":"Globe","type":"image/svg+xml"}],`+
+				`"ignored":[{"file":"valves/","reason":"directory"},{"file":"valves/.DS_Store","reason":"made by an operating system for itself"}]}`)
+		is.Equal(string(h.client("GET", "/symbol/folders/2/symbols", "").want(200).body), "[]")
+
+		is.Equal(string(h.importZip("/symbol/folders/2/import?dryRun=false", archive).want(201).body),
+			`{"message":"Symbols imported: 2.","dryRun":false,"imported":2,`+
+				`"files":[{"file":"valves/Gate valve.svg","symbolId":1,"name":"Gate valve","type":"image/svg+xml"},`+
+				`{"file":"Globe.SVG","symbolId":2,"name":"Globe","type":"image/svg+xml"}],`+
+				`"ignored":[{"file":"valves/","reason":"directory"},{"file":"valves/.DS_Store","reason":"made by an operating system for itself"}]}`)
+		is.Equal(string(h.client("GET", "/symbol/symbols/1", "").want(200).body),
+			`{"id":1,"name":"Gate valve","type":"image/svg+xml","data":`+quote(svgSymbol)+`,"folderId":2}`)
+		is.True(strings.Contains(string(h.client("GET", "/symbol/symbols/2", "").want(200).body), `\"width\":20,\"height\":96}`))
+		is.Equal(string(h.client("GET", "/symbol/folders/1/symbols", "").want(200).body), "[]")
+	})
+}
+
+func TestImport_isAllOrNothing(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, h *harness) {
+		is := is.New(t)
+		h.client("POST", "/symbol/folders/1/symbols", `{"name":"n","type":"a/b","data":"d"}`).want(201)
+		before := string(h.client("GET", "/symbol/folders/1/symbols", "").want(200).body)
+		long := strings.Repeat("x", 256)
+		bad := zipOf(t, "good.svg", "<svg/>", "a.gif", "GIF89a", "b.svg", "<svg>", long+".svg", "<svg/>")
+		for _, query := range []string{"", "?dryRun=true"} {
+			answer := h.importZip("/symbol/folders/1/import"+query, bad).wantError(400, "invalid_request")
+			is.Equal(answer.message(), "3 files of the zip cannot be imported")
+			is.Equal(fmt.Sprint(answer.object()["refused"]), "[map[file:a.gif reason:neither SVG nor PNG]"+
+				" map[file:b.svg reason:broken SVG: it is not well-formed XML]"+
+				" map[file:"+long+".svg reason:name must have at most 255 characters]]")
+		}
+		for _, path := range []string{"/symbol/folders/9/import", "/symbol/folders/9/import?dryRun=true"} {
+			h.importZip(path, zipOf(t, "good.svg", "<svg/>")).wantError(404, "not_found")
+			h.importZip(path, bad).wantError(400, "invalid_request") // before 404
+		}
+		is.Equal(string(h.client("GET", "/symbol/folders/1/symbols", "").want(200).body), before)
+		h.client("GET", "/symbol/symbols/2", "").wantError(404, "not_found")
+	})
+}
+
+func TestImport_statuses(t *testing.T) {
+	t.Parallel()
+	h := start(t, func(o *httpapi.Options) {
+		o.ImportLimit, o.SymbolLimit, o.Import = 100_000, 1000, bundle.Limits{Entries: 3, Total: 1500}
+	})
+	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	const path = "/symbol/folders/1/import"
+	good := zipOf(t, "a.svg", "<svg/>")
+	large := "<svg>" + strings.Repeat(" ", 500) + "</svg>" // 700 bytes in base64
+	for name, c := range map[string]struct {
+		path    string
+		archive []byte
+		status  int
+		code    string
+	}{
+		"good":                   {path, good, 201, ""},
+		"not a zip":              {path, []byte("hello"), 400, "invalid_request"},
+		"no body":                {path, nil, 400, "invalid_request"},
+		"empty zip":              {path, zipOf(t), 400, "invalid_request"},
+		"nothing in it":          {path, zipOf(t, "a/", "", "Thumbs.db", "x"), 400, "invalid_request"},
+		"torn zip":               {path, good[:len(good)-10], 400, "invalid_request"},
+		"id":                     {"/symbol/folders/01/import", good, 400, "invalid_request"},
+		"query":                  {path + "?dryRun=%zz", good, 400, "invalid_request"},
+		"dry run":                {path + "?dryRun=true", good, 200, ""},
+		"no dry run":             {path + "?dryRun=", good, 201, ""},
+		"yes":                    {path + "?dryRun=yes", good, 400, "invalid_request"},
+		"TRUE":                   {path + "?dryRun=TRUE", good, 400, "invalid_request"},
+		"twice":                  {path + "?dryRun=true&dryRun=true", good, 400, "invalid_request"},
+		"as many as allowed":     {path, zipOf(t, "a.svg", "<svg/>", "b.svg", "<svg/>", "c.svg", "<svg/>"), 201, ""},
+		"too many":               {path, zipOf(t, "a.svg", "<svg/>", "b.svg", "<svg/>", "c/", "", "d/", ""), 413, "too_large"},
+		"one symbol too large":   {path, zipOf(t, "a.svg", large+strings.Repeat(" ", 400)), 413, "too_large"},
+		"all together too large": {path, zipOf(t, "a.svg", large, "b.svg", large), 413, "too_large"},
+		"body too large":         {path, append(make([]byte, 100_000), good...), 413, "too_large"},
+	} {
+		answer := h.importZip(c.path, c.archive)
+		if answer.status != c.status {
+			t.Errorf("%s: %d %s, want %d", name, answer.status, answer.body, c.status)
+		} else if c.code != "" {
+			answer.wantError(c.status, c.code)
+		}
+	}
+	h.send("POST", path, string(good), "Content-Type", "application/zip").wantError(401, "unauthorized")
+}
+
+func TestImport_contentType(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	good := string(zipOf(t, "a.svg", "<svg/>"))
+	send := func(headers ...string) answer {
+		return h.send("POST", "/symbol/folders/1/import", good, append(headers, "x-api-key", h.raw)...)
+	}
+	for _, mediaType := range []string{"application/zip", "Application/Zip; x=y", "application/x-zip-compressed", "application/octet-stream"} {
+		send("Content-Type", mediaType).want(201)
+	}
+	for _, mediaType := range []string{"application/json", "text/plain", "multipart/form-data; boundary=x", "zip", ""} {
+		send("Content-Type", mediaType).wantError(415, "unsupported_media_type")
+	}
+	send("Content-Type", "application/zip", "Content-Encoding", "gzip").wantError(415, "unsupported_media_type")
+	send().wantError(415, "unsupported_media_type") // JSON unless something else is said
+
+	request, err := http.NewRequestWithContext(t.Context(), "POST", h.url+"/symbol/folders/1/import", strings.NewReader(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("x-api-key", h.raw)
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != 201 {
+		t.Errorf("without a type: %d", response.StatusCode)
+	}
+}
+
+func TestExport_headersAndStatuses(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := start(t)
+	for i, c := range []struct{ name, disposition string }{
+		{"P&ID / 1", `attachment; filename="P&ID _ 1.zip"`},
+		{"图纸", `attachment; filename="__.zip"; filename*=UTF-8''%E5%9B%BE%E7%BA%B8.zip`},
+		{"con", `attachment; filename="_con.zip"`},
+		{"..", `attachment; filename="symbols.zip"`},
+		{strings.Repeat("x", 255), `attachment; filename="` + strings.Repeat("x", 251) + `.zip"`},
+	} {
+		h.client("POST", "/symbol/folders", `{"name":`+quote(c.name)+`}`).want(201)
+		answer := h.client("GET", fmt.Sprintf("/symbol/folders/%d/export", i+1), "").want(200)
+		is.Equal(answer.header.Get("Content-Disposition"), c.disposition)
+		is.Equal(zipNames(t, answer.body), []string{"manifest.json"}) // an empty folder
+	}
+	head := h.client("HEAD", "/symbol/folders/1/export", "").want(200)
+	is.Equal(head.header.Get("Content-Type"), "application/zip")
+	is.Equal(len(head.body), 0)
+	h.client("HEAD", "/symbol/folders/9/export", "").want(404)
+	h.client("GET", "/symbol/folders/9/export", "").wantError(404, "not_found")
+	h.client("GET", "/symbol/folders/x/export", "").wantError(400, "invalid_request")
+	h.send("GET", "/symbol/folders/1/export", "").wantError(401, "unauthorized")
+}
+
+// losing is a store that loses its database behind the first page.
+type losing struct{ symbols.Store }
+
+func (s losing) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
+	if after > 0 {
+		return symbols.Page{}, errors.New("no connection")
+	}
+	return s.Store.ListSymbols(ctx, folderID, after, size)
+}
+
+func TestExport_thatFailsInMidStreamBreaksTheConnection(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := start(t, func(o *httpapi.Options) {
+		o.Symbols = symbols.NewService(losing{memory.New().Symbols()}, &symbols.Options{PageSize: 1000})
+	})
+	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	for range 3 {
+		h.client("POST", "/symbol/folders/1/symbols", `{"name":"n","type":"a/b","data":"`+strings.Repeat("x", 1000)+`"}`).want(201)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), "GET", h.url+"/symbol/folders/1/export", nil)
+	is.NoErr(err)
+	request.Header.Set("x-api-key", h.raw)
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err == nil {
+		_, err = io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+	}
+	is.True(err != nil) // a torn answer does not end like a whole one
+	is.True(strings.Contains(h.log.String(), "answer broken off"))
+}
+
+// TestExport_slowReaderHoldsNoConnection: each store has one.
+func TestExport_slowReaderHoldsNoConnection(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, h *harness) {
+		const count, size = 24, 1 << 20 // more than the buffers on the way
+		data := make([]byte, size)
+		for i := range data {
+			data[i] = byte('!' + rand.IntN(90))
+		}
+		body := `{"name":"n","type":"text/plain","data":` + quote(string(data)) + `}`
+		for range count {
+			h.client("POST", "/symbol/folders/1/symbols", body).want(201)
+		}
+		request, err := http.NewRequestWithContext(t.Context(), "GET", h.url+"/symbol/folders/1/export", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("x-api-key", h.raw)
+		response, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if _, err := io.CopyN(io.Discard, response.Body, 1<<20); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			h.client("GET", "/symbol/folders/2", "").want(200)
+			h.client("PATCH", "/symbol/folders/2", `{"name":"C"}`).want(200)
+		}
+		rest, err := io.Copy(io.Discard, response.Body)
+		if err != nil || rest < count/2*size {
+			t.Errorf("%d more bytes: %v", rest, err)
+		}
+	})
+}
