@@ -2,9 +2,11 @@ package httpapi_test
 
 import (
 	"archive/zip"
+	"bufio"
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
@@ -326,35 +329,30 @@ func TestExport_thatFailsInMidStreamBreaksTheConnection(t *testing.T) {
 func TestExport_slowReaderHoldsNoConnection(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, h *harness) {
-		const count, size = 24, 1 << 20 // more than the buffers on the way
-		data := make([]byte, size)
-		for i := range data {
-			data[i] = byte('!' + rand.IntN(90))
+		is := is.New(t)
+		noise := make([]byte, 700<<10)
+		rand.NewChaCha8([32]byte{}).Read(noise)
+		data := strings.Replace(svgSymbol, "PHN2Zy8+", base64.StdEncoding.EncodeToString(noise), 1)
+		list := make([]symbols.NewSymbol, 12) // more than the buffers on the way
+		for i := range list {
+			list[i] = symbols.NewSymbol{Name: "noise", Type: "a/b", Data: data}
 		}
-		body := `{"name":"n","type":"text/plain","data":` + quote(string(data)) + `}`
-		for range count {
-			h.client("POST", "/symbol/folders/1/symbols", body).want(201)
-		}
-		request, err := http.NewRequestWithContext(t.Context(), "GET", h.url+"/symbol/folders/1/export", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("x-api-key", h.raw)
-		response, err := http.DefaultTransport.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		if _, err := io.CopyN(io.Discard, response.Body, 1<<20); err != nil {
-			t.Fatal(err)
-		}
+		_, err := h.options.Symbols.CreateSymbols(t.Context(), 1, list)
+		is.NoErr(err)
+
+		conn := h.dial()
+		conn.SetReadBuffer(16 << 10)
+		conn.SetDeadline(time.Now().Add(2 * time.Minute))
+		fmt.Fprintf(conn, "GET /symbol/folders/1/export HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n", h.raw)
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		is.NoErr(err)
 		for range 5 {
 			h.client("GET", "/symbol/folders/2", "").want(200)
 			h.client("PATCH", "/symbol/folders/2", `{"name":"C"}`).want(200)
 		}
-		rest, err := io.Copy(io.Discard, response.Body)
-		if err != nil || rest < count/2*size {
-			t.Errorf("%d more bytes: %v", rest, err)
-		}
+		conn.SetReadBuffer(4 << 20)
+		size, err := io.Copy(io.Discard, response.Body)
+		is.NoErr(err)
+		is.True(size > int64(len(list)*len(noise)))
 	})
 }

@@ -37,11 +37,11 @@ func (l *Limits) orDefaults() Limits {
 		given = *l
 	}
 	// Beyond these there is nothing to bound, and sums stay small.
-	const count, size = 1<<31 - 1, 1 << 40
+	const count, size, ratio = 1<<31 - 1, 1 << 40, 1 << 20
 	return Limits{
 		Entries: min(cmp.Or(max(given.Entries, 0), DefaultEntries), count),
 		Symbol:  min(cmp.Or(max(given.Symbol, 0), DefaultSymbol), size),
 		Total:   min(cmp.Or(max(given.Total, 0), DefaultTotal), size),
-		Ratio:   min(cmp.Or(max(given.Ratio, 0), DefaultRatio), count),
+		Ratio:   min(cmp.Or(max(given.Ratio, 0), DefaultRatio), ratio),
 	}
 }

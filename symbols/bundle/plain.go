@@ -10,8 +10,9 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// image is the data of a symbol that is made of an image, as viewers write it.
-type image struct {
+// imageData is the data of a symbol that is made of an image, as viewers write
+// it.
+type imageData struct {
 	Name    string  `json:"name"`
 	Type    string  `json:"type"`
 	Content []byte  `json:"content"` // in base64
@@ -67,6 +68,6 @@ func (r *reader) image(entry *zip.File) (symbols.NewSymbol, error) {
 		return symbols.NewSymbol{}, err
 	}
 	name := strings.TrimSuffix(base, extension)
-	data := encode(image{name, mimeType, content, width, height})
+	data := encode(imageData{name, mimeType, content, width, height})
 	return symbols.NewSymbol{Name: name, Type: mimeType, Data: string(data)}, nil
 }

@@ -103,14 +103,14 @@ func (b *writer) close() error {
 }
 
 // entry writes an entry behind a complete header.
-func (b *writer) entry(name string, method uint16, content *packed, bytes []byte) error {
+func (b *writer) entry(name string, method uint16, content *packed, body []byte) error {
 	header := &zip.FileHeader{
 		Name:               name,
 		Flags:              flagUTF8,
 		Method:             method,
 		ReaderVersion:      20, // with deflate
 		CRC32:              content.crc,
-		CompressedSize64:   uint64(len(bytes)),
+		CompressedSize64:   uint64(len(body)),
 		UncompressedSize64: content.size,
 	}
 	header.SetMode(0o644)
@@ -120,7 +120,7 @@ func (b *writer) entry(name string, method uint16, content *packed, bytes []byte
 		return err
 	}
 	// A writer to a slow client has a deadline for each piece.
-	for piece := range slices.Chunk(bytes, pieceSize) {
+	for piece := range slices.Chunk(body, pieceSize) {
 		if _, err := w.Write(piece); err != nil {
 			return err
 		}
