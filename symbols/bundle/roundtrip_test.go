@@ -125,7 +125,7 @@ func (m maker) base64() string {
 		content[i] = byte(m.Uint32())
 	}
 	encoded := base64.StdEncoding.EncodeToString(content)
-	switch m.IntN(12) {
+	switch m.IntN(16) {
 	case 0:
 		return "data:image/png;base64," + encoded
 	case 1:
@@ -142,6 +142,11 @@ func (m maker) base64() string {
 		return m.text(20)
 	case 7:
 		return ""
+	case 8, 9: // with bits set that decoders drop
+		if last := strings.IndexByte(encoded, '=') - 1; last > 0 {
+			const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+			return encoded[:last] + string(alphabet[strings.IndexByte(alphabet, encoded[last])|1]) + encoded[last+1:]
+		}
 	}
 	return encoded
 }
