@@ -1,0 +1,34 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/httpapi"
+)
+
+// TestErrorBody_isThereWhateverTheRequestID is behind a host that takes the id
+// that a client sends for its own, as many do, whatever bytes are in it.
+func TestErrorBody_isThereWhateverTheRequestID(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := newHarness(t)
+	api := httpapi.Handler(h.options)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Request-Id", r.Header.Get("X-Request-Id"))
+		api.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	h.url = server.URL
+	for _, id := range []string{"\xff", "a\xc3(", "\xed\xa0\x80", "\xc0\x80", "ü", `"\`} {
+		body := h.send("GET", "/symbol/folders", "", "X-Request-Id", id).want(401).object()
+		is.Equal(body["code"], "unauthorized")
+		is.True(body["requestId"] != "")
+		h.send("GET", "/nope", "", "X-Request-Id", id).want(404)
+		h.send("PUT", "/symbol/folders", "", "X-Request-Id", id).want(405)
+		h.send("POST", "/symbol/folders", "{", "X-Request-Id", id, "x-api-key", h.raw).want(400)
+	}
+}
