@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"errors"
+	"hash/maphash"
 	"net"
 	"net/http"
 	"net/netip"
@@ -45,8 +46,9 @@ type guesses struct {
 	interval time.Duration
 	address  func(*http.Request) string
 
+	seed  maphash.Seed
 	mu    sync.Mutex
-	whole map[string]time.Time
+	whole map[uint64]time.Time // by the hash of the address, which may be long
 }
 
 func newGuesses(g Guessing) *guesses {
@@ -60,7 +62,8 @@ func newGuesses(g Guessing) *guesses {
 		burst:    cmp.Or(g.Burst, 1000),
 		interval: g.Interval,
 		address:  g.Address,
-		whole:    make(map[string]time.Time),
+		seed:     maphash.MakeSeed(),
+		whole:    make(map[uint64]time.Time),
 	}
 }
 
@@ -102,9 +105,10 @@ func (g *guesses) judge(r *http.Request, err error) error {
 // note counts a guess and returns how long the next one has to wait, zero if
 // it need not.
 func (g *guesses) note(address string, now time.Time) time.Duration {
+	place := maphash.String(g.seed, address)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	whole := g.whole[address]
+	whole := g.whole[place]
 	if whole.Before(now) {
 		whole = now
 	}
@@ -114,22 +118,22 @@ func (g *guesses) note(address string, now time.Time) time.Duration {
 	if len(g.whole) >= maxGuessers {
 		g.makeRoom(now)
 	}
-	g.whole[address] = whole.Add(g.interval)
+	g.whole[place] = whole.Add(g.interval)
 	return 0
 }
 
 // makeRoom forgets the addresses that are whole again and, if that is not
 // enough, others down to half: so much that it is seldom called.
 func (g *guesses) makeRoom(now time.Time) {
-	for address, whole := range g.whole {
+	for place, whole := range g.whole {
 		if whole.Before(now) {
-			delete(g.whole, address)
+			delete(g.whole, place)
 		}
 	}
-	for address := range g.whole {
+	for place := range g.whole {
 		if len(g.whole) <= maxGuessers/2 {
 			return
 		}
-		delete(g.whole, address)
+		delete(g.whole, place)
 	}
 }

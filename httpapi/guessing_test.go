@@ -3,6 +3,9 @@ package httpapi
 import (
 	"fmt"
 	"net/http"
+	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +39,29 @@ func TestGuesses_memoryIsBounded(t *testing.T) {
 	is.True(len(g.whole) <= maxGuessers)
 	g.note("later", now.Add(time.Hour))
 	is.Equal(len(g.whole), 1) // those that are whole again are forgotten first
+}
+
+// TestGuesses_longAddressesAreNotKept is not parallel: it weighs the heap. A
+// host may take an address from a header, where a client can put much.
+func TestGuesses_longAddressesAreNotKept(t *testing.T) {
+	heap := func() int64 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return int64(stats.HeapAlloc)
+	}
+	g := newGuesses(Guessing{})
+	const count, length = 1000, 64 << 10
+	before := heap()
+	for i := range count {
+		g.note(strings.Repeat("x", length)+strconv.Itoa(i), time.Now())
+	}
+	if grown := heap() - before; grown > count*length/4 {
+		t.Errorf("%d addresses of %d bytes take %d bytes", count, length, grown)
+	}
+	if len(g.whole) != count {
+		t.Errorf("%d addresses are told apart, want %d", len(g.whole), count)
+	}
 }
 
 func TestRemoteAddress(t *testing.T) {

@@ -29,7 +29,7 @@ func (a *api) explain(r *http.Request, wanted guard, err error) error {
 	case errors.Is(err, keys.ErrExpired):
 		return hint{err, "this API key has expired; an administrator can give it a later expiresAt"}
 	}
-	guessed := false
+	guessed, text := false, err.Error()
 	for _, place := range []struct {
 		header   string
 		forAdmin bool // hosts may use the others for secrets of their own
@@ -49,19 +49,23 @@ func (a *api) explain(r *http.Request, wanted guard, err error) error {
 			found = "an admin key"
 		case clientErr == nil, errors.Is(clientErr, keys.ErrInactive), errors.Is(clientErr, keys.ErrExpired):
 			found = "a client key"
-		case strings.Contains(value, "****"):
-			return hint{err, strings.ToLower(place.header) + " holds a masked key, which is for display only; the raw key is wanted"}
 		default:
 			guessed = guessed || place.forAdmin || errors.Is(clientErr, keys.ErrUnknown)
+			if strings.Contains(value, "****") {
+				text = strings.ToLower(place.header) + " holds a masked key, which is for display only; the raw key is wanted"
+			}
 			continue
 		}
-		return hint{err, strings.ToLower(place.header) + " holds " + found + "; this route wants " + wanted.String()}
+		text = strings.ToLower(place.header) + " holds " + found + "; this route wants " + wanted.String()
+		break
 	}
 	switch {
 	case guessed && err == errClientKeyMissing:
-		return hint{keys.ErrUnknown, err.Error()}
+		return hint{keys.ErrUnknown, text}
 	case guessed && err == errAdminKeyMissing:
-		return hint{errAdminKeyWrong, err.Error()}
+		return hint{errAdminKeyWrong, text}
+	case text != err.Error():
+		return hint{err, text}
 	}
 	return err
 }

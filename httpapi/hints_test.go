@@ -91,6 +91,12 @@ func TestHints_areNoWayToGuess(t *testing.T) {
 		{"/admin/api-keys", func(*harness) []string { return []string{"x-api-key", "guess"} }},
 		{"/admin/api-keys", func(h *harness) []string { return []string{"x-api-key", h.raw, "x-admin-key", "guess"} }},
 		{"/symbol/folders", func(*harness) []string { return []string{"x-api-key", "guess", "x-admin-key", adminKey} }},
+		{"/symbol/folders", func(h *harness) []string {
+			return []string{"x-admin-key", "guess", "Authorization", "Bearer " + h.raw}
+		}},
+		{"/admin/api-keys", func(h *harness) []string { return []string{"x-api-key", "guess", "x-access-token", h.raw} }},
+		{"/symbol/folders", func(*harness) []string { return []string{"x-admin-key", "guess with **** like a mask"} }},
+		{"/admin/api-keys", func(*harness) []string { return []string{"x-api-key", "guess with **** like a mask"} }},
 	} {
 		h := start(t, func(options *httpapi.Options) {
 			options.Guessing = httpapi.Guessing{Burst: 3, Interval: time.Hour}
