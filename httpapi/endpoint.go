@@ -49,7 +49,7 @@ func reply[In, Out any](a *api, status int, f func(ctx context.Context, id int64
 			return err
 		}
 		if out, ok := any(out).(record); ok {
-			return a.sendRecord(w, status, out)
+			return a.sendRecord(w, r, status, out)
 		}
 		return encode(w, status, out)
 	}

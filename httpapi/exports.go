@@ -166,7 +166,7 @@ func (a *api) sendFile(w http.ResponseWriter, r *http.Request, download *exports
 		header.Set("ETag", download.ETag)
 	}
 	w.WriteHeader(http.StatusOK)
-	out := newRolling(w, a.IdleTimeout)
+	out := newRolling(w, r, a.IdleTimeout)
 	n, err := copyFile(out, download.Body, download.Size)
 	if err == nil && download.Size >= 0 && n != download.Size {
 		err = io.ErrUnexpectedEOF
@@ -242,7 +242,7 @@ func (a *api) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 		header.Set("Content-Length", strconv.FormatInt(size, 10))
 	}
 	w.WriteHeader(http.StatusOK)
-	out := newRolling(w, a.IdleTimeout)
+	out := newRolling(w, r, a.IdleTimeout)
 	if err := batch.WriteZip(out); err != nil {
 		a.breakOff(w, r, err)
 	}

@@ -16,9 +16,9 @@ type record interface {
 }
 
 // sendRecord writes a record as an answer.
-func (a *api) sendRecord(w http.ResponseWriter, status int, out record) error {
+func (a *api) sendRecord(w http.ResponseWriter, r *http.Request, status int, out record) error {
 	w.Header().Set("ETag", entityTag(out.version()))
-	return a.sendJSON(w, status, out.appendJSON(nil))
+	return a.sendJSON(w, r, status, out.appendJSON(nil))
 }
 
 // bodyPiece is how much of a body is written under one deadline.
@@ -26,7 +26,7 @@ const bodyPiece = 256 << 10
 
 // sendJSON writes a body of any length, given in parts. It takes as long as the
 // client moves.
-func (a *api) sendJSON(w http.ResponseWriter, status int, body ...[]byte) error {
+func (a *api) sendJSON(w http.ResponseWriter, r *http.Request, status int, body ...[]byte) error {
 	length := 0
 	for _, part := range body {
 		length += len(part)
@@ -40,7 +40,7 @@ func (a *api) sendJSON(w http.ResponseWriter, status int, body ...[]byte) error 
 		}
 		return nil
 	}
-	out := newRolling(w, a.IdleTimeout)
+	out := newRolling(w, r, a.IdleTimeout)
 	for _, part := range body {
 		for piece := range slices.Chunk(part, bodyPiece) {
 			if _, err := out.Write(piece); err != nil {
@@ -77,7 +77,7 @@ func (a *api) read(subject func(id int64) symbols.Subject, read func(ctx context
 			return err
 		}
 		w.Header().Set("Cache-Control", cacheRevalidated)
-		return a.sendRecord(w, http.StatusOK, out)
+		return a.sendRecord(w, r, http.StatusOK, out)
 	}
 }
 

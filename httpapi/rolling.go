@@ -15,21 +15,36 @@ type rolling struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
+	anew    bool // the server sets a deadline for each request
 }
 
 // filePiece is how much of a file the kernel copies under one deadline. A
 // client that takes less than that in the time allowed stands still.
 const filePiece = 1 << 20
 
-func newRolling(w http.ResponseWriter, timeout time.Duration) *rolling {
-	return &rolling{w: w, control: http.NewResponseController(w), timeout: timeout}
+func newRolling(w http.ResponseWriter, r *http.Request, timeout time.Duration) *rolling {
+	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
+	return &rolling{
+		w:       w,
+		control: http.NewResponseController(w),
+		timeout: timeout,
+		anew:    server != nil && server.WriteTimeout > 0,
+	}
 }
 
 // extend moves the deadline. Writers without one go on without.
 func (r *rolling) extend() { r.control.SetWriteDeadline(time.Now().Add(r.timeout)) }
 
-// end removes the deadline, which would cut the next answer on the connection.
-func (r *rolling) end() { r.control.SetWriteDeadline(time.Time{}) }
+// end moves the deadline once more, for the last bytes, which the server sends
+// when the handler has returned. A server that sets no deadlines would leave it
+// to cut the next answer on the connection, so there it is removed.
+func (r *rolling) end() {
+	if r.anew {
+		r.extend()
+		return
+	}
+	r.control.SetWriteDeadline(time.Time{})
+}
 
 func (r *rolling) Write(p []byte) (int, error) {
 	r.extend()

@@ -38,7 +38,7 @@ func (a *api) listSymbols(w http.ResponseWriter, r *http.Request) error {
 		return a.streamList(w, r, id)
 	}
 	w.Header().Set("ETag", entityTag(list.version))
-	return a.sendJSON(w, http.StatusOK, list.body...)
+	return a.sendJSON(w, r, http.StatusOK, list.body...)
 }
 
 // encodeList reads and encodes a folder's symbols. The body is nil if they are
@@ -86,11 +86,11 @@ func (a *api) streamList(w http.ResponseWriter, r *http.Request, id int64) error
 	body := appendPage(nil, page, '[')
 	if !page.More {
 		w.Header().Set("ETag", entityTag(page.Version))
-		return a.sendJSON(w, http.StatusOK, append(body, ']'))
+		return a.sendJSON(w, r, http.StatusOK, append(body, ']'))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("ETag", passingTag(page.Version))
-	out := newRolling(w, a.IdleTimeout)
+	out := newRolling(w, r, a.IdleTimeout)
 	for page.More {
 		if _, err := out.Write(body); err != nil {
 			a.breakOff(w, r, err)
