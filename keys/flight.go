@@ -2,8 +2,6 @@ package keys
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -75,17 +73,14 @@ func (s *Service) look(ctx context.Context, raw string, digest Digest, under *le
 	}
 }
 
-// fly carries out a flight. In its goroutine no host can guard against a store
-// that panics: it fails the checks that wait, and not the process.
+// fly carries out a flight.
 func (s *Service) fly(ctx context.Context, raw string, digest Digest, under *lease, f *flight) {
 	defer s.flights.land(digest, f)
-	defer func() {
-		if reason := recover(); reason != nil {
-			s.log.ErrorContext(ctx, "key store panicked", "panic", reason, "stack", string(debug.Stack()))
-			f.err = fmt.Errorf("%w: panic: %v", ErrUnavailable, reason)
-		}
-	}()
-	if f.found, f.err = s.find(ctx, raw, digest); f.err == nil {
+	f.err = guarded(func() (err error) {
+		f.found, err = s.find(ctx, raw, digest)
+		return err
+	})
+	if f.err == nil {
 		s.keep(digest, f.found, under)
 	}
 }
