@@ -188,5 +188,17 @@ func (a *api) logFailure(ctx context.Context, f failure, err error, id string) {
 	case f.status > http.StatusInternalServerError:
 		level = slog.LevelWarn
 	}
-	a.log.Log(ctx, level, "request failed", "status", f.status, "error", err, "requestId", id)
+	a.report(ctx, level, "request failed", "status", f.status, "error", err, "requestId", id)
+}
+
+// report writes to the log. No answer may depend on it: if it panics, the
+// default one is told.
+func (a *api) report(ctx context.Context, level slog.Level, message string, args ...any) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			defer func() { recover() }() // it may be the very same
+			slog.Default().ErrorContext(ctx, "panic in Options.Logger", "panic", reason)
+		}
+	}()
+	a.log.Log(ctx, level, message, args...)
 }

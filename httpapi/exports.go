@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"mime"
 	"net/http"
 	"net/url"
@@ -274,7 +275,7 @@ func (a *api) logSkipped(ctx context.Context, list []exports.Skipped, id string)
 	}
 	for _, skipped := range list {
 		if !errors.Is(skipped.Err, exports.ErrNotFound) {
-			a.log.WarnContext(ctx, "file skipped", "source", skipped.SourceURL, "error", skipped.Err, "requestId", id)
+			a.report(ctx, slog.LevelWarn, "file skipped", "source", skipped.SourceURL, "error", skipped.Err, "requestId", id)
 		}
 	}
 }

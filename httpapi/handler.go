@@ -239,7 +239,7 @@ func (a *api) served(next http.Handler) http.Handler {
 				return
 			}
 			if reason != http.ErrAbortHandler {
-				a.log.ErrorContext(r.Context(), "panic while answering a request",
+				a.report(r.Context(), slog.LevelError, "panic while answering a request",
 					"panic", reason, "stack", string(debug.Stack()), "requestId", requestID(w))
 				if w.status == 0 {
 					a.fail(w, r, errPanic)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -30,7 +31,7 @@ func Ready(options Options) http.Handler {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), readyTimeout) // see storeContext
 		defer cancel()
 		if err := a.ready(ctx); err != nil {
-			a.log.WarnContext(ctx, "not ready", "error", err)
+			a.report(ctx, slog.LevelWarn, "not ready", "error", err)
 			sayHealth(w, http.StatusServiceUnavailable, "storage unavailable\n")
 			return
 		}

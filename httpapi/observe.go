@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"log/slog"
 	"net/http"
 	"time"
 )
@@ -24,7 +25,7 @@ type Observation struct {
 func (a *api) observe(w *response, r *http.Request, start time.Time) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			a.log.ErrorContext(r.Context(), "panic in Options.Observe", "panic", reason, "requestId", requestID(w))
+			a.report(r.Context(), slog.LevelError, "panic in Options.Observe", "panic", reason, "requestId", requestID(w))
 		}
 	}()
 	a.Observe(r.Context(), Observation{

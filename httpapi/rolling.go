@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -78,7 +79,7 @@ func (r *rolling) readFile(file *os.File, size int64) (n int64, err error) {
 // is reset first, where there is one to be had, and else stopped.
 func (a *api) breakOff(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() == nil {
-		a.log.WarnContext(r.Context(), "answer broken off", "error", err, "requestId", requestID(w))
+		a.report(r.Context(), slog.LevelWarn, "answer broken off", "error", err, "requestId", requestID(w))
 	}
 	control := http.NewResponseController(w)
 	if conn, _, err := control.Hijack(); err == nil {

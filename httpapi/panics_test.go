@@ -1,0 +1,233 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/symbols"
+)
+
+// buggyLog is a log handler that panics.
+type buggyLog struct{}
+
+func (buggyLog) Enabled(context.Context, slog.Level) bool  { return true }
+func (buggyLog) Handle(context.Context, slog.Record) error { panic("a bug in the log") }
+func (l buggyLog) WithAttrs([]slog.Attr) slog.Handler      { return l }
+func (l buggyLog) WithGroup(string) slog.Handler           { return l }
+
+// buggyOpener opens a file, and panics where it is told to.
+type buggyOpener struct{ where *atomic.Value }
+
+func (o buggyOpener) at(place string) {
+	if o.where.Load() == place {
+		panic("a bug in " + place)
+	}
+}
+
+func (o buggyOpener) Serves(*url.URL) bool {
+	o.at("Serves")
+	return true
+}
+
+func (o buggyOpener) Check(*url.URL) error {
+	o.at("Check")
+	return nil
+}
+
+func (o buggyOpener) Open(context.Context, *url.URL) (*exports.File, error) {
+	o.at("Open")
+	return &exports.File{Body: &buggyBody{o, bytes.NewReader(make([]byte, 4<<20))}, Size: 4 << 20}, nil
+}
+
+type buggyBody struct {
+	buggyOpener
+	*bytes.Reader
+}
+
+func (b *buggyBody) Read(p []byte) (int, error) {
+	b.at("Read")
+	if b.Len() < 2<<20 {
+		b.at("a later Read")
+	}
+	return b.Reader.Read(p)
+}
+
+func (b *buggyBody) Close() error {
+	b.at("Close")
+	return nil
+}
+
+func TestPanic_ofAnOpener(t *testing.T) {
+	t.Parallel()
+	where := new(atomic.Value)
+	h := startWith(t, buggyOpener{where})
+	const (
+		register = `{"sourceFileUrl":"s","exportedUrl":"https://x.example/"}`
+		torn     = 0  // the answer has begun
+		either   = -1 // or has just ended
+	)
+	for _, c := range []struct {
+		place, path, body string
+		status            int
+	}{
+		{"Serves", "register", register, 500},
+		{"Serves", "download", single("s"), 500},
+		{"Serves", "download-batch", batch("s"), 502}, // as if the file could not be had
+		{"Check", "register", register, 500},
+		{"Open", "download", single("s"), 500},
+		{"Open", "download-batch", batch("s", "s"), 502},
+		{"Read", "download", single("s"), 500},
+		{"Read", "download-batch", batch("s", "s"), 502},
+		{"a later Read", "download", single("s"), torn},
+		{"a later Read", "download-batch", batch("s", "s"), torn},
+		{"Close", "download", single("s"), either},
+		{"Close", "download-batch", batch("s", "s"), either},
+	} {
+		where.Store(c.place)
+		got := torn
+		if content, status, err := h.try("POST", "/viewer/exports/"+c.path, c.body); err == nil {
+			got = status
+			if status >= 500 && !bytes.Contains(content, []byte(`"requestId"`)) {
+				t.Errorf("panic in %s, %s: body is %.200s", c.place, c.path, content)
+			}
+		}
+		if got != c.status && (c.status != either || got != torn && got != 200) {
+			t.Errorf("panic in %s, %s: status is %d, want %d", c.place, c.path, got, c.status)
+		}
+		if !strings.Contains(h.log.String(), "a bug in "+c.place) {
+			t.Errorf("panic in %s, %s: the log does not have it", c.place, c.path)
+		}
+		where.Store("")
+		for _, path := range []string{"/viewer/exports/download", "/viewer/exports/download-batch"} {
+			body := single("s")
+			if strings.HasSuffix(path, "batch") {
+				body = batch("s", "s")
+			}
+			h.client("POST", path, body).want(200) // the server goes on
+		}
+	}
+}
+
+// try is client for an answer that may break off.
+func (h *harness) try(method, path, body string) (content []byte, status int, err error) {
+	h.t.Helper()
+	request, err := http.NewRequestWithContext(h.t.Context(), method, h.url+path, strings.NewReader(body))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	request.Header.Set("x-api-key", h.raw)
+	request.Header.Set("x-admin-key", adminKey)
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer response.Body.Close()
+	content, err = io.ReadAll(response.Body)
+	return content, response.StatusCode, err
+}
+
+// TestPanic_ofAStore calls every route that needs a store whose every method
+// panics.
+func TestPanic_ofAStore(t *testing.T) {
+	t.Parallel()
+	bodies := map[string]string{
+		"/viewer/exports/download":       single("s"),
+		"/viewer/exports/download-batch": batch("s"),
+		"/viewer/exports/register":       `{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/a"}`,
+		"/symbol/folders/1/symbols":      `{"name":"x","type":"a/b","data":"y"}`,
+	}
+	for _, broken := range []func(*httpapi.Options){
+		func(o *httpapi.Options) { o.Keys = keys.NewService(struct{ keys.Store }{}, nil) },
+		func(o *httpapi.Options) {
+			o.DangerouslySkipClientKeys = true
+			o.Keys = keys.NewService(struct{ keys.Store }{}, nil)
+			o.Symbols = symbols.NewService(struct{ symbols.Store }{}, nil)
+			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{buggyOpener{new(atomic.Value)}}})
+		},
+	} {
+		for _, log := range []slog.Handler{slog.NewTextHandler(io.Discard, nil), buggyLog{}} {
+			h := start(t, broken, func(o *httpapi.Options) { o.Logger = slog.New(log) })
+			for path, guards := range documented {
+				for method := range guards {
+					body := bodies[path]
+					if body == "" && method != "GET" && method != "DELETE" {
+						body = `{"name":"x"}`
+					}
+					h.send(method, path, body, "x-admin-key", adminKey, "x-api-key", h.raw).wantError(500, "internal")
+				}
+			}
+			h.client("GET", "/nope", "").wantError(404, "not_found")
+		}
+	}
+}
+
+// TestPanic_ofTheHost is about functions that the host hands in.
+func TestPanic_ofTheHost(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*httpapi.Options)
+		guess  int // status of a wrong key
+	}{
+		"Guessing.Address": {func(o *httpapi.Options) { o.Guessing.Address = func(*http.Request) string { panic("a bug") } }, 500},
+		"Observe":          {func(o *httpapi.Options) { o.Observe = func(context.Context, httpapi.Observation) { panic("a bug") } }, 401},
+		"Logger":           {func(o *httpapi.Options) { o.Logger = slog.New(buggyLog{}) }, 401},
+		"Observe and Logger": {func(o *httpapi.Options) {
+			o.Observe = func(context.Context, httpapi.Observation) { panic("a bug") }
+			o.Logger = slog.New(buggyLog{})
+		}, 401},
+		"Address and Logger": {func(o *httpapi.Options) {
+			o.Guessing.Address = func(*http.Request) string { panic("a bug") }
+			o.Logger = slog.New(buggyLog{})
+		}, 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := start(t, c.change, func(o *httpapi.Options) {
+				o.Symbols = symbols.NewService(unreachable{memory.New().Symbols()}, nil)
+			})
+			for range 2 {
+				h.send("GET", "/symbol/folders", "", "x-api-key", "wrong").want(c.guess)
+				h.client("GET", "/nope", "").wantError(404, "not_found")
+				h.client("GET", "/symbol/folders/x", "").wantError(400, "invalid_request")
+				h.client("GET", "/symbol/folders", "").wantError(503, "unavailable") // which is logged
+				h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"`+filesURL+`gone.pdf"}`)
+				h.client("POST", "/viewer/exports/download-batch", batch("s")).wantError(502, "export_failed")
+				h.admin("DELETE", "/admin/api-keys/7", "").wantError(404, "not_found")
+			}
+		})
+	}
+}
+
+// unreachable is a store behind a broken network.
+type unreachable struct{ symbols.Store }
+
+func (unreachable) ListFolders(context.Context) (symbols.FolderList, error) {
+	return symbols.FolderList{}, errors.New("no connection")
+}
+
+// TestPanic_ofTheLogIsToldToTheDefault is not parallel: there is one default.
+func TestPanic_ofTheLogIsToldToTheDefault(t *testing.T) {
+	former := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(former) })
+	log := new(syncBuffer)
+	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
+	h := start(t, func(o *httpapi.Options) { o.Logger = slog.New(buggyLog{}) })
+	h.client("GET", "/nope", "").wantError(404, "not_found")
+	if !strings.Contains(log.String(), "a bug in the log") {
+		t.Errorf("the default log is %q", log)
+	}
+	slog.SetDefault(slog.New(buggyLog{}))
+	h.client("GET", "/nope", "").wantError(404, "not_found")
+}
