@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,6 +105,14 @@ type Options struct {
 	Logger *slog.Logger
 
 	_ struct{} // literals have field names
+}
+
+// Format implements [fmt.Formatter] for every verb, so that a host which prints
+// its settings does not print its admin keys.
+func (o Options) Format(f fmt.State, verb rune) {
+	o.AdminKeys = slices.Repeat([]string{"[admin key]"}, len(o.AdminKeys))
+	type plain Options
+	fmt.Fprintf(f, fmt.FormatString(f, verb), plain(o))
 }
 
 // RegisterWith says who may register exports.

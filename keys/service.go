@@ -59,6 +59,21 @@ type Options struct {
 	Now func() time.Time
 }
 
+// Format implements [fmt.Formatter] for every verb, so that a host which prints
+// its settings does not print its peppers.
+func (o Options) Format(f fmt.State, verb rune) {
+	type plain Options
+	shown := struct {
+		plain
+		Peppers int
+	}{plain(o), len(o.FormerPeppers)}
+	if len(o.Pepper) > 0 {
+		shown.Peppers++
+	}
+	shown.Pepper, shown.FormerPeppers = nil, nil
+	fmt.Fprintf(f, fmt.FormatString(f, verb), shown)
+}
+
 // Service holds the rules of client keys over a [Store]. It is safe for
 // concurrent use.
 type Service struct {

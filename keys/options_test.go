@@ -1,0 +1,37 @@
+package keys_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
+)
+
+func TestOptions_doNotShowPeppers(t *testing.T) {
+	t.Parallel()
+	options := keys.Options{Prefix: "shown", Pepper: []byte("secret"), FormerPeppers: [][]byte{[]byte("secret too")}}
+	service := keys.NewService(memory.New().Keys(), &options)
+	var out bytes.Buffer
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		fmt.Fprintf(&out, verb, options)
+		fmt.Fprintf(&out, verb, &options)
+		fmt.Fprintf(&out, verb, struct{ Options keys.Options }{options})
+		fmt.Fprintf(&out, verb, service)
+	}
+	for _, handler := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+		slog.New(handler).Info("x", "options", options, "service", service)
+	}
+	for _, verb := range []string{"%s", "%x", "%X", "%d", "%#v"} {
+		secret := strings.Trim(fmt.Sprintf(verb, []byte("secret")), "[]byte{}")
+		if strings.Contains(out.String(), secret) {
+			t.Errorf("%q is in %s", secret, &out)
+		}
+	}
+	if !strings.Contains(out.String(), "Prefix:shown") || !strings.Contains(out.String(), "Peppers:2") {
+		t.Errorf("the rest is not shown: %s", &out)
+	}
+}
