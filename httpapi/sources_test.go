@@ -1,0 +1,33 @@
+package httpapi_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestLog_keepsSecretsOfSourceAddresses: the address of a source is often a
+// signed one.
+func TestLog_keepsSecretsOfSourceAddresses(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	sources := map[string]string{ // and what of it the log may have
+		"https://user:secret@viewer.example/a.dwg?X-Signature=secret&id=7#secret": "https://viewer.example/a.dwg",
+		"//viewer.example/b.dwg?token=secret":                                     "//viewer.example/b.dwg",
+		"drawings/c.dwg?token=secret":                                             "drawings/c.dwg",
+		"https://viewer.example/%zz?token=secret":                                 "https://viewer.example/%zz",
+		"https://user:secret@viewer.example/%zz":                                  "https://viewer.example/%zz",
+		"drawing 7":                                                               "drawing 7",
+	}
+	for source, shown := range sources {
+		h.register(source, "gone.pdf", "")
+		delete(h.files, "gone.pdf")
+		h.client("POST", "/viewer/exports/download-batch", batch(source)).wantError(502, "export_failed")
+		h.client("POST", "/viewer/exports/download", single(source)).wantError(502, "export_failed")
+		if !strings.Contains(h.log.String(), shown) {
+			t.Errorf("the log lacks %q", shown)
+		}
+	}
+	if log := h.log.String(); strings.Contains(log, "secret") {
+		t.Errorf("the log has secrets:\n%s", log)
+	}
+}
