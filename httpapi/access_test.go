@@ -1,0 +1,247 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
+)
+
+// credential is what a request carries.
+type credential struct {
+	name    string
+	headers []string // lines
+}
+
+// TestAccess sends every method with every credential to every route, and
+// compares the statuses with a model of a few lines. What gets through is not
+// well-formed, so that it changes nothing and shows by its 400.
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*httpapi.Options){
+		"as usual":             func(*httpapi.Options) {},
+		"admins register":      func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey },
+		"no admin key":         func(o *httpapi.Options) { o.AdminKeys = nil },
+		"client routes opened": func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true },
+		"no keys service":      func(o *httpapi.Options) { o.Keys = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := start(t, func(o *httpapi.Options) { o.Guessing.Burst = -1 })
+			issued := issueKeys(t, h)
+			change(&h.options)
+			h.url, _ = limited(t, httpapi.Handler(h.options))
+			before := fmt.Sprint(h.options.Symbols.ListFolders(t.Context()))
+			m := model{options: h.options, issued: issued}
+			conn := h.keepAlive()
+			for _, route := range append(httpapi.Routes(h.options), httpapi.Route{Path: "/nope"}) {
+				for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PURGE", "get", "post"} {
+					for _, c := range credentials(issued) {
+						target := strings.ReplaceAll(route.Path, "{id}", "x")
+						got := conn.ask(method, target, c.headers, "[")
+						if want := m.status(method, route.Path, c.headers); got.status != want {
+							t.Errorf("%s %s with %s: %d %s, want %d", method, target, c.name, got.status, got.body, want)
+						}
+						m.check(t, got, method, c.name)
+					}
+				}
+			}
+			if after := fmt.Sprint(h.options.Symbols.ListFolders(t.Context())); after != before {
+				t.Errorf("something has changed: %s, then %s", before, after)
+			}
+		})
+	}
+}
+
+// issuedKeys are the client keys of the test, by what becomes of them.
+type issuedKeys struct{ good, inactive, expired, rotated, deleted, foreign keys.RawKey }
+
+func issueKeys(t *testing.T, h *harness) issuedKeys {
+	t.Helper()
+	create := func(fields keys.Fields) keys.Issued {
+		issued, err := h.options.Keys.Create(t.Context(), fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return issued
+	}
+	rotated, deleted := create(keys.Fields{}), create(keys.Fields{})
+	if _, err := h.options.Keys.Rotate(t.Context(), rotated.Key.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.options.Keys.Delete(t.Context(), deleted.Key.ID); err != nil {
+		t.Fatal(err)
+	}
+	return issuedKeys{
+		good:     keys.RawKey(h.raw),
+		inactive: create(keys.Fields{Active: new(false)}).Raw,
+		expired:  create(keys.Fields{ExpiresAt: new(h.clock.Now())}).Raw,
+		rotated:  rotated.Raw,
+		deleted:  deleted.Raw,
+		foreign:  keys.RawKey(foreignKey(t)),
+	}
+}
+
+func credentials(issued issuedKeys) []credential {
+	good := string(issued.good)
+	list := []credential{
+		{"nothing", nil},
+		{"both", []string{"x-api-key: " + good, "x-admin-key: " + adminKey}},
+		{"both, exchanged", []string{"x-api-key: " + adminKey, "x-admin-key: " + good}},
+		{"names in other letters", []string{"X-API-KEY:" + good + "\t ", "X-aDMIN-kEY: " + adminKey}},
+		{"names that are near", []string{"x_api_key: " + good, "x-apikey: " + good, "api-key: " + good, "x_admin_key: " + adminKey, "x-admin: " + adminKey}},
+		{"other headers", []string{"Authorization: Bearer " + good, "X-Access-Token: " + good, "Cookie: x-api-key=" + good + "; x-admin-key=" + adminKey}},
+		{"a good and a bad one", []string{"x-api-key: " + good, "x-api-key: x", "x-admin-key: " + adminKey, "x-admin-key: x"}},
+		{"a bad and a good one", []string{"x-api-key: x", "X-Api-Key: " + good, "x-admin-key: x", "X-Admin-Key: " + adminKey}},
+		{"the same twice", []string{"x-api-key: " + good, "X-API-Key: " + good, "x-admin-key: " + adminKey, "X-ADMIN-Key: " + adminKey}},
+		{"a list of two", []string{"x-api-key: " + good + "," + good, "x-admin-key: " + adminKey + ", " + adminKey}},
+		{"a folded line", []string{"x-api-key: " + good[:20] + "\r\n " + good[20:], "x-admin-key: " + adminKey[:5] + "\r\n\t" + adminKey[5:]}},
+		{"quotes", []string{`x-api-key: "` + good + `"`, `x-admin-key: "` + adminKey + `"`}},
+		{"a bearer", []string{"x-api-key: Bearer " + good, "x-admin-key: Bearer " + adminKey}},
+		{"bytes that are no text", []string{"x-api-key: " + good + "\xff", "x-admin-key: " + adminKey + "\xff"}},
+		{"other letters", []string{"x-api-key: " + strings.ToUpper(good), "x-admin-key: " + strings.ToUpper(adminKey)}},
+		{"a mask", []string{"x-api-key: " + good[:10] + "****" + good[len(good)-4:], "x-admin-key: " + adminKey[:3] + "****"}},
+	}
+	for name, raw := range map[string]keys.RawKey{
+		"the good key": issued.good, "an inactive key": issued.inactive, "an expired key": issued.expired, "a rotated key": issued.rotated,
+		"a deleted key": issued.deleted, "a foreign key": issued.foreign, "an admin key": adminKey, "an empty key": "", "a long key": keys.RawKey(strings.Repeat("x", 5000)),
+	} {
+		for _, header := range []string{"x-api-key", "x-admin-key"} {
+			list = append(list, credential{name + " as " + header, []string{header + ": " + string(raw)}})
+		}
+	}
+	return list
+}
+
+// model says what the contract says of who gets in.
+type model struct {
+	options httpapi.Options
+	issued  issuedKeys
+}
+
+func (m model) status(method, path string, lines []string) int {
+	var allowed []string
+	key := ""
+	for _, route := range httpapi.Routes(m.options) {
+		if route.Path != path {
+			continue
+		}
+		allowed = append(allowed, route.Method)
+		if route.Method == method || route.Method == "GET" && method == "HEAD" {
+			key = route.Key
+		}
+		if route.Method == "GET" {
+			allowed = append(allowed, "HEAD")
+		}
+	}
+	switch {
+	case allowed == nil:
+		return 404
+	case !slices.Contains(allowed, method):
+		return 405
+	}
+	through := 400
+	if !strings.Contains(path, "{id}") && (method == "GET" || method == "HEAD") {
+		through = 200 // nothing in it can be wrong
+	}
+	switch key {
+	case "x-admin-key":
+		switch {
+		case len(m.options.AdminKeys) == 0:
+			return 403
+		case sent(lines, key) != adminKey:
+			return 401
+		}
+	case "x-api-key":
+		switch raw := keys.RawKey(sent(lines, key)); {
+		case m.options.DangerouslySkipClientKeys:
+		case m.options.Keys == nil:
+			return 401
+		case raw == m.issued.inactive, raw == m.issued.expired:
+			return 403
+		case raw != m.issued.good:
+			return 401
+		}
+	}
+	return through
+}
+
+// sent is the value of a header that has been sent once.
+func sent(lines []string, header string) (value string) {
+	times := 0
+	for _, line := range lines {
+		if name, text, _ := strings.Cut(line, ":"); strings.EqualFold(name, header) {
+			value = strings.Trim(strings.ReplaceAll(text, "\r\n", ""), " \t")
+			times++
+		}
+	}
+	if times != 1 {
+		return ""
+	}
+	return value
+}
+
+// check looks at what goes with a status.
+func (m model) check(t *testing.T, got answer, method, name string) {
+	t.Helper()
+	if challenged := got.header.Get("WWW-Authenticate") != ""; challenged != (got.status == 401) {
+		t.Errorf("%s with %s: %d with WWW-Authenticate %q", method, name, got.status, got.header.Get("WWW-Authenticate"))
+	}
+	if allow := got.header.Get("Allow") != ""; allow != (got.status == 405) {
+		t.Errorf("%s with %s: %d with Allow %q", method, name, got.status, got.header.Get("Allow"))
+	}
+	if method == "HEAD" || got.status == 200 {
+		return
+	}
+	if code := got.object()["code"]; code == nil {
+		t.Errorf("%s with %s: %d without a code: %s", method, name, got.status, got.body)
+	}
+}
+
+// wire is a connection on which requests are written by hand.
+type wire struct {
+	h      *harness
+	conn   net.Conn
+	reader *bufio.Reader
+}
+
+func (h *harness) keepAlive() *wire { return &wire{h: h} }
+
+// ask sends one request, on the connection of the last one if that is still
+// open. Every byte is as given.
+func (w *wire) ask(method, target string, lines []string, body string) answer {
+	w.h.t.Helper()
+	if w.conn == nil {
+		w.conn = w.h.dial()
+		w.conn.SetDeadline(time.Now().Add(2 * time.Minute))
+		w.reader = bufio.NewReader(w.conn)
+	}
+	lines = append([]string{method + " " + target + " HTTP/1.1", "Host: x"}, lines...)
+	if body != "" {
+		lines = append(lines, fmt.Sprint("Content-Length: ", len(body)))
+	}
+	if _, err := io.WriteString(w.conn, strings.Join(lines, "\r\n")+"\r\n\r\n"+body); err != nil {
+		w.h.t.Fatalf("%s %s: %v", method, target, err)
+	}
+	response, err := http.ReadResponse(w.reader, &http.Request{Method: method})
+	if err != nil {
+		w.h.t.Fatalf("%s %s: %v", method, target, err)
+	}
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		w.h.t.Fatalf("%s %s: %v", method, target, err)
+	}
+	if response.Close {
+		w.conn.Close()
+		w.conn = nil
+	}
+	return answer{t: w.h.t, status: response.StatusCode, header: response.Header, body: content}
+}
