@@ -1,0 +1,84 @@
+package httpapi_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf16"
+
+	"example.com/canvasback/httpapi"
+)
+
+// TestHostileBody is about bodies of which the sheer form is an attack.
+func TestHostileBody(t *testing.T) {
+	t.Parallel()
+	h := start(t, func(o *httpapi.Options) { o.BodyLimit = 40 << 20 })
+	utf16 := func(text string, order binary.AppendByteOrder) (encoded string) {
+		for _, unit := range utf16.Encode([]rune(text)) {
+			encoded += string(order.AppendUint16(nil, unit))
+		}
+		return encoded
+	}
+	fields := func(n int, rest string) string {
+		var body strings.Builder
+		body.WriteString("{")
+		for i := range n {
+			fmt.Fprintf(&body, `"f%d":0,`, i)
+		}
+		return body.String() + rest
+	}
+	nested := func(n int) string {
+		return `{"name":"nested","x":` + strings.Repeat(`{"a":[`, n) + strings.Repeat(`]}`, n) + `}`
+	}
+	for name, c := range map[string]struct {
+		body   string
+		status int
+	}{
+		"100 levels":                        {nested(50), 201},
+		"100000 levels":                     {nested(50_000), 400},
+		"only openings":                     {`{"x":` + strings.Repeat("[", 1_000_000), 400},
+		"a million fields":                  {fields(1_000_000, `"name":"million"}`), 201},
+		"a million fields, one twice":       {fields(1_000_000, `"name":"x","f7":1}`), 400},
+		"a million elements":                {`{"name":"elements","x":[` + strings.Repeat("0,", 1_000_000) + `0]}`, 201},
+		"a million digits":                  {`{"name":"digits","x":` + strings.Repeat("9", 1_000_000) + `}`, 201},
+		"1e400":                             {`{"name":"1e400","x":1e400}`, 201}, // nobody knows the field
+		"1e400 as a name":                   {`{"name":1e400}`, 400},
+		"a number that is none":             {`{"name":"x","x":01}`, 400},
+		"NaN":                               {`{"name":"x","x":NaN}`, 400},
+		"UTF-16, little end first":          {utf16(`{"name":"x"}`, binary.LittleEndian), 400},
+		"UTF-16, big end first":             {"\xfe\xff" + utf16(`{"name":"x"}`, binary.BigEndian), 400},
+		"UTF-32":                            {"{\x00\x00\x00}\x00\x00\x00", 400},
+		"UTF-7":                             {`+AHs-"name":"x"+AH0-`, 400},
+		"two byte order marks":              {"\ufeff\ufeff{}", 400},
+		"a field twice by escape":           {`{"name":"x","na\u006de":"y"}`, 400},
+		"a field twice by escape of escape": {`{"name":"x","\u006eame":"y"}`, 400},
+		"fields that look alike":            {`{"name":"alike","n\u0430me":"y","NAME":"z"}`, 201},
+		"an escaped NUL in a name":          {`{"name":"a\u0000b"}`, 400},
+		"an escaped NUL as a field":         {`{"name":"NUL field","\u0000":1}`, 201},
+		"a lone surrogate as a field":       {`{"name":"x","\udc00":1}`, 400},
+		"a long field name":                 {`{"` + strings.Repeat("x", 1_000_000) + `":0,"` + strings.Repeat("x", 1_000_000) + `":0}`, 400},
+		"white space for ever":              {strings.Repeat(" ", 1_000_000) + `{"name":"space"}`, 201},
+		"__proto__":                         {`{"__proto__":{"name":"x"},"constructor":{}}`, 400},
+		"a name of controls":                {`{"name":"\u0001\u001b[31m"}`, 201},
+	} {
+		began := time.Now()
+		answer := h.client("POST", "/symbol/folders", c.body)
+		if answer.status != c.status {
+			t.Errorf("%s: %d %.200s, want %d", name, answer.status, answer.body, c.status)
+		}
+		if len(answer.body) > 4<<10 {
+			t.Errorf("%s: the answer has %d bytes", name, len(answer.body))
+		}
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("%s: answered after %s", name, took)
+		}
+	}
+	folder := h.client("POST", "/symbol/folders", `{"name":"for symbols"}`).want(201).object()["id"]
+	for _, value := range []string{"1e400", "1.5", "1e0", "-1", "0", "9223372036854775808", strings.Repeat("9", 100_000), `"1"`, "null", "true", "[1]"} {
+		body := fmt.Sprintf(`{"folderId":%s}`, value)
+		h.client("PATCH", "/symbol/symbols/1", body).wantError(400, "invalid_request")
+	}
+	h.client("POST", fmt.Sprintf("/symbol/folders/%v/symbols", folder), `{"name":"x","type":"a/b","data":"\u0000"}`).wantError(400, "invalid_request")
+}

@@ -1,0 +1,251 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// exchange writes bytes to a connection of its own, closes its side, and
+// returns the statuses of all answers until the server closes too.
+func (h *harness) exchange(request string) (statuses []int) {
+	h.t.Helper()
+	conn := h.dial()
+	defer conn.Close()
+	io.WriteString(conn, request)
+	conn.CloseWrite()
+	for reader := bufio.NewReader(conn); ; {
+		response, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			return statuses
+		}
+		statuses = append(statuses, response.StatusCode)
+		if _, err := io.Copy(io.Discard, response.Body); err != nil {
+			return statuses
+		}
+	}
+}
+
+// TestHostileWire_requestLinesAndHeaders: KEY and ADMIN stand for good keys.
+func TestHostileWire_requestLinesAndHeaders(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	const get = "GET /symbol/folders HTTP/1.1\r\nHost: x\r\n"
+	for request, want := range map[string]int{
+		get + "X-Api-Key: KEY\r\n":                                    200,
+		get + "X-Api-Key:KEY\r\n":                                     200,
+		get + "X-Api-Key: \t KEY \t \r\n":                             200,
+		get + "X-Api-Key : KEY\r\n":                                   400,
+		get + "X-Api-Key\t: KEY\r\n":                                  400,
+		get + " X-Api-Key: KEY\r\n":                                   400, // a fold of Host
+		get + "X-Api-Key KEY\r\n":                                     400,
+		get + ": KEY\r\n":                                             400,
+		get + "X-Api-Key: KEY\x00\r\n":                                400,
+		get + "X-Api-Key\x00: KEY\r\n":                                400,
+		get + "X-Api-Key: KEY\rX-Other: y\r\n":                        400,
+		get + "X-Api-Key: KEY\x0b\r\n":                                400,
+		get + "X-Api-Key: KEY\u00a0\r\n":                              401,
+		get + "X\u2010Api\u2010Key: KEY\r\n":                          400,
+		get + "X_Api_Key: KEY\r\n":                                    401,
+		get + "X-ApiKey: KEY\r\n":                                     401,
+		get + "X-Api-Key:\r\n KEY\r\n":                                200, // obs-fold: its line break is white space
+		get + "X-Api-Key: KEY\r\nX-Api-Key: KEY\r\n":                  401,
+		get + "X-Api-Key: KEY\r\nx-api-key:\r\n":                      401,
+		get + "Host: y\r\nX-Api-Key: KEY\r\n":                         400,
+		get + "Connection: X-Api-Key\r\nX-Api-Key: KEY\r\n":           200, // it is for proxies to drop
+		get + "X-Original-URL: /admin/api-keys\r\nX-Api-Key: KEY\r\n": 200,
+		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\nX-HTTP-Method-Override: DELETE\r\n": 400,
+		"GET /symbol/folders HTTP/1.1\r\nX-Api-Key: KEY\r\n":                                               400, // no host
+		"GET /symbol/folders HTTP/1.0\r\nX-Api-Key: KEY\r\n":                                               200,
+		"GET http://elsewhere.example/symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":            200,
+		"GET http://x/admin/api-keys HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                            401,
+		"GET http://u:p@x/admin/api-keys HTTP/1.1\r\nHost: x\r\nX-Admin-Key: ADMIN\r\n":                    200,
+		"GET http:///symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                             200,
+		"GET http:symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                404,
+		"GET symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                     400,
+		"GET ?x HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                                 400,
+		"GET * HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                                  404,
+		"GET /symbol/folders HTTP/1.1 x\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                  400,
+		"GET  /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                   400,
+		"GET\t/symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                   400,
+		"GET /symbol/folders\r\nX-Api-Key: KEY\r\n":                                                        400,
+		"GET /symbol/folders HTTP/1.9\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                    200,
+		"GET /symbol/folders HTTP/3.0\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                    505,
+		"GE(T /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                   400,
+		"G\x00ET /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                400,
+		"GET /symbol/folders HTTP/1.1\r\nHost: x y\r\nX-Api-Key: KEY\r\n":                                  400,
+		"CONNECT x:80 HTTP/1.1\r\nHost: x:80\r\nX-Api-Key: KEY\r\n":                                        404,
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n":                                                                     404,
+	} {
+		text := strings.NewReplacer("KEY", h.raw, "ADMIN", adminKey).Replace(request) + "Connection: close\r\n\r\n"
+		got := h.exchange(text)
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("%q is answered %d, want %d", request, got, want)
+		}
+	}
+}
+
+// TestHostileWire_paths asks for the folder 1, or so it seems.
+func TestHostileWire_paths(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	for path, want := range map[string]int{
+		"/symbol/folders/1":                                  200,
+		"/symbol/folders/1?":                                 200,
+		"/symbol/folders/1?x=/../2;y":                        200,
+		"/symbol/folders/%31":                                200, // the same path, says RFC 3986
+		"/%73ymbol/%66olders/1":                              200,
+		"/symbol/folders/+1":                                 400,
+		"/symbol/folders/%2b1":                               400,
+		"/symbol/folders/-1":                                 400,
+		"/symbol/folders/01":                                 400,
+		"/symbol/folders/1%20":                               400,
+		"/symbol/folders/%201":                               400,
+		"/symbol/folders/1%09":                               400,
+		"/symbol/folders/1%0a":                               400,
+		"/symbol/folders/1%0d%0aX-Y:%20z":                    400,
+		"/symbol/folders/1%00":                               400,
+		"/symbol/folders/1;x":                                400,
+		"/symbol/folders/1;":                                 400,
+		"/symbol/folders/1,1":                                400,
+		"/symbol/folders/1#x":                                400,
+		"/symbol/folders/1%23x":                              400,
+		"/symbol/folders/1%3fx":                              400,
+		"/symbol/folders/1%2f":                               400,
+		"/symbol/folders/1%2fsymbols":                        400,
+		"/symbol/folders/%2e":                                400,
+		"/symbol/folders/%2e%2e":                             400,
+		"/symbol/folders/%2e%2e%2f1":                         400,
+		"/symbol/folders/1%5c":                               400,
+		"/symbol/folders/1\\":                                400,
+		"/symbol/folders/\u0661":                             400, // Arabic digits
+		"/symbol/folders/%D9%A1":                             400,
+		"/symbol/folders/\uff11":                             400, // full-width digits
+		"/symbol/folders/%EF%BC%91":                          400,
+		"/symbol/folders/1\u200b":                            400,
+		"/symbol/folders/%ff1":                               400,
+		"/symbol/folders/%2531":                              400, // escaped twice
+		"/symbol/folders/1e0":                                400,
+		"/symbol/folders/0x1":                                400,
+		"/symbol/folders/1_0":                                400,
+		"/symbol/folders/18446744073709551617":               400, // 1 beyond 64 bits
+		"/symbol/folders/" + strings.Repeat("1", 3000):       400,
+		"/symbol/folders/" + strings.Repeat("0", 3000) + "1": 400,
+		"/symbol/folders/1/":                                 404,
+		"/symbol/folders//1":                                 404,
+		"//symbol/folders/1":                                 404,
+		"/symbol/folders/./1":                                404,
+		"/symbol/folders/2/../1":                             404,
+		"/../symbol/folders/1":                               404,
+		"/%2e%2e/symbol/folders/1":                           404,
+		"/symbol%2ffolders/1":                                404,
+		"/symbol/folders%2f1":                                404,
+		"/symbol/folders%00/1":                               404,
+		"/symbol\\folders\\1":                                404,
+		"/Symbol/folders/1":                                  404,
+		"/symbol/folders;x/1":                                404,
+		"/symbol/folders/%zz":                                400,
+		"/symbol/folders/%":                                  400,
+		"/symbol/folders/1 ":                                 400, // two spaces in the request line
+		"/symbol/folders/ 1":                                 400,
+		"/symbol/folders/1\x00":                              400,
+		"/symbol/folders/1\x7f":                              400,
+	} {
+		got := h.exchange("GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Api-Key: " + h.raw + "\r\n\r\n")
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("%.60q is answered %d, want %d", path, got, want)
+		}
+	}
+}
+
+// TestHostileWire_framing hides a second request where only one of two readers
+// would see it. None may be served that the standard does not see, and after
+// doubtful framing the connection is closed.
+func TestHostileWire_framing(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	var (
+		post    = "POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.raw + "\r\n"
+		keyless = "POST /symbol/folders HTTP/1.1\r\nHost: x\r\n"
+		hidden  = post + "Content-Length: 17\r\n\r\n{\"name\":\"hidden\"}"
+		chunked = "Transfer-Encoding: chunked\r\n"
+		plain   = "e\r\n{\"name\":\"own\"}\r\n0\r\n\r\n"
+		trailer = strings.TrimSuffix(plain, "\r\n") + "X-Api-Key: " + h.raw + "\r\n\r\n"
+	)
+	length := func(n int) string { return fmt.Sprintf("Content-Length: %d\r\n", n) }
+	for request, want := range map[string]struct {
+		status  int
+		folders string
+	}{
+		post + chunked + "\r\n" + plain:                                                 {201, "own"},
+		post + "Transfer-Encoding: CHUNKED\r\n\r\n" + plain:                             {201, "own"},
+		post + length(14) + "\r\n{\"name\":\"own\"}":                                    {201, "own"},
+		post + length(14) + length(14) + "\r\n{\"name\":\"own\"}":                       {201, "own"}, // said twice alike
+		post + length(14) + length(15) + "\r\n{\"name\":\"own\"}" + hidden:              {400, ""},
+		post + "Content-Length: 14, 15\r\n\r\n{\"name\":\"own\"}" + hidden:              {400, ""},
+		post + "Content-Length: +14\r\n\r\n{\"name\":\"own\"}":                          {400, ""},
+		post + "Content-Length: -14\r\n\r\n{\"name\":\"own\"}":                          {400, ""},
+		post + "Content-Length: 0xe\r\n\r\n{\"name\":\"own\"}":                          {400, ""},
+		post + "Content-Length: 1e1\r\n\r\n{\"name\":\"own\"}":                          {400, ""},
+		post + "Content-Length: 1 4\r\n\r\n{\"name\":\"own\"}":                          {400, ""},
+		post + "Content-Length:\r\n\r\n" + hidden:                                       {400, ""},
+		post + "Content-Length: 99999999999999999999\r\n\r\n" + hidden:                  {400, ""},
+		post + "Content-Length : 14\r\n\r\n{\"name\":\"own\"}" + hidden:                 {400, ""},
+		post + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + hidden:                  {400, ""},
+		post + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + hidden:                  {501, ""},
+		post + "Transfer-Encoding: identity\r\n\r\n" + hidden:                           {501, ""},
+		post + "Transfer-Encoding: gzip, chunked\r\n\r\n" + plain + hidden:              {501, ""},
+		post + "Transfer-Encoding: chunked, chunked\r\n\r\n" + plain + hidden:           {501, ""},
+		post + chunked + chunked + "\r\n" + plain + hidden:                              {501, ""},
+		post + chunked + "Transfer-Encoding: identity\r\n\r\n" + plain + hidden:         {501, ""},
+		post + "Transfer-Encoding: \x0bchunked\r\n\r\n" + plain + hidden:                {400, ""},
+		post + chunked + "\r\n-1\r\n" + hidden:                                          {400, ""},
+		post + chunked + "\r\nffffffffffffffffff\r\n" + hidden:                          {400, ""},
+		post + chunked + "\r\n0xe\r\n{\"name\":\"own\"}\r\n0\r\n\r\n" + hidden:          {400, ""},
+		post + chunked + "\r\n e\r\n{\"name\":\"own\"}\r\n0\r\n\r\n" + hidden:           {400, ""},
+		post + chunked + "\r\nd\r\n{\"name\":\"own\"}\r\n0\r\n\r\n" + hidden:            {400, ""},
+		post + chunked + "\r\ne\r\n{\"name\":\"own\"}XX0\r\n\r\n" + hidden:              {400, ""},
+		post + chunked + "\r\ne\n{\"name\":\"own\"}\r\n0\r\n\r\n" + hidden:              {400, ""},
+		post + chunked + "\r\ne;" + strings.Repeat("x", 9000) + "\r\n" + hidden:         {400, ""},
+		post + chunked + "\r\ne\r\n{\"name\":\"own\"}":                                  {400, ""}, // cut off
+		post + length(20) + "\r\n{\"name\":\"own\"}":                                    {400, ""}, // cut off
+		strings.Replace(post, "1.1", "1.0", 1) + chunked + "\r\n" + plain:               {400, ""}, // HTTP/1.0 has no chunks
+		keyless + length(len(hidden)) + "\r\n" + hidden:                                 {401, ""}, // the body of a refusal
+		keyless + length(300_000) + "\r\n" + hidden:                                     {401, ""}, // too long to be read
+		keyless + "X-Api-Key: x\r\nTrailer: X-Api-Key\r\n" + chunked + "\r\n" + trailer: {401, ""}, // a key behind the body
+		keyless + "Trailer: X-Api-Key\r\n" + chunked + "\r\n" + trailer:                 {401, ""},
+		strings.Replace(post, "POST", "GET", 1) + length(len(hidden)) + "\r\n" + hidden: {200, ""}, // the body of a GET
+	} {
+		got := h.exchange(request)
+		if len(got) != 1 || got[0] != want.status {
+			t.Errorf("%.200q is answered %d, want %d", request, got, want.status)
+		}
+		var names []string
+		for _, folder := range h.client("GET", "/symbol/folders", "").want(200).array() {
+			names = append(names, folder.(map[string]any)["name"].(string))
+			h.client("DELETE", fmt.Sprint("/symbol/folders/", folder.(map[string]any)["id"]), "").want(200)
+		}
+		if strings.Join(names, " ") != want.folders {
+			t.Errorf("%.200q makes the folders %q, want %q", request, names, want.folders)
+		}
+	}
+}
+
+// TestHostileWire_lengthAndChunks has a length beside chunks: the chunks count.
+// A front that counts the length would pass on more, so what is behind the
+// chunks is a request by the letter, and its key is looked at as ever.
+func TestHostileWire_lengthAndChunks(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	got := h.exchange("POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.raw + "\r\nContent-Length: 500\r\nTransfer-Encoding: chunked\r\n\r\n" +
+		"e\r\n{\"name\":\"own\"}\r\n0\r\n\r\nDELETE /symbol/folders/1 HTTP/1.1\r\nHost: x\r\n\r\n")
+	if len(got) == 0 || got[0] != 201 || len(got) > 1 && got[1] != 401 {
+		t.Errorf("statuses are %d", got)
+	}
+	h.client("GET", "/symbol/folders/1", "").want(200)
+}
