@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -35,10 +36,12 @@ func TestAccess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := start(t, func(o *httpapi.Options) { o.Guessing.Burst = -1 })
+			h := newHarness(t, func(o *httpapi.Options) { o.Guessing.Burst = -1 })
 			issued := issueKeys(t, h)
 			change(&h.options)
-			h.url, _ = limited(t, httpapi.Handler(h.options))
+			server := httptest.NewServer(httpapi.Handler(h.options))
+			t.Cleanup(server.Close)
+			h.url = server.URL
 			before := fmt.Sprint(h.options.Symbols.ListFolders(t.Context()))
 			m := model{options: h.options, issued: issued}
 			conn := h.keepAlive()

@@ -6,61 +6,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"example.com/canvasback/httpapi"
 )
-
-// states keeps the state of each connection of a server.
-type states struct {
-	mu  sync.Mutex
-	all map[net.Conn]http.ConnState
-}
-
-func (s *states) note(conn net.Conn, state http.ConnState) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = make(map[net.Conn]http.ConnState)
-	}
-	s.all[conn] = state
-}
-
-// count returns how many connections have the state.
-func (s *states) count(state http.ConnState) (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, other := range s.all {
-		if other == state {
-			n++
-		}
-	}
-	return n
-}
-
-// limited starts a server with short limits and says in which states its
-// connections are.
-func limited(t *testing.T, handler http.Handler, change ...func(*http.Server)) (string, *states) {
-	t.Helper()
-	seen := new(states)
-	server := httptest.NewUnstartedServer(handler)
-	server.Config.ReadHeaderTimeout = 500 * time.Millisecond
-	server.Config.ReadTimeout = time.Second
-	server.Config.WriteTimeout = time.Second
-	server.Config.IdleTimeout = 2 * time.Second
-	server.Config.MaxHeaderBytes = 8 << 10
-	for _, f := range change {
-		f(server.Config)
-	}
-	server.Config.ConnState = seen.note
-	server.Start()
-	t.Cleanup(server.Close)
-	return server.URL, seen
-}
 
 // smallBuffer is what a socket may hold, so that it is soon full.
 const smallBuffer = 8 << 10
@@ -73,6 +24,7 @@ func TestStandstill_endsEveryConnection(t *testing.T) {
 	h := newHarness(t, func(o *httpapi.Options) { o.IdleTimeout = 300 * time.Millisecond })
 	var seen *states
 	h.url, seen = limited(t, httpapi.Handler(h.options), func(server *http.Server) {
+		server.WriteTimeout = time.Second
 		server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 			conn.(*net.TCPConn).SetWriteBuffer(smallBuffer)
 			return ctx

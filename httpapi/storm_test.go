@@ -1,0 +1,170 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"example.com/canvasback/httpapi"
+)
+
+// The tests of this file are not parallel: they count what the process has.
+
+// footprint is what a process has.
+type footprint struct {
+	goroutines int
+	heap       uint64
+}
+
+func currentFootprint() footprint {
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return footprint{runtime.NumGoroutine(), stats.HeapAlloc}
+}
+
+// returnsTo waits until the process has as much as before. The heap may have
+// grown by what pools and buffers keep.
+func returnsTo(t *testing.T, before footprint) {
+	t.Helper()
+	const kept = 16 << 20
+	for over := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		now := currentFootprint()
+		if now.goroutines <= before.goroutines && now.heap <= before.heap+kept {
+			return
+		}
+		if time.Now().After(over) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("before %+v, and now %+v:\n%s", before, now, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+func TestStorm_aThousandIdleConnections(t *testing.T) {
+	h := newHarness(t)
+	h.url, _ = limited(t, httpapi.Handler(h.options), func(server *http.Server) {
+		server.ReadHeaderTimeout, server.IdleTimeout = time.Hour, time.Hour
+	})
+	h.client("GET", "/symbol/folders", "").want(200)
+	before := currentFootprint()
+	var idle []net.Conn
+	for i := range 1000 {
+		conn := h.dial()
+		idle = append(idle, conn)
+		io.WriteString(conn, "GET /symbol/folders HTTP/1.1\r\nHost: x\r\n"[:i%40]) // and some have begun
+	}
+	for range 50 {
+		began := time.Now()
+		h.client("GET", "/symbol/folders", "").want(200)
+		h.admin("GET", "/admin/api-keys", "").want(200)
+		if took := time.Since(began); took > patience/10 {
+			t.Errorf("two requests took %s", took)
+		}
+	}
+	if now := runtime.NumGoroutine(); now < before.goroutines+len(idle) {
+		t.Errorf("%d goroutines: the connections are not held", now)
+	}
+	for _, conn := range idle {
+		conn.Close()
+	}
+	returnsTo(t, before)
+}
+
+// TestStorm_clientsThatLeave lets clients of every route go away at random
+// points, in the middle of their request or of its answer.
+func TestStorm_clientsThatLeave(t *testing.T) {
+	h := newHarness(t, func(o *httpapi.Options) { o.IdleTimeout = 2 * time.Second })
+	h.url, _ = limited(t, httpapi.Handler(h.options))
+	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	for range 8 {
+		h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"`+strings.Repeat("x", 700_000)+`"}`).want(201)
+	}
+	h.register("s", "large.pdf", strings.Repeat("x", 4<<20))
+	for i := range 3 {
+		h.register(fmt.Sprint("s", i), fmt.Sprint(i, ".pdf"), strings.Repeat("x", 1<<20))
+	}
+	h.files["1.pdf"] = &fstest.MapFile{Data: make([]byte, 3<<20)}
+	bodies := map[string]string{
+		"/viewer/exports/download":       single("s"),
+		"/viewer/exports/download-batch": batch("s0", "s", "s1", "none", "s2"),
+		"/viewer/exports/register":       `{"sourceFileUrl":"new","exportedUrl":"https://files.example/out/0.pdf"}`,
+		"/symbol/folders/{id}/symbols":   `{"name":"x","type":"a/b","data":"` + strings.Repeat("y", 100_000) + `"}`,
+	}
+	var requests []string
+	for _, route := range httpapi.Routes(h.options) {
+		body := bodies[route.Path]
+		id := "1"
+		switch {
+		case route.Method == "GET":
+			body = ""
+		case route.Method == "DELETE", strings.HasPrefix(route.Path, "/admin/api-keys/"):
+			id = "77" // what is there is needed
+		case body == "":
+			body = `{"name":"A"}`
+		}
+		requests = append(requests, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nX-Admin-Key: %s\r\nContent-Length: %d\r\n\r\n%s",
+			route.Method, strings.ReplaceAll(route.Path, "{id}", id), h.raw, adminKey, len(body), body))
+	}
+	storm := func(clients int) {
+		random := rand.New(rand.NewPCG(1, 2))
+		var all sync.WaitGroup
+		free := make(chan struct{}, 32)
+		for range clients {
+			for _, request := range requests {
+				written, read, hard := len(request), random.IntN(6<<20), random.IntN(2) == 0
+				if random.IntN(2) == 0 {
+					written, read = random.IntN(len(request)), 0
+				}
+				if random.IntN(4) == 0 {
+					read = random.IntN(300) // in the middle of the header
+				}
+				free <- struct{}{}
+				all.Go(func() {
+					h.leave(request[:written], read, hard)
+					<-free
+				})
+			}
+		}
+		all.Wait()
+	}
+	storm(2) // fills what is kept
+	before := currentFootprint()
+	for range 3 {
+		storm(10)
+		returnsTo(t, before)
+	}
+	if log := h.log.String(); strings.Contains(log, "level=ERROR") {
+		t.Errorf("the log has errors:\n%.2000s", log[strings.Index(log, "level=ERROR"):])
+	}
+	h.client("GET", "/symbol/folders/1/symbols", "").want(200)
+	h.client("POST", "/viewer/exports/download-batch", bodies["/viewer/exports/download-batch"]).want(200)
+}
+
+// leave writes a request, reads so many bytes of the answer, and goes away, if
+// hard then without a word.
+func (h *harness) leave(request string, read int, hard bool) {
+	conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
+	if err != nil {
+		h.t.Error(err)
+		return
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(patience))
+	io.WriteString(conn, request)
+	if read > 0 {
+		conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond)) // the answer may be shorter
+		io.CopyN(io.Discard, conn, int64(read))
+	}
+	if hard {
+		conn.(*net.TCPConn).SetLinger(0)
+	}
+}
