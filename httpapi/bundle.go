@@ -63,7 +63,7 @@ func (a *api) exportSymbols(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	out := newRolling(w, a.IdleTimeout)
+	out := newRolling(w, r, a.IdleTimeout)
 	err = bundle.Write(out, folder.Name, func(after int64) (symbols.Page, error) {
 		if after == 0 {
 			return first, nil

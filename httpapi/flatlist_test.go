@@ -51,11 +51,11 @@ func readSlowly(t testing.TB, count int) (heap int64) {
 	defer server.Close()
 
 	inUse := func() int64 {
+		runtime.GC() // what is garbage waits for its collection longer on a busy machine
 		var stats runtime.MemStats
 		runtime.ReadMemStats(&stats)
 		return int64(stats.HeapAlloc)
 	}
-	runtime.GC()
 	idle := inUse()
 	response, err := http.Get(server.URL + "/symbol/folders/1/symbols")
 	if err != nil {
@@ -66,7 +66,7 @@ func readSlowly(t testing.TB, count int) (heap int64) {
 	for {
 		n, err := io.CopyN(io.Discard, response.Body, int64(count)*(4<<10)/16)
 		read += n
-		heap = max(heap, inUse()-idle) // garbage included
+		heap = max(heap, inUse()-idle)
 		if err == io.EOF {
 			break
 		}
@@ -87,7 +87,7 @@ func readSlowly(t testing.TB, count int) (heap int64) {
 }
 
 func TestSymbolList_longOneNeedsNoMemory(t *testing.T) {
-	const atMost = 10 << 20
+	const atMost = 8 << 20
 	if heap := readSlowly(t, 3000); heap > atMost {
 		t.Errorf("the heap grew by %d bytes, want at most %d", heap, atMost)
 	}

@@ -71,7 +71,9 @@ func limited(t *testing.T, handler http.Handler, change ...func(*http.Server)) (
 // TestLimits holds every route to the limits of the server and of the options.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(o *httpapi.Options) { o.BodyLimit, o.SymbolLimit, o.BatchLimit = 1000, 2000, 3000 })
+	h := newHarness(t, func(o *httpapi.Options) {
+		o.BodyLimit, o.SymbolLimit, o.BatchLimit, o.ImportLimit = 1000, 2000, 3000, 2500
+	})
 	h.url, _ = limited(t, httpapi.Handler(h.options))
 	var all sync.WaitGroup
 	defer all.Wait()

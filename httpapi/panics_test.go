@@ -147,6 +147,7 @@ func TestPanic_ofAStore(t *testing.T) {
 		"/viewer/exports/download-batch": batch("s"),
 		"/viewer/exports/register":       `{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/a"}`,
 		"/symbol/folders/1/symbols":      `{"name":"x","type":"a/b","data":"y"}`,
+		"/symbol/folders/1/import":       string(zipOf(t, "valve.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>")),
 	}
 	for _, broken := range []func(*httpapi.Options){
 		func(o *httpapi.Options) { o.Keys = keys.NewService(struct{ keys.Store }{}, nil) },
@@ -165,7 +166,11 @@ func TestPanic_ofAStore(t *testing.T) {
 					if body == "" && method != "GET" && method != "DELETE" {
 						body = `{"name":"x"}`
 					}
-					h.send(method, path, body, "x-admin-key", adminKey, "x-api-key", h.raw).wantError(500, "internal")
+					contentType := "application/json"
+					if strings.HasSuffix(path, "/import") {
+						contentType = "application/zip"
+					}
+					h.send(method, path, body, "Content-Type", contentType, "x-admin-key", adminKey, "x-api-key", h.raw).wantError(500, "internal")
 				}
 			}
 			h.client("GET", "/nope", "").wantError(404, "not_found")
