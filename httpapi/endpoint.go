@@ -177,8 +177,8 @@ func kindName(t reflect.Type) string {
 	return "an object"
 }
 
-// encode writes an answer as JSON. Text that is not UTF-8, such as a request id
-// of the host's, has its broken bytes replaced: no answer may fail for them.
+// encode writes an answer as JSON. Text that is not UTF-8 has its broken bytes
+// replaced: no answer may fail for them.
 func encode(w http.ResponseWriter, status int, out any) error {
 	body, err := json.Marshal(out, jsontext.AllowInvalidUTF8(true))
 	if err != nil {

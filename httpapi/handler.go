@@ -287,9 +287,10 @@ func (a *api) stripped(next http.Handler) http.Handler {
 const headerRequestID = "X-Request-Id"
 
 // identify sets the request id: the one the host has set on the answer, else
-// the caller's own if it is presentable, else a new one.
+// the caller's own, else a new one. It takes none that is not presentable, for a
+// host may just pass on what a client sends.
 func identify(w http.ResponseWriter, r *http.Request) {
-	if requestID(w) != "" {
+	if presentable(requestID(w)) {
 		return
 	}
 	id := r.Header.Get(headerRequestID)
