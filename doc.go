@@ -15,6 +15,7 @@
 //	  filename  makes names that every file system takes
 //	httpapi   serves all three as an http.Handler
 //	  apitest   runs it for the tests of a host
+//	  console   a web page for it
 //	storage   says what a storage driver promises
 //	  memory, sqlite, postgres   the drivers
 //	  storagetest                the test suite that defines a driver

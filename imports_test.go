@@ -89,6 +89,11 @@ var importRules = []importRule{
 		becauseOf: "it is tests alone, so that no importer meets the validator they need",
 	},
 	{
+		pkg:       "httpapi/console",
+		never:     []string{"encoding/json", "database/sql"},
+		becauseOf: "the console is files, and uses the API as anyone does",
+	},
+	{
 		pkg:       "storage",
 		becauseOf: "the package is prose",
 	},

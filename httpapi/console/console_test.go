@@ -1,0 +1,202 @@
+package console_test
+
+import (
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/httpapi/console"
+)
+
+// maxSize bounds all files of the page together, as they are.
+const maxSize = 80_000
+
+func TestPage_isSmallAndTalksOfNoOtherPlace(t *testing.T) {
+	t.Parallel()
+	total := 0
+	err := fs.WalkDir(os.DirFS("page"), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path.Join("page", name))
+		if err != nil {
+			return err
+		}
+		total += len(content)
+		text := strings.ReplaceAll(string(content), "http://www.w3.org/2000/svg", "")
+		text = regexp.MustCompile(`https?://(viewer\.example/[a-z/-]+)?"`).ReplaceAllString(text, "") // placeholders
+		for _, forbidden := range []string{"http:", "https:", "//cdn", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "<style", " style=", "src=\"/", "href=\"/"} {
+			if strings.Contains(text, forbidden) {
+				t.Errorf("%s contains %s", name, forbidden)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if total > maxSize {
+		t.Errorf("the page has %d bytes, of %d", total, maxSize)
+	}
+}
+
+// get asks a handler and returns the answer with its body.
+func get(t *testing.T, handler http.Handler, method, target string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	request := httptest.NewRequest(method, target, nil)
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, request)
+	response := recorder.Result()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(body)
+}
+
+func TestHandler_servesEveryFileWithItsType(t *testing.T) {
+	t.Parallel()
+	handler := console.Handler(console.Options{})
+	entries, err := os.ReadDir("page")
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := map[string]string{
+		".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
+		".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+	}
+	for _, entry := range entries {
+		is := is.New(t)
+		response, body := get(t, handler, "GET", "/"+entry.Name())
+		is.Equal(response.StatusCode, 200)
+		is.Equal(response.Header.Get("Content-Type"), types[path.Ext(entry.Name())])
+		is.Equal(response.Header.Get("Cache-Control"), "no-cache")
+		is.Equal(response.Header.Get("X-Content-Type-Options"), "nosniff")
+		is.Equal(response.Header.Get("Referrer-Policy"), "no-referrer")
+		is.True(body != "")
+
+		etag := response.Header.Get("ETag")
+		is.True(strings.HasPrefix(etag, `"`)) // a strong one
+		response, body = get(t, handler, "GET", "/"+entry.Name(), "If-None-Match", `W/"other", `+etag)
+		is.Equal(response.StatusCode, 304)
+		is.Equal(body, "")
+		is.Equal(response.Header.Get("ETag"), etag)
+		response, body = get(t, handler, "HEAD", "/"+entry.Name())
+		is.Equal(response.StatusCode, 200)
+		is.Equal(body, "")
+	}
+}
+
+func TestHandler_policyLetsThePageConnectToTheAPIAlone(t *testing.T) {
+	t.Parallel()
+	for api, source := range map[string]string{
+		"":                               "'self'",
+		"./":                             "'self'",
+		"api":                            "'self'",
+		"../../v1/api/":                  "'self'",
+		"/api/":                          "'self'",
+		"https://api.example":            "https://api.example",
+		"https://api.example:8443/v1/":   "https://api.example:8443",
+		"http://127.0.0.1:8080/some/api": "http://127.0.0.1:8080",
+	} {
+		response, _ := get(t, console.Handler(console.Options{API: api}), "GET", "/")
+		want := "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src " + source +
+			"; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+		if got := response.Header.Get("Content-Security-Policy"); got != want {
+			t.Errorf("with API %q the policy is\n%s, want\n%s", api, got, want)
+		}
+	}
+}
+
+func TestHandler_writesTheAddressOfTheAPI(t *testing.T) {
+	t.Parallel()
+	for api, want := range map[string]string{
+		"": "../api/", "./": "./", ".": "./", "api": "api/", "a%2Fb": "a%2Fb/", "/x/y": "/x/y/",
+		`q"><script>`: "q%22%3E%3Cscript%3E/", "a&b": "a&amp;b/", "https://api.example": "https://api.example/",
+	} {
+		_, body := get(t, console.Handler(console.Options{API: api}), "GET", "/")
+		if !strings.Contains(body, `<html lang="en" data-api="`+want+`">`) {
+			t.Errorf("with API %q the page begins %.90s, want %s in it", api, body, want)
+		}
+	}
+}
+
+func TestHandler_refusesAnAPIThatIsNoAddress(t *testing.T) {
+	t.Parallel()
+	for _, api := range []string{
+		"ftp://api.example/", "//api.example/", "https://user:word@api.example/", "api/?x=1", "api/#x", "api/?", "javascript:alert(1)",
+		"https://a.example;script-src", "https://a.example,b.example", "https:///api", "%zz", "https://[::1]/",
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("API %q is accepted", api)
+				}
+			}()
+			console.Handler(console.Options{API: api})
+		}()
+	}
+}
+
+func TestHandler_answersNothingElse(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	handler := console.Handler(console.Options{})
+	for _, target := range []string{"/nope", "/page/index.html", "/../console.go", "/main.js/", "//", "/%2e%2e/console.go", "/index.html/x"} {
+		response, _ := get(t, handler, "GET", target)
+		if response.StatusCode != 404 || response.Header.Get("Content-Security-Policy") == "" {
+			t.Errorf("GET %s: %d", target, response.StatusCode)
+		}
+	}
+	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS"} {
+		response, _ := get(t, handler, method, "/")
+		is.Equal(response.StatusCode, 405)
+		is.Equal(response.Header.Get("Allow"), "GET, HEAD")
+	}
+}
+
+func TestHandler_worksUnderAnyPrefix(t *testing.T) {
+	t.Parallel()
+	handler := console.Handler(console.Options{})
+	mux := http.NewServeMux()
+	mux.Handle("/x/y/console/", http.StripPrefix("/x/y/console", handler))
+	mux.Handle("/", handler)
+	alone := http.StripPrefix("/x/y", handler)
+	for _, c := range []struct {
+		handler  http.Handler
+		target   string
+		status   int
+		location string
+	}{
+		{mux, "/", 200, ""},
+		{mux, "/main.js", 200, ""},
+		{mux, "/x/y/console/", 200, ""},
+		{mux, "/x/y/console/index.html", 200, ""},
+		{mux, "/x/y/console/style.css", 200, ""},
+		{alone, "/x/y", 301, "./y/"},
+		{alone, "/x/y?a=b", 301, "./y/"},
+		{alone, "/x/y/", 200, ""},
+		{alone, "/x/y/main.js", 200, ""},
+		{http.StripPrefix("/x/y/", handler), "/x/y/", 200, ""},
+		{http.StripPrefix("/x/y/", handler), "/x/y/main.js", 200, ""},
+		{http.StripPrefix("/a:b", handler), "/a:b", 301, "./a:b/"}, // no scheme
+		{http.StripPrefix("/ü b", handler), "/%C3%BC%20b", 301, "./%C3%BC%20b/"},
+		{http.StripPrefix("//host.example", handler), "http://x//host.example", 301, "./host.example/"}, // no other host
+	} {
+		response, _ := get(t, c.handler, "GET", c.target)
+		if response.StatusCode != c.status || response.Header.Get("Location") != c.location {
+			t.Errorf("GET %s: %d %s, want %d %s", c.target, response.StatusCode, response.Header.Get("Location"), c.status, c.location)
+		}
+	}
+}
