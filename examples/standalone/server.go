@@ -21,6 +21,7 @@ import (
 	"example.com/canvasback/exports/fetch"
 	"example.com/canvasback/exports/files"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/httpapi/console"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
 )
@@ -89,6 +90,11 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 	pages := http.NewServeMux()
 	for prefix, fsys := range mounts {
 		pages.Handle("GET "+prefix, http.StripPrefix(prefix, fileServer(fsys)))
+	}
+	web := console.Handler(console.Options{API: "." + c.basePath + "/"})
+	pages.Handle("GET /{$}", web)
+	for _, file := range console.Files() { // each by its name: the API may be at the root too
+		pages.Handle("GET /"+file, web)
 	}
 	pages.Handle("GET /healthz", httpapi.Alive())
 	pages.Handle("GET /readyz", httpapi.Ready(options))

@@ -299,6 +299,46 @@ func TestPages(t *testing.T) {
 	s.object(400, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":"s","exportedUrl":%q}`, own+"/healthz"))
 }
 
+// TestConsole looks for the console, and for what it may not stand in front of.
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for base, api := range map[string]string{"": "./", "/api": "./api/", "/v1/canvas": "./v1/canvas/"} {
+		t.Run(base, func(t *testing.T) {
+			t.Parallel()
+			s := launch(t, map[string]string{"DATABASE_URL": "memory:", "BASE_PATH": base, "EXPORT_DIR": dir, "ADMIN_API_KEY": "one"})
+			own := strings.TrimSuffix(s.url, base)
+			if !strings.Contains(s.banner, own+"/\n") {
+				t.Errorf("the banner lacks the console's address:\n%.500s", s.banner)
+			}
+			status, page := s.send("GET", own+"/", "")
+			if status != 200 || !strings.Contains(string(page), `data-api="`+api+`"`) {
+				t.Fatalf("GET /: %d %.200s, want a page that knows the API at %s", status, page, api)
+			}
+			files := regexp.MustCompile(`(?:src|href)="([a-z.]+)"`).FindAllStringSubmatch(string(page), -1)
+			if len(files) < 3 {
+				t.Errorf("the page names %d files", len(files))
+			}
+			for _, file := range files {
+				if status, _ := s.send("GET", own+"/"+file[1], ""); status != 200 {
+					t.Errorf("GET /%s: %d", file[1], status)
+				}
+			}
+			for path, want := range map[string]int{
+				s.url + "/admin/api-keys": 200, s.url + "/symbol/folders": 401, own + "/healthz": 200, own + "/readyz": 200,
+				own + "/samples/datasheet.pdf": 200, own + "/files/nope": 404, own + "/nope": 404, own + "/nope.js": 404, own + "/console.go": 404,
+			} {
+				if status, body := s.send("GET", path, "", "x-admin-key", "one"); status != want {
+					t.Errorf("GET %s: %d %s, want %d", path, status, body, want)
+				}
+			}
+			if status, body := s.send("POST", own+"/", ""); status != 404 || !strings.Contains(string(body), `"code":"not_found"`) {
+				t.Errorf("POST /: %d %s, want the API's 404", status, body)
+			}
+		})
+	}
+}
+
 func TestConfig_refuses(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
