@@ -19,9 +19,11 @@ type rolling struct {
 	anew    bool // the server sets a deadline for each request
 }
 
-// filePiece is how much of a file the kernel copies under one deadline. A
-// client that takes less than that in the time allowed stands still.
-const filePiece = 1 << 20
+// piece is how much is written under one deadline. A client that takes less
+// than that in the time allowed stands still: with the default of a minute,
+// one that takes 6 KB a second does not. It is a little more than files and
+// zips are copied by, so that those are not written in pieces and crumbs.
+const piece = 320 << 10
 
 func newRolling(w http.ResponseWriter, r *http.Request, timeout time.Duration) *rolling {
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
@@ -47,23 +49,28 @@ func (r *rolling) end() {
 	r.control.SetWriteDeadline(time.Time{})
 }
 
-func (r *rolling) Write(p []byte) (int, error) {
-	r.extend()
-	return r.w.Write(p)
+func (r *rolling) Write(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		r.extend()
+		var m int
+		m, err = r.w.Write(p[n:min(n+piece, len(p))])
+		n += m
+	}
+	return n, err
 }
 
 // readFile writes a file up to size bytes, or to its end if size is negative.
 // The kernel copies it where the writer can have it so.
 func (r *rolling) readFile(file *os.File, size int64) (n int64, err error) {
 	for size < 0 || n < size {
-		piece := int64(filePiece)
+		want := int64(piece)
 		if size >= 0 {
-			piece = min(piece, size-n)
+			want = min(want, size-n)
 		}
 		r.extend()
-		m, err := io.Copy(r.w, &io.LimitedReader{R: file, N: piece})
+		m, err := io.Copy(r.w, &io.LimitedReader{R: file, N: want})
 		n += m
-		if err != nil || m < piece {
+		if err != nil || m < want {
 			return n, err
 		}
 	}
