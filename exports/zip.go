@@ -149,7 +149,8 @@ func readBlock(r io.Reader, p []byte) (n int, err error) {
 func (z *zipWriter) newEntry(name string, modified time.Time) zipEntry {
 	e := zipEntry{name: name, modified: modified.UTC(), offset: z.offset}
 	for i := range len(name) {
-		if name[i] >= 0x80 {
+		// Readers in East Asia may take the tilde for another sign.
+		if name[i] >= 0x80 || name[i] == '~' {
 			e.flags |= flagUTF8
 			break
 		}

@@ -44,6 +44,11 @@ func corpus() []zipFile {
 		zipFile{"other 图纸.txt", []byte("unicode, streamed"), true},
 		zipFile{"a name with spaces & signs (1)'.txt", []byte("x"), false},
 		zipFile{strings.Repeat("n", 251) + ".txt", []byte("long"), true},
+		zipFile{"-rf", []byte("an option"), false},
+		zipFile{".hidden", []byte("no extension"), true},
+		zipFile{"[a-z] $HOME %00 ~ {1,2} #;`.txt", []byte("for a shell"), false},
+		zipFile{"İstanbul straße ﬁle ẞ.txt", []byte("of unsteady case"), true},
+		zipFile{"مخطط תכנית.txt", []byte("right to left"), false},
 		// what looks like parts of an archive must not end one
 		zipFile{"looks-like.zip", []byte("PK\x07\x08PK\x01\x02PK\x05\x06\x00\x00"), true},
 	)
@@ -102,6 +107,17 @@ func TestZip_ofNothingIsEmpty(t *testing.T) {
 	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	is.NoErr(err)
 	is.Equal(len(r.File), 0)
+}
+
+// TestZip_ofOneEntryIsReadByEveryone: the last entry is the first one too.
+func TestZip_ofOneEntryIsReadByEveryone(t *testing.T) {
+	t.Parallel()
+	for _, f := range []zipFile{
+		{"whole.txt", []byte("x"), false}, {"stream.txt", []byte("x"), true},
+		{"empty", nil, false}, {"empty stream", nil, true},
+	} {
+		readWithTools(t, writeZip(t, []zipFile{f}), 1, []zipFile{f})
+	}
 }
 
 func TestZip_manyEntriesAreZip64(t *testing.T) {
