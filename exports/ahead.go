@@ -61,6 +61,7 @@ type opened struct {
 	head     []byte // what has been read of the file
 	whole    bool   // head is all of it
 	next     []byte // what has been read beyond head
+	at       time.Time
 	err      error
 	release  func() // gives back the memory of head
 }
@@ -133,25 +134,26 @@ func (a *ahead) take() opened {
 	return *file.known
 }
 
-// await waits for the outcomes of all files, and reports whether they have
-// come in time. It does not wait for files that have not started.
-func (a *ahead) await(patience time.Duration) bool {
-	if a.started < len(a.files) {
-		return false
-	}
-	late := time.After(patience)
-	for _, file := range a.files[a.finished:] {
+// await waits for the outcomes of the files that have started, but not for
+// long.
+func (a *ahead) await(patience time.Duration) {
+	late, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, file := range a.files[a.finished:a.started] {
 		if file.known != nil {
 			continue
 		}
 		select {
 		case outcome := <-file.outcome:
 			file.known = &outcome
-		case <-late:
-			return false
+		case <-late.Done():
+			select { // it may have come while another was waited for
+			case outcome := <-file.outcome:
+				file.known = &outcome
+			default:
+			}
 		}
 	}
-	return true
 }
 
 // settle makes sure that a file that is not known whole still goes on: its
@@ -169,6 +171,7 @@ func (a *ahead) settle(ctx context.Context) opened {
 	outcome = a.openNow(ctx, a.current(), func() {})
 	if outcome.err == nil && !outcome.whole {
 		if err := outcome.readOn(); err != nil {
+			a.lost(ctx, a.current())
 			outcome.close()
 			outcome = opened{err: openError(ctx, err)}
 		}
@@ -244,11 +247,15 @@ func (a *ahead) openNow(ctx context.Context, file *pending, release func()) (out
 			release()
 			outcome = opened{err: fmt.Errorf("%w: panic: %v\n%s", ErrFailed, reason, debug.Stack())}
 		}
+		if outcome.err != nil {
+			a.lost(ctx, file)
+		}
 	}()
 	if file.host.dead(a.service.aheadOfHost) {
 		release()
 		return opened{err: fmt.Errorf("%w: as others of the same host have", ErrTimeout)}
 	}
+	at := a.service.now()
 	download, err := a.service.Open(ctx, file.export)
 	if err != nil {
 		if errors.Is(err, ErrTimeout) {
@@ -267,10 +274,18 @@ func (a *ahead) openNow(ctx context.Context, file *pending, release func()) (out
 		return opened{err: openError(ctx, err)}
 	}
 	if whole {
+		a.service.sizes.learn(file.export, originName(file.export, download), int64(len(head)), at)
 		download.Close()
 		download.Body = io.NopCloser(strings.NewReader(""))
 	}
-	return opened{download: download, head: head, whole: whole, release: func() { free(); release() }}
+	return opened{download: download, head: head, whole: whole, at: at, release: func() { free(); release() }}
+}
+
+// lost forgets a file that cannot be had, unless nobody wants it any more.
+func (a *ahead) lost(ctx context.Context, file *pending) {
+	if ctx.Err() == nil {
+		a.service.sizes.forget(file.export)
+	}
 }
 
 // heads are buffers for the heads of large files and of those whose size is

@@ -18,6 +18,8 @@ type Batch struct {
 	cancel context.CancelFunc
 	ahead  *ahead
 
+	promise *promise // nil until one is made
+
 	next    int    // the item whose turn it is
 	ready   opened // its file
 	skipped []Skipped
@@ -70,65 +72,24 @@ func (b *Batch) advance() (failures []error, ok bool) {
 	return failures, false
 }
 
-// sizePatience is how long the size of a batch may keep its first byte.
-const sizePatience = 250 * time.Millisecond
-
-// Size returns the size of the zip in bytes, or -1 if it is not known: the
-// batch has more files than are opened ahead, an origin does not tell the size
-// of a file, or one takes long to begin. It is to be called before
-// [Batch.WriteZip], which then writes so much or fails.
-func (b *Batch) Size() int64 {
-	if !b.ahead.await(sizePatience) {
-		return -1
-	}
-	z := &zipWriter{w: io.Discard}
-	names := filename.NewSet(manifestName)
-	skipped := b.skipped
-	file := b.ahead.finished
-	for _, item := range b.items[b.next:] {
-		err := ErrNotFound
-		if item.registered {
-			outcome := b.ahead.files[file].known
-			file++
-			if err = outcome.err; err == nil {
-				size := int64(len(outcome.head))
-				if !outcome.whole {
-					size = outcome.download.Size
-				}
-				if size < 0 {
-					return -1
-				}
-				z.plan(names.Unique(outcome.download.FileName), modified(outcome.download, item.export), uint64(size), outcome.whole)
-				continue
-			}
-		}
-		skipped = append(skipped, skip(item.export.SourceURL, err))
-	}
-	if err := b.finishZip(z, skipped); err != nil {
-		return -1
-	}
-	return int64(z.offset)
-}
-
 // WriteZip writes the batch to w, once. Files that cannot be had are left out
 // and listed in an entry manifest.json at the end. An error means that the
-// archive is torn: w failed, ctx ended, or a file broke that was too long to
-// be known whole before its entry began.
+// archive is torn: w failed, ctx ended, a file broke that was too long to be
+// known whole before its entry began, or the archive cannot have the size that
+// [Batch.Size] has told.
 func (b *Batch) WriteZip(w io.Writer) error {
 	z := &zipWriter{w: w}
 	names := filename.NewSet(manifestName)
+	if b.promise != nil {
+		z.size = b.promise.size
+	}
 	for ok := true; ok; _, ok = b.advance() {
-		download := b.ready.download
-		name := names.Unique(download.FileName)
-		at := modified(download, b.items[b.next].export)
-		var err error
-		if b.ready.whole {
-			err = z.addWhole(name, at, b.ready.head)
-		} else {
-			err = z.addStream(name, at, download.Size, b.ready.content())
+		file := b.ahead.prospect(b.ahead.current())
+		if b.promise == nil {
+			file.name = names.Unique(file.name)
 		}
-		if err != nil {
-			return fmt.Errorf("zip entry %q: %w", name, err)
+		if err := b.writeEntry(z, file); err != nil {
+			return fmt.Errorf("zip entry %q: %w", file.name, b.broken(err))
 		}
 		b.ahead.finish(b.ctx)
 		b.next++
@@ -136,23 +97,54 @@ func (b *Batch) WriteZip(w io.Writer) error {
 	if err := b.ctx.Err(); err != nil {
 		return err // what was skipped last was skipped for this reason
 	}
-	return b.finishZip(z, b.skipped)
+	return b.broken(b.finishZip(z))
+}
+
+// writeEntry writes the file whose turn it is.
+func (b *Batch) writeEntry(z *zipWriter, file prospect) error {
+	if b.promise != nil {
+		if err := b.promise.keep(z, b.next, &file); err != nil {
+			return err
+		}
+		if b.next == len(b.items)-1 && len(b.skipped) == 0 { // no manifest follows
+			if err := z.fit(file.name, file.modified, uint64(file.size), file.whole); err != nil {
+				return err
+			}
+		}
+	}
+	if file.whole {
+		return z.addWhole(file.name, file.modified, b.ready.head)
+	}
+	download := b.ready.download
+	if err := z.addStream(file.name, file.modified, download.Size, b.ready.content()); err != nil {
+		return err
+	}
+	// A file that was announced as a small one and had more to it is none
+	// to build on.
+	if size := int64(z.entries[len(z.entries)-1].size); size > window {
+		export := b.items[b.next].export
+		b.ahead.service.sizes.learn(export, originName(export, download), size, b.ready.at)
+	}
+	return nil
 }
 
 // finishZip writes what stands behind the files.
-func (b *Batch) finishZip(z *zipWriter, skipped []Skipped) error {
-	if len(skipped) > 0 {
-		content := manifest{
-			GeneratedAt: b.now,
-			Requested:   len(b.items),
-			Included:    len(z.entries),
-			Skipped:     skipped,
-		}.encode()
+func (b *Batch) finishZip(z *zipWriter) error {
+	if len(b.skipped) > 0 {
+		content := b.manifest(len(z.entries), b.skipped)
+		if err := z.fit(manifestName, b.now, uint64(len(content)), true); err != nil {
+			return err
+		}
 		if err := z.addWhole(manifestName, b.now, content); err != nil {
 			return err
 		}
 	}
 	return z.close()
+}
+
+// manifest is the content of the entry manifest.json.
+func (b *Batch) manifest(included int, skipped []Skipped) []byte {
+	return manifest{GeneratedAt: b.now, Requested: len(b.items), Included: included, Skipped: skipped}.encode()
 }
 
 // modified is the time of modification of an entry: the file's own, else that

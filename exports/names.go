@@ -24,6 +24,13 @@ func fileName(export Export, file *File) string {
 	return fallbackName + filename.Extension(file.Type)
 }
 
+// originName is the name of an export's file without regard to the registered
+// one.
+func originName(export Export, download *Download) string {
+	export.FileName = ""
+	return fileName(export, &download.File)
+}
+
 // lastSegment is the unescaped end of an address's path.
 func lastSegment(address string) string {
 	u, err := url.Parse(address)

@@ -17,6 +17,7 @@ const (
 	DefaultAhead       = 16
 	DefaultAheadOfHost = 6
 	DefaultAheadMemory = 64 << 20
+	DefaultRememberFor = time.Hour
 )
 
 // Options adjust a [Service]. The zero value opens no address at all.
@@ -43,6 +44,12 @@ type Options struct {
 	// DefaultAheadMemory if zero. Each batch has 1 MiB beside.
 	AheadMemory int
 
+	// RememberFor is how long the size of a file counts that a batch has read
+	// to its end; DefaultRememberFor if zero. From such sizes [Batch.Size]
+	// knows the length of a batch with more files than are opened ahead.
+	// Nothing is remembered if it is negative.
+	RememberFor time.Duration
+
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }
@@ -57,6 +64,7 @@ type Service struct {
 	ahead       int
 	aheadOfHost int
 	windows     chan struct{} // filled with those in use
+	sizes       *sizes
 	clock       func() time.Time
 }
 
@@ -71,10 +79,11 @@ func NewService(store Store, options *Options) *Service {
 	o.Ahead = cmp.Or(max(o.Ahead, 0), DefaultAhead)
 	o.AheadOfHost = cmp.Or(max(o.AheadOfHost, 0), DefaultAheadOfHost)
 	o.AheadMemory = cmp.Or(max(o.AheadMemory, 0), DefaultAheadMemory)
+	o.RememberFor = cmp.Or(o.RememberFor, DefaultRememberFor)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{
+	s := &Service{
 		store:       store,
 		openers:     o.Openers,
 		openTimeout: o.OpenTimeout,
@@ -84,6 +93,8 @@ func NewService(store Store, options *Options) *Service {
 		windows:     make(chan struct{}, o.AheadMemory/window),
 		clock:       o.Now,
 	}
+	s.sizes = newSizes(o.RememberFor, s.now)
+	return s
 }
 
 // Register makes the file at exported the one that is delivered for source,

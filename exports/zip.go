@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 	"io"
@@ -30,6 +31,7 @@ const (
 
 	extra64   = 0x0001
 	extraTime = 0x5455
+	extraGrow = 0xa220 // the growth hint: room for later changes
 
 	// stored blocks of a deflate stream: RFC 1951, section 3.2.4
 	maxBlock     = math.MaxUint16
@@ -49,6 +51,12 @@ type zipWriter struct {
 	w       io.Writer
 	offset  uint64
 	entries []zipEntry
+	central uint64 // size of their records in the central directory
+
+	// of an archive whose size has been promised; see padding.go
+	size  uint64 // 0 if it has not
+	limit uint64 // the offset may not pass it; 0 for none
+	fill  uint64 // empty blocks that the next entry begins with
 }
 
 type zipEntry struct {
@@ -60,17 +68,30 @@ type zipEntry struct {
 	packed   uint64 // size in the archive
 	size     uint64
 	offset   uint64
+	padding  uint64 // of its record in the central directory
 }
 
 // write sends p and counts it.
 func (z *zipWriter) write(p []byte) error {
+	if z.limit > 0 && z.offset+uint64(len(p)) > z.limit {
+		return errPromise
+	}
 	n, err := z.w.Write(p)
 	z.offset += uint64(n)
 	return err
 }
 
+// list puts an entry into the central directory.
+func (z *zipWriter) list(e zipEntry) {
+	z.entries = append(z.entries, e)
+	z.central += uint64(len(e.appendCentral(nil)))
+}
+
 // addWhole writes an entry with the given content.
 func (z *zipWriter) addWhole(name string, modified time.Time, content []byte) error {
+	if z.fill > 0 {
+		return z.addStream(name, modified, int64(len(content)), bytes.NewReader(content))
+	}
 	e := z.newEntry(name, modified)
 	e.method = methodStore
 	e.crc = crc32.ChecksumIEEE(content)
@@ -79,7 +100,7 @@ func (z *zipWriter) addWhole(name string, modified time.Time, content []byte) er
 	if err := z.write(e.appendLocal(nil)); err != nil {
 		return err
 	}
-	z.entries = append(z.entries, e)
+	z.list(e)
 	return z.write(content)
 }
 
@@ -98,6 +119,9 @@ func (z *zipWriter) addStream(name string, modified time.Time, size int64, r io.
 	}
 	start := z.offset
 	buf := make([]byte, blocksAtOnce*(blockHead+maxBlock))
+	if err := z.writeFill(buf); err != nil {
+		return err
+	}
 	content := buf[blocksAtOnce*blockHead:]
 	for last := false; !last; {
 		n, err := readBlock(r, content)
@@ -115,7 +139,7 @@ func (z *zipWriter) addStream(name string, modified time.Time, size int64, r io.
 		return io.ErrUnexpectedEOF
 	}
 	e.packed = z.offset - start
-	z.entries = append(z.entries, e)
+	z.list(e)
 	return z.write(e.appendDescriptor(nil))
 }
 
@@ -131,7 +155,18 @@ func (z *zipWriter) plan(name string, modified time.Time, size uint64, whole boo
 		z.offset += uint64(len(e.appendDescriptor(nil)))
 	}
 	z.offset += uint64(len(e.appendLocal(nil))) + e.packed
-	z.entries = append(z.entries, e)
+	z.list(e)
+}
+
+// used is the size of all entries so far, with their records in the central
+// directory.
+func (z *zipWriter) used() uint64 { return z.offset + z.central }
+
+// total is the size that the archive would have if it ended here.
+func (z *zipWriter) total() uint64 {
+	end := *z
+	end.offset += z.central
+	return end.offset + uint64(len(end.appendEnd(nil, z.offset)))
 }
 
 // readBlock fills p as far as r goes. The error is io.EOF only at the true end
@@ -187,6 +222,9 @@ func putBlockHead(block []byte, n int, final bool) {
 
 // close writes the central directory.
 func (z *zipWriter) close() error {
+	if err := z.pad(); err != nil {
+		return err
+	}
 	start := z.offset
 	for i := range z.entries {
 		if err := z.write(z.entries[i].appendCentral(nil)); err != nil {
@@ -239,6 +277,7 @@ func (e *zipEntry) appendCentral(b []byte) []byte {
 		extra = append64(extra, e.size, e.packed, e.offset)
 	}
 	extra = e.appendTime(extra)
+	extra = e.appendPadding(extra)
 
 	b = append32(b, sigCentral)
 	b = append16(b, madeByUnix, e.version(), e.flags, e.method)

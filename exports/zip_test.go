@@ -4,8 +4,14 @@ import (
 	"archive/zip"
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -116,7 +122,7 @@ func TestZip_ofOneEntryIsReadByEveryone(t *testing.T) {
 		{"whole.txt", []byte("x"), false}, {"stream.txt", []byte("x"), true},
 		{"empty", nil, false}, {"empty stream", nil, true},
 	} {
-		readWithTools(t, writeZip(t, []zipFile{f}), 1, []zipFile{f})
+		ziptest.Read(t, writeZip(t, []zipFile{f}), 1, []string{f.name})
 	}
 }
 
@@ -140,11 +146,15 @@ func TestZip_manyEntriesAreZip64(t *testing.T) {
 func TestZip_isReadByEveryone(t *testing.T) {
 	t.Parallel()
 	files := corpus()
+	ziptest.Read(t, writeZip(t, files), len(files), namesOf(files))
+}
+
+func namesOf(files []zipFile) []string {
 	names := make([]string, len(files))
 	for i, f := range files {
 		names[i] = f.name
 	}
-	ziptest.Read(t, writeZip(t, files), len(names), names)
+	return names
 }
 
 // TestZip_tornStreamIsAnError: the error by which an origin says that a file
@@ -198,6 +208,124 @@ func TestZip_over4GiB(t *testing.T) {
 	content, err := io.ReadAll(body)
 	is.NoErr(err)
 	is.Equal(string(content), "x")
+}
+
+// TestZip_over4GiBIsReadByEveryone takes minutes, because each reader unpacks
+// the archive: go test ./exports -run 4GiB -huge
+func TestZip_over4GiBIsReadByEveryone(t *testing.T) {
+	if !*huge {
+		t.Skip("asked for with -huge")
+	}
+	const size = 1<<32 + 10
+	for _, missing := range []uint64{0, 1<<30 + 1} { // the second one is padded
+		path := filepath.Join(t.TempDir(), "archive.zip")
+		file, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := &sparseWriter{file: file}
+		z := &zipWriter{w: out}
+		z.plan("large.bin", someTime, size, false)
+		z.plan("behind.txt", someTime, 1, true)
+		z = &zipWriter{w: out, size: z.total() + missing}
+		err = errors.Join(
+			z.addStream("large.bin", someTime, size, zeros{}),
+			z.fit("behind.txt", someTime, 1, true),
+			z.addWhole("behind.txt", someTime, []byte("x")),
+			z.close(),
+			file.Truncate(out.size),
+			file.Close(),
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ziptest.ReadFile(t, path, 2, []string{"large.bin", "behind.txt"})
+	}
+}
+
+var huge = flag.Bool("huge", false, "hand an archive of more than 4 GiB to every reader")
+
+// sparseWriter leaves a hole wherever a page is empty.
+type sparseWriter struct {
+	file *os.File
+	size int64
+}
+
+func (w *sparseWriter) Write(p []byte) (int, error) {
+	const page = 4 << 10
+	n := len(p)
+	for len(p) > 0 {
+		length := min(int64(len(p)), page-w.size%page)
+		if slices.ContainsFunc(p[:length], func(b byte) bool { return b != 0 }) {
+			if _, err := w.file.WriteAt(p[:length], w.size); err != nil {
+				return 0, err
+			}
+		}
+		w.size += length
+		p = p[length:]
+	}
+	return n, nil
+}
+
+// TestZip_planIsWhatIsWritten goes over the places where an archive becomes one
+// of zip64.
+func TestZip_planIsWhatIsWritten(t *testing.T) {
+	t.Parallel()
+	check := func(name string, at uint64, add func(z *zipWriter, plan bool) error) {
+		t.Helper()
+		planned, written := &zipWriter{offset: at}, &zipWriter{w: io.Discard, offset: at}
+		if err := errors.Join(add(planned, true), add(written, false)); err != nil {
+			t.Fatal(name, err)
+		}
+		total := written.total()
+		if err := written.close(); err != nil {
+			t.Fatal(name, err)
+		}
+		if planned.total() != written.offset || total != written.offset {
+			t.Errorf("%s: planned are %d bytes, known before the end %d, written %d", name, planned.total(), total, written.offset)
+		}
+	}
+	entries := func(count int) func(z *zipWriter, plan bool) error {
+		return func(z *zipWriter, plan bool) error {
+			for i := range count {
+				name := strconv.Itoa(i)
+				if plan {
+					z.plan(name, someTime, 0, true)
+				} else if err := z.addWhole(name, someTime, nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	stream := func(size uint64) func(z *zipWriter, plan bool) error {
+		return func(z *zipWriter, plan bool) error {
+			if plan {
+				z.plan("stream", someTime, size, false)
+				return nil
+			}
+			return z.addStream("stream", someTime, -1, io.LimitReader(zeros{}, int64(size)))
+		}
+	}
+	for _, count := range []int{0, 1, 65_534, 65_535, 65_536} {
+		check(fmt.Sprintf("%d entries", count), 0, entries(count))
+	}
+	for at := range uint64(200) { // headers before, at and behind the boundary
+		at += math.MaxUint32 - 150
+		check(fmt.Sprintf("entries at %d", at), at, entries(3))
+		check(fmt.Sprintf("a stream at %d", at), at, stream(10))
+	}
+	for _, size := range []uint64{0, 1, maxBlock - 1, maxBlock, maxBlock + 1, blocksAtOnce * maxBlock, 1 << 20} {
+		check(fmt.Sprintf("a stream of %d", size), 0, stream(size))
+	}
+	if testing.Short() {
+		return // what follows writes 8 GiB
+	}
+	// The largest file that is packed in less than 4 GiB, and one more byte.
+	const largest = math.MaxUint32 - 1 - blockHead*65_533
+	for _, size := range []uint64{largest, largest + 1} {
+		check(fmt.Sprintf("a stream of %d", size), 0, stream(size))
+	}
 }
 
 // tailWriter keeps the last megabyte or so of what is written to it.

@@ -157,8 +157,16 @@
 // A file that is not registered is 404, one that cannot be fetched 502, one
 // that takes too long 504. In a batch it is skipped: the zip then has an entry
 // manifest.json, and skipped lists {sourceFileUrl, reason}. When nothing can be
-// delivered the batch is answered with an error, skipped in its body. A
-// download that fails after it has begun ends in a broken connection, never
+// delivered the batch is answered with an error, skipped in its body.
+//
+// A file has a Content-Length if its origin tells its size. A zip has one if
+// the size of each of its files is known in time: it has been opened, or was
+// read in a batch not long ago. The zip is of just that length even if a file
+// has to be skipped. A file that has grown since, or too much that is skipped,
+// breaks it, and the next try has no length to keep. The package exports has
+// the rules.
+//
+// A download that fails after it has begun ends in a broken connection, never
 // like a whole one.
 //
 // Registration takes {sourceFileUrl, exportedUrl, fileName}, the last of them

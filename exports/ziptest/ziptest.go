@@ -3,7 +3,6 @@
 package ziptest
 
 import (
-	"bytes"
 	"io"
 	"os"
 	"os/exec"
@@ -39,11 +38,17 @@ public class Read {
 // any if there are none.
 func Read(t *testing.T, archive []byte, count int, names []string) {
 	t.Helper()
-	dir := t.TempDir()
-	path := filepath.Join(dir, "archive.zip")
+	path := filepath.Join(t.TempDir(), "archive.zip")
 	if err := os.WriteFile(path, archive, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	ReadFile(t, path, count, names)
+}
+
+// ReadFile is Read for an archive that is a file.
+func ReadFile(t *testing.T, path string, count int, names []string) {
+	t.Helper()
+	dir := t.TempDir()
 	java := filepath.Join(dir, "Read.java")
 	if err := os.WriteFile(java, []byte(javaReader), 0o600); err != nil {
 		t.Fatal(err)
@@ -71,7 +76,12 @@ func Read(t *testing.T, archive []byte, count int, names []string) {
 		cmd := exec.CommandContext(t.Context(), tool.args[0], tool.args[1:]...)
 		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
 		if tool.pipe {
-			cmd.Stdin = io.MultiReader(bytes.NewReader(archive)) // not a file to seek in
+			archive, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer archive.Close()
+			cmd.Stdin = io.MultiReader(archive) // not a file to seek in
 		}
 		out, err := cmd.CombinedOutput()
 		if err != nil {
