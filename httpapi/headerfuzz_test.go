@@ -1,0 +1,122 @@
+package httpapi
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/symbols"
+)
+
+// form is a Content-Disposition as RFC 6266 and RFC 8187 have it.
+var form = regexp.MustCompile(`^attachment; filename="([ !#-\[\]-~]*)"(; filename\*=UTF-8''((?:[A-Za-z0-9!#$&+.^_` + "`" + `|~-]|%[0-9A-F]{2})+))?$`)
+
+func FuzzDisposition(f *testing.F) {
+	for _, name := range []string{
+		"plan.pdf", `a"b\c.pdf`, "Résumé.pdf", "图纸.dwg", "🦆", "50%25 off; filename=x.exe", "a'b''c*", "%", "\u00a0", "e\u0301", "UTF-8''x", "\x7f", "\ufffd", "\xff.pdf",
+		"line\r\nSet-Cookie: a=b", strings.Repeat("ä", 200),
+	} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, given string) {
+		name := filename.Clean(given)
+		if name == "" {
+			return
+		}
+		header := disposition(name)
+		parts := form.FindStringSubmatch(header)
+		if parts == nil {
+			t.Fatalf("the header for %q is malformed: %q", name, header)
+		}
+		kind, parameters, err := mime.ParseMediaType(header)
+		if err != nil || kind != "attachment" || parameters["filename"] != name {
+			t.Errorf("%q is read as %q, want %q: %v", header, parameters["filename"], name, err)
+		}
+		if parts[2] == "" && parts[1] != name {
+			t.Errorf("%q has the name %q alone, want %q", header, parts[1], name)
+		}
+		if decoded, err := url.PathUnescape(parts[3]); parts[2] != "" && (err != nil || decoded != name) {
+			t.Errorf("%q is decoded as %q, want %q: %v", header, decoded, name, err)
+		}
+		if len(parts[1]) != utf8.RuneCountInString(name) {
+			t.Errorf("%q has a name of %d characters for old readers, want %d", header, len(parts[1]), utf8.RuneCountInString(name))
+		}
+	})
+}
+
+// tags are lists of entity tags as RFC 9110, section 13.1.2, has them.
+var tags = regexp.MustCompile(`^[ \t]*(?:\*|(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"(?:[ \t]*,(?:[ \t]*(?:W/)?"[\x21\x23-\x7e\x80-\xff]*")?)*)[ \t]*$`)
+
+// FuzzReadTags reads any header without a panic, and a well-formed one like
+// net/http, to which our tags are as any other.
+func FuzzReadTags(f *testing.F) {
+	for _, header := range []string{
+		`*`, ` * `, `"1"`, `W/"1"`, `"a", "1"`, `"a,b" ,,W/"1"`, `"1`, `1`, `""`, `w/"1"`, `"1""1"`, `"1" "1"`, `"*"`, `*, "1"`, `"1", *`, `W/`, `"-1"`, `"+1"`, `"01"`, "\"\x80\"",
+		strings.Repeat(`"a",`, 100) + `"1"`, strings.Repeat(`,`, 100), `"1y2p0ij32e8e7"`, `"1y2p0ij32e8e8"`,
+	} {
+		f.Add(header, int64(1))
+	}
+	f.Fuzz(func(t *testing.T, header string, number int64) {
+		version := symbols.Version(max(number, 1))
+		list := readTags([]string{header})
+		if n := len(list.strong) + len(list.weak); n > strings.Count(header, `"`)/2 {
+			t.Errorf("%q has %d tags", header, n)
+		}
+		// A tag with a dash is a sign of the version before the dash, which
+		// net/http cannot know.
+		if !tags.MatchString(header) || strings.Contains(header, "-") {
+			return
+		}
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header["If-None-Match"] = []string{header}
+		recorder := httptest.NewRecorder()
+		recorder.Header().Set("ETag", entityTag(version))
+		http.ServeContent(recorder, r, "", time.Time{}, strings.NewReader("x"))
+		if got, want := unchanged(r.Header, version), recorder.Code == http.StatusNotModified; got != want {
+			t.Errorf("%q for %s is unchanged: %v, and %v says net/http", header, entityTag(version), got, want)
+		}
+	})
+}
+
+// FuzzReadTags_ofOurs reads a list of our own tags back.
+func FuzzReadTags_ofOurs(f *testing.F) {
+	f.Add(int64(1), int64(2), int64(1<<62), byte(0), byte(0))
+	f.Add(int64(36), int64(35), int64(1<<63-1), byte(0b101), byte(7))
+	f.Fuzz(func(t *testing.T, a, b, c int64, isWeak, layout byte) {
+		var want tagList
+		var header string
+		separators := []string{",", ", ", " ,", "\t, \t", ",,", " , , ", ",\t,", ", ,,"}
+		for i, number := range []int64{a, b, c} {
+			version := symbols.Version(max(number, 1))
+			tag := entityTag(version)
+			if layout>>(3+i)&1 == 1 {
+				tag = passingTag(version)
+			}
+			if isWeak>>i&1 == 1 {
+				tag = "W/" + tag
+				want.weak = append(want.weak, version)
+			} else {
+				want.strong = append(want.strong, version)
+			}
+			if i > 0 {
+				header += separators[layout%8]
+			}
+			header += tag
+		}
+		for _, lines := range [][]string{{header}, {" " + header + " "}, strings.SplitAfter(header, ","), {"," + header, ""}} {
+			got := readTags(lines)
+			if got.any || !slices.Equal(got.strong, want.strong) || !slices.Equal(got.weak, want.weak) {
+				t.Errorf("%q is read as %s, want %s", lines, fmt.Sprint(got), fmt.Sprint(want))
+			}
+		}
+	})
+}
