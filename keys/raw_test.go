@@ -108,23 +108,6 @@ func TestWellFormed_noticesEveryTypo(t *testing.T) {
 	}
 }
 
-func FuzzWellFormed(f *testing.F) {
-	f.Add(string(mint("cbk")))
-	f.Add("cbk_" + strings.Repeat("z", 49))
-	f.Add("_")
-	f.Add("")
-	f.Fuzz(func(t *testing.T, text string) {
-		if !wellFormed(text) {
-			return
-		}
-		at := strings.LastIndexByte(text, '_')
-		sum := checksum(text[:len(text)-sumDigits])
-		if at < 1 || len(text)-at != 50 || !strings.HasSuffix(text, string(sum[:])) {
-			t.Errorf("%q passes", text)
-		}
-	})
-}
-
 func TestRawKey_shownPartsAreNotTheSecret(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
