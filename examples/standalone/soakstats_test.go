@@ -41,17 +41,6 @@ func (s *tallies) add(kind, end string, took time.Duration) {
 	t.ends[end]++
 }
 
-// count returns how many requests ended so.
-func (s *tallies) count(end string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sum := 0
-	for _, t := range s.kind {
-		sum += t.ends[end]
-	}
-	return sum
-}
-
 // report writes a table.
 func (s *tallies) report(t *testing.T, elapsed time.Duration) {
 	s.mu.Lock()

@@ -2,7 +2,6 @@ package contract
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -142,7 +141,7 @@ func succeed(t *testing.T, doc *document) (sent []exchange) {
 			r.header.Set("X-Request-Id", "viewer-42")
 			e := w.send(r)
 			if e.Status >= 300 || op.response(e.Status) == nil {
-				t.Error(fmt.Sprintf("%s: example %q is answered %d %.200s", op, name, e.Status, e.GotBody))
+				t.Errorf("%s: example %q is answered %d %.200s", op, name, e.Status, e.GotBody)
 			}
 			if e.GotHeader.Get("X-Request-Id") != "viewer-42" {
 				t.Errorf("%s does not return the request id", op)
