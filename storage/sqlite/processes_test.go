@@ -46,21 +46,33 @@ func TestStorage_processes(t *testing.T) {
 	is.Equal(len(page.Symbols), 2*2*rounds)
 }
 
-// countUp counts in the name of a folder, and adds symbols to it.
+// countUp counts in the name of a folder, and adds symbols to it. SQLite lets
+// nobody wait in a queue: now and then a process has no luck until its
+// busy_timeout, and then nothing has happened.
 func countUp(t *testing.T, db *sqlite.DB, rounds int) {
 	t.Helper()
+	locked := 0
+	write := func(f func() error) {
+		t.Helper()
+		for err := f(); err != nil; err = f() {
+			if locked++; locked > 10 {
+				t.Fatal(err)
+			}
+		}
+	}
 	for range rounds {
-		_, err := db.Symbols().UpdateFolder(t.Context(), 1, func(folder *symbols.Folder) error {
-			n, err := strconv.Atoi(folder.Name)
-			folder.Name = strconv.Itoa(n + 1)
+		write(func() error {
+			_, err := db.Symbols().UpdateFolder(t.Context(), 1, func(folder *symbols.Folder) error {
+				n, err := strconv.Atoi(folder.Name)
+				folder.Name = strconv.Itoa(n + 1)
+				return err
+			})
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := db.Symbols().InsertSymbols(t.Context(), 1, make([]symbols.Symbol, 2)); err != nil {
-			t.Fatal(err)
-		}
+		write(func() error {
+			_, err := db.Symbols().InsertSymbols(t.Context(), 1, make([]symbols.Symbol, 2))
+			return err
+		})
 	}
 }
 
