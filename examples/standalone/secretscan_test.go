@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// scanner looks for secrets, or long parts of them, in whatever form they may
+// slip out.
+type scanner struct {
+	mu    sync.Mutex
+	forms map[string]string // the name of the secret, by what betrays it
+}
+
+// betrays is how many characters in a row are a leak.
+const betrays = 12
+
+// add makes a secret known. Nothing of it may be seen.
+func (s *scanner) add(name, secret string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.forms == nil {
+		s.forms = make(map[string]string)
+	}
+	for i := 0; i+betrays <= len(secret); i++ {
+		for _, form := range formsOf(secret[i : i+betrays]) {
+			s.forms[form] = name
+		}
+	}
+}
+
+// addRaw makes a raw key known, of which the mask may be seen.
+func (s *scanner) addRaw(name, raw string) {
+	const shown, tail = len("cbk_") + 6, 4
+	s.add(name, raw[shown:len(raw)-tail])
+}
+
+func formsOf(text string) []string {
+	var decimal, hexadecimal, wide []string
+	for _, c := range []byte(text) {
+		decimal = append(decimal, fmt.Sprint(c))
+		hexadecimal = append(hexadecimal, fmt.Sprintf("0x%x", c))
+	}
+	for _, unit := range utf16.Encode([]rune(text)) {
+		wide = append(wide, string([]byte{byte(unit), byte(unit >> 8)}))
+	}
+	forms := []string{
+		text, strings.Join(decimal, " "), strings.Join(decimal, ","), strings.Join(hexadecimal, ", "), strings.Join(wide, ""),
+		hex.EncodeToString([]byte(text)), strings.ToUpper(hex.EncodeToString([]byte(text))),
+	}
+	for start := range 3 { // wherever the text begins in what was encoded
+		encoded := base64.StdEncoding.EncodeToString([]byte(text[start : start+9]))
+		forms = append(forms, encoded, strings.NewReplacer("+", "-", "/", "_").Replace(encoded))
+	}
+	return forms
+}
+
+// find returns the names of the secrets that content betrays.
+func (s *scanner) find(content string) map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := make(map[string]bool)
+	for form, name := range s.forms {
+		if strings.Contains(content, form) {
+			found[name] = true
+		}
+	}
+	return found
+}
+
+// check fails the test if content betrays a secret.
+func (s *scanner) check(t *testing.T, where, content string) {
+	t.Helper()
+	if content == "" {
+		t.Errorf("%s: there is nothing to look at", where)
+	}
+	for name := range s.find(content) {
+		t.Errorf("%s: there is %s", where, name)
+	}
+}
+
+// TestScanner_findsWhatIsPlanted is the control of the tests that find nothing.
+func TestScanner_findsWhatIsPlanted(t *testing.T) {
+	t.Parallel()
+	const raw = "cbk_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklm"
+	var s scanner
+	s.addRaw("a raw key", raw)
+	s.add("an admin key", "correct horse battery staple")
+	for _, planted := range []string{
+		raw, raw[20:40], `{"apiKey":"` + raw + `"}`, fmt.Sprintf("%x", raw), fmt.Sprintf("%X", raw), fmt.Sprint([]byte(raw)), fmt.Sprintf("%#v", []byte(raw)),
+		base64.StdEncoding.EncodeToString([]byte(raw)), base64.RawURLEncoding.EncodeToString([]byte("x" + raw)), base64.StdEncoding.EncodeToString([]byte("xy" + raw)),
+	} {
+		if found := s.find("before " + planted + " behind"); !found["a raw key"] || len(found) != 1 {
+			t.Errorf("in %q there is %v", planted, found)
+		}
+	}
+	if found := s.find(`level=INFO key="correct horse battery staple"`); !found["an admin key"] {
+		t.Error("the admin key is not found")
+	}
+	for _, harmless := range []string{"cbk_012345****jklm", "cbk_012345", "correct h"} {
+		if found := s.find(harmless); len(found) > 0 {
+			t.Errorf("in %q there is %v", harmless, found)
+		}
+	}
+}
+
+// contents is all that a database holds: its files, or its tables and what its
+// own program makes of them.
+func contents(t *testing.T, databaseURL string) string {
+	t.Helper()
+	if path, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok {
+		files, err := filepath.Glob(filepath.Dir(path) + "/*") // with the write-ahead log
+		if err != nil || len(files) < 1 {
+			t.Fatalf("files of %s: %v, %v", path, files, err)
+		}
+		var all strings.Builder
+		for _, name := range files {
+			content, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Write(content)
+		}
+		return all.String()
+	}
+	return tables(t, databaseURL) + dump(t, databaseURL)
+}
+
+// tables reads every row of every table, and what the server knows of queries.
+func tables(t *testing.T, databaseURL string) string {
+	t.Helper()
+	ctx := context.Background() // also at the end of a test
+	conn, err := pgx.Connect(ctx, databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	read := func(query string) []string {
+		rows, _ := conn.Query(ctx, query)
+		list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	names := read(`SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`)
+	if len(names) < 6 {
+		t.Fatalf("tables are %v", names)
+	}
+	all := read(`SELECT coalesce(query, '') FROM pg_stat_activity`)
+	for _, name := range names {
+		all = append(all, read(`SELECT r::text FROM `+name+` r`)...)
+	}
+	return strings.Join(all, "\n")
+}
+
+// dump is what pg_dump writes.
+func dump(t *testing.T, databaseURL string) string {
+	t.Helper()
+	program, err := exec.LookPath("pg_dump")
+	if err != nil {
+		found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_dump") // fails for a malformed pattern only
+		if len(found) == 0 {
+			t.Log("pg_dump is not installed: the tables have been read without it")
+			return ""
+		}
+		program = found[len(found)-1]
+	}
+	out, err := exec.Command(program, "--dbname", databaseURL).Output()
+	if err != nil {
+		t.Fatalf("pg_dump: %v", err)
+	}
+	return string(out)
+}
