@@ -71,4 +71,45 @@
 //     admin routes, no opener allows no address, a nil service has no routes.
 //     What weakens security has a name that says so.
 //   - Time is UTC in milliseconds, which every driver and JavaScript keep.
+//
+// # Threat model
+//
+// Worth guarding are raw keys, admin keys and peppers; the say over client
+// keys, symbols and registered exports; the network that the server reaches;
+// and that it goes on answering. What those can do who may be hostile:
+//
+//   - Whoever can connect learns which routes there are and whether a key is
+//     right, and nothing else. Wrong keys are counted by address and answered
+//     429 beyond a bound, which makes guessing show; it is the length of a key
+//     that makes it hopeless. A refusal reads 256 KiB of a body at most, for a
+//     second at most.
+//   - A client key opens every client route for everything there is: no record
+//     has an owner, and there are no quotas. By default it registers exports
+//     too. It then chooses what others get for a source, has the server fetch
+//     any public address and those of hosts that were allowed by name, and
+//     reads whatever an opener of local files serves.
+//   - An admin key issues client keys, and so has all that they open. It sees
+//     raw keys that it issues or rotates itself, and no others.
+//   - The origin of an exported file sees nothing of a client. It can answer
+//     with any bytes, which are passed on as an attachment under a clean name;
+//     with as many as it likes, unless fetch.Options.MaxBytes says otherwise;
+//     as slowly as the time-outs allow; and with redirects, which are judged
+//     like the first address.
+//   - Who reads the database or a copy of it has all symbols and addresses, and
+//     no key: a digest of 256 random bits cannot be turned round. Who writes to
+//     it can bring back a key that was revoked, and admit one of his own unless
+//     every digest has a pepper.
+//   - Who reads the memory of the process, or what goes over a wire without
+//     TLS, has everything.
+//
+// A host has to do its part. It ends TLS, or something in front of it does. Its
+// http.Server has ReadHeaderTimeout, ReadTimeout, WriteTimeout, IdleTimeout and
+// MaxHeaderBytes, as that of examples/standalone: the handler bounds bodies and
+// downloads that stand still, but not connections, and holds a body in memory
+// while it reads it. Admin keys have 128 random bits or more. Behind a proxy,
+// httpapi.Guessing.Address says where a request comes from. RegisterWith says
+// who registers, where clients are not trusted with that, and AllowedHosts of
+// exports/fetch names no host that they may not reach. Peppers and admin keys
+// are kept outside the database. Logs hold key ids, request ids as clients sent
+// them, and addresses without their queries; they hold no keys.
 package canvasback

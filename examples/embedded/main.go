@@ -84,7 +84,15 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 	defer running.Wait()
 	defer stopBackground()
 
-	server := &http.Server{Addr: addr, Handler: logged(log, mux), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{
+		Addr:              addr,
+		Handler:           logged(log, mux),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       5 * time.Minute,
+		WriteTimeout:      6 * time.Minute, // but for downloads, which may take as long as they move
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.ListenAndServe() }()
 	log.Info("listening", "address", "http://"+addr)
