@@ -94,6 +94,11 @@ var importRules = []importRule{
 		becauseOf: "the console is files, and uses the API as anyone does",
 	},
 	{
+		pkg:       "httpapi/internal/e2e",
+		never:     []string{"net/http", "database/sql"},
+		becauseOf: "tests need a browser's driver, and nobody else does",
+	},
+	{
 		pkg:       "storage",
 		becauseOf: "the package is prose",
 	},

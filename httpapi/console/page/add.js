@@ -25,7 +25,7 @@ export async function addFiles(folder, files, strip, signal, added) {
 	}
 	if (signal.aborted) return;
 	fill(strip);
-	say(`${plural(made, "symbol")} added to ${folder.name}.`);
+	if (made) say(`${plural(made, "symbol")} added to ${folder.name}.`);
 	if (!refused.length) return refocus("add-images");
 	const left = files.length - made - refused.length;
 	trouble(strip, [h("strong", `${plural(refused.length, "file")} could not be added`), h("ul", refused), left > 0 && h("p", `${plural(left, "file")} behind it not tried.`)], "add-images");

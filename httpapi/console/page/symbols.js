@@ -14,6 +14,7 @@ export function symbolsScreen(root, signal) {
 	let folder; // the open one
 	let symbols = []; // those in it
 	let reading = new AbortController();
+	let hide = () => {}; // the symbol that is shown
 
 	const title = h("span", "Symbols");
 	const summary = h("span");
@@ -95,11 +96,12 @@ export function symbolsScreen(root, signal) {
 		byId(id)?.focus();
 	}
 
-	// show opens a symbol; the address is that of its folder again afterwards.
+	// show opens a symbol, whose address is that of its folder again afterwards.
 	function show(id) {
 		const symbol = symbols.find((one) => one.id === id);
-		const back = () => history.replaceState(null, "", `#/symbols/${folder.id}`);
-		if (symbol) openSymbol(symbol, back);
+		const { hash } = location;
+		const back = () => location.hash === hash && history.replaceState(null, "", `#/symbols/${folder.id}`);
+		if (symbol) hide = openSymbol(symbol, back).close;
 		else back();
 	}
 
@@ -249,7 +251,9 @@ export function symbolsScreen(root, signal) {
 		refocus("title");
 	}
 
+	signal.addEventListener("abort", () => hide());
 	return ([id, symbol]) => {
+		hide();
 		if (!folders) load(Number(id), Number(symbol));
 		else if (Number(id) === folder?.id && symbol) show(Number(symbol));
 		else open(Number(id), Number(symbol));

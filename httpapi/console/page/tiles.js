@@ -10,13 +10,12 @@ export function tiles(body, { rename, move, remove }) {
 	let grown;
 	const at = (id) => items.findIndex((one) => one.id === id);
 
-	// Only what comes near the window is decoded.
+	// Only what is near the window has a picture: a thousand drawings at once
+	// bring a browser to its knees.
 	const near = new IntersectionObserver((seen) => {
 		for (const { target, isIntersecting } of seen) {
 			const symbol = isIntersecting && items[at(Number(target.id.slice(5)))];
-			if (!symbol) continue;
-			near.unobserve(target);
-			fill(target.querySelector(".plate"), face(symbol, ""));
+			fill(target.querySelector(".plate"), symbol && face(symbol, ""));
 		}
 	}, { rootMargin: "400px" });
 
@@ -64,7 +63,7 @@ export function tiles(body, { rename, move, remove }) {
 					dataTransfer.effectAllowed = "move";
 				},
 				ondragend: () => (self.dragged = undefined),
-			}, h("span.plate"), h("span.name", name)),
+			}, h("span.plate", { "aria-hidden": "true" }), h("span.name", name)),
 			menuButton(`Actions for ${name}`, `symbol-${id}-menu`, () => [
 				["Rename…", () => rename(symbol)],
 				["Move…", () => move(symbol)],
@@ -92,7 +91,7 @@ function download(symbol) {
 export function openSymbol(symbol, closed) {
 	const { blob, about: { width, height } = {} } = read(symbol);
 	const facts = { Type: symbol.type, Size: [width, height].every(Number.isFinite) && `${width} × ${height}`, Weight: bytes((blob ?? new Blob([symbol.data])).size), Id: symbol.id };
-	openDialog({ title: symbol.name, closed: () => (closed(), `symbol-${symbol.id}`) }, h("div.stack",
+	return openDialog({ title: symbol.name, closed: () => (closed(), `symbol-${symbol.id}`) }, h("div.stack",
 		h("div.plate.large", face(symbol, symbol.name)),
 		h("dl", Object.entries(facts).map(([name, value]) => value && h("div", h("dt", name), h("dd", value)))),
 		h("details", h("summary", "Data"), h("pre", { tabindex: "0" }, symbol.data.slice(0, 4000), symbol.data.length > 4000 && "…")),
