@@ -116,6 +116,8 @@ func TestLimits(t *testing.T) {
 					good = 200 <= got && got < 500 && got != tooMuch
 				case ended:
 					good = got == ended || got == 400 // by the server itself
+				case http.StatusRequestHeaderFieldsTooLarge:
+					good = good || got == ended // the server closes with input unread, and the answer may be lost
 				}
 				if took := time.Since(began); !good || took > patience {
 					t.Errorf("%s %s with %s: %d after %s, want %d", route.Method, route.Path, name, got, took, c.status)

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"net/url"
@@ -34,64 +35,78 @@ var browserNames = []string{"chromium", "chromium-browser", "google-chrome", "go
 
 // started is the one browser of all tests.
 var started struct {
-	once   sync.Once
-	ctx    context.Context
-	cancel func()
-	err    error
+	once sync.Once
+	ctx  context.Context
+	dir  string // of its downloads
+	stop func()
+	err  error
 }
+
+// errNoBrowser lets the tests be skipped.
+var errNoBrowser = errors.New("no browser: install chromium or set CANVASBACK_TEST_BROWSER")
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if started.cancel != nil {
-		started.cancel()
+	if started.stop != nil {
+		started.stop()
+		os.RemoveAll(started.dir) // the browser has let go of it
 	}
 	os.Exit(code)
 }
 
-// startBrowser starts the browser when the first test asks for it.
-func startBrowser(t *testing.T) context.Context {
+// sharedBrowser starts the browser when the first test asks for it.
+func sharedBrowser(t *testing.T) context.Context {
 	t.Helper()
 	started.once.Do(func() {
-		program := os.Getenv("CANVASBACK_TEST_BROWSER")
-		for _, name := range browserNames {
-			if program == "" {
-				program, _ = exec.LookPath(name)
-			}
+		if started.ctx, started.stop, started.err = startBrowser(); started.err == nil {
+			started.dir, started.err = os.MkdirTemp("", "canvasback-e2e-")
 		}
-		if program == "" {
-			started.err = fmt.Errorf("no browser: install chromium or set CANVASBACK_TEST_BROWSER")
-			return
-		}
-		options := append(chromedp.DefaultExecAllocatorOptions[:],
-			chromedp.ExecPath(program),
-			chromedp.DisableGPU,
-			chromedp.Flag("disable-quic", true),
-			chromedp.Flag("disable-component-update", true),
-			chromedp.Flag("lang", "en-GB"),
-			chromedp.Env("TZ=UTC"),
-		)
-		if os.Getuid() == 0 {
-			options = append(options, chromedp.NoSandbox) // it does not start as root with it
-		}
-		allocator, cancelAllocator := chromedp.NewExecAllocator(context.Background(), options...)
-		ctx, cancel := chromedp.NewContext(allocator, chromedp.WithErrorf(log.Printf))
-		started.ctx = ctx
-		started.cancel = func() {
-			ctx, stop := context.WithTimeout(ctx, patience)
-			defer stop()
-			chromedp.Cancel(ctx)
-			cancel()
-			cancelAllocator()
-		}
-		started.err = chromedp.Do(ctx)
 	})
-	if started.ctx == nil && os.Getenv("CI") != "true" {
+	if started.err == errNoBrowser && os.Getenv("CI") != "true" {
 		t.Skip("SKIPPED, NOTHING WAS TESTED: " + started.err.Error())
 	}
 	if started.err != nil {
 		t.Fatal(started.err)
 	}
 	return started.ctx
+}
+
+func startBrowser() (ctx context.Context, stop func(), err error) {
+	program := os.Getenv("CANVASBACK_TEST_BROWSER")
+	for _, name := range browserNames {
+		if program == "" {
+			program, _ = exec.LookPath(name)
+		}
+	}
+	if program == "" {
+		return nil, nil, errNoBrowser
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(program),
+		chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("lang", "en-GB"),
+		chromedp.Env("TZ=UTC"),
+	)
+	if os.Getuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // it does not start as root with it
+	}
+	allocator, cancelAllocator := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(allocator, chromedp.WithErrorf(log.Printf))
+	if err := chromedp.Do(ctx); err != nil {
+		cancel()
+		cancelAllocator()
+		return nil, nil, fmt.Errorf("start %s: %w", program, err)
+	}
+	return ctx, func() {
+		last, enough := context.WithTimeout(ctx, patience)
+		defer enough()
+		if err := chromedp.Cancel(last); err != nil { // closes it and removes what it wrote
+			log.Print("close the browser: ", err)
+		}
+		cancelAllocator()
+	}, nil
 }
 
 // tab is a tab of a browser without a past. It notes what no page of ours may
@@ -145,11 +160,15 @@ window.e2e = {
 // open opens a tab on an address.
 func open(t *testing.T, address string) *tab {
 	t.Helper()
-	parent := startBrowser(t)
+	parent := sharedBrowser(t)
 	ctx, cancel := chromedp.NewContext(parent, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
-	b := &tab{t: t, ctx: ctx, downloads: t.TempDir()}
+	b := &tab{t: t, ctx: ctx}
 	if err := chromedp.Do(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if b.downloads, err = os.MkdirTemp(started.dir, ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := chromedp.Listen(ctx, b.note); err != nil {

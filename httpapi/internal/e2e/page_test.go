@@ -14,8 +14,8 @@ import (
 	"example.com/canvasback/httpapi/console"
 )
 
-// screens are walked through by the tests below. see is called on each screen,
-// and with each dialog and menu that looks different.
+// walk goes through all screens. see is called on each of them, and with each
+// dialog and menu that looks different.
 func walk(b *tab, see func(name string)) {
 	b.t.Helper()
 	b.sees("Admin key needed")
@@ -126,41 +126,24 @@ const lowContrast = `(() => {
 	return found;
 })()`
 
-func TestPage_contrast(t *testing.T) {
-	t.Parallel()
-	for _, theme := range []string{"light", "dark"} {
-		t.Run(theme, func(t *testing.T) {
-			t.Parallel()
-			b := open(t, walked(t).url)
-			b.media("prefers-color-scheme", theme)
-			grounds := eval[string](b, `getComputedStyle(document.body).backgroundColor`)
-			if dark := grounds == "rgb(23, 21, 19)"; dark != (theme == "dark") {
-				t.Errorf("the ground of the %s theme is %s", theme, grounds)
-			}
-			walk(b, func(name string) {
-				t.Helper()
-				for _, text := range eval[[]string](b, lowContrast) {
-					t.Errorf("%s: %s", name, text)
-				}
-			})
-			// the check itself
-			eval[bool](b, `(document.querySelector("h1").style.color = getComputedStyle(document.body).backgroundColor, true)`)
-			if len(eval[[]string](b, lowContrast)) != 1 {
-				t.Error("a text that can hardly be read is not found")
-			}
-		})
-	}
-}
-
 // controls are the roles of what can be used.
 var controls = []string{"button", "link", "textbox", "searchbox", "checkbox", "radio", "combobox", "menuitem", "spinbutton", "switch", "Date", "slider", "DisclosureTriangle", "option"}
 
-func TestPage_everyControlHasAName(t *testing.T) {
+// TestPage_isReadAndNamed looks at the contrast of every text in both themes,
+// and at the name of every control.
+func TestPage_isReadAndNamed(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	b := open(t, walked(t).url)
 	total := 0
 	walk(b, func(name string) {
 		t.Helper()
+		for _, theme := range []string{"dark", "light"} {
+			b.media("prefers-color-scheme", theme)
+			for _, text := range eval[[]string](b, lowContrast) {
+				t.Errorf("%s, %s: %s", name, theme, text)
+			}
+		}
 		tree := call(b, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
 		for _, node := range tree.Nodes {
 			if node.Ignored || node.Role == nil || !slices.Contains(controls, strings.Trim(string(node.Role.Value), `"`)) {
@@ -171,16 +154,26 @@ func TestPage_everyControlHasAName(t *testing.T) {
 				t.Errorf("%s: a %s has no name", name, node.Role.Value)
 			}
 		}
+		if ids := eval[[]string](b, `[...document.querySelectorAll("[id]")].map((node) => node.id).filter((id, i, all) => all.indexOf(id) !== i)`); len(ids) > 0 {
+			t.Errorf("%s: ids are not unique: %v", name, ids)
+		}
+		if n := eval[int](b, `document.querySelectorAll("[role=status], [aria-live], [role=alert], [role=log]").length`); n != 1 {
+			t.Errorf("%s: there are %d live regions", name, n)
+		}
 	})
 	if total < 100 {
 		t.Errorf("only %d controls were seen", total)
 	}
-	if ids := eval[[]string](b, `[...document.querySelectorAll("[id]")].map((node) => node.id).filter((id, i, all) => all.indexOf(id) !== i)`); len(ids) > 0 {
-		t.Errorf("ids are not unique: %v", ids)
+
+	ground := func(theme string) string {
+		b.media("prefers-color-scheme", theme)
+		return eval[string](b, `getComputedStyle(document.body).backgroundColor`)
 	}
-	if n := eval[int](b, `document.querySelectorAll("[role=status], [aria-live], [role=alert], [role=log]").length`); n != 1 {
-		t.Errorf("there are %d live regions", n)
-	}
+	is.Equal(ground("light"), "rgb(246, 242, 235)")
+	is.Equal(ground("dark"), "rgb(23, 21, 19)")
+	// the check itself
+	eval[bool](b, `(document.querySelector("h1").style.color = getComputedStyle(document.body).backgroundColor, true)`)
+	is.Equal(len(eval[[]string](b, lowContrast)), 1)
 }
 
 // TestPage_narrow is a window of 1280 pixels at 400 %.
