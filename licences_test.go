@@ -57,7 +57,7 @@ func TestLicences(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			licence := licenceOf(string(text))
+			licence := recognise(string(text))
 			if licence == "" {
 				t.Errorf("%s: nobody knows the licence in %s", path, name)
 			}
@@ -70,9 +70,9 @@ func TestLicences(t *testing.T) {
 	}
 }
 
-// licenceOf recognises a text, whatever its line breaks, comment marks and
+// recognise recognises a text, whatever its line breaks, comment marks and
 // commas.
-func licenceOf(text string) string {
+func recognise(text string) string {
 	text = regexp.MustCompile(`(?m)^\s*(//|#|\*)`).ReplaceAllString(text, " ")
 	text = strings.NewReplacer("\u201c", `"`, "\u201d", `"`, ",", "").Replace(strings.ToLower(text))
 	text = strings.Join(strings.Fields(text), " ")
@@ -94,7 +94,7 @@ func licenceOf(text string) string {
 	return ""
 }
 
-func TestLicenceOf_knowsNoOther(t *testing.T) {
+func TestRecognise_knowsNoOther(t *testing.T) {
 	t.Parallel()
 	const mit = "Permission is hereby granted, free of charge, to any person obtaining a copy of this.\nThe above copyright notice and\n// this permission notice shall be included"
 	for text, want := range map[string]string{
@@ -105,7 +105,7 @@ func TestLicenceOf_knowsNoOther(t *testing.T) {
 		"GNU GENERAL PUBLIC LICENSE Version 3": "",
 		"Business Source License 1.1":          "",
 	} {
-		if got := licenceOf(text); got != want {
+		if got := recognise(text); got != want {
 			t.Errorf("%q is taken for %q, want %q", text, got, want)
 		}
 	}
