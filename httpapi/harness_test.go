@@ -18,6 +18,7 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/files"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/symbols"
@@ -27,30 +28,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const adminKey = "an admin key for tests"
 
-// clock is a clock that tests set.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 // harness is a handler on a real server over memory storage.
 type harness struct {
 	t       *testing.T
 	url     string
 	options httpapi.Options
-	clock   *clock
+	clock   *apitest.Clock
 	log     *syncBuffer
 	files   fstest.MapFS // what lies under filesURL
 	raw     string       // a good client key
@@ -73,10 +56,11 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	t.Helper()
 	h := &harness{
 		t:     t,
-		clock: &clock{now: time.Date(2026, 3, 30, 10, 0, 0, 123456789, time.UTC)},
+		clock: new(apitest.Clock),
 		log:   new(syncBuffer),
 		files: fstest.MapFS{},
 	}
+	h.clock.Set(time.Date(2026, 3, 30, 10, 0, 0, 123456789, time.UTC))
 	opener, err := files.New(filesURL, h.files)
 	if err != nil {
 		t.Fatal(err)
