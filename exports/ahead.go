@@ -182,7 +182,7 @@ func (a *ahead) settle(ctx context.Context) opened {
 
 // readOn reads a little beyond the head.
 func (o *opened) readOn() error {
-	next := make([]byte, maxBlock)
+	next := make([]byte, 64<<10-1) // with the head, 64 KiB beyond the window
 	n, err := readBlock(o.download.Body, next)
 	o.next = next[:n]
 	if err == io.EOF {

@@ -33,10 +33,12 @@ const (
 	extraTime = 0x5455
 	extraGrow = 0xa220 // the growth hint: room for later changes
 
-	// stored blocks of a deflate stream: RFC 1951, section 3.2.4
-	maxBlock     = math.MaxUint16
+	// Stored blocks of a deflate stream: RFC 1951, section 3.2.4. They could be
+	// 65,535 bytes long. With a little less, a block fits into the 64 KiB that a
+	// kernel passes on at once, together with its head and those of TCP and IP.
+	maxBlock     = 60 << 10
 	blockHead    = 5
-	blocksAtOnce = 4 // read and written by one call each
+	blocksAtOnce = 2 // read by one call
 )
 
 // zipWriter writes an archive front to back.
@@ -45,7 +47,7 @@ const (
 // is still being read needs its size and checksum in a data descriptor behind
 // it, and then it cannot be stored as it is: readers of a stream, Java's among
 // them, would not find its end. It goes out as a deflate stream of stored
-// blocks, 5 bytes longer for each 64 KiB, which costs no compression and ends
+// blocks, 5 bytes longer for each 60 KiB, which costs no compression and ends
 // where its last block says.
 type zipWriter struct {
 	w       io.Writer
@@ -118,20 +120,22 @@ func (z *zipWriter) addStream(name string, modified time.Time, size int64, r io.
 		return err
 	}
 	start := z.offset
-	buf := make([]byte, blocksAtOnce*(blockHead+maxBlock))
+	buf := make([]byte, blockHead+blocksAtOnce*maxBlock)
 	if err := z.writeFill(buf); err != nil {
 		return err
 	}
-	content := buf[blocksAtOnce*blockHead:]
+	content := buf[blockHead:]
+	n := 0
 	for last := false; !last; {
-		n, err := readBlock(r, content)
+		m, err := readAtLeast(r, content[n:], maxBlock-n)
 		if err != nil && err != io.EOF {
 			return err
 		}
-		last = n < len(content)
-		e.crc = crc32.Update(e.crc, crc32.IEEETable, content[:n])
-		e.size += uint64(n)
-		if err := z.write(putBlocks(buf, n, last)); err != nil {
+		e.crc = crc32.Update(e.crc, crc32.IEEETable, content[n:n+m])
+		e.size += uint64(m)
+		n += m
+		last = err == io.EOF
+		if n, err = z.writeBlocks(buf, n, last); err != nil {
 			return err
 		}
 	}
@@ -169,11 +173,14 @@ func (z *zipWriter) total() uint64 {
 	return end.offset + uint64(len(end.appendEnd(nil, z.offset)))
 }
 
-// readBlock fills p as far as r goes. The error is io.EOF only at the true end
-// of r; io.ReadFull would turn that into the very error by which a file says
-// that it was cut off.
-func readBlock(r io.Reader, p []byte) (n int, err error) {
-	for n < len(p) && err == nil {
+// readBlock fills p as far as r goes; see [readAtLeast].
+func readBlock(r io.Reader, p []byte) (n int, err error) { return readAtLeast(r, p, len(p)) }
+
+// readAtLeast reads into p until it has so many bytes. The error is io.EOF only
+// at the true end of r; io.ReadAtLeast would turn that into the very error by
+// which a file says that it was cut off.
+func readAtLeast(r io.Reader, p []byte, least int) (n int, err error) {
+	for n < least && err == nil {
 		var m int
 		m, err = r.Read(p[n:])
 		n += m
@@ -193,21 +200,24 @@ func (z *zipWriter) newEntry(name string, modified time.Time) zipEntry {
 	return e
 }
 
-// putBlocks makes stored blocks of the n bytes that lie in buf behind room for
-// all block heads, and returns them. The last one of a stream is the one that
-// is not full, be it empty.
-func putBlocks(buf []byte, n int, last bool) []byte {
-	from, to := blocksAtOnce*blockHead, 0
-	for {
+// writeBlocks writes the n bytes that lie in buf behind room for the head of a
+// block, as full blocks. It moves what is left to where they were and returns
+// how much that is. At the end of a stream all goes out: the last block is the
+// one that is not full, be it empty.
+func (z *zipWriter) writeBlocks(buf []byte, n int, last bool) (left int, err error) {
+	start := 0
+	for ; n >= maxBlock || last; start += maxBlock {
 		length := min(n, maxBlock)
-		final := last && length < maxBlock
-		copy(buf[to+blockHead:], buf[from:from+length])
-		putBlockHead(buf[to:], length, final)
-		from, to, n = from+length, to+blockHead+length, n-length
-		if final || n == 0 && !last {
-			return buf[:to]
+		final := length < maxBlock
+		putBlockHead(buf[start:], length, final) // over the end of the block before, which is out
+		if err := z.write(buf[start : start+blockHead+length]); err != nil {
+			return 0, err
+		}
+		if n -= length; final {
+			return 0, nil
 		}
 	}
+	return copy(buf[blockHead:], buf[start+blockHead:start+blockHead+n]), nil
 }
 
 // putBlockHead begins a stored block of n bytes.

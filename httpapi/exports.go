@@ -179,7 +179,7 @@ func (a *api) sendFile(w http.ResponseWriter, r *http.Request, download *exports
 	return nil
 }
 
-// copyFile copies a file by the kernel, where that can be, or in large pieces.
+// copyFile copies a file by the kernel, where that can be, or piece by piece.
 // It copies no more than size bytes, unless that is negative: what is behind
 // them, in a file that has grown meanwhile, would be taken for the next answer.
 func copyFile(out *rolling, body io.Reader, size int64) (int64, error) {
@@ -189,9 +189,9 @@ func copyFile(out *rolling, body io.Reader, size int64) (int64, error) {
 	if size >= 0 {
 		body = io.LimitReader(body, size)
 	}
-	buffer := copyBuffers.Get().(*[copyBuffer]byte)
+	buffer := copyBuffers.Get().(*[piece]byte)
 	defer copyBuffers.Put(buffer)
-	// Neither side may take over: both have smaller buffers.
+	// Neither side may take over: both have buffers of another size.
 	return io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{body}, buffer[:])
 }
 
@@ -199,9 +199,7 @@ func copyFile(out *rolling, body io.Reader, size int64) (int64, error) {
 // has less of it at first, because the server gathers as much before it sends.
 const readAhead = 4 << 10
 
-const copyBuffer = 256 << 10
-
-var copyBuffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
+var copyBuffers = sync.Pool{New: func() any { return new([piece]byte) }}
 
 // binaryType is the content type of a file as it is passed on.
 func binaryType(contentType string) string {

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"example.com/canvasback/symbols"
@@ -21,9 +20,6 @@ func (a *api) sendRecord(w http.ResponseWriter, r *http.Request, status int, out
 	return a.sendJSON(w, r, status, out.appendJSON(nil))
 }
 
-// bodyPiece is how much of a body is written under one deadline.
-const bodyPiece = 256 << 10
-
 // sendJSON writes a body of any length, given in parts. It takes as long as the
 // client moves.
 func (a *api) sendJSON(w http.ResponseWriter, r *http.Request, status int, body ...[]byte) error {
@@ -34,7 +30,7 @@ func (a *api) sendJSON(w http.ResponseWriter, r *http.Request, status int, body 
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(length))
 	w.WriteHeader(status)
-	if length <= bodyPiece {
+	if length <= piece {
 		for _, part := range body {
 			w.Write(part) // a client that has left needs no answer
 		}
@@ -42,10 +38,8 @@ func (a *api) sendJSON(w http.ResponseWriter, r *http.Request, status int, body 
 	}
 	out := newRolling(w, r, a.IdleTimeout)
 	for _, part := range body {
-		for piece := range slices.Chunk(part, bodyPiece) {
-			if _, err := out.Write(piece); err != nil {
-				return nil
-			}
+		if _, err := out.Write(part); err != nil {
+			return nil
 		}
 	}
 	out.end()

@@ -78,8 +78,8 @@ type descriptor interface {
 func TestExports_kernelCopiesFiles(t *testing.T) {
 	t.Parallel()
 	content := bytes.Repeat([]byte("canvasback"), 500_000)
-	const sniffed = 512       // bytes that net/http may copy itself to send the header first
-	const slowest = 320 << 10 // bytes that a client has to take under one deadline
+	const sniffed = 512      // bytes that net/http may copy itself to send the header first
+	const slowest = 64 << 10 // bytes that a client has to take under one deadline
 	for name, open := range map[string]func(t *testing.T, dir string) fs.FS{
 		"DirFS": func(_ *testing.T, dir string) fs.FS { return os.DirFS(dir) },
 		"Root": func(t *testing.T, dir string) fs.FS {
