@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net/url"
 	"runtime/debug"
@@ -60,6 +61,7 @@ type opened struct {
 	download *Download
 	head     []byte // what has been read of the file
 	whole    bool   // head is all of it
+	crc      uint32 // of a whole file
 	next     []byte // what has been read beyond head
 	at       time.Time
 	err      error
@@ -273,12 +275,14 @@ func (a *ahead) openNow(ctx context.Context, file *pending, release func()) (out
 		release()
 		return opened{err: openError(ctx, err)}
 	}
+	var crc uint32
 	if whole {
+		crc = crc32.ChecksumIEEE(head) // here, where it can be done beside other work
 		a.service.sizes.learn(file.export, originName(file.export, download), int64(len(head)), at)
 		download.Close()
 		download.Body = io.NopCloser(strings.NewReader(""))
 	}
-	return opened{download: download, head: head, whole: whole, at: at, release: func() { free(); release() }}
+	return opened{download: download, head: head, whole: whole, crc: crc, at: at, release: func() { free(); release() }}
 }
 
 // lost forgets a file that cannot be had, unless nobody wants it any more.

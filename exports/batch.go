@@ -113,7 +113,7 @@ func (b *Batch) writeEntry(z *zipWriter, file prospect) error {
 		}
 	}
 	if file.whole {
-		return z.addWhole(file.name, file.modified, b.ready.head)
+		return z.addSummed(file.name, file.modified, b.ready.head, b.ready.crc)
 	}
 	download := b.ready.download
 	if err := z.addStream(file.name, file.modified, download.Size, b.ready.content()); err != nil {

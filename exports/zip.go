@@ -91,12 +91,17 @@ func (z *zipWriter) list(e zipEntry) {
 
 // addWhole writes an entry with the given content.
 func (z *zipWriter) addWhole(name string, modified time.Time, content []byte) error {
+	return z.addSummed(name, modified, content, crc32.ChecksumIEEE(content))
+}
+
+// addSummed writes an entry with content whose checksum is known.
+func (z *zipWriter) addSummed(name string, modified time.Time, content []byte, crc uint32) error {
 	if z.fill > 0 {
 		return z.addStream(name, modified, int64(len(content)), bytes.NewReader(content))
 	}
 	e := z.newEntry(name, modified)
 	e.method = methodStore
-	e.crc = crc32.ChecksumIEEE(content)
+	e.crc = crc
 	e.size = uint64(len(content))
 	e.packed = e.size
 	if err := z.write(e.appendLocal(nil)); err != nil {

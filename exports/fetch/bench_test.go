@@ -30,12 +30,11 @@ import (
 // download is something to be measured; it returns how many bytes came.
 type download func(ctx context.Context) (int64, error)
 
-// contest runs a baseline and ours in turn, so that both have the same
-// neighbours, and reports the median of how many times as fast ours was. Of
-// two rounds each side is first once.
+// contest runs a baseline and ours in turn, for some seconds and four rounds at
+// least, so that both have the same neighbours, and reports the median of how
+// many times as fast ours was. Of two rounds each side is first once.
 func contest(b *testing.B, name string, size int64, baseline, ours download) {
 	b.Helper()
-	const rounds = 4
 	measure := func(f download) float64 {
 		runtime.GC() // what one side has left is not for the other to clear
 		start := time.Now()
@@ -51,7 +50,8 @@ func contest(b *testing.B, name string, size int64, baseline, ours download) {
 	}
 	var theirTimes, ourTimes, ratios []float64
 	for b.Loop() {
-		for round := range rounds {
+		start := time.Now()
+		for round := 0; round < 4 || time.Since(start) < 3*time.Second; round++ {
 			var theirs, own float64
 			if round%2 == 0 {
 				theirs = measure(baseline)
