@@ -70,8 +70,8 @@ type opened struct {
 
 func (o *opened) close() {
 	if o.download != nil {
+		defer o.release()
 		o.download.Close()
-		o.release()
 	}
 }
 
@@ -216,7 +216,7 @@ func (a *ahead) close() {
 		if file.known == nil {
 			file.known = new(<-file.outcome)
 		}
-		file.known.close()
+		defer file.known.close() // so that one that panics does not keep the others open
 	}
 }
 
@@ -244,9 +244,14 @@ func (a *ahead) open(ctx context.Context, file *pending) opened {
 // openNow opens a file and reads its head. In its goroutine no host program
 // can guard against an Opener that panics: the file fails, and not the process.
 func (a *ahead) openNow(ctx context.Context, file *pending, release func()) (outcome opened) {
+	var download *Download
 	defer func() {
 		if reason := recover(); reason != nil {
-			release()
+			defer release()
+			if download != nil {
+				defer func() { recover() }() // it is known to be broken
+				defer download.Close()
+			}
 			outcome = opened{err: fmt.Errorf("%w: panic: %v\n%s", ErrFailed, reason, debug.Stack())}
 		}
 		if outcome.err != nil {
@@ -258,8 +263,8 @@ func (a *ahead) openNow(ctx context.Context, file *pending, release func()) (out
 		return opened{err: fmt.Errorf("%w: as others of the same host have", ErrTimeout)}
 	}
 	at := a.service.now()
-	download, err := a.service.Open(ctx, file.export)
-	if err != nil {
+	var err error
+	if download, err = a.service.Open(ctx, file.export); err != nil {
 		if errors.Is(err, ErrTimeout) {
 			file.host.timeouts.Add(1)
 		}

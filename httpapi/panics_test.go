@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
@@ -28,7 +30,10 @@ func (l buggyLog) WithAttrs([]slog.Attr) slog.Handler      { return l }
 func (l buggyLog) WithGroup(string) slog.Handler           { return l }
 
 // buggyOpener opens a file, and panics where it is told to.
-type buggyOpener struct{ where *atomic.Value }
+type buggyOpener struct {
+	where *atomic.Value
+	open  *atomic.Int64 // files that nobody has tried to close
+}
 
 func (o buggyOpener) at(place string) {
 	if o.where.Load() == place {
@@ -48,12 +53,16 @@ func (o buggyOpener) Check(*url.URL) error {
 
 func (o buggyOpener) Open(context.Context, *url.URL) (*exports.File, error) {
 	o.at("Open")
-	return &exports.File{Body: &buggyBody{o, bytes.NewReader(make([]byte, 4<<20))}, Size: 4 << 20}, nil
+	o.open.Add(1)
+	body := &buggyBody{buggyOpener: o, Reader: bytes.NewReader(make([]byte, 4<<20))}
+	body.closing = sync.OnceFunc(func() { o.open.Add(-1) })
+	return &exports.File{Body: body, Size: 4 << 20}, nil
 }
 
 type buggyBody struct {
 	buggyOpener
 	*bytes.Reader
+	closing func()
 }
 
 func (b *buggyBody) Read(p []byte) (int, error) {
@@ -65,14 +74,15 @@ func (b *buggyBody) Read(p []byte) (int, error) {
 }
 
 func (b *buggyBody) Close() error {
+	b.closing()
 	b.at("Close")
 	return nil
 }
 
 func TestPanic_ofAnOpener(t *testing.T) {
 	t.Parallel()
-	where := new(atomic.Value)
-	h := startWith(t, buggyOpener{where})
+	where, open := new(atomic.Value), new(atomic.Int64)
+	h := startWith(t, buggyOpener{where, open})
 	const (
 		register = `{"sourceFileUrl":"s","exportedUrl":"https://x.example/"}`
 		torn     = 0  // the answer has begun
@@ -126,6 +136,11 @@ func TestPanic_ofAnOpener(t *testing.T) {
 				break
 			}
 		}
+		for deadline := time.Now().Add(5 * time.Second); open.Load() > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("panic in %s, %s: %d files are still open", c.place, c.path, open.Load())
+			}
+		}
 	}
 }
 
@@ -164,7 +179,7 @@ func TestPanic_ofAStore(t *testing.T) {
 			o.DangerouslySkipClientKeys = true
 			o.Keys = keys.NewService(struct{ keys.Store }{}, nil)
 			o.Symbols = symbols.NewService(struct{ symbols.Store }{}, nil)
-			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{buggyOpener{new(atomic.Value)}}})
+			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{buggyOpener{new(atomic.Value), new(atomic.Int64)}}})
 		},
 	} {
 		for _, log := range []slog.Handler{slog.NewTextHandler(io.Discard, nil), buggyLog{}} {
