@@ -183,7 +183,7 @@ var id = regexp.MustCompile(`^[1-9][0-9]*$`)
 // anywhere.
 func FuzzPath(f *testing.F) {
 	for _, target := range []string{
-		"1", "2", "0", "01", "+1", "-1", "%31", "%2b1", "1%20", "1;x", "1/", "/1", ".", "..", "%2e%2e", "1%2fsymbols", "1/symbols", "1?x", "1?responseType=%zz", "1#x",
+		"1", "2", "0", "01", "+1", "-1", "%31", "%2b1", "1%20", "1;x", "1/", "/1", ".", "..", "%2e%2e", "1%2fsymbols", "%2f", "1/symbols", "1?x", "1?responseType=%zz", "1#x",
 		"\u0661", "%D9%A1", "\uff11", "9223372036854775807", "9223372036854775808", "1%00", "%", "%zz", "1\\", "%5c", "*", "1e0", "a b",
 	} {
 		f.Add("/symbol/folders/" + target)
@@ -212,6 +212,8 @@ func FuzzPath(f *testing.F) {
 		n, _ := new(big.Int).SetString(text, 10)
 		want := 400
 		switch {
+		case text == "/":
+			want = 404 // http.ServeMux takes it for the end of the path
 		case err != nil || !id.MatchString(text) || !n.IsInt64():
 		case text == "1":
 			want = 200
