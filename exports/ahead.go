@@ -30,6 +30,7 @@ type ahead struct {
 	files    []*pending
 	started  int
 	finished int
+	timeouts atomic.Int32 // in a row
 	wg       sync.WaitGroup
 }
 
@@ -39,10 +40,12 @@ type host struct {
 	timeouts atomic.Int32 // in a row
 }
 
-// dead reports whether so many files of the host have taken too long in a row
-// that the rest of them is given up: a batch of a thousand must not wait for
-// each in turn.
-func (h *host) dead(aheadOfHost int) bool { return int(h.timeouts.Load()) >= 2*aheadOfHost }
+// dead reports whether so many files of the host have taken too long in a row,
+// or so many of all hosts, that the rest is given up: a batch of a thousand must
+// not wait for each in turn.
+func (a *ahead) dead(h *host) bool {
+	return int(h.timeouts.Load()) >= 2*a.service.aheadOfHost || int(a.timeouts.Load()) >= 2*a.service.ahead
+}
 
 // pending is a file on its way.
 type pending struct {
@@ -258,20 +261,22 @@ func (a *ahead) openNow(ctx context.Context, file *pending, release func()) (out
 			a.lost(ctx, file)
 		}
 	}()
-	if file.host.dead(a.service.aheadOfHost) {
+	if a.dead(file.host) {
 		release()
-		return opened{err: fmt.Errorf("%w: as others of the same host have", ErrTimeout)}
+		return opened{err: fmt.Errorf("%w: as others before it have", ErrTimeout)}
 	}
 	at := a.service.now()
 	var err error
 	if download, err = a.service.Open(ctx, file.export); err != nil {
 		if errors.Is(err, ErrTimeout) {
 			file.host.timeouts.Add(1)
+			a.timeouts.Add(1)
 		}
 		release()
 		return opened{err: err}
 	}
 	file.host.timeouts.Store(0)
+	a.timeouts.Store(0)
 	buffer, free := headBuffer(download.Size)
 	head, whole, err := readHead(download, buffer)
 	if err != nil {
@@ -290,8 +295,10 @@ func (a *ahead) openNow(ctx context.Context, file *pending, release func()) (out
 	return opened{download: download, head: head, whole: whole, crc: crc, at: at, release: func() { free(); release() }}
 }
 
-// lost forgets a file that cannot be had, unless nobody wants it any more.
+// lost forgets a file that cannot be had, unless nobody wants it any more. It
+// may be called for a panic of the clock, which is asked here too.
 func (a *ahead) lost(ctx context.Context, file *pending) {
+	defer func() { recover() }()
 	if ctx.Err() == nil {
 		a.service.sizes.forget(file.export)
 	}

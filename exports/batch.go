@@ -10,7 +10,8 @@ import (
 	"example.com/canvasback/exports/filename"
 )
 
-// Batch is a zip about to be written. At least one of its files is open.
+// Batch is a zip about to be written. At least one of its files is open. It is
+// not safe for concurrent use.
 type Batch struct {
 	items  []item
 	now    time.Time
@@ -25,19 +26,24 @@ type Batch struct {
 	skipped []Skipped
 }
 
-// OpenBatch begins to open the files of a batch and returns when the first one
-// is open; the caller writes the batch and closes it. If no file can be had,
-// the error is a [BatchError].
+// OpenBatch begins to open the files of a batch, which [Service.FindBatch] has
+// found, and returns when the first one that can be had is there: read to its
+// end, or a little more than 1 MiB of it. The caller writes the batch and closes
+// it. If no file can be had, the error is a [BatchError].
 //
 // The batch is bound to ctx: when ctx ends, writing it fails.
 func (s *Service) OpenBatch(ctx context.Context, found *Found) (*Batch, error) {
 	b := &Batch{items: found.items, now: s.now(), ahead: newAhead(s, found.Exports())}
 	b.ctx, b.cancel = context.WithCancel(ctx)
+	opened := false
+	defer func() { // also if an Opener panics
+		if !opened {
+			b.Close()
+		}
+	}()
 	b.ahead.start(b.ctx)
-
-	failures, ok := b.advance()
-	if !ok {
-		b.Close()
+	var failures []error
+	if failures, opened = b.advance(); !opened {
 		return nil, &BatchError{Skipped: b.skipped, Err: wholeFailure(failures)}
 	}
 	return b, nil
@@ -157,6 +163,7 @@ func modified(download *Download, export Export) time.Time {
 }
 
 // Skipped returns what has been left out so far, in the order of the request.
+// It is the batch's own list, which grows until the zip is written.
 func (b *Batch) Skipped() []Skipped { return b.skipped }
 
 // Close ends the batch, written or not, and every file that is open for it. It

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Download is a single exported file that has been opened.
+// Download is a single exported file that has been opened. It is not safe for
+// concurrent use.
 type Download struct {
 	File
 	FileName string // clean, never empty

@@ -24,7 +24,7 @@ func (s *Service) Find(ctx context.Context, source string) (Export, error) {
 
 // Found is the outcome of [Service.FindBatch]: for each source address of a
 // batch, in the order of the request and repeats included, its export or the
-// fact that it has none.
+// fact that it has none. Its zero value is of no use.
 type Found struct {
 	items []item
 }

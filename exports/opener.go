@@ -15,7 +15,8 @@ type Opener interface {
 
 	// Check returns nil if the file at the address may be opened as far as
 	// the address alone can tell, and an error that wraps [ErrForbidden] if
-	// not. It does no I/O.
+	// not. It does no I/O. If its text is that of ErrForbidden, a colon and
+	// a reason, the reason is shown to whoever registers the address.
 	Check(address *url.URL) error
 
 	// Open opens the file at the address, which Check has accepted at some

@@ -509,32 +509,3 @@ func TestBatch_fileThatIsNotOfItsSize(t *testing.T) {
 	_, _, err = download(t, s, sources)
 	is.True(errors.Is(err, io.ErrUnexpectedEOF)) // noticed within it
 }
-
-func TestBatch_deadHostDoesNotHoldItUpForEachOfItsFiles(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	o := newOrigin()
-	const timeout = 20 * time.Millisecond
-	s := service(o, exports.Options{OpenTimeout: timeout})
-	var asked atomic.Int64
-	var addresses []string
-	for i := range 200 {
-		address := fmt.Sprintf("https://dead.example/%d", i)
-		o.does(address, func(ctx context.Context) (*exports.File, error) {
-			asked.Add(1)
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
-		addresses = append(addresses, address)
-	}
-	o.has("https://alive.example/ok", []byte("ok"))
-	sources := register(t, s, append(addresses, "https://alive.example/ok")...)
-	archive, skipped, err := download(t, s, sources)
-	is.NoErr(err)
-	is.Equal(len(skipped), 200)
-	names, _ := entries(t, archive)
-	is.Equal(names, []string{"ok", "manifest.json"})
-	is.True(asked.Load() < 30) // and not 200 times the limit
-	_, _, err = download(t, s, sources[:200])
-	is.True(errors.Is(err, exports.ErrTimeout))
-}

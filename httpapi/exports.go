@@ -242,11 +242,12 @@ func (a *api) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.WriteHeader(http.StatusOK)
 	out := newRolling(w, r, a.IdleTimeout)
-	if err := batch.WriteZip(out); err != nil {
+	err = batch.WriteZip(out)
+	a.logSkipped(r.Context(), batch.Skipped(), requestID(w))
+	if err != nil {
 		a.breakOff(w, r, err)
 	}
 	out.end()
-	a.logSkipped(r.Context(), batch.Skipped(), requestID(w))
 	return nil
 }
 

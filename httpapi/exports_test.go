@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -200,12 +201,15 @@ func TestExports_fileNames(t *testing.T) {
 	}
 }
 
-// cutOpener opens files that break off.
+// cutOpener opens files that break off, and not the one at /gone.
 type cutOpener struct{ size int64 }
 
 func (cutOpener) Serves(*url.URL) bool { return true }
 func (cutOpener) Check(*url.URL) error { return nil }
-func (o cutOpener) Open(context.Context, *url.URL) (*exports.File, error) {
+func (o cutOpener) Open(_ context.Context, address *url.URL) (*exports.File, error) {
+	if address.Path == "/gone" {
+		return nil, errors.New("nothing there")
+	}
 	body := io.MultiReader(bytes.NewReader(make([]byte, 2<<20)), iotest.ErrReader(io.ErrUnexpectedEOF))
 	return &exports.File{Body: io.NopCloser(body), Size: o.size}, nil
 }
@@ -217,7 +221,8 @@ func TestExports_brokenFileBreaksTheConnection(t *testing.T) {
 			o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{cutOpener{size}}})
 		})
 		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://x.example/"}`).want(201)
-		for path, body := range map[string]string{"/viewer/exports/download": single("s"), "/viewer/exports/download-batch": batch("s")} {
+		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"gone","exportedUrl":"https://x.example/gone"}`).want(201)
+		for path, body := range map[string]string{"/viewer/exports/download": single("s"), "/viewer/exports/download-batch": batch("gone", "s")} {
 			request, err := http.NewRequestWithContext(t.Context(), "POST", h.url+path, strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
@@ -232,8 +237,10 @@ func TestExports_brokenFileBreaksTheConnection(t *testing.T) {
 			}
 			response.Body.Close()
 		}
-		if !strings.Contains(h.log.String(), "answer broken off") {
-			t.Error("the log does not say that an answer was broken off")
+		for _, text := range []string{"answer broken off", "file skipped", "nothing there"} {
+			if !strings.Contains(h.log.String(), text) {
+				t.Errorf("the log lacks %q", text)
+			}
 		}
 	}
 }

@@ -257,6 +257,7 @@ func (a *api) served(next http.Handler) http.Handler {
 				}
 			}
 			w.brokenOff = true
+			sever(w)
 			panic(http.ErrAbortHandler)
 		}()
 		next.ServeHTTP(w, r)

@@ -141,11 +141,11 @@ var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz
 
 // parseTime reads RFC 3339 with any offset, or a plain date as midnight UTC.
 func parseTime(field, text string) (time.Time, error) {
-	if date, err := time.Parse(time.DateOnly, text); err == nil {
-		return date, nil
+	at, err := time.Parse(time.DateOnly, text)
+	if err != nil && rfc3339.MatchString(text) {
+		at, err = time.Parse(time.RFC3339, strings.ToUpper(text))
 	}
-	at, err := time.Parse(time.RFC3339, strings.ToUpper(text))
-	if err != nil || !rfc3339.MatchString(text) || at.IsZero() {
+	if err != nil || at.IsZero() { // the zero time would stand for none
 		return time.Time{}, invalidRequest(field + ` must be a time such as "2026-12-31T23:59:59Z" or a date such as "2026-12-31"`)
 	}
 	return at, nil

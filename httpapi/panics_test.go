@@ -67,6 +67,9 @@ type buggyBody struct {
 
 func (b *buggyBody) Read(p []byte) (int, error) {
 	b.at("Read")
+	if b.Len() < 3<<20 { // more is read before the turn of a file
+		b.at("a Read before its entry")
+	}
 	if b.Len() < 2<<20 {
 		b.at("a later Read")
 	}
@@ -100,6 +103,7 @@ func TestPanic_ofAnOpener(t *testing.T) {
 		{"Open", "download-batch", batch("s", "s"), 502},
 		{"Read", "download", single("s"), 500},
 		{"Read", "download-batch", batch("s", "s"), 502},
+		{"a Read before its entry", "download-batch", batch("s", "s"), 500},
 		{"a later Read", "download", single("s"), torn},
 		{"a later Read", "download-batch", batch("s", "s"), torn},
 		{"Close", "download", single("s"), either},

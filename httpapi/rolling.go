@@ -81,22 +81,25 @@ func (r *rolling) readFile(file *os.File, size int64) (n int64, err error) {
 
 // breakOff ends an answer that has begun and cannot be completed, so that the
 // client cannot take what it has for the whole. It does not return.
-//
-// A panic alone would do in most cases. But a host's middleware may recover
-// it, and then the server completes the answer; and to a client that speaks
-// HTTP/1.0 the end of the connection is the end of the file. So the connection
-// is reset first, where there is one to be had, and else stopped.
 func (a *api) breakOff(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() == nil {
 		a.report(r.Context(), slog.LevelWarn, "answer broken off", "error", err, "requestId", requestID(w))
 	}
+	panic(http.ErrAbortHandler)
+}
+
+// sever resets the connection of an answer, where there is one to be had, and
+// else stops it. It comes before a panic that is to end an answer in its middle.
+// That alone would do in most cases; but a host's middleware may recover it, and
+// then the server completes the answer; and to a client that speaks HTTP/1.0
+// the end of the connection is the end of the file.
+func sever(w http.ResponseWriter) {
 	control := http.NewResponseController(w)
 	if conn, _, err := control.Hijack(); err == nil {
 		reset(conn)
 	} else {
 		control.SetWriteDeadline(time.Unix(1, 0))
 	}
-	panic(http.ErrAbortHandler)
 }
 
 // reset closes a connection in a way that no peer takes for an orderly end.

@@ -101,18 +101,29 @@ func TestWire_clientThatHasClosedItsSideIsAnswered(t *testing.T) {
 
 // shortOpener opens files that end before their size or, if that is not
 // known, break off after so many bytes.
-type shortOpener struct{ size, gives int64 }
+type shortOpener struct {
+	size, gives int64
+	panics      bool // instead of an error
+}
 
 func (shortOpener) Serves(*url.URL) bool { return true }
 func (shortOpener) Check(*url.URL) error { return nil }
 func (o shortOpener) Open(context.Context, *url.URL) (*exports.File, error) {
-	body := io.MultiReader(bytes.NewReader(make([]byte, o.gives)), iotest.ErrReader(io.ErrUnexpectedEOF))
+	end := iotest.ErrReader(io.ErrUnexpectedEOF)
+	if o.panics {
+		end = panickingReader{}
+	}
+	body := io.MultiReader(bytes.NewReader(make([]byte, o.gives)), end)
 	return &exports.File{Body: io.NopCloser(body), Size: o.size}, nil
 }
 
+type panickingReader struct{}
+
+func (panickingReader) Read([]byte) (int, error) { panic("a bug in a file") }
+
 func TestWire_fileThatBreaksBeforeItsAnswerBeginsIs502(t *testing.T) {
 	t.Parallel()
-	for _, opener := range []shortOpener{{1000, 500}, {-1, 100}, {-1, 0}, {1 << 20, 4000}} {
+	for _, opener := range []shortOpener{{1000, 500, false}, {-1, 100, false}, {-1, 0, false}, {1 << 20, 4000, false}} {
 		h := startWith(t, opener)
 		h.client("POST", "/viewer/exports/download", single("s")).wantError(502, "export_failed")
 		h.client("POST", "/viewer/exports/download-batch", batch("s")).wantError(502, "export_failed")
@@ -134,24 +145,26 @@ func startWith(t *testing.T, opener exports.Opener) *harness {
 // recovers every panic.
 func TestWire_tornAnswerNeverEndsLikeAWholeOne(t *testing.T) {
 	t.Parallel()
-	h := startWith(t, shortOpener{-1, 100_000})
-	recovering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() { recover() }()
-		httpapi.Handler(h.options).ServeHTTP(w, r)
-	}))
-	t.Cleanup(recovering.Close)
-	body := single("s")
-	for _, address := range []string{h.url, recovering.URL} {
-		h.url = address
-		for _, version := range []string{"1.0", "1.1"} {
-			conn := h.dial()
-			fmt.Fprintf(conn, "POST /viewer/exports/download HTTP/%s\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", version, h.raw, len(body), body)
-			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				continue // torn before it could be read at all
-			}
-			if n, err := io.Copy(io.Discard, response.Body); err == nil {
-				t.Errorf("HTTP/%s: an answer torn after %d bytes ends like a whole one", version, n)
+	for _, panics := range []bool{false, true} {
+		h := startWith(t, shortOpener{-1, 100_000, panics})
+		recovering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer func() { recover() }()
+			httpapi.Handler(h.options).ServeHTTP(w, r)
+		}))
+		t.Cleanup(recovering.Close)
+		body := single("s")
+		for _, address := range []string{h.url, recovering.URL} {
+			h.url = address
+			for _, version := range []string{"1.0", "1.1"} {
+				conn := h.dial()
+				fmt.Fprintf(conn, "POST /viewer/exports/download HTTP/%s\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", version, h.raw, len(body), body)
+				response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					continue // torn before it could be read at all
+				}
+				if n, err := io.Copy(io.Discard, response.Body); err == nil {
+					t.Errorf("HTTP/%s, panic %v: an answer torn after %d bytes ends like a whole one", version, panics, n)
+				}
 			}
 		}
 	}

@@ -1,5 +1,6 @@
 // Package ziptest shows tests what the readers of zip files make of an archive:
-// Info-ZIP, 7-Zip, Python, libarchive and Java, from a file and from a pipe.
+// Info-ZIP, 7-Zip, Python, libarchive and Java, from a file and from a pipe. It
+// is for the tests of this module, and may change with them.
 package ziptest
 
 import (

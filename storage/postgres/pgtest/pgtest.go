@@ -1,4 +1,5 @@
-// Package pgtest gives tests a PostgreSQL. It is for tests only.
+// Package pgtest gives tests a PostgreSQL. It is for the tests of this module,
+// and may change with them.
 //
 // [Database] uses the server that the environment names, by a URL with the
 // right to create databases:
