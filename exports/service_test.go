@@ -257,7 +257,7 @@ func TestBatch_everyItemIsAFileOrSkipped(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	o := newOrigin()
-	s := service(o, exports.Options{OpenTimeout: 50 * time.Millisecond})
+	s := service(o, exports.Options{OpenTimeout: time.Second})
 	large := bytes.Repeat([]byte("0123456789abcdef"), 200_000) // several windows
 	o.has("https://x.example/a/plan.pdf", []byte("one"))
 	o.has("https://x.example/b/plan.pdf", large)
