@@ -63,7 +63,7 @@ func TestBatch_deadHostDoesNotHoldItUpForEachOfItsFiles(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	o := newOrigin()
-	const timeout = 20 * time.Millisecond
+	const timeout = 200 * time.Millisecond
 	s := service(o, exports.Options{OpenTimeout: timeout})
 	var asked atomic.Int64
 	var addresses []string
