@@ -146,6 +146,7 @@ func (s *soak) run(duration time.Duration, faults ...func()) {
 	}
 	const settle = 500 * time.Millisecond
 	pause := min(max(duration/7, settle), 10*time.Second)
+	var memory []int // of the process that lives on, after each fault
 	for crashes := 0; ; {
 		select {
 		case <-ctx.Done():
@@ -158,12 +159,15 @@ func (s *soak) run(duration time.Duration, faults ...func()) {
 		if crashes <= s.faults-crashes && time.Since(start) < duration/3 {
 			s.crash()
 			crashes++
+			memory = nil
 		} else {
 			faults[(s.faults-crashes)%len(faults)]()
 		}
 		s.faults++
 		time.Sleep(settle)
 		s.calm.Store(true)
+		now, _ := residentMemory(s.process.Process.Pid)
+		memory = append(memory, now)
 	}
 	working.Wait()
 	elapsed := time.Since(start)
@@ -171,7 +175,8 @@ func (s *soak) run(duration time.Duration, faults ...func()) {
 	s.tallies.report(s.t, elapsed)
 	s.client.CloseIdleConnections()
 	after, most := residentMemory(s.process.Process.Pid)
-	s.t.Logf("%d faults; memory of the program: %d MiB before, %d MiB after, %d MiB at most since its last start", s.faults, before, after, most)
+	s.t.Logf("%d faults; memory of the program: %d MiB before, %d MiB after, %d MiB at most since its last start, and after each fault since then %v",
+		s.faults, before, after, most, memory)
 	if s.faults == 0 {
 		s.t.Error("no fault has happened")
 	}
