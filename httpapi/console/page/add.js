@@ -58,4 +58,4 @@ export async function importFolder(folder, file, imported) {
 	});
 }
 
-const reasons = (what, list) => (list?.length ? table(`Files ${what}`, ["File", `Why it is ${what}`], list.map((one) => [one.file, one.reason])) : "");
+const reasons = (what, list) => list?.length > 0 && table(`Files ${what}`, ["File", `Why it is ${what}`], list.map((one) => [one.file, one.reason]));

@@ -57,25 +57,28 @@ function fileName(disposition) {
 	}
 }
 
-// readManifest returns what manifest.json says in a zip, or undefined if there
-// is none. It reads the directory and that entry alone: the zip may be larger
-// than memory. The layout is in PKWARE's APPNOTE, 4.3.7 to 4.3.16; a zip beyond
-// 4 GiB, which has its directory elsewhere, is left alone.
-export async function readManifest(zip) {
+// readSkipped returns what manifest.json says was left out of a zip, or
+// undefined if there is none. It reads the directory and that entry alone: the
+// zip may be larger than memory. The layout is in PKWARE's APPNOTE, 4.3.7 to
+// 4.3.16; a zip beyond 4 GiB, which has its directory elsewhere, is left alone.
+export async function readSkipped(zip) {
 	const read = async (from, to) => new DataView(await zip.slice(from, to).arrayBuffer());
 	const number = (data, at) => data.getUint32(at, true);
 	const short = (data, at) => data.getUint16(at, true);
 
 	const tail = await read(-22);
-	if (tail.byteLength < 22 || number(tail, 0) !== 0x06054b50) return undefined;
+	if (tail.byteLength < 22 || number(tail, 0) !== 0x06054b50) return;
 	const directory = await read(number(tail, 16), number(tail, 16) + number(tail, 12));
 	for (let at = 0; at < directory.byteLength;) {
 		const [name, extra, comment] = [28, 30, 32].map((offset) => short(directory, at + offset));
 		if (new TextDecoder().decode(directory.buffer.slice(at + 46, at + 46 + name)) === "manifest.json") {
 			const start = number(directory, at + 42);
 			const local = await read(start, start + 30);
-			const content = start + 30 + short(local, 26) + short(local, 28);
-			return JSON.parse(await zip.slice(content, content + number(directory, at + 24)).text());
+			const from = start + 30 + short(local, 26) + short(local, 28);
+			let content = zip.slice(from, from + number(directory, at + 20)).stream();
+			// The entry of a padded zip is deflated.
+			if (short(directory, at + 10) === 8) content = content.pipeThrough(new DecompressionStream("deflate-raw"));
+			return (await new Response(content).json()).skipped;
 		}
 		at += 46 + name + extra + comment;
 	}

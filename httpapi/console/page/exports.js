@@ -1,7 +1,7 @@
 import { access } from "./access.js";
 import { address, call } from "./api.js";
 import { fill, h } from "./dom.js";
-import { download, readManifest } from "./download.js";
+import { download, readSkipped } from "./download.js";
 import { bytes, curl, plural } from "./format.js";
 import { busy, code, explained, field, form, head, say, table, trouble } from "./ui.js";
 
@@ -50,7 +50,10 @@ export function exportsScreen(root, signal) {
 		const { sources, many, url, body } = wanted();
 		if (urls.checked) return fill(result, addresses(sources, await call("POST", url, { key: "client", body, signal })));
 		const file = await download(strip, "Waiting for the file", many ? "canvas-exports.zip" : "canvas-export", signal, "POST", url, body);
-		if (file) fill(result, h("p", h("b", file.name), `, ${bytes(file.blob.size)}, is in your downloads.`), skipped(many && (await readManifest(file.blob))?.skipped));
+		if (!file) return;
+		// The file is there, whatever comes of the list.
+		const left = many && await readSkipped(file.blob).then(skipped).catch(() => h("p", "Its manifest.json, which lists files left out, cannot be read."));
+		fill(result, h("p", h("b", file.name), `, ${bytes(file.blob.size)}, is in your downloads.`), left);
 	}
 }
 
@@ -65,7 +68,7 @@ function addresses(sources, { exportedUrl, exportedUrls = [exportedUrl], skipped
 	}));
 }
 
-const skipped = (list) => (list?.length ? [h("h3", `${plural(list.length, "file")} left out`), table("Files left out", ["Source", "Why"], list.map((one) => [one.sourceFileUrl, one.reason]))] : []);
+const skipped = (list) => list?.length > 0 && [h("h3", `${plural(list.length, "file")} left out`), table("Files left out", ["Source", "Why"], list.map((one) => [one.sourceFileUrl, one.reason]))];
 
 function registration(signal, registered) {
 	const strip = h("div");
@@ -73,7 +76,7 @@ function registration(signal, registered) {
 	const input = (props) => h("input", { autocomplete: "off", spellcheck: "false", ...props });
 	const source = input({ required: true });
 	const exported = input({ required: true, type: "url", placeholder: "https://" });
-	const fileName = input({});
+	const fileName = input();
 
 	// Who may register is an option of the server. A client key is tried first;
 	// the answer says if it is the admin key that is wanted.

@@ -53,7 +53,7 @@ export function keysScreen(root, signal) {
 		const verb = isActive ? "Deactivate" : "Activate";
 		return h("tr", { role: "row" },
 			h("th", { role: "rowheader", scope: "row" }, h("span.name", name), h("code", key.maskedKey)),
-			cell("Status", statuses(key).map(([kind, text]) => [h("span", { class: `badge ${kind}` }, text), " "])),
+			cell("Status", statuses(key).map(([kind, text]) => [h(`span.badge.${kind}`, text), " "])),
 			cell("Expires", expiresAt ? time(expiresAt, date) : h("i", "Never")),
 			cell("Last used", lastUsedAt ? time(lastUsedAt, ago) : h("i", "Never")),
 			h("td.actions", { role: "cell" },

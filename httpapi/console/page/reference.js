@@ -39,7 +39,7 @@ function pages(doc) {
 	function operation(one) {
 		return h("details.operation", { ontoggle({ target }) {
 			if (target.open && target.children.length === 1) target.append(h("div.stack", detail(one)));
-		} }, h("summary", h("span", { class: `method ${one.method}` }, one.method), h("code", one.path), h("span.hint", one.summary)));
+		} }, h("summary", h(`span.method.${one.method}`, one.method), h("code", one.path), h("span.hint", one.summary)));
 	}
 
 	function detail({ method, path, description, security = [], parameters, requestBody, responses }) {
@@ -55,7 +55,7 @@ function pages(doc) {
 			table("Parameters", ["Name", "Where", "What"], parameters.map((p) => [h("code", p.name), p.in, inline(p.description)])),
 			body && [h("h3", "Body"), about("body", body)],
 			h("h3", "Answers"),
-			table("Answers", ["Status", "What"], answers.map(([status, answer]) => [h("span", { class: `badge ${status < 400 ? "good" : ""}` }, status), inline(answer.description)])),
+			table("Answers", ["Status", "What"], answers.map(([status, answer]) => [h(`span.badge${status < 400 ? ".good" : ""}`, status), inline(answer.description)])),
 			good.map(({ "application/json": json }) => json && about("answer", json)),
 			code("With curl", curl({
 				method,

@@ -41,12 +41,11 @@ export function symbolsScreen(root, signal) {
 	acceptDrops(pane, () => folder);
 
 	function chooser(accept, multiple, chosen) {
-		const input = h("input", { type: "file", accept, multiple, hidden: true, onchange() {
-			const files = [...input.files];
-			input.value = "";
+		return h("input", { type: "file", accept, multiple, hidden: true, onchange({ target }) {
+			const files = [...target.files];
+			target.value = "";
 			chosen(files);
 		} });
-		return input;
 	}
 
 	async function load(id, symbol) {
@@ -72,10 +71,7 @@ export function symbolsScreen(root, signal) {
 		tools.hidden = !folder;
 		title.textContent = folder?.name ?? "Symbols";
 		summary.textContent = filter.value = "";
-		if (!folder) {
-			fill(body, nothing("folder", "No folders yet", "Symbols live in folders. Make one, and drop drawings into it.", button("New folder", { kind: "main", symbol: "plus", onclick: createFolder })));
-			return;
-		}
+		if (!folder) return fill(body, nothing("folder", "No folders yet", "Symbols live in folders. Make one, and drop drawings into it.", button("New folder", { kind: "main", symbol: "plus", onclick: createFolder })));
 		fill(body, skeleton("grid"));
 		try {
 			symbols = await client("GET", `folders/${folder.id}/symbols`, { signal: mine });

@@ -85,7 +85,7 @@ export function ask({ title, submit, danger, run, after }, ...content) {
 	return new Promise((resolve) => {
 		let result;
 		const problem = h("div.problem", { tabindex: "-1", hidden: true });
-		const go = h("button", { class: `button ${danger ? "danger" : "main"}` }, submit);
+		const go = h(`button.button.${danger ? "danger" : "main"}`, submit);
 		const cancel = button("Cancel", { kind: "quiet", onclick: () => close() });
 		const node = form("stack", () => busy(go, async () => {
 			problem.hidden = true;
@@ -218,4 +218,4 @@ export const head = (title, summary, tools = "") =>
 	h("div.head", h("div", h("h1#title", { tabindex: "-1" }, title), h("p.summary", summary)), tools);
 
 export const skeleton = (kind) =>
-	h("div", { class: `skeleton ${kind}`, role: "img", "aria-label": "Loading" }, Array.from({ length: 8 }, () => h("div")));
+	h(`div.skeleton.${kind}`, { role: "img", "aria-label": "Loading" }, Array.from({ length: 8 }, () => h("div")));

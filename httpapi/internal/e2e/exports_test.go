@@ -67,8 +67,7 @@ func TestExports_inAZip(t *testing.T) {
 	b.press("Download 5 files as a zip")
 	b.sees("2 files left out")
 	b.sees("canvas-exports.zip, 1.0 MB, is in your downloads.")
-	is.Equal(eval[[]string](b, `[...document.querySelectorAll("main tbody tr")].map((row) => row.innerText.replace(/\s+/g, " "))`),
-		[]string{source("nope") + " not registered", source("lost") + " file cannot be fetched"})
+	is.Equal(b.rows(), []string{source("nope") + " not registered", source("lost") + " file cannot be fetched"})
 	content := b.downloaded("canvas-exports.zip")
 	archive, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
 	is.NoErr(err)
@@ -100,7 +99,7 @@ func TestExports_asAddresses(t *testing.T) {
 	b.fill("Sources", strings.Join([]string{source("nope"), source("plan"), source("nope"), source("section"), source("plan")}, "\n"))
 	b.press("Show addresses")
 	b.sees("section.pdf")
-	is.Equal(eval[[]string](b, `[...document.querySelectorAll("main tbody tr")].map((row) => row.innerText.replace(/\s+/g, " "))`), []string{
+	is.Equal(b.rows(), []string{
 		source("nope") + " not registered", source("plan") + " " + filesURL + "plan.pdf", source("nope") + " not registered",
 		source("section") + " " + filesURL + "section.pdf", source("plan") + " " + filesURL + "plan.pdf",
 	})
