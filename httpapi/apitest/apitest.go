@@ -144,4 +144,8 @@ func (c *Clock) Set(now time.Time) {
 }
 
 // Add moves the clock on.
-func (c *Clock) Add(d time.Duration) { c.Set(c.Now().Add(d)) }
+func (c *Clock) Add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}

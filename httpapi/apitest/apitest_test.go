@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,6 +56,24 @@ func TestServer(t *testing.T) {
 	s.Clock.Add(2 * time.Hour)
 	_, err = s.Keys.Verify(t.Context(), string(issued.Raw))
 	is.Equal(err, keys.ErrExpired)
+}
+
+// TestClock_losesNoAdd moves one clock from many sides at once.
+func TestClock_losesNoAdd(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	clock := apitest.New(t).Clock
+	start := clock.Now()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 10_000 {
+				clock.Add(time.Second)
+			}
+		})
+	}
+	wg.Wait()
+	is.Equal(clock.Now().Sub(start), 80_000*time.Second)
 }
 
 // TestClient_sendsTheKeyToNobodyElse follows no other host's wish for it.
