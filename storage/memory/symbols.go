@@ -145,6 +145,7 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, siz
 	if !ok {
 		return symbols.Page{}, symbols.ErrFolderNotFound
 	}
+	size = max(size, 1) // so that the first symbol is always there
 	page := symbols.Page{Version: f.contents}
 	from, found := slices.BinarySearch(f.symbolIDs, after)
 	if found {

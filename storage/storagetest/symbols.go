@@ -299,7 +299,7 @@ func symbolPageSize(t *testing.T, s Opened) {
 		insertSymbols(t, s, folder.ID, symbol)
 	}
 	for _, test := range []struct{ size, most int }{
-		{1, 1}, {9, 1}, {10, 1}, {11, 2}, {30, 2}, {31, 3}, {60, 3}, {61, 4}, {65, 4}, {66, 4},
+		{math.MinInt, 1}, {-1, 1}, {0, 1}, {1, 1}, {9, 1}, {10, 1}, {11, 2}, {30, 2}, {31, 3}, {60, 3}, {61, 4}, {65, 4}, {66, 4},
 	} {
 		page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, 0, test.size)
 		must(t, err)
