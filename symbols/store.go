@@ -2,6 +2,10 @@ package symbols
 
 import "context"
 
+// PageOverhead is what a symbol may count on a page, in bytes, beside its data:
+// tiny ones take memory too.
+const PageOverhead = 1 << 10
+
 // Store keeps folders and symbols. It holds no rule: what it is given is valid
 // and complete, and it decides nothing but identity, uniqueness of folder
 // names, reference from symbol to folder, and versions.
@@ -53,7 +57,8 @@ type Store interface {
 	// ListSymbols returns the symbols of a folder that have ids above after,
 	// ids ascending, or [ErrFolderNotFound]. It stops behind the symbol whose
 	// data makes the sum of all data reach size bytes; it may stop earlier,
-	// but not before the first. No connection or lock outlives the call.
+	// as for [PageOverhead], but not before the first. No connection or lock
+	// outlives the call.
 	ListSymbols(ctx context.Context, folderID, after int64, size int) (Page, error)
 
 	// GetSymbol returns the symbol with the id, or [ErrSymbolNotFound].

@@ -155,15 +155,11 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, siz
 	for i, read := 0, 0; i < len(rest) && read < size; i++ {
 		symbol := s.db.symbols[rest[i]]
 		page.Symbols = append(page.Symbols, symbol)
-		read += len(symbol.Data) + perSymbol
+		read += len(symbol.Data) + symbols.PageOverhead
 	}
 	page.More = len(page.Symbols) < len(rest)
 	return page, nil
 }
-
-// perSymbol is what a symbol counts on a page beside its data: tiny ones take
-// memory too.
-const perSymbol = 1 << 10
 
 func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
 	s.db.mu.RLock()

@@ -131,10 +131,6 @@ func (s symbolStore) delete(ctx context.Context, of symbols.Subject, wanted []sy
 	}
 }
 
-// bytesForSymbol is how many bytes of its size a page must have for each of its
-// symbols. Without much data they take room too.
-const bytesForSymbol = 1 << 10
-
 func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
 	// The end of the page is found first, by lengths: they are known without
 	// reading what is stored out of line.
@@ -176,7 +172,7 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, siz
 			LIMIT page.length
 		) AS symbol ON true
 		WHERE folder.id = $1`,
-		folderID, after, size, size/bytesForSymbol+1,
+		folderID, after, size, size/symbols.PageOverhead+1,
 	)
 	if err != nil {
 		return symbols.Page{}, err

@@ -182,7 +182,7 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, siz
 			Version:  symbols.Version(version.Int64),
 		})
 		page.More = id.Int64 < last.Int64
-		if read += len(data.String) + perSymbol; read >= size {
+		if read += len(data.String) + symbols.PageOverhead; read >= size {
 			break
 		}
 	}
@@ -194,10 +194,6 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, siz
 	}
 	return page, nil
 }
-
-// perSymbol is what a symbol counts on a page beside its data: tiny ones take
-// memory too.
-const perSymbol = 1 << 10
 
 func scanSymbol(row *sql.Row) (symbols.Symbol, error) {
 	var symbol symbols.Symbol
