@@ -30,7 +30,7 @@ func (db *DB) Migrate(ctx context.Context) error {
 	}
 	for _, m := range missing {
 		if err := db.apply(ctx, m); err != nil {
-			return fmt.Errorf("postgres: migration %s: %w", name(m), err)
+			return fmt.Errorf("postgres: migration %s: %w", m.Name(), err)
 		}
 	}
 	return nil
@@ -43,11 +43,7 @@ func (db *DB) Pending(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, m := range missing {
-		names = append(names, name(m))
-	}
-	return names, nil
+	return migration.Names(missing), nil
 }
 
 // pending returns the migrations that are not recorded in the database.
@@ -179,9 +175,4 @@ func recorded(ctx context.Context, tx pgx.Tx, schema string) (version int, err e
 		FROM `+table,
 	).Scan(&version)
 	return version, err
-}
-
-// name is a migration's file name without its extension.
-func name(m migration.Migration) string {
-	return fmt.Sprintf("%04d_%s", m.Version, m.Title)
 }

@@ -42,7 +42,7 @@ func (db *DB) Migrate(ctx context.Context) error {
 		}
 		for _, m := range list {
 			if _, err := conn.ExecContext(ctx, m.SQL); err != nil {
-				return fmt.Errorf("sqlite: migration %s: %w", name(m), err)
+				return fmt.Errorf("sqlite: migration %s: %w", m.Name(), err)
 			}
 			_, err := conn.ExecContext(ctx, `
 				INSERT INTO canvasback_migrations (version, title, applied_at)
@@ -69,11 +69,7 @@ func (db *DB) Pending(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, m := range list {
-		names = append(names, name(m))
-	}
-	return names, nil
+	return migration.Names(list), nil
 }
 
 // pending returns the migrations that are not recorded in the database.
@@ -105,9 +101,4 @@ func pending(ctx context.Context, conn *sql.Conn) ([]migration.Migration, error)
 		return nil, fmt.Errorf("sqlite: the database has migration %d, this release knows %d", version, len(list))
 	}
 	return list[version:], nil
-}
-
-// name is a migration's file name without its extension.
-func name(m migration.Migration) string {
-	return fmt.Sprintf("%04d_%s", m.Version, m.Title)
 }

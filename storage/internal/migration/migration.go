@@ -15,6 +15,18 @@ type Migration struct {
 	SQL     string
 }
 
+// Name is the file name without its extension.
+func (m Migration) Name() string { return fmt.Sprintf("%04d_%s", m.Version, m.Title) }
+
+// Names returns the names of the migrations in a list.
+func Names(list []Migration) []string {
+	var names []string
+	for _, m := range list {
+		names = append(names, m.Name())
+	}
+	return names
+}
+
 var fileName = regexp.MustCompile(`^([0-9]{4})_([a-z0-9]+(?:_[a-z0-9]+)*)\.sql$`)
 
 // Read returns the migrations at the root of fsys, versions ascending. Every

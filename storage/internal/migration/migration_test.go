@@ -27,10 +27,12 @@ func TestRead(t *testing.T) {
 		{Version: 2, Title: "key_owner", SQL: "-- 0002_key_owner.sql"},
 		{Version: 3, Title: "v2", SQL: "-- 0003_v2.sql"},
 	}) // ordered by number, whole text
+	is.Equal(migration.Names(list), []string{"0001_initial", "0002_key_owner", "0003_v2"})
 
 	list, err = migration.Read(files())
 	is.NoErr(err)
 	is.Equal(len(list), 0) // no files are no migrations
+	is.Equal(len(migration.Names(list)), 0)
 }
 
 func TestRead_refusals(t *testing.T) {
