@@ -45,6 +45,9 @@ func (o *Opener) Guard(address string) error {
 // SetFirstPause replaces the pause before a second try.
 func (o *Opener) SetFirstPause(d time.Duration) { o.firstPause = d }
 
+// HeaderTimeout is how long the opener waits for the head of an answer.
+func (o *Opener) HeaderTimeout() time.Duration { return o.transport.ResponseHeaderTimeout }
+
 var (
 	FileName          = fileName
 	EntityTag         = entityTag

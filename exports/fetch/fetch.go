@@ -35,7 +35,7 @@ const (
 )
 
 // Options adjust an [Opener]. The zero value opens public addresses on ports
-// 80 and 443.
+// 80 and 443. A number below zero counts as zero, but for MaxRedirects.
 type Options struct {
 	// AllowedHosts may be requested on any port and resolve to any address,
 	// private ones included. An entry is a host or host:port, which allows
@@ -118,7 +118,7 @@ func New(options *Options) *Opener {
 		o.Logger = slog.Default()
 	}
 	policy := newPolicy(&o)
-	connect := cmp.Or(o.ConnectTimeout, defaultConnectTimeout)
+	connect := cmp.Or(max(o.ConnectTimeout, 0), defaultConnectTimeout)
 	f := &Opener{
 		policy: policy,
 		direct: &net.Dialer{Timeout: connect, Resolver: o.Resolver},
@@ -127,8 +127,8 @@ func New(options *Options) *Opener {
 			Resolver:       o.Resolver,
 			ControlContext: policy.guard.control,
 		},
-		idleTimeout:  cmp.Or(o.IdleTimeout, defaultIdleTimeout),
-		tries:        cmp.Or(o.Tries, defaultTries),
+		idleTimeout:  cmp.Or(max(o.IdleTimeout, 0), defaultIdleTimeout),
+		tries:        cmp.Or(max(o.Tries, 0), defaultTries),
 		firstPause:   firstPause,
 		maxRedirects: max(0, cmp.Or(o.MaxRedirects, defaultMaxRedirects)),
 		maxBytes:     o.MaxBytes,
@@ -140,7 +140,7 @@ func New(options *Options) *Opener {
 		DialContext:            f.dial,
 		TLSClientConfig:        &tls.Config{RootCAs: o.RootCAs},
 		TLSHandshakeTimeout:    connect,
-		ResponseHeaderTimeout:  cmp.Or(o.HeaderTimeout, defaultHeaderTimeout),
+		ResponseHeaderTimeout:  cmp.Or(max(o.HeaderTimeout, 0), defaultHeaderTimeout),
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +51,39 @@ func TestOpen_file(t *testing.T) {
 	is.NoErr(err)
 	is.Equal(seen.Header.Get("Cookie"), "") // there is no jar
 	is.Equal(c.dials(), []string{host})     // the connection was used again
+}
+
+// TestOptions_negativeIsTheDefault opens a file at the second try.
+func TestOptions_negativeIsTheDefault(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]fetch.Options{
+		"connect": {ConnectTimeout: -1},
+		"header":  {HeaderTimeout: -1},
+		"idle":    {IdleTimeout: -1},
+		"tries":   {Tries: -1},
+		"bytes":   {MaxBytes: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			var requests atomic.Int32
+			address, host := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				if requests.Add(1) == 1 {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+				io.WriteString(w, "con")
+				w.(http.Flusher).Flush()
+				io.WriteString(w, "tent")
+			})
+			o.AllowedHosts = []string{host}
+			c := newClient(t, o)
+			content, err := c.read(t, address)
+			is.NoErr(err)
+			is.Equal(content, "content")
+			is.Equal(c.HeaderTimeout(), fetch.New(nil).HeaderTimeout())
+		})
+	}
 }
 
 func TestOpen_emptyFile(t *testing.T) {
