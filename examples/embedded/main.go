@@ -37,6 +37,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	log := slog.Default()
 	if err := run(ctx, log, "host.db", "127.0.0.1:8090"); err != nil {
 		log.Error("stopped", "error", err)

@@ -30,10 +30,7 @@ var soakFlag = flag.Duration("soak", 3*time.Second, "how long TestSoak puts load
 // its database. It fails if a revoked key is taken, if something acknowledged
 // is lost, if an answer is torn or unexpected, or if memory goes on growing.
 func TestSoak(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "standalone")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := build(t)
 	t.Run("sqlite", func(t *testing.T) {
 		s := newSoak(t, program, "sqlite:"+filepath.Join(t.TempDir(), "soak.db"))
 		s.run(*soakFlag, func() { s.freeze(time.Second) })

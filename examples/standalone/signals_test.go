@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+)
+
+// build builds the program.
+func build(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "standalone")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+// TestSignals has a download under way at the end: the first signal lets it go
+// on, and another one does not wait for it.
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	more := make(chan struct{})
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for {
+			w.Write(make([]byte, 1<<20))
+			w.(http.Flusher).Flush()
+			select {
+			case <-more:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
+	defer origin.Close()
+
+	program := exec.Command(build(t))
+	program.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "DATABASE_URL=memory:", "DEMO=false", "PROTECT_ROUTES=false",
+		"EXPORT_ALLOWED_HOSTS="+strings.TrimPrefix(origin.URL, "http://"))
+	banner, log := new(buffer), new(buffer)
+	program.Stdout, program.Stderr = banner, log
+	is.NoErr(program.Start())
+	ended := make(chan struct{})
+	go func() {
+		program.Wait()
+		close(ended)
+	}()
+	defer func() {
+		program.Process.Kill()
+		<-ended
+	}()
+	wait := func(b *buffer, text string) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !strings.Contains(b.String(), text); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%q never came:\n%s%s", text, banner, log)
+			}
+		}
+	}
+	wait(banner, "Stop with Ctrl-C")
+
+	s := &server{t: t, url: apiLine.FindStringSubmatch(banner.String())[1]}
+	s.object(201, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":"s","exportedUrl":%q}`, origin.URL))
+	response, err := http.Post(s.url+"/viewer/exports/download", "application/json", strings.NewReader(`{"sourceFileUrl":"s"}`))
+	is.NoErr(err)
+	defer response.Body.Close()
+	_, err = io.CopyN(io.Discard, response.Body, 1<<20)
+	is.NoErr(err)
+
+	is.NoErr(program.Process.Signal(syscall.SIGTERM))
+	wait(log, "downloads under way may finish")
+	more <- struct{}{}
+	_, err = io.CopyN(io.Discard, response.Body, 1<<20)
+	is.NoErr(err) // it goes on
+
+	// The first may be at hand still when the second comes.
+	for deadline := time.Now().Add(grace / 2); ; time.Sleep(10 * time.Millisecond) {
+		program.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+			is.Equal(program.ProcessState.Sys().(syscall.WaitStatus).Signal(), syscall.SIGTERM)
+			return
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the program goes on:\n%s", log)
+		}
+	}
+}
