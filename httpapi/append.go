@@ -39,7 +39,7 @@ func appendSymbol(dst []byte, symbol symbols.Symbol) []byte {
 func encodedSize(symbol symbols.Symbol) int {
 	const rest = 128 // names of the fields, ids, an escaped character or two
 	return rest + len(symbol.Name) + len(symbol.Type) + len(symbol.Data) +
-		strings.Count(symbol.Data, `"`) + strings.Count(symbol.Data, `\\`)
+		strings.Count(symbol.Data, `"`) + strings.Count(symbol.Data, `\`)
 }
 
 // appendString appends a string as JSON (RFC 8259, section 7), the very bytes

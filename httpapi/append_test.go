@@ -21,6 +21,23 @@ func plainJSON(t *testing.T, value any) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
+// TestEncodedSize_isEnough: a buffer that is too small is copied as it grows.
+func TestEncodedSize_isEnough(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{
+		"plain text",
+		`{"name":"Gate valve","content":"PHN2Zy8+"}`,
+		`{"svg":"<path d=\"M0 0\" stroke=\"#000\"/>"}`, // JSON in JSON
+		`\\server\share\valve.svg`,
+	} {
+		symbol := symbols.Symbol{ID: 1, Name: "Gate valve", Type: "application/json", Data: strings.Repeat(data, 1000), FolderID: 1}
+		estimate, size := encodedSize(symbol), len(appendSymbol(nil, symbol))
+		if estimate < size || estimate > size+200 {
+			t.Errorf("%s, a thousand times: estimated at %d bytes, has %d", data, estimate, size)
+		}
+	}
+}
+
 func FuzzAppendSymbol(f *testing.F) {
 	var ascii strings.Builder
 	for c := range 128 {
