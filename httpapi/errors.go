@@ -128,6 +128,7 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	a.logFailure(r.Context(), f, err, requestID(w))
 
 	header := w.Header()
+	header.Set("Cache-Control", "no-store") // whatever was to be answered instead
 	switch f.status {
 	case http.StatusUnauthorized:
 		header.Set("WWW-Authenticate", `ApiKey header="`+strings.ToLower(headerOf(f.err))+`"`)

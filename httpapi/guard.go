@@ -129,7 +129,6 @@ func RequireClientKey(options Options) func(http.Handler) http.Handler {
 		return newCORS(options.AllowedOrigins).wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			identify(w, r)
 			if err := check(w, r); err != nil {
-				w.Header().Set("Cache-Control", "no-store")
 				a.fail(w, r, err)
 			}
 		}))

@@ -138,6 +138,7 @@ func TestRequireClientKey_guardsTheHostsOwnRoutes(t *testing.T) {
 	is.Equal(string(h.client("GET", "/anything", "").want(200).body), "hello API key")
 	answer := h.send("GET", "/anything", "").wantError(401, "unauthorized")
 	is.Equal(answer.header.Get("WWW-Authenticate"), `ApiKey header="x-api-key"`)
+	is.Equal(answer.header.Get("Cache-Control"), "no-store")
 	_, ok := httpapi.KeyFromContext(t.Context())
 	is.True(!ok) // no key where none was checked
 }

@@ -154,6 +154,20 @@ func TestSymbolList_failureOfOneIsNotKept(t *testing.T) {
 	h.client("GET", "/symbol/folders/1/symbols", "").want(200)
 }
 
+// TestSymbolList_failureIsNotForCaches lets a list fail that is known to be too
+// long to be held.
+func TestSymbolList_failureIsNotForCaches(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h, store, elsewhere := startWatched(t, 0)
+	fill(t, elsewhere, "A", 30, 200_000)
+	h.client("GET", "/symbol/folders/1/symbols", "").want(200)
+	store.come(func(int64) error { return errors.New("no connection") })
+	answer := h.client("GET", "/symbol/folders/1/symbols", "").wantError(503, "unavailable")
+	is.Equal(answer.header.Get("Cache-Control"), "no-store")
+	is.Equal(answer.header.Get("ETag"), "")
+}
+
 // TestSymbolList_isNeverTorn changes a folder while it is read, page by page.
 func TestSymbolList_isNeverTorn(t *testing.T) {
 	t.Parallel()
