@@ -110,9 +110,9 @@
 // changes with whatever they would show and with nothing else, and never comes
 // back. A client that sends it as If-None-Match gets 304 and no body while it
 // is right. Each request asks the storage for that, so a change by another
-// process shows at once. A list too long to be held in memory (4 MB) has a new
-// tag each time, as it may be torn by a change while it is written; it serves
-// as well.
+// process shows at once. A list too long to be held in memory (4 MB) may have a
+// new tag each time, as it may be torn by a change while it is written; it
+// serves as well.
 //
 // Answers with one folder or symbol have its tag too. As If-Match of a PATCH or
 // DELETE it keeps two editors from overwriting each other: 412 and no change if

@@ -11,7 +11,7 @@ import (
 )
 
 // longestList is how long an encoded list may be, in bytes, to be held in
-// memory at all. Longer ones are encoded as they are written.
+// memory at all. Of longer ones the rest is encoded as it is written.
 const longestList = 4 << 20
 
 // symbolList is the encoded contents of a folder as of a version. A nil body
@@ -19,6 +19,11 @@ const longestList = 4 << 20
 type symbolList struct {
 	version symbols.Version
 	body    [][]byte // the parts of it, read only
+
+	// after is 0 if the body is whole. Else the body begins when the folder
+	// has the version, but may have been torn by a change already, and goes
+	// on with the symbols that have ids above after.
+	after int64
 }
 
 // size is what a list counts in the cache, in bytes.
@@ -132,8 +137,12 @@ func (c *listCache) make(folder int64, mine *listMaking, encode func() (symbolLi
 }
 
 // keep replaces the folder's list, and lets go of those that were not asked
-// for the longest as long as there is too much.
+// for the longest as long as there is too much. Of a list that is too long it
+// keeps that it is.
 func (c *listCache) keep(list keptList) {
+	if list.after > 0 || list.size() > longestList {
+		list.symbolList = symbolList{version: list.version}
+	}
 	if former := c.kept[list.folder]; former != nil {
 		c.drop(former)
 	}

@@ -29,82 +29,93 @@ func (a *api) listSymbols(w http.ResponseWriter, r *http.Request) error {
 			return notModified(w, version)
 		}
 	}
-	list, err := a.lists.get(ctx, id, version, func() (symbolList, error) { return a.encodeList(ctx, id) })
-	if err != nil {
+	list, err := a.lists.get(ctx, id, version, func() (symbolList, error) { return a.encodeList(ctx, id, longestList) })
+	if err == nil && list.body == nil { // it is known to be too long
+		list, err = a.encodeList(ctx, id, 0)
+	}
+	switch {
+	case err != nil:
 		return err
+	case list.after > 0:
+		a.streamList(w, r, id, list)
+		return nil
 	}
 	w.Header().Set("Cache-Control", cacheRevalidated)
-	if list.body == nil {
-		return a.streamList(w, r, id)
-	}
 	w.Header().Set("ETag", entityTag(list.version))
 	return a.sendJSON(w, r, http.StatusOK, list.body...)
 }
 
-// encodeList reads and encodes a folder's symbols. The body is nil if they are
-// too many to be held, or change again and again while they are read.
-func (a *api) encodeList(ctx context.Context, id int64) (symbolList, error) {
+// encodeList reads and encodes a folder's symbols up to the page that makes the
+// list longer than so many bytes. A list that changes while it is read is read
+// anew. If it changes again and again, the last try ends where it is torn.
+func (a *api) encodeList(ctx context.Context, id, longest int64) (symbolList, error) {
 	const tries = 3
 	var list symbolList
 	for range tries {
 		list = symbolList{}
 		page := symbols.Page{More: true}
-		for before, after := byte('['), int64(0); page.More; before, after = ',', lastID(page) {
+		for before := byte('['); page.More; before = ',' {
 			var err error
-			if page, err = a.Symbols.ListSymbols(ctx, id, after); err != nil {
+			if page, err = a.Symbols.ListSymbols(ctx, id, list.after); err != nil {
 				return symbolList{}, err
 			}
 			if before == '[' {
 				list.version = page.Version
 			}
 			list.body = append(list.body, appendPage(nil, page, before))
-			if page.Version != list.version || list.size() > longestList {
+			list.after = max(list.after, lastID(page))
+			if page.Version != list.version || list.size() > longest {
 				break
 			}
 		}
-		switch {
-		case list.size() > longestList:
-			return symbolList{version: list.version}, nil
-		case page.Version == list.version:
+		if page.Version == list.version && !page.More {
 			last := &list.body[len(list.body)-1]
 			*last = append(*last, ']')
+			list.after = 0
 			return list, nil
 		}
+		if list.size() > longest {
+			break
+		}
 	}
-	return symbolList{version: list.version}, nil
+	return list, nil
 }
 
-// streamList writes a folder's symbols page by page as they are read, so that
-// a large folder needs no more memory than a small one and a slow client holds
-// no connection of the store. What it writes may be torn by a change, which is
-// why its entity tag is a passing one.
-func (a *api) streamList(w http.ResponseWriter, r *http.Request, id int64) error {
-	page, err := a.symbolPage(r, id, 0)
-	if err != nil {
-		return err
-	}
-	body := appendPage(nil, page, '[')
-	if !page.More {
-		w.Header().Set("ETag", entityTag(page.Version))
-		return a.sendJSON(w, r, http.StatusOK, append(body, ']'))
-	}
+// streamList writes a list of which the beginning has been encoded, and the
+// rest page by page as it is read, so that a large folder needs no more memory
+// than a small one and a slow client holds no connection of the store. What it
+// writes may be torn by a change, which is why its entity tag is a passing one.
+func (a *api) streamList(w http.ResponseWriter, r *http.Request, id int64, list symbolList) {
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("ETag", passingTag(page.Version))
+	w.Header().Set("Cache-Control", cacheRevalidated)
+	w.Header().Set("ETag", passingTag(list.version))
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
 	out := newRolling(w, r, a.IdleTimeout)
+	for _, part := range list.body {
+		if _, err := out.Write(part); err != nil {
+			a.breakOff(w, r, err)
+		}
+	}
+	var body []byte
+	page, after := symbols.Page{More: true}, list.after
 	for page.More {
+		var err error
+		if page, err = a.symbolPage(r, id, after); err != nil {
+			a.breakOff(w, r, err)
+		}
+		after = lastID(page)
+		body = appendPage(body[:0], page, ',')
+		if !page.More {
+			body = append(body, ']')
+		}
 		if _, err := out.Write(body); err != nil {
 			a.breakOff(w, r, err)
 		}
-		if page, err = a.symbolPage(r, id, lastID(page)); err != nil {
-			a.breakOff(w, r, err)
-		}
-		body = appendPage(body[:0], page, ',')
-	}
-	if _, err := out.Write(append(body, ']')); err != nil {
-		a.breakOff(w, r, err)
 	}
 	out.end()
-	return nil
 }
 
 func (a *api) symbolPage(r *http.Request, folderID, after int64) (symbols.Page, error) {
