@@ -79,7 +79,8 @@ func (c *listCache) knows(folder int64) bool {
 
 // get returns the folder's list of the version, which the caller has just
 // read, or a later one. If it is neither kept nor being made, it is made. A
-// version of 0 asks for a new one.
+// version of 0 asks for a new one. Who waits for a list that is being made has
+// no more time than its maker: when the store does not answer one, both fail.
 func (c *listCache) get(ctx context.Context, folder int64, version symbols.Version, encode func() (symbolList, error)) (symbolList, error) {
 	const patience = 2 // someone else's list may be of an older version
 	for range patience {

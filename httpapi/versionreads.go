@@ -38,7 +38,8 @@ func newVersionReads(service *symbols.Service) *versionReads {
 
 // get returns the version of a subject at an instant between the call and the
 // return. It waits for one read of somebody else at most before its own, which
-// ends when ctx does.
+// ends when ctx does. A shared read ends, for all, with the context of the one
+// who carries it out, whose time began first.
 func (v *versionReads) get(ctx context.Context, of symbols.Subject) (symbols.Version, error) {
 	mine, before, first := v.join(of)
 	if !first {
