@@ -42,7 +42,7 @@ func (a *api) explain(r *http.Request, wanted guard, err error) error {
 		found := ""
 		clientErr := err // what has been checked already
 		if wanted == adminKey || place.header != headerAPIKey {
-			clientErr = a.verify(r, value)
+			clientErr = a.recognize(r, value)
 		}
 		switch {
 		case place.forAdmin && a.isAdminKey(value):
@@ -70,11 +70,11 @@ func (a *api) explain(r *http.Request, wanted guard, err error) error {
 	return err
 }
 
-// verify checks a value as a client key wherever it was sent.
-func (a *api) verify(r *http.Request, raw string) error {
+// recognize checks a value as a client key wherever it was sent.
+func (a *api) recognize(r *http.Request, raw string) error {
 	if a.Keys == nil {
 		return keys.ErrUnknown
 	}
-	_, err := a.Keys.Verify(context.WithoutCancel(r.Context()), raw) // see storeContext
+	_, err := a.Keys.Recognize(context.WithoutCancel(r.Context()), raw) // see storeContext
 	return err
 }

@@ -79,6 +79,27 @@ func TestHints_inactiveAndExpired(t *testing.T) {
 	is.True(strings.HasPrefix(answer.message(), "x-admin-key holds a client key")) // it is its holder all the same
 }
 
+// TestHints_areNoUse: a key that is recognised where it does not let anything
+// through has not been accepted.
+func TestHints_areNoUse(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := start(t)
+	for _, c := range []struct{ path, header, value string }{
+		{"/admin/api-keys", "x-admin-key", h.raw},
+		{"/admin/api-keys", "x-api-key", h.raw},
+		{"/admin/api-keys", "Authorization", "Bearer " + h.raw},
+		{"/symbol/folders", "x-admin-key", h.raw},
+		{"/symbol/folders", "x-access-token", h.raw},
+	} {
+		answer := h.send("GET", c.path, "", c.header, c.value).wantError(401, "unauthorized")
+		is.True(strings.Contains(answer.message(), "holds a client key"))
+		is.Equal(h.admin("GET", "/admin/api-keys/1", "").want(200).object()["lastUsedAt"], nil)
+	}
+	h.client("GET", "/symbol/folders", "").want(200)
+	is.Equal(h.admin("GET", "/admin/api-keys/1", "").want(200).object()["lastUsedAt"], "2026-03-30T10:00:00.123Z")
+}
+
 // TestHints_areNoWayToGuess sends guesses where they do not belong, beside a
 // good key of the other kind.
 func TestHints_areNoWayToGuess(t *testing.T) {

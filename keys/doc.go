@@ -29,8 +29,10 @@
 // about any key, [ErrInactive] and [ErrExpired] are returned only once the
 // secret has been proven.
 //
-// Each successful check counts as a use of the key. Uses are kept in memory,
+// Each success of Verify counts as a use of the key. Uses are kept in memory,
 // merged into every record that this Service returns, and written in batches.
+// [Service.Recognize] does the same check of a key that is not accepted, and
+// counts no use.
 //
 // # Revocation
 //

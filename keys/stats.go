@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Stats counts what [Service.Verify] has done since the Service was made.
+// Stats counts what [Service.Verify] and [Service.Recognize] have done since the
+// Service was made.
 type Stats struct {
 	Hits     uint64 // answered from memory
 	Misses   uint64 // looked for in memory, but not found

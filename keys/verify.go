@@ -13,8 +13,35 @@ import (
 //
 // Its answer is as new as the store's: see the package comment.
 func (s *Service) Verify(ctx context.Context, raw string) (Key, error) {
+	e, now, err := s.check(ctx, raw)
+	if err != nil {
+		return Key{}, err
+	}
+	used := now.UnixMilli()
+	e.use.note(used)
+	key := e.key
+	key.LastUsedAt = time.UnixMilli(used).UTC()
+	return key, nil
+}
+
+// Recognize is [Service.Verify] for a key that is not accepted, good or not:
+// one that was sent in the wrong place, say, so that its holder can be told.
+// It makes the same check, but no use of the key: LastUsedAt stays as it is.
+func (s *Service) Recognize(ctx context.Context, raw string) (Key, error) {
+	e, _, err := s.check(ctx, raw)
+	if err != nil {
+		return Key{}, err
+	}
+	key := e.key
+	s.uses.merge(&key)
+	return key, nil
+}
+
+// check returns the entry of a key that may be used, and the time at which it
+// may, or the error of Verify.
+func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, error) {
 	if len(raw) > maxRaw {
-		return s.refuse(ErrMalformed)
+		return nil, time.Time{}, s.refuse(ErrMalformed)
 	}
 	now := time.Now()
 	digest := s.digesters[0].digest(raw)
@@ -25,32 +52,28 @@ func (s *Service) Verify(ctx context.Context, raw string) (Key, error) {
 	} else {
 		// Only now does the shape matter: what is in the cache has it.
 		if !wellFormed(raw) {
-			return s.refuse(ErrMalformed)
+			return nil, now, s.refuse(ErrMalformed)
 		}
 		var err error
 		if e, err = s.look(ctx, raw, digest, under); err != nil {
 			s.counts.unavailable.Add(1)
-			return Key{}, err
+			return nil, now, err
 		}
 		if !e.known {
-			return s.refuse(ErrUnknown)
+			return nil, now, s.refuse(ErrUnknown)
 		}
 	}
 	if s.clock != nil {
 		now = s.clock()
 	}
 	if err := e.key.Usable(now); err != nil {
-		return s.refuse(err)
+		return nil, now, s.refuse(err)
 	}
-	used := now.UnixMilli()
-	e.use.note(used)
-	key := e.key
-	key.LastUsedAt = time.UnixMilli(used).UTC()
-	return key, nil
+	return e, now, nil
 }
 
 // refuse counts a refusal.
-func (s *Service) refuse(reason error) (Key, error) {
+func (s *Service) refuse(reason error) error {
 	switch reason {
 	case ErrMalformed:
 		s.counts.malformed.Add(1)
@@ -61,7 +84,7 @@ func (s *Service) refuse(reason error) (Key, error) {
 	case ErrExpired:
 		s.counts.expired.Add(1)
 	}
-	return Key{}, reason
+	return reason
 }
 
 // find reads the store: for the digest under the current pepper, then for
