@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"example.com/canvasback/keys"
 )
@@ -16,6 +17,10 @@ type hint struct {
 }
 
 func (h hint) Unwrap() error { return h.error }
+
+// hintPatience is how long a request waits for the store on account of its
+// hint. The answer is right without one.
+const hintPatience = time.Second
 
 // explain adds to the error of a key check what the client has to do. Of a key
 // it tells only who has sent it, be it in the wrong place: to others the answer
@@ -29,7 +34,10 @@ func (a *api) explain(r *http.Request, wanted guard, err error) error {
 	case errors.Is(err, keys.ErrExpired):
 		return hint{err, "this API key has expired; an administrator can give it a later expiresAt"}
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), hintPatience) // see storeContext
+	defer cancel()
 	guessed, text := false, err.Error()
+	var silence error // of the store, which is not asked again then
 	for _, place := range []struct {
 		header   string
 		forAdmin bool // hosts may use the others for secrets of their own
@@ -40,9 +48,15 @@ func (a *api) explain(r *http.Request, wanted guard, err error) error {
 		}
 		value := strings.TrimPrefix(values[0], "Bearer ")
 		found := ""
-		clientErr := err // what has been checked already
-		if wanted == adminKey || place.header != headerAPIKey {
-			clientErr = a.recognize(r, value)
+		clientErr := silence
+		switch {
+		case wanted == clientKey && place.header == headerAPIKey: // it has been checked already
+			clientErr = err
+		case silence == nil:
+			clientErr = a.recognize(ctx, value)
+			if errors.Is(clientErr, keys.ErrUnavailable) {
+				silence = clientErr
+			}
 		}
 		switch {
 		case place.forAdmin && a.isAdminKey(value):
@@ -71,10 +85,10 @@ func (a *api) explain(r *http.Request, wanted guard, err error) error {
 }
 
 // recognize checks a value as a client key wherever it was sent.
-func (a *api) recognize(r *http.Request, raw string) error {
+func (a *api) recognize(ctx context.Context, raw string) error {
 	if a.Keys == nil {
 		return keys.ErrUnknown
 	}
-	_, err := a.Keys.Recognize(context.WithoutCancel(r.Context()), raw) // see storeContext
+	_, err := a.Keys.Recognize(ctx, raw)
 	return err
 }

@@ -1,9 +1,14 @@
 package httpapi_test
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
@@ -98,6 +103,75 @@ func TestHints_areNoUse(t *testing.T) {
 	}
 	h.client("GET", "/symbol/folders", "").want(200)
 	is.Equal(h.admin("GET", "/admin/api-keys/1", "").want(200).object()["lastUsedAt"], "2026-03-30T10:00:00.123Z")
+}
+
+// slowKeys is a store that says of no key that it knows it, and takes a while.
+type slowKeys struct {
+	keys.Store
+	takes time.Duration
+	finds atomic.Int64
+}
+
+func (s *slowKeys) Find(ctx context.Context, _ keys.Digest) (keys.Key, error) {
+	s.finds.Add(1)
+	select {
+	case <-time.After(s.takes):
+		return keys.Key{}, keys.ErrNotFound
+	case <-ctx.Done():
+		return keys.Key{}, ctx.Err()
+	}
+}
+
+// TestHints_areNotWaitedFor sends keys to a slow store from four places at once.
+func TestHints_areNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		takes, timeout time.Duration // of the store
+		finds          int64
+		atMost         time.Duration
+	}{
+		{time.Millisecond, 5 * time.Second, 4, 4 * time.Millisecond},
+		{400 * time.Millisecond, 5 * time.Second, 3, time.Second}, // each in time, but not all
+		{time.Hour, 5 * time.Second, 1, time.Second},              // it is frozen
+		{time.Hour, 50 * time.Millisecond, 1, 50 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			is := is.New(t)
+			store := &slowKeys{Store: memory.New().Keys(), takes: c.takes}
+			handler := httpapi.Handler(httpapi.Options{
+				Keys:      keys.NewService(store, &keys.Options{ReadTimeout: c.timeout}),
+				AdminKeys: []string{adminKey},
+				Guessing:  httpapi.Guessing{Burst: 1, Interval: time.Hour},
+				Logger:    slog.New(slog.DiscardHandler),
+			})
+			send := func() *httptest.ResponseRecorder {
+				request := httptest.NewRequest("GET", "/admin/api-keys", nil)
+				for _, header := range []string{"X-Admin-Key", "X-Api-Key", "Authorization", "X-Access-Token"} {
+					request.Header.Set(header, foreignKey(t))
+				}
+				recorder := httptest.NewRecorder()
+				handler.ServeHTTP(recorder, request)
+				return recorder
+			}
+			began := time.Now()
+			is.Equal(send().Code, 401)
+			is.True(time.Since(began) <= c.atMost)
+			is.Equal(store.finds.Load(), c.finds)
+			is.Equal(send().Code, 429) // it was a guess nevertheless
+		})
+	}
+}
+
+// TestHints_ofAdminKeysNeedNoStore: what can be told without the store is told
+// while it does not answer.
+func TestHints_ofAdminKeysNeedNoStore(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := start(t, func(o *httpapi.Options) {
+		o.Keys = keys.NewService(failingKeys{memory.New().Keys()}, nil)
+	})
+	answer := h.send("GET", "/admin/api-keys", "", "x-admin-key", foreignKey(t), "x-api-key", adminKey).wantError(401, "unauthorized")
+	is.True(strings.HasPrefix(answer.message(), "x-api-key holds an admin key"))
 }
 
 // TestHints_areNoWayToGuess sends guesses where they do not belong, beside a
