@@ -214,6 +214,8 @@ func TestGuessing_isBoundedAndGoodKeysPass(t *testing.T) {
 	}
 	guess("a", "x-api-key", h.raw).want(200) // good keys pass
 	guess("a", "x-admin-key", adminKey).want(200)
+	guess("a", "x-admin-key", h.raw).wantError(429, "too_many_requests") // but not in the place of each other
+	guess("a", "x-api-key", adminKey).wantError(429, "too_many_requests")
 	guess("b", "x-admin-key", "guess").wantError(401, "unauthorized")                     // as does everybody else
 	h.send("GET", "/symbol/folders", "", "X-Real-IP", "a").wantError(401, "unauthorized") // no key is no guess
 }

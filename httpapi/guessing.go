@@ -15,9 +15,10 @@ import (
 
 // Guessing bounds how often an address may send keys that are wrong. Beyond
 // the bound such a key is answered 429 instead of 401, with the time to wait.
-// Good keys are never held up, whoever else is at the same address: so this
-// makes guessing show and takes its pace, but it is the length of an admin key
-// that makes it hopeless.
+// A good key in its place is never held up, whoever else is at the same
+// address: so this makes guessing show and takes its pace, but it is the length
+// of an admin key that makes it hopeless. In the place of an admin key a client
+// key is a wrong one, good or not, and the other way round.
 //
 // Each handler counts for itself.
 type Guessing struct {
