@@ -118,7 +118,9 @@ func KeyFromContext(ctx context.Context) (keys.Key, bool) {
 // RequireClientKey returns a middleware that asks for a client key in front of
 // the host's own routes, and answers like [Handler] if there is no good one.
 // It looks at Keys, DangerouslySkipClientKeys, Guessing, AllowedOrigins and
-// Logger of the options. Behind it [KeyFromContext] has the key.
+// Logger of the options, and at AdminKeys, which let nothing through but make
+// the refusal say so when one came instead. Behind it [KeyFromContext] has the
+// key.
 func RequireClientKey(options Options) func(http.Handler) http.Handler {
 	a := newAPI(options)
 	return func(next http.Handler) http.Handler {

@@ -139,6 +139,8 @@ func TestRequireClientKey_guardsTheHostsOwnRoutes(t *testing.T) {
 	answer := h.send("GET", "/anything", "").wantError(401, "unauthorized")
 	is.Equal(answer.header.Get("WWW-Authenticate"), `ApiKey header="x-api-key"`)
 	is.Equal(answer.header.Get("Cache-Control"), "no-store")
+	answer = h.send("GET", "/anything", "", "x-api-key", adminKey).wantError(401, "unauthorized")
+	is.True(strings.HasPrefix(answer.message(), "x-api-key holds an admin key"))
 	_, ok := httpapi.KeyFromContext(t.Context())
 	is.True(!ok) // no key where none was checked
 }
