@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"net/url"
+	"os"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -30,21 +31,22 @@ type ahead struct {
 	files    []*pending
 	started  int
 	finished int
-	timeouts atomic.Int32 // in a row
+	waits    atomic.Int32 // in vain and for long, in a row
 	wg       sync.WaitGroup
+	waiting  func() // is called when the file whose turn it is does not come soon
 }
 
 // host is where files of a batch come from.
 type host struct {
-	files    []*pending
-	timeouts atomic.Int32 // in a row
+	files []*pending
+	waits atomic.Int32 // in vain and for long, in a row
 }
 
-// dead reports whether so many files of the host have taken too long in a row,
-// or so many of all hosts, that the rest is given up: a batch of a thousand must
-// not wait for each in turn.
+// dead reports whether so many files of the host, or so many of all hosts, have
+// been waited for in vain and for long, one after the other, that the rest is
+// given up: a batch of a thousand must not wait for each in turn.
 func (a *ahead) dead(h *host) bool {
-	return int(h.timeouts.Load()) >= 2*a.service.aheadOfHost || int(a.timeouts.Load()) >= 2*a.service.ahead
+	return int(h.waits.Load()) >= 2*a.service.aheadOfHost || int(a.waits.Load()) >= 2*a.service.ahead
 }
 
 // pending is a file on its way.
@@ -62,11 +64,12 @@ type pending struct {
 // opened is what has become of a file ahead of its turn.
 type opened struct {
 	download *Download
-	head     []byte // what has been read of the file
-	whole    bool   // head is all of it
-	crc      uint32 // of a whole file
-	next     []byte // what has been read beyond head
-	at       time.Time
+	head     []byte    // what has been read of the file
+	whole    bool      // head is all of it
+	crc      uint32    // of a whole file
+	next     []byte    // what has been read beyond head
+	at       time.Time // by the clock of the service, when it was begun to be opened
+	read     time.Time // when head had been read
 	err      error
 	release  func() // gives back the memory of head
 }
@@ -79,7 +82,7 @@ func (o *opened) close() {
 }
 
 func newAhead(service *Service, exports []Export) *ahead {
-	a := &ahead{service: service, files: make([]*pending, len(exports))}
+	a := &ahead{service: service, files: make([]*pending, len(exports)), waiting: func() {}}
 	hosts := make(map[string]*host)
 	for i, export := range exports {
 		name := hostOf(export.ExportedURL)
@@ -134,7 +137,15 @@ func (a *ahead) take() opened {
 	file := a.current()
 	if file.known == nil {
 		close(file.turn)
-		file.known = new(<-file.outcome)
+		soon := time.NewTimer(50 * time.Millisecond)
+		defer soon.Stop()
+		select {
+		case outcome := <-file.outcome:
+			file.known = &outcome
+		case <-soon.C:
+			a.waiting()
+			file.known = new(<-file.outcome)
+		}
 	}
 	return *file.known
 }
@@ -164,12 +175,14 @@ func (a *ahead) await(patience time.Duration) {
 // settle makes sure that a file that is not known whole still goes on: its
 // origin may have given up a connection on which nothing was read for a while.
 // It reads on before the entry begins, and if that fails, opens the file anew.
+// What can be read need not be all that the origin was to send; so a file that
+// could not be resumed later is opened anew at once if it has waited for long.
 func (a *ahead) settle(ctx context.Context) opened {
 	outcome := a.take()
 	if outcome.err != nil || outcome.whole {
 		return outcome
 	}
-	if outcome.readOn() == nil {
+	if !outcome.stale(a.service.originPatience) && outcome.readOn() == nil {
 		return outcome
 	}
 	outcome.close()
@@ -185,10 +198,18 @@ func (a *ahead) settle(ctx context.Context) opened {
 	return outcome
 }
 
+// stale reports whether a file has waited for its turn so long that its origin
+// may have given it up, and could not be resumed if it has.
+func (o *opened) stale(patience time.Duration) bool {
+	_, local := o.download.Body.(*os.File)
+	tag := o.download.ETag
+	return !local && (tag == "" || strings.HasPrefix(tag, "W/")) && time.Since(o.read) > patience
+}
+
 // readOn reads a little beyond the head.
 func (o *opened) readOn() error {
 	next := make([]byte, 64<<10-1) // with the head, 64 KiB beyond the window
-	n, err := readBlock(o.download.Body, next)
+	n, err := readUntil(o.download.Body, next, time.Now().Add(time.Second))
 	o.next = next[:n]
 	if err == io.EOF {
 		return nil // and the body will say it again
@@ -265,20 +286,20 @@ func (a *ahead) openNow(ctx context.Context, file *pending, release func()) (out
 		release()
 		return opened{err: fmt.Errorf("%w: as others before it have", ErrTimeout)}
 	}
-	at := a.service.now()
+	at, began := a.service.now(), time.Now()
 	var err error
 	if download, err = a.service.Open(ctx, file.export); err != nil {
-		if errors.Is(err, ErrTimeout) {
-			file.host.timeouts.Add(1)
-			a.timeouts.Add(1)
+		if errors.Is(err, ErrTimeout) || time.Since(began) > time.Second {
+			file.host.waits.Add(1)
+			a.waits.Add(1)
 		}
 		release()
 		return opened{err: err}
 	}
-	file.host.timeouts.Store(0)
-	a.timeouts.Store(0)
+	file.host.waits.Store(0)
+	a.waits.Store(0)
 	buffer, free := headBuffer(download.Size)
-	head, whole, err := readHead(download, buffer)
+	head, whole, err := readHead(download, buffer, began.Add(a.service.openTimeout))
 	if err != nil {
 		download.Close()
 		free()
@@ -292,7 +313,7 @@ func (a *ahead) openNow(ctx context.Context, file *pending, release func()) (out
 		download.Close()
 		download.Body = io.NopCloser(strings.NewReader(""))
 	}
-	return opened{download: download, head: head, whole: whole, crc: crc, at: at, release: func() { free(); release() }}
+	return opened{download: download, head: head, whole: whole, crc: crc, at: at, read: time.Now(), release: func() { free(); release() }}
 }
 
 // lost forgets a file that cannot be had, unless nobody wants it any more. It
@@ -318,9 +339,10 @@ func headBuffer(size int64) (buffer []byte, free func()) {
 	return pooled[:], sync.OnceFunc(func() { heads.Put(pooled) })
 }
 
-// readHead reads as much of a file as fits and tells whether that is all.
-func readHead(download *Download, buffer []byte) (head []byte, whole bool, err error) {
-	n, err := readBlock(download.Body, buffer)
+// readHead reads as much of a file as fits, and as comes before a time, and
+// tells whether that is all.
+func readHead(download *Download, buffer []byte, until time.Time) (head []byte, whole bool, err error) {
+	n, err := readUntil(download.Body, buffer, until)
 	if err == io.EOF {
 		if download.Size >= 0 && int64(n) != download.Size {
 			return nil, false, io.ErrUnexpectedEOF

@@ -78,12 +78,16 @@ func (b *Batch) advance() (failures []error, ok bool) {
 	return failures, false
 }
 
-// WriteZip writes the batch to w, once. Files that cannot be had are left out
+// WriteZip writes the batch to w, once. If w has a method Flush() error, it is
+// called before a wait for a file that does not come soon. Files that cannot be had are left out
 // and listed in an entry manifest.json at the end. An error means that the
 // archive is torn: w failed, ctx ended, a file broke that was too long to be
 // known whole before its entry began, or the archive cannot have the size that
 // [Batch.Size] has told.
 func (b *Batch) WriteZip(w io.Writer) error {
+	if flusher, ok := w.(interface{ Flush() error }); ok {
+		b.ahead.waiting = func() { flusher.Flush() } // the next write will fail too
+	}
 	z := &zipWriter{w: w}
 	names := filename.NewSet(manifestName)
 	if b.promise != nil {

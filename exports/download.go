@@ -19,8 +19,8 @@ type Download struct {
 	cancel   context.CancelCauseFunc
 }
 
-// ReadAhead reads the first n bytes of the file, or all of it, before anything
-// is done with them. The error wraps [ErrFailed] or [ErrTimeout]: a file that
+// ReadAhead reads the first n bytes of the file before anything is done with
+// them; or all of it, or what comes within two seconds. The error wraps [ErrFailed] or [ErrTimeout]: a file that
 // breaks so early can still be answered as one that cannot be had. A file of
 // this machine is left as it is.
 func (d *Download) ReadAhead(n int) error {
@@ -28,7 +28,7 @@ func (d *Download) ReadAhead(n int) error {
 		return nil
 	}
 	head := make([]byte, n)
-	n, err := readBlock(d.Body, head)
+	n, err := readUntil(d.Body, head, time.Now().Add(2*time.Second))
 	if err != nil && err != io.EOF {
 		return openError(context.Background(), err)
 	}

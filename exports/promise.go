@@ -61,7 +61,7 @@ func (b *Batch) Size() int64 {
 		if file.err != nil {
 			skipped = append(skipped, skip(source, file.err))
 		} else {
-			if file.size < 0 {
+			if file.size < 0 || !file.sure && !b.ahead.service.sizes.steady(b.items[i].export) {
 				return -1
 			}
 			before := z.used()
@@ -129,7 +129,7 @@ func (b *Batch) broken(err error) error {
 	}
 	for _, item := range b.items {
 		if item.registered {
-			sizes.forget(item.export)
+			sizes.mistrust(item.export)
 		}
 	}
 	return err

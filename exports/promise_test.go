@@ -544,3 +544,31 @@ func TestSize_ofAnything(t *testing.T) {
 		}
 	}
 }
+
+// A file that is there and lost by its turn, again and again, breaks what was
+// promised once only.
+func TestSize_ofFileThatIsAlwaysLost(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newShelf()
+	service := service(s.origin, exports.Options{})
+	s.put("https://x.example/a", shelved{content: []byte(strings.Repeat("a", 1000))})
+	s.does("https://x.example/lost", func(context.Context) (*exports.File, error) {
+		body := io.MultiReader(strings.NewReader(strings.Repeat("l", 1<<20+10)), iotest.ErrReader(io.ErrUnexpectedEOF))
+		return &exports.File{Body: io.NopCloser(body), Size: 8 << 20}, nil
+	})
+	sources := register(t, service, "https://x.example/a", "https://x.example/lost")
+	try := func() error {
+		found, err := service.FindBatch(t.Context(), sources)
+		is.NoErr(err)
+		batch, err := service.OpenBatch(t.Context(), found)
+		is.NoErr(err)
+		defer batch.Close()
+		batch.Size()
+		return batch.WriteZip(io.Discard)
+	}
+	is.True(try() != nil) // too much would be padding
+	for range 3 {
+		is.NoErr(try())
+	}
+}

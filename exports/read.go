@@ -1,9 +1,20 @@
 package exports
 
-import "io"
+import (
+	"io"
+	"time"
+)
 
-// readBlock fills p as far as r goes; see [readAtLeast].
-func readBlock(r io.Reader, p []byte) (n int, err error) { return readAtLeast(r, p, len(p)) }
+// readUntil fills p as far as r goes before a time, and has one byte at least;
+// see [readAtLeast]. It waits no longer than one Read of r does.
+func readUntil(r io.Reader, p []byte, until time.Time) (n int, err error) {
+	for n < len(p) && err == nil && (n == 0 || time.Now().Before(until)) {
+		var m int
+		m, err = r.Read(p[n:])
+		n += m
+	}
+	return n, err
+}
 
 // readAtLeast reads into p until it has so many bytes. The error is io.EOF only
 // at the true end of r; io.ReadAtLeast would turn that into the very error by

@@ -66,6 +66,10 @@ type Service struct {
 	windows     chan struct{} // filled with those in use
 	sizes       *sizes
 	clock       func() time.Time
+
+	// originPatience is how long an origin surely waits for its client to
+	// read on.
+	originPatience time.Duration
 }
 
 // NewService returns a Service over store; nil options are the defaults.
@@ -92,6 +96,8 @@ func NewService(store Store, options *Options) *Service {
 		aheadOfHost: o.AheadOfHost,
 		windows:     make(chan struct{}, o.AheadMemory/window),
 		clock:       o.Now,
+
+		originPatience: 2 * time.Second,
 	}
 	s.sizes = newSizes(o.RememberFor, s.now)
 	return s

@@ -27,6 +27,7 @@ type remembered struct {
 	opened   time.Time
 	at       time.Time // when this was found out
 	believed bool      // it has been had so, and not failed since
+	unsteady bool      // it was part of a promise that was broken, and has not been had since
 
 	// when the size was last found to be another one, and the time before
 	changed, changedBefore time.Time
@@ -54,12 +55,28 @@ func (s *sizes) learn(export Export, name string, size int64, opened time.Time) 
 			file.change(s.now())
 		}
 		file.name, file.size, file.opened, file.believed = name, size, opened, true
+		file.unsteady = false
 	})
 }
 
 // forget is for a file that could not be had.
 func (s *sizes) forget(export Export) {
 	s.put(export, func(file *remembered) { file.believed = false })
+}
+
+// mistrust is for a file that was promised, in a batch that could not be written
+// as promised.
+func (s *sizes) mistrust(export Export) {
+	s.put(export, func(file *remembered) { file.believed, file.unsteady = false, true })
+}
+
+// steady reports whether a file may be promised that has been opened, but not
+// read to its end.
+func (s *sizes) steady(export Export) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	file, ok := s.get(keyOf(export))
+	return !ok || !file.unsteady
 }
 
 // doubt is for a file that was there, but not with the size that was

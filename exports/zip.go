@@ -121,9 +121,13 @@ func (z *zipWriter) addStream(name string, modified time.Time, size int64, r io.
 	e := z.newEntry(name, modified)
 	e.method = methodDeflate
 	e.flags |= flagDescriptor
+	if size >= 0 { // the header says at least whether they are large
+		e.size, e.packed = uint64(size), inBlocks(uint64(size))
+	}
 	if err := z.write(e.appendLocal(nil)); err != nil {
 		return err
 	}
+	e.size, e.packed = 0, 0
 	start := z.offset
 	buf := make([]byte, blockHead+blocksAtOnce*maxBlock)
 	if err := z.writeFill(buf); err != nil {
@@ -152,20 +156,24 @@ func (z *zipWriter) addStream(name string, modified time.Time, size int64, r io.
 	return z.write(e.appendDescriptor(nil))
 }
 
-// plan counts an entry as if it were written.
+// plan counts an entry as if it were written. Of a stream of more than 4 GiB
+// whose size is not known when it is, the header has 20 bytes less.
 func (z *zipWriter) plan(name string, modified time.Time, size uint64, whole bool) {
 	e := z.newEntry(name, modified)
 	e.size, e.packed = size, size
 	if !whole {
 		e.method = methodDeflate
 		e.flags |= flagDescriptor
-		// The last block is the one that is not full.
-		e.packed += blockHead * (size/maxBlock + 1)
+		e.packed = inBlocks(size)
 		z.offset += uint64(len(e.appendDescriptor(nil)))
 	}
 	z.offset += uint64(len(e.appendLocal(nil))) + e.packed
 	z.list(e)
 }
+
+// inBlocks is the size of a stream of that many bytes. Its last block is the one
+// that is not full.
+func inBlocks(size uint64) uint64 { return size + blockHead*(size/maxBlock+1) }
 
 // used is the size of all entries so far, with their records in the central
 // directory.
@@ -238,12 +246,18 @@ func (z *zipWriter) close() error {
 func (e *zipEntry) appendLocal(b []byte) []byte {
 	var extra []byte
 	packed, size := uint32(e.packed), uint32(e.size)
-	if e.flags&flagDescriptor != 0 {
-		packed, size = 0, 0
-	} else if e.large() {
+	described := e.flags&flagDescriptor != 0 // behind the file
+	switch {
+	case e.large() && described: // so that its sizes there are read as 8 bytes each
+		packed, size = math.MaxUint32, math.MaxUint32
+		extra = append16(extra, extra64, 16)
+		extra = append64(extra, 0, 0)
+	case e.large():
 		packed, size = math.MaxUint32, math.MaxUint32
 		extra = append16(extra, extra64, 16)
 		extra = append64(extra, e.size, e.packed)
+	case described:
+		packed, size = 0, 0
 	}
 	extra = e.appendTime(extra)
 

@@ -3,6 +3,7 @@ package exports
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -210,6 +211,19 @@ func TestZip_over4GiB(t *testing.T) {
 	is.Equal(string(content), "x")
 }
 
+// TestZip_largeStreamSaysSo: without a word in the header, libarchive would read
+// sizes of 4 bytes behind a stream of more than 4 GiB.
+func TestZip_largeStreamSaysSo(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var out bytes.Buffer
+	z := &zipWriter{w: &out}
+	is.True(z.addStream("x", someTime, 1<<32, strings.NewReader("less")) != nil)
+	header := out.Bytes()
+	is.Equal(binary.LittleEndian.Uint64(header[18:]), uint64(math.MaxUint64)) // both sizes
+	is.Equal(binary.LittleEndian.Uint16(header[31:]), uint16(extra64))
+}
+
 // TestZip_over4GiBIsReadByEveryone takes minutes, because each reader unpacks
 // the archive: go test ./exports -run 4GiB -huge
 func TestZip_over4GiBIsReadByEveryone(t *testing.T) {
@@ -304,7 +318,7 @@ func TestZip_planIsWhatIsWritten(t *testing.T) {
 				z.plan("stream", someTime, size, false)
 				return nil
 			}
-			return z.addStream("stream", someTime, -1, io.LimitReader(zeros{}, int64(size)))
+			return z.addStream("stream", someTime, int64(size), zeros{})
 		}
 	}
 	for _, count := range []int{0, 1, 65_534, 65_535, 65_536} {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"example.com/canvasback/exports"
 )
@@ -151,6 +152,7 @@ func (a *api) downloadExport(w http.ResponseWriter, r *http.Request) error {
 // sendFile answers with a file. The body is never described as JSON, so that
 // no client takes it for an answer in that format.
 func (a *api) sendFile(w http.ResponseWriter, r *http.Request, download *exports.Download) error {
+	start := time.Now()
 	if err := download.ReadAhead(readAhead); err != nil {
 		return err
 	}
@@ -168,6 +170,7 @@ func (a *api) sendFile(w http.ResponseWriter, r *http.Request, download *exports
 	}
 	w.WriteHeader(http.StatusOK)
 	out := newRolling(w, r, a.IdleTimeout)
+	out.flushIfLate(start)
 	n, err := copyFile(out, download.Body, download.Size)
 	if err == nil && download.Size >= 0 && n != download.Size {
 		err = io.ErrUnexpectedEOF
@@ -229,6 +232,7 @@ func (a *api) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	if addresses {
 		return encode(w, http.StatusOK, newBatchExportURLsResponse(found))
 	}
+	start := time.Now()
 	batch, err := a.Exports.OpenBatch(r.Context(), found)
 	if err != nil {
 		return err
@@ -242,6 +246,7 @@ func (a *api) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.WriteHeader(http.StatusOK)
 	out := newRolling(w, r, a.IdleTimeout)
+	out.flushIfLate(start)
 	err = batch.WriteZip(out)
 	a.logSkipped(r.Context(), batch.Skipped(), requestID(w))
 	if err != nil {

@@ -61,6 +61,20 @@ func (r *rolling) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
+// Flush sends what is held back.
+func (r *rolling) Flush() error {
+	r.extend()
+	return r.control.Flush()
+}
+
+// flushIfLate sends the header of an answer whose file has been slow to come,
+// and may go on so: the server would hold back the first few KB.
+func (r *rolling) flushIfLate(start time.Time) {
+	if time.Since(start) > 500*time.Millisecond {
+		r.Flush()
+	}
+}
+
 // readFile writes a file up to size bytes, or to its end if size is negative.
 // The kernel copies it where the writer can have it so.
 func (r *rolling) readFile(file *os.File, size int64) (n int64, err error) {

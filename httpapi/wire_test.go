@@ -213,3 +213,75 @@ func (g growing) Open(ctx context.Context, address *url.URL) (*exports.File, err
 	_, err = more.WriteString("HTTP/1.1 200 OK\r\n\r\n")
 	return file, err
 }
+
+// slowOpener opens files whose rest, or all of them, comes when it is told to.
+type slowOpener struct{ release chan struct{} }
+
+func (slowOpener) Serves(*url.URL) bool { return true }
+func (slowOpener) Check(*url.URL) error { return nil }
+func (o slowOpener) Open(ctx context.Context, address *url.URL) (*exports.File, error) {
+	switch address.Path {
+	case "/now":
+		return &exports.File{Body: io.NopCloser(strings.NewReader("now")), Size: 3}, nil
+	case "/drips":
+		return &exports.File{Body: io.NopCloser(dripping{o.release}), Size: -1}, nil
+	}
+	select {
+	case <-o.release:
+		return nil, exports.ErrFailed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// dripping gives a byte now and then, until it is told to end.
+type dripping struct{ until <-chan struct{} }
+
+func (d dripping) Read(p []byte) (int, error) {
+	select {
+	case <-d.until:
+		return 0, io.EOF
+	case <-time.After(10 * time.Millisecond):
+		return copy(p, "."), nil
+	}
+}
+
+// TestWire_headerDoesNotWaitForTheRest: the server holds back the first few KB,
+// which may be all that there is for a long time.
+func TestWire_headerDoesNotWaitForTheRest(t *testing.T) {
+	t.Parallel()
+	for path, sources := range map[string][]string{
+		"/viewer/exports/download-batch": {"now", "later"},
+		"/viewer/exports/download":       {"drips"},
+	} {
+		o := slowOpener{make(chan struct{})}
+		h := startWith(t, o)
+		body := single(sources[0])
+		if len(sources) > 1 {
+			body = batch(sources...)
+		}
+		for _, source := range sources {
+			h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"`+source+`","exportedUrl":"https://x.example/`+source+`"}`).want(201)
+		}
+		request, err := http.NewRequestWithContext(t.Context(), "POST", h.url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-Api-Key", h.raw)
+		late := time.AfterFunc(10*time.Second, func() {
+			t.Errorf("%s: no header while more is waited for", path)
+			close(o.release)
+		})
+		response, err := http.DefaultTransport.RoundTrip(request)
+		if late.Stop() {
+			close(o.release)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, response.Body); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		response.Body.Close()
+	}
+}
