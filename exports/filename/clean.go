@@ -24,11 +24,7 @@ func Clean(name string) string {
 	name = strings.Map(visible, strings.ToValidUTF8(name, ""))
 	name = norm.NFC.String(name)
 	name = strings.Map(portable, name)
-	name = trimName(name)
-	if reservedByWindows(name) {
-		name = "_" + name
-	}
-	return shorten(name, "")
+	return shorten(trimName(name), "")
 }
 
 // visible drops control characters and those without a width of their own:
@@ -77,9 +73,18 @@ func reservedByWindows(name string) bool {
 	return utf8.RuneCountInString(base) == 1 && strings.Contains("0123456789¹²³", base)
 }
 
-// shorten puts suffix before the extension of a clean name and cuts the part
-// before both so that the whole has at most maxBytes bytes.
+// shorten puts suffix before the extension of a name and cuts the part before
+// both so that the whole has at most maxBytes bytes. What is then the name of
+// a device is marked as none, and this only now: a cut can bring one to light.
 func shorten(name, suffix string) string {
+	short := cut(name, suffix)
+	if reservedByWindows(short) {
+		return cut("_"+name, suffix)
+	}
+	return short
+}
+
+func cut(name, suffix string) string {
 	stem, ext := splitName(name)
 	room := maxBytes - len(suffix) - len(ext)
 	if len(stem) > room {

@@ -54,6 +54,12 @@ var cleanNames = []struct{ given, want string }{
 	{strings.Repeat("🦆", 100), strings.Repeat("🦆", 63)},
 	{"x." + strings.Repeat("e", 300), "x." + strings.Repeat("e", 253)},
 	{strings.Repeat("b", 254) + " .", strings.Repeat("b", 254)},
+	{"CON" + strings.Repeat(" ", 300) + "x", "_CON"},
+	{"nul" + strings.Repeat("\u3000", 100) + "abc", "_nul"},
+	{"CON" + strings.Repeat(" ", 300) + "x.txt", "_CON" + strings.Repeat(" ", 247) + ".txt"},
+	{"CON" + strings.Repeat(" ", 252) + ".txt", "_CON" + strings.Repeat(" ", 247) + ".txt"},
+	{"COM1" + strings.Repeat(" ", 250) + "x.tar.gz", "_COM1" + strings.Repeat(" ", 247) + ".gz"},
+	{"." + strings.Repeat(" ", 300) + "x", ""},
 }
 
 func TestClean(t *testing.T) {
@@ -61,6 +67,9 @@ func TestClean(t *testing.T) {
 	for _, c := range cleanNames {
 		if got := Clean(c.given); got != c.want {
 			t.Errorf("Clean(%q) is %q, want %q", c.given, got, c.want)
+		}
+		if again := Clean(c.want); again != c.want {
+			t.Errorf("cleaning %q again gives %q", c.want, again)
 		}
 	}
 }
@@ -106,6 +115,9 @@ func FuzzUnique(f *testing.F) {
 			}
 			unique := names.Unique(name)
 			checkClean(t, unique)
+			if again := Clean(unique); again != unique {
+				t.Errorf("cleaning %q again gives %q", unique, again)
+			}
 			if key := fold(unique); seen[key] {
 				t.Errorf("%q is given out twice", unique)
 			} else {
@@ -145,6 +157,12 @@ func TestSet_givesEachNameOnce(t *testing.T) {
 	is.Equal(names.Unique(long), long)
 	second := names.Unique(long)
 	is.Equal(second, strings.Repeat("ä", 124)+"-1.pdf") // room is made for the number
+
+	long = Clean("NUL" + strings.Repeat(" ", 247) + "x.txt")
+	is.Equal(len(long), 255) // a space more and it were a device
+	for range 20 {
+		checkClean(t, names.Unique(long))
+	}
 }
 
 func BenchmarkUnique(b *testing.B) {
