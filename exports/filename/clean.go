@@ -21,20 +21,52 @@ const (
 // archive or header misunderstands. It returns the empty string if nothing is
 // left, and a clean name as it is.
 func Clean(name string) string {
-	name = strings.Map(visible, strings.ToValidUTF8(name, ""))
-	name = norm.NFC.String(name)
+	name = visible(strings.ToValidUTF8(name, ""))
+	name = compose(name)
 	name = strings.Map(portable, name)
 	return shorten(trimName(name), "")
 }
 
-// visible drops control characters and those without a width of their own:
-// among them the marks that change the direction of text, with which one name
-// can look like another.
-func visible(r rune) rune {
-	if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
-		return -1
+// visible drops control characters and those that show nothing: among them the
+// marks that change the direction of text, with which one name can look like
+// another. A variation selector, as emoji have it, stays where it has something
+// to vary.
+func visible(name string) string {
+	last := ' '
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point):
+			return -1
+		case unicode.Is(unicode.Variation_Selector, r) &&
+			(last == '.' || isBlank(last) || unicode.Is(unicode.Variation_Selector, last)):
+			return -1
+		}
+		last = r
+		return r
+	}, name)
+}
+
+const graphemeJoiner = "\u034f"
+
+// compose puts a name without grapheme joiners into the form NFC. Where norm
+// counts more than 30 combining characters in a row it puts a joiner between.
+// None is kept, and of those that belong to one character no more than 30,
+// which no writing needs: without the joiner their order would not be settled.
+func compose(name string) string {
+	composed := norm.NFC.String(name)
+	if !strings.Contains(composed, graphemeJoiner) {
+		return composed
 	}
-	return r
+	var kept strings.Builder
+	start := 0
+	for i, r := range name + "." {
+		if p := norm.NFC.PropertiesString(string(r)); p.BoundaryBefore() && p.LeadCCC() == 0 {
+			whole, _, _ := strings.Cut(norm.NFC.String(name[start:i]), graphemeJoiner)
+			kept.WriteString(whole)
+			start = i
+		}
+	}
+	return kept.String()
 }
 
 // portable replaces what Windows and path syntax reserve. A backslash must
@@ -46,12 +78,18 @@ func portable(r rune) rune {
 	return r
 }
 
-// trimName removes white space around a name and the trailing dots and spaces
-// that Windows drops. Nothing is left of "." and "..".
+// trimName removes what is blank around a name, and the trailing dots that
+// Windows drops like spaces. Nothing is left of "." and "..".
 func trimName(name string) string {
-	return strings.TrimRightFunc(strings.TrimSpace(name), func(r rune) bool {
-		return r == '.' || unicode.IsSpace(r)
+	return strings.TrimRightFunc(strings.TrimLeftFunc(name, isBlank), func(r rune) bool {
+		return r == '.' || isBlank(r)
 	})
+}
+
+// isBlank reports whether r is white space or the space of Braille, a cell
+// without dots.
+func isBlank(r rune) bool {
+	return unicode.IsSpace(r) || r == '\u2800'
 }
 
 // reservedByWindows reports whether the name, up to its first dot, is that of

@@ -35,6 +35,21 @@ var cleanNames = []struct{ given, want string }{
 	{"line\u2028break.pdf", "linebreak.pdf"},
 	{"line\r\nbreak.pdf", "linebreak.pdf"},
 	{"broken\xff\xfeutf8.pdf", "brokenutf8.pdf"},
+	{"pl\u034fa\u115fn\u1160\u3164\uffa0.\u17b4\u17b5\u180ep\u2065df\ufff0\U000e0002", "plan.pdf"},
+	{"\u3164", ""},
+	{"\u034f\u115f \u1160\uffa0\u17b4\u17b5\u180e", ""},
+	{"\u2800 \u2800", ""},
+	{"\u2800⠏⠇\u2800⠁⠝\u2800", "⠏⠇\u2800⠁⠝"},
+	{"❤\ufe0f.png", "❤\ufe0f.png"},
+	{"1\ufe0f\u20e3.png", "1\ufe0f\u20e3.png"},
+	{"\ufe0f", ""},
+	{" \ufe0f.\U000e0100 \u180b", ""},
+	{"a\ufe0f\u200b\ufe0f\ufe01b", "a\ufe0fb"},
+	{"a" + strings.Repeat("\u0323", 40) + "b\u0301", "ạ" + strings.Repeat("\u0323", 29) + "b\u0301"},
+	{strings.Repeat("\u0f73", 40) + ".txt", strings.Repeat("\u0f71", 15) + strings.Repeat("\u0f72", 15) + ".txt"},
+	{strings.Repeat("ㅠ", 40), strings.Repeat("ㅠ", 40)},
+	{strings.Repeat("\u0301", 35) + strings.Repeat("ㅠ", 26) + "\u0316\u0301" + strings.Repeat("\u0316", 8),
+		strings.Repeat("\u0301", 30) + strings.Repeat("ㅠ", 26) + strings.Repeat("\u0316", 9) + "\u0301"},
 	{"  spaced .pdf  ", "spaced .pdf"},
 	{"trailing.dots...", "trailing.dots"},
 	{"trailing.space. . ", "trailing.space"},
@@ -82,12 +97,16 @@ func checkClean(t *testing.T, name string) {
 		t.Errorf("name is %q", name)
 	case len(name) > maxBytes:
 		t.Errorf("name has %d bytes: %q", len(name), name)
-	case !utf8.ValidString(name) || !norm.NFC.IsNormalString(name):
+	case !utf8.ValidString(name) || strings.ReplaceAll(norm.NFC.String(name), graphemeJoiner, "") != name:
 		t.Errorf("name is not composed UTF-8: %q", name)
 	case strings.ContainsAny(name, `/\:*?"<>|`):
 		t.Errorf("name has a reserved character: %q", name)
-	case strings.ContainsFunc(name, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf) }):
+	case strings.ContainsFunc(name, func(r rune) bool {
+		return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point)
+	}):
 		t.Errorf("name has an invisible character: %q", name)
+	case !strings.ContainsFunc(name, func(r rune) bool { return !isBlank(r) && !unicode.Is(unicode.Variation_Selector, r) }):
+		t.Errorf("name shows nothing: %q", name)
 	case strings.HasSuffix(name, ".") || strings.HasSuffix(name, " "):
 		t.Errorf("name ends in a dot or space: %q", name)
 	case reservedByWindows(name):
