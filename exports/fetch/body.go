@@ -87,7 +87,8 @@ type body struct {
 	offset    int64 // of the next byte
 	size      int64 // -1 if unknown
 	validator string
-	stalls    int
+	stalls    int   // without enoughProgress between them
+	stalledAt int64 // the offset of the last
 	err       error
 }
 

@@ -64,7 +64,9 @@ type Options struct {
 	IdleTimeout time.Duration
 
 	// Tries is how often a file is asked for before it has begun, and again
-	// each time it breaks off; 3 if zero, and 1 for no second try.
+	// each time it breaks off; 3 if zero, and 1 for no second try. It may
+	// stand still for the idle time once less than that, and again as often
+	// after each MiB.
 	Tries int
 
 	// MaxRedirects is how many redirects one try follows; 5 if zero, and

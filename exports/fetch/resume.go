@@ -9,13 +9,23 @@ import (
 	"strings"
 )
 
+// enoughProgress is how much has to come before a file that stood still is
+// forgiven anew. Were a byte enough, an origin could hold a reader for the idle
+// time with each.
+const enoughProgress = 1 << 20
+
 // resume gets a stream that goes on where the last one broke off or stood
 // still, or returns an error. A stream begins with a byte, so tries are counted
-// anew only after progress; standing still is forgiven only so often in all.
+// anew only after progress; the times that a file stands still are, after
+// enoughProgress since the last of them.
 func (b *body) resume(cause error) error {
 	stalled := errors.Is(cause, errStalled)
 	if stalled {
+		if b.offset-b.stalledAt >= enoughProgress {
+			b.stalls = 0
+		}
 		b.stalls++
+		b.stalledAt = b.offset
 	}
 	if b.validator == "" || !stalled && !errors.Is(cause, io.ErrUnexpectedEOF) || b.stalls >= b.opener.tries {
 		return cause

@@ -229,3 +229,36 @@ func TestResume_standingStillIsForgivenOnlySoOften(t *testing.T) {
 	is.True(errors.Is(err, exports.ErrTimeout))
 	is.Equal(asked.Load(), int64(3))
 }
+
+func TestResume_standingStillIsForgivenAnewAfterProgress(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ part, wanted int }{
+		"enough":     {1 << 20, 6},
+		"not enough": {1<<20 - 1, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			size := 6 * c.part
+			var asked atomic.Int64
+			address, host := serveRaw(t, func(conn net.Conn, r *http.Request, n int) {
+				asked.Add(1)
+				if first := position(t, r); first == 0 {
+					fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: %d\r\n\r\n", size)
+				} else {
+					fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes %d-%d/%d\r\nContent-Length: %d\r\n\r\n",
+						first, size-1, size, size-first)
+				}
+				conn.Write(make([]byte, c.part))
+				if n < 6 {
+					gone(conn)
+				}
+			})
+			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}, IdleTimeout: 400 * time.Millisecond}).read(t, address)
+			is.Equal(errors.Is(err, exports.ErrTimeout), c.wanted < 6)
+			is.Equal(err == nil, c.wanted == 6)
+			is.Equal(len(content), c.wanted*c.part)
+			is.Equal(asked.Load(), int64(c.wanted))
+		})
+	}
+}
