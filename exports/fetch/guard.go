@@ -12,6 +12,10 @@ import (
 // at an address that is public by number.
 var azurePlatform = netip.MustParsePrefix("168.63.129.16/32")
 
+// formerTestbed, the 6bone, was given back to IANA in 2006 and has not been
+// assigned since (RFC 3701, section 2): whoever routes it does so in private.
+var formerTestbed = netip.MustParsePrefix("3ffe::/16")
+
 // guard refuses addresses that are not on the public internet.
 type guard struct {
 	registry *ssrf.Guardian // the special purpose registries of IANA
@@ -23,6 +27,7 @@ func newGuard(ports []uint16) guard {
 	return guard{ssrf.New(
 		ssrf.WithPorts(ports...),
 		ssrf.WithDeniedV4Prefixes(azurePlatform),
+		ssrf.WithDeniedV6Prefixes(formerTestbed),
 	)}
 }
 

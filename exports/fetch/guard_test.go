@@ -28,7 +28,7 @@ var refusedAddresses = strings.Fields(`
 	2002:c0a8:101:: 2620:4f:8000::1 3fff::1 5f00::1 fc00::1 fd00:ec2::254
 	fd20:ce::254 fe80::1 fe80::1%eth0 fec0::1 ff02::1 2606:4700:4700::1111%eth0
 	2001:4860::5efe:7f00:1 2001:4860:0:0:200:5efe:a9fe:a9fe
-	2001:4860::300:5efe:808:808`)
+	2001:4860::300:5efe:808:808 3ffe::1 3ffe:ffff:ffff:ffff:ffff:ffff:ffff:ffff`)
 
 var publicAddresses = strings.Fields(`
 	8.8.8.8 1.1.1.1 100.63.255.255 100.128.0.0 172.32.0.1 168.63.129.15
