@@ -31,5 +31,6 @@
 // tried again: failing to connect, losing the connection before the first
 // byte, and the statuses 408, 429 and 5xx. A file that breaks off later is
 // taken up where it broke if the origin gave it a strong entity tag (RFC 9110,
-// section 13.1.5).
+// section 13.1.5); if it came without a length and the origin then answers that
+// it ends there, it is complete.
 package fetch

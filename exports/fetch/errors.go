@@ -20,6 +20,7 @@ var (
 	errStalled  = fmt.Errorf("nothing came for too long: %w", os.ErrDeadlineExceeded)
 	errTooLarge = errors.New("the file is larger than allowed")
 	errChanged  = errors.New("the file is not the same any more")
+	errNoRest   = errors.New("the file has come to its end")
 )
 
 // failure is an error as an [exports.Opener] returns it.

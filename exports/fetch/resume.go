@@ -17,7 +17,8 @@ const enoughProgress = 1 << 20
 // resume gets a stream that goes on where the last one broke off or stood
 // still, or returns an error. A stream begins with a byte, so tries are counted
 // anew only after progress; the times that a file stands still are, after
-// enoughProgress since the last of them.
+// enoughProgress since the last of them. It returns io.EOF if the file had come
+// to its end, and only the sign of that was lost.
 func (b *body) resume(cause error) error {
 	stalled := errors.Is(cause, errStalled)
 	if stalled {
@@ -39,6 +40,9 @@ func (b *body) resume(cause error) error {
 		"Range":    {fmt.Sprintf("bytes=%d-", b.offset)},
 		"If-Range": {b.validator},
 	}, b.acceptRest)
+	if err == errNoRest {
+		return io.EOF
+	}
 	if err != nil {
 		return fmt.Errorf("%w, and then %w", cause, err)
 	}
@@ -48,6 +52,9 @@ func (b *body) resume(cause error) error {
 
 // acceptRest accepts the rest of the same file and learns its size.
 func (b *body) acceptRest(response *http.Response) error {
+	if response.StatusCode == http.StatusRequestedRangeNotSatisfiable && b.ended(response.Header) {
+		return errNoRest
+	}
 	if response.StatusCode != http.StatusPartialContent {
 		return newStatusError(response)
 	}
@@ -65,6 +72,16 @@ func (b *body) acceptRest(response *http.Response) error {
 	}
 	b.size = total
 	return nil
+}
+
+// ended reports whether a 416 says that what has come is all of a file whose
+// size was not known (RFC 9110, sections 14.4 and 15.5.17). It need not repeat
+// the entity tag: with another one the range would not have been looked at.
+func (b *body) ended(header http.Header) bool {
+	length, ok := strings.CutPrefix(header.Get("Content-Range"), "bytes */")
+	total, err := parseCount(length)
+	tag := header.Get("ETag")
+	return b.size < 0 && ok && err == nil && total == b.offset && (tag == "" || tag == b.validator)
 }
 
 // parseContentRange reads the first position and the complete length of a

@@ -94,6 +94,46 @@ func TestBody_resumedWithoutKnownSize(t *testing.T) {
 	is.Equal(content, resumed)
 }
 
+func TestBody_brokenOffAtItsEnd(t *testing.T) {
+	t.Parallel()
+	const chunked, counted = "Transfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n", "Content-Length: 6\r\n\r\n01234"
+	for name, c := range map[string]struct {
+		first, status, header string
+		complete              bool
+	}{
+		"complete":             {chunked, "416 No", "Content-Range: bytes */5\r\n", true},
+		"same entity tag":      {chunked, "416 No", "Content-Range: bytes */5\r\nETag: \"1\"\r\n", true},
+		"another entity tag":   {chunked, "416 No", "Content-Range: bytes */5\r\nETag: \"2\"\r\n", false},
+		"weak entity tag":      {chunked, "416 No", "Content-Range: bytes */5\r\nETag: W/\"1\"\r\n", false},
+		"shorter":              {chunked, "416 No", "Content-Range: bytes */4\r\n", false},
+		"longer":               {chunked, "416 No", "Content-Range: bytes */6\r\n", false},
+		"no length":            {chunked, "416 No", "Content-Range: bytes */*\r\n", false},
+		"a range":              {chunked, "416 No", "Content-Range: bytes 0-4/5\r\n", false},
+		"another unit":         {chunked, "416 No", "Content-Range: items */5\r\n", false},
+		"nothing said":         {chunked, "416 No", "", false},
+		"another status":       {chunked, "404 No", "Content-Range: bytes */5\r\n", false},
+		"size known":           {counted, "416 No", "Content-Range: bytes */5\r\n", false},
+		"an empty rest of 206": {chunked, "206 Yes", "Content-Range: bytes */5\r\nETag: \"1\"\r\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			address, host := serveRaw(t, func(conn net.Conn, r *http.Request, n int) {
+				if n == 1 {
+					io.WriteString(conn, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\n"+c.first)
+					return
+				}
+				is.Equal(position(t, r), 5)
+				fmt.Fprintf(conn, "HTTP/1.1 %s\r\n%sContent-Length: 0\r\n\r\n", c.status, c.header)
+			})
+			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, address)
+			is.Equal(content, "01234")
+			is.Equal(err == nil, c.complete)
+			is.Equal(errors.Is(err, io.ErrUnexpectedEOF), !c.complete)
+		})
+	}
+}
+
 func TestBody_resumedByParts(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
