@@ -34,6 +34,7 @@ func reply[In, Out any](a *api, status int, f func(ctx context.Context, id int64
 		var in In
 		switch any(in).(type) {
 		case none, ifMatch:
+			drain(w, r)
 		default:
 			if err := decode(r, &in); err != nil {
 				return err
@@ -155,7 +156,7 @@ func fieldName(pointer jsontext.Pointer) string {
 	switch text := name.String(); {
 	case text == "":
 		return "body"
-	case len(text) > 100:
+	case len(text) > 40: // no field of ours; it could be a key, and this is logged
 		return "a field"
 	default:
 		return text

@@ -150,17 +150,18 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	encode(w, f.status, body)
 }
 
-// drain reads what is left of a small body, so that the connection can be used
-// again, and gives up the connection otherwise. Left to itself the server would
-// wait for the body with the answer in hand.
+// drain reads what is left of a small body that nobody wants, so that the
+// connection can be used again, and gives up the connection otherwise. Left to
+// itself the server would wait for the body, with the answer in hand or behind
+// it.
 func drain(w http.ResponseWriter, r *http.Request) {
 	const most, patience = 256 << 10, time.Second
 	if r.ContentLength == 0 || r.ProtoMajor > 1 {
 		return
 	}
 	control := http.NewResponseController(w)
-	small := r.ContentLength <= most && r.Header.Get("Expect") == ""
-	if small && control.SetReadDeadline(time.Now().Add(patience)) == nil {
+	bounded := control.SetReadDeadline(time.Now().Add(patience)) == nil
+	if bounded && r.ContentLength <= most && r.Header.Get("Expect") == "" {
 		if _, err := io.CopyN(io.Discard, r.Body, most); err == io.EOF {
 			control.SetReadDeadline(time.Time{})
 			return

@@ -219,6 +219,9 @@ func (a *api) answered(route route) http.Handler {
 		if r.ContentLength > route.limit {
 			return errTooLarge
 		}
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			drain(w, r)
+		}
 		return route.endpoint(w, r)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

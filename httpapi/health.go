@@ -19,7 +19,10 @@ const readyTimeout = 2 * time.Second
 // Alive returns a handler that answers 200 as long as the process answers at
 // all. It is not part of [Handler]: hosts choose where it stands, if anywhere.
 func Alive() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { sayHealth(w, http.StatusOK, "ok\n") })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		drain(w, r)
+		sayHealth(w, http.StatusOK, "ok\n")
+	})
 }
 
 // Ready returns a handler that answers 200 if the storage of each service of
@@ -28,6 +31,7 @@ func Alive() http.Handler {
 func Ready(options Options) http.Handler {
 	a := newAPI(options)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		drain(w, r)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), readyTimeout) // see storeContext
 		defer cancel()
 		if err := a.ready(ctx); err != nil {

@@ -106,12 +106,24 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 func beside(api http.Handler, basePath string, pages *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isAPI := basePath != "" && strings.HasPrefix(r.URL.Path, basePath+"/")
-		if _, pattern := pages.Handler(r); pattern == "" || isAPI {
+		_, pattern := pages.Handler(r)
+		if pattern == "" || isAPI || redirects(r.URL.Path, pattern) {
 			api.ServeHTTP(w, r)
 			return
 		}
 		pages.ServeHTTP(w, r)
 	})
+}
+
+// redirects reports whether a ServeMux would answer a path with a redirect to
+// what the pattern matches: because it is not clean, or lacks the slash at the
+// end.
+func redirects(p, pattern string) bool {
+	clean := path.Clean("/" + p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
+	}
+	return p != clean || strings.HasSuffix(pattern, p+"/")
 }
 
 // services are those that the handler and the samples share.

@@ -326,7 +326,8 @@ func TestConsole(t *testing.T) {
 			}
 			for path, want := range map[string]int{
 				s.url + "/admin/api-keys": 200, s.url + "/symbol/folders": 401, own + "/healthz": 200, own + "/readyz": 200,
-				own + "/samples/datasheet.pdf": 200, own + "/files/nope": 404, own + "/nope": 404, own + "/nope.js": 404, own + "/console.go": 404,
+				own + "/samples/datasheet.pdf": 200, own + "/files/nope": 404, own + "/nope": 404,
+				own + "//healthz": 404, own + "//": 404, own + "/samples": 404, own + "/./healthz": 404, own + "/x/../healthz": 404, own + "/nope.js": 404, own + "/console.go": 404,
 			} {
 				if status, body := s.send("GET", path, "", "x-admin-key", "one"); status != want {
 					t.Errorf("GET %s: %d %s, want %d", path, status, body, want)
@@ -336,6 +337,20 @@ func TestConsole(t *testing.T) {
 				t.Errorf("POST /: %d %s, want the API's 404", status, body)
 			}
 		})
+	}
+}
+
+// SQLite would give each connection a database of its own.
+func TestConfig_refusesSQLiteWithoutAFile(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"sqlite:", "sqlite: ", "sqlite::memory:"} {
+		env := map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": address}
+		lookup := func(name string) (string, bool) { value, ok := env[name]; return value, ok }
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := run(ctx, lookup, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "DATABASE_URL") {
+			t.Errorf("%q: %v, want an error that names the variable", address, err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
 	"runtime"
@@ -46,6 +47,10 @@ func openStorage(ctx context.Context, databaseURL string) (opened storage, close
 }
 
 func openSQLite(ctx context.Context, path string) (storage, func(), error) {
+	// SQLite would give each connection a database of its own.
+	if name := strings.TrimSpace(path); name == "" || name == ":memory:" {
+		return nil, nil, errors.New("DATABASE_URL=sqlite:PATH needs the path of a file; what keeps nothing is memory:")
+	}
 	pragmas := url.Values{"_pragma": {
 		"busy_timeout(5000)",
 		"journal_mode(WAL)",
@@ -71,6 +76,11 @@ func openPostgres(ctx context.Context, databaseURL string) (storage, func(), err
 	config, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
 		return nil, nil, err
+	}
+	// New connections must not wait for a server that is gone while one that
+	// answers is there: they hold the places of the pool.
+	if config.ConnConfig.ConnectTimeout <= 0 { // which pgx takes for two minutes
+		config.ConnConfig.ConnectTimeout = 2 * time.Second
 	}
 	// A request that gives up makes the server give up too, which would
 	// otherwise finish what it is at, and wait for locks to do so.

@@ -1,0 +1,53 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// TestDrain_bodyThatNobodyWants: the server by itself waits for a body that was
+// announced before it lets the answer go, or the connection.
+func TestDrain_bodyThatNobodyWants(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	h.client("POST", "/symbol/folders", `{"name":"f"}`).want(201)
+	h.admin("POST", "/admin/api-keys", `{}`).want(201) // to be rotated
+	for request, want := range map[string]int{
+		"GET /symbol/folders HTTP/1.1\r\nContent-Length: 100":                                     200,
+		"GET /symbol/folders/1/symbols HTTP/1.1\r\nTransfer-Encoding: chunked":                    200,
+		"GET /symbol/folders/1/export HTTP/1.1\r\nContent-Length: 100":                            200,
+		"GET /openapi.json HTTP/1.1\r\nContent-Length: 100":                                       200,
+		"POST /admin/api-keys/2/rotate HTTP/1.1\r\nContent-Length: 100":                           200,
+		"DELETE /symbol/symbols/9 HTTP/1.1\r\nContent-Length: 100":                                404,
+		"POST /nope HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 100":                      404,
+		"POST /symbol/folders HTTP/1.1\r\nX-None: 1\r\nExpect: 100-continue\r\nContent-Length: 9": -401,
+	} {
+		t.Run(request, func(t *testing.T) {
+			t.Parallel()
+			conn := h.dial() // which has a deadline
+			credentials := "X-Api-Key: " + h.raw + "\r\nX-Admin-Key: " + adminKey + "\r\n"
+			if want < 0 {
+				want, credentials = -want, ""
+			}
+			fmt.Fprintf(conn, "%s\r\nHost: x\r\n%s\r\n1", request, credentials)
+			start := time.Now()
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatalf("no answer after %v: %v", time.Since(start), err)
+			}
+			if response.StatusCode != want {
+				t.Errorf("status is %d, want %d", response.StatusCode, want)
+			}
+			if _, err := io.Copy(io.Discard, response.Body); err != nil {
+				t.Error(err)
+			}
+			if _, err := io.Copy(io.Discard, conn); err != nil { // until the server gives it up
+				t.Errorf("the connection is held: %v", err)
+			}
+		})
+	}
+}
