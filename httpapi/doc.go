@@ -15,6 +15,11 @@
 //
 // Routers that leave the path as it is, chi among them, take the first form.
 //
+// The host's http.Server has [ConnContext] as its ConnContext, by which the
+// handler tells a slow client from one that stands still:
+//
+//	server := &http.Server{Handler: mux, ConnContext: httpapi.ConnContext, ...}
+//
 // GET /openapi.json describes the API in OpenAPI 3.1: clients can be generated
 // from it, and tests hold it to what the handler does. It asks for no key.
 // [OpenAPI] has the same bytes.

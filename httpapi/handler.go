@@ -87,7 +87,8 @@ type Options struct {
 
 	// IdleTimeout is how long a client may stand still in a download;
 	// DefaultIdleTimeout if zero. It takes the place of the WriteTimeout of
-	// the server: a download may last as long as it moves.
+	// the server: a download may last as long as it moves. How little is
+	// enough for that depends on whether the server has [ConnContext].
 	IdleTimeout time.Duration
 
 	// ListCache bounds the memory, in bytes, in which encoded lists of
@@ -260,7 +261,7 @@ func (a *api) served(next http.Handler) http.Handler {
 				}
 			}
 			w.brokenOff = true
-			sever(w)
+			sever(w, r)
 			panic(http.ErrAbortHandler)
 		}()
 		next.ServeHTTP(w, r)

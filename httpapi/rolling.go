@@ -3,25 +3,34 @@ package httpapi
 import (
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"time"
 )
 
 // rolling writes an answer of any length to a client that may be slow but not
-// stand still: each piece has a deadline of its own, which takes the place of
-// the server's for the whole answer.
+// stand still: each piece has a bound of its own in time, which takes the place
+// of the server's for the whole answer.
 type rolling struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	timeout time.Duration
-	anew    bool // the server sets a deadline for each request
+	w        http.ResponseWriter
+	control  *http.ResponseController
+	timeout  time.Duration
+	anew     bool      // the server sets a deadline for each request
+	watch    *watchdog // bounds the pieces; nil if deadlines have to do that
+	unframed bool      // to the client the end of the connection ends the answer
+	sent     int64
+	flushed  bool
 }
 
-// piece is how much is written at once, under one deadline. A client that takes
-// less than that in the time allowed stands still: with the default of a
-// minute, one that takes 1.1 KB a second does not.
+// piece is how much is written at once, under one bound. A client stands still
+// if it does not take in that time what the kernel wants to see taken before it
+// lets a blocked writer go on:
+//
+//   - 64 KiB with [ConnContext] on Linux, and what the client's own kernel
+//     wants to see taken before it tells of room, often as much again. With the
+//     default of a minute a client that takes some 2 to 3 KB a second moves.
+//   - A third of the socket's send buffer without it. That grows to 4 MB, so
+//     that a client may have to take 1.3 MB, or 22 KB a second.
 //
 // The kernel passes on 64 KiB at a time, headers included. Pieces of just less
 // go through at up to 1.4 times the speed of larger ones, which leave crumbs.
@@ -29,21 +38,49 @@ const piece = 63 << 10
 
 func newRolling(w http.ResponseWriter, r *http.Request, timeout time.Duration) *rolling {
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
-	return &rolling{
+	out := &rolling{
 		w:       w,
 		control: http.NewResponseController(w),
 		timeout: timeout,
 		anew:    server != nil && server.WriteTimeout > 0,
 	}
+	if conn := ownConn(r); conn != nil {
+		out.watch = newWatchdog(conn, timeout)
+		out.unframed = !r.ProtoAtLeast(1, 1) && w.Header().Get("Content-Length") == ""
+		out.control.SetWriteDeadline(time.Time{})
+	}
+	return out
 }
 
-// extend moves the deadline. Writers without one go on without.
+// begin starts the time for a piece, and done ends it. A deadline is left
+// behind, for the next one to move: it has no effect while nothing is written.
+// Writers without one go on without.
+func (r *rolling) begin() {
+	if r.watch != nil {
+		r.watch.start()
+		return
+	}
+	r.extend()
+}
+
+func (r *rolling) done() {
+	if r.watch != nil {
+		r.watch.stop()
+	}
+}
+
 func (r *rolling) extend() { r.control.SetWriteDeadline(time.Now().Add(r.timeout)) }
 
 // end moves the deadline once more, for the last bytes, which the server sends
 // when the handler has returned. A server that sets no deadlines would leave it
 // to cut the next answer on the connection, so there it is removed.
+//
+// A deadline closes the connection in an orderly way. Where the client would
+// take that for the end of the file, the last bytes are sent here.
 func (r *rolling) end() {
+	if r.unframed && (r.sent > readAhead || r.flushed) { // the server gives a shorter answer a length
+		r.Flush()
+	}
 	if r.anew {
 		r.extend()
 		return
@@ -53,17 +90,26 @@ func (r *rolling) end() {
 
 func (r *rolling) Write(p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
-		r.extend()
 		var m int
-		m, err = r.w.Write(p[n:min(n+piece, len(p))])
+		m, err = r.write(p[n:min(n+piece, len(p))])
 		n += m
 	}
 	return n, err
 }
 
+func (r *rolling) write(p []byte) (int, error) {
+	r.begin()
+	defer r.done()
+	n, err := r.w.Write(p)
+	r.sent += int64(n)
+	return n, err
+}
+
 // Flush sends what is held back.
 func (r *rolling) Flush() error {
-	r.extend()
+	r.begin()
+	defer r.done()
+	r.flushed = true
 	return r.control.Flush()
 }
 
@@ -83,14 +129,21 @@ func (r *rolling) readFile(file *os.File, size int64) (n int64, err error) {
 		if size >= 0 {
 			want = min(want, size-n)
 		}
-		r.extend()
-		m, err := io.Copy(r.w, &io.LimitedReader{R: file, N: want})
+		m, err := r.copy(&io.LimitedReader{R: file, N: want})
 		n += m
 		if err != nil || m < want {
 			return n, err
 		}
 	}
 	return n, nil
+}
+
+func (r *rolling) copy(piece *io.LimitedReader) (int64, error) {
+	r.begin()
+	defer r.done()
+	n, err := io.Copy(r.w, piece)
+	r.sent += n
+	return n, err
 }
 
 // breakOff ends an answer that has begun and cannot be completed, so that the
@@ -107,23 +160,13 @@ func (a *api) breakOff(w http.ResponseWriter, r *http.Request, err error) {
 // That alone would do in most cases; but a host's middleware may recover it, and
 // then the server completes the answer; and to a client that speaks HTTP/1.0
 // the end of the connection is the end of the file.
-func sever(w http.ResponseWriter) {
+func sever(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	if conn, _, err := control.Hijack(); err == nil {
 		reset(conn)
+	} else if conn := ownConn(r); conn != nil && r.Context().Err() == nil {
+		reset(conn) // it still serves this request, if behind a middleware that hides it
 	} else {
 		control.SetWriteDeadline(time.Unix(1, 0))
 	}
-}
-
-// reset closes a connection in a way that no peer takes for an orderly end.
-func reset(conn net.Conn) {
-	inner := conn
-	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		inner = secure.NetConn()
-	}
-	if tcp, ok := inner.(interface{ SetLinger(int) error }); ok {
-		tcp.SetLinger(0)
-	}
-	inner.Close()
 }

@@ -93,6 +93,7 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 		WriteTimeout:      6 * time.Minute, // but for downloads, which may take as long as they move
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		ConnContext:       httpapi.ConnContext, // tells slow clients from those that stand still
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.ListenAndServe() }()

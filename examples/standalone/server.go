@@ -143,6 +143,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, key
 		IdleTimeout:       2 * time.Minute,
 		WriteTimeout:      6 * time.Minute, // but for downloads, which may take as long as they move
 		MaxHeaderBytes:    64 << 10,
+		ConnContext:       httpapi.ConnContext, // tells slow clients from those that stand still
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
