@@ -11,11 +11,11 @@ import (
 //
 // It does two things for downloads over HTTP/1, where conn is a *net.TCPConn or
 // has one below it, as a *tls.Conn does. On Linux, a client moves in the sense of
-// [Options.IdleTimeout] if it takes some 64 KiB in that time, or twice or three
-// times that where its own system is slow to tell; else it has to take a third
-// of the socket's send buffer, which can be more than a megabyte. And a client
-// that is cut has its connection reset. Else what is queued still arrives with
-// an orderly end, which to one that speaks HTTP/1.0 is the end of the file.
+// [Options.IdleTimeout] if it takes 64 to 300 KB in that time, by how its own
+// system tells of room; else it has to take a third of the socket's send
+// buffer, which can be more than a megabyte. And a client that is cut has its
+// connection reset. Else what is queued still arrives with an orderly end,
+// which to one that speaks HTTP/1.0 is the end of the file.
 func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	limitUnsent(innermost(conn))
 	return context.WithValue(ctx, connKey{}, conn)

@@ -9,8 +9,7 @@ const (
 	tcpNotSentLowat = 25 // TCP_NOTSENT_LOWAT, which the package syscall lacks
 
 	// maxUnsent is how much the kernel takes that it cannot send yet. It wakes
-	// a writer when half of that is left: a piece has to wait for no more than
-	// the other half.
+	// a writer when less than half of that is left.
 	maxUnsent = 128 << 10
 )
 

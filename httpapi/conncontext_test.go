@@ -103,7 +103,7 @@ func TestConnContext_slowClientIsServed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := start(t, func(o *httpapi.Options) { o.IdleTimeout = time.Second })
+			h := start(t, func(o *httpapi.Options) { o.IdleTimeout = 1500 * time.Millisecond })
 			h.register("s", "s.bin", strings.Repeat("x", size))
 			h.watched(func(server *httptest.Server) {
 				if c.secure {

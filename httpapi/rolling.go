@@ -26,9 +26,9 @@ type rolling struct {
 // if it does not take in that time what the kernel wants to see taken before it
 // lets a blocked writer go on:
 //
-//   - 64 KiB with [ConnContext] on Linux, and what the client's own kernel
-//     wants to see taken before it tells of room, often as much again. With the
-//     default of a minute a client that takes some 2 to 3 KB a second moves.
+//   - 64 KiB with [ConnContext] on Linux, and more where the client's own kernel
+//     tells late of room: over loopback 180 KB is too little and 300 KB enough.
+//     With the default of a minute the latter is 5 KB a second.
 //   - A third of the socket's send buffer without it. That grows to 4 MB, so
 //     that a client may have to take 1.3 MB, or 22 KB a second.
 //
