@@ -4,33 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 	"testing"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/ziptest"
 )
-
-// heapMeter is a sink that looks at the heap after every MiB.
-type heapMeter struct {
-	until int
-	most  uint64
-}
-
-func (h *heapMeter) Write(p []byte) (int, error) {
-	if h.until -= len(p); h.until <= 0 {
-		h.until = 1 << 20
-		h.most = max(h.most, liveHeap())
-	}
-	return len(p), nil
-}
-
-func liveHeap() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
 
 // Memory must not grow with the number of files, whether their sizes are known
 // and whether they are read to their end ahead of their turn. The test is not
@@ -59,13 +38,13 @@ func TestBatch_memoryIsBounded(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				idle := liveHeap()
+				idle := ziptest.LiveHeap()
 				batch, err := s.OpenBatch(t.Context(), found)
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer batch.Close()
-				meter := &heapMeter{}
+				meter := &ziptest.HeapMeter{}
 				if err := batch.WriteZip(meter); err != nil {
 					t.Fatal(err)
 				}
@@ -74,7 +53,7 @@ func TestBatch_memoryIsBounded(t *testing.T) {
 				}
 				// 16 files ahead, and what they leave in a pool until the
 				// next collection but one.
-				if took := int64(meter.most) - int64(idle); took > 32<<20 {
+				if took := int64(meter.Most) - int64(idle); took > 32<<20 {
 					t.Errorf("%d files of %d bytes took %d MiB", files, size, took>>20)
 				}
 			})

@@ -49,7 +49,7 @@ func openStorage(ctx context.Context, databaseURL string) (opened storage, close
 func openSQLite(ctx context.Context, path string) (storage, func(), error) {
 	// SQLite would give each connection a database of its own.
 	if name := strings.TrimSpace(path); name == "" || name == ":memory:" {
-		return nil, nil, errors.New("DATABASE_URL=sqlite:PATH needs the path of a file; what keeps nothing is memory:")
+		return nil, nil, errors.New("DATABASE_URL=sqlite:PATH needs the path of a file; use memory: to keep nothing")
 	}
 	pragmas := url.Values{"_pragma": {
 		"busy_timeout(5000)",

@@ -10,7 +10,6 @@ import (
 	"hash/crc32"
 	"io"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -200,27 +199,6 @@ func TestWrite_passesErrorsOn(t *testing.T) {
 	}
 }
 
-// heapMeter looks at the heap after every MiB that is written to it.
-type heapMeter struct {
-	until int
-	most  uint64
-}
-
-func (h *heapMeter) Write(p []byte) (int, error) {
-	if h.until -= len(p); h.until <= 0 {
-		h.until = 1 << 20
-		h.most = max(h.most, liveHeap())
-	}
-	return len(p), nil
-}
-
-func liveHeap() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
-
 // TestWrite_memoryIsFlat is not parallel, because there is one heap for all.
 func TestWrite_memoryIsFlat(t *testing.T) {
 	const size = 4 << 10
@@ -237,13 +215,13 @@ func TestWrite_memoryIsFlat(t *testing.T) {
 			}
 			return page, nil
 		}
-		liveHeap() // what pools hold is let go by the second collection
-		idle := liveHeap()
-		meter := &heapMeter{}
+		ziptest.LiveHeap() // what pools hold is let go by the second collection
+		idle := ziptest.LiveHeap()
+		meter := &ziptest.HeapMeter{}
 		if err := bundle.Write(meter, "F", pages); err != nil {
 			t.Fatal(err)
 		}
-		most[count] = int64(meter.most) - int64(idle)
+		most[count] = int64(meter.Most) - int64(idle)
 		t.Logf("%d symbols of %d bytes took %d KiB", count, size, most[count]>>10)
 	}
 	if more := most[5000] - most[500]; more > 4500*700 {
