@@ -72,10 +72,11 @@ func openSQLite(ctx context.Context, path string) (storage, func(), error) {
 	return db, func() { pool.Close() }, nil
 }
 
-func openPostgres(ctx context.Context, databaseURL string) (storage, func(), error) {
+// postgresConfig says how the pool makes connections.
+func postgresConfig(databaseURL string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	// New connections must not wait for a server that is gone while one that
 	// answers is there: they hold the places of the pool.
@@ -86,6 +87,14 @@ func openPostgres(ctx context.Context, databaseURL string) (storage, func(), err
 	// otherwise finish what it is at, and wait for locks to do so.
 	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
+	}
+	return config, nil
+}
+
+func openPostgres(ctx context.Context, databaseURL string) (storage, func(), error) {
+	config, err := postgresConfig(databaseURL)
+	if err != nil {
+		return nil, nil, err
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {

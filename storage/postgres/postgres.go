@@ -46,6 +46,10 @@
 // it can have changed nothing. It fails if it has sent a statement that writes:
 // whether that was carried out, nobody knows.
 //
+// A pool waits two minutes for a new connection unless its address has another
+// connect_timeout. Give it a few seconds: connections to a server that is gone
+// take the places of those to the one that has come instead.
+//
 // # Ended contexts
 //
 // A call whose context ends returns at once and gives its connection back, but
