@@ -137,6 +137,12 @@ func (a *ahead) take() opened {
 	file := a.current()
 	if file.known == nil {
 		close(file.turn)
+		select {
+		case outcome := <-file.outcome:
+			file.known = &outcome
+			return outcome
+		default:
+		}
 		soon := time.NewTimer(50 * time.Millisecond)
 		defer soon.Stop()
 		select {
