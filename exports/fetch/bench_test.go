@@ -104,11 +104,12 @@ func origin(b *testing.B) string {
 
 // course is a batch to be measured.
 type course struct {
-	name  string
-	files int
-	size  int64
-	delay time.Duration // of the origin, for each file
-	hosts int
+	name   string
+	files  int
+	size   int64
+	delay  time.Duration // of the origin, for each file
+	hosts  int
+	ofHost int // so many ahead; 0 for the default
 }
 
 func (c course) total() int64 { return int64(c.files) * c.size }
@@ -128,7 +129,7 @@ func (c course) addresses(b *testing.B) []string {
 
 // register returns a service in which each address is its own source, and may
 // be fetched.
-func register(b *testing.B, addresses []string) *exports.Service {
+func register(b *testing.B, addresses []string, options exports.Options) *exports.Service {
 	var hosts []string
 	for _, address := range addresses {
 		if host := parse(b, address).Host; !slices.Contains(hosts, host) {
@@ -137,11 +138,12 @@ func register(b *testing.B, addresses []string) *exports.Service {
 	}
 	opener := fetch.New(&fetch.Options{AllowedHosts: hosts, OnlyAllowed: true})
 	b.Cleanup(opener.CloseIdleConnections)
-	return registerWith(b, opener, addresses)
+	options.Openers = []exports.Opener{opener}
+	return registerWith(b, addresses, options)
 }
 
-func registerWith(b *testing.B, opener exports.Opener, addresses []string) *exports.Service {
-	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+func registerWith(b *testing.B, addresses []string, options exports.Options) *exports.Service {
+	service := exports.NewService(memory.New().Exports(), &options)
 	for _, address := range addresses {
 		if _, _, err := service.Register(b.Context(), address, address, ""); err != nil {
 			b.Fatal(err)
@@ -290,16 +292,18 @@ func (c *counter) Write(p []byte) (int, error) {
 func BenchmarkBatch(b *testing.B) {
 	const KiB, MiB = 1 << 10, 1 << 20
 	for _, c := range []course{
-		{"100x1MiB", 100, MiB, 0, 1},
-		{"4x256MiB", 4, 256 * MiB, 0, 1},
-		{"50x100KiB/50ms_each/1_host", 50, 100 * KiB, 50 * time.Millisecond, 1},
-		{"50x100KiB/50ms_each/3_hosts", 50, 100 * KiB, 50 * time.Millisecond, 3},
-		{"1000x1KiB/5ms_each/1_host", 1000, KiB, 5 * time.Millisecond, 1},
-		{"1000x1KiB/5ms_each/3_hosts", 1000, KiB, 5 * time.Millisecond, 3},
+		{"100x1MiB", 100, MiB, 0, 1, 0},
+		{"4x256MiB", 4, 256 * MiB, 0, 1, 0},
+		{"50x100KiB/50ms_each/1_host", 50, 100 * KiB, 50 * time.Millisecond, 1, 0},
+		{"50x100KiB/50ms_each/1_host_16_ahead", 50, 100 * KiB, 50 * time.Millisecond, 1, 16},
+		{"50x100KiB/50ms_each/3_hosts", 50, 100 * KiB, 50 * time.Millisecond, 3, 0},
+		{"1000x1KiB/5ms_each/1_host", 1000, KiB, 5 * time.Millisecond, 1, 0},
+		{"1000x1KiB/5ms_each/1_host_16_ahead", 1000, KiB, 5 * time.Millisecond, 1, 16},
+		{"1000x1KiB/5ms_each/3_hosts", 1000, KiB, 5 * time.Millisecond, 3, 0},
 	} {
 		b.Run(c.name+"/to_sink", func(b *testing.B) {
 			addresses := c.addresses(b)
-			service, client := register(b, addresses), newHTTPClient(b)
+			service, client := register(b, addresses, exports.Options{AheadOfHost: c.ofHost}), newHTTPClient(b)
 			contest(b, "serial", c.total(), func(ctx context.Context) (int64, error) {
 				var n counter
 				err := serial(ctx, client, &n, addresses)
@@ -319,7 +323,7 @@ func BenchmarkBatch(b *testing.B) {
 					panic(http.ErrAbortHandler)
 				}
 			})
-			ours := mount(b, register(b, addresses))
+			ours := mount(b, register(b, addresses, exports.Options{AheadOfHost: c.ofHost}))
 			client, body := newHTTPClient(b), itemsOf(addresses)
 			contest(b, "serial", c.total(), func(ctx context.Context) (int64, error) {
 				var n counter
@@ -353,7 +357,7 @@ func BenchmarkFile(b *testing.B) {
 	b.Run("256MiB/fetched", func(b *testing.B) {
 		address := fmt.Sprintf("%s/%d/0s/plan.bin", origin(b), size)
 		theirs, _ := serve(b, proxy(newHTTPClient(b), address))
-		against(b, "proxy", theirs, mount(b, register(b, []string{address})), address)
+		against(b, "proxy", theirs, mount(b, register(b, []string{address}, exports.Options{})), address)
 	})
 	b.Run("256MiB/from_disk", func(b *testing.B) {
 		const address = "https://files.example/plan.bin"
@@ -379,7 +383,7 @@ func BenchmarkFile(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		against(b, "ServeContent", theirs, mount(b, registerWith(b, opener, []string{address})), address)
+		against(b, "ServeContent", theirs, mount(b, registerWith(b, []string{address}, exports.Options{Openers: []exports.Opener{opener}})), address)
 	})
 }
 
@@ -413,13 +417,13 @@ func liveHeap() float64 {
 // and of the client, who are in the same process, counts too.
 func BenchmarkHeap(b *testing.B) {
 	for _, hosts := range []int{1, 3} {
-		c := course{"1000x1MiB/slow_client/1_host", 1000, 1 << 20, 0, hosts}
+		c := course{"1000x1MiB/slow_client/1_host", 1000, 1 << 20, 0, hosts, 0}
 		if hosts > 1 {
 			c.name = fmt.Sprintf("1000x1MiB/slow_client/%d_hosts", hosts)
 		}
 		b.Run(c.name, func(b *testing.B) {
 			addresses := c.addresses(b)
-			address := mount(b, register(b, addresses))
+			address := mount(b, register(b, addresses, exports.Options{}))
 			client, body := newHTTPClient(b), itemsOf(addresses)
 			var most float64
 			for b.Loop() {
