@@ -28,8 +28,9 @@ type Batch struct {
 
 // OpenBatch begins to open the files of a batch, which [Service.FindBatch] has
 // found, and returns when the first one that can be had is there: read to its
-// end, or a little more than 1 MiB of it. The caller writes the batch and closes
-// it. If no file can be had, the error is a [BatchError].
+// end, or a little more than 1 MiB of it, or what has come of it in
+// [Options.OpenTimeout]. The caller writes the batch and closes it. If no file
+// can be had, the error is a [BatchError].
 //
 // The batch is bound to ctx: when ctx ends, writing it fails.
 func (s *Service) OpenBatch(ctx context.Context, found *Found) (*Batch, error) {
@@ -81,8 +82,8 @@ func (b *Batch) advance() (failures []error, ok bool) {
 // WriteZip writes the batch to w, once. If w has a method Flush() error, it is
 // called before a wait for a file that does not come soon. Files that cannot be had are left out
 // and listed in an entry manifest.json at the end. An error means that the
-// archive is torn: w failed, ctx ended, a file broke that was too long to be
-// known whole before its entry began, or the archive cannot have the size that
+// archive is torn: w failed, ctx ended, a file broke that was too long or too
+// slow to be known whole before its entry began, or the archive cannot have the size that
 // [Batch.Size] has told.
 func (b *Batch) WriteZip(w io.Writer) error {
 	if flusher, ok := w.(interface{ Flush() error }); ok {

@@ -27,7 +27,8 @@ type Options struct {
 	Openers []Opener
 
 	// OpenTimeout is how long an Opener may take to the first byte;
-	// DefaultOpenTimeout if zero.
+	// DefaultOpenTimeout if zero. A file of a batch that is not read to its
+	// end by then is written as it comes.
 	OpenTimeout time.Duration
 
 	// MaxItems is the largest number of items in a batch; DefaultMaxItems if

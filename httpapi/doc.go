@@ -172,7 +172,8 @@
 // the rules.
 //
 // A download that fails after it has begun ends in a broken connection, never
-// like a whole one.
+// like a whole one; of a client that speaks HTTP/1.0 and stands still that is
+// true with [ConnContext] only.
 //
 // Registration takes {sourceFileUrl, exportedUrl, fileName}, the last of them
 // optional. [Options.RegisterWith] says who may.
