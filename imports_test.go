@@ -12,12 +12,12 @@ import (
 
 const module = "example.com/canvasback"
 
-// importRule says what the shipped files of a package may import beside the
-// standard library, and what of the standard library they may not.
+// importRule lists the imports of a package's shipped files. A path is a prefix:
+// it covers the package and everything below it.
 type importRule struct {
 	pkg       string
-	may       []string // prefixes of import paths
-	never     []string // prefixes of standard library paths
+	may       []string // allowed outside the standard library
+	never     []string // denied in the standard library
 	becauseOf string
 }
 
@@ -25,47 +25,47 @@ var importRules = []importRule{
 	{
 		pkg:       "keys",
 		never:     []string{"net/http", "encoding/json", "database/sql"},
-		becauseOf: "a domain knows neither the wire nor a database",
+		becauseOf: "a domain depends on neither HTTP nor JSON nor a database",
 	},
 	{
 		pkg:       "symbols",
 		never:     []string{"net/http", "encoding/json", "database/sql"},
-		becauseOf: "a domain knows neither the wire nor a database",
+		becauseOf: "a domain depends on neither HTTP nor JSON nor a database",
 	},
 	{
 		pkg:       "symbols/bundle",
 		may:       []string{module + "/symbols", module + "/exports/filename"},
 		never:     []string{"net/http", "database/sql"},
-		becauseOf: "a zip of symbols is bytes; the JSON in it is that of its manifest and of viewers",
+		becauseOf: "it encodes and decodes archives; its JSON is the manifest and the symbol data of viewers",
 	},
 	{
 		pkg:       "exports",
 		may:       []string{module + "/exports/filename"},
 		never:     []string{"net/http", "database/sql"},
-		becauseOf: "a domain knows neither the wire nor a database; the JSON in it is that of a zip's manifest",
+		becauseOf: "a domain depends on neither HTTP nor a database; its JSON is the manifest in a zip",
 	},
 	{
 		pkg:       "exports/filename",
 		may:       []string{"golang.org/x/text/"},
 		never:     []string{"net/http", "database/sql"},
-		becauseOf: "a name is text",
+		becauseOf: "it only processes text",
 	},
 	{
 		pkg:       "exports/ziptest",
 		never:     []string{"net/http", "database/sql"},
-		becauseOf: "an archive is bytes",
+		becauseOf: "it only decodes archives",
 	},
 	{
 		pkg:       "exports/files",
 		may:       []string{module + "/exports"},
 		never:     []string{"net/http", "database/sql"},
-		becauseOf: "a file is not fetched",
+		becauseOf: "it reads local files only",
 	},
 	{
 		pkg:       "exports/fetch",
 		may:       []string{module + "/exports", "code.dny.dev/ssrf", "golang.org/x/net/idna"},
 		never:     []string{"database/sql"},
-		becauseOf: "an opener stands below the handler and beside the storage",
+		becauseOf: "an opener depends on neither the HTTP API nor a storage driver",
 	},
 	{
 		pkg: "httpapi",
@@ -74,7 +74,7 @@ var importRules = []importRule{
 			"github.com/google/uuid", "github.com/go-json-experiment/json",
 		},
 		never:     []string{"database/sql"},
-		becauseOf: "the handler knows services, not where they keep things",
+		becauseOf: "the handler calls services and never a storage driver",
 	},
 	{
 		pkg: "httpapi/apitest",
@@ -82,75 +82,73 @@ var importRules = []importRule{
 			module + "/keys", module + "/symbols", module + "/exports", module + "/httpapi", module + "/storage/memory",
 		},
 		never:     []string{"database/sql"},
-		becauseOf: "it is a host, and one without a database",
+		becauseOf: "it is an application that stores its data in memory",
 	},
 	{
 		pkg:       "httpapi/internal/contract",
-		becauseOf: "it is tests alone, so that no importer meets the validator they need",
+		becauseOf: "it contains tests only, so that importers do not depend on the OpenAPI validator",
 	},
 	{
 		pkg:       "httpapi/console",
 		never:     []string{"encoding/json", "database/sql"},
-		becauseOf: "the console is files, and uses the API as anyone does",
+		becauseOf: "the console is static files that call the public API",
 	},
 	{
 		pkg:       "httpapi/internal/e2e",
 		never:     []string{"net/http", "database/sql"},
-		becauseOf: "tests need a browser's driver, and nobody else does",
+		becauseOf: "it contains tests only, so that importers do not depend on the browser driver",
 	},
 	{
 		pkg:       "storage",
-		becauseOf: "the package is prose",
+		becauseOf: "it contains documentation only",
 	},
 	{
 		pkg:       "storage/internal/migration",
-		becauseOf: "it orders files and runs no SQL",
+		becauseOf: "it orders migration files and runs no SQL",
 	},
 	{
 		pkg:       "storage/internal/linear",
-		becauseOf: "it has tests only, so that no importer meets what they need",
+		becauseOf: "it contains tests only, so that importers do not depend on the linearizability checker",
 	},
 	{
 		pkg:       "storage/storagetest",
 		may:       []string{module + "/keys", module + "/symbols", module + "/exports"},
 		never:     []string{"net/http", "database/sql"},
-		becauseOf: "a driver's author gets a test suite and nothing else",
+		becauseOf: "a driver that runs the suite must not depend on another driver",
 	},
 	{
 		pkg:       "storage/memory",
 		may:       []string{module + "/keys", module + "/symbols", module + "/exports"},
 		never:     []string{"net/http", "database/sql"},
-		becauseOf: "drivers do not know each other",
+		becauseOf: "drivers do not depend on each other",
 	},
 	{
 		pkg:       "storage/sqlite",
 		may:       []string{module + "/keys", module + "/symbols", module + "/exports", module + "/storage/internal"},
 		never:     []string{"net/http"},
-		becauseOf: "the host chooses the SQLite driver",
+		becauseOf: "the application chooses the SQLite driver",
 	},
 	{
 		pkg:       "storage/postgres",
 		may:       []string{module + "/keys", module + "/symbols", module + "/exports", module + "/storage/internal", "github.com/jackc/pgx/v5"},
 		never:     []string{"net/http", "database/sql"},
-		becauseOf: "drivers do not know each other",
+		becauseOf: "drivers do not depend on each other",
 	},
 	{
 		pkg:       "storage/postgres/pgtest",
 		may:       []string{"github.com/jackc/pgx/v5"},
 		never:     []string{"net/http"},
-		becauseOf: "a database for tests needs no more",
+		becauseOf: "it only starts PostgreSQL servers for tests",
 	},
 }
 
-// TestImports fails on an import that would turn the package graph upside
-// down. It looks at direct imports: the closure of an allowed one is its own
-// affair, and among our packages every edge is looked at anyway.
+// TestImports checks the direct imports of every package against importRules.
 func TestImports(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, p := range goList(t) {
 		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 		if name == "" || strings.HasPrefix(name, "examples/") {
-			continue // the root has no code, and examples are hosts
+			continue // the root has no code, and examples are applications
 		}
 		seen[name] = true
 		i := slices.IndexFunc(importRules, func(r importRule) bool { return r.pkg == name })
@@ -172,32 +170,34 @@ func TestImports(t *testing.T) {
 	}
 	for _, rule := range importRules {
 		if !seen[rule.pkg] {
-			t.Errorf("there is a rule for %s, but no such package", rule.pkg)
+			t.Errorf("import rule for %s: no such package", rule.pkg)
 		}
 	}
 }
 
-// hasPrefix reports whether path is one of the prefixes or below it.
+// hasPrefix reports whether path equals one of the prefixes or is below it.
 func hasPrefix(prefixes []string, path string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool {
 		return path == strings.TrimSuffix(prefix, "/") || strings.HasPrefix(path, strings.TrimSuffix(prefix, "/")+"/")
 	})
 }
 
-type listed struct {
+// listedPackage is the part of go list's output that the test reads.
+type listedPackage struct {
 	ImportPath string
 	Imports    []string
 }
 
-func goList(t *testing.T) []listed {
+// goList returns all packages of the module.
+func goList(t *testing.T) []listedPackage {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...").Output()
 	if err != nil {
 		t.Fatal("go list:", err)
 	}
-	var list []listed
+	var list []listedPackage
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p listed
+		var p listedPackage
 		err := dec.Decode(&p)
 		if errors.Is(err, io.EOF) {
 			return list
