@@ -91,7 +91,10 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 	for prefix, fsys := range mounts {
 		pages.Handle("GET "+prefix, http.StripPrefix(prefix, fileServer(fsys)))
 	}
-	web := console.Handler(console.Options{API: "." + c.basePath + "/"})
+	web, err := console.New(console.Options{API: "." + c.basePath + "/"})
+	if err != nil {
+		return err
+	}
 	pages.Handle("GET /{$}", web)
 	for _, file := range console.Files() { // each by its name: the API may be at the root too
 		pages.Handle("GET /"+file, web)

@@ -33,19 +33,19 @@ var page embed.FS
 
 const index = "index.html"
 
-// Handler returns the console as a handler for GET and HEAD that is safe for
-// concurrent use. It panics if the options name no address that a browser
-// could use.
-func Handler(options Options) http.Handler {
+// New returns the console as a handler for GET and HEAD that is safe for
+// concurrent use. It returns an error if Options.API is not a URL that a
+// browser can connect to.
+func New(options Options) (http.Handler, error) {
 	api, source, err := readAPI(options.API)
 	if err != nil {
-		panic("console: " + err.Error())
+		return nil, fmt.Errorf("console: %w", err)
 	}
 	files, err := load(api)
 	if err != nil {
-		panic("console: " + err.Error())
+		return nil, fmt.Errorf("console: %w", err)
 	}
-	return &handler{files: files, policy: policy(source)}
+	return &handler{files: files, policy: policy(source)}, nil
 }
 
 // Files returns the names of the console's files, for a host that has other

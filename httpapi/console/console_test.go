@@ -67,7 +67,7 @@ func get(t *testing.T, handler http.Handler, method, target string, headers ...s
 
 func TestHandler_servesEveryFileWithItsType(t *testing.T) {
 	t.Parallel()
-	handler := console.Handler(console.Options{})
+	handler := newConsole(t, "")
 	entries, err := os.ReadDir("page")
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestHandler_policyLetsThePageConnectToTheAPIAlone(t *testing.T) {
 		"https://api.example:8443/v1/":   "https://api.example:8443",
 		"http://127.0.0.1:8080/some/api": "http://127.0.0.1:8080",
 	} {
-		response, _ := get(t, console.Handler(console.Options{API: api}), "GET", "/")
+		response, _ := get(t, newConsole(t, api), "GET", "/")
 		want := "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src " + source +
 			"; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 		if got := response.Header.Get("Content-Security-Policy"); got != want {
@@ -125,34 +125,39 @@ func TestHandler_writesTheAddressOfTheAPI(t *testing.T) {
 		"": "../api/", "./": "./", ".": "./", "api": "api/", "a%2Fb": "a%2Fb/", "/x/y": "/x/y/",
 		`q"><script>`: "q%22%3E%3Cscript%3E/", "a&b": "a&amp;b/", "https://api.example": "https://api.example/",
 	} {
-		_, body := get(t, console.Handler(console.Options{API: api}), "GET", "/")
+		_, body := get(t, newConsole(t, api), "GET", "/")
 		if !strings.Contains(body, `<html lang="en" data-api="`+want+`">`) {
 			t.Errorf("with API %q the page begins %.90s, want %s in it", api, body, want)
 		}
 	}
 }
 
-func TestHandler_refusesAnAPIThatIsNoAddress(t *testing.T) {
+// newConsole returns a console for an API.
+func newConsole(t *testing.T, api string) http.Handler {
+	t.Helper()
+	handler, err := console.New(console.Options{API: api})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return handler
+}
+
+func TestNew_RejectsInvalidAPI(t *testing.T) {
 	t.Parallel()
 	for _, api := range []string{
 		"ftp://api.example/", "//api.example/", "https://user:word@api.example/", "api/?x=1", "api/#x", "api/?", "javascript:alert(1)",
 		"https://a.example;script-src", "https://a.example,b.example", "https:///api", "%zz", "https://[::1]/",
 	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("API %q is accepted", api)
-				}
-			}()
-			console.Handler(console.Options{API: api})
-		}()
+		if _, err := console.New(console.Options{API: api}); err == nil {
+			t.Errorf("API %q is accepted", api)
+		}
 	}
 }
 
 func TestHandler_answersNothingElse(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	handler := console.Handler(console.Options{})
+	handler := newConsole(t, "")
 	for _, target := range []string{"/nope", "/page/index.html", "/../console.go", "/main.js/", "//", "/%2e%2e/console.go", "/index.html/x"} {
 		response, _ := get(t, handler, "GET", target)
 		if response.StatusCode != 404 || response.Header.Get("Content-Security-Policy") == "" {
@@ -168,7 +173,7 @@ func TestHandler_answersNothingElse(t *testing.T) {
 
 func TestHandler_worksUnderAnyPrefix(t *testing.T) {
 	t.Parallel()
-	handler := console.Handler(console.Options{})
+	handler := newConsole(t, "")
 	mux := http.NewServeMux()
 	mux.Handle("/x/y/console/", http.StripPrefix("/x/y/console", handler))
 	mux.Handle("/", handler)

@@ -2,10 +2,12 @@
 // httpapi: client keys, the symbol library, export downloads, and the API's
 // own document.
 //
-// [Handler] returns it as an http.Handler:
+// [New] returns it as an http.Handler:
 //
+//	page, err := console.New(console.Options{API: "../api/"})
+//	...
 //	mux.Handle("/api/", httpapi.Handler(httpapi.Options{Prefix: "/api", ...}))
-//	mux.Handle("/console/", http.StripPrefix("/console", console.Handler(console.Options{API: "../api/"})))
+//	mux.Handle("/console/", http.StripPrefix("/console", page))
 //
 // # Mounting
 //

@@ -77,7 +77,12 @@ func (s *site) handler(change ...func(*httpapi.Options)) http.Handler {
 
 // console is the handler of the console of an API.
 func (s *site) console(api string) http.Handler {
-	return console.Handler(console.Options{API: api})
+	s.t.Helper()
+	handler, err := console.New(console.Options{API: api})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return handler
 }
 
 // api is the handler of the API.
