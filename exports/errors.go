@@ -27,6 +27,16 @@ var (
 	ErrTimeout = errors.New("exports: file takes too long")
 )
 
+// ForbiddenError is an [ErrForbidden] with a reason. [Opener.Check] returns it.
+type ForbiddenError struct {
+	// Reason rests on the URL alone, not on what a name resolves to or a
+	// server returns, so it may be shown to clients.
+	Reason string
+}
+
+func (e *ForbiddenError) Error() string        { return ErrForbidden.Error() + ": " + e.Reason }
+func (e *ForbiddenError) Is(target error) bool { return target == ErrForbidden }
+
 // invalid is an ErrInvalid with a text of its own.
 type invalid string
 

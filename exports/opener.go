@@ -13,10 +13,9 @@ type Opener interface {
 	// open. The first one of [Options.Openers] that says so is asked.
 	Serves(address *url.URL) bool
 
-	// Check returns nil if the file at the address may be opened as far as
-	// the address alone can tell, and an error that wraps [ErrForbidden] if
-	// not. It does no I/O. If its text is that of ErrForbidden, a colon and
-	// a reason, the reason is shown to whoever registers the address.
+	// Check returns an error that wraps [ErrForbidden] if the URL alone
+	// shows that the file may not be opened. It does no I/O. The Reason of a
+	// [ForbiddenError] is shown to the client that registers the URL.
 	Check(address *url.URL) error
 
 	// Open opens the file at the address, which Check has accepted at some

@@ -138,22 +138,21 @@ func (s *Service) Register(ctx context.Context, source, exported, fileName strin
 	return export, created, storeError("put export", err)
 }
 
-// check refuses an address that may not be opened. An Opener's reason rests on
-// the address alone, so it may be shown.
-func (s *Service) check(address *url.URL) error {
-	const refused = "exportedUrl is not an allowed address"
-	opener := s.opener(address)
+// check returns an [ErrInvalid] if u may not be opened.
+func (s *Service) check(u *url.URL) error {
+	const message = "exportedUrl is not an allowed URL"
+	opener := s.opener(u)
 	if opener == nil {
-		return invalid(refused)
+		return invalid(message)
 	}
-	err := opener.Check(address)
-	if err == nil {
-		return nil
+	err := opener.Check(u)
+	if forbidden, ok := errors.AsType[*ForbiddenError](err); ok {
+		return invalid(message + ": " + forbidden.Reason)
 	}
-	if reason, ok := strings.CutPrefix(err.Error(), ErrForbidden.Error()+": "); ok {
-		return invalid(refused + ": " + reason)
+	if err != nil {
+		return invalid(message)
 	}
-	return invalid(refused)
+	return nil
 }
 
 // Remove forgets the export of a source address, or returns [ErrNotFound].

@@ -44,7 +44,7 @@ func (o *origin) Serves(address *url.URL) bool { return address.Hostname() != "e
 
 func (o *origin) Check(address *url.URL) error {
 	if address.Hostname() == "private.example" {
-		return exports.ErrForbidden
+		return &exports.ForbiddenError{Reason: "the host is private"}
 	}
 	return nil
 }
@@ -235,6 +235,15 @@ func TestRegister_refuses(t *testing.T) {
 		if !errors.Is(err, exports.ErrInvalid) || !strings.HasPrefix(err.Error(), c.field+" ") {
 			t.Errorf("Register(%.20q, %.40q, %.20q): %v, want a complaint about %s", c.source, c.exported, c.name, err, c.field)
 		}
+	}
+}
+
+func TestService_RegisterShowsReasonOfForbiddenURL(t *testing.T) {
+	t.Parallel()
+	s := service(newOrigin(), exports.Options{})
+	_, _, err := s.Register(t.Context(), "s", "https://private.example/", "")
+	if err == nil || err.Error() != "exportedUrl is not an allowed URL: the host is private" {
+		t.Error(err)
 	}
 }
 

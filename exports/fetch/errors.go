@@ -10,11 +10,8 @@ import (
 	"example.com/canvasback/exports"
 )
 
-// refusal is an [exports.ErrForbidden] with a reason.
-type refusal string
-
-func (r refusal) Error() string        { return string(r) }
-func (r refusal) Is(target error) bool { return target == exports.ErrForbidden }
+// forbidden returns an [exports.ForbiddenError].
+func forbidden(reason string) error { return &exports.ForbiddenError{Reason: reason} }
 
 var (
 	errStalled  = fmt.Errorf("nothing came for too long: %w", os.ErrDeadlineExceeded)

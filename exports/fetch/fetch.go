@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -160,13 +159,11 @@ func (o *Opener) Serves(address *url.URL) bool {
 	return strings.EqualFold(address.Scheme, "http") || strings.EqualFold(address.Scheme, "https")
 }
 
-// Check judges all but what a name resolves to. Its error wraps
-// [exports.ErrForbidden].
+// Check judges all but what a name resolves to. Its error is an
+// [exports.ForbiddenError].
 func (o *Opener) Check(address *url.URL) error {
-	if _, err := o.policy.judge(address); err != nil {
-		return fmt.Errorf("%w: %w", exports.ErrForbidden, err)
-	}
-	return nil
+	_, err := o.policy.judge(address)
+	return err
 }
 
 // CloseIdleConnections closes connections that are kept to be used again, and

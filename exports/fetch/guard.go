@@ -2,10 +2,13 @@ package fetch
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"syscall"
 
 	"code.dny.dev/ssrf"
+
+	"example.com/canvasback/exports"
 )
 
 // azurePlatform answers virtual machines of Azure with what is theirs alone,
@@ -34,24 +37,27 @@ func newGuard(ports []uint16) guard {
 // control is the ControlContext of a [net.Dialer], which calls it between
 // resolving a name and connecting, for each address that is tried.
 func (g guard) control(_ context.Context, network, address string, conn syscall.RawConn) error {
-	if err := g.registry.Safe(network, address, conn); err != nil {
-		return refusal(err.Error())
+	err := g.registry.Safe(network, address, conn)
+	if err == nil {
+		var target netip.AddrPort
+		if target, err = netip.ParseAddrPort(address); err == nil {
+			err = g.judge(target.Addr())
+		}
 	}
-	target, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return refusal(err.Error())
+		return fmt.Errorf("%w: %w", exports.ErrForbidden, err)
 	}
-	return g.judge(target.Addr())
+	return nil
 }
 
 // judge refuses an address whatever the port. One with a zone is in no prefix
 // and so refused; an IPv4 address mapped into IPv6 is refused as such.
 func (g guard) judge(ip netip.Addr) error {
 	if err := g.registry.SafeAddr(ip); err != nil {
-		return refusal(err.Error())
+		return err
 	}
 	if ip.Is6() && isISATAP(ip) {
-		return refusal(ip.String() + " is a tunnel to an IPv4 address")
+		return fmt.Errorf("%s is a tunnel to an IPv4 address", ip)
 	}
 	return nil
 }

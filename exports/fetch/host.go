@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"net/url"
@@ -40,7 +41,7 @@ func parsePattern(entry string) (p pattern, err error) {
 		}
 	}
 	if _, err := netip.ParseAddr(p.host); err == nil && p.below {
-		return pattern{}, refusal("there is no name below an address")
+		return pattern{}, errors.New("there is no name below an address")
 	}
 	return p, nil
 }
@@ -63,25 +64,25 @@ func canonicalHost(host string) (string, error) {
 	if !isASCII(host) {
 		mapped, err := idna.Lookup.ToASCII(host) // as net/http does
 		if err != nil {
-			return "", refusal("the host is not a name")
+			return "", errors.New("the host is not a name")
 		}
 		host = mapped
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if ip, err := netip.ParseAddr(host); err == nil {
 		if ip.Zone() != "" {
-			return "", refusal("the host has a zone")
+			return "", errors.New("the host has a zone")
 		}
 		return ip.String(), nil
 	}
 	labels := strings.Split(host, ".")
 	for _, label := range labels {
 		if label == "" || !consistsOf(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") {
-			return "", refusal("the host is not a name")
+			return "", errors.New("the host is not a name")
 		}
 	}
 	if isNumber(labels[len(labels)-1]) {
-		return "", refusal("the host is an address in an unusual form")
+		return "", errors.New("the host is an address in an unusual form")
 	}
 	return host, nil
 }
@@ -115,7 +116,7 @@ func canonicalPort(port, scheme string) (string, error) {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return "", refusal("there is no such port")
+		return "", errors.New("there is no such port")
 	}
 	return strconv.FormatUint(n, 10), nil
 }

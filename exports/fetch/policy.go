@@ -34,26 +34,27 @@ func newPolicy(o *Options) policy {
 }
 
 // judge returns an address as it is to be requested: the host in the form in
-// which it was compared, and nothing that is not sent. The error is a refusal.
+// which it was compared, and nothing that is not sent. The error is an
+// [exports.ForbiddenError].
 func (p *policy) judge(address *url.URL) (*url.URL, error) {
 	scheme := strings.ToLower(address.Scheme)
 	switch {
 	case scheme != "http" && scheme != "https":
-		return nil, refusal("the scheme is not http or https")
+		return nil, forbidden("the scheme is not http or https")
 	case address.Opaque != "":
-		return nil, refusal("the address has no host")
+		return nil, forbidden("the address has no host")
 	case address.User != nil:
-		return nil, refusal("the address carries a user or password")
+		return nil, forbidden("the address carries a user or password")
 	case strings.ContainsFunc(address.Path, ambiguous), strings.ContainsFunc(address.RawQuery, ambiguous):
-		return nil, refusal("the address has a control character or backslash")
+		return nil, forbidden("the address has a control character or backslash")
 	}
 	host, err := canonicalHost(address.Hostname())
 	if err != nil {
-		return nil, err
+		return nil, forbidden(err.Error())
 	}
 	port, err := canonicalPort(address.Port(), scheme)
 	if err != nil {
-		return nil, err
+		return nil, forbidden(err.Error())
 	}
 	if !p.allows(host, port) {
 		if err := p.public(host, port); err != nil {
@@ -86,16 +87,19 @@ func (p *policy) allows(host, port string) bool {
 // may not be asked on a port. Names are judged again when they are dialled.
 func (p *policy) public(host, port string) error {
 	if p.only {
-		return refusal("the host is not among the allowed")
+		return forbidden("the host is not among the allowed")
 	}
 	if !slices.ContainsFunc(p.ports, func(n uint16) bool { return port == strconv.Itoa(int(n)) }) {
-		return refusal("the port is not among the allowed")
+		return forbidden("the port is not among the allowed")
 	}
 	if ip, err := netip.ParseAddr(host); err == nil {
-		return p.guard.judge(ip)
+		if err := p.guard.judge(ip); err != nil {
+			return forbidden(err.Error())
+		}
+		return nil
 	}
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") { // RFC 6761, section 6.3
-		return refusal("the host is this machine")
+		return forbidden("the host is this machine")
 	}
 	return nil
 }

@@ -60,7 +60,8 @@ func TestCheck_spellings(t *testing.T) {
 	c := newClient(t, fetch.Options{})
 	for _, address := range refusedSpellings {
 		u := parse(t, address)
-		if err := c.Check(u); !errors.Is(err, exports.ErrForbidden) {
+		err := c.Check(u)
+		if forbidden, ok := errors.AsType[*exports.ForbiddenError](err); !ok || forbidden.Reason == "" || !errors.Is(err, exports.ErrForbidden) {
 			t.Errorf("%s: %v", address, err)
 		}
 		if _, err := c.Open(t.Context(), u); !errors.Is(err, exports.ErrForbidden) {

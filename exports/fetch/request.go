@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"example.com/canvasback/exports"
 )
 
 // acceptor returns nil if a file can be read from an answer.
@@ -92,7 +94,7 @@ func redirected(response *http.Response) (*url.URL, error) {
 		return nil, errors.New("redirected to what is no address")
 	}
 	if from.Scheme == "https" && !strings.EqualFold(to.Scheme, "https") {
-		return nil, refusal("redirected from https to " + to.Scheme)
+		return nil, fmt.Errorf("%w: redirected from https to %s", exports.ErrForbidden, to.Scheme)
 	}
 	return to, nil
 }

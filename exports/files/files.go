@@ -54,7 +54,7 @@ func (o *Opener) Serves(address *url.URL) bool {
 
 // Check refuses an address that names no file below the prefix: one with a
 // segment that is empty or made of dots, or that has a slash, backslash or NUL
-// in it once it is unescaped. Its error wraps [exports.ErrForbidden]. A query
+// in it once it is unescaped. Its error is an [exports.ForbiddenError]. A query
 // and a fragment say nothing about a file and are ignored, as a server of the
 // same files would do.
 func (o *Opener) Check(address *url.URL) error {
@@ -106,11 +106,11 @@ func (o *Opener) Open(ctx context.Context, address *url.URL) (*exports.File, err
 // name returns the name of the file at an address.
 func (o *Opener) name(address *url.URL) (string, error) {
 	if !o.Serves(address) || address.User != nil {
-		return "", fmt.Errorf("%w: it is not below the prefix", exports.ErrForbidden)
+		return "", &exports.ForbiddenError{Reason: "it is not below the prefix"}
 	}
 	name := join(segmentsOf(address)[len(o.prefix):])
 	if name == "" {
-		return "", fmt.Errorf("%w: it names no file", exports.ErrForbidden)
+		return "", &exports.ForbiddenError{Reason: "it names no file"}
 	}
 	return name, nil
 }
