@@ -1,6 +1,18 @@
-// Package apitest runs the API for the tests of a host: on a real server, over
-// storage in memory, with a clock that the test sets, and with a client key
-// that is ready for use.
+// Package apitest runs the API of package httpapi in the tests of an
+// application.
+//
+// [New] starts a server on a loopback address, over memory storage, with a
+// clock that the test controls and a valid client key:
+//
+//	func TestDownload(t *testing.T) {
+//		s := apitest.New(t)
+//		s.RegisterExport(t, "https://viewer.example/drawings/17", "plan.pdf", "%PDF-1.7")
+//		content, err := myapp.Download(s.URL, s.RawKey, "https://viewer.example/drawings/17")
+//		...
+//	}
+//
+// An application that serves the API itself passes [Server.Options] to its own
+// constructor and starts its own server.
 package apitest
 
 import (
@@ -9,7 +21,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -25,127 +36,100 @@ import (
 // AdminKey is the admin key of every [Server].
 const AdminKey = "an admin key for tests"
 
-// filesURL is where the files of [Server.Export] lie. Nobody is asked for them.
-const filesURL = "https://files.example/"
+// FilesURL is the URL prefix of the files that [Server.RegisterExport] adds.
+// They are read from memory; no request is sent to this host.
+const FilesURL = "https://files.example/out/"
 
 // Server is the API on a loopback address. It is safe for concurrent use.
 type Server struct {
-	// URL is the base address of the routes, without a slash at its end.
+	// URL is the base URL of the routes, without a trailing slash.
 	URL string
 
-	// RawKey is a client key that works.
+	// RawKey is a valid client key.
 	RawKey keys.RawKey
 
-	// Clock is what the services take the time from.
+	// Clock is the time source of Keys and Exports. It starts at
+	// 2026-03-30 10:00 UTC.
 	Clock *Clock
 
-	// Keys, Symbols and Exports are the services behind the routes, for what
-	// a test wants to put in or look up without HTTP.
+	// Keys, Symbols and Exports are the services behind the routes.
 	Keys    *keys.Service
 	Symbols *symbols.Service
 	Exports *exports.Service
 
+	// Options are the options of the server's handler.
+	Options httpapi.Options
+
+	host  string
 	files *fileSystem
 }
 
-// New starts a Server that ends with the test. Each change may alter the
-// options of its handler.
-func New(t testing.TB, change ...func(*httpapi.Options)) *Server {
+// New starts a Server that is closed when the test ends. The opts modify the
+// options of its handler in order; the client key exists by then.
+func New(t testing.TB, opts ...func(*httpapi.Options)) *Server {
 	t.Helper()
 	s := &Server{
 		Clock: &Clock{now: time.Date(2026, time.March, 30, 10, 0, 0, 0, time.UTC)},
 		files: &fileSystem{files: fstest.MapFS{}},
 	}
-	opener, err := files.New(filesURL, s.files)
+	opener, err := files.New(FilesURL, s.files)
 	if err != nil {
 		t.Fatal(err)
 	}
 	db := memory.New()
-	s.Keys = keys.NewService(db.Keys(), &keys.Options{Now: s.Clock.Now})
-	s.Symbols = symbols.NewService(db.Symbols(), nil)
-	s.Exports = exports.NewService(db.Exports(), &exports.Options{Now: s.Clock.Now, Openers: []exports.Opener{opener}})
-	options := httpapi.Options{
-		Keys:      s.Keys,
-		Symbols:   s.Symbols,
-		Exports:   s.Exports,
+	s.Options = httpapi.Options{
+		Keys:      keys.NewService(db.Keys(), &keys.Options{Now: s.Clock.Now}),
+		Symbols:   symbols.NewService(db.Symbols(), nil),
+		Exports:   exports.NewService(db.Exports(), &exports.Options{Now: s.Clock.Now, Openers: []exports.Opener{opener}}),
 		AdminKeys: []string{AdminKey},
 		Logger:    slog.New(slog.DiscardHandler),
 	}
-	for _, f := range change {
-		f(&options)
-	}
-	issued, err := s.Keys.Create(t.Context(), keys.Fields{Name: new("apitest")})
+	issued, err := s.Options.Keys.Create(t.Context(), keys.Fields{Name: new("apitest")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.RawKey = issued.Raw
-	server := httptest.NewServer(httpapi.Handler(options))
+	for _, opt := range opts {
+		opt(&s.Options)
+	}
+	s.Keys, s.Symbols, s.Exports = s.Options.Keys, s.Options.Symbols, s.Options.Exports
+
+	server := httptest.NewServer(httpapi.Handler(s.Options))
 	t.Cleanup(server.Close)
-	s.URL = server.URL + strings.TrimRight("/"+strings.Trim(options.Prefix, "/"), "/")
+	s.host = server.Listener.Addr().String()
+	s.URL = server.URL + strings.TrimRight("/"+strings.Trim(s.Options.Prefix, "/"), "/")
 	return s
 }
 
-// Client returns an HTTP client that sends the client key to this server, and
-// only to it.
-func (s *Server) Client() *http.Client { return s.with("x-api-key", string(s.RawKey)) }
+// Client returns an HTTP client that adds the client key to requests to this
+// server, and to no others.
+func (s *Server) Client() *http.Client { return s.withHeader("x-api-key", string(s.RawKey)) }
 
-// Admin returns an HTTP client that sends the admin key to this server, and
-// only to it.
-func (s *Server) Admin() *http.Client { return s.with("x-admin-key", AdminKey) }
+// Admin returns an HTTP client that adds the admin key to requests to this
+// server, and to no others.
+func (s *Server) Admin() *http.Client { return s.withHeader("x-admin-key", AdminKey) }
 
-func (s *Server) with(header, value string) *http.Client {
-	base, err := url.Parse(s.URL)
-	if err != nil {
-		panic(err) // it is a server's own
-	}
-	return &http.Client{Transport: keyed{base.Host, header, value}}
+func (s *Server) withHeader(name, value string) *http.Client {
+	return &http.Client{Transport: headerTransport{s.host, name, value}}
 }
 
-// keyed adds a header to the requests for a host.
-type keyed struct{ host, header, value string }
+// headerTransport adds a header to the requests to one host.
+type headerTransport struct{ host, name, value string }
 
-func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Host == k.host {
+func (t headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host == t.host {
 		r = r.Clone(r.Context())
-		r.Header.Set(k.header, k.value)
+		r.Header.Set(t.name, t.value)
 	}
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// Export registers an export of the source with the content given, under a file
-// name.
-func (s *Server) Export(t testing.TB, source, fileName, content string) {
+// RegisterExport adds a file below [FilesURL] and registers it as the export
+// of the source. Its modification time is the time of the Clock.
+func (s *Server) RegisterExport(t testing.TB, sourceURL, fileName, content string) {
 	t.Helper()
-	s.files.put(fileName, content)
-	if _, _, err := s.Exports.Register(t.Context(), source, filesURL+url.PathEscape(fileName), fileName); err != nil {
+	s.files.put(fileName, content, s.Clock.Now())
+	if _, _, err := s.Exports.Register(t.Context(), sourceURL, FilesURL+url.PathEscape(fileName), fileName); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// Clock is a clock that stands still until it is moved. It is safe for
-// concurrent use.
-type Clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-// Now returns what the clock shows.
-func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-// Set moves the clock to a time, be it earlier.
-func (c *Clock) Set(now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = now
-}
-
-// Add moves the clock on.
-func (c *Clock) Add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
 }

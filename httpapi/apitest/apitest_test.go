@@ -16,7 +16,8 @@ import (
 	"example.com/canvasback/keys"
 )
 
-func read(t *testing.T, response *http.Response, err error) string {
+// readResponse returns the status and the body of a response.
+func readResponse(t *testing.T, response *http.Response, err error) string {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -29,23 +30,23 @@ func read(t *testing.T, response *http.Response, err error) string {
 	return fmt.Sprint(response.StatusCode, " ", string(body))
 }
 
-func TestServer(t *testing.T) {
+func TestServer_ServesTheAPI(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := apitest.New(t, func(options *httpapi.Options) { options.Prefix = "/api" })
 	is.True(strings.HasSuffix(s.URL, "/api"))
 
 	response, err := s.Client().Get(s.URL + "/symbol/folders")
-	is.Equal(read(t, response, err), "200 []")
+	is.Equal(readResponse(t, response, err), "200 []")
 	response, err = http.Get(s.URL + "/symbol/folders")
-	is.True(strings.HasPrefix(read(t, response, err), "401 "))
+	is.True(strings.HasPrefix(readResponse(t, response, err), "401 "))
 	response, err = s.Admin().Get(s.URL + "/admin/api-keys")
-	is.True(strings.Contains(read(t, response, err), `"name":"apitest"`))
+	is.True(strings.Contains(readResponse(t, response, err), `"name":"apitest"`))
 
-	s.Export(t, "https://drawings.example/1", "drawing one.pdf", "%PDF")
+	s.RegisterExport(t, "https://drawings.example/1", "drawing one.pdf", "%PDF")
 	response, err = s.Client().Post(s.URL+"/viewer/exports/download", "application/json",
 		strings.NewReader(`{"sourceFileUrl":"https://drawings.example/1"}`))
-	is.Equal(read(t, response, err), "200 %PDF")
+	is.Equal(readResponse(t, response, err), "200 %PDF")
 	is.Equal(response.Header.Get("Content-Disposition"), `attachment; filename="drawing one.pdf"`)
 
 	expiry := new(s.Clock.Now().Add(time.Hour))
@@ -58,8 +59,7 @@ func TestServer(t *testing.T) {
 	is.Equal(err, keys.ErrExpired)
 }
 
-// TestClock_losesNoAdd moves one clock from many sides at once.
-func TestClock_losesNoAdd(t *testing.T) {
+func TestClock_AddIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	clock := apitest.New(t).Clock
@@ -76,13 +76,12 @@ func TestClock_losesNoAdd(t *testing.T) {
 	is.Equal(clock.Now().Sub(start), 80_000*time.Second)
 }
 
-// TestClient_sendsTheKeyToNobodyElse follows no other host's wish for it.
-func TestClient_sendsTheKeyToNobodyElse(t *testing.T) {
+func TestServer_ClientsSendKeysOnlyToTheirServer(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s, other := apitest.New(t), apitest.New(t)
 	response, err := s.Client().Get(other.URL + "/symbol/folders")
-	is.True(strings.HasPrefix(read(t, response, err), "401 "))
+	is.True(strings.HasPrefix(readResponse(t, response, err), "401 "))
 	response, err = s.Admin().Get(other.URL + "/admin/api-keys")
-	is.True(strings.HasPrefix(read(t, response, err), "401 "))
+	is.True(strings.HasPrefix(readResponse(t, response, err), "401 "))
 }

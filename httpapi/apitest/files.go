@@ -5,19 +5,21 @@ import (
 	"maps"
 	"sync"
 	"testing/fstest"
+	"time"
 )
 
-// fileSystem holds files that may be added while others are read.
+// fileSystem is an in-memory file system whose files may be added while others
+// are read.
 type fileSystem struct {
 	mu    sync.Mutex
 	files fstest.MapFS
 }
 
-func (f *fileSystem) put(name, content string) {
+func (f *fileSystem) put(name, content string, modified time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	files := maps.Clone(f.files) // the former one may be in use
-	files[name] = &fstest.MapFile{Data: []byte(content)}
+	files := maps.Clone(f.files) // an Open may be reading the previous map
+	files[name] = &fstest.MapFile{Data: []byte(content), ModTime: modified}
 	f.files = files
 }
 
