@@ -92,9 +92,9 @@ type Options struct {
 	IdleTimeout time.Duration
 
 	// ListCache bounds the memory, in bytes, in which encoded lists of
-	// symbols are kept; DefaultListCache if zero, none if negative. What is
-	// kept is compared with the storage on each request. Nothing is kept of
-	// a storage that is in memory itself.
+	// symbols are cached; DefaultListCache if zero, none if negative. Each
+	// request reads the current version from the store. Lists of a store
+	// that is not shared are not cached.
 	ListCache int64
 
 	// Observe, if set, is called once for each request when it has been
@@ -167,7 +167,7 @@ func newAPI(options Options) *api {
 	a.Import.Symbol = cmp.Or(max(a.Import.Symbol, 0), a.SymbolLimit)
 	a.IdleTimeout = cmp.Or(max(a.IdleTimeout, 0), DefaultIdleTimeout)
 	a.ListCache = cmp.Or(a.ListCache, DefaultListCache)
-	if a.Symbols != nil && a.Symbols.InMemory() {
+	if a.Symbols != nil && !a.Symbols.Shared() {
 		a.ListCache = 0
 	}
 	a.versions = newVersionReads(a.Symbols)

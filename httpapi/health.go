@@ -10,7 +10,6 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
-	"example.com/canvasback/symbols"
 )
 
 // readyTimeout bounds how long a storage may take to count as ready.
@@ -51,7 +50,7 @@ func (a *api) ready(ctx context.Context) error {
 		}
 	}
 	if a.Symbols != nil {
-		if _, err := a.Symbols.Version(ctx, symbols.Folders()); err != nil {
+		if _, err := a.Symbols.FolderListVersion(ctx); err != nil {
 			return err
 		}
 	}

@@ -160,7 +160,7 @@ func TestHandler_setsThePattern(t *testing.T) {
 // dead is a store that does not answer.
 type dead struct{ symbols.Store }
 
-func (dead) Version(ctx context.Context, _ symbols.Subject) (symbols.Version, error) {
+func (dead) FolderListVersion(ctx context.Context) (symbols.Version, error) {
 	<-ctx.Done()
 	return 0, ctx.Err()
 }

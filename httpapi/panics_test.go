@@ -182,7 +182,7 @@ func TestPanic_ofAStore(t *testing.T) {
 		func(o *httpapi.Options) {
 			o.DangerouslySkipClientKeys = true
 			o.Keys = keys.NewService(struct{ keys.Store }{}, nil)
-			o.Symbols = symbols.NewService(struct{ symbols.Store }{}, nil)
+			o.Symbols = symbols.NewService(panickingStore{}, nil)
 			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{buggyOpener{new(atomic.Value), new(atomic.Int64)}}})
 		},
 	} {
@@ -242,6 +242,11 @@ func TestPanic_ofTheHost(t *testing.T) {
 		})
 	}
 }
+
+// panickingStore panics in every method that handles a request.
+type panickingStore struct{ symbols.Store }
+
+func (panickingStore) Shared() bool { return true }
 
 // unreachable is a store behind a broken network.
 type unreachable struct{ symbols.Store }

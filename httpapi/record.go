@@ -47,9 +47,8 @@ func (a *api) sendJSON(w http.ResponseWriter, r *http.Request, status int, body 
 }
 
 // read makes an endpoint that answers with a record, or with 304 and nothing
-// if the client has it already. For that it is enough to read the version of
-// the subject.
-func (a *api) read(subject func(id int64) symbols.Subject, read func(ctx context.Context, id int64) (record, error)) endpoint {
+// if the client has the current version, which is all that is read then.
+func (a *api) read(kind versionKind, read func(ctx context.Context, id int64) (record, error)) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id, err := pathID(r)
 		if err != nil {
@@ -58,7 +57,7 @@ func (a *api) read(subject func(id int64) symbols.Subject, read func(ctx context
 		ctx, cancel := a.storeContext(r)
 		defer cancel()
 		if r.Header["If-None-Match"] != nil {
-			version, err := a.versions.get(ctx, subject(id))
+			version, err := a.versions.get(ctx, versionKey{kind, id})
 			if err != nil {
 				return err
 			}

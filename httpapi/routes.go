@@ -1,10 +1,6 @@
 package httpapi
 
-import (
-	"net/http"
-
-	"example.com/canvasback/symbols"
-)
+import "net/http"
 
 // route is a row of the table below.
 type route struct {
@@ -40,18 +36,17 @@ func (a *api) routes() []route {
 		)
 	}
 	if a.Symbols != nil {
-		folders := func(int64) symbols.Subject { return symbols.Folders() }
 		list = append(list,
-			route{get, "/symbol/folders", clientKey, small, a.read(folders, a.listFolders)},
+			route{get, "/symbol/folders", clientKey, small, a.read(folderListVersion, a.listFolders)},
 			route{post, "/symbol/folders", clientKey, small, reply(a, created, a.createFolder)},
-			route{get, "/symbol/folders/{id}", clientKey, small, a.read(symbols.FolderItself, a.getFolder)},
+			route{get, "/symbol/folders/{id}", clientKey, small, a.read(folderVersion, a.getFolder)},
 			route{patch, "/symbol/folders/{id}", clientKey, small, reply(a, ok, a.updateFolder)},
 			route{remove, "/symbol/folders/{id}", clientKey, small, reply(a, ok, a.deleteFolder)},
 			route{get, "/symbol/folders/{id}/symbols", clientKey, small, a.listSymbols},
 			route{post, "/symbol/folders/{id}/symbols", clientKey, symbol, reply(a, created, a.createSymbol)},
 			route{get, "/symbol/folders/{id}/export", clientKey, small, a.exportSymbols},
 			route{post, "/symbol/folders/{id}/import", clientKey, a.ImportLimit, a.importSymbols},
-			route{get, "/symbol/symbols/{id}", clientKey, small, a.read(symbols.SymbolItself, a.getSymbol)},
+			route{get, "/symbol/symbols/{id}", clientKey, small, a.read(symbolVersion, a.getSymbol)},
 			route{patch, "/symbol/symbols/{id}", clientKey, symbol, reply(a, ok, a.updateSymbol)},
 			route{remove, "/symbol/symbols/{id}", clientKey, small, reply(a, ok, a.deleteSymbol)},
 		)

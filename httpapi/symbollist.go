@@ -22,7 +22,7 @@ func (a *api) listSymbols(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	var version symbols.Version
 	if r.Header["If-None-Match"] != nil || a.lists.knows(id) {
-		if version, err = a.versions.get(ctx, symbols.FolderContents(id)); err != nil {
+		if version, err = a.versions.get(ctx, versionKey{contentsVersion, id}); err != nil {
 			return err
 		}
 		if unchanged(r.Header, version) {

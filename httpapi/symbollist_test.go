@@ -16,8 +16,8 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// watchedStore is a store that is not in memory as far as the handler can
-// tell. It counts the reads of symbols, and lets a test come in between.
+// watchedStore is a shared store, so the handler caches lists. It counts the
+// reads of symbols and calls a hook before each.
 type watchedStore struct {
 	symbols.Store
 	reads  atomic.Int64
@@ -33,6 +33,8 @@ func (s *watchedStore) ListSymbols(ctx context.Context, folderID, after int64, s
 	}
 	return s.Store.ListSymbols(ctx, folderID, after, size)
 }
+
+func (*watchedStore) Shared() bool { return true }
 
 func (s *watchedStore) come(before func(after int64) error) { s.before.Store(&before) }
 

@@ -8,15 +8,45 @@ import (
 	"example.com/canvasback/symbols"
 )
 
+// versionKey names one of the versions that a [symbols.Service] returns.
+type versionKey struct {
+	kind versionKind
+	id   int64 // of the folder or symbol, 0 for the folder list
+}
+
+type versionKind int
+
+const (
+	folderListVersion versionKind = iota
+	folderVersion
+	contentsVersion
+	symbolVersion
+)
+
+func readVersion(service *symbols.Service) func(context.Context, versionKey) (symbols.Version, error) {
+	return func(ctx context.Context, of versionKey) (symbols.Version, error) {
+		switch of.kind {
+		case folderVersion:
+			return service.FolderVersion(ctx, of.id)
+		case contentsVersion:
+			return service.ContentsVersion(ctx, of.id)
+		case symbolVersion:
+			return service.SymbolVersion(ctx, of.id)
+		default:
+			return service.FolderListVersion(ctx)
+		}
+	}
+}
+
 // versionReads reads versions for requests that come at the same time. A read
 // serves all who were there before it began, so none of them gets a version
 // that is older than its request. Many clients that look at one folder then
 // cost the store little more than one.
 type versionReads struct {
-	read func(context.Context, symbols.Subject) (symbols.Version, error)
+	read func(context.Context, versionKey) (symbols.Version, error)
 
 	mu     sync.Mutex
-	latest map[symbols.Subject]*versionRead // running, or waiting to begin
+	latest map[versionKey]*versionRead // running, or waiting to begin
 }
 
 // versionRead is one read of a version.
@@ -33,14 +63,14 @@ func newVersionRead() *versionRead {
 }
 
 func newVersionReads(service *symbols.Service) *versionReads {
-	return &versionReads{read: service.Version, latest: make(map[symbols.Subject]*versionRead)}
+	return &versionReads{read: readVersion(service), latest: make(map[versionKey]*versionRead)}
 }
 
-// get returns the version of a subject at an instant between the call and the
+// get returns a version as it is at an instant between the call and the
 // return. It waits for one read of somebody else at most before its own, which
 // ends when ctx does. A shared read ends, for all, with the context of the one
 // who carries it out, whose time began first.
-func (v *versionReads) get(ctx context.Context, of symbols.Subject) (symbols.Version, error) {
+func (v *versionReads) get(ctx context.Context, of versionKey) (symbols.Version, error) {
 	mine, before, first := v.join(of)
 	if !first {
 		<-mine.done
@@ -57,7 +87,7 @@ func (v *versionReads) get(ctx context.Context, of symbols.Subject) (symbols.Ver
 
 // join finds the read that serves a request, and that which it has to wait
 // for. The first one to join a read is the one to carry it out.
-func (v *versionReads) join(of symbols.Subject) (mine, before *versionRead, first bool) {
+func (v *versionReads) join(of versionKey) (mine, before *versionRead, first bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch latest := v.latest[of]; {
@@ -81,7 +111,7 @@ func (v *versionReads) begin(mine *versionRead) {
 	mine.begun = true
 }
 
-func (v *versionReads) end(of symbols.Subject, mine *versionRead) {
+func (v *versionReads) end(of versionKey, mine *versionRead) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if mine.next != nil {

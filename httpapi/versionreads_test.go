@@ -22,7 +22,7 @@ func TestVersionReads_areNeverOlderThanTheRequest(t *testing.T) {
 		is := is.New(t)
 		var present, reads atomic.Int64
 		v := newVersionReads(nil)
-		v.read = func(context.Context, symbols.Subject) (symbols.Version, error) {
+		v.read = func(context.Context, versionKey) (symbols.Version, error) {
 			reads.Add(1)
 			time.Sleep(5 * time.Millisecond) // on the way there
 			version := present.Load()
@@ -47,7 +47,7 @@ func TestVersionReads_areNeverOlderThanTheRequest(t *testing.T) {
 				time.Sleep(time.Duration(i%100) * 700 * time.Microsecond)
 				for range 3 {
 					before, start := present.Load(), time.Now()
-					version, err := v.get(t.Context(), symbols.FolderContents(7))
+					version, err := v.get(t.Context(), versionKey{contentsVersion, 7})
 					is.NoErr(err)
 					if int64(version) < before {
 						t.Errorf("version %d is older than %d, which there was before", version, before)
@@ -68,7 +68,7 @@ func TestVersionReads_aPanicEndsThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		v := newVersionReads(nil)
-		v.read = func(context.Context, symbols.Subject) (symbols.Version, error) {
+		v.read = func(context.Context, versionKey) (symbols.Version, error) {
 			time.Sleep(time.Second)
 			panic("a bug in a driver")
 		}
@@ -86,7 +86,7 @@ func TestVersionReads_aPanicEndsThem(t *testing.T) {
 						failures++
 					}
 				}()
-				_, err := v.get(t.Context(), symbols.Folders())
+				_, err := v.get(t.Context(), versionKey{})
 				is.True(err != nil)
 			}()
 		}

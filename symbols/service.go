@@ -61,14 +61,14 @@ func (s *Service) GetFolder(ctx context.Context, id int64) (Folder, error) {
 // UpdateFolder sets the given fields and returns the folder. The error is
 // [ErrFolderNameTaken] if another one has the name. If versions are given and
 // the folder has none of them, it is [ErrChanged].
-func (s *Service) UpdateFolder(ctx context.Context, id int64, fields FolderFields, wanted ...Version) (Folder, error) {
+func (s *Service) UpdateFolder(ctx context.Context, id int64, fields FolderFields, ifMatch ...Version) (Folder, error) {
 	if err := fields.check(); err != nil {
 		return Folder{}, err
 	}
 	var current Folder
 	folder, err := s.store.UpdateFolder(ctx, id, func(folder *Folder) error {
 		current = *folder
-		if !folder.Version.Matches(wanted) {
+		if !folder.Version.Matches(ifMatch) {
 			return ErrChanged
 		}
 		if !fields.apply(folder) {
@@ -84,8 +84,8 @@ func (s *Service) UpdateFolder(ctx context.Context, id int64, fields FolderField
 
 // DeleteFolder removes a folder and its symbols. If versions are given and the
 // folder has none of them, the error is [ErrChanged].
-func (s *Service) DeleteFolder(ctx context.Context, id int64, wanted ...Version) error {
-	return storeError("delete folder", s.store.DeleteFolder(ctx, id, wanted...))
+func (s *Service) DeleteFolder(ctx context.Context, id int64, ifMatch ...Version) error {
+	return storeError("delete folder", s.store.DeleteFolder(ctx, id, ifMatch...))
 }
 
 // ListSymbols returns the first symbols of a folder that have ids above after,
@@ -138,14 +138,14 @@ func (s *Service) GetSymbol(ctx context.Context, id int64) (Symbol, error) {
 
 // UpdateSymbol sets the given fields and returns the symbol. If versions are
 // given and the symbol has none of them, the error is [ErrChanged].
-func (s *Service) UpdateSymbol(ctx context.Context, id int64, fields SymbolFields, wanted ...Version) (Symbol, error) {
+func (s *Service) UpdateSymbol(ctx context.Context, id int64, fields SymbolFields, ifMatch ...Version) (Symbol, error) {
 	if err := fields.check(); err != nil {
 		return Symbol{}, err
 	}
 	var current Symbol
 	symbol, err := s.store.UpdateSymbol(ctx, id, func(symbol *Symbol) error {
 		current = *symbol
-		if !symbol.Version.Matches(wanted) {
+		if !symbol.Version.Matches(ifMatch) {
 			return ErrChanged
 		}
 		if !fields.apply(symbol) {
@@ -161,24 +161,36 @@ func (s *Service) UpdateSymbol(ctx context.Context, id int64, fields SymbolField
 
 // DeleteSymbol removes a symbol. If versions are given and the symbol has none
 // of them, the error is [ErrChanged].
-func (s *Service) DeleteSymbol(ctx context.Context, id int64, wanted ...Version) error {
-	return storeError("delete symbol", s.store.DeleteSymbol(ctx, id, wanted...))
+func (s *Service) DeleteSymbol(ctx context.Context, id int64, ifMatch ...Version) error {
+	return storeError("delete symbol", s.store.DeleteSymbol(ctx, id, ifMatch...))
 }
 
-// Version returns the present version of a subject at the price of one small
-// read.
-func (s *Service) Version(ctx context.Context, of Subject) (Version, error) {
-	version, err := s.store.Version(ctx, of)
-	return version, storeError("read version", err)
+// FolderListVersion returns the current version of the folder list.
+func (s *Service) FolderListVersion(ctx context.Context) (Version, error) {
+	version, err := s.store.FolderListVersion(ctx)
+	return version, storeError("read folder list version", err)
 }
 
-// InMemory reports whether the store keeps everything in the memory of this
-// process, so that a copy of what it returns saves no time. A store says so
-// with a method of the same name.
-func (s *Service) InMemory() bool {
-	store, ok := s.store.(interface{ InMemory() bool })
-	return ok && store.InMemory()
+// FolderVersion returns the current version of one folder.
+func (s *Service) FolderVersion(ctx context.Context, id int64) (Version, error) {
+	version, err := s.store.FolderVersion(ctx, id)
+	return version, storeError("read folder version", err)
 }
+
+// ContentsVersion returns the current version of a folder's symbol list.
+func (s *Service) ContentsVersion(ctx context.Context, folderID int64) (Version, error) {
+	version, err := s.store.ContentsVersion(ctx, folderID)
+	return version, storeError("read contents version", err)
+}
+
+// SymbolVersion returns the current version of one symbol.
+func (s *Service) SymbolVersion(ctx context.Context, id int64) (Version, error) {
+	version, err := s.store.SymbolVersion(ctx, id)
+	return version, storeError("read symbol version", err)
+}
+
+// Shared reports whether other processes may change the same data.
+func (s *Service) Shared() bool { return s.store.Shared() }
 
 // errUnchanged leaves an update of the store without writing.
 var errUnchanged = errors.New("symbols: nothing to change")

@@ -52,7 +52,7 @@ type Store interface {
 	// DeleteFolder removes the folder with the id and its symbols, or
 	// returns [ErrFolderNotFound]. If versions are given and the folder has
 	// none of them, it returns [ErrChanged] instead.
-	DeleteFolder(ctx context.Context, id int64, wanted ...Version) error
+	DeleteFolder(ctx context.Context, id int64, ifMatch ...Version) error
 
 	// ListSymbols returns the symbols of a folder that have ids above after,
 	// ids ascending, or [ErrFolderNotFound]. It stops behind the symbol whose
@@ -83,9 +83,23 @@ type Store interface {
 	// DeleteSymbol removes the symbol with the id, or returns
 	// [ErrSymbolNotFound]. If versions are given and the symbol has none of
 	// them, it returns [ErrChanged] instead.
-	DeleteSymbol(ctx context.Context, id int64, wanted ...Version) error
+	DeleteSymbol(ctx context.Context, id int64, ifMatch ...Version) error
 
-	// Version returns the present version of a subject without reading any
-	// data, or the not-found error of the folder or symbol that it is about.
-	Version(ctx context.Context, of Subject) (Version, error)
+	// FolderListVersion returns the current version of the folder list.
+	FolderListVersion(ctx context.Context) (Version, error)
+
+	// FolderVersion returns the current version of the folder with the id,
+	// or [ErrFolderNotFound]. It covers the folder's name.
+	FolderVersion(ctx context.Context, id int64) (Version, error)
+
+	// ContentsVersion returns the current version of the symbol list of the
+	// folder with the id, or [ErrFolderNotFound]. It reads no symbols.
+	ContentsVersion(ctx context.Context, folderID int64) (Version, error)
+
+	// SymbolVersion returns the current version of the symbol with the id,
+	// or [ErrSymbolNotFound]. It does not read the symbol's data.
+	SymbolVersion(ctx context.Context, id int64) (Version, error)
+
+	// Shared reports whether other processes may change the same data.
+	Shared() bool
 }

@@ -33,9 +33,6 @@ type symbolStore struct{ db *DB }
 
 var _ symbols.Store = symbolStore{}
 
-// InMemory tells [symbols.Service] that a cache would be a second copy.
-func (symbolStore) InMemory() bool { return true }
-
 func (s symbolStore) ListFolders(ctx context.Context) (symbols.FolderList, error) {
 	s.db.mu.RLock()
 	defer s.db.mu.RUnlock()
@@ -113,7 +110,7 @@ func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*sy
 	return f.Folder, nil
 }
 
-func (s symbolStore) DeleteFolder(ctx context.Context, id int64, wanted ...symbols.Version) error {
+func (s symbolStore) DeleteFolder(ctx context.Context, id int64, ifMatch ...symbols.Version) error {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -123,7 +120,7 @@ func (s symbolStore) DeleteFolder(ctx context.Context, id int64, wanted ...symbo
 	if !ok {
 		return symbols.ErrFolderNotFound
 	}
-	if !f.Version.Matches(wanted) {
+	if !f.Version.Matches(ifMatch) {
 		return symbols.ErrChanged
 	}
 	for _, symbolID := range f.symbolIDs {
@@ -227,7 +224,7 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 	return symbol, nil
 }
 
-func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, wanted ...symbols.Version) error {
+func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, ifMatch ...symbols.Version) error {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -237,7 +234,7 @@ func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, wanted ...symbo
 	if !ok {
 		return symbols.ErrSymbolNotFound
 	}
-	if !symbol.Version.Matches(wanted) {
+	if !symbol.Version.Matches(ifMatch) {
 		return symbols.ErrChanged
 	}
 	delete(s.db.symbols, id)
@@ -245,28 +242,33 @@ func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, wanted ...symbo
 	return nil
 }
 
-func (s symbolStore) Version(ctx context.Context, of symbols.Subject) (symbols.Version, error) {
+func (s symbolStore) FolderListVersion(ctx context.Context) (symbols.Version, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	return s.db.foldersVersion, ctx.Err()
+}
+
+func (s symbolStore) FolderVersion(ctx context.Context, id int64) (symbols.Version, error) {
+	folder, err := s.GetFolder(ctx, id)
+	return folder.Version, err
+}
+
+func (s symbolStore) ContentsVersion(ctx context.Context, folderID int64) (symbols.Version, error) {
 	s.db.mu.RLock()
 	defer s.db.mu.RUnlock()
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	switch of.Kind() {
-	case symbols.KindFolder, symbols.KindContents:
-		f, ok := s.db.folders[of.ID()]
-		if !ok {
-			return 0, symbols.ErrFolderNotFound
-		}
-		if of.Kind() == symbols.KindContents {
-			return f.contents, nil
-		}
-		return f.Version, nil
-	case symbols.KindSymbol:
-		symbol, ok := s.db.symbols[of.ID()]
-		if !ok {
-			return 0, symbols.ErrSymbolNotFound
-		}
-		return symbol.Version, nil
+	f, ok := s.db.folders[folderID]
+	if !ok {
+		return 0, symbols.ErrFolderNotFound
 	}
-	return s.db.foldersVersion, nil
+	return f.contents, nil
 }
+
+func (s symbolStore) SymbolVersion(ctx context.Context, id int64) (symbols.Version, error) {
+	symbol, err := s.GetSymbol(ctx, id)
+	return symbol.Version, err
+}
+
+func (symbolStore) Shared() bool { return false }

@@ -101,30 +101,33 @@ func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*sy
 	return folder, nil
 }
 
-func (s symbolStore) DeleteFolder(ctx context.Context, id int64, wanted ...symbols.Version) error {
-	return s.delete(ctx, symbols.FolderItself(id), wanted, `
+func (s symbolStore) DeleteFolder(ctx context.Context, id int64, ifMatch ...symbols.Version) error {
+	return s.delete(ctx, id, ifMatch, s.FolderVersion, `
 		DELETE FROM canvasback_folders
 		WHERE id = $1 AND ($2::bigint[] = '{}' OR version = ANY ($2::bigint[]))`,
 	)
 }
 
-// delete runs a statement that deletes the subject with the id $1 if it has one
-// of the versions $2 or there are none.
-func (s symbolStore) delete(ctx context.Context, of symbols.Subject, wanted []symbols.Version, statement string) error {
-	versions := make([]int64, len(wanted))
-	for i, version := range wanted {
+// delete runs a statement that deletes the row with the id $1 if its version is
+// in $2 or $2 is empty. The function current reads the version of that row.
+func (s symbolStore) delete(
+	ctx context.Context, id int64, ifMatch []symbols.Version,
+	current func(context.Context, int64) (symbols.Version, error), statement string,
+) error {
+	versions := make([]int64, len(ifMatch))
+	for i, version := range ifMatch {
 		versions[i] = int64(version)
 	}
 	for {
-		met, err := s.db.exec(ctx, statement, of.ID(), versions)
+		met, err := s.db.exec(ctx, statement, id, versions)
 		if err != nil || met > 0 {
 			return err
 		}
-		version, err := s.Version(ctx, of)
+		version, err := current(ctx, id)
 		if err != nil {
 			return err
 		}
-		if !version.Matches(wanted) {
+		if !version.Matches(ifMatch) {
 			return symbols.ErrChanged
 		}
 		// It was being moved when the statement began.
@@ -301,8 +304,8 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 	}
 }
 
-func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, wanted ...symbols.Version) error {
-	return s.delete(ctx, symbols.SymbolItself(id), wanted, `
+func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, ifMatch ...symbols.Version) error {
+	return s.delete(ctx, id, ifMatch, s.SymbolVersion, `
 		WITH folder AS (
 			SELECT id
 			FROM canvasback_folders
@@ -317,35 +320,41 @@ func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, wanted ...symbo
 	)
 }
 
-func (s symbolStore) Version(ctx context.Context, of symbols.Subject) (symbols.Version, error) {
-	switch of.Kind() {
-	case symbols.KindFolder:
-		return scanVersion(s.db.readRow(ctx, `
-			SELECT version
-			FROM canvasback_folders
-			WHERE id = $1`,
-			of.ID(),
-		), symbols.ErrFolderNotFound)
-	case symbols.KindContents:
-		return scanVersion(s.db.readRow(ctx, `
-			SELECT contents_version
-			FROM canvasback_folders
-			WHERE id = $1`,
-			of.ID(),
-		), symbols.ErrFolderNotFound)
-	case symbols.KindSymbol:
-		return scanVersion(s.db.readRow(ctx, `
-			SELECT version
-			FROM canvasback_symbols
-			WHERE id = $1`,
-			of.ID(),
-		), symbols.ErrSymbolNotFound)
-	}
+func (s symbolStore) FolderListVersion(ctx context.Context) (symbols.Version, error) {
 	return scanVersion(s.db.readRow(ctx, `
 		SELECT version
 		FROM canvasback_folder_list`,
 	), pgx.ErrNoRows)
 }
+
+func (s symbolStore) FolderVersion(ctx context.Context, id int64) (symbols.Version, error) {
+	return scanVersion(s.db.readRow(ctx, `
+		SELECT version
+		FROM canvasback_folders
+		WHERE id = $1`,
+		id,
+	), symbols.ErrFolderNotFound)
+}
+
+func (s symbolStore) ContentsVersion(ctx context.Context, folderID int64) (symbols.Version, error) {
+	return scanVersion(s.db.readRow(ctx, `
+		SELECT contents_version
+		FROM canvasback_folders
+		WHERE id = $1`,
+		folderID,
+	), symbols.ErrFolderNotFound)
+}
+
+func (s symbolStore) SymbolVersion(ctx context.Context, id int64) (symbols.Version, error) {
+	return scanVersion(s.db.readRow(ctx, `
+		SELECT version
+		FROM canvasback_symbols
+		WHERE id = $1`,
+		id,
+	), symbols.ErrSymbolNotFound)
+}
+
+func (symbolStore) Shared() bool { return true }
 
 // scanVersion returns missing if there is no row.
 func scanVersion(row pgx.Row, missing error) (symbols.Version, error) {

@@ -29,10 +29,14 @@ func TestSchema_otherHands(t *testing.T) {
 		epoch, err := db.Keys().Epoch(ctx)
 		is.NoErr(err)
 		numbers[0] = epoch
-		for i, subject := range []symbols.Subject{
-			symbols.Folders(), symbols.FolderItself(folder.ID), symbols.FolderContents(folder.ID), symbols.SymbolItself(1),
+		store := db.Symbols()
+		for i, read := range []func() (symbols.Version, error){
+			func() (symbols.Version, error) { return store.FolderListVersion(ctx) },
+			func() (symbols.Version, error) { return store.FolderVersion(ctx, folder.ID) },
+			func() (symbols.Version, error) { return store.ContentsVersion(ctx, folder.ID) },
+			func() (symbols.Version, error) { return store.SymbolVersion(ctx, 1) },
 		} {
-			version, err := db.Symbols().Version(ctx, subject)
+			version, err := read()
 			is.NoErr(err)
 			numbers[i+1] = int64(version)
 		}

@@ -118,7 +118,7 @@ func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*sy
 	return folder, nil
 }
 
-func (s symbolStore) DeleteFolder(ctx context.Context, id int64, wanted ...symbols.Version) error {
+func (s symbolStore) DeleteFolder(ctx context.Context, id int64, ifMatch ...symbols.Version) error {
 	return s.db.write(ctx, func(conn *sql.Conn) error {
 		version, err := scanVersion(conn.QueryRowContext(ctx, `
 			SELECT version
@@ -129,7 +129,7 @@ func (s symbolStore) DeleteFolder(ctx context.Context, id int64, wanted ...symbo
 		if err != nil {
 			return err
 		}
-		if !version.Matches(wanted) {
+		if !version.Matches(ifMatch) {
 			return symbols.ErrChanged
 		}
 		_, err = conn.ExecContext(ctx, `
@@ -292,7 +292,7 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 	return symbol, nil
 }
 
-func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, wanted ...symbols.Version) error {
+func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, ifMatch ...symbols.Version) error {
 	return s.db.write(ctx, func(conn *sql.Conn) error {
 		version, err := scanVersion(conn.QueryRowContext(ctx, `
 			SELECT version
@@ -303,7 +303,7 @@ func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, wanted ...symbo
 		if err != nil {
 			return err
 		}
-		if !version.Matches(wanted) {
+		if !version.Matches(ifMatch) {
 			return symbols.ErrChanged
 		}
 		_, err = conn.ExecContext(ctx, `
@@ -315,35 +315,41 @@ func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, wanted ...symbo
 	})
 }
 
-func (s symbolStore) Version(ctx context.Context, of symbols.Subject) (symbols.Version, error) {
-	switch of.Kind() {
-	case symbols.KindFolder:
-		return scanVersion(s.db.queryRow(ctx, `
-			SELECT version
-			FROM canvasback_folders
-			WHERE id = ?`,
-			of.ID(),
-		), symbols.ErrFolderNotFound)
-	case symbols.KindContents:
-		return scanVersion(s.db.queryRow(ctx, `
-			SELECT contents_version
-			FROM canvasback_folders
-			WHERE id = ?`,
-			of.ID(),
-		), symbols.ErrFolderNotFound)
-	case symbols.KindSymbol:
-		return scanVersion(s.db.queryRow(ctx, `
-			SELECT version
-			FROM canvasback_symbols
-			WHERE id = ?`,
-			of.ID(),
-		), symbols.ErrSymbolNotFound)
-	}
+func (s symbolStore) FolderListVersion(ctx context.Context) (symbols.Version, error) {
 	return scanVersion(s.db.queryRow(ctx, `
 		SELECT version
 		FROM canvasback_folder_list`,
 	), sql.ErrNoRows)
 }
+
+func (s symbolStore) FolderVersion(ctx context.Context, id int64) (symbols.Version, error) {
+	return scanVersion(s.db.queryRow(ctx, `
+		SELECT version
+		FROM canvasback_folders
+		WHERE id = ?`,
+		id,
+	), symbols.ErrFolderNotFound)
+}
+
+func (s symbolStore) ContentsVersion(ctx context.Context, folderID int64) (symbols.Version, error) {
+	return scanVersion(s.db.queryRow(ctx, `
+		SELECT contents_version
+		FROM canvasback_folders
+		WHERE id = ?`,
+		folderID,
+	), symbols.ErrFolderNotFound)
+}
+
+func (s symbolStore) SymbolVersion(ctx context.Context, id int64) (symbols.Version, error) {
+	return scanVersion(s.db.queryRow(ctx, `
+		SELECT version
+		FROM canvasback_symbols
+		WHERE id = ?`,
+		id,
+	), symbols.ErrSymbolNotFound)
+}
+
+func (symbolStore) Shared() bool { return true }
 
 // scanVersion returns missing if there is no row.
 func scanVersion(row *sql.Row, missing error) (symbols.Version, error) {

@@ -50,7 +50,7 @@ func RunBenchmarks(b *testing.B, open func(t testing.TB) Opened) {
 			return s.Keys().Touch(ctx, uses)
 		}},
 		{"symbols/version", func(int) error {
-			_, err := s.Symbols().Version(ctx, symbols.FolderContents(folder.ID))
+			_, err := s.Symbols().ContentsVersion(ctx, folder.ID)
 			return err
 		}},
 		{"symbols/get 4 KB", func(i int) error {

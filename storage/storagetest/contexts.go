@@ -116,7 +116,10 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol) []call {
 			})
 			return err
 		}},
-		{"symbols.Version", func(ctx context.Context) error { _, err := y.Version(ctx, symbols.Folders()); return err }},
+		{"symbols.FolderListVersion", func(ctx context.Context) error { _, err := y.FolderListVersion(ctx); return err }},
+		{"symbols.FolderVersion", func(ctx context.Context) error { _, err := y.FolderVersion(ctx, symbol.FolderID); return err }},
+		{"symbols.ContentsVersion", func(ctx context.Context) error { _, err := y.ContentsVersion(ctx, symbol.FolderID); return err }},
+		{"symbols.SymbolVersion", func(ctx context.Context) error { _, err := y.SymbolVersion(ctx, symbol.ID); return err }},
 		{"symbols.DeleteSymbol", func(ctx context.Context) error { return y.DeleteSymbol(ctx, symbol.ID) }},
 		{"symbols.DeleteFolder", func(ctx context.Context) error { return y.DeleteFolder(ctx, symbol.FolderID) }},
 

@@ -144,10 +144,10 @@ func folderMissing(t *testing.T, s Opened) {
 		wantError(t, err, symbols.ErrFolderNotFound)
 		_, err = moveSymbol(t, s, symbol.ID, id)
 		wantError(t, err, symbols.ErrFolderNotFound)
-		for _, subject := range []symbols.Subject{symbols.FolderItself(id), symbols.FolderContents(id)} {
-			_, err = s.Symbols().Version(t.Context(), subject)
-			wantError(t, err, symbols.ErrFolderNotFound)
-		}
+		_, err = s.Symbols().FolderVersion(t.Context(), id)
+		wantError(t, err, symbols.ErrFolderNotFound)
+		_, err = s.Symbols().ContentsVersion(t.Context(), id)
+		wantError(t, err, symbols.ErrFolderNotFound)
 	}
 	wantSymbols(t, s, symbol.FolderID, symbol)
 }

@@ -25,6 +25,7 @@ var keyPromises = []promise{
 	{"ids are never used again", keyIDsOnce},
 	{"keys are values", keyValues},
 	{"keys outlive the process", keyLasting},
+	{"a store that can be opened twice reports that it is shared", keyShared},
 }
 
 // newKey returns a key that has a name and a digest of its own.
@@ -350,5 +351,11 @@ func keyLasting(t *testing.T, s Opened) {
 	wantError(t, err, keys.ErrNotFound)
 	if after := epoch(t, s); after <= before {
 		t.Errorf("the epoch went from %d to %d", before, after)
+	}
+}
+
+func keyShared(t *testing.T, s Opened) {
+	if again := s.reopen(t); !s.Keys().Shared() || !again.Keys().Shared() {
+		t.Error("Shared returns false")
 	}
 }

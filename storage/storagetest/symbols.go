@@ -25,6 +25,7 @@ var symbolPromises = []promise{
 	{"a page stops behind the symbol that reaches the size", symbolPageSize},
 	{"folders and symbols are values", symbolValues},
 	{"folders and symbols outlive the process", symbolLasting},
+	{"a store that can be opened twice reports that it is shared", symbolShared},
 }
 
 // wholeFolder is a page size that no test exceeds.
@@ -212,7 +213,7 @@ func symbolMissing(t *testing.T, s Opened) {
 		_, err = moveSymbol(t, s, id, symbol.FolderID)
 		wantError(t, err, symbols.ErrSymbolNotFound)
 		wantError(t, s.Symbols().DeleteSymbol(t.Context(), id), symbols.ErrSymbolNotFound)
-		_, err = s.Symbols().Version(t.Context(), symbols.SymbolItself(id))
+		_, err = s.Symbols().SymbolVersion(t.Context(), id)
 		wantError(t, err, symbols.ErrSymbolNotFound)
 	}
 	wantSymbols(t, s, symbol.FolderID, symbol)
@@ -351,4 +352,10 @@ func symbolLasting(t *testing.T, s Opened) {
 	wantFolders(t, again)
 	_, err = again.Symbols().GetSymbol(t.Context(), symbol.ID)
 	wantError(t, err, symbols.ErrSymbolNotFound)
+}
+
+func symbolShared(t *testing.T, s Opened) {
+	if again := s.reopen(t); !s.Symbols().Shared() || !again.Symbols().Shared() {
+		t.Error("Shared returns false")
+	}
 }

@@ -1,7 +1,9 @@
 package storagetest
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -15,17 +17,47 @@ var versionPromises = []promise{
 	{"versions outlive the process", versionLasting},
 }
 
-// version returns the version of a subject, 0 if there is no such subject.
-func version(t testing.TB, s Storage, of symbols.Subject) symbols.Version {
+// versioned is something that has a version.
+type versioned struct {
+	name string
+	read func(ctx context.Context, store symbols.Store) (symbols.Version, error)
+}
+
+func folderList() versioned {
+	return versioned{"the folder list", func(ctx context.Context, store symbols.Store) (symbols.Version, error) {
+		return store.FolderListVersion(ctx)
+	}}
+}
+
+func folderAlone(id int64) versioned {
+	return versioned{fmt.Sprintf("folder %d", id), func(ctx context.Context, store symbols.Store) (symbols.Version, error) {
+		return store.FolderVersion(ctx, id)
+	}}
+}
+
+func contentsOf(folderID int64) versioned {
+	return versioned{fmt.Sprintf("contents of folder %d", folderID), func(ctx context.Context, store symbols.Store) (symbols.Version, error) {
+		return store.ContentsVersion(ctx, folderID)
+	}}
+}
+
+func oneSymbol(id int64) versioned {
+	return versioned{fmt.Sprintf("symbol %d", id), func(ctx context.Context, store symbols.Store) (symbols.Version, error) {
+		return store.SymbolVersion(ctx, id)
+	}}
+}
+
+// version returns the version of a resource, or 0 if it does not exist.
+func version(t testing.TB, s Storage, of versioned) symbols.Version {
 	t.Helper()
-	v, err := s.Symbols().Version(t.Context(), of)
+	v, err := of.read(t.Context(), s.Symbols())
 	switch {
 	case errors.Is(err, symbols.ErrFolderNotFound), errors.Is(err, symbols.ErrSymbolNotFound):
 		return 0
 	case err != nil:
 		t.Fatalf("unexpected error: %v", err)
 	case v <= 0:
-		t.Errorf("Version(%+v) is %d, want a positive number", of, v)
+		t.Errorf("%s has version %d, want a positive number", of.name, v)
 	}
 	return v
 }
@@ -34,23 +66,23 @@ func version(t testing.TB, s Storage, of symbols.Subject) symbols.Version {
 // present one.
 func wantVersions(t testing.TB, s Storage) {
 	t.Helper()
-	wantVersion := func(of symbols.Subject, carried symbols.Version) {
+	wantVersion := func(of versioned, carried symbols.Version) {
 		t.Helper()
 		if want := version(t, s, of); carried != want {
-			t.Errorf("%+v carries version %d, want %d", of, carried, want)
+			t.Errorf("%s carries version %d, want %d", of.name, carried, want)
 		}
 	}
 	list, err := s.Symbols().ListFolders(t.Context())
 	must(t, err)
-	wantVersion(symbols.Folders(), list.Version)
+	wantVersion(folderList(), list.Version)
 	for _, folder := range list.Folders {
-		wantVersion(symbols.FolderItself(folder.ID), folder.Version)
+		wantVersion(folderAlone(folder.ID), folder.Version)
 		for _, size := range []int{1, wholeFolder} {
 			page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, 0, size)
 			must(t, err)
-			wantVersion(symbols.FolderContents(folder.ID), page.Version)
+			wantVersion(contentsOf(folder.ID), page.Version)
 			for _, symbol := range page.Symbols {
-				wantVersion(symbols.SymbolItself(symbol.ID), symbol.Version)
+				wantVersion(oneSymbol(symbol.ID), symbol.Version)
 			}
 		}
 	}
@@ -75,15 +107,15 @@ func versionSteps(t *testing.T, s Opened) {
 		second
 		third
 	)
-	subjects := []symbols.Subject{
-		folders:   symbols.Folders(),
-		folderA:   symbols.FolderItself(a.ID),
-		contentsA: symbols.FolderContents(a.ID),
-		folderB:   symbols.FolderItself(b.ID),
-		contentsB: symbols.FolderContents(b.ID),
-		first:     symbols.SymbolItself(inA[0].ID),
-		second:    symbols.SymbolItself(inA[1].ID),
-		third:     symbols.SymbolItself(inB[0].ID),
+	subjects := []versioned{
+		folders:   folderList(),
+		folderA:   folderAlone(a.ID),
+		contentsA: contentsOf(a.ID),
+		folderB:   folderAlone(b.ID),
+		contentsB: contentsOf(b.ID),
+		first:     oneSymbol(inA[0].ID),
+		second:    oneSymbol(inA[1].ID),
+		third:     oneSymbol(inB[0].ID),
 	}
 
 	rename := func(id int64, name string) func() error {
@@ -191,10 +223,10 @@ func versionSteps(t *testing.T, s Opened) {
 			after := version(t, s, subject)
 			moved, want := after != before[i], slices.Contains(step.moved, i)
 			if moved != want {
-				t.Errorf("%s: version of %+v moved: %v, want %v", step.name, subject, moved, want)
+				t.Errorf("%s: version of %s moved: %v, want %v", step.name, subject.name, moved, want)
 			}
 			if moved && seen[i][after] {
-				t.Errorf("%s: %+v has a version that it had before", step.name, subject)
+				t.Errorf("%s: %s has a version that it had before", step.name, subject.name)
 			}
 			seen[i][after] = true
 			before[i] = after
@@ -243,20 +275,20 @@ func versionOfDeletedSymbol(t *testing.T, s Opened) {
 func versionLasting(t *testing.T, s Opened) {
 	again := s.reopen(t)
 	symbol := insertSymbol(t, s, "symbol")
-	subjects := []symbols.Subject{
-		symbols.Folders(),
-		symbols.FolderItself(symbol.FolderID),
-		symbols.FolderContents(symbol.FolderID),
-		symbols.SymbolItself(symbol.ID),
+	subjects := []versioned{
+		folderList(),
+		folderAlone(symbol.FolderID),
+		contentsOf(symbol.FolderID),
+		oneSymbol(symbol.ID),
 	}
 	for _, subject := range subjects {
 		if one, other := version(t, s, subject), version(t, again, subject); one != other {
-			t.Errorf("%+v has version %d here, %d there", subject, one, other)
+			t.Errorf("%s has version %d here, %d there", subject.name, one, other)
 		}
 	}
-	before := version(t, s, symbols.FolderContents(symbol.FolderID))
+	before := version(t, s, contentsOf(symbol.FolderID))
 	insertSymbols(t, again, symbol.FolderID, newSymbols("another")...)
-	if version(t, s, symbols.FolderContents(symbol.FolderID)) == before {
+	if version(t, s, contentsOf(symbol.FolderID)) == before {
 		t.Error("a change of the contents there is not seen here")
 	}
 	wantVersions(t, s)
@@ -267,14 +299,14 @@ func versionLasting(t *testing.T, s Opened) {
 // the same content they must not have the same versions.
 func newStorageVersions(t *testing.T, former, next Storage) {
 	a, b := insertSymbol(t, former, "symbol"), insertSymbol(t, next, "symbol")
-	for _, pair := range [][2]symbols.Subject{
-		{symbols.Folders(), symbols.Folders()},
-		{symbols.FolderItself(a.FolderID), symbols.FolderItself(b.FolderID)},
-		{symbols.FolderContents(a.FolderID), symbols.FolderContents(b.FolderID)},
-		{symbols.SymbolItself(a.ID), symbols.SymbolItself(b.ID)},
+	for _, pair := range [][2]versioned{
+		{folderList(), folderList()},
+		{folderAlone(a.FolderID), folderAlone(b.FolderID)},
+		{contentsOf(a.FolderID), contentsOf(b.FolderID)},
+		{oneSymbol(a.ID), oneSymbol(b.ID)},
 	} {
 		if version(t, former, pair[0]) == version(t, next, pair[1]) {
-			t.Errorf("%+v has the same version in two storages", pair[0])
+			t.Errorf("%s has the same version in two storages", pair[0].name)
 		}
 	}
 }

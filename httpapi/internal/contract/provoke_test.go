@@ -80,7 +80,7 @@ var provocations = []struct {
 		change: func(_ *testing.T, o *httpapi.Options) {
 			o.DangerouslySkipClientKeys = true
 			o.Keys = keys.NewService(struct{ keys.Store }{}, nil) // whose methods panic
-			o.Symbols = symbols.NewService(struct{ symbols.Store }{}, nil)
+			o.Symbols = symbols.NewService(panickingStore{}, nil)
 			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{refusing{}}})
 		},
 	},
@@ -92,6 +92,11 @@ var provocations = []struct {
 		},
 	},
 }
+
+// panickingStore panics in every method that handles a request.
+type panickingStore struct{ symbols.Store }
+
+func (panickingStore) Shared() bool { return true }
 
 // setKey replaces the value of the key that is sent, or takes it away.
 func (r *request) setKey(value string) {
