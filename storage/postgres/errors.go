@@ -7,32 +7,29 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// violations are the constraints whose violation has a name in a contract.
-var violations = map[string]error{
+// constraintErrors are the sentinels that violated constraints stand for.
+var constraintErrors = map[string]error{
 	"canvasback_folders_name_key":       symbols.ErrFolderNameTaken,
 	"canvasback_symbols_folder_id_fkey": symbols.ErrFolderNotFound,
 }
 
-// translate gives an error the name that it has in a contract, if it has one.
-func translate(err error) error {
-	if violated, ok := errors.AsType[*pgconn.PgError](err); ok {
-		if named, ok := violations[violated.ConstraintName]; ok {
-			return named
+// mapConstraint returns the sentinel of the constraint that err violates, or
+// err itself.
+func mapConstraint(err error) error {
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
+		if sentinel, ok := constraintErrors[pgErr.ConstraintName]; ok {
+			return sentinel
 		}
 	}
 	return err
 }
 
-// brokenOff reports whether nothing is wrong with a transaction but that it
-// met another one.
-func brokenOff(err error) bool {
+// isRetryable reports whether err is a serialization failure or a deadlock.
+func isRetryable(err error) bool {
 	const (
 		serializationFailure = "40001"
 		deadlockDetected     = "40P01"
 	)
-	failed, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (failed.Code == serializationFailure || failed.Code == deadlockDetected)
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pgErr.Code == serializationFailure || pgErr.Code == deadlockDetected)
 }
-
-// unsent reports whether a statement failed before any of it was sent.
-func unsent(err error) bool { return pgconn.SafeToRetry(err) }

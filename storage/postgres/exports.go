@@ -9,19 +9,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-type exportStore struct{ db *DB }
+type exportStore struct{ db *database }
 
 var _ exports.Store = exportStore{}
 
-// sourceDigest is what a source address is found by.
+// sourceDigest returns the indexed form of a source URL.
 func sourceDigest(source string) []byte {
 	digest := sha256.Sum256([]byte(source))
 	return digest[:]
 }
 
 func (s exportStore) Put(ctx context.Context, export exports.Export) (stored exports.Export, created bool, err error) {
-	// The usual ON CONFLICT DO UPDATE would use up an id each time and not
-	// tell what it did.
+	// ON CONFLICT DO UPDATE would consume an id for each replacement, and
+	// not report whether it inserted or updated.
 	put := func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, s.db.sql(`
 			WITH replaced AS (
@@ -48,7 +48,7 @@ func (s exportStore) Put(ctx context.Context, export exports.Export) (stored exp
 		).Scan(&export.ID, &export.CreatedAt, &created)
 	}
 	err = s.db.write(ctx, put)
-	for errors.Is(err, pgx.ErrNoRows) { // somebody has inserted it since the statement began
+	for errors.Is(err, pgx.ErrNoRows) { // a concurrent call inserted it after the statement began
 		err = s.db.write(ctx, put)
 	}
 	if err != nil {
@@ -82,12 +82,12 @@ func scanExport(row pgx.CollectableRow) (exports.Export, error) {
 }
 
 func (s exportStore) Delete(ctx context.Context, source string) error {
-	met, err := s.db.exec(ctx, `
+	affected, err := s.db.exec(ctx, `
 		DELETE FROM canvasback_exports
 		WHERE source_digest = $1`,
 		sourceDigest(source),
 	)
-	if err == nil && met == 0 {
+	if err == nil && affected == 0 {
 		return exports.ErrNotFound
 	}
 	return err

@@ -9,11 +9,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-type keyStore struct{ db *DB }
+type keyStore struct{ db *database }
 
 var _ keys.Store = keyStore{}
 
-// keyColumns are what scanKey reads.
+// keyColumns are the columns that scanKey reads.
 const keyColumns = `
 	id, name, prefix, mask, digest, active,
 	expires_at, last_used_at, created_at, updated_at`
@@ -35,8 +35,8 @@ func scanKey(row pgx.Row) (keys.Key, error) {
 		return keys.Key{}, err
 	}
 	key.Digest = keys.Digest(digest)
-	key.ExpiresAt, key.LastUsedAt = fromNull(expires), fromNull(lastUsed)
-	key.CreatedAt, key.UpdatedAt = fromNull(created), fromNull(updated)
+	key.ExpiresAt, key.LastUsedAt = fromNullTime(expires), fromNullTime(lastUsed)
+	key.CreatedAt, key.UpdatedAt = fromNullTime(created), fromNullTime(updated)
 	return key, nil
 }
 
@@ -50,7 +50,7 @@ func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 			RETURNING id`),
 			key.Name, key.Prefix, key.Mask, key.Digest[:], key.Active,
-			orNull(key.ExpiresAt), orNull(key.LastUsedAt), key.CreatedAt, key.UpdatedAt,
+			nullTime(key.ExpiresAt), nullTime(key.LastUsedAt), key.CreatedAt, key.UpdatedAt,
 		).Scan(&key.ID)
 	})
 	if err != nil {
@@ -98,7 +98,7 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 			WHERE id = $1
 			RETURNING `+keyColumns),
 			id,
-			key.Name, key.Prefix, key.Mask, key.Digest[:], key.Active, orNull(key.ExpiresAt), key.UpdatedAt,
+			key.Name, key.Prefix, key.Mask, key.Digest[:], key.Active, nullTime(key.ExpiresAt), key.UpdatedAt,
 		))
 		return err
 	})
@@ -109,12 +109,12 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 }
 
 func (s keyStore) Delete(ctx context.Context, id int64) error {
-	met, err := s.db.exec(ctx, `
+	affected, err := s.db.exec(ctx, `
 		DELETE FROM canvasback_keys
 		WHERE id = $1`,
 		id,
 	)
-	if err == nil && met == 0 {
+	if err == nil && affected == 0 {
 		return keys.ErrNotFound
 	}
 	return err
@@ -137,8 +137,7 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use) error {
 	for i, use := range uses {
 		ids[i], times[i] = use.ID, use.At
 	}
-	// Two batches that lock their rows in the same order never wait for each
-	// other in a circle.
+	// Rows are locked by ascending id, so concurrent calls cannot deadlock.
 	_, err := s.db.exec(ctx, `
 		UPDATE canvasback_keys AS key
 		SET last_used_at = later.at
@@ -166,3 +165,19 @@ func (s keyStore) Epoch(ctx context.Context) (int64, error) {
 }
 
 func (keyStore) Shared() bool { return true }
+
+// nullTime returns the column value of t: nil for the zero time.
+func nullTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// fromNullTime reverses nullTime.
+func fromNullTime(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}

@@ -14,73 +14,47 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-// Migrations holds the schema as NNNN_title.sql files, to be run in order, for
-// hosts that have a tool of their own. It must run each file with the schema
-// of the tables first in the search path. Such hosts do not call [DB.Migrate].
-var Migrations, _ = fs.Sub(files, "migrations") // fails for a malformed path only
-
-// Migrate brings the database to the latest schema. It may be called at every
-// start, by several processes at once; where nothing is missing, it needs no
-// right to change anything. Each migration happens all the way or not at all.
-// Migrate refuses a database that a newer release has migrated.
-func (db *DB) Migrate(ctx context.Context) error {
-	missing, err := db.pending(ctx)
-	if err != nil {
-		return err
-	}
-	for _, m := range missing {
-		if err := db.apply(ctx, m); err != nil {
-			return fmt.Errorf("postgres: migration %s: %w", m.Name(), err)
-		}
-	}
-	return nil
-}
-
-// Pending returns the names of the migrations that the database lacks, such as
-// "0001_initial", in order. It changes nothing.
-func (db *DB) Pending(ctx context.Context) ([]string, error) {
-	missing, err := db.pending(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return migration.Names(missing), nil
-}
+// Migrations holds the schema as files named NNNN_title.sql, for applications
+// that migrate with a tool of their own instead of [DB.Migrate]. The tool must
+// run the files in order, with the schema of the tables first in the
+// search_path.
+var Migrations, _ = fs.Sub(files, "migrations") // fails only for a malformed path
 
 // pending returns the migrations that are not recorded in the database.
-func (db *DB) pending(ctx context.Context) ([]migration.Migration, error) {
+func pending(ctx context.Context, db *database) ([]migration.Migration, error) {
 	list, err := migration.Read(Migrations)
 	if err != nil {
 		return nil, err
 	}
 	var version int
 	err = pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		schema, err := db.locate(ctx, tx)
+		schema, err := resolveSchema(ctx, tx, db.schema)
 		if err != nil {
 			return err
 		}
-		version, err = recorded(ctx, tx, schema)
+		version, err = schemaVersion(ctx, tx, schema)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	if version > len(list) {
-		return nil, fmt.Errorf("postgres: the database has migration %d, this release knows %d", version, len(list))
+		return nil, fmt.Errorf("postgres: the schema has version %d, this release supports %d", version, len(list))
 	}
 	return list[version:], nil
 }
 
-// apply runs a migration, unless another process has done so.
-func (db *DB) apply(ctx context.Context, m migration.Migration) error {
+// apply runs a migration, unless another process has already done so.
+func apply(ctx context.Context, db *database, m migration.Migration) error {
 	return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		schema, err := db.locate(ctx, tx)
+		schema, err := resolveSchema(ctx, tx, db.schema)
 		if err != nil {
 			return err
 		}
-		if err := enter(ctx, tx, schema); err != nil {
+		if err := lockSchema(ctx, tx, schema); err != nil {
 			return err
 		}
-		version, err := recorded(ctx, tx, schema)
+		version, err := schemaVersion(ctx, tx, schema)
 		if err != nil || version >= m.Version {
 			return err
 		}
@@ -96,12 +70,12 @@ func (db *DB) apply(ctx context.Context, m migration.Migration) error {
 	})
 }
 
-// locate returns the quoted name of the schema for the tables: the one that
-// the options name, else the one where the search path leads to them, else the
-// one where it would create them.
-func (db *DB) locate(ctx context.Context, tx pgx.Tx) (string, error) {
-	if db.schema != "" {
-		return db.schema, nil
+// resolveSchema returns the quoted name of the schema for the tables. Without a
+// configured one it is the schema where the search_path finds the tables, or
+// else the one where it would create them.
+func resolveSchema(ctx context.Context, tx pgx.Tx, configured string) (string, error) {
+	if configured != "" {
+		return configured, nil
 	}
 	var schema *string
 	err := tx.QueryRow(ctx, `
@@ -115,7 +89,7 @@ func (db *DB) locate(ctx context.Context, tx pgx.Tx) (string, error) {
 		)`,
 	).Scan(&schema)
 	if err == nil && schema == nil {
-		err = errors.New("postgres: the search path leads to no schema")
+		err = errors.New("postgres: no schema of the search_path exists")
 	}
 	if err != nil {
 		return "", err
@@ -123,10 +97,10 @@ func (db *DB) locate(ctx context.Context, tx pgx.Tx) (string, error) {
 	return *schema, nil
 }
 
-// enter waits until nobody else migrates the schema and makes it, for the rest
-// of the transaction, the one that unqualified names stand for. It creates what
-// a migration takes for granted.
-func enter(ctx context.Context, tx pgx.Tx, schema string) error {
+// lockSchema locks the schema against other migrations and makes it the default
+// for unqualified names, both until the end of the transaction. It creates the
+// schema and the table of migrations if they do not exist.
+func lockSchema(ctx context.Context, tx pgx.Tx, schema string) error {
 	_, err := tx.Exec(ctx, `
 		SELECT
 			pg_advisory_xact_lock(hashtextextended('canvasback ' || $1::text, 0)),
@@ -159,8 +133,8 @@ func enter(ctx context.Context, tx pgx.Tx, schema string) error {
 	return err
 }
 
-// recorded returns the version that the schema has, 0 if there is none.
-func recorded(ctx context.Context, tx pgx.Tx, schema string) (version int, err error) {
+// schemaVersion returns the version of the last applied migration, or 0.
+func schemaVersion(ctx context.Context, tx pgx.Tx, schema string) (version int, err error) {
 	table := schema + ".canvasback_migrations"
 	var exists bool
 	err = tx.QueryRow(ctx, `

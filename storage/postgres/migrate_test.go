@@ -138,7 +138,7 @@ func TestDB_Migrate_searchPath(t *testing.T) {
 
 	lost := postgres.New(connect(t, dsn+"&search_path=missing"), nil)
 	err = lost.Migrate(t.Context())
-	is.True(err != nil && strings.Contains(err.Error(), "search path")) // says what is wrong
+	is.True(err != nil && strings.Contains(err.Error(), "search_path")) // names the cause
 }
 
 // Triggers work in sessions with another search path, and for roles with no

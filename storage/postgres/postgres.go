@@ -1,15 +1,43 @@
-// Package postgres is a storage in a PostgreSQL database, which any number of
-// processes may share. It needs version 14 or newer with the encoding UTF8 and
-// is tested with 15.
+// Package postgres stores client keys, symbols and exports in PostgreSQL. Any
+// number of processes may share the database.
 //
-// The host makes the pool and calls [DB.Migrate] at its start, or has it done
-// by somebody with more rights. Nothing else is needed at a start.
+// The server must be version 14 or later, and the database encoding UTF8. The
+// package is tested with version 15.
+//
+// # Setup
+//
+// The application creates the pool, and closes it when the stores are no longer
+// used. It calls [DB.Migrate] at startup, or runs it once per release with a
+// role that has more rights. Two settings of the pool matter:
+//
+//   - Set connect_timeout=2 in the URL, or ConnConfig.ConnectTimeout to two
+//     seconds. The default of pgx is two minutes. After a failover, attempts to
+//     reach the lost server would fill the pool for that long, although its
+//     successor already accepts connections.
+//   - Set ConnConfig.BuildContextWatcherHandler to send a cancel request
+//     ([pgconn.CancelRequestContextWatcherHandler]). By default, a call whose
+//     context ends closes its connection, and the server still completes the
+//     statement, even if that waits for a lock. A lock_timeout bounds the wait.
+//
+// Connect to the primary (target_session_attrs=read-write). A standby returns
+// stale rows, so a key check on it could accept a revoked key.
+//
+// # Poolers
+//
+// The driver keeps no state in a session: no session locks, no LISTEN, and no
+// settings beyond a transaction. Behind a pooler such as PgBouncer:
+//
+//   - Session mode needs no configuration.
+//   - Transaction mode needs a pooler that tracks prepared statements
+//     (PgBouncer 1.21 or later, max_prepared_statements above 0). Otherwise add
+//     default_query_exec_mode=exec to the URL.
+//   - Statement mode does not work, because the driver uses transactions.
 //
 // # Tables
 //
 // The names of all tables, indexes, triggers and functions begin with
-// canvasback_, so the schema may hold other things. Triggers keep the epoch
-// and all versions: a statement by another hand counts as a change too.
+// canvasback_, so the schema may be shared with the application. Triggers
+// maintain the epoch and all versions, also for statements run by hand.
 //
 //	canvasback_keys          client keys
 //	canvasback_key_epoch     one row: the epoch of the keys
@@ -17,108 +45,98 @@
 //	canvasback_symbols       symbols
 //	canvasback_folder_list   one row: the version of the folder list
 //	canvasback_exports       registered exports
-//	canvasback_migrations    what [DB.Migrate] has done
+//	canvasback_migrations    applied migrations
 //
-// Their owner has all rights that are needed; [DB.Migrate] has to create them
-// in the schema, and the schema too if [Options] name one that is not there.
-// Another role works with SELECT, INSERT, UPDATE and DELETE on them and USAGE
-// on the schema.
+// [DB.Migrate] needs the right to create tables in the schema, and to create
+// the schema if [Options.Schema] does not exist. The owner of the tables needs
+// no further rights. Other roles need USAGE on the schema, and SELECT, INSERT,
+// UPDATE and DELETE on its tables.
 //
-// # Poolers
+// # Durability
 //
-// No method leaves anything behind in its session: there are no session locks
-// and settings, and no LISTEN. Behind a pooler that gives a connection to
-// somebody else after each transaction, the prepared statements of pgx remain.
-// PgBouncer carries them along from 1.21 on; elsewhere let the pool do without
-// them, by default_query_exec_mode=exec in its address.
-//
-// # Crashes
-//
-// What a method has acknowledged survives a crash of the server as far as the
-// server's own settings say: with synchronous_commit off it may be lost, be it
-// the revocation of a key.
+// An acknowledged write survives a crash if the settings of the server ensure
+// it. With synchronous_commit=off a crash can undo it, including the revocation
+// of a key.
 //
 // # Lost connections
 //
-// When a server restarts or ends sessions, connections die in the pool, which
-// looks only at those that have been idle for a second. A call that is given a
-// dead one has the pool drop all of them and goes on with another, as long as
-// it can have changed nothing. It fails if it has sent a statement that writes:
-// whether that was carried out, nobody knows.
+// A restart of the server kills all connections of the pool, which pings only
+// those that were idle for more than a second. A call that gets a dead
+// connection makes the pool drop all dead ones. It retries on another
+// connection unless it has already sent a write, whose outcome is unknown; then
+// it returns the error.
 //
-// A pool waits two minutes for a new connection unless its address has another
-// connect_timeout. Give it a few seconds: connections to a server that is gone
-// take the places of those to the one that has come instead.
+// # Locks
 //
-// # Ended contexts
-//
-// A call whose context ends returns at once and gives its connection back, but
-// PostgreSQL may go on with the statement: wait for a lock, even, and carry it
-// out then. Where that matters, let the pool's connections send a cancel
-// request (pgconn.CancelRequestContextWatcherHandler), or set lock_timeout.
-//
-// # Concurrency
-//
-// Who writes a symbol locks its folder first, several folders in order of id,
-// so writers of symbols, folders and versions wait for each other and never in
-// a circle. The statements of an operator may lock otherwise; what PostgreSQL
-// breaks off for that reason is tried again.
+// Lock order: folders by ascending id, then symbols. This prevents deadlocks
+// between calls. Statements run by hand may lock in another order; a call that
+// PostgreSQL aborts with a deadlock or serialization failure is retried.
 package postgres
 
 import (
-	"time"
+	"context"
+	"fmt"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/internal/migration"
 	"example.com/canvasback/symbols"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Options adjust a [DB]. The zero value is ready for use.
+// Options configure a [DB]. The zero value is ready to use.
 type Options struct {
-	// Schema is where the tables are. If it is empty, the search path of the
-	// pool's connections decides.
+	// Schema is the schema of the tables, unquoted. If it is empty, the
+	// search_path of the pool's connections determines it.
 	Schema string
 }
 
-// DB is a storage in a PostgreSQL database. It is safe for concurrent use.
-type DB struct {
-	pool   *pgxpool.Pool
-	schema string // quoted, or empty
-}
+// DB provides stores in a PostgreSQL database. It is safe for concurrent use.
+type DB struct{ db *database }
 
-// New returns a storage over pool, which stays the host's to close; nil
-// options are the defaults.
+// New returns a DB that uses pool, which the caller must close. Nil options are
+// the defaults.
 func New(pool *pgxpool.Pool, options *Options) *DB {
-	db := &DB{pool: pool}
+	db := &database{pool: pool}
 	if options != nil && options.Schema != "" {
 		db.schema = pgx.Identifier{options.Schema}.Sanitize()
 	}
-	return db
+	return &DB{db}
 }
 
 // Keys returns the store of client keys.
-func (db *DB) Keys() keys.Store { return keyStore{db} }
+func (d *DB) Keys() keys.Store { return keyStore{d.db} }
 
 // Symbols returns the store of folders and symbols.
-func (db *DB) Symbols() symbols.Store { return symbolStore{db} }
+func (d *DB) Symbols() symbols.Store { return symbolStore{d.db} }
 
 // Exports returns the store of registered exports.
-func (db *DB) Exports() exports.Store { return exportStore{db} }
+func (d *DB) Exports() exports.Store { return exportStore{d.db} }
 
-// orNull is a time as it is stored.
-func orNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
+// Migrate brings the database to the latest schema. It may be called at every
+// startup and by several processes at once; if nothing is pending, it only
+// reads. Each migration runs in one transaction. Migrate returns an error if a
+// newer release has migrated the database.
+func (d *DB) Migrate(ctx context.Context) error {
+	list, err := pending(ctx, d.db)
+	if err != nil {
+		return err
 	}
-	return &t
+	for _, m := range list {
+		if err := apply(ctx, d.db, m); err != nil {
+			return fmt.Errorf("postgres: migration %s: %w", m.Name(), err)
+		}
+	}
+	return nil
 }
 
-// fromNull is a stored time.
-func fromNull(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
+// Pending returns the names of the migrations that Migrate would apply, in
+// order, such as "0001_initial". It changes nothing.
+func (d *DB) Pending(ctx context.Context) ([]string, error) {
+	list, err := pending(ctx, d.db)
+	if err != nil {
+		return nil, err
 	}
-	return t.UTC()
+	return migration.Names(list), nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-type symbolStore struct{ db *DB }
+type symbolStore struct{ db *database }
 
 var _ symbols.Store = symbolStore{}
 

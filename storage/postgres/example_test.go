@@ -1,0 +1,42 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/symbols"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+func ExampleNew() {
+	config, err := pgxpool.ParseConfig("postgres://canvasback:secret@localhost:5432/app?target_session_attrs=read-write")
+	if err != nil {
+		log.Fatal(err)
+	}
+	config.ConnConfig.ConnectTimeout = 2 * time.Second
+	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
+	}
+	ctx := context.Background()
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+
+	db := postgres.New(pool, &postgres.Options{Schema: "canvasback"})
+	if err := db.Migrate(ctx); err != nil {
+		log.Fatal(err)
+	}
+	service := symbols.NewService(db.Symbols(), nil)
+	folder, err := service.CreateFolder(ctx, "Valves")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(folder.ID, folder.Name)
+}
