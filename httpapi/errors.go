@@ -27,10 +27,10 @@ var (
 	errZipType          = errors.New("Content-Type must be application/zip")
 	errContentEncoding  = errors.New("Content-Encoding is not supported")
 
-	errAdminKeyMissing  = errors.New("x-admin-key is missing or was sent more than once")
-	errAdminKeyWrong    = errors.New("x-admin-key is wrong")
+	errAdminKeyMissing  = errors.New("x-admin-key is missing or sent more than once")
+	errAdminKeyWrong    = errors.New("x-admin-key is not a valid key")
 	errAdminOff         = errors.New("no admin key is configured on this server")
-	errClientKeyMissing = errors.New("x-api-key is missing or was sent more than once")
+	errClientKeyMissing = errors.New("x-api-key is missing or sent more than once")
 )
 
 // invalidRequest is an error whose text is the answer.
@@ -102,9 +102,6 @@ func failureOf(err error) failure {
 		if errors.Is(err, f.err) {
 			if f.message == "" {
 				f.message = err.Error()
-			}
-			if hint, ok := errors.AsType[hint](err); ok {
-				f.message = hint.text
 			}
 			return f
 		}

@@ -24,13 +24,6 @@ const (
 	noKey
 )
 
-func (g guard) String() string {
-	if g == adminKey {
-		return "an admin key as x-admin-key"
-	}
-	return "a client key as x-api-key"
-}
-
 // guarded lets requests with the right key through to an endpoint.
 func (a *api) guarded(g guard, next endpoint) endpoint {
 	switch {
@@ -39,7 +32,7 @@ func (a *api) guarded(g guard, next endpoint) endpoint {
 	case g == adminKey:
 		return func(w http.ResponseWriter, r *http.Request) error {
 			if err := a.checkAdminKey(r.Header); err != nil {
-				return a.guesses.judge(r, a.explain(r, g, err))
+				return a.guesses.judge(r, err)
 			}
 			return next(w, r)
 		}
@@ -47,7 +40,7 @@ func (a *api) guarded(g guard, next endpoint) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		key, err := a.checkClientKey(r)
 		if err != nil {
-			return a.guesses.judge(r, a.explain(r, g, err))
+			return a.guesses.judge(r, err)
 		}
 		if w, ok := w.(*response); ok {
 			w.keyID = key.ID
@@ -117,10 +110,8 @@ func KeyFromContext(ctx context.Context) (keys.Key, bool) {
 
 // RequireClientKey returns a middleware that asks for a client key in front of
 // the host's own routes, and answers like [Handler] if there is no good one.
-// It looks at Keys, DangerouslySkipClientKeys, Guessing, AllowedOrigins and
-// Logger of the options, and at AdminKeys, which let nothing through but make
-// the refusal say so when one came instead. Behind it [KeyFromContext] has the
-// key.
+// It uses Keys, DangerouslySkipClientKeys, Guessing, AllowedOrigins and Logger of
+// the options. Behind it, [KeyFromContext] returns the key.
 func RequireClientKey(options Options) func(http.Handler) http.Handler {
 	a := newAPI(options)
 	return func(next http.Handler) http.Handler {

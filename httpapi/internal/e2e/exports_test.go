@@ -236,7 +236,7 @@ func TestExports_areRegisteredWithTheAdminKeyWhereTheServerWantsIt(t *testing.T)
 		b.press("Register")
 	}
 	try()
-	b.sees("this route wants an admin key as x-admin-key")
+	b.sees("x-admin-key is missing or sent more than once")
 	b.press("Access client")
 	b.wait(`e2e.field("Admin key")`)
 	b.fill("Admin key", adminKey)

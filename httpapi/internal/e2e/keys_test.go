@@ -55,7 +55,7 @@ func TestKeys_areCreatedUsedAndChanged(t *testing.T) {
 	b.wait(`e2e.field("Admin key").matches(":invalid")`)
 	b.giveKey("Admin key", "a wrong one")
 	b.sees("The key was refused")
-	b.sees("x-admin-key is wrong")
+	b.sees("x-admin-key is not a valid key")
 	b.waitFocus(`e2e.field("Admin key")`)
 	is.Equal(eval[string](b, `e2e.field("Admin key").value`), "")
 	b.giveKey("Admin key", adminKey)

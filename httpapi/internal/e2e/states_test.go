@@ -100,7 +100,7 @@ func TestStates_ofKeys(t *testing.T) {
 	b.do(reload)
 	b.sees("Client key needed")
 	b.giveKey("Client key", s.raw)
-	b.sees("This API key is inactive; an administrator can activate it.")
+	b.sees("This API key is inactive.")
 
 	off := serve(t, func(o *httpapi.Options) { o.AdminKeys = nil })
 	b = open(t, off.url)
