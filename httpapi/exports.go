@@ -279,21 +279,7 @@ func (a *api) logSkipped(ctx context.Context, list []exports.Skipped, id string)
 	}
 	for _, skipped := range list {
 		if !errors.Is(skipped.Err, exports.ErrNotFound) {
-			a.report(ctx, slog.LevelWarn, "file skipped", "source", withoutSecrets(skipped.SourceURL), "error", skipped.Err, "requestId", id)
+			a.report(ctx, slog.LevelWarn, "file skipped", "source", exports.RedactURL(skipped.SourceURL), "error", skipped.Err, "requestId", id)
 		}
 	}
-}
-
-// withoutSecrets is a source address, which may be anything, without what in an
-// address is likely to be a secret: user, password, query and fragment.
-func withoutSecrets(address string) string {
-	if end := strings.IndexAny(address, "?#"); end >= 0 {
-		address = address[:end]
-	}
-	scheme, rest, ok := strings.Cut(address, "//")
-	if !ok {
-		return address
-	}
-	authority, _, _ := strings.Cut(rest, "/")
-	return scheme + "//" + rest[strings.LastIndexByte(authority, '@')+1:]
 }

@@ -36,11 +36,5 @@ func failure(ctx context.Context, address *url.URL, err error) error {
 	case errors.Is(err, exports.ErrTimeout), errors.As(err, &timeout) && timeout.Timeout():
 		kind = exports.ErrTimeout
 	}
-	return fmt.Errorf("%w: %s: %w", kind, redact(address), err)
-}
-
-// redact returns an address without what is likely to be a secret.
-func redact(address *url.URL) string {
-	u := url.URL{Scheme: address.Scheme, Host: address.Host, Path: address.Path, RawPath: address.RawPath}
-	return u.String()
+	return fmt.Errorf("%w: %s: %w", kind, exports.RedactURL(address.String()), err)
 }

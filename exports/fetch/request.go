@@ -43,7 +43,7 @@ func (o *Opener) follow(ctx context.Context, address *url.URL, header http.Heade
 	for hops := 0; ; hops++ {
 		response, err := o.request(ctx, address, header)
 		if err != nil && hops > 0 {
-			err = fmt.Errorf("redirected to %s: %w", redact(address), err)
+			err = fmt.Errorf("redirected to %s: %w", exports.RedactURL(address.String()), err)
 		}
 		if err != nil || !isRedirect(response.StatusCode) {
 			return response, err

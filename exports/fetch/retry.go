@@ -102,5 +102,5 @@ func (o *Opener) pause(ctx context.Context, n int, err error) error {
 // again logs that an address is asked for once more.
 func (o *Opener) again(ctx context.Context, address *url.URL, err error) {
 	o.log.LogAttrs(ctx, slog.LevelDebug, "asking for an export once more",
-		slog.String("address", redact(address)), slog.Any("cause", err))
+		slog.String("url", exports.RedactURL(address.String())), slog.Any("cause", err))
 }

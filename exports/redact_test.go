@@ -1,0 +1,38 @@
+package exports_test
+
+import (
+	"testing"
+
+	"example.com/canvasback/exports"
+)
+
+func TestRedactURL(t *testing.T) {
+	t.Parallel()
+	for rawURL, want := range map[string]string{
+		"https://user:secret@viewer.example/a.dwg?X-Signature=secret&id=7#secret": "https://viewer.example/a.dwg",
+		"https://secret@viewer.example:8443/a%2Fb%20c":                            "https://viewer.example:8443/a%2Fb%20c",
+		"http://user:secret@[2606:4700::1]:80?secret":                             "http://[2606:4700::1]:80",
+		"https://viewer.example/a@b/c?secret":                                     "https://viewer.example/a@b/c",
+		"https://bücher.example/é?secret":                                         "https://b%C3%BCcher.example/%C3%A9",
+		"//user:secret@viewer.example/b.dwg?token=secret":                         "//viewer.example/b.dwg",
+		"drawings/c.dwg?token=secret":                                             "drawings/c.dwg",
+		"drawing 7":                                                               "drawing%207",
+		"urn:drawing:7?secret#secret":                                             "urn:drawing:7",
+		`C:\drawings\d.dwg`:                                                       `c:\drawings\d.dwg`,
+		"?secret":                                                                 "",
+		"":                                                                        "",
+
+		"https://viewer.example/%zz?token=secret": "[invalid URL]",
+		"https://user:secret@viewer.example/%zz":  "[invalid URL]",
+		"https://user:sec ret@viewer.example/":    "[invalid URL]",
+		"https://secret:x:y@[/":                   "[invalid URL]",
+		"us_er:secret@viewer.example":             "[invalid URL]",
+		"user:secret@viewer.example/a":            "[invalid URL]",
+		"user:sec/ret@viewer.example":             "[invalid URL]",
+		"https://viewer.example/\nsecret":         "[invalid URL]",
+	} {
+		if got := exports.RedactURL(rawURL); got != want {
+			t.Errorf("RedactURL(%q) = %q, want %q", rawURL, got, want)
+		}
+	}
+}
