@@ -15,17 +15,16 @@ import (
 	"time"
 )
 
-// Options say where the API is. The zero value fits a console that is mounted
-// beside an API called api.
+// Options configure a console. The zero value is for an API at /api/ and a
+// console at a sibling path such as /console/.
 type Options struct {
-	// API is the address of the API as seen from the console's own, with or
-	// without a slash at its end; "../api/" if empty. It may be relative, the
-	// path of an API on the same host, or an http(s) address of another
-	// origin, which has to allow the console's origin
-	// (AllowedOrigins of httpapi.Options).
+	// API is the base URL of the API, with or without a trailing slash;
+	// "../api/" if empty. It is a URL reference, resolved against the URL of
+	// the console. An API of another origin must list the console's origin in
+	// AllowedOrigins of httpapi.Options.
 	API string
 
-	_ struct{} // literals have field names
+	_ struct{} // prevents literals without field names
 }
 
 //go:embed page
@@ -37,7 +36,7 @@ const index = "index.html"
 // concurrent use. It returns an error if Options.API is not a URL that a
 // browser can connect to.
 func New(options Options) (http.Handler, error) {
-	api, source, err := readAPI(options.API)
+	api, connectSource, err := parseAPI(options.API)
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
@@ -45,16 +44,15 @@ func New(options Options) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	return &handler{files: files, policy: policy(source)}, nil
+	return &handler{files: files, policy: policy(connectSource)}, nil
 }
 
-// Files returns the names of the console's files, for a host that has other
-// routes where the console is mounted. Beside them the console answers at the
-// mount itself.
+// Files returns the names of the console's files, for an application that has
+// other routes below the same path. The console also serves its mount point.
 func Files() []string {
 	entries, err := page.ReadDir("page")
 	if err != nil {
-		panic(err) // the name is a constant
+		panic(err) // embedded at build time
 	}
 	names := make([]string, len(entries))
 	for i, entry := range entries {
@@ -63,7 +61,7 @@ func Files() []string {
 	return names
 }
 
-// handler serves the files from memory.
+// handler serves the embedded files.
 type handler struct {
 	files  map[string]file // by name
 	policy string
@@ -75,7 +73,7 @@ type file struct {
 	content   []byte
 }
 
-// load reads the files and writes the address of the API into the index.
+// load reads the files and inserts the URL of the API into the index.
 func load(api string) (map[string]file, error) {
 	files := make(map[string]file)
 	for _, name := range Files() {
@@ -84,7 +82,7 @@ func load(api string) (map[string]file, error) {
 			return nil, err
 		}
 		if name == index {
-			if content, err = fill(content, api); err != nil {
+			if content, err = renderIndex(content, api); err != nil {
 				return nil, err
 			}
 		}
@@ -98,18 +96,17 @@ func load(api string) (map[string]file, error) {
 	return files, nil
 }
 
-// fill writes the address of the API into the index.
-func fill(content []byte, api string) ([]byte, error) {
+func renderIndex(content []byte, api string) ([]byte, error) {
 	parsed, err := template.New(index).Parse(string(content))
 	if err != nil {
 		return nil, err
 	}
-	var filled bytes.Buffer
-	err = parsed.Execute(&filled, struct{ API string }{api})
-	return filled.Bytes(), err
+	var rendered bytes.Buffer
+	err = parsed.Execute(&rendered, struct{ API string }{api})
+	return rendered.Bytes(), err
 }
 
-// mediaTypes are set here because those of package mime depend on the machine.
+// mediaTypes replaces package mime, whose types depend on the machine.
 var mediaTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -117,15 +114,15 @@ var mediaTypes = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// policy is the content security policy of the page. source is where it may
-// connect to.
-func policy(source string) string {
+// policy returns the content security policy of the page. connectSource is the
+// source expression of the API.
+func policy(connectSource string) string {
 	return strings.Join([]string{
 		"default-src 'none'",
 		"script-src 'self'",
 		"style-src 'self'",
 		"img-src 'self' blob:",
-		"connect-src " + source,
+		"connect-src " + connectSource,
 		"form-action 'none'",
 		"base-uri 'none'",
 		"frame-ancestors 'none'",
@@ -134,13 +131,13 @@ func policy(source string) string {
 	}, "; ")
 }
 
-// plainHost is a host that stands for itself in a content security policy,
-// where a comma or a semicolon would begin something else.
-var plainHost = regexp.MustCompile(`^[A-Za-z0-9.-]+(:[0-9]+)?$`)
+// hostPattern matches hosts that need no escaping in a content security policy,
+// where commas and semicolons are separators.
+var hostPattern = regexp.MustCompile(`^[A-Za-z0-9.-]+(:[0-9]+)?$`)
 
-// readAPI returns the address of the API with a slash at its end, and the
-// source expression that lets a page connect to it.
-func readAPI(api string) (address, source string, err error) {
+// parseAPI returns the URL of the API with a trailing slash, and its source
+// expression for the content security policy.
+func parseAPI(api string) (apiURL, connectSource string, err error) {
 	if api == "" {
 		api = "../api/"
 	}
@@ -149,7 +146,7 @@ func readAPI(api string) (address, source string, err error) {
 		return "", "", err
 	}
 	if u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.Opaque != "" {
-		return "", "", fmt.Errorf("API must be an address without user, query and fragment, not %q", u.Redacted())
+		return "", "", fmt.Errorf("API must be a URL without user, query and fragment: %q", u.Redacted())
 	}
 	if !strings.HasSuffix(u.Path, "/") {
 		u.Path += "/"
@@ -160,8 +157,8 @@ func readAPI(api string) (address, source string, err error) {
 	if u.Scheme == "" && u.Host == "" {
 		return u.String(), "'self'", nil
 	}
-	if u.Scheme != "http" && u.Scheme != "https" || !plainHost.MatchString(u.Host) {
-		return "", "", fmt.Errorf("API must be a relative or an http(s) address, not %q", api)
+	if u.Scheme != "http" && u.Scheme != "https" || !hostPattern.MatchString(u.Host) {
+		return "", "", fmt.Errorf("API must be a relative, http or https URL: %q", api)
 	}
 	return u.String(), u.Scheme + "://" + u.Host, nil
 }
@@ -178,11 +175,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := strings.TrimPrefix(r.URL.Path, "/")
-	if place := lastSegment(r); r.URL.Path == "" && place != "" {
-		// Relative addresses in the page begin at the last slash. The
-		// redirect is relative too, because only the client knows the
-		// whole path; the dot keeps a colon in it from ending a scheme.
-		header.Set("Location", "./"+place+"/")
+	if segment := lastSegment(r); r.URL.Path == "" && segment != "" {
+		// The page's relative URLs need the trailing slash. The redirect is
+		// relative because only the client knows the complete path; "./"
+		// keeps a segment such as "a:b" from being read as a scheme.
+		header.Set("Location", "./"+segment+"/")
 		w.WriteHeader(http.StatusMovedPermanently)
 		return
 	}
@@ -199,8 +196,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(f.content))
 }
 
-// lastSegment returns what stands behind the last slash of the path that the
-// client asked for, before any prefix was taken off.
+// lastSegment returns the last path segment of the request URI, before any
+// prefix was stripped.
 func lastSegment(r *http.Request) string {
 	u, err := url.ParseRequestURI(r.RequestURI)
 	if err != nil {

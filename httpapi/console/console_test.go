@@ -16,10 +16,10 @@ import (
 	"example.com/canvasback/httpapi/console"
 )
 
-// maxSize bounds all files of the page together, as they are.
+// maxSize is the limit on the total size of the page in bytes, uncompressed.
 const maxSize = 80_000
 
-func TestPage_isSmallAndTalksOfNoOtherPlace(t *testing.T) {
+func TestPage_IsSmallAndSelfContained(t *testing.T) {
 	t.Parallel()
 	total := 0
 	err := fs.WalkDir(os.DirFS("page"), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -44,11 +44,11 @@ func TestPage_isSmallAndTalksOfNoOtherPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if total > maxSize {
-		t.Errorf("the page has %d bytes, of %d", total, maxSize)
+		t.Errorf("the page has %d bytes, want at most %d", total, maxSize)
 	}
 }
 
-// get asks a handler and returns the answer with its body.
+// get sends a request to a handler and returns the response and its body.
 func get(t *testing.T, handler http.Handler, method, target string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	request := httptest.NewRequest(method, target, nil)
@@ -65,7 +65,7 @@ func get(t *testing.T, handler http.Handler, method, target string, headers ...s
 	return response, string(body)
 }
 
-func TestHandler_servesEveryFileWithItsType(t *testing.T) {
+func TestHandler_ServesFilesWithMediaType(t *testing.T) {
 	t.Parallel()
 	handler := newConsole(t, "")
 	entries, err := os.ReadDir("page")
@@ -87,7 +87,7 @@ func TestHandler_servesEveryFileWithItsType(t *testing.T) {
 		is.True(body != "")
 
 		etag := response.Header.Get("ETag")
-		is.True(strings.HasPrefix(etag, `"`)) // a strong one
+		is.True(strings.HasPrefix(etag, `"`)) // strong
 		response, body = get(t, handler, "GET", "/"+entry.Name(), "If-None-Match", `W/"other", `+etag)
 		is.Equal(response.StatusCode, 304)
 		is.Equal(body, "")
@@ -98,7 +98,7 @@ func TestHandler_servesEveryFileWithItsType(t *testing.T) {
 	}
 }
 
-func TestHandler_policyLetsThePageConnectToTheAPIAlone(t *testing.T) {
+func TestHandler_PolicyAllowsConnectionsToAPIOnly(t *testing.T) {
 	t.Parallel()
 	for api, source := range map[string]string{
 		"":                               "'self'",
@@ -114,12 +114,12 @@ func TestHandler_policyLetsThePageConnectToTheAPIAlone(t *testing.T) {
 		want := "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src " + source +
 			"; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 		if got := response.Header.Get("Content-Security-Policy"); got != want {
-			t.Errorf("with API %q the policy is\n%s, want\n%s", api, got, want)
+			t.Errorf("API %q: the policy is\n%s, want\n%s", api, got, want)
 		}
 	}
 }
 
-func TestHandler_writesTheAddressOfTheAPI(t *testing.T) {
+func TestHandler_InsertsAPIURLIntoIndex(t *testing.T) {
 	t.Parallel()
 	for api, want := range map[string]string{
 		"": "../api/", "./": "./", ".": "./", "api": "api/", "a%2Fb": "a%2Fb/", "/x/y": "/x/y/",
@@ -127,12 +127,12 @@ func TestHandler_writesTheAddressOfTheAPI(t *testing.T) {
 	} {
 		_, body := get(t, newConsole(t, api), "GET", "/")
 		if !strings.Contains(body, `<html lang="en" data-api="`+want+`">`) {
-			t.Errorf("with API %q the page begins %.90s, want %s in it", api, body, want)
+			t.Errorf("API %q: the page begins %.90s, want %s in it", api, body, want)
 		}
 	}
 }
 
-// newConsole returns a console for an API.
+// newConsole returns a console for the API at a URL.
 func newConsole(t *testing.T, api string) http.Handler {
 	t.Helper()
 	handler, err := console.New(console.Options{API: api})
@@ -149,12 +149,12 @@ func TestNew_RejectsInvalidAPI(t *testing.T) {
 		"https://a.example;script-src", "https://a.example,b.example", "https:///api", "%zz", "https://[::1]/",
 	} {
 		if _, err := console.New(console.Options{API: api}); err == nil {
-			t.Errorf("API %q is accepted", api)
+			t.Errorf("New with API %q returned no error", api)
 		}
 	}
 }
 
-func TestHandler_answersNothingElse(t *testing.T) {
+func TestHandler_RejectsOtherPathsAndMethods(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	handler := newConsole(t, "")
@@ -171,13 +171,13 @@ func TestHandler_answersNothingElse(t *testing.T) {
 	}
 }
 
-func TestHandler_worksUnderAnyPrefix(t *testing.T) {
+func TestHandler_ServesBelowAnyPrefix(t *testing.T) {
 	t.Parallel()
 	handler := newConsole(t, "")
 	mux := http.NewServeMux()
 	mux.Handle("/x/y/console/", http.StripPrefix("/x/y/console", handler))
 	mux.Handle("/", handler)
-	alone := http.StripPrefix("/x/y", handler)
+	withoutMux := http.StripPrefix("/x/y", handler)
 	for _, c := range []struct {
 		handler  http.Handler
 		target   string
@@ -189,15 +189,15 @@ func TestHandler_worksUnderAnyPrefix(t *testing.T) {
 		{mux, "/x/y/console/", 200, ""},
 		{mux, "/x/y/console/index.html", 200, ""},
 		{mux, "/x/y/console/style.css", 200, ""},
-		{alone, "/x/y", 301, "./y/"},
-		{alone, "/x/y?a=b", 301, "./y/"},
-		{alone, "/x/y/", 200, ""},
-		{alone, "/x/y/main.js", 200, ""},
+		{withoutMux, "/x/y", 301, "./y/"},
+		{withoutMux, "/x/y?a=b", 301, "./y/"},
+		{withoutMux, "/x/y/", 200, ""},
+		{withoutMux, "/x/y/main.js", 200, ""},
 		{http.StripPrefix("/x/y/", handler), "/x/y/", 200, ""},
 		{http.StripPrefix("/x/y/", handler), "/x/y/main.js", 200, ""},
-		{http.StripPrefix("/a:b", handler), "/a:b", 301, "./a:b/"}, // no scheme
+		{http.StripPrefix("/a:b", handler), "/a:b", 301, "./a:b/"}, // not a scheme
 		{http.StripPrefix("/ü b", handler), "/%C3%BC%20b", 301, "./%C3%BC%20b/"},
-		{http.StripPrefix("//host.example", handler), "http://x//host.example", 301, "./host.example/"}, // no other host
+		{http.StripPrefix("//host.example", handler), "http://x//host.example", 301, "./host.example/"}, // not another host
 	} {
 		response, _ := get(t, c.handler, "GET", c.target)
 		if response.StatusCode != c.status || response.Header.Get("Location") != c.location {

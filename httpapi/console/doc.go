@@ -1,34 +1,31 @@
-// Package console serves a web page by which people use the API of package
-// httpapi: client keys, the symbol library, export downloads, and the API's
-// own document.
+// Package console serves a web page for the API of package httpapi: client
+// keys, the symbol library, export downloads and the API reference.
 //
-// [New] returns it as an http.Handler:
+// # Mounting
+//
+// The page uses relative URLs only, for its own files and for the API, so both
+// may be mounted under any prefix:
 //
 //	page, err := console.New(console.Options{API: "../api/"})
 //	...
 //	mux.Handle("/api/", httpapi.Handler(httpapi.Options{Prefix: "/api", ...}))
 //	mux.Handle("/console/", http.StripPrefix("/console", page))
 //
-// # Mounting
+// Each screen is a fragment (#/keys), which browsers do not send. A request
+// without the slash after the prefix is redirected to the same URL with it;
+// there are no other redirects.
 //
-// The page is a handful of files that know each other by relative addresses,
-// and finds the API by an address relative to its own, so both may be mounted
-// under any prefix. Each screen is a fragment (#/keys), which no server sees.
-// Where the slash behind the prefix is missing, the answer is a redirect to the
-// same place with the slash; it is the only one.
+// # Security
 //
-// # What it may do
+// The page has no rights of its own: it calls the public API with the keys that
+// the user enters. They stay in the page's memory or, if the user chooses so,
+// in the session storage of the tab, and are sent in headers only.
 //
-// The page has no rights of its own: it uses the public API with the keys that
-// its reader types in. They stay in the page's memory, or in the session
-// storage of the tab if the reader says so, and travel in headers only.
+// The files are public and contain no secrets. A content security policy allows
+// scripts and styles from these files only and connections to the API only. It
+// forbids framing, forms and turning text into markup or script. Drawings are
+// shown as images, in which scripts do not run.
 //
-// The files are public. Nothing in them is secret, and nothing outside is
-// fetched but the API: a content security policy lets scripts and styles come
-// from the files alone and connections go to the API alone, and refuses
-// framing, forms and every way of making a script of a text. Drawings
-// are shown as images, in which a script does not run.
-//
-// The page is made of ES modules that a browser reads as they are; there is no
-// build step. It needs a browser of 2024 or later.
+// The page consists of ES modules and has no build step. It needs a browser of
+// 2024 or later.
 package console
