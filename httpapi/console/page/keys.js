@@ -2,7 +2,7 @@ import { call } from "./api.js";
 import { fill, h } from "./dom.js";
 import { expiryField } from "./expiry.js";
 import { ago, date, exact, plural } from "./format.js";
-import { gate } from "./gate.js";
+import { gate } from "./keyform.js";
 import { showRawKey } from "./rawkey.js";
 import { ask, busy, button, explained, head, iconButton, menuButton, nameField, nothing, refocus, say, skeleton, trouble } from "./ui.js";
 

@@ -1,7 +1,7 @@
 import { access } from "./access.js";
 import { byId, fill } from "./dom.js";
 import { exportsScreen } from "./exports.js";
-import { openAccess } from "./gate.js";
+import { openAccess } from "./keyform.js";
 import { keysScreen } from "./keys.js";
 import { referenceScreen } from "./reference.js";
 import { symbolsScreen } from "./symbols.js";

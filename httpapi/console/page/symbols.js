@@ -1,9 +1,9 @@
-import { addFiles, importFolder } from "./add.js";
+import { addFiles, importFolder } from "./upload.js";
 import { Failure, call, send } from "./api.js";
 import { byId, fill, h, icon } from "./dom.js";
 import { download } from "./download.js";
 import { plural } from "./format.js";
-import { gate } from "./gate.js";
+import { gate } from "./keyform.js";
 import { openSymbol, tiles } from "./tiles.js";
 import { ask, button, explained, failed, field, head, iconButton, menuButton, nameField, nothing, refocus, say, skeleton, trouble } from "./ui.js";
 

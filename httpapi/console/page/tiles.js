@@ -1,6 +1,6 @@
 import { byId, fill, grow, h } from "./dom.js";
 import { bytes } from "./format.js";
-import { picture, read } from "./picture.js";
+import { picture, read } from "./symboldata.js";
 import { button, menuButton, openDialog, save } from "./ui.js";
 
 // tiles shows symbols as a grid in an element. rename, move and remove are what

@@ -1,7 +1,7 @@
 import { call } from "./api.js";
 import { fill, h } from "./dom.js";
 import { plural } from "./format.js";
-import { write } from "./picture.js";
+import { write } from "./symboldata.js";
 import { busy, button, explained, openDialog, refocus, say, table, trouble, working } from "./ui.js";
 
 // addFiles makes symbols of files, one after the other so that they stand in
