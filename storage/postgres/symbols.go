@@ -29,7 +29,7 @@ func (s symbolStore) ListFolders(ctx context.Context) (symbols.FolderList, error
 	if err != nil {
 		return symbols.FolderList{}, err
 	}
-	if len(folders) == 1 && folders[0].ID == 0 { // none
+	if len(folders) == 1 && folders[0].ID == 0 { // only the version
 		folders = nil
 	}
 	return symbols.FolderList{Folders: folders, Version: version}, nil
@@ -71,8 +71,8 @@ func (s symbolStore) InsertFolder(ctx context.Context, folder symbols.Folder) (s
 func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*symbols.Folder) error) (symbols.Folder, error) {
 	var folder symbols.Folder
 	err := s.db.transact(ctx, func(tx pgx.Tx) (err error) {
-		// The lock is the one that a new name needs: two transactions that
-		// both have a weaker one could not both go on to it.
+		// Changing the name takes this lock anyway. Two transactions that
+		// both upgraded to it from a weaker lock would deadlock.
 		folder, err = scanFolder(tx.QueryRow(ctx, s.db.sql(`
 			SELECT id, name, version
 			FROM canvasback_folders
@@ -102,15 +102,15 @@ func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*sy
 }
 
 func (s symbolStore) DeleteFolder(ctx context.Context, id int64, ifMatch ...symbols.Version) error {
-	return s.delete(ctx, id, ifMatch, s.FolderVersion, `
+	return s.deleteIfMatch(ctx, id, ifMatch, s.FolderVersion, `
 		DELETE FROM canvasback_folders
 		WHERE id = $1 AND ($2::bigint[] = '{}' OR version = ANY ($2::bigint[]))`,
 	)
 }
 
-// delete runs a statement that deletes the row with the id $1 if its version is
-// in $2 or $2 is empty. The function current reads the version of that row.
-func (s symbolStore) delete(
+// deleteIfMatch runs a statement that deletes the row with the id $1 if its
+// version is in $2 or $2 is empty. The function current reads its version.
+func (s symbolStore) deleteIfMatch(
 	ctx context.Context, id int64, ifMatch []symbols.Version,
 	current func(context.Context, int64) (symbols.Version, error), statement string,
 ) error {
@@ -119,8 +119,8 @@ func (s symbolStore) delete(
 		versions[i] = int64(version)
 	}
 	for {
-		met, err := s.db.exec(ctx, statement, id, versions)
-		if err != nil || met > 0 {
+		affected, err := s.db.exec(ctx, statement, id, versions)
+		if err != nil || affected > 0 {
 			return err
 		}
 		version, err := current(ctx, id)
@@ -130,13 +130,13 @@ func (s symbolStore) delete(
 		if !version.Matches(ifMatch) {
 			return symbols.ErrChanged
 		}
-		// It was being moved when the statement began.
+		// The symbol was moved to another folder meanwhile: retry.
 	}
 }
 
 func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
-	// The end of the page is found first, by lengths: they are known without
-	// reading what is stored out of line.
+	// The first subquery finds the length of the page by octet_length, which
+	// does not read data that is stored out of line.
 	size = max(size, 1)
 	var page symbols.Page
 	list, err := readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.Symbol, error) {
@@ -186,8 +186,8 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, siz
 	if len(list) > 1 || list[0].ID != 0 {
 		page.Symbols = list
 	}
-	// They come in order, but only an ORDER BY would promise it, for which
-	// the server copies all data.
+	// The rows arrive in order, but only an ORDER BY would guarantee that,
+	// and for it the server copies all data.
 	slices.SortFunc(page.Symbols, func(a, b symbols.Symbol) int { return cmp.Compare(a.ID, b.ID) })
 	return page, nil
 }
@@ -220,8 +220,7 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 	}
 	list := slices.Clone(given)
 	err := s.db.write(ctx, func(conn *pgx.Conn) error {
-		// Ids are drawn, and rows are returned, in the order of the inner
-		// SELECT.
+		// Ids are assigned and rows returned in the order of the inner SELECT.
 		rows, _ := conn.Query(ctx, s.db.sql(`
 			WITH folder AS (
 				SELECT id
@@ -260,16 +259,16 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 	return list, nil
 }
 
-// UpdateSymbol must lock the folder before the symbol, but only the symbol
-// tells which folder that is. So it reads without a lock, and writes on the
-// condition that the version is still the one it has read.
+// UpdateSymbol must lock the folder before the symbol, but learns the folder
+// from the symbol. So it reads without a lock, and writes only if the version
+// is unchanged; otherwise it starts over.
 func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*symbols.Symbol) error) (symbols.Symbol, error) {
 	for {
-		former, err := s.GetSymbol(ctx, id)
+		stored, err := s.GetSymbol(ctx, id)
 		if err != nil {
 			return symbols.Symbol{}, err
 		}
-		symbol := former
+		symbol := stored
 		if err := change(&symbol); err != nil {
 			return symbols.Symbol{}, err
 		}
@@ -289,14 +288,14 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 					AND version = $2
 					AND ARRAY (SELECT id FROM folders) @> ARRAY [$3::bigint, $4::bigint]
 				RETURNING version`),
-				id, int64(former.Version), former.FolderID, symbol.FolderID,
+				id, int64(stored.Version), stored.FolderID, symbol.FolderID,
 				symbol.Name, symbol.Type, symbol.Data,
 			).Scan(&symbol.Version)
 		})
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return symbol, err
 		}
-		if symbol.FolderID != former.FolderID {
+		if symbol.FolderID != stored.FolderID {
 			if _, err := s.GetFolder(ctx, symbol.FolderID); err != nil {
 				return symbols.Symbol{}, err
 			}
@@ -305,7 +304,7 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 }
 
 func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, ifMatch ...symbols.Version) error {
-	return s.delete(ctx, id, ifMatch, s.SymbolVersion, `
+	return s.deleteIfMatch(ctx, id, ifMatch, s.SymbolVersion, `
 		WITH folder AS (
 			SELECT id
 			FROM canvasback_folders
@@ -356,7 +355,7 @@ func (s symbolStore) SymbolVersion(ctx context.Context, id int64) (symbols.Versi
 
 func (symbolStore) Shared() bool { return true }
 
-// scanVersion returns missing if there is no row.
+// scanVersion returns the error missing if there is no row.
 func scanVersion(row pgx.Row, missing error) (symbols.Version, error) {
 	var version symbols.Version
 	err := row.Scan(&version)
