@@ -9,20 +9,13 @@ import (
 	"time"
 )
 
-// Check refuses a database that is opened without what the promises of this
-// package rest on; the error names everything that is to be set. It looks at
-// one connection, taking the others to be opened alike.
-func (db *DB) Check(ctx context.Context) error {
+// check returns an error that lists the required settings that conn lacks.
+func check(ctx context.Context, conn *sql.Conn) error {
 	var (
 		version, file, journal            string
 		foreignKeys, timeout, synchronous int
 	)
-	conn, err := db.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	err = conn.QueryRowContext(ctx, `
+	err := conn.QueryRowContext(ctx, `
 		SELECT
 			sqlite_version(), main.file, journal.journal_mode,
 			keys.foreign_keys, busy.timeout, sync.synchronous
@@ -36,36 +29,36 @@ func (db *DB) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var wrong []string
-	if older(version) {
-		wrong = append(wrong, "SQLite "+version+" can damage the file, use 3.51.3 or newer")
+	var problems []string
+	if versionTooOld(version) {
+		problems = append(problems, "SQLite "+version+" can corrupt the file, use 3.51.3 or later")
 	}
 	if foreignKeys == 0 {
-		wrong = append(wrong, "foreign_keys is off, set it to 1")
+		problems = append(problems, "foreign_keys is off, set it to 1")
 	}
 	if timeout <= 0 {
-		wrong = append(wrong, "busy_timeout is 0, set it to some thousand milliseconds")
+		problems = append(problems, "busy_timeout is 0, set it to 5000 (milliseconds)")
 	}
 	if inMemory := file == ""; journal != "wal" && !inMemory {
-		wrong = append(wrong, "journal_mode is "+journal+", set it to WAL")
+		problems = append(problems, "journal_mode is "+journal+", set it to WAL")
 	}
 	if synchronous < 2 { // 2 is FULL, 3 is EXTRA
-		wrong = append(wrong, "synchronous is below FULL, set it to FULL")
+		problems = append(problems, "synchronous is below FULL, set it to FULL")
 	}
-	if len(wrong) > 0 {
-		return fmt.Errorf("sqlite: database is not opened as needed: %s", strings.Join(wrong, "; "))
+	if len(problems) > 0 {
+		return fmt.Errorf("sqlite: unsupported database settings: %s", strings.Join(problems, "; "))
 	}
 	return nil
 }
 
-// connect returns a connection. Processes that open a new file at the same
-// instant all turn it into a WAL database, for which SQLite does not let them
-// wait: it fails at once for all but one, and works at the next try.
-func (db *DB) connect(ctx context.Context) (*sql.Conn, error) {
-	const tries, pause = 25, 20 * time.Millisecond
+// connect returns a connection, retrying for half a second. Processes that open
+// a new file at the same time all switch it to WAL; SQLite fails this at once
+// for all but one of them, without waiting for busy_timeout.
+func connect(ctx context.Context, pool *sql.DB) (*sql.Conn, error) {
+	const attempts, pause = 25, 20 * time.Millisecond
 	for i := 1; ; i++ {
-		conn, err := db.pool.Conn(ctx)
-		if err == nil || i == tries {
+		conn, err := pool.Conn(ctx)
+		if err == nil || i == attempts {
 			return conn, err
 		}
 		select {
@@ -76,10 +69,10 @@ func (db *DB) connect(ctx context.Context) (*sql.Conn, error) {
 	}
 }
 
-// older reports whether a version of SQLite, or what is none, comes before
-// 3.51.3. Until then a connection that writes and one that starts the WAL anew
-// could damage the file between them.
-func older(version string) bool {
+// versionTooOld reports whether version is malformed or before 3.51.3. Earlier
+// versions can corrupt the file if one connection writes while another resets
+// the WAL.
+func versionTooOld(version string) bool {
 	var v [3]int
 	fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
 	return slices.Compare(v[:], []int{3, 51, 3}) < 0

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"log"
+	"os"
+	"path/filepath"
 	"runtime"
 
 	"example.com/canvasback/storage/sqlite"
@@ -13,24 +15,30 @@ import (
 )
 
 func ExampleNew() {
-	db, err := sql.Open("sqlite", "file:canvasback.db?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"+
-		"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	dir, err := os.MkdirTemp("", "canvasback-")
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer db.Close()
-	db.SetMaxOpenConns(runtime.NumCPU() + 1)
-	db.SetMaxIdleConns(runtime.NumCPU() + 1)
-
-	ctx := context.Background()
-	storage := sqlite.New(db)
-	if err := storage.Migrate(ctx); err != nil {
+	defer os.RemoveAll(dir)
+	pool, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "canvasback.db")+
+		"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	if err != nil {
 		log.Fatal(err)
 	}
-	service := symbols.NewService(storage.Symbols(), nil)
+	defer pool.Close()
+	pool.SetMaxOpenConns(runtime.NumCPU() + 1)
+	pool.SetMaxIdleConns(runtime.NumCPU() + 1)
+
+	ctx := context.Background()
+	db := sqlite.New(pool)
+	if err := db.Migrate(ctx); err != nil {
+		log.Fatal(err)
+	}
+	service := symbols.NewService(db.Symbols(), nil)
 	folder, err := service.CreateFolder(ctx, "Valves")
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(folder.ID, folder.Name)
+	// Output: 1 Valves
 }

@@ -9,7 +9,7 @@ import (
 	"example.com/canvasback/exports"
 )
 
-type exportStore struct{ db *DB }
+type exportStore struct{ db *database }
 
 var _ exports.Store = exportStore{}
 
@@ -21,10 +21,10 @@ func (s exportStore) Put(ctx context.Context, export exports.Export) (stored exp
 			SET exported_url = ?, file_name = ?, updated_at = ?
 			WHERE source_url = ?
 			RETURNING id, created_at`,
-			export.ExportedURL, export.FileName, milli(export.UpdatedAt), export.SourceURL,
+			export.ExportedURL, export.FileName, toMillis(export.UpdatedAt), export.SourceURL,
 		).Scan(&export.ID, &createdAt)
 		if err == nil {
-			export.CreatedAt = fromMilli(createdAt)
+			export.CreatedAt = fromMillis(createdAt)
 		}
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
@@ -35,7 +35,7 @@ func (s exportStore) Put(ctx context.Context, export exports.Export) (stored exp
 			VALUES (?, ?, ?, ?, ?)
 			RETURNING id`,
 			export.SourceURL, export.ExportedURL, export.FileName,
-			milli(export.CreatedAt), milli(export.UpdatedAt),
+			toMillis(export.CreatedAt), toMillis(export.UpdatedAt),
 		).Scan(&export.ID)
 	})
 	if err != nil {
@@ -45,7 +45,7 @@ func (s exportStore) Put(ctx context.Context, export exports.Export) (stored exp
 }
 
 func (s exportStore) Find(ctx context.Context, sources ...string) ([]exports.Export, error) {
-	// One parameter, because SQLite limits their number.
+	// SQLite limits the number of parameters, so all URLs are one array.
 	array, err := json.Marshal(sources)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (s exportStore) Find(ctx context.Context, sources ...string) ([]exports.Exp
 		if err != nil {
 			return nil, err
 		}
-		export.CreatedAt, export.UpdatedAt = fromMilli(created), fromMilli(updated)
+		export.CreatedAt, export.UpdatedAt = fromMillis(created), fromMillis(updated)
 		list = append(list, export)
 	}
 	return list, rows.Err()
@@ -89,6 +89,6 @@ func (s exportStore) Delete(ctx context.Context, source string) error {
 			WHERE source_url = ?`,
 			source,
 		)
-		return wantRow(result, err, exports.ErrNotFound)
+		return requireRow(result, err, exports.ErrNotFound)
 	})
 }

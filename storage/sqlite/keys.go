@@ -8,11 +8,11 @@ import (
 	"example.com/canvasback/keys"
 )
 
-type keyStore struct{ db *DB }
+type keyStore struct{ db *database }
 
 var _ keys.Store = keyStore{}
 
-// keyColumns are what scanKey reads.
+// keyColumns are the columns that scanKey reads.
 const keyColumns = `
 	id, name, prefix, mask, digest, active,
 	expires_at, last_used_at, created_at, updated_at`
@@ -34,8 +34,8 @@ func scanKey(scan func(...any) error) (keys.Key, error) {
 		return keys.Key{}, err
 	}
 	key.Digest = keys.Digest(digest)
-	key.ExpiresAt, key.LastUsedAt = fromMilli(expires), fromMilli(lastUsed)
-	key.CreatedAt, key.UpdatedAt = fromMilli(created), fromMilli(updated)
+	key.ExpiresAt, key.LastUsedAt = fromMillis(expires), fromMillis(lastUsed)
+	key.CreatedAt, key.UpdatedAt = fromMillis(created), fromMillis(updated)
 	return key, nil
 }
 
@@ -49,7 +49,7 @@ func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 			RETURNING id`,
 			key.Name, key.Prefix, key.Mask, key.Digest[:], key.Active,
-			milli(key.ExpiresAt), milli(key.LastUsedAt), milli(key.CreatedAt), milli(key.UpdatedAt),
+			toMillis(key.ExpiresAt), toMillis(key.LastUsedAt), toMillis(key.CreatedAt), toMillis(key.UpdatedAt),
 		).Scan(&key.ID)
 	})
 	if err != nil {
@@ -90,7 +90,7 @@ func (s keyStore) List(ctx context.Context) ([]keys.Key, error) {
 func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {
 	var key keys.Key
 	err := s.db.write(ctx, func(conn *sql.Conn) error {
-		former, err := scanKey(conn.QueryRowContext(ctx, `
+		stored, err := scanKey(conn.QueryRowContext(ctx, `
 			SELECT `+keyColumns+`
 			FROM canvasback_keys
 			WHERE id = ?`,
@@ -99,16 +99,16 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 		if err != nil {
 			return err
 		}
-		key = former
+		key = stored
 		if err := change(&key); err != nil {
 			return err
 		}
-		key.ID, key.CreatedAt, key.LastUsedAt = former.ID, former.CreatedAt, former.LastUsedAt
+		key.ID, key.CreatedAt, key.LastUsedAt = stored.ID, stored.CreatedAt, stored.LastUsedAt
 		_, err = conn.ExecContext(ctx, `
 			UPDATE canvasback_keys
 			SET name = ?, prefix = ?, mask = ?, digest = ?, active = ?, expires_at = ?, updated_at = ?
 			WHERE id = ?`,
-			key.Name, key.Prefix, key.Mask, key.Digest[:], key.Active, milli(key.ExpiresAt), milli(key.UpdatedAt),
+			key.Name, key.Prefix, key.Mask, key.Digest[:], key.Active, toMillis(key.ExpiresAt), toMillis(key.UpdatedAt),
 			id,
 		)
 		return err
@@ -126,7 +126,7 @@ func (s keyStore) Delete(ctx context.Context, id int64) error {
 			WHERE id = ?`,
 			id,
 		)
-		return wantRow(result, err, keys.ErrNotFound)
+		return requireRow(result, err, keys.ErrNotFound)
 	})
 }
 
@@ -150,7 +150,7 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use) error {
 		}
 		defer touch.Close()
 		for _, use := range uses {
-			if _, err := touch.ExecContext(ctx, milli(use.At), use.ID); err != nil {
+			if _, err := touch.ExecContext(ctx, toMillis(use.At), use.ID); err != nil {
 				return err
 			}
 		}

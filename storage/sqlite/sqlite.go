@@ -1,180 +1,101 @@
-// Package sqlite is a storage in a SQLite database file, for one machine. It
-// speaks to any SQLite driver of database/sql and imports none; SQLite itself
-// must be 3.51.3 or newer.
+// Package sqlite stores client keys, symbols and exports in a SQLite database
+// file. Any number of processes on one machine may share the file.
 //
-// The host opens the database, and sets on every connection what SQLite does
-// not do by itself. With modernc.org/sqlite this is the data source name:
+// It works with any SQLite driver for database/sql and imports none. SQLite
+// itself must be version 3.51.3 or later.
+//
+// # Setup
+//
+// The application opens the database, and closes it when the stores are no
+// longer used. It must set four pragmas on each connection; [DB.Check] returns
+// an error if one is missing. With modernc.org/sqlite this is the data source
+// name:
 //
 //	file:PATH?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)
 //
-// [DB.Check] refuses a database that is opened otherwise. Of a database in
-// memory each connection has its own, so allow one connection only and never
-// let it expire; the package memory does better.
-//
-// # Concurrency
-//
-// There is one writer at a time and any number of readers, which neither wait
-// for it nor hold it up. Writers of one process queue in Go and give up when
-// their context ends. Writers of different processes wait for each other in
-// SQLite, no longer than busy_timeout says, whatever their context says.
-//
-// A connection for each core and one for the writer are enough, and are best
-// kept open:
+// One connection per core and one for the writer are enough. Keep them open:
 //
 //	db.SetMaxOpenConns(runtime.NumCPU() + 1)
 //	db.SetMaxIdleConns(runtime.NumCPU() + 1)
 //
+// In SQLite, each connection to an in-memory database has a database of its own.
+// Allow a single connection that never expires, or use package memory.
+//
+// # Concurrency
+//
+// There is one writer at a time. Readers neither wait for it nor delay it.
+// Writers of one process queue in Go, and stop waiting when their context ends.
+// Writers of several processes wait for each other in SQLite, at most for
+// busy_timeout, regardless of their contexts.
+//
 // # Tables
 //
 // The names of all tables, indexes and triggers begin with canvasback_, so the
-// database may hold other things. Triggers keep the epoch and all versions: a
-// statement by another hand counts as a change too.
+// database may be shared with the application. Triggers maintain the epoch and
+// all versions, also for statements run by hand.
 package sqlite
 
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
-	"sync"
-	"time"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/internal/migration"
 	"example.com/canvasback/symbols"
 )
 
-// DB is a storage in a SQLite database. It is safe for concurrent use.
-type DB struct {
-	pool   *sql.DB
-	writer chan struct{} // full while a writer is at work
+// DB provides stores in a SQLite database. It is safe for concurrent use.
+type DB struct{ db *database }
 
-	prepared sync.Map // of *sql.Stmt, by their text
-}
-
-// New returns a storage over db, which stays the host's to close. Make one for
-// each database: it is where writers queue.
+// New returns a DB that uses db, which the caller must close. Create one DB per
+// database, because its writers queue there.
 func New(db *sql.DB) *DB {
-	return &DB{pool: db, writer: make(chan struct{}, 1)}
+	return &DB{&database{pool: db, writeLock: make(chan struct{}, 1)}}
 }
 
 // Keys returns the store of client keys.
-func (db *DB) Keys() keys.Store { return keyStore{db} }
+func (d *DB) Keys() keys.Store { return keyStore{d.db} }
 
 // Symbols returns the store of folders and symbols.
-func (db *DB) Symbols() symbols.Store { return symbolStore{db} }
+func (d *DB) Symbols() symbols.Store { return symbolStore{d.db} }
 
 // Exports returns the store of registered exports.
-func (db *DB) Exports() exports.Store { return exportStore{db} }
+func (d *DB) Exports() exports.Store { return exportStore{d.db} }
 
-// query runs a statement that reads. It prepares each but once, so the text of
-// a statement must be a constant.
-func (db *DB) query(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
-	prepared, err := db.prepare(ctx, statement)
-	if err != nil {
-		return nil, err
-	}
-	return prepared.QueryContext(ctx, args...)
-}
-
-// queryRow is query for a statement that returns one row at most.
-func (db *DB) queryRow(ctx context.Context, statement string, args ...any) *sql.Row {
-	prepared, err := db.prepare(ctx, statement)
-	if err != nil {
-		return db.pool.QueryRowContext(ctx, statement, args...) // a row that tells why
-	}
-	return prepared.QueryRowContext(ctx, args...)
-}
-
-// prepare returns a statement that is closed with the pool.
-func (db *DB) prepare(ctx context.Context, statement string) (*sql.Stmt, error) {
-	if prepared, ok := db.prepared.Load(statement); ok {
-		return prepared.(*sql.Stmt), nil
-	}
-	prepared, err := db.pool.PrepareContext(ctx, statement)
-	if err != nil {
-		return nil, err
-	}
-	if former, ok := db.prepared.LoadOrStore(statement, prepared); ok {
-		prepared.Close()
-		return former.(*sql.Stmt), nil
-	}
-	return prepared, nil
-}
-
-// write runs change in a transaction that is the only writing one from its
-// first statement on, so that nothing it reads can become stale before it
-// writes. The transaction is rolled back if change fails or panics.
-func (db *DB) write(ctx context.Context, change func(*sql.Conn) error) error {
-	select {
-	case db.writer <- struct{}{}:
-		defer func() { <-db.writer }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	conn, err := db.pool.Conn(ctx)
+// Check returns an error that lists the required settings that the database
+// lacks. It inspects one connection and assumes that all are opened alike.
+func (d *DB) Check(ctx context.Context) error {
+	conn, err := connect(ctx, d.db.pool)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-
-	committed := false
-	defer func() {
-		if !committed {
-			rollback(conn)
-		}
-	}()
-	if _, err := conn.ExecContext(ctx, `BEGIN IMMEDIATE`); err != nil {
-		return err
-	}
-	if err := change(conn); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	// Broken off in the middle, a commit may have happened or not.
-	_, err = conn.ExecContext(context.WithoutCancel(ctx), `COMMIT`)
-	committed = err == nil
-	return err
+	return check(ctx, conn)
 }
 
-// rollback leaves conn without a transaction, or the pool without conn.
-func rollback(conn *sql.Conn) {
-	ctx := context.Background() // that of the caller may be why
-	if _, err := conn.ExecContext(ctx, `ROLLBACK`); err == nil {
-		return
+// Migrate brings the database to the latest schema, in one transaction. It may
+// be called at every startup and by several processes at once. Migrate returns
+// the error of [DB.Check] if there is one, and an error if a newer release has
+// migrated the database.
+func (d *DB) Migrate(ctx context.Context) error {
+	if err := d.Check(ctx); err != nil {
+		return err
 	}
-	// SQLite has rolled back by itself if it broke off a statement. In that
-	// case a transaction can begin.
-	if _, err := conn.ExecContext(ctx, `BEGIN`); err == nil {
-		if _, err := conn.ExecContext(ctx, `ROLLBACK`); err == nil {
-			return
-		}
-	}
-	conn.Raw(func(any) error { return driver.ErrBadConn })
+	return d.db.write(ctx, func(conn *sql.Conn) error { return migrate(ctx, conn) })
 }
 
-// wantRow turns the success of a statement that met no row into none.
-func wantRow(result sql.Result, err, none error) error {
+// Pending returns the names of the migrations that Migrate would apply, in
+// order, such as "0001_initial". It changes nothing.
+func (d *DB) Pending(ctx context.Context) ([]string, error) {
+	conn, err := d.db.pool.Conn(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	n, err := result.RowsAffected()
-	if err == nil && n == 0 {
-		return none
+	defer conn.Close()
+	list, err := pending(ctx, conn)
+	if err != nil {
+		return nil, err
 	}
-	return err
-}
-
-// milli is a time as it is stored.
-func milli(t time.Time) sql.NullInt64 {
-	return sql.NullInt64{Int64: t.UnixMilli(), Valid: !t.IsZero()}
-}
-
-// fromMilli is a stored time.
-func fromMilli(n sql.NullInt64) time.Time {
-	if !n.Valid {
-		return time.Time{}
-	}
-	return time.UnixMilli(n.Int64).UTC()
+	return migration.Names(list), nil
 }

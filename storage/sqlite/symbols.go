@@ -9,7 +9,7 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-type symbolStore struct{ db *DB }
+type symbolStore struct{ db *database }
 
 var _ symbols.Store = symbolStore{}
 
@@ -99,14 +99,14 @@ func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*sy
 		if err := change(&folder); err != nil {
 			return err
 		}
-		// The folder is there, so only a taken name leaves it as it is.
+		// The folder exists, so only a taken name prevents the update.
 		result, err := conn.ExecContext(ctx, `
 			UPDATE OR IGNORE canvasback_folders
 			SET name = ?
 			WHERE id = ?`,
 			folder.Name, id,
 		)
-		if err := wantRow(result, err, symbols.ErrFolderNameTaken); err != nil {
+		if err := requireRow(result, err, symbols.ErrFolderNameTaken); err != nil {
 			return err
 		}
 		folder, err = scanFolder(conn.QueryRowContext(ctx, get, id))
@@ -142,7 +142,8 @@ func (s symbolStore) DeleteFolder(ctx context.Context, id int64, ifMatch ...symb
 }
 
 func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
-	// The last column tells what follows without reading its data.
+	// The last column shows whether symbols follow, without reading their
+	// data.
 	rows, err := s.db.query(ctx, `
 		SELECT
 			f.contents_version, s.id, s.name, s.type, s.data, s.version,
@@ -171,7 +172,7 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, siz
 		}
 		found = true
 		if !id.Valid {
-			break // a folder without symbols, or without later ones
+			break // no symbols after the given id
 		}
 		page.Symbols = append(page.Symbols, symbols.Symbol{
 			ID:       id.Int64,
@@ -216,7 +217,7 @@ func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, e
 func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []symbols.Symbol) ([]symbols.Symbol, error) {
 	list := slices.Clone(given)
 	err := s.db.write(ctx, func(conn *sql.Conn) error {
-		if err := wantFolder(ctx, conn, folderID); err != nil {
+		if err := requireFolder(ctx, conn, folderID); err != nil {
 			return err
 		}
 		insert, err := conn.PrepareContext(ctx, `
@@ -248,7 +249,7 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*symbols.Symbol) error) (symbols.Symbol, error) {
 	var symbol symbols.Symbol
 	err := s.db.write(ctx, func(conn *sql.Conn) error {
-		former, err := scanSymbol(conn.QueryRowContext(ctx, `
+		stored, err := scanSymbol(conn.QueryRowContext(ctx, `
 			SELECT id, name, type, data, folder_id, version
 			FROM canvasback_symbols
 			WHERE id = ?`,
@@ -257,15 +258,15 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 		if err != nil {
 			return err
 		}
-		symbol = former
+		symbol = stored
 		if err := change(&symbol); err != nil {
 			return err
 		}
-		symbol.ID, symbol.Version = former.ID, former.Version
-		if symbol == former {
+		symbol.ID, symbol.Version = stored.ID, stored.Version
+		if symbol == stored {
 			return nil
 		}
-		if err := wantFolder(ctx, conn, symbol.FolderID); err != nil {
+		if err := requireFolder(ctx, conn, symbol.FolderID); err != nil {
 			return err
 		}
 		_, err = conn.ExecContext(ctx, `
@@ -277,7 +278,7 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 		if err != nil {
 			return err
 		}
-		// RETURNING would not show what the triggers do.
+		// RETURNING would not include the changes made by triggers.
 		symbol.Version, err = scanVersion(conn.QueryRowContext(ctx, `
 			SELECT version
 			FROM canvasback_symbols
@@ -351,7 +352,7 @@ func (s symbolStore) SymbolVersion(ctx context.Context, id int64) (symbols.Versi
 
 func (symbolStore) Shared() bool { return true }
 
-// scanVersion returns missing if there is no row.
+// scanVersion returns the error missing if there is no row.
 func scanVersion(row *sql.Row, missing error) (symbols.Version, error) {
 	var version symbols.Version
 	err := row.Scan(&version)
@@ -361,8 +362,8 @@ func scanVersion(row *sql.Row, missing error) (symbols.Version, error) {
 	return version, err
 }
 
-// wantFolder returns ErrFolderNotFound if there is no folder with the id.
-func wantFolder(ctx context.Context, conn *sql.Conn, id int64) error {
+// requireFolder returns ErrFolderNotFound unless the folder exists.
+func requireFolder(ctx context.Context, conn *sql.Conn, id int64) error {
 	_, err := scanVersion(conn.QueryRowContext(ctx, `
 		SELECT version
 		FROM canvasback_folders

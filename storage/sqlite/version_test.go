@@ -2,7 +2,7 @@ package sqlite
 
 import "testing"
 
-func TestOlder(t *testing.T) {
+func TestVersionTooOld(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]bool{
 		"3.51.3":  false,
@@ -16,8 +16,8 @@ func TestOlder(t *testing.T) {
 		"2.99.9":  true,
 		"":        true,
 	} {
-		if older(version) != want {
-			t.Errorf("older(%q) is %v", version, !want)
+		if versionTooOld(version) != want {
+			t.Errorf("versionTooOld(%q) is %v", version, !want)
 		}
 	}
 }
