@@ -24,7 +24,7 @@
 //
 //   - A method fails at any of its calls to the database without having done
 //     anything, or only the answer to its commit is lost and it has done all
-//     (storagetest.RunFailing).
+//     (storagetest.RunFaults).
 //   - What concurrent callers see, be they in two processes, has an order of
 //     their calls that explains it (internal/linear).
 //   - A context that ends harms no other call, and keeps neither a lock nor a

@@ -17,18 +17,18 @@ func TestStorage_failing(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	s := &schemas{pool: connect(t, dsn), empty: make(chan string, 100)}
-	storagetest.RunFailing(t, func(t testing.TB) storagetest.Failing {
+	storagetest.RunFaults(t, func(t testing.TB) storagetest.FaultHarness {
 		options := s.take(t)
 		f := new(failing)
 		pool := f.connect(t, dsn)
-		return storagetest.Failing{
-			Opened: storagetest.Opened{
+		return storagetest.FaultHarness{
+			Harness: storagetest.Harness{
 				Storage: postgres.New(pool, options),
-				Again:   func() storagetest.Storage { return postgres.New(s.pool, options) },
-				Busy:    func() int { return int(pool.Stat().AcquiredConns()) },
+				Reopen:  func() storagetest.Storage { return postgres.New(s.pool, options) },
+				InUse:   func() int { return int(pool.Stat().AcquiredConns()) },
 			},
-			Fail:   f.fail,
-			Failed: f.failed,
+			Inject:   f.fail,
+			Injected: f.failed,
 		}
 	})
 }
@@ -43,7 +43,7 @@ type failing struct {
 	count int
 }
 
-// fail and failed are those of storagetest.Failing.
+// fail and failed are those of storagetest.FaultHarness.
 func (f *failing) fail(fault storagetest.Fault, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,11 +60,11 @@ func (f *failing) failed() int {
 func (f *failing) cut(received bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if received != (f.fault == storagetest.AnswerLost) {
+	if received != (f.fault == storagetest.ResponseLost) {
 		return false
 	}
 	f.calls++
-	if f.at == 0 || f.calls < f.at || f.calls > f.at && f.fault != storagetest.Gone {
+	if f.at == 0 || f.calls < f.at || f.calls > f.at && f.fault != storagetest.Down {
 		return false
 	}
 	f.count++

@@ -23,7 +23,7 @@ func connect(t testing.TB, dsn string) *pgxpool.Pool {
 	return pool
 }
 
-func open(t testing.TB) storagetest.Opened {
+func open(t testing.TB) storagetest.Harness {
 	t.Helper()
 	dsn := pgtest.Database(t)
 	var pools []*pgxpool.Pool
@@ -41,7 +41,7 @@ func open(t testing.TB) storagetest.Opened {
 		}
 		return n
 	}
-	return storagetest.Opened{Storage: first, Again: again, Busy: busy}
+	return storagetest.Harness{Storage: first, Reopen: again, InUse: busy}
 }
 
 func TestStorage(t *testing.T) {

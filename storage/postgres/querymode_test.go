@@ -38,11 +38,11 @@ type schemas struct {
 	empty chan string
 }
 
-func (s *schemas) open(t testing.TB) storagetest.Opened {
+func (s *schemas) open(t testing.TB) storagetest.Harness {
 	t.Helper()
 	options := s.take(t)
 	again := func() storagetest.Storage { return postgres.New(s.pool, options) }
-	return storagetest.Opened{Storage: again(), Again: again}
+	return storagetest.Harness{Storage: again(), Reopen: again}
 }
 
 // take returns the options for an empty schema that has its tables.

@@ -24,14 +24,14 @@ func TestStorage_failing(t *testing.T) {
 	for name, failure := range failures {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storagetest.RunFailing(t, func(t testing.TB) storagetest.Failing {
+			storagetest.RunFaults(t, func(t testing.TB) storagetest.FaultHarness {
 				opened, dsn := openFile(t)
 				f := &failing{err: failure}
 				pool := sql.OpenDB(connector{dsn, f})
 				t.Cleanup(func() { pool.Close() })
 				opened.Storage = sqlite.New(pool)
-				opened.Busy = func() int { return pool.Stats().InUse }
-				return storagetest.Failing{Opened: opened, Fail: f.fail, Failed: f.failed}
+				opened.InUse = func() int { return pool.Stats().InUse }
+				return storagetest.FaultHarness{Harness: opened, Inject: f.fail, Injected: f.failed}
 			})
 		})
 	}
@@ -47,14 +47,14 @@ func TestMigrate_failing(t *testing.T) {
 		f := &failing{err: errDisk}
 		pool := sql.OpenDB(connector{dsn, f})
 		defer pool.Close()
-		f.fail(storagetest.Refused, n)
+		f.fail(storagetest.Rejected, n)
 		err := sqlite.New(pool).Migrate(t.Context())
 		if err != nil {
 			refused++
 			is.Equal(len(schema(t, connect(t, dsn))), 0) // nothing is left of it
 		}
 		failed := f.failed()
-		f.fail(storagetest.Refused, 0)
+		f.fail(storagetest.Rejected, 0)
 		is.NoErr(sqlite.New(pool).Migrate(t.Context()))
 		if failed == 0 {
 			is.NoErr(err)
@@ -96,7 +96,7 @@ type failing struct {
 	count int
 }
 
-// fail and failed are those of storagetest.Failing.
+// fail and failed are those of storagetest.FaultHarness.
 func (f *failing) fail(fault storagetest.Fault, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,11 +114,11 @@ func (f *failing) next() (carriedOut, fails bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls++
-	if f.at == 0 || f.calls < f.at || f.calls > f.at && f.fault != storagetest.Gone {
+	if f.at == 0 || f.calls < f.at || f.calls > f.at && f.fault != storagetest.Down {
 		return true, false
 	}
 	f.count++
-	return f.fault == storagetest.AnswerLost, true
+	return f.fault == storagetest.ResponseLost, true
 }
 
 // try makes a call, which fails with err. What it returns although it fails is

@@ -28,14 +28,14 @@ func connect(t testing.TB, dsn string) *sql.DB {
 	return db
 }
 
-func open(t testing.TB) storagetest.Opened {
+func open(t testing.TB) storagetest.Harness {
 	t.Helper()
 	opened, _ := openFile(t)
 	return opened
 }
 
 // openFile opens and migrates a new file, and says how to open it again.
-func openFile(t testing.TB) (opened storagetest.Opened, dsn string) {
+func openFile(t testing.TB) (opened storagetest.Harness, dsn string) {
 	t.Helper()
 	dsn = file(t) + pragmas
 	var pools []*sql.DB
@@ -53,7 +53,7 @@ func openFile(t testing.TB) (opened storagetest.Opened, dsn string) {
 		}
 		return n
 	}
-	return storagetest.Opened{Storage: first, Again: again, Busy: busy}, dsn
+	return storagetest.Harness{Storage: first, Reopen: again, InUse: busy}, dsn
 }
 
 func TestStorage(t *testing.T) {

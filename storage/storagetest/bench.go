@@ -13,7 +13,7 @@ import (
 
 // RunBenchmarks measures what the requests of clients wait for, on a storage
 // with a thousand of each kind.
-func RunBenchmarks(b *testing.B, open func(t testing.TB) Opened) {
+func RunBenchmarks(b *testing.B, open func(t testing.TB) Harness) {
 	const many = 1000
 	s := open(b)
 	ctx := b.Context()

@@ -21,7 +21,7 @@ type call struct {
 	do     func(context.Context) error
 }
 
-func contextEnded(t *testing.T, s Opened) {
+func contextEnded(t *testing.T, s Harness) {
 	key := insertKey(t, s, "key")
 	folder := insertFolder(t, s, "folder")
 	symbol := insertSymbols(t, s, folder.ID, newSymbols("symbol")...)[0]

@@ -36,7 +36,7 @@ func updateStep(t *testing.T, s Storage, name string, change func(*keys.Key)) ep
 	}}
 }
 
-func epochRises(t *testing.T, s Opened) {
+func epochRises(t *testing.T, s Harness) {
 	last := epoch(t, s)
 	key := insertKey(t, s, "key")
 	for _, step := range []epochStep{
@@ -58,7 +58,7 @@ func epochRises(t *testing.T, s Opened) {
 	}
 }
 
-func epochStays(t *testing.T, s Opened) {
+func epochStays(t *testing.T, s Harness) {
 	key := insertKey(t, s, "key")
 	before := epoch(t, s)
 	for _, step := range []epochStep{

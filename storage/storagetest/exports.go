@@ -72,7 +72,7 @@ func wantFound(t testing.TB, s Storage, sources []string, want ...exports.Export
 	}
 }
 
-func exportIDs(t *testing.T, s Opened) {
+func exportIDs(t *testing.T, s Harness) {
 	last := int64(0)
 	for _, source := range []string{"b", "c", "a"} {
 		export := newExport(source)
@@ -85,7 +85,7 @@ func exportIDs(t *testing.T, s Opened) {
 	}
 }
 
-func exportReplace(t *testing.T, s Opened) {
+func exportReplace(t *testing.T, s Harness) {
 	other, former := putExport(t, s, newExport("other")), putExport(t, s, newExport("source"))
 	for _, export := range []exports.Export{
 		{
@@ -111,7 +111,7 @@ func exportReplace(t *testing.T, s Opened) {
 	}
 }
 
-func exportTexts(t *testing.T, s Opened) {
+func exportTexts(t *testing.T, s Harness) {
 	var want []exports.Export
 	for _, text := range oddTexts {
 		export := newExport(text)
@@ -124,7 +124,7 @@ func exportTexts(t *testing.T, s Opened) {
 	wantExports(t, s, want...)
 }
 
-func exportLongTexts(t *testing.T, s Opened) {
+func exportLongTexts(t *testing.T, s Harness) {
 	long := longText(exports.MaxAddress - 1)
 	var want []exports.Export
 	for _, last := range []string{"", "a", "b", "𝒜", "𝒝"} { // sources differ in their last character
@@ -140,7 +140,7 @@ func exportLongTexts(t *testing.T, s Opened) {
 	wantFound(t, s, []string{want[1].SourceURL, want[2].SourceURL}, want[2])
 }
 
-func exportTimes(t *testing.T, s Opened) {
+func exportTimes(t *testing.T, s Harness) {
 	for _, at := range times {
 		export := newExport(at.String())
 		export.CreatedAt, export.UpdatedAt = at, at
@@ -152,7 +152,7 @@ func exportTimes(t *testing.T, s Opened) {
 	}
 }
 
-func exportFind(t *testing.T, s Opened) {
+func exportFind(t *testing.T, s Harness) {
 	wantFound(t, s, nil)
 	wantFound(t, s, []string{"a"})
 	a, b := putExport(t, s, newExport("a")), putExport(t, s, newExport("b"))
@@ -161,7 +161,7 @@ func exportFind(t *testing.T, s Opened) {
 	wantFound(t, s, []string{"b", "missing", "a", "b", "b", "A", "a ", "missing", ""}, a, b)
 }
 
-func exportFindMany(t *testing.T, s Opened) {
+func exportFindMany(t *testing.T, s Harness) {
 	var sources []string
 	var want []exports.Export
 	for i := range 1000 {
@@ -174,7 +174,7 @@ func exportFindMany(t *testing.T, s Opened) {
 	wantFound(t, s, sources, want...)
 }
 
-func exportDelete(t *testing.T, s Opened) {
+func exportDelete(t *testing.T, s Harness) {
 	export, other := putExport(t, s, newExport("export")), putExport(t, s, newExport("other"))
 	wantError(t, s.Exports().Delete(t.Context(), "missing"), exports.ErrNotFound)
 	wantError(t, s.Exports().Delete(t.Context(), "Export"), exports.ErrNotFound)
@@ -186,7 +186,7 @@ func exportDelete(t *testing.T, s Opened) {
 	}
 }
 
-func exportIDsOnce(t *testing.T, s Opened) {
+func exportIDsOnce(t *testing.T, s Harness) {
 	putExport(t, s, newExport("stays"))
 	last := putExport(t, s, newExport("newest")).ID
 	must(t, s.Exports().Delete(t.Context(), "newest"))
@@ -201,7 +201,7 @@ func exportIDsOnce(t *testing.T, s Opened) {
 	}
 }
 
-func exportValues(t *testing.T, s Opened) {
+func exportValues(t *testing.T, s Harness) {
 	export := putExport(t, s, newExport("export"))
 	found, err := s.Exports().Find(t.Context(), "export")
 	must(t, err)
@@ -209,7 +209,7 @@ func exportValues(t *testing.T, s Opened) {
 	wantExports(t, s, export)
 }
 
-func exportLasting(t *testing.T, s Opened) {
+func exportLasting(t *testing.T, s Harness) {
 	again := s.reopen(t)
 	export := putExport(t, s, newExport("export"))
 	wantExports(t, again, export)

@@ -10,35 +10,35 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// Fault is how a call to a database fails.
+// Fault is how a database call fails.
 type Fault int
 
 const (
-	Refused    Fault = iota // it fails and is not carried out
-	AnswerLost              // it fails and is carried out
-	Gone                    // it fails and is not carried out, and so do all later ones
+	Rejected     Fault = iota // the database does not execute the call
+	ResponseLost              // the database executes the call, the caller gets an error
+	Down                      // as Rejected, for this call and all later ones
 )
 
-func (f Fault) String() string { return [...]string{"refused", "answer lost", "gone"}[f] }
+func (f Fault) String() string { return [...]string{"rejected", "response lost", "down"}[f] }
 
-// Failing is a storage whose calls to its database can be made to fail. Again
-// opens it once more, and there no call fails.
-type Failing struct {
-	Opened
+// FaultHarness is a Harness whose database calls can be made to fail. Calls of
+// a storage that Reopen returns must not fail.
+type FaultHarness struct {
+	Harness
 
-	// Fail makes the n-th call to the database from now on fail, counted from
-	// 1. If n is 0, none fails.
-	Fail func(fault Fault, n int)
+	// Inject makes the n-th database call from now on fail, counted from 1.
+	// If n is 0, no call fails.
+	Inject func(fault Fault, n int)
 
-	// Failed returns how many calls have failed since Fail.
-	Failed func() int
+	// Injected returns the number of calls that have failed since Inject.
+	Injected func() int
 }
 
-// RunFailing holds a driver to doing all or nothing. It has each method fail
-// at its first call to the database, then at the second, and so on until it
-// needs no more, and looks at what that leaves behind.
-func RunFailing(t *testing.T, open func(t testing.TB) Failing) {
-	for _, fault := range []Fault{Refused, AnswerLost, Gone} {
+// RunFaults checks that methods are atomic. Each method fails at its first
+// database call, then at its second, and so on until it succeeds; after each
+// failure the test compares the content of the storage.
+func RunFaults(t *testing.T, open func(t testing.TB) FaultHarness) {
+	for _, fault := range []Fault{Rejected, ResponseLost, Down} {
 		t.Run(fault.String(), func(t *testing.T) {
 			t.Parallel()
 			for i, c := range newFailingCalls(t, open(t)).calls {
@@ -52,12 +52,12 @@ func RunFailing(t *testing.T, open func(t testing.TB) Failing) {
 
 // failingCalls is a storage with some content, and calls that succeed on it.
 type failingCalls struct {
-	Failing
+	FaultHarness
 	calls []call
 }
 
-func newFailingCalls(t testing.TB, f Failing) failingCalls {
-	f.Fail(Refused, 0)
+func newFailingCalls(t testing.TB, f FaultHarness) failingCalls {
+	f.Inject(Rejected, 0)
 	key, other := insertKey(t, f, "key"), insertKey(t, f, "other")
 	folder, target := insertFolder(t, f, "folder"), insertFolder(t, f, "target")
 	symbol := insertSymbols(t, f, folder.ID, newSymbols("first", "second")...)[0]
@@ -94,15 +94,15 @@ func failEverywhere(t *testing.T, fault Fault, which int, open func() failingCal
 	}
 	var outcomes []outcome
 	f := open()
-	again, method := f.Again(), f.calls[which].method
+	again, method := f.Reopen(), f.calls[which].method
 	before := stateOf(t, again, "export", "new")
 	for {
 		at := len(outcomes) + 1
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		f.Fail(fault, at)
+		f.Inject(fault, at)
 		err := f.calls[which].do(ctx)
-		failed := f.Failed()
-		f.Fail(fault, 0)
+		failed := f.Injected()
+		f.Inject(fault, 0)
 		if ctx.Err() != nil {
 			t.Fatalf("%s hangs where call %d fails", method, at)
 		}
@@ -117,7 +117,7 @@ func failEverywhere(t *testing.T, fault Fault, which int, open func() failingCal
 		wantNoFact(t, method, err)
 		if outcomes[at-1].effect != "" {
 			f = open()
-			again = f.Again()
+			again = f.Reopen()
 			after = stateOf(t, again, "export", "new")
 		}
 		before = after
@@ -131,7 +131,7 @@ func failEverywhere(t *testing.T, fault Fault, which int, open func() failingCal
 		switch {
 		case o.err == nil && o.effect != want:
 			t.Errorf("%s succeeds where call %d fails, with the effect:\n%s\nwant:\n%s", method, o.at, o.effect, want)
-		case o.err != nil && o.effect != "" && (fault != AnswerLost || o.effect != want):
+		case o.err != nil && o.effect != "" && (fault != ResponseLost || o.effect != want):
 			t.Errorf("%s fails with call %d (%v), with the effect:\n%s\nof:\n%s", method, o.at, o.err, o.effect, want)
 		}
 	}

@@ -43,7 +43,7 @@ func wantFolders(t testing.TB, s Storage, want ...symbols.Folder) {
 	}
 }
 
-func folderIDs(t *testing.T, s Opened) {
+func folderIDs(t *testing.T, s Harness) {
 	wantFolders(t, s)
 	last := int64(0)
 	var want []symbols.Folder
@@ -59,7 +59,7 @@ func folderIDs(t *testing.T, s Opened) {
 	wantFolders(t, s, want...)
 }
 
-func folderTexts(t *testing.T, s Opened) {
+func folderTexts(t *testing.T, s Harness) {
 	var want []symbols.Folder
 	for _, name := range oddTexts {
 		folder, err := s.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: name})
@@ -78,7 +78,7 @@ func folderTexts(t *testing.T, s Opened) {
 	}
 }
 
-func folderNameTaken(t *testing.T, s Opened) {
+func folderNameTaken(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	_, err := s.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 	wantError(t, err, symbols.ErrFolderNameTaken)
@@ -97,7 +97,7 @@ func renameFolder(t testing.TB, s Storage, id int64, name string) (symbols.Folde
 	})
 }
 
-func folderRename(t *testing.T, s Opened) {
+func folderRename(t *testing.T, s Harness) {
 	first, second := insertFolder(t, s, "first"), insertFolder(t, s, "second")
 	_, err := renameFolder(t, s, second.ID, "first")
 	wantError(t, err, symbols.ErrFolderNameTaken)
@@ -117,7 +117,7 @@ func folderRename(t *testing.T, s Opened) {
 	wantFolders(t, s, first, second)
 }
 
-func folderUpdateFails(t *testing.T, s Opened) {
+func folderUpdateFails(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	_, err := s.Symbols().UpdateFolder(t.Context(), folder.ID, func(present *symbols.Folder) error {
 		if *present != folder {
@@ -130,7 +130,7 @@ func folderUpdateFails(t *testing.T, s Opened) {
 	wantFolders(t, s, folder)
 }
 
-func folderMissing(t *testing.T, s Opened) {
+func folderMissing(t *testing.T, s Harness) {
 	symbol := insertSymbol(t, s, "symbol")
 	for _, id := range []int64{symbol.FolderID + 1, 0, -1, math.MaxInt64} {
 		_, err := s.Symbols().GetFolder(t.Context(), id)
@@ -152,7 +152,7 @@ func folderMissing(t *testing.T, s Opened) {
 	wantSymbols(t, s, symbol.FolderID, symbol)
 }
 
-func folderDelete(t *testing.T, s Opened) {
+func folderDelete(t *testing.T, s Harness) {
 	folder, other := insertFolder(t, s, "folder"), insertFolder(t, s, "other")
 	gone := insertSymbols(t, s, folder.ID, newSymbols("a", "b")...)
 	kept := insertSymbols(t, s, other.ID, newSymbols("a", "b")...)
@@ -168,7 +168,7 @@ func folderDelete(t *testing.T, s Opened) {
 	wantSymbols(t, s, other.ID, kept...)
 }
 
-func folderIDsOnce(t *testing.T, s Opened) {
+func folderIDsOnce(t *testing.T, s Harness) {
 	insertFolder(t, s, "stays")
 	last := insertFolder(t, s, "newest").ID
 	must(t, s.Symbols().DeleteFolder(t.Context(), last))

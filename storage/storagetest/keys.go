@@ -68,7 +68,7 @@ func wantKey(t testing.TB, s Storage, want keys.Key) {
 	}
 }
 
-func keyIDs(t *testing.T, s Opened) {
+func keyIDs(t *testing.T, s Harness) {
 	last := int64(0)
 	var want []keys.Key
 	for _, name := range []string{"first", "second", "third"} {
@@ -89,7 +89,7 @@ func keyIDs(t *testing.T, s Opened) {
 	}
 }
 
-func keyRoundTrip(t *testing.T, s Opened) {
+func keyRoundTrip(t *testing.T, s Harness) {
 	list, err := s.Keys().List(t.Context())
 	must(t, err)
 	if len(list) != 0 {
@@ -112,7 +112,7 @@ func keyRoundTrip(t *testing.T, s Opened) {
 	}
 }
 
-func keyTexts(t *testing.T, s Opened) {
+func keyTexts(t *testing.T, s Harness) {
 	for _, text := range oddTexts {
 		key := newKey(text)
 		key.Prefix, key.Mask = text, text
@@ -127,7 +127,7 @@ func keyTexts(t *testing.T, s Opened) {
 	}
 }
 
-func keyTimes(t *testing.T, s Opened) {
+func keyTimes(t *testing.T, s Harness) {
 	wantUTC := func(key keys.Key) {
 		for _, at := range []time.Time{key.CreatedAt, key.UpdatedAt, key.ExpiresAt, key.LastUsedAt} {
 			if at.Location() != time.UTC {
@@ -170,7 +170,7 @@ func keyTimes(t *testing.T, s Opened) {
 	wantKey(t, s, key)
 }
 
-func keyMissing(t *testing.T, s Opened) {
+func keyMissing(t *testing.T, s Harness) {
 	key := insertKey(t, s, "key")
 	for _, id := range []int64{key.ID + 1, 0, -1, 1<<63 - 1} {
 		_, err := s.Keys().Get(t.Context(), id)
@@ -185,7 +185,7 @@ func keyMissing(t *testing.T, s Opened) {
 	wantKey(t, s, key)
 }
 
-func keyUpdate(t *testing.T, s Opened) {
+func keyUpdate(t *testing.T, s Harness) {
 	other := insertKey(t, s, "other")
 	key := insertKey(t, s, "key")
 	want := key
@@ -211,7 +211,7 @@ func keyUpdate(t *testing.T, s Opened) {
 	wantKey(t, s, other)
 }
 
-func keyUpdateFails(t *testing.T, s Opened) {
+func keyUpdateFails(t *testing.T, s Harness) {
 	key := insertKey(t, s, "key")
 	before := epoch(t, s)
 	_, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
@@ -225,7 +225,7 @@ func keyUpdateFails(t *testing.T, s Opened) {
 	}
 }
 
-func keyUpdateKept(t *testing.T, s Opened) {
+func keyUpdateKept(t *testing.T, s Harness) {
 	key := insertKey(t, s, "key")
 	must(t, s.Keys().Touch(t.Context(), []keys.Use{{ID: key.ID, At: noon}}))
 	got, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
@@ -243,7 +243,7 @@ func keyUpdateKept(t *testing.T, s Opened) {
 	wantKey(t, s, key)
 }
 
-func keyDelete(t *testing.T, s Opened) {
+func keyDelete(t *testing.T, s Harness) {
 	key, other := insertKey(t, s, "key"), insertKey(t, s, "other")
 	must(t, s.Keys().Delete(t.Context(), key.ID))
 	_, err := s.Keys().Get(t.Context(), key.ID)
@@ -258,7 +258,7 @@ func keyDelete(t *testing.T, s Opened) {
 	}
 }
 
-func keyFind(t *testing.T, s Opened) {
+func keyFind(t *testing.T, s Harness) {
 	key, other := insertKey(t, s, "key"), insertKey(t, s, "other")
 	former := key.Digest
 	key, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
@@ -272,7 +272,7 @@ func keyFind(t *testing.T, s Opened) {
 	wantKey(t, s, other)
 }
 
-func keyTouch(t *testing.T, s Opened) {
+func keyTouch(t *testing.T, s Harness) {
 	const day = 24 * time.Hour
 	var list []keys.Key
 	for _, name := range []string{"never used", "used before", "used since", "used then", "not in the batch"} {
@@ -304,7 +304,7 @@ func keyTouch(t *testing.T, s Opened) {
 	}
 }
 
-func keyIDsOnce(t *testing.T, s Opened) {
+func keyIDsOnce(t *testing.T, s Harness) {
 	insertKey(t, s, "stays")
 	last := insertKey(t, s, "newest").ID
 	must(t, s.Keys().Delete(t.Context(), last))
@@ -319,7 +319,7 @@ func keyIDsOnce(t *testing.T, s Opened) {
 	}
 }
 
-func keyValues(t *testing.T, s Opened) {
+func keyValues(t *testing.T, s Harness) {
 	var given *keys.Key
 	key := insertKey(t, s, "key")
 	key, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
@@ -335,7 +335,7 @@ func keyValues(t *testing.T, s Opened) {
 	wantKey(t, s, key)
 }
 
-func keyLasting(t *testing.T, s Opened) {
+func keyLasting(t *testing.T, s Harness) {
 	again := s.reopen(t)
 	key := insertKey(t, s, "key")
 	wantKey(t, again, key)
@@ -354,7 +354,7 @@ func keyLasting(t *testing.T, s Opened) {
 	}
 }
 
-func keyShared(t *testing.T, s Opened) {
+func keyShared(t *testing.T, s Harness) {
 	if again := s.reopen(t); !s.Keys().Shared() || !again.Keys().Shared() {
 		t.Error("Shared returns false")
 	}

@@ -17,7 +17,7 @@ import (
 // RunConcurrent holds a driver to its promises under contention, through one
 // handle and, where the storage can be opened again, through two. It is worth
 // most under the race detector.
-func RunConcurrent(t *testing.T, open func(t testing.TB) Opened) {
+func RunConcurrent(t *testing.T, open func(t testing.TB) Harness) {
 	for _, race := range []struct {
 		sentence string
 		run      func(t *testing.T, handles []Storage)
@@ -40,11 +40,11 @@ func RunConcurrent(t *testing.T, open func(t testing.TB) Opened) {
 			s := open(t)
 			race.run(t, []Storage{s, s})
 			s.wantIdle(t)
-			if s.Again == nil {
+			if s.Reopen == nil {
 				return
 			}
 			s = open(t)
-			race.run(t, []Storage{s, s.Again()})
+			race.run(t, []Storage{s, s.Reopen()})
 			s.wantIdle(t)
 		})
 	}

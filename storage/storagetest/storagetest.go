@@ -36,23 +36,22 @@ type Storage interface {
 	Exports() exports.Store
 }
 
-// Opened is an empty storage that nothing else uses.
-type Opened struct {
+// Harness is an empty storage that only one test uses.
+type Harness struct {
 	Storage
 
-	// Again opens the same storage once more, as a restart or another
-	// process would. It is nil if the storage forgets.
-	Again func() Storage
+	// Reopen opens the same storage a second time, as another process or a
+	// restart does. It is nil if the storage does not persist.
+	Reopen func() Storage
 
-	// Busy returns how many connections to the database are in use. It is
-	// nil if there are none.
-	Busy func() int
+	// InUse returns the number of database connections in use. It is nil if
+	// the storage has no connections.
+	InUse func() int
 }
 
-// Run holds a driver to its promises, one call after the other. It calls open
-// for each of them, from parallel tests; what open needs to close is for the
-// cleanup of the test that it is given.
-func Run(t *testing.T, open func(t testing.TB) Opened) {
+// Run checks the contracts one call at a time. It calls open once for each
+// check, from parallel tests; open must register its cleanup with t.
+func Run(t *testing.T, open func(t testing.TB) Harness) {
 	for _, area := range []struct {
 		name     string
 		promises []promise
@@ -84,28 +83,28 @@ func Run(t *testing.T, open func(t testing.TB) Opened) {
 // promise is a sentence of a contract and the function that checks it.
 type promise struct {
 	sentence string
-	check    func(t *testing.T, s Opened)
+	check    func(t *testing.T, s Harness)
 }
 
 // reopen returns the storage opened once more, or skips the test.
-func (s Opened) reopen(t testing.TB) Storage {
+func (s Harness) reopen(t testing.TB) Storage {
 	t.Helper()
-	if s.Again == nil {
+	if s.Reopen == nil {
 		t.Skip("the storage forgets")
 	}
-	return s.Again()
+	return s.Reopen()
 }
 
 // wantIdle reports connections that stay in use when no call does.
-func (s Opened) wantIdle(t testing.TB) {
+func (s Harness) wantIdle(t testing.TB) {
 	t.Helper()
-	if s.Busy == nil {
+	if s.InUse == nil {
 		return
 	}
 	deadline := time.Now().Add(20 * time.Second) // a driver may clean up behind a call
-	for s.Busy() > 0 {
+	for s.InUse() > 0 {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d connections stay in use", s.Busy())
+			t.Fatalf("%d connections stay in use", s.InUse())
 		}
 		time.Sleep(time.Millisecond)
 	}

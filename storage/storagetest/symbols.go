@@ -73,7 +73,7 @@ func wantSymbols(t testing.TB, s Storage, folderID int64, want ...symbols.Symbol
 	}
 }
 
-func symbolIDs(t *testing.T, s Opened) {
+func symbolIDs(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	wantSymbols(t, s, folder.ID)
 	var given []symbols.Symbol
@@ -97,7 +97,7 @@ func symbolIDs(t *testing.T, s Opened) {
 	wantSymbols(t, s, folder.ID, want...)
 }
 
-func symbolInsertAll(t *testing.T, s Opened) {
+func symbolInsertAll(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	kept := insertSymbols(t, s, folder.ID, newSymbols("kept")...)
 	_, err := s.Symbols().InsertSymbols(t.Context(), folder.ID+1, newSymbols("a", "b", "c"))
@@ -106,7 +106,7 @@ func symbolInsertAll(t *testing.T, s Opened) {
 	wantSymbols(t, s, folder.ID, kept...)
 }
 
-func symbolTexts(t *testing.T, s Opened) {
+func symbolTexts(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	var given []symbols.Symbol
 	for _, text := range oddTexts {
@@ -122,7 +122,7 @@ func symbolTexts(t *testing.T, s Opened) {
 	wantSymbols(t, s, folder.ID, stored...)
 }
 
-func symbolLarge(t *testing.T, s Opened) {
+func symbolLarge(t *testing.T, s Harness) {
 	symbol := insertSymbol(t, s, "large")
 	for _, data := range []string{
 		strings.Repeat("<path d='M0 0'/>", 5<<20/16),
@@ -144,7 +144,7 @@ func symbolLarge(t *testing.T, s Opened) {
 	}
 }
 
-func symbolUpdate(t *testing.T, s Opened) {
+func symbolUpdate(t *testing.T, s Harness) {
 	symbol, other := insertSymbol(t, s, "symbol"), insertSymbol(t, s, "other")
 	want := symbol
 	want.Name, want.Type, want.Data = "renamed", "image/png", "new data"
@@ -176,7 +176,7 @@ func moveSymbol(t testing.TB, s Storage, id, folderID int64) (symbols.Symbol, er
 	})
 }
 
-func symbolMove(t *testing.T, s Opened) {
+func symbolMove(t *testing.T, s Harness) {
 	from, to := insertFolder(t, s, "from"), insertFolder(t, s, "to")
 	list := insertSymbols(t, s, from.ID, newSymbols("a", "moves", "c")...)
 	last := insertSymbols(t, s, to.ID, newSymbols("last")...)[0]
@@ -195,7 +195,7 @@ func symbolMove(t *testing.T, s Opened) {
 	wantSymbols(t, s, to.ID, moved, last)
 }
 
-func symbolUpdateFails(t *testing.T, s Opened) {
+func symbolUpdateFails(t *testing.T, s Harness) {
 	symbol := insertSymbol(t, s, "symbol")
 	_, err := s.Symbols().UpdateSymbol(t.Context(), symbol.ID, func(symbol *symbols.Symbol) error {
 		*symbol = symbols.Symbol{Name: "altered"}
@@ -205,7 +205,7 @@ func symbolUpdateFails(t *testing.T, s Opened) {
 	wantSymbols(t, s, symbol.FolderID, symbol)
 }
 
-func symbolMissing(t *testing.T, s Opened) {
+func symbolMissing(t *testing.T, s Harness) {
 	symbol := insertSymbol(t, s, "symbol")
 	for _, id := range []int64{symbol.ID + 1, 0, -1, math.MaxInt64} {
 		_, err := s.Symbols().GetSymbol(t.Context(), id)
@@ -219,7 +219,7 @@ func symbolMissing(t *testing.T, s Opened) {
 	wantSymbols(t, s, symbol.FolderID, symbol)
 }
 
-func symbolDelete(t *testing.T, s Opened) {
+func symbolDelete(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	list := insertSymbols(t, s, folder.ID, newSymbols("a", "b", "c")...)
 	must(t, s.Symbols().DeleteSymbol(t.Context(), list[1].ID))
@@ -230,7 +230,7 @@ func symbolDelete(t *testing.T, s Opened) {
 	wantFolders(t, s, folder)
 }
 
-func symbolIDsOnce(t *testing.T, s Opened) {
+func symbolIDsOnce(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	last := insertSymbols(t, s, folder.ID, newSymbols("stays", "newest")...)[1].ID
 	must(t, s.Symbols().DeleteSymbol(t.Context(), last))
@@ -250,7 +250,7 @@ func symbolIDsOnce(t *testing.T, s Opened) {
 	}
 }
 
-func symbolPages(t *testing.T, s Opened) {
+func symbolPages(t *testing.T, s Harness) {
 	folder, other := insertFolder(t, s, "folder"), insertFolder(t, s, "other")
 	var want []symbols.Symbol
 	for i := range 20 { // both folders in turn, so that ids have gaps
@@ -292,7 +292,7 @@ func symbolPages(t *testing.T, s Opened) {
 	}
 }
 
-func symbolPageSize(t *testing.T, s Opened) {
+func symbolPageSize(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	for _, length := range []int{10, 20, 30, 5} {
 		symbol := newSymbols("symbol")[0]
@@ -313,7 +313,7 @@ func symbolPageSize(t *testing.T, s Opened) {
 	}
 }
 
-func symbolValues(t *testing.T, s Opened) {
+func symbolValues(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	given := newSymbols("a", "b")
 	stored := insertSymbols(t, s, folder.ID, given...)
@@ -341,7 +341,7 @@ func symbolValues(t *testing.T, s Opened) {
 	wantSymbols(t, s, folder.ID, want...)
 }
 
-func symbolLasting(t *testing.T, s Opened) {
+func symbolLasting(t *testing.T, s Harness) {
 	again := s.reopen(t)
 	symbol := insertSymbol(t, s, "symbol")
 	wantSymbols(t, again, symbol.FolderID, symbol)
@@ -354,7 +354,7 @@ func symbolLasting(t *testing.T, s Opened) {
 	wantError(t, err, symbols.ErrSymbolNotFound)
 }
 
-func symbolShared(t *testing.T, s Opened) {
+func symbolShared(t *testing.T, s Harness) {
 	if again := s.reopen(t); !s.Symbols().Shared() || !again.Symbols().Shared() {
 		t.Error("Shared returns false")
 	}

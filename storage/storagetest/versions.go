@@ -90,7 +90,7 @@ func wantVersions(t testing.TB, s Storage) {
 
 // versionSteps changes a storage step by step and looks at all versions after
 // each.
-func versionSteps(t *testing.T, s Opened) {
+func versionSteps(t *testing.T, s Harness) {
 	store, ctx := s.Symbols(), t.Context()
 	wantVersions(t, s)
 
@@ -235,7 +235,7 @@ func versionSteps(t *testing.T, s Opened) {
 	}
 }
 
-func versionOfDeletedFolder(t *testing.T, s Opened) {
+func versionOfDeletedFolder(t *testing.T, s Harness) {
 	store, ctx := s.Symbols(), t.Context()
 	former := insertFolder(t, s, "folder")
 	folder, err := renameFolder(t, s, former.ID, "renamed")
@@ -253,7 +253,7 @@ func versionOfDeletedFolder(t *testing.T, s Opened) {
 	wantError(t, store.DeleteFolder(ctx, folder.ID, folder.Version), symbols.ErrFolderNotFound)
 }
 
-func versionOfDeletedSymbol(t *testing.T, s Opened) {
+func versionOfDeletedSymbol(t *testing.T, s Harness) {
 	store, ctx := s.Symbols(), t.Context()
 	former := insertSymbol(t, s, "symbol")
 	symbol, err := store.UpdateSymbol(ctx, former.ID, func(symbol *symbols.Symbol) error {
@@ -272,7 +272,7 @@ func versionOfDeletedSymbol(t *testing.T, s Opened) {
 	wantError(t, store.DeleteSymbol(ctx, symbol.ID, symbol.Version), symbols.ErrSymbolNotFound)
 }
 
-func versionLasting(t *testing.T, s Opened) {
+func versionLasting(t *testing.T, s Harness) {
 	again := s.reopen(t)
 	symbol := insertSymbol(t, s, "symbol")
 	subjects := []versioned{
