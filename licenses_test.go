@@ -8,14 +8,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// licences are those under which a program may take work in by naming whose it
-// is, and the MPL, which asks no more of who leaves its files as they are. Each
-// has words that are in its text and in no other's.
-var licences = []struct {
+// licenses are the accepted licenses: permissive ones, and the MPL, whose
+// copyleft covers only its own files. A text is recognized by its words.
+var licenses = []struct {
 	name  string
 	words []string
 }{
@@ -27,19 +27,20 @@ var licences = []struct {
 	{"public domain", []string{"has been dedicated to the public domain by the authors"}},
 }
 
-// restrictions turn a licence into another, or belong to one that is not above.
+// restrictions matches licenses that are not accepted, and clauses that restrict
+// an accepted one.
 var restrictions = regexp.MustCompile(`general public license|affero|commons clause|business source|server side public|elastic license|attribution-noncommercial|sharealike|all advertising materials`)
 
-// notices lie beside the licence of a module and are none themselves.
+// notices are files of a module that are named like a license but are none.
 var notices = map[string]string{
-	"modernc.org/libc/LICENSE-3RD-PARTY.md":   "the MIT and BSD texts of what it was made from: musl, Go and others",
-	"modernc.org/memory/LICENSE-LOGO":         "the address of a picture",
-	"modernc.org/sqlite/LICENSE-3RD-PARTY.md": "the same texts once more, for all that it is made of",
+	"modernc.org/libc/LICENSE-3RD-PARTY.md":   "the MIT and BSD texts of musl, Go and others, from which it is translated",
+	"modernc.org/memory/LICENSE-LOGO":         "the URL of a logo",
+	"modernc.org/sqlite/LICENSE-3RD-PARTY.md": "the same texts for its dependencies",
 }
 
-// TestLicences fails on a dependency of the shipped packages, on any platform,
-// whose licence is not one of those above.
-func TestLicences(t *testing.T) {
+// TestLicenses checks the license of every module that the shipped packages
+// depend on, on each platform.
+func TestLicenses(t *testing.T) {
 	t.Parallel()
 	for path, dir := range shippedModules(t) {
 		files, err := filepath.Glob(dir + "/*")
@@ -49,52 +50,51 @@ func TestLicences(t *testing.T) {
 		found := false
 		for _, file := range files {
 			name := filepath.Base(file)
-			switch lower := strings.ToLower(name); {
-			case !strings.HasPrefix(lower, "licen") && !strings.HasPrefix(lower, "copying"), notices[path+"/"+name] != "":
+			lower := strings.ToLower(name)
+			if !strings.HasPrefix(lower, "licen") && !strings.HasPrefix(lower, "copying") || notices[path+"/"+name] != "" {
 				continue
 			}
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
+			license := recognizeLicense(read(t, file))
+			if license == "" {
+				t.Errorf("%s: unknown or restricted license in %s", path, name)
 			}
-			licence := recognise(string(text))
-			if licence == "" {
-				t.Errorf("%s: nobody knows the licence in %s", path, name)
-			}
-			t.Logf("%s: %s is %s", path, name, licence)
+			t.Logf("%s: %s is %s", path, name, license)
 			found = true
 		}
 		if !found {
-			t.Errorf("%s has no licence", path)
+			t.Errorf("%s: no license file", path)
 		}
 	}
 }
 
-// recognise recognises a text, whatever its line breaks, comment marks and
-// commas.
-func recognise(text string) string {
+// TestLicense_IsAccepted checks this module's own license.
+func TestLicense_IsAccepted(t *testing.T) {
+	t.Parallel()
+	if recognizeLicense(read(t, "LICENSE")) == "" {
+		t.Error("unknown or restricted license in LICENSE")
+	}
+}
+
+// recognizeLicense returns the name of an accepted license, or "". It ignores
+// line breaks, comment marks, case and commas.
+func recognizeLicense(text string) string {
 	text = regexp.MustCompile(`(?m)^\s*(//|#|\*)`).ReplaceAllString(text, " ")
 	text = strings.NewReplacer("\u201c", `"`, "\u201d", `"`, ",", "").Replace(strings.ToLower(text))
 	text = strings.Join(strings.Fields(text), " ")
-	// The MPL names the GNU licences as those that a work under it may be put
-	// under too.
+	// The MPL lists the GNU licenses as compatible "secondary licenses".
 	own := regexp.MustCompile(`"secondary license" means .{0,300}?those licenses`).ReplaceAllString(text, "")
 	if restrictions.MatchString(own) {
 		return ""
 	}
-	for _, licence := range licences {
-		all := true
-		for _, words := range licence.words {
-			all = all && strings.Contains(text, words)
-		}
-		if all {
-			return licence.name
+	for _, license := range licenses {
+		if !slices.ContainsFunc(license.words, func(words string) bool { return !strings.Contains(text, words) }) {
+			return license.name
 		}
 	}
 	return ""
 }
 
-func TestRecognise_knowsNoOther(t *testing.T) {
+func TestRecognizeLicense_RejectsRestrictions(t *testing.T) {
 	t.Parallel()
 	const mit = "Permission is hereby granted, free of charge, to any person obtaining a copy of this.\nThe above copyright notice and\n// this permission notice shall be included"
 	for text, want := range map[string]string{
@@ -105,14 +105,14 @@ func TestRecognise_knowsNoOther(t *testing.T) {
 		"GNU GENERAL PUBLIC LICENSE Version 3": "",
 		"Business Source License 1.1":          "",
 	} {
-		if got := recognise(text); got != want {
-			t.Errorf("%q is taken for %q, want %q", text, got, want)
+		if got := recognizeLicense(text); got != want {
+			t.Errorf("license of %q: got %q, want %q", text, got, want)
 		}
 	}
 }
 
 // shippedModules returns the directories of the modules that the shipped
-// packages import, directly or not, by their paths.
+// packages depend on, by module path.
 func shippedModules(t *testing.T) map[string]string {
 	t.Helper()
 	modules := make(map[string]string)
