@@ -13,16 +13,16 @@ var bannerText string
 
 var banner = template.Must(template.New("banner").Parse(bannerText))
 
-// writeBanner shows what a person who has just started the server needs. It is
-// the one place where the generated admin key and the sample key appear.
-func writeBanner(w io.Writer, c config, own string, d demo) error {
+// writeBanner prints URLs and commands to try the server with. It is the only
+// place that shows the generated admin key and the sample key.
+func writeBanner(w io.Writer, c config, baseURL string, d demo) error {
 	source := func(i int) string { return sampleDrawings[i].source }
 	return banner.Execute(w, map[string]any{
-		"API":       own + c.basePath,
-		"Own":       own,
-		"Storage":   withoutPassword(c.databaseURL),
+		"API":       baseURL + c.basePath,
+		"Base":      baseURL,
+		"Storage":   redactPassword(c.databaseURL),
 		"Open":      !c.protect,
-		"Given":     c.adminKeyGiven,
+		"AdminSet":  c.adminKeyGiven,
 		"AdminKey":  c.adminKeys[0],
 		"ClientKey": string(d.clientKey),
 		"Seeded":    d.seeded,
@@ -32,8 +32,8 @@ func writeBanner(w io.Writer, c config, own string, d demo) error {
 	})
 }
 
-// withoutPassword hides the password of a database address.
-func withoutPassword(databaseURL string) string {
+// redactPassword returns a database URL with its password replaced by "xxxxx".
+func redactPassword(databaseURL string) string {
 	u, err := url.Parse(databaseURL)
 	if err != nil {
 		return "a database"

@@ -14,10 +14,10 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
-// config is what the environment says.
+// config is the parsed environment.
 type config struct {
 	addr          string
-	basePath      string // empty or "/...", without a slash at the end
+	basePath      string // "" or "/...", without a trailing slash
 	adminKeys     []string
 	databaseURL   string
 	protect       bool
@@ -31,34 +31,34 @@ type config struct {
 	adminKeyGiven bool
 }
 
-// demoMode says when samples are put in.
+// demoMode selects when sample data is created.
 type demoMode int
 
 const (
-	demoIfNew demoMode = iota
+	demoIfNew demoMode = iota // the database has no keys and no folders
 	demoAlways
 	demoNever
 )
 
 // variable describes an environment variable for -h.
-type variable struct{ name, fallback, meaning string }
+type variable struct{ name, fallback, description string }
 
 var variables = []variable{
 	{"ADDR", "127.0.0.1:8080", "listen address"},
-	{"BASE_PATH", "/api", "prefix of the API; may be empty"},
-	{"ADMIN_API_KEY", "generated, printed", "admin key; several are separated by commas"},
+	{"BASE_PATH", "/api", "path prefix of the API; may be empty"},
+	{"ADMIN_API_KEY", "generated, printed", "admin keys, comma-separated"},
 	{"DATABASE_URL", "sqlite:canvasback.db", "sqlite:PATH, memory:, or postgres://..."},
 	{"PROTECT_ROUTES", "true", "false opens the client routes to everyone"},
-	{"EXPORT_ALLOWED_HOSTS", "", "host or host:port, separated by commas, that may be fetched although private"},
-	{"EXPORT_DIR", "", "directory whose files are exports of this machine; served at /files/ to everyone unless EXPORT_DIR_URL is set"},
-	{"EXPORT_DIR_URL", "own address + /files/", "http(s) address that stands for EXPORT_DIR"},
-	{"REGISTER_WITH", "client", "who may register exports: client, admin or off"},
-	{"CORS_ORIGINS", "", "origins of web pages, separated by commas, or *"},
-	{"DEMO", "true on a new database", "put in samples and a client key"},
+	{"EXPORT_ALLOWED_HOSTS", "", "host or host:port, comma-separated, that may resolve to private addresses"},
+	{"EXPORT_DIR", "", "directory of exported files; served publicly at /files/ unless EXPORT_DIR_URL is set"},
+	{"EXPORT_DIR_URL", "URL of this server + /files/", "http(s) base URL of the files in EXPORT_DIR"},
+	{"REGISTER_WITH", "client", "which key may register exports: client, admin or off"},
+	{"CORS_ORIGINS", "", "allowed CORS origins, comma-separated, or *"},
+	{"DEMO", "true on a new database", "create sample data and a client key"},
 	{"LOG_LEVEL", "info", "debug, info, warn or error"},
 }
 
-// usage lists the variables.
+// usage returns the list of variables for -h.
 func usage() string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -67,14 +67,14 @@ func usage() string {
 		if fallback == "" {
 			fallback = "none"
 		}
-		fmt.Fprintf(table, "  %s\t%s\t(default: %s)\n", v.name, v.meaning, fallback)
+		fmt.Fprintf(table, "  %s\t%s\t(default: %s)\n", v.name, v.description, fallback)
 	}
 	table.Flush()
 	return text.String()
 }
 
-// readConfig reads the environment through lookup. An empty variable counts as
-// unset; only an empty BASE_PATH means what it says.
+// readConfig reads the environment through lookup. Empty variables count as
+// unset, except BASE_PATH.
 func readConfig(lookup func(string) (string, bool)) (config, error) {
 	get := func(name, fallback string) string {
 		value, _ := lookup(name)
@@ -85,12 +85,12 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 	}
 	c := config{
 		addr:         get("ADDR", "127.0.0.1:8080"),
-		adminKeys:    list(get("ADMIN_API_KEY", "")),
+		adminKeys:    splitList(get("ADMIN_API_KEY", "")),
 		databaseURL:  get("DATABASE_URL", "sqlite:canvasback.db"),
-		allowedHosts: list(get("EXPORT_ALLOWED_HOSTS", "")),
+		allowedHosts: splitList(get("EXPORT_ALLOWED_HOSTS", "")),
 		exportDir:    get("EXPORT_DIR", ""),
 		exportDirURL: get("EXPORT_DIR_URL", ""),
-		corsOrigins:  list(get("CORS_ORIGINS", "")),
+		corsOrigins:  splitList(get("CORS_ORIGINS", "")),
 	}
 	c.adminKeyGiven = len(c.adminKeys) > 0
 	base, set := lookup("BASE_PATH")
@@ -149,20 +149,20 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 	return c, nil
 }
 
-// list splits at commas and drops white space and empty parts.
-func list(text string) []string {
-	var parts []string
-	for part := range strings.SplitSeq(text, ",") {
-		if part = strings.TrimSpace(part); part != "" {
-			parts = append(parts, part)
+// splitList splits text at commas and drops white space and empty elements.
+func splitList(text string) []string {
+	var elements []string
+	for element := range strings.SplitSeq(text, ",") {
+		if element = strings.TrimSpace(element); element != "" {
+			elements = append(elements, element)
 		}
 	}
-	return parts
+	return elements
 }
 
-// ownAddress is where this machine reaches a listener: a host that stands for
-// all addresses is replaced by the loopback one.
-func ownAddress(listener net.Addr) string {
+// localURL returns the URL of a listener as seen from this machine. It replaces
+// an unspecified IP address by the loopback address.
+func localURL(listener net.Addr) string {
 	host, port, err := net.SplitHostPort(listener.String())
 	if err != nil {
 		return "http://" + listener.String()

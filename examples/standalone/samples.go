@@ -19,11 +19,11 @@ import (
 //go:embed samples
 var samples embed.FS
 
-// sampleExports are the files behind the sample exports.
+// sampleExports returns the files of the sample exports.
 func sampleExports() fs.FS {
 	fsys, err := fs.Sub(samples, "samples/exports")
 	if err != nil {
-		panic(err) // the name is a constant
+		panic(err) // the path is a constant
 	}
 	return fsys
 }
@@ -34,7 +34,8 @@ const (
 	sampleSize    = 96 // width and height of the symbols
 )
 
-// sampleExport is a drawing and the file it has been exported to.
+// sampleExport is the source URL of a drawing, the file it was exported to, and
+// the file name of its downloads.
 type sampleExport struct{ source, file, name string }
 
 var sampleDrawings = []sampleExport{
@@ -43,22 +44,22 @@ var sampleDrawings = []sampleExport{
 	{"https://viewer.example/drawings/datasheet", "datasheet.pdf", "Pump datasheet.pdf"},
 }
 
-// demo is what a banner can show of the samples.
+// demo describes the sample data for the banner.
 type demo struct {
 	seeded    bool
 	folderID  int64
 	clientKey keys.RawKey // empty if none was issued
 }
 
-// seed puts the samples into a new database, or whatever of them is missing
-// if the mode says so.
-func (s services) seed(ctx context.Context, mode demoMode, own string) (demo, error) {
+// seed creates the sample data that does not exist yet, as mode selects. The
+// sample files are served below baseURL.
+func (s services) seed(ctx context.Context, mode demoMode, baseURL string) (demo, error) {
 	if mode == demoNever {
 		return demo{}, nil
 	}
 	if mode == demoIfNew {
 		if isNew, err := s.isNew(ctx); err != nil || !isNew {
-			return demo{}, errors.Join(err, s.moveSampleExports(ctx, own))
+			return demo{}, errors.Join(err, s.updateSampleURLs(ctx, baseURL))
 		}
 	}
 	d := demo{seeded: true}
@@ -67,7 +68,7 @@ func (s services) seed(ctx context.Context, mode demoMode, own string) (demo, er
 		return demo{}, err
 	}
 	for _, drawing := range sampleDrawings {
-		if _, _, err := s.exports.Register(ctx, drawing.source, own+samplesPath+drawing.file, drawing.name); err != nil {
+		if _, _, err := s.exports.Register(ctx, drawing.source, baseURL+samplesPath+drawing.file, drawing.name); err != nil {
 			return demo{}, err
 		}
 	}
@@ -75,7 +76,7 @@ func (s services) seed(ctx context.Context, mode demoMode, own string) (demo, er
 	return d, err
 }
 
-// isNew reports whether the database holds neither keys nor folders.
+// isNew reports whether the database has neither keys nor folders.
 func (s services) isNew(ctx context.Context) (bool, error) {
 	list, err := s.keys.List(ctx)
 	if err != nil || len(list) > 0 {
@@ -85,9 +86,9 @@ func (s services) isNew(ctx context.Context) (bool, error) {
 	return len(folders.Folders) == 0, err
 }
 
-// moveSampleExports follows a change of this server's address. Samples that
-// are no longer registered are left alone.
-func (s services) moveSampleExports(ctx context.Context, own string) error {
+// updateSampleURLs replaces the URLs of registered samples after the URL of this
+// server has changed.
+func (s services) updateSampleURLs(ctx context.Context, baseURL string) error {
 	for _, drawing := range sampleDrawings {
 		export, err := s.exports.Find(ctx, drawing.source)
 		if errors.Is(err, exports.ErrNotFound) {
@@ -96,19 +97,19 @@ func (s services) moveSampleExports(ctx context.Context, own string) error {
 		if err != nil {
 			return err
 		}
-		address := own + samplesPath + drawing.file
-		if export.ExportedURL == address || !strings.HasSuffix(export.ExportedURL, samplesPath+drawing.file) {
+		url := baseURL + samplesPath + drawing.file
+		if export.ExportedURL == url || !strings.HasSuffix(export.ExportedURL, samplesPath+drawing.file) {
 			continue
 		}
-		if _, _, err := s.exports.Register(ctx, drawing.source, address, export.FileName); err != nil {
+		if _, _, err := s.exports.Register(ctx, drawing.source, url, export.FileName); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// seedSymbols creates the sample folder, unless there is one of its name, and
-// returns its id.
+// seedSymbols creates the sample folder unless a folder of that name exists. It
+// returns the id of the folder.
 func (s services) seedSymbols(ctx context.Context) (int64, error) {
 	folder, err := s.symbols.CreateFolder(ctx, sampleFolder)
 	if errors.Is(err, symbols.ErrFolderNameTaken) {
@@ -149,7 +150,7 @@ func (s services) seedSymbols(ctx context.Context) (int64, error) {
 	return folder.ID, nil
 }
 
-// symbolData is what the viewers of this family put into a symbol's data.
+// symbolData is the JSON that viewers store as the data of a symbol.
 type symbolData struct {
 	Name    string `json:"name"`
 	Type    string `json:"type"`
@@ -158,7 +159,7 @@ type symbolData struct {
 	Height  int    `json:"height"`
 }
 
-// symbolName makes "Gate valve" of "samples/symbols/01-gate-valve.svg".
+// symbolName returns "Gate valve" for "samples/symbols/01-gate-valve.svg".
 func symbolName(file string) string {
 	name := strings.TrimSuffix(path.Base(file), ".svg")
 	name = strings.TrimLeft(name, "0123456789-")
@@ -166,7 +167,7 @@ func symbolName(file string) string {
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
-// seedKey issues the sample key, unless there is one.
+// seedKey issues the sample key unless a key of that name exists.
 func (s services) seedKey(ctx context.Context) (keys.RawKey, error) {
 	list, err := s.keys.List(ctx)
 	if err != nil || slices.ContainsFunc(list, func(k keys.Key) bool { return k.Name == sampleKeyName }) {

@@ -6,30 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
-	"example.com/canvasback/exports/files"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/console"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
 )
 
-// grace is for downloads that are under way at the end.
-const grace = 30 * time.Second
+// shutdownTimeout is the grace period for running downloads at shutdown.
+const shutdownTimeout = 30 * time.Second
 
-// run serves until ctx ends. The banner goes to stdout, the log to stderr.
+// run serves until ctx ends. It prints the banner to stdout and logs to stderr.
 func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr io.Writer) error {
 	c, err := readConfig(lookup)
 	if err != nil {
@@ -49,30 +44,30 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 	}
 	defer listener.Close()
 
-	storage, closeStorage, err := openStorage(ctx, c.databaseURL)
+	db, closeStorage, err := openStorage(ctx, c.databaseURL)
 	if err != nil {
 		return err
 	}
 	defer closeStorage()
 
-	own := ownAddress(listener.Addr())
-	openers, mounts, err := openFiles(c, own)
+	baseURL := localURL(listener.Addr())
+	openers, staticDirs, err := openFiles(c, baseURL)
 	if err != nil {
 		return err
 	}
 	s := services{
-		keys:    keys.NewService(storage.Keys(), &keys.Options{Logger: log}),
-		symbols: symbols.NewService(storage.Symbols(), nil),
-		exports: exports.NewService(storage.Exports(), &exports.Options{
+		keys:    keys.NewService(db.Keys(), &keys.Options{Logger: log}),
+		symbols: symbols.NewService(db.Symbols(), nil),
+		exports: exports.NewService(db.Exports(), &exports.Options{
 			Openers: append(openers, fetch.New(&fetch.Options{AllowedHosts: c.allowedHosts, Logger: log})),
 		}),
 	}
 
-	demo, err := s.seed(ctx, c.demo, own)
+	seeded, err := s.seed(ctx, c.demo, baseURL)
 	if err != nil {
-		return fmt.Errorf("put in samples: %w", err)
+		return fmt.Errorf("create sample data: %w", err)
 	}
-	if err := writeBanner(stdout, c, own, demo); err != nil {
+	if err := writeBanner(stdout, c, baseURL, seeded); err != nil {
 		return err
 	}
 
@@ -88,7 +83,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		Logger:                    log,
 	}
 	pages := http.NewServeMux()
-	for prefix, fsys := range mounts {
+	for prefix, fsys := range staticDirs {
 		pages.Handle("GET "+prefix, http.StripPrefix(prefix, fileServer(fsys)))
 	}
 	web, err := console.New(console.Options{API: "." + c.basePath + "/"})
@@ -96,64 +91,39 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		return err
 	}
 	pages.Handle("GET /{$}", web)
-	for _, file := range console.Files() { // each by its name: the API may be at the root too
+	for _, file := range console.Files() { // one route per file, because the API may be mounted at the root
 		pages.Handle("GET /"+file, web)
 	}
 	pages.Handle("GET /healthz", httpapi.Alive())
 	pages.Handle("GET /readyz", httpapi.Ready(options))
-	return serve(ctx, listener, beside(httpapi.Handler(options), c.basePath, pages), s.keys, log)
+	return serve(ctx, listener, withPages(httpapi.Handler(options), c.basePath, pages), s.keys, log)
 }
 
-// beside serves pages next to the API, which has whatever else there is: its
-// errors are JSON, and it does not redirect as a ServeMux does.
-func beside(api http.Handler, basePath string, pages *http.ServeMux) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		isAPI := basePath != "" && strings.HasPrefix(r.URL.Path, basePath+"/")
-		_, pattern := pages.Handler(r)
-		if pattern == "" || isAPI || redirects(r.URL.Path, pattern) {
-			api.ServeHTTP(w, r)
-			return
-		}
-		pages.ServeHTTP(w, r)
-	})
-}
-
-// redirects reports whether a ServeMux would answer a path with a redirect to
-// what the pattern matches: because it is not clean, or lacks the slash at the
-// end.
-func redirects(p, pattern string) bool {
-	clean := path.Clean("/" + p)
-	if strings.HasSuffix(p, "/") && clean != "/" {
-		clean += "/"
-	}
-	return p != clean || strings.HasSuffix(pattern, p+"/")
-}
-
-// services are those that the handler and the samples share.
+// services are used by the handler and to create the sample data.
 type services struct {
 	keys    *keys.Service
 	symbols *symbols.Service
 	exports *exports.Service
 }
 
-// serve runs the server and what goes with it until ctx ends, then lets
-// downloads finish and writes the times of last use.
+// serve runs the server and the background work of keyService until ctx ends. It
+// then waits up to shutdownTimeout for running downloads.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler, keyService *keys.Service, log *slog.Logger) error {
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       5 * time.Minute, // for bodies of 50 MiB on a slow line
+		ReadTimeout:       5 * time.Minute, // for bodies of 50 MiB over a slow connection
 		IdleTimeout:       2 * time.Minute,
-		WriteTimeout:      6 * time.Minute, // but for downloads, which may take as long as they move
+		WriteTimeout:      6 * time.Minute, // downloads extend it while data flows
 		MaxHeaderBytes:    64 << 10,
-		ConnContext:       httpapi.ConnContext, // tells slow clients from those that stand still
+		ConnContext:       httpapi.ConnContext, // distinguishes slow clients from stalled ones
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := keyService.Run(background); err != nil {
-			log.Error("times of last use could not be written at the end", "error", err)
+			log.Error("flush of last-used times failed", "error", err)
 		}
 	})
 	defer running.Wait()
@@ -166,64 +136,12 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, key
 		return err
 	case <-ctx.Done():
 	}
-	log.Info("stopping; downloads under way may finish", "grace", grace)
-	graceful, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	log.Info("shutting down", "timeout", shutdownTimeout)
+	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	if err := server.Shutdown(graceful); err != nil {
-		log.Warn("some downloads did not finish", "error", err)
+	if err := server.Shutdown(shutdownCtx); err != nil {
+		log.Warn("shutdown timeout reached, closing connections", "error", err)
 		server.Close()
 	}
 	return nil
-}
-
-// openFiles returns the openers of files on this machine, and which of them
-// are served under which path, so that their addresses work in a browser too.
-func openFiles(c config, own string) (openers []exports.Opener, mounts map[string]fs.FS, err error) {
-	mounts = map[string]fs.FS{samplesPath: sampleExports()}
-	samples, err := files.New(own+samplesPath, mounts[samplesPath])
-	if err != nil {
-		return nil, nil, err
-	}
-	openers = append(openers, samples)
-	if c.exportDir == "" {
-		return openers, mounts, nil
-	}
-
-	root, err := os.OpenRoot(c.exportDir) // no link in it leads out of it
-	if err != nil {
-		return nil, nil, fmt.Errorf("EXPORT_DIR: %w", err)
-	}
-	address := c.exportDirURL
-	if address == "" {
-		address = own + filesPath
-		mounts[filesPath] = root.FS()
-	}
-	dir, err := files.New(address, root.FS())
-	if err != nil {
-		return nil, nil, fmt.Errorf("EXPORT_DIR_URL: %w", err)
-	}
-	return append(openers, dir), mounts, nil
-}
-
-const (
-	filesPath   = "/files/"
-	samplesPath = "/samples/"
-)
-
-// fileServer serves files to everyone, but no listings. A document among them
-// may not act as a page of this server.
-func fileServer(fsys fs.FS) http.Handler {
-	server := http.FileServerFS(fsys)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := path.Clean(r.URL.Path)
-		// A hidden file is hidden for a reason, and opening a pipe may block.
-		hidden := strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
-		if info, err := fs.Stat(fsys, name); err != nil || hidden || !info.Mode().IsRegular() {
-			http.NotFound(w, r)
-			return
-		}
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		server.ServeHTTP(w, r)
-	})
 }

@@ -79,13 +79,13 @@ func TestSignals(t *testing.T) {
 	is.NoErr(err)
 
 	is.NoErr(program.Process.Signal(syscall.SIGTERM))
-	wait(log, "downloads under way may finish")
+	wait(log, "shutting down")
 	more <- struct{}{}
 	_, err = io.CopyN(io.Discard, response.Body, 1<<20)
 	is.NoErr(err) // it goes on
 
 	// The first may be at hand still when the second comes.
-	for deadline := time.Now().Add(grace / 2); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(shutdownTimeout / 2); ; time.Sleep(10 * time.Millisecond) {
 		program.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:

@@ -23,15 +23,15 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// storage is what the drivers have in common.
+// storage is the interface that all drivers implement.
 type storage interface {
 	Keys() keys.Store
 	Symbols() symbols.Store
 	Exports() exports.Store
 }
 
-// openStorage opens and migrates what a DATABASE_URL names.
-func openStorage(ctx context.Context, databaseURL string) (opened storage, closeStorage func(), err error) {
+// openStorage opens and migrates the storage that databaseURL selects.
+func openStorage(ctx context.Context, databaseURL string) (db storage, closeStorage func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	scheme, rest, _ := strings.Cut(databaseURL, ":")
@@ -43,13 +43,13 @@ func openStorage(ctx context.Context, databaseURL string) (opened storage, close
 	case "postgres", "postgresql":
 		return openPostgres(ctx, databaseURL)
 	}
-	return nil, nil, fmt.Errorf("DATABASE_URL must be sqlite:PATH, memory: or a postgres address")
+	return nil, nil, fmt.Errorf("DATABASE_URL must be sqlite:PATH, memory: or a postgres URL")
 }
 
 func openSQLite(ctx context.Context, path string) (storage, func(), error) {
-	// SQLite would give each connection a database of its own.
+	// With such a name SQLite opens a separate database per connection.
 	if name := strings.TrimSpace(path); name == "" || name == ":memory:" {
-		return nil, nil, errors.New("DATABASE_URL=sqlite:PATH needs the path of a file; use memory: to keep nothing")
+		return nil, nil, errors.New("DATABASE_URL=sqlite:PATH needs the path of a file; use memory: for data that is lost at exit")
 	}
 	pragmas := url.Values{"_pragma": {
 		"busy_timeout(5000)",
@@ -62,7 +62,7 @@ func openSQLite(ctx context.Context, path string) (storage, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	pool.SetMaxOpenConns(1 + runtime.NumCPU()) // one writes; more readers than cores would only keep it waiting
+	pool.SetMaxOpenConns(1 + runtime.NumCPU()) // one writer; more readers than cores only delay it
 	pool.SetMaxIdleConns(1 + runtime.NumCPU())
 	db := sqlite.New(pool)
 	if err := db.Migrate(ctx); err != nil {
@@ -72,19 +72,19 @@ func openSQLite(ctx context.Context, path string) (storage, func(), error) {
 	return db, func() { pool.Close() }, nil
 }
 
-// postgresConfig says how the pool makes connections.
+// postgresConfig returns the configuration of the connection pool.
 func postgresConfig(databaseURL string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
 		return nil, err
 	}
-	// New connections must not wait for a server that is gone while one that
-	// answers is there: they hold the places of the pool.
-	if config.ConnConfig.ConnectTimeout <= 0 { // which pgx takes for two minutes
+	// A connection attempt occupies a slot of the pool. Without a timeout, attempts
+	// to an unreachable server keep requests from a reachable one.
+	if config.ConnConfig.ConnectTimeout <= 0 { // pgx waits two minutes
 		config.ConnConfig.ConnectTimeout = 2 * time.Second
 	}
-	// A request that gives up makes the server give up too, which would
-	// otherwise finish what it is at, and wait for locks to do so.
+	// When a request ends, its query is canceled on the server too, which would
+	// otherwise continue, and wait for locks.
 	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
 	}

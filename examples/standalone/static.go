@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"strings"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/files"
+)
+
+const (
+	filesPath   = "/files/"
+	samplesPath = "/samples/"
+)
+
+// openFiles returns the openers of local files, and the file systems to serve by
+// URL path, so that a browser can open the URLs of these files too.
+func openFiles(c config, baseURL string) (openers []exports.Opener, staticDirs map[string]fs.FS, err error) {
+	staticDirs = map[string]fs.FS{samplesPath: sampleExports()}
+	samples, err := files.New(baseURL+samplesPath, staticDirs[samplesPath])
+	if err != nil {
+		return nil, nil, err
+	}
+	openers = append(openers, samples)
+	if c.exportDir == "" {
+		return openers, staticDirs, nil
+	}
+
+	root, err := os.OpenRoot(c.exportDir) // symbolic links cannot leave it
+	if err != nil {
+		return nil, nil, fmt.Errorf("EXPORT_DIR: %w", err)
+	}
+	dirURL := c.exportDirURL
+	if dirURL == "" {
+		dirURL = baseURL + filesPath
+		staticDirs[filesPath] = root.FS()
+	}
+	dir, err := files.New(dirURL, root.FS())
+	if err != nil {
+		return nil, nil, fmt.Errorf("EXPORT_DIR_URL: %w", err)
+	}
+	return append(openers, dir), staticDirs, nil
+}
+
+// withPages serves pages next to the API. All other paths belong to the API,
+// whose errors are JSON, and which does not redirect as a ServeMux does.
+func withPages(api http.Handler, basePath string, pages *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		isAPI := basePath != "" && strings.HasPrefix(r.URL.Path, basePath+"/")
+		_, pattern := pages.Handler(r)
+		if pattern == "" || isAPI || redirects(r.URL.Path, pattern) {
+			api.ServeHTTP(w, r)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	})
+}
+
+// redirects reports whether a ServeMux redirects the path to a match of pattern,
+// because the path is not clean or lacks the trailing slash.
+func redirects(p, pattern string) bool {
+	clean := path.Clean("/" + p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
+	}
+	return p != clean || strings.HasSuffix(pattern, p+"/")
+}
+
+// fileServer serves the regular files of fsys without authentication. It serves
+// no directory listings and no hidden files. The Content-Security-Policy keeps
+// documents from acting as pages of this server.
+func fileServer(fsys fs.FS) http.Handler {
+	server := http.FileServerFS(fsys)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := path.Clean(r.URL.Path)
+		hidden := strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
+		// Opening a file that is not regular, such as a named pipe, may block.
+		if info, err := fs.Stat(fsys, name); err != nil || hidden || !info.Mode().IsRegular() {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		server.ServeHTTP(w, r)
+	})
+}
