@@ -20,13 +20,17 @@ func Example() {
 	db := memory.New() // it forgets; sqlite.New and postgres.New do not
 	clientKeys := keys.NewService(db.Keys(), nil)
 	go clientKeys.Run(ctx) // lets checks be answered from memory, writes times of last use
+	fetcher, err := fetch.New(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	mux := http.NewServeMux()
 	mux.Handle("/api/", httpapi.Handler(httpapi.Options{
 		Prefix:    "/api",
 		Keys:      clientKeys,
 		Symbols:   symbols.NewService(db.Symbols(), nil),
-		Exports:   exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetch.New(nil)}}),
+		Exports:   exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}}),
 		AdminKeys: []string{"change me"},
 	}))
 

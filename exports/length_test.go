@@ -84,7 +84,10 @@ func newWeb(t *testing.T, count int) *web {
 		}
 		origins, hosts = append(origins, server.URL), append(hosts, address.Host)
 	}
-	opener := fetch.New(&fetch.Options{AllowedHosts: hosts, OnlyAllowed: true})
+	opener, err := fetch.New(&fetch.Options{AllowedHosts: hosts, OnlyAllowed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(opener.CloseIdleConnections)
 	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
 	for i := range count {

@@ -89,7 +89,10 @@ func TestExports_clientLeaves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// No host has more than a batch opens ahead of one host.
 			origins := newHanging(t, (files+exports.DefaultAheadOfHost-1)/exports.DefaultAheadOfHost)
-			opener := fetch.New(&fetch.Options{OnlyAllowed: true, AllowedHosts: []string{"127.0.0.1"}})
+			opener, err := fetch.New(&fetch.Options{OnlyAllowed: true, AllowedHosts: []string{"127.0.0.1"}})
+			if err != nil {
+				t.Fatal(err)
+			}
 			t.Cleanup(opener.CloseIdleConnections)
 			service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
 			var sources []string

@@ -61,12 +61,16 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 
 	clientKeys := keys.NewService(db.Keys(), &keys.Options{Prefix: "host"})
 	library := symbols.NewService(db.Symbols(), nil)
+	fetcher, err := fetch.New(nil)
+	if err != nil {
+		return err
+	}
 	options := httpapi.Options{
 		Prefix:  "/canvas",
 		Keys:    clientKeys,
 		Symbols: library,
 		Exports: exports.NewService(db.Exports(), &exports.Options{
-			Openers: []exports.Opener{fetch.New(nil)},
+			Openers: []exports.Opener{fetcher},
 		}),
 		RegisterWith: httpapi.RegisterWithAdminKey,
 		AdminKeys:    []string{"let me in"}, // yours comes from the environment

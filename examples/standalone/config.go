@@ -10,7 +10,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"example.com/canvasback/exports/fetch"
 	"example.com/canvasback/httpapi"
 )
 
@@ -111,12 +110,6 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 	}
 	if _, _, err := net.SplitHostPort(c.addr); err != nil {
 		return c, fmt.Errorf("ADDR must be host:port: %w", err)
-	}
-
-	for _, host := range c.allowedHosts {
-		if !fetch.ValidHost(host) {
-			return c, fmt.Errorf("EXPORT_ALLOWED_HOSTS must list host or host:port, not %q", host)
-		}
 	}
 
 	var err error

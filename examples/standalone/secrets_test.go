@@ -289,12 +289,14 @@ func TestSecrets_ofAHost(t *testing.T) {
 	running.Go(func() { clientKeys.Run(ctx) })
 	stop := func() { cancel(); running.Wait() }
 	t.Cleanup(stop)
+	fetcher, err := fetch.New(&fetch.Options{AllowedHosts: []string{host}, Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
 	options := httpapi.Options{
-		Keys:    clientKeys,
-		Symbols: symbols.NewService(db.Symbols(), nil),
-		Exports: exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{
-			fetch.New(&fetch.Options{AllowedHosts: []string{host}, Logger: logger}),
-		}}),
+		Keys:      clientKeys,
+		Symbols:   symbols.NewService(db.Symbols(), nil),
+		Exports:   exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}}),
 		AdminKeys: []string{firstAdminKey, secondAdminKey},
 		Observe:   func(_ context.Context, o httpapi.Observation) { fmt.Fprintf(seen, "%+v %#v\n", o, o) },
 		Logger:    logger,

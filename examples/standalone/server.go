@@ -34,6 +34,10 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		c.adminKeys = []string{"admin_" + rand.Text()}
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: c.logLevel}))
+	fetcher, err := fetch.New(&fetch.Options{AllowedHosts: c.allowedHosts, Logger: log})
+	if err != nil {
+		return fmt.Errorf("EXPORT_ALLOWED_HOSTS must list host or host:port: %w", err)
+	}
 
 	listener, err := net.Listen("tcp", c.addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -59,7 +63,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		keys:    keys.NewService(db.Keys(), &keys.Options{Logger: log}),
 		symbols: symbols.NewService(db.Symbols(), nil),
 		exports: exports.NewService(db.Exports(), &exports.Options{
-			Openers: append(openers, fetch.New(&fetch.Options{AllowedHosts: c.allowedHosts, Logger: log})),
+			Openers: append(openers, fetcher),
 		}),
 	}
 

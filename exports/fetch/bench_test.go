@@ -136,7 +136,7 @@ func register(b *testing.B, addresses []string, options exports.Options) *export
 			hosts = append(hosts, host)
 		}
 	}
-	opener := fetch.New(&fetch.Options{AllowedHosts: hosts, OnlyAllowed: true})
+	opener := newOpener(b, fetch.Options{AllowedHosts: hosts, OnlyAllowed: true})
 	b.Cleanup(opener.CloseIdleConnections)
 	options.Openers = []exports.Opener{opener}
 	return registerWith(b, addresses, options)

@@ -9,9 +9,12 @@ import (
 )
 
 func Example() {
-	opener := fetch.New(&fetch.Options{
+	opener, err := fetch.New(&fetch.Options{
 		AllowedHosts: []string{"exports.intranet.example:8443"},
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	for _, text := range []string{
 		"https://cdn.example.com/plan.pdf",
 		"https://exports.intranet.example:8443/plan.pdf",

@@ -41,7 +41,7 @@ type Options struct {
 	// that port alone; *.example.com stands for every name below example.com,
 	// at any depth. Hosts are compared label by label, after lower-casing,
 	// IDNA mapping and dropping a dot at the end. IPv6 addresses need
-	// brackets only before a port. See [ValidHost].
+	// brackets only before a port.
 	AllowedHosts []string
 
 	// OnlyAllowed refuses every host that is not in AllowedHosts.
@@ -108,9 +108,9 @@ type Opener struct {
 
 var _ exports.Opener = (*Opener)(nil)
 
-// New returns an Opener; nil options are the defaults. It panics if an allowed
-// host is not a [ValidHost].
-func New(options *Options) *Opener {
+// New returns an Opener; nil options are the defaults. It returns an error if an
+// entry of [Options.AllowedHosts] is malformed.
+func New(options *Options) (*Opener, error) {
 	var o Options
 	if options != nil {
 		o = *options
@@ -118,7 +118,10 @@ func New(options *Options) *Opener {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	policy := newPolicy(&o)
+	policy, err := newPolicy(&o)
+	if err != nil {
+		return nil, err
+	}
 	connect := cmp.Or(max(o.ConnectTimeout, 0), defaultConnectTimeout)
 	f := &Opener{
 		policy: policy,
@@ -151,7 +154,7 @@ func New(options *Options) *Opener {
 		MaxIdleConns:           maxIdle,
 		IdleConnTimeout:        maxIdleAge,
 	}
-	return f
+	return f, nil
 }
 
 // Serves reports whether the address has the scheme http or https.

@@ -34,6 +34,15 @@ type client struct {
 	dialled []string
 }
 
+func newOpener(t testing.TB, o fetch.Options) *fetch.Opener {
+	t.Helper()
+	opener, err := fetch.New(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opener
+}
+
 // newClient returns a client. Without a resolver no name resolves.
 func newClient(t testing.TB, o fetch.Options) *client {
 	t.Helper()
@@ -43,7 +52,7 @@ func newClient(t testing.TB, o fetch.Options) *client {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &client{Opener: fetch.New(&o)}
+	c := &client{Opener: newOpener(t, o)}
 	c.SetFirstPause(time.Millisecond)
 	c.Watch(func(address string) {
 		c.mu.Lock()

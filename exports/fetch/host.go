@@ -12,13 +12,6 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// ValidHost reports whether entry has the form of an entry of
-// [Options.AllowedHosts].
-func ValidHost(entry string) bool {
-	_, err := parsePattern(entry)
-	return err == nil
-}
-
 // pattern is an entry of [Options.AllowedHosts].
 type pattern struct {
 	host  string // canonical

@@ -81,7 +81,7 @@ func TestOptions_negativeIsTheDefault(t *testing.T) {
 			content, err := c.read(t, address)
 			is.NoErr(err)
 			is.Equal(content, "content")
-			is.Equal(c.HeaderTimeout(), fetch.New(nil).HeaderTimeout())
+			is.Equal(c.HeaderTimeout(), newOpener(t, fetch.Options{}).HeaderTimeout())
 		})
 	}
 }

@@ -17,7 +17,7 @@ type policy struct {
 	guard   guard
 }
 
-func newPolicy(o *Options) policy {
+func newPolicy(o *Options) (policy, error) {
 	p := policy{only: o.OnlyAllowed, ports: slices.Clone(o.Ports)}
 	if len(p.ports) == 0 {
 		p.ports = []uint16{80, 443}
@@ -26,11 +26,11 @@ func newPolicy(o *Options) policy {
 	for _, entry := range o.AllowedHosts {
 		allowed, err := parsePattern(entry)
 		if err != nil {
-			panic(fmt.Sprintf("fetch: allowed host %q: %v", entry, err))
+			return policy{}, fmt.Errorf("fetch: invalid AllowedHosts entry %q: %w", entry, err)
 		}
 		p.allowed = append(p.allowed, allowed)
 	}
-	return p
+	return p, nil
 }
 
 // judge returns an address as it is to be requested: the host in the form in

@@ -3,6 +3,8 @@ package fetch_test
 import (
 	"errors"
 	"net/url"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/matryer/is"
@@ -160,25 +162,18 @@ func TestCheck_ports(t *testing.T) {
 	is.NoErr(c.Guard("8.8.8.8:8080"))
 }
 
-func TestValidHost(t *testing.T) {
+func TestNew_AllowedHosts(t *testing.T) {
 	t.Parallel()
 	for _, entry := range []string{"", "*", "*.", "http://example.com", "example.com/", "a b", "*.10.0.0.1", "a*.example.com",
 		"*.*.example.com", "example.com:0", "example.com:70000", "example.com:http", "127.1", "fe80::1%lo", "a..b", "user@example.com"} {
-		if fetch.ValidHost(entry) {
-			t.Errorf("%q is valid", entry)
+		_, err := fetch.New(&fetch.Options{AllowedHosts: []string{entry}})
+		if err == nil || !strings.Contains(err.Error(), strconv.Quote(entry)) {
+			t.Errorf("%q: %v, want an error that quotes the entry", entry, err)
 		}
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%q: no panic", entry)
-				}
-			}()
-			fetch.New(&fetch.Options{AllowedHosts: []string{entry}})
-		}()
 	}
 	for _, entry := range []string{"a", "a:1", "*.a", "*.a:1", "::1", "[::1]", "[::1]:80", "10.0.0.1", "10.0.0.1:80", "bücher.example."} {
-		if !fetch.ValidHost(entry) {
-			t.Errorf("%q is not valid", entry)
+		if _, err := fetch.New(&fetch.Options{AllowedHosts: []string{entry}}); err != nil {
+			t.Errorf("%q: %v", entry, err)
 		}
 	}
 }
