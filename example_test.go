@@ -18,7 +18,10 @@ import (
 func Example() {
 	ctx := context.Background()
 	db := memory.New() // it forgets; sqlite.New and postgres.New do not
-	clientKeys := keys.NewService(db.Keys(), nil)
+	clientKeys, err := keys.NewService(db.Keys(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	go clientKeys.Run(ctx) // lets checks be answered from memory, writes times of last use
 	fetcher, err := fetch.New(nil)
 	if err != nil {

@@ -29,7 +29,7 @@ func (s *sink) WriteHeader(status int) {
 func BenchmarkGuard(b *testing.B) {
 	db := memory.New()
 	options := httpapi.Options{
-		Keys:                      keys.NewService(db.Keys(), nil),
+		Keys:                      newKeyService(b, db.Keys(), nil),
 		Symbols:                   symbols.NewService(db.Symbols(), nil),
 		DangerouslySkipClientKeys: true,
 	}

@@ -107,7 +107,7 @@ func TestClientKey(t *testing.T) {
 // foreignKey is a well-formed raw key of another installation.
 func foreignKey(t *testing.T) string {
 	t.Helper()
-	issued, err := keys.NewService(memory.New().Keys(), nil).Create(t.Context(), keys.Fields{})
+	issued, err := newKeyService(t, memory.New().Keys(), nil).Create(t.Context(), keys.Fields{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestClientKey_deadStoreIs503AndNever401(t *testing.T) {
 		"hanging": hangingKeys{memory.New().Keys()},
 	} {
 		h := start(t, func(o *httpapi.Options) {
-			o.Keys = keys.NewService(store, &keys.Options{ReadTimeout: 50 * time.Millisecond})
+			o.Keys = newKeyService(t, store, &keys.Options{ReadTimeout: 50 * time.Millisecond})
 		})
 		answer := h.client("GET", "/symbol/folders", "").wantError(503, "unavailable")
 		if answer.header.Get("Retry-After") == "" {
@@ -188,7 +188,7 @@ func (panickingKeys) Find(context.Context, keys.Digest) (keys.Key, error) { pani
 
 func TestPanic_is500AndTheServerLivesOn(t *testing.T) {
 	t.Parallel()
-	h := start(t, func(o *httpapi.Options) { o.Keys = keys.NewService(panickingKeys{memory.New().Keys()}, nil) })
+	h := start(t, func(o *httpapi.Options) { o.Keys = newKeyService(t, panickingKeys{memory.New().Keys()}, nil) })
 	h.client("GET", "/symbol/folders", "").wantError(500, "internal")
 	h.client("GET", "/symbol/folders", "").wantError(500, "internal")
 	if !strings.Contains(h.log.String(), "a bug") {

@@ -55,12 +55,12 @@ func BenchmarkTiming(b *testing.B) {
 		}
 	})
 	b.Run("client key", func(b *testing.B) {
-		service := keys.NewService(memory.New().Keys(), nil)
+		service := newKeyService(b, memory.New().Keys(), nil)
 		issued, err := service.Create(context.Background(), keys.Fields{})
 		if err != nil {
 			b.Fatal(err)
 		}
-		other, err := keys.NewService(memory.New().Keys(), nil).Create(context.Background(), keys.Fields{})
+		other, err := newKeyService(b, memory.New().Keys(), nil).Create(context.Background(), keys.Fields{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -141,4 +141,14 @@ func tell(samples int, guess func(class int) string, check func(string)) float64
 	}
 	variance := func(class int) float64 { return squares[class] / (n[class] - 1) / n[class] }
 	return (mean[0] - mean[1]) / math.Sqrt(variance(0)+variance(1))
+}
+
+// newKeyService returns a Service for options that must be valid.
+func newKeyService(tb testing.TB, store keys.Store, options *keys.Options) *keys.Service {
+	tb.Helper()
+	service, err := keys.NewService(store, options)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return service
 }

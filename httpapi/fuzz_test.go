@@ -39,7 +39,7 @@ func newWorld(t *testing.T) *world {
 	}
 	db, now := memory.New(), func() time.Time { return time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC) }
 	w := &world{t: t, options: httpapi.Options{
-		Keys:      keys.NewService(db.Keys(), &keys.Options{Now: now, CacheSize: 256}),
+		Keys:      newKeyService(t, db.Keys(), &keys.Options{Now: now, CacheSize: 256}),
 		Symbols:   symbols.NewService(db.Symbols(), nil),
 		Exports:   exports.NewService(db.Exports(), &exports.Options{Now: now, Openers: []exports.Opener{opener}}),
 		AdminKeys: []string{adminKey},

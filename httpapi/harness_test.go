@@ -67,7 +67,7 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	}
 	db := memory.New()
 	h.options = httpapi.Options{
-		Keys:      keys.NewService(db.Keys(), &keys.Options{Now: h.clock.Now}),
+		Keys:      newKeyService(t, db.Keys(), &keys.Options{Now: h.clock.Now}),
 		Symbols:   symbols.NewService(db.Symbols(), &symbols.Options{PageSize: 1000}),
 		Exports:   exports.NewService(db.Exports(), &exports.Options{Now: h.clock.Now, Openers: []exports.Opener{opener}}),
 		AdminKeys: []string{adminKey},
@@ -76,12 +76,22 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	for _, f := range change {
 		f(&h.options)
 	}
-	issued, err := keys.NewService(db.Keys(), &keys.Options{Now: h.clock.Now}).Create(t.Context(), keys.Fields{})
+	issued, err := newKeyService(t, db.Keys(), &keys.Options{Now: h.clock.Now}).Create(t.Context(), keys.Fields{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.raw = string(issued.Raw)
 	return h
+}
+
+// newKeyService returns a Service for options that must be valid.
+func newKeyService(tb testing.TB, store keys.Store, options *keys.Options) *keys.Service {
+	tb.Helper()
+	service, err := keys.NewService(store, options)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return service
 }
 
 // syncBuffer is a buffer for a log that several goroutines write.

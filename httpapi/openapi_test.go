@@ -13,7 +13,6 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
-	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/symbols"
 )
@@ -53,7 +52,7 @@ func TestDocument_hasTheRoutesOfTheTable(t *testing.T) {
 	}
 	db := memory.New()
 	a := newAPI(Options{
-		Keys:    keys.NewService(db.Keys(), nil),
+		Keys:    newKeyService(t, db.Keys(), nil),
 		Symbols: symbols.NewService(db.Symbols(), nil),
 		Exports: exports.NewService(db.Exports(), nil),
 	})

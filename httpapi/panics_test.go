@@ -178,10 +178,10 @@ func TestPanic_ofAStore(t *testing.T) {
 		"/symbol/folders/1/import":       string(zipOf(t, "valve.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>")),
 	}
 	for _, broken := range []func(*httpapi.Options){
-		func(o *httpapi.Options) { o.Keys = keys.NewService(struct{ keys.Store }{}, nil) },
+		func(o *httpapi.Options) { o.Keys = newKeyService(t, struct{ keys.Store }{}, nil) },
 		func(o *httpapi.Options) {
 			o.DangerouslySkipClientKeys = true
-			o.Keys = keys.NewService(struct{ keys.Store }{}, nil)
+			o.Keys = newKeyService(t, struct{ keys.Store }{}, nil)
 			o.Symbols = symbols.NewService(panickingStore{}, nil)
 			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{buggyOpener{new(atomic.Value), new(atomic.Int64)}}})
 		},

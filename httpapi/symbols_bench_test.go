@@ -323,7 +323,7 @@ func BenchmarkSymbols(b *testing.B) {
 
 func benchRoutes(b *testing.B, db benched) {
 	options := httpapi.Options{
-		Keys:    keys.NewService(db.keys, nil),
+		Keys:    newKeyService(b, db.keys, nil),
 		Symbols: symbols.NewService(db.symbols, nil),
 	}
 	ctx, cancel := context.WithCancel(context.Background())

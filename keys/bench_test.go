@@ -15,7 +15,7 @@ import (
 // running returns a Service under a lease.
 func running(tb testing.TB, store keys.Store) *keys.Service {
 	tb.Helper()
-	s := keys.NewService(store, nil)
+	s := newService(tb, store, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { s.Run(ctx); close(done) }()
@@ -86,7 +86,7 @@ func BenchmarkVerify_uncached(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			store := open(b)
-			s := keys.NewService(store, nil) // it does not run
+			s := newService(b, store, nil) // it does not run
 			issued, err := s.Create(b.Context(), keys.Fields{})
 			if err != nil {
 				b.Fatal(err)

@@ -14,7 +14,7 @@ import (
 func TestOptions_doNotShowPeppers(t *testing.T) {
 	t.Parallel()
 	options := keys.Options{Prefix: "shown", Pepper: []byte("secret"), FormerPeppers: [][]byte{[]byte("secret too")}}
-	service := keys.NewService(memory.New().Keys(), &options)
+	service := newService(t, memory.New().Keys(), &options)
 	var out bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		fmt.Fprintf(&out, verb, options)

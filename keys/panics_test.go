@@ -46,7 +46,7 @@ func TestRun_outlivesPanics(t *testing.T) {
 				is := is.New(t)
 				store := &buggyStore{hookedStore: newHookedStore()}
 				store.alone = true
-				s := keys.NewService(store, &keys.Options{Logger: slog.New(log)})
+				s := newService(t, store, &keys.Options{Logger: slog.New(log)})
 				issued := issue(t, s, keys.Fields{})
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error)

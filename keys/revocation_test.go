@@ -183,7 +183,7 @@ func revocation(t *testing.T, disturb func(), open func() keys.Store) {
 	defer cancel()
 	for i := range replicas {
 		store := &troubledStore{Store: open(), random: rand.New(rand.NewPCG(seed, uint64(i)))}
-		service := keys.NewService(store, &keys.Options{
+		service := newService(t, store, &keys.Options{
 			Lease:         shortLease,
 			FlushInterval: 50 * time.Millisecond,
 			Logger:        slog.New(slog.DiscardHandler),

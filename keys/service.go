@@ -100,18 +100,18 @@ const beatsOfLease = 5
 const unknownDigests = 1 << 13
 
 // NewService returns a Service over store; nil options are the defaults. It
-// panics if the prefix has other characters than it may have.
+// returns an error if the prefix is invalid.
 //
 // Make one Service for each store: what one does, another in the same process
 // learns no sooner than if it were in another process.
-func NewService(store Store, options *Options) *Service {
+func NewService(store Store, options *Options) (*Service, error) {
 	var o Options
 	if options != nil {
 		o = *options
 	}
 	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
 	if !validPrefix(o.Prefix) {
-		panic(fmt.Sprintf("keys: prefix %q must be 1 to %d of A-Z a-z 0-9 _", o.Prefix, maxPrefix))
+		return nil, fmt.Errorf("keys: prefix %q must be 1 to %d of A-Z a-z 0-9 _", o.Prefix, maxPrefix)
 	}
 	o.FlushInterval = cmp.Or(max(o.FlushInterval, 0), DefaultFlushInterval)
 	o.Lease = cmp.Or(max(o.Lease, 0), DefaultLease)
@@ -132,7 +132,7 @@ func NewService(store Store, options *Options) *Service {
 	for _, pepper := range append([][]byte{o.Pepper}, o.FormerPeppers...) {
 		s.digesters = append(s.digesters, newDigester(pepper))
 	}
-	return s
+	return s, nil
 }
 
 // Create issues a new key. Fields left nil take their defaults.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,6 +43,16 @@ func (s *countingStore) Touch(ctx context.Context, uses []keys.Use) error {
 	return s.Store.Touch(ctx, uses)
 }
 
+// newService returns a Service for options that must be valid.
+func newService(tb testing.TB, store keys.Store, options *keys.Options) *keys.Service {
+	tb.Helper()
+	service, err := keys.NewService(store, options)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return service
+}
+
 func issue(t *testing.T, s *keys.Service, fields keys.Fields) keys.Issued {
 	t.Helper()
 	issued, err := s.Create(t.Context(), fields)
@@ -55,7 +67,7 @@ func TestVerify(t *testing.T) {
 	is := is.New(t)
 	now := start
 	store := &countingStore{Store: memory.New().Keys()}
-	s := keys.NewService(store, &keys.Options{Now: func() time.Time { return now }})
+	s := newService(t, store, &keys.Options{Now: func() time.Time { return now }})
 	issued := issue(t, s, keys.Fields{Name: new("Mine")})
 	verify := func() error { _, err := s.Verify(t.Context(), string(issued.Raw)); return err }
 
@@ -97,7 +109,7 @@ func TestRecognize_isNoUse(t *testing.T) {
 	is := is.New(t)
 	now := start
 	store := &countingStore{Store: memory.New().Keys()}
-	s := keys.NewService(store, &keys.Options{Now: func() time.Time { return now }})
+	s := newService(t, store, &keys.Options{Now: func() time.Time { return now }})
 	issued := issue(t, s, keys.Fields{})
 	recognize := func() (keys.Key, error) { return s.Recognize(t.Context(), string(issued.Raw)) }
 
@@ -137,12 +149,12 @@ func TestVerify_peppers(t *testing.T) {
 	is := is.New(t)
 	store := memory.New().Keys()
 	verify := func(o keys.Options, raw keys.RawKey) error {
-		_, err := keys.NewService(store, &o).Verify(t.Context(), string(raw))
+		_, err := newService(t, store, &o).Verify(t.Context(), string(raw))
 		return err
 	}
-	plain := issue(t, keys.NewService(store, nil), keys.Fields{})
-	first := issue(t, keys.NewService(store, &keys.Options{Pepper: []byte("one")}), keys.Fields{})
-	second := issue(t, keys.NewService(store, &keys.Options{Pepper: []byte("two")}), keys.Fields{})
+	plain := issue(t, newService(t, store, nil), keys.Fields{})
+	first := issue(t, newService(t, store, &keys.Options{Pepper: []byte("one")}), keys.Fields{})
+	second := issue(t, newService(t, store, &keys.Options{Pepper: []byte("two")}), keys.Fields{})
 
 	all := keys.Options{Pepper: []byte("two"), FormerPeppers: [][]byte{[]byte("one"), nil}}
 	for _, issued := range []keys.Issued{plain, first, second} {
@@ -157,21 +169,25 @@ func TestNewService_prefix(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	store := memory.New().Keys()
-	old := issue(t, keys.NewService(store, nil), keys.Fields{})
-	s := keys.NewService(store, &keys.Options{Prefix: "acme_live"})
+	old := issue(t, newService(t, store, nil), keys.Fields{})
+	s := newService(t, store, &keys.Options{Prefix: "acme_live"})
 	issued := issue(t, s, keys.Fields{})
 	is.True(strings.HasPrefix(issued.Key.Prefix, "acme_live_"))
 	for _, raw := range []keys.RawKey{old.Raw, issued.Raw} {
 		_, err := s.Verify(t.Context(), string(raw))
 		is.NoErr(err)
 	}
-	defer func() { is.True(recover() != nil) }() // a prefix that no key can have
-	keys.NewService(store, &keys.Options{Prefix: "a-b"})
+	for _, prefix := range []string{"a-b", "é", strings.Repeat("a", 33)} {
+		_, err := keys.NewService(store, &keys.Options{Prefix: prefix})
+		is.True(strings.Contains(fmt.Sprint(err), strconv.Quote(prefix)))
+	}
+	_, err := keys.NewService(store, &keys.Options{Prefix: strings.Repeat("a", 32)})
+	is.NoErr(err)
 }
 
 func TestFields(t *testing.T) {
 	t.Parallel()
-	s := keys.NewService(memory.New().Keys(), nil)
+	s := newService(t, memory.New().Keys(), nil)
 	for _, good := range []keys.Fields{
 		{},
 		{Name: new(strings.Repeat("🦆", 255))},
@@ -205,7 +221,7 @@ func TestRun_writesUsesInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		store := &countingStore{Store: memory.New().Keys()}
-		s := keys.NewService(store, nil)
+		s := newService(t, store, nil)
 		var raws []string
 		for range 10 {
 			raws = append(raws, string(issue(t, s, keys.Fields{}).Raw))
@@ -252,7 +268,10 @@ func TestRun_writesUsesInBatches(t *testing.T) {
 
 func Example() {
 	ctx := context.Background()
-	service := keys.NewService(memory.New().Keys(), nil)
+	service, err := keys.NewService(memory.New().Keys(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	issued, _ := service.Create(ctx, keys.Fields{Name: new("My viewer")})
 	key, err := service.Verify(ctx, string(issued.Raw))

@@ -76,7 +76,7 @@ func bubble(t *testing.T, test func(t *testing.T, is *is.I, store *hookedStore, 
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newHookedStore()
-		s := keys.NewService(store, &keys.Options{Logger: slog.New(slog.DiscardHandler)})
+		s := newService(t, store, &keys.Options{Logger: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { s.Run(ctx) })
@@ -110,7 +110,7 @@ func TestVerify_withoutRunAlwaysReads(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	store := newHookedStore()
-	s := keys.NewService(store, nil)
+	s := newService(t, store, nil)
 	issued := issue(t, s, keys.Fields{})
 	for range 10 {
 		_, err := s.Verify(t.Context(), string(issued.Raw))
@@ -126,7 +126,7 @@ func TestVerify_withoutRunAlwaysReads(t *testing.T) {
 func TestVerify_slowFillDoesNotBringBackADeadKey(t *testing.T) {
 	bubble(t, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		// The revocation comes from another process.
-		other := keys.NewService(store, nil)
+		other := newService(t, store, nil)
 		issued := issue(t, s, keys.Fields{})
 		synctest.Wait()
 
@@ -157,7 +157,7 @@ func TestVerify_slowFillDoesNotBringBackADeadKey(t *testing.T) {
 // before a revocation until after it.
 func TestVerify_slowEpochDoesNotProlongTheLease(t *testing.T) {
 	bubble(t, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-		other := keys.NewService(store, nil)
+		other := newService(t, store, nil)
 		issued := issue(t, s, keys.Fields{})
 		synctest.Wait()
 		_, err := s.Verify(t.Context(), string(issued.Raw))
@@ -177,7 +177,7 @@ func TestVerify_slowEpochDoesNotProlongTheLease(t *testing.T) {
 
 func TestVerify_lostEpochEndsTheLease(t *testing.T) {
 	bubble(t, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-		other := keys.NewService(store, nil)
+		other := newService(t, store, nil)
 		issued := issue(t, s, keys.Fields{})
 		synctest.Wait()
 		_, err := s.Verify(t.Context(), string(issued.Raw))
@@ -283,7 +283,7 @@ func TestVerify_revokingAgainWaitsToo(t *testing.T) {
 				synctest.Wait()
 				_, err := s.Verify(t.Context(), string(issued.Raw))
 				is.NoErr(err)
-				first, second := keys.NewService(store, nil), keys.NewService(store, nil)
+				first, second := newService(t, store, nil), newService(t, store, nil)
 				var waiting sync.WaitGroup
 				waiting.Go(func() { revoke(t, first) })
 				synctest.Wait()
@@ -299,7 +299,7 @@ func TestVerify_revokingAgainWaitsToo(t *testing.T) {
 
 func TestVerify_othersChangesCountWithinABeat(t *testing.T) {
 	bubble(t, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-		other := keys.NewService(store, nil)
+		other := newService(t, store, nil)
 		issued := issue(t, other, keys.Fields{Active: new(false)})
 		_, err := s.Verify(t.Context(), string(issued.Raw))
 		is.Equal(err, keys.ErrInactive)
@@ -358,7 +358,7 @@ func TestVerify_concurrentMissesReadOnce(t *testing.T) {
 func TestVerify_unknownKeysAreReadOnceAndPushNothingOut(t *testing.T) {
 	bubble(t, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		issued := issue(t, s, keys.Fields{})
-		stranger := keys.NewService(memory.New().Keys(), nil)
+		stranger := newService(t, memory.New().Keys(), nil)
 		synctest.Wait()
 		_, err := s.Verify(t.Context(), string(issued.Raw))
 		is.NoErr(err)
@@ -385,7 +385,7 @@ func TestVerify_moreKeysThanFit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		s := keys.NewService(newHookedStore(), &keys.Options{CacheSize: 256})
+		s := newService(t, newHookedStore(), &keys.Options{CacheSize: 256})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- s.Run(ctx) }()
@@ -442,7 +442,7 @@ func TestRun_logsEachChangeOfStateOnce(t *testing.T) {
 		is := is.New(t)
 		var log strings.Builder
 		store := newHookedStore()
-		s := keys.NewService(store, &keys.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		s := newService(t, store, &keys.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- s.Run(ctx) }()

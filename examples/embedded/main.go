@@ -59,7 +59,10 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 		return err
 	}
 
-	clientKeys := keys.NewService(db.Keys(), &keys.Options{Prefix: "host"})
+	clientKeys, err := keys.NewService(db.Keys(), &keys.Options{Prefix: "host"})
+	if err != nil {
+		return err
+	}
 	library := symbols.NewService(db.Symbols(), nil)
 	fetcher, err := fetch.New(nil)
 	if err != nil {

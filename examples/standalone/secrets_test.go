@@ -283,7 +283,10 @@ func TestSecrets_ofAHost(t *testing.T) {
 	origin, host := brokenOrigin(t)
 	mood := new(atomic.Int32)
 	keyOptions := keys.Options{Pepper: []byte(pepper), FormerPeppers: [][]byte{[]byte("former " + pepper)}, Logger: logger}
-	clientKeys := keys.NewService(faultyKeys{db.Keys(), mood}, &keyOptions)
+	clientKeys, err := keys.NewService(faultyKeys{db.Keys(), mood}, &keyOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { clientKeys.Run(ctx) })

@@ -59,8 +59,12 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 	if err != nil {
 		return err
 	}
+	clientKeys, err := keys.NewService(db.Keys(), &keys.Options{Logger: log})
+	if err != nil {
+		return err
+	}
 	s := services{
-		keys:    keys.NewService(db.Keys(), &keys.Options{Logger: log}),
+		keys:    clientKeys,
 		symbols: symbols.NewService(db.Symbols(), nil),
 		exports: exports.NewService(db.Exports(), &exports.Options{
 			Openers: append(openers, fetcher),

@@ -77,8 +77,12 @@ func New(t testing.TB, opts ...func(*httpapi.Options)) *Server {
 		t.Fatal(err)
 	}
 	db := memory.New()
+	clientKeys, err := keys.NewService(db.Keys(), &keys.Options{Now: s.Clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.Options = httpapi.Options{
-		Keys:      keys.NewService(db.Keys(), &keys.Options{Now: s.Clock.Now}),
+		Keys:      clientKeys,
 		Symbols:   symbols.NewService(db.Symbols(), nil),
 		Exports:   exports.NewService(db.Exports(), &exports.Options{Now: s.Clock.Now, Openers: []exports.Opener{opener}}),
 		AdminKeys: []string{AdminKey},

@@ -37,7 +37,10 @@ const (
 func serve(t *testing.T, pool *pgxpool.Pool, timeout time.Duration) string {
 	t.Helper()
 	db, log := postgres.New(pool, nil), slog.New(slog.NewTextHandler(t.Output(), nil))
-	clientKeys := keys.NewService(db.Keys(), &keys.Options{ReadTimeout: timeout, Logger: log})
+	clientKeys, err := keys.NewService(db.Keys(), &keys.Options{ReadTimeout: timeout, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := httptest.NewServer(httpapi.Handler(httpapi.Options{
 		Keys:         clientKeys,
 		Symbols:      symbols.NewService(db.Symbols(), nil),

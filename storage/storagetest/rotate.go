@@ -15,7 +15,11 @@ func raceRotations(t *testing.T, handles []Storage) {
 	ctx := t.Context()
 	var services []*keys.Service
 	for _, s := range handles {
-		services = append(services, keys.NewService(s.Keys(), &keys.Options{Lease: time.Nanosecond}))
+		service, err := keys.NewService(s.Keys(), &keys.Options{Lease: time.Nanosecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		services = append(services, service)
 	}
 	// check returns how often the raw keys are accepted and found inactive,
 	// and reports those that are not refused as they should.

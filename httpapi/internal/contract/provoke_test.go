@@ -77,9 +77,9 @@ var provocations = []struct {
 	},
 	{
 		status: "500",
-		change: func(_ *testing.T, o *httpapi.Options) {
+		change: func(t *testing.T, o *httpapi.Options) {
 			o.DangerouslySkipClientKeys = true
-			o.Keys = keys.NewService(struct{ keys.Store }{}, nil) // whose methods panic
+			o.Keys = newKeyService(t, struct{ keys.Store }{}, nil) // whose methods panic
 			o.Symbols = symbols.NewService(panickingStore{}, nil)
 			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{refusing{}}})
 		},

@@ -43,6 +43,16 @@ type world struct {
 	sent []exchange
 }
 
+// newKeyService returns a Service for options that must be valid.
+func newKeyService(tb testing.TB, store keys.Store, options *keys.Options) *keys.Service {
+	tb.Helper()
+	service, err := keys.NewService(store, options)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return service
+}
+
 // newWorld starts a server; change may alter the options first.
 func newWorld(t *testing.T, doc *document, change ...func(*httpapi.Options)) *world {
 	t.Helper()
@@ -56,7 +66,7 @@ func newWorld(t *testing.T, doc *document, change ...func(*httpapi.Options)) *wo
 		t.Fatal(err)
 	}
 	options := httpapi.Options{
-		Keys:      keys.NewService(db.Keys(), nil),
+		Keys:      newKeyService(t, db.Keys(), nil),
 		Symbols:   symbols.NewService(db.Symbols(), nil),
 		Exports:   exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{opener}}),
 		AdminKeys: []string{adminKey},

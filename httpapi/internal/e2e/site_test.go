@@ -52,9 +52,13 @@ func serve(t *testing.T, change ...func(*httpapi.Options)) *site {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	db := memory.New()
+	clientKeys, err := keys.NewService(db.Keys(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := &site{
 		t:       t,
-		keys:    keys.NewService(db.Keys(), nil),
+		keys:    clientKeys,
 		symbols: symbols.NewService(db.Symbols(), nil),
 		files:   fstest.MapFS{},
 	}
