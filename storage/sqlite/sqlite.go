@@ -1,17 +1,18 @@
 // Package sqlite stores client keys, symbols and exports in a SQLite database
 // file. Any number of processes on one machine may share the file.
 //
-// It works with any SQLite driver for database/sql and imports none. SQLite
-// itself must be version 3.51.3 or later.
+// It works with any SQLite driver for database/sql and imports none; it is
+// tested with modernc.org/sqlite. SQLite itself must be version 3.51.3 or later.
 //
 // # Setup
 //
 // The application opens the database, and closes it when the stores are no
 // longer used. It must set four pragmas on each connection; [DB.Check] returns
-// an error if one is missing. With modernc.org/sqlite this is the data source
-// name:
+// an error if one is missing. The data source name for modernc.org/sqlite and
+// github.com/ncruces/go-sqlite3, and the one for github.com/mattn/go-sqlite3:
 //
 //	file:PATH?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)
+//	file:PATH?_busy_timeout=5000&_foreign_keys=1&_journal_mode=WAL&_synchronous=FULL
 //
 // One connection per core and one for the writer are enough. Keep them open:
 //

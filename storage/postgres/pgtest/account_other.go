@@ -4,28 +4,22 @@ package pgtest
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 )
 
-// signal stands for what there is on Unix only.
-type signal int
-
-const (
-	pause signal = iota
-	resume
-)
+// Unused: newAccount returns an error on this platform.
+var pauseSignal, resumeSignal os.Signal
 
 type account struct{}
 
 func newAccount() (account, error) {
-	return account{}, fmt.Errorf("%w that are used on %s", errNoPrograms, runtime.GOOS)
+	return account{}, fmt.Errorf("%w: %s is not supported", errNoPrograms, runtime.GOOS)
 }
 
-func (account) apply(*exec.Cmd) {}
+func (account) configure(*exec.Cmd) {}
 
-func (account) own(string) error { return nil }
+func (account) chown(string) error { return nil }
 
 func (account) tempDir() (string, error) { return "", nil }
-
-func (*cluster) signal(signal) error { return nil }

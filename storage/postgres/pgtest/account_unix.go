@@ -4,7 +4,6 @@ package pgtest
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"os/user"
@@ -15,14 +14,14 @@ import (
 
 // Signals that freeze and wake a process.
 const (
-	pause  = syscall.SIGSTOP
-	resume = syscall.SIGCONT
+	pauseSignal  = syscall.SIGSTOP
+	resumeSignal = syscall.SIGCONT
 )
 
-// account is whom a server runs as: the one who runs the test, or somebody
-// else if that is root, who must not.
+// account is the user that a server runs as: the current user, unless that is
+// root, because PostgreSQL does not run as root.
 type account struct {
-	credential *syscall.Credential // nil: the one who runs the test
+	credential *syscall.Credential // nil for the current user
 }
 
 func newAccount() (account, error) {
@@ -44,48 +43,48 @@ func newAccount() (account, error) {
 		}
 		return account{&syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
 	}
-	return account{}, errors.New("root cannot run PostgreSQL, and there is no user postgres or nobody")
+	return account{}, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody")
 }
 
-// apply makes cmd run from the account, in a session of its own: the keys that
-// interrupt a test must not reach it.
-func (a account) apply(cmd *exec.Cmd) {
+// configure makes cmd run as the account, and in a session of its own, so that
+// an interrupt from the terminal reaches only the test.
+func (a account) configure(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.credential, Setsid: true}
 }
 
-// own gives a file to the account.
-func (a account) own(path string) error {
+// chown makes the account the owner of a file.
+func (a account) chown(path string) error {
 	if a.credential == nil {
 		return nil
 	}
 	return os.Chown(path, int(a.credential.Uid), int(a.credential.Gid))
 }
 
-// tempDir makes a directory of the account's own that it can reach: where TMPDIR
-// says, else in memory, where the many files of a database are soonest made and
-// removed, else where others are.
+// tempDir creates a directory that the account owns and can access: in TMPDIR if
+// that is set, or else in memory, where creating the many files of a database is
+// fastest, or else in the default directory.
 func (a account) tempDir() (string, error) {
 	parent := os.TempDir()
 	if memory := memoryDir(); memory != "" && os.Getenv("TMPDIR") == "" {
 		parent = memory
 	}
-	if a.credential != nil && !openToAll(parent) {
+	if a.credential != nil && !accessibleToAll(parent) {
 		parent = "/tmp"
 	}
 	dir, err := os.MkdirTemp(parent, "canvasback-pgtest-")
 	if err != nil {
 		return "", err
 	}
-	if err := a.own(dir); err != nil {
+	if err := a.chown(dir); err != nil {
 		os.Remove(dir)
 		return "", err
 	}
 	return dir, nil
 }
 
-// openToAll reports whether everybody may pass through a directory and those
-// above it.
-func openToAll(dir string) bool {
+// accessibleToAll reports whether all users may traverse a directory and its
+// parents.
+func accessibleToAll(dir string) bool {
 	for {
 		info, err := os.Stat(dir)
 		if err != nil || info.Mode()&0o001 == 0 {
@@ -97,25 +96,4 @@ func openToAll(dir string) bool {
 		}
 		dir = parent
 	}
-}
-
-// signal sends a signal to all processes of the server. The first one gets it
-// first, so that while it is frozen it starts no others.
-func (c *cluster) signal(signal syscall.Signal) error {
-	list, err := c.processes()
-	if err != nil {
-		return err
-	}
-	if err := syscall.Kill(list[0], signal); err != nil {
-		return fmt.Errorf("signal server: %w", err)
-	}
-	if list, err = c.processes(); err != nil {
-		return err
-	}
-	for _, id := range list[1:] {
-		if err := syscall.Kill(id, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("signal server: %w", err)
-		}
-	}
-	return nil
 }

@@ -16,12 +16,12 @@ import (
 	"strings"
 )
 
-// errNoPrograms says that this machine cannot start a server.
+// errNoPrograms reports that this machine has no programs of a server.
 var errNoPrograms = errors.New("no PostgreSQL programs on this machine")
 
-// settings of a server whose data nobody needs after a crash of the machine.
-// After a crash of the server itself they are: what it has acknowledged is
-// written, though not to the disk.
+// settings make a server fast whose data need not survive a crash of the
+// machine. Acknowledged writes still survive a crash of the server: they are in
+// the page cache.
 const settings = `
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
@@ -31,25 +31,25 @@ fsync = off
 full_page_writes = off
 `
 
-// watchdog ends a server when its input does, which is when the process that
-// has started it closes the other end or dies. A frozen server must be woken
-// for that.
-const watchdog = `
+// watchdogScript stops a server and removes its files at the end of its input,
+// that is, when the test process closes the pipe or ends. It resumes the server
+// first, because a frozen one does not stop.
+const watchdogScript = `
 cat >/dev/null
 kill -CONT "$(head -n 1 "$1/data/postmaster.pid")"
 "$2/pg_ctl" -D "$1/data" -m immediate stop
 rm -rf "$1"
 `
 
-// cluster is a private server, running or not, with all its files.
+// cluster is a private server, running or stopped, with its files.
 type cluster struct {
 	programs string // directory
 	account  account
 	dir      string
-	address  url.URL
+	url      url.URL
 
-	guard *exec.Cmd      // runs the watchdog
-	alive io.WriteCloser // its input
+	watchdog      *exec.Cmd
+	watchdogInput io.WriteCloser
 }
 
 // newCluster starts a server.
@@ -67,7 +67,7 @@ func newCluster() (_ *cluster, err error) {
 		return nil, err
 	}
 	c := &cluster{programs: programs, account: account, dir: dir}
-	if err := c.watch(); err != nil {
+	if err := c.startWatchdog(); err != nil {
 		os.RemoveAll(dir)
 		return nil, err
 	}
@@ -76,11 +76,11 @@ func newCluster() (_ *cluster, err error) {
 			c.close()
 		}
 	}()
-	if err := c.create(); err != nil {
+	if err := c.initialize(); err != nil {
 		return nil, err
 	}
-	for range 3 { // somebody else may take the address in between
-		if c.address.Host, err = freeAddress(); err != nil {
+	for range 3 { // another process may take the address in between
+		if c.url.Host, err = freeAddress(); err != nil {
 			return nil, err
 		}
 		if err = c.start(); err == nil {
@@ -90,14 +90,14 @@ func newCluster() (_ *cluster, err error) {
 	return nil, err
 }
 
-// findPrograms returns a directory with the programs of a server: one in the
-// search path, else the newest version where Debian has them.
+// findPrograms returns the directory of the server's programs: one in PATH, or
+// else the newest version that Debian packages have installed.
 func findPrograms() (string, error) {
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
 		dirs = append(dirs, filepath.Dir(path))
 	}
-	debian, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // fails for a malformed pattern only
+	debian, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // fails only for a malformed pattern
 	slices.SortFunc(debian, func(a, b string) int { return cmp.Compare(majorVersion(b), majorVersion(a)) })
 	for _, dir := range append(dirs, debian...) {
 		if hasPrograms(dir) {
@@ -107,7 +107,7 @@ func findPrograms() (string, error) {
 	return "", errNoPrograms
 }
 
-// majorVersion reads the 15 of /usr/lib/postgresql/15/bin.
+// majorVersion returns 15 for /usr/lib/postgresql/15/bin.
 func majorVersion(dir string) float64 {
 	version, _ := strconv.ParseFloat(filepath.Base(filepath.Dir(dir)), 64)
 	return version
@@ -122,29 +122,28 @@ func hasPrograms(dir string) bool {
 	return true
 }
 
-// watch starts the watchdog.
-func (c *cluster) watch() (err error) {
-	c.guard = c.command("/bin/sh", "-c", watchdog, "watchdog", c.dir, c.programs)
-	if c.alive, err = c.guard.StdinPipe(); err != nil {
+func (c *cluster) startWatchdog() (err error) {
+	c.watchdog = c.command("/bin/sh", "-c", watchdogScript, "watchdog", c.dir, c.programs)
+	if c.watchdogInput, err = c.watchdog.StdinPipe(); err != nil {
 		return err
 	}
-	return c.guard.Start()
+	return c.watchdog.Start()
 }
 
-// close ends the server and removes its files.
+// close stops the server and removes its files.
 func (c *cluster) close() {
-	c.alive.Close()
-	c.guard.Wait()
+	c.watchdogInput.Close()
+	c.watchdog.Wait()
 }
 
-// create makes the data directory and all of the address but its host.
-func (c *cluster) create() error {
+// initialize creates the data directory and sets the URL, except for its host.
+func (c *cluster) initialize() error {
 	password := rand.Text()
 	passwordFile := filepath.Join(c.dir, "password")
 	if err := os.WriteFile(passwordFile, []byte(password), 0o600); err != nil {
 		return err
 	}
-	if err := c.account.own(passwordFile); err != nil {
+	if err := c.account.chown(passwordFile); err != nil {
 		return err
 	}
 	err := c.run("initdb",
@@ -164,7 +163,7 @@ func (c *cluster) create() error {
 	if err := errors.Join(err, config.Close()); err != nil {
 		return err
 	}
-	c.address = url.URL{
+	c.url = url.URL{
 		Scheme:   "postgres",
 		User:     url.UserPassword("postgres", password),
 		Path:     "/postgres",
@@ -173,7 +172,7 @@ func (c *cluster) create() error {
 	return nil
 }
 
-// freeAddress returns an address of this machine that nobody listens on.
+// freeAddress returns an unused TCP address on the loopback interface.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -183,10 +182,10 @@ func freeAddress() (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// start starts the server and waits until it answers.
+// start starts the server and waits until it accepts connections.
 func (c *cluster) start() error {
 	log := filepath.Join(c.dir, "log")
-	err := c.run("pg_ctl", "--pgdata", c.data(), "--log", log, "--wait", "--options", "-p "+c.address.Port(), "start")
+	err := c.run("pg_ctl", "--pgdata", c.data(), "--log", log, "--wait", "--options", "-p "+c.url.Port(), "start")
 	if err != nil {
 		text, _ := os.ReadFile(log)
 		return fmt.Errorf("%w\n%s", err, text)
@@ -194,19 +193,19 @@ func (c *cluster) start() error {
 	return nil
 }
 
-// stop ends the server in one of the ways that pg_ctl has.
+// stop stops the server in a shutdown mode of pg_ctl.
 func (c *cluster) stop(mode string) error {
 	return c.run("pg_ctl", "--pgdata", c.data(), "--mode", mode, "--wait", "stop")
 }
 
-// running reports whether the server runs.
+// running reports whether the server process exists.
 func (c *cluster) running() bool {
 	return c.run("pg_ctl", "--pgdata", c.data(), "status") == nil
 }
 
 func (c *cluster) data() string { return filepath.Join(c.dir, "data") }
 
-// run runs one of the server's programs.
+// run runs one of the programs of the server.
 func (c *cluster) run(program string, args ...string) error {
 	output, err := c.command(filepath.Join(c.programs, program), args...).CombinedOutput()
 	if err != nil {
@@ -215,8 +214,8 @@ func (c *cluster) run(program string, args ...string) error {
 	return nil
 }
 
-// command prepares a program to be run from the account of the server, in its
-// directory and without settings that are meant for others.
+// command returns a command that runs as the account of the server, in its
+// directory, without inherited settings for PostgreSQL clients and locales.
 func (c *cluster) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = c.dir
@@ -224,32 +223,64 @@ func (c *cluster) command(name string, args ...string) *exec.Cmd {
 		return strings.HasPrefix(variable, "PG") || strings.HasPrefix(variable, "LC_")
 	})
 	cmd.Env = append(cmd.Env, "LC_ALL=C")
-	c.account.apply(cmd)
+	c.account.configure(cmd)
 	return cmd
 }
 
-// processes returns the ids of the server's processes, the first one before
-// those that it has started.
-func (c *cluster) processes() ([]int, error) {
+// signal sends a signal to all processes of the server. The postmaster receives
+// it first, because a frozen postmaster starts no further processes.
+func (c *cluster) signal(signal os.Signal) error {
+	postmaster, err := c.postmaster()
+	if err != nil {
+		return err
+	}
+	if err := sendSignal(postmaster, signal); err != nil {
+		return err
+	}
+	children, err := childProcesses(postmaster)
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		if err := sendSignal(child, signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return err
+		}
+	}
+	return nil
+}
+
+// postmaster returns the id of the first process of the server.
+func (c *cluster) postmaster() (int, error) {
 	text, err := os.ReadFile(filepath.Join(c.data(), "postmaster.pid"))
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
-	postmaster, err := strconv.Atoi(first)
-	if err != nil {
-		return nil, err
-	}
+	return strconv.Atoi(first)
+}
+
+func childProcesses(of int) (children []int, err error) {
 	table, err := exec.Command("ps", "-A", "-o", "pid=", "-o", "ppid=").Output()
 	if err != nil {
 		return nil, fmt.Errorf("ps: %w", err)
 	}
-	list := []int{postmaster}
 	for line := range strings.Lines(string(table)) {
 		var id, parent int
-		if fmt.Sscan(line, &id, &parent); parent == postmaster {
-			list = append(list, id)
+		if fmt.Sscan(line, &id, &parent); parent == of {
+			children = append(children, id)
 		}
 	}
-	return list, nil
+	return children, nil
+}
+
+func sendSignal(id int, signal os.Signal) error {
+	process, err := os.FindProcess(id) // fails only on Windows
+	if err != nil {
+		return err
+	}
+	defer process.Release()
+	if err := process.Signal(signal); err != nil {
+		return fmt.Errorf("send %v to process %d: %w", signal, id, err)
+	}
+	return nil
 }

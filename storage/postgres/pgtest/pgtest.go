@@ -1,15 +1,17 @@
-// Package pgtest gives tests a PostgreSQL. It is for the tests of this module,
-// and may change with them.
+// Package pgtest provides PostgreSQL servers for the tests of this module. It
+// has no compatibility promise: do not import it from another module.
 //
-// [Database] uses the server that the environment names, by a URL with the
-// right to create databases:
+// [Database] uses the server that CANVASBACK_TEST_POSTGRES names, by the URL of
+// a role that may create databases:
 //
 //	CANVASBACK_TEST_POSTGRES=postgres://postgres:secret@localhost:5432/postgres
 //
-// Without one, it starts a private server from the PostgreSQL programs of this
-// machine, one for each test process. The server ends with that process,
-// however it ends. Where there are no such programs, tests are skipped; they
-// fail if the environment says CI=true.
+// If the variable is not set, each test process starts a private server from
+// the PostgreSQL programs of this machine. The server stops when the process
+// ends, even if it is killed. Without such programs tests are skipped, or fail
+// if CI=true.
+//
+// [Start] always starts a private server, for tests that stop or freeze it.
 package pgtest
 
 import (
@@ -26,59 +28,58 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Variable is the environment variable that names a server.
-const Variable = "CANVASBACK_TEST_POSTGRES"
+// serverVariable is the environment variable that names a server.
+const serverVariable = "CANVASBACK_TEST_POSTGRES"
 
 // Database returns the URL of a new, empty database, which is dropped at the
 // end of the test.
 func Database(t testing.TB) string {
 	t.Helper()
-	address := server(t)
+	server := serverURL(t)
 	name := "canvasback_test_" + strings.ToLower(rand.Text())
-	execute(t, address, `CREATE DATABASE `+name+` TEMPLATE template0 ENCODING 'UTF8'`)
-	t.Cleanup(func() { execute(t, address, `DROP DATABASE `+name+` WITH (FORCE)`) })
-	database := address
+	execute(t, server, `CREATE DATABASE `+name+` TEMPLATE template0 ENCODING 'UTF8'`)
+	t.Cleanup(func() { execute(t, server, `DROP DATABASE `+name+` WITH (FORCE)`) })
+	database := server
 	database.Path = "/" + name
 	return database.String()
 }
 
-// server returns the address of the server that the tests of this process
-// share.
-func server(t testing.TB) url.URL {
+// serverURL returns the URL of the server that the tests of this process share.
+func serverURL(t testing.TB) url.URL {
 	t.Helper()
-	if text := os.Getenv(Variable); text != "" {
-		address, err := url.Parse(text)
-		if err != nil || address.Host == "" {
-			t.Fatalf("pgtest: %s must be a URL", Variable)
+	if text := os.Getenv(serverVariable); text != "" {
+		server, err := url.Parse(text)
+		if err != nil || server.Host == "" {
+			t.Fatalf("pgtest: %s must be a URL", serverVariable)
 		}
-		return *address
+		return *server
 	}
-	c, err := shared()
+	c, err := sharedCluster()
 	if err != nil {
-		giveUp(t, err)
+		skipOrFail(t, err)
 	}
-	return c.address
+	return c.url
 }
 
-// shared starts the server of this process. Nobody stops it: that is for its
-// watchdog, when this process is gone.
-var shared = sync.OnceValues(newCluster)
+// sharedCluster starts the server of this process, which its watchdog stops
+// after this process has ended.
+var sharedCluster = sync.OnceValues(newCluster)
 
-// giveUp ends a test that has no server.
-func giveUp(t testing.TB, err error) {
+// skipOrFail ends a test that has no server.
+func skipOrFail(t testing.TB, err error) {
 	t.Helper()
 	if errors.Is(err, errNoPrograms) && os.Getenv("CI") != "true" {
-		t.Skipf("pgtest: %v; set %s to use a server", err, Variable)
+		t.Skipf("pgtest: %v; set %s to use a server", err, serverVariable)
 	}
 	t.Fatalf("pgtest: %v", err)
 }
 
-// execute runs one statement on a connection of its own.
-func execute(t testing.TB, address url.URL, statement string) {
+// execute runs a statement on a new connection.
+func execute(t testing.TB, server url.URL, statement string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // that of the test has ended in its cleanup
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // t.Context() has ended in a cleanup
 	defer cancel()
-	conn, err := pgx.Connect(ctx, address.String())
+	conn, err := pgx.Connect(ctx, server.String())
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/matryer/is"
 )
 
-// connect opens a connection until the end of the test.
+// connect opens a connection that is closed at the end of the test.
 func connect(t testing.TB, dsn string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
@@ -26,6 +26,7 @@ func connect(t testing.TB, dsn string) *pgx.Conn {
 	return conn
 }
 
+// count runs a query for a number.
 func count(t testing.TB, conn *pgx.Conn, query string, args ...any) int {
 	t.Helper()
 	var n int
@@ -35,29 +36,29 @@ func count(t testing.TB, conn *pgx.Conn, query string, args ...any) int {
 	return n
 }
 
-func TestDatabase(t *testing.T) {
+func TestDatabase_IsEmptyAndDroppedAfterTest(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	const tables = `SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace`
-	const named = `SELECT count(*) FROM pg_database WHERE datname = $1`
+	const countTables = `SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace`
+	const countDatabases = `SELECT count(*) FROM pg_database WHERE datname = $1`
 
 	outer := connect(t, pgtest.Database(t))
 	_, err := outer.Exec(t.Context(), `CREATE TABLE mine (id bigint)`)
 	is.NoErr(err)
 
 	var name string
-	t.Run("another", func(t *testing.T) {
+	t.Run("inner", func(t *testing.T) {
 		is := is.New(t)
 		inner := connect(t, pgtest.Database(t))
-		is.Equal(count(t, inner, tables), 0) // empty
+		is.Equal(count(t, inner, countTables), 0) // empty
 		name = inner.Config().Database
-		is.Equal(count(t, outer, named, name), 1) // on the same server
+		is.Equal(count(t, outer, countDatabases, name), 1) // on the same server
 	})
-	is.Equal(count(t, outer, named, name), 0) // dropped with its test
-	is.True(count(t, outer, tables) > 0)      // the other one stays
+	is.Equal(count(t, outer, countDatabases, name), 0) // dropped with its test
+	is.True(count(t, outer, countTables) > 0)          // the outer test still has its own
 }
 
-func TestServer(t *testing.T) {
+func TestServer_KeepsDataAndURL(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	server := pgtest.Start(t)
@@ -65,42 +66,42 @@ func TestServer(t *testing.T) {
 	_, err := conn.Exec(t.Context(), `CREATE TABLE kept AS SELECT 1 AS id`)
 	is.NoErr(err)
 
-	for _, end := range []func(){server.Stop, server.Kill} {
-		end()
+	for _, stop := range []func(){server.Stop, server.Kill} {
+		stop()
 		_, err = conn.Exec(t.Context(), `SELECT 1`)
 		is.True(err != nil) // the connection is broken
 		_, err = pgx.Connect(t.Context(), server.DSN())
-		is.True(err != nil) // nobody listens
+		is.True(err != nil) // connection refused
 
 		server.Restart()
 		conn = connect(t, server.DSN())
-		is.Equal(count(t, conn, `SELECT count(*) FROM kept`), 1) // data and address stay
+		is.Equal(count(t, conn, `SELECT count(*) FROM kept`), 1) // same data, same URL
 	}
-	server.Restart() // while it runs
+	server.Restart() // also if it runs
 	conn = connect(t, server.DSN())
 
 	server.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err = pgx.Connect(ctx, server.DSN())
-	is.True(err != nil) // no answer to a new connection
-	answer := make(chan error, 1)
-	go func() { answer <- conn.Ping(t.Context()) }()
+	is.True(err != nil) // a new connection gets no response
+	ping := make(chan error, 1)
+	go func() { ping <- conn.Ping(t.Context()) }()
 	select {
-	case <-answer:
-		t.Error("a paused server answers")
+	case <-ping:
+		t.Error("a paused server responds")
 	case <-time.After(100 * time.Millisecond):
 	}
 	server.Resume()
-	is.NoErr(<-answer) // it goes on where it was
-	server.Pause()     // a server may end so
+	is.NoErr(<-ping)
+	server.Pause() // the cleanup also removes a paused server
 }
 
-// startAndWait makes a run of the test binary tell where its server is and
-// wait to be killed.
+// startAndWait makes a run of the test binary print the URL of its server and
+// wait until it is killed.
 const startAndWait = "CANVASBACK_PGTEST_START_AND_WAIT"
 
-func TestServer_endsWithItsProcess(t *testing.T) {
+func TestServer_StopsWhenProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(startAndWait) != "" {
 		fmt.Println("server:", pgtest.Start(t).DSN())
@@ -108,7 +109,7 @@ func TestServer_endsWithItsProcess(t *testing.T) {
 		return
 	}
 	is := is.New(t)
-	child := exec.Command(os.Args[0], "-test.run=^TestServer_endsWithItsProcess$", "-test.v")
+	child := exec.Command(os.Args[0], "-test.run=^TestServer_StopsWhenProcessIsKilled$", "-test.v")
 	child.Env = append(os.Environ(), startAndWait+"=yes")
 	_, err := child.StdinPipe() // never closed
 	is.NoErr(err)
@@ -120,7 +121,7 @@ func TestServer_endsWithItsProcess(t *testing.T) {
 		var line string
 		_, err := fmt.Fscanln(output, &line, &dsn)
 		if err == io.EOF {
-			t.Skip("the other process has no server")
+			t.Skip("the child process has no server")
 		}
 		if !strings.HasPrefix(line, "server:") {
 			dsn = ""
@@ -137,11 +138,11 @@ func TestServer_endsWithItsProcess(t *testing.T) {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		_, err := os.Stat(dir)
 		if os.IsNotExist(err) {
-			break // the last thing to be done
+			break // the last step of the watchdog
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the server outlives its process")
+			t.Fatal("the server still runs 20 s after its process was killed")
 		}
 	}
-	is.True(conn.Ping(t.Context()) != nil) // stopped
+	is.True(conn.Ping(t.Context()) != nil) // the server is stopped
 }

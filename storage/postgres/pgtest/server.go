@@ -2,46 +2,44 @@ package pgtest
 
 import "testing"
 
-// Server is a PostgreSQL server of a test's own, to be disturbed at will. Its
-// methods fail the test if they cannot do what they say, and are for the
-// goroutine of the test.
+// Server is a private PostgreSQL server of one test. Its methods fail the test
+// on an error, and must be called from the goroutine of the test.
 type Server struct {
 	t testing.TB
 	c *cluster
 }
 
-// Start starts a server that ends with the test. It never is the one that the
-// environment names.
+// Start starts a private server, which is removed at the end of the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	c, err := newCluster()
 	if err != nil {
-		giveUp(t, err)
+		skipOrFail(t, err)
 	}
 	t.Cleanup(func() {
-		c.signal(resume) // if it runs
+		c.signal(resumeSignal) // fails if the server is stopped
 		c.close()
 	})
 	return &Server{t, c}
 }
 
-// DSN returns the URL of the server's database "postgres". It stays the same
-// when the server is restarted.
-func (s *Server) DSN() string { return s.c.address.String() }
+// DSN returns the URL of the database "postgres". A restart does not change it.
+func (s *Server) DSN() string { return s.c.url.String() }
 
-// Stop ends the server in order, and all connections with it.
+// Stop shuts the server down in order and closes all connections.
 func (s *Server) Stop() {
 	s.t.Helper()
 	s.check(s.c.stop("fast"))
 }
 
-// Kill ends the server as a crash would: it recovers at the next start.
+// Kill stops the server without a shutdown, so that it recovers at its next
+// start.
 func (s *Server) Kill() {
 	s.t.Helper()
 	s.check(s.c.stop("immediate"))
 }
 
-// Restart starts the server, which it stops before if it runs.
+// Restart starts the server, after stopping it if it runs.
 func (s *Server) Restart() {
 	s.t.Helper()
 	if s.c.running() {
@@ -50,16 +48,16 @@ func (s *Server) Restart() {
 	s.check(s.c.start())
 }
 
-// Pause freezes the server: connections stay open and get no answer.
+// Pause freezes the server: connections stay open, but get no response.
 func (s *Server) Pause() {
 	s.t.Helper()
-	s.check(s.c.signal(pause))
+	s.check(s.c.signal(pauseSignal))
 }
 
 // Resume ends a pause.
 func (s *Server) Resume() {
 	s.t.Helper()
-	s.check(s.c.signal(resume))
+	s.check(s.c.signal(resumeSignal))
 }
 
 func (s *Server) check(err error) {
