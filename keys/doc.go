@@ -31,8 +31,6 @@
 //
 // Each success of Verify counts as a use of the key. Uses are kept in memory,
 // merged into every record that this Service returns, and written in batches.
-// [Service.Recognize] does the same check of a key that is not accepted, and
-// counts no use.
 //
 // # Revocation
 //

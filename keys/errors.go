@@ -15,7 +15,7 @@ var (
 	ErrUnavailable = errors.New("keys: store unavailable")
 )
 
-// Refusals of [Service.Verify] and [Service.Recognize].
+// Refusals of [Service.Verify].
 var (
 	// ErrMalformed refuses text that does not have the shape of a raw key.
 	ErrMalformed = errors.New("keys: not a raw key")

@@ -52,7 +52,7 @@ func (f *flights) land(digest Digest, landed *flight) {
 // the answer.
 func (s *Service) look(ctx context.Context, raw string, digest Digest, under *lease) (*entry, error) {
 	if under == nil {
-		s.counts.bypasses.Add(1)
+		s.counts.uncached.Add(1)
 		return s.find(ctx, raw, digest)
 	}
 	if e := s.bad.get(&digest, under); e != nil {

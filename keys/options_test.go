@@ -13,7 +13,7 @@ import (
 
 func TestOptions_doNotShowPeppers(t *testing.T) {
 	t.Parallel()
-	options := keys.Options{Prefix: "shown", Pepper: []byte("secret"), FormerPeppers: [][]byte{[]byte("secret too")}}
+	options := keys.Options{Prefix: "shown", Pepper: []byte("secret"), PreviousPeppers: [][]byte{[]byte("secret too")}}
 	service := newService(t, memory.New().Keys(), &options)
 	var out bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {

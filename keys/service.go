@@ -30,9 +30,9 @@ type Options struct {
 	// nor a row written into it admits one.
 	Pepper []byte
 
-	// FormerPeppers are accepted for keys issued before Pepper was changed.
-	// An empty one stands for the time when there was none.
-	FormerPeppers [][]byte
+	// PreviousPeppers are accepted for keys issued before Pepper was changed.
+	// An empty element accepts keys issued without a pepper.
+	PreviousPeppers [][]byte
 
 	// FlushInterval is how often [Service.Run] writes the times of last use;
 	// 5 seconds if zero.
@@ -66,11 +66,11 @@ func (o Options) Format(f fmt.State, verb rune) {
 	shown := struct {
 		plain
 		Peppers int
-	}{plain(o), len(o.FormerPeppers)}
+	}{plain(o), len(o.PreviousPeppers)}
 	if len(o.Pepper) > 0 {
 		shown.Peppers++
 	}
-	shown.Pepper, shown.FormerPeppers = nil, nil
+	shown.Pepper, shown.PreviousPeppers = nil, nil
 	fmt.Fprintf(f, fmt.FormatString(f, verb), shown)
 }
 
@@ -129,7 +129,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 		good:          newCache(o.CacheSize),
 		bad:           newCache(min(o.CacheSize, unknownDigests)),
 	}
-	for _, pepper := range append([][]byte{o.Pepper}, o.FormerPeppers...) {
+	for _, pepper := range append([][]byte{o.Pepper}, o.PreviousPeppers...) {
 		s.digesters = append(s.digesters, newDigester(pepper))
 	}
 	return s, nil

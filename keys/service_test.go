@@ -104,46 +104,6 @@ func TestVerify(t *testing.T) {
 	is.Equal(store.finds.Load(), before) // junk costs no read
 }
 
-func TestRecognize_isNoUse(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	now := start
-	store := &countingStore{Store: memory.New().Keys()}
-	s := newService(t, store, &keys.Options{Now: func() time.Time { return now }})
-	issued := issue(t, s, keys.Fields{})
-	recognize := func() (keys.Key, error) { return s.Recognize(t.Context(), string(issued.Raw)) }
-
-	key, err := recognize()
-	is.NoErr(err)
-	is.Equal(key.ID, int64(1))
-	is.True(key.LastUsedAt.IsZero())
-	key, err = s.Get(t.Context(), 1)
-	is.NoErr(err)
-	is.True(key.LastUsedAt.IsZero())
-
-	_, err = s.Verify(t.Context(), string(issued.Raw))
-	is.NoErr(err)
-	now = start.Add(time.Second)
-	key, err = recognize()
-	is.NoErr(err)
-	is.Equal(key.LastUsedAt, start) // what Verify has noted
-
-	_, err = s.Update(t.Context(), 1, keys.Fields{ExpiresAt: new(now)})
-	is.NoErr(err)
-	_, err = recognize()
-	is.Equal(err, keys.ErrExpired)
-	_, err = s.Update(t.Context(), 1, keys.Fields{Active: new(false)})
-	is.NoErr(err)
-	_, err = recognize()
-	is.Equal(err, keys.ErrInactive)
-	is.NoErr(s.Delete(t.Context(), 1))
-	_, err = recognize()
-	is.Equal(err, keys.ErrUnknown)
-	_, err = s.Recognize(t.Context(), issued.Key.Mask)
-	is.Equal(err, keys.ErrMalformed)
-	is.Equal(s.Stats().Malformed, uint64(1))
-}
-
 func TestVerify_peppers(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -156,13 +116,13 @@ func TestVerify_peppers(t *testing.T) {
 	first := issue(t, newService(t, store, &keys.Options{Pepper: []byte("one")}), keys.Fields{})
 	second := issue(t, newService(t, store, &keys.Options{Pepper: []byte("two")}), keys.Fields{})
 
-	all := keys.Options{Pepper: []byte("two"), FormerPeppers: [][]byte{[]byte("one"), nil}}
+	all := keys.Options{Pepper: []byte("two"), PreviousPeppers: [][]byte{[]byte("one"), nil}}
 	for _, issued := range []keys.Issued{plain, first, second} {
 		is.NoErr(verify(all, issued.Raw))
 	}
 	is.Equal(verify(keys.Options{}, first.Raw), keys.ErrUnknown)
 	is.Equal(verify(keys.Options{Pepper: []byte("one")}, plain.Raw), keys.ErrUnknown)
-	is.Equal(verify(keys.Options{Pepper: []byte("one"), FormerPeppers: [][]byte{nil}}, second.Raw), keys.ErrUnknown)
+	is.Equal(verify(keys.Options{Pepper: []byte("one"), PreviousPeppers: [][]byte{nil}}, second.Raw), keys.ErrUnknown)
 }
 
 func TestNewService_prefix(t *testing.T) {

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// Stats counts what [Service.Verify] and [Service.Recognize] have done since the
-// Service was made.
+// Stats counts what [Service.Verify] has done since the Service was created.
 type Stats struct {
 	Hits     uint64 // answered from memory
 	Misses   uint64 // looked for in memory, but not found
-	Bypasses uint64 // answered by the store because no lease was running
+	Uncached uint64 // read from the store because no lease was valid
 
 	// Refusals by reason, and checks that the store could not answer.
 	Malformed   uint64
@@ -27,7 +26,7 @@ type Stats struct {
 // counts are the parts of [Stats] that are counted one by one.
 type counts struct {
 	hits                                               spread
-	misses, bypasses                                   atomic.Uint64
+	misses, uncached                                   atomic.Uint64
 	malformed, unknown, inactive, expired, unavailable atomic.Uint64
 }
 
@@ -53,7 +52,7 @@ func (s *Service) Stats() Stats {
 	stats := Stats{
 		Hits:        s.counts.hits.sum(),
 		Misses:      s.counts.misses.Load(),
-		Bypasses:    s.counts.bypasses.Load(),
+		Uncached:    s.counts.uncached.Load(),
 		Malformed:   s.counts.malformed.Load(),
 		Unknown:     s.counts.unknown.Load(),
 		Inactive:    s.counts.inactive.Load(),

@@ -24,19 +24,6 @@ func (s *Service) Verify(ctx context.Context, raw string) (Key, error) {
 	return key, nil
 }
 
-// Recognize is [Service.Verify] for a key that is not accepted, good or not:
-// one that was sent in the wrong place, say, so that its holder can be told.
-// It makes the same check, but no use of the key: LastUsedAt stays as it is.
-func (s *Service) Recognize(ctx context.Context, raw string) (Key, error) {
-	e, _, err := s.check(ctx, raw)
-	if err != nil {
-		return Key{}, err
-	}
-	key := e.key
-	s.uses.merge(&key)
-	return key, nil
-}
-
 // check returns the entry of a key that may be used, and the time at which it
 // may, or the error of Verify.
 func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, error) {

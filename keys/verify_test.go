@@ -117,7 +117,7 @@ func TestVerify_withoutRunAlwaysReads(t *testing.T) {
 		is.NoErr(err)
 	}
 	is.Equal(store.finds.Load(), int64(10))
-	is.Equal(s.Stats().Bypasses, uint64(10))
+	is.Equal(s.Stats().Uncached, uint64(10))
 	is.True(s.Stats().EpochAge < 0)
 }
 

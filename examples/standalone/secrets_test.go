@@ -282,7 +282,7 @@ func TestSecrets_ofAHost(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}))
 	origin, host := brokenOrigin(t)
 	mood := new(atomic.Int32)
-	keyOptions := keys.Options{Pepper: []byte(pepper), FormerPeppers: [][]byte{[]byte("former " + pepper)}, Logger: logger}
+	keyOptions := keys.Options{Pepper: []byte(pepper), PreviousPeppers: [][]byte{[]byte("former " + pepper)}, Logger: logger}
 	clientKeys, err := keys.NewService(faultyKeys{db.Keys(), mood}, &keyOptions)
 	if err != nil {
 		t.Fatal(err)
