@@ -45,6 +45,16 @@ var importRules = []importRule{
 		becauseOf: "a domain depends on neither HTTP nor a database; its JSON is the manifest in a zip",
 	},
 	{
+		pkg:       "exports/internal/prefetch",
+		never:     []string{"net", "archive/zip", "database/sql"},
+		becauseOf: "prefetching knows open files, not where they come from or go to",
+	},
+	{
+		pkg:       "exports/internal/zipstream",
+		never:     []string{"net", "os", "context", "database/sql"},
+		becauseOf: "the layout of an archive is arithmetic, and writing it needs an io.Writer only",
+	},
+	{
 		pkg:       "exports/filename",
 		may:       []string{"golang.org/x/text/"},
 		never:     []string{"net/http", "database/sql"},

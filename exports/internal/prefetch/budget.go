@@ -1,0 +1,48 @@
+package prefetch
+
+import (
+	"context"
+	"sync"
+)
+
+// PrefixSize is how many bytes of a file are prefetched at most. A file of up
+// to this size is complete before it is consumed.
+const PrefixSize = 1 << 20
+
+// Budget bounds the memory for prefixes of all queues that share it. It is safe
+// for concurrent use.
+type Budget struct {
+	slots chan struct{} // filled with those in use
+}
+
+// NewBudget returns a Budget of the given number of bytes.
+func NewBudget(bytes int) *Budget {
+	return &Budget{slots: make(chan struct{}, bytes/PrefixSize)}
+}
+
+// acquire waits for memory for one prefix. The file that is being waited for
+// does not need to: each queue may hold one prefix beyond the budget.
+func (b *Budget) acquire(ctx context.Context, wanted <-chan struct{}) (release func(), err error) {
+	select {
+	case b.slots <- struct{}{}:
+		return sync.OnceFunc(func() { <-b.slots }), nil
+	case <-wanted:
+		return func() {}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// prefixes are buffers for files that are large or of unknown size. The extra
+// byte lets a read of a file of exactly PrefixSize bytes meet its end.
+var prefixes = sync.Pool{New: func() any { return new([PrefixSize + 1]byte) }}
+
+// prefixBuffer returns a buffer for the prefix of a file of the given size, -1
+// if unknown.
+func prefixBuffer(size int64) (buffer []byte, free func()) {
+	if 0 <= size && size < PrefixSize/2 {
+		return make([]byte, size+1), func() {}
+	}
+	pooled := prefixes.Get().(*[PrefixSize + 1]byte)
+	return pooled[:], sync.OnceFunc(func() { prefixes.Put(pooled) })
+}

@@ -1,0 +1,230 @@
+// Package prefetch opens files in the order in which they will be consumed, a
+// number of them ahead of the consumer, and reads the start of each.
+//
+// A [Queue] belongs to one goroutine, the consumer's. Workers run only [read],
+// which has no access to the queue.
+package prefetch
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Config bounds a [Queue]. All fields are required.
+type Config struct {
+	Files   int           // files in flight
+	PerHost int           // connections to one host
+	Budget  *Budget       // memory for prefixes, shared with other queues
+	Timeout time.Duration // from opening a file to the end of its prefix
+
+	// IdleTimeout is how long an upstream is assumed to keep a connection on
+	// which nothing is read.
+	IdleTimeout time.Duration
+}
+
+// Queue yields the files of a list of jobs in order. Its methods must be called
+// by one goroutine.
+//
+// At most Files files are in flight: file i starts when the consumer is done
+// with file i-Files. On one host, file i also waits until file i-PerHost has
+// released its connection. So the file being consumed never waits for a later
+// one.
+type Queue[F File] struct {
+	config  Config
+	breaker *breaker
+	ctx     context.Context
+	cancel  context.CancelFunc
+	workers sync.WaitGroup
+
+	tasks   []*task[F]
+	started int // tasks with a worker
+	next    int // task that Next returns
+}
+
+// task is a job in a queue.
+type task[F File] struct {
+	job        Job[F]
+	host       *breaker
+	hostReady  <-chan struct{} // closed when a connection to the host is free
+	hostFree   func()          // closes the hostReady of a later task
+	wanted     chan struct{}   // closed when the consumer waits for the file
+	outcomes   chan outcome[F] // receives one
+	outcome    outcome[F]
+	hasOutcome bool
+}
+
+type outcome[F File] struct {
+	result Result[F]
+	err    error
+}
+
+// New returns a Queue and starts to open its first files. When ctx ends, all
+// files fail. The caller must call [Queue.Close].
+func New[F File](ctx context.Context, config Config, jobs []Job[F]) *Queue[F] {
+	q := &Queue[F]{config: config, breaker: newBreaker(2 * config.Files), tasks: make([]*task[F], len(jobs))}
+	q.ctx, q.cancel = context.WithCancel(ctx)
+	type host struct {
+		breaker *breaker
+		free    []chan struct{} // by file of the host
+	}
+	hosts := make(map[string]*host)
+	for i, job := range jobs {
+		h := hosts[job.Host]
+		if h == nil {
+			h = &host{breaker: newBreaker(2 * config.PerHost)}
+			hosts[job.Host] = h
+		}
+		free := make(chan struct{})
+		t := &task[F]{
+			job:      job,
+			host:     h.breaker,
+			hostFree: sync.OnceFunc(func() { close(free) }),
+			wanted:   make(chan struct{}),
+			outcomes: make(chan outcome[F], 1),
+		}
+		if n := len(h.free) - config.PerHost; n >= 0 {
+			t.hostReady = h.free[n]
+		}
+		h.free = append(h.free, free)
+		q.tasks[i] = t
+	}
+	q.start()
+	return q
+}
+
+// start starts workers up to the limit.
+func (q *Queue[F]) start() {
+	for ; q.started < min(q.next+q.config.Files, len(q.tasks)); q.started++ {
+		t := q.tasks[q.started]
+		q.workers.Go(func() {
+			result, err := work(q.ctx, t, q.config.Budget, q.limits(t))
+			if result.Complete || err != nil {
+				t.hostFree()
+			}
+			t.outcomes <- outcome[F]{result, err}
+		})
+	}
+}
+
+// work waits for a connection to the host and for memory, then reads.
+func work[F File](ctx context.Context, t *task[F], budget *Budget, l limits) (Result[F], error) {
+	if t.hostReady != nil {
+		select {
+		case <-t.hostReady:
+		case <-ctx.Done():
+			return Result[F]{}, ctx.Err()
+		}
+	}
+	release, err := budget.acquire(ctx, t.wanted)
+	if err != nil {
+		return Result[F]{}, err
+	}
+	return read(ctx, t.job, l, release)
+}
+
+func (q *Queue[F]) limits(t *task[F]) limits {
+	return limits{timeout: q.config.Timeout, queue: q.breaker, host: t.host}
+}
+
+// Next is done with the previous file, waits for the next one and returns it,
+// valid until Next or Close is called, or the error with which it failed. It
+// calls onWait once if the file takes long. It must not be called more often
+// than there are jobs.
+//
+// Next makes sure that an incomplete file can be read on: it reads more of it,
+// and opens it again if that fails or if the upstream may have closed the idle
+// connection.
+func (q *Queue[F]) Next(onWait func()) (Result[F], error) {
+	if q.next > 0 {
+		q.release(q.tasks[q.next-1])
+		q.start()
+	}
+	t := q.tasks[q.next]
+	q.next++
+	q.wait(t, onWait)
+	if t.outcome.err == nil && !t.outcome.result.Complete {
+		t.outcome.result, t.outcome.err = q.refresh(t, t.outcome.result)
+	}
+	return t.outcome.result, t.outcome.err
+}
+
+func (q *Queue[F]) release(t *task[F]) {
+	t.outcome.result.close()
+	t.outcome = outcome[F]{} // and with it the prefix
+	t.hostFree()
+}
+
+// wait receives the outcome of a task.
+func (q *Queue[F]) wait(t *task[F], onWait func()) {
+	if t.hasOutcome {
+		return
+	}
+	close(t.wanted)
+	select {
+	case t.outcome = <-t.outcomes:
+	default:
+		soon := time.NewTimer(50 * time.Millisecond)
+		defer soon.Stop()
+		select {
+		case t.outcome = <-t.outcomes:
+		case <-soon.C:
+			onWait()
+			t.outcome = <-t.outcomes
+		}
+	}
+	t.hasOutcome = true
+}
+
+// refresh makes sure that an incomplete file can be read on. A successful read
+// does not prove that of an idle connection whose file cannot be resumed: the
+// data may have been buffered before the upstream closed it.
+func (q *Queue[F]) refresh(t *task[F], r Result[F]) (Result[F], error) {
+	mayBeClosed := !r.File.Idles() && time.Since(r.readAt) > q.config.IdleTimeout
+	if !mayBeClosed && r.readMore() == nil {
+		return r, nil
+	}
+	r.close()
+	r, err := read(q.ctx, t.job, q.limits(t), func() {})
+	if err == nil && !r.Complete {
+		if err = r.readMore(); err != nil {
+			r.close()
+		}
+	}
+	return r, err
+}
+
+// Rest returns the outcomes of the jobs that Next has not returned yet, if all
+// of them arrive before the timeout. It does not wait if some have not started.
+func (q *Queue[F]) Rest(timeout time.Duration) (results []Result[F], errs []error, ok bool) {
+	if q.started < len(q.tasks) {
+		return nil, nil, false
+	}
+	late := time.NewTimer(timeout)
+	defer late.Stop()
+	for _, t := range q.tasks[q.next:] {
+		if !t.hasOutcome {
+			select {
+			case t.outcome = <-t.outcomes:
+				t.hasOutcome = true
+			case <-late.C:
+				return nil, nil, false
+			}
+		}
+		results = append(results, t.outcome.result)
+		errs = append(errs, t.outcome.err)
+	}
+	return results, errs, true
+}
+
+// Close closes all files and returns when no worker runs.
+func (q *Queue[F]) Close() {
+	q.cancel()
+	q.workers.Wait()
+	for _, t := range q.tasks[max(q.next-1, 0):q.started] {
+		if !t.hasOutcome {
+			t.outcome = <-t.outcomes
+		}
+		defer t.outcome.result.close() // even if another panics
+	}
+}

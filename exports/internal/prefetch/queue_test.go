@@ -1,0 +1,442 @@
+package prefetch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/matryer/is"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeFile is a file whose reads are those of a Reader.
+type fakeFile struct {
+	io.Reader
+	length int64
+	idles  bool
+	closed *atomic.Int64 // counts closed files
+}
+
+func (f *fakeFile) Close() error  { f.closed.Add(1); return nil }
+func (f *fakeFile) Length() int64 { return f.length }
+func (f *fakeFile) Idles() bool   { return f.idles }
+
+// fakeUpstream counts the files that it opens.
+type fakeUpstream struct {
+	opened, closed atomic.Int64
+}
+
+// file returns a Job for a file that arrives in pieces after a delay.
+func (u *fakeUpstream) file(host, content string, delay time.Duration) Job[*fakeFile] {
+	return u.job(host, func(ctx context.Context) (*fakeFile, error) {
+		select {
+		case <-time.After(delay):
+			return &fakeFile{Reader: iotest.HalfReader(strings.NewReader(content)), length: int64(len(content))}, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	})
+}
+
+func (u *fakeUpstream) job(host string, open func(ctx context.Context) (*fakeFile, error)) Job[*fakeFile] {
+	return Job[*fakeFile]{Host: host, Open: func(ctx context.Context) (*fakeFile, error) {
+		f, err := open(ctx)
+		if err == nil {
+			u.opened.Add(1)
+			f.closed = &u.closed
+		}
+		return f, err
+	}}
+}
+
+func testConfig() Config {
+	return Config{Files: 16, PerHost: 6, Budget: NewBudget(64 << 20), Timeout: 20 * time.Second, IdleTimeout: 2 * time.Second}
+}
+
+func noWait() {}
+
+func TestQueue_YieldsFilesInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var u fakeUpstream
+		errGone := errors.New("gone")
+		var jobs []Job[*fakeFile]
+		for i := range 100 {
+			jobs = append(jobs, u.file(fmt.Sprint(i%5), fmt.Sprint("content ", i), time.Duration(100-i)*time.Millisecond))
+		}
+		jobs[50] = u.job("5", func(context.Context) (*fakeFile, error) { return nil, errGone })
+		jobs[51] = u.file("5", strings.Repeat("x", PrefixSize), 0)
+		jobs[52] = u.file("5", strings.Repeat("x", PrefixSize+1), 0)
+		q := New(t.Context(), testConfig(), jobs)
+		for i := range jobs {
+			file, err := q.Next(noWait)
+			if i == 50 {
+				is.Equal(err, errGone)
+				continue
+			}
+			is.NoErr(err)
+			is.Equal(file.Complete, i != 52)
+			content, err := io.ReadAll(file.Content())
+			is.NoErr(err)
+			switch {
+			case i == 51 || i == 52:
+				is.Equal(len(content), PrefixSize+i-51)
+			default:
+				is.Equal(string(content), fmt.Sprint("content ", i))
+				is.Equal(file.CRC, crc32.ChecksumIEEE(content))
+			}
+		}
+		q.Close()
+		is.Equal(u.opened.Load(), int64(99))
+		is.Equal(u.closed.Load(), int64(99))
+	})
+}
+
+func TestQueue_LimitsFilesInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var u fakeUpstream
+		var inFlight, most [4]atomic.Int64 // by host; 3 is all
+		var jobs []Job[*fakeFile]
+		for i := range 90 {
+			host := i % 3
+			jobs = append(jobs, u.job(fmt.Sprint(host), func(context.Context) (*fakeFile, error) {
+				for _, n := range []int{host, 3} {
+					most[n].Store(max(most[n].Load(), inFlight[n].Add(1)))
+				}
+				time.Sleep(time.Second)
+				inFlight[host].Add(-1)
+				inFlight[3].Add(-1)
+				return &fakeFile{Reader: strings.NewReader("x"), length: 1}, nil
+			}))
+		}
+		config := testConfig()
+		config.Files, config.PerHost = 8, 3
+		q := New(t.Context(), config, jobs)
+		start := time.Now()
+		for range jobs {
+			_, err := q.Next(noWait)
+			is.NoErr(err)
+		}
+		q.Close()
+		is.Equal(most[3].Load(), int64(8))
+		for host := range 3 {
+			is.Equal(most[host].Load(), int64(3))
+		}
+		is.True(time.Since(start) < 15*time.Second) // 90 s one after the other
+	})
+}
+
+// A file larger than its prefix holds its connection until it is consumed.
+func TestQueue_LargeFilesHoldTheirConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var u fakeUpstream
+		large := strings.Repeat("x", 2*PrefixSize)
+		jobs := []Job[*fakeFile]{u.file("a", large, 0), u.file("a", large, 0), u.file("a", "small", 0), u.file("b", "small", 0)}
+		config := testConfig()
+		config.PerHost = 2
+		q := New(t.Context(), config, jobs)
+		synctest.Wait()
+		is.Equal(u.opened.Load(), int64(3))
+		for range 2 {
+			_, err := q.Next(noWait)
+			is.NoErr(err)
+		}
+		synctest.Wait()
+		is.Equal(u.opened.Load(), int64(4))
+		q.Close()
+		is.Equal(u.closed.Load(), int64(4))
+	})
+}
+
+func TestQueue_BudgetIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var u fakeUpstream
+		config := testConfig()
+		config.Budget = NewBudget(3 * PrefixSize)
+		var jobs []Job[*fakeFile]
+		for range 10 {
+			jobs = append(jobs, u.file("a", "x", 0))
+		}
+		first, second := New(t.Context(), config, jobs), New(t.Context(), config, jobs)
+		synctest.Wait()
+		is.Equal(u.opened.Load(), int64(3)) // of both
+		for _, q := range []*Queue[*fakeFile]{first, second} {
+			for range jobs { // one file beyond the budget keeps each queue going
+				_, err := q.Next(noWait)
+				is.NoErr(err)
+			}
+			q.Close()
+		}
+		is.Equal(len(config.Budget.slots), 0)
+		is.Equal(u.closed.Load(), int64(20))
+	})
+}
+
+func TestQueue_StopsAfterRepeatedTimeouts(t *testing.T) {
+	for name, hosts := range map[string]int{"one host": 1, "many hosts": 200} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				is := is.New(t)
+				var tried atomic.Int64
+				var u fakeUpstream
+				var jobs []Job[*fakeFile]
+				for i := range 200 {
+					jobs = append(jobs, u.job(fmt.Sprint(i%hosts), func(ctx context.Context) (*fakeFile, error) {
+						tried.Add(1)
+						time.Sleep(20 * time.Second)
+						return nil, context.DeadlineExceeded
+					}))
+				}
+				if hosts == 1 {
+					jobs = append(jobs, u.file("another", "ok", 0))
+				}
+				q := New(t.Context(), testConfig(), jobs)
+				defer q.Close()
+				for range 200 {
+					_, err := q.Next(noWait)
+					is.True(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnresponsive))
+				}
+				is.True(tried.Load() < 60)
+				if hosts == 1 {
+					_, err := q.Next(noWait) // another host is not affected
+					is.NoErr(err)
+				}
+			})
+		})
+	}
+}
+
+func TestQueue_FastErrorsDoNotStopIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		errGone := errors.New("gone")
+		var u fakeUpstream
+		var jobs []Job[*fakeFile]
+		for range 100 {
+			jobs = append(jobs, u.job("a", func(context.Context) (*fakeFile, error) { return nil, errGone }))
+		}
+		q := New(t.Context(), testConfig(), append(jobs, u.file("a", "ok", 0)))
+		defer q.Close()
+		for range jobs {
+			_, err := q.Next(noWait)
+			is.Equal(err, errGone)
+		}
+		_, err := q.Next(noWait)
+		is.NoErr(err)
+	})
+}
+
+// trickle yields a byte per second and never ends.
+type trickle struct{}
+
+func (trickle) Read(p []byte) (int, error) {
+	time.Sleep(time.Second)
+	p[0] = 'x'
+	return 1, nil
+}
+
+func TestQueue_SlowFileIsYieldedAfterTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var u fakeUpstream
+		q := New(t.Context(), testConfig(), []Job[*fakeFile]{u.job("a", func(context.Context) (*fakeFile, error) {
+			return &fakeFile{Reader: trickle{}, length: -1}, nil
+		})})
+		start, waits := time.Now(), 0
+		file, err := q.Next(func() { waits++ })
+		is.NoErr(err)
+		is.True(!file.Complete)
+		is.Equal(len(file.Prefix), 20)
+		is.Equal(waits, 1)
+		is.True(time.Since(start) < 25*time.Second)
+		q.Close()
+	})
+}
+
+// A buffered read succeeds on a connection that the upstream has closed, so a
+// file that cannot be resumed is opened again after a long wait.
+func TestQueue_ReopensIdleFile(t *testing.T) {
+	content := strings.Repeat("canvasback ", 300_000)
+	for name, c := range map[string]struct {
+		idles bool
+		wait  time.Duration
+		want  int64 // times opened
+	}{
+		"long wait":               {false, 3 * time.Second, 2},
+		"long wait, can be idle":  {true, 3 * time.Second, 1},
+		"short wait":              {false, time.Second, 1},
+		"short wait, can be idle": {true, time.Second, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				is := is.New(t)
+				var u fakeUpstream
+				waits := u.job("a", func(context.Context) (*fakeFile, error) {
+					var body io.Reader = strings.NewReader(content)
+					if u.opened.Load() == 1 && c.want == 2 { // the first file is open too
+						body = io.MultiReader(io.LimitReader(body, 2<<20), iotest.ErrReader(io.ErrUnexpectedEOF))
+					}
+					return &fakeFile{Reader: body, length: int64(len(content)), idles: c.idles}, nil
+				})
+				q := New(t.Context(), testConfig(), []Job[*fakeFile]{u.file("a", "first", 0), waits})
+				_, err := q.Next(noWait)
+				is.NoErr(err)
+				time.Sleep(c.wait)
+				file, err := q.Next(noWait)
+				is.NoErr(err)
+				got, err := io.ReadAll(file.Content())
+				is.NoErr(err)
+				is.True(string(got) == content)
+				q.Close()
+				is.Equal(u.opened.Load(), 1+c.want)
+				is.Equal(u.closed.Load(), 1+c.want)
+			})
+		})
+	}
+}
+
+func TestQueue_ReopensFileThatFailsBeforeItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var u fakeUpstream
+		content := bytes.Repeat([]byte("x"), PrefixSize+100)
+		job := u.job("a", func(context.Context) (*fakeFile, error) {
+			var body io.Reader = bytes.NewReader(content)
+			if u.opened.Load() == 0 {
+				body = io.MultiReader(io.LimitReader(body, PrefixSize+1), iotest.ErrReader(io.ErrUnexpectedEOF))
+			}
+			return &fakeFile{Reader: body, length: int64(len(content))}, nil
+		})
+		q := New(t.Context(), testConfig(), []Job[*fakeFile]{job})
+		file, err := q.Next(noWait)
+		is.NoErr(err)
+		got, err := io.ReadAll(file.Content())
+		is.NoErr(err)
+		is.True(bytes.Equal(got, content))
+		q.Close()
+		is.Equal(u.closed.Load(), int64(2))
+	})
+}
+
+func TestQueue_TruncatedFileFails(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var u fakeUpstream
+	q := New(t.Context(), testConfig(), []Job[*fakeFile]{u.job("a", func(context.Context) (*fakeFile, error) {
+		return &fakeFile{Reader: strings.NewReader("half"), length: 8}, nil
+	})})
+	_, err := q.Next(noWait)
+	is.Equal(err, io.ErrUnexpectedEOF)
+	q.Close()
+	is.Equal(u.closed.Load(), int64(1))
+}
+
+// panickingReader panics when it is read.
+type panickingReader struct{}
+
+func (panickingReader) Read([]byte) (int, error) { panic("bug in Read") }
+
+func TestQueue_PanicFailsTheFile(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var u fakeUpstream
+	q := New(t.Context(), testConfig(), []Job[*fakeFile]{
+		u.job("a", func(context.Context) (*fakeFile, error) { panic("bug in Open") }),
+		u.job("a", func(context.Context) (*fakeFile, error) { return &fakeFile{Reader: panickingReader{}, length: 5}, nil }),
+		u.file("a", "ok", 0),
+	})
+	for _, want := range []string{"bug in Open", "bug in Read"} {
+		_, err := q.Next(noWait)
+		is.True(err != nil && strings.Contains(err.Error(), want))
+	}
+	_, err := q.Next(noWait)
+	is.NoErr(err)
+	q.Close()
+	is.Equal(u.opened.Load(), int64(2))
+	is.Equal(u.closed.Load(), int64(2))
+}
+
+func TestQueue_Rest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var u fakeUpstream
+		jobs := []Job[*fakeFile]{
+			u.file("a", "first", 0), u.file("a", "second", 100*time.Millisecond),
+			u.job("a", func(context.Context) (*fakeFile, error) { return nil, io.ErrNoProgress }),
+		}
+		q := New(t.Context(), testConfig(), jobs)
+		defer q.Close()
+		_, err := q.Next(noWait)
+		is.NoErr(err)
+		_, _, ok := q.Rest(50 * time.Millisecond)
+		is.True(!ok)
+		files, errs, ok := q.Rest(100 * time.Millisecond)
+		is.True(ok)
+		is.Equal(len(files), 2)
+		is.Equal(string(files[0].Prefix), "second")
+		is.Equal(errs, []error{nil, io.ErrNoProgress})
+		file, err := q.Next(noWait) // they are still to come
+		is.NoErr(err)
+		is.Equal(string(file.Prefix), "second")
+
+		config := testConfig()
+		config.Files = 2
+		more := New(t.Context(), config, jobs)
+		defer more.Close()
+		start := time.Now()
+		_, _, ok = more.Rest(time.Minute)
+		is.True(!ok)
+		is.Equal(time.Since(start), time.Duration(0)) // the third has not started
+	})
+}
+
+func TestQueue_CloseEndsWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var u fakeUpstream
+		jobs := []Job[*fakeFile]{u.file("a", "ok", 0)}
+		for range 30 {
+			jobs = append(jobs, u.file("a", "late", time.Hour))
+		}
+		start := time.Now()
+		q := New(t.Context(), testConfig(), jobs)
+		_, err := q.Next(noWait)
+		is.NoErr(err)
+		q.Close()
+		is.Equal(time.Since(start), time.Duration(0))
+		is.Equal(u.opened.Load(), u.closed.Load())
+	})
+}
+
+func TestQueue_ContextEndsAllFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		var u fakeUpstream
+		var jobs []Job[*fakeFile]
+		for range 30 {
+			jobs = append(jobs, u.file("a", "late", time.Hour))
+		}
+		q := New(ctx, testConfig(), jobs)
+		defer q.Close()
+		time.AfterFunc(time.Second, cancel)
+		for range jobs {
+			_, err := q.Next(noWait)
+			is.True(errors.Is(err, context.Canceled) || errors.Is(err, ErrUnresponsive))
+		}
+	})
+}

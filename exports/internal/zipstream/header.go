@@ -1,0 +1,183 @@
+package zipstream
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"time"
+)
+
+// Constants of PKWARE APPNOTE 6.3.10, sections 4.3.7 to 4.3.16 and 4.4.
+const (
+	sigLocal      = 0x04034b50
+	sigDescriptor = 0x08074b50
+	sigCentral    = 0x02014b50
+	sigEnd64      = 0x06064b50
+	sigLocator64  = 0x07064b50
+	sigEnd        = 0x06054b50
+
+	methodStore   = 0
+	methodDeflate = 8
+
+	flagDescriptor = 1 << 3
+	flagUTF8       = 1 << 11
+
+	versionDefault = 20
+	version64      = 45
+	madeByUnix     = 3<<8 | version64
+	modeFile       = 0o100644 << 16
+
+	extra64   = 0x0001
+	extraTime = 0x5455
+)
+
+// appendLocal appends the local header.
+func (h *header) appendLocal(b []byte) []byte {
+	var extra []byte
+	crc, packed, size := h.CRC, uint32(h.packed), uint32(h.Size)
+	switch {
+	case h.large() && h.Streamed: // makes readers expect 8-byte sizes in the descriptor
+		crc, packed, size = 0, math.MaxUint32, math.MaxUint32
+		extra = append16(extra, extra64, 16)
+		extra = append64(extra, 0, 0)
+	case h.large():
+		packed, size = math.MaxUint32, math.MaxUint32
+		extra = append16(extra, extra64, 16)
+		extra = append64(extra, h.Size, h.packed)
+	case h.Streamed:
+		crc, packed, size = 0, 0, 0
+	}
+	version := uint16(versionDefault)
+	if h.far() {
+		version = version64
+	}
+	b = append32(b, sigLocal)
+	b = append16(b, version, h.flags(), h.method())
+	b = h.appendDOSTime(b)
+	b = append32(b, crc, packed, size)
+	return h.appendNameAndExtra(b, extra)
+}
+
+// appendDescriptor appends the data descriptor of a streamed entry. Its sizes
+// take 8 bytes only where they need them, as readers without another hint
+// expect.
+func (h *header) appendDescriptor(b []byte) []byte {
+	b = append32(b, sigDescriptor, h.CRC)
+	if h.large() {
+		return append64(b, h.packed, h.Size)
+	}
+	return append32(b, uint32(h.packed), uint32(h.Size))
+}
+
+// appendCentral appends the record in the central directory.
+func (h *header) appendCentral(b []byte) []byte {
+	packed, size, offset := uint32(h.packed), uint32(h.Size), uint32(h.offset)
+	version := uint16(versionDefault)
+	var extra []byte
+	if h.far() {
+		version = version64
+		packed, size, offset = math.MaxUint32, math.MaxUint32, math.MaxUint32
+		extra = append16(extra, extra64, 24)
+		extra = append64(extra, h.Size, h.packed, h.offset)
+	}
+	b = append32(b, sigCentral)
+	b = append16(b, madeByUnix, version, h.flags(), h.method())
+	b = h.appendDOSTime(b)
+	b = append32(b, h.CRC, packed, size)
+	b = append16(b, uint16(len(h.Name)), uint16(len(extra))+uint16(h.timeSize()), 0, 0, 0)
+	b = append32(b, modeFile, offset)
+	b = append(b, h.Name...)
+	return h.appendUnixTime(append(b, extra...))
+}
+
+// appendEnd appends the end records for a central directory of length bytes at
+// offset start.
+func appendEnd(b []byte, entries int, start, length int64) []byte {
+	if endIsLarge(entries, start, length) {
+		b = append32(b, sigEnd64)
+		b = append64(b, 44) // size of the rest of this record
+		b = append16(b, madeByUnix, version64)
+		b = append32(b, 0, 0)
+		b = append64(b, int64(entries), int64(entries), length, start)
+		b = append32(b, sigLocator64, 0)
+		b = append64(b, start+length)
+		b = append32(b, 1)
+	}
+	count := uint16(min(entries, math.MaxUint16))
+	b = append32(b, sigEnd, 0)
+	b = append16(b, count, count)
+	b = append32(b, uint32(min(length, math.MaxUint32)), uint32(min(start, math.MaxUint32)))
+	return append16(b, 0)
+}
+
+func (h *header) appendNameAndExtra(b, extra []byte) []byte {
+	b = append16(b, uint16(len(h.Name)), uint16(len(extra))+uint16(h.timeSize()))
+	b = append(b, h.Name...)
+	return h.appendUnixTime(append(b, extra...))
+}
+
+func (h *header) method() uint16 {
+	if h.Streamed {
+		return methodDeflate
+	}
+	return methodStore
+}
+
+// flags sets the UTF-8 flag also for a tilde, which East Asian code pages
+// replace.
+func (h *header) flags() (flags uint16) {
+	if h.Streamed {
+		flags |= flagDescriptor
+	}
+	if strings.ContainsFunc(h.Name, func(r rune) bool { return r >= 0x80 || r == '~' }) {
+		flags |= flagUTF8
+	}
+	return flags
+}
+
+// appendDOSTime appends the modification time in UTC as MS-DOS stores it: in
+// steps of two seconds, from 1980 to 2107.
+func (h *header) appendDOSTime(b []byte) []byte {
+	t := h.Modified.UTC()
+	switch {
+	case t.Year() < 1980:
+		t = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+	case t.Year() > 2107:
+		t = time.Date(2107, 12, 31, 23, 59, 58, 0, time.UTC)
+	}
+	clock := t.Hour()<<11 | t.Minute()<<5 | t.Second()/2
+	date := (t.Year()-1980)<<9 | int(t.Month())<<5 | t.Day()
+	return append16(b, uint16(clock), uint16(date))
+}
+
+// appendUnixTime appends the extra field with the modification time in Unix
+// seconds, if 32 bits hold it.
+func (h *header) appendUnixTime(b []byte) []byte {
+	if !h.hasUnixTime() {
+		return b
+	}
+	b = append16(b, extraTime, 5)
+	b = append(b, 1) // modification time only
+	return append32(b, uint32(int32(h.Modified.Unix())))
+}
+
+func append16(b []byte, values ...uint16) []byte {
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint16(b, v)
+	}
+	return b
+}
+
+func append32(b []byte, values ...uint32) []byte {
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint32(b, v)
+	}
+	return b
+}
+
+func append64(b []byte, values ...int64) []byte {
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint64(b, uint64(v))
+	}
+	return b
+}

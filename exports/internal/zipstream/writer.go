@@ -1,0 +1,86 @@
+// Package zipstream computes the layout of zip archives and writes them from
+// front to back. It does not compress, and knows neither network nor disk.
+package zipstream
+
+import (
+	"fmt"
+	"io"
+)
+
+// Writer writes an archive from front to back. After an error the archive is
+// incomplete, and no further method may be called. It is not safe for
+// concurrent use.
+type Writer struct {
+	w       io.Writer
+	offset  int64
+	headers []header
+}
+
+// NewWriter returns a Writer to w. The caller must call [Writer.Close] after
+// the last entry.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// Len returns the number of entries written.
+func (z *Writer) Len() int { return len(z.headers) }
+
+// AddBytes writes an entry that is not streamed. Its Size must be the length of
+// content, and its CRC that of content.
+func (z *Writer) AddBytes(e Entry, content []byte) error {
+	if e.Streamed || e.Size != int64(len(content)) {
+		return fmt.Errorf("zipstream: entry %q of %d bytes cannot hold %d", e.Name, e.Size, len(content))
+	}
+	h := header{Entry: e, packed: e.Size, offset: z.offset}
+	if err := z.write(h.appendLocal(nil)); err != nil {
+		return err
+	}
+	z.headers = append(z.headers, h)
+	return z.write(content)
+}
+
+// AddStream writes a streamed entry with the content of r. If the entry's Size
+// is known, r must yield that many bytes, of which the first Size are used;
+// otherwise it is read to its end. Errors of r are returned as they are;
+// [io.ErrUnexpectedEOF] means that r ended early.
+//
+// The local header of an entry of more than 4 GiB says so only if its Size is
+// known.
+func (z *Writer) AddStream(e Entry, r io.Reader) error {
+	h := header{Entry: e, offset: z.offset}
+	h.Streamed = true
+	h.Size = max(e.Size, 0)
+	h.packed = h.packedSize()
+	if err := z.write(h.appendLocal(nil)); err != nil {
+		return err
+	}
+	if e.Size >= 0 {
+		r = io.LimitReader(r, e.Size)
+	}
+	start := z.offset
+	var err error
+	if h.Size, h.CRC, err = copyBlocks(z.write, r); err != nil {
+		return err
+	}
+	if e.Size >= 0 && h.Size != e.Size {
+		return io.ErrUnexpectedEOF
+	}
+	h.packed = z.offset - start
+	z.headers = append(z.headers, h)
+	return z.write(h.appendDescriptor(nil))
+}
+
+// Close writes the central directory. It does not close the underlying writer.
+func (z *Writer) Close() error {
+	start := z.offset
+	for i := range z.headers {
+		if err := z.write(z.headers[i].appendCentral(nil)); err != nil {
+			return err
+		}
+	}
+	return z.write(appendEnd(nil, len(z.headers), start, z.offset-start))
+}
+
+func (z *Writer) write(p []byte) error {
+	n, err := z.w.Write(p)
+	z.offset += int64(n)
+	return err
+}

@@ -1,0 +1,417 @@
+package zipstream
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports/ziptest"
+)
+
+// file is an entry of a test archive.
+type file struct {
+	name     string
+	content  []byte
+	streamed bool
+}
+
+func (f file) entry() Entry {
+	return Entry{Name: f.name, Modified: modified, Size: int64(len(f.content)), CRC: crc32.ChecksumIEEE(f.content), Streamed: f.streamed}
+}
+
+// add writes the file. Streams arrive in small pieces.
+func (f file) add(z *Writer) error {
+	if f.streamed {
+		return z.AddStream(f.entry(), iotest.HalfReader(bytes.NewReader(f.content)))
+	}
+	return z.AddBytes(f.entry(), f.content)
+}
+
+// corpus returns files that have broken writers or readers of archives.
+func corpus() []file {
+	pattern := func(n int) []byte {
+		content := make([]byte, n)
+		for i := range content {
+			content[i] = byte(i * i >> 7)
+		}
+		return content
+	}
+	var files []file
+	for _, n := range []int{0, 1, 100, maxBlock - 1, maxBlock, maxBlock + 1, 2 * maxBlock, 300_000} {
+		files = append(files,
+			file{fmt.Sprintf("stored-%d.bin", n), pattern(n), false},
+			file{fmt.Sprintf("stream-%d.bin", n), pattern(n), true},
+		)
+	}
+	return append(files,
+		file{"résumé 图纸 🦆.txt", []byte("unicode"), false},
+		file{"other 图纸.txt", []byte("unicode, streamed"), true},
+		file{"a name with spaces & signs (1)'.txt", []byte("x"), false},
+		file{strings.Repeat("n", 251) + ".txt", []byte("long"), true},
+		file{"-rf", []byte("an option"), false},
+		file{".hidden", []byte("no extension"), true},
+		file{"[a-z] $HOME %00 ~ {1,2} #;`.txt", []byte("for a shell"), false},
+		file{"İstanbul straße ﬁle ẞ.txt", []byte("of unsteady case"), true},
+		file{"مخطط תכנית.txt", []byte("right to left"), false},
+		// signatures in the content must not end the archive
+		file{"looks-like.zip", []byte("PK\x07\x08PK\x01\x02PK\x05\x06\x00\x00"), true},
+	)
+}
+
+var modified = time.Date(2026, 3, 30, 10, 20, 31, 0, time.UTC)
+
+func writeZip(t testing.TB, files []file) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := NewWriter(&out)
+	for _, f := range files {
+		if err := f.add(z); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestWriter_ReadByArchiveZip(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	files := corpus()
+	archive := writeZip(t, files)
+	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	is.NoErr(err)
+	is.Equal(len(r.File), len(files))
+	for i, f := range r.File {
+		is.Equal(f.Name, files[i].name)
+		is.Equal(f.Modified.UTC(), modified)
+		is.Equal(f.NonUTF8, false)
+		body, err := f.Open()
+		is.NoErr(err)
+		content, err := io.ReadAll(body)
+		is.NoErr(err) // the checksum matches too
+		is.True(bytes.Equal(content, files[i].content))
+	}
+}
+
+// TestWriter_ReadByAllReaders covers the readers installed on this machine, from
+// a file and from a pipe.
+func TestWriter_ReadByAllReaders(t *testing.T) {
+	t.Parallel()
+	files := corpus()
+	ziptest.Read(t, writeZip(t, files), len(files), namesOf(files))
+}
+
+func namesOf(files []file) []string {
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = f.name
+	}
+	return names
+}
+
+func TestWriter_EmptyArchive(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	archive := writeZip(t, nil)
+	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	is.NoErr(err)
+	is.Equal(len(r.File), 0)
+}
+
+func TestWriter_SingleEntryReadByAllReaders(t *testing.T) {
+	t.Parallel()
+	for _, f := range []file{
+		{"stored.txt", []byte("x"), false}, {"stream.txt", []byte("x"), true},
+		{"empty", nil, false}, {"empty stream", nil, true},
+	} {
+		ziptest.Read(t, writeZip(t, []file{f}), 1, []string{f.name})
+	}
+}
+
+func TestWriter_ManyEntriesAreZip64(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	const count = 70_000
+	files := make([]file, count)
+	for i := range files {
+		files[i] = file{name: fmt.Sprintf("%d.txt", i), content: []byte{byte(i)}}
+	}
+	archive := writeZip(t, files)
+	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	is.NoErr(err)
+	is.Equal(len(r.File), count)
+	ziptest.Read(t, archive, count, nil)
+}
+
+func TestWriter_AddStreamUnknownSize(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var known, unknown bytes.Buffer
+	content := bytes.Repeat([]byte("canvasback "), 20_000)
+	for out, size := range map[*bytes.Buffer]int64{&known: int64(len(content)), &unknown: -1} {
+		z := NewWriter(out)
+		is.NoErr(z.AddStream(Entry{Name: "x", Modified: modified, Size: size}, bytes.NewReader(content)))
+		is.NoErr(z.Close())
+	}
+	is.True(bytes.Equal(known.Bytes(), unknown.Bytes()))
+}
+
+// io.ErrUnexpectedEOF stands for a truncated upstream, and is also what
+// io.ReadFull returns for a short last block.
+func TestWriter_AddStreamReturnsReadError(t *testing.T) {
+	t.Parallel()
+	for _, want := range []error{io.ErrUnexpectedEOF, errors.New("reset")} {
+		for _, n := range []int{0, 10, maxBlock, maxBlock + 5} {
+			r := io.MultiReader(bytes.NewReader(make([]byte, n)), iotest.ErrReader(want))
+			if err := NewWriter(io.Discard).AddStream(Entry{Name: "x", Size: -1}, r); !errors.Is(err, want) {
+				t.Errorf("error after %d bytes is %v, want %v", n, err, want)
+			}
+		}
+	}
+}
+
+func TestWriter_RejectsWrongSize(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	is.Equal(NewWriter(io.Discard).AddStream(Entry{Name: "x", Size: 3}, strings.NewReader("ab")), io.ErrUnexpectedEOF)
+	is.True(NewWriter(io.Discard).AddBytes(Entry{Name: "x", Size: 3}, []byte("ab")) != nil)
+	is.True(NewWriter(io.Discard).AddBytes(Entry{Name: "x", Size: 2, Streamed: true}, []byte("ab")) != nil)
+}
+
+// zeros is an endless stream.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// TestWriter_Over4GiB writes sizes and offsets that need zip64. Only the end of
+// the archive is kept.
+func TestWriter_Over4GiB(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 4 GiB")
+	}
+	t.Parallel()
+	is := is.New(t)
+	const size = 1<<32 + 10
+	tail := &tailWriter{}
+	z := NewWriter(tail)
+	is.NoErr(z.AddStream(Entry{Name: "large.bin", Modified: modified, Size: -1}, io.LimitReader(zeros{}, size)))
+	is.NoErr(file{"behind.txt", []byte("x"), false}.add(z))
+	is.NoErr(z.Close())
+
+	r, err := zip.NewReader(tail, tail.size)
+	is.NoErr(err)
+	is.Equal(len(r.File), 2)
+	is.Equal(r.File[0].UncompressedSize64, uint64(size))
+	is.True(r.File[0].CompressedSize64 > size)
+	offset, err := r.File[1].DataOffset()
+	is.NoErr(err)
+	is.True(offset > size)
+	body, err := r.File[1].Open()
+	is.NoErr(err)
+	content, err := io.ReadAll(body)
+	is.NoErr(err)
+	is.Equal(string(content), "x")
+}
+
+// Without zip64 sizes in the header, libarchive reads 4-byte sizes from the
+// descriptor of a stream of more than 4 GiB.
+func TestWriter_LargeStreamHasZip64Header(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var out bytes.Buffer
+	is.True(NewWriter(&out).AddStream(Entry{Name: "x", Modified: modified, Size: 1 << 32}, strings.NewReader("less")) != nil)
+	header := out.Bytes()
+	is.Equal(binary.LittleEndian.Uint64(header[18:]), uint64(math.MaxUint64)) // both sizes
+	is.Equal(binary.LittleEndian.Uint16(header[31:]), uint16(extra64))
+}
+
+// TestWriter_Over4GiBReadByAllReaders takes minutes, because each reader unpacks
+// the archive: go test ./exports/internal/zipstream -run 4GiB -huge
+func TestWriter_Over4GiBReadByAllReaders(t *testing.T) {
+	if !*huge {
+		t.Skip("runs with -huge only")
+	}
+	const size = 1<<32 + 10
+	path := filepath.Join(t.TempDir(), "archive.zip")
+	archive, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &sparseWriter{file: archive}
+	z := NewWriter(out)
+	err = errors.Join(
+		z.AddStream(Entry{Name: "large.bin", Modified: modified, Size: size}, zeros{}),
+		file{"behind.txt", []byte("x"), false}.add(z),
+		z.Close(),
+		archive.Truncate(out.size),
+		archive.Close(),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ziptest.ReadFile(t, path, 2, []string{"large.bin", "behind.txt"})
+}
+
+var huge = flag.Bool("huge", false, "pass an archive of more than 4 GiB to every reader")
+
+// sparseWriter skips pages of zeros, so that the file takes little space.
+type sparseWriter struct {
+	file *os.File
+	size int64
+}
+
+func (w *sparseWriter) Write(p []byte) (int, error) {
+	const page = 4 << 10
+	n := len(p)
+	for len(p) > 0 {
+		length := min(int64(len(p)), page-w.size%page)
+		if slices.ContainsFunc(p[:length], func(b byte) bool { return b != 0 }) {
+			if _, err := w.file.WriteAt(p[:length], w.size); err != nil {
+				return 0, err
+			}
+		}
+		w.size += length
+		p = p[length:]
+	}
+	return n, nil
+}
+
+// TestLayout_EqualsWrittenArchive covers the sizes, offsets and counts from which
+// an archive needs zip64.
+func TestLayout_EqualsWrittenArchive(t *testing.T) {
+	t.Parallel()
+	check := func(name string, files []file) {
+		t.Helper()
+		entries := make([]Entry, len(files))
+		var out bytes.Buffer
+		z := NewWriter(&out)
+		for i, f := range files {
+			entries[i] = f.entry()
+			if err := f.add(z); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(name, err)
+		}
+		compareLayout(t, name, NewLayout(entries), z)
+	}
+	check("corpus", corpus())
+
+	for _, count := range []int{0, 1, 65_534, 65_535, 65_536} {
+		files := make([]file, count)
+		for i := range files {
+			files[i].name = strconv.Itoa(i)
+		}
+		check(fmt.Sprintf("%d entries", count), files)
+	}
+
+	// A first entry that is not written puts others around 4 GiB.
+	for at := range int64(250) {
+		first := Entry{Name: "first", Modified: modified, Size: math.MaxUint32 - 250 + at}
+		h := header{Entry: first, packed: first.Size}
+		z := &Writer{w: io.Discard, headers: []header{h}, offset: h.localSize() + h.packed}
+		files := []file{{"a", nil, false}, {"b", []byte("x"), true}, {"c", nil, false}}
+		entries := []Entry{first}
+		for _, f := range files {
+			entries = append(entries, f.entry())
+			if err := f.add(z); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		compareLayout(t, fmt.Sprintf("entries from %d", z.headers[1].offset), NewLayout(entries), z)
+	}
+	if testing.Short() {
+		return // the rest writes 8 GiB
+	}
+	// The largest content that is packed into less than 4 GiB, and one more byte.
+	const largest = math.MaxUint32 - 1 - blockHeader*69_900
+	for _, size := range []int64{largest, largest + 1} {
+		e := Entry{Name: "stream", Modified: modified, Size: size, Streamed: true}
+		z := NewWriter(io.Discard)
+		if err := errors.Join(z.AddStream(e, zeros{}), z.Close()); err != nil {
+			t.Fatal(err)
+		}
+		compareLayout(t, fmt.Sprintf("a stream of %d bytes", size), NewLayout([]Entry{e}), z)
+	}
+}
+
+// compareLayout compares a layout with an archive that has been written.
+func compareLayout(t *testing.T, name string, layout Layout, z *Writer) {
+	t.Helper()
+	if layout.Size != z.offset {
+		t.Errorf("%s: layout has %d bytes, %d were written", name, layout.Size, z.offset)
+	}
+	for i, h := range z.headers {
+		if layout.Offsets[i] != h.offset {
+			t.Errorf("%s: entry %d is laid out at %d, written at %d", name, i, layout.Offsets[i], h.offset)
+		}
+	}
+}
+
+func TestLayout_TimesOutOfRange(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for _, year := range []int{1, 1901, 1970, 1980, 2038, 2039, 2107, 2108, 9999} {
+		e := Entry{Name: "x", Modified: time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC)}
+		var out bytes.Buffer
+		z := NewWriter(&out)
+		is.NoErr(z.AddBytes(e, nil))
+		is.NoErr(z.Close())
+		is.Equal(NewLayout([]Entry{e}).Size, int64(out.Len()))
+		r, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
+		is.NoErr(err)
+		is.Equal(len(r.File), 1)
+	}
+}
+
+// tailWriter keeps the last megabyte or so of what is written to it.
+type tailWriter struct {
+	size int64
+	tail []byte
+}
+
+func (w *tailWriter) Write(p []byte) (int, error) {
+	w.size += int64(len(p))
+	w.tail = append(w.tail, p...)
+	if extra := len(w.tail) - 1<<21; extra > 0 {
+		w.tail = append(w.tail[:0], w.tail[extra+1<<20:]...)
+	}
+	return len(p), nil
+}
+
+func (w *tailWriter) ReadAt(p []byte, offset int64) (int, error) {
+	start := offset - (w.size - int64(len(w.tail)))
+	if start < 0 {
+		return 0, errors.New("offset before the tail")
+	}
+	n := copy(p, w.tail[start:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
