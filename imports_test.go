@@ -40,7 +40,7 @@ var importRules = []importRule{
 	},
 	{
 		pkg:       "exports",
-		may:       []string{module + "/exports/filename"},
+		may:       []string{module + "/exports/filename", module + "/exports/internal"},
 		never:     []string{"net/http", "database/sql"},
 		becauseOf: "a domain depends on neither HTTP nor a database; its JSON is the manifest in a zip",
 	},

@@ -5,176 +5,243 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/exports/internal/prefetch"
+	"example.com/canvasback/exports/internal/zipstream"
 )
 
-// Batch is a zip about to be written. At least one of its files is open. It is
-// not safe for concurrent use.
+// sizeWait is how long the first byte of a batch may wait for the sizes of its
+// files.
+const sizeWait = 250 * time.Millisecond
+
+// errBatchChanged breaks a batch that cannot have its announced size.
+var errBatchChanged = errors.New("exports: file changed after the size of the zip was announced")
+
+// Batch is a zip archive of which at least one file is open. The caller must
+// close it. It is not safe for concurrent use.
 type Batch struct {
-	items  []item
-	now    time.Time
-	ctx    context.Context
-	cancel context.CancelFunc
-	ahead  *ahead
-
-	promise *promise // nil until one is made
-
-	next    int    // the item whose turn it is
-	ready   opened // its file
+	ctx     context.Context
+	now     time.Time
+	items   []BatchItem
+	queue   *prefetch.Queue[batchFile]
+	next    int                        // item after the current one
+	file    prefetch.Result[batchFile] // of the current item
 	skipped []Skipped
+	size    int64
+	planned []*zipstream.Entry // by item, nil if it is skipped; none if the size is unknown
 }
 
-// OpenBatch begins to open the files of a batch, which [Service.FindBatch] has
-// found, and returns when the first one that can be had is there: read to its
-// end, or a little more than 1 MiB of it, or what has come of it in
-// [Options.OpenTimeout]. The caller writes the batch and closes it. If no file
-// can be had, the error is a [BatchError].
+// OpenBatch starts to open the files of a batch that [Service.FindBatch] has
+// returned. It waits until one is prefetched, up to 1 MiB or what arrives
+// within [Options.OpenTimeout], and 250 ms longer for the sizes of the others.
+// If no file can be opened, the error is a [BatchError].
 //
-// The batch is bound to ctx: when ctx ends, writing it fails.
-func (s *Service) OpenBatch(ctx context.Context, found *Found) (*Batch, error) {
-	b := &Batch{items: found.items, now: s.now(), ahead: newAhead(s, found.Exports())}
-	b.ctx, b.cancel = context.WithCancel(ctx)
+// When ctx ends, WriteZip fails.
+func (s *Service) OpenBatch(ctx context.Context, items []BatchItem) (*Batch, error) {
+	var jobs []prefetch.Job[batchFile]
+	for _, item := range items {
+		if item.Export != nil {
+			jobs = append(jobs, prefetch.Job[batchFile]{
+				Host: hostOf(item.Export.ExportedURL),
+				Open: func(ctx context.Context) (batchFile, error) {
+					download, err := s.Open(ctx, *item.Export)
+					return batchFile{download}, err
+				},
+			})
+		}
+	}
+	b := &Batch{ctx: ctx, now: s.now(), items: items, queue: prefetch.New(ctx, s.prefetch, jobs)}
 	opened := false
 	defer func() { // also if an Opener panics
 		if !opened {
 			b.Close()
 		}
 	}()
-	b.ahead.start(b.ctx)
-	var failures []error
-	if failures, opened = b.advance(); !opened {
-		return nil, &BatchError{Skipped: b.skipped, Err: wholeFailure(failures)}
+	if err := b.advance(func() {}); err != nil {
+		return nil, &BatchError{Skipped: b.skipped, Err: batchError(b.skipped)}
 	}
+	b.plan()
+	opened = true
 	return b, nil
 }
 
-// wholeFailure is the one error for a batch of which every file failed.
-func wholeFailure(failures []error) error {
-	for _, err := range failures {
-		if !errors.Is(err, ErrTimeout) {
-			return fmt.Errorf("%w: %w", ErrFailed, err)
+// advance moves to the next item whose file can be read, and skips those before
+// it. After the last one it returns io.EOF.
+func (b *Batch) advance(onWait func()) error {
+	for b.next < len(b.items) {
+		item := b.items[b.next]
+		b.next++
+		err := ErrNotFound
+		if item.Export != nil {
+			if b.file, err = b.queue.Next(onWait); err == nil {
+				return nil
+			}
+			if b.planned != nil && b.planned[b.next-1] != nil {
+				return fmt.Errorf("%w: %w", errBatchChanged, err)
+			}
+		}
+		b.skipped = append(b.skipped, Skip(item.SourceURL, prefetchError(err)))
+	}
+	return io.EOF
+}
+
+// plan sets the size of the archive if that of each file is known.
+func (b *Batch) plan() {
+	b.size = -1
+	files, errs, ok := b.queue.Rest(sizeWait)
+	if !ok {
+		return
+	}
+	files, errs = append([]prefetch.Result[batchFile]{b.file}, files...), append([]error{nil}, errs...)
+	planned := make([]*zipstream.Entry, len(b.items))
+	names := filename.NewSet(manifestName)
+	skipped := slices.Clone(b.skipped)
+	var entries []zipstream.Entry
+	for i := b.next - 1; i < len(b.items); i++ {
+		err := ErrNotFound
+		if b.items[i].Export != nil {
+			if err = errs[0]; err == nil {
+				entry := b.entry(i, files[0], names)
+				if entry.Size < 0 {
+					return
+				}
+				planned[i] = &entry
+				entries = append(entries, entry)
+			}
+			files, errs = files[1:], errs[1:]
+		}
+		if err != nil {
+			skipped = append(skipped, Skip(b.items[i].SourceURL, prefetchError(err)))
+		}
+	}
+	if len(skipped) > 0 {
+		entry, _ := b.manifest(len(entries), skipped)
+		entries = append(entries, entry)
+	}
+	b.size, b.planned = zipstream.NewLayout(entries).Size, planned
+}
+
+// Size returns the size of the archive in bytes. It is -1 unless the size of
+// each file was known when OpenBatch returned. WriteZip writes that many bytes or
+// fails.
+func (b *Batch) Size() int64 { return b.size }
+
+// WriteZip writes the archive to w. It must be called once. Files that cannot
+// be read are left out and listed in the last entry, manifest.json. Before
+// WriteZip waits for a slow file it calls flush, which may be nil.
+//
+// If WriteZip returns an error, the archive is incomplete and the caller must
+// abort the response.
+func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
+	onWait := func() {
+		if flush != nil {
+			flush() // if it fails, so does the next write
+		}
+	}
+	z := zipstream.NewWriter(w)
+	names := filename.NewSet(manifestName)
+	var err error
+	for ; err == nil; err = b.advance(onWait) {
+		entry := b.entry(b.next-1, b.file, names)
+		if b.planned != nil {
+			planned := *b.planned[b.next-1]
+			if entry.Size != planned.Size {
+				return fmt.Errorf("zip entry %q: %w", planned.Name, errBatchChanged)
+			}
+			entry = planned
+		}
+		if entry.Streamed {
+			err = z.AddStream(entry, b.file.Content())
+		} else {
+			err = z.AddBytes(entry, b.file.Prefix)
+		}
+		if err != nil {
+			return fmt.Errorf("zip entry %q: %w", entry.Name, err)
+		}
+	}
+	if b.ctx.Err() != nil {
+		return b.ctx.Err() // the last items were skipped for this reason
+	}
+	if err != io.EOF {
+		return err
+	}
+	if len(b.skipped) > 0 {
+		if err := z.AddBytes(b.manifest(z.Len(), b.skipped)); err != nil {
+			return err
+		}
+	}
+	return z.Close()
+}
+
+// entry describes the zip entry of an item's file.
+func (b *Batch) entry(item int, file prefetch.Result[batchFile], names *filename.Set) zipstream.Entry {
+	download := file.File.Download
+	entry := zipstream.Entry{Name: names.Unique(download.Name), Modified: download.Modified, Size: download.Size, Streamed: true}
+	if file.Complete {
+		entry.Size, entry.CRC, entry.Streamed = int64(len(file.Prefix)), file.CRC, false
+	}
+	if entry.Modified.IsZero() { // so that two downloads are equal
+		entry.Modified = b.items[item].Export.UpdatedAt
+	}
+	return entry
+}
+
+// Skipped returns the items that have been left out so far, in the order of the
+// request. The slice grows until WriteZip returns.
+func (b *Batch) Skipped() []Skipped { return b.skipped }
+
+// Close closes every file of the batch, written or not. It returns when nothing
+// of the batch runs any more.
+func (b *Batch) Close() error {
+	b.queue.Close()
+	return nil
+}
+
+// batchError returns the error of a batch without any file.
+func batchError(skipped []Skipped) error {
+	for _, s := range skipped {
+		if s.Err != ErrNotFound && !errors.Is(s.Err, ErrTimeout) {
+			return fmt.Errorf("%w: %w", ErrFailed, s.Err)
 		}
 	}
 	return ErrTimeout
 }
 
-// advance finds the next item whose file can be had, and skips those before
-// it. It returns the errors of files on the way, and false at the end.
-func (b *Batch) advance() (failures []error, ok bool) {
-	for ; b.next < len(b.items); b.next++ {
-		item := b.items[b.next]
-		err := ErrNotFound
-		if item.registered {
-			if b.ready = b.ahead.settle(b.ctx); b.ready.err == nil {
-				return failures, true
-			}
-			err = b.ready.err
-			failures = append(failures, err)
-			b.ahead.finish(b.ctx)
-		}
-		b.skipped = append(b.skipped, skip(item.export.SourceURL, err))
-	}
-	return failures, false
-}
-
-// WriteZip writes the batch to w, once. If w has a method Flush() error, it is
-// called before a wait for a file that does not come soon. Files that cannot be had are left out
-// and listed in an entry manifest.json at the end. An error means that the
-// archive is torn: w failed, ctx ended, a file broke that was too long or too
-// slow to be known whole before its entry began, or the archive cannot have the size that
-// [Batch.Size] has told.
-func (b *Batch) WriteZip(w io.Writer) error {
-	if flusher, ok := w.(interface{ Flush() error }); ok {
-		b.ahead.waiting = func() { flusher.Flush() } // the next write will fail too
-	}
-	z := &zipWriter{w: w}
-	names := filename.NewSet(manifestName)
-	if b.promise != nil {
-		z.size = b.promise.size
-	}
-	for ok := true; ok; _, ok = b.advance() {
-		file := b.ahead.prospect(b.ahead.current())
-		if b.promise == nil {
-			file.name = names.Unique(file.name)
-		}
-		if err := b.writeEntry(z, file); err != nil {
-			return fmt.Errorf("zip entry %q: %w", file.name, b.broken(err))
-		}
-		b.ahead.finish(b.ctx)
-		b.next++
-	}
-	if err := b.ctx.Err(); err != nil {
-		return err // what was skipped last was skipped for this reason
-	}
-	return b.broken(b.finishZip(z))
-}
-
-// writeEntry writes the file whose turn it is.
-func (b *Batch) writeEntry(z *zipWriter, file prospect) error {
-	if b.promise != nil {
-		if err := b.promise.keep(z, b.next, &file); err != nil {
-			return err
-		}
-		if b.next == len(b.items)-1 && len(b.skipped) == 0 { // no manifest follows
-			if err := z.fit(file.name, file.modified, uint64(file.size), file.whole); err != nil {
-				return err
-			}
-		}
-	}
-	if file.whole {
-		return z.addSummed(file.name, file.modified, b.ready.head, b.ready.crc)
-	}
-	download := b.ready.download
-	if err := z.addStream(file.name, file.modified, download.Size, b.ready.content()); err != nil {
+// prefetchError classifies the error of a prefetched file.
+func prefetchError(err error) error {
+	switch {
+	case err == ErrNotFound:
 		return err
+	case errors.Is(err, prefetch.ErrUnresponsive):
+		return fmt.Errorf("%w: %w", ErrTimeout, err)
 	}
-	// A file that was announced as a small one and had more to it is none
-	// to build on.
-	if size := int64(z.entries[len(z.entries)-1].size); size > window {
-		export := b.items[b.next].export
-		b.ahead.service.sizes.learn(export, originName(export, download), size, b.ready.at)
-	}
-	return nil
+	return openError(err, nil)
 }
 
-// finishZip writes what stands behind the files.
-func (b *Batch) finishZip(z *zipWriter) error {
-	if len(b.skipped) > 0 {
-		content := b.manifest(len(z.entries), b.skipped)
-		if err := z.fit(manifestName, b.now, uint64(len(content)), true); err != nil {
-			return err
-		}
-		if err := z.addWhole(manifestName, b.now, content); err != nil {
-			return err
-		}
+// batchFile is a Download as a [prefetch.File].
+type batchFile struct{ *Download }
+
+func (f batchFile) Read(p []byte) (int, error) { return f.Body.Read(p) }
+
+func (f batchFile) Length() int64 { return f.Size }
+
+// Idles reports whether the file is local, or can be resumed by its strong ETag.
+func (f batchFile) Idles() bool {
+	_, local := f.Body.(*os.File)
+	return local || f.ETag != "" && !strings.HasPrefix(f.ETag, "W/")
+}
+
+// hostOf returns what connections are counted by.
+func hostOf(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return ""
 	}
-	return z.close()
-}
-
-// manifest is the content of the entry manifest.json.
-func (b *Batch) manifest(included int, skipped []Skipped) []byte {
-	return manifest{GeneratedAt: b.now, Requested: len(b.items), Included: included, Skipped: skipped}.encode()
-}
-
-// modified is the time of modification of an entry: the file's own, else that
-// of its registration, which stays the same from one download to the next.
-func modified(download *Download, export Export) time.Time {
-	if download.Modified.IsZero() {
-		return export.UpdatedAt
-	}
-	return download.Modified
-}
-
-// Skipped returns what has been left out so far, in the order of the request.
-// It is the batch's own list, which grows until the zip is written.
-func (b *Batch) Skipped() []Skipped { return b.skipped }
-
-// Close ends the batch, written or not, and every file that is open for it. It
-// returns when nothing of it runs any more.
-func (b *Batch) Close() error {
-	b.cancel()
-	b.ahead.close()
-	return nil
+	return strings.ToLower(u.Host)
 }

@@ -9,83 +9,86 @@ import (
 	"net/url"
 	"os"
 	"time"
+
+	"example.com/canvasback/exports/internal/prefetch"
 )
 
-// Download is a single exported file that has been opened. It is not safe for
-// concurrent use.
+// Download is an open exported file. Its Name is the one under which it is to
+// be delivered: clean and never empty. The caller must close it. It is not safe
+// for concurrent use.
 type Download struct {
 	File
-	FileName string // clean, never empty
-	cancel   context.CancelCauseFunc
+	cancel context.CancelCauseFunc
 }
 
-// ReadAhead reads the first n bytes of the file before anything is done with
-// them; or all of it, or what comes within two seconds. The error wraps [ErrFailed] or [ErrTimeout]: a file that
-// breaks so early can still be answered as one that cannot be had. A file of
-// this machine is left as it is.
-func (d *Download) ReadAhead(n int) error {
+// Prefetch buffers up to n bytes of the file, waiting at most two seconds plus
+// one Read, so that an early failure can still be reported with a status code.
+// The error wraps [ErrFailed] or [ErrTimeout]. Local files are not buffered.
+func (d *Download) Prefetch(n int) error {
 	if _, local := d.Body.(*os.File); local {
 		return nil
 	}
-	head := make([]byte, n)
-	n, err := readUntil(d.Body, head, time.Now().Add(2*time.Second))
-	if err != nil && err != io.EOF {
-		return openError(context.Background(), err)
-	}
+	prefix := make([]byte, n)
+	n, err := prefetch.ReadUntil(d.Body, prefix, time.Now().Add(2*time.Second))
 	if err == io.EOF && d.Size >= 0 && int64(n) != d.Size {
-		return openError(context.Background(), io.ErrUnexpectedEOF)
+		err = io.ErrUnexpectedEOF
 	}
-	d.Body = &resumedBody{Reader: io.MultiReader(bytes.NewReader(head[:n]), d.Body), Closer: d.Body}
+	if err != nil && err != io.EOF {
+		return openError(err, nil)
+	}
+	d.Body = &prefetchedBody{io.MultiReader(bytes.NewReader(prefix[:n]), d.Body), d.Body}
 	return nil
 }
 
-// resumedBody is a body of which the first bytes have been read.
-type resumedBody struct {
+// prefetchedBody is a body whose first bytes have been read.
+type prefetchedBody struct {
 	io.Reader
 	io.Closer
 }
 
-// Close ends the download and whatever stands behind it.
+// Close closes the file and releases the connection behind it.
 func (d *Download) Close() error {
 	err := d.Body.Close()
 	d.cancel(nil)
 	return err
 }
 
-// Open opens the file of an export; the caller closes it. The error wraps
-// [ErrForbidden], [ErrTimeout] or [ErrFailed].
+// Open opens the file of an export. The error wraps [ErrForbidden],
+// [ErrTimeout] or [ErrFailed].
 //
 // The file is bound to ctx: when ctx ends, reading it fails.
 func (s *Service) Open(ctx context.Context, export Export) (*Download, error) {
-	address, err := url.Parse(export.ExportedURL)
+	u, err := url.Parse(export.ExportedURL)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrForbidden, err)
 	}
-	opener := s.opener(address)
+	opener := s.opener(u)
 	if opener == nil {
 		return nil, ErrForbidden
 	}
-	// The time limit ends with the first byte, but ctx must live on for the
-	// rest of the file.
+	// The timeout ends with the first byte. The context must outlive it, because
+	// it governs the rest of the file too.
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(s.openTimeout, func() { cancel(ErrTimeout) })
-	file, err := opener.Open(ctx, address)
+	file, err := opener.Open(ctx, u)
 	if !timer.Stop() && err == nil {
 		file.Body.Close()
 		err = ErrTimeout
 	}
 	if err != nil {
-		err = openError(ctx, err)
+		err = openError(err, context.Cause(ctx))
 		cancel(nil)
 		return nil, err
 	}
-	return &Download{File: *file, FileName: fileName(export, file), cancel: cancel}, nil
+	download := &Download{File: *file, cancel: cancel}
+	download.Name = deliveryName(export, file)
+	return download, nil
 }
 
-// openError makes sure that an Opener's error wraps a failure this package
-// names, or says that ctx has ended.
-func openError(ctx context.Context, err error) error {
-	switch cause := context.Cause(ctx); {
+// openError returns an error that wraps one of the errors of an [Opener]. The
+// cause is that of the end of its context, nil if there is none.
+func openError(err, cause error) error {
+	switch {
 	case cause == ErrTimeout && !errors.Is(err, ErrTimeout):
 		return fmt.Errorf("%w: %w", ErrTimeout, err)
 	case errors.Is(err, ErrForbidden), errors.Is(err, ErrTimeout), errors.Is(err, ErrFailed):

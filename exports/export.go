@@ -1,21 +1,45 @@
 package exports
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Export is the registration of an exported file. Times are UTC and cut to the
 // millisecond.
 type Export struct {
-	ID          int64  // positive, counted from 1, never used again
-	SourceURL   string // what it is looked up by; one export for each
-	ExportedURL string // where the file lies
-	FileName    string // as registered; empty if none was
+	ID          int64  // positive, counted from 1, never reused
+	SourceURL   string // lookup key, unique
+	ExportedURL string // of the exported file
+	FileName    string // as registered, empty if none
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 }
 
-// Skipped is an item of a batch that is not in the answer, and why.
+// BatchItem is a source URL of a batch with its export.
+type BatchItem struct {
+	SourceURL string
+	Export    *Export // nil if none is registered
+}
+
+// Skipped is an item that a batch does not deliver.
 type Skipped struct {
 	SourceURL string
-	Reason    string // for a client
+	Reason    string // may be shown to clients
 	Err       error  // for the log
+}
+
+// Skip returns the Skipped element of a source URL that failed with err. Its
+// reason reveals nothing about the network of the server.
+func Skip(source string, err error) Skipped {
+	reason := "file cannot be fetched"
+	switch {
+	case errors.Is(err, ErrNotFound):
+		reason = "not registered"
+	case errors.Is(err, ErrTimeout):
+		reason = "file takes too long"
+	case errors.Is(err, ErrForbidden):
+		reason = "URL is not allowed"
+	}
+	return Skipped{SourceURL: source, Reason: reason, Err: err}
 }

@@ -2,34 +2,35 @@ package exports
 
 import (
 	"encoding/json"
-	"time"
+	"hash/crc32"
+
+	"example.com/canvasback/exports/internal/zipstream"
 )
 
-// manifest is the content of the entry manifest.json.
-type manifest struct {
-	GeneratedAt time.Time
-	Requested   int // items
-	Included    int // files
-	Skipped     []Skipped
-}
-
-func (m manifest) encode() []byte {
-	type skipped struct {
+// manifest returns the entry manifest.json and its content.
+func (b *Batch) manifest(included int, skipped []Skipped) (zipstream.Entry, []byte) {
+	type item struct {
 		SourceURL string `json:"sourceFileUrl"`
 		Reason    string `json:"reason"`
 	}
-	list := make([]skipped, len(m.Skipped))
-	for i, s := range m.Skipped {
-		list[i] = skipped{s.SourceURL, s.Reason}
+	items := make([]item, len(skipped))
+	for i, s := range skipped {
+		items[i] = item{s.SourceURL, s.Reason}
 	}
 	content, err := json.MarshalIndent(struct {
-		GeneratedAt string    `json:"generatedAt"`
-		Requested   int       `json:"requested"`
-		Included    int       `json:"included"`
-		Skipped     []skipped `json:"skipped"`
-	}{m.GeneratedAt.Format("2006-01-02T15:04:05.000Z"), m.Requested, m.Included, list}, "", "  ")
+		GeneratedAt string `json:"generatedAt"`
+		Requested   int    `json:"requested"`
+		Included    int    `json:"included"`
+		Skipped     []item `json:"skipped"`
+	}{b.now.Format("2006-01-02T15:04:05.000Z"), len(b.items), included, items}, "", "  ")
 	if err != nil {
 		panic(err) // strings and numbers always encode
 	}
-	return append(content, '\n')
+	content = append(content, '\n')
+	return zipstream.Entry{
+		Name:     manifestName,
+		Modified: b.now,
+		Size:     int64(len(content)),
+		CRC:      crc32.ChecksumIEEE(content),
+	}, content
 }

@@ -11,20 +11,18 @@ import (
 	"example.com/canvasback/exports/ziptest"
 )
 
-// Memory must not grow with the number of files, whether their sizes are known
-// and whether they are read to their end ahead of their turn. The test is not
-// parallel, because there is one heap for all.
-func TestBatch_memoryIsBounded(t *testing.T) {
+// The test is not parallel, because it measures the heap.
+func TestBatch_MemoryDoesNotGrowWithFiles(t *testing.T) {
 	const files = 200
 	for _, size := range []int{300 << 10, 1 << 20, 1<<20 + 100<<10} {
 		for _, known := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%d bytes, size known: %t", size, known), func(t *testing.T) {
-				o := newOrigin()
-				var addresses []string
+				upstream := newFakeUpstream()
+				var urls []string
 				for i := range files {
-					address := fmt.Sprintf("https://%d.example/%d", i%3, i) // as many hosts as may be used at a time
-					addresses = append(addresses, address)
-					o.does(address, func(context.Context) (*exports.File, error) {
+					u := fmt.Sprintf("https://%d.example/%d", i%3, i)
+					urls = append(urls, u)
+					upstream.handle(u, func(context.Context) (*exports.File, error) {
 						file := &exports.File{Body: io.NopCloser(io.LimitReader(strings.NewReader(letters), int64(size))), Size: -1}
 						if known {
 							file.Size = int64(size)
@@ -32,27 +30,27 @@ func TestBatch_memoryIsBounded(t *testing.T) {
 						return file, nil
 					})
 				}
-				s := service(o, exports.Options{})
-				sources := register(t, s, addresses...)
-				found, err := s.FindBatch(t.Context(), sources)
+				s := newService(upstream, exports.Options{})
+				sources := register(t, s, urls...)
+				items, err := s.FindBatch(t.Context(), sources)
 				if err != nil {
 					t.Fatal(err)
 				}
 				idle := ziptest.LiveHeap()
-				batch, err := s.OpenBatch(t.Context(), found)
+				batch, err := s.OpenBatch(t.Context(), items)
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer batch.Close()
 				meter := &ziptest.HeapMeter{}
-				if err := batch.WriteZip(meter); err != nil {
+				if err := batch.WriteZip(meter, nil); err != nil {
 					t.Fatal(err)
 				}
 				if skipped := batch.Skipped(); len(skipped) > 0 {
 					t.Fatal(skipped)
 				}
-				// 16 files ahead, and what they leave in a pool until the
-				// next collection but one.
+				// 16 prefixes, and the buffers in the pool, which it keeps for
+				// two collections.
 				if took := int64(meter.Most) - int64(idle); took > 32<<20 {
 					t.Errorf("%d files of %d bytes took %d MiB", files, size, took>>20)
 				}

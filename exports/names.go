@@ -12,10 +12,10 @@ const (
 	manifestName = "manifest.json"
 )
 
-// fileName is the name under which an export is delivered: the registered one,
-// else the one its origin proposes, else the end of its address, else a
-// fallback with an extension for its content type.
-func fileName(export Export, file *File) string {
+// deliveryName returns the name under which an export is delivered: the
+// registered one, the one its upstream proposes, the last path segment of its
+// URL, or a fallback with an extension for its content type.
+func deliveryName(export Export, file *File) string {
 	for _, name := range []string{export.FileName, file.Name, lastSegment(export.ExportedURL)} {
 		if name = filename.Clean(name); name != "" {
 			return name
@@ -24,16 +24,9 @@ func fileName(export Export, file *File) string {
 	return fallbackName + filename.Extension(file.Type)
 }
 
-// originName is the name of an export's file without regard to the registered
-// one.
-func originName(export Export, download *Download) string {
-	export.FileName = ""
-	return fileName(export, &download.File)
-}
-
-// lastSegment is the unescaped end of an address's path.
-func lastSegment(address string) string {
-	u, err := url.Parse(address)
+// lastSegment returns the last path segment of a URL, unescaped.
+func lastSegment(rawURL string) string {
+	u, err := url.Parse(rawURL)
 	if err != nil {
 		return ""
 	}

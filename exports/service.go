@@ -8,48 +8,33 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"example.com/canvasback/exports/internal/prefetch"
 )
 
-// Defaults of [Options].
-const (
-	DefaultOpenTimeout = 20 * time.Second
-	DefaultMaxItems    = 1000
-	DefaultAhead       = 16
-	DefaultAheadOfHost = 6
-	DefaultAheadMemory = 64 << 20
-	DefaultRememberFor = time.Hour
-)
-
-// Options adjust a [Service]. The zero value opens no address at all.
+// Options configure a [Service]. The zero value opens no URL at all. Numbers and
+// durations below zero count as zero.
 type Options struct {
-	// Openers open exported files; the first one that serves an address
-	// has it. An address that none serves is not allowed.
+	// Openers open exported files. A URL belongs to the first one that
+	// serves it; a URL that none serves is not allowed.
 	Openers []Opener
 
-	// OpenTimeout is how long an Opener may take to the first byte;
-	// DefaultOpenTimeout if zero. A file of a batch that is not read to its
-	// end by then is written as it comes.
+	// OpenTimeout bounds the time until the first byte of a file, and the
+	// time in which a batch prefetches it; 20 seconds if zero.
 	OpenTimeout time.Duration
 
-	// MaxItems is the largest number of items in a batch; DefaultMaxItems if
-	// zero.
+	// MaxItems is the largest number of items in a batch; 1,000 if zero.
 	MaxItems int
 
-	// Ahead is how many files of a batch are asked for before their turn, and
-	// AheadOfHost how many of them at a time at one host; DefaultAhead and
-	// DefaultAheadOfHost if zero. Of each up to 1 MiB is read ahead.
-	Ahead       int
-	AheadOfHost int
+	// Prefetch is how many files of a batch are in flight, and
+	// PrefetchPerHost how many of them on one host; 16 and 6 if zero. Up to
+	// 1 MiB of each file is prefetched.
+	Prefetch        int
+	PrefetchPerHost int
 
-	// AheadMemory bounds what is read ahead for all batches, in bytes;
-	// DefaultAheadMemory if zero. Each batch has 1 MiB beside.
-	AheadMemory int
-
-	// RememberFor is how long the size of a file counts that a batch has read
-	// to its end; DefaultRememberFor if zero. From such sizes [Batch.Size]
-	// knows the length of a batch with more files than are opened ahead.
-	// Nothing is remembered if it is negative.
-	RememberFor time.Duration
+	// PrefetchBytes bounds the memory for prefetched files of all batches;
+	// 64 MiB if zero. Each batch may hold 1 MiB more.
+	PrefetchBytes int
 
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
@@ -62,15 +47,8 @@ type Service struct {
 	openers     []Opener
 	openTimeout time.Duration
 	maxItems    int
-	ahead       int
-	aheadOfHost int
-	windows     chan struct{} // filled with those in use
-	sizes       *sizes
+	prefetch    prefetch.Config
 	clock       func() time.Time
-
-	// originPatience is how long an origin surely waits for its client to
-	// read on.
-	originPatience time.Duration
 }
 
 // NewService returns a Service over store; nil options are the defaults.
@@ -79,42 +57,38 @@ func NewService(store Store, options *Options) *Service {
 	if options != nil {
 		o = *options
 	}
-	o.OpenTimeout = cmp.Or(max(o.OpenTimeout, 0), DefaultOpenTimeout)
-	o.MaxItems = cmp.Or(max(o.MaxItems, 0), DefaultMaxItems)
-	o.Ahead = cmp.Or(max(o.Ahead, 0), DefaultAhead)
-	o.AheadOfHost = cmp.Or(max(o.AheadOfHost, 0), DefaultAheadOfHost)
-	o.AheadMemory = cmp.Or(max(o.AheadMemory, 0), DefaultAheadMemory)
-	o.RememberFor = cmp.Or(o.RememberFor, DefaultRememberFor)
+	o.OpenTimeout = cmp.Or(max(o.OpenTimeout, 0), 20*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Service{
+	return &Service{
 		store:       store,
 		openers:     o.Openers,
 		openTimeout: o.OpenTimeout,
-		maxItems:    o.MaxItems,
-		ahead:       o.Ahead,
-		aheadOfHost: o.AheadOfHost,
-		windows:     make(chan struct{}, o.AheadMemory/window),
-		clock:       o.Now,
-
-		originPatience: 2 * time.Second,
+		maxItems:    cmp.Or(max(o.MaxItems, 0), 1000),
+		prefetch: prefetch.Config{
+			Files:       cmp.Or(max(o.Prefetch, 0), 16),
+			PerHost:     cmp.Or(max(o.PrefetchPerHost, 0), 6),
+			Budget:      prefetch.NewBudget(cmp.Or(max(o.PrefetchBytes, 0), 64<<20)),
+			Timeout:     o.OpenTimeout,
+			IdleTimeout: 2 * time.Second,
+		},
+		clock: o.Now,
 	}
-	s.sizes = newSizes(o.RememberFor, s.now)
-	return s
 }
 
 // Register makes the file at exported the one that is delivered for source,
-// and reports whether source had none before. White space around the addresses
-// is dropped. A fileName that is empty or only white space counts as none; any
-// other is kept as given and made safe when it is used. The error matches
-// [ErrInvalid] if a field is refused, also because exported may not be opened.
+// and reports whether source had none before. White space around both URLs is
+// removed. A fileName that is empty or only white space counts as none; any
+// other is stored as given and cleaned when it is used. The error matches
+// [ErrInvalid] if an argument is invalid or exported may not be opened.
 func (s *Service) Register(ctx context.Context, source, exported, fileName string) (export Export, created bool, err error) {
 	source, err = checkSource("sourceFileUrl", source)
 	if err != nil {
 		return Export{}, false, err
 	}
-	address, err := parseExported(strings.TrimSpace(exported))
+	exported = strings.TrimSpace(exported)
+	u, err := parseExported(exported)
 	if err != nil {
 		return Export{}, false, err
 	}
@@ -124,13 +98,13 @@ func (s *Service) Register(ctx context.Context, source, exported, fileName strin
 	if strings.TrimSpace(fileName) == "" {
 		fileName = ""
 	}
-	if err := s.check(address); err != nil {
+	if err := s.checkAllowed(u); err != nil {
 		return Export{}, false, err
 	}
 	now := s.now()
 	export, created, err = s.store.Put(ctx, Export{
 		SourceURL:   source,
-		ExportedURL: strings.TrimSpace(exported),
+		ExportedURL: exported,
 		FileName:    fileName,
 		CreatedAt:   now,
 		UpdatedAt:   now,
@@ -138,24 +112,25 @@ func (s *Service) Register(ctx context.Context, source, exported, fileName strin
 	return export, created, storeError("put export", err)
 }
 
-// check returns an [ErrInvalid] if u may not be opened.
-func (s *Service) check(u *url.URL) error {
+// checkAllowed returns an error with the opener's reason if a URL may not be
+// opened.
+func (s *Service) checkAllowed(u *url.URL) error {
 	const message = "exportedUrl is not an allowed URL"
 	opener := s.opener(u)
 	if opener == nil {
 		return invalid(message)
 	}
 	err := opener.Check(u)
-	if forbidden, ok := errors.AsType[*ForbiddenError](err); ok {
+	if err == nil {
+		return nil
+	}
+	if forbidden, ok := errors.AsType[*ForbiddenError](err); ok && forbidden.Reason != "" {
 		return invalid(message + ": " + forbidden.Reason)
 	}
-	if err != nil {
-		return invalid(message)
-	}
-	return nil
+	return invalid(message)
 }
 
-// Remove forgets the export of a source address, or returns [ErrNotFound].
+// Remove deletes the export of a source URL, or returns [ErrNotFound].
 func (s *Service) Remove(ctx context.Context, source string) error {
 	source, err := checkSource("sourceFileUrl", source)
 	if err != nil {
@@ -164,35 +139,78 @@ func (s *Service) Remove(ctx context.Context, source string) error {
 	return storeError("delete export", s.store.Delete(ctx, source))
 }
 
-// now is the time in UTC, cut to the millisecond.
-func (s *Service) now() time.Time { return time.UnixMilli(s.clock().UnixMilli()).UTC() }
-
-// skip tells why a source address is left out, in words that show nothing of
-// the network behind the server.
-func skip(source string, err error) Skipped {
-	reason := "file cannot be fetched"
-	switch {
-	case errors.Is(err, ErrNotFound):
-		reason = "not registered"
-	case errors.Is(err, ErrTimeout):
-		reason = "file takes too long"
-	case errors.Is(err, ErrForbidden):
-		reason = "address is not allowed"
+// Find returns the export that is registered for a source URL, or
+// [ErrNotFound]. The error matches [ErrInvalid] if source is empty or too long.
+func (s *Service) Find(ctx context.Context, source string) (Export, error) {
+	source, err := checkSource("sourceFileUrl", source)
+	if err != nil {
+		return Export{}, err
 	}
-	return Skipped{SourceURL: source, Reason: reason, Err: err}
+	list, err := s.store.Find(ctx, source)
+	if err != nil {
+		return Export{}, storeError("find export", err)
+	}
+	if len(list) == 0 {
+		return Export{}, ErrNotFound
+	}
+	return list[0], nil
 }
 
-// opener returns the first Opener that serves the address, or nil.
-func (s *Service) opener(address *url.URL) Opener {
+// FindBatch looks up the export of each source URL and returns an item for
+// each, in the same order. If none has an export, the error is a [BatchError].
+// It matches [ErrInvalid] if there are no source URLs, too many, or an invalid
+// one.
+func (s *Service) FindBatch(ctx context.Context, sources []string) ([]BatchItem, error) {
+	if len(sources) == 0 {
+		return nil, invalid("items must not be empty")
+	}
+	if len(sources) > s.maxItems {
+		return nil, invalid(fmt.Sprintf("items must have at most %d elements", s.maxItems))
+	}
+	items := make([]BatchItem, len(sources))
+	trimmed := make([]string, len(sources))
+	for i, source := range sources {
+		var err error
+		if trimmed[i], err = checkSource(fmt.Sprintf("items[%d].sourceFileUrl", i), source); err != nil {
+			return nil, err
+		}
+		items[i].SourceURL = trimmed[i]
+	}
+	list, err := s.store.Find(ctx, trimmed...)
+	if err != nil {
+		return nil, storeError("find exports", err)
+	}
+	bySource := make(map[string]*Export, len(list))
+	for i := range list {
+		bySource[list[i].SourceURL] = &list[i]
+	}
+	var skipped []Skipped
+	for i := range items {
+		if items[i].Export = bySource[items[i].SourceURL]; items[i].Export == nil {
+			skipped = append(skipped, Skip(items[i].SourceURL, ErrNotFound))
+		}
+	}
+	if len(list) == 0 {
+		return nil, &BatchError{Skipped: skipped, Err: ErrNotFound}
+	}
+	return items, nil
+}
+
+// opener returns the first Opener that serves u, or nil.
+func (s *Service) opener(u *url.URL) Opener {
 	for _, opener := range s.openers {
-		if opener.Serves(address) {
+		if opener.Serves(u) {
 			return opener
 		}
 	}
 	return nil
 }
 
-// storeError passes on what the store's contract names and wraps the rest.
+// now returns the time in UTC, cut to the millisecond.
+func (s *Service) now() time.Time { return time.UnixMilli(s.clock().UnixMilli()).UTC() }
+
+// storeError passes on the errors that the contract of [Store] names and wraps
+// all others.
 func storeError(operation string, err error) error {
 	if err == nil || errors.Is(err, ErrNotFound) {
 		return err

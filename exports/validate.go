@@ -7,24 +7,24 @@ import (
 	"unicode/utf8"
 )
 
-// MaxAddress is the longest source address, exported address and file name in
-// Unicode code points.
-const MaxAddress = 8192
+// MaxURLLength bounds source URLs, exported URLs and file names, in Unicode code
+// points.
+const MaxURLLength = 8192
 
-// checkText accepts what every store can keep, up to MaxAddress code points.
+// checkText rejects text that some stores cannot hold.
 func checkText(field, text string) error {
 	switch {
 	case !utf8.ValidString(text):
 		return invalid(field + " must be valid UTF-8")
 	case strings.ContainsRune(text, 0):
 		return invalid(field + " must not contain a NUL character")
-	case utf8.RuneCountInString(text) > MaxAddress:
-		return invalid(fmt.Sprintf("%s must have at most %d characters", field, MaxAddress))
+	case utf8.RuneCountInString(text) > MaxURLLength:
+		return invalid(fmt.Sprintf("%s must have at most %d characters", field, MaxURLLength))
 	}
 	return nil
 }
 
-// checkSource returns a source address without the white space around it.
+// checkSource returns a source URL without the white space around it.
 func checkSource(field, source string) (string, error) {
 	source = strings.TrimSpace(source)
 	if source == "" {
@@ -33,24 +33,24 @@ func checkSource(field, source string) (string, error) {
 	return source, checkText(field, source)
 }
 
-// parseExported reads the address of an exported file. Whether it is allowed
-// is for an [Opener] to say.
-func parseExported(address string) (*url.URL, error) {
+// parseExported parses the URL of an exported file. Whether it is allowed is for
+// an [Opener] to decide.
+func parseExported(exported string) (*url.URL, error) {
 	const field = "exportedUrl"
-	if address == "" {
+	if exported == "" {
 		return nil, invalid(field + " must not be empty")
 	}
-	if err := checkText(field, address); err != nil {
+	if err := checkText(field, exported); err != nil {
 		return nil, err
 	}
-	u, err := url.Parse(address)
+	u, err := url.Parse(exported)
 	switch {
 	case err != nil, u.Opaque != "", u.Host == "":
-		return nil, invalid(field + " must be an absolute http or https address")
+		return nil, invalid(field + " must be an absolute http or https URL")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, invalid(field + " must be an http or https address")
+		return nil, invalid(field + " must be an http or https URL")
 	case u.User != nil:
-		return nil, invalid(field + " must not carry a user or password")
+		return nil, invalid(field + " must not contain a user or password")
 	}
 	return u, nil
 }

@@ -70,8 +70,8 @@ func until(t *testing.T, what string, done func() bool) {
 
 // TestExports_clientLeaves is not parallel: it counts what runs.
 func TestExports_clientLeaves(t *testing.T) {
-	const files = exports.DefaultAhead
-	const answered = 3 << 20 // more than is read of a file before its entry begins
+	const files, filesPerHost = 16, 6 // that a batch prefetches by default
+	const answered = 3 << 20          // more than is read of a file before its entry begins
 	for name, c := range map[string]struct {
 		path  string
 		first int // bytes of the first file that come
@@ -87,8 +87,7 @@ func TestExports_clientLeaves(t *testing.T) {
 		"before a file":                            {"/viewer/exports/download", -1, 0, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// No host has more than a batch opens ahead of one host.
-			origins := newHanging(t, (files+exports.DefaultAheadOfHost-1)/exports.DefaultAheadOfHost)
+			origins := newHanging(t, (files+filesPerHost-1)/filesPerHost)
 			opener, err := fetch.New(&fetch.Options{OnlyAllowed: true, AllowedHosts: []string{"127.0.0.1"}})
 			if err != nil {
 				t.Fatal(err)

@@ -57,19 +57,26 @@ type skippedItem struct {
 	Reason        string `json:"reason"`
 }
 
-func newBatchExportURLsResponse(found *exports.Found) batchExportURLsResponse {
-	list := found.Exports()
-	addresses := make([]string, len(list))
-	for i, export := range list {
-		addresses[i] = export.ExportedURL
+func newBatchExportURLsResponse(items []exports.BatchItem) batchExportURLsResponse {
+	out := batchExportURLsResponse{Success: true, ExportedURLs: []string{}, Skipped: []skippedItem{}}
+	for _, item := range items {
+		if item.Export != nil {
+			out.ExportedURLs = append(out.ExportedURLs, item.Export.ExportedURL)
+		} else {
+			out.Skipped = append(out.Skipped, newSkippedItem(exports.Skip(item.SourceURL, exports.ErrNotFound)))
+		}
 	}
-	return batchExportURLsResponse{Success: true, ExportedURLs: addresses, Skipped: skippedItems(found.Skipped())}
+	return out
+}
+
+func newSkippedItem(skipped exports.Skipped) skippedItem {
+	return skippedItem{SourceFileURL: skipped.SourceURL, Reason: skipped.Reason}
 }
 
 func skippedItems(list []exports.Skipped) []skippedItem {
 	items := make([]skippedItem, len(list))
 	for i, skipped := range list {
-		items[i] = skippedItem{SourceFileURL: skipped.SourceURL, Reason: skipped.Reason}
+		items[i] = newSkippedItem(skipped)
 	}
 	return items
 }
@@ -149,16 +156,16 @@ func (a *api) downloadExport(w http.ResponseWriter, r *http.Request) error {
 	return a.sendFile(w, r, download)
 }
 
-// sendFile answers with a file. The body is never described as JSON, so that
-// no client takes it for an answer in that format.
+// sendFile responds with a file. Its content type is never JSON, so that no
+// client takes it for a response of the API.
 func (a *api) sendFile(w http.ResponseWriter, r *http.Request, download *exports.Download) error {
 	start := time.Now()
-	if err := download.ReadAhead(readAhead); err != nil {
+	if err := download.Prefetch(prefetchBytes); err != nil {
 		return err
 	}
 	header := w.Header()
 	header.Set("Content-Type", binaryType(download.Type))
-	header.Set("Content-Disposition", disposition(download.FileName))
+	header.Set("Content-Disposition", disposition(download.Name))
 	if download.Size >= 0 {
 		header.Set("Content-Length", strconv.FormatInt(download.Size, 10))
 	}
@@ -198,9 +205,9 @@ func copyFile(out *rolling, body io.Reader, size int64) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{body}, buffer[:])
 }
 
-// readAhead is how much of a file is there before its answer begins. No client
-// has less of it at first, because the server gathers as much before it sends.
-const readAhead = 4 << 10
+// prefetchBytes is how much of a file is read before the response begins. It
+// does not delay the client, because net/http buffers as much.
+const prefetchBytes = 4 << 10
 
 var copyBuffers = sync.Pool{New: func() any { return new([piece]byte) }}
 
@@ -225,15 +232,15 @@ func (a *api) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
-	found, err := a.Exports.FindBatch(ctx, in.sources())
+	items, err := a.Exports.FindBatch(ctx, in.sources())
 	if err != nil {
 		return err
 	}
 	if addresses {
-		return encode(w, http.StatusOK, newBatchExportURLsResponse(found))
+		return encode(w, http.StatusOK, newBatchExportURLsResponse(items))
 	}
 	start := time.Now()
-	batch, err := a.Exports.OpenBatch(r.Context(), found)
+	batch, err := a.Exports.OpenBatch(r.Context(), items)
 	if err != nil {
 		return err
 	}
@@ -247,7 +254,7 @@ func (a *api) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	w.WriteHeader(http.StatusOK)
 	out := newRolling(w, r, a.IdleTimeout)
 	out.flushIfLate(start)
-	err = batch.WriteZip(out)
+	err = batch.WriteZip(out, out.Flush)
 	a.logSkipped(r.Context(), batch.Skipped(), requestID(w))
 	if err != nil {
 		a.breakOff(w, r, err)

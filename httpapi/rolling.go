@@ -78,7 +78,7 @@ func (r *rolling) extend() { r.control.SetWriteDeadline(time.Now().Add(r.timeout
 // A deadline closes the connection in an orderly way. Where the client would
 // take that for the end of the file, the last bytes are sent here.
 func (r *rolling) end() {
-	if r.unframed && (r.sent > readAhead || r.flushed) { // the server gives a shorter answer a length
+	if r.unframed && (r.sent > prefetchBytes || r.flushed) { // the server gives a shorter answer a length
 		r.Flush()
 	}
 	if r.anew {

@@ -212,16 +212,16 @@ func proxy(client *http.Client, address string) http.HandlerFunc {
 
 // batchOf writes a batch without a server in front.
 func batchOf(ctx context.Context, service *exports.Service, w io.Writer, sources []string) error {
-	found, err := service.FindBatch(ctx, sources)
+	items, err := service.FindBatch(ctx, sources)
 	if err != nil {
 		return err
 	}
-	batch, err := service.OpenBatch(ctx, found)
+	batch, err := service.OpenBatch(ctx, items)
 	if err != nil {
 		return err
 	}
 	defer batch.Close()
-	if err := batch.WriteZip(w); err != nil {
+	if err := batch.WriteZip(w, nil); err != nil {
 		return err
 	}
 	if skipped := batch.Skipped(); len(skipped) > 0 {
@@ -303,7 +303,7 @@ func BenchmarkBatch(b *testing.B) {
 	} {
 		b.Run(c.name+"/to_sink", func(b *testing.B) {
 			addresses := c.addresses(b)
-			service, client := register(b, addresses, exports.Options{AheadOfHost: c.ofHost}), newHTTPClient(b)
+			service, client := register(b, addresses, exports.Options{PrefetchPerHost: c.ofHost}), newHTTPClient(b)
 			contest(b, "serial", c.total(), func(ctx context.Context) (int64, error) {
 				var n counter
 				err := serial(ctx, client, &n, addresses)
@@ -323,7 +323,7 @@ func BenchmarkBatch(b *testing.B) {
 					panic(http.ErrAbortHandler)
 				}
 			})
-			ours := mount(b, register(b, addresses, exports.Options{AheadOfHost: c.ofHost}))
+			ours := mount(b, register(b, addresses, exports.Options{PrefetchPerHost: c.ofHost}))
 			client, body := newHTTPClient(b), itemsOf(addresses)
 			contest(b, "serial", c.total(), func(ctx context.Context) (int64, error) {
 				var n counter

@@ -198,7 +198,7 @@ func (c *chaos) archive() ([]byte, error) {
 	}
 	defer batch.Close()
 	var out bytes.Buffer
-	err = batch.WriteZip(&out)
+	err = batch.WriteZip(&out, nil)
 	return out.Bytes(), err
 }
 

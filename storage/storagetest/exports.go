@@ -125,7 +125,7 @@ func exportTexts(t *testing.T, s Harness) {
 }
 
 func exportLongTexts(t *testing.T, s Harness) {
-	long := longText(exports.MaxAddress - 1)
+	long := longText(exports.MaxURLLength - 1)
 	var want []exports.Export
 	for _, last := range []string{"", "a", "b", "𝒜", "𝒝"} { // sources differ in their last character
 		export := newExport(long + last)

@@ -1,0 +1,310 @@
+package exports_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+)
+
+func TestBatch_EachItemIsDeliveredOrSkipped(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	upstream := newFakeUpstream()
+	s := newService(upstream, exports.Options{OpenTimeout: time.Second})
+	large := bytes.Repeat([]byte("0123456789abcdef"), 200_000) // larger than its prefix
+	upstream.serve("https://x.example/a/plan.pdf", []byte("one"))
+	upstream.serve("https://x.example/b/plan.pdf", large)
+	upstream.serve("https://x.example/empty", nil)
+	upstream.fail("https://x.example/gone", exports.ErrFailed)
+	upstream.handle("https://x.example/slow", func(ctx context.Context) (*exports.File, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	upstream.handle("https://x.example/cut", func(context.Context) (*exports.File, error) { // truncated within its prefix
+		return &exports.File{Body: io.NopCloser(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF))), Size: 8}, nil
+	})
+	sources := register(t, s, "https://x.example/a/plan.pdf", "https://x.example/gone", "https://x.example/b/plan.pdf",
+		"https://x.example/slow", "https://x.example/empty", "https://x.example/cut")
+
+	archive, skipped, err := downloadBatch(t, s, append([]string{"unknown", sources[0]}, append(sources, "unknown")...))
+	is.NoErr(err)
+	names, contents := readZip(t, archive)
+	is.Equal(names, []string{"plan.pdf", "plan-1.pdf", "plan-2.pdf", "empty", "manifest.json"})
+	is.Equal(contents["plan.pdf"], "one")
+	is.Equal(contents["plan-1.pdf"], "one")
+	is.True(contents["plan-2.pdf"] == string(large))
+	is.Equal(contents["empty"], "")
+	want := []exports.Skipped{
+		{SourceURL: "unknown", Reason: "not registered"},
+		{SourceURL: "source-1", Reason: "file cannot be fetched"},
+		{SourceURL: "source-3", Reason: "file takes too long"},
+		{SourceURL: "source-5", Reason: "file cannot be fetched"},
+		{SourceURL: "unknown", Reason: "not registered"},
+	}
+	is.Equal(withoutErrors(skipped), want)
+
+	var manifest struct {
+		GeneratedAt         time.Time
+		Requested, Included int
+		Skipped             []struct{ SourceFileURL, Reason string }
+	}
+	is.NoErr(json.Unmarshal([]byte(contents["manifest.json"]), &manifest))
+	is.Equal(manifest.Requested, 9)
+	is.Equal(manifest.Included, 4)
+	is.Equal(len(manifest.Skipped), len(want))
+	for i, item := range manifest.Skipped {
+		is.Equal(exports.Skipped{SourceURL: item.SourceFileURL, Reason: item.Reason}, want[i])
+	}
+	is.Equal(upstream.open.Load(), int64(0)) // all files are closed
+}
+
+func TestBatch_FailsIfNoFileCanBeOpened(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	upstream := newFakeUpstream()
+	s := newService(upstream, exports.Options{})
+	upstream.fail("https://x.example/slow", exports.ErrTimeout)
+	upstream.fail("https://x.example/gone", exports.ErrFailed)
+	sources := register(t, s, "https://x.example/slow", "https://x.example/slow", "https://x.example/gone")
+
+	_, _, err := downloadBatch(t, s, append(sources[:2:2], "unknown"))
+	is.True(errors.Is(err, exports.ErrTimeout)) // every registered one timed out
+	var batch *exports.BatchError
+	is.True(errors.As(err, &batch))
+	is.Equal(len(batch.Skipped), 3)
+	_, _, err = downloadBatch(t, s, sources)
+	is.True(errors.Is(err, exports.ErrFailed))
+	is.True(!errors.Is(err, exports.ErrTimeout))
+	is.Equal(upstream.open.Load(), int64(0))
+}
+
+func TestBatch_StopsAfterRepeatedTimeouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		upstream := newFakeUpstream()
+		s := newService(upstream, exports.Options{})
+		var tried atomic.Int64
+		var urls []string
+		for i := range 200 {
+			u := fmt.Sprintf("https://dead.example/%d", i)
+			upstream.handle(u, func(ctx context.Context) (*exports.File, error) {
+				tried.Add(1)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+			urls = append(urls, u)
+		}
+		upstream.serve("https://alive.example/ok", []byte("ok"))
+		sources := register(t, s, append(urls, "https://alive.example/ok")...)
+		start := time.Now()
+		archive, skipped, err := downloadBatch(t, s, sources)
+		is.NoErr(err)
+		is.Equal(len(skipped), 200)
+		for _, item := range skipped {
+			is.Equal(item.Reason, "file takes too long")
+		}
+		names, _ := readZip(t, archive)
+		is.Equal(names, []string{"ok", "manifest.json"})
+		is.True(tried.Load() < 30)
+		is.True(time.Since(start) < 2*time.Minute) // not 200 timeouts of 20 s
+		_, _, err = downloadBatch(t, s, sources[:200])
+		is.True(errors.Is(err, exports.ErrTimeout))
+	})
+}
+
+func TestBatch_TruncatedFileBreaksArchive(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	upstream := newFakeUpstream()
+	s := newService(upstream, exports.Options{})
+	upstream.handle("https://x.example/cut", func(context.Context) (*exports.File, error) {
+		return &exports.File{Body: io.NopCloser(io.MultiReader(bytes.NewReader(make([]byte, 3<<20)), iotest.ErrReader(io.ErrUnexpectedEOF))), Size: -1}, nil
+	})
+	upstream.serve("https://x.example/ok", []byte("ok"))
+	archive, _, err := downloadBatch(t, s, register(t, s, "https://x.example/ok", "https://x.example/cut", "https://x.example/ok"))
+	is.True(err != nil)
+	_, err = zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	is.True(err != nil) // no reader takes it for complete
+	is.Equal(upstream.open.Load(), int64(0))
+}
+
+func TestBatch_EndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		upstream := newFakeUpstream()
+		s := newService(upstream, exports.Options{})
+		urls := []string{"https://x.example/0"}
+		upstream.serve(urls[0], []byte("ok"))
+		for i := range 20 {
+			u := fmt.Sprintf("https://host-%d.example/", i)
+			upstream.handle(u, func(ctx context.Context) (*exports.File, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+			urls = append(urls, u)
+		}
+		items, err := s.FindBatch(t.Context(), register(t, s, urls...))
+		is.NoErr(err)
+		ctx, cancel := context.WithCancel(t.Context())
+		batch, err := s.OpenBatch(ctx, items)
+		is.NoErr(err)
+		time.AfterFunc(time.Second, cancel)
+		is.Equal(batch.WriteZip(io.Discard, nil), context.Canceled)
+		is.NoErr(batch.Close())
+		is.Equal(upstream.open.Load(), int64(0))
+	})
+}
+
+func TestBatch_FlushesBeforeItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		upstream := newFakeUpstream()
+		s := newService(upstream, exports.Options{})
+		upstream.serve("https://x.example/fast", []byte("fast"))
+		upstream.handle("https://x.example/slow", func(context.Context) (*exports.File, error) {
+			time.Sleep(10 * time.Second)
+			return &exports.File{Body: io.NopCloser(strings.NewReader("slow")), Size: 4}, nil
+		})
+		batch, err := openBatch(t, s, register(t, s, "https://x.example/fast", "https://x.example/slow"))
+		is.NoErr(err)
+		defer batch.Close()
+		start := time.Now()
+		var out bytes.Buffer
+		flushed := 0
+		is.NoErr(batch.WriteZip(&out, func() error {
+			flushed++
+			is.True(bytes.Contains(out.Bytes(), []byte("fast")))
+			is.True(time.Since(start) < time.Second)
+			return nil
+		}))
+		is.Equal(flushed, 1)
+	})
+}
+
+func TestBatch_Size(t *testing.T) {
+	t.Parallel()
+	upstream := newFakeUpstream()
+	var urls []string
+	for _, size := range []int{0, 1, 1<<20 - 1, 1 << 20, 1<<20 + 1, 65535 * 20, 65535*20 + 1, 3 << 20} {
+		u := fmt.Sprintf("https://x.example/%d/%%E5%%90%%8D.bin", size)
+		upstream.handle(u, func(context.Context) (*exports.File, error) {
+			return &exports.File{Body: io.NopCloser(bytes.NewReader(make([]byte, size))), Size: int64(size), Modified: time.Unix(1e9, 0)}, nil
+		})
+		urls = append(urls, u)
+	}
+	upstream.fail("https://x.example/gone", exports.ErrFailed)
+	upstream.serve("https://x.example/unknown-but-small", []byte("x"))
+	upstream.serve("https://x.example/unknown", make([]byte, 2<<20))
+	urls = append(urls, "https://x.example/gone", "https://x.example/unknown-but-small", "https://x.example/unknown")
+	for name, c := range map[string]struct {
+		pick  func(sources []string) []string
+		known bool
+	}{
+		"one empty file":      {func(s []string) []string { return s[:1] }, true},
+		"one file":            {func(s []string) []string { return s[3:4] }, true},
+		"all but one":         {func(s []string) []string { return s[:10] }, true},
+		"unregistered first":  {func(s []string) []string { return append([]string{"unregistered"}, s[:10]...) }, true},
+		"skipped and repeats": {func(s []string) []string { return []string{s[8], s[0], "unregistered", s[0], s[8]} }, true},
+		"unknown size":        {func(s []string) []string { return s }, false},
+		"more than 16 files":  {func(s []string) []string { return append(s[:8:8], s[:9]...) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // in real time, a busy machine may not open all files in time
+				is := is.New(t)
+				s := newService(upstream, exports.Options{})
+				batch, err := openBatch(t, s, c.pick(register(t, s, urls...)))
+				is.NoErr(err)
+				var out bytes.Buffer
+				is.NoErr(batch.WriteZip(&out, nil))
+				is.NoErr(batch.Close())
+				if c.known {
+					is.Equal(batch.Size(), int64(out.Len()))
+				} else {
+					is.Equal(batch.Size(), int64(-1))
+				}
+				readZip(t, out.Bytes())
+			})
+		})
+	}
+	if n := upstream.open.Load(); n != 0 {
+		t.Errorf("%d files are still open", n)
+	}
+}
+
+// A file that changes after the size was announced breaks the archive.
+func TestBatch_AnnouncedSizeIsKeptOrBroken(t *testing.T) {
+	const size = 2 << 20
+	for name, c := range map[string]struct {
+		reopened func() (*exports.File, error)
+		ok       bool
+	}{
+		"same":                {func() (*exports.File, error) { return sizedFile(size, size), nil }, true},
+		"larger":              {func() (*exports.File, error) { return sizedFile(size+1, size+1), nil }, false},
+		"small":               {func() (*exports.File, error) { return sizedFile(5, 5), nil }, false},
+		"size is unknown now": {func() (*exports.File, error) { return sizedFile(size+1, -1), nil }, false},
+		"gone":                {func() (*exports.File, error) { return nil, exports.ErrFailed }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				is := is.New(t)
+				upstream := newFakeUpstream()
+				s := newService(upstream, exports.Options{})
+				opened := 0
+				upstream.serve("https://x.example/first", []byte("first"))
+				upstream.handle("https://x.example/second", func(context.Context) (*exports.File, error) {
+					if opened++; opened == 1 {
+						return sizedFile(size, size), nil
+					}
+					return c.reopened()
+				})
+				batch, err := openBatch(t, s, register(t, s, "https://x.example/first", "https://x.example/second"))
+				is.NoErr(err)
+				defer batch.Close()
+				is.True(batch.Size() > size)
+				time.Sleep(time.Minute) // the upstream may have closed the connection
+				var out bytes.Buffer
+				err = batch.WriteZip(&out, nil)
+				is.Equal(opened, 2)
+				is.Equal(err == nil, c.ok)
+				is.Equal(int64(out.Len()) == batch.Size(), c.ok)
+			})
+		})
+	}
+}
+
+// sizedFile returns a file of some bytes that claims a size.
+func sizedFile(bytesOfIt, size int) *exports.File {
+	return &exports.File{Body: io.NopCloser(bytes.NewReader(make([]byte, bytesOfIt))), Size: int64(size)}
+}
+
+func TestBatch_WrongSizeIsNotDelivered(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	upstream := newFakeUpstream()
+	s := newService(upstream, exports.Options{})
+	upstream.serveSized("https://x.example/small", make([]byte, 50), 100)
+	upstream.serveSized("https://x.example/large", make([]byte, 2<<20), 3<<20)
+	upstream.serve("https://x.example/ok", []byte("ok"))
+	sources := register(t, s, "https://x.example/ok", "https://x.example/small", "https://x.example/large")
+	archive, skipped, err := downloadBatch(t, s, sources[:2])
+	is.NoErr(err)
+	is.Equal(len(skipped), 1) // found before its entry
+	names, _ := readZip(t, archive)
+	is.Equal(names, []string{"ok", "manifest.json"})
+	_, _, err = downloadBatch(t, s, sources)
+	is.True(errors.Is(err, io.ErrUnexpectedEOF)) // found within it
+}
