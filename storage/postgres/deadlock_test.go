@@ -14,9 +14,9 @@ import (
 	"github.com/matryer/is"
 )
 
-// TestStorage_noDeadlock has two processes change few folders and symbols in
-// all ways at once, and looks whether PostgreSQL had to break anything off.
-func TestStorage_noDeadlock(t *testing.T) {
+// TestStorage_ConcurrentWritesDoNotDeadlock makes random changes to few folders
+// and symbols from two pools, and then reads the deadlock counter of PostgreSQL.
+func TestStorage_ConcurrentWritesDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	const workers, rounds = 12, 170
@@ -29,7 +29,7 @@ func TestStorage_noDeadlock(t *testing.T) {
 		group.Go(func() {
 			store := postgres.New(pools[worker%len(pools)], nil).Symbols()
 			for round := range rounds {
-				if err := disturb(t, store, fmt.Sprint(worker, round)); err != nil {
+				if err := changeRandomly(t, store, fmt.Sprint(worker, round)); err != nil {
 					t.Error(err)
 					return
 				}
@@ -39,7 +39,7 @@ func TestStorage_noDeadlock(t *testing.T) {
 	group.Wait()
 
 	for _, pool := range pools {
-		pool.Close() // what a session has met is counted when it ends
+		pool.Close() // a session reports its statistics when it ends
 	}
 	pool := connect(t, dsn)
 	var deadlocks, orphans int
@@ -57,9 +57,9 @@ func TestStorage_noDeadlock(t *testing.T) {
 	is.Equal(orphans, 0)
 }
 
-// disturb does one thing to what happens to be there. What the contract names
-// is no error.
-func disturb(t *testing.T, store symbols.Store, name string) error {
+// changeRandomly makes one random change. It ignores the sentinel errors that a
+// concurrent change can cause.
+func changeRandomly(t *testing.T, store symbols.Store, name string) error {
 	ctx := t.Context()
 	list, err := store.ListFolders(ctx)
 	if err != nil {

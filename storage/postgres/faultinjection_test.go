@@ -13,54 +13,53 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-func TestStorage_failing(t *testing.T) {
+func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
-	s := &schemas{pool: connect(t, dsn), empty: make(chan string, 100)}
+	s := newSchemas(connect(t, dsn))
 	storagetest.RunFaults(t, func(t testing.TB) storagetest.FaultHarness {
 		options := s.take(t)
-		f := new(failing)
-		pool := f.connect(t, dsn)
+		injector := new(faultInjector)
+		pool := injector.connect(t, dsn)
 		return storagetest.FaultHarness{
 			Harness: storagetest.Harness{
 				Storage: postgres.New(pool, options),
 				Reopen:  func() storagetest.Storage { return postgres.New(s.pool, options) },
 				InUse:   func() int { return int(pool.Stat().AcquiredConns()) },
 			},
-			Inject:   f.fail,
-			Injected: f.failed,
+			Inject:   injector.inject,
+			Injected: injector.injected,
 		}
 	})
 }
 
-// failing cuts connections: before they send something, or before they receive
-// the answer.
-type failing struct {
+// faultInjector closes connections before they send a message or before they
+// receive the response.
+type faultInjector struct {
 	mu    sync.Mutex
 	fault storagetest.Fault
-	at    int // 0: never
+	at    int // the call that fails, counted from 1; 0 for none
 	calls int
-	count int
+	count int // failed calls
 }
 
-// fail and failed are those of storagetest.FaultHarness.
-func (f *failing) fail(fault storagetest.Fault, n int) {
+func (f *faultInjector) inject(fault storagetest.Fault, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fault, f.at, f.calls, f.count = fault, n, 0, 0
 }
 
-func (f *failing) failed() int {
+func (f *faultInjector) injected() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.count
 }
 
-// cut counts what is sent or received, and says whether it fails.
-func (f *failing) cut(received bool) bool {
+// next counts a read or a write of a connection, and reports whether it fails.
+func (f *faultInjector) next(isRead bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if received != (f.fault == storagetest.ResponseLost) {
+	if isRead != (f.fault == storagetest.ResponseLost) {
 		return false
 	}
 	f.calls++
@@ -71,60 +70,53 @@ func (f *failing) cut(received bool) bool {
 	return true
 }
 
-// connect opens a pool whose connections may be cut.
-func (f *failing) connect(t testing.TB, dsn string) *pgxpool.Pool {
+// connect opens a pool of faulty connections.
+func (f *faultInjector) connect(t testing.TB, dsn string) *pgxpool.Pool {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, address)
-		if err != nil {
-			return nil, err
+	return connectWith(t, dsn, func(config *pgxpool.Config) {
+		config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &faultyConn{Conn: conn, injector: f}, nil
 		}
-		return &cutConn{Conn: conn, f: f}, nil
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
+	})
 }
 
-var errCut = errors.New("the connection is cut")
+var errInjected = errors.New("injected connection failure")
 
-type cutConn struct {
+type faultyConn struct {
 	net.Conn
-	f *failing
+	injector *faultInjector
 
-	mu   sync.Mutex
-	dead bool
+	mu     sync.Mutex
+	closed bool
 }
 
-// die cuts the connection if it is its turn, and reports whether it is cut.
-func (c *cutConn) die(received bool) bool {
+// fails closes the connection if the current call fails, and reports whether
+// the connection is closed.
+func (c *faultyConn) fails(isRead bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.dead && c.f.cut(received) {
-		c.dead = true
+	if !c.closed && c.injector.next(isRead) {
+		c.closed = true
 		c.Conn.Close()
 	}
-	return c.dead
+	return c.closed
 }
 
-func (c *cutConn) Write(p []byte) (int, error) {
-	if c.die(false) {
-		return 0, errCut
+func (c *faultyConn) Write(p []byte) (int, error) {
+	if c.fails(false) {
+		return 0, errInjected
 	}
 	return c.Conn.Write(p)
 }
 
-func (c *cutConn) Read(p []byte) (int, error) {
+func (c *faultyConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if n > 0 && c.die(true) {
-		return 0, errCut
+	if n > 0 && c.fails(true) {
+		return 0, errInjected
 	}
 	return n, err
 }

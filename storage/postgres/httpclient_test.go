@@ -24,16 +24,16 @@ const (
 	adminKey     = "an admin key for tests"
 	storeTimeout = 2 * time.Second
 
-	// patience is within which every request is answered: its guard and its
-	// endpoint wait for the store one after the other, and the machine is busy.
-	patience = 2*storeTimeout + 3*time.Second
+	// maxResponseTime bounds each request. Authentication and the endpoint take
+	// up to a storeTimeout each; the rest is for a busy machine.
+	maxResponseTime = 2*storeTimeout + 3*time.Second
 
-	// recovery is after which a fault that has ended is not felt any more.
-	recovery = 2 * time.Second
+	// maxRecoveryTime is how long after an outage requests may still fail.
+	maxRecoveryTime = 2 * time.Second
 )
 
-// serve serves the API over a pool, as a process would, and returns its
-// address. Requests wait for the store no longer than timeout.
+// serve runs the API over a pool, as one process does, and returns its URL.
+// Timeout bounds each call of the store.
 func serve(t *testing.T, pool *pgxpool.Pool, timeout time.Duration) string {
 	t.Helper()
 	db, log := postgres.New(pool, nil), slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -59,72 +59,72 @@ func serve(t *testing.T, pool *pgxpool.Pool, timeout time.Duration) string {
 	return server.URL
 }
 
-// client sends requests to the services at some addresses, in turn.
+// client sends requests to several processes in turn.
 type client struct {
-	t         *testing.T
-	addresses []string
-	key       string
-	http      http.Client
+	t    *testing.T
+	urls []string
+	key  string
+	http http.Client
 
-	sent  atomic.Int64
-	ended atomic.Int64 // when the last fault has ended, in Unix milliseconds; 0 while there is one
+	sent        atomic.Int64
+	outageEnded atomic.Int64 // end of the last outage in Unix milliseconds; 0 during one
 }
 
-func newClient(t *testing.T, addresses ...string) *client {
+func newClient(t *testing.T, urls ...string) *client {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 20}
 	t.Cleanup(transport.CloseIdleConnections)
-	c := &client{t: t, addresses: addresses, http: http.Client{Transport: transport, Timeout: time.Minute}}
-	c.ended.Store(1)
+	c := &client{t: t, urls: urls, http: http.Client{Transport: transport, Timeout: time.Minute}}
+	c.outageEnded.Store(1)
 	return c
 }
 
-// answer is what the answers to all requests have that are sent here.
-type answer struct {
+// response has the fields that the tests read, of all response bodies.
+type response struct {
 	ID     int64
 	Name   string
 	APIKey string
 	Key    struct{ ID int64 }
 }
 
-// send sends a request and reports whether it has been carried out. Otherwise
-// the answer must be a 503 that says when to come again, and there must be a
-// fault or have been one a moment ago. Either must come in time.
-func (c *client) send(method, path, body string) (got answer, ok bool) {
+// send sends a request and reports whether its status is 2xx. Any other status
+// must be 503 with Retry-After, during an outage or shortly after it. Every
+// response must arrive within maxResponseTime.
+func (c *client) send(method, path, body string) (got response, ok bool) {
 	began := time.Now()
-	address := c.addresses[int(c.sent.Add(1))%len(c.addresses)]
-	request, err := http.NewRequestWithContext(c.t.Context(), method, address+path, strings.NewReader(body))
+	url := c.urls[int(c.sent.Add(1))%len(c.urls)]
+	request, err := http.NewRequestWithContext(c.t.Context(), method, url+path, strings.NewReader(body))
 	if err != nil {
 		c.t.Error(err)
 		return got, false
 	}
 	request.Header.Set("x-admin-key", adminKey)
 	request.Header.Set("x-api-key", c.key)
-	response, err := c.http.Do(request)
+	reply, err := c.http.Do(request)
 	if err != nil {
 		c.t.Errorf("%s %s: %v", method, path, err)
 		return got, false
 	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
+	defer reply.Body.Close()
+	content, err := io.ReadAll(reply.Body)
 	if err != nil {
 		c.t.Errorf("%s %s: %v", method, path, err)
 	}
-	if took := time.Since(began); took > patience {
-		c.t.Errorf("%s %s is answered after %v", method, path, took)
+	if took := time.Since(began); took > maxResponseTime {
+		c.t.Errorf("%s %s took %v", method, path, took)
 	}
-	if response.StatusCode/100 == 2 {
+	if reply.StatusCode/100 == 2 {
 		if err := json.Unmarshal(content, &got); err != nil {
 			c.t.Errorf("%s %s: %s: %v", method, path, content, err)
 		}
 		return got, true
 	}
-	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" ||
+	if reply.StatusCode != http.StatusServiceUnavailable || reply.Header.Get("Retry-After") == "" ||
 		!strings.Contains(string(content), `"code":"unavailable"`) {
-		c.t.Errorf("%s %s: %d %v %s", method, path, response.StatusCode, response.Header, content)
+		c.t.Errorf("%s %s: %d %v %s", method, path, reply.StatusCode, reply.Header, content)
 	}
-	if ended := c.ended.Load(); ended > 0 && began.After(time.UnixMilli(ended).Add(recovery)) {
-		c.t.Errorf("%s %s: unavailable %v after the last fault", method, path, began.Sub(time.UnixMilli(ended)))
+	if ended := c.outageEnded.Load(); ended > 0 && began.After(time.UnixMilli(ended).Add(maxRecoveryTime)) {
+		c.t.Errorf("%s %s: unavailable %v after the last outage", method, path, began.Sub(time.UnixMilli(ended)))
 	}
 	return got, false
 }

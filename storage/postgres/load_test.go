@@ -12,47 +12,47 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// load is some clients that read and write all the while, and remember what
-// they were told.
+// load is a group of clients that read and write continuously and record which
+// writes were acknowledged.
 type load struct {
 	*client
-	folder, record int64 // ids of a folder, and of the clients' own key
-	reads, writes  tally
+	folder, record int64 // ids of the folder and of the key that clients change
+	reads, writes  counts
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	mu     sync.Mutex
-	stored map[string]bool // symbols by name: true, or false if that is in doubt
+	mu           sync.Mutex
+	acknowledged map[string]bool // inserted symbols by name
 }
 
-// tally counts requests that were carried out, and those that were not.
-type tally struct{ good, bad atomic.Int64 }
+// counts of requests.
+type counts struct{ succeeded, failed atomic.Int64 }
 
-func (t *tally) add(ok bool) {
+func (c *counts) add(ok bool) {
 	if ok {
-		t.good.Add(1)
+		c.succeeded.Add(1)
 	} else {
-		t.bad.Add(1)
+		c.failed.Add(1)
 	}
 }
 
-func startLoad(t *testing.T, addresses ...string) *load {
+func startLoad(t *testing.T, urls ...string) *load {
 	t.Helper()
-	l := &load{client: newClient(t, addresses...), stored: make(map[string]bool)}
+	l := &load{client: newClient(t, urls...), acknowledged: make(map[string]bool)}
 	issued, _ := l.send("POST", "/admin/api-keys", `{"name":"0"}`)
 	l.key, l.record = issued.APIKey, issued.Key.ID
 	folder, ok := l.send("POST", "/symbol/folders", `{"name":"folder"}`)
 	if !ok {
-		t.Fatal("the service does not work")
+		t.Fatal("the service is unavailable")
 	}
 	l.folder = folder.ID
 
 	ctx, stop := context.WithCancel(t.Context())
 	l.stop = stop
-	for i, work := range []func(client int) (step func(n int)){l.reading, l.reading, l.writing, l.writing, l.editing} {
+	for i, newStep := range []func(id int) (step func(n int)){l.reader, l.reader, l.inserter, l.inserter, l.renamer} {
 		l.running.Go(func() {
-			step := work(i)
+			step := newStep(i)
 			for n := 1; ctx.Err() == nil; n++ {
 				step(n)
 				time.Sleep(3 * time.Millisecond)
@@ -63,14 +63,13 @@ func startLoad(t *testing.T, addresses ...string) *load {
 	return l
 }
 
-// end lets the requests under way finish.
+// end stops the clients after their current requests.
 func (l *load) end() {
 	l.stop()
 	l.running.Wait()
 }
 
-// reading reads.
-func (l *load) reading(int) func(int) {
+func (l *load) reader(int) func(int) {
 	paths := []string{fmt.Sprint("/symbol/folders/", l.folder), fmt.Sprint("/admin/api-keys/", l.record)}
 	return func(n int) {
 		_, ok := l.send("GET", paths[n%len(paths)], "")
@@ -78,22 +77,22 @@ func (l *load) reading(int) func(int) {
 	}
 }
 
-// writing adds symbols.
-func (l *load) writing(client int) func(int) {
+// inserter inserts symbols with unique names.
+func (l *load) inserter(id int) func(int) {
 	path := fmt.Sprintf("/symbol/folders/%d/symbols", l.folder)
 	return func(n int) {
-		name := fmt.Sprint(client, " ", n)
+		name := fmt.Sprint(id, " ", n)
 		_, ok := l.send("POST", path, fmt.Sprintf(`{"name":%q,"type":"image/svg+xml","data":"<svg/>"}`, name))
 		l.writes.add(ok)
 		l.mu.Lock()
-		l.stored[name] = ok
+		l.acknowledged[name] = ok
 		l.mu.Unlock()
 	}
 }
 
-// editing counts in the name of the key, and reads it: it is the last number
-// that was acknowledged, or one that was tried since.
-func (l *load) editing(int) func(int) {
+// renamer writes ascending numbers to the name of the key, and reads it back: the
+// name is the last acknowledged number or a later one.
+func (l *load) renamer(int) func(int) {
 	path := fmt.Sprint("/admin/api-keys/", l.record)
 	acknowledged := 0
 	return func(n int) {
@@ -107,16 +106,16 @@ func (l *load) editing(int) func(int) {
 		if !ok {
 			return
 		}
-		if is, err := strconv.Atoi(got.Name); err != nil || is < acknowledged || is > n {
-			l.t.Errorf("the name is %s, though %d is acknowledged and %d was tried last", got.Name, acknowledged, n)
+		if stored, err := strconv.Atoi(got.Name); err != nil || stored < acknowledged || stored > n {
+			l.t.Errorf("the name is %s, want at least %d (acknowledged) and at most %d (sent)", got.Name, acknowledged, n)
 		} else {
-			acknowledged = is
+			acknowledged = stored
 		}
 	}
 }
 
-// check ends the load and compares the storage with what the clients were
-// told: nothing that was acknowledged is lost, and nothing is there twice.
+// check ends the load. It reports acknowledged symbols that are lost, and symbols
+// that exist twice.
 func (l *load) check(store symbols.Store) {
 	l.t.Helper()
 	l.end()
@@ -134,21 +133,21 @@ func (l *load) check(store symbols.Store) {
 			break
 		}
 	}
-	inDoubt, kept := 0, 0
-	for name, acknowledged := range l.stored {
+	unacknowledged, stored := 0, 0
+	for name, acknowledged := range l.acknowledged {
 		n := found[name]
 		delete(found, name)
 		if n > 1 || acknowledged && n == 0 {
-			l.t.Errorf("symbol %s is there %d times, acknowledged: %v", name, n, acknowledged)
+			l.t.Errorf("symbol %s exists %d times, acknowledged: %v", name, n, acknowledged)
 		}
 		if !acknowledged {
-			inDoubt++
-			kept += n
+			unacknowledged++
+			stored += n
 		}
 	}
 	for name := range found {
 		l.t.Errorf("symbol %s was never sent", name)
 	}
-	l.t.Logf("reads %d and %d unavailable, writes %d and %d unavailable; of %d symbols in doubt %d are stored",
-		l.reads.good.Load(), l.reads.bad.Load(), l.writes.good.Load(), l.writes.bad.Load(), inDoubt, kept)
+	l.t.Logf("%d reads (%d failed), %d writes (%d failed), %d unacknowledged symbols (%d stored)",
+		l.reads.succeeded.Load(), l.reads.failed.Load(), l.writes.succeeded.Load(), l.writes.failed.Load(), unacknowledged, stored)
 }

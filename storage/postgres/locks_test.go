@@ -14,7 +14,7 @@ import (
 	"github.com/matryer/is"
 )
 
-// eventually waits until a count is as wanted.
+// eventually waits until count returns want.
 func eventually(t testing.TB, want int, count func() int) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
@@ -26,7 +26,7 @@ func eventually(t testing.TB, want int, count func() int) {
 	}
 }
 
-// waiting counts the sessions that wait for a lock.
+// waiting returns a function that counts the sessions waiting for a lock.
 func waiting(t testing.TB, pool *pgxpool.Pool) func() int {
 	return func() int {
 		t.Helper()
@@ -38,11 +38,11 @@ func waiting(t testing.TB, pool *pgxpool.Pool) func() int {
 	}
 }
 
-func TestStorage_retriesAfterDeadlock(t *testing.T) {
+func TestStorage_RetriesAfterDeadlock(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	dsn := pgtest.Database(t)
-	operator := connect(t, dsn+"&deadlock_timeout=60s") // never the one to be broken off
+	operator := connect(t, dsn+"&deadlock_timeout=60s") // so PostgreSQL aborts the other session
 	store := postgres.New(connect(t, dsn+"&deadlock_timeout=300ms"), nil)
 	is.NoErr(store.Migrate(t.Context()))
 	from, err := store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "from"})
@@ -67,13 +67,13 @@ func TestStorage_retriesAfterDeadlock(t *testing.T) {
 		moved <- err
 	}()
 	eventually(t, 1, waiting(t, operator))
-	_, err = tx.Exec(t.Context(), lock, from.ID) // in the wrong order
+	_, err = tx.Exec(t.Context(), lock, from.ID) // against the lock order
 	is.NoErr(err)
 	is.NoErr(tx.Commit(t.Context()))
 	is.NoErr(<-moved)
 }
 
-func TestStorage_endedContextKeepsNoConnection(t *testing.T) {
+func TestStorage_EndedContextReleasesConnection(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	dsn := pgtest.Database(t)
@@ -118,10 +118,10 @@ func TestStorage_endedContextKeepsNoConnection(t *testing.T) {
 		is.True(errors.Is(call(ctx), context.DeadlineExceeded))
 		cancel()
 	}
-	// Where the request to cancel comes before the statement, the server
-	// waits for the lock, and pgx for the server.
+	// A cancel request that arrives before its statement has no effect: the
+	// server waits for the lock, and pgx waits for the server.
 	is.NoErr(tx.Rollback(t.Context()))
-	eventually(t, 0, func() int { return int(pool.Stat().AcquiredConns()) }) // all given back
+	eventually(t, 0, func() int { return int(pool.Stat().AcquiredConns()) }) // all released
 	_, err = db.Keys().Find(t.Context(), key.Digest)
-	is.NoErr(err) // goes on
+	is.NoErr(err)
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/matryer/is"
 )
 
-// oddSchema needs quotes, and has the prefix of the tables in it.
+// oddSchema must be quoted and contains the prefix of the tables.
 const oddSchema = `Odd "canvasback_" schema; näme.`
 
-// execute runs statements as an operator would.
+// execute runs statements, as an operator would by hand.
 func execute(t testing.TB, pool *pgxpool.Pool, statements string) {
 	t.Helper()
 	if _, err := pool.Exec(t.Context(), statements); err != nil {
@@ -24,8 +24,8 @@ func execute(t testing.TB, pool *pgxpool.Pool, statements string) {
 	}
 }
 
-// wantWorking stores something and reads it.
-func wantWorking(t testing.TB, db *postgres.DB) {
+// checkWorks writes to the database and reads from it.
+func checkWorks(t testing.TB, db *postgres.DB) {
 	t.Helper()
 	is := is.NewRelaxed(t)
 	ctx := context.WithoutCancel(t.Context())
@@ -39,7 +39,7 @@ func wantWorking(t testing.TB, db *postgres.DB) {
 	is.NoErr(db.Symbols().DeleteFolder(ctx, folder.ID))
 }
 
-func TestDB_Migrate(t *testing.T) {
+func TestMigrate_IsIdempotentAndRejectsNewerSchema(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
@@ -48,21 +48,21 @@ func TestDB_Migrate(t *testing.T) {
 	is.NoErr(err)
 	is.Equal(names, []string{"0001_initial"})
 
-	for range 2 { // again without harm
+	for range 2 {
 		is.NoErr(db.Migrate(t.Context()))
 		names, err = db.Pending(t.Context())
 		is.NoErr(err)
 		is.Equal(len(names), 0)
-		wantWorking(t, db)
+		checkWorks(t, db)
 	}
 
-	execute(t, pool, `INSERT INTO canvasback_migrations (version, title) VALUES (99, 'of a later release')`)
-	is.True(db.Migrate(t.Context()) != nil) // refused
+	execute(t, pool, `INSERT INTO canvasback_migrations (version, title) VALUES (99, 'of_a_later_release')`)
+	is.True(db.Migrate(t.Context()) != nil)
 	_, err = db.Pending(t.Context())
-	is.True(err != nil) // refused too
+	is.True(err != nil)
 }
 
-func TestDB_Migrate_together(t *testing.T) {
+func TestMigrate_RunsConcurrently(t *testing.T) {
 	t.Parallel()
 	for _, options := range []*postgres.Options{nil, {Schema: oddSchema}} {
 		dsn := pgtest.Database(t)
@@ -76,23 +76,23 @@ func TestDB_Migrate_together(t *testing.T) {
 			})
 		}
 		group.Wait()
-		wantWorking(t, postgres.New(connect(t, dsn), options))
+		checkWorks(t, postgres.New(connect(t, dsn), options))
 	}
 }
 
-func TestDB_Migrate_failure(t *testing.T) {
+func TestMigrate_LeavesNothingAfterFailure(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
 	db := postgres.New(pool, nil)
-	execute(t, pool, `CREATE TABLE canvasback_exports (stands_in_the_way bigint)`) // the last one of the migration
+	execute(t, pool, `CREATE TABLE canvasback_exports (id bigint)`) // conflicts with the last table of the migration
 	is.True(db.Migrate(t.Context()) != nil)
 	execute(t, pool, `DROP TABLE canvasback_exports`)
-	is.NoErr(db.Migrate(t.Context())) // nothing has been left of the first attempt
-	wantWorking(t, db)
+	is.NoErr(db.Migrate(t.Context())) // the first attempt left nothing
+	checkWorks(t, db)
 }
 
-func TestOptions_Schema(t *testing.T) {
+func TestOptions_SchemasAreSeparate(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
@@ -101,27 +101,27 @@ func TestOptions_Schema(t *testing.T) {
 		db := postgres.New(pool, options)
 		names, err := db.Pending(t.Context())
 		is.NoErr(err)
-		is.Equal(len(names), 1) // whatever the other schemas have
+		is.Equal(len(names), 1) // regardless of other schemas
 		is.NoErr(db.Migrate(t.Context()))
 		all = append(all, db)
 	}
 	for _, db := range all {
 		is.NoErr(db.Migrate(t.Context()))
-		_, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "the same in each"})
+		_, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder of each"})
 		is.NoErr(err)
 	}
 	is.NoErr(all[1].Symbols().DeleteFolder(t.Context(), 1))
-	wantWorking(t, all[1])
+	checkWorks(t, all[1])
 	for _, db := range []*postgres.DB{all[0], all[2]} {
 		folder, err := db.Symbols().GetFolder(t.Context(), 1)
 		is.NoErr(err)
-		is.Equal(folder.Name, "the same in each") // untouched
+		is.Equal(folder.Name, "folder of each") // unchanged
 	}
 }
 
-// The search path of a session decides where unqualified tables are found, and
-// that may be another schema than the one where they would be created.
-func TestDB_Migrate_searchPath(t *testing.T) {
+// The search_path may find existing tables in another schema than the one where
+// it would create them.
+func TestMigrate_FollowsSearchPath(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	dsn := pgtest.Database(t)
@@ -132,18 +132,18 @@ func TestDB_Migrate_searchPath(t *testing.T) {
 	second := postgres.New(connect(t, dsn+"&search_path=mine,public"), nil)
 	names, err := second.Pending(t.Context())
 	is.NoErr(err)
-	is.Equal(len(names), 0) // found in the second place
+	is.Equal(len(names), 0) // found in the second schema of the search_path
 	is.NoErr(second.Migrate(t.Context()))
-	wantWorking(t, second)
+	checkWorks(t, second)
 
-	lost := postgres.New(connect(t, dsn+"&search_path=missing"), nil)
-	err = lost.Migrate(t.Context())
+	noSchema := postgres.New(connect(t, dsn+"&search_path=missing"), nil)
+	err = noSchema.Migrate(t.Context())
 	is.True(err != nil && strings.Contains(err.Error(), "search_path")) // names the cause
 }
 
-// Triggers work in sessions with another search path, and for roles with no
-// rights but those of the package comment.
-func TestDB_Migrate_otherRole(t *testing.T) {
+// Triggers work in sessions with another search_path, and for roles with only
+// the rights that the package comment lists.
+func TestMigrate_TriggersWorkForOtherRole(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
@@ -152,7 +152,7 @@ func TestDB_Migrate_otherRole(t *testing.T) {
 	before, err := owner.Keys().Epoch(t.Context())
 	is.NoErr(err)
 
-	role := pool.Config().ConnConfig.Database + "_role" // roles are the whole server's
+	role := pool.Config().ConnConfig.Database + "_role" // roles belong to the server, not to the database
 	if _, err := pool.Exec(t.Context(), `CREATE ROLE `+role); err != nil {
 		t.Skip(err)
 	}

@@ -16,52 +16,51 @@ import (
 	"github.com/matryer/is"
 )
 
-// fault is something that happens to a server.
-type fault struct {
+// outage is a failure of the server or of its connections.
+type outage struct {
 	name  string
 	begin func()
 	end   func()
 
-	reads bool          // they go on all the while
-	lasts time.Duration // after it is felt
+	readsSucceed bool          // throughout the outage
+	duration     time.Duration // after the first request has failed
 }
 
-// TestFaults disturbs a server in all ways while two processes serve clients.
-// All requests are answered in time, soon after each fault all are carried out
-// again, and nothing that was acknowledged is lost or there twice.
-func TestFaults(t *testing.T) {
+// TestStorage_RecoversFromOutages causes outages while two processes serve
+// clients. All responses arrive in time, soon after each outage all requests
+// succeed again, and no acknowledged write is lost or applied twice.
+func TestStorage_RecoversFromOutages(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	server := pgtest.Start(t)
-	// A server that crashes must not lose what it has acknowledged, and an
-	// operator may write where others may not.
+	// The operator can write during the read-only outage.
 	operator := connect(t, server.DSN()+"&default_transaction_read_only=off&pool_max_conns=2")
 	is.NoErr(postgres.New(operator, nil).Migrate(t.Context()))
-	execute(t, operator, `ALTER SYSTEM SET max_connections = 20`) // from the restart on
+	execute(t, operator, `ALTER SYSTEM SET max_connections = 20`) // after the restart
 	execute(t, operator, `CREATE ROLE viewer LOGIN PASSWORD 'viewer'`)
 	grant := func() {
 		execute(t, operator, `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO viewer`)
 	}
 	grant()
-	address, err := url.Parse(server.DSN() + "&synchronous_commit=on&pool_max_conns=4")
+	dsn, err := url.Parse(server.DSN() + "&synchronous_commit=on&pool_max_conns=4") // a crash must not lose acknowledged writes
 	is.NoErr(err)
-	address.User = url.UserPassword("viewer", "viewer")
-	pools := []*pgxpool.Pool{connect(t, address.String()), connectCanceling(t, address.String())}
+	dsn.User = url.UserPassword("viewer", "viewer")
+	pools := []*pgxpool.Pool{connect(t, dsn.String()), connectWith(t, dsn.String(), sendCancelRequests)}
 	load := startLoad(t, serve(t, pools[0], storeTimeout), serve(t, pools[1], storeTimeout))
 
-	h := &hog{t: t, dsn: server.DSN()}
-	faults := []fault{
+	held := &heldConns{t: t, dsn: server.DSN()}
+	outages := []outage{
 		{name: "restart", begin: server.Stop, end: server.Restart},
 		{name: "crash", begin: server.Kill, end: server.Restart},
-		{name: "standstill", begin: server.Pause, end: server.Resume, lasts: standstill()},
-		{name: "terminated sessions", reads: true, begin: func() {
-			for before := load.writes.bad.Load(); load.writes.bad.Load() == before; {
+		{name: "frozen server", begin: server.Pause, end: server.Resume, duration: freezeDuration()},
+		{name: "terminated sessions", readsSucceed: true, begin: func() {
+			for before := load.writes.failed.Load(); load.writes.failed.Load() == before; {
 				is.True(terminate(t, operator) > 0)
-				time.Sleep(500 * time.Millisecond) // no read is to meet this time and again
+				time.Sleep(500 * time.Millisecond) // a read must not lose three connections in a row
 			}
 		}, end: func() {}},
-		{name: "pools exhausted", begin: func() { h.pools(pools) }, end: h.letGo},
-		{name: "no connection left", begin: func() { h.server(operator) }, end: h.letGo},
+		{name: "pools exhausted", begin: func() { held.takePools(pools) }, end: held.release},
+		{name: "server out of connections", begin: func() { held.takeServer(operator) }, end: held.release},
 		{name: "no rights", begin: func() {
 			execute(t, operator, `REVOKE ALL ON ALL TABLES IN SCHEMA public FROM viewer`)
 		}, end: grant},
@@ -70,7 +69,7 @@ func TestFaults(t *testing.T) {
 		}, end: func() {
 			execute(t, operator, `DROP SCHEMA public; ALTER SCHEMA away RENAME TO public`)
 		}},
-		{name: "read-only", reads: true, begin: func() {
+		{name: "read-only", readsSucceed: true, begin: func() {
 			execute(t, operator, `ALTER SYSTEM SET default_transaction_read_only = on`)
 			execute(t, operator, `SELECT pg_reload_conf()`)
 		}, end: func() {
@@ -83,85 +82,75 @@ func TestFaults(t *testing.T) {
 		rounds = 10
 	}
 	for range rounds {
-		for _, f := range faults {
-			f.happen(t, load)
+		for _, o := range outages {
+			o.run(t, load)
 		}
 	}
 	load.check(postgres.New(operator, nil).Symbols())
 }
 
-// standstill is how long a server stands still after the first request has
+// freezeDuration is how long a server is frozen after the first request has
 // timed out.
-func standstill() time.Duration {
+func freezeDuration() time.Duration {
 	if storagetest.Long() {
 		return 10 * time.Second
 	}
 	return 3 * time.Second
 }
 
-// happen makes a fault begin and end, and waits until it is not felt any more.
-func (f fault) happen(t *testing.T, load *load) {
+// run causes the outage, ends it, and waits until clients have recovered.
+func (o outage) run(t *testing.T, load *load) {
 	t.Helper()
-	felt := load.writes.bad.Load
-	before, readsBefore := felt(), load.reads.bad.Load()
-	load.ended.Store(0)
-	f.begin()
+	failedWrites := load.writes.failed.Load
+	writesBefore, readsBefore := failedWrites(), load.reads.failed.Load()
+	load.outageEnded.Store(0)
+	o.begin()
 	began := time.Now()
-	for felt() == before {
+	for failedWrites() == writesBefore {
 		if time.Since(began) > 20*time.Second {
-			t.Fatalf("%s: not felt", f.name)
+			t.Fatalf("%s: no write fails", o.name)
 		}
 		time.Sleep(time.Millisecond)
 	}
-	time.Sleep(f.lasts)
-	f.end()
+	time.Sleep(o.duration)
+	o.end()
 	ended := time.Now()
-	load.ended.Store(ended.UnixMilli())
+	load.outageEnded.Store(ended.UnixMilli())
 
-	// All clients have been served since.
-	reads, writes := load.reads.good.Load(), load.writes.good.Load()
-	for load.reads.good.Load() < reads+10 || load.writes.good.Load() < writes+10 {
+	// Wait until clients succeed again.
+	reads, writes := load.reads.succeeded.Load(), load.writes.succeeded.Load()
+	for load.reads.succeeded.Load() < reads+10 || load.writes.succeeded.Load() < writes+10 {
 		if time.Since(ended) > 20*time.Second {
-			t.Fatalf("%s: no recovery", f.name)
+			t.Fatalf("%s: no recovery", o.name)
 		}
 		time.Sleep(time.Millisecond)
 	}
-	t.Logf("%s: %d writes and %d reads unavailable, %v after it had ended all is well",
-		f.name, felt()-before, load.reads.bad.Load()-readsBefore, time.Since(ended).Round(time.Millisecond))
-	if n := load.reads.bad.Load() - readsBefore; f.reads && n > 0 {
-		t.Errorf("%s: %d reads were not carried out", f.name, n)
+	failedReads := load.reads.failed.Load() - readsBefore
+	t.Logf("%s: %d writes and %d reads unavailable, recovered after %v",
+		o.name, failedWrites()-writesBefore, failedReads, time.Since(ended).Round(time.Millisecond))
+	if o.readsSucceed && failedReads > 0 {
+		t.Errorf("%s: %d reads failed", o.name, failedReads)
 	}
 }
 
-// connectCanceling opens a pool that cancels the statements of calls that give
-// up, as standalone does.
-func connectCanceling(t *testing.T, dsn string) *pgxpool.Pool {
-	t.Helper()
-	config, err := pgxpool.ParseConfig(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+// sendCancelRequests makes a pool cancel the statements of calls whose context
+// ends.
+func sendCancelRequests(config *pgxpool.Config) {
 	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
 	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
 }
 
-// hog takes connections away.
-type hog struct {
+// heldConns holds connections, so that others get none.
+type heldConns struct {
 	t      *testing.T
 	dsn    string
-	taken  []*pgxpool.Conn
-	opened []*pgx.Conn
+	pooled []*pgxpool.Conn
+	direct []*pgx.Conn
 }
 
-// pools takes all connections of the pools.
-func (h *hog) pools(pools []*pgxpool.Pool) {
+// takePools acquires all connections of the pools.
+func (h *heldConns) takePools(pools []*pgxpool.Pool) {
 	h.t.Helper()
 	for _, pool := range pools {
 		for range pool.Stat().MaxConns() {
@@ -169,31 +158,31 @@ func (h *hog) pools(pools []*pgxpool.Pool) {
 			if err != nil {
 				h.t.Fatal(err)
 			}
-			h.taken = append(h.taken, conn)
+			h.pooled = append(h.pooled, conn)
 		}
 	}
 }
 
-// server takes all connections that the server has.
-func (h *hog) server(operator *pgxpool.Pool) {
+// takeServer opens connections until the server accepts no more.
+func (h *heldConns) takeServer(operator *pgxpool.Pool) {
 	h.t.Helper()
-	for missed := 0; missed < 3; { // the others may have come first
+	for rejected := 0; rejected < 3; { // the pools may have reconnected first
 		conn, err := pgx.Connect(h.t.Context(), h.dsn)
 		if err == nil {
-			h.opened = append(h.opened, conn)
+			h.direct = append(h.direct, conn)
 			continue
 		}
-		missed++
+		rejected++
 		terminate(h.t, operator)
 	}
 }
 
-func (h *hog) letGo() {
-	for _, conn := range h.taken {
+func (h *heldConns) release() {
+	for _, conn := range h.pooled {
 		conn.Release()
 	}
-	for _, conn := range h.opened {
+	for _, conn := range h.direct {
 		conn.Close(context.Background())
 	}
-	h.taken, h.opened = nil, nil
+	h.pooled, h.direct = nil, nil
 }

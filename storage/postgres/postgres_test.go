@@ -12,10 +12,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// connect opens a pool until the end of the test.
+// connect opens a pool that is closed at the end of the test.
 func connect(t testing.TB, dsn string) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), dsn)
+	return connectWith(t, dsn, func(*pgxpool.Config) {})
+}
+
+func connectWith(t testing.TB, dsn string, configure func(*pgxpool.Config)) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	configure(config)
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,21 +37,21 @@ func open(t testing.TB) storagetest.Harness {
 	t.Helper()
 	dsn := pgtest.Database(t)
 	var pools []*pgxpool.Pool
-	again := func() storagetest.Storage {
+	reopen := func() storagetest.Storage {
 		pools = append(pools, connect(t, dsn))
 		return postgres.New(pools[len(pools)-1], nil)
 	}
-	first := again()
+	first := reopen()
 	if err := first.(*postgres.DB).Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	busy := func() (n int) {
+	inUse := func() (n int) {
 		for _, pool := range pools {
 			n += int(pool.Stat().AcquiredConns())
 		}
 		return n
 	}
-	return storagetest.Harness{Storage: first, Reopen: again, InUse: busy}
+	return storagetest.Harness{Storage: first, Reopen: reopen, InUse: inUse}
 }
 
 func TestStorage(t *testing.T) {

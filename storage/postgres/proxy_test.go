@@ -10,35 +10,37 @@ import (
 	"testing"
 )
 
-// cut is where a connection is cut around a statement.
-type cut int
+// dropPoint is when the proxy drops a connection, relative to a statement.
+type dropPoint int
 
 const (
-	uncut     cut = iota
-	unsent        // before the statement is passed on
-	unwaited      // when it is passed on
-	unsettled     // when the answer has come, which is not passed on
+	noDrop dropPoint = iota
+	beforeRequest
+	afterRequest  // at once, so the response may or may not arrive
+	afterResponse // the response has arrived at the proxy, but is not forwarded
 )
 
-func (c cut) String() string { return [...]string{"uncut", "unsent", "unwaited", "unsettled"}[c] }
+func (d dropPoint) String() string {
+	return [...]string{"no drop", "before request", "after request", "after response"}[d]
+}
 
-// proxy stands between clients and a server, and cuts one connection when told.
+// proxy forwards connections to a server, and drops one on demand.
 type proxy struct {
 	listener net.Listener
 	server   string
 	running  sync.WaitGroup
 
-	mu    sync.Mutex
-	at    cut
-	of    func(statement string) bool
-	done  chan struct{} // closed when the connection is cut
-	conns map[net.Conn]bool
+	mu      sync.Mutex
+	at      dropPoint
+	matches func(statement string) bool
+	dropped chan struct{} // closed when the connection is dropped
+	conns   map[net.Conn]bool
 }
 
-// newProxy returns a proxy and the data source name to go through it.
+// newProxy returns a proxy and the URL of the database through the proxy.
 func newProxy(t testing.TB, dsn string) (*proxy, string) {
 	t.Helper()
-	address, err := url.Parse(dsn)
+	through, err := url.Parse(dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +48,7 @@ func newProxy(t testing.TB, dsn string) (*proxy, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: listener, server: address.Host, conns: make(map[net.Conn]bool)}
+	p := &proxy{listener: listener, server: through.Host, conns: make(map[net.Conn]bool)}
 	p.running.Go(p.accept)
 	t.Cleanup(func() {
 		listener.Close()
@@ -57,32 +59,33 @@ func newProxy(t testing.TB, dsn string) (*proxy, string) {
 		p.mu.Unlock()
 		p.running.Wait()
 	})
-	address.Host = listener.Addr().String()
-	return p, address.String()
+	through.Host = listener.Addr().String()
+	return p, through.String()
 }
 
-// cutNext has the connection cut around the next statement that is of the kind,
-// and returns a channel that is closed then.
-func (p *proxy) cutNext(at cut, of func(statement string) bool) <-chan struct{} {
+// dropNext makes the proxy drop the connection of the next statement that
+// matches. It returns a channel that is closed when that has happened.
+func (p *proxy) dropNext(at dropPoint, matches func(statement string) bool) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at, p.of, p.done = at, of, make(chan struct{})
-	return p.done
+	p.at, p.matches, p.dropped = at, matches, make(chan struct{})
+	return p.dropped
 }
 
-// turn reports where to cut the connection around a statement.
-func (p *proxy) turn(statement string) cut {
+// takeDrop returns when to drop the connection of a statement, and disarms the
+// proxy.
+func (p *proxy) takeDrop(statement string) dropPoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.at == uncut || !p.of(statement) {
-		return uncut
+	if p.at == noDrop || !p.matches(statement) {
+		return noDrop
 	}
 	at := p.at
-	p.at = uncut
+	p.at = noDrop
 	return at
 }
 
-// track remembers a connection for the end.
+// track registers a connection to be closed at the end of the test.
 func (p *proxy) track(conn net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,8 +106,8 @@ func (p *proxy) accept() {
 		p.track(client)
 		p.track(server)
 		l := &link{proxy: p, client: client, server: server, prepared: make(map[string]string)}
-		p.running.Go(l.up)
-		p.running.Go(l.down)
+		p.running.Go(l.forwardRequests)
+		p.running.Go(l.forwardResponses)
 	}
 }
 
@@ -114,10 +117,10 @@ type link struct {
 	client, server net.Conn
 
 	prepared map[string]string // statements by name
-	bound    string            // the statement to be run next
+	bound    string            // the statement that the next Sync executes
 
-	mu      sync.Mutex
-	swallow bool // the next answer
+	mu           sync.Mutex
+	dropResponse bool
 }
 
 func (l *link) close() {
@@ -125,25 +128,24 @@ func (l *link) close() {
 	l.server.Close()
 }
 
-// cut closes the connection for the one who waits for that.
-func (l *link) cut() {
+// drop closes the connection and reports it to the caller of dropNext.
+func (l *link) drop() {
 	l.close()
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
-	close(l.done)
+	close(l.dropped)
 }
 
-// down passes on what the server says.
-func (l *link) down() {
+func (l *link) forwardResponses() {
 	defer l.close()
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := l.server.Read(buffer)
 		l.mu.Lock()
-		swallow := l.swallow
+		dropResponse := l.dropResponse
 		l.mu.Unlock()
-		if swallow {
-			l.cut()
+		if dropResponse {
+			l.drop()
 			return
 		}
 		if err != nil {
@@ -155,9 +157,9 @@ func (l *link) down() {
 	}
 }
 
-// up passes on what the client says, one message after the other. The first one
-// has no type.
-func (l *link) up() {
+// forwardRequests forwards one message at a time. The first one has no type
+// byte, so its header has four bytes instead of five.
+func (l *link) forwardRequests() {
 	header := 4
 	for {
 		message, err := readMessage(l.client, header)
@@ -165,27 +167,27 @@ func (l *link) up() {
 			l.close()
 			return
 		}
-		at := uncut
+		at := noDrop
 		if header == 5 {
-			at = l.look(message[0], message[5:])
+			at = l.inspect(message[0], message[5:])
 		}
 		header = 5
-		if at == unsettled {
+		if at == afterResponse {
 			l.mu.Lock()
-			l.swallow = true
+			l.dropResponse = true
 			l.mu.Unlock()
 		}
-		if at != unsent {
-			l.server.Write(message) // an error is met in the answer
+		if at != beforeRequest {
+			l.server.Write(message) // the next Read of the server returns the error too
 		}
-		if at == unsent || at == unwaited {
-			l.cut()
+		if at == beforeRequest || at == afterRequest {
+			l.drop()
 			return
 		}
 	}
 }
 
-// readMessage reads a message with its header, which ends with its length.
+// readMessage reads a message including its header, which ends with the length.
 func readMessage(from io.Reader, header int) ([]byte, error) {
 	message := make([]byte, header)
 	if _, err := io.ReadFull(from, message); err != nil {
@@ -197,29 +199,29 @@ func readMessage(from io.Reader, header int) ([]byte, error) {
 	return message, err
 }
 
-// look follows the statements of the client, and says where to cut when one is
-// about to be carried out.
-func (l *link) look(kind byte, body []byte) cut {
+// inspect keeps track of prepared statements. If a message executes a statement,
+// it returns when to drop the connection.
+func (l *link) inspect(kind byte, body []byte) dropPoint {
 	text := func() string {
 		text, rest, _ := bytes.Cut(body, []byte{0})
 		body = rest
 		return string(text)
 	}
 	switch kind {
-	case 'Q': // a statement in itself
-		return l.turn(text())
-	case 'P': // name and text of a prepared statement
+	case 'Q': // Query: a statement
+		return l.takeDrop(text())
+	case 'P': // Parse: name and text of a prepared statement
 		name := text()
 		l.prepared[name] = text()
-	case 'B': // portal and name
+	case 'B': // Bind: portal and name of a prepared statement
 		text()
 		l.bound = l.prepared[text()]
-	case 'S': // the end of what is to be done
+	case 'S': // Sync
 		if l.bound != "" {
 			bound := l.bound
 			l.bound = ""
-			return l.turn(bound)
+			return l.takeDrop(bound)
 		}
 	}
-	return uncut
+	return noDrop
 }

@@ -13,46 +13,49 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// TestStorage_modes holds the driver to its promises where a pooler keeps it
-// from preparing statements, and where the host has chosen another isolation
-// level than the usual one.
-func TestStorage_modes(t *testing.T) {
+// TestStorage_PassesInEachQueryMode runs the contracts without prepared
+// statements, as behind a pooler, and with a stricter default isolation level.
+func TestStorage_PassesInEachQueryMode(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string]string{
-		"nothing prepared": "&default_query_exec_mode=exec&default_transaction_isolation=serializable",
-		"simple protocol":  "&default_query_exec_mode=simple_protocol",
+		"exec mode, serializable": "&default_query_exec_mode=exec&default_transaction_isolation=serializable",
+		"simple protocol":         "&default_query_exec_mode=simple_protocol",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &schemas{pool: connect(t, pgtest.Database(t)+settings), empty: make(chan string, 100)}
+			s := newSchemas(connect(t, pgtest.Database(t)+settings))
 			storagetest.Run(t, s.open)
 		})
 	}
 }
 
-// schemas are storages in one database. They are used again, because to make
-// one takes longer than most tests.
+// schemas provides storages in the schemas of one database. A test reuses the
+// schema of a finished one, because a migration takes longer than most tests.
 type schemas struct {
-	pool  *pgxpool.Pool
-	made  atomic.Int64
-	empty chan string
+	pool    *pgxpool.Pool
+	created atomic.Int64
+	unused  chan string
+}
+
+func newSchemas(pool *pgxpool.Pool) *schemas {
+	return &schemas{pool: pool, unused: make(chan string, 100)}
 }
 
 func (s *schemas) open(t testing.TB) storagetest.Harness {
 	t.Helper()
 	options := s.take(t)
-	again := func() storagetest.Storage { return postgres.New(s.pool, options) }
-	return storagetest.Harness{Storage: again(), Reopen: again}
+	reopen := func() storagetest.Storage { return postgres.New(s.pool, options) }
+	return storagetest.Harness{Storage: reopen(), Reopen: reopen}
 }
 
-// take returns the options for an empty schema that has its tables.
+// take returns the options for a migrated schema with empty tables.
 func (s *schemas) take(t testing.TB) *postgres.Options {
 	t.Helper()
 	var options postgres.Options
 	select {
-	case options.Schema = <-s.empty:
+	case options.Schema = <-s.unused:
 	default:
-		options.Schema = fmt.Sprintf(`schema "%d"`, s.made.Add(1))
+		options.Schema = fmt.Sprintf(`schema "%d"`, s.created.Add(1))
 		if err := postgres.New(s.pool, &options).Migrate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +69,7 @@ func (s *schemas) take(t testing.TB) *postgres.Options {
 		if err != nil {
 			t.Error(err)
 		}
-		s.empty <- options.Schema
+		s.unused <- options.Schema
 	})
 	return &options
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/matryer/is"
 )
 
-// idle makes a pool have n idle connections.
-func idle(t testing.TB, pool *pgxpool.Pool, n int) {
+// fillPool opens n connections of a pool and leaves them idle.
+func fillPool(t testing.TB, pool *pgxpool.Pool, n int) {
 	t.Helper()
 	for range n {
 		conn, err := pool.Acquire(t.Context())
@@ -24,8 +24,8 @@ func idle(t testing.TB, pool *pgxpool.Pool, n int) {
 	}
 }
 
-// others are the sessions of the database beside the one that asks.
-const others = `
+// otherSessions selects the sessions of the database except the current one.
+const otherSessions = `
 	FROM pg_stat_activity
 	WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`
 
@@ -38,21 +38,20 @@ func count(t testing.TB, pool *pgxpool.Pool, query string) (n int) {
 	return n
 }
 
-// terminate ends the other sessions of the operator's database, and returns how
-// many there were.
+// terminate ends the other sessions of the database and returns their number.
 func terminate(t testing.TB, operator *pgxpool.Pool) int {
 	t.Helper()
-	return count(t, operator, `SELECT count(pg_terminate_backend(pid))`+others)
+	return count(t, operator, `SELECT count(pg_terminate_backend(pid))`+otherSessions)
 }
 
-// Connections that have died in the pool are no reason to fail, as long as
-// nothing can have been changed.
-func TestStorage_lostConnections(t *testing.T) {
+// A call that gets a dead connection succeeds with another one, unless it may
+// already have changed something.
+func TestStorage_ReconnectsAfterLostConnections(t *testing.T) {
 	t.Parallel()
 	const connections = 8
 	for name, test := range map[string]struct {
-		call func(*testing.T, *postgres.DB) error
-		may  bool // fail, because nobody knows whether it has been carried out
+		call    func(*testing.T, *postgres.DB) error
+		mayFail bool // because the outcome is unknown
 	}{
 		"a read of one row": {func(t *testing.T, db *postgres.DB) error {
 			_, err := db.Symbols().GetFolder(t.Context(), 1)
@@ -83,12 +82,12 @@ func TestStorage_lostConnections(t *testing.T) {
 			_, err = db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()})
 			is.NoErr(err)
 			for range 3 {
-				idle(t, pool, connections)
+				fillPool(t, pool, connections)
 				is.Equal(terminate(t, operator), connections)
-				eventually(t, 0, func() int { return count(t, operator, `SELECT count(*)`+others) })
+				eventually(t, 0, func() int { return count(t, operator, `SELECT count(*)`+otherSessions) })
 				err := test.call(t, db)
-				is.True(err == nil || test.may)
-				for range 2 * connections { // the dead have been sorted out
+				is.True(err == nil || test.mayFail)
+				for range 2 * connections { // no dead connection is left
 					is.NoErr(test.call(t, db))
 				}
 			}
