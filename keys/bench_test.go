@@ -124,7 +124,7 @@ func BenchmarkVerify_lastUse(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		flushes := 1 + int(time.Since(start)/keys.DefaultFlushInterval)
+		flushes := 1 + int(time.Since(start)/defaultFlushInterval)
 		b.ReportMetric(float64(store.touches.Load())/float64(flushes), "writes/flush")
 		b.ReportMetric(float64(store.finds.Load()), "reads")
 	}

@@ -58,7 +58,7 @@ func TestRun_outlivesPanics(t *testing.T) {
 				store.broken = true
 				store.onEpoch(func(context.Context, func() (int64, error)) (int64, error) { panic("a bug in Epoch") })
 				time.Sleep(time.Minute)
-				is.True(s.Stats().EpochAge >= keys.DefaultLease) // it asks on, and nothing is answered from memory
+				is.True(s.Stats().EpochAge >= defaultLease) // it asks on, and nothing is answered from memory
 				is.NoErr(verify())
 				store.onFind(func(func() (keys.Key, error)) (keys.Key, error) { panic("a bug in Find") })
 				store.onEpoch(nil)
@@ -72,7 +72,7 @@ func TestRun_outlivesPanics(t *testing.T) {
 				store.onFind(nil)
 				store.broken = false
 				is.NoErr(verify())
-				time.Sleep(keys.DefaultFlushInterval)
+				time.Sleep(defaultFlushInterval)
 				synctest.Wait()
 				key, err := store.Get(t.Context(), 1)
 				is.NoErr(err)

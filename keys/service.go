@@ -9,58 +9,49 @@ import (
 	"time"
 )
 
-// Defaults of [Options] and [Fields].
-const (
-	DefaultPrefix        = "cbk"
-	DefaultName          = "API key"
-	DefaultFlushInterval = 5 * time.Second
-	DefaultLease         = 500 * time.Millisecond
-	DefaultCacheSize     = 1 << 16
-	DefaultReadTimeout   = 5 * time.Second
-)
-
-// Options adjust a [Service]. The zero value is ready for use.
+// Options configure a [Service]. The zero value is ready to use; a duration or
+// size of zero or less selects the default.
 type Options struct {
-	// Prefix starts every raw key that is issued from now on: 1 to 32 of
-	// A-Z a-z 0-9 and _, "cbk" if empty. Keys with another prefix stay valid.
+	// Prefix begins every raw key that is issued: 1 to 32 characters of A-Z,
+	// a-z, 0-9 and _; "cbk" if empty. Keys with another prefix remain valid.
 	Prefix string
 
-	// Pepper is a secret kept outside the store. With it digests are
-	// HMAC-SHA-256, so that neither a copy of the store confirms a raw key
-	// nor a row written into it admits one.
+	// Pepper is a secret kept outside the store. With a pepper, digests are
+	// HMAC-SHA-256: a copy of the store cannot confirm a raw key, and a row
+	// written into the store admits none.
 	Pepper []byte
 
 	// PreviousPeppers are accepted for keys issued before Pepper was changed.
 	// An empty element accepts keys issued without a pepper.
 	PreviousPeppers [][]byte
 
-	// FlushInterval is how often [Service.Run] writes the times of last use;
-	// 5 seconds if zero.
+	// FlushInterval is how often [Service.Run] writes last-used times to the
+	// store; 5 seconds by default.
 	FlushInterval time.Duration
 
-	// Lease is how long an answer of the store to the question whether any
-	// key has changed is good for; DefaultLease if zero. It is also how long
-	// a change that revokes a key waits before it returns, where the store
-	// is shared. All processes that share a store must have the same.
+	// Lease is how long checks may be served from the cache after a
+	// successful [Store.Epoch] call; 500 milliseconds by default. If the store
+	// is shared, a call that revokes a key returns one lease after its
+	// change. All processes that share a store must use the same value.
 	Lease time.Duration
 
-	// CacheSize is how many keys are remembered at most, with some hundred
-	// bytes each; DefaultCacheSize if zero. Fewer than 256 are not possible.
+	// CacheSize is the maximum number of cached keys, at a few hundred bytes
+	// each; 65,536 by default and at least 256.
 	CacheSize int
 
-	// ReadTimeout is how long a check waits for the store, whatever its
-	// context allows; DefaultReadTimeout if zero.
+	// ReadTimeout bounds the store reads of one check, in addition to the
+	// caller's context; 5 seconds by default.
 	ReadTimeout time.Duration
 
-	// Logger receives what happens in the background; slog.Default if nil.
+	// Logger receives background failures; slog.Default if nil.
 	Logger *slog.Logger
 
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }
 
-// Format implements [fmt.Formatter] for every verb, so that a host which prints
-// its settings does not print its peppers.
+// Format implements [fmt.Formatter] for every verb and prints the number of
+// peppers in place of their values.
 func (o Options) Format(f fmt.State, verb rune) {
 	type plain Options
 	shown := struct {
@@ -109,14 +100,14 @@ func NewService(store Store, options *Options) (*Service, error) {
 	if options != nil {
 		o = *options
 	}
-	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
+	o.Prefix = cmp.Or(o.Prefix, "cbk")
 	if !validPrefix(o.Prefix) {
 		return nil, fmt.Errorf("keys: prefix %q must be 1 to %d of A-Z a-z 0-9 _", o.Prefix, maxPrefix)
 	}
-	o.FlushInterval = cmp.Or(max(o.FlushInterval, 0), DefaultFlushInterval)
-	o.Lease = cmp.Or(max(o.Lease, 0), DefaultLease)
-	o.CacheSize = cmp.Or(max(o.CacheSize, 0), DefaultCacheSize)
-	o.ReadTimeout = cmp.Or(max(o.ReadTimeout, 0), DefaultReadTimeout)
+	o.FlushInterval = cmp.Or(max(o.FlushInterval, 0), 5*time.Second)
+	o.Lease = cmp.Or(max(o.Lease, 0), 500*time.Millisecond)
+	o.CacheSize = cmp.Or(max(o.CacheSize, 0), 1<<16)
+	o.ReadTimeout = cmp.Or(max(o.ReadTimeout, 0), 5*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	s := &Service{
 		store:         store,
@@ -141,7 +132,7 @@ func (s *Service) Create(ctx context.Context, fields Fields) (Issued, error) {
 		return Issued{}, err
 	}
 	now := s.now()
-	key := Key{Name: DefaultName, Active: true, CreatedAt: now, UpdatedAt: now}
+	key := Key{Name: "API key", Active: true, CreatedAt: now, UpdatedAt: now}
 	fields.apply(&key)
 	raw := s.mintInto(&key)
 	key, err := s.store.Insert(ctx, key)

@@ -21,6 +21,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// The defaults of [keys.Options].
+const (
+	defaultLease         = 500 * time.Millisecond
+	defaultFlushInterval = 5 * time.Second
+)
+
 var start = time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC)
 
 // countingStore counts what reaches the store and can be made to fail.
@@ -197,13 +203,13 @@ func TestRun_writesUsesInBatches(t *testing.T) {
 		stored, err := store.Store.Get(t.Context(), 1)
 		is.NoErr(err)
 		is.True(stored.LastUsedAt.IsZero()) // not yet
-		time.Sleep(keys.DefaultFlushInterval)
+		time.Sleep(defaultFlushInterval)
 		synctest.Wait()
 		is.Equal(store.touches.Load(), int64(1)) // one write for all
 		stored, err = store.Store.Get(t.Context(), 10)
 		is.NoErr(err)
 		is.True(!stored.LastUsedAt.IsZero())
-		time.Sleep(10 * keys.DefaultFlushInterval)
+		time.Sleep(10 * defaultFlushInterval)
 		synctest.Wait()
 		is.Equal(store.touches.Load(), int64(1)) // and none for nothing
 
@@ -211,7 +217,7 @@ func TestRun_writesUsesInBatches(t *testing.T) {
 		_, err = s.Verify(t.Context(), raws[0])
 		is.NoErr(err)
 		used := time.Now().UTC().Truncate(time.Millisecond)
-		time.Sleep(3 * keys.DefaultFlushInterval)
+		time.Sleep(3 * defaultFlushInterval)
 		synctest.Wait()
 		is.Equal(store.touches.Load(), int64(4)) // tried again
 		key, err := s.Get(t.Context(), 1)

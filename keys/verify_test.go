@@ -102,7 +102,7 @@ func TestVerify_answersFromMemory(t *testing.T) {
 		stats := s.Stats()
 		is.Equal(stats.Hits, uint64(99))
 		is.Equal(stats.Misses, uint64(1))
-		is.True(stats.EpochAge >= 0 && stats.EpochAge <= keys.DefaultLease)
+		is.True(stats.EpochAge >= 0 && stats.EpochAge <= defaultLease)
 	})
 }
 
@@ -164,10 +164,10 @@ func TestVerify_slowEpochDoesNotProlongTheLease(t *testing.T) {
 		is.NoErr(err)
 		store.onEpoch(func(_ context.Context, next func() (int64, error)) (int64, error) {
 			epoch, err := next()
-			time.Sleep(keys.DefaultLease - time.Millisecond) // just in time
+			time.Sleep(defaultLease - time.Millisecond) // just in time
 			return epoch, err
 		})
-		time.Sleep(keys.DefaultLease / 2)
+		time.Sleep(defaultLease / 2)
 		_, err = other.Rotate(t.Context(), 1)
 		is.NoErr(err)
 		_, err = s.Verify(t.Context(), string(issued.Raw))
@@ -189,13 +189,13 @@ func TestVerify_lostEpochEndsTheLease(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		is.NoErr(other.Delete(t.Context(), 1))
-		is.True(time.Since(start) >= keys.DefaultLease) // others may hold a lease
+		is.True(time.Since(start) >= defaultLease) // others may hold a lease
 		_, err = s.Verify(t.Context(), string(issued.Raw))
 		is.Equal(err, keys.ErrUnknown)
 
 		store.onEpoch(nil)
 		issued = issue(t, other, keys.Fields{})
-		time.Sleep(keys.DefaultLease)
+		time.Sleep(defaultLease)
 		before := store.finds.Load()
 		for range 10 {
 			_, err = s.Verify(t.Context(), string(issued.Raw))
@@ -228,7 +228,7 @@ func TestVerify_ownChangesCountAtOnce(t *testing.T) {
 			start := time.Now()
 			_, err := s.Update(t.Context(), 1, c.fields)
 			is.NoErr(err)
-			is.Equal(time.Since(start) >= keys.DefaultLease, c.waits) // what revokes waits, nothing else
+			is.Equal(time.Since(start) >= defaultLease, c.waits) // what revokes waits, nothing else
 			is.Equal(verify(), c.want)
 			synctest.Wait()
 			is.Equal(verify(), c.want)
@@ -250,7 +250,7 @@ func TestVerify_answerFromBeforeAnOwnChangeDoesNotCount(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			return epoch, err
 		})
-		time.Sleep(keys.DefaultLease / 5) // a beat has begun
+		time.Sleep(defaultLease / 5) // a beat has begun
 		synctest.Wait()
 		_, err = s.Update(t.Context(), 1, keys.Fields{Active: new(false)})
 		is.NoErr(err)
@@ -305,7 +305,7 @@ func TestVerify_othersChangesCountWithinABeat(t *testing.T) {
 		is.Equal(err, keys.ErrInactive)
 		_, err = other.Update(t.Context(), 1, keys.Fields{Active: new(true)})
 		is.NoErr(err)
-		time.Sleep(keys.DefaultLease / 5)
+		time.Sleep(defaultLease / 5)
 		synctest.Wait()
 		_, err = s.Verify(t.Context(), string(issued.Raw))
 		is.NoErr(err)
