@@ -10,6 +10,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"example.com/canvasback/exports/filename"
 )
 
 // bind makes reading a file fail once ctx has ended.
@@ -43,45 +45,18 @@ func (b *bound) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// types are those of what a viewer exports, the same on every machine.
-var types = map[string]string{
-	".bmp":  "image/bmp",
-	".csv":  "text/csv; charset=utf-8",
-	".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-	".dwg":  "image/vnd.dwg",
-	".dxf":  "image/vnd.dxf",
-	".gif":  "image/gif",
-	".htm":  "text/html; charset=utf-8",
-	".html": "text/html; charset=utf-8",
-	".jpeg": "image/jpeg",
-	".jpg":  "image/jpeg",
-	".json": "application/json",
-	".pdf":  "application/pdf",
-	".png":  "image/png",
-	".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-	".svg":  "image/svg+xml",
-	".tif":  "image/tiff",
-	".tiff": "image/tiff",
-	".txt":  "text/plain; charset=utf-8",
-	".webp": "image/webp",
-	".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-	".xml":  "text/xml; charset=utf-8",
-	".zip":  "application/zip",
-}
-
-// contentType goes by the extension. What is not in the table is for the
-// machine to say, but that a file is JSON is not left to it: such a type
-// changes how an answer is read.
+// contentType returns the content type of a file by the extension of its name.
+// JSON types come only from package filename, never from the machine's table:
+// clients take a JSON response for an error or a list of URLs.
 func contentType(name string) string {
-	ext := strings.ToLower(path.Ext(name))
-	if known, ok := types[ext]; ok {
+	if known := filename.ContentType(name); known != "" {
 		return known
 	}
-	guess := mime.TypeByExtension(ext)
-	if mediaType, _, _ := mime.ParseMediaType(guess); strings.HasSuffix(mediaType, "json") {
+	local := mime.TypeByExtension(strings.ToLower(path.Ext(name)))
+	if mediaType, _, _ := mime.ParseMediaType(local); strings.HasSuffix(mediaType, "json") {
 		return ""
 	}
-	return guess
+	return local
 }
 
 // modified is zero if the file system does not know.
