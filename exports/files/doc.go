@@ -1,17 +1,16 @@
-// Package files opens exported files that lie on this machine, without a
-// network between.
+// Package files opens exported files from a file system, without the network.
 //
-// Every file of a file system gets an address below a prefix:
+// Every file of the file system has a URL below a prefix:
 //
 //	root, err := os.OpenRoot("/srv/exports")
 //	...
 //	opener, err := files.New("https://example.com/exports/", root.FS())
 //
-// The address https://example.com/exports/2024/plan.pdf is then the file
-// /srv/exports/2024/plan.pdf. Nothing is asked of example.com, nor need it
-// serve the files itself.
+// The URL https://example.com/exports/2024/plan.pdf then stands for the file
+// /srv/exports/2024/plan.pdf. The Opener sends no request to example.com, which
+// need not serve the files.
 //
-// Prefer an [os.Root] to [os.DirFS], which follows a symbolic link to wherever
-// it points. Whatever the file system lets through counts as meant for all who
-// may register exports and for all who may download them.
+// Prefer [os.Root] to [os.DirFS], which follows symbolic links out of its
+// directory. Every client that may register exports can download every file of
+// the file system.
 package files

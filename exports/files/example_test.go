@@ -32,11 +32,11 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	address, err := url.Parse("https://example.com/exports/plan.pdf")
+	u, err := url.Parse("https://example.com/exports/plan.pdf")
 	if err != nil {
 		log.Fatal(err)
 	}
-	file, err := opener.Open(context.Background(), address)
+	file, err := opener.Open(context.Background(), u)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -14,33 +14,34 @@ import (
 	"example.com/canvasback/exports/filename"
 )
 
-// bind makes reading a file fail once ctx has ended.
-func bind(ctx context.Context, f fs.File, size int64) io.ReadCloser {
+// withContext returns a file whose Read fails once ctx has ended.
+func withContext(ctx context.Context, f fs.File, size int64) io.ReadCloser {
 	if f, ok := f.(*os.File); ok {
 		context.AfterFunc(ctx, func() { f.Close() })
 		return f
 	}
-	return &bound{File: f, ctx: ctx, left: size}
+	return &ctxFile{File: f, ctx: ctx, remaining: size}
 }
 
-// bound is a file that cannot be closed while it is read.
-type bound struct {
+// ctxFile checks its context before each Read, because an [fs.File] need not
+// support Close during Read.
+type ctxFile struct {
 	fs.File
-	ctx  context.Context
-	left int64
+	ctx       context.Context
+	remaining int64
 }
 
-func (b *bound) Read(p []byte) (int, error) {
-	if b.ctx.Err() != nil {
-		return 0, failed(context.Cause(b.ctx))
+func (f *ctxFile) Read(p []byte) (int, error) {
+	if f.ctx.Err() != nil {
+		return 0, wrapError(context.Cause(f.ctx))
 	}
-	n, err := b.File.Read(p)
-	b.left -= int64(n)
+	n, err := f.File.Read(p)
+	f.remaining -= int64(n)
 	switch {
-	case err == io.EOF && b.left > 0:
-		err = failed(io.ErrUnexpectedEOF)
+	case err == io.EOF && f.remaining > 0:
+		err = wrapError(io.ErrUnexpectedEOF)
 	case err != nil && err != io.EOF:
-		err = failed(err)
+		err = wrapError(err)
 	}
 	return n, err
 }
@@ -59,20 +60,20 @@ func contentType(name string) string {
 	return local
 }
 
-// modified is zero if the file system does not know.
-func modified(info fs.FileInfo) time.Time {
+// modTime returns the zero Time if the file system has no modification time.
+func modTime(info fs.FileInfo) time.Time {
 	if info.ModTime().IsZero() {
 		return time.Time{}
 	}
 	return info.ModTime().UTC()
 }
 
-// coarsest is the resolution of the times of the file systems in use: FAT
-// counts in steps of two seconds.
-const coarsest = 2 * time.Second
+// mtimeResolution is the coarsest resolution of a file system's modification
+// times: FAT stores steps of two seconds.
+const mtimeResolution = 2 * time.Second
 
-// entityTag is made of a file's size and time of modification. It is strong
-// (RFC 9110, section 8.8.1) as soon as another change could not have the same
+// entityTag derives an entity tag from size and modification time. The tag is
+// weak (RFC 9110, section 8.8.1) while another change could still get the same
 // time, and empty if there is no time.
 func entityTag(info fs.FileInfo) string {
 	t := info.ModTime()
@@ -80,7 +81,7 @@ func entityTag(info fs.FileInfo) string {
 		return ""
 	}
 	tag := fmt.Sprintf(`"%x-%x"`, t.UnixNano(), info.Size())
-	if time.Since(t) <= coarsest {
+	if time.Since(t) <= mtimeResolution {
 		return "W/" + tag
 	}
 	return tag

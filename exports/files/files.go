@@ -22,103 +22,103 @@ type Opener struct {
 
 var _ exports.Opener = (*Opener)(nil)
 
-// New returns an Opener for the addresses below prefix, which is an absolute
-// http or https address without user, query and fragment. Whether its path
-// ends in a slash does not matter.
+// New returns an Opener for the URLs below prefix, an absolute http or https
+// URL without user info, query and fragment. A slash at its end is optional.
 func New(prefix string, fsys fs.FS) (*Opener, error) {
 	u, err := url.Parse(prefix)
 	switch {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
-		return nil, errors.New("files: the prefix is not an absolute http or https address")
+		return nil, errors.New("files: prefix is not an absolute http or https URL")
 	case u.User != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "":
-		return nil, errors.New("files: the prefix is more than a host and a path")
+		return nil, errors.New("files: prefix has user info, a query or a fragment")
 	}
-	segments := segmentsOf(u)
-	if segments[len(segments)-1] == "" { // the path ends in a slash, or there is none
+	segments := pathSegments(u)
+	if segments[len(segments)-1] == "" { // no path, or a slash at its end
 		segments = segments[:len(segments)-1]
 	}
-	if len(segments) > 0 && join(segments) == "" {
-		return nil, errors.New("files: the path of the prefix is not clean")
+	if len(segments) > 0 && joinSegments(segments) == "" {
+		return nil, errors.New("files: path of prefix is not clean")
 	}
 	return &Opener{origin: originOf(u), prefix: segments, fsys: fsys}, nil
 }
 
-// Serves reports whether an address has the origin of the prefix and begins
-// with its path, segment by segment. Letter case does not matter in scheme and
-// host, nor whether the scheme's own port is given, nor how a path is escaped.
-func (o *Opener) Serves(address *url.URL) bool {
-	segments := segmentsOf(address)
-	return originOf(address) == o.origin && len(segments) >= len(o.prefix) &&
+// Serves reports whether u has the origin of the prefix and its path begins with
+// the segments of the prefix. It ignores letter case in scheme and host, an
+// explicit default port, and differences in path escaping.
+func (o *Opener) Serves(u *url.URL) bool {
+	segments := pathSegments(u)
+	return originOf(u) == o.origin && len(segments) >= len(o.prefix) &&
 		slices.Equal(segments[:len(o.prefix)], o.prefix)
 }
 
-// Check refuses an address that names no file below the prefix: one with a
-// segment that is empty or made of dots, or that has a slash, backslash or NUL
-// in it once it is unescaped. Its error is an [exports.ForbiddenError]. A query
-// and a fragment say nothing about a file and are ignored, as a server of the
-// same files would do.
-func (o *Opener) Check(address *url.URL) error {
-	_, err := o.name(address)
+// Check rejects a URL that names no file below the prefix: one with a segment
+// that is empty, "." or "..", or that contains a slash, backslash or NUL once it
+// is unescaped. It ignores query and fragment, as a file server does. The error
+// is an [exports.ForbiddenError].
+func (o *Opener) Check(u *url.URL) error {
+	_, err := o.name(u)
 	return err
 }
 
-// Open implements [exports.Opener]. What is not a regular file is forbidden.
-// If the file system opens an [os.File], that is the Body, and closed when ctx
-// ends.
-func (o *Opener) Open(ctx context.Context, address *url.URL) (*exports.File, error) {
-	name, err := o.name(address)
+// Open implements [exports.Opener]. A file that is not regular is forbidden. If
+// the file system opens an [os.File], the Body is that file, and it is closed
+// when ctx ends.
+func (o *Opener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
+	name, err := o.name(u)
 	if err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, failed(context.Cause(ctx))
+		return nil, wrapError(context.Cause(ctx))
 	}
-	// To open a named pipe is to wait for its writer, so this comes first.
+	// Stat comes first because opening a named pipe blocks until it has a writer.
 	info, err := fs.Stat(o.fsys, name)
 	if err == nil && !info.Mode().IsRegular() {
-		return nil, errIrregular
+		return nil, errNotRegular
 	}
 	if err != nil {
-		return nil, failed(err)
+		return nil, wrapError(err)
 	}
 	f, err := o.fsys.Open(name)
 	if err != nil {
-		return nil, failed(err)
+		return nil, wrapError(err)
 	}
 	info, err = f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errIrregular // it has been replaced
+		err = errNotRegular // replaced since the first Stat
 	}
 	if err != nil {
 		f.Close()
-		return nil, failed(err)
+		return nil, wrapError(err)
 	}
 	return &exports.File{
-		Body:     bind(ctx, f, info.Size()),
+		Body:     withContext(ctx, f, info.Size()),
 		Size:     info.Size(),
 		Type:     contentType(name),
 		Name:     path.Base(name),
-		Modified: modified(info),
+		Modified: modTime(info),
 		ETag:     entityTag(info),
 	}, nil
 }
 
-// name returns the name of the file at an address.
-func (o *Opener) name(address *url.URL) (string, error) {
-	if !o.Serves(address) || address.User != nil {
-		return "", &exports.ForbiddenError{Reason: "it is not below the prefix"}
+// name returns the file name that u stands for. The error is an
+// [exports.ForbiddenError].
+func (o *Opener) name(u *url.URL) (string, error) {
+	if !o.Serves(u) || u.User != nil {
+		return "", &exports.ForbiddenError{Reason: "the URL is not below the prefix"}
 	}
-	name := join(segmentsOf(address)[len(o.prefix):])
+	name := joinSegments(pathSegments(u)[len(o.prefix):])
 	if name == "" {
-		return "", &exports.ForbiddenError{Reason: "it names no file"}
+		return "", &exports.ForbiddenError{Reason: "the URL names no file"}
 	}
 	return name, nil
 }
 
-var errIrregular = fmt.Errorf("%w: it is not a regular file", exports.ErrForbidden)
+var errNotRegular = fmt.Errorf("%w: not a regular file", exports.ErrForbidden)
 
-// failed wraps exports.ErrFailed around an error unless it says why already.
-func failed(err error) error {
+// wrapError wraps err in [exports.ErrTimeout] or [exports.ErrFailed] unless it
+// already wraps an error of package exports.
+func wrapError(err error) error {
 	switch {
 	case errors.Is(err, exports.ErrForbidden), errors.Is(err, exports.ErrTimeout):
 		return err

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
@@ -23,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func opener(t testing.TB, prefix string, fsys fs.FS) *files.Opener {
+func newOpener(t testing.TB, prefix string, fsys fs.FS) *files.Opener {
 	t.Helper()
 	o, err := files.New(prefix, fsys)
 	if err != nil {
@@ -32,16 +33,16 @@ func opener(t testing.TB, prefix string, fsys fs.FS) *files.Opener {
 	return o
 }
 
-func parse(t testing.TB, address string) *url.URL {
+func parse(t testing.TB, rawURL string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(address)
+	u, err := url.Parse(rawURL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return u
 }
 
-func TestNew(t *testing.T) {
+func TestNew_RejectsInvalidPrefix(t *testing.T) {
 	t.Parallel()
 	for _, prefix := range []string{
 		"", "/files", "files", "ftp://example.com/", "http:///files", "http:files", "http://:80/", "http://example.com/%zz", "://",
@@ -50,12 +51,12 @@ func TestNew(t *testing.T) {
 		"http://example.com/a%2Fb/", `http://example.com/a\b/`, "http://example.com/%00/", "http://example.com/%ff/",
 	} {
 		if _, err := files.New(prefix, fstest.MapFS{}); err == nil {
-			t.Errorf("%s is taken", prefix)
+			t.Errorf("New accepts %s", prefix)
 		}
 	}
 }
 
-func TestServes(t *testing.T) {
+func TestOpener_Serves(t *testing.T) {
 	t.Parallel()
 	const (
 		root    = "http://example.com"
@@ -63,8 +64,8 @@ func TestServes(t *testing.T) {
 		escaped = "https://example.com/my%20files"
 	)
 	for _, c := range []struct {
-		prefix, address string
-		want            bool
+		prefix, url string
+		want        bool
 	}{
 		{root, "http://example.com", true},
 		{root, "http://example.com/a", true},
@@ -76,7 +77,7 @@ func TestServes(t *testing.T) {
 		{root, "//example.com/a", false},
 		{root, "http:example.com", false},
 		{port, "https://example.com:8443/files/a", true},
-		{port, "https://example.com:8443/files/a/../../b", true}, // and not for others to open
+		{port, "https://example.com:8443/files/a/../../b", true}, // Check rejects it
 		{port, "https://example.com:8443/files", true},
 		{port, "https://example.com:8443/f%69les/a", true},
 		{port, "https://example.com:8443/files2/a", false},
@@ -90,27 +91,28 @@ func TestServes(t *testing.T) {
 		{escaped, "https://example.com/my files/a", true},
 		{escaped, "https://example.com/my+files/a", false},
 	} {
-		if got := opener(t, c.prefix, fstest.MapFS{}).Serves(parse(t, c.address)); got != c.want {
-			t.Errorf("%s serves %s: %t", c.prefix, c.address, got)
+		if got := newOpener(t, c.prefix, fstest.MapFS{}).Serves(parse(t, c.url)); got != c.want {
+			t.Errorf("prefix %s: Serves(%s) = %t", c.prefix, c.url, got)
 		}
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestOpener_Check(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	o := opener(t, "https://example.com/files", os.DirFS(t.TempDir()))
+	o := newOpener(t, "https://example.com/files", os.DirFS(t.TempDir()))
 	for _, path := range []string{
 		"", "/", "/.", "/..", "/./a", "/../a", "/a/.", "/a/..", "/a/../b", "/a//b", "//a", "/a/", "/%2e", "/%2e%2e", "/%2E%2e/a", "/a/%2e%2e/b",
 		"/a%2Fb", "/a%2f..%2fb", "/%2Fetc%2Fpasswd", `/a\b`, "/a%5Cb", "/..%5ca", "/a%00", "/a%00.pdf", "/%ff",
 	} {
 		u := parse(t, "https://example.com/files"+path)
-		is.True(o.Serves(u)) // it is nobody else's
-		if err := o.Check(u); !errors.Is(err, exports.ErrForbidden) {
-			t.Errorf("%s: %v", path, err)
+		is.True(o.Serves(u)) // so that no other Opener opens it
+		err := o.Check(u)
+		if forbidden, ok := errors.AsType[*exports.ForbiddenError](err); !ok || forbidden.Reason == "" {
+			t.Errorf("Check(%s): %v", path, err)
 		}
 		if _, err := o.Open(t.Context(), u); !errors.Is(err, exports.ErrForbidden) {
-			t.Errorf("opening %s: %v", path, err)
+			t.Errorf("Open(%s): %v", path, err)
 		}
 	}
 	is.True(errors.Is(o.Check(parse(t, "https://example.com/other/a")), exports.ErrForbidden))
@@ -120,14 +122,14 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestOpen(t *testing.T) {
+func TestOpener_Open(t *testing.T) {
 	t.Parallel()
-	modified := time.Date(2024, 2, 29, 12, 0, 0, 5, time.UTC)
+	modTime := time.Date(2024, 2, 29, 12, 0, 0, 5, time.UTC)
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "2024"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "2024", "plan é?.PDF"), "content", modified)
+	write(t, filepath.Join(dir, "2024", "plan é?.PDF"), "content", modTime)
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -136,19 +138,19 @@ func TestOpen(t *testing.T) {
 	for name, fsys := range map[string]fs.FS{
 		"os.DirFS":     os.DirFS(dir),
 		"os.Root":      root.FS(),
-		"fstest.MapFS": fstest.MapFS{"2024/plan é?.PDF": {Data: []byte("content"), ModTime: modified}},
+		"fstest.MapFS": fstest.MapFS{"2024/plan é?.PDF": {Data: []byte("content"), ModTime: modTime}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			is := is.New(t)
-			o := opener(t, "https://example.com/files/", fsys)
+			o := newOpener(t, "https://example.com/files/", fsys)
 			file, err := o.Open(t.Context(), parse(t, "https://example.com/files/2024/plan%20%C3%A9%3F.PDF?v=1"))
 			is.NoErr(err)
 			defer file.Body.Close()
 			is.Equal(file.Size, int64(7))
 			is.Equal(file.Name, "plan é?.PDF")
 			is.Equal(file.Type, "application/pdf")
-			is.Equal(file.Modified, modified)
-			is.Equal(file.ETag, fmt.Sprintf(`"%x-7"`, modified.UnixNano()))
+			is.Equal(file.Modified, modTime)
+			is.Equal(file.ETag, fmt.Sprintf(`"%x-7"`, modTime.UnixNano()))
 			content, err := io.ReadAll(file.Body)
 			is.NoErr(err)
 			is.Equal(string(content), "content")
@@ -164,7 +166,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-func TestOpen_endOfContext(t *testing.T) {
+func TestOpener_ContextEnds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "a"), "content", time.Now())
@@ -173,30 +175,31 @@ func TestOpen_endOfContext(t *testing.T) {
 		"fstest.MapFS": fstest.MapFS{"a": {Data: []byte("content")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			is := is.New(t)
-			o := opener(t, "https://example.com/", fsys)
-			ctx, cancel := context.WithCancel(t.Context())
-			file, err := o.Open(ctx, parse(t, "https://example.com/a"))
-			is.NoErr(err)
-			defer file.Body.Close()
-			cancel()
-			for deadline := time.Now().Add(time.Second); err == nil && time.Now().Before(deadline); {
+			synctest.Test(t, func(t *testing.T) {
+				is := is.New(t)
+				o := newOpener(t, "https://example.com/", fsys)
+				ctx, cancel := context.WithCancel(t.Context())
+				file, err := o.Open(ctx, parse(t, "https://example.com/a"))
+				is.NoErr(err)
+				defer file.Body.Close()
+				cancel()
+				synctest.Wait() // for the os.File to be closed
 				_, err = file.Body.Read(nil)
-			}
-			is.True(err != nil)
+				is.True(err != nil)
 
-			_, err = o.Open(ctx, parse(t, "https://example.com/a"))
-			is.True(errors.Is(err, exports.ErrFailed))
-			is.True(errors.Is(err, context.Canceled))
-			late, cancel := context.WithTimeout(t.Context(), 0)
-			defer cancel()
-			_, err = o.Open(late, parse(t, "https://example.com/a"))
-			is.True(errors.Is(err, exports.ErrTimeout))
+				_, err = o.Open(ctx, parse(t, "https://example.com/a"))
+				is.True(errors.Is(err, exports.ErrFailed))
+				is.True(errors.Is(err, context.Canceled))
+				late, cancel := context.WithTimeout(t.Context(), 0)
+				defer cancel()
+				_, err = o.Open(late, parse(t, "https://example.com/a"))
+				is.True(errors.Is(err, exports.ErrTimeout))
+			})
 		})
 	}
 }
 
-func TestOpen_types(t *testing.T) {
+func TestOpener_OpenContentType(t *testing.T) {
 	t.Parallel()
 	fsys := fstest.MapFS{}
 	want := map[string]string{
@@ -206,7 +209,7 @@ func TestOpen_types(t *testing.T) {
 	for name := range want {
 		fsys[name] = &fstest.MapFile{}
 	}
-	o := opener(t, "https://example.com/", fsys)
+	o := newOpener(t, "https://example.com/", fsys)
 	for name, want := range want {
 		file, err := o.Open(t.Context(), parse(t, "https://example.com/"+name))
 		if err != nil {
@@ -219,11 +222,11 @@ func TestOpen_types(t *testing.T) {
 	}
 }
 
-func TestOpen_entityTags(t *testing.T) {
+func TestOpener_OpenEntityTag(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	tag := func(file *fstest.MapFile) string {
-		o := opener(t, "https://example.com/", fstest.MapFS{"a": file})
+		o := newOpener(t, "https://example.com/", fstest.MapFS{"a": file})
 		f, err := o.Open(t.Context(), parse(t, "https://example.com/a"))
 		is.NoErr(err)
 		is.True(f.Modified.Equal(file.ModTime))
@@ -231,7 +234,7 @@ func TestOpen_entityTags(t *testing.T) {
 		return f.ETag
 	}
 	hour := time.Now().Add(-time.Hour)
-	is.Equal(tag(&fstest.MapFile{}), "") // no time, no tag
+	is.Equal(tag(&fstest.MapFile{}), "") // no modification time
 	strong := tag(&fstest.MapFile{ModTime: hour})
 	is.True(strings.HasPrefix(strong, `"`))
 	is.Equal(tag(&fstest.MapFile{ModTime: hour}), strong)
@@ -239,14 +242,14 @@ func TestOpen_entityTags(t *testing.T) {
 	is.True(tag(&fstest.MapFile{ModTime: hour, Data: []byte("1")}) != strong)
 	for _, d := range []time.Duration{0, -time.Second, time.Hour} {
 		weak := tag(&fstest.MapFile{ModTime: time.Now().Add(d)})
-		is.True(strings.HasPrefix(weak, `W/"`)) // it may change again, and have the same time
+		is.True(strings.HasPrefix(weak, `W/"`)) // another change could have the same time
 	}
 }
 
-func TestOpen_fileThatShrinks(t *testing.T) {
+func TestOpener_OpenTruncatedFile(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	o := opener(t, "https://example.com/", shrinking{})
+	o := newOpener(t, "https://example.com/", truncatedFS{})
 	file, err := o.Open(t.Context(), parse(t, "https://example.com/a"))
 	is.NoErr(err)
 	content, err := io.ReadAll(file.Body)
@@ -255,40 +258,42 @@ func TestOpen_fileThatShrinks(t *testing.T) {
 	is.True(errors.Is(err, exports.ErrFailed))
 }
 
-// shrinking has one file, which says it is longer than it turns out to be.
-type shrinking struct{}
+// truncatedFS has one file, which is shorter than its size.
+type truncatedFS struct{}
 
-func (shrinking) Open(string) (fs.File, error) { return shrunk{strings.NewReader("cont")}, nil }
+func (truncatedFS) Open(string) (fs.File, error) {
+	return truncatedFile{strings.NewReader("cont")}, nil
+}
 
-type shrunk struct{ *strings.Reader }
+type truncatedFile struct{ *strings.Reader }
 
-func (shrunk) Stat() (fs.FileInfo, error) {
+func (truncatedFile) Stat() (fs.FileInfo, error) {
 	return fs.Stat(fstest.MapFS{"a": {Data: []byte("content")}}, "a")
 }
-func (shrunk) Close() error { return nil }
+func (truncatedFile) Close() error { return nil }
 
-func write(t testing.TB, name, content string, modified time.Time) {
+func write(t testing.TB, name, content string, modTime time.Time) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(name, modified, modified); err != nil {
+	if err := os.Chtimes(name, modTime, modTime); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func FuzzCheck(f *testing.F) {
+func FuzzOpener_Check(f *testing.F) {
 	for _, path := range []string{"a", "../a", "%2e%2e/a", "a%2Fb", "a//b", `a\b`, "a?b#c"} {
 		f.Add(path)
 	}
-	o := opener(f, "https://example.com/files/", fstest.MapFS{})
+	o := newOpener(f, "https://example.com/files/", fstest.MapFS{})
 	f.Fuzz(func(t *testing.T, path string) {
 		u, err := url.Parse("https://example.com/files/" + path)
 		if err != nil || o.Check(u) != nil {
 			return
 		}
 		if _, err := o.Open(t.Context(), u); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%q is not the name of a file: %v", path, err)
+			t.Errorf("Check accepts %q, but Open: %v", path, err)
 		}
 	})
 }

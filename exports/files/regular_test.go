@@ -15,7 +15,7 @@ import (
 	"example.com/canvasback/exports"
 )
 
-func TestOpen_whatIsNotARegularFile(t *testing.T) {
+func TestOpener_OpenRejectsIrregularFile(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	outside, dir := t.TempDir(), t.TempDir()
@@ -26,12 +26,12 @@ func TestOpen_whatIsNotARegularFile(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	is.NoErr(err)
 	defer root.Close()
-	o := opener(t, "https://example.com/", root.FS())
+	o := newOpener(t, "https://example.com/", root.FS())
 
 	_, err = o.Open(t.Context(), parse(t, "https://example.com/pipe"))
-	is.True(errors.Is(err, exports.ErrForbidden)) // and nobody waited for a writer
+	is.True(errors.Is(err, exports.ErrForbidden)) // without waiting for a writer
 	_, err = o.Open(t.Context(), parse(t, "https://example.com/link"))
-	is.True(errors.Is(err, exports.ErrFailed)) // the root holds
+	is.True(errors.Is(err, exports.ErrFailed)) // os.Root follows no link out of it
 	_, err = o.Open(t.Context(), parse(t, "https://example.com/dangling"))
 	is.True(errors.Is(err, exports.ErrFailed))
 }
