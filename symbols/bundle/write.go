@@ -2,11 +2,17 @@ package bundle
 
 import (
 	"archive/zip"
+	"bytes"
+	"compress/flate"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"io"
+	"path"
 	"slices"
+	"strings"
 
 	"example.com/canvasback/exports/filename"
 	"example.com/canvasback/symbols"
@@ -126,4 +132,82 @@ func (b *writer) entry(name string, method uint16, content *packed, body []byte)
 		}
 	}
 	return nil
+}
+
+const (
+	fallbackName = "symbol"
+
+	// maxStem leaves room for an extension and a number. Were names cut to
+	// make room for a number, many could be cut to the same.
+	maxStem = 200
+)
+
+// entryName is the name of a symbol's file, clean but not unique.
+func entryName(symbol symbols.Symbol, isData bool) string {
+	name := filename.Clean(symbol.Name)
+	if len(name) > maxStem {
+		name = filename.Clean(name[:maxStem])
+	}
+	if name == "" {
+		name = fallbackName
+	}
+	extension := filename.Extension(symbol.Type)
+	if isData {
+		extension = textExtension(symbol)
+	}
+	if strings.EqualFold(path.Ext(name), extension) {
+		return name
+	}
+	return name + extension
+}
+
+// textExtension is an extension for a symbol's data as it is. The symbol's type
+// is often that of something in it.
+func textExtension(symbol symbols.Symbol) string {
+	extension := filename.Extension(symbol.Type)
+	switch {
+	case strings.HasPrefix(symbol.Data, "{") && json.Valid([]byte(symbol.Data)):
+		return ".json"
+	case strings.HasPrefix(symbol.Data, "<") && slices.Contains([]string{".svg", ".xml", ".html"}, extension):
+		return extension
+	}
+	return ".txt"
+}
+
+// packed is the content of an entry, deflated in memory as it is written.
+type packed struct {
+	buffer  bytes.Buffer
+	size    uint64 // of what was written
+	crc     uint32 // of that
+	deflate *flate.Writer
+}
+
+func newPacked() *packed {
+	p := &packed{}
+	var err error
+	if p.deflate, err = flate.NewWriter(&p.buffer, flate.DefaultCompression); err != nil {
+		panic(err) // the level is a constant
+	}
+	return p
+}
+
+// Write implements [io.Writer]. It never fails.
+func (p *packed) Write(text []byte) (int, error) {
+	p.size += uint64(len(text))
+	p.crc = crc32.Update(p.crc, crc32.IEEETable, text)
+	return p.deflate.Write(text)
+}
+
+// end completes what is in the buffer.
+func (p *packed) end() { p.deflate.Close() }
+
+// reset begins another content.
+func (p *packed) reset() {
+	const kept = 1 << 20
+	if p.buffer.Cap() > kept {
+		p.buffer = bytes.Buffer{} // few files are so large
+	}
+	p.buffer.Reset()
+	p.deflate.Reset(&p.buffer)
+	p.size, p.crc = 0, 0
 }
