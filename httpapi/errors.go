@@ -115,7 +115,7 @@ type errorBody struct {
 	Code      string        `json:"code"`
 	RequestID string        `json:"requestId"`
 	Skipped   []skippedItem `json:"skipped,omitempty"`
-	Refused   []fileRemark  `json:"refused,omitempty"`
+	Refused   []fileNote    `json:"refused,omitempty"`
 }
 
 // fail answers a request with an error. Its cause goes to the log only.
@@ -141,8 +141,8 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 		body.Skipped = skippedItems(batch.Skipped)
 		a.logSkipped(r.Context(), batch.Skipped, requestID(w))
 	}
-	if refused, ok := errors.AsType[*bundle.RefusedError](err); ok {
-		body.Refused = fileRemarks(refused.Refused)
+	if rejected, ok := errors.AsType[*bundle.RejectedError](err); ok {
+		body.Refused = fileNotes(rejected.Files)
 	}
 	encode(w, f.status, body)
 }

@@ -17,7 +17,7 @@ type importResponse struct {
 	DryRun   bool           `json:"dryRun"`
 	Imported int            `json:"imported"`
 	Files    []importedFile `json:"files"`
-	Ignored  []fileRemark   `json:"ignored"`
+	Ignored  []fileNote     `json:"ignored"`
 }
 
 type importedFile struct {
@@ -27,17 +27,17 @@ type importedFile struct {
 	Type     string `json:"type"`
 }
 
-type fileRemark struct {
+type fileNote struct {
 	File   string `json:"file"`
 	Reason string `json:"reason"`
 }
 
-func fileRemarks(list []bundle.Remark) []fileRemark {
-	remarks := make([]fileRemark, len(list))
-	for i, remark := range list {
-		remarks[i] = fileRemark(remark)
+func fileNotes(list []bundle.FileNote) []fileNote {
+	notes := make([]fileNote, len(list))
+	for i, note := range list {
+		notes[i] = fileNote(note)
 	}
-	return remarks
+	return notes
 }
 
 // exportSymbols writes a folder's symbols as a zip, page by page like
@@ -143,7 +143,7 @@ func newImportResponse(contents *bundle.Contents, created []symbols.Symbol) impo
 		Message:  fmt.Sprintf("Symbols imported: %d.", count),
 		Imported: count,
 		Files:    make([]importedFile, count),
-		Ignored:  fileRemarks(contents.Ignored),
+		Ignored:  fileNotes(contents.Ignored),
 	}
 	for i, file := range contents.Files {
 		response.Files[i] = importedFile{File: file.Name, Name: file.Symbol.Name, Type: file.Symbol.Type}

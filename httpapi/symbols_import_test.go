@@ -153,14 +153,14 @@ func TestImport_ofPlainFiles(t *testing.T) {
 			`{"message":"Symbols that can be imported: 2. Nothing was changed.","dryRun":true,"imported":2,`+
 				`"files":[{"file":"valves/Gate valve.svg","name":"Gate valve","type":"image/svg+xml"},`+
 				`{"file":"Globe.SVG","name":"Globe","type":"image/svg+xml"}],`+
-				`"ignored":[{"file":"valves/","reason":"directory"},{"file":"valves/.DS_Store","reason":"made by an operating system for itself"}]}`)
+				`"ignored":[{"file":"valves/","reason":"directory"},{"file":"valves/.DS_Store","reason":"operating system file"}]}`)
 		is.Equal(string(h.client("GET", "/symbol/folders/2/symbols", "").want(200).body), "[]")
 
 		is.Equal(string(h.importZip("/symbol/folders/2/import?dryRun=false", archive).want(201).body),
 			`{"message":"Symbols imported: 2.","dryRun":false,"imported":2,`+
 				`"files":[{"file":"valves/Gate valve.svg","symbolId":1,"name":"Gate valve","type":"image/svg+xml"},`+
 				`{"file":"Globe.SVG","symbolId":2,"name":"Globe","type":"image/svg+xml"}],`+
-				`"ignored":[{"file":"valves/","reason":"directory"},{"file":"valves/.DS_Store","reason":"made by an operating system for itself"}]}`)
+				`"ignored":[{"file":"valves/","reason":"directory"},{"file":"valves/.DS_Store","reason":"operating system file"}]}`)
 		is.Equal(string(h.client("GET", "/symbol/symbols/1", "").want(200).body),
 			`{"id":1,"name":"Gate valve","type":"image/svg+xml","data":`+quote(svgSymbol)+`,"folderId":2}`)
 		is.True(strings.Contains(string(h.client("GET", "/symbol/symbols/2", "").want(200).body), `\"width\":20,\"height\":96}`))

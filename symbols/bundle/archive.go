@@ -9,81 +9,83 @@ import (
 	"math"
 )
 
-// archive is a zip that is taken at its word in nothing.
+// archive is a zip from an untrusted source: no size in its headers is relied
+// on.
 type archive struct {
-	entries []*zip.File
-	limits  Limits
-	left    int64 // bytes that may still come out
+	entries   []*zip.File
+	limits    Limits
+	remaining int64 // bytes that may still be decompressed
 }
 
-// directoryBytes is how much of a zip's directory is read for each entry that
-// is allowed. Names, comments and such may be longer where others are shorter.
+// directoryBytes is how much of the central directory is read per allowed
+// entry. An entry may have more if others have less.
 const directoryBytes = 512
 
 func openArchive(data []byte, limits Limits) (*archive, error) {
-	source := &boundedReader{r: bytes.NewReader(data), left: 128<<10 + int64(limits.Entries)*directoryBytes}
+	source := &limitedReaderAt{r: bytes.NewReader(data), remaining: 128<<10 + int64(limits.Entries)*directoryBytes}
 	z, err := zip.NewReader(source, int64(len(data)))
 	switch {
-	case errors.Is(err, errBound):
+	case errors.Is(err, errReadLimit):
 		return nil, tooManyEntries(limits.Entries)
-	case err != nil && !errors.Is(err, zip.ErrInsecurePath): // paths lead nowhere here
+	case err != nil && !errors.Is(err, zip.ErrInsecurePath): // nothing is written to disk
 		return nil, invalid("the archive is not a zip")
 	}
-	source.left = math.MaxInt64
+	source.remaining = math.MaxInt64
 
-	// Entries that share bytes would have them expanded again and again.
-	room := uint64(len(data))
+	// Overlapping entries would decompress the same bytes many times.
+	unused := uint64(len(data))
 	for _, entry := range z.File {
-		if entry.CompressedSize64 > room {
-			return nil, invalid("the archive is not a zip: its entries have more bytes than there are")
+		if entry.CompressedSize64 > unused {
+			return nil, invalid("the archive is not a zip: its entries are larger than the archive")
 		}
-		room -= entry.CompressedSize64
+		unused -= entry.CompressedSize64
 	}
-	left := min(limits.Total, max(freeOfRatio, limits.Ratio*int64(len(data))))
-	return &archive{entries: z.File, limits: limits, left: left}, nil
+	remaining := min(limits.Total, max(ratioFreeBytes, limits.Ratio*int64(len(data))))
+	return &archive{entries: z.File, limits: limits, remaining: remaining}, nil
 }
 
-// expand returns the content of an entry if it is whole and has at most so
-// many bytes. The error is a refusal or a tooLarge.
-func (a *archive) expand(entry *zip.File, most int64) ([]byte, error) {
+// decompress returns the content of an entry, which has at most maxSize bytes.
+// The error is a fileError or matches ErrTooLarge.
+func (a *archive) decompress(entry *zip.File, maxSize int64) ([]byte, error) {
 	const encrypted = 1 << 0
 	switch {
 	case entry.Flags&encrypted != 0:
-		return nil, refusal("encrypted")
+		return nil, fileError("encrypted")
 	case entry.Method != zip.Store && entry.Method != zip.Deflate:
-		return nil, refusal("packed by a method that is not supported")
+		return nil, fileError("unsupported compression method")
 	}
 	r, err := entry.Open()
 	if err != nil {
-		return nil, refusal("damaged")
+		return nil, fileError("damaged")
 	}
 	defer r.Close()
-	content, err := io.ReadAll(io.LimitReader(r, min(most, a.left)+1))
+	content, err := io.ReadAll(io.LimitReader(r, min(maxSize, a.remaining)+1))
 	size := int64(len(content))
 	switch {
-	case size > a.left:
-		return nil, tooLarge("the zip is too large: too much comes out of it")
-	case size > most:
+	case size > a.remaining:
+		return nil, tooLarge("the zip is too large: its files are too large when decompressed")
+	case size > maxSize:
 		return nil, fileTooLarge(entry.Name)
 	}
-	a.left -= size
+	a.remaining -= size
+	// archive/zip skips the check if the CRC-32 in the header is zero.
 	if err != nil || crc32.ChecksumIEEE(content) != entry.CRC32 {
-		return nil, refusal("damaged")
+		return nil, fileError("damaged")
 	}
 	return content, nil
 }
 
-var errBound = errors.New("bundle: bound of reading")
+var errReadLimit = errors.New("bundle: read limit reached")
 
-// boundedReader gives up a reader from which too much is read.
-type boundedReader struct {
-	r    io.ReaderAt
-	left int64
+// limitedReaderAt returns errReadLimit once more than remaining bytes are read.
+type limitedReaderAt struct {
+	r         io.ReaderAt
+	remaining int64
 }
 
-func (b *boundedReader) ReadAt(p []byte, offset int64) (int, error) {
-	if b.left -= int64(len(p)); b.left < 0 {
-		return 0, errBound
+func (l *limitedReaderAt) ReadAt(p []byte, offset int64) (int, error) {
+	if l.remaining -= int64(len(p)); l.remaining < 0 {
+		return 0, errReadLimit
 	}
-	return b.r.ReadAt(p, offset)
+	return l.r.ReadAt(p, offset)
 }

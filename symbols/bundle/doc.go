@@ -1,10 +1,10 @@
-// Package bundle carries the symbols of a folder in a zip: [Write] makes one
-// for people and for [Read], which gives back the very same symbols, and also
-// takes a plain zip of SVG and PNG files.
+// Package bundle exports the symbols of a folder as a zip and imports them.
+// [Write] writes a bundle. [Read] restores exactly the same symbols from it; it
+// also imports a plain zip of SVG and PNG files.
 //
-// # A bundle
+// # Bundle
 //
-// A bundle is a zip of one file for each symbol and, at its end, an entry
+// A bundle is a zip with one file per symbol and, as its last entry, a
 // manifest.json:
 //
 //	{
@@ -19,34 +19,34 @@
 //	  ]
 //	}
 //
-// The symbols stand in the order in which they lay in the folder. size and
-// sha256 are those of the file. If there are before and after, the symbol's
-// data is before, the file in base64, and after: that is how the data of most
-// viewers gives a file that can be looked at. Otherwise the file is the data.
-// Either way the data comes back byte for byte.
+// Symbols are in the order of the folder. The fields size and sha256 describe
+// the file. With before and after, a symbol's data is before, the file in
+// base64, and after: the data of most viewers then gives a file that other
+// programs can open. Otherwise the file is the data. Either way the data is
+// restored byte for byte.
 //
-// The same folder gives the same bytes, as long as the program is built with
-// the same release of Go: entries have no time of their own. Each entry has its
-// size and checksum in front, for readers of a stream.
+// The same folder gives the same bytes if the program is built with the same
+// release of Go: entries have a constant modification time. Local headers have
+// sizes and checksums, so the zip can be read as a stream.
 //
-// A bundle may lie in a directory of its zip, as it does when it was unpacked
-// and packed again. Its files must be as they were. Without its manifest it is
-// a plain zip.
+// The bundle may be in a directory of its zip, as it is after unpacking and
+// packing again. Its files must be unchanged. Without a manifest it is a plain
+// zip.
 //
-// # A plain zip
+// # Plain zip
 //
-// In a zip without a manifest each file, whatever its directory, becomes a
-// symbol, in the order of the zip. The name is that of the file without its
-// extension, .svg or .png, which says the type. The data is a JSON object with
-// name, type, content (base64), width and height, like that of the viewers.
+// Without a manifest each file becomes a symbol, in the order of the zip and
+// regardless of directories. The name is the file name without its extension.
+// The extension, .svg or .png, determines the type. The data is a JSON object
+// with name, type, content (base64), width and height, as viewers write it.
 //
-// Width and height are CSS pixels. Those of an SVG are its attributes width
-// and height in any absolute unit of CSS, where em and rem are 16 px and ex is
-// 8 px; one that is missing or relative follows from the viewBox, and without
-// one is 300 or 150, all as in browsers.
+// Width and height are CSS pixels. For an SVG they are its width and height
+// attributes in any absolute CSS unit; em and rem are 16 px, ex is 8 px. If one
+// is missing or relative, it follows from the viewBox; without a viewBox it is
+// 300 or 150. Browsers do the same.
 //
-// # What is refused
+// # Limits
 //
-// Read gives all symbols or none. It knows the bounds of [Limits], which hold
-// for what really comes out of an archive, whatever it says of itself.
+// Read returns all symbols or none. [Limits] apply to the bytes that are
+// actually decompressed, whatever the headers declare.
 package bundle

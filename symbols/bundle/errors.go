@@ -7,107 +7,99 @@ import (
 )
 
 var (
-	// ErrInvalid is what the error for an unusable archive matches. Its text
-	// is fit to be shown.
-	ErrInvalid = errors.New("bundle: unusable archive")
+	// ErrInvalid matches errors about an archive that cannot be imported.
+	// Their text may be shown to users.
+	ErrInvalid = errors.New("bundle: invalid archive")
 
-	// ErrTooLarge is what the error for an archive beyond [Limits] matches.
-	// Its text is fit to be shown.
+	// ErrTooLarge matches errors about an archive that exceeds its [Limits].
+	// Their text may be shown to users.
 	ErrTooLarge = errors.New("bundle: archive too large")
 )
 
-// invalid is an ErrInvalid with a text of its own.
+// invalid is an error with its own text that matches ErrInvalid.
 type invalid string
 
 func (e invalid) Error() string        { return string(e) }
 func (e invalid) Is(target error) bool { return target == ErrInvalid }
 
-// tooLarge is an ErrTooLarge with a text of its own.
+// tooLarge is an error with its own text that matches ErrTooLarge.
 type tooLarge string
 
 func (e tooLarge) Error() string        { return string(e) }
 func (e tooLarge) Is(target error) bool { return target == ErrTooLarge }
 
-func tooManyEntries(most int) error {
-	return tooLarge(fmt.Sprintf("the zip has too many entries: there may be %d", most))
+func tooManyEntries(limit int) error {
+	return tooLarge(fmt.Sprintf("the zip has too many entries: the limit is %d", limit))
 }
 
 func fileTooLarge(name string) error { return tooLarge(printable(name) + " is too large") }
 
-// Remark says why a file was refused or ignored.
-type Remark struct {
-	File   string // its name in the zip
+// FileNote is the reason why a file was rejected or ignored.
+type FileNote struct {
+	File   string // path in the zip
 	Reason string
 }
 
-// maxRefused is how many refused files are named.
-const maxRefused = 100
+// maxRejected is the length of RejectedError.Files.
+const maxRejected = 100
 
-// RefusedError says which files of an archive cannot be imported. It matches
-// [ErrInvalid].
-type RefusedError struct {
-	Refused []Remark // the first 100
-	Count   int      // of all
+// RejectedError lists the files of an archive that cannot be imported. It
+// matches [ErrInvalid].
+type RejectedError struct {
+	Files []FileNote // at most 100
+	Count int        // of all rejected files
 }
 
-func (e *RefusedError) Error() string {
+func (e *RejectedError) Error() string {
 	switch {
 	case e.Count == 1:
 		return "1 file of the zip cannot be imported"
-	case e.Count > len(e.Refused):
-		return fmt.Sprintf("%d files of the zip cannot be imported, of which the first %d are listed", e.Count, len(e.Refused))
+	case e.Count > len(e.Files):
+		return fmt.Sprintf("%d files of the zip cannot be imported; the first %d are listed", e.Count, len(e.Files))
 	}
 	return fmt.Sprintf("%d files of the zip cannot be imported", e.Count)
 }
 
 // Is makes the error match [ErrInvalid].
-func (e *RefusedError) Is(target error) bool { return target == ErrInvalid }
+func (e *RejectedError) Is(target error) bool { return target == ErrInvalid }
 
-// refusal is a reason to refuse a file.
-type refusal string
+// fileError is the reason to reject one file. Other files are still read.
+type fileError string
 
-func (e refusal) Error() string { return string(e) }
+func (e fileError) Error() string { return string(e) }
 
-// Defaults of [Limits].
-const (
-	DefaultEntries = 10_000
-	DefaultSymbol  = 50 << 20
-	DefaultTotal   = 256 << 20
-	DefaultRatio   = 200
-)
-
-// Limits bound what [Read] takes from an archive. A zero stands for the
-// default.
+// Limits bound what [Read] accepts from an archive.
 type Limits struct {
-	// Entries is how many entries an archive may have beside its manifest,
-	// ignored ones included.
+	// Entries is the number of entries, ignored ones included and the
+	// manifest excluded. Zero means 10,000.
 	Entries int
 
-	// Symbol is how many bytes of data a symbol may have, and Total how many
-	// all of them may have. Total bounds all that comes out of the archive
-	// too.
+	// Symbol is the size of one symbol's data in bytes. Zero means 50 MiB.
 	Symbol int64
-	Total  int64
 
-	// Ratio is how many times its size an archive may expand to, beyond the
-	// first 4 MiB.
+	// Total is the size of all symbols' data in bytes, and of everything that
+	// is decompressed. Zero means 256 MiB.
+	Total int64
+
+	// Ratio is the size of everything that is decompressed, divided by the
+	// size of the archive. The first 4 MiB are exempt. Zero means 200.
 	Ratio int64
 }
 
-// freeOfRatio is what any archive may expand to.
-const freeOfRatio = 4 << 20
+// ratioFreeBytes may be decompressed from any archive.
+const ratioFreeBytes = 4 << 20
 
-func (l *Limits) orDefaults() Limits {
+func (l *Limits) withDefaults() Limits {
 	var given Limits
 	if l != nil {
 		given = *l
 	}
-	// Beyond these there is nothing to bound, and sums stay small.
-	const count, size, ratio = 1<<31 - 1, 1 << 40, 1 << 20
+	// These caps prevent integer overflow.
+	const maxCount, maxSize, maxRatio = 1<<31 - 1, 1 << 40, 1 << 20
 	return Limits{
-		Entries: min(cmp.Or(max(given.Entries, 0), DefaultEntries), count),
-		Symbol:  min(cmp.Or(max(given.Symbol, 0), DefaultSymbol), size),
-		Total:   min(cmp.Or(max(given.Total, 0), DefaultTotal), size),
-		Ratio:   min(cmp.Or(max(given.Ratio, 0), DefaultRatio), ratio),
+		Entries: min(cmp.Or(max(given.Entries, 0), 10_000), maxCount),
+		Symbol:  min(cmp.Or(max(given.Symbol, 0), 50<<20), maxSize),
+		Total:   min(cmp.Or(max(given.Total, 0), 256<<20), maxSize),
+		Ratio:   min(cmp.Or(max(given.Ratio, 0), 200), maxRatio),
 	}
 }

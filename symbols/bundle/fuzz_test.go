@@ -11,34 +11,34 @@ import (
 	"example.com/canvasback/symbols/bundle"
 )
 
-// FuzzRead holds that no bytes do harm: Read gives valid symbols within its
-// limits, or one of its errors.
+// FuzzRead checks that Read returns valid symbols within its limits, or one of
+// its errors.
 func FuzzRead(f *testing.F) {
-	photo := pngOf(f, 3, 2)
-	plain := zipOf(f, file{name: "a.svg", content: drawing}, file{name: "d/"}, file{name: "d/b.png", content: photo}, file{name: "Thumbs.db"})
-	written := write(f, "F",
-		symbols.NewSymbol{Name: "drawing", Type: "image/svg+xml", Data: usual("drawing", "image/svg+xml", drawing)},
+	image := pngOf(f, 3, 2)
+	plain := zipOf(f, file{name: "a.svg", content: drawing}, file{name: "d/"}, file{name: "d/b.png", content: image}, file{name: "Thumbs.db"})
+	bundled := writeBundle(f, "F",
+		symbols.NewSymbol{Name: "drawing", Type: "image/svg+xml", Data: viewerData("drawing", "image/svg+xml", drawing)},
 		symbols.NewSymbol{Name: "text", Type: "text/plain", Data: strings.Repeat("hello ", 50)},
 	)
-	manifest := unzip(f, written)[2].content
+	manifest := unzip(f, bundled)[2].content
 	for _, seed := range [][]byte{
-		nil, []byte("PK\x05\x06"), plain, written, plain[:len(plain)/2],
-		directory(3, 3), directory(100, 1),
+		nil, []byte("PK\x05\x06"), plain, bundled, plain[:len(plain)/2],
+		directoryOnlyZip(3, 3), directoryOnlyZip(100, 1),
 		zipOf(f, file{name: "a.svg", content: drawing, alter: func(h *zip.FileHeader) { h.Flags |= 8 }}),
 		zipOf(f, file{name: "a.svg", content: drawing, alter: func(h *zip.FileHeader) { h.Extra = make([]byte, 28); h.Extra[0] = 1; h.Extra[2] = 24 }}),
 		zipOf(f, file{name: "manifest.json", content: manifest}, file{name: "text.txt", content: "hello"}),
 		zipOf(f, file{name: "x/manifest.json", content: `{"format":"canvasback-symbols","version":1,"symbols":[{"file":"a"}]}`}, file{name: "x/a"}),
-		deflated(f, "a.svg", blank(1)),
-		deflated(f, "a.png", blank(8)),
+		deflatedZip(f, "a.svg", blankSVG(1)),
+		deflatedZip(f, "a.png", blankSVG(8)),
 		append([]byte("#!/bin/sh\n"), plain...),
-		append(bytes.Clone(plain), written...),
+		append(bytes.Clone(plain), bundled...),
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(checkRead)
 }
 
-// FuzzReadFiles is FuzzRead with archives that are in order themselves.
+// FuzzReadFiles is FuzzRead for archives whose zip format is valid.
 func FuzzReadFiles(f *testing.F) {
 	f.Add("a.png", pngOf(f, 3, 2), "")
 	for _, svg := range []string{
@@ -66,12 +66,12 @@ func checkRead(t *testing.T, archive []byte) {
 	limits := bundle.Limits{Entries: 20, Symbol: 64 << 10, Total: 256 << 10, Ratio: 50}
 	contents, err := bundle.Read(t.Context(), archive, &limits)
 	if err != nil {
-		refused := new(bundle.RefusedError)
+		rejected := new(bundle.RejectedError)
 		switch {
 		case !errors.Is(err, bundle.ErrInvalid) && !errors.Is(err, bundle.ErrTooLarge), contents != nil:
-			t.Errorf("%v with %v", err, contents)
-		case errors.As(err, &refused) && (refused.Count < len(refused.Refused) || len(refused.Refused) == 0):
-			t.Errorf("%d files are refused, of which %q", refused.Count, refused.Refused)
+			t.Errorf("error %v with contents %v", err, contents)
+		case errors.As(err, &rejected) && (rejected.Count < len(rejected.Files) || len(rejected.Files) == 0):
+			t.Errorf("%d files are rejected, %q are listed", rejected.Count, rejected.Files)
 		}
 		return
 	}
@@ -85,14 +85,14 @@ func checkRead(t *testing.T, archive []byte) {
 	if n := len(contents.Files); n == 0 || n+len(contents.Ignored) > limits.Entries || total > int(limits.Total) {
 		t.Errorf("%d symbols, %d ignored, %d bytes", n, len(contents.Ignored), total)
 	}
-	// What was read can be written and read again.
-	again, err := bundle.Read(t.Context(), write(t, "F", contents.Symbols()...), &bundle.Limits{Total: 8 << 20})
+	// What was read survives a round trip.
+	restored, err := bundle.Read(t.Context(), writeBundle(t, "F", contents.Symbols()...), &bundle.Limits{Total: 8 << 20})
 	if err != nil {
-		t.Fatal(reasons(err))
+		t.Fatal(rejections(err))
 	}
-	for i, symbol := range again.Symbols() {
+	for i, symbol := range restored.Symbols() {
 		if symbol != contents.Files[i].Symbol {
-			t.Errorf("%q comes back as %q", contents.Files[i].Symbol, symbol)
+			t.Errorf("%q is restored as %q", contents.Files[i].Symbol, symbol)
 		}
 	}
 }

@@ -14,15 +14,15 @@ import (
 	"example.com/canvasback/symbols/bundle"
 )
 
-// file is a file of a test archive. Its header may be altered once its content
-// is known.
+// file is a file of a test archive. The function alter, if not nil, changes its
+// header.
 type file struct {
 	name    string
 	content string
 	alter   func(*zip.FileHeader)
 }
 
-// zipOf makes a zip of stored files.
+// zipOf returns a zip of stored files.
 func zipOf(t testing.TB, files ...file) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -73,8 +73,8 @@ func unzip(t testing.TB, archive []byte) []file {
 	return files
 }
 
-// write makes a bundle of symbols, three to a page.
-func write(t testing.TB, folder string, list ...symbols.NewSymbol) []byte {
+// writeBundle returns a bundle of symbols, written in pages of three.
+func writeBundle(t testing.TB, folder string, list ...symbols.NewSymbol) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	if err := bundle.Write(&out, folder, pagesOf(list, 3)); err != nil {
@@ -83,7 +83,7 @@ func write(t testing.TB, folder string, list ...symbols.NewSymbol) []byte {
 	return out.Bytes()
 }
 
-// pagesOf gives symbols as a service does, so many at a time.
+// pagesOf returns symbols in pages, as a service does.
 func pagesOf(list []symbols.NewSymbol, size int) func(int64) (symbols.Page, error) {
 	return func(after int64) (symbols.Page, error) {
 		rest := list[after:]
@@ -95,8 +95,8 @@ func pagesOf(list []symbols.NewSymbol, size int) func(int64) (symbols.Page, erro
 	}
 }
 
-// usual is data as viewers write it.
-func usual(name, mimeType, content string) string {
+// viewerData returns data in the JSON form that viewers write.
+func viewerData(name, mimeType, content string) string {
 	return fmt.Sprintf(`{"name":%q,"type":%q,"content":"%s","width":96,"height":96}`,
 		name, mimeType, base64.StdEncoding.EncodeToString([]byte(content)))
 }

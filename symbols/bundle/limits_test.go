@@ -19,8 +19,8 @@ import (
 	"example.com/canvasback/symbols/bundle"
 )
 
-// deflated makes a zip of one file that is written by fill.
-func deflated(t testing.TB, name string, fill func(io.Writer)) []byte {
+// deflatedZip returns a zip of one file, which fill writes.
+func deflatedZip(t testing.TB, name string, fill func(io.Writer)) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
@@ -35,8 +35,8 @@ func deflated(t testing.TB, name string, fill func(io.Writer)) []byte {
 	return out.Bytes()
 }
 
-// blank is a writer of an SVG of so many MiB with nothing in it.
-func blank(mib int) func(io.Writer) {
+// blankSVG returns a function that writes an SVG of this size without content.
+func blankSVG(mib int) func(io.Writer) {
 	return func(w io.Writer) {
 		io.WriteString(w, "<svg>")
 		space := bytes.Repeat([]byte(" "), 1<<20)
@@ -47,8 +47,8 @@ func blank(mib int) func(io.Writer) {
 	}
 }
 
-// allocated is how many MiB a function allocates. Tests that ask for it are
-// not parallel, because there is one count for all.
+// allocated returns how many MiB f allocates. Its callers must not run in
+// parallel with other tests.
 func allocated(f func()) int {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -57,35 +57,35 @@ func allocated(f func()) int {
 	return int((after.TotalAlloc - before.TotalAlloc) >> 20)
 }
 
-// wantTooLarge fails unless an archive is refused as too large, and without
-// much ado.
-func wantTooLarge(t *testing.T, archive []byte, limits *bundle.Limits, most int) {
+// wantTooLarge checks that Read rejects an archive as too large and allocates at
+// most maxMiB.
+func wantTooLarge(t *testing.T, archive []byte, limits *bundle.Limits, maxMiB int) {
 	t.Helper()
 	var err error
-	if took := allocated(func() { _, err = bundle.Read(t.Context(), archive, limits) }); took > most {
-		t.Errorf("refusing an archive of %d KiB took %d MiB", len(archive)>>10, took)
+	if took := allocated(func() { _, err = bundle.Read(t.Context(), archive, limits) }); took > maxMiB {
+		t.Errorf("rejecting an archive of %d KiB took %d MiB", len(archive)>>10, took)
 	}
 	if !errors.Is(err, bundle.ErrTooLarge) {
-		t.Errorf("error is %v %s, want ErrTooLarge", err, reasons(err))
+		t.Errorf("error is %v %s, want ErrTooLarge", err, rejections(err))
 	}
 }
 
-func TestRead_bombOfOneFile(t *testing.T) {
-	bomb := deflated(t, "a.svg", blank(40))
-	wantTooLarge(t, bomb, nil, 50) // 8 MiB may come out of 40 KiB, read into a slice that grows
+func TestRead_BombOfOneFile(t *testing.T) {
+	bomb := deflatedZip(t, "a.svg", blankSVG(40))
+	wantTooLarge(t, bomb, nil, 50) // 40 KiB may expand to 8 MiB, in a slice that grows
 	wantTooLarge(t, bomb, &bundle.Limits{Ratio: 10}, 25)
 	wantTooLarge(t, bomb, &bundle.Limits{Symbol: 1 << 20}, 10)
 	wantTooLarge(t, bomb, &bundle.Limits{Total: 1 << 20}, 10)
-	wantTooLarge(t, deflated(t, "manifest.json", blank(40)), nil, 50)
-	wantTooLarge(t, deflated(t, "manifest.json", blank(2)), &bundle.Limits{Entries: 100}, 10)
+	wantTooLarge(t, deflatedZip(t, "manifest.json", blankSVG(40)), nil, 50)
+	wantTooLarge(t, deflatedZip(t, "manifest.json", blankSVG(2)), &bundle.Limits{Entries: 100}, 10)
 }
 
-func TestRead_limitsAreThoseOfTheData(t *testing.T) {
+func TestRead_LimitsApplyToData(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	archive := deflated(t, "a.svg", blank(3)) // 4 MiB of data
+	archive := deflatedZip(t, "a.svg", blankSVG(3)) // 4 MiB of data
 	_, err := bundle.Read(t.Context(), archive, nil)
-	is.NoErr(err) // any archive may expand to that
+	is.NoErr(err) // below ratioFreeBytes
 	_, err = bundle.Read(t.Context(), archive, &bundle.Limits{Symbol: 4 << 20})
 	is.True(errors.Is(err, bundle.ErrTooLarge))
 	is.Equal(err.Error(), "a.svg is too large")
@@ -93,11 +93,11 @@ func TestRead_limitsAreThoseOfTheData(t *testing.T) {
 	is.Equal(err.Error(), "the zip is too large: its symbols have too much data")
 
 	twice := zipOf(t, file{name: "a.svg", content: drawing}, file{name: "b.svg", content: drawing})
-	one := int64(len(usual("a", "image/svg+xml", drawing)))
+	one := int64(len(viewerData("a", "image/svg+xml", drawing)))
 	_, err = bundle.Read(t.Context(), twice, &bundle.Limits{Entries: 2, Symbol: one, Total: 2 * one})
 	is.NoErr(err)
-	_, err = bundle.Read(t.Context(), write(t, "F", mixed(t)...), &bundle.Limits{Entries: len(mixed(t))})
-	is.NoErr(err) // the manifest is none of them
+	_, err = bundle.Read(t.Context(), writeBundle(t, "F", mixedSymbols(t)...), &bundle.Limits{Entries: len(mixedSymbols(t))})
+	is.NoErr(err) // the manifest does not count
 	for _, limits := range []bundle.Limits{{Entries: 1}, {Symbol: one - 1}, {Total: 2*one - 1}} {
 		_, err = bundle.Read(t.Context(), twice, &limits)
 		is.True(errors.Is(err, bundle.ErrTooLarge))
@@ -106,9 +106,9 @@ func TestRead_limitsAreThoseOfTheData(t *testing.T) {
 	is.NoErr(err)
 }
 
-func TestRead_bombOfManyFiles(t *testing.T) {
+func TestRead_BombOfManyFiles(t *testing.T) {
 	var content, packed bytes.Buffer
-	blank(1)(&content)
+	blankSVG(1)(&content)
 	deflate(t, &packed, content.Bytes())
 	files := make([]file, 100)
 	for i := range files {
@@ -117,7 +117,7 @@ func TestRead_bombOfManyFiles(t *testing.T) {
 		}}
 	}
 	bomb := zipOf(t, files...)
-	wantTooLarge(t, bomb, nil, 400) // 20 MiB may come out, and are copied some times
+	wantTooLarge(t, bomb, nil, 400) // may expand to 20 MiB, which are copied several times
 	wantTooLarge(t, bomb, &bundle.Limits{Ratio: 20}, 50)
 }
 
@@ -133,35 +133,35 @@ func deflate(t testing.TB, out io.Writer, content []byte) {
 	}
 }
 
-// directory makes a zip of nothing but a directory with so many entries, which
-// says that it has as many as told.
-func directory(entries, told int) []byte {
+// directoryOnlyZip returns a zip that has only a central directory. It declares
+// another number of entries than it has.
+func directoryOnlyZip(entries, declared int) []byte {
 	header := make([]byte, 46)
 	copy(header, "PK\x01\x02")
 	archive := bytes.Repeat(header, entries)
 	end := make([]byte, 22)
 	copy(end, "PK\x05\x06")
-	binary.LittleEndian.PutUint16(end[8:], uint16(told))
-	binary.LittleEndian.PutUint16(end[10:], uint16(told))
+	binary.LittleEndian.PutUint16(end[8:], uint16(declared))
+	binary.LittleEndian.PutUint16(end[10:], uint16(declared))
 	binary.LittleEndian.PutUint32(end[12:], uint32(len(archive)))
 	return append(archive, end...)
 }
 
-func TestRead_absurdDirectory(t *testing.T) {
+func TestRead_HugeDirectory(t *testing.T) {
 	wantTooLarge(t, zipOf(t, make([]file, 10_001)...), nil, 20)
-	const most = 64 << 20 / 46
-	wantTooLarge(t, directory(most, most), nil, 60)
-	wantTooLarge(t, directory(most, 1), nil, 60)
-	wantTooLarge(t, directory(20_000, 20_000), nil, 60)
+	const count = 64 << 20 / 46
+	wantTooLarge(t, directoryOnlyZip(count, count), nil, 60)
+	wantTooLarge(t, directoryOnlyZip(count, 1), nil, 60)
+	wantTooLarge(t, directoryOnlyZip(20_000, 20_000), nil, 60)
 	for _, c := range [][2]int{{20_000, 1}, {1, 0}, {1, 2}, {1, 0xfffe}} {
-		if _, err := bundle.Read(t.Context(), directory(c[0], c[1]), nil); !errors.Is(err, bundle.ErrInvalid) {
-			t.Errorf("%d entries of %d: %v", c[0], c[1], err)
+		if _, err := bundle.Read(t.Context(), directoryOnlyZip(c[0], c[1]), nil); !errors.Is(err, bundle.ErrInvalid) {
+			t.Errorf("%d entries, %d declared: %v", c[0], c[1], err)
 		}
 	}
 }
 
-// shared makes a zip whose entries are all the same bytes.
-func shared(t *testing.T, name string, entries int, packed []byte, crc uint32, size int) []byte {
+// overlappingZip returns a zip whose entries share the same bytes.
+func overlappingZip(t *testing.T, name string, entries int, packed []byte, crc uint32, size int) []byte {
 	t.Helper()
 	archive := zipOf(t, file{name: fmt.Sprintf(name, 0), content: string(packed), alter: func(h *zip.FileHeader) {
 		h.Method, h.CRC32, h.UncompressedSize64 = zip.Deflate, crc, uint64(size)
@@ -180,58 +180,58 @@ func shared(t *testing.T, name string, entries int, packed []byte, crc uint32, s
 	return append(out, tail...)
 }
 
-func TestRead_entriesThatShareBytes(t *testing.T) {
+func TestRead_OverlappingEntries(t *testing.T) {
 	t.Parallel()
 	var content, packed bytes.Buffer
-	blank(4)(&content)
+	blankSVG(4)(&content)
 	deflate(t, &packed, content.Bytes())
 	crc := crcOf(content.String())
 
-	// Empty blocks: they expand to nothing, but have to be read.
+	// Empty blocks decompress to nothing but take time to read.
 	empty := append(bytes.Repeat([]byte{0, 0, 0, 0xff, 0xff}, 4<<20/5), 1, 0, 0, 0xff, 0xff)
 	for name, archive := range map[string][]byte{
-		"large":  shared(t, "%05d.svg", 5000, packed.Bytes(), crc, content.Len()),
-		"empty":  shared(t, "%05d.svg", 9000, empty, 0, 0),
-		"listed": shared(t, "manifest.json%05d", 9000, empty, 0, 0),
+		"large":  overlappingZip(t, "%05d.svg", 5000, packed.Bytes(), crc, content.Len()),
+		"empty":  overlappingZip(t, "%05d.svg", 9000, empty, 0, 0),
+		"listed": overlappingZip(t, "manifest.json%05d", 9000, empty, 0, 0),
 	} {
 		_, err := bundle.Read(t.Context(), archive, nil)
-		if !errors.Is(err, bundle.ErrInvalid) || err.Error() != "the archive is not a zip: its entries have more bytes than there are" {
+		if !errors.Is(err, bundle.ErrInvalid) || err.Error() != "the archive is not a zip: its entries are larger than the archive" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// One of them is read to its end.
-	_, err := bundle.Read(t.Context(), shared(t, "%05d.svg", 1, packed.Bytes(), crc, content.Len()), &bundle.Limits{Ratio: 2000})
+	// A single entry is read completely.
+	_, err := bundle.Read(t.Context(), overlappingZip(t, "%05d.svg", 1, packed.Bytes(), crc, content.Len()), &bundle.Limits{Ratio: 2000})
 	if err != nil {
-		t.Error(reasons(err))
+		t.Error(rejections(err))
 	}
-	_, err = bundle.Read(t.Context(), shared(t, "%05d.svg", 1, empty, 0, 0), nil)
-	if got := reasons(err); got != "00000.svg: broken SVG: it is not well-formed XML" {
+	_, err = bundle.Read(t.Context(), overlappingZip(t, "%05d.svg", 1, empty, 0, 0), nil)
+	if got := rejections(err); got != "00000.svg: broken SVG: it is not well-formed XML" {
 		t.Error(got)
 	}
 }
 
-func TestRead_sizesThatLie(t *testing.T) {
-	bomb := deflated(t, "a.svg", blank(40))
+func TestRead_WrongSizes(t *testing.T) {
+	bomb := deflatedZip(t, "a.svg", blankSVG(40))
 	at := bytes.Index(bomb, []byte("PK\x01\x02"))
 	for _, size := range []uint32{0, 1, 1 << 20, 1<<32 - 1} {
-		lying := bytes.Clone(bomb)
-		binary.LittleEndian.PutUint32(lying[at+24:], size)
+		altered := bytes.Clone(bomb)
+		binary.LittleEndian.PutUint32(altered[at+24:], size)
 		var err error
-		if took := allocated(func() { _, err = bundle.Read(t.Context(), lying, nil) }); took > 50 || err == nil {
+		if took := allocated(func() { _, err = bundle.Read(t.Context(), altered, nil) }); took > 50 || err == nil {
 			t.Errorf("size %d: %v, took %d MiB", size, err, took)
 		}
 	}
 	for _, packed := range []uint32{1 << 30, 1<<32 - 1} {
-		lying := bytes.Clone(bomb)
-		binary.LittleEndian.PutUint32(lying[at+20:], packed)
-		if _, err := bundle.Read(t.Context(), lying, nil); !errors.Is(err, bundle.ErrInvalid) {
+		altered := bytes.Clone(bomb)
+		binary.LittleEndian.PutUint32(altered[at+20:], packed)
+		if _, err := bundle.Read(t.Context(), altered, nil); !errors.Is(err, bundle.ErrInvalid) {
 			t.Errorf("packed size %d: %v", packed, err)
 		}
 	}
 }
 
-// TestRead_zip64 has sizes and offsets where only large archives need them.
-func TestRead_zip64(t *testing.T) {
+// TestRead_Zip64 has zip64 fields in a small archive.
+func TestRead_Zip64(t *testing.T) {
 	t.Parallel()
 	const all = 1<<32 - 1
 	archive := func(size, packed, offset uint64) []byte {
@@ -249,7 +249,7 @@ func TestRead_zip64(t *testing.T) {
 	}
 	const size = uint64(len(drawing))
 	if _, err := bundle.Read(t.Context(), archive(size, size, 0), nil); err != nil {
-		t.Error(reasons(err))
+		t.Error(rejections(err))
 	}
 	for _, c := range [][3]uint64{
 		{size, size, 1}, {size, size, 1 << 63}, {size, size, 1<<64 - 1}, {size, size, 1<<63 - 1},
@@ -262,17 +262,16 @@ func TestRead_zip64(t *testing.T) {
 	}
 }
 
-func TestRead_manifestOfEmptyElements(t *testing.T) {
+func TestRead_ManifestOfEmptyEntries(t *testing.T) {
 	elements := strings.Repeat("{},", 1<<20) + "{}"
-	archive := deflated(t, "manifest.json", func(w io.Writer) {
+	archive := deflatedZip(t, "manifest.json", func(w io.Writer) {
 		io.WriteString(w, `{"format":"canvasback-symbols","version":1,"symbols":[`+elements+`]}`)
 	})
 	wantTooLarge(t, archive, nil, 50)
 }
 
-// TestRead_entitiesDoNotExpand: a document of a few KiB must not become one of
-// many GiB.
-func TestRead_entitiesDoNotExpand(t *testing.T) {
+// TestRead_DoesNotExpandEntities reads a "billion laughs" document.
+func TestRead_DoesNotExpandEntities(t *testing.T) {
 	var svg strings.Builder
 	svg.WriteString(`<!DOCTYPE svg [ <!ENTITY e0 "` + strings.Repeat("x", 10_000) + `">`)
 	for i := range 20 {
@@ -282,18 +281,18 @@ func TestRead_entitiesDoNotExpand(t *testing.T) {
 	archive := zipOf(t, file{name: "a.svg", content: svg.String()})
 	var err error
 	if took := allocated(func() { _, err = bundle.Read(t.Context(), archive, nil) }); took > 20 || err != nil {
-		t.Errorf("took %d MiB: %s", took, reasons(err))
+		t.Errorf("took %d MiB: %s", took, rejections(err))
 	}
 }
 
-// TestWrite_isNoBomb: what is written can be read within any ratio from 100.
-func TestWrite_isNoBomb(t *testing.T) {
+// TestWrite_IsNotABomb checks that Read accepts a bundle at any ratio from 100.
+func TestWrite_IsNotABomb(t *testing.T) {
 	t.Parallel()
 	var list []symbols.NewSymbol
 	for range 8 {
 		list = append(list, symbols.NewSymbol{Name: "blank", Type: "text/plain", Data: strings.Repeat(" ", 1<<20)})
 	}
-	contents, err := bundle.Read(t.Context(), write(t, "F", list...), &bundle.Limits{Ratio: 100})
+	contents, err := bundle.Read(t.Context(), writeBundle(t, "F", list...), &bundle.Limits{Ratio: 100})
 	if err != nil || len(contents.Files) != 8 {
 		t.Error(err)
 	}

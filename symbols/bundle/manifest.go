@@ -13,28 +13,67 @@ const (
 	manifestName  = "manifest.json"
 	formatName    = "canvasback-symbols"
 	formatVersion = 1
+
+	// maxManifestEntry is the size of a manifest in bytes per allowed symbol,
+	// plus one for its header. Write stays below it: escaping doubles the
+	// maxEnvelope bytes of an envelope, and a name or type of 255 characters
+	// takes up to 1530 bytes.
+	maxManifestEntry = 8 << 10
+
+	// maxEnvelope is the size of an envelope in bytes. Write keeps all
+	// envelopes in memory until it writes the manifest.
+	maxEnvelope = 2 << 10
 )
 
-// manifestHead is a manifest without its list, and manifestSymbol an element
-// of that: a folder may have too many to have them all at hand.
-type manifestHead struct {
+// manifestHeader is a manifest whose entries are still encoded.
+type manifestHeader struct {
 	Format  string          `json:"format"`
 	Version int64           `json:"version"`
 	Folder  string          `json:"folder"`
 	Symbols json.RawMessage `json:"symbols"`
 }
 
-type manifestSymbol struct {
+// manifestEntry describes a symbol and its file.
+type manifestEntry struct {
 	File   string `json:"file"`
 	Name   string `json:"name"`
 	Type   string `json:"type"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
-	parts
+	envelope
 }
 
-// encode is JSON as JavaScript writes it, without escapes for HTML.
-func encode(value any) []byte {
+// parseManifest returns the entries of a manifest, at most limit+1.
+func parseManifest(text []byte, limit int) ([]manifestEntry, error) {
+	var header manifestHeader
+	if !utf8.Valid(text) || json.Unmarshal(text, &header) != nil {
+		return nil, fileError("not a symbol manifest")
+	}
+	switch {
+	case header.Format != formatName:
+		return nil, fileError("not a symbol manifest: format is not " + formatName)
+	case header.Version != formatVersion:
+		return nil, fileError(fmt.Sprintf("unsupported format version %d", header.Version))
+	}
+	// Decoding entry by entry bounds memory: "{}," takes 3 bytes, a manifestEntry 104.
+	decoder := json.NewDecoder(bytes.NewReader(header.Symbols))
+	if start, err := decoder.Token(); err != nil || start != json.Delim('[') {
+		return nil, fileError("not a symbol manifest: symbols is not an array")
+	}
+	var list []manifestEntry
+	for decoder.More() && len(list) <= limit {
+		var entry manifestEntry
+		if err := decoder.Decode(&entry); err != nil {
+			return nil, fileError(fmt.Sprintf("not a symbol manifest: symbols[%d] is invalid", len(list)))
+		}
+		list = append(list, entry)
+	}
+	return list, nil
+}
+
+// encodeJSON encodes strings and numbers without escaping HTML, as JavaScript
+// does.
+func encodeJSON(value any) []byte {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
@@ -44,57 +83,18 @@ func encode(value any) []byte {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n"))
 }
 
-// maxManifest is how many bytes a manifest may have for its head and for each
-// symbol that is allowed. One that was written has no more: before and after
-// have maxAround bytes together, which escapes double, and a name or type of
-// 255 characters has up to 1530.
-const maxManifest = 8 << 10
-
-// readManifest returns the list of a manifest if it has at most so many
-// elements, and otherwise one element more.
-func readManifest(text []byte, most int) ([]manifestSymbol, error) {
-	var head manifestHead
-	if !utf8.Valid(text) || json.Unmarshal(text, &head) != nil {
-		return nil, refusal("not a manifest of symbols")
-	}
-	switch {
-	case head.Format != formatName:
-		return nil, refusal("not a manifest of symbols: format is not " + formatName)
-	case head.Version != formatVersion:
-		return nil, refusal(fmt.Sprintf("version %d of the format is not known here", head.Version))
-	}
-	// One by one, because a short text can hold a great many empty elements.
-	list := json.NewDecoder(bytes.NewReader(head.Symbols))
-	if start, err := list.Token(); err != nil || start != json.Delim('[') {
-		return nil, refusal("not a manifest of symbols: symbols is not a list")
-	}
-	var symbols []manifestSymbol
-	for list.More() && len(symbols) <= most {
-		var symbol manifestSymbol
-		if err := list.Decode(&symbol); err != nil {
-			return nil, refusal(fmt.Sprintf("not a manifest of symbols: symbols[%d] is not one", len(symbols)))
-		}
-		symbols = append(symbols, symbol)
-	}
-	return symbols, nil
-}
-
-// parts are the text around the base64 of a file in a symbol's data. They are
-// empty if the file is the data.
-type parts struct {
+// envelope is the text of a symbol's data before and after its base64 content.
+// It is empty if the file is the data.
+type envelope struct {
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 }
 
-// maxAround is how long the parts of one symbol may be together. They are kept
-// until the manifest is written.
-const maxAround = 2 << 10
-
-// takeApart finds the file in data that is a JSON object as viewers write it.
-// It returns data itself if there is none, or if the parts would not make the
-// same data again.
-func takeApart(data string) (parts, []byte) {
-	whole := []byte(data)
+// splitData returns the file in data of the JSON form that viewers write, and
+// its envelope. If there is no such file, or join would not restore data
+// exactly, it returns data and an empty envelope.
+func splitData(data string) (envelope, []byte) {
+	raw := []byte(data)
 	var object struct {
 		Name    *string         `json:"name"`
 		Type    *string         `json:"type"`
@@ -102,38 +102,38 @@ func takeApart(data string) (parts, []byte) {
 		Width   json.RawMessage `json:"width"`
 		Height  json.RawMessage `json:"height"`
 	}
-	err := json.Unmarshal(whole, &object)
+	err := json.Unmarshal(raw, &object)
 	if err != nil || object.Name == nil || object.Type == nil || object.Content == nil || object.Width == nil || object.Height == nil {
-		return parts{}, whole
+		return envelope{}, raw
 	}
 	encoded := *object.Content
 	if strings.HasPrefix(encoded, "data:") {
 		_, encoded, _ = strings.Cut(encoded, ";base64,")
 	}
-	if encoded == "" || len(data)-len(encoded) > maxAround {
-		return parts{}, whole
+	if encoded == "" || len(data)-len(encoded) > maxEnvelope {
+		return envelope{}, raw
 	}
-	// Wherever this text stands first, what is around it makes the data again.
+	// Any occurrence will do: the same text between the same two halves.
 	at := strings.Index(data, encoded)
 	file, err := base64.StdEncoding.DecodeString(encoded)
 	if at < 0 || err != nil {
-		return parts{}, whole
+		return envelope{}, raw
 	}
-	p := parts{Before: strings.Clone(data[:at]), After: strings.Clone(data[at+len(encoded):])}
-	if !bytes.Equal(p.around(file), whole) {
-		return parts{}, whole // there are other spellings of base64
+	e := envelope{Before: strings.Clone(data[:at]), After: strings.Clone(data[at+len(encoded):])}
+	if !bytes.Equal(e.join(file), raw) {
+		return envelope{}, raw // not canonical base64
 	}
-	return p, file
+	return e, file
 }
 
-// around returns the data that the parts make with a file between them.
-func (p parts) around(file []byte) []byte {
-	if p.empty() {
+// join returns the data of a symbol whose file has this content.
+func (e envelope) join(file []byte) []byte {
+	if e.empty() {
 		return file
 	}
-	size := len(p.Before) + base64.StdEncoding.EncodedLen(len(file)) + len(p.After)
-	data := append(make([]byte, 0, size), p.Before...)
-	return append(base64.StdEncoding.AppendEncode(data, file), p.After...)
+	size := len(e.Before) + base64.StdEncoding.EncodedLen(len(file)) + len(e.After)
+	data := append(make([]byte, 0, size), e.Before...)
+	return append(base64.StdEncoding.AppendEncode(data, file), e.After...)
 }
 
-func (p parts) empty() bool { return p == parts{} }
+func (e envelope) empty() bool { return e == envelope{} }

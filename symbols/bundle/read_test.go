@@ -15,29 +15,29 @@ import (
 	"example.com/canvasback/symbols/bundle"
 )
 
-func TestRead_plainZip(t *testing.T) {
+func TestRead_PlainZip(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	photo := pngOf(t, 20, 10)
+	image := pngOf(t, 20, 10)
 	contents, err := bundle.Read(t.Context(), zipOf(t,
 		file{name: "valves/"},
 		file{name: "valves/Gate valve.svg", content: drawing},
 		file{name: "valves/.DS_Store", content: "x"},
 		file{name: "__MACOSX/valves/._Gate valve.svg", content: "x"},
 		file{name: `windows\Globe & ball.SVG`, content: drawing},
-		file{name: "photo.v2.png", content: photo},
-		file{name: "other/photo.v2.png", content: photo},
+		file{name: "photo.v2.png", content: image},
+		file{name: "other/photo.v2.png", content: image},
 		file{name: "/etc/Thumbs.db"},
-		file{name: "../../x.png", content: photo},
+		file{name: "../../x.png", content: image},
 		file{name: "desktop.ini"},
 	), nil)
 	is.NoErr(err)
-	is.Equal(contents.Ignored, []bundle.Remark{
+	is.Equal(contents.Ignored, []bundle.FileNote{
 		{"valves/", "directory"},
-		{"valves/.DS_Store", "made by an operating system for itself"},
-		{"__MACOSX/valves/._Gate valve.svg", "made by an operating system for itself"},
-		{"/etc/Thumbs.db", "made by an operating system for itself"},
-		{"desktop.ini", "made by an operating system for itself"},
+		{"valves/.DS_Store", "operating system file"},
+		{"__MACOSX/valves/._Gate valve.svg", "operating system file"},
+		{"/etc/Thumbs.db", "operating system file"},
+		{"desktop.ini", "operating system file"},
 	})
 	var names []string
 	for _, f := range contents.Files {
@@ -50,17 +50,17 @@ func TestRead_plainZip(t *testing.T) {
 		"other/photo.v2.png | photo.v2 | image/png",
 		"../../x.png | x | image/png",
 	})
-	is.Equal(contents.Files[1].Symbol.Data, strings.Replace(usual("Globe & ball", "image/svg+xml", drawing), `"height":96`, `"height":48`, 1))
+	is.Equal(contents.Files[1].Symbol.Data, strings.Replace(viewerData("Globe & ball", "image/svg+xml", drawing), `"height":96`, `"height":48`, 1))
 	is.Equal(contents.Files[2].Symbol.Data,
-		strings.Replace(usual("photo.v2", "image/png", photo), `"width":96,"height":96`, `"width":20,"height":10`, 1))
+		strings.Replace(viewerData("photo.v2", "image/png", image), `"width":96,"height":96`, `"width":20,"height":10`, 1))
 
-	// What was imported is exported as the files that it was.
-	files := unzip(t, write(t, "F", contents.Symbols()...))
+	// Write gives the imported files back.
+	files := unzip(t, writeBundle(t, "F", contents.Symbols()...))
 	is.Equal(files[0], file{name: "Gate valve.svg", content: drawing})
-	is.Equal(files[4], file{name: "x.png", content: photo})
+	is.Equal(files[4], file{name: "x.png", content: image})
 }
 
-func TestRead_sizeOfSVG(t *testing.T) {
+func TestRead_SVGSize(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		attributes    string
@@ -108,10 +108,10 @@ func TestRead_sizeOfSVG(t *testing.T) {
 	}
 }
 
-func TestRead_svgAsProgramsWriteThem(t *testing.T) {
+func TestRead_SVGOfDrawingPrograms(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{
-		"\ufeff" + `<?xml version="1.0" encoding="UTF-8" standalone="no"?>` + "\r\n<!-- made by hand -->" + drawing + "\n<!-- end -->\n",
+		"\ufeff" + `<?xml version="1.0" encoding="UTF-8" standalone="no"?>` + "\r\n<!-- generated -->" + drawing + "\n<!-- end -->\n",
 		`<?xml version="1.0" encoding="utf-8"?>
 <!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd" [
 	<!ENTITY ns_svg "http://www.w3.org/2000/svg">
@@ -122,12 +122,12 @@ func TestRead_svgAsProgramsWriteThem(t *testing.T) {
 		`<s:svg xmlns:s="http://www.w3.org/2000/svg"><s:style><![CDATA[ a > b { } ]]></s:style></s:svg>`,
 	} {
 		if _, err := bundle.Read(t.Context(), zipOf(t, file{name: "a.svg", content: content}), nil); err != nil {
-			t.Errorf("%s: %+v", content, reasons(err))
+			t.Errorf("%s: %+v", content, rejections(err))
 		}
 	}
 }
 
-func TestRead_svgThatIsNotWellFormed(t *testing.T) {
+func TestRead_RejectsMalformedSVG(t *testing.T) {
 	t.Parallel()
 	for _, inner := range []string{
 		"<a>", "</a>", "<a></b>", "<a><b></a></b>", "<a", "<a b", "<a b=", "<a b='", "<a b=c/>", "<a b/>", "<a b='c'd='e'/>", "<a b='<'/>",
@@ -135,86 +135,86 @@ func TestRead_svgThatIsNotWellFormed(t *testing.T) {
 		"<!DOCTYPE svg>", strings.Repeat("<a>", 1000) + strings.Repeat("</a>", 1000),
 	} {
 		_, err := bundle.Read(t.Context(), zipOf(t, file{name: "a.svg", content: "<svg>" + inner + "</svg>"}), nil)
-		if got := reasons(err); got != "a.svg: broken SVG: it is not well-formed XML" {
+		if got := rejections(err); got != "a.svg: broken SVG: it is not well-formed XML" {
 			t.Errorf("%.50s: %s", inner, got)
 		}
 	}
 	for _, content := range []string{"<![CDATA[]]><svg/>", "<!DOCTYPE svg <svg/>", "<svg/><!DOCTYPE svg>", "x<svg/>", "<svg/>&amp;", "\xff\xfe<\x00s\x00"} {
 		_, err := bundle.Read(t.Context(), zipOf(t, file{name: "a.svg", content: content}), nil)
-		if got := reasons(err); got != "a.svg: broken SVG: it is not well-formed XML" {
+		if got := rejections(err); got != "a.svg: broken SVG: it is not well-formed XML" {
 			t.Errorf("%.50s: %s", content, got)
 		}
 	}
 	deep := "<svg>" + strings.Repeat("<a>", 900) + strings.Repeat("</a>", 900) + "</svg>"
 	if _, err := bundle.Read(t.Context(), zipOf(t, file{name: "a.svg", content: deep}), nil); err != nil {
-		t.Error(reasons(err))
+		t.Error(rejections(err))
 	}
 }
 
-// reasons are what a RefusedError says of the files.
-func reasons(err error) string {
-	refused := new(bundle.RefusedError)
-	if !errors.As(err, &refused) {
+// rejections returns the files and reasons of a RejectedError.
+func rejections(err error) string {
+	rejected := new(bundle.RejectedError)
+	if !errors.As(err, &rejected) {
 		return fmt.Sprint(err)
 	}
 	var list []string
-	for _, remark := range refused.Refused {
-		list = append(list, remark.File+": "+remark.Reason)
+	for _, note := range rejected.Files {
+		list = append(list, note.File+": "+note.Reason)
 	}
 	return strings.Join(list, "; ")
 }
 
-func TestRead_refusesFiles(t *testing.T) {
+func TestRead_RejectsFiles(t *testing.T) {
 	t.Parallel()
-	photo := pngOf(t, 20, 10)
+	image := pngOf(t, 20, 10)
 	for want, f := range map[string]file{
-		"a.gif: neither SVG nor PNG":                          {name: "a.gif", content: "GIF89a"},
-		"svg: neither SVG nor PNG":                            {name: "svg", content: drawing},
-		"a.svgz: neither SVG nor PNG":                         {name: "a.svgz", content: drawing},
-		"a.svg: not an SVG":                                   {name: "a.svg", content: "<html/>"},
-		"b.svg: not an SVG":                                   {name: "b.svg", content: `<svg xmlns="http://www.w3.org/1999/xhtml"/>`},
-		"c.svg: broken SVG: it is not well-formed XML":        {name: "c.svg", content: ""},
-		"d.svg: broken SVG: it is not well-formed XML":        {name: "d.svg", content: drawing[:len(drawing)-3]},
-		"e.svg: broken SVG: it is not well-formed XML":        {name: "e.svg", content: drawing + drawing},
-		"f.svg: broken SVG: it is not well-formed XML":        {name: "f.svg", content: drawing + "text"},
-		"g.svg: broken SVG: it is not well-formed XML":        {name: "g.svg", content: "<svg>&nbsp;</svg>"},
-		"h.svg: broken SVG: it is not well-formed XML":        {name: "h.svg", content: "<svg>\xff</svg>"},
-		"i.svg: broken SVG: it is not well-formed XML":        {name: "i.svg", content: photo},
-		"a.png: not a PNG":                                    {name: "a.png", content: drawing},
-		"b.png: broken PNG":                                   {name: "b.png", content: photo[:len(photo)-1]},
-		"c.png: broken PNG":                                   {name: "c.png", content: photo[:45]},
-		"d.png: broken PNG":                                   {name: "d.png", content: strings.Replace(photo, "IDAT", "IDOT", 1)},
-		"e.png: broken PNG":                                   {name: "e.png", content: photo[:8] + photo[33:]},
-		"f.png: broken PNG":                                   {name: "f.png", content: photo[:8] + "\xff\xff\xff\xff" + photo[12:]},
-		"g.png: broken PNG":                                   {name: "g.png", content: photo[:33] + photo[len(photo)-12:]},
-		"h.png: broken PNG":                                   {name: "h.png", content: strings.Replace(photo, "\x14", "\x15", 1)},
-		".png: name must not be empty":                        {name: ".png", content: photo},
-		"x/ .png: name must not be empty":                     {name: "x/ .png", content: photo},
-		"\x00.png: name must not contain a NUL character":     {name: "\x00.png", content: photo},
-		"\ufffd.png: name is not in UTF-8":                    {name: "\xff.png", content: photo},
-		"crc.png: damaged":                                    {name: "crc.png", content: photo, alter: func(h *zip.FileHeader) { h.CRC32++ }},
-		"crc0.png: damaged":                                   {name: "crc0.png", content: photo, alter: func(h *zip.FileHeader) { h.CRC32 = 0 }},
-		"short.png: damaged":                                  {name: "short.png", content: photo, alter: func(h *zip.FileHeader) { h.UncompressedSize64-- }},
-		"long.png: damaged":                                   {name: "long.png", content: photo, alter: func(h *zip.FileHeader) { h.UncompressedSize64++ }},
-		"deflate.png: damaged":                                {name: "deflate.png", content: photo, alter: func(h *zip.FileHeader) { h.Method = zip.Deflate }},
-		"bzip2.png: packed by a method that is not supported": {name: "bzip2.png", content: photo, alter: func(h *zip.FileHeader) { h.Method = 12 }},
-		"secret.png: encrypted":                               {name: "secret.png", content: photo, alter: func(h *zip.FileHeader) { h.Flags |= 1 }},
-		"aes.png: encrypted":                                  {name: "aes.png", content: photo, alter: func(h *zip.FileHeader) { h.Flags |= 1; h.Method = 99 }},
-		strings.Repeat("ä", 256) + ".png: name must have at most 255 characters": {name: strings.Repeat("ä", 256) + ".png", content: photo},
+		"a.gif: neither SVG nor PNG":                      {name: "a.gif", content: "GIF89a"},
+		"svg: neither SVG nor PNG":                        {name: "svg", content: drawing},
+		"a.svgz: neither SVG nor PNG":                     {name: "a.svgz", content: drawing},
+		"a.svg: not an SVG":                               {name: "a.svg", content: "<html/>"},
+		"b.svg: not an SVG":                               {name: "b.svg", content: `<svg xmlns="http://www.w3.org/1999/xhtml"/>`},
+		"c.svg: broken SVG: it is not well-formed XML":    {name: "c.svg", content: ""},
+		"d.svg: broken SVG: it is not well-formed XML":    {name: "d.svg", content: drawing[:len(drawing)-3]},
+		"e.svg: broken SVG: it is not well-formed XML":    {name: "e.svg", content: drawing + drawing},
+		"f.svg: broken SVG: it is not well-formed XML":    {name: "f.svg", content: drawing + "text"},
+		"g.svg: broken SVG: it is not well-formed XML":    {name: "g.svg", content: "<svg>&nbsp;</svg>"},
+		"h.svg: broken SVG: it is not well-formed XML":    {name: "h.svg", content: "<svg>\xff</svg>"},
+		"i.svg: broken SVG: it is not well-formed XML":    {name: "i.svg", content: image},
+		"a.png: not a PNG":                                {name: "a.png", content: drawing},
+		"b.png: broken PNG":                               {name: "b.png", content: image[:len(image)-1]},
+		"c.png: broken PNG":                               {name: "c.png", content: image[:45]},
+		"d.png: broken PNG":                               {name: "d.png", content: strings.Replace(image, "IDAT", "IDOT", 1)},
+		"e.png: broken PNG":                               {name: "e.png", content: image[:8] + image[33:]},
+		"f.png: broken PNG":                               {name: "f.png", content: image[:8] + "\xff\xff\xff\xff" + image[12:]},
+		"g.png: broken PNG":                               {name: "g.png", content: image[:33] + image[len(image)-12:]},
+		"h.png: broken PNG":                               {name: "h.png", content: strings.Replace(image, "\x14", "\x15", 1)},
+		".png: name must not be empty":                    {name: ".png", content: image},
+		"x/ .png: name must not be empty":                 {name: "x/ .png", content: image},
+		"\x00.png: name must not contain a NUL character": {name: "\x00.png", content: image},
+		"\ufffd.png: name is not in UTF-8":                {name: "\xff.png", content: image},
+		"crc.png: damaged":                                {name: "crc.png", content: image, alter: func(h *zip.FileHeader) { h.CRC32++ }},
+		"crc0.png: damaged":                               {name: "crc0.png", content: image, alter: func(h *zip.FileHeader) { h.CRC32 = 0 }},
+		"short.png: damaged":                              {name: "short.png", content: image, alter: func(h *zip.FileHeader) { h.UncompressedSize64-- }},
+		"long.png: damaged":                               {name: "long.png", content: image, alter: func(h *zip.FileHeader) { h.UncompressedSize64++ }},
+		"deflate.png: damaged":                            {name: "deflate.png", content: image, alter: func(h *zip.FileHeader) { h.Method = zip.Deflate }},
+		"bzip2.png: unsupported compression method":       {name: "bzip2.png", content: image, alter: func(h *zip.FileHeader) { h.Method = 12 }},
+		"secret.png: encrypted":                           {name: "secret.png", content: image, alter: func(h *zip.FileHeader) { h.Flags |= 1 }},
+		"aes.png: encrypted":                              {name: "aes.png", content: image, alter: func(h *zip.FileHeader) { h.Flags |= 1; h.Method = 99 }},
+		strings.Repeat("ä", 256) + ".png: name must have at most 255 characters": {name: strings.Repeat("ä", 256) + ".png", content: image},
 	} {
 		contents, err := bundle.Read(t.Context(), zipOf(t, file{name: "good.svg", content: drawing}, f), nil)
-		if got := reasons(err); got != want || contents != nil || !errors.Is(err, bundle.ErrInvalid) {
-			t.Errorf("%.100q gives %q, want %q", f.name, got, want)
+		if got := rejections(err); got != want || contents != nil || !errors.Is(err, bundle.ErrInvalid) {
+			t.Errorf("%.100q: got %q, want %q", f.name, got, want)
 		}
 	}
 }
 
-func TestRead_namesEveryRefusedFileUpToABound(t *testing.T) {
+func TestRead_ListsRejectedFiles(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	_, err := bundle.Read(t.Context(), zipOf(t,
 		file{name: "a.txt"}, file{name: "good.svg", content: drawing}, file{name: "b.svg"}, file{name: "good.svg", content: drawing}), nil)
-	is.Equal(reasons(err), "a.txt: neither SVG nor PNG; b.svg: broken SVG: it is not well-formed XML; good.svg: more than one file has this name")
+	is.Equal(rejections(err), "a.txt: neither SVG nor PNG; b.svg: broken SVG: it is not well-formed XML; good.svg: more than one file has this name")
 	is.Equal(err.Error(), "3 files of the zip cannot be imported")
 
 	many := make([]file, 150)
@@ -222,21 +222,21 @@ func TestRead_namesEveryRefusedFileUpToABound(t *testing.T) {
 		many[i].name = fmt.Sprint(i)
 	}
 	_, err = bundle.Read(t.Context(), zipOf(t, many...), nil)
-	refused := new(bundle.RefusedError)
-	is.True(errors.As(err, &refused))
-	is.Equal(len(refused.Refused), 100)
-	is.Equal(err.Error(), "150 files of the zip cannot be imported, of which the first 100 are listed")
+	rejected := new(bundle.RejectedError)
+	is.True(errors.As(err, &rejected))
+	is.Equal(len(rejected.Files), 100)
+	is.Equal(err.Error(), "150 files of the zip cannot be imported; the first 100 are listed")
 	_, err = bundle.Read(t.Context(), zipOf(t, many[0]), nil)
 	is.Equal(err.Error(), "1 file of the zip cannot be imported")
 }
 
-func TestRead_refusesWhatIsNoZipOrHasNothing(t *testing.T) {
+func TestRead_RejectsInvalidOrEmptyZip(t *testing.T) {
 	t.Parallel()
 	for want, archive := range map[string][]byte{
 		"the archive is not a zip":                   zipOf(t, file{name: "a.svg", content: drawing})[:100],
 		"nothing in the zip can be imported":         zipOf(t),
 		"nothing in the zip can be imported\x00":     zipOf(t, file{name: "a/"}, file{name: ".DS_Store"}),
-		"nothing in the zip can be imported\x00\x00": write(t, "no symbols"),
+		"nothing in the zip can be imported\x00\x00": writeBundle(t, "no symbols"),
 	} {
 		_, err := bundle.Read(t.Context(), archive, nil)
 		if !errors.Is(err, bundle.ErrInvalid) || err.Error() != strings.TrimRight(want, "\x00") {
@@ -250,13 +250,13 @@ func TestRead_refusesWhatIsNoZipOrHasNothing(t *testing.T) {
 	}
 }
 
-func TestRead_endsWithItsContext(t *testing.T) {
+func TestRead_StopsWhenContextEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, archive := range [][]byte{
 		zipOf(t, file{name: "a.svg", content: drawing}),
-		write(t, "F", symbols.NewSymbol{Name: "n", Type: "a/b", Data: "d"}),
+		writeBundle(t, "F", symbols.NewSymbol{Name: "n", Type: "a/b", Data: "d"}),
 	} {
 		if _, err := bundle.Read(ctx, archive, nil); !errors.Is(err, context.Canceled) {
 			t.Error(err)

@@ -14,8 +14,8 @@ import (
 	"example.com/canvasback/symbols/bundle"
 )
 
-// checkRoundTrip exports symbols from a folder of a service, imports the bundle
-// into an empty one, and compares.
+// checkRoundTrip exports symbols from one folder, imports the bundle into
+// another and compares.
 func checkRoundTrip(t *testing.T, given []symbols.NewSymbol) {
 	t.Helper()
 	ctx := t.Context()
@@ -40,7 +40,7 @@ func checkRoundTrip(t *testing.T, given []symbols.NewSymbol) {
 	}
 	contents, err := bundle.Read(ctx, archive.Bytes(), nil)
 	if err != nil {
-		t.Fatalf("%v: %+v", err, err)
+		t.Fatal(rejections(err))
 	}
 	if len(contents.Ignored) > 0 {
 		t.Errorf("ignored: %q", contents.Ignored)
@@ -61,71 +61,71 @@ func checkRoundTrip(t *testing.T, given []symbols.NewSymbol) {
 		more = page.More
 	}
 	if len(got) != len(given) {
-		t.Fatalf("%d symbols come back, want %d", len(got), len(given))
+		t.Fatalf("%d symbols are restored, want %d", len(got), len(given))
 	}
 	for i := range given {
 		if got[i] != given[i] {
-			t.Errorf("symbol %d comes back as %.300q, want %.300q", i, got[i], given[i])
+			t.Errorf("symbol %d is restored as %.300q, want %.300q", i, got[i], given[i])
 		}
 	}
 }
 
-// maker makes symbols by chance.
-type maker struct{ *rand.Rand }
+// generator generates random symbols.
+type generator struct{ *rand.Rand }
 
-func (m maker) pick(list ...string) string { return list[m.IntN(len(list))] }
+func (g generator) pick(list ...string) string { return list[g.IntN(len(list))] }
 
-// text is anything that can be stored.
-func (m maker) text(most int) string {
+// text returns a text that can be stored.
+func (g generator) text(maxRunes int) string {
 	var text strings.Builder
-	for range m.IntN(most + 1) {
-		switch m.IntN(4) {
+	for range g.IntN(maxRunes + 1) {
+		switch g.IntN(4) {
 		case 0:
-			text.WriteRune(1 + m.Int32N(0x7f))
+			text.WriteRune(1 + g.Int32N(0x7f))
 		case 1:
-			text.WriteString(m.pick(`"`, `\`, "/", "..", "\u2028", "\u202e", "e\u0301", "é", "K", "ß", "<", "&", "\ufffd", "\r\n"))
+			text.WriteString(g.pick(`"`, `\`, "/", "..", "\u2028", "\u202e", "e\u0301", "é", "K", "ß", "<", "&", "\ufffd", "\r\n"))
 		case 2:
-			text.WriteRune(0x1f300 + m.Int32N(0x200))
+			text.WriteRune(0x1f300 + g.Int32N(0x200))
 		default:
-			text.WriteRune('a' + m.Int32N(26))
+			text.WriteRune('a' + g.Int32N(26))
 		}
 	}
 	return text.String()
 }
 
-func (m maker) name() string {
+func (g generator) name() string {
 	const clashing = "aAbB.-1"
-	switch m.IntN(6) {
+	switch g.IntN(6) {
 	case 0:
-		return m.pick("manifest.json", "Manifest.JSON", "manifest", "CON", "nul.svg", ".", "..", "a", "A", "a.svg", "a-1", "a-1.svg",
+		return g.pick("manifest.json", "Manifest.JSON", "manifest", "CON", "nul.svg", ".", "..", "a", "A", "a.svg", "a-1", "a-1.svg",
 			"__MACOSX", ".DS_Store", "._a", "Thumbs.db", "desktop.ini", "/etc/passwd", `C:\x`, "\u202e", "symbol", "é", "e\u0301")
 	case 1: // names that are the same for as long as a file name may be
-		return strings.Repeat(m.pick("x", "ä", "🦆"), 250) + fmt.Sprint(m.IntN(20))
+		return strings.Repeat(g.pick("x", "ä", "🦆"), 250) + fmt.Sprint(g.IntN(20))
 	case 2:
-		return strings.Repeat("y", m.IntN(254)) + "z"
+		return strings.Repeat("y", g.IntN(254)) + "z"
 	case 3:
 		name := "."
-		for range m.IntN(3) {
-			name += string(clashing[m.IntN(len(clashing))])
+		for range g.IntN(3) {
+			name += string(clashing[g.IntN(len(clashing))])
 		}
 		return name
 	default:
-		return m.text(20) + "n"
+		return g.text(20) + "n"
 	}
 }
 
-func (m maker) mimeType() string {
-	return m.pick("image/svg+xml", "image/svg+xml", "image/png", "IMAGE/PNG", "text/plain", "text/html; charset=utf-8", "application/json", "a/b", "image/svg+xml;x=\"\\\"\"")
+func (g generator) mimeType() string {
+	return g.pick("image/svg+xml", "image/svg+xml", "image/png", "IMAGE/PNG", "text/plain", "text/html; charset=utf-8", "application/json", "a/b", "image/svg+xml;x=\"\\\"\"")
 }
 
-// base64 is a spelling of some bytes.
-func (m maker) base64() string {
-	content := make([]byte, m.IntN(100))
+// base64 encodes random bytes, not always correctly.
+func (g generator) base64() string {
+	content := make([]byte, g.IntN(100))
 	for i := range content {
-		content[i] = byte(m.Uint32())
+		content[i] = byte(g.Uint32())
 	}
 	encoded := base64.StdEncoding.EncodeToString(content)
-	switch m.IntN(16) {
+	switch g.IntN(16) {
 	case 0:
 		return "data:image/png;base64," + encoded
 	case 1:
@@ -137,12 +137,12 @@ func (m maker) base64() string {
 	case 4:
 		return base64.URLEncoding.EncodeToString(content)
 	case 5:
-		return encoded + m.pick("\n", " ", "=", "A", "AAAA", "é")
+		return encoded + g.pick("\n", " ", "=", "A", "AAAA", "é")
 	case 6:
-		return m.text(20)
+		return g.text(20)
 	case 7:
 		return ""
-	case 8, 9: // with bits set that decoders drop
+	case 8, 9: // set trailing bits that decoders ignore
 		if last := strings.IndexByte(encoded, '=') - 1; last > 0 {
 			const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 			return encoded[:last] + string(alphabet[strings.IndexByte(alphabet, encoded[last])|1]) + encoded[last+1:]
@@ -151,64 +151,64 @@ func (m maker) base64() string {
 	return encoded
 }
 
-// json is a spelling of a string.
-func (m maker) json(text string) string {
-	spelled, err := json.Marshal(text)
+// json encodes a string in one of several ways.
+func (g generator) json(text string) string {
+	encoded, err := json.Marshal(text)
 	if err != nil {
 		panic(err)
 	}
-	switch m.IntN(6) {
+	switch g.IntN(6) {
 	case 0:
-		return strings.ReplaceAll(string(spelled), "/", `\/`)
+		return strings.ReplaceAll(string(encoded), "/", `\/`)
 	case 1:
 		if len(text) > 0 && text[0] > ' ' && text[0] < 0x7f {
-			return fmt.Sprintf(`"\u%04x`, text[0]) + strings.TrimPrefix(string(spelled[1:]), m.pick(text[:1], "\x00"))
+			return fmt.Sprintf(`"\u%04x`, text[0]) + strings.TrimPrefix(string(encoded[1:]), g.pick(text[:1], "\x00"))
 		}
 	}
-	return string(spelled)
+	return string(encoded)
 }
 
-func (m maker) data(name, mimeType string) string {
-	switch m.IntN(8) {
+func (g generator) data(name, mimeType string) string {
+	switch g.IntN(8) {
 	case 0:
-		return m.text(50) + "x"
+		return g.text(50) + "x"
 	case 1:
-		return m.pick(drawing, " "+drawing, "{}", "[]", "null", "{", "data:image/png;base64,AAAA", "AAAA", "PK\x05\x06", `{"content":"AAAA"}`)
+		return g.pick(drawing, " "+drawing, "{}", "[]", "null", "{", "data:image/png;base64,AAAA", "AAAA", "PK\x05\x06", `{"content":"AAAA"}`)
 	}
-	encoded := m.base64()
+	encoded := g.base64()
 	fields := []string{
-		`"name"` + m.pick(":", " : ") + m.json(name),
-		`"type":` + m.json(mimeType),
-		m.pick(`"content"`, `"content"`, `"\u0063ontent"`, `"Content"`) + m.pick(":", ":\n") + m.json(encoded),
-		`"width":` + m.pick("96", "1.5", "null", "1e2", `"96"`),
-		`"height":` + m.pick("96", "0", "-1"),
+		`"name"` + g.pick(":", " : ") + g.json(name),
+		`"type":` + g.json(mimeType),
+		g.pick(`"content"`, `"content"`, `"\u0063ontent"`, `"Content"`) + g.pick(":", ":\n") + g.json(encoded),
+		`"width":` + g.pick("96", "1.5", "null", "1e2", `"96"`),
+		`"height":` + g.pick("96", "0", "-1"),
 	}
-	if m.IntN(4) == 0 {
-		fields = append(fields, `"content":`+m.json(m.base64()))
+	if g.IntN(4) == 0 {
+		fields = append(fields, `"content":`+g.json(g.base64()))
 	}
-	if m.IntN(4) == 0 {
-		fields = append(fields, m.json(m.text(5))+":"+m.pick("1", "{}", `["`+strings.ReplaceAll(encoded, "\n", "")+`"]`, m.json(encoded)))
+	if g.IntN(4) == 0 {
+		fields = append(fields, g.json(g.text(5))+":"+g.pick("1", "{}", `["`+strings.ReplaceAll(encoded, "\n", "")+`"]`, g.json(encoded)))
 	}
-	if m.IntN(20) == 0 {
-		fields = append(fields, `"notes":`+m.json(m.text(2000)))
+	if g.IntN(20) == 0 {
+		fields = append(fields, `"notes":`+g.json(g.text(2000)))
 	}
-	if m.IntN(3) == 0 {
-		m.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
+	if g.IntN(3) == 0 {
+		g.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
 	}
-	if m.IntN(10) == 0 {
+	if g.IntN(10) == 0 {
 		fields = fields[1:]
 	}
-	return m.pick("", "", " ", "\n") + "{" + strings.Join(fields, m.pick(",", ", ", ",\n\t")) + m.pick("}", "}", " }\n", "", "}x")
+	return g.pick("", "", " ", "\n") + "{" + strings.Join(fields, g.pick(",", ", ", ",\n\t")) + g.pick("}", "}", " }\n", "", "}x")
 }
 
-func TestRoundTrip_isExact(t *testing.T) {
+func TestRoundTrip_IsExact(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
-		m := maker{rand.New(rand.NewPCG(seed, 0))}
+		g := generator{rand.New(rand.NewPCG(seed, 0))}
 		var list []symbols.NewSymbol
-		for range 1 + m.IntN(60) {
-			name, mimeType := m.name(), m.mimeType()
-			symbol := symbols.NewSymbol{Name: name, Type: mimeType, Data: m.data(name, mimeType)}
+		for range 1 + g.IntN(60) {
+			name, mimeType := g.name(), g.mimeType()
+			symbol := symbols.NewSymbol{Name: name, Type: mimeType, Data: g.data(name, mimeType)}
 			if symbol.Check() == nil {
 				list = append(list, symbol)
 			}
@@ -222,17 +222,17 @@ func TestRoundTrip_isExact(t *testing.T) {
 	}
 }
 
-func TestRoundTrip_ofLargeAndCompressibleSymbols(t *testing.T) {
+func TestRoundTrip_LargeAndCompressibleSymbols(t *testing.T) {
 	t.Parallel()
-	checkRoundTrip(t, append(mixed(t),
+	checkRoundTrip(t, append(mixedSymbols(t),
 		symbols.NewSymbol{Name: "blank", Type: "text/plain", Data: strings.Repeat(" ", 4<<20)},
-		symbols.NewSymbol{Name: "around", Type: "image/png", Data: usual(strings.Repeat("\u2028", 600), "image/png", "abc")},
+		symbols.NewSymbol{Name: "envelope", Type: "image/png", Data: viewerData(strings.Repeat("\u2028", 600), "image/png", "abc")},
 	))
 }
 
-// TestRoundTrip_ofTheLongestManifest: the bound of a manifest lets through what
-// was written.
-func TestRoundTrip_ofTheLongestManifest(t *testing.T) {
+// TestRoundTrip_LongestManifest checks that maxManifestEntry suffices for the
+// longest entries that Write writes.
+func TestRoundTrip_LongestManifest(t *testing.T) {
 	t.Parallel()
 	var list []symbols.NewSymbol
 	for i := range 100 {
@@ -243,22 +243,22 @@ func TestRoundTrip_ofTheLongestManifest(t *testing.T) {
 			Data: data,
 		})
 	}
-	archive := write(t, strings.Repeat("\x01", 254)+"n", list...)
+	archive := writeBundle(t, strings.Repeat("\x01", 254)+"n", list...)
 	contents, err := bundle.Read(t.Context(), archive, &bundle.Limits{Entries: 101})
 	if err != nil || len(contents.Files) != 100 {
 		t.Fatal(err)
 	}
 	manifest := unzip(t, archive)[100]
 	if manifest.name != "manifest.json" || len(manifest.content) < 100*5<<10 {
-		t.Errorf("%s has %d bytes only", manifest.name, len(manifest.content))
+		t.Errorf("%s has only %d bytes", manifest.name, len(manifest.content))
 	}
 }
 
 func FuzzRoundTrip(f *testing.F) {
-	m := maker{rand.New(rand.NewPCG(1, 2))}
+	g := generator{rand.New(rand.NewPCG(1, 2))}
 	for range 50 {
-		a, b := m.name(), m.name()
-		f.Add(a, m.mimeType(), m.data(a, "a/b"), b, m.data(b, "a/b"))
+		a, b := g.name(), g.name()
+		f.Add(a, g.mimeType(), g.data(a, "a/b"), b, g.data(b, "a/b"))
 	}
 	f.Fuzz(func(t *testing.T, name, mimeType, data, name2, data2 string) {
 		var list []symbols.NewSymbol

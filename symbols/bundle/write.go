@@ -19,39 +19,39 @@ import (
 )
 
 const (
-	pieceSize = 256 << 10 // of what is written at once
+	chunkSize = 256 << 10 // bytes per Write call
 
-	// A reader may take for a bomb what expands too far. A file that shrinks
-	// to less than this part of its size is stored.
-	leastPart = 100
+	// Readers may take a file for a zip bomb if it compresses better than
+	// this; it is stored instead.
+	maxRatio = 100
 
-	firstDay = 1<<5 | 1 // the first of January 1980, where time begins for zips
-	flagUTF8 = 1 << 11  // of an entry's name
+	dosEpoch = 1<<5 | 1 // January 1, 1980: the earliest date of a zip entry
+	flagUTF8 = 1 << 11  // the name is in UTF-8
 )
 
-// Write writes the symbols of a folder to w as a bundle, page by page as they
-// are read. The function pages returns the first symbols with ids above after,
-// as [symbols.Service.ListSymbols] does. A symbol that is added or removed
-// meanwhile may be in the bundle or not.
+// Write writes the symbols of a folder to w as a bundle, page by page. The
+// function pages returns the first symbols with ids above after, as
+// [symbols.Service.ListSymbols] does. A symbol that is added or removed during
+// the call may or may not be in the bundle.
 //
-// Memory is needed for a page, some copies of its largest symbol, and a few
-// hundred bytes for each symbol of the folder. An error, which is that of w or
-// of pages, means that the bundle is torn.
+// Write needs memory for a page, some copies of its largest symbol, and a few
+// hundred bytes per symbol of the folder. It returns the first error of w or
+// pages; the bundle is then incomplete.
 func Write(w io.Writer, folder string, pages func(after int64) (symbols.Page, error)) error {
 	b := &writer{
 		zip:      zip.NewWriter(w),
 		names:    filename.NewSet(manifestName),
-		file:     newPacked(),
-		manifest: newPacked(),
+		file:     newDeflateBuffer(),
+		manifest: newDeflateBuffer(),
 	}
-	fmt.Fprintf(b.manifest, `{"format":"%s","version":%d,"folder":%s,"symbols":[`, formatName, formatVersion, encode(folder))
+	fmt.Fprintf(b.manifest, `{"format":"%s","version":%d,"folder":%s,"symbols":[`, formatName, formatVersion, encodeJSON(folder))
 	for after, more := int64(0), true; more; {
 		page, err := pages(after)
 		if err != nil {
 			return err
 		}
 		for _, symbol := range page.Symbols {
-			if err := b.add(symbol); err != nil {
+			if err := b.addSymbol(symbol); err != nil {
 				return err
 			}
 			after = symbol.ID
@@ -66,68 +66,68 @@ type writer struct {
 	zip      *zip.Writer
 	names    *filename.Set
 	count    int
-	file     *packed // the one that is being written
-	manifest *packed // as far as it goes
+	file     *deflateBuffer // reused for each file
+	manifest *deflateBuffer // complete up to the current symbol
 }
 
-// add writes the file of a symbol and notes it in the manifest.
-func (b *writer) add(symbol symbols.Symbol) error {
-	parts, file := takeApart(symbol.Data)
+// addSymbol writes the file of a symbol and its manifest entry.
+func (b *writer) addSymbol(symbol symbols.Symbol) error {
+	envelope, file := splitData(symbol.Data)
 	digest := sha256.Sum256(file)
-	name := b.names.Unique(entryName(symbol, parts.empty()))
+	name := b.names.Unique(entryName(symbol, envelope.empty()))
 	separator := "\n"
 	if b.count > 0 {
 		separator = ",\n"
 	}
 	b.count++
-	fmt.Fprintf(b.manifest, "%s%s", separator, encode(manifestSymbol{
-		File:   name,
-		Name:   symbol.Name,
-		Type:   symbol.Type,
-		Size:   int64(len(file)),
-		SHA256: hex.EncodeToString(digest[:]),
-		parts:  parts,
+	fmt.Fprintf(b.manifest, "%s%s", separator, encodeJSON(manifestEntry{
+		File:     name,
+		Name:     symbol.Name,
+		Type:     symbol.Type,
+		Size:     int64(len(file)),
+		SHA256:   hex.EncodeToString(digest[:]),
+		envelope: envelope,
 	}))
 
 	b.file.reset()
 	b.file.Write(file)
-	b.file.end()
-	if n := b.file.buffer.Len(); n < len(file) && n >= len(file)/leastPart {
-		return b.entry(name, zip.Deflate, b.file, b.file.buffer.Bytes())
+	b.file.close()
+	if n := b.file.out.Len(); n < len(file) && n >= len(file)/maxRatio {
+		return b.writeEntry(name, zip.Deflate, b.file, b.file.out.Bytes())
 	}
-	return b.entry(name, zip.Store, b.file, file)
+	return b.writeEntry(name, zip.Store, b.file, file)
 }
 
-// close writes the manifest and the end of the zip.
+// close writes the manifest and the central directory.
 func (b *writer) close() error {
 	fmt.Fprint(b.manifest, "\n]}\n")
-	b.manifest.end()
-	if err := b.entry(manifestName, zip.Deflate, b.manifest, b.manifest.buffer.Bytes()); err != nil {
+	b.manifest.close()
+	if err := b.writeEntry(manifestName, zip.Deflate, b.manifest, b.manifest.out.Bytes()); err != nil {
 		return err
 	}
 	return b.zip.Close()
 }
 
-// entry writes an entry behind a complete header.
-func (b *writer) entry(name string, method uint16, content *packed, body []byte) error {
+// writeEntry writes an entry whose local header has its sizes and CRC-32.
+func (b *writer) writeEntry(name string, method uint16, content *deflateBuffer, body []byte) error {
 	header := &zip.FileHeader{
 		Name:               name,
 		Flags:              flagUTF8,
 		Method:             method,
-		ReaderVersion:      20, // with deflate
+		ReaderVersion:      20, // supports deflate
 		CRC32:              content.crc,
 		CompressedSize64:   uint64(len(body)),
 		UncompressedSize64: content.size,
 	}
 	header.SetMode(0o644)
-	header.ModifiedDate = firstDay //lint:ignore SA1019 of a raw entry this is what is written
+	header.ModifiedDate = dosEpoch //lint:ignore SA1019 CreateRaw writes this field, not Modified
 	w, err := b.zip.CreateRaw(header)
 	if err != nil {
 		return err
 	}
-	// A writer to a slow client has a deadline for each piece.
-	for piece := range slices.Chunk(body, pieceSize) {
-		if _, err := w.Write(piece); err != nil {
+	// A writer to a slow client extends its deadline once per Write call.
+	for chunk := range slices.Chunk(body, chunkSize) {
+		if _, err := w.Write(chunk); err != nil {
 			return err
 		}
 	}
@@ -137,12 +137,12 @@ func (b *writer) entry(name string, method uint16, content *packed, body []byte)
 const (
 	fallbackName = "symbol"
 
-	// maxStem leaves room for an extension and a number. Were names cut to
-	// make room for a number, many could be cut to the same.
+	// maxStem leaves room for an extension and a counter. If Unique had to
+	// truncate names, many could become equal.
 	maxStem = 200
 )
 
-// entryName is the name of a symbol's file, clean but not unique.
+// entryName returns a clean name for a symbol's file. It need not be unique.
 func entryName(symbol symbols.Symbol, isData bool) string {
 	name := filename.Clean(symbol.Name)
 	if len(name) > maxStem {
@@ -153,7 +153,7 @@ func entryName(symbol symbols.Symbol, isData bool) string {
 	}
 	extension := filename.Extension(symbol.Type)
 	if isData {
-		extension = textExtension(symbol)
+		extension = dataExtension(symbol)
 	}
 	if strings.EqualFold(path.Ext(name), extension) {
 		return name
@@ -161,9 +161,9 @@ func entryName(symbol symbols.Symbol, isData bool) string {
 	return name + extension
 }
 
-// textExtension is an extension for a symbol's data as it is. The symbol's type
-// is often that of something in it.
-func textExtension(symbol symbols.Symbol) string {
+// dataExtension returns the extension of a file with a symbol's data. The
+// symbol's type often describes the image within the data.
+func dataExtension(symbol symbols.Symbol) string {
 	extension := filename.Extension(symbol.Type)
 	switch {
 	case strings.HasPrefix(symbol.Data, "{") && json.Valid([]byte(symbol.Data)):
@@ -174,40 +174,40 @@ func textExtension(symbol symbols.Symbol) string {
 	return ".txt"
 }
 
-// packed is the content of an entry, deflated in memory as it is written.
-type packed struct {
-	buffer  bytes.Buffer
-	size    uint64 // of what was written
-	crc     uint32 // of that
+// deflateBuffer compresses the content of an entry in memory.
+type deflateBuffer struct {
+	out     bytes.Buffer
+	size    uint64 // of the content
+	crc     uint32 // of the content
 	deflate *flate.Writer
 }
 
-func newPacked() *packed {
-	p := &packed{}
+func newDeflateBuffer() *deflateBuffer {
+	d := &deflateBuffer{}
 	var err error
-	if p.deflate, err = flate.NewWriter(&p.buffer, flate.DefaultCompression); err != nil {
+	if d.deflate, err = flate.NewWriter(&d.out, flate.DefaultCompression); err != nil {
 		panic(err) // the level is a constant
 	}
-	return p
+	return d
 }
 
 // Write implements [io.Writer]. It never fails.
-func (p *packed) Write(text []byte) (int, error) {
-	p.size += uint64(len(text))
-	p.crc = crc32.Update(p.crc, crc32.IEEETable, text)
-	return p.deflate.Write(text)
+func (d *deflateBuffer) Write(p []byte) (int, error) {
+	d.size += uint64(len(p))
+	d.crc = crc32.Update(d.crc, crc32.IEEETable, p)
+	return d.deflate.Write(p)
 }
 
-// end completes what is in the buffer.
-func (p *packed) end() { p.deflate.Close() }
+// close completes the output.
+func (d *deflateBuffer) close() { d.deflate.Close() }
 
-// reset begins another content.
-func (p *packed) reset() {
-	const kept = 1 << 20
-	if p.buffer.Cap() > kept {
-		p.buffer = bytes.Buffer{} // few files are so large
+// reset discards the content.
+func (d *deflateBuffer) reset() {
+	const maxKept = 1 << 20
+	if d.out.Cap() > maxKept {
+		d.out = bytes.Buffer{} // do not keep the memory of one large file
 	}
-	p.buffer.Reset()
-	p.deflate.Reset(&p.buffer)
-	p.size, p.crc = 0, 0
+	d.out.Reset()
+	d.deflate.Reset(&d.out)
+	d.size, d.crc = 0, 0
 }

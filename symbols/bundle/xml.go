@@ -7,65 +7,79 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep elements may lie in each other. Browsers have such a
-// bound too.
-const maxDepth = 1000
+const (
+	maxDepth      = 1000 // of nested elements; browsers have a similar limit
+	maxReference  = 100  // bytes of an entity or character reference
+	maxAttributes = 1000 // of the root that are kept
+	maxValue      = 1000 // bytes of a root attribute that is kept
+)
 
-// What is kept of a root.
-const maxAttributes, maxValue = 1000, 1000
-
-// element is the start of an element.
+// element is a start tag.
 type element struct {
 	name       string
-	attributes map[string]string // values as they are written
+	attributes map[string]string // values are not unescaped
 }
 
-// xmlReader reads a document (XML 1.0, fifth edition). Its methods report
+// parseXML returns the root of a document and reports whether the document is
+// well-formed. It accepts a few documents that are not, such as those with
+// duplicate attributes, but no truncated one. It keeps only the root's
+// attributes and the names of open elements in memory.
+//
+// encoding/xml does not fit: it rejects documents that drawing programs write,
+// such as those with DOCTYPE entities or in ISO-8859-1, and it accepts a second
+// DOCTYPE, text outside the root and any depth.
+func parseXML(content []byte) (root element, ok bool) {
+	p := xmlParser{rest: bytes.TrimPrefix(content, []byte("\ufeff"))}
+	ok = p.document()
+	return p.root, ok
+}
+
+// xmlParser parses a document (XML 1.0, fifth edition). Its methods report
 // whether what they read is well-formed.
-type xmlReader struct {
-	rest     []byte
-	open     [][]byte // names of the elements that have begun
-	root     element
-	declares bool // has a document type, which may declare entities
+type xmlParser struct {
+	rest       []byte
+	open       [][]byte // names of the open elements
+	root       element
+	hasDoctype bool // which may declare entities
 }
 
 const whiteSpace = " \t\r\n"
 
-func (x *xmlReader) document() bool {
-	if !x.characters() {
+func (p *xmlParser) document() bool {
+	if !p.validText() {
 		return false
 	}
-	for len(x.rest) > 0 {
-		text, markup := x.rest, []byte(nil)
-		if i := bytes.IndexByte(x.rest, '<'); i >= 0 {
-			text, markup = x.rest[:i], x.rest[i:]
+	for len(p.rest) > 0 {
+		text, markup := p.rest, []byte(nil)
+		if i := bytes.IndexByte(p.rest, '<'); i >= 0 {
+			text, markup = p.rest[:i], p.rest[i:]
 		}
-		if outside := len(x.open) == 0; outside && len(bytes.Trim(text, whiteSpace)) > 0 || !x.references(text) {
+		if outside := len(p.open) == 0; outside && len(bytes.Trim(text, whiteSpace)) > 0 || !p.validReferences(text) {
 			return false
 		}
-		x.rest = markup
-		if len(markup) > 0 && !x.markup() {
+		p.rest = markup
+		if len(markup) > 0 && !p.markup() {
 			return false
 		}
 	}
-	return x.root.name != "" && len(x.open) == 0
+	return p.root.name != "" && len(p.open) == 0
 }
 
-// characters looks for bytes that no document may have.
-func (x *xmlReader) characters() bool {
-	for _, c := range x.rest {
+// validText rejects control characters. It rejects invalid UTF-8 too, unless the
+// encoding has one byte per character.
+func (p *xmlParser) validText() bool {
+	for _, c := range p.rest {
 		if c < ' ' && c != '\t' && c != '\r' && c != '\n' {
 			return false
 		}
 	}
-	return x.hasSingleBytes() || utf8.Valid(x.rest)
+	return p.isSingleByte() || utf8.Valid(p.rest)
 }
 
-// hasSingleBytes reports whether the document declares an encoding with one
-// byte for each character and ASCII among them. Which characters the others are
-// does not matter here.
-func (x *xmlReader) hasSingleBytes() bool {
-	declaration, _, found := bytes.Cut(x.rest[:min(len(x.rest), 200)], []byte("?>"))
+// isSingleByte reports whether the document declares an encoding that extends
+// ASCII with one byte per character.
+func (p *xmlParser) isSingleByte() bool {
+	declaration, _, found := bytes.Cut(p.rest[:min(len(p.rest), 200)], []byte("?>"))
 	if !found || !bytes.HasPrefix(declaration, []byte("<?xml")) {
 		return false
 	}
@@ -74,142 +88,140 @@ func (x *xmlReader) hasSingleBytes() bool {
 	return strings.HasPrefix(encoding, "iso-8859-") || strings.HasPrefix(encoding, "windows-125")
 }
 
-// markup reads what begins with <.
-func (x *xmlReader) markup() bool {
-	switch outside := len(x.open) == 0; {
-	case x.skip("<!--"):
-		return x.skipTo("-->")
-	case x.skip("<?"):
-		return x.skipTo("?>")
-	case x.skip("<![CDATA["):
-		return !outside && x.skipTo("]]>")
-	case x.skip("<!DOCTYPE"):
-		x.declares = true
-		return x.root.name == "" && x.documentType()
-	case x.skip("</"):
-		return x.end()
-	case outside && x.root.name != "":
+// markup reads one comment, instruction, section, declaration or tag.
+func (p *xmlParser) markup() bool {
+	switch outside := len(p.open) == 0; {
+	case p.consume("<!--"):
+		return p.consumeThrough("-->")
+	case p.consume("<?"):
+		return p.consumeThrough("?>")
+	case p.consume("<![CDATA["):
+		return !outside && p.consumeThrough("]]>")
+	case p.consume("<!DOCTYPE"):
+		p.hasDoctype = true
+		return p.root.name == "" && p.doctype()
+	case p.consume("</"):
+		return p.endTag()
+	case outside && p.root.name != "":
 		return false
 	}
-	return x.skip("<") && x.start()
+	return p.consume("<") && p.startTag()
 }
 
-// documentType reads to the end of a document type declaration.
-func (x *xmlReader) documentType() bool {
-	for inner := 0; len(x.rest) > 0; {
-		switch c := x.rest[0]; {
-		case x.skip("<!--"):
-			if !x.skipTo("-->") {
+// doctype reads the rest of a document type declaration.
+func (p *xmlParser) doctype() bool {
+	for depth := 0; len(p.rest) > 0; {
+		switch c := p.rest[0]; {
+		case p.consume("<!--"):
+			if !p.consumeThrough("-->") {
 				return false
 			}
 			continue
 		case c == '"' || c == '\'':
-			x.rest = x.rest[1:]
-			if !x.skipTo(string(c)) {
+			p.rest = p.rest[1:]
+			if !p.consumeThrough(string(c)) {
 				return false
 			}
 			continue
 		case c == '[' || c == '<':
-			inner++
-		case c == '>' && inner == 0:
-			x.rest = x.rest[1:]
+			depth++
+		case c == '>' && depth == 0:
+			p.rest = p.rest[1:]
 			return true
 		case c == ']' || c == '>':
-			inner--
+			depth--
 		}
-		x.rest = x.rest[1:]
+		p.rest = p.rest[1:]
 	}
 	return false
 }
 
-// start reads the start of an element behind its first character.
-func (x *xmlReader) start() bool {
-	name := x.name()
-	isRoot := x.root.name == ""
+// startTag reads the rest of a start tag or empty-element tag.
+func (p *xmlParser) startTag() bool {
+	name := p.name()
+	isRoot := p.root.name == ""
 	if isRoot {
-		x.root = element{string(name), make(map[string]string)}
+		p.root = element{string(name), make(map[string]string)}
 	}
 	for {
-		spaced := x.space()
+		spaced := p.skipSpace()
 		switch {
 		case len(name) == 0:
 			return false
-		case x.skip("/>"):
+		case p.consume("/>"):
 			return true
-		case x.skip(">"):
-			x.open = append(x.open, name)
-			return len(x.open) <= maxDepth
+		case p.consume(">"):
+			p.open = append(p.open, name)
+			return len(p.open) <= maxDepth
 		case !spaced:
 			return false
 		}
-		attribute, value, ok := x.attribute()
+		attribute, value, ok := p.attribute()
 		if !ok {
 			return false
 		}
-		if isRoot && len(x.root.attributes) < maxAttributes && len(value) < maxValue {
-			x.root.attributes[string(attribute)] = string(value)
+		if isRoot && len(p.root.attributes) < maxAttributes && len(value) < maxValue {
+			p.root.attributes[string(attribute)] = string(value)
 		}
 	}
 }
 
-func (x *xmlReader) attribute() (name, value []byte, ok bool) {
-	name = x.name()
-	x.space()
-	if len(name) == 0 || !x.skip("=") {
+func (p *xmlParser) attribute() (name, value []byte, ok bool) {
+	name = p.name()
+	p.skipSpace()
+	if len(name) == 0 || !p.consume("=") {
 		return nil, nil, false
 	}
-	x.space()
-	if len(x.rest) == 0 || x.rest[0] != '"' && x.rest[0] != '\'' {
+	p.skipSpace()
+	if len(p.rest) == 0 || p.rest[0] != '"' && p.rest[0] != '\'' {
 		return nil, nil, false
 	}
-	value, rest, ended := bytes.Cut(x.rest[1:], x.rest[:1])
-	x.rest = rest
-	return name, value, ended && bytes.IndexByte(value, '<') < 0 && x.references(value)
+	value, rest, closed := bytes.Cut(p.rest[1:], p.rest[:1])
+	p.rest = rest
+	return name, value, closed && bytes.IndexByte(value, '<') < 0 && p.validReferences(value)
 }
 
-// end reads the end of an element behind its first two characters.
-func (x *xmlReader) end() bool {
-	name := x.name()
-	x.space()
-	last := len(x.open) - 1
-	if last < 0 || !bytes.Equal(name, x.open[last]) {
+// endTag reads the rest of an end tag.
+func (p *xmlParser) endTag() bool {
+	name := p.name()
+	p.skipSpace()
+	last := len(p.open) - 1
+	if last < 0 || !bytes.Equal(name, p.open[last]) {
 		return false
 	}
-	x.open = x.open[:last]
-	return x.skip(">")
+	p.open = p.open[:last]
+	return p.consume(">")
 }
 
-// name reads a name, which may be empty.
-func (x *xmlReader) name() []byte {
-	end := bytes.IndexAny(x.rest, whiteSpace+`/>=<"'&;`)
-	if end < 0 || strings.IndexByte("-.0123456789", x.rest[0]) >= 0 {
+// name reads a name. It returns nil if there is none.
+func (p *xmlParser) name() []byte {
+	end := bytes.IndexAny(p.rest, whiteSpace+`/>=<"'&;`)
+	if end < 0 || strings.IndexByte("-.0123456789", p.rest[0]) >= 0 {
 		return nil
 	}
-	name := x.rest[:end]
-	x.rest = x.rest[end:]
+	name := p.rest[:end]
+	p.rest = p.rest[end:]
 	return name
 }
 
-// references looks whether each & in a text begins a reference that can be
-// resolved.
-func (x *xmlReader) references(text []byte) bool {
+// validReferences reports whether each & in text begins a valid reference.
+func (p *xmlParser) validReferences(text []byte) bool {
 	for {
 		_, rest, found := bytes.Cut(text, []byte("&"))
 		if !found {
 			return true
 		}
 		end := bytes.IndexByte(rest[:min(len(rest), maxReference)], ';')
-		if end < 0 || !x.reference(string(rest[:end])) {
+		if end < 0 || !p.validReference(string(rest[:end])) {
 			return false
 		}
 		text = rest[end:]
 	}
 }
 
-// maxReference is how long a reference may be.
-const maxReference = 100
-
-func (x *xmlReader) reference(name string) bool {
+// validReference accepts any entity if the document has a DOCTYPE, because that
+// may declare it.
+func (p *xmlParser) validReference(name string) bool {
 	if number, ok := strings.CutPrefix(name, "#"); ok {
 		base := 10
 		if number, ok = strings.CutPrefix(number, "x"); ok {
@@ -222,25 +234,25 @@ func (x *xmlReader) reference(name string) bool {
 	case "amp", "lt", "gt", "quot", "apos":
 		return true
 	}
-	return x.declares && name != "" && !strings.ContainsAny(name, whiteSpace+"&")
+	return p.hasDoctype && name != "" && !strings.ContainsAny(name, whiteSpace+"&")
 }
 
-// space skips white space and reports whether there was any.
-func (x *xmlReader) space() bool {
-	before := len(x.rest)
-	x.rest = bytes.TrimLeft(x.rest, whiteSpace)
-	return len(x.rest) < before
+// skipSpace reports whether it has skipped white space.
+func (p *xmlParser) skipSpace() bool {
+	before := len(p.rest)
+	p.rest = bytes.TrimLeft(p.rest, whiteSpace)
+	return len(p.rest) < before
 }
 
-// skip skips a text if it is next, and reports whether it was.
-func (x *xmlReader) skip(text string) bool {
-	rest, found := bytes.CutPrefix(x.rest, []byte(text))
-	x.rest = rest
+// consume skips a prefix of the rest and reports whether it was there.
+func (p *xmlParser) consume(text string) bool {
+	rest, found := bytes.CutPrefix(p.rest, []byte(text))
+	p.rest = rest
 	return found
 }
 
-// skipTo skips all up to the end of a text.
-func (x *xmlReader) skipTo(text string) (found bool) {
-	_, x.rest, found = bytes.Cut(x.rest, []byte(text))
+// consumeThrough skips to the end of the next occurrence of text.
+func (p *xmlParser) consumeThrough(text string) (found bool) {
+	_, p.rest, found = bytes.Cut(p.rest, []byte(text))
 	return found
 }

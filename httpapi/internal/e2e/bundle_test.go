@@ -42,7 +42,7 @@ func TestBundle_isImportedAfterALook(t *testing.T) {
 	b.choose(chooser, b.write("more.zip", archive(t, "set/Ball valve.svg", drawing, "Check valve.svg", drawing, "__MACOSX/._x", "x")))
 	b.sees("2 symbols will be added to Valves. What is there stays.")
 	b.sees("__MACOSX/._x")
-	b.sees("made by an operating system for itself")
+	b.sees("operating system file")
 	is.Equal(len(s.in(folder.ID)), 1) // so far
 	b.wait(`e2e.name(document.activeElement) === "Import 2 symbols"`)
 	b.press("Cancel")
