@@ -1,47 +1,47 @@
-// The keys that the reader has typed in. They are in memory, and in the session
-// storage of the tab only if the reader says so.
+// The keys that the user has entered. They are kept in memory and, if the user
+// chooses so, in the session storage of the tab.
 
 const kinds = {
-	admin: ["Admin key", "The server’s own key, ADMIN_API_KEY. It manages client keys."],
-	client: ["Client key", "The raw key of a client. It reads and changes symbols and exports."],
+	admin: ["Admin key", "The server’s ADMIN_API_KEY. It manages client keys."],
+	client: ["Client key", "A raw client key. It reads and changes symbols and exports."],
 };
 
 export const base = new URL(document.documentElement.dataset.api, document.baseURI);
 
-// The storage belongs to the origin, which several consoles may share.
-const place = (kind) => `canvasback ${kind} ${base}`;
+// All consoles of an origin share its session storage.
+const storageKey = (kind) => `canvasback ${kind} ${base}`;
 
 function stored(kind) {
 	try {
-		return sessionStorage.getItem(place(kind)) ?? "";
+		return sessionStorage.getItem(storageKey(kind)) ?? "";
 	} catch {
-		return ""; // storage is switched off
+		return ""; // storage is disabled
 	}
 }
 
-const held = { admin: stored("admin"), client: stored("client") };
+const keys = { admin: stored("admin"), client: stored("client") };
 
 export const access = Object.assign(new EventTarget(), {
 	kinds: Object.keys(kinds),
-	about: (kind) => kinds[kind],
-	get: (kind) => held[kind],
-	kept: (kind) => stored(kind) !== "",
+	describe: (kind) => kinds[kind],
+	get: (kind) => keys[kind],
+	isStored: (kind) => stored(kind) !== "",
 
-	// hold takes a key, or lets go of it if there is none. Screens stay as
-	// they are; after use they begin anew.
-	hold(kind, key, keep) {
-		held[kind] = key;
+	// set replaces a key; an empty one removes it. The open screen stays.
+	set(kind, key, store) {
+		keys[kind] = key;
 		try {
-			sessionStorage.removeItem(place(kind));
-			if (keep) sessionStorage.setItem(place(kind), key);
+			sessionStorage.removeItem(storageKey(kind));
+			if (store) sessionStorage.setItem(storageKey(kind), key);
 		} catch {
-			// storage is switched off: the key is in memory
+			// storage is disabled: the key is in memory
 		}
-		access.dispatchEvent(new Event("hold"));
+		access.dispatchEvent(new Event("set"));
 	},
 
+	// use is set, and reloads the open screen.
 	use(...key) {
-		access.hold(...key);
+		access.set(...key);
 		access.dispatchEvent(new Event("use"));
 	},
 });

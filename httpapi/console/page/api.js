@@ -1,8 +1,8 @@
 import { access, base } from "./access.js";
 
-export const address = (path) => new URL(path, base).href;
+export const apiURL = (path) => new URL(path, base).href;
 
-// Failure is an answer that is an error, or none at all (status 0).
+// Failure is an error response, or the lack of a response (status 0).
 export class Failure extends Error {
 	constructor(status, message, more) {
 		super(message);
@@ -10,32 +10,35 @@ export class Failure extends Error {
 	}
 }
 
-// send makes a request with a key, admin or client. What is no answer or an
-// error is thrown. An object is sent as JSON, anything else as it is.
+// send sends a request with a key, "admin" or "client", or both. It throws a
+// Failure unless the response is a success. Objects are sent as JSON.
 export async function send(method, path, { key, body, headers, signal } = {}) {
 	const all = new Headers(headers);
-	if (access.get(key)) all.set(key === "admin" ? "x-admin-key" : "x-api-key", access.get(key));
+	for (const kind of [key].flat()) {
+		if (access.get(kind)) all.set(kind === "admin" ? "x-admin-key" : "x-api-key", access.get(kind));
+	}
 	if (body?.constructor === Object) {
 		all.set("Content-Type", "application/json");
 		body = JSON.stringify(body);
 	}
-	const response = await fetch(address(path), { method, headers: all, body, signal }).catch(thrown);
+	const response = await fetch(apiURL(path), { method, headers: all, body, signal }).catch(rethrow);
 	if (response.ok) return response;
-	throw new Failure(response.status, `The server answered ${response.status}`, {
+	throw new Failure(response.status, `The response has status ${response.status}`, {
 		requestId: response.headers.get("X-Request-Id"),
 		wait: response.headers.get("Retry-After"),
 		...await response.json().catch(() => ({})),
 	});
 }
 
+// call is send for a JSON response.
 export async function call(...request) {
 	const response = await send(...request);
 	return response.json().catch((error) => {
-		if (error.name === "SyntaxError") throw new Failure(response.status, "The answer is not JSON. Is this the address of the API?");
-		thrown(error);
+		if (error.name === "SyntaxError") throw new Failure(response.status, "The response is not JSON. Is this the URL of the API?");
+		rethrow(error);
 	});
 }
 
-function thrown(error) {
-	throw error.name === "AbortError" ? error : new Failure(0, navigator.onLine ? `Nothing answers at ${base}` : "This device has no connection");
+function rethrow(error) {
+	throw error.name === "AbortError" ? error : new Failure(0, navigator.onLine ? `No response from ${base}` : "This device has no connection");
 }

@@ -1,9 +1,9 @@
-// Elements are made one by one, so text is never read as markup.
+// Elements are created one by one, so text is never parsed as markup.
 
-// h makes an element: h("p#id.class", {name: value}, ...children), of which
-// everything but the tag may be left out.
-export function h(what, ...children) {
-	const [, tag, id, classes] = /^(\w+)(?:#([\w-]+))?(?:\.(.+))?$/.exec(what);
+// h creates an element: h("p#id.class", {name: value}, ...children). All but
+// the tag is optional.
+export function h(selector, ...children) {
+	const [, tag, id, classes] = /^(\w+)(?:#([\w-]+))?(?:\.(.+))?$/.exec(selector);
 	const node = document.createElement(tag);
 	if (id) node.id = id;
 	if (classes) node.className = classes.replaceAll(".", " ");
@@ -17,8 +17,8 @@ export function h(what, ...children) {
 	return fill(node, children);
 }
 
-// fill puts elements and texts, and what of them is in arrays, into an element.
-// What is false or empty is left out.
+// fill replaces the children of an element by nodes, texts and nested arrays of
+// them. False and empty values are omitted.
 export function fill(node, ...children) {
 	node.replaceChildren(...children.flat(Infinity).filter((child) => child || child === 0));
 	return node;
@@ -39,7 +39,7 @@ const icons = {
 	warning: "M12 4l9 16H3zM12 10v4.5M12 17.5h.01",
 };
 
-// icon is an ornament: what it stands beside or in has a name of its own.
+// icon returns a decorative icon, hidden from assistive technology.
 export function icon(name) {
 	const [svg, path] = ["svg", "path"].map((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
 	svg.setAttribute("class", `icon ${name}`);
@@ -52,25 +52,25 @@ export function icon(name) {
 
 let count = 0;
 
-export const unique = () => `u${++count}`;
+export const newId = () => `u${++count}`;
 
-// grow fills a container as it is scrolled: a part of the items at once, and
-// more whenever the mark behind the last of them comes near.
-export function grow(container, items, part, render) {
+// growOnScroll appends items to a container in batches, the next one when the
+// end of the container is near the window.
+export function growOnScroll(container, items, batch, render) {
 	let next = 0;
-	const mark = h("div");
+	const end = h("div");
 	const more = () => {
-		container.append(...items.slice(next, next + part).map(render));
-		next = Math.min(next + part, items.length);
-		watch.unobserve(mark); // a mark that is still near counts again
-		if (next < items.length) watch.observe(mark);
+		container.append(...items.slice(next, next + batch).map(render));
+		next = Math.min(next + batch, items.length);
+		observer.unobserve(end); // observe reports an end that is still near
+		if (next < items.length) observer.observe(end);
 	};
-	const watch = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && more(), { rootMargin: "800px" });
-	container.after(mark);
+	const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && more(), { rootMargin: "800px" });
+	container.after(end);
 	more();
 	return {
 		added: () => next === items.length - 1 && more(),
-		removed: () => next--, // one of those that are shown
-		stop: () => watch.disconnect(),
+		removed: () => next--, // an item that is shown
+		stop: () => observer.disconnect(),
 	};
 }

@@ -4,7 +4,7 @@ const day = { day: "numeric", month: "short", year: "numeric" };
 export const date = (time) => new Date(time).toLocaleString("en-GB", day);
 export const exact = (time) => new Date(time).toLocaleString("en-GB", { ...day, hour: "2-digit", minute: "2-digit" });
 
-// ago says how far a time is from now, in the largest unit that fits.
+// ago formats the distance of a time from now in the largest unit that fits.
 export function ago(time) {
 	let value = (new Date(time) - Date.now()) / 1000;
 	if (Math.abs(value) < 10) return "just now";
@@ -22,11 +22,11 @@ export function bytes(n) {
 
 export const plural = (n, one) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`;
 
-// quoted is text as one word of a POSIX shell.
+// quoted returns text as one word of a POSIX shell.
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-// curl is the command that makes a request. The key stands in a variable of the
-// shell, unless the raw one is given.
+// curl returns the command for a request. The key is a shell variable unless raw
+// is given.
 export function curl({ method = "POST", url, flags = "", key, raw, body, file }) {
 	const data = body !== undefined || file;
 	const parts = [`curl ${flags}${method === (data ? "POST" : "GET") ? "" : `-X ${method} `}${quoted(url)}`];

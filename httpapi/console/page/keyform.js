@@ -1,11 +1,11 @@
 import { access } from "./access.js";
 import { fill, h, icon } from "./dom.js";
-import { button, explained, failed, field, form, openDialog, say } from "./ui.js";
+import { announce, button, errorContent, errorState, field, form, openDialog } from "./ui.js";
 
-// keyForm asks for a key. No browser fills a saved password into the field of a
-// new one, and password managers leave alone what is marked for them.
+// keyForm is a form for a key. Browsers do not fill saved passwords into a
+// new-password field, and password managers skip the marked input.
 function keyForm(kind, problem, done) {
-	const [title, hint] = access.about(kind);
+	const [title, hint] = access.describe(kind);
 	const input = h("input", {
 		type: "password",
 		name: `${kind}-key`,
@@ -15,42 +15,43 @@ function keyForm(kind, problem, done) {
 		"data-bwignore": true,
 		"data-lpignore": "true",
 		pattern: "[ -~]+",
-		title: "Letters, digits and signs of ASCII",
+		title: "Printable ASCII characters",
 	});
-	const keep = h("input", { type: "checkbox" });
+	const store = h("input", { type: "checkbox" });
 	return form("stack", () => {
 		done?.();
-		access.use(kind, input.value.trim(), keep.checked);
+		access.use(kind, input.value.trim(), store.checked);
 	},
 	problem && h("div.problem", problem),
 	field(title, input, hint),
-	h("label.check", keep, "Keep it in this tab, so that a reload does not ask again"),
+	h("label.check", store, "Keep this key in this tab across reloads"),
 	h("div.actions", h("button.button.main", "Use this key")));
 }
 
-// gate shows a failure to load: with a form, if a key is all that is needed.
-export function gate(body, kind, error, retry) {
-	const refused = error.status === 401 || error.status === 403;
-	if (!refused || error.message.includes("no admin key")) return fill(body, failed(error, !refused && retry));
-	const had = access.get(kind);
-	if (had) access.hold(kind, "");
-	fill(body, h("div.gate", h("div.emblem", icon("key")), h("h2", `${access.about(kind)[0]} needed`), keyForm(kind, had && explained(error))));
+// loadFailed shows a failure to load, with a form if a key may help. The admin
+// routes return 403 if the server has no admin key.
+export function loadFailed(body, kind, error, retry) {
+	const disabled = error.status === 403 && kind === "admin";
+	if (disabled || ![401, 403].includes(error.status)) return fill(body, errorState(error, !disabled && retry));
+	const rejected = access.get(kind);
+	if (rejected) access.set(kind, "");
+	fill(body, h("div.login", h("div.emblem", icon("key")), h("h2", `${access.describe(kind)[0]} required`), keyForm(kind, rejected && errorContent(error))));
 	body.querySelector("input").focus();
 }
 
-// openAccess shows which keys are in use, and lets go of them.
+// openAccess opens a dialog to enter and forget keys.
 export function openAccess() {
 	const { close } = openDialog({ title: "Access" }, h("div.stack",
-		h("p.hint", "Keys stay in this page’s memory, or in this tab if you say so. They travel in headers, to the API alone."),
+		h("p.hint", "Keys are kept in memory or, if you choose so, in this tab. They are sent to the API only, in headers."),
 		access.kinds.map((kind) => {
-			const [title] = access.about(kind);
+			const [title] = access.describe(kind);
 			return h("section.panel", !access.get(kind) ? keyForm(kind, "", () => close()) : [
 				h("strong", title),
-				h("p.hint", access.kept(kind) ? "In use, and kept in this tab." : "In use until this page is reloaded or closed."),
+				h("p.hint", access.isStored(kind) ? "In use, kept in this tab." : "In use until this page is reloaded or closed."),
 				button(`Forget the ${title.toLowerCase()}`, { onclick() {
 					close();
 					access.use(kind, "");
-					say(`${title} forgotten.`);
+					announce(`${title} forgotten.`);
 				} }),
 			]);
 		})));

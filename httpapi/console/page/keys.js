@@ -2,9 +2,9 @@ import { call } from "./api.js";
 import { fill, h } from "./dom.js";
 import { expiryField } from "./expiry.js";
 import { ago, date, exact, plural } from "./format.js";
-import { gate } from "./keyform.js";
+import { loadFailed } from "./keyform.js";
 import { showRawKey } from "./rawkey.js";
-import { ask, busy, button, explained, head, iconButton, menuButton, nameField, nothing, refocus, say, skeleton, trouble } from "./ui.js";
+import { announce, button, emptyState, errorContent, focusFirst, formDialog, heading, iconButton, menuButton, nameField, runOnce, showProblem, skeleton } from "./ui.js";
 
 const soon = 30; // days before a key expires
 
@@ -14,36 +14,36 @@ export function keysScreen(root, signal) {
 	const tools = h("div.actions", { hidden: true },
 		iconButton("reload", "Reload", { id: "reload", onclick: () => load("reload") }),
 		button("Create key", { kind: "main", symbol: "plus", id: "create-key", onclick: create }));
-	const strip = h("div");
+	const banner = h("div");
 	const body = h("div");
-	root.append(head("Client keys", summary, tools), strip, body);
+	root.append(heading("Client keys", summary, tools), banner, body);
 
 	const send = (method, id, content) => call(method, `admin/api-keys${id}`, { key: "admin", body: content, signal });
 
 	async function load(focus) {
 		fill(body, skeleton("rows"));
-		fill(strip);
+		fill(banner);
 		try {
 			keys = await send("GET", "");
-			paint();
-			if (focus) refocus(focus);
+			render();
+			if (focus) focusFirst(focus);
 		} catch (error) {
 			if (signal.aborted) return;
 			tools.hidden = true;
 			summary.textContent = "";
-			gate(body, "admin", error, () => load("title"));
+			loadFailed(body, "admin", error, () => load("title"));
 		}
 	}
 
-	function paint() {
+	function render() {
 		tools.hidden = false;
 		summary.textContent = plural(keys.length, "key");
 		fill(body, keys.length
 			? h("table.records", { role: "table", "aria-labelledby": "title" },
 				h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ["Key", "Status", "Expires", "Last used", ""].map((text) =>
-					h("th", { role: "columnheader", scope: "col" }, text || h("span.unseen", "Actions"))))),
+					h("th", { role: "columnheader", scope: "col" }, text || h("span.visually-hidden", "Actions"))))),
 				h("tbody", { role: "rowgroup" }, keys.map(row)))
-			: nothing("key", "No client keys yet", "A viewer needs a key to read symbols and to download exports."));
+			: emptyState("key", "No client keys yet", "A viewer needs a key to read symbols and to download exports."));
 	}
 
 	const cell = (name, content) => h("td", { role: "cell", "data-name": name }, h("div", content));
@@ -68,31 +68,31 @@ export function keysScreen(root, signal) {
 
 	function replace(key) {
 		keys = keys.map((one) => (one.id === key.id ? key : one));
-		paint();
+		render();
 	}
 
 	const change = async ({ id }, fields) => replace(await send("PATCH", `/${id}`, fields));
 
-	const toggle = (key, opener) => busy(opener, async () => {
+	const toggle = (key, opener) => runOnce(opener, async () => {
 		await change(key, { isActive: !key.isActive });
-		say(key.isActive ? `${key.name} is deactivated: it is refused from now on.` : `${key.name} is active again.`);
-		refocus(opener);
-	}).catch((error) => trouble(strip, explained(error)));
+		announce(key.isActive ? `${key.name} is deactivated and now rejected.` : `${key.name} is active again.`);
+		focusFirst(opener);
+	}).catch((error) => showProblem(banner, errorContent(error)));
 
 	async function create() {
 		const expiry = expiryField();
-		const issued = await ask({
+		const issued = await formDialog({
 			title: "Create a client key",
 			submit: "Create key",
 			run: (name) => send("POST", "", { name, expiresAt: expiry.value() }),
-		}, nameField("", "Who or what will use it: a viewer, a site, a colleague."), expiry.node);
+		}, nameField("", "For example the viewer or site that uses the key."), expiry.node);
 		if (!issued) return;
 		keys.push(issued.key);
-		paint();
+		render();
 		showRawKey("Key created", issued);
 	}
 
-	const rename = (key) => ask({
+	const rename = (key) => formDialog({
 		title: `Rename ${key.name}`,
 		submit: "Rename",
 		run: (name) => change(key, { name }),
@@ -100,13 +100,13 @@ export function keysScreen(root, signal) {
 
 	function changeExpiry(key) {
 		const expiry = expiryField(key.expiresAt);
-		return ask({ title: `When ${key.name} expires`, submit: "Save", run: () => change(key, { expiresAt: expiry.value() }) }, expiry.node);
+		return formDialog({ title: `When ${key.name} expires`, submit: "Save", run: () => change(key, { expiresAt: expiry.value() }) }, expiry.node);
 	}
 
 	async function rotate(key) {
-		const issued = await ask({ title: `Rotate ${key.name}?`, submit: "Rotate key", danger: true, run: () => send("POST", `/${key.id}/rotate`) },
-			h("p", "The present raw key stops working at once, everywhere. A new one is made and shown once: whoever uses this key needs it to go on."),
-			h("p", "Name, status and expiry stay."), lastUse(key));
+		const issued = await formDialog({ title: `Rotate ${key.name}?`, submit: "Rotate key", danger: true, run: () => send("POST", `/${key.id}/rotate`) },
+			h("p", "The current raw key stops working immediately, everywhere. A new one is shown once; every client that uses this key needs it."),
+			h("p", "Name, status and expiry are kept."), lastUse(key));
 		if (!issued) return;
 		replace(issued.key);
 		showRawKey("Key rotated", issued);
@@ -115,29 +115,29 @@ export function keysScreen(root, signal) {
 	function remove(key) {
 		const at = keys.indexOf(key);
 		const next = keys[at + 1] ?? keys[at - 1];
-		return ask({ title: `Delete ${key.name}?`, submit: "Delete key", danger: true, after: next ? `key-${next.id}-menu` : "create-key", async run() {
+		return formDialog({ title: `Delete ${key.name}?`, submit: "Delete key", danger: true, after: next ? `key-${next.id}-menu` : "create-key", async run() {
 			await send("DELETE", `/${key.id}`);
 			keys = keys.filter((one) => one !== key);
-			paint();
-			say(`${key.name} deleted.`);
+			render();
+			announce(`${key.name} deleted.`);
 		} },
-		h("p", "Whoever uses it is refused from that moment, for good. To stop it for a while, deactivate it instead."), lastUse(key));
+		h("p", "The key is rejected permanently. To block it temporarily, deactivate it instead."), lastUse(key));
 	}
 
 	return () => load();
 }
 
-const lastUse = ({ lastUsedAt }) => h("p.hint", lastUsedAt ? ["It was last used ", time(lastUsedAt, ago), "."] : "It has never been used.");
+const lastUse = ({ lastUsedAt }) => h("p.hint", lastUsedAt ? ["Last used ", time(lastUsedAt, ago), "."] : "Never used.");
 
 const time = (at, format) => h("time", { datetime: at, title: `${exact(at)} (${at})` }, format(at));
 
-// left is how many days a key has before it expires.
-const left = ({ expiresAt }) => (expiresAt ? (new Date(expiresAt) - Date.now()) / 86400e3 : Infinity);
+// daysLeft returns the days until a key expires.
+const daysLeft = ({ expiresAt }) => (expiresAt ? (new Date(expiresAt) - Date.now()) / 86400e3 : Infinity);
 
 function statuses(key) {
 	const list = key.isActive ? [] : [["off", "Inactive"]];
-	if (left(key) <= 0) list.push(["bad", "Expired"]);
-	else if (left(key) < soon) list.push(["warn", left(key) < 1 ? "Expires in a day" : `Expires in ${plural(Math.floor(left(key)), "day")}`]);
+	if (daysLeft(key) <= 0) list.push(["bad", "Expired"]);
+	else if (daysLeft(key) < soon) list.push(["warn", daysLeft(key) < 1 ? "Expires in a day" : `Expires in ${plural(Math.floor(daysLeft(key)), "day")}`]);
 	else if (key.isActive) list.push(["good", "Active"]);
 	return list;
 }

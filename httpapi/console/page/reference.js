@@ -1,41 +1,41 @@
 import { base } from "./access.js";
-import { address, call } from "./api.js";
+import { apiURL, call } from "./api.js";
 import { fill, h } from "./dom.js";
 import { curl } from "./format.js";
-import { code, failed, head, skeleton, table } from "./ui.js";
+import { codeBlock, errorState, heading, skeleton, table } from "./ui.js";
 
-// referenceScreen shows the OpenAPI document that the API serves of itself. It
-// knows as much of OpenAPI as that document uses.
+// referenceScreen shows the API's OpenAPI document. It supports the parts of
+// OpenAPI that the document uses.
 export function referenceScreen(root, signal) {
 	const body = h("div");
-	root.append(head("API", h("code", base.href)), body);
+	root.append(heading("API", h("code", base.href)), body);
 
 	return async function load() {
 		fill(body, skeleton("rows"));
 		try {
 			fill(body, pages(await call("GET", "openapi.json", { signal })));
 		} catch (error) {
-			if (!signal.aborted) fill(body, failed(error, load));
+			if (!signal.aborted) fill(body, errorState(error, load));
 		}
 	};
 }
 
 function pages(doc) {
-	// at follows references; what stands beside one comes before what it names.
-	const at = (one = {}) => (one.$ref ? { ...at(one.$ref.slice(2).split("/").reduce((node, name) => node[name], doc)), ...one } : one);
+	// resolve follows references. Fields next to $ref override the target's.
+	const resolve = (one = {}) => (one.$ref ? { ...resolve(one.$ref.slice(2).split("/").reduce((node, name) => node[name], doc)), ...one } : one);
 
 	const operations = Object.entries(doc.paths).flatMap(([path, item]) => ["get", "post", "patch", "delete"].filter((method) => item[method]).map((method) => ({
 		...item[method],
 		path,
 		method: method.toUpperCase(),
-		parameters: [...item.parameters ?? [], ...item[method].parameters ?? []].map(at),
+		parameters: [...item.parameters ?? [], ...item[method].parameters ?? []].map(resolve),
 	})));
 	return [
 		h("details.about", h("summary", "About this API"), prose(doc.info.description)),
 		doc.tags.map(({ name }) => h("section.group", h("h2", name), h("div", operations.filter(({ tags }) => tags[0] === name).map(operation)))),
 	];
 
-	// An operation is filled when it is opened.
+	// An operation is rendered when it is opened.
 	function operation(one) {
 		return h("details.operation", { ontoggle({ target }) {
 			if (target.open && target.children.length === 1) target.append(h("div.stack", detail(one)));
@@ -43,24 +43,24 @@ function pages(doc) {
 	}
 
 	function detail({ method, path, description, security = [], parameters, requestBody, responses }) {
-		const { content = {} } = at(requestBody);
+		const { content = {} } = resolve(requestBody);
 		const { "application/json": body } = content;
-		const answers = Object.entries(responses).map(([status, answer]) => [status, at(answer)]);
-		const good = answers.filter(([status]) => status < 300).map(([, answer]) => answer.content ?? {});
+		const list = Object.entries(responses).map(([status, response]) => [status, resolve(response)]);
+		const contents = list.filter(([status]) => status < 300).map(([, response]) => response.content ?? {});
 		const keys = security.flatMap(Object.keys);
 		return [
 			prose(description),
-			keys.length > 0 && h("p.hint", "Asks for ", keys.map((name, i) => [i > 0 && " or ", h("code", doc.components.securitySchemes[name].name)]), "."),
+			keys.length > 0 && h("p.hint", "Requires ", keys.map((name, i) => [i > 0 && " or ", h("code", doc.components.securitySchemes[name].name)]), "."),
 			h("h3", "Parameters"),
-			table("Parameters", ["Name", "Where", "What"], parameters.map((p) => [h("code", p.name), p.in, inline(p.description)])),
-			body && [h("h3", "Body"), about("body", body)],
-			h("h3", "Answers"),
-			table("Answers", ["Status", "What"], answers.map(([status, answer]) => [h(`span.badge${status < 400 ? ".good" : ""}`, status), inline(answer.description)])),
-			good.map(({ "application/json": json }) => json && about("answer", json)),
-			code("With curl", curl({
+			table("Parameters", ["Name", "In", "Description"], parameters.map((p) => [h("code", p.name), p.in, inline(p.description)])),
+			body && [h("h3", "Body"), mediaType("body", body)],
+			h("h3", "Responses"),
+			table("Responses", ["Status", "Description"], list.map(([status, response]) => [h(`span.badge${status < 400 ? ".good" : ""}`, status), inline(response.description)])),
+			contents.map(({ "application/json": json }) => json && mediaType("response", json)),
+			codeBlock("With curl", curl({
 				method,
-				url: address(path.slice(1).replace(/\{(\w+)\}/g, (_, name) => parameters.find((p) => p.name === name).example)),
-				flags: good.some((types) => Object.keys(types).some((type) => !type.includes("json"))) ? "-OJ " : "",
+				url: apiURL(path.slice(1).replace(/\{(\w+)\}/g, (_, name) => parameters.find((p) => p.name === name).example)),
+				flags: contents.some((types) => Object.keys(types).some((type) => !type.includes("json"))) ? "-OJ " : "",
 				key: { adminKey: "admin", clientKey: "client" }[keys[0]],
 				body: body && Object.values(body.examples)[0].value,
 				file: !body && Object.keys(content)[0],
@@ -68,21 +68,21 @@ function pages(doc) {
 		];
 	}
 
-	// about shows the fields of a body, and examples of it.
-	function about(what, { schema, examples }) {
+	// mediaType shows the fields and the examples of a body.
+	function mediaType(what, { schema, examples }) {
 		const rows = fields(schema, "");
 		return [
-			rows.length > 0 && table(`Fields of the ${what}`, ["Field", "Type", "What"], rows),
+			rows.length > 0 && table(`Fields of the ${what}`, ["Field", "Type", "Description"], rows),
 			Object.values(examples ?? {}).map(({ summary, value }) => h("details", h("summary", `Example: ${summary}`), h("pre", { tabindex: "0" }, JSON.stringify(value, null, 2)))),
 		];
 	}
 
-	// fields lists what is in an object, and in the objects in it.
+	// fields lists the fields of an object, including nested ones.
 	function fields(schema, prefix) {
-		const { properties = {}, required = [], items } = at(schema);
+		const { properties = {}, required = [], items } = resolve(schema);
 		if (items) return fields(items, `${prefix}[].`);
 		return Object.entries(properties).flatMap(([name, inner]) => {
-			const field = at(inner);
+			const field = resolve(inner);
 			const { maxLength, maxItems, description } = field;
 			const limit = maxLength ? ` At most ${maxLength} characters.` : maxItems && ` At most ${maxItems} elements.`;
 			return [
@@ -93,11 +93,11 @@ function pages(doc) {
 	}
 
 	function kind({ type = "any", items, enum: values }) {
-		return items ? `array of ${kind(at(items))}` : values?.join(", ") ?? [type].flat().join(" or ");
+		return items ? `array of ${kind(resolve(items))}` : values?.join(", ") ?? [type].flat().join(" or ");
 	}
 }
 
-// prose writes the paragraphs and headings of a description.
+// prose renders the paragraphs and headings of a description.
 const prose = (text) => h("div.prose", text.split("\n\n").map((part) => (part.startsWith("## ") ? h("h3", part.slice(3)) : h("p", inline(part)))));
 
 const inline = (text = "") => text.split("`").map((part, i) => (i % 2 ? h("code", part) : part));

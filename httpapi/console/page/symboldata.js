@@ -1,51 +1,49 @@
-// What is in the data of a symbol. The front ends of this API put JSON into it,
-// with name, type, content (base64), width and height; any other text is as
-// good. A picture is made of it for an <img>, where no script of it runs.
+// The data of a symbol is any text. Front ends use JSON with name, type, content
+// (base64), width and height. Images are shown in an <img>, where no script runs.
 
-const image = /^image\/[a-z0-9.+-]+$/i;
+const imageType = /^image\/[a-z0-9.+-]+$/i;
 const svg = "image/svg+xml";
 
-// read returns {blob, about} for a picture, and nothing in it for all else.
-export function read({ data, type }) {
+// decode returns {blob, about} for an image, otherwise {}.
+export function decode({ data, type }) {
 	let about = {};
 	try {
 		about = JSON.parse(data) ?? {};
 	} catch {
-		// it is what it is
+		// not JSON
 	}
 	const text = (typeof about.content === "string" ? about.content : data).trim();
 	if (/^<(\?xml|!--|!doctype svg|svg)/i.test(text) && text.includes("<svg")) return { about, blob: new Blob([text], { type: svg }) };
-	const named = [about.type, type].find((one) => image.test(one));
+	const named = [about.type, type].find((one) => imageType.test(one));
 	try {
 		return named ? { about, blob: new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))], { type: named }) } : {};
 	} catch {
-		return {}; // no base64, so no picture
+		return {}; // not base64
 	}
 }
 
-// write makes the fields of a symbol of a file, or throws an error that says
-// why it cannot.
-export async function write(file) {
+// encode returns the fields of a symbol for an image file.
+export async function encode(file) {
 	const type = file.type || (/\.svg$/i.test(file.name) ? svg : "");
-	if (!image.test(type)) throw new Error("It is not an image.");
+	if (!imageType.test(type)) throw new Error("Not an image.");
 	const name = file.name.replace(/(.)\.[^.]+$/, "$1");
-	const size = await measured(new Blob([file], { type }));
+	const size = await imageSize(new Blob([file], { type }));
 	return { name: [...name].slice(0, 255).join(""), type, data: JSON.stringify({ name, type, content: await base64(file), ...size }) };
 }
 
-async function measured(blob) {
-	const picture = new Image();
-	picture.src = URL.createObjectURL(blob);
+async function imageSize(blob) {
+	const image = new Image();
+	image.src = URL.createObjectURL(blob);
 	try {
-		await picture.decode();
+		await image.decode();
 	} catch {
-		throw new Error("The browser cannot read it as an image.");
+		throw new Error("The browser cannot decode the image.");
 	} finally {
-		URL.revokeObjectURL(picture.src);
+		URL.revokeObjectURL(image.src);
 	}
-	const size = { width: picture.naturalWidth, height: picture.naturalHeight };
+	const size = { width: image.naturalWidth, height: image.naturalHeight };
 	if (blob.type !== svg) return size;
-	// A drawing without a size of its own gets one that depends on the browser.
+	// Browsers differ in the size of an SVG without width and height.
 	const [root] = /<svg[^>]*>/i.exec(await blob.text()) ?? [""];
 	const [, width, height] = /viewBox=["'][^"']*?([\d.]+)[\s,]+([\d.]+)\s*["']/.exec(root) ?? [];
 	return /\swidth=/.test(root) || !(width > 0 && height > 0) ? size : { width: Math.round(width), height: Math.round(height) };
@@ -54,20 +52,20 @@ async function measured(blob) {
 const base64 = (file) => new Promise((resolve, reject) => {
 	const reader = new FileReader();
 	reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
-	reader.onerror = () => reject(new Error("It cannot be read."));
+	reader.onerror = () => reject(new Error("The file cannot be read."));
 	reader.readAsDataURL(file);
 });
 
-// picture shows a blob. Its address lives until it is loaded; broken is called
-// if it is no picture after all.
-export function picture(blob, alt, broken) {
+// imageNode shows a blob, whose URL is revoked once loaded. onerror is called if
+// the blob is not an image.
+export function imageNode(blob, alt, onerror) {
 	const node = new Image();
 	node.alt = alt;
 	node.draggable = false;
 	node.src = URL.createObjectURL(blob);
 	node.onload = node.onerror = ({ type }) => {
 		URL.revokeObjectURL(node.src);
-		if (type === "error") broken(node);
+		if (type === "error") onerror(node);
 	};
 	return node;
 }

@@ -1,29 +1,29 @@
-import { addFiles, importFolder } from "./upload.js";
 import { Failure, call, send } from "./api.js";
 import { byId, fill, h, icon } from "./dom.js";
 import { download } from "./download.js";
 import { plural } from "./format.js";
-import { gate } from "./keyform.js";
+import { loadFailed } from "./keyform.js";
 import { openSymbol, tiles } from "./tiles.js";
-import { ask, button, explained, failed, field, head, iconButton, menuButton, nameField, nothing, refocus, say, skeleton, trouble } from "./ui.js";
+import { announce, button, emptyState, errorContent, errorState, field, focusFirst, formDialog, heading, iconButton, menuButton, nameField, showProblem, skeleton } from "./ui.js";
+import { addFiles, importFolder } from "./upload.js";
 
 const client = (method, path, options) => call(method, `symbol/${path}`, { key: "client", ...options });
 
 export function symbolsScreen(root, signal) {
-	let folders; // undefined until they have been read
-	let folder; // the open one
-	let symbols = []; // those in it
-	let reading = new AbortController();
-	let hide = () => {}; // the symbol that is shown
+	let folders; // undefined until loaded
+	let folder; // the open folder
+	let symbols = []; // in folder
+	let loading = new AbortController();
+	let closeSymbol = () => {};
 
 	const title = h("span", "Symbols");
 	const summary = h("span");
-	const filter = h("input", { type: "search", placeholder: "Filter", "aria-label": "Filter by name or type", autocomplete: "off", oninput: paint });
+	const filter = h("input", { type: "search", placeholder: "Filter", "aria-label": "Filter by name or type", autocomplete: "off", oninput: render });
 	const images = chooser("image/*,.svg", true, (files) => add(files));
 	const archive = chooser(".zip,application/zip", false, ([file]) => importFolder(folder, file, () => open()));
 	const addImages = (id) => button("Add images", { kind: "main", symbol: "plus", id, onclick: () => images.click() });
 	const tools = h("div.actions", { hidden: true }, filter,
-		iconButton("reload", "Reload", { id: "reload", onclick: () => load(folder?.id).then(() => refocus("reload")) }),
+		iconButton("reload", "Reload", { id: "reload", onclick: () => load(folder?.id).then(() => focusFirst("reload")) }),
 		menuButton("Folder actions", "folder-menu", () => [
 			["Rename folder…", renameFolder],
 			["Import a zip…", () => archive.click()],
@@ -31,9 +31,9 @@ export function symbolsScreen(root, signal) {
 			["Delete folder…", deleteFolder, "danger"],
 		]),
 		addImages("add-images"), images, archive);
-	const strip = h("div");
+	const banner = h("div");
 	const body = h("div");
-	const pane = h("section.pane", { "aria-labelledby": "title" }, head(title, summary, tools), strip, body);
+	const pane = h("section.pane", { "aria-labelledby": "title" }, heading(title, summary, tools), banner, body);
 	const list = h("ul");
 	const side = h("nav.side", { "aria-label": "Folders", hidden: true }, h("h2", "Folders"), button("New folder", { kind: "quiet small", symbol: "plus", id: "new-folder", onclick: createFolder }), list);
 	const grid = tiles(body, { rename, move, remove });
@@ -55,34 +55,34 @@ export function symbolsScreen(root, signal) {
 		} catch (error) {
 			if (signal.aborted) return;
 			side.hidden = tools.hidden = true;
-			return gate(body, "client", error, () => load(id, symbol));
+			return loadFailed(body, "client", error, () => load(id, symbol));
 		}
 		side.hidden = false;
 		await open(id, symbol);
 	}
 
-	// open shows a folder, or the first one if there is none of the id.
+	// open shows a folder, by default the first one.
 	async function open(id = folder?.id, symbol) {
-		reading.abort();
-		reading = new AbortController();
-		const mine = AbortSignal.any([signal, reading.signal]);
+		loading.abort();
+		loading = new AbortController();
+		const either = AbortSignal.any([signal, loading.signal]);
 		folder = folders.find((one) => one.id === id) ?? folders[0];
-		paintFolders();
+		renderFolders();
 		tools.hidden = !folder;
 		title.textContent = folder?.name ?? "Symbols";
 		summary.textContent = filter.value = "";
-		if (!folder) return fill(body, nothing("folder", "No folders yet", "Symbols live in folders. Make one, and drop drawings into it.", button("New folder", { kind: "main", symbol: "plus", onclick: createFolder })));
+		if (!folder) return fill(body, emptyState("folder", "No folders yet", "Create a folder and drop drawings into it.", button("New folder", { kind: "main", symbol: "plus", onclick: createFolder })));
 		fill(body, skeleton("grid"));
 		try {
-			symbols = await client("GET", `folders/${folder.id}/symbols`, { signal: mine });
-			paint();
+			symbols = await client("GET", `folders/${folder.id}/symbols`, { signal: either });
+			render();
 			if (symbol) show(symbol);
 		} catch (error) {
-			if (!mine.aborted) fill(body, failed(error, () => load(folder.id)));
+			if (!either.aborted) fill(body, errorState(error, () => load(folder.id)));
 		}
 	}
 
-	function paintFolders() {
+	function renderFolders() {
 		const { id } = document.activeElement;
 		fill(list, folders.map((one) => {
 			const link = h("a", { href: `#/symbols/${one.id}`, id: `folder-${one.id}`, "aria-current": one === folder && "page" }, icon("folder"), h("span", one.name));
@@ -92,34 +92,34 @@ export function symbolsScreen(root, signal) {
 		byId(id)?.focus();
 	}
 
-	// show opens a symbol, whose address is that of its folder again afterwards.
+	// show opens a symbol. Closing it restores the URL of the folder.
 	function show(id) {
 		const symbol = symbols.find((one) => one.id === id);
 		const { hash } = location;
 		const back = () => location.hash === hash && history.replaceState(null, "", `#/symbols/${folder.id}`);
-		if (symbol) hide = openSymbol(symbol, back).close;
+		if (symbol) closeSymbol = openSymbol(symbol, back).close;
 		else back();
 	}
 
-	function paint() {
-		const wanted = filter.value.trim().toLowerCase();
-		const found = symbols.filter(({ name, type }) => `${name} ${type}`.toLowerCase().includes(wanted));
+	function render() {
+		const text = filter.value.trim().toLowerCase();
+		const found = symbols.filter(({ name, type }) => `${name} ${type}`.toLowerCase().includes(text));
 		count(found.length);
 		if (found.length) grid.show(found);
-		else if (!symbols.length) fill(body, nothing("folder", "This folder is empty", "Drop images here, or choose some.", addImages()));
-		else fill(body, nothing("folder", "No symbol matches", `Nothing in ${folder.name} has “${wanted}” in its name or type.`));
+		else if (!symbols.length) fill(body, emptyState("folder", "This folder is empty", "Drop images here, or choose some.", addImages()));
+		else fill(body, emptyState("folder", "No symbol matches", `No name or type in ${folder.name} contains “${text}”.`));
 	}
 
 	function count(found = symbols.length) {
 		summary.textContent = `${found < symbols.length ? `${found} of ` : ""}${plural(symbols.length, "symbol")}`;
 	}
 
-	// acceptDrops lets files, and tiles of other folders, be dropped.
+	// acceptDrops accepts files and tiles of other folders.
 	function acceptDrops(node, target) {
 		const on = (type, action) => node.addEventListener(type, (event) => {
 			const { dragged } = grid;
-			const welcome = dragged ? dragged.folderId !== target()?.id : event.dataTransfer.types.includes("Files");
-			if (target() && welcome) action(event, dragged);
+			const accepted = dragged ? dragged.folderId !== target()?.id : event.dataTransfer.types.includes("Files");
+			if (target() && accepted) action(event, dragged);
 		});
 		on("dragover", (event, dragged) => {
 			event.preventDefault();
@@ -134,22 +134,21 @@ export function symbolsScreen(root, signal) {
 		});
 	}
 
-	const add = (files, to = folder) => addFiles(to, files, strip, signal, (symbol) => {
+	const add = (files, to = folder) => addFiles(to, files, banner, signal, (symbol) => {
 		if (symbol.folderId !== folder?.id || symbols.some(({ id }) => id === symbol.id)) return;
 		symbols.push(symbol);
-		if (symbols.length === 1 || filter.value) return paint();
+		if (symbols.length === 1 || filter.value) return render();
 		grid.add(symbol);
 		count();
 	});
 
-	// change does something to a record that is still what the reader sees, and
-	// has the server refuse if it becomes another. Of one that is not the reader
-	// is told, and sees it as it is.
-	async function change(method, path, seen, fields) {
+	// change changes a record if it is still as shown. It sends the ETag, so that
+	// the server rejects the request if the record changes before it arrives.
+	async function change(method, path, shown, fields) {
 		try {
 			const response = await send("GET", `symbol/${path}`, { key: "client" });
 			const record = await response.json();
-			if (Object.keys(record).some((name) => record[name] !== seen[name])) throw new Failure(412, "What is shown has been read again. Look at it before you go on");
+			if (Object.keys(record).some((name) => record[name] !== shown[name])) throw new Failure(412, "The view has been reloaded. Check it and retry");
 			const etag = response.headers.get("ETag");
 			return await client(method, path, { headers: etag ? { "If-Match": etag } : {}, body: fields });
 		} catch (error) {
@@ -159,97 +158,97 @@ export function symbolsScreen(root, signal) {
 	}
 
 	function rename(symbol) {
-		return ask({
+		return formDialog({
 			title: "Rename symbol",
 			submit: "Rename",
 			run: async (name) => replace(await change("PATCH", `symbols/${symbol.id}`, symbol, { name })),
 		}, nameField(symbol.name));
 	}
 
-	const blame = (error) => trouble(strip, explained(error));
+	const showError = (error) => showProblem(banner, errorContent(error));
 
-	// replace shows a symbol as it is now, or no more if it has left the folder.
+	// replace updates a symbol, or removes it if it has left the folder.
 	function replace(symbol) {
-		if (symbol.folderId !== folder.id) return gone(symbol);
+		if (symbol.folderId !== folder.id) return dropSymbol(symbol);
 		symbols = symbols.map((one) => (one.id === symbol.id ? symbol : one));
 		grid.replace(symbol);
 	}
 
-	function gone({ id }) {
+	function dropSymbol({ id }) {
 		symbols = symbols.filter((one) => one.id !== id);
-		if (!symbols.length || filter.value) return paint();
+		if (!symbols.length || filter.value) return render();
 		grid.remove(id);
 		count();
 	}
 
 	async function moveTo(symbol, id) {
 		replace(await change("PATCH", `symbols/${symbol.id}`, symbol, { folderId: id }));
-		say(`${symbol.name} moved to ${folders.find((one) => one.id === id).name}.`);
+		announce(`${symbol.name} moved to ${folders.find((one) => one.id === id).name}.`);
 	}
 
-	const drop = (symbol, to) => moveTo(symbol, to.id).catch(blame);
+	const drop = (symbol, to) => moveTo(symbol, to.id).catch(showError);
 
 	function move(symbol) {
 		const others = folders.filter(({ id }) => id !== symbol.folderId);
-		if (!others.length) return say("There is no other folder yet.");
+		if (!others.length) return announce("There is no other folder yet.");
 		const to = h("select", others.map(({ id, name }) => h("option", { value: String(id) }, name)));
-		return ask({ title: `Move ${symbol.name}`, submit: "Move", after: beside(symbol), run: () => moveTo(symbol, Number(to.value)) }, field("To folder", to));
+		return formDialog({ title: `Move ${symbol.name}`, submit: "Move", after: neighbor(symbol), run: () => moveTo(symbol, Number(to.value)) }, field("To folder", to));
 	}
 
 	function remove(symbol) {
-		return ask({ title: `Delete ${symbol.name}?`, submit: "Delete symbol", danger: true, after: beside(symbol), async run() {
+		return formDialog({ title: `Delete ${symbol.name}?`, submit: "Delete symbol", danger: true, after: neighbor(symbol), async run() {
 			await change("DELETE", `symbols/${symbol.id}`, symbol);
-			gone(symbol);
-			say(`${symbol.name} deleted.`);
-		} }, h("p", "It leaves the library at once and does not come back."));
+			dropSymbol(symbol);
+			announce(`${symbol.name} deleted.`);
+		} }, h("p", "The symbol is deleted permanently."));
 	}
 
-	// beside is what gets the focus when a symbol is gone.
-	function beside(symbol) {
+	// neighbor returns the id of the element to focus after a symbol is removed.
+	function neighbor(symbol) {
 		const at = symbols.indexOf(symbol);
 		const next = symbols[at + 1] ?? symbols[at - 1];
 		return next ? `symbol-${next.id}` : "add-images";
 	}
 
 	async function createFolder() {
-		const made = await ask({
+		const created = await formDialog({
 			title: "New folder",
 			submit: "Create folder",
 			run: (name) => client("POST", "folders", { body: { name } }),
-		}, nameField("", "No other folder may have it."));
-		if (!made) return;
-		folders.push(made);
-		location.hash = `#/symbols/${made.id}`;
+		}, nameField("", "Unique among folders."));
+		if (!created) return;
+		folders.push(created);
+		location.hash = `#/symbols/${created.id}`;
 	}
 
 	function renameFolder() {
-		return ask({ title: "Rename folder", submit: "Rename", async run(name) {
-			const made = await change("PATCH", `folders/${folder.id}`, folder, { name });
-			folders = folders.map((one) => (one.id === made.id ? made : one));
-			folder = made;
-			title.textContent = made.name;
-			paintFolders();
-		} }, nameField(folder.name, "No other folder may have it."));
+		return formDialog({ title: "Rename folder", submit: "Rename", async run(name) {
+			const updated = await change("PATCH", `folders/${folder.id}`, folder, { name });
+			folders = folders.map((one) => (one.id === updated.id ? updated : one));
+			folder = updated;
+			title.textContent = updated.name;
+			renderFolders();
+		} }, nameField(folder.name, "Unique among folders."));
 	}
 
-	const exportFolder = () => download(strip, `Exporting ${folder.name}`, `${folder.name}.zip`, signal, "GET", `symbol/folders/${folder.id}/export`).catch(blame);
+	const exportFolder = () => download(banner, `Exporting ${folder.name}`, `${folder.name}.zip`, signal, "GET", `symbol/folders/${folder.id}/export`).catch(showError);
 
 	async function deleteFolder() {
 		const { id, name } = folder;
 		const all = symbols.length ? ` and ${plural(symbols.length, "symbol")}` : "";
-		const done = await ask({ title: `Delete ${name}?`, submit: `Delete folder${all}`, danger: true, run: () => change("DELETE", `folders/${id}`, folder) },
-			h("p", all ? `The folder${all} are deleted for good. Export it first to keep a copy.` : "The folder is empty. It is deleted for good."));
-		if (!done) return;
+		const deleted = await formDialog({ title: `Delete ${name}?`, submit: `Delete folder${all}`, danger: true, run: () => change("DELETE", `folders/${id}`, folder) },
+			h("p", all ? `The folder${all} are deleted permanently. Export it first to keep a copy.` : "The folder is empty. It is deleted permanently."));
+		if (!deleted) return;
 		folders = folders.filter((one) => one.id !== id);
-		say(`${name} deleted.`);
+		announce(`${name} deleted.`);
 		history.replaceState(null, "", "#/symbols");
 		await open();
-		refocus("title");
+		focusFirst("title");
 	}
 
-	signal.addEventListener("abort", () => hide());
+	signal.addEventListener("abort", () => closeSymbol());
 	return ([id, symbol]) => {
-		hide();
+		closeSymbol();
 		if (!folders) load(Number(id), Number(symbol));
 		else if (Number(id) === folder?.id && symbol) show(Number(symbol));
 		else open(Number(id), Number(symbol));

@@ -40,7 +40,7 @@ func TestBundle_isImportedAfterALook(t *testing.T) {
 	const chooser = `document.querySelector("input[type=file]:not([multiple])")`
 
 	b.choose(chooser, b.write("more.zip", archive(t, "set/Ball valve.svg", drawing, "Check valve.svg", drawing, "__MACOSX/._x", "x")))
-	b.sees("2 symbols will be added to Valves. What is there stays.")
+	b.sees("2 symbols will be added to Valves. Existing symbols are kept.")
 	b.sees("__MACOSX/._x")
 	b.sees("operating system file")
 	is.Equal(len(s.in(folder.ID)), 1) // so far
@@ -58,7 +58,7 @@ func TestBundle_isImportedAfterALook(t *testing.T) {
 
 	b.choose(chooser, b.write("bad.zip", archive(t, "empty.svg", "", "Good.svg", drawing)))
 	b.sees("1 file of the zip cannot be imported")
-	b.sees("Why it is refused")
+	b.sees("Rejected files")
 	b.sees("broken SVG: it is not well-formed XML")
 	b.press("Close")
 	b.choose(chooser, b.write("no.zip", []byte("no archive")))

@@ -46,11 +46,11 @@ func TestExports_areRegisteredAndDownloaded(t *testing.T) {
 	b.fill("Source", source("section"))
 	b.fill("Exported file", filesURL+"plan.pdf")
 	b.press("Register")
-	b.sees("Registered in place of the former file.")
+	b.sees("The previous export was replaced.")
 	b.fill("Source", source("x"))
 	b.fill("Exported file", "http://127.0.0.1/x")
 	b.press("Register")
-	b.sees("The server refused this")
+	b.sees("Request rejected")
 	b.sees("exportedUrl") // its own words
 }
 
@@ -65,7 +65,7 @@ func TestExports_inAZip(t *testing.T) {
 	b := openWithClientKey(s, "exports")
 	b.fill("Sources", strings.Join([]string{source("plan"), source("nope"), "", "  " + source("large") + "  ", source("lost"), source("plan")}, "\n"))
 	b.press("Download 5 files as a zip")
-	b.sees("2 files left out")
+	b.sees("2 files skipped")
 	b.sees("canvas-exports.zip, 1.0 MB, is in your downloads.")
 	is.Equal(b.rows(), []string{source("nope") + " not registered", source("lost") + " file cannot be fetched"})
 	content := b.downloaded("canvas-exports.zip")
@@ -80,11 +80,11 @@ func TestExports_inAZip(t *testing.T) {
 	b.fill("Sources", strings.Join([]string{source("nope"), source("never")}, "\n"))
 	b.press("Download 2 files as a zip")
 	b.sees("No export is registered for this source.")
-	b.sees("2 files left out")
+	b.sees("2 files skipped")
 
 	b.fill("Sources", strings.Join([]string{source("plan"), source("large")}, "\n")) // nothing left out
 	b.press("Download 2 files as a zip")
-	b.lacks("left out")
+	b.lacks("skipped")
 	b.sees("is in your downloads.")
 }
 
@@ -95,16 +95,16 @@ func TestExports_asAddresses(t *testing.T) {
 	s.export(source("plan"), "plan.pdf", []byte("x"))
 	s.export(source("section"), "section.pdf", []byte("x"))
 	b := openWithClientKey(s, "exports")
-	b.press("Show the addresses of the files instead")
+	b.press("Show the URLs of the files instead")
 	b.fill("Sources", strings.Join([]string{source("nope"), source("plan"), source("nope"), source("section"), source("plan")}, "\n"))
-	b.press("Show addresses")
+	b.press("Show URLs")
 	b.sees("section.pdf")
 	is.Equal(b.rows(), []string{
 		source("nope") + " not registered", source("plan") + " " + filesURL + "plan.pdf", source("nope") + " not registered",
 		source("section") + " " + filesURL + "section.pdf", source("plan") + " " + filesURL + "plan.pdf",
 	})
 	b.fill("Sources", source("plan"))
-	b.press("Show addresses")
+	b.press("Show URLs")
 	b.wait(`document.querySelectorAll("main tbody tr").length === 1`)
 	is.Equal(eval[string](b, `document.querySelector("main tbody a").href`), filesURL+"plan.pdf")
 }
@@ -154,7 +154,7 @@ func TestExports_showHowFarTheyAre(t *testing.T) {
 		shows string
 	}{
 		"of a known size":    {size, "2.1 MB of 4.2 MB, 50 %"},
-		"of an unknown size": {-1, "2.1 MB so far, of what is not known"},
+		"of an unknown size": {-1, "2.1 MB, total size unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -194,9 +194,9 @@ func TestExports_areCancelled(t *testing.T) {
 	b := openWithClientKey(s, "exports")
 	b.fill("Sources", source("large"))
 	b.press("Download")
-	b.sees("so far")
+	b.sees("total size unknown")
 	b.press("Cancel")
-	b.sees("Cancelled.")
+	b.sees("Canceled.")
 	b.wait(`!document.querySelector("progress") && !document.querySelector("[aria-busy]")`)
 	select {
 	case <-left: // the server stops too
@@ -221,7 +221,7 @@ func TestExports_thatBreakOff(t *testing.T) {
 	b := openWithClientKey(s, "exports")
 	b.fill("Sources", source("large"))
 	b.press("Download")
-	b.sees("The download broke off after")
+	b.sees("The download was aborted after")
 	b.sees("Nothing was saved.")
 	is.Equal(eval[bool](b, `document.activeElement.classList.contains("problem")`), true)
 }

@@ -50,11 +50,11 @@ func TestKeys_areCreatedUsedAndChanged(t *testing.T) {
 	s := serve(t)
 	b := open(t, s.url)
 
-	b.sees("Admin key needed")
+	b.sees("Admin key required")
 	b.giveKey("Admin key", "schlüssel") // which no header could carry
 	b.wait(`e2e.field("Admin key").matches(":invalid")`)
 	b.giveKey("Admin key", "a wrong one")
-	b.sees("The key was refused")
+	b.sees("Key rejected")
 	b.sees("x-admin-key is not a valid key")
 	b.waitFocus(`e2e.field("Admin key")`)
 	is.Equal(eval[string](b, `e2e.field("Admin key").value`), "")
@@ -64,7 +64,7 @@ func TestKeys_areCreatedUsedAndChanged(t *testing.T) {
 	b.press("Create key")
 	b.fill("Name", "My <b>viewer</b>")
 	b.press("90 days")
-	b.sees("your time.")
+	b.sees("local time.")
 	b.press("Create key")
 	b.sees("Store the key of My <b>viewer</b> now.")
 	raw := eval[string](b, `document.querySelector(".secret code").innerText`)
@@ -114,7 +114,7 @@ func TestKeys_areCreatedUsedAndChanged(t *testing.T) {
 
 	b.press("More for Kiosk")
 	b.press("Rotate…")
-	b.sees("stops working at once, everywhere")
+	b.sees("stops working immediately, everywhere")
 	b.press("Rotate key")
 	b.sees("Key rotated")
 	is.True(!s.accepts(raw))
@@ -244,9 +244,9 @@ func TestKeys_stayInTheTabIfTheReaderSaysSo(t *testing.T) {
 	is.Equal(eval[int](b, `sessionStorage.length + localStorage.length + document.cookie.length`), 0)
 	b.visit(s.url) // the same document
 	b.do(reload)
-	b.sees("Admin key needed") // it was in memory alone
+	b.sees("Admin key required") // it was in memory alone
 
-	b.press("Keep it in this tab, so that a reload does not ask again")
+	b.press("Keep this key in this tab across reloads")
 	b.giveKey("Admin key", adminKey)
 	b.sees("Test key")
 	b.do(reload)
@@ -257,12 +257,12 @@ func TestKeys_stayInTheTabIfTheReaderSaysSo(t *testing.T) {
 	b.press("Access admin")
 	b.sees("kept in this tab")
 	b.press("Forget the admin key")
-	b.sees("Admin key needed")
+	b.sees("Admin key required")
 	is.Equal(eval[int](b, `sessionStorage.length`), 0)
 
-	b.press("Keep it in this tab, so that a reload does not ask again")
+	b.press("Keep this key in this tab across reloads")
 	b.giveKey("Admin key", "a wrong one")
-	b.sees("The key was refused")
+	b.sees("Key rejected")
 	is.Equal(eval[int](b, `sessionStorage.length`), 0) // nor is a wrong one kept
 }
 
@@ -271,7 +271,7 @@ func TestKeys_areNoPasswordsToBrowsers(t *testing.T) {
 	is := is.New(t)
 	s := serve(t)
 	b := open(t, s.url)
-	b.sees("Admin key needed")
+	b.sees("Admin key required")
 	is.Equal(eval[string](b, `e2e.field("Admin key").type`), "password") // hidden from onlookers
 	is.Equal(eval[string](b, `e2e.field("Admin key").autocomplete`), "new-password")
 	is.Equal(eval[string](b, `e2e.field("Admin key").form.autocomplete`), "off")

@@ -35,9 +35,9 @@ func TestManifest_ListsSkippedFiles(t *testing.T) {
 	b.fill("Sources", strings.Join(sources, "\n"))
 	b.press("Download 3 files as a zip")
 	b.sees("is in your downloads.")
-	b.sees("1 file left out")
+	b.sees("1 file skipped")
 	is.Equal(b.rows(), []string{source("lost") + " file cannot be fetched"})
-	b.lacks("This page failed")
+	b.lacks("Page error")
 
 	content := b.downloaded("canvas-exports.zip")
 	archive, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
@@ -70,7 +70,7 @@ func TestManifest_thatCannotBeRead(t *testing.T) {
 	b.fill("Sources", source("plan")+"\n"+source("section"))
 	b.press("Download 2 files as a zip")
 	b.sees("canvas-exports.zip, ")
-	b.sees("Its manifest.json, which lists files left out, cannot be read.")
-	b.lacks("This page failed")
+	b.sees("Its manifest.json, which lists skipped files, cannot be read.")
+	b.lacks("Page error")
 	is.Equal(b.downloaded("canvas-exports.zip"), out.Bytes())
 }

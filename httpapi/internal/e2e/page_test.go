@@ -18,10 +18,10 @@ import (
 // dialog and menu that looks different.
 func walk(b *tab, see func(name string)) {
 	b.t.Helper()
-	b.sees("Admin key needed")
-	see("gate")
+	b.sees("Admin key required")
+	see("key form")
 	b.giveKey("Admin key", "wrong")
-	b.sees("The key was refused")
+	b.sees("Key rejected")
 	see("refused key")
 	b.giveKey("Admin key", adminKey)
 	b.wait(`e2e.button("Create key")`)
@@ -45,7 +45,7 @@ func walk(b *tab, see func(name string)) {
 	see("access")
 	b.press("Close")
 	b.press("Symbols")
-	b.wait(`document.querySelectorAll(".plate img").length === 2`)
+	b.wait(`document.querySelectorAll(".preview img").length === 2`)
 	see("symbols")
 	b.press("Gate valve")
 	b.wait(`document.querySelector("dialog")`)
@@ -57,7 +57,7 @@ func walk(b *tab, see func(name string)) {
 	b.press("Exports")
 	b.fill("Sources", strings.Join([]string{source("plan"), source("nope")}, "\n"))
 	b.press("Download 2 files as a zip")
-	b.sees("1 file left out")
+	b.sees("1 file skipped")
 	see("exports")
 	b.fill("Sources", source("nope"))
 	b.press("Download")
@@ -185,7 +185,7 @@ func TestPage_narrow(t *testing.T) {
 		t.Helper()
 		for _, wide := range eval[[]string](b, `[...document.querySelectorAll("body *")].filter((node) => {
 			const box = node.getBoundingClientRect();
-			return box.right > innerWidth + 1 && box.width > 0 && box.height > 1 && e2e.shown(node) && !node.closest(".scroll, .unseen, pre, thead");
+			return box.right > innerWidth + 1 && box.width > 0 && box.height > 1 && e2e.shown(node) && !node.closest(".scroll, .visually-hidden, pre, thead");
 		}).map((node) => node.tagName + "." + node.className + " " + Math.round(node.getBoundingClientRect().right)).slice(0, 3)`) {
 			t.Errorf("%s: %s reaches out of the window", name, wide)
 		}
@@ -280,7 +280,7 @@ func TestPage_policyHolds(t *testing.T) {
 	is := is.New(t)
 	stranger := serve(t, unprotected)
 	b := open(t, serve(t).url)
-	b.sees("Admin key needed")
+	b.sees("Admin key required")
 	is.Equal(eval[string](b, `(() => { try { document.body.innerHTML = "<b>"; return "done"; } catch (error) { return error.name; } })()`), "TypeError")
 	is.Equal(eval[string](b, `(() => { try { document.body.append(Object.assign(document.createElement("script"), { src: "main.js" })); return "done"; } catch (error) { return error.name; } })()`), "TypeError")
 	is.Equal(eval[string](b, `fetch(`+quote(stranger.url+"api/symbol/folders")+`, { mode: "no-cors" }).then(() => "done", () => "refused")`), "refused")

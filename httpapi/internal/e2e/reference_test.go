@@ -84,7 +84,7 @@ func TestReference(t *testing.T) {
 	}
 	text := show("Create a client key")
 	for _, want := range []string{
-		"Issues a raw key; name is free.", "Asks for x-admin-key.", "X-Request-Id header By which it is known.", "name string required For people. At most 255 characters.",
+		"Issues a raw key; name is free.", "Requires x-admin-key.", "X-Request-Id header By which it is known.", "name string required For people. At most 255 characters.",
 		"expiresAt string or null", "Example: A quoted name", "201 The key was created.", "400 Not as it should be.", "key.id integer", "list array of object", "list[].id integer", "Example: A key",
 		`curl '` + s.url + `api/admin/api-keys' \ -H "x-admin-key: $ADMIN_KEY" \ -H 'Content-Type: application/json' \ -d '{"name":"it'\''s <b>mine</b>"}'`,
 	} {
@@ -96,7 +96,7 @@ func TestReference(t *testing.T) {
 	b.sees(`"name": "it's <b>mine</b>"`)
 	is.True(strings.Contains(show("Import"), `curl '`+s.url+`api/symbol/folders/7/import' \ -H "x-api-key: $CLIENT_KEY" \ -H 'Content-Type: application/zip' \ --data-binary @symbols.zip`))
 	text = show("Export")
-	is.True(strings.Contains(text, "Asks for x-api-key or x-admin-key."))
+	is.True(strings.Contains(text, "Requires x-api-key or x-admin-key."))
 	is.True(strings.Contains(text, `curl -OJ '`+s.url+`api/symbol/folders/7/export' \ -H "x-api-key: $CLIENT_KEY"`))
 
 	b.press("Copy: With curl")
@@ -115,7 +115,7 @@ func TestReference_ofAServerWithoutOne(t *testing.T) {
 		s.handler().ServeHTTP(w, r)
 	}))
 	b := open(t, s.url+"#/api")
-	b.sees("This server does not offer this")
+	b.sees("No such route.")
 }
 
 // TestReference_ofThisAPI shows the document that the API itself serves, every

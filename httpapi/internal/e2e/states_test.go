@@ -47,27 +47,27 @@ func TestStates_ofFailure(t *testing.T) {
 	}{
 		"unavailable": {
 			failing{part: "/admin/", status: 503, body: `{"message":"the service is not available right now","code":"unavailable","requestId":"r-503"}`, retry: "1"}, "keys",
-			[]string{"The server failed", "The service is not available right now. Try again in 1 s.", "Request r-503"},
+			[]string{"Server error", "The service is not available right now. Retry in 1 s.", "Request r-503"},
 		},
 		"internal": {
 			failing{part: "/folders", status: 500, body: `{"message":"internal error","code":"internal","requestId":"r-500"}`}, "symbols",
-			[]string{"The server failed", "Internal error.", "Request r-500"},
+			[]string{"Server error", "Internal error.", "Request r-500"},
 		},
 		"symbols of a folder": {
 			failing{part: "/1/symbols", status: 503, body: `{"message":"the service is not available right now","code":"unavailable","requestId":"r-503"}`}, "symbols",
-			[]string{"The server failed", "Request r-503"},
+			[]string{"Server error", "Request r-503"},
 		},
 		"too many guesses": {
 			failing{part: "/admin/", status: 429, body: `{"message":"too many wrong keys from this address","code":"too_many_requests","requestId":"r-429"}`, retry: "7"}, "keys",
-			[]string{"Too many wrong keys from this address. Try again in 7 s."},
+			[]string{"Too many wrong keys from this address. Retry in 7 s."},
 		},
 		"a proxy's page": {
 			failing{part: "/admin/", status: 502, body: `<h1>Bad gateway</h1>`}, "keys",
-			[]string{"The server failed", "The server answered 502.", "Request id-of-the-header"},
+			[]string{"Server error", "The response has status 502.", "Request id-of-the-header"},
 		},
 		"another server's page": {
 			failing{part: "/admin/", status: 200, body: `<h1>Welcome</h1>`}, "keys",
-			[]string{"The answer is not JSON. Is this the address of the API?"},
+			[]string{"The response is not JSON. Is this the URL of the API?"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,8 +82,8 @@ func TestStates_ofFailure(t *testing.T) {
 				b.sees(text)
 			}
 			c.on.Store(false)
-			b.press("Try again")
-			b.sees(map[string]string{"keys": "Admin key needed", "symbols": "Gate valve"}[c.screen])
+			b.press("Retry")
+			b.sees(map[string]string{"keys": "Admin key required", "symbols": "Gate valve"}[c.screen])
 		})
 	}
 }
@@ -98,7 +98,7 @@ func TestStates_ofKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.do(reload)
-	b.sees("Client key needed")
+	b.sees("Client key required")
 	b.giveKey("Client key", s.raw)
 	b.sees("This API key is inactive.")
 
@@ -114,14 +114,14 @@ func TestStates_ofAServerThatOffersLess(t *testing.T) {
 	t.Parallel()
 	s := serve(t, unprotected, func(o *httpapi.Options) { o.Keys, o.Symbols, o.Exports = nil, nil, nil })
 	b := open(t, s.url)
-	b.sees("This server does not offer this")
+	b.sees("No such route.")
 	b.press("Symbols")
 	b.wait(`location.hash === "#/symbols"`)
-	b.sees("This server does not offer this")
+	b.sees("No such route.")
 	b.press("Exports")
 	b.fill("Sources", "x")
 	b.press("Download")
-	b.sees("This server does not offer this")
+	b.sees("No such route.")
 }
 
 func TestStates_offline(t *testing.T) {
@@ -151,8 +151,8 @@ func TestStates_offline(t *testing.T) {
 
 	s.server.Close()
 	b.press("Reload")
-	b.sees("The server cannot be reached")
-	b.sees("Nothing answers at " + s.url + "api/")
+	b.sees("Server unreachable")
+	b.sees("No response from " + s.url + "api/")
 }
 
 func TestStates_ofLoading(t *testing.T) {

@@ -22,9 +22,9 @@ func TestSymbols_askForAKeyOnlyWhereTheServerDoes(t *testing.T) {
 	s := serve(t)
 	s.folder("Valves", "Gate valve")
 	b := open(t, s.url+"#/symbols")
-	b.sees("Client key needed")
+	b.sees("Client key required")
 	b.giveKey("Client key", "cbk_nonsense")
-	b.sees("The key was refused")
+	b.sees("Key rejected")
 	b.giveKey("Client key", s.raw)
 	b.sees("Gate valve")
 
@@ -87,13 +87,13 @@ func TestSymbols_areShownRenamedMovedAndDeleted(t *testing.T) {
 	s.symbol(valves.ID, "Bare drawing", "image/svg+xml", drawing)
 	b := open(t, s.url+"#/symbols")
 	b.sees("5 symbols")
-	b.wait(`document.querySelectorAll(".plate img").length === 4 && [...document.querySelectorAll(".plate img")].every((image) => image.naturalWidth === 40)`)
-	is.True(eval[bool](b, `[...document.querySelectorAll(".plate img")].every((image) => image.src.startsWith("blob:"))`))
+	b.wait(`document.querySelectorAll(".preview img").length === 4 && [...document.querySelectorAll(".preview img")].every((image) => image.naturalWidth === 40)`)
+	is.True(eval[bool](b, `[...document.querySelectorAll(".preview img")].every((image) => image.src.startsWith("blob:"))`))
 	is.True(eval[bool](b, `new Promise((gone) => {
 		const again = new Image();
 		again.onload = () => gone(false);
 		again.onerror = () => gone(true);
-		again.src = document.querySelector(".plate img").src;
+		again.src = document.querySelector(".preview img").src;
 	})`)) // its address has been let go of
 	b.sees("not a picture")
 
@@ -145,7 +145,7 @@ func TestSymbols_areShownRenamedMovedAndDeleted(t *testing.T) {
 
 	b.press("Folder actions")
 	b.press("Delete folder…")
-	b.sees("and 2 symbols are deleted for good")
+	b.sees("and 2 symbols are deleted permanently")
 	b.press("Delete folder and 2 symbols")
 	b.wait(`document.getElementById("title").innerText === "Pumps"`)
 }
@@ -162,8 +162,8 @@ func TestSymbols_imagesAreAdded(t *testing.T) {
 	b.choose(`document.querySelector("input[type=file][multiple]")`,
 		b.write("two by one.png", bitmap(2, 1)), b.write("notes.txt", []byte("text")), b.write("unsized.svg", []byte(unsized)), b.write("broken.png", []byte("no")))
 	b.sees("2 files could not be added")
-	b.sees("notes.txt: It is not an image.")
-	b.sees("broken.png: The browser cannot read it as an image.")
+	b.sees("notes.txt: Not an image.")
+	b.sees("broken.png: The browser cannot decode the image.")
 	b.sees("2 symbols")
 	b.press("Dismiss")
 	b.lacks("could not be added")
@@ -236,7 +236,7 @@ func TestSymbols_changedMeanwhile(t *testing.T) {
 	b.press("Actions for Gate valve")
 	b.press("Delete…")
 	b.press("Delete symbol")
-	b.sees("Changed by someone else meanwhile")
+	b.sees("Changed by someone else")
 	b.press("Cancel")
 	b.wait(`e2e.button("Slide valve")`)
 	is.Equal(len(s.in(folder.ID)), 2)
@@ -249,7 +249,7 @@ func TestSymbols_changedMeanwhile(t *testing.T) {
 	b.press("Rename…")
 	b.fill("Name", "Mine")
 	b.press("Rename")
-	b.sees("Changed by someone else meanwhile")
+	b.sees("Changed by someone else")
 	b.press("Cancel")
 	b.wait(`e2e.button("Globe valve")`)
 
@@ -305,12 +305,12 @@ func TestSymbols_hostile(t *testing.T) {
 	s.folder(`<script>top.ran=1</script>`)
 	b := open(t, s.url+"#/symbols")
 	b.sees("13 symbols")
-	b.wait(`[...document.querySelectorAll(".plate")].every((plate) => plate.childNodes.length && (!plate.querySelector("img") || plate.querySelector("img").complete))`)
-	is.True(eval[int](b, `document.querySelectorAll(".plate img").length`) >= 4) // drawings are shown, dead
+	b.wait(`[...document.querySelectorAll(".preview")].every((plate) => plate.childNodes.length && (!plate.querySelector("img") || plate.querySelector("img").complete))`)
+	is.True(eval[int](b, `document.querySelectorAll(".preview img").length`) >= 4) // drawings are shown, dead
 	names := eval[[]string](b, `[...document.querySelectorAll(".tile .name")].map((node) => node.innerText)`)
 	for _, name := range names {
 		b.press(name)
-		b.wait(`document.querySelector("dialog .plate")?.childNodes.length && document.querySelector("dialog img")?.complete !== false`)
+		b.wait(`document.querySelector("dialog .preview")?.childNodes.length && document.querySelector("dialog img")?.complete !== false`)
 		b.press("Close")
 	}
 	is.Equal(eval[bool](b, `"ran" in window`), false)
@@ -334,8 +334,8 @@ func TestSymbols_byTheThousand(t *testing.T) {
 		eval[bool](b, `(scrollTo(0, document.documentElement.scrollHeight), true)`)
 		b.wait(fmt.Sprintf(`document.querySelectorAll(".tile").length > %d`, before)) // more come
 	}
-	b.wait(`document.querySelectorAll(".plate img").length < 200`) // what is far away is put aside
-	b.wait(`[...document.querySelectorAll(".plate")].filter((plate) => plate.getBoundingClientRect().bottom > 0 && plate.getBoundingClientRect().top < innerHeight).every((plate) => plate.querySelector("img"))`)
+	b.wait(`document.querySelectorAll(".preview img").length < 200`) // what is far away is put aside
+	b.wait(`[...document.querySelectorAll(".preview")].filter((plate) => plate.getBoundingClientRect().bottom > 0 && plate.getBoundingClientRect().top < innerHeight).every((plate) => plate.querySelector("img"))`)
 	b.fill("Filter by name or type", "Symbol 1999")
 	b.sees("1 of 2,000 symbols")
 	b.press("Actions for Symbol 1999")
