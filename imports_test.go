@@ -80,11 +80,16 @@ var importRules = []importRule{
 	{
 		pkg: "httpapi",
 		may: []string{
-			module + "/keys", module + "/symbols", module + "/exports",
+			module + "/keys", module + "/symbols", module + "/exports", module + "/httpapi/internal/stream",
 			"github.com/google/uuid", "github.com/go-json-experiment/json",
 		},
 		never:     []string{"database/sql"},
 		becauseOf: "the handler calls services and never a storage driver",
+	},
+	{
+		pkg:       "httpapi/internal/stream",
+		never:     []string{"encoding/json", "database/sql"},
+		becauseOf: "it streams bytes over connections and knows no routes, keys or records",
 	},
 	{
 		pkg: "httpapi/apitest",

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi/internal/stream"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
@@ -261,7 +262,7 @@ func (a *api) served(next http.Handler) http.Handler {
 				}
 			}
 			w.brokenOff = true
-			sever(w, r)
+			stream.Abort(w, r)
 			panic(http.ErrAbortHandler)
 		}()
 		next.ServeHTTP(w, r)
@@ -317,3 +318,12 @@ func presentable(id string) bool {
 
 // requestID returns the request id of an answer.
 func requestID(w http.ResponseWriter) string { return w.Header().Get(headerRequestID) }
+
+// abort ends a response that has begun and cannot be completed, so that the
+// client does not take it for complete. It does not return.
+func (a *api) abort(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() == nil {
+		a.report(r.Context(), slog.LevelWarn, "response aborted", "error", err, "requestId", requestID(w))
+	}
+	panic(http.ErrAbortHandler)
+}

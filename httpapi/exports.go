@@ -8,13 +8,12 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi/internal/stream"
 )
 
 const batchFileName = "canvas-exports.zip"
@@ -176,40 +175,30 @@ func (a *api) sendFile(w http.ResponseWriter, r *http.Request, download *exports
 		header.Set("ETag", download.ETag)
 	}
 	w.WriteHeader(http.StatusOK)
-	out := newRolling(w, r, a.IdleTimeout)
-	out.flushIfLate(start)
-	n, err := copyFile(out, download.Body, download.Size)
+	out := stream.New(w, r, a.IdleTimeout)
+	flushIfSlow(out, start)
+	n, err := out.Copy(download.Body, download.Size)
 	if err == nil && download.Size >= 0 && n != download.Size {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		a.breakOff(w, r, err)
+		a.abort(w, r, err)
 	}
-	out.end()
+	out.Finish()
 	return nil
 }
 
-// copyFile copies a file by the kernel, where that can be, or piece by piece.
-// It copies no more than size bytes, unless that is negative: what is behind
-// them, in a file that has grown meanwhile, would be taken for the next answer.
-func copyFile(out *rolling, body io.Reader, size int64) (int64, error) {
-	if file, ok := body.(*os.File); ok {
-		return out.readFile(file, size)
+// flushIfSlow sends the header of a response whose first file took long to open.
+// The server would buffer it together with the first 4 KiB of the body.
+func flushIfSlow(out *stream.Writer, start time.Time) {
+	if time.Since(start) > 500*time.Millisecond {
+		out.Flush()
 	}
-	if size >= 0 {
-		body = io.LimitReader(body, size)
-	}
-	buffer := copyBuffers.Get().(*[piece]byte)
-	defer copyBuffers.Put(buffer)
-	// Neither side may take over: both have buffers of another size.
-	return io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{body}, buffer[:])
 }
 
 // prefetchBytes is how much of a file is read before the response begins. It
 // does not delay the client, because net/http buffers as much.
 const prefetchBytes = 4 << 10
-
-var copyBuffers = sync.Pool{New: func() any { return new([piece]byte) }}
 
 // binaryType is the content type of a file as it is passed on.
 func binaryType(contentType string) string {
@@ -252,14 +241,14 @@ func (a *api) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 		header.Set("Content-Length", strconv.FormatInt(size, 10))
 	}
 	w.WriteHeader(http.StatusOK)
-	out := newRolling(w, r, a.IdleTimeout)
-	out.flushIfLate(start)
+	out := stream.New(w, r, a.IdleTimeout)
+	flushIfSlow(out, start)
 	err = batch.WriteZip(out, out.Flush)
 	a.logSkipped(r.Context(), batch.Skipped(), requestID(w))
 	if err != nil {
-		a.breakOff(w, r, err)
+		a.abort(w, r, err)
 	}
-	out.end()
+	out.Finish()
 	return nil
 }
 

@@ -237,7 +237,7 @@ func TestExports_brokenFileBreaksTheConnection(t *testing.T) {
 			}
 			response.Body.Close()
 		}
-		for _, text := range []string{"answer broken off", "file skipped", "nothing there"} {
+		for _, text := range []string{"response aborted", "file skipped", "nothing there"} {
 			if !strings.Contains(h.log.String(), text) {
 				t.Errorf("the log lacks %q", text)
 			}

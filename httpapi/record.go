@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"example.com/canvasback/httpapi/internal/stream"
 	"example.com/canvasback/symbols"
 )
 
@@ -30,19 +31,19 @@ func (a *api) sendJSON(w http.ResponseWriter, r *http.Request, status int, body 
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(length))
 	w.WriteHeader(status)
-	if length <= piece {
+	if length <= stream.ChunkSize {
 		for _, part := range body {
 			w.Write(part) // a client that has left needs no answer
 		}
 		return nil
 	}
-	out := newRolling(w, r, a.IdleTimeout)
+	out := stream.New(w, r, a.IdleTimeout)
 	for _, part := range body {
 		if _, err := out.Write(part); err != nil {
 			return nil
 		}
 	}
-	out.end()
+	out.Finish()
 	return nil
 }
 

@@ -1,17 +1,73 @@
 package httpapi_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 )
+
+// unsizedOpener opens files of this many zero bytes and unknown size.
+type unsizedOpener int64
+
+func (unsizedOpener) Serves(*url.URL) bool { return true }
+func (unsizedOpener) Check(*url.URL) error { return nil }
+func (o unsizedOpener) Open(context.Context, *url.URL) (*exports.File, error) {
+	return &exports.File{Body: io.NopCloser(io.LimitReader(zeros{}, int64(o))), Size: -1}, nil
+}
+
+// zeros yields zero bytes.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// TestDownload_ResetsStalledClient speaks HTTP/1.0, where FIN ends the body.
+func TestDownload_ResetsStalledClient(t *testing.T) {
+	t.Parallel()
+	for path, body := range map[string]string{"/viewer/exports/download": single("s"), "/viewer/exports/download-batch": batch("s")} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			const idle = 1500 * time.Millisecond
+			h := startWith(t, unsizedOpener(30<<20))
+			h.options.IdleTimeout = idle
+			observed := make(chan httpapi.Observation, 1)
+			h.options.Observe = func(_ context.Context, o httpapi.Observation) { observed <- o }
+			server := httptest.NewUnstartedServer(httpapi.Handler(h.options))
+			server.Config.ConnContext = httpapi.ConnContext
+			server.Start()
+			t.Cleanup(server.Close)
+			h.url = server.URL
+			conn := h.dial()
+			fmt.Fprintf(conn, "POST %s HTTP/1.0\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", path, h.raw, len(body), body)
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response.StatusCode != 200 {
+				t.Fatalf("status is %d", response.StatusCode)
+			}
+			if o := <-observed; !o.BrokenOff || o.Duration < idle || o.Duration > 2*idle {
+				t.Errorf("aborted: %v, after %s; want %s to twice that", o.BrokenOff, o.Duration, idle)
+			}
+			if n, err := io.Copy(io.Discard, response.Body); err == nil {
+				t.Errorf("a response aborted after %d bytes ends like a complete one", n)
+			}
+		})
+	}
+}
 
 // smallBuffer is what a socket may hold, so that it is soon full.
 const smallBuffer = 8 << 10

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/httpapi/internal/stream"
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
 )
@@ -63,7 +64,7 @@ func (a *api) exportSymbols(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	out := newRolling(w, r, a.IdleTimeout)
+	out := stream.New(w, r, a.IdleTimeout)
 	err = bundle.Write(out, folder.Name, func(after int64) (symbols.Page, error) {
 		if after == 0 {
 			return first, nil
@@ -71,9 +72,9 @@ func (a *api) exportSymbols(w http.ResponseWriter, r *http.Request) error {
 		return a.symbolPage(r, id, after)
 	})
 	if err != nil {
-		a.breakOff(w, r, err)
+		a.abort(w, r, err)
 	}
-	out.end()
+	out.Finish()
 	return nil
 }
 

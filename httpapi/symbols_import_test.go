@@ -322,7 +322,7 @@ func TestExport_thatFailsInMidStreamBreaksTheConnection(t *testing.T) {
 		response.Body.Close()
 	}
 	is.True(err != nil) // a torn answer does not end like a whole one
-	is.True(strings.Contains(h.log.String(), "answer broken off"))
+	is.True(strings.Contains(h.log.String(), "response aborted"))
 }
 
 // TestExport_slowReaderHoldsNoConnection: each store has one.

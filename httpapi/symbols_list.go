@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"example.com/canvasback/httpapi/internal/stream"
 	"example.com/canvasback/symbols"
 )
 
@@ -93,10 +94,10 @@ func (a *api) streamList(w http.ResponseWriter, r *http.Request, id int64, list 
 	if r.Method == http.MethodHead {
 		return
 	}
-	out := newRolling(w, r, a.IdleTimeout)
+	out := stream.New(w, r, a.IdleTimeout)
 	for _, part := range list.body {
 		if _, err := out.Write(part); err != nil {
-			a.breakOff(w, r, err)
+			a.abort(w, r, err)
 		}
 	}
 	var body []byte
@@ -104,7 +105,7 @@ func (a *api) streamList(w http.ResponseWriter, r *http.Request, id int64, list 
 	for page.More {
 		var err error
 		if page, err = a.symbolPage(r, id, after); err != nil {
-			a.breakOff(w, r, err)
+			a.abort(w, r, err)
 		}
 		after = lastID(page)
 		body = appendPage(body[:0], page, ',')
@@ -112,10 +113,10 @@ func (a *api) streamList(w http.ResponseWriter, r *http.Request, id int64, list 
 			body = append(body, ']')
 		}
 		if _, err := out.Write(body); err != nil {
-			a.breakOff(w, r, err)
+			a.abort(w, r, err)
 		}
 	}
-	out.end()
+	out.Finish()
 }
 
 func (a *api) symbolPage(r *http.Request, folderID, after int64) (symbols.Page, error) {

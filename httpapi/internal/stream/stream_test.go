@@ -1,0 +1,267 @@
+package stream
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// smallBuffer is the size of a socket buffer that is soon full.
+const smallBuffer = 8 << 10
+
+// zeros yields zero bytes, a few at a time, so that the server buffers them.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	p = p[:min(len(p), 1000)]
+	clear(p)
+	return len(p), nil
+}
+
+// streamZeros returns a handler that streams as many zero bytes as its path
+// says, without a Content-Length.
+func streamZeros(idle time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		size, err := strconv.ParseInt(strings.TrimPrefix(r.URL.Path, "/"), 10, 64)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		w.WriteHeader(http.StatusOK)
+		out := New(w, r, idle)
+		if _, err := out.Copy(io.LimitReader(zeros{}, size), -1); err != nil {
+			Abort(w, r)
+			panic(http.ErrAbortHandler)
+		}
+		out.Finish()
+	})
+}
+
+// serve starts a server with ConnContext and returns its address. configure may
+// change it first.
+func serve(t *testing.T, handler http.Handler, configure ...func(*httptest.Server)) string {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.ConnContext = ConnContext
+	for _, f := range configure {
+		f(server)
+	}
+	if server.TLS == nil {
+		server.Start()
+	} else {
+		server.StartTLS()
+	}
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+func dial(t *testing.T, addr string) *net.TCPConn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	return conn.(*net.TCPConn)
+}
+
+// get sends a request and reads the header of the response.
+func get(t *testing.T, conn net.Conn, reader *bufio.Reader, version, path string) *http.Response {
+	t.Helper()
+	fmt.Fprintf(conn, "GET %s HTTP/%s\r\nHost: x\r\n\r\n", path, version)
+	response, err := http.ReadResponse(reader, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode != 200 {
+		t.Fatalf("status is %d", response.StatusCode)
+	}
+	return response
+}
+
+func TestWriter_ServesSlowClient(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("TCP_NOTSENT_LOWAT is Linux only")
+	}
+	const size = 12 << 20
+	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var conn net.Conn = dial(t, serve(t, streamZeros(1500*time.Millisecond), func(server *httptest.Server) {
+				if secure {
+					server.TLS = new(tls.Config)
+				}
+			}))
+			if secure {
+				conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+			}
+			response := get(t, conn, bufio.NewReader(conn), "1.1", fmt.Sprint("/", size))
+			var got int64
+			for began := time.Now(); time.Since(began) < 4*time.Second; time.Sleep(50 * time.Millisecond) { // 300 KB/s
+				n, err := io.CopyN(io.Discard, response.Body, 15_000)
+				if got += n; err != nil {
+					t.Fatalf("after %d bytes at a slow pace: %v", got, err)
+				}
+			}
+			n, err := io.Copy(io.Discard, response.Body)
+			if got += n; err != nil || got != size {
+				t.Errorf("after %d bytes: %v", got, err)
+			}
+		})
+	}
+}
+
+// TestWriter_ResetsStalledClient has many HTTP/1.0 clients that stall in
+// responses of various lengths, so that some do in front of the bytes that the
+// server flushes after the handler has returned.
+func TestWriter_ResetsStalledClient(t *testing.T) {
+	t.Parallel()
+	const idle = 300 * time.Millisecond
+	const responses, step = 150, 2000
+	var closed sync.WaitGroup
+	closed.Add(responses)
+	addr := serve(t, streamZeros(idle), func(server *httptest.Server) {
+		server.Config.WriteTimeout = idle
+		server.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+			conn.(*net.TCPConn).SetWriteBuffer(smallBuffer)
+			return ConnContext(ctx, conn)
+		}
+		server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateClosed || state == http.StateHijacked {
+				closed.Done()
+			}
+		}
+	})
+	conns := make([]net.Conn, responses)
+	for i := range conns {
+		conns[i] = dial(t, addr)
+		fmt.Fprintf(conns[i], "GET /%d HTTP/1.0\r\n\r\n", i*step)
+	}
+	closed.Wait()
+	complete := 0
+	for i, conn := range conns {
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			continue
+		}
+		n, err := io.Copy(io.Discard, response.Body)
+		if err != nil {
+			continue
+		}
+		complete++
+		if n != int64(i*step) {
+			t.Errorf("%d of %d bytes end like a complete response", n, i*step)
+		}
+	}
+	if complete == 0 || complete == responses {
+		t.Errorf("%d of %d responses are complete: no client stalled at the end of one", complete, responses)
+	}
+}
+
+// TestWriter_KeepsConnectionAlive waits longer than the timeouts between
+// requests on one connection.
+func TestWriter_KeepsConnectionAlive(t *testing.T) {
+	t.Parallel()
+	const idle = 300 * time.Millisecond
+	for _, timeout := range []time.Duration{0, idle} {
+		t.Run(timeout.String(), func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			conn := dial(t, serve(t, streamZeros(idle), func(server *httptest.Server) { server.Config.WriteTimeout = timeout }))
+			reader := bufio.NewReader(conn)
+			for range 3 {
+				n, err := io.Copy(io.Discard, get(t, conn, reader, "1.1", "/1000000").Body)
+				is.NoErr(err)
+				is.Equal(n, int64(1_000_000))
+				time.Sleep(idle + idle/3)
+			}
+		})
+	}
+}
+
+func TestWriter_CopiesFile(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	content := bytes.Repeat([]byte("canvasback"), 20_000)
+	name := filepath.Join(t.TempDir(), "file")
+	is.NoErr(os.WriteFile(name, content, 0o600))
+	for _, size := range []int64{-1, 0, 1, ChunkSize, 2*ChunkSize + 1, int64(len(content)), int64(len(content)) + 1} {
+		want := content
+		if size >= 0 {
+			want = content[:min(size, int64(len(content)))]
+		}
+		for _, wrap := range []func(io.Reader) io.Reader{
+			func(r io.Reader) io.Reader { return r },
+			func(r io.Reader) io.Reader { return struct{ io.Reader }{r} },
+		} {
+			file, err := os.Open(name)
+			is.NoErr(err)
+			recorder := httptest.NewRecorder()
+			n, err := New(recorder, httptest.NewRequest("GET", "/", nil), time.Minute).Copy(wrap(file), size)
+			is.NoErr(err)
+			is.Equal(n, int64(len(want)))
+			is.True(bytes.Equal(recorder.Body.Bytes(), want))
+			is.NoErr(file.Close())
+		}
+	}
+}
+
+// TestAbort_TruncationShows aborts behind a middleware that recovers panics.
+func TestAbort_TruncationShows(t *testing.T) {
+	t.Parallel()
+	truncate := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		out := New(w, r, time.Minute)
+		out.Copy(zeros{}, 100_000)
+		Abort(w, r)
+		panic(http.ErrAbortHandler)
+	})
+	for name, wrap := range map[string]func(http.ResponseWriter) http.ResponseWriter{
+		"none":    func(w http.ResponseWriter) http.ResponseWriter { return w },
+		"unwraps": func(w http.ResponseWriter) http.ResponseWriter { return unwrapper{w} },
+		"hides":   func(w http.ResponseWriter) http.ResponseWriter { return struct{ http.ResponseWriter }{w} },
+	} {
+		for _, version := range []string{"1.0", "1.1"} {
+			t.Run(name+"/"+version, func(t *testing.T) {
+				t.Parallel()
+				conn := dial(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					defer func() { recover() }()
+					truncate(wrap(w), r)
+				})))
+				fmt.Fprintf(conn, "GET / HTTP/%s\r\nHost: x\r\n\r\n", version)
+				response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					return // reset before the header was read
+				}
+				if n, err := io.Copy(io.Discard, response.Body); err == nil {
+					t.Errorf("a response truncated after %d bytes ends like a complete one", n)
+				}
+			})
+		}
+	}
+}
+
+// unwrapper is the ResponseWriter of a middleware.
+type unwrapper struct{ http.ResponseWriter }
+
+func (u unwrapper) Unwrap() http.ResponseWriter { return u.ResponseWriter }
