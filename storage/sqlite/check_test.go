@@ -8,7 +8,7 @@ import (
 	"github.com/matryer/is"
 )
 
-func TestCheck(t *testing.T) {
+func TestCheck_NamesMissingSettings(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, dsn, missing string
@@ -18,7 +18,7 @@ func TestCheck(t *testing.T) {
 		{"in memory", "file::memory:" + strings.Replace(pragmas, "WAL", "MEMORY", 1), ""},
 		{"nothing set", file(t), "foreign_keys, busy_timeout, journal_mode"},
 		{"no foreign keys", file(t) + strings.Replace(pragmas, "foreign_keys(1)", "foreign_keys(0)", 1), "foreign_keys"},
-		{"no waiting", file(t) + strings.Replace(pragmas, "5000", "0", 1), "busy_timeout"},
+		{"no busy timeout", file(t) + strings.Replace(pragmas, "5000", "0", 1), "busy_timeout"},
 		{"no WAL", file(t) + strings.Replace(pragmas, "WAL", "TRUNCATE", 1), "journal_mode"},
 		{"journal in memory", file(t) + strings.Replace(pragmas, "WAL", "MEMORY", 1), "journal_mode"},
 		{"no sync", file(t) + strings.Replace(pragmas, "FULL", "NORMAL", 1), "synchronous"},
@@ -33,12 +33,12 @@ func TestCheck(t *testing.T) {
 				is.NoErr(err)
 				return
 			}
-			is.True(err != nil) // refused
+			is.True(err != nil)
 			for _, pragma := range strings.Split(test.missing, ", ") {
-				is.True(strings.Contains(err.Error(), pragma)) // and told what to set
+				is.True(strings.Contains(err.Error(), pragma)) // names the setting
 			}
 			is.True(db.Migrate(t.Context()) != nil)
-			is.Equal(len(schema(t, conn)), 0) // nothing is made in such a database
+			is.Equal(len(schema(t, conn)), 0) // Migrate has created nothing
 		})
 	}
 }

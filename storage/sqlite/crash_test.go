@@ -16,10 +16,10 @@ import (
 	"github.com/matryer/is"
 )
 
-// TestStorage_crash kills a process that writes, again and again, and looks
-// each time whether the file has all that was acknowledged, and nothing by
-// half.
-func TestStorage_crash(t *testing.T) {
+// TestStorage_KeepsAcknowledgedWritesAfterCrash repeatedly kills a process that
+// writes. Each time the file must contain all acknowledged writes, and no partial
+// write.
+func TestStorage_KeepsAcknowledgedWritesAfterCrash(t *testing.T) {
 	if name := os.Getenv(childFile); name != "" {
 		writeUntilKilled(t, sqlite.New(connect(t, name+pragmas)))
 		return
@@ -30,46 +30,46 @@ func TestStorage_crash(t *testing.T) {
 	if storagetest.Long() {
 		cycles = 400
 	}
-	c := &crashes{t: t, name: file(t), ids: make(map[int64]bool)}
+	c := &crashTest{t: t, name: file(t), ids: make(map[int64]bool)}
 	is.NoErr(sqlite.New(connect(t, c.name+pragmas)).Migrate(t.Context()))
 	for range cycles {
-		killed := c.kill()
+		killed := c.runAndKill()
 		c.check(killed)
-		c.all = append(c.all, killed...)
+		c.workers = append(c.workers, killed...)
 	}
-	c.check(c.all)
-	t.Logf("%d writes were acknowledged; of %d that were under way, %d were carried out", c.acknowledged, len(c.all), c.unheard)
-	is.True(c.unheard < len(c.all)) // processes have died in the middle of a write
+	c.check(c.workers)
+	t.Logf("%d writes acknowledged; of %d writes in progress, %d committed", c.acknowledged, len(c.workers), c.committed)
+	is.True(c.committed < len(c.workers)) // some processes were killed during a write
 }
 
-// crashes is a file and what those who were killed had been told.
-type crashes struct {
+// crashTest is a database file and the workers of all killed processes.
+type crashTest struct {
 	t    *testing.T
-	name string
+	name string // of the file
 
-	all          []*killedWorker
-	acknowledged int
-	unheard      int // writes that were carried out, and nobody had been told
+	workers      []*killedWorker
+	acknowledged int // writes
+	committed    int // writes that were committed, but not acknowledged
 	ids          map[int64]bool
 	lastID       int64
 	epoch        int64
 }
 
-// killedWorker is what is known of a worker whose process is dead.
+// killedWorker is a worker of a killed process.
 type killedWorker struct {
 	worker
 	acknowledged int     // writes
-	version      int64   // of the folder, by the last of them
+	version      int64   // of the folder after the last acknowledged rename; 0 before it
 	inserted     []int64 // ids
-	carriedOut   int     // writes, as first found; -1 before that
+	found        int     // writes, at the first check; -1 before it
 }
 
-// kill runs a process until it has made some writes and kills it somewhere in
-// the next one.
-func (c *crashes) kill() (workers []*killedWorker) {
+// runAndKill runs a child process, and kills it at a random time after some
+// writes.
+func (c *crashTest) runAndKill() (workers []*killedWorker) {
 	t := c.t
 	t.Helper()
-	cmd := child(t, c.name)
+	cmd := childCommand(t, c.name)
 	output, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -78,35 +78,35 @@ func (c *crashes) kill() (workers []*killedWorker) {
 		t.Fatal(err)
 	}
 	bySource := make(map[string]*killedWorker)
-	lines, most := bufio.NewScanner(output), 3+rand.N(100)
-	said := ""
+	lines, killAfter := bufio.NewScanner(output), 3+rand.N(100)
+	otherOutput := ""
 	for n := 0; lines.Scan(); n++ {
-		if n == most {
+		if n == killAfter {
 			time.Sleep(rand.N(3 * time.Millisecond))
 			cmd.Process.Kill()
 		}
 		var source string
 		var a, b int64
 		if _, err := fmt.Sscanf(lines.Text(), "worker %s %d %d", &source, &a, &b); err == nil {
-			bySource[source] = &killedWorker{worker: worker{source: source, folder: a, key: b}, carriedOut: -1}
+			bySource[source] = &killedWorker{worker: worker{source: source, folder: a, key: b}, found: -1}
 			workers = append(workers, bySource[source])
 		} else if _, err := fmt.Sscanf(lines.Text(), "write %s %d", &source, &a); err == nil {
-			_, drawn, _ := strings.Cut(lines.Text(), "[")
-			bySource[source].heard(int(a), numbers(drawn))
+			_, assigned, _ := strings.Cut(lines.Text(), "[")
+			bySource[source].acknowledge(int(a), parseNumbers(assigned))
 			c.acknowledged++
 		} else {
-			said += lines.Text() + "\n"
+			otherOutput += lines.Text() + "\n"
 		}
 	}
 	cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != -1 || len(workers) == 0 {
-		t.Fatalf("the process was not killed at work: %v\n%s", cmd.ProcessState, said)
+		t.Fatalf("the process was not killed during its writes: %v\n%s", cmd.ProcessState, otherOutput)
 	}
 	return workers
 }
 
-// numbers reads "1 2 3]".
-func numbers(text string) (list []int64) {
+// parseNumbers parses "1 2 3]".
+func parseNumbers(text string) (list []int64) {
 	for _, field := range strings.Fields(strings.TrimSuffix(text, "]")) {
 		var n int64
 		fmt.Sscan(field, &n)
@@ -115,59 +115,59 @@ func numbers(text string) (list []int64) {
 	return list
 }
 
-func (w *killedWorker) heard(n int, drawn []int64) {
+func (w *killedWorker) acknowledge(n int, assigned []int64) {
 	w.acknowledged = n + 1
 	switch n % steps {
 	case insertStep:
-		w.inserted = append(w.inserted, drawn...)
+		w.inserted = append(w.inserted, assigned...)
 	case renameStep:
-		w.version = drawn[0]
+		w.version = assigned[0]
 	}
 }
 
-// check opens the file again and compares what it holds of some workers with
-// what they had been told.
-func (c *crashes) check(workers []*killedWorker) {
+// check reopens the file and compares the content of some workers with their
+// acknowledged writes.
+func (c *crashTest) check(workers []*killedWorker) {
 	t := c.t
 	t.Helper()
 	is := is.New(t)
 	conn := connect(t, c.name+pragmas)
 	defer conn.Close()
 	db := sqlite.New(conn)
-	var verdict string
-	is.NoErr(conn.QueryRowContext(t.Context(), `PRAGMA integrity_check`).Scan(&verdict))
-	is.Equal(verdict, "ok")
+	var integrity string
+	is.NoErr(conn.QueryRowContext(t.Context(), `PRAGMA integrity_check`).Scan(&integrity))
+	is.Equal(integrity, "ok")
 	var dangling int
 	is.NoErr(conn.QueryRowContext(t.Context(), `SELECT count(*) FROM pragma_foreign_key_check`).Scan(&dangling))
 	is.Equal(dangling, 0)
 
-	fresh := false
+	firstCheck := false
 	for _, w := range workers {
-		held, version, ids, err := w.held(t.Context(), db)
+		actual, version, ids, err := w.actual(t.Context(), db)
 		is.NoErr(err)
-		first := w.carriedOut < 0
+		first := w.found < 0
 		switch {
-		case held == w.after(w.acknowledged) && (first || w.carriedOut == w.acknowledged):
-			w.carriedOut = w.acknowledged
-		case held == w.after(w.acknowledged+1) && (first || w.carriedOut == w.acknowledged+1):
-			w.carriedOut = w.acknowledged + 1
+		case actual == w.expected(w.acknowledged) && (first || w.found == w.acknowledged):
+			w.found = w.acknowledged
+		case actual == w.expected(w.acknowledged+1) && (first || w.found == w.acknowledged+1):
+			w.found = w.acknowledged + 1
 		default:
-			t.Fatalf("after %d writes the file holds:\n%s\nwant:\n%s\nor:\n%s",
-				w.acknowledged, held, w.after(w.acknowledged), w.after(w.acknowledged+1))
+			t.Fatalf("after %d acknowledged writes the file has:\n%s\nwant:\n%s\nor:\n%s",
+				w.acknowledged, actual, w.expected(w.acknowledged), w.expected(w.acknowledged+1))
 		}
-		unheard := w.carriedOut - w.acknowledged
-		renamed := unheard == 1 && w.acknowledged%steps == renameStep
+		unacknowledged := w.found - w.acknowledged
+		renamed := unacknowledged == 1 && w.acknowledged%steps == renameStep
 		if w.version != 0 && renamed == (w.version == int64(version)) {
 			t.Errorf("the folder has version %d after %d, renamed since: %v", version, w.version, renamed)
 		}
 		if !first {
 			continue
 		}
-		fresh = true
-		c.unheard += unheard
+		firstCheck = true
+		c.committed += unacknowledged
 		for _, id := range w.inserted {
 			if c.ids[id] {
-				t.Errorf("id %d was given twice", id)
+				t.Errorf("id %d was assigned twice", id)
 			}
 			c.ids[id] = true
 		}
@@ -178,12 +178,12 @@ func (c *crashes) check(workers []*killedWorker) {
 
 	epoch, err := db.Keys().Epoch(t.Context())
 	is.NoErr(err)
-	is.Equal(epoch > c.epoch, fresh) // with their keys
+	is.Equal(epoch > c.epoch, firstCheck) // new workers have inserted keys
 	c.epoch = epoch
 	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: fmt.Sprint(rand.Uint64())})
 	is.NoErr(err)
 	list, err := db.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1))
 	is.NoErr(err)
-	is.True(list[0].ID > c.lastID) // and not one of those before
+	is.True(list[0].ID > c.lastID) // no id is reused
 	c.lastID = list[0].ID
 }

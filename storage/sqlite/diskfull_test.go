@@ -17,9 +17,9 @@ import (
 	"github.com/matryer/is"
 )
 
-// A database that may not grow answers writes with 503 and reads as ever. When
-// something is deleted there is room again.
-func TestStorage_full(t *testing.T) {
+// If the database cannot grow, writes return 503 and reads succeed. After a
+// deletion writes succeed again.
+func TestStorage_FullDatabaseRejectsWritesOnly(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	a := serve(t, file(t)+pragmas+"&_pragma=max_page_count(300)")
@@ -27,16 +27,16 @@ func TestStorage_full(t *testing.T) {
 	stored := a.fill(first)
 	for range 3 {
 		is.Equal(a.insert(first), http.StatusServiceUnavailable)
-		is.Equal(a.count(first), stored) // what was acknowledged and nothing else
+		is.Equal(a.count(first), stored) // only the acknowledged symbols
 	}
 
 	a.must("DELETE", fmt.Sprint("/symbol/folders/", first), "", new(struct{}))
 	second := a.folder("second")
 	is.True(a.fill(second) > stored/2)
-	a.wantSound()
+	a.checkIntegrity()
 }
 
-// api is the symbol routes over a file.
+// api is a server with the symbol routes over a database file.
 type api struct {
 	t    *testing.T
 	url  string
@@ -59,9 +59,9 @@ func serve(t *testing.T, dsn string) api {
 	return api{t, server.URL, pool}
 }
 
-// send sends a request and returns the body of the answer. A 503 must be the
-// one of a store that is not available.
-func (a api) send(method, path, body string) (status int, answer []byte) {
+// send sends a request. A response with status 503 must have a Retry-After header
+// and the code of an unavailable store.
+func (a api) send(method, path, body string) (status int, content []byte) {
 	a.t.Helper()
 	request, err := http.NewRequestWithContext(a.t.Context(), method, a.url+path, strings.NewReader(body))
 	if err != nil {
@@ -72,25 +72,25 @@ func (a api) send(method, path, body string) (status int, answer []byte) {
 		a.t.Fatal(err)
 	}
 	defer response.Body.Close()
-	answer, err = io.ReadAll(response.Body)
+	content, err = io.ReadAll(response.Body)
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	if response.StatusCode == http.StatusServiceUnavailable &&
-		(response.Header.Get("Retry-After") == "" || !strings.Contains(string(answer), `"code":"unavailable"`)) {
-		a.t.Errorf("%s %s: %v %s", method, path, response.Header, answer)
+		(response.Header.Get("Retry-After") == "" || !strings.Contains(string(content), `"code":"unavailable"`)) {
+		a.t.Errorf("%s %s: %v %s", method, path, response.Header, content)
 	}
-	return response.StatusCode, answer
+	return response.StatusCode, content
 }
 
-// must sends a request that is carried out.
-func (a api) must(method, path, body string, answer any) {
+// must sends a request that must succeed, and decodes the response.
+func (a api) must(method, path, body string, decoded any) {
 	a.t.Helper()
 	status, content := a.send(method, path, body)
 	if status/100 != 2 {
 		a.t.Fatalf("%s %s: %d %s", method, path, status, content)
 	}
-	if err := json.Unmarshal(content, answer); err != nil {
+	if err := json.Unmarshal(content, decoded); err != nil {
 		a.t.Fatalf("%s %s: %s: %v", method, path, content, err)
 	}
 }
@@ -103,7 +103,7 @@ func (a api) folder(name string) int64 {
 	return folder.ID
 }
 
-// insert adds a symbol to a folder and returns the status of the answer.
+// insert adds a symbol to a folder and returns the status.
 func (a api) insert(folder int64) int {
 	a.t.Helper()
 	status, _ := a.send("POST", fmt.Sprintf("/symbol/folders/%d/symbols", folder),
@@ -111,8 +111,8 @@ func (a api) insert(folder int64) int {
 	return status
 }
 
-// fill adds symbols to a folder until there is no room, and returns how many
-// were stored.
+// fill adds symbols to a folder until the store is full, and returns how many it
+// accepted.
 func (a api) fill(folder int64) int {
 	a.t.Helper()
 	for stored := range 1000 {
@@ -121,14 +121,14 @@ func (a api) fill(folder int64) int {
 		case http.StatusServiceUnavailable:
 			return stored
 		default:
-			a.t.Fatalf("a symbol is answered %d", status)
+			a.t.Fatalf("inserting a symbol returns %d", status)
 		}
 	}
-	a.t.Fatal("there is room for everything")
+	a.t.Fatal("the store accepted 1000 symbols")
 	return 0
 }
 
-// count reads a folder.
+// count returns the number of symbols in a folder.
 func (a api) count(folder int64) int {
 	a.t.Helper()
 	var list []struct{ Data string }
@@ -141,11 +141,11 @@ func (a api) count(folder int64) int {
 	return len(list)
 }
 
-// wantSound reports a damaged file.
-func (a api) wantSound() {
+// checkIntegrity reports a corrupt file.
+func (a api) checkIntegrity() {
 	a.t.Helper()
-	var verdict string
-	if err := a.pool.QueryRowContext(a.t.Context(), `PRAGMA integrity_check`).Scan(&verdict); err != nil || verdict != "ok" {
-		a.t.Errorf("%s, %v", verdict, err)
+	var integrity string
+	if err := a.pool.QueryRowContext(a.t.Context(), `PRAGMA integrity_check`).Scan(&integrity); err != nil || integrity != "ok" {
+		a.t.Errorf("%s, %v", integrity, err)
 	}
 }

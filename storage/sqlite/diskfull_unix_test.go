@@ -11,14 +11,14 @@ import (
 	"github.com/matryer/is"
 )
 
-// A file that the system does not let grow is a disk that is full: writes are
-// answered 503 and reads as ever, and when there is room again all is well
-// without a restart. The limit is that of a process, so it is another one.
-func TestStorage_fileLimit(t *testing.T) {
+// A file size limit acts like a full disk: writes return 503 and reads succeed.
+// Without the limit writes succeed again, without a restart. The limit applies to
+// a process, so the test runs in a child.
+func TestStorage_FullDiskRejectsWritesOnly(t *testing.T) {
 	name := os.Getenv(childFile)
 	if name == "" {
 		t.Parallel()
-		output, err := child(t, file(t)).CombinedOutput()
+		output, err := childCommand(t, file(t)).CombinedOutput()
 		if err != nil {
 			t.Errorf("%v\n%s", err, output)
 		}
@@ -27,10 +27,10 @@ func TestStorage_fileLimit(t *testing.T) {
 	is := is.New(t)
 	a := serve(t, name+pragmas)
 	folder := a.folder("folder")
-	var former syscall.Rlimit
-	is.NoErr(syscall.Getrlimit(syscall.RLIMIT_FSIZE, &former))
+	var original syscall.Rlimit
+	is.NoErr(syscall.Getrlimit(syscall.RLIMIT_FSIZE, &original))
 	limit := func(size uint64) {
-		is.NoErr(syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: former.Max}))
+		is.NoErr(syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: original.Max}))
 	}
 	stored := 0
 	for round := range 2 {
@@ -38,12 +38,12 @@ func TestStorage_fileLimit(t *testing.T) {
 		stored += a.fill(folder)
 		for range 3 {
 			is.Equal(a.insert(folder), http.StatusServiceUnavailable)
-			is.Equal(a.count(folder), stored) // what was acknowledged and nothing else
+			is.Equal(a.count(folder), stored) // only the acknowledged symbols
 		}
-		limit(former.Cur)
-		is.Equal(a.insert(folder), http.StatusCreated) // at once
+		limit(original.Cur)
+		is.Equal(a.insert(folder), http.StatusCreated) // without a restart
 		stored++
 	}
 	is.Equal(a.count(folder), stored)
-	a.wantSound()
+	a.checkIntegrity()
 }

@@ -15,9 +15,9 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-func TestStorage_failing(t *testing.T) {
+func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
 	t.Parallel()
-	failures := map[string]error{"error": errDisk}
+	failures := map[string]error{"error": errInjected}
 	if storagetest.Long() {
 		failures["connection lost"] = driver.ErrBadConn
 	}
@@ -25,56 +25,55 @@ func TestStorage_failing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storagetest.RunFaults(t, func(t testing.TB) storagetest.FaultHarness {
-				opened, dsn := openFile(t)
-				f := &failing{err: failure}
-				pool := sql.OpenDB(connector{dsn, f})
+				harness, dsn := openFile(t)
+				f := &faultInjector{err: failure}
+				pool := sql.OpenDB(faultyConnector{dsn, f})
 				t.Cleanup(func() { pool.Close() })
-				opened.Storage = sqlite.New(pool)
-				opened.InUse = func() int { return pool.Stats().InUse }
-				return storagetest.FaultHarness{Harness: opened, Inject: f.fail, Injected: f.failed}
+				harness.Storage = sqlite.New(pool)
+				harness.InUse = func() int { return pool.Stats().InUse }
+				return storagetest.FaultHarness{Harness: harness, Inject: f.inject, Injected: f.injected}
 			})
 		})
 	}
 }
 
-// Migrate is all or nothing too.
-func TestMigrate_failing(t *testing.T) {
+func TestMigrate_FaultsLeaveNoPartialSchema(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	refused := 0
+	failures := 0
 	for n := 1; ; n++ {
 		dsn := file(t) + pragmas
-		f := &failing{err: errDisk}
-		pool := sql.OpenDB(connector{dsn, f})
+		f := &faultInjector{err: errInjected}
+		pool := sql.OpenDB(faultyConnector{dsn, f})
 		defer pool.Close()
-		f.fail(storagetest.Rejected, n)
+		f.inject(storagetest.Rejected, n)
 		err := sqlite.New(pool).Migrate(t.Context())
 		if err != nil {
-			refused++
-			is.Equal(len(schema(t, connect(t, dsn))), 0) // nothing is left of it
+			failures++
+			is.Equal(len(schema(t, connect(t, dsn))), 0) // no table exists
 		}
-		failed := f.failed()
-		f.fail(storagetest.Rejected, 0)
+		injected := f.injected()
+		f.inject(storagetest.Rejected, 0)
 		is.NoErr(sqlite.New(pool).Migrate(t.Context()))
-		if failed == 0 {
+		if injected == 0 {
 			is.NoErr(err)
 			break
 		}
 	}
-	is.True(refused > 5)
+	is.True(failures > 5)
 }
 
-// A version of SQLite that can damage the file is refused before anything is
-// written.
-func TestMigrate_olderSQLite(t *testing.T) {
+// Versions of SQLite that can corrupt the file are rejected before the first
+// write.
+func TestMigrate_RejectsOldSQLiteVersion(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	f := &failing{rewrite: strings.NewReplacer("sqlite_version()", "'3.51.2'")}
-	pool := sql.OpenDB(connector{file(t) + pragmas, f})
+	f := &faultInjector{rewrite: strings.NewReplacer("sqlite_version()", "'3.51.2'")}
+	pool := sql.OpenDB(faultyConnector{file(t) + pragmas, f})
 	defer pool.Close()
 	db := sqlite.New(pool)
-	for _, refuse := range []func(context.Context) error{db.Check, db.Migrate} {
-		err := refuse(t.Context())
+	for _, call := range []func(context.Context) error{db.Check, db.Migrate} {
+		err := call(t.Context())
 		is.True(err != nil && strings.Contains(err.Error(), "SQLite 3.51.2"))
 	}
 	is.Equal(len(schema(t, pool)), 0)
@@ -82,35 +81,35 @@ func TestMigrate_olderSQLite(t *testing.T) {
 	is.NoErr(db.Migrate(t.Context()))
 }
 
-var errDisk = errors.New("disk I/O error")
+var errInjected = errors.New("injected disk I/O error")
 
-// failing makes calls to SQLite fail. Closing is none: it always works.
-type failing struct {
+// faultInjector makes calls to SQLite fail, except Close.
+type faultInjector struct {
 	err     error
-	rewrite *strings.Replacer // of statements; may be nil
+	rewrite *strings.Replacer // applied to statements, if not nil
 
 	mu    sync.Mutex
 	fault storagetest.Fault
-	at    int // 0: never
+	at    int // the call that fails, counted from 1; 0 for none
 	calls int
-	count int
+	count int // failed calls
 }
 
-// fail and failed are those of storagetest.FaultHarness.
-func (f *failing) fail(fault storagetest.Fault, n int) {
+func (f *faultInjector) inject(fault storagetest.Fault, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fault, f.at, f.calls, f.count = fault, n, 0, 0
 }
 
-func (f *failing) failed() int {
+func (f *faultInjector) injected() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.count
 }
 
-// next counts a call, and says whether it is carried out and whether it fails.
-func (f *failing) next() (carriedOut, fails bool) {
+// next counts a call, and returns whether SQLite executes it and whether its
+// caller gets an error.
+func (f *faultInjector) next() (executed, fails bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls++
@@ -121,47 +120,47 @@ func (f *failing) next() (carriedOut, fails bool) {
 	return f.fault == storagetest.ResponseLost, true
 }
 
-// try makes a call, which fails with err. What it returns although it fails is
-// closed.
-func try[T any](f *failing, err error, do func() (T, error), close func(T)) (none T, _ error) {
-	carriedOut, fails := f.next()
+// runFaulty runs call, or returns err if a fault is injected. The result of a
+// call that was executed nevertheless is closed.
+func runFaulty[T any](f *faultInjector, err error, call func() (T, error), closeResult func(T)) (none T, _ error) {
+	executed, fails := f.next()
 	if !fails {
-		return do()
+		return call()
 	}
-	if carriedOut {
-		if out, err := do(); err == nil {
-			close(out)
+	if executed {
+		if result, err := call(); err == nil {
+			closeResult(result)
 		}
 	}
 	return none, err
 }
 
-func (f *failing) statement(text string) string {
+func (f *faultInjector) statement(text string) string {
 	if f.rewrite == nil {
 		return text
 	}
 	return f.rewrite.Replace(text)
 }
 
-// connector opens connections whose calls may fail.
-type connector struct {
+// faultyConnector opens connections whose calls may fail.
+type faultyConnector struct {
 	dsn string
-	*failing
+	*faultInjector
 }
 
-func (connector) Driver() driver.Driver { return &modernc.Driver{} }
+func (faultyConnector) Driver() driver.Driver { return &modernc.Driver{} }
 
-func (c connector) Connect(context.Context) (driver.Conn, error) {
-	return try(c.failing, c.err, func() (driver.Conn, error) {
+func (c faultyConnector) Connect(context.Context) (driver.Conn, error) {
+	return runFaulty(c.faultInjector, c.err, func() (driver.Conn, error) {
 		open, err := c.Driver().Open(c.dsn)
 		if err != nil {
 			return nil, err
 		}
-		return conn{open.(sqliteConn), c.failing}, nil
+		return faultyConn{open.(sqliteConn), c.faultInjector}, nil
 	}, func(open driver.Conn) { open.Close() })
 }
 
-// sqliteConn is what database/sql makes use of.
+// sqliteConn has the methods that database/sql uses.
 type sqliteConn interface {
 	driver.Conn
 	driver.ConnPrepareContext
@@ -171,67 +170,67 @@ type sqliteConn interface {
 	driver.Validator
 }
 
-type conn struct {
+type faultyConn struct {
 	sqliteConn
-	f *failing
+	f *faultInjector
 }
 
-func (c conn) PrepareContext(ctx context.Context, text string) (driver.Stmt, error) {
-	return try(c.f, c.f.err, func() (driver.Stmt, error) {
+func (c faultyConn) PrepareContext(ctx context.Context, text string) (driver.Stmt, error) {
+	return runFaulty(c.f, c.f.err, func() (driver.Stmt, error) {
 		prepared, err := c.sqliteConn.PrepareContext(ctx, c.f.statement(text))
 		if err != nil {
 			return nil, err
 		}
-		return statement{prepared.(sqliteStmt), c.f}, nil
+		return faultyStmt{prepared.(sqliteStmt), c.f}, nil
 	}, func(prepared driver.Stmt) { prepared.Close() })
 }
 
-func (c conn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
-	return try(c.f, c.f.err, func() (driver.Result, error) {
+func (c faultyConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+	return runFaulty(c.f, c.f.err, func() (driver.Result, error) {
 		return c.sqliteConn.ExecContext(ctx, c.f.statement(text), args)
 	}, func(driver.Result) {})
 }
 
-func (c conn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
-	return try(c.f, c.f.err, func() (driver.Rows, error) {
+func (c faultyConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+	return runFaulty(c.f, c.f.err, func() (driver.Rows, error) {
 		read, err := c.sqliteConn.QueryContext(ctx, c.f.statement(text), args)
-		return rows{read, c.f}, err
+		return faultyRows{read, c.f}, err
 	}, func(read driver.Rows) { read.Close() })
 }
 
-// sqliteStmt is what database/sql makes use of. It closes a statement even if
-// that has told it that the connection is lost, which modernc.org/sqlite does
-// not survive, and does not tell either.
+// sqliteStmt has the methods that database/sql uses. They return errInjected, not
+// ErrBadConn: database/sql closes a statement even after ErrBadConn, which breaks
+// modernc.org/sqlite. That driver never returns it from a statement.
 type sqliteStmt interface {
 	driver.Stmt
 	driver.StmtExecContext
 	driver.StmtQueryContext
 }
 
-type statement struct {
+type faultyStmt struct {
 	sqliteStmt
-	f *failing
+	f *faultInjector
 }
 
-func (s statement) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	return try(s.f, errDisk, func() (driver.Result, error) {
+func (s faultyStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	return runFaulty(s.f, errInjected, func() (driver.Result, error) {
 		return s.sqliteStmt.ExecContext(ctx, args)
 	}, func(driver.Result) {})
 }
 
-func (s statement) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	return try(s.f, errDisk, func() (driver.Rows, error) {
+func (s faultyStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	return runFaulty(s.f, errInjected, func() (driver.Rows, error) {
 		read, err := s.sqliteStmt.QueryContext(ctx, args)
-		return rows{read, s.f}, err
+		return faultyRows{read, s.f}, err
 	}, func(read driver.Rows) { read.Close() })
 }
 
-type rows struct {
+type faultyRows struct {
 	driver.Rows
-	f *failing
+	f *faultInjector
 }
 
-func (r rows) Next(values []driver.Value) error {
-	_, err := try(r.f, errDisk, func() (struct{}, error) { return struct{}{}, r.Rows.Next(values) }, func(struct{}) {})
+func (r faultyRows) Next(values []driver.Value) error {
+	_, err := runFaulty(r.f, errInjected, func() (struct{}, error) { return struct{}{}, r.Rows.Next(values) }, func(struct{}) {})
 	return err
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/matryer/is"
 )
 
-// file is the data source name of a new database file.
+// file returns the data source name of a new database file.
 func file(t testing.TB) string {
 	t.Helper()
 	return "file:" + filepath.Join(t.TempDir(), "test.db")
 }
 
-// schema is all that the database consists of.
+// schema returns the names and definitions of all tables, indexes and triggers.
 func schema(t testing.TB, db *sql.DB) []string {
 	t.Helper()
 	is := is.New(t)
@@ -38,7 +38,7 @@ func schema(t testing.TB, db *sql.DB) []string {
 	return list
 }
 
-func TestMigrate(t *testing.T) {
+func TestMigrate_IsIdempotent(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	conn := connect(t, file(t)+pragmas)
@@ -46,35 +46,35 @@ func TestMigrate(t *testing.T) {
 
 	pending, err := db.Pending(t.Context())
 	is.NoErr(err)
-	is.Equal(pending, []string{"0001_initial"}) // an empty database lacks all
-	is.Equal(len(schema(t, conn)), 0)           // and is still empty
+	is.Equal(pending, []string{"0001_initial"}) // an empty database has none
+	is.Equal(len(schema(t, conn)), 0)           // Pending has changed nothing
 
 	is.NoErr(db.Migrate(t.Context()))
 	pending, err = db.Pending(t.Context())
 	is.NoErr(err)
 	is.Equal(len(pending), 0)
-	latest := schema(t, conn)
-	for _, line := range latest {
-		is.True(strings.HasPrefix(line, "canvasback_")) // keeps to its own names
+	migrated := schema(t, conn)
+	for _, line := range migrated {
+		is.True(strings.HasPrefix(line, "canvasback_")) // all names have the prefix
 	}
 
-	version, err := db.Symbols().ListFolders(t.Context())
+	before, err := db.Symbols().ListFolders(t.Context())
 	is.NoErr(err)
 	is.NoErr(db.Migrate(t.Context()))
-	is.Equal(schema(t, conn), latest) // the second time changes nothing
-	again, err := db.Symbols().ListFolders(t.Context())
+	is.Equal(schema(t, conn), migrated) // unchanged
+	after, err := db.Symbols().ListFolders(t.Context())
 	is.NoErr(err)
-	is.Equal(again, version)
+	is.Equal(after, before)
 }
 
-func TestMigrate_manyAtOnce(t *testing.T) {
+func TestMigrate_RunsConcurrently(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	dsn := file(t) + pragmas
 	errs := make([]error, 8)
 	var group sync.WaitGroup
 	for i := range errs {
-		conn := connect(t, dsn) // a pool each, as processes have
+		conn := connect(t, dsn) // a pool each, as if in several processes
 		group.Go(func() { errs[i] = sqlite.New(conn).Migrate(t.Context()) })
 	}
 	group.Wait()
@@ -84,10 +84,10 @@ func TestMigrate_manyAtOnce(t *testing.T) {
 	conn := connect(t, dsn)
 	var applied int
 	is.NoErr(conn.QueryRowContext(t.Context(), `SELECT count(*) FROM canvasback_migrations`).Scan(&applied))
-	is.Equal(applied, 1) // by one of them
+	is.Equal(applied, 1) // once
 }
 
-func TestMigrate_newerDatabase(t *testing.T) {
+func TestMigrate_RejectsNewerSchema(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	conn := connect(t, file(t)+pragmas)
@@ -98,7 +98,7 @@ func TestMigrate_newerDatabase(t *testing.T) {
 		VALUES (9999, 'from_the_future', 0)`)
 	is.NoErr(err)
 
-	is.True(db.Migrate(t.Context()) != nil) // refused
+	is.True(db.Migrate(t.Context()) != nil)
 	_, err = db.Pending(t.Context())
-	is.True(err != nil) // refused
+	is.True(err != nil)
 }

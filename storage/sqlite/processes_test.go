@@ -15,8 +15,8 @@ import (
 	"github.com/matryer/is"
 )
 
-// TestStorage_processes has two processes write to one file at once.
-func TestStorage_processes(t *testing.T) {
+// TestStorage_TwoProcessesLoseNoUpdate writes to one file from two processes.
+func TestStorage_TwoProcessesLoseNoUpdate(t *testing.T) {
 	rounds := 60
 	if storagetest.Long() {
 		rounds = 2000
@@ -32,7 +32,7 @@ func TestStorage_processes(t *testing.T) {
 	is.NoErr(db.Migrate(t.Context()))
 	_, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "0"})
 	is.NoErr(err)
-	other := child(t, name)
+	other := childCommand(t, name)
 	other.Stdout, other.Stderr = os.Stderr, os.Stderr
 	is.NoErr(other.Start())
 	countUp(t, db, rounds)
@@ -46,16 +46,16 @@ func TestStorage_processes(t *testing.T) {
 	is.Equal(len(page.Symbols), 2*2*rounds)
 }
 
-// countUp counts in the name of a folder, and adds symbols to it. SQLite lets
-// nobody wait in a queue: now and then a process has no luck until its
-// busy_timeout, and then nothing has happened.
+// countUp increments the number in the name of a folder, and adds symbols to it.
+// SQLite has no fair queue: a write may fail after busy_timeout without having
+// changed anything, and is then retried.
 func countUp(t *testing.T, db *sqlite.DB, rounds int) {
 	t.Helper()
-	locked := 0
+	failures := 0
 	write := func(f func() error) {
 		t.Helper()
 		for err := f(); err != nil; err = f() {
-			if locked++; locked > 10 {
+			if failures++; failures > 10 {
 				t.Fatal(err)
 			}
 		}
@@ -76,9 +76,9 @@ func countUp(t *testing.T, db *sqlite.DB, rounds int) {
 	}
 }
 
-// A process that keeps the others from writing lets them fail after their
-// busy_timeout, and read as ever.
-func TestStorage_keptBusy(t *testing.T) {
+// While another process holds the write lock, writes fail after busy_timeout and
+// reads succeed.
+func TestStorage_LockedFileRejectsWritesOnly(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	const timeout = 50 * time.Millisecond
@@ -97,7 +97,7 @@ func TestStorage_keptBusy(t *testing.T) {
 		began := time.Now()
 		_, err = db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "another"})
 		is.True(err != nil && !errors.Is(err, symbols.ErrFolderNameTaken))
-		is.True(time.Since(began) >= timeout) // it has waited
+		is.True(time.Since(began) >= timeout)
 		got, err := db.Symbols().GetFolder(t.Context(), folder.ID)
 		is.NoErr(err)
 		is.Equal(got, folder)

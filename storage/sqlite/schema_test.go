@@ -9,8 +9,8 @@ import (
 	"github.com/matryer/is"
 )
 
-// The statements of an operator must count like those of the driver.
-func TestSchema_otherHands(t *testing.T) {
+// Statements run by hand must change the epoch and the versions too.
+func TestSchema_TriggersTrackManualStatements(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	ctx := t.Context()
@@ -18,7 +18,7 @@ func TestSchema_otherHands(t *testing.T) {
 	db := sqlite.New(conn)
 	is.NoErr(db.Migrate(ctx))
 	_, err := db.Keys().Insert(ctx, keys.Key{Name: "key", Active: true})
-	is.True(err != nil) // without times
+	is.True(err != nil) // times are required
 	folder, err := db.Symbols().InsertFolder(ctx, symbols.Folder{Name: "folder"})
 	is.NoErr(err)
 	_, err = db.Symbols().InsertSymbols(ctx, folder.ID, []symbols.Symbol{{Name: "a"}, {Name: "b"}})
@@ -44,7 +44,7 @@ func TestSchema_otherHands(t *testing.T) {
 	}
 	for _, test := range []struct {
 		statement string
-		moved     [5]bool // epoch, folders, folder, contents, symbol
+		changed   [5]bool // epoch, folders, folder, contents, symbol
 	}{
 		{`INSERT INTO canvasback_keys (name, prefix, mask, digest, active, created_at, updated_at)
 			VALUES ('key', '', '', zeroblob(32), 1, 0, 0)`, [5]bool{0: true}},
@@ -67,12 +67,12 @@ func TestSchema_otherHands(t *testing.T) {
 		before := state()
 		_, err := conn.ExecContext(ctx, test.statement)
 		is.NoErr(err)
-		var moved [5]bool
+		var changed [5]bool
 		for i, number := range state() {
-			moved[i] = number != before[i]
+			changed[i] = number != before[i]
 		}
-		if moved != test.moved {
-			t.Errorf("%s: moved %v, want %v", test.statement, moved, test.moved)
+		if changed != test.changed {
+			t.Errorf("%s: changed %v, want %v", test.statement, changed, test.changed)
 		}
 	}
 }

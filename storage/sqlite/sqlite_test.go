@@ -12,10 +12,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pragmas are those of the package comment.
+// pragmas are the settings of the package comment.
 const pragmas = "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 
-// connect opens a database until the end of the test.
+// connect opens a database that is closed at the end of the test.
 func connect(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", dsn)
@@ -30,30 +30,30 @@ func connect(t testing.TB, dsn string) *sql.DB {
 
 func open(t testing.TB) storagetest.Harness {
 	t.Helper()
-	opened, _ := openFile(t)
-	return opened
+	harness, _ := openFile(t)
+	return harness
 }
 
-// openFile opens and migrates a new file, and says how to open it again.
-func openFile(t testing.TB) (opened storagetest.Harness, dsn string) {
+// openFile creates and migrates a database file.
+func openFile(t testing.TB) (harness storagetest.Harness, dsn string) {
 	t.Helper()
 	dsn = file(t) + pragmas
 	var pools []*sql.DB
-	again := func() storagetest.Storage {
+	reopen := func() storagetest.Storage {
 		pools = append(pools, connect(t, dsn))
 		return sqlite.New(pools[len(pools)-1])
 	}
-	first := again()
+	first := reopen()
 	if err := first.(*sqlite.DB).Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	busy := func() (n int) {
+	inUse := func() (n int) {
 		for _, pool := range pools {
 			n += pool.Stats().InUse
 		}
 		return n
 	}
-	return storagetest.Harness{Storage: first, Reopen: again, InUse: busy}, dsn
+	return storagetest.Harness{Storage: first, Reopen: reopen, InUse: inUse}, dsn
 }
 
 func TestStorage(t *testing.T) {

@@ -2,7 +2,7 @@ package sqlite
 
 import "testing"
 
-func TestVersionTooOld(t *testing.T) {
+func TestVersionTooOld_ComparesNumbers(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]bool{
 		"3.51.3":  false,

@@ -11,35 +11,34 @@ import (
 	"github.com/matryer/is"
 )
 
-// A writer that waits for another one gives up with its context; readers do
-// not wait at all.
-func TestWrite_queue(t *testing.T) {
+// A queued writer stops waiting when its context ends. Readers do not wait.
+func TestWrite_QueueRespectsContext(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	store := open(t).Symbols()
 	folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 	is.NoErr(err)
 
-	working, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	writing, proceed, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
 		_, err := store.UpdateFolder(t.Context(), folder.ID, func(folder *symbols.Folder) error {
-			close(working)
-			<-goOn
+			close(writing)
+			<-proceed
 			folder.Name = "renamed"
 			return nil
 		})
 		done <- err
 	}()
-	<-working
+	<-writing
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err = store.InsertFolder(ctx, symbols.Folder{Name: "late"})
 	is.True(errors.Is(err, context.DeadlineExceeded))
 	got, err := store.GetFolder(t.Context(), folder.ID)
 	is.NoErr(err)
-	is.Equal(got, folder) // as it was before the update
+	is.Equal(got, folder) // from before the update
 
-	close(goOn)
+	close(proceed)
 	is.NoErr(<-done)
 	list, err := store.ListFolders(t.Context())
 	is.NoErr(err)
@@ -47,9 +46,9 @@ func TestWrite_queue(t *testing.T) {
 	is.Equal(list.Folders[0].Name, "renamed")
 }
 
-// A write that is broken off, whatever by, must not leave a transaction open,
-// and must not cost a database in memory its only connection.
-func TestWrite_brokenOff(t *testing.T) {
+// An interrupted write must not leave a transaction open. It must not close the
+// only connection of an in-memory database either.
+func TestWrite_InterruptionRollsBack(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, "file::memory:?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)")
 	conn.SetMaxOpenConns(1)
@@ -60,7 +59,7 @@ func TestWrite_brokenOff(t *testing.T) {
 	folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 	is.NoErr(err)
 
-	// A deletion that goes on until it is told to stop.
+	// A deletion that runs until it is interrupted.
 	_, err = conn.ExecContext(t.Context(), `
 		CREATE VIEW endless AS
 		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
@@ -85,12 +84,12 @@ func TestWrite_brokenOff(t *testing.T) {
 	is.True(errors.Is(err, context.Canceled))
 
 	func() {
-		defer func() { is.Equal(recover(), "broken off") }()
-		store.UpdateFolder(t.Context(), folder.ID, func(*symbols.Folder) error { panic("broken off") })
+		defer func() { is.Equal(recover(), "interrupted") }()
+		store.UpdateFolder(t.Context(), folder.ID, func(*symbols.Folder) error { panic("interrupted") })
 	}()
 
 	got, err := store.GetFolder(t.Context(), folder.ID)
 	is.NoErr(err)
-	is.Equal(got, folder) // nothing has happened
+	is.Equal(got, folder) // unchanged
 	is.NoErr(store.DeleteFolder(t.Context(), folder.ID))
 }

@@ -21,18 +21,18 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// childFile makes a run of the test binary the process that a test starts: it
-// names the database file.
+// childFile names the database file for a child process, which is another run of
+// the test binary.
 const childFile = "CANVASBACK_SQLITE_CHILD"
 
-// child prepares a run of the test binary for the test that calls it.
-func child(t *testing.T, file string) *exec.Cmd {
+// childCommand returns a command that runs the calling test as a child process.
+func childCommand(t *testing.T, file string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", fmt.Sprintf("-long=%v", storagetest.Long()))
 	cmd.Env = append(os.Environ(), childFile+"="+file)
 	return cmd
 }
 
-// The writes of a worker, in this order and over and over.
+// The writes of a worker, which repeats them in this order.
 const (
 	insertStep = iota // three symbols
 	renameStep        // the folder
@@ -42,8 +42,8 @@ const (
 	steps
 )
 
-// worker writes to a folder, a key and an export of its own. Its writes are
-// numbered from 0, and the numbers show in what it writes.
+// worker writes to a folder, a key and an export that no other worker uses. The
+// written values contain the number of the write, counted from 0.
 type worker struct {
 	db          *sqlite.DB
 	source      string
@@ -62,12 +62,13 @@ func newWorker(ctx context.Context, db *sqlite.DB) (*worker, error) {
 	return w, err
 }
 
-// text and digest are what a write leaves behind.
+// text and digest are the values that write n stores.
 func (w *worker) text(n int) string        { return fmt.Sprint(w.source, " ", n) }
 func (w *worker) digest(n int) keys.Digest { return sha256.Sum256([]byte(w.text(n))) }
 
-// write makes a write. It returns the ids or the version that it has drawn.
-func (w *worker) write(ctx context.Context, n int) (drawn []int64, err error) {
+// write runs write n. It returns the assigned ids, or the new version of the
+// folder.
+func (w *worker) write(ctx context.Context, n int) (assigned []int64, err error) {
 	switch n % steps {
 	case insertStep:
 		list := make([]symbols.Symbol, 3)
@@ -76,10 +77,10 @@ func (w *worker) write(ctx context.Context, n int) (drawn []int64, err error) {
 		}
 		list, err = w.db.Symbols().InsertSymbols(ctx, w.folder, list)
 		for _, symbol := range list {
-			drawn = append(drawn, symbol.ID)
+			assigned = append(assigned, symbol.ID)
 		}
 		if err == nil {
-			w.first = drawn[0]
+			w.first = assigned[0]
 		}
 	case renameStep:
 		var folder symbols.Folder
@@ -87,7 +88,7 @@ func (w *worker) write(ctx context.Context, n int) (drawn []int64, err error) {
 			folder.Name = w.text(n)
 			return nil
 		})
-		drawn = []int64{int64(folder.Version)}
+		assigned = []int64{int64(folder.Version)}
 	case rotateStep:
 		_, err = w.db.Keys().Update(ctx, w.key, func(key *keys.Key) error {
 			key.Digest = w.digest(n)
@@ -100,18 +101,17 @@ func (w *worker) write(ctx context.Context, n int) (drawn []int64, err error) {
 	case deleteStep:
 		err = w.db.Symbols().DeleteSymbol(ctx, w.first)
 	}
-	return drawn, err
+	return assigned, err
 }
 
-// after is what the storage holds of the worker after so many writes, and held
-// is what it does hold.
-func (w *worker) after(writes int) string {
+// expected describes the content of the storage after a number of writes.
+func (w *worker) expected(writes int) string {
 	folder, digest, export := w.text(-1), w.digest(-1), ""
-	left := make(map[string]int)
+	symbolCounts := make(map[string]int)
 	for n := range writes {
 		switch n % steps {
 		case insertStep:
-			left[fmt.Sprint(n)] = 3
+			symbolCounts[fmt.Sprint(n)] = 3
 		case renameStep:
 			folder = w.text(n)
 		case rotateStep:
@@ -119,21 +119,24 @@ func (w *worker) after(writes int) string {
 		case putStep:
 			export = w.text(n)
 		case deleteStep:
-			left[fmt.Sprint(n-deleteStep)]--
+			symbolCounts[fmt.Sprint(n-deleteStep)]--
 		}
 	}
-	return describe(folder, digest, export, left)
+	return describe(folder, digest, export, symbolCounts)
 }
 
-func describe(folder string, digest keys.Digest, export string, left map[string]int) string {
+// describe returns a text to compare contents of the storage by.
+func describe(folder string, digest keys.Digest, export string, symbolCounts map[string]int) string {
 	text := fmt.Sprintf("%s, %x, %s", folder, digest[:4], export)
-	for _, name := range slices.Sorted(maps.Keys(left)) {
-		text += fmt.Sprintf(", %s: %d", name, left[name])
+	for _, name := range slices.Sorted(maps.Keys(symbolCounts)) {
+		text += fmt.Sprintf(", %s: %d", name, symbolCounts[name])
 	}
 	return text
 }
 
-func (w *worker) held(ctx context.Context, db *sqlite.DB) (text string, version symbols.Version, ids []int64, err error) {
+// actual describes the content of the storage. It also returns the version of
+// the folder and the ids of its symbols.
+func (w *worker) actual(ctx context.Context, db *sqlite.DB) (text string, version symbols.Version, ids []int64, err error) {
 	folder, err := db.Symbols().GetFolder(ctx, w.folder)
 	if err != nil {
 		return "", 0, nil, err
@@ -154,15 +157,15 @@ func (w *worker) held(ctx context.Context, db *sqlite.DB) (text string, version 
 	if err != nil {
 		return "", 0, nil, err
 	}
-	left := make(map[string]int)
+	symbolCounts := make(map[string]int)
 	for _, symbol := range page.Symbols {
-		left[symbol.Name]++
+		symbolCounts[symbol.Name]++
 		ids = append(ids, symbol.ID)
 	}
-	return describe(folder.Name, key.Digest, export, left), folder.Version, ids, nil
+	return describe(folder.Name, key.Digest, export, symbolCounts), folder.Version, ids, nil
 }
 
-// writeUntilKilled has some workers write, and tells what is acknowledged.
+// writeUntilKilled runs three workers, which print each acknowledged write.
 func writeUntilKilled(t *testing.T, db *sqlite.DB) {
 	var group sync.WaitGroup
 	for range 3 {
@@ -174,12 +177,12 @@ func writeUntilKilled(t *testing.T, db *sqlite.DB) {
 			}
 			fmt.Printf("worker %s %d %d\n", w.source, w.folder, w.key)
 			for n := 0; ; n++ {
-				drawn, err := w.write(t.Context(), n)
+				assigned, err := w.write(t.Context(), n)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				fmt.Println("write", w.source, n, drawn)
+				fmt.Println("write", w.source, n, assigned)
 			}
 		})
 	}
