@@ -104,37 +104,59 @@ func TestQueue_YieldsFilesInOrder(t *testing.T) {
 }
 
 func TestQueue_LimitsFilesInFlight(t *testing.T) {
+	for hosts, want := range map[int][2]int64{ // most files in flight overall, and on one host
+		1: {3, 3},
+		2: {6, 3},
+		8: {8, 1},
+	} {
+		t.Run(fmt.Sprintf("%d hosts", hosts), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				is := is.New(t)
+				var u fakeUpstream
+				inFlight, most := make([]atomic.Int64, hosts+1), make([]atomic.Int64, hosts+1) // by host; the last is overall
+				var jobs []Job[*fakeFile]
+				for i := range 48 {
+					jobs = append(jobs, u.job(fmt.Sprint(i%hosts), func(context.Context) (*fakeFile, error) {
+						for _, n := range []int{i % hosts, hosts} {
+							most[n].Store(max(most[n].Load(), inFlight[n].Add(1)))
+						}
+						time.Sleep(time.Second)
+						inFlight[i%hosts].Add(-1)
+						inFlight[hosts].Add(-1)
+						return &fakeFile{Reader: strings.NewReader("x"), length: 1}, nil
+					}))
+				}
+				config := testConfig()
+				config.Files, config.PerHost = 8, 3
+				q := New(t.Context(), config, jobs)
+				start := time.Now()
+				for range jobs {
+					_, err := q.Next(noWait)
+					is.NoErr(err)
+				}
+				q.Close()
+				is.Equal(most[hosts].Load(), want[0])
+				is.Equal(most[0].Load(), want[1])
+				is.Equal(time.Since(start), time.Duration(48/want[0])*time.Second)
+			})
+		})
+	}
+}
+
+func TestQueue_CompleteFilesReleaseTheirConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		var u fakeUpstream
-		var inFlight, most [4]atomic.Int64 // by host; 3 is all
 		var jobs []Job[*fakeFile]
-		for i := range 90 {
-			host := i % 3
-			jobs = append(jobs, u.job(fmt.Sprint(host), func(context.Context) (*fakeFile, error) {
-				for _, n := range []int{host, 3} {
-					most[n].Store(max(most[n].Load(), inFlight[n].Add(1)))
-				}
-				time.Sleep(time.Second)
-				inFlight[host].Add(-1)
-				inFlight[3].Add(-1)
-				return &fakeFile{Reader: strings.NewReader("x"), length: 1}, nil
-			}))
+		for range 12 {
+			jobs = append(jobs, u.file("a", "small", 0))
 		}
-		config := testConfig()
-		config.Files, config.PerHost = 8, 3
-		q := New(t.Context(), config, jobs)
-		start := time.Now()
-		for range jobs {
-			_, err := q.Next(noWait)
-			is.NoErr(err)
-		}
+		q := New(t.Context(), testConfig(), jobs)
+		synctest.Wait()
+		is.Equal(u.opened.Load(), int64(12)) // 6 at a time
+		is.Equal(u.closed.Load(), int64(12))
 		q.Close()
-		is.Equal(most[3].Load(), int64(8))
-		for host := range 3 {
-			is.Equal(most[host].Load(), int64(3))
-		}
-		is.True(time.Since(start) < 15*time.Second) // 90 s one after the other
+		is.Equal(u.closed.Load(), int64(12))
 	})
 }
 
