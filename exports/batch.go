@@ -100,7 +100,7 @@ func (b *Batch) plan() {
 	}
 	files, errs = append([]prefetch.Result[batchFile]{b.file}, files...), append([]error{nil}, errs...)
 	planned := make([]*zipstream.Entry, len(b.items))
-	names := filename.NewSet(manifestName)
+	names := filename.NewDedup(manifestName)
 	skipped := slices.Clone(b.skipped)
 	var entries []zipstream.Entry
 	for i := b.next - 1; i < len(b.items); i++ {
@@ -145,7 +145,7 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 		}
 	}
 	z := zipstream.NewWriter(w)
-	names := filename.NewSet(manifestName)
+	names := filename.NewDedup(manifestName)
 	var err error
 	for ; err == nil; err = b.advance(onWait) {
 		entry := b.entry(b.next-1, b.file, names)
@@ -180,7 +180,7 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 }
 
 // entry describes the zip entry of an item's file.
-func (b *Batch) entry(item int, file prefetch.Result[batchFile], names *filename.Set) zipstream.Entry {
+func (b *Batch) entry(item int, file prefetch.Result[batchFile], names *filename.Dedup) zipstream.Entry {
 	download := file.File.Download
 	entry := zipstream.Entry{Name: names.Unique(download.Name), Modified: download.Modified, Size: download.Size, Streamed: true}
 	if file.Complete {

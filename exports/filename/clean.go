@@ -1,6 +1,6 @@
-// Package filename makes the names under which files are delivered: in headers
-// and as entries of archives. A name that it returns can be stored by every
-// file system and is taken for a path, a device or another name by none.
+// Package filename makes names for delivered files, in headers and in archives,
+// that every file system accepts. A name that it returns is never taken for a
+// path, a device or another name.
 package filename
 
 import (
@@ -17,21 +17,20 @@ const (
 	maxExtBytes = 32
 )
 
-// Clean makes a name that every file system takes and no reader of an
-// archive or header misunderstands. It returns the empty string if nothing is
-// left, and a clean name as it is.
+// Clean returns name in a form that every file system accepts and no reader of
+// archives or headers misinterprets. It returns the empty string if no character
+// remains, and a clean name unchanged.
 func Clean(name string) string {
-	name = visible(strings.ToValidUTF8(name, ""))
+	name = dropInvisible(strings.ToValidUTF8(name, ""))
 	name = compose(name)
-	name = strings.Map(portable, name)
-	return shorten(trimName(name), "")
+	name = strings.Map(replaceReserved, name)
+	return truncate(trimName(name), "")
 }
 
-// visible drops control characters and those that show nothing: among them the
-// marks that change the direction of text, with which one name can look like
-// another. A variation selector, as emoji have it, stays where it has something
-// to vary.
-func visible(name string) string {
+// dropInvisible drops control and invisible characters, such as the direction
+// marks that make one name look like another. It keeps a variation selector, as
+// in emoji, after a character that it can apply to.
+func dropInvisible(name string) string {
 	last := ' '
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -48,10 +47,10 @@ func visible(name string) string {
 
 const graphemeJoiner = "\u034f"
 
-// compose puts a name without grapheme joiners into the form NFC. Where norm
-// counts more than 30 combining characters in a row it puts a joiner between.
-// None is kept, and of those that belong to one character no more than 30,
-// which no writing needs: without the joiner their order would not be settled.
+// compose returns name in NFC without grapheme joiners. Package norm inserts a
+// joiner after 30 combining characters in a row. compose drops the joiner and
+// the combining characters after it, which would have no stable order without
+// it. No writing system needs more than 30.
 func compose(name string) string {
 	composed := norm.NFC.String(name)
 	if !strings.Contains(composed, graphemeJoiner) {
@@ -61,40 +60,39 @@ func compose(name string) string {
 	start := 0
 	for i, r := range name + "." {
 		if p := norm.NFC.PropertiesString(string(r)); p.BoundaryBefore() && p.LeadCCC() == 0 {
-			whole, _, _ := strings.Cut(norm.NFC.String(name[start:i]), graphemeJoiner)
-			kept.WriteString(whole)
+			cluster, _, _ := strings.Cut(norm.NFC.String(name[start:i]), graphemeJoiner)
+			kept.WriteString(cluster)
 			start = i
 		}
 	}
 	return kept.String()
 }
 
-// portable replaces what Windows and path syntax reserve. A backslash must
-// not become a slash, which would make a path of the name.
-func portable(r rune) rune {
+// replaceReserved replaces the characters that Windows and path syntax reserve.
+// It does not turn a backslash into a slash, which would make the name a path.
+func replaceReserved(r rune) rune {
 	if strings.ContainsRune(`/\:*?"<>|`, r) {
 		return '_'
 	}
 	return r
 }
 
-// trimName removes what is blank around a name, and the trailing dots that
-// Windows drops like spaces. Nothing is left of "." and "..".
+// trimName removes blanks around a name and trailing dots, which Windows drops
+// as well. It returns the empty string for "." and "..".
 func trimName(name string) string {
 	return strings.TrimRightFunc(strings.TrimLeftFunc(name, isBlank), func(r rune) bool {
 		return r == '.' || isBlank(r)
 	})
 }
 
-// isBlank reports whether r is white space or the space of Braille, a cell
-// without dots.
+// isBlank reports whether r is white space or the blank Braille pattern.
 func isBlank(r rune) bool {
 	return unicode.IsSpace(r) || r == '\u2800'
 }
 
-// reservedByWindows reports whether the name, up to its first dot, is that of
+// isDeviceName reports whether Windows takes the name, up to its first dot, for
 // a device.
-func reservedByWindows(name string) bool {
+func isDeviceName(name string) bool {
 	base, _, _ := strings.Cut(strings.ToUpper(name), ".")
 	base = strings.TrimSpace(base)
 	switch base {
@@ -111,22 +109,22 @@ func reservedByWindows(name string) bool {
 	return utf8.RuneCountInString(base) == 1 && strings.Contains("0123456789¹²³", base)
 }
 
-// shorten puts suffix before the extension of a name and cuts the part before
-// both so that the whole has at most maxBytes bytes. What is then the name of
-// a device is marked as none, and this only now: a cut can bring one to light.
-func shorten(name, suffix string) string {
-	short := cut(name, suffix)
-	if reservedByWindows(short) {
-		return cut("_"+name, suffix)
+// truncate inserts suffix before the extension of a name and shortens the stem
+// so that the result has at most maxBytes bytes. It prefixes device names only
+// after that, because a shorter stem can be one.
+func truncate(name, suffix string) string {
+	short := truncateStem(name, suffix)
+	if isDeviceName(short) {
+		return truncateStem("_"+name, suffix)
 	}
 	return short
 }
 
-func cut(name, suffix string) string {
+func truncateStem(name, suffix string) string {
 	stem, ext := splitName(name)
-	room := maxBytes - len(suffix) - len(ext)
-	if len(stem) > room {
-		stem = stem[:room]
+	limit := maxBytes - len(suffix) - len(ext)
+	if len(stem) > limit {
+		stem = stem[:limit]
 		for !utf8.ValidString(stem) { // at most three times
 			stem = stem[:len(stem)-1]
 		}
@@ -137,8 +135,8 @@ func cut(name, suffix string) string {
 	return stem + suffix + ext
 }
 
-// splitName splits a name before its last dot, unless it begins with that dot
-// or what follows is too long to be an extension.
+// splitName splits a name before its last dot. The extension is empty if the dot
+// is the first character or the extension would exceed maxExtBytes.
 func splitName(name string) (stem, ext string) {
 	ext = path.Ext(name)
 	if len(ext) == len(name) || len(ext) > maxExtBytes {

@@ -40,7 +40,7 @@ const (
 func Write(w io.Writer, folder string, pages func(after int64) (symbols.Page, error)) error {
 	b := &writer{
 		zip:      zip.NewWriter(w),
-		names:    filename.NewSet(manifestName),
+		names:    filename.NewDedup(manifestName),
 		file:     newDeflateBuffer(),
 		manifest: newDeflateBuffer(),
 	}
@@ -64,7 +64,7 @@ func Write(w io.Writer, folder string, pages func(after int64) (symbols.Page, er
 // writer writes a bundle.
 type writer struct {
 	zip      *zip.Writer
-	names    *filename.Set
+	names    *filename.Dedup
 	count    int
 	file     *deflateBuffer // reused for each file
 	manifest *deflateBuffer // complete up to the current symbol

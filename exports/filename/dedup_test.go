@@ -1,0 +1,88 @@
+package filename
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/matryer/is"
+)
+
+func FuzzDedup_Unique(f *testing.F) {
+	for _, c := range cleanNames {
+		f.Add(c.given, c.want)
+	}
+	f.Add("manifest.json", "MANIFEST.JSON")
+	f.Add("straße", "STRASSE")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		names := NewDedup("manifest.json")
+		seen := map[string]bool{foldCase("manifest.json"): true}
+		for _, given := range []string{a, b, a, b, a} {
+			name := Clean(given)
+			if name == "" {
+				name = "canvas-export"
+			}
+			checkClean(t, name)
+			if got := Clean(name); got != name {
+				t.Errorf("Clean(%q) = %q, want it unchanged", name, got)
+			}
+			unique := names.Unique(name)
+			checkClean(t, unique)
+			if got := Clean(unique); got != unique {
+				t.Errorf("Clean(%q) = %q, want it unchanged", unique, got)
+			}
+			if key := foldCase(unique); seen[key] {
+				t.Errorf("Unique returns %q twice", unique)
+			} else {
+				seen[key] = true
+			}
+		}
+	})
+}
+
+func TestDedup_UniqueReturnsEachNameOnce(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	names := NewDedup("manifest.json")
+	for _, c := range []struct{ given, want string }{
+		{"plan.pdf", "plan.pdf"},
+		{"plan.pdf", "plan-1.pdf"},
+		{"plan-1.pdf", "plan-1-1.pdf"},
+		{"plan.pdf", "plan-2.pdf"},
+		{"PLAN.PDF", "PLAN-3.PDF"},
+		{"a.tar.gz", "a.tar.gz"},
+		{"a.tar.gz", "a.tar-1.gz"},
+		{"manifest.json", "manifest-1.json"},
+		{"Manifest.JSON", "Manifest-2.JSON"},
+		{"noext", "noext"},
+		{"noext", "noext-1"},
+		{".env", ".env"},
+		{".env", ".env-1"},
+		{"straße", "straße"},
+		{"STRASSE", "STRASSE-1"},
+		{"ångström", "ångström"},
+		{"ÅNGSTRÖM", "ÅNGSTRÖM-1"},
+		{"\u212bngström", "Ångström-2"},
+	} {
+		is.Equal(names.Unique(Clean(c.given)), c.want)
+	}
+	long := strings.Repeat("ä", 125) + ".pdf"
+	is.Equal(names.Unique(long), long)
+	second := names.Unique(long)
+	is.Equal(second, strings.Repeat("ä", 124)+"-1.pdf") // the stem is shorter by the number
+
+	long = Clean("NUL" + strings.Repeat(" ", 247) + "x.txt")
+	is.Equal(len(long), 255) // one more space would leave a device name
+	for range 20 {
+		checkClean(t, names.Unique(long))
+	}
+}
+
+func BenchmarkDedup_Unique(b *testing.B) {
+	for b.Loop() {
+		names := NewDedup("manifest.json")
+		for i := range 1000 {
+			names.Unique(Clean(fmt.Sprintf("drawing %d.pdf", i%10)))
+		}
+	}
+}
