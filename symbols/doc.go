@@ -1,17 +1,17 @@
-// Package symbols keeps a library of drawing symbols in folders.
+// Package symbols manages a library of drawing symbols in folders.
 //
-// A [Folder] has a name that no other folder has; names are compared exactly,
-// letter case included. A [Symbol] lies in one folder and carries a name, a
-// MIME type and its data, a text that this package never looks into. Deleting
-// a folder deletes its symbols.
+// A [Folder] has a unique name; names are case-sensitive. A [Symbol] belongs to
+// one folder and has a name, a MIME type and data, a text that this package
+// does not interpret. Deleting a folder deletes its symbols.
 //
-// The package bundle carries the symbols of a folder in a zip.
+// [Service] enforces the rules, a [Store] holds the data. The package bundle
+// exports and imports a folder as a zip.
 //
 // # Versions
 //
-// Everything that can be read has a [Version]: the list of folders, a folder,
-// the contents of a folder, and a symbol. A version is replaced in the same
-// transaction as whatever is read with it changes, only then, and by one that
-// was never there before. Who holds a version and finds it unchanged holds
-// the present state. It is what makes entity tags and conditional writes.
+// The folder list, each folder, the contents of each folder and each symbol
+// have a [Version]. The transaction that changes one of them also replaces its
+// version by a new one; nothing else does. No version is used twice, so equal
+// versions mean equal data. Versions serve as entity tags, for caches and
+// conditional requests (RFC 9110, sections 8.8.3 and 13).
 package symbols

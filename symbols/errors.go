@@ -3,29 +3,29 @@ package symbols
 import "errors"
 
 var (
-	// ErrFolderNotFound says that no folder has the id.
-	ErrFolderNotFound = errors.New("symbols: no such folder")
+	// ErrFolderNotFound means that no folder has the id.
+	ErrFolderNotFound = errors.New("symbols: folder not found")
 
-	// ErrSymbolNotFound says that no symbol has the id.
-	ErrSymbolNotFound = errors.New("symbols: no such symbol")
+	// ErrSymbolNotFound means that no symbol has the id.
+	ErrSymbolNotFound = errors.New("symbols: symbol not found")
 
-	// ErrFolderNameTaken says that another folder has the name.
+	// ErrFolderNameTaken means that another folder has the name.
 	ErrFolderNameTaken = errors.New("symbols: folder name is taken")
 
-	// ErrChanged says that a folder or symbol no longer has any of the
-	// versions for which a change was meant.
-	ErrChanged = errors.New("symbols: changed in the meantime")
+	// ErrChanged means that a conditional change failed: the folder or symbol
+	// has none of the expected versions.
+	ErrChanged = errors.New("symbols: version does not match")
 
-	// ErrInvalid is what every refused field matches. The text of such an
-	// error starts with the field's name on the wire and is fit to be shown.
+	// ErrInvalid matches errors about an invalid field. Their text begins
+	// with the field's JSON name and may be shown to users.
 	ErrInvalid = errors.New("symbols: invalid field")
 
-	// ErrUnavailable says that the store could not answer. It wraps the
-	// store's own error, which is for the log and not for a caller.
+	// ErrUnavailable means that the store failed. It wraps the store's error,
+	// which is for logs only.
 	ErrUnavailable = errors.New("symbols: store unavailable")
 )
 
-// invalid is an ErrInvalid with a text of its own.
+// invalid is an error with its own text that matches ErrInvalid.
 type invalid string
 
 func (e invalid) Error() string        { return string(e) }

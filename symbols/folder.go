@@ -1,27 +1,26 @@
 package symbols
 
-// Folder is a named place for symbols.
+// Folder is a named collection of symbols.
 type Folder struct {
-	ID   int64 // positive, counted from 1, never used again
+	ID   int64 // positive, ascending, never reused
 	Name string
 
-	// Version is that of the folder itself: it changes with the name, not
-	// with what lies in the folder.
+	// Version changes with the name, but not with the folder's contents.
 	Version Version
 }
 
-// FolderList is all folders, ids ascending, as they were at one instant.
+// FolderList is a consistent snapshot of all folders, ids ascending.
 type FolderList struct {
 	Folders []Folder
 	Version Version
 }
 
-// FolderFields are the parts of a folder that can be changed; a nil one stays.
+// FolderFields are the fields that UpdateFolder sets. Nil means unchanged.
 type FolderFields struct {
 	Name *string
 }
 
-// apply sets the given fields of folder and reports whether any is new.
+// apply sets the given fields of folder and reports whether one has changed.
 func (f FolderFields) apply(folder *Folder) bool {
 	before := *folder
 	if f.Name != nil {

@@ -6,30 +6,27 @@ import (
 	"fmt"
 )
 
-// DefaultPageSize is the size of a [Page] in bytes of data.
-const DefaultPageSize = 256 << 10
-
-// Options adjust a [Service]. The zero value is ready for use.
+// Options configure a [Service]. The zero value is valid.
 type Options struct {
-	// PageSize is how many bytes of data end a [Page]; DefaultPageSize if
-	// zero.
+	// PageSize is the number of bytes of data after which a [Page] ends. Zero
+	// means 256 KiB.
 	PageSize int
 }
 
-// Service holds the rules of the symbol library over a [Store]. It is safe for
-// concurrent use.
+// Service enforces the rules of the symbol library on top of a [Store]. It is
+// safe for concurrent use.
 //
-// Methods return [ErrFolderNotFound] and [ErrSymbolNotFound] for what is not
-// there, an error that matches [ErrInvalid] for a refused field, and one that
-// matches [ErrUnavailable] when the store could not answer.
+// Methods return [ErrFolderNotFound] or [ErrSymbolNotFound] if the folder or
+// symbol does not exist, an error that matches [ErrInvalid] for an invalid
+// field, and one that matches [ErrUnavailable] if the store fails.
 type Service struct {
 	store    Store
 	pageSize int
 }
 
-// NewService returns a Service over store; nil options are the defaults.
+// NewService returns a Service that uses store. Nil options mean the defaults.
 func NewService(store Store, options *Options) *Service {
-	s := &Service{store: store, pageSize: DefaultPageSize}
+	s := &Service{store: store, pageSize: 256 << 10}
 	if options != nil && options.PageSize > 0 {
 		s.pageSize = options.PageSize
 	}
@@ -42,8 +39,8 @@ func (s *Service) ListFolders(ctx context.Context) (FolderList, error) {
 	return list, storeError("list folders", err)
 }
 
-// CreateFolder adds a folder. The error is [ErrFolderNameTaken] if another one
-// has the name.
+// CreateFolder creates a folder. The error is [ErrFolderNameTaken] if another
+// folder has the name.
 func (s *Service) CreateFolder(ctx context.Context, name string) (Folder, error) {
 	if err := checkName(name); err != nil {
 		return Folder{}, err
@@ -59,8 +56,8 @@ func (s *Service) GetFolder(ctx context.Context, id int64) (Folder, error) {
 }
 
 // UpdateFolder sets the given fields and returns the folder. The error is
-// [ErrFolderNameTaken] if another one has the name. If versions are given and
-// the folder has none of them, it is [ErrChanged].
+// [ErrFolderNameTaken] if another folder has the name. It is [ErrChanged] if
+// ifMatch is not empty and does not contain the folder's version.
 func (s *Service) UpdateFolder(ctx context.Context, id int64, fields FolderFields, ifMatch ...Version) (Folder, error) {
 	if err := fields.check(); err != nil {
 		return Folder{}, err
@@ -82,21 +79,21 @@ func (s *Service) UpdateFolder(ctx context.Context, id int64, fields FolderField
 	return folder, storeError("update folder", err)
 }
 
-// DeleteFolder removes a folder and its symbols. If versions are given and the
-// folder has none of them, the error is [ErrChanged].
+// DeleteFolder deletes a folder and its symbols. The error is [ErrChanged] if
+// ifMatch is not empty and does not contain the folder's version.
 func (s *Service) DeleteFolder(ctx context.Context, id int64, ifMatch ...Version) error {
 	return storeError("delete folder", s.store.DeleteFolder(ctx, id, ifMatch...))
 }
 
-// ListSymbols returns the first symbols of a folder that have ids above after,
-// ids ascending. Start with 0 and go on with the last id as long as
-// [Page.More] says so.
+// ListSymbols returns the first symbols of a folder with ids above after, ids
+// ascending. To read all pages, start with 0 and continue with the last id
+// while [Page.More] is true.
 func (s *Service) ListSymbols(ctx context.Context, folderID, after int64) (Page, error) {
 	page, err := s.store.ListSymbols(ctx, folderID, after, s.pageSize)
 	return page, storeError("list symbols", err)
 }
 
-// CreateSymbol adds a symbol to a folder.
+// CreateSymbol creates a symbol in a folder.
 func (s *Service) CreateSymbol(ctx context.Context, folderID int64, name, mimeType, data string) (Symbol, error) {
 	given := NewSymbol{Name: name, Type: mimeType, Data: data}
 	if err := given.Check(); err != nil {
@@ -109,9 +106,9 @@ func (s *Service) CreateSymbol(ctx context.Context, folderID int64, name, mimeTy
 	return list[0], nil
 }
 
-// CreateSymbols adds symbols to a folder, all or none, and returns them in the
-// same order with ascending ids. The text of the error for a refused field
-// starts with the place of its symbol in the list: symbols[3].name.
+// CreateSymbols creates symbols in a folder, all or none, and returns them in
+// the same order with ascending ids. The text of the error for an invalid field
+// begins with its position: symbols[3].name.
 func (s *Service) CreateSymbols(ctx context.Context, folderID int64, given []NewSymbol) ([]Symbol, error) {
 	for i, symbol := range given {
 		if err := symbol.Check(); err != nil {
@@ -136,8 +133,9 @@ func (s *Service) GetSymbol(ctx context.Context, id int64) (Symbol, error) {
 	return symbol, storeError("get symbol", err)
 }
 
-// UpdateSymbol sets the given fields and returns the symbol. If versions are
-// given and the symbol has none of them, the error is [ErrChanged].
+// UpdateSymbol sets the given fields and returns the symbol. The error is
+// [ErrChanged] if ifMatch is not empty and does not contain the symbol's
+// version.
 func (s *Service) UpdateSymbol(ctx context.Context, id int64, fields SymbolFields, ifMatch ...Version) (Symbol, error) {
 	if err := fields.check(); err != nil {
 		return Symbol{}, err
@@ -159,8 +157,8 @@ func (s *Service) UpdateSymbol(ctx context.Context, id int64, fields SymbolField
 	return symbol, storeError("update symbol", err)
 }
 
-// DeleteSymbol removes a symbol. If versions are given and the symbol has none
-// of them, the error is [ErrChanged].
+// DeleteSymbol deletes a symbol. The error is [ErrChanged] if ifMatch is not
+// empty and does not contain the symbol's version.
 func (s *Service) DeleteSymbol(ctx context.Context, id int64, ifMatch ...Version) error {
 	return storeError("delete symbol", s.store.DeleteSymbol(ctx, id, ifMatch...))
 }
@@ -177,7 +175,7 @@ func (s *Service) FolderVersion(ctx context.Context, id int64) (Version, error) 
 	return version, storeError("read folder version", err)
 }
 
-// ContentsVersion returns the current version of a folder's symbol list.
+// ContentsVersion returns the current version of a folder's contents.
 func (s *Service) ContentsVersion(ctx context.Context, folderID int64) (Version, error) {
 	version, err := s.store.ContentsVersion(ctx, folderID)
 	return version, storeError("read contents version", err)
@@ -192,10 +190,11 @@ func (s *Service) SymbolVersion(ctx context.Context, id int64) (Version, error) 
 // Shared reports whether other processes may change the same data.
 func (s *Service) Shared() bool { return s.store.Shared() }
 
-// errUnchanged leaves an update of the store without writing.
+// errUnchanged ends an update of the store without writing.
 var errUnchanged = errors.New("symbols: nothing to change")
 
-// storeError passes on what the store's contract names and wraps the rest.
+// storeError returns the errors that [Store] documents and wraps all others in
+// ErrUnavailable.
 func storeError(operation string, err error) error {
 	switch {
 	case err == nil,

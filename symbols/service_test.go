@@ -3,7 +3,6 @@ package symbols_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -13,7 +12,7 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-func TestService_refusesInvalidFields(t *testing.T) {
+func TestService_RejectsInvalidFields(t *testing.T) {
 	t.Parallel()
 	s := symbols.NewService(memory.New().Symbols(), nil)
 	folder, err := s.CreateFolder(t.Context(), strings.Repeat("🦆", 255))
@@ -44,7 +43,7 @@ func TestService_refusesInvalidFields(t *testing.T) {
 	} {
 		_, err := s.UpdateSymbol(t.Context(), symbol.ID, c.fields)
 		if !errors.Is(err, symbols.ErrInvalid) || !strings.HasPrefix(err.Error(), c.field+" ") {
-			t.Errorf("%+v: %v, want a complaint about %s", c.fields, err, c.field)
+			t.Errorf("%+v: got error %v, want one about %s", c.fields, err, c.field)
 		}
 		if c.field == "name" {
 			_, err := s.UpdateFolder(t.Context(), folder.ID, symbols.FolderFields{Name: c.fields.Name})
@@ -56,7 +55,7 @@ func TestService_refusesInvalidFields(t *testing.T) {
 	}
 }
 
-func TestService_changesWantedVersionsOnly(t *testing.T) {
+func TestService_ConditionalChanges(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	ctx := t.Context()
@@ -68,7 +67,7 @@ func TestService_changesWantedVersionsOnly(t *testing.T) {
 
 	same, err := s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("n")}, symbol.Version)
 	is.NoErr(err)
-	is.Equal(same, symbol) // nothing new, the version included
+	is.Equal(same, symbol) // nothing changes, nor does the version
 	changed, err := s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("m")}, 1, symbol.Version)
 	is.NoErr(err)
 	is.True(changed.Version != symbol.Version)
@@ -86,7 +85,7 @@ func TestService_changesWantedVersionsOnly(t *testing.T) {
 	is.NoErr(s.DeleteFolder(ctx, folder.ID, renamed.Version))
 }
 
-func TestService_createsSymbolsAllOrNone(t *testing.T) {
+func TestService_CreatesAllSymbolsOrNone(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	ctx := t.Context()
@@ -98,7 +97,7 @@ func TestService_createsSymbolsAllOrNone(t *testing.T) {
 
 	_, err = s.CreateSymbols(ctx, folder.ID, []symbols.NewSymbol{first, second, {Name: "third", Data: "3"}})
 	is.True(errors.Is(err, symbols.ErrInvalid))
-	is.True(strings.HasPrefix(err.Error(), "symbols[2].type must be")) // which one, and what of it
+	is.True(strings.HasPrefix(err.Error(), "symbols[2].type must be"))
 	_, err = s.CreateSymbols(ctx, folder.ID+1, []symbols.NewSymbol{first})
 	is.Equal(err, symbols.ErrFolderNotFound)
 	page, err := s.ListSymbols(ctx, folder.ID, 0)
@@ -116,42 +115,17 @@ func TestService_createsSymbolsAllOrNone(t *testing.T) {
 	is.True(created[0].ID < created[1].ID)
 }
 
-// failing is a store whose answers are lost.
-type failing struct{ symbols.Store }
+// failingStore is a store without a connection.
+type failingStore struct{ symbols.Store }
 
-func (failing) GetFolder(context.Context, int64) (symbols.Folder, error) {
+func (failingStore) GetFolder(context.Context, int64) (symbols.Folder, error) {
 	return symbols.Folder{}, errors.New("no connection")
 }
 
-func TestService_wrapsTheStoresErrors(t *testing.T) {
+func TestService_WrapsStoreErrors(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	_, err := symbols.NewService(failing{}, nil).GetFolder(t.Context(), 1)
+	_, err := symbols.NewService(failingStore{}, nil).GetFolder(t.Context(), 1)
 	is.True(errors.Is(err, symbols.ErrUnavailable))
 	is.Equal(err.Error(), "symbols: store unavailable: get folder: no connection")
-}
-
-func Example() {
-	ctx := context.Background()
-	service := symbols.NewService(memory.New().Symbols(), &symbols.Options{PageSize: 10})
-
-	folder, _ := service.CreateFolder(ctx, "Valves")
-	service.CreateSymbol(ctx, folder.ID, "Gate valve", "image/svg+xml", "<svg/>")
-	service.CreateSymbol(ctx, folder.ID, "Ball valve", "image/svg+xml", "<svg></svg>")
-
-	for after, more := int64(0), true; more; {
-		page, err := service.ListSymbols(ctx, folder.ID, after)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		for _, symbol := range page.Symbols {
-			fmt.Println(symbol.ID, symbol.Name)
-			after = symbol.ID
-		}
-		more = page.More
-	}
-	// Output:
-	// 1 Gate valve
-	// 2 Ball valve
 }

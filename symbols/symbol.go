@@ -2,36 +2,36 @@ package symbols
 
 // Symbol is a drawing symbol.
 type Symbol struct {
-	ID       int64 // positive, counted from 1, never used again
+	ID       int64 // positive, ascending, never reused
 	Name     string
-	Type     string // MIME type, kept as given
-	Data     string // never empty, never parsed
+	Type     string // MIME type, stored as given
+	Data     string // not empty, not interpreted
 	FolderID int64
 
 	// Version changes with every other field.
 	Version Version
 }
 
-// NewSymbol is what a symbol begins with.
+// NewSymbol is a symbol to create.
 type NewSymbol struct {
 	Name string
 	Type string
 	Data string
 }
 
-// Page is a part of a folder's contents: symbols with ascending ids.
+// Page is a part of a folder's contents, ids ascending.
 type Page struct {
 	Symbols []Symbol
 
-	// Version is that of the folder's contents at the instant of reading.
-	// Pages that carry the same one are parts of the same state.
+	// Version is the version of the folder's contents when the page was
+	// read. Pages with equal versions belong to the same state.
 	Version Version
 
-	// More tells whether symbols with higher ids follow.
+	// More reports whether symbols with higher ids follow.
 	More bool
 }
 
-// SymbolFields are the parts of a symbol that can be changed; a nil one stays.
+// SymbolFields are the fields that UpdateSymbol sets. Nil means unchanged.
 type SymbolFields struct {
 	Name     *string
 	Type     *string
@@ -39,7 +39,7 @@ type SymbolFields struct {
 	FolderID *int64 // moves the symbol
 }
 
-// apply sets the given fields of symbol and reports whether any is new.
+// apply sets the given fields of symbol and reports whether one has changed.
 func (f SymbolFields) apply(symbol *Symbol) bool {
 	before := *symbol
 	if f.Name != nil {

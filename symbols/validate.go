@@ -7,13 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of text fields in Unicode code points.
+// Lengths in Unicode code points.
 const (
-	MaxName = 255
-	MaxType = 255
+	maxName = 255
+	maxType = 255
 )
 
-// checkText accepts what every store can keep: valid UTF-8 without NUL.
+// checkText rejects text that some databases cannot store: invalid UTF-8 and
+// NUL.
 func checkText(field, text string) error {
 	if !utf8.ValidString(text) {
 		return invalid(field + " must be valid UTF-8")
@@ -24,7 +25,7 @@ func checkText(field, text string) error {
 	return nil
 }
 
-// checkName accepts 1 to MaxName code points that are not only white space.
+// checkName rejects names that are blank or too long.
 func checkName(name string) error {
 	if err := checkText("name", name); err != nil {
 		return err
@@ -32,20 +33,20 @@ func checkName(name string) error {
 	if strings.TrimSpace(name) == "" {
 		return invalid("name must not be empty")
 	}
-	if utf8.RuneCountInString(name) > MaxName {
-		return invalid(fmt.Sprintf("name must have at most %d characters", MaxName))
+	if utf8.RuneCountInString(name) > maxName {
+		return invalid(fmt.Sprintf("name must have at most %d characters", maxName))
 	}
 	return nil
 }
 
-// checkType accepts a media type (RFC 9110, section 8.3.1), parameters
-// included.
+// checkType rejects everything but a media type with optional parameters (RFC
+// 9110, section 8.3.1).
 func checkType(text string) error {
 	if err := checkText("type", text); err != nil {
 		return err
 	}
-	if utf8.RuneCountInString(text) > MaxType {
-		return invalid(fmt.Sprintf("type must have at most %d characters", MaxType))
+	if utf8.RuneCountInString(text) > maxType {
+		return invalid(fmt.Sprintf("type must have at most %d characters", maxType))
 	}
 	if mediaType, _, err := mime.ParseMediaType(text); err != nil || !strings.Contains(mediaType, "/") {
 		return invalid(`type must be a MIME type such as "image/svg+xml"`)
@@ -53,7 +54,6 @@ func checkType(text string) error {
 	return nil
 }
 
-// checkData accepts any text but the empty one.
 func checkData(data string) error {
 	if data == "" {
 		return invalid("data must not be empty")
@@ -61,7 +61,7 @@ func checkData(data string) error {
 	return checkText("data", data)
 }
 
-// check refuses the first invalid field.
+// check returns an error for the first invalid field.
 func (f FolderFields) check() error {
 	if f.Name != nil {
 		return checkName(*f.Name)
@@ -69,7 +69,7 @@ func (f FolderFields) check() error {
 	return nil
 }
 
-// check refuses the first invalid field.
+// check returns an error for the first invalid field.
 func (f SymbolFields) check() error {
 	if f.Name != nil {
 		if err := checkName(*f.Name); err != nil {
@@ -92,8 +92,7 @@ func (f SymbolFields) check() error {
 	return nil
 }
 
-// Check refuses the first invalid field, with an error that matches
-// [ErrInvalid].
+// Check returns an error that matches [ErrInvalid] for the first invalid field.
 func (n NewSymbol) Check() error {
 	return SymbolFields{Name: &n.Name, Type: &n.Type, Data: &n.Data}.check()
 }
