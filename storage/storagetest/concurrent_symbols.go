@@ -1,87 +1,13 @@
 package storagetest
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
-	"example.com/canvasback/exports"
-	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
 )
-
-// RunConcurrent holds a driver to its promises under contention, through one
-// handle and, where the storage can be opened again, through two. It is worth
-// most under the race detector.
-func RunConcurrent(t *testing.T, open func(t testing.TB) Harness) {
-	for _, race := range []struct {
-		sentence string
-		run      func(t *testing.T, handles []Storage)
-	}{
-		{"one of many folders gets the name", raceFolderName},
-		{"one of many renames gets the name", raceRename},
-		{"no update of a key is lost", raceKeyUpdates},
-		{"no update of a folder or symbol is lost", raceSymbolUpdates},
-		{"a rotated key is found by one digest", raceRotate},
-		{"last use is the latest of all", raceTouch},
-		{"no symbol outlives its folder", raceFolderDelete},
-		{"opposite moves end well", raceMoves},
-		{"one version is one state", raceReaders},
-		{"one of many puts creates the export", racePut},
-		{"rotations leave one raw key, and none of a dead key", raceRotations},
-		{"contexts that end harm no other call", raceContexts},
-	} {
-		t.Run(race.sentence, func(t *testing.T) {
-			t.Parallel()
-			s := open(t)
-			race.run(t, []Storage{s, s})
-			s.wantIdle(t)
-			if s.Reopen == nil {
-				return
-			}
-			s = open(t)
-			race.run(t, []Storage{s, s.Reopen()})
-			s.wantIdle(t)
-		})
-	}
-}
-
-// together calls do n times at once, spread over the handles, and returns the
-// errors in the order of the calls.
-func together(handles []Storage, n int, do func(s Storage, i int) error) []error {
-	errs := make([]error, n)
-	start := make(chan struct{})
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() {
-			<-start
-			errs[i] = do(handles[i%len(handles)], i)
-		})
-	}
-	close(start)
-	group.Wait()
-	return errs
-}
-
-// wantOne reports unless one error is nil and the others are as given.
-func wantOne(t *testing.T, errs []error, others error) {
-	t.Helper()
-	won := 0
-	for _, err := range errs {
-		if err == nil {
-			won++
-			continue
-		}
-		wantError(t, err, others)
-	}
-	if won != 1 {
-		t.Errorf("%d of %d succeeded, want 1", won, len(errs))
-	}
-}
 
 func raceFolderName(t *testing.T, handles []Storage) {
 	wantOne(t, together(handles, 24, func(s Storage, _ int) error {
@@ -104,41 +30,6 @@ func raceRename(t *testing.T, handles []Storage) {
 		_, err := renameFolder(t, s, folders[i].ID, "wanted")
 		return err
 	}), symbols.ErrFolderNameTaken)
-}
-
-// appendTo adds a mark to a text, so that updates can be counted.
-func appendTo(text *string) { *text += "." }
-
-func raceKeyUpdates(t *testing.T, handles []Storage) {
-	const workers = 8
-	rounds := rounds(15, 1000)
-	key := insertKey(t, handles[0], "key")
-	before := epoch(t, handles[0])
-	for _, err := range together(handles, workers, func(s Storage, _ int) error {
-		for range rounds {
-			_, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
-				appendTo(&key.Name)
-				key.Active = !key.Active
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}) {
-		must(t, err)
-	}
-	for _, s := range handles {
-		got, err := s.Keys().Get(t.Context(), key.ID)
-		must(t, err)
-		if want := len(key.Name) + workers*rounds; len(got.Name) != want || got.Active != key.Active {
-			t.Errorf("the key is %+v, want %d updates", got, workers*rounds)
-		}
-		if after := epoch(t, s); after-before < int64(workers*rounds) {
-			t.Errorf("the epoch went from %d to %d in %d changes", before, after, workers*rounds)
-		}
-	}
 }
 
 func raceSymbolUpdates(t *testing.T, handles []Storage) {
@@ -177,64 +68,6 @@ func raceSymbolUpdates(t *testing.T, handles []Storage) {
 			t.Errorf("symbol and folder are %+v and %+v, want %d updates of each", gotSymbol, gotFolder, workers*rounds)
 		}
 		wantVersions(t, s)
-	}
-}
-
-func raceRotate(t *testing.T, handles []Storage) {
-	key := insertKey(t, handles[0], "key")
-	for _, err := range together(handles, 8, func(s Storage, i int) error {
-		for round := range rounds(10, 1000) {
-			var former keys.Digest
-			rotated, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
-				former = key.Digest
-				key.Digest = newKey(fmt.Sprint(i, round)).Digest
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-			if _, err := s.Keys().Find(t.Context(), former); !errors.Is(err, keys.ErrNotFound) {
-				return fmt.Errorf("the former digest is still looked up with: %v", err)
-			}
-			// Another rotation may have come between.
-			found, err := s.Keys().Find(t.Context(), rotated.Digest)
-			if err != nil && !errors.Is(err, keys.ErrNotFound) {
-				return err
-			}
-			if err == nil && found != rotated {
-				return fmt.Errorf("found %+v, want %+v", found, rotated)
-			}
-		}
-		return nil
-	}) {
-		must(t, err)
-	}
-}
-
-func raceTouch(t *testing.T, handles []Storage) {
-	const workers = 8
-	var uses []keys.Use
-	for i := range 20 {
-		uses = append(uses, keys.Use{ID: insertKey(t, handles[0], strconv.Itoa(i)).ID})
-	}
-	for _, err := range together(handles, workers, func(s Storage, i int) error {
-		batch := slices.Clone(uses)
-		for j := range batch {
-			batch[j].At = noon.Add(time.Duration((i+j)%workers) * time.Second)
-		}
-		if i%2 == 0 {
-			slices.Reverse(batch)
-		}
-		return s.Keys().Touch(t.Context(), batch)
-	}) {
-		must(t, err)
-	}
-	list, err := handles[0].Keys().List(t.Context())
-	must(t, err)
-	for _, key := range list {
-		if want := noon.Add((workers - 1) * time.Second); !key.LastUsedAt.Equal(want) {
-			t.Errorf("key %d was last used %v, want %v", key.ID, key.LastUsedAt, want)
-		}
 	}
 }
 
@@ -365,38 +198,5 @@ func raceReaders(t *testing.T, handles []Storage) {
 		return nil
 	}) {
 		must(t, err)
-	}
-}
-
-func racePut(t *testing.T, handles []Storage) {
-	const workers = 16
-	stored, created := make([]exports.Export, workers), make([]bool, workers)
-	for _, err := range together(handles, workers, func(s Storage, i int) error {
-		export := newExport("source")
-		export.FileName = strconv.Itoa(i)
-		var err error
-		stored[i], created[i], err = s.Exports().Put(t.Context(), export)
-		return err
-	}) {
-		must(t, err)
-	}
-	won := 0
-	for i, export := range stored {
-		if created[i] {
-			won++
-		}
-		if export.ID != stored[0].ID || export.FileName != strconv.Itoa(i) {
-			t.Errorf("Put returns %+v, want id %d and name %d", export, stored[0].ID, i)
-		}
-	}
-	if won != 1 {
-		t.Errorf("%d of %d created the export, want 1", won, workers)
-	}
-	for _, s := range handles {
-		found, err := s.Exports().Find(t.Context(), "source")
-		must(t, err)
-		if len(found) != 1 || !slices.Contains(stored, found[0]) {
-			t.Errorf("Find returns %+v, want one of %+v", found, stored)
-		}
 	}
 }

@@ -1,0 +1,182 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"example.com/canvasback/keys"
+)
+
+func raceKeyUpdates(t *testing.T, handles []Storage) {
+	const workers = 8
+	rounds := rounds(15, 1000)
+	key := insertKey(t, handles[0], "key")
+	before := epoch(t, handles[0])
+	for _, err := range together(handles, workers, func(s Storage, _ int) error {
+		for range rounds {
+			_, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
+				appendTo(&key.Name)
+				key.Active = !key.Active
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}) {
+		must(t, err)
+	}
+	for _, s := range handles {
+		got, err := s.Keys().Get(t.Context(), key.ID)
+		must(t, err)
+		if want := len(key.Name) + workers*rounds; len(got.Name) != want || got.Active != key.Active {
+			t.Errorf("the key is %+v, want %d updates", got, workers*rounds)
+		}
+		if after := epoch(t, s); after-before < int64(workers*rounds) {
+			t.Errorf("the epoch went from %d to %d in %d changes", before, after, workers*rounds)
+		}
+	}
+}
+
+func raceRotate(t *testing.T, handles []Storage) {
+	key := insertKey(t, handles[0], "key")
+	for _, err := range together(handles, 8, func(s Storage, i int) error {
+		for round := range rounds(10, 1000) {
+			var former keys.Digest
+			rotated, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
+				former = key.Digest
+				key.Digest = newKey(fmt.Sprint(i, round)).Digest
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if _, err := s.Keys().Find(t.Context(), former); !errors.Is(err, keys.ErrNotFound) {
+				return fmt.Errorf("the former digest is still looked up with: %v", err)
+			}
+			// Another rotation may have come between.
+			found, err := s.Keys().Find(t.Context(), rotated.Digest)
+			if err != nil && !errors.Is(err, keys.ErrNotFound) {
+				return err
+			}
+			if err == nil && found != rotated {
+				return fmt.Errorf("found %+v, want %+v", found, rotated)
+			}
+		}
+		return nil
+	}) {
+		must(t, err)
+	}
+}
+
+func raceTouch(t *testing.T, handles []Storage) {
+	const workers = 8
+	var uses []keys.Use
+	for i := range 20 {
+		uses = append(uses, keys.Use{ID: insertKey(t, handles[0], strconv.Itoa(i)).ID})
+	}
+	for _, err := range together(handles, workers, func(s Storage, i int) error {
+		batch := slices.Clone(uses)
+		for j := range batch {
+			batch[j].At = noon.Add(time.Duration((i+j)%workers) * time.Second)
+		}
+		if i%2 == 0 {
+			slices.Reverse(batch)
+		}
+		return s.Keys().Touch(t.Context(), batch)
+	}) {
+		must(t, err)
+	}
+	list, err := handles[0].Keys().List(t.Context())
+	must(t, err)
+	for _, key := range list {
+		if want := noon.Add((workers - 1) * time.Second); !key.LastUsedAt.Equal(want) {
+			t.Errorf("key %d was last used %v, want %v", key.ID, key.LastUsedAt, want)
+		}
+	}
+}
+
+// raceRotations lets rotations of one key meet each other, a deactivation and
+// a deletion, and asks for all raw keys that the key ever had.
+func raceRotations(t *testing.T, handles []Storage) {
+	ctx := t.Context()
+	var services []*keys.Service
+	for _, s := range handles {
+		service, err := keys.NewService(s.Keys(), &keys.Options{Lease: time.Nanosecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		services = append(services, service)
+	}
+	// check returns how often the raw keys are accepted and found inactive,
+	// and reports those that are not refused as they should.
+	check := func(raws []keys.RawKey) (accepted, inactive int) {
+		t.Helper()
+		for i, raw := range raws {
+			_, err := services[i%len(services)].Verify(ctx, string(raw))
+			switch {
+			case err == nil:
+				accepted++
+			case errors.Is(err, keys.ErrInactive):
+				inactive++
+			default:
+				wantError(t, err, keys.ErrUnknown)
+			}
+			if i == 0 && err == nil {
+				t.Error("a rotated key still has its first raw key")
+			}
+		}
+		return accepted, inactive
+	}
+	for range rounds(10, 300) {
+		for _, c := range []struct {
+			name               string
+			meet               func(context.Context, *keys.Service, int64) error
+			accepted, inactive int
+		}{
+			{"rotate", nil, 1, 0},
+			{"deactivate", func(ctx context.Context, s *keys.Service, id int64) error {
+				_, err := s.Update(ctx, id, keys.Fields{Active: new(false)})
+				return err
+			}, 0, 1},
+			{"delete", func(ctx context.Context, s *keys.Service, id int64) error {
+				return s.Delete(ctx, id)
+			}, 0, 0},
+		} {
+			issued, err := services[0].Create(ctx, keys.Fields{})
+			must(t, err)
+			raws := make([]keys.RawKey, 1+4)
+			raws[0] = issued.Raw
+			errs := together(handles, len(raws), func(_ Storage, i int) error {
+				service := services[i%len(services)]
+				if i == 0 {
+					if c.meet == nil {
+						return nil
+					}
+					return c.meet(ctx, service, issued.Key.ID)
+				}
+				rotated, err := service.Rotate(ctx, issued.Key.ID)
+				raws[i] = rotated.Raw
+				return err
+			})
+			var known []keys.RawKey
+			for i, err := range errs {
+				if c.name == "delete" && i > 0 && errors.Is(err, keys.ErrNotFound) {
+					continue
+				}
+				must(t, err)
+				known = append(known, raws[i])
+			}
+			if accepted, inactive := check(known); accepted != c.accepted || inactive != c.inactive {
+				t.Errorf("rotations that met a call to %s leave %d raw keys accepted and %d inactive, want %d and %d",
+					c.name, accepted, inactive, c.accepted, c.inactive)
+			}
+		}
+	}
+}
