@@ -119,13 +119,19 @@ func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*sy
 }
 
 func (s symbolStore) DeleteFolder(ctx context.Context, id int64, ifMatch ...symbols.Version) error {
+	return s.deleteIfMatch(ctx, "canvasback_folders", id, ifMatch, symbols.ErrFolderNotFound)
+}
+
+// deleteIfMatch deletes a row of a table if its version is in ifMatch or ifMatch
+// is empty. It returns the error missing if there is no row.
+func (s symbolStore) deleteIfMatch(ctx context.Context, table string, id int64, ifMatch []symbols.Version, missing error) error {
 	return s.db.write(ctx, func(conn *sql.Conn) error {
 		version, err := scanVersion(conn.QueryRowContext(ctx, `
 			SELECT version
-			FROM canvasback_folders
+			FROM `+table+`
 			WHERE id = ?`,
 			id,
-		), symbols.ErrFolderNotFound)
+		), missing)
 		if err != nil {
 			return err
 		}
@@ -133,7 +139,7 @@ func (s symbolStore) DeleteFolder(ctx context.Context, id int64, ifMatch ...symb
 			return symbols.ErrChanged
 		}
 		_, err = conn.ExecContext(ctx, `
-			DELETE FROM canvasback_folders
+			DELETE FROM `+table+`
 			WHERE id = ?`,
 			id,
 		)
@@ -294,26 +300,7 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 }
 
 func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, ifMatch ...symbols.Version) error {
-	return s.db.write(ctx, func(conn *sql.Conn) error {
-		version, err := scanVersion(conn.QueryRowContext(ctx, `
-			SELECT version
-			FROM canvasback_symbols
-			WHERE id = ?`,
-			id,
-		), symbols.ErrSymbolNotFound)
-		if err != nil {
-			return err
-		}
-		if !version.Matches(ifMatch) {
-			return symbols.ErrChanged
-		}
-		_, err = conn.ExecContext(ctx, `
-			DELETE FROM canvasback_symbols
-			WHERE id = ?`,
-			id,
-		)
-		return err
-	})
+	return s.deleteIfMatch(ctx, "canvasback_symbols", id, ifMatch, symbols.ErrSymbolNotFound)
 }
 
 func (s symbolStore) FolderListVersion(ctx context.Context) (symbols.Version, error) {
