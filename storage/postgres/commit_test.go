@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"
-	"github.com/matryer/is"
 )
 
 // If the connection is lost around the end of a write, the client gets a 503
@@ -55,7 +56,7 @@ type droppingClient struct {
 // sendAndDrop sends a request and drops the connection at its statement. It
 // reports whether the request was acknowledged nevertheless.
 func (c droppingClient) sendAndDrop(matches func(statement string) bool, method, path, body string) (acknowledged bool) {
-	t := c.client.t
+	t := c.t
 	t.Helper()
 	c.outageEnded.Store(0)
 	defer c.outageEnded.Store(1)
@@ -77,19 +78,19 @@ func (c droppingClient) sendAndDrop(matches func(statement string) bool, method,
 
 // must sends a request that must succeed.
 func (c droppingClient) must(method, path, body string) response {
-	c.client.t.Helper()
+	c.t.Helper()
 	got, ok := c.send(method, path, body)
 	if !ok {
-		c.client.t.Fatalf("%s %s failed", method, path)
+		c.t.Fatalf("%s %s failed", method, path)
 	}
 	return got
 }
 
 // checkOutcome reports an impossible outcome of a write.
 func (c droppingClient) checkOutcome(write string, acknowledged, executed bool) {
-	c.client.t.Helper()
+	c.t.Helper()
 	if c.at == beforeRequest && executed || (c.at == afterResponse || acknowledged) && !executed {
-		c.client.t.Errorf("%s with connection lost %v: acknowledged %v, executed %v", write, c.at, acknowledged, executed)
+		c.t.Errorf("%s with connection lost %v: acknowledged %v, executed %v", write, c.at, acknowledged, executed)
 	}
 }
 
@@ -97,7 +98,7 @@ func isCommit(statement string) bool { return statement == "commit" }
 
 // insert tests a single statement that writes.
 func (c droppingClient) insert(round int, store symbols.Store) {
-	t := c.client.t
+	t := c.t
 	t.Helper()
 	folder := c.must("POST", "/symbol/folders", fmt.Sprintf(`{"name":"folder %d"}`, round))
 	acknowledged := c.sendAndDrop(func(statement string) bool { return strings.Contains(statement, "INSERT INTO canvasback_symbols") },
@@ -114,7 +115,7 @@ func (c droppingClient) insert(round int, store symbols.Store) {
 
 // rename tests a transaction.
 func (c droppingClient) rename(round int) {
-	c.client.t.Helper()
+	c.t.Helper()
 	folder := c.must("POST", "/symbol/folders", fmt.Sprintf(`{"name":"original %d"}`, round))
 	path, name := fmt.Sprint("/symbol/folders/", folder.ID), fmt.Sprint("renamed ", round)
 	acknowledged := c.sendAndDrop(isCommit, "PATCH", path, fmt.Sprintf(`{"name":%q}`, name))
@@ -125,7 +126,7 @@ func (c droppingClient) rename(round int) {
 // rotate tests a write that other requests must observe, even if it was not
 // acknowledged.
 func (c droppingClient) rotate() {
-	t := c.client.t
+	t := c.t
 	t.Helper()
 	issued := c.must("POST", "/admin/api-keys", "")
 	check := func() int {

@@ -7,11 +7,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
+
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/symbols"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/matryer/is"
 )
 
 // TestStorage_ConcurrentWritesDoNotDeadlock makes random changes to few folders

@@ -3,8 +3,9 @@ package postgres
 import (
 	"errors"
 
-	"example.com/canvasback/symbols"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"example.com/canvasback/symbols"
 )
 
 // constraintErrors are the sentinels that violated constraints stand for.

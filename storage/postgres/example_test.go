@@ -6,11 +6,12 @@ import (
 	"log"
 	"time"
 
-	"example.com/canvasback/storage/postgres"
-	"example.com/canvasback/symbols"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/symbols"
 )
 
 func ExampleNew() {

@@ -5,8 +5,9 @@ import (
 	"crypto/sha256"
 	"errors"
 
-	"example.com/canvasback/exports"
 	"github.com/jackc/pgx/v5"
+
+	"example.com/canvasback/exports"
 )
 
 type exportStore struct{ db *database }

@@ -7,10 +7,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
@@ -101,7 +102,7 @@ func (c *faultyConn) fails(isRead bool) bool {
 	defer c.mu.Unlock()
 	if !c.closed && c.injector.next(isRead) {
 		c.closed = true
-		c.Conn.Close()
+		c.Close()
 	}
 	return c.closed
 }

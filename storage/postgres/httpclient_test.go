@@ -13,11 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/symbols"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 const (

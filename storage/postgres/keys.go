@@ -5,8 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"example.com/canvasback/keys"
 	"github.com/jackc/pgx/v5"
+
+	"example.com/canvasback/keys"
 )
 
 type keyStore struct{ db *database }

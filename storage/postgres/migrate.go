@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 
-	"example.com/canvasback/storage/internal/migration"
 	"github.com/jackc/pgx/v5"
+
+	"example.com/canvasback/storage/internal/migration"
 )
 
 //go:embed migrations/*.sql

@@ -6,11 +6,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
+
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/symbols"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/matryer/is"
 )
 
 // oddSchema must be quoted and contains the prefix of the tables.

@@ -6,14 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"example.com/canvasback/storage/postgres"
-	"example.com/canvasback/storage/postgres/pgtest"
-	"example.com/canvasback/storage/storagetest"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/storagetest"
 )
 
 // outage is a failure of the server or of its connections.

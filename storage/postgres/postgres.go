@@ -77,12 +77,13 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/internal/migration"
 	"example.com/canvasback/symbols"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Options configure a [DB]. The zero value is ready to use.

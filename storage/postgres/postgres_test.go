@@ -3,11 +3,12 @@ package postgres_test
 import (
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

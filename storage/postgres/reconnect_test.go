@@ -4,12 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
+
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/symbols"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/matryer/is"
 )
 
 // fillPool opens n connections of a pool and leaves them idle.

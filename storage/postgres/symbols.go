@@ -6,8 +6,9 @@ import (
 	"errors"
 	"slices"
 
-	"example.com/canvasback/symbols"
 	"github.com/jackc/pgx/v5"
+
+	"example.com/canvasback/symbols"
 )
 
 type symbolStore struct{ db *database }

@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/canvasback/storage/sqlite"
 	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/sqlite"
 )
 
 func TestCheck_NamesMissingSettings(t *testing.T) {

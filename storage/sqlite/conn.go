@@ -18,7 +18,7 @@ type database struct {
 // query runs a statement that reads. The text must be a constant, because each
 // prepared statement is kept.
 func (db *database) query(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
-	prepared, err := db.prepare(ctx, statement)
+	prepared, err := db.prepare(ctx, statement) //nolint:sqlclosecheck // kept for later calls
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func (db *database) query(ctx context.Context, statement string, args ...any) (*
 
 // queryRow is query for a statement that returns at most one row.
 func (db *database) queryRow(ctx context.Context, statement string, args ...any) *sql.Row {
-	prepared, err := db.prepare(ctx, statement)
+	prepared, err := db.prepare(ctx, statement) //nolint:sqlclosecheck // kept for later calls
 	if err != nil {
 		return db.pool.QueryRowContext(ctx, statement, args...) // an error can be returned only in a Row
 	}
@@ -44,7 +44,7 @@ func (db *database) prepare(ctx context.Context, statement string) (*sql.Stmt, e
 		return nil, err
 	}
 	if existing, ok := db.prepared.LoadOrStore(statement, prepared); ok {
-		prepared.Close()
+		prepared.Close() //nolint:sqlclosecheck // only this copy
 		return existing.(*sql.Stmt), nil
 	}
 	return prepared, nil

@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"
-	"github.com/matryer/is"
 )
 
 // TestStorage_KeepsAcknowledgedWritesAfterCrash repeatedly kills a process that

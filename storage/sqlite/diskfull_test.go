@@ -11,10 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
-	"github.com/matryer/is"
 )
 
 // If the database cannot grow, writes return 503 and reads succeed. After a

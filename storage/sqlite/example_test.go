@@ -9,9 +9,10 @@ import (
 	"path/filepath"
 	"runtime"
 
+	_ "modernc.org/sqlite"
+
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
-	_ "modernc.org/sqlite"
 )
 
 func ExampleNew() {

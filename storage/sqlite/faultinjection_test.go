@@ -9,10 +9,11 @@ import (
 	"sync"
 	"testing"
 
-	"example.com/canvasback/storage/sqlite"
-	"example.com/canvasback/storage/storagetest"
 	"github.com/matryer/is"
 	modernc "modernc.org/sqlite"
+
+	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/storage/storagetest"
 )
 
 func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {

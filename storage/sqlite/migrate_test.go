@@ -7,8 +7,9 @@ import (
 	"sync"
 	"testing"
 
-	"example.com/canvasback/storage/sqlite"
 	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/sqlite"
 )
 
 // file returns the data source name of a new database file.

@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"
-	"github.com/matryer/is"
 )
 
 // TestStorage_TwoProcessesLoseNoUpdate writes to one file from two processes.

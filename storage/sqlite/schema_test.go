@@ -3,10 +3,11 @@ package sqlite_test
 import (
 	"testing"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
-	"github.com/matryer/is"
 )
 
 // Statements run by hand must change the epoch and the versions too.

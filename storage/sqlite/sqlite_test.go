@@ -4,10 +4,11 @@ import (
 	"database/sql"
 	"testing"
 
-	"example.com/canvasback/storage/sqlite"
-	"example.com/canvasback/storage/storagetest"
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
+
+	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/storage/storagetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
-	"github.com/matryer/is"
 )
 
 // A queued writer stops waiting when its context ends. Readers do not wait.

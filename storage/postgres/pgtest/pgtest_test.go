@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"example.com/canvasback/storage/postgres/pgtest"
 	"github.com/jackc/pgx/v5"
 	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/postgres/pgtest"
 )
 
 // connect opens a connection that is closed at the end of the test.
