@@ -13,15 +13,15 @@ import (
 	"github.com/matryer/is"
 )
 
-// TestFirstMinutes does with a real shell what the banner suggests.
-func TestFirstMinutes(t *testing.T) {
+// TestBanner_CommandsSucceed runs the commands of the banner in a shell.
+func TestBanner_CommandsSucceed(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed")
 	}
 	eachDatabase(t, func(t *testing.T, databaseURL string) {
 		is := is.New(t)
-		s := launch(t, map[string]string{"DATABASE_URL": databaseURL})
+		s := startServer(t, map[string]string{"DATABASE_URL": databaseURL})
 		dir := t.TempDir()
 		shell := exec.CommandContext(t.Context(), "bash", "-eu")
 		shell.Dir = dir
@@ -33,7 +33,7 @@ func TestFirstMinutes(t *testing.T) {
 		text := string(out)
 		for _, want := range []string{`"apiKey":"cbk_`, `[{"id":1,"name":"P&ID symbols"}]`, `"name":"Gate valve"`, `"code":"unauthorized"`} {
 			if !strings.Contains(text, want) {
-				t.Errorf("the answers lack %s:\n%.3000s", want, text)
+				t.Errorf("output lacks %s:\n%.3000s", want, text)
 			}
 		}
 		pdf, err := os.ReadFile(filepath.Join(dir, "Pump datasheet.pdf"))
@@ -46,10 +46,10 @@ func TestFirstMinutes(t *testing.T) {
 		is.NoErr(s.stop())
 
 		secret := regexp.MustCompile(`ADMIN_KEY=(\S+)`).FindStringSubmatch(s.banner)[1]
-		is.Equal(strings.Count(s.banner, secret), 1) // shown once
+		is.Equal(strings.Count(s.banner, secret), 1)
 		raw := regexp.MustCompile(`CLIENT_KEY=(cbk_\S+)`).FindStringSubmatch(s.banner)[1]
 		is.Equal(strings.Count(s.banner, raw), 1)
-		is.True(!strings.Contains(s.log.String(), secret)) // and nowhere else
+		is.True(!strings.Contains(s.log.String(), secret))
 		is.True(!strings.Contains(s.log.String(), raw[10:]))
 	})
 }

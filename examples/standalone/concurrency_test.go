@@ -9,12 +9,12 @@ import (
 	"github.com/matryer/is"
 )
 
-func TestRaces(t *testing.T) {
+func TestServer_ConcurrentWrites(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, databaseURL string) {
 		is := is.New(t)
-		s := launch(t, map[string]string{"DATABASE_URL": databaseURL, "PROTECT_ROUTES": "false", "DEMO": "false"})
-		count := func(n int, f func(i int) int) map[int]int {
+		s := startServer(t, map[string]string{"DATABASE_URL": databaseURL, "PROTECT_ROUTES": "false", "DEMO": "false"})
+		countStatuses := func(n int, f func(i int) int) map[int]int {
 			statuses := make([]int, n)
 			var wg sync.WaitGroup
 			for i := range n {
@@ -28,18 +28,18 @@ func TestRaces(t *testing.T) {
 			return counts
 		}
 		for round := range 5 {
-			counts := count(24, func(int) int {
+			counts := countStatuses(24, func(int) int {
 				status, _ := s.send("POST", "/symbol/folders", fmt.Sprintf(`{"name":"same %d"}`, round))
 				return status
 			})
-			is.Equal(counts, map[int]int{201: 1, 409: 23}) // one creation wins
+			is.Equal(counts, map[int]int{201: 1, 409: 23}) // one creation succeeds
 
 			_, body := s.send("GET", "/symbol/folders", "")
 			var folders []struct{ ID int64 }
 			is.NoErr(json.Unmarshal(body, &folders))
 			folder := fmt.Sprintf("/symbol/folders/%d", folders[0].ID)
 			var created sync.Map
-			counts = count(24, func(i int) int {
+			counts = countStatuses(24, func(i int) int {
 				if i == 12 {
 					status, _ := s.send("DELETE", folder, "")
 					return status
@@ -54,7 +54,7 @@ func TestRaces(t *testing.T) {
 				return status
 			})
 			is.Equal(counts[200], 1)                          // the deletion
-			is.Equal(counts[200]+counts[201]+counts[404], 24) // and nothing else
+			is.Equal(counts[200]+counts[201]+counts[404], 24) // no other status
 			created.Range(func(id, _ any) bool {
 				status, _ := s.send("GET", fmt.Sprintf("/symbol/symbols/%d", id), "")
 				is.Equal(status, 404) // no orphan

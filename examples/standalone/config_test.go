@@ -6,47 +6,60 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/matryer/is"
 )
 
-// SQLite would give each connection a database of its own.
-func TestConfig_refusesSQLiteWithoutAFile(t *testing.T) {
+func TestRun_RejectsConfig(t *testing.T) {
 	t.Parallel()
-	for _, address := range []string{"sqlite:", "sqlite: ", "sqlite::memory:"} {
-		env := map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": address}
-		lookup := func(name string) (string, bool) { value, ok := env[name]; return value, ok }
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		if err := run(ctx, lookup, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "DATABASE_URL") {
-			t.Errorf("%q: %v, want an error that names the variable", address, err)
-		}
-	}
-}
-
-func TestConfig_refuses(t *testing.T) {
-	t.Parallel()
-	for name, value := range map[string]string{
-		"ADDR": "8080", "PROTECT_ROUTES": "maybe", "REGISTER_WITH": "everyone", "DEMO": "perhaps", "LOG_LEVEL": "loud", "DATABASE_URL": "mysql://x",
-		"EXPORT_DIR": "/does/not/exist", "BASE_PATH": "/a?b", "CORS_ORIGINS": "viewer.example", "EXPORT_ALLOWED_HOSTS": "http://x",
+	for _, c := range []struct{ name, value string }{
+		{"ADDR", "8080"},
+		{"BASE_PATH", "/a?b"},
+		{"CORS_ORIGINS", "viewer.example"},
+		{"DATABASE_URL", "mysql://x"},
+		{"DATABASE_URL", "sqlite:"},
+		{"DATABASE_URL", "sqlite: "},
+		{"DATABASE_URL", "sqlite::memory:"},
+		{"DEMO", "perhaps"},
+		{"EXPORT_ALLOWED_HOSTS", "http://x"},
+		{"EXPORT_DIR", "/does/not/exist"},
+		{"LOG_LEVEL", "loud"},
+		{"PROTECT_ROUTES", "maybe"},
+		{"REGISTER_WITH", "everyone"},
 	} {
-		env := map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": "memory:", name: value}
-		lookup := func(name string) (string, bool) { value, ok := env[name]; return value, ok }
-		err := run(t.Context(), lookup, io.Discard, io.Discard)
-		if err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s=%s: %v, want an error that names the variable", name, value, err)
+		env := map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": "memory:"}
+		env[c.name] = c.value
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		err := run(ctx, lookupIn(env), io.Discard, io.Discard)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), c.name) {
+			t.Errorf("%s=%q: error %v, want one with the name of the variable", c.name, c.value, err)
 		}
-		if !strings.Contains(usage(), name) {
-			t.Errorf("-h does not list %s", name)
+		if !strings.Contains(usage(), c.name) {
+			t.Errorf("-h does not list %s", c.name)
 		}
 	}
 }
 
-func TestAddressInUse(t *testing.T) {
+func TestRun_RejectsAddressInUse(t *testing.T) {
 	t.Parallel()
-	s := launch(t, map[string]string{"DATABASE_URL": "memory:"})
+	s := startServer(t, map[string]string{"DATABASE_URL": "memory:"})
 	addr := strings.TrimSuffix(strings.TrimPrefix(s.url, "http://"), "/api")
-	lookup := func(name string) (string, bool) { return map[string]string{"ADDR": addr}[name], name == "ADDR" }
-	err := run(t.Context(), lookup, io.Discard, io.Discard)
+	err := run(t.Context(), lookupIn(map[string]string{"ADDR": addr}), io.Discard, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("starting twice on %s: %v", addr, err)
+		t.Errorf("second server on %s: error %v, want one that contains \"in use\"", addr, err)
+	}
+}
+
+func TestPostgresConfig_SetsConnectTimeout(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for databaseURL, want := range map[string]time.Duration{
+		"postgres://db.example/canvas":                   2 * time.Second,
+		"postgres://db.example/canvas?connect_timeout=7": 7 * time.Second,
+	} {
+		config, err := postgresConfig(databaseURL)
+		is.NoErr(err)
+		is.Equal(config.ConnConfig.ConnectTimeout, want)
 	}
 }

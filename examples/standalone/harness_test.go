@@ -20,50 +20,54 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is a running standalone.
+// server is a running instance of the program.
 type server struct {
 	t      *testing.T
 	url    string
 	banner string
-	log    *buffer
-	stop   func() error // stops it and returns what run did
+	log    *syncBuffer
+	stop   func() error // shuts down and returns the error of run
 }
 
-// buffer is written by the server and read by the test.
-type buffer struct {
+// syncBuffer is a bytes.Buffer that is safe for concurrent use.
+type syncBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-func (b *buffer) Write(p []byte) (int, error) {
+func (b *syncBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.Write(p)
 }
 
-func (b *buffer) String() string {
+func (b *syncBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
 }
 
+// lookupIn returns an os.LookupEnv for these variables.
+func lookupIn(env map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		value, ok := env[name]
+		return value, ok
+	}
+}
+
 var apiLine = regexp.MustCompile(`API +(http://\S+)`)
 
-// launch runs standalone with these variables on a free port.
-func launch(t *testing.T, env map[string]string) *server {
+// startServer runs the program with these variables on a free port.
+func startServer(t *testing.T, env map[string]string) *server {
 	t.Helper()
 	variables := map[string]string{"ADDR": "127.0.0.1:0", "LOG_LEVEL": "debug"}
 	for name, value := range env {
 		variables[name] = value
 	}
-	lookup := func(name string) (string, bool) {
-		value, ok := variables[name]
-		return value, ok
-	}
 	ctx, cancel := context.WithCancel(t.Context())
-	stdout, stderr := new(buffer), new(buffer)
+	stdout, stderr := new(syncBuffer), new(syncBuffer)
 	done := make(chan error, 1)
-	go func() { done <- run(ctx, lookup, stdout, stderr) }()
+	go func() { done <- run(ctx, lookupIn(variables), stdout, stderr) }()
 	stop := sync.OnceValue(func() error {
 		cancel()
 		return <-done
@@ -74,21 +78,22 @@ func launch(t *testing.T, env map[string]string) *server {
 			break
 		}
 		if len(done) > 0 || time.Now().After(deadline) {
-			t.Fatalf("standalone did not start: %v\n%s%s", stop(), stdout, stderr)
+			t.Fatalf("server did not start: %v\n%s%s", stop(), stdout, stderr)
 		}
 	}
-	s := &server{t: t, url: apiLine.FindStringSubmatch(stdout.String())[1], banner: stdout.String(), log: stderr, stop: stop}
-	return s
+	banner := stdout.String()
+	return &server{t: t, url: apiLine.FindStringSubmatch(banner)[1], banner: banner, log: stderr, stop: stop}
 }
 
-// send makes a request and returns the status and the body.
+// send sends a request to path below the API, or to an absolute URL. It returns
+// the status and the body of the response.
 func (s *server) send(method, path, body string, headers ...string) (int, []byte) {
 	s.t.Helper()
-	address := path
+	target := path
 	if !strings.HasPrefix(path, "http") {
-		address = s.url + path
+		target = s.url + path
 	}
-	request, err := http.NewRequestWithContext(s.t.Context(), method, address, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(s.t.Context(), method, target, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -107,8 +112,9 @@ func (s *server) send(method, path, body string, headers ...string) (int, []byte
 	return response.StatusCode, content
 }
 
-// object is send for an answer that must have a status and be an object.
-func (s *server) object(status int, method, path, body string, headers ...string) map[string]any {
+// sendJSON sends a request and returns the JSON object of the response, which must
+// have this status.
+func (s *server) sendJSON(status int, method, path, body string, headers ...string) map[string]any {
 	s.t.Helper()
 	got, content := s.send(method, path, body, headers...)
 	var out map[string]any
@@ -118,22 +124,24 @@ func (s *server) object(status int, method, path, body string, headers ...string
 	return out
 }
 
-// databases are the storages that standalone runs on. A second call with the
-// same test opens the same one.
-func databases(t *testing.T) map[string]func(*testing.T) string {
-	return map[string]func(*testing.T) string{
-		"memory":   func(*testing.T) string { return "memory:" },
-		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "odd name?#%41.db") },
-		"postgres": func(t *testing.T) string { return pgtest.Database(t) },
-	}
+// eachDatabase runs a subtest for every storage driver.
+func eachDatabase(t *testing.T, test func(t *testing.T, databaseURL string)) {
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		test(t, "memory:")
+	})
+	eachPersistentDatabase(t, test)
 }
 
-// eachDatabase runs a test on every storage.
-func eachDatabase(t *testing.T, test func(t *testing.T, databaseURL string)) {
-	for name, open := range databases(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, open(t))
-		})
-	}
+// eachPersistentDatabase runs a subtest for every storage driver whose data
+// survives a restart.
+func eachPersistentDatabase(t *testing.T, test func(t *testing.T, databaseURL string)) {
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, "sqlite:"+filepath.Join(t.TempDir(), "odd name?#%41.db"))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, pgtest.Database(t))
+	})
 }

@@ -7,37 +7,34 @@ import (
 	"github.com/matryer/is"
 )
 
-func TestRestart_keepsEverythingAndUsesNoIDAgain(t *testing.T) {
+func TestRestart_KeepsRecordsAndReusesNoID(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, databaseURL string) {
-		if databaseURL == "memory:" {
-			return // it forgets, as it says
-		}
+	eachPersistentDatabase(t, func(t *testing.T, databaseURL string) {
 		is := is.New(t)
 		env := map[string]string{"DATABASE_URL": databaseURL, "DEMO": "false", "ADMIN_API_KEY": "one, two", "BASE_PATH": ""}
 		admin := []string{"x-admin-key", "two"}
-		s := launch(t, env)
-		issued := s.object(201, "POST", "/admin/api-keys", `{"name":"k"}`, admin...)
+		s := startServer(t, env)
+		issued := s.sendJSON(201, "POST", "/admin/api-keys", `{"name":"k"}`, admin...)
 		raw := issued["apiKey"].(string)
 		client := []string{"x-api-key", raw}
-		is.Equal(s.object(201, "POST", "/symbol/folders", `{"name":"A"}`, client...)["id"], 1.0)
-		is.Equal(s.object(201, "POST", "/symbol/folders", `{"name":"B"}`, client...)["id"], 2.0)
-		is.Equal(s.object(201, "POST", "/symbol/folders/1/symbols", `{"name":"x","type":"a/b","data":"ü"}`, client...)["id"], 1.0)
-		is.Equal(s.object(201, "POST", "/symbol/folders/1/symbols", `{"name":"y","type":"a/b","data":"z"}`, client...)["id"], 2.0)
-		s.object(200, "DELETE", "/symbol/folders/2", "", client...)
-		s.object(200, "DELETE", "/symbol/symbols/2", "", client...)
-		s.object(201, "POST", "/admin/api-keys", "", admin...)
-		s.object(200, "DELETE", "/admin/api-keys/2", "", admin...)
-		used := s.object(200, "GET", "/admin/api-keys/1", "", admin...)["lastUsedAt"]
+		is.Equal(s.sendJSON(201, "POST", "/symbol/folders", `{"name":"A"}`, client...)["id"], 1.0)
+		is.Equal(s.sendJSON(201, "POST", "/symbol/folders", `{"name":"B"}`, client...)["id"], 2.0)
+		is.Equal(s.sendJSON(201, "POST", "/symbol/folders/1/symbols", `{"name":"x","type":"a/b","data":"ü"}`, client...)["id"], 1.0)
+		is.Equal(s.sendJSON(201, "POST", "/symbol/folders/1/symbols", `{"name":"y","type":"a/b","data":"z"}`, client...)["id"], 2.0)
+		s.sendJSON(200, "DELETE", "/symbol/folders/2", "", client...)
+		s.sendJSON(200, "DELETE", "/symbol/symbols/2", "", client...)
+		s.sendJSON(201, "POST", "/admin/api-keys", "", admin...)
+		s.sendJSON(200, "DELETE", "/admin/api-keys/2", "", admin...)
+		used := s.sendJSON(200, "GET", "/admin/api-keys/1", "", admin...)["lastUsedAt"]
 		is.True(used != nil)
 		is.NoErr(s.stop())
 
-		s = launch(t, env)
-		is.Equal(s.object(200, "GET", "/admin/api-keys/1", "", admin...)["lastUsedAt"], used) // written at the end
-		is.Equal(s.object(200, "GET", "/symbol/symbols/1", "", client...)["data"], "ü")
-		is.Equal(s.object(201, "POST", "/symbol/folders", `{"name":"B"}`, client...)["id"], 3.0)
-		is.Equal(s.object(201, "POST", "/symbol/folders/1/symbols", `{"name":"y","type":"a/b","data":"z"}`, client...)["id"], 3.0)
-		is.Equal(s.object(201, "POST", "/admin/api-keys", "", admin...)["key"].(map[string]any)["id"], 3.0)
+		s = startServer(t, env)
+		is.Equal(s.sendJSON(200, "GET", "/admin/api-keys/1", "", admin...)["lastUsedAt"], used) // written at shutdown
+		is.Equal(s.sendJSON(200, "GET", "/symbol/symbols/1", "", client...)["data"], "ü")
+		is.Equal(s.sendJSON(201, "POST", "/symbol/folders", `{"name":"B"}`, client...)["id"], 3.0)
+		is.Equal(s.sendJSON(201, "POST", "/symbol/folders/1/symbols", `{"name":"y","type":"a/b","data":"z"}`, client...)["id"], 3.0)
+		is.Equal(s.sendJSON(201, "POST", "/admin/api-keys", "", admin...)["key"].(map[string]any)["id"], 3.0)
 		is.True(!strings.Contains(s.log.String(), raw[10:]))
 	})
 }

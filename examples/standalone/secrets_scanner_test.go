@@ -16,36 +16,37 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// scanner looks for secrets, or long parts of them, in whatever form they may
-// slip out.
+// scanner finds secrets and long parts of them in several encodings.
 type scanner struct {
 	mu    sync.Mutex
-	forms map[string]string // the name of the secret, by what betrays it
+	forms map[string]string // name of the secret by encoded part
 }
 
-// betrays is how many characters in a row are a leak.
-const betrays = 12
+// leakLength is the number of consecutive characters of a secret that count as a
+// leak.
+const leakLength = 12
 
-// add makes a secret known. Nothing of it may be seen.
+// add adds a secret.
 func (s *scanner) add(name, secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.forms == nil {
 		s.forms = make(map[string]string)
 	}
-	for i := 0; i+betrays <= len(secret); i++ {
-		for _, form := range formsOf(secret[i : i+betrays]) {
+	for i := 0; i+leakLength <= len(secret); i++ {
+		for _, form := range formsOf(secret[i : i+leakLength]) {
 			s.forms[form] = name
 		}
 	}
 }
 
-// addRaw makes a raw key known, of which the mask may be seen.
+// addRaw adds a raw key without the parts that its mask shows.
 func (s *scanner) addRaw(name, raw string) {
 	const shown, tail = len("cbk_") + 6, 4
 	s.add(name, raw[shown:len(raw)-tail])
 }
 
+// formsOf returns text in several encodings.
 func formsOf(text string) []string {
 	var decimal, hexadecimal, wide []string
 	for _, c := range []byte(text) {
@@ -59,14 +60,14 @@ func formsOf(text string) []string {
 		text, strings.Join(decimal, " "), strings.Join(decimal, ","), strings.Join(hexadecimal, ", "), strings.Join(wide, ""),
 		hex.EncodeToString([]byte(text)), strings.ToUpper(hex.EncodeToString([]byte(text))),
 	}
-	for start := range 3 { // wherever the text begins in what was encoded
+	for start := range 3 { // base64 depends on the offset modulo 3
 		encoded := base64.StdEncoding.EncodeToString([]byte(text[start : start+9]))
 		forms = append(forms, encoded, strings.NewReplacer("+", "-", "/", "_").Replace(encoded))
 	}
 	return forms
 }
 
-// find returns the names of the secrets that content betrays.
+// find returns the names of the secrets in content.
 func (s *scanner) find(content string) map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,19 +80,19 @@ func (s *scanner) find(content string) map[string]bool {
 	return found
 }
 
-// check fails the test if content betrays a secret.
+// check fails the test if content is empty or contains a secret.
 func (s *scanner) check(t *testing.T, where, content string) {
 	t.Helper()
 	if content == "" {
-		t.Errorf("%s: there is nothing to look at", where)
+		t.Errorf("%s: nothing to search", where)
 	}
 	for name := range s.find(content) {
-		t.Errorf("%s: there is %s", where, name)
+		t.Errorf("%s contains %s", where, name)
 	}
 }
 
-// TestScanner_findsWhatIsPlanted is the control of the tests that find nothing.
-func TestScanner_findsWhatIsPlanted(t *testing.T) {
+// TestScanner_FindsEncodedSecrets shows that the scanner can find a leak.
+func TestScanner_FindsEncodedSecrets(t *testing.T) {
 	t.Parallel()
 	const raw = "cbk_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklm"
 	var s scanner
@@ -101,22 +102,22 @@ func TestScanner_findsWhatIsPlanted(t *testing.T) {
 		raw, raw[20:40], `{"apiKey":"` + raw + `"}`, fmt.Sprintf("%x", raw), fmt.Sprintf("%X", raw), fmt.Sprint([]byte(raw)), fmt.Sprintf("%#v", []byte(raw)),
 		base64.StdEncoding.EncodeToString([]byte(raw)), base64.RawURLEncoding.EncodeToString([]byte("x" + raw)), base64.StdEncoding.EncodeToString([]byte("xy" + raw)),
 	} {
-		if found := s.find("before " + planted + " behind"); !found["a raw key"] || len(found) != 1 {
-			t.Errorf("in %q there is %v", planted, found)
+		if found := s.find("before " + planted + " after"); !found["a raw key"] || len(found) != 1 {
+			t.Errorf("found in %q: %v", planted, found)
 		}
 	}
 	if found := s.find(`level=INFO key="correct horse battery staple"`); !found["an admin key"] {
-		t.Error("the admin key is not found")
+		t.Error("admin key not found")
 	}
 	for _, harmless := range []string{"cbk_012345****jklm", "cbk_012345", "correct h"} {
 		if found := s.find(harmless); len(found) > 0 {
-			t.Errorf("in %q there is %v", harmless, found)
+			t.Errorf("found in %q: %v", harmless, found)
 		}
 	}
 }
 
-// contents is all that a database holds: its files, or its tables and what its
-// own program makes of them.
+// contents returns everything that a database stores: the files of SQLite, or the
+// tables and the dump of PostgreSQL.
 func contents(t *testing.T, databaseURL string) string {
 	t.Helper()
 	if path, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok {
@@ -137,10 +138,10 @@ func contents(t *testing.T, databaseURL string) string {
 	return tables(t, databaseURL) + dump(t, databaseURL)
 }
 
-// tables reads every row of every table, and what the server knows of queries.
+// tables returns every row of every table and the running queries.
 func tables(t *testing.T, databaseURL string) string {
 	t.Helper()
-	ctx := context.Background() // also at the end of a test
+	ctx := context.Background() // t.Context is canceled in cleanups
 	conn, err := pgx.Connect(ctx, databaseURL)
 	if err != nil {
 		t.Fatal(err)
@@ -165,14 +166,14 @@ func tables(t *testing.T, databaseURL string) string {
 	return strings.Join(all, "\n")
 }
 
-// dump is what pg_dump writes.
+// dump returns the output of pg_dump, or "" if it is not installed.
 func dump(t *testing.T, databaseURL string) string {
 	t.Helper()
 	program, err := exec.LookPath("pg_dump")
 	if err != nil {
-		found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_dump") // fails for a malformed pattern only
+		found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_dump") // the pattern is valid
 		if len(found) == 0 {
-			t.Log("pg_dump is not installed: the tables have been read without it")
+			t.Log("pg_dump is not installed, searching the tables only")
 			return ""
 		}
 		program = found[len(found)-1]

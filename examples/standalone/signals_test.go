@@ -18,8 +18,8 @@ import (
 	"github.com/matryer/is"
 )
 
-// build builds the program.
-func build(t *testing.T) (path string) {
+// buildProgram builds the program and returns its path.
+func buildProgram(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "standalone")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".").CombinedOutput(); err != nil {
@@ -28,9 +28,9 @@ func build(t *testing.T) (path string) {
 	return path
 }
 
-// TestSignals has a download under way at the end: the first signal lets it go
-// on, and another one does not wait for it.
-func TestSignals(t *testing.T) {
+// TestSignals_FirstWaitsForDownloads checks that a running download continues after
+// one signal, and that a second signal ends the process.
+func TestSignals_FirstWaitsForDownloads(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	more := make(chan struct{})
@@ -47,10 +47,10 @@ func TestSignals(t *testing.T) {
 	}))
 	defer origin.Close()
 
-	program := exec.Command(build(t))
+	program := exec.Command(buildProgram(t))
 	program.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "DATABASE_URL=memory:", "DEMO=false", "PROTECT_ROUTES=false",
 		"EXPORT_ALLOWED_HOSTS="+strings.TrimPrefix(origin.URL, "http://"))
-	banner, log := new(buffer), new(buffer)
+	banner, log := new(syncBuffer), new(syncBuffer)
 	program.Stdout, program.Stderr = banner, log
 	is.NoErr(program.Start())
 	ended := make(chan struct{})
@@ -62,18 +62,18 @@ func TestSignals(t *testing.T) {
 		program.Process.Kill()
 		<-ended
 	}()
-	wait := func(b *buffer, text string) {
+	wait := func(b *syncBuffer, text string) {
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); !strings.Contains(b.String(), text); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("%q never came:\n%s%s", text, banner, log)
+				t.Fatalf("%q was not printed:\n%s%s", text, banner, log)
 			}
 		}
 	}
 	wait(banner, "Stop with Ctrl-C")
 
 	s := &server{t: t, url: apiLine.FindStringSubmatch(banner.String())[1]}
-	s.object(201, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":"s","exportedUrl":%q}`, origin.URL))
+	s.sendJSON(201, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":"s","exportedUrl":%q}`, origin.URL))
 	response, err := http.Post(s.url+"/viewer/exports/download", "application/json", strings.NewReader(`{"sourceFileUrl":"s"}`))
 	is.NoErr(err)
 	defer response.Body.Close()
@@ -84,9 +84,9 @@ func TestSignals(t *testing.T) {
 	wait(log, "shutting down")
 	more <- struct{}{}
 	_, err = io.CopyN(io.Discard, response.Body, 1<<20)
-	is.NoErr(err) // it goes on
+	is.NoErr(err) // the download continues
 
-	// The first may be at hand still when the second comes.
+	// A second signal is ignored while the program still handles the first.
 	for deadline := time.Now().Add(shutdownTimeout / 2); ; time.Sleep(10 * time.Millisecond) {
 		program.Process.Signal(syscall.SIGTERM)
 		select {
@@ -96,7 +96,7 @@ func TestSignals(t *testing.T) {
 		default:
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the program goes on:\n%s", log)
+			t.Fatalf("program still runs:\n%s", log)
 		}
 	}
 }

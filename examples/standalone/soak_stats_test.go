@@ -15,61 +15,60 @@ import (
 	"time"
 )
 
-// tally counts the requests of one kind: how long they took, and how they
-// ended.
+// tally has the durations and results of the requests of one kind.
 type tally struct {
-	took []time.Duration
-	ends map[string]int // a status, or what went wrong
+	durations []time.Duration
+	results   map[string]int // number of requests by status or error
 }
 
 // tallies are safe for concurrent use.
 type tallies struct {
-	mu   sync.Mutex
-	kind map[string]*tally
+	mu     sync.Mutex
+	byKind map[string]*tally
 }
 
-func (s *tallies) add(kind, end string, took time.Duration) {
+func (s *tallies) add(kind, result string, duration time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.kind == nil {
-		s.kind = make(map[string]*tally)
+	if s.byKind == nil {
+		s.byKind = make(map[string]*tally)
 	}
-	t := s.kind[kind]
+	t := s.byKind[kind]
 	if t == nil {
-		t = &tally{ends: make(map[string]int)}
-		s.kind[kind] = t
+		t = &tally{results: make(map[string]int)}
+		s.byKind[kind] = t
 	}
-	t.took = append(t.took, took)
-	t.ends[end]++
+	t.durations = append(t.durations, duration)
+	t.results[result]++
 }
 
-// report writes a table.
+// report logs the tallies as a table.
 func (s *tallies) report(t *testing.T, elapsed time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out strings.Builder
-	fmt.Fprintf(&out, "%-22s %9s %9s %9s %9s %9s  %s\n", "", "requests", "p50", "p99", "p99.9", "longest", "ends")
-	all := 0
-	for _, kind := range slices.Sorted(maps.Keys(s.kind)) {
-		tally := s.kind[kind]
-		slices.Sort(tally.took)
-		at := func(part float64) time.Duration {
-			return tally.took[int(part*float64(len(tally.took)-1))].Round(10 * time.Microsecond)
+	fmt.Fprintf(&out, "%-22s %9s %9s %9s %9s %9s  %s\n", "", "requests", "p50", "p99", "p99.9", "max", "results")
+	total := 0
+	for _, kind := range slices.Sorted(maps.Keys(s.byKind)) {
+		tally := s.byKind[kind]
+		slices.Sort(tally.durations)
+		quantile := func(q float64) time.Duration {
+			return tally.durations[int(q*float64(len(tally.durations)-1))].Round(10 * time.Microsecond)
 		}
-		var ends []string
-		for _, end := range slices.Sorted(maps.Keys(tally.ends)) {
-			ends = append(ends, fmt.Sprint(end, ": ", tally.ends[end]))
+		var results []string
+		for _, result := range slices.Sorted(maps.Keys(tally.results)) {
+			results = append(results, fmt.Sprint(result, ": ", tally.results[result]))
 		}
-		fmt.Fprintf(&out, "%-22s %9d %9v %9v %9v %9v  %s\n", kind, len(tally.took), at(0.5), at(0.99), at(0.999), at(1), strings.Join(ends, ", "))
-		all += len(tally.took)
+		fmt.Fprintf(&out, "%-22s %9d %9v %9v %9v %9v  %s\n", kind, len(tally.durations), quantile(0.5), quantile(0.99), quantile(0.999), quantile(1), strings.Join(results, ", "))
+		total += len(tally.durations)
 	}
-	fmt.Fprintf(&out, "%d requests in %v, %.0f a second", all, elapsed.Round(time.Second), float64(all)/elapsed.Seconds())
+	fmt.Fprintf(&out, "%d requests in %v, %.0f a second", total, elapsed.Round(time.Second), float64(total)/elapsed.Seconds())
 	t.Log("\n" + out.String())
 }
 
-// residentMemory is how much memory a process has, in MiB, and how much it had
-// at most; zeros where the system does not tell.
-func residentMemory(pid int) (now, most int) {
+// residentMemory returns the current and peak resident memory of a process in
+// MiB, or zeros on systems other than Linux.
+func residentMemory(pid int) (current, peak int) {
 	if runtime.GOOS != "linux" {
 		return 0, 0
 	}
@@ -85,10 +84,10 @@ func residentMemory(pid int) (now, most int) {
 		kib, _ := strconv.Atoi(fields[1])
 		switch fields[0] {
 		case "VmRSS:":
-			now = kib >> 10
+			current = kib >> 10
 		case "VmHWM:":
-			most = kib >> 10
+			peak = kib >> 10
 		}
 	}
-	return now, most
+	return current, peak
 }

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,14 +26,14 @@ import (
 	"example.com/canvasback/storage/postgres/pgtest"
 )
 
-var soakFlag = flag.Duration("soak", 3*time.Second, "how long TestSoak puts load on each storage")
+var soakFlag = flag.Duration("soak", 3*time.Second, "duration of TestSoak per storage driver")
 
-// TestSoak runs the built program under load for a while: all routes, keys that
-// are revoked in use, clients that leave, and faults that hit the program or
-// its database. It fails if a revoked key is taken, if something acknowledged
-// is lost, if an answer is torn or unexpected, or if memory goes on growing.
+// TestSoak runs the program under load: all routes, revoked keys, clients that
+// disconnect, and faults of the program and its database. It fails if a revoked
+// key is accepted, an acknowledged write is lost, a response is truncated or
+// unexpected, or the program uses more than 400 MiB.
 func TestSoak(t *testing.T) {
-	program := build(t)
+	program := buildProgram(t)
 	t.Run("sqlite", func(t *testing.T) {
 		s := newSoak(t, program, "sqlite:"+filepath.Join(t.TempDir(), "soak.db"))
 		s.run(*soakFlag, func() { s.freeze(time.Second) })
@@ -59,13 +60,13 @@ type soak struct {
 
 	process *exec.Cmd
 	faults  int
-	calm    atomic.Bool // no fault is under way, nor has been for a moment
-	origin  string      // serves soakFile to the program
+	calm    atomic.Bool // no fault is in progress or has just ended
+	origin  string      // URL of an origin server of soakFile
 }
 
 const soakAdminKey = "an admin key for the soak"
 
-// soakFile is too long to be known whole before it is passed on.
+// soakFile is longer than the part of a file that is prefetched.
 var soakFile = bytes.Repeat([]byte("canvasback "), 200_000)
 
 func newSoak(t *testing.T, program, databaseURL string) *soak {
@@ -73,7 +74,7 @@ func newSoak(t *testing.T, program, databaseURL string) *soak {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String() // the same after a crash
+	addr := listener.Addr().String() // kept across restarts
 	listener.Close()
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(soakFile))
@@ -82,9 +83,9 @@ func newSoak(t *testing.T, program, databaseURL string) *soak {
 	s := &soak{
 		t:       t,
 		program: program,
-		env:     []string{"ADDR=" + address, "DATABASE_URL=" + databaseURL, "ADMIN_API_KEY=" + soakAdminKey, "LOG_LEVEL=error", "EXPORT_ALLOWED_HOSTS=" + strings.TrimPrefix(origin.URL, "http://")},
+		env:     []string{"ADDR=" + addr, "DATABASE_URL=" + databaseURL, "ADMIN_API_KEY=" + soakAdminKey, "LOG_LEVEL=error", "EXPORT_ALLOWED_HOSTS=" + strings.TrimPrefix(origin.URL, "http://")},
 		origin:  origin.URL,
-		url:     "http://" + address + "/api",
+		url:     "http://" + addr + "/api",
 		client:  &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 30 * time.Second},
 	}
 	s.start()
@@ -92,7 +93,7 @@ func newSoak(t *testing.T, program, databaseURL string) *soak {
 	return s
 }
 
-// start runs the program until it answers.
+// start starts the program and waits until it is ready.
 func (s *soak) start() {
 	s.process = exec.Command(s.program)
 	s.process.Env = append(os.Environ(), s.env...)
@@ -109,7 +110,7 @@ func (s *soak) start() {
 			}
 		}
 	}
-	s.t.Fatal("the program does not answer")
+	s.t.Fatal("program is not ready after 30 seconds")
 }
 
 func (s *soak) kill() {
@@ -117,22 +118,22 @@ func (s *soak) kill() {
 	s.process.Wait()
 }
 
-// crash ends the program as a power cut would, and starts it again.
+// crash kills the program and restarts it.
 func (s *soak) crash() {
 	s.kill()
 	s.start()
 }
 
-// freeze stops the program for a while without ending it.
+// freeze suspends the program for d.
 func (s *soak) freeze(d time.Duration) {
 	s.process.Process.Signal(syscall.SIGSTOP)
 	time.Sleep(d)
 	s.process.Process.Signal(syscall.SIGCONT)
 }
 
-// run puts load on the program, with the faults in turn. In the first third of
-// the time every other fault is a crash of the program; after that it lives on,
-// so that its memory can be watched.
+// run puts load on the program for duration and injects the faults in turn. In
+// the first third every other fault is a crash. After that the process stays, so
+// that its memory can be measured.
 func (s *soak) run(duration time.Duration, faults ...func()) {
 	before, _ := residentMemory(s.process.Process.Pid)
 	ctx, stop := context.WithTimeout(s.t.Context(), duration)
@@ -145,7 +146,7 @@ func (s *soak) run(duration time.Duration, faults ...func()) {
 	}
 	const settle = 500 * time.Millisecond
 	pause := min(max(duration/7, settle), 10*time.Second)
-	var memory []int // of the process that lives on, after each fault
+	var memory []int // of the current process after each fault
 	for crashes := 0; ; {
 		select {
 		case <-ctx.Done():
@@ -173,18 +174,18 @@ func (s *soak) run(duration time.Duration, faults ...func()) {
 
 	s.tallies.report(s.t, elapsed)
 	s.client.CloseIdleConnections()
-	after, most := residentMemory(s.process.Process.Pid)
-	s.t.Logf("%d faults; memory of the program: %d MiB before, %d MiB after, %d MiB at most since its last start, and after each fault since then %v",
-		s.faults, before, after, most, memory)
+	after, peak := residentMemory(s.process.Process.Pid)
+	s.t.Logf("%d faults; resident memory: %d MiB before, %d MiB after, %d MiB peak since the last restart, %v after each fault since then",
+		s.faults, before, after, peak, memory)
 	if s.faults == 0 {
-		s.t.Error("no fault has happened")
+		s.t.Error("no fault was injected")
 	}
-	if most > 400 {
-		s.t.Errorf("the program took %d MiB", most)
+	if peak > 400 {
+		s.t.Errorf("program used %d MiB, limit 400", peak)
 	}
 }
 
-// outcome is an answer, or the reason why there is none.
+// outcome is a response or the error of a request.
 type outcome struct {
 	status int
 	header http.Header
@@ -192,11 +193,11 @@ type outcome struct {
 	err    error
 }
 
-// unknown reports whether a change may have been made or not.
-func (o outcome) unknown() bool { return o.err != nil || o.status >= 500 }
+// ambiguous reports whether a write may have been committed without a response.
+func (o outcome) ambiguous() bool { return o.err != nil || o.status >= 500 }
 
-// send makes a request and notes how it went. What is not among the expected
-// statuses is an error while there is no fault.
+// send sends a request and records its outcome. A status that is not expected is
+// a test failure unless a fault is in progress.
 func (s *soak) send(kind, method, path, body string, expected []int, headers ...string) outcome {
 	calm := s.calm.Load()
 	request, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
@@ -205,7 +206,7 @@ func (s *soak) send(kind, method, path, body string, expected []int, headers ...
 		return outcome{err: err}
 	}
 	if body != "" {
-		request.Header.Set("Content-Type", "application/json") // unless headers say otherwise
+		request.Header.Set("Content-Type", "application/json") // headers may override it
 	}
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
@@ -220,26 +221,20 @@ func (s *soak) send(kind, method, path, body string, expected []int, headers ...
 	} else {
 		out.err = err
 	}
-	end := fmt.Sprint(out.status)
+	result := fmt.Sprint(out.status)
 	switch {
 	case out.err == nil:
 	case errors.Is(out.err, syscall.ECONNREFUSED):
-		end = "refused"
+		result = "connection refused"
 	case out.status != 0:
-		end = "torn"
+		result = "truncated"
 	default:
-		end = "no answer"
+		result = "no response"
 	}
-	s.tallies.add(kind, end, time.Since(start))
-	good := out.err == nil
-	if good {
-		good = false
-		for _, status := range expected {
-			good = good || status == out.status
-		}
-	}
-	if !good && calm && s.calm.Load() {
-		s.t.Errorf("%s: %s %s: %s %v %.200s", kind, method, path, end, out.err, out.body)
+	s.tallies.add(kind, result, time.Since(start))
+	ok := out.err == nil && slices.Contains(expected, out.status)
+	if !ok && calm && s.calm.Load() {
+		s.t.Errorf("%s: %s %s: %s %v %.200s", kind, method, path, result, out.err, out.body)
 	}
 	return out
 }
