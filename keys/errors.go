@@ -1,6 +1,10 @@
 package keys
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
 
 var (
 	// ErrNotFound says that no key has the id.
@@ -35,3 +39,12 @@ type invalid string
 
 func (e invalid) Error() string        { return string(e) }
 func (e invalid) Is(target error) bool { return target == ErrInvalid }
+
+// recoverToError turns a panic into an [ErrUnavailable]. It is deferred around
+// calls of the store in goroutines of the Service, where a panic would end the
+// process.
+func recoverToError(err *error) {
+	if reason := recover(); reason != nil {
+		*err = fmt.Errorf("%w: panic: %v\n%s", ErrUnavailable, reason, debug.Stack())
+	}
+}

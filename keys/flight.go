@@ -76,10 +76,8 @@ func (s *Service) look(ctx context.Context, raw string, digest Digest, under *le
 // fly carries out a flight.
 func (s *Service) fly(ctx context.Context, raw string, digest Digest, under *lease, f *flight) {
 	defer s.flights.land(digest, f)
-	f.err = guarded(func() (err error) {
-		f.found, err = s.find(ctx, raw, digest)
-		return err
-	})
+	defer recoverToError(&f.err)
+	f.found, f.err = s.find(ctx, raw, digest)
 	if f.err == nil {
 		s.keep(digest, f.found, under)
 	}

@@ -59,7 +59,8 @@ func (l *leases) end() {
 
 // renew asks the store for its epoch. The answer does not count if this
 // process has changed the epoch since the question: it may be the former one.
-func (l *leases) renew(ctx context.Context, store Store) error {
+func (l *leases) renew(ctx context.Context, store Store) (err error) {
+	defer recoverToError(&err)
 	ctx, cancel := context.WithTimeout(ctx, l.duration) // a later answer is good for nothing
 	defer cancel()
 	l.mu.Lock()

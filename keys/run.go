@@ -2,7 +2,6 @@ package keys
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 )
@@ -30,14 +29,14 @@ func (s *Service) keepLease(ctx context.Context) {
 	beat := time.NewTicker(s.leases.duration / beatsOfLease)
 	defer beat.Stop()
 	for healthy := true; ; {
-		err := guarded(func() error { return s.leases.renew(ctx, s.store) })
+		err := s.leases.renew(ctx, s.store)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil && healthy:
-			s.report(ctx, slog.LevelWarn, "key store does not answer; every check asks it until it does", "error", err)
+			s.log.WarnContext(ctx, "key store does not answer; every check asks it until it does", "error", err)
 		case err == nil && !healthy:
-			s.report(ctx, slog.LevelInfo, "key store answers again")
+			s.log.InfoContext(ctx, "key store answers again")
 		}
 		healthy = err == nil
 		select {
@@ -64,23 +63,24 @@ func (s *Service) keepWriting(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && healthy:
-			s.report(ctx, slog.LevelWarn, "times of last use could not be written; they are kept", "error", err)
+			s.log.WarnContext(ctx, "times of last use could not be written; they are kept", "error", err)
 		case err == nil && !healthy:
-			s.report(ctx, slog.LevelInfo, "times of last use are written again")
+			s.log.InfoContext(ctx, "times of last use are written again")
 		}
 		healthy = err == nil
 	}
 }
 
 // flush writes what is pending in one batch.
-func (s *Service) flush(ctx context.Context) error {
+func (s *Service) flush(ctx context.Context) (err error) {
+	defer recoverToError(&err)
 	list := s.uses.pending()
 	if len(list) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	if err := guarded(func() error { return s.store.Touch(ctx, list) }); err != nil {
+	if err := s.store.Touch(ctx, list); err != nil {
 		return storeError("touch keys", err)
 	}
 	s.uses.written(list)
