@@ -7,29 +7,28 @@ import (
 	"sync/atomic"
 )
 
-// entry is what a read of the store has found for a digest.
+// entry is the result of a store read for a digest.
 type entry struct {
 	key    Key
-	known  bool // false: the digest belongs to no key
-	use    *use // nil if not known
+	known  bool // false: no key has the digest
+	use    *use // nil unless known
 	digest Digest
-	epoch  int64 // known before the read began
+	epoch  int64 // of the lease under which the read began
 }
 
-// cache keeps entries by digest. An entry counts only under a lease with the
-// very epoch that was known before the entry was read: whatever has changed
-// since has changed the epoch too.
+// cache holds entries by digest. An entry is valid only under a lease with the
+// epoch that was current before the entry was read: every later change has
+// changed the epoch too.
 //
-// It is made of many small maps that are replaced whenever something is added,
-// so that looking up takes no lock. Digests are as good as random, so parts of
-// them do for the choice of the map and for the place in it.
+// Each shard is a map that is copied on write, so that get takes no lock.
+// Digests are uniformly distributed: their first bytes select shard and slot.
 type cache struct {
 	shards [256]shard
 	limit  int // of entries in a shard
 }
 
 type shard struct {
-	mu      sync.Mutex // among those who replace entries
+	mu      sync.Mutex // serializes writers
 	entries atomic.Pointer[map[uint64]*entry]
 }
 
@@ -39,43 +38,43 @@ func newCache(size int) *cache {
 	return c
 }
 
-// place is where a digest has its entry.
-func (c *cache) place(digest *Digest) (*shard, uint64) {
+// slot returns the shard of a digest and its key there.
+func (c *cache) slot(digest *Digest) (*shard, uint64) {
 	return &c.shards[digest[0]], binary.NativeEndian.Uint64(digest[1:])
 }
 
-// get returns the entry of a digest if it counts under the lease, which may be
-// nil.
-func (c *cache) get(digest *Digest, under *lease) *entry {
-	s, place := c.place(digest)
+// get returns the entry of a digest if it is valid under the lease, or nil. A
+// nil lease validates no entry.
+func (c *cache) get(digest *Digest, l *lease) *entry {
+	s, slot := c.slot(digest)
 	entries := s.entries.Load()
-	if entries == nil || under == nil {
+	if entries == nil || l == nil {
 		return nil
 	}
-	if e := (*entries)[place]; e != nil && e.epoch == under.epoch && e.digest == *digest {
+	if e := (*entries)[slot]; e != nil && e.epoch == l.epoch && e.digest == *digest {
 		return e
 	}
 	return nil
 }
 
-// put adds an entry. To make room it drops entries of other epochs, which will
-// not count again, and if that is not enough, any.
+// put adds an entry. A full shard evicts the entries of other epochs, and
+// arbitrary ones if that is not enough.
 func (c *cache) put(e *entry) {
-	s, place := c.place(&e.digest)
+	s, slot := c.slot(&e.digest)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := make(map[uint64]*entry)
-	if former := s.entries.Load(); former != nil {
-		if len(*former) < c.limit {
-			next = maps.Clone(*former)
+	if entries := s.entries.Load(); entries != nil {
+		if len(*entries) < c.limit {
+			next = maps.Clone(*entries)
 		} else {
-			for other, kept := range *former {
-				if kept.epoch == e.epoch && len(next) < c.limit-1 {
-					next[other] = kept
+			for other, cached := range *entries {
+				if cached.epoch == e.epoch && len(next) < c.limit-1 {
+					next[other] = cached
 				}
 			}
 		}
 	}
-	next[place] = e
+	next[slot] = e
 	s.entries.Store(&next)
 }

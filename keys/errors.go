@@ -40,6 +40,15 @@ type invalid string
 func (e invalid) Error() string        { return string(e) }
 func (e invalid) Is(target error) bool { return target == ErrInvalid }
 
+// storeError wraps an error of the store in [ErrUnavailable], except nil and
+// [ErrNotFound].
+func storeError(operation string, err error) error {
+	if err == nil || errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return fmt.Errorf("%w: %s: %w", ErrUnavailable, operation, err)
+}
+
 // recoverToError turns a panic into an [ErrUnavailable]. It is deferred around
 // calls of the store in goroutines of the Service, where a panic would end the
 // process.

@@ -55,7 +55,7 @@ func (s *Service) look(ctx context.Context, raw string, digest Digest, under *le
 		s.counts.uncached.Add(1)
 		return s.find(ctx, raw, digest)
 	}
-	if e := s.bad.get(&digest, under); e != nil {
+	if e := s.unknown.get(&digest, under); e != nil {
 		s.counts.hits.add(time.Now())
 		return e, nil
 	}
@@ -87,13 +87,13 @@ func (s *Service) fly(ctx context.Context, raw string, digest Digest, under *lea
 // Unknown digests have one of their own, so that a flood of them does not push
 // out good keys.
 func (s *Service) keep(digest Digest, e *entry, under *lease) {
-	if current := s.leases.current.Load(); current == nil || current.epoch != under.epoch {
+	if !s.leases.hasEpoch(under.epoch) {
 		return // it would never count
 	}
 	e.digest, e.epoch = digest, under.epoch
 	if e.known {
-		s.good.put(e)
+		s.known.put(e)
 	} else {
-		s.bad.put(e)
+		s.unknown.put(e)
 	}
 }

@@ -46,7 +46,7 @@ func crcOf(text string) uint32 {
 // FuzzWellFormed compares the two on any text, and on text that is closer to a
 // raw key than chance would have it: with the checksum made right.
 func FuzzWellFormed(f *testing.F) {
-	f.Add(string(mint("cbk")))
+	f.Add(string(newRawKey("cbk")))
 	f.Add("cbk_" + strings.Repeat("0", 49))
 	f.Add("cbk_" + strings.Repeat("z", 49))
 	f.Add("cbk_" + maxSecret + "000000")
@@ -73,8 +73,8 @@ func FuzzWellFormed(f *testing.F) {
 	})
 }
 
-// FuzzMint makes raw keys of any 32 bytes and reads the number back.
-func FuzzMint(f *testing.F) {
+// FuzzAppendSecret makes raw keys of any 32 bytes and reads the number back.
+func FuzzAppendSecret(f *testing.F) {
 	f.Add("cbk", make([]byte, 32))
 	f.Add("a_b_", bytes.Repeat([]byte{0xff}, 32))
 	f.Add("_", append(make([]byte, 31), 62))

@@ -2,72 +2,94 @@ package keys
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// lease is what a successful answer to the question for the store's epoch is
-// good for. The answer was true at some instant after the question was asked.
-// While the lease runs, no change is both unknown here and older than the
-// lease's duration.
+// renewalsPerLease is how often the epoch is read within a lease.
+const renewalsPerLease = 5
+
+// lease permits checks to use the cache. The epoch was current at some instant
+// after requested. A change that this process does not know of is therefore
+// younger than the lease's duration for as long as the lease is valid.
 type lease struct {
-	epoch int64
-	asked time.Time // with a monotonic reading
+	epoch     int64
+	requested time.Time // when Store.Epoch was called; has a monotonic reading
 }
 
-// covers reports whether the lease still runs at now. Both clocks are asked:
-// the monotonic one cannot be set back, and the other one goes on while the
-// machine sleeps.
-func (l *lease) covers(now time.Time, duration time.Duration) bool {
-	return l != nil && now.Sub(l.asked) < duration && now.UnixNano()-l.asked.UnixNano() < int64(duration)
+// valid reports whether the lease, which may be nil, is valid at now. It
+// compares both clocks: the monotonic clock cannot be set back, and the wall
+// clock advances while the machine is suspended.
+func (l *lease) valid(now time.Time, duration time.Duration) bool {
+	return l != nil && now.Sub(l.requested) < duration && now.UnixNano()-l.requested.UnixNano() < int64(duration)
 }
 
-// leases keeps the lease of a process.
+// leases holds the lease of a process.
 type leases struct {
 	duration time.Duration
-	current  atomic.Pointer[lease]
-	wanted   chan struct{} // asks for an answer before the next beat
+	last     atomic.Pointer[lease] // nil: invalidated or never obtained
+	renewNow chan struct{}         // requests a renewal before the next tick
 
-	mu      sync.Mutex // guards changes, and current against two writers
-	changes int        // made by this process
+	mu      sync.Mutex // guards changes and writes of last
+	changes int        // key changes made by this process
 }
 
 func newLeases(duration time.Duration) *leases {
-	return &leases{duration: duration, wanted: make(chan struct{}, 1)}
+	return &leases{duration: duration, renewNow: make(chan struct{}, 1)}
 }
 
-// at returns the lease that runs at now, or nil.
-func (l *leases) at(now time.Time) *lease {
-	if current := l.current.Load(); current.covers(now, l.duration) {
-		return current
+// current returns the lease that is valid at now, or nil.
+func (l *leases) current(now time.Time) *lease {
+	if last := l.last.Load(); last.valid(now, l.duration) {
+		return last
 	}
 	return nil
 }
 
-// end ends the lease, because this process has changed the epoch.
-func (l *leases) end() {
+// hasEpoch reports whether the last lease has the epoch.
+func (l *leases) hasEpoch(epoch int64) bool {
+	last := l.last.Load()
+	return last != nil && last.epoch == epoch
+}
+
+// age returns the time since the epoch was requested, or -1 without a lease.
+func (l *leases) age() time.Duration {
+	if last := l.last.Load(); last != nil {
+		return time.Since(last.requested)
+	}
+	return -1
+}
+
+// invalidate ends the lease, because this process may have changed the epoch.
+func (l *leases) invalidate() {
 	l.mu.Lock()
 	l.changes++
-	l.current.Store(nil)
+	l.last.Store(nil)
 	l.mu.Unlock()
 	select {
-	case l.wanted <- struct{}{}:
-	default: // wanted already
+	case l.renewNow <- struct{}{}:
+	default: // already requested
 	}
 }
 
-// renew asks the store for its epoch. The answer does not count if this
-// process has changed the epoch since the question: it may be the former one.
+// waitExpiry returns when no other process has a lease from before the call,
+// plus a margin for clocks that run at different rates. It takes no context:
+// the change is committed, and its result must be neither early nor lost.
+func (l *leases) waitExpiry() { time.Sleep(l.duration + l.duration/50) }
+
+// renew obtains a new lease from the store. It discards the epoch if this
+// process has changed a key since the request: it may be the previous epoch.
 func (l *leases) renew(ctx context.Context, store Store) (err error) {
 	defer recoverToError(&err)
-	ctx, cancel := context.WithTimeout(ctx, l.duration) // a later answer is good for nothing
+	ctx, cancel := context.WithTimeout(ctx, l.duration) // a later response is of no use
 	defer cancel()
 	l.mu.Lock()
 	changes := l.changes
 	l.mu.Unlock()
 
-	asked := time.Now()
+	requested := time.Now()
 	epoch, err := store.Epoch(ctx)
 	if err != nil {
 		return err
@@ -75,7 +97,33 @@ func (l *leases) renew(ctx context.Context, store Store) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.changes == changes {
-		l.current.Store(&lease{epoch: epoch, asked: asked})
+		l.last.Store(&lease{epoch: epoch, requested: requested})
 	}
 	return nil
+}
+
+// renewLoop renews the lease periodically, and at once after invalidate, until
+// ctx ends. It logs each transition between success and failure once.
+func (l *leases) renewLoop(ctx context.Context, store Store, log *slog.Logger) {
+	defer l.invalidate()
+	ticker := time.NewTicker(max(l.duration/renewalsPerLease, 1))
+	defer ticker.Stop()
+	for healthy := true; ; {
+		err := l.renew(ctx, store)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && healthy:
+			log.WarnContext(ctx, "key store unavailable, cache disabled", "error", err)
+		case err == nil && !healthy:
+			log.InfoContext(ctx, "key store available, cache enabled")
+		}
+		healthy = err == nil
+		select {
+		case <-ticker.C:
+		case <-l.renewNow:
+		case <-ctx.Done():
+			return
+		}
+	}
 }

@@ -56,8 +56,8 @@ func (raw RawKey) mask() string {
 	return raw.prefix() + "****" + string(raw[len(raw)-shownTail:])
 }
 
-// mint makes a raw key from random bytes.
-func mint(prefix string) RawKey {
+// newRawKey returns a random raw key.
+func newRawKey(prefix string) RawKey {
 	var secret [secretBytes]byte
 	rand.Read(secret[:]) // never fails
 

@@ -15,12 +15,12 @@ import (
 	"github.com/matryer/is"
 )
 
-func TestMint_isWellFormed(t *testing.T) {
+func TestNewRawKey_isWellFormed(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	seen := make(map[RawKey]bool)
 	for range 1000 {
-		raw := mint("cbk")
+		raw := newRawKey("cbk")
 		is.Equal(len(raw), len("cbk_")+43+6)
 		is.True(wellFormed(string(raw)))
 		is.True(!seen[raw])
@@ -28,8 +28,8 @@ func TestMint_isWellFormed(t *testing.T) {
 	}
 }
 
-// TestMint_isTheNumberInBase62 computes a raw key by other means.
-func TestMint_isTheNumberInBase62(t *testing.T) {
+// TestNewRawKey_isTheNumberInBase62 computes a raw key by other means.
+func TestNewRawKey_isTheNumberInBase62(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	base62 := func(n *big.Int, width int) string {
@@ -57,7 +57,7 @@ func TestMint_isTheNumberInBase62(t *testing.T) {
 
 func TestWellFormed_refuses(t *testing.T) {
 	t.Parallel()
-	raw := string(mint("cbk"))
+	raw := string(newRawKey("cbk"))
 	sealed := func(text string) string { sum := checksum(text); return text + string(sum[:]) }
 	for name, text := range map[string]string{
 		"empty":               "",
@@ -70,7 +70,7 @@ func TestWellFormed_refuses(t *testing.T) {
 		"other digit":         raw[:20] + "-" + raw[21:],
 		"umlaut":              raw[:20] + "ä" + raw[22:],
 		"no underscore":       strings.Replace(raw, "_", "-", 1),
-		"sum of another":      raw[:47] + string(mint("cbk"))[47:],
+		"sum of another":      raw[:47] + string(newRawKey("cbk"))[47:],
 		"secret over 32 byte": sealed("cbk_" + strings.Repeat("z", 43)),
 		"one over the most":   sealed("cbk_" + maxSecret[:42] + string(maxSecret[42]+1)),
 		"prefix too long":     sealed(strings.Repeat("p", 33) + raw[3:47]),
@@ -81,7 +81,7 @@ func TestWellFormed_refuses(t *testing.T) {
 		}
 	}
 	for _, prefix := range []string{"c", "acme_live", strings.Repeat("P", 32)} {
-		if !wellFormed(string(mint(prefix))) {
+		if !wellFormed(string(newRawKey(prefix))) {
 			t.Errorf("a key with prefix %q does not pass", prefix)
 		}
 	}
@@ -92,7 +92,7 @@ func TestWellFormed_refuses(t *testing.T) {
 
 func TestWellFormed_noticesEveryTypo(t *testing.T) {
 	t.Parallel()
-	raw := string(mint("cbk"))
+	raw := string(newRawKey("cbk"))
 	for i := range len(raw) {
 		for _, c := range digits {
 			if typo := raw[:i] + string(c) + raw[i+1:]; typo != raw && wellFormed(typo) {
@@ -111,7 +111,7 @@ func TestWellFormed_noticesEveryTypo(t *testing.T) {
 func TestRawKey_shownPartsAreNotTheSecret(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	raw := mint("acme")
+	raw := newRawKey("acme")
 	is.Equal(raw.prefix(), string(raw[:len("acme_")+6]))
 	is.Equal(raw.mask(), string(raw[:len("acme_")+6])+"****"+string(raw[len(raw)-4:]))
 	is.True(!wellFormed(raw.mask()))
@@ -120,7 +120,7 @@ func TestRawKey_shownPartsAreNotTheSecret(t *testing.T) {
 func TestRawKey_redactsItself(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	raw := mint("cbk")
+	raw := newRawKey("cbk")
 	var out strings.Builder
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T"} {
 		fmt.Fprintf(&out, verb, raw, raw)
@@ -155,15 +155,15 @@ func TestDigest_pepper(t *testing.T) {
 	is.True(newDigester([]byte("other")).digest(raw) != peppered.digest(raw))
 }
 
-func BenchmarkMint(b *testing.B) {
+func BenchmarkNewRawKey(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		mint("cbk")
+		newRawKey("cbk")
 	}
 }
 
 func BenchmarkWellFormed(b *testing.B) {
-	raw := string(mint("cbk"))
+	raw := string(newRawKey("cbk"))
 	b.ReportAllocs()
 	for b.Loop() {
 		wellFormed(raw)

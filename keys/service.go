@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 )
 
@@ -65,36 +66,33 @@ func (o Options) Format(f fmt.State, verb rune) {
 	fmt.Fprintf(f, fmt.FormatString(f, verb), shown)
 }
 
-// Service holds the rules of client keys over a [Store]. It is safe for
+// Service issues and verifies client keys over a [Store]. It is safe for
 // concurrent use.
 type Service struct {
 	store         Store
 	prefix        string
-	digesters     []*digester // the one of the current pepper first
+	digesters     []*digester // the current pepper's first
 	readTimeout   time.Duration
 	flushInterval time.Duration
 	log           *slog.Logger
 	clock         func() time.Time // nil: time.Now
 
 	leases  *leases
-	good    *cache // of entries that are known
-	bad     *cache // of those that are not
+	known   *cache // digests of keys
+	unknown *cache // digests of no key
 	flights flights
 	uses    uses
 	counts  counts
 }
 
-// beatsOfLease is how often the store is asked within a lease.
-const beatsOfLease = 5
-
-// unknownDigests is how many digests that belong to no key are remembered.
-const unknownDigests = 1 << 13
+// maxUnknown is the maximum number of cached digests of no key.
+const maxUnknown = 1 << 13
 
 // NewService returns a Service over store; nil options are the defaults. It
 // returns an error if the prefix is invalid.
 //
-// Make one Service for each store: what one does, another in the same process
-// learns no sooner than if it were in another process.
+// Create one Service per store. A second one may accept a revoked key for up to
+// one lease.
 func NewService(store Store, options *Options) (*Service, error) {
 	var o Options
 	if options != nil {
@@ -117,13 +115,25 @@ func NewService(store Store, options *Options) (*Service, error) {
 		log:           o.Logger,
 		clock:         o.Now,
 		leases:        newLeases(o.Lease),
-		good:          newCache(o.CacheSize),
-		bad:           newCache(min(o.CacheSize, unknownDigests)),
+		known:         newCache(o.CacheSize),
+		unknown:       newCache(min(o.CacheSize, maxUnknown)),
 	}
 	for _, pepper := range append([][]byte{o.Pepper}, o.PreviousPeppers...) {
 		s.digesters = append(s.digesters, newDigester(pepper))
 	}
 	return s, nil
+}
+
+// Run keeps the cache enabled and writes last-used times until ctx ends. It then
+// writes the remaining ones and returns the error of that write.
+//
+// Run it once, in a goroutine beside the server, and let it return before the
+// store is closed. Without Run every check reads the store.
+func (s *Service) Run(ctx context.Context) error {
+	var renewing sync.WaitGroup
+	renewing.Go(func() { s.leases.renewLoop(ctx, s.store, s.log) })
+	defer renewing.Wait()
+	return s.uses.flushLoop(ctx, s.store, s.flushInterval, s.log)
 }
 
 // Create issues a new key. Fields left nil take their defaults.
@@ -134,12 +144,12 @@ func (s *Service) Create(ctx context.Context, fields Fields) (Issued, error) {
 	now := s.now()
 	key := Key{Name: "API key", Active: true, CreatedAt: now, UpdatedAt: now}
 	fields.apply(&key)
-	raw := s.mintInto(&key)
+	raw := s.setRawKey(&key)
 	key, err := s.store.Insert(ctx, key)
 	if err != nil {
 		return Issued{}, storeError("insert key", err)
 	}
-	s.leases.end()
+	s.leases.invalidate()
 	return Issued{Key: key, Raw: raw}, nil
 }
 
@@ -150,7 +160,7 @@ func (s *Service) List(ctx context.Context) ([]Key, error) {
 		return nil, storeError("list keys", err)
 	}
 	for i := range list {
-		s.uses.merge(&list[i])
+		s.uses.applyTo(&list[i])
 	}
 	return list, nil
 }
@@ -161,16 +171,16 @@ func (s *Service) Get(ctx context.Context, id int64) (Key, error) {
 	if err != nil {
 		return Key{}, storeError("get key", err)
 	}
-	s.uses.merge(&key)
+	s.uses.applyTo(&key)
 	return key, nil
 }
 
-// Update sets the given fields, all or none, and returns the key. If that
-// changes nothing, UpdatedAt stays. The error is [ErrNotFound] or matches
-// [ErrInvalid].
+// Update sets the given fields, all or none, and returns the key. UpdatedAt
+// changes only if a field does. The error is [ErrNotFound] or matches
+// [ErrInvalid] or [ErrUnavailable].
 //
-// An update that sets Active to false, or an expiry, returns when no process
-// accepts what it forbids: see the package comment.
+// An update that sets Active to false, or an expiry, is a revoking call: see the
+// package comment.
 func (s *Service) Update(ctx context.Context, id int64, fields Fields) (Key, error) {
 	if err := fields.check(); err != nil {
 		return Key{}, err
@@ -184,18 +194,18 @@ func (s *Service) Update(ctx context.Context, id int64, fields Fields) (Key, err
 	})
 }
 
-// errUnchanged leaves a [Store.Update] without writing.
+// errUnchanged makes [Store.Update] return without writing.
 var errUnchanged = errors.New("keys: nothing to change")
 
-// Rotate replaces the raw key of a record and returns the new one. Nothing
-// else about the record changes but UpdatedAt. The error may be [ErrNotFound].
+// Rotate replaces the raw key of a record and returns the new one. Prefix, Mask,
+// Digest and UpdatedAt change with it. The error is [ErrNotFound] or matches
+// [ErrUnavailable].
 //
-// When it returns, no process accepts the former raw key any more: see the
-// package comment.
+// Rotate is a revoking call for the previous raw key: see the package comment.
 func (s *Service) Rotate(ctx context.Context, id int64) (Issued, error) {
 	var raw RawKey
 	key, err := s.change(ctx, "rotate key", id, true, func(key *Key) error {
-		raw = s.mintInto(key)
+		raw = s.setRawKey(key)
 		return nil
 	})
 	if err != nil {
@@ -204,69 +214,69 @@ func (s *Service) Rotate(ctx context.Context, id int64) (Issued, error) {
 	return Issued{Key: key, Raw: raw}, nil
 }
 
-// Delete removes a key for good, or returns [ErrNotFound]. When it returns, no
-// process accepts the raw key any more: see the package comment.
+// Delete removes a key permanently. The error is [ErrNotFound] or matches
+// [ErrUnavailable].
+//
+// Delete is a revoking call: see the package comment.
 func (s *Service) Delete(ctx context.Context, id int64) error {
 	err := s.store.Delete(ctx, id)
-	s.leases.end()
+	s.leases.invalidate()
 	if err == nil || errors.Is(err, ErrNotFound) {
-		s.uses.forget(id)
-		s.waitForOthers() // also for a deletion that has just been made by another
+		s.uses.remove(id)
+		s.waitLeaseExpiry() // even for ErrNotFound, for the reason given at change
 	}
 	return storeError("delete key", err)
 }
 
-// change updates a key in the store, unless change returns errUnchanged. If
-// the change is of the revoking sort, it waits. It does so even if nothing was
-// left to change: the same change may have been made a moment ago by somebody
-// who is still waiting, or by a call whose answer was lost.
-func (s *Service) change(ctx context.Context, operation string, id int64, revoking bool, change func(*Key) error) (Key, error) {
-	var former Key
+// change updates a key in the store unless apply returns errUnchanged.
+//
+// A revoking change waits even if nothing changed: another call may have just
+// made the same change and still be waiting, or its response may have been lost.
+func (s *Service) change(ctx context.Context, operation string, id int64, revoking bool, apply func(*Key) error) (Key, error) {
+	var previous Key
 	key, err := s.store.Update(ctx, id, func(key *Key) error {
-		former = *key
-		if err := change(key); err != nil {
+		previous = *key
+		if err := apply(key); err != nil {
 			return err
 		}
-		s.stamp(key)
+		s.bumpUpdatedAt(key)
 		return nil
 	})
 	if err == errUnchanged {
-		key, err = former, nil
+		key, err = previous, nil
 	}
 	if err != nil {
-		s.leases.end() // it may have been stored nevertheless
+		s.leases.invalidate() // the change may have been committed
 		return Key{}, storeError(operation, err)
 	}
-	if revoking || former.Active != key.Active || !former.ExpiresAt.Equal(key.ExpiresAt) {
-		s.leases.end()
+	if revoking || previous.Active != key.Active || !previous.ExpiresAt.Equal(key.ExpiresAt) {
+		s.leases.invalidate()
 	}
 	if revoking {
-		s.waitForOthers()
+		s.waitLeaseExpiry()
 	}
-	s.uses.merge(&key)
+	s.uses.applyTo(&key)
 	return key, nil
 }
 
-// waitForOthers waits until no lease runs any more that another process got
-// before the change just stored, and a little longer, as clocks do not run
-// alike. It does not end with any context: the change is made, and its answer
-// must be neither early nor lost.
-func (s *Service) waitForOthers() {
+// waitLeaseExpiry waits until no process has a lease from before the change that
+// was just committed.
+func (s *Service) waitLeaseExpiry() {
 	if s.store.Shared() {
-		time.Sleep(s.leases.duration + s.leases.duration/50)
+		s.leases.waitExpiry()
 	}
 }
 
-// mintInto gives key a new raw key.
-func (s *Service) mintInto(key *Key) RawKey {
-	raw := mint(s.prefix)
+// setRawKey gives key a new raw key.
+func (s *Service) setRawKey(key *Key) RawKey {
+	raw := newRawKey(s.prefix)
 	key.Prefix, key.Mask = raw.prefix(), raw.mask()
 	key.Digest = s.digesters[0].digest(string(raw))
 	return raw
 }
 
-// stamp moves UpdatedAt, also when the clock has not moved since.
-func (s *Service) stamp(key *Key) {
+// bumpUpdatedAt sets UpdatedAt to now, and at least a millisecond forward.
+func (s *Service) bumpUpdatedAt(key *Key) {
 	next := key.UpdatedAt.Add(time.Millisecond)
 	if now := s.now(); now.After(next) {
 		next = now
@@ -279,12 +289,4 @@ func (s *Service) now() time.Time {
 		return milli(time.Now())
 	}
 	return milli(s.clock())
-}
-
-// storeError passes on what the store's contract names and wraps the rest.
-func storeError(operation string, err error) error {
-	if err == nil || errors.Is(err, ErrNotFound) {
-		return err
-	}
-	return fmt.Errorf("%w: %s: %w", ErrUnavailable, operation, err)
 }

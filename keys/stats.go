@@ -49,7 +49,7 @@ func (s *spread) sum() (sum uint64) {
 // Stats returns the counts so far. They are read one after the other while
 // checks go on, so sums may be off by a few.
 func (s *Service) Stats() Stats {
-	stats := Stats{
+	return Stats{
 		Hits:        s.counts.hits.sum(),
 		Misses:      s.counts.misses.Load(),
 		Uncached:    s.counts.uncached.Load(),
@@ -58,10 +58,6 @@ func (s *Service) Stats() Stats {
 		Inactive:    s.counts.inactive.Load(),
 		Expired:     s.counts.expired.Load(),
 		Unavailable: s.counts.unavailable.Load(),
-		EpochAge:    -1,
+		EpochAge:    s.leases.age(),
 	}
-	if current := s.leases.current.Load(); current != nil {
-		stats.EpochAge = time.Since(current.asked)
-	}
-	return stats
 }

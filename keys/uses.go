@@ -2,70 +2,75 @@ package keys
 
 import (
 	"cmp"
+	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// use is the latest known use of a key, in Unix milliseconds.
+// flushTimeout bounds one write of last-used times.
+const flushTimeout = 5 * time.Second
+
+// use is the last use of a key, in Unix milliseconds.
 type use struct {
 	at      atomic.Int64
-	written atomic.Int64 // what of it the store has
+	written atomic.Int64 // the value of at that the store has
 }
 
-// note records a use, unless a later one is known.
-func (u *use) note(at int64) {
-	for former := u.at.Load(); at > former; former = u.at.Load() {
-		if u.at.CompareAndSwap(former, at) {
+// record records a use at the given time unless a later one is recorded.
+func (u *use) record(at int64) {
+	for last := u.at.Load(); at > last; last = u.at.Load() {
+		if u.at.CompareAndSwap(last, at) {
 			return
 		}
 	}
 }
 
-// uses holds the uses of keys, one for each key that has been accepted here.
+// uses holds the uses of all keys that this process has accepted, by key id.
 type uses struct {
-	mu  sync.RWMutex
-	all map[int64]*use
+	mu   sync.RWMutex
+	byID map[int64]*use
 }
 
-// of returns the use of a key.
-func (u *uses) of(id int64) *use {
+// get returns the use of a key, which it adds if necessary.
+func (u *uses) get(id int64) *use {
 	u.mu.RLock()
-	found := u.all[id]
+	found := u.byID[id]
 	u.mu.RUnlock()
 	if found != nil {
 		return found
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.all == nil {
-		u.all = make(map[int64]*use)
+	if u.byID == nil {
+		u.byID = make(map[int64]*use)
 	}
-	if u.all[id] == nil {
-		u.all[id] = new(use)
+	if u.byID[id] == nil {
+		u.byID[id] = new(use)
 	}
-	return u.all[id]
+	return u.byID[id]
 }
 
-// merge moves the key's LastUsedAt forward to what is known here.
-func (u *uses) merge(key *Key) {
+// applyTo moves the key's LastUsedAt forward to the last recorded use.
+func (u *uses) applyTo(key *Key) {
 	u.mu.RLock()
-	known := u.all[key.ID]
+	last := u.byID[key.ID]
 	u.mu.RUnlock()
-	if known == nil {
+	if last == nil {
 		return
 	}
-	if at := known.at.Load(); at > 0 && (key.LastUsedAt.IsZero() || at > key.LastUsedAt.UnixMilli()) {
+	if at := last.at.Load(); at > 0 && (key.LastUsedAt.IsZero() || at > key.LastUsedAt.UnixMilli()) {
 		key.LastUsedAt = time.UnixMilli(at).UTC()
 	}
 }
 
-// forget drops what is known of a key.
-func (u *uses) forget(id int64) {
+// remove removes the use of a deleted key.
+func (u *uses) remove(id int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.all, id)
+	delete(u.byID, id)
 }
 
 // pending returns the uses that the store does not have, ids ascending.
@@ -73,8 +78,8 @@ func (u *uses) pending() []Use {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
 	var list []Use
-	for id, known := range u.all {
-		if at := known.at.Load(); at > known.written.Load() {
+	for id, last := range u.byID {
+		if at := last.at.Load(); at > last.written.Load() {
 			list = append(list, Use{ID: id, At: time.UnixMilli(at).UTC()})
 		}
 	}
@@ -82,13 +87,52 @@ func (u *uses) pending() []Use {
 	return list
 }
 
-// written notes that the store has these uses.
-func (u *uses) written(list []Use) {
+// markWritten records that the store has these uses.
+func (u *uses) markWritten(list []Use) {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
-	for _, used := range list {
-		if known := u.all[used.ID]; known != nil {
-			known.written.Store(used.At.UnixMilli())
+	for _, written := range list {
+		if last := u.byID[written.ID]; last != nil {
+			last.written.Store(written.At.UnixMilli())
 		}
+	}
+}
+
+// flush writes the pending uses in one batch.
+func (u *uses) flush(ctx context.Context, store Store) (err error) {
+	defer recoverToError(&err)
+	list := u.pending()
+	if len(list) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	if err := store.Touch(ctx, list); err != nil {
+		return storeError("touch keys", err)
+	}
+	u.markWritten(list)
+	return nil
+}
+
+// flushLoop flushes every interval and when ctx ends, and returns the error of
+// the last flush. Uses that could not be written remain pending.
+func (u *uses) flushLoop(ctx context.Context, store Store, interval time.Duration, log *slog.Logger) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for healthy := true; ; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return u.flush(context.WithoutCancel(ctx), store)
+		}
+		err := u.flush(ctx, store)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil && healthy:
+			log.WarnContext(ctx, "flush of last-used times failed, will retry", "error", err)
+		case err == nil && !healthy:
+			log.InfoContext(ctx, "flush of last-used times succeeded")
+		}
+		healthy = err == nil
 	}
 }

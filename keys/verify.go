@@ -18,7 +18,7 @@ func (s *Service) Verify(ctx context.Context, raw string) (Key, error) {
 		return Key{}, err
 	}
 	used := now.UnixMilli()
-	e.use.note(used)
+	e.use.record(used)
 	key := e.key
 	key.LastUsedAt = time.UnixMilli(used).UTC()
 	return key, nil
@@ -32,8 +32,8 @@ func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, err
 	}
 	now := time.Now()
 	digest := s.digesters[0].digest(raw)
-	under := s.leases.at(now)
-	e := s.good.get(&digest, under)
+	under := s.leases.current(now)
+	e := s.known.get(&digest, under)
 	if e != nil {
 		s.counts.hits.add(now)
 	} else {
@@ -85,7 +85,7 @@ func (s *Service) find(ctx context.Context, raw string, digest Digest) (*entry, 
 		}
 		key, err := s.store.Find(ctx, digest)
 		if err == nil {
-			return &entry{key: key, known: true, use: s.uses.of(key.ID)}, nil
+			return &entry{key: key, known: true, use: s.uses.get(key.ID)}, nil
 		}
 		if !errors.Is(err, ErrNotFound) {
 			return nil, storeError("find key", err)

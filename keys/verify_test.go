@@ -454,8 +454,8 @@ func TestRun_logsEachChangeOfStateOnce(t *testing.T) {
 		}
 		cancel()
 		is.NoErr(<-done)
-		is.Equal(strings.Count(log.String(), "does not answer"), 3)
-		is.Equal(strings.Count(log.String(), "answers again"), 3)
+		is.Equal(strings.Count(log.String(), "key store unavailable, cache disabled"), 3)
+		is.Equal(strings.Count(log.String(), "key store available, cache enabled"), 3)
 		is.True(s.Stats().EpochAge < 0) // no lease outlives Run
 	})
 }
