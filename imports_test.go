@@ -24,6 +24,7 @@ type importRule struct {
 var importRules = []importRule{
 	{
 		pkg:       "keys",
+		may:       []string{"golang.org/x/sync/singleflight"},
 		never:     []string{"net/http", "encoding/json", "database/sql"},
 		becauseOf: "a domain depends on neither HTTP nor JSON nor a database",
 	},

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // Options configure a [Service]. The zero value is ready to use; a duration or
@@ -78,9 +80,9 @@ type Service struct {
 	clock         func() time.Time // nil: time.Now
 
 	leases  *leases
-	known   *cache // digests of keys
-	unknown *cache // digests of no key
-	flights flights
+	known   *cache             // digests of keys
+	unknown *cache             // digests of no key
+	loads   singleflight.Group // by digest and epoch
 	uses    uses
 	counts  counts
 }

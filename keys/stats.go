@@ -46,6 +46,22 @@ func (s *spread) sum() (sum uint64) {
 	return sum
 }
 
+// countError counts a failed check.
+func (c *counts) countError(err error) {
+	switch err {
+	case ErrMalformed:
+		c.malformed.Add(1)
+	case ErrUnknown:
+		c.unknown.Add(1)
+	case ErrInactive:
+		c.inactive.Add(1)
+	case ErrExpired:
+		c.expired.Add(1)
+	default:
+		c.unavailable.Add(1)
+	}
+}
+
 // Stats returns the counts so far. They are read one after the other while
 // checks go on, so sums may be off by a few.
 func (s *Service) Stats() Stats {

@@ -2,81 +2,97 @@ package keys
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"time"
 )
 
-// Verify returns the key that raw belongs to and counts a use of it. The
-// error is [ErrMalformed], [ErrUnknown], [ErrInactive] or [ErrExpired], or
-// matches [ErrUnavailable] when the store could not answer, which says nothing
-// about raw.
-//
-// Its answer is as new as the store's: see the package comment.
+// Verify returns the key that raw belongs to and records its use. The error is
+// [ErrMalformed], [ErrUnknown], [ErrInactive] or [ErrExpired], or matches
+// [ErrUnavailable] if the store cannot be read, which says nothing about raw.
 func (s *Service) Verify(ctx context.Context, raw string) (Key, error) {
 	e, now, err := s.check(ctx, raw)
 	if err != nil {
+		s.counts.countError(err)
 		return Key{}, err
 	}
-	used := now.UnixMilli()
-	e.use.record(used)
+	at := now.UnixMilli()
+	e.use.record(at)
 	key := e.key
-	key.LastUsedAt = time.UnixMilli(used).UTC()
+	key.LastUsedAt = time.UnixMilli(at).UTC()
 	return key, nil
 }
 
-// check returns the entry of a key that may be used, and the time at which it
-// may, or the error of Verify.
+// check returns the entry of a usable key and the time of the check.
 func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, error) {
 	if len(raw) > maxRaw {
-		return nil, time.Time{}, s.refuse(ErrMalformed)
+		return nil, time.Time{}, ErrMalformed
 	}
 	now := time.Now()
 	digest := s.digesters[0].digest(raw)
-	under := s.leases.current(now)
-	e := s.known.get(&digest, under)
+	l := s.leases.current(now)
+	e := s.known.get(&digest, l)
 	if e != nil {
 		s.counts.hits.add(now)
 	} else {
-		// Only now does the shape matter: what is in the cache has it.
-		if !wellFormed(raw) {
-			return nil, now, s.refuse(ErrMalformed)
+		if !wellFormed(raw) { // a cached key is
+			return nil, now, ErrMalformed
 		}
 		var err error
-		if e, err = s.look(ctx, raw, digest, under); err != nil {
-			s.counts.unavailable.Add(1)
+		if e, err = s.lookup(ctx, raw, digest, l); err != nil {
 			return nil, now, err
 		}
 		if !e.known {
-			return nil, now, s.refuse(ErrUnknown)
+			return nil, now, ErrUnknown
 		}
 	}
 	if s.clock != nil {
 		now = s.clock()
 	}
-	if err := e.key.Usable(now); err != nil {
-		return nil, now, s.refuse(err)
-	}
-	return e, now, nil
+	return e, now, e.key.Usable(now)
 }
 
-// refuse counts a refusal.
-func (s *Service) refuse(reason error) error {
-	switch reason {
-	case ErrMalformed:
-		s.counts.malformed.Add(1)
-	case ErrUnknown:
-		s.counts.unknown.Add(1)
-	case ErrInactive:
-		s.counts.inactive.Add(1)
-	case ErrExpired:
-		s.counts.expired.Add(1)
+// lookup returns the entry of a well-formed raw key that is not in s.known. A
+// nil lease bypasses the cache.
+func (s *Service) lookup(ctx context.Context, raw string, digest Digest, l *lease) (*entry, error) {
+	if l == nil {
+		s.counts.uncached.Add(1)
+		return s.loadFromStore(ctx, raw, digest)
 	}
-	return reason
+	if e := s.unknown.get(&digest, l); e != nil {
+		s.counts.hits.add(time.Now())
+		return e, nil
+	}
+	s.counts.misses.Add(1)
+	return s.loadOnce(ctx, raw, digest, l)
 }
 
-// find reads the store: for the digest under the current pepper, then for
-// those under former ones.
-func (s *Service) find(ctx context.Context, raw string, digest Digest) (*entry, error) {
+// loadOnce reads the store once for all concurrent callers and caches the
+// result. Callers share a read only if they hold leases of the same epoch: a
+// read that began under an earlier epoch may miss a change.
+func (s *Service) loadOnce(ctx context.Context, raw string, digest Digest, l *lease) (*entry, error) {
+	key := string(binary.NativeEndian.AppendUint64(digest[:], uint64(l.epoch)))
+	result := s.loads.DoChan(key, func() (_ any, err error) {
+		defer recoverToError(&err)
+		// The read is shared, so it must not be canceled with its first caller.
+		e, err := s.loadFromStore(context.WithoutCancel(ctx), raw, digest)
+		if err == nil {
+			s.cacheResult(e, digest, l)
+		}
+		return e, err
+	})
+	select {
+	case r := <-result:
+		e, _ := r.Val.(*entry)
+		return e, r.Err
+	case <-ctx.Done():
+		return nil, storeError("find key", ctx.Err())
+	}
+}
+
+// loadFromStore looks up the digest, which is that of the current pepper, and
+// then the digests of previous peppers.
+func (s *Service) loadFromStore(ctx context.Context, raw string, digest Digest) (*entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()
 	for i := range s.digesters {
@@ -92,4 +108,18 @@ func (s *Service) find(ctx context.Context, raw string, digest Digest) (*entry, 
 		}
 	}
 	return &entry{}, nil
+}
+
+// cacheResult caches an entry read under l. Unknown digests have a cache of
+// their own, so that a flood of them does not evict known keys.
+func (s *Service) cacheResult(e *entry, digest Digest, l *lease) {
+	if !s.leases.hasEpoch(l.epoch) {
+		return // get would reject the entry
+	}
+	e.digest, e.epoch = digest, l.epoch
+	if e.known {
+		s.known.put(e)
+	} else {
+		s.unknown.put(e)
+	}
 }
