@@ -11,23 +11,23 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// RunBenchmarks measures what the requests of clients wait for, on a storage
-// with a thousand of each kind.
+// RunBenchmarks measures the calls that requests of clients wait for, on a
+// storage with 1,000 keys, symbols and exports.
 func RunBenchmarks(b *testing.B, open func(t testing.TB) Harness) {
-	const many = 1000
+	const count = 1000
 	s := open(b)
 	ctx := b.Context()
 	folder := insertFolder(b, s, "folder")
-	list := newSymbols(make([]string, many)...)
+	list := newSymbols(make([]string, count)...)
 	for i := range list {
 		list[i].Data = strings.Repeat("<path d='M0 0'/>", 4<<10/16)
 	}
 	list = insertSymbols(b, s, folder.ID, list...)
 	var uses []keys.Use
 	var sources []string
-	for i := range many {
+	for i := range count {
 		name := strconv.Itoa(i)
-		uses = append(uses, keys.Use{ID: insertKey(b, s, name).ID, At: noon})
+		uses = append(uses, keys.Use{ID: insertKey(b, s, name).ID, At: testTime})
 		sources = append(sources, putExport(b, s, newExport(name)).SourceURL)
 	}
 
@@ -36,16 +36,16 @@ func RunBenchmarks(b *testing.B, open func(t testing.TB) Harness) {
 		do   func(i int) error
 	}{
 		{"keys/find", func(i int) error {
-			_, err := s.Keys().Find(ctx, newKey(strconv.Itoa(i%many)).Digest)
+			_, err := s.Keys().Find(ctx, newKey(strconv.Itoa(i%count)).Digest)
 			return err
 		}},
 		{"keys/epoch", func(int) error {
 			_, err := s.Keys().Epoch(ctx)
 			return err
 		}},
-		{"keys/touch a thousand", func(i int) error {
+		{"keys/touch 1,000", func(i int) error {
 			for j := range uses {
-				uses[j].At = noon.Add(time.Duration(i) * time.Second)
+				uses[j].At = testTime.Add(time.Duration(i) * time.Second)
 			}
 			return s.Keys().Touch(ctx, uses)
 		}},
@@ -54,7 +54,7 @@ func RunBenchmarks(b *testing.B, open func(t testing.TB) Harness) {
 			return err
 		}},
 		{"symbols/get 4 KB", func(i int) error {
-			_, err := s.Symbols().GetSymbol(ctx, list[i%many].ID)
+			_, err := s.Symbols().GetSymbol(ctx, list[i%count].ID)
 			return err
 		}},
 		{"symbols/list 256 KB", func(int) error {
@@ -62,7 +62,7 @@ func RunBenchmarks(b *testing.B, open func(t testing.TB) Harness) {
 			return err
 		}},
 		{"symbols/update 4 KB", func(i int) error {
-			_, err := s.Symbols().UpdateSymbol(ctx, list[i%many].ID, func(symbol *symbols.Symbol) error {
+			_, err := s.Symbols().UpdateSymbol(ctx, list[i%count].ID, func(symbol *symbols.Symbol) error {
 				symbol.Name = strconv.Itoa(i)
 				return nil
 			})
@@ -72,20 +72,20 @@ func RunBenchmarks(b *testing.B, open func(t testing.TB) Harness) {
 			_, err := s.Symbols().InsertSymbols(ctx, folder.ID, list[:1])
 			return err
 		}},
-		{"exports/find one", func(i int) error {
-			_, err := s.Exports().Find(ctx, sources[i%many])
+		{"exports/find 1", func(i int) error {
+			_, err := s.Exports().Find(ctx, sources[i%count])
 			return err
 		}},
-		{"exports/find a thousand", func(int) error {
+		{"exports/find 1,000", func(int) error {
 			_, err := s.Exports().Find(ctx, sources...)
 			return err
 		}},
 		{"exports/put", func(i int) error {
 			_, _, err := s.Exports().Put(ctx, exports.Export{
-				SourceURL:   sources[i%many],
+				SourceURL:   sources[i%count],
 				ExportedURL: "https://files.example/" + strconv.Itoa(i),
-				CreatedAt:   noon,
-				UpdatedAt:   noon,
+				CreatedAt:   testTime,
+				UpdatedAt:   testTime,
 			})
 			return err
 		}},

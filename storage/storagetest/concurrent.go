@@ -5,45 +5,44 @@ import (
 	"testing"
 )
 
-// RunConcurrent holds a driver to its promises under contention, through one
-// handle and, where the storage can be opened again, through two. It is worth
-// most under the race detector.
+// RunConcurrent checks the contracts under contention, through one handle and,
+// if the storage has Reopen, through two. Run it with the race detector.
 func RunConcurrent(t *testing.T, open func(t testing.TB) Harness) {
-	for _, race := range []struct {
-		sentence string
-		run      func(t *testing.T, handles []Storage)
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T, handles []Storage)
 	}{
-		{"one of many folders gets the name", raceFolderName},
-		{"one of many renames gets the name", raceRename},
-		{"no update of a key is lost", raceKeyUpdates},
-		{"no update of a folder or symbol is lost", raceSymbolUpdates},
-		{"a rotated key is found by one digest", raceRotate},
-		{"last use is the latest of all", raceTouch},
-		{"no symbol outlives its folder", raceFolderDelete},
-		{"opposite moves end well", raceMoves},
-		{"one version is one state", raceReaders},
-		{"one of many puts creates the export", racePut},
-		{"rotations leave one raw key, and none of a dead key", raceRotations},
-		{"contexts that end harm no other call", raceContexts},
+		{"one of many folders gets a name", concurrentFolderNames},
+		{"one of many renames gets a name", concurrentRenames},
+		{"no update of a key is lost", concurrentKeyUpdates},
+		{"no update of a folder or symbol is lost", concurrentSymbolUpdates},
+		{"a key is found by its current digest only", concurrentDigestUpdates},
+		{"LastUsedAt is the latest of all", concurrentTouches},
+		{"DeleteFolder leaves no symbol", concurrentFolderDeletes},
+		{"opposite moves succeed", concurrentMoves},
+		{"equal versions mean equal data", concurrentReads},
+		{"one of many Puts creates the export", concurrentPuts},
+		{"concurrent rotations leave at most one valid raw key", concurrentRotations},
+		{"canceled calls do not affect other calls", concurrentCancels},
 	} {
-		t.Run(race.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t)
-			race.run(t, []Storage{s, s})
+			c.run(t, []Storage{s, s})
 			s.wantIdle(t)
 			if s.Reopen == nil {
 				return
 			}
 			s = open(t)
-			race.run(t, []Storage{s, s.Reopen()})
+			c.run(t, []Storage{s, s.Reopen()})
 			s.wantIdle(t)
 		})
 	}
 }
 
-// together calls do n times at once, spread over the handles, and returns the
-// errors in the order of the calls.
-func together(handles []Storage, n int, do func(s Storage, i int) error) []error {
+// parallel calls do n times in parallel with alternating handles, and returns
+// the errors by i.
+func parallel(handles []Storage, n int, do func(s Storage, i int) error) []error {
 	errs := make([]error, n)
 	start := make(chan struct{})
 	var group sync.WaitGroup
@@ -58,21 +57,21 @@ func together(handles []Storage, n int, do func(s Storage, i int) error) []error
 	return errs
 }
 
-// wantOne reports unless one error is nil and the others are as given.
+// wantOne checks that one error is nil and the others match others.
 func wantOne(t *testing.T, errs []error, others error) {
 	t.Helper()
-	won := 0
+	succeeded := 0
 	for _, err := range errs {
 		if err == nil {
-			won++
+			succeeded++
 			continue
 		}
 		wantError(t, err, others)
 	}
-	if won != 1 {
-		t.Errorf("%d of %d succeeded, want 1", won, len(errs))
+	if succeeded != 1 {
+		t.Errorf("%d of %d succeeded, want 1", succeeded, len(errs))
 	}
 }
 
-// appendTo adds a mark to a text, so that updates can be counted.
-func appendTo(text *string) { *text += "." }
+// appendMark appends one character, so that the length counts the calls.
+func appendMark(text *string) { *text += "." }

@@ -8,10 +8,10 @@ import (
 	"example.com/canvasback/exports"
 )
 
-func racePut(t *testing.T, handles []Storage) {
+func concurrentPuts(t *testing.T, handles []Storage) {
 	const workers = 16
 	stored, created := make([]exports.Export, workers), make([]bool, workers)
-	for _, err := range together(handles, workers, func(s Storage, i int) error {
+	for _, err := range parallel(handles, workers, func(s Storage, i int) error {
 		export := newExport("source")
 		export.FileName = strconv.Itoa(i)
 		var err error
@@ -20,17 +20,17 @@ func racePut(t *testing.T, handles []Storage) {
 	}) {
 		must(t, err)
 	}
-	won := 0
+	count := 0
 	for i, export := range stored {
 		if created[i] {
-			won++
+			count++
 		}
 		if export.ID != stored[0].ID || export.FileName != strconv.Itoa(i) {
 			t.Errorf("Put returns %+v, want id %d and name %d", export, stored[0].ID, i)
 		}
 	}
-	if won != 1 {
-		t.Errorf("%d of %d created the export, want 1", won, workers)
+	if count != 1 {
+		t.Errorf("%d of %d created the export, want 1", count, workers)
 	}
 	for _, s := range handles {
 		found, err := s.Exports().Find(t.Context(), "source")

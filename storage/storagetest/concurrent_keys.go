@@ -12,15 +12,15 @@ import (
 	"example.com/canvasback/keys"
 )
 
-func raceKeyUpdates(t *testing.T, handles []Storage) {
+func concurrentKeyUpdates(t *testing.T, handles []Storage) {
 	const workers = 8
-	rounds := rounds(15, 1000)
+	rounds := iterations(15, 1000)
 	key := insertKey(t, handles[0], "key")
 	before := epoch(t, handles[0])
-	for _, err := range together(handles, workers, func(s Storage, _ int) error {
+	for _, err := range parallel(handles, workers, func(s Storage, _ int) error {
 		for range rounds {
 			_, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
-				appendTo(&key.Name)
+				appendMark(&key.Name)
 				key.Active = !key.Active
 				return nil
 			})
@@ -39,28 +39,28 @@ func raceKeyUpdates(t *testing.T, handles []Storage) {
 			t.Errorf("the key is %+v, want %d updates", got, workers*rounds)
 		}
 		if after := epoch(t, s); after-before < int64(workers*rounds) {
-			t.Errorf("the epoch went from %d to %d in %d changes", before, after, workers*rounds)
+			t.Errorf("the epoch is %d after %d changes, want at least %d", after, workers*rounds, before+int64(workers*rounds))
 		}
 	}
 }
 
-func raceRotate(t *testing.T, handles []Storage) {
+func concurrentDigestUpdates(t *testing.T, handles []Storage) {
 	key := insertKey(t, handles[0], "key")
-	for _, err := range together(handles, 8, func(s Storage, i int) error {
-		for round := range rounds(10, 1000) {
-			var former keys.Digest
+	for _, err := range parallel(handles, 8, func(s Storage, i int) error {
+		for round := range iterations(10, 1000) {
+			var previous keys.Digest
 			rotated, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
-				former = key.Digest
+				previous = key.Digest
 				key.Digest = newKey(fmt.Sprint(i, round)).Digest
 				return nil
 			})
 			if err != nil {
 				return err
 			}
-			if _, err := s.Keys().Find(t.Context(), former); !errors.Is(err, keys.ErrNotFound) {
-				return fmt.Errorf("the former digest is still looked up with: %v", err)
+			if _, err := s.Keys().Find(t.Context(), previous); !errors.Is(err, keys.ErrNotFound) {
+				return fmt.Errorf("Find with the previous digest returns error %v", err)
 			}
-			// Another rotation may have come between.
+			// Another update may have replaced the digest since.
 			found, err := s.Keys().Find(t.Context(), rotated.Digest)
 			if err != nil && !errors.Is(err, keys.ErrNotFound) {
 				return err
@@ -75,16 +75,16 @@ func raceRotate(t *testing.T, handles []Storage) {
 	}
 }
 
-func raceTouch(t *testing.T, handles []Storage) {
+func concurrentTouches(t *testing.T, handles []Storage) {
 	const workers = 8
 	var uses []keys.Use
 	for i := range 20 {
 		uses = append(uses, keys.Use{ID: insertKey(t, handles[0], strconv.Itoa(i)).ID})
 	}
-	for _, err := range together(handles, workers, func(s Storage, i int) error {
+	for _, err := range parallel(handles, workers, func(s Storage, i int) error {
 		batch := slices.Clone(uses)
 		for j := range batch {
-			batch[j].At = noon.Add(time.Duration((i+j)%workers) * time.Second)
+			batch[j].At = testTime.Add(time.Duration((i+j)%workers) * time.Second)
 		}
 		if i%2 == 0 {
 			slices.Reverse(batch)
@@ -96,15 +96,15 @@ func raceTouch(t *testing.T, handles []Storage) {
 	list, err := handles[0].Keys().List(t.Context())
 	must(t, err)
 	for _, key := range list {
-		if want := noon.Add((workers - 1) * time.Second); !key.LastUsedAt.Equal(want) {
+		if want := testTime.Add((workers - 1) * time.Second); !key.LastUsedAt.Equal(want) {
 			t.Errorf("key %d was last used %v, want %v", key.ID, key.LastUsedAt, want)
 		}
 	}
 }
 
-// raceRotations lets rotations of one key meet each other, a deactivation and
-// a deletion, and asks for all raw keys that the key ever had.
-func raceRotations(t *testing.T, handles []Storage) {
+// concurrentRotations rotates one key concurrently, with and without a
+// deactivation or deletion, and then verifies all raw keys that it has had.
+func concurrentRotations(t *testing.T, handles []Storage) {
 	ctx := t.Context()
 	var services []*keys.Service
 	for _, s := range handles {
@@ -114,9 +114,9 @@ func raceRotations(t *testing.T, handles []Storage) {
 		}
 		services = append(services, service)
 	}
-	// check returns how often the raw keys are accepted and found inactive,
-	// and reports those that are not refused as they should.
-	check := func(raws []keys.RawKey) (accepted, inactive int) {
+	// verify returns how many raw keys are accepted and inactive. All others
+	// must be unknown.
+	verify := func(raws []keys.RawKey) (accepted, inactive int) {
 		t.Helper()
 		for i, raw := range raws {
 			_, err := services[i%len(services)].Verify(ctx, string(raw))
@@ -129,15 +129,15 @@ func raceRotations(t *testing.T, handles []Storage) {
 				wantError(t, err, keys.ErrUnknown)
 			}
 			if i == 0 && err == nil {
-				t.Error("a rotated key still has its first raw key")
+				t.Error("the first raw key of a rotated key is accepted")
 			}
 		}
 		return accepted, inactive
 	}
-	for range rounds(10, 300) {
+	for range iterations(10, 300) {
 		for _, c := range []struct {
 			name               string
-			meet               func(context.Context, *keys.Service, int64) error
+			call               func(context.Context, *keys.Service, int64) error
 			accepted, inactive int
 		}{
 			{"rotate", nil, 1, 0},
@@ -153,13 +153,13 @@ func raceRotations(t *testing.T, handles []Storage) {
 			must(t, err)
 			raws := make([]keys.RawKey, 1+4)
 			raws[0] = issued.Raw
-			errs := together(handles, len(raws), func(_ Storage, i int) error {
+			errs := parallel(handles, len(raws), func(_ Storage, i int) error {
 				service := services[i%len(services)]
 				if i == 0 {
-					if c.meet == nil {
+					if c.call == nil {
 						return nil
 					}
-					return c.meet(ctx, service, issued.Key.ID)
+					return c.call(ctx, service, issued.Key.ID)
 				}
 				rotated, err := service.Rotate(ctx, issued.Key.ID)
 				raws[i] = rotated.Raw
@@ -173,8 +173,8 @@ func raceRotations(t *testing.T, handles []Storage) {
 				must(t, err)
 				known = append(known, raws[i])
 			}
-			if accepted, inactive := check(known); accepted != c.accepted || inactive != c.inactive {
-				t.Errorf("rotations that met a call to %s leave %d raw keys accepted and %d inactive, want %d and %d",
+			if accepted, inactive := verify(known); accepted != c.accepted || inactive != c.inactive {
+				t.Errorf("rotations and %s leave %d raw keys accepted and %d inactive, want %d and %d",
 					c.name, accepted, inactive, c.accepted, c.inactive)
 			}
 		}

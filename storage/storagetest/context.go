@@ -15,11 +15,11 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-var contextPromises = []promise{
-	{"no method does anything under a context that has ended", contextEnded},
+var contextChecks = []check{
+	{"methods return an error and change nothing if ctx has ended", contextEnded},
 }
 
-// call is a call of one method.
+// call is a method call.
 type call struct {
 	method string
 	do     func(context.Context) error
@@ -34,48 +34,48 @@ func contextEnded(t *testing.T, s Harness) {
 
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	expired, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer cancel()
-	for _, ctx := range []context.Context{canceled, late} {
+	for _, ctx := range []context.Context{canceled, expired} {
 		for _, c := range allCalls(s, key, symbol) {
 			err := c.do(ctx)
 			if err == nil {
-				t.Errorf("%s under %v succeeds", c.method, ctx.Err())
+				t.Errorf("%s succeeds with ctx error %v", c.method, ctx.Err())
 			}
-			wantNoFact(t, c.method, err)
+			wantNoSentinel(t, c.method, err)
 		}
 		wantKey(t, s, key)
 		wantFolders(t, s, folder)
 		wantSymbols(t, s, folder.ID, symbol)
 		wantFound(t, s, []string{"export", "new"}, export)
 		if after := epoch(t, s); after != before {
-			t.Errorf("the epoch went from %d to %d", before, after)
+			t.Errorf("the epoch changed from %d to %d", before, after)
 		}
 	}
 	for _, c := range allCalls(s, key, symbol) {
 		if err := c.do(t.Context()); err != nil {
-			t.Errorf("%s afterwards: %v", c.method, err)
+			t.Errorf("%s with a valid context: %v", c.method, err)
 		}
 	}
 }
 
-// wantNoFact reports an error that tells what a call that was kept from the
-// storage cannot know.
-func wantNoFact(t testing.TB, method string, err error) {
+// wantNoSentinel checks that err does not match a documented error, which a call
+// without a result from the database must not return.
+func wantNoSentinel(t testing.TB, method string, err error) {
 	t.Helper()
-	for _, fact := range []error{
+	for _, sentinel := range []error{
 		keys.ErrNotFound, exports.ErrNotFound,
 		symbols.ErrFolderNotFound, symbols.ErrSymbolNotFound,
 		symbols.ErrFolderNameTaken, symbols.ErrChanged,
 	} {
-		if errors.Is(err, fact) {
-			t.Errorf("%s tells what it cannot know: %v", method, err)
+		if errors.Is(err, sentinel) {
+			t.Errorf("%s returns error %v although the database did not", method, err)
 		}
 	}
 }
 
-// allCalls are a call of each method that may fail. In this order all of them
-// succeed.
+// allCalls returns a call of each method that can fail. All of them succeed in
+// this order.
 func allCalls(s Storage, key keys.Key, symbol symbols.Symbol) []call {
 	k, y, e := s.Keys(), s.Symbols(), s.Exports()
 	return []call{
@@ -87,7 +87,7 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol) []call {
 			return err
 		}},
 		{"keys.Find", func(ctx context.Context) error { _, err := k.Find(ctx, key.Digest); return err }},
-		{"keys.Touch", func(ctx context.Context) error { return k.Touch(ctx, []keys.Use{{ID: key.ID, At: noon}}) }},
+		{"keys.Touch", func(ctx context.Context) error { return k.Touch(ctx, []keys.Use{{ID: key.ID, At: testTime}}) }},
 		{"keys.Epoch", func(ctx context.Context) error { _, err := k.Epoch(ctx); return err }},
 		{"keys.Delete", func(ctx context.Context) error { return k.Delete(ctx, key.ID) }},
 
@@ -105,7 +105,7 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol) []call {
 			return err
 		}},
 		{"symbols.ListSymbols", func(ctx context.Context) error {
-			_, err := y.ListSymbols(ctx, symbol.FolderID, 0, wholeFolder)
+			_, err := y.ListSymbols(ctx, symbol.FolderID, 0, unlimited)
 			return err
 		}},
 		{"symbols.GetSymbol", func(ctx context.Context) error { _, err := y.GetSymbol(ctx, symbol.ID); return err }},
@@ -133,35 +133,35 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol) []call {
 	}
 }
 
-// raceContexts breaks off calls at random instants, among others that must not
-// feel it.
-func raceContexts(t *testing.T, handles []Storage) {
-	const workers = 8 // the contexts of every other one end
+// concurrentCancels cancels calls at random times while others run, which must
+// succeed.
+func concurrentCancels(t *testing.T, handles []Storage) {
+	const workers = 8 // every other one cancels its calls
 	key := insertKey(t, handles[0], "key")
 	folder, counted := insertFolder(t, handles[0], "folder"), insertFolder(t, handles[0], "counted")
 	symbol := insertSymbols(t, handles[0], folder.ID, symbols.Symbol{Name: "symbol"})[0]
 	putExport(t, handles[0], newExport("export"))
 
-	var succeeded, brokenOff, updated, inDoubt atomic.Int64
-	stored := make([]map[string]bool, workers) // pairs of symbols: false is in doubt
-	for _, err := range together(handles, workers, func(s Storage, worker int) error {
+	var succeeded, canceled, updated, inDoubt atomic.Int64
+	stored := make([]map[string]bool, workers) // by pair of symbols: whether it is certain
+	for _, err := range parallel(handles, workers, func(s Storage, worker int) error {
 		stored[worker] = make(map[string]bool)
-		for round := range rounds(60, 3000) {
+		for round := range iterations(60, 3000) {
 			ctx, cancel := t.Context(), context.CancelFunc(func() {})
 			if worker%2 == 0 {
 				ctx, cancel = context.WithTimeout(ctx, 1<<rand.N(24)) // up to 8 ms
 			}
 			choice, pair := rand.N(8), fmt.Sprint(worker, ",", round)
-			err := anyCall(s, key, symbol, counted.ID, choice, pair)(ctx)
+			err := randomCall(s, key, symbol, counted.ID, choice, pair)(ctx)
 			ended := ctx.Err() != nil
 			cancel()
 			switch {
 			case err == nil:
 				succeeded.Add(1)
 			case ended:
-				brokenOff.Add(1)
+				canceled.Add(1)
 			default:
-				return fmt.Errorf("call %d under a context that has not ended: %w", choice, err)
+				return fmt.Errorf("call %d with a valid context: %w", choice, err)
 			}
 			switch {
 			case choice == callInsert:
@@ -176,16 +176,16 @@ func raceContexts(t *testing.T, handles []Storage) {
 	}) {
 		must(t, err)
 	}
-	if succeeded.Load() == 0 || brokenOff.Load() == 0 {
-		t.Errorf("%d calls succeeded and %d were broken off", succeeded.Load(), brokenOff.Load())
+	if succeeded.Load() == 0 || canceled.Load() == 0 {
+		t.Errorf("%d calls succeeded and %d were canceled, want some of each", succeeded.Load(), canceled.Load())
 	}
 
 	got, err := handles[0].Symbols().GetSymbol(t.Context(), symbol.ID)
 	must(t, err)
 	if n := int64(len(got.Data)); n < updated.Load() || n > updated.Load()+inDoubt.Load() {
-		t.Errorf("of %d updates and %d in doubt %d are stored", updated.Load(), inDoubt.Load(), n)
+		t.Errorf("%d updates are stored, want %d and up to %d more", n, updated.Load(), inDoubt.Load())
 	}
-	page, err := handles[0].Symbols().ListSymbols(t.Context(), counted.ID, 0, wholeFolder)
+	page, err := handles[0].Symbols().ListSymbols(t.Context(), counted.ID, 0, unlimited)
 	must(t, err)
 	found := make(map[string]int)
 	for _, symbol := range page.Symbols {
@@ -194,7 +194,7 @@ func raceContexts(t *testing.T, handles []Storage) {
 	for _, pairs := range stored {
 		for pair, certain := range pairs {
 			if n := found[pair]; n != 2 && (certain || n != 0) {
-				t.Errorf("of a pair of symbols %d are stored, certain: %v", n, certain)
+				t.Errorf("%d symbols of a pair are stored, certain: %v", n, certain)
 			}
 		}
 	}
@@ -203,26 +203,26 @@ func raceContexts(t *testing.T, handles []Storage) {
 		if i == 0 {
 			for _, c := range allCalls(s, key, symbol) {
 				if err := c.do(t.Context()); err != nil {
-					t.Errorf("%s afterwards: %v", c.method, err)
+					t.Errorf("%s with a valid context: %v", c.method, err)
 				}
 			}
 		}
 	}
 }
 
-// Choices of anyCall.
+// The choices of randomCall that the test counts.
 const (
-	callUpdate = iota // adds a character to the data of the symbol
+	callUpdate = iota // appends a character to the data of the symbol
 	callInsert        // inserts a pair of symbols
 )
 
-// anyCall is one of some calls that succeed at any time.
-func anyCall(s Storage, key keys.Key, symbol symbols.Symbol, folderID int64, choice int, pair string) func(context.Context) error {
+// randomCall returns one of eight calls that can succeed at any time.
+func randomCall(s Storage, key keys.Key, symbol symbols.Symbol, folderID int64, choice int, pair string) func(context.Context) error {
 	return func(ctx context.Context) (err error) {
 		switch choice {
 		case callUpdate:
 			_, err = s.Symbols().UpdateSymbol(ctx, symbol.ID, func(symbol *symbols.Symbol) error {
-				appendTo(&symbol.Data)
+				appendMark(&symbol.Data)
 				return nil
 			})
 		case callInsert:
@@ -241,7 +241,7 @@ func anyCall(s Storage, key keys.Key, symbol symbols.Symbol, folderID int64, cho
 		case 6:
 			_, err = s.Exports().Find(ctx, "export")
 		case 7:
-			_, _, err = s.Exports().Put(ctx, exports.Export{SourceURL: "export", CreatedAt: noon, UpdatedAt: noon})
+			_, _, err = s.Exports().Put(ctx, exports.Export{SourceURL: "export", CreatedAt: testTime, UpdatedAt: testTime})
 		}
 		return err
 	}

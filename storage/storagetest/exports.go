@@ -10,28 +10,28 @@ import (
 	"example.com/canvasback/exports"
 )
 
-var exportPromises = []promise{
-	{"put gives new ids, ascending", exportIDs},
-	{"put replaces the export of a source", exportReplace},
-	{"text comes back as it was stored and sources differ as they do", exportTexts},
-	{"addresses may have the greatest length", exportLongTexts},
-	{"times come back to the millisecond, in UTC", exportTimes},
-	{"find returns each export once", exportFind},
-	{"find takes a thousand sources", exportFindMany},
-	{"delete removes one export", exportDelete},
-	{"ids are never used again", exportIDsOnce},
-	{"exports are values", exportValues},
-	{"exports outlive the process", exportLasting},
+var exportChecks = []check{
+	{"Put assigns new ids, ascending", exportIDs},
+	{"Put replaces the export of a source", exportReplace},
+	{"text is stored unchanged and sources are compared exactly", exportTexts},
+	{"URLs can have the maximum length", exportLongURLs},
+	{"times are stored to the millisecond, in UTC", exportTimes},
+	{"Find returns each export once", exportFind},
+	{"Find accepts 1,000 sources", exportFindMany},
+	{"Delete removes one export", exportDelete},
+	{"ids are not reused", exportIDsNotReused},
+	{"exports are not shared with the caller", exportValues},
+	{"exports persist", exportPersists},
 }
 
-// newExport returns an export of the source.
+// newExport returns an export of source.
 func newExport(source string) exports.Export {
 	return exports.Export{
 		SourceURL:   source,
 		ExportedURL: "https://files.example/" + source,
 		FileName:    source + ".pdf",
-		CreatedAt:   noon,
-		UpdatedAt:   noon,
+		CreatedAt:   testTime,
+		UpdatedAt:   testTime,
 	}
 }
 
@@ -41,7 +41,7 @@ func putExport(t testing.TB, s Storage, export exports.Export) exports.Export {
 	stored, created, err := s.Exports().Put(t.Context(), export)
 	must(t, err)
 	if !created {
-		t.Errorf("Put(%+.100v) tells that it replaced an export", export)
+		t.Errorf("Put(%+.100v) reports that it replaced an export", export)
 	}
 	export.ID = stored.ID
 	if stored != export {
@@ -50,7 +50,7 @@ func putExport(t testing.TB, s Storage, export exports.Export) exports.Export {
 	return stored
 }
 
-// wantExports compares what Find returns for the sources of exports.
+// wantExports checks that Find returns want for the sources of want.
 func wantExports(t testing.TB, s Storage, want ...exports.Export) {
 	t.Helper()
 	var sources []string
@@ -60,7 +60,7 @@ func wantExports(t testing.TB, s Storage, want ...exports.Export) {
 	wantFound(t, s, sources, want...)
 }
 
-// wantFound compares what Find returns, whatever its order.
+// wantFound checks that Find returns want in any order.
 func wantFound(t testing.TB, s Storage, sources []string, want ...exports.Export) {
 	t.Helper()
 	got, err := s.Exports().Find(t.Context(), sources...)
@@ -76,34 +76,34 @@ func exportIDs(t *testing.T, s Harness) {
 	last := int64(0)
 	for _, source := range []string{"b", "c", "a"} {
 		export := newExport(source)
-		export.ID = 1 // to be ignored
+		export.ID = 1 // is ignored
 		id := putExport(t, s, export).ID
 		if id <= last {
-			t.Errorf("Put gives id %d after %d", id, last)
+			t.Errorf("Put assigns id %d after %d", id, last)
 		}
 		last = id
 	}
 }
 
 func exportReplace(t *testing.T, s Harness) {
-	other, former := putExport(t, s, newExport("other")), putExport(t, s, newExport("source"))
+	other, previous := putExport(t, s, newExport("other")), putExport(t, s, newExport("source"))
 	for _, export := range []exports.Export{
 		{
-			ID:          other.ID, // to be ignored
+			ID:          other.ID, // is ignored
 			SourceURL:   "source",
 			ExportedURL: "https://files.example/new",
 			FileName:    "new.pdf",
-			CreatedAt:   noon.Add(time.Hour), // to be ignored
-			UpdatedAt:   noon.Add(time.Hour),
+			CreatedAt:   testTime.Add(time.Hour), // is ignored
+			UpdatedAt:   testTime.Add(time.Hour),
 		},
-		{SourceURL: "source", ExportedURL: "https://files.example/unnamed", CreatedAt: noon, UpdatedAt: noon},
+		{SourceURL: "source", ExportedURL: "https://files.example/unnamed", CreatedAt: testTime, UpdatedAt: testTime},
 	} {
 		stored, created, err := s.Exports().Put(t.Context(), export)
 		must(t, err)
 		if created {
-			t.Error("Put tells that a replaced export is new")
+			t.Error("Put reports that a replaced export is new")
 		}
-		export.ID, export.CreatedAt = former.ID, former.CreatedAt
+		export.ID, export.CreatedAt = previous.ID, previous.CreatedAt
 		if stored != export {
 			t.Errorf("Put returns %+v, want %+v", stored, export)
 		}
@@ -113,7 +113,7 @@ func exportReplace(t *testing.T, s Harness) {
 
 func exportTexts(t *testing.T, s Harness) {
 	var want []exports.Export
-	for _, text := range oddTexts {
+	for _, text := range sampleTexts {
 		export := newExport(text)
 		export.ExportedURL, export.FileName = text, text
 		want = append(want, putExport(t, s, export))
@@ -124,8 +124,8 @@ func exportTexts(t *testing.T, s Harness) {
 	wantExports(t, s, want...)
 }
 
-func exportLongTexts(t *testing.T, s Harness) {
-	long := longText(exports.MaxURLLength - 1)
+func exportLongURLs(t *testing.T, s Harness) {
+	long := incompressibleText(exports.MaxURLLength - 1)
 	var want []exports.Export
 	for _, last := range []string{"", "a", "b", "𝒜", "𝒝"} { // sources differ in their last character
 		export := newExport(long + last)
@@ -147,7 +147,7 @@ func exportTimes(t *testing.T, s Harness) {
 		stored := putExport(t, s, export)
 		wantExports(t, s, stored)
 		if stored.CreatedAt.Location() != time.UTC || stored.UpdatedAt.Location() != time.UTC {
-			t.Errorf("times come back in %v and %v", stored.CreatedAt.Location(), stored.UpdatedAt.Location())
+			t.Errorf("times are in %v and %v, want UTC", stored.CreatedAt.Location(), stored.UpdatedAt.Location())
 		}
 	}
 }
@@ -181,23 +181,23 @@ func exportDelete(t *testing.T, s Harness) {
 	must(t, s.Exports().Delete(t.Context(), "export"))
 	wantError(t, s.Exports().Delete(t.Context(), "export"), exports.ErrNotFound)
 	wantFound(t, s, []string{"export", "other"}, other)
-	if again := putExport(t, s, newExport("export")); again.ID == export.ID {
-		t.Errorf("Put after Delete gives the former id %d", again.ID)
+	if stored := putExport(t, s, newExport("export")); stored.ID == export.ID {
+		t.Errorf("Put after Delete assigns the previous id %d", stored.ID)
 	}
 }
 
-func exportIDsOnce(t *testing.T, s Harness) {
+func exportIDsNotReused(t *testing.T, s Harness) {
 	putExport(t, s, newExport("stays"))
 	last := putExport(t, s, newExport("newest")).ID
 	must(t, s.Exports().Delete(t.Context(), "newest"))
 	next := putExport(t, s, newExport("next")).ID
 	if next <= last {
-		t.Errorf("Put gives id %d, which is not above the deleted %d", next, last)
+		t.Errorf("Put assigns id %d, want more than the deleted %d", next, last)
 	}
 	must(t, s.Exports().Delete(t.Context(), "next"))
-	again := s.reopen(t)
-	if id := putExport(t, again, newExport("after a restart")).ID; id <= next {
-		t.Errorf("Put gives id %d after a restart, which is not above the deleted %d", id, next)
+	second := s.reopen(t)
+	if id := putExport(t, second, newExport("after a restart")).ID; id <= next {
+		t.Errorf("Put after reopening assigns id %d, want more than the deleted %d", id, next)
 	}
 }
 
@@ -209,10 +209,10 @@ func exportValues(t *testing.T, s Harness) {
 	wantExports(t, s, export)
 }
 
-func exportLasting(t *testing.T, s Harness) {
-	again := s.reopen(t)
+func exportPersists(t *testing.T, s Harness) {
+	second := s.reopen(t)
 	export := putExport(t, s, newExport("export"))
-	wantExports(t, again, export)
-	must(t, again.Exports().Delete(t.Context(), "export"))
+	wantExports(t, second, export)
+	must(t, second.Exports().Delete(t.Context(), "export"))
 	wantFound(t, s, []string{"export"})
 }

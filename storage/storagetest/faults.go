@@ -41,30 +41,30 @@ func RunFaults(t *testing.T, open func(t testing.TB) FaultHarness) {
 	for _, fault := range []Fault{Rejected, ResponseLost, Down} {
 		t.Run(fault.String(), func(t *testing.T) {
 			t.Parallel()
-			for i, c := range newFailingCalls(t, open(t)).calls {
+			for i, c := range newFaultCalls(t, open(t)).calls {
 				t.Run(c.method, func(t *testing.T) {
-					failEverywhere(t, fault, i, func() failingCalls { return newFailingCalls(t, open(t)) })
+					injectEverywhere(t, fault, i, func() faultCalls { return newFaultCalls(t, open(t)) })
 				})
 			}
 		})
 	}
 }
 
-// failingCalls is a storage with some content, and calls that succeed on it.
-type failingCalls struct {
+// faultCalls is a storage with some content, and calls that succeed on it.
+type faultCalls struct {
 	FaultHarness
 	calls []call
 }
 
-func newFailingCalls(t testing.TB, f FaultHarness) failingCalls {
+func newFaultCalls(t testing.TB, f FaultHarness) faultCalls {
 	f.Inject(Rejected, 0)
 	key, other := insertKey(t, f, "key"), insertKey(t, f, "other")
 	folder, target := insertFolder(t, f, "folder"), insertFolder(t, f, "target")
 	symbol := insertSymbols(t, f, folder.ID, newSymbols("first", "second")...)[0]
 	putExport(t, f, newExport("export"))
-	return failingCalls{f, append(allCalls(f, key, symbol), []call{
+	return faultCalls{f, append(allCalls(f, key, symbol), []call{
 		{"keys.Touch of two", func(ctx context.Context) error {
-			return f.Keys().Touch(ctx, []keys.Use{{ID: key.ID, At: noon}, {ID: other.ID, At: noon}})
+			return f.Keys().Touch(ctx, []keys.Use{{ID: key.ID, At: testTime}, {ID: other.ID, At: testTime}})
 		}},
 		{"symbols.InsertSymbols of three", func(ctx context.Context) error {
 			_, err := f.Symbols().InsertSymbols(ctx, folder.ID, newSymbols("a", "b", "c"))
@@ -77,25 +77,25 @@ func newFailingCalls(t testing.TB, f FaultHarness) failingCalls {
 			})
 			return err
 		}},
-		{"exports.Put in place of another", func(ctx context.Context) error {
-			_, _, err := f.Exports().Put(ctx, exports.Export{SourceURL: "export", CreatedAt: noon, UpdatedAt: noon})
+		{"exports.Put of a registered source", func(ctx context.Context) error {
+			_, _, err := f.Exports().Put(ctx, exports.Export{SourceURL: "export", CreatedAt: testTime, UpdatedAt: testTime})
 			return err
 		}},
 	}...)}
 }
 
-// failEverywhere makes one of the calls fail at all places, each time on a
-// storage where it has not been carried out.
-func failEverywhere(t *testing.T, fault Fault, which int, open func() failingCalls) {
+// injectEverywhere makes the call with index which fail at each of its database
+// calls, each time on a storage that it has not changed.
+func injectEverywhere(t *testing.T, fault Fault, which int, open func() faultCalls) {
 	type outcome struct {
-		at     int
-		err    error
-		effect string
+		at   int
+		err  error
+		diff string
 	}
 	var outcomes []outcome
 	f := open()
-	again, method := f.Reopen(), f.calls[which].method
-	before := stateOf(t, again, "export", "new")
+	second, method := f.Reopen(), f.calls[which].method
+	before := takeSnapshot(t, second, "export", "new")
 	for {
 		at := len(outcomes) + 1
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -104,35 +104,35 @@ func failEverywhere(t *testing.T, fault Fault, which int, open func() failingCal
 		failed := f.Injected()
 		f.Inject(fault, 0)
 		if ctx.Err() != nil {
-			t.Fatalf("%s hangs where call %d fails", method, at)
+			t.Fatalf("%s hangs if database call %d fails", method, at)
 		}
 		cancel()
 		f.wantIdle(t)
-		after := stateOf(t, again, "export", "new")
-		outcomes = append(outcomes, outcome{at, err, effect(before, after)})
+		after := takeSnapshot(t, second, "export", "new")
+		outcomes = append(outcomes, outcome{at, err, diff(before, after)})
 		if failed == 0 {
 			must(t, err)
 			break
 		}
-		wantNoFact(t, method, err)
-		if outcomes[at-1].effect != "" {
+		wantNoSentinel(t, method, err)
+		if outcomes[at-1].diff != "" {
 			f = open()
-			again = f.Reopen()
-			after = stateOf(t, again, "export", "new")
+			second = f.Reopen()
+			after = takeSnapshot(t, second, "export", "new")
 		}
 		before = after
 	}
-	wantVersions(t, again)
+	wantVersions(t, second)
 	if len(outcomes) == 1 {
-		t.Errorf("%s has no call that fails", method)
+		t.Errorf("%s makes no database call", method)
 	}
-	want := outcomes[len(outcomes)-1].effect
+	want := outcomes[len(outcomes)-1].diff
 	for _, o := range outcomes {
 		switch {
-		case o.err == nil && o.effect != want:
-			t.Errorf("%s succeeds where call %d fails, with the effect:\n%s\nwant:\n%s", method, o.at, o.effect, want)
-		case o.err != nil && o.effect != "" && (fault != ResponseLost || o.effect != want):
-			t.Errorf("%s fails with call %d (%v), with the effect:\n%s\nof:\n%s", method, o.at, o.err, o.effect, want)
+		case o.err == nil && o.diff != want:
+			t.Errorf("%s succeeds although database call %d fails, and changes:\n%s\nwant:\n%s", method, o.at, o.diff, want)
+		case o.err != nil && o.diff != "" && (fault != ResponseLost || o.diff != want):
+			t.Errorf("%s fails if database call %d fails (%v), but changes:\n%s\nout of:\n%s", method, o.at, o.err, o.diff, want)
 		}
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-var folderPromises = []promise{
-	{"insert gives new ids, ascending", folderIDs},
-	{"folder names come back as they were stored and differ as they do", folderTexts},
-	{"a folder name is taken once", folderNameTaken},
-	{"a rename is refused for a taken name and only for that", folderRename},
-	{"a failing function leaves the folder", folderUpdateFails},
-	{"a missing folder is not found", folderMissing},
-	{"deleting a folder deletes its symbols and no other", folderDelete},
-	{"ids are never used again", folderIDsOnce},
+var folderChecks = []check{
+	{"InsertFolder assigns new ids, ascending", folderIDs},
+	{"folder names are stored unchanged and compared exactly", folderTexts},
+	{"folder names are unique", folderNameTaken},
+	{"UpdateFolder returns an error only for a taken name", folderRename},
+	{"an error of the function leaves the folder unchanged", folderUpdateFails},
+	{"methods return ErrFolderNotFound", folderNotFound},
+	{"DeleteFolder deletes the symbols of the folder only", folderDelete},
+	{"ids are not reused", folderIDsNotReused},
 }
 
 func insertFolder(t testing.TB, s Storage, name string) symbols.Folder {
@@ -26,7 +26,7 @@ func insertFolder(t testing.TB, s Storage, name string) symbols.Folder {
 	return folder
 }
 
-// wantFolders compares the list of folders, and each of them.
+// wantFolders checks the result of ListFolders, and of GetFolder for each.
 func wantFolders(t testing.TB, s Storage, want ...symbols.Folder) {
 	t.Helper()
 	list, err := s.Symbols().ListFolders(t.Context())
@@ -51,7 +51,7 @@ func folderIDs(t *testing.T, s Harness) {
 		folder, err := s.Symbols().InsertFolder(t.Context(), symbols.Folder{ID: 1, Name: name, Version: 1})
 		must(t, err)
 		if folder.ID <= last {
-			t.Errorf("InsertFolder gives id %d after %d", folder.ID, last)
+			t.Errorf("InsertFolder assigns id %d after %d", folder.ID, last)
 		}
 		last = folder.ID
 		want = append(want, folder)
@@ -61,7 +61,7 @@ func folderIDs(t *testing.T, s Harness) {
 
 func folderTexts(t *testing.T, s Harness) {
 	var want []symbols.Folder
-	for _, name := range oddTexts {
+	for _, name := range sampleTexts {
 		folder, err := s.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: name})
 		if err != nil {
 			t.Fatalf("InsertFolder(%+q): %v", name, err)
@@ -72,7 +72,7 @@ func folderTexts(t *testing.T, s Harness) {
 		want = append(want, folder)
 	}
 	wantFolders(t, s, want...)
-	for _, name := range oddTexts {
+	for _, name := range sampleTexts {
 		_, err := s.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: name})
 		wantError(t, err, symbols.ErrFolderNameTaken)
 	}
@@ -88,7 +88,7 @@ func folderNameTaken(t *testing.T, s Harness) {
 	wantFolders(t, s, insertFolder(t, s, "folder"))
 }
 
-// renameFolder updates the name of a folder.
+// renameFolder sets the name of a folder.
 func renameFolder(t testing.TB, s Storage, id int64, name string) (symbols.Folder, error) {
 	t.Helper()
 	return s.Symbols().UpdateFolder(t.Context(), id, func(folder *symbols.Folder) error {
@@ -119,18 +119,18 @@ func folderRename(t *testing.T, s Harness) {
 
 func folderUpdateFails(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
-	_, err := s.Symbols().UpdateFolder(t.Context(), folder.ID, func(present *symbols.Folder) error {
-		if *present != folder {
-			t.Errorf("the function sees %+v, want %+v", *present, folder)
+	_, err := s.Symbols().UpdateFolder(t.Context(), folder.ID, func(current *symbols.Folder) error {
+		if *current != folder {
+			t.Errorf("the function is called with %+v, want %+v", *current, folder)
 		}
-		present.Name = "renamed"
-		return errRefused
+		current.Name = "renamed"
+		return errCallback
 	})
-	wantError(t, err, errRefused)
+	wantError(t, err, errCallback)
 	wantFolders(t, s, folder)
 }
 
-func folderMissing(t *testing.T, s Harness) {
+func folderNotFound(t *testing.T, s Harness) {
 	symbol := insertSymbol(t, s, "symbol")
 	for _, id := range []int64{symbol.FolderID + 1, 0, -1, math.MaxInt64} {
 		_, err := s.Symbols().GetFolder(t.Context(), id)
@@ -138,7 +138,7 @@ func folderMissing(t *testing.T, s Harness) {
 		_, err = renameFolder(t, s, id, "renamed")
 		wantError(t, err, symbols.ErrFolderNotFound)
 		wantError(t, s.Symbols().DeleteFolder(t.Context(), id), symbols.ErrFolderNotFound)
-		_, err = s.Symbols().ListSymbols(t.Context(), id, 0, wholeFolder)
+		_, err = s.Symbols().ListSymbols(t.Context(), id, 0, unlimited)
 		wantError(t, err, symbols.ErrFolderNotFound)
 		_, err = s.Symbols().InsertSymbols(t.Context(), id, newSymbols("stray"))
 		wantError(t, err, symbols.ErrFolderNotFound)
@@ -154,31 +154,31 @@ func folderMissing(t *testing.T, s Harness) {
 
 func folderDelete(t *testing.T, s Harness) {
 	folder, other := insertFolder(t, s, "folder"), insertFolder(t, s, "other")
-	gone := insertSymbols(t, s, folder.ID, newSymbols("a", "b")...)
+	deleted := insertSymbols(t, s, folder.ID, newSymbols("a", "b")...)
 	kept := insertSymbols(t, s, other.ID, newSymbols("a", "b")...)
 	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID))
-	for _, symbol := range gone {
+	for _, symbol := range deleted {
 		_, err := s.Symbols().GetSymbol(t.Context(), symbol.ID)
 		wantError(t, err, symbols.ErrSymbolNotFound)
 	}
-	_, err := s.Symbols().ListSymbols(t.Context(), folder.ID, 0, wholeFolder)
+	_, err := s.Symbols().ListSymbols(t.Context(), folder.ID, 0, unlimited)
 	wantError(t, err, symbols.ErrFolderNotFound)
 	wantError(t, s.Symbols().DeleteFolder(t.Context(), folder.ID), symbols.ErrFolderNotFound)
 	wantFolders(t, s, other)
 	wantSymbols(t, s, other.ID, kept...)
 }
 
-func folderIDsOnce(t *testing.T, s Harness) {
+func folderIDsNotReused(t *testing.T, s Harness) {
 	insertFolder(t, s, "stays")
 	last := insertFolder(t, s, "newest").ID
 	must(t, s.Symbols().DeleteFolder(t.Context(), last))
 	folder := insertFolder(t, s, "next")
 	if folder.ID <= last {
-		t.Errorf("InsertFolder gives id %d, which is not above the deleted %d", folder.ID, last)
+		t.Errorf("InsertFolder assigns id %d, want more than the deleted %d", folder.ID, last)
 	}
 	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID))
-	again := s.reopen(t)
-	if id := insertFolder(t, again, "after a restart").ID; id <= folder.ID {
-		t.Errorf("InsertFolder gives id %d after a restart, which is not above the deleted %d", id, folder.ID)
+	second := s.reopen(t)
+	if id := insertFolder(t, second, "after a restart").ID; id <= folder.ID {
+		t.Errorf("InsertFolder after reopening assigns id %d, want more than the deleted %d", id, folder.ID)
 	}
 }

@@ -10,25 +10,25 @@ import (
 	"example.com/canvasback/keys"
 )
 
-var keyPromises = []promise{
-	{"insert gives new ids, ascending", keyIDs},
-	{"a key comes back as it was stored", keyRoundTrip},
-	{"text comes back as it was stored", keyTexts},
-	{"times come back to the millisecond, in UTC", keyTimes},
-	{"a missing key is not found", keyMissing},
-	{"update stores what the function leaves", keyUpdate},
-	{"a failing function changes nothing", keyUpdateFails},
-	{"update stores neither identity nor creation nor last use", keyUpdateKept},
-	{"delete removes one key", keyDelete},
-	{"find goes by the present digest", keyFind},
-	{"touch moves last use forward and nothing else", keyTouch},
-	{"ids are never used again", keyIDsOnce},
-	{"keys are values", keyValues},
-	{"keys outlive the process", keyLasting},
-	{"a store that can be opened twice reports that it is shared", keyShared},
+var keyChecks = []check{
+	{"Insert assigns new ids, ascending", keyIDs},
+	{"keys are stored unchanged", keyRoundTrip},
+	{"text is stored unchanged", keyTexts},
+	{"times are stored to the millisecond, in UTC", keyTimes},
+	{"methods return ErrNotFound", keyNotFound},
+	{"Update stores the changes of the function", keyUpdate},
+	{"an error of the function leaves the key unchanged", keyUpdateFails},
+	{"Update ignores changes of ID, CreatedAt and LastUsedAt", keyUpdateIgnoresFields},
+	{"Delete removes one key", keyDelete},
+	{"Find uses the current digest", keyFind},
+	{"Touch only moves LastUsedAt forward", keyTouch},
+	{"ids are not reused", keyIDsNotReused},
+	{"keys are not shared with the caller", keyValues},
+	{"keys persist", keyPersists},
+	{"Shared returns true if the storage can be opened twice", keyShared},
 }
 
-// newKey returns a key that has a name and a digest of its own.
+// newKey returns a key with a digest that is derived from its name.
 func newKey(name string) keys.Key {
 	return keys.Key{
 		Name:      name,
@@ -36,8 +36,8 @@ func newKey(name string) keys.Key {
 		Mask:      "cbk_abcdef****uvwx",
 		Digest:    sha256.Sum256([]byte(name)),
 		Active:    true,
-		CreatedAt: noon,
-		UpdatedAt: noon,
+		CreatedAt: testTime,
+		UpdatedAt: testTime,
 	}
 }
 
@@ -48,7 +48,7 @@ func insertKey(t testing.TB, s Storage, name string) keys.Key {
 	return key
 }
 
-// wantKey compares a key with what Get, Find and List return.
+// wantKey checks the results of Get, Find and List for a key.
 func wantKey(t testing.TB, s Storage, want keys.Key) {
 	t.Helper()
 	got, err := s.Keys().Get(t.Context(), want.ID)
@@ -64,7 +64,7 @@ func wantKey(t testing.TB, s Storage, want keys.Key) {
 	list, err := s.Keys().List(t.Context())
 	must(t, err)
 	if !slices.Contains(list, want) {
-		t.Errorf("List returns %+v, which lacks %+v", list, want)
+		t.Errorf("List returns %+v, want it to contain %+v", list, want)
 	}
 }
 
@@ -73,11 +73,11 @@ func keyIDs(t *testing.T, s Harness) {
 	var want []keys.Key
 	for _, name := range []string{"first", "second", "third"} {
 		key := newKey(name)
-		key.ID = 1 // to be ignored
+		key.ID = 1 // is ignored
 		stored, err := s.Keys().Insert(t.Context(), key)
 		must(t, err)
 		if stored.ID <= last {
-			t.Errorf("Insert gives id %d after %d", stored.ID, last)
+			t.Errorf("Insert assigns id %d after %d", stored.ID, last)
 		}
 		last = stored.ID
 		want = append(want, stored)
@@ -99,9 +99,9 @@ func keyRoundTrip(t *testing.T, s Harness) {
 		key := newKey(strconv.FormatBool(active))
 		key.Name = "both have this name"
 		key.Active = active
-		key.ExpiresAt = noon.Add(time.Hour)
-		key.LastUsedAt = noon.Add(time.Minute)
-		key.UpdatedAt = noon.Add(time.Second)
+		key.ExpiresAt = testTime.Add(time.Hour)
+		key.LastUsedAt = testTime.Add(time.Minute)
+		key.UpdatedAt = testTime.Add(time.Second)
 		stored, err := s.Keys().Insert(t.Context(), key)
 		must(t, err)
 		key.ID = stored.ID
@@ -113,7 +113,7 @@ func keyRoundTrip(t *testing.T, s Harness) {
 }
 
 func keyTexts(t *testing.T, s Harness) {
-	for _, text := range oddTexts {
+	for _, text := range sampleTexts {
 		key := newKey(text)
 		key.Prefix, key.Mask = text, text
 		stored, err := s.Keys().Insert(t.Context(), key)
@@ -131,7 +131,7 @@ func keyTimes(t *testing.T, s Harness) {
 	wantUTC := func(key keys.Key) {
 		for _, at := range []time.Time{key.CreatedAt, key.UpdatedAt, key.ExpiresAt, key.LastUsedAt} {
 			if at.Location() != time.UTC {
-				t.Errorf("a time comes back in %v", at.Location())
+				t.Errorf("a time is in %v, want UTC", at.Location())
 			}
 		}
 	}
@@ -170,7 +170,7 @@ func keyTimes(t *testing.T, s Harness) {
 	wantKey(t, s, key)
 }
 
-func keyMissing(t *testing.T, s Harness) {
+func keyNotFound(t *testing.T, s Harness) {
 	key := insertKey(t, s, "key")
 	for _, id := range []int64{key.ID + 1, 0, -1, 1<<63 - 1} {
 		_, err := s.Keys().Get(t.Context(), id)
@@ -178,7 +178,7 @@ func keyMissing(t *testing.T, s Harness) {
 		_, err = s.Keys().Update(t.Context(), id, func(*keys.Key) error { return nil })
 		wantError(t, err, keys.ErrNotFound)
 		wantError(t, s.Keys().Delete(t.Context(), id), keys.ErrNotFound)
-		must(t, s.Keys().Touch(t.Context(), []keys.Use{{ID: id, At: noon}}))
+		must(t, s.Keys().Touch(t.Context(), []keys.Use{{ID: id, At: testTime}}))
 	}
 	_, err := s.Keys().Find(t.Context(), keys.Digest{})
 	wantError(t, err, keys.ErrNotFound)
@@ -192,13 +192,13 @@ func keyUpdate(t *testing.T, s Harness) {
 	want.Name, want.Prefix, want.Mask = "renamed", "new_abcdef", "new_abcdef****uvwx"
 	want.Digest[0]++
 	want.Active = false
-	want.ExpiresAt, want.UpdatedAt = noon.Add(time.Hour), noon.Add(time.Second)
-	for range 2 { // the second time nothing is new
-		got, err := s.Keys().Update(t.Context(), key.ID, func(present *keys.Key) error {
-			if *present != key {
-				t.Errorf("the function sees %+v, want %+v", *present, key)
+	want.ExpiresAt, want.UpdatedAt = testTime.Add(time.Hour), testTime.Add(time.Second)
+	for range 2 { // the second call changes nothing
+		got, err := s.Keys().Update(t.Context(), key.ID, func(current *keys.Key) error {
+			if *current != key {
+				t.Errorf("the function is called with %+v, want %+v", *current, key)
 			}
-			*present = want
+			*current = want
 			return nil
 		})
 		must(t, err)
@@ -216,27 +216,27 @@ func keyUpdateFails(t *testing.T, s Harness) {
 	before := epoch(t, s)
 	_, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
 		*key = keys.Key{Name: "altered"}
-		return errRefused
+		return errCallback
 	})
-	wantError(t, err, errRefused)
+	wantError(t, err, errCallback)
 	wantKey(t, s, key)
 	if after := epoch(t, s); after != before {
-		t.Errorf("the epoch went from %d to %d", before, after)
+		t.Errorf("the epoch changed from %d to %d", before, after)
 	}
 }
 
-func keyUpdateKept(t *testing.T, s Harness) {
+func keyUpdateIgnoresFields(t *testing.T, s Harness) {
 	key := insertKey(t, s, "key")
-	must(t, s.Keys().Touch(t.Context(), []keys.Use{{ID: key.ID, At: noon}}))
+	must(t, s.Keys().Touch(t.Context(), []keys.Use{{ID: key.ID, At: testTime}}))
 	got, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
 		key.ID += 7
 		key.Name = "renamed"
-		key.CreatedAt = noon.Add(time.Hour)
+		key.CreatedAt = testTime.Add(time.Hour)
 		key.LastUsedAt = time.Time{}
 		return nil
 	})
 	must(t, err)
-	key.Name, key.LastUsedAt = "renamed", noon
+	key.Name, key.LastUsedAt = "renamed", testTime
 	if got != key {
 		t.Errorf("Update returns %+v, want %+v", got, key)
 	}
@@ -260,13 +260,13 @@ func keyDelete(t *testing.T, s Harness) {
 
 func keyFind(t *testing.T, s Harness) {
 	key, other := insertKey(t, s, "key"), insertKey(t, s, "other")
-	former := key.Digest
+	previous := key.Digest
 	key, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
 		key.Digest[len(key.Digest)-1]++
 		return nil
 	})
 	must(t, err)
-	_, err = s.Keys().Find(t.Context(), former)
+	_, err = s.Keys().Find(t.Context(), previous)
 	wantError(t, err, keys.ErrNotFound)
 	wantKey(t, s, key)
 	wantKey(t, s, other)
@@ -279,43 +279,43 @@ func keyTouch(t *testing.T, s Harness) {
 		list = append(list, insertKey(t, s, name))
 	}
 	must(t, s.Keys().Touch(t.Context(), []keys.Use{
-		{ID: list[1].ID, At: noon.Add(-day)},
-		{ID: list[2].ID, At: noon.Add(day)},
-		{ID: list[3].ID, At: noon},
+		{ID: list[1].ID, At: testTime.Add(-day)},
+		{ID: list[2].ID, At: testTime.Add(day)},
+		{ID: list[3].ID, At: testTime},
 	}))
 	before := epoch(t, s)
 	must(t, s.Keys().Touch(t.Context(), []keys.Use{
-		{ID: list[2].ID, At: noon},
-		{ID: list[0].ID, At: noon},
-		{ID: list[4].ID + 1, At: noon}, // belongs to no key
-		{ID: list[3].ID, At: noon},
-		{ID: list[1].ID, At: noon},
+		{ID: list[2].ID, At: testTime},
+		{ID: list[0].ID, At: testTime},
+		{ID: list[4].ID + 1, At: testTime}, // does not exist
+		{ID: list[3].ID, At: testTime},
+		{ID: list[1].ID, At: testTime},
 	}))
 	must(t, s.Keys().Touch(t.Context(), nil))
-	list[0].LastUsedAt = noon
-	list[1].LastUsedAt = noon
-	list[2].LastUsedAt = noon.Add(day)
-	list[3].LastUsedAt = noon
+	list[0].LastUsedAt = testTime
+	list[1].LastUsedAt = testTime
+	list[2].LastUsedAt = testTime.Add(day)
+	list[3].LastUsedAt = testTime
 	for _, key := range list {
 		wantKey(t, s, key)
 	}
 	if after := epoch(t, s); after != before {
-		t.Errorf("the epoch went from %d to %d", before, after)
+		t.Errorf("the epoch changed from %d to %d", before, after)
 	}
 }
 
-func keyIDsOnce(t *testing.T, s Harness) {
+func keyIDsNotReused(t *testing.T, s Harness) {
 	insertKey(t, s, "stays")
 	last := insertKey(t, s, "newest").ID
 	must(t, s.Keys().Delete(t.Context(), last))
 	key := insertKey(t, s, "next")
 	if key.ID <= last {
-		t.Errorf("Insert gives id %d, which is not above the deleted %d", key.ID, last)
+		t.Errorf("Insert assigns id %d, want more than the deleted %d", key.ID, last)
 	}
 	must(t, s.Keys().Delete(t.Context(), key.ID))
-	again := s.reopen(t)
-	if id := insertKey(t, again, "after a restart").ID; id <= key.ID {
-		t.Errorf("Insert gives id %d after a restart, which is not above the deleted %d", id, key.ID)
+	second := s.reopen(t)
+	if id := insertKey(t, second, "after a restart").ID; id <= key.ID {
+		t.Errorf("Insert after reopening assigns id %d, want more than the deleted %d", id, key.ID)
 	}
 }
 
@@ -335,27 +335,27 @@ func keyValues(t *testing.T, s Harness) {
 	wantKey(t, s, key)
 }
 
-func keyLasting(t *testing.T, s Harness) {
-	again := s.reopen(t)
+func keyPersists(t *testing.T, s Harness) {
+	second := s.reopen(t)
 	key := insertKey(t, s, "key")
-	wantKey(t, again, key)
+	wantKey(t, second, key)
 	before := epoch(t, s)
-	must(t, again.Keys().Touch(t.Context(), []keys.Use{{ID: key.ID, At: noon}}))
-	key.LastUsedAt = noon
+	must(t, second.Keys().Touch(t.Context(), []keys.Use{{ID: key.ID, At: testTime}}))
+	key.LastUsedAt = testTime
 	wantKey(t, s, key)
-	if after := epoch(t, again); after != before {
-		t.Errorf("one handle tells epoch %d, the other %d", before, after)
+	if after := epoch(t, second); after != before {
+		t.Errorf("the epoch is %d on one handle and %d on the other", before, after)
 	}
-	must(t, again.Keys().Delete(t.Context(), key.ID))
+	must(t, second.Keys().Delete(t.Context(), key.ID))
 	_, err := s.Keys().Find(t.Context(), key.Digest)
 	wantError(t, err, keys.ErrNotFound)
 	if after := epoch(t, s); after <= before {
-		t.Errorf("the epoch went from %d to %d", before, after)
+		t.Errorf("the epoch is %d, want more than %d", after, before)
 	}
 }
 
 func keyShared(t *testing.T, s Harness) {
-	if again := s.reopen(t); !s.Keys().Shared() || !again.Keys().Shared() {
+	if second := s.reopen(t); !s.Keys().Shared() || !second.Keys().Shared() {
 		t.Error("Shared returns false")
 	}
 }

@@ -7,43 +7,44 @@ import (
 	"testing"
 )
 
-// fact is one thing that a storage holds: what it was told, and what it has
-// drawn itself, be it an id, a version or the epoch.
-type fact struct{ told, drawn string }
+// record is a record of a storage: the fields that the test has set, and those
+// that the storage has generated (id, version, epoch).
+type record struct{ given, generated string }
 
-// state is all that a storage holds, by names.
-type state map[string]fact
+// snapshot is the content of a storage by name.
+type snapshot map[string]record
 
-// add adds a fact. What should be there once may be there twice.
-func (s state) add(name string, f fact) {
+// add adds a record. It changes the name if that is taken, because a faulty
+// storage may contain duplicates.
+func (s snapshot) add(name string, r record) {
 	for _, taken := s[name]; taken; _, taken = s[name] {
-		name += " again"
+		name += " (duplicate)"
 	}
-	s[name] = f
+	s[name] = r
 }
 
-// stateOf reads a storage. It finds the exports of the sources given.
-func stateOf(t testing.TB, s Storage, sources ...string) state {
+// takeSnapshot reads a storage, including the exports of the given sources.
+func takeSnapshot(t testing.TB, s Storage, sources ...string) snapshot {
 	t.Helper()
-	all := make(state)
-	all.add("epoch", fact{drawn: fmt.Sprint(epoch(t, s))})
+	all := make(snapshot)
+	all.add("epoch", record{generated: fmt.Sprint(epoch(t, s))})
 	keys, err := s.Keys().List(t.Context())
 	must(t, err)
 	for _, key := range keys {
 		id := key.ID
 		key.ID = 0
-		all.add("key "+key.Name, fact{fmt.Sprint(key), fmt.Sprint(id)})
+		all.add("key "+key.Name, record{fmt.Sprint(key), fmt.Sprint(id)})
 	}
 	list, err := s.Symbols().ListFolders(t.Context())
 	must(t, err)
-	all.add("folders", fact{drawn: fmt.Sprint(list.Version)})
+	all.add("folders", record{generated: fmt.Sprint(list.Version)})
 	for _, folder := range list.Folders {
-		page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, 0, wholeFolder)
+		page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, 0, unlimited)
 		must(t, err)
-		all.add("folder "+folder.Name, fact{drawn: fmt.Sprint(folder.ID, folder.Version)})
-		all.add("contents of "+folder.Name, fact{drawn: fmt.Sprint(page.Version)})
+		all.add("folder "+folder.Name, record{generated: fmt.Sprint(folder.ID, folder.Version)})
+		all.add("contents of "+folder.Name, record{generated: fmt.Sprint(page.Version)})
 		for _, symbol := range page.Symbols {
-			all.add("symbol "+symbol.Name, fact{
+			all.add("symbol "+symbol.Name, record{
 				fmt.Sprint(symbol.Type, symbol.Data, folder.Name), fmt.Sprint(symbol.ID, symbol.Version),
 			})
 		}
@@ -53,29 +54,29 @@ func stateOf(t testing.TB, s Storage, sources ...string) state {
 	for _, export := range found {
 		id := export.ID
 		export.ID = 0
-		all.add("export "+export.SourceURL, fact{fmt.Sprint(export), fmt.Sprint(id)})
+		all.add("export "+export.SourceURL, record{fmt.Sprint(export), fmt.Sprint(id)})
 	}
 	return all
 }
 
-// effect is what has happened between two states, without what was drawn. It
-// is empty if that is nothing.
-func effect(before, after state) string {
+// diff describes the changes between two snapshots without generated values. It
+// is empty if nothing has changed.
+func diff(before, after snapshot) string {
 	var lines []string
-	for name, is := range after {
-		was, ok := before[name]
+	for name, got := range after {
+		previous, ok := before[name]
 		switch {
 		case !ok:
-			lines = append(lines, fmt.Sprintf("%s is new: %s", name, is.told))
-		case was.told != is.told:
-			lines = append(lines, fmt.Sprintf("%s is now: %s, drawn anew: %v", name, is.told, was.drawn != is.drawn))
-		case was != is:
-			lines = append(lines, name+" is drawn anew")
+			lines = append(lines, fmt.Sprintf("%s added: %s", name, got.given))
+		case previous.given != got.given:
+			lines = append(lines, fmt.Sprintf("%s changed: %s, regenerated: %v", name, got.given, previous.generated != got.generated))
+		case previous != got:
+			lines = append(lines, name+" regenerated")
 		}
 	}
 	for name := range before {
 		if _, ok := after[name]; !ok {
-			lines = append(lines, name+" is gone")
+			lines = append(lines, name+" removed")
 		}
 	}
 	slices.Sort(lines)

@@ -1,17 +1,16 @@
-// Package storagetest is the definition of a storage driver: one that passes
-// is one. It holds a driver to the contracts of [keys.Store], [symbols.Store]
-// and [exports.Store] and to nothing else, so it never looks at the text of an
-// error or at the size of a gap between ids.
+// Package storagetest is a conformance test suite for storage drivers. It checks
+// the contracts of [keys.Store], [symbols.Store] and [exports.Store] and nothing
+// else: not the text of an error, nor the gaps between ids.
 //
-// A driver's test opens storages and leaves the rest to this package:
+// A driver's test provides a function that opens an empty storage:
 //
 //	func TestStorage(t *testing.T) {
 //		storagetest.Run(t, open)
 //		storagetest.RunConcurrent(t, open)
 //	}
 //
-// The flag -long, which this package adds to the test's, makes that take
-// minutes and meet what is rare:
+// [RunFaults] also injects faults into database calls. The package adds the flag
+// -long, which runs the concurrent checks for minutes to find rare failures:
 //
 //	go test -race -timeout 2h ./mydriver -long
 package storagetest
@@ -29,7 +28,7 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// Storage is what a driver gives to its host.
+// Storage is what a driver provides.
 type Storage interface {
 	Keys() keys.Store
 	Symbols() symbols.Store
@@ -53,64 +52,65 @@ type Harness struct {
 // check, from parallel tests; open must register its cleanup with t.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	for _, area := range []struct {
-		name     string
-		promises []promise
+		name   string
+		checks []check
 	}{
-		{"keys", keyPromises},
-		{"epoch", epochPromises},
-		{"folders", folderPromises},
-		{"symbols", symbolPromises},
-		{"versions", versionPromises},
-		{"exports", exportPromises},
-		{"contexts", contextPromises},
+		{"keys", keyChecks},
+		{"epoch", epochChecks},
+		{"folders", folderChecks},
+		{"symbols", symbolChecks},
+		{"versions", versionChecks},
+		{"exports", exportChecks},
+		{"contexts", contextChecks},
 	} {
 		t.Run(area.name, func(t *testing.T) {
 			t.Parallel()
-			for _, p := range area.promises {
-				t.Run(p.sentence, func(t *testing.T) {
+			for _, c := range area.checks {
+				t.Run(c.name, func(t *testing.T) {
 					t.Parallel()
-					p.check(t, open(t))
+					c.run(t, open(t))
 				})
 			}
 		})
 	}
-	t.Run("versions/a new storage has new ones", func(t *testing.T) {
+	t.Run("versions/versions of two storages differ", func(t *testing.T) {
 		t.Parallel()
 		newStorageVersions(t, open(t), open(t))
 	})
 }
 
-// promise is a sentence of a contract and the function that checks it.
-type promise struct {
-	sentence string
-	check    func(t *testing.T, s Harness)
+// check is a test of one sentence of a contract, which is its name.
+type check struct {
+	name string
+	run  func(t *testing.T, s Harness)
 }
 
-// reopen returns the storage opened once more, or skips the test.
+// reopen returns a second handle on the storage. It skips the test if the
+// storage does not persist.
 func (s Harness) reopen(t testing.TB) Storage {
 	t.Helper()
 	if s.Reopen == nil {
-		t.Skip("the storage forgets")
+		t.Skip("the storage does not persist")
 	}
 	return s.Reopen()
 }
 
-// wantIdle reports connections that stay in use when no call does.
+// wantIdle checks that all connections are released.
 func (s Harness) wantIdle(t testing.TB) {
 	t.Helper()
 	if s.InUse == nil {
 		return
 	}
-	deadline := time.Now().Add(20 * time.Second) // a driver may clean up behind a call
+	deadline := time.Now().Add(20 * time.Second) // a driver may clean up after a call has returned
 	for s.InUse() > 0 {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d connections stay in use", s.InUse())
+			t.Fatalf("%d connections are still in use", s.InUse())
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// must ends the test at an error. It is for the goroutine of the test.
+// must ends the test if err is not nil. Only the test's goroutine may call it.
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -118,7 +118,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// wantError reports an error that is not the one expected.
+// wantError checks that got matches want.
 func wantError(t testing.TB, got, want error) {
 	t.Helper()
 	if !errors.Is(got, want) {
@@ -126,26 +126,26 @@ func wantError(t testing.TB, got, want error) {
 	}
 }
 
-var long = flag.Bool("long", false, "test for minutes, to meet what is rare")
+var longFlag = flag.Bool("long", false, "run concurrent tests for minutes to find rare failures")
 
-// Long reports whether the flag -long is given.
-func Long() bool { return *long }
+// Long reports whether the flag -long is set.
+func Long() bool { return *longFlag }
 
-// rounds is how often to do what goes wrong only now and then.
-func rounds(few, often int) int {
+// iterations returns long if the flag -long is set, otherwise short.
+func iterations(short, long int) int {
 	if Long() {
-		return often
+		return long
 	}
-	return few
+	return short
 }
 
-// errRefused is what a function given to an update fails with.
-var errRefused = errors.New("refused by the test")
+// errCallback is returned by functions that are passed to updates.
+var errCallback = errors.New("rejected by the test")
 
-// noon is a time that a service might store.
-var noon = time.Date(2026, 3, 30, 12, 0, 0, 123e6, time.UTC)
+// testTime is a time with milliseconds.
+var testTime = time.Date(2026, 3, 30, 12, 0, 0, 123e6, time.UTC)
 
-// times are the bounds of what is stored and those where precision shows.
+// times are the earliest and latest times, and two that show loss of precision.
 var times = []time.Time{
 	time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC),
 	time.Date(1970, 1, 1, 0, 0, 0, 1e6, time.UTC),
@@ -153,9 +153,9 @@ var times = []time.Time{
 	time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC),
 }
 
-// oddTexts are different texts that a careless storage alters or mixes up.
-// Each is valid as a name.
-var oddTexts = []string{
+// sampleTexts are distinct texts that a storage could alter or confuse. Each is
+// a valid name.
+var sampleTexts = []string{
 	"plain", "Plain", "PLAIN", "plain ", " plain", "plain\t", "plain\u00a0",
 	"i", "I", "ı", "İ", "ß", "ss", "\u00e9", "e\u0301", "\u212b", "\u00c5",
 	"0", "00", "1e3", "1000.0", "null", "NULL", "true", "{}", "[]", "-",
@@ -168,9 +168,9 @@ var oddTexts = []string{
 	strings.Repeat("😀", 255), strings.Repeat("😀", 254) + "😁",
 }
 
-// longText returns n code points of four bytes each. They hardly compress, so
-// that a limit on what is stored cannot be evaded by that.
-func longText(n int) string {
+// incompressibleText returns n random code points of four bytes each, which
+// exceed a size limit of the database even if it compresses.
+func incompressibleText(n int) string {
 	random := rand.New(rand.NewPCG(1, 2))
 	var text strings.Builder
 	for range n {

@@ -10,28 +10,28 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-var symbolPromises = []promise{
-	{"insert gives new ids, ascending, in the order given", symbolIDs},
-	{"insert stores all symbols or none", symbolInsertAll},
-	{"a symbol comes back as it was stored", symbolTexts},
-	{"a symbol may have much data", symbolLarge},
-	{"update stores what the function leaves", symbolUpdate},
-	{"update moves a symbol", symbolMove},
-	{"a failing function leaves the symbol", symbolUpdateFails},
-	{"a missing symbol is not found", symbolMissing},
-	{"delete removes one symbol", symbolDelete},
-	{"ids are never used again", symbolIDsOnce},
-	{"pages hold all symbols once, in order of id", symbolPages},
-	{"a page stops behind the symbol that reaches the size", symbolPageSize},
-	{"folders and symbols are values", symbolValues},
-	{"folders and symbols outlive the process", symbolLasting},
-	{"a store that can be opened twice reports that it is shared", symbolShared},
+var symbolChecks = []check{
+	{"InsertSymbols assigns new ids, ascending, in the given order", symbolIDs},
+	{"InsertSymbols stores all symbols or none", symbolInsertAll},
+	{"symbols are stored unchanged", symbolTexts},
+	{"symbols can have 5 MiB of data", symbolLarge},
+	{"UpdateSymbol stores the changes of the function", symbolUpdate},
+	{"UpdateSymbol moves a symbol", symbolMove},
+	{"an error of the function leaves the symbol unchanged", symbolUpdateFails},
+	{"methods return ErrSymbolNotFound", symbolNotFound},
+	{"DeleteSymbol removes one symbol", symbolDelete},
+	{"ids are not reused", symbolIDsNotReused},
+	{"pages contain each symbol once, ids ascending", symbolPages},
+	{"a page ends with the symbol that reaches the size", symbolPageSize},
+	{"folders and symbols are not shared with the caller", symbolValues},
+	{"folders and symbols persist", symbolPersists},
+	{"Shared returns true if the storage can be opened twice", symbolShared},
 }
 
-// wholeFolder is a page size that no test exceeds.
-const wholeFolder = math.MaxInt32
+// unlimited is a page size that no test reaches.
+const unlimited = math.MaxInt32
 
-// newSymbols returns one symbol for each name.
+// newSymbols returns a symbol for each name.
 func newSymbols(names ...string) []symbols.Symbol {
 	var list []symbols.Symbol
 	for _, name := range names {
@@ -45,21 +45,22 @@ func insertSymbols(t testing.TB, s Storage, folderID int64, list ...symbols.Symb
 	stored, err := s.Symbols().InsertSymbols(t.Context(), folderID, list)
 	must(t, err)
 	if len(stored) != len(list) {
-		t.Fatalf("InsertSymbols returns %d symbols for %d", len(stored), len(list))
+		t.Fatalf("InsertSymbols returns %d symbols, want %d", len(stored), len(list))
 	}
 	return stored
 }
 
-// insertSymbol stores a symbol in a folder of its own.
+// insertSymbol stores a symbol in a new folder.
 func insertSymbol(t testing.TB, s Storage, name string) symbols.Symbol {
 	t.Helper()
 	return insertSymbols(t, s, insertFolder(t, s, "folder of "+name).ID, newSymbols(name)...)[0]
 }
 
-// wantSymbols compares the contents of a folder, and each symbol of it.
+// wantSymbols checks the result of ListSymbols for a folder, and of GetSymbol for
+// each symbol.
 func wantSymbols(t testing.TB, s Storage, folderID int64, want ...symbols.Symbol) {
 	t.Helper()
-	page, err := s.Symbols().ListSymbols(t.Context(), folderID, 0, wholeFolder)
+	page, err := s.Symbols().ListSymbols(t.Context(), folderID, 0, unlimited)
 	must(t, err)
 	if !slices.Equal(page.Symbols, want) || page.More {
 		t.Errorf("ListSymbols returns %+v, want all of %+v", page, want)
@@ -79,7 +80,7 @@ func symbolIDs(t *testing.T, s Harness) {
 	var given []symbols.Symbol
 	for i := range 300 {
 		symbol := newSymbols(strconv.Itoa(300 - i))[0]
-		symbol.ID, symbol.Version = 1, 1 // to be ignored
+		symbol.ID, symbol.Version = 1, 1 // is ignored
 		given = append(given, symbol)
 	}
 	want := insertSymbols(t, s, folder.ID, given[:1]...)
@@ -87,7 +88,7 @@ func symbolIDs(t *testing.T, s Harness) {
 	last := int64(0)
 	for i, symbol := range want {
 		if symbol.ID <= last {
-			t.Errorf("InsertSymbols gives id %d after %d", symbol.ID, last)
+			t.Errorf("InsertSymbols assigns id %d after %d", symbol.ID, last)
 		}
 		last = symbol.ID
 		if symbol.Name != given[i].Name || symbol.FolderID != folder.ID {
@@ -109,7 +110,7 @@ func symbolInsertAll(t *testing.T, s Harness) {
 func symbolTexts(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	var given []symbols.Symbol
-	for _, text := range oddTexts {
+	for _, text := range sampleTexts {
 		given = append(given, symbols.Symbol{Name: text, Type: text, Data: text})
 	}
 	stored := insertSymbols(t, s, folder.ID, given...)
@@ -126,7 +127,7 @@ func symbolLarge(t *testing.T, s Harness) {
 	symbol := insertSymbol(t, s, "large")
 	for _, data := range []string{
 		strings.Repeat("<path d='M0 0'/>", 5<<20/16),
-		longText(1 << 18),
+		incompressibleText(1 << 18),
 	} {
 		got, err := s.Symbols().UpdateSymbol(t.Context(), symbol.ID, func(symbol *symbols.Symbol) error {
 			symbol.Data = data
@@ -148,12 +149,12 @@ func symbolUpdate(t *testing.T, s Harness) {
 	symbol, other := insertSymbol(t, s, "symbol"), insertSymbol(t, s, "other")
 	want := symbol
 	want.Name, want.Type, want.Data = "renamed", "image/png", "new data"
-	for range 2 { // the second time nothing is new
-		got, err := s.Symbols().UpdateSymbol(t.Context(), symbol.ID, func(present *symbols.Symbol) error {
-			if *present != symbol {
-				t.Errorf("the function sees %+v, want %+v", *present, symbol)
+	for range 2 { // the second call changes nothing
+		got, err := s.Symbols().UpdateSymbol(t.Context(), symbol.ID, func(current *symbols.Symbol) error {
+			if *current != symbol {
+				t.Errorf("the function is called with %+v, want %+v", *current, symbol)
 			}
-			*present = want
+			*current = want
 			return nil
 		})
 		must(t, err)
@@ -167,7 +168,7 @@ func symbolUpdate(t *testing.T, s Harness) {
 	wantSymbols(t, s, other.FolderID, other)
 }
 
-// moveSymbol updates the folder of a symbol.
+// moveSymbol moves a symbol to another folder.
 func moveSymbol(t testing.TB, s Storage, id, folderID int64) (symbols.Symbol, error) {
 	t.Helper()
 	return s.Symbols().UpdateSymbol(t.Context(), id, func(symbol *symbols.Symbol) error {
@@ -199,13 +200,13 @@ func symbolUpdateFails(t *testing.T, s Harness) {
 	symbol := insertSymbol(t, s, "symbol")
 	_, err := s.Symbols().UpdateSymbol(t.Context(), symbol.ID, func(symbol *symbols.Symbol) error {
 		*symbol = symbols.Symbol{Name: "altered"}
-		return errRefused
+		return errCallback
 	})
-	wantError(t, err, errRefused)
+	wantError(t, err, errCallback)
 	wantSymbols(t, s, symbol.FolderID, symbol)
 }
 
-func symbolMissing(t *testing.T, s Harness) {
+func symbolNotFound(t *testing.T, s Harness) {
 	symbol := insertSymbol(t, s, "symbol")
 	for _, id := range []int64{symbol.ID + 1, 0, -1, math.MaxInt64} {
 		_, err := s.Symbols().GetSymbol(t.Context(), id)
@@ -230,30 +231,30 @@ func symbolDelete(t *testing.T, s Harness) {
 	wantFolders(t, s, folder)
 }
 
-func symbolIDsOnce(t *testing.T, s Harness) {
+func symbolIDsNotReused(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	last := insertSymbols(t, s, folder.ID, newSymbols("stays", "newest")...)[1].ID
 	must(t, s.Symbols().DeleteSymbol(t.Context(), last))
 	next := insertSymbols(t, s, folder.ID, newSymbols("next")...)[0].ID
 	if next <= last {
-		t.Errorf("InsertSymbols gives id %d, which is not above the deleted %d", next, last)
+		t.Errorf("InsertSymbols assigns id %d, want more than the deleted %d", next, last)
 	}
 	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID)) // deletes the newest with it
 	symbol := insertSymbol(t, s, "in another folder")
 	if symbol.ID <= next {
-		t.Errorf("InsertSymbols gives id %d, which is not above the deleted %d", symbol.ID, next)
+		t.Errorf("InsertSymbols assigns id %d, want more than the deleted %d", symbol.ID, next)
 	}
 	must(t, s.Symbols().DeleteSymbol(t.Context(), symbol.ID))
-	again := s.reopen(t)
-	if id := insertSymbol(t, again, "after a restart").ID; id <= symbol.ID {
-		t.Errorf("InsertSymbols gives id %d after a restart, which is not above the deleted %d", id, symbol.ID)
+	second := s.reopen(t)
+	if id := insertSymbol(t, second, "after a restart").ID; id <= symbol.ID {
+		t.Errorf("InsertSymbols after reopening assigns id %d, want more than the deleted %d", id, symbol.ID)
 	}
 }
 
 func symbolPages(t *testing.T, s Harness) {
 	folder, other := insertFolder(t, s, "folder"), insertFolder(t, s, "other")
 	var want []symbols.Symbol
-	for i := range 20 { // both folders in turn, so that ids have gaps
+	for i := range 20 { // alternate folders, so that ids have gaps
 		symbol := newSymbols(strconv.Itoa(i))[0]
 		symbol.Data = strings.Repeat("é", i+1)
 		want = append(want, insertSymbols(t, s, folder.ID, symbol)...)
@@ -269,26 +270,26 @@ func symbolPages(t *testing.T, s Harness) {
 			page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, after, size)
 			must(t, err)
 			if len(page.Symbols) == 0 {
-				t.Fatalf("the page after %d of size %d is empty, but more was told", after, size)
+				t.Fatalf("the page after %d of size %d is empty, but the previous one has More", after, size)
 			}
 			got = append(got, page.Symbols...)
 			after, more = page.Symbols[len(page.Symbols)-1].ID, page.More
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("pages of size %d hold %+v, want %+v", size, got, want)
+			t.Errorf("pages of size %d contain %+v, want %+v", size, got, want)
 		}
 	}
 	for _, after := range []int64{want[len(want)-1].ID, math.MaxInt64} {
 		page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, after, 1)
 		must(t, err)
 		if len(page.Symbols) != 0 || page.More {
-			t.Errorf("the page after the last id returns %+v", page)
+			t.Errorf("the page after the last id is %+v, want none", page)
 		}
 	}
-	page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, want[8].ID+1, 1) // no id of this folder
+	page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, want[8].ID+1, 1) // an id of the other folder
 	must(t, err)
 	if !slices.Equal(page.Symbols, want[9:10]) || !page.More {
-		t.Errorf("the page after another folder's symbol returns %+v, want %+v", page, want[9])
+		t.Errorf("the page after a symbol of the other folder is %+v, want %+v", page, want[9])
 	}
 }
 
@@ -299,16 +300,16 @@ func symbolPageSize(t *testing.T, s Harness) {
 		symbol.Data = strings.Repeat("é", length/2) + strings.Repeat("e", length%2)
 		insertSymbols(t, s, folder.ID, symbol)
 	}
-	for _, test := range []struct{ size, most int }{
+	for _, test := range []struct{ size, maxCount int }{
 		{math.MinInt, 1}, {-1, 1}, {0, 1}, {1, 1}, {9, 1}, {10, 1}, {11, 2}, {30, 2}, {31, 3}, {60, 3}, {61, 4}, {65, 4}, {66, 4},
 	} {
 		page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, 0, test.size)
 		must(t, err)
-		if n := len(page.Symbols); n < 1 || n > test.most {
-			t.Errorf("a page of size %d has %d symbols, want 1 to %d", test.size, n, test.most)
+		if n := len(page.Symbols); n < 1 || n > test.maxCount {
+			t.Errorf("a page of size %d has %d symbols, want 1 to %d", test.size, n, test.maxCount)
 		}
 		if more := len(page.Symbols) < 4; page.More != more {
-			t.Errorf("a page of size %d with %d of 4 symbols tells more: %v", test.size, len(page.Symbols), page.More)
+			t.Errorf("a page of size %d with %d of 4 symbols has More %v", test.size, len(page.Symbols), page.More)
 		}
 	}
 }
@@ -318,7 +319,7 @@ func symbolValues(t *testing.T, s Harness) {
 	given := newSymbols("a", "b")
 	stored := insertSymbols(t, s, folder.ID, given...)
 	if !slices.Equal(given, newSymbols("a", "b")) {
-		t.Errorf("InsertSymbols altered its argument to %+v", given)
+		t.Errorf("InsertSymbols changed its argument to %+v", given)
 	}
 	want := slices.Clone(stored)
 	given[0].Name, stored[1].Name = "altered", "altered"
@@ -326,7 +327,7 @@ func symbolValues(t *testing.T, s Harness) {
 	list, err := s.Symbols().ListFolders(t.Context())
 	must(t, err)
 	list.Folders[0].Name = "altered"
-	page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, 0, wholeFolder)
+	page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, 0, unlimited)
 	must(t, err)
 	page.Symbols[0].Name = "altered"
 
@@ -341,21 +342,21 @@ func symbolValues(t *testing.T, s Harness) {
 	wantSymbols(t, s, folder.ID, want...)
 }
 
-func symbolLasting(t *testing.T, s Harness) {
-	again := s.reopen(t)
+func symbolPersists(t *testing.T, s Harness) {
+	second := s.reopen(t)
 	symbol := insertSymbol(t, s, "symbol")
-	wantSymbols(t, again, symbol.FolderID, symbol)
-	folder, err := renameFolder(t, again, symbol.FolderID, "renamed")
+	wantSymbols(t, second, symbol.FolderID, symbol)
+	folder, err := renameFolder(t, second, symbol.FolderID, "renamed")
 	must(t, err)
 	wantFolders(t, s, folder)
 	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID))
-	wantFolders(t, again)
-	_, err = again.Symbols().GetSymbol(t.Context(), symbol.ID)
+	wantFolders(t, second)
+	_, err = second.Symbols().GetSymbol(t.Context(), symbol.ID)
 	wantError(t, err, symbols.ErrSymbolNotFound)
 }
 
 func symbolShared(t *testing.T, s Harness) {
-	if again := s.reopen(t); !s.Symbols().Shared() || !again.Symbols().Shared() {
+	if second := s.reopen(t); !s.Symbols().Shared() || !second.Symbols().Shared() {
 		t.Error("Shared returns false")
 	}
 }

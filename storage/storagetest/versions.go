@@ -10,86 +10,85 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-var versionPromises = []promise{
-	{"a version is replaced with what it stands for and only then", versionSteps},
-	{"a wanted version guards the deletion of a folder", versionOfDeletedFolder},
-	{"a wanted version guards the deletion of a symbol", versionOfDeletedSymbol},
-	{"versions outlive the process", versionLasting},
+var versionChecks = []check{
+	{"a version is replaced if and only if its data changes", versionSteps},
+	{"DeleteFolder returns ErrChanged if no version matches", versionOfDeletedFolder},
+	{"DeleteSymbol returns ErrChanged if no version matches", versionOfDeletedSymbol},
+	{"versions persist", versionPersists},
 }
 
-// versioned is something that has a version.
-type versioned struct {
-	name string
-	read func(ctx context.Context, store symbols.Store) (symbols.Version, error)
+// resource is a folder list, folder, folder contents or symbol.
+type resource struct {
+	name    string
+	version func(ctx context.Context, store symbols.Store) (symbols.Version, error)
 }
 
-func folderList() versioned {
-	return versioned{"the folder list", func(ctx context.Context, store symbols.Store) (symbols.Version, error) {
+func ofFolderList() resource {
+	return resource{"folder list", func(ctx context.Context, store symbols.Store) (symbols.Version, error) {
 		return store.FolderListVersion(ctx)
 	}}
 }
 
-func folderAlone(id int64) versioned {
-	return versioned{fmt.Sprintf("folder %d", id), func(ctx context.Context, store symbols.Store) (symbols.Version, error) {
+func ofFolder(id int64) resource {
+	return resource{fmt.Sprint("folder ", id), func(ctx context.Context, store symbols.Store) (symbols.Version, error) {
 		return store.FolderVersion(ctx, id)
 	}}
 }
 
-func contentsOf(folderID int64) versioned {
-	return versioned{fmt.Sprintf("contents of folder %d", folderID), func(ctx context.Context, store symbols.Store) (symbols.Version, error) {
+func ofContents(folderID int64) resource {
+	return resource{fmt.Sprint("contents of folder ", folderID), func(ctx context.Context, store symbols.Store) (symbols.Version, error) {
 		return store.ContentsVersion(ctx, folderID)
 	}}
 }
 
-func oneSymbol(id int64) versioned {
-	return versioned{fmt.Sprintf("symbol %d", id), func(ctx context.Context, store symbols.Store) (symbols.Version, error) {
+func ofSymbol(id int64) resource {
+	return resource{fmt.Sprint("symbol ", id), func(ctx context.Context, store symbols.Store) (symbols.Version, error) {
 		return store.SymbolVersion(ctx, id)
 	}}
 }
 
-// version returns the version of a resource, or 0 if it does not exist.
-func version(t testing.TB, s Storage, of versioned) symbols.Version {
+// version returns a version, or 0 if the folder or symbol does not exist.
+func version(t testing.TB, s Storage, r resource) symbols.Version {
 	t.Helper()
-	v, err := of.read(t.Context(), s.Symbols())
+	v, err := r.version(t.Context(), s.Symbols())
 	switch {
 	case errors.Is(err, symbols.ErrFolderNotFound), errors.Is(err, symbols.ErrSymbolNotFound):
 		return 0
 	case err != nil:
 		t.Fatalf("unexpected error: %v", err)
 	case v <= 0:
-		t.Errorf("%s has version %d, want a positive number", of.name, v)
+		t.Errorf("%s has version %d, want a positive number", r.name, v)
 	}
 	return v
 }
 
-// wantVersions reports records and lists that carry another version than the
-// present one.
+// wantVersions checks that all records and lists have their current version.
 func wantVersions(t testing.TB, s Storage) {
 	t.Helper()
-	wantVersion := func(of versioned, carried symbols.Version) {
+	wantVersion := func(r resource, got symbols.Version) {
 		t.Helper()
-		if want := version(t, s, of); carried != want {
-			t.Errorf("%s carries version %d, want %d", of.name, carried, want)
+		if want := version(t, s, r); got != want {
+			t.Errorf("%s has version %d, want %d", r.name, got, want)
 		}
 	}
 	list, err := s.Symbols().ListFolders(t.Context())
 	must(t, err)
-	wantVersion(folderList(), list.Version)
+	wantVersion(ofFolderList(), list.Version)
 	for _, folder := range list.Folders {
-		wantVersion(folderAlone(folder.ID), folder.Version)
-		for _, size := range []int{1, wholeFolder} {
+		wantVersion(ofFolder(folder.ID), folder.Version)
+		for _, size := range []int{1, unlimited} {
 			page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, 0, size)
 			must(t, err)
-			wantVersion(contentsOf(folder.ID), page.Version)
+			wantVersion(ofContents(folder.ID), page.Version)
 			for _, symbol := range page.Symbols {
-				wantVersion(oneSymbol(symbol.ID), symbol.Version)
+				wantVersion(ofSymbol(symbol.ID), symbol.Version)
 			}
 		}
 	}
 }
 
-// versionSteps changes a storage step by step and looks at all versions after
-// each.
+// versionSteps changes a storage step by step and compares all versions after
+// each step.
 func versionSteps(t *testing.T, s Harness) {
 	store, ctx := s.Symbols(), t.Context()
 	wantVersions(t, s)
@@ -107,15 +106,15 @@ func versionSteps(t *testing.T, s Harness) {
 		second
 		third
 	)
-	subjects := []versioned{
-		folders:   folderList(),
-		folderA:   folderAlone(a.ID),
-		contentsA: contentsOf(a.ID),
-		folderB:   folderAlone(b.ID),
-		contentsB: contentsOf(b.ID),
-		first:     oneSymbol(inA[0].ID),
-		second:    oneSymbol(inA[1].ID),
-		third:     oneSymbol(inB[0].ID),
+	resources := []resource{
+		folders:   ofFolderList(),
+		folderA:   ofFolder(a.ID),
+		contentsA: ofContents(a.ID),
+		folderB:   ofFolder(b.ID),
+		contentsB: ofContents(b.ID),
+		first:     ofSymbol(inA[0].ID),
+		second:    ofSymbol(inA[1].ID),
+		third:     ofSymbol(inB[0].ID),
 	}
 
 	rename := func(id int64, name string) func() error {
@@ -135,64 +134,64 @@ func versionSteps(t *testing.T, s Harness) {
 	}
 
 	steps := []struct {
-		name  string
-		do    func() error
-		err   error
-		moved []int // of subjects; what is deleted has moved
+		name    string
+		do      func() error
+		err     error
+		changed []int // indexes of resources; a deletion is a change
 	}{
-		{name: "insert folder", do: insertFolder("c"), moved: []int{folders}},
+		{name: "insert folder", do: insertFolder("c"), changed: []int{folders}},
 		{name: "insert folder, name taken", do: insertFolder("b"), err: symbols.ErrFolderNameTaken},
-		{name: "rename", do: rename(a.ID, "A"), moved: []int{folders, folderA}},
-		{name: "rename back", do: rename(a.ID, "a"), moved: []int{folders, folderA}},
+		{name: "rename", do: rename(a.ID, "A"), changed: []int{folders, folderA}},
+		{name: "rename back", do: rename(a.ID, "a"), changed: []int{folders, folderA}},
 		{name: "rename to own name", do: rename(a.ID, "a")},
 		{name: "rename to taken name", do: rename(a.ID, "b"), err: symbols.ErrFolderNameTaken},
 		{name: "failing rename", do: func() error {
 			_, err := store.UpdateFolder(ctx, a.ID, func(folder *symbols.Folder) error {
 				folder.Name = "renamed"
-				return errRefused
+				return errCallback
 			})
 			return err
-		}, err: errRefused},
+		}, err: errCallback},
 
-		{name: "insert symbol", do: insert(a.ID, "x"), moved: []int{contentsA}},
-		{name: "insert symbols", do: insert(b.ID, "x", "y"), moved: []int{contentsB}},
+		{name: "insert symbol", do: insert(a.ID, "x"), changed: []int{contentsA}},
+		{name: "insert symbols", do: insert(b.ID, "x", "y"), changed: []int{contentsB}},
 		{name: "insert no symbols", do: insert(a.ID)},
 		{name: "insert into missing folder", do: insert(a.ID+1000, "x"), err: symbols.ErrFolderNotFound},
 
 		{name: "change name", do: update(inA[0].ID, func(symbol *symbols.Symbol) error {
 			symbol.Name = "renamed"
 			return nil
-		}), moved: []int{contentsA, first}},
+		}), changed: []int{contentsA, first}},
 		{name: "change name back", do: update(inA[0].ID, func(symbol *symbols.Symbol) error {
 			symbol.Name = inA[0].Name
 			return nil
-		}), moved: []int{contentsA, first}},
+		}), changed: []int{contentsA, first}},
 		{name: "change type", do: update(inA[0].ID, func(symbol *symbols.Symbol) error {
 			symbol.Type = "image/png"
 			return nil
-		}), moved: []int{contentsA, first}},
+		}), changed: []int{contentsA, first}},
 		{name: "change data", do: update(inA[0].ID, func(symbol *symbols.Symbol) error {
 			symbol.Data += "."
 			return nil
-		}), moved: []int{contentsA, first}},
+		}), changed: []int{contentsA, first}},
 		{name: "change nothing", do: update(inA[0].ID, func(*symbols.Symbol) error { return nil })},
 		{name: "fail to change", do: update(inA[0].ID, func(symbol *symbols.Symbol) error {
 			symbol.Name = "renamed"
-			return errRefused
-		}), err: errRefused},
+			return errCallback
+		}), err: errCallback},
 
-		{name: "move", do: move(inA[0].ID, b.ID), moved: []int{contentsA, contentsB, first}},
+		{name: "move", do: move(inA[0].ID, b.ID), changed: []int{contentsA, contentsB, first}},
 		{name: "move to own folder", do: move(inA[0].ID, b.ID)},
 		{name: "move to missing folder", do: move(inA[0].ID, b.ID+1000), err: symbols.ErrFolderNotFound},
-		{name: "move back", do: move(inA[0].ID, a.ID), moved: []int{contentsA, contentsB, first}},
+		{name: "move back", do: move(inA[0].ID, a.ID), changed: []int{contentsA, contentsB, first}},
 		{name: "move and change", do: update(inA[0].ID, func(symbol *symbols.Symbol) error {
 			symbol.Name, symbol.FolderID = "moved", b.ID
 			return nil
-		}), moved: []int{contentsA, contentsB, first}},
+		}), changed: []int{contentsA, contentsB, first}},
 
 		{name: "delete symbol", do: func() error {
 			return store.DeleteSymbol(ctx, inA[1].ID)
-		}, moved: []int{contentsA, second}},
+		}, changed: []int{contentsA, second}},
 		{name: "delete missing symbol", do: func() error {
 			return store.DeleteSymbol(ctx, inA[1].ID)
 		}, err: symbols.ErrSymbolNotFound},
@@ -204,29 +203,29 @@ func versionSteps(t *testing.T, s Harness) {
 		}, err: symbols.ErrChanged},
 		{name: "delete folder", do: func() error {
 			return store.DeleteFolder(ctx, b.ID)
-		}, moved: []int{folders, folderB, contentsB, first, third}},
+		}, changed: []int{folders, folderB, contentsB, first, third}},
 		{name: "delete missing folder", do: func() error {
 			return store.DeleteFolder(ctx, b.ID)
 		}, err: symbols.ErrFolderNotFound},
-		{name: "insert folder again", do: insertFolder("b"), moved: []int{folders}},
+		{name: "insert folder again", do: insertFolder("b"), changed: []int{folders}},
 	}
 
-	before := make([]symbols.Version, len(subjects))
-	seen := make([]map[symbols.Version]bool, len(subjects))
-	for i, subject := range subjects {
-		before[i] = version(t, s, subject)
+	before := make([]symbols.Version, len(resources))
+	seen := make([]map[symbols.Version]bool, len(resources))
+	for i, resource := range resources {
+		before[i] = version(t, s, resource)
 		seen[i] = map[symbols.Version]bool{before[i]: true}
 	}
 	for _, step := range steps {
 		wantError(t, step.do(), step.err)
-		for i, subject := range subjects {
-			after := version(t, s, subject)
-			moved, want := after != before[i], slices.Contains(step.moved, i)
-			if moved != want {
-				t.Errorf("%s: version of %s moved: %v, want %v", step.name, subject.name, moved, want)
+		for i, resource := range resources {
+			after := version(t, s, resource)
+			changed, want := after != before[i], slices.Contains(step.changed, i)
+			if changed != want {
+				t.Errorf("%s: version of %s changed: %v, want %v", step.name, resource.name, changed, want)
 			}
-			if moved && seen[i][after] {
-				t.Errorf("%s: %s has a version that it had before", step.name, subject.name)
+			if changed && seen[i][after] {
+				t.Errorf("%s: %s has a previous version", step.name, resource.name)
 			}
 			seen[i][after] = true
 			before[i] = after
@@ -237,75 +236,75 @@ func versionSteps(t *testing.T, s Harness) {
 
 func versionOfDeletedFolder(t *testing.T, s Harness) {
 	store, ctx := s.Symbols(), t.Context()
-	former := insertFolder(t, s, "folder")
-	folder, err := renameFolder(t, s, former.ID, "renamed")
+	previous := insertFolder(t, s, "folder")
+	folder, err := renameFolder(t, s, previous.ID, "renamed")
 	must(t, err)
 	list := insertSymbols(t, s, folder.ID, newSymbols("symbol")...)
 
-	wantError(t, store.DeleteFolder(ctx, folder.ID, former.Version), symbols.ErrChanged)
-	wantError(t, store.DeleteFolder(ctx, folder.ID, former.Version, former.Version), symbols.ErrChanged)
+	wantError(t, store.DeleteFolder(ctx, folder.ID, previous.Version), symbols.ErrChanged)
+	wantError(t, store.DeleteFolder(ctx, folder.ID, previous.Version, previous.Version), symbols.ErrChanged)
 	wantError(t, store.DeleteFolder(ctx, folder.ID+1, folder.Version), symbols.ErrFolderNotFound)
 	wantFolders(t, s, folder)
 	wantSymbols(t, s, folder.ID, list...)
 
-	must(t, store.DeleteFolder(ctx, folder.ID, former.Version, folder.Version))
+	must(t, store.DeleteFolder(ctx, folder.ID, previous.Version, folder.Version))
 	wantFolders(t, s)
 	wantError(t, store.DeleteFolder(ctx, folder.ID, folder.Version), symbols.ErrFolderNotFound)
 }
 
 func versionOfDeletedSymbol(t *testing.T, s Harness) {
 	store, ctx := s.Symbols(), t.Context()
-	former := insertSymbol(t, s, "symbol")
-	symbol, err := store.UpdateSymbol(ctx, former.ID, func(symbol *symbols.Symbol) error {
+	previous := insertSymbol(t, s, "symbol")
+	symbol, err := store.UpdateSymbol(ctx, previous.ID, func(symbol *symbols.Symbol) error {
 		symbol.Name = "renamed"
 		return nil
 	})
 	must(t, err)
 
-	wantError(t, store.DeleteSymbol(ctx, symbol.ID, former.Version), symbols.ErrChanged)
-	wantError(t, store.DeleteSymbol(ctx, symbol.ID, former.Version, former.Version), symbols.ErrChanged)
+	wantError(t, store.DeleteSymbol(ctx, symbol.ID, previous.Version), symbols.ErrChanged)
+	wantError(t, store.DeleteSymbol(ctx, symbol.ID, previous.Version, previous.Version), symbols.ErrChanged)
 	wantError(t, store.DeleteSymbol(ctx, symbol.ID+1, symbol.Version), symbols.ErrSymbolNotFound)
 	wantSymbols(t, s, symbol.FolderID, symbol)
 
-	must(t, store.DeleteSymbol(ctx, symbol.ID, former.Version, symbol.Version))
+	must(t, store.DeleteSymbol(ctx, symbol.ID, previous.Version, symbol.Version))
 	wantSymbols(t, s, symbol.FolderID)
 	wantError(t, store.DeleteSymbol(ctx, symbol.ID, symbol.Version), symbols.ErrSymbolNotFound)
 }
 
-func versionLasting(t *testing.T, s Harness) {
-	again := s.reopen(t)
+func versionPersists(t *testing.T, s Harness) {
+	second := s.reopen(t)
 	symbol := insertSymbol(t, s, "symbol")
-	subjects := []versioned{
-		folderList(),
-		folderAlone(symbol.FolderID),
-		contentsOf(symbol.FolderID),
-		oneSymbol(symbol.ID),
+	resources := []resource{
+		ofFolderList(),
+		ofFolder(symbol.FolderID),
+		ofContents(symbol.FolderID),
+		ofSymbol(symbol.ID),
 	}
-	for _, subject := range subjects {
-		if one, other := version(t, s, subject), version(t, again, subject); one != other {
-			t.Errorf("%s has version %d here, %d there", subject.name, one, other)
+	for _, resource := range resources {
+		if one, other := version(t, s, resource), version(t, second, resource); one != other {
+			t.Errorf("%s has version %d on one handle and %d on the other", resource.name, one, other)
 		}
 	}
-	before := version(t, s, contentsOf(symbol.FolderID))
-	insertSymbols(t, again, symbol.FolderID, newSymbols("another")...)
-	if version(t, s, contentsOf(symbol.FolderID)) == before {
-		t.Error("a change of the contents there is not seen here")
+	before := version(t, s, ofContents(symbol.FolderID))
+	insertSymbols(t, second, symbol.FolderID, newSymbols("another")...)
+	if version(t, s, ofContents(symbol.FolderID)) == before {
+		t.Error("a change through one handle is not visible through the other")
 	}
 	wantVersions(t, s)
-	wantVersions(t, again)
+	wantVersions(t, second)
 }
 
-// newStorageVersions tells apart a storage and one that takes its place: with
-// the same content they must not have the same versions.
-func newStorageVersions(t *testing.T, former, next Storage) {
-	a, b := insertSymbol(t, former, "symbol"), insertSymbol(t, next, "symbol")
-	for _, pair := range [][2]versioned{
-		{folderList(), folderList()},
-		{folderAlone(a.FolderID), folderAlone(b.FolderID)},
-		{contentsOf(a.FolderID), contentsOf(b.FolderID)},
-		{oneSymbol(a.ID), oneSymbol(b.ID)},
+// newStorageVersions checks that two storages with the same content have
+// different versions, as one may replace the other.
+func newStorageVersions(t *testing.T, previous, next Storage) {
+	a, b := insertSymbol(t, previous, "symbol"), insertSymbol(t, next, "symbol")
+	for _, pair := range [][2]resource{
+		{ofFolderList(), ofFolderList()},
+		{ofFolder(a.FolderID), ofFolder(b.FolderID)},
+		{ofContents(a.FolderID), ofContents(b.FolderID)},
+		{ofSymbol(a.ID), ofSymbol(b.ID)},
 	} {
-		if version(t, former, pair[0]) == version(t, next, pair[1]) {
+		if version(t, previous, pair[0]) == version(t, next, pair[1]) {
 			t.Errorf("%s has the same version in two storages", pair[0].name)
 		}
 	}
