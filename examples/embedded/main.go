@@ -1,7 +1,6 @@
-// Command embedded is a program with routes, middleware and a database of its
-// own that takes Canvasback in. It shows the API mounted under /canvas/, a
-// route of the host behind the client key, and one that calls a service
-// directly.
+// Command embedded is an application with its own routes, middleware and database
+// that imports Canvasback. It mounts the API under /canvas/, protects one of its
+// own routes with client keys, and calls a service directly in another.
 //
 // Try it:
 //
@@ -37,17 +36,17 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	context.AfterFunc(ctx, stop) // restore the default: a second signal ends the process
 	log := slog.Default()
-	if err := run(ctx, log, "host.db", "127.0.0.1:8090"); err != nil {
+	if err := run(ctx, log, "embedded.db", "127.0.0.1:8090"); err != nil {
 		log.Error("stopped", "error", err)
 		os.Exit(1)
 	}
 }
 
 func run(ctx context.Context, log *slog.Logger, file, addr string) error {
-	// The host's database. Canvasback's tables live beside the host's own;
-	// their names begin with canvasback_.
+	// The application's database. The names of Canvasback's tables begin with
+	// canvasback_, so that they do not collide with its own.
 	pool, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)"+
 		"&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)")
 	if err != nil {
@@ -59,11 +58,11 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 		return err
 	}
 
-	clientKeys, err := keys.NewService(db.Keys(), &keys.Options{Prefix: "host"})
+	clientKeys, err := keys.NewService(db.Keys(), &keys.Options{Prefix: "app"})
 	if err != nil {
 		return err
 	}
-	library := symbols.NewService(db.Symbols(), nil)
+	symbolService := symbols.NewService(db.Symbols(), nil)
 	fetcher, err := fetch.New(nil)
 	if err != nil {
 		return err
@@ -71,21 +70,21 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 	options := httpapi.Options{
 		Prefix:  "/canvas",
 		Keys:    clientKeys,
-		Symbols: library,
+		Symbols: symbolService,
 		Exports: exports.NewService(db.Exports(), &exports.Options{
 			Openers: []exports.Opener{fetcher},
 		}),
 		RegisterWith: httpapi.RegisterWithAdminKey,
-		AdminKeys:    []string{"let me in"}, // yours comes from the environment
+		AdminKeys:    []string{"let me in"}, // use a secret from the environment
 		Logger:       log,
 	}
 
 	mux := http.NewServeMux()
 	mux.Handle("/canvas/", httpapi.Handler(options))
 	mux.Handle("GET /report", httpapi.RequireClientKey(options)(http.HandlerFunc(report)))
-	mux.Handle("GET /{$}", home(library))
+	mux.Handle("GET /{$}", home(symbolService))
 
-	// Times of last use are written until the server has stopped.
+	// Run must outlive the server, so that it writes all last-used times.
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() { clientKeys.Run(background) })
@@ -94,56 +93,56 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 
 	server := &http.Server{
 		Addr:              addr,
-		Handler:           logged(log, mux),
+		Handler:           logRequests(log, mux),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       5 * time.Minute,
-		WriteTimeout:      6 * time.Minute, // but for downloads, which may take as long as they move
+		WriteTimeout:      6 * time.Minute, // downloads extend it while data flows
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ConnContext:       httpapi.ConnContext, // tells slow clients from those that stand still
+		ConnContext:       httpapi.ConnContext, // distinguishes slow clients from stalled ones
 	}
-	stopped := make(chan error, 1)
-	go func() { stopped <- server.ListenAndServe() }()
-	log.Info("listening", "address", "http://"+addr)
+	served := make(chan error, 1)
+	go func() { served <- server.ListenAndServe() }()
+	log.Info("listening", "url", "http://"+addr)
 	select {
-	case err := <-stopped:
+	case err := <-served:
 		return err
 	case <-ctx.Done():
 	}
-	graceful, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	return errors.Join(server.Shutdown(graceful), ignoreClosed(<-stopped))
+	return errors.Join(server.Shutdown(shutdownCtx), ignoreServerClosed(<-served))
 }
 
-// report is a route of the host that asks for a client key of Canvasback.
+// report handles a route of the application that requires a client key.
 func report(w http.ResponseWriter, r *http.Request) {
 	key, _ := httpapi.KeyFromContext(r.Context())
 	fmt.Fprintf(w, "A report for %s (key %d).\n", key.Name, key.ID)
 }
 
-// home calls a service without HTTP between.
-func home(library *symbols.Service) http.HandlerFunc {
+// home calls a service without HTTP.
+func home(service *symbols.Service) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		list, err := library.ListFolders(r.Context())
+		list, err := service.ListFolders(r.Context())
 		if err != nil {
-			http.Error(w, "the library is not available", http.StatusServiceUnavailable)
+			http.Error(w, "symbols are unavailable", http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintf(w, "This host's library has %d folders.\n", len(list.Folders))
+		fmt.Fprintf(w, "The symbol library has %d folders.\n", len(list.Folders))
 	}
 }
 
-// logged is a middleware of the host.
-func logged(log *slog.Logger, next http.Handler) http.Handler {
+// logRequests is middleware of the application.
+func logRequests(log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		next.ServeHTTP(w, r)
-		log.InfoContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "requestId", w.Header().Get("X-Request-Id"), "took", time.Since(start))
+		log.InfoContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "requestId", w.Header().Get("X-Request-Id"), "duration", time.Since(start))
 	})
 }
 
-// ignoreClosed drops the error by which a server says that it was shut down.
-func ignoreClosed(err error) error {
+// ignoreServerClosed returns nil for http.ErrServerClosed, else err.
+func ignoreServerClosed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestHost(t *testing.T) {
+func TestRun_ServesOwnRoutesAndAPI(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -26,12 +26,12 @@ func TestHost(t *testing.T) {
 	addr := listener.Addr().String()
 	listener.Close()
 	ctx, stop := context.WithCancel(t.Context())
-	stopped := make(chan error, 1)
+	done := make(chan error, 1)
 	go func() {
-		stopped <- run(ctx, slog.New(slog.DiscardHandler), filepath.Join(t.TempDir(), "host.db"), addr)
+		done <- run(ctx, slog.New(slog.DiscardHandler), filepath.Join(t.TempDir(), "embedded.db"), addr)
 	}()
 
-	ask := func(method, path, header, key string) (int, string) {
+	send := func(method, path, header, key string) (int, string) {
 		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr+path, nil)
 		is.NoErr(err)
 		request.Header.Set(header, key)
@@ -45,25 +45,25 @@ func TestHost(t *testing.T) {
 		return response.StatusCode, string(body)
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if status, _ := ask("GET", "/", "x", ""); status != 0 || time.Now().After(deadline) {
+		if status, _ := send("GET", "/", "x", ""); status != 0 || time.Now().After(deadline) {
 			break
 		}
 	}
-	status, body := ask("GET", "/", "x", "")
+	status, body := send("GET", "/", "x", "")
 	is.Equal(status, 200)
-	is.Equal(body, "This host's library has 0 folders.\n")
+	is.Equal(body, "The symbol library has 0 folders.\n")
 
-	status, body = ask("POST", "/canvas/admin/api-keys", "x-admin-key", "let me in")
+	status, body = send("POST", "/canvas/admin/api-keys", "x-admin-key", "let me in")
 	is.Equal(status, 201)
 	var issued struct{ APIKey string }
 	is.NoErr(json.Unmarshal([]byte(body), &issued))
-	is.True(strings.HasPrefix(issued.APIKey, "host_"))
+	is.True(strings.HasPrefix(issued.APIKey, "app_"))
 
-	status, body = ask("GET", "/report", "x-api-key", issued.APIKey)
+	status, body = send("GET", "/report", "x-api-key", issued.APIKey)
 	is.Equal(status, 200)
 	is.Equal(body, "A report for API key (key 1).\n")
-	status, _ = ask("GET", "/report", "x-api-key", "host_nonsense")
+	status, _ = send("GET", "/report", "x-api-key", "app_nonsense")
 	is.Equal(status, 401)
 	stop()
-	is.NoErr(<-stopped)
+	is.NoErr(<-done)
 }
