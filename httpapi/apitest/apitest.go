@@ -36,8 +36,8 @@ import (
 // AdminKey is the admin key of every [Server].
 const AdminKey = "an admin key for tests"
 
-// FilesURL is the URL prefix of the files that [Server.RegisterExport] adds.
-// They are read from memory; no request is sent to this host.
+// FilesURL is the prefix of the URLs of [Server.AddFile]. The files are read from
+// memory; no request is sent to this host.
 const FilesURL = "https://files.example/out/"
 
 // Server is the API on a loopback address. It is safe for concurrent use.
@@ -128,12 +128,17 @@ func (t headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// RegisterExport adds a file below [FilesURL] and registers it as the export
-// of the source. Its modification time is the time of the Clock.
+// AddFile adds a file below [FilesURL], or replaces it, and returns its URL. Its
+// modification time is the time of the Clock.
+func (s *Server) AddFile(name, content string) string {
+	s.files.put(name, content, s.Clock.Now())
+	return FilesURL + url.PathEscape(name)
+}
+
+// RegisterExport adds a file and registers it as the export of the source.
 func (s *Server) RegisterExport(t testing.TB, sourceURL, fileName, content string) {
 	t.Helper()
-	s.files.put(fileName, content, s.Clock.Now())
-	if _, _, err := s.Exports.Register(t.Context(), sourceURL, FilesURL+url.PathEscape(fileName), fileName); err != nil {
+	if _, _, err := s.Exports.Register(t.Context(), sourceURL, s.AddFile(fileName, content), fileName); err != nil {
 		t.Fatal(err)
 	}
 }
