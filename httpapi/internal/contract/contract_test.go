@@ -14,70 +14,67 @@ import (
 	"testing"
 )
 
-// leftOut are the tests that set a server up without some paths of the
-// document.
-var leftOut = []string{"TestRoutes_ofAServiceThatIsMissingAreUnknown", "TestExports_whoMayRegister"}
+// partialServerTests have servers without some paths of the document.
+var partialServerTests = []string{"TestRoutes_ofAServiceThatIsMissingAreUnknown", "TestExports_whoMayRegister"}
 
-// otherRoutes are the tests whose servers have routes of a host.
-var otherRoutes = []string{"TestRequireClientKey_guardsTheHostsOwnRoutes"}
+// applicationRouteTests have servers with routes of an application.
+var applicationRouteTests = []string{"TestRequireClientKey_guardsTheHostsOwnRoutes"}
 
-// TestExchanges_areAsDescribed compares everything with the document that the
-// tests of package httpapi send and what is provoked here, and the other way
-// round: nothing in the document may be left that was not met.
-func TestExchanges_areAsDescribed(t *testing.T) {
+// TestContract_ServerAndDocumentAgree checks all exchanges against the document,
+// and that they cover it.
+func TestContract_ServerAndDocumentAgree(t *testing.T) {
 	doc := loadDocument(t)
 	exchanges := recorded(t)
-	t.Logf("package httpapi has sent %d requests", len(exchanges))
-	exchanges = slices.Concat(exchanges, provoke(t, doc), succeed(t, doc), stray(t, doc), stories(t, doc))
-	t.Logf("with those provoked here there are %d", len(exchanges))
+	t.Logf("%d requests from package httpapi", len(exchanges))
+	exchanges = slices.Concat(exchanges, sendFailures(t, doc), sendExamples(t, doc), sendUnknown(t, doc), sendScenarios(t, doc))
+	t.Logf("%d requests in total", len(exchanges))
 
-	for _, name := range slices.Concat(leftOut, otherRoutes) {
+	for _, name := range slices.Concat(partialServerTests, applicationRouteTests) {
 		if !slices.ContainsFunc(exchanges, func(e exchange) bool { return e.Test == name }) {
-			t.Errorf("%s has sent nothing", name)
+			t.Errorf("%s has sent no request", name)
 		}
 	}
 
-	seen := newSight(doc)
-	t.Run("what is sent is described", func(t *testing.T) {
-		examples := make(map[string]exchange) // of each problem one
+	covered := newCoverage(doc)
+	t.Run("exchanges match the document", func(t *testing.T) {
+		examples := make(map[string]exchange) // one of each problem
 		for _, e := range exchanges {
-			if slices.Contains(otherRoutes, e.Test) {
+			if slices.Contains(applicationRouteTests, e.Test) {
 				continue
 			}
-			v := doc.judge(e)
-			if slices.Contains(leftOut, e.Test) && e.Status == 404 && v.problems != nil {
-				v = verdict{}
-				v.answer(e, 404, doc.notFound())
+			c := doc.check(e)
+			if slices.Contains(partialServerTests, e.Test) && e.Status == 404 && c.problems != nil {
+				c = check{}
+				c.response(e, 404, doc.notFound())
 			}
-			for _, problem := range v.problems {
-				examples[fmt.Sprintf("%s %d: %s", v.op, e.Status, problem)] = e
+			for _, problem := range c.problems {
+				examples[fmt.Sprintf("%s %d: %s", c.op, e.Status, problem)] = e
 			}
-			seen.note(v.op, e)
+			covered.add(c.op, e)
 		}
 		for _, problem := range slices.Sorted(maps.Keys(examples)) {
 			t.Error(problem + "; " + examples[problem].String())
 		}
 	})
-	t.Run("what is described is sent", func(t *testing.T) {
-		for _, missing := range seen.missing() {
+	t.Run("exchanges cover the document", func(t *testing.T) {
+		for _, missing := range covered.missing() {
 			t.Error(missing)
 		}
 	})
 }
 
-// recorded runs the tests of package httpapi and returns what they have sent
-// through their harness. What they send over connections of their own, to tear
-// an answer or to stall, is not part of it.
+// recorded runs the tests of package httpapi and returns the exchanges of their
+// harness. Tests that abort or stall a connection of their own are not recorded.
 func recorded(t *testing.T) (list []exchange) {
 	t.Helper()
-	// The go command keeps the outcome of a test as long as what it has looked
-	// at is the same; of what a program does that it starts, nothing is known.
+	// The go command caches a test result until a file that the test opened
+	// changes, but does not see the files of subprocesses.
 	if _, err := os.ReadDir("../.."); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-timeout=200s",
-		// These measure what runs and how large the heap is, with clients of their own.
+		// These measure goroutines and heap size, with clients of their own.
 		"-skip=^(TestExports_clientLeaves|TestSymbolList_longOneNeedsNoMemory)$",
 		"example.com/canvasback/httpapi")
 	command.Env = append(os.Environ(), "CANVASBACK_TEST_EXCHANGES="+dir)

@@ -11,14 +11,15 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
-// TestOrigins_maySendAndReadWhatIsDescribed: the document lists what pages of
-// other origins may read, and says that they may send all its headers.
-func TestOrigins_maySendAndReadWhatIsDescribed(t *testing.T) {
+// TestCORS_AllowsDescribedMethodsAndHeaders checks that pages of allowed origins
+// may send all methods and headers of the document, and that its description
+// lists the headers that they may read.
+func TestCORS_AllowsDescribedMethodsAndHeaders(t *testing.T) {
 	t.Parallel()
 	const origin = "https://viewer.example"
 	doc := loadDocument(t)
-	w := newWorld(t, doc, func(o *httpapi.Options) { o.AllowedOrigins = []string{origin} })
-	preflight := w.sendTo("OPTIONS", "/symbol/folders", "", http.Header{
+	f := newFixture(t, doc, func(o *httpapi.Options) { o.AllowedOrigins = []string{origin} })
+	preflight := f.sendTo("OPTIONS", "/symbol/folders", "", http.Header{
 		"Origin": {origin}, "Access-Control-Request-Method": {"POST"},
 	})
 	list := func(e exchange, name string) []string {
@@ -36,19 +37,19 @@ func TestOrigins_maySendAndReadWhatIsDescribed(t *testing.T) {
 	}
 	for _, name := range sent {
 		if name != "" && !slices.Contains(list(preflight, "Access-Control-Allow-Headers"), strings.ToLower(name)) {
-			t.Errorf("header %s may not be sent", name)
+			t.Errorf("header %s is not allowed", name)
 		}
 	}
 	for method := range methods {
 		if !slices.Contains(list(preflight, "Access-Control-Allow-Methods"), strings.ToLower(method)) {
-			t.Errorf("method %s may not be used", method)
+			t.Errorf("method %s is not allowed", method)
 		}
 	}
-	answer := w.sendTo("GET", "/openapi.json", "", http.Header{"Origin": {origin}})
-	exposed := strings.Split(answer.GotHeader.Get("Access-Control-Expose-Headers"), ", ")
+	response := f.sendTo("GET", "/openapi.json", "", http.Header{"Origin": {origin}})
+	exposed := strings.Split(response.GotHeader.Get("Access-Control-Expose-Headers"), ", ")
 	last := len(exposed) - 1
 	text := "`" + strings.Join(exposed[:last], "`, `") + "` and `" + exposed[last] + "`"
 	if !strings.Contains(doc.Info.Description, "read "+text) {
-		t.Errorf("the description does not say that pages may read %s", text)
+		t.Errorf("the description does not list the readable headers %s", text)
 	}
 }

@@ -14,67 +14,66 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// sight notes what of the document has been met.
-type sight struct {
+// coverage records the parts of the document that exchanges have used.
+type coverage struct {
 	doc      *document
 	seen     map[string]bool
-	shapes   map[string]map[string]bool // of the answers, by operation and status
-	messages map[string]bool            // of all answers
+	shapes   map[string]map[string]bool // of the responses, by operation and status
+	messages map[string]bool            // of all responses
 }
 
-func newSight(doc *document) *sight {
-	return &sight{doc: doc, seen: make(map[string]bool), shapes: make(map[string]map[string]bool), messages: make(map[string]bool)}
+func newCoverage(doc *document) *coverage {
+	return &coverage{doc: doc, seen: make(map[string]bool), shapes: make(map[string]map[string]bool), messages: make(map[string]bool)}
 }
 
-// note notes an exchange of an operation. Of one without only the message is
-// of interest.
-func (s *sight) note(op operation, e exchange) {
+// add records an exchange of an operation; without one, only its message.
+func (c *coverage) add(op operation, e exchange) {
 	var body any
 	isJSON := json.Unmarshal(e.GotBody, &body) == nil
-	s.messages[message(body)] = true
+	c.messages[message(body)] = true
 	if op.Operation == nil || e.Method != op.method {
 		return
 	}
 	status := fmt.Sprintf("%s %d", op, e.Status)
-	s.seen[status] = true
+	c.seen[status] = true
 	for name := range e.GotHeader {
-		s.seen[status+" header "+name] = true
+		c.seen[status+" header "+name] = true
 	}
 	if response := op.response(e.Status); response != nil {
 		mediaType, _, _ := mime.ParseMediaType(e.GotHeader.Get("Content-Type"))
-		s.seen[status+" type "+mediaKey(response.Content, mediaType)] = true
+		c.seen[status+" type "+mediaKey(response.Content, mediaType)] = true
 	}
 	if e.Status < 300 {
 		sent, _, _ := mime.ParseMediaType(e.Header.Get("Content-Type"))
-		s.seen[op.OperationID+" takes "+sent] = true
+		c.seen[op.OperationID+" takes "+sent] = true
 		_, query, _ := strings.Cut(e.Target, "?")
 		values, _ := url.ParseQuery(query)
 		for name := range values {
-			s.seen[op.OperationID+" takes "+name] = true
+			c.seen[op.OperationID+" takes "+name] = true
 		}
 		for name := range e.Header {
-			s.seen[op.OperationID+" takes "+name] = true
+			c.seen[op.OperationID+" takes "+name] = true
 		}
 	}
 	if isJSON {
-		if s.shapes[status] == nil {
-			s.shapes[status] = make(map[string]bool)
+		if c.shapes[status] == nil {
+			c.shapes[status] = make(map[string]bool)
 		}
-		shape(s.shapes[status], "body", body)
+		shape(c.shapes[status], "body", body)
 	}
 }
 
-// missing lists what of the document has not been met.
-func (s *sight) missing() (list []string) {
+// missing lists the parts of the document that no exchange has used.
+func (c *coverage) missing() (list []string) {
 	miss := func(key string) {
-		if !s.seen[key] {
-			list = append(list, key+" was not met")
+		if !c.seen[key] {
+			list = append(list, key+" is not covered")
 		}
 	}
-	for _, op := range s.doc.operations {
+	for _, op := range c.doc.operations {
 		for _, status := range op.statuses() {
 			key := op.OperationID + " " + status
-			if miss(key); !s.seen[key] {
+			if miss(key); !c.seen[key] {
 				continue
 			}
 			code, _ := strconv.Atoi(status)
@@ -85,9 +84,9 @@ func (s *sight) missing() (list []string) {
 			for _, mediaType := range slices.Sorted(maps.Keys(response.Content)) {
 				miss(key + " type " + mediaType)
 			}
-			list = append(list, s.strangeExamples(key, response.Content)...)
+			list = append(list, c.unmatchedExamples(key, response.Content)...)
 			if op.Responses.Value(status).Ref == "" {
-				list = append(list, s.unheardMessages(key, response.Content)...)
+				list = append(list, c.unmatchedMessages(key, response.Content)...)
 			}
 		}
 		for _, parameter := range op.Parameters {
@@ -104,44 +103,44 @@ func (s *sight) missing() (list []string) {
 			}
 		}
 	}
-	for name, response := range s.doc.Components.Responses {
-		list = append(list, s.unheardMessages(name, response.Value.Content)...)
+	for name, response := range c.doc.Components.Responses {
+		list = append(list, c.unmatchedMessages(name, response.Value.Content)...)
 	}
 	return list
 }
 
-// unheardMessages lists the examples with a message that no answer had.
-func (s *sight) unheardMessages(key string, content openapi3.Content) (list []string) {
+// unmatchedMessages lists the examples whose message no response had.
+func (c *coverage) unmatchedMessages(key string, content openapi3.Content) (list []string) {
 	for name, value := range jsonExamples(content) {
-		if text := message(value); !s.messages[text] {
-			list = append(list, fmt.Sprintf("%s example %s: no answer has the message %q", key, name, text))
+		if text := message(value); !c.messages[text] {
+			list = append(list, fmt.Sprintf("%s example %s: no response has the message %q", key, name, text))
 		}
 	}
 	return list
 }
 
-// message is the message of a body, empty if it has none.
+// message returns the message of a body, "" if it has none.
 func message(body any) string {
 	object, _ := body.(map[string]any)
 	text, _ := object["message"].(string)
 	return text
 }
 
-// strangeExamples lists the examples that have a part that no real answer had.
-func (s *sight) strangeExamples(key string, content openapi3.Content) (list []string) {
+// unmatchedExamples lists the examples with a part that no response had.
+func (c *coverage) unmatchedExamples(key string, content openapi3.Content) (list []string) {
 	for name, value := range jsonExamples(content) {
 		parts := make(map[string]bool)
 		shape(parts, "body", value)
 		for part := range parts {
-			if !s.shapes[key][part] {
-				list = append(list, fmt.Sprintf("%s example %s: no answer has %s", key, name, part))
+			if !c.shapes[key][part] {
+				list = append(list, fmt.Sprintf("%s example %s: no response has %s", key, name, part))
 			}
 		}
 	}
 	return list
 }
 
-// shape notes the parts of a JSON value with their types.
+// shape adds the paths and types of a JSON value to parts.
 func shape(parts map[string]bool, path string, value any) {
 	switch value := value.(type) {
 	case map[string]any:

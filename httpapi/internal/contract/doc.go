@@ -1,8 +1,9 @@
-// Package contract tests that httpapi does what its description says
-// (httpapi/openapi.json), and that the description leaves nothing out.
+// Package contract tests that httpapi and its description, openapi.json, agree.
 //
-// All that the tests of package httpapi send, and all that the tests here
-// provoke, is compared with the document, and every operation, status, header,
-// media type and example of the document must have been met in the end. No
-// program imports this package, so the validator that it needs comes to none.
+// It compares every request of the tests of package httpapi, and the requests
+// that it sends itself, with the document. It then requires that they cover
+// every operation, status, header, media type and example of the document.
+//
+// The package has tests only, so that importers of the module do not depend on
+// the OpenAPI validator.
 package contract

@@ -17,29 +17,29 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
-// document is the description of the API with all references resolved. The
-// objects of answers are closed in it: a field that is not described is wrong,
-// although clients are to let pass what they do not know.
+// document is the description of the API with all references resolved. Objects
+// in responses reject fields that are not described, although clients should
+// ignore them.
 type document struct {
 	*openapi3.T
 	operations []operation // by path and method
 }
 
-// operation is a method of a path.
+// operation is a method of a path template.
 type operation struct {
 	*openapi3.Operation
 	method string
-	path   string // with names in braces
+	path   string // template
 }
 
 func (op operation) String() string {
 	if op.Operation == nil {
-		return "-" // what the document does not have
+		return "-" // not in the document
 	}
 	return op.OperationID
 }
 
-// loadDocument returns the document, which no test changes.
+// loadDocument returns the shared document. Tests must not modify it.
 func loadDocument(t *testing.T) *document {
 	t.Helper()
 	doc, err := loaded()
@@ -72,8 +72,8 @@ var loaded = sync.OnceValues(func() (*document, error) {
 	return doc, nil
 })
 
-// prepareResponse closes the objects that an answer consists of, and spells
-// its headers as net/http does.
+// prepareResponse closes the objects of a response and canonicalizes the names
+// of its headers.
 func prepareResponse(response *openapi3.Response) {
 	for _, mediaType := range response.Content {
 		closeObject(mediaType.Schema)
@@ -98,8 +98,8 @@ func closeObject(schema *openapi3.SchemaRef) {
 	closeObject(schema.Value.Items)
 }
 
-// find returns what the document has for a path: the operations by method, nil
-// if it has no such path, and the values of the names in braces.
+// find returns the operations of a path by method, nil for an unknown path, and
+// the values of the path parameters.
 func (d *document) find(path string) (methods map[string]operation, values map[string]string) {
 	for _, op := range d.operations {
 		if found, ok := match(op.path, path); ok {
@@ -113,7 +113,7 @@ func (d *document) find(path string) (methods map[string]operation, values map[s
 	return methods, values
 }
 
-// match compares an escaped path with one that has names in braces.
+// match matches an escaped path against a template.
 func match(template, path string) (values map[string]string, ok bool) {
 	names, parts := strings.Split(template, "/"), strings.Split(path, "/")
 	if len(names) != len(parts) {
@@ -134,7 +134,7 @@ func match(template, path string) (values map[string]string, ok bool) {
 	return values, true
 }
 
-// response returns what the document has for a status, nil if nothing.
+// response returns the response for a status, nil if there is none.
 func (op operation) response(status int) *openapi3.Response {
 	if ref := op.Responses.Status(status); ref != nil {
 		return ref.Value
@@ -142,13 +142,13 @@ func (op operation) response(status int) *openapi3.Response {
 	return nil
 }
 
-// statuses are those that the document has for an operation.
+// statuses returns the documented statuses of an operation.
 func (op operation) statuses() []string {
 	return slices.Sorted(maps.Keys(op.Responses.Map()))
 }
 
-// keyHeader is the header of the key that an operation asks for, empty if it
-// asks for none.
+// keyHeader returns the header of the key that an operation requires, "" if it
+// requires none.
 func (d *document) keyHeader(op operation) string {
 	for _, requirement := range *op.Security {
 		for name := range requirement {
@@ -158,7 +158,7 @@ func (d *document) keyHeader(op operation) string {
 	return ""
 }
 
-// jsonExamples are the examples of a media type by name.
+// jsonExamples returns the JSON examples of content by name.
 func jsonExamples(content openapi3.Content) map[string]any {
 	examples := make(map[string]any)
 	if mediaType := content["application/json"]; mediaType != nil {
@@ -169,18 +169,18 @@ func jsonExamples(content openapi3.Content) map[string]any {
 	return examples
 }
 
-// valid reports what is wrong with a value by a schema of the document.
-func valid(schema *openapi3.SchemaRef, value any) error {
+// validate validates a value against a schema of the document.
+func validate(schema *openapi3.SchemaRef, value any) error {
 	err := schema.Value.VisitJSON(value, openapi3.EnableJSONSchema2020())
 	if err == nil {
 		return nil
 	}
-	reason, _, _ := strings.Cut(err.Error(), "\n") // the schema and the value follow
+	reason, _, _ := strings.Cut(err.Error(), "\n") // followed by the schema and the value
 	return errors.New(strings.TrimPrefix(reason, "validation failed due to: "))
 }
 
-// asJSON is a value of the document as it is sent.
-func asJSON(value any) string {
+// marshal returns a value of the document as JSON.
+func marshal(value any) string {
 	body, err := json.Marshal(value)
 	if err != nil {
 		panic(fmt.Sprintf("%v: %v", value, err))
@@ -188,7 +188,7 @@ func asJSON(value any) string {
 	return string(body)
 }
 
-// errorCodes are the codes that an answer may have by its examples.
+// errorCodes returns the codes in the examples of a response.
 func errorCodes(response *openapi3.Response) []string {
 	var codes []string
 	for _, value := range jsonExamples(response.Content) {
@@ -201,14 +201,14 @@ func errorCodes(response *openapi3.Response) []string {
 	return codes
 }
 
-// notFound and methodNotAllowed are the answers that no operation has.
+// notFound and methodNotAllowed are responses outside of operations.
 func (d *document) notFound() *openapi3.Response { return d.Components.Responses["NoSuchPath"].Value }
 func (d *document) methodNotAllowed() *openapi3.Response {
 	return d.Components.Responses["MethodNotAllowed"].Value
 }
 
-// allow is the value of the header Allow for a path.
-func allow(methods map[string]operation) []string {
+// allowedMethods returns the methods in the Allow header of a path.
+func allowedMethods(methods map[string]operation) []string {
 	list := slices.Collect(maps.Keys(methods))
 	if methods[http.MethodGet].Operation != nil {
 		list = append(list, http.MethodHead)

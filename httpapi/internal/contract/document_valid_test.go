@@ -7,7 +7,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-func TestDocument_isValidOpenAPI(t *testing.T) {
+func TestDocument_IsValidOpenAPI(t *testing.T) {
 	t.Parallel()
 	doc := loadDocument(t)
 	if !doc.IsOpenAPI31OrLater() {
@@ -27,16 +27,16 @@ func TestDocument_isValidOpenAPI(t *testing.T) {
 	}
 }
 
-// TestDocument_examplesAreValid looks at every example. Those of requests are
-// sent too, and those of answers compared with real ones, further on.
-func TestDocument_examplesAreValid(t *testing.T) {
+// TestDocument_ExamplesMatchTheirSchemas validates every example. Other tests
+// send those of requests and compare those of responses with actual ones.
+func TestDocument_ExamplesMatchTheirSchemas(t *testing.T) {
 	t.Parallel()
 	doc := loadDocument(t)
 	check := func(where string, schema *openapi3.SchemaRef, value any) {
 		t.Helper()
 		if value == nil {
 			t.Errorf("%s has no example", where)
-		} else if err := valid(schema, value); err != nil {
+		} else if err := validate(schema, value); err != nil {
 			t.Errorf("%s: %v", where, err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestDocument_examplesAreValid(t *testing.T) {
 	}
 }
 
-func TestDocument_serverIsWhereTheDocumentLies(t *testing.T) {
+func TestDocument_ServerURLIsRelativeToDocument(t *testing.T) {
 	t.Parallel()
 	doc := loadDocument(t)
 	if len(doc.Servers) != 1 {
@@ -79,12 +79,12 @@ func TestDocument_serverIsWhereTheDocumentLies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, base := range []string{"http://h", "http://h/api", "https://h/x/api"} {
-		lies, err := url.Parse(base + "/openapi.json")
+		documentURL, err := url.Parse(base + "/openapi.json")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := lies.ResolveReference(server).String(); got != base+"/" {
-			t.Errorf("below %s the server is %s", base, got)
+		if got := documentURL.ResolveReference(server).String(); got != base+"/" {
+			t.Errorf("the server of the document at %s is %s", base, got)
 		}
 	}
 }

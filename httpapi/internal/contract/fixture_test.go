@@ -6,95 +6,50 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
-	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"example.com/canvasback/exports"
-	"example.com/canvasback/exports/files"
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/keys"
-	"example.com/canvasback/storage/memory"
-	"example.com/canvasback/symbols"
+	"example.com/canvasback/httpapi/apitest"
 )
 
-const (
-	adminKey = "an admin key for tests"
-	filesURL = "https://files.example/out/" // where exported files lie in the examples
-)
-
-// world is a server with what the examples of the document speak of: the
-// client key 1, the folders 1 and 2, the symbols 1 and 2 in the first of them,
-// and the exports of two documents.
-type world struct {
-	t    *testing.T
-	doc  *document
-	url  string
-	raw  string // client key 1
-	sent []exchange
+// fixture is a server with the records of the document's examples: client key 1,
+// folders 1 and 2, symbols 1 and 2 in folder 1, and the exports of two sources.
+type fixture struct {
+	t         *testing.T
+	doc       *document
+	server    *apitest.Server
+	exchanges []exchange
 }
 
-// newKeyService returns a Service for options that must be valid.
-func newKeyService(tb testing.TB, store keys.Store, options *keys.Options) *keys.Service {
-	tb.Helper()
-	service, err := keys.NewService(store, options)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return service
-}
-
-// newWorld starts a server; change may alter the options first.
-func newWorld(t *testing.T, doc *document, change ...func(*httpapi.Options)) *world {
+// newFixture starts a server. The opts modify the options of its handler.
+func newFixture(t *testing.T, doc *document, opts ...func(*httpapi.Options)) *fixture {
 	t.Helper()
-	db := memory.New()
-	exported := make(fstest.MapFS)
-	for _, name := range []string{"plan.pdf", "plan-2.pdf", "section.pdf"} {
-		exported[name] = &fstest.MapFile{Data: []byte("%PDF-1.7 " + name), ModTime: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	f := &fixture{t: t, doc: doc}
+	f.server = apitest.New(t, slices.Concat([]func(*httpapi.Options){f.addRecords}, opts)...)
+	for _, name := range []string{"plan.pdf", "section.pdf"} {
+		f.server.AddFile(name, "%PDF-1.7 "+name)
 	}
-	opener, err := files.New(filesURL, exported)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options := httpapi.Options{
-		Keys:      newKeyService(t, db.Keys(), nil),
-		Symbols:   symbols.NewService(db.Symbols(), nil),
-		Exports:   exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{opener}}),
-		AdminKeys: []string{adminKey},
-		Logger:    slog.New(slog.DiscardHandler),
-	}
-	w := &world{t: t, doc: doc}
-	w.fill(options)
-	for _, f := range change {
-		f(&options)
-	}
-	server := httptest.NewServer(httpapi.Handler(options))
-	t.Cleanup(server.Close)
-	w.url = server.URL
-	return w
+	return f
 }
 
-func (w *world) fill(options httpapi.Options) {
-	w.t.Helper()
-	ctx := w.t.Context()
+// addRecords adds the records through the default services of the options.
+func (f *fixture) addRecords(options *httpapi.Options) {
+	f.t.Helper()
+	ctx := f.t.Context()
 	must := func(err error) {
-		w.t.Helper()
+		f.t.Helper()
 		if err != nil {
-			w.t.Fatal(err)
+			f.t.Fatal(err)
 		}
 	}
-	issued, err := options.Keys.Create(ctx, keys.Fields{})
-	must(err)
-	w.raw = string(issued.Raw)
 	for _, name := range []string{"Valves", "Pumps"} {
 		_, err := options.Symbols.CreateFolder(ctx, name)
 		must(err)
@@ -104,34 +59,34 @@ func (w *world) fill(options httpapi.Options) {
 		must(err)
 	}
 	for source, file := range map[string]string{"17": "plan.pdf", "18": "section.pdf"} {
-		_, _, err := options.Exports.Register(ctx, "https://viewer.example/documents/"+source, filesURL+file, "")
+		_, _, err := options.Exports.Register(ctx, "https://viewer.example/documents/"+source, apitest.FilesURL+file, "")
 		must(err)
 	}
 }
 
-// request is what is sent for an operation.
+// request is a request for an operation.
 type request struct {
 	op     operation
-	values map[string]string // of the names in the path; those of the examples if left out
+	values map[string]string // of the path parameters
 	query  string
 	body   string
 	header http.Header
 }
 
-// prepare returns a request for an operation with the right key, the names in
-// the path as in the examples, and the body given.
-func (w *world) prepare(op operation, body, contentType string) request {
+// prepare returns a request for an operation with a valid key, the path of the
+// parameter examples, and a body.
+func (f *fixture) prepare(op operation, body, contentType string) request {
 	r := request{op: op, values: make(map[string]string), body: body, header: make(http.Header)}
 	for _, ref := range op.Parameters {
 		if ref.Value.In == openapi3.ParameterInPath {
 			r.values[ref.Value.Name] = fmt.Sprint(ref.Value.Example)
 		}
 	}
-	switch w.doc.keyHeader(op) {
+	switch f.doc.keyHeader(op) {
 	case "x-admin-key":
-		r.header.Set("x-admin-key", adminKey)
+		r.header.Set("x-admin-key", apitest.AdminKey)
 	case "x-api-key":
-		r.header.Set("x-api-key", w.raw)
+		r.header.Set("x-api-key", string(f.server.RawKey))
 	}
 	if contentType != "" {
 		r.header.Set("Content-Type", contentType)
@@ -139,21 +94,21 @@ func (w *world) prepare(op operation, body, contentType string) request {
 	return r
 }
 
-// examples returns a request for each example of a body, or the only request
-// that there is. An archive has no example; it comes under each of its types.
-func (w *world) examples(op operation) map[string]request {
-	w.t.Helper()
+// examples returns a request for each example of a body by name, one for each
+// media type of an archive, or one without a body.
+func (f *fixture) examples(op operation) map[string]request {
+	f.t.Helper()
 	requests := make(map[string]request)
 	switch {
 	case op.RequestBody == nil:
-		requests[""] = w.prepare(op, "", "")
+		requests[""] = f.prepare(op, "", "")
 	case op.RequestBody.Value.Content["application/json"] != nil:
 		for name, value := range jsonExamples(op.RequestBody.Value.Content) {
-			requests[name] = w.prepare(op, asJSON(value), "application/json")
+			requests[name] = f.prepare(op, marshal(value), "application/json")
 		}
 	default:
 		for contentType := range op.RequestBody.Value.Content {
-			requests[contentType] = w.prepare(op, archive(w.t, map[string]string{"Check valve.svg": svg}), contentType)
+			requests[contentType] = f.prepare(op, archive(f.t, map[string]string{"Check valve.svg": svg}), contentType)
 		}
 	}
 	return requests
@@ -161,48 +116,48 @@ func (w *world) examples(op operation) map[string]request {
 
 const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 60 40"><path d="M0 5l60 30V5L0 35z"/></svg>`
 
-// example returns the first of the examples.
-func (w *world) example(op operation) request {
-	w.t.Helper()
-	examples := w.examples(op)
+// example returns the first of examples by name.
+func (f *fixture) example(op operation) request {
+	f.t.Helper()
+	examples := f.examples(op)
 	return examples[slices.Min(slices.Collect(maps.Keys(examples)))]
 }
 
-// send sends a request and notes the exchange.
-func (w *world) send(r request) exchange {
-	w.t.Helper()
+// send sends a request and records the exchange.
+func (f *fixture) send(r request) exchange {
+	f.t.Helper()
 	target := r.op.path
 	for name, value := range r.values {
 		target = strings.ReplaceAll(target, "{"+name+"}", value)
 	}
-	return w.sendTo(r.op.method, target+r.query, r.body, r.header)
+	return f.sendTo(r.op.method, target+r.query, r.body, r.header)
 }
 
-func (w *world) sendTo(method, target, body string, header http.Header) exchange {
-	w.t.Helper()
-	sent, err := http.NewRequestWithContext(w.t.Context(), method, w.url+target, strings.NewReader(body))
+func (f *fixture) sendTo(method, target, body string, header http.Header) exchange {
+	f.t.Helper()
+	sent, err := http.NewRequestWithContext(f.t.Context(), method, f.server.URL+target, strings.NewReader(body))
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	maps.Copy(sent.Header, header.Clone())
 	got, err := http.DefaultTransport.RoundTrip(sent)
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	defer got.Body.Close()
 	content, err := io.ReadAll(got.Body)
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	e := exchange{
-		Test: w.t.Name(), Method: method, Target: target, Header: sent.Header, Body: []byte(body),
+		Test: f.t.Name(), Method: method, Target: target, Header: sent.Header, Body: []byte(body),
 		Status: got.StatusCode, GotHeader: got.Header, GotBody: content,
 	}
-	w.sent = append(w.sent, e)
+	f.exchanges = append(f.exchanges, e)
 	return e
 }
 
-// archive is a zip with the files given.
+// archive returns a zip of the files with the given content.
 func archive(t *testing.T, content map[string]string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -222,13 +177,13 @@ func archive(t *testing.T, content map[string]string) string {
 	return out.String()
 }
 
-// refusing opens nothing.
-type refusing struct{ err error }
+// failingOpener accepts every URL and fails to open it.
+type failingOpener struct{ err error }
 
-func (refusing) Serves(*url.URL) bool { return true }
-func (refusing) Check(*url.URL) error { return nil }
-func (r refusing) Open(context.Context, *url.URL) (*exports.File, error) {
-	return nil, r.err
+func (failingOpener) Serves(*url.URL) bool { return true }
+func (failingOpener) Check(*url.URL) error { return nil }
+func (o failingOpener) Open(context.Context, *url.URL) (*exports.File, error) {
+	return nil, o.err
 }
 
 // operation returns the operation with the id.

@@ -11,21 +11,21 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// variant is a body that differs from an example in one place.
+// variant is a body that differs from an example in one field.
 type variant struct {
 	name string
 	body map[string]any
 }
 
-// variants alters an object in every place that its schema speaks of: around
-// each limit, and with values of every other type.
+// variants alters every field of an object: around each limit, and to values of
+// every other type.
 func variants(schema *openapi3.Schema, example map[string]any) (list []variant) {
 	with := func(name, field string, value any) {
 		body := maps.Clone(example)
 		body[field] = value
 		list = append(list, variant{name, body})
 	}
-	with("with a field that nobody knows", "unknown", []any{1, nil})
+	with("with an unknown field", "unknown", []any{1, nil})
 	for _, field := range slices.Sorted(maps.Keys(schema.Properties)) {
 		property := schema.Properties[field].Value
 		without := maps.Clone(example)
@@ -35,14 +35,14 @@ func variants(schema *openapi3.Schema, example map[string]any) (list []variant) 
 			with(fmt.Sprintf("%s is %#v", field, value), field, value)
 		}
 		if text, ok := example[field].(string); ok {
-			with(field+" has a NUL at its end", field, text+"\x00")
-			with(field+" has a NUL at its start", field, "\x00"+text)
+			with(field+" ends with NUL", field, text+"\x00")
+			with(field+" starts with NUL", field, "\x00"+text)
 			if longest := property.MaxLength; longest != nil {
 				at := func(n uint64) string { return text + strings.Repeat("x", int(n)-len(text)) }
-				with(field+" is as long as can be", field, at(*longest))
+				with(field+" has the maximum length", field, at(*longest))
 				with(field+" is too long", field, at(*longest+1))
-				if field != "type" { // which is ASCII
-					with(field+" is as long as can be in letters of two bytes", field, text+strings.Repeat("ä", int(*longest)-len(text)))
+				if field != "type" { // MIME types are ASCII
+					with(field+" has the maximum length in two-byte characters", field, text+strings.Repeat("ä", int(*longest)-len(text)))
 				}
 			}
 		}
@@ -60,9 +60,9 @@ func variants(schema *openapi3.Schema, example map[string]any) (list []variant) 
 	return list
 }
 
-// TestLimits_areThoseOfTheServer: what a schema refuses, the server refuses,
-// and what a schema accepts is at least not refused for its form.
-func TestLimits_areThoseOfTheServer(t *testing.T) {
+// TestLimits_SchemaAndServerAgree checks that the server rejects a body with 400
+// if and only if the schema rejects it.
+func TestLimits_SchemaAndServerAgree(t *testing.T) {
 	t.Parallel()
 	doc := loadDocument(t)
 	count := 0
@@ -70,9 +70,9 @@ func TestLimits_areThoseOfTheServer(t *testing.T) {
 		if op.RequestBody == nil || op.RequestBody.Value.Content["application/json"] == nil {
 			continue
 		}
-		w := newWorld(t, doc)
+		f := newFixture(t, doc)
 		schema := op.RequestBody.Value.Content["application/json"].Schema
-		fullest := make(map[string]any) // all the fields that examples have
+		fullest := make(map[string]any) // all fields of the examples
 		for _, example := range jsonExamples(op.RequestBody.Value.Content) {
 			for field, value := range example.(map[string]any) {
 				if value != nil {
@@ -86,15 +86,15 @@ func TestLimits_areThoseOfTheServer(t *testing.T) {
 			}
 		}
 		for _, v := range variants(schema.Value, fullest) {
-			body := asJSON(v.body)
+			body := marshal(v.body)
 			var value any
 			if err := json.Unmarshal([]byte(body), &value); err != nil {
 				t.Fatal(err)
 			}
-			refusal := valid(schema, value)
-			e := w.send(w.prepare(op, body, "application/json"))
-			if refused := e.Status == 400; refused != (refusal != nil) {
-				t.Errorf("%s, %s: the schema says %v, the server %d %.200s", op, v.name, refusal, e.Status, e.GotBody)
+			invalid := validate(schema, value)
+			e := f.send(f.prepare(op, body, "application/json"))
+			if rejected := e.Status == 400; rejected != (invalid != nil) {
+				t.Errorf("%s, %s: the schema returns %v, the server %d %.200s", op, v.name, invalid, e.Status, e.GotBody)
 			}
 			count++
 		}

@@ -15,14 +15,14 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// provocations make a server answer with a status, whichever of the operations
-// that have it is asked for. Each gets a world of its own, changed first; then
-// the operation's example is altered and sent.
-var provocations = []struct {
+// failures cause a status for each operation that documents it. For each
+// operation a fixture is started with the option, and the operation's example
+// is altered and sent.
+var failures = []struct {
 	status string
-	change func(*testing.T, *httpapi.Options)
+	option func(*testing.T, *httpapi.Options)
 	alter  func(*request)
-	times  int // that the request is sent; once if zero
+	times  int // to send the request; once if zero
 }{
 	{
 		status: "400",
@@ -41,7 +41,7 @@ var provocations = []struct {
 	},
 	{
 		status: "403",
-		change: func(t *testing.T, o *httpapi.Options) {
+		option: func(t *testing.T, o *httpapi.Options) {
 			o.AdminKeys = nil
 			if _, err := o.Keys.Update(t.Context(), 1, keys.Fields{Active: new(false)}); err != nil {
 				t.Fatal(err)
@@ -50,7 +50,7 @@ var provocations = []struct {
 	},
 	{
 		status: "404",
-		change: func(_ *testing.T, o *httpapi.Options) {
+		option: func(_ *testing.T, o *httpapi.Options) {
 			o.Exports = exports.NewService(memory.New().Exports(), nil)
 		},
 		alter: func(r *request) {
@@ -61,7 +61,7 @@ var provocations = []struct {
 	},
 	{
 		status: "413",
-		change: func(_ *testing.T, o *httpapi.Options) { o.BodyLimit, o.SymbolLimit, o.BatchLimit = 1, 1, 1 },
+		option: func(_ *testing.T, o *httpapi.Options) { o.BodyLimit, o.SymbolLimit, o.BatchLimit = 1, 1, 1 },
 	},
 	{
 		status: "415",
@@ -69,7 +69,7 @@ var provocations = []struct {
 	},
 	{
 		status: "429",
-		change: func(_ *testing.T, o *httpapi.Options) {
+		option: func(_ *testing.T, o *httpapi.Options) {
 			o.Guessing = httpapi.Guessing{Burst: 1, Interval: time.Hour}
 		},
 		alter: func(r *request) { r.setKey("wrong") },
@@ -77,28 +77,32 @@ var provocations = []struct {
 	},
 	{
 		status: "500",
-		change: func(t *testing.T, o *httpapi.Options) {
+		option: func(t *testing.T, o *httpapi.Options) {
 			o.DangerouslySkipClientKeys = true
-			o.Keys = newKeyService(t, struct{ keys.Store }{}, nil) // whose methods panic
+			service, err := keys.NewService(struct{ keys.Store }{}, nil) // panics in every method
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Keys = service
 			o.Symbols = symbols.NewService(panickingStore{}, nil)
-			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{refusing{}}})
+			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{failingOpener{}}})
 		},
 	},
 	{
 		status: "503",
-		change: func(_ *testing.T, o *httpapi.Options) {
+		option: func(_ *testing.T, o *httpapi.Options) {
 			o.DangerouslySkipClientKeys = true
 			o.StoreTimeout = 1
 		},
 	},
 }
 
-// panickingStore panics in every method that handles a request.
+// panickingStore panics in every method but Shared.
 type panickingStore struct{ symbols.Store }
 
 func (panickingStore) Shared() bool { return true }
 
-// setKey replaces the value of the key that is sent, or takes it away.
+// setKey replaces the key of a request, or removes it if value is empty.
 func (r *request) setKey(value string) {
 	for _, name := range []string{"x-admin-key", "x-api-key"} {
 		if r.header.Get(name) != "" {
@@ -110,111 +114,110 @@ func (r *request) setKey(value string) {
 	}
 }
 
-// provoke returns the exchanges in which operations answer with the statuses
-// that do not depend on what they do.
-func provoke(t *testing.T, doc *document) (sent []exchange) {
-	for _, p := range provocations {
+// sendFailures returns exchanges with the statuses that any operation may have.
+func sendFailures(t *testing.T, doc *document) (sent []exchange) {
+	for _, c := range failures {
 		for _, op := range doc.operations {
-			if op.Responses.Value(p.status) == nil {
+			if op.Responses.Value(c.status) == nil {
 				continue
 			}
-			w := newWorld(t, doc, func(o *httpapi.Options) {
-				if p.change != nil {
-					p.change(t, o)
+			f := newFixture(t, doc, func(o *httpapi.Options) {
+				if c.option != nil {
+					c.option(t, o)
 				}
 			})
-			r := w.example(op)
-			if p.alter != nil {
-				p.alter(&r)
+			r := f.example(op)
+			if c.alter != nil {
+				c.alter(&r)
 			}
-			for range max(p.times, 1) {
-				w.send(r)
+			for range max(c.times, 1) {
+				f.send(r)
 			}
-			sent = append(sent, w.sent...)
+			sent = append(sent, f.exchanges...)
 		}
 	}
 	return sent
 }
 
-// succeed returns the exchanges in which every example of a request is sent.
-// Each has to be answered with a success that the document has.
-func succeed(t *testing.T, doc *document) (sent []exchange) {
+// sendExamples sends every request example. Each must have a documented success
+// status.
+func sendExamples(t *testing.T, doc *document) (sent []exchange) {
 	for _, op := range doc.operations {
-		for name := range newWorld(t, doc).examples(op) {
-			w := newWorld(t, doc)
-			r := w.examples(op)[name]
+		for name := range newFixture(t, doc).examples(op) {
+			f := newFixture(t, doc)
+			r := f.examples(op)[name]
 			r.header.Set("X-Request-Id", "viewer-42")
-			e := w.send(r)
+			e := f.send(r)
 			if e.Status >= 300 || op.response(e.Status) == nil {
-				t.Errorf("%s: example %q is answered %d %.200s", op, name, e.Status, e.GotBody)
+				t.Errorf("%s: example %q returned %d %.200s", op, name, e.Status, e.GotBody)
 			}
 			if e.GotHeader.Get("X-Request-Id") != "viewer-42" {
 				t.Errorf("%s does not return the request id", op)
 			}
-			sent = append(sent, w.sent...)
+			sent = append(sent, f.exchanges...)
 		}
 	}
 	return sent
 }
 
-// stray returns the exchanges that no operation has.
-func stray(t *testing.T, doc *document) []exchange {
-	w := newWorld(t, doc)
+// sendUnknown sends requests for paths and methods without an operation.
+func sendUnknown(t *testing.T, doc *document) []exchange {
+	f := newFixture(t, doc)
 	for path := range doc.Paths.Map() {
 		path = strings.NewReplacer("{id}", "1", "{folderId}", "1").Replace(path)
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
-			w.sendTo(method, path, "", nil)
-			w.sendTo(method, path+"/x", "", nil)
+			f.sendTo(method, path, "", nil)
+			f.sendTo(method, path+"/x", "", nil)
 		}
 	}
-	return w.sent
+	return f.exchanges
 }
 
-// stories are exchanges of a few operations in a row.
-func stories(t *testing.T, doc *document) (sent []exchange) {
-	for _, name := range slices.Sorted(maps.Keys(tales)) {
-		w := newWorld(t, doc)
-		tales[name](w)
-		sent = append(sent, w.sent...)
+// sendScenarios sends sequences of requests.
+func sendScenarios(t *testing.T, doc *document) (sent []exchange) {
+	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
+		f := newFixture(t, doc)
+		scenarios[name](f)
+		sent = append(sent, f.exchanges...)
 	}
-	for _, failure := range []error{exports.ErrFailed, exports.ErrTimeout, exports.ErrForbidden} {
-		sent = append(sent, deadOrigin(t, doc, failure)...)
+	for _, err := range []error{exports.ErrFailed, exports.ErrTimeout, exports.ErrForbidden} {
+		sent = append(sent, failingOrigin(t, doc, err)...)
 	}
 	return sent
 }
 
-// deadOrigin asks for files of an origin that fails.
-func deadOrigin(t *testing.T, doc *document, failure error) []exchange {
-	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{refusing{failure}}})
-	w := newWorld(t, doc, func(o *httpapi.Options) { o.Exports = service })
-	w.do("registerExport", `{"sourceFileUrl":"https://viewer.example/documents/17","exportedUrl":"https://files.example/out/plan.pdf"}`)
-	w.do("downloadExport", `{"sourceFileUrl":"https://viewer.example/documents/17"}`)
-	w.do("downloadExportBatch", `{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"}]}`)
-	w.do("downloadExportBatch", `{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"},{"sourceFileUrl":"https://viewer.example/documents/99"}]}`)
-	return w.sent
+// failingOrigin requests files of an origin server that fails with err.
+func failingOrigin(t *testing.T, doc *document, err error) []exchange {
+	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{err}}})
+	f := newFixture(t, doc, func(o *httpapi.Options) { o.Exports = service })
+	f.call("registerExport", `{"sourceFileUrl":"https://viewer.example/documents/17","exportedUrl":"https://files.example/out/plan.pdf"}`)
+	f.call("downloadExport", `{"sourceFileUrl":"https://viewer.example/documents/17"}`)
+	f.call("downloadExportBatch", `{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"}]}`)
+	f.call("downloadExportBatch", `{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"},{"sourceFileUrl":"https://viewer.example/documents/99"}]}`)
+	return f.exchanges
 }
 
-// do sends an operation a JSON body, if there is one.
-func (w *world) do(id, body string, alter ...func(*request)) exchange {
-	w.t.Helper()
+// call calls an operation with a JSON body, if body is not empty.
+func (f *fixture) call(id, body string, alter ...func(*request)) exchange {
+	f.t.Helper()
 	contentType := ""
 	if body != "" {
 		contentType = "application/json"
 	}
-	r := w.prepare(w.doc.operation(w.t, id), body, contentType)
-	for _, f := range alter {
-		f(&r)
+	r := f.prepare(f.doc.operation(f.t, id), body, contentType)
+	for _, change := range alter {
+		change(&r)
 	}
-	return w.send(r)
+	return f.send(r)
 }
 
-func query(text string) func(*request) { return func(r *request) { r.query = text } }
+func withQuery(text string) func(*request) { return func(r *request) { r.query = text } }
 
-func header(name, value string) func(*request) {
+func withHeader(name, value string) func(*request) {
 	return func(r *request) { r.header.Set(name, value) }
 }
 
-func at(id string) func(*request) {
+func withID(id string) func(*request) {
 	return func(r *request) {
 		for name := range r.values {
 			r.values[name] = id
@@ -222,46 +225,49 @@ func at(id string) func(*request) {
 	}
 }
 
-// tales are told in a world of their own each.
-var tales = map[string]func(*world){
-	"a key is made, used, changed and replaced": func(w *world) {
+// scenarios are sequences of requests, each with its own fixture.
+var scenarios = map[string]func(*fixture){
+	"a key is created, used, updated and rotated": func(f *fixture) {
 		var issued struct{ APIKey string }
-		created := w.do("createKey", `{"name":"Viewer","expiresAt":"2099-12-31"}`)
+		created := f.call("createKey", `{"name":"Viewer","expiresAt":"2099-12-31"}`)
 		if err := json.Unmarshal(created.GotBody, &issued); err != nil {
-			w.t.Fatal(err)
+			f.t.Fatal(err)
 		}
-		w.do("listFolders", "", header("x-api-key", issued.APIKey))
-		w.do("listFolders", "")
-		w.do("getKey", "", at("2"))
-		w.do("getKey", "")
-		w.do("listKeys", "")
-		w.do("rotateKey", "", at("2"))
-		w.do("updateKey", `{"isActive":false}`, at("2"))
-		w.do("updateKey", `{"expiresAt":"2099-12-31T23:59:59+01:00"}`)
-		w.do("updateKey", "")
-		w.do("createKey", "")
+		f.call("listFolders", "", withHeader("x-api-key", issued.APIKey))
+		f.call("listFolders", "")
+		f.call("getKey", "", withID("2"))
+		f.call("getKey", "")
+		f.call("listKeys", "")
+		f.call("rotateKey", "", withID("2"))
+		f.call("updateKey", `{"isActive":false}`, withID("2"))
+		f.call("updateKey", `{"expiresAt":"2099-12-31T23:59:59+01:00"}`)
+		f.call("updateKey", "")
+		f.call("createKey", "")
 	},
-	"nothing is there": func(w *world) {
-		w.do("deleteFolder", "")
-		w.do("deleteFolder", "", at("2"))
-		w.do("listFolders", "")
-		w.do("deleteKey", "")
-		w.do("listKeys", "")
+	"lists are empty": func(f *fixture) {
+		f.call("deleteFolder", "")
+		f.call("deleteFolder", "", withID("2"))
+		f.call("listFolders", "")
+		f.call("deleteKey", "")
+		f.call("listKeys", "")
 	},
-	"a folder is empty":   func(w *world) { w.do("listSymbols", "", at("2")) },
-	"a name is taken":     func(w *world) { w.do("createFolder", `{"name":"Pumps"}`); w.do("updateFolder", `{"name":"Pumps"}`) },
-	"a folder is no more": func(w *world) { w.do("updateSymbol", `{"folderId":999}`) },
-	"addresses are asked for": func(w *world) {
+	"a folder is empty": func(f *fixture) { f.call("listSymbols", "", withID("2")) },
+	"a name is taken": func(f *fixture) {
+		f.call("createFolder", `{"name":"Pumps"}`)
+		f.call("updateFolder", `{"name":"Pumps"}`)
+	},
+	"a folder does not exist": func(f *fixture) { f.call("updateSymbol", `{"folderId":999}`) },
+	"URLs are requested": func(f *fixture) {
 		const known, unknown = `{"sourceFileUrl":"https://viewer.example/documents/17"}`, `{"sourceFileUrl":"https://viewer.example/documents/99"}`
 		for _, value := range []string{"?responseType=urls", "?responseType=", ""} {
-			w.do("downloadExport", known, query(value))
-			w.do("downloadExportBatch", `{"items":[`+known+`]}`, query(value))
-			w.do("downloadExportBatch", `{"items":[`+known+`,`+unknown+`]}`, query(value))
-			w.do("downloadExportBatch", `{"items":[`+unknown+`]}`, query(value))
+			f.call("downloadExport", known, withQuery(value))
+			f.call("downloadExportBatch", `{"items":[`+known+`]}`, withQuery(value))
+			f.call("downloadExportBatch", `{"items":[`+known+`,`+unknown+`]}`, withQuery(value))
+			f.call("downloadExportBatch", `{"items":[`+unknown+`]}`, withQuery(value))
 		}
-		w.do("downloadExport", known, query("?responseType=zip"))
+		f.call("downloadExport", known, withQuery("?responseType=zip"))
 	},
-	"a change is refused for several reasons": func(w *world) {
+	"a change has several errors": func(f *fixture) {
 		for _, c := range []struct {
 			id, body string
 			status   int
@@ -270,53 +276,53 @@ var tales = map[string]func(*world){
 			{"9", `{"name":"Pumps"}`, 404},
 			{"1", `{"name":"Pumps"}`, 412},
 		} {
-			if e := w.do("updateFolder", c.body, at(c.id), header("If-Match", `"other"`)); e.Status != c.status {
-				w.t.Errorf("want %d first: %s", c.status, e)
+			if e := f.call("updateFolder", c.body, withID(c.id), withHeader("If-Match", `"other"`)); e.Status != c.status {
+				f.t.Errorf("want status %d: %s", c.status, e)
 			}
 		}
 	},
-	"a key expires": func(w *world) {
-		w.do("updateKey", `{"expiresAt":"2000-01-01"}`)
-		w.do("listFolders", "")
+	"a key expires": func(f *fixture) {
+		f.call("updateKey", `{"expiresAt":"2000-01-01"}`)
+		f.call("listFolders", "")
 	},
-	"a body is not read": func(w *world) {
-		w.do("createFolder", `{"name":"Vessels"}`, header("Content-Encoding", "gzip"))
-		w.do("createFolder", `{"name":`)
-		w.do("createFolder", `{"name":""}`)
-		w.do("getFolder", "", at("01"))
+	"a body is invalid": func(f *fixture) {
+		f.call("createFolder", `{"name":"Vessels"}`, withHeader("Content-Encoding", "gzip"))
+		f.call("createFolder", `{"name":`)
+		f.call("createFolder", `{"name":""}`)
+		f.call("getFolder", "", withID("01"))
 	},
-	"an export is replaced": func(w *world) {
+	"an export is replaced": func(f *fixture) {
 		const source = `{"sourceFileUrl":"https://viewer.example/documents/20",`
-		w.do("registerExport", source+`"exportedUrl":"https://files.example/out/plan.pdf"}`)
-		w.do("registerExport", source+`"exportedUrl":"https://files.example/out/plan.pdf","fileName":"Résumé.pdf"}`)
-		w.do("downloadExport", `{"sourceFileUrl":"https://viewer.example/documents/20"}`)
+		f.call("registerExport", source+`"exportedUrl":"https://files.example/out/plan.pdf"}`)
+		f.call("registerExport", source+`"exportedUrl":"https://files.example/out/plan.pdf","fileName":"Résumé.pdf"}`)
+		f.call("downloadExport", `{"sourceFileUrl":"https://viewer.example/documents/20"}`)
 	},
-	"what is known is asked for again": func(w *world) {
+	"a cached response is revalidated": func(f *fixture) {
 		for _, id := range []string{"listFolders", "getFolder", "listSymbols", "getSymbol"} {
-			tag := w.do(id, "").GotHeader.Get("ETag")
+			tag := f.call(id, "").GotHeader.Get("ETag")
 			for _, value := range []string{tag, "W/" + tag, `"other", ` + tag, "*", `"other"`} {
-				w.do(id, "", header("If-None-Match", value))
+				f.call(id, "", withHeader("If-None-Match", value))
 			}
 		}
 	},
-	"a change is meant for one version": func(w *world) {
+	"a change is conditional": func(f *fixture) {
 		for of, get := range map[string]string{"Folder": "getFolder", "Symbol": "getSymbol"} {
-			for _, value := range []string{`"other"`, "*", w.do(get, "").GotHeader.Get("ETag")} {
-				w.do("update"+of, `{}`, header("If-Match", value))
+			for _, value := range []string{`"other"`, "*", f.call(get, "").GotHeader.Get("ETag")} {
+				f.call("update"+of, `{}`, withHeader("If-Match", value))
 			}
-			w.do("delete"+of, "", at("2"), header("If-Match", `"other"`))
-			w.do("delete"+of, "", at("2"), header("If-Match", "*"))
+			f.call("delete"+of, "", withID("2"), withHeader("If-Match", `"other"`))
+			f.call("delete"+of, "", withID("2"), withHeader("If-Match", "*"))
 		}
 	},
-	"a folder is exported and imported": func(w *world) {
-		zipped := header("Content-Type", "application/zip")
-		body := string(w.do("exportFolder", "").GotBody)
-		w.do("importSymbols", body, zipped, at("2"), query("?dryRun=true"))
-		w.do("importSymbols", body, zipped, at("2"), query("?dryRun=false"))
-		w.do("importSymbols", body, zipped, query("?dryRun=perhaps"))
-		w.do("importSymbols", "no archive", zipped)
-		w.do("importSymbols", archive(w.t, map[string]string{"Empty.svg": ""}), zipped)
-		w.do("importSymbols", archive(w.t, map[string]string{"Good.svg": svg, "__MACOSX/._Good.svg": "x"}), zipped)
-		w.do("importSymbols", archive(w.t, map[string]string{"Good.svg": svg, "__MACOSX/._Good.svg": "x"}), zipped, query("?dryRun=true"))
+	"a folder is exported and imported": func(f *fixture) {
+		zipped := withHeader("Content-Type", "application/zip")
+		body := string(f.call("exportFolder", "").GotBody)
+		f.call("importSymbols", body, zipped, withID("2"), withQuery("?dryRun=true"))
+		f.call("importSymbols", body, zipped, withID("2"), withQuery("?dryRun=false"))
+		f.call("importSymbols", body, zipped, withQuery("?dryRun=perhaps"))
+		f.call("importSymbols", "no archive", zipped)
+		f.call("importSymbols", archive(f.t, map[string]string{"Empty.svg": ""}), zipped)
+		f.call("importSymbols", archive(f.t, map[string]string{"Good.svg": svg, "__MACOSX/._Good.svg": "x"}), zipped)
+		f.call("importSymbols", archive(f.t, map[string]string{"Good.svg": svg, "__MACOSX/._Good.svg": "x"}), zipped, withQuery("?dryRun=true"))
 	},
 }
