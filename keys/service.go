@@ -84,7 +84,7 @@ type Service struct {
 	unknown *cache             // digests of no key
 	loads   singleflight.Group // by digest and epoch
 	uses    uses
-	counts  counts
+	stats   counters
 }
 
 // maxUnknown is the maximum number of cached digests of no key.

@@ -13,7 +13,7 @@ import (
 func (s *Service) Verify(ctx context.Context, raw string) (Key, error) {
 	e, now, err := s.check(ctx, raw)
 	if err != nil {
-		s.counts.countError(err)
+		s.stats.countError(err)
 		return Key{}, err
 	}
 	at := now.UnixMilli()
@@ -33,7 +33,7 @@ func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, err
 	l := s.leases.current(now)
 	e := s.known.get(&digest, l)
 	if e != nil {
-		s.counts.hits.add(now)
+		s.stats.hits.Add(1)
 	} else {
 		if !wellFormed(raw) { // a cached key is
 			return nil, now, ErrMalformed
@@ -56,14 +56,14 @@ func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, err
 // nil lease bypasses the cache.
 func (s *Service) lookup(ctx context.Context, raw string, digest Digest, l *lease) (*entry, error) {
 	if l == nil {
-		s.counts.uncached.Add(1)
+		s.stats.uncached.Add(1)
 		return s.loadFromStore(ctx, raw, digest)
 	}
 	if e := s.unknown.get(&digest, l); e != nil {
-		s.counts.hits.add(time.Now())
+		s.stats.hits.Add(1)
 		return e, nil
 	}
-	s.counts.misses.Add(1)
+	s.stats.misses.Add(1)
 	return s.loadOnce(ctx, raw, digest, l)
 }
 
