@@ -1,51 +1,49 @@
-// Package storage is prose: what the drivers below it have in common.
+// Package storage documents what the storage drivers have in common. It has no
+// code.
 //
-//	package    New takes        lasts  several processes  needs
-//	memory     nothing          no     no                 nothing
-//	sqlite     *sql.DB          yes    on one machine     SQLite 3.51.3
-//	postgres   *pgxpool.Pool    yes    on any number      PostgreSQL
+//	package    New takes        durable  processes        requires
+//	memory     nothing          no       one              nothing
+//	sqlite     *sql.DB          yes      on one machine   SQLite 3.51.3
+//	postgres   *pgxpool.Pool    yes      on any machine   PostgreSQL
 //
-// # What every driver promises
+// # Contracts
 //
-// A driver implements keys.Store, symbols.Store and exports.Store as
-// their comments say, and holds no rule besides. The package storagetest turns
-// those comments into tests, for one handle on a storage and for two; a driver
-// is what passes them. So all drivers agree on what is equal, on what comes
-// first, on which failures have a name, and on what is left when two calls
-// meet.
+// A driver implements keys.Store, symbols.Store and exports.Store as their
+// comments specify, and no other rules. The package storagetest tests those
+// comments, through one handle on a storage and through two. All drivers
+// therefore agree on equality, ordering, sentinel errors and concurrent outcomes.
 //
-// New does no I/O, starts no goroutine and reads no environment. The database
-// handle stays the host's: it chooses the size of the pool, and closes it when
-// nothing uses the stores any more.
+// New does no I/O, starts no goroutine and reads no environment. The application
+// owns the database handle: it sets the pool size, and closes the handle after
+// the last use of the stores.
 //
 // # Failures
 //
-// The tests of the drivers show besides:
+// The drivers' tests also show:
 //
-//   - A method fails at any of its calls to the database without having done
-//     anything, or only the answer to its commit is lost and it has done all
+//   - If a database call fails, the method changes nothing. Only if the response
+//     to a commit is lost does it return an error and change everything
 //     (storagetest.RunFaults).
-//   - What concurrent callers see, be they in two processes, has an order of
-//     their calls that explains it (internal/linear).
-//   - A context that ends harms no other call, and keeps neither a lock nor a
-//     connection.
-//   - Processes killed in the middle of a write, full disks, servers that
-//     restart, crash, stand still, end sessions or admit nobody, and connections
-//     cut around a commit cost nothing that was acknowledged, and nothing is
-//     there twice. Through httpapi, what cannot be carried out meanwhile is a
-//     503 in time, and two seconds after the failure none is left.
+//   - Concurrent calls are linearizable, also from two processes
+//     (internal/linear).
+//   - A context that ends does not affect other calls, and leaves no lock and no
+//     connection in use.
+//   - No acknowledged write is lost and none is applied twice if processes are
+//     killed during writes, disks are full, connections are cut around a commit,
+//     or the server restarts, crashes, hangs, ends sessions or rejects
+//     connections. During such a failure httpapi responds with 503 in time; two
+//     seconds after it, requests succeed.
 //
 // # Schema
 //
-// Tables and whatever belongs to them have names that begin with canvasback_,
-// so that they can live in the host's own database. They are made and brought
-// up to date by the driver's Migrate, which the host calls before it serves.
-// Migrate may be called at every start and by several processes at once; it
-// refuses a database that a newer release has changed. Pending tells what it
-// would do. The SQL itself is in the driver's Migrations for hosts that use a
-// tool of their own.
+// The names of tables and other schema objects begin with canvasback_, so that
+// they can share a database with the application. The application calls Migrate
+// before it serves requests; Migrate creates and updates the schema. It may run
+// at every start and in several processes at once. It returns an error if a newer
+// release has changed the database. Pending lists what Migrate would apply. The
+// SQL files are exported as Migrations, for applications with their own tool.
 //
-// Epoch and versions are kept by triggers of the schema. What an operator
-// changes by hand therefore revokes keys and renews entity tags just as what
-// is changed through a store.
+// Triggers maintain the epoch and the versions. A change made directly in the
+// database therefore revokes keys and replaces entity tags, as a change through a
+// store does.
 package storage

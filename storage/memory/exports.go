@@ -16,9 +16,9 @@ func (s exportStore) Put(ctx context.Context, export exports.Export) (stored exp
 	if err := ctx.Err(); err != nil {
 		return exports.Export{}, false, err
 	}
-	former, replaced := s.db.exports[export.SourceURL]
+	previous, replaced := s.db.exports[export.SourceURL]
 	if replaced {
-		export.ID, export.CreatedAt = former.ID, former.CreatedAt
+		export.ID, export.CreatedAt = previous.ID, previous.CreatedAt
 	} else {
 		s.db.lastExportID++
 		export.ID = s.db.lastExportID

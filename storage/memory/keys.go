@@ -13,7 +13,7 @@ type keyStore struct{ db *DB }
 
 var _ keys.Store = keyStore{}
 
-// errDigestTaken tells of what chance does not bring about.
+// errDigestTaken means a collision of SHA-256 digests.
 var errDigestTaken = errors.New("memory: another key has the digest")
 
 func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
@@ -65,23 +65,23 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 	if err := ctx.Err(); err != nil {
 		return keys.Key{}, err
 	}
-	former, ok := s.db.keys[id]
+	previous, ok := s.db.keys[id]
 	if !ok {
 		return keys.Key{}, keys.ErrNotFound
 	}
-	key := former
+	key := previous
 	if err := change(&key); err != nil {
 		return keys.Key{}, err
 	}
-	key.ID, key.CreatedAt, key.LastUsedAt = former.ID, former.CreatedAt, former.LastUsedAt
-	if key.Digest != former.Digest {
+	key.ID, key.CreatedAt, key.LastUsedAt = previous.ID, previous.CreatedAt, previous.LastUsedAt
+	if key.Digest != previous.Digest {
 		if _, taken := s.db.digests[key.Digest]; taken {
 			return keys.Key{}, errDigestTaken
 		}
-		delete(s.db.digests, former.Digest)
+		delete(s.db.digests, previous.Digest)
 		s.db.digests[key.Digest] = id
 	}
-	if key.Digest != former.Digest || key.Active != former.Active || !key.ExpiresAt.Equal(former.ExpiresAt) {
+	if key.Digest != previous.Digest || key.Active != previous.Active || !key.ExpiresAt.Equal(previous.ExpiresAt) {
 		s.db.epoch++
 	}
 	s.db.keys[id] = key

@@ -1,9 +1,9 @@
-// Package memory is a storage that forgets: what it keeps lives and dies with
-// the process. It serves tests, demonstrations and hosts that fill it anew at
+// Package memory is a storage driver without persistence: data is lost at exit.
+// It is meant for tests, demonstrations, and applications that load their data at
 // every start.
 //
-// It keeps every promise of the other drivers but that of lasting. One lock
-// guards all of it; an update by function runs under that lock.
+// Apart from durability it meets the same contracts as the other drivers. One
+// lock protects all data; functions passed to updates run under that lock.
 package memory
 
 import (
@@ -16,7 +16,7 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// DB is a storage in memory. It is safe for concurrent use.
+// DB is a storage in memory, safe for concurrent use. Use [New] to create one.
 type DB struct {
 	mu sync.RWMutex
 
@@ -41,7 +41,7 @@ func New() *DB {
 	return &DB{
 		keys:           make(map[int64]keys.Key),
 		digests:        make(map[keys.Digest]int64),
-		epoch:          rand.Int64N(math.MaxInt64 / 2), // and so not that of another storage
+		epoch:          rand.Int64N(math.MaxInt64 / 2), // so that storages have different epochs
 		folders:        make(map[int64]*folder),
 		folderNames:    make(map[string]int64),
 		foldersVersion: newVersion(),
@@ -59,8 +59,8 @@ func (db *DB) Symbols() symbols.Store { return symbolStore{db} }
 // Exports returns the store of registered exports.
 func (db *DB) Exports() exports.Store { return exportStore{db} }
 
-// newVersion draws a version. None is met twice, neither here nor in another
-// process.
+// newVersion returns a random version, which is practically unique across
+// processes.
 func newVersion() symbols.Version {
 	return 1 + symbols.Version(rand.Int64N(math.MaxInt64))
 }

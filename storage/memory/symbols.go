@@ -8,21 +8,21 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// folder is a folder and what lies in it.
+// folder is a folder and its contents.
 type folder struct {
 	symbols.Folder
 	symbolIDs []int64 // ascending
 	contents  symbols.Version
 }
 
-// add puts a symbol among the folder's contents.
+// add adds a symbol to the folder.
 func (f *folder) add(id int64) {
 	at, _ := slices.BinarySearch(f.symbolIDs, id)
 	f.symbolIDs = slices.Insert(f.symbolIDs, at, id)
 	f.contents = newVersion()
 }
 
-// remove takes a symbol out of the folder's contents.
+// remove removes a symbol from the folder.
 func (f *folder) remove(id int64) {
 	at, _ := slices.BinarySearch(f.symbolIDs, id)
 	f.symbolIDs = slices.Delete(f.symbolIDs, at, at+1)
@@ -142,7 +142,7 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, siz
 	if !ok {
 		return symbols.Page{}, symbols.ErrFolderNotFound
 	}
-	size = max(size, 1) // so that the first symbol is always there
+	size = max(size, 1) // a page has at least one symbol
 	page := symbols.Page{Version: f.contents}
 	from, found := slices.BinarySearch(f.symbolIDs, after)
 	if found {
@@ -197,26 +197,26 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 	if err := ctx.Err(); err != nil {
 		return symbols.Symbol{}, err
 	}
-	former, ok := s.db.symbols[id]
+	previous, ok := s.db.symbols[id]
 	if !ok {
 		return symbols.Symbol{}, symbols.ErrSymbolNotFound
 	}
-	symbol := former
+	symbol := previous
 	if err := change(&symbol); err != nil {
 		return symbols.Symbol{}, err
 	}
-	symbol.ID, symbol.Version = former.ID, former.Version
-	if symbol == former {
+	symbol.ID, symbol.Version = previous.ID, previous.Version
+	if symbol == previous {
 		return symbol, nil
 	}
 	to, ok := s.db.folders[symbol.FolderID]
 	if !ok {
 		return symbols.Symbol{}, symbols.ErrFolderNotFound
 	}
-	if symbol.FolderID == former.FolderID {
+	if symbol.FolderID == previous.FolderID {
 		to.contents = newVersion()
 	} else {
-		s.db.folders[former.FolderID].remove(id)
+		s.db.folders[previous.FolderID].remove(id)
 		to.add(id)
 	}
 	symbol.Version = newVersion()

@@ -84,9 +84,9 @@ func newFaultCalls(t testing.TB, f FaultHarness) faultCalls {
 	}...)}
 }
 
-// injectEverywhere makes the call with index which fail at each of its database
-// calls, each time on a storage that it has not changed.
-func injectEverywhere(t *testing.T, fault Fault, which int, open func() faultCalls) {
+// injectEverywhere makes calls[index] fail at each of its database calls, each
+// time on a storage that it has not changed.
+func injectEverywhere(t *testing.T, fault Fault, index int, open func() faultCalls) {
 	type outcome struct {
 		at   int
 		err  error
@@ -94,13 +94,13 @@ func injectEverywhere(t *testing.T, fault Fault, which int, open func() faultCal
 	}
 	var outcomes []outcome
 	f := open()
-	second, method := f.Reopen(), f.calls[which].method
+	second, method := f.Reopen(), f.calls[index].method
 	before := takeSnapshot(t, second, "export", "new")
 	for {
 		at := len(outcomes) + 1
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		f.Inject(fault, at)
-		err := f.calls[which].do(ctx)
+		err := f.calls[index].do(ctx)
 		failed := f.Injected()
 		f.Inject(fault, 0)
 		if ctx.Err() != nil {

@@ -1,4 +1,4 @@
-// Package linear has tests only. They record what concurrent callers of each
-// driver saw, and have a checker look for an order of the calls, one after the
-// other, that explains it.
+// Package linear has only tests. They record concurrent calls of each driver and
+// check that the calls are linearizable: that some order of the calls, one at a
+// time, explains all results.
 package linear

@@ -23,10 +23,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clients at once make so many calls each in a history.
+// Each history has this number of concurrent clients and of calls per client.
 const clients, calls = 6, 15
 
-// drivers open a storage twice, as two processes do.
+// drivers open two handles on one storage, as two processes do.
 var drivers = map[string]func(t *testing.T) [2]storagetest.Storage{
 	"memory": func(*testing.T) [2]storagetest.Storage {
 		db := memory.New()
@@ -67,7 +67,7 @@ var drivers = map[string]func(t *testing.T) [2]storagetest.Storage{
 	},
 }
 
-// histories is how many are recorded of each kind.
+// histories returns the number of histories per store.
 func histories() int {
 	if storagetest.Long() {
 		return 1000
@@ -75,19 +75,19 @@ func histories() int {
 	return 15
 }
 
-func TestDrivers(t *testing.T) {
+func TestDrivers_AreLinearizable(t *testing.T) {
 	t.Parallel()
 	for name, open := range drivers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			handles := open(t)
 			for range histories() {
-				dropFolders(t, handles[0].Symbols())
-				if h := folderHistory(t, handles[0].Symbols(), handles[1].Symbols()); !h.explained(t, folderModel) {
+				deleteFolders(t, handles[0].Symbols())
+				if h := folderHistory(t, handles[0].Symbols(), handles[1].Symbols()); !h.linearizable(t, folderModel) {
 					t.Fatalf("no order of calls explains %+v", h.calls)
 				}
-				dropKeys(t, handles[0].Keys())
-				if h := keyHistory(t, handles[0].Keys(), handles[1].Keys()); !h.explained(t, keyModel) {
+				deleteKeys(t, handles[0].Keys())
+				if h := keyHistory(t, handles[0].Keys(), handles[1].Keys()); !h.linearizable(t, keyModel) {
 					t.Fatalf("no order of calls explains %+v", h.calls)
 				}
 			}
@@ -97,56 +97,57 @@ func TestDrivers(t *testing.T) {
 
 func folderHistory(t testing.TB, handles ...symbols.Store) *history {
 	return run(clients, calls, func(h *history, client, _ int) {
-		disturbFolders(t, h, client, handles[client%len(handles)])
+		randomFolderCall(t, h, client, handles[client%len(handles)])
 	})
 }
 
 func keyHistory(t testing.TB, handles ...keys.Store) *history {
 	return run(clients, calls, func(h *history, client, n int) {
-		disturbKeys(t, h, client, n, handles[client%len(handles)])
+		randomKeyCall(t, h, client, n, handles[client%len(handles)])
 	})
 }
 
-// TestControl has stores that break their promises found out.
-func TestControl(t *testing.T) {
+// TestModels_DetectFaultyStores checks that the models reject stores that violate
+// the contract.
+func TestModels_DetectFaultyStores(t *testing.T) {
 	t.Parallel()
-	for name, explained := range map[string]func(t *testing.T) bool{
+	for name, linearizable := range map[string]func(t *testing.T) bool{
 		"stale folder": func(t *testing.T) bool {
 			store := &staleFolders{Store: memory.New().Symbols()}
-			return folderHistory(t, store).explained(t, folderModel)
+			return folderHistory(t, store).linearizable(t, folderModel)
 		},
-		"folder taken twice": func(t *testing.T) bool {
-			store := takenTwice{memory.New().Symbols()}
-			return folderHistory(t, store).explained(t, folderModel)
+		"duplicate folder name": func(t *testing.T) bool {
+			store := duplicateNames{memory.New().Symbols()}
+			return folderHistory(t, store).linearizable(t, folderModel)
 		},
 		"stale key": func(t *testing.T) bool {
 			store := &staleKeys{Store: memory.New().Keys()}
-			return keyHistory(t, store).explained(t, keyModel)
+			return keyHistory(t, store).linearizable(t, keyModel)
 		},
 		"lost update of a key": func(t *testing.T) bool {
 			store := lostUpdates{memory.New().Keys()}
-			return keyHistory(t, store).explained(t, keyModel)
+			return keyHistory(t, store).linearizable(t, keyModel)
 		},
-		"epoch that stays": func(t *testing.T) bool {
-			store := staleEpoch{memory.New().Keys()}
-			return keyHistory(t, store).explained(t, keyModel)
+		"constant epoch": func(t *testing.T) bool {
+			store := constantEpoch{memory.New().Keys()}
+			return keyHistory(t, store).linearizable(t, keyModel)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const most = 100
-			for n := range most {
-				if !explained(t) {
-					t.Logf("found out in history %d", n+1)
+			const maxHistories = 100
+			for n := range maxHistories {
+				if !linearizable(t) {
+					t.Logf("detected in history %d", n+1)
 					return
 				}
 			}
-			t.Errorf("not found out in %d histories", most)
+			t.Errorf("not detected in %d histories", maxHistories)
 		})
 	}
 }
 
-// staleFolders reads a folder a second time from memory.
+// staleFolders caches folders without invalidation.
 type staleFolders struct {
 	symbols.Store
 	read sync.Map
@@ -163,10 +164,10 @@ func (s *staleFolders) GetFolder(ctx context.Context, id int64) (symbols.Folder,
 	return folder, err
 }
 
-// takenTwice tells of success where a name is taken.
-type takenTwice struct{ symbols.Store }
+// duplicateNames reports success although a name is taken.
+type duplicateNames struct{ symbols.Store }
 
-func (s takenTwice) UpdateFolder(ctx context.Context, id int64, change func(*symbols.Folder) error) (symbols.Folder, error) {
+func (s duplicateNames) UpdateFolder(ctx context.Context, id int64, change func(*symbols.Folder) error) (symbols.Folder, error) {
 	var changed symbols.Folder
 	folder, err := s.Store.UpdateFolder(ctx, id, func(folder *symbols.Folder) error {
 		err := change(folder)
@@ -179,7 +180,7 @@ func (s takenTwice) UpdateFolder(ctx context.Context, id int64, change func(*sym
 	return folder, err
 }
 
-// staleKeys finds a key a second time in memory.
+// staleKeys caches keys without invalidation.
 type staleKeys struct {
 	keys.Store
 	found sync.Map
@@ -196,7 +197,7 @@ func (s *staleKeys) Find(ctx context.Context, digest keys.Digest) (keys.Key, err
 	return key, err
 }
 
-// lostUpdates reads and writes, but not in one transaction.
+// lostUpdates reads and writes a key in separate transactions.
 type lostUpdates struct{ keys.Store }
 
 func (s lostUpdates) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {
@@ -207,11 +208,11 @@ func (s lostUpdates) Update(ctx context.Context, id int64, change func(*keys.Key
 	if err := change(&read); err != nil {
 		return keys.Key{}, err
 	}
-	runtime.Gosched() // somebody else comes in between
+	runtime.Gosched() // let other calls run in between
 	return s.Store.Update(ctx, id, func(key *keys.Key) error { *key = read; return nil })
 }
 
-// staleEpoch does not raise the epoch.
-type staleEpoch struct{ keys.Store }
+// constantEpoch always returns the same epoch.
+type constantEpoch struct{ keys.Store }
 
-func (staleEpoch) Epoch(context.Context) (int64, error) { return 1, nil }
+func (constantEpoch) Epoch(context.Context) (int64, error) { return 1, nil }

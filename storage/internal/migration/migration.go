@@ -1,4 +1,5 @@
-// Package migration reads the numbered SQL files of a driver. It runs none.
+// Package migration reads the numbered SQL files of a driver. It does not run
+// them.
 package migration
 
 import (
@@ -10,7 +11,7 @@ import (
 
 // Migration is one step of a schema.
 type Migration struct {
-	Version int // from 1, without gaps
+	Version int // counted from 1, without gaps
 	Title   string
 	SQL     string
 }
@@ -29,10 +30,10 @@ func Names(list []Migration) []string {
 
 var fileName = regexp.MustCompile(`^([0-9]{4})_([a-z0-9]+(?:_[a-z0-9]+)*)\.sql$`)
 
-// Read returns the migrations at the root of fsys, versions ascending. Every
-// file there must be named NNNN_title.sql and the numbers must count from 1.
+// Read returns the migrations at the root of fsys, versions ascending. All files
+// must be named NNNN_title.sql, with numbers from 1 without gaps.
 func Read(fsys fs.FS) ([]Migration, error) {
-	entries, err := fs.ReadDir(fsys, ".") // sorted by name, so by number
+	entries, err := fs.ReadDir(fsys, ".") // sorted by name and therefore by number
 	if err != nil {
 		return nil, fmt.Errorf("migration: %w", err)
 	}
@@ -45,7 +46,7 @@ func Read(fsys fs.FS) ([]Migration, error) {
 		}
 		version, _ := strconv.Atoi(parts[1]) // four digits
 		if want := len(list) + 1; version != want {
-			return nil, fmt.Errorf("migration: %s stands where number %04d should", name, want)
+			return nil, fmt.Errorf("migration: %s: want number %04d", name, want)
 		}
 		text, err := fs.ReadFile(fsys, name)
 		if err != nil {

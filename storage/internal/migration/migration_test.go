@@ -26,16 +26,16 @@ func TestRead(t *testing.T) {
 		{Version: 1, Title: "initial", SQL: "-- 0001_initial.sql"},
 		{Version: 2, Title: "key_owner", SQL: "-- 0002_key_owner.sql"},
 		{Version: 3, Title: "v2", SQL: "-- 0003_v2.sql"},
-	}) // ordered by number, whole text
+	}) // ordered by number, complete text
 	is.Equal(migration.Names(list), []string{"0001_initial", "0002_key_owner", "0003_v2"})
 
 	list, err = migration.Read(files())
 	is.NoErr(err)
-	is.Equal(len(list), 0) // no files are no migrations
+	is.Equal(len(list), 0)
 	is.Equal(len(migration.Names(list)), 0)
 }
 
-func TestRead_refusals(t *testing.T) {
+func TestRead_RejectsFileNames(t *testing.T) {
 	t.Parallel()
 	for name, fsys := range map[string]fstest.MapFS{
 		"gap":              files("0001_initial.sql", "0003_later.sql"),
@@ -57,8 +57,8 @@ func TestRead_refusals(t *testing.T) {
 			is := is.New(t)
 
 			list, err := migration.Read(fsys)
-			is.True(err != nil)    // refused
-			is.Equal(len(list), 0) // nothing to run by mistake
+			is.True(err != nil)
+			is.Equal(len(list), 0)
 		})
 	}
 }
