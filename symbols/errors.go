@@ -25,7 +25,7 @@ var (
 	ErrUnavailable = errors.New("symbols: store unavailable")
 )
 
-// invalid is an error with its own text that matches ErrInvalid.
+// invalid is an [ErrInvalid] with its own text.
 type invalid string
 
 func (e invalid) Error() string        { return string(e) }

@@ -22,7 +22,7 @@ func RunConcurrent(t *testing.T, open func(t testing.TB) Harness) {
 		{"opposite moves succeed", concurrentMoves},
 		{"equal versions mean equal data", concurrentReads},
 		{"one of many Puts creates the export", concurrentPuts},
-		{"concurrent rotations leave at most one valid raw key", concurrentRotations},
+		{"concurrent rotations leave one raw key, none of a deleted key", concurrentRotations},
 		{"canceled calls do not affect other calls", concurrentCancels},
 	} {
 		t.Run(c.name, func(t *testing.T) {

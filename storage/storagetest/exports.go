@@ -76,7 +76,7 @@ func exportIDs(t *testing.T, s Harness) {
 	last := int64(0)
 	for _, source := range []string{"b", "c", "a"} {
 		export := newExport(source)
-		export.ID = 1 // is ignored
+		export.ID = 1 // ignored
 		id := putExport(t, s, export).ID
 		if id <= last {
 			t.Errorf("Put assigns id %d after %d", id, last)
@@ -89,11 +89,11 @@ func exportReplace(t *testing.T, s Harness) {
 	other, previous := putExport(t, s, newExport("other")), putExport(t, s, newExport("source"))
 	for _, export := range []exports.Export{
 		{
-			ID:          other.ID, // is ignored
+			ID:          other.ID, // ignored
 			SourceURL:   "source",
 			ExportedURL: "https://files.example/new",
 			FileName:    "new.pdf",
-			CreatedAt:   testTime.Add(time.Hour), // is ignored
+			CreatedAt:   testTime.Add(time.Hour), // ignored
 			UpdatedAt:   testTime.Add(time.Hour),
 		},
 		{SourceURL: "source", ExportedURL: "https://files.example/unnamed", CreatedAt: testTime, UpdatedAt: testTime},

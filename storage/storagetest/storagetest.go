@@ -40,7 +40,7 @@ type Harness struct {
 	Storage
 
 	// Reopen opens the same storage a second time, as another process or a
-	// restart does. It is nil if the storage does not persist.
+	// restart does. It is nil if the storage exists in this process only.
 	Reopen func() Storage
 
 	// InUse returns the number of database connections in use. It is nil if
@@ -86,11 +86,11 @@ type check struct {
 }
 
 // reopen returns a second handle on the storage. It skips the test if the
-// storage does not persist.
+// storage cannot be opened twice.
 func (s Harness) reopen(t testing.TB) Storage {
 	t.Helper()
 	if s.Reopen == nil {
-		t.Skip("the storage does not persist")
+		t.Skip("the storage cannot be opened twice")
 	}
 	return s.Reopen()
 }

@@ -16,13 +16,13 @@ var (
 	ErrTooLarge = errors.New("bundle: archive too large")
 )
 
-// invalid is an error with its own text that matches ErrInvalid.
+// invalid is an [ErrInvalid] with its own text.
 type invalid string
 
 func (e invalid) Error() string        { return string(e) }
 func (e invalid) Is(target error) bool { return target == ErrInvalid }
 
-// tooLarge is an error with its own text that matches ErrTooLarge.
+// tooLarge is an [ErrTooLarge] with its own text.
 type tooLarge string
 
 func (e tooLarge) Error() string        { return string(e) }

@@ -99,7 +99,7 @@ func (g generator) name() string {
 	case 0:
 		return g.pick("manifest.json", "Manifest.JSON", "manifest", "CON", "nul.svg", ".", "..", "a", "A", "a.svg", "a-1", "a-1.svg",
 			"__MACOSX", ".DS_Store", "._a", "Thumbs.db", "desktop.ini", "/etc/passwd", `C:\x`, "\u202e", "symbol", "é", "e\u0301")
-	case 1: // names that are the same for as long as a file name may be
+	case 1: // names that are equal after truncation
 		return strings.Repeat(g.pick("x", "ä", "🦆"), 250) + fmt.Sprint(g.IntN(20))
 	case 2:
 		return strings.Repeat("y", g.IntN(254)) + "z"

@@ -47,7 +47,7 @@ func TestWrite_ExtractsFiles(t *testing.T) {
 		{"twice the same", svg, `{"name":"YWJj","type":"t","content":"YWJj","width":1,"height":1}`, "twice the same.svg", "abc"},
 		{"url", svg, url, "url.svg", "<svg/>"},
 
-		// Data that cannot be split, or not be restored exactly, is the file.
+		// Data that cannot be split and restored exactly is the file.
 		{"text", "text/plain", "hello", "text.txt", "hello"},
 		{"text", png, "hello", "text.txt", "hello"},
 		{"drawing", svg, drawing, "drawing.svg", drawing},
