@@ -1,10 +1,9 @@
-// Package keys issues client API keys and checks them.
+// Package keys issues and verifies client API keys.
 //
 // A client key is a record ([Key]) and a secret, the raw key. The raw key is
-// shown once, when the key is created or rotated ([Issued]); what is kept of
-// it is a [Digest], from which it cannot be computed. Prefix and Mask of a
-// record are for display: they help a person to recognise a key and are worth
-// nothing as a credential.
+// returned once, when the key is created or rotated ([Issued]). The store keeps
+// only its [Digest], from which the raw key cannot be computed. Prefix and Mask
+// are for display and are no credentials.
 //
 // # Raw keys
 //
@@ -13,42 +12,43 @@
 //
 //	cbk_ + 43 digits + 6 digits
 //
-// The digits are 0-9A-Za-z in that order, both numbers are padded on the left
-// with zeros, and the checksum is the CRC-32 (IEEE) of all that stands before
-// it. A secret scanner can recognise a key by its shape alone, and a mistyped
-// key is refused without asking the store.
+// The digits are 0-9A-Za-z in that order, and both numbers are padded with
+// leading zeros. The checksum is the CRC-32 (IEEE) of everything before it.
+// Secret scanners can recognize a key by its format, and a mistyped key is
+// rejected without a store read.
 //
-// The digest is the SHA-256 of the raw key, or its HMAC-SHA-256 when the host
-// configures a pepper. A raw key has 256 random bits, so a slow password hash
-// would add cost to every request and no strength.
+// The digest is the SHA-256 of the raw key, or its HMAC-SHA-256 if
+// [Options.Pepper] is set. A slow password hash would cost time on every request
+// and add no strength to 256 random bits.
 //
-// # Checking
+// # Verification
 //
-// [Service.Verify] is what a guard in front of a route calls. Refusals tell
-// apart what the caller may know: [ErrMalformed] and [ErrUnknown] say nothing
-// about any key, [ErrInactive] and [ErrExpired] are returned only once the
-// secret has been proven.
+// [Service.Verify] authenticates a request. [ErrMalformed] and [ErrUnknown]
+// reveal nothing about any key. [ErrInactive] and [ErrExpired] are returned only
+// to a caller that has the raw key.
 //
-// Each success of Verify counts as a use of the key. Uses are kept in memory,
-// merged into every record that this Service returns, and written in batches.
+// Each successful Verify updates LastUsedAt. Last-used times are collected in
+// memory, included in every key that this Service returns, and written to the
+// store in batches.
 //
 // # Revocation
 //
-// Checks are answered from memory in well under a microsecond, and yet a key is
-// dead everywhere when the call that revokes it returns: one that deactivates
-// it, lets it expire earlier, rotates or deletes it. This is how:
+// A call that deactivates a key, sets its expiry, rotates it or deletes it is a
+// revoking call. Once it returns, no process accepts what it revoked, although
+// most checks are served from a cache and read no store.
 //
-// The store keeps a number, the epoch, which it raises together with every
-// change that matters to a check, whoever makes it. [Service.Run] asks for it
-// several times within a lease of half a second. Memory is used only while the
-// last answer was asked for less than a lease ago, and an entry only while the
-// epoch is still the one that was known before the entry was read. So no
-// process answers from memory what was true longer than a lease ago, and a call
-// that revokes waits for so long before it returns; where the store belongs to
-// one process, it need not. No message between processes can be lost, because
-// there is none; a pooler between here and the database does no harm.
+// The store keeps a number, the epoch. Every change that can affect a check
+// changes the epoch in the same transaction, no matter which process makes it.
+// [Service.Run] reads the epoch several times per [Options.Lease]. A lease begins
+// when a successful [Store.Epoch] call begins. Checks use the cache only while
+// the lease is valid, and only entries that were read under its epoch.
 //
-// Without Run, and whenever the store does not answer in time, every check
-// reads the store. One that cannot be read makes [ErrUnavailable], never a
-// refusal. All processes that share a store need the same [Options.Lease].
+// No process therefore serves from its cache what has been outdated for longer
+// than a lease. A revoking call on a shared store returns one lease after its
+// commit. Processes exchange no messages, so none can be lost, and connection
+// poolers are safe.
+//
+// Without Run, or while the store cannot be reached, every check reads the
+// store. If that read fails, the error is [ErrUnavailable] and never a
+// rejection. All processes that share a store must use the same Options.Lease.
 package keys

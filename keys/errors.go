@@ -7,34 +7,34 @@ import (
 )
 
 var (
-	// ErrNotFound says that no key has the id.
-	ErrNotFound = errors.New("keys: no such key")
+	// ErrNotFound means that no key has the id.
+	ErrNotFound = errors.New("keys: key not found")
 
-	// ErrInvalid is what every refused field matches. The text of such an
-	// error starts with the field's name on the wire and is fit to be shown.
+	// ErrInvalid matches errors about an invalid field. Their text begins
+	// with the field's JSON name and may be shown to users.
 	ErrInvalid = errors.New("keys: invalid field")
 
-	// ErrUnavailable says that the store could not answer. It wraps the
-	// store's own error, which is for the log and not for a caller.
+	// ErrUnavailable means that the store failed. It wraps the store's error,
+	// which is for logs only.
 	ErrUnavailable = errors.New("keys: store unavailable")
 )
 
-// Refusals of [Service.Verify].
+// Errors of [Service.Verify].
 var (
-	// ErrMalformed refuses text that does not have the shape of a raw key.
-	ErrMalformed = errors.New("keys: not a raw key")
+	// ErrMalformed means that the text does not have the format of a raw key.
+	ErrMalformed = errors.New("keys: malformed raw key")
 
-	// ErrUnknown refuses a well-formed raw key that belongs to no record.
+	// ErrUnknown means that a well-formed raw key belongs to no record.
 	ErrUnknown = errors.New("keys: unknown raw key")
 
-	// ErrInactive refuses the raw key of a deactivated record.
+	// ErrInactive means that the key is deactivated.
 	ErrInactive = errors.New("keys: key is inactive")
 
-	// ErrExpired refuses the raw key of a record that has expired.
+	// ErrExpired means that the key has expired.
 	ErrExpired = errors.New("keys: key has expired")
 )
 
-// invalid is an ErrInvalid with a text of its own.
+// invalid is an error with its own text that matches ErrInvalid.
 type invalid string
 
 func (e invalid) Error() string        { return string(e) }
@@ -50,8 +50,7 @@ func storeError(operation string, err error) error {
 }
 
 // recoverToError turns a panic into an [ErrUnavailable]. It is deferred around
-// calls of the store in goroutines of the Service, where a panic would end the
-// process.
+// store calls in goroutines of the Service, where a panic would end the process.
 func recoverToError(err *error) {
 	if reason := recover(); reason != nil {
 		*err = fmt.Errorf("%w: panic: %v\n%s", ErrUnavailable, reason, debug.Stack())

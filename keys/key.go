@@ -2,34 +2,33 @@ package keys
 
 import "time"
 
-// Key is what is known of a client key. All times are UTC and cut to the
-// millisecond; a zero time stands for "none".
+// Key is the record of a client key. All times are UTC, truncated to the
+// millisecond; the zero time means none.
 type Key struct {
-	ID   int64 // positive, counted from 1, never used again
+	ID   int64 // positive, ascending, never reused
 	Name string
 
 	// Prefix and Mask are for display only.
 	Prefix string
 	Mask   string
 
-	// Digest is how the raw key is recognised.
-	Digest Digest
+	Digest Digest // of the raw key
 
 	Active     bool
 	ExpiresAt  time.Time // zero: never
-	LastUsedAt time.Time // zero: not used yet
+	LastUsedAt time.Time // zero: never
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 }
 
-// Expired reports whether the key has expired at the given time. It has from
-// the very instant of ExpiresAt.
+// Expired reports whether the key is expired at the given time. It is from
+// ExpiresAt on, inclusive.
 func (k *Key) Expired(at time.Time) bool {
 	return !k.ExpiresAt.IsZero() && !at.Before(k.ExpiresAt)
 }
 
-// Usable reports whether a check at the given time may succeed: the error is
-// nil, [ErrInactive] or [ErrExpired].
+// Usable returns nil, [ErrInactive] or [ErrExpired], as a check at the given
+// time would.
 func (k *Key) Usable(at time.Time) error {
 	switch {
 	case !k.Active:
@@ -40,21 +39,21 @@ func (k *Key) Usable(at time.Time) error {
 	return nil
 }
 
-// Issued is a key together with its raw key, which is shown this once.
+// Issued is a key and its raw key, which cannot be retrieved later.
 type Issued struct {
 	Key Key
 	Raw RawKey
 }
 
-// Fields are the parts of a key that its administrator chooses. A nil field is
-// left as it is by an update and takes its default on creation.
+// Fields are the parts of a key that an administrator sets. An update leaves a
+// nil field unchanged; Create gives it its default.
 type Fields struct {
 	Name      *string    // default "API key"
 	Active    *bool      // default true
-	ExpiresAt *time.Time // default none; a pointer to the zero time clears it
+	ExpiresAt *time.Time // default none; a pointer to the zero time removes it
 }
 
-// Use is the time of the latest known use of a key.
+// Use is the last use of a key.
 type Use struct {
 	ID int64
 	At time.Time

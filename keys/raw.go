@@ -22,17 +22,16 @@ const (
 	maxPrefix = 32
 	maxRaw    = maxPrefix + 1 + secretDigits + sumDigits
 
-	// maxSecret is 2^256-1. The digits are in the order of ASCII, so numbers
-	// of equal width compare as text.
+	// maxSecret is 2^256-1. The digits are in ASCII order, so numbers of equal
+	// width compare like strings.
 	maxSecret = "yhjskwdA6OZ1AL1YmHWZWm8LLG7HjnuCA2j5rOw8Xp1"
 
-	shownDigits = 6 // of the secret, in Prefix and Mask
-	shownTail   = 4 // of the checksum, in Mask
+	shownDigits = 6 // of the secret, shown in Prefix and Mask
+	shownTail   = 4 // of the checksum, shown in Mask
 )
 
-// RawKey is the secret of a client key. It prints and encodes as a redacted
-// text, so that it cannot slip into a log or a JSON document by accident; the
-// conversion string(raw) gives the secret itself.
+// RawKey is the secret of a client key. To keep it out of logs and JSON, it
+// formats and encodes as a placeholder; string(raw) is the secret itself.
 type RawKey string
 
 const redacted = "[raw key]"
@@ -46,12 +45,12 @@ func (RawKey) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText implements [encoding.TextMarshaler].
 func (RawKey) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// prefix is the part of a raw key that may be shown.
+// prefix returns the part of a raw key that may be displayed.
 func (raw RawKey) prefix() string {
 	return string(raw[:len(raw)-sumDigits-secretDigits+shownDigits])
 }
 
-// mask is the raw key with its middle replaced.
+// mask returns the raw key with its middle replaced.
 func (raw RawKey) mask() string {
 	return raw.prefix() + "****" + string(raw[len(raw)-shownTail:])
 }
@@ -69,7 +68,7 @@ func newRawKey(prefix string) RawKey {
 	return RawKey(append(raw, sum[:]...))
 }
 
-// appendSecret appends the big-endian number in base62.
+// appendSecret appends secret, a big-endian number, in base62.
 func appendSecret(dst []byte, secret [secretBytes]byte) []byte {
 	var text [secretDigits]byte
 	for i := len(text) - 1; i >= 0; i-- {
@@ -84,7 +83,7 @@ func appendSecret(dst []byte, secret [secretBytes]byte) []byte {
 	return append(dst, text[:]...)
 }
 
-// checksum is the CRC-32 of text in base62.
+// checksum returns the CRC-32 of text in base62.
 func checksum(text string) [sumDigits]byte {
 	n := crc32.ChecksumIEEE([]byte(text))
 	var sum [sumDigits]byte
@@ -95,8 +94,8 @@ func checksum(text string) [sumDigits]byte {
 	return sum
 }
 
-// wellFormed reports whether text has the shape of a raw key, whatever its
-// prefix: keys live on when the host chooses a new prefix.
+// wellFormed reports whether text has the format of a raw key with any prefix:
+// keys remain valid when the application changes Options.Prefix.
 func wellFormed(text string) bool {
 	prefixLen := len(text) - 1 - secretDigits - sumDigits
 	if prefixLen < 1 || prefixLen > maxPrefix || text[prefixLen] != '_' || !validPrefix(text[:prefixLen]) {
@@ -115,7 +114,7 @@ func wellFormed(text string) bool {
 	return text[len(text)-sumDigits:] == string(sum[:])
 }
 
-// validPrefix reports whether text may stand before a raw key's underscore.
+// validPrefix reports whether text may be the prefix of a raw key.
 func validPrefix(text string) bool {
 	if text == "" || len(text) > maxPrefix {
 		return false
@@ -133,12 +132,12 @@ func isDigit(c byte) bool {
 	return '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
 }
 
-// Digest is how a raw key is recognised without being kept.
+// Digest identifies a raw key in the store: a SHA-256 or HMAC-SHA-256.
 type Digest [sha256.Size]byte
 
-// digester computes digests under one pepper.
+// digester computes digests with one pepper, or with none.
 type digester struct {
-	macs *sync.Pool // of HMACs that are ready for use; nil without a pepper
+	macs *sync.Pool // of hash.Hash; nil without a pepper
 }
 
 func newDigester(pepper []byte) *digester {
@@ -149,11 +148,10 @@ func newDigester(pepper []byte) *digester {
 	return &digester{macs: &sync.Pool{New: func() any { return hmac.New(sha256.New, pepper) }}}
 }
 
-// digest is the SHA-256 of raw, or its HMAC-SHA-256 under a pepper. It takes
-// no more than maxRaw bytes.
+// digest returns the digest of raw, which must have at most maxRaw bytes.
 func (d *digester) digest(raw string) Digest {
 	if d.macs == nil {
-		var text [maxRaw]byte // a copy that stays on the stack
+		var text [maxRaw]byte // on the stack; []byte(raw) would allocate
 		return sha256.Sum256(text[:copy(text[:], raw)])
 	}
 	return d.mac(raw)

@@ -93,8 +93,8 @@ const maxUnknown = 1 << 13
 // NewService returns a Service over store; nil options are the defaults. It
 // returns an error if the prefix is invalid.
 //
-// Create one Service per store. A second one may accept a revoked key for up to
-// one lease.
+// Create one Service per store. If the store is not shared, a second one may
+// accept a revoked key for up to one lease.
 func NewService(store Store, options *Options) (*Service, error) {
 	var o Options
 	if options != nil {
@@ -138,7 +138,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return s.uses.flushLoop(ctx, s.store, s.flushInterval, s.log)
 }
 
-// Create issues a new key. Fields left nil take their defaults.
+// Create issues a new key. The error matches [ErrInvalid] or [ErrUnavailable].
 func (s *Service) Create(ctx context.Context, fields Fields) (Issued, error) {
 	if err := fields.check(); err != nil {
 		return Issued{}, err
@@ -155,7 +155,7 @@ func (s *Service) Create(ctx context.Context, fields Fields) (Issued, error) {
 	return Issued{Key: key, Raw: raw}, nil
 }
 
-// List returns all keys, ids ascending.
+// List returns all keys, ids ascending. The error matches [ErrUnavailable].
 func (s *Service) List(ctx context.Context) ([]Key, error) {
 	list, err := s.store.List(ctx)
 	if err != nil {
@@ -167,7 +167,8 @@ func (s *Service) List(ctx context.Context) ([]Key, error) {
 	return list, nil
 }
 
-// Get returns the key with the id, or [ErrNotFound].
+// Get returns the key with the id. The error is [ErrNotFound] or matches
+// [ErrUnavailable].
 func (s *Service) Get(ctx context.Context, id int64) (Key, error) {
 	key, err := s.store.Get(ctx, id)
 	if err != nil {

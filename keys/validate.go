@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxName is the longest name of a key in Unicode code points.
+// MaxName is the maximum length of a key's name in Unicode code points.
 const MaxName = 255
 
-// checkName accepts 1 to MaxName code points that are not only white space.
+// checkName accepts 1 to MaxName code points, not all of them white space.
 func checkName(name string) error {
 	switch {
 	case !utf8.ValidString(name):
@@ -28,12 +28,12 @@ func checkName(name string) error {
 // checkExpiry accepts the zero time and the years 1970 to 9999.
 func checkExpiry(at time.Time) error {
 	if year := at.UTC().Year(); !at.IsZero() && (year < 1970 || year > 9999) {
-		return invalid("expiresAt must lie in the years 1970 to 9999")
+		return invalid("expiresAt must be in the years 1970 to 9999")
 	}
 	return nil
 }
 
-// check refuses the first invalid field.
+// check returns an error for the first invalid field.
 func (f Fields) check() error {
 	if f.Name != nil {
 		if err := checkName(*f.Name); err != nil {
@@ -46,7 +46,7 @@ func (f Fields) check() error {
 	return nil
 }
 
-// apply sets the given fields of key and reports whether any is new.
+// apply sets the given fields of key and reports whether any changed.
 func (f Fields) apply(key *Key) bool {
 	before := *key
 	if f.Name != nil {
@@ -61,7 +61,7 @@ func (f Fields) apply(key *Key) bool {
 	return *key != before
 }
 
-// milli is t in UTC, cut to the millisecond. The zero time stays zero.
+// milli returns t in UTC, truncated to the millisecond. The zero time stays zero.
 func milli(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
