@@ -13,100 +13,102 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"example.com/canvasback/httpapi/apitest"
 )
 
-// What a reader does with the console, in a word each.
+// Actions of a user of the console.
 
-// giveKey types a key into the form that asks for it.
-func (b *tab) giveKey(label, key string) {
+// enterKey submits a key form.
+func (b *tab) enterKey(label, key string) {
 	b.t.Helper()
 	b.fill(label, key)
-	b.press("Use this key")
+	b.click("Use this key")
 }
 
-// openKeys opens the list of keys with the admin key.
+// openKeys opens the keys screen with the admin key.
 func openKeys(s *site) *tab {
 	s.t.Helper()
-	b := open(s.t, s.url)
-	b.giveKey("Admin key", adminKey)
+	b := openTab(s.t, s.url)
+	b.enterKey("Admin key", apitest.AdminKey)
 	b.wait(`e2e.button("Create key")`)
 	return b
 }
 
-// openWithClientKey opens a screen with a client key.
+// openWithClientKey opens a screen with the client key.
 func openWithClientKey(s *site, screen string) *tab {
 	s.t.Helper()
-	b := open(s.t, s.url+"#/"+screen)
-	b.press("Access")
+	b := openTab(s.t, s.url+"#/"+screen)
+	b.click("Access")
 	b.wait(`e2e.field("Client key")`)
-	b.fill("Client key", s.raw)
-	b.pressNode(`e2e.field("Client key").form.querySelector(".main")`)
+	b.fill("Client key", string(s.RawKey))
+	b.clickNode(`e2e.field("Client key").form.querySelector(".main")`)
 	b.wait(`!document.querySelector("dialog")`)
 	return b
 }
 
-// focused returns the name of what has the focus.
+// focused returns the name of the focused element.
 func (b *tab) focused() string {
 	b.t.Helper()
 	return eval[string](b, `e2e.name(document.activeElement)`)
 }
 
-// waitFocus waits until what an expression finds has the focus, and no dialog
-// is left that would give it to something else.
+// waitFocus waits until the element of an expression has the focus and no closed
+// dialog is left, which would move the focus.
 func (b *tab) waitFocus(expression string) {
 	b.t.Helper()
 	b.wait(`[...document.querySelectorAll("dialog")].every((one) => one.open) && document.activeElement === (` + expression + `)`)
 }
 
-// key presses a key of the keyboard.
-func (b *tab) key(keys string, modifiers ...chromedp.Modifier) {
+// pressKey presses a key of the keyboard.
+func (b *tab) pressKey(keys string, modifiers ...chromedp.Modifier) {
 	b.t.Helper()
 	b.do(chromedp.KeyEvent(keys, chromedp.KeyModifiers(modifiers...)))
 }
 
-// choose gives files to the file chooser that an expression finds.
-func (b *tab) choose(expression string, paths ...string) {
+// chooseFiles sets the files of the file input of an expression.
+func (b *tab) chooseFiles(expression string, paths ...string) {
 	b.t.Helper()
 	object := eval[*runtime.RemoteObject](b, expression)
 	call(b, dom.SetFileInputFiles, dom.SetFileInputFilesParams{ObjectID: object.ObjectID, Files: paths})
 }
 
-// dropFiles drops files from outside on what an expression finds.
+// dropFiles drops files on the element of an expression.
 func (b *tab) dropFiles(expression string, paths ...string) {
 	b.t.Helper()
-	at := b.place(expression)
+	at := b.clickPoint(expression)
 	data := &input.DragData{Items: []*input.DragDataItem{}, Files: paths, DragOperationsMask: 1}
 	for _, step := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver, input.DispatchDragEventTypeDrop} {
 		call(b, input.DispatchDragEvent, input.DispatchDragEventParams{Type: step, X: at.X, Y: at.Y, Data: data})
 	}
 }
 
-// drag drags what an expression finds onto another.
+// drag drags the element of one expression onto that of another.
 func (b *tab) drag(from, to string) {
 	b.t.Helper()
-	start, end := b.place(from), b.place(to)
-	start = eval[point](b, `e2e.place(`+from+`)`)
-	end = eval[point](b, `((at) => at)(`+`e2e.place(`+to+`))`)
+	start, end := b.clickPoint(from), b.clickPoint(to)
+	start = eval[point](b, `e2e.clickPoint(`+from+`)`)
+	end = eval[point](b, `e2e.clickPoint(`+to+`)`)
 	b.do(chromedp.DragAndDropXY(start.X, start.Y, end.X, end.Y))
 }
 
 // downloaded waits for a download and returns its content.
 func (b *tab) downloaded(name string) []byte {
 	b.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(15 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); ; time.Sleep(15 * time.Millisecond) {
 		content, err := os.ReadFile(filepath.Join(b.downloads, name))
 		if err == nil {
 			return content
 		}
 		if time.Now().After(deadline) {
 			entries, _ := os.ReadDir(b.downloads)
-			b.t.Fatalf("there is no download %q, but %v", name, entries)
+			b.t.Fatalf("no download %q, only %v", name, entries)
 		}
 	}
 }
 
-// write makes a file for a test and returns its path.
-func (b *tab) write(name string, content []byte) string {
+// writeFile writes a temporary file and returns its path.
+func (b *tab) writeFile(name string, content []byte) string {
 	b.t.Helper()
 	path := filepath.Join(b.t.TempDir(), name)
 	if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -115,8 +117,8 @@ func (b *tab) write(name string, content []byte) string {
 	return path
 }
 
-// bitmap is a PNG of a size.
-func bitmap(width, height int) []byte {
+// pngImage returns a PNG image.
+func pngImage(width, height int) []byte {
 	var out bytes.Buffer
 	if err := png.Encode(&out, image.NewGray(image.Rect(0, 0, width, height))); err != nil {
 		panic(err)
@@ -124,7 +126,7 @@ func bitmap(width, height int) []byte {
 	return out.Bytes()
 }
 
-// reload loads the page anew.
+// reload reloads the page.
 func reload(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 	return chromedp.Reload()(ctx, t)
 }

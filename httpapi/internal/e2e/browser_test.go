@@ -24,51 +24,52 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"example.com/canvasback/httpapi/apitest"
 )
 
-// patience is how long a test waits for what must come. The machines that run
-// these tests are busy.
-const patience = 40 * time.Second
+// timeout is the limit on each wait of a test, for busy machines.
+const timeout = 40 * time.Second
 
-// browserNames are tried in this order.
+// browserNames are looked up in PATH in this order.
 var browserNames = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless_shell", "microsoft-edge"}
 
-// started is the one browser of all tests.
-var started struct {
+// chrome is the browser of all tests.
+var chrome struct {
 	once sync.Once
 	ctx  context.Context
-	dir  string // of its downloads
+	dir  string // for downloads
 	stop func()
 	err  error
 }
 
-// errNoBrowser lets the tests be skipped.
+// errNoBrowser skips the tests.
 var errNoBrowser = errors.New("no browser: install chromium or set CANVASBACK_TEST_BROWSER")
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if started.stop != nil {
-		started.stop()
-		os.RemoveAll(started.dir) // the browser has let go of it
+	if chrome.stop != nil {
+		chrome.stop()
+		os.RemoveAll(chrome.dir)
 	}
 	os.Exit(code)
 }
 
-// sharedBrowser starts the browser when the first test asks for it.
+// sharedBrowser returns the browser, which the first call starts.
 func sharedBrowser(t *testing.T) context.Context {
 	t.Helper()
-	started.once.Do(func() {
-		if started.ctx, started.stop, started.err = startBrowser(); started.err == nil {
-			started.dir, started.err = os.MkdirTemp("", "canvasback-e2e-")
+	chrome.once.Do(func() {
+		if chrome.ctx, chrome.stop, chrome.err = startBrowser(); chrome.err == nil {
+			chrome.dir, chrome.err = os.MkdirTemp("", "canvasback-e2e-")
 		}
 	})
-	if started.err == errNoBrowser && os.Getenv("CI") != "true" {
-		t.Skip("SKIPPED, NOTHING WAS TESTED: " + started.err.Error())
+	if chrome.err == errNoBrowser && os.Getenv("CI") != "true" {
+		t.Skip("SKIPPED, NOTHING WAS TESTED: " + chrome.err.Error())
 	}
-	if started.err != nil {
-		t.Fatal(started.err)
+	if chrome.err != nil {
+		t.Fatal(chrome.err)
 	}
-	return started.ctx
+	return chrome.ctx
 }
 
 func startBrowser() (ctx context.Context, stop func(), err error) {
@@ -90,7 +91,7 @@ func startBrowser() (ctx context.Context, stop func(), err error) {
 		chromedp.Env("TZ=UTC"),
 	)
 	if os.Getuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // it does not start as root with it
+		options = append(options, chromedp.NoSandbox) // root cannot start it with a sandbox
 	}
 	allocator, cancelAllocator := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator, chromedp.WithErrorf(log.Printf))
@@ -100,53 +101,53 @@ func startBrowser() (ctx context.Context, stop func(), err error) {
 		return nil, nil, fmt.Errorf("start %s: %w", program, err)
 	}
 	return ctx, func() {
-		last, enough := context.WithTimeout(ctx, patience)
-		defer enough()
-		if err := chromedp.Cancel(last); err != nil { // closes it and removes what it wrote
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		if err := chromedp.Cancel(ctx); err != nil { // closes the browser and removes its files
 			log.Print("close the browser: ", err)
 		}
 		cancelAllocator()
 	}, nil
 }
 
-// tab is a tab of a browser without a past. It notes what no page of ours may
-// do, and fails the test for it at the end.
+// tab is a tab with its own browser context. At the end of the test it reports
+// problems that no page may have, such as exceptions and requests to other hosts.
 type tab struct {
 	t         *testing.T
 	ctx       context.Context
-	downloads string // where files go
+	downloads string // directory
 
 	mu       sync.Mutex
 	requests []*network.Request
-	troubles []string
-	excused  []string // parts of troubles that the test wants
+	problems []string
+	ignored  []string // substrings of problems to ignore
 }
 
-// inPage is run in each document before its own scripts.
-const inPage = `
+// pageScript runs in each document before its own scripts.
+const pageScript = `
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (e) => violations.push(e.violatedDirective + " " + e.blockedURI + " " + e.sample));
 window.e2e = {
-	// top is where a reader can act: the dialog on top, if there is one. One
-	// that closes gives the focus back first.
+	// top returns the top dialog or the document. It returns an empty element while
+	// a closed dialog is still moving the focus.
 	top() {
 		const dialogs = [...document.querySelectorAll("dialog")];
 		return dialogs.every((one) => one.open) ? dialogs.pop() ?? document : document.createElement("p");
 	},
 	shown: (node) => node.checkVisibility({ visibilityProperty: true }) && !node.closest("[hidden]"),
-	// name is what a control is called; ornaments are no part of it.
+	// name returns the name of a control without decorative content.
 	name(node) {
 		const spoken = (one) => one.ariaHidden === "true" || one.hidden ? "" : one.children.length ? [...one.childNodes].map((child) => child.innerText === undefined ? child.textContent : spoken(child)).join(" ") : one.innerText;
 		return (node.getAttribute("aria-label") ?? spoken(node)).trim().replace(/\s+/g, " ");
 	},
-	// button finds what can be pressed by its name.
+	// button finds a clickable element by name.
 	button: (name) => [...e2e.top().querySelectorAll("button, a, summary, label, [role=menuitem]")]
 		.find((node) => e2e.shown(node) && e2e.name(node) === name),
-	// field finds a control by its label.
+	// field finds an input by label.
 	field: (name) => [...e2e.top().querySelectorAll("input, select, textarea")]
 		.find((node) => (node.getAttribute("aria-label") ?? node.labels[0]?.innerText ?? "").trim() === name),
-	// place is where a pointer meets an element, or null if something covers it.
-	place(node) {
+	// clickPoint returns the center of an element, or null if it is busy or covered.
+	clickPoint(node) {
 		if (!node || node.getAttribute("aria-busy")) return null;
 		node.scrollIntoView({ block: "center", behavior: "instant" });
 		const { x, y, width, height } = node.getBoundingClientRect();
@@ -157,8 +158,8 @@ window.e2e = {
 	text: () => document.body.innerText,
 };`
 
-// open opens a tab on an address.
-func open(t *testing.T, address string) *tab {
+// openTab opens a tab with a URL.
+func openTab(t *testing.T, pageURL string) *tab {
 	t.Helper()
 	parent := sharedBrowser(t)
 	ctx, cancel := chromedp.NewContext(parent, chromedp.WithNewBrowserContext())
@@ -168,14 +169,14 @@ func open(t *testing.T, address string) *tab {
 		t.Fatal(err)
 	}
 	var err error
-	if b.downloads, err = os.MkdirTemp(started.dir, ""); err != nil {
+	if b.downloads, err = os.MkdirTemp(chrome.dir, ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := chromedp.Listen(ctx, b.note); err != nil {
+	if err := chromedp.Listen(ctx, b.record); err != nil {
 		t.Fatal(err)
 	}
 	call(b, network.Enable, network.EnableParams{})
-	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: inPage})
+	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: pageScript})
 	if _, err := chromedp.CallBrowser(ctx, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
 		Behavior:         browser.SetDownloadBehaviorBehaviorAllow,
 		BrowserContextID: chromedp.FromContext(ctx).BrowserContextID,
@@ -193,38 +194,38 @@ func open(t *testing.T, address string) *tab {
 		}
 	}
 	call(b, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
-	b.size(1280, 900)
-	t.Cleanup(b.settle)
-	b.visit(address)
+	b.resize(1280, 900)
+	t.Cleanup(b.checkProblems)
+	b.visit(pageURL)
 	return b
 }
 
-// note is called with every event of the tab.
-func (b *tab) note(event any) {
+// record records an event of the tab.
+func (b *tab) record(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch event := event.(type) {
 	case *network.EventRequestWillBeSent:
 		b.requests = append(b.requests, event.Request)
 	case *runtime.EventExceptionThrown:
-		b.troubles = append(b.troubles, "exception: "+event.ExceptionDetails.Text+" "+describe(event.ExceptionDetails.Exception))
+		b.problems = append(b.problems, "exception: "+event.ExceptionDetails.Text+" "+describe(event.ExceptionDetails.Exception))
 	case *runtime.EventConsoleAPICalled:
 		if event.Type == runtime.ConsoleAPICalledTypeError || event.Type == runtime.ConsoleAPICalledTypeWarning || event.Type == runtime.ConsoleAPICalledTypeAssert {
 			text := "console:"
 			for _, arg := range event.Args {
 				text += " " + describe(arg)
 			}
-			b.troubles = append(b.troubles, text)
+			b.problems = append(b.problems, text)
 		}
 	case *logs.EventEntryAdded:
-		// An answer with an error status is an entry too, and shown by the page.
+		// Error responses are entries too; the page shows them.
 		if event.Entry.Source != logs.EntrySourceNetwork && event.Entry.Level != logs.EntryLevelVerbose {
-			b.troubles = append(b.troubles, "log: "+event.Entry.Text)
+			b.problems = append(b.problems, "log: "+event.Entry.Text)
 		}
 	case *page.EventJavascriptDialogOpening:
-		b.troubles = append(b.troubles, "dialog: "+event.Message)
+		b.problems = append(b.problems, "dialog: "+event.Message)
 	case *page.EventWindowOpen:
-		b.troubles = append(b.troubles, "window: "+event.URL)
+		b.problems = append(b.problems, "window: "+event.URL)
 	}
 }
 
@@ -235,11 +236,11 @@ func describe(object *runtime.RemoteObject) string {
 	return object.Description + string(object.Value)
 }
 
-// excuse lets troubles pass that a test brings about.
-func (b *tab) excuse(part string) { b.excused = append(b.excused, part) }
+// ignoreProblem ignores problems that contain a text.
+func (b *tab) ignoreProblem(part string) { b.ignored = append(b.ignored, part) }
 
-// settle looks at the end of a test at what the tab has done.
-func (b *tab) settle() {
+// checkProblems fails the test if the tab has a problem.
+func (b *tab) checkProblems() {
 	if b.ctx.Err() != nil {
 		return
 	}
@@ -247,20 +248,20 @@ func (b *tab) settle() {
 		b.t.Errorf("content security policy: %s", violation)
 	}
 	b.mu.Lock()
-	troubles, requests := slices.Clone(b.troubles), slices.Clone(b.requests)
+	problems, requests := slices.Clone(b.problems), slices.Clone(b.requests)
 	b.mu.Unlock()
-	for _, trouble := range troubles {
-		if !slices.ContainsFunc(b.excused, func(part string) bool { return strings.Contains(trouble, part) }) {
-			b.t.Error(trouble)
+	for _, problem := range problems {
+		if !slices.ContainsFunc(b.ignored, func(part string) bool { return strings.Contains(problem, part) }) {
+			b.t.Error(problem)
 		}
 	}
 	for _, request := range requests {
 		u, err := url.Parse(request.URL)
 		if err != nil || u.Scheme != "blob" && u.Scheme != "data" && u.Hostname() != "127.0.0.1" {
-			b.t.Errorf("a request leaves this machine: %.200s", request.URL)
+			b.t.Errorf("request to another host: %.200s", request.URL)
 		}
-		if plain, err := url.QueryUnescape(request.URL); err != nil || strings.Contains(plain, "cbk_") || strings.Contains(plain, adminKey) {
-			b.t.Errorf("a key is in the address %.200s", request.URL)
+		if plain, err := url.QueryUnescape(request.URL); err != nil || strings.Contains(plain, "cbk_") || strings.Contains(plain, apitest.AdminKey) {
+			b.t.Errorf("key in the URL %.200s", request.URL)
 		}
 	}
 	if b.t.Failed() {
@@ -268,10 +269,10 @@ func (b *tab) settle() {
 	}
 }
 
-// do runs actions and fails the test if they do.
+// do runs actions and fails the test on an error.
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	if err := chromedp.Do(ctx, actions...); err != nil {
 		b.t.Fatal(err)
@@ -279,15 +280,15 @@ func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 }
 
 // visit loads a page.
-func (b *tab) visit(address string) {
+func (b *tab) visit(pageURL string) {
 	b.t.Helper()
-	b.do(chromedp.Navigate(address))
+	b.do(chromedp.Navigate(pageURL))
 }
 
 // eval evaluates an expression, and awaits it if it is a promise.
 func eval[T any](b *tab, expression string) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
@@ -299,71 +300,71 @@ func eval[T any](b *tab, expression string) T {
 // wait polls until an expression is true.
 func (b *tab) wait(expression string) {
 	b.t.Helper()
-	for deadline := time.Now().Add(patience); !eval[bool](b, "Boolean("+expression+")"); time.Sleep(15 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); !eval[bool](b, "Boolean("+expression+")"); time.Sleep(15 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			b.t.Fatalf("it never came that %s; the page shows:\n%.3000s", expression, eval[string](b, `e2e.text()`))
+			b.t.Fatalf("timeout waiting for %s; the page shows:\n%.3000s", expression, eval[string](b, `e2e.text()`))
 		}
 	}
 }
 
-// sees waits for a text on the page, and lacks for the end of one.
-func (b *tab) sees(text string) {
+// waitText waits until the page shows a text, waitNoText until it does not.
+func (b *tab) waitText(text string) {
 	b.t.Helper()
 	b.wait(`e2e.text().includes(` + quote(text) + `)`)
 }
 
-func (b *tab) lacks(text string) {
+func (b *tab) waitNoText(text string) {
 	b.t.Helper()
 	b.wait(`!e2e.text().includes(` + quote(text) + `)`)
 }
 
-// press presses the button, link or label of a name with the pointer.
-func (b *tab) press(name string) {
+// click clicks the button, link or label with a name.
+func (b *tab) click(name string) {
 	b.t.Helper()
-	b.pressNode(`e2e.button(` + quote(name) + `)`)
+	b.clickNode(`e2e.button(` + quote(name) + `)`)
 }
 
-// pressNode presses what an expression finds.
-func (b *tab) pressNode(expression string) {
+// clickNode clicks the element of an expression.
+func (b *tab) clickNode(expression string) {
 	b.t.Helper()
-	at := b.place(expression)
+	at := b.clickPoint(expression)
 	b.do(chromedp.MouseClickXY(at.X, at.Y))
 }
 
 type point struct{ X, Y float64 }
 
-// place waits until a pointer would meet what an expression finds.
-func (b *tab) place(expression string) point {
+// clickPoint waits until the element of an expression can be clicked.
+func (b *tab) clickPoint(expression string) point {
 	b.t.Helper()
-	b.wait(`e2e.place(` + expression + `)`)
-	return eval[point](b, `e2e.place(`+expression+`)`)
+	b.wait(`e2e.clickPoint(` + expression + `)`)
+	return eval[point](b, `e2e.clickPoint(`+expression+`)`)
 }
 
-// fill types a text into the field of a label, in place of what is there.
+// fill replaces the text of the field with a label.
 func (b *tab) fill(label, text string) {
 	b.t.Helper()
 	b.wait(`e2e.field(` + quote(label) + `)`)
 	eval[bool](b, `(e2e.field(`+quote(label)+`).focus(), document.activeElement.select?.(), true)`)
 	b.do(chromedp.KeyEvent(kb.Backspace))
-	b.typing(text)
+	b.typeText(text)
 }
 
-// typing types a text where the focus is.
-func (b *tab) typing(text string) {
+// typeText types a text into the focused element.
+func (b *tab) typeText(text string) {
 	b.t.Helper()
 	b.do(chromedp.KeyEvent(text))
 }
 
-// size sets the size of the window in CSS pixels.
-func (b *tab) size(width, height int64) {
+// resize sets the size of the window in CSS pixels.
+func (b *tab) resize(width, height int64) {
 	b.t.Helper()
 	b.do(chromedp.EmulateViewport(width, height))
 }
 
-// call runs a command of the browser's protocol.
+// call runs a command of the DevTools protocol.
 func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	result, err := chromedp.Call(ctx, command, params)
 	if err != nil {
@@ -372,7 +373,7 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	return result
 }
 
-// quote is text as a string of JavaScript.
+// quote returns text as a JavaScript string.
 func quote(text string) string {
 	out, err := json.Marshal(text)
 	if err != nil {

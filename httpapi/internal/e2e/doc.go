@@ -1,8 +1,6 @@
-// Package e2e tests the handler and its console in a real browser. It has no
-// code of its own and nobody imports it, so the browser's driver reaches no
-// importer of the module.
+// Package e2e tests the API and its console in a browser. It has tests only, so
+// that importers of the module do not depend on the driver of the browser.
 //
-// The browser is the program that CANVASBACK_TEST_BROWSER names, or a Chromium
-// or Chrome under one of its usual names. Without one the tests are skipped;
-// with CI=true that is a failure.
+// CANVASBACK_TEST_BROWSER names the browser; by default it is a Chromium or
+// Chrome in PATH. Without a browser the tests are skipped, or fail if CI=true.
 package e2e

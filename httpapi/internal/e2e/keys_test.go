@@ -9,24 +9,9 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/matryer/is"
 
+	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/keys"
 )
-
-// key returns the one key of a name.
-func (s *site) key(name string) keys.Key {
-	s.t.Helper()
-	list, err := s.keys.List(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, key := range list {
-		if key.Name == name {
-			return key
-		}
-	}
-	s.t.Fatalf("there is no key %q", name)
-	return keys.Key{}
-}
 
 // accepts reports whether a raw key opens the client routes.
 func (s *site) accepts(raw string) bool {
@@ -44,99 +29,100 @@ func (s *site) accepts(raw string) bool {
 	return response.StatusCode == 200
 }
 
-func TestKeys_areCreatedUsedAndChanged(t *testing.T) {
+func TestKeys_AreCreatedUsedAndChanged(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := serve(t)
-	b := open(t, s.url)
+	s := startSite(t)
+	b := openTab(t, s.url)
 
-	b.sees("Admin key required")
-	b.giveKey("Admin key", "schlüssel") // which no header could carry
+	b.waitText("Admin key required")
+	b.enterKey("Admin key", "schlüssel") // not allowed in a header
 	b.wait(`e2e.field("Admin key").matches(":invalid")`)
-	b.giveKey("Admin key", "a wrong one")
-	b.sees("Key rejected")
-	b.sees("x-admin-key is not a valid key")
+	b.enterKey("Admin key", "a wrong one")
+	b.waitText("Key rejected")
+	b.waitText("x-admin-key is not a valid key")
 	b.waitFocus(`e2e.field("Admin key")`)
 	is.Equal(eval[string](b, `e2e.field("Admin key").value`), "")
-	b.giveKey("Admin key", adminKey)
-	b.sees("Test key")
+	b.enterKey("Admin key", apitest.AdminKey)
+	b.waitText(keyName)
 
-	b.press("Create key")
+	b.click("Create key")
 	b.fill("Name", "My <b>viewer</b>")
-	b.press("90 days")
-	b.sees("local time.")
-	b.press("Create key")
-	b.sees("Store the key of My <b>viewer</b> now.")
+	b.click("90 days")
+	b.waitText("local time.")
+	b.click("Create key")
+	b.waitText("Store the key of My <b>viewer</b> now.")
 	raw := eval[string](b, `document.querySelector(".secret code").innerText`)
 	is.True(s.accepts(raw))
 	is.True(strings.Contains(eval[string](b, `document.querySelector("dialog pre").innerText`), "-H 'x-api-key: "+raw+"'"))
-	until := s.key("My <b>viewer</b>").ExpiresAt
+	until := s.keyNamed("My <b>viewer</b>").ExpiresAt
 	is.True(until.After(time.Now().Add(89*24*time.Hour)) && until.Before(time.Now().Add(91*24*time.Hour)))
 
-	b.press("Copy key")
-	b.sees("Copied.")
+	b.click("Copy key")
+	b.waitText("Copied.")
 	is.Equal(eval[string](b, `navigator.clipboard.readText()`), raw)
-	b.press("Download .env")
+	b.click("Download .env")
 	is.Equal(string(b.downloaded("canvasback.env")), "# My <b>viewer</b>\nCANVASBACK_URL="+s.url+"api\nCLIENT_API_KEY="+raw+"\n")
-	b.press("Use it in this console")
-	b.sees("In use in this console")
-	b.press("Done")
+	b.click("Use it in this console")
+	b.waitText("In use in this console")
+	b.click("Done")
 	b.waitFocus(`document.getElementById("create-key")`)
 	is.True(!strings.Contains(eval[string](b, `document.documentElement.outerHTML`), raw)) // shown once
 
-	b.press("Symbols") // with the key that is in use now
-	b.sees("No folders yet")
-	b.press("Keys")
-	b.sees("just now") // its last use
+	s.Clock.Set(time.Now())
+	b.click("Symbols") // with the new key
+	b.waitText("No folders yet")
+	b.click("Keys")
+	b.waitText("just now") // last used
 
-	b.press("Deactivate My <b>viewer</b>")
-	b.sees("is deactivated")
-	b.wait(`document.activeElement.innerText === "Activate"`) // the same place
-	is.True(!s.key("My <b>viewer</b>").Active)
+	b.click("Deactivate My <b>viewer</b>")
+	b.waitText("is deactivated")
+	b.wait(`document.activeElement.innerText === "Activate"`)
+	is.True(!s.keyNamed("My <b>viewer</b>").Active)
 	is.True(!s.accepts(raw))
-	b.press("Activate My <b>viewer</b>")
-	b.sees("is active again")
+	b.click("Activate My <b>viewer</b>")
+	b.waitText("is active again")
 	is.True(s.accepts(raw))
 
-	b.press("More for My <b>viewer</b>")
-	b.press("Rename…")
+	b.click("More for My <b>viewer</b>")
+	b.click("Rename…")
 	b.fill("Name", "Kiosk")
-	b.press("Rename")
+	b.click("Rename")
 	b.waitFocus(`e2e.button("More for Kiosk")`)
-	is.Equal(s.key("Kiosk").ExpiresAt, until) // left alone
+	is.Equal(s.keyNamed("Kiosk").ExpiresAt, until) // unchanged
 
-	b.press("More for Kiosk")
-	b.press("Change expiry…")
-	b.press("Never")
-	b.press("Save")
+	b.click("More for Kiosk")
+	b.click("Change expiry…")
+	b.click("Never")
+	b.click("Save")
 	b.waitFocus(`e2e.button("More for Kiosk")`)
-	is.True(s.key("Kiosk").ExpiresAt.IsZero())
+	is.True(s.keyNamed("Kiosk").ExpiresAt.IsZero())
 
-	b.press("More for Kiosk")
-	b.press("Rotate…")
-	b.sees("stops working immediately, everywhere")
-	b.press("Rotate key")
-	b.sees("Key rotated")
+	b.click("More for Kiosk")
+	b.click("Rotate…")
+	b.waitText("stops working immediately, everywhere")
+	b.click("Rotate key")
+	b.waitText("Key rotated")
 	is.True(!s.accepts(raw))
 	is.True(s.accepts(eval[string](b, `document.querySelector(".secret code").innerText`)))
-	b.press("Copy key")
+	b.click("Copy key")
 	b.wait(`e2e.button("Copied")`)
-	b.press("Done")
+	b.click("Done")
 
-	b.press("More for Kiosk")
-	b.press("Delete…")
-	b.sees("deactivate it instead")
-	b.press("Delete key")
-	b.sees("Kiosk deleted.")
-	b.waitFocus(`e2e.button("More for Test key")`) // its neighbour
-	list, err := s.keys.List(t.Context())
+	b.click("More for Kiosk")
+	b.click("Delete…")
+	b.waitText("deactivate it instead")
+	b.click("Delete key")
+	b.waitText("Kiosk deleted.")
+	b.waitFocus(`e2e.button("More for apitest")`) // the neighbor
+	list, err := s.Keys.List(t.Context())
 	is.NoErr(err)
 	is.Equal(len(list), 1)
 }
 
-func TestKeys_showTheirStatus(t *testing.T) {
+func TestKeys_ShowStatus(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := startSite(t)
 	for name, fields := range map[string]keys.Fields{
 		"off":     {Active: new(false)},
 		"gone":    {ExpiresAt: new(time.Now().Add(-time.Hour))},
@@ -146,13 +132,13 @@ func TestKeys_showTheirStatus(t *testing.T) {
 		"far off": {ExpiresAt: new(time.Now().Add(40 * 24 * time.Hour))},
 	} {
 		fields.Name = &name
-		if _, err := s.keys.Create(t.Context(), fields); err != nil {
+		if _, err := s.Keys.Create(t.Context(), fields); err != nil {
 			t.Fatal(err)
 		}
 	}
 	b := openKeys(s)
 	for name, want := range map[string]string{
-		"off": "Inactive", "gone": "Expired", "both": "Inactive Expired", "soon": "Expires in 12 days", "today": "Expires in a day", "far off": "Active", "Test key": "Active",
+		"off": "Inactive", "gone": "Expired", "both": "Inactive Expired", "soon": "Expires in 12 days", "today": "Expires in a day", "far off": "Active", keyName: "Active",
 	} {
 		got := eval[string](b, `[...document.querySelectorAll("tbody tr")].find((row) => row.querySelector(".name").innerText === `+quote(name)+`)
 			.querySelector("[data-name=Status]").innerText.trim().split(/\s*\n\s*|\s{2,}/).join(" ")`)
@@ -162,121 +148,121 @@ func TestKeys_showTheirStatus(t *testing.T) {
 	}
 }
 
-func TestKeys_byTheKeyboardAlone(t *testing.T) {
+func TestKeys_CanBeManagedByKeyboard(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := serve(t)
-	b := open(t, s.url)
-	// to goes on with a key until something of a name has the focus, which has
-	// to be seen each time.
-	to := func(key, name string) {
+	s := startSite(t)
+	b := openTab(t, s.url)
+	// moveTo presses a key until the element with a name has the focus. The focus
+	// must always be visible.
+	moveTo := func(key, name string) {
 		t.Helper()
 		for range 40 {
 			if b.focused() == name {
 				return
 			}
-			b.key(key)
+			b.pressKey(key)
 			if !eval[bool](b, `document.activeElement === document.body || getComputedStyle(document.activeElement.matches("[type=radio]") ? document.activeElement.nextSibling : document.activeElement).outlineStyle !== "none"`) {
-				t.Errorf("the focus on %q cannot be seen", b.focused())
+				t.Errorf("the focus on %q is not visible", b.focused())
 			}
 		}
-		t.Fatalf("%q never has the focus; the last to have it is %q", name, b.focused())
+		t.Fatalf("%q does not get the focus; the last one is %q", name, b.focused())
 	}
 	b.waitFocus(`e2e.field("Admin key")`)
-	b.typing(adminKey)
-	b.key(kb.Enter)
+	b.typeText(apitest.AdminKey)
+	b.pressKey(kb.Enter)
 	b.wait(`e2e.button("Create key")`)
 	b.waitFocus(`document.getElementById("title")`)
-	to(kb.Tab, "Create key")
-	b.key(kb.Enter)
+	moveTo(kb.Tab, "Create key")
+	b.pressKey(kb.Enter)
 	b.waitFocus(`e2e.field("Name")`)
-	b.typing("By hand")
-	b.key(kb.Tab)
+	b.typeText("By hand")
+	b.pressKey(kb.Tab)
 	b.wait(`document.activeElement.type === "radio"`)
-	b.key(kb.ArrowRight)
-	b.key(kb.Enter) // sends the form
-	b.sees("Key created")
+	b.pressKey(kb.ArrowRight)
+	b.pressKey(kb.Enter) // submits the form
+	b.waitText("Key created")
 	b.wait(`e2e.name(document.activeElement) === "Copy key"`)
-	is.True(s.key("By hand").ExpiresAt.After(time.Now().Add(29 * 24 * time.Hour)))
-	b.key(kb.Enter)
-	b.sees("Copied.")
-	to(kb.Tab, "Done")
-	b.key(kb.Enter)
+	is.True(s.keyNamed("By hand").ExpiresAt.After(time.Now().Add(29 * 24 * time.Hour)))
+	b.pressKey(kb.Enter)
+	b.waitText("Copied.")
+	moveTo(kb.Tab, "Done")
+	b.pressKey(kb.Enter)
 	b.waitFocus(`document.getElementById("create-key")`)
-	to(kb.Tab, "More for By hand")
-	b.key(kb.Enter)
+	moveTo(kb.Tab, "More for By hand")
+	b.pressKey(kb.Enter)
 	b.wait(`e2e.name(document.activeElement) === "Rename…"`)
-	b.key(kb.ArrowDown)
+	b.pressKey(kb.ArrowDown)
 	b.wait(`e2e.name(document.activeElement) === "Change expiry…"`)
-	b.key(kb.ArrowUp)
-	b.key(kb.ArrowUp)
+	b.pressKey(kb.ArrowUp)
+	b.pressKey(kb.ArrowUp)
 	b.wait(`e2e.name(document.activeElement) === "Delete…"`)
-	b.key(kb.Escape)
+	b.pressKey(kb.Escape)
 	b.wait(`e2e.name(document.activeElement) === "More for By hand" && !document.querySelector(".menu")`)
-	b.key(kb.Enter)
+	b.pressKey(kb.Enter)
 	b.wait(`e2e.name(document.activeElement) === "Rename…"`)
-	b.key(kb.ArrowUp)
-	b.key(kb.Enter)
-	b.wait(`e2e.name(document.activeElement) === "Cancel"`) // not the one that deletes
-	b.key(kb.Escape)
+	b.pressKey(kb.ArrowUp)
+	b.pressKey(kb.Enter)
+	b.wait(`e2e.name(document.activeElement) === "Cancel"`) // not the delete button
+	b.pressKey(kb.Escape)
 	b.wait(`!document.querySelector("dialog") && e2e.name(document.activeElement) === "More for By hand"`)
 }
 
-func TestKeys_rawKeyIsNotLeftByAccident(t *testing.T) {
+func TestKeys_RawKeyDialogWarnsBeforeClosing(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := startSite(t)
 	b := openKeys(s)
-	b.press("Create key")
+	b.click("Create key")
 	b.fill("Name", "k")
-	b.press("Create key")
-	b.sees("Key created")
-	b.key(kb.Escape)
-	b.sees("The key has not been copied")
-	b.key(kb.Escape)
+	b.click("Create key")
+	b.waitText("Key created")
+	b.pressKey(kb.Escape)
+	b.waitText("The key has not been copied")
+	b.pressKey(kb.Escape)
 	b.wait(`!document.querySelector("dialog")`)
 }
 
-func TestKeys_stayInTheTabIfTheReaderSaysSo(t *testing.T) {
+func TestKeys_StoreInTabIsOptional(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := serve(t)
+	s := startSite(t)
 	b := openKeys(s)
 	is.Equal(eval[int](b, `sessionStorage.length + localStorage.length + document.cookie.length`), 0)
-	b.visit(s.url) // the same document
+	b.visit(s.url) // same document, no reload
 	b.do(reload)
-	b.sees("Admin key required") // it was in memory alone
+	b.waitText("Admin key required") // in memory only
 
-	b.press("Keep this key in this tab across reloads")
-	b.giveKey("Admin key", adminKey)
-	b.sees("Test key")
+	b.click("Keep this key in this tab across reloads")
+	b.enterKey("Admin key", apitest.AdminKey)
+	b.waitText(keyName)
 	b.do(reload)
-	b.sees("Test key")
+	b.waitText(keyName)
 	is.Equal(eval[int](b, `sessionStorage.length`), 1)
 	is.Equal(eval[int](b, `localStorage.length + document.cookie.length`), 0)
 
-	b.press("Access admin")
-	b.sees("kept in this tab")
-	b.press("Forget the admin key")
-	b.sees("Admin key required")
+	b.click("Access admin")
+	b.waitText("kept in this tab")
+	b.click("Forget the admin key")
+	b.waitText("Admin key required")
 	is.Equal(eval[int](b, `sessionStorage.length`), 0)
 
-	b.press("Keep this key in this tab across reloads")
-	b.giveKey("Admin key", "a wrong one")
-	b.sees("Key rejected")
-	is.Equal(eval[int](b, `sessionStorage.length`), 0) // nor is a wrong one kept
+	b.click("Keep this key in this tab across reloads")
+	b.enterKey("Admin key", "a wrong one")
+	b.waitText("Key rejected")
+	is.Equal(eval[int](b, `sessionStorage.length`), 0) // a rejected key is not stored
 }
 
-func TestKeys_areNoPasswordsToBrowsers(t *testing.T) {
+func TestKeys_AreNotSavedAsPasswords(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := serve(t)
-	b := open(t, s.url)
-	b.sees("Admin key required")
-	is.Equal(eval[string](b, `e2e.field("Admin key").type`), "password") // hidden from onlookers
+	s := startSite(t)
+	b := openTab(t, s.url)
+	b.waitText("Admin key required")
+	is.Equal(eval[string](b, `e2e.field("Admin key").type`), "password")
 	is.Equal(eval[string](b, `e2e.field("Admin key").autocomplete`), "new-password")
 	is.Equal(eval[string](b, `e2e.field("Admin key").form.autocomplete`), "off")
-	b.giveKey("Admin key", adminKey)
-	b.press("Create key")
+	b.enterKey("Admin key", apitest.AdminKey)
+	b.click("Create key")
 	is.Equal(eval[string](b, `e2e.field("Name").autocomplete`), "off")
 }
 

@@ -11,79 +11,80 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/matryer/is"
 
+	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/httpapi/console"
 )
 
-// walk goes through all screens. see is called on each of them, and with each
-// dialog and menu that looks different.
-func walk(b *tab, see func(name string)) {
+// visitScreens opens all screens, and calls visit for each screen, dialog and
+// menu.
+func visitScreens(b *tab, visit func(name string)) {
 	b.t.Helper()
-	b.sees("Admin key required")
-	see("key form")
-	b.giveKey("Admin key", "wrong")
-	b.sees("Key rejected")
-	see("refused key")
-	b.giveKey("Admin key", adminKey)
+	b.waitText("Admin key required")
+	visit("key form")
+	b.enterKey("Admin key", "wrong")
+	b.waitText("Key rejected")
+	visit("rejected key")
+	b.enterKey("Admin key", apitest.AdminKey)
 	b.wait(`e2e.button("Create key")`)
-	see("keys")
-	b.press("More for Test key")
+	visit("keys")
+	b.click("More for apitest")
 	b.wait(`document.querySelector(".menu")`)
-	see("menu")
-	b.press("Change expiry…")
-	b.press("Date")
-	see("expiry")
-	b.press("Cancel")
-	b.press("More for Test key")
-	b.press("Rotate…")
-	see("question")
-	b.press("Rotate key")
+	visit("menu")
+	b.click("Change expiry…")
+	b.click("Date")
+	visit("expiry")
+	b.click("Cancel")
+	b.click("More for apitest")
+	b.click("Rotate…")
+	visit("confirmation")
+	b.click("Rotate key")
 	b.wait(`e2e.button("Copy key")`)
-	see("raw key")
-	b.press("Use it in this console")
-	b.press("Done")
-	b.press("Access admin client")
-	see("access")
-	b.press("Close")
-	b.press("Symbols")
+	visit("raw key")
+	b.click("Use it in this console")
+	b.click("Done")
+	b.click("Access admin client")
+	visit("access")
+	b.click("Close")
+	b.click("Symbols")
 	b.wait(`document.querySelectorAll(".preview img").length === 2`)
-	see("symbols")
-	b.press("Gate valve")
+	visit("symbols")
+	b.click("Gate valve")
 	b.wait(`document.querySelector("dialog")`)
-	see("symbol")
-	b.press("Close")
+	visit("symbol")
+	b.click("Close")
 	b.fill("Filter by name or type", "no such thing")
-	b.sees("No symbol matches")
-	see("nothing")
-	b.press("Exports")
-	b.fill("Sources", strings.Join([]string{source("plan"), source("nope")}, "\n"))
-	b.press("Download 2 files as a zip")
-	b.sees("1 file skipped")
-	see("exports")
-	b.fill("Sources", source("nope"))
-	b.press("Download")
-	b.sees("No export is registered")
-	see("failure")
-	b.press("API")
+	b.waitText("No symbol matches")
+	visit("no match")
+	b.click("Exports")
+	b.fill("Sources", strings.Join([]string{sourceURL("plan"), sourceURL("nope")}, "\n"))
+	b.click("Download 2 files as a zip")
+	b.waitText("1 file skipped")
+	visit("exports")
+	b.fill("Sources", sourceURL("nope"))
+	b.click("Download")
+	b.waitText("No export is registered")
+	visit("failure")
+	b.click("API")
 	b.wait(`document.querySelector(".operation")`)
-	b.pressNode(`[...document.querySelectorAll(".operation summary")].find((one) => one.innerText.includes("POST"))`)
-	b.sees("With curl")
-	see("reference")
+	b.clickNode(`[...document.querySelectorAll(".operation summary")].find((one) => one.innerText.includes("POST"))`)
+	b.waitText("With curl")
+	visit("reference")
 }
 
-// walked is a site with something on every screen.
-func walked(t *testing.T) *site {
+// populatedSite returns a site with records for every screen.
+func populatedSite(t *testing.T) *site {
 	t.Helper()
 	s := newSite(t)
 	s.listen(s.withDocument(s.handler()))
 	valves := s.folder("Valves", "Gate valve", "Ball valve")
 	s.symbol(valves.ID, "A note", "text/plain", strings.Repeat("not a picture ", 20))
 	s.folder("Pumps")
-	s.export(source("plan"), "plan.pdf", []byte("the plan"))
+	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	return s
 }
 
-// media emulates features of the reader's system.
-func (b *tab) media(features ...string) {
+// setMedia emulates media features.
+func (b *tab) setMedia(features ...string) {
 	b.t.Helper()
 	var list []*emulation.MediaFeature
 	for i := 0; i < len(features); i += 2 {
@@ -92,8 +93,8 @@ func (b *tab) media(features ...string) {
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: list})
 }
 
-// lowContrast lists the texts that stand out from their ground by less than
-// WCAG 2.2 asks for (1.4.3), as "ratio text".
+// lowContrast lists the texts with a contrast below WCAG 2.2 (1.4.3) as "ratio
+// text".
 const lowContrast = `(() => {
 	const parse = (color) => (color.match(/[\d.]+/g) ?? []).map(Number);
 	const over = ([r, g, b, a = 1], [R, G, B]) => [r * a + R * (1 - a), g * a + G * (1 - a), b * a + B * (1 - a)];
@@ -126,20 +127,20 @@ const lowContrast = `(() => {
 	return found;
 })()`
 
-// controls are the roles of what can be used.
+// controls are the roles of interactive elements.
 var controls = []string{"button", "link", "textbox", "searchbox", "checkbox", "radio", "combobox", "menuitem", "spinbutton", "switch", "Date", "slider", "DisclosureTriangle", "option"}
 
-// TestPage_isReadAndNamed looks at the contrast of every text in both themes,
-// and at the name of every control.
-func TestPage_isReadAndNamed(t *testing.T) {
+// TestPage_HasContrastAndNames checks the contrast of every text in both themes
+// and the name of every control.
+func TestPage_HasContrastAndNames(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	b := open(t, walked(t).url)
+	b := openTab(t, populatedSite(t).url)
 	total := 0
-	walk(b, func(name string) {
+	visitScreens(b, func(name string) {
 		t.Helper()
 		for _, theme := range []string{"dark", "light"} {
-			b.media("prefers-color-scheme", theme)
+			b.setMedia("prefers-color-scheme", theme)
 			for _, text := range eval[[]string](b, lowContrast) {
 				t.Errorf("%s, %s: %s", name, theme, text)
 			}
@@ -162,32 +163,32 @@ func TestPage_isReadAndNamed(t *testing.T) {
 		}
 	})
 	if total < 100 {
-		t.Errorf("only %d controls were seen", total)
+		t.Errorf("only %d controls were checked", total)
 	}
 
 	ground := func(theme string) string {
-		b.media("prefers-color-scheme", theme)
+		b.setMedia("prefers-color-scheme", theme)
 		return eval[string](b, `getComputedStyle(document.body).backgroundColor`)
 	}
 	is.Equal(ground("light"), "rgb(246, 242, 235)")
 	is.Equal(ground("dark"), "rgb(23, 21, 19)")
-	// the check itself
+	// test of the check itself
 	eval[bool](b, `(document.querySelector("h1").style.color = getComputedStyle(document.body).backgroundColor, true)`)
 	is.Equal(len(eval[[]string](b, lowContrast)), 1)
 }
 
-// TestPage_narrow is a window of 1280 pixels at 400 %.
-func TestPage_narrow(t *testing.T) {
+// TestPage_FitsNarrowWindow has a window of 1280 pixels at 400 % zoom.
+func TestPage_FitsNarrowWindow(t *testing.T) {
 	t.Parallel()
-	b := open(t, walked(t).url)
-	b.size(320, 640)
-	walk(b, func(name string) {
+	b := openTab(t, populatedSite(t).url)
+	b.resize(320, 640)
+	visitScreens(b, func(name string) {
 		t.Helper()
 		for _, wide := range eval[[]string](b, `[...document.querySelectorAll("body *")].filter((node) => {
 			const box = node.getBoundingClientRect();
 			return box.right > innerWidth + 1 && box.width > 0 && box.height > 1 && e2e.shown(node) && !node.closest(".scroll, .visually-hidden, pre, thead");
 		}).map((node) => node.tagName + "." + node.className + " " + Math.round(node.getBoundingClientRect().right)).slice(0, 3)`) {
-			t.Errorf("%s: %s reaches out of the window", name, wide)
+			t.Errorf("%s: %s is wider than the window", name, wide)
 		}
 		if width := eval[int](b, `document.documentElement.scrollWidth`); width > 320 {
 			t.Errorf("%s: the page is %d wide", name, width)
@@ -195,47 +196,46 @@ func TestPage_narrow(t *testing.T) {
 	})
 }
 
-func TestPage_moves(t *testing.T) {
+func TestPage_RespectsReducedMotion(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := serve(t, unprotected)
-	moving := func(b *tab) int { return eval[int](b, `document.getAnimations().length`) }
-	b := open(t, s.url)
-	b.media("prefers-reduced-motion", "reduce")
+	s := startSite(t, unprotected)
+	animations := func(b *tab) int { return eval[int](b, `document.getAnimations().length`) }
+	b := openTab(t, s.url)
+	b.setMedia("prefers-reduced-motion", "reduce")
 	b.visit(s.url + "?still#/symbols")
-	b.sees("No folders yet")
+	b.waitText("No folders yet")
 	eval[bool](b, `(document.body.insertAdjacentElement("beforeend", Object.assign(document.createElement("div"), { className: "skeleton" })).ariaBusy = "true", true)`)
-	is.Equal(moving(b), 0)
-	b.media("prefers-reduced-motion", "no-preference")
+	is.Equal(animations(b), 0)
+	b.setMedia("prefers-reduced-motion", "no-preference")
 	b.wait(`document.getAnimations().length > 0`)
 }
 
-func TestPage_forcedColors(t *testing.T) {
+func TestPage_SupportsForcedColors(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	b := openKeys(serve(t))
-	b.media("forced-colors", "active")
+	b := openKeys(startSite(t))
+	b.setMedia("forced-colors", "active")
 	b.wait(`matchMedia("(forced-colors: active)").matches`)
 	is.True(eval[string](b, `getComputedStyle(document.querySelector(".badge")).borderStyle`) == "solid")
 	is.True(eval[string](b, `getComputedStyle(document.querySelector("nav [aria-current]")).outlineStyle`) == "solid")
 }
 
-// TestPage_underAnyPrefix has the console where nobody would put it, reached
-// without the slash at its end.
-func TestPage_underAnyPrefix(t *testing.T) {
+// TestPage_WorksBelowAnyPrefix opens the console without the trailing slash.
+func TestPage_WorksBelowAnyPrefix(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		mount func(s *site) http.Handler
 		start string
 		end   string
 	}{
-		"both deep down": {func(s *site) http.Handler {
+		"nested prefixes": {func(s *site) http.Handler {
 			mux := http.NewServeMux()
 			mux.Handle("/x/y/api/", http.StripPrefix("/x/y/api", s.api()))
 			mux.Handle("/x/y/console/", http.StripPrefix("/x/y/console", s.console("")))
 			return mux
 		}, "x/y/console", "x/y/console/#/keys"},
-		"odd letters, in a host that is no mux": {func(s *site) http.Handler {
+		"special characters, without a mux": {func(s *site) http.Handler {
 			api, page := http.StripPrefix("/v1:a", s.api()), http.StripPrefix("/o dd:ä&%", s.console("../v1:a"))
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasPrefix(r.URL.Path, "/v1:a/") {
@@ -245,7 +245,7 @@ func TestPage_underAnyPrefix(t *testing.T) {
 				page.ServeHTTP(w, r)
 			})
 		}, "o%20dd:%C3%A4&%25", "o%20dd:%C3%A4&%25/#/keys"},
-		"above the API": {func(s *site) http.Handler {
+		"API at the root": {func(s *site) http.Handler {
 			api, page := s.api(), s.console("./")
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if name := strings.TrimPrefix(r.URL.Path, "/"); name == "" || slices.Contains(console.Files(), name) {
@@ -261,29 +261,29 @@ func TestPage_underAnyPrefix(t *testing.T) {
 			is := is.New(t)
 			s := newSite(t)
 			s.listen(c.mount(s))
-			b := open(t, s.url+c.start)
-			b.giveKey("Admin key", adminKey)
-			b.sees("Test key")
-			b.press("Symbols")
+			b := openTab(t, s.url+c.start)
+			b.enterKey("Admin key", apitest.AdminKey)
+			b.waitText(keyName)
+			b.click("Symbols")
 			b.wait(`location.hash === "#/symbols"`)
-			b.press("Keys")
-			b.sees("Test key")
+			b.click("Keys")
+			b.waitText(keyName)
 			is.Equal(eval[string](b, `location.href`), s.url+c.end)
 		})
 	}
 }
 
-// TestPage_policyHolds tries what a page that had been taken over would do, and
-// makes sure that the tests would notice.
-func TestPage_policyHolds(t *testing.T) {
+// TestPage_PolicyBlocksInjection does what an injected script would do, and
+// checks that a tab reports it.
+func TestPage_PolicyBlocksInjection(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	stranger := serve(t, unprotected)
-	b := open(t, serve(t).url)
-	b.sees("Admin key required")
+	other := startSite(t, unprotected)
+	b := openTab(t, startSite(t).url)
+	b.waitText("Admin key required")
 	is.Equal(eval[string](b, `(() => { try { document.body.innerHTML = "<b>"; return "done"; } catch (error) { return error.name; } })()`), "TypeError")
 	is.Equal(eval[string](b, `(() => { try { document.body.append(Object.assign(document.createElement("script"), { src: "main.js" })); return "done"; } catch (error) { return error.name; } })()`), "TypeError")
-	is.Equal(eval[string](b, `fetch(`+quote(stranger.url+"api/symbol/folders")+`, { mode: "no-cors" }).then(() => "done", () => "refused")`), "refused")
+	is.Equal(eval[string](b, `fetch(`+quote(other.url+"api/symbol/folders")+`, { mode: "no-cors" }).then(() => "done", () => "blocked")`), "blocked")
 	eval[bool](b, `(document.querySelector("h1").setAttribute("style", "color: red"), true)`)
 	is.True(eval[string](b, `getComputedStyle(document.querySelector("h1")).color`) != "rgb(255, 0, 0)")
 	b.wait(`violations.length >= 4`)
@@ -298,27 +298,27 @@ func TestPage_policyHolds(t *testing.T) {
 		document.body.append(frame);
 	})`)
 	is.True(!framed)
-	for _, what := range []string{"Content Security Policy", "TrustedHTML", "TrustedScriptURL"} {
-		b.excuse(what)
+	for _, text := range []string{"Content Security Policy", "TrustedHTML", "TrustedScriptURL"} {
+		b.ignoreProblem(text)
 	}
 	b.mu.Lock()
-	noticed := len(b.troubles)
+	reported := len(b.problems)
 	b.mu.Unlock()
-	is.True(noticed >= 3)
+	is.True(reported >= 3)
 	eval[bool](b, `(violations.length = 0, true)`)
 }
 
-func TestPage_backAndReload(t *testing.T) {
+func TestPage_SupportsBackAndUnknownFragments(t *testing.T) {
 	t.Parallel()
-	s := walked(t)
+	s := populatedSite(t)
 	b := openWithClientKey(s, "symbols")
-	b.press("Gate valve")
+	b.click("Gate valve")
 	b.wait(`document.querySelector("dialog")`)
 	eval[bool](b, `(history.back(), true)`)
 	b.wait(`!document.querySelector("dialog") && location.hash === "#/symbols"`)
-	b.sees("Gate valve")
+	b.waitText("Gate valve")
 	for _, screen := range []string{"Keys", "Exports", "API", "Symbols"} {
-		b.press(screen)
+		b.click(screen)
 		b.wait(fmt.Sprintf(`document.title === %s`, quote(screen+" · Canvasback")))
 		b.waitFocus(map[bool]string{true: `e2e.field("Admin key")`, false: `document.getElementById("title")`}[screen == "Keys"])
 		b.wait(fmt.Sprintf(`document.querySelector("[aria-current]").innerText === %s`, quote(screen)))

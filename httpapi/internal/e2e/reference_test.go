@@ -13,7 +13,7 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
-// document is an OpenAPI document as the API serves it, but for its length.
+// document is a short OpenAPI document with the features of the API's own.
 const document = `{
 	"openapi": "3.1.1",
 	"info": {"title": "Canvasback", "version": "1", "description": "What it is.\n\n## Keys\n\nAn ` + "`x-admin-key`" + ` for some."},
@@ -25,7 +25,7 @@ const document = `{
 				"tags": ["Keys"], "summary": "Create a client key", "description": "Issues a raw key; ` + "`name`" + ` is free.", "security": [{"adminKey": []}],
 				"requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Request"}, "examples": {"one": {"summary": "A quoted name", "value": {"name": "it's <b>mine</b>"}}}}}},
 				"responses": {
-					"201": {"description": "The key was created.", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Answer"}, "examples": {"one": {"summary": "A key", "value": {"apiKey": "cbk_EXAMPLE"}}}}}},
+					"201": {"description": "The key was created.", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Response"}, "examples": {"one": {"summary": "A key", "value": {"apiKey": "cbk_EXAMPLE"}}}}}},
 					"400": {"$ref": "#/components/responses/Invalid"}
 				}
 			}
@@ -44,17 +44,17 @@ const document = `{
 	},
 	"components": {
 		"securitySchemes": {"adminKey": {"name": "x-admin-key"}, "clientKey": {"name": "x-api-key"}},
-		"parameters": {"RequestId": {"name": "X-Request-Id", "in": "header", "description": "By which it is known."}},
-		"responses": {"Invalid": {"description": "Not as it should be."}},
+		"parameters": {"RequestId": {"name": "X-Request-Id", "in": "header", "description": "Request id."}},
+		"responses": {"Invalid": {"description": "Invalid request."}},
 		"schemas": {
 			"Request": {"type": "object", "required": ["name"], "properties": {"name": {"description": "For people.", "type": "string", "maxLength": 255}, "expiresAt": {"type": ["string", "null"]}}},
-			"Answer": {"type": "object", "properties": {"apiKey": {"type": "string"}, "key": {"$ref": "#/components/schemas/Record"}, "list": {"type": "array", "items": {"$ref": "#/components/schemas/Record"}}}},
+			"Response": {"type": "object", "properties": {"apiKey": {"type": "string"}, "key": {"$ref": "#/components/schemas/Record"}, "list": {"type": "array", "items": {"$ref": "#/components/schemas/Record"}}}},
 			"Record": {"type": "object", "properties": {"id": {"type": "integer"}}}
 		}
 	}
 }`
 
-// withDocument serves the document beside the API.
+// withDocument replaces the OpenAPI document of next.
 func (s *site) withDocument(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/api/openapi.json" {
@@ -66,44 +66,44 @@ func (s *site) withDocument(next http.Handler) http.Handler {
 	})
 }
 
-func TestReference(t *testing.T) {
+func TestReference_ShowsOperations(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := newSite(t)
 	s.listen(s.withDocument(s.handler()))
-	b := open(t, s.url+"#/api")
-	b.sees("Create a client key")
-	b.sees(s.url + "api/")
-	b.press("About this API")
-	b.sees("An x-admin-key for some.")
+	b := openTab(t, s.url+"#/api")
+	b.waitText("Create a client key")
+	b.waitText(s.url + "api/")
+	b.click("About this API")
+	b.waitText("An x-admin-key for some.")
 	show := func(summary string) string {
 		operation := `[...document.querySelectorAll(".operation")].find((one) => one.innerText.includes(` + quote(summary) + `))`
-		b.pressNode(operation + `.querySelector("summary")`)
+		b.clickNode(operation + `.querySelector("summary")`)
 		b.wait(operation + `.querySelector(".command")`)
 		return eval[string](b, operation+`.innerText.replace(/\s+/g, " ")`)
 	}
 	text := show("Create a client key")
 	for _, want := range []string{
-		"Issues a raw key; name is free.", "Requires x-admin-key.", "X-Request-Id header By which it is known.", "name string required For people. At most 255 characters.",
-		"expiresAt string or null", "Example: A quoted name", "201 The key was created.", "400 Not as it should be.", "key.id integer", "list array of object", "list[].id integer", "Example: A key",
+		"Issues a raw key; name is free.", "Requires x-admin-key.", "X-Request-Id header Request id.", "name string required For people. At most 255 characters.",
+		"expiresAt string or null", "Example: A quoted name", "201 The key was created.", "400 Invalid request.", "key.id integer", "list array of object", "list[].id integer", "Example: A key",
 		`curl '` + s.url + `api/admin/api-keys' \ -H "x-admin-key: $ADMIN_KEY" \ -H 'Content-Type: application/json' \ -d '{"name":"it'\''s <b>mine</b>"}'`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the operation lacks %q:\n%s", want, text)
 		}
 	}
-	b.pressNode(`[...document.querySelectorAll(".operation[open] summary")].find((one) => one.innerText === "Example: A quoted name")`)
-	b.sees(`"name": "it's <b>mine</b>"`)
+	b.clickNode(`[...document.querySelectorAll(".operation[open] summary")].find((one) => one.innerText === "Example: A quoted name")`)
+	b.waitText(`"name": "it's <b>mine</b>"`)
 	is.True(strings.Contains(show("Import"), `curl '`+s.url+`api/symbol/folders/7/import' \ -H "x-api-key: $CLIENT_KEY" \ -H 'Content-Type: application/zip' \ --data-binary @symbols.zip`))
 	text = show("Export")
 	is.True(strings.Contains(text, "Requires x-api-key or x-admin-key."))
 	is.True(strings.Contains(text, `curl -OJ '`+s.url+`api/symbol/folders/7/export' \ -H "x-api-key: $CLIENT_KEY"`))
 
-	b.press("Copy: With curl")
-	b.sees("Copied.")
+	b.click("Copy: With curl")
+	b.waitText("Copied.")
 }
 
-func TestReference_ofAServerWithoutOne(t *testing.T) {
+func TestReference_ServerWithoutDocument(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -114,13 +114,11 @@ func TestReference_ofAServerWithoutOne(t *testing.T) {
 		}
 		s.handler().ServeHTTP(w, r)
 	}))
-	b := open(t, s.url+"#/api")
-	b.sees("No such route.")
+	b := openTab(t, s.url+"#/api")
+	b.waitText("No such route.")
 }
 
-// TestReference_ofThisAPI shows the document that the API itself serves, every
-// operation of it.
-func TestReference_ofThisAPI(t *testing.T) {
+func TestReference_ShowsAllOperationsOfTheAPI(t *testing.T) {
 	t.Parallel()
 	var document struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
@@ -136,11 +134,11 @@ func TestReference_ofThisAPI(t *testing.T) {
 			}
 		}
 	}
-	b := open(t, serve(t).url+"#/api")
-	b.sees("Create a client key")
+	b := openTab(t, startSite(t).url+"#/api")
+	b.waitText("Create a client key")
 	if shown := eval[int](b, `document.querySelectorAll(".operation").length`); shown != operations {
 		t.Errorf("%d operations are shown, want %d", shown, operations)
 	}
-	b.pressNode(`document.querySelector(".operation summary")`)
+	b.clickNode(`document.querySelector(".operation summary")`)
 	b.wait(`document.querySelector(".operation .command")`)
 }

@@ -13,9 +13,8 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
-// failing answers the requests for a part of the API with an error as long as
-// it is on.
-type failing struct {
+// failingHandler returns an error for paths that contain part, while it is on.
+type failingHandler struct {
 	http.Handler
 	on     *atomic.Bool
 	part   string
@@ -24,7 +23,7 @@ type failing struct {
 	retry  string
 }
 
-func (f failing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f failingHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !f.on.Load() || !strings.Contains(r.URL.Path, f.part) {
 		f.Handler.ServeHTTP(w, r)
 		return
@@ -38,99 +37,99 @@ func (f failing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, f.body)
 }
 
-func TestStates_ofFailure(t *testing.T) {
+func TestStates_Failure(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		failing
+		failingHandler
 		screen string
-		sees   []string
+		shows  []string
 	}{
 		"unavailable": {
-			failing{part: "/admin/", status: 503, body: `{"message":"the service is not available right now","code":"unavailable","requestId":"r-503"}`, retry: "1"}, "keys",
+			failingHandler{part: "/admin/", status: 503, body: `{"message":"the service is not available right now","code":"unavailable","requestId":"r-503"}`, retry: "1"}, "keys",
 			[]string{"Server error", "The service is not available right now. Retry in 1 s.", "Request r-503"},
 		},
 		"internal": {
-			failing{part: "/folders", status: 500, body: `{"message":"internal error","code":"internal","requestId":"r-500"}`}, "symbols",
+			failingHandler{part: "/folders", status: 500, body: `{"message":"internal error","code":"internal","requestId":"r-500"}`}, "symbols",
 			[]string{"Server error", "Internal error.", "Request r-500"},
 		},
 		"symbols of a folder": {
-			failing{part: "/1/symbols", status: 503, body: `{"message":"the service is not available right now","code":"unavailable","requestId":"r-503"}`}, "symbols",
+			failingHandler{part: "/1/symbols", status: 503, body: `{"message":"the service is not available right now","code":"unavailable","requestId":"r-503"}`}, "symbols",
 			[]string{"Server error", "Request r-503"},
 		},
-		"too many guesses": {
-			failing{part: "/admin/", status: 429, body: `{"message":"too many wrong keys from this address","code":"too_many_requests","requestId":"r-429"}`, retry: "7"}, "keys",
-			[]string{"Too many wrong keys from this address. Retry in 7 s."},
+		"rate limit": {
+			failingHandler{part: "/admin/", status: 429, body: `{"message":"too many wrong keys","code":"too_many_requests","requestId":"r-429"}`, retry: "7"}, "keys",
+			[]string{"Too many wrong keys. Retry in 7 s."},
 		},
-		"a proxy's page": {
-			failing{part: "/admin/", status: 502, body: `<h1>Bad gateway</h1>`}, "keys",
+		"page of a proxy": {
+			failingHandler{part: "/admin/", status: 502, body: `<h1>Bad gateway</h1>`}, "keys",
 			[]string{"Server error", "The response has status 502.", "Request id-of-the-header"},
 		},
-		"another server's page": {
-			failing{part: "/admin/", status: 200, body: `<h1>Welcome</h1>`}, "keys",
+		"page of another server": {
+			failingHandler{part: "/admin/", status: 200, body: `<h1>Welcome</h1>`}, "keys",
 			[]string{"The response is not JSON. Is this the URL of the API?"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
+			s := newSite(t, unprotected)
 			s.folder("Valves", "Gate valve")
-			c.failing.Handler, c.on = s.handler(unprotected), new(atomic.Bool)
+			c.Handler, c.on = s.handler(), new(atomic.Bool)
 			c.on.Store(true)
-			s.listen(c.failing)
-			b := open(t, s.url+"#/"+c.screen)
-			for _, text := range c.sees {
-				b.sees(text)
+			s.listen(c.failingHandler)
+			b := openTab(t, s.url+"#/"+c.screen)
+			for _, text := range c.shows {
+				b.waitText(text)
 			}
 			c.on.Store(false)
-			b.press("Retry")
-			b.sees(map[string]string{"keys": "Admin key required", "symbols": "Gate valve"}[c.screen])
+			b.click("Retry")
+			b.waitText(map[string]string{"keys": "Admin key required", "symbols": "Gate valve"}[c.screen])
 		})
 	}
 }
 
-func TestStates_ofKeys(t *testing.T) {
+func TestStates_RejectedKeys(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	key := s.key("Test key")
+	s := startSite(t)
+	key := s.keyNamed(keyName)
 	b := openWithClientKey(s, "symbols")
-	b.sees("No folders yet")
-	if _, err := s.keys.Update(t.Context(), key.ID, inactive); err != nil {
+	b.waitText("No folders yet")
+	if _, err := s.Keys.Update(t.Context(), key.ID, inactive); err != nil {
 		t.Fatal(err)
 	}
 	b.do(reload)
-	b.sees("Client key required")
-	b.giveKey("Client key", s.raw)
-	b.sees("This API key is inactive.")
+	b.waitText("Client key required")
+	b.enterKey("Client key", string(s.RawKey))
+	b.waitText("This API key is inactive.")
 
-	off := serve(t, func(o *httpapi.Options) { o.AdminKeys = nil })
-	b = open(t, off.url)
-	b.sees("No admin key is configured on this server.")
+	disabled := startSite(t, func(o *httpapi.Options) { o.AdminKeys = nil })
+	b = openTab(t, disabled.url)
+	b.waitText("No admin key is configured on this server.")
 	if eval[bool](b, `Boolean(document.querySelector("main form"))`) {
-		t.Error("a key is asked for that cannot be right")
+		t.Error("the page has a form for an admin key")
 	}
 }
 
-func TestStates_ofAServerThatOffersLess(t *testing.T) {
+func TestStates_ServerWithoutServices(t *testing.T) {
 	t.Parallel()
-	s := serve(t, unprotected, func(o *httpapi.Options) { o.Keys, o.Symbols, o.Exports = nil, nil, nil })
-	b := open(t, s.url)
-	b.sees("No such route.")
-	b.press("Symbols")
+	s := startSite(t, unprotected, func(o *httpapi.Options) { o.Keys, o.Symbols, o.Exports = nil, nil, nil })
+	b := openTab(t, s.url)
+	b.waitText("No such route.")
+	b.click("Symbols")
 	b.wait(`location.hash === "#/symbols"`)
-	b.sees("No such route.")
-	b.press("Exports")
+	b.waitText("No such route.")
+	b.click("Exports")
 	b.fill("Sources", "x")
-	b.press("Download")
-	b.sees("No such route.")
+	b.click("Download")
+	b.waitText("No such route.")
 }
 
-func TestStates_offline(t *testing.T) {
+func TestStates_Offline(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := serve(t, unprotected)
+	s := startSite(t, unprotected)
 	s.folder("Valves", "Gate valve")
-	b := open(t, s.url+"#/symbols")
-	b.sees("Gate valve")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("Gate valve")
 	offline := func(on bool) {
 		call(b, network.OverrideNetworkState, network.OverrideNetworkStateParams{Offline: on, DownloadThroughput: -1, UploadThroughput: -1})
 		call(b, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
@@ -139,44 +138,44 @@ func TestStates_offline(t *testing.T) {
 		b.wait(fmt.Sprintf(`navigator.onLine !== %v`, on))
 	}
 	offline(true)
-	b.press("Actions for Gate valve")
-	b.press("Rename…")
+	b.click("Actions for Gate valve")
+	b.click("Rename…")
 	b.fill("Name", "Ball valve")
-	b.press("Rename")
-	b.sees("You are offline")
-	is.Equal(eval[string](b, `e2e.field("Name").value`), "Ball valve") // what was typed stays
+	b.click("Rename")
+	b.waitText("You are offline")
+	is.Equal(eval[string](b, `e2e.field("Name").value`), "Ball valve") // the input is kept
 	offline(false)
-	b.press("Rename")
+	b.click("Rename")
 	b.wait(`e2e.button("Actions for Ball valve")`)
 
 	s.server.Close()
-	b.press("Reload")
-	b.sees("Server unreachable")
-	b.sees("No response from " + s.url + "api/")
+	b.click("Reload")
+	b.waitText("Server unreachable")
+	b.waitText("No response from " + s.url + "api/")
 }
 
-func TestStates_ofLoading(t *testing.T) {
+func TestStates_Loading(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newSite(t)
-	answer := make(chan struct{})
-	handler := s.handler(unprotected)
+	s := newSite(t, unprotected)
+	release := make(chan struct{})
+	handler := s.handler()
 	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/folders") {
 			select {
-			case <-answer:
+			case <-release:
 			case <-r.Context().Done():
 			}
 		}
 		handler.ServeHTTP(w, r)
 	}))
 	s.folder("Valves", "Gate valve")
-	b := open(t, s.url+"#/symbols")
+	b := openTab(t, s.url+"#/symbols")
 	b.wait(`document.querySelector(".skeleton")`)
 	is.Equal(eval[string](b, `document.querySelector(".skeleton").getAttribute("aria-label")`), "Loading")
-	b.press("Exports") // nobody has to wait
+	b.click("Exports") // loading does not block
 	b.wait(`e2e.field("Sources")`)
-	b.press("Symbols")
-	close(answer)
-	b.sees("Gate valve")
+	b.click("Symbols")
+	close(release)
+	b.waitText("Gate valve")
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/matryer/is"
 )
 
-// archive makes a zip of files, given as pairs of name and content.
+// archive returns a zip of files, given as pairs of name and content.
 func archive(t *testing.T, files ...string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -29,58 +29,56 @@ func archive(t *testing.T, files ...string) []byte {
 	return out.Bytes()
 }
 
-func TestBundle_isImportedAfterALook(t *testing.T) {
+func TestSymbols_ImportShowsDryRunFirst(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newSite(t)
-	s.listen(s.handler(unprotected))
+	s := startSite(t, unprotected)
 	folder := s.folder("Valves", "Gate valve")
-	b := open(t, s.url+"#/symbols")
-	b.sees("1 symbol")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("1 symbol")
 	const chooser = `document.querySelector("input[type=file]:not([multiple])")`
 
-	b.choose(chooser, b.write("more.zip", archive(t, "set/Ball valve.svg", drawing, "Check valve.svg", drawing, "__MACOSX/._x", "x")))
-	b.sees("2 symbols will be added to Valves. Existing symbols are kept.")
-	b.sees("__MACOSX/._x")
-	b.sees("operating system file")
-	is.Equal(len(s.in(folder.ID)), 1) // so far
+	b.chooseFiles(chooser, b.writeFile("more.zip", archive(t, "set/Ball valve.svg", svgImage, "Check valve.svg", svgImage, "__MACOSX/._x", "x")))
+	b.waitText("2 symbols will be added to Valves. Existing symbols are kept.")
+	b.waitText("__MACOSX/._x")
+	b.waitText("operating system file")
+	is.Equal(len(s.symbolsIn(folder.ID)), 1) // nothing is stored
 	b.wait(`e2e.name(document.activeElement) === "Import 2 symbols"`)
-	b.press("Cancel")
+	b.click("Cancel")
 	b.wait(`!document.querySelector("dialog")`)
-	is.Equal(len(s.in(folder.ID)), 1)
+	is.Equal(len(s.symbolsIn(folder.ID)), 1)
 
-	b.choose(chooser, b.write("more.zip", archive(t, "set/Ball valve.svg", drawing, "Check valve.svg", drawing)))
-	b.press("Import 2 symbols")
-	b.sees("2 symbols imported into Valves.")
-	b.sees("3 symbols")
+	b.chooseFiles(chooser, b.writeFile("more.zip", archive(t, "set/Ball valve.svg", svgImage, "Check valve.svg", svgImage)))
+	b.click("Import 2 symbols")
+	b.waitText("2 symbols imported into Valves.")
+	b.waitText("3 symbols")
 	b.wait(`e2e.button("Check valve")`)
-	is.Equal(len(s.in(folder.ID)), 3)
+	is.Equal(len(s.symbolsIn(folder.ID)), 3)
 
-	b.choose(chooser, b.write("bad.zip", archive(t, "empty.svg", "", "Good.svg", drawing)))
-	b.sees("1 file of the zip cannot be imported")
-	b.sees("Rejected files")
-	b.sees("broken SVG: it is not well-formed XML")
-	b.press("Close")
-	b.choose(chooser, b.write("no.zip", []byte("no archive")))
-	b.sees("The archive is not a zip.")
-	b.press("Close")
-	b.choose(chooser, b.write("nothing.zip", archive(t, "__MACOSX/._x", "x")))
-	b.sees("Nothing in the zip can be imported.")
-	b.press("Close")
-	is.Equal(len(s.in(folder.ID)), 3)
+	b.chooseFiles(chooser, b.writeFile("bad.zip", archive(t, "empty.svg", "", "Good.svg", svgImage)))
+	b.waitText("1 file of the zip cannot be imported")
+	b.waitText("Rejected files")
+	b.waitText("broken SVG: it is not well-formed XML")
+	b.click("Close")
+	b.chooseFiles(chooser, b.writeFile("no.zip", []byte("no archive")))
+	b.waitText("The archive is not a zip.")
+	b.click("Close")
+	b.chooseFiles(chooser, b.writeFile("nothing.zip", archive(t, "__MACOSX/._x", "x")))
+	b.waitText("Nothing in the zip can be imported.")
+	b.click("Close")
+	is.Equal(len(s.symbolsIn(folder.ID)), 3)
 }
 
-func TestBundle_isExported(t *testing.T) {
+func TestSymbols_ExportDownloadsZip(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newSite(t)
-	s.listen(s.handler(unprotected))
+	s := startSite(t, unprotected)
 	s.folder("Valves ä", "Gate valve", "Ball valve")
-	b := open(t, s.url+"#/symbols")
-	b.sees("2 symbols")
-	b.press("Folder actions")
-	b.press("Export as zip")
-	b.sees("Valves ä.zip is in your downloads.")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("2 symbols")
+	b.click("Folder actions")
+	b.click("Export as zip")
+	b.waitText("Valves ä.zip is in your downloads.")
 	content := b.downloaded("Valves ä.zip")
 	reader, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
 	is.NoErr(err)

@@ -14,159 +14,159 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// unprotected asks for no client keys.
+// unprotected disables client keys.
 func unprotected(o *httpapi.Options) { o.DangerouslySkipClientKeys = true }
 
-func TestSymbols_askForAKeyOnlyWhereTheServerDoes(t *testing.T) {
+func TestSymbols_RequireKeyOnlyIfTheServerDoes(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := startSite(t)
 	s.folder("Valves", "Gate valve")
-	b := open(t, s.url+"#/symbols")
-	b.sees("Client key required")
-	b.giveKey("Client key", "cbk_nonsense")
-	b.sees("Key rejected")
-	b.giveKey("Client key", s.raw)
-	b.sees("Gate valve")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("Client key required")
+	b.enterKey("Client key", "cbk_nonsense")
+	b.waitText("Key rejected")
+	b.enterKey("Client key", string(s.RawKey))
+	b.waitText("Gate valve")
 
-	o := serve(t, unprotected)
-	o.folder("Valves", "Gate valve")
-	b = open(t, o.url+"#/symbols")
-	b.sees("Gate valve")
+	open := startSite(t, unprotected)
+	open.folder("Valves", "Gate valve")
+	b = openTab(t, open.url+"#/symbols")
+	b.waitText("Gate valve")
 }
 
-func TestSymbols_foldersAreMadeRenamedAndDeleted(t *testing.T) {
+func TestSymbols_FoldersAreCreatedRenamedAndDeleted(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := serve(t, unprotected)
-	b := open(t, s.url+"#/symbols")
-	b.sees("No folders yet")
-	b.pressNode(`document.querySelector(".notice button")`)
+	s := startSite(t, unprotected)
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("No folders yet")
+	b.clickNode(`document.querySelector(".notice button")`)
 	b.fill("Name", "Valves")
-	b.press("Create folder")
-	b.sees("This folder is empty")
+	b.click("Create folder")
+	b.waitText("This folder is empty")
 	is.Equal(eval[string](b, `location.hash`), "#/symbols/1")
 
-	b.press("New folder")
+	b.click("New folder")
 	b.fill("Name", "Valves")
-	b.press("Create folder")
-	b.sees("Name is taken by another folder.")
+	b.click("Create folder")
+	b.waitText("Name is taken by another folder.")
 	b.fill("Name", "Pumps")
-	b.press("Create folder")
+	b.click("Create folder")
 	b.wait(`location.hash === "#/symbols/2" && document.title === "Symbols · Canvasback"`)
 
-	b.press("Folder actions")
-	b.press("Rename folder…")
+	b.click("Folder actions")
+	b.click("Rename folder…")
 	b.fill("Name", "Pumps & fans")
-	b.press("Rename")
+	b.click("Rename")
 	b.wait(`document.getElementById("title").innerText === "Pumps & fans"`)
-	b.press("Valves")
+	b.click("Valves")
 	b.wait(`document.getElementById("title").innerText === "Valves"`)
-	is.Equal(b.focused(), "Valves") // the link keeps it
+	is.Equal(b.focused(), "Valves") // the link keeps the focus
 	b.do(reload)
 	b.wait(`document.getElementById("title").innerText === "Valves"`)
 
-	b.press("Folder actions")
-	b.press("Delete folder…")
-	b.sees("The folder is empty.")
-	b.press("Delete folder")
-	b.sees("Valves deleted.")
+	b.click("Folder actions")
+	b.click("Delete folder…")
+	b.waitText("The folder is empty.")
+	b.click("Delete folder")
+	b.waitText("Valves deleted.")
 	b.waitFocus(`document.getElementById("title")`)
-	list, err := s.symbols.ListFolders(t.Context())
+	list, err := s.Symbols.ListFolders(t.Context())
 	is.NoErr(err)
 	is.Equal(len(list.Folders), 1)
 	is.Equal(list.Folders[0].Name, "Pumps & fans")
 }
 
-func TestSymbols_areShownRenamedMovedAndDeleted(t *testing.T) {
+func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := serve(t, unprotected)
+	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve", "Ball valve", "Check valve")
 	pumps := s.folder("Pumps")
 	s.symbol(valves.ID, "A note", "text/plain", "not a picture")
-	s.symbol(valves.ID, "Bare drawing", "image/svg+xml", drawing)
-	b := open(t, s.url+"#/symbols")
-	b.sees("5 symbols")
+	s.symbol(valves.ID, "Bare drawing", "image/svg+xml", svgImage)
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("5 symbols")
 	b.wait(`document.querySelectorAll(".preview img").length === 4 && [...document.querySelectorAll(".preview img")].every((image) => image.naturalWidth === 40)`)
 	is.True(eval[bool](b, `[...document.querySelectorAll(".preview img")].every((image) => image.src.startsWith("blob:"))`))
-	is.True(eval[bool](b, `new Promise((gone) => {
-		const again = new Image();
-		again.onload = () => gone(false);
-		again.onerror = () => gone(true);
-		again.src = document.querySelector(".preview img").src;
-	})`)) // its address has been let go of
-	b.sees("not a picture")
+	is.True(eval[bool](b, `new Promise((resolve) => {
+		const image = new Image();
+		image.onload = () => resolve(false);
+		image.onerror = () => resolve(true);
+		image.src = document.querySelector(".preview img").src;
+	})`)) // the blob URL is revoked
+	b.waitText("not a picture")
 
-	b.press("Gate valve")
-	b.sees("40 × 20")
+	b.click("Gate valve")
+	b.waitText("40 × 20")
 	is.Equal(eval[string](b, `location.hash`), "#/symbols/1/1")
 	b.do(reload)
-	b.sees("40 × 20") // it has an address
-	b.press("Download")
-	is.Equal(string(b.downloaded("Gate valve.svg")), drawing)
-	b.press("Close")
+	b.waitText("40 × 20") // the URL is kept
+	b.click("Download")
+	is.Equal(string(b.downloaded("Gate valve.svg")), svgImage)
+	b.click("Close")
 	b.waitFocus(`document.getElementById("symbol-1")`)
 	is.Equal(eval[string](b, `location.hash`), "#/symbols/1")
 
 	b.fill("Filter by name or type", "BALL")
-	b.sees("1 of 5 symbols")
+	b.waitText("1 of 5 symbols")
 	b.fill("Filter by name or type", "no such thing")
-	b.sees("No symbol matches")
+	b.waitText("No symbol matches")
 	b.fill("Filter by name or type", "image/")
-	b.sees("4 of 5 symbols")
-	b.press("Reload")
-	b.lacks("4 of 5")
+	b.waitText("4 of 5 symbols")
+	b.click("Reload")
+	b.waitNoText("4 of 5")
 
-	b.press("Actions for Ball valve")
-	b.press("Rename…")
+	b.click("Actions for Ball valve")
+	b.click("Rename…")
 	b.fill("Name", "Globe valve")
-	b.press("Rename")
+	b.click("Rename")
 	b.waitFocus(`e2e.button("Actions for Globe valve")`)
 
-	b.press("Actions for Globe valve")
-	b.press("Move…")
-	b.press("Move")
-	b.sees("Globe valve moved to Pumps.")
+	b.click("Actions for Globe valve")
+	b.click("Move…")
+	b.click("Move")
+	b.waitText("Globe valve moved to Pumps.")
 	b.waitFocus(`document.getElementById("symbol-3")`)
-	b.sees("4 symbols")
-	is.Equal(s.in(pumps.ID)[0].Name, "Globe valve")
+	b.waitText("4 symbols")
+	is.Equal(s.symbolsIn(pumps.ID)[0].Name, "Globe valve")
 
 	b.drag(`document.getElementById("symbol-3")`, `document.getElementById("folder-2")`)
-	b.sees("Check valve moved to Pumps.")
-	b.sees("3 symbols")
-	is.Equal(len(s.in(pumps.ID)), 2)
+	b.waitText("Check valve moved to Pumps.")
+	b.waitText("3 symbols")
+	is.Equal(len(s.symbolsIn(pumps.ID)), 2)
 
-	b.press("Actions for Gate valve")
-	b.press("Delete…")
-	b.press("Delete symbol")
-	b.sees("Gate valve deleted.")
+	b.click("Actions for Gate valve")
+	b.click("Delete…")
+	b.click("Delete symbol")
+	b.waitText("Gate valve deleted.")
 	b.waitFocus(`document.getElementById("symbol-4")`)
-	is.Equal(len(s.in(valves.ID)), 2)
+	is.Equal(len(s.symbolsIn(valves.ID)), 2)
 
-	b.press("Folder actions")
-	b.press("Delete folder…")
-	b.sees("and 2 symbols are deleted permanently")
-	b.press("Delete folder and 2 symbols")
+	b.click("Folder actions")
+	b.click("Delete folder…")
+	b.waitText("and 2 symbols are deleted permanently")
+	b.click("Delete folder and 2 symbols")
 	b.wait(`document.getElementById("title").innerText === "Pumps"`)
 }
 
-func TestSymbols_imagesAreAdded(t *testing.T) {
+func TestSymbols_ImagesAreAdded(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := serve(t, unprotected)
+	s := startSite(t, unprotected)
 	folder := s.folder("Valves")
 	other := s.folder("Pumps")
-	b := open(t, s.url+"#/symbols")
-	b.sees("This folder is empty")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("This folder is empty")
 	unsized := `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 12"><path d="M0 0h24"/></svg>`
-	b.choose(`document.querySelector("input[type=file][multiple]")`,
-		b.write("two by one.png", bitmap(2, 1)), b.write("notes.txt", []byte("text")), b.write("unsized.svg", []byte(unsized)), b.write("broken.png", []byte("no")))
-	b.sees("2 files could not be added")
-	b.sees("notes.txt: Not an image.")
-	b.sees("broken.png: The browser cannot decode the image.")
-	b.sees("2 symbols")
-	b.press("Dismiss")
-	b.lacks("could not be added")
+	b.chooseFiles(`document.querySelector("input[type=file][multiple]")`,
+		b.writeFile("two by one.png", pngImage(2, 1)), b.writeFile("notes.txt", []byte("text")), b.writeFile("unsized.svg", []byte(unsized)), b.writeFile("broken.png", []byte("no")))
+	b.waitText("2 files could not be added")
+	b.waitText("notes.txt: Not an image.")
+	b.waitText("broken.png: The browser cannot decode the image.")
+	b.waitText("2 symbols")
+	b.click("Dismiss")
+	b.waitNoText("could not be added")
 	b.waitFocus(`document.getElementById("add-images")`)
 
 	type content struct {
@@ -174,8 +174,8 @@ func TestSymbols_imagesAreAdded(t *testing.T) {
 		Content       []byte
 		Width, Height int
 	}
-	for i, want := range []content{{"two by one", "image/png", bitmap(2, 1), 2, 1}, {"unsized", "image/svg+xml", []byte(unsized), 24, 12}} {
-		symbol := s.in(folder.ID)[i]
+	for i, want := range []content{{"two by one", "image/png", pngImage(2, 1), 2, 1}, {"unsized", "image/svg+xml", []byte(unsized), 24, 12}} {
+		symbol := s.symbolsIn(folder.ID)[i]
 		var got content
 		is.NoErr(json.Unmarshal([]byte(symbol.Data), &got))
 		is.Equal(got, want)
@@ -183,165 +183,165 @@ func TestSymbols_imagesAreAdded(t *testing.T) {
 		is.Equal(symbol.Type, want.Type)
 	}
 
-	b.dropFiles(`document.querySelector(".grid")`, b.write("dropped.png", bitmap(3, 3)))
-	b.sees("3 symbols")
-	b.dropFiles(`document.getElementById("folder-2")`, b.write("elsewhere.png", bitmap(3, 3)))
-	b.sees("1 symbol added to Pumps.")
-	is.Equal(s.in(other.ID)[0].Name, "elsewhere")
-	b.dropFiles(`document.querySelector(".bar")`, b.write("nowhere.png", bitmap(3, 3))) // the page stays
-	is.Equal(len(s.in(folder.ID)), 3)
-	b.press("Pumps")
-	b.sees("elsewhere")
+	b.dropFiles(`document.querySelector(".grid")`, b.writeFile("dropped.png", pngImage(3, 3)))
+	b.waitText("3 symbols")
+	b.dropFiles(`document.getElementById("folder-2")`, b.writeFile("elsewhere.png", pngImage(3, 3)))
+	b.waitText("1 symbol added to Pumps.")
+	is.Equal(s.symbolsIn(other.ID)[0].Name, "elsewhere")
+	b.dropFiles(`document.querySelector(".bar")`, b.writeFile("nowhere.png", pngImage(3, 3))) // ignored
+	is.Equal(len(s.symbolsIn(folder.ID)), 3)
+	b.click("Pumps")
+	b.waitText("elsewhere")
 }
 
-func TestSymbols_tooLargeForTheServer(t *testing.T) {
+func TestSymbols_ReportsImageAboveLimit(t *testing.T) {
 	t.Parallel()
-	s := serve(t, unprotected, func(o *httpapi.Options) { o.SymbolLimit = 4000 })
+	s := startSite(t, unprotected, func(o *httpapi.Options) { o.SymbolLimit = 4000 })
 	s.folder("Valves")
-	b := open(t, s.url+"#/symbols")
-	b.sees("This folder is empty")
-	large := strings.Replace(drawing, "<path", "<!--"+strings.Repeat("x", 4000)+"--><path", 1)
-	b.choose(`document.querySelector("input[type=file][multiple]")`, b.write("large.svg", []byte(large)), b.write("small.svg", []byte(drawing)))
-	b.sees("large.svg: body is too large")
-	b.sees("1 symbol")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("This folder is empty")
+	large := strings.Replace(svgImage, "<path", "<!--"+strings.Repeat("x", 4000)+"--><path", 1)
+	b.chooseFiles(`document.querySelector("input[type=file][multiple]")`, b.writeFile("large.svg", []byte(large)), b.writeFile("small.svg", []byte(svgImage)))
+	b.waitText("large.svg: body is too large")
+	b.waitText("1 symbol")
 }
 
-// TestSymbols_changedMeanwhile has someone else change what the reader sees.
-func TestSymbols_changedMeanwhile(t *testing.T) {
+// TestSymbols_ReportsConcurrentChange changes symbols that the page shows.
+func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newSite(t)
+	s := newSite(t, unprotected)
 	var mu sync.Mutex
 	var conditions []string
-	beat := func() {} // called between the reading and the writing
-	handler := s.handler(unprotected)
+	beforeChange := func() {} // runs between the GET and the change
+	handler := s.handler()
 	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != "GET" {
 			mu.Lock()
 			conditions = append(conditions, r.Header.Get("If-Match"))
 			mu.Unlock()
-			beat()
+			beforeChange()
 		}
 		handler.ServeHTTP(w, r)
 	}))
 	folder := s.folder("Valves", "Gate valve", "Ball valve")
 	rename := func(id int64, name string) {
-		_, err := s.symbols.UpdateSymbol(t.Context(), id, symbols.SymbolFields{Name: &name})
+		_, err := s.Symbols.UpdateSymbol(t.Context(), id, symbols.SymbolFields{Name: &name})
 		is.NoErr(err)
 	}
-	b := open(t, s.url+"#/symbols")
-	b.sees("2 symbols")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("2 symbols")
 
-	rename(1, "Slide valve") // before the reader begins
-	b.press("Actions for Gate valve")
-	b.press("Delete…")
-	b.press("Delete symbol")
-	b.sees("Changed by someone else")
-	b.press("Cancel")
+	rename(1, "Slide valve") // before the GET
+	b.click("Actions for Gate valve")
+	b.click("Delete…")
+	b.click("Delete symbol")
+	b.waitText("Changed by someone else")
+	b.click("Cancel")
 	b.wait(`e2e.button("Slide valve")`)
-	is.Equal(len(s.in(folder.ID)), 2)
+	is.Equal(len(s.symbolsIn(folder.ID)), 2)
 
-	beat = func() { // while the reader's change is on its way
-		beat = func() {}
+	beforeChange = func() {
+		beforeChange = func() {}
 		rename(2, "Globe valve")
 	}
-	b.press("Actions for Ball valve")
-	b.press("Rename…")
+	b.click("Actions for Ball valve")
+	b.click("Rename…")
 	b.fill("Name", "Mine")
-	b.press("Rename")
-	b.sees("Changed by someone else")
-	b.press("Cancel")
+	b.click("Rename")
+	b.waitText("Changed by someone else")
+	b.click("Cancel")
 	b.wait(`e2e.button("Globe valve")`)
 
-	b.press("Actions for Globe valve")
-	b.press("Rename…")
+	b.click("Actions for Globe valve")
+	b.click("Rename…")
 	b.fill("Name", "Mine")
-	b.press("Rename")
+	b.click("Rename")
 	b.wait(`e2e.button("Mine")`)
 
-	is.NoErr(s.symbols.DeleteSymbol(t.Context(), 1)) // gone altogether
-	b.press("Actions for Slide valve")
-	b.press("Delete…")
-	b.press("Delete symbol")
-	b.sees("No such symbol.")
-	b.press("Cancel")
-	b.sees("1 symbol")
+	is.NoErr(s.Symbols.DeleteSymbol(t.Context(), 1))
+	b.click("Actions for Slide valve")
+	b.click("Delete…")
+	b.click("Delete symbol")
+	b.waitText("No such symbol.")
+	b.click("Cancel")
+	b.waitText("1 symbol")
 	mu.Lock()
 	defer mu.Unlock()
-	is.Equal(len(conditions), 2) // what had changed before was not even sent
+	is.Equal(len(conditions), 2) // a change found by the GET is not sent
 	for _, condition := range conditions {
 		is.True(strings.HasPrefix(condition, `"`))
 	}
 }
 
-// TestSymbols_hostile has symbols that would run if they could.
-func TestSymbols_hostile(t *testing.T) {
+// TestSymbols_DoNotRunScripts has symbols with scripts in every place.
+func TestSymbols_DoNotRunScripts(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := serve(t, unprotected)
-	folder := s.folder("Traps")
-	trap := `<svg xmlns="http://www.w3.org/2000/svg" xmlns:x="http://www.w3.org/1999/xhtml" width="40" height="20" onload="top.ran=1">` +
+	s := startSite(t, unprotected)
+	folder := s.folder("Scripts")
+	script := `<svg xmlns="http://www.w3.org/2000/svg" xmlns:x="http://www.w3.org/1999/xhtml" width="40" height="20" onload="top.ran=1">` +
 		`<script>top.ran=1;parent.ran=1;alert(1);fetch("http://203.0.113.1/")</script><script href="http://203.0.113.1/x.js"/>` +
 		`<image href="http://203.0.113.1/x.png" width="9" height="9" onerror="top.ran=1"/><foreignObject width="9" height="9"><x:img src="x" onerror="top.ran=1"/>` +
 		`<x:iframe src="javascript:top.ran=1"/></foreignObject><animate onbegin="top.ran=1" attributeName="x" dur="1s"/>` +
 		`<a href="javascript:top.ran=1"><rect width="40" height="20"/></a></svg>`
 	for name, data := range map[string]string{
-		"wrapped":                            picture("wrapped", "image/svg+xml", trap),
-		"bare":                               trap,
-		"text of a drawing as content":       `{"type":"image/svg+xml","content":` + quote(trap) + `}`,
-		"a page that calls itself a picture": picture("p", "image/svg+xml", `<html><script>top.ran=1</script></html>`),
-		"a page":                             picture("p", "text/html", `<script>top.ran=1</script>`),
-		"markup":                             `<img src=x onerror="top.ran=1"><script>top.ran=1</script>`,
-		"odd JSON":                           `{"content":{"a":1},"type":["image/svg+xml"],"width":{"toString":1},"height":"x"}`,
-		"odd sizes":                          strings.Replace(picture("p", "image/svg+xml", drawing), `"width":40`, `"width":{"toString":1}`, 1),
-		"a bare number":                      `5`,
-		"null":                               `null`,
-		"no base64":                          `{"type":"image/png","content":"***"}`,
-		"an address":                         `{"type":"image/png","content":"http://203.0.113.1/x.png"}`,
+		"wrapped":                 imageData("wrapped", "image/svg+xml", script),
+		"bare":                    script,
+		"SVG text as content":     `{"type":"image/svg+xml","content":` + quote(script) + `}`,
+		"HTML with an image type": imageData("p", "image/svg+xml", `<html><script>top.ran=1</script></html>`),
+		"HTML":                    imageData("p", "text/html", `<script>top.ran=1</script>`),
+		"markup":                  `<img src=x onerror="top.ran=1"><script>top.ran=1</script>`,
+		"JSON of wrong types":     `{"content":{"a":1},"type":["image/svg+xml"],"width":{"toString":1},"height":"x"}`,
+		"sizes of wrong types":    strings.Replace(imageData("p", "image/svg+xml", svgImage), `"width":40`, `"width":{"toString":1}`, 1),
+		"a number":                `5`,
+		"null":                    `null`,
+		"invalid base64":          `{"type":"image/png","content":"***"}`,
+		"a URL":                   `{"type":"image/png","content":"http://203.0.113.1/x.png"}`,
 	} {
 		s.symbol(folder.ID, name, "image/svg+xml", data)
 	}
 	s.symbol(folder.ID, `<img src=x onerror="top.ran=1">`, "image/png", "x")
 	s.folder(`<script>top.ran=1</script>`)
-	b := open(t, s.url+"#/symbols")
-	b.sees("13 symbols")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("13 symbols")
 	b.wait(`[...document.querySelectorAll(".preview")].every((plate) => plate.childNodes.length && (!plate.querySelector("img") || plate.querySelector("img").complete))`)
-	is.True(eval[int](b, `document.querySelectorAll(".preview img").length`) >= 4) // drawings are shown, dead
+	is.True(eval[int](b, `document.querySelectorAll(".preview img").length`) >= 4) // drawings are shown
 	names := eval[[]string](b, `[...document.querySelectorAll(".tile .name")].map((node) => node.innerText)`)
 	for _, name := range names {
-		b.press(name)
+		b.click(name)
 		b.wait(`document.querySelector("dialog .preview")?.childNodes.length && document.querySelector("dialog img")?.complete !== false`)
-		b.press("Close")
+		b.click("Close")
 	}
 	is.Equal(eval[bool](b, `"ran" in window`), false)
 	is.Equal(eval[int](b, `document.querySelectorAll("main script, main iframe, main object, main embed, main svg:not(.icon)").length`), 0)
 }
 
-func TestSymbols_byTheThousand(t *testing.T) {
+func TestSymbols_RendersThousandsLazily(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := serve(t, unprotected)
+	s := startSite(t, unprotected)
 	folder := s.folder("Many")
 	for i := range 2000 {
-		s.symbol(folder.ID, fmt.Sprintf("Symbol %d", i+1), "image/svg+xml", picture("s", "image/svg+xml", drawing))
+		s.symbol(folder.ID, fmt.Sprintf("Symbol %d", i+1), "image/svg+xml", imageData("s", "image/svg+xml", svgImage))
 	}
-	b := open(t, s.url+"#/symbols")
-	b.sees("2,000 symbols")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("2,000 symbols")
 	tiles := func() int { return eval[int](b, `document.querySelectorAll(".tile").length`) }
 	is.True(tiles() < 300)
 	for before := 0; before < 130; {
 		before = tiles()
 		eval[bool](b, `(scrollTo(0, document.documentElement.scrollHeight), true)`)
-		b.wait(fmt.Sprintf(`document.querySelectorAll(".tile").length > %d`, before)) // more come
+		b.wait(fmt.Sprintf(`document.querySelectorAll(".tile").length > %d`, before)) // scrolling adds tiles
 	}
-	b.wait(`document.querySelectorAll(".preview img").length < 200`) // what is far away is put aside
+	b.wait(`document.querySelectorAll(".preview img").length < 200`) // distant images are removed
 	b.wait(`[...document.querySelectorAll(".preview")].filter((plate) => plate.getBoundingClientRect().bottom > 0 && plate.getBoundingClientRect().top < innerHeight).every((plate) => plate.querySelector("img"))`)
 	b.fill("Filter by name or type", "Symbol 1999")
-	b.sees("1 of 2,000 symbols")
-	b.press("Actions for Symbol 1999")
-	b.press("Delete…")
-	b.press("Delete symbol")
-	b.sees("No symbol matches")
+	b.waitText("1 of 2,000 symbols")
+	b.click("Actions for Symbol 1999")
+	b.click("Delete…")
+	b.click("Delete symbol")
+	b.waitText("No symbol matches")
 	b.fill("Filter by name or type", "")
-	b.sees("1,999 symbols")
+	b.waitText("1,999 symbols")
 }
