@@ -8,87 +8,26 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"time"
+	"strings"
 )
 
-// stream is the body of one answer. Its errors are io.EOF, errStalled, the
-// cause of the end of its context, or wrap io.ErrUnexpectedEOF.
-type stream struct {
-	ctx      context.Context // ending it frees the connection, in the middle of a Read too
-	cancel   context.CancelCauseFunc
-	response *http.Response
-	idle     time.Duration
-	timer    *time.Timer
-	head     []byte // read by peek
-	err      error
-}
+// stallResetBytes is the progress after which earlier idle timeouts no longer
+// count. A lower threshold would let an origin trickle one byte per idle timeout.
+const stallResetBytes = 1 << 20
 
-func newStream(ctx context.Context, cancel context.CancelCauseFunc, response *http.Response, idle time.Duration) *stream {
-	s := &stream{ctx: ctx, cancel: cancel, response: response, idle: idle}
-	s.timer = time.AfterFunc(idle, func() { cancel(errStalled) })
-	s.timer.Stop()
-	return s
-}
-
-// peek returns nil once there is something to read.
-func (s *stream) peek() error {
-	head := make([]byte, 512)
-	n := 0
-	for n == 0 && s.err == nil {
-		n, _ = s.Read(head)
-	}
-	s.head = head[:n]
-	if n > 0 {
-		return nil
-	}
-	return s.err
-}
-
-func (s *stream) Read(p []byte) (int, error) {
-	if s.ctx.Err() != nil {
-		s.err = context.Cause(s.ctx)
-		return 0, s.err
-	}
-	if len(s.head) > 0 {
-		n := copy(p, s.head)
-		s.head = s.head[n:]
-		return n, nil
-	}
-	if s.err != nil {
-		return 0, s.err
-	}
-	s.timer.Reset(s.idle)
-	n, err := s.response.Body.Read(p)
-	s.timer.Stop()
-	switch {
-	case err == nil, err == io.EOF:
-	case s.ctx.Err() != nil:
-		err = context.Cause(s.ctx)
-	case !errors.Is(err, io.ErrUnexpectedEOF):
-		err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
-	}
-	s.err = err
-	return n, err
-}
-
-func (s *stream) close() {
-	s.timer.Stop()
-	s.cancel(os.ErrClosed)
-	s.response.Body.Close()
-}
-
-// body is a file, read from one stream after another.
+// body is the content of a file. It reads one stream until the stream is
+// interrupted, then resumes with another.
 type body struct {
 	opener    *Opener
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
-	address   *url.URL
+	url       *url.URL
 	stream    *stream
-	offset    int64 // of the next byte
-	size      int64 // -1 if unknown
-	validator string
-	stalls    int   // without enoughProgress between them
-	stalledAt int64 // the offset of the last
+	offset    int64  // of the next byte
+	size      int64  // -1 if unknown
+	validator string // strong ETag; empty if the file cannot be resumed
+	stalls    int    // idle timeouts with less than stallResetBytes between them
+	stalledAt int64  // offset of the last idle timeout
 	err       error
 }
 
@@ -99,24 +38,24 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	n, err := b.read(p)
 	if err != nil && err != io.EOF {
-		err = failure(b.ctx, b.address, err)
+		err = wrapError(b.ctx, b.url, err)
 	}
 	b.err = err
 	return n, err
 }
 
-// read returns no more than the file's size and tells its true end from any
-// other: an answer may be longer or shorter than the file.
+// read returns io.EOF only at the end of the file. A response may be longer or
+// shorter than the file.
 func (b *body) read(p []byte) (int, error) {
 	for {
-		room := b.room()
-		if room == 0 {
+		limit := b.readLimit()
+		if limit == 0 {
 			return 0, io.EOF
 		}
-		n, err := b.stream.Read(p[:min(int64(len(p)), room)])
+		n, err := b.stream.Read(p[:min(int64(len(p)), limit)])
 		b.offset += int64(n)
 		switch {
-		case b.opener.exceeds(b.offset):
+		case b.opener.tooLarge(b.offset):
 			return n - 1, errTooLarge
 		case n > 0, err == nil:
 			return n, nil
@@ -131,9 +70,9 @@ func (b *body) read(p []byte) (int, error) {
 	}
 }
 
-// room is how many bytes may be read: what is left of the file, or one byte
-// more than the largest file has.
-func (b *body) room() int64 {
+// readLimit is the number of bytes to the end of the file. If the size is unknown
+// it is one more than the size limit leaves, so that read detects the excess.
+func (b *body) readLimit() int64 {
 	switch {
 	case b.size >= 0:
 		return b.size - b.offset
@@ -143,8 +82,79 @@ func (b *body) room() int64 {
 	return 1 << 62
 }
 
-// Close frees the connection unless it can be used again. It may be called
-// while Read is.
+// resume replaces a stream that ended with cause by one that continues at the
+// offset. It returns io.EOF if the file was complete and only its terminator was
+// lost (416). Each new stream makes progress by at least one byte, so each call
+// may make maxAttempts attempts.
+func (b *body) resume(cause error) error {
+	stalled := errors.Is(cause, errIdleTimeout)
+	if stalled {
+		if b.offset-b.stalledAt >= stallResetBytes {
+			b.stalls = 0
+		}
+		b.stalls++
+		b.stalledAt = b.offset
+	}
+	if b.validator == "" || !stalled && !errors.Is(cause, io.ErrUnexpectedEOF) || b.stalls >= b.opener.maxAttempts {
+		return cause
+	}
+	b.stream.close()
+	b.opener.logRetry(b.ctx, b.url, cause)
+	if err := b.opener.backoff(b.ctx, 1, nil); err != nil {
+		return err
+	}
+	next, err := b.opener.doWithRetry(b.ctx, b.url, http.Header{
+		"Range":    {fmt.Sprintf("bytes=%d-", b.offset)},
+		"If-Range": {b.validator},
+	}, b.acceptPartial)
+	if err == errComplete {
+		return io.EOF
+	}
+	if err != nil {
+		return fmt.Errorf("%w; resume failed: %w", cause, err)
+	}
+	b.stream = next
+	return nil
+}
+
+// acceptPartial accepts a response with the rest of the same file. It sets size.
+func (b *body) acceptPartial(response *http.Response) error {
+	if response.StatusCode == http.StatusRequestedRangeNotSatisfiable && b.isComplete(response.Header) {
+		return errComplete
+	}
+	if response.StatusCode != http.StatusPartialContent {
+		return newStatusError(response)
+	}
+	if err := checkContentEncoding(response); err != nil {
+		return err
+	}
+	contentRange := response.Header.Get("Content-Range")
+	first, size, ok := parseContentRange(contentRange)
+	switch {
+	case response.Header.Get("ETag") != b.validator:
+		return errChanged
+	case !ok, first != b.offset, b.size >= 0 && size != b.size:
+		return fmt.Errorf("unexpected Content-Range %q", contentRange)
+	case b.opener.tooLarge(size):
+		return errTooLarge
+	}
+	b.size = size
+	return nil
+}
+
+// isComplete reports whether the header of a 416 response proves that a file of
+// unknown size ends at the offset (RFC 9110, sections 14.4 and 15.5.17). The
+// response may omit the ETag: with a different one, If-Range would have
+// prevented the 416.
+func (b *body) isComplete(header http.Header) bool {
+	text, ok := strings.CutPrefix(header.Get("Content-Range"), "bytes */")
+	size, err := parseDigits(text)
+	etag := header.Get("ETag")
+	return b.size < 0 && ok && err == nil && size == b.offset && (etag == "" || etag == b.validator)
+}
+
+// Close frees the connection unless it can be reused. It may be called during a
+// Read.
 func (b *body) Close() error {
 	b.cancel(os.ErrClosed)
 	return nil

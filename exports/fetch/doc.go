@@ -1,36 +1,44 @@
-// Package fetch opens exported files over HTTP. It is the only part of this
-// library that dials out.
+// Package fetch opens exported files over HTTP. It is the only package of this
+// library that opens network connections.
 //
-// # Addresses
+// # URL policy
 //
-// An exported address is input, and so is every redirect that an origin
-// answers with. One set of rules judges both:
+// Exported URLs are untrusted input, and so are redirects. Both must satisfy the
+// same rules:
 //
-//   - the scheme is http or https, and https never leads back to http;
-//   - there is no user, no password, no control character, no backslash, and
-//     the host is a plain name or an address written in the usual way;
-//   - the port is one of [Options.Ports];
-//   - the address that is really dialled, after the name has been resolved,
-//     is on the public internet. It is judged for each connection that is
-//     about to be made, so it does not matter what a name resolved to before.
+//   - The scheme is http or https. A redirect from https to http is rejected.
+//   - The URL has no user info, control character or backslash. The host is a
+//     DNS name or an IP address in standard form.
+//   - The port is one of [Options.Ports].
+//   - The IP address of the connection is public.
 //
-// [Options.AllowedHosts] names exceptions to the last two rules. An exception
-// goes with the name in the request and not with the machine behind it:
-// another name that resolves to the same machine is refused. The proxy
-// settings of the environment are not used; behind a proxy it would be the
-// proxy's address that is judged.
+// [Options.AllowedHosts] lists exceptions to the last two rules. An exception
+// belongs to the name in the URL: another name of the same machine is rejected.
 //
-// What cannot be told from the outside is not refused: a public address of
-// the host's own network is public, and so is an IPv6 prefix of a provider
-// that translates to IPv4. Where IPv4 is reached through NAT64 alone, its
-// prefix 64:ff9b::/96 counts as private.
+// # SSRF guard
 //
-// # Answers
+// The SSRF guard enforces the last rule. It checks every IP address after DNS
+// resolution, immediately before the connection, so DNS rebinding cannot bypass
+// it. The package ignores the proxy settings of the environment, because the
+// guard would see the IP address of the proxy only.
 //
-// Only a 200 without content coding is a file. What is likely to pass is
-// tried again: failing to connect, losing the connection before the first
-// byte, and the statuses 408, 429 and 5xx. A file that breaks off later is
-// taken up where it broke if the origin gave it a strong entity tag (RFC 9110,
-// section 13.1.5); if it came without a length and the origin then answers that
-// it ends there, it is complete.
+// The SSRF guard cannot detect a public IP address inside the application's own
+// network, or a provider's own IPv6 prefix that translates to IPv4. It rejects
+// the well-known NAT64 prefix 64:ff9b::/96, so networks that reach IPv4 through
+// NAT64 alone cannot fetch from IPv4 origins.
+//
+// # Retry and resume
+//
+// Only a 200 response without Content-Encoding is a file. Transient failures are
+// retried with exponential backoff, full jitter and Retry-After, at most 5
+// seconds each: connection errors, connections lost before the first byte, and
+// status 408, 429 and 5xx. A timeout after the connection is not retried.
+//
+// An interrupted or stalled file is resumed by a Range request if the origin
+// sent a strong ETag (RFC 9110, section 13.1.5). The 206 response must repeat the
+// ETag. A file of unknown size is complete if the origin returns 416 for the
+// offset at which it was interrupted.
+//
+// Truncation cannot be detected in a response that has neither Content-Length
+// nor chunked encoding: the file ends where the connection is closed.
 package fetch

@@ -10,19 +10,15 @@ import (
 	"example.com/canvasback/exports"
 )
 
-// forbidden returns an [exports.ForbiddenError].
-func forbidden(reason string) error { return &exports.ForbiddenError{Reason: reason} }
-
 var (
-	errStalled  = fmt.Errorf("nothing came for too long: %w", os.ErrDeadlineExceeded)
-	errTooLarge = errors.New("the file is larger than allowed")
-	errChanged  = errors.New("the file is not the same any more")
-	errNoRest   = errors.New("the file has come to its end")
+	errIdleTimeout = fmt.Errorf("idle timeout: %w", os.ErrDeadlineExceeded)
+	errTooLarge    = errors.New("file exceeds the size limit")
+	errChanged     = errors.New("ETag has changed")
+	errComplete    = errors.New("file is complete")
 )
 
-// failure is an error as an [exports.Opener] returns it.
-func failure(ctx context.Context, address *url.URL, err error) error {
-	kind := exports.ErrFailed
+// wrapError makes err an error that [exports.Opener] documents.
+func wrapError(ctx context.Context, u *url.URL, err error) error {
 	if ctx.Err() != nil {
 		err = ctx.Err()
 		if cause := context.Cause(ctx); cause != err {
@@ -32,9 +28,12 @@ func failure(ctx context.Context, address *url.URL, err error) error {
 	var timeout interface{ Timeout() bool }
 	switch {
 	case errors.Is(err, exports.ErrForbidden):
-		kind = exports.ErrForbidden
 	case errors.Is(err, exports.ErrTimeout), errors.As(err, &timeout) && timeout.Timeout():
-		kind = exports.ErrTimeout
+		err = fmt.Errorf("%w: %w", exports.ErrTimeout, err)
+	default:
+		err = fmt.Errorf("%w: %w", exports.ErrFailed, err)
 	}
-	return fmt.Errorf("%w: %s: %w", kind, exports.RedactURL(address.String()), err)
+	return fmt.Errorf("fetch: %s: %w", redact(u), err)
 }
+
+func redact(u *url.URL) string { return exports.RedactURL(u.String()) }

@@ -3,49 +3,55 @@ package fetch
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// ErrWatched ends every connection that the Opener would have made.
-var ErrWatched = errors.New("not connected: this is a test")
+// ErrIntercepted ends every connection outside loopback.
+var ErrIntercepted = errors.New("not connected: this is a test")
 
-// Watch puts a hook behind the address guard, so that nothing is sent to any
-// address but loopback, and that only on behalf of an allowed host, however
-// wrong the guard may be.
-func (o *Opener) Watch(dialled func(address string)) {
-	guard := o.guarded.ControlContext
-	o.guarded.ControlContext = func(ctx context.Context, network, address string, conn syscall.RawConn) error {
-		if err := guard(ctx, network, address, conn); err != nil {
+// InterceptDials installs a hook behind the SSRF guard, which receives every
+// address that the Opener would connect to. Only loopback is connected, and only
+// for an allowed host, even if the SSRF guard fails.
+func (o *Opener) InterceptDials(dialed func(address string)) {
+	checked := o.publicDialer.ControlContext
+	o.publicDialer.ControlContext = func(ctx context.Context, network, address string, conn syscall.RawConn) error {
+		if err := checked(ctx, network, address, conn); err != nil {
 			return err
 		}
-		dialled(address)
-		return ErrWatched
+		dialed(address)
+		return ErrIntercepted
 	}
-	o.direct.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
-		dialled(address)
+	o.allowedDialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		dialed(address)
 		if target, err := netip.ParseAddrPort(address); err != nil || !target.Addr().IsLoopback() {
-			return ErrWatched
+			return ErrIntercepted
 		}
 		return nil
 	}
 }
 
-// Guard judges an address as if it were about to be dialled.
-func (o *Opener) Guard(address string) error {
+// SetDial replaces all dialing, including the SSRF guard.
+func (o *Opener) SetDial(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	o.transport.DialContext = dial
+}
+
+// CheckDial runs the SSRF guard as if address were about to be dialed.
+func (o *Opener) CheckDial(address string) error {
 	network := "tcp4"
 	if strings.HasPrefix(address, "[") {
 		network = "tcp6"
 	}
-	return o.policy.guard.control(context.Background(), network, address, nil)
+	return o.policy.ssrf.controlContext(context.Background(), network, address, nil)
 }
 
-// SetFirstPause replaces the pause before a second try.
-func (o *Opener) SetFirstPause(d time.Duration) { o.firstPause = d }
+// SetInitialBackoff replaces the longest delay before the second attempt.
+func (o *Opener) SetInitialBackoff(d time.Duration) { o.initialBackoff = d }
 
-// HeaderTimeout is how long the opener waits for the head of an answer.
+// HeaderTimeout returns the effective [Options.HeaderTimeout].
 func (o *Opener) HeaderTimeout() time.Duration { return o.transport.ResponseHeaderTimeout }
 
 var (

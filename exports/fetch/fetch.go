@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,94 +15,30 @@ import (
 )
 
 const (
-	defaultConnectTimeout = 5 * time.Second
-	defaultHeaderTimeout  = 20 * time.Second
-	defaultIdleTimeout    = 30 * time.Second
-	defaultTries          = 3
-	defaultMaxRedirects   = 5
-	defaultUserAgent      = "canvasback"
-
-	firstPause = 250 * time.Millisecond // doubles with each try
-	maxPause   = 5 * time.Second
+	initialBackoff = 250 * time.Millisecond // doubles with each attempt
+	maxBackoff     = 5 * time.Second
 
 	maxHeaderBytes  = 64 << 10
-	maxConnsPerHost = 256 // a bound on what one origin can tie up, no throttle
-	maxIdlePerHost  = 16  // as many files as a batch opens ahead
-	maxIdle         = 64
-	maxIdleAge      = 90 * time.Second
+	maxConnsPerHost = 256 // limits what one origin can hold, not the usual load
+	maxIdlePerHost  = 16  // the number of files that a batch prefetches
+	maxIdleConns    = 64
+	idleConnTimeout = 90 * time.Second
 )
 
-// Options adjust an [Opener]. The zero value opens public addresses on ports
-// 80 and 443. A number below zero counts as zero, but for MaxRedirects.
-type Options struct {
-	// AllowedHosts may be requested on any port and resolve to any address,
-	// private ones included. An entry is a host or host:port, which allows
-	// that port alone; *.example.com stands for every name below example.com,
-	// at any depth. Hosts are compared label by label, after lower-casing,
-	// IDNA mapping and dropping a dot at the end. IPv6 addresses need
-	// brackets only before a port.
-	AllowedHosts []string
-
-	// OnlyAllowed refuses every host that is not in AllowedHosts.
-	OnlyAllowed bool
-
-	// Ports that other hosts may be requested on; 80 and 443 if empty.
-	Ports []uint16
-
-	// ConnectTimeout bounds resolving a name and connecting, and once more
-	// the TLS handshake; 5 seconds if zero.
-	ConnectTimeout time.Duration
-
-	// HeaderTimeout bounds the wait for the head of an answer; 20 seconds if
-	// zero. Each try and each redirect has its own.
-	HeaderTimeout time.Duration
-
-	// IdleTimeout bounds the wait for the next byte of a file, while someone
-	// is reading; 30 seconds if zero. There is no bound on the whole.
-	IdleTimeout time.Duration
-
-	// Tries is how often a file is asked for before it has begun, and again
-	// each time it breaks off; 3 if zero, and 1 for no second try. It may
-	// stand still for the idle time once less than that, and again as often
-	// after each MiB.
-	Tries int
-
-	// MaxRedirects is how many redirects one try follows; 5 if zero, and
-	// none if negative.
-	MaxRedirects int
-
-	// MaxBytes is the size of the largest file; no bound if zero.
-	MaxBytes int64
-
-	// UserAgent is sent with every request; "canvasback" if empty.
-	UserAgent string
-
-	// RootCAs verify the certificates of origins; the system's if nil.
-	RootCAs *x509.CertPool
-
-	// Resolver looks up the names of hosts; net.DefaultResolver if nil. It is
-	// not trusted: what it answers is judged.
-	Resolver *net.Resolver
-
-	// Logger receives a debug record for every try but the first of a file;
-	// slog.Default if nil. The values of queries are left out.
-	Logger *slog.Logger
-}
-
-// Opener opens exported files over HTTP. It is safe for concurrent use, and
-// meant to be kept: connections are used again.
+// Opener opens exported files over HTTP. It is safe for concurrent use and
+// should be reused, because it pools connections.
 type Opener struct {
-	policy       policy
-	direct       *net.Dialer // to allowed hosts
-	guarded      *net.Dialer // to all others
-	transport    *http.Transport
-	idleTimeout  time.Duration
-	tries        int
-	firstPause   time.Duration
-	maxRedirects int
-	maxBytes     int64
-	userAgent    string
-	log          *slog.Logger
+	policy         urlPolicy
+	allowedDialer  *net.Dialer // for AllowedHosts
+	publicDialer   *net.Dialer // for all other hosts, with the SSRF guard
+	transport      *http.Transport
+	idleTimeout    time.Duration
+	maxAttempts    int
+	initialBackoff time.Duration
+	maxRedirects   int
+	maxBytes       int64
+	userAgent      string
+	log            *slog.Logger
 }
 
 var _ exports.Opener = (*Opener)(nil)
@@ -111,79 +46,110 @@ var _ exports.Opener = (*Opener)(nil)
 // New returns an Opener; nil options are the defaults. It returns an error if an
 // entry of [Options.AllowedHosts] is malformed.
 func New(options *Options) (*Opener, error) {
-	var o Options
+	var opts Options
 	if options != nil {
-		o = *options
+		opts = *options
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	policy, err := newPolicy(&o)
+	policy, err := newURLPolicy(&opts)
 	if err != nil {
 		return nil, err
 	}
-	connect := cmp.Or(max(o.ConnectTimeout, 0), defaultConnectTimeout)
-	f := &Opener{
-		policy: policy,
-		direct: &net.Dialer{Timeout: connect, Resolver: o.Resolver},
-		guarded: &net.Dialer{
-			Timeout:        connect,
-			Resolver:       o.Resolver,
-			ControlContext: policy.guard.control,
-		},
-		idleTimeout:  cmp.Or(max(o.IdleTimeout, 0), defaultIdleTimeout),
-		tries:        cmp.Or(max(o.Tries, 0), defaultTries),
-		firstPause:   firstPause,
-		maxRedirects: max(0, cmp.Or(o.MaxRedirects, defaultMaxRedirects)),
-		maxBytes:     o.MaxBytes,
-		userAgent:    cmp.Or(o.UserAgent, defaultUserAgent),
-		log:          o.Logger,
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
 	}
-	f.transport = &http.Transport{
-		Proxy:                  nil, // in particular not from the environment
-		DialContext:            f.dial,
-		TLSClientConfig:        &tls.Config{RootCAs: o.RootCAs},
-		TLSHandshakeTimeout:    connect,
-		ResponseHeaderTimeout:  cmp.Or(max(o.HeaderTimeout, 0), defaultHeaderTimeout),
+	connectTimeout := cmp.Or(max(opts.ConnectTimeout, 0), defaultConnectTimeout)
+	o := &Opener{
+		policy:        policy,
+		allowedDialer: &net.Dialer{Timeout: connectTimeout, Resolver: opts.Resolver},
+		publicDialer: &net.Dialer{
+			Timeout:        connectTimeout,
+			Resolver:       opts.Resolver,
+			ControlContext: policy.ssrf.controlContext,
+		},
+		idleTimeout:    cmp.Or(max(opts.IdleTimeout, 0), defaultIdleTimeout),
+		maxAttempts:    cmp.Or(max(opts.MaxAttempts, 0), defaultMaxAttempts),
+		initialBackoff: initialBackoff,
+		maxRedirects:   max(0, cmp.Or(opts.MaxRedirects, defaultMaxRedirects)),
+		maxBytes:       opts.MaxBytes,
+		userAgent:      cmp.Or(opts.UserAgent, defaultUserAgent),
+		log:            opts.Logger,
+	}
+	o.transport = &http.Transport{
+		Proxy:                  nil, // not from the environment: see SSRF guard in the package comment
+		DialContext:            o.dial,
+		TLSClientConfig:        &tls.Config{RootCAs: opts.RootCAs},
+		TLSHandshakeTimeout:    connectTimeout,
+		ResponseHeaderTimeout:  cmp.Or(max(opts.HeaderTimeout, 0), defaultHeaderTimeout),
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: connect, PingTimeout: connect}, // else a dead connection is used on and on
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: connectTimeout, PingTimeout: connectTimeout}, // detect dead connections
 		MaxConnsPerHost:        maxConnsPerHost,
 		MaxIdleConnsPerHost:    maxIdlePerHost,
-		MaxIdleConns:           maxIdle,
-		IdleConnTimeout:        maxIdleAge,
+		MaxIdleConns:           maxIdleConns,
+		IdleConnTimeout:        idleConnTimeout,
 	}
-	return f, nil
+	return o, nil
 }
 
-// Serves reports whether the address has the scheme http or https.
-func (o *Opener) Serves(address *url.URL) bool {
-	return strings.EqualFold(address.Scheme, "http") || strings.EqualFold(address.Scheme, "https")
+// Serves reports whether the scheme of u is http or https.
+func (o *Opener) Serves(u *url.URL) bool {
+	return strings.EqualFold(u.Scheme, "http") || strings.EqualFold(u.Scheme, "https")
 }
 
-// Check judges all but what a name resolves to. Its error is an
+// Check applies the URL policy to u, without DNS resolution. The error is an
 // [exports.ForbiddenError].
-func (o *Opener) Check(address *url.URL) error {
-	_, err := o.policy.judge(address)
+func (o *Opener) Check(u *url.URL) error {
+	_, err := o.policy.checkURL(u)
 	return err
 }
 
-// CloseIdleConnections closes connections that are kept to be used again, and
-// leaves alone those in use.
+// Open implements [exports.Opener]. Its error also wraps that of ctx if ctx has
+// ended. The text of the error is for logs: it contains redacted URLs.
+//
+// A failed Read of the Body returns an error of the same kind. It wraps
+// [io.ErrUnexpectedEOF] if the file is truncated, and [exports.ErrTimeout] after
+// an idle timeout.
+func (o *Opener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s, err := o.doWithRetry(ctx, u, http.Header{}, o.accept200)
+	if err != nil {
+		err = wrapError(ctx, u, err)
+		cancel(err)
+		return nil, err
+	}
+	header := s.response.Header
+	size := s.response.ContentLength
+	etag := entityTag(header.Get("ETag"))
+	urlCopy := *u
+	b := &body{opener: o, ctx: ctx, cancel: cancel, url: &urlCopy, stream: s, size: size}
+	if !strings.HasPrefix(etag, "W/") {
+		b.validator = etag
+	}
+	return &exports.File{
+		Body:     b,
+		Size:     size,
+		Type:     header.Get("Content-Type"),
+		Name:     fileName(header.Get("Content-Disposition")),
+		Modified: parseTime(header.Get("Last-Modified")),
+		ETag:     etag,
+	}, nil
+}
+
+// CloseIdleConnections closes pooled connections that are not in use.
 func (o *Opener) CloseIdleConnections() {
 	o.transport.CloseIdleConnections()
 }
 
-// dial connects to a host. The transport keeps connections by scheme, host and
-// port, so the choice made here holds for every request that shares one.
+// dial connects to a host. The transport pools connections by scheme, host and
+// port, so the choice of dialer holds for every request on a connection.
 func (o *Opener) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	if o.policy.allows(host, port) {
-		return o.direct.DialContext(ctx, network, address)
+	if o.policy.isAllowed(host, port) {
+		return o.allowedDialer.DialContext(ctx, network, address)
 	}
-	return o.guarded.DialContext(ctx, network, address)
+	return o.publicDialer.DialContext(ctx, network, address)
 }

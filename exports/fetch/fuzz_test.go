@@ -26,7 +26,7 @@ func FuzzCheck(f *testing.F) {
 			f.Add(address)
 		}
 	}
-	c := newClient(f, fetch.Options{Tries: 1})
+	c := newClient(f, fetch.Options{MaxAttempts: 1})
 	f.Fuzz(func(t *testing.T, address string) {
 		u, err := url.Parse(address)
 		if err != nil {
@@ -128,7 +128,7 @@ func FuzzRedirect(f *testing.F) {
 		w.Header()["Location"] = []string{location.Load().(string)}
 		w.WriteHeader(http.StatusFound)
 	})
-	c := newClient(f, fetch.Options{Tries: 1, AllowedHosts: []string{host}, Resolver: resolver(map[string][]string{
+	c := newClient(f, fetch.Options{MaxAttempts: 1, AllowedHosts: []string{host}, Resolver: resolver(map[string][]string{
 		"private.test":  {"127.0.0.1 ::1 10.0.0.1"},
 		"metadata.test": {"169.254.169.254 fd00:ec2::254"},
 		"mixed.test":    {"10.0.0.1 8.8.8.8 64:ff9b::a9fe:a9fe"},

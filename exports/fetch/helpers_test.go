@@ -53,8 +53,8 @@ func newClient(t testing.TB, o fetch.Options) *client {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	c := &client{Opener: newOpener(t, o)}
-	c.SetFirstPause(time.Millisecond)
-	c.Watch(func(address string) {
+	c.SetInitialBackoff(time.Millisecond)
+	c.InterceptDials(func(address string) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.dialled = append(c.dialled, address)

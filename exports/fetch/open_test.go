@@ -60,7 +60,7 @@ func TestOptions_negativeIsTheDefault(t *testing.T) {
 		"connect": {ConnectTimeout: -1},
 		"header":  {HeaderTimeout: -1},
 		"idle":    {IdleTimeout: -1},
-		"tries":   {Tries: -1},
+		"tries":   {MaxAttempts: -1},
 		"bytes":   {MaxBytes: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,11 +111,11 @@ func TestOpen_proxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 	t.Setenv("HTTP_PROXY", proxy)
 	t.Setenv("HTTPS_PROXY", proxy)
 	t.Setenv("ALL_PROXY", proxy)
-	c := newClient(t, fetch.Options{Tries: 1, Resolver: resolver(map[string][]string{"example.test": {"8.8.8.8"}})})
+	c := newClient(t, fetch.Options{MaxAttempts: 1, Resolver: resolver(map[string][]string{"example.test": {"8.8.8.8"}})})
 	_, err := c.read(t, "http://example.test/")
-	is.True(errors.Is(err, fetch.ErrWatched))
+	is.True(errors.Is(err, fetch.ErrIntercepted))
 	_, err = c.read(t, "https://example.test/")
-	is.True(errors.Is(err, fetch.ErrWatched))
+	is.True(errors.Is(err, fetch.ErrIntercepted))
 	is.Equal(c.dials(), []string{"8.8.8.8:80", "8.8.8.8:443"})
 }
 
@@ -183,7 +183,7 @@ func TestOpen_floodOfInterimAnswers(t *testing.T) {
 		}
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1")
 	})
-	_, err := newClient(t, fetch.Options{AllowedHosts: []string{host}, Tries: 1}).read(t, address)
+	_, err := newClient(t, fetch.Options{AllowedHosts: []string{host}, MaxAttempts: 1}).read(t, address)
 	is.True(errors.Is(err, exports.ErrFailed))
 }
 

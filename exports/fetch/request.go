@@ -12,14 +12,14 @@ import (
 	"example.com/canvasback/exports"
 )
 
-// acceptor returns nil if a file can be read from an answer.
-type acceptor func(*http.Response) error
+// acceptFunc returns an error if the file cannot be read from a response.
+type acceptFunc func(*http.Response) error
 
-// begin makes one request, follows where it is redirected, and returns once
-// the first byte of an answer is there or the answer is known to be empty.
-func (o *Opener) begin(ctx context.Context, address *url.URL, header http.Header, accept acceptor) (*stream, error) {
+// doOnce makes one attempt. It follows redirects and returns when the first byte
+// has arrived or the response is known to be empty.
+func (o *Opener) doOnce(ctx context.Context, u *url.URL, header http.Header, accept acceptFunc) (*stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	response, err := o.follow(ctx, address, header)
+	response, err := o.followRedirects(ctx, u, header)
 	if err != nil {
 		cancel(err)
 		return nil, err
@@ -29,7 +29,7 @@ func (o *Opener) begin(ctx context.Context, address *url.URL, header http.Header
 		err = s.peek()
 	}
 	if err == io.EOF && response.StatusCode == http.StatusOK {
-		err = nil // an empty file is one, an empty rest is none
+		err = nil // a file may be empty, the rest of a file may not
 	}
 	if err != nil {
 		s.close()
@@ -38,37 +38,37 @@ func (o *Opener) begin(ctx context.Context, address *url.URL, header http.Header
 	return s, nil
 }
 
-// follow returns the first answer that is not a redirect.
-func (o *Opener) follow(ctx context.Context, address *url.URL, header http.Header) (*http.Response, error) {
-	for hops := 0; ; hops++ {
-		response, err := o.request(ctx, address, header)
-		if err != nil && hops > 0 {
-			err = fmt.Errorf("redirected to %s: %w", exports.RedactURL(address.String()), err)
+// followRedirects returns the first response that is not a redirect.
+func (o *Opener) followRedirects(ctx context.Context, u *url.URL, header http.Header) (*http.Response, error) {
+	for redirects := 0; ; redirects++ {
+		response, err := o.roundTrip(ctx, u, header)
+		if err != nil && redirects > 0 {
+			err = fmt.Errorf("redirect to %s: %w", redact(u), err)
 		}
 		if err != nil || !isRedirect(response.StatusCode) {
 			return response, err
 		}
 		response.Body.Close()
-		if hops == o.maxRedirects {
-			return nil, errors.New("too many redirects")
+		if redirects == o.maxRedirects {
+			return nil, fmt.Errorf("stopped after %d redirects", redirects)
 		}
-		if address, err = redirected(response); err != nil {
+		if u, err = redirectURL(response); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// request asks for one address, with no more header than it is given: nothing
-// of an earlier hop, no cookie and no Referer.
-func (o *Opener) request(ctx context.Context, address *url.URL, header http.Header) (*http.Response, error) {
-	judged, err := o.policy.judge(address)
+// roundTrip sends one request with the given header fields only: no Referer, no
+// cookies and nothing from an earlier hop. It does not use http.Client, which
+// follows redirects by rules of its own.
+func (o *Opener) roundTrip(ctx context.Context, u *url.URL, header http.Header) (*http.Response, error) {
+	u, err := o.policy.checkURL(u)
 	if err != nil {
 		return nil, err
 	}
-	request := &http.Request{Method: http.MethodGet, URL: judged, Header: header.Clone()}
+	request := &http.Request{Method: http.MethodGet, URL: u, Header: header.Clone()}
 	request.Header.Set("User-Agent", o.userAgent)
 	request.Header.Set("Accept-Encoding", "identity")
-	// RoundTrip, because a Client would follow redirects by its own rules.
 	return o.transport.RoundTrip(request.WithContext(ctx))
 }
 
@@ -81,20 +81,35 @@ func isRedirect(status int) bool {
 	return false
 }
 
-// redirected returns where an answer redirects to. Its errors do not repeat
-// the address, which may hold a secret.
-func redirected(response *http.Response) (*url.URL, error) {
+// redirectURL returns the target of a redirect. Its errors do not contain the
+// target, which may hold secrets.
+func redirectURL(response *http.Response) (*url.URL, error) {
 	from := response.Request.URL
 	location := response.Header.Get("Location")
 	if location == "" {
-		return nil, fmt.Errorf("%s without a location", response.Status)
+		return nil, fmt.Errorf("status %s without Location header", response.Status)
 	}
 	to, err := from.Parse(location)
 	if err != nil {
-		return nil, errors.New("redirected to what is no address")
+		return nil, errors.New("invalid Location header")
 	}
 	if from.Scheme == "https" && !strings.EqualFold(to.Scheme, "https") {
-		return nil, fmt.Errorf("%w: redirected from https to %s", exports.ErrForbidden, to.Scheme)
+		return nil, fmt.Errorf("%w: redirect from https to %s", exports.ErrForbidden, to.Scheme)
 	}
 	return to, nil
+}
+
+// accept200 accepts a response with the complete file.
+func (o *Opener) accept200(response *http.Response) error {
+	if response.StatusCode != http.StatusOK {
+		return newStatusError(response)
+	}
+	if o.tooLarge(response.ContentLength) {
+		return errTooLarge
+	}
+	return checkContentEncoding(response)
+}
+
+func (o *Opener) tooLarge(size int64) bool {
+	return o.maxBytes > 0 && size > o.maxBytes
 }

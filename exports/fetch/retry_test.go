@@ -106,11 +106,11 @@ func TestOpen_allowedNameOnAnyAddress(t *testing.T) {
 	is := is.New(t)
 	c := newClient(t, fetch.Options{
 		AllowedHosts: []string{"intranet.example.test"},
-		Tries:        1,
+		MaxAttempts:  1,
 		Resolver:     resolver(map[string][]string{"intranet.example.test": {"10.0.0.1"}}),
 	})
 	_, err := c.read(t, "http://intranet.example.test:8080/")
-	is.True(errors.Is(err, fetch.ErrWatched)) // let through
+	is.True(errors.Is(err, fetch.ErrIntercepted)) // let through
 	is.Equal(c.dials(), []string{"10.0.0.1:8080"})
 }
 
@@ -166,7 +166,7 @@ func TestOpen_connectionLostBeforeTheFirstByte(t *testing.T) {
 			is.NoErr(err)
 			is.Equal(content, "content")
 
-			_, err = newClient(t, fetch.Options{AllowedHosts: []string{host}, Tries: 1}).read(t, address)
+			_, err = newClient(t, fetch.Options{AllowedHosts: []string{host}, MaxAttempts: 1}).read(t, address)
 			is.NoErr(err) // the origin has recovered
 		})
 	}
@@ -183,7 +183,7 @@ func TestOpen_nobodyListens(t *testing.T) {
 	_, err := c.read(t, "http://"+host+"/")
 	is.True(errors.Is(err, exports.ErrFailed))
 	is.Equal(len(c.dials()), 3)
-	is.Equal(strings.Count(log.String(), "once more"), 2)
+	is.Equal(strings.Count(log.String(), "retrying fetch"), 2)
 }
 
 func TestOpen_unknownName(t *testing.T) {

@@ -11,37 +11,37 @@ import (
 	"example.com/canvasback/exports"
 )
 
-// azurePlatform answers virtual machines of Azure with what is theirs alone,
-// at an address that is public by number.
-var azurePlatform = netip.MustParsePrefix("168.63.129.16/32")
+// azureWireServer is a public IP address at which an Azure virtual machine
+// reaches its platform and its own secrets.
+var azureWireServer = netip.MustParsePrefix("168.63.129.16/32")
 
-// formerTestbed, the 6bone, was given back to IANA in 2006 and has not been
-// assigned since (RFC 3701, section 2): whoever routes it does so in private.
-var formerTestbed = netip.MustParsePrefix("3ffe::/16")
+// sixBone was returned to IANA in 2006 and is unassigned since (RFC 3701, section
+// 2), so any route to it is private.
+var sixBone = netip.MustParsePrefix("3ffe::/16")
 
-// guard refuses addresses that are not on the public internet.
-type guard struct {
-	registry *ssrf.Guardian // the special purpose registries of IANA
+// ssrfGuard rejects IP addresses that are not on the public internet.
+type ssrfGuard struct {
+	registry *ssrf.Guardian // the special-purpose registries of IANA
 }
 
-// newGuard is the only place that configures the registry: each of its options
-// replaces what another set.
-func newGuard(ports []uint16) guard {
-	return guard{ssrf.New(
+// newSSRFGuard configures the registry in one place, because each of its options
+// overwrites the effect of earlier ones.
+func newSSRFGuard(ports []uint16) ssrfGuard {
+	return ssrfGuard{ssrf.New(
 		ssrf.WithPorts(ports...),
-		ssrf.WithDeniedV4Prefixes(azurePlatform),
-		ssrf.WithDeniedV6Prefixes(formerTestbed),
+		ssrf.WithDeniedV4Prefixes(azureWireServer),
+		ssrf.WithDeniedV6Prefixes(sixBone),
 	)}
 }
 
-// control is the ControlContext of a [net.Dialer], which calls it between
-// resolving a name and connecting, for each address that is tried.
-func (g guard) control(_ context.Context, network, address string, conn syscall.RawConn) error {
+// controlContext is the ControlContext of a [net.Dialer], which calls it for
+// each IP address after DNS resolution and before the connection.
+func (g ssrfGuard) controlContext(_ context.Context, network, address string, conn syscall.RawConn) error {
 	err := g.registry.Safe(network, address, conn)
 	if err == nil {
 		var target netip.AddrPort
 		if target, err = netip.ParseAddrPort(address); err == nil {
-			err = g.judge(target.Addr())
+			err = g.checkIP(target.Addr())
 		}
 	}
 	if err != nil {
@@ -50,20 +50,20 @@ func (g guard) control(_ context.Context, network, address string, conn syscall.
 	return nil
 }
 
-// judge refuses an address whatever the port. One with a zone is in no prefix
-// and so refused; an IPv4 address mapped into IPv6 is refused as such.
-func (g guard) judge(ip netip.Addr) error {
+// checkIP rejects an IP address on any port. It rejects zones, which match no
+// prefix, and IPv4-mapped IPv6 addresses.
+func (g ssrfGuard) checkIP(ip netip.Addr) error {
 	if err := g.registry.SafeAddr(ip); err != nil {
 		return err
 	}
 	if ip.Is6() && isISATAP(ip) {
-		return fmt.Errorf("%s is a tunnel to an IPv4 address", ip)
+		return fmt.Errorf("%s is an ISATAP address", ip)
 	}
 	return nil
 }
 
-// isISATAP reports whether the interface identifier carries an IPv4 address as
-// RFC 5214, section 6.1, has it. No public server lies behind such a tunnel.
+// isISATAP reports whether the interface identifier embeds an IPv4 address (RFC
+// 5214, section 6.1). Public servers have no such addresses.
 func isISATAP(ip netip.Addr) bool {
 	b := ip.As16()
 	const universalOrGroup = 0x03

@@ -46,18 +46,18 @@ func TestGuard_addressesAboutToBeDialled(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, fetch.Options{})
 	for _, address := range refusedAddresses {
-		if err := c.Guard(net.JoinHostPort(address, "80")); !errors.Is(err, exports.ErrForbidden) {
+		if err := c.CheckDial(net.JoinHostPort(address, "80")); !errors.Is(err, exports.ErrForbidden) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
 	for _, address := range publicAddresses {
-		if err := c.Guard(net.JoinHostPort(address, "443")); err != nil {
+		if err := c.CheckDial(net.JoinHostPort(address, "443")); err != nil {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
 	for _, junk := range []string{"", ":", "8.8.8.8", "8.8.8.8:", "8.8.8.8:22", "8.8.8.8:65616",
 		"127.0.0.1%x:80", "8.8.8.8%x:80", "[::ffff:8.8.8.8%x]:80", "[::1%lo]:80", "name:80", "[8.8.8.8]:80"} {
-		if err := c.Guard(junk); !errors.Is(err, exports.ErrForbidden) {
+		if err := c.CheckDial(junk); !errors.Is(err, exports.ErrForbidden) {
 			t.Errorf("%q: %v", junk, err)
 		}
 	}
@@ -105,7 +105,7 @@ func TestOpen_namesThatResolveToAddresses(t *testing.T) {
 			public = append(public, named(address))
 		}
 	}
-	c := newClient(t, fetch.Options{Resolver: resolver(names), Tries: 1})
+	c := newClient(t, fetch.Options{Resolver: resolver(names), MaxAttempts: 1})
 	for _, address := range refused {
 		if _, err := c.open(t, address); !errors.Is(err, exports.ErrForbidden) {
 			t.Errorf("%s: %v", address, err)
@@ -115,7 +115,7 @@ func TestOpen_namesThatResolveToAddresses(t *testing.T) {
 		}
 	}
 	for _, address := range public {
-		if _, err := c.open(t, address); !errors.Is(err, fetch.ErrWatched) || !errors.Is(err, exports.ErrFailed) {
+		if _, err := c.open(t, address); !errors.Is(err, fetch.ErrIntercepted) || !errors.Is(err, exports.ErrFailed) {
 			t.Errorf("%s: %v", address, err)
 		}
 		if dialled := c.dials(); len(dialled) != 1 {

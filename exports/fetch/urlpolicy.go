@@ -1,105 +1,112 @@
 package fetch
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"example.com/canvasback/exports"
 )
 
-// policy says which addresses may be requested.
-type policy struct {
-	allowed []pattern
-	only    bool
-	ports   []uint16
-	guard   guard
+// urlPolicy decides which URLs may be requested.
+type urlPolicy struct {
+	allowed     []hostPattern
+	onlyAllowed bool
+	ports       []uint16
+	ssrf        ssrfGuard
 }
 
-func newPolicy(o *Options) (policy, error) {
-	p := policy{only: o.OnlyAllowed, ports: slices.Clone(o.Ports)}
+func newURLPolicy(o *Options) (urlPolicy, error) {
+	p := urlPolicy{onlyAllowed: o.OnlyAllowed, ports: slices.Clone(o.Ports)}
 	if len(p.ports) == 0 {
 		p.ports = []uint16{80, 443}
 	}
-	p.guard = newGuard(p.ports)
+	p.ssrf = newSSRFGuard(p.ports)
 	for _, entry := range o.AllowedHosts {
-		allowed, err := parsePattern(entry)
+		pattern, err := parseHostPattern(entry)
 		if err != nil {
-			return policy{}, fmt.Errorf("fetch: invalid AllowedHosts entry %q: %w", entry, err)
+			return urlPolicy{}, fmt.Errorf("fetch: invalid AllowedHosts entry %q: %w", entry, err)
 		}
-		p.allowed = append(p.allowed, allowed)
+		p.allowed = append(p.allowed, pattern)
 	}
 	return p, nil
 }
 
-// judge returns an address as it is to be requested: the host in the form in
-// which it was compared, and nothing that is not sent. The error is an
-// [exports.ForbiddenError].
-func (p *policy) judge(address *url.URL) (*url.URL, error) {
-	scheme := strings.ToLower(address.Scheme)
+// checkURL returns the URL to request for u: with the canonical host that was
+// checked, and without a fragment. The error is an [exports.ForbiddenError].
+func (p *urlPolicy) checkURL(u *url.URL) (*url.URL, error) {
+	checked, err := p.canonicalURL(u)
+	if err != nil {
+		return nil, &exports.ForbiddenError{Reason: err.Error()}
+	}
+	return checked, nil
+}
+
+func (p *urlPolicy) canonicalURL(u *url.URL) (*url.URL, error) {
+	scheme := strings.ToLower(u.Scheme)
 	switch {
 	case scheme != "http" && scheme != "https":
-		return nil, forbidden("the scheme is not http or https")
-	case address.Opaque != "":
-		return nil, forbidden("the address has no host")
-	case address.User != nil:
-		return nil, forbidden("the address carries a user or password")
-	case strings.ContainsFunc(address.Path, ambiguous), strings.ContainsFunc(address.RawQuery, ambiguous):
-		return nil, forbidden("the address has a control character or backslash")
+		return nil, errors.New("the scheme is not http or https")
+	case u.Opaque != "":
+		return nil, errors.New("the URL has no host")
+	case u.User != nil:
+		return nil, errors.New("the URL has user info")
+	case strings.ContainsFunc(u.Path, isAmbiguous), strings.ContainsFunc(u.RawQuery, isAmbiguous):
+		return nil, errors.New("the URL has a control character or backslash")
 	}
-	host, err := canonicalHost(address.Hostname())
+	host, err := canonicalHost(u.Hostname())
 	if err != nil {
-		return nil, forbidden(err.Error())
+		return nil, err
 	}
-	port, err := canonicalPort(address.Port(), scheme)
+	port, err := canonicalPort(u.Port(), scheme)
 	if err != nil {
-		return nil, forbidden(err.Error())
+		return nil, err
 	}
-	if !p.allows(host, port) {
-		if err := p.public(host, port); err != nil {
+	if !p.isAllowed(host, port) {
+		if err := p.checkPublic(host, port); err != nil {
 			return nil, err
 		}
 	}
 	return &url.URL{
 		Scheme:     scheme,
-		Host:       hostOfURL(host, port, scheme),
-		Path:       address.Path,
-		RawPath:    address.RawPath,
-		ForceQuery: address.ForceQuery,
-		RawQuery:   strings.ReplaceAll(address.RawQuery, " ", "%20"),
+		Host:       joinHostPort(host, port, scheme),
+		Path:       u.Path,
+		RawPath:    u.RawPath,
+		ForceQuery: u.ForceQuery,
+		RawQuery:   strings.ReplaceAll(u.RawQuery, " ", "%20"),
 	}, nil
 }
 
-// ambiguous is for characters that parsers disagree about, escaped or not.
-func ambiguous(r rune) bool {
+// isAmbiguous reports whether URL parsers disagree about r, escaped or not.
+func isAmbiguous(r rune) bool {
 	return r < ' ' || r == 0x7f || r == '\\'
 }
 
-// allows reports whether a canonical host is allowed by name on a port.
-func (p *policy) allows(host, port string) bool {
-	return slices.ContainsFunc(p.allowed, func(allowed pattern) bool {
-		return allowed.matches(host, port)
+// isAllowed reports whether AllowedHosts contains a canonical host and port.
+func (p *urlPolicy) isAllowed(host, port string) bool {
+	return slices.ContainsFunc(p.allowed, func(pattern hostPattern) bool {
+		return pattern.matches(host, port)
 	})
 }
 
-// public refuses a canonical host that can be known not to be public, or that
-// may not be asked on a port. Names are judged again when they are dialled.
-func (p *policy) public(host, port string) error {
-	if p.only {
-		return forbidden("the host is not among the allowed")
+// checkPublic rejects a canonical host and port that need an entry in
+// AllowedHosts. The SSRF guard checks what a name resolves to.
+func (p *urlPolicy) checkPublic(host, port string) error {
+	if p.onlyAllowed {
+		return errors.New("the host is not allowed")
 	}
 	if !slices.ContainsFunc(p.ports, func(n uint16) bool { return port == strconv.Itoa(int(n)) }) {
-		return forbidden("the port is not among the allowed")
+		return errors.New("the port is not allowed")
 	}
 	if ip, err := netip.ParseAddr(host); err == nil {
-		if err := p.guard.judge(ip); err != nil {
-			return forbidden(err.Error())
-		}
-		return nil
+		return p.ssrf.checkIP(ip)
 	}
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") { // RFC 6761, section 6.3
-		return forbidden("the host is this machine")
+		return errors.New("the host is localhost")
 	}
 	return nil
 }

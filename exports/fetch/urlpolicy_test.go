@@ -158,8 +158,8 @@ func TestCheck_ports(t *testing.T) {
 	is.NoErr(c.Check(parse(t, "http://example.com:8080/")))
 	is.True(c.Check(parse(t, "http://example.com/")) != nil)   // 80 is replaced
 	is.True(c.Check(parse(t, "http://10.0.0.1:8080/")) != nil) // a port is no exception for an address
-	is.True(c.Guard("8.8.8.8:80") != nil)                      // and it is judged again
-	is.NoErr(c.Guard("8.8.8.8:8080"))
+	is.True(c.CheckDial("8.8.8.8:80") != nil)                  // and it is judged again
+	is.NoErr(c.CheckDial("8.8.8.8:8080"))
 }
 
 func TestNew_AllowedHosts(t *testing.T) {

@@ -1,0 +1,73 @@
+package fetch
+
+import (
+	"crypto/x509"
+	"log/slog"
+	"net"
+	"time"
+)
+
+const (
+	defaultConnectTimeout = 5 * time.Second
+	defaultHeaderTimeout  = 20 * time.Second
+	defaultIdleTimeout    = 30 * time.Second
+	defaultMaxAttempts    = 3
+	defaultMaxRedirects   = 5
+	defaultUserAgent      = "canvasback"
+)
+
+// Options configure an [Opener]. The zero value allows public hosts on ports 80
+// and 443. Negative numbers count as zero, except in MaxRedirects.
+type Options struct {
+	// AllowedHosts are allowed on any port and with any IP address, private
+	// ones included. An entry is host or host:port, which allows that port
+	// only; *.example.com matches all names below example.com, at any depth.
+	// Hosts are compared after lower-casing, IDNA mapping and removal of a
+	// trailing dot. IPv6 addresses need brackets only before a port.
+	AllowedHosts []string
+
+	// OnlyAllowed rejects every host that is not in AllowedHosts.
+	OnlyAllowed bool
+
+	// Ports are the allowed ports of all other hosts; 80 and 443 if empty.
+	Ports []uint16
+
+	// ConnectTimeout limits DNS lookup and connect together, and separately
+	// the TLS handshake; 5 seconds if zero.
+	ConnectTimeout time.Duration
+
+	// HeaderTimeout limits the wait for a response header, in each attempt
+	// and after each redirect; 20 seconds if zero.
+	HeaderTimeout time.Duration
+
+	// IdleTimeout limits the wait for the next byte during a Read; 30 seconds
+	// if zero. The total time is not limited.
+	IdleTimeout time.Duration
+
+	// MaxAttempts is the number of attempts to open a file, and to resume it
+	// after each interruption; 3 if zero, and no retries if 1. The idle
+	// timeout number MaxAttempts is final. It counts from zero again after
+	// each MiB.
+	MaxAttempts int
+
+	// MaxRedirects is the number of redirects that one attempt follows; 5 if
+	// zero, and none if negative.
+	MaxRedirects int
+
+	// MaxBytes is the size of the largest file; unlimited if zero.
+	MaxBytes int64
+
+	// UserAgent is sent with every request; "canvasback" if empty.
+	UserAgent string
+
+	// RootCAs verify the certificates of origins; the system's if nil.
+	RootCAs *x509.CertPool
+
+	// Resolver resolves host names; net.DefaultResolver if nil. It is not
+	// trusted: the SSRF guard checks its results.
+	Resolver *net.Resolver
+
+	// Logger receives a debug record for each retry and resume, with redacted
+	// URLs; slog.Default if nil.
+	Logger *slog.Logger
+}

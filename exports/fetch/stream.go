@@ -1,0 +1,78 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+// stream is the body of one response. Read returns io.EOF, errIdleTimeout, the
+// cause of the end of ctx, or an error that wraps io.ErrUnexpectedEOF.
+type stream struct {
+	ctx         context.Context // when it ends, a blocked Read returns
+	cancel      context.CancelCauseFunc
+	response    *http.Response
+	idleTimeout time.Duration
+	timer       *time.Timer
+	peeked      []byte
+	err         error
+}
+
+func newStream(ctx context.Context, cancel context.CancelCauseFunc, response *http.Response, idleTimeout time.Duration) *stream {
+	s := &stream{ctx: ctx, cancel: cancel, response: response, idleTimeout: idleTimeout}
+	s.timer = time.AfterFunc(idleTimeout, func() { cancel(errIdleTimeout) })
+	s.timer.Stop()
+	return s
+}
+
+// peek waits for the first byte. It returns io.EOF if there is none.
+func (s *stream) peek() error {
+	p := make([]byte, 512)
+	n := 0
+	for n == 0 && s.err == nil {
+		n, _ = s.Read(p)
+	}
+	s.peeked = p[:n]
+	if n > 0 {
+		return nil
+	}
+	return s.err
+}
+
+// Read implements [io.Reader].
+func (s *stream) Read(p []byte) (int, error) {
+	if s.ctx.Err() != nil {
+		s.err = context.Cause(s.ctx)
+		return 0, s.err
+	}
+	if len(s.peeked) > 0 {
+		n := copy(p, s.peeked)
+		s.peeked = s.peeked[n:]
+		return n, nil
+	}
+	if s.err != nil {
+		return 0, s.err
+	}
+	s.timer.Reset(s.idleTimeout)
+	n, err := s.response.Body.Read(p)
+	s.timer.Stop()
+	switch {
+	case err == nil, err == io.EOF:
+	case s.ctx.Err() != nil:
+		err = context.Cause(s.ctx)
+	case !errors.Is(err, io.ErrUnexpectedEOF):
+		err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
+	}
+	s.err = err
+	return n, err
+}
+
+func (s *stream) close() {
+	s.timer.Stop()
+	s.cancel(os.ErrClosed)
+	s.response.Body.Close()
+}
