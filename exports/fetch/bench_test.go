@@ -27,16 +27,16 @@ import (
 	"example.com/canvasback/storage/memory"
 )
 
-// download is something to be measured; it returns how many bytes came.
+// download is one measured operation. It returns the number of bytes received.
 type download func(ctx context.Context) (int64, error)
 
-// contest runs a baseline and ours in turn, for some seconds and four rounds at
-// least, so that both have the same neighbours, and reports the median of how
-// many times as fast ours was. Of two rounds each side is first once.
-func contest(b *testing.B, name string, size int64, baseline, ours download) {
+// compare reports the median speedup over a baseline. It runs both alternately,
+// for at least three seconds and four rounds, so that load on the machine affects
+// both. Each side goes first in every other round.
+func compare(b *testing.B, name string, size int64, baseline, ours download) {
 	b.Helper()
 	measure := func(f download) float64 {
-		runtime.GC() // what one side has left is not for the other to clear
+		runtime.GC() // so that neither side collects the garbage of the other
 		start := time.Now()
 		n, err := f(b.Context())
 		seconds := time.Since(start).Seconds()
@@ -44,31 +44,31 @@ func contest(b *testing.B, name string, size int64, baseline, ours download) {
 			b.Fatal(err)
 		}
 		if n < size {
-			b.Fatalf("%d bytes came of %d", n, size)
+			b.Fatalf("received %d of %d bytes", n, size)
 		}
 		return seconds
 	}
-	var theirTimes, ourTimes, ratios []float64
+	var baselineTimes, ourTimes, ratios []float64
 	for b.Loop() {
 		start := time.Now()
 		for round := 0; round < 4 || time.Since(start) < 3*time.Second; round++ {
-			var theirs, own float64
+			var base, own float64
 			if round%2 == 0 {
-				theirs = measure(baseline)
+				base = measure(baseline)
 				own = measure(ours)
 			} else {
 				own = measure(ours)
-				theirs = measure(baseline)
+				base = measure(baseline)
 			}
-			theirTimes, ourTimes = append(theirTimes, theirs), append(ourTimes, own)
-			ratios = append(ratios, theirs/own)
+			baselineTimes, ourTimes = append(baselineTimes, base), append(ourTimes, own)
+			ratios = append(ratios, base/own)
 		}
 	}
 	megabytes := float64(size) / 1e6
-	b.ReportMetric(0, "ns/op") // of both together it says nothing
+	b.ReportMetric(0, "ns/op") // the sum of both sides is meaningless
 	b.ReportMetric(median(ratios), "x-"+name)
 	b.ReportMetric(megabytes/median(ourTimes), "MB/s")
-	b.ReportMetric(megabytes/median(theirTimes), "MB/s-"+name)
+	b.ReportMetric(megabytes/median(baselineTimes), "MB/s-"+name)
 }
 
 func median(values []float64) float64 {
@@ -77,10 +77,10 @@ func median(values []float64) float64 {
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
-// origin serves /SIZE/DELAY/NAME from memory and returns its address.
-func origin(b *testing.B) string {
-	block := noise(3, 256<<10)
-	address, _ := serve(b, func(w http.ResponseWriter, r *http.Request) {
+// startSizedOrigin starts an origin that serves /SIZE/DELAY/NAME from memory.
+func startSizedOrigin(b *testing.B) (baseURL string) {
+	block := randomBytes(3, 256<<10)
+	baseURL, _ = startOrigin(b, func(w http.ResponseWriter, r *http.Request) {
 		parts := strings.Split(r.URL.Path, "/")
 		size, errSize := strconv.Atoi(parts[1])
 		delay, errDelay := time.ParseDuration(parts[2])
@@ -99,75 +99,75 @@ func origin(b *testing.B) string {
 			size -= n
 		}
 	})
-	return address
+	return baseURL
 }
 
-// course is a batch to be measured.
-type course struct {
-	name   string
-	files  int
-	size   int64
-	delay  time.Duration // of the origin, for each file
-	hosts  int
-	ofHost int // so many ahead; 0 for the default
+// batchCase is a measured batch.
+type batchCase struct {
+	name    string
+	files   int
+	size    int64
+	delay   time.Duration // of the origin before each response
+	hosts   int
+	perHost int // PrefetchPerHost
 }
 
-func (c course) total() int64 { return int64(c.files) * c.size }
+func (c batchCase) total() int64 { return int64(c.files) * c.size }
 
-// addresses starts the origins of a batch.
-func (c course) addresses(b *testing.B) []string {
+// startOrigins starts the origins of a batch and returns the URLs of its files.
+func (c batchCase) startOrigins(b *testing.B) []string {
 	var origins []string
 	for range c.hosts {
-		origins = append(origins, origin(b))
+		origins = append(origins, startSizedOrigin(b))
 	}
-	list := make([]string, c.files)
-	for i := range list {
-		list[i] = fmt.Sprintf("%s/%d/%s/%d.bin", origins[i%len(origins)], c.size, c.delay, i)
+	urls := make([]string, c.files)
+	for i := range urls {
+		urls[i] = fmt.Sprintf("%s/%d/%s/%d.bin", origins[i%len(origins)], c.size, c.delay, i)
 	}
-	return list
+	return urls
 }
 
-// register returns a service in which each address is its own source, and may
-// be fetched.
-func register(b *testing.B, addresses []string, options exports.Options) *exports.Service {
+// newFetchService returns a service that may fetch the URLs. Each URL is
+// registered as its own source.
+func newFetchService(b *testing.B, urls []string, options exports.Options) *exports.Service {
 	var hosts []string
-	for _, address := range addresses {
-		if host := parse(b, address).Host; !slices.Contains(hosts, host) {
+	for _, u := range urls {
+		if host := parse(b, u).Host; !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
 		}
 	}
 	opener := newOpener(b, fetch.Options{AllowedHosts: hosts, OnlyAllowed: true})
 	b.Cleanup(opener.CloseIdleConnections)
 	options.Openers = []exports.Opener{opener}
-	return registerWith(b, addresses, options)
+	return newService(b, urls, options)
 }
 
-func registerWith(b *testing.B, addresses []string, options exports.Options) *exports.Service {
+func newService(b *testing.B, urls []string, options exports.Options) *exports.Service {
 	service := exports.NewService(memory.New().Exports(), &options)
-	for _, address := range addresses {
-		if _, _, err := service.Register(b.Context(), address, address, ""); err != nil {
+	for _, u := range urls {
+		if _, _, err := service.Register(b.Context(), u, u, ""); err != nil {
 			b.Fatal(err)
 		}
 	}
 	return service
 }
 
-// newHTTPClient is like http.DefaultClient, with connections of its own.
+// newHTTPClient returns a client like http.DefaultClient with its own connections.
 func newHTTPClient(b *testing.B) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	b.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
 
-// serial is the loop that a host would write without this library.
-func serial(ctx context.Context, client *http.Client, w io.Writer, addresses []string) error {
+// writeSerially is the loop that an application would write without this library.
+func writeSerially(ctx context.Context, client *http.Client, w io.Writer, urls []string) error {
 	archive := zip.NewWriter(w)
-	for _, address := range addresses {
-		entry, err := archive.CreateHeader(&zip.FileHeader{Name: path.Base(address), Method: zip.Store})
+	for _, u := range urls {
+		entry, err := archive.CreateHeader(&zip.FileHeader{Name: path.Base(u), Method: zip.Store})
 		if err != nil {
 			return err
 		}
-		response, err := get(ctx, client, address)
+		response, err := get(ctx, client, u)
 		if err != nil {
 			return err
 		}
@@ -180,18 +180,18 @@ func serial(ctx context.Context, client *http.Client, w io.Writer, addresses []s
 	return archive.Close()
 }
 
-func get(ctx context.Context, client *http.Client, address string) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+func get(ctx context.Context, client *http.Client, u string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
 	if err != nil {
 		return nil, err
 	}
 	return client.Do(request)
 }
 
-// proxy is the handler that a host would write for a single file.
-func proxy(client *http.Client, address string) http.HandlerFunc {
+// proxyHandler is what an application would write for a single file.
+func proxyHandler(client *http.Client, u string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		response, err := get(r.Context(), client, address)
+		response, err := get(r.Context(), client, u)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
@@ -210,8 +210,8 @@ func proxy(client *http.Client, address string) http.HandlerFunc {
 	}
 }
 
-// batchOf writes a batch without a server in front.
-func batchOf(ctx context.Context, service *exports.Service, w io.Writer, sources []string) error {
+// writeBatch writes a batch without HTTP.
+func writeBatch(ctx context.Context, service *exports.Service, w io.Writer, sources []string) error {
 	items, err := service.FindBatch(ctx, sources)
 	if err != nil {
 		return err
@@ -230,8 +230,8 @@ func batchOf(ctx context.Context, service *exports.Service, w io.Writer, sources
 	return nil
 }
 
-// mount serves the API.
-func mount(b *testing.B, service *exports.Service) string {
+// startAPI starts a server with the API and returns its URL.
+func startAPI(b *testing.B, service *exports.Service) string {
 	server := httptest.NewServer(httpapi.Handler(httpapi.Options{
 		Exports:                   service,
 		DangerouslySkipClientKeys: true,
@@ -241,13 +241,13 @@ func mount(b *testing.B, service *exports.Service) string {
 	return server.URL
 }
 
-// post sends a request and hands the answer to w.
-func post(ctx context.Context, client *http.Client, address string, body any, w io.Writer) error {
+// post sends a request and copies the response body to w.
+func post(ctx context.Context, client *http.Client, u string, body any, w io.Writer) error {
 	content, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(string(content)))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, u, strings.NewReader(string(content)))
 	if err != nil {
 		return err
 	}
@@ -279,7 +279,7 @@ func itemsOf(sources []string) items {
 	return body
 }
 
-// counter counts what it is given.
+// counter counts the bytes written to it.
 type counter int64
 
 func (c *counter) Write(p []byte) (int, error) {
@@ -291,81 +291,81 @@ func (c *counter) Write(p []byte) (int, error) {
 // archive/zip without compression: into a sink, and over HTTP to a client.
 func BenchmarkBatch(b *testing.B) {
 	const KiB, MiB = 1 << 10, 1 << 20
-	for _, c := range []course{
+	for _, c := range []batchCase{
 		{"100x1MiB", 100, MiB, 0, 1, 0},
 		{"4x256MiB", 4, 256 * MiB, 0, 1, 0},
 		{"50x100KiB/50ms_each/1_host", 50, 100 * KiB, 50 * time.Millisecond, 1, 0},
-		{"50x100KiB/50ms_each/1_host_16_ahead", 50, 100 * KiB, 50 * time.Millisecond, 1, 16},
+		{"50x100KiB/50ms_each/1_host_prefetch_16", 50, 100 * KiB, 50 * time.Millisecond, 1, 16},
 		{"50x100KiB/50ms_each/3_hosts", 50, 100 * KiB, 50 * time.Millisecond, 3, 0},
 		{"1000x1KiB/5ms_each/1_host", 1000, KiB, 5 * time.Millisecond, 1, 0},
-		{"1000x1KiB/5ms_each/1_host_16_ahead", 1000, KiB, 5 * time.Millisecond, 1, 16},
+		{"1000x1KiB/5ms_each/1_host_prefetch_16", 1000, KiB, 5 * time.Millisecond, 1, 16},
 		{"1000x1KiB/5ms_each/3_hosts", 1000, KiB, 5 * time.Millisecond, 3, 0},
 	} {
 		b.Run(c.name+"/to_sink", func(b *testing.B) {
-			addresses := c.addresses(b)
-			service, client := register(b, addresses, exports.Options{PrefetchPerHost: c.ofHost}), newHTTPClient(b)
-			contest(b, "serial", c.total(), func(ctx context.Context) (int64, error) {
+			urls := c.startOrigins(b)
+			service, client := newFetchService(b, urls, exports.Options{PrefetchPerHost: c.perHost}), newHTTPClient(b)
+			compare(b, "serial", c.total(), func(ctx context.Context) (int64, error) {
 				var n counter
-				err := serial(ctx, client, &n, addresses)
+				err := writeSerially(ctx, client, &n, urls)
 				return int64(n), err
 			}, func(ctx context.Context) (int64, error) {
 				var n counter
-				err := batchOf(ctx, service, &n, addresses)
+				err := writeBatch(ctx, service, &n, urls)
 				return int64(n), err
 			})
 		})
 		b.Run(c.name+"/over_HTTP", func(b *testing.B) {
-			addresses := c.addresses(b)
+			urls := c.startOrigins(b)
 			upstream := newHTTPClient(b)
-			theirs, _ := serve(b, func(w http.ResponseWriter, r *http.Request) {
+			baselineURL, _ := startOrigin(b, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/zip")
-				if err := serial(r.Context(), upstream, w, addresses); err != nil {
+				if err := writeSerially(r.Context(), upstream, w, urls); err != nil {
 					panic(http.ErrAbortHandler)
 				}
 			})
-			ours := mount(b, register(b, addresses, exports.Options{PrefetchPerHost: c.ofHost}))
-			client, body := newHTTPClient(b), itemsOf(addresses)
-			contest(b, "serial", c.total(), func(ctx context.Context) (int64, error) {
+			apiURL := startAPI(b, newFetchService(b, urls, exports.Options{PrefetchPerHost: c.perHost}))
+			client, body := newHTTPClient(b), itemsOf(urls)
+			compare(b, "serial", c.total(), func(ctx context.Context) (int64, error) {
 				var n counter
-				err := post(ctx, client, theirs, body, &n)
+				err := post(ctx, client, baselineURL, body, &n)
 				return int64(n), err
 			}, func(ctx context.Context) (int64, error) {
 				var n counter
-				err := post(ctx, client, ours+"/viewer/exports/download-batch", body, &n)
+				err := post(ctx, client, apiURL+"/viewer/exports/download-batch", body, &n)
 				return int64(n), err
 			})
 		})
 	}
 }
 
-// BenchmarkFile compares a single file over HTTP with the few lines that would
-// do without this library: a proxy with io.Copy, and http.ServeContent.
+// BenchmarkFile compares a single file over HTTP with the least code without this
+// library: a proxy with io.Copy, and http.ServeContent.
 func BenchmarkFile(b *testing.B) {
 	const size = 256 << 20
-	against := func(b *testing.B, name, theirs, ours, source string) {
+	compareWith := func(b *testing.B, name, baselineURL, apiURL, source string) {
 		client := newHTTPClient(b)
-		contest(b, name, size, func(ctx context.Context) (int64, error) {
+		compare(b, name, size, func(ctx context.Context) (int64, error) {
 			var n counter
-			err := post(ctx, client, theirs, item{source}, &n)
+			err := post(ctx, client, baselineURL, item{source}, &n)
 			return int64(n), err
 		}, func(ctx context.Context) (int64, error) {
 			var n counter
-			err := post(ctx, client, ours+"/viewer/exports/download", item{source}, &n)
+			err := post(ctx, client, apiURL+"/viewer/exports/download", item{source}, &n)
 			return int64(n), err
 		})
 	}
 	b.Run("256MiB/fetched", func(b *testing.B) {
-		address := fmt.Sprintf("%s/%d/0s/plan.bin", origin(b), size)
-		theirs, _ := serve(b, proxy(newHTTPClient(b), address))
-		against(b, "proxy", theirs, mount(b, register(b, []string{address}, exports.Options{})), address)
+		u := fmt.Sprintf("%s/%d/0s/plan.bin", startSizedOrigin(b), size)
+		baselineURL, _ := startOrigin(b, proxyHandler(newHTTPClient(b), u))
+		compareWith(b, "proxy", baselineURL, startAPI(b, newFetchService(b, []string{u}, exports.Options{})), u)
 	})
 	b.Run("256MiB/from_disk", func(b *testing.B) {
-		const address = "https://files.example/plan.bin"
+		const u = "https://files.example/plan.bin"
 		name := filepath.Join(b.TempDir(), "plan.bin")
-		if err := os.WriteFile(name, noise(4, size), 0o600); err != nil {
+		if err := os.WriteFile(name, randomBytes(4, size), 0o600); err != nil {
 			b.Fatal(err)
 		}
-		theirs, _ := serve(b, func(w http.ResponseWriter, r *http.Request) {
+		baselineURL, _ := startOrigin(b, func(w http.ResponseWriter, r *http.Request) {
 			file, err := os.Open(name)
 			if err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -379,32 +379,32 @@ func BenchmarkFile(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() { root.Close() })
-		opener, err := files.New(address[:strings.LastIndexByte(address, '/')], root.FS())
+		opener, err := files.New(u[:strings.LastIndexByte(u, '/')], root.FS())
 		if err != nil {
 			b.Fatal(err)
 		}
-		against(b, "ServeContent", theirs, mount(b, registerWith(b, []string{address}, exports.Options{Openers: []exports.Opener{opener}})), address)
+		compareWith(b, "ServeContent", baselineURL, startAPI(b, newService(b, []string{u}, exports.Options{Openers: []exports.Opener{opener}})), u)
 	})
 }
 
-// slow takes so many bytes in a second at most.
-type slow struct {
+// throttledWriter accepts a limited number of bytes per second.
+type throttledWriter struct {
 	counter
 	perSecond int64
 	start     time.Time
 }
 
-func (s *slow) Write(p []byte) (int, error) {
-	if s.start.IsZero() {
-		s.start = time.Now()
+func (w *throttledWriter) Write(p []byte) (int, error) {
+	if w.start.IsZero() {
+		w.start = time.Now()
 	}
-	n, err := s.counter.Write(p)
-	due := time.Duration(float64(s.counter) / float64(s.perSecond) * float64(time.Second))
-	time.Sleep(due - time.Since(s.start))
+	n, err := w.counter.Write(p)
+	due := time.Duration(float64(w.counter) / float64(w.perSecond) * float64(time.Second))
+	time.Sleep(due - time.Since(w.start))
 	return n, err
 }
 
-// liveHeap is what the heap holds beside garbage, in MiB.
+// liveHeap returns the size of all reachable heap objects in MiB.
 func liveHeap() float64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -412,44 +412,44 @@ func liveHeap() float64 {
 	return float64(m.HeapAlloc) / (1 << 20)
 }
 
-// BenchmarkHeap tells how much memory a batch takes at most while its client
-// is slow, so that as much as may be is read ahead. The memory of the origins
-// and of the client, who are in the same process, counts too.
+// BenchmarkHeap reports the peak memory of a batch with a slow client, while
+// everything allowed is prefetched. It includes the memory of the origins and of
+// the client, which are in the same process.
 func BenchmarkHeap(b *testing.B) {
 	for _, hosts := range []int{1, 3} {
-		c := course{"1000x1MiB/slow_client/1_host", 1000, 1 << 20, 0, hosts, 0}
+		c := batchCase{"1000x1MiB/slow_client/1_host", 1000, 1 << 20, 0, hosts, 0}
 		if hosts > 1 {
 			c.name = fmt.Sprintf("1000x1MiB/slow_client/%d_hosts", hosts)
 		}
 		b.Run(c.name, func(b *testing.B) {
-			addresses := c.addresses(b)
-			address := mount(b, register(b, addresses, exports.Options{}))
-			client, body := newHTTPClient(b), itemsOf(addresses)
-			var most float64
+			urls := c.startOrigins(b)
+			apiURL := startAPI(b, newFetchService(b, urls, exports.Options{}))
+			client, body := newHTTPClient(b), itemsOf(urls)
+			var peak float64
 			for b.Loop() {
-				liveHeap() // pools keep what they have for one collection
+				liveHeap() // pools release their objects after two collections
 				idle := liveHeap()
 				ended := make(chan error, 1)
-				reader := &slow{perSecond: 200 << 20}
-				go func() { ended <- post(b.Context(), client, address+"/viewer/exports/download-batch", body, reader) }()
+				receiver := &throttledWriter{perSecond: 200 << 20}
+				go func() { ended <- post(b.Context(), client, apiURL+"/viewer/exports/download-batch", body, receiver) }()
 				samples := 0
 				for done := false; !done; {
 					select {
 					case err := <-ended:
-						if done = true; err != nil || int64(reader.counter) < c.total() {
-							b.Fatalf("%d bytes came: %v", reader.counter, err)
+						if done = true; err != nil || int64(receiver.counter) < c.total() {
+							b.Fatalf("received %d bytes: %v", receiver.counter, err)
 						}
 					case <-time.After(20 * time.Millisecond):
 						samples++
-						most = max(most, liveHeap()-idle)
+						peak = max(peak, liveHeap()-idle)
 					}
 				}
 				if samples < 50 {
-					b.Fatalf("%d samples do not make a peak", samples)
+					b.Fatalf("%d samples are too few for a peak", samples)
 				}
 			}
-			b.ReportMetric(0, "ns/op") // the client's pace
-			b.ReportMetric(most, "MiB-peak")
+			b.ReportMetric(0, "ns/op") // set by the client
+			b.ReportMetric(peak, "MiB-peak")
 		})
 	}
 }

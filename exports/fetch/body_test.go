@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
@@ -18,21 +19,21 @@ import (
 	"example.com/canvasback/exports/fetch"
 )
 
-func TestBody_lengthThatIsNotTrue(t *testing.T) {
+func TestBody_WrongContentLength(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]string{
-		"short":               "Content-Length: 10\r\n\r\n12345",
-		"chunks without end":  "Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n",
-		"chunk without end":   "Transfer-Encoding: chunked\r\n\r\n9\r\n12345",
-		"chunks that are not": "Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\nxyz",
+	for name, response := range map[string]string{
+		"short":           "Content-Length: 10\r\n\r\n12345",
+		"no last chunk":   "Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n",
+		"truncated chunk": "Transfer-Encoding: chunked\r\n\r\n9\r\n12345",
+		"invalid chunk":   "Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\nxyz",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
-			address, host := serveRaw(t, func(conn net.Conn, _ *http.Request, _ int) {
-				io.WriteString(conn, "HTTP/1.1 200 OK\r\n"+answer)
+			baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
+				io.WriteString(conn, "HTTP/1.1 200 OK\r\n"+response)
 			})
-			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, address)
+			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
 			is.True(errors.Is(err, io.ErrUnexpectedEOF))
 			is.True(errors.Is(err, exports.ErrFailed))
 			is.Equal(content, "12345")
@@ -41,21 +42,21 @@ func TestBody_lengthThatIsNotTrue(t *testing.T) {
 	t.Run("long", func(t *testing.T) {
 		t.Parallel()
 		is := is.New(t)
-		address, host := serveRaw(t, func(conn net.Conn, _ *http.Request, _ int) {
+		baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n1234567890")
 		})
-		content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, address)
+		content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
 		is.NoErr(err)
-		is.Equal(content, "12345") // what was said
+		is.Equal(content, "12345") // Content-Length bytes
 	})
 	t.Run("none", func(t *testing.T) {
 		t.Parallel()
 		is := is.New(t)
-		address, host := serveRaw(t, func(conn net.Conn, _ *http.Request, _ int) {
+		baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n1234567890")
 		})
 		c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-		file, err := c.open(t, address)
+		file, err := c.open(t, baseURL)
 		is.NoErr(err)
 		is.Equal(file.Size, int64(-1))
 		content, err := io.ReadAll(file.Body)
@@ -64,71 +65,71 @@ func TestBody_lengthThatIsNotTrue(t *testing.T) {
 	})
 }
 
-func TestBody_resetAtEachByte(t *testing.T) {
+func TestBody_ConnectionReset(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	const content = "0123456789"
-	address, host := serveRaw(t, func(conn net.Conn, r *http.Request, _ int) {
+	baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, _ int) {
 		var at int
 		fmt.Sscanf(r.URL.Path, "/%d", &at)
 		fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n%s", content[:at])
-		time.Sleep(5 * time.Millisecond) // a reset overtakes what was written
-		reset(conn)
+		time.Sleep(5 * time.Millisecond) // a reset discards what the client has not received
+		resetConn(conn)
 	})
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
 	for at := 1; at < len(content); at++ {
-		got, err := c.read(t, fmt.Sprintf("%s/%d", address, at))
+		got, err := c.read(t, fmt.Sprintf("%s/%d", baseURL, at))
 		is.True(errors.Is(err, io.ErrUnexpectedEOF))
 		is.True(strings.HasPrefix(content, got))
 	}
 }
 
-func TestBody_idleOrigin(t *testing.T) {
+func TestBody_IdleTimeout(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	const idle = 200 * time.Millisecond
-	address, host := serveRaw(t, func(conn net.Conn, r *http.Request, n int) {
-		if n > 1 {
-			t.Error("asked again")
-		}
-		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n") // without a validator it is lost
-		for range 6 {
-			io.WriteString(conn, "x")
-			time.Sleep(idle / 4)
-		}
-		gone(conn)
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		const idle = 200 * time.Millisecond
+		c := newPipeClient(t, fetch.Options{IdleTimeout: idle}, func(conn net.Conn, _ *http.Request, n int) {
+			if n > 1 {
+				t.Error("unexpected retry")
+			}
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n") // no ETag, so it cannot be resumed
+			for range 6 {
+				io.WriteString(conn, "x")
+				time.Sleep(idle / 2)
+			}
+			waitForClose(conn)
+		})
+		start := time.Now()
+		content, err := c.read(t, pipeURL)
+		is.True(errors.Is(err, exports.ErrTimeout))
+		is.Equal(content, "xxxxxx") // longer than the idle timeout in total
+		is.Equal(time.Since(start), 5*idle/2+idle)
 	})
-	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, IdleTimeout: idle})
-	began := time.Now()
-	content, err := c.read(t, address)
-	took := time.Since(began)
-	is.True(errors.Is(err, exports.ErrTimeout))
-	is.Equal(content, "xxxxxx") // slower than the idle time, but never idle
-	is.True(took < 5*idle)      // and then given up soon
-	is.True(took > 6*idle/4+idle/2)
 }
 
-func TestBody_readerThatIsSlow(t *testing.T) {
+func TestBody_SlowReader(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	address, host := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, strings.Repeat("x", 1<<20))
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		c := newPipeClient(t, fetch.Options{IdleTimeout: 20 * time.Millisecond}, func(conn net.Conn, _ *http.Request, _ int) {
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n"+strings.Repeat("x", 1<<20))
+		})
+		file, err := c.open(t, pipeURL)
+		is.NoErr(err)
+		time.Sleep(100 * time.Millisecond)
+		n, err := io.Copy(io.Discard, file.Body)
+		is.NoErr(err) // the reader was idle, not the origin
+		is.Equal(n, int64(1<<20))
 	})
-	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, IdleTimeout: 20 * time.Millisecond})
-	file, err := c.open(t, address)
-	is.NoErr(err)
-	time.Sleep(100 * time.Millisecond)
-	n, err := io.Copy(io.Discard, file.Body)
-	is.NoErr(err) // the origin was not idle
-	is.Equal(n, int64(1<<20))
 }
 
-func TestBody_connectionIsFreed(t *testing.T) {
+func TestBody_FreesConnection(t *testing.T) {
 	t.Parallel()
-	for name, leave := range map[string]func(context.CancelFunc, *exports.File){
-		"by the end of the context": func(cancel context.CancelFunc, _ *exports.File) { cancel() },
-		"by Close":                  func(_ context.CancelFunc, file *exports.File) { file.Body.Close() },
-		"by Close during Read": func(_ context.CancelFunc, file *exports.File) {
+	for name, abandon := range map[string]func(context.CancelFunc, *exports.File){
+		"context ends": func(cancel context.CancelFunc, _ *exports.File) { cancel() },
+		"Close":        func(_ context.CancelFunc, file *exports.File) { file.Body.Close() },
+		"Close during Read": func(_ context.CancelFunc, file *exports.File) {
 			time.AfterFunc(20*time.Millisecond, func() { file.Body.Close() })
 			io.Copy(io.Discard, file.Body)
 		},
@@ -136,21 +137,21 @@ func TestBody_connectionIsFreed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
-			freed := make(chan struct{})
-			address, host := serveRaw(t, func(conn net.Conn, _ *http.Request, _ int) {
+			closed := make(chan struct{})
+			baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
 				io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nETag: \"1\"\r\n\r\n12345")
-				gone(conn)
-				close(freed)
+				waitForClose(conn)
+				close(closed)
 			})
 			c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			file, err := c.Open(ctx, parse(t, address))
+			file, err := c.Open(ctx, parse(t, baseURL))
 			is.NoErr(err)
-			leave(cancel, file)
-			receive(t, freed)
+			abandon(cancel, file)
+			receive(t, closed)
 			n, err := file.Body.Read(make([]byte, 10))
-			is.True(n == 0 && errors.Is(err, exports.ErrFailed)) // though bytes had been there
+			is.True(n == 0 && errors.Is(err, exports.ErrFailed)) // even though bytes are buffered
 			is.True(errors.Is(err, context.Canceled))
 			is.True(errors.Is(err, os.ErrClosed) != (ctx.Err() != nil))
 			is.NoErr(file.Body.Close())
@@ -158,22 +159,22 @@ func TestBody_connectionIsFreed(t *testing.T) {
 	}
 }
 
-func TestOpen_leftBeforeTheHeader(t *testing.T) {
+func TestOpener_CancelBeforeHeader(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	asked, freed := make(chan struct{}), make(chan struct{})
-	address, host := serveRaw(t, func(conn net.Conn, _ *http.Request, _ int) {
-		close(asked)
-		gone(conn)
-		close(freed)
+	requested, closed := make(chan struct{}), make(chan struct{})
+	baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
+		close(requested)
+		waitForClose(conn)
+		close(closed)
 	})
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		<-asked
+		<-requested
 		cancel()
 	}()
-	_, err := c.Open(ctx, parse(t, address))
+	_, err := c.Open(ctx, parse(t, baseURL))
 	is.True(errors.Is(err, context.Canceled))
-	receive(t, freed)
+	receive(t, closed)
 }

@@ -24,114 +24,111 @@ import (
 )
 
 const (
-	cutStep   = 64 << 10
-	cutWindow = 1 << 20 // a file that breaks up to here is left out of a batch
+	cutStep     = 64 << 10
+	prefixBytes = 1 << 20 // a batch skips a file that is interrupted up to here
 )
 
-// cutFile is two windows long and ends at no boundary.
-var cutFile = sync.OnceValue(func() []byte { return noise(1, 2*cutWindow+12_345) })
+// planFile returns the content of plan.bin, twice as long as a prefix and more.
+var planFile = sync.OnceValue(func() []byte { return randomBytes(1, 2*prefixBytes+12_345) })
 
-// noise is content in which no part looks like another.
-func noise(seed byte, n int) []byte {
+// randomBytes returns content in which no two parts are equal.
+func randomBytes(seed byte, n int) []byte {
 	content := make([]byte, n)
 	rand.NewChaCha8([32]byte{seed}).Read(content)
 	return content
 }
 
-// cutPositions are the boundaries in the file, from the first one on.
+// cutPositions returns every multiple of cutStep in plan.bin from first on.
 func cutPositions(first int) []int {
 	var positions []int
-	for at := first; at < len(cutFile()); at += cutStep {
+	for at := first; at < len(planFile()); at += cutStep {
 		positions = append(positions, at)
 	}
 	return positions
 }
 
-// chaos is an origin of three files: a small one, plan.bin, and another small
-// one. It serves ranges as net/http does, and cuts the connections over which
-// plan.bin goes.
-type chaos struct {
+// faultyOrigin serves two small files and plan.bin, with ranges as net/http does
+// it. It interrupts responses with plan.bin at given positions.
+type faultyOrigin struct {
 	t       *testing.T
 	service *exports.Service
-	address string
-	tag     string // strong, weak or empty
-	changes bool   // plan.bin is another one after the first cut
-	reset   bool   // a cut is a reset, by which the last bytes may be lost too
+	etag    string // of plan.bin: strong, weak or empty
+	changes bool   // plan.bin changes after the first cut
+	reset   bool   // cut with RST, which may also discard earlier bytes
 
 	mu     sync.Mutex
-	plan   []int // where to cut yet, ascending
-	cuts   int   // how often it was done
-	firsts []int // where the requests for plan.bin began
+	cutAt  []int // remaining positions, ascending
+	cuts   int
+	starts []int // range start of each request for plan.bin
 }
 
-// newChaos starts an origin; a plan with the same position twice cuts there
-// twice.
-func newChaos(t *testing.T, tag string, plan ...int) *chaos {
+// newFaultyOrigin starts an origin and a service that fetches from it. A
+// position may occur several times.
+func newFaultyOrigin(t *testing.T, etag string, cutAt ...int) *faultyOrigin {
 	t.Helper()
-	c := &chaos{t: t, tag: tag, plan: plan}
-	address, host := serve(t, c.serve)
-	c.address = address
-	c.service = exports.NewService(memory.New().Exports(), &exports.Options{
+	o := &faultyOrigin{t: t, etag: etag, cutAt: cutAt}
+	baseURL, host := startOrigin(t, o.serve)
+	o.service = exports.NewService(memory.New().Exports(), &exports.Options{
 		Openers: []exports.Opener{newClient(t, fetch.Options{AllowedHosts: []string{host}})},
 	})
-	for _, name := range c.sources() {
-		if _, _, err := c.service.Register(t.Context(), name, address+"/"+name, ""); err != nil {
+	for _, name := range o.sources() {
+		if _, _, err := o.service.Register(t.Context(), name, baseURL+"/"+name, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return c
+	return o
 }
 
-func (c *chaos) sources() []string { return []string{"a.bin", "plan.bin", "z.bin"} }
+func (o *faultyOrigin) sources() []string { return []string{"a.bin", "plan.bin", "z.bin"} }
 
-func (c *chaos) serve(w http.ResponseWriter, r *http.Request) {
+func (o *faultyOrigin) serve(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	changed := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	if name != "plan.bin" {
-		http.ServeContent(w, r, name, changed, bytes.NewReader(noise(name[0], 5000)))
+		http.ServeContent(w, r, name, changed, bytes.NewReader(randomBytes(name[0], 5000)))
 		return
 	}
-	first := position(c.t, r)
-	content, tag := cutFile(), c.tag
-	c.mu.Lock()
-	c.firsts = append(c.firsts, first)
-	if c.changes && c.cuts > 0 {
-		content, tag = noise(2, len(content)), `"2"`
+	first := rangeStart(o.t, r)
+	content, etag := planFile(), o.etag
+	o.mu.Lock()
+	o.starts = append(o.starts, first)
+	if o.changes && o.cuts > 0 {
+		content, etag = randomBytes(2, len(content)), `"2"`
 	}
-	if i := slices.IndexFunc(c.plan, func(at int) bool { return at >= first }); i >= 0 {
-		w = &cutter{ResponseWriter: w, left: c.plan[i] - first, cut: c.cut}
-		c.plan = slices.Delete(c.plan, i, i+1)
+	if i := slices.IndexFunc(o.cutAt, func(at int) bool { return at >= first }); i >= 0 {
+		w = &cutWriter{ResponseWriter: w, remaining: o.cutAt[i] - first, cut: o.cut}
+		o.cutAt = slices.Delete(o.cutAt, i, i+1)
 	}
-	c.mu.Unlock()
-	if tag != "" {
-		w.Header().Set("ETag", tag)
+	o.mu.Unlock()
+	if etag != "" {
+		w.Header().Set("ETag", etag)
 	}
 	http.ServeContent(w, r, name, changed, bytes.NewReader(content))
 }
 
-// cut closes a connection in the middle of an answer.
-func (c *chaos) cut(conn net.Conn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cuts++
-	if c.reset {
-		reset(conn)
+// cut interrupts a response.
+func (o *faultyOrigin) cut(conn net.Conn) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.cuts++
+	if o.reset {
+		resetConn(conn)
 		return
 	}
 	conn.Close()
 }
 
-// cutter is an answer whose connection is cut after some bytes of the body.
-type cutter struct {
+// cutWriter is a ResponseWriter that cuts its connection after some bytes.
+type cutWriter struct {
 	http.ResponseWriter
-	left int
-	cut  func(net.Conn)
+	remaining int
+	cut       func(net.Conn)
 }
 
-func (w *cutter) Write(p []byte) (int, error) {
-	n, err := w.ResponseWriter.Write(p[:min(len(p), w.left)])
-	w.left -= n
-	if err != nil || w.left > 0 {
+func (w *cutWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p[:min(len(p), w.remaining)])
+	w.remaining -= n
+	if err != nil || w.remaining > 0 {
 		return n, err
 	}
 	control := http.NewResponseController(w.ResponseWriter)
@@ -146,55 +143,56 @@ func (w *cutter) Write(p []byte) (int, error) {
 	return n, net.ErrClosed
 }
 
-// wantCuts fails the test unless the fault has happened so many times.
-func (c *chaos) wantCuts(n int) {
-	c.t.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cuts != n || len(c.plan) > 0 {
-		c.t.Errorf("%d cuts, want %d; left to do: %v", c.cuts, n, c.plan)
+// wantCuts fails the test unless n responses were cut and no cut remains.
+func (o *faultyOrigin) wantCuts(n int) {
+	o.t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.cuts != n || len(o.cutAt) > 0 {
+		o.t.Errorf("%d cuts, want %d; remaining: %v", o.cuts, n, o.cutAt)
 	}
 }
 
-// wantFirsts fails the test unless the requests for plan.bin began there.
-func (c *chaos) wantFirsts(firsts ...int) {
-	c.t.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !slices.Equal(c.firsts, firsts) {
-		c.t.Errorf("requests began at %v, want %v", c.firsts, firsts)
+// wantStarts fails the test unless these were the range starts of the requests
+// for plan.bin.
+func (o *faultyOrigin) wantStarts(starts ...int) {
+	o.t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !slices.Equal(o.starts, starts) {
+		o.t.Errorf("range starts %v, want %v", o.starts, starts)
 	}
 }
 
-// single downloads plan.bin.
-func (c *chaos) single() ([]byte, error) {
-	c.t.Helper()
-	export, err := c.service.Find(c.t.Context(), "plan.bin")
+// downloadFile downloads plan.bin.
+func (o *faultyOrigin) downloadFile() ([]byte, error) {
+	o.t.Helper()
+	export, err := o.service.Find(o.t.Context(), "plan.bin")
 	if err != nil {
-		c.t.Fatal(err)
+		o.t.Fatal(err)
 	}
-	download, err := c.service.Open(c.t.Context(), export)
+	download, err := o.service.Open(o.t.Context(), export)
 	if err != nil {
 		return nil, err
 	}
 	defer download.Close()
 	content, err := io.ReadAll(download.Body)
-	if n, again := download.Body.Read(make([]byte, 1)); n > 0 || err == nil && again != io.EOF || err != nil && !errors.Is(again, err) {
-		c.t.Errorf("the end of the file was %v, and then %d bytes and %v", err, n, again)
+	if n, readErr := download.Body.Read(make([]byte, 1)); n > 0 || err == nil && readErr != io.EOF || err != nil && !errors.Is(readErr, err) {
+		o.t.Errorf("Read returned %v at the end of the file, then %d bytes and %v", err, n, readErr)
 	}
 	return content, err
 }
 
-// archive downloads all three files.
-func (c *chaos) archive() ([]byte, error) {
-	c.t.Helper()
-	found, err := c.service.FindBatch(c.t.Context(), c.sources())
+// downloadZip downloads all three files.
+func (o *faultyOrigin) downloadZip() ([]byte, error) {
+	o.t.Helper()
+	found, err := o.service.FindBatch(o.t.Context(), o.sources())
 	if err != nil {
-		c.t.Fatal(err)
+		o.t.Fatal(err)
 	}
-	batch, err := c.service.OpenBatch(c.t.Context(), found)
+	batch, err := o.service.OpenBatch(o.t.Context(), found)
 	if err != nil {
-		c.t.Fatal(err)
+		o.t.Fatal(err)
 	}
 	defer batch.Close()
 	var out bytes.Buffer
@@ -202,156 +200,160 @@ func (c *chaos) archive() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// undisturbed is the archive of an origin without a fault.
-func undisturbed(t *testing.T) []byte {
+// faultlessZip returns the archive of an origin without faults.
+func faultlessZip(t *testing.T) []byte {
 	t.Helper()
-	c := newChaos(t, `"1"`)
-	archive, err := c.archive()
+	o := newFaultyOrigin(t, `"1"`)
+	archive, err := o.downloadZip()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.wantCuts(0)
+	o.wantCuts(0)
 	return archive
 }
 
-// wantUndisturbed fails the test unless a download by one origin, and a zip by
-// another, are what they would have been without a fault.
-func wantUndisturbed(t *testing.T, quiet []byte, make func() *chaos, check func(*chaos)) {
+// wantFaultless fails the test unless a file from one origin and an archive from
+// another are the same as without faults.
+func wantFaultless(t *testing.T, wantZip []byte, newOrigin func() *faultyOrigin, check func(*faultyOrigin)) {
 	t.Helper()
 	is := is.New(t)
-	c := make()
-	content, err := c.single()
+	o := newOrigin()
+	content, err := o.downloadFile()
 	is.NoErr(err)
-	is.True(bytes.Equal(content, cutFile()))
-	check(c)
+	is.True(bytes.Equal(content, planFile()))
+	check(o)
 
-	c = make()
-	archive, err := c.archive()
+	o = newOrigin()
+	archive, err := o.downloadZip()
 	is.NoErr(err)
-	is.True(bytes.Equal(archive, quiet))
-	check(c)
+	is.True(bytes.Equal(archive, wantZip))
+	check(o)
 }
 
-func TestChaos_cutOnce(t *testing.T) {
+func TestDownload_ResumesAfterOneCut(t *testing.T) {
 	t.Parallel()
-	quiet := undisturbed(t)
+	wantZip := faultlessZip(t)
 	for _, at := range cutPositions(0) {
 		t.Run(fmt.Sprintf("closed at %d", at), func(t *testing.T) {
 			t.Parallel()
-			wantUndisturbed(t, quiet, func() *chaos { return newChaos(t, `"1"`, at) }, func(c *chaos) {
-				c.wantCuts(1)
-				c.wantFirsts(0, at)
+			wantFaultless(t, wantZip, func() *faultyOrigin { return newFaultyOrigin(t, `"1"`, at) }, func(o *faultyOrigin) {
+				o.wantCuts(1)
+				o.wantStarts(0, at)
 			})
 		})
 		t.Run(fmt.Sprintf("reset at %d", at), func(t *testing.T) {
 			t.Parallel()
-			wantUndisturbed(t, quiet, func() *chaos {
-				c := newChaos(t, `"1"`, at)
-				c.reset = true
-				return c
-			}, func(c *chaos) { c.wantCuts(1) })
+			wantFaultless(t, wantZip, func() *faultyOrigin {
+				o := newFaultyOrigin(t, `"1"`, at)
+				o.reset = true
+				return o
+			}, func(o *faultyOrigin) { o.wantCuts(1) })
 		})
 	}
 }
 
-func TestChaos_cutManyTimes(t *testing.T) {
+func TestDownload_ResumesAfterManyCuts(t *testing.T) {
 	t.Parallel()
-	quiet := undisturbed(t)
-	plans := map[string][]int{
-		"at every boundary":        cutPositions(0),
-		"three times at one place": {cutStep, cutStep, cutStep},
-		"around the window":        {cutWindow - 1, cutWindow, cutWindow + 1},
-		"before the last byte":     {len(cutFile()) - 2, len(cutFile()) - 1, len(cutFile()) - 1},
+	wantZip := faultlessZip(t)
+	cutPlans := map[string][]int{
+		"at every boundary":           cutPositions(0),
+		"three times at one position": {cutStep, cutStep, cutStep},
+		"around the prefix":           {prefixBytes - 1, prefixBytes, prefixBytes + 1},
+		"before the last byte":        {len(planFile()) - 2, len(planFile()) - 1, len(planFile()) - 1},
 	}
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		var plan []int
+		var cutAt []int
 		for range 2 + random.IntN(10) {
-			plan = append(plan, random.IntN(len(cutFile())))
+			cutAt = append(cutAt, random.IntN(len(planFile())))
 		}
-		slices.Sort(plan)
-		plans[fmt.Sprintf("anywhere, seed %d", seed)] = plan
+		slices.Sort(cutAt)
+		cutPlans[fmt.Sprintf("random, seed %d", seed)] = cutAt
 	}
-	for name, plan := range plans {
+	for name, cutAt := range cutPlans {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			wantUndisturbed(t, quiet, func() *chaos { return newChaos(t, `"1"`, slices.Clone(plan)...) }, func(c *chaos) {
-				c.wantCuts(len(plan))
-				c.wantFirsts(append([]int{0}, plan...)...)
+			wantFaultless(t, wantZip, func() *faultyOrigin { return newFaultyOrigin(t, `"1"`, slices.Clone(cutAt)...) }, func(o *faultyOrigin) {
+				o.wantCuts(len(cutAt))
+				o.wantStarts(append([]int{0}, cutAt...)...)
 			})
 		})
 	}
 }
 
-// A file that has not begun is asked for anew, whatever its validator.
-func TestChaos_cutBeforeTheFirstByte(t *testing.T) {
+// A request is retried before the first byte, whatever the validator.
+func TestDownload_RetriesAfterCutBeforeFirstByte(t *testing.T) {
 	t.Parallel()
-	quiet := undisturbed(t)
-	for _, tag := range []string{"", `W/"1"`} {
-		wantUndisturbed(t, quiet, func() *chaos { return newChaos(t, tag, 0) }, func(c *chaos) {
-			c.wantCuts(1)
-			c.wantFirsts(0, 0)
+	wantZip := faultlessZip(t)
+	for _, etag := range []string{"", `W/"1"`} {
+		wantFaultless(t, wantZip, func() *faultyOrigin { return newFaultyOrigin(t, etag, 0) }, func(o *faultyOrigin) {
+			o.wantCuts(1)
+			o.wantStarts(0, 0)
 		})
 	}
 }
 
-// Two files must never be put together to one.
-func TestChaos_cutForGood(t *testing.T) {
+// A download must never mix two versions of a file.
+func TestDownload_FailsWithoutMatchingETag(t *testing.T) {
 	t.Parallel()
-	for name, origin := range map[string]func(t *testing.T, at int) *chaos{
-		"no validator":  func(t *testing.T, at int) *chaos { return newChaos(t, "", at) },
-		"weak":          func(t *testing.T, at int) *chaos { return newChaos(t, `W/"1"`, at) },
-		"changed since": func(t *testing.T, at int) *chaos { c := newChaos(t, `"1"`, at); c.changes = true; return c },
+	for name, newOrigin := range map[string]func(t *testing.T, at int) *faultyOrigin{
+		"no validator": func(t *testing.T, at int) *faultyOrigin { return newFaultyOrigin(t, "", at) },
+		"weak":         func(t *testing.T, at int) *faultyOrigin { return newFaultyOrigin(t, `W/"1"`, at) },
+		"changed": func(t *testing.T, at int) *faultyOrigin {
+			o := newFaultyOrigin(t, `"1"`, at)
+			o.changes = true
+			return o
+		},
 	} {
-		firsts := func(at int) []int {
-			if name == "changed since" {
-				return []int{0, at} // and there it learns of the change
+		starts := func(at int) []int {
+			if name == "changed" {
+				return []int{0, at} // the second response reveals the change
 			}
 			return []int{0}
 		}
 		for _, at := range cutPositions(cutStep) {
-			t.Run(fmt.Sprintf("%s, single cut at %d", name, at), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, file cut at %d", name, at), func(t *testing.T) {
 				t.Parallel()
 				is := is.New(t)
-				c := origin(t, at)
-				content, err := c.single()
+				o := newOrigin(t, at)
+				content, err := o.downloadFile()
 				is.True(errors.Is(err, exports.ErrFailed))
 				is.True(errors.Is(err, io.ErrUnexpectedEOF))
-				is.True(!errors.Is(err, io.EOF)) // which readers take for the end
-				is.True(bytes.Equal(content, cutFile()[:at]))
-				c.wantCuts(1)
-				c.wantFirsts(firsts(at)...)
+				is.True(!errors.Is(err, io.EOF)) // callers would take it for the end of the file
+				is.True(bytes.Equal(content, planFile()[:at]))
+				o.wantCuts(1)
+				o.wantStarts(starts(at)...)
 			})
 			t.Run(fmt.Sprintf("%s, zip cut at %d", name, at), func(t *testing.T) {
 				t.Parallel()
-				c := origin(t, at)
-				archive, err := c.archive()
-				if at <= cutWindow {
+				o := newOrigin(t, at)
+				archive, err := o.downloadZip()
+				if at <= prefixBytes {
 					wantSkipped(t, archive, err)
 				} else {
-					wantTorn(t, archive, err)
+					wantTruncated(t, archive, err)
 				}
-				c.wantCuts(1)
-				c.wantFirsts(firsts(at)...)
+				o.wantCuts(1)
+				o.wantStarts(starts(at)...)
 			})
 		}
 	}
 }
 
-// A long file that breaks in what is read just before its entry begins, be it
-// because its origin would not wait for its turn, is begun anew.
-func TestChaos_cutBeforeTheEntry(t *testing.T) {
+// A long file may be cut after its prefix and before its zip entry, for example
+// because the origin closed an idle connection. It is then opened again.
+func TestDownload_ReopensFileCutBeforeZipEntry(t *testing.T) {
 	t.Parallel()
-	for _, at := range []int{cutWindow + 2, cutWindow + 1000, cutWindow + cutStep - 1} {
+	for _, at := range []int{prefixBytes + 2, prefixBytes + 1000, prefixBytes + cutStep - 1} {
 		for _, changes := range []bool{false, true} {
 			is := is.New(t)
-			c := newChaos(t, "", at)
-			content, firsts := cutFile(), []int{0, 0}
+			o := newFaultyOrigin(t, "", at)
+			content, starts := planFile(), []int{0, 0}
 			if changes {
-				c.tag, c.changes = `"1"`, true
-				content, firsts = noise(2, len(content)), []int{0, at, 0}
+				o.etag, o.changes = `"1"`, true
+				content, starts = randomBytes(2, len(content)), []int{0, at, 0}
 			}
-			archive, err := c.archive()
+			archive, err := o.downloadZip()
 			is.NoErr(err)
 			r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 			is.NoErr(err)
@@ -360,15 +362,15 @@ func TestChaos_cutBeforeTheEntry(t *testing.T) {
 			is.NoErr(err)
 			got, err := io.ReadAll(body)
 			is.NoErr(err)
-			is.True(bytes.Equal(got, content)) // of one version, from its first byte
-			c.wantCuts(1)
-			c.wantFirsts(firsts...)
+			is.True(bytes.Equal(got, content)) // all of it from one version
+			o.wantCuts(1)
+			o.wantStarts(starts...)
 		}
 	}
 }
 
-// wantSkipped fails the test unless the archive is whole, lacks plan.bin and
-// says so.
+// wantSkipped fails the test unless the archive is complete without plan.bin, and
+// its manifest lists plan.bin as skipped.
 func wantSkipped(t *testing.T, archive []byte, err error) {
 	t.Helper()
 	is := is.New(t)
@@ -387,17 +389,17 @@ func wantSkipped(t *testing.T, archive []byte, err error) {
 			is.True(strings.Contains(string(content), `"included": 2`))
 			continue
 		}
-		is.NoErr(iotest.TestReader(body, noise(name[0], 5000)))
+		is.NoErr(iotest.TestReader(body, randomBytes(name[0], 5000)))
 	}
 }
 
-// wantTorn fails the test unless the archive cannot be taken for a whole one.
-func wantTorn(t *testing.T, archive []byte, err error) {
+// wantTruncated fails the test unless zip readers reject the archive.
+func wantTruncated(t *testing.T, archive []byte, err error) {
 	t.Helper()
 	is := is.New(t)
 	is.True(errors.Is(err, exports.ErrFailed))
 	is.True(errors.Is(err, io.ErrUnexpectedEOF))
-	is.True(len(archive) > cutWindow) // it has begun
+	is.True(len(archive) > prefixBytes) // the entry has begun
 	_, err = zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	is.True(errors.Is(err, zip.ErrFormat))
 }

@@ -14,47 +14,47 @@ import (
 	"example.com/canvasback/exports/fetch"
 )
 
-// FuzzCheck holds that what Check refuses is not dialled, and that what it
-// accepts dials no private address. No name resolves here, so all that is
-// dialled comes from the address itself.
-func FuzzCheck(f *testing.F) {
-	for _, address := range refusedAddresses {
-		f.Add(literal(address))
+// FuzzOpener_Check checks that Open dials nothing for a URL that Check rejects,
+// and public IP addresses only for one that it accepts. No name resolves here, so
+// every IP address comes from the URL.
+func FuzzOpener_Check(f *testing.F) {
+	for _, ip := range specialIPs {
+		f.Add(ipURL(ip))
 	}
-	for _, addresses := range [][]string{refusedSpellings, unparsable, acceptedSpellings} {
-		for _, address := range addresses {
-			f.Add(address)
+	for _, urls := range [][]string{forbiddenURLs, unparsableURLs, publicURLs} {
+		for _, rawURL := range urls {
+			f.Add(rawURL)
 		}
 	}
 	c := newClient(f, fetch.Options{MaxAttempts: 1})
-	f.Fuzz(func(t *testing.T, address string) {
-		u, err := url.Parse(address)
+	f.Fuzz(func(t *testing.T, rawURL string) {
+		u, err := url.Parse(rawURL)
 		if err != nil {
 			return
 		}
-		refused := c.Check(u)
-		if refused != nil && !errors.Is(refused, exports.ErrForbidden) {
-			t.Errorf("%q: %v", address, refused)
+		checkErr := c.Check(u)
+		if checkErr != nil && !errors.Is(checkErr, exports.ErrForbidden) {
+			t.Errorf("Check(%q): %v", rawURL, checkErr)
 		}
 		file, err := c.Open(t.Context(), u)
 		if err == nil {
 			file.Body.Close()
-			t.Fatalf("%q was opened", address)
+			t.Fatalf("Open(%q) succeeds", rawURL)
 		}
-		if refused != nil && !errors.Is(err, exports.ErrForbidden) {
-			t.Errorf("%q: refused by Check, and then %v", address, err)
+		if checkErr != nil && !errors.Is(err, exports.ErrForbidden) {
+			t.Errorf("Check rejects %q, but Open: %v", rawURL, err)
 		}
-		for _, dialled := range c.dials() {
-			target, err := netip.ParseAddrPort(dialled)
-			if err != nil || refused != nil || isPrivate(target.Addr()) || target.Port() != 80 && target.Port() != 443 {
-				t.Errorf("%q: dialled %s", address, dialled)
+		for _, dialed := range c.dials() {
+			target, err := netip.ParseAddrPort(dialed)
+			if err != nil || checkErr != nil || isPrivate(target.Addr()) || target.Port() != 80 && target.Port() != 443 {
+				t.Errorf("Open(%q) dials %s", rawURL, dialed)
 			}
 		}
 	})
 }
 
-// isPrivate is a second opinion, by the standard library and a list of the
-// special purpose registries of IANA.
+// isPrivate is independent of the SSRF guard: it uses the standard library and a
+// copy of the special-purpose registries of IANA.
 func isPrivate(ip netip.Addr) bool {
 	if ip.Zone() != "" || ip.Is4In6() || !ip.IsGlobalUnicast() || ip.IsPrivate() {
 		return true
@@ -68,8 +68,8 @@ func isPrivate(ip netip.Addr) bool {
 	return false
 }
 
-// FuzzFileName reads any header without a panic, and a name back that was
-// written as RFC 6266, appendix D, advises.
+// FuzzFileName checks that no header causes a panic, and that a name in the form
+// of RFC 6266, appendix D, is returned unchanged.
 func FuzzFileName(f *testing.F) {
 	for _, header := range []string{
 		`attachment; filename="a.pdf"; filename*=UTF-8''%E2%82%AC.pdf`, "attachment; filename=my plan.pdf", `filename="`, `attachment; filename*=x'y'%zz`, "attachment; filename=\"a\\",
@@ -84,19 +84,19 @@ func FuzzFileName(f *testing.F) {
 		fetch.FileName(header)
 		extended := "attachment; filename=\"x\"; filename*=UTF-8''" + percentEncoded(name)
 		if got := fetch.FileName(extended); got != name {
-			t.Errorf("%q is read as %q, want %q", extended, got, name)
+			t.Errorf("FileName(%q) = %q, want %q", extended, got, name)
 		}
-		if name == "" || strings.Trim(name, visible) != "" {
+		if name == "" || strings.Trim(name, printableASCII) != "" {
 			return
 		}
 		quoted := `attachment; size=1; filename="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
 		if got := fetch.FileName(quoted); got != name {
-			t.Errorf("%q is read as %q, want %q", quoted, got, name)
+			t.Errorf("FileName(%q) = %q, want %q", quoted, got, name)
 		}
 	})
 }
 
-const visible = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~"
+const printableASCII = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~"
 
 func percentEncoded(text string) string {
 	var encoded strings.Builder
@@ -106,16 +106,16 @@ func percentEncoded(text string) string {
 	return encoded.String()
 }
 
-// FuzzRedirect lets an origin redirect to wherever it likes: no address is
-// dialled but its own and public ones.
-func FuzzRedirect(f *testing.F) {
-	for _, addresses := range [][]string{refusedSpellings, acceptedSpellings} {
-		for _, address := range addresses {
-			f.Add(address)
+// FuzzOpener_Redirect checks that a redirect to any URL dials only the origin and
+// public IP addresses.
+func FuzzOpener_Redirect(f *testing.F) {
+	for _, urls := range [][]string{forbiddenURLs, publicURLs} {
+		for _, rawURL := range urls {
+			f.Add(rawURL)
 		}
 	}
-	for _, address := range refusedAddresses {
-		f.Add(literal(address))
+	for _, ip := range specialIPs {
+		f.Add(ipURL(ip))
 	}
 	for _, location := range []string{
 		"/", "//127.0.0.1/", "?x", "#x", "..", "http://private.test/", "http://metadata.test/", "https://mixed.test:443/", "http://public.test:22/", "//public.test", "http://mapped.test",
@@ -124,28 +124,28 @@ func FuzzRedirect(f *testing.F) {
 		f.Add(location)
 	}
 	var location atomic.Value
-	_, host := serve(f, func(w http.ResponseWriter, r *http.Request) {
+	_, host := startOrigin(f, func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Location"] = []string{location.Load().(string)}
 		w.WriteHeader(http.StatusFound)
 	})
-	c := newClient(f, fetch.Options{MaxAttempts: 1, AllowedHosts: []string{host}, Resolver: resolver(map[string][]string{
+	c := newClient(f, fetch.Options{MaxAttempts: 1, AllowedHosts: []string{host}, Resolver: fakeResolver(map[string][]string{
 		"private.test":  {"127.0.0.1 ::1 10.0.0.1"},
 		"metadata.test": {"169.254.169.254 fd00:ec2::254"},
 		"mixed.test":    {"10.0.0.1 8.8.8.8 64:ff9b::a9fe:a9fe"},
 		"public.test":   {"8.8.8.8"},
 		"mapped.test":   {"::ffff:127.0.0.1 ::ffff:a9fe:a9fe"},
 	})})
-	f.Fuzz(func(t *testing.T, to string) {
-		location.Store(to)
+	f.Fuzz(func(t *testing.T, target string) {
+		location.Store(target)
 		file, err := c.Open(t.Context(), &url.URL{Scheme: "http", Host: host, Path: "/"})
 		if err == nil {
 			file.Body.Close()
-			t.Fatalf("a redirect to %q was opened", to)
+			t.Fatalf("Open follows a redirect to %q", target)
 		}
-		for _, dialled := range c.dials() {
-			target, err := netip.ParseAddrPort(dialled)
-			if dialled != host && (err != nil || isPrivate(target.Addr()) || target.Port() != 80 && target.Port() != 443) {
-				t.Errorf("a redirect to %q has dialled %s", to, dialled)
+		for _, dialed := range c.dials() {
+			addr, err := netip.ParseAddrPort(dialed)
+			if dialed != host && (err != nil || isPrivate(addr.Addr()) || addr.Port() != 80 && addr.Port() != 443) {
+				t.Errorf("a redirect to %q dials %s", target, dialed)
 			}
 		}
 	})

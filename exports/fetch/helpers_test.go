@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,11 +27,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// client is an Opener that can connect to nothing but loopback.
+// client is an Opener that connects to loopback only and records what it dials.
 type client struct {
 	*fetch.Opener
-	mu      sync.Mutex
-	dialled []string
+	mu     sync.Mutex
+	dialed []string
 }
 
 func newOpener(t testing.TB, o fetch.Options) *fetch.Opener {
@@ -43,11 +43,11 @@ func newOpener(t testing.TB, o fetch.Options) *fetch.Opener {
 	return opener
 }
 
-// newClient returns a client. Without a resolver no name resolves.
+// newClient returns a client. Without a Resolver, every lookup fails.
 func newClient(t testing.TB, o fetch.Options) *client {
 	t.Helper()
 	if o.Resolver == nil {
-		o.Resolver = resolver(nil)
+		o.Resolver = fakeResolver(nil)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -57,35 +57,35 @@ func newClient(t testing.TB, o fetch.Options) *client {
 	c.InterceptDials(func(address string) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.dialled = append(c.dialled, address)
+		c.dialed = append(c.dialed, address)
 	})
 	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
 
-// dials returns what was dialled since the last call.
+// dials returns the addresses dialed since the previous call.
 func (c *client) dials() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	dialled := c.dialled
-	c.dialled = nil
-	return dialled
+	dialed := c.dialed
+	c.dialed = nil
+	return dialed
 }
 
-// open opens an address and closes the file when the test ends.
-func (c *client) open(t testing.TB, address string) (*exports.File, error) {
+// open opens a file and closes it when the test ends.
+func (c *client) open(t testing.TB, rawURL string) (*exports.File, error) {
 	t.Helper()
-	file, err := c.Open(t.Context(), parse(t, address))
+	file, err := c.Open(t.Context(), parse(t, rawURL))
 	if err == nil {
 		t.Cleanup(func() { file.Body.Close() })
 	}
 	return file, err
 }
 
-// read opens an address and reads all of it.
-func (c *client) read(t testing.TB, address string) (string, error) {
+// read returns the content of a file.
+func (c *client) read(t testing.TB, rawURL string) (string, error) {
 	t.Helper()
-	file, err := c.open(t, address)
+	file, err := c.open(t, rawURL)
 	if err != nil {
 		return "", err
 	}
@@ -93,26 +93,36 @@ func (c *client) read(t testing.TB, address string) (string, error) {
 	return string(content), err
 }
 
-func parse(t testing.TB, address string) *url.URL {
+func parse(t testing.TB, rawURL string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(address)
+	u, err := url.Parse(rawURL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return u
 }
 
-// serve starts an origin.
-func serve(t testing.TB, handler http.HandlerFunc) (address, host string) {
+// startOrigin starts an origin server on loopback.
+func startOrigin(t testing.TB, handler http.HandlerFunc) (baseURL, host string) {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	return server.URL, strings.TrimPrefix(server.URL, "http://")
 }
 
-// serveRaw starts an origin that answers each request by hand, one for each
-// connection. The number counts connections from 1.
-func serveRaw(t testing.TB, answer func(conn net.Conn, request *http.Request, n int)) (address, host string) {
+// rawHandler writes the bytes of a response. It serves one request on each
+// connection; n is the number of the connection, counted from 1.
+type rawHandler func(conn net.Conn, request *http.Request, n int)
+
+func (h rawHandler) serve(conn net.Conn, n int) {
+	defer conn.Close()
+	if request, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+		h(conn, request, n)
+	}
+}
+
+// startRawOrigin starts an origin server on loopback.
+func startRawOrigin(t testing.TB, handler rawHandler) (baseURL, host string) {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -125,13 +135,7 @@ func serveRaw(t testing.TB, answer func(conn net.Conn, request *http.Request, n 
 			if err != nil {
 				return
 			}
-			conns.Go(func() {
-				defer conn.Close()
-				request, err := http.ReadRequest(bufio.NewReader(conn))
-				if err == nil {
-					answer(conn, request, n)
-				}
-			})
+			conns.Go(func() { handler.serve(conn, n) })
 		}
 	})
 	t.Cleanup(conns.Wait)
@@ -140,59 +144,77 @@ func serveRaw(t testing.TB, answer func(conn net.Conn, request *http.Request, n 
 	return "http://" + host, host
 }
 
-// reset closes a connection so that the other side has an error and no end.
-func reset(conn net.Conn) {
+// pipeURL is the URL of the only file of a pipe origin.
+const pipeURL = "http://origin.example.test/"
+
+// newPipeClient returns a client whose connections are in-memory pipes to an
+// origin, so that it can run in a synctest bubble.
+func newPipeClient(t testing.TB, o fetch.Options, handler rawHandler) *client {
+	t.Helper()
+	c := newClient(t, o)
+	var conns atomic.Int32
+	c.SetDial(func(context.Context, string, string) (net.Conn, error) {
+		client, origin := net.Pipe()
+		go handler.serve(origin, int(conns.Add(1)))
+		return client, nil
+	})
+	return c
+}
+
+// resetConn closes a TCP connection with RST instead of FIN.
+func resetConn(conn net.Conn) {
 	conn.(*net.TCPConn).SetLinger(0)
 	conn.Close()
 }
 
-// gone returns when the other side has closed the connection.
-func gone(conn net.Conn) {
+// waitForClose returns when the peer has closed the connection.
+func waitForClose(conn net.Conn) {
 	io.Copy(io.Discard, conn)
 }
 
-// resolver answers from a table. A name with several answers has each in turn,
-// the last for good; an answer is a list of addresses with spaces between.
-func resolver(names map[string][]string) *net.Resolver {
+// fakeResolver resolves the names of a table. The n-th lookup of a name returns
+// the n-th of its responses, or the last one; a response is a list of IP
+// addresses separated by spaces.
+func fakeResolver(names map[string][]string) *net.Resolver {
 	var mu sync.Mutex
-	asked := make(map[dnsmessage.Question]int)
-	answer := func(question dnsmessage.Question) []netip.Addr {
+	lookups := make(map[dnsmessage.Question]int)
+	lookup := func(question dnsmessage.Question) []netip.Addr {
 		mu.Lock()
 		defer mu.Unlock()
-		answers := names[strings.TrimSuffix(question.Name.String(), ".")]
-		if len(answers) == 0 {
+		responses := names[strings.TrimSuffix(question.Name.String(), ".")]
+		if len(responses) == 0 {
 			return nil
 		}
-		n := min(asked[question], len(answers)-1)
-		asked[question]++
-		var addresses []netip.Addr
-		for text := range strings.FieldsSeq(answers[n]) {
+		n := min(lookups[question], len(responses)-1)
+		lookups[question]++
+		var ips []netip.Addr
+		for text := range strings.FieldsSeq(responses[n]) {
 			ip := netip.MustParseAddr(text)
 			if ip.Is4() == (question.Type == dnsmessage.TypeA) {
-				addresses = append(addresses, ip)
+				ips = append(ips, ip)
 			}
 		}
-		return addresses
+		return ips
 	}
 	return &net.Resolver{
 		PreferGo: true,
 		Dial: func(context.Context, string, string) (net.Conn, error) {
 			if names == nil {
-				return nil, errors.New("there is no name server")
+				return nil, errors.New("no name server")
 			}
-			ours, theirs := net.Pipe()
+			client, server := net.Pipe()
 			go func() {
-				defer ours.Close()
-				for answerDNS(ours, answer) == nil {
+				defer server.Close()
+				for serveDNS(server, lookup) == nil {
 				}
 			}()
-			return theirs, nil
+			return client, nil
 		},
 	}
 }
 
-// answerDNS answers one query as over TCP (RFC 1035, section 4.2.2).
-func answerDNS(conn net.Conn, answer func(dnsmessage.Question) []netip.Addr) error {
+// serveDNS responds to one query in TCP framing (RFC 1035, section 4.2.2).
+func serveDNS(conn net.Conn, lookup func(dnsmessage.Question) []netip.Addr) error {
 	var length [2]byte
 	if _, err := io.ReadFull(conn, length[:]); err != nil {
 		return err
@@ -206,7 +228,7 @@ func answerDNS(conn net.Conn, answer func(dnsmessage.Question) []netip.Addr) err
 		return err
 	}
 	m.Response, m.Additionals = true, nil
-	for _, ip := range answer(m.Questions[0]) {
+	for _, ip := range lookup(m.Questions[0]) {
 		var body dnsmessage.ResourceBody = &dnsmessage.AAAAResource{AAAA: ip.As16()}
 		if ip.Is4() {
 			body = &dnsmessage.AResource{A: ip.As4()}
@@ -219,26 +241,25 @@ func answerDNS(conn net.Conn, answer func(dnsmessage.Question) []netip.Addr) err
 	if len(m.Answers) == 0 {
 		m.RCode = dnsmessage.RCodeNameError
 	}
-	reply, err := m.Pack()
+	response, err := m.Pack()
 	if err != nil {
 		return err
 	}
-	_, err = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...))
+	_, err = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(response))), response...))
 	return err
 }
 
-// receive waits for a second, the time within which an origin is let go.
-func receive(t testing.TB, c <-chan struct{}) {
+// receive waits for an origin to notice that its connection is closed. It fails
+// the test long before any timeout of the Opener could be the reason.
+func receive(t testing.TB, closed <-chan struct{}) {
 	t.Helper()
 	select {
-	case <-c:
-	case <-time.After(time.Second):
-		t.Fatal("not within a second")
+	case <-closed:
+	case <-time.After(5 * time.Second):
+		t.Fatal("connection is still open after 5 seconds")
 	}
 }
 
 func debugLogger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
-
-func quiet() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,12 +20,12 @@ import (
 	"example.com/canvasback/exports/fetch"
 )
 
-// serveTLS starts an origin that speaks HTTP/2, and returns options for it.
-func serveTLS(t testing.TB, handler http.HandlerFunc) (address string, o fetch.Options) {
+// startHTTP2Origin starts an HTTP/2 origin and returns options for it.
+func startHTTP2Origin(t testing.TB, handler http.HandlerFunc) (baseURL string, o fetch.Options) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
 	server.EnableHTTP2 = true
-	server.Config.ErrorLog = quiet()
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	o.RootCAs = x509.NewCertPool()
@@ -33,10 +34,10 @@ func serveTLS(t testing.TB, handler http.HandlerFunc) (address string, o fetch.O
 	return server.URL, o
 }
 
-func TestHTTP2(t *testing.T) {
+func TestHTTP2_Open(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	address, o := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
+	baseURL, o := startHTTP2Origin(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/down" {
 			http.Redirect(w, r, "http://"+r.Host+"/", http.StatusFound)
 			return
@@ -44,30 +45,30 @@ func TestHTTP2(t *testing.T) {
 		io.WriteString(w, r.Proto)
 	})
 	c := newClient(t, o)
-	content, err := c.read(t, address)
+	content, err := c.read(t, baseURL)
 	is.NoErr(err)
 	is.Equal(content, "HTTP/2.0")
 
-	_, err = c.read(t, address+"/down")
-	is.True(errors.Is(err, exports.ErrForbidden)) // https does not lead back to http
+	_, err = c.read(t, baseURL+"/down")
+	is.True(errors.Is(err, exports.ErrForbidden)) // redirect from https to http
 
 	o.RootCAs = nil
-	stranger := newClient(t, o)
-	_, err = stranger.read(t, address)
-	is.True(errors.Is(err, exports.ErrFailed)) // an unknown authority
-	is.Equal(len(stranger.dials()), 1)         // is not tried again
+	c = newClient(t, o)
+	_, err = c.read(t, baseURL)
+	is.True(errors.Is(err, exports.ErrFailed)) // unknown certificate authority
+	is.Equal(len(c.dials()), 1)                // no retry
 }
 
-func TestHTTP2_streamThatIsReset(t *testing.T) {
+func TestHTTP2_ResumesAfterStreamReset(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	var requests atomic.Int32
-	address, o := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
+	baseURL, o := startHTTP2Origin(t, func(w http.ResponseWriter, r *http.Request) {
 		n := requests.Add(1)
 		w.Header().Set("ETag", `"1"`)
-		first := position(t, r)
+		first := rangeStart(t, r)
 		if first > 0 {
-			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, len(resumed)-1, len(resumed)))
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, len(testFile)-1, len(testFile)))
 			w.WriteHeader(http.StatusPartialContent)
 		}
 		if n < 3 { // before the header, and after it
@@ -76,41 +77,41 @@ func TestHTTP2_streamThatIsReset(t *testing.T) {
 			}
 			panic(http.ErrAbortHandler)
 		}
-		io.WriteString(w, resumed[first:min(first+9, len(resumed))])
+		io.WriteString(w, testFile[first:min(first+9, len(testFile))])
 		w.(http.Flusher).Flush()
-		if first+9 < len(resumed) {
+		if first+9 < len(testFile) {
 			panic(http.ErrAbortHandler)
 		}
 	})
-	content, err := newClient(t, o).read(t, address)
+	content, err := newClient(t, o).read(t, baseURL)
 	is.NoErr(err)
-	is.Equal(content, resumed)
+	is.Equal(content, testFile)
 	is.Equal(requests.Load(), int32(2+4))
 }
 
-func TestHTTP2_streamIsFreed(t *testing.T) {
+func TestHTTP2_FreesStream(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	freed := make(chan struct{}, 2)
-	address, o := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
+	closed := make(chan struct{}, 2)
+	baseURL, o := startHTTP2Origin(t, func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "content")
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
-		freed <- struct{}{}
+		closed <- struct{}{}
 	})
 	o.IdleTimeout = 100 * time.Millisecond
 	c := newClient(t, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	file, err := c.Open(ctx, parse(t, address))
+	file, err := c.Open(ctx, parse(t, baseURL))
 	is.NoErr(err)
 	is.NoErr(file.Body.Close())
-	receive(t, freed)
+	receive(t, closed)
 
-	file, err = c.Open(ctx, parse(t, address))
+	file, err = c.Open(ctx, parse(t, baseURL))
 	is.NoErr(err)
 	_, err = io.ReadAll(file.Body)
-	is.True(errors.Is(err, exports.ErrTimeout)) // idle
-	receive(t, freed)
-	is.Equal(len(c.dials()), 1) // all over one connection
+	is.True(errors.Is(err, exports.ErrTimeout)) // idle timeout
+	receive(t, closed)
+	is.Equal(len(c.dials()), 1) // one connection for all streams
 }

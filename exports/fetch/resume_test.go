@@ -11,7 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/matryer/is"
 
@@ -19,21 +19,22 @@ import (
 	"example.com/canvasback/exports/fetch"
 )
 
-const resumed = "0123456789abcdefghijklmnopqrstuvwxyz"
+// testFile is the file of a raw origin.
+const testFile = "0123456789abcdefghijklmnopqrstuvwxyz"
 
-// rest answers with the bytes from first on, cut off after n of them.
-func rest(conn net.Conn, tag string, first, n int) {
+// writePartial writes a 206 response from first on, truncated after n bytes.
+func writePartial(conn net.Conn, etag string, first, n int) {
 	fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: %s\r\nContent-Range: bytes %d-%d/%d\r\nContent-Length: %d\r\n\r\n%s",
-		tag, first, len(resumed)-1, len(resumed), len(resumed)-first, resumed[first:min(len(resumed), first+n)])
+		etag, first, len(testFile)-1, len(testFile), len(testFile)-first, testFile[first:min(len(testFile), first+n)])
 }
 
-// whole answers with the file, cut off after n bytes.
-func whole(conn net.Conn, tag string, n int) {
-	fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nETag: %s\r\nContent-Length: %d\r\n\r\n%s", tag, len(resumed), resumed[:n])
+// writeFull writes a 200 response, truncated after n bytes.
+func writeFull(conn net.Conn, etag string, n int) {
+	fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nETag: %s\r\nContent-Length: %d\r\n\r\n%s", etag, len(testFile), testFile[:n])
 }
 
-// position is the first byte that is asked for.
-func position(t *testing.T, r *http.Request) int {
+// rangeStart returns the first position of a Range request, or 0.
+func rangeStart(t *testing.T, r *http.Request) int {
 	t.Helper()
 	text, ok := strings.CutPrefix(r.Header.Get("Range"), "bytes=")
 	if !ok {
@@ -49,84 +50,84 @@ func position(t *testing.T, r *http.Request) int {
 	return first
 }
 
-func TestBody_resumed(t *testing.T) {
+func TestBody_ResumesAfterTruncation(t *testing.T) {
 	t.Parallel()
-	for each := range len(resumed) {
+	for each := range len(testFile) {
 		t.Run(fmt.Sprintf("every %d bytes", each+1), func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
-			var refused sync.Map
-			address, host := serveRaw(t, func(conn net.Conn, r *http.Request, _ int) {
-				first := position(t, r)
-				_, again := refused.LoadOrStore(fmt.Sprint(r.URL.Path, first), true)
+			var seen sync.Map
+			baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, _ int) {
+				first := rangeStart(t, r)
+				_, repeated := seen.LoadOrStore(fmt.Sprint(r.URL.Path, first), true)
 				switch {
 				case r.URL.Path == "/":
 					io.WriteString(conn, "HTTP/1.1 302 Found\r\nLocation: /moved\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 				case first == 0:
-					whole(conn, `"1"`, each+1)
-				case !again:
+					writeFull(conn, `"1"`, each+1)
+				case !repeated:
 					io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
 				default:
-					rest(conn, `"1"`, first, each+1)
+					writePartial(conn, `"1"`, first, each+1)
 				}
 			})
-			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, address+"/")
+			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL+"/")
 			is.NoErr(err)
-			is.Equal(content, resumed)
+			is.Equal(content, testFile)
 		})
 	}
 }
 
-func TestBody_resumedWithoutKnownSize(t *testing.T) {
+func TestBody_ResumesWithUnknownSize(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	address, host := serveRaw(t, func(conn net.Conn, r *http.Request, _ int) {
-		if first := position(t, r); first > 0 {
-			// a range may be longer than it says
+	baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, _ int) {
+		if first := rangeStart(t, r); first > 0 {
+			// longer than its Content-Range
 			fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes %d-%d/%d\r\n\r\n%s",
-				first, len(resumed)-1, len(resumed), resumed[first:]+"more")
+				first, len(testFile)-1, len(testFile), testFile[first:]+"excess")
 			return
 		}
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n")
 	})
-	content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, address)
+	content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
 	is.NoErr(err)
-	is.Equal(content, resumed)
+	is.Equal(content, testFile)
 }
 
-func TestBody_brokenOffAtItsEnd(t *testing.T) {
+func TestBody_ResumeAtEndOfFile(t *testing.T) {
 	t.Parallel()
-	const chunked, counted = "Transfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n", "Content-Length: 6\r\n\r\n01234"
+	const chunked, withLength = "Transfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n", "Content-Length: 6\r\n\r\n01234"
 	for name, c := range map[string]struct {
 		first, status, header string
 		complete              bool
 	}{
-		"complete":             {chunked, "416 No", "Content-Range: bytes */5\r\n", true},
-		"same entity tag":      {chunked, "416 No", "Content-Range: bytes */5\r\nETag: \"1\"\r\n", true},
-		"another entity tag":   {chunked, "416 No", "Content-Range: bytes */5\r\nETag: \"2\"\r\n", false},
-		"weak entity tag":      {chunked, "416 No", "Content-Range: bytes */5\r\nETag: W/\"1\"\r\n", false},
-		"shorter":              {chunked, "416 No", "Content-Range: bytes */4\r\n", false},
-		"longer":               {chunked, "416 No", "Content-Range: bytes */6\r\n", false},
-		"no length":            {chunked, "416 No", "Content-Range: bytes */*\r\n", false},
-		"a range":              {chunked, "416 No", "Content-Range: bytes 0-4/5\r\n", false},
-		"another unit":         {chunked, "416 No", "Content-Range: items */5\r\n", false},
-		"nothing said":         {chunked, "416 No", "", false},
-		"another status":       {chunked, "404 No", "Content-Range: bytes */5\r\n", false},
-		"size known":           {counted, "416 No", "Content-Range: bytes */5\r\n", false},
-		"an empty rest of 206": {chunked, "206 Yes", "Content-Range: bytes */5\r\nETag: \"1\"\r\n", false},
+		"complete":         {chunked, "416 No", "Content-Range: bytes */5\r\n", true},
+		"same ETag":        {chunked, "416 No", "Content-Range: bytes */5\r\nETag: \"1\"\r\n", true},
+		"other ETag":       {chunked, "416 No", "Content-Range: bytes */5\r\nETag: \"2\"\r\n", false},
+		"weak ETag":        {chunked, "416 No", "Content-Range: bytes */5\r\nETag: W/\"1\"\r\n", false},
+		"shorter":          {chunked, "416 No", "Content-Range: bytes */4\r\n", false},
+		"longer":           {chunked, "416 No", "Content-Range: bytes */6\r\n", false},
+		"unknown length":   {chunked, "416 No", "Content-Range: bytes */*\r\n", false},
+		"range":            {chunked, "416 No", "Content-Range: bytes 0-4/5\r\n", false},
+		"other unit":       {chunked, "416 No", "Content-Range: items */5\r\n", false},
+		"no Content-Range": {chunked, "416 No", "", false},
+		"other status":     {chunked, "404 No", "Content-Range: bytes */5\r\n", false},
+		"known size":       {withLength, "416 No", "Content-Range: bytes */5\r\n", false},
+		"empty 206":        {chunked, "206 Yes", "Content-Range: bytes */5\r\nETag: \"1\"\r\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
-			address, host := serveRaw(t, func(conn net.Conn, r *http.Request, n int) {
+			baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, n int) {
 				if n == 1 {
 					io.WriteString(conn, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\n"+c.first)
 					return
 				}
-				is.Equal(position(t, r), 5)
+				is.Equal(rangeStart(t, r), 5)
 				fmt.Fprintf(conn, "HTTP/1.1 %s\r\n%sContent-Length: 0\r\n\r\n", c.status, c.header)
 			})
-			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, address)
+			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
 			is.Equal(content, "01234")
 			is.Equal(err == nil, c.complete)
 			is.Equal(errors.Is(err, io.ErrUnexpectedEOF), !c.complete)
@@ -134,51 +135,51 @@ func TestBody_brokenOffAtItsEnd(t *testing.T) {
 	}
 }
 
-func TestBody_resumedByParts(t *testing.T) {
+func TestBody_ResumesInSeveralParts(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	address, host := serveRaw(t, func(conn net.Conn, r *http.Request, _ int) {
-		first := position(t, r)
+	baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, _ int) {
+		first := rangeStart(t, r)
 		if first == 0 {
-			whole(conn, `"1"`, 5)
+			writeFull(conn, `"1"`, 5)
 			return
 		}
-		last := min(first+9, len(resumed)-1) // less than was asked for, as an origin may
+		last := min(first+9, len(testFile)-1) // an origin may return less than the requested range
 		fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes %d-%d/%d\r\nContent-Length: %d\r\n\r\n%s",
-			first, last, len(resumed), last-first+1, resumed[first:last+1])
+			first, last, len(testFile), last-first+1, testFile[first:last+1])
 	})
-	content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, address)
+	content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
 	is.NoErr(err)
-	is.Equal(content, resumed)
+	is.Equal(content, testFile)
 }
 
-func TestBody_notResumed(t *testing.T) {
+func TestBody_ResumeFails(t *testing.T) {
 	t.Parallel()
-	partial := func(header string) func(net.Conn, int) {
+	respond206 := func(header string) func(net.Conn, int) {
 		return func(conn net.Conn, _ int) {
-			io.WriteString(conn, "HTTP/1.1 206 Partial Content\r\nContent-Length: 31\r\n"+header+"\r\n"+resumed[5:])
+			io.WriteString(conn, "HTTP/1.1 206 Partial Content\r\nContent-Length: 31\r\n"+header+"\r\n"+testFile[5:])
 		}
 	}
 	for name, c := range map[string]struct {
-		tag      string
-		again    func(conn net.Conn, first int)
+		etag     string
+		resume   func(conn net.Conn, first int)
 		requests int
 	}{
-		"no entity tag":       {`none`, nil, 1},
-		"weak entity tag":     {`W/"1"`, nil, 1},
-		"the file as a whole": {`"1"`, func(conn net.Conn, _ int) { whole(conn, `"1"`, len(resumed)) }, 2},
-		"another file":        {`"1"`, func(conn net.Conn, first int) { rest(conn, `"2"`, first, 100) }, 2},
-		"another position":    {`"1"`, func(conn net.Conn, first int) { rest(conn, `"1"`, first-1, 100) }, 2},
-		"no entity tag again": {`"1"`, partial("Content-Range: bytes 5-35/36\r\n"), 2},
-		"another size":        {`"1"`, partial("ETag: \"1\"\r\nContent-Range: bytes 5-35/37\r\n"), 2},
-		"size not told":       {`"1"`, partial("ETag: \"1\"\r\nContent-Range: bytes 5-35/*\r\n"), 2},
-		"no range":            {`"1"`, partial("ETag: \"1\"\r\n"), 2},
-		"a content coding":    {`"1"`, partial("ETag: \"1\"\r\nContent-Range: bytes 5-35/36\r\nContent-Encoding: gzip\r\n"), 2},
-		"several parts":       {`"1"`, partial("ETag: \"1\"\r\nContent-Type: multipart/byteranges; boundary=x\r\n"), 2},
-		"gone":                {`"1"`, func(conn net.Conn, _ int) { io.WriteString(conn, "HTTP/1.1 404 Not Found\r\n\r\n") }, 2},
-		"failing for good":    {`"1"`, func(conn net.Conn, _ int) { io.WriteString(conn, "HTTP/1.1 500 No\r\n\r\n") }, 4},
-		"no progress":         {`"1"`, func(conn net.Conn, first int) { rest(conn, `"1"`, first, 0) }, 4},
-		"an empty rest": {`"1"`, func(conn net.Conn, first int) {
+		"no ETag":             {`none`, nil, 1},
+		"weak ETag":           {`W/"1"`, nil, 1},
+		"200":                 {`"1"`, func(conn net.Conn, _ int) { writeFull(conn, `"1"`, len(testFile)) }, 2},
+		"other ETag":          {`"1"`, func(conn net.Conn, first int) { writePartial(conn, `"2"`, first, 100) }, 2},
+		"other position":      {`"1"`, func(conn net.Conn, first int) { writePartial(conn, `"1"`, first-1, 100) }, 2},
+		"no ETag in 206":      {`"1"`, respond206("Content-Range: bytes 5-35/36\r\n"), 2},
+		"other size":          {`"1"`, respond206("ETag: \"1\"\r\nContent-Range: bytes 5-35/37\r\n"), 2},
+		"unknown size in 206": {`"1"`, respond206("ETag: \"1\"\r\nContent-Range: bytes 5-35/*\r\n"), 2},
+		"no Content-Range":    {`"1"`, respond206("ETag: \"1\"\r\n"), 2},
+		"Content-Encoding":    {`"1"`, respond206("ETag: \"1\"\r\nContent-Range: bytes 5-35/36\r\nContent-Encoding: gzip\r\n"), 2},
+		"multipart":           {`"1"`, respond206("ETag: \"1\"\r\nContent-Type: multipart/byteranges; boundary=x\r\n"), 2},
+		"404":                 {`"1"`, func(conn net.Conn, _ int) { io.WriteString(conn, "HTTP/1.1 404 Not Found\r\n\r\n") }, 2},
+		"500":                 {`"1"`, func(conn net.Conn, _ int) { io.WriteString(conn, "HTTP/1.1 500 No\r\n\r\n") }, 4},
+		"truncated at once":   {`"1"`, func(conn net.Conn, first int) { writePartial(conn, `"1"`, first, 0) }, 4},
+		"empty 206": {`"1"`, func(conn net.Conn, first int) {
 			fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes %d-35/36\r\nContent-Length: 0\r\n\r\n", first)
 		}, 4},
 	} {
@@ -186,119 +187,78 @@ func TestBody_notResumed(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			requests := make(chan int, 100)
-			address, host := serveRaw(t, func(conn net.Conn, r *http.Request, n int) {
+			baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, n int) {
 				requests <- n
 				if n == 1 {
-					whole(conn, c.tag, 5)
+					writeFull(conn, c.etag, 5)
 					return
 				}
-				c.again(conn, position(t, r))
+				c.resume(conn, rangeStart(t, r))
 			})
-			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, address)
+			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
 			is.True(errors.Is(err, exports.ErrFailed))
 			is.True(errors.Is(err, io.ErrUnexpectedEOF))
-			is.Equal(content, resumed[:5])
+			is.Equal(content, testFile[:5])
 			is.Equal(len(requests), c.requests)
 		})
 	}
 }
 
-func TestBody_resumedBeyondTheLargestFile(t *testing.T) {
+func TestBody_ResumeExceedsMaxBytes(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	address, host := serveRaw(t, func(conn net.Conn, r *http.Request, _ int) {
-		if first := position(t, r); first > 0 {
-			rest(conn, `"1"`, first, 100)
+	baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, _ int) {
+		if first := rangeStart(t, r); first > 0 {
+			writePartial(conn, `"1"`, first, 100)
 			return
 		}
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n")
 	})
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, MaxBytes: 20})
-	content, err := c.read(t, address)
+	content, err := c.read(t, baseURL)
 	is.True(errors.Is(err, exports.ErrFailed))
-	is.Equal(content, resumed[:5])
+	is.Equal(content, testFile[:5])
 }
 
-func TestParseContentRange(t *testing.T) {
-	t.Parallel()
-	first, total, ok := fetch.ParseContentRange("bytes 5-9/10")
-	if first != 5 || total != 10 || !ok {
-		t.Errorf("%d, %d, %t", first, total, ok)
+// writeStalledPart writes the header and the first n bytes of a range of zeros
+// that extends to size.
+func writeStalledPart(conn net.Conn, first, n, size int) {
+	status, contentRange := "200 OK", ""
+	if first > 0 {
+		status, contentRange = "206 Partial Content", fmt.Sprintf("Content-Range: bytes %d-%d/%d\r\n", first, size-1, size)
 	}
-	for _, header := range []string{"", "bytes", "bytes 5-9", "bytes 5-9/*", "bytes */10", "bytes 5-/10", "bytes -5/10", "5-9/10",
-		"bytes 9-5/10", "bytes 5-10/10", "bytes +5-9/10", "bytes 5-9/99999999999999999999", "bytes 5-9/10 ", "items 5-9/10"} {
-		if _, _, ok := fetch.ParseContentRange(header); ok {
-			t.Errorf("%q is taken", header)
-		}
-	}
+	fmt.Fprintf(conn, "HTTP/1.1 %s\r\nETag: \"1\"\r\n%sContent-Length: %d\r\n\r\n", status, contentRange, size-first)
+	conn.Write(make([]byte, n))
 }
 
-func TestResume_afterStandingStill(t *testing.T) {
+func TestBody_ResumesAfterIdleTimeout(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	address, host := serveRaw(t, func(conn net.Conn, r *http.Request, n int) {
-		if n == 1 {
-			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nETag: \"1\"\r\n\r\n01234")
-			gone(conn)
-			return
-		}
-		is.Equal(r.Header.Get("Range"), "bytes=5-")
-		io.WriteString(conn, "HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\nContent-Range: bytes 5-9/10\r\nETag: \"1\"\r\n\r\n56789")
-	})
-	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, IdleTimeout: 50 * time.Millisecond})
-	content, err := c.read(t, address)
-	is.NoErr(err)
-	is.Equal(content, "0123456789")
-}
-
-func TestResume_standingStillIsForgivenOnlySoOften(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	var asked atomic.Int64
-	address, host := serveRaw(t, func(conn net.Conn, r *http.Request, n int) {
-		asked.Add(1)
-		if n == 1 {
-			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\nETag: \"1\"\r\n\r\nx")
-		} else {
-			fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nContent-Length: %d\r\nContent-Range: bytes %d-99/100\r\nETag: \"1\"\r\n\r\nx", 101-n, n-1)
-		}
-		gone(conn)
-	})
-	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, IdleTimeout: 30 * time.Millisecond})
-	_, err := c.read(t, address)
-	is.True(errors.Is(err, exports.ErrTimeout))
-	is.Equal(asked.Load(), int64(3))
-}
-
-func TestResume_standingStillIsForgivenAnewAfterProgress(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ part, wanted int }{
-		"enough":     {1 << 20, 6},
-		"not enough": {1<<20 - 1, 3},
+	for name, c := range map[string]struct{ part, parts, requests int }{
+		"at the default limit":          {1, 3, 3},
+		"above the limit":               {1, 100, 3},
+		"with enough progress":          {1 << 20, 6, 6},
+		"without quite enough progress": {1<<20 - 1, 6, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			is := is.New(t)
-			size := 6 * c.part
-			var asked atomic.Int64
-			address, host := serveRaw(t, func(conn net.Conn, r *http.Request, n int) {
-				asked.Add(1)
-				if first := position(t, r); first == 0 {
-					fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: %d\r\n\r\n", size)
-				} else {
-					fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes %d-%d/%d\r\nContent-Length: %d\r\n\r\n",
-						first, size-1, size, size-first)
-				}
-				conn.Write(make([]byte, c.part))
-				if n < 6 {
-					gone(conn)
-				}
+			synctest.Test(t, func(t *testing.T) {
+				is := is.New(t)
+				size := c.part * c.parts
+				var requests atomic.Int64
+				client := newPipeClient(t, fetch.Options{}, func(conn net.Conn, r *http.Request, n int) {
+					requests.Add(1)
+					first := rangeStart(t, r)
+					is.Equal(first, (n-1)*c.part)
+					writeStalledPart(conn, first, c.part, size)
+					waitForClose(conn)
+				})
+				content, err := client.read(t, pipeURL)
+				complete := c.requests == c.parts
+				is.Equal(err == nil, complete)
+				is.Equal(errors.Is(err, exports.ErrTimeout), !complete)
+				is.Equal(len(content), c.requests*c.part)
+				is.Equal(requests.Load(), int64(c.requests))
 			})
-			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}, IdleTimeout: 400 * time.Millisecond}).read(t, address)
-			is.Equal(errors.Is(err, exports.ErrTimeout), c.wanted < 6)
-			is.Equal(err == nil, c.wanted == 6)
-			is.Equal(len(content), c.wanted*c.part)
-			is.Equal(asked.Load(), int64(c.wanted))
 		})
 	}
 }

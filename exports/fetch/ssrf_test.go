@@ -14,7 +14,7 @@ import (
 	"example.com/canvasback/exports/fetch"
 )
 
-var refusedAddresses = strings.Fields(`
+var specialIPs = strings.Fields(`
 	127.0.0.1 127.255.255.254 0.0.0.0 0.1.2.3 10.0.0.1 172.16.0.1 172.31.255.255
 	192.168.0.1 100.64.0.1 100.100.100.200 100.127.255.255 169.254.169.254
 	169.254.170.2 168.63.129.16 192.0.0.192 192.0.2.1 192.31.196.1 192.52.193.1
@@ -30,135 +30,139 @@ var refusedAddresses = strings.Fields(`
 	2001:4860::5efe:7f00:1 2001:4860:0:0:200:5efe:a9fe:a9fe
 	2001:4860::300:5efe:808:808 3ffe::1 3ffe:ffff:ffff:ffff:ffff:ffff:ffff:ffff`)
 
-var publicAddresses = strings.Fields(`
+var publicIPs = strings.Fields(`
 	8.8.8.8 1.1.1.1 100.63.255.255 100.128.0.0 172.32.0.1 168.63.129.15
 	2606:4700:4700::1111 2001:4860:4860::8888`)
 
-// literal is an address as it stands in a URL.
-func literal(address string) string {
-	if strings.Contains(address, ":") {
-		return "http://[" + strings.Replace(address, "%", "%25", 1) + "]/"
+// ipURL returns the URL of an IP address.
+func ipURL(ip string) string {
+	if strings.Contains(ip, ":") {
+		return "http://[" + strings.Replace(ip, "%", "%25", 1) + "]/"
 	}
-	return "http://" + address + "/"
+	return "http://" + ip + "/"
 }
 
-func TestGuard_addressesAboutToBeDialled(t *testing.T) {
+func TestSSRFGuard_ControlContext(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, fetch.Options{})
-	for _, address := range refusedAddresses {
-		if err := c.CheckDial(net.JoinHostPort(address, "80")); !errors.Is(err, exports.ErrForbidden) {
-			t.Errorf("%s: %v", address, err)
+	for _, ip := range specialIPs {
+		err := c.CheckDial(net.JoinHostPort(ip, "80"))
+		if !errors.Is(err, exports.ErrForbidden) {
+			t.Errorf("%s: %v", ip, err)
+		}
+		if _, ok := errors.AsType[*exports.ForbiddenError](err); ok {
+			t.Errorf("%s: %v has a Reason for clients, which would reveal what a name resolves to", ip, err)
 		}
 	}
-	for _, address := range publicAddresses {
-		if err := c.CheckDial(net.JoinHostPort(address, "443")); err != nil {
-			t.Errorf("%s: %v", address, err)
+	for _, ip := range publicIPs {
+		if err := c.CheckDial(net.JoinHostPort(ip, "443")); err != nil {
+			t.Errorf("%s: %v", ip, err)
 		}
 	}
-	for _, junk := range []string{"", ":", "8.8.8.8", "8.8.8.8:", "8.8.8.8:22", "8.8.8.8:65616",
+	for _, malformed := range []string{"", ":", "8.8.8.8", "8.8.8.8:", "8.8.8.8:22", "8.8.8.8:65616",
 		"127.0.0.1%x:80", "8.8.8.8%x:80", "[::ffff:8.8.8.8%x]:80", "[::1%lo]:80", "name:80", "[8.8.8.8]:80"} {
-		if err := c.CheckDial(junk); !errors.Is(err, exports.ErrForbidden) {
-			t.Errorf("%q: %v", junk, err)
+		if err := c.CheckDial(malformed); !errors.Is(err, exports.ErrForbidden) {
+			t.Errorf("%q: %v", malformed, err)
 		}
 	}
 }
 
-func TestCheck_literalAddresses(t *testing.T) {
+func TestOpener_CheckIPInURL(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, fetch.Options{})
-	for _, address := range refusedAddresses {
-		if err := c.Check(parse(t, literal(address))); !errors.Is(err, exports.ErrForbidden) {
-			t.Errorf("%s: %v", address, err)
+	for _, ip := range specialIPs {
+		if err := c.Check(parse(t, ipURL(ip))); !errors.Is(err, exports.ErrForbidden) {
+			t.Errorf("Check(%s): %v", ip, err)
 		}
-		if _, err := c.open(t, literal(address)); !errors.Is(err, exports.ErrForbidden) {
-			t.Errorf("opening %s: %v", address, err)
+		if _, err := c.open(t, ipURL(ip)); !errors.Is(err, exports.ErrForbidden) {
+			t.Errorf("Open(%s): %v", ip, err)
 		}
 	}
-	if dialled := c.dials(); dialled != nil {
-		t.Errorf("dialled %v", dialled)
+	if dialed := c.dials(); dialed != nil {
+		t.Errorf("dialed %v", dialed)
 	}
-	for _, address := range publicAddresses {
-		if err := c.Check(parse(t, literal(address))); err != nil {
-			t.Errorf("%s: %v", address, err)
+	for _, ip := range publicIPs {
+		if err := c.Check(parse(t, ipURL(ip))); err != nil {
+			t.Errorf("Check(%s): %v", ip, err)
 		}
 	}
 }
 
-func TestOpen_namesThatResolveToAddresses(t *testing.T) {
+func TestOpener_OpenResolvedIP(t *testing.T) {
 	t.Parallel()
 	names := make(map[string][]string)
-	named := func(address string) string {
-		name := strings.NewReplacer(".", "-", ":", "-").Replace(address) + "x.example.test"
-		names[strings.TrimLeft(name, "-")] = []string{address}
+	nameURL := func(ip string) string {
+		name := strings.NewReplacer(".", "-", ":", "-").Replace(ip) + "x.example.test"
+		names[strings.TrimLeft(name, "-")] = []string{ip}
 		return "http://" + strings.TrimLeft(name, "-") + "/"
 	}
-	var refused, public []string
-	for _, address := range refusedAddresses {
-		ip := netip.MustParseAddr(address)
-		// A name cannot have a zone, and a resolver unmaps what is mapped.
+	var special, public []string
+	for _, text := range specialIPs {
+		ip := netip.MustParseAddr(text)
+		// DNS records have no zones, and resolvers unmap IPv4-mapped addresses.
 		if ip.Zone() == "" && !ip.Is4In6() && (ip.Is4() || hasIPv6()) {
-			refused = append(refused, named(address))
+			special = append(special, nameURL(text))
 		}
 	}
-	for _, address := range publicAddresses {
-		if netip.MustParseAddr(address).Is4() || hasIPv6() {
-			public = append(public, named(address))
+	for _, text := range publicIPs {
+		if netip.MustParseAddr(text).Is4() || hasIPv6() {
+			public = append(public, nameURL(text))
 		}
 	}
-	c := newClient(t, fetch.Options{Resolver: resolver(names), MaxAttempts: 1})
-	for _, address := range refused {
-		if _, err := c.open(t, address); !errors.Is(err, exports.ErrForbidden) {
-			t.Errorf("%s: %v", address, err)
+	c := newClient(t, fetch.Options{Resolver: fakeResolver(names), MaxAttempts: 1})
+	for _, u := range special {
+		if _, err := c.open(t, u); !errors.Is(err, exports.ErrForbidden) {
+			t.Errorf("%s: %v", u, err)
 		}
-		if dialled := c.dials(); dialled != nil {
-			t.Errorf("%s: dialled %v", address, dialled)
+		if dialed := c.dials(); dialed != nil {
+			t.Errorf("%s: dialed %v", u, dialed)
 		}
 	}
-	for _, address := range public {
-		if _, err := c.open(t, address); !errors.Is(err, fetch.ErrIntercepted) || !errors.Is(err, exports.ErrFailed) {
-			t.Errorf("%s: %v", address, err)
+	for _, u := range public {
+		if _, err := c.open(t, u); !errors.Is(err, fetch.ErrIntercepted) || !errors.Is(err, exports.ErrFailed) {
+			t.Errorf("%s: %v", u, err)
 		}
-		if dialled := c.dials(); len(dialled) != 1 {
-			t.Errorf("%s: dialled %v", address, dialled)
+		if dialed := c.dials(); len(dialed) != 1 {
+			t.Errorf("%s: dialed %v", u, dialed)
 		}
 	}
 }
 
-func TestOpen_namesWithMixedAnswers(t *testing.T) {
+func TestOpener_OpenMixedDNSRecords(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	c := newClient(t, fetch.Options{Resolver: resolver(map[string][]string{
+	c := newClient(t, fetch.Options{Resolver: fakeResolver(map[string][]string{
 		"mixed.example.test": {"8.8.8.8 10.0.0.1 169.254.169.254 1.1.1.1"},
 	})})
 	_, err := c.open(t, "http://mixed.example.test/")
 	is.True(err != nil)
-	dialled := c.dials()
-	is.True(slices.Contains(dialled, "8.8.8.8:80"))          // the public ones are tried
-	is.True(slices.Contains(dialled, "1.1.1.1:80"))          // both of them
-	is.True(!slices.Contains(dialled, "10.0.0.1:80"))        // and no other
-	is.True(!slices.Contains(dialled, "169.254.169.254:80")) // and no other
+	dialed := c.dials()
+	is.True(slices.Contains(dialed, "8.8.8.8:80"))          // all public IP addresses
+	is.True(slices.Contains(dialed, "1.1.1.1:80"))          // all public IP addresses
+	is.True(!slices.Contains(dialed, "10.0.0.1:80"))        // and no others
+	is.True(!slices.Contains(dialed, "169.254.169.254:80")) // and no others
 }
 
-func TestOpen_namesThatAreRebound(t *testing.T) {
+func TestOpener_OpenDNSRebinding(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	c := newClient(t, fetch.Options{Resolver: resolver(map[string][]string{
+	c := newClient(t, fetch.Options{Resolver: fakeResolver(map[string][]string{
 		"rebound.example.test": {"8.8.8.8", "127.0.0.1"},
 	})})
 	_, err := c.open(t, "http://rebound.example.test/")
-	is.True(errors.Is(err, exports.ErrForbidden)) // the second try meets the second answer
+	is.True(errors.Is(err, exports.ErrForbidden)) // the second attempt gets the second IP address
 	is.Equal(c.dials(), []string{"8.8.8.8:80"})
 }
 
-func TestOpen_refusalsAreFinal(t *testing.T) {
+func TestOpener_OpenForbiddenIsNotRetried(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	c := newClient(t, fetch.Options{Resolver: resolver(map[string][]string{
+	c := newClient(t, fetch.Options{Resolver: fakeResolver(map[string][]string{
 		"rebound.example.test": {"10.0.0.1", "8.8.8.8"},
 	})})
 	_, err := c.open(t, "http://rebound.example.test/")
 	is.True(errors.Is(err, exports.ErrForbidden))
-	is.Equal(len(c.dials()), 0) // nobody looked again
+	is.Equal(len(c.dials()), 0) // no second lookup
 }
 
 func hasIPv6() bool {

@@ -7,28 +7,24 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
 )
 
-// The context of a file may end between the head of the answer and its first
-// byte: because the client leaves, or because the time to open it is over.
-// Nothing from outside can hit that moment every time.
-func TestStream_endsBeforeItIsPeeked(t *testing.T) {
+// The context of a file may end between the response header and the first byte:
+// the client leaves, or the time to open the file is over. Only an internal test
+// hits that moment every time.
+func TestStream_PeekAfterContextEnds(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	left := errors.New("nobody wants it any more")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	s := newStream(ctx, cancel, &http.Response{Body: io.NopCloser(strings.NewReader("content"))}, time.Minute)
-	defer s.close()
-	cancel(left)
-	peeked := make(chan error, 1)
-	go func() { peeked <- s.peek() }()
-	select {
-	case err := <-peeked:
-		is.True(errors.Is(err, left))
-	case <-time.After(time.Second):
-		t.Fatal("peek has not returned within a second")
-	}
+	synctest.Test(t, func(t *testing.T) { // fails if peek blocks
+		is := is.New(t)
+		cause := errors.New("client left")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s := newStream(ctx, cancel, &http.Response{Body: io.NopCloser(strings.NewReader("content"))}, time.Minute)
+		defer s.close()
+		cancel(cause)
+		is.True(errors.Is(s.peek(), cause))
+	})
 }

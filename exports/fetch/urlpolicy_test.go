@@ -13,29 +13,29 @@ import (
 	"example.com/canvasback/exports/fetch"
 )
 
-// refusedSpellings parse as URLs and mean what may not be opened, to some
-// parser or resolver.
-var refusedSpellings = []string{
+// forbiddenURLs parse as URLs and stand for a forbidden target in some parser or
+// resolver.
+var forbiddenURLs = []string{
 	// IPv4 as inet_aton reads it
 	"http://2130706433/", "http://0x7f000001/", "http://0x7f.1/", "http://0177.0.0.1/",
 	"http://127.1/", "http://00000000177.1/", "http://0/", "http://0x/", "http://127.0.0.0x1/",
 	"http://127.0.0.01/", "http://134744072/", "http://8.8.8.8.8/", "http://256.256.256.256/",
-	// letters and digits that are mapped
+	// letters and digits that IDNA maps
 	"http://①②⑦.⓪.⓪.①/", "http://127。0。0。1/", "http://127.0.0.1/", "http://127%E3%80%820.0.1/",
 	"http://ⓛⓞⓒⓐⓛⓗⓞⓢⓣ/", "http://local\u00adhost/", "http://①②⑦。1/", "http://\u200b/",
-	// names of this machine
+	// localhost and malformed names
 	"http://localhost/", "HTTP://LOCALHOST/", "http://localhost./", "http://a.localhost/", "http://LocalHost:80/",
 	"http://127.0.0.1./", "http://8.8.8.8../", "http://example.com../", "http://.example.com/", "http://a..b/",
 	// IPv6
 	"http://[::]/", "http://[::ffff:7f00:1]/", "http://[0:0:0:0:0:ffff:127.0.0.1]/",
 	"http://[::ffff:127.0.0.1%25x]/", "http://[fe80::1%25lo]/", "http://[::1%25lo]/", "http://[2606:4700:4700::1111%25eth0]/",
-	// users
+	// user info
 	"http://example.com@127.0.0.1/", "http://127.0.0.1#@example.com/", "http://127.0.0.1%2f@x/",
 	"http://@example.com/", "http://user:password@example.com/",
 	// ports
 	"http://example.com:0/", "http://example.com:22/", "http://example.com:6379/", "http://example.com:65536/",
 	"http://example.com:99999999999/", "http://example.com:8080/", "http://example.com:65616/",
-	// schemes and addresses without a host
+	// other schemes, no host
 	"file:///etc/passwd", "gopher://example.com/", "ftp://example.com/", "data:text/plain,x", "//example.com/",
 	"http:/h", "http:h", "http:///h", "http://", "http://:80/", "mailto:a@example.com", "/path", "",
 	// characters
@@ -43,13 +43,13 @@ var refusedSpellings = []string{
 	"http://example.com/?a\\b", "http://exa*mple.com/", "http://exa$mple.com/", "http://*.example.com/",
 }
 
-// unparsable are refused by net/url before any rule of ours.
-var unparsable = []string{
+// unparsableURLs are rejected by net/url.
+var unparsableURLs = []string{
 	"http://good\\@127.0.0.1/", "http://exa mple.com/", "http://example.com\r\n/", "http://exa\tmple.com/",
 	"http://exa%00mple.com/", "http://%31%32%37.0.0.1/", "http://example.com:80:80/", "http://[127.0.0.1]/",
 }
 
-var acceptedSpellings = []string{
+var publicURLs = []string{
 	"http://example.com", "https://example.com/a/b?c=d#e", "HTTPS://EXAMPLE.COM/", "http://example.com./",
 	"http://example.com:80/", "http://example.com:443/", "https://example.com:/", "http://8.8.8.8/",
 	"http://[2606:4700:4700::1111]:443/", "http://bücher.example/", "http://xn--bcher-kva.example/",
@@ -57,35 +57,35 @@ var acceptedSpellings = []string{
 	"https://example.com/a%20b/%C3%A9?a b", "http://localhost.example/", "http://⑧.8.8.8/",
 }
 
-func TestCheck_spellings(t *testing.T) {
+func TestOpener_CheckURL(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, fetch.Options{})
-	for _, address := range refusedSpellings {
-		u := parse(t, address)
+	for _, rawURL := range forbiddenURLs {
+		u := parse(t, rawURL)
 		err := c.Check(u)
 		if forbidden, ok := errors.AsType[*exports.ForbiddenError](err); !ok || forbidden.Reason == "" || !errors.Is(err, exports.ErrForbidden) {
-			t.Errorf("%s: %v", address, err)
+			t.Errorf("Check(%s): %v", rawURL, err)
 		}
 		if _, err := c.Open(t.Context(), u); !errors.Is(err, exports.ErrForbidden) {
-			t.Errorf("opening %s: %v", address, err)
+			t.Errorf("Open(%s): %v", rawURL, err)
 		}
 	}
-	for _, address := range unparsable {
-		if u, err := url.Parse(address); err == nil && c.Check(u) == nil {
-			t.Errorf("accepted %q", address)
+	for _, rawURL := range unparsableURLs {
+		if u, err := url.Parse(rawURL); err == nil && c.Check(u) == nil {
+			t.Errorf("Check accepts %q", rawURL)
 		}
 	}
-	if dialled := c.dials(); dialled != nil {
-		t.Errorf("dialled %v", dialled)
+	if dialed := c.dials(); dialed != nil {
+		t.Errorf("dialed %v", dialed)
 	}
-	for _, address := range acceptedSpellings {
-		if err := c.Check(parse(t, address)); err != nil {
-			t.Errorf("%s: %v", address, err)
+	for _, rawURL := range publicURLs {
+		if err := c.Check(parse(t, rawURL)); err != nil {
+			t.Errorf("Check(%s): %v", rawURL, err)
 		}
 	}
 }
 
-func TestServes(t *testing.T) {
+func TestOpener_Serves(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	c := newClient(t, fetch.Options{})
@@ -95,70 +95,70 @@ func TestServes(t *testing.T) {
 	is.True(!c.Serves(parse(t, "/path")))
 }
 
-func TestCheck_allowedHosts(t *testing.T) {
+func TestOpener_CheckAllowedHosts(t *testing.T) {
 	t.Parallel()
 	o := fetch.Options{AllowedHosts: []string{
 		"Intranet", "files.example.test.:8443", "*.apps.example.test", "*.ports.example.test:9000",
 		"10.0.0.1", "127.0.0.1:9000", "::1", "[fd00::1]:8080", "BÜCHER.example", "localhost:3000",
 	}}
-	const public, private, denied = 0, 1, 2 // how far an address gets when only allowed hosts are
-	for address, want := range map[string]int{
-		"http://intranet/":                    private,
-		"https://INTRANET.:12345/":            private,
+	const public, allowed, denied = 0, 1, 2 // public is denied if OnlyAllowed
+	for rawURL, want := range map[string]int{
+		"http://intranet/":                    allowed,
+		"https://INTRANET.:12345/":            allowed,
 		"http://x.intranet/":                  public,
-		"https://files.example.test:8443/":    private,
+		"https://files.example.test:8443/":    allowed,
 		"https://files.example.test/":         public,
 		"https://a.files.example.test:8443/":  denied,
-		"http://a.apps.example.test:1/":       private,
-		"http://a.b.apps.example.test/":       private,
+		"http://a.apps.example.test:1/":       allowed,
+		"http://a.b.apps.example.test/":       allowed,
 		"http://apps.example.test/":           public,
 		"http://evilapps.example.test/":       public,
 		"http://a.apps.example.test.evil/":    public,
-		"http://a.ports.example.test:9000/":   private,
+		"http://a.ports.example.test:9000/":   allowed,
 		"http://a.ports.example.test:9001/":   denied,
-		"http://10.0.0.1:22/":                 private,
-		"http://10.0.0.1./":                   private,
+		"http://10.0.0.1:22/":                 allowed,
+		"http://10.0.0.1./":                   allowed,
 		"http://10.0.0.2/":                    denied,
 		"http://[::ffff:10.0.0.1]/":           denied,
-		"http://127.0.0.1:9000/":              private,
+		"http://127.0.0.1:9000/":              allowed,
 		"http://127.0.0.1/":                   denied,
 		"http://127.1:9000/":                  denied,
-		"http://[::1]:7/":                     private,
-		"http://[0:0:0:0:0:0:0:1]/":           private,
+		"http://[::1]:7/":                     allowed,
+		"http://[0:0:0:0:0:0:0:1]/":           allowed,
 		"http://[::1%25lo]/":                  denied,
-		"http://[fd00::1]:8080/":              private,
+		"http://[fd00::1]:8080/":              allowed,
 		"http://[fd00::1]/":                   denied,
-		"http://xn--bcher-kva.example:81/":    private,
-		"http://bu\u0308cher.example:81/":     private,
-		"http://localhost:3000/":              private,
+		"http://xn--bcher-kva.example:81/":    allowed,
+		"http://bu\u0308cher.example:81/":     allowed,
+		"http://localhost:3000/":              allowed,
 		"http://localhost/":                   denied,
 		"http://intranet:0/":                  denied,
 		"http://user@intranet/":               denied,
 		"ftp://intranet/":                     denied,
-		"http://①0.0.0.1/":                    private,
-		"https://files.example.test:08443/":   private,
-		"https://files.example.test:8443/a#b": private,
+		"http://①0.0.0.1/":                    allowed,
+		"https://files.example.test:08443/":   allowed,
+		"https://files.example.test:8443/a#b": allowed,
 	} {
-		u := parse(t, address)
+		u := parse(t, rawURL)
 		o.OnlyAllowed = false
 		if err := newClient(t, o).Check(u); (err == nil) != (want != denied) {
-			t.Errorf("%s: %v", address, err)
+			t.Errorf("Check(%s): %v", rawURL, err)
 		}
 		o.OnlyAllowed = true
-		if err := newClient(t, o).Check(u); (err == nil) != (want == private) {
-			t.Errorf("%s, if only allowed hosts are: %v", address, err)
+		if err := newClient(t, o).Check(u); (err == nil) != (want == allowed) {
+			t.Errorf("Check(%s) with OnlyAllowed: %v", rawURL, err)
 		}
 	}
 }
 
-func TestCheck_ports(t *testing.T) {
+func TestOpener_CheckPorts(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	c := newClient(t, fetch.Options{Ports: []uint16{8080}})
 	is.NoErr(c.Check(parse(t, "http://example.com:8080/")))
-	is.True(c.Check(parse(t, "http://example.com/")) != nil)   // 80 is replaced
-	is.True(c.Check(parse(t, "http://10.0.0.1:8080/")) != nil) // a port is no exception for an address
-	is.True(c.CheckDial("8.8.8.8:80") != nil)                  // and it is judged again
+	is.True(c.Check(parse(t, "http://example.com/")) != nil)   // Ports replaces the default
+	is.True(c.Check(parse(t, "http://10.0.0.1:8080/")) != nil) // Ports does not allow private IP addresses
+	is.True(c.CheckDial("8.8.8.8:80") != nil)                  // the SSRF guard checks the port as well
 	is.NoErr(c.CheckDial("8.8.8.8:8080"))
 }
 
@@ -168,7 +168,7 @@ func TestNew_AllowedHosts(t *testing.T) {
 		"*.*.example.com", "example.com:0", "example.com:70000", "example.com:http", "127.1", "fe80::1%lo", "a..b", "user@example.com"} {
 		_, err := fetch.New(&fetch.Options{AllowedHosts: []string{entry}})
 		if err == nil || !strings.Contains(err.Error(), strconv.Quote(entry)) {
-			t.Errorf("%q: %v, want an error that quotes the entry", entry, err)
+			t.Errorf("New accepts %q or does not quote it: %v", entry, err)
 		}
 	}
 	for _, entry := range []string{"a", "a:1", "*.a", "*.a:1", "::1", "[::1]", "[::1]:80", "10.0.0.1", "10.0.0.1:80", "bücher.example."} {

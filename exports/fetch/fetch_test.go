@@ -1,0 +1,241 @@
+package fetch_test
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/fetch"
+)
+
+func TestOpener_Open(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var request *http.Request
+	baseURL, host := startOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		request = r
+		w.Header().Set("Content-Type", "application/pdf")
+		w.Header().Set("Content-Disposition", `attachment; filename="plan.pdf"; filename*=UTF-8''pl%C3%A4n.pdf`)
+		w.Header().Set("Last-Modified", "Tue, 15 Nov 1994 12:45:26 GMT")
+		w.Header().Set("ETag", `W/"1"`)
+		w.Header().Set("Set-Cookie", "a=b")
+		io.WriteString(w, "content")
+	})
+	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
+	file, err := c.open(t, baseURL+"/a%2Fb?c=d e#f")
+	is.NoErr(err)
+	is.Equal(file.Size, int64(7))
+	is.Equal(file.Type, "application/pdf")
+	is.Equal(file.Name, "plän.pdf")
+	is.Equal(file.Modified, time.Date(1994, 11, 15, 12, 45, 26, 0, time.UTC))
+	is.Equal(file.ETag, `W/"1"`)
+	content, err := io.ReadAll(file.Body)
+	is.NoErr(err)
+	is.Equal(string(content), "content")
+	n, err := file.Body.Read(make([]byte, 1))
+	is.True(n == 0 && err == io.EOF) // EOF is sticky
+
+	is.Equal(request.RequestURI, "/a%2Fb?c=d%20e")
+	is.Equal(request.Header, http.Header{"User-Agent": {"canvasback"}, "Accept-Encoding": {"identity"}})
+	_, err = c.read(t, baseURL)
+	is.NoErr(err)
+	is.Equal(request.Header.Get("Cookie"), "") // there is no cookie jar
+	is.Equal(c.dials(), []string{host})        // the connection was reused
+}
+
+// The file needs a second attempt.
+func TestOptions_NegativeIsDefault(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]fetch.Options{
+		"connect":  {ConnectTimeout: -1},
+		"header":   {HeaderTimeout: -1},
+		"idle":     {IdleTimeout: -1},
+		"attempts": {MaxAttempts: -1},
+		"bytes":    {MaxBytes: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			var requests atomic.Int32
+			baseURL, host := startOrigin(t, func(w http.ResponseWriter, _ *http.Request) {
+				if requests.Add(1) == 1 {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+				io.WriteString(w, "con")
+				w.(http.Flusher).Flush()
+				io.WriteString(w, "tent")
+			})
+			o.AllowedHosts = []string{host}
+			c := newClient(t, o)
+			content, err := c.read(t, baseURL)
+			is.NoErr(err)
+			is.Equal(content, "content")
+			is.Equal(c.HeaderTimeout(), newOpener(t, fetch.Options{}).HeaderTimeout())
+		})
+	}
+}
+
+func TestOpener_OpenEmptyFile(t *testing.T) {
+	t.Parallel()
+	for name, handler := range map[string]http.HandlerFunc{
+		"Content-Length": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "0") },
+		"chunked":        func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			baseURL, host := startOrigin(t, handler)
+			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
+			is.NoErr(err)
+			is.Equal(content, "")
+		})
+	}
+}
+
+// Package net/http reads the proxy settings once in a process, here if anywhere.
+// An Opener that used them would send both requests to the proxy.
+func TestOpener_IgnoresProxyFromEnvironment(t *testing.T) {
+	is := is.New(t)
+	proxyURL, _ := startOrigin(t, func(http.ResponseWriter, *http.Request) { t.Error("request to the proxy") })
+	t.Setenv("HTTP_PROXY", proxyURL)
+	t.Setenv("HTTPS_PROXY", proxyURL)
+	t.Setenv("ALL_PROXY", proxyURL)
+	c := newClient(t, fetch.Options{MaxAttempts: 1, Resolver: fakeResolver(map[string][]string{"example.test": {"8.8.8.8"}})})
+	_, err := c.read(t, "http://example.test/")
+	is.True(errors.Is(err, fetch.ErrIntercepted))
+	_, err = c.read(t, "https://example.test/")
+	is.True(errors.Is(err, fetch.ErrIntercepted))
+	is.Equal(c.dials(), []string{"8.8.8.8:80", "8.8.8.8:443"})
+}
+
+func TestOpener_OpenRejectsResponse(t *testing.T) {
+	t.Parallel()
+	respond := func(status int, header ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			for i := 0; i < len(header); i += 2 {
+				w.Header().Add(header[i], header[i+1])
+			}
+			w.WriteHeader(status)
+			if status != http.StatusNoContent && status != http.StatusNotModified {
+				io.WriteString(w, "1234")
+			}
+		}
+	}
+	for name, handler := range map[string]http.HandlerFunc{
+		"201":                       respond(201),
+		"204":                       respond(204),
+		"unexpected 206":            respond(206, "Content-Range", "bytes 0-3/4"),
+		"300":                       respond(300, "Location", "/elsewhere"),
+		"304":                       respond(304),
+		"400":                       respond(400),
+		"403":                       respond(403),
+		"404":                       respond(404),
+		"redirect without Location": respond(302),
+		"redirect to invalid URL":   respond(302, "Location", "http://a b/?secret"),
+		"Content-Encoding":          respond(200, "Content-Encoding", "br"),
+		"two Content-Encodings":     respond(200, "Content-Encoding", "identity", "Content-Encoding", "gzip"),
+		"unrequested gzip": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			z.Write(make([]byte, 1<<20))
+			z.Close()
+		},
+		"header too large": func(w http.ResponseWriter, _ *http.Request) {
+			for n := range 11 << 10 {
+				w.Header().Set(fmt.Sprintf("Field-%d", n), strings.Repeat("x", 1<<10))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			requests := 0
+			baseURL, host := startOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+				requests++
+				handler(w, r)
+			})
+			c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
+			_, err := c.read(t, baseURL)
+			is.True(errors.Is(err, exports.ErrFailed))
+			is.True(!strings.Contains(err.Error(), "secret"))
+			is.Equal(requests, 1) // the error is permanent
+		})
+	}
+}
+
+func TestOpener_OpenLimitsInterimResponses(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
+		for range 100 {
+			fmt.Fprintf(conn, "HTTP/1.1 103 Early Hints\r\nLink: %s\r\n\r\n", strings.Repeat("x", 1<<10))
+		}
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1")
+	})
+	_, err := newClient(t, fetch.Options{AllowedHosts: []string{host}, MaxAttempts: 1}).read(t, baseURL)
+	is.True(errors.Is(err, exports.ErrFailed))
+}
+
+func TestOpener_OpenRedactsURLs(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	baseURL, host := startOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			http.Redirect(w, r, "/next?hop=secret", http.StatusFound)
+			return
+		}
+		w.Header().Set("Location", "http://127.0.0.1:1/last?hop=secret")
+		w.WriteHeader(http.StatusFound)
+	})
+	var log strings.Builder
+	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, Logger: debugLogger(&log)})
+	_, err := c.read(t, baseURL+"/?token=secret")
+	is.True(strings.Contains(err.Error(), baseURL))                   // the registered URL
+	is.True(strings.Contains(err.Error(), "http://127.0.0.1:1/last")) // and the last one
+	is.True(!strings.Contains(err.Error(), "secret"))
+
+	_, err = c.read(t, "http://127.0.0.1:1/?token=secret")
+	is.True(errors.Is(err, exports.ErrForbidden))
+	is.True(!strings.Contains(err.Error(), "secret"))
+
+	_, err = c.Open(t.Context(), parse(t, "http://user:secret@"+host+"/"))
+	is.True(errors.Is(err, exports.ErrForbidden))
+	is.True(!strings.Contains(err.Error(), "secret"))
+	is.True(!strings.Contains(log.String(), "secret"))
+}
+
+func TestOpener_OpenMaxBytes(t *testing.T) {
+	t.Parallel()
+	baseURL, host := startOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/chunked" {
+			w.(http.Flusher).Flush()
+		}
+		io.WriteString(w, "0123456789")
+	})
+	for _, path := range []string{"/length", "/chunked"} {
+		for limit, want := range map[int64]bool{1: false, 9: false, 10: true, 11: true, 0: true} {
+			c := newClient(t, fetch.Options{AllowedHosts: []string{host}, MaxBytes: limit})
+			if _, err := c.open(t, baseURL+path); (err == nil) != (want || path == "/chunked") {
+				t.Errorf("Open(%s), MaxBytes %d: %v", path, limit, err)
+			}
+			content, err := c.read(t, baseURL+path)
+			if want != (err == nil) || want && content != "0123456789" || int64(len(content)) > max(limit, 10) {
+				t.Errorf("Read(%s), MaxBytes %d: %q, %v", path, limit, content, err)
+			}
+			if !want && !errors.Is(err, exports.ErrFailed) {
+				t.Errorf("Read(%s), MaxBytes %d: %v", path, limit, err)
+			}
+		}
+	}
+}
