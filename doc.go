@@ -107,7 +107,7 @@
 // MaxHeaderBytes and httpapi.ConnContext, as that of examples/standalone: the
 // handler bounds bodies and downloads that stand still, but not connections,
 // and holds a body in memory while it reads it. Admin keys have 128 random bits
-// or more. Behind a proxy, httpapi.Guessing.Address says where a request comes
+// or more. Behind a proxy, httpapi.RateLimit.ClientIP says where a request comes
 // from. RegisterWith says who registers, where clients are not trusted with
 // that, and AllowedHosts of exports/fetch names no host that they may not
 // reach. Peppers and admin keys are kept outside the database. Logs hold key

@@ -1,129 +1,160 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"net/http"
 
 	"example.com/canvasback/keys"
 )
 
-// The headers that carry keys, in the form in which net/http keeps them.
+// The headers that carry keys, in canonical form.
 const (
 	headerAdminKey = "X-Admin-Key"
 	headerAPIKey   = "X-Api-Key"
 )
 
-// guard says which key a route asks for.
-type guard int
+// auth is the kind of key that a route requires.
+type auth int
 
 const (
-	clientKey guard = iota
+	clientKey auth = iota
 	adminKey
 	noKey
 )
 
-// guarded lets requests with the right key through to an endpoint.
-func (a *api) guarded(g guard, next endpoint) endpoint {
+// requireAuth calls next if the request has the key.
+func (a *API) requireAuth(required auth, next endpoint) endpoint {
 	switch {
-	case g == noKey, g == clientKey && a.DangerouslySkipClientKeys:
+	case required == noKey, required == clientKey && a.options.DangerouslySkipClientKeys:
 		return next
-	case g == adminKey:
+	case required == adminKey:
 		return func(w http.ResponseWriter, r *http.Request) error {
-			if err := a.checkAdminKey(r.Header); err != nil {
-				return a.guesses.judge(r, err)
+			if err := a.admin.check(r.Header[headerAdminKey]); err != nil {
+				return a.limiter.limit(r, err)
 			}
 			return next(w, r)
 		}
 	}
 	return func(w http.ResponseWriter, r *http.Request) error {
-		key, err := a.checkClientKey(r)
+		authenticated, err := a.checkClientKey(w.(*response), r)
 		if err != nil {
-			return a.guesses.judge(r, err)
+			return err
 		}
-		if w, ok := w.(*response); ok {
-			w.keyID = key.ID
-		}
-		return next(w, r.WithContext(&keyContext{r.Context(), key}))
+		return next(w, r.WithContext(authenticated))
 	}
 }
 
-func (a *api) checkAdminKey(header http.Header) error {
-	if len(a.adminKeys) == 0 {
-		return errAdminOff
-	}
-	values := header[headerAdminKey]
-	if len(values) != 1 {
-		return errAdminKeyMissing
-	}
-	if !a.isAdminKey(values[0]) {
-		return errAdminKeyWrong
-	}
-	return nil
-}
-
-// isAdminKey compares digests, all of them, so that neither the length of a key
-// nor the place of the first difference shows in the time it takes.
-func (a *api) isAdminKey(value string) bool {
-	given := sha256.Sum256([]byte(value))
-	match := 0
-	for _, key := range a.adminKeys {
-		match |= subtle.ConstantTimeCompare(key[:], given[:])
-	}
-	return match == 1
-}
-
-func (a *api) checkClientKey(r *http.Request) (keys.Key, error) {
+// checkClientKey returns the context of r with its verified client key.
+func (a *API) checkClientKey(w *response, r *http.Request) (*authContext, error) {
 	values := r.Header[headerAPIKey]
-	if len(values) != 1 || a.Keys == nil {
-		return keys.Key{}, errClientKeyMissing
+	if len(values) != 1 || a.keys == nil {
+		return nil, errClientKeyMissing
 	}
-	return a.Keys.Verify(context.WithoutCancel(r.Context()), values[0]) // see storeContext
+	key, err := a.keys.Verify(context.WithoutCancel(r.Context()), values[0]) // see storeContext
+	if err != nil {
+		return nil, a.limiter.limit(r, err)
+	}
+	w.keyID = key.ID
+	return &authContext{Context: r.Context(), api: a, key: key, verified: true}, nil
 }
 
-// keyContext carries the checked key of a request.
-type keyContext struct {
+// authContext carries what an API knows about a request to its own endpoints or
+// to the application's.
+type authContext struct {
 	context.Context
-	key keys.Key
+	api      *API
+	key      keys.Key  // if verified
+	verified bool      // by api
+	observed *response // if RequireClientKey reports it to Observe
 }
 
-// keyName is what the key is asked for by.
-type keyName struct{}
+type ctxKey struct{}
 
-func (c *keyContext) Value(name any) any {
-	if name == (keyName{}) {
+func (c *authContext) Value(key any) any {
+	if key == (ctxKey{}) {
 		return c
 	}
-	return c.Context.Value(name)
+	return c.Context.Value(key)
 }
 
-// KeyFromContext returns the client key with which a request was let through,
-// and false if none was asked for. The raw key is not part of it.
+// KeyFromContext returns the verified client key of a request. It returns false
+// behind routes that need no client key. The raw key is not part of it.
 func KeyFromContext(ctx context.Context) (keys.Key, bool) {
-	c, ok := ctx.Value(keyName{}).(*keyContext)
-	if !ok {
+	c, ok := ctx.Value(ctxKey{}).(*authContext)
+	if !ok || !c.verified {
 		return keys.Key{}, false
 	}
 	return c.key, true
 }
 
-// RequireClientKey returns a middleware that asks for a client key in front of
-// the host's own routes, and answers like [Handler] if there is no good one.
-// It uses Keys, DangerouslySkipClientKeys, Guessing, AllowedOrigins and Logger of
-// the options. Behind it, [KeyFromContext] returns the key.
-func RequireClientKey(options Options) func(http.Handler) http.Handler {
-	a := newAPI(options)
-	return func(next http.Handler) http.Handler {
-		check := a.guarded(clientKey, func(w http.ResponseWriter, r *http.Request) error {
-			next.ServeHTTP(w, r)
-			return nil
-		})
-		return newCORS(options.AllowedOrigins).wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			identify(w, r)
-			if err := check(w, r); err != nil {
-				a.fail(w, r, err)
+// RequireClientKey returns a middleware in front of the application's own
+// handlers. It calls next with the key in the context (see [KeyFromContext]), or
+// responds like the routes of the API: CORS headers and preflights, error
+// bodies, rate limit. With DangerouslySkipClientKeys it calls next without a key.
+//
+// The request is reported to Observe when next returns. Its Route is r.Pattern,
+// which http.ServeMux and chi set, or empty. With Observe set, next gets a
+// ResponseWriter with Flush, Hijack and Unwrap.
+func (a *API) RequireClientKey(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(inner http.ResponseWriter, r *http.Request) {
+		w := newResponse(inner, r)
+		w.aborted = true // until next returns
+		defer func() {
+			w.route = cmp.Or(w.route, r.Pattern)
+			a.observe(w, r)
+		}()
+		if authenticated, ok := a.authenticate(w, r); ok {
+			if a.options.Observe != nil {
+				authenticated.observed = w
+				inner = appResponse{w}
 			}
-		}))
+			request := r.WithContext(authenticated)
+			defer func() { r.Pattern = request.Pattern }()
+			next.ServeHTTP(inner, request)
+		}
+		w.aborted = false
+	})
+}
+
+// Authenticate is [API.RequireClientKey] for routers whose handlers are not of
+// type http.Handler, such as gin and echo. It returns the client key of r, or
+// writes an error response (or that of a preflight) and returns false.
+//
+//	func auth(c *gin.Context) {
+//		if _, ok := api.Authenticate(c.Writer, c.Request); !ok {
+//			c.Abort()
+//		}
+//	}
+//
+// It replaces the context of r in place, so that [KeyFromContext] finds the key.
+// With DangerouslySkipClientKeys the key is zero. Observe is called for rejected
+// requests only.
+func (a *API) Authenticate(w http.ResponseWriter, r *http.Request) (keys.Key, bool) {
+	out := newResponse(w, r)
+	authenticated, ok := a.authenticate(out, r)
+	if !ok {
+		out.route = r.Pattern
+		a.observe(out, r)
+		return keys.Key{}, false
 	}
+	*r = *r.WithContext(authenticated)
+	return authenticated.key, true
+}
+
+// authenticate checks the client key of a request to one of the application's
+// routes. If it returns false, it has responded.
+func (a *API) authenticate(w *response, r *http.Request) (*authContext, bool) {
+	if a.cors.handle(w, r) {
+		return nil, false
+	}
+	if a.options.DangerouslySkipClientKeys {
+		return &authContext{Context: r.Context(), api: a}, true
+	}
+	authenticated, err := a.checkClientKey(w, r)
+	if err != nil {
+		a.fail(w, r, err)
+		return nil, false
+	}
+	return authenticated, true
 }

@@ -36,7 +36,7 @@ func TestAccess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHarness(t, func(o *httpapi.Options) { o.Guessing.Burst = -1 })
+			h := newHarness(t, func(o *httpapi.Options) { o.AuthRateLimit.Burst = -1 })
 			issued := issueKeys(t, h)
 			change(&h.options)
 			server := httptest.NewServer(httpapi.Handler(h.options))

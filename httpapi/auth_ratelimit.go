@@ -13,63 +13,61 @@ import (
 	"example.com/canvasback/keys"
 )
 
-// Guessing bounds how often an address may send keys that are wrong. Beyond
-// the bound such a key is answered 429 instead of 401, with the time to wait.
-// A good key in its place is never held up, whoever else is at the same
-// address: so this makes guessing show and takes its pace, but it is the length
-// of an admin key that makes it hopeless. In the place of an admin key a client
-// key is a wrong one, good or not, and the other way round.
+// RateLimit limits how many wrong keys a client IP may send. Beyond the limit a
+// wrong key gets 429 with Retry-After and not 401. Accepted keys always pass, also
+// from a client IP over its limit. A client key sent as x-admin-key counts as
+// wrong, and so does an admin key sent as x-api-key; a missing key does not.
 //
-// Each handler counts for itself.
-type Guessing struct {
-	// Burst is how many wrong keys an address may send at first; 1000 if
-	// zero, and without bound if negative.
+// Rate limiting slows guessing down and makes it visible; key length is what
+// makes it infeasible.
+type RateLimit struct {
+	// Burst is how many wrong keys a client IP may send at once; 1000 if zero,
+	// unlimited if negative.
 	Burst int
 
-	// Interval is how long it takes until it may send one more; 100 ms if
-	// zero.
+	// Interval is the time after which one more is allowed; 100 ms if zero.
 	Interval time.Duration
 
-	// Address says who has sent a request. If nil it is the address of the
-	// connection, of which the first 64 bits count if it is an IPv6 one. A
-	// host behind a proxy supplies its own: only it knows which header to
-	// trust.
-	Address func(*http.Request) string
+	// ClientIP returns the client IP of a request. If nil it is the remote
+	// address of the connection, cut to its /64 network for IPv6. Behind a
+	// proxy the application must supply it, because only the application
+	// knows which header to trust.
+	ClientIP func(*http.Request) string
 }
 
-// maxGuessers bounds the addresses that are remembered.
-const maxGuessers = 1 << 14
+// maxClientIPs limits the entries of an authLimiter.
+const maxClientIPs = 1 << 14
 
-// guesses counts wrong keys by address, as a generic cell rate algorithm: for
-// each address it keeps the time at which its burst will be whole again.
-type guesses struct {
+// authLimiter counts wrong keys by client IP with the generic cell rate
+// algorithm (GCRA).
+type authLimiter struct {
 	burst    int
 	interval time.Duration
-	address  func(*http.Request) string
+	clientIP func(*http.Request) string
 
-	seed  maphash.Seed
-	mu    sync.Mutex
-	whole map[uint64]time.Time // by the hash of the address, which may be long
+	seed maphash.Seed
+	mu   sync.Mutex
+	tats map[uint64]time.Time // theoretical arrival times, by hash of the IP, which may be long
 }
 
-func newGuesses(g Guessing) *guesses {
-	if g.Interval <= 0 {
-		g.Interval = 100 * time.Millisecond
+func newAuthLimiter(limit RateLimit) *authLimiter {
+	if limit.Interval <= 0 {
+		limit.Interval = 100 * time.Millisecond
 	}
-	if g.Address == nil {
-		g.Address = remoteAddress
+	if limit.ClientIP == nil {
+		limit.ClientIP = remoteIP
 	}
-	return &guesses{
-		burst:    cmp.Or(g.Burst, 1000),
-		interval: g.Interval,
-		address:  g.Address,
+	return &authLimiter{
+		burst:    cmp.Or(limit.Burst, 1000),
+		interval: limit.Interval,
+		clientIP: limit.ClientIP,
 		seed:     maphash.MakeSeed(),
-		whole:    make(map[uint64]time.Time),
+		tats:     make(map[uint64]time.Time),
 	}
 }
 
-// remoteAddress is where a connection comes from.
-func remoteAddress(r *http.Request) string {
+// remoteIP returns the remote address of the connection without the port.
+func remoteIP(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
@@ -78,63 +76,63 @@ func remoteAddress(r *http.Request) string {
 	if err != nil || ip.Unmap().Is4() {
 		return host
 	}
-	network, err := ip.WithZone("").Prefix(64) // what one customer has, at the least
+	network, err := ip.WithZone("").Prefix(64) // one customer has a /64 or more
 	if err != nil {
 		return host
 	}
 	return network.String()
 }
 
-// tooManyGuesses is the error for one wrong key too many.
-type tooManyGuesses struct{ wait time.Duration }
+// rateLimitError is the error of a wrong key beyond the limit.
+type rateLimitError struct{ retryAfter time.Duration }
 
-func (*tooManyGuesses) Error() string { return "too many wrong keys from this address" }
+func (*rateLimitError) Error() string { return "too many wrong keys from this client IP" }
 
-// judge returns the error of a key check, or a tooManyGuesses if that check
-// was one wrong key too many.
-func (g *guesses) judge(r *http.Request, err error) error {
+// limit counts the error of a key check if the key was wrong. It returns err, or
+// a rateLimitError if the client IP is over its limit.
+func (l *authLimiter) limit(r *http.Request, err error) error {
 	wrong := errors.Is(err, errAdminKeyWrong) || errors.Is(err, keys.ErrMalformed) || errors.Is(err, keys.ErrUnknown)
-	if !wrong || g.burst < 0 {
+	if !wrong || l.burst < 0 {
 		return err
 	}
-	if wait := g.note(g.address(r), time.Now()); wait > 0 {
-		return &tooManyGuesses{wait}
+	if wait := l.allow(l.clientIP(r), time.Now()); wait > 0 {
+		return &rateLimitError{wait}
 	}
 	return err
 }
 
-// note counts a guess and returns how long the next one has to wait, zero if
-// it need not.
-func (g *guesses) note(address string, now time.Time) time.Duration {
-	place := maphash.String(g.seed, address)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	whole := g.whole[place]
-	if whole.Before(now) {
-		whole = now
+// allow counts a wrong key and returns zero, or how long the client IP has to
+// wait.
+func (l *authLimiter) allow(ip string, now time.Time) time.Duration {
+	hash := maphash.String(l.seed, ip)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	tat := l.tats[hash]
+	if tat.Before(now) {
+		tat = now
 	}
-	if wait := whole.Add(g.interval).Sub(now) - time.Duration(g.burst)*g.interval; wait > 0 {
+	if wait := tat.Add(l.interval).Sub(now) - time.Duration(l.burst)*l.interval; wait > 0 {
 		return wait
 	}
-	if len(g.whole) >= maxGuessers {
-		g.makeRoom(now)
+	if len(l.tats) >= maxClientIPs {
+		l.evict(now)
 	}
-	g.whole[place] = whole.Add(g.interval)
+	l.tats[hash] = tat.Add(l.interval)
 	return 0
 }
 
-// makeRoom forgets the addresses that are whole again and, if that is not
-// enough, others down to half: so much that it is seldom called.
-func (g *guesses) makeRoom(now time.Time) {
-	for place, whole := range g.whole {
-		if whole.Before(now) {
-			delete(g.whole, place)
+// evict removes the expired entries and then others down to half of the maximum,
+// so that it is rarely called.
+func (l *authLimiter) evict(now time.Time) {
+	for hash, tat := range l.tats {
+		if tat.Before(now) {
+			delete(l.tats, hash)
 		}
 	}
-	for place := range g.whole {
-		if len(g.whole) <= maxGuessers/2 {
+	for hash := range l.tats {
+		if len(l.tats) <= maxClientIPs/2 {
 			return
 		}
-		delete(g.whole, place)
+		delete(l.tats, hash)
 	}
 }

@@ -15,30 +15,30 @@ import (
 func TestGuesses_comeBackWithTime(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	g := newGuesses(Guessing{Burst: 2, Interval: time.Second})
+	g := newAuthLimiter(RateLimit{Burst: 2, Interval: time.Second})
 	now := time.Now()
-	is.Equal(g.note("a", now), time.Duration(0))
-	is.Equal(g.note("a", now), time.Duration(0))
-	is.Equal(g.note("a", now), time.Second)
-	is.Equal(g.note("a", now.Add(400*time.Millisecond)), 600*time.Millisecond)
-	is.Equal(g.note("a", now.Add(time.Second)), time.Duration(0))
-	is.Equal(g.note("a", now.Add(time.Second)), time.Second)
-	is.Equal(g.note("a", now.Add(time.Hour)), time.Duration(0)) // no more than the burst is saved up
-	is.Equal(g.note("a", now.Add(time.Hour)), time.Duration(0))
-	is.Equal(g.note("a", now.Add(time.Hour)), time.Second)
+	is.Equal(g.allow("a", now), time.Duration(0))
+	is.Equal(g.allow("a", now), time.Duration(0))
+	is.Equal(g.allow("a", now), time.Second)
+	is.Equal(g.allow("a", now.Add(400*time.Millisecond)), 600*time.Millisecond)
+	is.Equal(g.allow("a", now.Add(time.Second)), time.Duration(0))
+	is.Equal(g.allow("a", now.Add(time.Second)), time.Second)
+	is.Equal(g.allow("a", now.Add(time.Hour)), time.Duration(0)) // no more than the burst is saved up
+	is.Equal(g.allow("a", now.Add(time.Hour)), time.Duration(0))
+	is.Equal(g.allow("a", now.Add(time.Hour)), time.Second)
 }
 
 func TestGuesses_memoryIsBounded(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	g := newGuesses(Guessing{})
+	g := newAuthLimiter(RateLimit{})
 	now := time.Now()
-	for i := range 3 * maxGuessers {
-		g.note(fmt.Sprint(i), now)
+	for i := range 3 * maxClientIPs {
+		g.allow(fmt.Sprint(i), now)
 	}
-	is.True(len(g.whole) <= maxGuessers)
-	g.note("later", now.Add(time.Hour))
-	is.Equal(len(g.whole), 1) // those that are whole again are forgotten first
+	is.True(len(g.tats) <= maxClientIPs)
+	g.allow("later", now.Add(time.Hour))
+	is.Equal(len(g.tats), 1) // those that are whole again are forgotten first
 }
 
 // TestGuesses_longAddressesAreNotKept is not parallel: it weighs the heap. A
@@ -50,21 +50,21 @@ func TestGuesses_longAddressesAreNotKept(t *testing.T) {
 		runtime.ReadMemStats(&stats)
 		return int64(stats.HeapAlloc)
 	}
-	g := newGuesses(Guessing{})
+	g := newAuthLimiter(RateLimit{})
 	const count, length = 1000, 64 << 10
 	before := heap()
 	for i := range count {
-		g.note(strings.Repeat("x", length)+strconv.Itoa(i), time.Now())
+		g.allow(strings.Repeat("x", length)+strconv.Itoa(i), time.Now())
 	}
 	if grown := heap() - before; grown > count*length/4 {
 		t.Errorf("%d addresses of %d bytes take %d bytes", count, length, grown)
 	}
-	if len(g.whole) != count {
-		t.Errorf("%d addresses are told apart, want %d", len(g.whole), count)
+	if len(g.tats) != count {
+		t.Errorf("%d addresses are told apart, want %d", len(g.tats), count)
 	}
 }
 
-func TestRemoteAddress(t *testing.T) {
+func TestRemoteIP(t *testing.T) {
 	t.Parallel()
 	for remote, want := range map[string]string{
 		"192.0.2.1:5000":              "192.0.2.1",
@@ -74,7 +74,7 @@ func TestRemoteAddress(t *testing.T) {
 		"@":                           "@", // a Unix socket
 		"pipe":                        "pipe",
 	} {
-		if got := remoteAddress(&http.Request{RemoteAddr: remote}); got != want {
+		if got := remoteIP(&http.Request{RemoteAddr: remote}); got != want {
 			t.Errorf("%s is taken for %s, want %s", remote, got, want)
 		}
 	}

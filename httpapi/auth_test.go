@@ -122,11 +122,11 @@ func TestClientKey_protectionTurnedOff(t *testing.T) {
 	h.send("GET", "/admin/api-keys", "").want(401) // the admin's routes stay closed
 }
 
-func TestRequireClientKey_guardsTheHostsOwnRoutes(t *testing.T) {
+func TestRequireClientKey(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := newHarness(t)
-	handler := httpapi.RequireClientKey(h.options)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := newAPI(t, h.options).RequireClientKey(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, ok := httpapi.KeyFromContext(r.Context())
 		is.True(ok)
 		is.Equal(key.ID, int64(1))
@@ -200,10 +200,10 @@ func TestGuessing_isBoundedAndGoodKeysPass(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := start(t, func(o *httpapi.Options) {
-		o.Guessing = httpapi.Guessing{
+		o.AuthRateLimit = httpapi.RateLimit{
 			Burst:    3,
 			Interval: time.Minute,
-			Address:  func(r *http.Request) string { return r.Header.Get("X-Real-IP") },
+			ClientIP: func(r *http.Request) string { return r.Header.Get("X-Real-IP") },
 		}
 	})
 	guess := func(address, header, key string) answer {

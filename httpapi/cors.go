@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// cors lets web pages of other origins use the API, as the Fetch standard
-// (section 3.3) describes. It answers every preflight with the same lists and
-// leaves the comparison to the browser, which makes it whatever the server
-// says.
+// cors implements the CORS protocol (Fetch standard, section 3.3). It responds to
+// every preflight with the same lists of methods and headers; the browser compares
+// them with its request in any case.
 type cors struct {
 	any     bool
 	origins []string
@@ -30,36 +29,44 @@ func newCORS(origins []string) *cors {
 	return c
 }
 
+// wrap returns next behind the CORS headers.
 func (c *cors) wrap(next http.Handler) http.Handler {
-	if len(c.origins) == 0 {
-		return next
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		header := w.Header()
-		origin := r.Header.Get("Origin")
-		if !c.any {
-			header.Add("Vary", "Origin")
+		if !c.handle(w, r) {
+			next.ServeHTTP(w, r)
 		}
-		allowed := origin != "" && (c.any || slices.Contains(c.origins, strings.ToLower(origin)))
-		switch {
-		case allowed && c.any:
-			header.Set("Access-Control-Allow-Origin", "*")
-		case allowed:
-			header.Set("Access-Control-Allow-Origin", origin)
-		}
-		preflight := r.Method == http.MethodOptions && origin != "" && r.Header.Get("Access-Control-Request-Method") != ""
-		if preflight {
-			if allowed {
-				header.Set("Access-Control-Allow-Methods", corsMethods)
-				header.Set("Access-Control-Allow-Headers", corsHeaders)
-				header.Set("Access-Control-Max-Age", corsMaxAge)
-			}
-			w.WriteHeader(http.StatusNoContent)
-			return
-		}
-		if allowed {
-			header.Set("Access-Control-Expose-Headers", corsExposed)
-		}
-		next.ServeHTTP(w, r)
 	})
+}
+
+// handle sets the CORS headers. It responds to preflights and returns true then.
+func (c *cors) handle(w http.ResponseWriter, r *http.Request) bool {
+	if len(c.origins) == 0 {
+		return false
+	}
+	header := w.Header()
+	origin := r.Header.Get("Origin")
+	if !c.any {
+		header.Add("Vary", "Origin")
+	}
+	allowed := origin != "" && (c.any || slices.Contains(c.origins, strings.ToLower(origin)))
+	switch {
+	case allowed && c.any:
+		header.Set("Access-Control-Allow-Origin", "*")
+	case allowed:
+		header.Set("Access-Control-Allow-Origin", origin)
+	}
+	preflight := r.Method == http.MethodOptions && origin != "" && r.Header.Get("Access-Control-Request-Method") != ""
+	if preflight {
+		if allowed {
+			header.Set("Access-Control-Allow-Methods", corsMethods)
+			header.Set("Access-Control-Allow-Headers", corsHeaders)
+			header.Set("Access-Control-Max-Age", corsMaxAge)
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return true
+	}
+	if allowed {
+		header.Set("Access-Control-Expose-Headers", corsExposed)
+	}
+	return false
 }

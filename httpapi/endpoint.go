@@ -25,7 +25,7 @@ type none struct{}
 
 // reply makes an endpoint of a function from the id in the path, zero if there
 // is none, and the body to the answer.
-func reply[In, Out any](a *api, status int, f func(ctx context.Context, id int64, in In) (Out, error)) endpoint {
+func reply[In, Out any](a *API, status int, f func(ctx context.Context, id int64, in In) (Out, error)) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id, err := pathID(r)
 		if err != nil {
@@ -60,8 +60,8 @@ func reply[In, Out any](a *api, status int, f func(ctx context.Context, id int64
 // and not with the client: a client may close its side of the connection as
 // soon as it has sent its request, and a driver may give up a connection to the
 // database for each call that is broken off.
-func (a *api) storeContext(r *http.Request) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(r.Context()), a.StoreTimeout)
+func (a *API) storeContext(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(r.Context()), a.options.StoreTimeout)
 }
 
 // pathID reads the id in the path of a route that has one.

@@ -17,7 +17,7 @@ import (
 	"example.com/canvasback/symbols/bundle"
 )
 
-// Errors of the transport itself.
+// Errors of the HTTP layer.
 var (
 	errNoRoute          = errors.New("no such route")
 	errMethodNotAllowed = errors.New("method not allowed on this route")
@@ -33,23 +33,23 @@ var (
 	errClientKeyMissing = errors.New("x-api-key is missing or sent more than once")
 )
 
-// invalidRequest is an error whose text is the answer.
+// invalidRequest is a 400 with this message.
 type invalidRequest string
 
 func (e invalidRequest) Error() string { return string(e) }
 
-// failure is how an error is answered. An empty message stands for the
-// error's own text, which was written to be shown then.
-type failure struct {
+// errorResponse is a row of the error table. If message is empty, the response
+// has the text of the error, which is written for clients.
+type errorResponse struct {
 	err     error
 	status  int
 	code    string
 	message string
 }
 
-// failures are tried in order; the first one that the error wraps is the
-// answer. An export's own failures come before those of the store beneath.
-var failures = []failure{
+// errorTable maps errors to responses. The first row that matches applies, so the
+// errors of an export come before those of its store.
+var errorTable = []errorResponse{
 	{errNoRoute, http.StatusNotFound, "not_found", ""},
 	{errMethodNotAllowed, http.StatusMethodNotAllowed, "method_not_allowed", ""},
 	{errTooLarge, http.StatusRequestEntityTooLarge, "too_large", ""},
@@ -90,26 +90,26 @@ var failures = []failure{
 
 const unavailableMessage = "the service is not available right now"
 
-// failureOf finds the answer to an error.
-func failureOf(err error) failure {
+// lookupError returns the response to an error.
+func lookupError(err error) errorResponse {
 	if text, ok := errors.AsType[invalidRequest](err); ok {
-		return failure{err, http.StatusBadRequest, "invalid_request", string(text)}
+		return errorResponse{err, http.StatusBadRequest, "invalid_request", string(text)}
 	}
-	if guesses, ok := errors.AsType[*tooManyGuesses](err); ok {
-		return failure{err, http.StatusTooManyRequests, "too_many_requests", guesses.Error()}
+	if limit, ok := errors.AsType[*rateLimitError](err); ok {
+		return errorResponse{err, http.StatusTooManyRequests, "too_many_requests", limit.Error()}
 	}
-	for _, f := range failures {
-		if errors.Is(err, f.err) {
-			if f.message == "" {
-				f.message = err.Error()
+	for _, row := range errorTable {
+		if errors.Is(err, row.err) {
+			if row.message == "" {
+				row.message = err.Error()
 			}
-			return f
+			return row
 		}
 	}
-	return failure{err, http.StatusInternalServerError, "internal", "internal error"}
+	return errorResponse{err, http.StatusInternalServerError, "internal", "internal error"}
 }
 
-// errorBody is the body of every answer to an error.
+// errorBody is the JSON body of every error response.
 type errorBody struct {
 	Message   string        `json:"message"`
 	Code      string        `json:"code"`
@@ -118,25 +118,25 @@ type errorBody struct {
 	Refused   []fileNote    `json:"refused,omitempty"`
 }
 
-// fail answers a request with an error. Its cause goes to the log only.
-func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
+// fail writes the response to an error. The cause of the error is logged only.
+func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	drain(w, r)
-	f := failureOf(err)
-	a.logFailure(r.Context(), f, err, requestID(w))
+	out := lookupError(err)
+	a.logError(r.Context(), out, err, requestID(w))
 
 	header := w.Header()
-	header.Set("Cache-Control", "no-store") // whatever was to be answered instead
-	switch f.status {
+	header.Set("Cache-Control", "no-store") // the endpoint may have set another value
+	switch out.status {
 	case http.StatusUnauthorized:
-		header.Set("WWW-Authenticate", `ApiKey header="`+strings.ToLower(headerOf(f.err))+`"`)
+		header.Set("WWW-Authenticate", `ApiKey header="`+strings.ToLower(requiredHeader(out.err))+`"`)
 	case http.StatusServiceUnavailable:
 		header.Set("Retry-After", "1")
 	case http.StatusTooManyRequests:
-		if guesses, ok := errors.AsType[*tooManyGuesses](err); ok {
-			header.Set("Retry-After", strconv.Itoa(int(math.Ceil(guesses.wait.Seconds()))))
+		if limit, ok := errors.AsType[*rateLimitError](err); ok {
+			header.Set("Retry-After", strconv.Itoa(int(math.Ceil(limit.retryAfter.Seconds()))))
 		}
 	}
-	body := errorBody{Message: f.message, Code: f.code, RequestID: requestID(w)}
+	body := errorBody{Message: out.message, Code: out.code, RequestID: requestID(w)}
 	if batch, ok := errors.AsType[*exports.BatchError](err); ok {
 		body.Skipped = skippedItems(batch.Skipped)
 		a.logSkipped(r.Context(), batch.Skipped, requestID(w))
@@ -144,22 +144,21 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if rejected, ok := errors.AsType[*bundle.RejectedError](err); ok {
 		body.Refused = fileNotes(rejected.Files)
 	}
-	encode(w, f.status, body)
+	encode(w, out.status, body)
 }
 
-// drain reads what is left of a small body that nobody wants, so that the
-// connection can be used again, and gives up the connection otherwise. Left to
-// itself the server would wait for the body, with the answer in hand or behind
-// it.
+// drain discards an unread request body, so that the connection can be reused. If
+// the body is large or slow it sets Connection: close instead, because net/http
+// would wait for the body before or after the response.
 func drain(w http.ResponseWriter, r *http.Request) {
-	const most, patience = 256 << 10, time.Second
+	const maxSize, timeout = 256 << 10, time.Second
 	if r.ContentLength == 0 || r.ProtoMajor > 1 {
 		return
 	}
 	control := http.NewResponseController(w)
-	bounded := control.SetReadDeadline(time.Now().Add(patience)) == nil
-	if bounded && r.ContentLength <= most && r.Header.Get("Expect") == "" {
-		if _, err := io.CopyN(io.Discard, r.Body, most); err == io.EOF {
+	timed := control.SetReadDeadline(time.Now().Add(timeout)) == nil
+	if timed && r.ContentLength <= maxSize && r.Header.Get("Expect") == "" {
+		if _, err := io.CopyN(io.Discard, r.Body, maxSize); err == io.EOF {
 			control.SetReadDeadline(time.Time{})
 			return
 		}
@@ -167,37 +166,26 @@ func drain(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close")
 }
 
-// headerOf names the header that an unauthorized request lacks.
-func headerOf(err error) string {
+// requiredHeader returns the header that would authenticate a request rejected
+// with err.
+func requiredHeader(err error) string {
 	if err == errAdminKeyMissing || err == errAdminKeyWrong {
 		return headerAdminKey
 	}
 	return headerAPIKey
 }
 
-// logFailure logs what is not the client's doing.
-func (a *api) logFailure(ctx context.Context, f failure, err error, id string) {
+// logError logs client errors at debug level, and others as warning or error.
+func (a *API) logError(ctx context.Context, out errorResponse, err error, id string) {
 	level := slog.LevelDebug
 	switch {
-	case err == errPanic: // it has been logged with its stack
+	case err == errPanic: // logged with its stack
 		return
-	case ctx.Err() != nil: // the client has left
-	case f.status == http.StatusInternalServerError:
+	case ctx.Err() != nil: // the client has disconnected
+	case out.status == http.StatusInternalServerError:
 		level = slog.LevelError
-	case f.status > http.StatusInternalServerError:
+	case out.status > http.StatusInternalServerError:
 		level = slog.LevelWarn
 	}
-	a.report(ctx, level, "request failed", "status", f.status, "error", err, "requestId", id)
-}
-
-// report writes to the log. No answer may depend on it: if it panics, the
-// default one is told.
-func (a *api) report(ctx context.Context, level slog.Level, message string, args ...any) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			defer func() { recover() }() // it may be the very same
-			slog.Default().ErrorContext(ctx, "panic in Options.Logger", "panic", reason)
-		}
-	}()
-	a.log.Log(ctx, level, message, args...)
+	a.log.Log(ctx, level, "request failed", "status", out.status, "error", err, "requestId", id)
 }

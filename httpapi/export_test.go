@@ -10,8 +10,12 @@ type Route struct {
 // Routes returns the rows that the options lead to.
 func Routes(options Options) []Route {
 	var list []Route
-	for _, r := range newAPI(options).routes() {
-		key := map[guard]string{adminKey: "x-admin-key", clientKey: "x-api-key"}[r.guard]
+	a, err := New(options)
+	if err != nil {
+		panic(err)
+	}
+	for _, r := range a.routes() {
+		key := map[auth]string{adminKey: "x-admin-key", clientKey: "x-api-key"}[r.auth]
 		list = append(list, Route{r.method, r.path, key, r.limit})
 	}
 	return list

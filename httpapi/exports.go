@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"mime"
 	"net/http"
 	"net/url"
@@ -108,7 +107,7 @@ func newExportRecord(export exports.Export) exportRecord {
 	return record
 }
 
-func (a *api) registerExport(w http.ResponseWriter, r *http.Request) error {
+func (a *API) registerExport(w http.ResponseWriter, r *http.Request) error {
 	var in registerExportRequest
 	if err := decode(r, &in); err != nil {
 		return err
@@ -118,7 +117,7 @@ func (a *api) registerExport(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
-	export, created, err := a.Exports.Register(ctx, in.SourceFileURL, in.ExportedURL, *in.FileName)
+	export, created, err := a.exports.Register(ctx, in.SourceFileURL, in.ExportedURL, *in.FileName)
 	if err != nil {
 		return err
 	}
@@ -129,7 +128,7 @@ func (a *api) registerExport(w http.ResponseWriter, r *http.Request) error {
 	return encode(w, status, registerExportResponse{Success: true, Record: newExportRecord(export)})
 }
 
-func (a *api) downloadExport(w http.ResponseWriter, r *http.Request) error {
+func (a *API) downloadExport(w http.ResponseWriter, r *http.Request) error {
 	addresses, err := wantsAddresses(r.URL)
 	if err != nil {
 		return err
@@ -140,14 +139,14 @@ func (a *api) downloadExport(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
-	export, err := a.Exports.Find(ctx, in.SourceFileURL)
+	export, err := a.exports.Find(ctx, in.SourceFileURL)
 	if err != nil {
 		return err
 	}
 	if addresses {
 		return encode(w, http.StatusOK, singleExportURLResponse{Success: true, ExportedURL: export.ExportedURL})
 	}
-	download, err := a.Exports.Open(r.Context(), export)
+	download, err := a.exports.Open(r.Context(), export)
 	if err != nil {
 		return err
 	}
@@ -157,7 +156,7 @@ func (a *api) downloadExport(w http.ResponseWriter, r *http.Request) error {
 
 // sendFile responds with a file. Its content type is never JSON, so that no
 // client takes it for a response of the API.
-func (a *api) sendFile(w http.ResponseWriter, r *http.Request, download *exports.Download) error {
+func (a *API) sendFile(w http.ResponseWriter, r *http.Request, download *exports.Download) error {
 	start := time.Now()
 	if err := download.Prefetch(prefetchBytes); err != nil {
 		return err
@@ -175,7 +174,7 @@ func (a *api) sendFile(w http.ResponseWriter, r *http.Request, download *exports
 		header.Set("ETag", download.ETag)
 	}
 	w.WriteHeader(http.StatusOK)
-	out := stream.New(w, r, a.IdleTimeout)
+	out := stream.New(w, r, a.options.IdleTimeout)
 	flushIfSlow(out, start)
 	n, err := out.Copy(download.Body, download.Size)
 	if err == nil && download.Size >= 0 && n != download.Size {
@@ -210,7 +209,7 @@ func binaryType(contentType string) string {
 	return contentType
 }
 
-func (a *api) downloadBatch(w http.ResponseWriter, r *http.Request) error {
+func (a *API) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	addresses, err := wantsAddresses(r.URL)
 	if err != nil {
 		return err
@@ -221,7 +220,7 @@ func (a *api) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
-	items, err := a.Exports.FindBatch(ctx, in.sources())
+	items, err := a.exports.FindBatch(ctx, in.sources())
 	if err != nil {
 		return err
 	}
@@ -229,7 +228,7 @@ func (a *api) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 		return encode(w, http.StatusOK, newBatchExportURLsResponse(items))
 	}
 	start := time.Now()
-	batch, err := a.Exports.OpenBatch(r.Context(), items)
+	batch, err := a.exports.OpenBatch(r.Context(), items)
 	if err != nil {
 		return err
 	}
@@ -241,7 +240,7 @@ func (a *api) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 		header.Set("Content-Length", strconv.FormatInt(size, 10))
 	}
 	w.WriteHeader(http.StatusOK)
-	out := stream.New(w, r, a.IdleTimeout)
+	out := stream.New(w, r, a.options.IdleTimeout)
 	flushIfSlow(out, start)
 	err = batch.WriteZip(out, out.Flush)
 	a.logSkipped(r.Context(), batch.Skipped(), requestID(w))
@@ -269,13 +268,13 @@ func wantsAddresses(u *url.URL) (bool, error) {
 
 // logSkipped logs why files of a batch could not be had. That one is not
 // registered is for the client to know.
-func (a *api) logSkipped(ctx context.Context, list []exports.Skipped, id string) {
+func (a *API) logSkipped(ctx context.Context, list []exports.Skipped, id string) {
 	if ctx.Err() != nil {
 		return // the client has left, and that is why
 	}
 	for _, skipped := range list {
 		if !errors.Is(skipped.Err, exports.ErrNotFound) {
-			a.report(ctx, slog.LevelWarn, "file skipped", "source", exports.RedactURL(skipped.SourceURL), "error", skipped.Err, "requestId", id)
+			a.log.WarnContext(ctx, "file skipped", "source", exports.RedactURL(skipped.SourceURL), "error", skipped.Err, "requestId", id)
 		}
 	}
 }

@@ -94,6 +94,16 @@ func newKeyService(tb testing.TB, store keys.Store, options *keys.Options) *keys
 	return service
 }
 
+// newAPI returns the API of options that must be valid.
+func newAPI(t testing.TB, options httpapi.Options) *httpapi.API {
+	t.Helper()
+	api, err := httpapi.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
 // syncBuffer is a buffer for a log that several goroutines write.
 type syncBuffer struct {
 	mu  sync.Mutex

@@ -66,8 +66,8 @@ type messageResponse struct {
 	Message string `json:"message"`
 }
 
-func (a *api) listKeys(ctx context.Context, _ int64, _ none) ([]apiKeyRecord, error) {
-	list, err := a.Keys.List(ctx)
+func (a *API) listKeys(ctx context.Context, _ int64, _ none) ([]apiKeyRecord, error) {
+	list, err := a.keys.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -78,12 +78,12 @@ func (a *api) listKeys(ctx context.Context, _ int64, _ none) ([]apiKeyRecord, er
 	return records, nil
 }
 
-func (a *api) createKey(ctx context.Context, _ int64, in apiKeyRequest) (issuedKeyResponse, error) {
+func (a *API) createKey(ctx context.Context, _ int64, in apiKeyRequest) (issuedKeyResponse, error) {
 	fields, err := in.fields()
 	if err != nil {
 		return issuedKeyResponse{}, err
 	}
-	issued, err := a.Keys.Create(ctx, fields)
+	issued, err := a.keys.Create(ctx, fields)
 	if err != nil {
 		return issuedKeyResponse{}, err
 	}
@@ -94,22 +94,22 @@ func (a *api) createKey(ctx context.Context, _ int64, in apiKeyRequest) (issuedK
 	}, nil
 }
 
-func (a *api) getKey(ctx context.Context, id int64, _ none) (apiKeyRecord, error) {
-	key, err := a.Keys.Get(ctx, id)
+func (a *API) getKey(ctx context.Context, id int64, _ none) (apiKeyRecord, error) {
+	key, err := a.keys.Get(ctx, id)
 	return newAPIKeyRecord(key), err
 }
 
-func (a *api) updateKey(ctx context.Context, id int64, in apiKeyRequest) (apiKeyRecord, error) {
+func (a *API) updateKey(ctx context.Context, id int64, in apiKeyRequest) (apiKeyRecord, error) {
 	fields, err := in.fields()
 	if err != nil {
 		return apiKeyRecord{}, err
 	}
-	key, err := a.Keys.Update(ctx, id, fields)
+	key, err := a.keys.Update(ctx, id, fields)
 	return newAPIKeyRecord(key), err
 }
 
-func (a *api) rotateKey(ctx context.Context, id int64, _ none) (issuedKeyResponse, error) {
-	issued, err := a.Keys.Rotate(ctx, id)
+func (a *API) rotateKey(ctx context.Context, id int64, _ none) (issuedKeyResponse, error) {
+	issued, err := a.keys.Rotate(ctx, id)
 	if err != nil {
 		return issuedKeyResponse{}, err
 	}
@@ -120,8 +120,8 @@ func (a *api) rotateKey(ctx context.Context, id int64, _ none) (issuedKeyRespons
 	}, nil
 }
 
-func (a *api) deleteKey(ctx context.Context, id int64, _ none) (messageResponse, error) {
-	return messageResponse{"API key deleted."}, a.Keys.Delete(ctx, id)
+func (a *API) deleteKey(ctx context.Context, id int64, _ none) (messageResponse, error) {
+	return messageResponse{"API key deleted."}, a.keys.Delete(ctx, id)
 }
 
 // formatTime writes a time as RFC 3339 in UTC with milliseconds.

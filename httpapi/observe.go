@@ -1,41 +1,42 @@
 package httpapi
 
 import (
-	"log/slog"
 	"net/http"
 	"time"
 )
 
-// Observation is what [Options.Observe] is told of a request: enough for a log
-// line, a metric or a span. None of it is secret, and Route, Method and Status
-// take few values, whatever clients send.
+// Observation describes one request to [Options.Observe]. It contains no
+// secrets, and Route, Method and Status have few values whatever clients send.
 type Observation struct {
-	Method    string        // of the request; "OTHER" if HTTP does not know it
-	Route     string        // as in the reference, "/symbol/folders/{id}"; empty if there is none
-	Status    int           // of the answer, or 0 if it was broken off before it began
-	Bytes     int64         // of the answer's body
-	Start     time.Time     // when the request's header had been read
-	Duration  time.Duration // until the answer was complete
-	BrokenOff bool          // the answer ended before it was complete
-	KeyID     int64         // of the client key that was accepted, or 0
+	Method    string        // "OTHER" if it is not an HTTP method
+	Route     string        // of the API, such as "/symbol/folders/{id}"; else r.Pattern, or empty
+	Status    int           // 0 if no header was written
+	Bytes     int64         // of the response body
+	Start     time.Time     // when the request header had been read
+	Duration  time.Duration // until the response was complete
+	Aborted   bool          // the response is incomplete
+	KeyID     int64         // of the verified client key, or 0
 	RequestID string
 }
 
-// observe tells the host of a request that has been answered.
-func (a *api) observe(w *response, r *http.Request, start time.Time) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			a.report(r.Context(), slog.LevelError, "panic in Options.Observe", "panic", reason, "requestId", requestID(w))
-		}
-	}()
-	a.Observe(r.Context(), Observation{
+// observe calls Observe if it is set. A request that RequireClientKey has passed
+// to the API itself is observed once, with the route of the API.
+func (a *API) observe(w *response, r *http.Request) {
+	if a.options.Observe == nil {
+		return
+	}
+	if outer, ok := r.Context().Value(ctxKey{}).(*authContext); ok && outer.api == a && outer.observed != nil {
+		outer.observed.route = w.route
+		return
+	}
+	a.options.Observe(r.Context(), Observation{
 		Method:    knownMethod(r.Method),
 		Route:     w.route,
 		Status:    w.status,
 		Bytes:     w.bytes,
-		Start:     start,
-		Duration:  time.Since(start),
-		BrokenOff: w.brokenOff,
+		Start:     w.start,
+		Duration:  time.Since(w.start),
+		Aborted:   w.aborted,
 		KeyID:     w.keyID,
 		RequestID: requestID(w),
 	})

@@ -101,7 +101,7 @@ func TestObserve_seesPanicsAndBrokenAnswers(t *testing.T) {
 	h.client("GET", "/symbol/folders/1/symbols", "").wantError(500, "internal")
 	got := seen.last(t, 1)
 	is.Equal(got.Status, 500)
-	is.Equal(got.BrokenOff, false)
+	is.Equal(got.Aborted, false)
 
 	store.come(func(after int64) error {
 		if after > 25 {
@@ -119,24 +119,17 @@ func TestObserve_seesPanicsAndBrokenAnswers(t *testing.T) {
 	}
 	got = seen.last(t, 3)
 	is.Equal(got.Status, 200)
-	is.True(got.BrokenOff)
+	is.True(got.Aborted)
 	is.True(got.Bytes > 1<<20)
 }
 
-func TestObserve_panicInItIsLoggedOnly(t *testing.T) {
+func TestObserve_PanicPropagates(t *testing.T) {
 	t.Parallel()
-	h := start(t, func(options *httpapi.Options) {
-		options.Observe = func(context.Context, httpapi.Observation) { panic("a bug in the host") }
+	h := newHarness(t, func(options *httpapi.Options) {
+		options.Observe = func(context.Context, httpapi.Observation) { panic("a bug in Observe") }
 	})
-	h.client("GET", "/symbol/folders", "").want(200)
-	h.client("GET", "/symbol/folders/9", "").wantError(404, "not_found")
-	for range 100 {
-		if strings.Contains(h.log.String(), "a bug in the host") {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Errorf("the panic is not in the log: %s", h.log)
+	defer func() { is.New(t).Equal(recover(), "a bug in Observe") }()
+	httpapi.Handler(h.options).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/nope", nil))
 }
 
 // TestHandler_setsThePattern is for the host's own middleware.
@@ -175,13 +168,13 @@ func TestReady(t *testing.T) {
 	}
 	h := newHarness(t)
 	is.Equal(ask(httpapi.Alive()).Code, 200)
-	is.Equal(ask(httpapi.Ready(h.options)).Code, 200)
-	is.Equal(ask(httpapi.Ready(httpapi.Options{})).Code, 200) // nothing to wait for
+	is.Equal(ask(newAPI(t, h.options).Ready()).Code, 200)
+	is.Equal(ask(newAPI(t, httpapi.Options{}).Ready()).Code, 200) // no store to check
 	h.options.Symbols = symbols.NewService(dead{memory.New().Symbols()}, nil)
 	start := time.Now()
-	answer := ask(httpapi.Ready(h.options))
+	answer := ask(newAPI(t, h.options).Ready())
 	is.Equal(answer.Code, 503)
 	is.Equal(answer.Body.String(), "storage unavailable\n")
 	is.True(time.Since(start) < 10*time.Second)
-	is.True(strings.Contains(h.log.String(), "not ready"))
+	is.True(strings.Contains(h.log.String(), "readiness check failed"))
 }

@@ -51,11 +51,14 @@ func TestDocument_hasTheRoutesOfTheTable(t *testing.T) {
 		}
 	}
 	db := memory.New()
-	a := newAPI(Options{
+	a, err := New(Options{
 		Keys:    newKeyService(t, db.Keys(), nil),
 		Symbols: symbols.NewService(db.Symbols(), nil),
 		Exports: exports.NewService(db.Exports(), nil),
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, route := range a.routes() {
 		inTable = append(inTable, route.method+" "+name.ReplaceAllString(route.path, "{}"))
 	}
@@ -68,8 +71,8 @@ func TestDocument_hasTheCodesOfTheTable(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	statuses := make(map[string]int)
-	for _, f := range append(slices.Clone(failures),
-		failureOf(invalidRequest("")), failureOf(&tooManyGuesses{}), failureOf(errors.New("unforeseen"))) {
+	for _, f := range append(slices.Clone(errorTable),
+		lookupError(invalidRequest("")), lookupError(&rateLimitError{}), lookupError(errors.New("unforeseen"))) {
 		if status, ok := statuses[f.code]; ok && status != f.status {
 			t.Errorf("%s stands for %d and for %d", f.code, status, f.status)
 		}

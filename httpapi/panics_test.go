@@ -3,9 +3,7 @@ package httpapi_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -17,17 +15,8 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
-	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/symbols"
 )
-
-// buggyLog is a log handler that panics.
-type buggyLog struct{}
-
-func (buggyLog) Enabled(context.Context, slog.Level) bool  { return true }
-func (buggyLog) Handle(context.Context, slog.Record) error { panic("a bug in the log") }
-func (l buggyLog) WithAttrs([]slog.Attr) slog.Handler      { return l }
-func (l buggyLog) WithGroup(string) slog.Handler           { return l }
 
 // buggyOpener opens a file, and panics where it is told to.
 type buggyOpener struct {
@@ -186,86 +175,34 @@ func TestPanic_ofAStore(t *testing.T) {
 			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{buggyOpener{new(atomic.Value), new(atomic.Int64)}}})
 		},
 	} {
-		for _, log := range []slog.Handler{slog.NewTextHandler(io.Discard, nil), buggyLog{}} {
-			h := start(t, broken, func(o *httpapi.Options) { o.Logger = slog.New(log) })
-			for path, guards := range documented {
-				for method := range guards {
-					body := bodies[path]
-					if body == "" && method != "GET" && method != "DELETE" {
-						body = `{"name":"x"}`
-					}
-					contentType := "application/json"
-					if strings.HasSuffix(path, "/import") {
-						contentType = "application/zip"
-					}
-					h.send(method, path, body, "Content-Type", contentType, "x-admin-key", adminKey, "x-api-key", h.raw).wantError(500, "internal")
+		h := start(t, broken)
+		for path, guards := range documented {
+			for method := range guards {
+				body := bodies[path]
+				if body == "" && method != "GET" && method != "DELETE" {
+					body = `{"name":"x"}`
 				}
+				contentType := "application/json"
+				if strings.HasSuffix(path, "/import") {
+					contentType = "application/zip"
+				}
+				h.send(method, path, body, "Content-Type", contentType, "x-admin-key", adminKey, "x-api-key", h.raw).wantError(500, "internal")
 			}
-			h.client("GET", "/nope", "").wantError(404, "not_found")
 		}
+		h.client("GET", "/nope", "").wantError(404, "not_found")
 	}
 }
 
-// TestPanic_ofTheHost is about functions that the host hands in.
-func TestPanic_ofTheHost(t *testing.T) {
+func TestPanic_InClientIPIs500(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		change func(*httpapi.Options)
-		guess  int // status of a wrong key
-	}{
-		"Guessing.Address": {func(o *httpapi.Options) { o.Guessing.Address = func(*http.Request) string { panic("a bug") } }, 500},
-		"Observe":          {func(o *httpapi.Options) { o.Observe = func(context.Context, httpapi.Observation) { panic("a bug") } }, 401},
-		"Logger":           {func(o *httpapi.Options) { o.Logger = slog.New(buggyLog{}) }, 401},
-		"Observe and Logger": {func(o *httpapi.Options) {
-			o.Observe = func(context.Context, httpapi.Observation) { panic("a bug") }
-			o.Logger = slog.New(buggyLog{})
-		}, 401},
-		"Address and Logger": {func(o *httpapi.Options) {
-			o.Guessing.Address = func(*http.Request) string { panic("a bug") }
-			o.Logger = slog.New(buggyLog{})
-		}, 500},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := start(t, c.change, func(o *httpapi.Options) {
-				o.Symbols = symbols.NewService(unreachable{memory.New().Symbols()}, nil)
-			})
-			for range 2 {
-				h.send("GET", "/symbol/folders", "", "x-api-key", "wrong").want(c.guess)
-				h.client("GET", "/nope", "").wantError(404, "not_found")
-				h.client("GET", "/symbol/folders/x", "").wantError(400, "invalid_request")
-				h.client("GET", "/symbol/folders", "").wantError(503, "unavailable") // which is logged
-				h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"`+filesURL+`gone.pdf"}`)
-				h.client("POST", "/viewer/exports/download-batch", batch("s")).wantError(502, "export_failed")
-				h.admin("DELETE", "/admin/api-keys/7", "").wantError(404, "not_found")
-			}
-		})
-	}
+	h := start(t, func(o *httpapi.Options) {
+		o.AuthRateLimit.ClientIP = func(*http.Request) string { panic("a bug") }
+	})
+	h.send("GET", "/symbol/folders", "", "x-api-key", "wrong").wantError(500, "internal")
+	h.client("GET", "/symbol/folders", "").want(200)
 }
 
 // panickingStore panics in every method that handles a request.
 type panickingStore struct{ symbols.Store }
 
 func (panickingStore) Shared() bool { return true }
-
-// unreachable is a store behind a broken network.
-type unreachable struct{ symbols.Store }
-
-func (unreachable) ListFolders(context.Context) (symbols.FolderList, error) {
-	return symbols.FolderList{}, errors.New("no connection")
-}
-
-// TestPanic_ofTheLogIsToldToTheDefault is not parallel: there is one default.
-func TestPanic_ofTheLogIsToldToTheDefault(t *testing.T) {
-	former := slog.Default()
-	t.Cleanup(func() { slog.SetDefault(former) })
-	log := new(syncBuffer)
-	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
-	h := start(t, func(o *httpapi.Options) { o.Logger = slog.New(buggyLog{}) })
-	h.client("GET", "/nope", "").wantError(404, "not_found")
-	if !strings.Contains(log.String(), "a bug in the log") {
-		t.Errorf("the default log is %q", log)
-	}
-	slog.SetDefault(slog.New(buggyLog{}))
-	h.client("GET", "/nope", "").wantError(404, "not_found")
-}

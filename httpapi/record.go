@@ -16,14 +16,14 @@ type record interface {
 }
 
 // sendRecord writes a record as an answer.
-func (a *api) sendRecord(w http.ResponseWriter, r *http.Request, status int, out record) error {
+func (a *API) sendRecord(w http.ResponseWriter, r *http.Request, status int, out record) error {
 	w.Header().Set("ETag", entityTag(out.version()))
 	return a.sendJSON(w, r, status, out.appendJSON(nil))
 }
 
 // sendJSON writes a body of any length, given in parts. It takes as long as the
 // client moves.
-func (a *api) sendJSON(w http.ResponseWriter, r *http.Request, status int, body ...[]byte) error {
+func (a *API) sendJSON(w http.ResponseWriter, r *http.Request, status int, body ...[]byte) error {
 	length := 0
 	for _, part := range body {
 		length += len(part)
@@ -37,7 +37,7 @@ func (a *api) sendJSON(w http.ResponseWriter, r *http.Request, status int, body 
 		}
 		return nil
 	}
-	out := stream.New(w, r, a.IdleTimeout)
+	out := stream.New(w, r, a.options.IdleTimeout)
 	for _, part := range body {
 		if _, err := out.Write(part); err != nil {
 			return nil
@@ -49,7 +49,7 @@ func (a *api) sendJSON(w http.ResponseWriter, r *http.Request, status int, body 
 
 // read makes an endpoint that answers with a record, or with 304 and nothing
 // if the client has the current version, which is all that is read then.
-func (a *api) read(kind versionKind, read func(ctx context.Context, id int64) (record, error)) endpoint {
+func (a *API) read(kind versionKind, read func(ctx context.Context, id int64) (record, error)) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id, err := pathID(r)
 		if err != nil {

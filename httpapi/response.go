@@ -1,22 +1,32 @@
 package httpapi
 
 import (
+	"bufio"
 	"io"
+	"net"
 	"net/http"
+	"time"
 )
 
-// response notes what becomes of an answer.
+// response records a response for Observe.
 type response struct {
 	http.ResponseWriter
-	status    int // 0 as long as the answer has not begun
-	bytes     int64
-	brokenOff bool
-	route     string // its path in the table
-	keyID     int64  // of the client key that was accepted
+	start   time.Time
+	status  int // 0 until the header is written
+	bytes   int64
+	aborted bool
+	route   string // the path in the route table
+	keyID   int64  // of the verified client key
+}
+
+// newResponse also sets the request id of w.
+func newResponse(w http.ResponseWriter, r *http.Request) *response {
+	setRequestID(w, r)
+	return &response{ResponseWriter: w, start: time.Now()}
 }
 
 func (w *response) WriteHeader(status int) {
-	if w.status == 0 && status >= 200 { // the others are not the answer yet
+	if w.status == 0 && status >= 200 { // 1xx are not final
 		w.status = status
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -29,8 +39,7 @@ func (w *response) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom implements [io.ReaderFrom], by which the server lets the kernel
-// copy a file.
+// ReadFrom implements [io.ReaderFrom], which lets the kernel copy a file.
 func (w *response) ReadFrom(r io.Reader) (int64, error) {
 	w.begin()
 	n, err := io.Copy(w.ResponseWriter, r)
@@ -46,3 +55,18 @@ func (w *response) begin() {
 
 // Unwrap is for [http.ResponseController].
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// appResponse is a response for the application's handlers, which may assert
+// http.Flusher or http.Hijacker.
+type appResponse struct{ *response }
+
+func (w appResponse) Flush() { w.FlushError() }
+
+func (w appResponse) FlushError() error {
+	w.begin()
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+func (w appResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(w.ResponseWriter).Hijack()
+}

@@ -6,13 +6,13 @@ import "net/http"
 type route struct {
 	method   string
 	path     string
-	guard    guard
+	auth     auth
 	limit    int64 // of the request body, in bytes
 	endpoint endpoint
 }
 
 // routes is the table from which everything about routes is made.
-func (a *api) routes() []route {
+func (a *API) routes() []route {
 	const (
 		get    = http.MethodGet
 		post   = http.MethodPost
@@ -22,10 +22,10 @@ func (a *api) routes() []route {
 		ok      = http.StatusOK
 		created = http.StatusCreated
 	)
-	small, symbol, batch := a.BodyLimit, a.SymbolLimit, a.BatchLimit
+	small, symbol, batch := a.options.BodyLimit, a.options.SymbolLimit, a.options.BatchLimit
 
 	list := []route{{get, "/openapi.json", noKey, small, serveDocument}}
-	if a.Keys != nil {
+	if a.keys != nil {
 		list = append(list,
 			route{get, "/admin/api-keys", adminKey, small, reply(a, ok, a.listKeys)},
 			route{post, "/admin/api-keys", adminKey, small, reply(a, created, a.createKey)},
@@ -35,7 +35,7 @@ func (a *api) routes() []route {
 			route{remove, "/admin/api-keys/{id}", adminKey, small, reply(a, ok, a.deleteKey)},
 		)
 	}
-	if a.Symbols != nil {
+	if a.symbols != nil {
 		list = append(list,
 			route{get, "/symbol/folders", clientKey, small, a.read(folderListVersion, a.listFolders)},
 			route{post, "/symbol/folders", clientKey, small, reply(a, created, a.createFolder)},
@@ -45,18 +45,18 @@ func (a *api) routes() []route {
 			route{get, "/symbol/folders/{id}/symbols", clientKey, small, a.listSymbols},
 			route{post, "/symbol/folders/{id}/symbols", clientKey, symbol, reply(a, created, a.createSymbol)},
 			route{get, "/symbol/folders/{id}/export", clientKey, small, a.exportSymbols},
-			route{post, "/symbol/folders/{id}/import", clientKey, a.ImportLimit, a.importSymbols},
+			route{post, "/symbol/folders/{id}/import", clientKey, a.options.ImportLimit, a.importSymbols},
 			route{get, "/symbol/symbols/{id}", clientKey, small, a.read(symbolVersion, a.getSymbol)},
 			route{patch, "/symbol/symbols/{id}", clientKey, symbol, reply(a, ok, a.updateSymbol)},
 			route{remove, "/symbol/symbols/{id}", clientKey, small, reply(a, ok, a.deleteSymbol)},
 		)
 	}
-	if a.Exports != nil {
+	if a.exports != nil {
 		list = append(list,
 			route{post, "/viewer/exports/download", clientKey, small, a.downloadExport},
 			route{post, "/viewer/exports/download-batch", clientKey, batch, a.downloadBatch},
 		)
-		switch a.RegisterWith {
+		switch a.options.RegisterWith {
 		case RegisterWithClientKey:
 			list = append(list, route{post, "/viewer/exports/register", clientKey, small, a.registerExport})
 		case RegisterWithAdminKey:

@@ -1,22 +1,53 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net"
+	"net/http"
+	"time"
 
 	"example.com/canvasback/httpapi/internal/stream"
 )
 
-// ConnContext is for the ConnContext field of [http.Server]; an application with
-// a ConnContext of its own calls this one in it.
+// ConfigureServer sets the fields of s that are zero to values that suit the
+// API:
 //
-// It has two effects on downloads over HTTP/1, where conn is a *net.TCPConn or
-// wraps one as *tls.Conn does. On Linux a client counts as making progress in the
-// sense of [Options.IdleTimeout] if it acknowledges 64 to 300 KB in that time,
-// depending on its TCP window updates. Elsewhere it must drain a third of the
-// socket's send buffer, which can exceed 1 MB. And a client that times out is
-// reset (RST) and not closed (FIN), which an HTTP/1.0 client takes for the end of
-// the file.
+//	ReadHeaderTimeout  10s
+//	ReadTimeout        5m      a body of 50 MiB over a slow connection
+//	WriteTimeout       6m      downloads extend it while data flows
+//	IdleTimeout        2m
+//	MaxHeaderBytes     64 KiB
+//
+// It adds [ConnContext] to the ConnContext of s.
+func ConfigureServer(s *http.Server) {
+	s.ReadHeaderTimeout = cmp.Or(s.ReadHeaderTimeout, 10*time.Second)
+	s.ReadTimeout = cmp.Or(s.ReadTimeout, 5*time.Minute)
+	s.WriteTimeout = cmp.Or(s.WriteTimeout, 6*time.Minute)
+	s.IdleTimeout = cmp.Or(s.IdleTimeout, 2*time.Minute)
+	s.MaxHeaderBytes = cmp.Or(s.MaxHeaderBytes, 64<<10)
+	connContext := s.ConnContext
+	if connContext == nil {
+		s.ConnContext = ConnContext
+		return
+	}
+	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return ConnContext(connContext(ctx, conn), conn)
+	}
+}
+
+// ConnContext is for the ConnContext field of [http.Server]; [ConfigureServer]
+// sets it. An application with a ConnContext of its own may also call it there.
+//
+// It has two effects on downloads over HTTP/1, if conn is a *net.TCPConn or wraps
+// one as *tls.Conn does:
+//
+//   - On Linux a client makes progress in the sense of [Options.IdleTimeout] if it
+//     acknowledges 64 to 300 KB in that time, depending on its TCP window updates.
+//     Otherwise it must drain a third of the socket's send buffer, which can
+//     exceed 1 MB.
+//   - A client that times out is reset (RST) and not closed (FIN), which an
+//     HTTP/1.0 client takes for the end of the file.
 func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	return stream.ConnContext(ctx, conn)
 }

@@ -59,8 +59,8 @@ func TestDownload_ResetsStalledClient(t *testing.T) {
 			if response.StatusCode != 200 {
 				t.Fatalf("status is %d", response.StatusCode)
 			}
-			if o := <-observed; !o.BrokenOff || o.Duration < idle || o.Duration > 2*idle {
-				t.Errorf("aborted: %v, after %s; want %s to twice that", o.BrokenOff, o.Duration, idle)
+			if o := <-observed; !o.Aborted || o.Duration < idle || o.Duration > 2*idle {
+				t.Errorf("aborted: %v, after %s; want %s to twice that", o.Aborted, o.Duration, idle)
 			}
 			if n, err := io.Copy(io.Discard, response.Body); err == nil {
 				t.Errorf("a response aborted after %d bytes ends like a complete one", n)

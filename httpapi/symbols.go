@@ -58,42 +58,42 @@ type updateSymbolRequest struct {
 	FolderID optional[int64]  `json:"folderId"`
 }
 
-func (a *api) listFolders(ctx context.Context, _ int64) (record, error) {
-	list, err := a.Symbols.ListFolders(ctx)
+func (a *API) listFolders(ctx context.Context, _ int64) (record, error) {
+	list, err := a.symbols.ListFolders(ctx)
 	return folderList(list), err
 }
 
-func (a *api) createFolder(ctx context.Context, _ int64, in createFolderRequest) (folderRecord, error) {
-	folder, err := a.Symbols.CreateFolder(ctx, in.Name)
+func (a *API) createFolder(ctx context.Context, _ int64, in createFolderRequest) (folderRecord, error) {
+	folder, err := a.symbols.CreateFolder(ctx, in.Name)
 	return folderRecord(folder), err
 }
 
-func (a *api) getFolder(ctx context.Context, id int64) (record, error) {
-	folder, err := a.Symbols.GetFolder(ctx, id)
+func (a *API) getFolder(ctx context.Context, id int64) (record, error) {
+	folder, err := a.symbols.GetFolder(ctx, id)
 	return folderRecord(folder), err
 }
 
-func (a *api) updateFolder(ctx context.Context, id int64, in updateFolderRequest) (folderRecord, error) {
-	folder, err := a.Symbols.UpdateFolder(ctx, id, symbols.FolderFields{Name: in.Name.pointer()}, in.wanted...)
+func (a *API) updateFolder(ctx context.Context, id int64, in updateFolderRequest) (folderRecord, error) {
+	folder, err := a.symbols.UpdateFolder(ctx, id, symbols.FolderFields{Name: in.Name.pointer()}, in.wanted...)
 	return folderRecord(folder), err
 }
 
-func (a *api) deleteFolder(ctx context.Context, id int64, in ifMatch) (messageResponse, error) {
-	return messageResponse{"Folder deleted."}, a.Symbols.DeleteFolder(ctx, id, in.wanted...)
+func (a *API) deleteFolder(ctx context.Context, id int64, in ifMatch) (messageResponse, error) {
+	return messageResponse{"Folder deleted."}, a.symbols.DeleteFolder(ctx, id, in.wanted...)
 }
 
-func (a *api) createSymbol(ctx context.Context, folderID int64, in createSymbolRequest) (symbolRecord, error) {
-	symbol, err := a.Symbols.CreateSymbol(ctx, folderID, in.Name, in.Type, in.Data)
+func (a *API) createSymbol(ctx context.Context, folderID int64, in createSymbolRequest) (symbolRecord, error) {
+	symbol, err := a.symbols.CreateSymbol(ctx, folderID, in.Name, in.Type, in.Data)
 	return symbolRecord(symbol), err
 }
 
-func (a *api) getSymbol(ctx context.Context, id int64) (record, error) {
-	symbol, err := a.Symbols.GetSymbol(ctx, id)
+func (a *API) getSymbol(ctx context.Context, id int64) (record, error) {
+	symbol, err := a.symbols.GetSymbol(ctx, id)
 	return symbolRecord(symbol), err
 }
 
-func (a *api) updateSymbol(ctx context.Context, id int64, in updateSymbolRequest) (symbolRecord, error) {
-	symbol, err := a.Symbols.UpdateSymbol(ctx, id, symbols.SymbolFields{
+func (a *API) updateSymbol(ctx context.Context, id int64, in updateSymbolRequest) (symbolRecord, error) {
+	symbol, err := a.symbols.UpdateSymbol(ctx, id, symbols.SymbolFields{
 		Name:     in.Name.pointer(),
 		Type:     in.Type.pointer(),
 		Data:     in.Data.pointer(),
@@ -102,6 +102,6 @@ func (a *api) updateSymbol(ctx context.Context, id int64, in updateSymbolRequest
 	return symbolRecord(symbol), err
 }
 
-func (a *api) deleteSymbol(ctx context.Context, id int64, in ifMatch) (messageResponse, error) {
-	return messageResponse{"Symbol deleted."}, a.Symbols.DeleteSymbol(ctx, id, in.wanted...)
+func (a *API) deleteSymbol(ctx context.Context, id int64, in ifMatch) (messageResponse, error) {
+	return messageResponse{"Symbol deleted."}, a.symbols.DeleteSymbol(ctx, id, in.wanted...)
 }

@@ -43,14 +43,14 @@ func fileNotes(list []bundle.FileNote) []fileNote {
 
 // exportSymbols writes a folder's symbols as a zip, page by page like
 // listSymbols.
-func (a *api) exportSymbols(w http.ResponseWriter, r *http.Request) error {
+func (a *API) exportSymbols(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathID(r)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
-	folder, err := a.Symbols.GetFolder(ctx, id)
+	folder, err := a.symbols.GetFolder(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (a *api) exportSymbols(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	out := stream.New(w, r, a.IdleTimeout)
+	out := stream.New(w, r, a.options.IdleTimeout)
 	err = bundle.Write(out, folder.Name, func(after int64) (symbols.Page, error) {
 		if after == 0 {
 			return first, nil
@@ -87,7 +87,7 @@ func bundleFileName(folder symbols.Folder) string {
 }
 
 // importSymbols creates the symbols of a zip, all or none.
-func (a *api) importSymbols(w http.ResponseWriter, r *http.Request) error {
+func (a *API) importSymbols(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathID(r)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (a *api) importSymbols(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	contents, err := bundle.Read(context.WithoutCancel(r.Context()), archive, &a.Import) // see storeContext
+	contents, err := bundle.Read(context.WithoutCancel(r.Context()), archive, &a.options.Import) // see storeContext
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (a *api) importSymbols(w http.ResponseWriter, r *http.Request) error {
 	// does not answer, which the time for a large import would hide.
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
-	if _, err := a.Symbols.GetFolder(ctx, id); err != nil {
+	if _, err := a.symbols.GetFolder(ctx, id); err != nil {
 		return err
 	}
 	if dryRun {
@@ -125,15 +125,15 @@ func (a *api) importSymbols(w http.ResponseWriter, r *http.Request) error {
 // it has for a request.
 const storedAtOnce = 16 << 20
 
-func (a *api) createSymbols(r *http.Request, folderID int64, list []symbols.NewSymbol) ([]symbols.Symbol, error) {
+func (a *API) createSymbols(r *http.Request, folderID int64, list []symbols.NewSymbol) ([]symbols.Symbol, error) {
 	size := 0
 	for _, symbol := range list {
 		size += len(symbol.Data)
 	}
-	timeout := a.StoreTimeout * time.Duration(1+size/storedAtOnce)
+	timeout := a.options.StoreTimeout * time.Duration(1+size/storedAtOnce)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), timeout)
 	defer cancel()
-	return a.Symbols.CreateSymbols(ctx, folderID, list)
+	return a.symbols.CreateSymbols(ctx, folderID, list)
 }
 
 // newImportResponse is the answer to an import that has created symbols, or to

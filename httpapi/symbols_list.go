@@ -14,7 +14,7 @@ import (
 // Lists are kept as they are sent. Each request asks for the present version
 // of the folder's contents, unless there is nothing in memory to compare it
 // with, so a list out of memory is never an old one.
-func (a *api) listSymbols(w http.ResponseWriter, r *http.Request) error {
+func (a *API) listSymbols(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathID(r)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (a *api) listSymbols(w http.ResponseWriter, r *http.Request) error {
 // encodeList reads and encodes a folder's symbols up to the page that makes the
 // list longer than so many bytes. A list that changes while it is read is read
 // anew. If it changes again and again, the last try ends where it is torn.
-func (a *api) encodeList(ctx context.Context, id, longest int64) (symbolList, error) {
+func (a *API) encodeList(ctx context.Context, id, longest int64) (symbolList, error) {
 	const tries = 3
 	var list symbolList
 	for range tries {
@@ -57,7 +57,7 @@ func (a *api) encodeList(ctx context.Context, id, longest int64) (symbolList, er
 		page := symbols.Page{More: true}
 		for before := byte('['); page.More; before = ',' {
 			var err error
-			if page, err = a.Symbols.ListSymbols(ctx, id, list.after); err != nil {
+			if page, err = a.symbols.ListSymbols(ctx, id, list.after); err != nil {
 				return symbolList{}, err
 			}
 			if before == '[' {
@@ -86,7 +86,7 @@ func (a *api) encodeList(ctx context.Context, id, longest int64) (symbolList, er
 // rest page by page as it is read, so that a large folder needs no more memory
 // than a small one and a slow client holds no connection of the store. What it
 // writes may be torn by a change, which is why its entity tag is a passing one.
-func (a *api) streamList(w http.ResponseWriter, r *http.Request, id int64, list symbolList) {
+func (a *API) streamList(w http.ResponseWriter, r *http.Request, id int64, list symbolList) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", cacheRevalidated)
 	w.Header().Set("ETag", passingTag(list.version))
@@ -94,7 +94,7 @@ func (a *api) streamList(w http.ResponseWriter, r *http.Request, id int64, list 
 	if r.Method == http.MethodHead {
 		return
 	}
-	out := stream.New(w, r, a.IdleTimeout)
+	out := stream.New(w, r, a.options.IdleTimeout)
 	for _, part := range list.body {
 		if _, err := out.Write(part); err != nil {
 			a.abort(w, r, err)
@@ -119,10 +119,10 @@ func (a *api) streamList(w http.ResponseWriter, r *http.Request, id int64, list 
 	out.Finish()
 }
 
-func (a *api) symbolPage(r *http.Request, folderID, after int64) (symbols.Page, error) {
+func (a *API) symbolPage(r *http.Request, folderID, after int64) (symbols.Page, error) {
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
-	return a.Symbols.ListSymbols(ctx, folderID, after)
+	return a.symbols.ListSymbols(ctx, folderID, after)
 }
 
 // appendPage appends the symbols of a page to a list, the first one behind the

@@ -79,9 +79,13 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 		Logger:       log,
 	}
 
+	api, err := httpapi.New(options)
+	if err != nil {
+		return err
+	}
 	mux := http.NewServeMux()
-	mux.Handle("/canvas/", httpapi.Handler(options))
-	mux.Handle("GET /report", httpapi.RequireClientKey(options)(http.HandlerFunc(report)))
+	mux.Handle("/canvas/", api)
+	mux.Handle("GET /report", api.RequireClientKey(http.HandlerFunc(report)))
 	mux.Handle("GET /{$}", home(symbolService))
 
 	// Run must outlive the server, so that it writes all last-used times.
@@ -91,16 +95,8 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 	defer running.Wait()
 	defer stopBackground()
 
-	server := &http.Server{
-		Addr:              addr,
-		Handler:           logRequests(log, mux),
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       5 * time.Minute,
-		WriteTimeout:      6 * time.Minute, // downloads extend it while data flows
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ConnContext:       httpapi.ConnContext, // distinguishes slow clients from stalled ones
-	}
+	server := &http.Server{Addr: addr, Handler: logRequests(log, mux)}
+	httpapi.ConfigureServer(server)
 	served := make(chan error, 1)
 	go func() { served <- server.ListenAndServe() }()
 	log.Info("listening", "url", "http://"+addr)

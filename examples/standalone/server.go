@@ -71,15 +71,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		}),
 	}
 
-	seeded, err := s.seed(ctx, c.demo, baseURL)
-	if err != nil {
-		return fmt.Errorf("create sample data: %w", err)
-	}
-	if err := writeBanner(stdout, c, baseURL, seeded); err != nil {
-		return err
-	}
-
-	options := httpapi.Options{
+	api, err := httpapi.New(httpapi.Options{
 		Keys:                      s.keys,
 		Symbols:                   s.symbols,
 		Exports:                   s.exports,
@@ -89,7 +81,18 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		Prefix:                    c.basePath,
 		AllowedOrigins:            c.corsOrigins,
 		Logger:                    log,
+	})
+	if err != nil {
+		return err
 	}
+	seeded, err := s.seed(ctx, c.demo, baseURL)
+	if err != nil {
+		return fmt.Errorf("create sample data: %w", err)
+	}
+	if err := writeBanner(stdout, c, baseURL, seeded); err != nil {
+		return err
+	}
+
 	pages := http.NewServeMux()
 	for prefix, fsys := range staticDirs {
 		pages.Handle("GET "+prefix, http.StripPrefix(prefix, fileServer(fsys)))
@@ -103,8 +106,8 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		pages.Handle("GET /"+file, web)
 	}
 	pages.Handle("GET /healthz", httpapi.Alive())
-	pages.Handle("GET /readyz", httpapi.Ready(options))
-	return serve(ctx, listener, withPages(httpapi.Handler(options), c.basePath, pages), s.keys, log)
+	pages.Handle("GET /readyz", api.Ready())
+	return serve(ctx, listener, withPages(api, c.basePath, pages), s.keys, log)
 }
 
 // services are used by the handler and to create the sample data.
@@ -118,15 +121,10 @@ type services struct {
 // then waits up to shutdownTimeout for running downloads.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler, keyService *keys.Service, log *slog.Logger) error {
 	server := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       5 * time.Minute, // for bodies of 50 MiB over a slow connection
-		IdleTimeout:       2 * time.Minute,
-		WriteTimeout:      6 * time.Minute, // downloads extend it while data flows
-		MaxHeaderBytes:    64 << 10,
-		ConnContext:       httpapi.ConnContext, // distinguishes slow clients from stalled ones
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Handler:  handler,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	httpapi.ConfigureServer(server)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() {

@@ -18,7 +18,7 @@ import (
 var partialServerTests = []string{"TestRoutes_ofAServiceThatIsMissingAreUnknown", "TestExports_whoMayRegister"}
 
 // applicationRouteTests have servers with routes of an application.
-var applicationRouteTests = []string{"TestRequireClientKey_guardsTheHostsOwnRoutes"}
+var applicationRouteTests = []string{"TestRequireClientKey", "TestAuthenticate", "TestAuthenticate_WithoutProtection", "TestAuthenticate_SharesTheRateLimit"}
 
 // TestContract_ServerAndDocumentAgree checks all exchanges against the document,
 // and that they cover it.

@@ -70,7 +70,7 @@ var failures = []struct {
 	{
 		status: "429",
 		option: func(_ *testing.T, o *httpapi.Options) {
-			o.Guessing = httpapi.Guessing{Burst: 1, Interval: time.Hour}
+			o.AuthRateLimit = httpapi.RateLimit{Burst: 1, Interval: time.Hour}
 		},
 		alter: func(r *request) { r.setKey("wrong") },
 		times: 2,

@@ -1,0 +1,218 @@
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/httpapi"
+)
+
+func TestNew_ValidatesOptions(t *testing.T) {
+	t.Parallel()
+	for _, origin := range []string{
+		"*", "null", "https://viewer.example", "https://viewer.example/", "HTTP://Viewer.Example:8080", "http://127.0.0.1", "http://[::1]:80", "capacitor://localhost",
+	} {
+		if _, err := httpapi.New(httpapi.Options{AllowedOrigins: []string{origin}}); err != nil {
+			t.Errorf("%q: %v", origin, err)
+		}
+	}
+	for _, origin := range []string{
+		"", "viewer.example", "https://", "https://*.viewer.example", "https://viewer.example/path", "https://viewer.example?", "https://viewer.example#",
+		"https://user@viewer.example", "https://viewer.example:", "//viewer.example", "https://viewer.example, https://other.example", "NULL", "mailto:x", "https://a b",
+	} {
+		_, err := httpapi.New(httpapi.Options{AllowedOrigins: []string{"https://viewer.example", origin}})
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", origin)) {
+			t.Errorf("%q: error is %v", origin, err)
+		}
+	}
+	for _, who := range []httpapi.RegisterWith{-1, httpapi.RegisterOff + 1} {
+		if _, err := httpapi.New(httpapi.Options{RegisterWith: who}); err == nil {
+			t.Errorf("RegisterWith(%d): no error", who)
+		}
+	}
+}
+
+func TestHandler_PanicsOnInvalidOptions(t *testing.T) {
+	t.Parallel()
+	defer func() { is.New(t).True(recover() != nil) }()
+	httpapi.Handler(httpapi.Options{AllowedOrigins: []string{"viewer.example"}})
+}
+
+func TestAPI_DoesNotPrintAdminKeys(t *testing.T) {
+	t.Parallel()
+	api := newAPI(t, httpapi.Options{AdminKeys: []string{"secret"}})
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+		if out := fmt.Sprintf(verb, api) + fmt.Sprintf(verb, *api); strings.Contains(out, "secret") || strings.Contains(out, fmt.Sprintf("%x", "secret")) {
+			t.Errorf("%s prints %s", verb, out)
+		}
+	}
+}
+
+func TestConfigureServer_FillsUnsetFields(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var server http.Server
+	httpapi.ConfigureServer(&server)
+	is.Equal(server.ReadHeaderTimeout, 10*time.Second)
+	is.Equal(server.ReadTimeout, 5*time.Minute)
+	is.Equal(server.WriteTimeout, 6*time.Minute)
+	is.Equal(server.IdleTimeout, 2*time.Minute)
+	is.Equal(server.MaxHeaderBytes, 64<<10)
+
+	client, conn := net.Pipe()
+	defer client.Close()
+	defer conn.Close()
+	fromConnContext := server.ConnContext(t.Context(), conn)
+	is.True(fromConnContext != t.Context())
+
+	type key struct{}
+	server = http.Server{
+		ReadHeaderTimeout: 1, ReadTimeout: 2, WriteTimeout: 3, IdleTimeout: 4, MaxHeaderBytes: 5,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, key{}, c) },
+	}
+	httpapi.ConfigureServer(&server)
+	is.Equal([]any{server.ReadHeaderTimeout, server.ReadTimeout, server.WriteTimeout, server.IdleTimeout, server.MaxHeaderBytes},
+		[]any{time.Duration(1), time.Duration(2), time.Duration(3), time.Duration(4), 5})
+	ctx := server.ConnContext(t.Context(), conn)
+	is.Equal(ctx.Value(key{}), conn) // it is still called
+	is.Equal(fmt.Sprintf("%T", ctx), fmt.Sprintf("%T", fromConnContext))
+}
+
+// appServer mounts the API below /api/ beside routes of an application.
+func appServer(t *testing.T, h *harness) (*httptest.Server, *httpapi.API) {
+	t.Helper()
+	h.options.Prefix = "/api"
+	api := newAPI(t, h.options)
+	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key, ok := httpapi.KeyFromContext(r.Context())
+		fmt.Fprint(w, "hello ", key.Name, " ", ok)
+	})
+	mux := http.NewServeMux()
+	mux.Handle("/api/", api)
+	mux.Handle("/protected/", http.StripPrefix("/protected", api.RequireClientKey(api)))
+	mux.Handle("/things/{id}", api.RequireClientKey(hello))
+	mux.Handle("GET /abort", api.RequireClientKey(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "incompl")
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})))
+	mux.Handle("GET /hijack", api.RequireClientKey(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		conn.Close()
+	})))
+	mux.HandleFunc("GET /own/{id}", func(w http.ResponseWriter, r *http.Request) {
+		key, ok := api.Authenticate(w, r)
+		if !ok {
+			return
+		}
+		if fromContext, _ := httpapi.KeyFromContext(r.Context()); fromContext.ID != key.ID {
+			t.Errorf("key %d is not in the context", key.ID)
+		}
+		hello(w, r)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	h.url = server.URL
+	return server, api
+}
+
+func TestAuthenticate(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := newHarness(t)
+	h.options.AllowedOrigins = []string{"https://viewer.example"}
+	appServer(t, h)
+	for _, path := range []string{"/own/7", "/things/7"} {
+		is.Equal(string(h.client("GET", path, "").want(200).body), "hello API key true")
+		rejected := h.send("GET", path, "", "Origin", "https://viewer.example", "x-api-key", "wrong").wantError(401, "unauthorized")
+		is.Equal(rejected.header.Get("WWW-Authenticate"), `ApiKey header="x-api-key"`)
+		is.Equal(rejected.header.Get("Access-Control-Allow-Origin"), "https://viewer.example")
+		is.Equal(rejected.header.Get("Cache-Control"), "no-store")
+	}
+	h.send("OPTIONS", "/things/7", "", "Origin", "https://viewer.example", "Access-Control-Request-Method", "GET").want(204)
+	h.admin("PATCH", "/api/admin/api-keys/1", `{"isActive":false}`).want(200)
+	h.client("GET", "/own/7", "").wantError(403, "forbidden")
+}
+
+func TestAuthenticate_WithoutProtection(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := newHarness(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })
+	appServer(t, h)
+	for _, path := range []string{"/own/7", "/things/7"} {
+		is.Equal(string(h.send("GET", path, "").want(200).body), "hello  false")
+	}
+}
+
+func TestAuthenticate_SharesTheRateLimit(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(o *httpapi.Options) { o.AuthRateLimit = httpapi.RateLimit{Burst: 3, Interval: time.Hour} })
+	appServer(t, h)
+	paths := []string{"/own/7", "/things/7", "/api/symbol/folders"}
+	for _, path := range paths {
+		h.send("GET", path, "", "x-api-key", "wrong").wantError(401, "unauthorized")
+	}
+	for _, path := range paths {
+		h.send("GET", path, "", "x-api-key", "wrong").wantError(429, "too_many_requests")
+		h.client("GET", path, "").want(200)
+	}
+}
+
+func TestObserve_ApplicationRoutes(t *testing.T) {
+	t.Parallel()
+	var seen observer
+	h := newHarness(t, func(o *httpapi.Options) { o.Observe = seen.observe })
+	appServer(t, h)
+	count := 0
+	for _, c := range []struct {
+		path, key string
+		want      *httpapi.Observation
+	}{
+		{"/things/7", h.raw, &httpapi.Observation{Route: "/things/{id}", Status: 200, KeyID: 1}},
+		{"/things/7", "wrong", &httpapi.Observation{Route: "/things/{id}", Status: 401}},
+		{"/own/7", h.raw, nil}, // only rejected requests are observed
+		{"/own/7", "wrong", &httpapi.Observation{Route: "GET /own/{id}", Status: 401}},
+		{"/protected/symbol/folders", h.raw, &httpapi.Observation{Route: "/protected/", Status: 404, KeyID: 1}}, // not below the prefix
+		{"/protected/api/symbol/folders", h.raw, &httpapi.Observation{Route: "/symbol/folders", Status: 200, KeyID: 1}},
+		{"/abort", h.raw, &httpapi.Observation{Route: "GET /abort", Status: 200, KeyID: 1, Aborted: true}},
+		{"/hijack", h.raw, &httpapi.Observation{Route: "GET /hijack", KeyID: 1}},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), "GET", h.url+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("x-api-key", c.key)
+		response, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if c.want == nil {
+			continue
+		}
+		count++
+		got := seen.last(t, count)
+		if got.Bytes != int64(len(body)) || (err != nil) != c.want.Aborted {
+			t.Errorf("%s: %d bytes observed, %d received, error %v", c.path, got.Bytes, len(body), err)
+		}
+		c.want.Method, c.want.Bytes, c.want.Start, c.want.Duration, c.want.RequestID = "GET", got.Bytes, got.Start, got.Duration, got.RequestID
+		if got != *c.want {
+			t.Errorf("%s: observed %+v, want %+v", c.path, got, *c.want)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/symbols"
+	"example.com/canvasback/symbols/bundle"
+)
+
+// Options configure an [API]. The zero value serves nothing but the OpenAPI
+// document.
+type Options struct {
+	// Keys, Symbols and Exports are the services behind the routes. The
+	// routes of a nil service do not exist. With nil Keys, every client route
+	// returns 401 unless DangerouslySkipClientKeys is set.
+	Keys    *keys.Service
+	Symbols *symbols.Service
+	Exports *exports.Service
+
+	// AdminKeys are the values accepted as x-admin-key; empty ones are
+	// ignored. Two at a time allow changing an admin key without an outage.
+	// Without any, every admin route returns 403.
+	AdminKeys []string
+
+	// RegisterWith selects who may register exports; the zero value is
+	// RegisterWithClientKey.
+	RegisterWith RegisterWith
+
+	// DangerouslySkipClientKeys opens the client routes to everyone.
+	DangerouslySkipClientKeys bool
+
+	// AuthRateLimit limits wrong keys per client IP.
+	AuthRateLimit RateLimit
+
+	// Prefix is the path in front of all routes, such as "/api". It is not
+	// needed behind http.StripPrefix.
+	Prefix string
+
+	// AllowedOrigins are the origins that CORS allows: "*" for all, "null",
+	// or scheme://host[:port], such as "https://viewer.example". CORS is off
+	// if empty.
+	AllowedOrigins []string
+
+	// BodyLimit is the maximum size of a request body in bytes; 1 MiB if
+	// zero. Other limits apply to creating or updating a symbol (SymbolLimit,
+	// 50 MiB), batch downloads (BatchLimit, 16 MiB) and the zips of imports
+	// (ImportLimit, 64 MiB).
+	BodyLimit   int64
+	SymbolLimit int64
+	BatchLimit  int64
+	ImportLimit int64
+
+	// Import limits the contents of an imported zip, which are in memory
+	// until they are stored. Import.Symbol is SymbolLimit if zero.
+	Import bundle.Limits
+
+	// StoreTimeout is how long a request may wait for a store before it fails
+	// with 503; 5 seconds if zero. An import has as long again for each 16 MiB of
+	// data. Key checks have the timeout of [keys.Options] instead.
+	StoreTimeout time.Duration
+
+	// IdleTimeout is how long the client of a download may make no progress; a
+	// minute if zero. It replaces the server's WriteTimeout, so that a
+	// download may last as long as data flows. See [ConnContext] for what
+	// counts as progress.
+	IdleTimeout time.Duration
+
+	// ListCache is the size in bytes of the cache of encoded symbol lists; 64
+	// MiB if zero, no cache if negative. Each request compares the cached
+	// version with the store. Lists of a store in memory are not cached.
+	ListCache int64
+
+	// Observe, if set, is called after each request of the handler, after each
+	// request to [API.RequireClientKey], and after each one that
+	// [API.Authenticate] rejects. It runs on the request's goroutine and must
+	// be fast and safe for concurrent use.
+	Observe func(ctx context.Context, o Observation)
+
+	// Logger receives the causes of failures; slog.Default() if nil.
+	Logger *slog.Logger
+
+	_ struct{} // literals have field names
+}
+
+// Format implements [fmt.Formatter] for all verbs. It redacts the admin keys.
+func (o Options) Format(f fmt.State, verb rune) {
+	o.AdminKeys = slices.Repeat([]string{"[admin key]"}, len(o.AdminKeys))
+	type plain Options
+	fmt.Fprintf(f, fmt.FormatString(f, verb), plain(o))
+}
+
+// withDefaults returns the options with zero and invalid limits replaced.
+func (o Options) withDefaults() Options {
+	o.BodyLimit = cmp.Or(max(o.BodyLimit, 0), 1<<20)
+	o.SymbolLimit = cmp.Or(max(o.SymbolLimit, 0), 50<<20)
+	o.BatchLimit = cmp.Or(max(o.BatchLimit, 0), 16<<20)
+	o.ImportLimit = cmp.Or(max(o.ImportLimit, 0), 64<<20)
+	o.Import.Symbol = cmp.Or(max(o.Import.Symbol, 0), o.SymbolLimit)
+	o.StoreTimeout = cmp.Or(max(o.StoreTimeout, 0), 5*time.Second)
+	o.IdleTimeout = cmp.Or(max(o.IdleTimeout, 0), time.Minute)
+	o.ListCache = cmp.Or(o.ListCache, 64<<20)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o
+}
+
+// validate checks the options that may come from configuration.
+func (o Options) validate() error {
+	if o.RegisterWith < RegisterWithClientKey || o.RegisterWith > RegisterOff {
+		return fmt.Errorf("httpapi: unknown RegisterWith %d", o.RegisterWith)
+	}
+	for _, origin := range o.AllowedOrigins {
+		if !validOrigin(origin) {
+			return fmt.Errorf(`httpapi: allowed origin %q is not "*", "null" or scheme://host[:port]`, origin)
+		}
+	}
+	return nil
+}
+
+// validOrigin also accepts a slash at the end, which [newCORS] removes.
+func validOrigin(origin string) bool {
+	if origin == "*" || origin == "null" {
+		return true
+	}
+	u, err := url.Parse(strings.TrimSuffix(origin, "/"))
+	return err == nil && u.Hostname() != "" && !strings.Contains(u.Host, "*") && !strings.HasSuffix(u.Host, ":") &&
+		strings.EqualFold(u.Scheme+"://"+u.Host, strings.TrimSuffix(origin, "/"))
+}
+
+// RegisterWith selects who may register exports.
+type RegisterWith int
+
+const (
+	// RegisterWithClientKey requires a client key, as other client routes do.
+	RegisterWithClientKey RegisterWith = iota
+
+	// RegisterWithAdminKey requires an admin key.
+	RegisterWithAdminKey
+
+	// RegisterOff removes the route; exports are registered in Go.
+	RegisterOff
+)
