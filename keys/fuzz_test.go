@@ -6,24 +6,26 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/matryer/is"
 )
 
-var shape = regexp.MustCompile(`\A([0-9A-Za-z_]{1,32})_([0-9A-Za-z]{43})([0-9A-Za-z]{6})\z`)
+var rawKeyFormat = regexp.MustCompile(`\A([0-9A-Za-z_]{1,32})_([0-9A-Za-z]{43})([0-9A-Za-z]{6})\z`)
 
-// isRawKey is wellFormed by other means: a regular expression, large numbers,
-// and the CRC-32 bit by bit.
-func isRawKey(text string) bool {
-	parts := shape.FindStringSubmatch(text)
+// referenceWellFormed implements wellFormed with a regular expression, math/big
+// and a bitwise CRC-32.
+func referenceWellFormed(text string) bool {
+	parts := rawKeyFormat.FindStringSubmatch(text)
 	if parts == nil {
 		return false
 	}
-	secret := numberOf(parts[2])
-	sum := numberOf(parts[3])
-	return secret.BitLen() <= 256 && sum.Cmp(new(big.Int).SetUint64(uint64(crcOf(text[:len(text)-6])))) == 0
+	secret := parseBase62(parts[2])
+	sum := parseBase62(parts[3])
+	return secret.BitLen() <= 256 && sum.Cmp(new(big.Int).SetUint64(uint64(referenceCRC32(text[:len(text)-6])))) == 0
 }
 
-// numberOf reads base62.
-func numberOf(text string) *big.Int {
+// parseBase62 returns the number that text encodes.
+func parseBase62(text string) *big.Int {
 	n := new(big.Int)
 	for _, digit := range text {
 		n.Mul(n, big.NewInt(62))
@@ -32,7 +34,8 @@ func numberOf(text string) *big.Int {
 	return n
 }
 
-func crcOf(text string) uint32 {
+// referenceCRC32 returns the CRC-32 (IEEE) of text.
+func referenceCRC32(text string) uint32 {
 	crc := ^uint32(0)
 	for i := range len(text) {
 		crc ^= uint32(text[i])
@@ -43,8 +46,8 @@ func crcOf(text string) uint32 {
 	return ^crc
 }
 
-// FuzzWellFormed compares the two on any text, and on text that is closer to a
-// raw key than chance would have it: with the checksum made right.
+// FuzzWellFormed compares wellFormed with referenceWellFormed, also on text with
+// a correct checksum, which random input does not have.
 func FuzzWellFormed(f *testing.F) {
 	f.Add(string(newRawKey("cbk")))
 	f.Add("cbk_" + strings.Repeat("0", 49))
@@ -59,6 +62,7 @@ func FuzzWellFormed(f *testing.F) {
 	f.Add("cbk_" + maxSecret[:42] + "\u0661000000")
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
+		is := is.New(t)
 		candidates := []string{text}
 		if len(text) > sumDigits {
 			body := text[:len(text)-sumDigits]
@@ -66,14 +70,12 @@ func FuzzWellFormed(f *testing.F) {
 			candidates = append(candidates, body+string(sum[:]))
 		}
 		for _, candidate := range candidates {
-			if got, want := wellFormed(candidate), isRawKey(candidate); got != want {
-				t.Errorf("%q is well-formed: %v, want %v", candidate, got, want)
-			}
+			is.Equal(wellFormed(candidate), referenceWellFormed(candidate))
 		}
 	})
 }
 
-// FuzzAppendSecret makes raw keys of any 32 bytes and reads the number back.
+// FuzzAppendSecret encodes raw keys and decodes their secrets.
 func FuzzAppendSecret(f *testing.F) {
 	f.Add("cbk", make([]byte, 32))
 	f.Add("a_b_", bytes.Repeat([]byte{0xff}, 32))
@@ -87,11 +89,9 @@ func FuzzAppendSecret(f *testing.F) {
 		text := string(appendSecret([]byte(prefix+"_"), secret))
 		sum := checksum(text)
 		raw := text + string(sum[:])
-		if !isRawKey(raw) || !wellFormed(raw) {
-			t.Errorf("%q of %x is not well-formed", raw, secret)
-		}
-		if n := numberOf(raw[len(prefix)+1 : len(raw)-sumDigits]); n.Cmp(new(big.Int).SetBytes(secret[:])) != 0 {
-			t.Errorf("%q of %x holds %x", raw, secret, n)
-		}
+		is := is.New(t)
+		is.True(referenceWellFormed(raw))
+		is.True(wellFormed(raw))
+		is.Equal(parseBase62(raw[len(prefix)+1:len(raw)-sumDigits]).Cmp(new(big.Int).SetBytes(secret[:])), 0)
 	})
 }

@@ -7,12 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 )
 
-func TestOptions_doNotShowPeppers(t *testing.T) {
+func TestOptions_FormatsWithoutPeppers(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	options := keys.Options{Prefix: "shown", Pepper: []byte("secret"), PreviousPeppers: [][]byte{[]byte("secret too")}}
 	service := newService(t, memory.New().Keys(), &options)
 	var out bytes.Buffer
@@ -27,11 +30,8 @@ func TestOptions_doNotShowPeppers(t *testing.T) {
 	}
 	for _, verb := range []string{"%s", "%x", "%X", "%d", "%#v"} {
 		secret := strings.Trim(fmt.Sprintf(verb, []byte("secret")), "[]byte{}")
-		if strings.Contains(out.String(), secret) {
-			t.Errorf("%q is in %s", secret, &out)
-		}
+		is.True(!strings.Contains(out.String(), secret))
 	}
-	if !strings.Contains(out.String(), "Prefix:shown") || !strings.Contains(out.String(), "Peppers:2") {
-		t.Errorf("the rest is not shown: %s", &out)
-	}
+	is.True(strings.Contains(out.String(), "Prefix:shown"))
+	is.True(strings.Contains(out.String(), "Peppers:2"))
 }

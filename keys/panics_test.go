@@ -14,66 +14,44 @@ import (
 	"example.com/canvasback/keys"
 )
 
-// panickingStore is a hookedStore whose Touch may panic.
-type panickingStore struct {
-	*hookedStore
-	touchPanics bool
-}
-
-func (s *panickingStore) Touch(ctx context.Context, uses []keys.Use) error {
-	if s.touchPanics {
-		panic("a bug in Touch")
-	}
-	return s.Store.Touch(ctx, uses)
-}
-
-// TestRun_SurvivesStorePanics covers the goroutines of a Service, where no
-// recover of the application could keep the process alive.
+// TestRun_SurvivesStorePanics covers the goroutines of a Service, where the
+// application cannot recover.
 func TestRun_SurvivesStorePanics(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		var log strings.Builder
-		store := &panickingStore{hookedStore: newHookedStore()}
-		store.alone = true
-		s := newService(t, store, &keys.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	var log strings.Builder
+	options := keys.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	testRunning(t, options, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		issued := issue(t, s, keys.Fields{})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- s.Run(ctx) }()
-		verify := func() error { _, err := s.Verify(t.Context(), string(issued.Raw)); return err }
 		synctest.Wait()
-		is.NoErr(verify())
+		is.NoErr(verify(t, s, issued.Raw))
 
-		store.touchPanics = true
+		store.onTouch(func(func() error) error { panic("a bug in Touch") })
 		store.onEpoch(func(context.Context, func() (int64, error)) (int64, error) { panic("a bug in Epoch") })
 		time.Sleep(time.Minute)
 		is.True(s.Stats().EpochAge >= defaultLease) // the cache is disabled
-		is.NoErr(verify())
+		is.NoErr(verify(t, s, issued.Raw))
 		store.onFind(func(func() (keys.Key, error)) (keys.Key, error) { panic("a bug in Find") })
 		store.onEpoch(nil)
-		issue(t, s, keys.Fields{}) // changes the epoch
+		issue(t, s, keys.Fields{}) // requests a renewal and changes the epoch
 		synctest.Wait()
-		err := verify()
+		err := verify(t, s, issued.Raw)
 		is.True(errors.Is(err, keys.ErrUnavailable))
-		is.True(strings.Contains(err.Error(), "a bug in Find"))  // the caller gets the panic
-		is.True(strings.Contains(err.Error(), "panics_test.go")) // and its stack
+		is.True(strings.Contains(err.Error(), "a bug in Find"))
+		is.True(strings.Contains(err.Error(), "panics_test.go")) // the stack
 
 		store.onFind(nil)
-		store.touchPanics = false
-		is.NoErr(verify())
+		store.onTouch(nil)
+		is.NoErr(verify(t, s, issued.Raw))
 		time.Sleep(defaultFlushInterval)
 		synctest.Wait()
 		key, err := store.Get(t.Context(), 1)
 		is.NoErr(err)
 		is.True(time.Since(key.LastUsedAt) < time.Minute) // the use remained pending
-		reads := store.finds.Load()
-		is.NoErr(verify())
-		is.Equal(store.finds.Load(), reads) // from the cache
-		cancel()
-		is.NoErr(<-done)
-		for _, text := range []string{"a bug in Epoch", "a bug in Touch", "panics_test.go"} {
-			is.True(strings.Contains(log.String(), text))
-		}
+		finds := store.finds.Load()
+		is.NoErr(verify(t, s, issued.Raw))
+		is.Equal(store.finds.Load(), finds) // served from the cache
 	})
+	is := is.New(t)
+	for _, text := range []string{"a bug in Epoch", "a bug in Touch", "panics_test.go"} {
+		is.True(strings.Contains(log.String(), text))
+	}
 }

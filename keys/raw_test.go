@@ -15,7 +15,7 @@ import (
 	"github.com/matryer/is"
 )
 
-func TestNewRawKey_isWellFormed(t *testing.T) {
+func TestNewRawKey_ReturnsUniqueWellFormedKeys(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	seen := make(map[RawKey]bool)
@@ -28,8 +28,8 @@ func TestNewRawKey_isWellFormed(t *testing.T) {
 	}
 }
 
-// TestNewRawKey_isTheNumberInBase62 computes a raw key by other means.
-func TestNewRawKey_isTheNumberInBase62(t *testing.T) {
+// TestAppendSecret_EncodesBase62 compares it with math/big.
+func TestAppendSecret_EncodesBase62(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	base62 := func(n *big.Int, width int) string {
@@ -55,60 +55,63 @@ func TestNewRawKey_isTheNumberInBase62(t *testing.T) {
 	is.Equal(string(appendSecret(nil, [secretBytes]byte(bytes.Repeat([]byte{0xff}, secretBytes)))), maxSecret)
 }
 
-func TestWellFormed_refuses(t *testing.T) {
+func TestWellFormed_RejectsOtherText(t *testing.T) {
 	t.Parallel()
 	raw := string(newRawKey("cbk"))
-	sealed := func(text string) string { sum := checksum(text); return text + string(sum[:]) }
+	withChecksum := func(text string) string { sum := checksum(text); return text + string(sum[:]) }
 	for name, text := range map[string]string{
-		"empty":               "",
-		"no prefix":           raw[3:],
-		"nothing before _":    sealed("_" + raw[4:47]),
-		"shorter":             raw[:len(raw)-1],
-		"longer":              raw + "0",
-		"space before":        " " + raw,
-		"space behind":        raw + " ",
-		"other digit":         raw[:20] + "-" + raw[21:],
-		"umlaut":              raw[:20] + "ä" + raw[22:],
-		"no underscore":       strings.Replace(raw, "_", "-", 1),
-		"sum of another":      raw[:47] + string(newRawKey("cbk"))[47:],
-		"secret over 32 byte": sealed("cbk_" + strings.Repeat("z", 43)),
-		"one over the most":   sealed("cbk_" + maxSecret[:42] + string(maxSecret[42]+1)),
-		"prefix too long":     sealed(strings.Repeat("p", 33) + raw[3:47]),
-		"odd prefix":          sealed("c-k" + raw[3:47]),
+		"empty":                "",
+		"no prefix":            raw[3:],
+		"empty prefix":         withChecksum("_" + raw[4:47]),
+		"too short":            raw[:len(raw)-1],
+		"too long":             raw + "0",
+		"leading space":        " " + raw,
+		"trailing space":       raw + " ",
+		"other digit":          raw[:20] + "-" + raw[21:],
+		"umlaut":               raw[:20] + "ä" + raw[22:],
+		"no underscore":        strings.Replace(raw, "_", "-", 1),
+		"checksum of another":  raw[:47] + string(newRawKey("cbk"))[47:],
+		"secret over 32 bytes": withChecksum("cbk_" + strings.Repeat("z", 43)),
+		"secret of 2^256":      withChecksum("cbk_" + maxSecret[:42] + string(maxSecret[42]+1)),
+		"prefix too long":      withChecksum(strings.Repeat("p", 33) + raw[3:47]),
+		"invalid prefix":       withChecksum("c-k" + raw[3:47]),
 	} {
-		if wellFormed(text) {
-			t.Errorf("%s: %q passes", name, text)
-		}
-	}
-	for _, prefix := range []string{"c", "acme_live", strings.Repeat("P", 32)} {
-		if !wellFormed(string(newRawKey(prefix))) {
-			t.Errorf("a key with prefix %q does not pass", prefix)
-		}
-	}
-	if !wellFormed(sealed("cbk_" + maxSecret)) {
-		t.Error("the largest secret does not pass")
+		t.Run(name, func(t *testing.T) { is.New(t).True(!wellFormed(text)) })
 	}
 }
 
-func TestWellFormed_noticesEveryTypo(t *testing.T) {
+func TestWellFormed_AcceptsLimits(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
+	for _, prefix := range []string{"c", "acme_live", strings.Repeat("P", 32)} {
+		is.True(wellFormed(string(newRawKey(prefix))))
+	}
+	sum := checksum("cbk_" + maxSecret)
+	is.True(wellFormed("cbk_" + maxSecret + string(sum[:])))
+}
+
+func TestWellFormed_RejectsEveryTypo(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
 	raw := string(newRawKey("cbk"))
+	var accepted []string
+	check := func(typo string) {
+		if typo != raw && wellFormed(typo) {
+			accepted = append(accepted, typo)
+		}
+	}
 	for i := range len(raw) {
 		for _, c := range digits {
-			if typo := raw[:i] + string(c) + raw[i+1:]; typo != raw && wellFormed(typo) {
-				t.Errorf("%q passes for %q", typo, raw)
-			}
+			check(raw[:i] + string(c) + raw[i+1:])
 		}
-		if i > 0 && raw[i] != raw[i-1] {
-			swapped := raw[:i-1] + raw[i:i+1] + raw[i-1:i] + raw[i+1:]
-			if wellFormed(swapped) {
-				t.Errorf("%q passes for %q", swapped, raw)
-			}
+		if i > 0 {
+			check(raw[:i-1] + raw[i:i+1] + raw[i-1:i] + raw[i+1:]) // swapped digits
 		}
 	}
+	is.Equal(strings.Join(accepted, " "), "")
 }
 
-func TestRawKey_shownPartsAreNotTheSecret(t *testing.T) {
+func TestRawKey_MasksSecret(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	raw := newRawKey("acme")
@@ -117,7 +120,7 @@ func TestRawKey_shownPartsAreNotTheSecret(t *testing.T) {
 	is.True(!wellFormed(raw.mask()))
 }
 
-func TestRawKey_redactsItself(t *testing.T) {
+func TestRawKey_FormatsAsPlaceholder(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	raw := newRawKey("cbk")
@@ -135,13 +138,13 @@ func TestRawKey_redactsItself(t *testing.T) {
 	is.NoErr(err)
 	out.Write(encoded)
 	secret := string(raw[10:])
-	is.True(!strings.Contains(out.String(), secret))                            // in clear
+	is.True(!strings.Contains(out.String(), secret))                            // as text
 	is.True(!strings.Contains(out.String(), fmt.Sprintf("%x", secret)))         // in hexadecimal
 	is.True(!strings.Contains(out.String(), fmt.Sprintf("%d", []byte(secret)))) // in numbers
-	is.Equal(string(raw)[:4], "cbk_")                                           // but can be had
+	is.Equal(string(raw)[:4], "cbk_")                                           // the conversion returns it
 }
 
-func TestDigest_pepper(t *testing.T) {
+func TestDigester_UsesHMACWithPepper(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	raw := strings.Repeat("r", maxRaw)

@@ -35,7 +35,7 @@ func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, err
 	if e != nil {
 		s.stats.hits.Add(1)
 	} else {
-		if !wellFormed(raw) { // a cached key is
+		if !wellFormed(raw) { // cached keys are well-formed
 			return nil, now, ErrMalformed
 		}
 		var err error

@@ -1,0 +1,145 @@
+package keys_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/matryer/is"
+	"go.uber.org/goleak"
+
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The defaults of keys.Options.
+const (
+	defaultLease         = 500 * time.Millisecond
+	defaultFlushInterval = 5 * time.Second
+)
+
+var testTime = time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC)
+
+// newService returns a Service for valid options.
+func newService(tb testing.TB, store keys.Store, options *keys.Options) *keys.Service {
+	is := is.New(tb)
+	is.Helper()
+	service, err := keys.NewService(store, options)
+	is.NoErr(err)
+	return service
+}
+
+// issue creates a key.
+func issue(tb testing.TB, s *keys.Service, fields keys.Fields) keys.Issued {
+	is := is.New(tb)
+	is.Helper()
+	issued, err := s.Create(tb.Context(), fields)
+	is.NoErr(err)
+	return issued
+}
+
+// verify returns the error of a check.
+func verify(tb testing.TB, s *keys.Service, raw keys.RawKey) error {
+	_, err := s.Verify(tb.Context(), string(raw))
+	return err
+}
+
+// hookedStore is a memory store that claims to be shared. It counts calls and
+// runs the hooks of a test in place of them; next is the replaced call.
+type hookedStore struct {
+	keys.Store
+	unshared       bool
+	finds, touches atomic.Int64
+
+	mu    sync.Mutex
+	find  func(next func() (keys.Key, error)) (keys.Key, error)
+	epoch func(ctx context.Context, next func() (int64, error)) (int64, error)
+	touch func(next func() error) error
+}
+
+func newHookedStore() *hookedStore { return &hookedStore{Store: memory.New().Keys()} }
+
+func (s *hookedStore) Shared() bool { return !s.unshared }
+
+func (s *hookedStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
+	s.finds.Add(1)
+	s.mu.Lock()
+	hook := s.find
+	s.mu.Unlock()
+	next := func() (keys.Key, error) { return s.Store.Find(ctx, digest) }
+	if hook != nil {
+		return hook(next)
+	}
+	return next()
+}
+
+func (s *hookedStore) Epoch(ctx context.Context) (int64, error) {
+	s.mu.Lock()
+	hook := s.epoch
+	s.mu.Unlock()
+	next := func() (int64, error) { return s.Store.Epoch(ctx) }
+	if hook != nil {
+		return hook(ctx, next)
+	}
+	return next()
+}
+
+func (s *hookedStore) Touch(ctx context.Context, uses []keys.Use) error {
+	s.touches.Add(1)
+	s.mu.Lock()
+	hook := s.touch
+	s.mu.Unlock()
+	next := func() error { return s.Store.Touch(ctx, uses) }
+	if hook != nil {
+		return hook(next)
+	}
+	return next()
+}
+
+// onFind sets the hook of Find; nil removes it.
+func (s *hookedStore) onFind(hook func(next func() (keys.Key, error)) (keys.Key, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.find = hook
+}
+
+// onEpoch sets the hook of Epoch; nil removes it.
+func (s *hookedStore) onEpoch(hook func(ctx context.Context, next func() (int64, error)) (int64, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch = hook
+}
+
+// onTouch sets the hook of Touch; nil removes it.
+func (s *hookedStore) onTouch(hook func(next func() error) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.touch = hook
+}
+
+// testRunning runs a test in a synctest bubble, with a Service that runs and has
+// a lease when the test begins.
+func testRunning(t *testing.T, o keys.Options, test func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		store := newHookedStore()
+		if o.Logger == nil {
+			o.Logger = slog.New(slog.DiscardHandler)
+		}
+		s := newService(t, store, &o)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		defer func() { is.NoErr(<-done) }()
+		defer cancel()
+		synctest.Wait()
+		test(t, is, store, s)
+	})
+}

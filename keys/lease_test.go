@@ -1,0 +1,225 @@
+package keys_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/keys"
+)
+
+// TestLease_DoesNotCacheReadFromBeforeRevocation blocks a read that has seen the
+// key active until the key is revoked.
+func TestLease_DoesNotCacheReadFromBeforeRevocation(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		name := "other process"
+		if own {
+			name = "own process"
+		}
+		t.Run(name, func(t *testing.T) {
+			testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+				revoker := s
+				if !own {
+					revoker = newService(t, store, nil)
+				}
+				issued := issue(t, s, keys.Fields{})
+				synctest.Wait()
+
+				blocked, unblock := make(chan error, 1), make(chan struct{})
+				unblockOnce := sync.OnceFunc(func() { close(unblock) })
+				defer unblockOnce()
+				store.onFind(func(next func() (keys.Key, error)) (keys.Key, error) {
+					key, err := next()
+					<-unblock
+					return key, err
+				})
+				go func() { blocked <- verify(t, s, issued.Raw) }()
+				synctest.Wait()
+				_, err := revoker.Update(t.Context(), 1, keys.Fields{Active: new(false)})
+				is.NoErr(err)
+				store.onFind(nil)
+
+				is.Equal(verify(t, s, issued.Raw), keys.ErrInactive) // does not join the blocked read
+				unblockOnce()
+				is.NoErr(<-blocked)                                  // this check began before the revocation
+				is.Equal(verify(t, s, issued.Raw), keys.ErrInactive) // its result is not cached
+			})
+		})
+	}
+}
+
+// TestLease_IsNotExtendedByLateEpoch delays an epoch that was read before a
+// revocation until after it.
+func TestLease_IsNotExtendedByLateEpoch(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		other := newService(t, store, nil)
+		issued := issue(t, s, keys.Fields{})
+		synctest.Wait()
+		is.NoErr(verify(t, s, issued.Raw))
+		store.onEpoch(func(_ context.Context, next func() (int64, error)) (int64, error) {
+			epoch, err := next()
+			time.Sleep(defaultLease - time.Millisecond) // just before the timeout
+			return epoch, err
+		})
+		time.Sleep(defaultLease / 2)
+		_, err := other.Rotate(t.Context(), 1)
+		is.NoErr(err)
+		is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
+	})
+}
+
+func TestLease_EndsIfStoreIsUnreachable(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		other := newService(t, store, nil)
+		issued := issue(t, s, keys.Fields{})
+		synctest.Wait()
+		is.NoErr(verify(t, s, issued.Raw))
+		store.onEpoch(func(ctx context.Context, _ func() (int64, error)) (int64, error) {
+			<-ctx.Done() // like a frozen connection
+			return 0, ctx.Err()
+		})
+		synctest.Wait()
+		start := time.Now()
+		is.NoErr(other.Delete(t.Context(), 1))
+		is.True(time.Since(start) >= defaultLease) // other processes may have a lease
+		is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
+
+		store.onEpoch(nil)
+		issued = issue(t, other, keys.Fields{})
+		time.Sleep(defaultLease)
+		finds := store.finds.Load()
+		for range 10 {
+			is.NoErr(verify(t, s, issued.Raw))
+		}
+		is.Equal(store.finds.Load(), finds+1) // the cache is enabled again
+	})
+}
+
+func TestLease_EndsWithOwnChange(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		issued := issue(t, s, keys.Fields{})
+		synctest.Wait()
+		is.NoErr(verify(t, s, issued.Raw))
+		for _, c := range []struct {
+			fields keys.Fields
+			want   error
+			waits  bool
+		}{
+			{keys.Fields{Active: new(false)}, keys.ErrInactive, true},
+			{keys.Fields{Active: new(false)}, keys.ErrInactive, true}, // other processes may not know yet
+			{keys.Fields{Active: new(true)}, nil, false},
+			{keys.Fields{ExpiresAt: new(time.Now().Add(time.Hour))}, nil, true},
+			{keys.Fields{ExpiresAt: new(time.Now().Add(2 * time.Hour))}, nil, true},
+			{keys.Fields{ExpiresAt: new(time.Now().Add(-time.Hour))}, keys.ErrExpired, true},
+			{keys.Fields{ExpiresAt: new(time.Time{})}, nil, false},
+			{keys.Fields{Name: new("other")}, nil, false},
+		} {
+			start := time.Now()
+			_, err := s.Update(t.Context(), 1, c.fields)
+			is.NoErr(err)
+			is.Equal(time.Since(start) >= defaultLease, c.waits) // only revoking calls wait
+			is.Equal(verify(t, s, issued.Raw), c.want)
+			synctest.Wait()
+			is.Equal(verify(t, s, issued.Raw), c.want)
+		}
+	})
+}
+
+// TestLease_IgnoresEpochFromBeforeOwnChange delays an epoch until after a change
+// that waits for no lease.
+func TestLease_IgnoresEpochFromBeforeOwnChange(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		store.unshared = true
+		issued := issue(t, s, keys.Fields{})
+		synctest.Wait()
+		is.NoErr(verify(t, s, issued.Raw))
+		store.onEpoch(func(_ context.Context, next func() (int64, error)) (int64, error) {
+			epoch, err := next()
+			time.Sleep(10 * time.Millisecond)
+			return epoch, err
+		})
+		time.Sleep(defaultLease / 5) // a renewal has begun
+		synctest.Wait()
+		_, err := s.Update(t.Context(), 1, keys.Fields{Active: new(false)})
+		is.NoErr(err)
+		for range 20 {
+			is.Equal(verify(t, s, issued.Raw), keys.ErrInactive)
+			time.Sleep(time.Millisecond)
+		}
+	})
+}
+
+// TestLease_IsWaitedForByRepeatedRevocation revokes a key while another call that
+// revokes it is still waiting.
+func TestLease_IsWaitedForByRepeatedRevocation(t *testing.T) {
+	for name, revoke := range map[string]func(*testing.T, *keys.Service) error{
+		"deactivate": func(t *testing.T, s *keys.Service) error {
+			_, err := s.Update(t.Context(), 1, keys.Fields{Active: new(false)})
+			return err
+		},
+		"delete": func(t *testing.T, s *keys.Service) error {
+			if err := s.Delete(t.Context(), 1); !errors.Is(err, keys.ErrNotFound) {
+				return err
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+				issued := issue(t, s, keys.Fields{})
+				synctest.Wait()
+				is.NoErr(verify(t, s, issued.Raw))
+				first, second := newService(t, store, nil), newService(t, store, nil)
+				var waiting sync.WaitGroup
+				defer waiting.Wait()
+				waiting.Go(func() { revoke(t, first) })
+				synctest.Wait()
+				time.Sleep(time.Millisecond)
+				is.NoErr(revoke(t, second))
+				err := verify(t, s, issued.Raw)
+				is.True(errors.Is(err, keys.ErrInactive) || errors.Is(err, keys.ErrUnknown))
+			})
+		})
+	}
+}
+
+func TestLease_SeesChangesOfOtherProcessesAtRenewal(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		other := newService(t, store, nil)
+		issued := issue(t, other, keys.Fields{Active: new(false)})
+		is.Equal(verify(t, s, issued.Raw), keys.ErrInactive)
+		_, err := other.Update(t.Context(), 1, keys.Fields{Active: new(true)})
+		is.NoErr(err)
+		time.Sleep(defaultLease / 5)
+		synctest.Wait()
+		is.NoErr(verify(t, s, issued.Raw))
+	})
+}
+
+func TestRun_LogsTransitionsOfStoreOnce(t *testing.T) {
+	var log strings.Builder
+	var service *keys.Service
+	options := keys.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	testRunning(t, options, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		service = s
+		for range 3 {
+			store.onEpoch(func(context.Context, func() (int64, error)) (int64, error) {
+				return 0, errors.New("connection refused")
+			})
+			time.Sleep(time.Minute)
+			store.onEpoch(nil)
+			time.Sleep(time.Minute)
+		}
+	})
+	is := is.New(t)
+	is.Equal(strings.Count(log.String(), "key store unavailable, cache disabled"), 3)
+	is.Equal(strings.Count(log.String(), "key store available, cache enabled"), 3)
+	is.True(service.Stats().EpochAge < 0) // no lease outlives Run
+}
