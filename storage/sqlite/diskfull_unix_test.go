@@ -29,18 +29,18 @@ func TestStorage_FullDiskRejectsWritesOnly(t *testing.T) {
 	folder := a.folder("folder")
 	var original syscall.Rlimit
 	is.NoErr(syscall.Getrlimit(syscall.RLIMIT_FSIZE, &original))
-	limit := func(size uint64) {
-		is.NoErr(syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: original.Max}))
-	}
+	setLimit := func(limit syscall.Rlimit) { is.NoErr(syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit)) }
 	stored := 0
 	for round := range 2 {
-		limit(uint64(round+1) << 19)
+		limit := original
+		limit.Cur = 1 << (19 + round)
+		setLimit(limit)
 		stored += a.fill(folder)
 		for range 3 {
 			is.Equal(a.insert(folder), http.StatusServiceUnavailable)
 			is.Equal(a.count(folder), stored) // only the acknowledged symbols
 		}
-		limit(original.Cur)
+		setLimit(original)
 		is.Equal(a.insert(folder), http.StatusCreated) // without a restart
 		stored++
 	}
