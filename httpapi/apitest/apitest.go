@@ -98,7 +98,11 @@ func New(t testing.TB, opts ...func(*httpapi.Options)) *Server {
 	}
 	s.Keys, s.Symbols, s.Exports = s.Options.Keys, s.Options.Symbols, s.Options.Exports
 
-	server := httptest.NewServer(httpapi.Handler(s.Options))
+	api, err := httpapi.New(s.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
 	s.host = server.Listener.Addr().String()
 	s.URL = server.URL + strings.TrimRight("/"+strings.Trim(s.Options.Prefix, "/"), "/")
