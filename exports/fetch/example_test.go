@@ -15,17 +15,17 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, text := range []string{
+	for _, rawURL := range []string{
 		"https://cdn.example.com/plan.pdf",
 		"https://exports.intranet.example:8443/plan.pdf",
 		"http://169.254.169.254/latest/meta-data/",
 		"http://localhost/",
 	} {
-		address, err := url.Parse(text)
+		u, err := url.Parse(rawURL)
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(address.Host, opener.Check(address) == nil)
+		fmt.Println(u.Host, opener.Check(u) == nil)
 	}
 	// Output:
 	// cdn.example.com true

@@ -2,23 +2,34 @@ package ziptest
 
 import "runtime"
 
-// HeapMeter is a sink for an archive that looks at the heap after every MiB.
+// HeapMeter is an [io.Writer] that discards an archive and measures the heap
+// after every MiB of it.
 type HeapMeter struct {
-	Most  uint64 // bytes that the heap held at most, beside garbage
-	until int
+	baseline, peak uint64
+	remaining      int // bytes until the next measurement
+}
+
+// NewHeapMeter returns a HeapMeter. Its baseline is the current heap.
+func NewHeapMeter() *HeapMeter {
+	reachableBytes() // the second collection empties pools
+	return &HeapMeter{baseline: reachableBytes()}
 }
 
 // Write implements [io.Writer].
 func (h *HeapMeter) Write(p []byte) (int, error) {
-	if h.until -= len(p); h.until <= 0 {
-		h.until = 1 << 20
-		h.Most = max(h.Most, LiveHeap())
+	if h.remaining -= len(p); h.remaining <= 0 {
+		h.remaining = 1 << 20
+		h.peak = max(h.peak, reachableBytes())
 	}
 	return len(p), nil
 }
 
-// LiveHeap is how many bytes the heap holds beside garbage.
-func LiveHeap() uint64 {
+// Growth returns the difference between the largest heap and the baseline, in
+// bytes.
+func (h *HeapMeter) Growth() int64 { return int64(h.peak) - int64(h.baseline) }
+
+// reachableBytes returns the size of the heap without garbage.
+func reachableBytes() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -1,6 +1,8 @@
-// Package ziptest shows tests what the readers of zip files make of an archive:
-// Info-ZIP, 7-Zip, Python, libarchive and Java, from a file and from a pipe. It
-// is for the tests of this module, and may change with them.
+// Package ziptest checks archives with other zip readers: Info-ZIP, 7-Zip,
+// Python, libarchive and Java, from a file and from a pipe.
+//
+// It serves the tests of several packages of this module, so it cannot be
+// internal to one of them. It has no compatibility promise.
 package ziptest
 
 import (
@@ -34,9 +36,9 @@ public class Read {
 }
 `
 
-// Read fails a test unless every reader installed here takes the archive for
-// whole and finds so many entries. Those that list names must find these, or
-// any if there are none.
+// Read fails the test unless every installed reader accepts the archive as
+// complete. Readers that list entries must list count of them, beginning with
+// names. A reader that is not installed is an error only if $CI is true.
 func Read(t *testing.T, archive []byte, count int, names []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "archive.zip")
@@ -46,7 +48,7 @@ func Read(t *testing.T, archive []byte, count int, names []string) {
 	ReadFile(t, path, count, names)
 }
 
-// ReadFile is Read for an archive that is a file.
+// ReadFile is like [Read] for an archive in a file.
 func ReadFile(t *testing.T, path string, count int, names []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,14 +59,14 @@ func ReadFile(t *testing.T, path string, count int, names []string) {
 	for _, tool := range []struct {
 		args  []string
 		pipe  bool
-		lists bool // prints one name a line
+		lists bool // prints one name per line
 	}{
 		{args: []string{"unzip", "-tqq", path}},
 		{args: []string{"7z", "t", path}},
 		{args: []string{"python3", "-c", pythonReader, path}, lists: true},
 		{args: []string{"bsdtar", "-tf", path}, lists: true},
 		{args: []string{"bsdtar", "-tf", "-"}, pipe: true, lists: true},
-		{args: []string{"bsdtar", "-xOf", "-"}, pipe: true}, // which looks at checksums too
+		{args: []string{"bsdtar", "-xOf", "-"}, pipe: true}, // also verifies checksums
 		{args: []string{"java", "-Dfile.encoding=UTF-8", java}, pipe: true, lists: true},
 	} {
 		if _, err := exec.LookPath(tool.args[0]); err != nil {
@@ -82,7 +84,7 @@ func ReadFile(t *testing.T, path string, count int, names []string) {
 				t.Fatal(err)
 			}
 			defer archive.Close()
-			cmd.Stdin = io.MultiReader(archive) // not a file to seek in
+			cmd.Stdin = io.MultiReader(archive) // a pipe instead of a seekable file
 		}
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -92,13 +94,13 @@ func ReadFile(t *testing.T, path string, count int, names []string) {
 		if !tool.lists {
 			continue
 		}
-		found := strings.Split(strings.TrimSpace(string(out)), "\n")
-		if len(found) != count {
-			t.Errorf("%s finds %d entries, want %d", tool.args, len(found), count)
+		listed := strings.Split(strings.TrimSpace(string(out)), "\n")
+		if len(listed) != count {
+			t.Errorf("%s lists %d entries, want %d", tool.args, len(listed), count)
 		}
 		for i, name := range names {
-			if i < len(found) && found[i] != name {
-				t.Errorf("%s finds %q, want %q", tool.args, found[i], name)
+			if i < len(listed) && listed[i] != name {
+				t.Errorf("%s lists %q, want %q", tool.args, listed[i], name)
 			}
 		}
 	}
