@@ -1,7 +1,6 @@
 package console_test
 
 import (
-	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -48,21 +47,16 @@ func TestPage_IsSmallAndSelfContained(t *testing.T) {
 	}
 }
 
-// get sends a request to a handler and returns the response and its body.
-func get(t *testing.T, handler http.Handler, method, target string, headers ...string) (*http.Response, string) {
+// get sends a request to a handler and returns the response.
+func get(t *testing.T, handler http.Handler, method, target string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	request := httptest.NewRequest(method, target, nil)
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
 	}
-	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, request)
-	response := recorder.Result()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response, string(body)
+	response := httptest.NewRecorder()
+	handler.ServeHTTP(response, request)
+	return response
 }
 
 func TestHandler_ServesFilesWithMediaType(t *testing.T) {
@@ -78,23 +72,23 @@ func TestHandler_ServesFilesWithMediaType(t *testing.T) {
 	}
 	for _, entry := range entries {
 		is := is.New(t)
-		response, body := get(t, handler, "GET", "/"+entry.Name())
-		is.Equal(response.StatusCode, 200)
-		is.Equal(response.Header.Get("Content-Type"), types[path.Ext(entry.Name())])
-		is.Equal(response.Header.Get("Cache-Control"), "no-cache")
-		is.Equal(response.Header.Get("X-Content-Type-Options"), "nosniff")
-		is.Equal(response.Header.Get("Referrer-Policy"), "no-referrer")
-		is.True(body != "")
+		response := get(t, handler, "GET", "/"+entry.Name())
+		is.Equal(response.Code, 200)
+		is.Equal(response.Header().Get("Content-Type"), types[path.Ext(entry.Name())])
+		is.Equal(response.Header().Get("Cache-Control"), "no-cache")
+		is.Equal(response.Header().Get("X-Content-Type-Options"), "nosniff")
+		is.Equal(response.Header().Get("Referrer-Policy"), "no-referrer")
+		is.True(response.Body.Len() > 0)
 
-		etag := response.Header.Get("ETag")
+		etag := response.Header().Get("ETag")
 		is.True(strings.HasPrefix(etag, `"`)) // strong
-		response, body = get(t, handler, "GET", "/"+entry.Name(), "If-None-Match", `W/"other", `+etag)
-		is.Equal(response.StatusCode, 304)
-		is.Equal(body, "")
-		is.Equal(response.Header.Get("ETag"), etag)
-		response, body = get(t, handler, "HEAD", "/"+entry.Name())
-		is.Equal(response.StatusCode, 200)
-		is.Equal(body, "")
+		response = get(t, handler, "GET", "/"+entry.Name(), "If-None-Match", `W/"other", `+etag)
+		is.Equal(response.Code, 304)
+		is.Equal(response.Body.Len(), 0)
+		is.Equal(response.Header().Get("ETag"), etag)
+		response = get(t, handler, "HEAD", "/"+entry.Name())
+		is.Equal(response.Code, 200)
+		is.Equal(response.Body.Len(), 0)
 	}
 }
 
@@ -110,10 +104,10 @@ func TestHandler_PolicyAllowsConnectionsToAPIOnly(t *testing.T) {
 		"https://api.example:8443/v1/":   "https://api.example:8443",
 		"http://127.0.0.1:8080/some/api": "http://127.0.0.1:8080",
 	} {
-		response, _ := get(t, newConsole(t, api), "GET", "/")
+		response := get(t, newConsole(t, api), "GET", "/")
 		want := "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src " + source +
 			"; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-		if got := response.Header.Get("Content-Security-Policy"); got != want {
+		if got := response.Header().Get("Content-Security-Policy"); got != want {
 			t.Errorf("API %q: the policy is\n%s, want\n%s", api, got, want)
 		}
 	}
@@ -125,7 +119,7 @@ func TestHandler_InsertsAPIURLIntoIndex(t *testing.T) {
 		"": "../api/", "./": "./", ".": "./", "api": "api/", "a%2Fb": "a%2Fb/", "/x/y": "/x/y/",
 		`q"><script>`: "q%22%3E%3Cscript%3E/", "a&b": "a&amp;b/", "https://api.example": "https://api.example/",
 	} {
-		_, body := get(t, newConsole(t, api), "GET", "/")
+		body := get(t, newConsole(t, api), "GET", "/").Body.String()
 		if !strings.Contains(body, `<html lang="en" data-api="`+want+`">`) {
 			t.Errorf("API %q: the page begins %.90s, want %s in it", api, body, want)
 		}
@@ -159,15 +153,15 @@ func TestHandler_RejectsOtherPathsAndMethods(t *testing.T) {
 	is := is.New(t)
 	handler := newConsole(t, "")
 	for _, target := range []string{"/nope", "/page/index.html", "/../console.go", "/main.js/", "//", "/%2e%2e/console.go", "/index.html/x"} {
-		response, _ := get(t, handler, "GET", target)
-		if response.StatusCode != 404 || response.Header.Get("Content-Security-Policy") == "" {
-			t.Errorf("GET %s: %d", target, response.StatusCode)
+		response := get(t, handler, "GET", target)
+		if response.Code != 404 || response.Header().Get("Content-Security-Policy") == "" {
+			t.Errorf("GET %s: %d", target, response.Code)
 		}
 	}
 	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS"} {
-		response, _ := get(t, handler, method, "/")
-		is.Equal(response.StatusCode, 405)
-		is.Equal(response.Header.Get("Allow"), "GET, HEAD")
+		response := get(t, handler, method, "/")
+		is.Equal(response.Code, 405)
+		is.Equal(response.Header().Get("Allow"), "GET, HEAD")
 	}
 }
 
@@ -199,9 +193,9 @@ func TestHandler_ServesBelowAnyPrefix(t *testing.T) {
 		{http.StripPrefix("/ü b", handler), "/%C3%BC%20b", 301, "./%C3%BC%20b/"},
 		{http.StripPrefix("//host.example", handler), "http://x//host.example", 301, "./host.example/"}, // not another host
 	} {
-		response, _ := get(t, c.handler, "GET", c.target)
-		if response.StatusCode != c.status || response.Header.Get("Location") != c.location {
-			t.Errorf("GET %s: %d %s, want %d %s", c.target, response.StatusCode, response.Header.Get("Location"), c.status, c.location)
+		response := get(t, c.handler, "GET", c.target)
+		if response.Code != c.status || response.Header().Get("Location") != c.location {
+			t.Errorf("GET %s: %d %s, want %d %s", c.target, response.Code, response.Header().Get("Location"), c.status, c.location)
 		}
 	}
 }

@@ -60,12 +60,6 @@ func (b *tab) waitFocus(expression string) {
 	b.wait(`[...document.querySelectorAll("dialog")].every((one) => one.open) && document.activeElement === (` + expression + `)`)
 }
 
-// pressKey presses a key of the keyboard.
-func (b *tab) pressKey(keys string, modifiers ...chromedp.Modifier) {
-	b.t.Helper()
-	b.do(chromedp.KeyEvent(keys, chromedp.KeyModifiers(modifiers...)))
-}
-
 // chooseFiles sets the files of the file input of an expression.
 func (b *tab) chooseFiles(expression string, paths ...string) {
 	b.t.Helper()

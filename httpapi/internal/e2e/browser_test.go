@@ -346,13 +346,13 @@ func (b *tab) fill(label, text string) {
 	b.wait(`e2e.field(` + quote(label) + `)`)
 	eval[bool](b, `(e2e.field(`+quote(label)+`).focus(), document.activeElement.select?.(), true)`)
 	b.do(chromedp.KeyEvent(kb.Backspace))
-	b.typeText(text)
+	b.typeKeys(text)
 }
 
-// typeText types a text into the focused element.
-func (b *tab) typeText(text string) {
+// typeKeys types text or keys of package kb into the focused element.
+func (b *tab) typeKeys(keys string) {
 	b.t.Helper()
-	b.do(chromedp.KeyEvent(text))
+	b.do(chromedp.KeyEvent(keys))
 }
 
 // resize sets the size of the window in CSS pixels.

@@ -161,7 +161,7 @@ func TestKeys_CanBeManagedByKeyboard(t *testing.T) {
 			if b.focused() == name {
 				return
 			}
-			b.pressKey(key)
+			b.typeKeys(key)
 			if !eval[bool](b, `document.activeElement === document.body || getComputedStyle(document.activeElement.matches("[type=radio]") ? document.activeElement.nextSibling : document.activeElement).outlineStyle !== "none"`) {
 				t.Errorf("the focus on %q is not visible", b.focused())
 			}
@@ -169,42 +169,42 @@ func TestKeys_CanBeManagedByKeyboard(t *testing.T) {
 		t.Fatalf("%q does not get the focus; the last one is %q", name, b.focused())
 	}
 	b.waitFocus(`e2e.field("Admin key")`)
-	b.typeText(apitest.AdminKey)
-	b.pressKey(kb.Enter)
+	b.typeKeys(apitest.AdminKey)
+	b.typeKeys(kb.Enter)
 	b.wait(`e2e.button("Create key")`)
 	b.waitFocus(`document.getElementById("title")`)
 	moveTo(kb.Tab, "Create key")
-	b.pressKey(kb.Enter)
+	b.typeKeys(kb.Enter)
 	b.waitFocus(`e2e.field("Name")`)
-	b.typeText("By hand")
-	b.pressKey(kb.Tab)
+	b.typeKeys("By hand")
+	b.typeKeys(kb.Tab)
 	b.wait(`document.activeElement.type === "radio"`)
-	b.pressKey(kb.ArrowRight)
-	b.pressKey(kb.Enter) // submits the form
+	b.typeKeys(kb.ArrowRight)
+	b.typeKeys(kb.Enter) // submits the form
 	b.waitText("Key created")
 	b.wait(`e2e.name(document.activeElement) === "Copy key"`)
 	is.True(s.keyNamed("By hand").ExpiresAt.After(time.Now().Add(29 * 24 * time.Hour)))
-	b.pressKey(kb.Enter)
+	b.typeKeys(kb.Enter)
 	b.waitText("Copied.")
 	moveTo(kb.Tab, "Done")
-	b.pressKey(kb.Enter)
+	b.typeKeys(kb.Enter)
 	b.waitFocus(`document.getElementById("create-key")`)
 	moveTo(kb.Tab, "More for By hand")
-	b.pressKey(kb.Enter)
+	b.typeKeys(kb.Enter)
 	b.wait(`e2e.name(document.activeElement) === "Rename…"`)
-	b.pressKey(kb.ArrowDown)
+	b.typeKeys(kb.ArrowDown)
 	b.wait(`e2e.name(document.activeElement) === "Change expiry…"`)
-	b.pressKey(kb.ArrowUp)
-	b.pressKey(kb.ArrowUp)
+	b.typeKeys(kb.ArrowUp)
+	b.typeKeys(kb.ArrowUp)
 	b.wait(`e2e.name(document.activeElement) === "Delete…"`)
-	b.pressKey(kb.Escape)
+	b.typeKeys(kb.Escape)
 	b.wait(`e2e.name(document.activeElement) === "More for By hand" && !document.querySelector(".menu")`)
-	b.pressKey(kb.Enter)
+	b.typeKeys(kb.Enter)
 	b.wait(`e2e.name(document.activeElement) === "Rename…"`)
-	b.pressKey(kb.ArrowUp)
-	b.pressKey(kb.Enter)
+	b.typeKeys(kb.ArrowUp)
+	b.typeKeys(kb.Enter)
 	b.wait(`e2e.name(document.activeElement) === "Cancel"`) // not the delete button
-	b.pressKey(kb.Escape)
+	b.typeKeys(kb.Escape)
 	b.wait(`!document.querySelector("dialog") && e2e.name(document.activeElement) === "More for By hand"`)
 }
 
@@ -216,9 +216,9 @@ func TestKeys_RawKeyDialogWarnsBeforeClosing(t *testing.T) {
 	b.fill("Name", "k")
 	b.click("Create key")
 	b.waitText("Key created")
-	b.pressKey(kb.Escape)
+	b.typeKeys(kb.Escape)
 	b.waitText("The key has not been copied")
-	b.pressKey(kb.Escape)
+	b.typeKeys(kb.Escape)
 	b.wait(`!document.querySelector("dialog")`)
 }
 
