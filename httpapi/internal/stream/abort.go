@@ -12,17 +12,37 @@ import (
 // recovers it, or if the client speaks HTTP/1.0 and takes FIN for the end of the
 // body.
 //
-// Without [ConnContext], a middleware whose ResponseWriter has neither Unwrap nor
-// Hijack makes Abort ineffective.
+// Abort has no effect behind a ResponseWriter with neither Unwrap nor Hijack, over
+// HTTP/2 or without [ConnContext].
 func Abort(w http.ResponseWriter, r *http.Request) {
-	control := http.NewResponseController(w)
-	if conn, _, err := control.Hijack(); err == nil {
-		resetConn(conn)
-	} else if conn := http1Conn(r); conn != nil && r.Context().Err() == nil {
-		resetConn(conn) // it still serves this request; a middleware hides it
-	} else {
-		control.SetWriteDeadline(time.Unix(1, 0))
+	if r.ProtoMajor == 1 {
+		if conn := hijack(w); conn != nil {
+			resetConn(conn)
+			return
+		}
+		if conn := http1Conn(r); conn != nil && r.Context().Err() == nil {
+			resetConn(conn) // it still serves this request; a middleware hides it
+			return
+		}
 	}
+	http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
+}
+
+// hijack takes over the connection of w, or returns nil. It asks the innermost
+// ResponseWriter first, that of the server: a [http.ResponseController] asks the
+// outermost, and that of gin returns an error once the body has begun.
+func hijack(w http.ResponseWriter) net.Conn {
+	if outer, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
+		if conn := hijack(outer.Unwrap()); conn != nil {
+			return conn
+		}
+	}
+	if hijacker, ok := w.(http.Hijacker); ok {
+		if conn, _, err := hijacker.Hijack(); err == nil {
+			return conn
+		}
+	}
+	return nil
 }
 
 // resetConn closes a connection with RST, which no peer takes for the end of a

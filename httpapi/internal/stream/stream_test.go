@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -237,26 +238,36 @@ func TestAbort_TruncationShows(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	for name, wrap := range map[string]func(http.ResponseWriter) http.ResponseWriter{
-		"none":    func(w http.ResponseWriter) http.ResponseWriter { return w },
-		"unwraps": func(w http.ResponseWriter) http.ResponseWriter { return unwrapper{w} },
-		"hides":   func(w http.ResponseWriter) http.ResponseWriter { return struct{ http.ResponseWriter }{w} },
+		"none":     func(w http.ResponseWriter) http.ResponseWriter { return w },
+		"unwraps":  func(w http.ResponseWriter) http.ResponseWriter { return unwrapper{w} },
+		"like gin": func(w http.ResponseWriter) http.ResponseWriter { return failingHijacker{unwrapper{w}} },
+		"hides":    func(w http.ResponseWriter) http.ResponseWriter { return struct{ http.ResponseWriter }{w} },
 	} {
-		for _, version := range []string{"1.0", "1.1"} {
-			t.Run(name+"/"+version, func(t *testing.T) {
-				t.Parallel()
-				conn := dial(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					defer func() { recover() }()
-					truncate(wrap(w), r)
-				})))
-				fmt.Fprintf(conn, "GET / HTTP/%s\r\nHost: x\r\n\r\n", version)
-				response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-				if err != nil {
-					return // reset before the header was read
-				}
-				if n, err := io.Copy(io.Discard, response.Body); err == nil {
-					t.Errorf("a response truncated after %d bytes ends like a complete one", n)
-				}
-			})
+		for _, connContext := range []bool{false, true} {
+			if name == "hides" && !connContext {
+				continue // Abort has no effect
+			}
+			for _, version := range []string{"1.0", "1.1"} {
+				t.Run(fmt.Sprintf("%s/%s/ConnContext %v", name, version, connContext), func(t *testing.T) {
+					t.Parallel()
+					conn := dial(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						defer func() { recover() }()
+						truncate(wrap(w), r)
+					}), func(server *httptest.Server) {
+						if !connContext {
+							server.Config.ConnContext = nil
+						}
+					}))
+					fmt.Fprintf(conn, "GET / HTTP/%s\r\nHost: x\r\n\r\n", version)
+					response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+					if err != nil {
+						return // reset before the header was read
+					}
+					if n, err := io.Copy(io.Discard, response.Body); err == nil {
+						t.Errorf("a response truncated after %d bytes ends like a complete one", n)
+					}
+				})
+			}
 		}
 	}
 }
@@ -265,3 +276,11 @@ func TestAbort_TruncationShows(t *testing.T) {
 type unwrapper struct{ http.ResponseWriter }
 
 func (u unwrapper) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+// failingHijacker is the ResponseWriter of a middleware that returns an error once
+// the body has begun.
+type failingHijacker struct{ unwrapper }
+
+func (failingHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return nil, nil, errors.New("body has begun")
+}

@@ -1,0 +1,319 @@
+package frameworks
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	chimiddleware "github.com/go-chi/chi/v5/middleware"
+	echo4 "github.com/labstack/echo/v4"
+	echo4middleware "github.com/labstack/echo/v4/middleware"
+	echo5 "github.com/labstack/echo/v5"
+	echo5middleware "github.com/labstack/echo/v5/middleware"
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/httpapi/apitest"
+	"example.com/canvasback/storage/memory"
+)
+
+// logs receives what the frameworks log.
+var logs syncBuffer
+
+func TestMain(m *testing.M) {
+	gin.DefaultWriter, gin.DefaultErrorWriter = &logs, &logs
+	os.Exit(m.Run())
+}
+
+// syncBuffer is a buffer that is safe for concurrent use.
+type syncBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
+
+// frameworks mount an API with the prefix /api and routes of an application, with
+// the framework's own logging and recovery:
+//
+//	/things/7       RequireClientKey
+//	/own/7          Authenticate
+//	/panic          Authenticate, then a panic
+//	/required/api/  RequireClientKey in front of the API
+//	/nested/api/    Authenticate in front of the API
+var frameworks = map[string]func(api *httpapi.API) http.Handler{
+	"net/http": func(api *httpapi.API) http.Handler {
+		authenticated := func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if _, ok := api.Authenticate(w, r); ok {
+					next.ServeHTTP(w, r)
+				}
+			})
+		}
+		mux := http.NewServeMux()
+		mux.Handle("/api/", api)
+		mux.Handle("/things/{id}", api.RequireClientKey(hello))
+		mux.Handle("/own/{id}", authenticated(hello))
+		mux.Handle("/panic", authenticated(panicking))
+		mux.Handle("/required/", http.StripPrefix("/required", api.RequireClientKey(api)))
+		mux.Handle("/nested/", http.StripPrefix("/nested", authenticated(api)))
+		return mux
+	},
+	"gin": func(api *httpapi.API) http.Handler {
+		authenticate := func(c *gin.Context) {
+			if _, ok := api.Authenticate(c.Writer, c.Request); !ok {
+				c.Abort()
+			}
+		}
+		router := gin.Default()
+		router.Any("/api/*path", gin.WrapH(api))
+		router.GET("/things/:id", gin.WrapH(api.RequireClientKey(hello)))
+		router.GET("/own/:id", authenticate, gin.WrapH(hello))
+		router.GET("/panic", authenticate, gin.WrapH(panicking))
+		router.Any("/required/*path", gin.WrapH(http.StripPrefix("/required", api.RequireClientKey(api))))
+		router.Any("/nested/*path", authenticate, gin.WrapH(http.StripPrefix("/nested", api)))
+		return router
+	},
+	"echo/v4": func(api *httpapi.API) http.Handler {
+		authenticate := func(next echo4.HandlerFunc) echo4.HandlerFunc {
+			return func(c echo4.Context) error {
+				if _, ok := api.Authenticate(c.Response(), c.Request()); !ok {
+					return nil
+				}
+				return next(c)
+			}
+		}
+		router := echo4.New()
+		router.Logger.SetOutput(&logs)
+		router.Use(echo4middleware.LoggerWithConfig(echo4middleware.LoggerConfig{Output: &logs}), echo4middleware.Recover())
+		router.Any("/api/*", echo4.WrapHandler(api))
+		router.GET("/things/:id", echo4.WrapHandler(api.RequireClientKey(hello)))
+		router.GET("/own/:id", echo4.WrapHandler(hello), authenticate)
+		router.GET("/panic", echo4.WrapHandler(panicking), authenticate)
+		router.Any("/required/*", echo4.WrapHandler(http.StripPrefix("/required", api.RequireClientKey(api))))
+		router.Any("/nested/*", echo4.WrapHandler(http.StripPrefix("/nested", api)), authenticate)
+		return router
+	},
+	"echo/v5": func(api *httpapi.API) http.Handler {
+		authenticate := func(next echo5.HandlerFunc) echo5.HandlerFunc {
+			return func(c *echo5.Context) error {
+				if _, ok := api.Authenticate(c.Response(), c.Request()); !ok {
+					return nil
+				}
+				return next(c)
+			}
+		}
+		router := echo5.New()
+		router.Logger = slog.New(slog.NewTextHandler(&logs, nil))
+		router.Use(echo5middleware.RequestLogger(), echo5middleware.Recover())
+		router.Any("/api/*", echo5.WrapHandler(api))
+		router.GET("/things/:id", echo5.WrapHandler(api.RequireClientKey(hello)))
+		router.GET("/own/:id", echo5.WrapHandler(hello), authenticate)
+		router.GET("/panic", echo5.WrapHandler(panicking), authenticate)
+		router.Any("/required/*", echo5.WrapHandler(http.StripPrefix("/required", api.RequireClientKey(api))))
+		router.Any("/nested/*", echo5.WrapHandler(http.StripPrefix("/nested", api)), authenticate)
+		return router
+	},
+	"chi": func(api *httpapi.API) http.Handler {
+		authenticate := func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if _, ok := api.Authenticate(w, r); ok {
+					next.ServeHTTP(w, r)
+				}
+			})
+		}
+		router := chi.NewRouter()
+		router.Use(chimiddleware.RequestLogger(&chimiddleware.DefaultLogFormatter{Logger: slog.NewLogLogger(slog.NewTextHandler(&logs, nil), slog.LevelInfo)}),
+			chimiddleware.Recoverer, chimiddleware.Compress(5))
+		router.Mount("/api", api)
+		router.With(api.RequireClientKey).Handle("/things/{id}", hello)
+		router.With(authenticate).Handle("/own/{id}", hello)
+		router.With(authenticate).Handle("/panic", panicking)
+		router.With(api.RequireClientKey).Mount("/required", http.StripPrefix("/required", api))
+		router.With(authenticate).Mount("/nested", http.StripPrefix("/nested", api))
+		return router
+	},
+}
+
+var hello = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	key, _ := httpapi.KeyFromContext(r.Context())
+	fmt.Fprint(w, "hello ", key.Name)
+})
+
+var panicking = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("a bug of the application") })
+
+// server is one framework on a loopback address.
+type server struct {
+	*httptest.Server
+	rawKey string
+}
+
+// serve starts a framework. The source "s" is an export that fails after 3 MiB,
+// which is more than any prefetch.
+func serve(t *testing.T, mount func(*httpapi.API) http.Handler, configure func(*httptest.Server)) *server {
+	t.Helper()
+	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{truncatedOpener{}}})
+	if _, _, err := service.Register(t.Context(), "s", "https://files.example/s", ""); err != nil {
+		t.Fatal(err)
+	}
+	fixture := apitest.New(t, func(o *httpapi.Options) {
+		o.Prefix, o.Exports = "/api", service
+	})
+	api, err := httpapi.New(fixture.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{httptest.NewUnstartedServer(mount(api)), string(fixture.RawKey)}
+	s.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(&logs, nil), slog.LevelInfo)
+	configure(s.Server)
+	if s.EnableHTTP2 {
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// truncatedOpener opens files of unknown size whose Read fails after 3 MiB.
+type truncatedOpener struct{}
+
+func (truncatedOpener) Serves(*url.URL) bool { return true }
+func (truncatedOpener) Check(*url.URL) error { return nil }
+func (truncatedOpener) Open(context.Context, *url.URL) (*exports.File, error) {
+	body := io.MultiReader(bytes.NewReader(make([]byte, 3<<20)), iotest.ErrReader(io.ErrUnexpectedEOF))
+	return &exports.File{Body: io.NopCloser(body), Size: -1}, nil
+}
+
+// send sends a request with the client key, or without it if key is false.
+func (s *server) send(t *testing.T, method, path, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := s.Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(content)
+}
+
+func TestFrameworks_Authenticate(t *testing.T) {
+	for name, mount := range frameworks {
+		t.Run(name, func(t *testing.T) {
+			is := is.New(t)
+			s := serve(t, mount, func(*httptest.Server) {})
+			for _, path := range []string{"/things/7", "/own/7", "/api/symbol/folders"} {
+				want := "hello apitest"
+				if strings.HasPrefix(path, "/api/") {
+					want = "[]"
+				}
+				response, body := s.send(t, "GET", path, "", "x-api-key", s.rawKey)
+				is.Equal(response.StatusCode, 200)
+				is.Equal(body, want)
+				for _, headers := range [][]string{nil, {"x-api-key", "wrong"}} {
+					response, body = s.send(t, "GET", path, "", headers...)
+					is.Equal(response.StatusCode, 401)
+					is.True(strings.Contains(body, `"code":"unauthorized"`))
+					is.True(strings.Contains(body, `"requestId":"`+response.Header.Get("X-Request-Id")))
+				}
+			}
+		})
+	}
+}
+
+// TestFrameworks_TruncationShows aborts downloads in the middle. The client must
+// not take what it has received for complete.
+func TestFrameworks_TruncationShows(t *testing.T) {
+	for name, mount := range frameworks {
+		for _, connContext := range []bool{false, true} {
+			for _, version := range []string{"1.0", "1.1", "2"} {
+				t.Run(fmt.Sprintf("%s/HTTP %s/ConnContext %v", name, version, connContext), func(t *testing.T) {
+					s := serve(t, mount, func(server *httptest.Server) {
+						server.EnableHTTP2 = version == "2"
+						if connContext {
+							httpapi.ConfigureServer(server.Config)
+						}
+					})
+					for path, body := range map[string]string{
+						"/api/viewer/exports/download":       `{"sourceFileUrl":"s"}`,
+						"/api/viewer/exports/download-batch": `{"items":[{"sourceFileUrl":"s"}]}`,
+					} {
+						n, err := s.download(t, version, path, body)
+						if err == nil {
+							t.Errorf("%s: a response truncated after %d bytes ends like a complete one", path, n)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// download returns how many bytes of the body the client receives, and the error
+// that ends it.
+func (s *server) download(t *testing.T, version, path, body string) (int64, error) {
+	t.Helper()
+	var response *http.Response
+	if version == "2" {
+		request, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("x-api-key", s.rawKey)
+		if response, err = s.Client().Do(request); err != nil {
+			return 0, err
+		}
+		defer response.Body.Close()
+	} else {
+		conn, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		fmt.Fprintf(conn, "POST %s HTTP/%s\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", path, version, s.rawKey, len(body), body)
+		if response, err = http.ReadResponse(bufio.NewReader(conn), nil); err != nil {
+			return 0, err // reset before the header was read
+		}
+	}
+	if response.StatusCode != 200 || response.ProtoMajor != int(version[0]-'0') {
+		t.Fatalf("%s: %s %s", path, response.Proto, response.Status)
+	}
+	return io.Copy(io.Discard, response.Body)
+}
