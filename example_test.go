@@ -17,12 +17,12 @@ import (
 
 func Example() {
 	ctx := context.Background()
-	db := memory.New() // it forgets; sqlite.New and postgres.New do not
+	db := memory.New() // data is lost at exit; see sqlite.New and postgres.New
 	clientKeys, err := keys.NewService(db.Keys(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	go clientKeys.Run(ctx) // lets checks be answered from memory, writes times of last use
+	go clientKeys.Run(ctx) // enables the cache and writes last-used times
 	fetcher, err := fetch.New(nil)
 	if err != nil {
 		log.Fatal(err)
@@ -41,11 +41,11 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	raw := string(issued.Raw) // shown this once
+	raw := string(issued.Raw) // not stored: it cannot be shown again
 	request := httptest.NewRequest("GET", "/api/symbol/folders", nil)
 	request.Header.Set("x-api-key", raw)
-	answer := httptest.NewRecorder()
-	mux.ServeHTTP(answer, request)
-	fmt.Println(answer.Code, answer.Body)
+	response := httptest.NewRecorder()
+	mux.ServeHTTP(response, request)
+	fmt.Println(response.Code, response.Body)
 	// Output: 200 []
 }

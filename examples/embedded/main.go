@@ -67,7 +67,7 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 	if err != nil {
 		return err
 	}
-	options := httpapi.Options{
+	api, err := httpapi.New(httpapi.Options{
 		Prefix:  "/canvas",
 		Keys:    clientKeys,
 		Symbols: symbolService,
@@ -77,9 +77,7 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 		RegisterWith: httpapi.RegisterWithAdminKey,
 		AdminKeys:    []string{"let me in"}, // use a secret from the environment
 		Logger:       log,
-	}
-
-	api, err := httpapi.New(options)
+	})
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: c.logLevel}))
 	fetcher, err := fetch.New(&fetch.Options{AllowedHosts: c.allowedHosts, Logger: log})
 	if err != nil {
-		return fmt.Errorf("EXPORT_ALLOWED_HOSTS must list host or host:port: %w", err)
+		return fmt.Errorf("EXPORT_ALLOWED_HOSTS: %w", err)
 	}
 
 	listener, err := net.Listen("tcp", c.addr)
@@ -83,7 +83,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		Logger:                    log,
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("CORS_ORIGINS: %w", err)
 	}
 	seeded, err := s.seed(ctx, c.demo, baseURL)
 	if err != nil {
