@@ -1,28 +1,26 @@
-// Package canvasback is the back end that a viewer of documents or drawings
-// needs, as packages that any Go program mounts: it issues and checks client
-// API keys, delivers exported files, and keeps a library of drawing symbols.
-//
-// This package holds no code. It is the map of the others.
+// Package canvasback is the back end of a document, drawing or CAD viewer: client
+// API keys, export downloads and a symbol library, as packages that any Go program
+// imports. This package has no code; it is the map of the others.
 //
 // # Packages
 //
-//	keys      issues client keys and checks them
-//	symbols   keeps symbols in folders
-//	  bundle    carries those of a folder in a zip
-//	exports   finds exported files and delivers them, singly or as a zip
-//	  fetch     opens files on other machines, behind an address guard
-//	  files     opens files on this machine's disk
-//	  filename  makes names that every file system takes
-//	httpapi   serves all three as an http.Handler
-//	  apitest   runs it for the tests of a host
-//	  console   a web page for it
-//	storage   says what a storage driver promises
+//	keys        issues and verifies client keys
+//	symbols     stores symbols in folders
+//	  bundle      encodes and decodes a folder as a zip
+//	exports     registers exported files and delivers them, singly or as a zip
+//	  fetch       opens files over HTTP, behind an SSRF guard
+//	  files       opens files on the local disk
+//	  filename    makes file names portable
+//	httpapi     serves all three as an http.Handler
+//	  apitest     an in-memory server for an application's tests
+//	  console     a web page for the API
+//	storage     documents what the drivers have in common
 //	  memory, sqlite, postgres   the drivers
-//	  storagetest                the test suite that defines a driver
+//	  storagetest                their conformance suite
 //
 // Each of the three domains has one concrete Service with all its rules, and a
-// small Store interface, whose comments are the manual for a driver's author.
-// Imports point one way only, and a test holds them to it:
+// small Store interface whose comments are the contract for drivers. Imports
+// point in one direction, which a test enforces:
 //
 //	  your program, examples
 //	   |                  |
@@ -30,87 +28,32 @@
 //	   |                  |
 //	   +--- keys, symbols, exports ---+
 //
-// The domains know neither HTTP nor a database nor each other; httpapi knows
-// no driver; drivers do not know each other. Only the program that puts them
-// together sees both sides.
+// The domains depend on neither HTTP nor a database nor each other. Package
+// httpapi depends on no driver, and drivers do not depend on each other.
 //
-// # The life of a request
+// # Life of a request
 //
-// The handler gives the answer a request id, answers a CORS preflight itself,
-// and finds the route in the one table of httpapi (routes.go). The route's
-// guard checks the admin key or the client key. A generic helper reads the id
-// and the JSON body strictly, calls the endpoint with a deadline for the
-// store, and writes the answer; downloads write their own. The endpoint calls
-// a Service, which checks the fields and calls its Store. Errors travel back
-// as sentinels of the domains, and one table of httpapi (errors.go) says with
-// which status and code each is answered. What the sentinel wraps goes to the
-// log and never to the client.
-//
-// # Mounting
-//
-// Open a storage, migrate it, make the services, and mount the handler under
-// a prefix of your choice:
-//
-//	mux.Handle("/api/", httpapi.Handler(httpapi.Options{Prefix: "/api", ...}))
-//
-// Run [example.com/canvasback/keys.Service.Run] beside the server: it lets key
-// checks be answered from memory, and writes the times of last use. The
-// example below is a whole program. The folder examples has a server of its
-// own, configured by environment variables, and a host with its own routes
-// that asks for client keys too.
+// The handler assigns a request id, responds to CORS preflights, and looks the
+// route up in one table (httpapi/routes.go). The route's key check admits the
+// request. A generic helper decodes the id and the JSON body strictly, calls the
+// endpoint with a timeout for the store, and encodes the response; downloads
+// write their own. The endpoint calls a Service, which validates the fields and
+// calls its Store. Errors wrap sentinels of the domains, and one table
+// (httpapi/errors.go) maps each sentinel to a status and a code. The cause that
+// a sentinel is wrapped with goes to the log and never to the client.
 //
 // # Choices
 //
-//   - A driver is thin: identity, uniqueness, references, versions. Whatever
-//     can be decided once is decided in a Service.
-//   - Records are changed by a function inside the driver's transaction, so a
-//     partial update and a rotation are the same operation and no update is
-//     lost.
+//   - Drivers are thin: identity, uniqueness, references, versions. All other
+//     rules are in a Service.
+//   - Records are changed by a function inside the driver's transaction, so that
+//     concurrent updates are not lost.
 //   - Constructors do no I/O, start no goroutine and read no environment.
-//   - The zero value of every options struct is safe: no admin key refuses all
-//     admin routes, no opener allows no address, a nil service has no routes.
-//     What weakens security has a name that says so.
-//   - Time is UTC in milliseconds, which every driver and JavaScript keep.
+//     [example.com/canvasback/keys.Service.Run] does the background work.
+//   - The zero value of every options struct is safe: without admin keys all admin
+//     routes return 403, without an opener no URL is allowed, a nil service has no
+//     routes. An option that weakens security has a name that shows it.
+//   - Times are UTC with milliseconds, which every driver and JavaScript keep.
 //
-// # Threat model
-//
-// Worth guarding are raw keys, admin keys and peppers; the say over client
-// keys, symbols and registered exports; the network that the server reaches;
-// and that it goes on answering. What those can do who may be hostile:
-//
-//   - Whoever can connect learns which routes there are and whether a key is
-//     right, and nothing else. Wrong keys are counted by address and answered
-//     429 beyond a bound, which makes guessing show; it is the length of a key
-//     that makes it hopeless. A refusal reads 256 KiB of a body at most, for a
-//     second at most.
-//   - A client key opens every client route for everything there is: no record
-//     has an owner, and there are no quotas. By default it registers exports
-//     too. It then chooses what others get for a source, has the server fetch
-//     any public address and those of hosts that were allowed by name, and
-//     reads whatever an opener of local files serves.
-//   - An admin key issues client keys, and so has all that they open. It sees
-//     raw keys that it issues or rotates itself, and no others.
-//   - The origin of an exported file sees nothing of a client. It can answer
-//     with any bytes, which are passed on as an attachment under a clean name;
-//     with as many as it likes, unless fetch.Options.MaxBytes says otherwise;
-//     as slowly as the time-outs allow; and with redirects, which are judged
-//     like the first address.
-//   - Who reads the database or a copy of it has all symbols and addresses, and
-//     no key: a digest of 256 random bits cannot be turned round. Who writes to
-//     it can bring back a key that was revoked, and admit one of his own unless
-//     every digest has a pepper.
-//   - Who reads the memory of the process, or what goes over a wire without
-//     TLS, has everything.
-//
-// A host has to do its part. It ends TLS, or something in front of it does. Its
-// http.Server has ReadHeaderTimeout, ReadTimeout, WriteTimeout, IdleTimeout,
-// MaxHeaderBytes and httpapi.ConnContext, as that of examples/standalone: the
-// handler bounds bodies and downloads that stand still, but not connections,
-// and holds a body in memory while it reads it. Admin keys have 128 random bits
-// or more. Behind a proxy, httpapi.RateLimit.ClientIP says where a request comes
-// from. RegisterWith says who registers, where clients are not trusted with
-// that, and AllowedHosts of exports/fetch names no host that they may not
-// reach. Peppers and admin keys are kept outside the database. Logs hold key
-// ids, request ids as clients sent them, and addresses without their queries;
-// they hold no keys.
+// The threat model is in .github/SECURITY.md.
 package canvasback

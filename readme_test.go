@@ -9,12 +9,11 @@ import (
 	"testing"
 )
 
-func TestReadme_programCompilesAndIsTheExample(t *testing.T) {
+func TestReadme_ProgramCompilesAndMatchesExample(t *testing.T) {
 	t.Parallel()
-	readme := read(t, "README.md")
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme, -1)
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "README.md"), -1)
 	if len(blocks) != 1 {
-		t.Fatalf("README.md has %d Go programs, want one", len(blocks))
+		t.Fatalf("README.md has %d Go programs, want 1", len(blocks))
 	}
 	program := filepath.Join(t.TempDir(), "main.go")
 	if err := os.WriteFile(program, []byte(blocks[0][1]), 0o600); err != nil {
@@ -24,7 +23,7 @@ func TestReadme_programCompilesAndIsTheExample(t *testing.T) {
 		t.Errorf("README.md's program: %v\n%s", err, out)
 	}
 
-	// All but the end, where the program serves and the example asks.
+	// They differ at the end: the program serves, the example sends a request.
 	body := between(t, blocks[0][1], "func main() {\n", "\tfmt.Println(")
 	example := between(t, read(t, "example_test.go"), "func Example() {\n", "\trequest :=")
 	if body != example {
@@ -32,20 +31,76 @@ func TestReadme_programCompilesAndIsTheExample(t *testing.T) {
 	}
 }
 
-func TestReadme_isShortAndItsLinksLeadSomewhere(t *testing.T) {
+// TestReadme_ImporterCanBuildProgram follows README.md in a new module and checks
+// which modules that module requires.
+func TestReadme_ImporterCanBuildProgram(t *testing.T) {
 	t.Parallel()
 	readme := read(t, "README.md")
-	if lines := strings.Count(readme, "\n"); lines > 150 {
-		t.Errorf("README.md has %d lines", lines)
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, link := range regexp.MustCompile(`\]\(([^)#]+)`).FindAllStringSubmatch(readme, -1) {
-		if strings.Contains(link[1], "://") {
-			continue
-		}
-		if _, err := os.Stat(filepath.FromSlash(link[1])); err != nil {
-			t.Errorf("README.md links to %s: %v", link[1], err)
+	commands := between(t, readme, "```sh\ngo mod edit", "```")
+	program := between(t, readme, "```go\n", "```")
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := "go mod init app.example/viewer && go mod edit" + strings.ReplaceAll(commands, "=../canvasback", "="+here) + " && go build -o viewer ."
+	script = strings.ReplaceAll(script, "\n", " ")
+	command := exec.CommandContext(t.Context(), "sh", "-c", script)
+	command.Dir = dir
+	command.Env = append(os.Environ(), "GOFLAGS=-mod=mod")
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		content := read(t, filepath.Join(dir, name))
+		for _, module := range []string{"kin-openapi", "chromedp", "porcupine"} {
+			if strings.Contains(content, module) {
+				t.Errorf("an importer's %s has %s, which only tests of this module use", name, module)
+			}
 		}
 	}
+}
+
+func TestReadme_IsShort(t *testing.T) {
+	t.Parallel()
+	if lines := strings.Count(read(t, "README.md"), "\n"); lines > 160 {
+		t.Errorf("README.md has %d lines, want at most 160", lines)
+	}
+}
+
+// TestDocs_LinksResolve checks the files and headings that the documents link to.
+func TestDocs_LinksResolve(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"README.md", "CHANGELOG.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md"} {
+		for _, link := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(read(t, name), -1) {
+			file, fragment, _ := strings.Cut(link[1], "#")
+			if strings.Contains(file, "://") {
+				continue
+			}
+			target := filepath.Join(filepath.Dir(name), filepath.FromSlash(file))
+			if file == "" {
+				target = name
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s: %v", name, link[1], err)
+			} else if fragment != "" && !hasHeading(read(t, target), fragment) {
+				t.Errorf("%s links to %s: no such heading", name, link[1])
+			}
+		}
+	}
+}
+
+// hasHeading reports whether a Markdown text has a heading with this fragment.
+func hasHeading(text, fragment string) bool {
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		if strings.ReplaceAll(strings.ToLower(heading[1]), " ", "-") == fragment {
+			return true
+		}
+	}
+	return false
 }
 
 func read(t *testing.T, name string) string {
@@ -57,46 +112,13 @@ func read(t *testing.T, name string) string {
 	return string(content)
 }
 
-// between returns what of text lies between two marks.
+// between returns the part of text between the first start and the next end.
 func between(t *testing.T, text, start, end string) string {
 	t.Helper()
 	_, text, ok := strings.Cut(text, start)
 	text, _, ok2 := strings.Cut(text, end)
 	if !ok || !ok2 {
-		t.Fatalf("nothing between %q and %q", start, end)
+		t.Fatalf("no text between %q and %q", start, end)
 	}
 	return text
-}
-
-// TestReadme_importersCanFollowIt does what README.md tells an importer to do,
-// in a module of its own, and looks at what that module comes to need.
-func TestReadme_importersCanFollowIt(t *testing.T) {
-	t.Parallel()
-	readme := read(t, "README.md")
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps := between(t, readme, "```sh\ngo mod edit", "```")
-	program := between(t, readme, "```go\n", "```")
-	host := t.TempDir()
-	if err := os.WriteFile(filepath.Join(host, "main.go"), []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	script := "go mod init host.example/viewer && go mod edit" + strings.ReplaceAll(steps, "=../canvasback", "="+here) + " && go build -o viewer ."
-	script = strings.ReplaceAll(script, "\n", " ")
-	command := exec.CommandContext(t.Context(), "sh", "-c", script)
-	command.Dir = host
-	command.Env = append(os.Environ(), "GOFLAGS=-mod=mod")
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", script, err, out)
-	}
-	for _, name := range []string{"go.mod", "go.sum"} {
-		content := read(t, filepath.Join(host, name))
-		for _, tool := range []string{"kin-openapi", "chromedp", "porcupine"} {
-			if strings.Contains(content, tool) {
-				t.Errorf("an importer's %s has %s, which is for our own tests", name, tool)
-			}
-		}
-	}
 }
