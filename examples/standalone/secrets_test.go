@@ -281,7 +281,7 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}))
 	origin, host := failingOrigin(t)
 	mode := new(atomic.Int32)
-	keyOptions := keys.Options{Pepper: []byte(pepper), PreviousPeppers: [][]byte{[]byte("former " + pepper)}, Logger: logger}
+	keyOptions := keys.Options{Pepper: []byte(pepper), PreviousPeppers: [][]byte{[]byte("previous " + pepper)}, Logger: logger}
 	clientKeys, err := keys.NewService(failingKeys{db.Keys(), mode}, &keyOptions)
 	if err != nil {
 		t.Fatal(err)
