@@ -1,5 +1,5 @@
 // Package fetch opens exported files over HTTP. It is the only package of this
-// library that opens network connections.
+// library that sends requests to other servers.
 //
 // # URL policy
 //
@@ -19,8 +19,8 @@
 //
 // The SSRF guard enforces the last rule. It checks every IP address after DNS
 // resolution, immediately before the connection, so DNS rebinding cannot bypass
-// it. The package ignores the proxy settings of the environment, because the
-// guard would see the IP address of the proxy only.
+// it. The package ignores the proxy settings of the environment, because the SSRF
+// guard would see only the IP address of the proxy.
 //
 // The SSRF guard cannot detect a public IP address inside the application's own
 // network, or a provider's own IPv6 prefix that translates to IPv4. It rejects
@@ -32,7 +32,7 @@
 // Only a 200 response without Content-Encoding is a file. Transient failures are
 // retried with exponential backoff, full jitter and Retry-After, at most 5
 // seconds each: connection errors, connections lost before the first byte, and
-// status 408, 429 and 5xx. A timeout after the connection is not retried.
+// status 408, 429 and 5xx. A timeout between connect and first byte is not retried.
 //
 // An interrupted or stalled file is resumed by a Range request if the origin
 // sent a strong ETag (RFC 9110, section 13.1.5). The 206 response must repeat the

@@ -44,10 +44,10 @@ type Options struct {
 	// if zero. The total time is not limited.
 	IdleTimeout time.Duration
 
-	// MaxAttempts is the number of attempts to open a file, and to resume it
-	// after each interruption; 3 if zero, and no retries if 1. The idle
-	// timeout number MaxAttempts is final. It counts from zero again after
-	// each MiB.
+	// MaxAttempts limits the attempts to open a file, and to resume it after
+	// each interruption; 3 if zero, and no retries if 1. It also limits idle
+	// timeouts: the last one is final. Their count restarts after 1 MiB
+	// without one.
 	MaxAttempts int
 
 	// MaxRedirects is the number of redirects that one attempt follows; 5 if
