@@ -77,6 +77,10 @@ func Handler(opts Options) http.Handler {
 
 // ServeHTTP implements [http.Handler]. Like [http.ServeMux] it sets the Pattern
 // of r, prefix included, for middleware around it.
+//
+// It removes x-api-key and x-admin-key from the header of r, so that middleware
+// does not log them; serving the same *http.Request again therefore fails. Behind
+// [API.RequireClientKey] and [API.Authenticate] it uses the keys of the context.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
 
 // mux registers the routes, and for each path a handler of other methods.

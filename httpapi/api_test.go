@@ -216,3 +216,86 @@ func TestObserve_ApplicationRoutes(t *testing.T) {
 		}
 	}
 }
+
+// TestAuthenticate_HidesKeys formats everything that an application gets.
+func TestAuthenticate_HidesKeys(t *testing.T) {
+	t.Parallel()
+	var seen observer
+	h := newHarness(t, func(o *httpapi.Options) { o.Observe = seen.observe })
+	api := newAPI(t, h.options)
+	inspect := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+			for _, v := range []any{r, *r, r.Header, r.Context(), w} {
+				out := fmt.Sprintf(verb, v)
+				for _, secret := range []string{h.raw, adminKey, fmt.Sprintf("%x", h.raw), fmt.Sprintf("%x", adminKey)} {
+					if strings.Contains(out, secret) {
+						t.Errorf("%s of %T has a key: %s", verb, v, out)
+					}
+				}
+			}
+		}
+	})
+	newRequest := func() *http.Request {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("X-Api-Key", h.raw)
+		r.Header.Set("X-Admin-Key", adminKey)
+		return r
+	}
+	r := newRequest()
+	api.RequireClientKey(inspect).ServeHTTP(httptest.NewRecorder(), r)
+	inspect(httptest.NewRecorder(), r)
+
+	r = newRequest()
+	if _, ok := api.Authenticate(httptest.NewRecorder(), r); !ok {
+		t.Error("the key is rejected")
+	}
+	inspect(httptest.NewRecorder(), r)
+
+	r = newRequest()
+	api.ServeHTTP(httptest.NewRecorder(), r)
+	inspect(httptest.NewRecorder(), r)
+}
+
+// TestAuthenticate_Nested: an application may check keys in front of the API, and
+// replace them in between.
+func TestAuthenticate_Nested(t *testing.T) {
+	t.Parallel()
+	h, other := newHarness(t), newHarness(t)
+	first, second := newAPI(t, h.options), newAPI(t, other.options)
+	replaceKeys := func(client, admin string, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if client != "" {
+				r.Header.Set("X-Api-Key", client)
+			}
+			if admin != "" {
+				r.Header.Set("X-Admin-Key", admin)
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+	for name, c := range map[string]struct {
+		handler http.Handler
+		path    string
+		status  int
+	}{
+		"same API":                    {first.RequireClientKey(first), "/symbol/folders", 200},
+		"same API, admin route":       {first.RequireClientKey(first), "/admin/api-keys", 200},
+		"twice":                       {first.RequireClientKey(first.RequireClientKey(first)), "/symbol/folders", 200},
+		"another API":                 {first.RequireClientKey(second), "/symbol/folders", 401},
+		"another API, its key":        {first.RequireClientKey(replaceKeys(other.raw, "", second)), "/symbol/folders", 200},
+		"another API, its admin key":  {first.RequireClientKey(second), "/admin/api-keys", 200},
+		"a wrong key replaces it":     {first.RequireClientKey(replaceKeys("wrong", "", first)), "/symbol/folders", 401},
+		"client key replaced":         {first.RequireClientKey(replaceKeys(h.raw, "", first)), "/admin/api-keys", 200},
+		"admin key replaced":          {first.RequireClientKey(replaceKeys("", "wrong", first)), "/admin/api-keys", 401},
+		"admin key replaced, clients": {first.RequireClientKey(replaceKeys("", "wrong", first)), "/symbol/folders", 200},
+	} {
+		r := httptest.NewRequest("GET", c.path, nil)
+		r.Header.Set("X-Api-Key", h.raw)
+		r.Header.Set("X-Admin-Key", adminKey)
+		recorder := httptest.NewRecorder()
+		c.handler.ServeHTTP(recorder, r)
+		if recorder.Code != c.status {
+			t.Errorf("%s: status is %d, want %d: %s", name, recorder.Code, c.status, recorder.Body)
+		}
+	}
+}

@@ -30,7 +30,8 @@ func (a *API) requireAuth(required auth, next endpoint) endpoint {
 		return next
 	case required == adminKey:
 		return func(w http.ResponseWriter, r *http.Request) error {
-			if err := a.admin.check(r.Header[headerAdminKey]); err != nil {
+			_, values := w.(*response).credentials()
+			if err := a.admin.check(values); err != nil {
 				return a.limiter.limit(r, err)
 			}
 			return next(w, r)
@@ -45,28 +46,63 @@ func (a *API) requireAuth(required auth, next endpoint) endpoint {
 	}
 }
 
-// checkClientKey returns the context of r with its verified client key.
+// checkClientKey returns the context of r with its verified client key. It
+// verifies no key twice for a request.
 func (a *API) checkClientKey(w *response, r *http.Request) (*authContext, error) {
-	values := r.Header[headerAPIKey]
+	out := &authContext{Context: r.Context(), api: a, verified: true, credentials: w.credentials}
+	if w.inherited && w.outer.verified && w.outer.api == a {
+		out.key = w.outer.key
+		w.keyID = out.key.ID
+		return out, nil
+	}
+	values, _ := w.credentials()
 	if len(values) != 1 || a.keys == nil {
 		return nil, errClientKeyMissing
 	}
-	key, err := a.keys.Verify(context.WithoutCancel(r.Context()), values[0]) // see storeContext
+	var err error
+	out.key, err = a.keys.Verify(context.WithoutCancel(r.Context()), values[0]) // see storeContext
 	if err != nil {
 		return nil, a.limiter.limit(r, err)
 	}
-	w.keyID = key.ID
-	return &authContext{Context: r.Context(), api: a, key: key, verified: true}, nil
+	w.keyID = out.key.ID
+	return out, nil
+}
+
+// credentials returns the values of the key headers of a request. It is a
+// function, because package fmt prints the fields of structs.
+type credentials func() (client, admin []string)
+
+// takeCredentials removes the key headers in place, so that no middleware logs
+// them. Headers that were removed before are in outer, which may be nil. It
+// returns true if all are from there.
+func takeCredentials(header http.Header, outer *authContext) (taken credentials, inherited bool) {
+	client, admin := header[headerAPIKey], header[headerAdminKey]
+	delete(header, headerAPIKey)
+	delete(header, headerAdminKey)
+	if outer != nil {
+		if client == nil && admin == nil {
+			return outer.credentials, true
+		}
+		outerClient, outerAdmin := outer.credentials()
+		if client == nil {
+			client = outerClient
+		}
+		if admin == nil {
+			admin = outerAdmin
+		}
+	}
+	return func() ([]string, []string) { return client, admin }, false
 }
 
 // authContext carries what an API knows about a request to its own endpoints or
 // to the application's.
 type authContext struct {
 	context.Context
-	api      *API
-	key      keys.Key  // if verified
-	verified bool      // by api
-	observed *response // if RequireClientKey reports it to Observe
+	api         *API
+	key         keys.Key // if verified
+	verified    bool     // by api
+	credentials credentials
+	observed    *response // if RequireClientKey reports it to Observe
 }
 
 type ctxKey struct{}
@@ -92,6 +128,9 @@ func KeyFromContext(ctx context.Context) (keys.Key, bool) {
 // handlers. It calls next with the key in the context (see [KeyFromContext]), or
 // responds like the routes of the API: CORS headers and preflights, error
 // bodies, rate limit. With DangerouslySkipClientKeys it calls next without a key.
+//
+// It removes x-api-key and x-admin-key from the header of the request, in place,
+// so that nothing logs them. The context keeps them for an API behind it.
 //
 // The request is reported to Observe when next returns. Its Route is r.Pattern,
 // which http.ServeMux and chi set, or empty. With Observe set, next gets a
@@ -127,7 +166,8 @@ func (a *API) RequireClientKey(next http.Handler) http.Handler {
 //		}
 //	}
 //
-// It replaces the context of r in place, so that [KeyFromContext] finds the key.
+// It replaces the context of r in place, so that [KeyFromContext] finds the key,
+// and removes x-api-key and x-admin-key from the header of r like RequireClientKey.
 // With DangerouslySkipClientKeys the key is zero. Observe is called for rejected
 // requests only.
 func (a *API) Authenticate(w http.ResponseWriter, r *http.Request) (keys.Key, bool) {
@@ -149,7 +189,7 @@ func (a *API) authenticate(w *response, r *http.Request) (*authContext, bool) {
 		return nil, false
 	}
 	if a.options.DangerouslySkipClientKeys {
-		return &authContext{Context: r.Context(), api: a}, true
+		return &authContext{Context: r.Context(), api: a, credentials: w.credentials}, true
 	}
 	authenticated, err := a.checkClientKey(w, r)
 	if err != nil {

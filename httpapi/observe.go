@@ -25,8 +25,8 @@ func (a *API) observe(w *response, r *http.Request) {
 	if a.options.Observe == nil {
 		return
 	}
-	if outer, ok := r.Context().Value(ctxKey{}).(*authContext); ok && outer.api == a && outer.observed != nil {
-		outer.observed.route = w.route
+	if w.outer != nil && w.outer.api == a && w.outer.observed != nil {
+		w.outer.observed.route = w.route
 		return
 	}
 	a.options.Observe(r.Context(), Observation{

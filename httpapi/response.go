@@ -17,12 +17,20 @@ type response struct {
 	aborted bool
 	route   string // the path in the route table
 	keyID   int64  // of the verified client key
+
+	credentials credentials
+	outer       *authContext // if the request has passed an API before
+	inherited   bool         // credentials are those of outer
 }
 
-// newResponse also sets the request id of w.
+// newResponse begins a request: it sets the request id of w and removes the keys
+// from the header of r.
 func newResponse(w http.ResponseWriter, r *http.Request) *response {
 	setRequestID(w, r)
-	return &response{ResponseWriter: w, start: time.Now()}
+	out := &response{ResponseWriter: w, start: time.Now()}
+	out.outer, _ = r.Context().Value(ctxKey{}).(*authContext)
+	out.credentials, out.inherited = takeCredentials(r.Header, out.outer)
+	return out
 }
 
 func (w *response) WriteHeader(status int) {

@@ -171,7 +171,8 @@ var panicking = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { pani
 // server is one framework on a loopback address.
 type server struct {
 	*httptest.Server
-	rawKey string
+	rawKey   string
+	adminKey string // not that of other servers
 }
 
 // serve starts a framework. The source "s" is an export that fails after 3 MiB,
@@ -183,13 +184,13 @@ func serve(t *testing.T, mount func(*httpapi.API) http.Handler, configure func(*
 		t.Fatal(err)
 	}
 	fixture := apitest.New(t, func(o *httpapi.Options) {
-		o.Prefix, o.Exports = "/api", service
+		o.Prefix, o.Exports, o.AdminKeys = "/api", service, []string{"admin key of " + t.Name()}
 	})
 	api, err := httpapi.New(fixture.Options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{httptest.NewUnstartedServer(mount(api)), string(fixture.RawKey)}
+	s := &server{httptest.NewUnstartedServer(mount(api)), string(fixture.RawKey), fixture.Options.AdminKeys[0]}
 	s.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(&logs, nil), slog.LevelInfo)
 	configure(s.Server)
 	if s.EnableHTTP2 {
@@ -211,7 +212,7 @@ func (truncatedOpener) Open(context.Context, *url.URL) (*exports.File, error) {
 	return &exports.File{Body: io.NopCloser(body), Size: -1}, nil
 }
 
-// send sends a request with the client key, or without it if key is false.
+// send sends a request with the headers given as pairs.
 func (s *server) send(t *testing.T, method, path, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
@@ -316,4 +317,71 @@ func (s *server) download(t *testing.T, version, path, body string) (int64, erro
 		t.Fatalf("%s: %s %s", path, response.Proto, response.Status)
 	}
 	return io.Copy(io.Discard, response.Body)
+}
+
+// TestFrameworks_LogNoKeys provokes what frameworks log with the request header:
+// panics, gin's also those with http.ErrAbortHandler.
+func TestFrameworks_LogNoKeys(t *testing.T) {
+	for name, mount := range frameworks {
+		t.Run(name, func(t *testing.T) {
+			is := is.New(t)
+			s := serve(t, mount, func(*httptest.Server) {})
+			for _, path := range []string{"/panic", "/api/viewer/exports/download", "/required/api/viewer/exports/download", "/nested/api/viewer/exports/download"} {
+				method, body := "POST", `{"sourceFileUrl":"s"}`
+				if path == "/panic" {
+					method, body = "GET", ""
+				}
+				request, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
+				is.NoErr(err)
+				request.Header.Set("x-api-key", s.rawKey)
+				request.Header.Set("x-admin-key", s.adminKey)
+				if response, err := http.DefaultTransport.RoundTrip(request); err == nil {
+					io.Copy(io.Discard, response.Body)
+					response.Body.Close()
+				}
+			}
+			s.Close() // all handlers have returned
+			for _, secret := range []string{s.rawKey, s.adminKey} {
+				if text := logs.String(); strings.Contains(text, secret) {
+					t.Errorf("a key is in the log: %.1000s", text[max(0, strings.Index(text, secret)-500):])
+				}
+			}
+		})
+	}
+}
+
+// TestFrameworks_Nested has RequireClientKey and Authenticate in front of the API
+// itself.
+func TestFrameworks_Nested(t *testing.T) {
+	for name, mount := range frameworks {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, mount, func(*httptest.Server) {})
+			for _, prefix := range []string{"/required", "/nested"} {
+				for _, c := range []struct {
+					path, clientKey, adminKey string
+					status                    int
+				}{
+					{"/api/symbol/folders", s.rawKey, "", 200},
+					{"/api/symbol/folders", s.rawKey, "wrong", 200},
+					{"/api/symbol/folders", "wrong", "", 401},
+					{"/api/admin/api-keys", s.rawKey, s.adminKey, 200},
+					{"/api/admin/api-keys", s.rawKey, "wrong", 401},
+					{"/api/admin/api-keys", s.rawKey, "", 401},
+					{"/api/admin/api-keys", "", s.adminKey, 401},
+				} {
+					var headers []string
+					if c.clientKey != "" {
+						headers = append(headers, "x-api-key", c.clientKey)
+					}
+					if c.adminKey != "" {
+						headers = append(headers, "x-admin-key", c.adminKey)
+					}
+					response, body := s.send(t, "GET", prefix+c.path, "", headers...)
+					if response.StatusCode != c.status {
+						t.Errorf("%s%s with %q: status is %d, want %d: %s", prefix, c.path, headers, response.StatusCode, c.status, body)
+					}
+				}
+			}
+		})
+	}
 }
