@@ -19,7 +19,7 @@ type acceptFunc func(*http.Response) error
 // has arrived or the response is known to be empty.
 func (o *Opener) doOnce(ctx context.Context, u *url.URL, header http.Header, accept acceptFunc) (*stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	response, err := o.followRedirects(ctx, u, header)
+	response, err := o.followRedirects(ctx, u, header) //nolint:bodyclose // the stream closes it
 	if err != nil {
 		cancel(err)
 		return nil, err
