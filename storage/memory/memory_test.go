@@ -3,9 +3,10 @@ package memory_test
 import (
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/storage/storagetest"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -58,7 +58,7 @@ func concurrentDigestUpdates(t *testing.T, handles []Storage) {
 				return err
 			}
 			if _, err := s.Keys().Find(t.Context(), previous); !errors.Is(err, keys.ErrNotFound) {
-				return fmt.Errorf("Find with the previous digest returns error %v", err)
+				return fmt.Errorf("previous digest after Update: got error %v, want ErrNotFound", err) //nolint:errorlint // err may be nil
 			}
 			// Another update may have replaced the digest since.
 			found, err := s.Keys().Find(t.Context(), rotated.Digest)

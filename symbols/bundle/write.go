@@ -120,7 +120,7 @@ func (b *writer) writeEntry(name string, method uint16, content *deflateBuffer, 
 		UncompressedSize64: content.size,
 	}
 	header.SetMode(0o644)
-	header.ModifiedDate = dosEpoch //lint:ignore SA1019 CreateRaw writes this field, not Modified
+	header.ModifiedDate = dosEpoch //nolint:staticcheck // CreateRaw writes this field, not Modified
 	w, err := b.zip.CreateRaw(header)
 	if err != nil {
 		return err

@@ -4,8 +4,9 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"example.com/canvasback/storage/internal/migration"
 	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/internal/migration"
 )
 
 func files(names ...string) fstest.MapFS {
