@@ -82,7 +82,7 @@ var importRules = []importRule{
 		pkg: "httpapi",
 		may: []string{
 			module + "/keys", module + "/symbols", module + "/exports", module + "/httpapi/internal/stream",
-			"github.com/google/uuid", "github.com/go-json-experiment/json",
+			"github.com/google/uuid", "github.com/go-json-experiment/json", "golang.org/x/sync/singleflight",
 		},
 		never:     []string{"database/sql"},
 		becauseOf: "the handler calls services and never a storage driver",

@@ -27,7 +27,7 @@ type API struct {
 	admin    *adminKeys
 	limiter  *authLimiter
 	cors     *cors
-	versions *versionReads
+	versions *versionLoader
 	lists    *listCache
 	prefix   string // with a slash before it, or empty
 	log      *slog.Logger
@@ -50,7 +50,7 @@ func New(opts Options) (*API, error) {
 		admin:    newAdminKeys(opts.AdminKeys),
 		limiter:  newAuthLimiter(opts.AuthRateLimit),
 		cors:     newCORS(opts.AllowedOrigins),
-		versions: newVersionReads(opts.Symbols),
+		versions: newVersionLoader(opts.Symbols),
 		log:      opts.Logger,
 	}
 	a.options.AdminKeys = nil // not shown when the API is printed

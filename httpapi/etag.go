@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -9,23 +10,72 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// entityTag is the strong entity tag (RFC 9110, section 8.8.3) of what has a
-// version.
+// cacheControlRevalidate allows a client to cache a response, but not to use it
+// without revalidation.
+const cacheControlRevalidate = "private, no-cache"
+
+// taggedBody is a JSON body with an ETag.
+type taggedBody interface {
+	version() symbols.Version
+	appendJSON(dst []byte) []byte
+}
+
+func (a *API) sendTagged(w http.ResponseWriter, r *http.Request, status int, body taggedBody) error {
+	w.Header().Set("ETag", entityTag(body.version()))
+	return a.sendJSON(w, r, status, body.appendJSON(nil))
+}
+
+// sendNotModified responds 304 to a client that has the version.
+func sendNotModified(w http.ResponseWriter, version symbols.Version) error {
+	w.Header().Set("Cache-Control", cacheControlRevalidate)
+	w.Header().Set("ETag", entityTag(version))
+	w.WriteHeader(http.StatusNotModified)
+	return nil
+}
+
+// getEndpoint returns an endpoint that responds with what load returns. A client
+// that has the current version gets 304, which costs a read of the version only.
+func (a *API) getEndpoint(kind versionKind, load func(ctx context.Context, id int64) (taggedBody, error)) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id, err := pathID(r)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := a.storeContext(r)
+		defer cancel()
+		if r.Header["If-None-Match"] != nil {
+			version, err := a.versions.get(ctx, versionKey{kind, id})
+			if err != nil {
+				return err
+			}
+			if notModified(r.Header, version) {
+				return sendNotModified(w, version)
+			}
+		}
+		body, err := load(ctx, id)
+		if err != nil {
+			return err
+		}
+		w.Header().Set("Cache-Control", cacheControlRevalidate)
+		return a.sendTagged(w, r, http.StatusOK, body)
+	}
+}
+
+// entityTag returns the strong ETag (RFC 9110, section 8.8.3) of a version.
 func entityTag(version symbols.Version) string {
 	return `"` + strconv.FormatInt(int64(version), 36) + `"`
 }
 
-// passingTag is an entity tag for an answer that begins when something has the
-// version, but takes so long that it may mix in later ones. No other answer
-// has the same tag. It is still a sign of the version: whoever finds that
-// version in place knows that nothing was mixed in.
-func passingTag(version symbols.Version) string {
+// volatileTag returns the ETag of a streamed list. The list starts at version but
+// may include later changes, so the tag is unique. If version is still current
+// afterwards, the list includes none, and the tag matches version.
+func volatileTag(version symbols.Version) string {
 	return strings.TrimSuffix(entityTag(version), `"`) + "-" + strconv.FormatUint(rand.Uint64(), 36) + `"`
 }
 
-// versionOf is the version that an entity tag is a sign of, or 0, which
-// nothing has, if the tag is none of ours.
-func versionOf(opaque string) symbols.Version {
+// parseTag returns the version of the opaque part of an ETag, or 0, which is never
+// current.
+func parseTag(opaque string) symbols.Version {
 	text, _, _ := strings.Cut(opaque, "-")
 	version, err := strconv.ParseInt(text, 36, 64)
 	if err != nil || strconv.FormatInt(version, 36) != text {
@@ -34,22 +84,21 @@ func versionOf(opaque string) symbols.Version {
 	return symbols.Version(version)
 }
 
-// tagList is the value of an If-Match or If-None-Match header (RFC 9110,
+// tagMatcher is the value of an If-Match or If-None-Match header (RFC 9110,
 // sections 13.1.1 and 13.1.2).
-type tagList struct {
+type tagMatcher struct {
 	any    bool // the value is *
 	strong []symbols.Version
 	weak   []symbols.Version
 }
 
-// readTags reads the lines of a header. What stands behind a malformed tag is
-// not read.
-func readTags(lines []string) tagList {
-	var list tagList
+// parseTags parses the lines of a header up to the first malformed tag.
+func parseTags(lines []string) tagMatcher {
+	var m tagMatcher
 	rest := strings.Trim(strings.Join(lines, ","), " \t")
 	if rest == "*" {
-		list.any = true
-		return list
+		m.any = true
+		return m
 	}
 	for {
 		rest = strings.TrimLeft(rest, " \t,")
@@ -57,45 +106,44 @@ func readTags(lines []string) tagList {
 		opaque, quoted := strings.CutPrefix(opaque, `"`)
 		opaque, after, closed := strings.Cut(opaque, `"`)
 		if !quoted || !closed {
-			return list
+			return m
 		}
 		if isWeak {
-			list.weak = append(list.weak, versionOf(opaque))
+			m.weak = append(m.weak, parseTag(opaque))
 		} else {
-			list.strong = append(list.strong, versionOf(opaque))
+			m.strong = append(m.strong, parseTag(opaque))
 		}
 		rest = strings.TrimLeft(after, " \t")
 		if rest != "" && rest[0] != ',' {
-			return list
+			return m
 		}
 	}
 }
 
-// unchanged reports whether the client holds what has the version, by weak
+// notModified reports whether If-None-Match matches the version, by weak
 // comparison.
-func unchanged(header http.Header, version symbols.Version) bool {
-	list := readTags(header["If-None-Match"])
-	return list.any || contains(list.strong, version) || contains(list.weak, version)
+func notModified(header http.Header, version symbols.Version) bool {
+	m := parseTags(header["If-None-Match"])
+	return m.any || contains(m.strong, version) || contains(m.weak, version)
 }
 
 func contains(list []symbols.Version, version symbols.Version) bool {
 	return len(list) > 0 && version.Matches(list)
 }
 
-// ifMatch is the part of an endpoint's input that says which versions a change
-// is meant for.
+// ifMatch is the part of an endpoint's input that comes from If-Match.
 type ifMatch struct {
-	wanted []symbols.Version
+	versions []symbols.Version // empty if the header is absent or *
 }
 
-// readHeader compares strongly: a weak tag matches nothing. A list without any
-// tag that could match leaves a version that nothing has.
+// readHeader uses strong comparison: weak tags match nothing. Version 0 is never
+// current, so a header without strong tags matches nothing either.
 func (m *ifMatch) readHeader(header http.Header) {
 	lines := header["If-Match"]
 	if lines == nil {
 		return
 	}
-	if list := readTags(lines); !list.any {
-		m.wanted = append(list.strong, 0)
+	if tags := parseTags(lines); !tags.any {
+		m.versions = append(tags.strong, 0)
 	}
 }

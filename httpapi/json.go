@@ -1,21 +1,146 @@
 package httpapi
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
 	"reflect"
+	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"example.com/canvasback/httpapi/internal/stream"
 )
 
-// optional is a field of a JSON object that may be left out. A null is refused
-// unless T is a pointer, for which it is nil.
+// decode reads the request body as one JSON object. An empty body counts as {}.
+func decode(r *http.Request, in any) error {
+	body, err := readBody(r, isJSON, errMediaType)
+	if err != nil {
+		return err
+	}
+	if len(body) == 0 {
+		return nil
+	}
+	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) > 0 && start[0] != '{' {
+		return invalidRequest("body must be a JSON object")
+	}
+	if err := json.Unmarshal(body, in); err != nil {
+		return invalidRequest(decodeErrorMessage(err))
+	}
+	return nil
+}
+
+// isJSON reports whether a media type is application/json or ends in +json (RFC
+// 6839, section 3.1).
+func isJSON(mediaType string) bool {
+	return mediaType == "application/json" || strings.Contains(mediaType, "/") && strings.HasSuffix(mediaType, "+json")
+}
+
+// decodeErrorMessage returns the message of a decoding error. It begins with the
+// name of the field.
+func decodeErrorMessage(err error) string {
+	if syntax := new(jsontext.SyntacticError); errors.As(err, &syntax) {
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			return fieldName(syntax.JSONPointer) + " appears more than once"
+		}
+		return fmt.Sprintf("body is not valid JSON: at byte %d", syntax.ByteOffset)
+	}
+	if semantic := new(json.SemanticError); errors.As(err, &semantic) && semantic.GoType != nil {
+		return fieldName(semantic.JSONPointer) + " must be " + jsonTypeName(semantic.GoType)
+	}
+	return "body is not valid JSON"
+}
+
+// fieldName formats a JSON pointer like items[3].sourceFileUrl.
+func fieldName(pointer jsontext.Pointer) string {
+	var name strings.Builder
+	for token := range pointer.Tokens() {
+		if _, err := strconv.ParseUint(token, 10, 32); err == nil {
+			name.WriteString("[" + token + "]")
+			continue
+		}
+		if name.Len() > 0 {
+			name.WriteByte('.')
+		}
+		name.WriteString(token)
+	}
+	switch text := name.String(); {
+	case text == "":
+		return "body"
+	case len(text) > 40: // no field of ours; it could be a key, and this is logged
+		return "a field"
+	default:
+		return text
+	}
+}
+
+// jsonTypeName returns the JSON type that t is decoded from.
+func jsonTypeName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "a boolean"
+	case reflect.Int64:
+		return "a whole number"
+	case reflect.Slice:
+		return "an array"
+	}
+	return "an object"
+}
+
+// encode writes a JSON response. It replaces invalid UTF-8, which must not make a
+// response fail.
+func encode(w http.ResponseWriter, status int, out any) error {
+	body, err := json.Marshal(out, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	w.Write(body) // an error means that the client has disconnected
+	return nil
+}
+
+// sendJSON writes a JSON response of any length, given in parts. Long ones are
+// streamed, so that a slow client has time to receive them.
+func (a *API) sendJSON(w http.ResponseWriter, r *http.Request, status int, body ...[]byte) error {
+	length := 0
+	for _, part := range body {
+		length += len(part)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(length))
+	w.WriteHeader(status)
+	if length <= stream.ChunkSize {
+		for _, part := range body {
+			w.Write(part) // an error means that the client has disconnected
+		}
+		return nil
+	}
+	out := stream.New(w, r, a.options.IdleTimeout)
+	for _, part := range body {
+		if _, err := out.Write(part); err != nil {
+			return nil
+		}
+	}
+	out.Finish()
+	return nil
+}
+
+// optional is a field of a JSON object that may be absent. A null is an error
+// unless T is a pointer.
 type optional[T any] struct {
 	value T
 	set   bool
 }
 
-// UnmarshalJSONFrom implements [json.UnmarshalerFrom]. It is not called for a
-// field that is left out.
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom]. It is not called for an
+// absent field.
 func (o *optional[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	o.set = true
 	if t := reflect.TypeFor[T](); dec.PeekKind() == 'n' && t.Kind() != reflect.Pointer {
@@ -24,7 +149,7 @@ func (o *optional[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return json.UnmarshalDecode(dec, &o.value)
 }
 
-// pointer returns the value, or nil if it was left out.
+// pointer returns the value, or nil if the field is absent.
 func (o *optional[T]) pointer() *T {
 	if !o.set {
 		return nil

@@ -66,7 +66,7 @@ type messageResponse struct {
 	Message string `json:"message"`
 }
 
-func (a *API) listKeys(ctx context.Context, _ int64, _ none) ([]apiKeyRecord, error) {
+func (a *API) listKeys(ctx context.Context, _ int64, _ noBody) ([]apiKeyRecord, error) {
 	list, err := a.keys.List(ctx)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (a *API) createKey(ctx context.Context, _ int64, in apiKeyRequest) (issuedK
 	}, nil
 }
 
-func (a *API) getKey(ctx context.Context, id int64, _ none) (apiKeyRecord, error) {
+func (a *API) getKey(ctx context.Context, id int64, _ noBody) (apiKeyRecord, error) {
 	key, err := a.keys.Get(ctx, id)
 	return newAPIKeyRecord(key), err
 }
@@ -108,7 +108,7 @@ func (a *API) updateKey(ctx context.Context, id int64, in apiKeyRequest) (apiKey
 	return newAPIKeyRecord(key), err
 }
 
-func (a *API) rotateKey(ctx context.Context, id int64, _ none) (issuedKeyResponse, error) {
+func (a *API) rotateKey(ctx context.Context, id int64, _ noBody) (issuedKeyResponse, error) {
 	issued, err := a.keys.Rotate(ctx, id)
 	if err != nil {
 		return issuedKeyResponse{}, err
@@ -120,7 +120,7 @@ func (a *API) rotateKey(ctx context.Context, id int64, _ none) (issuedKeyRespons
 	}, nil
 }
 
-func (a *API) deleteKey(ctx context.Context, id int64, _ none) (messageResponse, error) {
+func (a *API) deleteKey(ctx context.Context, id int64, _ noBody) (messageResponse, error) {
 	return messageResponse{"API key deleted."}, a.keys.Delete(ctx, id)
 }
 

@@ -27,28 +27,28 @@ func (a *API) routes() []route {
 	list := []route{{get, "/openapi.json", noKey, small, serveDocument}}
 	if a.keys != nil {
 		list = append(list,
-			route{get, "/admin/api-keys", adminKey, small, reply(a, ok, a.listKeys)},
-			route{post, "/admin/api-keys", adminKey, small, reply(a, created, a.createKey)},
-			route{get, "/admin/api-keys/{id}", adminKey, small, reply(a, ok, a.getKey)},
-			route{patch, "/admin/api-keys/{id}", adminKey, small, reply(a, ok, a.updateKey)},
-			route{post, "/admin/api-keys/{id}/rotate", adminKey, small, reply(a, ok, a.rotateKey)},
-			route{remove, "/admin/api-keys/{id}", adminKey, small, reply(a, ok, a.deleteKey)},
+			route{get, "/admin/api-keys", adminKey, small, jsonEndpoint(a, ok, a.listKeys)},
+			route{post, "/admin/api-keys", adminKey, small, jsonEndpoint(a, created, a.createKey)},
+			route{get, "/admin/api-keys/{id}", adminKey, small, jsonEndpoint(a, ok, a.getKey)},
+			route{patch, "/admin/api-keys/{id}", adminKey, small, jsonEndpoint(a, ok, a.updateKey)},
+			route{post, "/admin/api-keys/{id}/rotate", adminKey, small, jsonEndpoint(a, ok, a.rotateKey)},
+			route{remove, "/admin/api-keys/{id}", adminKey, small, jsonEndpoint(a, ok, a.deleteKey)},
 		)
 	}
 	if a.symbols != nil {
 		list = append(list,
-			route{get, "/symbol/folders", clientKey, small, a.read(folderListVersion, a.listFolders)},
-			route{post, "/symbol/folders", clientKey, small, reply(a, created, a.createFolder)},
-			route{get, "/symbol/folders/{id}", clientKey, small, a.read(folderVersion, a.getFolder)},
-			route{patch, "/symbol/folders/{id}", clientKey, small, reply(a, ok, a.updateFolder)},
-			route{remove, "/symbol/folders/{id}", clientKey, small, reply(a, ok, a.deleteFolder)},
+			route{get, "/symbol/folders", clientKey, small, a.getEndpoint(folderListVersion, a.listFolders)},
+			route{post, "/symbol/folders", clientKey, small, jsonEndpoint(a, created, a.createFolder)},
+			route{get, "/symbol/folders/{id}", clientKey, small, a.getEndpoint(folderVersion, a.getFolder)},
+			route{patch, "/symbol/folders/{id}", clientKey, small, jsonEndpoint(a, ok, a.updateFolder)},
+			route{remove, "/symbol/folders/{id}", clientKey, small, jsonEndpoint(a, ok, a.deleteFolder)},
 			route{get, "/symbol/folders/{id}/symbols", clientKey, small, a.listSymbols},
-			route{post, "/symbol/folders/{id}/symbols", clientKey, symbol, reply(a, created, a.createSymbol)},
+			route{post, "/symbol/folders/{id}/symbols", clientKey, symbol, jsonEndpoint(a, created, a.createSymbol)},
 			route{get, "/symbol/folders/{id}/export", clientKey, small, a.exportSymbols},
 			route{post, "/symbol/folders/{id}/import", clientKey, a.options.ImportLimit, a.importSymbols},
-			route{get, "/symbol/symbols/{id}", clientKey, small, a.read(symbolVersion, a.getSymbol)},
-			route{patch, "/symbol/symbols/{id}", clientKey, symbol, reply(a, ok, a.updateSymbol)},
-			route{remove, "/symbol/symbols/{id}", clientKey, small, reply(a, ok, a.deleteSymbol)},
+			route{get, "/symbol/symbols/{id}", clientKey, small, a.getEndpoint(symbolVersion, a.getSymbol)},
+			route{patch, "/symbol/symbols/{id}", clientKey, symbol, jsonEndpoint(a, ok, a.updateSymbol)},
+			route{remove, "/symbol/symbols/{id}", clientKey, small, jsonEndpoint(a, ok, a.deleteSymbol)},
 		)
 	}
 	if a.exports != nil {

@@ -58,7 +58,7 @@ type updateSymbolRequest struct {
 	FolderID optional[int64]  `json:"folderId"`
 }
 
-func (a *API) listFolders(ctx context.Context, _ int64) (record, error) {
+func (a *API) listFolders(ctx context.Context, _ int64) (taggedBody, error) {
 	list, err := a.symbols.ListFolders(ctx)
 	return folderList(list), err
 }
@@ -68,18 +68,18 @@ func (a *API) createFolder(ctx context.Context, _ int64, in createFolderRequest)
 	return folderRecord(folder), err
 }
 
-func (a *API) getFolder(ctx context.Context, id int64) (record, error) {
+func (a *API) getFolder(ctx context.Context, id int64) (taggedBody, error) {
 	folder, err := a.symbols.GetFolder(ctx, id)
 	return folderRecord(folder), err
 }
 
 func (a *API) updateFolder(ctx context.Context, id int64, in updateFolderRequest) (folderRecord, error) {
-	folder, err := a.symbols.UpdateFolder(ctx, id, symbols.FolderFields{Name: in.Name.pointer()}, in.wanted...)
+	folder, err := a.symbols.UpdateFolder(ctx, id, symbols.FolderFields{Name: in.Name.pointer()}, in.versions...)
 	return folderRecord(folder), err
 }
 
 func (a *API) deleteFolder(ctx context.Context, id int64, in ifMatch) (messageResponse, error) {
-	return messageResponse{"Folder deleted."}, a.symbols.DeleteFolder(ctx, id, in.wanted...)
+	return messageResponse{"Folder deleted."}, a.symbols.DeleteFolder(ctx, id, in.versions...)
 }
 
 func (a *API) createSymbol(ctx context.Context, folderID int64, in createSymbolRequest) (symbolRecord, error) {
@@ -87,7 +87,7 @@ func (a *API) createSymbol(ctx context.Context, folderID int64, in createSymbolR
 	return symbolRecord(symbol), err
 }
 
-func (a *API) getSymbol(ctx context.Context, id int64) (record, error) {
+func (a *API) getSymbol(ctx context.Context, id int64) (taggedBody, error) {
 	symbol, err := a.symbols.GetSymbol(ctx, id)
 	return symbolRecord(symbol), err
 }
@@ -98,10 +98,10 @@ func (a *API) updateSymbol(ctx context.Context, id int64, in updateSymbolRequest
 		Type:     in.Type.pointer(),
 		Data:     in.Data.pointer(),
 		FolderID: in.FolderID.pointer(),
-	}, in.wanted...)
+	}, in.versions...)
 	return symbolRecord(symbol), err
 }
 
 func (a *API) deleteSymbol(ctx context.Context, id int64, in ifMatch) (messageResponse, error) {
-	return messageResponse{"Symbol deleted."}, a.symbols.DeleteSymbol(ctx, id, in.wanted...)
+	return messageResponse{"Symbol deleted."}, a.symbols.DeleteSymbol(ctx, id, in.versions...)
 }

@@ -9,11 +9,8 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// listSymbols answers with all symbols of a folder, their data included.
-//
-// Lists are kept as they are sent. Each request asks for the present version
-// of the folder's contents, unless there is nothing in memory to compare it
-// with, so a list out of memory is never an old one.
+// listSymbols responds with all symbols of a folder, including their data. Each
+// request reads the current version, so the cache never returns a stale list.
 func (a *API) listSymbols(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathID(r)
 	if err != nil {
@@ -21,17 +18,15 @@ func (a *API) listSymbols(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
-	var version symbols.Version
-	if r.Header["If-None-Match"] != nil || a.lists.knows(id) {
-		if version, err = a.versions.get(ctx, versionKey{contentsVersion, id}); err != nil {
-			return err
-		}
-		if unchanged(r.Header, version) {
-			return notModified(w, version)
-		}
+	version, err := a.versions.get(ctx, versionKey{contentsVersion, id})
+	if err != nil {
+		return err
 	}
-	list, err := a.lists.get(ctx, id, version, func() (symbolList, error) { return a.encodeList(ctx, id, longestList) })
-	if err == nil && list.body == nil { // it is known to be too long
+	if notModified(r.Header, version) {
+		return sendNotModified(w, version)
+	}
+	list, err := a.lists.get(id, version, func() (symbolList, error) { return a.encodeList(ctx, id, maxCachedList) })
+	if err == nil && list.body == nil { // longer than maxCachedList
 		list, err = a.encodeList(ctx, id, 0)
 	}
 	switch {
@@ -41,31 +36,31 @@ func (a *API) listSymbols(w http.ResponseWriter, r *http.Request) error {
 		a.streamList(w, r, id, list)
 		return nil
 	}
-	w.Header().Set("Cache-Control", cacheRevalidated)
+	w.Header().Set("Cache-Control", cacheControlRevalidate)
 	w.Header().Set("ETag", entityTag(list.version))
 	return a.sendJSON(w, r, http.StatusOK, list.body...)
 }
 
-// encodeList reads and encodes a folder's symbols up to the page that makes the
-// list longer than so many bytes. A list that changes while it is read is read
-// anew. If it changes again and again, the last try ends where it is torn.
-func (a *API) encodeList(ctx context.Context, id, longest int64) (symbolList, error) {
-	const tries = 3
+// encodeList reads and encodes the symbols of a folder. It stops after the page
+// with which the list exceeds maxSize bytes. If the folder changes during the
+// read, it starts over; after three attempts the list is incomplete.
+func (a *API) encodeList(ctx context.Context, id, maxSize int64) (symbolList, error) {
+	const maxAttempts = 3
 	var list symbolList
-	for range tries {
+	for range maxAttempts {
 		list = symbolList{}
 		page := symbols.Page{More: true}
-		for before := byte('['); page.More; before = ',' {
+		for separator := byte('['); page.More; separator = ',' {
 			var err error
 			if page, err = a.symbols.ListSymbols(ctx, id, list.after); err != nil {
 				return symbolList{}, err
 			}
-			if before == '[' {
+			if separator == '[' {
 				list.version = page.Version
 			}
-			list.body = append(list.body, appendPage(nil, page, before))
+			list.body = append(list.body, appendPage(nil, page, separator))
 			list.after = max(list.after, lastID(page))
-			if page.Version != list.version || list.size() > longest {
+			if page.Version != list.version || list.size() > maxSize {
 				break
 			}
 		}
@@ -75,21 +70,21 @@ func (a *API) encodeList(ctx context.Context, id, longest int64) (symbolList, er
 			list.after = 0
 			return list, nil
 		}
-		if list.size() > longest {
+		if list.size() > maxSize {
 			break
 		}
 	}
 	return list, nil
 }
 
-// streamList writes a list of which the beginning has been encoded, and the
-// rest page by page as it is read, so that a large folder needs no more memory
-// than a small one and a slow client holds no connection of the store. What it
-// writes may be torn by a change, which is why its entity tag is a passing one.
+// streamList writes an incomplete list and then the other pages as they are read,
+// so that a long list takes no more memory than a short one and a slow client
+// holds no connection of the store. The list may include changes made meanwhile,
+// so its ETag is a volatile one.
 func (a *API) streamList(w http.ResponseWriter, r *http.Request, id int64, list symbolList) {
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", cacheRevalidated)
-	w.Header().Set("ETag", passingTag(list.version))
+	w.Header().Set("Cache-Control", cacheControlRevalidate)
+	w.Header().Set("ETag", volatileTag(list.version))
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return
@@ -125,10 +120,11 @@ func (a *API) symbolPage(r *http.Request, folderID, after int64) (symbols.Page, 
 	return a.symbols.ListSymbols(ctx, folderID, after)
 }
 
-// appendPage appends the symbols of a page to a list, the first one behind the
-// bracket or comma given. What was to follow another page may be gone.
-func appendPage(dst []byte, page symbols.Page, before byte) []byte {
-	if before == '[' && len(page.Symbols) == 0 {
+// appendPage appends the symbols of a page as JSON, each after a separator, the
+// first of which is given. A page after the first may be empty, because symbols
+// may have been deleted.
+func appendPage(dst []byte, page symbols.Page, separator byte) []byte {
+	if separator == '[' && len(page.Symbols) == 0 {
 		return append(dst, '[')
 	}
 	size := len(`]`)
@@ -137,17 +133,17 @@ func appendPage(dst []byte, page symbols.Page, before byte) []byte {
 	}
 	dst = slices.Grow(dst, size)
 	for _, symbol := range page.Symbols {
-		dst = append(dst, before)
+		dst = append(dst, separator)
 		dst = appendSymbol(dst, symbol)
-		before = ','
+		separator = ','
 	}
 	return dst
 }
 
-// lastID is where the page that follows goes on.
+// lastID returns the id after which the next page begins.
 func lastID(page symbols.Page) int64 {
 	if len(page.Symbols) == 0 {
-		return 0 // none follows
+		return 0 // no page follows
 	}
 	return page.Symbols[len(page.Symbols)-1].ID
 }

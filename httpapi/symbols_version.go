@@ -8,10 +8,10 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// versionKey names one of the versions that a [symbols.Service] returns.
+// versionKey identifies one of the versions that a [symbols.Service] returns.
 type versionKey struct {
 	kind versionKind
-	id   int64 // of the folder or symbol, 0 for the folder list
+	id   int64 // of the folder or symbol; 0 for the folder list
 }
 
 type versionKind int
@@ -23,101 +23,102 @@ const (
 	symbolVersion
 )
 
-func readVersion(service *symbols.Service) func(context.Context, versionKey) (symbols.Version, error) {
-	return func(ctx context.Context, of versionKey) (symbols.Version, error) {
-		switch of.kind {
-		case folderVersion:
-			return service.FolderVersion(ctx, of.id)
-		case contentsVersion:
-			return service.ContentsVersion(ctx, of.id)
-		case symbolVersion:
-			return service.SymbolVersion(ctx, of.id)
-		default:
-			return service.FolderListVersion(ctx)
-		}
-	}
-}
-
-// versionReads reads versions for requests that come at the same time. A read
-// serves all who were there before it began, so none of them gets a version
-// that is older than its request. Many clients that look at one folder then
-// cost the store little more than one.
-type versionReads struct {
+// versionLoader reads versions. Concurrent requests for a version share reads, so
+// that many viewers of one folder cost the store little more than one.
+//
+// Invariant: a read serves only the requests that arrived before it started.
+// Requests that arrive while it runs share the next read, and no response is
+// older than its request. Package singleflight cannot do this, because its calls
+// join a running one.
+type versionLoader struct {
 	read func(context.Context, versionKey) (symbols.Version, error)
 
-	mu     sync.Mutex
-	latest map[versionKey]*versionRead // running, or waiting to begin
+	mu    sync.Mutex
+	calls map[versionKey]*versionCall // the running one, or the first to start
 }
 
-// versionRead is one read of a version.
-type versionRead struct {
-	begun   bool
-	next    *versionRead  // for those who come after it has begun
-	done    chan struct{} // closed when the fields below are set
+// versionCall is one read of a version. The request that creates it executes it.
+type versionCall struct {
+	started bool
+	next    *versionCall  // for requests that arrive after the start
+	done    chan struct{} // closed when version and err are set
 	version symbols.Version
 	err     error
 }
 
-func newVersionRead() *versionRead {
-	return &versionRead{done: make(chan struct{}), err: errors.New("the reader of the version has panicked")}
+func newVersionCall() *versionCall {
+	return &versionCall{done: make(chan struct{}), err: errors.New("panic while reading a version")}
 }
 
-func newVersionReads(service *symbols.Service) *versionReads {
-	return &versionReads{read: readVersion(service), latest: make(map[versionKey]*versionRead)}
-}
-
-// get returns a version as it is at an instant between the call and the
-// return. It waits for one read of somebody else at most before its own, which
-// ends when ctx does. A shared read ends, for all, with the context of the one
-// who carries it out, whose time began first.
-func (v *versionReads) get(ctx context.Context, of versionKey) (symbols.Version, error) {
-	mine, before, first := v.join(of)
-	if !first {
-		<-mine.done
-		return mine.version, mine.err
+func newVersionLoader(service *symbols.Service) *versionLoader {
+	return &versionLoader{
+		read: func(ctx context.Context, key versionKey) (symbols.Version, error) {
+			switch key.kind {
+			case folderVersion:
+				return service.FolderVersion(ctx, key.id)
+			case contentsVersion:
+				return service.ContentsVersion(ctx, key.id)
+			case symbolVersion:
+				return service.SymbolVersion(ctx, key.id)
+			default:
+				return service.FolderListVersion(ctx)
+			}
+		},
+		calls: make(map[versionKey]*versionCall),
 	}
-	if before != nil {
-		<-before.done
-	}
-	v.begin(mine)
-	defer v.end(of, mine)
-	mine.version, mine.err = v.read(ctx, of)
-	return mine.version, mine.err
 }
 
-// join finds the read that serves a request, and that which it has to wait
-// for. The first one to join a read is the one to carry it out.
-func (v *versionReads) join(of versionKey) (mine, before *versionRead, first bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	switch latest := v.latest[of]; {
-	case latest == nil:
-		mine = newVersionRead()
-		v.latest[of] = mine
-		return mine, nil, true
-	case !latest.begun:
-		return latest, nil, false
-	case latest.next != nil:
-		return latest.next, nil, false
+// get returns the version that was current at some time during the call. It waits
+// for at most one other read before its own. Waiting ignores ctx: a read ends with
+// the context of the request that executes it, which has an earlier deadline.
+func (l *versionLoader) get(ctx context.Context, key versionKey) (symbols.Version, error) {
+	call, running, created := l.join(key)
+	if !created {
+		<-call.done
+		return call.version, call.err
+	}
+	if running != nil {
+		<-running.done
+	}
+	l.start(call)
+	defer l.finish(key, call)
+	call.version, call.err = l.read(ctx, key)
+	return call.version, call.err
+}
+
+// join returns the call that serves a new request, whether the request has created
+// it, and the running call that it must wait for, if any.
+func (l *versionLoader) join(key versionKey) (call, running *versionCall, created bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch first := l.calls[key]; {
+	case first == nil:
+		call = newVersionCall()
+		l.calls[key] = call
+		return call, nil, true
+	case !first.started:
+		return first, nil, false
+	case first.next != nil:
+		return first.next, nil, false
 	default:
-		latest.next = newVersionRead()
-		return latest.next, latest, true
+		first.next = newVersionCall()
+		return first.next, first, true
 	}
 }
 
-func (v *versionReads) begin(mine *versionRead) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	mine.begun = true
+func (l *versionLoader) start(call *versionCall) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	call.started = true
 }
 
-func (v *versionReads) end(of versionKey, mine *versionRead) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if mine.next != nil {
-		v.latest[of] = mine.next
+func (l *versionLoader) finish(key versionKey, call *versionCall) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if call.next != nil {
+		l.calls[key] = call.next
 	} else {
-		delete(v.latest, of)
+		delete(l.calls, key)
 	}
-	close(mine.done)
+	close(call.done)
 }

@@ -21,7 +21,7 @@ func TestVersionReads_areNeverOlderThanTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		var present, reads atomic.Int64
-		v := newVersionReads(nil)
+		v := newVersionLoader(nil)
 		v.read = func(context.Context, versionKey) (symbols.Version, error) {
 			reads.Add(1)
 			time.Sleep(5 * time.Millisecond) // on the way there
@@ -59,7 +59,7 @@ func TestVersionReads_areNeverOlderThanTheRequest(t *testing.T) {
 		wg.Wait()
 		close(done)
 		is.True(reads.Load() < 30) // and not 3,000
-		is.Equal(len(v.latest), 0)
+		is.Equal(len(v.calls), 0)
 	})
 }
 
@@ -67,7 +67,7 @@ func TestVersionReads_aPanicEndsThem(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		v := newVersionReads(nil)
+		v := newVersionLoader(nil)
 		v.read = func(context.Context, versionKey) (symbols.Version, error) {
 			time.Sleep(time.Second)
 			panic("a bug in a driver")
@@ -95,6 +95,6 @@ func TestVersionReads_aPanicEndsThem(t *testing.T) {
 		defer mu.Unlock()
 		is.Equal(panics, 2) // of the first one, and of who read for the other four
 		is.Equal(failures, 3)
-		is.Equal(len(v.latest), 0)
+		is.Equal(len(v.calls), 0)
 	})
 }
