@@ -10,8 +10,8 @@ import (
 // every preflight with the same lists of methods and headers; the browser compares
 // them with its request in any case.
 type cors struct {
-	any     bool
-	origins []string
+	allowAll bool
+	origins  []string // lower case; empty if CORS is off
 }
 
 const (
@@ -22,7 +22,7 @@ const (
 )
 
 func newCORS(origins []string) *cors {
-	c := &cors{any: slices.Contains(origins, "*")}
+	c := &cors{allowAll: slices.Contains(origins, "*")}
 	for _, origin := range origins {
 		c.origins = append(c.origins, strings.ToLower(strings.TrimSuffix(origin, "/")))
 	}
@@ -45,12 +45,12 @@ func (c *cors) handle(w http.ResponseWriter, r *http.Request) bool {
 	}
 	header := w.Header()
 	origin := r.Header.Get("Origin")
-	if !c.any {
+	if !c.allowAll {
 		header.Add("Vary", "Origin")
 	}
-	allowed := origin != "" && (c.any || slices.Contains(c.origins, strings.ToLower(origin)))
+	allowed := origin != "" && (c.allowAll || slices.Contains(c.origins, strings.ToLower(origin)))
 	switch {
-	case allowed && c.any:
+	case allowed && c.allowAll:
 		header.Set("Access-Control-Allow-Origin", "*")
 	case allowed:
 		header.Set("Access-Control-Allow-Origin", origin)

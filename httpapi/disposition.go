@@ -2,9 +2,9 @@ package httpapi
 
 import "strings"
 
-// disposition returns a Content-Disposition for a download under a clean file
-// name (RFC 6266, section 4). Readers that know no filename* get the name with
-// its other characters replaced.
+// disposition returns the Content-Disposition of a download (RFC 6266, section 4)
+// with a clean file name. Clients without support for filename* get the name with
+// an underscore for each character that is not ASCII.
 func disposition(name string) string {
 	var ascii, extended strings.Builder
 	for _, r := range name {
@@ -32,8 +32,8 @@ func disposition(name string) string {
 	return value + `; filename*=UTF-8''` + extended.String()
 }
 
-// attributeChar reports whether c stands for itself in an extended value
-// (RFC 8187, section 3.2.1).
+// attributeChar reports whether an extended value contains c unescaped (RFC 8187,
+// section 3.2.1).
 func attributeChar(c byte) bool {
 	return '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' ||
 		strings.IndexByte("!#$&+-.^_`|~", c) >= 0

@@ -87,9 +87,9 @@ func parseTag(opaque string) symbols.Version {
 // tagMatcher is the value of an If-Match or If-None-Match header (RFC 9110,
 // sections 13.1.1 and 13.1.2).
 type tagMatcher struct {
-	any    bool // the value is *
-	strong []symbols.Version
-	weak   []symbols.Version
+	wildcard bool // the value is *
+	strong   []symbols.Version
+	weak     []symbols.Version
 }
 
 // parseTags parses the lines of a header up to the first malformed tag.
@@ -97,7 +97,7 @@ func parseTags(lines []string) tagMatcher {
 	var m tagMatcher
 	rest := strings.Trim(strings.Join(lines, ","), " \t")
 	if rest == "*" {
-		m.any = true
+		m.wildcard = true
 		return m
 	}
 	for {
@@ -124,7 +124,7 @@ func parseTags(lines []string) tagMatcher {
 // comparison.
 func notModified(header http.Header, version symbols.Version) bool {
 	m := parseTags(header["If-None-Match"])
-	return m.any || contains(m.strong, version) || contains(m.weak, version)
+	return m.wildcard || contains(m.strong, version) || contains(m.weak, version)
 }
 
 func contains(list []symbols.Version, version symbols.Version) bool {
@@ -143,7 +143,7 @@ func (m *ifMatch) readHeader(header http.Header) {
 	if lines == nil {
 		return
 	}
-	if tags := parseTags(lines); !tags.any {
+	if tags := parseTags(lines); !tags.wildcard {
 		m.versions = append(tags.strong, 0)
 	}
 }

@@ -15,68 +15,10 @@ import (
 	"example.com/canvasback/httpapi/internal/stream"
 )
 
-const batchFileName = "canvas-exports.zip"
-
-type singleExportRequest struct {
-	SourceFileURL string `json:"sourceFileUrl"`
-}
-
-type batchExportRequest struct {
-	Items []singleExportRequest `json:"items"`
-}
-
-func (in *batchExportRequest) sources() []string {
-	sources := make([]string, len(in.Items))
-	for i, item := range in.Items {
-		sources[i] = item.SourceFileURL
-	}
-	return sources
-}
-
 type registerExportRequest struct {
 	SourceFileURL string  `json:"sourceFileUrl"`
 	ExportedURL   string  `json:"exportedUrl"`
 	FileName      *string `json:"fileName"`
-}
-
-type singleExportURLResponse struct {
-	Success     bool   `json:"success"`
-	ExportedURL string `json:"exportedUrl"`
-}
-
-type batchExportURLsResponse struct {
-	Success      bool          `json:"success"`
-	ExportedURLs []string      `json:"exportedUrls"`
-	Skipped      []skippedItem `json:"skipped"`
-}
-
-type skippedItem struct {
-	SourceFileURL string `json:"sourceFileUrl"`
-	Reason        string `json:"reason"`
-}
-
-func newBatchExportURLsResponse(items []exports.BatchItem) batchExportURLsResponse {
-	out := batchExportURLsResponse{Success: true, ExportedURLs: []string{}, Skipped: []skippedItem{}}
-	for _, item := range items {
-		if item.Export != nil {
-			out.ExportedURLs = append(out.ExportedURLs, item.Export.ExportedURL)
-		} else {
-			out.Skipped = append(out.Skipped, newSkippedItem(exports.Skip(item.SourceURL, exports.ErrNotFound)))
-		}
-	}
-	return out
-}
-
-func newSkippedItem(skipped exports.Skipped) skippedItem {
-	return skippedItem{SourceFileURL: skipped.SourceURL, Reason: skipped.Reason}
-}
-
-func skippedItems(list []exports.Skipped) []skippedItem {
-	items := make([]skippedItem, len(list))
-	for i, skipped := range list {
-		items[i] = newSkippedItem(skipped)
-	}
-	return items
 }
 
 type registerExportResponse struct {
@@ -128,8 +70,17 @@ func (a *API) registerExport(w http.ResponseWriter, r *http.Request) error {
 	return encode(w, status, registerExportResponse{Success: true, Record: newExportRecord(export)})
 }
 
+type singleExportRequest struct {
+	SourceFileURL string `json:"sourceFileUrl"`
+}
+
+type singleExportURLResponse struct {
+	Success     bool   `json:"success"`
+	ExportedURL string `json:"exportedUrl"`
+}
+
 func (a *API) downloadExport(w http.ResponseWriter, r *http.Request) error {
-	addresses, err := wantsAddresses(r.URL)
+	urls, err := wantsURLs(r.URL)
 	if err != nil {
 		return err
 	}
@@ -143,7 +94,7 @@ func (a *API) downloadExport(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if addresses {
+	if urls {
 		return encode(w, http.StatusOK, singleExportURLResponse{Success: true, ExportedURL: export.ExportedURL})
 	}
 	download, err := a.exports.Open(r.Context(), export)
@@ -162,7 +113,7 @@ func (a *API) sendFile(w http.ResponseWriter, r *http.Request, download *exports
 		return err
 	}
 	header := w.Header()
-	header.Set("Content-Type", binaryType(download.Type))
+	header.Set("Content-Type", downloadContentType(download.Type))
 	header.Set("Content-Disposition", disposition(download.Name))
 	if download.Size >= 0 {
 		header.Set("Content-Length", strconv.FormatInt(download.Size, 10))
@@ -199,8 +150,9 @@ func flushIfSlow(out *stream.Writer, start time.Time) {
 // does not delay the client, because net/http buffers as much.
 const prefetchBytes = 4 << 10
 
-// binaryType is the content type of a file as it is passed on.
-func binaryType(contentType string) string {
+// downloadContentType returns the Content-Type of a download: that of the file
+// unless it is invalid or JSON.
+func downloadContentType(contentType string) string {
 	const unknown = "application/octet-stream"
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil || !strings.Contains(mediaType, "/") || strings.HasSuffix(mediaType, "json") {
@@ -209,8 +161,40 @@ func binaryType(contentType string) string {
 	return contentType
 }
 
+type batchExportRequest struct {
+	Items []singleExportRequest `json:"items"`
+}
+
+func (in *batchExportRequest) sources() []string {
+	sources := make([]string, len(in.Items))
+	for i, item := range in.Items {
+		sources[i] = item.SourceFileURL
+	}
+	return sources
+}
+
+type batchExportURLsResponse struct {
+	Success      bool          `json:"success"`
+	ExportedURLs []string      `json:"exportedUrls"`
+	Skipped      []skippedItem `json:"skipped"`
+}
+
+func newBatchExportURLsResponse(items []exports.BatchItem) batchExportURLsResponse {
+	out := batchExportURLsResponse{Success: true, ExportedURLs: []string{}, Skipped: []skippedItem{}}
+	for _, item := range items {
+		if item.Export != nil {
+			out.ExportedURLs = append(out.ExportedURLs, item.Export.ExportedURL)
+		} else {
+			out.Skipped = append(out.Skipped, newSkippedItem(exports.Skip(item.SourceURL, exports.ErrNotFound)))
+		}
+	}
+	return out
+}
+
+const batchFileName = "canvas-exports.zip"
+
 func (a *API) downloadBatch(w http.ResponseWriter, r *http.Request) error {
-	addresses, err := wantsAddresses(r.URL)
+	urls, err := wantsURLs(r.URL)
 	if err != nil {
 		return err
 	}
@@ -224,7 +208,7 @@ func (a *API) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if addresses {
+	if urls {
 		return encode(w, http.StatusOK, newBatchExportURLsResponse(items))
 	}
 	start := time.Now()
@@ -251,8 +235,8 @@ func (a *API) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// wantsAddresses reads the query parameter responseType.
-func wantsAddresses(u *url.URL) (bool, error) {
+// wantsURLs parses the query parameter responseType.
+func wantsURLs(u *url.URL) (bool, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return false, invalidRequest("query is malformed")
@@ -266,11 +250,27 @@ func wantsAddresses(u *url.URL) (bool, error) {
 	return false, invalidRequest(`responseType must be "urls" or absent`)
 }
 
-// logSkipped logs why files of a batch could not be had. That one is not
-// registered is for the client to know.
+type skippedItem struct {
+	SourceFileURL string `json:"sourceFileUrl"`
+	Reason        string `json:"reason"`
+}
+
+func newSkippedItem(skipped exports.Skipped) skippedItem {
+	return skippedItem{SourceFileURL: skipped.SourceURL, Reason: skipped.Reason}
+}
+
+func skippedItems(list []exports.Skipped) []skippedItem {
+	items := make([]skippedItem, len(list))
+	for i, skipped := range list {
+		items[i] = newSkippedItem(skipped)
+	}
+	return items
+}
+
+// logSkipped logs why files of a batch were skipped, unless they are not registered.
 func (a *API) logSkipped(ctx context.Context, list []exports.Skipped, id string) {
 	if ctx.Err() != nil {
-		return // the client has left, and that is why
+		return // they were skipped because the client has disconnected
 	}
 	for _, skipped := range list {
 		if !errors.Is(skipped.Err, exports.ErrNotFound) {

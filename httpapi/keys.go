@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"regexp"
-	"strings"
 	"time"
 
 	"example.com/canvasback/keys"
@@ -114,7 +112,7 @@ func (a *API) rotateKey(ctx context.Context, id int64, _ noBody) (issuedKeyRespo
 		return issuedKeyResponse{}, err
 	}
 	return issuedKeyResponse{
-		Message: "API key rotated. The former key no longer works. Store the new one now: it is not shown again.",
+		Message: "API key rotated. The previous key no longer works. Store the new one now: it is not shown again.",
 		APIKey:  string(issued.Raw),
 		Key:     newAPIKeyRecord(issued.Key),
 	}, nil
@@ -122,31 +120,4 @@ func (a *API) rotateKey(ctx context.Context, id int64, _ noBody) (issuedKeyRespo
 
 func (a *API) deleteKey(ctx context.Context, id int64, _ noBody) (messageResponse, error) {
 	return messageResponse{"API key deleted."}, a.keys.Delete(ctx, id)
-}
-
-// formatTime writes a time as RFC 3339 in UTC with milliseconds.
-func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
-
-// formatOptionalTime writes the zero time as null.
-func formatOptionalTime(t time.Time) *string {
-	if t.IsZero() {
-		return nil
-	}
-	return new(formatTime(t))
-}
-
-// rfc3339 is the grammar of RFC 3339, section 5.6. time.Parse alone would let in
-// an hour of one digit, a comma for the point, and an offset of 24 hours.
-var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
-
-// parseTime reads RFC 3339 with any offset, or a plain date as midnight UTC.
-func parseTime(field, text string) (time.Time, error) {
-	at, err := time.Parse(time.DateOnly, text)
-	if err != nil && rfc3339.MatchString(text) {
-		at, err = time.Parse(time.RFC3339, strings.ToUpper(text))
-	}
-	if err != nil || at.IsZero() { // the zero time would stand for none
-		return time.Time{}, invalidRequest(field + ` must be a time such as "2026-12-31T23:59:59Z" or a date such as "2026-12-31"`)
-	}
-	return at, nil
 }

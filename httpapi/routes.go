@@ -11,7 +11,8 @@ type route struct {
 	endpoint endpoint
 }
 
-// routes is the table from which everything about routes is made.
+// routes returns the route table. The mux, the key checks, the body limits and the
+// tests are derived from it.
 func (a *API) routes() []route {
 	const (
 		get    = http.MethodGet
@@ -22,45 +23,45 @@ func (a *API) routes() []route {
 		ok      = http.StatusOK
 		created = http.StatusCreated
 	)
-	small, symbol, batch := a.options.BodyLimit, a.options.SymbolLimit, a.options.BatchLimit
+	limit, symbolLimit, batchLimit, importLimit := a.options.BodyLimit, a.options.SymbolLimit, a.options.BatchLimit, a.options.ImportLimit
 
-	list := []route{{get, "/openapi.json", noKey, small, serveDocument}}
+	list := []route{{get, "/openapi.json", noKey, limit, serveDocument}}
 	if a.keys != nil {
 		list = append(list,
-			route{get, "/admin/api-keys", adminKey, small, jsonEndpoint(a, ok, a.listKeys)},
-			route{post, "/admin/api-keys", adminKey, small, jsonEndpoint(a, created, a.createKey)},
-			route{get, "/admin/api-keys/{id}", adminKey, small, jsonEndpoint(a, ok, a.getKey)},
-			route{patch, "/admin/api-keys/{id}", adminKey, small, jsonEndpoint(a, ok, a.updateKey)},
-			route{post, "/admin/api-keys/{id}/rotate", adminKey, small, jsonEndpoint(a, ok, a.rotateKey)},
-			route{remove, "/admin/api-keys/{id}", adminKey, small, jsonEndpoint(a, ok, a.deleteKey)},
+			route{get, "/admin/api-keys", adminKey, limit, jsonEndpoint(a, ok, a.listKeys)},
+			route{post, "/admin/api-keys", adminKey, limit, jsonEndpoint(a, created, a.createKey)},
+			route{get, "/admin/api-keys/{id}", adminKey, limit, jsonEndpoint(a, ok, a.getKey)},
+			route{patch, "/admin/api-keys/{id}", adminKey, limit, jsonEndpoint(a, ok, a.updateKey)},
+			route{post, "/admin/api-keys/{id}/rotate", adminKey, limit, jsonEndpoint(a, ok, a.rotateKey)},
+			route{remove, "/admin/api-keys/{id}", adminKey, limit, jsonEndpoint(a, ok, a.deleteKey)},
 		)
 	}
 	if a.symbols != nil {
 		list = append(list,
-			route{get, "/symbol/folders", clientKey, small, a.getEndpoint(folderListVersion, a.listFolders)},
-			route{post, "/symbol/folders", clientKey, small, jsonEndpoint(a, created, a.createFolder)},
-			route{get, "/symbol/folders/{id}", clientKey, small, a.getEndpoint(folderVersion, a.getFolder)},
-			route{patch, "/symbol/folders/{id}", clientKey, small, jsonEndpoint(a, ok, a.updateFolder)},
-			route{remove, "/symbol/folders/{id}", clientKey, small, jsonEndpoint(a, ok, a.deleteFolder)},
-			route{get, "/symbol/folders/{id}/symbols", clientKey, small, a.listSymbols},
-			route{post, "/symbol/folders/{id}/symbols", clientKey, symbol, jsonEndpoint(a, created, a.createSymbol)},
-			route{get, "/symbol/folders/{id}/export", clientKey, small, a.exportSymbols},
-			route{post, "/symbol/folders/{id}/import", clientKey, a.options.ImportLimit, a.importSymbols},
-			route{get, "/symbol/symbols/{id}", clientKey, small, a.getEndpoint(symbolVersion, a.getSymbol)},
-			route{patch, "/symbol/symbols/{id}", clientKey, symbol, jsonEndpoint(a, ok, a.updateSymbol)},
-			route{remove, "/symbol/symbols/{id}", clientKey, small, jsonEndpoint(a, ok, a.deleteSymbol)},
+			route{get, "/symbol/folders", clientKey, limit, a.getEndpoint(folderListVersion, a.listFolders)},
+			route{post, "/symbol/folders", clientKey, limit, jsonEndpoint(a, created, a.createFolder)},
+			route{get, "/symbol/folders/{id}", clientKey, limit, a.getEndpoint(folderVersion, a.getFolder)},
+			route{patch, "/symbol/folders/{id}", clientKey, limit, jsonEndpoint(a, ok, a.updateFolder)},
+			route{remove, "/symbol/folders/{id}", clientKey, limit, jsonEndpoint(a, ok, a.deleteFolder)},
+			route{get, "/symbol/folders/{id}/symbols", clientKey, limit, a.listSymbols},
+			route{post, "/symbol/folders/{id}/symbols", clientKey, symbolLimit, jsonEndpoint(a, created, a.createSymbol)},
+			route{get, "/symbol/folders/{id}/export", clientKey, limit, a.exportSymbols},
+			route{post, "/symbol/folders/{id}/import", clientKey, importLimit, a.importSymbols},
+			route{get, "/symbol/symbols/{id}", clientKey, limit, a.getEndpoint(symbolVersion, a.getSymbol)},
+			route{patch, "/symbol/symbols/{id}", clientKey, symbolLimit, jsonEndpoint(a, ok, a.updateSymbol)},
+			route{remove, "/symbol/symbols/{id}", clientKey, limit, jsonEndpoint(a, ok, a.deleteSymbol)},
 		)
 	}
 	if a.exports != nil {
 		list = append(list,
-			route{post, "/viewer/exports/download", clientKey, small, a.downloadExport},
-			route{post, "/viewer/exports/download-batch", clientKey, batch, a.downloadBatch},
+			route{post, "/viewer/exports/download", clientKey, limit, a.downloadExport},
+			route{post, "/viewer/exports/download-batch", clientKey, batchLimit, a.downloadBatch},
 		)
 		switch a.options.RegisterWith {
 		case RegisterWithClientKey:
-			list = append(list, route{post, "/viewer/exports/register", clientKey, small, a.registerExport})
+			list = append(list, route{post, "/viewer/exports/register", clientKey, limit, a.registerExport})
 		case RegisterWithAdminKey:
-			list = append(list, route{post, "/viewer/exports/register", adminKey, small, a.registerExport})
+			list = append(list, route{post, "/viewer/exports/register", adminKey, limit, a.registerExport})
 		}
 	}
 	return list

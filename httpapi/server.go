@@ -47,7 +47,8 @@ func ConfigureServer(s *http.Server) {
 //     Otherwise it must drain a third of the socket's send buffer, which can
 //     exceed 1 MB.
 //   - A client that times out is reset (RST) and not closed (FIN), which an
-//     HTTP/1.0 client takes for the end of the file.
+//     HTTP/1.0 client takes for the end of the file. So is the client of an aborted
+//     download behind middleware whose ResponseWriter hides Unwrap and Hijack.
 func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	return stream.ConnContext(ctx, conn)
 }

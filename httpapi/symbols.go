@@ -27,40 +27,13 @@ func (l folderList) appendJSON(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-type symbolRecord symbols.Symbol
-
-func (s symbolRecord) version() symbols.Version { return s.Version }
-
-func (s symbolRecord) appendJSON(dst []byte) []byte {
-	return appendSymbol(slices.Grow(dst, encodedSize(symbols.Symbol(s))), symbols.Symbol(s))
+func (a *API) listFolders(ctx context.Context, _ int64) (taggedBody, error) {
+	list, err := a.symbols.ListFolders(ctx)
+	return folderList(list), err
 }
 
 type createFolderRequest struct {
 	Name string `json:"name"`
-}
-
-type updateFolderRequest struct {
-	ifMatch `json:"-"`
-	Name    optional[string] `json:"name"`
-}
-
-type createSymbolRequest struct {
-	Name string `json:"name"`
-	Type string `json:"type"`
-	Data string `json:"data"`
-}
-
-type updateSymbolRequest struct {
-	ifMatch  `json:"-"`
-	Name     optional[string] `json:"name"`
-	Type     optional[string] `json:"type"`
-	Data     optional[string] `json:"data"`
-	FolderID optional[int64]  `json:"folderId"`
-}
-
-func (a *API) listFolders(ctx context.Context, _ int64) (taggedBody, error) {
-	list, err := a.symbols.ListFolders(ctx)
-	return folderList(list), err
 }
 
 func (a *API) createFolder(ctx context.Context, _ int64, in createFolderRequest) (folderRecord, error) {
@@ -73,6 +46,11 @@ func (a *API) getFolder(ctx context.Context, id int64) (taggedBody, error) {
 	return folderRecord(folder), err
 }
 
+type updateFolderRequest struct {
+	ifMatch `json:"-"`
+	Name    optional[string] `json:"name"`
+}
+
 func (a *API) updateFolder(ctx context.Context, id int64, in updateFolderRequest) (folderRecord, error) {
 	folder, err := a.symbols.UpdateFolder(ctx, id, symbols.FolderFields{Name: in.Name.pointer()}, in.versions...)
 	return folderRecord(folder), err
@@ -80,6 +58,20 @@ func (a *API) updateFolder(ctx context.Context, id int64, in updateFolderRequest
 
 func (a *API) deleteFolder(ctx context.Context, id int64, in ifMatch) (messageResponse, error) {
 	return messageResponse{"Folder deleted."}, a.symbols.DeleteFolder(ctx, id, in.versions...)
+}
+
+type symbolRecord symbols.Symbol
+
+func (s symbolRecord) version() symbols.Version { return s.Version }
+
+func (s symbolRecord) appendJSON(dst []byte) []byte {
+	return appendSymbol(slices.Grow(dst, encodedSize(symbols.Symbol(s))), symbols.Symbol(s))
+}
+
+type createSymbolRequest struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+	Data string `json:"data"`
 }
 
 func (a *API) createSymbol(ctx context.Context, folderID int64, in createSymbolRequest) (symbolRecord, error) {
@@ -90,6 +82,14 @@ func (a *API) createSymbol(ctx context.Context, folderID int64, in createSymbolR
 func (a *API) getSymbol(ctx context.Context, id int64) (taggedBody, error) {
 	symbol, err := a.symbols.GetSymbol(ctx, id)
 	return symbolRecord(symbol), err
+}
+
+type updateSymbolRequest struct {
+	ifMatch  `json:"-"`
+	Name     optional[string] `json:"name"`
+	Type     optional[string] `json:"type"`
+	Data     optional[string] `json:"data"`
+	FolderID optional[int64]  `json:"folderId"`
 }
 
 func (a *API) updateSymbol(ctx context.Context, id int64, in updateSymbolRequest) (symbolRecord, error) {

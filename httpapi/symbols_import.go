@@ -13,36 +13,8 @@ import (
 	"example.com/canvasback/symbols/bundle"
 )
 
-type importResponse struct {
-	Message  string         `json:"message"`
-	DryRun   bool           `json:"dryRun"`
-	Imported int            `json:"imported"`
-	Files    []importedFile `json:"files"`
-	Ignored  []fileNote     `json:"ignored"`
-}
-
-type importedFile struct {
-	File     string `json:"file"`
-	SymbolID int64  `json:"symbolId,omitzero"` // of a dry run there is none
-	Name     string `json:"name"`
-	Type     string `json:"type"`
-}
-
-type fileNote struct {
-	File   string `json:"file"`
-	Reason string `json:"reason"`
-}
-
-func fileNotes(list []bundle.FileNote) []fileNote {
-	notes := make([]fileNote, len(list))
-	for i, note := range list {
-		notes[i] = fileNote(note)
-	}
-	return notes
-}
-
-// exportSymbols writes a folder's symbols as a zip, page by page like
-// listSymbols.
+// exportSymbols writes the symbols of a folder as a zip, page by page like
+// streamList.
 func (a *API) exportSymbols(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathID(r)
 	if err != nil {
@@ -86,7 +58,35 @@ func bundleFileName(folder symbols.Folder) string {
 	return filename.Clean(name + ".zip")
 }
 
-// importSymbols creates the symbols of a zip, all or none.
+type importResponse struct {
+	Message  string         `json:"message"`
+	DryRun   bool           `json:"dryRun"`
+	Imported int            `json:"imported"`
+	Files    []importedFile `json:"files"`
+	Ignored  []fileNote     `json:"ignored"`
+}
+
+type importedFile struct {
+	File     string `json:"file"`
+	SymbolID int64  `json:"symbolId,omitzero"` // absent in a dry run
+	Name     string `json:"name"`
+	Type     string `json:"type"`
+}
+
+type fileNote struct {
+	File   string `json:"file"`
+	Reason string `json:"reason"`
+}
+
+func fileNotes(list []bundle.FileNote) []fileNote {
+	notes := make([]fileNote, len(list))
+	for i, note := range list {
+		notes[i] = fileNote(note)
+	}
+	return notes
+}
+
+// importSymbols creates the symbols of a zip, or none of them.
 func (a *API) importSymbols(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathID(r)
 	if err != nil {
@@ -104,8 +104,8 @@ func (a *API) importSymbols(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// In a dry run this is for its answer. Otherwise it is for a store that
-	// does not answer, which the time for a large import would hide.
+	// A dry run needs the folder for its status. Otherwise this detects an
+	// unavailable store before the longer timeout of the import.
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
 	if _, err := a.symbols.GetFolder(ctx, id); err != nil {
@@ -121,46 +121,46 @@ func (a *API) importSymbols(w http.ResponseWriter, r *http.Request) error {
 	return encode(w, http.StatusCreated, newImportResponse(contents, created))
 }
 
-// storedAtOnce is how many bytes of data a store should store in the time that
-// it has for a request.
-const storedAtOnce = 16 << 20
+// bytesPerStoreTimeout is how much data a store is expected to write within
+// StoreTimeout.
+const bytesPerStoreTimeout = 16 << 20
 
 func (a *API) createSymbols(r *http.Request, folderID int64, list []symbols.NewSymbol) ([]symbols.Symbol, error) {
 	size := 0
 	for _, symbol := range list {
 		size += len(symbol.Data)
 	}
-	timeout := a.options.StoreTimeout * time.Duration(1+size/storedAtOnce)
+	timeout := a.options.StoreTimeout * time.Duration(1+size/bytesPerStoreTimeout)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), timeout)
 	defer cancel()
 	return a.symbols.CreateSymbols(ctx, folderID, list)
 }
 
-// newImportResponse is the answer to an import that has created symbols, or to
-// a dry run, which has not.
+// newImportResponse returns the response to an import, or to a dry run if created
+// is nil.
 func newImportResponse(contents *bundle.Contents, created []symbols.Symbol) importResponse {
 	count := len(contents.Files)
-	response := importResponse{
+	out := importResponse{
 		Message:  fmt.Sprintf("Symbols imported: %d.", count),
 		Imported: count,
 		Files:    make([]importedFile, count),
 		Ignored:  fileNotes(contents.Ignored),
 	}
 	for i, file := range contents.Files {
-		response.Files[i] = importedFile{File: file.Name, Name: file.Symbol.Name, Type: file.Symbol.Type}
+		out.Files[i] = importedFile{File: file.Name, Name: file.Symbol.Name, Type: file.Symbol.Type}
 	}
 	if created == nil {
-		response.DryRun = true
-		response.Message = fmt.Sprintf("Symbols that can be imported: %d. Nothing was changed.", count)
-		return response
+		out.DryRun = true
+		out.Message = fmt.Sprintf("Symbols that can be imported: %d. Nothing was changed.", count)
+		return out
 	}
 	for i, symbol := range created {
-		response.Files[i].SymbolID = symbol.ID
+		out.Files[i].SymbolID = symbol.ID
 	}
-	return response
+	return out
 }
 
-// isZip reports whether browsers and other programs give zips this media type.
+// isZip accepts the media types that browsers and other programs use for zips.
 func isZip(mediaType string) bool {
 	switch mediaType {
 	case "application/zip", "application/x-zip-compressed", "application/octet-stream":
@@ -169,7 +169,7 @@ func isZip(mediaType string) bool {
 	return false
 }
 
-// wantsDryRun reads the query parameter dryRun.
+// wantsDryRun parses the query parameter dryRun.
 func wantsDryRun(u *url.URL) (bool, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// Folders and symbols are what clients load again and again, with all their
-// data. They are written without reflection, by appending.
+// Viewers load folders and symbols often, with all their data. These functions
+// encode them without reflection.
 
 // appendFolder appends a folder as JSON.
 func appendFolder(dst []byte, folder symbols.Folder) []byte {
@@ -35,18 +35,18 @@ func appendSymbol(dst []byte, symbol symbols.Symbol) []byte {
 	return append(dst, '}')
 }
 
-// encodedSize is about how long a symbol is as JSON; hardly ever longer.
+// encodedSize estimates the size of a symbol as JSON, rarely too low.
 func encodedSize(symbol symbols.Symbol) int {
-	const rest = 128 // names of the fields, ids, an escaped character or two
-	return rest + len(symbol.Name) + len(symbol.Type) + len(symbol.Data) +
+	const overhead = 128 // field names, ids, a few other escapes
+	return overhead + len(symbol.Name) + len(symbol.Type) + len(symbol.Data) +
 		strings.Count(symbol.Data, `"`) + strings.Count(symbol.Data, `\`)
 }
 
-// appendString appends a string as JSON (RFC 8259, section 7), the very bytes
-// that encoding/json writes when it does not escape HTML.
+// appendString appends a JSON string (RFC 8259, section 7): the same bytes as
+// encoding/json without HTML escaping.
 func appendString(dst []byte, text string) []byte {
 	dst = append(dst, '"')
-	done := 0 // up to where text has been appended
+	done := 0 // text[:done] has been appended
 	for i := 0; i < len(text); {
 		c := text[i]
 		if c < utf8.RuneSelf {
@@ -65,7 +65,7 @@ func appendString(dst []byte, text string) []byte {
 		switch {
 		case r == utf8.RuneError && size == 1: // not UTF-8
 			escape = `\ufffd`
-		case r == '\u2028': // ends a line in old JavaScript
+		case r == '\u2028': // a line terminator in JavaScript before ES2019
 			escape = `\u2028`
 		case r == '\u2029':
 			escape = `\u2029`
@@ -81,8 +81,7 @@ func appendString(dst []byte, text string) []byte {
 	return append(dst, '"')
 }
 
-// escapes is how the characters of ASCII are written that do not stand for
-// themselves.
+// escapes has the escape sequence of each ASCII character that needs one.
 var escapes = func() (table [utf8.RuneSelf]string) {
 	const hex = "0123456789abcdef"
 	for c := range byte(' ') {
