@@ -74,16 +74,17 @@ func (l *leases) invalidate() {
 	}
 }
 
-// waitExpiry returns when no other process has a lease from before the call,
-// plus a margin for clocks that run at different rates. It takes no context:
-// the change is committed, and its result must be neither early nor lost.
+// waitExpiry waits until all leases that other processes obtained before the
+// call have expired, plus a margin for clocks of different speed. It takes no
+// context: the change is committed, and its result must be neither early nor
+// lost.
 func (l *leases) waitExpiry() { time.Sleep(l.duration + l.duration/50) }
 
 // renew obtains a new lease from the store. It discards the epoch if this
 // process has changed a key since the request: it may be the previous epoch.
 func (l *leases) renew(ctx context.Context, store Store) (err error) {
 	defer recoverToError(&err)
-	ctx, cancel := context.WithTimeout(ctx, l.duration) // a later response is of no use
+	ctx, cancel := context.WithTimeout(ctx, l.duration) // a later response yields no valid lease
 	defer cancel()
 	l.mu.Lock()
 	changes := l.changes
