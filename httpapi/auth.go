@@ -115,7 +115,7 @@ func (c *authContext) Value(key any) any {
 }
 
 // KeyFromContext returns the verified client key of a request. It returns false
-// behind routes that need no client key. The raw key is not part of it.
+// on routes that need no client key. The raw key is not part of it.
 func KeyFromContext(ctx context.Context) (keys.Key, bool) {
 	c, ok := ctx.Value(ctxKey{}).(*authContext)
 	if !ok || !c.verified {
