@@ -182,14 +182,14 @@ func TestObserve_ApplicationRoutes(t *testing.T) {
 		path, key string
 		want      *httpapi.Observation
 	}{
-		{"/things/7", h.raw, &httpapi.Observation{Route: "/things/{id}", Status: 200, KeyID: 1}},
+		{"/things/7", h.rawKey, &httpapi.Observation{Route: "/things/{id}", Status: 200, KeyID: 1}},
 		{"/things/7", "wrong", &httpapi.Observation{Route: "/things/{id}", Status: 401}},
-		{"/own/7", h.raw, nil}, // only rejected requests are observed
+		{"/own/7", h.rawKey, nil}, // only rejected requests are observed
 		{"/own/7", "wrong", &httpapi.Observation{Route: "GET /own/{id}", Status: 401}},
-		{"/protected/symbol/folders", h.raw, &httpapi.Observation{Route: "/protected/", Status: 404, KeyID: 1}}, // not below the prefix
-		{"/protected/api/symbol/folders", h.raw, &httpapi.Observation{Route: "/symbol/folders", Status: 200, KeyID: 1}},
-		{"/abort", h.raw, &httpapi.Observation{Route: "GET /abort", Status: 200, KeyID: 1, Aborted: true}},
-		{"/hijack", h.raw, &httpapi.Observation{Route: "GET /hijack", KeyID: 1}},
+		{"/protected/symbol/folders", h.rawKey, &httpapi.Observation{Route: "/protected/", Status: 404, KeyID: 1}}, // not below the prefix
+		{"/protected/api/symbol/folders", h.rawKey, &httpapi.Observation{Route: "/symbol/folders", Status: 200, KeyID: 1}},
+		{"/abort", h.rawKey, &httpapi.Observation{Route: "GET /abort", Status: 200, KeyID: 1, Aborted: true}},
+		{"/hijack", h.rawKey, &httpapi.Observation{Route: "GET /hijack", KeyID: 1}},
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), "GET", h.url+c.path, nil)
 		if err != nil {
@@ -227,7 +227,7 @@ func TestAuthenticate_HidesKeys(t *testing.T) {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 			for _, v := range []any{r, *r, r.Header, r.Context(), w} {
 				out := fmt.Sprintf(verb, v)
-				for _, secret := range []string{h.raw, adminKey, fmt.Sprintf("%x", h.raw), fmt.Sprintf("%x", adminKey)} {
+				for _, secret := range []string{h.rawKey, adminKey, fmt.Sprintf("%x", h.rawKey), fmt.Sprintf("%x", adminKey)} {
 					if strings.Contains(out, secret) {
 						t.Errorf("%s of %T has a key: %s", verb, v, out)
 					}
@@ -237,7 +237,7 @@ func TestAuthenticate_HidesKeys(t *testing.T) {
 	})
 	newRequest := func() *http.Request {
 		r := httptest.NewRequest("GET", "/", nil)
-		r.Header.Set("X-Api-Key", h.raw)
+		r.Header.Set("X-Api-Key", h.rawKey)
 		r.Header.Set("X-Admin-Key", adminKey)
 		return r
 	}
@@ -282,15 +282,15 @@ func TestAuthenticate_Nested(t *testing.T) {
 		"same API, admin route":       {first.RequireClientKey(first), "/admin/api-keys", 200},
 		"twice":                       {first.RequireClientKey(first.RequireClientKey(first)), "/symbol/folders", 200},
 		"another API":                 {first.RequireClientKey(second), "/symbol/folders", 401},
-		"another API, its key":        {first.RequireClientKey(replaceKeys(other.raw, "", second)), "/symbol/folders", 200},
+		"another API, its key":        {first.RequireClientKey(replaceKeys(other.rawKey, "", second)), "/symbol/folders", 200},
 		"another API, its admin key":  {first.RequireClientKey(second), "/admin/api-keys", 200},
 		"a wrong key replaces it":     {first.RequireClientKey(replaceKeys("wrong", "", first)), "/symbol/folders", 401},
-		"client key replaced":         {first.RequireClientKey(replaceKeys(h.raw, "", first)), "/admin/api-keys", 200},
+		"client key replaced":         {first.RequireClientKey(replaceKeys(h.rawKey, "", first)), "/admin/api-keys", 200},
 		"admin key replaced":          {first.RequireClientKey(replaceKeys("", "wrong", first)), "/admin/api-keys", 401},
 		"admin key replaced, clients": {first.RequireClientKey(replaceKeys("", "wrong", first)), "/symbol/folders", 200},
 	} {
 		r := httptest.NewRequest("GET", c.path, nil)
-		r.Header.Set("X-Api-Key", h.raw)
+		r.Header.Set("X-Api-Key", h.rawKey)
 		r.Header.Set("X-Admin-Key", adminKey)
 		recorder := httptest.NewRecorder()
 		c.handler.ServeHTTP(recorder, r)

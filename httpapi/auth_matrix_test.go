@@ -22,10 +22,10 @@ type credential struct {
 	headers []string // lines
 }
 
-// TestAccess sends every method with every credential to every route, and
+// TestAuth_AllRoutesAndCredentials sends every method with every credential to every route, and
 // compares the statuses with a model of a few lines. What gets through is not
 // well-formed, so that it changes nothing and shows by its 400.
-func TestAccess(t *testing.T) {
+func TestAuth_AllRoutesAndCredentials(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*httpapi.Options){
 		"as usual":             func(*httpapi.Options) {},
@@ -44,12 +44,12 @@ func TestAccess(t *testing.T) {
 			h.url = server.URL
 			before := fmt.Sprint(h.options.Symbols.ListFolders(t.Context()))
 			m := model{options: h.options, issued: issued}
-			conn := h.keepAlive()
+			conn := h.newRawClient()
 			for _, route := range append(httpapi.Routes(h.options), httpapi.Route{Path: "/nope"}) {
 				for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PURGE", "get", "post"} {
 					for _, c := range credentials(issued) {
 						target := strings.ReplaceAll(route.Path, "{id}", "x")
-						got := conn.ask(method, target, c.headers, "[")
+						got := conn.send(method, target, c.headers, "[")
 						if want := m.status(method, route.Path, c.headers); got.status != want {
 							t.Errorf("%s %s with %s: %d %s, want %d", method, target, c.name, got.status, got.body, want)
 						}
@@ -84,7 +84,7 @@ func issueKeys(t *testing.T, h *harness) issuedKeys {
 		t.Fatal(err)
 	}
 	return issuedKeys{
-		good:     keys.RawKey(h.raw),
+		good:     keys.RawKey(h.rawKey),
 		inactive: create(keys.Fields{Active: new(false)}).Raw,
 		expired:  create(keys.Fields{ExpiresAt: new(h.clock.Now())}).Raw,
 		rotated:  rotated.Raw,
@@ -193,7 +193,7 @@ func sent(lines []string, header string) (value string) {
 }
 
 // check looks at what goes with a status.
-func (m model) check(t *testing.T, got answer, method, name string) {
+func (m model) check(t *testing.T, got response, method, name string) {
 	t.Helper()
 	if challenged := got.header.Get("WWW-Authenticate") != ""; challenged != (got.status == 401) {
 		t.Errorf("%s with %s: %d with WWW-Authenticate %q", method, name, got.status, got.header.Get("WWW-Authenticate"))
@@ -210,17 +210,17 @@ func (m model) check(t *testing.T, got answer, method, name string) {
 }
 
 // wire is a connection on which requests are written by hand.
-type wire struct {
+type rawClient struct {
 	h      *harness
 	conn   net.Conn
 	reader *bufio.Reader
 }
 
-func (h *harness) keepAlive() *wire { return &wire{h: h} }
+func (h *harness) newRawClient() *rawClient { return &rawClient{h: h} }
 
 // ask sends one request, on the connection of the last one if that is still
 // open. Every byte is as given.
-func (w *wire) ask(method, target string, lines []string, body string) answer {
+func (w *rawClient) send(method, target string, lines []string, body string) response {
 	w.h.t.Helper()
 	if w.conn == nil {
 		w.conn = w.h.dial()
@@ -234,17 +234,17 @@ func (w *wire) ask(method, target string, lines []string, body string) answer {
 	if _, err := io.WriteString(w.conn, strings.Join(lines, "\r\n")+"\r\n\r\n"+body); err != nil {
 		w.h.t.Fatalf("%s %s: %v", method, target, err)
 	}
-	response, err := http.ReadResponse(w.reader, &http.Request{Method: method})
+	got, err := http.ReadResponse(w.reader, &http.Request{Method: method})
 	if err != nil {
 		w.h.t.Fatalf("%s %s: %v", method, target, err)
 	}
-	content, err := io.ReadAll(response.Body)
+	content, err := io.ReadAll(got.Body)
 	if err != nil {
 		w.h.t.Fatalf("%s %s: %v", method, target, err)
 	}
-	if response.Close {
+	if got.Close {
 		w.conn.Close()
 		w.conn = nil
 	}
-	return answer{t: w.h.t, status: response.StatusCode, header: response.Header, body: content}
+	return response{t: w.h.t, status: got.StatusCode, header: got.Header, body: content}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/matryer/is"
 )
 
-func TestGuesses_comeBackWithTime(t *testing.T) {
+func TestAuthLimiter_AllowsOnePerInterval(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	g := newAuthLimiter(RateLimit{Burst: 2, Interval: time.Second})
@@ -28,7 +28,7 @@ func TestGuesses_comeBackWithTime(t *testing.T) {
 	is.Equal(g.allow("a", now.Add(time.Hour)), time.Second)
 }
 
-func TestGuesses_memoryIsBounded(t *testing.T) {
+func TestAuthLimiter_LimitsEntries(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	g := newAuthLimiter(RateLimit{})
@@ -41,9 +41,9 @@ func TestGuesses_memoryIsBounded(t *testing.T) {
 	is.Equal(len(g.tats), 1) // those that are whole again are forgotten first
 }
 
-// TestGuesses_longAddressesAreNotKept is not parallel: it weighs the heap. A
+// TestAuthLimiter_StoresNoClientIPs is not parallel: it weighs the heap. A
 // host may take an address from a header, where a client can put much.
-func TestGuesses_longAddressesAreNotKept(t *testing.T) {
+func TestAuthLimiter_StoresNoClientIPs(t *testing.T) {
 	heap := func() int64 {
 		var stats runtime.MemStats
 		runtime.GC()

@@ -19,7 +19,7 @@ import (
 func TestAdminKey(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t, func(o *httpapi.Options) { o.AdminKeys = []string{"", "first", "second"} })
+	h := serve(t, func(o *httpapi.Options) { o.AdminKeys = []string{"", "first", "second"} })
 	for _, good := range []string{"first", "second"} {
 		h.send("GET", "/admin/api-keys", "", "x-admin-key", good).want(200)
 		h.send("GET", "/admin/api-keys", "", "X-ADMIN-KEY", good).want(200)
@@ -37,24 +37,24 @@ func TestAdminKey(t *testing.T) {
 		{"x-admin-key2", "first"},
 		{"x_admin_key", "first"},
 		{"Authorization", "first"},
-		{"x-api-key", h.raw},
-		{"x-admin-key", h.raw},
+		{"x-api-key", h.rawKey},
+		{"x-admin-key", h.rawKey},
 	} {
-		answer := h.send("GET", "/admin/api-keys", "", headers...).wantError(401, "unauthorized")
-		is.Equal(answer.header.Get("WWW-Authenticate"), `ApiKey header="x-admin-key"`)
+		response := h.send("GET", "/admin/api-keys", "", headers...).wantError(401, "unauthorized")
+		is.Equal(response.header.Get("WWW-Authenticate"), `ApiKey header="x-admin-key"`)
 	}
 	is.True(!strings.Contains(h.log.String(), "firstt")) // keys are not logged
 	is.Equal(h.send("GET", "/admin/api-keys", "", "x-api-key", "first").message(), "x-admin-key is missing or sent more than once")
-	is.Equal(h.send("GET", "/admin/api-keys", "", "x-admin-key", h.raw).message(), "x-admin-key is not a valid key")
+	is.Equal(h.send("GET", "/admin/api-keys", "", "x-admin-key", h.rawKey).message(), "x-admin-key is not a valid key")
 }
 
-func TestAdminKey_noneConfiguredRefusesEveryone(t *testing.T) {
+func TestAdminKey_NoneConfiguredIs403(t *testing.T) {
 	t.Parallel()
-	h := start(t, func(o *httpapi.Options) { o.AdminKeys = []string{""} })
+	h := serve(t, func(o *httpapi.Options) { o.AdminKeys = []string{""} })
 	for _, headers := range [][]string{nil, {"x-admin-key", ""}, {"x-admin-key", "x"}} {
-		answer := h.send("GET", "/admin/api-keys", "", headers...).wantError(403, "forbidden")
-		if !strings.Contains(answer.message(), "no admin key is configured") {
-			t.Errorf("message is %q", answer.message())
+		response := h.send("GET", "/admin/api-keys", "", headers...).wantError(403, "forbidden")
+		if !strings.Contains(response.message(), "no admin key is configured") {
+			t.Errorf("message is %q", response.message())
 		}
 	}
 }
@@ -62,40 +62,40 @@ func TestAdminKey_noneConfiguredRefusesEveryone(t *testing.T) {
 func TestClientKey(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t)
-	h.send("GET", "/symbol/folders", "", "X-API-KEY", h.raw).want(200)
-	flipped := []byte(h.raw)
+	h := serve(t)
+	h.send("GET", "/symbol/folders", "", "X-API-KEY", h.rawKey).want(200)
+	flipped := []byte(h.rawKey)
 	flipped[10] ^= 1
 	for name, headers := range map[string][]string{
 		"none":             nil,
 		"empty":            {"x-api-key", ""},
-		"short":            {"x-api-key", h.raw[:len(h.raw)-1]},
-		"long":             {"x-api-key", h.raw + "0"},
+		"short":            {"x-api-key", h.rawKey[:len(h.rawKey)-1]},
+		"long":             {"x-api-key", h.rawKey + "0"},
 		"typo":             {"x-api-key", string(flipped)},
-		"other case":       {"x-api-key", strings.ToUpper(h.raw)},
-		"prefix":           {"x-api-key", h.raw[:10]},
-		"mask":             {"x-api-key", h.raw[:10] + "****" + h.raw[len(h.raw)-4:]},
+		"other case":       {"x-api-key", strings.ToUpper(h.rawKey)},
+		"prefix":           {"x-api-key", h.rawKey[:10]},
+		"mask":             {"x-api-key", h.rawKey[:10] + "****" + h.rawKey[len(h.rawKey)-4:]},
 		"unknown":          {"x-api-key", foreignKey(t)},
-		"twice the same":   {"x-api-key", h.raw, "x-api-key", h.raw},
-		"good, then bad":   {"x-api-key", h.raw, "x-api-key", "x"},
-		"bad, then good":   {"x-api-key", "x", "x-api-key", h.raw},
-		"list":             {"x-api-key", h.raw + ", " + h.raw},
-		"bearer":           {"Authorization", "Bearer " + h.raw},
-		"admin's header":   {"x-admin-key", h.raw},
+		"twice the same":   {"x-api-key", h.rawKey, "x-api-key", h.rawKey},
+		"good, then bad":   {"x-api-key", h.rawKey, "x-api-key", "x"},
+		"bad, then good":   {"x-api-key", "x", "x-api-key", h.rawKey},
+		"list":             {"x-api-key", h.rawKey + ", " + h.rawKey},
+		"bearer":           {"Authorization", "Bearer " + h.rawKey},
+		"admin's header":   {"x-admin-key", h.rawKey},
 		"the admin key":    {"x-api-key", adminKey},
-		"quotes":           {"x-api-key", `"` + h.raw + `"`},
-		"underscored name": {"x_api_key", h.raw},
+		"quotes":           {"x-api-key", `"` + h.rawKey + `"`},
+		"underscored name": {"x_api_key", h.rawKey},
 	} {
 		for _, c := range []struct{ method, path string }{
 			{"GET", "/symbol/folders"}, {"GET", "/symbol/folders/1"}, {"POST", "/symbol/folders"}, {"POST", "/viewer/exports/download"},
 		} {
-			answer := h.send(c.method, c.path, "", headers...)
-			if answer.status != 401 {
-				t.Errorf("%s: %s %s is answered %d", name, c.method, c.path, answer.status)
+			response := h.send(c.method, c.path, "", headers...)
+			if response.status != 401 {
+				t.Errorf("%s: %s %s has status %d", name, c.method, c.path, response.status)
 				continue
 			}
-			answer.wantError(401, "unauthorized")
-			is.Equal(answer.header.Get("WWW-Authenticate"), `ApiKey header="x-api-key"`)
+			response.wantError(401, "unauthorized")
+			is.Equal(response.header.Get("WWW-Authenticate"), `ApiKey header="x-api-key"`)
 		}
 	}
 	h.admin("PATCH", "/admin/api-keys/1", `{"isActive":false}`).want(200)
@@ -114,9 +114,9 @@ func foreignKey(t *testing.T) string {
 	return string(issued.Raw)
 }
 
-func TestClientKey_protectionTurnedOff(t *testing.T) {
+func TestClientKey_ProtectionOff(t *testing.T) {
 	t.Parallel()
-	h := start(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })
+	h := serve(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })
 	h.send("GET", "/symbol/folders", "").want(200)
 	h.send("GET", "/symbol/folders", "", "x-api-key", "junk").want(200)
 	h.send("GET", "/admin/api-keys", "").want(401) // the admin's routes stay closed
@@ -138,11 +138,11 @@ func TestRequireClientKey(t *testing.T) {
 	h.url = server.URL
 
 	is.Equal(string(h.client("GET", "/anything", "").want(200).body), "hello API key")
-	answer := h.send("GET", "/anything", "").wantError(401, "unauthorized")
-	is.Equal(answer.header.Get("WWW-Authenticate"), `ApiKey header="x-api-key"`)
-	is.Equal(answer.header.Get("Cache-Control"), "no-store")
-	answer = h.send("GET", "/anything", "", "x-api-key", adminKey).wantError(401, "unauthorized")
-	is.Equal(answer.message(), "x-api-key is not a valid key")
+	response := h.send("GET", "/anything", "").wantError(401, "unauthorized")
+	is.Equal(response.header.Get("WWW-Authenticate"), `ApiKey header="x-api-key"`)
+	is.Equal(response.header.Get("Cache-Control"), "no-store")
+	response = h.send("GET", "/anything", "", "x-api-key", adminKey).wantError(401, "unauthorized")
+	is.Equal(response.message(), "x-api-key is not a valid key")
 	_, ok := httpapi.KeyFromContext(t.Context())
 	is.True(!ok) // no key where none was checked
 }
@@ -154,7 +154,7 @@ func (failingKeys) Find(ctx context.Context, _ keys.Digest) (keys.Key, error) {
 	return keys.Key{}, errors.New("dial tcp 10.0.0.1:5432: secret detail")
 }
 
-// hangingKeys is a store that does not answer.
+// hangingKeys is a store that does not response.
 type hangingKeys struct{ keys.Store }
 
 func (hangingKeys) Find(ctx context.Context, _ keys.Digest) (keys.Key, error) {
@@ -162,21 +162,21 @@ func (hangingKeys) Find(ctx context.Context, _ keys.Digest) (keys.Key, error) {
 	return keys.Key{}, ctx.Err()
 }
 
-func TestClientKey_deadStoreIs503AndNever401(t *testing.T) {
+func TestClientKey_StoreUnavailableIs503(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]keys.Store{
 		"failing": failingKeys{memory.New().Keys()},
 		"hanging": hangingKeys{memory.New().Keys()},
 	} {
-		h := start(t, func(o *httpapi.Options) {
+		h := serve(t, func(o *httpapi.Options) {
 			o.Keys = newKeyService(t, store, &keys.Options{ReadTimeout: 50 * time.Millisecond})
 		})
-		answer := h.client("GET", "/symbol/folders", "").wantError(503, "unavailable")
-		if answer.header.Get("Retry-After") == "" {
+		response := h.client("GET", "/symbol/folders", "").wantError(503, "unavailable")
+		if response.header.Get("Retry-After") == "" {
 			t.Errorf("%s: no Retry-After", name)
 		}
-		if strings.Contains(string(answer.body), "secret detail") {
-			t.Errorf("%s: body shows the cause: %s", name, answer.body)
+		if strings.Contains(string(response.body), "secret detail") {
+			t.Errorf("%s: body shows the cause: %s", name, response.body)
 		}
 	}
 }
@@ -186,9 +186,9 @@ type panickingKeys struct{ keys.Store }
 
 func (panickingKeys) Find(context.Context, keys.Digest) (keys.Key, error) { panic("a bug") }
 
-func TestPanic_is500AndTheServerLivesOn(t *testing.T) {
+func TestPanic_Is500(t *testing.T) {
 	t.Parallel()
-	h := start(t, func(o *httpapi.Options) { o.Keys = newKeyService(t, panickingKeys{memory.New().Keys()}, nil) })
+	h := serve(t, func(o *httpapi.Options) { o.Keys = newKeyService(t, panickingKeys{memory.New().Keys()}, nil) })
 	h.client("GET", "/symbol/folders", "").wantError(500, "internal")
 	h.client("GET", "/symbol/folders", "").wantError(500, "internal")
 	if !strings.Contains(h.log.String(), "a bug") {
@@ -196,29 +196,29 @@ func TestPanic_is500AndTheServerLivesOn(t *testing.T) {
 	}
 }
 
-func TestGuessing_isBoundedAndGoodKeysPass(t *testing.T) {
+func TestRateLimit_LimitsWrongKeysOnly(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t, func(o *httpapi.Options) {
+	h := serve(t, func(o *httpapi.Options) {
 		o.AuthRateLimit = httpapi.RateLimit{
 			Burst:    3,
 			Interval: time.Minute,
 			ClientIP: func(r *http.Request) string { return r.Header.Get("X-Real-IP") },
 		}
 	})
-	guess := func(address, header, key string) answer {
+	guess := func(address, header, key string) response {
 		return h.send("GET", map[string]string{"x-api-key": "/symbol/folders", "x-admin-key": "/admin/api-keys"}[header], "", header, key, "X-Real-IP", address)
 	}
 	guess("a", "x-api-key", "junk").wantError(401, "unauthorized")
 	guess("a", "x-api-key", foreignKey(t)).wantError(401, "unauthorized")
 	guess("a", "x-admin-key", "guess").wantError(401, "unauthorized")
 	for _, header := range []string{"x-api-key", "x-admin-key"} {
-		answer := guess("a", header, "guess").wantError(429, "too_many_requests")
-		is.Equal(answer.header.Get("Retry-After"), "60")
+		response := guess("a", header, "guess").wantError(429, "too_many_requests")
+		is.Equal(response.header.Get("Retry-After"), "60")
 	}
-	guess("a", "x-api-key", h.raw).want(200) // good keys pass
+	guess("a", "x-api-key", h.rawKey).want(200) // good keys pass
 	guess("a", "x-admin-key", adminKey).want(200)
-	guess("a", "x-admin-key", h.raw).wantError(429, "too_many_requests") // but not in the place of each other
+	guess("a", "x-admin-key", h.rawKey).wantError(429, "too_many_requests") // but not in the place of each other
 	guess("a", "x-api-key", adminKey).wantError(429, "too_many_requests")
 	guess("b", "x-admin-key", "guess").wantError(401, "unauthorized")                     // as does everybody else
 	h.send("GET", "/symbol/folders", "", "X-Real-IP", "a").wantError(401, "unauthorized") // no key is no guess

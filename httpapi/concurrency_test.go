@@ -18,27 +18,27 @@ import (
 
 // The tests of this file are not parallel: they count what the process has.
 
-// footprint is what a process has.
-type footprint struct {
+// resources is what a process has.
+type resources struct {
 	goroutines int
 	heap       uint64
 }
 
-func currentFootprint() footprint {
+func currentResources() resources {
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	runtime.GC()
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
-	return footprint{runtime.NumGoroutine(), stats.HeapAlloc}
+	return resources{runtime.NumGoroutine(), stats.HeapAlloc}
 }
 
-// returnsTo waits until the process has as much as before. The heap may have
+// waitForResources waits until the process has as much as before. The heap may have
 // grown by what pools and buffers keep.
-func returnsTo(t *testing.T, before footprint) {
+func waitForResources(t *testing.T, before resources) {
 	t.Helper()
 	const kept = 16 << 20
-	for over := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		now := currentFootprint()
+	for over := time.Now().Add(testTimeout); ; time.Sleep(20 * time.Millisecond) {
+		now := currentResources()
 		if now.goroutines <= before.goroutines && now.heap <= before.heap+kept {
 			return
 		}
@@ -49,13 +49,13 @@ func returnsTo(t *testing.T, before footprint) {
 	}
 }
 
-func TestStorm_aThousandIdleConnections(t *testing.T) {
+func TestConcurrency_IdleConnections(t *testing.T) {
 	h := newHarness(t)
-	h.url, _ = limited(t, httpapi.Handler(h.options), func(server *http.Server) {
+	h.url, _ = serveWithTimeouts(t, httpapi.Handler(h.options), func(server *http.Server) {
 		server.ReadHeaderTimeout, server.IdleTimeout = time.Hour, time.Hour
 	})
 	h.client("GET", "/symbol/folders", "").want(200)
-	before := currentFootprint()
+	before := currentResources()
 	var idle []net.Conn
 	for i := range 1000 {
 		conn := h.dial()
@@ -66,7 +66,7 @@ func TestStorm_aThousandIdleConnections(t *testing.T) {
 		began := time.Now()
 		h.client("GET", "/symbol/folders", "").want(200)
 		h.admin("GET", "/admin/api-keys", "").want(200)
-		if took := time.Since(began); took > patience/10 {
+		if took := time.Since(began); took > testTimeout/10 {
 			t.Errorf("two requests took %s", took)
 		}
 	}
@@ -76,14 +76,14 @@ func TestStorm_aThousandIdleConnections(t *testing.T) {
 	for _, conn := range idle {
 		conn.Close()
 	}
-	returnsTo(t, before)
+	waitForResources(t, before)
 }
 
-// TestStorm_clientsThatLeave lets clients of every route go away at random
-// points, in the middle of their request or of its answer.
-func TestStorm_clientsThatLeave(t *testing.T) {
+// TestConcurrency_DisconnectingClients lets clients of every route go away at random
+// points, in the middle of their request or of its response.
+func TestConcurrency_DisconnectingClients(t *testing.T) {
 	h := newHarness(t, func(o *httpapi.Options) { o.IdleTimeout = 2 * time.Second })
-	h.url, _ = limited(t, httpapi.Handler(h.options))
+	h.url, _ = serveWithTimeouts(t, httpapi.Handler(h.options))
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	for range 8 {
 		h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"`+strings.Repeat("x", 700_000)+`"}`).want(201)
@@ -94,8 +94,8 @@ func TestStorm_clientsThatLeave(t *testing.T) {
 	}
 	h.files["1.pdf"] = &fstest.MapFile{Data: make([]byte, 3<<20)}
 	bodies := map[string]string{
-		"/viewer/exports/download":       single("s"),
-		"/viewer/exports/download-batch": batch("s0", "s", "s1", "none", "s2"),
+		"/viewer/exports/download":       exportBody("s"),
+		"/viewer/exports/download-batch": batchBody("s0", "s", "s1", "none", "s2"),
 		"/viewer/exports/register":       `{"sourceFileUrl":"new","exportedUrl":"https://files.example/out/0.pdf"}`,
 		"/symbol/folders/{id}/symbols":   `{"name":"x","type":"a/b","data":"` + strings.Repeat("y", 100_000) + `"}`,
 	}
@@ -112,9 +112,9 @@ func TestStorm_clientsThatLeave(t *testing.T) {
 			body = `{"name":"A"}`
 		}
 		requests = append(requests, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nX-Admin-Key: %s\r\nContent-Length: %d\r\n\r\n%s",
-			route.Method, strings.ReplaceAll(route.Path, "{id}", id), h.raw, adminKey, len(body), body))
+			route.Method, strings.ReplaceAll(route.Path, "{id}", id), h.rawKey, adminKey, len(body), body))
 	}
-	storm := func(clients int) {
+	disconnectAll := func(clients int) {
 		random := rand.New(rand.NewPCG(1, 2))
 		var all sync.WaitGroup
 		free := make(chan struct{}, 32)
@@ -129,18 +129,18 @@ func TestStorm_clientsThatLeave(t *testing.T) {
 				}
 				free <- struct{}{}
 				all.Go(func() {
-					h.leave(request[:written], read, hard)
+					h.sendAndDisconnect(request[:written], read, hard)
 					<-free
 				})
 			}
 		}
 		all.Wait()
 	}
-	storm(2) // fills what is kept
-	before := currentFootprint()
+	disconnectAll(2) // fills what is kept
+	before := currentResources()
 	for range 3 {
-		storm(10)
-		returnsTo(t, before)
+		disconnectAll(10)
+		waitForResources(t, before)
 	}
 	if log := h.log.String(); strings.Contains(log, "level=ERROR") {
 		t.Errorf("the log has errors:\n%.2000s", log[strings.Index(log, "level=ERROR"):])
@@ -149,19 +149,19 @@ func TestStorm_clientsThatLeave(t *testing.T) {
 	h.client("POST", "/viewer/exports/download-batch", bodies["/viewer/exports/download-batch"]).want(200)
 }
 
-// leave writes a request, reads so many bytes of the answer, and goes away, if
+// leave writes a request, reads so many bytes of the response, and goes away, if
 // hard then without a word.
-func (h *harness) leave(request string, read int, hard bool) {
+func (h *harness) sendAndDisconnect(request string, read int, hard bool) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
 	if err != nil {
 		h.t.Error(err)
 		return
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(patience))
+	conn.SetDeadline(time.Now().Add(testTimeout))
 	io.WriteString(conn, request)
 	if read > 0 {
-		conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond)) // the answer may be shorter
+		conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond)) // the response may be shorter
 		io.CopyN(io.Discard, conn, int64(read))
 	}
 	if hard {

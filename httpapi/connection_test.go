@@ -37,7 +37,7 @@ func (h *harness) dial() *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// status reads the status of the next answer.
+// status reads the status of the next response.
 func status(t *testing.T, conn net.Conn) int {
 	t.Helper()
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -47,23 +47,23 @@ func status(t *testing.T, conn net.Conn) int {
 	return response.StatusCode
 }
 
-func TestWire_stalledBodyDoesNotHoldUpARefusal(t *testing.T) {
+func TestConnection_StalledBodyDoesNotDelayErrors(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	for request, want := range map[string]int{
-		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{":                                                        401,
-		"POST /nope HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{":                                                                  404,
-		"PUT /symbol/folders HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n":                                                   405,
-		"POST /symbol/folders/x/symbols HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.raw + "\r\nContent-Length: 100\r\n\r\n":                   400,
-		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.raw + "\r\nContent-Length: 99999999999\r\n\r\n":                     413,
-		"DELETE /symbol/folders/1 HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.raw + "\r\nContent-Length: 99999999\r\n\r\n":                    413,
-		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.raw + "\r\nExpect: 100-continue\r\nContent-Length: 9999999\r\n\r\n": 413,
+		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{":                                                           401,
+		"POST /nope HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{":                                                                     404,
+		"PUT /symbol/folders HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n":                                                      405,
+		"POST /symbol/folders/x/symbols HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.rawKey + "\r\nContent-Length: 100\r\n\r\n":                   400,
+		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.rawKey + "\r\nContent-Length: 99999999999\r\n\r\n":                     413,
+		"DELETE /symbol/folders/1 HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.rawKey + "\r\nContent-Length: 99999999\r\n\r\n":                    413,
+		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.rawKey + "\r\nExpect: 100-continue\r\nContent-Length: 9999999\r\n\r\n": 413,
 	} {
 		conn := h.dial()
 		began := time.Now()
 		io.WriteString(conn, request)
 		if got := status(t, conn); got != want {
-			t.Errorf("%q is answered %d, want %d", request, got, want)
+			t.Errorf("%q has status %d, want %d", request, got, want)
 		}
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("%q is answered after %s", request, took)
@@ -71,10 +71,10 @@ func TestWire_stalledBodyDoesNotHoldUpARefusal(t *testing.T) {
 	}
 }
 
-func TestWire_refusedBodyLeavesTheConnectionInUse(t *testing.T) {
+func TestConnection_ReusedAfterUnreadBody(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t)
+	h := serve(t)
 	conn := h.dial()
 	reader := bufio.NewReader(conn)
 	for range 3 {
@@ -87,28 +87,28 @@ func TestWire_refusedBodyLeavesTheConnectionInUse(t *testing.T) {
 	}
 }
 
-func TestWire_clientThatHasClosedItsSideIsAnswered(t *testing.T) {
+func TestConnection_HalfClosedClientGetsResponse(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t)
+	h := serve(t)
 	for _, path := range []string{"/symbol/folders", "/admin/api-keys"} {
 		conn := h.dial()
-		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nX-Admin-Key: %s\r\n\r\n", path, h.raw, adminKey)
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nX-Admin-Key: %s\r\n\r\n", path, h.rawKey, adminKey)
 		is.NoErr(conn.CloseWrite())
 		is.Equal(status(t, conn), 200)
 	}
 }
 
-// shortOpener opens files that end before their size or, if that is not
+// truncatedOpener opens files that end before their size or, if that is not
 // known, break off after so many bytes.
-type shortOpener struct {
+type truncatedOpener struct {
 	size, gives int64
 	panics      bool // instead of an error
 }
 
-func (shortOpener) Serves(*url.URL) bool { return true }
-func (shortOpener) Check(*url.URL) error { return nil }
-func (o shortOpener) Open(context.Context, *url.URL) (*exports.File, error) {
+func (truncatedOpener) Serves(*url.URL) bool { return true }
+func (truncatedOpener) Check(*url.URL) error { return nil }
+func (o truncatedOpener) Open(context.Context, *url.URL) (*exports.File, error) {
 	end := iotest.ErrReader(io.ErrUnexpectedEOF)
 	if o.panics {
 		end = panickingReader{}
@@ -121,58 +121,58 @@ type panickingReader struct{}
 
 func (panickingReader) Read([]byte) (int, error) { panic("a bug in a file") }
 
-func TestWire_fileThatBreaksBeforeItsAnswerBeginsIs502(t *testing.T) {
+func TestDownload_EarlyFailureIs502(t *testing.T) {
 	t.Parallel()
-	for _, opener := range []shortOpener{{1000, 500, false}, {-1, 100, false}, {-1, 0, false}, {1 << 20, 4000, false}} {
-		h := startWith(t, opener)
-		h.client("POST", "/viewer/exports/download", single("s")).wantError(502, "export_failed")
-		h.client("POST", "/viewer/exports/download-batch", batch("s")).wantError(502, "export_failed")
+	for _, opener := range []truncatedOpener{{1000, 500, false}, {-1, 100, false}, {-1, 0, false}, {1 << 20, 4000, false}} {
+		h := serveExport(t, opener)
+		h.client("POST", "/viewer/exports/download", exportBody("s")).wantError(502, "export_failed")
+		h.client("POST", "/viewer/exports/download-batch", batchBody("s")).wantError(502, "export_failed")
 	}
 }
 
-// startWith serves one export, for the source s, by an opener.
-func startWith(t *testing.T, opener exports.Opener) *harness {
+// serveExport serves one export, for the source s, by an opener.
+func serveExport(t *testing.T, opener exports.Opener) *harness {
 	t.Helper()
-	h := start(t, func(o *httpapi.Options) {
+	h := serve(t, func(o *httpapi.Options) {
 		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
 	})
 	h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://x.example/"}`).want(201)
 	return h
 }
 
-// TestWire_tornAnswerNeverEndsLikeAWholeOne speaks HTTP/1.0, where the end of
+// TestDownload_TruncationShows speaks HTTP/1.0, where the end of
 // the connection is the end of the file, and HTTP/1.1 behind a middleware that
 // recovers every panic.
-func TestWire_tornAnswerNeverEndsLikeAWholeOne(t *testing.T) {
+func TestDownload_TruncationShows(t *testing.T) {
 	t.Parallel()
 	for _, panics := range []bool{false, true} {
-		h := startWith(t, shortOpener{-1, 100_000, panics})
+		h := serveExport(t, truncatedOpener{-1, 100_000, panics})
 		recovering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer func() { recover() }()
 			httpapi.Handler(h.options).ServeHTTP(w, r)
 		}))
 		t.Cleanup(recovering.Close)
-		body := single("s")
+		body := exportBody("s")
 		for _, address := range []string{h.url, recovering.URL} {
 			h.url = address
 			for _, version := range []string{"1.0", "1.1"} {
 				conn := h.dial()
-				fmt.Fprintf(conn, "POST /viewer/exports/download HTTP/%s\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", version, h.raw, len(body), body)
+				fmt.Fprintf(conn, "POST /viewer/exports/download HTTP/%s\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", version, h.rawKey, len(body), body)
 				response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 				if err != nil {
 					continue // torn before it could be read at all
 				}
 				if n, err := io.Copy(io.Discard, response.Body); err == nil {
-					t.Errorf("HTTP/%s, panic %v: an answer torn after %d bytes ends like a whole one", version, panics, n)
+					t.Errorf("HTTP/%s, panic %v: an response torn after %d bytes ends like a whole one", version, panics, n)
 				}
 			}
 		}
 	}
 }
 
-// TestWire_fileThatGrowsStaysWithinItsLength: bytes behind the announced ones
-// would be read as the next answer.
-func TestWire_fileThatGrowsStaysWithinItsLength(t *testing.T) {
+// TestDownload_GrowingFileKeepsItsLength: bytes behind the announced ones
+// would be read as the next response.
+func TestDownload_GrowingFileKeepsItsLength(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	dir := t.TempDir()
@@ -180,27 +180,27 @@ func TestWire_fileThatGrowsStaysWithinItsLength(t *testing.T) {
 	is.NoErr(os.WriteFile(name, bytes.Repeat([]byte("x"), 1000), 0o600))
 	inner, err := files.New("https://x.example/", os.DirFS(dir))
 	is.NoErr(err)
-	opener := growing{inner, name}
-	h := start(t, func(o *httpapi.Options) {
+	opener := growingOpener{inner, name}
+	h := serve(t, func(o *httpapi.Options) {
 		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
 	})
 	h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://x.example/log.txt"}`).want(201)
-	body := single("s")
+	body := exportBody("s")
 	conn := h.dial()
-	fmt.Fprintf(conn, "POST /viewer/exports/download HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", h.raw, len(body), body)
-	answer, err := io.ReadAll(conn)
+	fmt.Fprintf(conn, "POST /viewer/exports/download HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", h.rawKey, len(body), body)
+	response, err := io.ReadAll(conn)
 	is.NoErr(err)
-	_, content, _ := bytes.Cut(answer, []byte("\r\n\r\n"))
+	_, content, _ := bytes.Cut(response, []byte("\r\n\r\n"))
 	is.Equal(len(content), 1000)
 }
 
-// growing appends to a file once it has been opened.
-type growing struct {
+// growingOpener appends to a file once it has been opened.
+type growingOpener struct {
 	exports.Opener
 	name string
 }
 
-func (g growing) Open(ctx context.Context, address *url.URL) (*exports.File, error) {
+func (g growingOpener) Open(ctx context.Context, address *url.URL) (*exports.File, error) {
 	file, err := g.Opener.Open(ctx, address)
 	if err != nil {
 		return nil, err
@@ -224,7 +224,7 @@ func (o slowOpener) Open(ctx context.Context, address *url.URL) (*exports.File, 
 	case "/now":
 		return &exports.File{Body: io.NopCloser(strings.NewReader("now")), Size: 3}, nil
 	case "/drips":
-		return &exports.File{Body: io.NopCloser(dripping{o.release}), Size: -1}, nil
+		return &exports.File{Body: io.NopCloser(slowReader{o.release}), Size: -1}, nil
 	}
 	select {
 	case <-o.release:
@@ -234,10 +234,10 @@ func (o slowOpener) Open(ctx context.Context, address *url.URL) (*exports.File, 
 	}
 }
 
-// dripping gives a byte now and then, until it is told to end.
-type dripping struct{ until <-chan struct{} }
+// slowReader gives a byte now and then, until it is told to end.
+type slowReader struct{ until <-chan struct{} }
 
-func (d dripping) Read(p []byte) (int, error) {
+func (d slowReader) Read(p []byte) (int, error) {
 	select {
 	case <-d.until:
 		return 0, io.EOF
@@ -246,19 +246,19 @@ func (d dripping) Read(p []byte) (int, error) {
 	}
 }
 
-// TestWire_headerDoesNotWaitForTheRest: the server holds back the first few KB,
+// TestDownload_SlowFileDoesNotDelayHeader: the server holds back the first few KB,
 // which may be all that there is for a long time.
-func TestWire_headerDoesNotWaitForTheRest(t *testing.T) {
+func TestDownload_SlowFileDoesNotDelayHeader(t *testing.T) {
 	t.Parallel()
 	for path, sources := range map[string][]string{
 		"/viewer/exports/download-batch": {"now", "later"},
 		"/viewer/exports/download":       {"drips"},
 	} {
 		o := slowOpener{make(chan struct{})}
-		h := startWith(t, o)
-		body := single(sources[0])
+		h := serveExport(t, o)
+		body := exportBody(sources[0])
 		if len(sources) > 1 {
-			body = batch(sources...)
+			body = batchBody(sources...)
 		}
 		for _, source := range sources {
 			h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"`+source+`","exportedUrl":"https://x.example/`+source+`"}`).want(201)
@@ -267,7 +267,7 @@ func TestWire_headerDoesNotWaitForTheRest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		request.Header.Set("X-Api-Key", h.raw)
+		request.Header.Set("X-Api-Key", h.rawKey)
 		late := time.AfterFunc(10*time.Second, func() {
 			t.Errorf("%s: no header while more is waited for", path)
 			close(o.release)

@@ -19,18 +19,18 @@ import (
 	"example.com/canvasback/storage/memory"
 )
 
-// hanging is some origins that begin an answer and then hang for as long as
+// hanging is some origins that begin an response and then hang for as long as
 // they are listened to.
-type hanging struct {
+type hangingOrigins struct {
 	addresses []string // of the origins
 	begun     atomic.Int32
 	ended     atomic.Int32 // because nobody listens any more
 }
 
-// newHanging starts origins whose path says how many bytes come before they
+// newHangingOrigins starts origins whose path says how many bytes come before they
 // hang; with -1 not even a header does.
-func newHanging(t *testing.T, origins int) *hanging {
-	h := &hanging{}
+func newHangingOrigins(t *testing.T, origins int) *hangingOrigins {
+	h := &hangingOrigins{}
 	over, end := context.WithCancel(context.Background())
 	for range origins {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -59,7 +59,7 @@ func newHanging(t *testing.T, origins int) *hanging {
 }
 
 // until waits for a second, the time within which all is to be let go.
-func until(t *testing.T, what string, done func() bool) {
+func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for start := time.Now(); !done(); time.Sleep(time.Millisecond) {
 		if time.Since(start) > time.Second {
@@ -68,8 +68,8 @@ func until(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// TestExports_clientLeaves is not parallel: it counts what runs.
-func TestExports_clientLeaves(t *testing.T) {
+// TestExports_ClientDisconnects is not parallel: it counts what runs.
+func TestExports_ClientDisconnects(t *testing.T) {
 	const files, filesPerHost = 16, 6 // that a batch prefetches by default
 	const answered = 3 << 20          // more than is read of a file before its entry begins
 	for name, c := range map[string]struct {
@@ -87,7 +87,7 @@ func TestExports_clientLeaves(t *testing.T) {
 		"before a file":                            {"/viewer/exports/download", -1, 0, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			origins := newHanging(t, (files+filesPerHost-1)/filesPerHost)
+			origins := newHangingOrigins(t, (files+filesPerHost-1)/filesPerHost)
 			opener, err := fetch.New(&fetch.Options{OnlyAllowed: true, AllowedHosts: []string{"127.0.0.1"}})
 			if err != nil {
 				t.Fatal(err)
@@ -107,13 +107,13 @@ func TestExports_clientLeaves(t *testing.T) {
 				}
 				sources = append(sources, source)
 			}
-			h := start(t, func(o *httpapi.Options) { o.Exports = service })
+			h := serve(t, func(o *httpapi.Options) { o.Exports = service })
 			client := &http.Client{Transport: &http.Transport{}}
 			before := goleak.IgnoreCurrent()
 
-			body := single(sources[0])
+			body := exportBody(sources[0])
 			if strings.HasSuffix(c.path, "batch") {
-				body = batch(sources...)
+				body = batchBody(sources...)
 			}
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
@@ -121,7 +121,7 @@ func TestExports_clientLeaves(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			request.Header.Set("x-api-key", h.raw)
+			request.Header.Set("x-api-key", h.rawKey)
 			result := make(chan error, 1)
 			reached := make(chan struct{})
 			go func() {
@@ -142,19 +142,19 @@ func TestExports_clientLeaves(t *testing.T) {
 				select {
 				case <-reached:
 				case err := <-result:
-					t.Fatalf("the answer did not begin: %v", err)
+					t.Fatalf("the response did not begin: %v", err)
 				}
 			}
-			until(t, "all files are asked for", func() bool { return origins.begun.Load() == c.open })
+			waitFor(t, "all files are asked for", func() bool { return origins.begun.Load() == c.open })
 			if n := origins.ended.Load(); n > 0 {
 				t.Fatalf("%d files have ended before the client has left", n)
 			}
 
 			leave()
 			if err := <-result; err == nil {
-				t.Error("the client had a whole answer")
+				t.Error("the client had a whole response")
 			}
-			until(t, "the origins are let go", func() bool { return origins.ended.Load() == c.open })
+			waitFor(t, "the origins are let go", func() bool { return origins.ended.Load() == c.open })
 			if n := origins.begun.Load(); n != c.open {
 				t.Errorf("%d files were asked for after the client had left", n-c.open)
 			}

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// TestDrain_bodyThatNobodyWants: the server by itself waits for a body that was
-// announced before it lets the answer go, or the connection.
-func TestDrain_bodyThatNobodyWants(t *testing.T) {
+// TestDrain_UnreadBody: the server by itself waits for a body that was
+// announced before it lets the response go, or the connection.
+func TestDrain_UnreadBody(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"f"}`).want(201)
 	h.admin("POST", "/admin/api-keys", `{}`).want(201) // to be rotated
 	for request, want := range map[string]int{
@@ -29,7 +29,7 @@ func TestDrain_bodyThatNobodyWants(t *testing.T) {
 		t.Run(request, func(t *testing.T) {
 			t.Parallel()
 			conn := h.dial() // which has a deadline
-			credentials := "X-Api-Key: " + h.raw + "\r\nX-Admin-Key: " + adminKey + "\r\n"
+			credentials := "X-Api-Key: " + h.rawKey + "\r\nX-Admin-Key: " + adminKey + "\r\n"
 			if want < 0 {
 				want, credentials = -want, ""
 			}
@@ -37,7 +37,7 @@ func TestDrain_bodyThatNobodyWants(t *testing.T) {
 			start := time.Now()
 			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
-				t.Fatalf("no answer after %v: %v", time.Since(start), err)
+				t.Fatalf("no response after %v: %v", time.Since(start), err)
 			}
 			if response.StatusCode != want {
 				t.Errorf("status is %d, want %d", response.StatusCode, want)

@@ -10,9 +10,9 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
-// TestErrorBody_isThereWhateverTheRequestID is behind a host that takes the id
+// TestErrorBody_InvalidRequestID is behind a host that takes the id
 // that a client sends for its own, as many do, whatever bytes are in it.
-func TestErrorBody_isThereWhateverTheRequestID(t *testing.T) {
+func TestErrorBody_InvalidRequestID(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := newHarness(t)
@@ -29,6 +29,6 @@ func TestErrorBody_isThereWhateverTheRequestID(t *testing.T) {
 		is.True(body["requestId"] != "")
 		h.send("GET", "/nope", "", "X-Request-Id", id).want(404)
 		h.send("PUT", "/symbol/folders", "", "X-Request-Id", id).want(405)
-		h.send("POST", "/symbol/folders", "{", "X-Request-Id", id, "x-api-key", h.raw).want(400)
+		h.send("POST", "/symbol/folders", "{", "X-Request-Id", id, "x-api-key", h.rawKey).want(400)
 	}
 }

@@ -11,22 +11,22 @@ import (
 // tag asks for a path and returns its entity tag, which must be strong.
 func (h *harness) tag(path string) string {
 	h.t.Helper()
-	answer := h.client("GET", path, "").want(200)
-	tag := answer.header.Get("ETag")
+	response := h.client("GET", path, "").want(200)
+	tag := response.header.Get("ETag")
 	if len(tag) < 3 || tag[0] != '"' || tag[len(tag)-1] != '"' {
 		h.t.Fatalf("entity tag of %s is %q", path, tag)
 	}
-	if got := answer.header.Get("Cache-Control"); got != "private, no-cache" {
+	if got := response.header.Get("Cache-Control"); got != "private, no-cache" {
 		h.t.Fatalf("Cache-Control of %s is %q", path, got)
 	}
 	return tag
 }
 
-// TestEntityTags_changeWithWhatIsShown makes one change after the other and
+// TestETag_ChangesWithContent makes one change after the other and
 // compares the tags of everything before and after it.
-func TestEntityTags_changeWithWhatIsShown(t *testing.T) {
+func TestETag_ChangesWithContent(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	h.client("POST", "/symbol/folders", `{"name":"B"}`).want(201)
 	h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"1"}`).want(201)
@@ -75,19 +75,19 @@ func TestEntityTags_changeWithWhatIsShown(t *testing.T) {
 		for _, path := range paths {
 			if contains(c.gone, path) {
 				h.client("GET", path, "").wantError(404, "not_found")
-				h.send("GET", path, "", "x-api-key", h.raw, "If-None-Match", before[path]).wantError(404, "not_found")
+				h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", before[path]).wantError(404, "not_found")
 				continue
 			}
 			left = append(left, path)
 			if changed := h.tag(path) != before[path]; changed != contains(c.changes, path) {
 				t.Errorf("%s %s %s: tag of %s changed: %v", c.method, c.path, c.body, path, changed)
 			}
-			answer := h.client("GET", path, "")
-			key := path + answer.header.Get("ETag")
-			if shown, ok := seen[key]; ok && shown != string(answer.body) {
-				t.Errorf("tag %s stands for %s and for %s", key, shown, answer.body)
+			response := h.client("GET", path, "")
+			key := path + response.header.Get("ETag")
+			if shown, ok := seen[key]; ok && shown != string(response.body) {
+				t.Errorf("tag %s stands for %s and for %s", key, shown, response.body)
 			}
-			seen[key] = string(answer.body)
+			seen[key] = string(response.body)
 		}
 		paths = left
 	}
@@ -102,9 +102,9 @@ func contains(list []string, text string) bool {
 	return false
 }
 
-func TestEntityTags_ifNoneMatch(t *testing.T) {
+func TestETag_IfNoneMatch(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"1"}`).want(201)
 	for _, path := range []string{"/symbol/folders", "/symbol/folders/1", "/symbol/folders/1/symbols", "/symbol/symbols/1"} {
@@ -134,19 +134,19 @@ func TestEntityTags_ifNoneMatch(t *testing.T) {
 			{[]string{tag + `"x"`}, 304}, // what follows a malformed end is not read
 		} {
 			for _, method := range []string{"GET", "HEAD"} {
-				headers := []string{"x-api-key", h.raw}
+				headers := []string{"x-api-key", h.rawKey}
 				for _, line := range c.lines {
 					headers = append(headers, "If-None-Match", line)
 				}
-				answer := h.send(method, path, "", headers...)
-				if answer.status != c.status {
-					t.Errorf("%s %s with If-None-Match %q: %d, want %d", method, path, c.lines, answer.status, c.status)
+				response := h.send(method, path, "", headers...)
+				if response.status != c.status {
+					t.Errorf("%s %s with If-None-Match %q: %d, want %d", method, path, c.lines, response.status, c.status)
 				}
-				if got := answer.header.Get("ETag"); got != tag {
+				if got := response.header.Get("ETag"); got != tag {
 					t.Errorf("%s %s: entity tag is %s, want %s", method, path, got, tag)
 				}
-				if c.status == 304 && (len(answer.body) > 0 || answer.header.Get("Content-Type") != "") {
-					t.Errorf("%s %s: 304 with a body: %v %s", method, path, answer.header, answer.body)
+				if c.status == 304 && (len(response.body) > 0 || response.header.Get("Content-Type") != "") {
+					t.Errorf("%s %s: 304 with a body: %v %s", method, path, response.header, response.body)
 				}
 			}
 		}
@@ -154,10 +154,10 @@ func TestEntityTags_ifNoneMatch(t *testing.T) {
 	}
 }
 
-func TestEntityTags_ifMatch(t *testing.T) {
+func TestETag_IfMatch(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t)
+	h := serve(t)
 	folder := h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	symbol := h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"1"}`).want(201)
 	is.Equal(folder.header.Get("ETag"), h.tag("/symbol/folders/1"))
@@ -165,8 +165,8 @@ func TestEntityTags_ifMatch(t *testing.T) {
 	is.Equal(symbol.header.Get("Cache-Control"), "no-store")
 
 	for _, path := range []string{"/symbol/folders/1", "/symbol/symbols/1"} {
-		with := func(method, body string, lines ...string) answer {
-			headers := []string{"x-api-key", h.raw}
+		with := func(method, body string, lines ...string) response {
+			headers := []string{"x-api-key", h.rawKey}
 			for _, line := range lines {
 				headers = append(headers, "If-Match", line)
 			}
@@ -189,8 +189,8 @@ func TestEntityTags_ifMatch(t *testing.T) {
 		with("PATCH", `{"name":"e"}`, "*").want(200)
 	}
 	for _, path := range []string{"/symbol/symbols/1", "/symbol/folders/1"} {
-		with := func(method, body, tag string) answer {
-			return h.send(method, path, body, "x-api-key", h.raw, "If-Match", tag)
+		with := func(method, body, tag string) response {
+			return h.send(method, path, body, "x-api-key", h.rawKey, "If-Match", tag)
 		}
 		with("DELETE", "", h.tag(path)).want(200)
 		with("DELETE", "", "*").wantError(404, "not_found")
@@ -198,10 +198,10 @@ func TestEntityTags_ifMatch(t *testing.T) {
 	}
 }
 
-// TestEntityTags_oneEditorWins lets editors save over each other.
-func TestEntityTags_oneEditorWins(t *testing.T) {
+// TestETag_OneOfConcurrentUpdatesSucceeds lets editors save over each other.
+func TestETag_OneOfConcurrentUpdatesSucceeds(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"1"}`).want(201)
 	for round := range 20 {
@@ -210,7 +210,7 @@ func TestEntityTags_oneEditorWins(t *testing.T) {
 		for editor := range 4 {
 			go func() {
 				body := `{"data":"` + strings.Repeat("x", 4*round+editor+2) + `"}`
-				statuses <- h.send("PATCH", "/symbol/symbols/1", body, "x-api-key", h.raw, "If-Match", tag).status
+				statuses <- h.send("PATCH", "/symbol/symbols/1", body, "x-api-key", h.rawKey, "If-Match", tag).status
 			}()
 		}
 		count := make(map[int]int)

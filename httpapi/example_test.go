@@ -22,9 +22,9 @@ func ExampleHandler() {
 	mux := http.NewServeMux()
 	mux.Handle("/library/", handler)
 
-	answer := httptest.NewRecorder()
-	mux.ServeHTTP(answer, httptest.NewRequest("GET", "/library/symbol/folders", nil))
-	fmt.Println(answer.Code, answer.Body)
+	response := httptest.NewRecorder()
+	mux.ServeHTTP(response, httptest.NewRequest("GET", "/library/symbol/folders", nil))
+	fmt.Println(response.Code, response.Body)
 	// Output: 200 []
 }
 
@@ -39,9 +39,9 @@ func ExampleHandler_incorrect() {
 	mux := http.NewServeMux()
 	mux.Handle("/library", handler) // incorrect: should be "/library/"
 
-	answer := httptest.NewRecorder()
-	mux.ServeHTTP(answer, httptest.NewRequest("GET", "/library/symbol/folders", nil))
-	fmt.Println(answer.Code)
+	response := httptest.NewRecorder()
+	mux.ServeHTTP(response, httptest.NewRequest("GET", "/library/symbol/folders", nil))
+	fmt.Println(response.Code)
 	// Output: 404
 }
 

@@ -43,7 +43,7 @@ func (sizedUpstream) Open(_ context.Context, u *url.URL) (*exports.File, error) 
 func TestDownloadBatch_ContentLength(t *testing.T) {
 	t.Parallel()
 	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{sizedUpstream{}}})
-	h := start(t, func(o *httpapi.Options) { o.Exports = service })
+	h := serve(t, func(o *httpapi.Options) { o.Exports = service })
 	register := func(exported string) string {
 		if _, _, err := service.Register(t.Context(), exported, exported, ""); err != nil {
 			t.Fatal(err)
@@ -69,9 +69,9 @@ func TestDownloadBatch_ContentLength(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
-			request, err := http.NewRequestWithContext(t.Context(), "POST", h.url+"/viewer/exports/download-batch", bytes.NewBufferString(batch(c.sources...)))
+			request, err := http.NewRequestWithContext(t.Context(), "POST", h.url+"/viewer/exports/download-batch", bytes.NewBufferString(batchBody(c.sources...)))
 			is.NoErr(err)
-			request.Header.Set("X-Api-Key", h.raw)
+			request.Header.Set("X-Api-Key", h.rawKey)
 			response, err := http.DefaultClient.Do(request)
 			is.NoErr(err)
 			defer response.Body.Close()

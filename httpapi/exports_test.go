@@ -30,20 +30,20 @@ func (h *harness) register(source, name, content string) {
 	h.client("POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":%q}`, source, filesURL+name)).want(201)
 }
 
-func single(source string) string { return `{"sourceFileUrl":` + quote(source) + `}` }
+func exportBody(source string) string { return `{"sourceFileUrl":` + quote(source) + `}` }
 
-func batch(sources ...string) string {
+func batchBody(sources ...string) string {
 	var items []string
 	for _, source := range sources {
-		items = append(items, single(source))
+		items = append(items, exportBody(source))
 	}
 	return `{"items":[` + strings.Join(items, ",") + `]}`
 }
 
-func TestExports_register(t *testing.T) {
+func TestExports_Register(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t)
+	h := serve(t)
 	is.Equal(string(h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":" s ","exportedUrl":"https://files.example/out/a.pdf"}`).want(201).body),
 		`{"success":true,"record":{"id":1,"sourceFileUrl":"s","exportedUrl":"https://files.example/out/a.pdf","fileName":null,`+
 			`"createdAt":"2026-03-30T10:00:00.123Z","updatedAt":"2026-03-30T10:00:00.123Z"}}`)
@@ -56,103 +56,103 @@ func TestExports_register(t *testing.T) {
 		is.Equal(body["record"].(map[string]any)["fileName"], nil)
 	}
 	for _, bad := range []string{`{}`, `{"sourceFileUrl":"s"}`, `{"exportedUrl":"https://files.example/out/b.pdf"}`,
-		`{"sourceFileUrl":"s","exportedUrl":"https://elsewhere.example/b.pdf"}`, `{"sourceFileUrl":"s","exportedUrl":5}`,
+		`{"sourceFileUrl":"s","exportedUrl":"https://otherProcess.example/b.pdf"}`, `{"sourceFileUrl":"s","exportedUrl":5}`,
 		`{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/b.pdf","fileName":5}`,
 		`{"sourceFileUrl":"s","exportedUrl":"https://u:p@files.example/out/b.pdf"}`} {
 		h.client("POST", "/viewer/exports/register", bad).wantError(400, "invalid_request")
 	}
 }
 
-func TestExports_whoMayRegister(t *testing.T) {
+func TestExports_RegisterWith(t *testing.T) {
 	t.Parallel()
 	const body = `{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/a.pdf"}`
-	h := start(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey })
+	h := serve(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey })
 	h.client("POST", "/viewer/exports/register", body).wantError(401, "unauthorized")
 	h.admin("POST", "/viewer/exports/register", body).want(201)
-	off := start(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterOff })
+	off := serve(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterOff })
 	off.client("POST", "/viewer/exports/register", body).wantError(404, "not_found")
 	off.admin("POST", "/viewer/exports/register", body).wantError(404, "not_found")
 }
 
-func TestExports_single(t *testing.T) {
+func TestExports_Single(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t)
+	h := serve(t)
 	h.register("https://viewer.example/1", "plan.pdf", "%PDF-1.7")
-	answer := h.client("POST", "/viewer/exports/download", single("  https://viewer.example/1\n")).want(200)
-	is.Equal(string(answer.body), "%PDF-1.7")
-	is.Equal(answer.header.Get("Content-Type"), "application/pdf")
-	is.Equal(answer.header.Get("Content-Length"), "8")
-	is.Equal(answer.header.Get("Content-Disposition"), `attachment; filename="plan.pdf"`)
-	is.Equal(answer.header.Get("X-Content-Type-Options"), "nosniff")
-	is.Equal(answer.header.Get("Last-Modified"), "Fri, 02 Jan 2026 03:04:05 GMT")
-	is.Equal(answer.header.Get("Cache-Control"), "no-store")
+	response := h.client("POST", "/viewer/exports/download", exportBody("  https://viewer.example/1\n")).want(200)
+	is.Equal(string(response.body), "%PDF-1.7")
+	is.Equal(response.header.Get("Content-Type"), "application/pdf")
+	is.Equal(response.header.Get("Content-Length"), "8")
+	is.Equal(response.header.Get("Content-Disposition"), `attachment; filename="plan.pdf"`)
+	is.Equal(response.header.Get("X-Content-Type-Options"), "nosniff")
+	is.Equal(response.header.Get("Last-Modified"), "Fri, 02 Jan 2026 03:04:05 GMT")
+	is.Equal(response.header.Get("Cache-Control"), "no-store")
 	for _, empty := range []string{"?responseType=", "?other=1", "?"} {
-		is.Equal(string(h.client("POST", "/viewer/exports/download"+empty, single("https://viewer.example/1")).want(200).body), "%PDF-1.7")
+		is.Equal(string(h.client("POST", "/viewer/exports/download"+empty, exportBody("https://viewer.example/1")).want(200).body), "%PDF-1.7")
 	}
 	h.register("json", "data.json", `{"a":1}`)
-	answer = h.client("POST", "/viewer/exports/download", single("json")).want(200)
-	is.Equal(answer.header.Get("Content-Type"), "application/octet-stream") // a binary answer is never JSON
-	is.Equal(string(answer.body), `{"a":1}`)
+	response = h.client("POST", "/viewer/exports/download", exportBody("json")).want(200)
+	is.Equal(response.header.Get("Content-Type"), "application/octet-stream") // a binary response is never JSON
+	is.Equal(string(response.body), `{"a":1}`)
 
-	h.client("POST", "/viewer/exports/download", single("https://viewer.example/1/")).wantError(404, "not_found") // compared exactly
+	h.client("POST", "/viewer/exports/download", exportBody("https://viewer.example/1/")).wantError(404, "not_found") // compared exactly
 	delete(h.files, "plan.pdf")
-	h.client("POST", "/viewer/exports/download", single("https://viewer.example/1")).wantError(502, "export_failed")
-	for _, bad := range []string{`{}`, ``, single(""), single(" "), single("\u3000"), `{"sourceFileUrl":null}`, `{"sourceFileUrl":1}`, single("a\x00b"), single(strings.Repeat("x", 8193))} {
+	h.client("POST", "/viewer/exports/download", exportBody("https://viewer.example/1")).wantError(502, "export_failed")
+	for _, bad := range []string{`{}`, ``, exportBody(""), exportBody(" "), exportBody("\u3000"), `{"sourceFileUrl":null}`, `{"sourceFileUrl":1}`, exportBody("a\x00b"), exportBody(strings.Repeat("x", 8193))} {
 		h.client("POST", "/viewer/exports/download", bad).wantError(400, "invalid_request")
 	}
 }
 
-func TestExports_addresses(t *testing.T) {
+func TestExports_URLs(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t)
+	h := serve(t)
 	h.register("1", "a.pdf", "a")
 	h.register("2", "b.pdf", "b")
 	delete(h.files, "a.pdf") // addresses are given, not contacted
-	is.Equal(string(h.client("POST", "/viewer/exports/download?responseType=urls", single("1")).want(200).body),
+	is.Equal(string(h.client("POST", "/viewer/exports/download?responseType=urls", exportBody("1")).want(200).body),
 		`{"success":true,"exportedUrl":"https://files.example/out/a.pdf"}`)
-	h.client("POST", "/viewer/exports/download?responseType=urls", single("3")).wantError(404, "not_found")
-	is.Equal(string(h.client("POST", "/viewer/exports/download-batch?responseType=urls", batch("2", "3", "1", "2")).want(200).body),
+	h.client("POST", "/viewer/exports/download?responseType=urls", exportBody("3")).wantError(404, "not_found")
+	is.Equal(string(h.client("POST", "/viewer/exports/download-batch?responseType=urls", batchBody("2", "3", "1", "2")).want(200).body),
 		`{"success":true,"exportedUrls":["https://files.example/out/b.pdf","https://files.example/out/a.pdf","https://files.example/out/b.pdf"],`+
 			`"skipped":[{"sourceFileUrl":"3","reason":"not registered"}]}`)
-	is.Equal(string(h.client("POST", "/viewer/exports/download-batch?responseType=urls", batch("1")).want(200).body),
+	is.Equal(string(h.client("POST", "/viewer/exports/download-batch?responseType=urls", batchBody("1")).want(200).body),
 		`{"success":true,"exportedUrls":["https://files.example/out/a.pdf"],"skipped":[]}`)
 	for _, bad := range []string{"?responseType=URLS", "?responseType=binary", "?responseType=urls&responseType=urls", "?responseType=%zz", "?responseType=urls%20"} {
-		h.client("POST", "/viewer/exports/download"+bad, single("1")).wantError(400, "invalid_request")
-		h.client("POST", "/viewer/exports/download-batch"+bad, batch("1")).wantError(400, "invalid_request")
+		h.client("POST", "/viewer/exports/download"+bad, exportBody("1")).wantError(400, "invalid_request")
+		h.client("POST", "/viewer/exports/download-batch"+bad, batchBody("1")).wantError(400, "invalid_request")
 	}
 }
 
-func TestExports_batch(t *testing.T) {
+func TestExports_Batch(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t)
+	h := serve(t)
 	h.register("1", "x/plan.pdf", "one")
 	h.register("2", "y/plan.pdf", "two")
 	h.register("3", "gone.pdf", "three")
 	delete(h.files, "gone.pdf")
 
-	answer := h.client("POST", "/viewer/exports/download-batch", batch("1", "2", "1")).want(200)
-	is.Equal(answer.header.Get("Content-Type"), "application/zip")
-	is.Equal(answer.header.Get("Content-Disposition"), `attachment; filename="canvas-exports.zip"`)
-	is.Equal(strings.Join(zipNames(t, answer.body), " "), "plan.pdf plan-1.pdf plan-2.pdf")
+	response := h.client("POST", "/viewer/exports/download-batch", batchBody("1", "2", "1")).want(200)
+	is.Equal(response.header.Get("Content-Type"), "application/zip")
+	is.Equal(response.header.Get("Content-Disposition"), `attachment; filename="canvas-exports.zip"`)
+	is.Equal(strings.Join(zipNames(t, response.body), " "), "plan.pdf plan-1.pdf plan-2.pdf")
 
-	answer = h.client("POST", "/viewer/exports/download-batch", batch("3", "1", "4")).want(200)
-	is.Equal(strings.Join(zipNames(t, answer.body), " "), "plan.pdf manifest.json")
+	response = h.client("POST", "/viewer/exports/download-batch", batchBody("3", "1", "4")).want(200)
+	is.Equal(strings.Join(zipNames(t, response.body), " "), "plan.pdf manifest.json")
 
-	body := h.client("POST", "/viewer/exports/download-batch", batch("4", "5")).wantError(404, "not_found").object()
+	body := h.client("POST", "/viewer/exports/download-batch", batchBody("4", "5")).wantError(404, "not_found").object()
 	is.Equal(fmt.Sprint(body["skipped"]), "[map[reason:not registered sourceFileUrl:4] map[reason:not registered sourceFileUrl:5]]")
-	body = h.client("POST", "/viewer/exports/download-batch", batch("3", "5")).wantError(502, "export_failed").object()
+	body = h.client("POST", "/viewer/exports/download-batch", batchBody("3", "5")).wantError(502, "export_failed").object()
 	is.Equal(fmt.Sprint(body["skipped"]), "[map[reason:file cannot be fetched sourceFileUrl:3] map[reason:not registered sourceFileUrl:5]]")
 
 	for _, bad := range []string{``, `{}`, `{"items":null}`, `{"items":[]}`, `{"items":{}}`, `{"items":"1"}`, `{"items":["1"]}`, `{"items":[null]}`,
-		batch("1", ""), batch("1", " "), `{"items":[{"sourceFileUrl":"1"},{"sourceFileUrl":null}]}`, batch(strings.Split(strings.Repeat("1", 1001), "")...)} {
+		batchBody("1", ""), batchBody("1", " "), `{"items":[{"sourceFileUrl":"1"},{"sourceFileUrl":null}]}`, batchBody(strings.Split(strings.Repeat("1", 1001), "")...)} {
 		h.client("POST", "/viewer/exports/download-batch", bad).wantError(400, "invalid_request")
 	}
-	message := h.client("POST", "/viewer/exports/download-batch", batch("1", "1", " ")).message()
+	message := h.client("POST", "/viewer/exports/download-batch", batchBody("1", "1", " ")).message()
 	is.True(strings.Contains(message, "items[2]")) // the message names the item
-	h.client("POST", "/viewer/exports/download-batch", batch(strings.Split(strings.Repeat("1", 1000), "")...)).want(200)
+	h.client("POST", "/viewer/exports/download-batch", batchBody(strings.Split(strings.Repeat("1", 1000), "")...)).want(200)
 }
 
 func zipNames(t *testing.T, archive []byte) []string {
@@ -175,9 +175,9 @@ func zipNames(t *testing.T, archive []byte) []string {
 	return names
 }
 
-func TestExports_fileNames(t *testing.T) {
+func TestExports_FileNames(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	h.register("s", "a b.pdf", "x")
 	for given, want := range map[string]string{
 		"":                           "a b.pdf",
@@ -190,7 +190,7 @@ func TestExports_fileNames(t *testing.T) {
 		`back\slash'quote(),=@~.pdf`: `back_slash'quote(),=@~.pdf`,
 	} {
 		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"`+filesURL+`a%20b.pdf","fileName":`+quote(given)+`}`).want(200)
-		disposition := h.client("POST", "/viewer/exports/download", single("s")).want(200).header.Get("Content-Disposition")
+		disposition := h.client("POST", "/viewer/exports/download", exportBody("s")).want(200).header.Get("Content-Disposition")
 		kind, params, err := mime.ParseMediaType(disposition)
 		if err != nil || kind != "attachment" || params["filename"] != want {
 			t.Errorf("fileName %q: header %s reads as %q, want %q", given, disposition, params["filename"], want)
@@ -201,12 +201,12 @@ func TestExports_fileNames(t *testing.T) {
 	}
 }
 
-// cutOpener opens files that break off, and not the one at /gone.
-type cutOpener struct{ size int64 }
+// failingOpener opens files that break off, and not the one at /gone.
+type failingOpener struct{ size int64 }
 
-func (cutOpener) Serves(*url.URL) bool { return true }
-func (cutOpener) Check(*url.URL) error { return nil }
-func (o cutOpener) Open(_ context.Context, address *url.URL) (*exports.File, error) {
+func (failingOpener) Serves(*url.URL) bool { return true }
+func (failingOpener) Check(*url.URL) error { return nil }
+func (o failingOpener) Open(_ context.Context, address *url.URL) (*exports.File, error) {
 	if address.Path == "/gone" {
 		return nil, errors.New("nothing there")
 	}
@@ -214,26 +214,26 @@ func (o cutOpener) Open(_ context.Context, address *url.URL) (*exports.File, err
 	return &exports.File{Body: io.NopCloser(body), Size: o.size}, nil
 }
 
-func TestExports_brokenFileBreaksTheConnection(t *testing.T) {
+func TestExports_TruncatedFileAborts(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int64{-1, 3 << 20} {
-		h := start(t, func(o *httpapi.Options) {
-			o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{cutOpener{size}}})
+		h := serve(t, func(o *httpapi.Options) {
+			o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{size}}})
 		})
 		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://x.example/"}`).want(201)
 		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"gone","exportedUrl":"https://x.example/gone"}`).want(201)
-		for path, body := range map[string]string{"/viewer/exports/download": single("s"), "/viewer/exports/download-batch": batch("gone", "s")} {
+		for path, body := range map[string]string{"/viewer/exports/download": exportBody("s"), "/viewer/exports/download-batch": batchBody("gone", "s")} {
 			request, err := http.NewRequestWithContext(t.Context(), "POST", h.url+path, strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
 			}
-			request.Header.Set("x-api-key", h.raw)
+			request.Header.Set("x-api-key", h.rawKey)
 			response, err := http.DefaultClient.Do(request)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if _, err := io.Copy(io.Discard, response.Body); err == nil {
-				t.Errorf("%s, size %d: the torn answer ends like a whole one", path, size)
+				t.Errorf("%s, size %d: the torn response ends like a whole one", path, size)
 			}
 			response.Body.Close()
 		}

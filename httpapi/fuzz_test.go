@@ -28,7 +28,7 @@ type world struct {
 	t       *testing.T
 	options httpapi.Options
 	handler http.Handler
-	raw     string
+	rawKey  string
 }
 
 func newWorld(t *testing.T) *world {
@@ -62,7 +62,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.raw, w.handler = string(issued.Raw), httpapi.Handler(w.options)
+	w.rawKey, w.handler = string(issued.Raw), httpapi.Handler(w.options)
 	return w
 }
 
@@ -76,12 +76,12 @@ func (w *world) state() string {
 	return fmt.Sprint(keyList, folders, page, export, err, err2, err3, err4)
 }
 
-// answer serves a request and checks what is true of every answer.
-func (w *world) answer(r *http.Request) answer {
+// response serves a request and checks what is true of every response.
+func (w *world) response(r *http.Request) response {
 	w.t.Helper()
 	recorder := httptest.NewRecorder()
 	w.handler.ServeHTTP(recorder, r)
-	got := answer{t: w.t, status: recorder.Code, header: recorder.Header(), body: recorder.Body.Bytes()}
+	got := response{t: w.t, status: recorder.Code, header: recorder.Header(), body: recorder.Body.Bytes()}
 	switch {
 	case got.status >= 500, got.status >= 300 && got.status < 400 && got.status != 304:
 		w.t.Fatalf("status is %d: %.300s", got.status, got.body)
@@ -97,7 +97,7 @@ var codes = map[int]string{
 	412: "precondition_failed", 413: "too_large", 415: "unsupported_media_type", 429: "too_many_requests",
 }
 
-func (w *world) checkError(got answer) {
+func (w *world) checkError(got response) {
 	w.t.Helper()
 	var body struct {
 		Message, Code, RequestID string
@@ -136,7 +136,7 @@ func FuzzBody(f *testing.F) {
 		for _, body := range []string{
 			``, `{}`, `{`, `[]`, `null`, `{"name":"x"}`, `{"name":null,"name":1}`, `{"name":"B","isActive":false,"expiresAt":"2026-12-31"}`,
 			`{"expiresAt":null}`, `{"expiresAt":"9999-12-31T23:59:59.999-23:59"}`, `{"name":"s","type":"image/svg+xml","data":"x","folderId":1}`, `{"folderId":1e400}`,
-			`{"folderId":-9223372036854775809}`, single("s"), batch("s", "none"), batch(" s ", "s"), `{"items":[null]}`, `{"items":[{"sourceFileUrl":"s","sourceFileUrl":"s"}]}`,
+			`{"folderId":-9223372036854775809}`, exportBody("s"), batchBody("s", "none"), batchBody(" s ", "s"), `{"items":[null]}`, `{"items":[{"sourceFileUrl":"s","sourceFileUrl":"s"}]}`,
 			`{"sourceFileUrl":"n","exportedUrl":"` + filesURL + `a.pdf","fileName":"\u202e"}`, `{"sourceFileUrl":"s","exportedUrl":"http://u:p@[::1%25lo]:0/%zz"}`,
 			"\ufeff{}", `{"name":"\ud800"}`, `{"na\u006de":"a","name":"b"}`, "{\"name\":\"\xff\"}", `{"name":"a\u0000b"}`, `{} {}`, `{"x":[[[[[[[[[[]]]]]]]]]]}`,
 		} {
@@ -150,13 +150,13 @@ func FuzzBody(f *testing.F) {
 		w := newWorld(t)
 		route := bodyRoutes[int(which)%len(bodyRoutes)]
 		r := httptest.NewRequest(route.method, route.path, strings.NewReader(string(body)))
-		r.Header.Set("X-Api-Key", w.raw)
+		r.Header.Set("X-Api-Key", w.rawKey)
 		r.Header.Set("X-Admin-Key", adminKey)
 		if contentType != "" {
 			r.Header.Set("Content-Type", contentType)
 		}
 		before := w.state()
-		got := w.answer(r)
+		got := w.response(r)
 		if after := w.state(); got.status >= 400 && after != before {
 			t.Errorf("%s %s %q: %d, but it has changed %s into %s", route.method, route.path, body, got.status, before, after)
 		}
@@ -171,7 +171,7 @@ func FuzzBody(f *testing.F) {
 			return
 		}
 		if !json.Valid(got.body) {
-			t.Errorf("%s %s %q: the answer is no JSON: %s", route.method, route.path, body, got.body)
+			t.Errorf("%s %s %q: the response is no JSON: %s", route.method, route.path, body, got.body)
 		}
 	})
 }
@@ -198,9 +198,9 @@ func FuzzPath(f *testing.F) {
 			return // it never gets to a handler
 		}
 		w := newWorld(t)
-		r.Header.Set("X-Api-Key", w.raw)
+		r.Header.Set("X-Api-Key", w.rawKey)
 		before := w.state()
-		got := w.answer(r)
+		got := w.response(r)
 		if w.state() != before {
 			t.Errorf("GET %q has changed something", target)
 		}
@@ -226,7 +226,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// FuzzRequest reads requests as the server does, and answers all of them.
+// FuzzRequest reads requests as the server does, and responses all of them.
 func FuzzRequest(f *testing.F) {
 	for _, route := range bodyRoutes {
 		f.Add(route.method + " " + route.path + " HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n{\"name\":\"abcd\"}")
@@ -251,13 +251,13 @@ func FuzzRequest(f *testing.F) {
 		w.options.AllowedOrigins = []string{"https://viewer.example"}
 		w.handler = httpapi.Handler(w.options)
 		if r.Header.Get("X-Api-Key") == "" {
-			r.Header.Set("X-Api-Key", w.raw)
+			r.Header.Set("X-Api-Key", w.rawKey)
 		}
 		if r.Header.Get("X-Admin-Key") == "" {
 			r.Header.Set("X-Admin-Key", adminKey)
 		}
 		before := w.state()
-		got := w.answer(r)
+		got := w.response(r)
 		if safe := r.Method == "GET" || r.Method == "HEAD" || r.Method == "OPTIONS"; w.state() != before && (got.status >= 400 || safe) {
 			t.Errorf("%q has changed something: %d", text, got.status)
 		}

@@ -36,13 +36,13 @@ type harness struct {
 	clock   *apitest.Clock
 	log     *syncBuffer
 	files   fstest.MapFS // what lies under filesURL
-	raw     string       // a good client key
+	rawKey  string       // a valid client key
 }
 
 const filesURL = "https://files.example/out/"
 
-// start serves the API with all services; change may alter the options first.
-func start(t *testing.T, change ...func(*httpapi.Options)) *harness {
+// serve serves the API with all services; change may alter the options first.
+func serve(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	t.Helper()
 	h := newHarness(t, change...)
 	server := httptest.NewServer(httpapi.Handler(h.options))
@@ -80,7 +80,7 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.raw = string(issued.Raw)
+	h.rawKey = string(issued.Raw)
 	return h
 }
 
@@ -122,8 +122,8 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-// answer is a response that has been read.
-type answer struct {
+// response is a response that has been read.
+type response struct {
 	t      *testing.T
 	status int
 	header http.Header
@@ -132,7 +132,7 @@ type answer struct {
 
 // send makes a request with the headers given as pairs. The body is sent as
 // JSON unless a Content-Type is given; an empty one is not sent at all.
-func (h *harness) send(method, path, body string, headers ...string) answer {
+func (h *harness) send(method, path, body string, headers ...string) response {
 	h.t.Helper()
 	request, err := http.NewRequestWithContext(h.t.Context(), method, h.url+path, strings.NewReader(body))
 	if err != nil {
@@ -148,33 +148,33 @@ func (h *harness) send(method, path, body string, headers ...string) answer {
 		request.Header.Add(headers[i], headers[i+1])
 	}
 	// A client that follows redirects would hide one.
-	response, err := http.DefaultTransport.RoundTrip(request)
+	received, err := http.DefaultTransport.RoundTrip(request)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
+	defer received.Body.Close()
+	content, err := io.ReadAll(received.Body)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	got := answer{t: h.t, status: response.StatusCode, header: response.Header, body: content}
+	got := response{t: h.t, status: received.StatusCode, header: received.Header, body: content}
 	h.record(path, request, body, got)
 	return got
 }
 
 // admin sends a request with the admin key, client one with the client key.
-func (h *harness) admin(method, path, body string) answer {
+func (h *harness) admin(method, path, body string) response {
 	h.t.Helper()
 	return h.send(method, path, body, "x-admin-key", adminKey)
 }
 
-func (h *harness) client(method, path, body string) answer {
+func (h *harness) client(method, path, body string) response {
 	h.t.Helper()
-	return h.send(method, path, body, "x-api-key", h.raw)
+	return h.send(method, path, body, "x-api-key", h.rawKey)
 }
 
 // want fails the test unless the status is the one given.
-func (a answer) want(status int) answer {
+func (a response) want(status int) response {
 	a.t.Helper()
 	if a.status != status {
 		a.t.Fatalf("status is %d, want %d: %.300s", a.status, status, a.body)
@@ -182,8 +182,8 @@ func (a answer) want(status int) answer {
 	return a
 }
 
-// wantError is want for an answer to an error, whose body it checks.
-func (a answer) wantError(status int, code string) answer {
+// wantError is want for an response to an error, whose body it checks.
+func (a response) wantError(status int, code string) response {
 	a.t.Helper()
 	a.want(status)
 	body := a.object()
@@ -197,20 +197,20 @@ func (a answer) wantError(status int, code string) answer {
 }
 
 // message returns the message of an error body.
-func (a answer) message() string {
+func (a response) message() string {
 	a.t.Helper()
 	text, _ := a.object()["message"].(string)
 	return text
 }
 
-func (a answer) object() map[string]any {
+func (a response) object() map[string]any {
 	a.t.Helper()
 	var out map[string]any
 	a.into(&out)
 	return out
 }
 
-func (a answer) array() []any {
+func (a response) array() []any {
 	a.t.Helper()
 	var out []any
 	a.into(&out)
@@ -220,7 +220,7 @@ func (a answer) array() []any {
 	return out
 }
 
-func (a answer) into(out any) {
+func (a response) into(out any) {
 	a.t.Helper()
 	if err := json.Unmarshal(a.body, out); err != nil {
 		a.t.Fatalf("body %.300s: %v", a.body, err)

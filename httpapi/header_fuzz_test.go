@@ -56,9 +56,9 @@ func FuzzDisposition(f *testing.F) {
 // tags are lists of entity tags as RFC 9110, section 13.1.2, has them.
 var tags = regexp.MustCompile(`^[ \t]*(?:\*|(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"(?:[ \t]*,(?:[ \t]*(?:W/)?"[\x21\x23-\x7e\x80-\xff]*")?)*)[ \t]*$`)
 
-// FuzzReadTags reads any header without a panic, and a well-formed one like
+// FuzzParseTags reads any header without a panic, and a well-formed one like
 // net/http, to which our tags are as any other.
-func FuzzReadTags(f *testing.F) {
+func FuzzParseTags(f *testing.F) {
 	for _, header := range []string{
 		`*`, ` * `, `"1"`, `W/"1"`, `"a", "1"`, `"a,b" ,,W/"1"`, `"1`, `1`, `""`, `w/"1"`, `"1""1"`, `"1" "1"`, `"*"`, `*, "1"`, `"1", *`, `W/`, `"-1"`, `"+1"`, `"01"`, "\"\x80\"",
 		strings.Repeat(`"a",`, 100) + `"1"`, strings.Repeat(`,`, 100), `"1y2p0ij32e8e7"`, `"1y2p0ij32e8e8"`,
@@ -87,8 +87,8 @@ func FuzzReadTags(f *testing.F) {
 	})
 }
 
-// FuzzReadTags_ofOurs reads a list of our own tags back.
-func FuzzReadTags_ofOurs(f *testing.F) {
+// FuzzParseTags_OwnTags reads a list of our own tags back.
+func FuzzParseTags_OwnTags(f *testing.F) {
 	f.Add(int64(1), int64(2), int64(1<<62), byte(0), byte(0))
 	f.Add(int64(36), int64(35), int64(1<<63-1), byte(0b101), byte(7))
 	f.Fuzz(func(t *testing.T, a, b, c int64, isWeak, layout byte) {

@@ -10,8 +10,8 @@ import (
 )
 
 // exchange writes bytes to a connection of its own, closes its side, and
-// returns the statuses of all answers until the server closes too.
-func (h *harness) exchange(request string) (statuses []int) {
+// returns the statuses of all responses until the server closes too.
+func (h *harness) sendRaw(request string) (statuses []int) {
 	h.t.Helper()
 	conn := h.dial()
 	defer conn.Close()
@@ -29,10 +29,10 @@ func (h *harness) exchange(request string) (statuses []int) {
 	}
 }
 
-// TestHostileWire_requestLinesAndHeaders: KEY and ADMIN stand for good keys.
-func TestHostileWire_requestLinesAndHeaders(t *testing.T) {
+// TestHTTP1_RequestLinesAndHeaders: KEY and ADMIN stand for good keys.
+func TestHTTP1_RequestLinesAndHeaders(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	const get = "GET /symbol/folders HTTP/1.1\r\nHost: x\r\n"
 	for request, want := range map[string]int{
@@ -61,7 +61,7 @@ func TestHostileWire_requestLinesAndHeaders(t *testing.T) {
 		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\nX-HTTP-Method-Override: DELETE\r\n": 400,
 		"GET /symbol/folders HTTP/1.1\r\nX-Api-Key: KEY\r\n":                                               400, // no host
 		"GET /symbol/folders HTTP/1.0\r\nX-Api-Key: KEY\r\n":                                               200,
-		"GET http://elsewhere.example/symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":            200,
+		"GET http://otherProcess.example/symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":         200,
 		"GET http://x/admin/api-keys HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                            401,
 		"GET http://u:p@x/admin/api-keys HTTP/1.1\r\nHost: x\r\nX-Admin-Key: ADMIN\r\n":                    200,
 		"GET http:///symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                             200,
@@ -81,18 +81,18 @@ func TestHostileWire_requestLinesAndHeaders(t *testing.T) {
 		"CONNECT x:80 HTTP/1.1\r\nHost: x:80\r\nX-Api-Key: KEY\r\n":                                        404,
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n":                                                                     404,
 	} {
-		text := strings.NewReplacer("KEY", h.raw, "ADMIN", adminKey).Replace(request) + "Connection: close\r\n\r\n"
-		got := h.exchange(text)
+		text := strings.NewReplacer("KEY", h.rawKey, "ADMIN", adminKey).Replace(request) + "Connection: close\r\n\r\n"
+		got := h.sendRaw(text)
 		if len(got) != 1 || got[0] != want {
-			t.Errorf("%q is answered %d, want %d", request, got, want)
+			t.Errorf("%q has status %d, want %d", request, got, want)
 		}
 	}
 }
 
-// TestHostileWire_paths asks for the folder 1, or so it seems.
-func TestHostileWire_paths(t *testing.T) {
+// TestHTTP1_Paths asks for the folder 1, or so it seems.
+func TestHTTP1_Paths(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	for path, want := range map[string]int{
 		"/symbol/folders/1":                                  200,
@@ -156,26 +156,26 @@ func TestHostileWire_paths(t *testing.T) {
 		"/symbol/folders/1\x00":                              400,
 		"/symbol/folders/1\x7f":                              400,
 	} {
-		got := h.exchange("GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Api-Key: " + h.raw + "\r\n\r\n")
+		got := h.sendRaw("GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Api-Key: " + h.rawKey + "\r\n\r\n")
 		if len(got) != 1 || got[0] != want {
-			t.Errorf("%.60q is answered %d, want %d", path, got, want)
+			t.Errorf("%.60q has status %d, want %d", path, got, want)
 		}
 	}
 }
 
-// TestHostileWire_framing hides a second request where only one of two readers
+// TestHTTP1_Framing hides a second request where only one of two readers
 // would see it. None may be served that the standard does not see, and after
 // doubtful framing the connection is closed.
-func TestHostileWire_framing(t *testing.T) {
+func TestHTTP1_Framing(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	var (
-		post    = "POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.raw + "\r\n"
+		post    = "POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.rawKey + "\r\n"
 		keyless = "POST /symbol/folders HTTP/1.1\r\nHost: x\r\n"
 		hidden  = post + "Content-Length: 17\r\n\r\n{\"name\":\"hidden\"}"
 		chunked = "Transfer-Encoding: chunked\r\n"
 		plain   = "e\r\n{\"name\":\"own\"}\r\n0\r\n\r\n"
-		trailer = strings.TrimSuffix(plain, "\r\n") + "X-Api-Key: " + h.raw + "\r\n\r\n"
+		trailer = strings.TrimSuffix(plain, "\r\n") + "X-Api-Key: " + h.rawKey + "\r\n\r\n"
 	)
 	length := func(n int) string { return fmt.Sprintf("Content-Length: %d\r\n", n) }
 	for request, want := range map[string]struct {
@@ -221,9 +221,9 @@ func TestHostileWire_framing(t *testing.T) {
 		keyless + "Trailer: X-Api-Key\r\n" + chunked + "\r\n" + trailer:                 {401, ""},
 		strings.Replace(post, "POST", "GET", 1) + length(len(hidden)) + "\r\n" + hidden: {200, ""}, // the body of a GET
 	} {
-		got := h.exchange(request)
+		got := h.sendRaw(request)
 		if len(got) != 1 || got[0] != want.status {
-			t.Errorf("%.200q is answered %d, want %d", request, got, want.status)
+			t.Errorf("%.200q has status %d, want %d", request, got, want.status)
 		}
 		var names []string
 		for _, folder := range h.client("GET", "/symbol/folders", "").want(200).array() {
@@ -236,13 +236,13 @@ func TestHostileWire_framing(t *testing.T) {
 	}
 }
 
-// TestHostileWire_lengthAndChunks has a length beside chunks: the chunks count.
+// TestHTTP1_LengthAndChunks has a length beside chunks: the chunks count.
 // A front that counts the length would pass on more, so what is behind the
 // chunks is a request by the letter, and its key is looked at as ever.
-func TestHostileWire_lengthAndChunks(t *testing.T) {
+func TestHTTP1_LengthAndChunks(t *testing.T) {
 	t.Parallel()
-	h := start(t)
-	got := h.exchange("POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.raw + "\r\nContent-Length: 500\r\nTransfer-Encoding: chunked\r\n\r\n" +
+	h := serve(t)
+	got := h.sendRaw("POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.rawKey + "\r\nContent-Length: 500\r\nTransfer-Encoding: chunked\r\n\r\n" +
 		"e\r\n{\"name\":\"own\"}\r\n0\r\n\r\nDELETE /symbol/folders/1 HTTP/1.1\r\nHost: x\r\n\r\n")
 	if len(got) == 0 || got[0] != 201 || len(got) > 1 && got[1] != 401 {
 		t.Errorf("statuses are %d", got)

@@ -11,10 +11,10 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
-// TestHostileBody is about bodies of which the sheer form is an attack.
-func TestHostileBody(t *testing.T) {
+// TestJSON_AdversarialBodies is about bodies of which the sheer form is an attack.
+func TestJSON_AdversarialBodies(t *testing.T) {
 	t.Parallel()
-	h := start(t, func(o *httpapi.Options) { o.BodyLimit = 40 << 20 })
+	h := serve(t, func(o *httpapi.Options) { o.BodyLimit = 40 << 20 })
 	utf16 := func(text string, order binary.AppendByteOrder) (encoded string) {
 		for _, unit := range utf16.Encode([]rune(text)) {
 			encoded += string(order.AppendUint16(nil, unit))
@@ -64,12 +64,12 @@ func TestHostileBody(t *testing.T) {
 		"a name of controls":                {`{"name":"\u0001\u001b[31m"}`, 201},
 	} {
 		began := time.Now()
-		answer := h.client("POST", "/symbol/folders", c.body)
-		if answer.status != c.status {
-			t.Errorf("%s: %d %.200s, want %d", name, answer.status, answer.body, c.status)
+		response := h.client("POST", "/symbol/folders", c.body)
+		if response.status != c.status {
+			t.Errorf("%s: %d %.200s, want %d", name, response.status, response.body, c.status)
 		}
-		if len(answer.body) > 4<<10 {
-			t.Errorf("%s: the answer has %d bytes", name, len(answer.body))
+		if len(response.body) > 4<<10 {
+			t.Errorf("%s: the response has %d bytes", name, len(response.body))
 		}
 		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("%s: answered after %s", name, took)

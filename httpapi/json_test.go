@@ -7,9 +7,9 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
-func TestBody_thatIsNotOneStrictJSONObjectIs400AndChangesNothing(t *testing.T) {
+func TestBody_InvalidJSONIs400(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"Valves"}`).want(201)
 	for name, body := range map[string]string{
 		"syntax":                       `{"name":`,
@@ -54,9 +54,9 @@ func TestBody_thatIsNotOneStrictJSONObjectIs400AndChangesNothing(t *testing.T) {
 		if name == "missing" || name == "other case" {
 			continue // an update with nothing in it is fine
 		}
-		answer := h.client("PATCH", "/symbol/folders/1", body)
-		if answer.status != 400 {
-			t.Errorf("%s: PATCH is answered %d, want 400: %s", name, answer.status, answer.body)
+		response := h.client("PATCH", "/symbol/folders/1", body)
+		if response.status != 400 {
+			t.Errorf("%s: PATCH has status %d, want 400: %s", name, response.status, response.body)
 		}
 	}
 	if list := h.client("GET", "/symbol/folders", "").want(200).array(); len(list) != 1 {
@@ -64,9 +64,9 @@ func TestBody_thatIsNotOneStrictJSONObjectIs400AndChangesNothing(t *testing.T) {
 	}
 }
 
-func TestBody_ofJSONIsReadWhateverItsSpelling(t *testing.T) {
+func TestBody_ValidJSON(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	for body, name := range map[string]string{
 		`{"name":"plain"}`:                               "plain",
 		" \r\n\t{ \"name\" : \"spaced\" } \n":            "spaced",
@@ -81,16 +81,16 @@ func TestBody_ofJSONIsReadWhateverItsSpelling(t *testing.T) {
 		`{"name":"CASE"}`:                                "CASE",
 		`{"name":"</script>&\u2028"}`:                    "</script>&\u2028",
 	} {
-		answer := h.client("POST", "/symbol/folders", body).want(201)
-		if got := answer.object()["name"]; got != name {
+		response := h.client("POST", "/symbol/folders", body).want(201)
+		if got := response.object()["name"]; got != name {
 			t.Errorf("name is %q, want %q", got, name)
 		}
 	}
 }
 
-func TestBody_contentType(t *testing.T) {
+func TestBody_ContentType(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	for _, good := range []string{"application/json", "Application/JSON; charset=utf-8", "application/vnd.viewer+json"} {
 		h.send("POST", "/admin/api-keys", `{}`, "x-admin-key", adminKey, "Content-Type", good).want(201)
 	}
@@ -102,9 +102,9 @@ func TestBody_contentType(t *testing.T) {
 	h.send("POST", "/admin/api-keys/1/rotate", `[not json`, "x-admin-key", adminKey, "Content-Type", "text/plain").want(200)
 }
 
-func TestBody_overTheLimitIs413(t *testing.T) {
+func TestBody_TooLargeIs413(t *testing.T) {
 	t.Parallel()
-	h := start(t, func(o *httpapi.Options) { o.BodyLimit, o.SymbolLimit, o.BatchLimit = 100, 1000, 500 })
+	h := serve(t, func(o *httpapi.Options) { o.BodyLimit, o.SymbolLimit, o.BatchLimit = 100, 1000, 500 })
 	h.client("POST", "/symbol/folders", `{"name":"x","pad":"`+strings.Repeat("x", 100)+`"}`).wantError(413, "too_large")
 	h.client("POST", "/symbol/folders", `{"name":"x"}`).want(201)
 	symbol := func(size int) string { return `{"name":"x","type":"a/b","data":"` + strings.Repeat("x", size) + `"}` }
@@ -116,9 +116,9 @@ func TestBody_overTheLimitIs413(t *testing.T) {
 	h.client("POST", "/viewer/exports/download", symbol(100)).wantError(413, "too_large")
 }
 
-func TestID_inThePath(t *testing.T) {
+func TestPathID(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	for _, id := range []string{
 		"0", "-1", "+1", "01", "1.0", "1e0", "0x1", "abc", "%31x", "1%2F", "%2e%2e", "9223372036854775808",
 		"99999999999999999999", "%D9%A1", "1%20", "%001", "null", "1;2", "1,2", "１",
@@ -134,9 +134,9 @@ func TestID_inThePath(t *testing.T) {
 	h.send("GET", "/symbol/folders/abc", "").wantError(401, "unauthorized") // the key comes first
 }
 
-func TestErrorMessage_startsWithTheField(t *testing.T) {
+func TestErrorMessage_BeginsWithField(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"Valves"}`).want(201)
 	for _, c := range []struct{ path, body, want string }{
 		{"/admin/api-keys", `{"name":1}`, "name must be a string"},
@@ -157,9 +157,9 @@ func TestErrorMessage_startsWithTheField(t *testing.T) {
 		{"/viewer/exports/download-batch", `{"items":[{"sourceFileUrl":"x"},{}]}`, "items[1].sourceFileUrl must not be empty"},
 		{"/viewer/exports/register", `{"sourceFileUrl":"x","exportedUrl":"ftp://x/y"}`, "exportedUrl must be"},
 	} {
-		answer := h.send("POST", c.path, c.body, "x-api-key", h.raw, "x-admin-key", adminKey).wantError(400, "invalid_request")
-		if !strings.HasPrefix(answer.message(), c.want) {
-			t.Errorf("message for %s is %q, want %q at its start", c.body, answer.message(), c.want)
+		response := h.send("POST", c.path, c.body, "x-api-key", h.rawKey, "x-admin-key", adminKey).wantError(400, "invalid_request")
+		if !strings.HasPrefix(response.message(), c.want) {
+			t.Errorf("message for %s is %q, want %q at its start", c.body, response.message(), c.want)
 		}
 	}
 }

@@ -12,13 +12,13 @@ import (
 
 var rawKeyShape = regexp.MustCompile(`^cbk_[0-9A-Za-z]{49}$`)
 
-func TestKeys_createShowsTheRawKeyOnce(t *testing.T) {
+func TestKeys_CreateReturnsRawKeyOnce(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t)
-	answer := h.admin("POST", "/admin/api-keys", `{"name":"Viewer","expiresAt":"2026-12-31T12:00:00.5+02:00"}`).want(201)
-	is.Equal(answer.header.Get("Cache-Control"), "no-store")
-	body := answer.object()
+	h := serve(t)
+	response := h.admin("POST", "/admin/api-keys", `{"name":"Viewer","expiresAt":"2026-12-31T12:00:00.5+02:00"}`).want(201)
+	is.Equal(response.header.Get("Cache-Control"), "no-store")
+	body := response.object()
 	raw, _ := body["apiKey"].(string)
 	is.True(rawKeyShape.MatchString(raw)) // prefix, 43 digits, 6 digits
 	is.True(body["message"] != "")
@@ -37,9 +37,9 @@ func TestKeys_createShowsTheRawKeyOnce(t *testing.T) {
 	is.True(!strings.Contains(h.log.String(), raw[10:])) // nor has the log
 }
 
-func TestKeys_defaults(t *testing.T) {
+func TestKeys_Defaults(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	for i, body := range []string{"", "{}", `{"isActive":true}`, `{"expiresAt":null}`} {
 		key := h.admin("POST", "/admin/api-keys", body).want(201).object()["key"].(map[string]any)
 		if key["id"] != float64(i+2) || key["name"] != "API key" || key["isActive"] != true || key["expiresAt"] != nil || key["lastUsedAt"] != nil {
@@ -48,10 +48,10 @@ func TestKeys_defaults(t *testing.T) {
 	}
 }
 
-func TestKeys_updateChangesWhatIsGivenOnly(t *testing.T) {
+func TestKeys_UpdateChangesGivenFieldsOnly(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t)
+	h := serve(t)
 	record := h.admin("GET", "/admin/api-keys/1", "").object()
 	h.clock.Add(time.Hour)
 
@@ -74,10 +74,10 @@ func TestKeys_updateChangesWhatIsGivenOnly(t *testing.T) {
 	h.admin("PATCH", "/admin/api-keys/99", `{"name":"x"}`).wantError(404, "not_found")
 }
 
-func TestKeys_rotate(t *testing.T) {
+func TestKeys_Rotate(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t)
+	h := serve(t)
 	h.client("GET", "/symbol/folders", "").want(200)
 	h.admin("PATCH", "/admin/api-keys/1", `{"name":"Mine","expiresAt":"2030-01-01"}`).want(200)
 	before := h.admin("GET", "/admin/api-keys/1", "").object()
@@ -100,10 +100,10 @@ func TestKeys_rotate(t *testing.T) {
 	h.admin("POST", "/admin/api-keys/99/rotate", "").wantError(404, "not_found")
 }
 
-func TestKeys_delete(t *testing.T) {
+func TestKeys_Delete(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t)
+	h := serve(t)
 	is.True(h.admin("DELETE", "/admin/api-keys/1", "").want(200).message() != "")
 	h.admin("DELETE", "/admin/api-keys/1", "").wantError(404, "not_found")
 	h.admin("GET", "/admin/api-keys/1", "").wantError(404, "not_found")
@@ -113,13 +113,13 @@ func TestKeys_delete(t *testing.T) {
 	is.Equal(key["id"], 2.0) // ids are never used again
 }
 
-func TestKeys_lastUseShowsAtOnce(t *testing.T) {
+func TestKeys_LastUseShowsImmediately(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t)
+	h := serve(t)
 	h.clock.Add(time.Second)
 	h.client("GET", "/symbol/folders", "").want(200)
-	h.send("GET", "/symbol/folders", "", "x-api-key", h.raw+"x").want(401)
+	h.send("GET", "/symbol/folders", "", "x-api-key", h.rawKey+"x").want(401)
 	record := h.admin("GET", "/admin/api-keys/1", "").object()
 	is.Equal(record["lastUsedAt"], "2026-03-30T10:00:01.123Z")
 	is.Equal(record["updatedAt"], record["createdAt"]) // a use is no change
@@ -127,9 +127,9 @@ func TestKeys_lastUseShowsAtOnce(t *testing.T) {
 	is.Equal(list[0].(map[string]any)["lastUsedAt"], "2026-03-30T10:00:01.123Z")
 }
 
-func TestKeys_expiry(t *testing.T) {
+func TestKeys_Expiry(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	h.admin("PATCH", "/admin/api-keys/1", `{"expiresAt":"2026-03-30T10:00:01.123Z"}`).want(200)
 	h.clock.Add(999 * time.Millisecond)
 	h.client("GET", "/symbol/folders", "").want(200)
@@ -141,9 +141,9 @@ func TestKeys_expiry(t *testing.T) {
 	h.client("GET", "/symbol/folders", "").wantError(403, "forbidden")
 }
 
-func TestKeys_timesIn(t *testing.T) {
+func TestKeys_ParsesTimes(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	for in, want := range map[string]string{
 		"2026-12-31":                          "2026-12-31T00:00:00.000Z",
 		"2026-12-31T23:59:59Z":                "2026-12-31T23:59:59.000Z",
@@ -157,9 +157,9 @@ func TestKeys_timesIn(t *testing.T) {
 		"2024-02-29":                          "2024-02-29T00:00:00.000Z",
 		"2026-12-31T23:59:59.123456789+00:00": "2026-12-31T23:59:59.123Z",
 	} {
-		answer := h.admin("PATCH", "/admin/api-keys/1", `{"expiresAt":`+quote(in)+`}`)
-		if answer.status != 200 || answer.object()["expiresAt"] != want {
-			t.Errorf("expiresAt %q is answered %d %s, want %s", in, answer.status, answer.body, want)
+		response := h.admin("PATCH", "/admin/api-keys/1", `{"expiresAt":`+quote(in)+`}`)
+		if response.status != 200 || response.object()["expiresAt"] != want {
+			t.Errorf("expiresAt %q has status %d %s, want %s", in, response.status, response.body, want)
 		}
 	}
 	for _, bad := range []string{
@@ -168,9 +168,9 @@ func TestKeys_timesIn(t *testing.T) {
 		"2026-12-31T23:59:59,5Z", "2026-12-31T23:59:59+25:00", "2026-12-31T23:59:59+24:00", "2026-12-31T23:59:59+05:60", "2026-12-31T23:59:59-24:60", "1969-12-31", "9999-12-31T23:59:59-01:00",
 		"10000-01-01", "+002026-12-31", "0001-01-01T00:00:00Z", "0001-01-01", "1767225600", "2026-12-31T23:59Z", " 2026-12-31",
 	} {
-		answer := h.admin("PATCH", "/admin/api-keys/1", `{"expiresAt":`+quote(bad)+`}`)
-		if answer.status != 400 || !strings.HasPrefix(answer.message(), "expiresAt") {
-			t.Errorf("expiresAt %q is answered %d %s, want 400", bad, answer.status, answer.body)
+		response := h.admin("PATCH", "/admin/api-keys/1", `{"expiresAt":`+quote(bad)+`}`)
+		if response.status != 400 || !strings.HasPrefix(response.message(), "expiresAt") {
+			t.Errorf("expiresAt %q has status %d %s, want 400", bad, response.status, response.body)
 		}
 	}
 }

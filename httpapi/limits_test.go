@@ -17,17 +17,17 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
-// patience is how long anything here may take on a machine that has other
+// testTimeout is how long anything here may take on a machine that has other
 // things to do. What the limits forbid would last for ever.
-const patience = 30 * time.Second
+const testTimeout = 30 * time.Second
 
 // states keeps the state of each connection of a server.
-type states struct {
+type connStates struct {
 	mu  sync.Mutex
 	all map[net.Conn]http.ConnState
 }
 
-func (s *states) note(conn net.Conn, state http.ConnState) {
+func (s *connStates) note(conn net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
@@ -37,7 +37,7 @@ func (s *states) note(conn net.Conn, state http.ConnState) {
 }
 
 // count returns how many connections have the state.
-func (s *states) count(state http.ConnState) (n int) {
+func (s *connStates) count(state http.ConnState) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, other := range s.all {
@@ -50,9 +50,9 @@ func (s *states) count(state http.ConnState) (n int) {
 
 // limited starts a server with short limits and says in which states its
 // connections are.
-func limited(t *testing.T, handler http.Handler, change ...func(*http.Server)) (string, *states) {
+func serveWithTimeouts(t *testing.T, handler http.Handler, change ...func(*http.Server)) (string, *connStates) {
 	t.Helper()
-	seen := new(states)
+	seen := new(connStates)
 	server := httptest.NewUnstartedServer(handler)
 	server.Config.ReadHeaderTimeout = 2 * time.Second
 	server.Config.ReadTimeout = 3 * time.Second
@@ -74,13 +74,13 @@ func TestLimits(t *testing.T) {
 	h := newHarness(t, func(o *httpapi.Options) {
 		o.BodyLimit, o.SymbolLimit, o.BatchLimit, o.ImportLimit = 1000, 2000, 3000, 2500
 	})
-	h.url, _ = limited(t, httpapi.Handler(h.options))
+	h.url, _ = serveWithTimeouts(t, httpapi.Handler(h.options))
 	var all sync.WaitGroup
 	defer all.Wait()
 	for _, route := range httpapi.Routes(h.options) {
 		path := strings.ReplaceAll(route.Path, "{id}", "77") // which is not there
-		head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nX-Admin-Key: %s\r\n", route.Method, path, h.raw, adminKey)
-		stranger := strings.NewReplacer(h.raw, "x", adminKey, "x").Replace(head)
+		head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nX-Admin-Key: %s\r\n", route.Method, path, h.rawKey, adminKey)
+		stranger := strings.NewReplacer(h.rawKey, "x", adminKey, "x").Replace(head)
 		refused, tooMuch := http.StatusUnauthorized, http.StatusRequestEntityTooLarge
 		if route.Key == "" {
 			refused = fine
@@ -109,7 +109,7 @@ func TestLimits(t *testing.T) {
 		} {
 			all.Go(func() {
 				began := time.Now()
-				got := h.feed(c.request, c.slowly)
+				got := h.sendSlowly(c.request, c.slowly)
 				good := got == c.status
 				switch c.status {
 				case fine:
@@ -117,9 +117,9 @@ func TestLimits(t *testing.T) {
 				case ended:
 					good = got == ended || got == 400 // by the server itself
 				case http.StatusRequestHeaderFieldsTooLarge:
-					good = good || got == ended // the server closes with input unread, and the answer may be lost
+					good = good || got == ended // the server closes with input unread, and the response may be lost
 				}
-				if took := time.Since(began); !good || took > patience {
+				if took := time.Since(began); !good || took > testTimeout {
 					t.Errorf("%s %s with %s: %d after %s, want %d", route.Method, route.Path, name, got, took, c.status)
 				}
 			})
@@ -129,21 +129,21 @@ func TestLimits(t *testing.T) {
 
 const (
 	fine    = 0  // any status but those of a server in trouble and of too much
-	ended   = -1 // the connection is closed without an answer
+	ended   = -1 // the connection is closed without an response
 	nothing = -2
 )
 
 // feed writes a request and then the rest of it, a byte each 20 milliseconds,
-// for as long as the server lets it. It returns the status of the answer,
+// for as long as the server lets it. It returns the status of the response,
 // ended or nothing.
-func (h *harness) feed(request, slowly string) int {
+func (h *harness) sendSlowly(request, slowly string) int {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
 	if err != nil {
 		h.t.Error(err)
 		return nothing
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(2 * patience))
+	conn.SetDeadline(time.Now().Add(2 * testTimeout))
 	answered := make(chan int, 1)
 	go func() {
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -158,7 +158,7 @@ func (h *harness) feed(request, slowly string) int {
 		}
 	}()
 	if _, err := io.WriteString(conn, request); err != nil {
-		return <-answered // the answer came before the request was through
+		return <-answered // the response came before the request was through
 	}
 	for i := range len(slowly) {
 		select {

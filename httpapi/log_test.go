@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// TestLog_keepsSecretsOfSourceAddresses: the address of a source is often a
+// TestLog_RedactsSourceURLs: the address of a source is often a
 // signed one.
-func TestLog_keepsSecretsOfSourceAddresses(t *testing.T) {
+func TestLog_RedactsSourceURLs(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	sources := map[string]string{ // and what of it the log may have
 		"https://user:secret@viewer.example/a.dwg?X-Signature=secret&id=7#secret": "https://viewer.example/a.dwg",
 		"//viewer.example/b.dwg?token=secret":                                     "//viewer.example/b.dwg",
@@ -20,8 +20,8 @@ func TestLog_keepsSecretsOfSourceAddresses(t *testing.T) {
 	for source, shown := range sources {
 		h.register(source, "gone.pdf", "")
 		delete(h.files, "gone.pdf")
-		h.client("POST", "/viewer/exports/download-batch", batch(source)).wantError(502, "export_failed")
-		h.client("POST", "/viewer/exports/download", single(source)).wantError(502, "export_failed")
+		h.client("POST", "/viewer/exports/download-batch", batchBody(source)).wantError(502, "export_failed")
+		h.client("POST", "/viewer/exports/download", exportBody(source)).wantError(502, "export_failed")
 		if !strings.Contains(h.log.String(), shown) {
 			t.Errorf("the log lacks %q", shown)
 		}

@@ -90,7 +90,7 @@ func TestMount(t *testing.T) {
 	}
 }
 
-func TestMount_neverRedirects(t *testing.T) {
+func TestMount_NeverRedirects(t *testing.T) {
 	t.Parallel()
 	for _, prefix := range []string{"", "/api"} {
 		h := newHarness(t, func(o *httpapi.Options) { o.Prefix = prefix })
@@ -108,7 +108,7 @@ func TestMount_neverRedirects(t *testing.T) {
 	}
 }
 
-func TestMount_twiceInOneProcess(t *testing.T) {
+func TestMount_TwoAPIs(t *testing.T) {
 	t.Parallel()
 	first, second := newHarness(t), newHarness(t, func(o *httpapi.Options) {
 		o.AdminKeys = []string{"other"}
@@ -129,12 +129,12 @@ func TestMount_twiceInOneProcess(t *testing.T) {
 	first.admin("GET", "/admin/api-keys", "").want(200)
 }
 
-func TestCORS_off(t *testing.T) {
+func TestCORS_Off(t *testing.T) {
 	t.Parallel()
-	h := start(t)
-	answer := h.send("OPTIONS", "/symbol/folders", "", "Origin", "https://viewer.example", "Access-Control-Request-Method", "GET")
-	answer.wantError(405, "method_not_allowed")
-	for name := range answer.header {
+	h := serve(t)
+	response := h.send("OPTIONS", "/symbol/folders", "", "Origin", "https://viewer.example", "Access-Control-Request-Method", "GET")
+	response.wantError(405, "method_not_allowed")
+	for name := range response.header {
 		if strings.HasPrefix(name, "Access-Control-") {
 			t.Errorf("header %s is there", name)
 		}
@@ -145,7 +145,7 @@ func TestCORS(t *testing.T) {
 	t.Parallel()
 	const origin = "https://viewer.example"
 	for _, configured := range [][]string{{"*"}, {"https://other.example", origin}, {"HTTPS://Viewer.example/"}} {
-		h := start(t, func(o *httpapi.Options) { o.AllowedOrigins = configured })
+		h := serve(t, func(o *httpapi.Options) { o.AllowedOrigins = configured })
 		preflight := h.send("OPTIONS", "/symbol/folders/1", "", "Origin", origin,
 			"Access-Control-Request-Method", "PATCH", "Access-Control-Request-Headers", "X-Api-Key, content-type").want(204)
 		for _, name := range []string{"x-api-key", "x-admin-key", "Content-Type", "Authorization", "x-access-token", "If-None-Match", "X-Request-Id"} {
@@ -162,21 +162,21 @@ func TestCORS(t *testing.T) {
 		if configured[0] == "*" {
 			allowed = "*"
 		}
-		for _, answer := range []answer{
+		for _, response := range []response{
 			preflight,
 			h.send("GET", "/symbol/folders", "", "Origin", origin).wantError(401, "unauthorized"),
 			h.send("GET", "/nope", "", "Origin", origin).wantError(404, "not_found"),
 			h.send("PUT", "/symbol/folders", "", "Origin", origin).wantError(405, "method_not_allowed"),
-			h.send("GET", "/symbol/folders", "", "Origin", origin, "x-api-key", h.raw).want(200),
+			h.send("GET", "/symbol/folders", "", "Origin", origin, "x-api-key", h.rawKey).want(200),
 		} {
-			if got := answer.header.Get("Access-Control-Allow-Origin"); got != allowed {
+			if got := response.header.Get("Access-Control-Allow-Origin"); got != allowed {
 				t.Errorf("%v: Access-Control-Allow-Origin is %q, want %q", configured, got, allowed)
 			}
-			if answer.status == 204 {
+			if response.status == 204 {
 				continue
 			}
 			for _, name := range []string{"Content-Disposition", "Content-Length", "ETag", "Retry-After", "X-Request-Id"} {
-				if !strings.Contains(answer.header.Get("Access-Control-Expose-Headers"), name) {
+				if !strings.Contains(response.header.Get("Access-Control-Expose-Headers"), name) {
 					t.Errorf("header %s is not exposed", name)
 				}
 			}
@@ -184,7 +184,7 @@ func TestCORS(t *testing.T) {
 		if allowed == "*" {
 			continue
 		}
-		stranger := h.send("GET", "/symbol/folders", "", "Origin", "https://viewer.example.evil", "x-api-key", h.raw).want(200)
+		stranger := h.send("GET", "/symbol/folders", "", "Origin", "https://viewer.example.evil", "x-api-key", h.rawKey).want(200)
 		if stranger.header.Get("Access-Control-Allow-Origin") != "" || stranger.header.Get("Vary") != "Origin" {
 			t.Errorf("headers for a stranger are %v", stranger.header)
 		}

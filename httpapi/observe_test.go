@@ -46,10 +46,10 @@ func (o *observer) last(t *testing.T, count int) httpapi.Observation {
 	return httpapi.Observation{}
 }
 
-func TestObserve_isCalledOnceForEachRequest(t *testing.T) {
+func TestObserve_CalledOncePerRequest(t *testing.T) {
 	t.Parallel()
 	var seen observer
-	h := start(t, func(options *httpapi.Options) {
+	h := serve(t, func(options *httpapi.Options) {
 		options.Prefix = "/api"
 		options.AllowedOrigins = []string{"*"}
 		options.Observe = seen.observe
@@ -59,51 +59,51 @@ func TestObserve_isCalledOnceForEachRequest(t *testing.T) {
 		headers            []string
 		want               httpapi.Observation
 	}{
-		{"GET", "/api/symbol/folders", "", []string{"x-api-key", h.raw}, httpapi.Observation{Route: "/symbol/folders", Status: 200, KeyID: 1, Bytes: 2}},
-		{"POST", "/api/symbol/folders", `{"name":"A"}`, []string{"x-api-key", h.raw}, httpapi.Observation{Route: "/symbol/folders", Status: 201, KeyID: 1}},
-		{"GET", "/api/symbol/folders/1", "", []string{"x-api-key", h.raw}, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 200, KeyID: 1}},
-		{"GET", "/api/symbol/folders/77", "", []string{"x-api-key", h.raw}, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 404, KeyID: 1}},
+		{"GET", "/api/symbol/folders", "", []string{"x-api-key", h.rawKey}, httpapi.Observation{Route: "/symbol/folders", Status: 200, KeyID: 1, Bytes: 2}},
+		{"POST", "/api/symbol/folders", `{"name":"A"}`, []string{"x-api-key", h.rawKey}, httpapi.Observation{Route: "/symbol/folders", Status: 201, KeyID: 1}},
+		{"GET", "/api/symbol/folders/1", "", []string{"x-api-key", h.rawKey}, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 200, KeyID: 1}},
+		{"GET", "/api/symbol/folders/77", "", []string{"x-api-key", h.rawKey}, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 404, KeyID: 1}},
 		{"GET", "/api/symbol/folders/1", "", nil, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 401}},
 		{"GET", "/api/admin/api-keys", "", []string{"x-admin-key", adminKey}, httpapi.Observation{Route: "/admin/api-keys", Status: 200}},
 		{"PUT", "/api/symbol/folders/1", "", nil, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 405}},
 		{"BREW", "/api/symbol/folders", "", nil, httpapi.Observation{Method: "OTHER", Route: "/symbol/folders", Status: 405}},
 		{"GET", "/api/nope/77", "", nil, httpapi.Observation{Status: 404}},
-		{"GET", "/elsewhere", "", nil, httpapi.Observation{Status: 404}},
+		{"GET", "/otherProcess", "", nil, httpapi.Observation{Status: 404}},
 		{"OPTIONS", "/api/symbol/folders", "", []string{"Origin", "https://a.example", "Access-Control-Request-Method", "GET"}, httpapi.Observation{Status: 204}},
-		{"HEAD", "/api/symbol/folders", "", []string{"x-api-key", h.raw}, httpapi.Observation{Route: "/symbol/folders", Status: 200, KeyID: 1}},
+		{"HEAD", "/api/symbol/folders", "", []string{"x-api-key", h.rawKey}, httpapi.Observation{Route: "/symbol/folders", Status: 200, KeyID: 1}},
 	} {
 		before := time.Now()
-		answer := h.send(c.method, c.path, c.body, c.headers...)
+		response := h.send(c.method, c.path, c.body, c.headers...)
 		got := seen.last(t, i+1)
 		if got.Duration <= 0 || got.Duration > time.Minute || got.Start.Before(before.Add(-time.Second)) || got.Start.After(time.Now()) {
 			t.Errorf("%s %s: started %v, took %v", c.method, c.path, got.Start, got.Duration)
 		}
-		if got.Bytes != int64(len(answer.body)) && c.method != "HEAD" {
-			t.Errorf("%s %s: %d bytes were seen, the body has %d", c.method, c.path, got.Bytes, len(answer.body))
+		if got.Bytes != int64(len(response.body)) && c.method != "HEAD" {
+			t.Errorf("%s %s: %d bytes were seen, the body has %d", c.method, c.path, got.Bytes, len(response.body))
 		}
 		if c.want.Method == "" {
 			c.want.Method = c.method
 		}
-		c.want.Bytes, c.want.Start, c.want.Duration, c.want.RequestID = got.Bytes, got.Start, got.Duration, answer.header.Get("X-Request-Id")
+		c.want.Bytes, c.want.Start, c.want.Duration, c.want.RequestID = got.Bytes, got.Start, got.Duration, response.header.Get("X-Request-Id")
 		if got != c.want {
 			t.Errorf("%s %s: observed %+v, want %+v", c.method, c.path, got, c.want)
 		}
 	}
 }
 
-func TestObserve_seesPanicsAndBrokenAnswers(t *testing.T) {
+func TestObserve_PanicsAndAbortedResponses(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	var seen observer
-	h, store, elsewhere := startWatched(t, 0, func(options *httpapi.Options) { options.Observe = seen.observe })
-	fill(t, elsewhere, "A", 30, 200_000)
-	store.come(func(int64) error { panic("a bug in a driver") })
+	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.Observe = seen.observe })
+	createFolder(t, otherProcess, "A", 30, 200_000)
+	store.onRead(func(int64) error { panic("a bug in a driver") })
 	h.client("GET", "/symbol/folders/1/symbols", "").wantError(500, "internal")
 	got := seen.last(t, 1)
 	is.Equal(got.Status, 500)
 	is.Equal(got.Aborted, false)
 
-	store.come(func(after int64) error {
+	store.onRead(func(after int64) error {
 		if after > 25 {
 			return errors.New("no connection")
 		}
@@ -112,7 +112,7 @@ func TestObserve_seesPanicsAndBrokenAnswers(t *testing.T) {
 	h.client("GET", "/symbol/folders/1", "").want(200)
 	request, err := http.NewRequestWithContext(t.Context(), "GET", h.url+"/symbol/folders/1/symbols", nil)
 	is.NoErr(err)
-	request.Header.Set("x-api-key", h.raw)
+	request.Header.Set("x-api-key", h.rawKey)
 	if response, err := http.DefaultTransport.RoundTrip(request); err == nil {
 		io.Copy(io.Discard, response.Body)
 		response.Body.Close()
@@ -132,8 +132,8 @@ func TestObserve_PanicPropagates(t *testing.T) {
 	httpapi.Handler(h.options).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/nope", nil))
 }
 
-// TestHandler_setsThePattern is for the host's own middleware.
-func TestHandler_setsThePattern(t *testing.T) {
+// TestAPI_SetsPattern is for the host's own middleware.
+func TestAPI_SetsPattern(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ prefix, path, want string }{
 		{"", "/symbol/folders/3", "GET /symbol/folders/{id}"},
@@ -150,10 +150,10 @@ func TestHandler_setsThePattern(t *testing.T) {
 	}
 }
 
-// dead is a store that does not answer.
-type dead struct{ symbols.Store }
+// dead is a store that does not response.
+type hangingStore struct{ symbols.Store }
 
-func (dead) FolderListVersion(ctx context.Context) (symbols.Version, error) {
+func (hangingStore) FolderListVersion(ctx context.Context) (symbols.Version, error) {
 	<-ctx.Done()
 	return 0, ctx.Err()
 }
@@ -170,11 +170,11 @@ func TestReady(t *testing.T) {
 	is.Equal(ask(httpapi.Alive()).Code, 200)
 	is.Equal(ask(newAPI(t, h.options).Ready()).Code, 200)
 	is.Equal(ask(newAPI(t, httpapi.Options{}).Ready()).Code, 200) // no store to check
-	h.options.Symbols = symbols.NewService(dead{memory.New().Symbols()}, nil)
+	h.options.Symbols = symbols.NewService(hangingStore{memory.New().Symbols()}, nil)
 	start := time.Now()
-	answer := ask(newAPI(t, h.options).Ready())
-	is.Equal(answer.Code, 503)
-	is.Equal(answer.Body.String(), "storage unavailable\n")
+	response := ask(newAPI(t, h.options).Ready())
+	is.Equal(response.Code, 503)
+	is.Equal(response.Body.String(), "storage unavailable\n")
 	is.True(time.Since(start) < 10*time.Second)
 	is.True(strings.Contains(h.log.String(), "readiness check failed"))
 }

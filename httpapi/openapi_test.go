@@ -39,7 +39,7 @@ func readDocument(t *testing.T) (doc described) {
 	return doc
 }
 
-func TestDocument_hasTheRoutesOfTheTable(t *testing.T) {
+func TestOpenAPI_HasAllRoutes(t *testing.T) {
 	t.Parallel()
 	name := regexp.MustCompile(`\{\w+\}`) // of a part of the path, which the two may call differently
 	var inDocument, inTable []string
@@ -67,7 +67,7 @@ func TestDocument_hasTheRoutesOfTheTable(t *testing.T) {
 	is.New(t).Equal(inDocument, inTable)
 }
 
-func TestDocument_hasTheCodesOfTheTable(t *testing.T) {
+func TestOpenAPI_HasAllErrorCodes(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	statuses := make(map[string]int)
@@ -87,7 +87,7 @@ func TestDocument_hasTheCodesOfTheTable(t *testing.T) {
 	}
 }
 
-func TestOpenAPI_isTheCallers(t *testing.T) {
+func TestOpenAPI_ReturnsCopy(t *testing.T) {
 	t.Parallel()
 	OpenAPI()[0] = 'x'
 	is.New(t).Equal(string(OpenAPI()), document)

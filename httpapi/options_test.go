@@ -10,7 +10,7 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
-func TestOptions_doNotShowAdminKeys(t *testing.T) {
+func TestOptions_FormatRedactsAdminKeys(t *testing.T) {
 	t.Parallel()
 	options := httpapi.Options{AdminKeys: []string{"first-secret", "second-secret"}, Prefix: "/shown"}
 	var out bytes.Buffer

@@ -18,43 +18,43 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// buggyOpener opens a file, and panics where it is told to.
-type buggyOpener struct {
+// panickingOpener opens a file, and panics where it is told to.
+type panickingOpener struct {
 	where *atomic.Value
 	open  *atomic.Int64 // files that nobody has tried to close
 }
 
-func (o buggyOpener) at(place string) {
+func (o panickingOpener) at(place string) {
 	if o.where.Load() == place {
 		panic("a bug in " + place)
 	}
 }
 
-func (o buggyOpener) Serves(*url.URL) bool {
+func (o panickingOpener) Serves(*url.URL) bool {
 	o.at("Serves")
 	return true
 }
 
-func (o buggyOpener) Check(*url.URL) error {
+func (o panickingOpener) Check(*url.URL) error {
 	o.at("Check")
 	return nil
 }
 
-func (o buggyOpener) Open(context.Context, *url.URL) (*exports.File, error) {
+func (o panickingOpener) Open(context.Context, *url.URL) (*exports.File, error) {
 	o.at("Open")
 	o.open.Add(1)
-	body := &buggyBody{buggyOpener: o, Reader: bytes.NewReader(make([]byte, 4<<20))}
+	body := &panickingBody{panickingOpener: o, Reader: bytes.NewReader(make([]byte, 4<<20))}
 	body.closing = sync.OnceFunc(func() { o.open.Add(-1) })
 	return &exports.File{Body: body, Size: 4 << 20}, nil
 }
 
-type buggyBody struct {
-	buggyOpener
+type panickingBody struct {
+	panickingOpener
 	*bytes.Reader
 	closing func()
 }
 
-func (b *buggyBody) Read(p []byte) (int, error) {
+func (b *panickingBody) Read(p []byte) (int, error) {
 	b.at("Read")
 	if b.Len() < 3<<20 { // more is read before the turn of a file
 		b.at("a Read before its entry")
@@ -65,19 +65,19 @@ func (b *buggyBody) Read(p []byte) (int, error) {
 	return b.Reader.Read(p)
 }
 
-func (b *buggyBody) Close() error {
+func (b *panickingBody) Close() error {
 	b.closing()
 	b.at("Close")
 	return nil
 }
 
-func TestPanic_ofAnOpener(t *testing.T) {
+func TestPanic_InOpener(t *testing.T) {
 	t.Parallel()
 	where, open := new(atomic.Value), new(atomic.Int64)
-	h := startWith(t, buggyOpener{where, open})
+	h := serveExport(t, panickingOpener{where, open})
 	const (
 		register = `{"sourceFileUrl":"s","exportedUrl":"https://x.example/"}`
-		torn     = 0  // the answer has begun
+		torn     = 0  // the response has begun
 		either   = -1 // or has just ended
 	)
 	for _, c := range []struct {
@@ -85,22 +85,22 @@ func TestPanic_ofAnOpener(t *testing.T) {
 		status            int
 	}{
 		{"Serves", "register", register, 500},
-		{"Serves", "download", single("s"), 500},
-		{"Serves", "download-batch", batch("s"), 502}, // as if the file could not be had
+		{"Serves", "download", exportBody("s"), 500},
+		{"Serves", "download-batch", batchBody("s"), 502}, // as if the file could not be had
 		{"Check", "register", register, 500},
-		{"Open", "download", single("s"), 500},
-		{"Open", "download-batch", batch("s", "s"), 502},
-		{"Read", "download", single("s"), 500},
-		{"Read", "download-batch", batch("s", "s"), 502},
-		{"a Read before its entry", "download-batch", batch("s", "s"), 500},
-		{"a later Read", "download", single("s"), torn},
-		{"a later Read", "download-batch", batch("s", "s"), torn},
-		{"Close", "download", single("s"), either},
-		{"Close", "download-batch", batch("s", "s"), either},
+		{"Open", "download", exportBody("s"), 500},
+		{"Open", "download-batch", batchBody("s", "s"), 502},
+		{"Read", "download", exportBody("s"), 500},
+		{"Read", "download-batch", batchBody("s", "s"), 502},
+		{"a Read before its entry", "download-batch", batchBody("s", "s"), 500},
+		{"a later Read", "download", exportBody("s"), torn},
+		{"a later Read", "download-batch", batchBody("s", "s"), torn},
+		{"Close", "download", exportBody("s"), either},
+		{"Close", "download-batch", batchBody("s", "s"), either},
 	} {
 		where.Store(c.place)
 		got := torn
-		if content, status, err := h.try("POST", "/viewer/exports/"+c.path, c.body); err == nil {
+		if content, status, err := h.trySend("POST", "/viewer/exports/"+c.path, c.body); err == nil {
 			got = status
 			if status >= 500 && !bytes.Contains(content, []byte(`"requestId"`)) {
 				t.Errorf("panic in %s, %s: body is %.200s", c.place, c.path, content)
@@ -114,12 +114,12 @@ func TestPanic_ofAnOpener(t *testing.T) {
 		}
 		where.Store("")
 		for _, path := range []string{"/viewer/exports/download", "/viewer/exports/download-batch"} {
-			body := single("s")
+			body := exportBody("s")
 			if strings.HasSuffix(path, "batch") {
-				body = batch("s", "s")
+				body = batchBody("s", "s")
 			}
 			for try := 0; ; try++ { // the connection of the panic may be found broken only now
-				_, status, err := h.try("POST", path, body)
+				_, status, err := h.trySend("POST", path, body)
 				if err != nil && try < 3 {
 					continue
 				}
@@ -137,14 +137,14 @@ func TestPanic_ofAnOpener(t *testing.T) {
 	}
 }
 
-// try is client for an answer that may break off.
-func (h *harness) try(method, path, body string) (content []byte, status int, err error) {
+// try is client for an response that may break off.
+func (h *harness) trySend(method, path, body string) (content []byte, status int, err error) {
 	h.t.Helper()
 	request, err := http.NewRequestWithContext(h.t.Context(), method, h.url+path, strings.NewReader(body))
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	request.Header.Set("x-api-key", h.raw)
+	request.Header.Set("x-api-key", h.rawKey)
 	request.Header.Set("x-admin-key", adminKey)
 	response, err := http.DefaultTransport.RoundTrip(request)
 	if err != nil {
@@ -155,13 +155,13 @@ func (h *harness) try(method, path, body string) (content []byte, status int, er
 	return content, response.StatusCode, err
 }
 
-// TestPanic_ofAStore calls every route that needs a store whose every method
+// TestPanic_InStore calls every route that needs a store whose every method
 // panics.
-func TestPanic_ofAStore(t *testing.T) {
+func TestPanic_InStore(t *testing.T) {
 	t.Parallel()
 	bodies := map[string]string{
-		"/viewer/exports/download":       single("s"),
-		"/viewer/exports/download-batch": batch("s"),
+		"/viewer/exports/download":       exportBody("s"),
+		"/viewer/exports/download-batch": batchBody("s"),
 		"/viewer/exports/register":       `{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/a"}`,
 		"/symbol/folders/1/symbols":      `{"name":"x","type":"a/b","data":"y"}`,
 		"/symbol/folders/1/import":       string(zipOf(t, "valve.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>")),
@@ -172,11 +172,11 @@ func TestPanic_ofAStore(t *testing.T) {
 			o.DangerouslySkipClientKeys = true
 			o.Keys = newKeyService(t, struct{ keys.Store }{}, nil)
 			o.Symbols = symbols.NewService(panickingStore{}, nil)
-			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{buggyOpener{new(atomic.Value), new(atomic.Int64)}}})
+			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{panickingOpener{new(atomic.Value), new(atomic.Int64)}}})
 		},
 	} {
-		h := start(t, broken)
-		for path, guards := range documented {
+		h := serve(t, broken)
+		for path, guards := range documentedRoutes {
 			for method := range guards {
 				body := bodies[path]
 				if body == "" && method != "GET" && method != "DELETE" {
@@ -186,7 +186,7 @@ func TestPanic_ofAStore(t *testing.T) {
 				if strings.HasSuffix(path, "/import") {
 					contentType = "application/zip"
 				}
-				h.send(method, path, body, "Content-Type", contentType, "x-admin-key", adminKey, "x-api-key", h.raw).wantError(500, "internal")
+				h.send(method, path, body, "Content-Type", contentType, "x-admin-key", adminKey, "x-api-key", h.rawKey).wantError(500, "internal")
 			}
 		}
 		h.client("GET", "/nope", "").wantError(404, "not_found")
@@ -195,7 +195,7 @@ func TestPanic_ofAStore(t *testing.T) {
 
 func TestPanic_InClientIPIs500(t *testing.T) {
 	t.Parallel()
-	h := start(t, func(o *httpapi.Options) {
+	h := serve(t, func(o *httpapi.Options) {
 		o.AuthRateLimit.ClientIP = func(*http.Request) string { panic("a bug") }
 	})
 	h.send("GET", "/symbol/folders", "", "x-api-key", "wrong").wantError(500, "internal")

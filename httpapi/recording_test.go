@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// exchange is a request and its answer as a line of a recording, which the
+// exchange is a request and its response as a line of a recording, which the
 // test of the API's description reads.
 type exchange struct {
 	Test      string // by whom it was sent
@@ -36,7 +36,7 @@ var recording = sync.OnceValues(func() (*os.File, error) {
 const longestRecorded = 256 << 10
 
 // record writes an exchange to the recording, if there is to be one.
-func (h *harness) record(target string, request *http.Request, body string, got answer) {
+func (h *harness) record(target string, request *http.Request, body string, got response) {
 	h.t.Helper()
 	file, err := recording()
 	if file == nil {

@@ -75,7 +75,7 @@ type descriptor interface {
 	Name() string
 }
 
-func TestExports_kernelCopiesFiles(t *testing.T) {
+func TestExports_KernelCopiesFiles(t *testing.T) {
 	t.Parallel()
 	content := bytes.Repeat([]byte("canvasback"), 500_000)
 	const sniffed = 512      // bytes that net/http may copy itself to send the header first
@@ -109,8 +109,8 @@ func TestExports_kernelCopiesFiles(t *testing.T) {
 			h.url = server.URL
 
 			h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"`+filesURL+`plan.bin"}`).want(201)
-			answer := h.client("POST", "/viewer/exports/download", single("s")).want(200)
-			is.True(bytes.Equal(answer.body, content))
+			response := h.client("POST", "/viewer/exports/download", exportBody("s")).want(200)
+			is.True(bytes.Equal(response.body, content))
 
 			server.Close() // and with it the last use of the connections
 			read.mu.Lock()

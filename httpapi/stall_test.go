@@ -37,11 +37,11 @@ func (zeros) Read(p []byte) (int, error) {
 // TestDownload_ResetsStalledClient speaks HTTP/1.0, where FIN ends the body.
 func TestDownload_ResetsStalledClient(t *testing.T) {
 	t.Parallel()
-	for path, body := range map[string]string{"/viewer/exports/download": single("s"), "/viewer/exports/download-batch": batch("s")} {
+	for path, body := range map[string]string{"/viewer/exports/download": exportBody("s"), "/viewer/exports/download-batch": batchBody("s")} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			const idle = 1500 * time.Millisecond
-			h := startWith(t, unsizedOpener(30<<20))
+			h := serveExport(t, unsizedOpener(30<<20))
 			h.options.IdleTimeout = idle
 			observed := make(chan httpapi.Observation, 1)
 			h.options.Observe = func(_ context.Context, o httpapi.Observation) { observed <- o }
@@ -51,7 +51,7 @@ func TestDownload_ResetsStalledClient(t *testing.T) {
 			t.Cleanup(server.Close)
 			h.url = server.URL
 			conn := h.dial()
-			fmt.Fprintf(conn, "POST %s HTTP/1.0\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", path, h.raw, len(body), body)
+			fmt.Fprintf(conn, "POST %s HTTP/1.0\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", path, h.rawKey, len(body), body)
 			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -72,14 +72,14 @@ func TestDownload_ResetsStalledClient(t *testing.T) {
 // smallBuffer is what a socket may hold, so that it is soon full.
 const smallBuffer = 8 << 10
 
-// TestStandstill_endsEveryConnection sends requests one behind the other and
-// reads no answer, so that at some point of some answer, be it the last byte,
+// TestStall_EndsEveryConnection sends requests one behind the other and
+// reads no response, so that at some point of some response, be it the last byte,
 // nothing goes on.
-func TestStandstill_endsEveryConnection(t *testing.T) {
+func TestStall_EndsEveryConnection(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(o *httpapi.Options) { o.IdleTimeout = 300 * time.Millisecond })
-	var seen *states
-	h.url, seen = limited(t, httpapi.Handler(h.options), func(server *http.Server) {
+	var seen *connStates
+	h.url, seen = serveWithTimeouts(t, httpapi.Handler(h.options), func(server *http.Server) {
 		server.WriteTimeout = time.Second
 		server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 			conn.(*net.TCPConn).SetWriteBuffer(smallBuffer)
@@ -93,10 +93,10 @@ func TestStandstill_endsEveryConnection(t *testing.T) {
 		h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"`+strings.Repeat("x", 200_000)+`"}`).want(201)
 	}
 	for _, c := range []struct{ method, path, body string }{
-		{"POST", "/viewer/exports/download", single("small")},
-		{"POST", "/viewer/exports/download", single("large")},
-		{"POST", "/viewer/exports/download-batch", batch("small")},
-		{"POST", "/viewer/exports/download-batch", batch("large", "small")},
+		{"POST", "/viewer/exports/download", exportBody("small")},
+		{"POST", "/viewer/exports/download", exportBody("large")},
+		{"POST", "/viewer/exports/download-batch", batchBody("small")},
+		{"POST", "/viewer/exports/download-batch", batchBody("large", "small")},
 		{"GET", "/symbol/folders/1/symbols", ""},
 		{"GET", "/symbol/symbols/1", ""},
 		{"GET", "/symbol/folders", ""},
@@ -104,7 +104,7 @@ func TestStandstill_endsEveryConnection(t *testing.T) {
 	} {
 		conn := h.dial()
 		conn.SetReadBuffer(smallBuffer)
-		request := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", c.method, c.path, h.raw, len(c.body), c.body)
+		request := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", c.method, c.path, h.rawKey, len(c.body), c.body)
 		go io.WriteString(conn, strings.Repeat(request, 1000))
 	}
 	// A connection that is served is idle between two requests, but not for long.

@@ -73,7 +73,7 @@ func onEachStore(t *testing.T, test func(t *testing.T, h *harness)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := open(t)
-			h := start(t, func(o *httpapi.Options) { o.Symbols = symbols.NewService(store, &symbols.Options{PageSize: 1000}) })
+			h := serve(t, func(o *httpapi.Options) { o.Symbols = symbols.NewService(store, &symbols.Options{PageSize: 1000}) })
 			h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 			h.client("POST", "/symbol/folders", `{"name":"B"}`).want(201)
 			test(t, h)
@@ -82,9 +82,9 @@ func onEachStore(t *testing.T, test func(t *testing.T, h *harness)) {
 }
 
 // importZip sends a zip with the client key.
-func (h *harness) importZip(path string, archive []byte) answer {
+func (h *harness) importZip(path string, archive []byte) response {
 	h.t.Helper()
-	return h.send("POST", path, string(archive), "x-api-key", h.raw, "Content-Type", "application/zip")
+	return h.send("POST", path, string(archive), "x-api-key", h.rawKey, "Content-Type", "application/zip")
 }
 
 // zipOf makes a zip of files given as pairs of name and content.
@@ -109,7 +109,7 @@ func zipOf(t *testing.T, files ...string) []byte {
 
 const svgSymbol = `{"name":"Gate valve","type":"image/svg+xml","content":"PHN2Zy8+","width":300,"height":150}`
 
-func TestBundle_comesBackAsItWas(t *testing.T) {
+func TestImport_RestoresExport(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, h *harness) {
 		is := is.New(t)
@@ -120,18 +120,18 @@ func TestBundle_comesBackAsItWas(t *testing.T) {
 			}
 			h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"Gate \ud83e\udd86 %d","type":"image/svg+xml","data":%s}`, i%4, quote(data))).want(201)
 		}
-		answer := h.client("GET", "/symbol/folders/1/export", "").want(200)
-		is.Equal(answer.header.Get("Content-Type"), "application/zip")
-		is.Equal(answer.header.Get("Content-Disposition"), `attachment; filename="A.zip"`)
-		is.Equal(answer.header.Get("X-Content-Type-Options"), "nosniff")
-		is.Equal(answer.header.Get("Cache-Control"), "no-store")
-		names := zipNames(t, answer.body)
+		response := h.client("GET", "/symbol/folders/1/export", "").want(200)
+		is.Equal(response.header.Get("Content-Type"), "application/zip")
+		is.Equal(response.header.Get("Content-Disposition"), `attachment; filename="A.zip"`)
+		is.Equal(response.header.Get("X-Content-Type-Options"), "nosniff")
+		is.Equal(response.header.Get("Cache-Control"), "no-store")
+		names := zipNames(t, response.body)
 		is.Equal(len(names), 31)
 		is.Equal(strings.Join(names[:5], "|"), "Gate 🦆 0.txt|Gate 🦆 1.svg|Gate 🦆 2.svg|Gate 🦆 3.txt|Gate 🦆 0.svg")
 		is.Equal(names[30], "manifest.json")
-		is.Equal(h.client("GET", "/symbol/folders/1/export", "").want(200).body, answer.body)
+		is.Equal(h.client("GET", "/symbol/folders/1/export", "").want(200).body, response.body)
 
-		h.importZip("/symbol/folders/2/import", answer.body).want(201)
+		h.importZip("/symbol/folders/2/import", response.body).want(201)
 		before := h.client("GET", "/symbol/folders/1/symbols", "").want(200).array()
 		after := h.client("GET", "/symbol/folders/2/symbols", "").want(200).array()
 		is.Equal(len(after), len(before))
@@ -144,7 +144,7 @@ func TestBundle_comesBackAsItWas(t *testing.T) {
 	})
 }
 
-func TestImport_ofPlainFiles(t *testing.T) {
+func TestImport_PlainFiles(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, h *harness) {
 		is := is.New(t)
@@ -168,7 +168,7 @@ func TestImport_ofPlainFiles(t *testing.T) {
 	})
 }
 
-func TestImport_isAllOrNothing(t *testing.T) {
+func TestImport_IsAtomic(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, h *harness) {
 		is := is.New(t)
@@ -177,9 +177,9 @@ func TestImport_isAllOrNothing(t *testing.T) {
 		long := strings.Repeat("x", 256)
 		bad := zipOf(t, "good.svg", "<svg/>", "a.gif", "GIF89a", "b.svg", "<svg>", long+".svg", "<svg/>")
 		for _, query := range []string{"", "?dryRun=true"} {
-			answer := h.importZip("/symbol/folders/1/import"+query, bad).wantError(400, "invalid_request")
-			is.Equal(answer.message(), "3 files of the zip cannot be imported")
-			is.Equal(fmt.Sprint(answer.object()["refused"]), "[map[file:a.gif reason:neither SVG nor PNG]"+
+			response := h.importZip("/symbol/folders/1/import"+query, bad).wantError(400, "invalid_request")
+			is.Equal(response.message(), "3 files of the zip cannot be imported")
+			is.Equal(fmt.Sprint(response.object()["refused"]), "[map[file:a.gif reason:neither SVG nor PNG]"+
 				" map[file:b.svg reason:broken SVG: it is not well-formed XML]"+
 				" map[file:"+long+".svg reason:name must have at most 255 characters]]")
 		}
@@ -192,9 +192,9 @@ func TestImport_isAllOrNothing(t *testing.T) {
 	})
 }
 
-func TestImport_statuses(t *testing.T) {
+func TestImport_Statuses(t *testing.T) {
 	t.Parallel()
-	h := start(t, func(o *httpapi.Options) {
+	h := serve(t, func(o *httpapi.Options) {
 		o.ImportLimit, o.SymbolLimit, o.Import = 100_000, 1000, bundle.Limits{Entries: 3, Total: 1500}
 	})
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
@@ -226,23 +226,23 @@ func TestImport_statuses(t *testing.T) {
 		"all together too large": {path, zipOf(t, "a.svg", large, "b.svg", large), 413, "too_large"},
 		"body too large":         {path, append(make([]byte, 100_000), good...), 413, "too_large"},
 	} {
-		answer := h.importZip(c.path, c.archive)
-		if answer.status != c.status {
-			t.Errorf("%s: %d %s, want %d", name, answer.status, answer.body, c.status)
+		response := h.importZip(c.path, c.archive)
+		if response.status != c.status {
+			t.Errorf("%s: %d %s, want %d", name, response.status, response.body, c.status)
 		} else if c.code != "" {
-			answer.wantError(c.status, c.code)
+			response.wantError(c.status, c.code)
 		}
 	}
 	h.send("POST", path, string(good), "Content-Type", "application/zip").wantError(401, "unauthorized")
 }
 
-func TestImport_contentType(t *testing.T) {
+func TestImport_ContentType(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	good := string(zipOf(t, "a.svg", "<svg/>"))
-	send := func(headers ...string) answer {
-		return h.send("POST", "/symbol/folders/1/import", good, append(headers, "x-api-key", h.raw)...)
+	send := func(headers ...string) response {
+		return h.send("POST", "/symbol/folders/1/import", good, append(headers, "x-api-key", h.rawKey)...)
 	}
 	for _, mediaType := range []string{"application/zip", "Application/Zip; x=y", "application/x-zip-compressed", "application/octet-stream"} {
 		send("Content-Type", mediaType).want(201)
@@ -257,7 +257,7 @@ func TestImport_contentType(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("x-api-key", h.raw)
+	request.Header.Set("x-api-key", h.rawKey)
 	response, err := http.DefaultTransport.RoundTrip(request)
 	if err != nil {
 		t.Fatal(err)
@@ -268,10 +268,10 @@ func TestImport_contentType(t *testing.T) {
 	}
 }
 
-func TestExport_headersAndStatuses(t *testing.T) {
+func TestExport_HeadersAndStatuses(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t)
+	h := serve(t)
 	for i, c := range []struct{ name, disposition string }{
 		{"P&ID / 1", `attachment; filename="P&ID _ 1.zip"`},
 		{"图纸", `attachment; filename="__.zip"; filename*=UTF-8''%E5%9B%BE%E7%BA%B8.zip`},
@@ -280,9 +280,9 @@ func TestExport_headersAndStatuses(t *testing.T) {
 		{strings.Repeat("x", 255), `attachment; filename="` + strings.Repeat("x", 251) + `.zip"`},
 	} {
 		h.client("POST", "/symbol/folders", `{"name":`+quote(c.name)+`}`).want(201)
-		answer := h.client("GET", fmt.Sprintf("/symbol/folders/%d/export", i+1), "").want(200)
-		is.Equal(answer.header.Get("Content-Disposition"), c.disposition)
-		is.Equal(zipNames(t, answer.body), []string{"manifest.json"}) // an empty folder
+		response := h.client("GET", fmt.Sprintf("/symbol/folders/%d/export", i+1), "").want(200)
+		is.Equal(response.header.Get("Content-Disposition"), c.disposition)
+		is.Equal(zipNames(t, response.body), []string{"manifest.json"}) // an empty folder
 	}
 	head := h.client("HEAD", "/symbol/folders/1/export", "").want(200)
 	is.Equal(head.header.Get("Content-Type"), "application/zip")
@@ -293,21 +293,21 @@ func TestExport_headersAndStatuses(t *testing.T) {
 	h.send("GET", "/symbol/folders/1/export", "").wantError(401, "unauthorized")
 }
 
-// losing is a store that loses its database behind the first page.
-type losing struct{ symbols.Store }
+// failingPages is a store that loses its database behind the first page.
+type failingPages struct{ symbols.Store }
 
-func (s losing) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
+func (s failingPages) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
 	if after > 0 {
 		return symbols.Page{}, errors.New("no connection")
 	}
 	return s.Store.ListSymbols(ctx, folderID, after, size)
 }
 
-func TestExport_thatFailsInMidStreamBreaksTheConnection(t *testing.T) {
+func TestExport_StoreFailureAborts(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t, func(o *httpapi.Options) {
-		o.Symbols = symbols.NewService(losing{memory.New().Symbols()}, &symbols.Options{PageSize: 1000})
+	h := serve(t, func(o *httpapi.Options) {
+		o.Symbols = symbols.NewService(failingPages{memory.New().Symbols()}, &symbols.Options{PageSize: 1000})
 	})
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	for range 3 {
@@ -315,18 +315,18 @@ func TestExport_thatFailsInMidStreamBreaksTheConnection(t *testing.T) {
 	}
 	request, err := http.NewRequestWithContext(t.Context(), "GET", h.url+"/symbol/folders/1/export", nil)
 	is.NoErr(err)
-	request.Header.Set("x-api-key", h.raw)
+	request.Header.Set("x-api-key", h.rawKey)
 	response, err := http.DefaultTransport.RoundTrip(request)
 	if err == nil {
 		_, err = io.Copy(io.Discard, response.Body)
 		response.Body.Close()
 	}
-	is.True(err != nil) // a torn answer does not end like a whole one
+	is.True(err != nil) // a torn response does not end like a whole one
 	is.True(strings.Contains(h.log.String(), "response aborted"))
 }
 
-// TestExport_slowReaderHoldsNoConnection: each store has one.
-func TestExport_slowReaderHoldsNoConnection(t *testing.T) {
+// TestExport_SlowClientHoldsNoConnection: each store has one.
+func TestExport_SlowClientHoldsNoConnection(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, h *harness) {
 		is := is.New(t)
@@ -343,7 +343,7 @@ func TestExport_slowReaderHoldsNoConnection(t *testing.T) {
 		conn := h.dial()
 		conn.SetReadBuffer(16 << 10)
 		conn.SetDeadline(time.Now().Add(2 * time.Minute))
-		fmt.Fprintf(conn, "GET /symbol/folders/1/export HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n", h.raw)
+		fmt.Fprintf(conn, "GET /symbol/folders/1/export HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n", h.rawKey)
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		is.NoErr(err)
 		for range 5 {

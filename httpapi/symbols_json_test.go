@@ -21,8 +21,8 @@ func plainJSON(t *testing.T, value any) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// TestEncodedSize_isEnough: a buffer that is too small is copied as it grows.
-func TestEncodedSize_isEnough(t *testing.T) {
+// TestEncodedSize_IsSufficient: a buffer that is too small is copied as it grows.
+func TestEncodedSize_IsSufficient(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{
 		"plain text",

@@ -16,7 +16,7 @@ import (
 )
 
 // ids are those of the symbols in a list.
-func ids(list answer) (got []int64) {
+func ids(list response) (got []int64) {
 	list.t.Helper()
 	for _, symbol := range list.array() {
 		got = append(got, int64(symbol.(map[string]any)["id"].(float64)))
@@ -31,38 +31,38 @@ func upTo(n int64) (list []int64) {
 	return list
 }
 
-// TestSymbolList_longOneIsStreamed asks for a list that is too long to be held.
-func TestSymbolList_longOneIsStreamed(t *testing.T) {
+// TestSymbolList_LongListIsStreamed asks for a list that is too long to be held.
+func TestSymbolList_LongListIsStreamed(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h, store, elsewhere := startWatched(t, 0)
-	fill(t, elsewhere, "A", 30, 200_000)
+	h, store, otherProcess := serveSymbols(t, 0)
+	createFolder(t, otherProcess, "A", 30, 200_000)
 	const path = "/symbol/folders/1/symbols"
-	answer := h.client("GET", path, "").want(200)
-	is.Equal(ids(answer), upTo(30))
-	is.Equal(answer.header.Get("Content-Length"), "")
-	tag := answer.header.Get("ETag")
+	response := h.client("GET", path, "").want(200)
+	is.Equal(ids(response), upTo(30))
+	is.Equal(response.header.Get("Content-Length"), "")
+	tag := response.header.Get("ETag")
 	is.True(strings.HasPrefix(tag, `"`))
 	reads := store.reads.Load()
 	h.client("GET", path, "").want(200)
 	is.Equal(store.reads.Load()-reads, int64(15)) // now that it is known to be long, each page is read once
-	h.send("GET", path, "", "x-api-key", h.raw, "If-None-Match", tag).want(304)
+	h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", tag).want(304)
 
 	// A change in the middle is in it, but not behind the same tag.
-	store.come(func(after int64) error {
+	store.onRead(func(after int64) error {
 		if after == 20 {
-			_, err := elsewhere.UpdateSymbol(t.Context(), 25, symbols.SymbolFields{Name: new("new")})
+			_, err := otherProcess.UpdateSymbol(t.Context(), 25, symbols.SymbolFields{Name: new("new")})
 			return err
 		}
 		return nil
 	})
 	torn := h.client("GET", path, "").want(200)
 	is.True(torn.header.Get("ETag") != tag)
-	store.come(func(int64) error { return nil })
-	h.send("GET", path, "", "x-api-key", h.raw, "If-None-Match", torn.header.Get("ETag")).want(200)
+	store.onRead(func(int64) error { return nil })
+	h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", torn.header.Get("ETag")).want(200)
 
-	// A store that fails in the middle breaks the answer.
-	store.come(func(after int64) error {
+	// A store that fails in the middle breaks the response.
+	store.onRead(func(after int64) error {
 		if after >= 20 {
 			return errors.New("no connection")
 		}
@@ -70,37 +70,37 @@ func TestSymbolList_longOneIsStreamed(t *testing.T) {
 	})
 	request, err := http.NewRequestWithContext(t.Context(), "GET", h.url+path, nil)
 	is.NoErr(err)
-	request.Header.Set("x-api-key", h.raw)
-	response, err := http.DefaultTransport.RoundTrip(request)
+	request.Header.Set("x-api-key", h.rawKey)
+	aborted, err := http.DefaultTransport.RoundTrip(request)
 	is.NoErr(err)
-	defer response.Body.Close()
-	_, err = io.Copy(io.Discard, response.Body)
+	defer aborted.Body.Close()
+	_, err = io.Copy(io.Discard, aborted.Body)
 	is.True(err != nil) // it must not end like a whole one
 }
 
-// TestSymbolList_longOneIsReadOnce asks for a list of 15 pages where nothing is
+// TestSymbolList_LongListIsReadOnce asks for a list of 15 pages where nothing is
 // kept, so that each time it shows anew that it is too long to be.
-func TestSymbolList_longOneIsReadOnce(t *testing.T) {
+func TestSymbolList_LongListIsReadOnce(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h, store, elsewhere := startWatched(t, 0, func(options *httpapi.Options) { options.ListCache = -1 })
-	fill(t, elsewhere, "A", 30, 200_000)
+	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.ListCache = -1 })
+	createFolder(t, otherProcess, "A", 30, 200_000)
 	const path = "/symbol/folders/1/symbols"
 	tags := make(map[string]bool)
 	for range 2 {
 		before := store.reads.Load()
-		answer := h.client("GET", path, "").want(200)
-		is.Equal(ids(answer), upTo(30))
+		response := h.client("GET", path, "").want(200)
+		is.Equal(ids(response), upTo(30))
 		is.Equal(store.reads.Load()-before, int64(15))
-		tags[answer.header.Get("ETag")] = true
-		h.send("GET", path, "", "x-api-key", h.raw, "If-None-Match", answer.header.Get("ETag")).want(304)
+		tags[response.header.Get("ETag")] = true
+		h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", response.header.Get("ETag")).want(304)
 	}
 	is.Equal(len(tags), 2)
 
 	// What has been encoded is of one state, and the rest of another.
-	store.come(func(after int64) error {
+	store.onRead(func(after int64) error {
 		if after == 26 {
-			_, err := elsewhere.UpdateSymbol(t.Context(), 29, symbols.SymbolFields{Name: new("new")})
+			_, err := otherProcess.UpdateSymbol(t.Context(), 29, symbols.SymbolFields{Name: new("new")})
 			return err
 		}
 		return nil
@@ -108,19 +108,19 @@ func TestSymbolList_longOneIsReadOnce(t *testing.T) {
 	torn := h.client("GET", path, "").want(200)
 	is.Equal(ids(torn), upTo(30))
 	is.True(strings.Contains(string(torn.body), `"name":"new"`))
-	store.come(func(int64) error { return nil })
-	h.send("GET", path, "", "x-api-key", h.raw, "If-None-Match", torn.header.Get("ETag")).want(200)
+	store.onRead(func(int64) error { return nil })
+	h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", torn.header.Get("ETag")).want(200)
 }
 
-func TestSymbolList_headOfALongOne(t *testing.T) {
+func TestSymbolList_HeadOfLongList(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	for limit, want := range map[int64][]int64{
 		0:  {11, 1, 1}, // once it is known, the first page tells
 		-1: {11, 11, 11},
 	} {
-		h, store, elsewhere := startWatched(t, 0, func(options *httpapi.Options) { options.ListCache = limit })
-		fill(t, elsewhere, "A", 30, 200_000)
+		h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.ListCache = limit })
+		createFolder(t, otherProcess, "A", 30, 200_000)
 		for _, pages := range want {
 			before := store.reads.Load()
 			head := h.client("HEAD", "/symbol/folders/1/symbols", "").want(200)
@@ -128,18 +128,18 @@ func TestSymbolList_headOfALongOne(t *testing.T) {
 			is.Equal(head.header.Get("Content-Length"), "")
 			is.Equal(head.header.Get("Content-Type"), "application/json")
 			is.Equal(head.header.Get("Cache-Control"), "private, no-cache")
-			h.send("GET", "/symbol/folders/1/symbols", "", "x-api-key", h.raw, "If-None-Match", head.header.Get("ETag")).want(304)
+			h.send("GET", "/symbol/folders/1/symbols", "", "x-api-key", h.rawKey, "If-None-Match", head.header.Get("ETag")).want(304)
 		}
 	}
 }
 
-// TestSymbolList_longSymbol asks for a list too long to be held that is one
+// TestSymbolList_LongSymbol asks for a list too long to be held that is one
 // page nevertheless, so that no change can come in between.
-func TestSymbolList_longSymbol(t *testing.T) {
+func TestSymbolList_LongSymbol(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h, store, elsewhere := startWatched(t, 0)
-	fill(t, elsewhere, "A", 1, 5<<20)
+	h, store, otherProcess := serveSymbols(t, 0)
+	createFolder(t, otherProcess, "A", 1, 5<<20)
 	first := h.client("GET", "/symbol/folders/1/symbols", "").want(200)
 	is.Equal(store.reads.Load(), int64(1))
 	for range 2 {
@@ -151,19 +151,19 @@ func TestSymbolList_longSymbol(t *testing.T) {
 	is.True(store.reads.Load() > 3) // it is not kept
 }
 
-// TestSymbolList_concurrentMissesOfALongOne lets clients share the reading of
+// TestSymbolList_ConcurrentMissesOfLongList lets clients share the reading of
 // as much as can be held.
-func TestSymbolList_concurrentMissesOfALongOne(t *testing.T) {
+func TestSymbolList_ConcurrentMissesOfLongList(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h, store, elsewhere := startWatched(t, 0, func(options *httpapi.Options) { options.ListCache = -1 })
-	fill(t, elsewhere, "A", 30, 200_000)
+	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.ListCache = -1 })
+	createFolder(t, otherProcess, "A", 30, 200_000)
 	held := make(chan struct{})
-	store.come(func(int64) error { <-held; return nil })
+	store.onRead(func(int64) error { <-held; return nil })
 	var wg sync.WaitGroup
-	answers := make([]answer, 10)
-	for i := range answers {
-		wg.Go(func() { answers[i] = h.client("GET", "/symbol/folders/1/symbols", "").want(200) })
+	responses := make([]response, 10)
+	for i := range responses {
+		wg.Go(func() { responses[i] = h.client("GET", "/symbol/folders/1/symbols", "").want(200) })
 	}
 	for store.reads.Load() == 0 {
 		h.client("GET", "/symbol/folders", "").want(200)
@@ -171,9 +171,9 @@ func TestSymbolList_concurrentMissesOfALongOne(t *testing.T) {
 	close(held)
 	wg.Wait()
 	tags := make(map[string]bool)
-	for _, answer := range answers {
-		is.Equal(ids(answer), upTo(30))
-		tags[answer.header.Get("ETag")] = true
+	for _, response := range responses {
+		is.Equal(ids(response), upTo(30))
+		tags[response.header.Get("ETag")] = true
 	}
-	is.Equal(len(tags), len(answers))
+	is.Equal(len(tags), len(responses))
 }

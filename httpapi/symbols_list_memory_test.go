@@ -20,7 +20,7 @@ import (
 )
 
 // readSlowly asks for a folder of so many symbols of 4 KB in a SQLite file and
-// reads the answer with pauses, in which it looks how much more of the heap is
+// reads the response with pauses, in which it looks how much more of the heap is
 // in use than before and whether a connection to the database is.
 func readSlowly(t testing.TB, count int) (heap int64) {
 	pool, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "huge.db")+
@@ -86,15 +86,15 @@ func readSlowly(t testing.TB, count int) (heap int64) {
 	return heap
 }
 
-func TestSymbolList_longOneNeedsNoMemory(t *testing.T) {
+func TestSymbolList_LongListMemory(t *testing.T) {
 	const atMost = 8 << 20
 	if heap := readSlowly(t, 3000); heap > atMost {
 		t.Errorf("the heap grew by %d bytes, want at most %d", heap, atMost)
 	}
 }
 
-// BenchmarkHugeList reports the heap that a folder of 80 MB takes.
-func BenchmarkHugeList(b *testing.B) {
+// BenchmarkLongList reports the heap that a folder of 80 MB takes.
+func BenchmarkLongList(b *testing.B) {
 	var heap int64
 	for b.Loop() {
 		heap = max(heap, readSlowly(b, 20_000))

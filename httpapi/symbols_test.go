@@ -12,7 +12,7 @@ import (
 func TestFolders(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t)
+	h := serve(t)
 	is.Equal(string(h.client("GET", "/symbol/folders", "").want(200).body), "[]") // never null
 	is.Equal(string(h.client("POST", "/symbol/folders", `{"name":"Valves"}`).want(201).body), `{"id":1,"name":"Valves"}`)
 	is.Equal(string(h.client("POST", "/symbol/folders", `{"name":"valves"}`).want(201).body), `{"id":2,"name":"valves"}`)
@@ -32,9 +32,9 @@ func TestFolders(t *testing.T) {
 	is.Equal(string(h.client("POST", "/symbol/folders", `{"name":"Pumps"}`).want(201).body), `{"id":3,"name":"Pumps"}`) // the name is free, the id is not
 }
 
-func TestFolders_racingCreatesGiveOneFolder(t *testing.T) {
+func TestFolders_ConcurrentCreates(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	statuses := make([]int, 24)
 	var wg sync.WaitGroup
 	for i := range statuses {
@@ -53,7 +53,7 @@ func TestFolders_racingCreatesGiveOneFolder(t *testing.T) {
 func TestSymbols(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := start(t)
+	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	h.client("POST", "/symbol/folders", `{"name":"B"}`).want(201)
 	is.Equal(string(h.client("GET", "/symbol/folders/1/symbols", "").want(200).body), "[]")
@@ -91,11 +91,11 @@ func TestSymbols(t *testing.T) {
 	h.client("POST", "/symbol/folders/9/symbols", `{"name":"x"}`).wantError(400, "invalid_request") // before 404
 }
 
-func TestSymbols_types(t *testing.T) {
+func TestSymbols_Types(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
-	create := func(mimeType string) answer {
+	create := func(mimeType string) response {
 		return h.client("POST", "/symbol/folders/1/symbols", `{"name":"n","data":"d","type":`+quote(mimeType)+`}`)
 	}
 	for _, good := range []string{"image/png", "image/svg+xml", "APPLICATION/X-DWG", "text/plain; charset=\"utf-8\"", " text/plain ", "a/b"} {
@@ -104,19 +104,19 @@ func TestSymbols_types(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", " ", "image", "image/", "/png", "image/png/x", "image png", "image/png;", "image/png; a", "a/b; a=1; a=2", "text/" + strings.Repeat("x", 251)} {
-		answer := create(bad)
-		if answer.status == 201 && bad == "image/png;" {
+		response := create(bad)
+		if response.status == 201 && bad == "image/png;" {
 			continue // mime.ParseMediaType reads it
 		}
-		if answer.status != 400 || !strings.HasPrefix(answer.message(), "type") {
-			t.Errorf("type %q is answered %d %s", bad, answer.status, answer.body)
+		if response.status != 400 || !strings.HasPrefix(response.message(), "type") {
+			t.Errorf("type %q has status %d %s", bad, response.status, response.body)
 		}
 	}
 }
 
-func TestSymbols_deletingAFolderDeletesThem(t *testing.T) {
+func TestSymbols_DeletedWithFolder(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	h.client("POST", "/symbol/folders/1/symbols", `{"name":"n","type":"a/b","data":"d"}`).want(201)
 	h.client("DELETE", "/symbol/folders/1", "").want(200)
@@ -124,9 +124,9 @@ func TestSymbols_deletingAFolderDeletesThem(t *testing.T) {
 	h.client("GET", "/symbol/folders/1/symbols", "").wantError(404, "not_found")
 }
 
-func TestSymbols_longListIsWholeAndInOrder(t *testing.T) {
+func TestSymbols_LongListIsOrdered(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	var want []string
 	for i := range 40 { // over several pages of 1000 bytes
@@ -134,8 +134,8 @@ func TestSymbols_longListIsWholeAndInOrder(t *testing.T) {
 		h.client("POST", "/symbol/folders/1/symbols", "{"+body+"}").want(201)
 		want = append(want, fmt.Sprintf(`{"id":%d,%s,"folderId":1}`, i+1, body))
 	}
-	answer := h.client("GET", "/symbol/folders/1/symbols", "").want(200)
-	if got := string(answer.body); got != "["+strings.Join(want, ",")+"]" {
+	response := h.client("GET", "/symbol/folders/1/symbols", "").want(200)
+	if got := string(response.body); got != "["+strings.Join(want, ",")+"]" {
 		t.Errorf("list is %s", got)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// TestVersionReads_areNeverOlderThanTheRequest changes a version all the time
+// TestVersionLoader_NeverOlderThanRequest changes a version all the time
 // while many ask for it, and compares what they get with what it was when they
 // asked.
-func TestVersionReads_areNeverOlderThanTheRequest(t *testing.T) {
+func TestVersionLoader_NeverOlderThanRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
@@ -63,7 +63,7 @@ func TestVersionReads_areNeverOlderThanTheRequest(t *testing.T) {
 	})
 }
 
-func TestVersionReads_aPanicEndsThem(t *testing.T) {
+func TestVersionLoader_Panic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)

@@ -15,7 +15,7 @@ import (
 )
 
 // partialServerTests have servers without some paths of the document.
-var partialServerTests = []string{"TestRoutes_ofAServiceThatIsMissingAreUnknown", "TestExports_whoMayRegister"}
+var partialServerTests = []string{"TestRoutes_MissingServiceIs404", "TestExports_RegisterWith"}
 
 // applicationRouteTests have servers with routes of an application.
 var applicationRouteTests = []string{"TestRequireClientKey", "TestAuthenticate", "TestAuthenticate_WithoutProtection", "TestAuthenticate_SharesTheRateLimit"}
@@ -75,7 +75,7 @@ func recorded(t *testing.T) (list []exchange) {
 	dir := t.TempDir()
 	command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-timeout=200s",
 		// These measure goroutines and heap size, with clients of their own.
-		"-skip=^(TestExports_clientLeaves|TestSymbolList_longOneNeedsNoMemory)$",
+		"-skip=^(TestExports_ClientDisconnects|TestSymbolList_LongListMemory)$",
 		"example.com/canvasback/httpapi")
 	command.Env = append(os.Environ(), "CANVASBACK_TEST_EXCHANGES="+dir)
 	if out, err := command.CombinedOutput(); err != nil {
