@@ -48,7 +48,7 @@ type Issued struct {
 // Fields are the parts of a key that an administrator sets. An update leaves a
 // nil field unchanged; Create gives it its default.
 type Fields struct {
-	Name      *string    // default "API key"
+	Name      *string    // up to 255 code points, not only white space; default "API key"
 	Active    *bool      // default true
 	ExpiresAt *time.Time // default none; a pointer to the zero time removes it
 }

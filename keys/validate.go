@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxName is the maximum length of a key's name in Unicode code points.
-const MaxName = 255
+// maxName is the maximum length of a key's name in Unicode code points.
+const maxName = 255
 
-// checkName accepts 1 to MaxName code points, not all of them white space.
+// checkName accepts 1 to maxName code points, not all of them white space.
 func checkName(name string) error {
 	switch {
 	case !utf8.ValidString(name):
@@ -19,8 +19,8 @@ func checkName(name string) error {
 		return invalid("name must not contain a NUL character")
 	case strings.TrimSpace(name) == "":
 		return invalid("name must not be empty")
-	case utf8.RuneCountInString(name) > MaxName:
-		return invalid(fmt.Sprintf("name must have at most %d characters", MaxName))
+	case utf8.RuneCountInString(name) > maxName:
+		return invalid(fmt.Sprintf("name must have at most %d characters", maxName))
 	}
 	return nil
 }
