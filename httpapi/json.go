@@ -125,7 +125,7 @@ func (a *API) sendJSON(w http.ResponseWriter, r *http.Request, status int, body 
 	out := stream.New(w, r, a.options.IdleTimeout)
 	for _, part := range body {
 		if _, err := out.Write(part); err != nil {
-			return nil
+			return nil //nolint:nilerr // the client has disconnected
 		}
 	}
 	out.Finish()
