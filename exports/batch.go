@@ -121,7 +121,7 @@ func (b *Batch) plan() {
 		}
 	}
 	if len(skipped) > 0 {
-		entry, _ := b.manifest(len(entries), skipped)
+		entry, _ := newManifest(b.now, len(b.items), len(entries), skipped)
 		entries = append(entries, entry)
 	}
 	b.size, b.planned = zipstream.NewLayout(entries).Size, planned
@@ -172,7 +172,7 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 		return err
 	}
 	if len(b.skipped) > 0 {
-		if err := z.AddBytes(b.manifest(z.Len(), b.skipped)); err != nil {
+		if err := z.AddBytes(newManifest(b.now, len(b.items), z.Len(), b.skipped)); err != nil {
 			return err
 		}
 	}

@@ -3,12 +3,13 @@ package exports
 import (
 	"encoding/json"
 	"hash/crc32"
+	"time"
 
 	"example.com/canvasback/exports/internal/zipstream"
 )
 
-// manifest returns the entry manifest.json and its content.
-func (b *Batch) manifest(included int, skipped []Skipped) (zipstream.Entry, []byte) {
+// newManifest returns the entry manifest.json and its content.
+func newManifest(now time.Time, requested, included int, skipped []Skipped) (zipstream.Entry, []byte) {
 	type item struct {
 		SourceURL string `json:"sourceFileUrl"`
 		Reason    string `json:"reason"`
@@ -22,14 +23,14 @@ func (b *Batch) manifest(included int, skipped []Skipped) (zipstream.Entry, []by
 		Requested   int    `json:"requested"`
 		Included    int    `json:"included"`
 		Skipped     []item `json:"skipped"`
-	}{b.now.Format("2006-01-02T15:04:05.000Z"), len(b.items), included, items}, "", "  ")
+	}{now.Format("2006-01-02T15:04:05.000Z"), requested, included, items}, "", "  ")
 	if err != nil {
 		panic(err) // strings and numbers always encode
 	}
 	content = append(content, '\n')
 	return zipstream.Entry{
 		Name:     manifestName,
-		Modified: b.now,
+		Modified: now,
 		Size:     int64(len(content)),
 		CRC:      crc32.ChecksumIEEE(content),
 	}, content
