@@ -16,15 +16,14 @@ import (
 	"example.com/canvasback/exports/internal/zipstream"
 )
 
-// sizeWait is how long the first byte of a batch may wait for the sizes of its
-// files.
+// sizeWait is how long OpenBatch waits for the sizes of files after the first.
 const sizeWait = 250 * time.Millisecond
 
-// errBatchChanged breaks a batch that cannot have its announced size.
+// errBatchChanged means that a batch cannot have the size that Size returned.
 var errBatchChanged = errors.New("exports: file changed after the size of the zip was announced")
 
-// Batch is a zip archive of which at least one file is open. The caller must
-// close it. It is not safe for concurrent use.
+// Batch is a zip archive with at least one open file. The caller must close it.
+// It is not safe for concurrent use.
 type Batch struct {
 	ctx     context.Context
 	now     time.Time
@@ -34,13 +33,13 @@ type Batch struct {
 	file    prefetch.Result[batchFile] // of the current item
 	skipped []Skipped
 	size    int64
-	planned []*zipstream.Entry // by item, nil if it is skipped; none if the size is unknown
+	planned []*zipstream.Entry // by item, nil if skipped; no elements if the size is unknown
 }
 
-// OpenBatch starts to open the files of a batch that [Service.FindBatch] has
-// returned. It waits until one is prefetched, up to 1 MiB or what arrives
-// within [Options.OpenTimeout], and 250 ms longer for the sizes of the others.
-// If no file can be opened, the error is a [BatchError].
+// OpenBatch starts to open the files of the items that [Service.FindBatch] has
+// returned. It waits until the first file that can be opened is prefetched, and
+// up to 250 ms longer for the sizes of the others. If no file can be opened, the
+// error is a [BatchError].
 //
 // When ctx ends, WriteZip fails.
 func (s *Service) OpenBatch(ctx context.Context, items []BatchItem) (*Batch, error) {
@@ -133,8 +132,8 @@ func (b *Batch) plan() {
 func (b *Batch) Size() int64 { return b.size }
 
 // WriteZip writes the archive to w. It must be called once. Files that cannot
-// be read are left out and listed in the last entry, manifest.json. Before
-// WriteZip waits for a slow file it calls flush, which may be nil.
+// be opened are skipped and listed in the last entry, manifest.json. Before
+// WriteZip waits for a slow file, it calls flush, which may be nil.
 //
 // If WriteZip returns an error, the archive is incomplete and the caller must
 // abort the response.
@@ -186,7 +185,7 @@ func (b *Batch) entry(item int, file prefetch.Result[batchFile], names *filename
 	if file.Complete {
 		entry.Size, entry.CRC, entry.Streamed = int64(len(file.Prefix)), file.CRC, false
 	}
-	if entry.Modified.IsZero() { // so that two downloads are equal
+	if entry.Modified.IsZero() { // the same in each download
 		entry.Modified = b.items[item].Export.UpdatedAt
 	}
 	return entry
@@ -196,8 +195,8 @@ func (b *Batch) entry(item int, file prefetch.Result[batchFile], names *filename
 // request. The slice grows until WriteZip returns.
 func (b *Batch) Skipped() []Skipped { return b.skipped }
 
-// Close closes every file of the batch, written or not. It returns when nothing
-// of the batch runs any more.
+// Close closes all files of the batch. It returns when no goroutine of the batch
+// runs.
 func (b *Batch) Close() error {
 	b.queue.Close()
 	return nil
@@ -237,7 +236,7 @@ func (f batchFile) Idles() bool {
 	return local || f.ETag != "" && !strings.HasPrefix(f.ETag, "W/")
 }
 
-// hostOf returns what connections are counted by.
+// hostOf returns the host and port by which connections are limited.
 func hostOf(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package exports registers exported files and delivers them.
 //
-// A source URL stands for a drawing or document. At most one export is
-// registered for each: the URL of its exported file. The source URL is only a
+// A source URL identifies a drawing or document. At most one export is
+// registered for it: the URL of its exported file. The source URL is only a
 // lookup key and is never opened. The exported URL is opened by an [Opener],
 // such as those of packages fetch and files.
 //
@@ -14,13 +14,13 @@
 // skipped, the last entry of the archive, manifest.json, lists them.
 //
 // The size of a batch is known if all its files are open with known size before
-// the first byte is written. A file that fails later than that breaks the
-// archive instead of being skipped.
+// the first byte is written. If one of them fails later, the batch fails instead
+// of skipping it.
 //
 // # Failures
 //
 // A failure before the first byte of a file is an error, or a skipped item of a
-// batch. A later failure is an error of reading or writing, and the caller must
-// abort the response so that the client does not take it for complete. Texts
-// for clients are few and coarse; errors wrap the cause for the log.
+// batch. A later failure is an error of Read or [Batch.WriteZip]; the caller must
+// then abort the response, so that it does not look complete to the client. Texts
+// for clients reveal no cause; errors wrap it for the log.
 package exports

@@ -13,9 +13,8 @@ import (
 	"example.com/canvasback/exports/internal/prefetch"
 )
 
-// Download is an open exported file. Its Name is the one under which it is to
-// be delivered: clean and never empty. The caller must close it. It is not safe
-// for concurrent use.
+// Download is an open exported file. Its Name is clean and never empty. The
+// caller must close it. It is not safe for concurrent use.
 type Download struct {
 	File
 	cancel context.CancelCauseFunc
@@ -46,7 +45,7 @@ type prefetchedBody struct {
 	io.Closer
 }
 
-// Close closes the file and releases the connection behind it.
+// Close closes the file and releases its connection.
 func (d *Download) Close() error {
 	err := d.Body.Close()
 	d.cancel(nil)
@@ -66,8 +65,7 @@ func (s *Service) Open(ctx context.Context, export Export) (*Download, error) {
 	if opener == nil {
 		return nil, ErrForbidden
 	}
-	// The timeout ends with the first byte. The context must outlive it, because
-	// it governs the rest of the file too.
+	// A context.WithTimeout would also end reads after the first byte.
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(s.openTimeout, func() { cancel(ErrTimeout) })
 	file, err := opener.Open(ctx, u)
@@ -85,8 +83,8 @@ func (s *Service) Open(ctx context.Context, export Export) (*Download, error) {
 	return download, nil
 }
 
-// openError returns an error that wraps one of the errors of an [Opener]. The
-// cause is that of the end of its context, nil if there is none.
+// openError wraps err in one of the errors of an [Opener], unless it already
+// matches one. The argument cause is the cause of the ended context, or nil.
 func openError(err, cause error) error {
 	switch {
 	case cause == ErrTimeout && !errors.Is(err, ErrTimeout):

@@ -6,12 +6,12 @@ var (
 	// ErrNotFound means that no export is registered for a source URL.
 	ErrNotFound = errors.New("exports: not registered")
 
-	// ErrInvalid matches errors about invalid arguments. Their text starts with
-	// the field's name on the wire and may be shown to clients.
+	// ErrInvalid matches errors about an invalid argument. Their text begins
+	// with the field's JSON name and may be shown to users.
 	ErrInvalid = errors.New("exports: invalid field")
 
-	// ErrUnavailable wraps any other error of the store, which is for the log
-	// and not for clients.
+	// ErrUnavailable means that the store failed. It wraps the store's error,
+	// which is for logs only.
 	ErrUnavailable = errors.New("exports: store unavailable")
 )
 
@@ -29,8 +29,8 @@ var (
 
 // ForbiddenError is an [ErrForbidden] with a reason. [Opener.Check] returns it.
 type ForbiddenError struct {
-	// Reason depends on the URL alone, not on what a name resolves to or a
-	// server returns, so it may be shown to clients.
+	// Reason may be shown to users. It depends on the URL alone, not on DNS
+	// or on the response of a server.
 	Reason string
 }
 

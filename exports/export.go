@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Export is the registration of an exported file. Times are UTC and cut to the
-// millisecond.
+// Export is the registration of an exported file. Times are UTC, truncated to
+// the millisecond.
 type Export struct {
-	ID          int64  // positive, counted from 1, never reused
+	ID          int64  // positive, ascending, never reused
 	SourceURL   string // lookup key, unique
 	ExportedURL string // of the exported file
 	FileName    string // as registered, empty if none
@@ -30,7 +30,7 @@ type Skipped struct {
 }
 
 // Skip returns the Skipped element of a source URL that failed with err. Its
-// reason reveals nothing about the network of the server.
+// Reason reveals nothing about the server's network.
 func Skip(source string, err error) Skipped {
 	reason := "file cannot be fetched"
 	switch {

@@ -22,7 +22,7 @@ type Opener interface {
 	// must check it again. It returns when the first byte has arrived or the
 	// file is known to be empty. The error wraps [ErrForbidden],
 	// [ErrTimeout] or [ErrFailed]. When ctx ends, reads of the file must fail
-	// soon.
+	// promptly.
 	Open(ctx context.Context, u *url.URL) (*File, error)
 }
 

@@ -19,8 +19,8 @@ type Options struct {
 	// serves it; a URL that none serves is not allowed.
 	Openers []Opener
 
-	// OpenTimeout bounds the time until the first byte of a file, and the
-	// time in which a batch prefetches it; 20 seconds if zero.
+	// OpenTimeout limits the wait for the first byte of a file, and the
+	// prefetch of each file of a batch; 20 seconds if zero.
 	OpenTimeout time.Duration
 
 	// MaxItems is the largest number of items in a batch; 1,000 if zero.
@@ -40,8 +40,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Service holds the rules of exports over a [Store]. It is safe for concurrent
-// use.
+// Service registers, finds and opens exports over a [Store]. It is safe for
+// concurrent use.
 type Service struct {
 	store       Store
 	openers     []Opener
@@ -77,9 +77,9 @@ func NewService(store Store, options *Options) *Service {
 	}
 }
 
-// Register makes the file at exported the one that is delivered for source,
-// and reports whether source had none before. White space around both URLs is
-// removed. A fileName that is empty or only white space counts as none; any
+// Register registers the URL exported as the export of source, in place of a
+// previous one; created reports that there was none. White space around both
+// URLs is removed. A fileName that is empty or only white space means none; any
 // other is stored as given and cleaned when it is used. The error matches
 // [ErrInvalid] if an argument is invalid or exported may not be opened.
 func (s *Service) Register(ctx context.Context, source, exported, fileName string) (export Export, created bool, err error) {
@@ -112,7 +112,7 @@ func (s *Service) Register(ctx context.Context, source, exported, fileName strin
 	return export, created, storeError("put export", err)
 }
 
-// checkAllowed returns an error with the opener's reason if a URL may not be
+// checkAllowed returns an error with the reason of the Opener if u may not be
 // opened.
 func (s *Service) checkAllowed(u *url.URL) error {
 	const message = "exportedUrl is not an allowed URL"
@@ -206,11 +206,11 @@ func (s *Service) opener(u *url.URL) Opener {
 	return nil
 }
 
-// now returns the time in UTC, cut to the millisecond.
+// now returns the time in UTC, truncated to the millisecond.
 func (s *Service) now() time.Time { return time.UnixMilli(s.clock().UnixMilli()).UTC() }
 
-// storeError passes on the errors that the contract of [Store] names and wraps
-// all others.
+// storeError wraps an error of the store in [ErrUnavailable], except nil and
+// [ErrNotFound].
 func storeError(operation string, err error) error {
 	if err == nil || errors.Is(err, ErrNotFound) {
 		return err

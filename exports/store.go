@@ -2,30 +2,29 @@ package exports
 
 import "context"
 
-// Store keeps registered exports. It enforces no rule but identity and the
-// uniqueness of source URLs, which are compared exactly: its input is valid and
-// complete.
+// Store stores exports. It enforces no rules: its input is valid and complete.
+// It is responsible for identity and unique source URLs, which are compared
+// exactly and have up to [MaxURLLength] code points.
 //
-// Every method may be called concurrently, with each other and with those of
-// other processes if the storage is shared. A change is visible to every call
-// that starts after it has returned, and is not lost once it has returned.
-// Records are values; a store keeps no reference to its input and returns no
-// reference to its data. Times are UTC with millisecond precision. Source URLs
-// have up to MaxURLLength characters.
+// All methods are safe for concurrent use, by several processes if the store is
+// shared. When a method returns, its change is durable and visible to every call
+// that starts later. Records are values: a store keeps no reference to its input
+// and returns no reference to its data. Times are UTC with millisecond
+// precision.
 //
-// An error other than [ErrNotFound] means that the store is unavailable. Nothing
-// was changed then, unless the response to a commit was lost. When ctx ends,
-// methods return an error soon.
+// Methods return [ErrNotFound] as documented. Any other error means that the
+// store is unavailable, and that nothing was changed unless only the response to
+// a commit was lost. When ctx ends, methods promptly return an error.
 type Store interface {
-	// Put stores an export under a new id, whatever its ID field says. If its
-	// source URL has an export already, it replaces that one and keeps its id
-	// and CreatedAt. Put returns the export as stored and whether it is new.
-	// Ids are positive, ascending, and never reused, not even after a
-	// deletion or a restart.
+	// Put stores an export under a new id, ignoring the id it has. If the
+	// source URL already has an export, Put replaces it and keeps its id and
+	// CreatedAt. It returns the export as stored and whether it is new. Ids
+	// are positive, ascending and never reused, not even after a deletion or
+	// a restart.
 	Put(ctx context.Context, export Export) (stored Export, created bool, err error)
 
 	// Find returns the exports of the source URLs that have one, in any
-	// order, each once even if its source URL is given several times.
+	// order, each once even if its source URL is given more than once.
 	Find(ctx context.Context, sources ...string) ([]Export, error)
 
 	// Delete removes the export of a source URL, or returns [ErrNotFound].

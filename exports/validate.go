@@ -24,7 +24,8 @@ func checkText(field, text string) error {
 	return nil
 }
 
-// checkSource returns a source URL without the white space around it.
+// checkSource validates a source URL and returns it without surrounding white
+// space.
 func checkSource(field, source string) (string, error) {
 	source = strings.TrimSpace(source)
 	if source == "" {
@@ -33,8 +34,8 @@ func checkSource(field, source string) (string, error) {
 	return source, checkText(field, source)
 }
 
-// parseExported parses the URL of an exported file. Whether it is allowed is for
-// an [Opener] to decide.
+// parseExported parses the URL of an exported file. An [Opener] decides whether
+// it is allowed.
 func parseExported(exported string) (*url.URL, error) {
 	const field = "exportedUrl"
 	if exported == "" {
