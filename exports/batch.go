@@ -230,8 +230,8 @@ func (f batchFile) Read(p []byte) (int, error) { return f.Body.Read(p) }
 
 func (f batchFile) Length() int64 { return f.Size }
 
-// Idles reports whether the file is local, or can be resumed by its strong ETag.
-func (f batchFile) Idles() bool {
+// CanIdle reports whether the file is local or can be resumed by its strong ETag.
+func (f batchFile) CanIdle() bool {
 	_, local := f.Body.(*os.File)
 	return local || f.ETag != "" && !strings.HasPrefix(f.ETag, "W/")
 }

@@ -19,11 +19,11 @@ type breaker struct {
 
 func newBreaker(limit int) *breaker { return &breaker{limit: int32(limit)} }
 
-// open reports whether further files are to fail without being opened.
+// open reports whether files must fail without being opened.
 func (b *breaker) open() bool { return b.failures.Load() >= b.limit }
 
-// record counts the outcome of opening a file. Errors that come soon cost
-// nothing and are not counted.
+// record counts the outcome of opening a file. Errors that took less than slow
+// cost little and are not counted.
 func (b *breaker) record(err error, took, slow time.Duration) {
 	switch {
 	case err == nil:

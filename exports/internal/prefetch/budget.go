@@ -12,7 +12,7 @@ const PrefixSize = 1 << 20
 // Budget bounds the memory for prefixes of all queues that share it. It is safe
 // for concurrent use.
 type Budget struct {
-	slots chan struct{} // filled with those in use
+	slots chan struct{} // holds one element per prefix in use
 }
 
 // NewBudget returns a Budget of the given number of bytes.
@@ -20,8 +20,8 @@ func NewBudget(bytes int) *Budget {
 	return &Budget{slots: make(chan struct{}, bytes/PrefixSize)}
 }
 
-// acquire waits for memory for one prefix. The file that is being waited for
-// does not need to: each queue may hold one prefix beyond the budget.
+// acquire waits for memory for one prefix. It returns at once for the file that
+// the consumer waits for, so each queue may hold one prefix beyond the budget.
 func (b *Budget) acquire(ctx context.Context, wanted <-chan struct{}) (release func(), err error) {
 	select {
 	case b.slots <- struct{}{}:
@@ -34,7 +34,7 @@ func (b *Budget) acquire(ctx context.Context, wanted <-chan struct{}) (release f
 }
 
 // prefixes are buffers for files that are large or of unknown size. The extra
-// byte lets a read of a file of exactly PrefixSize bytes meet its end.
+// byte lets a read of a file of exactly PrefixSize bytes return io.EOF.
 var prefixes = sync.Pool{New: func() any { return new([PrefixSize + 1]byte) }}
 
 // prefixBuffer returns a buffer for the prefix of a file of the given size, -1

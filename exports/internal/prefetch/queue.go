@@ -1,8 +1,8 @@
-// Package prefetch opens files in the order in which they will be consumed, a
-// number of them ahead of the consumer, and reads the start of each.
+// Package prefetch opens files in the order in which they will be consumed,
+// several in parallel, and reads the start of each before the consumer needs it.
 //
-// A [Queue] belongs to one goroutine, the consumer's. Workers run only [read],
-// which has no access to the queue.
+// A [Queue] belongs to one goroutine, the consumer's. A worker uses only its task
+// and fields of the queue that do not change.
 package prefetch
 
 import (
@@ -44,12 +44,14 @@ type Queue[F File] struct {
 
 // task is a job in a queue.
 type task[F File] struct {
-	job        Job[F]
-	host       *breaker
-	hostReady  <-chan struct{} // closed when a connection to the host is free
-	hostFree   func()          // closes the hostReady of a later task
-	wanted     chan struct{}   // closed when the consumer waits for the file
-	outcomes   chan outcome[F] // receives one
+	job       Job[F]
+	host      *breaker
+	hostReady <-chan struct{} // closed when a connection to the host is free
+	hostFree  func()          // closes the hostReady of a later task
+	wanted    chan struct{}   // closed when the consumer waits for the file
+	outcomes  chan outcome[F] // receives one
+
+	// Only the consumer uses these.
 	outcome    outcome[F]
 	hasOutcome bool
 }
@@ -107,33 +109,17 @@ func (q *Queue[F]) start() {
 	}
 }
 
-// work waits for a connection to the host and for memory, then reads.
-func work[F File](ctx context.Context, t *task[F], budget *Budget, l limits) (Result[F], error) {
-	if t.hostReady != nil {
-		select {
-		case <-t.hostReady:
-		case <-ctx.Done():
-			return Result[F]{}, ctx.Err()
-		}
-	}
-	release, err := budget.acquire(ctx, t.wanted)
-	if err != nil {
-		return Result[F]{}, err
-	}
-	return read(ctx, t.job, l, release)
-}
-
 func (q *Queue[F]) limits(t *task[F]) limits {
 	return limits{timeout: q.config.Timeout, queue: q.breaker, host: t.host}
 }
 
-// Next is done with the previous file, waits for the next one and returns it,
-// valid until Next or Close is called, or the error with which it failed. It
-// calls onWait once if the file takes long. It must not be called more often
-// than there are jobs.
+// Next closes the previous file, waits for the next one and returns it, or the
+// error with which it failed. The file is valid until Next or Close is called. If
+// Next waits for more than 50 ms, it calls onWait once. It must not be called
+// more often than there are jobs.
 //
-// Next makes sure that an incomplete file can be read on: it reads more of it,
-// and opens it again if that fails or if the upstream may have closed the idle
+// Next checks that an incomplete file can still be read: it reads more of it,
+// and reopens it if that fails or if the upstream may have closed the idle
 // connection.
 func (q *Queue[F]) Next(onWait func()) (Result[F], error) {
 	if q.next > 0 {
@@ -151,7 +137,7 @@ func (q *Queue[F]) Next(onWait func()) (Result[F], error) {
 
 func (q *Queue[F]) release(t *task[F]) {
 	t.outcome.result.close()
-	t.outcome = outcome[F]{} // and with it the prefix
+	t.outcome = outcome[F]{} // frees the prefix
 	t.hostFree()
 }
 
@@ -176,11 +162,11 @@ func (q *Queue[F]) wait(t *task[F], onWait func()) {
 	t.hasOutcome = true
 }
 
-// refresh makes sure that an incomplete file can be read on. A successful read
-// does not prove that of an idle connection whose file cannot be resumed: the
-// data may have been buffered before the upstream closed it.
+// refresh checks that an incomplete file can still be read, and reopens it if
+// not. After an idle timeout a successful read is no proof, because the data may
+// have been buffered before the upstream closed the connection.
 func (q *Queue[F]) refresh(t *task[F], r Result[F]) (Result[F], error) {
-	mayBeClosed := !r.File.Idles() && time.Since(r.readAt) > q.config.IdleTimeout
+	mayBeClosed := !r.File.CanIdle() && time.Since(r.readAt) > q.config.IdleTimeout
 	if !mayBeClosed && r.readMore() == nil {
 		return r, nil
 	}

@@ -23,14 +23,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fakeFile is a file whose reads are those of a Reader.
 type fakeFile struct {
 	io.Reader
-	length int64
-	idles  bool
-	closed *atomic.Int64 // counts closed files
+	length  int64
+	canIdle bool
+	closed  *atomic.Int64 // counts closed files
 }
 
 func (f *fakeFile) Close() error  { f.closed.Add(1); return nil }
 func (f *fakeFile) Length() int64 { return f.length }
-func (f *fakeFile) Idles() bool   { return f.idles }
+func (f *fakeFile) CanIdle() bool { return f.canIdle }
 
 // fakeUpstream counts the files that it opens.
 type fakeUpstream struct {
@@ -294,9 +294,9 @@ func TestQueue_SlowFileIsYieldedAfterTimeout(t *testing.T) {
 func TestQueue_ReopensIdleFile(t *testing.T) {
 	content := strings.Repeat("canvasback ", 300_000)
 	for name, c := range map[string]struct {
-		idles bool
-		wait  time.Duration
-		want  int64 // times opened
+		canIdle bool
+		wait    time.Duration
+		want    int64 // times opened
 	}{
 		"long wait":               {false, 3 * time.Second, 2},
 		"long wait, can be idle":  {true, 3 * time.Second, 1},
@@ -312,7 +312,7 @@ func TestQueue_ReopensIdleFile(t *testing.T) {
 					if u.opened.Load() == 1 && c.want == 2 { // the first file is open too
 						body = io.MultiReader(io.LimitReader(body, 2<<20), iotest.ErrReader(io.ErrUnexpectedEOF))
 					}
-					return &fakeFile{Reader: body, length: int64(len(content)), idles: c.idles}, nil
+					return &fakeFile{Reader: body, length: int64(len(content)), canIdle: c.canIdle}, nil
 				})
 				q := New(t.Context(), testConfig(), []Job[*fakeFile]{u.file("a", "first", 0), waits})
 				_, err := q.Next(noWait)

@@ -17,17 +17,17 @@ type File interface {
 	// Length returns the size in bytes, -1 if unknown.
 	Length() int64
 
-	// Idles reports whether the rest of the file can still be read after it
-	// has not been read for a long time.
-	Idles() bool
+	// CanIdle reports whether the file can still be read after a long time
+	// without a Read.
+	CanIdle() bool
 }
 
 // Job opens one file.
 type Job[F File] struct {
-	Host string // connections are counted by it
+	Host string // connections are limited per host
 
-	// Open returns the file, or an error after all retries. The file must
-	// fail soon when ctx ends.
+	// Open returns the file, or an error after all retries. When ctx ends,
+	// reads of the file must fail promptly.
 	Open func(ctx context.Context) (F, error)
 }
 
@@ -38,10 +38,10 @@ type Result[F File] struct {
 	Complete bool   // Prefix is the complete file, and File is closed
 	CRC      uint32 // CRC-32 (IEEE) of a complete file
 
-	more    []byte    // what follows Prefix, read when the file's turn came
-	readAt  time.Time // when Prefix had been read
-	open    bool      // File is to be closed
-	release func()    // returns the memory of Prefix; nil if it has none
+	more    []byte    // the bytes after Prefix that readMore has read
+	readAt  time.Time // end of the last Read of Prefix
+	open    bool      // File must be closed
+	release func()    // releases the memory of Prefix; nil if it has none
 }
 
 // Content returns the complete file, or the prefix followed by the rest.
@@ -75,9 +75,25 @@ type limits struct {
 	host    *breaker // of those from the same host
 }
 
-// read opens a file and reads its prefix. It runs on goroutines that no caller
-// can protect, so it converts a panic of the file's implementation to an error.
-// In case of an error it calls release itself.
+// work waits for a connection to the host and for memory, then reads.
+func work[F File](ctx context.Context, t *task[F], budget *Budget, l limits) (Result[F], error) {
+	if t.hostReady != nil {
+		select {
+		case <-t.hostReady:
+		case <-ctx.Done():
+			return Result[F]{}, ctx.Err()
+		}
+	}
+	release, err := budget.acquire(ctx, t.wanted)
+	if err != nil {
+		return Result[F]{}, err
+	}
+	return read(ctx, t.job, l, release)
+}
+
+// read opens a file and reads its prefix. It converts a panic to an error,
+// because a panic in a worker's goroutine would end the process. If it returns an
+// error, it has called release.
 func read[F File](ctx context.Context, job Job[F], l limits, release func()) (result Result[F], err error) {
 	result.release = release
 	defer func() {
@@ -109,7 +125,7 @@ func read[F File](ctx context.Context, job Job[F], l limits, release func()) (re
 		return result, io.ErrUnexpectedEOF
 	case err == io.EOF:
 		result.Complete = true
-		result.CRC = crc32.ChecksumIEEE(buffer[:n]) // here it runs in parallel
+		result.CRC = crc32.ChecksumIEEE(buffer[:n]) // here workers compute it in parallel
 		result.closeFile()
 	case err != nil:
 		return result, err
@@ -124,13 +140,14 @@ func (r *Result[F]) readMore() error {
 	n, err := ReadUntil(r.File, more, time.Now().Add(time.Second))
 	r.more = more[:n]
 	if err == io.EOF {
-		return nil // the file returns it again
+		return nil // reading Content returns it too
 	}
 	return err
 }
 
-// ReadUntil fills p until a time, with one byte at least, and waits no longer
-// than one Read takes. The error is io.EOF only at the end of r.
+// ReadUntil reads until p is full, r fails, or the time until has passed and p
+// has at least one byte. It does not interrupt a Read that blocks. Unlike
+// [io.ReadFull] it returns io.EOF at the end of r.
 func ReadUntil(r io.Reader, p []byte, until time.Time) (n int, err error) {
 	for n < len(p) && err == nil && (n == 0 || time.Now().Before(until)) {
 		var m int
