@@ -31,69 +31,122 @@ const (
 	extraTime = 0x5455
 )
 
+// header is an entry at its place in an archive.
+type header struct {
+	Entry
+	compressed int64 // size of the content in the archive
+	offset     int64 // of the local header
+}
+
+// large reports whether the sizes need zip64.
+func (h *header) large() bool {
+	return h.Size >= math.MaxUint32 || h.compressed >= math.MaxUint32
+}
+
+// needsZip64 reports whether the central directory needs zip64 for the entry.
+func (h *header) needsZip64() bool { return h.large() || h.offset >= math.MaxUint32 }
+
+func (h *header) localSize() int64 {
+	size := 30 + int64(len(h.Name)) + h.timeSize()
+	if h.large() {
+		size += 4 + 16
+	}
+	return size
+}
+
 // appendLocal appends the local header.
 func (h *header) appendLocal(b []byte) []byte {
 	var extra []byte
-	crc, packed, size := h.CRC, uint32(h.packed), uint32(h.Size)
+	crc, compressed, size := h.CRC, uint32(h.compressed), uint32(h.Size)
 	switch {
 	case h.large() && h.Streamed: // makes readers expect 8-byte sizes in the descriptor
-		crc, packed, size = 0, math.MaxUint32, math.MaxUint32
+		crc, compressed, size = 0, math.MaxUint32, math.MaxUint32
 		extra = append16(extra, extra64, 16)
 		extra = append64(extra, 0, 0)
 	case h.large():
-		packed, size = math.MaxUint32, math.MaxUint32
+		compressed, size = math.MaxUint32, math.MaxUint32
 		extra = append16(extra, extra64, 16)
-		extra = append64(extra, h.Size, h.packed)
+		extra = append64(extra, h.Size, h.compressed)
 	case h.Streamed:
-		crc, packed, size = 0, 0, 0
+		crc, compressed, size = 0, 0, 0
 	}
 	version := uint16(versionDefault)
-	if h.far() {
+	if h.needsZip64() {
 		version = version64
 	}
 	b = append32(b, sigLocal)
 	b = append16(b, version, h.flags(), h.method())
 	b = h.appendDOSTime(b)
-	b = append32(b, crc, packed, size)
+	b = append32(b, crc, compressed, size)
 	return h.appendNameAndExtra(b, extra)
 }
 
+func (h *header) descriptorSize() int64 {
+	switch {
+	case !h.Streamed:
+		return 0
+	case h.large():
+		return 24
+	}
+	return 16
+}
+
 // appendDescriptor appends the data descriptor of a streamed entry. Its sizes
-// take 8 bytes only where they need them, as readers without another hint
-// expect.
+// take 8 bytes only if they need them: readers expect that if the local header
+// has no zip64 field.
 func (h *header) appendDescriptor(b []byte) []byte {
 	b = append32(b, sigDescriptor, h.CRC)
 	if h.large() {
-		return append64(b, h.packed, h.Size)
+		return append64(b, h.compressed, h.Size)
 	}
-	return append32(b, uint32(h.packed), uint32(h.Size))
+	return append32(b, uint32(h.compressed), uint32(h.Size))
+}
+
+func (h *header) centralSize() int64 {
+	size := 46 + int64(len(h.Name)) + h.timeSize()
+	if h.needsZip64() {
+		size += 4 + 24
+	}
+	return size
 }
 
 // appendCentral appends the record in the central directory.
 func (h *header) appendCentral(b []byte) []byte {
-	packed, size, offset := uint32(h.packed), uint32(h.Size), uint32(h.offset)
+	compressed, size, offset := uint32(h.compressed), uint32(h.Size), uint32(h.offset)
 	version := uint16(versionDefault)
 	var extra []byte
-	if h.far() {
+	if h.needsZip64() {
 		version = version64
-		packed, size, offset = math.MaxUint32, math.MaxUint32, math.MaxUint32
+		compressed, size, offset = math.MaxUint32, math.MaxUint32, math.MaxUint32
 		extra = append16(extra, extra64, 24)
-		extra = append64(extra, h.Size, h.packed, h.offset)
+		extra = append64(extra, h.Size, h.compressed, h.offset)
 	}
 	b = append32(b, sigCentral)
 	b = append16(b, madeByUnix, version, h.flags(), h.method())
 	b = h.appendDOSTime(b)
-	b = append32(b, h.CRC, packed, size)
+	b = append32(b, h.CRC, compressed, size)
 	b = append16(b, uint16(len(h.Name)), uint16(len(extra))+uint16(h.timeSize()), 0, 0, 0)
 	b = append32(b, modeFile, offset)
 	b = append(b, h.Name...)
 	return h.appendUnixTime(append(b, extra...))
 }
 
+// endSize returns the size of what follows the central directory.
+func endSize(entries int, start, length int64) int64 {
+	if endNeedsZip64(entries, start, length) {
+		return 56 + 20 + 22
+	}
+	return 22
+}
+
+func endNeedsZip64(entries int, start, length int64) bool {
+	return entries >= math.MaxUint16 || length >= math.MaxUint32 || start >= math.MaxUint32
+}
+
 // appendEnd appends the end records for a central directory of length bytes at
 // offset start.
 func appendEnd(b []byte, entries int, start, length int64) []byte {
-	if endIsLarge(entries, start, length) {
+	if endNeedsZip64(entries, start, length) {
 		b = append32(b, sigEnd64)
 		b = append64(b, 44) // size of the rest of this record
 		b = append16(b, madeByUnix, version64)
@@ -123,8 +176,8 @@ func (h *header) method() uint16 {
 	return methodStore
 }
 
-// flags sets the UTF-8 flag also for a tilde, which East Asian code pages
-// replace.
+// flags returns the general purpose flags. A tilde needs the UTF-8 flag too,
+// because some East Asian code pages replace it.
 func (h *header) flags() (flags uint16) {
 	if h.Streamed {
 		flags |= flagDescriptor
@@ -148,6 +201,19 @@ func (h *header) appendDOSTime(b []byte) []byte {
 	clock := t.Hour()<<11 | t.Minute()<<5 | t.Second()/2
 	date := (t.Year()-1980)<<9 | int(t.Month())<<5 | t.Day()
 	return append16(b, uint16(clock), uint16(date))
+}
+
+// timeSize returns the size of the extra field with the modification time.
+func (h *header) timeSize() int64 {
+	if !h.hasUnixTime() {
+		return 0
+	}
+	return 9
+}
+
+func (h *header) hasUnixTime() bool {
+	seconds := h.Modified.Unix()
+	return seconds >= math.MinInt32 && seconds <= math.MaxInt32
 }
 
 // appendUnixTime appends the extra field with the modification time in Unix

@@ -29,7 +29,7 @@ func (z *Writer) AddBytes(e Entry, content []byte) error {
 	if e.Streamed || e.Size != int64(len(content)) {
 		return fmt.Errorf("zipstream: entry %q of %d bytes cannot hold %d", e.Name, e.Size, len(content))
 	}
-	h := header{Entry: e, packed: e.Size, offset: z.offset}
+	h := header{Entry: e, compressed: e.Size, offset: z.offset}
 	if err := z.write(h.appendLocal(nil)); err != nil {
 		return err
 	}
@@ -38,17 +38,17 @@ func (z *Writer) AddBytes(e Entry, content []byte) error {
 }
 
 // AddStream writes a streamed entry with the content of r. If the entry's Size
-// is known, r must yield that many bytes, of which the first Size are used;
-// otherwise it is read to its end. Errors of r are returned as they are;
-// [io.ErrUnexpectedEOF] means that r ended early.
+// is known, AddStream reads that many bytes and returns [io.ErrUnexpectedEOF] if
+// there are fewer. Otherwise it reads r to its end. It returns other errors of r
+// unchanged.
 //
-// The local header of an entry of more than 4 GiB says so only if its Size is
-// known.
+// The local header of an entry of more than 4 GiB has a zip64 field only if Size
+// is known.
 func (z *Writer) AddStream(e Entry, r io.Reader) error {
 	h := header{Entry: e, offset: z.offset}
 	h.Streamed = true
 	h.Size = max(e.Size, 0)
-	h.packed = h.packedSize()
+	h.compressed = h.compressedSize()
 	if err := z.write(h.appendLocal(nil)); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (z *Writer) AddStream(e Entry, r io.Reader) error {
 	if e.Size >= 0 && h.Size != e.Size {
 		return io.ErrUnexpectedEOF
 	}
-	h.packed = z.offset - start
+	h.compressed = z.offset - start
 	z.headers = append(z.headers, h)
 	return z.write(h.appendDescriptor(nil))
 }

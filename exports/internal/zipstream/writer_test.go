@@ -330,8 +330,8 @@ func TestLayout_EqualsWrittenArchive(t *testing.T) {
 	// A first entry that is not written puts others around 4 GiB.
 	for at := range int64(250) {
 		first := Entry{Name: "first", Modified: modified, Size: math.MaxUint32 - 250 + at}
-		h := header{Entry: first, packed: first.Size}
-		z := &Writer{w: io.Discard, headers: []header{h}, offset: h.localSize() + h.packed}
+		h := header{Entry: first, compressed: first.Size}
+		z := &Writer{w: io.Discard, headers: []header{h}, offset: h.localSize() + h.compressed}
 		files := []file{{"a", nil, false}, {"b", []byte("x"), true}, {"c", nil, false}}
 		entries := []Entry{first}
 		for _, f := range files {
@@ -348,7 +348,7 @@ func TestLayout_EqualsWrittenArchive(t *testing.T) {
 	if testing.Short() {
 		return // the rest writes 8 GiB
 	}
-	// The largest content that is packed into less than 4 GiB, and one more byte.
+	// The largest content that is compressed into less than 4 GiB, and one more byte.
 	const largest = math.MaxUint32 - 1 - blockHeader*69_900
 	for _, size := range []int64{largest, largest + 1} {
 		e := Entry{Name: "stream", Modified: modified, Size: size, Streamed: true}
