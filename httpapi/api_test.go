@@ -88,7 +88,7 @@ func TestConfigureServer_FillsUnsetFields(t *testing.T) {
 }
 
 // appServer mounts the API below /api/ beside routes of an application.
-func appServer(t *testing.T, h *harness) (*httptest.Server, *httpapi.API) {
+func appServer(t *testing.T, h *harness) {
 	t.Helper()
 	h.options.Prefix = "/api"
 	api := newAPI(t, h.options)
@@ -127,7 +127,6 @@ func appServer(t *testing.T, h *harness) (*httptest.Server, *httpapi.API) {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	h.url = server.URL
-	return server, api
 }
 
 func TestAuthenticate(t *testing.T) {
@@ -296,6 +295,23 @@ func TestAuthenticate_Nested(t *testing.T) {
 		c.handler.ServeHTTP(recorder, r)
 		if recorder.Code != c.status {
 			t.Errorf("%s: status is %d, want %d: %s", name, recorder.Code, c.status, recorder.Body)
+		}
+	}
+}
+
+func TestAPI_SetsPattern(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ prefix, path, want string }{
+		{"", "/symbol/folders/3", "GET /symbol/folders/{id}"},
+		{"/api/v1", "/api/v1/symbol/folders/3", "GET /api/v1/symbol/folders/{id}"},
+		{"/api/v1", "/api/v1/nope", "/api/v1/"},
+		{"/api/v1", "/nope", ""},
+	} {
+		h := newHarness(t, func(options *httpapi.Options) { options.Prefix = c.prefix })
+		request := httptest.NewRequest("GET", c.path, nil)
+		httpapi.Handler(h.options).ServeHTTP(httptest.NewRecorder(), request)
+		if request.Pattern != c.want {
+			t.Errorf("%s under %q: pattern is %q, want %q", c.path, c.prefix, request.Pattern, c.want)
 		}
 	}
 }

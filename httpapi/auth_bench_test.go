@@ -13,7 +13,7 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// sink is an response that nobody reads.
+// discardWriter is a ResponseWriter that discards the body.
 type discardWriter struct{ header http.Header }
 
 func (s *discardWriter) Header() http.Header         { return s.header }
@@ -24,8 +24,8 @@ func (s *discardWriter) WriteHeader(status int) {
 	}
 }
 
-// BenchmarkAuth compares a route behind the client key with the same route
-// open to everyone, in turn, so that both have the same neighbours.
+// BenchmarkAuth compares a route that requires a client key with the same route
+// without protection. It alternates, so that other load affects both alike.
 func BenchmarkAuth(b *testing.B) {
 	db := memory.New()
 	options := httpapi.Options{
@@ -35,7 +35,7 @@ func BenchmarkAuth(b *testing.B) {
 	}
 	open := httpapi.Handler(options)
 	options.DangerouslySkipClientKeys = false
-	guarded := httpapi.Handler(options)
+	protected := httpapi.Handler(options)
 
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan struct{})
@@ -61,7 +61,7 @@ func BenchmarkAuth(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		without += serve(open)
-		with += serve(guarded)
+		with += serve(protected)
 		n += 100
 	}
 	b.ReportMetric(float64(with-without)/float64(n), "ns-more/request")

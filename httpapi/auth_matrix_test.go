@@ -16,23 +16,23 @@ import (
 	"example.com/canvasback/keys"
 )
 
-// credential is what a request carries.
+// credential is a set of request headers.
 type credential struct {
 	name    string
-	headers []string // lines
+	headers []string // complete lines
 }
 
-// TestAuth_AllRoutesAndCredentials sends every method with every credential to every route, and
-// compares the statuses with a model of a few lines. What gets through is not
-// well-formed, so that it changes nothing and shows by its 400.
+// TestAuth_AllRoutesAndCredentials sends every method with every credential to
+// every route, and compares the statuses with a model. Bodies and ids are
+// malformed: an authenticated request changes nothing and gets 400.
 func TestAuth_AllRoutesAndCredentials(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*httpapi.Options){
-		"as usual":             func(*httpapi.Options) {},
-		"admins register":      func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey },
-		"no admin key":         func(o *httpapi.Options) { o.AdminKeys = nil },
-		"client routes opened": func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true },
-		"no keys service":      func(o *httpapi.Options) { o.Keys = nil },
+		"default":            func(*httpapi.Options) {},
+		"admin registration": func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey },
+		"no admin key":       func(o *httpapi.Options) { o.AdminKeys = nil },
+		"no protection":      func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true },
+		"no keys service":    func(o *httpapi.Options) { o.Keys = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,14 +58,14 @@ func TestAuth_AllRoutesAndCredentials(t *testing.T) {
 				}
 			}
 			if after := fmt.Sprint(h.options.Symbols.ListFolders(t.Context())); after != before {
-				t.Errorf("something has changed: %s, then %s", before, after)
+				t.Errorf("folders changed from %s to %s", before, after)
 			}
 		})
 	}
 }
 
-// issuedKeys are the client keys of the test, by what becomes of them.
-type issuedKeys struct{ good, inactive, expired, rotated, deleted, foreign keys.RawKey }
+// issuedKeys are client keys in each state.
+type issuedKeys struct{ valid, inactive, expired, rotated, deleted, foreign keys.RawKey }
 
 func issueKeys(t *testing.T, h *harness) issuedKeys {
 	t.Helper()
@@ -84,7 +84,7 @@ func issueKeys(t *testing.T, h *harness) issuedKeys {
 		t.Fatal(err)
 	}
 	return issuedKeys{
-		good:     keys.RawKey(h.rawKey),
+		valid:    keys.RawKey(h.rawKey),
 		inactive: create(keys.Fields{Active: new(false)}).Raw,
 		expired:  create(keys.Fields{ExpiresAt: new(h.clock.Now())}).Raw,
 		rotated:  rotated.Raw,
@@ -94,27 +94,27 @@ func issueKeys(t *testing.T, h *harness) issuedKeys {
 }
 
 func credentials(issued issuedKeys) []credential {
-	good := string(issued.good)
+	valid := string(issued.valid)
 	list := []credential{
 		{"nothing", nil},
-		{"both", []string{"x-api-key: " + good, "x-admin-key: " + adminKey}},
-		{"both, exchanged", []string{"x-api-key: " + adminKey, "x-admin-key: " + good}},
-		{"names in other letters", []string{"X-API-KEY:" + good + "\t ", "X-aDMIN-kEY: " + adminKey}},
-		{"names that are near", []string{"x_api_key: " + good, "x-apikey: " + good, "api-key: " + good, "x_admin_key: " + adminKey, "x-admin: " + adminKey}},
-		{"other headers", []string{"Authorization: Bearer " + good, "X-Access-Token: " + good, "Cookie: x-api-key=" + good + "; x-admin-key=" + adminKey}},
-		{"a good and a bad one", []string{"x-api-key: " + good, "x-api-key: x", "x-admin-key: " + adminKey, "x-admin-key: x"}},
-		{"a bad and a good one", []string{"x-api-key: x", "X-Api-Key: " + good, "x-admin-key: x", "X-Admin-Key: " + adminKey}},
-		{"the same twice", []string{"x-api-key: " + good, "X-API-Key: " + good, "x-admin-key: " + adminKey, "X-ADMIN-Key: " + adminKey}},
-		{"a list of two", []string{"x-api-key: " + good + "," + good, "x-admin-key: " + adminKey + ", " + adminKey}},
-		{"a folded line", []string{"x-api-key: " + good[:20] + "\r\n " + good[20:], "x-admin-key: " + adminKey[:5] + "\r\n\t" + adminKey[5:]}},
-		{"quotes", []string{`x-api-key: "` + good + `"`, `x-admin-key: "` + adminKey + `"`}},
-		{"a bearer", []string{"x-api-key: Bearer " + good, "x-admin-key: Bearer " + adminKey}},
-		{"bytes that are no text", []string{"x-api-key: " + good + "\xff", "x-admin-key: " + adminKey + "\xff"}},
-		{"other letters", []string{"x-api-key: " + strings.ToUpper(good), "x-admin-key: " + strings.ToUpper(adminKey)}},
-		{"a mask", []string{"x-api-key: " + good[:10] + "****" + good[len(good)-4:], "x-admin-key: " + adminKey[:3] + "****"}},
+		{"both", []string{"x-api-key: " + valid, "x-admin-key: " + adminKey}},
+		{"both, swapped", []string{"x-api-key: " + adminKey, "x-admin-key: " + valid}},
+		{"names in other case", []string{"X-API-KEY:" + valid + "\t ", "X-aDMIN-kEY: " + adminKey}},
+		{"similar names", []string{"x_api_key: " + valid, "x-apikey: " + valid, "api-key: " + valid, "x_admin_key: " + adminKey, "x-admin: " + adminKey}},
+		{"other headers", []string{"Authorization: Bearer " + valid, "X-Access-Token: " + valid, "Cookie: x-api-key=" + valid + "; x-admin-key=" + adminKey}},
+		{"valid and invalid", []string{"x-api-key: " + valid, "x-api-key: x", "x-admin-key: " + adminKey, "x-admin-key: x"}},
+		{"invalid and valid", []string{"x-api-key: x", "X-Api-Key: " + valid, "x-admin-key: x", "X-Admin-Key: " + adminKey}},
+		{"the same twice", []string{"x-api-key: " + valid, "X-API-Key: " + valid, "x-admin-key: " + adminKey, "X-ADMIN-Key: " + adminKey}},
+		{"a list of two", []string{"x-api-key: " + valid + "," + valid, "x-admin-key: " + adminKey + ", " + adminKey}},
+		{"a folded line", []string{"x-api-key: " + valid[:20] + "\r\n " + valid[20:], "x-admin-key: " + adminKey[:5] + "\r\n\t" + adminKey[5:]}},
+		{"quotes", []string{`x-api-key: "` + valid + `"`, `x-admin-key: "` + adminKey + `"`}},
+		{"a bearer", []string{"x-api-key: Bearer " + valid, "x-admin-key: Bearer " + adminKey}},
+		{"invalid UTF-8", []string{"x-api-key: " + valid + "\xff", "x-admin-key: " + adminKey + "\xff"}},
+		{"keys in upper case", []string{"x-api-key: " + strings.ToUpper(valid), "x-admin-key: " + strings.ToUpper(adminKey)}},
+		{"a mask", []string{"x-api-key: " + valid[:10] + "****" + valid[len(valid)-4:], "x-admin-key: " + adminKey[:3] + "****"}},
 	}
 	for name, raw := range map[string]keys.RawKey{
-		"the good key": issued.good, "an inactive key": issued.inactive, "an expired key": issued.expired, "a rotated key": issued.rotated,
+		"a valid key": issued.valid, "an inactive key": issued.inactive, "an expired key": issued.expired, "a rotated key": issued.rotated,
 		"a deleted key": issued.deleted, "a foreign key": issued.foreign, "an admin key": adminKey, "an empty key": "", "a long key": keys.RawKey(strings.Repeat("x", 5000)),
 	} {
 		for _, header := range []string{"x-api-key", "x-admin-key"} {
@@ -124,7 +124,7 @@ func credentials(issued issuedKeys) []credential {
 	return list
 }
 
-// model says what the contract says of who gets in.
+// model computes the status that the contract requires.
 type model struct {
 	options httpapi.Options
 	issued  issuedKeys
@@ -151,34 +151,34 @@ func (m model) status(method, path string, lines []string) int {
 	case !slices.Contains(allowed, method):
 		return 405
 	}
-	through := 400
+	authenticated := 400
 	if !strings.Contains(path, "{id}") && (method == "GET" || method == "HEAD") {
-		through = 200 // nothing in it can be wrong
+		authenticated = 200 // no input to reject
 	}
 	switch key {
 	case "x-admin-key":
 		switch {
 		case len(m.options.AdminKeys) == 0:
 			return 403
-		case sent(lines, key) != adminKey:
+		case headerValue(lines, key) != adminKey:
 			return 401
 		}
 	case "x-api-key":
-		switch raw := keys.RawKey(sent(lines, key)); {
+		switch raw := keys.RawKey(headerValue(lines, key)); {
 		case m.options.DangerouslySkipClientKeys:
 		case m.options.Keys == nil:
 			return 401
 		case raw == m.issued.inactive, raw == m.issued.expired:
 			return 403
-		case raw != m.issued.good:
+		case raw != m.issued.valid:
 			return 401
 		}
 	}
-	return through
+	return authenticated
 }
 
-// sent is the value of a header that has been sent once.
-func sent(lines []string, header string) (value string) {
+// headerValue returns the value of a header, or "" unless it is sent once.
+func headerValue(lines []string, header string) (value string) {
 	times := 0
 	for _, line := range lines {
 		if name, text, _ := strings.Cut(line, ":"); strings.EqualFold(name, header) {
@@ -192,7 +192,7 @@ func sent(lines []string, header string) (value string) {
 	return value
 }
 
-// check looks at what goes with a status.
+// check checks the headers and the body that belong to a status.
 func (m model) check(t *testing.T, got response, method, name string) {
 	t.Helper()
 	if challenged := got.header.Get("WWW-Authenticate") != ""; challenged != (got.status == 401) {
@@ -209,7 +209,7 @@ func (m model) check(t *testing.T, got response, method, name string) {
 	}
 }
 
-// wire is a connection on which requests are written by hand.
+// rawClient sends requests byte by byte as given.
 type rawClient struct {
 	h      *harness
 	conn   net.Conn
@@ -218,8 +218,7 @@ type rawClient struct {
 
 func (h *harness) newRawClient() *rawClient { return &rawClient{h: h} }
 
-// ask sends one request, on the connection of the last one if that is still
-// open. Every byte is as given.
+// send sends one request, on the previous connection if it is still open.
 func (w *rawClient) send(method, target string, lines []string, body string) response {
 	w.h.t.Helper()
 	if w.conn == nil {

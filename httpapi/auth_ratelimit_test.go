@@ -15,34 +15,34 @@ import (
 func TestAuthLimiter_AllowsOnePerInterval(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	g := newAuthLimiter(RateLimit{Burst: 2, Interval: time.Second})
+	l := newAuthLimiter(RateLimit{Burst: 2, Interval: time.Second})
 	now := time.Now()
-	is.Equal(g.allow("a", now), time.Duration(0))
-	is.Equal(g.allow("a", now), time.Duration(0))
-	is.Equal(g.allow("a", now), time.Second)
-	is.Equal(g.allow("a", now.Add(400*time.Millisecond)), 600*time.Millisecond)
-	is.Equal(g.allow("a", now.Add(time.Second)), time.Duration(0))
-	is.Equal(g.allow("a", now.Add(time.Second)), time.Second)
-	is.Equal(g.allow("a", now.Add(time.Hour)), time.Duration(0)) // no more than the burst is saved up
-	is.Equal(g.allow("a", now.Add(time.Hour)), time.Duration(0))
-	is.Equal(g.allow("a", now.Add(time.Hour)), time.Second)
+	is.Equal(l.allow("a", now), time.Duration(0))
+	is.Equal(l.allow("a", now), time.Duration(0))
+	is.Equal(l.allow("a", now), time.Second)
+	is.Equal(l.allow("a", now.Add(400*time.Millisecond)), 600*time.Millisecond)
+	is.Equal(l.allow("a", now.Add(time.Second)), time.Duration(0))
+	is.Equal(l.allow("a", now.Add(time.Second)), time.Second)
+	is.Equal(l.allow("a", now.Add(time.Hour)), time.Duration(0)) // the burst is the maximum
+	is.Equal(l.allow("a", now.Add(time.Hour)), time.Duration(0))
+	is.Equal(l.allow("a", now.Add(time.Hour)), time.Second)
 }
 
 func TestAuthLimiter_LimitsEntries(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	g := newAuthLimiter(RateLimit{})
+	l := newAuthLimiter(RateLimit{})
 	now := time.Now()
 	for i := range 3 * maxClientIPs {
-		g.allow(fmt.Sprint(i), now)
+		l.allow(fmt.Sprint(i), now)
 	}
-	is.True(len(g.tats) <= maxClientIPs)
-	g.allow("later", now.Add(time.Hour))
-	is.Equal(len(g.tats), 1) // those that are whole again are forgotten first
+	is.True(len(l.tats) <= maxClientIPs)
+	l.allow("later", now.Add(time.Hour))
+	is.Equal(len(l.tats), 1) // expired entries are evicted first
 }
 
-// TestAuthLimiter_StoresNoClientIPs is not parallel: it weighs the heap. A
-// host may take an address from a header, where a client can put much.
+// TestAuthLimiter_StoresNoClientIPs is not parallel: it measures the heap. ClientIP
+// may return a header of any length.
 func TestAuthLimiter_StoresNoClientIPs(t *testing.T) {
 	heap := func() int64 {
 		var stats runtime.MemStats
@@ -50,17 +50,17 @@ func TestAuthLimiter_StoresNoClientIPs(t *testing.T) {
 		runtime.ReadMemStats(&stats)
 		return int64(stats.HeapAlloc)
 	}
-	g := newAuthLimiter(RateLimit{})
+	l := newAuthLimiter(RateLimit{})
 	const count, length = 1000, 64 << 10
 	before := heap()
 	for i := range count {
-		g.allow(strings.Repeat("x", length)+strconv.Itoa(i), time.Now())
+		l.allow(strings.Repeat("x", length)+strconv.Itoa(i), time.Now())
 	}
 	if grown := heap() - before; grown > count*length/4 {
-		t.Errorf("%d addresses of %d bytes take %d bytes", count, length, grown)
+		t.Errorf("%d client IPs of %d bytes take %d bytes", count, length, grown)
 	}
-	if len(g.tats) != count {
-		t.Errorf("%d addresses are told apart, want %d", len(g.tats), count)
+	if len(l.tats) != count {
+		t.Errorf("%d entries, want %d", len(l.tats), count)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestRemoteIP(t *testing.T) {
 		"pipe":                        "pipe",
 	} {
 		if got := remoteIP(&http.Request{RemoteAddr: remote}); got != want {
-			t.Errorf("%s is taken for %s, want %s", remote, got, want)
+			t.Errorf("remoteIP of %s is %s, want %s", remote, got, want)
 		}
 	}
 }

@@ -17,41 +17,40 @@ import (
 	"example.com/canvasback/storage/memory"
 )
 
-// BenchmarkTiming tells by statistics whether the time of a key check depends
-// on how much of a guess is right: by Welch's t over guesses that are right but
-// for their end, and others (Reparaz, Balasch and Verbauwhede, "Dude, is my code
-// constant time?"). The control compares byte by byte, and has to be caught.
-// Times are measured here, so it is no test:
+// BenchmarkTiming tests statistically whether the duration of a key check depends
+// on the key: Welch's t-test over candidates that equal a valid key up to their
+// end, and others (Reparaz, Balasch and Verbauwhede, "Dude, is my code constant
+// time?"). The control compares byte by byte and must be detected. It is not a
+// test, because it depends on the machine:
 //
 //	go test -run '^$' -bench Timing -benchtime 1x ./httpapi
 func BenchmarkTiming(b *testing.B) {
-	// A quiet machine gives less than 5 where there is nothing, and 10 is
-	// beyond all chance.
-	const evident = 10
+	// On an idle machine t is below 5 for a constant-time check.
+	const threshold = 10
 	const samples = 100_000
 	secret, decoy := []byte(rand.Text()+rand.Text()), []byte(rand.Text()+rand.Text())
-	asItIs := func([]byte) {}
+	unchanged := func([]byte) {}
 
 	b.Run("control", func(b *testing.B) {
 		long := bytes.Repeat(secret, 1000)
 		t := 0.0
 		for b.Loop() {
-			t = tell(2000, guessesOf(long, bytes.Repeat(decoy, 1000), asItIs), func(guess string) { equalByByte(long, guess) })
+			t = welchT(2000, candidates(long, bytes.Repeat(decoy, 1000), unchanged), func(candidate string) { equalByByte(long, candidate) })
 		}
 		b.ReportMetric(t, "t")
-		if math.Abs(t) < evident {
-			b.Fatalf("t is %.1f: a comparison that ends early is not noticed, so nothing would be", t)
+		if math.Abs(t) < threshold {
+			b.Fatalf("t is %.1f: a comparison that ends early is not detected", t)
 		}
 	})
 	b.Run("admin key", func(b *testing.B) {
 		admin := newAdminKeys([]string{"another admin key", string(secret)})
 		t := 0.0
 		for b.Loop() {
-			t = tell(samples, guessesOf(secret, decoy, asItIs), func(guess string) { admin.check([]string{guess}) })
+			t = welchT(samples, candidates(secret, decoy, unchanged), func(candidate string) { admin.check([]string{candidate}) })
 		}
 		b.ReportMetric(t, "t")
-		if math.Abs(t) > evident {
-			b.Fatalf("t is %.1f: the time of a check tells how much of an admin key is right", t)
+		if math.Abs(t) > threshold {
+			b.Fatalf("t is %.1f: the duration of a check depends on the admin key", t)
 		}
 	})
 	b.Run("client key", func(b *testing.B) {
@@ -66,41 +65,40 @@ func BenchmarkTiming(b *testing.B) {
 		}
 		t := 0.0
 		for b.Loop() {
-			t = tell(samples, guessesOf([]byte(issued.Raw), []byte(other.Raw), seal), func(guess string) { service.Verify(context.Background(), guess) })
+			t = welchT(samples, candidates([]byte(issued.Raw), []byte(other.Raw), seal), func(candidate string) { service.Verify(context.Background(), candidate) })
 		}
 		b.ReportMetric(t, "t")
-		if math.Abs(t) > evident {
-			b.Fatalf("t is %.1f: the time of a check tells how much of a raw key is right", t)
+		if math.Abs(t) > threshold {
+			b.Fatalf("t is %.1f: the duration of a check depends on the raw key", t)
 		}
 	})
 }
 
-// equalByByte is how not to compare secrets.
-func equalByByte(secret []byte, guess string) bool {
+// equalByByte is not constant-time.
+func equalByByte(secret []byte, candidate string) bool {
 	for i := range secret {
-		if i >= len(guess) || secret[i] != guess[i] {
+		if i >= len(candidate) || secret[i] != candidate[i] {
 			return false
 		}
 	}
-	return len(secret) == len(guess)
+	return len(secret) == len(candidate)
 }
 
-// guessesOf makes guesses of two classes that differ in nothing but that one is
-// near a secret and the other near a decoy of the same kind: each but for a
-// digit close to its end.
-func guessesOf(secret, decoy []byte, finish func([]byte)) func(class int) string {
+// candidates returns keys of two classes: of class 0 they equal the secret and of
+// class 1 a decoy, except for one digit near the end.
+func candidates(secret, decoy []byte, finish func([]byte)) func(class int) string {
 	return func(class int) string {
-		guess := slices.Clone([][]byte{secret, decoy}[class])
-		at := len(guess) - 7 // of a raw key, the checksum is behind it
-		guess[at] = digits[(strings.IndexByte(digits, guess[at])+1+mathrand.IntN(len(digits)-1))%len(digits)]
-		finish(guess)
-		return string(guess)
+		candidate := slices.Clone([][]byte{secret, decoy}[class])
+		at := len(candidate) - 7 // before the checksum of a raw key
+		candidate[at] = digits[(strings.IndexByte(digits, candidate[at])+1+mathrand.IntN(len(digits)-1))%len(digits)]
+		finish(candidate)
+		return string(candidate)
 	}
 }
 
 const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// seal makes the checksum of a raw key right.
+// seal sets the checksum of a raw key.
 func seal(raw []byte) {
 	n := crc32.ChecksumIEEE(raw[:len(raw)-6])
 	for i := len(raw) - 1; i >= len(raw)-6; i-- {
@@ -109,25 +107,25 @@ func seal(raw []byte) {
 	}
 }
 
-// tell returns Welch's t of the times that check takes for guesses of the two
-// classes, without the slowest tenth, which tells of the machine. All guesses
-// are there before the first is timed: making one class could take longer.
-func tell(samples int, guess func(class int) string, check func(string)) float64 {
+// welchT returns Welch's t of the durations of check for the two classes, without
+// the slowest tenth. It generates all candidates first, because generating those
+// of one class could take longer.
+func welchT(samples int, candidate func(class int) string, check func(string)) float64 {
 	const checks = 8
 	type sample struct {
-		class int
-		guess string
-		took  float64
+		class     int
+		candidate string
+		took      float64
 	}
 	all := make([]sample, samples)
 	for i := range all {
 		class := mathrand.IntN(2)
-		all[i] = sample{class: class, guess: guess(class)}
+		all[i] = sample{class: class, candidate: candidate(class)}
 	}
 	for i := range all {
 		began := time.Now()
 		for range checks {
-			check(all[i].guess)
+			check(all[i].candidate)
 		}
 		all[i].took = float64(time.Since(began))
 	}

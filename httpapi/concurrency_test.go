@@ -16,9 +16,9 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
-// The tests of this file are not parallel: they count what the process has.
+// The tests of this file are not parallel: they measure the process.
 
-// resources is what a process has.
+// resources are the resources of the process.
 type resources struct {
 	goroutines int
 	heap       uint64
@@ -32,14 +32,14 @@ func currentResources() resources {
 	return resources{runtime.NumGoroutine(), stats.HeapAlloc}
 }
 
-// waitForResources waits until the process has as much as before. The heap may have
-// grown by what pools and buffers keep.
+// waitForResources waits until the process uses no more than before. The heap may
+// have grown by 16 MiB of pools and buffers.
 func waitForResources(t *testing.T, before resources) {
 	t.Helper()
-	const kept = 16 << 20
+	const pooled = 16 << 20
 	for over := time.Now().Add(testTimeout); ; time.Sleep(20 * time.Millisecond) {
 		now := currentResources()
-		if now.goroutines <= before.goroutines && now.heap <= before.heap+kept {
+		if now.goroutines <= before.goroutines && now.heap <= before.heap+pooled {
 			return
 		}
 		if time.Now().After(over) {
@@ -60,7 +60,7 @@ func TestConcurrency_IdleConnections(t *testing.T) {
 	for i := range 1000 {
 		conn := h.dial()
 		idle = append(idle, conn)
-		io.WriteString(conn, "GET /symbol/folders HTTP/1.1\r\nHost: x\r\n"[:i%40]) // and some have begun
+		io.WriteString(conn, "GET /symbol/folders HTTP/1.1\r\nHost: x\r\n"[:i%40]) // some incomplete
 	}
 	for range 50 {
 		began := time.Now()
@@ -71,7 +71,7 @@ func TestConcurrency_IdleConnections(t *testing.T) {
 		}
 	}
 	if now := runtime.NumGoroutine(); now < before.goroutines+len(idle) {
-		t.Errorf("%d goroutines: the connections are not held", now)
+		t.Errorf("%d goroutines: connections were closed", now)
 	}
 	for _, conn := range idle {
 		conn.Close()
@@ -79,8 +79,8 @@ func TestConcurrency_IdleConnections(t *testing.T) {
 	waitForResources(t, before)
 }
 
-// TestConcurrency_DisconnectingClients lets clients of every route go away at random
-// points, in the middle of their request or of its response.
+// TestConcurrency_DisconnectingClients has clients of every route disconnect at
+// random points of the request or the response.
 func TestConcurrency_DisconnectingClients(t *testing.T) {
 	h := newHarness(t, func(o *httpapi.Options) { o.IdleTimeout = 2 * time.Second })
 	h.url, _ = serveWithTimeouts(t, httpapi.Handler(h.options))
@@ -107,7 +107,7 @@ func TestConcurrency_DisconnectingClients(t *testing.T) {
 		case route.Method == "GET":
 			body = ""
 		case route.Method == "DELETE", strings.HasPrefix(route.Path, "/admin/api-keys/"):
-			id = "77" // what is there is needed
+			id = "77" // keep the fixtures
 		case body == "":
 			body = `{"name":"A"}`
 		}
@@ -120,23 +120,23 @@ func TestConcurrency_DisconnectingClients(t *testing.T) {
 		free := make(chan struct{}, 32)
 		for range clients {
 			for _, request := range requests {
-				written, read, hard := len(request), random.IntN(6<<20), random.IntN(2) == 0
+				written, read, reset := len(request), random.IntN(6<<20), random.IntN(2) == 0
 				if random.IntN(2) == 0 {
 					written, read = random.IntN(len(request)), 0
 				}
 				if random.IntN(4) == 0 {
-					read = random.IntN(300) // in the middle of the header
+					read = random.IntN(300) // within the header
 				}
 				free <- struct{}{}
 				all.Go(func() {
-					h.sendAndDisconnect(request[:written], read, hard)
+					h.sendAndDisconnect(request[:written], read, reset)
 					<-free
 				})
 			}
 		}
 		all.Wait()
 	}
-	disconnectAll(2) // fills what is kept
+	disconnectAll(2) // fill pools and caches
 	before := currentResources()
 	for range 3 {
 		disconnectAll(10)
@@ -149,9 +149,9 @@ func TestConcurrency_DisconnectingClients(t *testing.T) {
 	h.client("POST", "/viewer/exports/download-batch", bodies["/viewer/exports/download-batch"]).want(200)
 }
 
-// leave writes a request, reads so many bytes of the response, and goes away, if
-// hard then without a word.
-func (h *harness) sendAndDisconnect(request string, read int, hard bool) {
+// sendAndDisconnect writes a request, reads up to read bytes of the response, and
+// closes the connection, by RST if reset is true.
+func (h *harness) sendAndDisconnect(request string, read int, reset bool) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
 	if err != nil {
 		h.t.Error(err)
@@ -164,7 +164,7 @@ func (h *harness) sendAndDisconnect(request string, read int, hard bool) {
 		conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond)) // the response may be shorter
 		io.CopyN(io.Discard, conn, int64(read))
 	}
-	if hard {
+	if reset {
 		conn.(*net.TCPConn).SetLinger(0)
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"example.com/canvasback/storage/memory"
 )
 
-// dial connects to the server as a client that writes its own requests.
+// dial opens a TCP connection to the server, with a deadline.
 func (h *harness) dial() *net.TCPConn {
 	h.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
@@ -37,7 +37,7 @@ func (h *harness) dial() *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// status reads the status of the next response.
+// status reads a response and returns its status.
 func status(t *testing.T, conn net.Conn) int {
 	t.Helper()
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -66,7 +66,7 @@ func TestConnection_StalledBodyDoesNotDelayErrors(t *testing.T) {
 			t.Errorf("%q has status %d, want %d", request, got, want)
 		}
 		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("%q is answered after %s", request, took)
+			t.Errorf("%q: response after %s", request, took)
 		}
 	}
 }
@@ -99,11 +99,11 @@ func TestConnection_HalfClosedClientGetsResponse(t *testing.T) {
 	}
 }
 
-// truncatedOpener opens files that end before their size or, if that is not
-// known, break off after so many bytes.
+// truncatedOpener opens files of a size, or of unknown size if negative, whose Read
+// fails after length bytes.
 type truncatedOpener struct {
-	size, gives int64
-	panics      bool // instead of an error
+	size, length int64
+	panics       bool // instead of returning an error
 }
 
 func (truncatedOpener) Serves(*url.URL) bool { return true }
@@ -113,13 +113,13 @@ func (o truncatedOpener) Open(context.Context, *url.URL) (*exports.File, error) 
 	if o.panics {
 		end = panickingReader{}
 	}
-	body := io.MultiReader(bytes.NewReader(make([]byte, o.gives)), end)
+	body := io.MultiReader(bytes.NewReader(make([]byte, o.length)), end)
 	return &exports.File{Body: io.NopCloser(body), Size: o.size}, nil
 }
 
 type panickingReader struct{}
 
-func (panickingReader) Read([]byte) (int, error) { panic("a bug in a file") }
+func (panickingReader) Read([]byte) (int, error) { panic("a bug in a body") }
 
 func TestDownload_EarlyFailureIs502(t *testing.T) {
 	t.Parallel()
@@ -130,7 +130,7 @@ func TestDownload_EarlyFailureIs502(t *testing.T) {
 	}
 }
 
-// serveExport serves one export, for the source s, by an opener.
+// serveExport serves an export of opener for the source s.
 func serveExport(t *testing.T, opener exports.Opener) *harness {
 	t.Helper()
 	h := serve(t, func(o *httpapi.Options) {
@@ -140,9 +140,8 @@ func serveExport(t *testing.T, opener exports.Opener) *harness {
 	return h
 }
 
-// TestDownload_TruncationShows speaks HTTP/1.0, where the end of
-// the connection is the end of the file, and HTTP/1.1 behind a middleware that
-// recovers every panic.
+// TestDownload_TruncationShows uses HTTP/1.0, where FIN ends the body, and HTTP/1.1,
+// also behind a middleware that recovers panics.
 func TestDownload_TruncationShows(t *testing.T) {
 	t.Parallel()
 	for _, panics := range []bool{false, true} {
@@ -153,25 +152,25 @@ func TestDownload_TruncationShows(t *testing.T) {
 		}))
 		t.Cleanup(recovering.Close)
 		body := exportBody("s")
-		for _, address := range []string{h.url, recovering.URL} {
-			h.url = address
+		for _, url := range []string{h.url, recovering.URL} {
+			h.url = url
 			for _, version := range []string{"1.0", "1.1"} {
 				conn := h.dial()
 				fmt.Fprintf(conn, "POST /viewer/exports/download HTTP/%s\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", version, h.rawKey, len(body), body)
 				response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 				if err != nil {
-					continue // torn before it could be read at all
+					continue // reset before the header was read
 				}
 				if n, err := io.Copy(io.Discard, response.Body); err == nil {
-					t.Errorf("HTTP/%s, panic %v: an response torn after %d bytes ends like a whole one", version, panics, n)
+					t.Errorf("HTTP/%s, panic %v: a response truncated after %d bytes ends like a complete one", version, panics, n)
 				}
 			}
 		}
 	}
 }
 
-// TestDownload_GrowingFileKeepsItsLength: bytes behind the announced ones
-// would be read as the next response.
+// TestDownload_GrowingFileKeepsItsLength: a client would read bytes beyond
+// Content-Length as the next response.
 func TestDownload_GrowingFileKeepsItsLength(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -194,14 +193,14 @@ func TestDownload_GrowingFileKeepsItsLength(t *testing.T) {
 	is.Equal(len(content), 1000)
 }
 
-// growingOpener appends to a file once it has been opened.
+// growingOpener appends to a file after opening it.
 type growingOpener struct {
 	exports.Opener
 	name string
 }
 
-func (g growingOpener) Open(ctx context.Context, address *url.URL) (*exports.File, error) {
-	file, err := g.Opener.Open(ctx, address)
+func (g growingOpener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
+	file, err := g.Opener.Open(ctx, u)
 	if err != nil {
 		return nil, err
 	}
@@ -214,16 +213,16 @@ func (g growingOpener) Open(ctx context.Context, address *url.URL) (*exports.Fil
 	return file, err
 }
 
-// slowOpener opens files whose rest, or all of them, comes when it is told to.
+// slowOpener opens files that block until release is closed, except /now.
 type slowOpener struct{ release chan struct{} }
 
 func (slowOpener) Serves(*url.URL) bool { return true }
 func (slowOpener) Check(*url.URL) error { return nil }
-func (o slowOpener) Open(ctx context.Context, address *url.URL) (*exports.File, error) {
-	switch address.Path {
+func (o slowOpener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
+	switch u.Path {
 	case "/now":
 		return &exports.File{Body: io.NopCloser(strings.NewReader("now")), Size: 3}, nil
-	case "/drips":
+	case "/slow":
 		return &exports.File{Body: io.NopCloser(slowReader{o.release}), Size: -1}, nil
 	}
 	select {
@@ -234,7 +233,7 @@ func (o slowOpener) Open(ctx context.Context, address *url.URL) (*exports.File, 
 	}
 }
 
-// slowReader gives a byte now and then, until it is told to end.
+// slowReader returns a byte every 10 ms until the channel is closed.
 type slowReader struct{ until <-chan struct{} }
 
 func (d slowReader) Read(p []byte) (int, error) {
@@ -246,13 +245,13 @@ func (d slowReader) Read(p []byte) (int, error) {
 	}
 }
 
-// TestDownload_SlowFileDoesNotDelayHeader: the server holds back the first few KB,
-// which may be all that there is for a long time.
+// TestDownload_SlowFileDoesNotDelayHeader: net/http buffers the first 4 KB, and a
+// slow file may not have more for a long time.
 func TestDownload_SlowFileDoesNotDelayHeader(t *testing.T) {
 	t.Parallel()
 	for path, sources := range map[string][]string{
 		"/viewer/exports/download-batch": {"now", "later"},
-		"/viewer/exports/download":       {"drips"},
+		"/viewer/exports/download":       {"slow"},
 	} {
 		o := slowOpener{make(chan struct{})}
 		h := serveExport(t, o)
@@ -269,7 +268,7 @@ func TestDownload_SlowFileDoesNotDelayHeader(t *testing.T) {
 		}
 		request.Header.Set("X-Api-Key", h.rawKey)
 		late := time.AfterFunc(10*time.Second, func() {
-			t.Errorf("%s: no header while more is waited for", path)
+			t.Errorf("%s: no header while the file is slow", path)
 			close(o.release)
 		})
 		response, err := http.DefaultTransport.RoundTrip(request)

@@ -19,16 +19,16 @@ import (
 	"example.com/canvasback/storage/memory"
 )
 
-// hanging is some origins that begin an response and then hang for as long as
-// they are listened to.
+// hangingOrigins are origin servers that hang within the response until the client
+// disconnects.
 type hangingOrigins struct {
-	addresses []string // of the origins
-	begun     atomic.Int32
-	ended     atomic.Int32 // because nobody listens any more
+	urls     []string
+	started  atomic.Int32 // requests
+	canceled atomic.Int32 // requests, by their client
 }
 
-// newHangingOrigins starts origins whose path says how many bytes come before they
-// hang; with -1 not even a header does.
+// newHangingOrigins starts servers that hang after as many bytes as the path says,
+// or before the header if it says -1.
 func newHangingOrigins(t *testing.T, origins int) *hangingOrigins {
 	h := &hangingOrigins{}
 	over, end := context.WithCancel(context.Background())
@@ -44,21 +44,21 @@ func newHangingOrigins(t *testing.T, origins int) *hangingOrigins {
 				w.Write(make([]byte, n))
 				http.NewResponseController(w).Flush()
 			}
-			h.begun.Add(1)
+			h.started.Add(1)
 			select {
 			case <-r.Context().Done():
-				h.ended.Add(1)
+				h.canceled.Add(1)
 			case <-over.Done():
 			}
 		}))
 		t.Cleanup(server.Close)
-		h.addresses = append(h.addresses, server.URL)
+		h.urls = append(h.urls, server.URL)
 	}
-	t.Cleanup(end) // before the servers wait for their handlers
+	t.Cleanup(end) // before the servers close, which waits for their handlers
 	return h
 }
 
-// until waits for a second, the time within which all is to be let go.
+// waitFor waits up to a second, the time in which everything must be canceled.
 func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for start := time.Now(); !done(); time.Sleep(time.Millisecond) {
@@ -68,23 +68,23 @@ func waitFor(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// TestExports_ClientDisconnects is not parallel: it counts what runs.
+// TestExports_ClientDisconnects is not parallel: it counts goroutines.
 func TestExports_ClientDisconnects(t *testing.T) {
 	const files, filesPerHost = 16, 6 // that a batch prefetches by default
-	const answered = 3 << 20          // more than is read of a file before its entry begins
+	const started = 3 << 20           // bytes, more than any prefetch
 	for name, c := range map[string]struct {
 		path  string
-		first int // bytes of the first file that come
-		rest  int // and of each of the others
+		first int // bytes of the first file before it hangs
+		rest  int // bytes of each other file
 		read  int64
-		open  int32 // files that are open then
+		open  int32 // files
 	}{
-		"in the middle of a batch":                 {"/viewer/exports/download-batch", answered, 64 << 10, 2 << 20, files},
-		"in the middle of a batch not yet begun":   {"/viewer/exports/download-batch", answered, -1, 2 << 20, files},
-		"before a batch":                           {"/viewer/exports/download-batch", 64 << 10, 64 << 10, 0, files},
-		"before a batch of which nothing has come": {"/viewer/exports/download-batch", -1, -1, 0, files},
-		"in the middle of a file":                  {"/viewer/exports/download", answered, 0, 2 << 20, 1},
-		"before a file":                            {"/viewer/exports/download", -1, 0, 0, 1},
+		"within a batch":                 {"/viewer/exports/download-batch", started, 64 << 10, 2 << 20, files},
+		"within a batch, others hanging": {"/viewer/exports/download-batch", started, -1, 2 << 20, files},
+		"before a batch":                 {"/viewer/exports/download-batch", 64 << 10, 64 << 10, 0, files},
+		"before a batch, all hanging":    {"/viewer/exports/download-batch", -1, -1, 0, files},
+		"within a file":                  {"/viewer/exports/download", started, 0, 2 << 20, 1},
+		"before a file":                  {"/viewer/exports/download", -1, 0, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			origins := newHangingOrigins(t, (files+filesPerHost-1)/filesPerHost)
@@ -96,13 +96,13 @@ func TestExports_ClientDisconnects(t *testing.T) {
 			service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
 			var sources []string
 			for i := range files {
-				come := c.rest
+				length := c.rest
 				if i == 0 {
-					come = c.first
+					length = c.first
 				}
 				source := fmt.Sprint("source ", i)
-				address := fmt.Sprintf("%s/%d/%d.bin", origins.addresses[i%len(origins.addresses)], come, i)
-				if _, _, err := service.Register(t.Context(), source, address, ""); err != nil {
+				u := fmt.Sprintf("%s/%d/%d.bin", origins.urls[i%len(origins.urls)], length, i)
+				if _, _, err := service.Register(t.Context(), source, u, ""); err != nil {
 					t.Fatal(err)
 				}
 				sources = append(sources, source)
@@ -115,8 +115,8 @@ func TestExports_ClientDisconnects(t *testing.T) {
 			if strings.HasSuffix(c.path, "batch") {
 				body = batchBody(sources...)
 			}
-			ctx, leave := context.WithCancel(t.Context())
-			defer leave()
+			ctx, disconnect := context.WithCancel(t.Context())
+			defer disconnect()
 			request, err := http.NewRequestWithContext(ctx, "POST", h.url+c.path, strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
@@ -145,21 +145,21 @@ func TestExports_ClientDisconnects(t *testing.T) {
 					t.Fatalf("the response did not begin: %v", err)
 				}
 			}
-			waitFor(t, "all files are asked for", func() bool { return origins.begun.Load() == c.open })
-			if n := origins.ended.Load(); n > 0 {
-				t.Fatalf("%d files have ended before the client has left", n)
+			waitFor(t, "all files are requested", func() bool { return origins.started.Load() == c.open })
+			if n := origins.canceled.Load(); n > 0 {
+				t.Fatalf("%d requests were canceled before the client disconnected", n)
 			}
 
-			leave()
+			disconnect()
 			if err := <-result; err == nil {
-				t.Error("the client had a whole response")
+				t.Error("the response is complete")
 			}
-			waitFor(t, "the origins are let go", func() bool { return origins.ended.Load() == c.open })
-			if n := origins.begun.Load(); n != c.open {
-				t.Errorf("%d files were asked for after the client had left", n-c.open)
+			waitFor(t, "all requests are canceled", func() bool { return origins.canceled.Load() == c.open })
+			if n := origins.started.Load(); n != c.open {
+				t.Errorf("%d files were requested after the client disconnected", n-c.open)
 			}
-			goleak.VerifyNone(t, before) // while all servers are still up
-			// A client that leaves is nobody's fault.
+			goleak.VerifyNone(t, before) // before the servers close
+			// A disconnecting client is not an error.
 			log := h.log.String()
 			if n := strings.Count(log, "level=WARN") + strings.Count(log, "level=ERROR"); n > 0 {
 				t.Errorf("the log has %d warnings and errors: %.400s...", n, log)

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// TestDrain_UnreadBody: the server by itself waits for a body that was
-// announced before it lets the response go, or the connection.
+// TestDrain_UnreadBody: net/http alone would wait for an unread body before or
+// after the response.
 func TestDrain_UnreadBody(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"f"}`).want(201)
-	h.admin("POST", "/admin/api-keys", `{}`).want(201) // to be rotated
+	h.admin("POST", "/admin/api-keys", `{}`).want(201) // rotated below
 	for request, want := range map[string]int{
 		"GET /symbol/folders HTTP/1.1\r\nContent-Length: 100":                                     200,
 		"GET /symbol/folders/1/symbols HTTP/1.1\r\nTransfer-Encoding: chunked":                    200,
@@ -28,7 +28,7 @@ func TestDrain_UnreadBody(t *testing.T) {
 	} {
 		t.Run(request, func(t *testing.T) {
 			t.Parallel()
-			conn := h.dial() // which has a deadline
+			conn := h.dial()
 			credentials := "X-Api-Key: " + h.rawKey + "\r\nX-Admin-Key: " + adminKey + "\r\n"
 			if want < 0 {
 				want, credentials = -want, ""
@@ -45,8 +45,8 @@ func TestDrain_UnreadBody(t *testing.T) {
 			if _, err := io.Copy(io.Discard, response.Body); err != nil {
 				t.Error(err)
 			}
-			if _, err := io.Copy(io.Discard, conn); err != nil { // until the server gives it up
-				t.Errorf("the connection is held: %v", err)
+			if _, err := io.Copy(io.Discard, conn); err != nil { // until the server closes it
+				t.Errorf("the connection is not closed: %v", err)
 			}
 		})
 	}

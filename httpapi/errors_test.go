@@ -10,8 +10,8 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
-// TestErrorBody_InvalidRequestID is behind a host that takes the id
-// that a client sends for its own, as many do, whatever bytes are in it.
+// TestErrorBody_InvalidRequestID is behind an application that copies the request id
+// of the client to the response without checking it.
 func TestErrorBody_InvalidRequestID(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

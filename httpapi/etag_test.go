@@ -8,13 +8,13 @@ import (
 	"github.com/matryer/is"
 )
 
-// tag asks for a path and returns its entity tag, which must be strong.
+// tag returns the ETag of a path, which must be strong.
 func (h *harness) tag(path string) string {
 	h.t.Helper()
 	response := h.client("GET", path, "").want(200)
 	tag := response.header.Get("ETag")
 	if len(tag) < 3 || tag[0] != '"' || tag[len(tag)-1] != '"' {
-		h.t.Fatalf("entity tag of %s is %q", path, tag)
+		h.t.Fatalf("ETag of %s is %q", path, tag)
 	}
 	if got := response.header.Get("Cache-Control"); got != "private, no-cache" {
 		h.t.Fatalf("Cache-Control of %s is %q", path, got)
@@ -22,8 +22,8 @@ func (h *harness) tag(path string) string {
 	return tag
 }
 
-// TestETag_ChangesWithContent makes one change after the other and
-// compares the tags of everything before and after it.
+// TestETag_ChangesWithContent compares the ETags of all paths before and after each
+// change.
 func TestETag_ChangesWithContent(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
@@ -44,17 +44,17 @@ func TestETag_ChangesWithContent(t *testing.T) {
 		three   = "/symbol/symbols/3"
 	)
 	paths := []string{folders, folderA, folderB, listA, listB, one, two, three}
-	seen := make(map[string]string) // tags, by what was shown under them
+	seen := make(map[string]string) // bodies by ETag
 	for _, c := range []struct {
 		method, path, body string
 		changes            []string
-		gone               []string
+		deleted            []string
 	}{
 		{"PATCH", one, `{}`, nil, nil},
 		{"PATCH", one, `{"name":"s","type":"a/b","data":"1","folderId":1}`, nil, nil},
 		{"PATCH", folderA, `{"name":"A"}`, nil, nil},
 		{"PATCH", folderA, `{"name":"A2"}`, []string{folders, folderA}, nil},
-		{"PATCH", folderA, `{"name":"A"}`, []string{folders, folderA}, nil}, // shows what was shown before
+		{"PATCH", folderA, `{"name":"A"}`, []string{folders, folderA}, nil}, // equals an earlier content
 		{"PATCH", one, `{"data":"9"}`, []string{listA, one}, nil},
 		{"PATCH", one, `{"data":"1"}`, []string{listA, one}, nil},
 		{"PATCH", one, `{"name":"t"}`, []string{listA, one}, nil},
@@ -71,25 +71,25 @@ func TestETag_ChangesWithContent(t *testing.T) {
 			before[path] = h.tag(path)
 		}
 		h.client(c.method, c.path, c.body)
-		var left []string
+		var remaining []string
 		for _, path := range paths {
-			if contains(c.gone, path) {
+			if contains(c.deleted, path) {
 				h.client("GET", path, "").wantError(404, "not_found")
 				h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", before[path]).wantError(404, "not_found")
 				continue
 			}
-			left = append(left, path)
+			remaining = append(remaining, path)
 			if changed := h.tag(path) != before[path]; changed != contains(c.changes, path) {
-				t.Errorf("%s %s %s: tag of %s changed: %v", c.method, c.path, c.body, path, changed)
+				t.Errorf("%s %s %s: ETag of %s changed: %v", c.method, c.path, c.body, path, changed)
 			}
 			response := h.client("GET", path, "")
 			key := path + response.header.Get("ETag")
 			if shown, ok := seen[key]; ok && shown != string(response.body) {
-				t.Errorf("tag %s stands for %s and for %s", key, shown, response.body)
+				t.Errorf("ETag %s stands for %s and %s", key, shown, response.body)
 			}
 			seen[key] = string(response.body)
 		}
-		paths = left
+		paths = remaining
 	}
 }
 
@@ -120,7 +120,7 @@ func TestETag_IfNoneMatch(t *testing.T) {
 			{[]string{`"other", ` + tag}, 304},
 			{[]string{`"other",W/"b" ,` + tag + `, "c"`}, 304},
 			{[]string{`"a,b", ,,` + tag}, 304}, // a comma in a tag, empty elements
-			{[]string{`"a"`, tag}, 304},        // two lines are one list
+			{[]string{`"a"`, tag}, 304},        // two lines form one list
 			{[]string{`"other"`}, 200},
 			{[]string{`W/"other"`}, 200},
 			{[]string{`""`}, 200},
@@ -131,7 +131,7 @@ func TestETag_IfNoneMatch(t *testing.T) {
 			{[]string{`"0` + tag[1:]}, 200},
 			{[]string{tag[:len(tag)-1]}, 200}, // not closed
 			{[]string{`"*"`}, 200},
-			{[]string{tag + `"x"`}, 304}, // what follows a malformed end is not read
+			{[]string{tag + `"x"`}, 304}, // ignored after a malformed tag
 		} {
 			for _, method := range []string{"GET", "HEAD"} {
 				headers := []string{"x-api-key", h.rawKey}
@@ -143,7 +143,7 @@ func TestETag_IfNoneMatch(t *testing.T) {
 					t.Errorf("%s %s with If-None-Match %q: %d, want %d", method, path, c.lines, response.status, c.status)
 				}
 				if got := response.header.Get("ETag"); got != tag {
-					t.Errorf("%s %s: entity tag is %s, want %s", method, path, got, tag)
+					t.Errorf("%s %s: ETag is %s, want %s", method, path, got, tag)
 				}
 				if c.status == 304 && (len(response.body) > 0 || response.header.Get("Content-Type") != "") {
 					t.Errorf("%s %s: 304 with a body: %v %s", method, path, response.header, response.body)
@@ -182,10 +182,10 @@ func TestETag_IfMatch(t *testing.T) {
 			with("PATCH", `{}`, stale...).wantError(412, "precondition_failed")
 			with("DELETE", "", stale...).wantError(412, "precondition_failed")
 		}
-		is.Equal(h.tag(path), second) // nothing was changed
+		is.Equal(h.tag(path), second) // unchanged
 		with("PATCH", `{"name":5}`, first).wantError(400, "invalid_request")
 		third := with("PATCH", `{"name":"d"}`, first, second).want(200).header.Get("ETag")
-		is.Equal(with("PATCH", `{"name":"d"}`, third).want(200).header.Get("ETag"), third) // the same values again
+		is.Equal(with("PATCH", `{"name":"d"}`, third).want(200).header.Get("ETag"), third) // equal values
 		with("PATCH", `{"name":"e"}`, "*").want(200)
 	}
 	for _, path := range []string{"/symbol/symbols/1", "/symbol/folders/1"} {
@@ -198,7 +198,7 @@ func TestETag_IfMatch(t *testing.T) {
 	}
 }
 
-// TestETag_OneOfConcurrentUpdatesSucceeds lets editors save over each other.
+// TestETag_OneOfConcurrentUpdatesSucceeds has editors update one version at once.
 func TestETag_OneOfConcurrentUpdatesSucceeds(t *testing.T) {
 	t.Parallel()
 	h := serve(t)

@@ -12,7 +12,7 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// A program that serves the symbol library alone, to everyone.
+// The symbol library alone, without protection.
 func ExampleHandler() {
 	handler := httpapi.Handler(httpapi.Options{
 		Prefix:                    "/library",
@@ -28,8 +28,7 @@ func ExampleHandler() {
 	// Output: 200 []
 }
 
-// A pattern without a slash at its end is the path of one document, so nothing
-// below it reaches the handler.
+// A pattern without a trailing slash matches one path only.
 func ExampleHandler_incorrect() {
 	handler := httpapi.Handler(httpapi.Options{
 		Prefix:                    "/library",
@@ -64,13 +63,13 @@ func ExampleOptions_metrics() {
 	// Output: {"GET  404": 1, "GET /symbol/folders 200": 1, "GET /symbol/folders/{id} 404": 2}
 }
 
-// A span for each request. With OpenTelemetry it is made by
+// A span for each request. With OpenTelemetry:
 //
 //	_, span := tracer.Start(ctx, o.Method+" "+o.Route, trace.WithTimestamp(o.Start))
 //	span.SetAttributes(attribute.Int("http.response.status_code", o.Status))
 //	span.End(trace.WithTimestamp(o.Start.Add(o.Duration)))
 //
-// where ctx is the request's, with the span of the host's middleware in it.
+// where ctx is the request context with the span of the application's middleware.
 func ExampleOptions_spans() {
 	handler := httpapi.Handler(httpapi.Options{
 		Symbols:                   symbols.NewService(memory.New().Symbols(), nil),

@@ -1,13 +1,13 @@
 package httpapi
 
-// Route is a row of the table of routes, for tests that take every one.
+// Route is a row of the route table.
 type Route struct {
 	Method, Path string
-	Key          string // the header that it asks for, or empty
+	Key          string // the required header, or empty
 	Limit        int64
 }
 
-// Routes returns the rows that the options lead to.
+// Routes returns the route table for options.
 func Routes(options Options) []Route {
 	var list []Route
 	a, err := New(options)

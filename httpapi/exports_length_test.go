@@ -77,7 +77,7 @@ func TestDownloadBatch_ContentLength(t *testing.T) {
 			defer response.Body.Close()
 			is.Equal(response.StatusCode, 200)
 			is.Equal(response.ContentLength >= 0, c.known)
-			is.Equal(len(response.TransferEncoding) == 0, c.known) // else chunked
+			is.Equal(len(response.TransferEncoding) == 0, c.known) // otherwise chunked
 			body, err := io.ReadAll(response.Body)
 			is.Equal(err != nil, c.broken)
 			if c.known && !c.broken {

@@ -23,7 +23,7 @@ import (
 	"example.com/canvasback/storage/memory"
 )
 
-// register puts a file where exports lie and registers it.
+// register adds a file and registers it as the export of source.
 func (h *harness) register(source, name, content string) {
 	h.t.Helper()
 	h.files[name] = &fstest.MapFile{Data: []byte(content), ModTime: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
@@ -56,7 +56,7 @@ func TestExports_Register(t *testing.T) {
 		is.Equal(body["record"].(map[string]any)["fileName"], nil)
 	}
 	for _, bad := range []string{`{}`, `{"sourceFileUrl":"s"}`, `{"exportedUrl":"https://files.example/out/b.pdf"}`,
-		`{"sourceFileUrl":"s","exportedUrl":"https://otherProcess.example/b.pdf"}`, `{"sourceFileUrl":"s","exportedUrl":5}`,
+		`{"sourceFileUrl":"s","exportedUrl":"https://other.example/b.pdf"}`, `{"sourceFileUrl":"s","exportedUrl":5}`,
 		`{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/b.pdf","fileName":5}`,
 		`{"sourceFileUrl":"s","exportedUrl":"https://u:p@files.example/out/b.pdf"}`} {
 		h.client("POST", "/viewer/exports/register", bad).wantError(400, "invalid_request")
@@ -109,7 +109,7 @@ func TestExports_URLs(t *testing.T) {
 	h := serve(t)
 	h.register("1", "a.pdf", "a")
 	h.register("2", "b.pdf", "b")
-	delete(h.files, "a.pdf") // addresses are given, not contacted
+	delete(h.files, "a.pdf") // URLs are returned, not contacted
 	is.Equal(string(h.client("POST", "/viewer/exports/download?responseType=urls", exportBody("1")).want(200).body),
 		`{"success":true,"exportedUrl":"https://files.example/out/a.pdf"}`)
 	h.client("POST", "/viewer/exports/download?responseType=urls", exportBody("3")).wantError(404, "not_found")
@@ -201,13 +201,13 @@ func TestExports_FileNames(t *testing.T) {
 	}
 }
 
-// failingOpener opens files that break off, and not the one at /gone.
+// failingOpener opens files whose Read fails after 2 MiB. It cannot open /gone.
 type failingOpener struct{ size int64 }
 
 func (failingOpener) Serves(*url.URL) bool { return true }
 func (failingOpener) Check(*url.URL) error { return nil }
-func (o failingOpener) Open(_ context.Context, address *url.URL) (*exports.File, error) {
-	if address.Path == "/gone" {
+func (o failingOpener) Open(_ context.Context, u *url.URL) (*exports.File, error) {
+	if u.Path == "/gone" {
 		return nil, errors.New("nothing there")
 	}
 	body := io.MultiReader(bytes.NewReader(make([]byte, 2<<20)), iotest.ErrReader(io.ErrUnexpectedEOF))
@@ -233,13 +233,13 @@ func TestExports_TruncatedFileAborts(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := io.Copy(io.Discard, response.Body); err == nil {
-				t.Errorf("%s, size %d: the torn response ends like a whole one", path, size)
+				t.Errorf("%s, size %d: the truncated response ends like a complete one", path, size)
 			}
 			response.Body.Close()
 		}
 		for _, text := range []string{"response aborted", "file skipped", "nothing there"} {
 			if !strings.Contains(h.log.String(), text) {
-				t.Errorf("the log lacks %q", text)
+				t.Errorf("%q is not logged", text)
 			}
 		}
 	}

@@ -13,92 +13,72 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
-	"example.com/canvasback/exports"
-	"example.com/canvasback/exports/files"
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/keys"
-	"example.com/canvasback/storage/memory"
-	"example.com/canvasback/symbols"
 )
 
-// world is a handler and a little of everything behind it.
-type world struct {
-	t       *testing.T
-	options httpapi.Options
+// fuzzTarget is a handler with one record of each kind. It serves requests without
+// a connection.
+type fuzzTarget struct {
+	*harness
 	handler http.Handler
-	rawKey  string
 }
 
-func newWorld(t *testing.T) *world {
+func newFuzzTarget(t *testing.T, change ...func(*httpapi.Options)) *fuzzTarget {
 	t.Helper()
-	opener, err := files.New(filesURL, fstest.MapFS{"a.pdf": {Data: []byte("%PDF-2.0")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, now := memory.New(), func() time.Time { return time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC) }
-	w := &world{t: t, options: httpapi.Options{
-		Keys:      newKeyService(t, db.Keys(), &keys.Options{Now: now, CacheSize: 256}),
-		Symbols:   symbols.NewService(db.Symbols(), nil),
-		Exports:   exports.NewService(db.Exports(), &exports.Options{Now: now, Openers: []exports.Opener{opener}}),
-		AdminKeys: []string{adminKey},
-		Logger:    slog.New(slog.DiscardHandler),
-	}}
+	h := newHarness(t, change...)
+	h.options.Logger = slog.New(slog.DiscardHandler)
+	h.files["a.pdf"] = &fstest.MapFile{Data: []byte("%PDF-2.0")}
 	ctx := t.Context()
-	issued, err := w.options.Keys.Create(ctx, keys.Fields{})
+	_, err := h.options.Symbols.CreateFolder(ctx, "A")
 	if err == nil {
-		_, err = w.options.Symbols.CreateFolder(ctx, "A")
+		_, err = h.options.Symbols.CreateSymbol(ctx, 1, "s", "a/b", "c")
 	}
 	if err == nil {
-		_, err = w.options.Symbols.CreateSymbol(ctx, 1, "s", "a/b", "c")
+		_, _, err = h.options.Exports.Register(ctx, "s", filesURL+"a.pdf", "")
 	}
 	if err == nil {
-		_, _, err = w.options.Exports.Register(ctx, "s", filesURL+"a.pdf", "")
-	}
-	if err == nil {
-		_, err = w.options.Keys.Verify(ctx, string(issued.Raw)) // so that its time of last use moves no more
+		_, err = h.options.Keys.Verify(ctx, h.rawKey) // sets lastUsedAt, which does not change anymore
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.rawKey, w.handler = string(issued.Raw), httpapi.Handler(w.options)
-	return w
+	return &fuzzTarget{h, httpapi.Handler(h.options)}
 }
 
-// state is all that the services know.
-func (w *world) state() string {
-	ctx := w.t.Context()
-	keyList, err := w.options.Keys.List(ctx)
-	folders, err2 := w.options.Symbols.ListFolders(ctx)
-	page, err3 := w.options.Symbols.ListSymbols(ctx, 1, 0)
-	export, err4 := w.options.Exports.Find(ctx, "s")
+// state returns the contents of all stores.
+func (f *fuzzTarget) state() string {
+	ctx := f.t.Context()
+	keyList, err := f.options.Keys.List(ctx)
+	folders, err2 := f.options.Symbols.ListFolders(ctx)
+	page, err3 := f.options.Symbols.ListSymbols(ctx, 1, 0)
+	export, err4 := f.options.Exports.Find(ctx, "s")
 	return fmt.Sprint(keyList, folders, page, export, err, err2, err3, err4)
 }
 
-// response serves a request and checks what is true of every response.
-func (w *world) response(r *http.Request) response {
-	w.t.Helper()
+// serve serves a request and checks what holds for every response.
+func (f *fuzzTarget) serve(r *http.Request) response {
+	f.t.Helper()
 	recorder := httptest.NewRecorder()
-	w.handler.ServeHTTP(recorder, r)
-	got := response{t: w.t, status: recorder.Code, header: recorder.Header(), body: recorder.Body.Bytes()}
+	f.handler.ServeHTTP(recorder, r)
+	got := response{t: f.t, status: recorder.Code, header: recorder.Header(), body: recorder.Body.Bytes()}
 	switch {
 	case got.status >= 500, got.status >= 300 && got.status < 400 && got.status != 304:
-		w.t.Fatalf("status is %d: %.300s", got.status, got.body)
+		f.t.Fatalf("status is %d: %.300s", got.status, got.body)
 	case got.status >= 400:
-		w.checkError(got)
+		f.checkError(got)
 	}
 	return got
 }
 
-// codes are those of the statuses that a client can bring about alone.
+// codes are the error codes of the statuses that a request alone can cause.
 var codes = map[int]string{
 	400: "invalid_request", 401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method_not_allowed", 409: "conflict",
 	412: "precondition_failed", 413: "too_large", 415: "unsupported_media_type", 429: "too_many_requests",
 }
 
-func (w *world) checkError(got response) {
-	w.t.Helper()
+func (f *fuzzTarget) checkError(got response) {
+	f.t.Helper()
 	var body struct {
 		Message, Code, RequestID string
 		Skipped                  []struct{ SourceFileURL, Reason string }
@@ -106,14 +86,14 @@ func (w *world) checkError(got response) {
 	decoder := json.NewDecoder(strings.NewReader(string(got.body)))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&body); err != nil || decoder.More() {
-		w.t.Fatalf("%d with the body %.300q: %v", got.status, got.body, err)
+		f.t.Fatalf("%d with the body %.300q: %v", got.status, got.body, err)
 	}
 	if body.Code != codes[got.status] || body.Message == "" || body.RequestID != got.header.Get("X-Request-Id") || got.header.Get("Content-Type") != "application/json" {
-		w.t.Fatalf("%d with the body %.300q and %v", got.status, got.body, got.header)
+		f.t.Fatalf("%d with the body %.300q and %v", got.status, got.body, got.header)
 	}
 }
 
-// bodyRoutes are those that read a body.
+// bodyRoutes are the routes with a JSON body.
 var bodyRoutes = []struct{ method, path string }{
 	{"POST", "/admin/api-keys"},
 	{"PATCH", "/admin/api-keys/1"},
@@ -128,9 +108,8 @@ var bodyRoutes = []struct{ method, path string }{
 	{"POST", "/viewer/exports/register"},
 }
 
-// FuzzBody holds that any body gets a 2xx or a well-formed 4xx, that a 4xx has
-// changed nothing, and that nothing but JSON gets a 2xx, as another reader has
-// it.
+// FuzzBody checks that a body gets 2xx or a well-formed 4xx, that a 4xx changes
+// nothing, and that a body with 2xx is JSON for encoding/json, too.
 func FuzzBody(f *testing.F) {
 	for i := range bodyRoutes {
 		for _, body := range []string{
@@ -147,40 +126,39 @@ func FuzzBody(f *testing.F) {
 		f.Add(byte(i), "text/plain", []byte(`{}`))
 	}
 	f.Fuzz(func(t *testing.T, which byte, contentType string, body []byte) {
-		w := newWorld(t)
+		api := newFuzzTarget(t)
 		route := bodyRoutes[int(which)%len(bodyRoutes)]
 		r := httptest.NewRequest(route.method, route.path, strings.NewReader(string(body)))
-		r.Header.Set("X-Api-Key", w.rawKey)
+		r.Header.Set("X-Api-Key", api.rawKey)
 		r.Header.Set("X-Admin-Key", adminKey)
 		if contentType != "" {
 			r.Header.Set("Content-Type", contentType)
 		}
-		before := w.state()
-		got := w.response(r)
-		if after := w.state(); got.status >= 400 && after != before {
-			t.Errorf("%s %s %q: %d, but it has changed %s into %s", route.method, route.path, body, got.status, before, after)
+		before := api.state()
+		got := api.serve(r)
+		if after := api.state(); got.status >= 400 && after != before {
+			t.Errorf("%s %s %q: %d, but the state changed from %s to %s", route.method, route.path, body, got.status, before, after)
 		}
 		if got.status >= 400 {
 			return
 		}
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal(body, &object); len(body) > 0 && (err != nil || object == nil) {
-			t.Errorf("%s %s %q: %d, but encoding/json says %v", route.method, route.path, body, got.status, err)
+			t.Errorf("%s %s %q: %d, but encoding/json returns %v", route.method, route.path, body, got.status, err)
 		}
 		if strings.HasSuffix(route.path, "download") || strings.HasSuffix(route.path, "download-batch") {
 			return
 		}
 		if !json.Valid(got.body) {
-			t.Errorf("%s %s %q: the response is no JSON: %s", route.method, route.path, body, got.body)
+			t.Errorf("%s %s %q: the response is not JSON: %s", route.method, route.path, body, got.body)
 		}
 	})
 }
 
-// id is how an id is written.
+// id is the syntax of an id.
 var id = regexp.MustCompile(`^[1-9][0-9]*$`)
 
-// FuzzPath asks for what a client may write behind the route of a folder, or
-// anywhere.
+// FuzzPath sends paths of a folder and any others.
 func FuzzPath(f *testing.F) {
 	for _, target := range []string{
 		"1", "2", "0", "01", "+1", "-1", "%31", "%2b1", "1%20", "1;x", "1/", "/1", ".", "..", "%2e%2e", "1%2fsymbols", "%2f", "1/symbols", "1?x", "1?responseType=%zz", "1#x",
@@ -195,14 +173,14 @@ func FuzzPath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, target string) {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET " + target + " HTTP/1.1\r\nHost: x\r\n\r\n")))
 		if err != nil {
-			return // it never gets to a handler
+			return // net/http responds 400
 		}
-		w := newWorld(t)
-		r.Header.Set("X-Api-Key", w.rawKey)
-		before := w.state()
-		got := w.response(r)
-		if w.state() != before {
-			t.Errorf("GET %q has changed something", target)
+		api := newFuzzTarget(t)
+		r.Header.Set("X-Api-Key", api.rawKey)
+		before := api.state()
+		got := api.serve(r)
+		if api.state() != before {
+			t.Errorf("GET %q changed the state", target)
 		}
 		segment, ok := strings.CutPrefix(r.URL.EscapedPath(), "/symbol/folders/")
 		if !ok || segment == "" || segment == "." || segment == ".." || strings.Contains(segment, "/") {
@@ -213,7 +191,7 @@ func FuzzPath(f *testing.F) {
 		want := 400
 		switch {
 		case text == "/":
-			want = 404 // http.ServeMux takes it for the end of the path
+			want = 404 // http.ServeMux takes it for a trailing slash
 		case err != nil || !id.MatchString(text) || !n.IsInt64():
 		case text == "1":
 			want = 200
@@ -226,7 +204,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// FuzzRequest reads requests as the server does, and responses all of them.
+// FuzzRequest sends complete requests, as parsed by net/http.
 func FuzzRequest(f *testing.F) {
 	for _, route := range bodyRoutes {
 		f.Add(route.method + " " + route.path + " HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n{\"name\":\"abcd\"}")
@@ -247,19 +225,17 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		w := newWorld(t)
-		w.options.AllowedOrigins = []string{"https://viewer.example"}
-		w.handler = httpapi.Handler(w.options)
+		api := newFuzzTarget(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{"https://viewer.example"} })
 		if r.Header.Get("X-Api-Key") == "" {
-			r.Header.Set("X-Api-Key", w.rawKey)
+			r.Header.Set("X-Api-Key", api.rawKey)
 		}
 		if r.Header.Get("X-Admin-Key") == "" {
 			r.Header.Set("X-Admin-Key", adminKey)
 		}
-		before := w.state()
-		got := w.response(r)
-		if safe := r.Method == "GET" || r.Method == "HEAD" || r.Method == "OPTIONS"; w.state() != before && (got.status >= 400 || safe) {
-			t.Errorf("%q has changed something: %d", text, got.status)
+		before := api.state()
+		got := api.serve(r)
+		if safe := r.Method == "GET" || r.Method == "HEAD" || r.Method == "OPTIONS"; api.state() != before && (got.status >= 400 || safe) {
+			t.Errorf("%q changed the state: %d", text, got.status)
 		}
 	})
 }

@@ -28,20 +28,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const adminKey = "an admin key for tests"
 
-// harness is a handler on a real server over memory storage.
+// harness is the API with memory storage, a clock, and a server on a loopback
+// address.
 type harness struct {
 	t       *testing.T
 	url     string
 	options httpapi.Options
 	clock   *apitest.Clock
 	log     *syncBuffer
-	files   fstest.MapFS // what lies under filesURL
+	files   fstest.MapFS // below filesURL
 	rawKey  string       // a valid client key
 }
 
 const filesURL = "https://files.example/out/"
 
-// serve serves the API with all services; change may alter the options first.
+// serve starts a server. Each change may modify the options of the API first.
 func serve(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	t.Helper()
 	h := newHarness(t, change...)
@@ -51,7 +52,7 @@ func serve(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	return h
 }
 
-// newHarness makes what start serves, for tests that mount it themselves.
+// newHarness returns a harness without a server, for tests that start their own.
 func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	t.Helper()
 	h := &harness{
@@ -67,7 +68,7 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	}
 	db := memory.New()
 	h.options = httpapi.Options{
-		Keys:      newKeyService(t, db.Keys(), &keys.Options{Now: h.clock.Now}),
+		Keys:      newKeyService(t, db.Keys(), &keys.Options{Now: h.clock.Now, CacheSize: 256}),
 		Symbols:   symbols.NewService(db.Symbols(), &symbols.Options{PageSize: 1000}),
 		Exports:   exports.NewService(db.Exports(), &exports.Options{Now: h.clock.Now, Openers: []exports.Opener{opener}}),
 		AdminKeys: []string{adminKey},
@@ -84,7 +85,7 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	return h
 }
 
-// newKeyService returns a Service for options that must be valid.
+// newKeyService returns a Service with options that must be valid.
 func newKeyService(tb testing.TB, store keys.Store, options *keys.Options) *keys.Service {
 	tb.Helper()
 	service, err := keys.NewService(store, options)
@@ -94,7 +95,7 @@ func newKeyService(tb testing.TB, store keys.Store, options *keys.Options) *keys
 	return service
 }
 
-// newAPI returns the API of options that must be valid.
+// newAPI returns an API with options that must be valid.
 func newAPI(t testing.TB, options httpapi.Options) *httpapi.API {
 	t.Helper()
 	api, err := httpapi.New(options)
@@ -104,7 +105,7 @@ func newAPI(t testing.TB, options httpapi.Options) *httpapi.API {
 	return api
 }
 
-// syncBuffer is a buffer for a log that several goroutines write.
+// syncBuffer is a buffer that is safe for concurrent use.
 type syncBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -122,7 +123,7 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-// response is a response that has been read.
+// response is a received response.
 type response struct {
 	t      *testing.T
 	status int
@@ -130,8 +131,8 @@ type response struct {
 	body   []byte
 }
 
-// send makes a request with the headers given as pairs. The body is sent as
-// JSON unless a Content-Type is given; an empty one is not sent at all.
+// send sends a request with headers given as pairs. The Content-Type of a body is
+// JSON unless given; an empty body has none.
 func (h *harness) send(method, path, body string, headers ...string) response {
 	h.t.Helper()
 	request, err := http.NewRequestWithContext(h.t.Context(), method, h.url+path, strings.NewReader(body))
@@ -147,7 +148,7 @@ func (h *harness) send(method, path, body string, headers ...string) response {
 		}
 		request.Header.Add(headers[i], headers[i+1])
 	}
-	// A client that follows redirects would hide one.
+	// http.Client would follow redirects.
 	received, err := http.DefaultTransport.RoundTrip(request)
 	if err != nil {
 		h.t.Fatal(err)
@@ -162,7 +163,7 @@ func (h *harness) send(method, path, body string, headers ...string) response {
 	return got
 }
 
-// admin sends a request with the admin key, client one with the client key.
+// admin sends a request with the admin key, and client one with the client key.
 func (h *harness) admin(method, path, body string) response {
 	h.t.Helper()
 	return h.send(method, path, body, "x-admin-key", adminKey)
@@ -173,61 +174,61 @@ func (h *harness) client(method, path, body string) response {
 	return h.send(method, path, body, "x-api-key", h.rawKey)
 }
 
-// want fails the test unless the status is the one given.
-func (a response) want(status int) response {
-	a.t.Helper()
-	if a.status != status {
-		a.t.Fatalf("status is %d, want %d: %.300s", a.status, status, a.body)
+// want fails the test unless the response has the status.
+func (r response) want(status int) response {
+	r.t.Helper()
+	if r.status != status {
+		r.t.Fatalf("status is %d, want %d: %.300s", r.status, status, r.body)
 	}
-	return a
+	return r
 }
 
-// wantError is want for an response to an error, whose body it checks.
-func (a response) wantError(status int, code string) response {
-	a.t.Helper()
-	a.want(status)
-	body := a.object()
-	if body["code"] != code || body["message"] == "" || body["requestId"] != a.header.Get("X-Request-Id") {
-		a.t.Fatalf("error body is %s, want code %q and request id %q", a.body, code, a.header.Get("X-Request-Id"))
+// wantError is want for an error response. It also checks the body.
+func (r response) wantError(status int, code string) response {
+	r.t.Helper()
+	r.want(status)
+	body := r.object()
+	if body["code"] != code || body["message"] == "" || body["requestId"] != r.header.Get("X-Request-Id") {
+		r.t.Fatalf("error body is %s, want code %q and request id %q", r.body, code, r.header.Get("X-Request-Id"))
 	}
-	if got := a.header.Get("Content-Type"); got != "application/json" {
-		a.t.Fatalf("Content-Type of an error is %q", got)
+	if got := r.header.Get("Content-Type"); got != "application/json" {
+		r.t.Fatalf("Content-Type of an error is %q", got)
 	}
-	return a
+	return r
 }
 
 // message returns the message of an error body.
-func (a response) message() string {
-	a.t.Helper()
-	text, _ := a.object()["message"].(string)
+func (r response) message() string {
+	r.t.Helper()
+	text, _ := r.object()["message"].(string)
 	return text
 }
 
-func (a response) object() map[string]any {
-	a.t.Helper()
+func (r response) object() map[string]any {
+	r.t.Helper()
 	var out map[string]any
-	a.into(&out)
+	r.into(&out)
 	return out
 }
 
-func (a response) array() []any {
-	a.t.Helper()
+func (r response) array() []any {
+	r.t.Helper()
 	var out []any
-	a.into(&out)
+	r.into(&out)
 	if out == nil {
-		a.t.Fatalf("body is %s, want an array", a.body)
+		r.t.Fatalf("body is %s, want an array", r.body)
 	}
 	return out
 }
 
-func (a response) into(out any) {
-	a.t.Helper()
-	if err := json.Unmarshal(a.body, out); err != nil {
-		a.t.Fatalf("body %.300s: %v", a.body, err)
+func (r response) into(out any) {
+	r.t.Helper()
+	if err := json.Unmarshal(r.body, out); err != nil {
+		r.t.Fatalf("body %.300s: %v", r.body, err)
 	}
 }
 
-// quote is text as a JSON string.
+// quote returns text as a JSON string.
 func quote(text string) string {
 	out, err := json.Marshal(text)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// form is a Content-Disposition as RFC 6266 and RFC 8187 have it.
-var form = regexp.MustCompile(`^attachment; filename="([ !#-\[\]-~]*)"(; filename\*=UTF-8''((?:[A-Za-z0-9!#$&+.^_` + "`" + `|~-]|%[0-9A-F]{2})+))?$`)
+// dispositionSyntax is the syntax of RFC 6266 and RFC 8187.
+var dispositionSyntax = regexp.MustCompile(`^attachment; filename="([ !#-\[\]-~]*)"(; filename\*=UTF-8''((?:[A-Za-z0-9!#$&+.^_` + "`" + `|~-]|%[0-9A-F]{2})+))?$`)
 
 func FuzzDisposition(f *testing.F) {
 	for _, name := range []string{
@@ -33,31 +33,31 @@ func FuzzDisposition(f *testing.F) {
 			return
 		}
 		header := disposition(name)
-		parts := form.FindStringSubmatch(header)
+		parts := dispositionSyntax.FindStringSubmatch(header)
 		if parts == nil {
 			t.Fatalf("the header for %q is malformed: %q", name, header)
 		}
 		kind, parameters, err := mime.ParseMediaType(header)
 		if err != nil || kind != "attachment" || parameters["filename"] != name {
-			t.Errorf("%q is read as %q, want %q: %v", header, parameters["filename"], name, err)
+			t.Errorf("%q is parsed as %q, want %q: %v", header, parameters["filename"], name, err)
 		}
 		if parts[2] == "" && parts[1] != name {
-			t.Errorf("%q has the name %q alone, want %q", header, parts[1], name)
+			t.Errorf("%q has only the name %q, want %q", header, parts[1], name)
 		}
 		if decoded, err := url.PathUnescape(parts[3]); parts[2] != "" && (err != nil || decoded != name) {
 			t.Errorf("%q is decoded as %q, want %q: %v", header, decoded, name, err)
 		}
 		if len(parts[1]) != utf8.RuneCountInString(name) {
-			t.Errorf("%q has a name of %d characters for old readers, want %d", header, len(parts[1]), utf8.RuneCountInString(name))
+			t.Errorf("%q has an ASCII name of %d characters, want %d", header, len(parts[1]), utf8.RuneCountInString(name))
 		}
 	})
 }
 
-// tags are lists of entity tags as RFC 9110, section 13.1.2, has them.
-var tags = regexp.MustCompile(`^[ \t]*(?:\*|(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"(?:[ \t]*,(?:[ \t]*(?:W/)?"[\x21\x23-\x7e\x80-\xff]*")?)*)[ \t]*$`)
+// tagListSyntax is the syntax of If-None-Match (RFC 9110, section 13.1.2).
+var tagListSyntax = regexp.MustCompile(`^[ \t]*(?:\*|(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"(?:[ \t]*,(?:[ \t]*(?:W/)?"[\x21\x23-\x7e\x80-\xff]*")?)*)[ \t]*$`)
 
-// FuzzParseTags reads any header without a panic, and a well-formed one like
-// net/http, to which our tags are as any other.
+// FuzzParseTags checks that no header causes a panic, and that a well-formed one is
+// matched as net/http does.
 func FuzzParseTags(f *testing.F) {
 	for _, header := range []string{
 		`*`, ` * `, `"1"`, `W/"1"`, `"a", "1"`, `"a,b" ,,W/"1"`, `"1`, `1`, `""`, `w/"1"`, `"1""1"`, `"1" "1"`, `"*"`, `*, "1"`, `"1", *`, `W/`, `"-1"`, `"+1"`, `"01"`, "\"\x80\"",
@@ -71,9 +71,9 @@ func FuzzParseTags(f *testing.F) {
 		if n := len(list.strong) + len(list.weak); n > strings.Count(header, `"`)/2 {
 			t.Errorf("%q has %d tags", header, n)
 		}
-		// A tag with a dash is a sign of the version before the dash, which
-		// net/http cannot know.
-		if !tags.MatchString(header) || strings.Contains(header, "-") {
+		// A tag with a dash matches the version before the dash, unlike in
+		// net/http.
+		if !tagListSyntax.MatchString(header) || strings.Contains(header, "-") {
 			return
 		}
 		r := httptest.NewRequest("GET", "/", nil)
@@ -82,12 +82,12 @@ func FuzzParseTags(f *testing.F) {
 		recorder.Header().Set("ETag", entityTag(version))
 		http.ServeContent(recorder, r, "", time.Time{}, strings.NewReader("x"))
 		if got, want := notModified(r.Header, version), recorder.Code == http.StatusNotModified; got != want {
-			t.Errorf("%q for %s is unchanged: %v, and %v says net/http", header, entityTag(version), got, want)
+			t.Errorf("%q for %s: not modified is %v, in net/http %v", header, entityTag(version), got, want)
 		}
 	})
 }
 
-// FuzzParseTags_OwnTags reads a list of our own tags back.
+// FuzzParseTags_OwnTags parses lists of tags of the API.
 func FuzzParseTags_OwnTags(f *testing.F) {
 	f.Add(int64(1), int64(2), int64(1<<62), byte(0), byte(0))
 	f.Add(int64(36), int64(35), int64(1<<63-1), byte(0b101), byte(7))
@@ -115,7 +115,7 @@ func FuzzParseTags_OwnTags(f *testing.F) {
 		for _, lines := range [][]string{{header}, {" " + header + " "}, strings.SplitAfter(header, ","), {"," + header, ""}} {
 			got := parseTags(lines)
 			if got.wildcard || !slices.Equal(got.strong, want.strong) || !slices.Equal(got.weak, want.weak) {
-				t.Errorf("%q is read as %s, want %s", lines, fmt.Sprint(got), fmt.Sprint(want))
+				t.Errorf("%q is parsed as %s, want %s", lines, fmt.Sprint(got), fmt.Sprint(want))
 			}
 		}
 	})

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// exchange writes bytes to a connection of its own, closes its side, and
-// returns the statuses of all responses until the server closes too.
+// sendRaw writes bytes to a new connection, closes it for writing, and returns the
+// statuses of all responses.
 func (h *harness) sendRaw(request string) (statuses []int) {
 	h.t.Helper()
 	conn := h.dial()
@@ -29,7 +29,7 @@ func (h *harness) sendRaw(request string) (statuses []int) {
 	}
 }
 
-// TestHTTP1_RequestLinesAndHeaders: KEY and ADMIN stand for good keys.
+// TestHTTP1_RequestLinesAndHeaders replaces KEY and ADMIN by valid keys.
 func TestHTTP1_RequestLinesAndHeaders(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
@@ -41,7 +41,7 @@ func TestHTTP1_RequestLinesAndHeaders(t *testing.T) {
 		get + "X-Api-Key: \t KEY \t \r\n":                             200,
 		get + "X-Api-Key : KEY\r\n":                                   400,
 		get + "X-Api-Key\t: KEY\r\n":                                  400,
-		get + " X-Api-Key: KEY\r\n":                                   400, // a fold of Host
+		get + " X-Api-Key: KEY\r\n":                                   400, // folds Host
 		get + "X-Api-Key KEY\r\n":                                     400,
 		get + ": KEY\r\n":                                             400,
 		get + "X-Api-Key: KEY\x00\r\n":                                400,
@@ -52,16 +52,16 @@ func TestHTTP1_RequestLinesAndHeaders(t *testing.T) {
 		get + "X\u2010Api\u2010Key: KEY\r\n":                          400,
 		get + "X_Api_Key: KEY\r\n":                                    401,
 		get + "X-ApiKey: KEY\r\n":                                     401,
-		get + "X-Api-Key:\r\n KEY\r\n":                                200, // obs-fold: its line break is white space
+		get + "X-Api-Key:\r\n KEY\r\n":                                200, // obs-fold counts as white space
 		get + "X-Api-Key: KEY\r\nX-Api-Key: KEY\r\n":                  401,
 		get + "X-Api-Key: KEY\r\nx-api-key:\r\n":                      401,
 		get + "Host: y\r\nX-Api-Key: KEY\r\n":                         400,
-		get + "Connection: X-Api-Key\r\nX-Api-Key: KEY\r\n":           200, // it is for proxies to drop
+		get + "Connection: X-Api-Key\r\nX-Api-Key: KEY\r\n":           200, // matters to proxies only
 		get + "X-Original-URL: /admin/api-keys\r\nX-Api-Key: KEY\r\n": 200,
 		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\nX-HTTP-Method-Override: DELETE\r\n": 400,
 		"GET /symbol/folders HTTP/1.1\r\nX-Api-Key: KEY\r\n":                                               400, // no host
 		"GET /symbol/folders HTTP/1.0\r\nX-Api-Key: KEY\r\n":                                               200,
-		"GET http://otherProcess.example/symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":         200,
+		"GET http://other.example/symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                200,
 		"GET http://x/admin/api-keys HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                            401,
 		"GET http://u:p@x/admin/api-keys HTTP/1.1\r\nHost: x\r\nX-Admin-Key: ADMIN\r\n":                    200,
 		"GET http:///symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                             200,
@@ -89,7 +89,7 @@ func TestHTTP1_RequestLinesAndHeaders(t *testing.T) {
 	}
 }
 
-// TestHTTP1_Paths asks for the folder 1, or so it seems.
+// TestHTTP1_Paths sends paths that resemble that of folder 1.
 func TestHTTP1_Paths(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
@@ -98,7 +98,7 @@ func TestHTTP1_Paths(t *testing.T) {
 		"/symbol/folders/1":                                  200,
 		"/symbol/folders/1?":                                 200,
 		"/symbol/folders/1?x=/../2;y":                        200,
-		"/symbol/folders/%31":                                200, // the same path, says RFC 3986
+		"/symbol/folders/%31":                                200, // equivalent by RFC 3986
 		"/%73ymbol/%66olders/1":                              200,
 		"/symbol/folders/+1":                                 400,
 		"/symbol/folders/%2b1":                               400,
@@ -133,7 +133,7 @@ func TestHTTP1_Paths(t *testing.T) {
 		"/symbol/folders/1e0":                                400,
 		"/symbol/folders/0x1":                                400,
 		"/symbol/folders/1_0":                                400,
-		"/symbol/folders/18446744073709551617":               400, // 1 beyond 64 bits
+		"/symbol/folders/18446744073709551617":               400, // 1 modulo 2^64
 		"/symbol/folders/" + strings.Repeat("1", 3000):       400,
 		"/symbol/folders/" + strings.Repeat("0", 3000) + "1": 400,
 		"/symbol/folders/1/":                                 404,
@@ -163,9 +163,9 @@ func TestHTTP1_Paths(t *testing.T) {
 	}
 }
 
-// TestHTTP1_Framing hides a second request where only one of two readers
-// would see it. None may be served that the standard does not see, and after
-// doubtful framing the connection is closed.
+// TestHTTP1_Framing attempts request smuggling: a second request is visible to one
+// of two parsers only. The server must not serve it, and must close the connection
+// after ambiguous framing.
 func TestHTTP1_Framing(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
@@ -185,7 +185,7 @@ func TestHTTP1_Framing(t *testing.T) {
 		post + chunked + "\r\n" + plain:                                                 {201, "own"},
 		post + "Transfer-Encoding: CHUNKED\r\n\r\n" + plain:                             {201, "own"},
 		post + length(14) + "\r\n{\"name\":\"own\"}":                                    {201, "own"},
-		post + length(14) + length(14) + "\r\n{\"name\":\"own\"}":                       {201, "own"}, // said twice alike
+		post + length(14) + length(14) + "\r\n{\"name\":\"own\"}":                       {201, "own"}, // equal duplicates
 		post + length(14) + length(15) + "\r\n{\"name\":\"own\"}" + hidden:              {400, ""},
 		post + "Content-Length: 14, 15\r\n\r\n{\"name\":\"own\"}" + hidden:              {400, ""},
 		post + "Content-Length: +14\r\n\r\n{\"name\":\"own\"}":                          {400, ""},
@@ -212,12 +212,12 @@ func TestHTTP1_Framing(t *testing.T) {
 		post + chunked + "\r\ne\r\n{\"name\":\"own\"}XX0\r\n\r\n" + hidden:              {400, ""},
 		post + chunked + "\r\ne\n{\"name\":\"own\"}\r\n0\r\n\r\n" + hidden:              {400, ""},
 		post + chunked + "\r\ne;" + strings.Repeat("x", 9000) + "\r\n" + hidden:         {400, ""},
-		post + chunked + "\r\ne\r\n{\"name\":\"own\"}":                                  {400, ""}, // cut off
-		post + length(20) + "\r\n{\"name\":\"own\"}":                                    {400, ""}, // cut off
+		post + chunked + "\r\ne\r\n{\"name\":\"own\"}":                                  {400, ""}, // truncated
+		post + length(20) + "\r\n{\"name\":\"own\"}":                                    {400, ""}, // truncated
 		strings.Replace(post, "1.1", "1.0", 1) + chunked + "\r\n" + plain:               {400, ""}, // HTTP/1.0 has no chunks
-		keyless + length(len(hidden)) + "\r\n" + hidden:                                 {401, ""}, // the body of a refusal
-		keyless + length(300_000) + "\r\n" + hidden:                                     {401, ""}, // too long to be read
-		keyless + "X-Api-Key: x\r\nTrailer: X-Api-Key\r\n" + chunked + "\r\n" + trailer: {401, ""}, // a key behind the body
+		keyless + length(len(hidden)) + "\r\n" + hidden:                                 {401, ""}, // the body of a 401
+		keyless + length(300_000) + "\r\n" + hidden:                                     {401, ""}, // too long to drain
+		keyless + "X-Api-Key: x\r\nTrailer: X-Api-Key\r\n" + chunked + "\r\n" + trailer: {401, ""}, // a key in the trailer
 		keyless + "Trailer: X-Api-Key\r\n" + chunked + "\r\n" + trailer:                 {401, ""},
 		strings.Replace(post, "POST", "GET", 1) + length(len(hidden)) + "\r\n" + hidden: {200, ""}, // the body of a GET
 	} {
@@ -231,14 +231,14 @@ func TestHTTP1_Framing(t *testing.T) {
 			h.client("DELETE", fmt.Sprint("/symbol/folders/", folder.(map[string]any)["id"]), "").want(200)
 		}
 		if strings.Join(names, " ") != want.folders {
-			t.Errorf("%.200q makes the folders %q, want %q", request, names, want.folders)
+			t.Errorf("%.200q creates the folders %q, want %q", request, names, want.folders)
 		}
 	}
 }
 
-// TestHTTP1_LengthAndChunks has a length beside chunks: the chunks count.
-// A front that counts the length would pass on more, so what is behind the
-// chunks is a request by the letter, and its key is looked at as ever.
+// TestHTTP1_LengthAndChunks sends both Content-Length and chunks, which take
+// precedence. What follows the chunks may be served as a request, but only with a
+// key of its own.
 func TestHTTP1_LengthAndChunks(t *testing.T) {
 	t.Parallel()
 	h := serve(t)

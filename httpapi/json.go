@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -117,18 +118,22 @@ func (a *API) sendJSON(w http.ResponseWriter, r *http.Request, status int, body 
 	w.Header().Set("Content-Length", strconv.Itoa(length))
 	w.WriteHeader(status)
 	if length <= stream.ChunkSize {
-		for _, part := range body {
-			w.Write(part) // an error means that the client has disconnected
-		}
+		writeParts(w, body) // an error means that the client has disconnected
 		return nil
 	}
 	out := stream.New(w, r, a.options.IdleTimeout)
-	for _, part := range body {
-		if _, err := out.Write(part); err != nil {
-			return nil //nolint:nilerr // the client has disconnected
+	if writeParts(out, body) == nil {
+		out.Finish()
+	}
+	return nil
+}
+
+func writeParts(w io.Writer, parts [][]byte) error {
+	for _, part := range parts {
+		if _, err := w.Write(part); err != nil {
+			return err
 		}
 	}
-	out.Finish()
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
-// TestJSON_AdversarialBodies is about bodies of which the sheer form is an attack.
+// TestJSON_AdversarialBodies sends bodies that stress a parser.
 func TestJSON_AdversarialBodies(t *testing.T) {
 	t.Parallel()
 	h := serve(t, func(o *httpapi.Options) { o.BodyLimit = 40 << 20 })
@@ -38,17 +38,17 @@ func TestJSON_AdversarialBodies(t *testing.T) {
 	}{
 		"100 levels":                        {nested(50), 201},
 		"100000 levels":                     {nested(50_000), 400},
-		"only openings":                     {`{"x":` + strings.Repeat("[", 1_000_000), 400},
+		"unclosed arrays":                   {`{"x":` + strings.Repeat("[", 1_000_000), 400},
 		"a million fields":                  {fields(1_000_000, `"name":"million"}`), 201},
 		"a million fields, one twice":       {fields(1_000_000, `"name":"x","f7":1}`), 400},
 		"a million elements":                {`{"name":"elements","x":[` + strings.Repeat("0,", 1_000_000) + `0]}`, 201},
 		"a million digits":                  {`{"name":"digits","x":` + strings.Repeat("9", 1_000_000) + `}`, 201},
-		"1e400":                             {`{"name":"1e400","x":1e400}`, 201}, // nobody knows the field
+		"1e400":                             {`{"name":"1e400","x":1e400}`, 201}, // an unknown field
 		"1e400 as a name":                   {`{"name":1e400}`, 400},
-		"a number that is none":             {`{"name":"x","x":01}`, 400},
+		"an invalid number":                 {`{"name":"x","x":01}`, 400},
 		"NaN":                               {`{"name":"x","x":NaN}`, 400},
-		"UTF-16, little end first":          {utf16(`{"name":"x"}`, binary.LittleEndian), 400},
-		"UTF-16, big end first":             {"\xfe\xff" + utf16(`{"name":"x"}`, binary.BigEndian), 400},
+		"UTF-16LE":                          {utf16(`{"name":"x"}`, binary.LittleEndian), 400},
+		"UTF-16BE":                          {"\xfe\xff" + utf16(`{"name":"x"}`, binary.BigEndian), 400},
 		"UTF-32":                            {"{\x00\x00\x00}\x00\x00\x00", 400},
 		"UTF-7":                             {`+AHs-"name":"x"+AH0-`, 400},
 		"two byte order marks":              {"\ufeff\ufeff{}", 400},
@@ -59,7 +59,7 @@ func TestJSON_AdversarialBodies(t *testing.T) {
 		"an escaped NUL as a field":         {`{"name":"NUL field","\u0000":1}`, 201},
 		"a lone surrogate as a field":       {`{"name":"x","\udc00":1}`, 400},
 		"a long field name":                 {`{"` + strings.Repeat("x", 1_000_000) + `":0,"` + strings.Repeat("x", 1_000_000) + `":0}`, 400},
-		"white space for ever":              {strings.Repeat(" ", 1_000_000) + `{"name":"space"}`, 201},
+		"a million spaces":                  {strings.Repeat(" ", 1_000_000) + `{"name":"space"}`, 201},
 		"__proto__":                         {`{"__proto__":{"name":"x"},"constructor":{}}`, 400},
 		"a name of controls":                {`{"name":"\u0001\u001b[31m"}`, 201},
 	} {
@@ -72,7 +72,7 @@ func TestJSON_AdversarialBodies(t *testing.T) {
 			t.Errorf("%s: the response has %d bytes", name, len(response.body))
 		}
 		if took := time.Since(began); took > 30*time.Second {
-			t.Errorf("%s: answered after %s", name, took)
+			t.Errorf("%s: response after %s", name, took)
 		}
 	}
 	folder := h.client("POST", "/symbol/folders", `{"name":"for symbols"}`).want(201).object()["id"]

@@ -20,7 +20,7 @@ func TestBody_InvalidJSONIs400(t *testing.T) {
 		"trailing text":                `{"name":"x"}x`,
 		"array":                        `[{"name":"x"}]`,
 		"null":                         `null`,
-		"null far away":                strings.Repeat(" ", 100) + `null`,
+		"null after spaces":            strings.Repeat(" ", 100) + `null`,
 		"string":                       `"name"`,
 		"number":                       `1`,
 		"only white space":             "  \n ",
@@ -52,7 +52,7 @@ func TestBody_InvalidJSONIs400(t *testing.T) {
 	} {
 		h.client("POST", "/symbol/folders", body).wantError(400, "invalid_request")
 		if name == "missing" || name == "other case" {
-			continue // an update with nothing in it is fine
+			continue // an empty update is valid
 		}
 		response := h.client("PATCH", "/symbol/folders/1", body)
 		if response.status != 400 {
@@ -60,7 +60,7 @@ func TestBody_InvalidJSONIs400(t *testing.T) {
 		}
 	}
 	if list := h.client("GET", "/symbol/folders", "").want(200).array(); len(list) != 1 {
-		t.Errorf("folders are %v, want the first one only", list)
+		t.Errorf("folders are %v, want only the first", list)
 	}
 }
 
@@ -91,14 +91,14 @@ func TestBody_ValidJSON(t *testing.T) {
 func TestBody_ContentType(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
-	for _, good := range []string{"application/json", "Application/JSON; charset=utf-8", "application/vnd.viewer+json"} {
-		h.send("POST", "/admin/api-keys", `{}`, "x-admin-key", adminKey, "Content-Type", good).want(201)
+	for _, valid := range []string{"application/json", "Application/JSON; charset=utf-8", "application/vnd.viewer+json"} {
+		h.send("POST", "/admin/api-keys", `{}`, "x-admin-key", adminKey, "Content-Type", valid).want(201)
 	}
 	for _, bad := range []string{"text/plain", "application/x-www-form-urlencoded", "application/jsonx", "+json", "application", "text/json; x", "multipart/form-data; boundary=x"} {
 		h.send("POST", "/admin/api-keys", `{}`, "x-admin-key", adminKey, "Content-Type", bad).wantError(415, "unsupported_media_type")
 	}
 	h.send("POST", "/admin/api-keys", `{}`, "x-admin-key", adminKey, "Content-Encoding", "gzip").wantError(415, "unsupported_media_type")
-	h.admin("POST", "/admin/api-keys", "").want(201) // no body, no type
+	h.admin("POST", "/admin/api-keys", "").want(201) // no body, no Content-Type
 	h.send("POST", "/admin/api-keys/1/rotate", `[not json`, "x-admin-key", adminKey, "Content-Type", "text/plain").want(200)
 }
 
@@ -159,7 +159,7 @@ func TestErrorMessage_BeginsWithField(t *testing.T) {
 	} {
 		response := h.send("POST", c.path, c.body, "x-api-key", h.rawKey, "x-admin-key", adminKey).wantError(400, "invalid_request")
 		if !strings.HasPrefix(response.message(), c.want) {
-			t.Errorf("message for %s is %q, want %q at its start", c.body, response.message(), c.want)
+			t.Errorf("message for %s is %q, want the prefix %q", c.body, response.message(), c.want)
 		}
 	}
 }

@@ -28,13 +28,13 @@ func TestKeys_CreateReturnsRawKeyOnce(t *testing.T) {
 		`"expiresAt":"2026-12-31T10:00:00.500Z","lastUsedAt":null,`+
 		`"createdAt":"2026-03-30T10:00:00.123Z","updatedAt":"2026-03-30T10:00:00.123Z"}`,
 		raw[:10], raw[:10]+"****"+raw[len(raw)-4:])
-	is.Equal(string(h.admin("GET", "/admin/api-keys/2", "").want(200).body), want) // a bare record, fields in order
+	is.Equal(string(h.admin("GET", "/admin/api-keys/2", "").want(200).body), want) // bare record, fields in order
 
 	list := h.admin("GET", "/admin/api-keys", "").want(200)
 	is.Equal(len(list.array()), 2)
 	is.True(strings.Contains(string(list.body), want))   // the list has the same record
-	is.True(!strings.Contains(string(list.body), raw))   // and never the raw key
-	is.True(!strings.Contains(h.log.String(), raw[10:])) // nor has the log
+	is.True(!strings.Contains(string(list.body), raw))   // but not the raw key
+	is.True(!strings.Contains(h.log.String(), raw[10:])) // nor does the log
 }
 
 func TestKeys_Defaults(t *testing.T) {
@@ -55,14 +55,14 @@ func TestKeys_UpdateChangesGivenFieldsOnly(t *testing.T) {
 	record := h.admin("GET", "/admin/api-keys/1", "").object()
 	h.clock.Add(time.Hour)
 
-	is.Equal(h.admin("PATCH", "/admin/api-keys/1", `{}`).want(200).object(), record)                       // nothing
-	is.Equal(h.admin("PATCH", "/admin/api-keys/1", ``).want(200).object(), record)                         // nothing
-	is.Equal(h.admin("PATCH", "/admin/api-keys/1", `{"name":"API key"}`).want(200).object(), record)       // the same
-	is.Equal(h.admin("PATCH", "/admin/api-keys/1", `{"isActive":true,"expiresAt":null}`).object(), record) // the same
+	is.Equal(h.admin("PATCH", "/admin/api-keys/1", `{}`).want(200).object(), record)                       // empty
+	is.Equal(h.admin("PATCH", "/admin/api-keys/1", ``).want(200).object(), record)                         // empty
+	is.Equal(h.admin("PATCH", "/admin/api-keys/1", `{"name":"API key"}`).want(200).object(), record)       // equal values
+	is.Equal(h.admin("PATCH", "/admin/api-keys/1", `{"isActive":true,"expiresAt":null}`).object(), record) // equal values
 
 	h.admin("PATCH", "/admin/api-keys/1", `{"name":"x","isActive":"no"}`).want(400)
 	h.admin("PATCH", "/admin/api-keys/1", `{"name":"x","expiresAt":"never"}`).want(400)
-	is.Equal(h.admin("GET", "/admin/api-keys/1", "").object(), record) // all or nothing
+	is.Equal(h.admin("GET", "/admin/api-keys/1", "").object(), record) // atomic
 
 	changed := h.admin("PATCH", "/admin/api-keys/1", `{"name":"New","expiresAt":"2027-01-02"}`).want(200).object()
 	record["name"], record["expiresAt"], record["updatedAt"] = "New", "2027-01-02T00:00:00.000Z", "2026-03-30T11:00:00.123Z"
@@ -70,7 +70,7 @@ func TestKeys_UpdateChangesGivenFieldsOnly(t *testing.T) {
 	changed = h.admin("PATCH", "/admin/api-keys/1", `{"expiresAt":null}`).want(200).object()
 	is.Equal(changed["expiresAt"], nil)                                   // cleared
 	is.Equal(changed["name"], "New")                                      // stays
-	is.True(changed["updatedAt"].(string) > record["updatedAt"].(string)) // moves even if the clock does not
+	is.True(changed["updatedAt"].(string) > record["updatedAt"].(string)) // increases even if the clock does not
 	h.admin("PATCH", "/admin/api-keys/99", `{"name":"x"}`).wantError(404, "not_found")
 }
 
@@ -86,11 +86,11 @@ func TestKeys_Rotate(t *testing.T) {
 	body := h.admin("POST", "/admin/api-keys/1/rotate", "").want(200).object()
 	after := body["key"].(map[string]any)
 	for _, field := range []string{"id", "name", "isActive", "expiresAt", "createdAt", "lastUsedAt"} {
-		is.Equal(after[field], before[field]) // kept by a rotation
+		is.Equal(after[field], before[field]) // unchanged by a rotation
 	}
 	is.True(after["keyPrefix"] != before["keyPrefix"])
 	is.Equal(after["updatedAt"], "2026-03-30T10:01:00.123Z")
-	h.client("GET", "/symbol/folders", "").wantError(401, "unauthorized") // the old one is dead
+	h.client("GET", "/symbol/folders", "").wantError(401, "unauthorized") // the previous key
 	h.send("GET", "/symbol/folders", "", "x-api-key", body["apiKey"].(string)).want(200)
 
 	h.admin("PATCH", "/admin/api-keys/1", `{"isActive":false}`).want(200)
@@ -110,7 +110,7 @@ func TestKeys_Delete(t *testing.T) {
 	h.client("GET", "/symbol/folders", "").wantError(401, "unauthorized")
 	is.Equal(string(h.admin("GET", "/admin/api-keys", "").want(200).body), "[]")
 	key := h.admin("POST", "/admin/api-keys", "").want(201).object()["key"].(map[string]any)
-	is.Equal(key["id"], 2.0) // ids are never used again
+	is.Equal(key["id"], 2.0) // ids are not reused
 }
 
 func TestKeys_LastUseShowsImmediately(t *testing.T) {
@@ -122,7 +122,7 @@ func TestKeys_LastUseShowsImmediately(t *testing.T) {
 	h.send("GET", "/symbol/folders", "", "x-api-key", h.rawKey+"x").want(401)
 	record := h.admin("GET", "/admin/api-keys/1", "").object()
 	is.Equal(record["lastUsedAt"], "2026-03-30T10:00:01.123Z")
-	is.Equal(record["updatedAt"], record["createdAt"]) // a use is no change
+	is.Equal(record["updatedAt"], record["createdAt"]) // a use is not an update
 	list := h.admin("GET", "/admin/api-keys", "").array()
 	is.Equal(list[0].(map[string]any)["lastUsedAt"], "2026-03-30T10:00:01.123Z")
 }
@@ -134,10 +134,10 @@ func TestKeys_Expiry(t *testing.T) {
 	h.clock.Add(999 * time.Millisecond)
 	h.client("GET", "/symbol/folders", "").want(200)
 	h.clock.Add(time.Millisecond)
-	h.client("GET", "/symbol/folders", "").wantError(403, "forbidden") // from the very instant
+	h.client("GET", "/symbol/folders", "").wantError(403, "forbidden") // expired at that instant
 	h.admin("PATCH", "/admin/api-keys/1", `{"expiresAt":null}`).want(200)
 	h.client("GET", "/symbol/folders", "").want(200)
-	h.admin("PATCH", "/admin/api-keys/1", `{"expiresAt":"1970-01-01"}`).want(200) // the past is fine
+	h.admin("PATCH", "/admin/api-keys/1", `{"expiresAt":"1970-01-01"}`).want(200) // the past is accepted
 	h.client("GET", "/symbol/folders", "").wantError(403, "forbidden")
 }
 

@@ -5,12 +5,11 @@ import (
 	"testing"
 )
 
-// TestLog_RedactsSourceURLs: the address of a source is often a
-// signed one.
+// TestLog_RedactsSourceURLs: source URLs are often signed.
 func TestLog_RedactsSourceURLs(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
-	sources := map[string]string{ // and what of it the log may have
+	sources := map[string]string{ // and their redacted form
 		"https://user:secret@viewer.example/a.dwg?X-Signature=secret&id=7#secret": "https://viewer.example/a.dwg",
 		"//viewer.example/b.dwg?token=secret":                                     "//viewer.example/b.dwg",
 		"drawings/c.dwg?token=secret":                                             "drawings/c.dwg",
@@ -23,7 +22,7 @@ func TestLog_RedactsSourceURLs(t *testing.T) {
 		h.client("POST", "/viewer/exports/download-batch", batchBody(source)).wantError(502, "export_failed")
 		h.client("POST", "/viewer/exports/download", exportBody(source)).wantError(502, "export_failed")
 		if !strings.Contains(h.log.String(), shown) {
-			t.Errorf("the log lacks %q", shown)
+			t.Errorf("%q is not logged", shown)
 		}
 	}
 	if log := h.log.String(); strings.Contains(log, "secret") {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,11 +13,9 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/storage/memory"
-	"example.com/canvasback/symbols"
 )
 
-// observer collects what it is told.
+// observer collects observations.
 type observer struct {
 	mu   sync.Mutex
 	list []httpapi.Observation
@@ -30,7 +27,7 @@ func (o *observer) observe(_ context.Context, seen httpapi.Observation) {
 	o.list = append(o.list, seen)
 }
 
-// last waits for so many observations and returns the last one.
+// last waits for count observations and returns the last one.
 func (o *observer) last(t *testing.T, count int) httpapi.Observation {
 	t.Helper()
 	for range 1000 {
@@ -68,7 +65,7 @@ func TestObserve_CalledOncePerRequest(t *testing.T) {
 		{"PUT", "/api/symbol/folders/1", "", nil, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 405}},
 		{"BREW", "/api/symbol/folders", "", nil, httpapi.Observation{Method: "OTHER", Route: "/symbol/folders", Status: 405}},
 		{"GET", "/api/nope/77", "", nil, httpapi.Observation{Status: 404}},
-		{"GET", "/otherProcess", "", nil, httpapi.Observation{Status: 404}},
+		{"GET", "/other", "", nil, httpapi.Observation{Status: 404}},
 		{"OPTIONS", "/api/symbol/folders", "", []string{"Origin", "https://a.example", "Access-Control-Request-Method", "GET"}, httpapi.Observation{Status: 204}},
 		{"HEAD", "/api/symbol/folders", "", []string{"x-api-key", h.rawKey}, httpapi.Observation{Route: "/symbol/folders", Status: 200, KeyID: 1}},
 	} {
@@ -79,7 +76,7 @@ func TestObserve_CalledOncePerRequest(t *testing.T) {
 			t.Errorf("%s %s: started %v, took %v", c.method, c.path, got.Start, got.Duration)
 		}
 		if got.Bytes != int64(len(response.body)) && c.method != "HEAD" {
-			t.Errorf("%s %s: %d bytes were seen, the body has %d", c.method, c.path, got.Bytes, len(response.body))
+			t.Errorf("%s %s: %d bytes observed, %d received", c.method, c.path, got.Bytes, len(response.body))
 		}
 		if c.want.Method == "" {
 			c.want.Method = c.method
@@ -130,51 +127,4 @@ func TestObserve_PanicPropagates(t *testing.T) {
 	})
 	defer func() { is.New(t).Equal(recover(), "a bug in Observe") }()
 	httpapi.Handler(h.options).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/nope", nil))
-}
-
-// TestAPI_SetsPattern is for the host's own middleware.
-func TestAPI_SetsPattern(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ prefix, path, want string }{
-		{"", "/symbol/folders/3", "GET /symbol/folders/{id}"},
-		{"/api/v1", "/api/v1/symbol/folders/3", "GET /api/v1/symbol/folders/{id}"},
-		{"/api/v1", "/api/v1/nope", "/api/v1/"},
-		{"/api/v1", "/nope", ""},
-	} {
-		h := newHarness(t, func(options *httpapi.Options) { options.Prefix = c.prefix })
-		request := httptest.NewRequest("GET", c.path, nil)
-		httpapi.Handler(h.options).ServeHTTP(httptest.NewRecorder(), request)
-		if request.Pattern != c.want {
-			t.Errorf("%s under %q: pattern is %q, want %q", c.path, c.prefix, request.Pattern, c.want)
-		}
-	}
-}
-
-// dead is a store that does not response.
-type hangingStore struct{ symbols.Store }
-
-func (hangingStore) FolderListVersion(ctx context.Context) (symbols.Version, error) {
-	<-ctx.Done()
-	return 0, ctx.Err()
-}
-
-func TestReady(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	ask := func(handler http.Handler) *httptest.ResponseRecorder {
-		recorder := httptest.NewRecorder()
-		handler.ServeHTTP(recorder, httptest.NewRequest("GET", "/readyz", nil))
-		return recorder
-	}
-	h := newHarness(t)
-	is.Equal(ask(httpapi.Alive()).Code, 200)
-	is.Equal(ask(newAPI(t, h.options).Ready()).Code, 200)
-	is.Equal(ask(newAPI(t, httpapi.Options{}).Ready()).Code, 200) // no store to check
-	h.options.Symbols = symbols.NewService(hangingStore{memory.New().Symbols()}, nil)
-	start := time.Now()
-	response := ask(newAPI(t, h.options).Ready())
-	is.Equal(response.Code, 503)
-	is.Equal(response.Body.String(), "storage unavailable\n")
-	is.True(time.Since(start) < 10*time.Second)
-	is.True(strings.Contains(h.log.String(), "readiness check failed"))
 }

@@ -17,9 +17,9 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// described is what these tests read of the document. That it is right about
-// requests and answers is tested in internal/contract.
-type described struct {
+// openAPI is the part of the document that these tests read. Package
+// internal/contract compares it with requests and responses.
+type openAPI struct {
 	Paths      map[string]map[string]json.RawMessage
 	Components struct {
 		Schemas struct {
@@ -31,7 +31,7 @@ type described struct {
 	}
 }
 
-func readDocument(t *testing.T) (doc described) {
+func readDocument(t *testing.T) (doc openAPI) {
 	t.Helper()
 	if err := json.Unmarshal(OpenAPI(), &doc); err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func readDocument(t *testing.T) (doc described) {
 
 func TestOpenAPI_HasAllRoutes(t *testing.T) {
 	t.Parallel()
-	name := regexp.MustCompile(`\{\w+\}`) // of a part of the path, which the two may call differently
+	name := regexp.MustCompile(`\{\w+\}`) // of path parameters, which may differ
 	var inDocument, inTable []string
 	for path, item := range readDocument(t).Paths {
 		for method := range item {
@@ -74,7 +74,7 @@ func TestOpenAPI_HasAllErrorCodes(t *testing.T) {
 	for _, f := range append(slices.Clone(errorTable),
 		lookupError(invalidRequest("")), lookupError(&rateLimitError{}), lookupError(errors.New("unforeseen"))) {
 		if status, ok := statuses[f.code]; ok && status != f.status {
-			t.Errorf("%s stands for %d and for %d", f.code, status, f.status)
+			t.Errorf("%s has the statuses %d and %d", f.code, status, f.status)
 		}
 		statuses[f.code] = f.status
 	}
@@ -82,7 +82,7 @@ func TestOpenAPI_HasAllErrorCodes(t *testing.T) {
 	is.Equal(slices.Sorted(slices.Values(codes.Enum)), slices.Sorted(maps.Keys(statuses)))
 	for code, status := range statuses {
 		if want := "`" + code + "` " + strconv.Itoa(status); !strings.Contains(codes.Description, want) {
-			t.Errorf("the description of the codes does not have %s", want)
+			t.Errorf("the description of the codes lacks %s", want)
 		}
 	}
 }

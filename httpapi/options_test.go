@@ -30,6 +30,6 @@ func TestOptions_FormatRedactsAdminKeys(t *testing.T) {
 		}
 	}
 	if !strings.Contains(out.String(), `Prefix:/shown`) || !strings.Contains(out.String(), `AdminKeys:[[admin key] [admin key]]`) {
-		t.Errorf("the rest is not shown: %s", &out)
+		t.Errorf("other options are missing: %s", &out)
 	}
 }

@@ -15,13 +15,14 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/symbols"
 )
 
-// panickingOpener opens a file, and panics where it is told to.
+// panickingOpener opens files of 4 MiB and panics in the method that where names.
 type panickingOpener struct {
 	where *atomic.Value
-	open  *atomic.Int64 // files that nobody has tried to close
+	open  *atomic.Int64 // files without a call of Close
 }
 
 func (o panickingOpener) at(place string) {
@@ -56,11 +57,11 @@ type panickingBody struct {
 
 func (b *panickingBody) Read(p []byte) (int, error) {
 	b.at("Read")
-	if b.Len() < 3<<20 { // more is read before the turn of a file
-		b.at("a Read before its entry")
+	if b.Len() < 3<<20 { // read by the prefetch
+		b.at("Read in prefetch")
 	}
 	if b.Len() < 2<<20 {
-		b.at("a later Read")
+		b.at("later Read")
 	}
 	return b.Reader.Read(p)
 }
@@ -77,8 +78,8 @@ func TestPanic_InOpener(t *testing.T) {
 	h := serveExport(t, panickingOpener{where, open})
 	const (
 		register = `{"sourceFileUrl":"s","exportedUrl":"https://x.example/"}`
-		torn     = 0  // the response has begun
-		either   = -1 // or has just ended
+		aborted  = 0  // within the response
+		either   = -1 // aborted or 200
 	)
 	for _, c := range []struct {
 		place, path, body string
@@ -86,31 +87,31 @@ func TestPanic_InOpener(t *testing.T) {
 	}{
 		{"Serves", "register", register, 500},
 		{"Serves", "download", exportBody("s"), 500},
-		{"Serves", "download-batch", batchBody("s"), 502}, // as if the file could not be had
+		{"Serves", "download-batch", batchBody("s"), 502}, // the file is skipped
 		{"Check", "register", register, 500},
 		{"Open", "download", exportBody("s"), 500},
 		{"Open", "download-batch", batchBody("s", "s"), 502},
 		{"Read", "download", exportBody("s"), 500},
 		{"Read", "download-batch", batchBody("s", "s"), 502},
-		{"a Read before its entry", "download-batch", batchBody("s", "s"), 500},
-		{"a later Read", "download", exportBody("s"), torn},
-		{"a later Read", "download-batch", batchBody("s", "s"), torn},
+		{"Read in prefetch", "download-batch", batchBody("s", "s"), 500},
+		{"later Read", "download", exportBody("s"), aborted},
+		{"later Read", "download-batch", batchBody("s", "s"), aborted},
 		{"Close", "download", exportBody("s"), either},
 		{"Close", "download-batch", batchBody("s", "s"), either},
 	} {
 		where.Store(c.place)
-		got := torn
+		got := aborted
 		if content, status, err := h.trySend("POST", "/viewer/exports/"+c.path, c.body); err == nil {
 			got = status
 			if status >= 500 && !bytes.Contains(content, []byte(`"requestId"`)) {
 				t.Errorf("panic in %s, %s: body is %.200s", c.place, c.path, content)
 			}
 		}
-		if got != c.status && (c.status != either || got != torn && got != 200) {
+		if got != c.status && (c.status != either || got != aborted && got != 200) {
 			t.Errorf("panic in %s, %s: status is %d, want %d", c.place, c.path, got, c.status)
 		}
 		if !strings.Contains(h.log.String(), "a bug in "+c.place) {
-			t.Errorf("panic in %s, %s: the log does not have it", c.place, c.path)
+			t.Errorf("panic in %s, %s: not logged", c.place, c.path)
 		}
 		where.Store("")
 		for _, path := range []string{"/viewer/exports/download", "/viewer/exports/download-batch"} {
@@ -118,13 +119,13 @@ func TestPanic_InOpener(t *testing.T) {
 			if strings.HasSuffix(path, "batch") {
 				body = batchBody("s", "s")
 			}
-			for try := 0; ; try++ { // the connection of the panic may be found broken only now
+			for attempt := 0; ; attempt++ { // the client may still use the reset connection
 				_, status, err := h.trySend("POST", path, body)
-				if err != nil && try < 3 {
+				if err != nil && attempt < 3 {
 					continue
 				}
 				if err != nil || status != 200 {
-					t.Errorf("after a panic in %s, %s: %d %v; the server does not go on", c.place, c.path, status, err)
+					t.Errorf("after a panic in %s, %s: %d %v", c.place, c.path, status, err)
 				}
 				break
 			}
@@ -137,7 +138,7 @@ func TestPanic_InOpener(t *testing.T) {
 	}
 }
 
-// try is client for an response that may break off.
+// trySend is client for a response that may be aborted.
 func (h *harness) trySend(method, path, body string) (content []byte, status int, err error) {
 	h.t.Helper()
 	request, err := http.NewRequestWithContext(h.t.Context(), method, h.url+path, strings.NewReader(body))
@@ -155,8 +156,7 @@ func (h *harness) trySend(method, path, body string) (content []byte, status int
 	return content, response.StatusCode, err
 }
 
-// TestPanic_InStore calls every route that needs a store whose every method
-// panics.
+// TestPanic_InStore calls every route with stores whose methods all panic.
 func TestPanic_InStore(t *testing.T) {
 	t.Parallel()
 	bodies := map[string]string{
@@ -166,7 +166,7 @@ func TestPanic_InStore(t *testing.T) {
 		"/symbol/folders/1/symbols":      `{"name":"x","type":"a/b","data":"y"}`,
 		"/symbol/folders/1/import":       string(zipOf(t, "valve.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>")),
 	}
-	for _, broken := range []func(*httpapi.Options){
+	for _, change := range []func(*httpapi.Options){
 		func(o *httpapi.Options) { o.Keys = newKeyService(t, struct{ keys.Store }{}, nil) },
 		func(o *httpapi.Options) {
 			o.DangerouslySkipClientKeys = true
@@ -175,9 +175,9 @@ func TestPanic_InStore(t *testing.T) {
 			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{panickingOpener{new(atomic.Value), new(atomic.Int64)}}})
 		},
 	} {
-		h := serve(t, broken)
-		for path, guards := range documentedRoutes {
-			for method := range guards {
+		h := serve(t, change)
+		for path, methods := range documentedRoutes {
+			for method := range methods {
 				body := bodies[path]
 				if body == "" && method != "GET" && method != "DELETE" {
 					body = `{"name":"x"}`
@@ -202,7 +202,22 @@ func TestPanic_InClientIPIs500(t *testing.T) {
 	h.client("GET", "/symbol/folders", "").want(200)
 }
 
-// panickingStore panics in every method that handles a request.
+// panickingStore panics in every method but Shared.
 type panickingStore struct{ symbols.Store }
 
 func (panickingStore) Shared() bool { return true }
+
+// panickingKeys is a store whose reads panic.
+type panickingKeys struct{ keys.Store }
+
+func (panickingKeys) Find(context.Context, keys.Digest) (keys.Key, error) { panic("a bug") }
+
+func TestPanic_Is500(t *testing.T) {
+	t.Parallel()
+	h := serve(t, func(o *httpapi.Options) { o.Keys = newKeyService(t, panickingKeys{memory.New().Keys()}, nil) })
+	h.client("GET", "/symbol/folders", "").wantError(500, "internal")
+	h.client("GET", "/symbol/folders", "").wantError(500, "internal")
+	if !strings.Contains(h.log.String(), "a bug") {
+		t.Error("the panic is not logged")
+	}
+}

@@ -9,12 +9,11 @@ import (
 	"sync"
 )
 
-// exchange is a request and its response as a line of a recording, which the
-// test of the API's description reads.
+// exchange is a line of the recording that the tests of internal/contract read.
 type exchange struct {
-	Test      string // by whom it was sent
+	Test      string // name of the test
 	Method    string
-	Target    string // path without the prefix of the API, and query
+	Target    string // path without prefix, and query
 	Header    http.Header
 	Body      []byte
 	Status    int
@@ -22,7 +21,8 @@ type exchange struct {
 	GotBody   []byte
 }
 
-// recording is the file for exchanges, nil unless a directory for it is named.
+// recording is the file for exchanges, nil unless CANVASBACK_TEST_EXCHANGES names a
+// directory.
 var recording = sync.OnceValues(func() (*os.File, error) {
 	dir := os.Getenv("CANVASBACK_TEST_EXCHANGES")
 	if dir == "" {
@@ -31,11 +31,11 @@ var recording = sync.OnceValues(func() (*os.File, error) {
 	return os.Create(filepath.Join(dir, "exchanges.jsonl"))
 })
 
-// longestRecorded is how long the two bodies of an exchange may be together.
-// Those of longer ones are of the same kind and take long to look at.
-const longestRecorded = 256 << 10
+// maxRecorded is the maximum size of both bodies of a recorded exchange. Longer ones
+// are slow to check.
+const maxRecorded = 256 << 10
 
-// record writes an exchange to the recording, if there is to be one.
+// record writes an exchange to the recording, if there is one.
 func (h *harness) record(target string, request *http.Request, body string, got response) {
 	h.t.Helper()
 	file, err := recording()
@@ -45,7 +45,7 @@ func (h *harness) record(target string, request *http.Request, body string, got 
 		}
 		return
 	}
-	if len(body)+len(got.body) > longestRecorded {
+	if len(body)+len(got.body) > maxRecorded {
 		return
 	}
 	line, err := json.Marshal(exchange{
@@ -56,7 +56,7 @@ func (h *harness) record(target string, request *http.Request, body string, got 
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if _, err := file.Write(append(line, '\n')); err != nil { // one write, so that lines stay whole
+	if _, err := file.Write(append(line, '\n')); err != nil { // one write per line
 		h.t.Fatal(err)
 	}
 }

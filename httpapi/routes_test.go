@@ -12,7 +12,7 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
-// documentedRoutes are the routes of the API reference, each with its guard.
+// documentedRoutes are the routes of the API, each with the key that it requires.
 var documentedRoutes = map[string]map[string]string{
 	"/admin/api-keys":                {"GET": "admin", "POST": "admin"},
 	"/admin/api-keys/1":              {"GET": "admin", "PATCH": "admin", "DELETE": "admin"},
@@ -31,16 +31,16 @@ var documentedRoutes = map[string]map[string]string{
 func TestRoutes_MatchDocumentation(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
-	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE"}
-	for path, guards := range documentedRoutes {
-		for _, method := range methods {
-			guard, ok := guards[method]
+	all := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE"}
+	for path, methods := range documentedRoutes {
+		for _, method := range all {
+			required, ok := methods[method]
 			if method == "HEAD" {
-				guard, ok = guards["GET"]
+				required, ok = methods["GET"]
 			}
 			response := h.send(method, path, "")
 			if ok {
-				if response.status != 401 || !strings.Contains(response.header.Get("WWW-Authenticate"), headerOf(guard)) {
+				if response.status != 401 || !strings.Contains(response.header.Get("WWW-Authenticate"), headerOf(required)) {
 					t.Errorf("%s %s without a key: %d %s", method, path, response.status, response.header.Get("WWW-Authenticate"))
 				}
 				continue
@@ -49,7 +49,7 @@ func TestRoutes_MatchDocumentation(t *testing.T) {
 				response.wantError(405, "method_not_allowed")
 			}
 			allowed := strings.Split(response.header.Get("Allow"), ", ")
-			for name := range guards {
+			for name := range methods {
 				if !slices.Contains(allowed, name) {
 					t.Errorf("%s %s: Allow is %q, want %s in it", method, path, allowed, name)
 				}
@@ -58,8 +58,8 @@ func TestRoutes_MatchDocumentation(t *testing.T) {
 	}
 }
 
-func headerOf(guard string) string {
-	if guard == "admin" {
+func headerOf(required string) string {
+	if required == "admin" {
 		return "x-admin-key"
 	}
 	return "x-api-key"
@@ -93,8 +93,8 @@ func TestRoutes_MissingServiceIs404(t *testing.T) {
 	h.client("POST", "/viewer/exports/download", "{}").wantError(404, "not_found")
 
 	empty := serve(t, func(o *httpapi.Options) { *o = httpapi.Options{} })
-	for path, guards := range documentedRoutes {
-		for method := range guards {
+	for path, methods := range documentedRoutes {
+		for method := range methods {
 			empty.admin(method, path, "").wantError(404, "not_found")
 		}
 	}
@@ -120,7 +120,7 @@ func TestHead_LikeGetWithoutBody(t *testing.T) {
 	for _, path := range []string{"/symbol/folders", "/symbol/folders/1", "/symbol/folders/1/symbols", "/symbol/symbols/1"} {
 		response := h.client(http.MethodHead, path, "").want(200)
 		is.Equal(len(response.body), 0)                                   // no body
-		is.Equal(response.header.Get("Content-Type"), "application/json") // but its headers
+		is.Equal(response.header.Get("Content-Type"), "application/json") // same header
 	}
 	h.client(http.MethodHead, "/symbol/folders/9", "").want(404)
 	response := h.admin(http.MethodHead, "/admin/api-keys", "").want(200)
@@ -132,7 +132,7 @@ func TestRequestID(t *testing.T) {
 	h := serve(t)
 	for _, own := range []string{"a", "trace-0123/xyz~!", strings.Repeat("x", 128)} {
 		if got := h.send("GET", "/nope", "", "X-Request-Id", own).header.Get("X-Request-Id"); got != own {
-			t.Errorf("request id is %q, want the caller's %q", got, own)
+			t.Errorf("request id is %q, want the client's %q", got, own)
 		}
 	}
 	for _, bad := range []string{"", "with space", "tab\there", "umlaut-ü", strings.Repeat("x", 129)} {

@@ -21,17 +21,17 @@ import (
 	"example.com/canvasback/storage/memory"
 )
 
-// sources notes what the connections of a listener are told to read from.
-type sources struct {
+// sourceListener records the sources that its connections copy from.
+type sourceListener struct {
 	net.Listener
 	mu      sync.Mutex
 	list    []io.Reader
 	sent    int64
-	most    int64 // sent under one deadline
-	current int64 // sent since the deadline was moved
+	most    int64 // bytes under one deadline
+	current int64 // bytes since the deadline was set
 }
 
-func (s *sources) Accept() (net.Conn, error) {
+func (s *sourceListener) Accept() (net.Conn, error) {
 	conn, err := s.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (s *sources) Accept() (net.Conn, error) {
 
 type sourcesConn struct {
 	*net.TCPConn
-	sources *sources
+	listener *sourceListener
 }
 
 func (c *sourcesConn) ReadFrom(r io.Reader) (int64, error) {
@@ -50,24 +50,24 @@ func (c *sourcesConn) ReadFrom(r io.Reader) (int64, error) {
 		source = limited.R
 	}
 	n, err := c.TCPConn.ReadFrom(r)
-	c.sources.mu.Lock()
-	defer c.sources.mu.Unlock()
-	c.sources.list = append(c.sources.list, source)
-	c.sources.sent += n
-	c.sources.current += n
-	c.sources.most = max(c.sources.most, c.sources.current)
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	c.listener.list = append(c.listener.list, source)
+	c.listener.sent += n
+	c.listener.current += n
+	c.listener.most = max(c.listener.most, c.listener.current)
 	return n, err
 }
 
 func (c *sourcesConn) SetWriteDeadline(t time.Time) error {
-	c.sources.mu.Lock()
-	c.sources.current = 0
-	c.sources.mu.Unlock()
+	c.listener.mu.Lock()
+	c.listener.current = 0
+	c.listener.mu.Unlock()
 	return c.TCPConn.SetWriteDeadline(t)
 }
 
-// descriptor is what a TCP connection lets the kernel copy: an *os.File, also
-// in the guise that the file's own WriteTo gives it.
+// descriptor is a source that a TCP connection copies in the kernel: an *os.File, or
+// the wrapper that its WriteTo passes.
 type descriptor interface {
 	fs.File
 	io.Seeker
@@ -78,8 +78,8 @@ type descriptor interface {
 func TestExports_KernelCopiesFiles(t *testing.T) {
 	t.Parallel()
 	content := bytes.Repeat([]byte("canvasback"), 500_000)
-	const sniffed = 512      // bytes that net/http may copy itself to send the header first
-	const slowest = 64 << 10 // bytes that a client has to take under one deadline
+	const sniffed = 512      // bytes that net/http copies itself to sniff the type
+	const slowest = 64 << 10 // bytes under one deadline
 	for name, open := range map[string]func(t *testing.T, dir string) fs.FS{
 		"DirFS": func(_ *testing.T, dir string) fs.FS { return os.DirFS(dir) },
 		"Root": func(t *testing.T, dir string) fs.FS {
@@ -102,7 +102,7 @@ func TestExports_KernelCopiesFiles(t *testing.T) {
 				o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
 			})
 			server := httptest.NewUnstartedServer(httpapi.Handler(h.options))
-			read := &sources{Listener: server.Listener}
+			read := &sourceListener{Listener: server.Listener}
 			server.Listener = read
 			server.Start()
 			t.Cleanup(server.Close)
@@ -112,7 +112,7 @@ func TestExports_KernelCopiesFiles(t *testing.T) {
 			response := h.client("POST", "/viewer/exports/download", exportBody("s")).want(200)
 			is.True(bytes.Equal(response.body, content))
 
-			server.Close() // and with it the last use of the connections
+			server.Close() // no connection is in use
 			read.mu.Lock()
 			defer read.mu.Unlock()
 			for _, source := range read.list {
@@ -124,7 +124,7 @@ func TestExports_KernelCopiesFiles(t *testing.T) {
 			}
 			t.Logf("read %d times, first from a %T", len(read.list), read.list[0])
 			is.True(read.sent >= int64(len(content)-sniffed))
-			is.True(read.most <= slowest) // a slow client has time for it
+			is.True(read.most <= slowest) // slow clients do not time out
 		})
 	}
 }

@@ -69,12 +69,11 @@ func TestDownload_ResetsStalledClient(t *testing.T) {
 	}
 }
 
-// smallBuffer is what a socket may hold, so that it is soon full.
+// smallBuffer is the size of a socket buffer that is soon full.
 const smallBuffer = 8 << 10
 
-// TestStall_EndsEveryConnection sends requests one behind the other and
-// reads no response, so that at some point of some response, be it the last byte,
-// nothing goes on.
+// TestStall_EndsEveryConnection pipelines requests and reads no response, so that
+// the client stalls at various points of a response, the last byte included.
 func TestStall_EndsEveryConnection(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(o *httpapi.Options) { o.IdleTimeout = 300 * time.Millisecond })
@@ -107,17 +106,17 @@ func TestStall_EndsEveryConnection(t *testing.T) {
 		request := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", c.method, c.path, h.rawKey, len(c.body), c.body)
 		go io.WriteString(conn, strings.Repeat(request, 1000))
 	}
-	// A connection that is served is idle between two requests, but not for long.
+	// A connection in use is idle between two requests, but only briefly.
 	for quiet, over := 0, time.Now().Add(15*time.Second); quiet < 50; time.Sleep(10 * time.Millisecond) {
 		quiet++
 		if n := seen.count(http.StateActive); n > 0 {
 			quiet = 0
 			if time.Now().After(over) {
-				t.Fatalf("%d connections are still served", n)
+				t.Fatalf("%d connections are still active", n)
 			}
 		}
 	}
 	if n := seen.count(http.StateClosed); n < 4 {
-		t.Errorf("%d connections have been ended, and the others were served to the end", n)
+		t.Errorf("only %d connections were closed by the server", n)
 	}
 }

@@ -28,7 +28,7 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// canvasData is a symbol's data of about 4 KB as front ends write it.
+// canvasData returns about 4 KB of symbol data as front ends write it.
 func canvasData(seed int) string {
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	data := []byte(`{"name":"Gate valve","type":"group","items":[`)
@@ -44,17 +44,15 @@ const (
 	benchFolder  = 1
 )
 
-// benched is a database with a folder of symbols and what is needed to compare
-// the handler with hand-written code on the same database.
-type benched struct {
+// benchDB is a database with a folder of symbols, and hand-written queries to compare
+// the handler with.
+type benchDB struct {
 	keys    keys.Store
 	symbols symbols.Store
 
-	// list reads the data of the folder's symbols as a hand-written loop
-	// does, and calls each with the columns of one symbol.
+	// list reads the symbols of the folder and calls each with their columns.
 	list func(ctx context.Context, each func(id int64, name, mimeType, data []byte)) error
-	// plain is list on a table without any setting of its columns; nil if
-	// there is no such setting.
+	// plain is list on a table without storage settings of columns, or nil.
 	plain func(ctx context.Context, each func(id int64, name, mimeType, data []byte)) error
 	// get reads one symbol.
 	get func(ctx context.Context, id int64) (name, mimeType, data string, err error)
@@ -62,7 +60,7 @@ type benched struct {
 	insert func(ctx context.Context) error
 }
 
-func benchSQLite(b *testing.B) benched {
+func benchSQLite(b *testing.B) benchDB {
 	dsn := "file:" + filepath.Join(b.TempDir(), "bench.db") +
 		"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 	pool, err := sql.Open("sqlite", dsn)
@@ -88,7 +86,7 @@ func benchSQLite(b *testing.B) benched {
 	list := prepare(`SELECT id, name, type, data FROM canvasback_symbols WHERE folder_id = ? ORDER BY id`)
 	get := prepare(`SELECT name, type, data FROM canvasback_symbols WHERE id = ?`)
 	insert := prepare(`INSERT INTO canvasback_symbols (folder_id, name, type, data) VALUES (2, 'Gate valve', 'application/json', ?)`)
-	return benched{
+	return benchDB{
 		keys:    db.Keys(),
 		symbols: db.Symbols(),
 		list: func(ctx context.Context, each func(id int64, name, mimeType, data []byte)) error {
@@ -120,7 +118,7 @@ func benchSQLite(b *testing.B) benched {
 	}
 }
 
-func benchPostgres(b *testing.B) benched {
+func benchPostgres(b *testing.B) benchDB {
 	pool, err := pgxpool.New(b.Context(), pgtest.Database(b))
 	if err != nil {
 		b.Fatal(err)
@@ -159,7 +157,7 @@ func benchPostgres(b *testing.B) benched {
 			return rows.Err()
 		}
 	}
-	return benched{
+	return benchDB{
 		keys:    db.Keys(),
 		symbols: db.Symbols(),
 		list:    list("canvasback_symbols"),
@@ -189,7 +187,7 @@ func fillBench(b *testing.B, store symbols.Store) {
 	}
 }
 
-// appendQuoted is the escaping of a hand-written loop.
+// appendQuoted is hand-written escaping.
 func appendQuoted(dst, text []byte) []byte {
 	dst = append(dst, '"')
 	for _, c := range text {
@@ -205,8 +203,8 @@ func appendQuoted(dst, text []byte) []byte {
 	return append(dst, '"')
 }
 
-// checked is the key check of a hand-written handler.
-func checked(raw string, next http.HandlerFunc) http.HandlerFunc {
+// requireKey is the key check of a hand-written handler.
+func requireKey(raw string, next http.HandlerFunc) http.HandlerFunc {
 	known := map[[sha256.Size]byte]bool{sha256.Sum256([]byte(raw)): true}
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !known[sha256.Sum256([]byte(r.Header.Get("x-api-key")))] {
@@ -223,7 +221,7 @@ func writeJSON(w http.ResponseWriter, body []byte) {
 	w.Write(body)
 }
 
-// handWritten is a handler that lists symbols with a loop.
+// handWritten returns a hand-written handler that lists symbols.
 func handWritten(list func(ctx context.Context, each func(id int64, name, mimeType, data []byte)) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body := []byte{'['}
@@ -250,16 +248,16 @@ func handWritten(list func(ctx context.Context, each func(id int64, name, mimeTy
 	}
 }
 
-// caller sends one request again and again over connections of its own.
-type caller struct {
+// benchClient repeats one request over its own connections.
+type benchClient struct {
 	b       *testing.B
 	conns   []net.Conn
 	request []byte
 	spent   time.Duration
 }
 
-// newCaller serves a handler and connects so many clients to it.
-func newCaller(b *testing.B, clients int, handler http.Handler, method, path, body string, headers ...string) *caller {
+// newBenchClient serves a handler and opens a connection per client.
+func newBenchClient(b *testing.B, clients int, handler http.Handler, method, path, body string, headers ...string) *benchClient {
 	server := httptest.NewServer(handler)
 	b.Cleanup(server.Close)
 	text := method + " " + path + " HTTP/1.1\r\nHost: bench\r\n"
@@ -269,7 +267,7 @@ func newCaller(b *testing.B, clients int, handler http.Handler, method, path, bo
 	if body != "" {
 		text += "Content-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n"
 	}
-	c := &caller{b: b, request: []byte(text + "\r\n" + body)}
+	c := &benchClient{b: b, request: []byte(text + "\r\n" + body)}
 	for range clients {
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
 		if err != nil {
@@ -281,8 +279,8 @@ func newCaller(b *testing.B, clients int, handler http.Handler, method, path, bo
 	return c
 }
 
-// call sends the request so many times on each connection.
-func (c *caller) call(times, status int) {
+// call sends the request times times on each connection.
+func (c *benchClient) call(times, status int) {
 	start := time.Now()
 	var wg sync.WaitGroup
 	for _, conn := range c.conns {
@@ -309,19 +307,19 @@ func (c *caller) call(times, status int) {
 	c.spent += time.Since(start)
 }
 
-// BenchmarkSymbols compares routes of the handler with what hand-written code
-// does on the same database, in turn, so that all have the same neighbours.
-// Each figure says how many times as fast as the other the handler is.
+// BenchmarkSymbols compares routes of the handler with hand-written code on the same
+// database. It alternates, so that other load affects both alike. The metric
+// x-as-fast is the speed of the handler relative to the hand-written code.
 func BenchmarkSymbols(b *testing.B) {
 	for _, storage := range []struct {
 		name string
-		open func(*testing.B) benched
+		open func(*testing.B) benchDB
 	}{{"sqlite", benchSQLite}, {"postgres", benchPostgres}} {
 		b.Run(storage.name, func(b *testing.B) { benchRoutes(b, storage.open(b)) })
 	}
 }
 
-func benchRoutes(b *testing.B, db benched) {
+func benchRoutes(b *testing.B, db benchDB) {
 	options := httpapi.Options{
 		Keys:    newKeyService(b, db.keys, nil),
 		Symbols: symbols.NewService(db.symbols, nil),
@@ -349,12 +347,12 @@ func benchRoutes(b *testing.B, db benched) {
 	if recorder.Code != 200 || len(body) < benchSymbols*(4<<10) {
 		b.Fatal(recorder.Code, len(body))
 	}
-	bare := checked(raw, func(w http.ResponseWriter, r *http.Request) { writeJSON(w, body) })
-	bare304 := checked(raw, func(w http.ResponseWriter, r *http.Request) {
+	bare := requireKey(raw, func(w http.ResponseWriter, r *http.Request) { writeJSON(w, body) })
+	bare304 := requireKey(raw, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", tag)
 		w.WriteHeader(304)
 	})
-	bareGet := checked(raw, func(w http.ResponseWriter, r *http.Request) {
+	bareGet := requireKey(raw, func(w http.ResponseWriter, r *http.Request) {
 		name, mimeType, data, err := db.get(r.Context(), 1)
 		if err != nil {
 			panic(err)
@@ -367,40 +365,40 @@ func benchRoutes(b *testing.B, db benched) {
 	})
 	created := `{"name":"Gate valve","type":"application/json","data":` + quote(canvasData(0)) + `}`
 
-	compare := func(name string, clients, times, status int, our http.Handler, method, path, body string, headers []string, theirs http.Handler) {
+	compare := func(name string, clients, times, status int, handler http.Handler, method, path, body string, headers []string, other http.Handler) {
 		b.Run(name, func(b *testing.B) {
-			mine := newCaller(b, clients, our, method, path, body, headers...)
-			other := newCaller(b, clients, theirs, method, path, "", headers...)
-			theirStatus := status
+			api := newBenchClient(b, clients, handler, method, path, body, headers...)
+			hand := newBenchClient(b, clients, other, method, path, "", headers...)
+			otherStatus := status
 			if status == 201 {
-				theirStatus = 200
+				otherStatus = 200
 			}
-			mine.call(times, status)
-			other.call(times, theirStatus)
-			mine.spent, other.spent = 0, 0
+			api.call(times, status)
+			hand.call(times, otherStatus)
+			api.spent, hand.spent = 0, 0
 			n := 0
 			for b.Loop() {
-				mine.call(times, status)
-				other.call(times, theirStatus)
+				api.call(times, status)
+				hand.call(times, otherStatus)
 				n += times * clients
 			}
-			b.ReportMetric(float64(other.spent)/float64(mine.spent), "x-as-fast")
-			b.ReportMetric(float64(mine.spent.Microseconds())/float64(n), "us/request")
+			b.ReportMetric(float64(hand.spent)/float64(api.spent), "x-as-fast")
+			b.ReportMetric(float64(api.spent.Microseconds())/float64(n), "us/request")
 		})
 	}
 	const many = 8
-	compare("list/loop", many, 50, 200, ours, "GET", path, "", key, checked(raw, handWritten(db.list)))
+	compare("list/loop", many, 50, 200, ours, "GET", path, "", key, requireKey(raw, handWritten(db.list)))
 	compare("list/bare", many, 50, 200, ours, "GET", path, "", key, bare)
-	// Several clients share what is read, so one alone shows what reading costs.
-	compare("uncached/loop", 1, 20, 200, uncached, "GET", path, "", key, checked(raw, handWritten(db.list)))
+	// A single client, because several share reads.
+	compare("uncached/loop", 1, 20, 200, uncached, "GET", path, "", key, requireKey(raw, handWritten(db.list)))
 	if db.plain != nil {
-		compare("uncached/plain", 1, 20, 200, uncached, "GET", path, "", key, checked(raw, handWritten(db.plain)))
-		compare("uncached/plain-8-clients", many, 20, 200, uncached, "GET", path, "", key, checked(raw, handWritten(db.plain)))
+		compare("uncached/plain", 1, 20, 200, uncached, "GET", path, "", key, requireKey(raw, handWritten(db.plain)))
+		compare("uncached/plain-8-clients", many, 20, 200, uncached, "GET", path, "", key, requireKey(raw, handWritten(db.plain)))
 	}
 	compare("304/bare", many, 50, 304, ours, "GET", path, "", append(key, "If-None-Match", tag), bare304)
 	compare("get/point", many, 50, 200, ours, "GET", "/symbol/symbols/1", "", key, bareGet)
 	compare("create/insert", many, 20, 201, ours, "POST", "/symbol/folders/2/symbols", created, key,
-		checked(raw, func(w http.ResponseWriter, r *http.Request) {
+		requireKey(raw, func(w http.ResponseWriter, r *http.Request) {
 			if err := db.insert(r.Context()); err != nil {
 				panic(err)
 			}

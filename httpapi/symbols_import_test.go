@@ -30,8 +30,7 @@ import (
 	"example.com/canvasback/symbols/bundle"
 )
 
-// symbolStores are stores of every kind, each with one connection to its
-// database.
+// symbolStores open a store of each driver, with one database connection.
 var symbolStores = map[string]func(t *testing.T) symbols.Store{
 	"memory": func(*testing.T) symbols.Store { return memory.New().Symbols() },
 	"sqlite": func(t *testing.T) symbols.Store {
@@ -66,8 +65,7 @@ var symbolStores = map[string]func(t *testing.T) symbols.Store{
 	},
 }
 
-// onEachStore runs a test with a handler over each store, and two empty folders
-// in it.
+// onEachStore runs a test with each store and two empty folders.
 func onEachStore(t *testing.T, test func(t *testing.T, h *harness)) {
 	for name, open := range symbolStores {
 		t.Run(name, func(t *testing.T) {
@@ -81,13 +79,13 @@ func onEachStore(t *testing.T, test func(t *testing.T, h *harness)) {
 	}
 }
 
-// importZip sends a zip with the client key.
+// importZip sends a zip as an import.
 func (h *harness) importZip(path string, archive []byte) response {
 	h.t.Helper()
 	return h.send("POST", path, string(archive), "x-api-key", h.rawKey, "Content-Type", "application/zip")
 }
 
-// zipOf makes a zip of files given as pairs of name and content.
+// zipOf returns a zip of files given as pairs of name and content.
 func zipOf(t *testing.T, files ...string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -207,24 +205,24 @@ func TestImport_Statuses(t *testing.T) {
 		status  int
 		code    string
 	}{
-		"good":                   {path, good, 201, ""},
-		"not a zip":              {path, []byte("hello"), 400, "invalid_request"},
-		"no body":                {path, nil, 400, "invalid_request"},
-		"empty zip":              {path, zipOf(t), 400, "invalid_request"},
-		"nothing in it":          {path, zipOf(t, "a/", "", "Thumbs.db", "x"), 400, "invalid_request"},
-		"torn zip":               {path, good[:len(good)-10], 400, "invalid_request"},
-		"id":                     {"/symbol/folders/01/import", good, 400, "invalid_request"},
-		"query":                  {path + "?dryRun=%zz", good, 400, "invalid_request"},
-		"dry run":                {path + "?dryRun=true", good, 200, ""},
-		"no dry run":             {path + "?dryRun=", good, 201, ""},
-		"yes":                    {path + "?dryRun=yes", good, 400, "invalid_request"},
-		"TRUE":                   {path + "?dryRun=TRUE", good, 400, "invalid_request"},
-		"twice":                  {path + "?dryRun=true&dryRun=true", good, 400, "invalid_request"},
-		"as many as allowed":     {path, zipOf(t, "a.svg", "<svg/>", "b.svg", "<svg/>", "c.svg", "<svg/>"), 201, ""},
-		"too many":               {path, zipOf(t, "a.svg", "<svg/>", "b.svg", "<svg/>", "c/", "", "d/", ""), 413, "too_large"},
-		"one symbol too large":   {path, zipOf(t, "a.svg", large+strings.Repeat(" ", 400)), 413, "too_large"},
-		"all together too large": {path, zipOf(t, "a.svg", large, "b.svg", large), 413, "too_large"},
-		"body too large":         {path, append(make([]byte, 100_000), good...), 413, "too_large"},
+		"good":                 {path, good, 201, ""},
+		"not a zip":            {path, []byte("hello"), 400, "invalid_request"},
+		"no body":              {path, nil, 400, "invalid_request"},
+		"empty zip":            {path, zipOf(t), 400, "invalid_request"},
+		"nothing to import":    {path, zipOf(t, "a/", "", "Thumbs.db", "x"), 400, "invalid_request"},
+		"truncated zip":        {path, good[:len(good)-10], 400, "invalid_request"},
+		"id":                   {"/symbol/folders/01/import", good, 400, "invalid_request"},
+		"query":                {path + "?dryRun=%zz", good, 400, "invalid_request"},
+		"dry run":              {path + "?dryRun=true", good, 200, ""},
+		"no dry run":           {path + "?dryRun=", good, 201, ""},
+		"yes":                  {path + "?dryRun=yes", good, 400, "invalid_request"},
+		"TRUE":                 {path + "?dryRun=TRUE", good, 400, "invalid_request"},
+		"twice":                {path + "?dryRun=true&dryRun=true", good, 400, "invalid_request"},
+		"maximum of entries":   {path, zipOf(t, "a.svg", "<svg/>", "b.svg", "<svg/>", "c.svg", "<svg/>"), 201, ""},
+		"too many":             {path, zipOf(t, "a.svg", "<svg/>", "b.svg", "<svg/>", "c/", "", "d/", ""), 413, "too_large"},
+		"one symbol too large": {path, zipOf(t, "a.svg", large+strings.Repeat(" ", 400)), 413, "too_large"},
+		"total too large":      {path, zipOf(t, "a.svg", large, "b.svg", large), 413, "too_large"},
+		"body too large":       {path, append(make([]byte, 100_000), good...), 413, "too_large"},
 	} {
 		response := h.importZip(c.path, c.archive)
 		if response.status != c.status {
@@ -251,7 +249,7 @@ func TestImport_ContentType(t *testing.T) {
 		send("Content-Type", mediaType).wantError(415, "unsupported_media_type")
 	}
 	send("Content-Type", "application/zip", "Content-Encoding", "gzip").wantError(415, "unsupported_media_type")
-	send().wantError(415, "unsupported_media_type") // JSON unless something else is said
+	send().wantError(415, "unsupported_media_type") // as JSON
 
 	request, err := http.NewRequestWithContext(t.Context(), "POST", h.url+"/symbol/folders/1/import", strings.NewReader(good))
 	if err != nil {
@@ -264,7 +262,7 @@ func TestImport_ContentType(t *testing.T) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != 201 {
-		t.Errorf("without a type: %d", response.StatusCode)
+		t.Errorf("without a Content-Type: %d", response.StatusCode)
 	}
 }
 
@@ -293,7 +291,7 @@ func TestExport_HeadersAndStatuses(t *testing.T) {
 	h.send("GET", "/symbol/folders/1/export", "").wantError(401, "unauthorized")
 }
 
-// failingPages is a store that loses its database behind the first page.
+// failingPages is a store that fails after the first page.
 type failingPages struct{ symbols.Store }
 
 func (s failingPages) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
@@ -321,21 +319,21 @@ func TestExport_StoreFailureAborts(t *testing.T) {
 		_, err = io.Copy(io.Discard, response.Body)
 		response.Body.Close()
 	}
-	is.True(err != nil) // a torn response does not end like a whole one
+	is.True(err != nil) // truncation shows
 	is.True(strings.Contains(h.log.String(), "response aborted"))
 }
 
-// TestExport_SlowClientHoldsNoConnection: each store has one.
+// TestExport_SlowClientHoldsNoConnection: each store has one connection.
 func TestExport_SlowClientHoldsNoConnection(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, h *harness) {
 		is := is.New(t)
-		noise := make([]byte, 700<<10)
-		rand.NewChaCha8([32]byte{}).Read(noise)
-		data := strings.Replace(svgSymbol, "PHN2Zy8+", base64.StdEncoding.EncodeToString(noise), 1)
-		list := make([]symbols.NewSymbol, 12) // more than the buffers on the way
+		random := make([]byte, 700<<10)
+		rand.NewChaCha8([32]byte{}).Read(random)
+		data := strings.Replace(svgSymbol, "PHN2Zy8+", base64.StdEncoding.EncodeToString(random), 1)
+		list := make([]symbols.NewSymbol, 12) // more than all buffers
 		for i := range list {
-			list[i] = symbols.NewSymbol{Name: "noise", Type: "a/b", Data: data}
+			list[i] = symbols.NewSymbol{Name: "random", Type: "a/b", Data: data}
 		}
 		_, err := h.options.Symbols.CreateSymbols(t.Context(), 1, list)
 		is.NoErr(err)
@@ -353,6 +351,6 @@ func TestExport_SlowClientHoldsNoConnection(t *testing.T) {
 		conn.SetReadBuffer(4 << 20)
 		size, err := io.Copy(io.Discard, response.Body)
 		is.NoErr(err)
-		is.True(size > int64(len(list)*len(noise)))
+		is.True(size > int64(len(list)*len(random)))
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// plainJSON is what encoding/json writes without escaping HTML.
+// plainJSON returns the JSON of encoding/json without HTML escaping.
 func plainJSON(t *testing.T, value any) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -21,7 +21,7 @@ func plainJSON(t *testing.T, value any) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// TestEncodedSize_IsSufficient: a buffer that is too small is copied as it grows.
+// TestEncodedSize_IsSufficient: appending to a buffer that is too small copies it.
 func TestEncodedSize_IsSufficient(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{
@@ -33,7 +33,7 @@ func TestEncodedSize_IsSufficient(t *testing.T) {
 		symbol := symbols.Symbol{ID: 1, Name: "Gate valve", Type: "application/json", Data: strings.Repeat(data, 1000), FolderID: 1}
 		estimate, size := encodedSize(symbol), len(appendSymbol(nil, symbol))
 		if estimate < size || estimate > size+200 {
-			t.Errorf("%s, a thousand times: estimated at %d bytes, has %d", data, estimate, size)
+			t.Errorf("%s, 1000 times: estimated size %d, actual size %d", data, estimate, size)
 		}
 	}
 }

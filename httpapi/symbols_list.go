@@ -90,10 +90,8 @@ func (a *API) streamList(w http.ResponseWriter, r *http.Request, id int64, list 
 		return
 	}
 	out := stream.New(w, r, a.options.IdleTimeout)
-	for _, part := range list.body {
-		if _, err := out.Write(part); err != nil {
-			a.abort(w, r, err)
-		}
+	if err := writeParts(out, list.body); err != nil {
+		a.abort(w, r, err)
 	}
 	var body []byte
 	page, after := symbols.Page{More: true}, list.after

@@ -15,7 +15,7 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// ids are those of the symbols in a list.
+// ids returns the ids of a list.
 func ids(list response) (got []int64) {
 	list.t.Helper()
 	for _, symbol := range list.array() {
@@ -31,7 +31,7 @@ func upTo(n int64) (list []int64) {
 	return list
 }
 
-// TestSymbolList_LongListIsStreamed asks for a list that is too long to be held.
+// TestSymbolList_LongListIsStreamed reads a list above the limit of cached lists.
 func TestSymbolList_LongListIsStreamed(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -45,10 +45,10 @@ func TestSymbolList_LongListIsStreamed(t *testing.T) {
 	is.True(strings.HasPrefix(tag, `"`))
 	reads := store.reads.Load()
 	h.client("GET", path, "").want(200)
-	is.Equal(store.reads.Load()-reads, int64(15)) // now that it is known to be long, each page is read once
+	is.Equal(store.reads.Load()-reads, int64(15)) // the cache knows that the list is long: one read per page
 	h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", tag).want(304)
 
-	// A change in the middle is in it, but not behind the same tag.
+	// A list that includes a concurrent change has another ETag.
 	store.onRead(func(after int64) error {
 		if after == 20 {
 			_, err := otherProcess.UpdateSymbol(t.Context(), 25, symbols.SymbolFields{Name: new("new")})
@@ -56,12 +56,12 @@ func TestSymbolList_LongListIsStreamed(t *testing.T) {
 		}
 		return nil
 	})
-	torn := h.client("GET", path, "").want(200)
-	is.True(torn.header.Get("ETag") != tag)
+	mixed := h.client("GET", path, "").want(200)
+	is.True(mixed.header.Get("ETag") != tag)
 	store.onRead(func(int64) error { return nil })
-	h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", torn.header.Get("ETag")).want(200)
+	h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", mixed.header.Get("ETag")).want(200)
 
-	// A store that fails in the middle breaks the response.
+	// A failure of the store aborts the response.
 	store.onRead(func(after int64) error {
 		if after >= 20 {
 			return errors.New("no connection")
@@ -75,11 +75,10 @@ func TestSymbolList_LongListIsStreamed(t *testing.T) {
 	is.NoErr(err)
 	defer aborted.Body.Close()
 	_, err = io.Copy(io.Discard, aborted.Body)
-	is.True(err != nil) // it must not end like a whole one
+	is.True(err != nil) // truncation shows
 }
 
-// TestSymbolList_LongListIsReadOnce asks for a list of 15 pages where nothing is
-// kept, so that each time it shows anew that it is too long to be.
+// TestSymbolList_LongListIsReadOnce reads a list of 15 pages without a cache.
 func TestSymbolList_LongListIsReadOnce(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -97,7 +96,7 @@ func TestSymbolList_LongListIsReadOnce(t *testing.T) {
 	}
 	is.Equal(len(tags), 2)
 
-	// What has been encoded is of one state, and the rest of another.
+	// A change between the encoded part and the streamed rest.
 	store.onRead(func(after int64) error {
 		if after == 26 {
 			_, err := otherProcess.UpdateSymbol(t.Context(), 29, symbols.SymbolFields{Name: new("new")})
@@ -105,18 +104,18 @@ func TestSymbolList_LongListIsReadOnce(t *testing.T) {
 		}
 		return nil
 	})
-	torn := h.client("GET", path, "").want(200)
-	is.Equal(ids(torn), upTo(30))
-	is.True(strings.Contains(string(torn.body), `"name":"new"`))
+	mixed := h.client("GET", path, "").want(200)
+	is.Equal(ids(mixed), upTo(30))
+	is.True(strings.Contains(string(mixed.body), `"name":"new"`))
 	store.onRead(func(int64) error { return nil })
-	h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", torn.header.Get("ETag")).want(200)
+	h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", mixed.header.Get("ETag")).want(200)
 }
 
 func TestSymbolList_HeadOfLongList(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	for limit, want := range map[int64][]int64{
-		0:  {11, 1, 1}, // once it is known, the first page tells
+		0:  {11, 1, 1}, // the cache knows that the list is long
 		-1: {11, 11, 11},
 	} {
 		h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.ListCache = limit })
@@ -124,7 +123,7 @@ func TestSymbolList_HeadOfLongList(t *testing.T) {
 		for _, pages := range want {
 			before := store.reads.Load()
 			head := h.client("HEAD", "/symbol/folders/1/symbols", "").want(200)
-			is.Equal(store.reads.Load()-before, pages) // and not all 15
+			is.Equal(store.reads.Load()-before, pages) // of 15
 			is.Equal(head.header.Get("Content-Length"), "")
 			is.Equal(head.header.Get("Content-Type"), "application/json")
 			is.Equal(head.header.Get("Cache-Control"), "private, no-cache")
@@ -133,8 +132,7 @@ func TestSymbolList_HeadOfLongList(t *testing.T) {
 	}
 }
 
-// TestSymbolList_LongSymbol asks for a list too long to be held that is one
-// page nevertheless, so that no change can come in between.
+// TestSymbolList_LongSymbol reads a long list of a single page, which is consistent.
 func TestSymbolList_LongSymbol(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -148,18 +146,18 @@ func TestSymbolList_LongSymbol(t *testing.T) {
 		is.Equal(again.header.Get("ETag"), h.tag("/symbol/folders/1/symbols"))
 		is.Equal(again.header.Get("Content-Length"), fmt.Sprint(len(first.body)))
 	}
-	is.True(store.reads.Load() > 3) // it is not kept
+	is.True(store.reads.Load() > 3) // not cached
 }
 
-// TestSymbolList_ConcurrentMissesOfLongList lets clients share the reading of
-// as much as can be held.
+// TestSymbolList_ConcurrentMissesOfLongList: requests share the encoded part and
+// stream the rest.
 func TestSymbolList_ConcurrentMissesOfLongList(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.ListCache = -1 })
 	createFolder(t, otherProcess, "A", 30, 200_000)
-	held := make(chan struct{})
-	store.onRead(func(int64) error { <-held; return nil })
+	blocked := make(chan struct{})
+	store.onRead(func(int64) error { <-blocked; return nil })
 	var wg sync.WaitGroup
 	responses := make([]response, 10)
 	for i := range responses {
@@ -168,7 +166,7 @@ func TestSymbolList_ConcurrentMissesOfLongList(t *testing.T) {
 	for store.reads.Load() == 0 {
 		h.client("GET", "/symbol/folders", "").want(200)
 	}
-	close(held)
+	close(blocked)
 	wg.Wait()
 	tags := make(map[string]bool)
 	for _, response := range responses {

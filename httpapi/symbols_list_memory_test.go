@@ -19,9 +19,9 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// readSlowly asks for a folder of so many symbols of 4 KB in a SQLite file and
-// reads the response with pauses, in which it looks how much more of the heap is
-// in use than before and whether a connection to the database is.
+// readSlowly reads a list of count symbols of 4 KB from SQLite in steps. Between them
+// it measures the growth of the heap, and checks that no database connection is in
+// use.
 func readSlowly(t testing.TB, count int) (heap int64) {
 	pool, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "huge.db")+
 		"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
@@ -51,7 +51,7 @@ func readSlowly(t testing.TB, count int) (heap int64) {
 	defer server.Close()
 
 	inUse := func() int64 {
-		runtime.GC() // what is garbage waits for its collection longer on a busy machine
+		runtime.GC()
 		var stats runtime.MemStats
 		runtime.ReadMemStats(&stats)
 		return int64(stats.HeapAlloc)
@@ -75,7 +75,7 @@ func readSlowly(t testing.TB, count int) (heap int64) {
 		}
 		for start := time.Now(); pool.Stats().InUse > 0; {
 			if time.Since(start) > 5*time.Second {
-				t.Fatal("a connection to the database waits for the client")
+				t.Fatal("a database connection is in use while the client is slow")
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -93,7 +93,7 @@ func TestSymbolList_LongListMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkLongList reports the heap that a folder of 80 MB takes.
+// BenchmarkLongList reports the heap that a list of 80 MB takes.
 func BenchmarkLongList(b *testing.B) {
 	var heap int64
 	for b.Loop() {

@@ -16,18 +16,18 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// hookedStore is a shared store, so the handler caches lists. It counts the
-// reads of symbols and calls a hook before each.
+// hookedStore is a shared store, whose lists are cached. It counts reads of pages and
+// calls a hook before each.
 type hookedStore struct {
 	symbols.Store
-	reads  atomic.Int64
-	before atomic.Pointer[func(after int64) error] // each read
+	reads atomic.Int64
+	hook  atomic.Pointer[func(after int64) error]
 }
 
 func (s *hookedStore) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
 	s.reads.Add(1)
-	if before := s.before.Load(); before != nil {
-		if err := (*before)(after); err != nil {
+	if hook := s.hook.Load(); hook != nil {
+		if err := (*hook)(after); err != nil {
 			return symbols.Page{}, err
 		}
 	}
@@ -36,19 +36,20 @@ func (s *hookedStore) ListSymbols(ctx context.Context, folderID, after int64, si
 
 func (*hookedStore) Shared() bool { return true }
 
-func (s *hookedStore) onRead(before func(after int64) error) { s.before.Store(&before) }
+func (s *hookedStore) onRead(hook func(after int64) error) { s.hook.Store(&hook) }
 
-// serveSymbols serves a watched store with pages of so many bytes.
+// serveSymbols serves a hookedStore with pages of pageSize bytes. The Service changes
+// the store like another process.
 func serveSymbols(t *testing.T, pageSize int, change ...func(*httpapi.Options)) (*harness, *hookedStore, *symbols.Service) {
 	t.Helper()
 	store := &hookedStore{Store: memory.New().Symbols()}
 	h := serve(t, append(change, func(options *httpapi.Options) {
 		options.Symbols = symbols.NewService(store, &symbols.Options{PageSize: pageSize})
 	})...)
-	return h, store, symbols.NewService(store.Store, nil) // as another process would have it
+	return h, store, symbols.NewService(store.Store, nil)
 }
 
-// fill makes a folder with symbols of a size.
+// createFolder creates a folder with count symbols of size bytes.
 func createFolder(t *testing.T, service *symbols.Service, name string, count, size int) symbols.Folder {
 	t.Helper()
 	folder, err := service.CreateFolder(t.Context(), name)
@@ -78,12 +79,12 @@ func TestSymbolList_ReadOncePerVersion(t *testing.T) {
 		is.Equal(again.header.Get("Content-Length"), fmt.Sprint(len(again.body)))
 	}
 	h.send("GET", "/symbol/folders/1/symbols", "", "x-api-key", h.rawKey, "If-None-Match", first.header.Get("ETag")).want(304)
-	is.Equal(store.reads.Load(), int64(1)) // no data was read again
+	is.Equal(store.reads.Load(), int64(1)) // no data is read
 
 	_, err := otherProcess.CreateSymbol(t.Context(), folder.ID, "late", "text/plain", "x")
 	is.NoErr(err)
 	second := h.client("GET", "/symbol/folders/1/symbols", "").want(200)
-	is.True(strings.Contains(string(second.body), "late")) // at once
+	is.True(strings.Contains(string(second.body), "late")) // immediately
 	is.True(second.header.Get("ETag") != first.header.Get("ETag"))
 	is.Equal(store.reads.Load(), int64(2))
 	is.NoErr(otherProcess.DeleteFolder(t.Context(), folder.ID))
@@ -102,8 +103,8 @@ func TestSymbolList_CacheIsLimited(t *testing.T) {
 		list(folder)
 	}
 	list(1)
-	is.Equal(store.reads.Load(), int64(3)) // three lists of 8 KB and a bit
-	list(4)                                // takes the place of folder 2
+	is.Equal(store.reads.Load(), int64(3)) // room for three lists of 8 KB
+	list(4)                                // evicts folder 2
 	list(1)
 	list(3)
 	is.Equal(store.reads.Load(), int64(4))
@@ -114,18 +115,18 @@ func TestSymbolList_CacheIsLimited(t *testing.T) {
 	createFolder(t, otherProcess, "A", 2, 100)
 	list(1)
 	list(1)
-	is.Equal(store.reads.Load(), int64(2)) // it is off
+	is.Equal(store.reads.Load(), int64(2)) // cache off
 }
 
-// TestSymbolList_ConcurrentMissesShareRead lets a hundred clients ask for a list
-// whose reading has been held up.
+// TestSymbolList_ConcurrentMissesShareRead sends a hundred requests while a read
+// blocks.
 func TestSymbolList_ConcurrentMissesShareRead(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h, store, otherProcess := serveSymbols(t, 0)
 	createFolder(t, otherProcess, "A", 3, 100)
-	held := make(chan struct{})
-	store.onRead(func(int64) error { <-held; return nil })
+	blocked := make(chan struct{})
+	store.onRead(func(int64) error { <-blocked; return nil })
 	var wg sync.WaitGroup
 	bodies := make([]string, 100)
 	for i := range bodies {
@@ -134,7 +135,7 @@ func TestSymbolList_ConcurrentMissesShareRead(t *testing.T) {
 	for store.reads.Load() == 0 {
 		h.client("GET", "/symbol/folders", "").want(200)
 	}
-	close(held)
+	close(blocked)
 	wg.Wait()
 	for _, body := range bodies {
 		is.Equal(body, bodies[0])
@@ -154,8 +155,8 @@ func TestSymbolList_FailureIsNotCached(t *testing.T) {
 	h.client("GET", "/symbol/folders/1/symbols", "").want(200)
 }
 
-// TestSymbolList_FailureIsNoStore lets a list fail that is known to be too
-// long to be held.
+// TestSymbolList_FailureIsNoStore: a failure of a long list must not be cached by
+// clients.
 func TestSymbolList_FailureIsNoStore(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -168,7 +169,7 @@ func TestSymbolList_FailureIsNoStore(t *testing.T) {
 	is.Equal(response.header.Get("ETag"), "")
 }
 
-// TestSymbolList_IsConsistent changes a folder while it is read, page by page.
+// TestSymbolList_IsConsistent changes a folder between reads of its pages.
 func TestSymbolList_IsConsistent(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -177,7 +178,7 @@ func TestSymbolList_IsConsistent(t *testing.T) {
 	changes := 0
 	change := func() error {
 		changes++
-		for id := int64(1); id <= 5; id++ { // all symbols have the same data at any time
+		for id := int64(1); id <= 5; id++ { // all symbols have equal data
 			if _, err := otherProcess.UpdateSymbol(t.Context(), id, symbols.SymbolFields{Data: new(fmt.Sprint(changes))}); err != nil {
 				return err
 			}
@@ -200,31 +201,30 @@ func TestSymbolList_IsConsistent(t *testing.T) {
 		return nil
 	})
 	response := h.client("GET", "/symbol/folders/1/symbols", "").want(200)
-	is.Equal(changes, 3) // two attempts were torn
+	is.Equal(changes, 3) // two attempts were inconsistent
 	is.True(same(response))
 	is.Equal(response.header.Get("ETag"), h.tag("/symbol/folders/1/symbols"))
 
-	for _, last := range []int64{3, 4} { // before the last page, too
-		store.onRead(func(after int64) error { // on and on
+	for _, last := range []int64{3, 4} { // also before the last page
+		store.onRead(func(after int64) error { // in each attempt
 			if after == last {
 				return change()
 			}
 			return nil
 		})
 		is.NoErr(change())
-		torn := h.client("GET", "/symbol/folders/1/symbols", "").want(200)
-		is.Equal(len(torn.array()), 5)
-		is.True(!same(torn)) // so it must have a tag that nothing else has
+		mixed := h.client("GET", "/symbol/folders/1/symbols", "").want(200)
+		is.Equal(len(mixed.array()), 5)
+		is.True(!same(mixed)) // so its ETag must be unique
 		store.onRead(func(int64) error { return nil })
-		h.send("GET", "/symbol/folders/1/symbols", "", "x-api-key", h.rawKey, "If-None-Match", torn.header.Get("ETag")).want(200)
-		whole := h.client("GET", "/symbol/folders/1/symbols", "").want(200)
-		is.True(same(whole))
-		is.True(torn.header.Get("ETag") != whole.header.Get("ETag"))
+		h.send("GET", "/symbol/folders/1/symbols", "", "x-api-key", h.rawKey, "If-None-Match", mixed.header.Get("ETag")).want(200)
+		consistent := h.client("GET", "/symbol/folders/1/symbols", "").want(200)
+		is.True(same(consistent))
+		is.True(mixed.header.Get("ETag") != consistent.header.Get("ETag"))
 	}
 }
 
-// TestSymbolList_LastSymbolDeleted deletes the last symbol each time the others have
-// been read.
+// TestSymbolList_LastSymbolDeleted deletes the last symbol before its page is read.
 func TestSymbolList_LastSymbolDeleted(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -232,11 +232,11 @@ func TestSymbolList_LastSymbolDeleted(t *testing.T) {
 	folder := createFolder(t, otherProcess, "A", 3, 100)
 	const path = "/symbol/folders/1/symbols"
 	var end symbols.Symbol
-	tries := 0
+	attempts := 0
 	store.onRead(func(after int64) (err error) {
 		switch {
 		case after == 0:
-			tries++
+			attempts++
 			end, err = otherProcess.CreateSymbol(t.Context(), folder.ID, "end", "text/plain", "x")
 		case after == 3 && end.ID > 0:
 			err = otherProcess.DeleteSymbol(t.Context(), end.ID)
@@ -244,9 +244,9 @@ func TestSymbolList_LastSymbolDeleted(t *testing.T) {
 		}
 		return err
 	})
-	torn := h.client("GET", path, "").want(200)
-	is.True(tries > 1)
-	is.Equal(ids(torn), upTo(3))
+	mixed := h.client("GET", path, "").want(200)
+	is.True(attempts > 1)
+	is.Equal(ids(mixed), upTo(3))
 	store.onRead(func(int64) error { return nil })
-	is.True(torn.header.Get("ETag") != h.tag(path))
+	is.True(mixed.header.Get("ETag") != h.tag(path))
 }

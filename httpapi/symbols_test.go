@@ -20,7 +20,7 @@ func TestFolders(t *testing.T) {
 	is.Equal(string(h.client("GET", "/symbol/folders/1", "").want(200).body), `{"id":1,"name":"Valves"}`)
 
 	h.client("PATCH", "/symbol/folders/2", `{"name":"Valves"}`).wantError(409, "conflict")
-	is.Equal(string(h.client("PATCH", "/symbol/folders/1", `{"name":"Valves"}`).want(200).body), `{"id":1,"name":"Valves"}`) // its own name
+	is.Equal(string(h.client("PATCH", "/symbol/folders/1", `{"name":"Valves"}`).want(200).body), `{"id":1,"name":"Valves"}`) // unchanged name
 	is.Equal(string(h.client("PATCH", "/symbol/folders/1", `{}`).want(200).body), `{"id":1,"name":"Valves"}`)
 	is.Equal(string(h.client("PATCH", "/symbol/folders/2", `{"name":"Pumps"}`).want(200).body), `{"id":2,"name":"Pumps"}`)
 	is.Equal(string(h.client("GET", "/symbol/folders", "").want(200).body), `[{"id":1,"name":"Valves"},{"id":2,"name":"Pumps"}]`)
@@ -29,7 +29,7 @@ func TestFolders(t *testing.T) {
 	h.client("DELETE", "/symbol/folders/2", "").wantError(404, "not_found")
 	h.client("GET", "/symbol/folders/2", "").wantError(404, "not_found")
 	h.client("PATCH", "/symbol/folders/2", `{"name":"x"}`).wantError(404, "not_found")
-	is.Equal(string(h.client("POST", "/symbol/folders", `{"name":"Pumps"}`).want(201).body), `{"id":3,"name":"Pumps"}`) // the name is free, the id is not
+	is.Equal(string(h.client("POST", "/symbol/folders", `{"name":"Pumps"}`).want(201).body), `{"id":3,"name":"Pumps"}`) // the name is reused, the id is not
 }
 
 func TestFolders_ConcurrentCreates(t *testing.T) {
@@ -60,7 +60,7 @@ func TestSymbols(t *testing.T) {
 
 	record := `{"id":1,"name":"Gate","type":"image/svg+xml; charset=utf-8","data":"{\"a\":1}<>&","folderId":1}`
 	is.Equal(string(h.client("POST", "/symbol/folders/1/symbols",
-		`{"name":"Gate","type":"image/svg+xml; charset=utf-8","data":"{\"a\":1}<>&","folderId":2,"id":9}`).want(201).body), record) // the path says the folder
+		`{"name":"Gate","type":"image/svg+xml; charset=utf-8","data":"{\"a\":1}<>&","folderId":2,"id":9}`).want(201).body), record) // the folder is that of the path
 	is.Equal(string(h.client("GET", "/symbol/symbols/1", "").want(200).body), record)
 	is.Equal(string(h.client("GET", "/symbol/folders/1/symbols", "").want(200).body), "["+record+"]") // with data
 
@@ -75,7 +75,7 @@ func TestSymbols(t *testing.T) {
 	} {
 		h.client("PATCH", "/symbol/symbols/1", bad).wantError(400, "invalid_request")
 	}
-	is.Equal(string(h.client("GET", "/symbol/symbols/1", "").want(200).body), record) // nothing has changed
+	is.Equal(string(h.client("GET", "/symbol/symbols/1", "").want(200).body), record) // unchanged
 
 	moved := `{"id":1,"name":"Gate","type":"image/svg+xml; charset=utf-8","data":"{\"a\":1}<>&","folderId":2}`
 	is.Equal(string(h.client("PATCH", "/symbol/symbols/1", `{"folderId":2}`).want(200).body), moved)
@@ -100,13 +100,13 @@ func TestSymbols_Types(t *testing.T) {
 	}
 	for _, good := range []string{"image/png", "image/svg+xml", "APPLICATION/X-DWG", "text/plain; charset=\"utf-8\"", " text/plain ", "a/b"} {
 		if got := create(good).want(201).object()["type"]; got != good {
-			t.Errorf("type is %q, want %q as given", got, good)
+			t.Errorf("type is %q, want %q", got, good)
 		}
 	}
 	for _, bad := range []string{"", " ", "image", "image/", "/png", "image/png/x", "image png", "image/png;", "image/png; a", "a/b; a=1; a=2", "text/" + strings.Repeat("x", 251)} {
 		response := create(bad)
 		if response.status == 201 && bad == "image/png;" {
-			continue // mime.ParseMediaType reads it
+			continue // mime.ParseMediaType accepts it
 		}
 		if response.status != 400 || !strings.HasPrefix(response.message(), "type") {
 			t.Errorf("type %q has status %d %s", bad, response.status, response.body)

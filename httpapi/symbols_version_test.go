@@ -13,20 +13,19 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// TestVersionLoader_NeverOlderThanRequest changes a version all the time
-// while many ask for it, and compares what they get with what it was when they
-// asked.
+// TestVersionLoader_NeverOlderThanRequest changes a version continuously, and checks
+// that each request gets one that is not older than the request.
 func TestVersionLoader_NeverOlderThanRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		var present, reads atomic.Int64
-		v := newVersionLoader(nil)
-		v.read = func(context.Context, versionKey) (symbols.Version, error) {
+		var current, reads atomic.Int64
+		loader := newVersionLoader(nil)
+		loader.read = func(context.Context, versionKey) (symbols.Version, error) {
 			reads.Add(1)
-			time.Sleep(5 * time.Millisecond) // on the way there
-			version := present.Load()
-			time.Sleep(5 * time.Millisecond) // on the way back
+			time.Sleep(5 * time.Millisecond) // request to the store
+			version := current.Load()
+			time.Sleep(5 * time.Millisecond) // response of the store
 			return symbols.Version(version), nil
 		}
 		done := make(chan struct{})
@@ -36,21 +35,21 @@ func TestVersionLoader_NeverOlderThanRequest(t *testing.T) {
 				case <-done:
 					return
 				case <-time.After(time.Millisecond):
-					present.Add(1)
+					current.Add(1)
 				}
 			}
 		}()
-		const asked = 1000
+		const requests = 1000
 		var wg sync.WaitGroup
-		for i := range asked {
+		for i := range requests {
 			wg.Go(func() {
 				time.Sleep(time.Duration(i%100) * 700 * time.Microsecond)
 				for range 3 {
-					before, start := present.Load(), time.Now()
-					version, err := v.get(t.Context(), versionKey{contentsVersion, 7})
+					before, start := current.Load(), time.Now()
+					version, err := loader.get(t.Context(), versionKey{contentsVersion, 7})
 					is.NoErr(err)
 					if int64(version) < before {
-						t.Errorf("version %d is older than %d, which there was before", version, before)
+						t.Errorf("version %d is older than %d, the current one before the request", version, before)
 					}
 					is.True(time.Since(start) <= 20*time.Millisecond) // two reads at most
 				}
@@ -58,8 +57,8 @@ func TestVersionLoader_NeverOlderThanRequest(t *testing.T) {
 		}
 		wg.Wait()
 		close(done)
-		is.True(reads.Load() < 30) // and not 3,000
-		is.Equal(len(v.calls), 0)
+		is.True(reads.Load() < 30) // of 3,000 requests
+		is.Equal(len(loader.calls), 0)
 	})
 }
 
@@ -67,8 +66,8 @@ func TestVersionLoader_Panic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		v := newVersionLoader(nil)
-		v.read = func(context.Context, versionKey) (symbols.Version, error) {
+		loader := newVersionLoader(nil)
+		loader.read = func(context.Context, versionKey) (symbols.Version, error) {
 			time.Sleep(time.Second)
 			panic("a bug in a driver")
 		}
@@ -86,15 +85,15 @@ func TestVersionLoader_Panic(t *testing.T) {
 						failures++
 					}
 				}()
-				_, err := v.get(t.Context(), versionKey{})
+				_, err := loader.get(t.Context(), versionKey{})
 				is.True(err != nil)
 			}()
 		}
 		time.Sleep(5 * time.Second)
 		mu.Lock()
 		defer mu.Unlock()
-		is.Equal(panics, 2) // of the first one, and of who read for the other four
+		is.Equal(panics, 2) // the first read, and the one shared by the others
 		is.Equal(failures, 3)
-		is.Equal(len(v.calls), 0)
+		is.Equal(len(loader.calls), 0)
 	})
 }

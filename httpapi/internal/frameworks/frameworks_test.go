@@ -111,7 +111,12 @@ var frameworks = map[string]func(api *httpapi.API) http.Handler{
 		}
 		router := echo4.New()
 		router.Logger.SetOutput(&logs)
-		router.Use(echo4middleware.LoggerWithConfig(echo4middleware.LoggerConfig{Output: &logs}), echo4middleware.Recover())
+		router.Use(echo4middleware.RequestLoggerWithConfig(echo4middleware.RequestLoggerConfig{
+			LogValuesFunc: func(c echo4.Context, _ echo4middleware.RequestLoggerValues) error {
+				_, err := fmt.Fprintln(&logs, c.Request().Header)
+				return err
+			},
+		}), echo4middleware.Recover())
 		router.Any("/api/*", echo4.WrapHandler(api))
 		router.GET("/things/:id", echo4.WrapHandler(api.RequireClientKey(hello)))
 		router.GET("/own/:id", echo4.WrapHandler(hello), authenticate)
