@@ -43,8 +43,8 @@
 // when a successful [Store.Epoch] call begins. Checks use the cache only while
 // the lease is valid, and only entries that were read under its epoch.
 //
-// No process therefore serves from its cache what has been outdated for longer
-// than a lease. A revoking call on a shared store returns one lease after its
+// So no process serves a cached result that has been outdated for longer than a
+// lease. A revoking call on a shared store returns one lease after its
 // commit. Processes exchange no messages, so none can be lost, and connection
 // poolers are safe.
 //

@@ -70,8 +70,9 @@ func (b *body) read(p []byte) (int, error) {
 	}
 }
 
-// readLimit is the number of bytes to the end of the file. If the size is unknown
-// it is one more than the size limit leaves, so that read detects the excess.
+// readLimit returns the number of bytes to the end of the file. If the size is
+// unknown, it returns one more than MaxBytes leaves, so that read detects a larger
+// file.
 func (b *body) readLimit() int64 {
 	switch {
 	case b.size >= 0:
@@ -153,8 +154,8 @@ func (b *body) isComplete(header http.Header) bool {
 	return b.size < 0 && ok && err == nil && size == b.offset && (etag == "" || etag == b.validator)
 }
 
-// Close frees the connection unless it can be reused. It may be called during a
-// Read.
+// Close ends the current request, and closes its connection unless the response
+// was read to its end. It may be called during a Read.
 func (b *body) Close() error {
 	b.cancel(os.ErrClosed)
 	return nil

@@ -13,7 +13,7 @@
 //   - The IP address of the connection is public.
 //
 // [Options.AllowedHosts] lists exceptions to the last two rules. An exception
-// belongs to the name in the URL: another name of the same machine is rejected.
+// applies to the host in the URL only, not to other names of the same machine.
 //
 // # SSRF guard
 //

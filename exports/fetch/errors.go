@@ -17,7 +17,7 @@ var (
 	errComplete    = errors.New("file is complete")
 )
 
-// wrapError makes err an error that [exports.Opener] documents.
+// wrapError wraps err in an error that [exports.Opener] documents.
 func wrapError(ctx context.Context, u *url.URL, err error) error {
 	if ctx.Err() != nil {
 		err = ctx.Err()

@@ -19,7 +19,7 @@ const (
 	maxBackoff     = 5 * time.Second
 
 	maxHeaderBytes  = 64 << 10
-	maxConnsPerHost = 256 // limits what one origin can hold, not the usual load
+	maxConnsPerHost = 256 // far above the usual load of one origin
 	maxIdlePerHost  = 16  // the number of files that a batch prefetches
 	maxIdleConns    = 64
 	idleConnTimeout = 90 * time.Second
@@ -104,8 +104,8 @@ func (o *Opener) Check(u *url.URL) error {
 	return err
 }
 
-// Open implements [exports.Opener]. Its error also wraps that of ctx if ctx has
-// ended. The text of the error is for logs: it contains redacted URLs.
+// Open implements [exports.Opener]. Its error also wraps the error of ctx if ctx
+// has ended. The text of the error is for logs and contains redacted URLs.
 //
 // A failed Read of the Body returns an error of the same kind. It wraps
 // [io.ErrUnexpectedEOF] if the file is truncated, and [exports.ErrTimeout] after

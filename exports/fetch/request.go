@@ -29,7 +29,7 @@ func (o *Opener) doOnce(ctx context.Context, u *url.URL, header http.Header, acc
 		err = s.peek()
 	}
 	if err == io.EOF && response.StatusCode == http.StatusOK {
-		err = nil // a file may be empty, the rest of a file may not
+		err = nil // a file may be empty; a resumed stream may not
 	}
 	if err != nil {
 		s.close()

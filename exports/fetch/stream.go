@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// stream is the body of one response. Read returns io.EOF, errIdleTimeout, the
-// cause of the end of ctx, or an error that wraps io.ErrUnexpectedEOF.
+// stream is the body of one response. The error of Read is io.EOF,
+// errIdleTimeout, the cause of the ended ctx, or wraps io.ErrUnexpectedEOF.
 type stream struct {
 	ctx         context.Context // when it ends, a blocked Read returns
 	cancel      context.CancelCauseFunc

@@ -1,5 +1,5 @@
-// Package filename makes names for delivered files, in headers and in archives,
-// that every file system accepts. A name that it returns is never taken for a
+// Package filename cleans the names of delivered files, in headers and in
+// archives, so that every file system accepts them and none interprets them as a
 // path, a device or another name.
 package filename
 
@@ -110,8 +110,8 @@ func isDeviceName(name string) bool {
 }
 
 // truncate inserts suffix before the extension of a name and shortens the stem
-// so that the result has at most maxBytes bytes. It prefixes device names only
-// after that, because a shorter stem can be one.
+// so that the result has at most maxBytes bytes. If the shortened name is a device
+// name, it prefixes name with an underscore.
 func truncate(name, suffix string) string {
 	short := truncateStem(name, suffix)
 	if isDeviceName(short) {

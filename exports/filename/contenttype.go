@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// contentTypes lists the types of exported files, independent of the machine.
-// Of several extensions of a type, or types of an extension, the first counts.
+// contentTypes lists the types of exported files, so that they do not depend on
+// the machine. If a type has several extensions, or an extension several types,
+// the first is used.
 var contentTypes = []struct{ contentType, extensions string }{
 	{"application/json", ".json"},
 	{"application/pdf", ".pdf"},
@@ -49,15 +50,15 @@ func indexContentTypes() (byExtension, byType map[string]string) {
 	return byExtension, byType
 }
 
-// Extension returns the extension, with its dot, of files of a content type. It
-// returns the empty string for a type that viewers do not export.
+// Extension returns the extension of files of a content type, with its dot. It
+// returns the empty string for an unknown type.
 func Extension(contentType string) string {
 	mediaType, _, _ := mime.ParseMediaType(contentType)
 	return extensionByType[mediaType]
 }
 
-// ContentType returns the content type of a file by the extension of its name.
-// It returns the empty string for an extension that viewers do not export.
+// ContentType returns the content type of a file by the extension of its name. It
+// returns the empty string for an unknown extension.
 func ContentType(name string) string {
 	return typeByExtension[strings.ToLower(path.Ext(name))]
 }
