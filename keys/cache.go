@@ -17,8 +17,8 @@ type entry struct {
 }
 
 // cache holds entries by digest. An entry is valid only under a lease with the
-// epoch that was current before the entry was read: every later change has
-// changed the epoch too.
+// epoch that was current before the entry was read, because every change also
+// changes the epoch.
 //
 // Each shard is a map that is copied on write, so that get takes no lock.
 // Digests are uniformly distributed: their first bytes select shard and slot.

@@ -44,9 +44,9 @@
 // the lease is valid, and only entries that were read under its epoch.
 //
 // So no process serves a cached result that has been outdated for longer than a
-// lease. A revoking call on a shared store returns one lease after its
-// commit. Processes exchange no messages, so none can be lost, and connection
-// poolers are safe.
+// lease. A revoking call on a shared store returns one lease after its commit.
+// Processes exchange no messages, so none can be lost, and connection poolers
+// are safe.
 //
 // Without Run, or while the store cannot be reached, every check reads the
 // store. If that read fails, the error is [ErrUnavailable] and never a

@@ -21,14 +21,13 @@ type Key struct {
 	UpdatedAt  time.Time
 }
 
-// Expired reports whether the key is expired at the given time. It is from
-// ExpiresAt on, inclusive.
+// Expired reports whether the given time is ExpiresAt or later.
 func (k *Key) Expired(at time.Time) bool {
 	return !k.ExpiresAt.IsZero() && !at.Before(k.ExpiresAt)
 }
 
-// Usable returns nil, [ErrInactive] or [ErrExpired], as a check at the given
-// time would.
+// Usable returns nil, or the error [ErrInactive] or [ErrExpired] of a check at the
+// given time.
 func (k *Key) Usable(at time.Time) error {
 	switch {
 	case !k.Active:

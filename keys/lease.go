@@ -12,8 +12,8 @@ import (
 const renewalsPerLease = 5
 
 // lease permits checks to use the cache. The epoch was current at some instant
-// after requested. A change that this process does not know of is therefore
-// younger than the lease's duration for as long as the lease is valid.
+// after requested. While the lease is valid, a change that this process does not
+// know of is therefore younger than the lease's duration.
 type lease struct {
 	epoch     int64
 	requested time.Time // when Store.Epoch was called; has a monotonic reading
@@ -32,7 +32,7 @@ type leases struct {
 	last     atomic.Pointer[lease] // nil: invalidated or never obtained
 	renewNow chan struct{}         // requests a renewal before the next tick
 
-	mu      sync.Mutex // guards changes and writes of last
+	mu      sync.Mutex // for changes, and writes of last
 	changes int        // key changes made by this process
 }
 

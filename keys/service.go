@@ -129,8 +129,8 @@ func NewService(store Store, options *Options) (*Service, error) {
 // Run keeps the cache enabled and writes last-used times until ctx ends. It then
 // writes the remaining ones and returns the error of that write.
 //
-// Run it once, in a goroutine beside the server, and let it return before the
-// store is closed. Without Run every check reads the store.
+// Call Run once, in its own goroutine, and close the store only after it has
+// returned. Without Run every check reads the store.
 func (s *Service) Run(ctx context.Context) error {
 	var renewing sync.WaitGroup
 	renewing.Go(func() { s.leases.renewLoop(ctx, s.store, s.log) })
@@ -226,15 +226,15 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 	s.leases.invalidate()
 	if err == nil || errors.Is(err, ErrNotFound) {
 		s.uses.remove(id)
-		s.waitLeaseExpiry() // even for ErrNotFound, for the reason given at change
+		s.waitLeaseExpiry() // even for ErrNotFound: see change
 	}
 	return storeError("delete key", err)
 }
 
 // change updates a key in the store unless apply returns errUnchanged.
 //
-// A revoking change waits even if nothing changed: another call may have just
-// made the same change and still be waiting, or its response may have been lost.
+// A revoking change waits even if nothing changed: another call may have made the
+// same change and still be waiting, or its response may have been lost.
 func (s *Service) change(ctx context.Context, operation string, id int64, revoking bool, apply func(*Key) error) (Key, error) {
 	var previous Key
 	key, err := s.store.Update(ctx, id, func(key *Key) error {
@@ -262,8 +262,8 @@ func (s *Service) change(ctx context.Context, operation string, id int64, revoki
 	return key, nil
 }
 
-// waitLeaseExpiry waits until no process has a lease from before the change that
-// was just committed.
+// waitLeaseExpiry waits until no process has a lease from before the committed
+// change.
 func (s *Service) waitLeaseExpiry() {
 	if s.store.Shared() {
 		s.leases.waitExpiry()

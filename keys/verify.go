@@ -9,7 +9,7 @@ import (
 
 // Verify returns the key that raw belongs to and records its use. The error is
 // [ErrMalformed], [ErrUnknown], [ErrInactive] or [ErrExpired], or matches
-// [ErrUnavailable] if the store cannot be read, which says nothing about raw.
+// [ErrUnavailable] if the store cannot be read.
 func (s *Service) Verify(ctx context.Context, raw string) (Key, error) {
 	e, now, err := s.check(ctx, raw)
 	if err != nil {
@@ -90,8 +90,8 @@ func (s *Service) loadOnce(ctx context.Context, raw string, digest Digest, l *le
 	}
 }
 
-// loadFromStore looks up the digest, which is that of the current pepper, and
-// then the digests of previous peppers.
+// loadFromStore looks up digest, which is raw's digest with the current pepper,
+// and then its digests with previous peppers.
 func (s *Service) loadFromStore(ctx context.Context, raw string, digest Digest) (*entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()
