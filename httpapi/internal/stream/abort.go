@@ -7,12 +7,11 @@ import (
 )
 
 // Abort resets the connection of a response, or the stream over HTTP/2, so that
-// the client sees that the response is incomplete. Call it before
-// panic(http.ErrAbortHandler): the panic alone is not enough if a middleware
-// recovers it, or if the client speaks HTTP/1.0 and takes FIN for the end of the
-// body.
+// the response does not look complete. Call it before panic(http.ErrAbortHandler).
+// The panic alone is not enough if a middleware recovers it, or for an HTTP/1.0
+// client, which takes FIN for the end of the body.
 //
-// Abort has no effect behind a ResponseWriter with neither Unwrap nor Hijack, over
+// Behind a ResponseWriter with neither Unwrap nor Hijack, Abort has no effect over
 // HTTP/2 or without [ConnContext].
 func Abort(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
@@ -21,16 +20,16 @@ func Abort(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if conn := http1Conn(r); conn != nil && r.Context().Err() == nil {
-			resetConn(conn) // it still serves this request; a middleware hides it
+			resetConn(conn) // it still serves this request
 			return
 		}
 	}
 	http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
 }
 
-// hijack takes over the connection of w, or returns nil. It asks the innermost
-// ResponseWriter first, that of the server: a [http.ResponseController] asks the
-// outermost, and that of gin returns an error once the body has begun.
+// hijack takes over the connection of w, or returns nil. It tries the innermost
+// ResponseWriter first, that of the server. An [http.ResponseController] tries the
+// outermost, and gin's returns an error once the body has begun.
 func hijack(w http.ResponseWriter) net.Conn {
 	if outer, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
 		if conn := hijack(outer.Unwrap()); conn != nil {

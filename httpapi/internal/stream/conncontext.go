@@ -6,15 +6,9 @@ import (
 	"net/http"
 )
 
-// ConnContext is for the ConnContext field of [http.Server]. It has two effects
-// on responses over HTTP/1, if conn is a *net.TCPConn or wraps one as *tls.Conn
-// does:
-//
-//   - On Linux a client makes progress if it acknowledges 64 to 300 KB per idle
-//     timeout, depending on its TCP window updates. Otherwise it must drain a
-//     third of the send buffer, which can exceed 1 MB.
-//   - A client that times out is reset (RST) and not closed (FIN), which an
-//     HTTP/1.0 client takes for the end of the file.
+// ConnContext is for the ConnContext field of [http.Server]. It limits what the
+// kernel queues of conn, and stores conn in the context for [New] and [Abort].
+// Package httpapi documents the effects.
 func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	setNotSentLowat(netConn(conn))
 	return context.WithValue(ctx, connKey{}, conn)

@@ -7,8 +7,8 @@ import (
 )
 
 // watchdog resets a connection if a write takes too long. After an expired write
-// deadline the server would close the connection instead, and the client would
-// receive what is queued followed by FIN.
+// deadline the server would close the connection instead: the client would
+// receive the queued bytes and FIN.
 type watchdog struct {
 	conn    net.Conn
 	timeout time.Duration
@@ -43,8 +43,8 @@ func (w *watchdog) stop() {
 	w.timer.Stop()
 }
 
-// expire resets the connection. The write that the timer was set for may have
-// ended meanwhile, and another one may have begun.
+// expire resets the connection if the deadline of a write has passed. The timer
+// may fire when its write has just ended and another one has begun.
 func (w *watchdog) expire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,9 +1,8 @@
 // Package stream writes long responses to slow clients.
 //
-// A [Writer] bounds the time of each chunk instead of the time of the response.
-// [Abort] makes a truncated response look truncated. Over HTTP/1 both depend on
-// [ConnContext] for their full effect. The package knows HTTP and connections
-// only.
+// A [Writer] limits the time of each chunk instead of the time of the response.
+// [Abort] ensures that a truncated response does not look complete. Over HTTP/1
+// both depend on [ConnContext] for their full effect.
 package stream
 
 import (
@@ -38,7 +37,7 @@ type Writer struct {
 	control    *http.ResponseController
 	timeout    time.Duration
 	renewed    bool      // the server sets a write deadline for each request
-	watch      *watchdog // times the chunks; if nil, write deadlines do
+	watch      *watchdog // limits the time of a chunk; if nil, write deadlines do
 	untilClose bool      // closing the connection ends the body
 	sent       int64     // bytes
 	flushed    bool
@@ -132,10 +131,11 @@ func (w *Writer) copyChunk(chunk *io.LimitedReader) (int64, error) {
 
 // Finish must be called after the last byte. It extends the deadline for the
 // bytes that the server flushes after the handler returns. If the server has no
-// WriteTimeout, Finish clears the deadline, which would hit the next response.
+// WriteTimeout, Finish clears the deadline, which would otherwise apply to the
+// next response.
 //
-// An expired deadline closes the connection with FIN. A client that takes FIN
-// for the end of the body gets the last bytes here, under the watchdog.
+// If closing the connection ends the body, Finish sends the last bytes itself,
+// under the watchdog: an expired deadline would close the connection with FIN.
 func (w *Writer) Finish() {
 	if w.untilClose && (w.sent > serverBuffer || w.flushed) {
 		w.Flush()
