@@ -8,8 +8,6 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi/internal/stream"
 	"example.com/canvasback/keys"
@@ -35,8 +33,8 @@ type API struct {
 }
 
 // New returns the API. It starts no goroutine: the application runs
-// [keys.Service.Run] beside it. An error means that AllowedOrigins or
-// RegisterWith is invalid.
+// [keys.Service.Run] itself. An error means that AllowedOrigins or RegisterWith is
+// invalid.
 func New(opts Options) (*API, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
@@ -166,8 +164,8 @@ func (a *API) withRecovery(next http.Handler) http.Handler {
 	})
 }
 
-// abort ends a response that has begun and cannot be completed, so that the
-// client does not take it for complete. It does not return.
+// abort aborts a response that has begun and cannot be completed. It does not
+// return.
 func (a *API) abort(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() == nil {
 		a.log.WarnContext(r.Context(), "response aborted", "error", err, "requestId", requestID(w))
@@ -195,32 +193,3 @@ func (a *API) withPrefix(next http.Handler) http.Handler {
 		next.ServeHTTP(w, &inner)
 	})
 }
-
-const headerRequestID = "X-Request-Id"
-
-// setRequestID sets the request id of the response: the one that the application
-// has set, else the client's, else a new one. It replaces invalid ones, because
-// the application may pass on what a client sent.
-func setRequestID(w http.ResponseWriter, r *http.Request) {
-	if validRequestID(requestID(w)) {
-		return
-	}
-	id := r.Header.Get(headerRequestID)
-	if !validRequestID(id) {
-		id = uuid.Must(uuid.NewV7()).String()
-	}
-	w.Header().Set(headerRequestID, id)
-}
-
-// validRequestID accepts 1 to 128 visible ASCII characters.
-func validRequestID(id string) bool {
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return false
-		}
-	}
-	return id != "" && len(id) <= 128
-}
-
-// requestID returns the request id of a response.
-func requestID(w http.ResponseWriter) string { return w.Header().Get(headerRequestID) }

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // response records a response for Observe.
@@ -78,3 +80,32 @@ func (w appResponse) FlushError() error {
 func (w appResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
+
+const headerRequestID = "X-Request-Id"
+
+// setRequestID sets the request id of the response: the one that the application
+// has set, else the client's, else a new one. It replaces invalid ones, because
+// the application may pass on what a client sent.
+func setRequestID(w http.ResponseWriter, r *http.Request) {
+	if validRequestID(requestID(w)) {
+		return
+	}
+	id := r.Header.Get(headerRequestID)
+	if !validRequestID(id) {
+		id = uuid.Must(uuid.NewV7()).String()
+	}
+	w.Header().Set(headerRequestID, id)
+}
+
+// validRequestID accepts 1 to 128 visible ASCII characters.
+func validRequestID(id string) bool {
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return false
+		}
+	}
+	return id != "" && len(id) <= 128
+}
+
+// requestID returns the request id of a response.
+func requestID(w http.ResponseWriter) string { return w.Header().Get(headerRequestID) }
