@@ -4,14 +4,15 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"example.com/canvasback/symbols"
 )
 
-// cacheControlRevalidate allows a client to cache a response, but not to use it
-// without revalidation.
+// cacheControlRevalidate allows a client to cache a response, and to use it only
+// after revalidation.
 const cacheControlRevalidate = "private, no-cache"
 
 // taggedBody is a JSON body with an ETag.
@@ -22,7 +23,8 @@ type taggedBody interface {
 
 func (a *API) sendTagged(w http.ResponseWriter, r *http.Request, status int, body taggedBody) error {
 	w.Header().Set("ETag", entityTag(body.version()))
-	return a.sendJSON(w, r, status, body.appendJSON(nil))
+	a.sendJSON(w, r, status, body.appendJSON(nil))
+	return nil
 }
 
 // sendNotModified responds 304 to a client that has the version.
@@ -124,11 +126,7 @@ func parseTags(lines []string) tagMatcher {
 // comparison.
 func notModified(header http.Header, version symbols.Version) bool {
 	m := parseTags(header["If-None-Match"])
-	return m.wildcard || contains(m.strong, version) || contains(m.weak, version)
-}
-
-func contains(list []symbols.Version, version symbols.Version) bool {
-	return len(list) > 0 && version.Matches(list)
+	return m.wildcard || slices.Contains(m.strong, version) || slices.Contains(m.weak, version)
 }
 
 // ifMatch is the part of an endpoint's input that comes from If-Match.

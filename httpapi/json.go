@@ -71,7 +71,7 @@ func fieldName(pointer jsontext.Pointer) string {
 	switch text := name.String(); {
 	case text == "":
 		return "body"
-	case len(text) > 40: // no field of ours; it could be a key, and this is logged
+	case len(text) > 40: // not a field of the API; it could be a key, and this is logged
 		return "a field"
 	default:
 		return text
@@ -109,7 +109,7 @@ func encode(w http.ResponseWriter, status int, out any) error {
 
 // sendJSON writes a JSON response of any length, given in parts. Long ones are
 // streamed, so that a slow client has time to receive them.
-func (a *API) sendJSON(w http.ResponseWriter, r *http.Request, status int, body ...[]byte) error {
+func (a *API) sendJSON(w http.ResponseWriter, r *http.Request, status int, body ...[]byte) {
 	length := 0
 	for _, part := range body {
 		length += len(part)
@@ -119,13 +119,12 @@ func (a *API) sendJSON(w http.ResponseWriter, r *http.Request, status int, body 
 	w.WriteHeader(status)
 	if length <= stream.ChunkSize {
 		writeParts(w, body) // an error means that the client has disconnected
-		return nil
+		return
 	}
 	out := stream.New(w, r, a.options.IdleTimeout)
 	if writeParts(out, body) == nil {
 		out.Finish()
 	}
-	return nil
 }
 
 func writeParts(w io.Writer, parts [][]byte) error {

@@ -38,7 +38,8 @@ func (a *API) listSymbols(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Cache-Control", cacheControlRevalidate)
 	w.Header().Set("ETag", entityTag(list.version))
-	return a.sendJSON(w, r, http.StatusOK, list.body...)
+	a.sendJSON(w, r, http.StatusOK, list.body...)
+	return nil
 }
 
 // encodeList reads and encodes the symbols of a folder. It stops after the page
@@ -79,8 +80,8 @@ func (a *API) encodeList(ctx context.Context, id, maxSize int64) (symbolList, er
 
 // streamList writes an incomplete list and then the other pages as they are read,
 // so that a long list takes no more memory than a short one and a slow client
-// holds no connection of the store. The list may include changes made meanwhile,
-// so its ETag is a volatile one.
+// holds no connection of the store. The list may include changes made during the
+// response, so its ETag is volatile.
 func (a *API) streamList(w http.ResponseWriter, r *http.Request, id int64, list symbolList) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", cacheControlRevalidate)
@@ -118,9 +119,9 @@ func (a *API) symbolPage(r *http.Request, folderID, after int64) (symbols.Page, 
 	return a.symbols.ListSymbols(ctx, folderID, after)
 }
 
-// appendPage appends the symbols of a page as JSON, each after a separator, the
-// first of which is given. A page after the first may be empty, because symbols
-// may have been deleted.
+// appendPage appends the symbols of a page as JSON: each after a separator, which
+// is the given one and then a comma. A page after the first may be empty, because
+// symbols may have been deleted.
 func appendPage(dst []byte, page symbols.Page, separator byte) []byte {
 	if separator == '[' && len(page.Symbols) == 0 {
 		return append(dst, '[')
