@@ -23,7 +23,8 @@ const (
 	noKey
 )
 
-// requireAuth calls next if the request has the key.
+// requireAuth returns an endpoint that calls next if the request has the required
+// key.
 func (a *API) requireAuth(required auth, next endpoint) endpoint {
 	switch {
 	case required == noKey, required == clientKey && a.options.DangerouslySkipClientKeys:
@@ -73,8 +74,8 @@ func (a *API) checkClientKey(w *response, r *http.Request) (*authContext, error)
 type credentials func() (client, admin []string)
 
 // takeCredentials removes the key headers in place, so that no middleware logs
-// them. Headers that were removed before are in outer, which may be nil. It
-// returns true if all are from there.
+// them, and returns their values. Values that another API has removed before are
+// in outer, which may be nil; inherited reports whether all are from there.
 func takeCredentials(header http.Header, outer *authContext) (taken credentials, inherited bool) {
 	client, admin := header[headerAPIKey], header[headerAdminKey]
 	delete(header, headerAPIKey)
@@ -94,8 +95,8 @@ func takeCredentials(header http.Header, outer *authContext) (taken credentials,
 	return func() ([]string, []string) { return client, admin }, false
 }
 
-// authContext carries what an API knows about a request to its own endpoints or
-// to the application's.
+// authContext carries the authentication of a request to the endpoints of an API
+// or the application.
 type authContext struct {
 	context.Context
 	api         *API
@@ -115,7 +116,7 @@ func (c *authContext) Value(key any) any {
 }
 
 // KeyFromContext returns the verified client key of a request. It returns false
-// on routes that need no client key. The raw key is not part of it.
+// on routes that need no client key.
 func KeyFromContext(ctx context.Context) (keys.Key, bool) {
 	c, ok := ctx.Value(ctxKey{}).(*authContext)
 	if !ok || !c.verified {
@@ -124,10 +125,10 @@ func KeyFromContext(ctx context.Context) (keys.Key, bool) {
 	return c.key, true
 }
 
-// RequireClientKey returns a middleware in front of the application's own
-// handlers. It calls next with the key in the context (see [KeyFromContext]), or
-// responds like the routes of the API: CORS headers and preflights, error
-// bodies, rate limit. With DangerouslySkipClientKeys it calls next without a key.
+// RequireClientKey is middleware for the application's own handlers. It calls next
+// with the key in the context (see [KeyFromContext]), or responds like the routes
+// of the API: CORS headers and preflights, error bodies, rate limit. With
+// DangerouslySkipClientKeys it calls next without a key.
 //
 // It removes x-api-key and x-admin-key from the header of the request, in place,
 // so that nothing logs them. The context keeps them for an API behind it.

@@ -18,8 +18,8 @@ import (
 // from a client IP over its limit. A client key sent as x-admin-key counts as
 // wrong, and so does an admin key sent as x-api-key; a missing key does not.
 //
-// Rate limiting slows guessing down and makes it visible; key length is what
-// makes it infeasible.
+// The limit slows brute-force attacks and makes them visible. Only the length of
+// the keys makes them infeasible.
 type RateLimit struct {
 	// Burst is how many wrong keys a client IP may send at once; 1000 if zero,
 	// unlimited if negative.
@@ -29,9 +29,9 @@ type RateLimit struct {
 	Interval time.Duration
 
 	// ClientIP returns the client IP of a request. If nil it is the remote
-	// address of the connection, cut to its /64 network for IPv6. Behind a
-	// proxy the application must supply it, because only the application
-	// knows which header to trust.
+	// address of the connection, or its /64 network for IPv6. An application
+	// behind a proxy must set it, because only the application knows which
+	// header to trust.
 	ClientIP func(*http.Request) string
 }
 

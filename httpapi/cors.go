@@ -7,8 +7,8 @@ import (
 )
 
 // cors implements the CORS protocol (Fetch standard, section 3.3). It responds to
-// every preflight with the same lists of methods and headers; the browser compares
-// them with its request in any case.
+// every preflight with the same lists of methods and headers, with which the
+// browser compares its request.
 type cors struct {
 	allowAll bool
 	origins  []string // lower case; empty if CORS is off
@@ -29,7 +29,8 @@ func newCORS(origins []string) *cors {
 	return c
 }
 
-// wrap returns next behind the CORS headers.
+// wrap returns a handler that sets the CORS headers, and calls next unless the
+// request is a preflight.
 func (c *cors) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.handle(w, r) {

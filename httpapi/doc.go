@@ -32,9 +32,9 @@
 // [API.RequireClientKey] and [API.Authenticate] protect the application's own
 // routes with client keys; [KeyFromContext] returns the key.
 //
-// All three remove both headers from the request, in place, before anything can
-// log them. An API behind RequireClientKey or Authenticate takes the keys from the
-// request context, and verifies no key twice.
+// The API, RequireClientKey and Authenticate remove both headers from the request,
+// in place, before anything can log them. An API behind RequireClientKey or
+// Authenticate takes the keys from the request context, and verifies no key twice.
 //
 // # Order of checks
 //
@@ -56,22 +56,21 @@
 // The GET routes of folders and symbols have a strong ETag (RFC 9110, section
 // 8.8.3) that changes exactly when their response does and never repeats. Each
 // request compares it with the version in the store, so changes made by other
-// processes show at once. If-None-Match gets 304, which costs a read of the
-// version. A list of more than 4 MB is streamed and may have a new ETag each time.
-// If-Match makes an update or deletion conditional: 412 if the record has changed.
+// processes show at once. A matching If-None-Match gets 304, which costs a read of
+// the version. A list of more than 4 MB is streamed and may have a new ETag each
+// time. If-Match makes an update or deletion conditional: 412 if the record has
+// changed.
 //
 // # Streaming
 //
 // Downloads last as long as data flows: [Options.IdleTimeout] replaces the
 // WriteTimeout of the server. A download that fails after it has begun is aborted:
-// the connection is reset, or the stream over HTTP/2, so that the client does not
-// take it for complete. That also works behind middleware that recovers panics,
+// the connection is reset, or the stream over HTTP/2, so that it does not look
+// complete to the client. That also works behind middleware that recovers panics,
 // such as gin's, if the middleware's ResponseWriter has an Unwrap method.
 //
-// [ConnContext] is needed in two cases. A client that times out is reset only with
-// it; an HTTP/1.0 client, for which the end of the connection is the end of the
-// file, could otherwise take a truncated file for complete. The same holds for an
-// aborted download behind middleware whose ResponseWriter has neither Unwrap nor
-// Hijack. Over HTTP/2 such middleware must not recover http.ErrAbortHandler:
-// truncation cannot be shown behind it.
+// A truncated download can look complete in two cases without [ConnContext]: to an
+// HTTP/1.0 client that times out, and to an HTTP/1 client behind middleware whose
+// ResponseWriter has neither Unwrap nor Hijack. Over HTTP/2 such middleware must
+// not recover http.ErrAbortHandler.
 package httpapi

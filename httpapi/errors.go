@@ -115,7 +115,7 @@ type errorBody struct {
 	Code      string        `json:"code"`
 	RequestID string        `json:"requestId"`
 	Skipped   []skippedItem `json:"skipped,omitempty"`
-	Refused   []fileNote    `json:"refused,omitempty"`
+	Rejected  []fileNote    `json:"refused,omitempty"`
 }
 
 // fail writes the response to an error. The cause of the error is logged only.
@@ -142,7 +142,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		a.logSkipped(r.Context(), batch.Skipped, requestID(w))
 	}
 	if rejected, ok := errors.AsType[*bundle.RejectedError](err); ok {
-		body.Refused = fileNotes(rejected.Files)
+		body.Rejected = fileNotes(rejected.Files)
 	}
 	encode(w, out.status, body)
 }

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Observation describes one request to [Options.Observe]. It contains no
-// secrets, and Route, Method and Status have few values whatever clients send.
+// Observation describes one request to [Options.Observe]. It contains no secrets.
+// Route, Method and Status have a bounded number of values, so they can be metric
+// labels.
 type Observation struct {
 	Method    string        // "OTHER" if it is not an HTTP method
 	Route     string        // of the API, such as "/symbol/folders/{id}"; else r.Pattern, or empty

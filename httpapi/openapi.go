@@ -9,10 +9,9 @@ import (
 
 // document describes the API in OpenAPI 3.1. Tests compare it with the handler.
 //
-// Its server is ".", which OpenAPI resolves against the URL of the document, so it
-// is right wherever the handler is mounted. Strictly read, that URL ends in a slash
-// and each path begins with another. No relative URL avoids that, and clients drop
-// one of them, as the examples of OpenAPI do.
+// Its server URL is ".", which OpenAPI resolves against the URL of the document, so
+// it does not depend on where the handler is mounted. The resolved URL ends in a
+// slash and each path begins with one; clients drop one of them.
 //
 //go:embed openapi.json
 var document string

@@ -64,8 +64,8 @@ type Options struct {
 	Import bundle.Limits
 
 	// StoreTimeout is how long a request may wait for a store before it fails
-	// with 503; 5 seconds if zero. An import has as long again for each 16 MiB of
-	// data. Key checks have the timeout of [keys.Options] instead.
+	// with 503; 5 seconds if zero. Each 16 MiB of an import's data extend it by
+	// as much. Key checks have the timeout of [keys.Options] instead.
 	StoreTimeout time.Duration
 
 	// IdleTimeout is how long the client of a download may make no progress; a
@@ -88,7 +88,7 @@ type Options struct {
 	// Logger receives the causes of failures; slog.Default() if nil.
 	Logger *slog.Logger
 
-	_ struct{} // literals have field names
+	_ struct{} // prevents literals without field names
 }
 
 // Format implements [fmt.Formatter] for all verbs. It redacts the admin keys.

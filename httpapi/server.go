@@ -42,13 +42,13 @@ func ConfigureServer(s *http.Server) {
 // It has two effects on downloads over HTTP/1, if conn is a *net.TCPConn or wraps
 // one as *tls.Conn does:
 //
-//   - On Linux a client makes progress in the sense of [Options.IdleTimeout] if it
-//     acknowledges 64 to 300 KB in that time, depending on its TCP window updates.
-//     Otherwise it must drain a third of the socket's send buffer, which can
-//     exceed 1 MB.
-//   - A client that times out is reset (RST) and not closed (FIN), which an
-//     HTTP/1.0 client takes for the end of the file. So is the client of an aborted
-//     download behind middleware whose ResponseWriter hides Unwrap and Hijack.
+//   - On Linux a client makes progress if it acknowledges 64 to 300 KB per
+//     [Options.IdleTimeout], depending on its TCP window updates. Otherwise it must
+//     drain a third of the socket's send buffer, which can exceed 1 MB.
+//   - The connection of a client that times out is reset (RST) and not closed
+//     (FIN), which an HTTP/1.0 client takes for the end of the file. So is that of
+//     an aborted download behind middleware whose ResponseWriter has neither Unwrap
+//     nor Hijack.
 func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	return stream.ConnContext(ctx, conn)
 }

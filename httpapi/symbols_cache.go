@@ -89,8 +89,8 @@ func (c *listCache) lookup(folder int64, version symbols.Version) (symbolList, b
 	return element.Value.(cacheEntry).symbolList, true
 }
 
-// put replaces the entry of a folder and evicts others. Of a list that is too long
-// it caches just that.
+// put replaces the entry of a folder and evicts others. For a list that is too
+// long, it caches only this fact.
 func (c *listCache) put(folder int64, filled symbolList) {
 	if filled.after > 0 || filled.size() > maxCachedList {
 		filled = symbolList{version: filled.version}
