@@ -40,7 +40,7 @@ type FileNote struct {
 	Reason string
 }
 
-// maxRejected is the length of RejectedError.Files.
+// maxRejected is the maximum length of RejectedError.Files.
 const maxRejected = 100
 
 // RejectedError lists the files of an archive that cannot be imported. It
@@ -70,19 +70,20 @@ func (e fileError) Error() string { return string(e) }
 
 // Limits bound what [Read] accepts from an archive.
 type Limits struct {
-	// Entries is the number of entries, ignored ones included and the
+	// Entries is the maximum number of entries, ignored ones included and the
 	// manifest excluded. Zero means 10,000.
 	Entries int
 
-	// Symbol is the size of one symbol's data in bytes. Zero means 50 MiB.
+	// Symbol is the maximum size of one symbol's data in bytes. Zero means 50
+	// MiB.
 	Symbol int64
 
-	// Total is the size of all symbols' data in bytes, and of everything that
-	// is decompressed. Zero means 256 MiB.
+	// Total is the maximum size of all symbols' data in bytes, and also of
+	// everything that is decompressed. Zero means 256 MiB.
 	Total int64
 
-	// Ratio is the size of everything that is decompressed, divided by the
-	// size of the archive. The first 4 MiB are exempt. Zero means 200.
+	// Ratio is the maximum size of everything that is decompressed, divided
+	// by the size of the archive. The first 4 MiB are exempt. Zero means 200.
 	Ratio int64
 }
 

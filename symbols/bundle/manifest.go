@@ -113,7 +113,7 @@ func splitData(data string) (envelope, []byte) {
 	if encoded == "" || len(data)-len(encoded) > maxEnvelope {
 		return envelope{}, raw
 	}
-	// Any occurrence will do: the same text between the same two halves.
+	// If the text occurs more than once, each occurrence restores the same data.
 	at := strings.Index(data, encoded)
 	file, err := base64.StdEncoding.DecodeString(encoded)
 	if at < 0 || err != nil {
