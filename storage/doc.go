@@ -9,9 +9,9 @@
 // # Contracts
 //
 // A driver implements keys.Store, symbols.Store and exports.Store as their
-// comments specify, and no other rules. The package storagetest tests those
-// comments, through one handle on a storage and through two. All drivers
-// therefore agree on equality, ordering, sentinel errors and concurrent outcomes.
+// comments specify, and no other rules. The package storagetest tests drivers
+// against these comments, with one handle on a storage and with two. So all
+// drivers agree on equality, ordering, sentinel errors and concurrent outcomes.
 //
 // New does no I/O, starts no goroutine and reads no environment. The application
 // owns the database handle: it sets the pool size, and closes the handle after

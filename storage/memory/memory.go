@@ -16,7 +16,8 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// DB is a storage in memory, safe for concurrent use. Use [New] to create one.
+// DB provides stores in memory. It is safe for concurrent use. Use [New] to
+// create one.
 type DB struct {
 	mu sync.RWMutex
 

@@ -26,9 +26,9 @@ func (db *database) sql(statement string) string {
 	return strings.ReplaceAll(statement, "canvasback_", db.schema+".canvasback_")
 }
 
-// withConn calls f with a connection of the pool. If the connection turns out
-// to be dead, the other idle ones probably died with it: withConn drops them,
-// and calls f again if the first call reported safeToRetry.
+// withConn calls f with a connection of the pool. If the connection is dead, the
+// other idle ones are probably dead too: withConn drops them, and retries if f
+// reported safeToRetry.
 func (db *database) withConn(ctx context.Context, f func(*pgx.Conn) (safeToRetry bool, err error)) error {
 	const attempts = 3
 	for attempt := 1; ; attempt++ {
@@ -114,7 +114,7 @@ func (db *database) exec(ctx context.Context, statement string, args ...any) (af
 }
 
 // transact calls change in a transaction with isolation level read committed,
-// whatever default the connections have.
+// regardless of the default.
 func (db *database) transact(ctx context.Context, change func(pgx.Tx) error) error {
 	return retry(ctx, func() error {
 		return db.withConn(ctx, func(conn *pgx.Conn) (bool, error) {

@@ -131,7 +131,7 @@ func (s symbolStore) deleteIfMatch(
 		if !version.Matches(ifMatch) {
 			return symbols.ErrChanged
 		}
-		// The symbol was moved to another folder meanwhile: retry.
+		// A concurrent call has moved the symbol to another folder: retry.
 	}
 }
 

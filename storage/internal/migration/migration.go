@@ -16,10 +16,10 @@ type Migration struct {
 	SQL     string
 }
 
-// Name is the file name without its extension.
+// Name returns the file name without its extension.
 func (m Migration) Name() string { return fmt.Sprintf("%04d_%s", m.Version, m.Title) }
 
-// Names returns the names of the migrations in a list.
+// Names returns the name of each migration.
 func Names(list []Migration) []string {
 	var names []string
 	for _, m := range list {
