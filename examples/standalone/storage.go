@@ -78,13 +78,13 @@ func postgresConfig(databaseURL string) (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A connection attempt occupies a slot of the pool. Without a timeout, attempts
-	// to an unreachable server keep requests from a reachable one.
+	// A connection attempt occupies a slot of the pool. Without a short timeout,
+	// attempts to an unreachable server block requests to its successor.
 	if config.ConnConfig.ConnectTimeout <= 0 { // pgx waits two minutes
 		config.ConnConfig.ConnectTimeout = 2 * time.Second
 	}
-	// When a request ends, its query is canceled on the server too, which would
-	// otherwise continue, and wait for locks.
+	// Cancel the query of a request that ends. Otherwise the server continues it,
+	// even if it waits for a lock.
 	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
 	}
