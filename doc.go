@@ -34,13 +34,13 @@
 // # Life of a request
 //
 // The handler assigns a request id, responds to CORS preflights, and looks the
-// route up in one table (httpapi/routes.go). The route's key check admits the
-// request. A generic helper decodes the id and the JSON body strictly, calls the
-// endpoint with a timeout for the store, and encodes the response; downloads
+// route up in one table (httpapi/routes.go). The route's key check authenticates
+// the request. A generic helper decodes the id and the JSON body strictly, calls
+// the endpoint with a timeout for the store, and encodes the response; downloads
 // write their own. The endpoint calls a Service, which validates the fields and
 // calls its Store. Errors wrap sentinels of the domains, and one table
-// (httpapi/errors.go) maps each sentinel to a status and a code. The cause that
-// a sentinel is wrapped with goes to the log and never to the client.
+// (httpapi/errors.go) maps each sentinel to a status and a code. The cause of an
+// error is logged and never sent to the client.
 //
 // # Choices
 //
@@ -52,7 +52,7 @@
 //     [example.com/canvasback/keys.Service.Run] does the background work.
 //   - The zero value of every options struct is safe: without admin keys all admin
 //     routes return 403, without an opener no URL is allowed, a nil service has no
-//     routes. An option that weakens security has a name that shows it.
+//     routes. The name of an option that weakens security begins with Dangerously.
 //   - Times are UTC with milliseconds, which every driver and JavaScript keep.
 //
 // The threat model is in .github/SECURITY.md.
