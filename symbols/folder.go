@@ -20,6 +20,14 @@ type FolderFields struct {
 	Name *string
 }
 
+// check returns an error for the first invalid field.
+func (f FolderFields) check() error {
+	if f.Name != nil {
+		return checkName(*f.Name)
+	}
+	return nil
+}
+
 // apply sets the given fields of folder and reports whether one has changed.
 func (f FolderFields) apply(folder *Folder) bool {
 	before := *folder

@@ -19,6 +19,11 @@ type NewSymbol struct {
 	Data string
 }
 
+// Check returns an error that matches [ErrInvalid] for the first invalid field.
+func (n NewSymbol) Check() error {
+	return SymbolFields{Name: &n.Name, Type: &n.Type, Data: &n.Data}.check()
+}
+
 // Page is a part of a folder's contents, ids ascending.
 type Page struct {
 	Symbols []Symbol
@@ -37,6 +42,29 @@ type SymbolFields struct {
 	Type     *string
 	Data     *string
 	FolderID *int64 // moves the symbol
+}
+
+// check returns an error for the first invalid field.
+func (f SymbolFields) check() error {
+	if f.Name != nil {
+		if err := checkName(*f.Name); err != nil {
+			return err
+		}
+	}
+	if f.Type != nil {
+		if err := checkType(*f.Type); err != nil {
+			return err
+		}
+	}
+	if f.Data != nil {
+		if err := checkData(*f.Data); err != nil {
+			return err
+		}
+	}
+	if f.FolderID != nil && *f.FolderID < 1 {
+		return invalid("folderId must be a positive number")
+	}
+	return nil
 }
 
 // apply sets the given fields of symbol and reports whether one has changed.

@@ -60,39 +60,3 @@ func checkData(data string) error {
 	}
 	return checkText("data", data)
 }
-
-// check returns an error for the first invalid field.
-func (f FolderFields) check() error {
-	if f.Name != nil {
-		return checkName(*f.Name)
-	}
-	return nil
-}
-
-// check returns an error for the first invalid field.
-func (f SymbolFields) check() error {
-	if f.Name != nil {
-		if err := checkName(*f.Name); err != nil {
-			return err
-		}
-	}
-	if f.Type != nil {
-		if err := checkType(*f.Type); err != nil {
-			return err
-		}
-	}
-	if f.Data != nil {
-		if err := checkData(*f.Data); err != nil {
-			return err
-		}
-	}
-	if f.FolderID != nil && *f.FolderID < 1 {
-		return invalid("folderId must be a positive number")
-	}
-	return nil
-}
-
-// Check returns an error that matches [ErrInvalid] for the first invalid field.
-func (n NewSymbol) Check() error {
-	return SymbolFields{Name: &n.Name, Type: &n.Type, Data: &n.Data}.check()
-}
