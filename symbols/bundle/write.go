@@ -21,8 +21,8 @@ import (
 const (
 	chunkSize = 256 << 10 // bytes per Write call
 
-	// Readers may take a file for a zip bomb if it compresses better than
-	// this; it is stored instead.
+	// maxRatio is the compression ratio above which a file is stored instead,
+	// because readers may reject it as a zip bomb.
 	maxRatio = 100
 
 	dosEpoch = 1<<5 | 1 // January 1, 1980: the earliest date of a zip entry
