@@ -29,7 +29,7 @@ type Batch struct {
 	now     time.Time
 	items   []BatchItem
 	queue   *prefetch.Queue[batchFile]
-	next    int                        // item after the current one
+	current int                        // index of an item, -1 at first
 	file    prefetch.Result[batchFile] // of the current item
 	skipped []Skipped
 	size    int64
@@ -55,7 +55,7 @@ func (s *Service) OpenBatch(ctx context.Context, items []BatchItem) (*Batch, err
 			})
 		}
 	}
-	b := &Batch{ctx: ctx, now: s.now(), items: items, queue: prefetch.New(ctx, s.prefetch, jobs)}
+	b := &Batch{ctx: ctx, now: s.now(), items: items, queue: prefetch.New(ctx, s.prefetch, jobs), current: -1}
 	opened := false
 	defer func() { // also if an Opener panics
 		if !opened {
@@ -73,15 +73,14 @@ func (s *Service) OpenBatch(ctx context.Context, items []BatchItem) (*Batch, err
 // advance moves to the next item whose file can be read, and skips those before
 // it. After the last one it returns io.EOF.
 func (b *Batch) advance(onWait func()) error {
-	for b.next < len(b.items) {
-		item := b.items[b.next]
-		b.next++
+	for b.current++; b.current < len(b.items); b.current++ {
+		item := b.items[b.current]
 		err := ErrNotFound
 		if item.Export != nil {
 			if b.file, err = b.queue.Next(onWait); err == nil {
 				return nil
 			}
-			if b.planned != nil && b.planned[b.next-1] != nil {
+			if b.planned != nil && b.planned[b.current] != nil {
 				return fmt.Errorf("%w: %w", errBatchChanged, err)
 			}
 		}
@@ -102,7 +101,7 @@ func (b *Batch) plan() {
 	names := filename.NewDedup(manifestName)
 	skipped := slices.Clone(b.skipped)
 	var entries []zipstream.Entry
-	for i := b.next - 1; i < len(b.items); i++ {
+	for i := b.current; i < len(b.items); i++ {
 		err := ErrNotFound
 		if b.items[i].Export != nil {
 			if err = errs[0]; err == nil {
@@ -147,9 +146,9 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 	names := filename.NewDedup(manifestName)
 	var err error
 	for ; err == nil; err = b.advance(onWait) {
-		entry := b.entry(b.next-1, b.file, names)
+		entry := b.entry(b.current, b.file, names)
 		if b.planned != nil {
-			planned := *b.planned[b.next-1]
+			planned := *b.planned[b.current]
 			if entry.Size != planned.Size {
 				return fmt.Errorf("zip entry %q: %w", planned.Name, errBatchChanged)
 			}
