@@ -33,14 +33,14 @@ const serverBuffer = 4 << 10
 
 // Writer writes the body of one response. It is not safe for concurrent use.
 type Writer struct {
-	w          http.ResponseWriter
-	control    *http.ResponseController
-	timeout    time.Duration
-	renewed    bool      // the server sets a write deadline for each request
-	watch      *watchdog // limits the time of a chunk; if nil, write deadlines do
-	untilClose bool      // closing the connection ends the body
-	sent       int64     // bytes
-	flushed    bool
+	w             http.ResponseWriter
+	control       *http.ResponseController
+	timeout       time.Duration
+	serverTimeout bool      // the server sets a write deadline for each request
+	watchdog      *watchdog // limits the time of a chunk; if nil, write deadlines do
+	untilClose    bool      // closing the connection ends the body
+	sent          int64     // bytes
+	flushed       bool
 }
 
 // New returns a Writer of the body of w, whose header must be complete. A client
@@ -50,13 +50,13 @@ type Writer struct {
 func New(w http.ResponseWriter, r *http.Request, idleTimeout time.Duration) *Writer {
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	out := &Writer{
-		w:       w,
-		control: http.NewResponseController(w),
-		timeout: idleTimeout,
-		renewed: server != nil && server.WriteTimeout > 0,
+		w:             w,
+		control:       http.NewResponseController(w),
+		timeout:       idleTimeout,
+		serverTimeout: server != nil && server.WriteTimeout > 0,
 	}
 	if conn := http1Conn(r); conn != nil {
-		out.watch = newWatchdog(conn, idleTimeout)
+		out.watchdog = newWatchdog(conn, idleTimeout)
 		out.untilClose = !r.ProtoAtLeast(1, 1) && w.Header().Get("Content-Length") == ""
 		out.control.SetWriteDeadline(time.Time{})
 	}
@@ -140,7 +140,7 @@ func (w *Writer) Finish() {
 	if w.untilClose && (w.sent > serverBuffer || w.flushed) {
 		w.Flush()
 	}
-	if w.renewed {
+	if w.serverTimeout {
 		w.extendDeadline()
 		return
 	}
@@ -150,16 +150,16 @@ func (w *Writer) Finish() {
 // startTimer starts the timeout of a chunk, and stopTimer ends it. A write
 // deadline is left in place between chunks: it has no effect there.
 func (w *Writer) startTimer() {
-	if w.watch != nil {
-		w.watch.start()
+	if w.watchdog != nil {
+		w.watchdog.start()
 		return
 	}
 	w.extendDeadline()
 }
 
 func (w *Writer) stopTimer() {
-	if w.watch != nil {
-		w.watch.stop()
+	if w.watchdog != nil {
+		w.watchdog.stop()
 	}
 }
 
