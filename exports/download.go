@@ -20,9 +20,9 @@ type Download struct {
 	cancel context.CancelCauseFunc
 }
 
-// Prefetch buffers up to n bytes of the file, waiting at most two seconds plus
-// one Read, so that an early failure can still be reported with a status code.
-// The error wraps [ErrFailed] or [ErrTimeout]. Local files are not buffered.
+// Prefetch buffers up to n bytes of the file, so that an early failure can still
+// be reported with a status code. It waits at most two seconds plus one Read. The
+// error wraps [ErrFailed] or [ErrTimeout]. Local files are not buffered.
 func (d *Download) Prefetch(n int) error {
 	if _, local := d.Body.(*os.File); local {
 		return nil

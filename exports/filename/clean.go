@@ -1,6 +1,6 @@
-// Package filename cleans the names of delivered files, in headers and in
-// archives, so that every file system accepts them and none interprets them as a
-// path, a device or another name.
+// Package filename cleans the names of delivered files, in headers and archives.
+// Every file system accepts a clean name, and none interprets it as a path, a
+// device or another name.
 package filename
 
 import (

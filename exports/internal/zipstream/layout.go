@@ -9,8 +9,8 @@ type Entry struct {
 	Size     int64     // of the content in bytes; -1 if unknown, which only [Writer.AddStream] allows
 	CRC      uint32    // CRC-32 (IEEE) of the content; set by AddStream
 
-	// Streamed entries carry size and CRC in a data descriptor after the
-	// content, which is encoded as stored DEFLATE blocks so that streaming
+	// Streamed entries have size and CRC in a data descriptor after the
+	// content. The content is in stored DEFLATE blocks, so that streaming
 	// readers, such as Java's ZipInputStream, find its end. Other entries
 	// have a complete header and unencoded content.
 	Streamed bool
