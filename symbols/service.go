@@ -17,8 +17,8 @@ type Options struct {
 // safe for concurrent use.
 //
 // Methods return [ErrFolderNotFound] or [ErrSymbolNotFound] if the folder or
-// symbol does not exist, an error that matches [ErrInvalid] for an invalid
-// field, and one that matches [ErrUnavailable] if the store fails.
+// symbol does not exist. For an invalid field the error matches [ErrInvalid], and
+// if the store fails, [ErrUnavailable].
 type Service struct {
 	store    Store
 	pageSize int

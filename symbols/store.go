@@ -2,8 +2,8 @@ package symbols
 
 import "context"
 
-// PageOverhead is the number of bytes that a store may add to each symbol's data
-// when it fills a page, so that symbols with little data use bounded memory.
+// PageOverhead is the number of bytes that a store may add to the size of each
+// symbol's data in a page. It bounds the number of symbols with little data.
 const PageOverhead = 1 << 10
 
 // Store stores folders and symbols. It enforces no rules: its input is valid
