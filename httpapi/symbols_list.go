@@ -78,10 +78,10 @@ func (a *API) encodeList(ctx context.Context, id, maxSize int64) (symbolList, er
 	return list, nil
 }
 
-// streamList writes an incomplete list and then the other pages as they are read,
-// so that a long list takes no more memory than a short one and a slow client
-// holds no connection of the store. The list may include changes made during the
-// response, so its ETag is volatile.
+// streamList writes an incomplete list and then the other pages as they are read.
+// A long list takes no more memory than a short one, and a slow client holds no
+// connection of the store. The list may include changes made during the response,
+// so its ETag is volatile.
 func (a *API) streamList(w http.ResponseWriter, r *http.Request, id int64, list symbolList) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", cacheControlRevalidate)
