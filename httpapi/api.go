@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -80,6 +82,10 @@ func Handler(opts Options) http.Handler {
 // does not log them; serving the same *http.Request again therefore fails. Behind
 // [API.RequireClientKey] and [API.Authenticate] it uses the keys of the context.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
+
+// Format implements [fmt.Formatter] for all verbs. It prints no state, which other
+// goroutines change.
+func (a *API) Format(f fmt.State, _ rune) { io.WriteString(f, "httpapi.API") }
 
 // mux registers the routes, and for each path a handler of other methods.
 func (a *API) mux() http.Handler {

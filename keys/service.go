@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -86,6 +87,10 @@ type Service struct {
 	uses    uses
 	stats   counters
 }
+
+// Format implements [fmt.Formatter] for all verbs. It prints no state, which other
+// goroutines change.
+func (s *Service) Format(f fmt.State, _ rune) { io.WriteString(f, "keys.Service") }
 
 // maxUnknown is the maximum number of cached digests of no key.
 const maxUnknown = 1 << 13
