@@ -39,8 +39,8 @@ func TestJSON_AdversarialBodies(t *testing.T) {
 		"100 levels":                        {nested(50), 201},
 		"100000 levels":                     {nested(50_000), 400},
 		"unclosed arrays":                   {`{"x":` + strings.Repeat("[", 1_000_000), 400},
-		"a million fields":                  {fields(1_000_000, `"name":"million"}`), 201},
-		"a million fields, one twice":       {fields(1_000_000, `"name":"x","f7":1}`), 400},
+		"100,000 fields":                    {fields(100_000, `"name":"million"}`), 201},
+		"100,000 fields, one twice":         {fields(100_000, `"name":"x","f7":1}`), 400},
 		"a million elements":                {`{"name":"elements","x":[` + strings.Repeat("0,", 1_000_000) + `0]}`, 201},
 		"a million digits":                  {`{"name":"digits","x":` + strings.Repeat("9", 1_000_000) + `}`, 201},
 		"1e400":                             {`{"name":"1e400","x":1e400}`, 201}, // an unknown field

@@ -91,11 +91,12 @@ type Options struct {
 	_ struct{} // prevents literals without field names
 }
 
-// Format implements [fmt.Formatter] for all verbs. It redacts the admin keys.
-func (o Options) Format(f fmt.State, verb rune) {
+// Format implements [fmt.Formatter]. It redacts the admin keys, and formats all
+// verbs like %v, which does not read the fields of the services.
+func (o Options) Format(f fmt.State, _ rune) {
 	o.AdminKeys = slices.Repeat([]string{"[admin key]"}, len(o.AdminKeys))
 	type plain Options
-	fmt.Fprintf(f, fmt.FormatString(f, verb), plain(o))
+	fmt.Fprintf(f, fmt.FormatString(f, 'v'), plain(o))
 }
 
 // withDefaults returns the options with zero and invalid limits replaced.
