@@ -36,6 +36,7 @@ type Writer struct {
 	w             http.ResponseWriter
 	control       *http.ResponseController
 	timeout       time.Duration
+	chunkSize     int       // bytes per write
 	serverTimeout bool      // the server sets a write deadline for each request
 	watchdog      *watchdog // limits the time of a chunk; if nil, write deadlines do
 	untilClose    bool      // closing the connection ends the body
@@ -53,7 +54,11 @@ func New(w http.ResponseWriter, r *http.Request, idleTimeout time.Duration) *Wri
 		w:             w,
 		control:       http.NewResponseController(w),
 		timeout:       idleTimeout,
+		chunkSize:     ChunkSize,
 		serverTimeout: server != nil && server.WriteTimeout > 0,
+	}
+	if r.ProtoMajor == 1 && w.Header().Get("Content-Length") == "" {
+		out.chunkSize += serverBuffer - 16 // net/http puts these behind the chunk header in its buffer
 	}
 	if conn := http1Conn(r); conn != nil {
 		out.watchdog = newWatchdog(conn, idleTimeout)
@@ -67,7 +72,7 @@ func New(w http.ResponseWriter, r *http.Request, idleTimeout time.Duration) *Wri
 func (w *Writer) Write(p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var m int
-		m, err = w.writeChunk(p[n:min(n+ChunkSize, len(p))])
+		m, err = w.writeChunk(p[n:min(n+w.chunkSize, len(p))])
 		n += m
 	}
 	return n, err
