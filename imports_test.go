@@ -15,68 +15,68 @@ const module = "example.com/canvasback"
 // importRule lists the imports of a package's shipped files. A path is a prefix:
 // it covers the package and everything below it.
 type importRule struct {
-	pkg       string
-	may       []string // allowed outside the standard library
-	never     []string // denied in the standard library
-	becauseOf string
+	pkg    string
+	may    []string // allowed outside the standard library
+	never  []string // denied in the standard library
+	reason string
 }
 
 var importRules = []importRule{
 	{
-		pkg:       "keys",
-		may:       []string{"golang.org/x/sync/singleflight"},
-		never:     []string{"net/http", "encoding/json", "database/sql"},
-		becauseOf: "a domain depends on neither HTTP nor JSON nor a database",
+		pkg:    "keys",
+		may:    []string{"golang.org/x/sync/singleflight"},
+		never:  []string{"net/http", "encoding/json", "database/sql"},
+		reason: "a domain depends on neither HTTP nor JSON nor a database",
 	},
 	{
-		pkg:       "symbols",
-		never:     []string{"net/http", "encoding/json", "database/sql"},
-		becauseOf: "a domain depends on neither HTTP nor JSON nor a database",
+		pkg:    "symbols",
+		never:  []string{"net/http", "encoding/json", "database/sql"},
+		reason: "a domain depends on neither HTTP nor JSON nor a database",
 	},
 	{
-		pkg:       "symbols/bundle",
-		may:       []string{module + "/symbols", module + "/exports/filename"},
-		never:     []string{"net/http", "database/sql"},
-		becauseOf: "it encodes and decodes archives; its JSON is the manifest and the symbol data of viewers",
+		pkg:    "symbols/bundle",
+		may:    []string{module + "/symbols", module + "/exports/filename"},
+		never:  []string{"net/http", "database/sql"},
+		reason: "it encodes and decodes archives; its JSON is the manifest and the symbol data of viewers",
 	},
 	{
-		pkg:       "exports",
-		may:       []string{module + "/exports/filename", module + "/exports/internal"},
-		never:     []string{"net/http", "database/sql"},
-		becauseOf: "a domain depends on neither HTTP nor a database; its JSON is the manifest in a zip",
+		pkg:    "exports",
+		may:    []string{module + "/exports/filename", module + "/exports/internal"},
+		never:  []string{"net/http", "database/sql"},
+		reason: "a domain depends on neither HTTP nor a database; its JSON is the manifest in a zip",
 	},
 	{
-		pkg:       "exports/internal/prefetch",
-		never:     []string{"net", "archive/zip", "database/sql"},
-		becauseOf: "prefetching knows open files, not where they come from or go to",
+		pkg:    "exports/internal/prefetch",
+		never:  []string{"net", "archive/zip", "database/sql"},
+		reason: "prefetching knows open files, not where they come from or go to",
 	},
 	{
-		pkg:       "exports/internal/zipstream",
-		never:     []string{"net", "os", "context", "database/sql"},
-		becauseOf: "the layout of an archive is arithmetic, and writing it needs an io.Writer only",
+		pkg:    "exports/internal/zipstream",
+		never:  []string{"net", "os", "context", "database/sql"},
+		reason: "the layout of an archive is arithmetic, and writing it needs an io.Writer only",
 	},
 	{
-		pkg:       "exports/filename",
-		may:       []string{"golang.org/x/text/"},
-		never:     []string{"net/http", "database/sql"},
-		becauseOf: "it only processes text",
+		pkg:    "exports/filename",
+		may:    []string{"golang.org/x/text/"},
+		never:  []string{"net/http", "database/sql"},
+		reason: "it only processes text",
 	},
 	{
-		pkg:       "exports/ziptest",
-		never:     []string{"net/http", "database/sql"},
-		becauseOf: "it only decodes archives",
+		pkg:    "exports/ziptest",
+		never:  []string{"net/http", "database/sql"},
+		reason: "it only decodes archives",
 	},
 	{
-		pkg:       "exports/files",
-		may:       []string{module + "/exports"},
-		never:     []string{"net/http", "database/sql"},
-		becauseOf: "it reads local files only",
+		pkg:    "exports/files",
+		may:    []string{module + "/exports"},
+		never:  []string{"net/http", "database/sql"},
+		reason: "it reads local files only",
 	},
 	{
-		pkg:       "exports/fetch",
-		may:       []string{module + "/exports", "code.dny.dev/ssrf", "golang.org/x/net/idna"},
-		never:     []string{"database/sql"},
-		becauseOf: "an opener depends on neither the HTTP API nor a storage driver",
+		pkg:    "exports/fetch",
+		may:    []string{module + "/exports", "code.dny.dev/ssrf", "golang.org/x/net/idna"},
+		never:  []string{"database/sql"},
+		reason: "an opener depends on neither the HTTP API nor a storage driver",
 	},
 	{
 		pkg: "httpapi",
@@ -84,77 +84,77 @@ var importRules = []importRule{
 			module + "/keys", module + "/symbols", module + "/exports", module + "/httpapi/internal/stream",
 			"github.com/google/uuid", "github.com/go-json-experiment/json", "golang.org/x/sync/singleflight",
 		},
-		never:     []string{"database/sql"},
-		becauseOf: "the handler calls services and never a storage driver",
+		never:  []string{"database/sql"},
+		reason: "the handler calls services and never a storage driver",
 	},
 	{
-		pkg:       "httpapi/internal/stream",
-		never:     []string{"encoding/json", "database/sql"},
-		becauseOf: "it streams bytes over connections and knows no routes, keys or records",
+		pkg:    "httpapi/internal/stream",
+		never:  []string{"encoding/json", "database/sql"},
+		reason: "it streams bytes over connections and knows no routes, keys or records",
 	},
 	{
 		pkg: "httpapi/apitest",
 		may: []string{
 			module + "/keys", module + "/symbols", module + "/exports", module + "/httpapi", module + "/storage/memory",
 		},
-		never:     []string{"database/sql"},
-		becauseOf: "it is an application that stores its data in memory",
+		never:  []string{"database/sql"},
+		reason: "it is an application that stores its data in memory",
 	},
 	{
-		pkg:       "httpapi/internal/contract",
-		becauseOf: "it contains tests only, so that importers do not depend on the OpenAPI validator",
+		pkg:    "httpapi/internal/contract",
+		reason: "it contains tests only, so that importers do not depend on the OpenAPI validator",
 	},
 	{
-		pkg:       "httpapi/console",
-		never:     []string{"encoding/json", "database/sql"},
-		becauseOf: "the console is static files that call the public API",
+		pkg:    "httpapi/console",
+		never:  []string{"encoding/json", "database/sql"},
+		reason: "the console is static files that call the public API",
 	},
 	{
-		pkg:       "httpapi/internal/e2e",
-		never:     []string{"net/http", "database/sql"},
-		becauseOf: "it contains tests only, so that importers do not depend on the browser driver",
+		pkg:    "httpapi/internal/e2e",
+		never:  []string{"net/http", "database/sql"},
+		reason: "it contains tests only, so that importers do not depend on the browser driver",
 	},
 	{
-		pkg:       "storage",
-		becauseOf: "it contains documentation only",
+		pkg:    "storage",
+		reason: "it contains documentation only",
 	},
 	{
-		pkg:       "storage/internal/migration",
-		becauseOf: "it orders migration files and runs no SQL",
+		pkg:    "storage/internal/migration",
+		reason: "it orders migration files and runs no SQL",
 	},
 	{
-		pkg:       "storage/internal/linear",
-		becauseOf: "it contains tests only, so that importers do not depend on the linearizability checker",
+		pkg:    "storage/internal/linear",
+		reason: "it contains tests only, so that importers do not depend on the linearizability checker",
 	},
 	{
-		pkg:       "storage/storagetest",
-		may:       []string{module + "/keys", module + "/symbols", module + "/exports"},
-		never:     []string{"net/http", "database/sql"},
-		becauseOf: "a driver that runs the suite must not depend on another driver",
+		pkg:    "storage/storagetest",
+		may:    []string{module + "/keys", module + "/symbols", module + "/exports"},
+		never:  []string{"net/http", "database/sql"},
+		reason: "a driver that runs the suite must not depend on another driver",
 	},
 	{
-		pkg:       "storage/memory",
-		may:       []string{module + "/keys", module + "/symbols", module + "/exports"},
-		never:     []string{"net/http", "database/sql"},
-		becauseOf: "drivers do not depend on each other",
+		pkg:    "storage/memory",
+		may:    []string{module + "/keys", module + "/symbols", module + "/exports"},
+		never:  []string{"net/http", "database/sql"},
+		reason: "drivers do not depend on each other",
 	},
 	{
-		pkg:       "storage/sqlite",
-		may:       []string{module + "/keys", module + "/symbols", module + "/exports", module + "/storage/internal"},
-		never:     []string{"net/http"},
-		becauseOf: "the application chooses the SQLite driver",
+		pkg:    "storage/sqlite",
+		may:    []string{module + "/keys", module + "/symbols", module + "/exports", module + "/storage/internal"},
+		never:  []string{"net/http"},
+		reason: "the application chooses the SQLite driver",
 	},
 	{
-		pkg:       "storage/postgres",
-		may:       []string{module + "/keys", module + "/symbols", module + "/exports", module + "/storage/internal", "github.com/jackc/pgx/v5"},
-		never:     []string{"net/http", "database/sql"},
-		becauseOf: "drivers do not depend on each other",
+		pkg:    "storage/postgres",
+		may:    []string{module + "/keys", module + "/symbols", module + "/exports", module + "/storage/internal", "github.com/jackc/pgx/v5"},
+		never:  []string{"net/http", "database/sql"},
+		reason: "drivers do not depend on each other",
 	},
 	{
-		pkg:       "storage/postgres/pgtest",
-		may:       []string{"github.com/jackc/pgx/v5"},
-		never:     []string{"net/http"},
-		becauseOf: "it only starts PostgreSQL servers for tests",
+		pkg:    "storage/postgres/pgtest",
+		may:    []string{"github.com/jackc/pgx/v5"},
+		never:  []string{"net/http"},
+		reason: "it only starts PostgreSQL servers for tests",
 	},
 }
 
@@ -177,7 +177,7 @@ func TestImports(t *testing.T) {
 			standard := !strings.Contains(strings.Split(path, "/")[0], ".")
 			switch {
 			case standard && hasPrefix(rule.never, path), !standard && !hasPrefix(rule.may, path):
-				t.Errorf("%s imports %s: %s", name, path, rule.becauseOf)
+				t.Errorf("%s imports %s: %s", name, path, rule.reason)
 			}
 			if path == "github.com/matryer/is" {
 				t.Errorf("%s imports %s outside its tests", name, path)
