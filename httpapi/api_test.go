@@ -195,7 +195,7 @@ func TestObserve_ApplicationRoutes(t *testing.T) {
 			t.Fatal(err)
 		}
 		request.Header.Set("x-api-key", c.key)
-		response, err := http.DefaultTransport.RoundTrip(request)
+		response, err := transport.RoundTrip(request)
 		if err != nil {
 			t.Fatal(err)
 		}

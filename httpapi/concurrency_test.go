@@ -25,7 +25,7 @@ type resources struct {
 }
 
 func currentResources() resources {
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	transport.CloseIdleConnections()
 	runtime.GC()
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)

@@ -271,7 +271,7 @@ func TestDownload_SlowFileDoesNotDelayHeader(t *testing.T) {
 			t.Errorf("%s: no header while the file is slow", path)
 			close(o.release)
 		})
-		response, err := http.DefaultTransport.RoundTrip(request)
+		response, err := transport.RoundTrip(request)
 		if late.Stop() {
 			close(o.release)
 		}

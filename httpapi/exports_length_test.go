@@ -72,7 +72,7 @@ func TestDownloadBatch_ContentLength(t *testing.T) {
 			request, err := http.NewRequestWithContext(t.Context(), "POST", h.url+"/viewer/exports/download-batch", bytes.NewBufferString(batchBody(c.sources...)))
 			is.NoErr(err)
 			request.Header.Set("X-Api-Key", h.rawKey)
-			response, err := http.DefaultClient.Do(request)
+			response, err := (&http.Client{Transport: transport}).Do(request)
 			is.NoErr(err)
 			defer response.Body.Close()
 			is.Equal(response.StatusCode, 200)

@@ -228,7 +228,7 @@ func TestExports_TruncatedFileAborts(t *testing.T) {
 				t.Fatal(err)
 			}
 			request.Header.Set("x-api-key", h.rawKey)
-			response, err := http.DefaultClient.Do(request)
+			response, err := (&http.Client{Transport: transport}).Do(request)
 			if err != nil {
 				t.Fatal(err)
 			}

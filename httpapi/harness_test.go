@@ -28,6 +28,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const adminKey = "an admin key for tests"
 
+// transport is that of the tests. A parallel test that closes an
+// [httptest.Server] closes the idle connections of [http.DefaultTransport], and
+// requests that are about to use one fail.
+var transport = new(http.Transport)
+
 // harness is the API with memory storage, a clock, and a server on a loopback
 // address.
 type harness struct {
@@ -149,7 +154,7 @@ func (h *harness) send(method, path, body string, headers ...string) response {
 		request.Header.Add(headers[i], headers[i+1])
 	}
 	// http.Client would follow redirects.
-	received, err := http.DefaultTransport.RoundTrip(request)
+	received, err := transport.RoundTrip(request)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -110,7 +110,7 @@ func TestObserve_PanicsAndAbortedResponses(t *testing.T) {
 	request, err := http.NewRequestWithContext(t.Context(), "GET", h.url+"/symbol/folders/1/symbols", nil)
 	is.NoErr(err)
 	request.Header.Set("x-api-key", h.rawKey)
-	if response, err := http.DefaultTransport.RoundTrip(request); err == nil {
+	if response, err := transport.RoundTrip(request); err == nil {
 		io.Copy(io.Discard, response.Body)
 		response.Body.Close()
 	}

@@ -147,7 +147,7 @@ func (h *harness) trySend(method, path, body string) (content []byte, status int
 	}
 	request.Header.Set("x-api-key", h.rawKey)
 	request.Header.Set("x-admin-key", adminKey)
-	response, err := http.DefaultTransport.RoundTrip(request)
+	response, err := transport.RoundTrip(request)
 	if err != nil {
 		return nil, 0, err
 	}

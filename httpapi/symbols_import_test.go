@@ -256,7 +256,7 @@ func TestImport_ContentType(t *testing.T) {
 		t.Fatal(err)
 	}
 	request.Header.Set("x-api-key", h.rawKey)
-	response, err := http.DefaultTransport.RoundTrip(request)
+	response, err := transport.RoundTrip(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +314,7 @@ func TestExport_StoreFailureAborts(t *testing.T) {
 	request, err := http.NewRequestWithContext(t.Context(), "GET", h.url+"/symbol/folders/1/export", nil)
 	is.NoErr(err)
 	request.Header.Set("x-api-key", h.rawKey)
-	response, err := http.DefaultTransport.RoundTrip(request)
+	response, err := transport.RoundTrip(request)
 	if err == nil {
 		_, err = io.Copy(io.Discard, response.Body)
 		response.Body.Close()

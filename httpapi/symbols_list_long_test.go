@@ -71,7 +71,7 @@ func TestSymbolList_LongListIsStreamed(t *testing.T) {
 	request, err := http.NewRequestWithContext(t.Context(), "GET", h.url+path, nil)
 	is.NoErr(err)
 	request.Header.Set("x-api-key", h.rawKey)
-	aborted, err := http.DefaultTransport.RoundTrip(request)
+	aborted, err := transport.RoundTrip(request)
 	is.NoErr(err)
 	defer aborted.Body.Close()
 	_, err = io.Copy(io.Discard, aborted.Body)
