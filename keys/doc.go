@@ -40,7 +40,7 @@
 // The store keeps a number, the epoch. Every change that can affect a check
 // changes the epoch in the same transaction, no matter which process makes it.
 // [Service.Run] reads the epoch several times per [Options.Lease]. A lease begins
-// when a successful [Store.Epoch] call begins. Checks use the cache only while
+// when a successful [Store.Changes] call begins. Checks use the cache only while
 // the lease is valid, and only entries that were read under its epoch.
 //
 // So no process serves a cached result that has been outdated for longer than a

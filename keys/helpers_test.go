@@ -79,23 +79,26 @@ func (s *hookedStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, e
 	return next()
 }
 
-func (s *hookedStore) Epoch(ctx context.Context) (int64, error) {
+func (s *hookedStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {
 	s.mu.Lock()
 	hook := s.epoch
 	s.mu.Unlock()
-	next := func() (int64, error) { return s.Store.Epoch(ctx) }
-	if hook != nil {
-		return hook(ctx, next)
+	if hook == nil {
+		return s.Store.Changes(ctx, since)
 	}
-	return next()
+	epoch, err := hook(ctx, func() (int64, error) {
+		changes, err := s.Store.Changes(ctx, since)
+		return changes.Epoch, err
+	})
+	return keys.Changes{Epoch: epoch}, err
 }
 
-func (s *hookedStore) Touch(ctx context.Context, uses []keys.Use) error {
+func (s *hookedStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
 	s.touches.Add(1)
 	s.mu.Lock()
 	hook := s.touch
 	s.mu.Unlock()
-	next := func() error { return s.Store.Touch(ctx, uses) }
+	next := func() error { return s.Store.Touch(ctx, uses, now) }
 	if hook != nil {
 		return hook(next)
 	}
@@ -109,7 +112,7 @@ func (s *hookedStore) onFind(hook func(next func() (keys.Key, error)) (keys.Key,
 	s.find = hook
 }
 
-// onEpoch sets the hook of Epoch; nil removes it.
+// onEpoch sets the hook of Changes; nil removes it.
 func (s *hookedStore) onEpoch(hook func(ctx context.Context, next func() (int64, error)) (int64, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

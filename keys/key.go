@@ -17,6 +17,7 @@ type Key struct {
 	Active     bool
 	ExpiresAt  time.Time // zero: never
 	LastUsedAt time.Time // zero: never
+	UseCount   int64     // successful checks
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 }
@@ -52,8 +53,11 @@ type Fields struct {
 	ExpiresAt *time.Time // default none; a pointer to the zero time removes it
 }
 
-// Use is the last use of a key.
+// Use is what [Store.Touch] records of a key: when it was last used, and how
+// often since the previous call.
 type Use struct {
-	ID int64
-	At time.Time
+	ID        int64
+	CreatedAt time.Time // of the key, which identifies it together with ID
+	At        time.Time
+	Count     int64
 }

@@ -16,7 +16,7 @@ const renewalsPerLease = 5
 // know of is therefore younger than the lease's duration.
 type lease struct {
 	epoch     int64
-	requested time.Time // when Store.Epoch was called; has a monotonic reading
+	requested time.Time // when Store.Changes was called; has a monotonic reading
 }
 
 // valid reports whether the lease, which may be nil, is valid at now. It
@@ -87,18 +87,18 @@ func (l *leases) renew(ctx context.Context, store Store) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.duration) // a later response yields no valid lease
 	defer cancel()
 	l.mu.Lock()
-	changes := l.changes
+	own := l.changes
 	l.mu.Unlock()
 
 	requested := time.Now()
-	epoch, err := store.Epoch(ctx)
+	changes, err := store.Changes(ctx, 0)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.changes == changes {
-		l.last.Store(&lease{epoch: epoch, requested: requested})
+	if l.changes == own {
+		l.last.Store(&lease{epoch: changes.Epoch, requested: requested})
 	}
 	return nil
 }

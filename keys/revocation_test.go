@@ -115,19 +115,19 @@ func (s *unreliableStore) Find(ctx context.Context, digest keys.Digest) (keys.Ke
 	return key, err
 }
 
-func (s *unreliableStore) Epoch(ctx context.Context) (int64, error) {
+func (s *unreliableStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {
 	s.frozen.RLock()
 	defer s.frozen.RUnlock()
-	epoch, err := s.Store.Epoch(ctx)
+	changes, err := s.Store.Changes(ctx, since)
 	switch {
 	case s.happens(80):
 		s.lostEpochs.Add(1)
-		return 0, errors.New("response lost")
+		return keys.Changes{}, errors.New("response lost")
 	case s.happens(150):
 		s.lateEpochs.Add(1)
 		s.sleep(shortLease * 3 / 2)
 	}
-	return epoch, err
+	return changes, err
 }
 
 // freeze blocks all calls for a random time.

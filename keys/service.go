@@ -34,7 +34,7 @@ type Options struct {
 	FlushInterval time.Duration
 
 	// Lease is how long checks may be served from the cache after a
-	// successful [Store.Epoch] call; 500 milliseconds by default. If the store
+	// successful [Store.Changes] call; 500 milliseconds by default. If the store
 	// is shared, a call that revokes a key returns one lease after its
 	// change. All processes that share a store must use the same value.
 	Lease time.Duration
@@ -140,7 +140,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var renewing sync.WaitGroup
 	renewing.Go(func() { s.leases.renewLoop(ctx, s.store, s.log) })
 	defer renewing.Wait()
-	return s.uses.flushLoop(ctx, s.store, s.flushInterval, s.log)
+	return s.uses.flushLoop(ctx, s.store, s.now, s.flushInterval, s.log)
 }
 
 // Create issues a new key. The error matches [ErrInvalid] or [ErrUnavailable].

@@ -18,7 +18,7 @@ type Stats struct {
 	Expired     uint64
 	Unavailable uint64
 
-	// EpochAge is the time since the last successful [Store.Epoch] call
+	// EpochAge is the time since the last successful [Store.Changes] call
 	// began. It is negative without a lease.
 	EpochAge time.Duration
 }

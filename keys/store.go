@@ -1,9 +1,12 @@
 package keys
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Store stores keys. It enforces no rules: its input is valid and complete. It is
-// responsible for identity and for the epoch.
+// responsible for identity, and for the log of changes.
 //
 // All methods are safe for concurrent use, by several processes if the store is
 // shared. When a method returns, its change is durable and visible to every call
@@ -14,10 +17,29 @@ import "context"
 // Methods return [ErrNotFound] as documented. Any other error means that the
 // store is unavailable, and that nothing was changed unless only the response to
 // a commit was lost. When ctx ends, methods promptly return an error.
+//
+// # Epoch and log
+//
+// A store has an epoch and a log. Both cover what determines the results of Find:
+// insertions, deletions, and changes of Digest, Active and ExpiresAt, no matter
+// who makes them. Each such change raises the epoch and appends to the log, in
+// the same transaction:
+//
+//   - the digest of the key that is inserted or deleted,
+//   - the digest of the key that is updated, and the previous digest if it
+//     changes.
+//
+// Other changes do neither. The order of the log is the order in which changes
+// become visible.
+//
+// The epoch increases by random steps from a random start. It does not recur when
+// another database takes the place of this one, such as an older backup. The log
+// is bounded: a store discards its oldest entries, and may discard all of them,
+// for example when one statement changes many keys.
 type Store interface {
-	// Insert stores a key under a new id, ignoring the id it has, and returns
-	// it with the new one. Ids are positive, ascending and never reused, not
-	// even after a deletion or a restart.
+	// Insert stores a key under a new id, ignoring the id and the UseCount it
+	// has, and returns it with the new id and a UseCount of 0. Ids are positive,
+	// ascending and never reused, not even after a deletion or a restart.
 	Insert(ctx context.Context, key Key) (Key, error)
 
 	// Get returns the key with the id, or [ErrNotFound].
@@ -32,7 +54,7 @@ type Store interface {
 	//
 	// If change returns an error, nothing is stored and Update returns that
 	// error. Update may call change more than once; change must not call the
-	// store. Changes of ID, CreatedAt and LastUsedAt are ignored.
+	// store. Changes of ID, CreatedAt, LastUsedAt and UseCount are ignored.
 	Update(ctx context.Context, id int64, change func(*Key) error) (Key, error)
 
 	// Delete removes the key with the id, or returns [ErrNotFound].
@@ -43,18 +65,37 @@ type Store interface {
 	// read from an asynchronous replica.
 	Find(ctx context.Context, digest Digest) (Key, error)
 
-	// Touch moves LastUsedAt of each key forward to the given time. It
-	// ignores keys that do not exist or have a later LastUsedAt, and changes
-	// neither UpdatedAt nor the epoch. No id appears twice in uses.
-	Touch(ctx context.Context, uses []Use) error
+	// Touch adds Count to the UseCount of each key, and moves its LastUsedAt
+	// forward to At. A stored LastUsedAt more than a minute after now stems from
+	// a wrong clock and is replaced by At.
+	//
+	// Touch ignores a use if no key has both the ID and the CreatedAt, because
+	// ids can repeat after a failover that lost commits, and if At is before
+	// CreatedAt. It changes neither UpdatedAt nor the epoch, and logs nothing.
+	// No pair of ID and CreatedAt appears twice in uses.
+	Touch(ctx context.Context, uses []Use, now time.Time) error
 
-	// Epoch returns a number that increases in the same transaction as every
-	// insertion, every deletion, and every change of Digest, Active or
-	// ExpiresAt, no matter who makes it. While it is unchanged, so are the
-	// results of Find. An epoch must not recur when another database takes
-	// the place of this one, such as an older backup.
-	Epoch(ctx context.Context) (int64, error)
+	// Changes returns the epoch and the digests that the log has after the epoch
+	// since, all read at one instant. Like Find, it must see every change that
+	// has returned.
+	//
+	// Since may be any number: 0, the epoch of another database, or one that is
+	// higher than the epoch. If the log does not contain it, the result is not
+	// Complete and has no digests.
+	Changes(ctx context.Context, since int64) (Changes, error)
 
 	// Shared reports whether other processes may change the keys.
 	Shared() bool
+}
+
+// Changes is the result of [Store.Changes].
+type Changes struct {
+	Epoch int64
+
+	// Digests are in the order of the log. One may appear several times.
+	Digests []Digest
+
+	// Complete means that Find has had the same results since the given epoch
+	// for all digests but these. If it is false, any result may differ.
+	Complete bool
 }

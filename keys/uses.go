@@ -15,6 +15,7 @@ const flushTimeout = 5 * time.Second
 
 // use is the last use of a key, in Unix milliseconds.
 type use struct {
+	created time.Time // of the key
 	at      atomic.Int64
 	written atomic.Int64 // the value of at that the store has
 }
@@ -35,11 +36,11 @@ type uses struct {
 }
 
 // get returns the use of a key, which it adds if necessary.
-func (u *uses) get(id int64) *use {
+func (u *uses) get(key Key) *use {
 	u.mu.RLock()
-	found := u.byID[id]
+	found := u.byID[key.ID]
 	u.mu.RUnlock()
-	if found != nil {
+	if found != nil && found.created.Equal(key.CreatedAt) {
 		return found
 	}
 	u.mu.Lock()
@@ -47,10 +48,12 @@ func (u *uses) get(id int64) *use {
 	if u.byID == nil {
 		u.byID = make(map[int64]*use)
 	}
-	if u.byID[id] == nil {
-		u.byID[id] = new(use)
+	if found := u.byID[key.ID]; found != nil && found.created.Equal(key.CreatedAt) {
+		return found
 	}
-	return u.byID[id]
+	added := &use{created: key.CreatedAt}
+	u.byID[key.ID] = added
+	return added
 }
 
 // applyTo moves the key's LastUsedAt forward to the last recorded use.
@@ -58,7 +61,7 @@ func (u *uses) applyTo(key *Key) {
 	u.mu.RLock()
 	last := u.byID[key.ID]
 	u.mu.RUnlock()
-	if last == nil {
+	if last == nil || !last.created.Equal(key.CreatedAt) {
 		return
 	}
 	if at := last.at.Load(); at > 0 && (key.LastUsedAt.IsZero() || at > key.LastUsedAt.UnixMilli()) {
@@ -80,7 +83,7 @@ func (u *uses) pending() []Use {
 	var list []Use
 	for id, last := range u.byID {
 		if at := last.at.Load(); at > last.written.Load() {
-			list = append(list, Use{ID: id, At: time.UnixMilli(at).UTC()})
+			list = append(list, Use{ID: id, CreatedAt: last.created, At: time.UnixMilli(at).UTC()})
 		}
 	}
 	slices.SortFunc(list, func(a, b Use) int { return cmp.Compare(a.ID, b.ID) })
@@ -99,7 +102,7 @@ func (u *uses) markWritten(list []Use) {
 }
 
 // flush writes the pending uses in one batch.
-func (u *uses) flush(ctx context.Context, store Store) (err error) {
+func (u *uses) flush(ctx context.Context, store Store, now time.Time) (err error) {
 	defer recoverToError(&err)
 	list := u.pending()
 	if len(list) == 0 {
@@ -107,7 +110,7 @@ func (u *uses) flush(ctx context.Context, store Store) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	if err := store.Touch(ctx, list); err != nil {
+	if err := store.Touch(ctx, list, now); err != nil {
 		return storeError("touch keys", err)
 	}
 	u.markWritten(list)
@@ -116,16 +119,16 @@ func (u *uses) flush(ctx context.Context, store Store) (err error) {
 
 // flushLoop flushes every interval and when ctx ends, and returns the error of
 // the last flush. Uses that could not be written remain pending.
-func (u *uses) flushLoop(ctx context.Context, store Store, interval time.Duration, log *slog.Logger) error {
+func (u *uses) flushLoop(ctx context.Context, store Store, now func() time.Time, interval time.Duration, log *slog.Logger) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for healthy := true; ; {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return u.flush(context.WithoutCancel(ctx), store)
+			return u.flush(context.WithoutCancel(ctx), store, now())
 		}
-		err := u.flush(ctx, store)
+		err := u.flush(ctx, store, now())
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && healthy:

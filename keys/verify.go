@@ -101,7 +101,7 @@ func (s *Service) loadFromStore(ctx context.Context, raw string, digest Digest) 
 		}
 		key, err := s.store.Find(ctx, digest)
 		if err == nil {
-			return &entry{key: key, known: true, use: s.uses.get(key.ID)}, nil
+			return &entry{key: key, known: true, use: s.uses.get(key)}, nil
 		}
 		if !errors.Is(err, ErrNotFound) {
 			return nil, storeError("find key", err)

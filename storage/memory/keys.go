@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"example.com/canvasback/keys"
 )
@@ -26,10 +27,10 @@ func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
 		return keys.Key{}, errDigestTaken
 	}
 	s.db.lastKeyID++
-	key.ID = s.db.lastKeyID
+	key.ID, key.UseCount = s.db.lastKeyID, 0
 	s.db.keys[key.ID] = key
 	s.db.digests[key.Digest] = key.ID
-	s.db.epoch++
+	s.db.changes.add(key.Digest)
 	return key, nil
 }
 
@@ -73,7 +74,8 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 	if err := change(&key); err != nil {
 		return keys.Key{}, err
 	}
-	key.ID, key.CreatedAt, key.LastUsedAt = previous.ID, previous.CreatedAt, previous.LastUsedAt
+	key.ID, key.CreatedAt = previous.ID, previous.CreatedAt
+	key.LastUsedAt, key.UseCount = previous.LastUsedAt, previous.UseCount
 	if key.Digest != previous.Digest {
 		if _, taken := s.db.digests[key.Digest]; taken {
 			return keys.Key{}, errDigestTaken
@@ -81,8 +83,11 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 		delete(s.db.digests, previous.Digest)
 		s.db.digests[key.Digest] = id
 	}
-	if key.Digest != previous.Digest || key.Active != previous.Active || !key.ExpiresAt.Equal(previous.ExpiresAt) {
-		s.db.epoch++
+	switch {
+	case key.Digest != previous.Digest:
+		s.db.changes.add(previous.Digest, key.Digest)
+	case key.Active != previous.Active || !key.ExpiresAt.Equal(previous.ExpiresAt):
+		s.db.changes.add(key.Digest)
 	}
 	s.db.keys[id] = key
 	return key, nil
@@ -100,7 +105,7 @@ func (s keyStore) Delete(ctx context.Context, id int64) error {
 	}
 	delete(s.db.keys, id)
 	delete(s.db.digests, key.Digest)
-	s.db.epoch++
+	s.db.changes.add(key.Digest)
 	return nil
 }
 
@@ -117,25 +122,36 @@ func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error
 	return s.db.keys[id], nil
 }
 
-func (s keyStore) Touch(ctx context.Context, uses []keys.Use) error {
+// maxClockSkew is how far ahead of the clock a stored LastUsedAt may be.
+const maxClockSkew = time.Minute
+
+func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	for _, use := range uses {
-		if key, ok := s.db.keys[use.ID]; ok && use.At.After(key.LastUsedAt) {
-			key.LastUsedAt = use.At
-			s.db.keys[use.ID] = key
+		key, ok := s.db.keys[use.ID]
+		if !ok || !key.CreatedAt.Equal(use.CreatedAt) || use.At.Before(key.CreatedAt) {
+			continue
 		}
+		if use.At.After(key.LastUsedAt) || key.LastUsedAt.After(now.Add(maxClockSkew)) {
+			key.LastUsedAt = use.At
+		}
+		key.UseCount += use.Count
+		s.db.keys[use.ID] = key
 	}
 	return nil
 }
 
-func (s keyStore) Epoch(ctx context.Context) (int64, error) {
+func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {
 	s.db.mu.RLock()
 	defer s.db.mu.RUnlock()
-	return s.db.epoch, ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return keys.Changes{}, err
+	}
+	return s.db.changes.since(since), nil
 }
 
 func (keyStore) Shared() bool { return false }

@@ -24,7 +24,7 @@ type DB struct {
 	keys      map[int64]keys.Key
 	digests   map[keys.Digest]int64
 	lastKeyID int64
-	epoch     int64
+	changes   changeLog
 
 	folders        map[int64]*folder
 	folderNames    map[string]int64
@@ -42,7 +42,7 @@ func New() *DB {
 	return &DB{
 		keys:           make(map[int64]keys.Key),
 		digests:        make(map[keys.Digest]int64),
-		epoch:          rand.Int64N(math.MaxInt64 / 2), // so that storages have different epochs
+		changes:        newChangeLog(),
 		folders:        make(map[int64]*folder),
 		folderNames:    make(map[string]int64),
 		foldersVersion: newVersion(),

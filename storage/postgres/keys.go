@@ -17,7 +17,7 @@ var _ keys.Store = keyStore{}
 // keyColumns are the columns that scanKey reads.
 const keyColumns = `
 	id, name, prefix, mask, digest, active,
-	expires_at, last_used_at, created_at, updated_at`
+	expires_at, last_used_at, use_count, created_at, updated_at`
 
 func scanKey(row pgx.Row) (keys.Key, error) {
 	var (
@@ -27,7 +27,7 @@ func scanKey(row pgx.Row) (keys.Key, error) {
 	)
 	err := row.Scan(
 		&key.ID, &key.Name, &key.Prefix, &key.Mask, &digest, &key.Active,
-		&expires, &lastUsed, &created, &updated,
+		&expires, &lastUsed, &key.UseCount, &created, &updated,
 	)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return keys.Key{}, keys.ErrNotFound
@@ -57,6 +57,7 @@ func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
 	if err != nil {
 		return keys.Key{}, err
 	}
+	key.UseCount = 0
 	return key, nil
 }
 
@@ -130,39 +131,65 @@ func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error
 	))
 }
 
-func (s keyStore) Touch(ctx context.Context, uses []keys.Use) error {
+// maxClockSkew is how far ahead of the clock a stored LastUsedAt may be.
+const maxClockSkew = time.Minute
+
+func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
 	if len(uses) == 0 {
 		return nil
 	}
-	ids, times := make([]int64, len(uses)), make([]time.Time, len(uses))
+	ids, counts := make([]int64, len(uses)), make([]int64, len(uses))
+	created, times := make([]time.Time, len(uses)), make([]time.Time, len(uses))
 	for i, use := range uses {
-		ids[i], times[i] = use.ID, use.At
+		ids[i], created[i], times[i], counts[i] = use.ID, use.CreatedAt, use.At, use.Count
 	}
 	// Rows are locked by ascending id, so concurrent calls cannot deadlock.
 	_, err := s.db.exec(ctx, `
 		UPDATE canvasback_keys AS key
-		SET last_used_at = later.at
+		SET
+			last_used_at = CASE WHEN key.last_used_at BETWEEN used.at AND $5 THEN key.last_used_at ELSE used.at END,
+			use_count = key.use_count + used.count
 		FROM (
-			SELECT key.id, used.at
+			SELECT key.id, used.at, used.count
 			FROM canvasback_keys AS key
-			JOIN unnest($1::bigint[], $2::timestamptz[]) AS used (id, at) USING (id)
-			WHERE key.last_used_at IS NULL OR key.last_used_at < used.at
+			JOIN unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::bigint[]) AS used (id, created_at, at, count)
+				USING (id, created_at)
+			WHERE key.created_at <= used.at
 			ORDER BY key.id
 			FOR NO KEY UPDATE OF key
-		) AS later
-		WHERE key.id = later.id`,
-		ids, times,
+		) AS used
+		WHERE key.id = used.id`,
+		ids, created, times, counts, now.Add(maxClockSkew),
 	)
 	return err
 }
 
-func (s keyStore) Epoch(ctx context.Context) (int64, error) {
-	var epoch int64
+func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {
+	var changes keys.Changes
+	var digests [][]byte
 	err := s.db.readRow(ctx, `
-		SELECT epoch
-		FROM canvasback_key_epoch`,
-	).Scan(&epoch)
-	return epoch, err
+		SELECT epoch, complete, CASE WHEN complete THEN ARRAY (
+			SELECT digest
+			FROM canvasback_key_changes
+			WHERE epoch > $1 AND digest IS NOT NULL
+			ORDER BY epoch, number
+		) END
+		FROM (
+			SELECT
+				epoch,
+				coalesce(epoch = (SELECT max(epoch) FROM canvasback_key_changes), false)
+					AND EXISTS (SELECT FROM canvasback_key_changes WHERE epoch = $1) AS complete
+			FROM canvasback_key_epoch
+		) AS epoch`,
+		since,
+	).Scan(&changes.Epoch, &changes.Complete, &digests)
+	if err != nil {
+		return keys.Changes{}, err
+	}
+	for _, digest := range digests {
+		changes.Digests = append(changes.Digests, keys.Digest(digest))
+	}
+	return changes, nil
 }
 
 func (keyStore) Shared() bool { return true }

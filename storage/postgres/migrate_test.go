@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"strings"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 
+	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/symbols"
@@ -47,7 +49,7 @@ func TestMigrate_IsIdempotentAndRejectsNewerSchema(t *testing.T) {
 	db := postgres.New(pool, nil)
 	names, err := db.Pending(t.Context())
 	is.NoErr(err)
-	is.Equal(names, []string{"0001_initial"})
+	is.Equal(names, []string{"0001_initial", "0002_key_changes"})
 
 	for range 2 {
 		is.NoErr(db.Migrate(t.Context()))
@@ -102,7 +104,7 @@ func TestOptions_SchemasAreSeparate(t *testing.T) {
 		db := postgres.New(pool, options)
 		names, err := db.Pending(t.Context())
 		is.NoErr(err)
-		is.Equal(len(names), 1) // regardless of other schemas
+		is.Equal(len(names), 2) // regardless of other schemas
 		is.NoErr(db.Migrate(t.Context()))
 		all = append(all, db)
 	}
@@ -150,7 +152,7 @@ func TestMigrate_TriggersWorkForOtherRole(t *testing.T) {
 	pool := connect(t, pgtest.Database(t))
 	owner := postgres.New(pool, &postgres.Options{Schema: "viewer"})
 	is.NoErr(owner.Migrate(t.Context()))
-	before, err := owner.Keys().Epoch(t.Context())
+	before, err := owner.Keys().Changes(t.Context(), 0)
 	is.NoErr(err)
 
 	role := pool.Config().ConnConfig.Database + "_role" // roles belong to the server, not to the database
@@ -172,7 +174,7 @@ func TestMigrate_TriggersWorkForOtherRole(t *testing.T) {
 			VALUES (1, 'symbol', '', '');
 		UPDATE viewer.canvasback_symbols SET name = 'renamed';
 		COMMIT`)
-	after, err := owner.Keys().Epoch(t.Context())
+	after, err := owner.Keys().Changes(t.Context(), before.Epoch)
 	is.NoErr(err)
-	is.True(after > before)
+	is.Equal(after.Digests, []keys.Digest{sha256.Sum256([]byte("key"))})
 }

@@ -177,10 +177,12 @@ func (c *crashTest) check(workers []*killedWorker) {
 		}
 	}
 
-	epoch, err := db.Keys().Epoch(t.Context())
+	changes, err := db.Keys().Changes(t.Context(), c.epoch)
 	is.NoErr(err)
-	is.Equal(epoch > c.epoch, firstCheck) // new workers have inserted keys
-	c.epoch = epoch
+	is.Equal(changes.Epoch > c.epoch, firstCheck) // new workers have inserted keys
+	is.Equal(changes.Complete, c.epoch > 0)
+	is.Equal(len(changes.Digests) > 0, firstCheck && changes.Complete)
+	c.epoch = changes.Epoch
 	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: fmt.Sprint(rand.Uint64())})
 	is.NoErr(err)
 	list, err := db.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1))

@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"example.com/canvasback/keys"
 )
@@ -15,7 +17,7 @@ var _ keys.Store = keyStore{}
 // keyColumns are the columns that scanKey reads.
 const keyColumns = `
 	id, name, prefix, mask, digest, active,
-	expires_at, last_used_at, created_at, updated_at`
+	expires_at, last_used_at, use_count, created_at, updated_at`
 
 func scanKey(scan func(...any) error) (keys.Key, error) {
 	var (
@@ -25,7 +27,7 @@ func scanKey(scan func(...any) error) (keys.Key, error) {
 	)
 	err := scan(
 		&key.ID, &key.Name, &key.Prefix, &key.Mask, &digest, &key.Active,
-		&expires, &lastUsed, &created, &updated,
+		&expires, &lastUsed, &key.UseCount, &created, &updated,
 	)
 	if errors.Is(err, sql.ErrNoRows) {
 		return keys.Key{}, keys.ErrNotFound
@@ -55,6 +57,7 @@ func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
 	if err != nil {
 		return keys.Key{}, err
 	}
+	key.UseCount = 0
 	return key, nil
 }
 
@@ -103,7 +106,8 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 		if err := change(&key); err != nil {
 			return err
 		}
-		key.ID, key.CreatedAt, key.LastUsedAt = stored.ID, stored.CreatedAt, stored.LastUsedAt
+		key.ID, key.CreatedAt = stored.ID, stored.CreatedAt
+		key.LastUsedAt, key.UseCount = stored.LastUsedAt, stored.UseCount
 		_, err = conn.ExecContext(ctx, `
 			UPDATE canvasback_keys
 			SET name = ?, prefix = ?, mask = ?, digest = ?, active = ?, expires_at = ?, updated_at = ?
@@ -139,18 +143,25 @@ func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error
 	).Scan)
 }
 
-func (s keyStore) Touch(ctx context.Context, uses []keys.Use) error {
+// maxClockSkew is how far ahead of the clock a stored LastUsedAt may be.
+const maxClockSkew = time.Minute
+
+func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
 	return s.db.write(ctx, func(conn *sql.Conn) error {
 		touch, err := conn.PrepareContext(ctx, `
 			UPDATE canvasback_keys
-			SET last_used_at = ?1
-			WHERE id = ?2 AND (last_used_at IS NULL OR last_used_at < ?1)`)
+			SET
+				last_used_at = CASE WHEN last_used_at BETWEEN ?1 AND ?2 THEN last_used_at ELSE ?1 END,
+				use_count = use_count + ?3
+			WHERE id = ?4 AND created_at = ?5 AND created_at <= ?1`)
 		if err != nil {
 			return err
 		}
 		defer touch.Close()
+		latest := toMillis(now.Add(maxClockSkew))
 		for _, use := range uses {
-			if _, err := touch.ExecContext(ctx, toMillis(use.At), use.ID); err != nil {
+			_, err := touch.ExecContext(ctx, toMillis(use.At), latest, use.Count, use.ID, toMillis(use.CreatedAt))
+			if err != nil {
 				return err
 			}
 		}
@@ -158,13 +169,43 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use) error {
 	})
 }
 
-func (s keyStore) Epoch(ctx context.Context) (int64, error) {
-	var epoch int64
-	err := s.db.queryRow(ctx, `
-		SELECT epoch
-		FROM canvasback_key_epoch`,
-	).Scan(&epoch)
-	return epoch, err
+func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {
+	rows, err := s.db.query(ctx, `
+		SELECT current.epoch, current.complete, change.digest
+		FROM (
+			SELECT
+				epoch,
+				epoch = (SELECT max(epoch) FROM canvasback_key_changes)
+					AND EXISTS (SELECT 1 FROM canvasback_key_changes WHERE epoch = ?1) AS complete
+			FROM canvasback_key_epoch
+		) AS current
+		LEFT JOIN canvasback_key_changes AS change
+			ON current.complete AND change.epoch > ?1 AND change.digest IS NOT NULL
+		ORDER BY change.epoch, change.number`,
+		since,
+	)
+	if err != nil {
+		return keys.Changes{}, err
+	}
+	defer rows.Close()
+	var changes keys.Changes
+	none := sql.ErrNoRows // without an epoch
+	for rows.Next() {
+		none = nil
+		var complete sql.NullBool
+		var digest []byte
+		if err := rows.Scan(&changes.Epoch, &complete, &digest); err != nil {
+			return keys.Changes{}, err
+		}
+		changes.Complete = complete.Bool
+		if digest != nil {
+			changes.Digests = append(changes.Digests, keys.Digest(digest))
+		}
+	}
+	if err := cmp.Or(rows.Err(), none); err != nil {
+		return keys.Changes{}, err
+	}
+	return changes, nil
 }
 
 func (keyStore) Shared() bool { return true }

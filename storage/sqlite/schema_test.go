@@ -27,9 +27,9 @@ func TestSchema_TriggersTrackManualStatements(t *testing.T) {
 
 	state := func() (numbers [5]int64) {
 		is.Helper()
-		epoch, err := db.Keys().Epoch(ctx)
+		changes, err := db.Keys().Changes(ctx, 0)
 		is.NoErr(err)
-		numbers[0] = epoch
+		numbers[0] = changes.Epoch
 		store := db.Symbols()
 		for i, read := range []func() (symbols.Version, error){
 			func() (symbols.Version, error) { return store.FolderListVersion(ctx) },

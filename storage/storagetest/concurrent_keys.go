@@ -77,27 +77,38 @@ func concurrentDigestUpdates(t *testing.T, handles []Storage) {
 
 func concurrentTouches(t *testing.T, handles []Storage) {
 	const workers = 8
+	rounds := iterations(3, 100)
 	var uses []keys.Use
 	for i := range 20 {
-		uses = append(uses, keys.Use{ID: insertKey(t, handles[0], strconv.Itoa(i)).ID})
+		uses = append(uses, useOf(insertKey(t, handles[0], strconv.Itoa(i)), testTime))
 	}
+	now := testTime.Add(time.Hour)
 	for _, err := range parallel(handles, workers, func(s Storage, i int) error {
-		batch := slices.Clone(uses)
-		for j := range batch {
-			batch[j].At = testTime.Add(time.Duration((i+j)%workers) * time.Second)
+		for round := range rounds {
+			batch := slices.Clone(uses)
+			for j := range batch {
+				batch[j].At = testTime.Add(time.Duration((i+j+round)%workers) * time.Second)
+				batch[j].Count = int64(j)
+			}
+			if i%2 == 0 {
+				slices.Reverse(batch)
+			}
+			if err := s.Keys().Touch(t.Context(), batch, now); err != nil {
+				return err
+			}
 		}
-		if i%2 == 0 {
-			slices.Reverse(batch)
-		}
-		return s.Keys().Touch(t.Context(), batch)
+		return nil
 	}) {
 		must(t, err)
 	}
 	list, err := handles[0].Keys().List(t.Context())
 	must(t, err)
-	for _, key := range list {
+	for j, key := range list {
 		if want := testTime.Add((workers - 1) * time.Second); !key.LastUsedAt.Equal(want) {
 			t.Errorf("key %d was last used %v, want %v", key.ID, key.LastUsedAt, want)
+		}
+		if want := int64(j * workers * rounds); key.UseCount != want {
+			t.Errorf("key %d has UseCount %d, want %d", key.ID, key.UseCount, want)
 		}
 	}
 }

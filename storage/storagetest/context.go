@@ -87,8 +87,8 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol) []call {
 			return err
 		}},
 		{"keys.Find", func(ctx context.Context) error { _, err := k.Find(ctx, key.Digest); return err }},
-		{"keys.Touch", func(ctx context.Context) error { return k.Touch(ctx, []keys.Use{{ID: key.ID, At: testTime}}) }},
-		{"keys.Epoch", func(ctx context.Context) error { _, err := k.Epoch(ctx); return err }},
+		{"keys.Touch", func(ctx context.Context) error { return k.Touch(ctx, []keys.Use{useOf(key, testTime)}, testTime) }},
+		{"keys.Changes", func(ctx context.Context) error { _, err := k.Changes(ctx, 0); return err }},
 		{"keys.Delete", func(ctx context.Context) error { return k.Delete(ctx, key.ID) }},
 
 		{"symbols.ListFolders", func(ctx context.Context) error { _, err := y.ListFolders(ctx); return err }},
@@ -237,7 +237,7 @@ func randomCall(s Storage, key keys.Key, symbol symbols.Symbol, folderID int64, 
 		case 4:
 			_, err = s.Symbols().ListSymbols(ctx, folderID, 0, 1<<14)
 		case 5:
-			err = s.Keys().Touch(ctx, []keys.Use{{ID: key.ID, At: time.Now()}})
+			err = s.Keys().Touch(ctx, []keys.Use{useOf(key, time.Now())}, time.Now())
 		case 6:
 			_, err = s.Exports().Find(ctx, "export")
 		case 7:

@@ -64,7 +64,7 @@ func newFaultCalls(t testing.TB, f FaultHarness) faultCalls {
 	putExport(t, f, newExport("export"))
 	return faultCalls{f, append(allCalls(f, key, symbol), []call{
 		{"keys.Touch of two", func(ctx context.Context) error {
-			return f.Keys().Touch(ctx, []keys.Use{{ID: key.ID, At: testTime}, {ID: other.ID, At: testTime}})
+			return f.Keys().Touch(ctx, []keys.Use{useOf(key, testTime), useOf(other, testTime)}, testTime)
 		}},
 		{"symbols.InsertSymbols of three", func(ctx context.Context) error {
 			_, err := f.Symbols().InsertSymbols(ctx, folder.ID, newSymbols("a", "b", "c"))

@@ -18,10 +18,13 @@ var keyChecks = []check{
 	{"methods return ErrNotFound", keyNotFound},
 	{"Update stores the changes of the function", keyUpdate},
 	{"an error of the function leaves the key unchanged", keyUpdateFails},
-	{"Update ignores changes of ID, CreatedAt and LastUsedAt", keyUpdateIgnoresFields},
+	{"Update ignores changes of ID, CreatedAt, LastUsedAt and UseCount", keyUpdateIgnoresFields},
 	{"Delete removes one key", keyDelete},
 	{"Find uses the current digest", keyFind},
 	{"Touch only moves LastUsedAt forward", keyTouch},
+	{"Touch adds to UseCount", keyTouchCounts},
+	{"Touch ignores uses of other keys", keyTouchIdentity},
+	{"Touch replaces a LastUsedAt in the future", keyTouchFuture},
 	{"ids are not reused", keyIDsNotReused},
 	{"keys are not shared with the caller", keyValues},
 	{"keys persist", keyPersists},
@@ -46,6 +49,11 @@ func insertKey(t testing.TB, s Storage, name string) keys.Key {
 	key, err := s.Keys().Insert(t.Context(), newKey(name))
 	must(t, err)
 	return key
+}
+
+// useOf returns one use of a key.
+func useOf(key keys.Key, at time.Time) keys.Use {
+	return keys.Use{ID: key.ID, CreatedAt: key.CreatedAt, At: at, Count: 1}
 }
 
 // wantKey checks the results of Get, Find and List for a key.
@@ -73,9 +81,12 @@ func keyIDs(t *testing.T, s Harness) {
 	var want []keys.Key
 	for _, name := range []string{"first", "second", "third"} {
 		key := newKey(name)
-		key.ID = 1 // ignored
+		key.ID, key.UseCount = 1, 7 // ignored
 		stored, err := s.Keys().Insert(t.Context(), key)
 		must(t, err)
+		if stored.UseCount != 0 {
+			t.Errorf("Insert returns UseCount %d, want 0", stored.UseCount)
+		}
 		if stored.ID <= last {
 			t.Errorf("Insert assigns id %d after %d", stored.ID, last)
 		}
@@ -135,7 +146,10 @@ func keyTimes(t *testing.T, s Harness) {
 			}
 		}
 	}
-	key := insertKey(t, s, "key")
+	key := newKey("key")
+	key.CreatedAt = times[0]
+	key, err := s.Keys().Insert(t.Context(), key)
+	must(t, err)
 	if !key.ExpiresAt.IsZero() || !key.LastUsedAt.IsZero() {
 		t.Errorf("Insert returns %+v, want no expiry and no last use", key)
 	}
@@ -155,11 +169,12 @@ func keyTimes(t *testing.T, s Harness) {
 			return nil
 		})
 		must(t, err)
-		must(t, s.Keys().Touch(t.Context(), []keys.Use{{ID: key.ID, At: at}}))
+		must(t, s.Keys().Touch(t.Context(), []keys.Use{useOf(key, at)}, at))
 		key.LastUsedAt = at
+		key.UseCount++
 		wantKey(t, s, key)
 	}
-	key, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
+	key, err = s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
 		key.ExpiresAt = time.Time{}
 		return nil
 	})
@@ -178,7 +193,7 @@ func keyNotFound(t *testing.T, s Harness) {
 		_, err = s.Keys().Update(t.Context(), id, func(*keys.Key) error { return nil })
 		wantError(t, err, keys.ErrNotFound)
 		wantError(t, s.Keys().Delete(t.Context(), id), keys.ErrNotFound)
-		must(t, s.Keys().Touch(t.Context(), []keys.Use{{ID: id, At: testTime}}))
+		must(t, s.Keys().Touch(t.Context(), []keys.Use{{ID: id, CreatedAt: key.CreatedAt, At: testTime, Count: 1}}, testTime))
 	}
 	_, err := s.Keys().Find(t.Context(), keys.Digest{})
 	wantError(t, err, keys.ErrNotFound)
@@ -227,16 +242,16 @@ func keyUpdateFails(t *testing.T, s Harness) {
 
 func keyUpdateIgnoresFields(t *testing.T, s Harness) {
 	key := insertKey(t, s, "key")
-	must(t, s.Keys().Touch(t.Context(), []keys.Use{{ID: key.ID, At: testTime}}))
+	must(t, s.Keys().Touch(t.Context(), []keys.Use{useOf(key, testTime)}, testTime))
 	got, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
 		key.ID += 7
 		key.Name = "renamed"
 		key.CreatedAt = testTime.Add(time.Hour)
-		key.LastUsedAt = time.Time{}
+		key.LastUsedAt, key.UseCount = time.Time{}, 7
 		return nil
 	})
 	must(t, err)
-	key.Name, key.LastUsedAt = "renamed", testTime
+	key.Name, key.LastUsedAt, key.UseCount = "renamed", testTime, 1
 	if got != key {
 		t.Errorf("Update returns %+v, want %+v", got, key)
 	}
@@ -274,34 +289,93 @@ func keyFind(t *testing.T, s Harness) {
 
 func keyTouch(t *testing.T, s Harness) {
 	const day = 24 * time.Hour
+	now := testTime.Add(day)
 	var list []keys.Key
 	for _, name := range []string{"never used", "used before", "used since", "used then", "not in the batch"} {
-		list = append(list, insertKey(t, s, name))
+		key := newKey(name)
+		key.CreatedAt = testTime.Add(-day)
+		key, err := s.Keys().Insert(t.Context(), key)
+		must(t, err)
+		list = append(list, key)
 	}
 	must(t, s.Keys().Touch(t.Context(), []keys.Use{
-		{ID: list[1].ID, At: testTime.Add(-day)},
-		{ID: list[2].ID, At: testTime.Add(day)},
-		{ID: list[3].ID, At: testTime},
-	}))
+		useOf(list[1], testTime.Add(-day)),
+		useOf(list[2], testTime.Add(day)),
+		useOf(list[3], testTime),
+	}, now))
 	before := epoch(t, s)
 	must(t, s.Keys().Touch(t.Context(), []keys.Use{
-		{ID: list[2].ID, At: testTime},
-		{ID: list[0].ID, At: testTime},
-		{ID: list[4].ID + 1, At: testTime}, // does not exist
-		{ID: list[3].ID, At: testTime},
-		{ID: list[1].ID, At: testTime},
-	}))
-	must(t, s.Keys().Touch(t.Context(), nil))
-	list[0].LastUsedAt = testTime
-	list[1].LastUsedAt = testTime
-	list[2].LastUsedAt = testTime.Add(day)
-	list[3].LastUsedAt = testTime
-	for _, key := range list {
-		wantKey(t, s, key)
+		useOf(list[2], testTime),
+		useOf(list[0], testTime),
+		useOf(list[3], testTime),
+		useOf(list[1], testTime),
+	}, now))
+	must(t, s.Keys().Touch(t.Context(), nil, now))
+	for i, at := range []time.Time{testTime, testTime, testTime.Add(day), testTime, {}} {
+		list[i].LastUsedAt, list[i].UseCount = at, []int64{1, 2, 2, 2, 0}[i]
+		wantKey(t, s, list[i])
 	}
-	if after := epoch(t, s); after != before {
+	if after := wantChanges(t, s, before); after != before {
 		t.Errorf("the epoch changed from %d to %d", before, after)
 	}
+}
+
+func keyTouchCounts(t *testing.T, s Harness) {
+	key, other := insertKey(t, s, "key"), insertKey(t, s, "other")
+	for _, count := range []int64{1, 0, 1 << 40, 2} {
+		must(t, s.Keys().Touch(t.Context(), []keys.Use{
+			{ID: key.ID, CreatedAt: key.CreatedAt, At: testTime, Count: count},
+		}, testTime))
+		key.LastUsedAt = testTime
+		key.UseCount += count
+		wantKey(t, s, key)
+	}
+	wantKey(t, s, other)
+}
+
+// keyTouchIdentity touches keys that had the same ids in a lost history.
+func keyTouchIdentity(t *testing.T, s Harness) {
+	key, other := insertKey(t, s, "key"), insertKey(t, s, "other")
+	now := testTime.Add(time.Hour)
+	for _, difference := range []time.Duration{-time.Hour, -time.Millisecond, time.Millisecond} {
+		must(t, s.Keys().Touch(t.Context(), []keys.Use{
+			{ID: key.ID, CreatedAt: key.CreatedAt.Add(difference), At: now, Count: 1},
+			{ID: other.ID, CreatedAt: other.CreatedAt, At: other.CreatedAt.Add(-time.Millisecond), Count: 1},
+			{ID: other.ID + 1, CreatedAt: other.CreatedAt, At: now, Count: 1},
+		}, now))
+		wantKey(t, s, key)
+		wantKey(t, s, other)
+	}
+	must(t, s.Keys().Touch(t.Context(), []keys.Use{
+		{ID: key.ID, CreatedAt: key.CreatedAt.Add(-time.Hour), At: now, Count: 1},
+		useOf(key, key.CreatedAt),
+		{ID: key.ID, CreatedAt: key.CreatedAt.Add(time.Hour), At: now, Count: 1},
+	}, now))
+	key.LastUsedAt, key.UseCount = key.CreatedAt, 1
+	wantKey(t, s, key)
+}
+
+func keyTouchFuture(t *testing.T, s Harness) {
+	const year = 365 * 24 * time.Hour
+	key := insertKey(t, s, "key")
+	touch := func(at, now, want time.Time) {
+		t.Helper()
+		must(t, s.Keys().Touch(t.Context(), []keys.Use{useOf(key, at)}, now))
+		key.LastUsedAt = want
+		key.UseCount++
+		wantKey(t, s, key)
+	}
+	future := testTime.Add(year)
+	touch(future, future, future) // with a wrong clock
+	touch(testTime, testTime, testTime)
+	minute := testTime.Add(time.Minute)
+	touch(minute, testTime, minute)
+	touch(testTime, testTime, minute) // within the tolerance
+	late := minute.Add(time.Millisecond)
+	touch(late, testTime, late)
+	touch(testTime, testTime, testTime) // beyond it
+	touch(future, testTime, future)
+	touch(future.Add(-time.Hour), testTime, future.Add(-time.Hour)) // both are beyond it
 }
 
 func keyIDsNotReused(t *testing.T, s Harness) {
@@ -340,8 +414,8 @@ func keyPersists(t *testing.T, s Harness) {
 	key := insertKey(t, s, "key")
 	wantKey(t, second, key)
 	before := epoch(t, s)
-	must(t, second.Keys().Touch(t.Context(), []keys.Use{{ID: key.ID, At: testTime}}))
-	key.LastUsedAt = testTime
+	must(t, second.Keys().Touch(t.Context(), []keys.Use{useOf(key, testTime)}, testTime))
+	key.LastUsedAt, key.UseCount = testTime, 1
 	wantKey(t, s, key)
 	if after := epoch(t, second); after != before {
 		t.Errorf("the epoch is %d on one handle and %d on the other", before, after)

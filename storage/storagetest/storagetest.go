@@ -56,7 +56,7 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 		checks []check
 	}{
 		{"keys", keyChecks},
-		{"epoch", epochChecks},
+		{"changes", changeChecks},
 		{"folders", folderChecks},
 		{"symbols", symbolChecks},
 		{"versions", versionChecks},
@@ -73,6 +73,10 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 			}
 		})
 	}
+	t.Run("changes/epochs of two storages differ", func(t *testing.T) {
+		t.Parallel()
+		changesTwoStorages(t, open(t), open(t))
+	})
 	t.Run("versions/versions of two storages differ", func(t *testing.T) {
 		t.Parallel()
 		newStorageVersions(t, open(t), open(t))

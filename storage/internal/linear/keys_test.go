@@ -116,7 +116,9 @@ func randomKeyCall(t testing.TB, h *history, client, n int, store keys.Store) {
 		var got keys.Key
 		switch call.method {
 		case "epoch":
-			result.epoch, result.err = store.Epoch(ctx)
+			var changes keys.Changes
+			changes, result.err = store.Changes(ctx, 0)
+			result.epoch = changes.Epoch
 		case "find":
 			got, result.err = store.Find(ctx, call.digest)
 		case "get":

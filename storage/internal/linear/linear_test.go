@@ -215,4 +215,6 @@ func (s lostUpdates) Update(ctx context.Context, id int64, change func(*keys.Key
 // constantEpoch always returns the same epoch.
 type constantEpoch struct{ keys.Store }
 
-func (constantEpoch) Epoch(context.Context) (int64, error) { return 1, nil }
+func (constantEpoch) Changes(context.Context, int64) (keys.Changes, error) {
+	return keys.Changes{Epoch: 1}, nil
+}
