@@ -79,8 +79,8 @@ type Store interface {
 	// since, all read at one instant. Like Find, it must see every change that
 	// has returned.
 	//
-	// Since may be any number: 0, the epoch of another database, or one that is
-	// higher than the epoch. If the log does not contain it, the result is not
+	// Since may be any number, such as 0 or the epoch of another database. If the
+	// log does not contain it, or it is higher than the epoch, the result is not
 	// Complete and has no digests.
 	Changes(ctx context.Context, since int64) (Changes, error)
 

@@ -166,28 +166,46 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) err
 
 func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {
 	var changes keys.Changes
+	var length *int64 // of the log after since; nil if the log does not contain it
 	var digests [][]byte
+	// Without MATERIALIZED, max would scan all numbers; without LIMIT, the cost
+	// estimated from default statistics would enable JIT compilation.
 	err := s.db.readRow(ctx, `
-		SELECT epoch, complete, CASE WHEN complete THEN ARRAY (
-			SELECT digest
-			FROM canvasback_key_changes
-			WHERE epoch > $1 AND digest IS NOT NULL
-			ORDER BY epoch, number
-		) END
-		FROM (
-			SELECT
-				epoch,
-				coalesce(epoch = (SELECT max(epoch) FROM canvasback_key_changes), false)
-					AND EXISTS (SELECT FROM canvasback_key_changes WHERE epoch = $1) AS complete
-			FROM canvasback_key_epoch
-		) AS epoch`,
+		WITH
+			last AS (
+				SELECT epoch, number
+				FROM canvasback_key_epoch
+				LIMIT 1
+			),
+			since AS MATERIALIZED (
+				SELECT number
+				FROM canvasback_key_changes
+				WHERE epoch = $1
+			)
+		SELECT
+			last.epoch,
+			last.number - known.number,
+			CASE WHEN known.number IS NOT NULL THEN ARRAY (
+				SELECT digest
+				FROM canvasback_key_changes
+				WHERE number > known.number
+				ORDER BY number
+			) END
+		FROM last
+		LEFT JOIN (SELECT max(number) AS number FROM since) AS known ON $1 <= last.epoch`,
 		since,
-	).Scan(&changes.Epoch, &changes.Complete, &digests)
+	).Scan(&changes.Epoch, &length, &digests)
 	if err != nil {
 		return keys.Changes{}, err
 	}
+	changes.Complete = length != nil && *length == int64(len(digests))
+	if !changes.Complete {
+		return changes, nil
+	}
 	for _, digest := range digests {
-		changes.Digests = append(changes.Digests, keys.Digest(digest))
+		if digest != nil {
+			changes.Digests = append(changes.Digests, keys.Digest(digest))
+		}
 	}
 	return changes, nil
 }

@@ -171,39 +171,56 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) err
 
 func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {
 	rows, err := s.db.query(ctx, `
-		SELECT current.epoch, current.complete, change.digest
+		SELECT current.epoch, current.number - known.number, change.number IS NOT NULL, change.digest
 		FROM (
-			SELECT
-				epoch,
-				epoch = (SELECT max(epoch) FROM canvasback_key_changes)
-					AND EXISTS (SELECT 1 FROM canvasback_key_changes WHERE epoch = ?1) AS complete
+			SELECT epoch, number
 			FROM canvasback_key_epoch
+			LEFT JOIN (
+				SELECT epoch, number
+				FROM canvasback_key_changes
+				ORDER BY number DESC
+				LIMIT 1
+			) USING (epoch)
 		) AS current
+		LEFT JOIN (
+			SELECT max(number) AS number
+			FROM canvasback_key_changes
+			WHERE epoch = ?1
+		) AS known ON ?1 <= current.epoch
 		LEFT JOIN canvasback_key_changes AS change
-			ON current.complete AND change.epoch > ?1 AND change.digest IS NOT NULL
-		ORDER BY change.epoch, change.number`,
+			ON change.number > known.number AND current.number IS NOT NULL
+		ORDER BY change.number`,
 		since,
 	)
 	if err != nil {
 		return keys.Changes{}, err
 	}
 	defer rows.Close()
-	var changes keys.Changes
-	none := sql.ErrNoRows // without an epoch
+	err = sql.ErrNoRows // there is no epoch
+	var (
+		changes keys.Changes
+		length  sql.NullInt64 // of the log after since; NULL if the log does not contain it
+		found   int64
+	)
 	for rows.Next() {
-		none = nil
-		var complete sql.NullBool
+		var logged bool
 		var digest []byte
-		if err := rows.Scan(&changes.Epoch, &complete, &digest); err != nil {
+		if err = rows.Scan(&changes.Epoch, &length, &logged, &digest); err != nil {
 			return keys.Changes{}, err
 		}
-		changes.Complete = complete.Bool
+		if logged {
+			found++
+		}
 		if digest != nil {
 			changes.Digests = append(changes.Digests, keys.Digest(digest))
 		}
 	}
-	if err := cmp.Or(rows.Err(), none); err != nil {
+	if err = cmp.Or(rows.Err(), err); err != nil {
 		return keys.Changes{}, err
+	}
+	changes.Complete = length.Valid && length.Int64 == found
+	if !changes.Complete {
+		changes.Digests = nil
 	}
 	return changes, nil
 }

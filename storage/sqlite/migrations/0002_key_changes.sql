@@ -1,18 +1,18 @@
--- canvasback_key_changes logs the digests whose lookup a change of keys may
--- affect. A change raises the epoch and adds its digests under the new epoch, in
--- that order and in one transaction, so the order of the log is the order of
--- commits.
+-- canvasback_key_changes is the log of the digests whose lookup changes of keys
+-- may affect. A change raises the epoch and appends its digests under the new
+-- epoch, in that order and in one transaction, so the order of the log is the
+-- order of commits.
 --
--- The log is pruned from its lowest epoch upward. Digests changed after an epoch
--- are therefore known as long as the log has a row of that epoch. A row without
--- a digest only records that the epoch existed.
+-- Numbers are consecutive. The log after an epoch is therefore complete if it has
+-- a row with that epoch, and one for each higher number up to the last, which has
+-- the current epoch.
 
 ALTER TABLE canvasback_keys ADD COLUMN use_count INTEGER NOT NULL DEFAULT 0;
 
 CREATE TABLE canvasback_key_changes (
-    number INTEGER PRIMARY KEY, -- consecutive
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
     epoch  INTEGER NOT NULL,
-    digest BLOB
+    digest BLOB -- NULL in a row that records only the epoch
 ) STRICT;
 
 CREATE INDEX canvasback_key_changes_epoch_idx ON canvasback_key_changes (epoch);
@@ -32,10 +32,7 @@ SELECT NULL, NULL;
 CREATE TRIGGER canvasback_key_change_logged
 INSTEAD OF INSERT ON canvasback_key_change
 BEGIN
-    -- The maximum matters if the epoch was set back by hand.
-    UPDATE canvasback_key_epoch
-    SET epoch = max(epoch, ifnull((SELECT max(epoch) FROM canvasback_key_changes), 0))
-        + 1 + abs(random() % 4294967296);
+    UPDATE canvasback_key_epoch SET epoch = epoch + 1 + abs(random() % 4294967296);
 
     INSERT INTO canvasback_key_changes (epoch, digest)
     SELECT epoch, NEW.digest
@@ -51,7 +48,7 @@ BEGIN
         AND number <= (SELECT max(number) FROM canvasback_key_changes) - 10000;
 END;
 
--- Nothing is logged until there is an epoch again.
+-- Without an epoch nothing is logged.
 CREATE TRIGGER canvasback_key_epoch_deleted
 AFTER DELETE ON canvasback_key_epoch
 BEGIN
