@@ -52,8 +52,11 @@ type cluster struct {
 	watchdogInput io.WriteCloser
 }
 
-// newCluster starts a server.
-func newCluster() (_ *cluster, err error) {
+// newCluster starts a server with an empty data directory.
+func newCluster() (*cluster, error) { return startCluster((*cluster).initialize) }
+
+// startCluster starts a server with the data directory that initialize creates.
+func startCluster(initialize func(*cluster) error) (_ *cluster, err error) {
 	programs, err := findPrograms()
 	if err != nil {
 		return nil, err
@@ -76,7 +79,7 @@ func newCluster() (_ *cluster, err error) {
 			c.close()
 		}
 	}()
-	if err := c.initialize(); err != nil {
+	if err := initialize(c); err != nil {
 		return nil, err
 	}
 	for range 3 { // another process may take the address in between
@@ -114,7 +117,7 @@ func majorVersion(dir string) float64 {
 }
 
 func hasPrograms(dir string) bool {
-	for _, name := range []string{"postgres", "initdb", "pg_ctl"} {
+	for _, name := range []string{"postgres", "initdb", "pg_ctl", "pg_basebackup"} {
 		if _, err := exec.LookPath(filepath.Join(dir, name)); err != nil {
 			return false
 		}
@@ -155,12 +158,7 @@ func (c *cluster) initialize() error {
 	if err != nil {
 		return err
 	}
-	config, err := os.OpenFile(filepath.Join(c.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = config.WriteString(settings)
-	if err := errors.Join(err, config.Close()); err != nil {
+	if err := c.configure(settings); err != nil {
 		return err
 	}
 	c.url = url.URL{
@@ -170,6 +168,16 @@ func (c *cluster) initialize() error {
 		RawQuery: "sslmode=disable",
 	}
 	return nil
+}
+
+// configure appends settings to those of the server.
+func (c *cluster) configure(settings string) error {
+	config, err := os.OpenFile(filepath.Join(c.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = config.WriteString(settings)
+	return errors.Join(err, config.Close())
 }
 
 // freeAddress returns an unused TCP address on the loopback interface.

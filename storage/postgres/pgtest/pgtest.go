@@ -11,7 +11,8 @@
 // ends, even if it is killed. Without such programs tests are skipped, or fail
 // if CI=true.
 //
-// [Start] always starts a private server, for tests that stop or freeze it.
+// [Start] always starts a private server, for tests that stop or freeze it, and
+// [StartPair] starts one with a synchronous standby.
 package pgtest
 
 import (

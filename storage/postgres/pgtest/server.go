@@ -12,6 +12,11 @@ type Server struct {
 // Start starts a private server, which is removed at the end of the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
+	return start(t, newCluster)
+}
+
+func start(t testing.TB, newCluster func() (*cluster, error)) *Server {
+	t.Helper()
 	c, err := newCluster()
 	if err != nil {
 		skipOrFail(t, err)
