@@ -1,6 +1,9 @@
 package exports
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 var (
 	// ErrNotFound means that no export is registered for a source URL.
@@ -25,6 +28,14 @@ var (
 
 	// ErrTimeout means that the first byte of a file did not arrive in time.
 	ErrTimeout = errors.New("exports: file takes too long")
+
+	// ErrGone is an [ErrFailed]: there is no file at the URL. A retry later
+	// is not expected to succeed.
+	ErrGone = fmt.Errorf("%w: it does not exist", ErrFailed)
+
+	// ErrChanged is an [ErrFailed]: the file is not the one that a [Range]
+	// describes.
+	ErrChanged = fmt.Errorf("%w: it has changed", ErrFailed)
 )
 
 // ForbiddenError is an [ErrForbidden] with a reason. [Opener.Check] returns it.

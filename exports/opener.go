@@ -26,6 +26,37 @@ type Opener interface {
 	Open(ctx context.Context, u *url.URL) (*File, error)
 }
 
+// RangeOpener is an optional interface of an [Opener] that can read parts of a
+// file. Downloads from other Openers cannot be resumed.
+type RangeOpener interface {
+	Opener
+
+	// Stat returns the File at u without its Body, which is nil. Its errors
+	// are those of Open.
+	Stat(ctx context.Context, u *url.URL) (*File, error)
+
+	// OpenRange opens a part of the file at u. Its errors are those of Open;
+	// also, the error wraps [ErrChanged] if the file is no longer the one
+	// that r describes, or if the Opener cannot tell.
+	//
+	// Read returns io.EOF after exactly r.Length bytes. Any other error is
+	// final, after all retries, and wraps [ErrChanged] if the file changed
+	// during the read. The bytes read until then are of the described file.
+	// If the reader implements [io.WriterTo], [io.Copy] lets the kernel copy.
+	//
+	// The caller closes the reader. When ctx ends, Read must fail promptly.
+	OpenRange(ctx context.Context, u *url.URL, r Range) (io.ReadCloser, error)
+}
+
+// Range is a part of a file that has not changed since [Opener.Open] or
+// [RangeOpener.Stat].
+type Range struct {
+	Validator string // of the File, not empty
+	Size      int64  // of the complete File, -1 to accept any
+	Offset    int64  // of the first byte, at most Size
+	Length    int64  // in bytes; Offset+Length is at most Size
+}
+
 // File is an open exported file.
 type File struct {
 	// Body is the content. It is read once and closed by the caller. Read
@@ -38,4 +69,13 @@ type File struct {
 	Name     string    // as the upstream proposes it, empty if it does not
 	Modified time.Time // zero if unknown
 	ETag     string    // with its quotes, empty if unknown
+
+	// Validator identifies the content: two reads of a URL with the same
+	// Validator return the same bytes. Its format is that of the Opener. It
+	// is empty if the content may change unnoticed.
+	Validator string
+
+	// CRC32 is the CRC-32 (IEEE) of the content, nil if unknown. It is a
+	// statement of the upstream, which may be wrong.
+	CRC32 *uint32
 }
