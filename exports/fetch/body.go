@@ -144,14 +144,12 @@ func (b *body) acceptPartial(response *http.Response) error {
 }
 
 // isComplete reports whether the header of a 416 response proves that a file of
-// unknown size ends at the offset (RFC 9110, sections 14.4 and 15.5.17). The
-// response may omit the ETag: with a different one, If-Range would have
-// prevented the 416.
+// unknown size ends at the offset (RFC 9110, sections 14.4 and 15.5.17). Without
+// the ETag, another file may end there, because origins may ignore If-Range.
 func (b *body) isComplete(header http.Header) bool {
 	text, ok := strings.CutPrefix(header.Get("Content-Range"), "bytes */")
 	size, err := parseDigits(text)
-	etag := header.Get("ETag")
-	return b.size < 0 && ok && err == nil && size == b.offset && (etag == "" || etag == b.validator)
+	return b.size < 0 && ok && err == nil && size == b.offset && header.Get("ETag") == b.validator
 }
 
 // Close ends the current request, and closes its connection unless the response

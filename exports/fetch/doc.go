@@ -36,8 +36,8 @@
 //
 // An interrupted or stalled file is resumed by a Range request if the origin
 // sent a strong ETag (RFC 9110, section 13.1.5). The 206 response must repeat the
-// ETag. A file of unknown size is complete if the origin returns 416 for the
-// offset at which it was interrupted.
+// ETag. A file of unknown size is complete if the origin returns 416 with the
+// ETag for the offset at which it was interrupted.
 //
 // Truncation cannot be detected in a response that has neither Content-Length
 // nor chunked encoding: the file ends where the connection is closed.

@@ -1,6 +1,7 @@
 package fetch_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/matryer/is"
 
@@ -102,7 +104,7 @@ func TestBody_ResumeAtEndOfFile(t *testing.T) {
 		first, status, header string
 		complete              bool
 	}{
-		"complete":         {chunked, "416 No", "Content-Range: bytes */5\r\n", true},
+		"no ETag":          {chunked, "416 No", "Content-Range: bytes */5\r\n", false},
 		"same ETag":        {chunked, "416 No", "Content-Range: bytes */5\r\nETag: \"1\"\r\n", true},
 		"other ETag":       {chunked, "416 No", "Content-Range: bytes */5\r\nETag: \"2\"\r\n", false},
 		"weak ETag":        {chunked, "416 No", "Content-Range: bytes */5\r\nETag: W/\"1\"\r\n", false},
@@ -133,6 +135,28 @@ func TestBody_ResumeAtEndOfFile(t *testing.T) {
 			is.Equal(errors.Is(err, io.ErrUnexpectedEOF), !c.complete)
 		})
 	}
+}
+
+// An origin that ignores If-Range may return 416 because another file, which has
+// replaced the first one, is exactly as long as what has arrived.
+func TestBody_FailsAfterReplacementAsLongAsOffset(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	before, after := randomBytes(1, 500_000), randomBytes(2, 300_000)
+	baseURL, host := startOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Range") == "" {
+			w.Header().Set("ETag", `"1"`)
+			w.Write(before[:len(after)])
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		r.Header.Del("If-Range")
+		w.Header().Set("ETag", `"2"`)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(after)) // 416 without ETag
+	})
+	content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
+	is.True(errors.Is(err, exports.ErrFailed))
+	is.True(strings.HasPrefix(string(before), content))
 }
 
 func TestBody_ResumesInSeveralParts(t *testing.T) {
