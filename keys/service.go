@@ -227,7 +227,7 @@ func (s *Service) Rotate(ctx context.Context, id int64) (Issued, error) {
 //
 // Delete is a revoking call: see the package comment.
 func (s *Service) Delete(ctx context.Context, id int64) error {
-	err := s.store.Delete(ctx, id)
+	_, err := s.store.Delete(ctx, id)
 	s.leases.invalidate()
 	if err == nil || errors.Is(err, ErrNotFound) {
 		s.uses.remove(id)

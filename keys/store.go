@@ -57,8 +57,9 @@ type Store interface {
 	// store. Changes of ID, CreatedAt, LastUsedAt and UseCount are ignored.
 	Update(ctx context.Context, id int64, change func(*Key) error) (Key, error)
 
-	// Delete removes the key with the id, or returns [ErrNotFound].
-	Delete(ctx context.Context, id int64) error
+	// Delete removes the key with the id and returns it, or returns
+	// [ErrNotFound].
+	Delete(ctx context.Context, id int64) (Key, error)
 
 	// Find returns the key with the digest, or [ErrNotFound]. Client requests
 	// wait for it. It must see every change that has returned, so it must not

@@ -93,20 +93,20 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 	return key, nil
 }
 
-func (s keyStore) Delete(ctx context.Context, id int64) error {
+func (s keyStore) Delete(ctx context.Context, id int64) (keys.Key, error) {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return err
+		return keys.Key{}, err
 	}
 	key, ok := s.db.keys[id]
 	if !ok {
-		return keys.ErrNotFound
+		return keys.Key{}, keys.ErrNotFound
 	}
 	delete(s.db.keys, id)
 	delete(s.db.digests, key.Digest)
 	s.db.changes.add(key.Digest)
-	return nil
+	return key, nil
 }
 
 func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {

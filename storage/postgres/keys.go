@@ -110,16 +110,17 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 	return key, nil
 }
 
-func (s keyStore) Delete(ctx context.Context, id int64) error {
-	affected, err := s.db.exec(ctx, `
-		DELETE FROM canvasback_keys
-		WHERE id = $1`,
-		id,
-	)
-	if err == nil && affected == 0 {
-		return keys.ErrNotFound
-	}
-	return err
+func (s keyStore) Delete(ctx context.Context, id int64) (key keys.Key, err error) {
+	err = s.db.write(ctx, func(conn *pgx.Conn) error {
+		key, err = scanKey(conn.QueryRow(ctx, s.db.sql(`
+			DELETE FROM canvasback_keys
+			WHERE id = $1
+			RETURNING `+keyColumns),
+			id,
+		))
+		return err
+	})
+	return key, err
 }
 
 func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {

@@ -123,15 +123,17 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 	return key, nil
 }
 
-func (s keyStore) Delete(ctx context.Context, id int64) error {
-	return s.db.write(ctx, func(conn *sql.Conn) error {
-		result, err := conn.ExecContext(ctx, `
+func (s keyStore) Delete(ctx context.Context, id int64) (key keys.Key, err error) {
+	err = s.db.write(ctx, func(conn *sql.Conn) error {
+		key, err = scanKey(conn.QueryRowContext(ctx, `
 			DELETE FROM canvasback_keys
-			WHERE id = ?`,
+			WHERE id = ?
+			RETURNING `+keyColumns,
 			id,
-		)
-		return requireRow(result, err, keys.ErrNotFound)
+		).Scan)
+		return err
 	})
+	return key, err
 }
 
 func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {

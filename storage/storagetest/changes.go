@@ -79,7 +79,7 @@ func changesLogged(t *testing.T, s Harness) {
 		{updateStep(t, s, "rotate and deactivate", func(key *keys.Key) {
 			key.Digest, key.Active = previous, false
 		}), []keys.Digest{rotated, previous}},
-		{changeStep{"delete", func(id int64) error { return s.Keys().Delete(t.Context(), id) }}, []keys.Digest{previous}},
+		{changeStep{"delete", func(id int64) error { return deleteKey(t, s, id) }}, []keys.Digest{previous}},
 	} {
 		must(t, step.do(key.ID))
 		t.Log(step.name)
@@ -190,7 +190,7 @@ func changesFailedUpdate(t *testing.T, s Harness) {
 			return err
 		},
 		func() error { _, err := s.Keys().Insert(t.Context(), key); return err },
-		func() error { return s.Keys().Delete(t.Context(), other.ID+1) },
+		func() error { return deleteKey(t, s, other.ID+1) },
 	} {
 		if do() == nil {
 			t.Error("a change succeeds, want an error")
@@ -206,7 +206,7 @@ func changesPersist(t *testing.T, s Harness) {
 	first := epoch(t, s)
 	key := insertKey(t, s, "key")
 	wantChanges(t, second, first, key.Digest)
-	must(t, second.Keys().Delete(t.Context(), key.ID))
+	must(t, deleteKey(t, second, key.ID))
 	last := wantChanges(t, s, first, key.Digest, key.Digest)
 	wantChanges(t, s.reopen(t), last)
 }

@@ -108,7 +108,7 @@ func changeRandomKey(ctx context.Context, store keys.Store, name string) error {
 	}
 	id := list[rand.N(len(list))].ID
 	if choice == 1 {
-		err = store.Delete(ctx, id)
+		_, err = store.Delete(ctx, id)
 	} else {
 		_, err = store.Update(ctx, id, func(key *keys.Key) error {
 			switch choice {

@@ -89,7 +89,7 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol) []call {
 		{"keys.Find", func(ctx context.Context) error { _, err := k.Find(ctx, key.Digest); return err }},
 		{"keys.Touch", func(ctx context.Context) error { return k.Touch(ctx, []keys.Use{useOf(key, testTime)}, testTime) }},
 		{"keys.Changes", func(ctx context.Context) error { _, err := k.Changes(ctx, 0); return err }},
-		{"keys.Delete", func(ctx context.Context) error { return k.Delete(ctx, key.ID) }},
+		{"keys.Delete", func(ctx context.Context) error { _, err := k.Delete(ctx, key.ID); return err }},
 
 		{"symbols.ListFolders", func(ctx context.Context) error { _, err := y.ListFolders(ctx); return err }},
 		{"symbols.GetFolder", func(ctx context.Context) error { _, err := y.GetFolder(ctx, symbol.FolderID); return err }},

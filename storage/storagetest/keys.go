@@ -51,6 +51,11 @@ func insertKey(t testing.TB, s Storage, name string) keys.Key {
 	return key
 }
 
+func deleteKey(t testing.TB, s Storage, id int64) error {
+	_, err := s.Keys().Delete(t.Context(), id)
+	return err
+}
+
 // useOf returns one use of a key.
 func useOf(key keys.Key, at time.Time) keys.Use {
 	return keys.Use{ID: key.ID, CreatedAt: key.CreatedAt, At: at, Count: 1}
@@ -192,7 +197,7 @@ func keyNotFound(t *testing.T, s Harness) {
 		wantError(t, err, keys.ErrNotFound)
 		_, err = s.Keys().Update(t.Context(), id, func(*keys.Key) error { return nil })
 		wantError(t, err, keys.ErrNotFound)
-		wantError(t, s.Keys().Delete(t.Context(), id), keys.ErrNotFound)
+		wantError(t, deleteKey(t, s, id), keys.ErrNotFound)
 		must(t, s.Keys().Touch(t.Context(), []keys.Use{{ID: id, CreatedAt: key.CreatedAt, At: testTime, Count: 1}}, testTime))
 	}
 	_, err := s.Keys().Find(t.Context(), keys.Digest{})
@@ -260,12 +265,16 @@ func keyUpdateIgnoresFields(t *testing.T, s Harness) {
 
 func keyDelete(t *testing.T, s Harness) {
 	key, other := insertKey(t, s, "key"), insertKey(t, s, "other")
-	must(t, s.Keys().Delete(t.Context(), key.ID))
-	_, err := s.Keys().Get(t.Context(), key.ID)
+	deleted, err := s.Keys().Delete(t.Context(), key.ID)
+	must(t, err)
+	if deleted != key {
+		t.Errorf("Delete returns %+v, want %+v", deleted, key)
+	}
+	_, err = s.Keys().Get(t.Context(), key.ID)
 	wantError(t, err, keys.ErrNotFound)
 	_, err = s.Keys().Find(t.Context(), key.Digest)
 	wantError(t, err, keys.ErrNotFound)
-	wantError(t, s.Keys().Delete(t.Context(), key.ID), keys.ErrNotFound)
+	wantError(t, deleteKey(t, s, key.ID), keys.ErrNotFound)
 	list, err := s.Keys().List(t.Context())
 	must(t, err)
 	if !slices.Equal(list, []keys.Key{other}) {
@@ -381,12 +390,12 @@ func keyTouchFuture(t *testing.T, s Harness) {
 func keyIDsNotReused(t *testing.T, s Harness) {
 	insertKey(t, s, "stays")
 	last := insertKey(t, s, "newest").ID
-	must(t, s.Keys().Delete(t.Context(), last))
+	must(t, deleteKey(t, s, last))
 	key := insertKey(t, s, "next")
 	if key.ID <= last {
 		t.Errorf("Insert assigns id %d, want more than the deleted %d", key.ID, last)
 	}
-	must(t, s.Keys().Delete(t.Context(), key.ID))
+	must(t, deleteKey(t, s, key.ID))
 	second := s.reopen(t)
 	if id := insertKey(t, second, "after a restart").ID; id <= key.ID {
 		t.Errorf("Insert after reopening assigns id %d, want more than the deleted %d", id, key.ID)
@@ -420,7 +429,7 @@ func keyPersists(t *testing.T, s Harness) {
 	if after := epoch(t, second); after != before {
 		t.Errorf("the epoch is %d on one handle and %d on the other", before, after)
 	}
-	must(t, second.Keys().Delete(t.Context(), key.ID))
+	must(t, deleteKey(t, second, key.ID))
 	_, err := s.Keys().Find(t.Context(), key.Digest)
 	wantError(t, err, keys.ErrNotFound)
 	if after := epoch(t, s); after <= before {

@@ -134,7 +134,7 @@ func randomKeyCall(t testing.TB, h *history, client, n int, store keys.Store) {
 				return nil
 			})
 		case "delete":
-			result.err = store.Delete(ctx, call.id)
+			_, result.err = store.Delete(ctx, call.id)
 		}
 		result.id, result.name = got.ID, got.Name
 		switch {
@@ -162,7 +162,7 @@ func deleteKeys(t testing.TB, store keys.Store) {
 		t.Fatal(err)
 	}
 	for _, key := range list {
-		if err := store.Delete(t.Context(), key.ID); err != nil {
+		if _, err := store.Delete(t.Context(), key.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
