@@ -45,7 +45,7 @@ func BenchmarkAuth(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for options.Keys.Stats().EpochAge < 0 {
+	for options.Keys.Stats().LeaseAge < 0 {
 		time.Sleep(time.Millisecond)
 	}
 	request, values := httptest.NewRequest("GET", "/symbol/folders", nil), []string{string(issued.Raw)}

@@ -27,7 +27,7 @@ func startService(tb testing.TB, store keys.Store) *keys.Service {
 
 // waitForLease waits until s has a lease. Creating a key ends it.
 func waitForLease(s *keys.Service) {
-	for s.Stats().EpochAge < 0 {
+	for s.Stats().LeaseAge < 0 {
 		time.Sleep(time.Millisecond)
 	}
 }

@@ -2,79 +2,148 @@ package keys
 
 import (
 	"encoding/binary"
-	"maps"
+	"math/bits"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// entry is the result of a store read for a digest.
+// maxEntryAge bounds how long an entry is served. Every change of a key evicts
+// its entries; the bound is for changes that bypass the store's change log.
+const maxEntryAge = time.Minute
+
+// entry is the result of a store read for a digest. It is immutable.
 type entry struct {
 	key    Key
 	known  bool // false: no key has the digest
 	use    *use // nil unless known
 	digest Digest
-	epoch  int64 // of the lease under which the read began
+	read   time.Time // when the read began
 }
 
-// cache holds entries by digest. An entry is valid only under a lease with the
-// epoch that was current before the entry was read, because every change also
-// changes the epoch.
+// cache holds entries by digest. A check may use it only under a valid [lease].
 //
-// Each shard is a map that is copied on write, so that get takes no lock.
-// Digests are uniformly distributed: their first bytes select shard and slot.
+// The floor orders fills and evictions. Evicting raises it; a fill is dropped if
+// the floor was raised since its read began, because the read may have missed
+// the change. Both hold mu, so either the fill sees the new floor or the eviction
+// sees the entry.
 type cache struct {
-	shards [256]shard
-	limit  int // of entries in a shard
-}
+	known   table
+	unknown table // a flood of unknown digests evicts no known ones
 
-type shard struct {
-	mu      sync.Mutex // serializes writers
-	entries atomic.Pointer[map[uint64]*entry]
+	mu    sync.Mutex // held by all writers of the tables
+	floor atomic.Uint64
 }
 
 func newCache(size int) *cache {
-	c := new(cache)
-	c.limit = max(1, size/len(c.shards))
-	return c
+	return &cache{known: newTable(size), unknown: newTable(min(size, maxUnknown))}
 }
 
-// slot returns the shard of a digest and its key there.
-func (c *cache) slot(digest *Digest) (*shard, uint64) {
-	return &c.shards[digest[0]], binary.NativeEndian.Uint64(digest[1:])
-}
-
-// get returns the entry of a digest if it is valid under the lease, or nil. A
-// nil lease validates no entry.
-func (c *cache) get(digest *Digest, l *lease) *entry {
-	s, slot := c.slot(digest)
-	entries := s.entries.Load()
-	if entries == nil || l == nil {
-		return nil
-	}
-	if e := (*entries)[slot]; e != nil && e.epoch == l.epoch && e.digest == *digest {
+// get returns the entry of a digest, known or unknown, or nil.
+func (c *cache) get(digest *Digest, now time.Time) *entry {
+	if e := c.known.get(digest, now); e != nil {
 		return e
+	}
+	return c.unknown.get(digest, now)
+}
+
+// put adds an entry whose read began under the floor.
+func (c *cache) put(e *entry, floor uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.floor.Load() != floor:
+	case e.known:
+		c.known.put(e)
+	default:
+		c.unknown.put(e)
+	}
+}
+
+// evict removes the entries of digests.
+func (c *cache) evict(digests ...Digest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.floor.Add(1)
+	for i := range digests {
+		c.known.evict(&digests[i])
+		c.unknown.evict(&digests[i])
+	}
+}
+
+// clear removes all entries.
+func (c *cache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.floor.Add(1)
+	c.known.clear()
+	c.unknown.clear()
+}
+
+// table is a hash table of fixed size. It consists of sets of slots: an entry can
+// be in any slot of the set that its digest selects. Digests are uniformly
+// distributed, so their bytes serve as hashes. Readers take no lock, and putting
+// an entry costs the same in a full table as in an empty one.
+type table []set
+
+// set takes one cache line.
+type set [8]atomic.Pointer[entry]
+
+func newTable(size int) table { return make(table, max(1, size/len(set{}))) }
+
+// find returns the set of a digest, and the index of the slot that lookups probe
+// first.
+func (t table) find(digest *Digest) (s *set, first int) {
+	i, _ := bits.Mul64(binary.NativeEndian.Uint64(digest[:]), uint64(len(t)))
+	return &t[i], int(digest[8])
+}
+
+// get returns the entry of a digest, or nil.
+func (t table) get(digest *Digest, now time.Time) *entry {
+	s, first := t.find(digest)
+	for i := range len(s) {
+		e := s[(first+i)%len(s)].Load()
+		if e != nil && e.digest == *digest && !e.expired(now) {
+			return e
+		}
 	}
 	return nil
 }
 
-// put adds an entry. A full shard evicts the entries of other epochs, and
-// arbitrary ones if that is not enough.
-func (c *cache) put(e *entry) {
-	s, slot := c.slot(&e.digest)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next := make(map[uint64]*entry)
-	if entries := s.entries.Load(); entries != nil {
-		if len(*entries) < c.limit {
-			next = maps.Clone(*entries)
-		} else {
-			for other, cached := range *entries {
-				if cached.epoch == e.epoch && len(next) < c.limit-1 {
-					next[other] = cached
-				}
-			}
+func (e *entry) expired(now time.Time) bool { return now.Sub(e.read) >= maxEntryAge }
+
+// put adds an entry in place of that of the same digest, or else in the first
+// slot that is free, or else in place of any one.
+func (t table) put(e *entry) {
+	s, first := t.find(&e.digest)
+	slot := &s[first%len(s)]
+	for i := len(s) - 1; i >= 0; i-- {
+		candidate := &s[(first+i)%len(s)]
+		other := candidate.Load()
+		if other != nil && other.digest == e.digest {
+			slot = candidate
+			break
+		}
+		if other == nil || other.expired(e.read) {
+			slot = candidate
 		}
 	}
-	next[slot] = e
-	s.entries.Store(&next)
+	slot.Store(e)
+}
+
+func (t table) evict(digest *Digest) {
+	s, _ := t.find(digest)
+	for i := range s {
+		if e := s[i].Load(); e != nil && e.digest == *digest {
+			s[i].Store(nil)
+		}
+	}
+}
+
+func (t table) clear() {
+	for i := range t {
+		for j := range t[i] {
+			t[i][j].Store(nil)
+		}
+	}
 }

@@ -27,9 +27,9 @@
 // reveal nothing about any key. [ErrInactive] and [ErrExpired] are returned only
 // to a caller that has the raw key.
 //
-// Each successful Verify updates LastUsedAt. Last-used times are collected in
+// Each successful Verify updates LastUsedAt and UseCount. Uses are collected in
 // memory, included in every key that this Service returns, and written to the
-// store in batches.
+// store in batches. A crash loses at most those of one [Options.FlushInterval].
 //
 // # Revocation
 //
@@ -37,18 +37,26 @@
 // revoking call. Once it returns, no process accepts what it revoked, although
 // most checks are served from a cache and read no store.
 //
-// The store keeps a number, the epoch. Every change that can affect a check
-// changes the epoch in the same transaction, no matter which process makes it.
-// [Service.Run] reads the epoch several times per [Options.Lease]. A lease begins
-// when a successful [Store.Changes] call begins. Checks use the cache only while
-// the lease is valid, and only entries that were read under its epoch.
+// The store logs every change that can affect a check, in the same transaction
+// and no matter which process makes it. Several times per [Options.Lease],
+// [Service.Run] asks for the changes since the last response and evicts only
+// these keys. Then a new lease begins, dated back to the question. Checks use the
+// cache only while the lease is valid.
 //
 // So no process serves a cached result that has been outdated for longer than a
 // lease. A revoking call on a shared store returns one lease after its commit.
 // Processes exchange no messages, so none can be lost, and connection poolers
 // are safe.
 //
+// A read that began before an eviction is not cached afterwards: it may have
+// missed the change. If the log no longer reaches back to the last response, or
+// belongs to another database, such as a restored copy, all keys are evicted. An
+// entry is served for a minute at most, which bounds the effect of changes that
+// bypass the log.
+//
 // Without Run, or while the store cannot be reached, every check reads the
 // store. If that read fails, the error is [ErrUnavailable] and never a
 // rejection. All processes that share a store must use the same Options.Lease.
+// Processes of a version without the log keep the same promise: they evict all
+// keys after every change.
 package keys

@@ -54,13 +54,13 @@ func verify(tb testing.TB, s *keys.Service, raw keys.RawKey) error {
 // runs the hooks of a test in place of them; next is the replaced call.
 type hookedStore struct {
 	keys.Store
-	unshared       bool
-	finds, touches atomic.Int64
+	unshared                  bool
+	finds, touches, questions atomic.Int64
 
-	mu    sync.Mutex
-	find  func(next func() (keys.Key, error)) (keys.Key, error)
-	epoch func(ctx context.Context, next func() (int64, error)) (int64, error)
-	touch func(next func() error) error
+	mu      sync.Mutex
+	find    func(next func() (keys.Key, error)) (keys.Key, error)
+	changes func(ctx context.Context, next func() (keys.Changes, error)) (keys.Changes, error)
+	touch   func(next func() error) error
 }
 
 func newHookedStore() *hookedStore { return &hookedStore{Store: memory.New().Keys()} }
@@ -80,17 +80,15 @@ func (s *hookedStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, e
 }
 
 func (s *hookedStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {
+	s.questions.Add(1)
 	s.mu.Lock()
-	hook := s.epoch
+	hook := s.changes
 	s.mu.Unlock()
-	if hook == nil {
-		return s.Store.Changes(ctx, since)
+	next := func() (keys.Changes, error) { return s.Store.Changes(ctx, since) }
+	if hook != nil {
+		return hook(ctx, next)
 	}
-	epoch, err := hook(ctx, func() (int64, error) {
-		changes, err := s.Store.Changes(ctx, since)
-		return changes.Epoch, err
-	})
-	return keys.Changes{Epoch: epoch}, err
+	return next()
 }
 
 func (s *hookedStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
@@ -112,11 +110,11 @@ func (s *hookedStore) onFind(hook func(next func() (keys.Key, error)) (keys.Key,
 	s.find = hook
 }
 
-// onEpoch sets the hook of Changes; nil removes it.
-func (s *hookedStore) onEpoch(hook func(ctx context.Context, next func() (int64, error)) (int64, error)) {
+// onChanges sets the hook of Changes; nil removes it.
+func (s *hookedStore) onChanges(hook func(ctx context.Context, next func() (keys.Changes, error)) (keys.Changes, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.epoch = hook
+	s.changes = hook
 }
 
 // onTouch sets the hook of Touch; nil removes it.

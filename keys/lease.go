@@ -3,19 +3,18 @@ package keys
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// renewalsPerLease is how often the epoch is read within a lease.
+// renewalsPerLease is how often a lease is renewed within its duration.
 const renewalsPerLease = 5
 
-// lease permits checks to use the cache. The epoch was current at some instant
-// after requested. While the lease is valid, a change that this process does not
-// know of is therefore younger than the lease's duration.
+// lease permits checks to use the cache. When it was obtained, every change that
+// was committed before requested had been evicted. A change that the cache does
+// not reflect is therefore younger than the lease's duration for as long as the
+// lease is valid.
 type lease struct {
-	epoch     int64
 	requested time.Time // when Store.Changes was called; has a monotonic reading
 }
 
@@ -26,52 +25,27 @@ func (l *lease) valid(now time.Time, duration time.Duration) bool {
 	return l != nil && now.Sub(l.requested) < duration && now.UnixNano()-l.requested.UnixNano() < int64(duration)
 }
 
-// leases holds the lease of a process.
+// leases obtains the leases of a process.
 type leases struct {
 	duration time.Duration
-	last     atomic.Pointer[lease] // nil: invalidated or never obtained
-	renewNow chan struct{}         // requests a renewal before the next tick
-
-	mu      sync.Mutex // for changes, and writes of last
-	changes int        // key changes made by this process
+	cache    *cache
+	last     atomic.Pointer[lease] // nil before the first one and after Run
+	epoch    int64                 // of the last response; used by renew only
 }
 
-func newLeases(duration time.Duration) *leases {
-	return &leases{duration: duration, renewNow: make(chan struct{}, 1)}
+func newLeases(duration time.Duration, cache *cache) *leases {
+	return &leases{duration: duration, cache: cache}
 }
 
-// current returns the lease that is valid at now, or nil.
-func (l *leases) current(now time.Time) *lease {
-	if last := l.last.Load(); last.valid(now, l.duration) {
-		return last
-	}
-	return nil
-}
+// valid reports whether a lease is valid at now.
+func (l *leases) valid(now time.Time) bool { return l.last.Load().valid(now, l.duration) }
 
-// hasEpoch reports whether the last lease has the epoch.
-func (l *leases) hasEpoch(epoch int64) bool {
-	last := l.last.Load()
-	return last != nil && last.epoch == epoch
-}
-
-// age returns the time since the epoch was requested, or -1 without a lease.
+// age returns the time since the last lease was requested, or -1 without one.
 func (l *leases) age() time.Duration {
 	if last := l.last.Load(); last != nil {
 		return time.Since(last.requested)
 	}
 	return -1
-}
-
-// invalidate ends the lease, because this process may have changed the epoch.
-func (l *leases) invalidate() {
-	l.mu.Lock()
-	l.changes++
-	l.last.Store(nil)
-	l.mu.Unlock()
-	select {
-	case l.renewNow <- struct{}{}:
-	default: // already requested
-	}
 }
 
 // waitExpiry waits until all leases that other processes obtained before the
@@ -80,33 +54,32 @@ func (l *leases) invalidate() {
 // lost.
 func (l *leases) waitExpiry() { time.Sleep(l.duration + l.duration/50) }
 
-// renew obtains a new lease from the store. It discards the epoch if this
-// process has changed a key since the request: it may be the previous epoch.
+// renew obtains a new lease. It evicts what has changed since the last one
+// before it publishes the new one: a check that sees the new lease must not find
+// an entry from before those changes.
 func (l *leases) renew(ctx context.Context, store Store) (err error) {
 	defer recoverToError(&err)
 	ctx, cancel := context.WithTimeout(ctx, l.duration) // a later response yields no valid lease
 	defer cancel()
-	l.mu.Lock()
-	own := l.changes
-	l.mu.Unlock()
-
 	requested := time.Now()
-	changes, err := store.Changes(ctx, 0)
-	if err != nil {
+	changes, err := store.Changes(ctx, l.epoch)
+	switch {
+	case err != nil:
 		return err
+	case !changes.Complete:
+		l.cache.clear()
+	case changes.Epoch != l.epoch:
+		l.cache.evict(changes.Digests...)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.changes == own {
-		l.last.Store(&lease{epoch: changes.Epoch, requested: requested})
-	}
+	l.epoch = changes.Epoch
+	l.last.Store(&lease{requested})
 	return nil
 }
 
-// renewLoop renews the lease periodically, and at once after invalidate, until
-// ctx ends. It logs each transition between success and failure once.
+// renewLoop renews the lease periodically until ctx ends. It logs each
+// transition between success and failure once.
 func (l *leases) renewLoop(ctx context.Context, store Store, log *slog.Logger) {
-	defer l.invalidate()
+	defer l.last.Store(nil)
 	ticker := time.NewTicker(max(l.duration/renewalsPerLease, 1))
 	defer ticker.Stop()
 	for healthy := true; ; {
@@ -122,7 +95,6 @@ func (l *leases) renewLoop(ctx context.Context, store Store, log *slog.Logger) {
 		healthy = err == nil
 		select {
 		case <-ticker.C:
-		case <-l.renewNow:
 		case <-ctx.Done():
 			return
 		}

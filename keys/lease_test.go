@@ -55,18 +55,18 @@ func TestLease_DoesNotCacheReadFromBeforeRevocation(t *testing.T) {
 	}
 }
 
-// TestLease_IsNotExtendedByLateEpoch delays an epoch that was read before a
+// TestLease_IsNotExtendedByLateResponse delays a response from before a
 // revocation until after it.
-func TestLease_IsNotExtendedByLateEpoch(t *testing.T) {
+func TestLease_IsNotExtendedByLateResponse(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		other := newService(t, store, nil)
 		issued := issue(t, s, keys.Fields{})
 		synctest.Wait()
 		is.NoErr(verify(t, s, issued.Raw))
-		store.onEpoch(func(_ context.Context, next func() (int64, error)) (int64, error) {
-			epoch, err := next()
+		store.onChanges(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
+			changes, err := next()
 			time.Sleep(defaultLease - time.Millisecond) // just before the timeout
-			return epoch, err
+			return changes, err
 		})
 		time.Sleep(defaultLease / 2)
 		_, err := other.Rotate(t.Context(), 1)
@@ -81,9 +81,9 @@ func TestLease_EndsIfStoreIsUnreachable(t *testing.T) {
 		issued := issue(t, s, keys.Fields{})
 		synctest.Wait()
 		is.NoErr(verify(t, s, issued.Raw))
-		store.onEpoch(func(ctx context.Context, _ func() (int64, error)) (int64, error) {
+		store.onChanges(func(ctx context.Context, _ func() (keys.Changes, error)) (keys.Changes, error) {
 			<-ctx.Done() // like a frozen connection
-			return 0, ctx.Err()
+			return keys.Changes{}, ctx.Err()
 		})
 		synctest.Wait()
 		start := time.Now()
@@ -91,7 +91,7 @@ func TestLease_EndsIfStoreIsUnreachable(t *testing.T) {
 		is.True(time.Since(start) >= defaultLease) // other processes may have a lease
 		is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
 
-		store.onEpoch(nil)
+		store.onChanges(nil)
 		issued = issue(t, other, keys.Fields{})
 		time.Sleep(defaultLease)
 		finds := store.finds.Load()
@@ -102,7 +102,7 @@ func TestLease_EndsIfStoreIsUnreachable(t *testing.T) {
 	})
 }
 
-func TestLease_EndsWithOwnChange(t *testing.T) {
+func TestCache_OwnChangeTakesEffectAtOnce(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		issued := issue(t, s, keys.Fields{})
 		synctest.Wait()
@@ -132,18 +132,18 @@ func TestLease_EndsWithOwnChange(t *testing.T) {
 	})
 }
 
-// TestLease_IgnoresEpochFromBeforeOwnChange delays an epoch until after a change
-// that waits for no lease.
-func TestLease_IgnoresEpochFromBeforeOwnChange(t *testing.T) {
+// TestCache_LateResponseDoesNotUndoOwnChange delays a response until after a
+// change that waits for no lease.
+func TestCache_LateResponseDoesNotUndoOwnChange(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		store.unshared = true
 		issued := issue(t, s, keys.Fields{})
 		synctest.Wait()
 		is.NoErr(verify(t, s, issued.Raw))
-		store.onEpoch(func(_ context.Context, next func() (int64, error)) (int64, error) {
-			epoch, err := next()
+		store.onChanges(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
+			changes, err := next()
 			time.Sleep(10 * time.Millisecond)
-			return epoch, err
+			return changes, err
 		})
 		time.Sleep(defaultLease / 5) // a renewal has begun
 		synctest.Wait()
@@ -210,16 +210,16 @@ func TestRun_LogsTransitionsOfStoreOnce(t *testing.T) {
 	testRunning(t, options, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		service = s
 		for range 3 {
-			store.onEpoch(func(context.Context, func() (int64, error)) (int64, error) {
-				return 0, errors.New("connection refused")
+			store.onChanges(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) {
+				return keys.Changes{}, errors.New("connection refused")
 			})
 			time.Sleep(time.Minute)
-			store.onEpoch(nil)
+			store.onChanges(nil)
 			time.Sleep(time.Minute)
 		}
 	})
 	is := is.New(t)
 	is.Equal(strings.Count(log.String(), "key store unavailable, cache disabled"), 3)
 	is.Equal(strings.Count(log.String(), "key store available, cache enabled"), 3)
-	is.True(service.Stats().EpochAge < 0) // no lease outlives Run
+	is.True(service.Stats().LeaseAge < 0) // no lease outlives Run
 }

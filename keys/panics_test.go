@@ -25,14 +25,13 @@ func TestRun_SurvivesStorePanics(t *testing.T) {
 		is.NoErr(verify(t, s, issued.Raw))
 
 		store.onTouch(func(func() error) error { panic("a bug in Touch") })
-		store.onEpoch(func(context.Context, func() (int64, error)) (int64, error) { panic("a bug in Epoch") })
+		store.onChanges(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) { panic("a bug in Changes") })
 		time.Sleep(time.Minute)
-		is.True(s.Stats().EpochAge >= defaultLease) // the cache is disabled
+		is.True(s.Stats().LeaseAge >= defaultLease) // the cache is disabled
 		is.NoErr(verify(t, s, issued.Raw))
 		store.onFind(func(func() (keys.Key, error)) (keys.Key, error) { panic("a bug in Find") })
-		store.onEpoch(nil)
-		issue(t, s, keys.Fields{}) // requests a renewal and changes the epoch
-		synctest.Wait()
+		store.onChanges(nil)
+		settle() // the entry has expired meanwhile
 		err := verify(t, s, issued.Raw)
 		is.True(errors.Is(err, keys.ErrUnavailable))
 		is.True(strings.Contains(err.Error(), "a bug in Find"))
@@ -51,7 +50,7 @@ func TestRun_SurvivesStorePanics(t *testing.T) {
 		is.Equal(store.finds.Load(), finds) // served from the cache
 	})
 	is := is.New(t)
-	for _, text := range []string{"a bug in Epoch", "a bug in Touch", "panics_test.go"} {
+	for _, text := range []string{"a bug in Changes", "a bug in Touch", "panics_test.go"} {
 		is.True(strings.Contains(log.String(), text))
 	}
 }

@@ -40,7 +40,8 @@ type Options struct {
 	Lease time.Duration
 
 	// CacheSize is the maximum number of cached keys, at a few hundred bytes
-	// each; 65,536 by default and at least 256.
+	// each; 65,536 by default and at least 8. Some keys are dropped before the
+	// cache is full.
 	CacheSize int
 
 	// ReadTimeout bounds the store reads of one check, in addition to the
@@ -80,12 +81,11 @@ type Service struct {
 	log           *slog.Logger
 	clock         func() time.Time // nil: time.Now
 
-	leases  *leases
-	known   *cache             // digests of keys
-	unknown *cache             // digests of no key
-	loads   singleflight.Group // by digest and epoch
-	uses    uses
-	stats   counters
+	cache  *cache
+	leases *leases
+	loads  singleflight.Group // by digest and floor of the cache
+	uses   uses
+	stats  counters
 }
 
 // Format implements [fmt.Formatter] for all verbs. It prints no state, which other
@@ -121,17 +121,16 @@ func NewService(store Store, options *Options) (*Service, error) {
 		flushInterval: o.FlushInterval,
 		log:           o.Logger,
 		clock:         o.Now,
-		leases:        newLeases(o.Lease),
-		known:         newCache(o.CacheSize),
-		unknown:       newCache(min(o.CacheSize, maxUnknown)),
+		cache:         newCache(o.CacheSize),
 	}
+	s.leases = newLeases(o.Lease, s.cache)
 	for _, pepper := range append([][]byte{o.Pepper}, o.PreviousPeppers...) {
 		s.digesters = append(s.digesters, newDigester(pepper))
 	}
 	return s, nil
 }
 
-// Run keeps the cache enabled and writes last-used times until ctx ends. It then
+// Run keeps the cache enabled and writes the uses of keys until ctx ends. It then
 // writes the remaining ones and returns the error of that write.
 //
 // Call Run once, in its own goroutine, and close the store only after it has
@@ -140,7 +139,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var renewing sync.WaitGroup
 	renewing.Go(func() { s.leases.renewLoop(ctx, s.store, s.log) })
 	defer renewing.Wait()
-	return s.uses.flushLoop(ctx, s.store, s.now, s.flushInterval, s.log)
+	return s.uses.flushLoop(ctx, s.store, s.flushInterval, s.now, s.log)
 }
 
 // Create issues a new key. The error matches [ErrInvalid] or [ErrUnavailable].
@@ -156,7 +155,7 @@ func (s *Service) Create(ctx context.Context, fields Fields) (Issued, error) {
 	if err != nil {
 		return Issued{}, storeError("insert key", err)
 	}
-	s.leases.invalidate()
+	s.cache.evict(key.Digest) // it may be cached as unknown
 	return Issued{Key: key, Raw: raw}, nil
 }
 
@@ -181,6 +180,13 @@ func (s *Service) Get(ctx context.Context, id int64) (Key, error) {
 	}
 	s.uses.applyTo(&key)
 	return key, nil
+}
+
+// Ready returns an error that matches [ErrUnavailable] if the store cannot decide
+// about keys, for example because it is a standby.
+func (s *Service) Ready(ctx context.Context) error {
+	_, err := s.store.Changes(ctx, 0)
+	return storeError("read changes of keys", err)
 }
 
 // Update sets the given fields, all or none, and returns the key. UpdatedAt
@@ -227,13 +233,18 @@ func (s *Service) Rotate(ctx context.Context, id int64) (Issued, error) {
 //
 // Delete is a revoking call: see the package comment.
 func (s *Service) Delete(ctx context.Context, id int64) error {
-	_, err := s.store.Delete(ctx, id)
-	s.leases.invalidate()
-	if err == nil || errors.Is(err, ErrNotFound) {
-		s.uses.remove(id)
-		s.waitLeaseExpiry() // even for ErrNotFound: see change
+	key, err := s.store.Delete(ctx, id)
+	switch {
+	case err == nil:
+		s.cache.evict(key.Digest)
+		s.uses.remove(key)
+	case errors.Is(err, ErrNotFound):
+		s.cache.clear() // another call may have just deleted it; see change
+	default:
+		return storeError("delete key", err)
 	}
-	return storeError("delete key", err)
+	s.waitLeaseExpiry()
+	return err
 }
 
 // change updates a key in the store unless apply returns errUnchanged.
@@ -241,24 +252,24 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 // A revoking change waits even if nothing changed: another call may have made the
 // same change and still be waiting, or its response may have been lost.
 func (s *Service) change(ctx context.Context, operation string, id int64, revoking bool, apply func(*Key) error) (Key, error) {
-	var previous Key
+	var previous, next Key
 	key, err := s.store.Update(ctx, id, func(key *Key) error {
 		previous = *key
 		if err := apply(key); err != nil {
 			return err
 		}
 		s.bumpUpdatedAt(key)
+		next = *key
 		return nil
 	})
 	if err == errUnchanged {
 		key, err = previous, nil
 	}
-	if err != nil {
-		s.leases.invalidate() // the change may have been committed
-		return Key{}, storeError(operation, err)
+	if !errors.Is(err, ErrNotFound) {
+		s.cache.evict(previous.Digest, next.Digest) // even after an error, the change may have been committed
 	}
-	if revoking || previous.Active != key.Active || !previous.ExpiresAt.Equal(key.ExpiresAt) {
-		s.leases.invalidate()
+	if err != nil {
+		return Key{}, storeError(operation, err)
 	}
 	if revoking {
 		s.waitLeaseExpiry()

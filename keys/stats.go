@@ -18,9 +18,9 @@ type Stats struct {
 	Expired     uint64
 	Unavailable uint64
 
-	// EpochAge is the time since the last successful [Store.Changes] call
-	// began. It is negative without a lease.
-	EpochAge time.Duration
+	// LeaseAge is the time since the last successful [Store.Changes] call
+	// began. It is negative before the first one and after Run.
+	LeaseAge time.Duration
 }
 
 // counters are the counters of [Stats].
@@ -57,6 +57,6 @@ func (s *Service) Stats() Stats {
 		Inactive:    s.stats.inactive.Load(),
 		Expired:     s.stats.expired.Load(),
 		Unavailable: s.stats.unavailable.Load(),
-		EpochAge:    s.leases.age(),
+		LeaseAge:    s.leases.age(),
 	}
 }

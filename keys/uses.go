@@ -10,70 +10,89 @@ import (
 	"time"
 )
 
-// flushTimeout bounds one write of last-used times.
+// flushTimeout bounds one write of uses.
 const flushTimeout = 5 * time.Second
 
-// use is the last use of a key, in Unix milliseconds.
+// clockTolerance is how far a last-used time may lie in the future. A later one
+// was recorded under a wrong clock and is replaced.
+const clockTolerance = time.Minute
+
+// use counts the uses of a key by this process. Times are Unix milliseconds.
 type use struct {
-	created time.Time // of the key
-	at      atomic.Int64
-	written atomic.Int64 // the value of at that the store has
+	at    atomic.Int64 // of the last use
+	count atomic.Int64
+
+	// What the store has of both. Only flush writes them.
+	writtenAt, writtenCount atomic.Int64
+
+	// The expiry with which the key was seen expired; see entry.usable.
+	expiry atomic.Int64
 }
 
-// record records a use at the given time unless a later one is recorded.
+// record counts a use at the given time.
 func (u *use) record(at int64) {
-	for last := u.at.Load(); at > last; last = u.at.Load() {
+	u.count.Add(1)
+	for last := u.at.Load(); at > last || last > at+clockTolerance.Milliseconds(); last = u.at.Load() {
 		if u.at.CompareAndSwap(last, at) {
 			return
 		}
 	}
 }
 
-// uses holds the uses of all keys that this process has accepted, by key id.
+// uses holds the uses of all keys that this process has accepted.
 type uses struct {
-	mu   sync.RWMutex
-	byID map[int64]*use
+	mu    sync.RWMutex
+	byKey map[useKey]*use
 }
+
+// useKey identifies a key. After a failover that lost commits, an id can be
+// assigned again.
+type useKey struct {
+	id      int64
+	created int64 // Unix milliseconds
+}
+
+func useKeyOf(key Key) useKey { return useKey{key.ID, key.CreatedAt.UnixMilli()} }
 
 // get returns the use of a key, which it adds if necessary.
 func (u *uses) get(key Key) *use {
-	u.mu.RLock()
-	found := u.byID[key.ID]
-	u.mu.RUnlock()
-	if found != nil && found.created.Equal(key.CreatedAt) {
+	if found := u.find(key); found != nil {
 		return found
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.byID == nil {
-		u.byID = make(map[int64]*use)
+	if u.byKey == nil {
+		u.byKey = make(map[useKey]*use)
 	}
-	if found := u.byID[key.ID]; found != nil && found.created.Equal(key.CreatedAt) {
-		return found
+	if u.byKey[useKeyOf(key)] == nil {
+		u.byKey[useKeyOf(key)] = new(use)
 	}
-	added := &use{created: key.CreatedAt}
-	u.byID[key.ID] = added
-	return added
+	return u.byKey[useKeyOf(key)]
 }
 
-// applyTo moves the key's LastUsedAt forward to the last recorded use.
-func (u *uses) applyTo(key *Key) {
+func (u *uses) find(key Key) *use {
 	u.mu.RLock()
-	last := u.byID[key.ID]
-	u.mu.RUnlock()
-	if last == nil || !last.created.Equal(key.CreatedAt) {
+	defer u.mu.RUnlock()
+	return u.byKey[useKeyOf(key)]
+}
+
+// applyTo adds to the key what the store does not have of its uses.
+func (u *uses) applyTo(key *Key) {
+	found := u.find(*key)
+	if found == nil {
 		return
 	}
-	if at := last.at.Load(); at > 0 && (key.LastUsedAt.IsZero() || at > key.LastUsedAt.UnixMilli()) {
+	if at := found.at.Load(); at > 0 && (key.LastUsedAt.IsZero() || at > key.LastUsedAt.UnixMilli()) {
 		key.LastUsedAt = time.UnixMilli(at).UTC()
 	}
+	key.UseCount += found.count.Load() - found.writtenCount.Load()
 }
 
 // remove removes the use of a deleted key.
-func (u *uses) remove(id int64) {
+func (u *uses) remove(key Key) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.byID, id)
+	delete(u.byKey, useKeyOf(key))
 }
 
 // pending returns the uses that the store does not have, ids ascending.
@@ -81,12 +100,20 @@ func (u *uses) pending() []Use {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
 	var list []Use
-	for id, last := range u.byID {
-		if at := last.at.Load(); at > last.written.Load() {
-			list = append(list, Use{ID: id, CreatedAt: last.created, At: time.UnixMilli(at).UTC()})
+	for key, use := range u.byKey {
+		count := use.count.Load() - use.writtenCount.Load()
+		if at := use.at.Load(); count > 0 || at != use.writtenAt.Load() {
+			list = append(list, Use{
+				ID:        key.id,
+				CreatedAt: time.UnixMilli(key.created).UTC(),
+				At:        time.UnixMilli(at).UTC(),
+				Count:     count,
+			})
 		}
 	}
-	slices.SortFunc(list, func(a, b Use) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b Use) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), a.CreatedAt.Compare(b.CreatedAt))
+	})
 	return list
 }
 
@@ -95,14 +122,15 @@ func (u *uses) markWritten(list []Use) {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
 	for _, written := range list {
-		if last := u.byID[written.ID]; last != nil {
-			last.written.Store(written.At.UnixMilli())
+		if use := u.byKey[useKey{written.ID, written.CreatedAt.UnixMilli()}]; use != nil {
+			use.writtenAt.Store(written.At.UnixMilli())
+			use.writtenCount.Add(written.Count)
 		}
 	}
 }
 
 // flush writes the pending uses in one batch.
-func (u *uses) flush(ctx context.Context, store Store, now time.Time) (err error) {
+func (u *uses) flush(ctx context.Context, store Store, now func() time.Time) (err error) {
 	defer recoverToError(&err)
 	list := u.pending()
 	if len(list) == 0 {
@@ -110,7 +138,7 @@ func (u *uses) flush(ctx context.Context, store Store, now time.Time) (err error
 	}
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	if err := store.Touch(ctx, list, now); err != nil {
+	if err := store.Touch(ctx, list, now()); err != nil {
 		return storeError("touch keys", err)
 	}
 	u.markWritten(list)
@@ -119,22 +147,22 @@ func (u *uses) flush(ctx context.Context, store Store, now time.Time) (err error
 
 // flushLoop flushes every interval and when ctx ends, and returns the error of
 // the last flush. Uses that could not be written remain pending.
-func (u *uses) flushLoop(ctx context.Context, store Store, now func() time.Time, interval time.Duration, log *slog.Logger) error {
+func (u *uses) flushLoop(ctx context.Context, store Store, interval time.Duration, now func() time.Time, log *slog.Logger) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for healthy := true; ; {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return u.flush(context.WithoutCancel(ctx), store, now())
+			return u.flush(context.WithoutCancel(ctx), store, now)
 		}
-		err := u.flush(ctx, store, now())
+		err := u.flush(ctx, store, now)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && healthy:
-			log.WarnContext(ctx, "flush of last-used times failed, will retry", "error", err)
+			log.WarnContext(ctx, "flush of key uses failed, will retry", "error", err)
 		case err == nil && !healthy:
-			log.InfoContext(ctx, "flush of last-used times succeeded")
+			log.InfoContext(ctx, "flush of key uses succeeded")
 		}
 		healthy = err == nil
 	}

@@ -30,16 +30,19 @@ func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, err
 	}
 	now := time.Now()
 	digest := s.digesters[0].digest(raw)
-	l := s.leases.current(now)
-	e := s.known.get(&digest, l)
+	leased := s.leases.valid(now)
+	var e *entry
+	if leased {
+		e = s.cache.known.get(&digest, now)
+	}
 	if e != nil {
 		s.stats.hits.Add(1)
 	} else {
-		if !wellFormed(raw) { // cached keys are well-formed
+		if !wellFormed(raw) { // a cached key is
 			return nil, now, ErrMalformed
 		}
 		var err error
-		if e, err = s.lookup(ctx, raw, digest, l); err != nil {
+		if e, err = s.lookup(ctx, raw, digest, leased, now); err != nil {
 			return nil, now, err
 		}
 		if !e.known {
@@ -49,35 +52,64 @@ func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, err
 	if s.clock != nil {
 		now = s.clock()
 	}
-	return e, now, e.key.Usable(now)
+	return e, now, e.usable(now)
 }
 
-// lookup returns the entry of a well-formed raw key that is not in s.known. A
-// nil lease bypasses the cache.
-func (s *Service) lookup(ctx context.Context, raw string, digest Digest, l *lease) (*entry, error) {
-	if l == nil {
-		s.stats.uncached.Add(1)
-		return s.loadFromStore(ctx, raw, digest)
+// usable is Key.Usable for a clock that may be set back: a key that has once been
+// seen expired stays so until its expiry is changed.
+func (e *entry) usable(now time.Time) error {
+	if err := e.key.Usable(now); err != nil {
+		if err == ErrExpired {
+			e.use.expiry.Store(e.key.ExpiresAt.UnixMilli())
+		}
+		return err
 	}
-	if e := s.unknown.get(&digest, l); e != nil {
+	if !e.key.ExpiresAt.IsZero() && e.use.expiry.Load() == e.key.ExpiresAt.UnixMilli() {
+		return ErrExpired
+	}
+	return nil
+}
+
+// lookup returns the entry of a well-formed raw key. The digest is that of the
+// current pepper; those of previous peppers follow.
+func (s *Service) lookup(ctx context.Context, raw string, digest Digest, leased bool, now time.Time) (e *entry, err error) {
+	for i, d := range s.digesters {
+		if i > 0 {
+			digest = d.digest(raw)
+		}
+		if e, err = s.find(ctx, digest, leased, now); err != nil || e.known {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// find returns the entry of a digest. Without a lease it bypasses the cache.
+func (s *Service) find(ctx context.Context, digest Digest, leased bool, now time.Time) (*entry, error) {
+	if !leased {
+		s.stats.uncached.Add(1)
+		return s.load(ctx, digest)
+	}
+	if e := s.cache.get(&digest, now); e != nil {
 		s.stats.hits.Add(1)
 		return e, nil
 	}
 	s.stats.misses.Add(1)
-	return s.loadOnce(ctx, raw, digest, l)
+	return s.loadOnce(ctx, digest)
 }
 
 // loadOnce reads the store once for all concurrent callers and caches the
-// result. Callers share a read only if they hold leases of the same epoch: a
-// read that began under an earlier epoch may miss a change.
-func (s *Service) loadOnce(ctx context.Context, raw string, digest Digest, l *lease) (*entry, error) {
-	key := string(binary.NativeEndian.AppendUint64(digest[:], uint64(l.epoch)))
+// result. Callers share a read only if it began under the floor that they see:
+// an earlier one may have missed a change.
+func (s *Service) loadOnce(ctx context.Context, digest Digest) (*entry, error) {
+	floor := s.cache.floor.Load()
+	key := string(binary.NativeEndian.AppendUint64(digest[:], floor))
 	result := s.loads.DoChan(key, func() (_ any, err error) {
 		defer recoverToError(&err)
 		// The read is shared, so it must not be canceled with its first caller.
-		e, err := s.loadFromStore(context.WithoutCancel(ctx), raw, digest)
+		e, err := s.load(context.WithoutCancel(ctx), digest)
 		if err == nil {
-			s.cacheResult(e, digest, l)
+			s.cache.put(e, floor)
 		}
 		return e, err
 	})
@@ -90,36 +122,18 @@ func (s *Service) loadOnce(ctx context.Context, raw string, digest Digest, l *le
 	}
 }
 
-// loadFromStore looks up digest, which is raw's digest with the current pepper,
-// and then its digests with previous peppers.
-func (s *Service) loadFromStore(ctx context.Context, raw string, digest Digest) (*entry, error) {
+// load reads the store.
+func (s *Service) load(ctx context.Context, digest Digest) (*entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()
-	for i := range s.digesters {
-		if i > 0 {
-			digest = s.digesters[i].digest(raw)
-		}
-		key, err := s.store.Find(ctx, digest)
-		if err == nil {
-			return &entry{key: key, known: true, use: s.uses.get(key)}, nil
-		}
-		if !errors.Is(err, ErrNotFound) {
-			return nil, storeError("find key", err)
-		}
+	e := &entry{digest: digest, read: time.Now()}
+	key, err := s.store.Find(ctx, digest)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return e, nil
+	case err != nil:
+		return nil, storeError("find key", err)
 	}
-	return &entry{}, nil
-}
-
-// cacheResult caches an entry read under l. Unknown digests have a cache of
-// their own, so that a flood of them does not evict known keys.
-func (s *Service) cacheResult(e *entry, digest Digest, l *lease) {
-	if !s.leases.hasEpoch(l.epoch) {
-		return // get would reject the entry
-	}
-	e.digest, e.epoch = digest, l.epoch
-	if e.known {
-		s.known.put(e)
-	} else {
-		s.unknown.put(e)
-	}
+	e.key, e.known, e.use = key, true, s.uses.get(key)
+	return e, nil
 }

@@ -1,0 +1,261 @@
+package keys_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/keys"
+)
+
+// settle waits until s has applied all changes.
+func settle() {
+	time.Sleep(defaultLease)
+	synctest.Wait()
+}
+
+func TestCache_ChangeEvictsOnlyItsKey(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		other := newService(t, store, nil)
+		var raws []keys.RawKey
+		for range 100 {
+			raws = append(raws, issue(t, s, keys.Fields{}).Raw)
+		}
+		settle()
+		verifyAll := func(except int) {
+			t.Helper()
+			for i, raw := range raws {
+				if i != except {
+					is.NoErr(verify(t, s, raw))
+				}
+			}
+		}
+		verifyAll(-1)
+		finds := store.finds.Load()
+		is.Equal(finds, int64(100))
+		for id := range int64(10) {
+			issue(t, other, keys.Fields{})
+			for _, active := range []bool{false, true} {
+				_, err := other.Update(t.Context(), id+1, keys.Fields{Active: new(active)})
+				is.NoErr(err)
+				settle()
+				verifyAll(int(id))
+				is.Equal(store.finds.Load(), finds)
+				is.Equal(verify(t, s, raws[id]) == nil, active)
+				finds++
+			}
+			is.Equal(store.finds.Load(), finds) // one refill for each change
+		}
+	})
+}
+
+func TestCache_OwnChangesEvictOnlyTheirKeys(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		raw := issue(t, s, keys.Fields{}).Raw
+		settle()
+		is.NoErr(verify(t, s, raw))
+		finds := store.finds.Load()
+		for range 20 {
+			id := issue(t, s, keys.Fields{}).Key.ID
+			is.NoErr(verify(t, s, raw))
+			_, err := s.Rotate(t.Context(), id)
+			is.NoErr(err)
+			is.NoErr(verify(t, s, raw))
+			is.NoErr(s.Delete(t.Context(), id))
+			is.NoErr(verify(t, s, raw))
+		}
+		is.Equal(store.finds.Load(), finds)
+	})
+}
+
+// A key can be created with a raw key that is cached as unknown: by a restored
+// record, or under the digest of a previous pepper.
+func TestCache_InsertionEvictsUnknownDigest(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		issued := issue(t, s, keys.Fields{})
+		is.NoErr(s.Delete(t.Context(), 1))
+		settle()
+		for range 3 {
+			is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
+		}
+		_, err := store.Insert(t.Context(), issued.Key)
+		is.NoErr(err)
+		settle()
+		is.NoErr(verify(t, s, issued.Raw))
+	})
+}
+
+func TestCache_EvictsDigestOfPreviousPepper(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		store := newHookedStore()
+		previous := newService(t, store, &keys.Options{Pepper: []byte("previous")})
+		s := newService(t, store, &keys.Options{Pepper: []byte("current"), PreviousPeppers: [][]byte{[]byte("previous"), nil}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { s.Run(ctx); close(done) }()
+		defer func() { cancel(); <-done }()
+		issued := issue(t, previous, keys.Fields{})
+		settle()
+		for range 3 {
+			is.NoErr(verify(t, s, issued.Raw))
+		}
+		is.Equal(store.finds.Load(), int64(2)) // one for each digest until the key is found
+		_, err := previous.Update(t.Context(), 1, keys.Fields{Active: new(false)})
+		is.NoErr(err)
+		is.Equal(verify(t, s, issued.Raw), keys.ErrInactive)
+		is.NoErr(previous.Delete(t.Context(), 1))
+		is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
+	})
+}
+
+// An incomplete response stands for a log that was pruned, or for another
+// database.
+func TestCache_IncompleteResponseEvictsAll(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		raw := issue(t, s, keys.Fields{}).Raw
+		settle()
+		is.NoErr(verify(t, s, raw))
+		store.onChanges(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
+			changes, err := next()
+			return keys.Changes{Epoch: changes.Epoch}, err
+		})
+		_, err := store.Update(t.Context(), 1, func(key *keys.Key) error { key.Active = false; return nil })
+		is.NoErr(err)
+		settle()
+		is.Equal(verify(t, s, raw), keys.ErrInactive)
+	})
+}
+
+// A change that bypasses the change log takes effect when the entry expires.
+func TestCache_EntryExpires(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		raw := issue(t, s, keys.Fields{}).Raw
+		settle()
+		is.NoErr(verify(t, s, raw))
+		store.onChanges(func(ctx context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
+			changes, err := next()
+			changes.Digests, changes.Complete = nil, true
+			return changes, err
+		})
+		_, err := store.Update(t.Context(), 1, func(key *keys.Key) error { key.Active = false; return nil })
+		is.NoErr(err)
+		time.Sleep(58 * time.Second)
+		is.NoErr(verify(t, s, raw))
+		time.Sleep(2 * time.Second)
+		is.Equal(verify(t, s, raw), keys.ErrInactive)
+	})
+}
+
+func TestCache_SmallerThanWorkingSet(t *testing.T) {
+	testRunning(t, keys.Options{CacheSize: 256}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		var raws []keys.RawKey
+		for range 2000 {
+			raws = append(raws, issue(t, s, keys.Fields{}).Raw)
+		}
+		for range 3 {
+			for _, raw := range raws {
+				is.NoErr(verify(t, s, raw))
+			}
+		}
+		for id := range int64(2000) {
+			_, err := store.Update(t.Context(), id+1, func(key *keys.Key) error { key.Active = false; return nil })
+			is.NoErr(err)
+		}
+		settle()
+		for _, raw := range raws {
+			is.Equal(verify(t, s, raw), keys.ErrInactive)
+		}
+	})
+}
+
+func TestVerify_ExpiredKeyStaysExpiredIfClockIsSetBack(t *testing.T) {
+	var offset atomic.Int64 // added to the clock
+	options := keys.Options{Now: func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }}
+	testRunning(t, options, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		issued := issue(t, s, keys.Fields{ExpiresAt: new(time.Now().Add(time.Hour))})
+		is.NoErr(verify(t, s, issued.Raw))
+		offset.Store(int64(2 * time.Hour))
+		is.Equal(verify(t, s, issued.Raw), keys.ErrExpired)
+		offset.Store(0)
+		is.Equal(verify(t, s, issued.Raw), keys.ErrExpired)
+		time.Sleep(2 * time.Minute) // the entry has expired
+		is.Equal(verify(t, s, issued.Raw), keys.ErrExpired)
+		_, err := s.Update(t.Context(), 1, keys.Fields{ExpiresAt: new(time.Now().Add(2 * time.Hour))})
+		is.NoErr(err)
+		is.NoErr(verify(t, s, issued.Raw)) // an administrator may set another expiry
+	})
+}
+
+func TestVerify_LastUsedAtRecoversFromClockAhead(t *testing.T) {
+	var offset atomic.Int64
+	options := keys.Options{Now: func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }}
+	testRunning(t, options, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		issued := issue(t, s, keys.Fields{})
+		for _, ahead := range []time.Duration{365 * 24 * time.Hour, 0} {
+			offset.Store(int64(ahead))
+			is.NoErr(verify(t, s, issued.Raw))
+			time.Sleep(defaultFlushInterval + time.Second)
+			synctest.Wait()
+		}
+		key, err := s.Get(t.Context(), 1)
+		is.NoErr(err)
+		is.True(key.LastUsedAt.Before(time.Now()))
+		is.Equal(key.UseCount, int64(2))
+	})
+}
+
+func TestUseCount_SumsAllProcesses(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		other := newService(t, store, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { other.Run(ctx); close(done) }()
+		issued := issue(t, s, keys.Fields{})
+		settle()
+		for range 1000 {
+			is.NoErr(verify(t, s, issued.Raw))
+			is.NoErr(verify(t, other, issued.Raw))
+		}
+		key, err := s.Get(t.Context(), 1)
+		is.NoErr(err)
+		is.Equal(key.UseCount, int64(1000)) // its own are visible at once
+		_, err = s.Update(t.Context(), 1, keys.Fields{Active: new(false)})
+		is.NoErr(err)
+		is.Equal(verify(t, s, issued.Raw), keys.ErrInactive) // not a use
+		time.Sleep(2 * defaultFlushInterval)
+		synctest.Wait()
+		for _, service := range []*keys.Service{s, other} {
+			key, err = service.Get(t.Context(), 1)
+			is.NoErr(err)
+			is.Equal(key.UseCount, int64(2000))
+		}
+		cancel()
+		<-done
+	})
+}
+
+// After a failover that lost commits, an id can belong to another key.
+func TestUse_BelongsToOneKey(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		issued := issue(t, s, keys.Fields{})
+		is.NoErr(verify(t, s, issued.Raw))
+		restored := newHookedStore() // id 1 is assigned again
+		store.Store = restored
+		time.Sleep(time.Millisecond)
+		issue(t, s, keys.Fields{})
+		for range 2 {
+			key, err := s.Get(t.Context(), 1)
+			is.NoErr(err)
+			is.True(key.LastUsedAt.IsZero())
+			is.Equal(key.UseCount, int64(0))
+			time.Sleep(2 * defaultFlushInterval)
+			synctest.Wait()
+		}
+	})
+}
