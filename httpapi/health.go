@@ -5,10 +5,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"example.com/canvasback/exports"
-	"example.com/canvasback/keys"
 )
 
 // readyTimeout limits the readiness check.
@@ -24,16 +24,23 @@ func Alive() http.Handler {
 }
 
 // Ready returns a readiness check. It responds 200 if the store of each service
-// responds within two seconds. Otherwise it responds 503 and logs the cause.
+// responds within two seconds, and otherwise 503. It logs transitions between the
+// two with their cause.
 func (a *API) Ready() http.Handler {
+	var failing atomic.Bool
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		drain(w, r)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), readyTimeout) // see storeContext
 		defer cancel()
 		if err := a.checkStores(ctx); err != nil {
-			a.log.WarnContext(ctx, "readiness check failed", "error", err)
+			if !failing.Swap(true) {
+				a.log.WarnContext(ctx, "not ready", "error", err)
+			}
 			writeHealth(w, http.StatusServiceUnavailable, "storage unavailable\n")
 			return
+		}
+		if failing.Swap(false) {
+			a.log.InfoContext(ctx, "ready")
 		}
 		writeHealth(w, http.StatusOK, "ok\n")
 	})
@@ -42,7 +49,7 @@ func (a *API) Ready() http.Handler {
 // checkStores runs a small query on each store.
 func (a *API) checkStores(ctx context.Context) error {
 	if a.keys != nil {
-		if _, err := a.keys.Get(ctx, 1); err != nil && !errors.Is(err, keys.ErrNotFound) {
+		if err := a.keys.Ready(ctx); err != nil {
 			return err
 		}
 	}

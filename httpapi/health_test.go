@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/symbols"
 )
@@ -41,5 +43,39 @@ func TestReady(t *testing.T) {
 	is.Equal(response.Code, 503)
 	is.Equal(response.Body.String(), "storage unavailable\n")
 	is.True(time.Since(start) < 10*time.Second)
-	is.True(strings.Contains(h.log.String(), "readiness check failed"))
+	is.Equal(strings.Count(h.log.String(), "not ready"), 1)
+}
+
+// brokenStore is a store that cannot decide about keys, such as a standby.
+type brokenStore struct {
+	keys.Store
+	broken bool
+}
+
+func (s *brokenStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {
+	if s.broken {
+		return keys.Changes{}, errors.New("standby")
+	}
+	return s.Store.Changes(ctx, since)
+}
+
+func TestReady_LogsTransitions(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := newHarness(t)
+	store := &brokenStore{Store: memory.New().Keys()}
+	service, err := keys.NewService(store, nil)
+	is.NoErr(err)
+	h.options.Keys = service
+	ready := newAPI(t, h.options).Ready()
+	for round := range 3 {
+		for _, broken := range []bool{true, true, false, false} {
+			store.broken = broken
+			recorder := httptest.NewRecorder()
+			ready.ServeHTTP(recorder, httptest.NewRequest("GET", "/readyz", nil))
+			is.Equal(recorder.Code == 503, broken)
+		}
+		is.Equal(strings.Count(h.log.String(), `msg="not ready"`), round+1)
+		is.Equal(strings.Count(h.log.String(), `msg=ready`), round+1)
+	}
 }

@@ -17,6 +17,7 @@ type apiKeyRecord struct {
 	LastUsedAt *string `json:"lastUsedAt"`
 	CreatedAt  string  `json:"createdAt"`
 	UpdatedAt  string  `json:"updatedAt"`
+	UseCount   int64   `json:"useCount"`
 }
 
 func newAPIKeyRecord(key keys.Key) apiKeyRecord {
@@ -30,6 +31,7 @@ func newAPIKeyRecord(key keys.Key) apiKeyRecord {
 		LastUsedAt: formatOptionalTime(key.LastUsedAt),
 		CreatedAt:  formatTime(key.CreatedAt),
 		UpdatedAt:  formatTime(key.UpdatedAt),
+		UseCount:   key.UseCount,
 	}
 }
 

@@ -26,7 +26,7 @@ func TestKeys_CreateReturnsRawKeyOnce(t *testing.T) {
 
 	want := fmt.Sprintf(`{"id":2,"name":"Viewer","keyPrefix":%q,"maskedKey":%q,"isActive":true,`+
 		`"expiresAt":"2026-12-31T10:00:00.500Z","lastUsedAt":null,`+
-		`"createdAt":"2026-03-30T10:00:00.123Z","updatedAt":"2026-03-30T10:00:00.123Z"}`,
+		`"createdAt":"2026-03-30T10:00:00.123Z","updatedAt":"2026-03-30T10:00:00.123Z","useCount":0}`,
 		raw[:10], raw[:10]+"****"+raw[len(raw)-4:])
 	is.Equal(string(h.admin("GET", "/admin/api-keys/2", "").want(200).body), want) // bare record, fields in order
 
@@ -122,6 +122,7 @@ func TestKeys_LastUseShowsImmediately(t *testing.T) {
 	h.send("GET", "/symbol/folders", "", "x-api-key", h.rawKey+"x").want(401)
 	record := h.admin("GET", "/admin/api-keys/1", "").object()
 	is.Equal(record["lastUsedAt"], "2026-03-30T10:00:01.123Z")
+	is.Equal(record["useCount"], 1.0)
 	is.Equal(record["updatedAt"], record["createdAt"]) // a use is not an update
 	list := h.admin("GET", "/admin/api-keys", "").array()
 	is.Equal(list[0].(map[string]any)["lastUsedAt"], "2026-03-30T10:00:01.123Z")

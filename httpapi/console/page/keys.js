@@ -49,13 +49,13 @@ export function keysScreen(root, signal) {
 	const cell = (name, content) => h("td", { role: "cell", "data-name": name }, h("div", content));
 
 	function row(key) {
-		const { id, name, isActive, expiresAt, lastUsedAt } = key;
+		const { id, name, isActive, expiresAt, lastUsedAt, useCount } = key;
 		const verb = isActive ? "Deactivate" : "Activate";
 		return h("tr", { role: "row" },
 			h("th", { role: "rowheader", scope: "row" }, h("span.name", name), h("code", key.maskedKey)),
 			cell("Status", statuses(key).map(([kind, text]) => [h(`span.badge.${kind}`, text), " "])),
 			cell("Expires", expiresAt ? time(expiresAt, date) : h("i", "Never")),
-			cell("Last used", lastUsedAt ? time(lastUsedAt, ago) : h("i", "Never")),
+			cell("Last used", lastUsedAt ? [time(lastUsedAt, ago), ` (${plural(useCount, "time")})`] : h("i", "Never")),
 			h("td.actions", { role: "cell" },
 				button(verb, { kind: "small", id: `key-${id}-active`, "aria-label": `${verb} ${name}`, onclick: (event) => toggle(key, event.currentTarget) }),
 				menuButton(`More for ${name}`, `key-${id}-menu`, () => [
@@ -127,7 +127,8 @@ export function keysScreen(root, signal) {
 	return () => load();
 }
 
-const lastUse = ({ lastUsedAt }) => h("p.hint", lastUsedAt ? ["Last used ", time(lastUsedAt, ago), "."] : "Never used.");
+const lastUse = ({ lastUsedAt, useCount }) =>
+	h("p.hint", lastUsedAt ? [`Used ${plural(useCount, "time")}, last `, time(lastUsedAt, ago), "."] : "Never used.");
 
 const time = (at, format) => h("time", { datetime: at, title: `${exact(at)} (${at})` }, format(at));
 
