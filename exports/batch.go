@@ -122,7 +122,9 @@ func (b *Batch) plan() {
 		entry, _ := newManifest(b.now, len(b.items), len(entries), skipped)
 		entries = append(entries, entry)
 	}
-	b.size, b.planned = zipstream.NewLayout(entries).Size, planned
+	if archive, err := zipstream.NewArchive(entries); err == nil {
+		b.size, b.planned = archive.Size(), planned
+	}
 }
 
 // Size returns the size of the archive in bytes. It is -1 unless the size of

@@ -1,13 +1,18 @@
 package zipstream
 
-import "time"
+import (
+	"errors"
+	"math"
+	"sort"
+	"time"
+)
 
 // Entry describes one file of an archive.
 type Entry struct {
 	Name     string    // as shown by readers: UTF-8 with slashes, at most 65,535 bytes
 	Modified time.Time // stored to the second
 	Size     int64     // of the content in bytes; -1 if unknown, which only [Writer.AddStream] allows
-	CRC      uint32    // CRC-32 (IEEE) of the content; set by AddStream
+	CRC      uint32    // CRC-32 (IEEE) of the content; set by AddStream, ignored by [Archive]
 
 	// Streamed entries have size and CRC in a data descriptor after the
 	// content. The content is in stored DEFLATE blocks, so that streaming
@@ -16,27 +21,62 @@ type Entry struct {
 	Streamed bool
 }
 
-// Layout gives the position of every part of an archive. It does not depend on
-// content or checksums.
-type Layout struct {
-	Offsets   []int64 // of the local header of each entry
-	Directory int64   // offset of the central directory
-	Size      int64   // of the archive
+// maxSize is the limit of an archive's size, 1 EiB. It keeps sums in 64 bits.
+const maxSize = 1 << 60
+
+var errLayout = errors.New("zipstream: size or name of an entry out of range")
+
+// Archive gives the position of every byte of an archive. Only the CRC fields
+// depend on content. An Archive is immutable and safe for concurrent use.
+type Archive struct {
+	entries   []Entry
+	offsets   []int64 // of the local headers
+	records   []int64 // offsets of the records in the central directory
+	directory int64   // offset of the central directory
+	end       int64   // offset of the end records
+	size      int64
 }
 
-// NewLayout computes the layout of an archive. The sizes of all entries must be
-// known.
-func NewLayout(entries []Entry) Layout {
-	l := Layout{Offsets: make([]int64, len(entries))}
-	var directory int64
+// NewArchive computes the layout of an archive with the entries, which it keeps.
+// It returns an error if the size of an entry is negative, if a name has more than
+// 65,535 bytes, or if the archive has more than 1 EiB.
+func NewArchive(entries []Entry) (*Archive, error) {
+	a := &Archive{entries: entries, offsets: make([]int64, len(entries)), records: make([]int64, len(entries))}
 	for i, e := range entries {
-		l.Offsets[i] = l.Directory
-		h := header{Entry: e, compressed: e.compressedSize(), offset: l.Directory}
-		l.Directory += h.localSize() + h.compressed + h.descriptorSize()
-		directory += h.centralSize()
+		if e.Size < 0 || e.Size > maxSize || len(e.Name) > math.MaxUint16 {
+			return nil, errLayout
+		}
+		a.offsets[i] = a.directory
+		h := a.header(i)
+		a.directory += h.localSize() + h.compressed + h.descriptorSize()
+		if a.directory > maxSize {
+			return nil, errLayout
+		}
 	}
-	l.Size = l.Directory + directory + endSize(len(entries), l.Directory, directory)
-	return l
+	a.end = a.directory
+	for i := range entries {
+		a.records[i] = a.end
+		h := a.header(i)
+		a.end += h.centralSize()
+	}
+	a.size = a.end + endSize(len(entries), a.directory, a.end-a.directory)
+	return a, nil
+}
+
+// Size returns the size of the archive in bytes.
+func (a *Archive) Size() int64 { return a.size }
+
+// header returns the header of an entry, without its CRC.
+func (a *Archive) header(entry int) header {
+	h := header{Entry: a.entries[entry], offset: a.offsets[entry]}
+	h.compressed = h.compressedSize()
+	h.CRC = 0
+	return h
+}
+
+// last returns the index of the last offset that is at most offset, or 0.
+func last(offsets []int64, offset int64) int {
+	return max(sort.Search(len(offsets), func(i int) bool { return offsets[i] > offset })-1, 0)
 }
 
 // compressedSize returns how many bytes the content takes in the archive. The last

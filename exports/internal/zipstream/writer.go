@@ -1,5 +1,7 @@
-// Package zipstream computes the layout of zip archives and writes them from
-// front to back. It does not compress, and knows neither network nor disk.
+// Package zipstream computes the layout of zip archives. A [Writer] writes an
+// archive from front to back, an [Archive] any range of one. For the same entries
+// both write the same bytes. The package does not compress, and knows neither
+// network nor disk.
 package zipstream
 
 import (
@@ -14,6 +16,7 @@ type Writer struct {
 	w       io.Writer
 	offset  int64
 	headers []header
+	blocks  *blockBuffer // nil until the first stream
 }
 
 // NewWriter returns a Writer to w. The caller must call [Writer.Close] after
@@ -29,12 +32,42 @@ func (z *Writer) AddBytes(e Entry, content []byte) error {
 	if e.Streamed || e.Size != int64(len(content)) {
 		return fmt.Errorf("zipstream: entry %q of %d bytes cannot hold %d", e.Name, e.Size, len(content))
 	}
-	h := header{Entry: e, compressed: e.Size, offset: z.offset}
-	if err := z.write(h.appendLocal(nil)); err != nil {
+	if err := z.addLocal(e); err != nil {
 		return err
 	}
-	z.headers = append(z.headers, h)
 	return z.write(content)
+}
+
+// AddStored writes an entry that is not streamed with the first e.Size bytes of the
+// readers, one after the other. It returns [io.ErrUnexpectedEOF] if they have
+// fewer.
+//
+// AddStored copies each reader by [io.Copy] from an [io.LimitedReader], so that the
+// kernel can copy an *os.File. It therefore does not check that the content has
+// the entry's CRC. [Verify] returns a reader that does.
+func (z *Writer) AddStored(e Entry, content ...io.Reader) error {
+	if e.Streamed || e.Size < 0 {
+		return fmt.Errorf("zipstream: entry %q has no complete header", e.Name)
+	}
+	if err := z.addLocal(e); err != nil {
+		return err
+	}
+	end := z.offset + e.Size
+	for _, r := range content {
+		n, err := io.Copy(z.w, &io.LimitedReader{R: r, N: end - z.offset})
+		z.offset += n
+		if err != nil {
+			return err
+		}
+	}
+	return checkLength(z.offset, end)
+}
+
+// addLocal writes the local header of an entry that is not streamed.
+func (z *Writer) addLocal(e Entry) error {
+	h := header{Entry: e, compressed: e.Size, offset: z.offset}
+	z.headers = append(z.headers, h)
+	return z.write(h.appendLocal(nil))
 }
 
 // AddStream writes a streamed entry with the content of r. If the entry's Size
@@ -55,9 +88,12 @@ func (z *Writer) AddStream(e Entry, r io.Reader) error {
 	if e.Size >= 0 {
 		r = io.LimitReader(r, e.Size)
 	}
+	if z.blocks == nil {
+		z.blocks = new(blockBuffer)
+	}
 	start := z.offset
 	var err error
-	if h.Size, h.CRC, err = copyBlocks(z.write, r); err != nil {
+	if h.Size, h.CRC, err = copyBlocks(z.write, r, z.blocks); err != nil {
 		return err
 	}
 	if e.Size >= 0 && h.Size != e.Size {

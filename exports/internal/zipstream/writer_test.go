@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -295,98 +294,6 @@ func (w *sparseWriter) Write(p []byte) (int, error) {
 		p = p[length:]
 	}
 	return n, nil
-}
-
-// TestLayout_EqualsWrittenArchive covers the sizes, offsets and counts from which
-// an archive needs zip64.
-func TestLayout_EqualsWrittenArchive(t *testing.T) {
-	t.Parallel()
-	check := func(name string, files []file) {
-		t.Helper()
-		entries := make([]Entry, len(files))
-		var out bytes.Buffer
-		z := NewWriter(&out)
-		for i, f := range files {
-			entries[i] = f.entry()
-			if err := f.add(z); err != nil {
-				t.Fatal(name, err)
-			}
-		}
-		if err := z.Close(); err != nil {
-			t.Fatal(name, err)
-		}
-		compareLayout(t, name, NewLayout(entries), z)
-	}
-	check("corpus", corpus())
-
-	for _, count := range []int{0, 1, 65_534, 65_535, 65_536} {
-		files := make([]file, count)
-		for i := range files {
-			files[i].name = strconv.Itoa(i)
-		}
-		check(fmt.Sprintf("%d entries", count), files)
-	}
-
-	// A first entry that is not written puts others around 4 GiB.
-	for at := range int64(250) {
-		first := Entry{Name: "first", Modified: modified, Size: math.MaxUint32 - 250 + at}
-		h := header{Entry: first, compressed: first.Size}
-		z := &Writer{w: io.Discard, headers: []header{h}, offset: h.localSize() + h.compressed}
-		files := []file{{"a", nil, false}, {"b", []byte("x"), true}, {"c", nil, false}}
-		entries := []Entry{first}
-		for _, f := range files {
-			entries = append(entries, f.entry())
-			if err := f.add(z); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := z.Close(); err != nil {
-			t.Fatal(err)
-		}
-		compareLayout(t, fmt.Sprintf("entries from %d", z.headers[1].offset), NewLayout(entries), z)
-	}
-	if testing.Short() {
-		return // the rest writes 8 GiB
-	}
-	// The largest content that is compressed into less than 4 GiB, and one more byte.
-	const largest = math.MaxUint32 - 1 - blockHeader*69_900
-	for _, size := range []int64{largest, largest + 1} {
-		e := Entry{Name: "stream", Modified: modified, Size: size, Streamed: true}
-		z := NewWriter(io.Discard)
-		if err := errors.Join(z.AddStream(e, zeros{}), z.Close()); err != nil {
-			t.Fatal(err)
-		}
-		compareLayout(t, fmt.Sprintf("a stream of %d bytes", size), NewLayout([]Entry{e}), z)
-	}
-}
-
-// compareLayout compares a layout with an archive that has been written.
-func compareLayout(t *testing.T, name string, layout Layout, z *Writer) {
-	t.Helper()
-	if layout.Size != z.offset {
-		t.Errorf("%s: layout has %d bytes, %d were written", name, layout.Size, z.offset)
-	}
-	for i, h := range z.headers {
-		if layout.Offsets[i] != h.offset {
-			t.Errorf("%s: entry %d is laid out at %d, written at %d", name, i, layout.Offsets[i], h.offset)
-		}
-	}
-}
-
-func TestLayout_TimesOutOfRange(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	for _, year := range []int{1, 1901, 1970, 1980, 2038, 2039, 2107, 2108, 9999} {
-		e := Entry{Name: "x", Modified: time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC)}
-		var out bytes.Buffer
-		z := NewWriter(&out)
-		is.NoErr(z.AddBytes(e, nil))
-		is.NoErr(z.Close())
-		is.Equal(NewLayout([]Entry{e}).Size, int64(out.Len()))
-		r, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
-		is.NoErr(err)
-		is.Equal(len(r.File), 1)
-	}
 }
 
 // tailWriter keeps the last megabyte or so of what is written to it.
