@@ -1,0 +1,191 @@
+package zipstream
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports/ziptest"
+)
+
+// archives returns entries of archives of 0 B to 5 GiB.
+func archives() map[string][]Entry {
+	random := rand.New(rand.NewPCG(1, 2))
+	entry := func(size int64, streamed bool) Entry {
+		return Entry{Name: "file.bin", Modified: modified, Size: size, Streamed: streamed}
+	}
+	// many returns count entries of up to size bytes in both forms.
+	many := func(count int, size int64, name string) []Entry {
+		entries := make([]Entry, count)
+		for i := range entries {
+			entries[i] = entry(random.Int64N(size+1), random.IntN(2) == 0)
+			entries[i].Name = fmt.Sprintf(name, i)
+		}
+		return entries
+	}
+	var edges, names, times []Entry
+	for _, n := range []int64{0, 1, maxBlock - 1, maxBlock, maxBlock + 1, 2 * maxBlock, 2*maxBlock + 1} {
+		edges = append(edges, entry(n, true), entry(n, false))
+	}
+	for _, f := range corpus() {
+		names = append(names, f.entry())
+	}
+	for _, year := range []int{1, 1901, 1979, 1980, 2038, 2039, 2107, 2108, 9999} {
+		e := entry(10, year%2 == 0)
+		e.Modified = time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC)
+		times = append(times, e)
+	}
+	const gib = 1 << 30
+	return map[string][]Entry{
+		"no entry":                   nil,
+		"empty file":                 {entry(0, false)},
+		"empty stream":               {entry(0, true)},
+		"one byte":                   {entry(1, false)},
+		"one streamed byte":          {entry(1, true)},
+		"block sizes":                edges,
+		"odd names":                  names,
+		"times":                      times,
+		"long names":                 many(100, 10, strings.Repeat("n", 60_000)+"%d"),
+		"empty files":                many(5_000, 0, "%d.txt"),
+		"1,000 entries":              many(1_000, 3_000, "folder/%d.txt"),
+		"65,534 entries":             many(65_534, 10, "%d.txt"),
+		"65,535 entries":             many(65_535, 10, "%d.txt"),
+		"70,000 entries":             many(70_000, 100, strings.Repeat("n", 100)+"%d.txt"),
+		"500 MiB":                    many(500, 2<<20, "%d.pdf"),
+		"4 GiB - 1":                  {entry(math.MaxUint32-1, false), entry(5, true)},
+		"5 GiB":                      {entry(5*gib, false), entry(7, false)},
+		"5 GiB stream":               {entry(1, false), entry(5*gib, true), entry(0, true)},
+		"compressed more than 4 GiB": {entry(4*gib-100, true), entry(3, false), entry(3, true)},
+		"offsets around 4 GiB":       append([]Entry{entry(4*gib-700, false)}, many(20, 20, "%d")...),
+	}
+}
+
+// TestArchive_RangesEqualSlices writes 10,000 ranges of 20 archives.
+func TestArchive_RangesEqualSlices(t *testing.T) {
+	t.Parallel()
+	for name, entries := range archives() {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(t, entries)
+			archive := newArchive(t, entries)
+			if archive.Size() != m.size {
+				t.Fatalf("size is %d, want %d", archive.Size(), m.size)
+			}
+			if m.size < 16<<20 {
+				checkRange(t, m, archive, 0, m.size)
+			}
+			random := rand.New(rand.NewPCG(uint64(m.size), 3))
+			for range 500 {
+				checkRange(t, m, archive, randomStart(random, archive), randomLength(random))
+			}
+		})
+	}
+}
+
+// randomStart returns an offset anywhere in the archive, or near the start of a
+// part.
+func randomStart(random *rand.Rand, a *Archive) int64 {
+	at := random.Int64N(a.size + 1)
+	switch i := random.IntN(len(a.entries) + 1); {
+	case random.IntN(3) == 0:
+		return at
+	case i == len(a.entries):
+		at = []int64{0, a.directory, a.end, a.size}[random.IntN(4)]
+	default:
+		h := a.header(i)
+		body := h.offset + h.localSize()
+		at = []int64{h.offset, body, body + random.Int64N(h.compressed/fullBlock+1)*fullBlock, body + h.compressed, a.records[i]}[random.IntN(5)]
+	}
+	return max(at+random.Int64N(60)-30, 0)
+}
+
+func randomLength(random *rand.Rand) int64 {
+	return random.Int64N([]int64{2, 50, 1_000, 200_000}[random.IntN(4)])
+}
+
+// checkRange compares a range, cut at the end of the archive, with the model.
+func checkRange(t *testing.T, m *model, archive *Archive, offset, length int64) {
+	t.Helper()
+	offset = min(offset, m.size)
+	length = min(length, m.size-offset)
+	var out bytes.Buffer
+	if err := archive.WriteRange(&out, offset, length, m); err != nil {
+		t.Fatalf("%d bytes at %d: %v", length, offset, err)
+	}
+	if !bytes.Equal(out.Bytes(), m.slice(offset, length)) {
+		t.Fatalf("%d bytes at %d differ", length, offset)
+	}
+}
+
+// TestArchive_ReadByAllReaders joins an archive from many ranges.
+func TestArchive_ReadByAllReaders(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	files := corpus()
+	entries := make([]Entry, len(files))
+	for i, f := range files {
+		entries[i] = f.entry()
+	}
+	archive := newArchive(t, entries)
+	random := rand.New(rand.NewPCG(4, 5))
+	var out bytes.Buffer
+	for out.Len() < int(archive.Size()) {
+		offset := int64(out.Len())
+		is.NoErr(archive.WriteRange(&out, offset, min(randomLength(random), archive.Size()-offset), fileSource(files)))
+	}
+	ziptest.Read(t, out.Bytes(), len(files), namesOf(files))
+	is.True(bytes.Equal(out.Bytes(), writeZip(t, files)))
+}
+
+// fileSource is a [Source] of files in memory.
+type fileSource []file
+
+func (s fileSource) Content(entry int, offset, length int64) (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(s[entry].content[offset : offset+length])), nil
+}
+
+func (s fileSource) CRC(entry int) (uint32, error) { return s[entry].entry().CRC, nil }
+
+// FuzzArchive_WriteRange takes two bytes for each entry: its form and the size of
+// its content.
+func FuzzArchive_WriteRange(f *testing.F) {
+	f.Add([]byte{}, uint32(0), uint32(22))
+	f.Add([]byte{0, 0, 1, 0}, uint32(10), uint32(50))
+	f.Add([]byte{1, 5, 3, 240, 5, 241, 0, 9}, uint32(60_000), uint32(200_000))
+	f.Fuzz(func(t *testing.T, form []byte, offset, length uint32) {
+		var entries []Entry
+		for ; len(form) >= 2 && len(entries) < 50; form = form[2:] {
+			entries = append(entries, Entry{
+				Name:     strings.Repeat("é", int(form[0]>>4)),
+				Modified: time.Unix(int64(form[0])<<25, 0),
+				Size:     min(int64(form[1])<<(form[0]>>1&15), 1<<18),
+				Streamed: form[0]&1 == 1,
+			})
+		}
+		m := newModel(t, entries)
+		checkRange(t, m, newArchive(t, entries), int64(offset), int64(length))
+	})
+}
+
+// BenchmarkArchive_WriteRange writes the end of an archive of 70,000 entries.
+func BenchmarkArchive_WriteRange(b *testing.B) {
+	entries := archives()["70,000 entries"]
+	archive := newArchive(b, entries)
+	for name, offset := range map[string]int64{"directory": archive.directory, "end": archive.end} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(archive.size - offset)
+			for b.Loop() {
+				if err := archive.WriteRange(io.Discard, offset, archive.size-offset, &model{entries: entries}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
