@@ -5,30 +5,64 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
-	"strings"
+
+	"example.com/canvasback/exports"
 )
 
 // stallResetBytes is the progress after which earlier idle timeouts no longer
 // count. A lower threshold would let an origin trickle one byte per idle timeout.
 const stallResetBytes = 1 << 20
 
-// body is the content of a file. It reads one stream until the stream is
-// interrupted, then resumes with another.
+// body is a range of a file. It reads one stream until the stream is interrupted,
+// then resumes with another.
 type body struct {
-	opener    *Opener
-	ctx       context.Context
+	source
 	cancel    context.CancelCauseFunc
-	url       *url.URL
 	stream    *stream
-	offset    int64  // of the next byte
-	size      int64  // -1 if unknown
-	validator string // strong ETag; empty if the file cannot be resumed
-	stalls    int    // idle timeouts with less than stallResetBytes between them
-	stalledAt int64  // offset of the last idle timeout
+	offset    int64 // of the next byte
+	end       int64 // offset after the last byte, -1 if unknown
+	stalls    int   // idle timeouts with less than stallResetBytes between them
+	stalledAt int64 // offset of the last idle timeout
 	err       error
+}
+
+// openBody opens a range of the file at u. If it is pinned, the file must have
+// its size and validator.
+func (o *Opener) openBody(ctx context.Context, u *url.URL, pin source, offset, end int64) (*body, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	urlCopy := *u
+	pin.opener, pin.ctx, pin.url = o, ctx, &urlCopy
+	b := &body{source: pin, cancel: cancel, offset: offset, end: end}
+	if err := b.open(); err != nil {
+		err = wrapError(ctx, u, err)
+		cancel(err)
+		return nil, err
+	}
+	return b, nil
+}
+
+// open opens the rest of the range.
+func (b *body) open() (err error) {
+	if b.stream, err = b.source.open(b.offset, b.end); err == nil && b.end < 0 {
+		b.end = b.size
+	}
+	return err
+}
+
+// file describes the file by the current response.
+func (b *body) file() *exports.File {
+	header := b.stream.response.Header
+	return &exports.File{
+		Size:      b.size,
+		Type:      header.Get("Content-Type"),
+		Name:      fileName(header.Get("Content-Disposition")),
+		Modified:  parseTime(header.Get("Last-Modified")),
+		ETag:      entityTag(header.Get("ETag")),
+		Validator: b.validator,
+		CRC32:     checksum(header),
+	}
 }
 
 // Read implements [io.Reader].
@@ -44,8 +78,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read returns io.EOF only at the end of the file. A response may be longer or
-// shorter than the file.
+// read returns io.EOF only at the end of the range. A response may be longer or
+// shorter than the range.
 func (b *body) read(p []byte) (int, error) {
 	for {
 		limit := b.readLimit()
@@ -59,7 +93,7 @@ func (b *body) read(p []byte) (int, error) {
 			return n - 1, errTooLarge
 		case n > 0, err == nil:
 			return n, nil
-		case err == io.EOF && b.size < 0:
+		case err == io.EOF && b.end < 0:
 			return 0, io.EOF
 		case err == io.EOF:
 			err = io.ErrUnexpectedEOF
@@ -70,13 +104,13 @@ func (b *body) read(p []byte) (int, error) {
 	}
 }
 
-// readLimit returns the number of bytes to the end of the file. If the size is
+// readLimit returns the number of bytes to the end of the range. If that is
 // unknown, it returns one more than MaxBytes leaves, so that read detects a larger
 // file.
 func (b *body) readLimit() int64 {
 	switch {
-	case b.size >= 0:
-		return b.size - b.offset
+	case b.end >= 0:
+		return b.end - b.offset
 	case b.opener.maxBytes > 0:
 		return b.opener.maxBytes - b.offset + 1
 	}
@@ -84,9 +118,8 @@ func (b *body) readLimit() int64 {
 }
 
 // resume replaces a stream that ended with cause by one that continues at the
-// offset. It returns io.EOF if the file was complete and only its terminator was
-// lost (416). Each new stream makes progress by at least one byte, so each call
-// may make maxAttempts attempts.
+// offset. Each new stream makes progress by at least one byte, so each call may
+// make maxAttempts attempts.
 func (b *body) resume(cause error) error {
 	stalled := errors.Is(cause, errIdleTimeout)
 	if stalled {
@@ -104,52 +137,10 @@ func (b *body) resume(cause error) error {
 	if err := b.opener.backoff(b.ctx, 1, nil); err != nil {
 		return err
 	}
-	next, err := b.opener.doWithRetry(b.ctx, b.url, http.Header{
-		"Range":    {fmt.Sprintf("bytes=%d-", b.offset)},
-		"If-Range": {b.validator},
-	}, b.acceptPartial)
-	if err == errComplete {
-		return io.EOF
-	}
-	if err != nil {
+	if err := b.open(); err != nil {
 		return fmt.Errorf("%w; resume failed: %w", cause, err)
 	}
-	b.stream = next
 	return nil
-}
-
-// acceptPartial accepts a response with the rest of the same file. It sets size.
-func (b *body) acceptPartial(response *http.Response) error {
-	if response.StatusCode == http.StatusRequestedRangeNotSatisfiable && b.isComplete(response.Header) {
-		return errComplete
-	}
-	if response.StatusCode != http.StatusPartialContent {
-		return newStatusError(response)
-	}
-	if err := checkContentEncoding(response); err != nil {
-		return err
-	}
-	contentRange := response.Header.Get("Content-Range")
-	first, size, ok := parseContentRange(contentRange)
-	switch {
-	case response.Header.Get("ETag") != b.validator:
-		return errChanged
-	case !ok, first != b.offset, b.size >= 0 && size != b.size:
-		return fmt.Errorf("unexpected Content-Range %q", contentRange)
-	case b.opener.tooLarge(size):
-		return errTooLarge
-	}
-	b.size = size
-	return nil
-}
-
-// isComplete reports whether the header of a 416 response proves that a file of
-// unknown size ends at the offset (RFC 9110, sections 14.4 and 15.5.17). Without
-// the ETag, another file may end there, because origins may ignore If-Range.
-func (b *body) isComplete(header http.Header) bool {
-	text, ok := strings.CutPrefix(header.Get("Content-Range"), "bytes */")
-	size, err := parseDigits(text)
-	return b.size < 0 && ok && err == nil && size == b.offset && header.Get("ETag") == b.validator
 }
 
 // Close ends the current request, and closes its connection unless the response

@@ -53,6 +53,7 @@ type faultyOrigin struct {
 	t       *testing.T
 	service *exports.Service
 	etag    string // of plan.bin: strong, weak or empty
+	undated bool   // plan.bin has no Last-Modified
 	changes bool   // plan.bin changes after the first cut
 	reset   bool   // cut with RST, which may also discard earlier bytes
 
@@ -83,7 +84,7 @@ func (o *faultyOrigin) sources() []string { return []string{"a.bin", "plan.bin",
 
 func (o *faultyOrigin) serve(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
-	changed := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	changed, _ := http.ParseTime(testModified)
 	if name != "plan.bin" {
 		http.ServeContent(w, r, name, changed, bytes.NewReader(randomBytes(name[0], 5000)))
 		return
@@ -100,6 +101,9 @@ func (o *faultyOrigin) serve(w http.ResponseWriter, r *http.Request) {
 		o.cutAt = slices.Delete(o.cutAt, i, i+1)
 	}
 	o.mu.Unlock()
+	if o.undated {
+		changed = time.Time{}
+	}
 	if etag != "" {
 		w.Header().Set("ETag", etag)
 	}
@@ -293,12 +297,31 @@ func TestDownload_RetriesAfterCutBeforeFirstByte(t *testing.T) {
 	}
 }
 
+func TestDownload_ResumesByLastModified(t *testing.T) {
+	t.Parallel()
+	wantZip := faultlessZip(t)
+	for _, etag := range []string{"", `W/"1"`} {
+		wantFaultless(t, wantZip, func() *faultyOrigin { return newFaultyOrigin(t, etag, cutStep, 3*cutStep) }, func(o *faultyOrigin) {
+			o.wantCuts(2)
+			o.wantStarts(0, cutStep, 3*cutStep)
+		})
+	}
+}
+
 // A download must never mix two versions of a file.
 func TestDownload_FailsWithoutMatchingETag(t *testing.T) {
 	t.Parallel()
 	for name, newOrigin := range map[string]func(t *testing.T, at int) *faultyOrigin{
-		"no validator": func(t *testing.T, at int) *faultyOrigin { return newFaultyOrigin(t, "", at) },
-		"weak":         func(t *testing.T, at int) *faultyOrigin { return newFaultyOrigin(t, `W/"1"`, at) },
+		"no validator": func(t *testing.T, at int) *faultyOrigin {
+			o := newFaultyOrigin(t, "", at)
+			o.undated = true
+			return o
+		},
+		"weak": func(t *testing.T, at int) *faultyOrigin {
+			o := newFaultyOrigin(t, `W/"1"`, at)
+			o.undated = true
+			return o
+		},
 		"changed": func(t *testing.T, at int) *faultyOrigin {
 			o := newFaultyOrigin(t, `"1"`, at)
 			o.changes = true
@@ -348,6 +371,7 @@ func TestDownload_ReopensFileCutBeforeZipEntry(t *testing.T) {
 		for _, changes := range []bool{false, true} {
 			is := is.New(t)
 			o := newFaultyOrigin(t, "", at)
+			o.undated = !changes
 			content, starts := planFile(), []int{0, 0}
 			if changes {
 				o.etag, o.changes = `"1"`, true

@@ -27,17 +27,27 @@
 // the well-known NAT64 prefix 64:ff9b::/96, so networks that reach IPv4 through
 // NAT64 alone cannot fetch from IPv4 origins.
 //
-// # Retry and resume
+// # Retry
 //
 // Only a 200 response without Content-Encoding is a file. Transient failures are
 // retried with exponential backoff, full jitter and Retry-After, at most 5
 // seconds each: connection errors, connections lost before the first byte, and
-// status 408, 429 and 5xx. A timeout between connect and first byte is not retried.
+// status 408, 429 and 5xx. A timeout between connect and first byte is not
+// retried. Status 404 and 410 are an [exports.ErrGone].
 //
-// An interrupted or stalled file is resumed by a Range request if the origin
-// sent a strong ETag (RFC 9110, section 13.1.5). The 206 response must repeat the
-// ETag. A file of unknown size is complete if the origin returns 416 with the
-// ETag for the offset at which it was interrupted.
+// # Ranges and resume
+//
+// The Validator of a file is its strong ETag, or else its Last-Modified if that is
+// at least one second before the Date of the response (RFC 9110, section 8.8.2.2).
+// An interrupted or stalled file with a Validator is resumed by a Range request;
+// [Opener.OpenRange] sends the same request. Origins may ignore If-Range, so each
+// response must repeat the validator and the size of the file. If it does not, the
+// file has changed.
+//
+// The origin may return less than the range. It may also return the complete
+// file: the bytes before the range are then read and discarded. If it returns 416,
+// or 206 without the size of the file, one more request asks for the complete
+// file.
 //
 // Truncation cannot be detected in a response that has neither Content-Length
 // nor chunked encoding: the file ends where the connection is closed.

@@ -13,8 +13,7 @@ import (
 var (
 	errIdleTimeout = fmt.Errorf("idle timeout: %w", os.ErrDeadlineExceeded)
 	errTooLarge    = errors.New("file exceeds the size limit")
-	errChanged     = errors.New("ETag has changed")
-	errComplete    = errors.New("file is complete")
+	errNoRange     = errors.New("no response to a range request")
 )
 
 // wrapError wraps err in an error that [exports.Opener] documents.
@@ -27,7 +26,7 @@ func wrapError(ctx context.Context, u *url.URL, err error) error {
 	}
 	var timeout interface{ Timeout() bool }
 	switch {
-	case errors.Is(err, exports.ErrForbidden):
+	case errors.Is(err, exports.ErrForbidden), errors.Is(err, exports.ErrChanged):
 	case errors.Is(err, exports.ErrTimeout), errors.As(err, &timeout) && timeout.Timeout():
 		err = fmt.Errorf("%w: %w", exports.ErrTimeout, err)
 	default:

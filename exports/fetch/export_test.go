@@ -55,7 +55,12 @@ func (o *Opener) SetInitialBackoff(d time.Duration) { o.initialBackoff = d }
 func (o *Opener) HeaderTimeout() time.Duration { return o.transport.ResponseHeaderTimeout }
 
 var (
-	FileName          = fileName
-	EntityTag         = entityTag
-	ParseContentRange = parseContentRange
+	FileName  = fileName
+	EntityTag = entityTag
 )
+
+// ParseContentRange returns the fields of the part in a Content-Range header.
+func ParseContentRange(header string) (first, length, size int64, ok bool) {
+	p, ok := parseContentRange(header)
+	return p.first, p.length, p.size, ok
+}

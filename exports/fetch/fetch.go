@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -41,7 +42,7 @@ type Opener struct {
 	log            *slog.Logger
 }
 
-var _ exports.Opener = (*Opener)(nil)
+var _ exports.RangeOpener = (*Opener)(nil)
 
 // New returns an Opener; nil options are the defaults. It returns an error if an
 // entry of [Options.AllowedHosts] is malformed.
@@ -111,29 +112,34 @@ func (o *Opener) Check(u *url.URL) error {
 // [io.ErrUnexpectedEOF] if the file is truncated, and [exports.ErrTimeout] after
 // an idle timeout.
 func (o *Opener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	s, err := o.doWithRetry(ctx, u, http.Header{}, o.accept200)
+	b, err := o.openBody(ctx, u, source{size: -1}, 0, -1)
 	if err != nil {
-		err = wrapError(ctx, u, err)
-		cancel(err)
 		return nil, err
 	}
-	header := s.response.Header
-	size := s.response.ContentLength
-	etag := entityTag(header.Get("ETag"))
-	urlCopy := *u
-	b := &body{opener: o, ctx: ctx, cancel: cancel, url: &urlCopy, stream: s, size: size}
-	if !strings.HasPrefix(etag, "W/") {
-		b.validator = etag
+	file := b.file()
+	file.Body = b
+	return file, nil
+}
+
+// Stat implements [exports.RangeOpener]. It sends a GET request for the first
+// byte, because presigned URLs reject HEAD requests.
+func (o *Opener) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {
+	b, err := o.openBody(ctx, u, source{size: -1}, 0, 0)
+	if err != nil {
+		return nil, err
 	}
-	return &exports.File{
-		Body:     b,
-		Size:     size,
-		Type:     header.Get("Content-Type"),
-		Name:     fileName(header.Get("Content-Disposition")),
-		Modified: parseTime(header.Get("Last-Modified")),
-		ETag:     etag,
-	}, nil
+	defer b.Close()
+	return b.file(), nil
+}
+
+// OpenRange implements [exports.RangeOpener]. Its errors are like those of Open.
+func (o *Opener) OpenRange(ctx context.Context, u *url.URL, r exports.Range) (io.ReadCloser, error) {
+	pin := source{pinned: true, size: r.Size, validator: r.Validator}
+	b, err := o.openBody(ctx, u, pin, r.Offset, r.Offset+r.Length)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 // CloseIdleConnections closes pooled connections that are not in use.

@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -56,21 +55,6 @@ func parseTime(text string) time.Time {
 		return time.Time{}
 	}
 	return t.UTC()
-}
-
-// parseContentRange returns the first position and the complete length of a byte
-// range (RFC 9110, section 14.4). It reports false if either is unknown.
-func parseContentRange(header string) (first, size int64, ok bool) {
-	header, ok = strings.CutPrefix(header, "bytes ")
-	positions, length, _ := strings.Cut(header, "/")
-	start, end, _ := strings.Cut(positions, "-")
-	var errs [3]error
-	var last int64
-	first, errs[0] = parseDigits(start)
-	last, errs[1] = parseDigits(end)
-	size, errs[2] = parseDigits(length)
-	ok = ok && errors.Join(errs[:]...) == nil && first <= last && last < size
-	return first, size, ok
 }
 
 // parseDigits parses a number without a sign.

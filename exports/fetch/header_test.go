@@ -48,13 +48,17 @@ func TestEntityTag(t *testing.T) {
 
 func TestParseContentRange(t *testing.T) {
 	t.Parallel()
-	first, size, ok := fetch.ParseContentRange("bytes 5-9/10")
-	if first != 5 || size != 10 || !ok {
-		t.Errorf("%d, %d, %t", first, size, ok)
+	first, length, size, ok := fetch.ParseContentRange("bytes 5-9/10")
+	if first != 5 || length != 5 || size != 10 || !ok {
+		t.Errorf("%d, %d, %d, %t", first, length, size, ok)
 	}
-	for _, header := range []string{"", "bytes", "bytes 5-9", "bytes 5-9/*", "bytes */10", "bytes 5-/10", "bytes -5/10", "5-9/10",
+	first, length, size, ok = fetch.ParseContentRange("bytes 5-9/*")
+	if first != 5 || length != 5 || size != -1 || !ok {
+		t.Errorf("%d, %d, %d, %t", first, length, size, ok)
+	}
+	for _, header := range []string{"", "bytes", "bytes 5-9", "bytes 5-9/", "bytes 9-5/*", "bytes */10", "bytes 5-/10", "bytes -5/10", "5-9/10",
 		"bytes 9-5/10", "bytes 5-10/10", "bytes +5-9/10", "bytes 5-9/99999999999999999999", "bytes 5-9/10 ", "items 5-9/10"} {
-		if _, _, ok := fetch.ParseContentRange(header); ok {
+		if _, _, _, ok := fetch.ParseContentRange(header); ok {
 			t.Errorf("ParseContentRange accepts %q", header)
 		}
 	}

@@ -86,7 +86,7 @@ func TestHTTP2_ResumesAfterStreamReset(t *testing.T) {
 	content, err := newClient(t, o).read(t, baseURL)
 	is.NoErr(err)
 	is.Equal(content, testFile)
-	is.Equal(requests.Load(), int32(2+4))
+	is.Equal(requests.Load(), int32(2+5)) // the first resume repeats one byte, because the size is unknown
 }
 
 func TestHTTP2_FreesStream(t *testing.T) {

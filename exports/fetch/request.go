@@ -4,39 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"example.com/canvasback/exports"
 )
-
-// acceptFunc returns an error if the file cannot be read from a response.
-type acceptFunc func(*http.Response) error
-
-// doOnce makes one attempt. It follows redirects and returns when the first byte
-// has arrived or the response is known to be empty.
-func (o *Opener) doOnce(ctx context.Context, u *url.URL, header http.Header, accept acceptFunc) (*stream, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	response, err := o.followRedirects(ctx, u, header) //nolint:bodyclose // the stream closes it
-	if err != nil {
-		cancel(err)
-		return nil, err
-	}
-	s := newStream(ctx, cancel, response, o.idleTimeout)
-	if err = accept(response); err == nil {
-		err = s.peek()
-	}
-	if err == io.EOF && response.StatusCode == http.StatusOK {
-		err = nil // a file may be empty; a resumed stream may not
-	}
-	if err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
-}
 
 // followRedirects returns the first response that is not a redirect.
 func (o *Opener) followRedirects(ctx context.Context, u *url.URL, header http.Header) (*http.Response, error) {
@@ -97,17 +70,6 @@ func redirectURL(response *http.Response) (*url.URL, error) {
 		return nil, fmt.Errorf("%w: redirect from https to %s", exports.ErrForbidden, to.Scheme)
 	}
 	return to, nil
-}
-
-// accept200 accepts a response with the complete file.
-func (o *Opener) accept200(response *http.Response) error {
-	if response.StatusCode != http.StatusOK {
-		return newStatusError(response)
-	}
-	if o.tooLarge(response.ContentLength) {
-		return errTooLarge
-	}
-	return checkContentEncoding(response)
 }
 
 func (o *Opener) tooLarge(size int64) bool {

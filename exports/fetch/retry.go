@@ -16,21 +16,6 @@ import (
 	"example.com/canvasback/exports"
 )
 
-// doWithRetry calls doOnce until it succeeds, its error is permanent, or
-// maxAttempts is reached.
-func (o *Opener) doWithRetry(ctx context.Context, u *url.URL, header http.Header, accept acceptFunc) (*stream, error) {
-	for attempt := 1; ; attempt++ {
-		s, err := o.doOnce(ctx, u, header, accept)
-		if err == nil || ctx.Err() != nil || attempt >= o.maxAttempts || !isTransient(err) {
-			return s, err
-		}
-		o.logRetry(ctx, u, err)
-		if err := o.backoff(ctx, attempt, err); err != nil {
-			return nil, err
-		}
-	}
-}
-
 // backoff sleeps after a failed attempt: exponentially with full jitter, at
 // least Retry-After, and at most maxBackoff. Attempts count from 1.
 func (o *Opener) backoff(ctx context.Context, attempt int, err error) error {
@@ -72,6 +57,11 @@ func newStatusError(response *http.Response) *statusError {
 
 func (e *statusError) Error() string {
 	return fmt.Sprintf("unexpected status %d %s from %s", e.status, http.StatusText(e.status), e.host)
+}
+
+// Is makes a response of a missing file an [exports.ErrGone].
+func (e *statusError) Is(target error) bool {
+	return target == exports.ErrGone && (e.status == http.StatusNotFound || e.status == http.StatusGone)
 }
 
 // isTransient reports whether another attempt may succeed.

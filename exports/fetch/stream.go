@@ -18,15 +18,41 @@ type stream struct {
 	response    *http.Response
 	idleTimeout time.Duration
 	timer       *time.Timer
+	content     io.Reader // of the response
 	peeked      []byte
 	err         error
 }
 
 func newStream(ctx context.Context, cancel context.CancelCauseFunc, response *http.Response, idleTimeout time.Duration) *stream {
-	s := &stream{ctx: ctx, cancel: cancel, response: response, idleTimeout: idleTimeout}
+	s := &stream{ctx: ctx, cancel: cancel, response: response, content: response.Body, idleTimeout: idleTimeout}
 	s.timer = time.AfterFunc(idleTimeout, func() { cancel(errIdleTimeout) })
 	s.timer.Stop()
 	return s
+}
+
+// start reads up to position offset of the file, and waits for the next byte if
+// there is one. The argument end is the end of the range that will be read, -1 if
+// unknown. The error is not io.EOF.
+func (s *stream) start(p part, offset, end int64) error {
+	if p.length >= 0 {
+		s.content = io.LimitReader(s.content, p.length)
+	}
+	if offset == end {
+		if p.length == 1 {
+			s.peek() // so that the connection is reused
+		}
+		return nil
+	}
+	_, err := io.CopyN(io.Discard, s, offset-p.first)
+	if err == nil {
+		if err = s.peek(); err == io.EOF && end < 0 {
+			return nil
+		}
+	}
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // peek waits for the first byte. It returns io.EOF if there is none.
@@ -58,7 +84,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		return 0, s.err
 	}
 	s.timer.Reset(s.idleTimeout)
-	n, err := s.response.Body.Read(p)
+	n, err := s.content.Read(p)
 	s.timer.Stop()
 	switch {
 	case err == nil, err == io.EOF:
