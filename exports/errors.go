@@ -9,6 +9,9 @@ var (
 	// ErrNotFound means that no export is registered for a source URL.
 	ErrNotFound = errors.New("exports: not registered")
 
+	// ErrLinkNotFound means that a download link is unknown or has expired.
+	ErrLinkNotFound = errors.New("exports: no such link")
+
 	// ErrInvalid matches errors about an invalid argument. Their text begins
 	// with the field's JSON name and may be shown to users.
 	ErrInvalid = errors.New("exports: invalid field")

@@ -35,6 +35,11 @@ type DB struct {
 
 	exports      map[string]exports.Export
 	lastExportID int64
+	links        map[exports.Digest]exports.StoredLink
+	linkOrder    []exports.Digest // oldest first
+	facts        map[exports.Digest]storedFact
+	factOrder    []factID // in the order of their storage
+	lastFactID   int64
 }
 
 // New returns an empty storage.
@@ -48,6 +53,8 @@ func New() *DB {
 		foldersVersion: newVersion(),
 		symbols:        make(map[int64]symbols.Symbol),
 		exports:        make(map[string]exports.Export),
+		links:          make(map[exports.Digest]exports.StoredLink),
+		facts:          make(map[exports.Digest]storedFact),
 	}
 }
 

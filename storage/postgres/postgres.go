@@ -45,6 +45,8 @@
 //	canvasback_symbols       symbols
 //	canvasback_folder_list   one row: the version of the folder list
 //	canvasback_exports       registered exports
+//	canvasback_links         download links
+//	canvasback_facts         sizes and checksums of exported files
 //	canvasback_migrations    applied migrations
 //
 // [DB.Migrate] needs the right to create tables in the schema, and to create

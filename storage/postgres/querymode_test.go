@@ -66,7 +66,9 @@ func (s *schemas) take(t testing.TB) *postgres.Options {
 		_, err := s.pool.Exec(context.Background(), `
 			TRUNCATE `+schema+`.canvasback_keys;
 			TRUNCATE `+schema+`.canvasback_folders CASCADE;
-			TRUNCATE `+schema+`.canvasback_exports`)
+			TRUNCATE `+schema+`.canvasback_exports;
+			TRUNCATE `+schema+`.canvasback_links;
+			TRUNCATE `+schema+`.canvasback_facts`)
 		if err != nil {
 			t.Error(err)
 		}

@@ -23,6 +23,9 @@ func RunConcurrent(t *testing.T, open func(t testing.TB) Harness) {
 		{"opposite moves succeed", concurrentMoves},
 		{"equal versions mean equal data", concurrentReads},
 		{"one of many Puts creates the export", concurrentPuts},
+		{"one of many plans replaces a plan", concurrentPlans},
+		{"links stay bounded", concurrentLinks},
+		{"facts put together stay together", concurrentFacts},
 		{"concurrent rotations leave one raw key, none of a deleted key", concurrentRotations},
 		{"canceled calls do not affect other calls", concurrentCancels},
 	} {

@@ -30,6 +30,8 @@ func contextEnded(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	symbol := insertSymbols(t, s, folder.ID, newSymbols("symbol")...)[0]
 	export := putExport(t, s, newExport("export"))
+	link := insertLink(t, s, newLink("link", "x"), manyLinks)
+	putFacts(t, s, newFact("fact"))
 	before := epoch(t, s)
 
 	canceled, cancel := context.WithCancel(t.Context())
@@ -48,6 +50,8 @@ func contextEnded(t *testing.T, s Harness) {
 		wantFolders(t, s, folder)
 		wantSymbols(t, s, folder.ID, symbol)
 		wantFound(t, s, []string{"export", "new"}, export)
+		wantLink(t, s, link)
+		wantFacts(t, s, []string{"fact", "new"}, newFact("fact"))
 		if after := epoch(t, s); after != before {
 			t.Errorf("the epoch changed from %d to %d", before, after)
 		}
@@ -64,7 +68,7 @@ func contextEnded(t *testing.T, s Harness) {
 func wantNoSentinel(t testing.TB, method string, err error) {
 	t.Helper()
 	for _, sentinel := range []error{
-		keys.ErrNotFound, exports.ErrNotFound,
+		keys.ErrNotFound, exports.ErrNotFound, exports.ErrLinkNotFound,
 		symbols.ErrFolderNotFound, symbols.ErrSymbolNotFound,
 		symbols.ErrFolderNameTaken, symbols.ErrChanged,
 	} {
@@ -130,6 +134,18 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol) []call {
 		{"exports.Put", func(ctx context.Context) error { _, _, err := e.Put(ctx, newExport("new")); return err }},
 		{"exports.Find", func(ctx context.Context) error { _, err := e.Find(ctx, "export"); return err }},
 		{"exports.Delete", func(ctx context.Context) error { return e.Delete(ctx, "export") }},
+		{"exports.InsertLink", func(ctx context.Context) error { return e.InsertLink(ctx, newLink("new", "x"), manyLinks) }},
+		{"exports.FindLink", func(ctx context.Context) error { _, err := e.FindLink(ctx, digestOf("link"), 0); return err }},
+		{"exports.ReplacePlan", func(ctx context.Context) error {
+			_, err := e.ReplacePlan(ctx, digestOf("link"), 1, []byte("new"))
+			return err
+		}},
+		{"exports.AddServed", func(ctx context.Context) error { return e.AddServed(ctx, digestOf("link"), 1) }},
+		{"exports.FindFacts", func(ctx context.Context) error { _, err := e.FindFacts(ctx, digestOf("fact")); return err }},
+		{"exports.PutFacts", func(ctx context.Context) error {
+			return e.PutFacts(ctx, []exports.Fact{newFact("new"), newFact("other")}, manyFacts)
+		}},
+		{"exports.DeleteFacts", func(ctx context.Context) error { return e.DeleteFacts(ctx, digestOf("fact"), digestOf("new")) }},
 	}
 }
 
@@ -141,6 +157,8 @@ func concurrentCancels(t *testing.T, handles []Storage) {
 	folder, counted := insertFolder(t, handles[0], "folder"), insertFolder(t, handles[0], "counted")
 	symbol := insertSymbols(t, handles[0], folder.ID, symbols.Symbol{Name: "symbol"})[0]
 	putExport(t, handles[0], newExport("export"))
+	insertLink(t, handles[0], newLink("link", "x"), manyLinks)
+	putFacts(t, handles[0], newFact("fact"))
 
 	var succeeded, canceled, updated, inDoubt atomic.Int64
 	stored := make([]map[string]bool, workers) // by pair of symbols: whether it is certain

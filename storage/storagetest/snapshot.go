@@ -1,10 +1,13 @@
 package storagetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"example.com/canvasback/exports"
 )
 
 // record is a record of a storage: the fields that the test has set, and those
@@ -55,6 +58,20 @@ func takeSnapshot(t testing.TB, s Storage, sources ...string) snapshot {
 		id := export.ID
 		export.ID = 0
 		all.add("export "+export.SourceURL, record{fmt.Sprint(export), fmt.Sprint(id)})
+	}
+	for _, token := range []string{"link", "new"} {
+		link, err := s.Exports().FindLink(t.Context(), digestOf(token), 0)
+		if !errors.Is(err, exports.ErrLinkNotFound) {
+			must(t, err)
+			all.add("link "+token, record{given: fmt.Sprintf("%d %d %q", link.Version, link.Served, link.Plan)})
+		}
+	}
+	for _, url := range []string{"fact", "new", "other"} {
+		facts, err := s.Exports().FindFacts(t.Context(), digestOf(url))
+		must(t, err)
+		for _, fact := range facts {
+			all.add("fact "+url, record{given: fact.Validator})
+		}
 	}
 	return all
 }

@@ -61,6 +61,8 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 		{"symbols", symbolChecks},
 		{"versions", versionChecks},
 		{"exports", exportChecks},
+		{"links", linkChecks},
+		{"facts", factChecks},
 		{"contexts", contextChecks},
 	} {
 		t.Run(area.name, func(t *testing.T) {

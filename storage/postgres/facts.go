@@ -1,0 +1,108 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/canvasback/exports"
+)
+
+func (s exportStore) FindFacts(ctx context.Context, urls ...exports.Digest) ([]exports.Fact, error) {
+	return readRows(ctx, s.db, scanFact, `
+		SELECT url_digest, validator, size, crc32, type, name, modified, seen_at, blocks
+		FROM canvasback_facts
+		WHERE url_digest = ANY ($1::bytea[])`,
+		digestArray(urls),
+	)
+}
+
+func scanFact(row pgx.CollectableRow) (exports.Fact, error) {
+	var (
+		fact     exports.Fact
+		url      []byte
+		crc      *int64
+		modified *time.Time
+	)
+	err := row.Scan(
+		&url, &fact.Validator, &fact.Size, &crc, &fact.Type, &fact.Name, &modified, &fact.SeenAt, &fact.Blocks,
+	)
+	copy(fact.URL[:], url)
+	if crc != nil {
+		sum := uint32(*crc)
+		fact.CRC32 = &sum
+	}
+	if modified != nil {
+		fact.Modified = modified.UTC()
+	}
+	fact.SeenAt = fact.SeenAt.UTC()
+	return fact, err
+}
+
+func digestArray(digests []exports.Digest) [][]byte {
+	array := make([][]byte, len(digests))
+	for i := range digests {
+		array[i] = digests[i][:]
+	}
+	return array
+}
+
+func (s exportStore) PutFacts(ctx context.Context, facts []exports.Fact, limit int) error {
+	if len(facts) == 0 {
+		return ctx.Err()
+	}
+	// Two calls that locked the same rows in different orders would deadlock.
+	facts = slices.SortedFunc(slices.Values(facts), func(a, b exports.Fact) int {
+		return bytes.Compare(a.URL[:], b.URL[:])
+	})
+	return s.db.transact(ctx, func(tx pgx.Tx) error {
+		var batch pgx.Batch
+		for _, fact := range facts {
+			var crc *int64
+			if fact.CRC32 != nil {
+				sum := int64(*fact.CRC32)
+				crc = &sum
+			}
+			var modified *time.Time
+			if !fact.Modified.IsZero() {
+				modified = &fact.Modified
+			}
+			batch.Queue(s.db.sql(`
+				INSERT INTO canvasback_facts (
+					url_digest, validator, size, crc32, type, name, modified, seen_at, blocks
+				)
+				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+				ON CONFLICT (url_digest) DO UPDATE
+				SET id = EXCLUDED.id, validator = $2, size = $3, crc32 = $4, type = $5, name = $6,
+					modified = $7, seen_at = $8, blocks = $9`),
+				fact.URL[:], fact.Validator, fact.Size, crc, fact.Type, fact.Name,
+				modified, fact.SeenAt, notNull(fact.Blocks),
+			)
+		}
+		batch.Queue(s.db.sql(`
+			DELETE FROM canvasback_facts
+			WHERE id IN (
+				SELECT id
+				FROM canvasback_facts
+				WHERE id <= (SELECT max(id) FROM canvasback_facts) - $1::bigint
+				ORDER BY id
+				LIMIT $2
+				FOR UPDATE SKIP LOCKED
+			)`),
+			limit, exports.PruneStep,
+		)
+		return tx.SendBatch(ctx, &batch).Close()
+	})
+}
+
+func (s exportStore) DeleteFacts(ctx context.Context, urls ...exports.Digest) error {
+	_, err := s.db.exec(ctx, `
+		DELETE FROM canvasback_facts
+		WHERE url_digest = ANY ($1::bytea[])`,
+		digestArray(urls),
+	)
+	return err
+}

@@ -1,0 +1,111 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+
+	"example.com/canvasback/exports"
+)
+
+func (s exportStore) FindFacts(ctx context.Context, urls ...exports.Digest) ([]exports.Fact, error) {
+	rows, err := s.db.query(ctx, `
+		SELECT url_digest, validator, size, crc32, type, name, modified, seen_at, blocks
+		FROM canvasback_facts
+		WHERE url_digest IN (
+			SELECT unhex(value)
+			FROM json_each(?)
+		)`,
+		hexArray(urls),
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []exports.Fact
+	for rows.Next() {
+		var (
+			fact           exports.Fact
+			url            []byte
+			crc            sql.NullInt64
+			modified, seen sql.NullInt64
+		)
+		err := rows.Scan(
+			&url, &fact.Validator, &fact.Size, &crc, &fact.Type, &fact.Name, &modified, &seen, &fact.Blocks,
+		)
+		if err != nil {
+			return nil, err
+		}
+		copy(fact.URL[:], url)
+		if crc.Valid {
+			sum := uint32(crc.Int64)
+			fact.CRC32 = &sum
+		}
+		fact.Modified, fact.SeenAt = fromMillis(modified), fromMillis(seen)
+		list = append(list, fact)
+	}
+	return list, rows.Err()
+}
+
+// hexArray returns digests as one parameter, because SQLite limits their number.
+func hexArray(digests []exports.Digest) string {
+	texts := make([]string, len(digests))
+	for i, digest := range digests {
+		texts[i] = hex.EncodeToString(digest[:])
+	}
+	array, _ := json.Marshal(texts) // strings always encode
+	return string(array)
+}
+
+func (s exportStore) PutFacts(ctx context.Context, facts []exports.Fact, limit int) error {
+	if len(facts) == 0 {
+		return ctx.Err()
+	}
+	return s.db.write(ctx, func(conn *sql.Conn) error {
+		var last int64
+		for _, fact := range facts {
+			var crc sql.NullInt64
+			if fact.CRC32 != nil {
+				crc = sql.NullInt64{Int64: int64(*fact.CRC32), Valid: true}
+			}
+			err := conn.QueryRowContext(ctx, `
+				REPLACE INTO canvasback_facts (
+					url_digest, validator, size, crc32, type, name, modified, seen_at, blocks
+				)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+				RETURNING id`,
+				fact.URL[:], fact.Validator, fact.Size, crc, fact.Type, fact.Name,
+				toMillis(fact.Modified), toMillis(fact.SeenAt), notNull(fact.Blocks),
+			).Scan(&last)
+			if err != nil {
+				return err
+			}
+		}
+		_, err := conn.ExecContext(ctx, `
+			DELETE FROM canvasback_facts
+			WHERE id IN (
+				SELECT id FROM canvasback_facts
+				WHERE id <= ?
+				ORDER BY id
+				LIMIT ?
+			)`,
+			last-int64(limit), exports.PruneStep,
+		)
+		return err
+	})
+}
+
+func (s exportStore) DeleteFacts(ctx context.Context, urls ...exports.Digest) error {
+	return s.db.write(ctx, func(conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, `
+			DELETE FROM canvasback_facts
+			WHERE url_digest IN (
+				SELECT unhex(value)
+				FROM json_each(?)
+			)`,
+			hexArray(urls),
+		)
+		return err
+	})
+}

@@ -1,0 +1,198 @@
+package storagetest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"example.com/canvasback/exports"
+)
+
+var factChecks = []check{
+	{"facts are found as stored", factsFound},
+	{"PutFacts replaces facts", factsReplaced},
+	{"FindFacts accepts 1,000 URLs", factsMany},
+	{"facts are bounded", factsLimit},
+	{"DeleteFacts deletes the given ones", factsDeleted},
+	{"facts are not shared with the caller", factsValues},
+	{"facts persist", factsPersist},
+}
+
+const manyFacts = 100_000
+
+func newFact(url string) exports.Fact {
+	crc := uint32(1<<32 - 1)
+	return exports.Fact{
+		URL:       digestOf(url),
+		Validator: `"` + url + `"`,
+		Size:      1 << 50,
+		CRC32:     &crc,
+		Type:      "application/pdf",
+		Name:      url + ".pdf",
+		Modified:  testTime,
+		SeenAt:    testTime.Add(time.Second),
+		Blocks:    []byte{0, 1, 255},
+	}
+}
+
+func putFacts(t testing.TB, s Storage, facts ...exports.Fact) {
+	t.Helper()
+	must(t, s.Exports().PutFacts(t.Context(), facts, manyFacts))
+}
+
+// summary formats a value for a message.
+func summary(value any) string {
+	text := fmt.Sprintf("%+v", value)
+	return text[:min(len(text), 1000)]
+}
+
+// wantFacts checks what FindFacts returns for the URLs.
+func wantFacts(t testing.TB, s Storage, urls []string, want ...exports.Fact) {
+	t.Helper()
+	var digests []exports.Digest
+	for _, url := range urls {
+		digests = append(digests, digestOf(url))
+	}
+	got, err := s.Exports().FindFacts(t.Context(), digests...)
+	must(t, err)
+	byURL := func(a, b exports.Fact) int { return bytes.Compare(a.URL[:], b.URL[:]) }
+	slices.SortFunc(got, byURL)
+	want = slices.SortedFunc(slices.Values(want), byURL)
+	equal := func(a, b exports.Fact) bool {
+		sameBlocks := bytes.Equal(a.Blocks, b.Blocks)
+		a.Blocks, b.Blocks = nil, nil
+		return sameBlocks && reflect.DeepEqual(a, b)
+	}
+	if !slices.EqualFunc(got, want, equal) {
+		t.Errorf("FindFacts returns %s, want %s", summary(got), summary(want))
+	}
+}
+
+func factsFound(t *testing.T, s Harness) {
+	wantFacts(t, s, nil)
+	wantFacts(t, s, []string{"a"})
+	must(t, s.Exports().PutFacts(t.Context(), nil, 1))
+	a, b := newFact("a"), newFact("b")
+	b.Size, b.CRC32, b.Type, b.Name, b.Modified, b.Blocks = 0, nil, "", "", time.Time{}, []byte{}
+	zero := newFact("zero")
+	zero.CRC32 = new(uint32)
+	zero.Blocks = bytes.Repeat([]byte{1, 2, 3, 4}, 1<<15)
+	putFacts(t, s, a, b, zero)
+	wantFacts(t, s, []string{"a", "missing", "b", "zero"}, a, b, zero)
+	wantFacts(t, s, []string{"b"}, b)
+	for i, text := range sampleTexts {
+		fact := newFact(strconv.Itoa(i))
+		fact.Validator, fact.Type, fact.Name = text, text, text
+		fact.Modified, fact.SeenAt = times[i%len(times)], times[i%len(times)]
+		putFacts(t, s, fact)
+		wantFacts(t, s, []string{strconv.Itoa(i)}, fact)
+	}
+}
+
+func factsReplaced(t *testing.T, s Harness) {
+	a, b := newFact("a"), newFact("b")
+	putFacts(t, s, a, b)
+	a.Validator, a.Size, a.CRC32, a.Blocks, a.Modified = "other", 5, nil, []byte{}, time.Time{}
+	putFacts(t, s, a, newFact("c"))
+	wantFacts(t, s, []string{"a", "b", "c"}, a, b, newFact("c"))
+}
+
+func factsMany(t *testing.T, s Harness) {
+	var urls []string
+	var facts []exports.Fact
+	for i := range 1000 {
+		urls = append(urls, strconv.Itoa(i))
+		facts = append(facts, newFact(urls[i]))
+	}
+	putFacts(t, s, facts...)
+	wantFacts(t, s, urls, facts...)
+}
+
+func factsLimit(t *testing.T, s Harness) {
+	put := func(urls ...string) {
+		t.Helper()
+		var facts []exports.Fact
+		for _, url := range urls {
+			facts = append(facts, newFact(url))
+		}
+		must(t, s.Exports().PutFacts(t.Context(), facts, 3))
+	}
+	put("a")
+	put("b", "c")
+	wantFacts(t, s, []string{"a", "b", "c"}, newFact("a"), newFact("b"), newFact("c"))
+	put("d")
+	wantFacts(t, s, []string{"a", "b", "c", "d"}, newFact("b"), newFact("c"), newFact("d"))
+	put("b") // now newer than c and d
+	put("c")
+	put("e", "f")
+	wantFacts(t, s, []string{"b", "c", "d", "e", "f"}, newFact("c"), newFact("e"), newFact("f"))
+}
+
+func factsDeleted(t *testing.T, s Harness) {
+	putFacts(t, s, newFact("a"), newFact("b"), newFact("c"))
+	must(t, s.Exports().DeleteFacts(t.Context()))
+	must(t, s.Exports().DeleteFacts(t.Context(), digestOf("a"), digestOf("missing"), digestOf("c")))
+	wantFacts(t, s, []string{"a", "b", "c"}, newFact("b"))
+	putFacts(t, s, newFact("a"))
+	wantFacts(t, s, []string{"a", "b", "c"}, newFact("a"), newFact("b"))
+}
+
+func factsValues(t *testing.T, s Harness) {
+	given := newFact("a")
+	putFacts(t, s, given)
+	*given.CRC32 = 0
+	given.Blocks[0]++
+	got, err := s.Exports().FindFacts(t.Context(), digestOf("a"))
+	must(t, err)
+	*got[0].CRC32 = 0
+	got[0].Blocks[0]++
+	wantFacts(t, s, []string{"a"}, newFact("a"))
+}
+
+func factsPersist(t *testing.T, s Harness) {
+	second := s.reopen(t)
+	putFacts(t, s, newFact("a"))
+	wantFacts(t, second, []string{"a"}, newFact("a"))
+	must(t, second.Exports().DeleteFacts(t.Context(), digestOf("a")))
+	wantFacts(t, s, []string{"a"})
+}
+
+// concurrentFacts puts the same facts in different orders.
+func concurrentFacts(t *testing.T, handles []Storage) {
+	const workers, rounds = 8, 5
+	urls := []string{"a", "b", "c", "d"}
+	for _, err := range parallel(handles, workers, func(s Storage, i int) error {
+		for round := range rounds {
+			var facts []exports.Fact
+			for _, url := range urls {
+				fact := newFact(url)
+				fact.Size = int64(i*rounds + round)
+				facts = append(facts, fact)
+			}
+			if i%2 == 1 {
+				slices.Reverse(facts)
+			}
+			if err := s.Exports().PutFacts(t.Context(), facts, manyFacts); err != nil {
+				return err
+			}
+		}
+		return s.Exports().DeleteFacts(t.Context(), digestOf("e"))
+	}) {
+		must(t, err)
+	}
+	var digests []exports.Digest
+	for _, url := range urls {
+		digests = append(digests, digestOf(url))
+	}
+	got, err := handles[1].Exports().FindFacts(context.Background(), digests...)
+	must(t, err)
+	if sizes := slices.CompactFunc(got, func(a, b exports.Fact) bool { return cmp.Compare(a.Size, b.Size) == 0 }); len(got) != len(urls) || len(sizes) != 1 {
+		t.Errorf("FindFacts returns %d facts of %d calls, want %d of one", len(got), len(sizes), len(urls))
+	}
+}
