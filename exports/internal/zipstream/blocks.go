@@ -86,8 +86,8 @@ func copyBlockRange(w io.Writer, r io.Reader, size, start, end int64) error {
 		start += to - from
 	}
 	n, err := readAtLeast(r, buf[:1], 1)
-	if err == io.EOF {
-		err = checkLength(int64(n), 0)
+	if n > 0 || err == io.EOF {
+		return checkLength(int64(n), 0)
 	}
 	return err
 }

@@ -47,8 +47,7 @@ func (a *Archive) Needs(offset, length int64) iter.Seq[Need] {
 // late as possible and only for what the range includes: content before it is
 // sent, the CRC of a streamed entry after its content is closed, and the CRCs of
 // entries before the range when it writes their records in the central directory.
-// All bytes before an entry's content have been written to w when src.Content is
-// called.
+// Before it calls src.Content it writes all bytes before the entry's body to w.
 //
 // If the content is too short, the error wraps [io.ErrUnexpectedEOF].
 func (a *Archive) WriteRange(w io.Writer, offset, length int64, src Source) error {
