@@ -228,6 +228,47 @@ func TestWriter_CopiesFile(t *testing.T) {
 	}
 }
 
+// kernelRecorder counts the bytes that the kernel could copy.
+type kernelRecorder struct {
+	*httptest.ResponseRecorder
+	copied int64
+}
+
+func (r *kernelRecorder) ReadFrom(src io.Reader) (int64, error) {
+	n, err := io.Copy(r.ResponseRecorder, src)
+	if _, ok := src.(*io.LimitedReader).R.(*os.File); ok {
+		r.copied += n
+	}
+	return n, err
+}
+
+func TestWriter_CopyN(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	content := bytes.Repeat([]byte("canvasback"), 20_000)
+	name := filepath.Join(t.TempDir(), "file")
+	is.NoErr(os.WriteFile(name, content, 0o600))
+	file, err := os.Open(name)
+	is.NoErr(err)
+	defer file.Close()
+	recorder := &kernelRecorder{ResponseRecorder: httptest.NewRecorder()}
+	out := New(recorder, httptest.NewRequest("GET", "/", nil), time.Minute)
+	for range 2 {
+		n, err := io.CopyN(out, file, 90_000)
+		is.NoErr(err)
+		is.Equal(n, int64(90_000))
+	}
+	n, err := io.CopyN(out, file, 90_000)
+	is.Equal(err, io.EOF)
+	is.Equal(n, int64(20_000))
+	is.Equal(recorder.copied, int64(200_000))
+	n, err = io.Copy(out, struct{ io.Reader }{bytes.NewReader(content)})
+	is.NoErr(err)
+	is.Equal(n, int64(200_000))
+	is.Equal(recorder.copied, int64(200_000))
+	is.True(bytes.Equal(recorder.Body.Bytes(), append(content, content...)))
+}
+
 // TestAbort_TruncationShows aborts behind a middleware that recovers panics.
 func TestAbort_TruncationShows(t *testing.T) {
 	t.Parallel()

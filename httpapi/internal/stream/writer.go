@@ -109,6 +109,18 @@ func (w *Writer) Copy(src io.Reader, size int64) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{src}, buffer[:])
 }
 
+// ReadFrom implements [io.ReaderFrom] by [Writer.Copy]. With it [io.CopyN] lets the
+// kernel copy an *os.File.
+func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
+	limited, ok := src.(*io.LimitedReader)
+	if !ok {
+		return w.Copy(src, -1)
+	}
+	n, err := w.Copy(limited.R, max(limited.N, 0))
+	limited.N -= n
+	return n, err
+}
+
 var buffers = sync.Pool{New: func() any { return new([ChunkSize]byte) }}
 
 func (w *Writer) copyFile(file *os.File, size int64) (n int64, err error) {
