@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +17,13 @@ import (
 type database struct {
 	pool   *pgxpool.Pool
 	schema string // quoted; empty to use the search_path
+	fence  Fence
+
+	readWrite   bool        // the pool connects only to writable servers
+	synchronous atomic.Bool // the server last read has synchronous_standby_names
+
+	mu        sync.Mutex
+	lastReset time.Time // of the pool
 }
 
 // sql qualifies the tables in a statement with the schema. The prefix
@@ -32,11 +41,15 @@ func (db *database) sql(statement string) string {
 func (db *database) withConn(ctx context.Context, f func(*pgx.Conn) (safeToRetry bool, err error)) error {
 	const attempts = 3
 	for attempt := 1; ; attempt++ {
+		began := time.Now()
 		conn, err := db.pool.Acquire(ctx)
 		if err != nil {
 			return err
 		}
 		safeToRetry, dead, err := callAndRelease(conn, f)
+		if isNotPrimary(err) {
+			db.reset(began)
+		}
 		if !dead || ctx.Err() != nil {
 			return err
 		}
@@ -48,11 +61,25 @@ func (db *database) withConn(ctx context.Context, f func(*pgx.Conn) (safeToRetry
 }
 
 // callAndRelease calls f with conn, releases conn, and reports whether it is
-// dead.
+// dead. A connection to a server that is not the primary is closed.
 func callAndRelease(conn *pgxpool.Conn, f func(*pgx.Conn) (bool, error)) (safeToRetry, dead bool, err error) {
 	defer conn.Release()
 	safeToRetry, err = f(conn.Conn())
+	if isNotPrimary(err) {
+		conn.Conn().Close(context.Background())
+	}
 	return safeToRetry, conn.Conn().IsClosed(), err
+}
+
+// reset makes the pool replace all connections, which may lead to another server,
+// unless it has done so since began.
+func (db *database) reset(began time.Time) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if began.After(db.lastReset) {
+		db.pool.Reset()
+		db.lastReset = time.Now()
+	}
 }
 
 // dropDeadConns pings the idle connections. A failed ping closes the
@@ -116,14 +143,28 @@ func (db *database) exec(ctx context.Context, statement string, args ...any) (af
 // transact calls change in a transaction with isolation level read committed,
 // regardless of the default.
 func (db *database) transact(ctx context.Context, change func(pgx.Tx) error) error {
+	return db.transactThen(ctx, change, func(_ *pgx.Conn, tx pgx.Tx) error { return tx.Commit(ctx) })
+}
+
+// transactThen is transact with another way to commit.
+func (db *database) transactThen(ctx context.Context, change func(pgx.Tx) error, commit func(*pgx.Conn, pgx.Tx) error) error {
 	return retry(ctx, func() error {
 		return db.withConn(ctx, func(conn *pgx.Conn) (bool, error) {
-			begun := false
-			err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-				begun = true
-				return change(tx)
-			})
-			return !begun, err
+			tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+			if err != nil {
+				return true, err
+			}
+			committing := false
+			defer func() {
+				if !committing {
+					tx.Rollback(ctx)
+				}
+			}()
+			if err := change(tx); err != nil {
+				return false, err
+			}
+			committing = true
+			return false, commit(conn, tx)
 		})
 	})
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -19,6 +20,17 @@ const keyColumns = `
 	id, name, prefix, mask, digest, active,
 	expires_at, last_used_at, use_count, created_at, updated_at`
 
+// fencedKey selects the row of fencedServer and then the columns of the table key,
+// with id 0 if that is empty.
+const fencedKey = `
+	SELECT
+		` + serverColumns + `,
+		coalesce(id, 0), coalesce(name, ''), coalesce(prefix, ''), coalesce(mask, ''),
+		coalesce(digest, ''), coalesce(active, false),
+		expires_at, last_used_at, coalesce(use_count, 0), created_at, updated_at
+	FROM ` + fencedServer + `
+	LEFT JOIN key ON true`
+
 func scanKey(row pgx.Row) (keys.Key, error) {
 	var (
 		key                                 keys.Key
@@ -29,7 +41,7 @@ func scanKey(row pgx.Row) (keys.Key, error) {
 		&key.ID, &key.Name, &key.Prefix, &key.Mask, &digest, &key.Active,
 		&expires, &lastUsed, &key.UseCount, &created, &updated,
 	)
-	if errors.Is(err, pgx.ErrNoRows) {
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && key.ID == 0 {
 		return keys.Key{}, keys.ErrNotFound
 	}
 	if err != nil {
@@ -62,10 +74,12 @@ func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
 }
 
 func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
-	return scanKey(s.db.readRow(ctx, `
-		SELECT `+keyColumns+`
-		FROM canvasback_keys
-		WHERE id = $1`,
+	return scanKey(s.db.readFenced(ctx, `
+		WITH key AS (
+			SELECT `+keyColumns+`
+			FROM canvasback_keys
+			WHERE id = $2
+		)`+fencedKey,
 		id,
 	))
 }
@@ -79,20 +93,31 @@ func (s keyStore) List(ctx context.Context) ([]keys.Key, error) {
 }
 
 func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {
-	var key keys.Key
-	err := s.db.transact(ctx, func(tx pgx.Tx) (err error) {
-		key, err = scanKey(tx.QueryRow(ctx, s.db.sql(`
-			SELECT `+keyColumns+`
-			FROM canvasback_keys
-			WHERE id = $1
-			FOR UPDATE`),
-			id,
-		))
-		if err != nil {
+	var (
+		key      keys.Key
+		target   server
+		rejected error // by change, or because there is no such key
+	)
+	err := s.db.transactThen(ctx, func(tx pgx.Tx) (err error) {
+		key, err = scanKey(row(func(dest ...any) error {
+			return tx.QueryRow(ctx, s.db.sql(`
+				WITH key AS (
+					SELECT `+keyColumns+`
+					FROM canvasback_keys
+					WHERE id = $2
+					FOR UPDATE
+				)`+fencedKey),
+				int32(s.db.fence), id,
+			).Scan(target.dest(dest...)...)
+		}))
+		if err == nil {
+			err = change(&key)
+		} else if !errors.Is(err, keys.ErrNotFound) {
 			return err
 		}
-		if err := change(&key); err != nil {
-			return err
+		// The state that was read may have been committed without the standby.
+		if rejected = err; rejected != nil {
+			return nil
 		}
 		key, err = scanKey(tx.QueryRow(ctx, s.db.sql(`
 			UPDATE canvasback_keys
@@ -103,31 +128,40 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 			key.Name, key.Prefix, key.Mask, key.Digest[:], key.Active, nullTime(key.ExpiresAt), key.UpdatedAt,
 		))
 		return err
+	}, func(conn *pgx.Conn, tx pgx.Tx) error {
+		switch {
+		case s.db.fences(target):
+			return commitConfirmed(ctx, conn)
+		case rejected != nil:
+			return tx.Rollback(ctx)
+		default:
+			return tx.Commit(ctx)
+		}
 	})
-	if err != nil {
+	if err := cmp.Or(err, rejected); err != nil {
 		return keys.Key{}, err
 	}
 	return key, nil
 }
 
-func (s keyStore) Delete(ctx context.Context, id int64) (key keys.Key, err error) {
-	err = s.db.write(ctx, func(conn *pgx.Conn) error {
-		key, err = scanKey(conn.QueryRow(ctx, s.db.sql(`
+func (s keyStore) Delete(ctx context.Context, id int64) (keys.Key, error) {
+	return scanKey(s.db.writeFenced(ctx, `
+		WITH key AS (
 			DELETE FROM canvasback_keys
-			WHERE id = $1
-			RETURNING `+keyColumns),
-			id,
-		))
-		return err
-	})
-	return key, err
+			WHERE id = $2
+			RETURNING `+keyColumns+`
+		)`+fencedKey,
+		id,
+	))
 }
 
 func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
-	return scanKey(s.db.readRow(ctx, `
-		SELECT `+keyColumns+`
-		FROM canvasback_keys
-		WHERE digest = $1`,
+	return scanKey(s.db.readFenced(ctx, `
+		WITH key AS (
+			SELECT `+keyColumns+`
+			FROM canvasback_keys
+			WHERE digest = $2
+		)`+fencedKey,
 		digest[:],
 	))
 }
@@ -166,12 +200,14 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) err
 }
 
 func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {
-	var changes keys.Changes
-	var length *int64 // of the log after since; nil if the log does not contain it
-	var digests [][]byte
+	var (
+		epoch   *int64 // nil if there is none
+		length  *int64 // of the log after since; nil if the log does not contain it
+		digests [][]byte
+	)
 	// Without MATERIALIZED, max would scan all numbers; without LIMIT, the cost
 	// estimated from default statistics would enable JIT compilation.
-	err := s.db.readRow(ctx, `
+	err := s.db.readFenced(ctx, `
 		WITH
 			last AS (
 				SELECT epoch, number
@@ -181,9 +217,10 @@ func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error
 			since AS MATERIALIZED (
 				SELECT number
 				FROM canvasback_key_changes
-				WHERE epoch = $1
+				WHERE epoch = $2
 			)
 		SELECT
+			`+serverColumns+`,
 			last.epoch,
 			last.number - known.number,
 			CASE WHEN known.number IS NOT NULL THEN ARRAY (
@@ -192,14 +229,18 @@ func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error
 				WHERE number > known.number
 				ORDER BY number
 			) END
-		FROM last
-		LEFT JOIN (SELECT max(number) AS number FROM since) AS known ON $1 <= last.epoch`,
+		FROM `+fencedServer+`
+		LEFT JOIN last ON true
+		LEFT JOIN (SELECT max(number) AS number FROM since) AS known ON $2 <= last.epoch`,
 		since,
-	).Scan(&changes.Epoch, &length, &digests)
+	).Scan(&epoch, &length, &digests)
 	if err != nil {
 		return keys.Changes{}, err
 	}
-	changes.Complete = length != nil && *length == int64(len(digests))
+	if epoch == nil {
+		return keys.Changes{}, errors.New("postgres: there is no epoch")
+	}
+	changes := keys.Changes{Epoch: *epoch, Complete: length != nil && *length == int64(len(digests))}
 	if !changes.Complete {
 		return changes, nil
 	}

@@ -93,6 +93,9 @@ type Options struct {
 	// Schema is the schema of the tables, unquoted. If it is empty, the
 	// search_path of the pool's connections determines it.
 	Schema string
+
+	// Fence selects when calls that decide about access to keys are fenced.
+	Fence Fence
 }
 
 // DB provides stores in a PostgreSQL database. It is safe for concurrent use.
@@ -101,9 +104,12 @@ type DB struct{ db *database }
 // New returns a DB that uses pool, which the caller must close. Nil options are
 // the defaults.
 func New(pool *pgxpool.Pool, options *Options) *DB {
-	db := &database{pool: pool}
-	if options != nil && options.Schema != "" {
-		db.schema = pgx.Identifier{options.Schema}.Sanitize()
+	db := &database{pool: pool, readWrite: pool.Config().ConnConfig.ValidateConnect != nil}
+	if options != nil {
+		db.fence = options.Fence
+		if options.Schema != "" {
+			db.schema = pgx.Identifier{options.Schema}.Sanitize()
+		}
 	}
 	return &DB{db}
 }

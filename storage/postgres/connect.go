@@ -1,0 +1,39 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// validateTimeout bounds ValidateConnect.
+const validateTimeout = time.Second
+
+// ValidateConnect accepts only connections to a writable primary, and if that has
+// synchronous_standby_names, only if it can commit with its standby. It returns an
+// error for another server, after a second at most. pgx then connects to the next
+// host of the URL. It replaces target_session_attrs=read-write, which accepts a
+// primary that its standby has replaced:
+//
+//	config.ConnConfig.ValidateConnect = postgres.ValidateConnect
+func ValidateConnect(ctx context.Context, conn *pgconn.PgConn) error {
+	ctx, cancel := context.WithTimeout(ctx, validateTimeout)
+	defer cancel()
+	result, err := execConfirmed(ctx, conn, `SELECT `+serverColumns+` FROM `+fencedServer, int32(FenceAuto))
+	if err != nil {
+		return err
+	}
+	var s server
+	if err := result.scan(pgtype.NewMap(), s.dest()); err != nil {
+		return err
+	}
+	switch {
+	case s.standby:
+		return errStandby
+	case s.readOnly:
+		return errReadOnly
+	}
+	return nil
+}
