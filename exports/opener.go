@@ -42,7 +42,6 @@ type RangeOpener interface {
 	// Read returns io.EOF after exactly r.Length bytes. Any other error is
 	// final, after all retries, and wraps [ErrChanged] if the file changed
 	// during the read. The bytes read until then are of the described file.
-	// If the reader implements [io.WriterTo], [io.Copy] lets the kernel copy.
 	//
 	// The caller closes the reader. When ctx ends, Read must fail promptly.
 	OpenRange(ctx context.Context, u *url.URL, r Range) (io.ReadCloser, error)

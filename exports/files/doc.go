@@ -13,4 +13,16 @@
 // Prefer [os.Root] to [os.DirFS], which follows symbolic links out of its
 // directory. Every client that may register exports can download every file of
 // the file system.
+//
+// # Changes
+//
+// The Validator of a file is its device, inode, size, modification time and change
+// time. On file systems without inodes and on Windows it is size and modification
+// time; a change that preserves both is not detected. Timestamps have a limited
+// resolution, so a file has no Validator until two seconds after its change if the
+// file system stores seconds. Otherwise Open and Stat wait for up to 20 ms.
+//
+// [Opener.OpenRange] checks the Validator after each Read. A file that is replaced,
+// linked or unlinked during the read counts as changed, even though its content is
+// the same.
 package files

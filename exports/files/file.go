@@ -11,8 +11,43 @@ import (
 	"strings"
 	"time"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/filename"
 )
+
+// localFile is an open regular file.
+type localFile struct {
+	fs.File
+	name string
+	info fs.FileInfo
+}
+
+// describe returns the file without its Body. If the file has just changed, it
+// waits until another change would get another time, 20 ms at most.
+func (f *localFile) describe(ctx context.Context) *exports.File {
+	v, wait := validator(f.info)
+	if 0 < wait && wait <= fineResolution {
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+		if info, err := f.Stat(); err == nil {
+			f.info = info
+		}
+		v, wait = validator(f.info)
+	}
+	if wait > 0 {
+		v = ""
+	}
+	return &exports.File{
+		Size:      f.info.Size(),
+		Type:      contentType(f.name),
+		Name:      path.Base(f.name),
+		Modified:  modTime(f.info),
+		ETag:      entityTag(f.info),
+		Validator: v,
+	}
+}
 
 // withContext returns a file whose Read fails once ctx has ended.
 func withContext(ctx context.Context, f fs.File, size int64) io.ReadCloser {
@@ -68,10 +103,6 @@ func modTime(info fs.FileInfo) time.Time {
 	return info.ModTime().UTC()
 }
 
-// mtimeResolution is the coarsest resolution of a file system's modification
-// times: FAT stores steps of two seconds.
-const mtimeResolution = 2 * time.Second
-
 // entityTag derives an entity tag from size and modification time. The tag is
 // weak (RFC 9110, section 8.8.1) while another change could still get the same
 // time, and empty if there is no time.
@@ -81,7 +112,7 @@ func entityTag(info fs.FileInfo) string {
 		return ""
 	}
 	tag := fmt.Sprintf(`"%x-%x"`, t.UnixNano(), info.Size())
-	if time.Since(t) <= mtimeResolution {
+	if time.Since(t) <= coarseResolution {
 		return "W/" + tag
 	}
 	return tag

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
-	"path"
 	"slices"
 
 	"example.com/canvasback/exports"
@@ -20,7 +20,7 @@ type Opener struct {
 	fsys   fs.FS
 }
 
-var _ exports.Opener = (*Opener)(nil)
+var _ exports.RangeOpener = (*Opener)(nil)
 
 // New returns an Opener for the URLs below prefix, an absolute http or https
 // URL without user info, query and fragment. A slash at its end is optional.
@@ -64,6 +64,47 @@ func (o *Opener) Check(u *url.URL) error {
 // the file system opens an [os.File], the Body is that file, and it is closed
 // when ctx ends.
 func (o *Opener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
+	f, err := o.open(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	file := f.describe(ctx)
+	file.Body = withContext(ctx, f.File, file.Size)
+	return file, nil
+}
+
+// Stat implements [exports.RangeOpener]. It opens the file, so that it returns an
+// error if the file cannot be read.
+func (o *Opener) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {
+	f, err := o.open(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.describe(ctx), nil
+}
+
+// OpenRange implements [exports.RangeOpener]. Each Read checks that the file is
+// unchanged before it returns bytes, so the reader is no [os.File]: the kernel
+// would send pages that may still change.
+func (o *Opener) OpenRange(ctx context.Context, u *url.URL, r exports.Range) (io.ReadCloser, error) {
+	f, err := o.open(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	section := &sectionReader{File: f.File, ctx: ctx, want: r, remaining: r.Length}
+	if err = section.check(f.info); err == nil {
+		err = skip(f.File, r.Offset)
+	}
+	if err != nil {
+		f.Close()
+		return nil, wrapError(err)
+	}
+	return section, nil
+}
+
+// open opens the file at u if it is regular.
+func (o *Opener) open(ctx context.Context, u *url.URL) (*localFile, error) {
 	name, err := o.name(u)
 	if err != nil {
 		return nil, err
@@ -91,14 +132,7 @@ func (o *Opener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
 		f.Close()
 		return nil, wrapError(err)
 	}
-	return &exports.File{
-		Body:     withContext(ctx, f, info.Size()),
-		Size:     info.Size(),
-		Type:     contentType(name),
-		Name:     path.Base(name),
-		Modified: modTime(info),
-		ETag:     entityTag(info),
-	}, nil
+	return &localFile{File: f, name: name, info: info}, nil
 }
 
 // name returns the file name that u stands for. The error is an
@@ -116,14 +150,16 @@ func (o *Opener) name(u *url.URL) (string, error) {
 
 var errNotRegular = fmt.Errorf("%w: not a regular file", exports.ErrForbidden)
 
-// wrapError wraps err in [exports.ErrTimeout] or [exports.ErrFailed] unless it
-// already wraps an error of package exports.
+// wrapError wraps err in an error that [exports.Opener] documents, unless it
+// already wraps one.
 func wrapError(err error) error {
 	switch {
-	case errors.Is(err, exports.ErrForbidden), errors.Is(err, exports.ErrTimeout):
+	case errors.Is(err, exports.ErrForbidden), errors.Is(err, exports.ErrTimeout), errors.Is(err, exports.ErrFailed):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: %w", exports.ErrTimeout, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w", exports.ErrGone, err)
 	}
 	return fmt.Errorf("%w: %w", exports.ErrFailed, err)
 }

@@ -249,7 +249,7 @@ func TestOpener_OpenEntityTag(t *testing.T) {
 func TestOpener_OpenTruncatedFile(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	o := newOpener(t, "https://example.com/", truncatedFS{})
+	o := newOpener(t, "https://example.com/", truncatedFS{&fstest.MapFile{Data: []byte("content")}})
 	file, err := o.Open(t.Context(), parse(t, "https://example.com/a"))
 	is.NoErr(err)
 	content, err := io.ReadAll(file.Body)
@@ -258,19 +258,20 @@ func TestOpener_OpenTruncatedFile(t *testing.T) {
 	is.True(errors.Is(err, exports.ErrFailed))
 }
 
-// truncatedFS has one file, which is shorter than its size.
-type truncatedFS struct{}
+// truncatedFS has one file, which has only the first four bytes of its content.
+type truncatedFS struct{ file *fstest.MapFile }
 
-func (truncatedFS) Open(string) (fs.File, error) {
-	return truncatedFile{strings.NewReader("cont")}, nil
+func (f truncatedFS) Open(string) (fs.File, error) {
+	return truncatedFile{strings.NewReader(string(f.file.Data[:4])), f.file}, nil
 }
 
-type truncatedFile struct{ *strings.Reader }
-
-func (truncatedFile) Stat() (fs.FileInfo, error) {
-	return fs.Stat(fstest.MapFS{"a": {Data: []byte("content")}}, "a")
+type truncatedFile struct {
+	*strings.Reader
+	file *fstest.MapFile
 }
-func (truncatedFile) Close() error { return nil }
+
+func (f truncatedFile) Stat() (fs.FileInfo, error) { return fs.Stat(fstest.MapFS{"a": f.file}, "a") }
+func (truncatedFile) Close() error                 { return nil }
 
 func write(t testing.TB, name, content string, modTime time.Time) {
 	t.Helper()

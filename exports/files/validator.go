@@ -1,0 +1,37 @@
+package files
+
+import (
+	"fmt"
+	"io/fs"
+	"time"
+)
+
+const (
+	// fineResolution is twice the resolution of timestamps on Linux, which is
+	// that of the timer interrupt: 10 ms or less.
+	fineResolution = 20 * time.Millisecond
+
+	// coarseResolution is that of file systems without fractions of a second.
+	// FAT stores steps of two seconds.
+	coarseResolution = 2 * time.Second
+)
+
+// validator returns the Validator of a file: device, inode, size, modification
+// time and change time, or else size and modification time. It is empty if there
+// are no times. It must not be used before the returned time has passed, because another
+// change could still get the same timestamps.
+func validator(info fs.FileInfo) (v string, wait time.Duration) {
+	modified, resolution := info.ModTime(), coarseResolution
+	if modified.IsZero() {
+		return "", 0
+	}
+	v = fmt.Sprintf("%x-%x", info.Size(), modified.UnixNano())
+	if device, inode, changed, ok := statOf(info); ok {
+		v = fmt.Sprintf("%x-%x-%s-%x", device, inode, v, changed.UnixNano())
+		modified = changed // also after the modification time was set
+		if changed.Nanosecond() != 0 {
+			resolution = fineResolution
+		}
+	}
+	return v, max(0, resolution-time.Since(modified))
+}
