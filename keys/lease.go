@@ -16,13 +16,20 @@ const renewalsPerLease = 5
 // lease is valid.
 type lease struct {
 	requested time.Time // when Store.Changes was called; has a monotonic reading
+	expires   time.Time // one duration later
+	wall      int64     // expires in Unix nanoseconds
+}
+
+func newLease(requested time.Time, duration time.Duration) *lease {
+	expires := requested.Add(duration)
+	return &lease{requested, expires, expires.UnixNano()}
 }
 
 // valid reports whether the lease, which may be nil, is valid at now. It
 // compares both clocks: the monotonic clock cannot be set back, and the wall
 // clock advances while the machine is suspended.
-func (l *lease) valid(now time.Time, duration time.Duration) bool {
-	return l != nil && now.Sub(l.requested) < duration && now.UnixNano()-l.requested.UnixNano() < int64(duration)
+func (l *lease) valid(now time.Time) bool {
+	return l != nil && now.Before(l.expires) && now.UnixNano() < l.wall
 }
 
 // leases obtains the leases of a process.
@@ -38,7 +45,7 @@ func newLeases(duration time.Duration, cache *cache) *leases {
 }
 
 // valid reports whether a lease is valid at now.
-func (l *leases) valid(now time.Time) bool { return l.last.Load().valid(now, l.duration) }
+func (l *leases) valid(now time.Time) bool { return l.last.Load().valid(now) }
 
 // age returns the time since the last lease was requested, or -1 without one.
 func (l *leases) age() time.Duration {
@@ -72,7 +79,7 @@ func (l *leases) renew(ctx context.Context, store Store) (err error) {
 		l.cache.evict(changes.Digests...)
 	}
 	l.epoch = changes.Epoch
-	l.last.Store(&lease{requested})
+	l.last.Store(newLease(requested, l.duration))
 	return nil
 }
 

@@ -10,7 +10,7 @@ import (
 // Verify returns the key that raw belongs to and records its use. The error is
 // [ErrMalformed], [ErrUnknown], [ErrInactive] or [ErrExpired], or matches
 // [ErrUnavailable] if the store cannot be read.
-func (s *Service) Verify(ctx context.Context, raw string) (Key, error) {
+func (s *Service) Verify(ctx context.Context, raw string) (key Key, err error) {
 	e, now, err := s.check(ctx, raw)
 	if err != nil {
 		s.stats.countError(err)
@@ -18,7 +18,7 @@ func (s *Service) Verify(ctx context.Context, raw string) (Key, error) {
 	}
 	at := now.UnixMilli()
 	e.use.record(at)
-	key := e.key
+	key = e.key
 	key.LastUsedAt = time.UnixMilli(at).UTC()
 	return key, nil
 }
