@@ -72,12 +72,15 @@ func (c *cache) evict(digests ...Digest) {
 }
 
 // clear removes all entries.
-func (c *cache) clear() {
+func (c *cache) clear() { c.evictReadSince(time.Time{}) }
+
+// evictReadSince removes the entries whose reads began at t or later.
+func (c *cache) evictReadSince(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.floor.Add(1)
-	c.known.clear()
-	c.unknown.clear()
+	c.known.evictReadSince(t)
+	c.unknown.evictReadSince(t)
 }
 
 // table is a hash table of fixed size. It consists of sets of slots: an entry can
@@ -140,10 +143,12 @@ func (t table) evict(digest *Digest) {
 	}
 }
 
-func (t table) clear() {
+func (t table) evictReadSince(since time.Time) {
 	for i := range t {
 		for j := range t[i] {
-			t[i][j].Store(nil)
+			if e := t[i][j].Load(); e != nil && !e.read.Before(since) {
+				t[i][j].Store(nil)
+			}
 		}
 	}
 }

@@ -64,17 +64,24 @@ func (l *leases) waitExpiry() { time.Sleep(l.duration + l.duration/50) }
 // renew obtains a new lease. It evicts what has changed since the last one
 // before it publishes the new one: a check that sees the new lease must not find
 // an entry from before those changes.
+//
+// After a gap between two leases, the store may be another copy that lacks the
+// last commits, such as a promoted standby. The log does not show what that
+// undid, so the entries that may contain such commits are evicted too.
 func (l *leases) renew(ctx context.Context, store Store) (err error) {
 	defer recoverToError(&err)
 	ctx, cancel := context.WithTimeout(ctx, l.duration) // a later response yields no valid lease
 	defer cancel()
-	requested := time.Now()
+	last, requested := l.last.Load(), time.Now()
 	changes, err := store.Changes(ctx, l.epoch)
 	switch {
 	case err != nil:
 		return err
-	case !changes.Complete:
+	case !changes.Complete || last == nil:
 		l.cache.clear()
+	case !last.valid(time.Now()):
+		l.cache.evictReadSince(last.requested)
+		l.cache.evict(changes.Digests...)
 	case changes.Epoch != l.epoch:
 		l.cache.evict(changes.Digests...)
 	}

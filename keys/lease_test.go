@@ -102,6 +102,39 @@ func TestLease_EndsIfStoreIsUnreachable(t *testing.T) {
 	})
 }
 
+// TestLease_GapEvictsReadsOfLostCommits cuts a process off from a primary with an
+// activation that is lost when a standby is promoted.
+func TestLease_GapEvictsReadsOfLostCommits(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		lost, kept := issue(t, s, keys.Fields{Active: new(false)}), issue(t, s, keys.Fields{})
+		settle()
+		is.NoErr(verify(t, s, kept.Raw))
+		settle()
+		finds := store.finds.Load()
+		standby, err := store.Changes(t.Context(), 0)
+		is.NoErr(err)
+
+		_, err = s.Update(t.Context(), lost.Key.ID, keys.Fields{Active: new(true)})
+		is.NoErr(err)
+		is.NoErr(verify(t, s, lost.Raw)) // cached
+		store.onChanges(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) {
+			return keys.Changes{}, errors.New("connection refused")
+		})
+		time.Sleep(2 * defaultLease)
+
+		_, err = store.Update(t.Context(), lost.Key.ID, func(key *keys.Key) error { key.Active = false; return nil })
+		is.NoErr(err)
+		store.onChanges(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) {
+			return keys.Changes{Epoch: standby.Epoch, Complete: true}, nil
+		})
+		settle()
+		is.Equal(verify(t, s, lost.Raw), keys.ErrInactive)
+		is.Equal(store.finds.Load(), finds+2)
+		is.NoErr(verify(t, s, kept.Raw))
+		is.Equal(store.finds.Load(), finds+2) // still cached
+	})
+}
+
 func TestCache_OwnChangeTakesEffectAtOnce(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		issued := issue(t, s, keys.Fields{})

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,12 +42,12 @@ func TestRevocation_HoldsAcrossProcesses(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		server := pgtest.Start(t)
-		testRevocation(t, server.Restart, func() keys.Store { return openPostgres(t, server.DSN()) })
+		testRevocation(t, server.Restart, postgresPruner(t, server.DSN()), func() keys.Store { return openPostgres(t, server.DSN()) })
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		file := filepath.Join(t.TempDir(), "keys.db")
-		testRevocation(t, func() {}, func() keys.Store { return openSQLite(t, file) })
+		testRevocation(t, func() {}, sqlitePruner(t, file), func() keys.Store { return openSQLite(t, file) })
 	})
 }
 
@@ -75,6 +76,36 @@ func openSQLite(tb testing.TB, file string) keys.Store {
 	return db.Keys()
 }
 
+// A pruner discards a random part of the log of changes, so that it no longer
+// reaches back to what slow processes have read last.
+type pruner func(ctx context.Context) error
+
+const prune = `
+	DELETE FROM canvasback_key_changes
+	WHERE number <= (SELECT max(number) FROM canvasback_key_changes) - `
+
+func postgresPruner(t *testing.T, dsn string) pruner {
+	is := is.New(t)
+	pool, err := pgxpool.New(t.Context(), dsn)
+	is.NoErr(err)
+	t.Cleanup(pool.Close)
+	return func(ctx context.Context) error {
+		_, err := pool.Exec(ctx, prune+strconv.Itoa(rand.IntN(4)))
+		return err
+	}
+}
+
+func sqlitePruner(t *testing.T, file string) pruner {
+	is := is.New(t)
+	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
+	is.NoErr(err)
+	t.Cleanup(func() { db.Close() })
+	return func(ctx context.Context) error {
+		_, err := db.ExecContext(ctx, prune+strconv.Itoa(rand.IntN(4)))
+		return err
+	}
+}
+
 // unreliableStore delays and loses responses at random.
 type unreliableStore struct {
 	keys.Store
@@ -83,7 +114,7 @@ type unreliableStore struct {
 	mu     sync.Mutex
 	random *rand.Rand
 
-	lateEpochs, lostEpochs, slowFinds, freezes atomic.Int64
+	late, lost, incomplete, slowFinds, freezes atomic.Int64
 }
 
 // happens returns true n times in a thousand.
@@ -119,12 +150,15 @@ func (s *unreliableStore) Changes(ctx context.Context, since int64) (keys.Change
 	s.frozen.RLock()
 	defer s.frozen.RUnlock()
 	changes, err := s.Store.Changes(ctx, since)
+	if err == nil && !changes.Complete {
+		s.incomplete.Add(1)
+	}
 	switch {
 	case s.happens(80):
-		s.lostEpochs.Add(1)
+		s.lost.Add(1)
 		return keys.Changes{}, errors.New("response lost")
 	case s.happens(150):
-		s.lateEpochs.Add(1)
+		s.late.Add(1)
 		s.sleep(shortLease * 3 / 2)
 	}
 	return changes, err
@@ -136,6 +170,75 @@ func (s *unreliableStore) freeze() {
 	s.frozen.Lock()
 	defer s.frozen.Unlock()
 	s.sleep(4 * shortLease)
+}
+
+// switchedStore is one of several databases at a time.
+type switchedStore struct {
+	keys.Store // for the other calls
+	current    atomic.Pointer[keys.Store]
+}
+
+func (s *switchedStore) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {
+	return (*s.current.Load()).Update(ctx, id, change)
+}
+
+func (s *switchedStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
+	return (*s.current.Load()).Find(ctx, digest)
+}
+
+func (s *switchedStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {
+	return (*s.current.Load()).Changes(ctx, since)
+}
+
+func (s *switchedStore) Shared() bool { return true }
+
+// TestRevocation_FollowsRestoredDatabase replaces a database by a copy of an
+// earlier state and back again, while keys change in both.
+func TestRevocation_FollowsRestoredDatabase(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	random := rand.New(rand.NewPCG(*seedFlag, 1))
+	original, restored := filepath.Join(t.TempDir(), "original.db"), filepath.Join(t.TempDir(), "restored.db")
+	store := &switchedStore{Store: openSQLite(t, original)}
+	store.current.Store(&store.Store)
+	options := &keys.Options{Lease: shortLease, Logger: slog.New(slog.DiscardHandler)}
+	checker, changer := newService(t, store, options), newService(t, store, options)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { checker.Run(ctx) })
+
+	var issued []keys.Issued
+	for range 8 {
+		issued = append(issued, issue(t, changer, keys.Fields{}))
+	}
+	db, err := sql.Open("sqlite", "file:"+original)
+	is.NoErr(err)
+	defer db.Close()
+	_, err = db.ExecContext(ctx, `VACUUM INTO ?`, restored)
+	is.NoErr(err)
+	databases := []keys.Store{store.Store, openSQLite(t, restored)}
+	for round := range 20 {
+		store.current.Store(&databases[round%2])
+		time.Sleep(2 * shortLease)
+		for range random.IntN(4) {
+			i := random.IntN(len(issued))
+			active := random.IntN(2) == 0
+			_, err := changer.Update(ctx, issued[i].Key.ID, keys.Fields{Active: &active})
+			is.NoErr(err)
+			if !active {
+				is.Equal(verify(t, checker, issued[i].Raw), keys.ErrInactive)
+			}
+		}
+		time.Sleep(2 * shortLease)
+		for _, key := range issued {
+			stored, err := store.Find(ctx, key.Key.Digest)
+			is.NoErr(err)
+			is.Equal(verify(t, checker, key.Raw) == nil, stored.Active)
+		}
+	}
+	is.True(checker.Stats().Hits > 0)
 }
 
 // keyState is what checks of a key must return.
@@ -164,7 +267,7 @@ func (k *trackedKey) load() keyState {
 	return k.state
 }
 
-func testRevocation(t *testing.T, restart func(), open func() keys.Store) {
+func testRevocation(t *testing.T, restart func(), prune pruner, open func() keys.Store) {
 	is := is.NewRelaxed(t) // several goroutines use it
 	seed := *seedFlag
 	if seed == 0 {
@@ -243,6 +346,7 @@ func testRevocation(t *testing.T, restart func(), open func() keys.Store) {
 		for checkCtx.Err() == nil {
 			stores[random.IntN(processes)].freeze()
 			time.Sleep(5 * shortLease)
+			prune(checkCtx) // fails while the server restarts
 		}
 	})
 	changed := make(chan struct{})
@@ -257,16 +361,17 @@ func testRevocation(t *testing.T, restart func(), open func() keys.Store) {
 	checking.Wait()
 
 	var hits uint64
-	var late, lost, slow, freezes int64
+	var late, lost, incomplete, slow, freezes int64
 	for i := range processes {
 		hits += services[i].Stats().Hits
-		late += stores[i].lateEpochs.Load()
-		lost += stores[i].lostEpochs.Load()
+		late += stores[i].late.Load()
+		lost += stores[i].lost.Load()
+		incomplete += stores[i].incomplete.Load()
 		slow += stores[i].slowFinds.Load()
 		freezes += stores[i].freezes.Load()
 	}
-	t.Logf("accepted %d, rejected %d, hits %d, late epochs %d, lost epochs %d, slow finds %d, freezes %d",
-		accepted.Load(), rejected.Load(), hits, late, lost, slow, freezes)
+	t.Logf("accepted %d, rejected %d, hits %d, responses late %d, lost %d, incomplete %d, slow finds %d, freezes %d",
+		accepted.Load(), rejected.Load(), hits, late, lost, incomplete, slow, freezes)
 	is.Equal(acceptedRevoked.Load(), int64(0))
 	is.Equal(rejectedValid.Load(), int64(0))
 	// The test proves nothing unless all of these occurred.
@@ -275,6 +380,7 @@ func testRevocation(t *testing.T, restart func(), open func() keys.Store) {
 	is.True(hits > 0)
 	is.True(late > 0)
 	is.True(lost > 0)
+	is.True(incomplete > processes) // more than the first one of each
 	is.True(slow > 0)
 	is.True(freezes > 0)
 }

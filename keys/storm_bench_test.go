@@ -1,0 +1,199 @@
+package keys_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/matryer/is"
+
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/postgres/pgtest"
+)
+
+// issueMany returns keys that no database has yet, and their raw keys.
+func issueMany(tb testing.TB, n int) (list []keys.Key, raws []string) {
+	s := newService(tb, memory.New().Keys(), nil)
+	for range n {
+		issued := issue(tb, s, keys.Fields{})
+		list, raws = append(list, issued.Key), append(raws, string(issued.Raw))
+	}
+	return list, raws
+}
+
+// openPostgresWith returns a store that contains keys.
+func openPostgresWith(tb testing.TB, list []keys.Key) keys.Store {
+	is := is.New(tb)
+	dsn := pgtest.Database(tb)
+	store := openPostgres(tb, dsn)
+	conn, err := pgx.Connect(tb.Context(), dsn)
+	is.NoErr(err)
+	defer conn.Close(tb.Context())
+	_, err = conn.CopyFrom(tb.Context(), pgx.Identifier{"canvasback_keys"},
+		[]string{"name", "prefix", "mask", "digest", "active", "created_at", "updated_at"},
+		pgx.CopyFromSlice(len(list), func(i int) ([]any, error) {
+			k := list[i]
+			return []any{k.Name, k.Prefix, k.Mask, k.Digest[:], k.Active, k.CreatedAt, k.UpdatedAt}, nil
+		}))
+	is.NoErr(err)
+	_, err = conn.Exec(tb.Context(), "ANALYZE")
+	is.NoErr(err)
+	return store
+}
+
+// openSQLiteWith returns a store that contains keys.
+func openSQLiteWith(tb testing.TB, list []keys.Key) keys.Store {
+	is := is.New(tb)
+	file := filepath.Join(tb.TempDir(), "keys.db")
+	store := openSQLite(tb, file)
+	db, err := sql.Open("sqlite", "file:"+file)
+	is.NoErr(err)
+	defer db.Close()
+	tx, err := db.BeginTx(tb.Context(), nil)
+	is.NoErr(err)
+	for _, k := range list {
+		_, err := tx.ExecContext(tb.Context(), `
+			INSERT INTO canvasback_keys (name, prefix, mask, digest, active, created_at, updated_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			k.Name, k.Prefix, k.Mask, k.Digest[:], k.Active, k.CreatedAt.UnixMilli(), k.UpdatedAt.UnixMilli())
+		is.NoErr(err)
+	}
+	is.NoErr(tx.Commit())
+	return store
+}
+
+// countingStore counts reads of keys.
+type countingStore struct {
+	keys.Store
+	finds atomic.Int64
+}
+
+func (s *countingStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
+	s.finds.Add(1)
+	return s.Store.Find(ctx, digest)
+}
+
+// changeKeys changes random keys of a store at a rate per second until ctx ends.
+// Every other change creates a key. It returns the number of changes.
+func changeKeys(ctx context.Context, store keys.Store, count, rate int) (changes int) {
+	if rate == 0 {
+		return 0
+	}
+	ticker := time.NewTicker(time.Second / time.Duration(rate))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return changes
+		case <-ticker.C:
+		}
+		var err error
+		if changes%2 == 0 {
+			err = insertRandomKey(ctx, store)
+		} else {
+			_, err = store.Update(ctx, 1+rand.Int64N(int64(count)), func(key *keys.Key) error {
+				key.ExpiresAt = time.Now().Add(time.Hour + rand.N(time.Hour))
+				return nil
+			})
+		}
+		if err == nil {
+			changes++
+		}
+	}
+}
+
+func insertRandomKey(ctx context.Context, store keys.Store) error {
+	key := keys.Key{Name: "key", Active: true, CreatedAt: testTime, UpdatedAt: testTime}
+	for i := range key.Digest {
+		key.Digest[i] = byte(rand.Uint32())
+	}
+	_, err := store.Insert(ctx, key)
+	return err
+}
+
+// BenchmarkVerify_WhileKeysChange checks 5,000 keys while another process changes
+// keys. It reports the rate of checks relative to that without changes, and the
+// reads of the store per change.
+func BenchmarkVerify_WhileKeysChange(b *testing.B) {
+	const count = 5000
+	list, raws := issueMany(b, count)
+	store := openPostgresWith(b, list)
+	var undisturbed float64
+	for _, rate := range []int{0, 1, 10, 100} {
+		b.Run(fmt.Sprintf("%d per second", rate), func(b *testing.B) {
+			is := is.New(b)
+			counting := &countingStore{Store: store}
+			s := startService(b, counting)
+			waitForLease(s)
+			verifyAll := func() {
+				for _, raw := range raws {
+					_, err := s.Verify(b.Context(), raw)
+					is.NoErr(err)
+				}
+			}
+			verifyAll()
+			counting.finds.Store(0)
+			ctx, cancel := context.WithCancel(b.Context())
+			defer cancel()
+			changed := make(chan int)
+			go func() { changed <- changeKeys(ctx, store, count, rate) }()
+			checks := 0
+			for b.Loop() {
+				_, err := s.Verify(b.Context(), raws[checks%count])
+				is.NoErr(err)
+				checks++
+			}
+			checksPerSecond := float64(checks) / b.Elapsed().Seconds()
+			cancel()
+			changes := <-changed
+			if rate == 0 {
+				undisturbed = checksPerSecond
+			}
+			b.ReportMetric(checksPerSecond/undisturbed, "x-undisturbed")
+			b.ReportMetric(float64(counting.finds.Load())/float64(max(changes, 1)), "reads/change")
+		})
+	}
+}
+
+// BenchmarkVerify_MoreKeysThanCache checks 100,000 keys in turn, of which the
+// cache holds 65,536, and compares that with the store's own reads of them.
+func BenchmarkVerify_MoreKeysThanCache(b *testing.B) {
+	list, raws := issueMany(b, 100_000)
+	for name, open := range map[string]func(testing.TB, []keys.Key) keys.Store{
+		"sqlite":   openSQLiteWith,
+		"postgres": openPostgresWith,
+	} {
+		b.Run(name, func(b *testing.B) {
+			is := is.New(b)
+			store := open(b, list)
+			s := startService(b, store)
+			waitForLease(s)
+			for _, raw := range raws {
+				_, err := s.Verify(b.Context(), raw)
+				is.NoErr(err)
+			}
+			// Alternating calls see the same load of the machine.
+			var read, check time.Duration
+			i := 0
+			for b.Loop() {
+				start := time.Now()
+				_, err := store.Find(b.Context(), list[i%len(list)].Digest)
+				middle := time.Now()
+				_, err2 := s.Verify(b.Context(), raws[i%len(list)])
+				read += middle.Sub(start)
+				check += time.Since(middle)
+				is.NoErr(err)
+				is.NoErr(err2)
+				i++
+			}
+			b.ReportMetric(float64(check)/float64(read), "x-read")
+		})
+	}
+}
