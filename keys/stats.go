@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Stats counts what [Service.Verify] has done since the Service was created.
+// Stats counts what [Service.Verify] and [Service.VerifyDigest] have done since the
+// Service was created.
 type Stats struct {
 	Hits     uint64 // served from the cache
 	Misses   uint64 // read from the store and cached

@@ -23,6 +23,26 @@ func (s *Service) Verify(ctx context.Context, raw string) (key Key, err error) {
 	return key, nil
 }
 
+// VerifyDigest is [Service.Verify] for something that was issued to a raw key,
+// such as a download link, and ends with it. The digest is that of the key that
+// Verify returned. VerifyDigest records no use.
+func (s *Service) VerifyDigest(ctx context.Context, digest Digest) (Key, error) {
+	now := time.Now()
+	e, err := s.find(ctx, digest, s.leases.valid(now), now)
+	switch {
+	case err != nil:
+	case !e.known:
+		err = ErrUnknown
+	default:
+		err = e.usable(s.now())
+	}
+	if err != nil {
+		s.stats.countError(err)
+		return Key{}, err
+	}
+	return e.key, nil
+}
+
 // check returns the entry of a usable key and the time of the check.
 func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, error) {
 	if len(raw) > maxRaw {

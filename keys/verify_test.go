@@ -107,6 +107,39 @@ func TestVerify_ChecksExpiryOnCacheHit(t *testing.T) {
 	})
 }
 
+func TestVerifyDigest_EndsWithRawKey(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		other := newService(t, store, nil)
+		issued := issue(t, s, keys.Fields{})
+		settle()
+		digest := issued.Key.Digest
+		for range 3 {
+			key, err := s.VerifyDigest(t.Context(), digest)
+			is.NoErr(err)
+			is.Equal(key.ID, issued.Key.ID)
+		}
+		is.Equal(store.finds.Load(), int64(1))
+		key, err := s.Get(t.Context(), issued.Key.ID)
+		is.NoErr(err)
+		is.Equal(key.UseCount, int64(0))
+		is.True(key.LastUsedAt.IsZero())
+
+		for _, active := range []bool{false, true} {
+			_, err = other.Update(t.Context(), issued.Key.ID, keys.Fields{Active: &active})
+			is.NoErr(err)
+			settle()
+			_, err = s.VerifyDigest(t.Context(), digest)
+			is.Equal(err == nil, active)
+		}
+		rotated, err := other.Rotate(t.Context(), issued.Key.ID)
+		is.NoErr(err)
+		_, err = s.VerifyDigest(t.Context(), digest)
+		is.Equal(err, keys.ErrUnknown)
+		_, err = s.VerifyDigest(t.Context(), rotated.Key.Digest)
+		is.NoErr(err)
+	})
+}
+
 func TestVerify_SharesConcurrentReads(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		issued := issue(t, s, keys.Fields{})
