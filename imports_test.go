@@ -81,11 +81,17 @@ var importRules = []importRule{
 	{
 		pkg: "httpapi",
 		may: []string{
-			module + "/keys", module + "/symbols", module + "/exports", module + "/httpapi/internal/stream",
+			module + "/keys", module + "/symbols", module + "/exports",
+			module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
 			"github.com/google/uuid", "github.com/go-json-experiment/json", "golang.org/x/sync/singleflight",
 		},
 		never:  []string{"database/sql"},
 		reason: "the handler calls services and never a storage driver",
+	},
+	{
+		pkg:    "httpapi/internal/ranges",
+		never:  []string{"os", "context", "database/sql"},
+		reason: "RFC 9110 is arithmetic over headers; net/http is for header values only",
 	},
 	{
 		pkg:    "httpapi/internal/stream",

@@ -1,0 +1,96 @@
+package ranges
+
+import (
+	"net/http"
+	"time"
+)
+
+// Representation is what a GET would send.
+type Representation struct {
+	Size     int64     // in bytes; negative if unknown, which disables ranges
+	ETag     string    // with its quotes, empty if there is none
+	Modified time.Time // as in Last-Modified, zero if there is none
+
+	// ModifiedStrong means that the content did not change twice within the
+	// second of Modified (RFC 9110, section 8.8.2.2). Otherwise a date in
+	// If-Range matches nothing.
+	ModifiedStrong bool
+}
+
+// Evaluate evaluates a GET or HEAD request in the order of RFC 9110, section
+// 13.2.2. The status is one of
+//
+//   - 200, for the complete representation
+//   - 206, for the ranges, at least one
+//   - 304 or 412, by a precondition
+//   - 416, if no range is satisfiable
+//
+// HEAD ignores Range (section 14.2). Evaluate assumes that a representation
+// exists, so * matches it.
+func Evaluate(method string, header http.Header, rep Representation) (status int, list []Range) {
+	if status := precondition(header, rep); status != http.StatusOK {
+		return status, nil
+	}
+	if method != http.MethodGet || rep.Size < 0 || !ifRange(header, rep) {
+		return http.StatusOK, nil
+	}
+	list, err := Parse(header["Range"], rep.Size)
+	switch {
+	case err != nil:
+		return http.StatusRequestedRangeNotSatisfiable, nil
+	case list == nil:
+		return http.StatusOK, nil
+	}
+	return http.StatusPartialContent, list
+}
+
+// precondition returns 200 if the request is to be processed, or else the status of
+// the response.
+func precondition(header http.Header, rep Representation) int {
+	tag, tagged := ParseTag(rep.ETag)
+	matches := func(lines []string, match func(Tags, Tag) bool) bool {
+		tags := ParseTags(lines)
+		return tags.Any || tagged && match(tags, tag)
+	}
+	if lines := header["If-Match"]; lines != nil {
+		if !matches(lines, Tags.MatchStrong) {
+			return http.StatusPreconditionFailed
+		}
+	} else if date, ok := rep.date(header["If-Unmodified-Since"]); ok && rep.modified().After(date) {
+		return http.StatusPreconditionFailed
+	}
+	if lines := header["If-None-Match"]; lines != nil {
+		if matches(lines, Tags.MatchWeak) {
+			return http.StatusNotModified
+		}
+	} else if date, ok := rep.date(header["If-Modified-Since"]); ok && !rep.modified().After(date) {
+		return http.StatusNotModified
+	}
+	return http.StatusOK
+}
+
+// ifRange reports whether If-Range permits to send ranges (section 13.1.5).
+func ifRange(header http.Header, rep Representation) bool {
+	lines := header["If-Range"]
+	if len(lines) != 1 {
+		return lines == nil
+	}
+	if tag, ok := ParseTag(lines[0]); ok {
+		return !tag.Weak && lines[0] == rep.ETag
+	}
+	date, ok := rep.date(lines)
+	return ok && rep.ModifiedStrong && rep.modified().Equal(date)
+}
+
+// date parses a header with a date. It returns false if the header must be ignored:
+// it is absent or invalid, or rep has no modification time.
+func (rep *Representation) date(lines []string) (date time.Time, ok bool) {
+	if len(lines) != 1 || rep.Modified.IsZero() {
+		return time.Time{}, false
+	}
+	date, err := http.ParseTime(lines[0])
+	return date, err == nil
+}
+
+// modified returns the time that Last-Modified shows.
+func (rep *Representation) modified() time.Time { return rep.Modified.Truncate(time.Second) }

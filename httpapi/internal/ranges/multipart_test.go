@@ -1,0 +1,57 @@
+package ranges
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"testing"
+
+	"github.com/matryer/is"
+)
+
+func TestMultipart(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	content := bytes.Repeat([]byte("canvasback"), 200)
+	list := []Range{{1000, 500}, {0, 1}, {1999, 1}}
+	m := NewMultipart(list, int64(len(content)), "application/zip")
+	var out bytes.Buffer
+	is.NoErr(m.Write(&out, func(r Range) error {
+		_, err := out.Write(content[r.Start : r.Start+r.Length])
+		return err
+	}))
+	is.Equal(m.Length(), int64(out.Len()))
+
+	mediaType, params, err := mime.ParseMediaType(m.ContentType())
+	is.NoErr(err)
+	is.Equal(mediaType, "multipart/byteranges")
+	is.True(len(params["boundary"]) >= 20 && len(params["boundary"]) <= 70) // RFC 2046, section 5.1.1
+	reader := multipart.NewReader(&out, params["boundary"])
+	for _, r := range list {
+		part, err := reader.NextRawPart()
+		is.NoErr(err)
+		is.Equal(part.Header.Get("Content-Type"), "application/zip")
+		is.Equal(part.Header.Get("Content-Range"), r.ContentRange(2000))
+		is.Equal(len(part.Header), 2)
+		body, err := io.ReadAll(part)
+		is.NoErr(err)
+		is.True(bytes.Equal(body, content[r.Start:r.Start+r.Length]))
+	}
+	_, err = reader.NextRawPart()
+	is.Equal(err, io.EOF)
+
+	is.True(NewMultipart(list, 2000, "x/y").ContentType() != m.ContentType())
+}
+
+func TestMultipart_WriteReturnsErrors(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	failed := errors.New("failed")
+	m := NewMultipart([]Range{{0, 1}}, 10, "x/y")
+	is.Equal(m.Write(io.Discard, func(Range) error { return failed }), failed)
+	_, w := io.Pipe()
+	w.Close()
+	is.Equal(m.Write(w, func(Range) error { return nil }), io.ErrClosedPipe)
+}

@@ -1,0 +1,115 @@
+// Package ranges evaluates conditional requests and range requests by RFC 9110,
+// sections 13 and 14. It does no I/O.
+package ranges
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// maxRanges is how many ranges of one request are served.
+const maxRanges = 8
+
+// ErrUnsatisfiable means that a representation has no byte that was requested.
+var ErrUnsatisfiable = errors.New("ranges: not satisfiable")
+
+// Range is a part of a representation. Its Length is positive.
+type Range struct{ Start, Length int64 }
+
+// ContentRange returns the value of the header Content-Range for a representation
+// of size bytes.
+func (r Range) ContentRange(size int64) string {
+	return fmt.Sprintf("bytes %d-%d/%d", r.Start, r.Start+r.Length-1, size)
+}
+
+// Unsatisfied returns the value of the header Content-Range of status 416.
+func Unsatisfied(size int64) string { return fmt.Sprintf("bytes */%d", size) }
+
+// Parse resolves the lines of a Range header for a representation of size bytes.
+// It returns the satisfiable ranges in the order of the request, which do not
+// overlap, or [ErrUnsatisfiable] if there is none.
+//
+// Without ranges and error the header must be ignored: it is absent or invalid,
+// its unit is not bytes, it has more than 8 ranges, some of them overlap, or the
+// representation is empty. RFC 9110, section 14.2, permits this.
+func Parse(lines []string, size int64) ([]Range, error) {
+	if len(lines) != 1 || size == 0 {
+		return nil, nil
+	}
+	unit, set, found := strings.Cut(lines[0], "=")
+	if !found || !strings.EqualFold(unit, "bytes") {
+		return nil, nil
+	}
+	var list []Range
+	count := 0
+	for spec := range strings.SplitSeq(set, ",") {
+		spec = strings.Trim(spec, " \t")
+		if spec == "" {
+			continue // an empty list element: section 5.6.1.2
+		}
+		r, ok := parseSpec(spec, size)
+		if count++; !ok || count > maxRanges {
+			return nil, nil
+		}
+		if r.Length > 0 {
+			list = append(list, r)
+		}
+	}
+	if count > 0 && len(list) == 0 {
+		return nil, ErrUnsatisfiable
+	}
+	if overlap(list) {
+		return nil, nil
+	}
+	return list, nil
+}
+
+// parseSpec parses an int-range or a suffix-range of section 14.1.1. The Length of
+// an unsatisfiable range is 0.
+func parseSpec(spec string, size int64) (r Range, ok bool) {
+	firstText, lastText, found := strings.Cut(spec, "-")
+	first, firstOK := parsePosition(firstText)
+	last, lastOK := parsePosition(lastText)
+	switch {
+	case found && firstText == "" && lastOK:
+		n := min(last, size)
+		return Range{size - n, n}, true
+	case found && firstOK && lastText == "":
+		last = size - 1
+	case !found || !firstOK || !lastOK || first > last:
+		return Range{}, false
+	}
+	if first >= size {
+		return Range{}, true
+	}
+	return Range{first, min(last, size-1) - first + 1}, true
+}
+
+func overlap(list []Range) bool {
+	for i, a := range list {
+		for _, b := range list[:i] {
+			if a.Start < b.Start+b.Length && b.Start < a.Start+a.Length {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// parsePosition parses a decimal number. A number beyond int64 becomes the largest
+// int64, which no position in a representation reaches.
+func parsePosition(text string) (n int64, ok bool) {
+	for _, digit := range []byte(text) {
+		if digit < '0' || digit > '9' {
+			return 0, false
+		}
+		if n > (math.MaxInt64-9)/10 {
+			n = math.MaxInt64
+		} else {
+			n = n*10 + int64(digit-'0')
+		}
+	}
+	return n, text != ""
+}

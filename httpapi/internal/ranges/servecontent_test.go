@@ -1,0 +1,138 @@
+package ranges
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// evaluate returns the result of Evaluate as text.
+func evaluate(header http.Header, rep Representation) string {
+	status, list := Evaluate("GET", header, rep)
+	result := fmt.Sprint(status)
+	for _, r := range list {
+		result += " " + r.ContentRange(rep.Size)
+	}
+	if status == http.StatusRequestedRangeNotSatisfiable {
+		result += " " + Unsatisfied(rep.Size)
+	}
+	return result
+}
+
+// serveContent returns the result of [http.ServeContent] in the same form.
+func serveContent(t *testing.T, header http.Header, rep Representation) string {
+	request := httptest.NewRequest("GET", "/", nil)
+	request.Header = header
+	recorder := httptest.NewRecorder()
+	recorder.Header().Set("Content-Type", "x/y")
+	if rep.ETag != "" {
+		recorder.Header().Set("ETag", rep.ETag)
+	}
+	http.ServeContent(recorder, request, "", rep.Modified, bytes.NewReader(make([]byte, rep.Size)))
+	result := fmt.Sprint(recorder.Code)
+	if text := recorder.Header().Get("Content-Range"); text != "" {
+		result += " " + text
+	}
+	_, params, _ := mime.ParseMediaType(recorder.Header().Get("Content-Type"))
+	if params["boundary"] == "" {
+		return result
+	}
+	for reader := multipart.NewReader(recorder.Body, params["boundary"]); ; {
+		part, err := reader.NextPart()
+		if err == io.EOF {
+			return result
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		result += " " + part.Header.Get("Content-Range")
+	}
+}
+
+// TestEvaluate_EqualsServeContent compares random requests without the features of
+// TestEvaluate_DiffersFromServeContent.
+func TestEvaluate_EqualsServeContent(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	pick := func(values ...string) string { return values[random.IntN(len(values))] }
+	results := make(map[string]int)
+	for range 20_000 {
+		rep := Representation{Size: 1 + random.Int64N(30), ETag: pick(`"a"`, `"b"`, `W/"a"`, ""), Modified: modified, ModifiedStrong: true}
+		header := make(http.Header)
+		if random.IntN(10) > 0 {
+			specs := make([]string, 1+random.IntN(4))
+			for i := range specs {
+				first := random.Int64N(rep.Size + 5)
+				specs[i] = pick(
+					fmt.Sprintf("%d-%d", first, first+random.Int64N(6)),
+					fmt.Sprintf("%d-", first),
+					fmt.Sprintf("-%d", first+1),
+					"")
+			}
+			header.Set("Range", "bytes="+strings.Join(specs, pick(",", ", ", " ,\t")))
+		}
+		for name, values := range map[string][]string{
+			"If-Match":            {`"a"`, `"b"`, `W/"a"`, `"b","a"`, `*`, `"a" x`, `x, "a"`},
+			"If-None-Match":       {`"a"`, `"b"`, `W/"a"`, `"b", W/"a"`, `*`, `"b" x`, `x, "a"`},
+			"If-Range":            {`"a"`, `"b"`, `W/"a"`, same, before, after, "x"},
+			"If-Modified-Since":   {same, before, after, "x"},
+			"If-Unmodified-Since": {same, before, after, "x"},
+		} {
+			if random.IntN(4) == 0 {
+				header.Set(name, pick(values...))
+			}
+		}
+		if list, err := Parse(header["Range"], rep.Size); list == nil && err == nil && header.Get("Range") != "bytes=" {
+			header.Del("Range") // ranges overlap
+		}
+		got, want := evaluate(header, rep), serveContent(t, header, rep)
+		if got != want {
+			t.Fatalf("%v with ETag %s and %d bytes: %s, ServeContent: %s", header, rep.ETag, rep.Size, got, want)
+		}
+		results[got[:3]]++
+	}
+	if len(results) != 5 {
+		t.Errorf("statuses are %v, want five", results)
+	}
+}
+
+// TestEvaluate_DiffersFromServeContent lists why ServeContent is not used, besides
+// its lack of control over reading.
+func TestEvaluate_DiffersFromServeContent(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		size          int64
+		name, value   string
+		want, content string
+		reason        string
+	}{
+		{10, "Range", "items=0-1", "200", "416", "section 14.2: an unknown unit must be ignored"},
+		{10, "Range", "Bytes=0-1", "206 bytes 0-1/10", "416", "section 14.1: units are case-insensitive"},
+		{10, "Range", "bytes=x", "200", "416", "an invalid header may be ignored or rejected"},
+		{10, "Range", "bytes=2-1", "200", "416", "an invalid header may be ignored or rejected"},
+		{10, "Range", "bytes=0 - 1", "200", "206 bytes 0-1/10", "the grammar has no such space"},
+		{10, "Range", "bytes=-0", "416 bytes */10", "206 bytes 10-9/10", "section 14.1.2: a suffix of 0 is not satisfiable"},
+		{10, "Range", "bytes=0-99999999999999999999", "206 bytes 0-9/10", "416", "section 14.1.2: numbers have no limit"},
+		{10, "Range", "bytes=0-4,2-6", "200", "206 bytes 0-4/10 bytes 2-6/10", "overlapping ranges may be ignored"},
+		{20, "Range", "bytes=0-0,1-1,2-2,3-3,4-4,5-5,6-6,7-7,8-8", "200", "206", "many ranges may be ignored"},
+		{0, "Range", "bytes=-1", "200", "206 bytes 0--1/0", "no Content-Range describes an empty representation"},
+		{10, "If-Match", "", "412", "200", "an empty list matches nothing"},
+		{10, "If-None-Match", `"b", *`, "200", "304", "the grammar has * alone only"},
+	} {
+		rep := Representation{Size: c.size, ETag: `"a"`}
+		header := http.Header{c.name: {c.value}}
+		if got := evaluate(header, rep); got != c.want {
+			t.Errorf("%s %q: %s, want %s: %s", c.name, c.value, got, c.want, c.reason)
+		}
+		if got := serveContent(t, header, rep); !strings.HasPrefix(got, c.content) {
+			t.Errorf("%s %q: ServeContent: %s, want %s", c.name, c.value, got, c.content)
+		}
+	}
+}
