@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"example.com/canvasback/httpapi/internal/ranges"
 	"example.com/canvasback/symbols"
 )
 
@@ -86,47 +87,11 @@ func parseTag(opaque string) symbols.Version {
 	return symbols.Version(version)
 }
 
-// tagMatcher is the value of an If-Match or If-None-Match header (RFC 9110,
-// sections 13.1.1 and 13.1.2).
-type tagMatcher struct {
-	wildcard bool // the value is *
-	strong   []symbols.Version
-	weak     []symbols.Version
-}
-
-// parseTags parses the lines of a header up to the first malformed tag.
-func parseTags(lines []string) tagMatcher {
-	var m tagMatcher
-	rest := strings.Trim(strings.Join(lines, ","), " \t")
-	if rest == "*" {
-		m.wildcard = true
-		return m
-	}
-	for {
-		rest = strings.TrimLeft(rest, " \t,")
-		opaque, isWeak := strings.CutPrefix(rest, "W/")
-		opaque, quoted := strings.CutPrefix(opaque, `"`)
-		opaque, after, closed := strings.Cut(opaque, `"`)
-		if !quoted || !closed {
-			return m
-		}
-		if isWeak {
-			m.weak = append(m.weak, parseTag(opaque))
-		} else {
-			m.strong = append(m.strong, parseTag(opaque))
-		}
-		rest = strings.TrimLeft(after, " \t")
-		if rest != "" && rest[0] != ',' {
-			return m
-		}
-	}
-}
-
 // notModified reports whether If-None-Match matches the version, by weak
 // comparison.
 func notModified(header http.Header, version symbols.Version) bool {
-	m := parseTags(header["If-None-Match"])
-	return m.wildcard || slices.Contains(m.strong, version) || slices.Contains(m.weak, version)
+	tags := ranges.ParseTags(header["If-None-Match"])
+	return tags.Any || slices.ContainsFunc(tags.List, func(t ranges.Tag) bool { return parseTag(t.Opaque) == version })
 }
 
 // ifMatch is the part of an endpoint's input that comes from If-Match.
@@ -141,7 +106,14 @@ func (m *ifMatch) readHeader(header http.Header) {
 	if lines == nil {
 		return
 	}
-	if tags := parseTags(lines); !tags.wildcard {
-		m.versions = append(tags.strong, 0)
+	tags := ranges.ParseTags(lines)
+	if tags.Any {
+		return
+	}
+	m.versions = []symbols.Version{0}
+	for _, tag := range tags.List {
+		if !tag.Weak {
+			m.versions = append(m.versions, parseTag(tag.Opaque))
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"fmt"
 	"mime"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/httpapi/internal/ranges"
 	"example.com/canvasback/symbols"
 )
 
@@ -67,8 +67,7 @@ func FuzzParseTags(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, header string, number int64) {
 		version := symbols.Version(max(number, 1))
-		list := parseTags([]string{header})
-		if n := len(list.strong) + len(list.weak); n > strings.Count(header, `"`)/2 {
+		if n := len(ranges.ParseTags([]string{header}).List); n > strings.Count(header, `"`)/2 {
 			t.Errorf("%q has %d tags", header, n)
 		}
 		// A tag with a dash matches the version before the dash, unlike in
@@ -92,20 +91,22 @@ func FuzzParseTags_OwnTags(f *testing.F) {
 	f.Add(int64(1), int64(2), int64(1<<62), byte(0), byte(0))
 	f.Add(int64(36), int64(35), int64(1<<63-1), byte(0b101), byte(7))
 	f.Fuzz(func(t *testing.T, a, b, c int64, isWeak, layout byte) {
-		var want tagMatcher
+		type version struct {
+			symbols.Version
+			weak bool
+		}
+		var want []version
 		var header string
 		separators := []string{",", ", ", " ,", "\t, \t", ",,", " , , ", ",\t,", ", ,,"}
 		for i, number := range []int64{a, b, c} {
-			version := symbols.Version(max(number, 1))
-			tag := entityTag(version)
+			v := version{symbols.Version(max(number, 1)), isWeak>>i&1 == 1}
+			want = append(want, v)
+			tag := entityTag(v.Version)
 			if layout>>(3+i)&1 == 1 {
-				tag = volatileTag(version)
+				tag = volatileTag(v.Version)
 			}
-			if isWeak>>i&1 == 1 {
+			if v.weak {
 				tag = "W/" + tag
-				want.weak = append(want.weak, version)
-			} else {
-				want.strong = append(want.strong, version)
 			}
 			if i > 0 {
 				header += separators[layout%8]
@@ -113,9 +114,12 @@ func FuzzParseTags_OwnTags(f *testing.F) {
 			header += tag
 		}
 		for _, lines := range [][]string{{header}, {" " + header + " "}, strings.SplitAfter(header, ","), {"," + header, ""}} {
-			got := parseTags(lines)
-			if got.wildcard || !slices.Equal(got.strong, want.strong) || !slices.Equal(got.weak, want.weak) {
-				t.Errorf("%q is parsed as %s, want %s", lines, fmt.Sprint(got), fmt.Sprint(want))
+			var got []version
+			for _, tag := range ranges.ParseTags(lines).List {
+				got = append(got, version{parseTag(tag.Opaque), tag.Weak})
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%q is parsed as %v, want %v", lines, got, want)
 			}
 		}
 	})
