@@ -38,10 +38,14 @@ func (b *Budget) acquire(ctx context.Context, wanted <-chan struct{}) (release f
 var prefixes = sync.Pool{New: func() any { return new([PrefixSize + 1]byte) }}
 
 // prefixBuffer returns a buffer for the prefix of a file of the given size, -1
-// if unknown.
-func prefixBuffer(size int64) (buffer []byte, free func()) {
-	if 0 <= size && size < PrefixSize/2 {
+// if unknown. Of a file larger than PrefixSize it holds limit bytes unless that is
+// zero.
+func prefixBuffer(size int64, limit int) (buffer []byte, free func()) {
+	switch {
+	case 0 <= size && size < PrefixSize/2:
 		return make([]byte, size+1), func() {}
+	case limit > 0 && size > PrefixSize:
+		return make([]byte, limit), func() {}
 	}
 	pooled := prefixes.Get().(*[PrefixSize + 1]byte)
 	return pooled[:], sync.OnceFunc(func() { prefixes.Put(pooled) })

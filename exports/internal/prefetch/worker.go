@@ -26,6 +26,10 @@ type File interface {
 type Job[F File] struct {
 	Host string // connections are limited per host
 
+	// Limit is how many bytes of a larger file are prefetched; PrefixSize if
+	// zero. A file of up to PrefixSize bytes is prefetched to its end.
+	Limit int
+
 	// Open returns the file, or an error after all retries. When ctx ends,
 	// reads of the file must fail promptly.
 	Open func(ctx context.Context) (F, error)
@@ -117,7 +121,7 @@ func read[F File](ctx context.Context, job Job[F], l limits, release func()) (re
 		return result, err
 	}
 	result.File, result.open = file, true
-	buffer, free := prefixBuffer(file.Length())
+	buffer, free := prefixBuffer(file.Length(), job.Limit)
 	result.release = func() { free(); release() }
 	n, err := ReadUntil(file, buffer, start.Add(l.timeout))
 	switch {
