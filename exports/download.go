@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"time"
 
@@ -57,25 +56,14 @@ func (d *Download) Close() error {
 //
 // The file is bound to ctx: when ctx ends, reading it fails.
 func (s *Service) Open(ctx context.Context, export Export) (*Download, error) {
-	u, err := url.Parse(export.ExportedURL)
+	u, opener, err := s.locate(export.ExportedURL)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrForbidden, err)
+		return nil, err
 	}
-	opener := s.opener(u)
-	if opener == nil {
-		return nil, ErrForbidden
-	}
-	// A context.WithTimeout would also end reads after the first byte.
-	ctx, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(s.openTimeout, func() { cancel(ErrTimeout) })
-	file, err := opener.Open(ctx, u)
-	if !timer.Stop() && err == nil {
-		file.Body.Close()
-		err = ErrTimeout
-	}
+	file, cancel, err := openWithin(ctx, s.openTimeout, func(ctx context.Context) (*File, error) {
+		return opener.Open(ctx, u)
+	}, func(file *File) { file.Body.Close() })
 	if err != nil {
-		err = openError(err, context.Cause(ctx))
-		cancel(nil)
 		return nil, err
 	}
 	download := &Download{File: *file, cancel: cancel}

@@ -3,6 +3,7 @@ package exports
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 )
 
 var (
@@ -67,3 +68,11 @@ type invalid string
 
 func (e invalid) Error() string        { return string(e) }
 func (e invalid) Is(target error) bool { return target == ErrInvalid }
+
+// recoverToError converts a panic of an [Opener] or a [Store] to an error, in a
+// goroutine where it would end the process.
+func recoverToError(err *error) {
+	if reason := recover(); reason != nil {
+		*err = fmt.Errorf("%w: panic: %v\n%s", ErrFailed, reason, debug.Stack())
+	}
+}

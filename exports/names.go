@@ -7,6 +7,9 @@ import (
 	"example.com/canvasback/exports/filename"
 )
 
+// BatchName is the file name of a batch.
+const BatchName = "canvas-exports.zip"
+
 const (
 	fallbackName = "canvas-export"
 	manifestName = "manifest.json"

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"example.com/canvasback/exports/internal/prefetch"
 )
 
@@ -36,6 +38,21 @@ type Options struct {
 	// 64 MiB if zero. Each batch may hold 1 MiB more.
 	PrefetchBytes int
 
+	// LinkLifetime is how long a download link is valid; 24 hours if zero.
+	LinkLifetime time.Duration
+
+	// LinkRequests is how many requests of a link one process serves at a
+	// time, and LinkServed how many times its size a link delivers in total;
+	// 16 and 64 if zero.
+	LinkRequests int
+	LinkServed   int
+
+	// LinksPerKey is how many links of one client key are stored, and MaxLinks
+	// how many in total; 10,000 and 100,000 if zero. A new link replaces the
+	// oldest one.
+	LinksPerKey int
+	MaxLinks    int
+
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }
@@ -49,6 +66,16 @@ type Service struct {
 	maxItems    int
 	prefetch    prefetch.Config
 	clock       func() time.Time
+
+	facts        *facts
+	plans        *planCache
+	statPrefetch prefetch.Config
+	checksums    chan struct{} // holds an element for each read of missing sums
+	linkLifetime time.Duration
+	linkRequests int
+	linkServed   int64
+	linkLimits   LinkLimits
+	renewals     singleflight.Group
 }
 
 // NewService returns a Service over store; nil options are the defaults.
@@ -61,21 +88,40 @@ func NewService(store Store, options *Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{
+	files := cmp.Or(max(o.Prefetch, 0), 16)
+	s := &Service{
 		store:       store,
 		openers:     o.Openers,
 		openTimeout: o.OpenTimeout,
 		maxItems:    cmp.Or(max(o.MaxItems, 0), 1000),
 		prefetch: prefetch.Config{
-			Files:       cmp.Or(max(o.Prefetch, 0), 16),
+			Files:       files,
 			PerHost:     cmp.Or(max(o.PrefetchPerHost, 0), 6),
 			Budget:      prefetch.NewBudget(cmp.Or(max(o.PrefetchBytes, 0), 64<<20)),
 			Timeout:     o.OpenTimeout,
 			IdleTimeout: 2 * time.Second,
 		},
 		clock: o.Now,
+
+		plans:        newPlanCache(),
+		checksums:    make(chan struct{}, files),
+		linkLifetime: cmp.Or(max(o.LinkLifetime, 0), 24*time.Hour),
+		linkRequests: cmp.Or(max(o.LinkRequests, 0), 16),
+		linkServed:   int64(cmp.Or(max(o.LinkServed, 0), 64)),
+		linkLimits: LinkLimits{
+			PerOwner: cmp.Or(max(o.LinksPerKey, 0), 10_000),
+			Total:    cmp.Or(max(o.MaxLinks, 0), 100_000),
+		},
 	}
+	s.facts = newFacts(store, s.now)
+	s.statPrefetch = s.prefetch // a description takes one short request and no memory
+	s.statPrefetch.PerHost, s.statPrefetch.Budget = files, prefetch.NewBudget(files*prefetch.PrefixSize)
+	return s
 }
+
+// Flush waits until what was learned about files, and what links have served, is in
+// the store. Call it at shutdown, after the last request.
+func (s *Service) Flush(ctx context.Context) error { return s.facts.flush(ctx) }
 
 // Register registers the URL exported as the export of source, in place of a
 // previous one; created reports that there was none. White space around both
@@ -167,33 +213,42 @@ func (s *Service) FindBatch(ctx context.Context, sources []string) ([]BatchItem,
 	if len(sources) > s.maxItems {
 		return nil, invalid(fmt.Sprintf("items must have at most %d elements", s.maxItems))
 	}
-	items := make([]BatchItem, len(sources))
 	trimmed := make([]string, len(sources))
 	for i, source := range sources {
 		var err error
 		if trimmed[i], err = checkSource(fmt.Sprintf("items[%d].sourceFileUrl", i), source); err != nil {
 			return nil, err
 		}
-		items[i].SourceURL = trimmed[i]
 	}
-	list, err := s.store.Find(ctx, trimmed...)
+	items, skipped, err := s.findItems(ctx, trimmed)
 	if err != nil {
-		return nil, storeError("find exports", err)
+		return nil, err
+	}
+	if len(skipped) == len(items) {
+		return nil, &BatchError{Skipped: skipped, Err: ErrNotFound}
+	}
+	return items, nil
+}
+
+// findItems looks up the export of each valid source. It also returns those that
+// have none.
+func (s *Service) findItems(ctx context.Context, sources []string) (items []BatchItem, skipped []Skipped, err error) {
+	list, err := s.store.Find(ctx, sources...)
+	if err != nil {
+		return nil, nil, storeError("find exports", err)
 	}
 	bySource := make(map[string]*Export, len(list))
 	for i := range list {
 		bySource[list[i].SourceURL] = &list[i]
 	}
-	var skipped []Skipped
-	for i := range items {
-		if items[i].Export = bySource[items[i].SourceURL]; items[i].Export == nil {
-			skipped = append(skipped, Skip(items[i].SourceURL, ErrNotFound))
+	items = make([]BatchItem, len(sources))
+	for i, source := range sources {
+		items[i] = BatchItem{SourceURL: source, Export: bySource[source]}
+		if items[i].Export == nil {
+			skipped = append(skipped, Skip(source, ErrNotFound))
 		}
 	}
-	if len(list) == 0 {
-		return nil, &BatchError{Skipped: skipped, Err: ErrNotFound}
-	}
-	return items, nil
+	return items, skipped, nil
 }
 
 // opener returns the first Opener that serves u, or nil.

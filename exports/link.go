@@ -1,0 +1,284 @@
+package exports
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"example.com/canvasback/exports/internal/zipstream"
+)
+
+// Link is a download link: one file, or a zip of several, that a client downloads
+// without a key. A resumable link delivers any range of its bytes, on any process,
+// and the same bytes as long as it has the same ETag.
+//
+// The methods are safe for concurrent use. A Link does not change; [Link.Renew]
+// returns another one.
+type Link struct {
+	Token     string // of a new link; otherwise empty
+	Owner     Digest // as given to CreateLink
+	ExpiresAt time.Time
+	FileName  string    // clean
+	Type      string    // content type, empty if unknown
+	Size      int64     // in bytes, -1 if unknown
+	Modified  time.Time // of a single file, truncated to the second; zero if unknown
+	ETag      string    // with its quotes; empty unless the link is resumable
+	Zip       bool
+	Skipped   []Skipped // without Err, except in a new link
+
+	service *Service
+	stored  StoredLink // without Plan
+	plan    *plan
+	archive *zipstream.Archive // nil unless it is a resumable zip
+}
+
+// tokenBytes is the number of random bytes in a token.
+const tokenBytes = 32
+
+// CreateLink makes a link to a zip of the items that [Service.FindBatch] has
+// returned. Items whose files are not available are skipped; if there is none, the
+// error is a [BatchError]. The owner identifies who may use the link, for the
+// caller; it may be zero.
+func (s *Service) CreateLink(ctx context.Context, items []BatchItem, owner Digest) (*Link, error) {
+	return s.createLink(ctx, items, true, owner)
+}
+
+// CreateFileLink makes a link to the file of an export. The error wraps
+// [ErrForbidden], [ErrTimeout] or [ErrFailed] if it is not available.
+func (s *Service) CreateFileLink(ctx context.Context, export Export, owner Digest) (*Link, error) {
+	return s.createLink(ctx, []BatchItem{{SourceURL: export.SourceURL, Export: &export}}, false, owner)
+}
+
+func (s *Service) createLink(ctx context.Context, items []BatchItem, zip bool, owner Digest) (*Link, error) {
+	p, files, err := s.newPlan(ctx, items, zip, true)
+	if err != nil {
+		return nil, err
+	}
+	random := make([]byte, tokenBytes)
+	rand.Read(random)
+	token := base64.RawURLEncoding.EncodeToString(random)
+	now := s.now()
+	stored := StoredLink{
+		Digest:    sha256.Sum256([]byte(token)),
+		Owner:     owner,
+		Version:   1,
+		CreatedAt: now,
+		ExpiresAt: now.Add(s.linkLifetime),
+		Plan:      p.encode(),
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	if err := s.store.InsertLink(ctx, stored, s.linkLimits); err != nil {
+		return nil, storeError("insert link", err)
+	}
+	link, err := s.newLink(stored)
+	if err != nil {
+		return nil, err
+	}
+	link.Token = token
+	link.Skipped = nil
+	for i, item := range items {
+		if files[i].err != nil {
+			link.Skipped = append(link.Skipped, Skip(item.SourceURL, files[i].err))
+		}
+	}
+	return link, nil
+}
+
+// FindLink returns the link with a token. The error is [ErrLinkNotFound], or
+// matches [ErrUnavailable].
+func (s *Service) FindLink(ctx context.Context, token string) (*Link, error) {
+	if random, err := base64.RawURLEncoding.DecodeString(token); err != nil || len(random) != tokenBytes {
+		return nil, ErrLinkNotFound
+	}
+	digest := Digest(sha256.Sum256([]byte(token)))
+	cached := s.plans.get(digest)
+	known := int64(0)
+	if cached != nil {
+		known = cached.stored.Version
+	}
+	stored, err := s.store.FindLink(ctx, digest, known)
+	switch {
+	case err == ErrLinkNotFound:
+		return nil, err
+	case err != nil:
+		return nil, storeError("find link", err)
+	case !s.now().Before(stored.ExpiresAt):
+		return nil, ErrLinkNotFound
+	case cached != nil && stored.Version == known:
+		link := *cached
+		link.stored = stored
+		return &link, nil
+	}
+	return s.newLink(stored)
+}
+
+// newLink decodes a stored link.
+func (s *Service) newLink(stored StoredLink) (*Link, error) {
+	p := new(plan)
+	if err := json.Unmarshal(stored.Plan, p); err != nil || p.Layout != planLayout || len(p.Entries) == 0 {
+		return nil, fmt.Errorf("%w: link has a plan of another release", ErrLinkNotFound)
+	}
+	link := &Link{
+		Owner:     stored.Owner,
+		ExpiresAt: stored.ExpiresAt,
+		FileName:  p.FileName,
+		Type:      p.Type,
+		Size:      p.Size,
+		Zip:       p.Zip,
+		service:   s,
+		stored:    stored,
+		plan:      p,
+	}
+	for _, skipped := range p.Skipped {
+		link.Skipped = append(link.Skipped, Skipped{SourceURL: skipped.Source, Reason: skipped.Reason})
+	}
+	if modified := time.Unix(p.Entries[0].Modified, 0).UTC(); !p.Zip && modified.Year() > 1 {
+		link.Modified = modified
+	}
+	if p.Resumable {
+		link.ETag = planETag(stored.Plan, stored.Version)
+		if p.Zip {
+			archive, err := p.archive()
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrLinkNotFound, err)
+			}
+			link.archive = archive
+		}
+	}
+	link.stored.Plan = nil
+	s.plans.put(link)
+	return link, nil
+}
+
+// Resumable reports whether the link delivers ranges.
+func (l *Link) Resumable() bool { return l.plan.Resumable }
+
+// Outdated reports whether the link must be renewed before it is delivered: a
+// previous response found that a file has changed, or the link is not resumable and
+// may have become so.
+func (l *Link) Outdated() bool {
+	age := l.service.now().Sub(time.UnixMilli(l.plan.MadeAt))
+	return l.plan.Outdated || !l.plan.Resumable && age > factTrust
+}
+
+// Renew gives the link a new plan from what is registered and available now, and
+// returns it. If another call or process has replaced the plan of l before, Renew
+// returns the link with that plan.
+//
+// If a file that was available cannot be reached for the moment, Renew returns the
+// error and the link keeps its plan.
+func (l *Link) Renew(ctx context.Context) (*Link, error) {
+	key := fmt.Sprintf("%x %d", l.stored.Digest[:], l.stored.Version)
+	result := l.service.renewals.DoChan(key, func() (any, error) {
+		// The result is shared, so it must not be canceled with its first caller.
+		return l.renew(context.WithoutCancel(ctx))
+	})
+	select {
+	case r := <-result:
+		link, _ := r.Val.(*Link)
+		return link, r.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *Link) renew(ctx context.Context) (_ *Link, err error) {
+	defer recoverToError(&err)
+	items, err := l.Items(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.service.facts.reload(l.plan.Entries)
+	p, files, err := l.service.newPlan(ctx, items, l.plan.Zip, false)
+	if l.plan.Zip {
+		skipped := make(map[string]bool)
+		for _, s := range l.plan.Skipped {
+			skipped[s.Source] = true
+		}
+		for i, f := range files {
+			if f.err != nil && !IsLost(f.err) && !skipped[items[i].SourceURL] {
+				return nil, f.err
+			}
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l.replace(ctx, p)
+}
+
+// replace replaces the plan of the link.
+func (l *Link) replace(ctx context.Context, p *plan) (*Link, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	stored, err := l.service.store.ReplacePlan(ctx, l.stored.Digest, l.stored.Version, p.encode())
+	if err == ErrLinkNotFound {
+		return nil, err
+	}
+	if err != nil {
+		return nil, storeError("replace plan", err)
+	}
+	return l.service.newLink(stored)
+}
+
+// outdate makes the next request, on any process, renew the link.
+func (l *Link) outdate() {
+	p := *l.plan
+	p.Outdated = true
+	l.replace(context.Background(), &p) // if it fails, the next request notices the same change
+}
+
+// Items returns the sources of the link with what is registered for them now. The
+// error matches [ErrUnavailable].
+func (l *Link) Items(ctx context.Context) ([]BatchItem, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	items, _, err := l.service.findItems(ctx, l.plan.Sources)
+	return items, err
+}
+
+// planCache keeps decoded links. It is bounded by their entries.
+type planCache struct {
+	mu      sync.Mutex
+	links   map[Digest]*Link
+	entries int
+}
+
+const maxCachedEntries = 20_000
+
+func newPlanCache() *planCache { return &planCache{links: make(map[Digest]*Link)} }
+
+func (c *planCache) get(digest Digest) *Link {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.links[digest]
+}
+
+func (c *planCache) put(link *Link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	digest := link.stored.Digest
+	if previous := c.links[digest]; previous != nil {
+		if previous.stored.Version > link.stored.Version {
+			return
+		}
+		c.entries -= len(previous.plan.Sources)
+	}
+	c.links[digest] = link
+	c.entries += len(link.plan.Sources)
+	for other, evicted := range c.links {
+		if c.entries <= maxCachedEntries {
+			return
+		}
+		if other != digest {
+			delete(c.links, other)
+			c.entries -= len(evicted.plan.Sources)
+		}
+	}
+}

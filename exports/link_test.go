@@ -1,0 +1,310 @@
+package exports_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/memory"
+)
+
+// linkTest is an origin with registered files, and a store.
+type linkTest struct {
+	t       *testing.T
+	origin  *fakeOrigin
+	store   exports.Store
+	sources []string
+}
+
+func newLinkTest(t *testing.T, files ...fakeFile) *linkTest {
+	l := &linkTest{t: t, origin: newFakeOrigin(), store: memory.New().Exports()}
+	s := l.service(exports.Options{})
+	var urls []string
+	for i, f := range files {
+		urls = append(urls, fileURL(i))
+		l.origin.set(fileURL(i), f)
+	}
+	l.sources = register(t, s, urls...)
+	return l
+}
+
+func fileURL(i int) string { return fmt.Sprintf("https://%d.example/%d", i%3, i) }
+
+// service returns a Service as of a new process.
+func (l *linkTest) service(options exports.Options) *exports.Service {
+	options.Openers = []exports.Opener{l.origin}
+	s := exports.NewService(l.store, &options)
+	l.t.Cleanup(func() {
+		if err := s.Flush(context.Background()); err != nil {
+			l.t.Error(err)
+		}
+	})
+	return s
+}
+
+func (l *linkTest) create(s *exports.Service) *exports.Link {
+	l.t.Helper()
+	items, err := s.FindBatch(l.t.Context(), l.sources)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	link, err := s.CreateLink(l.t.Context(), items, exports.Digest{1})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return link
+}
+
+func (l *linkTest) find(s *exports.Service, token string) *exports.Link {
+	l.t.Helper()
+	link, err := s.FindLink(l.t.Context(), token)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return link
+}
+
+// read returns a part of a link.
+func read(ctx context.Context, link *exports.Link, offset, length int64) ([]byte, error) {
+	r, err := link.Open(ctx, exports.ByteRange{Offset: offset, Length: length})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	var out bytes.Buffer
+	err = r.WriteRange(&out, 0, nil)
+	if err == nil && int64(out.Len()) != length {
+		err = fmt.Errorf("%d of %d bytes", out.Len(), length)
+	}
+	return out.Bytes(), err
+}
+
+func (l *linkTest) readAll(link *exports.Link) []byte {
+	l.t.Helper()
+	body, err := read(l.t.Context(), link, 0, link.Size)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return body
+}
+
+// sizes cover both forms of entries and several blocks of checksums.
+var linkSizes = []int64{0, 1, 100, 1 << 20, 1<<20 + 1, 3 << 20, 60 << 10, 700_000, 2_345_678, 5}
+
+func linkFiles() (files []fakeFile) {
+	for i, size := range linkSizes {
+		files = append(files, newFile(size, uint64(i)))
+	}
+	return files
+}
+
+func TestLink_DeliversAnyRangeOnAnyProcess(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, append(linkFiles(), newFile(9, 99))...)
+	l.origin.remove(fileURL(len(linkSizes)))
+	first := l.service(exports.Options{})
+	link := l.create(first)
+	is.True(link.Resumable())
+	is.Equal(len(link.Skipped), 1)
+	want := l.readAll(link)
+	is.Equal(int64(len(want)), link.Size)
+	names, contents := readZip(t, want)
+	is.Equal(len(names), len(linkSizes)+1)
+	is.Equal(names[len(linkSizes)], "manifest.json")
+	for i, f := range linkFiles() {
+		is.True(contents[names[i]] == string(contentOf(f)))
+	}
+
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		s := first
+		switch r.IntN(5) {
+		case 0:
+			s = l.service(exports.Options{})
+		case 1: // nothing remembered
+			l.store.DeleteFacts(t.Context(), digestsOfURLs(len(linkSizes))...)
+			s = l.service(exports.Options{})
+		}
+		found := l.find(s, link.Token)
+		is.Equal(found.ETag, link.ETag)
+		offset := r.Int64N(link.Size + 1)
+		length := r.Int64N(link.Size - offset + 1)
+		if r.IntN(2) == 0 {
+			length = min(length, 2000)
+		}
+		got, err := read(t.Context(), found, offset, length)
+		is.NoErr(err)
+		is.True(bytes.Equal(got, want[offset:offset+length]))
+	}
+}
+
+func TestLink_SingleFilePassesRangesThrough(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(3_000_000, 7))
+	s := l.service(exports.Options{})
+	export, err := s.Find(t.Context(), l.sources[0])
+	is.NoErr(err)
+	link, err := s.CreateFileLink(t.Context(), export, exports.Digest{})
+	is.NoErr(err)
+	is.Equal(link.Size, int64(3_000_000))
+	is.Equal(link.FileName, "7.bin")
+	is.Equal(link.Type, "application/pdf")
+	want := contentOf(newFile(3_000_000, 7))
+	is.True(bytes.Equal(l.readAll(link), want))
+	got, err := read(t.Context(), l.find(l.service(exports.Options{}), link.Token), 1_234_567, 99)
+	is.NoErr(err)
+	is.True(bytes.Equal(got, want[1_234_567:][:99]))
+}
+
+func TestLink_ChangedFileGetsNewPlan(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(2<<20, 1), newFile(2<<20, 2))
+	s, other := l.service(exports.Options{}), l.service(exports.Options{})
+	link := l.create(s)
+
+	l.origin.set(fileURL(1), newFile(3<<20, 3))
+	_, err := read(t.Context(), link, 3<<20, 100) // begins in the changed file
+	is.True(exports.IsLost(err))
+	_, err = read(t.Context(), link, 0, link.Size) // begins before it
+	is.True(exports.IsLost(err))
+
+	found := l.find(other, link.Token)
+	is.True(found.Outdated())
+	renewed, err := found.Renew(t.Context())
+	is.NoErr(err)
+	is.True(!renewed.Outdated())
+	is.True(renewed.ETag != link.ETag)
+	_, contents := readZip(t, l.readAll(renewed))
+	is.True(contents["3.bin"] == string(contentOf(newFile(3<<20, 3))))
+	is.Equal(l.find(s, link.Token).ETag, renewed.ETag)
+
+	l.origin.remove(fileURL(1))
+	_, err = read(t.Context(), renewed, 3<<20, 100)
+	is.True(errors.Is(err, exports.ErrGone))
+	renewed, err = renewed.Renew(t.Context())
+	is.NoErr(err)
+	names, _ := readZip(t, l.readAll(renewed))
+	is.Equal(names, []string{"1.bin", "manifest.json"})
+}
+
+func TestLink_FailingUpstreamKeepsPlan(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(2<<20, 1), newFile(2<<20, 2))
+	s := l.service(exports.Options{})
+	link := l.create(s)
+	broken := newFile(2<<20, 2)
+	broken.err = exports.ErrTimeout
+	l.origin.set(fileURL(1), broken)
+	_, err := read(t.Context(), link, 3<<20, 100)
+	is.True(errors.Is(err, exports.ErrTimeout))
+	is.True(!exports.IsLost(err))
+	_, err = read(t.Context(), link, 0, link.Size)
+	is.True(errors.Is(err, exports.ErrTimeout))
+	_, err = link.Renew(t.Context())
+	is.True(errors.Is(err, exports.ErrTimeout))
+	is.Equal(l.find(s, link.Token).ETag, link.ETag)
+	is.True(!l.find(s, link.Token).Outdated())
+}
+
+func TestLink_LyingValidatorIsNoticed(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(2<<20, 1), newFile(2<<20, 2))
+	s := l.service(exports.Options{})
+	link := l.create(s)
+	l.readAll(link)
+	is.NoErr(s.Flush(t.Context()))
+	liar := newFile(2<<20, 3)
+	liar.validator, liar.name = newFile(2<<20, 2).validator, "2.bin"
+	l.origin.set(fileURL(1), liar)
+	other := l.service(exports.Options{})
+	_, err := read(t.Context(), l.find(other, link.Token), 0, link.Size)
+	is.True(exports.IsLost(err))
+	found := l.find(s, link.Token)
+	is.True(found.Outdated())
+	renewed, err := found.Renew(t.Context())
+	is.NoErr(err)
+	is.True(renewed.ETag != link.ETag)
+	l.readAll(renewed)
+}
+
+func TestLink_WithoutValidatorIsNotResumable(t *testing.T) {
+	is := is.New(t)
+	weak := newFile(100, 1)
+	weak.validator = ""
+	l := newLinkTest(t, weak, newFile(100, 2))
+	clock := time.Now()
+	s := l.service(exports.Options{Now: func() time.Time { return clock }})
+	link := l.create(s)
+	is.True(!link.Resumable())
+	is.Equal(link.ETag, "")
+	is.Equal(link.Size, int64(-1))
+	is.True(!link.Outdated())
+	l.origin.set(fileURL(0), newFile(100, 1))
+	clock = clock.Add(time.Hour)
+	found := l.find(s, link.Token)
+	is.True(found.Outdated())
+	renewed, err := found.Renew(t.Context())
+	is.NoErr(err)
+	is.True(renewed.Resumable())
+	l.readAll(renewed)
+}
+
+func TestLink_IsBounded(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(1000, 1))
+	s := l.service(exports.Options{LinkRequests: 2, LinkServed: 3})
+	link := l.create(s)
+	limited := new(exports.LinkLimitError)
+	done1, err := link.Reserve(-1)
+	is.NoErr(err)
+	done2, err := link.Reserve(10)
+	is.NoErr(err)
+	_, err = link.Reserve(10)
+	is.True(errors.As(err, &limited))
+	is.Equal(limited.RetryAfter, time.Second)
+	done1(link.Size)
+	done2(0)
+	for range 4 {
+		done, err := link.Reserve(link.Size / 2)
+		is.NoErr(err)
+		done(link.Size / 2)
+		is.NoErr(s.Flush(t.Context()))
+		link = l.find(s, link.Token)
+	}
+	_, err = l.find(l.service(exports.Options{LinkServed: 3}), link.Token).Reserve(1)
+	is.True(errors.As(err, &limited))
+	is.True(limited.RetryAfter > time.Hour)
+}
+
+func TestFindLink_RejectsUnknownAndExpiredTokens(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(1000, 1))
+	clock := time.Now()
+	s := l.service(exports.Options{Now: func() time.Time { return clock }, LinkLifetime: time.Hour})
+	link := l.create(s)
+	for _, token := range []string{"", "x", link.Token + "A", link.Token[1:], l.create(s).Token[:42] + "_"} {
+		_, err := s.FindLink(t.Context(), token)
+		is.Equal(err, exports.ErrLinkNotFound)
+	}
+	clock = clock.Add(time.Hour - time.Millisecond)
+	l.find(s, link.Token)
+	clock = clock.Add(2 * time.Millisecond)
+	_, err := s.FindLink(t.Context(), link.Token)
+	is.Equal(err, exports.ErrLinkNotFound)
+}
+
+// digestsOfURLs returns what identifies the first n files in a store.
+func digestsOfURLs(n int) (digests []exports.Digest) {
+	for i := range n {
+		digests = append(digests, sha256.Sum256([]byte(fileURL(i))))
+	}
+	return digests
+}

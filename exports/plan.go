@@ -1,0 +1,344 @@
+package exports
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"time"
+
+	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/exports/internal/prefetch"
+	"example.com/canvasback/exports/internal/zipstream"
+)
+
+// planLayout is raised when the bytes of an archive change for equal plans.
+const planLayout = 1
+
+// plan describes the bytes of a link. It is stored as JSON and never changes; a
+// link gets another plan instead. All bytes except CRCs follow from it, and those
+// follow from the validators.
+type plan struct {
+	Layout    int           `json:"layout"`
+	Zip       bool          `json:"zip"`
+	Sources   []string      `json:"sources"` // as requested
+	MadeAt    int64         `json:"madeAt"`  // Unix milliseconds
+	FileName  string        `json:"fileName"`
+	Type      string        `json:"type,omitempty"` // of a single file
+	Resumable bool          `json:"resumable"`
+	Size      int64         `json:"size"` // -1 if unknown
+	Entries   []planEntry   `json:"entries"`
+	Skipped   []planSkipped `json:"skipped,omitempty"`
+	Manifest  []byte        `json:"manifest,omitempty"`
+
+	// Outdated means that the plan cannot be delivered, and that the next
+	// request must replace it.
+	Outdated bool `json:"outdated,omitempty"`
+}
+
+// planEntry is a file of a plan.
+type planEntry struct {
+	URL       string  `json:"url"`
+	Name      string  `json:"name"`
+	Modified  int64   `json:"modified"` // Unix seconds
+	Size      int64   `json:"size"`
+	Streamed  bool    `json:"streamed,omitempty"`
+	Validator string  `json:"validator"`
+	CRC32     *uint32 `json:"crc32,omitempty"` // if it was known
+}
+
+type planSkipped struct {
+	Source string `json:"source"`
+	Reason string `json:"reason"`
+}
+
+// storedFileSize is the size up to which a file of unknown CRC is stored with a
+// complete header. It is read to its end before its header is sent.
+const storedFileSize = prefetch.PrefixSize
+
+// encode returns the stored form of a plan.
+func (p *plan) encode() []byte {
+	data, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // a plan has only encodable fields
+	}
+	return data
+}
+
+// planETag returns the entity tag of a stored plan. It includes the version, so
+// that a plan which replaces an equal one has another tag.
+func planETag(data []byte, version int64) string {
+	h := sha256.New()
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(version)))
+	h.Write(data)
+	return `"` + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18]) + `"`
+}
+
+// archive returns the layout of the zip.
+func (p *plan) archive() (*zipstream.Archive, error) {
+	entries := make([]zipstream.Entry, len(p.Entries), len(p.Entries)+1)
+	for i, e := range p.Entries {
+		entries[i] = zipstream.Entry{Name: e.Name, Modified: time.Unix(e.Modified, 0), Size: e.Size, Streamed: e.Streamed}
+	}
+	if p.Manifest != nil {
+		entries = append(entries, zipstream.Entry{
+			Name: manifestName, Modified: time.UnixMilli(p.MadeAt), Size: int64(len(p.Manifest)),
+		})
+	}
+	return zipstream.NewArchive(entries)
+}
+
+// plannedFile is the description of an item's file, or the reason to skip it.
+type plannedFile struct {
+	file *File // without Body
+	fact *fileFact
+	err  error
+}
+
+// newPlan makes the plan of items, of which one is the file of a link without zip.
+// It opens no file to read it: sizes come from the upstreams, or from facts that
+// were confirmed recently if trust is set.
+//
+// The second result has an element for each skipped item. If no file is available,
+// the error is a [BatchError], or that of the single file.
+func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip, trust bool) (*plan, []plannedFile, error) {
+	files, err := s.describe(ctx, items, trust)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !zip {
+		if err := files[0].err; err != nil {
+			return nil, files, err
+		}
+	}
+	now := s.now()
+	p := &plan{Layout: planLayout, Zip: zip, MadeAt: now.UnixMilli(), FileName: BatchName, Resumable: true}
+	names := filename.NewDedup(manifestName)
+	var skipped []Skipped
+	for i, item := range items {
+		p.Sources = append(p.Sources, item.SourceURL)
+		f := files[i]
+		if f.err != nil {
+			skip := Skip(item.SourceURL, f.err)
+			skipped = append(skipped, skip)
+			p.Skipped = append(p.Skipped, planSkipped{skip.SourceURL, skip.Reason})
+			continue
+		}
+		name := deliveryName(*item.Export, f.file)
+		modified := f.file.Modified
+		if zip {
+			name = names.Unique(name)
+			if modified.IsZero() { // the same in each download
+				modified = item.Export.UpdatedAt
+			}
+		} else {
+			p.FileName, p.Type = name, f.file.Type
+		}
+		entry := planEntry{URL: item.Export.ExportedURL, Name: name, Modified: modified.Unix(), Size: f.file.Size}
+		if f.fact == nil {
+			p.Resumable = false
+		} else {
+			entry.Validator = f.file.Validator
+			if crc, ok := f.fact.sums.Total(); ok {
+				entry.CRC32 = &crc
+			}
+			entry.Streamed = entry.Size > storedFileSize && entry.CRC32 == nil
+		}
+		p.Entries = append(p.Entries, entry)
+	}
+	if len(p.Entries) == 0 {
+		return nil, files, &BatchError{Skipped: skipped, Err: batchError(skipped)}
+	}
+	if len(skipped) > 0 {
+		_, p.Manifest = newManifest(now, len(items), len(p.Entries), skipped)
+	}
+	switch {
+	case !zip:
+		p.Size = p.Entries[0].Size
+	case p.Resumable:
+		archive, err := p.archive()
+		if err != nil {
+			return nil, files, fmt.Errorf("%w: %w", ErrFailed, err)
+		}
+		p.Size = archive.Size()
+	default:
+		p.Size = -1
+	}
+	return p, files, nil
+}
+
+// factTrust is how long a fact may stand for a request to the upstream when a link
+// is made. If the file has changed nevertheless, the first request that reads it
+// notices.
+const factTrust = time.Minute
+
+// describe returns the description of each item's file.
+func (s *Service) describe(ctx context.Context, items []BatchItem, trust bool) ([]plannedFile, error) {
+	var urls []Digest
+	byURL := make(map[Digest]*plannedFile)
+	var unknown []*Export // one for each URL
+	for _, item := range items {
+		if item.Export == nil {
+			continue
+		}
+		digest := urlDigest(item.Export.ExportedURL)
+		if byURL[digest] == nil {
+			byURL[digest] = new(plannedFile)
+			urls = append(urls, digest)
+			unknown = append(unknown, item.Export)
+		}
+	}
+	known, err := s.facts.load(ctx, urls)
+	if err != nil {
+		return nil, err
+	}
+	now := s.now()
+	unknown = slices.DeleteFunc(unknown, func(export *Export) bool {
+		digest := urlDigest(export.ExportedURL)
+		f := known[digest]
+		if !trust || f == nil || !s.mayTrust(f, export, now) {
+			return false
+		}
+		*byURL[digest] = plannedFile{file: s.facts.file(f), fact: f}
+		return true
+	})
+	s.statAll(ctx, unknown, byURL)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	files := make([]plannedFile, len(items))
+	for i, item := range items {
+		files[i] = plannedFile{err: ErrNotFound}
+		if item.Export != nil {
+			files[i] = *byURL[urlDigest(item.Export.ExportedURL)]
+		}
+	}
+	return files, nil
+}
+
+// mayTrust reports whether a fact stands for a request to the upstream: it was
+// confirmed recently, after the export was registered, and its Opener can read
+// parts.
+func (s *Service) mayTrust(f *fileFact, export *Export, now time.Time) bool {
+	s.facts.mu.Lock()
+	seen := f.seenAt
+	s.facts.mu.Unlock()
+	if age := now.Sub(seen); age > factTrust || age < 0 || !seen.After(export.UpdatedAt) {
+		return false
+	}
+	_, opener, err := s.locate(export.ExportedURL)
+	if err != nil {
+		return false
+	}
+	_, ok := opener.(RangeOpener)
+	return ok
+}
+
+// statAll describes the files of exports, several at a time.
+func (s *Service) statAll(ctx context.Context, list []*Export, byURL map[Digest]*plannedFile) {
+	jobs := make([]prefetch.Job[statFile], len(list))
+	for i, export := range list {
+		jobs[i] = prefetch.Job[statFile]{
+			Host: hostOf(export.ExportedURL),
+			Open: func(ctx context.Context) (statFile, error) {
+				file, err := s.stat(ctx, *export)
+				return statFile{file}, err
+			},
+		}
+	}
+	queue := prefetch.New(ctx, s.statPrefetch, jobs)
+	defer queue.Close()
+	for _, export := range list {
+		digest := urlDigest(export.ExportedURL)
+		result, err := queue.Next(func() {})
+		if err != nil {
+			byURL[digest].err = prefetchError(err)
+			continue
+		}
+		file := result.File.file
+		byURL[digest].file = file
+		byURL[digest].fact = s.facts.confirm(digest, file)
+	}
+}
+
+// statFile is a description as an empty [prefetch.File].
+type statFile struct{ file *File }
+
+func (statFile) Read([]byte) (int, error) { return 0, io.EOF }
+func (statFile) Close() error             { return nil }
+func (statFile) Length() int64            { return 0 }
+func (statFile) CanIdle() bool            { return true }
+
+// stat describes the file of an export. The Validator is empty unless its Opener
+// can read parts of it.
+func (s *Service) stat(ctx context.Context, export Export) (*File, error) {
+	u, opener, err := s.locate(export.ExportedURL)
+	if err != nil {
+		return nil, err
+	}
+	ranger, ok := opener.(RangeOpener)
+	if !ok {
+		download, err := s.Open(ctx, export)
+		if err != nil {
+			return nil, err
+		}
+		defer download.Close()
+		file := cleanFile(download.File)
+		file.Body, file.Validator, file.Name = nil, "", download.Name
+		return &file, nil
+	}
+	file, cancel, err := openWithin(ctx, s.openTimeout, func(ctx context.Context) (*File, error) {
+		return ranger.Stat(ctx, u)
+	}, func(*File) {})
+	if err != nil {
+		return nil, err
+	}
+	cancel(nil)
+	cleaned := cleanFile(*file)
+	return &cleaned, nil
+}
+
+// locate returns the parsed form of an exported URL and its Opener.
+func (s *Service) locate(exportedURL string) (*url.URL, Opener, error) {
+	u, err := url.Parse(exportedURL)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrForbidden, err)
+	}
+	opener := s.opener(u)
+	if opener == nil {
+		return nil, nil, ErrForbidden
+	}
+	return u, opener, nil
+}
+
+// openWithin calls open, and cancels its context if it takes longer than timeout.
+// A context.WithTimeout would also end reads after the first byte. On success, the
+// caller must call cancel when it is done with the result.
+func openWithin[T any](
+	ctx context.Context, timeout time.Duration, open func(context.Context) (T, error), closeResult func(T),
+) (result T, cancel context.CancelCauseFunc, err error) {
+	ctx, cancel = context.WithCancelCause(ctx)
+	timer := time.AfterFunc(timeout, func() { cancel(ErrTimeout) })
+	result, err = open(ctx)
+	if !timer.Stop() && err == nil {
+		closeResult(result)
+		err = ErrTimeout
+	}
+	if err != nil {
+		err = openError(err, context.Cause(ctx))
+		cancel(nil)
+	}
+	return result, cancel, err
+}
+
+// IsLost reports whether an error of a [LinkReader] means that a file has changed or
+// does not exist any more, so that the link must be renewed.
+func IsLost(err error) bool {
+	return errors.Is(err, ErrChanged) || errors.Is(err, ErrGone) || errors.Is(err, ErrForbidden) || errors.Is(err, ErrNotFound)
+}
