@@ -1,0 +1,320 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
+
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/storage/postgres/pgtest"
+)
+
+var errRejected = errors.New("rejected by the test")
+
+// fencedCall is a call of a key store that must be fenced. The key has the id 1.
+type fencedCall struct {
+	name string
+	call func(context.Context, keys.Store) error
+	want error // on a server that is fenced successfully
+}
+
+var fencedReads = []fencedCall{
+	{"Find", func(ctx context.Context, store keys.Store) error {
+		_, err := store.Find(ctx, digestOf("1"))
+		return err
+	}, nil},
+	{"Find of an unknown key", func(ctx context.Context, store keys.Store) error {
+		_, err := store.Find(ctx, digestOf("unknown"))
+		return err
+	}, keys.ErrNotFound},
+	{"Get", func(ctx context.Context, store keys.Store) error {
+		_, err := store.Get(ctx, 1)
+		return err
+	}, nil},
+	{"Changes", func(ctx context.Context, store keys.Store) error {
+		_, err := store.Changes(ctx, 0)
+		return err
+	}, nil},
+}
+
+var fencedWrites = []fencedCall{
+	{"Update", func(ctx context.Context, store keys.Store) error {
+		_, err := store.Update(ctx, 1, func(key *keys.Key) error {
+			key.Active = !key.Active
+			return nil
+		})
+		return err
+	}, nil},
+	// A key that another call has revoked, whose commit may be unconfirmed.
+	{"Update that changes nothing", func(ctx context.Context, store keys.Store) error {
+		_, err := store.Update(ctx, 1, func(*keys.Key) error { return errRejected })
+		return err
+	}, errRejected},
+	{"Update of an unknown key", func(ctx context.Context, store keys.Store) error {
+		_, err := store.Update(ctx, 99, func(*keys.Key) error { return nil })
+		return err
+	}, keys.ErrNotFound},
+	{"Delete of an unknown key", func(ctx context.Context, store keys.Store) error {
+		_, err := store.Delete(ctx, 99)
+		return err
+	}, keys.ErrNotFound},
+}
+
+// startFenced starts a pair with a key, and returns a pool for its operator.
+func startFenced(t *testing.T) (*pgtest.Pair, *pgxpool.Pool) {
+	t.Helper()
+	pair := pgtest.StartPair(t)
+	operator := connect(t, pair.Primary.DSN()+"&synchronous_commit=local")
+	migrate(t, operator)
+	execute(t, operator, insertKeys(1, 1))
+	return pair, operator
+}
+
+// callAll makes all fenced calls at once, and returns their errors by name.
+func callAll(ctx context.Context, store keys.Store, timeout time.Duration) map[string]error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var (
+		mu      sync.Mutex
+		results = make(map[string]error)
+		calling sync.WaitGroup
+	)
+	for _, c := range slices.Concat(fencedReads, fencedWrites) {
+		calling.Go(func() {
+			err := c.call(ctx, store)
+			mu.Lock()
+			defer mu.Unlock()
+			results[c.name] = err
+		})
+	}
+	calling.Wait()
+	return results
+}
+
+// wantUnavailable checks that all fenced calls fail.
+func wantUnavailable(t *testing.T, store keys.Store, timeout time.Duration) {
+	t.Helper()
+	for name, err := range callAll(t.Context(), store, timeout) {
+		if err == nil || errors.Is(err, keys.ErrNotFound) || errors.Is(err, errRejected) {
+			t.Errorf("%s returns %v, want an error of the store", name, err)
+		}
+	}
+}
+
+// wantAvailable checks that all fenced calls have their results.
+func wantAvailable(t *testing.T, store keys.Store) {
+	t.Helper()
+	results := callAll(t.Context(), store, 20*time.Second)
+	for _, c := range slices.Concat(fencedReads, fencedWrites) {
+		if err := results[c.name]; !errors.Is(err, c.want) {
+			t.Errorf("%s returns %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+// TestFence_CallsWaitForStandby checks that no call succeeds while the standby is
+// lost, whatever the settings of the session, and although waits are canceled.
+func TestFence_CallsWaitForStandby(t *testing.T) {
+	t.Parallel()
+	pair, operator := startFenced(t)
+	const waiting = ` FROM pg_stat_activity WHERE wait_event = 'SyncRep'`
+	for _, test := range []struct {
+		name      string
+		settings  string
+		configure func(*pgxpool.Config)
+		statement string // that the operator runs meanwhile
+	}{
+		{name: "asynchronous", settings: "&synchronous_commit=off"},
+		{name: "local, simple protocol", settings: "&synchronous_commit=local&default_query_exec_mode=simple_protocol"},
+		{name: "remote write, exec mode", settings: "&synchronous_commit=remote_write&default_query_exec_mode=exec"},
+		{name: "remote apply, serializable", settings: "&synchronous_commit=remote_apply&default_transaction_isolation=serializable"},
+		{name: "short timeouts", settings: "&statement_timeout=100ms&idle_in_transaction_session_timeout=100ms"},
+		{name: "context sends cancel request", settings: "&client_min_messages=error", configure: sendCancelRequests},
+		{name: "operator cancels", settings: "&client_min_messages=error", statement: `SELECT count(pg_cancel_backend(pid))` + waiting},
+		{name: "operator terminates", statement: `SELECT count(pg_terminate_backend(pid))` + waiting},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.configure == nil {
+				test.configure = func(*pgxpool.Config) {}
+			}
+			pool := connectWith(t, pair.Primary.DSN()+test.settings+"&pool_max_conns=10", test.configure)
+			store := postgres.New(pool, nil).Keys()
+			wantAvailable(t, store)
+
+			pair.Standby.Pause()
+			if test.statement == "" {
+				wantUnavailable(t, store, 300*time.Millisecond)
+			} else {
+				ctx, stop := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() {
+					for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+						count(t, operator, test.statement)
+					}
+				})
+				wantUnavailable(t, store, 5*time.Second)
+				stop()
+				running.Wait()
+			}
+			pair.Standby.Resume()
+			wantAvailable(t, store)
+		})
+	}
+}
+
+// TestFence_StandbyIsLost checks keys while the standby is lost: leases end, checks
+// fail, no revocation succeeds, and the primary does not run out of connections.
+func TestFence_StandbyIsLost(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pair, operator := startFenced(t)
+	service := startKeys(t, connectToPrimary(t, pair.Primary.DSN()), postgres.FenceAuto)
+	list := createKeys(t, service, 20)
+	process := &checker{t: t, name: "process", service: service}
+	const sessions = `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'`
+	for _, outage := range []struct{ begin, end func() }{
+		{pair.Standby.Pause, pair.Standby.Resume},
+		{pair.Standby.Stop, pair.Standby.Restart},
+		{pair.Standby.Kill, pair.Standby.Restart},
+	} {
+		for _, k := range list {
+			is.NoErr(process.check(k))
+		}
+		outage.begin()
+		time.Sleep(2 * testLease)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		is.True(errors.Is(service.Delete(ctx, list[0].id), keys.ErrUnavailable)) // may have an effect later
+		cancel()
+		var checking sync.WaitGroup
+		for _, k := range list {
+			checking.Go(func() {
+				for range 3 {
+					is.True(errors.Is(process.check(k), keys.ErrUnavailable))
+				}
+			})
+		}
+		checking.Wait()
+		is.True(count(t, operator, sessions) < 20) // the pool has 10 connections
+		outage.end()
+		t.Logf("keys are accepted %v after the standby is back", process.untilAccepted(list[1]).Round(time.Millisecond))
+		list = list[1:]
+	}
+	process.log()
+}
+
+// TestFence_RejectsStandby checks that a pool that leads to a standby serves no
+// keys, and fails at once.
+func TestFence_RejectsStandby(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pair, operator := startFenced(t)
+	service := startKeys(t, connect(t, pair.Primary.DSN()), postgres.FenceAuto)
+	k := createKeys(t, service, 1)[0]
+	for _, asynchronous := range []bool{false, true} {
+		if asynchronous {
+			execute(t, operator, `ALTER SYSTEM RESET synchronous_standby_names`)
+			execute(t, operator, `SELECT pg_reload_conf()`)
+		}
+		for _, fence := range []postgres.Fence{postgres.FenceAuto, postgres.FenceAlways, postgres.FenceNever} {
+			pool := connect(t, pair.Standby.DSN())
+			began := time.Now()
+			wantUnavailable(t, postgres.New(pool, &postgres.Options{Fence: fence}).Keys(), 20*time.Second)
+			process := &checker{t: t, service: startKeys(t, pool, fence)}
+			is.True(errors.Is(process.check(k), keys.ErrUnavailable))
+			if duration := time.Since(began); duration > 5*time.Second {
+				t.Errorf("rejected after %v", duration)
+			}
+		}
+	}
+}
+
+// TestValidateConnect_FindsPrimary tests a pool with both hosts. It accepts only the
+// primary, and only while that is writable and has its standby.
+func TestValidateConnect_FindsPrimary(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pair, operator := startFenced(t)
+	first := pair.DSN(pair.Standby, pair.Primary)
+	pool := connectToPrimary(t, first)
+	wantAvailable(t, postgres.New(pool, nil).Keys())
+	for _, outage := range []struct {
+		name       string
+		begin, end func()
+	}{
+		{"no standby", pair.Standby.Pause, pair.Standby.Resume},
+		{"read-only", func() {
+			execute(t, operator, `ALTER SYSTEM SET default_transaction_read_only = on`)
+			execute(t, operator, `SELECT pg_reload_conf()`)
+		}, func() {
+			execute(t, operator, `SET default_transaction_read_only = off`)
+			execute(t, operator, `ALTER SYSTEM RESET default_transaction_read_only`)
+			execute(t, operator, `SELECT pg_reload_conf()`)
+		}},
+	} {
+		outage.begin()
+		for _, dsn := range []string{first, pair.Primary.DSN()} {
+			began := time.Now()
+			_, err := connectToPrimary(t, dsn).Exec(t.Context(), `SELECT 1`)
+			is.True(err != nil)
+			is.True(time.Since(began) < 6*time.Second)
+		}
+		wantUnavailable(t, postgres.New(pool, nil).Keys(), 2*time.Second) // existing connections too
+		outage.end()
+		for _, k := range fencedReads {
+			repeat(t, func(ctx context.Context) error {
+				if err := k.call(ctx, postgres.New(pool, nil).Keys()); !errors.Is(err, k.want) {
+					return err
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// TestFence_LostConnection drops the connection of fenced calls. No write is
+// repeated, and none succeeds unless its response arrives.
+func TestFence_LostConnection(t *testing.T) {
+	t.Parallel()
+	for _, at := range []dropPoint{beforeRequest, afterRequest, afterResponse} {
+		t.Run(at.String(), func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			dsn := pgtest.Database(t)
+			operator := connect(t, dsn)
+			migrate(t, operator)
+			p, through := newProxy(t, dsn)
+			store := postgres.New(connect(t, through), &postgres.Options{Fence: postgres.FenceAlways}).Keys()
+			execute(t, operator, insertKeys(1, 10))
+			for id := int64(1); id <= 10; id++ {
+				dropped := p.dropNext(at, func(statement string) bool { return strings.Contains(statement, "DELETE") })
+				_, err := store.Delete(t.Context(), id)
+				<-dropped
+				is.True(err == nil && at == afterRequest || err != nil && !errors.Is(err, keys.ErrNotFound))
+				_, err = store.Get(t.Context(), id)
+				is.True(at == afterRequest || errors.Is(err, keys.ErrNotFound) == (at == afterResponse))
+
+				calls := 0
+				dropped = p.dropNext(at, isCommit)
+				_, err = store.Update(t.Context(), id, func(*keys.Key) error { calls++; return nil })
+				if at == beforeRequest { // otherwise there is no such key, but a commit too
+					is.Equal(calls, 1)
+				}
+				<-dropped
+				is.True(err != nil || at == afterRequest)
+
+				dropped = p.dropNext(at, func(statement string) bool { return strings.Contains(statement, "pg_logical_emit_message") })
+				_, err = store.Changes(t.Context(), 0) // repeated
+				is.NoErr(err)
+				<-dropped
+			}
+		})
+	}
+}
