@@ -15,16 +15,22 @@ import (
 )
 
 // TestStorage_PassesInEachQueryMode runs the contracts without prepared
-// statements, as behind a pooler, and with a stricter default isolation level.
+// statements, as behind a pooler, with a stricter default isolation level, and
+// fenced.
 func TestStorage_PassesInEachQueryMode(t *testing.T) {
 	t.Parallel()
-	for name, settings := range map[string]string{
-		"exec mode, serializable": "&default_query_exec_mode=exec&default_transaction_isolation=serializable",
-		"simple protocol":         "&default_query_exec_mode=simple_protocol",
+	for _, test := range []struct {
+		name, settings string
+		fence          postgres.Fence
+	}{
+		{"exec mode, serializable", "&default_query_exec_mode=exec&default_transaction_isolation=serializable", postgres.FenceAuto},
+		{"simple protocol", "&default_query_exec_mode=simple_protocol", postgres.FenceNever},
+		{"fenced", "", postgres.FenceAlways},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := newSchemas(connect(t, pgtest.Database(t)+settings))
+			s := newSchemas(connect(t, pgtest.Database(t)+test.settings))
+			s.fence = test.fence
 			storagetest.Run(t, s.open)
 		})
 	}
@@ -34,6 +40,7 @@ func TestStorage_PassesInEachQueryMode(t *testing.T) {
 // schema of a finished one, because a migration takes longer than most tests.
 type schemas struct {
 	pool    *pgxpool.Pool
+	fence   postgres.Fence
 	created atomic.Int64
 	unused  chan string
 }
@@ -52,7 +59,7 @@ func (s *schemas) open(t testing.TB) storagetest.Harness {
 // take returns the options for a migrated schema with empty tables.
 func (s *schemas) take(t testing.TB) *postgres.Options {
 	t.Helper()
-	var options postgres.Options
+	options := postgres.Options{Fence: s.fence}
 	select {
 	case options.Schema = <-s.unused:
 	default:
