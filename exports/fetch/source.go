@@ -89,9 +89,6 @@ func (s *source) request(offset, end, first int64, header http.Header) (*stream,
 	if err == nil {
 		err = s.check(response, part)
 	}
-	if end < 0 {
-		end = part.size
-	}
 	if err == nil {
 		err = stream.start(part, offset, end)
 	}

@@ -1,0 +1,231 @@
+package fetch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/fetch"
+)
+
+// respondWith returns a handler that sends the n-th response on the n-th
+// connection, and the last one from then on. An empty response closes the
+// connection.
+func respondWith(requests chan<- *http.Request, responses ...string) rawHandler {
+	return func(conn net.Conn, r *http.Request, n int) {
+		requests <- r
+		if response := responses[min(n, len(responses))-1]; response != "" {
+			io.WriteString(conn, "HTTP/1.1 "+response)
+		}
+	}
+}
+
+const (
+	firstByte      = "206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes 0-0/36\r\nContent-Length: 1\r\n\r\n0"
+	notSatisfiable = "416 Range Not Satisfiable\r\nContent-Length: 0\r\n\r\n"
+	complete       = "200 OK\r\nETag: \"1\"\r\nContent-Length: 36\r\n\r\n" + testFile
+)
+
+func TestOpener_Stat(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		responses []string
+		size      int64
+		validator string
+		requests  int
+	}{
+		"206":                           {[]string{firstByte}, 36, `"1"`, 1},
+		"206, chunked":                  {[]string{"206 Yes\r\nETag: \"1\"\r\nContent-Range: bytes 0-0/36\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n0\r\n0\r\n\r\n"}, 36, `"1"`, 1},
+		"206 of more than one byte":     {[]string{"206 Yes\r\nETag: \"1\"\r\nContent-Range: bytes 0-35/36\r\nContent-Length: 36\r\n\r\n" + testFile}, 36, `"1"`, 1},
+		"206 of unknown size":           {[]string{"206 Yes\r\nETag: \"0\"\r\nContent-Range: bytes 0-0/*\r\nContent-Length: 1\r\n\r\n0", complete}, 36, `"1"`, 2},
+		"200":                           {[]string{complete}, 36, `"1"`, 1},
+		"200 of unknown size":           {[]string{"200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n0\r\n"}, -1, `"1"`, 1},
+		"200 without content":           {[]string{"200 OK\r\nETag: \"1\"\r\nContent-Length: 36\r\n\r\n"}, 36, `"1"`, 1},
+		"200 of empty file":             {[]string{"200 OK\r\nETag: \"1\"\r\nContent-Length: 0\r\n\r\n"}, 0, `"1"`, 1},
+		"416 of empty file":             {[]string{notSatisfiable, "200 OK\r\nETag: \"1\"\r\nContent-Length: 0\r\n\r\n"}, 0, `"1"`, 2},
+		"416 of other file":             {[]string{notSatisfiable, complete}, 36, `"1"`, 2},
+		"redirect":                      {[]string{"302 Found\r\nLocation: /x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", firstByte}, 36, `"1"`, 2},
+		"503":                           {[]string{"503 No\r\nContent-Length: 0\r\n\r\n", firstByte}, 36, `"1"`, 2},
+		"connection lost before header": {[]string{"", "", firstByte}, 36, `"1"`, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			requests := make(chan *http.Request, 10)
+			baseURL, host := startRawOrigin(t, respondWith(requests, c.responses...))
+			file, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).Stat(t.Context(), parse(t, baseURL))
+			is.NoErr(err)
+			is.Equal(file.Size, c.size)
+			is.Equal(file.Validator, c.validator)
+			is.Equal(file.Body, nil)
+			is.Equal(len(requests), c.requests)
+			first := <-requests
+			is.Equal(first.Method, http.MethodGet)
+			is.Equal(first.Header.Get("Range"), "bytes=0-0")
+			is.Equal(first.Header.Get("If-Range"), "")
+			is.Equal(first.Header.Get("Accept-Encoding"), "identity")
+			if c.responses[0] == notSatisfiable {
+				is.Equal((<-requests).Header.Get("Range"), "")
+			}
+		})
+	}
+}
+
+func TestOpener_StatFails(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		response string
+		requests int
+		gone     bool
+	}{
+		"404":                  {"404 Not Found\r\n\r\n", 1, true},
+		"410":                  {"410 Gone\r\nContent-Encoding: gzip\r\n\r\n", 1, true},
+		"403":                  {"403 Forbidden\r\n\r\n", 1, false},
+		"304":                  {"304 Not Modified\r\n\r\n", 1, false},
+		"412":                  {"412 Precondition Failed\r\n\r\n", 1, false},
+		"500":                  {"500 No\r\n\r\n", 3, false},
+		"416":                  {notSatisfiable, 2, false},
+		"206 of unknown size":  {"206 Yes\r\nContent-Range: bytes 0-0/*\r\nContent-Length: 1\r\n\r\n0", 2, false},
+		"206 of other byte":    {"206 Yes\r\nContent-Range: bytes 1-1/36\r\nContent-Length: 1\r\n\r\n0", 1, false},
+		"206 of other length":  {"206 Yes\r\nContent-Range: bytes 0-0/36\r\nContent-Length: 2\r\n\r\n01", 1, false},
+		"206 of no range":      {"206 Yes\r\nContent-Length: 1\r\n\r\n0", 1, false},
+		"multipart":            {"206 Yes\r\nContent-Range: bytes 0-0/36\r\nContent-Length: 1\r\nContent-Type: Multipart/ByteRanges; boundary=x\r\n\r\n0", 1, false},
+		"Content-Encoding":     {"206 Yes\r\nContent-Range: bytes 0-0/36\r\nContent-Length: 1\r\nContent-Encoding: br\r\n\r\n0", 1, false},
+		"larger than MaxBytes": {"206 Yes\r\nContent-Range: bytes 0-0/1001\r\nContent-Length: 1\r\n\r\n0", 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			requests := make(chan *http.Request, 10)
+			baseURL, host := startRawOrigin(t, respondWith(requests, c.response))
+			_, err := newClient(t, fetch.Options{AllowedHosts: []string{host}, MaxBytes: 1000}).Stat(t.Context(), parse(t, baseURL))
+			is.True(errors.Is(err, exports.ErrFailed))
+			is.Equal(errors.Is(err, exports.ErrGone), c.gone)
+			is.Equal(len(requests), c.requests)
+		})
+	}
+	t.Run("forbidden", func(t *testing.T) {
+		_, err := newClient(t, fetch.Options{}).Stat(t.Context(), parse(t, "http://127.0.0.1/"))
+		is.New(t).True(errors.Is(err, exports.ErrForbidden))
+	})
+	t.Run("timeout", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newPipeClient(t, fetch.Options{}, func(conn net.Conn, _ *http.Request, _ int) { waitForClose(conn) })
+			_, err := c.Stat(t.Context(), parse(t, pipeURL))
+			is.New(t).True(errors.Is(err, exports.ErrTimeout))
+		})
+	})
+}
+
+func TestOpener_OpenGone(t *testing.T) {
+	t.Parallel()
+	for status, gone := range map[int]bool{404: true, 410: true, 400: false, 401: false, 403: false, 405: false, 451: false, 502: false} {
+		is := is.New(t)
+		baseURL, host := startOrigin(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		_, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).open(t, baseURL)
+		is.True(errors.Is(err, exports.ErrFailed))
+		is.Equal(errors.Is(err, exports.ErrGone), gone)
+	}
+}
+
+// Stat describes a file as Open does. Both set Validator and CRC32.
+func TestOpener_DescribesFile(t *testing.T) {
+	t.Parallel()
+	const early, date = "Last-Modified: Sun, 06 Nov 1994 08:49:36 GMT\r\n", "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
+	crc := uint32(0xcbf43926)
+	for name, c := range map[string]struct {
+		header    string
+		validator string
+		crc       *uint32
+	}{
+		"ETag":                             {"ETag: \"1\"\r\n", `"1"`, nil},
+		"ETag and Last-Modified":           {"ETag: \"1\"\r\n" + early + date, `"1"`, nil},
+		"weak ETag":                        {"ETag: W/\"1\"\r\n", "", nil},
+		"malformed ETag":                   {"ETag: 1\r\n", "", nil},
+		"weak ETag and Last-Modified":      {"ETag: W/\"1\"\r\n" + early + date, "Sun, 06 Nov 1994 08:49:36 GMT", nil},
+		"Last-Modified":                    {early + date, "Sun, 06 Nov 1994 08:49:36 GMT", nil},
+		"Last-Modified of RFC 850":         {"Last-Modified: Sunday, 06-Nov-94 08:49:36 GMT\r\n" + date, "Sunday, 06-Nov-94 08:49:36 GMT", nil},
+		"Last-Modified in the same second": {"Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n" + date, "", nil},
+		"Last-Modified after Date":         {"Last-Modified: Sun, 06 Nov 1994 08:49:38 GMT\r\n" + date, "", nil},
+		"Last-Modified without Date":       {early, "", nil},
+		"Last-Modified with invalid Date":  {early + "Date: today\r\n", "", nil},
+		"invalid Last-Modified":            {"Last-Modified: yesterday\r\n" + date, "", nil},
+		"nothing":                          {date, "", nil},
+		"CRC-32":                           {"X-Amz-Checksum-Crc32: y/Q5Jg==\r\nX-Amz-Checksum-Type: FULL_OBJECT\r\n", "", &crc},
+		"CRC-32 of parts":                  {"X-Amz-Checksum-Crc32: y/Q5Jg==\r\nX-Amz-Checksum-Type: COMPOSITE\r\n", "", nil},
+		"CRC-32 without type":              {"X-Amz-Checksum-Crc32: y/Q5Jg==\r\n", "", nil},
+		"other checksum":                   {"X-Amz-Checksum-Crc32c: y/Q5Jg==\r\nX-Amz-Checksum-Type: FULL_OBJECT\r\n", "", nil},
+		"short CRC-32":                     {"X-Amz-Checksum-Crc32: y/Q5\r\nX-Amz-Checksum-Type: FULL_OBJECT\r\n", "", nil},
+		"malformed CRC-32":                 {"X-Amz-Checksum-Crc32: y/Q5Jg==-2\r\nX-Amz-Checksum-Type: FULL_OBJECT\r\n", "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, _ int) {
+				const header = "Content-Type: application/pdf\r\nContent-Disposition: attachment; filename=plan.pdf\r\n"
+				if r.Header.Get("Range") == "" {
+					fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\n%s%sContent-Length: 9\r\n\r\n123456789", header, c.header)
+					return
+				}
+				fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\n%s%sContent-Range: bytes 0-0/9\r\nContent-Length: 1\r\n\r\n1", header, c.header)
+			})
+			client := newClient(t, fetch.Options{AllowedHosts: []string{host}})
+			file, err := client.Stat(t.Context(), parse(t, baseURL))
+			is.NoErr(err)
+			is.Equal(file.Validator, c.validator)
+			is.Equal(file.CRC32, c.crc)
+			is.Equal(file.Name, "plan.pdf")
+			opened, err := client.open(t, baseURL)
+			is.NoErr(err)
+			file.Body = opened.Body
+			is.Equal(opened, file)
+		})
+	}
+}
+
+func TestOpener_StatReusesConnection(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	baseURL, host := startOrigin(t, serveTestFile)
+	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
+	for range 10 {
+		_, err := c.Stat(t.Context(), parse(t, baseURL))
+		is.NoErr(err)
+	}
+	is.Equal(len(c.dials()), 1)
+}
+
+func TestOpener_StatClosesConnection(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	closed := make(chan struct{})
+	baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n0")
+		waitForClose(conn)
+		close(closed)
+	})
+	file, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).Stat(t.Context(), parse(t, baseURL))
+	is.NoErr(err)
+	is.Equal(file.Size, int64(1_000_000))
+	receive(t, closed)
+}
+
+func TestOpener_StatContextEnds(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) { waitForClose(conn) })
+	_, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).Stat(ctx, parse(t, baseURL))
+	is.True(errors.Is(err, exports.ErrTimeout))
+	is.True(errors.Is(err, context.DeadlineExceeded))
+}
