@@ -1,0 +1,298 @@
+package fetch_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/fetch"
+)
+
+// serveTestFile serves testFile with an ETag.
+func serveTestFile(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("ETag", `"1"`)
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(testFile))
+}
+
+// testRange is a part of testFile.
+func testRange(offset, length int) exports.Range {
+	return exports.Range{Validator: `"1"`, Size: int64(len(testFile)), Offset: int64(offset), Length: int64(length)}
+}
+
+// readRange returns the content of a range.
+func (c *client) readRange(t testing.TB, rawURL string, r exports.Range) (string, error) {
+	t.Helper()
+	body, err := c.OpenRange(t.Context(), parse(t, rawURL), r)
+	if err != nil {
+		return "", err
+	}
+	defer body.Close()
+	content, err := io.ReadAll(body)
+	return string(content), err
+}
+
+func TestOpener_OpenRange(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var header atomic.Pointer[http.Header]
+	baseURL, host := startOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		header.Store(&r.Header)
+		serveTestFile(w, r)
+	})
+	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
+	for offset := range len(testFile) {
+		for length := range len(testFile) - offset + 1 {
+			content, err := c.readRange(t, baseURL, testRange(offset, length))
+			is.NoErr(err)
+			is.Equal(content, testFile[offset:offset+length])
+			want := fmt.Sprintf("bytes=%d-%d", offset, offset+max(length, 1)-1)
+			switch {
+			case length == len(testFile):
+				want = ""
+			case offset+length == len(testFile):
+				want = fmt.Sprintf("bytes=%d-", offset)
+			}
+			is.Equal(header.Load().Get("Range"), want)
+			is.Equal(header.Load().Get("If-Range") != "", want != "")
+		}
+	}
+	is.Equal(len(c.dials()), 1) // all responses were read to their end
+	content, err := c.readRange(t, baseURL, testRange(len(testFile), 0))
+	is.NoErr(err)
+	is.Equal(content, "")
+}
+
+func TestOpener_OpenRangeOfLyingOrigin(t *testing.T) {
+	t.Parallel()
+	partial := func(etag, contentRange, content string) string {
+		return fmt.Sprintf("206 Yes\r\nETag: %s\r\nContent-Range: %s\r\nContent-Length: %d\r\n\r\n%s", etag, contentRange, len(content), content)
+	}
+	full := func(etag, content string) string {
+		return fmt.Sprintf("200 OK\r\nETag: %s\r\nContent-Length: %d\r\n\r\n%s", etag, len(content), content)
+	}
+	shrunk, grown, unlike := testFile[:8], testFile+"!", strings.ToUpper(testFile)
+	for name, c := range map[string]struct {
+		responses []string
+		err       error // nil if the content is that of the range
+		requests  int
+	}{
+		"honest":                     {[]string{partial(`"1"`, "bytes 10-19/36", testFile[10:20])}, nil, 1},
+		"ignores Range":              {[]string{full(`"1"`, testFile)}, nil, 1},
+		"ignores Range, chunked":     {[]string{"200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n24\r\n" + testFile + "\r\n0\r\n\r\n"}, nil, 1},
+		"ignores Range, truncated":   {[]string{strings.TrimSuffix(full(`"1"`, testFile), testFile[5:]), full(`"1"`, testFile)}, nil, 2},
+		"ignores Range and length":   {[]string{"200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n" + testFile[:5] + "\r\n0\r\n\r\n"}, exports.ErrFailed, 3},
+		"more than the range":        {[]string{partial(`"1"`, "bytes 10-35/36", testFile[10:])}, nil, 1},
+		"less than the range":        {[]string{partial(`"1"`, "bytes 10-13/36", testFile[10:14]), partial(`"1"`, "bytes 14-19/36", testFile[14:20])}, nil, 2},
+		"less, chunked, with excess": {[]string{"206 Yes\r\nETag: \"1\"\r\nContent-Range: bytes 10-13/36\r\n\r\n" + testFile[10:14] + "excess", partial(`"1"`, "bytes 14-19/36", testFile[14:20])}, nil, 2},
+		"chunked":                    {[]string{"206 Yes\r\nETag: \"1\"\r\nContent-Range: bytes 10-19/36\r\nTransfer-Encoding: chunked\r\n\r\na\r\n" + testFile[10:20] + "\r\n0\r\n\r\n"}, nil, 1},
+		"until close":                {[]string{"206 Yes\r\nETag: \"1\"\r\nContent-Range: bytes 10-19/36\r\n\r\n" + testFile[10:20] + "excess"}, nil, 1},
+		"truncated, then 503":        {[]string{strings.TrimSuffix(partial(`"1"`, "bytes 10-19/36", testFile[10:20]), testFile[14:20]), "503 No\r\n\r\n", partial(`"1"`, "bytes 14-19/36", testFile[14:20])}, nil, 3},
+		"unknown size":               {[]string{partial(`"1"`, "bytes 10-19/*", testFile[10:20]), full(`"1"`, testFile)}, nil, 2},
+		"unknown size, changed":      {[]string{partial(`"1"`, "bytes 10-19/*", testFile[10:20]), full(`"2"`, unlike)}, exports.ErrChanged, 2},
+		"416":                        {[]string{notSatisfiable, full(`"1"`, testFile)}, nil, 2},
+		"416 always":                 {[]string{notSatisfiable}, exports.ErrFailed, 2},
+		"416 with ETag":              {[]string{"416 No\r\nETag: \"1\"\r\nContent-Range: bytes */36\r\n\r\n", full(`"1"`, testFile)}, nil, 2},
+		"changed, honors If-Range":   {[]string{full(`"2"`, unlike)}, exports.ErrChanged, 1},
+		"changed, ignores If-Range":  {[]string{partial(`"2"`, "bytes 10-19/36", unlike[10:20])}, exports.ErrChanged, 1},
+		"changed, same ETag and 206": {[]string{partial(`"1"`, "bytes 10-19/37", grown[10:20])}, exports.ErrChanged, 1},
+		"changed, same ETag and 200": {[]string{full(`"1"`, grown)}, exports.ErrChanged, 1},
+		"shrunk":                     {[]string{notSatisfiable, full(`"2"`, shrunk)}, exports.ErrChanged, 2},
+		"shrunk, same ETag":          {[]string{notSatisfiable, full(`"1"`, shrunk)}, exports.ErrChanged, 2},
+		"emptied":                    {[]string{notSatisfiable, full(`"2"`, "")}, exports.ErrChanged, 2},
+		"weak ETag":                  {[]string{partial(`W/"1"`, "bytes 10-19/36", testFile[10:20])}, exports.ErrChanged, 1},
+		"no ETag":                    {[]string{"206 Yes\r\nContent-Range: bytes 10-19/36\r\nContent-Length: 10\r\n\r\n" + testFile[10:20]}, exports.ErrChanged, 1},
+		"412":                        {[]string{"412 Precondition Failed\r\n\r\n"}, exports.ErrChanged, 1},
+		"404":                        {[]string{"404 Not Found\r\n\r\n"}, exports.ErrGone, 1},
+		"410 after 503":              {[]string{"503 No\r\n\r\n", "410 Gone\r\n\r\n"}, exports.ErrGone, 2},
+		"404 during the read":        {[]string{partial(`"1"`, "bytes 10-13/36", testFile[10:14]), "404 Not Found\r\n\r\n"}, exports.ErrGone, 2},
+		"changed during the read":    {[]string{partial(`"1"`, "bytes 10-13/36", testFile[10:14]), partial(`"2"`, "bytes 14-19/36", unlike[14:20])}, exports.ErrChanged, 2},
+		"304":                        {[]string{"304 Not Modified\r\nETag: \"1\"\r\n\r\n"}, exports.ErrFailed, 1},
+		"204":                        {[]string{"204 No Content\r\nETag: \"1\"\r\n\r\n"}, exports.ErrFailed, 1},
+		"403":                        {[]string{"403 Forbidden\r\n\r\n"}, exports.ErrFailed, 1},
+		"500":                        {[]string{"500 No\r\n\r\n"}, exports.ErrFailed, 3},
+		"other position":             {[]string{partial(`"1"`, "bytes 9-18/36", testFile[9:19])}, exports.ErrFailed, 1},
+		"position 0":                 {[]string{partial(`"1"`, "bytes 0-19/36", testFile[:20])}, exports.ErrFailed, 1},
+		"other Content-Length":       {[]string{partial(`"1"`, "bytes 10-19/36", testFile)}, exports.ErrFailed, 1},
+		"no Content-Range":           {[]string{"206 Yes\r\nETag: \"1\"\r\nContent-Length: 10\r\n\r\n" + testFile[10:20]}, exports.ErrFailed, 1},
+		"other unit":                 {[]string{partial(`"1"`, "lines 10-19/36", testFile[10:20])}, exports.ErrFailed, 1},
+		"multipart":                  {[]string{"206 Yes\r\nETag: \"1\"\r\nContent-Type: multipart/byteranges; boundary=x\r\n\r\n--x\r\nContent-Range: bytes 10-19/36\r\n\r\n" + testFile[10:20] + "\r\n--x--\r\n"}, exports.ErrFailed, 1},
+		"Content-Encoding":           {[]string{"206 Yes\r\nETag: \"1\"\r\nContent-Encoding: gzip\r\nContent-Range: bytes 10-19/36\r\n\r\n" + testFile[10:20]}, exports.ErrFailed, 1},
+		"nothing":                    {[]string{"206 Yes\r\nETag: \"1\"\r\nContent-Range: bytes 10-19/36\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}, exports.ErrFailed, 3},
+		"redirect to a private host": {[]string{"302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"}, exports.ErrForbidden, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			requests := make(chan *http.Request, 10)
+			baseURL, host := startRawOrigin(t, respondWith(requests, c.responses...))
+			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).readRange(t, baseURL, testRange(10, 10))
+			is.Equal(len(requests), c.requests)
+			first := <-requests
+			is.Equal(first.Header.Get("Range"), "bytes=10-19")
+			is.Equal(first.Header.Get("If-Range"), `"1"`)
+			if c.err == nil {
+				is.NoErr(err)
+				is.Equal(content, testFile[10:20])
+				return
+			}
+			is.True(errors.Is(err, c.err))
+			is.Equal(errors.Is(err, exports.ErrChanged), c.err == exports.ErrChanged)
+			is.Equal(errors.Is(err, exports.ErrGone), c.err == exports.ErrGone)
+			is.True(strings.HasPrefix(testFile[10:20], content))
+		})
+	}
+}
+
+func TestOpener_OpenRangeByLastModified(t *testing.T) {
+	t.Parallel()
+	modified, err := http.ParseTime(testModified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		etag     string
+		modified time.Time
+		changed  bool
+	}{
+		"same":                  {"", modified, false},
+		"same with weak ETag":   {`W/"2"`, modified, false},
+		"same with strong ETag": {`"2"`, modified, false}, // the origin now has both
+		"later":                 {"", modified.Add(time.Second), true},
+		"earlier":               {"", modified.Add(-time.Second), true},
+		"none":                  {"", time.Time{}, true},
+		"none but ETag":         {`"1"`, time.Time{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			baseURL, host := startOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+				is.Equal(r.Header.Get("If-Range"), testModified)
+				if c.etag != "" {
+					w.Header().Set("ETag", c.etag)
+				}
+				http.ServeContent(w, r, "", c.modified, strings.NewReader(testFile))
+			})
+			r := testRange(10, 10)
+			r.Validator = testModified
+			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).readRange(t, baseURL, r)
+			is.Equal(errors.Is(err, exports.ErrChanged), c.changed)
+			is.Equal(content == testFile[10:20], !c.changed)
+		})
+	}
+}
+
+func TestOpener_OpenRangeWithoutValidator(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	baseURL, host := startOrigin(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, testFile) })
+	r := testRange(0, 10)
+	r.Validator = ""
+	_, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).readRange(t, baseURL, r)
+	is.True(errors.Is(err, exports.ErrChanged))
+}
+
+func TestOpener_OpenRangeOfUnknownSize(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var requests atomic.Int32
+	baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, n int) {
+		requests.Add(1)
+		fmt.Fprintf(conn, "HTTP/1.1 206 Yes\r\nETag: \"1\"\r\nContent-Range: bytes %d-19/%d\r\nContent-Length: %d\r\n\r\n%s", 9+n, 35+n, 11-n, testFile[9+n:10+n])
+	})
+	r := testRange(10, 10)
+	r.Size = -1
+	content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).readRange(t, baseURL, r)
+	is.Equal(content, testFile[10:11])
+	is.True(errors.Is(err, exports.ErrChanged)) // the first response has pinned the size
+	is.Equal(requests.Load(), int32(2))
+}
+
+func TestOpener_OpenRangeOfEmptyFile(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	baseURL, host := startOrigin(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("ETag", `"1"`) })
+	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
+	content, err := c.readRange(t, baseURL, exports.Range{Validator: `"1"`})
+	is.NoErr(err)
+	is.Equal(content, "")
+	_, err = c.readRange(t, baseURL, exports.Range{Validator: `"2"`})
+	is.True(errors.Is(err, exports.ErrChanged))
+	_, err = c.readRange(t, baseURL, exports.Range{Validator: `"1"`, Size: 1, Offset: 1})
+	is.True(errors.Is(err, exports.ErrChanged))
+}
+
+// A range of a file that the origin sends completely is read without what
+// follows it.
+func TestOpener_OpenRangeReadsNoMoreThanRange(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	const size, offset = 256 << 20, 4 << 20
+	sent := make(chan int64, 1)
+	baseURL, host := startOrigin(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("ETag", `"1"`)
+		w.Header().Set("Content-Length", fmt.Sprint(size))
+		n, _ := io.Copy(w, io.LimitReader(zeros{}, size))
+		sent <- n
+	})
+	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
+	content, err := c.readRange(t, baseURL, exports.Range{Validator: `"1"`, Size: size, Offset: offset, Length: 100})
+	is.NoErr(err)
+	is.Equal(content, string(make([]byte, 100)))
+	is.True(<-sent < size/4) // the range and socket buffers
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+func TestOpener_OpenRangeResumesAfterIdleTimeout(t *testing.T) {
+	t.Parallel()
+	for size, complete := range map[int]bool{3: true, 4: false} {
+		synctest.Test(t, func(t *testing.T) {
+			is := is.New(t)
+			c := newPipeClient(t, fetch.Options{}, func(conn net.Conn, r *http.Request, _ int) {
+				var first, last int
+				fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &first, &last)
+				is.Equal(last, 10+size-1)
+				fmt.Fprintf(conn, "HTTP/1.1 206 Yes\r\nETag: \"1\"\r\nContent-Range: bytes %d-%d/36\r\nContent-Length: %d\r\n\r\n%s",
+					first, last, last-first+1, testFile[first:first+1])
+				waitForClose(conn)
+			})
+			content, err := c.readRange(t, pipeURL, testRange(10, size))
+			is.Equal(err == nil, complete)
+			is.Equal(errors.Is(err, exports.ErrTimeout), !complete)
+			is.Equal(content, testFile[10:13])
+		})
+	}
+}
+
+func TestHTTP2_OpenRange(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	content := randomBytes(1, 1<<20)
+	baseURL, o := startHTTP2Origin(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"1"`)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	})
+	c := newClient(t, o)
+	file, err := c.Stat(t.Context(), parse(t, baseURL))
+	is.NoErr(err)
+	got, err := c.readRange(t, baseURL, exports.Range{Validator: file.Validator, Size: file.Size, Offset: 1000, Length: 1 << 19})
+	is.NoErr(err)
+	is.True(got == string(content[1000:1000+1<<19]))
+	is.Equal(len(c.dials()), 1)
+}
