@@ -72,8 +72,67 @@ func TestCache_OwnChangesEvictOnlyTheirKeys(t *testing.T) {
 	})
 }
 
-// A key can be created with a raw key that is cached as unknown: by a restored
-// record, or under the digest of a previous pepper.
+// deleteStore blocks when it has deleted a key.
+type deleteStore struct {
+	keys.Store
+	unblock chan struct{}
+}
+
+func (s deleteStore) Delete(ctx context.Context, id int64) (keys.Key, error) {
+	key, err := s.Store.Delete(ctx, id)
+	if err == nil {
+		<-s.unblock
+	}
+	return key, err
+}
+
+// Without other processes a revoking call does not wait for a lease.
+func TestCache_OwnRevocationNeedsNoLease(t *testing.T) {
+	for name, revoke := range map[string]func(*keys.Service) error{
+		"deactivate": func(s *keys.Service) error {
+			_, err := s.Update(t.Context(), 1, keys.Fields{Active: new(false)})
+			return err
+		},
+		"rotate": func(s *keys.Service) error {
+			_, err := s.Rotate(t.Context(), 1)
+			return err
+		},
+		"delete": func(s *keys.Service) error { return s.Delete(t.Context(), 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+				store.unshared = true
+				issued := issue(t, s, keys.Fields{})
+				settle()
+				is.NoErr(verify(t, s, issued.Raw))
+				start := time.Now()
+				is.NoErr(revoke(s))
+				is.Equal(time.Since(start), time.Duration(0))
+				is.True(verify(t, s, issued.Raw) != nil)
+			})
+		})
+	}
+	t.Run("delete again", func(t *testing.T) {
+		testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+			store.unshared = true
+			unblock := make(chan struct{})
+			store.Store = deleteStore{store.Store, unblock}
+			issued := issue(t, s, keys.Fields{})
+			settle()
+			is.NoErr(verify(t, s, issued.Raw))
+			deleted := make(chan error, 1)
+			go func() { deleted <- s.Delete(t.Context(), 1) }()
+			synctest.Wait()
+			is.Equal(s.Delete(t.Context(), 1), keys.ErrNotFound)
+			is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
+			close(unblock)
+			is.NoErr(<-deleted)
+		})
+	})
+}
+
+// A key can be created with a raw key that is cached as unknown: by SQL, or in a
+// restored database.
 func TestCache_InsertionEvictsUnknownDigest(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		issued := issue(t, s, keys.Fields{})

@@ -55,6 +55,35 @@ func TestLease_DoesNotCacheReadFromBeforeRevocation(t *testing.T) {
 	}
 }
 
+// TestLease_DoesNotCacheReadFromBeforeGapInLog is the same for a change that the
+// log does not contain.
+func TestLease_DoesNotCacheReadFromBeforeGapInLog(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		issued := issue(t, s, keys.Fields{})
+		settle()
+		blocked, unblock := make(chan error, 1), make(chan struct{})
+		store.onFind(func(next func() (keys.Key, error)) (keys.Key, error) {
+			key, err := next()
+			<-unblock
+			return key, err
+		})
+		go func() { blocked <- verify(t, s, issued.Raw) }()
+		synctest.Wait()
+		store.onChanges(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
+			changes, err := next()
+			return keys.Changes{Epoch: changes.Epoch}, err
+		})
+		_, err := store.Update(t.Context(), issued.Key.ID, func(key *keys.Key) error { key.Active = false; return nil })
+		is.NoErr(err)
+		settle()
+		store.onFind(nil)
+		store.onChanges(nil)
+		close(unblock)
+		is.NoErr(<-blocked)
+		is.Equal(verify(t, s, issued.Raw), keys.ErrInactive)
+	})
+}
+
 // TestLease_IsNotExtendedByLateResponse delays a response from before a
 // revocation until after it.
 func TestLease_IsNotExtendedByLateResponse(t *testing.T) {

@@ -155,7 +155,6 @@ func (s *Service) Create(ctx context.Context, fields Fields) (Issued, error) {
 	if err != nil {
 		return Issued{}, storeError("insert key", err)
 	}
-	s.cache.evict(key.Digest) // it may be cached as unknown
 	return Issued{Key: key, Raw: raw}, nil
 }
 
@@ -252,21 +251,20 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 // A revoking change waits even if nothing changed: another call may have made the
 // same change and still be waiting, or its response may have been lost.
 func (s *Service) change(ctx context.Context, operation string, id int64, revoking bool, apply func(*Key) error) (Key, error) {
-	var previous, next Key
+	var previous Key
 	key, err := s.store.Update(ctx, id, func(key *Key) error {
 		previous = *key
 		if err := apply(key); err != nil {
 			return err
 		}
 		s.bumpUpdatedAt(key)
-		next = *key
 		return nil
 	})
 	if err == errUnchanged {
 		key, err = previous, nil
 	}
 	if !errors.Is(err, ErrNotFound) {
-		s.cache.evict(previous.Digest, next.Digest) // even after an error, the change may have been committed
+		s.cache.evict(previous.Digest) // even after an error, the change may have been committed
 	}
 	if err != nil {
 		return Key{}, storeError(operation, err)
