@@ -90,8 +90,9 @@ func TestLease_IsNotExtendedByLateResponse(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		other := newService(t, store, nil)
 		issued := issue(t, s, keys.Fields{})
-		synctest.Wait()
+		settle()
 		is.NoErr(verify(t, s, issued.Raw))
+		settle() // a gap between two leases evicts later reads
 		store.onChanges(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
 			changes, err := next()
 			time.Sleep(defaultLease - time.Millisecond) // just before the timeout
@@ -108,7 +109,7 @@ func TestLease_EndsIfStoreIsUnreachable(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		other := newService(t, store, nil)
 		issued := issue(t, s, keys.Fields{})
-		synctest.Wait()
+		settle()
 		is.NoErr(verify(t, s, issued.Raw))
 		store.onChanges(func(ctx context.Context, _ func() (keys.Changes, error)) (keys.Changes, error) {
 			<-ctx.Done() // like a frozen connection
@@ -200,7 +201,7 @@ func TestCache_LateResponseDoesNotUndoOwnChange(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		store.unshared = true
 		issued := issue(t, s, keys.Fields{})
-		synctest.Wait()
+		settle()
 		is.NoErr(verify(t, s, issued.Raw))
 		store.onChanges(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
 			changes, err := next()
@@ -236,7 +237,7 @@ func TestLease_IsWaitedForByRepeatedRevocation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 				issued := issue(t, s, keys.Fields{})
-				synctest.Wait()
+				settle()
 				is.NoErr(verify(t, s, issued.Raw))
 				first, second := newService(t, store, nil), newService(t, store, nil)
 				var waiting sync.WaitGroup
