@@ -1,0 +1,282 @@
+//go:build linux
+
+package postgres_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// patroniConfig is the configuration of one node. The three times are as short as
+// Patroni allows in relation to each other: a failover begins after at most 7 seconds.
+const patroniConfig = `
+scope: canvasback
+name: %[1]s
+restapi: {listen: '127.0.0.1:%[2]s', connect_address: '127.0.0.1:%[2]s'}
+etcd: {host: '127.0.0.1:%[3]s'}
+bootstrap:
+  dcs:
+    ttl: 7
+    loop_wait: 1
+    retry_timeout: 3
+    synchronous_mode: true
+    postgresql:
+      use_pg_rewind: true
+      parameters: {max_connections: 200, wal_log_hints: on, wal_keep_size: 64MB, max_wal_size: 128MB}
+  initdb: [encoding: UTF8, locale: C, auth: scram-sha-256]
+  pg_hba: [host all all 127.0.0.1/32 scram-sha-256, host replication all 127.0.0.1/32 scram-sha-256]
+postgresql:
+  listen: '127.0.0.1:%[4]s'
+  connect_address: '127.0.0.1:%[4]s'
+  data_dir: %[5]s/data
+  pgpass: %[5]s/pgpass
+  bin_dir: %[6]s
+  authentication:
+    superuser: {username: postgres, password: secret}
+    replication: {username: replicator, password: secret}
+  parameters: {unix_socket_directories: '', fsync: off}
+`
+
+// patroniNode is one server, with its agent.
+type patroniNode struct {
+	t          testing.TB
+	name, dir  string
+	port, rest string
+	credential *syscall.Credential // nil for the current user
+	agent      *exec.Cmd
+}
+
+// patroniCluster is three nodes and a single etcd.
+type patroniCluster struct {
+	t     testing.TB
+	nodes []*patroniNode
+}
+
+// startPatroni starts a cluster with synchronous replication, which is removed at
+// the end of the test. It needs the programs etcd, patroni and PostgreSQL, such as
+// those of the Debian packages patroni, python3-etcd, etcd-server and postgresql.
+func startPatroni(t testing.TB) *patroniCluster {
+	t.Helper()
+	programs, err := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if err != nil || len(programs) == 0 {
+		t.Fatal("no programs of PostgreSQL")
+	}
+	dir, err := os.MkdirTemp("", "canvasback-patroni-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	credential := postgresAccount(t)
+	if credential != nil {
+		os.Chown(dir, int(credential.Uid), int(credential.Gid))
+	}
+	client, peer := freePort(t), freePort(t)
+	etcd := exec.Command("etcd", "--enable-v2", "--data-dir", dir+"/etcd",
+		"--listen-client-urls", "http://127.0.0.1:"+client, "--advertise-client-urls", "http://127.0.0.1:"+client,
+		"--listen-peer-urls", "http://127.0.0.1:"+peer, "--initial-advertise-peer-urls", "http://127.0.0.1:"+peer,
+		"--initial-cluster", "default=http://127.0.0.1:"+peer)
+	startProcess(t, etcd, credential, dir+"/etcd.log")
+
+	c := &patroniCluster{t: t}
+	for _, name := range []string{"a", "b", "c"} {
+		n := &patroniNode{t: t, name: name, dir: dir + "/" + name, port: freePort(t), rest: freePort(t), credential: credential}
+		c.nodes = append(c.nodes, n)
+		if err := os.Mkdir(n.dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		config := fmt.Sprintf(patroniConfig, name, n.rest, client, n.port, n.dir, programs[len(programs)-1])
+		if err := os.WriteFile(n.dir+"/patroni.yml", []byte(config), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if credential != nil {
+			os.Chown(n.dir, int(credential.Uid), int(credential.Gid))
+		}
+		n.start()
+		t.Cleanup(n.kill)
+	}
+	return c
+}
+
+// postgresAccount returns the account for the servers if the current user is root.
+func postgresAccount(t testing.TB) *syscall.Credential {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	account, err := user.Lookup("postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, _ := strconv.Atoi(account.Uid)
+	gid, _ := strconv.Atoi(account.Gid)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return port
+}
+
+// startProcess starts a process that is killed at the end of the test.
+func startProcess(t testing.TB, cmd *exec.Cmd, credential *syscall.Credential, logFile string) {
+	t.Helper()
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Dir = filepath.Dir(logFile)
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+cmd.Dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential, Setsid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+}
+
+// start starts the agent, which starts the server.
+func (n *patroniNode) start() {
+	n.t.Helper()
+	n.agent = exec.Command("patroni", n.dir+"/patroni.yml")
+	startProcess(n.t, n.agent, n.credential, n.dir+"/patroni.log")
+}
+
+// signalAgent sends a signal to the agent.
+func (n *patroniNode) signalAgent(signal syscall.Signal) { n.agent.Process.Signal(signal) }
+
+// signalServer sends a signal to all processes of the server.
+func (n *patroniNode) signalServer(signal syscall.Signal) {
+	text, err := os.ReadFile(n.dir + "/data/postmaster.pid")
+	if err != nil {
+		return // not running
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	postmaster, err := strconv.Atoi(first)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	children, err := exec.Command("ps", "--ppid", first, "-o", "pid=").Output()
+	syscall.Kill(postmaster, signal)
+	if err != nil {
+		return // none
+	}
+	for _, child := range strings.Fields(string(children)) {
+		id, _ := strconv.Atoi(child)
+		syscall.Kill(id, signal)
+	}
+}
+
+// kill kills the agent and the server.
+func (n *patroniNode) kill() {
+	n.signalAgent(syscall.SIGKILL)
+	n.agent.Wait()
+	n.signalServer(syscall.SIGKILL)
+}
+
+// waitFailover waits until a node other than old is the primary.
+func (c *patroniCluster) waitFailover(old *patroniNode) {
+	c.t.Helper()
+	var pools []*pgxpool.Pool
+	for _, n := range c.nodes {
+		if n != old {
+			pool := connect(c.t, c.dsn(n))
+			defer pool.Close()
+			pools = append(pools, pool)
+		}
+	}
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
+		for _, pool := range pools {
+			standby := true
+			pool.QueryRow(c.t.Context(), `SELECT pg_is_in_recovery()`).Scan(&standby) // fails while it restarts
+			if !standby {
+				return
+			}
+		}
+	}
+	c.t.Fatal("no failover")
+}
+
+// dsn returns the URL of the database on the given nodes.
+func (c *patroniCluster) dsn(nodes ...*patroniNode) string {
+	var hosts []string
+	for _, n := range nodes {
+		hosts = append(hosts, "127.0.0.1:"+n.port)
+	}
+	return "postgres://postgres:secret@" + strings.Join(hosts, ",") + "/postgres?sslmode=disable"
+}
+
+// waitHealthy waits until all nodes are running and one is a synchronous standby.
+// It returns the primary.
+func (c *patroniCluster) waitHealthy() *patroniNode {
+	c.t.Helper()
+	var err error
+	for began := time.Now(); time.Since(began) < 2*time.Minute; time.Sleep(200 * time.Millisecond) {
+		var primary string
+		if primary, err = c.primary(); err == nil {
+			return c.nodes[slices.IndexFunc(c.nodes, func(n *patroniNode) bool { return n.name == primary })]
+		}
+	}
+	for _, n := range c.nodes {
+		log, _ := os.ReadFile(n.dir + "/patroni.log")
+		c.t.Logf("%s: %s", n.name, log[max(0, len(log)-2000):])
+	}
+	c.t.Fatalf("the cluster does not become healthy: %v", err)
+	return nil
+}
+
+// primary returns the name of the primary of a healthy cluster.
+func (c *patroniCluster) primary() (primary string, err error) {
+	var status struct {
+		Members []struct{ Name, Role, State string }
+	}
+	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get("http://127.0.0.1:" + c.nodes[0].rest + "/cluster")
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
+		return "", err
+	}
+	running, synchronous := 0, 0
+	for _, member := range status.Members {
+		if member.State == "running" || member.State == "streaming" {
+			running++
+		}
+		switch member.Role {
+		case "leader":
+			primary = member.Name
+		case "sync_standby":
+			synchronous++
+		}
+	}
+	if running != len(c.nodes) || synchronous == 0 || primary == "" {
+		return "", errors.New(fmt.Sprint(status.Members))
+	}
+	return primary, nil
+}
