@@ -35,10 +35,6 @@ var fencedReads = []fencedCall{
 		_, err := store.Find(ctx, digestOf("unknown"))
 		return err
 	}, keys.ErrNotFound},
-	{"Get", func(ctx context.Context, store keys.Store) error {
-		_, err := store.Get(ctx, 1)
-		return err
-	}, nil},
 	{"Changes", func(ctx context.Context, store keys.Store) error {
 		_, err := store.Changes(ctx, 0)
 		return err

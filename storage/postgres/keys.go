@@ -74,12 +74,10 @@ func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
 }
 
 func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
-	return scanKey(s.db.readFenced(ctx, `
-		WITH key AS (
-			SELECT `+keyColumns+`
-			FROM canvasback_keys
-			WHERE id = $2
-		)`+fencedKey,
+	return scanKey(s.db.readRow(ctx, `
+		SELECT `+keyColumns+`
+		FROM canvasback_keys
+		WHERE id = $1`,
 		id,
 	))
 }
