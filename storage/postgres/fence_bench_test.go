@@ -1,0 +1,181 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/storage/postgres/pgtest"
+)
+
+// BenchmarkFence measures reads on a server with a synchronous standby.
+func BenchmarkFence(b *testing.B) {
+	pair := pgtest.StartPair(b)
+	pool := connect(b, pair.Primary.DSN())
+	prepareKeys(b, pool, 1000)
+	for _, fence := range []struct {
+		name string
+		postgres.Fence
+	}{{"auto", postgres.FenceAuto}, {"never", postgres.FenceNever}} {
+		store := postgres.New(pool, &postgres.Options{Fence: fence.Fence}).Keys()
+		for _, call := range fencedReads {
+			if call.want == nil {
+				b.Run(call.name+"/"+fence.name, func(b *testing.B) { benchmarkCall(b, store, call) })
+			}
+		}
+	}
+}
+
+// BenchmarkUnfenced measures reads on a server without a standby.
+func BenchmarkUnfenced(b *testing.B) {
+	pool := connect(b, pgtest.Database(b))
+	prepareKeys(b, pool, 1000)
+	for _, call := range fencedReads {
+		if call.want == nil {
+			b.Run(call.name, func(b *testing.B) { benchmarkCall(b, postgres.New(pool, nil).Keys(), call) })
+		}
+	}
+}
+
+// BenchmarkChanges measures the question of a process that knows the last epoch but
+// one. Its cost does not depend on the number of keys.
+func BenchmarkChanges(b *testing.B) {
+	for _, n := range []int{1000, 1_000_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			pool := connect(b, pgtest.Database(b))
+			prepareKeys(b, pool, n)
+			store := postgres.New(pool, nil).Keys()
+			known, err := store.Changes(b.Context(), 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			execute(b, pool, `UPDATE canvasback_keys SET active = false WHERE id = 1`)
+			benchmarkCall(b, store, fencedCall{call: func(ctx context.Context, store keys.Store) error {
+				changes, err := store.Changes(ctx, known.Epoch)
+				if err == nil && len(changes.Digests) != 1 {
+					b.Error("no changes")
+				}
+				return err
+			}})
+		})
+	}
+}
+
+// BenchmarkFence_Processes measures 200 processes that renew their leases ten times
+// a second, on one primary.
+func BenchmarkFence_Processes(b *testing.B) {
+	const processes, interval = 200, 100 * time.Millisecond
+	pair := pgtest.StartPair(b)
+	pool := connect(b, pair.Primary.DSN()+"&pool_max_conns=180") // the server accepts 200
+	prepareKeys(b, pool, 1000)
+	fillPool(b, pool, 180)
+	store := postgres.New(pool, nil).Keys()
+	known, err := store.Changes(b.Context(), 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var (
+		mu    sync.Mutex
+		times []time.Duration
+	)
+	cpuBefore, began := serverCPU(b, pool), time.Now()
+	for b.Loop() { // ten seconds
+		var running sync.WaitGroup
+		ctx, stop := context.WithTimeout(b.Context(), 10*time.Second)
+		for i := range processes {
+			running.Go(func() {
+				time.Sleep(interval * time.Duration(i) / processes)
+				ticker := time.NewTicker(interval)
+				defer ticker.Stop()
+				for {
+					select {
+					case <-ctx.Done():
+						return
+					case <-ticker.C:
+					}
+					began := time.Now()
+					if _, err := store.Changes(b.Context(), known.Epoch); err != nil {
+						b.Error(err)
+					}
+					duration := time.Since(began)
+					mu.Lock()
+					times = append(times, duration)
+					mu.Unlock()
+				}
+			})
+		}
+		running.Wait()
+		stop()
+	}
+	duration := time.Since(began)
+	b.ReportMetric(float64(len(times))/duration.Seconds(), "calls/s")
+	b.ReportMetric((serverCPU(b, pool)-cpuBefore).Seconds()/duration.Seconds(), "CPUs")
+	reportPercentiles(b, times)
+}
+
+// prepareKeys creates the schema and keys.
+func prepareKeys(b *testing.B, pool *pgxpool.Pool, n int) {
+	b.Helper()
+	if err := postgres.New(pool, nil).Migrate(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	execute(b, pool, insertKeys(1, n))
+	execute(b, pool, `VACUUM ANALYZE canvasback_keys`)
+}
+
+func benchmarkCall(b *testing.B, store keys.Store, call fencedCall) {
+	var times []time.Duration
+	for b.Loop() {
+		began := time.Now()
+		if err := call.call(b.Context(), store); err != nil {
+			b.Fatal(err)
+		}
+		times = append(times, time.Since(began))
+	}
+	reportPercentiles(b, times)
+}
+
+func reportPercentiles(b *testing.B, times []time.Duration) {
+	slices.Sort(times)
+	for name, position := range map[string]int{"ms-p50": len(times) / 2, "ms-p99": len(times) * 99 / 100} {
+		b.ReportMetric(float64(times[position].Microseconds())/1000, name)
+	}
+}
+
+// serverCPU returns the CPU time that the processes of the server have used.
+func serverCPU(b *testing.B, pool *pgxpool.Pool) (sum time.Duration) {
+	b.Helper()
+	stat := func(pid string) (fields []string) {
+		text, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err != nil {
+			return make([]string, 20) // ended
+		}
+		_, after, _ := strings.Cut(string(text), ") ")
+		return strings.Fields(after) // from the third on
+	}
+	postmaster := stat(fmt.Sprint(count(b, pool, `SELECT pg_backend_pid()`)))[1]
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		b.Skip(err)
+	}
+	for _, entry := range entries {
+		fields := stat(entry.Name())
+		if entry.Name() != postmaster && fields[1] != postmaster {
+			continue
+		}
+		var user, system int
+		fmt.Sscan(fields[11], &user)
+		fmt.Sscan(fields[12], &system)
+		sum += time.Duration(user+system) * 10 * time.Millisecond
+	}
+	return sum
+}
