@@ -15,11 +15,11 @@ import (
 )
 
 func ExampleNew() {
-	config, err := pgxpool.ParseConfig("postgres://canvasback:secret@localhost:5432/app?target_session_attrs=read-write")
+	config, err := pgxpool.ParseConfig("postgres://canvasback:secret@db1,db2/app?connect_timeout=2")
 	if err != nil {
 		log.Fatal(err)
 	}
-	config.ConnConfig.ConnectTimeout = 2 * time.Second
+	config.ConnConfig.ValidateConnect = postgres.ValidateConnect
 	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
 	}

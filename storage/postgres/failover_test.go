@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,10 +27,19 @@ const (
 	testReadTimeout = 500 * time.Millisecond
 )
 
-// connectToPrimary opens a pool that finds the primary among the hosts of a URL.
+// connectToPrimary opens a pool that finds the primary among the hosts of a URL, in
+// the way that the package comment documents.
 func connectToPrimary(t testing.TB, dsn string) *pgxpool.Pool {
 	t.Helper()
-	return connectWith(t, dsn+"&connect_timeout=2&pool_max_conns=10", func(config *pgxpool.Config) {
+	comment, err := os.ReadFile("postgres.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := regexp.MustCompile(`postgres://canvasback:secret@db1,db2/app\?([^"]+)"`).FindSubmatch(comment)
+	if documented == nil {
+		t.Fatal("no URL in the package comment")
+	}
+	return connectWith(t, dsn+"&"+string(documented[1])+"&pool_max_conns=10", func(config *pgxpool.Config) {
 		config.ConnConfig.ValidateConnect = postgres.ValidateConnect
 	})
 }

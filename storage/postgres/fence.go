@@ -9,19 +9,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Fence selects which calls of the key store are fenced. A fenced call returns
-// only after a commit that includes its reads and writes has reached the
-// synchronous standby. A primary that its standby has replaced cannot make such a
-// commit, so it returns an error instead of stale rows. See the section Failover
-// of the package comment.
+// Fence selects on which servers the calls that decide about keys are fenced: Find,
+// Changes, Update and Delete. A fenced call returns only after a commit that
+// includes its reads and writes has reached the synchronous standby. See the
+// section Failover of the package comment.
 type Fence int
 
 const (
-	// FenceAuto fences Find, Get, Changes, Update and Delete on a server that has
-	// synchronous_standby_names.
+	// FenceAuto fences calls on a server that has synchronous_standby_names.
 	FenceAuto Fence = iota
 
-	// FenceAlways fences them on every server. It is meant for servers that
+	// FenceAlways fences calls on every server. It is meant for servers that
 	// replicate synchronously by other means, such as shared storage.
 	FenceAlways
 

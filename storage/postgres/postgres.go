@@ -1,15 +1,24 @@
 // Package postgres stores client keys, symbols and exports in PostgreSQL. Any
 // number of processes may share the database.
 //
-// The server must be version 14 or later, and the database encoding UTF8. The
-// package is tested with version 15.
+// The server must be PostgreSQL 14 to 18, and the database encoding UTF8.
+// YugabyteDB, CockroachDB and Citus lack triggers with transition tables, which the
+// package needs.
 //
 // # Setup
 //
 // The application creates the pool, and closes it when the stores are no longer
 // used. It calls [DB.Migrate] at startup, or runs it once per release with a
-// role that has more rights. Two settings of the pool matter:
+// role that has more rights. Name all servers that can be the primary:
 //
+//	config, err := pgxpool.ParseConfig("postgres://canvasback:secret@db1,db2/app?connect_timeout=2")
+//	...
+//	config.ConnConfig.ValidateConnect = postgres.ValidateConnect
+//
+// Three settings of the pool matter:
+//
+//   - [ValidateConnect] finds the primary. With target_session_attrs=read-write
+//     instead, a pool can stay with a primary that its standby has replaced.
 //   - Set connect_timeout=2 in the URL, or ConnConfig.ConnectTimeout to two
 //     seconds. The default of pgx is two minutes. After a failover, attempts to
 //     reach the lost server would fill the pool for that long, although its
@@ -19,8 +28,43 @@
 //     context ends closes its connection, and the server still completes the
 //     statement, even if that waits for a lock. A lock_timeout bounds the wait.
 //
-// Connect to the primary (target_session_attrs=read-write). A standby returns
-// stale rows, so a key check on it could accept a revoked key.
+// # Failover
+//
+// With synchronous replication, a failover loses no revocation. Once a call that
+// revokes a key returns, no process accepts it, whichever server the process is
+// connected to, even if the previous primary still runs. To ensure this, the calls
+// that decide about keys are fenced if the server has synchronous_standby_names:
+// they return only after a commit has reached the standby. A primary that its
+// standby has replaced cannot make such a commit.
+//
+//   - While the primary or the standby is lost, fenced calls return an error, and
+//     checks respond 503. [ValidateConnect] then accepts no server; an application
+//     that can do with a primary alone uses a second pool for its own data.
+//   - All calls that decide about keys reject a standby, fenced or not.
+//   - If the pool has a ValidateConnect or target_session_attrs, they also reject a
+//     server that has become read-only.
+//   - If a server is not, or no longer, the primary, the pool replaces all its
+//     connections. With [ValidateConnect] it then finds the new primary.
+//
+// Every standby that may be promoted must confirm each commit: a single one,
+// FIRST 1 (a), or all, FIRST 2 (a, b). With ANY 1 (a, b) or FIRST 1 (a, b), b may
+// confirm commits of the previous primary after the promotion of a, until b follows
+// a. The managers below fit under this condition:
+//
+//   - Patroni with synchronous_mode: on, but not quorum.
+//   - CloudNativePG with as many synchronous standbys as there are standbys.
+//   - Amazon RDS Multi-AZ instances and other services that replicate the storage.
+//     They have no synchronous_standby_names; use [FenceAlways], so that calls need
+//     a write to the storage. This is not tested.
+//
+// Without synchronous replication, a failover loses the last commits. A key revoked
+// by one of them becomes valid again, and a new key unknown. While the previous
+// primary runs, the processes connected to it accept keys that were revoked on the
+// new one.
+//
+// A fenced call takes as long as a small synchronous commit, about 2 ms between
+// servers on one machine, and uses a transaction id. A process makes ten such calls
+// a second, and one per key that is not in its cache.
 //
 // # Poolers
 //
@@ -41,6 +85,7 @@
 //
 //	canvasback_keys          client keys
 //	canvasback_key_epoch     one row: the epoch of the keys
+//	canvasback_key_changes   the last changes of keys
 //	canvasback_folders       folders, their versions and those of their contents
 //	canvasback_symbols       symbols
 //	canvasback_folder_list   one row: the version of the folder list
@@ -58,7 +103,7 @@
 //
 // An acknowledged write survives a crash if the settings of the server ensure
 // it. With synchronous_commit=off a crash can undo it, including the revocation
-// of a key.
+// of a key, except on a fenced server.
 //
 // # Lost connections
 //
@@ -94,7 +139,8 @@ type Options struct {
 	// search_path of the pool's connections determines it.
 	Schema string
 
-	// Fence selects when calls that decide about access to keys are fenced.
+	// Fence selects when calls that decide about keys are fenced: by default, if
+	// the server has synchronous_standby_names.
 	Fence Fence
 }
 
