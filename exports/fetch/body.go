@@ -25,6 +25,8 @@ type body struct {
 	end       int64 // offset after the last byte, -1 if unknown
 	stalls    int   // idle timeouts with less than stallResetBytes between them
 	stalledAt int64 // offset of the last idle timeout
+	resumes   int   // without a byte between them
+	resumedAt int64 // offset of the last resume
 	err       error
 }
 
@@ -118,8 +120,8 @@ func (b *body) readLimit() int64 {
 }
 
 // resume replaces a stream that ended with cause by one that continues at the
-// offset. Each new stream makes progress by at least one byte, so each call may
-// make maxAttempts attempts.
+// offset. It may make maxAttempts attempts for each byte of progress; an origin
+// that sends the complete file may fail before the offset again and again.
 func (b *body) resume(cause error) error {
 	stalled := errors.Is(cause, errIdleTimeout)
 	if stalled {
@@ -129,12 +131,17 @@ func (b *body) resume(cause error) error {
 		b.stalls++
 		b.stalledAt = b.offset
 	}
-	if b.validator == "" || !stalled && !errors.Is(cause, io.ErrUnexpectedEOF) || b.stalls >= b.opener.maxAttempts {
+	if b.offset > b.resumedAt {
+		b.resumes = 0
+	}
+	b.resumes++
+	b.resumedAt = b.offset
+	if b.validator == "" || !stalled && !errors.Is(cause, io.ErrUnexpectedEOF) || max(b.stalls, b.resumes-1) >= b.opener.maxAttempts {
 		return cause
 	}
 	b.stream.close()
 	b.opener.logRetry(b.ctx, b.url, cause)
-	if err := b.opener.backoff(b.ctx, 1, nil); err != nil {
+	if err := b.opener.backoff(b.ctx, b.resumes, nil); err != nil {
 		return err
 	}
 	if err := b.open(); err != nil {

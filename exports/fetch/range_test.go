@@ -91,7 +91,7 @@ func TestOpener_OpenRangeOfLyingOrigin(t *testing.T) {
 		"ignores Range":              {[]string{full(`"1"`, testFile)}, nil, 1},
 		"ignores Range, chunked":     {[]string{"200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n24\r\n" + testFile + "\r\n0\r\n\r\n"}, nil, 1},
 		"ignores Range, truncated":   {[]string{strings.TrimSuffix(full(`"1"`, testFile), testFile[5:]), full(`"1"`, testFile)}, nil, 2},
-		"ignores Range and length":   {[]string{"200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n" + testFile[:5] + "\r\n0\r\n\r\n"}, exports.ErrFailed, 3},
+		"ignores Range and length":   {[]string{"200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n" + testFile[:5] + "\r\n0\r\n\r\n"}, exports.ErrFailed, 4},
 		"more than the range":        {[]string{partial(`"1"`, "bytes 10-35/36", testFile[10:])}, nil, 1},
 		"less than the range":        {[]string{partial(`"1"`, "bytes 10-13/36", testFile[10:14]), partial(`"1"`, "bytes 14-19/36", testFile[14:20])}, nil, 2},
 		"less, chunked, with excess": {[]string{"206 Yes\r\nETag: \"1\"\r\nContent-Range: bytes 10-13/36\r\n\r\n" + testFile[10:14] + "excess", partial(`"1"`, "bytes 14-19/36", testFile[14:20])}, nil, 2},
@@ -250,6 +250,31 @@ func TestOpener_OpenRangeReadsNoMoreThanRange(t *testing.T) {
 	is.NoErr(err)
 	is.Equal(content, string(make([]byte, 100)))
 	is.True(<-sent < size/4) // the range and socket buffers
+}
+
+// An origin without ranges may need minutes to send what precedes the range.
+func TestOpener_OpenRangeReturnsBeforeRangeArrives(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		c := newPipeClient(t, fetch.Options{}, func(conn net.Conn, _ *http.Request, _ int) {
+			fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: %d\r\n\r\n", len(testFile))
+			for i := range testFile {
+				if i > 0 {
+					time.Sleep(10 * time.Second)
+				}
+				io.WriteString(conn, testFile[i:i+1])
+			}
+		})
+		start := time.Now()
+		body, err := c.OpenRange(t.Context(), parse(t, pipeURL), testRange(10, 26))
+		is.NoErr(err)
+		defer body.Close()
+		is.Equal(time.Since(start), time.Duration(0))
+		content, err := io.ReadAll(body)
+		is.NoErr(err)
+		is.Equal(string(content), testFile[10:])
+	})
 }
 
 type zeros struct{}

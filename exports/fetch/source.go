@@ -74,8 +74,8 @@ func (s *source) rangeHeader(offset, end int64) (first int64, header http.Header
 	return first, header
 }
 
-// request sends one request and follows redirects. It returns when the byte at
-// offset has arrived, or the response is known to have none. The argument first is
+// request sends one request and follows redirects. It returns when the first byte
+// has arrived, or the response is known to have none. The argument first is
 // the beginning of the range in the header, -1 if there is none.
 func (s *source) request(offset, end, first int64, header http.Header) (*stream, error) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
@@ -87,7 +87,7 @@ func (s *source) request(offset, end, first int64, header http.Header) (*stream,
 	stream := newStream(ctx, cancel, response, s.opener.idleTimeout)
 	part, err := parsePart(response, first)
 	if err == nil {
-		err = s.check(response, part)
+		err = s.check(response, part, offset)
 	}
 	if err == nil {
 		err = stream.start(part, offset, end)
@@ -103,10 +103,11 @@ func (s *source) request(offset, end, first int64, header http.Header) (*stream,
 	return stream, nil
 }
 
-// check returns an error if the response is not of the pinned file. Origins may
-// ignore If-Range.
-func (s *source) check(response *http.Response, p part) error {
-	if s.pinned && (!hasValidator(response.Header, s.validator) || s.size >= 0 && p.size >= 0 && p.size != s.size) {
+// check returns an error if the response is not of the pinned file, which extends
+// to offset at least. Origins may ignore If-Range.
+func (s *source) check(response *http.Response, p part, offset int64) error {
+	sameSize := p.size < 0 || p.size == s.size || s.size < 0 && p.size >= offset
+	if s.pinned && !(sameSize && hasValidator(response.Header, s.validator)) {
 		return exports.ErrChanged
 	}
 	if s.opener.tooLarge(p.size) {

@@ -20,6 +20,7 @@ type stream struct {
 	timer       *time.Timer
 	content     io.Reader // of the response
 	peeked      []byte
+	skip        int64 // bytes of the response before the offset of the next Read
 	err         error
 }
 
@@ -30,9 +31,9 @@ func newStream(ctx context.Context, cancel context.CancelCauseFunc, response *ht
 	return s
 }
 
-// start reads up to position offset of the file, and waits for the next byte if
-// there is one. The argument end is the end of the range that will be read, -1 if
-// unknown. The error is not io.EOF.
+// start waits for the first byte of the response, if the rest of the file from
+// offset to end has any. The argument end is -1 if unknown. Read then begins at
+// offset. The error is not io.EOF.
 func (s *stream) start(p part, offset, end int64) error {
 	if p.length >= 0 {
 		s.content = io.LimitReader(s.content, p.length)
@@ -43,13 +44,12 @@ func (s *stream) start(p part, offset, end int64) error {
 		}
 		return nil
 	}
-	_, err := io.CopyN(io.Discard, s, offset-p.first)
-	if err == nil {
-		if err = s.peek(); err == io.EOF && end < 0 {
-			return nil
-		}
-	}
-	if err == io.EOF {
+	s.skip = offset - p.first
+	err := s.peek()
+	switch {
+	case err == io.EOF && end < 0 && s.skip == 0:
+		return nil
+	case err == io.EOF:
 		return io.ErrUnexpectedEOF
 	}
 	return err
@@ -60,7 +60,7 @@ func (s *stream) peek() error {
 	p := make([]byte, 512)
 	n := 0
 	for n == 0 && s.err == nil {
-		n, _ = s.Read(p)
+		n, _ = s.read(p)
 	}
 	s.peeked = p[:n]
 	if n > 0 {
@@ -71,6 +71,22 @@ func (s *stream) peek() error {
 
 // Read implements [io.Reader].
 func (s *stream) Read(p []byte) (int, error) {
+	for s.skip > 0 && len(p) > 0 {
+		n, err := s.read(p[:min(int64(len(p)), s.skip)])
+		s.skip -= int64(n)
+		switch {
+		case s.skip == 0, err == nil:
+		case err == io.EOF:
+			return 0, io.ErrUnexpectedEOF
+		default:
+			return 0, err
+		}
+	}
+	return s.read(p)
+}
+
+// read reads the response.
+func (s *stream) read(p []byte) (int, error) {
 	if s.ctx.Err() != nil {
 		s.err = context.Cause(s.ctx)
 		return 0, s.err
