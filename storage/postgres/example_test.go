@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/canvasback/storage/postgres"
@@ -20,9 +17,6 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	config.ConnConfig.ValidateConnect = postgres.ValidateConnect
-	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
-	}
 	ctx := context.Background()
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {

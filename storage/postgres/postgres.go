@@ -15,7 +15,7 @@
 //	...
 //	config.ConnConfig.ValidateConnect = postgres.ValidateConnect
 //
-// Three settings of the pool matter:
+// Two settings of the pool matter:
 //
 //   - [ValidateConnect] finds the primary. With target_session_attrs=read-write
 //     instead, a pool can stay with a primary that its standby has replaced.
@@ -23,10 +23,10 @@
 //     seconds. The default of pgx is two minutes. After a failover, attempts to
 //     reach the lost server would fill the pool for that long, although its
 //     successor already accepts connections.
-//   - Set ConnConfig.BuildContextWatcherHandler to send a cancel request
-//     ([pgconn.CancelRequestContextWatcherHandler]). By default, a call whose
-//     context ends closes its connection, and the server still completes the
-//     statement, even if that waits for a lock. A lock_timeout bounds the wait.
+//
+// If the context of a call ends, pgx cancels the statement and closes the
+// connection. With [pgconn.CancelRequestContextWatcherHandler] as
+// ConnConfig.BuildContextWatcherHandler it keeps most of them.
 //
 // # Failover
 //
