@@ -4,7 +4,6 @@ package postgres_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -36,14 +35,16 @@ bootstrap:
     retry_timeout: 3
     synchronous_mode: true
     postgresql:
-      use_pg_rewind: true
-      parameters: {max_connections: 200, wal_log_hints: on, wal_keep_size: 64MB, max_wal_size: 128MB}
+      use_pg_rewind: false
+      remove_data_directory_on_diverged_timelines: true
+      parameters: {max_connections: 200, wal_keep_size: 64MB, max_wal_size: 128MB}
   initdb: [encoding: UTF8, locale: C, auth: scram-sha-256]
   pg_hba: [host all all 127.0.0.1/32 scram-sha-256, host replication all 127.0.0.1/32 scram-sha-256]
 postgresql:
   listen: '127.0.0.1:%[4]s'
   connect_address: '127.0.0.1:%[4]s'
   data_dir: %[5]s/data
+  remove_data_directory_on_diverged_timelines: true
   pgpass: %[5]s/pgpass
   bin_dir: %[6]s
   authentication:
@@ -231,52 +232,72 @@ func (c *patroniCluster) dsn(nodes ...*patroniNode) string {
 }
 
 // waitHealthy waits until all nodes are running and one is a synchronous standby.
-// It returns the primary.
+// It returns the primary. A node that does not become a standby is created again.
 func (c *patroniCluster) waitHealthy() *patroniNode {
 	c.t.Helper()
-	var err error
-	for began := time.Now(); time.Since(began) < 2*time.Minute; time.Sleep(200 * time.Millisecond) {
-		var primary string
-		if primary, err = c.primary(); err == nil {
-			return c.nodes[slices.IndexFunc(c.nodes, func(n *patroniNode) bool { return n.name == primary })]
+	var (
+		status clusterStatus
+		err    error
+	)
+	for range 3 {
+		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(200 * time.Millisecond) {
+			if status, err = c.status(); err == nil && status.healthy(len(c.nodes)) {
+				return c.node(status.withRole("leader")[0])
+			}
+		}
+		for _, member := range status.Members {
+			if n := c.node(member.Name); !member.running() && member.Role != "leader" {
+				c.t.Logf("%s is %s and is created again", n.name, member.State)
+				n.kill()
+				os.RemoveAll(n.dir + "/data")
+				n.start()
+			}
 		}
 	}
 	for _, n := range c.nodes {
 		log, _ := os.ReadFile(n.dir + "/patroni.log")
 		c.t.Logf("%s: %s", n.name, log[max(0, len(log)-2000):])
 	}
-	c.t.Fatalf("the cluster does not become healthy: %v", err)
+	c.t.Fatalf("the cluster does not become healthy: %v %v", status, err)
 	return nil
 }
 
-// primary returns the name of the primary of a healthy cluster.
-func (c *patroniCluster) primary() (primary string, err error) {
-	var status struct {
-		Members []struct{ Name, Role, State string }
+// node returns the node with the name.
+func (c *patroniCluster) node(name string) *patroniNode {
+	return c.nodes[slices.IndexFunc(c.nodes, func(n *patroniNode) bool { return n.name == name })]
+}
+
+type clusterStatus struct {
+	Members []clusterMember
+}
+
+type clusterMember struct{ Name, Role, State string }
+
+func (m clusterMember) running() bool { return m.State == "running" || m.State == "streaming" }
+
+// withRole returns the names of the running members that have the role.
+func (s clusterStatus) withRole(role string) (names []string) {
+	for _, member := range s.Members {
+		if member.running() && member.Role == role {
+			names = append(names, member.Name)
+		}
 	}
+	return names
+}
+
+// healthy reports whether all nodes are running in their roles.
+func (s clusterStatus) healthy(nodes int) bool {
+	primaries, synchronous := len(s.withRole("leader")), len(s.withRole("sync_standby"))
+	return primaries == 1 && synchronous > 0 && primaries+synchronous+len(s.withRole("replica")) == nodes
+}
+
+// status returns the status of the cluster as the agents know it.
+func (c *patroniCluster) status() (status clusterStatus, err error) {
 	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get("http://127.0.0.1:" + c.nodes[0].rest + "/cluster")
 	if err != nil {
-		return "", err
+		return status, err
 	}
 	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
-		return "", err
-	}
-	running, synchronous := 0, 0
-	for _, member := range status.Members {
-		if member.State == "running" || member.State == "streaming" {
-			running++
-		}
-		switch member.Role {
-		case "leader":
-			primary = member.Name
-		case "sync_standby":
-			synchronous++
-		}
-	}
-	if running != len(c.nodes) || synchronous == 0 || primary == "" {
-		return "", errors.New(fmt.Sprint(status.Members))
-	}
-	return primary, nil
+	return status, json.NewDecoder(response.Body).Decode(&status)
 }
