@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -36,6 +37,10 @@ type Link struct {
 	plan    *plan
 	archive *zipstream.Archive // nil unless it is a resumable zip
 }
+
+// Format implements [fmt.Formatter] for all verbs. It prints no state, which
+// includes a secret.
+func (l *Link) Format(f fmt.State, _ rune) { io.WriteString(f, "exports.Link") }
 
 // tokenBytes is the number of random bytes in a token.
 const tokenBytes = 32

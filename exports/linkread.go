@@ -56,6 +56,7 @@ func (l *Link) Open(ctx context.Context, ranges ...ByteRange) (*LinkReader, erro
 			r.Close()
 		}
 	}()
+	var err error
 	due := r.prepare()
 	jobs := make([]prefetch.Job[*contentReader], len(r.jobs))
 	for i, job := range r.jobs {
@@ -70,13 +71,34 @@ func (l *Link) Open(ctx context.Context, ranges ...ByteRange) (*LinkReader, erro
 	}
 	r.queue = prefetch.New(r.ctx, l.service.prefetch, jobs)
 	if len(jobs) > 0 {
-		if err := r.advance(); err != nil {
-			return nil, err
-		}
+		err = r.advance()
+	} else {
+		err = r.checkFirst()
+	}
+	if err != nil {
+		return nil, err
 	}
 	r.learn(due)
 	opened = true
 	return r, nil
+}
+
+// checkFirst returns an error if the ranges include headers only and the file of the
+// first one is lost.
+func (r *LinkReader) checkFirst() error {
+	entry := 0
+	if r.link.Zip {
+		entry = r.link.archive.EntryAt(r.ranges[0].Offset)
+	}
+	if entry < 0 || entry >= len(r.entries) {
+		return nil
+	}
+	e := r.entries[entry]
+	file, err := r.link.service.stat(r.ctx, Export{ExportedURL: e.URL})
+	if err == nil && (file.Validator != e.Validator || file.Size != e.Size) {
+		err = ErrChanged
+	}
+	return err
 }
 
 // prepare sets jobs and facts. It returns the entries whose CRC the ranges need and

@@ -155,6 +155,9 @@ func (m model) status(method, path string, lines []string) int {
 	if !strings.Contains(path, "{id}") && (method == "GET" || method == "HEAD") {
 		authenticated = 200 // no input to reject
 	}
+	if strings.Contains(path, "{token}") {
+		authenticated = 404 // no such link
+	}
 	switch key {
 	case "x-admin-key":
 		switch {

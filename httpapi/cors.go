@@ -16,8 +16,8 @@ type cors struct {
 
 const (
 	corsMethods = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
-	corsHeaders = "Content-Type, Authorization, x-api-key, x-admin-key, x-access-token, If-Match, If-None-Match, X-Request-Id"
-	corsExposed = "Content-Disposition, Content-Length, ETag, Retry-After, X-Request-Id"
+	corsHeaders = "Content-Type, Authorization, x-api-key, x-admin-key, x-access-token, If-Match, If-None-Match, If-Range, Range, X-Request-Id"
+	corsExposed = "Accept-Ranges, Content-Disposition, Content-Length, Content-Range, ETag, Link, Retry-After, X-Request-Id"
 	corsMaxAge  = "600" // seconds
 )
 

@@ -25,6 +25,8 @@ var (
 	errTooLarge         = errors.New("body is too large")
 	errMediaType        = errors.New("Content-Type must be application/json")
 	errZipType          = errors.New("Content-Type must be application/zip")
+	errRange            = errors.New("range is not satisfiable")
+	errPrecondition     = errors.New("the file has changed in the meantime")
 	errContentEncoding  = errors.New("Content-Encoding is not supported")
 
 	errAdminKeyMissing  = errors.New("x-admin-key is missing or sent more than once")
@@ -57,6 +59,10 @@ var errorTable = []errorResponse{
 	{errZipType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
 	{errContentEncoding, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
 
+	{errRange, http.StatusRequestedRangeNotSatisfiable, "range_not_satisfiable", ""},
+	{errPrecondition, http.StatusPreconditionFailed, "precondition_failed", ""},
+	{errLinkKey, http.StatusForbidden, "forbidden", ""},
+
 	{errAdminKeyMissing, http.StatusUnauthorized, "unauthorized", ""},
 	{errAdminKeyWrong, http.StatusUnauthorized, "unauthorized", ""},
 	{errAdminOff, http.StatusForbidden, "forbidden", ""},
@@ -75,6 +81,7 @@ var errorTable = []errorResponse{
 	{keys.ErrNotFound, http.StatusNotFound, "not_found", "no such API key"},
 	{symbols.ErrFolderNotFound, http.StatusNotFound, "not_found", "no such folder"},
 	{symbols.ErrSymbolNotFound, http.StatusNotFound, "not_found", "no such symbol"},
+	{exports.ErrLinkNotFound, http.StatusNotFound, "not_found", "no such link"},
 	{exports.ErrNotFound, http.StatusNotFound, "not_found", "no export is registered for this source"},
 	{symbols.ErrFolderNameTaken, http.StatusConflict, "conflict", "name is taken by another folder"},
 	{symbols.ErrChanged, http.StatusPreconditionFailed, "precondition_failed", "changed in the meantime"},
@@ -97,6 +104,9 @@ func lookupError(err error) errorResponse {
 	}
 	if limit, ok := errors.AsType[*rateLimitError](err); ok {
 		return errorResponse{err, http.StatusTooManyRequests, "too_many_requests", limit.Error()}
+	}
+	if limit, ok := errors.AsType[*exports.LinkLimitError](err); ok {
+		return errorResponse{err, http.StatusTooManyRequests, "too_many_requests", limit.Reason}
 	}
 	for _, row := range errorTable {
 		if errors.Is(err, row.err) {
@@ -133,7 +143,10 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		header.Set("Retry-After", "1")
 	case http.StatusTooManyRequests:
 		if limit, ok := errors.AsType[*rateLimitError](err); ok {
-			header.Set("Retry-After", strconv.Itoa(int(math.Ceil(limit.retryAfter.Seconds()))))
+			header.Set("Retry-After", seconds(limit.retryAfter))
+		}
+		if limit, ok := errors.AsType[*exports.LinkLimitError](err); ok {
+			header.Set("Retry-After", seconds(limit.RetryAfter))
 		}
 	}
 	body := errorBody{Message: out.message, Code: out.code, RequestID: requestID(w)}
@@ -146,6 +159,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	encode(w, out.status, body)
 }
+
+// seconds formats a duration for Retry-After, rounded up.
+func seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
 
 // drain discards an unread request body, so that the connection can be reused. If
 // the body is large or slow it sets Connection: close instead, because net/http

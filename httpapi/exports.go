@@ -102,12 +102,13 @@ func (a *API) downloadExport(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer download.Close()
-	return a.sendFile(w, r, download)
+	return a.sendFile(w, r, download, func() {})
 }
 
 // sendFile responds with a file. Its content type is never JSON, so that no
-// client takes it for a response of the API.
-func (a *API) sendFile(w http.ResponseWriter, r *http.Request, download *exports.Download) error {
+// client takes it for a response of the API. Unless it returns an error, it calls
+// setHeader before it writes the header.
+func (a *API) sendFile(w http.ResponseWriter, r *http.Request, download *exports.Download, setHeader func()) error {
 	start := time.Now()
 	if err := download.Prefetch(prefetchBytes); err != nil {
 		return err
@@ -124,6 +125,7 @@ func (a *API) sendFile(w http.ResponseWriter, r *http.Request, download *exports
 	if download.ETag != "" {
 		header.Set("ETag", download.ETag)
 	}
+	setHeader()
 	w.WriteHeader(http.StatusOK)
 	out := stream.New(w, r, a.options.IdleTimeout)
 	flushIfSlow(out, start)
@@ -191,8 +193,6 @@ func newBatchExportURLsResponse(items []exports.BatchItem) batchExportURLsRespon
 	return out
 }
 
-const batchFileName = "canvas-exports.zip"
-
 func (a *API) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	urls, err := wantsURLs(r.URL)
 	if err != nil {
@@ -211,6 +211,12 @@ func (a *API) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	if urls {
 		return encode(w, http.StatusOK, newBatchExportURLsResponse(items))
 	}
+	return a.sendBatch(w, r, items, func() {})
+}
+
+// sendBatch responds with the zip of a batch. Unless it returns an error, it calls
+// setHeader before it writes the header.
+func (a *API) sendBatch(w http.ResponseWriter, r *http.Request, items []exports.BatchItem, setHeader func()) error {
 	start := time.Now()
 	batch, err := a.exports.OpenBatch(r.Context(), items)
 	if err != nil {
@@ -219,10 +225,11 @@ func (a *API) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	defer batch.Close()
 	header := w.Header()
 	header.Set("Content-Type", "application/zip")
-	header.Set("Content-Disposition", disposition(batchFileName))
+	header.Set("Content-Disposition", disposition(exports.BatchName))
 	if size := batch.Size(); size >= 0 {
 		header.Set("Content-Length", strconv.FormatInt(size, 10))
 	}
+	setHeader()
 	w.WriteHeader(http.StatusOK)
 	out := stream.New(w, r, a.options.IdleTimeout)
 	flushIfSlow(out, start)

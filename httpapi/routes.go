@@ -56,6 +56,8 @@ func (a *API) routes() []route {
 		list = append(list,
 			route{post, "/viewer/exports/download", clientKey, limit, a.downloadExport},
 			route{post, "/viewer/exports/download-batch", clientKey, batchLimit, a.downloadBatch},
+			route{post, "/viewer/exports/links", clientKey, batchLimit, a.createLink},
+			route{get, "/viewer/exports/links/{token}/{fileName}", noKey, limit, a.serveLink}, // checks the key of the link
 		)
 		switch a.options.RegisterWith {
 		case RegisterWithClientKey:

@@ -66,6 +66,18 @@ func NewArchive(entries []Entry) (*Archive, error) {
 // Size returns the size of the archive in bytes.
 func (a *Archive) Size() int64 { return a.size }
 
+// EntryAt returns the entry that the byte at offset belongs to, its record in the
+// central directory included, or -1 if it belongs to none.
+func (a *Archive) EntryAt(offset int64) int {
+	switch {
+	case len(a.entries) == 0 || offset >= a.end:
+		return -1
+	case offset >= a.directory:
+		return last(a.records, offset)
+	}
+	return last(a.offsets, offset)
+}
+
 // header returns the header of an entry, without its CRC.
 func (a *Archive) header(entry int) header {
 	h := header{Entry: a.entries[entry], offset: a.offsets[entry]}

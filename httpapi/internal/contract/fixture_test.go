@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -91,7 +92,23 @@ func (f *fixture) prepare(op operation, body, contentType string) request {
 	if contentType != "" {
 		r.header.Set("Content-Type", contentType)
 	}
+	if r.values["token"] != "" {
+		f.useLink(&r, `{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"}]}`)
+	}
 	return r
+}
+
+// useLink gives a request the token of a new link, if the server makes one.
+func (f *fixture) useLink(r *request, body string) {
+	f.t.Helper()
+	create := f.prepare(f.doc.operation(f.t, "createDownloadLink"), body, "application/json")
+	var link struct{ URL string }
+	if e := f.send(create); e.Status == http.StatusCreated {
+		if err := json.Unmarshal(e.GotBody, &link); err != nil {
+			f.t.Fatal(err)
+		}
+		r.values["token"] = strings.Split(link.URL, "/")[1]
+	}
 }
 
 // examples returns a request for each example of a body by name, one for each

@@ -1,8 +1,11 @@
 package contract
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -192,9 +195,42 @@ func failingOrigin(t *testing.T, doc *document, err error) []exchange {
 	f := newFixture(t, doc, func(o *httpapi.Options) { o.Exports = service })
 	f.call("registerExport", `{"sourceFileUrl":"https://viewer.example/documents/17","exportedUrl":"https://files.example/out/plan.pdf"}`)
 	f.call("downloadExport", `{"sourceFileUrl":"https://viewer.example/documents/17"}`)
+	f.call("createDownloadLink", `{"sourceFileUrl":"https://viewer.example/documents/17"}`)
+	f.call("createDownloadLink", `{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"}]}`)
 	f.call("downloadExportBatch", `{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"}]}`)
 	f.call("downloadExportBatch", `{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"},{"sourceFileUrl":"https://viewer.example/documents/99"}]}`)
+	return append(f.exchanges, failingLink(t, doc, err)...)
+}
+
+// failingLink requests a link whose origin server fails with err once the link is
+// made.
+func failingLink(t *testing.T, doc *document, err error) []exchange {
+	opener := &laterFailingOpener{failingOpener: failingOpener{err}}
+	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+	f := newFixture(t, doc, func(o *httpapi.Options) { o.Exports = service })
+	const source = "https://viewer.example/documents/17"
+	f.call("registerExport", `{"sourceFileUrl":"`+source+`","exportedUrl":"https://files.example/out/plan.pdf"}`)
+	for _, body := range []string{`{"sourceFileUrl":"` + source + `"}`, `{"items":[{"sourceFileUrl":"` + source + `"}]}`} {
+		opener.fail = false
+		f.call("downloadLink", "", func(r *request) {
+			f.useLink(r, body)
+			opener.fail = true
+		})
+	}
 	return f.exchanges
+}
+
+// laterFailingOpener fails when fail is set.
+type laterFailingOpener struct {
+	failingOpener
+	fail bool
+}
+
+func (o *laterFailingOpener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
+	if o.fail {
+		return o.failingOpener.Open(ctx, u)
+	}
+	return &exports.File{Body: io.NopCloser(strings.NewReader("")), Size: 0}, nil
 }
 
 // call calls an operation with a JSON body, if body is not empty.
@@ -296,6 +332,40 @@ var scenarios = map[string]func(*fixture){
 		f.call("registerExport", source+`"exportedUrl":"https://files.example/out/plan.pdf"}`)
 		f.call("registerExport", source+`"exportedUrl":"https://files.example/out/plan.pdf","fileName":"Résumé.pdf"}`)
 		f.call("downloadExport", `{"sourceFileUrl":"https://viewer.example/documents/20"}`)
+	},
+	"a link is downloaded": func(f *fixture) {
+		for _, body := range []string{
+			`{"sourceFileUrl":"https://viewer.example/documents/17"}`,
+			`{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"},{"sourceFileUrl":"https://viewer.example/documents/99"}]}`,
+		} {
+			var used request
+			tag := f.call("downloadLink", "", func(r *request) { f.useLink(r, body); used = *r }).GotHeader.Get("ETag")
+			use := func(r *request) { r.values = used.values }
+			for name, values := range map[string][]string{
+				"If-None-Match": {tag, `"other"`},
+				"If-Match":      {tag, `"other"`},
+				"Range":         {"bytes=0-4", "bytes=0-4,-2", "bytes=1000000-", "lines=1-2"},
+			} {
+				for _, value := range values {
+					f.call("downloadLink", "", use, withHeader(name, value))
+					f.call("downloadLink", "", use, withHeader("Range", "bytes=1-3"), withHeader("If-Range", value))
+				}
+			}
+		}
+	},
+	"a link ends": func(f *fixture) {
+		var used request
+		for range 65 {
+			f.call("downloadLink", "", func(r *request) {
+				if used.values == nil {
+					used = *r
+				}
+				r.values = used.values
+			})
+			f.exchanges = slices.Delete(f.exchanges, max(0, len(f.exchanges)-3), len(f.exchanges)-1)
+		}
+		f.call("downloadLink", "", func(r *request) { r.values["token"] = "unknown" })
+		f.call("downloadLink", "", func(r *request) { f.call("updateKey", `{"isActive":false}`) })
 	},
 	"a cached response is revalidated": func(f *fixture) {
 		for _, id := range []string{"listFolders", "getFolder", "listSymbols", "getSymbol"} {

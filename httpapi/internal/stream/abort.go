@@ -27,6 +27,18 @@ func Abort(w http.ResponseWriter, r *http.Request) {
 	http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
 }
 
+// Interrupt resets the connection of a response, or the stream over HTTP/2, from
+// another goroutine than the handler's. A blocked write returns. Over HTTP/1
+// without [ConnContext] the client may receive what is queued and FIN; the handler
+// must then call [Abort].
+func Interrupt(w http.ResponseWriter, r *http.Request) {
+	if conn := http1Conn(r); conn != nil {
+		resetConn(conn)
+		return
+	}
+	http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
+}
+
 // hijack takes over the connection of w, or returns nil. It tries the innermost
 // ResponseWriter first, that of the server. An [http.ResponseController] tries the
 // outermost, and gin's returns an error once the body has begun.

@@ -1,0 +1,353 @@
+package httpapi_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/files"
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/memory"
+)
+
+// linkHarness is a harness whose exported files lie in a directory.
+type linkHarness struct {
+	*harness
+	dir string
+}
+
+func serveLinks(t *testing.T, options exports.Options, change ...func(*httpapi.Options)) *linkHarness {
+	t.Helper()
+	l := &linkHarness{dir: t.TempDir()}
+	opener, err := files.New(filesURL, os.DirFS(l.dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Openers = []exports.Opener{opener}
+	l.harness = serve(t, append([]func(*httpapi.Options){func(o *httpapi.Options) {
+		o.Exports = exports.NewService(memory.New().Exports(), &options)
+	}}, change...)...)
+	return l
+}
+
+func (l *linkHarness) write(name, content string) {
+	l.t.Helper()
+	if err := os.WriteFile(filepath.Join(l.dir, name), []byte(content), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// add writes a file and registers it for a source of the same name.
+func (l *linkHarness) add(name, content string) {
+	l.t.Helper()
+	l.write(name, content)
+	body := `{"sourceFileUrl":` + quote(name) + `,"exportedUrl":` + quote(filesURL+name) + `}`
+	l.client("POST", "/viewer/exports/register", body)
+}
+
+type linkBody struct {
+	Success   bool    `json:"success"`
+	URL       string  `json:"url"`
+	FileName  string  `json:"fileName"`
+	Size      *int64  `json:"size"`
+	Resumable bool    `json:"resumable"`
+	ETag      *string `json:"etag"`
+	ExpiresAt string  `json:"expiresAt"`
+	Skipped   []any   `json:"skipped"`
+}
+
+const linksPath = "/viewer/exports/links"
+
+// create makes a link and returns it with its path.
+func (l *linkHarness) create(body string) (link linkBody, path string) {
+	l.t.Helper()
+	l.client("POST", linksPath, body).want(201).into(&link)
+	if !strings.HasPrefix(link.URL, "links/") {
+		l.t.Fatalf("url is %q, want a reference relative to %s", link.URL, linksPath)
+	}
+	return link, "/viewer/exports/" + link.URL
+}
+
+var (
+	largeContent = strings.Repeat("canvasback ", 200_000)
+	smallContent = "small"
+)
+
+func TestLinks_ZipIsDeliveredInRanges(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := serveLinks(t, exports.Options{})
+	l.add("large.bin", largeContent)
+	l.add("small.txt", smallContent)
+	link, path := l.create(batchBody("large.bin", "missing", "small.txt"))
+	is.True(link.Success && link.Resumable)
+	is.Equal(link.FileName, "canvas-exports.zip")
+	is.Equal(len(link.Skipped), 1)
+
+	full := l.send("GET", path, "").want(200)
+	is.Equal(*link.Size, int64(len(full.body)))
+	is.Equal(full.header.Get("ETag"), *link.ETag)
+	is.Equal(full.header.Get("Content-Length"), strconv.Itoa(len(full.body)))
+	for name, want := range map[string]string{
+		"Accept-Ranges": "bytes", "Content-Type": "application/zip", "Referrer-Policy": "no-referrer",
+		"Cache-Control": "private, no-cache", "Content-Disposition": `attachment; filename="canvas-exports.zip"`,
+		"Last-Modified": "",
+	} {
+		is.Equal(full.header.Get(name), want)
+	}
+	archive, err := zip.NewReader(bytes.NewReader(full.body), int64(len(full.body)))
+	is.NoErr(err)
+	is.Equal(len(archive.File), 3)
+	for i, want := range []string{largeContent, smallContent} {
+		f, err := archive.File[i].Open()
+		is.NoErr(err)
+		content, err := io.ReadAll(f)
+		is.NoErr(err)
+		is.True(string(content) == want)
+	}
+
+	other := strings.TrimSuffix(path, link.FileName) + "any%20name.zip"
+	part := l.send("GET", other, "", "Range", "bytes=100-199", "If-Range", *link.ETag).want(206)
+	is.True(bytes.Equal(part.body, full.body[100:200]))
+	is.Equal(part.header.Get("Content-Range"), "bytes 100-199/"+strconv.Itoa(len(full.body)))
+	is.True(bytes.Equal(l.send("GET", path, "", "Range", "bytes=-50").want(206).body, full.body[len(full.body)-50:]))
+	is.Equal(len(l.send("GET", path, "", "Range", "bytes=0-1", "If-Range", `"other"`).want(200).body), len(full.body))
+	is.Equal(len(l.send("GET", path, "", "Range", "lines=0-1").want(200).body), len(full.body))
+
+	unsatisfiable := l.send("GET", path, "", "Range", "bytes=99999999-").wantError(416, "range_not_satisfiable")
+	is.Equal(unsatisfiable.header.Get("Content-Range"), "bytes */"+strconv.Itoa(len(full.body)))
+	is.Equal(len(l.send("GET", path, "", "If-None-Match", *link.ETag).want(304).body), 0)
+	head := l.send("HEAD", path, "", "Range", "bytes=0-1").want(200)
+	is.Equal(head.header.Get("Content-Length"), strconv.Itoa(len(full.body)))
+	is.Equal(head.header.Get("ETag"), *link.ETag)
+	l.send("GET", path, "", "If-Match", `"other"`).wantError(412, "precondition_failed")
+
+	several := l.send("GET", path, "", "Range", "bytes=0-9,2000000-2000009,-5").want(206)
+	mediaType, params, err := mime.ParseMediaType(several.header.Get("Content-Type"))
+	is.NoErr(err)
+	is.Equal(mediaType, "multipart/byteranges")
+	is.Equal(several.header.Get("Content-Length"), strconv.Itoa(len(several.body)))
+	parts := multipart.NewReader(bytes.NewReader(several.body), params["boundary"])
+	for _, want := range [][]byte{full.body[:10], full.body[2000000:2000010], full.body[len(full.body)-5:]} {
+		p, err := parts.NextRawPart()
+		is.NoErr(err)
+		content, err := io.ReadAll(p)
+		is.NoErr(err)
+		is.True(bytes.Equal(content, want))
+	}
+	is.True(!strings.Contains(l.log.String(), strings.Split(path, "/")[4])) // the token
+}
+
+func TestLinks_SingleFile(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := serveLinks(t, exports.Options{})
+	l.add("plan é.pdf", largeContent)
+	link, path := l.create(exportBody("plan é.pdf"))
+	is.Equal(link.FileName, "plan é.pdf")
+	is.Equal(*link.Size, int64(len(largeContent)))
+	full := l.send("GET", path, "").want(200)
+	is.True(string(full.body) == largeContent)
+	is.Equal(full.header.Get("Content-Type"), "application/pdf")
+	is.True(full.header.Get("Last-Modified") != "")
+	is.Equal(string(l.send("GET", path, "", "Range", "bytes=7-20").want(206).body), largeContent[7:21])
+
+	l.add("empty", "")
+	_, path = l.create(exportBody("empty"))
+	is.Equal(len(l.send("GET", path, "").want(200).body), 0)
+}
+
+func TestLinks_InvalidRequests(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := serveLinks(t, exports.Options{})
+	l.add("a", smallContent)
+	for _, body := range []string{
+		`{}`, ``, `{"sourceFileUrl":"a","items":[{"sourceFileUrl":"a"}]}`, `{"items":[]}`, `{"items":[{}]}`,
+		`{"sourceFileUrl":" "}`, `{"sourceFileUrl":null}`, `{"items":null}`, `{"items":[null]}`, `{"sourceFileUrl":1}`, `{"items":{}}`, `[]`,
+	} {
+		l.client("POST", linksPath, body).wantError(400, "invalid_request")
+	}
+	l.client("POST", linksPath, exportBody("b")).wantError(404, "not_found")
+	missing := l.client("POST", linksPath, batchBody("b", "c")).wantError(404, "not_found").object()
+	is.Equal(len(missing["skipped"].([]any)), 2)
+	is.NoErr(os.Remove(filepath.Join(l.dir, "a")))
+	l.client("POST", linksPath, exportBody("a")).wantError(502, "export_failed")
+	l.client("POST", linksPath, batchBody("a", "b")).wantError(502, "export_failed")
+	l.send("POST", linksPath, exportBody("a")).wantError(401, "unauthorized")
+	for _, path := range []string{"/x/y", "/" + strings.Repeat("A", 43) + "/y"} {
+		response := l.send("GET", linksPath+path, "").wantError(404, "not_found")
+		is.Equal(response.header.Get("Referrer-Policy"), "no-referrer")
+	}
+}
+
+func TestLinks_ChangedFileIsReplacedBeforeTheFirstByte(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := serveLinks(t, exports.Options{})
+	l.add("a", largeContent)
+	l.add("b", smallContent)
+	link, path := l.create(batchBody("a", "b"))
+	l.write("a", smallContent+"er")
+	changed := l.send("GET", path, "", "Range", "bytes=5-10").want(200)
+	is.True(changed.header.Get("ETag") != *link.ETag)
+	is.Equal(changed.header.Get("Content-Length"), strconv.Itoa(len(changed.body)))
+	is.Equal(zipNames(t, changed.body), []string{"a", "b"})
+
+	is.NoErr(os.Remove(filepath.Join(l.dir, "a")))
+	gone := l.send("GET", path, "", "Range", "bytes=5-10", "If-Range", changed.header.Get("ETag")).want(200)
+	is.Equal(zipNames(t, gone.body), []string{"b", "manifest.json"})
+	is.NoErr(os.Remove(filepath.Join(l.dir, "b")))
+	l.send("GET", path, "").wantError(502, "export_failed")
+	l.write("b", smallContent)
+	is.Equal(zipNames(t, l.send("GET", path, "").want(200).body), []string{"b", "manifest.json"})
+}
+
+func TestLinks_ChangeAfterTheFirstByteResets(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := serveLinks(t, exports.Options{})
+	for _, name := range []string{"a", "b", "c", "d"} {
+		l.add(name, strings.Repeat(largeContent, 4))
+	}
+	link, path := l.create(batchBody("a", "b", "c", "d"))
+	l.write("d", "changed")
+	response, err := transport.RoundTrip(must(http.NewRequestWithContext(t.Context(), "GET", l.url+path, nil)))
+	is.NoErr(err)
+	is.Equal(response.StatusCode, 200)
+	_, err = io.ReadAll(response.Body)
+	is.True(err != nil)
+	response.Body.Close()
+	next := l.send("GET", path, "", "Range", "bytes=5-10", "If-Range", *link.ETag).want(200)
+	is.True(next.header.Get("ETag") != *link.ETag)
+	is.Equal(zipNames(t, next.body), []string{"a", "b", "c", "d"})
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func TestLinks_EndWithTheirKey(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := serveLinks(t, exports.Options{}, func(o *httpapi.Options) {})
+	l.add("a", strings.Repeat(largeContent, 20)) // more than sockets buffer
+	_, path := l.create(exportBody("a"))
+	l.send("GET", path, "", "Range", "bytes=0-9").want(206)
+	response, err := transport.RoundTrip(must(http.NewRequestWithContext(t.Context(), "GET", l.url+path, nil)))
+	is.NoErr(err)
+	defer response.Body.Close()
+	_, err = io.ReadFull(response.Body, make([]byte, 100))
+	is.NoErr(err)
+
+	id := strconv.Itoa(int(l.admin("GET", "/admin/api-keys", "").want(200).array()[0].(map[string]any)["id"].(float64)))
+	l.admin("PATCH", "/admin/api-keys/"+id, `{"isActive":false}`).want(200)
+	l.send("GET", path, "", "Range", "bytes=0-9").wantError(403, "forbidden")
+	time.Sleep(500 * time.Millisecond) // the response is interrupted although nothing is read
+	n, err := io.Copy(io.Discard, response.Body)
+	is.True(err != nil)
+	is.True(n < int64(len(largeContent))*20)
+
+	l.admin("PATCH", "/admin/api-keys/"+id, `{"isActive":true}`).want(200)
+	l.send("GET", path, "", "Range", "bytes=0-9").want(206)
+	l.admin("POST", "/admin/api-keys/"+id+"/rotate", "").want(200)
+	l.send("GET", path, "", "Range", "bytes=0-9").wantError(403, "forbidden")
+	l.send("HEAD", path, "").want(403)
+}
+
+func TestLinks_AreNoUseOfTheirKey(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := serveLinks(t, exports.Options{})
+	l.add("a", smallContent)
+	_, path := l.create(exportBody("a"))
+	uses := func() int64 {
+		list, err := l.options.Keys.List(t.Context())
+		is.NoErr(err)
+		return list[0].UseCount
+	}
+	before := uses()
+	l.send("GET", path, "").want(200)
+	is.Equal(uses(), before)
+}
+
+func TestLinks_OpenClientRoutes(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := serveLinks(t, exports.Options{}, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })
+	l.add("a", smallContent)
+	_, path := l.create(exportBody("a"))
+	is.Equal(string(l.send("GET", path, "").want(200).body), smallContent)
+}
+
+func TestLinks_AreBounded(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := serveLinks(t, exports.Options{LinkServed: 2})
+	l.add("a", smallContent)
+	_, path := l.create(exportBody("a"))
+	for range 2 {
+		l.send("GET", path, "").want(200)
+		is.NoErr(l.options.Exports.Flush(t.Context()))
+	}
+	response := l.send("GET", path, "").wantError(429, "too_many_requests")
+	is.True(response.header.Get("Retry-After") != "")
+	l.send("HEAD", path, "").want(200)
+}
+
+func TestLinks_ExpireAndBelongToNoOneElse(t *testing.T) {
+	t.Parallel()
+	clock := time.Now()
+	l := serveLinks(t, exports.Options{LinkLifetime: time.Minute, Now: func() time.Time { return clock }})
+	l.add("a", smallContent)
+	link, path := l.create(exportBody("a"))
+	if want := clock.Add(time.Minute).UTC().Format("2006-01-02T15:04:05.000Z"); link.ExpiresAt != want {
+		t.Errorf("expiresAt is %s, want %s", link.ExpiresAt, want)
+	}
+	l.send("GET", path, "").want(200)
+	clock = clock.Add(time.Minute)
+	l.send("GET", path, "").wantError(404, "not_found")
+}
+
+func TestLinks_WithoutValidatorAreSentCompletely(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := serveLinks(t, exports.Options{}, func(o *httpapi.Options) {
+		opener, err := files.New(filesURL, fstest.MapFS{
+			"a": &fstest.MapFile{Data: []byte(smallContent)}, // without times
+			"b": &fstest.MapFile{Data: []byte(smallContent)},
+		})
+		is.NoErr(err)
+		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+	})
+	l.add("a", "")
+	l.add("b", "")
+	link, path := l.create(batchBody("a", "b"))
+	is.True(!link.Resumable && link.ETag == nil && link.Size == nil)
+	response := l.send("GET", path, "", "Range", "bytes=0-1").want(200)
+	is.Equal(len(zipNames(t, response.body)), 2)
+	is.Equal(response.header.Get("Accept-Ranges"), "none")
+	is.Equal(response.header.Get("ETag"), "")
+	link, path = l.create(exportBody("a"))
+	is.True(!link.Resumable)
+	response = l.send("GET", path, "", "Range", "bytes=0-1").want(200)
+	is.Equal(string(response.body), smallContent)
+	is.Equal(response.header.Get("ETag"), "")
+	l.send("HEAD", path, "").want(200)
+}
