@@ -63,3 +63,18 @@ func TestPostgresConfig_SetsConnectTimeout(t *testing.T) {
 		is.Equal(config.ConnConfig.ConnectTimeout, want)
 	}
 }
+
+func TestPostgresConfig_SelectsPrimaryOfSeveralServers(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for databaseURL, want := range map[string]bool{
+		"postgres://db.example/canvas":                      false,
+		"postgres://db.example/canvas?sslmode=prefer":       false, // falls back to the same server
+		"postgres://a.example,b.example/canvas":             true,
+		"postgres://db.example:5432,db.example:5433/canvas": true,
+	} {
+		config, err := postgresConfig(databaseURL)
+		is.NoErr(err)
+		is.Equal(config.ConnConfig.ValidateConnect != nil, want)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,8 +84,14 @@ func postgresConfig(databaseURL string) (*pgxpool.Config, error) {
 	if config.ConnConfig.ConnectTimeout <= 0 { // pgx waits two minutes
 		config.ConnConfig.ConnectTimeout = 2 * time.Second
 	}
-	// Cancel the query of a request that ends. Otherwise the server continues it,
-	// even if it waits for a lock.
+	// Of several servers, use the primary, even if a previous one still runs.
+	isOther := func(c *pgconn.FallbackConfig) bool {
+		return c.Host != config.ConnConfig.Host || c.Port != config.ConnConfig.Port
+	}
+	if slices.ContainsFunc(config.ConnConfig.Fallbacks, isOther) {
+		config.ConnConfig.ValidateConnect = postgres.ValidateConnect
+	}
+	// Cancel the query of a request that ends. Otherwise pgx closes the connection.
 	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
 	}
