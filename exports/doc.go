@@ -17,6 +17,24 @@
 // the first byte is written. If one of them fails later, the batch fails instead
 // of skipping it.
 //
+// # Links
+//
+// A [Link] delivers one file or a zip of several to a client without a key. Its
+// plan is stored when it is made: the names, times, sizes and forms of the entries,
+// and the [File.Validator] of each file. All bytes but checksums follow from the
+// plan, and these follow from the content, so that any process delivers any range
+// of the same bytes as long as the link has the same ETag. Nothing else is stored.
+//
+// A file that is not the planned one ends the plan: [Link.Renew] makes another,
+// with another ETag. Two states of a file are never mixed. A link to a file without
+// a Validator is not resumable.
+//
+// What a range requires of files that it does not include is their CRC-32. Each
+// read of a file contributes the CRCs of its blocks of 256 KiB, which the [Store]
+// keeps as a [Fact]. Missing blocks are read beside the sending. A block that is
+// read again and differs shows a Validator that did not change with the content: the
+// response fails, and the fact is deleted.
+//
 // # Failures
 //
 // A failure before the first byte of a file is an error, or a skipped item of a

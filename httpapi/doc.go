@@ -61,6 +61,14 @@
 // time. If-Match makes an update or deletion conditional: 412 if the record has
 // changed.
 //
+// # Download links
+//
+// A link is a secret in a URL. It needs no header, so that a browser downloads it
+// without help of a page. It belongs to the raw key that made it: the key is
+// checked on each request and before each write, and a blocked write is interrupted
+// within 200 ms. This package logs no token; the application should not log the
+// URLs of requests below /viewer/exports/links/ either, but [http.Request.Pattern].
+//
 // # Streaming
 //
 // Downloads last as long as data flows: [Options.IdleTimeout] replaces the

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"example.com/canvasback/httpapi"
 )
@@ -25,6 +26,7 @@ type config struct {
 	exportDirURL  string
 	registerWith  httpapi.RegisterWith
 	corsOrigins   []string
+	linkLifetime  time.Duration
 	demo          demoMode
 	logLevel      slog.Level
 	adminKeyGiven bool
@@ -52,6 +54,7 @@ var variables = []variable{
 	{"EXPORT_DIR", "", "directory of exported files; served publicly at /files/ unless EXPORT_DIR_URL is set"},
 	{"EXPORT_DIR_URL", "URL of this server + /files/", "http(s) base URL of the files in EXPORT_DIR"},
 	{"REGISTER_WITH", "client", "which key may register exports: client, admin or off"},
+	{"LINK_LIFETIME", "24h", "how long a download link is valid, such as 90m"},
 	{"CORS_ORIGINS", "", "allowed CORS origins, comma-separated, or *"},
 	{"DEMO", "true on a new database", "create sample data and a client key"},
 	{"LOG_LEVEL", "info", "debug, info, warn or error"},
@@ -119,6 +122,9 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 		c.registerWith = httpapi.RegisterOff
 	default:
 		return c, fmt.Errorf("REGISTER_WITH must be client, admin or off, not %q", with)
+	}
+	if c.linkLifetime, err = time.ParseDuration(get("LINK_LIFETIME", "24h")); err != nil || c.linkLifetime <= 0 {
+		return c, fmt.Errorf("LINK_LIFETIME must be a positive duration such as 24h or 90m")
 	}
 	if demo := get("DEMO", ""); demo != "" {
 		on, err := strconv.ParseBool(demo)

@@ -23,6 +23,8 @@ func TestRun_RejectsConfig(t *testing.T) {
 		{"DEMO", "perhaps"},
 		{"EXPORT_ALLOWED_HOSTS", "http://x"},
 		{"EXPORT_DIR", "/does/not/exist"},
+		{"LINK_LIFETIME", "1"},
+		{"LINK_LIFETIME", "-1h"},
 		{"LOG_LEVEL", "loud"},
 		{"PROTECT_ROUTES", "maybe"},
 		{"REGISTER_WITH", "everyone"},

@@ -67,7 +67,8 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		keys:    clientKeys,
 		symbols: symbols.NewService(db.Symbols(), nil),
 		exports: exports.NewService(db.Exports(), &exports.Options{
-			Openers: append(openers, fetcher),
+			Openers:      append(openers, fetcher),
+			LinkLifetime: c.linkLifetime,
 		}),
 	}
 
@@ -107,7 +108,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 	}
 	pages.Handle("GET /healthz", httpapi.Alive())
 	pages.Handle("GET /readyz", api.Ready())
-	return serve(ctx, listener, withPages(api, c.basePath, pages), s.keys, log)
+	return serve(ctx, listener, withPages(api, c.basePath, pages), s, log)
 }
 
 // services are used by the handler and to create the sample data.
@@ -117,9 +118,9 @@ type services struct {
 	exports *exports.Service
 }
 
-// serve runs the server and the background work of keyService until ctx ends. It
+// serve runs the server and the background work of the services until ctx ends. It
 // then waits up to shutdownTimeout for running downloads.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler, keyService *keys.Service, log *slog.Logger) error {
+func serve(ctx context.Context, listener net.Listener, handler http.Handler, s services, log *slog.Logger) error {
 	server := &http.Server{
 		Handler:  handler,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -128,7 +129,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, key
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := keyService.Run(background); err != nil {
+		if err := s.keys.Run(background); err != nil {
 			log.Error("flush of last-used times failed", "error", err)
 		}
 	})
@@ -148,6 +149,9 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, key
 	if err := server.Shutdown(shutdownCtx); err != nil {
 		log.Warn("shutdown timeout reached, closing connections", "error", err)
 		server.Close()
+	}
+	if err := s.exports.Flush(shutdownCtx); err != nil {
+		log.Warn("facts about files are not stored", "error", err)
 	}
 	return nil
 }
