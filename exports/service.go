@@ -75,7 +75,7 @@ type Service struct {
 	linkRequests int
 	linkServed   int64
 	linkLimits   LinkLimits
-	renewals     singleflight.Group
+	renewals     *singleflight.Group
 }
 
 // NewService returns a Service over store; nil options are the defaults.
@@ -104,6 +104,7 @@ func NewService(store Store, options *Options) *Service {
 		clock: o.Now,
 
 		plans:        newPlanCache(),
+		renewals:     new(singleflight.Group),
 		checksums:    make(chan struct{}, files),
 		linkLifetime: cmp.Or(max(o.LinkLifetime, 0), 24*time.Hour),
 		linkRequests: cmp.Or(max(o.LinkRequests, 0), 16),
