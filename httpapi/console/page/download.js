@@ -57,26 +57,3 @@ function fileName(disposition) {
 		return quoted?.replaceAll(/\\(.)/g, "$1");
 	}
 }
-
-// readSkipped returns the skipped items in the manifest.json of a zip, undefined
-// without one or beyond 4 GiB (zip64). The zip may exceed memory, so only the
-// directory and that entry are read (PKWARE APPNOTE, 4.3.7 to 4.3.16).
-export async function readSkipped(zip) {
-	const read = async (from, to) => new DataView(await zip.slice(from, to).arrayBuffer());
-	const uint32 = (data, at) => data.getUint32(at, true);
-	const uint16 = (data, at) => data.getUint16(at, true);
-
-	const tail = await read(-22);
-	if (tail.byteLength < 22 || uint32(tail, 0) !== 0x06054b50) return;
-	const directory = await read(uint32(tail, 16), uint32(tail, 16) + uint32(tail, 12));
-	for (let at = 0; at < directory.byteLength;) {
-		const [name, extra, comment] = [28, 30, 32].map((offset) => uint16(directory, at + offset));
-		if (new TextDecoder().decode(directory.buffer.slice(at + 46, at + 46 + name)) === "manifest.json") {
-			const start = uint32(directory, at + 42);
-			const local = await read(start, start + 30);
-			const from = start + 30 + uint16(local, 26) + uint16(local, 28);
-			return (await new Response(zip.slice(from, from + uint32(directory, at + 20))).json()).skipped;
-		}
-		at += 46 + name + extra + comment;
-	}
-}

@@ -1,6 +1,5 @@
 import { apiURL, call } from "./api.js";
 import { fill, h } from "./dom.js";
-import { download, readSkipped } from "./download.js";
 import { bytes, curl, plural } from "./format.js";
 import { announce, codeBlock, errorContent, field, form, heading, runOnce, showProblem, table } from "./ui.js";
 
@@ -46,13 +45,15 @@ export function exportsScreen(root, signal) {
 	}
 
 	async function run() {
-		const { sources, many, url, body } = request();
+		const { sources, url, body } = request();
 		if (urls.checked) return fill(result, urlTable(sources, await call("POST", url, { key: "client", body, signal })));
-		const file = await download(banner, "Waiting for the file", many ? "canvas-exports.zip" : "canvas-export", signal, "POST", url, body);
-		if (!file) return;
-		// The download has succeeded even if this fails.
-		const notes = many && await readSkipped(file.blob).then(skipped).catch(() => h("p", "Its manifest.json, which lists skipped files, cannot be read."));
-		fill(result, h("p", h("b", file.name), `, ${bytes(file.blob.size)}, is in your downloads.`), notes);
+		const link = await call("POST", `${path}links`, { key: "client", body, signal });
+		fill(banner);
+		// The browser downloads by itself, also after this screen is left.
+		h("a", { href: new URL(link.url, apiURL(`${path}links`)).href, download: link.fileName, rel: "noreferrer" }).click();
+		const size = link.size === null ? "size unknown" : bytes(link.size);
+		announce(`${link.fileName} is in your browser's downloads.`);
+		fill(result, h("p", h("b", link.fileName), `, ${size}, is in your browser's downloads${link.resumable ? "" : ". It cannot be paused"}.`), skipped(link.skipped));
 	}
 }
 

@@ -91,7 +91,7 @@ func (b *tab) downloaded(name string) []byte {
 	b.t.Helper()
 	for deadline := time.Now().Add(timeout); ; time.Sleep(15 * time.Millisecond) {
 		content, err := os.ReadFile(filepath.Join(b.downloads, name))
-		if err == nil {
+		if err == nil && len(content) > 0 { // the browser reserves the name by an empty file
 			return content
 		}
 		if time.Now().After(deadline) {

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +43,7 @@ func TestExports_AreRegisteredAndDownloaded(t *testing.T) {
 	is.Equal(found.ExportedURL, apitest.FilesURL+"plan.pdf")
 
 	b.click("Download")
-	b.waitText("Schnitt ä “1”.pdf, 8 B, is in your downloads.")
+	b.waitText("Schnitt ä “1”.pdf, 8 B, is in your browser's downloads.")
 	is.Equal(string(b.downloaded("Schnitt ä “1”.pdf")), "the plan")
 
 	s.Clock.Add(time.Second)
@@ -67,7 +69,7 @@ func TestExports_DownloadsZip(t *testing.T) {
 	b.fill("Sources", strings.Join([]string{sourceURL("plan"), sourceURL("nope"), "", "  " + sourceURL("large") + "  ", sourceURL("lost"), sourceURL("plan")}, "\n"))
 	b.click("Download 5 files as a zip")
 	b.waitText("2 files skipped")
-	b.waitText("canvas-exports.zip, 1.0 MB, is in your downloads.")
+	b.waitText("canvas-exports.zip, 1.0 MB, is in your browser's downloads.")
 	is.Equal(b.tableRows(), []string{sourceURL("nope") + " not registered", sourceURL("lost") + " file cannot be fetched"})
 	content := b.downloaded("canvas-exports.zip")
 	archive, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
@@ -86,7 +88,7 @@ func TestExports_DownloadsZip(t *testing.T) {
 	b.fill("Sources", strings.Join([]string{sourceURL("plan"), sourceURL("large")}, "\n")) // nothing is skipped
 	b.click("Download 2 files as a zip")
 	b.waitNoText("skipped")
-	b.waitText("is in your downloads.")
+	b.waitText("is in your browser's downloads.")
 }
 
 func TestExports_ShowsURLs(t *testing.T) {
@@ -152,49 +154,83 @@ func newPausingSite(t *testing.T, opener pausingOpener) *site {
 	return s
 }
 
-func TestExports_ShowsDownloadProgress(t *testing.T) {
+// TestExports_DownloadOutlivesTheScreen leaves the screen during a download.
+func TestExports_DownloadOutlivesTheScreen(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	resume := make(chan struct{})
+	s := newPausingSite(t, pausingOpener{pausingSize, resume})
+	s.listen(s.handler())
+	b := openWithClientKey(s, "exports")
+	b.fill("Sources", sourceURL("large"))
+	b.click("Download")
+	b.waitText("large.bin, 4.2 MB, is in your browser's downloads. It cannot be paused.")
+	b.click("Symbols")
+	b.wait(`location.hash.includes("symbols")`)
+	close(resume)
+	is.Equal(len(b.downloaded("large.bin")), pausingSize)
+}
+
+// exportFolder starts the export of a folder that begins with half of its bytes.
+// The rest follows when resume is closed; if it is nil, the response is aborted.
+func exportFolder(t *testing.T, size int, lengthKnown bool, resume chan struct{}) (b *tab, returned chan struct{}) {
+	t.Helper()
+	s := newSite(t, unprotected)
+	s.folder("Valves", "Gate valve")
+	handler := s.handler()
+	returned = make(chan struct{})
+	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/export") {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		defer close(returned)
+		if lengthKnown {
+			w.Header().Set("Content-Length", strconv.Itoa(size))
+		}
+		w.Write(make([]byte, size/2))
+		w.(http.Flusher).Flush()
+		if resume == nil {
+			panic(http.ErrAbortHandler)
+		}
+		select {
+		case <-resume:
+			w.Write(make([]byte, size/2))
+		case <-r.Context().Done():
+		}
+	}))
+	b = openTab(t, s.url+"#/symbols")
+	b.waitText("1 symbol")
+	b.click("Folder actions")
+	b.click("Export as zip")
+	return b, returned
+}
+
+func TestDownload_ShowsProgress(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		size  int64
+		known bool
 		shows string
 	}{
-		"known size":   {pausingSize, "2.1 MB of 4.2 MB, 50 %"},
-		"unknown size": {-1, "2.1 MB, total size unknown"},
+		"known size":   {true, "2.1 MB of 4.2 MB, 50 %"},
+		"unknown size": {false, "2.1 MB, total size unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			resume := make(chan struct{})
-			s := newPausingSite(t, pausingOpener{c.size, resume})
-			s.listen(s.handler())
-			b := openWithClientKey(s, "exports")
-			b.fill("Sources", sourceURL("large"))
-			b.click("Download")
+			b, _ := exportFolder(t, pausingSize, c.known, resume)
 			b.waitText(c.shows)
-			is.Equal(eval[float64](b, `document.querySelector("progress").position`), map[bool]float64{true: 0.5, false: -1}[c.size > 0])
+			is.Equal(eval[float64](b, `document.querySelector("progress").position`), map[bool]float64{true: 0.5, false: -1}[c.known])
 			close(resume)
-			b.waitText("large.bin, 4.2 MB, is in your downloads.")
-			is.Equal(len(b.downloaded("large.bin")), pausingSize)
+			is.Equal(len(b.downloaded("Valves.zip")), pausingSize)
 		})
 	}
 }
 
-func TestExports_CancelAbortsRequest(t *testing.T) {
+func TestDownload_CancelAbortsRequest(t *testing.T) {
 	t.Parallel()
-	s := newPausingSite(t, pausingOpener{-1, nil})
-	returned := make(chan struct{})
-	handler := s.handler()
-	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			if strings.HasSuffix(r.URL.Path, "/download") {
-				close(returned)
-			}
-		}()
-		handler.ServeHTTP(w, r)
-	}))
-	b := openWithClientKey(s, "exports")
-	b.fill("Sources", sourceURL("large"))
-	b.click("Download")
+	b, returned := exportFolder(t, pausingSize, false, make(chan struct{}))
 	b.waitText("total size unknown")
 	b.click("Cancel")
 	b.waitText("Canceled.")
@@ -206,24 +242,11 @@ func TestExports_CancelAbortsRequest(t *testing.T) {
 	}
 }
 
-func TestExports_ShowsAbortedDownload(t *testing.T) {
+func TestDownload_ShowsAbortedOne(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	s := newSite(t)
-	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/download") {
-			w.Header().Set("Content-Length", "1000000")
-			w.Write(make([]byte, 300_000))
-			panic(http.ErrAbortHandler)
-		}
-		s.handler().ServeHTTP(w, r)
-	}))
-	b := openWithClientKey(s, "exports")
-	b.fill("Sources", sourceURL("large"))
-	b.click("Download")
+	b, _ := exportFolder(t, 600_000, true, nil)
 	b.waitText("The download was aborted after")
 	b.waitText("Nothing was saved.")
-	is.Equal(eval[bool](b, `document.activeElement.classList.contains("problem")`), true)
 }
 
 func TestExports_RegistersWithAdminKeyIfRequired(t *testing.T) {
@@ -272,6 +295,32 @@ func TestExports_DownloadFromOtherOrigin(t *testing.T) {
 	is.Equal(download(other.url+"api/viewer/exports/download"), "blocked")
 }
 
+// TestExports_LinkFromOtherOrigin runs the lines of README.md in a page of a viewer.
+func TestExports_LinkFromOtherOrigin(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	viewer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "<!doctype html><title>A viewer</title>")
+	}))
+	t.Cleanup(viewer.Close)
+	s := startSite(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{viewer.URL} })
+	s.RegisterExport(t, sourceURL("plan"), "plan ä.pdf", "the plan")
+	s.RegisterExport(t, sourceURL("large"), "large.bin", strings.Repeat("0123456789abcdef", 1<<16))
+	b := openTab(t, viewer.URL)
+	readme, err := os.ReadFile("../../../README.md")
+	is.NoErr(err)
+	_, lines, _ := strings.Cut(string(readme), "```js\n")
+	lines, _, _ = strings.Cut(lines, "```")
+	lines = strings.Replace(lines, "https://api.example.com/", s.url, 1)
+	sources := `[` + quote(sourceURL("plan")) + `, ` + quote(sourceURL("large")) + `]`
+	eval[any](b, `(async (key, sources) => { `+lines+` })(`+quote(string(s.RawKey))+`, `+sources+`)`)
+	content := b.downloaded("canvas-exports.zip")
+	archive, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
+	is.NoErr(err)
+	is.Equal(len(archive.File), 2)
+	is.Equal(eval[string](b, `document.title`), "A viewer") // the page is still there
+}
+
 // TestExports_APIOfOtherOrigin has the console and its API on two origins.
 func TestExports_APIOfOtherOrigin(t *testing.T) {
 	t.Parallel()
@@ -286,7 +335,7 @@ func TestExports_APIOfOtherOrigin(t *testing.T) {
 	b := openWithClientKey(s, "exports")
 	b.fill("Sources", sourceURL("plan"))
 	b.click("Download")
-	b.waitText("plan.pdf, 8 B, is in your downloads.") // Content-Disposition is exposed
+	b.waitText("plan.pdf, 8 B, is in your browser's downloads.")
 	b.click("Keys")
 	b.enterKey("Admin key", apitest.AdminKey)
 	b.waitText(keyName)
