@@ -6,10 +6,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
@@ -25,8 +27,41 @@ func sampleExports() fs.FS {
 	if err != nil {
 		panic(err) // the path is a constant
 	}
-	return fsys
+	return datedFS{fsys}
 }
+
+// samplesModified is when the sample exports were last changed.
+var samplesModified = time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
+
+// datedFS gives embedded files a modification time. Without one, downloads of them
+// could not be resumed.
+type datedFS struct{ fs.FS }
+
+func (d datedFS) Open(name string) (fs.File, error) {
+	file, err := d.FS.Open(name)
+	if embedded, ok := file.(embeddedFile); ok {
+		return datedFile{embedded}, nil
+	}
+	return file, err
+}
+
+// embeddedFile is a file, but not a directory, of an embed.FS.
+type embeddedFile interface {
+	fs.File
+	io.ReadSeeker
+	io.ReaderAt
+}
+
+type datedFile struct{ embeddedFile }
+
+func (f datedFile) Stat() (fs.FileInfo, error) {
+	info, err := f.embeddedFile.Stat()
+	return datedInfo{info}, err
+}
+
+type datedInfo struct{ fs.FileInfo }
+
+func (datedInfo) ModTime() time.Time { return samplesModified }
 
 const (
 	sampleFolder  = "P&ID symbols"
