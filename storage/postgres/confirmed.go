@@ -33,11 +33,19 @@ func (r confirmedResult) scan(types *pgtype.Map, dest []any) error {
 	return nil
 }
 
-// queryConfirmed returns the row of a statement, which execConfirmed executes when
-// the row is scanned.
-func queryConfirmed(ctx context.Context, conn *pgx.Conn, statement string, args ...any) pgx.Row {
+// confirmedStatement is a statement to be executed, with arguments of type
+// int32, int64 and []byte.
+type confirmedStatement struct {
+	prepared string // name; empty to parse the text for each execution
+	text     string
+	args     []any
+}
+
+// query returns the row of the statement, which execConfirmed executes when the row
+// is scanned.
+func (s confirmedStatement) query(ctx context.Context, conn *pgx.Conn) pgx.Row {
 	return row(func(dest ...any) error {
-		result, err := execConfirmed(ctx, conn.PgConn(), statement, args...)
+		result, err := execConfirmed(ctx, conn.PgConn(), s)
 		if err != nil {
 			return err
 		}
@@ -45,10 +53,24 @@ func queryConfirmed(ctx context.Context, conn *pgx.Conn, statement string, args 
 	})
 }
 
+// prepare prepares the statement, unless conn has done so before. Parsing and
+// planning take four times the CPU time of the execution.
+func (s *confirmedStatement) prepare(ctx context.Context, conn *pgx.Conn) error {
+	description, err := conn.Prepare(ctx, s.text, s.text)
+	switch {
+	case ctx.Err() != nil:
+		return contextError(ctx)
+	case err != nil:
+		return err
+	}
+	s.prepared = description.Name
+	return nil
+}
+
 // commitConfirmed commits the transaction of conn, which has executed a statement
 // with fencedServer.
 func commitConfirmed(ctx context.Context, conn *pgx.Conn) error {
-	result, err := execConfirmed(ctx, conn.PgConn(), "commit")
+	result, err := execConfirmed(ctx, conn.PgConn(), confirmedStatement{text: "commit"})
 	if err == nil && result.tag != "COMMIT" {
 		err = pgx.ErrTxCommitRollback
 	}
@@ -57,23 +79,42 @@ func commitConfirmed(ctx context.Context, conn *pgx.Conn) error {
 
 // execConfirmed executes a statement in one round trip. It returns errUnconfirmed
 // if the standby has not confirmed the commit when ctx ends, and closes the
-// connection. Args are of type int32, int64 or []byte.
+// connection.
 //
 // A cancel request, by pgx or by pg_cancel_backend, ends the wait of a commit for
 // the standby: the server reports success, preceded by a warning. pgx passes
 // warnings only to the OnNotice of the application, so execConfirmed exchanges the
 // messages itself. Tracers of pgx do not see its statements.
-func execConfirmed(ctx context.Context, conn *pgconn.PgConn, statement string, args ...any) (confirmedResult, error) {
+func execConfirmed(ctx context.Context, conn *pgconn.PgConn, statement confirmedStatement) (confirmedResult, error) {
 	stop := context.AfterFunc(ctx, func() { expire(conn) })
-	result, err := exchange(conn, statement, args)
+	result, err := exchange(conn, statement)
 	if ended := !stop(); ended {
 		drop(conn)
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return confirmedResult{}, fmt.Errorf("%w: %w", errUnconfirmed, ctx.Err())
-		}
-		return confirmedResult{}, ctx.Err()
+		return confirmedResult{}, contextError(ctx)
+	}
+	if isInvalidStatement(err) {
+		drop(conn)
 	}
 	return result, err
+}
+
+// contextError returns the error of a call whose context has ended.
+func contextError(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", errUnconfirmed, ctx.Err())
+	}
+	return ctx.Err()
+}
+
+// isInvalidStatement reports whether err means that a prepared statement must be
+// prepared again: a migration has changed its columns, or DEALLOCATE removed it.
+func isInvalidStatement(err error) bool {
+	const (
+		featureNotSupported     = "0A000" // of a cached plan
+		invalidSQLStatementName = "26000"
+	)
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pgErr.Code == featureNotSupported || pgErr.Code == invalidSQLStatementName)
 }
 
 // expire makes reads and writes of conn fail.
@@ -88,8 +129,8 @@ func drop(conn *pgconn.PgConn) {
 }
 
 // exchange sends a statement and receives its result.
-func exchange(conn *pgconn.PgConn, statement string, args []any) (result confirmedResult, err error) {
-	if err := send(conn.Frontend(), statement, args); err != nil {
+func exchange(conn *pgconn.PgConn, statement confirmedStatement) (result confirmedResult, err error) {
+	if err := statement.send(conn.Frontend()); err != nil {
 		drop(conn)
 		return confirmedResult{}, lostError(err)
 	}
@@ -123,19 +164,23 @@ func exchange(conn *pgconn.PgConn, statement string, args []any) (result confirm
 	}
 }
 
-// send sends a statement as an unnamed prepared statement, which poolers support.
-func send(frontend *pgproto3.Frontend, statement string, args []any) error {
-	parse := pgproto3.Parse{Query: statement}
+// send sends the messages that execute the statement. Without a name, it is
+// prepared for this execution only, which all poolers support.
+func (s confirmedStatement) send(frontend *pgproto3.Frontend) error {
+	parse := pgproto3.Parse{Query: s.text}
 	bind := pgproto3.Bind{
+		PreparedStatement:    s.prepared,
 		ParameterFormatCodes: []int16{pgx.BinaryFormatCode},
 		ResultFormatCodes:    []int16{pgx.BinaryFormatCode},
 	}
-	for _, arg := range args {
+	for _, arg := range s.args {
 		oid, value := encode(arg)
 		parse.ParameterOIDs = append(parse.ParameterOIDs, oid)
 		bind.Parameters = append(bind.Parameters, value)
 	}
-	frontend.SendParse(&parse)
+	if s.prepared == "" {
+		frontend.SendParse(&parse)
+	}
 	frontend.SendBind(&bind)
 	frontend.SendDescribe(&pgproto3.Describe{ObjectType: 'P'})
 	frontend.SendExecute(&pgproto3.Execute{})

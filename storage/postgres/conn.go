@@ -19,6 +19,7 @@ type database struct {
 	schema string // quoted; empty to use the search_path
 	fence  Fence
 
+	prepares    bool        // statements, once per connection
 	readWrite   bool        // the pool connects only to writable servers
 	synchronous atomic.Bool // the server last read has synchronous_standby_names
 

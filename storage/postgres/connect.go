@@ -21,7 +21,10 @@ const validateTimeout = time.Second
 func ValidateConnect(ctx context.Context, conn *pgconn.PgConn) error {
 	ctx, cancel := context.WithTimeout(ctx, validateTimeout)
 	defer cancel()
-	result, err := execConfirmed(ctx, conn, `SELECT `+serverColumns+` FROM `+fencedServer, int32(FenceAuto))
+	result, err := execConfirmed(ctx, conn, confirmedStatement{
+		text: `SELECT ` + serverColumns + ` FROM ` + fencedServer,
+		args: []any{int32(FenceAuto)},
+	})
 	if err != nil {
 		return err
 	}

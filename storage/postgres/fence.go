@@ -108,7 +108,13 @@ func (db *database) queryFenced(ctx context.Context, conn *pgx.Conn, fence Fence
 	} else {
 		ctx, cancel := context.WithTimeout(ctx, fenceTimeout)
 		defer cancel()
-		err = queryConfirmed(ctx, conn, statement, int32(fence), arg).Scan(dest...)
+		confirmed := confirmedStatement{text: statement, args: []any{int32(fence), arg}}
+		if db.prepares {
+			err = confirmed.prepare(ctx, conn)
+		}
+		if err == nil {
+			err = confirmed.query(ctx, conn).Scan(dest...)
+		}
 	}
 	switch {
 	case err != nil:
@@ -126,7 +132,8 @@ func (db *database) writeFenced(ctx context.Context, statement string, arg any) 
 	return row(func(dest ...any) error {
 		return db.write(ctx, func(conn *pgx.Conn) error {
 			var s server
-			return queryConfirmed(ctx, conn, db.sql(statement), int32(db.fence), arg).Scan(s.dest(dest...)...)
+			confirmed := confirmedStatement{text: db.sql(statement), args: []any{int32(db.fence), arg}}
+			return confirmed.query(ctx, conn).Scan(s.dest(dest...)...)
 		})
 	})
 }

@@ -316,3 +316,21 @@ func TestFence_LostConnection(t *testing.T) {
 		})
 	}
 }
+
+// TestFence_PreparesAgain invalidates the prepared statements of fenced calls.
+func TestFence_PreparesAgain(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Database(t)
+	operator, pool := connect(t, dsn), connect(t, dsn+"&pool_max_conns=1")
+	migrate(t, operator)
+	execute(t, operator, insertKeys(1, 1))
+	store := postgres.New(pool, &postgres.Options{Fence: postgres.FenceAlways}).Keys()
+	for _, statement := range []string{
+		`SELECT 1`,
+		`ALTER TABLE canvasback_keys ALTER COLUMN name TYPE varchar`,
+		`DEALLOCATE ALL`,
+	} {
+		execute(t, pool, statement)
+		wantAvailable(t, store)
+	}
+}

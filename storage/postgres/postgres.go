@@ -150,7 +150,12 @@ type DB struct{ db *database }
 // New returns a DB that uses pool, which the caller must close. Nil options are
 // the defaults.
 func New(pool *pgxpool.Pool, options *Options) *DB {
-	db := &database{pool: pool, readWrite: pool.Config().ConnConfig.ValidateConnect != nil}
+	config := pool.Config().ConnConfig
+	db := &database{
+		pool:      pool,
+		prepares:  config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
+		readWrite: config.ValidateConnect != nil,
+	}
 	if options != nil {
 		db.fence = options.Fence
 		if options.Schema != "" {
