@@ -83,6 +83,11 @@ func BenchmarkFence_Processes(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	var preparing sync.WaitGroup
+	for range processes {
+		preparing.Go(func() { store.Changes(b.Context(), known.Epoch) })
+	}
+	preparing.Wait()
 	var (
 		mu    sync.Mutex
 		times []time.Duration
