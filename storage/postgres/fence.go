@@ -83,7 +83,7 @@ func (db *database) readFenced(ctx context.Context, statement string, arg any) p
 		return db.withConn(ctx, func(conn *pgx.Conn) (bool, error) {
 			fence := db.fence
 			if fence == FenceAuto && !db.synchronous.Load() {
-				fence = FenceNever // as a prepared statement, which saves parsing
+				fence = FenceNever // as a query of pgx, until the server is synchronous
 			}
 			for {
 				s, err := db.queryFenced(ctx, conn, fence, statement, arg, dest)

@@ -62,9 +62,9 @@
 // primary runs, the processes connected to it accept keys that were revoked on the
 // new one.
 //
-// A fenced call takes as long as a small synchronous commit, about 2 ms between
-// servers on one machine, and uses a transaction id. A process makes ten such calls
-// a second, and one per key that is not in its cache.
+// A fenced call waits for one synchronous commit and uses a transaction id. Between
+// servers on one machine, without fsync, a check took 0.2 ms instead of 0.1 ms. A
+// process makes ten such calls a second, and one per key that is not in its cache.
 //
 // # Poolers
 //
