@@ -41,9 +41,14 @@ var importRules = []importRule{
 	},
 	{
 		pkg:    "exports",
-		may:    []string{module + "/exports/filename", module + "/exports/internal"},
+		may:    []string{module + "/exports/filename", module + "/exports/internal", "golang.org/x/sync/singleflight"},
 		never:  []string{"net/http", "database/sql"},
-		reason: "a domain depends on neither HTTP nor a database; its JSON is the manifest in a zip",
+		reason: "a domain depends on neither HTTP nor a database; its JSON is the manifest in a zip and the plan of a link",
+	},
+	{
+		pkg:    "exports/internal/checksum",
+		never:  []string{"net", "os", "context", "database/sql"},
+		reason: "a checksum is arithmetic over bytes",
 	},
 	{
 		pkg:    "exports/internal/prefetch",
