@@ -1,9 +1,11 @@
 package exports
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net/url"
 	"os"
@@ -26,6 +28,7 @@ var errBatchChanged = errors.New("exports: file changed after the size of the zi
 // It is not safe for concurrent use.
 type Batch struct {
 	ctx     context.Context
+	service *Service
 	now     time.Time
 	items   []BatchItem
 	queue   *prefetch.Queue[batchFile]
@@ -34,28 +37,35 @@ type Batch struct {
 	skipped []Skipped
 	size    int64
 	planned []*zipstream.Entry // by item, nil if skipped; no elements if the size is unknown
+	known   chan map[Digest]*fileFact
+	assumed []*fileFact // on which the size depends
 }
 
 // OpenBatch starts to open the files of the items that [Service.FindBatch] has
 // returned. It waits until the first file that can be opened is prefetched, and
-// up to 250 ms longer for the sizes of the others. If no file can be opened, the
-// error is a [BatchError].
+// up to 250 ms longer for the sizes of the others. Sizes of files that are not open
+// then are taken from earlier downloads. If no file can be opened, the error is a
+// [BatchError].
 //
 // When ctx ends, WriteZip fails.
 func (s *Service) OpenBatch(ctx context.Context, items []BatchItem) (*Batch, error) {
 	var jobs []prefetch.Job[batchFile]
+	var urls []Digest
 	for _, item := range items {
 		if item.Export != nil {
+			urls = append(urls, urlDigest(item.Export.ExportedURL))
 			jobs = append(jobs, prefetch.Job[batchFile]{
 				Host: hostOf(item.Export.ExportedURL),
 				Open: func(ctx context.Context) (batchFile, error) {
-					download, err := s.Open(ctx, *item.Export)
+					download, err := s.open(ctx, *item.Export, true)
 					return batchFile{download}, err
 				},
 			})
 		}
 	}
-	b := &Batch{ctx: ctx, now: s.now(), items: items, queue: prefetch.New(ctx, s.prefetch, jobs), current: -1}
+	b := &Batch{ctx: ctx, service: s, now: s.now(), items: items, current: -1, known: make(chan map[Digest]*fileFact, 1)}
+	go b.loadFacts(urls)
+	b.queue = prefetch.New(ctx, s.prefetch, jobs)
 	opened := false
 	defer func() { // also if an Opener panics
 		if !opened {
@@ -81,6 +91,7 @@ func (b *Batch) advance(onWait func()) error {
 				return nil
 			}
 			if b.planned != nil && b.planned[b.current] != nil {
+				b.service.facts.dropAll(b.assumed)
 				return fmt.Errorf("%w: %w", errBatchChanged, err)
 			}
 		}
@@ -89,11 +100,23 @@ func (b *Batch) advance(onWait func()) error {
 	return io.EOF
 }
 
+// loadFacts loads what is known about the files, while the first one is opened. If
+// that fails, the size may be unknown.
+func (b *Batch) loadFacts(urls []Digest) {
+	var known map[Digest]*fileFact
+	var err error
+	defer func() { b.known <- known }()
+	defer recoverToError(&err)
+	slices.SortFunc(urls, func(a, b Digest) int { return bytes.Compare(a[:], b[:]) })
+	known, err = b.service.facts.load(b.ctx, slices.Compact(urls))
+}
+
 // plan sets the size of the archive if that of each file is known.
 func (b *Batch) plan() {
 	b.size = -1
 	files, errs, ok := b.queue.Rest(sizeWait)
 	if !ok {
+		b.planFromFacts(<-b.known)
 		return
 	}
 	files, errs = append([]prefetch.Result[batchFile]{b.file}, files...), append([]error{nil}, errs...)
@@ -118,6 +141,39 @@ func (b *Batch) plan() {
 			skipped = append(skipped, Skip(b.items[i].SourceURL, prefetchError(err)))
 		}
 	}
+	b.setPlan(planned, entries, skipped)
+}
+
+// planFromFacts sets the size of the archive if there are facts about all files
+// after the current one.
+func (b *Batch) planFromFacts(known map[Digest]*fileFact) {
+	planned := make([]*zipstream.Entry, len(b.items))
+	names := filename.NewDedup(manifestName)
+	skipped := slices.Clone(b.skipped)
+	var entries []zipstream.Entry
+	for i := b.current; i < len(b.items); i++ {
+		export := b.items[i].Export
+		if export == nil {
+			skipped = append(skipped, Skip(b.items[i].SourceURL, ErrNotFound))
+			continue
+		}
+		entry := zipstream.Entry{Size: -1}
+		if i == b.current {
+			entry = b.entry(i, b.file, names)
+		} else if f := known[urlDigest(export.ExportedURL)]; f != nil && b.service.facts.confirmedSince(f, export.UpdatedAt) {
+			entry = b.entryOf(i, b.service.facts.file(f), f, names)
+			b.assumed = append(b.assumed, f)
+		}
+		if entry.Size < 0 {
+			return
+		}
+		planned[i] = &entry
+		entries = append(entries, entry)
+	}
+	b.setPlan(planned, entries, skipped)
+}
+
+func (b *Batch) setPlan(planned []*zipstream.Entry, entries []zipstream.Entry, skipped []Skipped) {
 	if len(skipped) > 0 {
 		entry, _ := newManifest(b.now, len(b.items), len(entries), skipped)
 		entries = append(entries, entry)
@@ -151,15 +207,23 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 		entry := b.entry(b.current, b.file, names)
 		if b.planned != nil {
 			planned := *b.planned[b.current]
-			if entry.Size != planned.Size {
+			if entry.Streamed && !planned.Streamed && entry.Size == planned.Size && entry.Size <= storedFileSize {
+				err = b.complete(&entry)
+			}
+			if err != nil || entry.Size != planned.Size || entry.Streamed && !planned.Streamed {
+				b.service.facts.dropAll(b.assumed)
 				return fmt.Errorf("zip entry %q: %w", planned.Name, errBatchChanged)
 			}
+			planned.CRC = entry.CRC
 			entry = planned
 		}
-		if entry.Streamed {
+		switch {
+		case entry.Streamed:
 			err = z.AddStream(entry, b.file.Content())
-		} else {
+		case b.file.Complete:
 			err = z.AddBytes(entry, b.file.Prefix)
+		default:
+			err = b.addStored(z, entry)
 		}
 		if err != nil {
 			return fmt.Errorf("zip entry %q: %w", entry.Name, err)
@@ -179,15 +243,63 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 	return z.Close()
 }
 
+// complete reads a small file that arrived too slowly to be prefetched.
+func (b *Batch) complete(entry *zipstream.Entry) error {
+	content, err := io.ReadAll(io.LimitReader(b.file.Content(), storedFileSize))
+	if err != nil {
+		return err
+	}
+	b.file.Prefix, b.file.Complete = content, true
+	entry.Size, entry.CRC, entry.Streamed = int64(len(content)), crc32.ChecksumIEEE(content), false
+	return nil
+}
+
+// addStored writes a file of known CRC. The kernel may copy a local file, whose
+// Validator is then compared instead of the CRC.
+func (b *Batch) addStored(z *zipstream.Writer, entry zipstream.Entry) error {
+	download := b.file.File.Download
+	if _, ok := download.Body.(*os.File); !ok {
+		err := z.AddStored(entry, zipstream.Verify(b.file.Content(), entry.Size, entry.CRC))
+		if errors.Is(err, zipstream.ErrChecksum) {
+			b.service.facts.drop(download.fact)
+		}
+		return err
+	}
+	if err := z.AddStored(entry, b.file.Prefetched(), download.Body); err != nil {
+		return err
+	}
+	file, err := b.service.stat(b.ctx, *b.items[b.current].Export)
+	if err == nil && file.Validator != download.Validator {
+		err = ErrChanged
+	}
+	return err
+}
+
 // entry describes the zip entry of an item's file.
 func (b *Batch) entry(item int, file prefetch.Result[batchFile], names *filename.Dedup) zipstream.Entry {
 	download := file.File.Download
-	entry := zipstream.Entry{Name: names.Unique(download.Name), Modified: download.Modified, Size: download.Size, Streamed: true}
-	if file.Complete {
+	entry := b.entryOf(item, &download.File, download.fact, names)
+	switch {
+	case file.Complete:
 		entry.Size, entry.CRC, entry.Streamed = int64(len(file.Prefix)), file.CRC, false
+	case download.fact != nil:
+		_, known := download.fact.sums.Total()
+		entry.Streamed = !known
 	}
+	return entry
+}
+
+// entryOf describes the zip entry of a file that may not be open. The fact may be
+// nil.
+func (b *Batch) entryOf(item int, file *File, f *fileFact, names *filename.Dedup) zipstream.Entry {
+	export := b.items[item].Export
+	entry := zipstream.Entry{Name: names.Unique(deliveryName(*export, file)), Modified: file.Modified, Size: file.Size, Streamed: true}
 	if entry.Modified.IsZero() { // the same in each download
-		entry.Modified = b.items[item].Export.UpdatedAt
+		entry.Modified = export.UpdatedAt
+	}
+	if f != nil {
+		crc, known := f.sums.Total()
+		entry.CRC, entry.Streamed = crc, !known && f.size > storedFileSize
 	}
 	return entry
 }
@@ -233,8 +345,7 @@ func (f batchFile) Length() int64 { return f.Size }
 
 // CanIdle reports whether the file is local or can be resumed by its strong ETag.
 func (f batchFile) CanIdle() bool {
-	_, local := f.Body.(*os.File)
-	return local || f.ETag != "" && !strings.HasPrefix(f.ETag, "W/")
+	return f.local || f.ETag != "" && !strings.HasPrefix(f.ETag, "W/")
 }
 
 // hostOf returns the host and port by which connections are limited.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"example.com/canvasback/exports/internal/checksum"
@@ -148,18 +147,18 @@ func (s *Service) readSums(ctx context.Context, e planEntry, f *fileFact, offset
 	return nil
 }
 
-// learn makes a file of a download teach its facts while it is read.
-func (s *Service) learn(export Export, file *File) {
-	cleaned := cleanFile(*file)
-	f := s.facts.confirm(urlDigest(export.ExportedURL), &cleaned)
-	if f == nil {
+// learn makes a download add to the facts about its file while it is read.
+func (s *Service) learn(export Export, d *Download, inZip bool) {
+	file := cleanFile(d.File)
+	d.fact = s.facts.confirm(urlDigest(export.ExportedURL), &file)
+	if d.fact == nil {
 		return
 	}
-	if _, ok := file.Body.(*os.File); ok {
+	if _, known := d.fact.sums.Total(); d.local && (known || !inZip) {
 		return // so that the kernel can copy it
 	}
-	file.Body = &contentReader{
-		body: file.Body, facts: s.facts, fact: f, sums: f.sums.Writer(0),
-		length: file.Size, saveAt: time.Now().Add(saveInterval), cancel: func(error) {},
+	d.Body = &contentReader{
+		body: d.Body, facts: s.facts, fact: d.fact, sums: d.fact.sums.Writer(0),
+		length: d.Size, saveAt: time.Now().Add(saveInterval), cancel: func(error) {},
 	}
 }

@@ -14,8 +14,8 @@
 // skipped, the last entry of the archive, manifest.json, lists them.
 //
 // The size of a batch is known if all its files are open with known size before
-// the first byte is written. If one of them fails later, the batch fails instead
-// of skipping it.
+// the first byte is written, or have been read to their end before. If one of them
+// fails later, the batch fails instead of skipping it.
 //
 // # Links
 //

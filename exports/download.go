@@ -16,6 +16,8 @@ import (
 // caller must close it. It is not safe for concurrent use.
 type Download struct {
 	File
+	local  bool      // Body is an *os.File, or was
+	fact   *fileFact // nil if the file has no Validator
 	cancel context.CancelCauseFunc
 }
 
@@ -56,6 +58,12 @@ func (d *Download) Close() error {
 //
 // The file is bound to ctx: when ctx ends, reading it fails.
 func (s *Service) Open(ctx context.Context, export Export) (*Download, error) {
+	return s.open(ctx, export, false)
+}
+
+// open is Open. If inZip is set, the content of a local file of unknown CRC is not
+// copied by the kernel, so its facts can be learned as well.
+func (s *Service) open(ctx context.Context, export Export, inZip bool) (*Download, error) {
 	u, opener, err := s.locate(export.ExportedURL)
 	if err != nil {
 		return nil, err
@@ -67,6 +75,8 @@ func (s *Service) Open(ctx context.Context, export Export) (*Download, error) {
 		return nil, err
 	}
 	download := &Download{File: *file, cancel: cancel}
+	_, download.local = file.Body.(*os.File)
+	s.learn(export, download, inZip)
 	download.Name = deliveryName(export, file)
 	return download, nil
 }

@@ -167,7 +167,7 @@ func (k *facts) merge(stored Fact) {
 	f.storedAt = stored.SeenAt
 	k.mu.Unlock()
 
-	err := f.sums.Merge(stored.Blocks)
+	blocks, err := f.sums.Merge(stored.Blocks)
 	if err == nil && stored.CRC32 != nil {
 		err = f.sums.SetTotal(*stored.CRC32)
 	}
@@ -175,19 +175,14 @@ func (k *facts) merge(stored Fact) {
 		k.drop(f)
 		return
 	}
-	_, total := f.sums.Total()
 	k.mu.Lock()
-	f.stored, f.total = f.sums.Known(), total && stored.CRC32 != nil
+	f.stored, f.total = blocks, stored.CRC32 != nil
 	k.mu.Unlock()
 }
 
-// drop forgets a fact that is wrong, in the store too.
-func (k *facts) drop(f *fileFact) {
-	k.forget(f)
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	k.store.DeleteFacts(ctx, f.url) // if it fails, the next read finds the same error
-}
+// drop forgets a fact that is wrong, in the store too. If that fails, the next read
+// finds the same error.
+func (k *facts) drop(f *fileFact) { k.dropAll([]*fileFact{f}) }
 
 // reload makes the next load read the facts about entries from the store, where
 // another process may have dropped them.
@@ -197,6 +192,28 @@ func (k *facts) reload(entries []planEntry) {
 	for _, e := range entries {
 		delete(k.files, urlDigest(e.URL))
 	}
+}
+
+// dropAll forgets facts that may be wrong.
+func (k *facts) dropAll(list []*fileFact) {
+	var urls []Digest
+	for _, f := range list {
+		k.forget(f)
+		urls = append(urls, f.url)
+	}
+	if len(urls) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	k.store.DeleteFacts(ctx, urls...)
+}
+
+// confirmedSince reports whether the upstream has confirmed a fact after t.
+func (k *facts) confirmedSince(f *fileFact, t time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return f.seenAt.After(t)
 }
 
 func (k *facts) forget(f *fileFact) {
@@ -216,7 +233,7 @@ func (k *facts) save(f *fileFact) {
 	_, total := f.sums.Total()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	isNew := known > f.stored || total && !f.total || f.seenAt.Sub(f.storedAt) > factAge
+	isNew := !total && known > f.stored || total && !f.total || f.seenAt.Sub(f.storedAt) > factAge
 	if !isNew || k.files[f.url] != f || len(k.unsaved) >= maxFileFacts {
 		return
 	}
@@ -285,7 +302,7 @@ func (k *facts) writeFacts(batch []*fileFact) {
 	defer cancel()
 	var partial []Digest
 	for _, f := range batch {
-		if _, ok := f.sums.Total(); !ok && f.sums.Known() > 0 {
+		if _, ok := f.sums.Total(); !ok {
 			partial = append(partial, f.url)
 		}
 	}

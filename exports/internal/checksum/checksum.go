@@ -199,12 +199,13 @@ func (s *Sums) Append(b []byte) []byte {
 	return b
 }
 
-// Merge adds what Append has written for a file of the same size. It ignores
-// malformed data, and returns [ErrMismatch] if the data contradicts what is known.
-func (s *Sums) Merge(data []byte) error {
+// Merge adds what Append has written for a file of the same size, and returns the
+// number of its blocks. It ignores malformed data, and returns [ErrMismatch] if the
+// data contradicts what is known.
+func (s *Sums) Merge(data []byte) (blocks int, err error) {
 	n := (len(s.blocks) + 7) / 8
 	if len(data) < n {
-		return nil
+		return 0, nil
 	}
 	bits, sums := data[:n], data[n:]
 	for i := range s.blocks {
@@ -212,14 +213,15 @@ func (s *Sums) Merge(data []byte) error {
 			continue
 		}
 		if len(sums) < 4 {
-			return nil
+			return blocks, nil
 		}
 		if err := s.set(int64(i), binary.LittleEndian.Uint32(sums)); err != nil {
-			return err
+			return blocks, err
 		}
 		sums = sums[4:]
+		blocks++
 	}
-	return nil
+	return blocks, nil
 }
 
 // Writer returns a Writer for the content from offset.

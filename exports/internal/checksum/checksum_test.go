@@ -47,7 +47,8 @@ func TestSums_BlocksInAnyOrderGiveTheTotal(t *testing.T) {
 		is.Equal(total, crc32.ChecksumIEEE(file))
 
 		merged := New(int64(size))
-		is.NoErr(merged.Merge(s.Append(nil)))
+		_, err := merged.Merge(s.Append(nil))
+		is.NoErr(err)
 		if size > minBlock {
 			total, ok = merged.Total()
 			is.True(ok)
@@ -87,12 +88,16 @@ func TestSums_PartialKnowledgeMerges(t *testing.T) {
 	is.NoErr(err)
 	_, err = b.Writer(3 * minBlock).Write(file[3*minBlock:])
 	is.NoErr(err)
-	is.NoErr(a.Merge(b.Append(nil)))
+	n, err := a.Merge(b.Append(nil))
+	is.NoErr(err)
+	is.Equal(n, b.Known())
 	total, ok := a.Total()
 	is.True(ok)
 	is.Equal(total, crc32.ChecksumIEEE(file))
-	is.NoErr(b.Merge([]byte{255})) // malformed
-	is.NoErr(b.Merge(nil))
+	for _, malformed := range [][]byte{nil, {255}, {255, 255, 1}} {
+		_, err = b.Merge(malformed)
+		is.NoErr(err)
+	}
 }
 
 func TestSums_StartCoversAKnownBlock(t *testing.T) {

@@ -56,6 +56,11 @@ func (r *Result[F]) Content() io.Reader {
 	return io.MultiReader(bytes.NewReader(r.Prefix), bytes.NewReader(r.more), r.File)
 }
 
+// Prefetched returns what has been read of an incomplete file. File has the rest.
+func (r *Result[F]) Prefetched() io.Reader {
+	return io.MultiReader(bytes.NewReader(r.Prefix), bytes.NewReader(r.more))
+}
+
 // close closes the file and releases its memory, once.
 func (r *Result[F]) close() {
 	if r.release != nil {

@@ -1,0 +1,70 @@
+package exports_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+)
+
+func TestBatch_SizeIsKnownFromFacts(t *testing.T) {
+	is := is.New(t)
+	var list []fakeFile
+	for i := range 40 { // more than are prefetched
+		list = append(list, newFile(int64(i*70_000), uint64(i)))
+	}
+	l := newLinkTest(t, list...)
+	first := l.service(exports.Options{})
+	batch, err := openBatch(t, first, l.sources)
+	is.NoErr(err)
+	is.Equal(batch.Size(), int64(-1))
+	batch.Close()
+	_, _, err = downloadBatch(t, first, l.sources)
+	is.NoErr(err)
+	is.NoErr(first.Flush(t.Context()))
+
+	second := l.service(exports.Options{})
+	batch, err = openBatch(t, second, l.sources)
+	is.NoErr(err)
+	is.True(batch.Size() > 0)
+	batch.Close()
+	archive, _, err := downloadBatch(t, second, l.sources) // compares the size
+	is.NoErr(err)
+	names, contents := readZip(t, archive)
+	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	is.NoErr(err)
+	for i, f := range list {
+		is.True(contents[names[i]] == string(contentOf(f)))
+		if r.File[i].Flags&8 != 0 {
+			t.Errorf("%d %v has a data descriptor", i, f)
+		}
+	}
+
+	l.origin.set(fileURL(39), newFile(5, 5))
+	_, _, err = downloadBatch(t, second, l.sources)
+	is.True(err != nil)
+	archive, _, err = downloadBatch(t, second, l.sources) // has no size to keep
+	is.NoErr(err)
+	_, contents = readZip(t, archive)
+	is.True(contents["5-1.bin"] == string(contentOf(newFile(5, 5))))
+}
+
+func TestBatch_NoticesContentThatDiffersFromFacts(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(2<<20, 1), newFile(2<<20, 2))
+	s := l.service(exports.Options{})
+	_, _, err := downloadBatch(t, s, l.sources)
+	is.NoErr(err)
+	liar := newFile(2<<20, 3)
+	liar.validator = newFile(2<<20, 2).validator
+	l.origin.set(fileURL(1), liar)
+	_, _, err = downloadBatch(t, s, l.sources)
+	is.True(err != nil)
+	archive, _, err := downloadBatch(t, s, l.sources)
+	is.NoErr(err)
+	_, contents := readZip(t, archive)
+	is.True(contents["3.bin"] == string(contentOf(liar)))
+}
