@@ -91,6 +91,9 @@ func (r *contentReader) read(p []byte) (int, error) {
 func (r *contentReader) Close() error {
 	err := r.body.Close()
 	r.cancel(nil)
+	if r.sums != nil {
+		r.sums.Close()
+	}
 	r.facts.save(r.fact)
 	return err
 }

@@ -152,22 +152,31 @@ func withoutErrors(list []exports.Skipped) []exports.Skipped {
 // readZip returns the names of an archive in order, and its contents by name.
 func readZip(t *testing.T, archive []byte) (names []string, contents map[string]string) {
 	t.Helper()
-	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	names, contents, err := tryReadZip(archive)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return names, contents
+}
+
+// tryReadZip is readZip for an archive that may be invalid.
+func tryReadZip(archive []byte) (names []string, contents map[string]string, err error) {
+	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		return nil, nil, err
 	}
 	contents = make(map[string]string)
 	for _, f := range r.File {
 		body, err := f.Open()
 		if err != nil {
-			t.Fatal(err)
+			return nil, nil, err
 		}
 		content, err := io.ReadAll(body)
 		if err != nil {
-			t.Fatal(err)
+			return nil, nil, err
 		}
 		names = append(names, f.Name)
 		contents[f.Name] = string(content)
 	}
-	return names, contents
+	return names, contents, nil
 }

@@ -26,17 +26,24 @@ type fakeFile struct {
 
 // fillContent sets p to the content of a file from offset.
 func fillContent(p []byte, seed uint64, offset int64) {
-	var word [8]byte
-	for i := range p {
-		at := offset + int64(i)
-		if i == 0 || at%8 == 0 {
-			x := (uint64(at/8) + 1) * (seed*2 + 1) * 0x9e3779b97f4a7c15
-			x ^= x >> 29
-			x *= 0xbf58476d1ce4e5b9
-			binary.LittleEndian.PutUint64(word[:], x^x>>32)
-		}
-		p[i] = word[at%8]
+	word := func(n int64) uint64 {
+		x := (uint64(n) + 1) * (seed*2 + 1) * 0x9e3779b97f4a7c15
+		x ^= x >> 29
+		return x * 0xbf58476d1ce4e5b9
 	}
+	var first [8]byte
+	if start := offset % 8; start > 0 {
+		binary.LittleEndian.PutUint64(first[:], word(offset/8))
+		n := copy(p, first[start:])
+		p, offset = p[n:], offset+int64(n)
+	}
+	n := offset / 8
+	for ; len(p) >= 8; n++ {
+		binary.LittleEndian.PutUint64(p, word(n))
+		p = p[8:]
+	}
+	binary.LittleEndian.PutUint64(first[:], word(n))
+	copy(p, first[:])
 }
 
 // contentOf returns the complete content of a file.
@@ -146,7 +153,8 @@ func (o *fakeOrigin) OpenRange(ctx context.Context, u *url.URL, r exports.Range)
 	return &fakeBody{ctx: ctx, origin: o, url: u.String(), file: f, offset: r.Offset, end: r.Offset + r.Length}, nil
 }
 
-// fakeBody reads the file that was opened until the origin has another one.
+// fakeBody reads the file that was opened. It fails if the origin has one with
+// another validator.
 type fakeBody struct {
 	ctx         context.Context
 	origin      *fakeOrigin
@@ -172,7 +180,7 @@ func (b *fakeBody) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	n := int(min(int64(len(p)), b.end-b.offset))
-	fillContent(p[:n], now.seed, b.offset)
+	fillContent(p[:n], b.file.seed, b.offset)
 	b.offset += int64(n)
 	b.origin.bytes.Add(int64(n))
 	return n, nil

@@ -32,7 +32,17 @@ type Sums struct {
 	count  int // known blocks
 	total  uint32
 	done   bool // total is known
+
+	partial map[int64]partialBlock // where reads of unknown blocks ended
 }
+
+// partialBlock is the CRC of the first bytes of a block.
+type partialBlock struct {
+	length int64
+	crc    uint32
+}
+
+const maxPartial = 64
 
 // New returns the Sums of a file of the given size, of which nothing is known.
 func New(size int64) *Sums {
@@ -68,11 +78,11 @@ func (s *Sums) setTotal(crc uint32) error {
 	return nil
 }
 
-// Known returns how many blocks are known.
+// Known returns how many blocks are known, completely or in part.
 func (s *Sums) Known() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.count
+	return s.count + len(s.partial)
 }
 
 // Missing returns the first unknown part of the content between from and to, in
@@ -93,9 +103,9 @@ func (s *Sums) Missing(from, to int64) (offset, length int64) {
 	return offset, max(0, min(j*s.block, s.size)-offset)
 }
 
-// Start returns where to begin a read so that the bytes before offset show whether
-// the content has changed: at the start of the block with offset if it is known, or
-// of the known one before it, or at offset if neither is known. If complete is set,
+// Start returns where to begin a read so that it shows whether the content before
+// offset has changed: at the start of the block with offset if that is known, even in
+// part, or of the known one before it, or at offset if neither is known. If complete is set,
 // the read must also yield the sum of the block with offset.
 func (s *Sums) Start(offset int64, complete bool) int64 {
 	s.mu.Lock()
@@ -103,7 +113,11 @@ func (s *Sums) Start(offset int64, complete bool) int64 {
 	i := offset / s.block
 	start := i * s.block
 	switch {
-	case i < int64(len(s.known)) && s.known[i] && start < offset:
+	case i >= int64(len(s.known)):
+		return offset
+	case s.known[i] && start < offset:
+		return start
+	case s.partial[i].length > 0:
 		return start
 	case i > 0 && s.known[i-1]:
 		return start - s.block
@@ -128,10 +142,32 @@ func (s *Sums) set(i int64, crc uint32) error {
 	}
 	s.blocks[i], s.known[i] = crc, true
 	s.count++
+	delete(s.partial, i)
 	if s.count < len(s.blocks) {
 		return nil
 	}
 	return s.setTotal(s.combined())
+}
+
+// setPartial stores the CRC of the first bytes of a block, if it is the longest
+// known part.
+func (s *Sums) setPartial(i int64, p partialBlock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known[i] || p.length <= s.partial[i].length || len(s.partial) >= maxPartial {
+		return
+	}
+	if s.partial == nil {
+		s.partial = make(map[int64]partialBlock)
+	}
+	s.partial[i] = p
+}
+
+// partialOf returns what is known of the first bytes of a block.
+func (s *Sums) partialOf(i int64) partialBlock {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.partial[i]
 }
 
 // combined returns the CRC of the file from those of all blocks.
@@ -181,7 +217,7 @@ func power(n int64) uint32 {
 func (s *Sums) Append(b []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.count == 0 || len(s.blocks) == 1 && s.done { // a file's only block has its CRC
+	if s.count+len(s.partial) == 0 || len(s.blocks) == 1 && s.done { // a file's only block has its CRC
 		return b
 	}
 	bits := make([]byte, (len(s.known)+7)/8)
@@ -195,6 +231,11 @@ func (s *Sums) Append(b []byte) []byte {
 		if known {
 			b = binary.LittleEndian.AppendUint32(b, s.blocks[i])
 		}
+	}
+	for i, p := range s.partial {
+		b = binary.LittleEndian.AppendUint64(b, uint64(i))
+		b = binary.LittleEndian.AppendUint64(b, uint64(p.length))
+		b = binary.LittleEndian.AppendUint32(b, p.crc)
 	}
 	return b
 }
@@ -220,6 +261,13 @@ func (s *Sums) Merge(data []byte) (blocks int, err error) {
 		}
 		sums = sums[4:]
 		blocks++
+	}
+	for ; len(sums) >= 20; sums = sums[20:] {
+		i, length := binary.LittleEndian.Uint64(sums), binary.LittleEndian.Uint64(sums[8:])
+		if i < uint64(len(s.blocks)) && length < uint64(s.block) {
+			s.setPartial(int64(i), partialBlock{int64(length), binary.LittleEndian.Uint32(sums[16:])})
+			blocks++
+		}
 	}
 	return blocks, nil
 }
@@ -249,6 +297,12 @@ func (w *Writer) Write(p []byte) (int, error) {
 		}
 		i := w.offset / w.sums.block
 		end := min((i+1)*w.sums.block, w.sums.size)
+		partial := w.sums.partialOf(i)
+		if mark := i*w.sums.block + partial.length; w.aligned && w.offset < mark {
+			end = mark
+		} else {
+			partial.length = 0
+		}
 		part := p[n:min(len(p), n+int(min(end-w.offset, int64(len(p)))))]
 		if w.aligned {
 			w.crc = crc32.Update(w.crc, crc32.IEEETable, part)
@@ -256,6 +310,12 @@ func (w *Writer) Write(p []byte) (int, error) {
 		w.offset += int64(len(part))
 		n += len(part)
 		if w.offset < end {
+			continue
+		}
+		if partial.length > 0 {
+			if w.crc != partial.crc {
+				return n, ErrMismatch
+			}
 			continue
 		}
 		crc, aligned := w.crc, w.aligned
@@ -267,4 +327,13 @@ func (w *Writer) Write(p []byte) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+// Close stores the CRC of a block that was written in part, so that the next read is
+// compared with it.
+func (w *Writer) Close() error {
+	if i := w.offset / w.sums.block; w.aligned && w.offset > i*w.sums.block && w.offset < w.sums.size {
+		w.sums.setPartial(i, partialBlock{w.offset - i*w.sums.block, w.crc})
+	}
+	return nil
 }

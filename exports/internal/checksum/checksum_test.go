@@ -100,6 +100,30 @@ func TestSums_PartialKnowledgeMerges(t *testing.T) {
 	}
 }
 
+func TestSums_PartOfABlockIsCompared(t *testing.T) {
+	is := is.New(t)
+	r := rand.New(rand.NewPCG(7, 8))
+	const size = minBlock + 5
+	file, other := content(r, size), content(r, size)
+	s := New(size)
+	w := s.Writer(0)
+	_, err := w.Write(file[:1000])
+	is.NoErr(err)
+	is.NoErr(w.Close())
+	merged := New(size)
+	n, err := merged.Merge(s.Append(nil))
+	is.NoErr(err)
+	is.Equal(n, 1)
+	is.Equal(merged.Start(500, false), int64(0))
+	_, err = merged.Writer(0).Write(other)
+	is.True(errors.Is(err, ErrMismatch))
+	_, err = merged.Writer(0).Write(file)
+	is.NoErr(err)
+	total, ok := merged.Total()
+	is.True(ok)
+	is.Equal(total, crc32.ChecksumIEEE(file))
+}
+
 func TestSums_StartCoversAKnownBlock(t *testing.T) {
 	is := is.New(t)
 	s := New(10 * minBlock)
@@ -112,5 +136,5 @@ func TestSums_StartCoversAKnownBlock(t *testing.T) {
 	is.Equal(s.Start(4*minBlock+3, true), int64(4*minBlock))
 	is.Equal(s.Start(4*minBlock, false), int64(4*minBlock))
 	is.Equal(s.Start(0, true), int64(0))
-	is.Equal(s.Start(10*minBlock, false), int64(10*minBlock))
+	is.Equal(s.Start(10*minBlock, false), int64(10*minBlock)) // the end
 }

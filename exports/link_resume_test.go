@@ -1,0 +1,317 @@
+package exports_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/ziptest"
+)
+
+var longFlag = flag.Bool("long", false, "test links of 4 GiB, and 1,000 runs with faults")
+
+// largeFiles returns four files, of 4 GiB together with the flag -long.
+func largeFiles() []fakeFile {
+	size := int64(64 << 20)
+	if *longFlag {
+		size = 1 << 30
+	}
+	return []fakeFile{newFile(size, 1), newFile(size-1, 2), newFile(size+77, 3), newFile(size, 4)}
+}
+
+var errCut = errors.New("connection lost")
+
+// cutWriter fails after some bytes.
+type cutWriter struct{ left int64 }
+
+func (w *cutWriter) Write(p []byte) (int, error) {
+	if w.left -= int64(len(p)); w.left < 0 {
+		return 0, errCut
+	}
+	return len(p), nil
+}
+
+// discard reads a part of a link.
+func discard(t *testing.T, link *exports.Link, w io.Writer, offset, length int64) error {
+	t.Helper()
+	r, err := link.Open(t.Context(), exports.ByteRange{Offset: offset, Length: length})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	return r.WriteRange(w, 0, nil)
+}
+
+// TestLink_ResumeReadsOnlyTheRest cuts a download at 95 % and continues it.
+func TestLink_ResumeReadsOnlyTheRest(t *testing.T) {
+	for _, process := range []string{"same", "other", "restarted", "nothing remembered"} {
+		t.Run(process, func(t *testing.T) {
+			is := is.New(t)
+			l := newLinkTest(t, largeFiles()...)
+			s := l.service(exports.Options{})
+			other := l.service(exports.Options{})
+			link := l.create(s)
+			cut := link.Size / 100 * 95
+			is.True(errors.Is(discard(t, link, &cutWriter{cut}, 0, link.Size), errCut))
+			is.NoErr(s.Flush(t.Context()))
+			limit := link.Size/100*5 + 1<<20
+			switch process {
+			case "other":
+				s = other
+			case "restarted":
+				s = l.service(exports.Options{})
+			case "nothing remembered":
+				s = l.service(exports.Options{})
+				is.NoErr(l.store.DeleteFacts(t.Context(), digestsOfURLs(4)...))
+				limit = link.Size + 1<<20 // each byte once
+			}
+			l.origin.bytes.Store(0)
+			is.NoErr(discard(t, l.find(s, link.Token), io.Discard, cut, link.Size-cut))
+			read := l.origin.bytes.Load()
+			t.Logf("%d bytes read for %d", read, link.Size-cut)
+			is.True(read <= limit)
+		})
+	}
+}
+
+// TestLink_ParallelRangesReadEachByteOnce downloads in eight parts at a time.
+func TestLink_ParallelRangesReadEachByteOnce(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, largeFiles()...)
+	s := l.service(exports.Options{})
+	link := l.create(s)
+	const parts = 8
+	size := link.Size/parts + 1
+	var group sync.WaitGroup
+	for i := range int64(parts) {
+		group.Go(func() {
+			if err := discard(t, link, io.Discard, i*size, min(size, link.Size-i*size)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	read := l.origin.bytes.Load()
+	t.Logf("%d bytes read for %d", read, link.Size)
+	is.True(read < 2*link.Size)
+}
+
+// The test is not parallel, because it measures the heap.
+func TestLink_MemoryDoesNotGrowWithParallelRanges(t *testing.T) {
+	const ranges = 64
+	l := newLinkTest(t, largeFiles()...)
+	s := l.service(exports.Options{LinkRequests: ranges})
+	link := l.create(s)
+	meter := ziptest.NewHeapMeter()
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for i := range int64(ranges) {
+		group.Go(func() {
+			w := writerFunc(func(p []byte) (int, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				return meter.Write(p[:min(len(p), 4<<10)]) // measures seldom
+			})
+			if err := discard(t, link, w, link.Size/ranges*i, 4<<20); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	t.Logf("%d MiB", meter.Growth()>>20)
+	if meter.Growth() > 64<<20 {
+		t.Errorf("%d ranges took %d MiB", ranges, meter.Growth()>>20)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestCreateLink_TakesFewRoundTrips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var list []fakeFile
+		for i := range 100 {
+			list = append(list, newFile(10_000, uint64(i)))
+		}
+		l := newLinkTest(t, list...)
+		l.origin.delay = 50 * time.Millisecond
+		time.Sleep(time.Second) // the exports are older than what is learned
+		s := l.service(exports.Options{})
+		start := time.Now()
+		link := l.create(s)
+		unknown := time.Since(start)
+		start = time.Now()
+		l.create(s)
+		known := time.Since(start)
+		t.Logf("nothing known: %v, all known: %v", unknown, known)
+		is.True(unknown <= 500*time.Millisecond)
+		is.True(known <= 60*time.Millisecond)
+		l.readAll(link)
+		is.NoErr(s.Flush(t.Context()))
+		start = time.Now()
+		l.create(l.service(exports.Options{}))
+		is.True(time.Since(start) <= 60*time.Millisecond)
+	})
+}
+
+// TestLink_NeverMixesStates downloads through lost connections while files change,
+// and compares the result with the states that each file has had.
+func TestLink_NeverMixesStates(t *testing.T) {
+	runs := uint64(60)
+	if *longFlag {
+		runs = 1000
+	}
+	outcomes := make(map[string]int)
+	for seed := range runs {
+		outcome := faultRun(t, seed)
+		outcomes[outcome]++
+		if outcome == "mixed" {
+			t.Errorf("run %d: the archive mixes states", seed)
+		}
+	}
+	t.Log(outcomes)
+	if outcomes["complete"] < int(runs)*9/10 {
+		t.Errorf("outcomes are %v, want more complete archives", outcomes)
+	}
+}
+
+func faultRun(t *testing.T, seed uint64) string {
+	r := rand.New(rand.NewPCG(seed, 1))
+	const count = 5
+	var files []fakeFile
+	for i := range count {
+		files = append(files, newFile(r.Int64N(1500<<10), seed*1000+uint64(i)))
+	}
+	l := newLinkTest(t, files...)
+	services := []*exports.Service{l.service(exports.Options{}), l.service(exports.Options{})}
+	states := make([][]fakeFile, count) // all that each file has been
+	for i := range files {
+		states[i] = append(states[i], files[i])
+	}
+	var mu sync.Mutex
+	changes, next := 1+r.IntN(4), uint64(100)
+	change := func() {
+		changes--
+		i, f := r.IntN(count), fakeFile{}
+		current, err := l.origin.get(fileURL(i))
+		if err != nil {
+			return
+		}
+		next++
+		switch f = newFile(r.Int64N(1500<<10), seed*1000+next); r.IntN(6) {
+		case 0: // replaced
+		case 1: // shrunk
+			f = newFile(current.size/2, seed*1000+next)
+		case 2: // grown
+			f = newFile(current.size+1000, seed*1000+next)
+		case 3: // replaced with equal size
+			f = newFile(current.size, seed*1000+next)
+		case 4: // the validator lies
+			f = newFile(current.size, seed*1000+next)
+			f.validator = current.validator
+		case 5:
+			l.origin.remove(fileURL(i))
+			return
+		}
+		f.name = current.name
+		states[i] = append(states[i], f)
+		l.origin.set(fileURL(i), f)
+	}
+	l.origin.onRead = func(string, int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if changes > 0 && r.IntN(20) == 0 {
+			change()
+		}
+	}
+	link := l.create(services[0])
+	var body []byte
+	tag := link.ETag
+	for range 60 {
+		mu.Lock()
+		s, cut := services[r.IntN(2)], r.Int64N(3<<20)
+		mu.Unlock()
+		for _, service := range services { // what they learn is stored within milliseconds
+			if err := service.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found := l.find(s, link.Token)
+		var err error
+		for range 3 {
+			if found.Outdated() {
+				if found, err = found.Renew(t.Context()); err != nil {
+					break
+				}
+			}
+			if found.ETag != tag {
+				body, tag = nil, found.ETag
+			}
+			var got []byte
+			got, err = readCut(t.Context(), found, int64(len(body)), cut)
+			body = append(body, got...)
+			if len(got) > 0 || !exports.IsLost(err) {
+				break
+			}
+			if found, err = found.Renew(t.Context()); err != nil {
+				break
+			}
+		}
+		if err == nil && int64(len(body)) == found.Size {
+			return compareStates(t, body, states)
+		}
+	}
+	return "incomplete"
+}
+
+// readCut reads a link from offset until it ends, fails, or cut bytes are read.
+func readCut(ctx context.Context, link *exports.Link, offset, cut int64) ([]byte, error) {
+	r, err := link.Open(ctx, exports.ByteRange{Offset: offset, Length: link.Size - offset})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	var out bytes.Buffer
+	err = r.WriteRange(writerFunc(func(p []byte) (int, error) {
+		if int64(out.Len()+len(p)) > cut {
+			return 0, errCut
+		}
+		return out.Write(p)
+	}), 0, nil)
+	return out.Bytes(), err
+}
+
+// compareStates reports whether each file in an archive is one of its states.
+func compareStates(t *testing.T, archive []byte, states [][]fakeFile) string {
+	names, contents, err := tryReadZip(archive)
+	if err != nil {
+		return "checksum mismatch"
+	}
+	for _, name := range names {
+		if name == "manifest.json" {
+			continue
+		}
+		found := false
+		for _, list := range states {
+			for _, f := range list {
+				found = found || f.name == name && contents[name] == string(contentOf(f))
+			}
+		}
+		if !found {
+			return "mixed"
+		}
+	}
+	return "complete"
+}
