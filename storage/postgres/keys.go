@@ -203,8 +203,9 @@ func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error
 		length  *int64 // of the log after since; nil if the log does not contain it
 		digests [][]byte
 	)
-	// Without MATERIALIZED, max would scan all numbers; without LIMIT, the cost
-	// estimated from default statistics would enable JIT compilation.
+	// The primary key finds the last row of an epoch at once; max(number) would read
+	// all of them, or scan the numbers. Without LIMIT, the cost estimated from default
+	// statistics would enable JIT compilation.
 	err := s.db.readFenced(ctx, `
 		WITH
 			last AS (
@@ -212,10 +213,12 @@ func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error
 				FROM canvasback_key_epoch
 				LIMIT 1
 			),
-			since AS MATERIALIZED (
-				SELECT number
+			known AS (
+				SELECT epoch, number
 				FROM canvasback_key_changes
-				WHERE epoch = $2
+				WHERE epoch <= $2
+				ORDER BY epoch DESC, number DESC
+				LIMIT 1
 			)
 		SELECT
 			`+serverColumns+`,
@@ -229,7 +232,7 @@ func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error
 			) END
 		FROM `+fencedServer+`
 		LEFT JOIN last ON true
-		LEFT JOIN (SELECT max(number) AS number FROM since) AS known ON $2 <= last.epoch`,
+		LEFT JOIN known ON known.epoch = $2 AND $2 <= last.epoch`,
 		since,
 	).Scan(&epoch, &length, &digests)
 	if err != nil {
