@@ -317,20 +317,25 @@ func TestFence_LostConnection(t *testing.T) {
 	}
 }
 
-// TestFence_PreparesAgain invalidates the prepared statements of fenced calls.
+// TestFence_PreparesAgain invalidates the prepared statements of fenced reads.
 func TestFence_PreparesAgain(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	dsn := pgtest.Database(t)
 	operator, pool := connect(t, dsn), connect(t, dsn+"&pool_max_conns=1")
 	migrate(t, operator)
 	execute(t, operator, insertKeys(1, 1))
 	store := postgres.New(pool, &postgres.Options{Fence: postgres.FenceAlways}).Keys()
 	for _, statement := range []string{
-		`SELECT 1`,
 		`ALTER TABLE canvasback_keys ALTER COLUMN name TYPE varchar`,
 		`DEALLOCATE ALL`,
 	} {
+		for _, c := range fencedReads {
+			is.True(errors.Is(c.call(t.Context(), store), c.want)) // prepares
+		}
 		execute(t, pool, statement)
-		wantAvailable(t, store)
+		for _, c := range fencedReads {
+			is.True(errors.Is(c.call(t.Context(), store), c.want))
+		}
 	}
 }
