@@ -48,7 +48,7 @@ func TestMigrate_IsIdempotent(t *testing.T) {
 	pending, err := db.Pending(t.Context())
 	is.NoErr(err)
 	is.Equal(pending, []string{"0001_initial", "0002_key_changes", "0003_links"}) // an empty database has none
-	is.Equal(len(schema(t, conn)), 0)                               // Pending has changed nothing
+	is.Equal(len(schema(t, conn)), 0)                                             // Pending has changed nothing
 
 	is.NoErr(db.Migrate(t.Context()))
 	pending, err = db.Pending(t.Context())

@@ -25,6 +25,7 @@ func RunConcurrent(t *testing.T, open func(t testing.TB) Harness) {
 		{"one of many Puts creates the export", concurrentPuts},
 		{"one of many plans replaces a plan", concurrentPlans},
 		{"links stay bounded", concurrentLinks},
+		{"links deliver any range", concurrentDownloads},
 		{"facts put together stay together", concurrentFacts},
 		{"concurrent rotations leave one raw key, none of a deleted key", concurrentRotations},
 		{"canceled calls do not affect other calls", concurrentCancels},

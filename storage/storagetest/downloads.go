@@ -1,0 +1,96 @@
+package storagetest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/url"
+	"testing"
+
+	"example.com/canvasback/exports"
+)
+
+// contentOpener opens files whose content follows from their URL.
+type contentOpener struct{}
+
+var _ exports.RangeOpener = contentOpener{}
+
+func (contentOpener) Serves(*url.URL) bool   { return true }
+func (contentOpener) Check(u *url.URL) error { return nil }
+
+func (o contentOpener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
+	file, err := o.Stat(ctx, u)
+	file.Body = io.NopCloser(bytes.NewReader(contentAt(u)))
+	return file, err
+}
+
+func (contentOpener) Stat(_ context.Context, u *url.URL) (*exports.File, error) {
+	return &exports.File{Size: int64(len(contentAt(u))), Validator: "only"}, nil
+}
+
+func (contentOpener) OpenRange(_ context.Context, u *url.URL, r exports.Range) (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(contentAt(u)[r.Offset : r.Offset+r.Length])), nil
+}
+
+func contentAt(u *url.URL) []byte {
+	return bytes.Repeat([]byte(u.Path+" "), 1<<10*len(u.Path)*len(u.Path))
+}
+
+// concurrentDownloads delivers ranges of a link through two services, as two
+// processes do, and compares them with the complete zip.
+func concurrentDownloads(t *testing.T, handles []Storage) {
+	var services []*exports.Service
+	for _, s := range handles {
+		service := exports.NewService(s.Exports(), &exports.Options{Openers: []exports.Opener{contentOpener{}}})
+		t.Cleanup(func() { must(t, service.Flush(context.Background())) })
+		services = append(services, service)
+	}
+	var sources []string
+	for i := range 8 {
+		source := fmt.Sprint("source ", i)
+		_, _, err := services[0].Register(t.Context(), source, fmt.Sprintf("https://files.example/%0*d", 1+3*i, i), "")
+		must(t, err)
+		sources = append(sources, source)
+	}
+	items, err := services[0].FindBatch(t.Context(), append(sources, "missing"))
+	must(t, err)
+	link, err := services[0].CreateLink(t.Context(), items, exports.Digest{1})
+	must(t, err)
+	read := func(service *exports.Service, offset, length int64) ([]byte, error) {
+		found, err := service.FindLink(t.Context(), link.Token)
+		if err != nil {
+			return nil, err
+		}
+		if found.ETag != link.ETag {
+			return nil, fmt.Errorf("ETag is %s, want %s", found.ETag, link.ETag)
+		}
+		r, err := found.Open(t.Context(), exports.ByteRange{Offset: offset, Length: length})
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		var out bytes.Buffer
+		err = r.WriteRange(&out, 0, nil)
+		return out.Bytes(), err
+	}
+	want, err := read(services[1], 0, link.Size)
+	must(t, err)
+	for _, err := range parallel(handles, 8, func(_ Storage, i int) error {
+		for range iterations(10, 1000) {
+			offset := rand.Int64N(link.Size)
+			length := rand.Int64N(link.Size - offset + 1)
+			got, err := read(services[i%2], offset, length)
+			if err != nil {
+				return err
+			}
+			if !bytes.Equal(got, want[offset:offset+length]) {
+				return fmt.Errorf("%d bytes from %d differ", length, offset)
+			}
+		}
+		return nil
+	}) {
+		must(t, err)
+	}
+}
