@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -304,6 +305,26 @@ func (w *lazyWriter) Write(p []byte) (int, error) {
 	}
 	w.begin()
 	return w.out.Write(p)
+}
+
+// ReadFrom implements [io.ReaderFrom]. It reads larger pieces than [io.Copy].
+func (w *lazyWriter) ReadFrom(r io.Reader) (n int64, err error) {
+	for w.out == nil {
+		var first [4 << 10]byte
+		m, err := r.Read(first[:])
+		n += int64(m)
+		if _, err := w.Write(first[:m]); err != nil {
+			return n, err
+		}
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	m, err := w.out.ReadFrom(r)
+	return n + m, err
 }
 
 func (w *lazyWriter) flush() error {
