@@ -111,7 +111,7 @@ func (a *API) serveLink(w http.ResponseWriter, r *http.Request) error {
 
 	requested := r.Header
 	for range maxRenewals {
-		if link.Outdated() {
+		if r.Method == http.MethodGet && link.Outdated() {
 			if link, err = link.Renew(r.Context()); err != nil {
 				return err
 			}
