@@ -270,7 +270,7 @@ func faultRun(t *testing.T, seed uint64) string {
 			}
 		}
 		if err == nil && int64(len(body)) == found.Size {
-			return compareStates(t, body, states)
+			return compareStates(body, states)
 		}
 	}
 	return "incomplete"
@@ -294,7 +294,7 @@ func readCut(ctx context.Context, link *exports.Link, offset, cut int64) ([]byte
 }
 
 // compareStates reports whether each file in an archive is one of its states.
-func compareStates(t *testing.T, archive []byte, states [][]fakeFile) string {
+func compareStates(archive []byte, states [][]fakeFile) string {
 	names, contents, err := tryReadZip(archive)
 	if err != nil {
 		return "checksum mismatch"

@@ -20,7 +20,6 @@ type fakeFile struct {
 	seed      uint64
 	validator string
 	name      string
-	lies      bool  // replacements keep the validator
 	err       error // of each request
 }
 

@@ -110,6 +110,7 @@ func (a *API) serveLink(w http.ResponseWriter, r *http.Request) error {
 	defer watch.stop()
 
 	requested := r.Header
+	var lost error
 	for range maxRenewals {
 		if r.Method == http.MethodGet && link.Outdated() {
 			if link, err = link.Renew(r.Context()); err != nil {
@@ -117,9 +118,9 @@ func (a *API) serveLink(w http.ResponseWriter, r *http.Request) error {
 			}
 			requested = withoutRange(requested)
 		}
-		err = a.sendLink(watch, r, link, requested)
-		if err == nil || out.status != 0 || !exports.IsLost(err) || r.Context().Err() != nil {
-			return err
+		lost = a.sendLink(watch, r, link, requested)
+		if lost == nil || out.status != 0 || !exports.IsLost(lost) || r.Context().Err() != nil {
+			return lost
 		}
 		// Nothing has been sent yet, so the client can get a new plan.
 		if link, err = link.Renew(r.Context()); err != nil {
@@ -127,7 +128,7 @@ func (a *API) serveLink(w http.ResponseWriter, r *http.Request) error {
 		}
 		requested = withoutRange(requested)
 	}
-	return err
+	return lost
 }
 
 // withoutRange removes the headers that refer to a previous plan.
@@ -197,7 +198,6 @@ type linkSender struct {
 	link        *exports.Link
 	contentType string
 	start       time.Time
-	out         *stream.Writer // nil until the header is written
 }
 
 // setHeader sets what all responses have in common.

@@ -3,10 +3,12 @@ package httpapi_test
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"io"
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -191,6 +193,27 @@ func TestLinks_InvalidRequests(t *testing.T) {
 	for _, path := range []string{"/x/y", "/" + strings.Repeat("A", 43) + "/y"} {
 		response := l.send("GET", linksPath+path, "").wantError(404, "not_found")
 		is.Equal(response.header.Get("Referrer-Policy"), "no-referrer")
+	}
+}
+
+// restlessOpener opens a file that changes all the time.
+type restlessOpener struct{ exports.RangeOpener }
+
+func (o restlessOpener) OpenRange(context.Context, *url.URL, exports.Range) (io.ReadCloser, error) {
+	return nil, exports.ErrChanged
+}
+
+func TestLinks_FileThatChangesAllTheTimeIsAnError(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	opener, err := files.New(filesURL, fstest.MapFS{"a": {Data: []byte(largeContent), ModTime: time.Unix(1e9, 0)}})
+	is.NoErr(err)
+	options := &exports.Options{Openers: []exports.Opener{restlessOpener{opener}}}
+	l := &linkHarness{harness: serve(t, func(o *httpapi.Options) { o.Exports = exports.NewService(memory.New().Exports(), options) })}
+	l.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"a","exportedUrl":`+quote(filesURL+"a")+`}`)
+	for _, body := range []string{exportBody("a"), batchBody("a")} {
+		_, path := l.create(body)
+		l.send("GET", path, "").wantError(502, "export_failed")
 	}
 }
 

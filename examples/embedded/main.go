@@ -131,7 +131,7 @@ func logRequests(log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		next.ServeHTTP(w, r)
-		log.InfoContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "requestId", w.Header().Get("X-Request-Id"), "duration", time.Since(start))
+		log.InfoContext(r.Context(), "request", "method", r.Method, "pattern", r.Pattern, "requestId", w.Header().Get("X-Request-Id"), "duration", time.Since(start))
 	})
 }
 

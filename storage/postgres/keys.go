@@ -115,7 +115,7 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 		}
 		// The state that was read may have been committed without the standby.
 		if rejected = err; rejected != nil {
-			return nil
+			return nil //nolint:nilerr // commits without a change
 		}
 		key, err = scanKey(tx.QueryRow(ctx, s.db.sql(`
 			UPDATE canvasback_keys
