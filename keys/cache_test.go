@@ -72,20 +72,6 @@ func TestCache_OwnChangesEvictOnlyTheirKeys(t *testing.T) {
 	})
 }
 
-// deleteStore blocks when it has deleted a key.
-type deleteStore struct {
-	keys.Store
-	unblock chan struct{}
-}
-
-func (s deleteStore) Delete(ctx context.Context, id int64) (keys.Key, error) {
-	key, err := s.Store.Delete(ctx, id)
-	if err == nil {
-		<-s.unblock
-	}
-	return key, err
-}
-
 // Without other processes a revoking call does not wait for a lease.
 func TestCache_OwnRevocationNeedsNoLease(t *testing.T) {
 	for name, revoke := range map[string]func(*keys.Service) error{
@@ -116,7 +102,7 @@ func TestCache_OwnRevocationNeedsNoLease(t *testing.T) {
 		testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 			store.unshared = true
 			unblock := make(chan struct{})
-			store.Store = deleteStore{store.Store, unblock}
+			store.onDeleted(func() { <-unblock })
 			issued := issue(t, s, keys.Fields{})
 			settle()
 			is.NoErr(verify(t, s, issued.Raw))
@@ -301,20 +287,22 @@ func TestUseCount_SumsAllProcesses(t *testing.T) {
 
 // After a failover that lost commits, an id can belong to another key.
 func TestUse_BelongsToOneKey(t *testing.T) {
-	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-		issued := issue(t, s, keys.Fields{})
-		is.NoErr(verify(t, s, issued.Raw))
-		restored := newHookedStore() // id 1 is assigned again
-		store.Store = restored
-		time.Sleep(time.Millisecond)
-		issue(t, s, keys.Fields{})
-		for range 2 {
-			key, err := s.Get(t.Context(), 1)
-			is.NoErr(err)
-			is.True(key.LastUsedAt.IsZero())
-			is.Equal(key.UseCount, int64(0))
-			time.Sleep(2 * defaultFlushInterval)
-			synctest.Wait()
-		}
-	})
+	t.Parallel()
+	is := is.New(t)
+	store := newHookedStore()
+	s := newService(t, store, nil)
+	issued := issue(t, s, keys.Fields{})
+	is.NoErr(verify(t, s, issued.Raw))
+	store.Store = newHookedStore() // id 1 is assigned again
+	time.Sleep(2 * time.Millisecond)
+	issue(t, s, keys.Fields{})
+	for range 2 {
+		key, err := s.Get(t.Context(), 1)
+		is.NoErr(err)
+		is.True(key.LastUsedAt.IsZero())
+		is.Equal(key.UseCount, int64(0))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		is.NoErr(s.Run(ended)) // writes uses
+	}
 }

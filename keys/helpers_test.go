@@ -61,6 +61,7 @@ type hookedStore struct {
 	find    func(next func() (keys.Key, error)) (keys.Key, error)
 	changes func(ctx context.Context, next func() (keys.Changes, error)) (keys.Changes, error)
 	touch   func(next func() error) error
+	deleted func()
 }
 
 func newHookedStore() *hookedStore { return &hookedStore{Store: memory.New().Keys()} }
@@ -101,6 +102,24 @@ func (s *hookedStore) Touch(ctx context.Context, uses []keys.Use, now time.Time)
 		return hook(next)
 	}
 	return next()
+}
+
+func (s *hookedStore) Delete(ctx context.Context, id int64) (keys.Key, error) {
+	key, err := s.Store.Delete(ctx, id)
+	s.mu.Lock()
+	hook := s.deleted
+	s.mu.Unlock()
+	if err == nil && hook != nil {
+		hook()
+	}
+	return key, err
+}
+
+// onDeleted sets a function that Delete calls when it has deleted a key.
+func (s *hookedStore) onDeleted(hook func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deleted = hook
 }
 
 // onFind sets the hook of Find; nil removes it.
