@@ -25,7 +25,7 @@ func startService(tb testing.TB, store keys.Store) *keys.Service {
 	return s
 }
 
-// waitForLease waits until s has a lease. Creating a key ends it.
+// waitForLease waits until s has a lease.
 func waitForLease(s *keys.Service) {
 	for s.Stats().LeaseAge < 0 {
 		time.Sleep(time.Millisecond)

@@ -67,8 +67,8 @@ type Store interface {
 	Find(ctx context.Context, digest Digest) (Key, error)
 
 	// Touch adds Count to the UseCount of each key, and moves its LastUsedAt
-	// forward to At. A stored LastUsedAt more than a minute after now stems from
-	// a wrong clock and is replaced by At.
+	// forward to At. A stored LastUsedAt more than [MaxClockSkew] after now is
+	// replaced by At.
 	//
 	// Touch ignores a use if no key has both the ID and the CreatedAt, because
 	// ids can repeat after a failover that lost commits, and if At is before
@@ -88,6 +88,10 @@ type Store interface {
 	// Shared reports whether other processes may change the keys.
 	Shared() bool
 }
+
+// MaxClockSkew is how far in the future a LastUsedAt may be. A later one was
+// recorded under a wrong clock.
+const MaxClockSkew = time.Minute
 
 // Changes is the result of [Store.Changes].
 type Changes struct {

@@ -13,10 +13,6 @@ import (
 // flushTimeout bounds one write of uses.
 const flushTimeout = 5 * time.Second
 
-// clockTolerance is how far a last-used time may lie in the future. A later one
-// was recorded under a wrong clock and is replaced.
-const clockTolerance = time.Minute
-
 // use counts the uses of a key by this process. Times are Unix milliseconds.
 type use struct {
 	at    atomic.Int64 // of the last use
@@ -32,7 +28,7 @@ type use struct {
 // record counts a use at the given time.
 func (u *use) record(at int64) {
 	u.count.Add(1)
-	for last := u.at.Load(); at > last || last > at+clockTolerance.Milliseconds(); last = u.at.Load() {
+	for last := u.at.Load(); at > last || last > at+MaxClockSkew.Milliseconds(); last = u.at.Load() {
 		if u.at.CompareAndSwap(last, at) {
 			return
 		}

@@ -122,9 +122,6 @@ func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error
 	return s.db.keys[id], nil
 }
 
-// maxClockSkew is how far ahead of the clock a stored LastUsedAt may be.
-const maxClockSkew = time.Minute
-
 func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
@@ -136,7 +133,7 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) err
 		if !ok || !key.CreatedAt.Equal(use.CreatedAt) || use.At.Before(key.CreatedAt) {
 			continue
 		}
-		if use.At.After(key.LastUsedAt) || key.LastUsedAt.After(now.Add(maxClockSkew)) {
+		if use.At.After(key.LastUsedAt) || key.LastUsedAt.After(now.Add(keys.MaxClockSkew)) {
 			key.LastUsedAt = use.At
 		}
 		key.UseCount += use.Count

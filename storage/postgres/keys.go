@@ -164,9 +164,6 @@ func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error
 	))
 }
 
-// maxClockSkew is how far ahead of the clock a stored LastUsedAt may be.
-const maxClockSkew = time.Minute
-
 func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
 	if len(uses) == 0 {
 		return nil
@@ -192,7 +189,7 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) err
 			FOR NO KEY UPDATE OF key
 		) AS used
 		WHERE key.id = used.id`,
-		ids, created, times, counts, now.Add(maxClockSkew),
+		ids, created, times, counts, now.Add(keys.MaxClockSkew),
 	)
 	return err
 }

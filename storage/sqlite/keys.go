@@ -145,9 +145,6 @@ func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error
 	).Scan)
 }
 
-// maxClockSkew is how far ahead of the clock a stored LastUsedAt may be.
-const maxClockSkew = time.Minute
-
 func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
 	return s.db.write(ctx, func(conn *sql.Conn) error {
 		touch, err := conn.PrepareContext(ctx, `
@@ -160,7 +157,7 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) err
 			return err
 		}
 		defer touch.Close()
-		latest := toMillis(now.Add(maxClockSkew))
+		latest := toMillis(now.Add(keys.MaxClockSkew))
 		for _, use := range uses {
 			_, err := touch.ExecContext(ctx, toMillis(use.At), latest, use.Count, use.ID, toMillis(use.CreatedAt))
 			if err != nil {
