@@ -146,10 +146,10 @@ func (a *API) sendLink(w *keyWatch, r *http.Request, link *exports.Link, request
 	if !link.Zip {
 		contentType = downloadContentType(link.Type)
 	}
-	rep := ranges.Representation{Size: link.Size, ETag: link.ETag, Modified: link.Modified}
 	if !link.Resumable() {
-		rep.Size = -1
+		requested = nil // without a validator, no header can identify the content
 	}
+	rep := ranges.Representation{Size: link.Size, ETag: link.ETag, Modified: link.Modified}
 	status, list := ranges.Evaluate(r.Method, requested, rep)
 	send := linkSender{api: a, w: w, r: r, link: link, contentType: contentType, start: time.Now()}
 	switch status {
