@@ -149,7 +149,9 @@ func (a *API) sendLink(w *keyWatch, r *http.Request, link *exports.Link, request
 	if !link.Resumable() {
 		requested = nil // without a validator, no header can identify the content
 	}
-	rep := ranges.Representation{Size: link.Size, ETag: link.ETag, Modified: link.Modified}
+	rep := ranges.Representation{
+		Size: link.Size, ETag: link.ETag, Modified: link.Modified, ModifiedStrong: link.HasStrongModified(),
+	}
 	status, list := ranges.Evaluate(r.Method, requested, rep)
 	send := linkSender{api: a, w: w, r: r, link: link, contentType: contentType, start: time.Now()}
 	switch status {

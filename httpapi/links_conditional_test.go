@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -47,4 +49,37 @@ func TestLinks_WithoutValidatorIgnoreConditions(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestLinks_DateInIfRange(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	clock := time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC)
+	l := serveLinks(t, exports.Options{Now: func() time.Time { return clock }})
+	setModified := func(at time.Time) string {
+		is.NoErr(os.Chtimes(filepath.Join(l.dir, "a"), time.Time{}, at))
+		return at.Format(http.TimeFormat)
+	}
+	l.add("a", largeContent)
+	date := setModified(clock.Add(-time.Hour))
+	_, path := l.create(exportBody("a"))
+	_, zipPath := l.create(batchBody("a"))
+	is.Equal(l.send("HEAD", path, "").want(200).header.Get("Last-Modified"), date)
+	is.Equal(len(l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", date).want(206).body), 3)
+	l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", clock.Format(http.TimeFormat)).want(200)
+	l.send("GET", zipPath, "", "Range", "bytes=1-3", "If-Range", date).want(200)
+
+	l.write("a", strings.ToUpper(largeContent))
+	setModified(clock.Add(-time.Hour)) // replaced by a file of the same time
+	for range 2 {
+		changed := l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", date).want(200)
+		is.Equal(changed.header.Get("Last-Modified"), date)
+	}
+
+	date = setModified(clock)
+	_, path = l.create(exportBody("a"))
+	clock = clock.Add(999 * time.Millisecond) // the file may still change in that second
+	l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", date).want(200)
+	clock = clock.Add(time.Millisecond)
+	l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", date).want(206)
 }
