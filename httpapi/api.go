@@ -108,6 +108,9 @@ func (a *API) mux() http.Handler {
 	}
 	mux.HandleFunc("/", a.noRoute)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/viewer/exports/links/") { // the URL has a secret
+			w.Header().Set("Referrer-Policy", "no-referrer")
+		}
 		// ServeMux redirects unclean paths, without the prefix under which
 		// it is mounted.
 		if p := r.URL.EscapedPath(); !strings.HasPrefix(p, "/") || path.Clean(p) != p {

@@ -93,7 +93,6 @@ const maxRenewals = 3
 
 // serveLink responds with a link, or with ranges of it.
 func (a *API) serveLink(w http.ResponseWriter, r *http.Request) error {
-	w.Header().Set("Referrer-Policy", "no-referrer")
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
 	link, err := a.exports.FindLink(ctx, r.PathValue("token"))

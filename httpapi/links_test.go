@@ -191,8 +191,7 @@ func TestLinks_InvalidRequests(t *testing.T) {
 	l.client("POST", linksPath, batchBody("a", "b")).wantError(502, "export_failed")
 	l.send("POST", linksPath, exportBody("a")).wantError(401, "unauthorized")
 	for _, path := range []string{"/x/y", "/" + strings.Repeat("A", 43) + "/y"} {
-		response := l.send("GET", linksPath+path, "").wantError(404, "not_found")
-		is.Equal(response.header.Get("Referrer-Policy"), "no-referrer")
+		l.send("GET", linksPath+path, "").wantError(404, "not_found")
 	}
 }
 

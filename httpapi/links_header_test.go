@@ -14,6 +14,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi"
 )
 
 // openerFunc is an Opener of any URL.
@@ -82,4 +83,38 @@ func TestLinks_DateInIfRange(t *testing.T) {
 	l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", date).want(200)
 	clock = clock.Add(time.Millisecond)
 	l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", date).want(206)
+}
+
+// The URL of a link is a secret that no response may pass on.
+func TestLinks_EveryResponseHasReferrerPolicy(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := serveLinks(t, exports.Options{LinkServed: 1}, func(o *httpapi.Options) { o.Prefix = "/api" })
+	l.url += "/api"
+	l.add("a", smallContent)
+	_, path := l.create(exportBody("a"))
+	token := strings.TrimSuffix(path, "/a")
+	want := func(status int, method, path string, header ...string) {
+		t.Helper()
+		is.Equal(l.send(method, path, "", header...).want(status).header.Get("Referrer-Policy"), "no-referrer")
+	}
+	want(200, "HEAD", path)
+	want(206, "GET", path, "Range", "bytes=0-0")
+	want(304, "GET", path, "If-None-Match", "*")
+	want(412, "GET", path, "If-Match", `"other"`)
+	want(416, "GET", path, "Range", "bytes=9-")
+	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS"} {
+		want(405, method, path)
+	}
+	for _, other := range []string{token, token + "/", token + "//a", path + "/b", linksPath + "/x/y", linksPath + "/" + strings.Repeat("A", 43) + "/y"} {
+		want(404, "GET", other)
+	}
+	is.NoErr(os.Remove(filepath.Join(l.dir, "a")))
+	want(502, "GET", path)
+	l.write("a", smallContent)
+	want(200, "GET", path)
+	is.NoErr(l.options.Exports.Flush(t.Context()))
+	want(429, "GET", path)
+	l.admin("PATCH", "/admin/api-keys/1", `{"isActive":false}`).want(200)
+	want(403, "GET", path)
 }
