@@ -1,0 +1,286 @@
+package httpapi
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi/internal/ranges"
+	"example.com/canvasback/httpapi/internal/stream"
+)
+
+// maxRenewals is how often one request may find that a file of its link has
+// changed.
+const maxRenewals = 3
+
+// serveLink responds with a link, or with ranges of it.
+func (a *API) serveLink(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := a.storeContext(r)
+	defer cancel()
+	link, err := a.exports.FindLink(ctx, r.PathValue("token"))
+	if err != nil {
+		return err
+	}
+	key, err := a.checkLinkKey(r.Context(), link.Owner)
+	if err != nil {
+		return err
+	}
+	out := w.(*response)
+	out.keyID = key.ID
+	watch := a.watchLinkKey(out, r, link.Owner)
+	defer watch.stop()
+
+	requested := r.Header
+	var lost error
+	for range maxRenewals {
+		if r.Method == http.MethodGet && link.Outdated() {
+			if link, err = link.Renew(r.Context()); err != nil {
+				return err
+			}
+			requested = withoutRange(requested)
+		}
+		lost = a.sendLink(watch, r, link, requested)
+		if lost == nil || out.status != 0 || !exports.IsLost(lost) || r.Context().Err() != nil {
+			return lost
+		}
+		// Nothing has been sent yet, so the client can get a new plan.
+		if link, err = link.Renew(r.Context()); err != nil {
+			return err
+		}
+		requested = withoutRange(requested)
+	}
+	return lost
+}
+
+// withoutRange removes the headers that refer to a previous plan.
+func withoutRange(header http.Header) http.Header {
+	header = header.Clone()
+	header.Del("Range")
+	header.Del("If-Range")
+	return header
+}
+
+// sendLink responds to a request with the given header. An error means that nothing
+// has been sent.
+func (a *API) sendLink(w *keyWatch, r *http.Request, link *exports.Link, requested http.Header) error {
+	contentType := "application/zip"
+	if !link.Zip {
+		contentType = downloadContentType(link.Type)
+	}
+	if !link.Resumable() {
+		requested = nil // without a validator, no header can identify the content
+	}
+	rep := ranges.Representation{
+		Size: link.Size, ETag: link.ETag, Modified: link.Modified, ModifiedStrong: link.HasStrongModified(),
+	}
+	status, list := ranges.Evaluate(r.Method, requested, rep)
+	send := linkSender{api: a, w: w, r: r, link: link, contentType: contentType, start: time.Now()}
+	switch status {
+	case http.StatusPreconditionFailed:
+		return errPrecondition
+	case http.StatusRequestedRangeNotSatisfiable:
+		w.Header().Set("Content-Range", ranges.Unsatisfied(link.Size))
+		return errRange
+	case http.StatusNotModified:
+		send.setHeader()
+		w.Header().Del("Content-Disposition")
+		w.WriteHeader(status)
+		return nil
+	}
+	if r.Method == http.MethodHead {
+		send.setHeader()
+		send.setContent(link.Size, nil)
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	length := link.Size
+	if list != nil {
+		length = 0
+		for _, part := range list {
+			length += part.Length
+		}
+	}
+	done, err := link.Reserve(length)
+	if err != nil {
+		return err
+	}
+	before := w.bytes
+	defer func() { done(w.bytes - before) }()
+	if !link.Resumable() {
+		return send.unpinned()
+	}
+	return send.ranges(list)
+}
+
+// linkSender sends one response. It writes the header when the first bytes of the
+// body are available.
+type linkSender struct {
+	api         *API
+	w           *keyWatch
+	r           *http.Request
+	link        *exports.Link
+	contentType string
+	start       time.Time
+}
+
+// setHeader sets what all responses have in common.
+func (s *linkSender) setHeader() {
+	header := s.w.Header()
+	header.Set("Cache-Control", "private, no-cache")
+	header.Set("Content-Disposition", disposition(s.link.FileName))
+	if !s.link.Resumable() {
+		header.Set("Accept-Ranges", "none")
+		return
+	}
+	header.Set("Accept-Ranges", "bytes")
+	header.Set("ETag", s.link.ETag)
+	if !s.link.Modified.IsZero() {
+		header.Set("Last-Modified", s.link.Modified.Format(http.TimeFormat))
+	}
+}
+
+// setContent sets what depends on the ranges. A negative size is unknown.
+func (s *linkSender) setContent(size int64, multipart *ranges.Multipart) {
+	header := s.w.Header()
+	header.Set("Content-Type", s.contentType)
+	if multipart != nil {
+		header.Set("Content-Type", multipart.ContentType())
+	}
+	if size >= 0 {
+		header.Set("Content-Length", strconv.FormatInt(size, 10))
+	}
+}
+
+// ranges sends parts of a resumable link, all of it if the list is nil.
+func (s *linkSender) ranges(list []ranges.Range) error {
+	status, size := http.StatusOK, s.link.Size
+	parts := []exports.ByteRange{{Length: size}}
+	var multipart *ranges.Multipart
+	contentRange := ""
+	if list != nil {
+		status, size, parts = http.StatusPartialContent, list[0].Length, nil
+		for _, part := range list {
+			parts = append(parts, exports.ByteRange{Offset: part.Start, Length: part.Length})
+		}
+		if len(list) > 1 {
+			multipart = ranges.NewMultipart(list, s.link.Size, s.contentType)
+			size = multipart.Length()
+		} else {
+			contentRange = list[0].ContentRange(s.link.Size)
+		}
+	}
+	ctx, cancel := context.WithCancel(s.r.Context())
+	defer cancel()
+	s.w.onRevoked(cancel)
+	reader, err := s.link.Open(ctx, parts...)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	body := lazyWriter{start: func() *stream.Writer {
+		s.setHeader()
+		s.setContent(size, multipart)
+		if contentRange != "" {
+			s.w.Header().Set("Content-Range", contentRange)
+		}
+		s.w.WriteHeader(status)
+		out := stream.New(s.w, s.r, s.api.options.IdleTimeout)
+		flushIfSlow(out, s.start)
+		return out
+	}}
+	if multipart == nil {
+		err = reader.WriteRange(&body, 0, body.flush)
+	} else {
+		next := 0
+		err = multipart.Write(&body, func(ranges.Range) error {
+			next++
+			return reader.WriteRange(&body, next-1, body.flush)
+		})
+	}
+	switch {
+	case err != nil && body.out == nil:
+		return err
+	case err != nil:
+		s.api.abort(s.w, s.r, err)
+	case body.out == nil: // an empty file
+		body.begin()
+	}
+	body.out.Finish()
+	return nil
+}
+
+// lazyWriter writes the header of a response before the first byte of its body.
+type lazyWriter struct {
+	start func() *stream.Writer
+	out   *stream.Writer
+}
+
+func (w *lazyWriter) begin() {
+	if w.out == nil {
+		w.out = w.start()
+	}
+}
+
+// Write implements [io.Writer].
+func (w *lazyWriter) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	w.begin()
+	return w.out.Write(p)
+}
+
+// ReadFrom implements [io.ReaderFrom]. It reads larger pieces than [io.Copy].
+func (w *lazyWriter) ReadFrom(r io.Reader) (n int64, err error) {
+	for w.out == nil {
+		var first [4 << 10]byte
+		m, err := r.Read(first[:])
+		n += int64(m)
+		if _, err := w.Write(first[:m]); err != nil {
+			return n, err
+		}
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	m, err := w.out.ReadFrom(r)
+	return n + m, err
+}
+
+func (w *lazyWriter) flush() error {
+	if w.out == nil {
+		return nil
+	}
+	return w.out.Flush()
+}
+
+// unpinned sends a link that is not resumable, as the download routes do.
+func (s *linkSender) unpinned() error {
+	items, err := s.link.Items(s.r.Context())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(s.r.Context())
+	defer cancel()
+	s.w.onRevoked(cancel)
+	r := s.r.WithContext(ctx)
+	if s.link.Zip {
+		return s.api.sendBatch(s.w, r, items, s.setHeader)
+	}
+	if items[0].Export == nil {
+		return exports.ErrNotFound
+	}
+	download, err := s.api.exports.Open(ctx, *items[0].Export)
+	if err != nil {
+		return err
+	}
+	defer download.Close()
+	download.ETag = "" // it is weak, or the link would be resumable
+	return s.api.sendFile(s.w, r, download, s.setHeader)
+}
