@@ -33,97 +33,110 @@ func (a *API) serveLink(w http.ResponseWriter, r *http.Request) error {
 	watch := a.watchLinkKey(out, r, link.Owner)
 	defer watch.stop()
 
-	requested := r.Header
+	s := &linkSender{api: a, w: watch, r: r, requested: r.Header, link: link, start: time.Now()}
+	defer s.release()
+	renew := r.Method == http.MethodGet && link.Outdated()
 	var lost error
 	for range maxRenewals {
-		if r.Method == http.MethodGet && link.Outdated() {
-			if link, err = link.Renew(r.Context()); err != nil {
+		if renew || lost != nil {
+			if err := s.renew(); err != nil {
 				return err
 			}
-			requested = withoutRange(requested)
 		}
-		lost = a.sendLink(watch, r, link, requested)
+		lost = s.send()
 		if lost == nil || out.status != 0 || !exports.IsLost(lost) || r.Context().Err() != nil {
 			return lost
 		}
 		// Nothing has been sent yet, so the client can get a new plan.
-		if link, err = link.Renew(r.Context()); err != nil {
-			return err
-		}
-		requested = withoutRange(requested)
 	}
 	return lost
 }
 
-// withoutRange removes the headers that refer to a previous plan.
-func withoutRange(header http.Header) http.Header {
-	header = header.Clone()
-	header.Del("Range")
-	header.Del("If-Range")
-	return header
+// linkSender responds to one request. It writes the header when the first bytes of
+// the body are available.
+type linkSender struct {
+	api       *API
+	w         *keyWatch
+	r         *http.Request
+	requested http.Header // without references to a previous plan
+	link      *exports.Link
+	start     time.Time
+	done      func(sent int64) // ends the reservation; nil if there is none
 }
 
-// sendLink responds to a request with the given header. An error means that nothing
-// has been sent.
-func (a *API) sendLink(w *keyWatch, r *http.Request, link *exports.Link, requested http.Header) error {
-	contentType := "application/zip"
-	if !link.Zip {
-		contentType = downloadContentType(link.Type)
+// reserve replaces the reservation by one of n bytes, -1 for all.
+func (s *linkSender) reserve(n int64) (err error) {
+	s.release()
+	s.done, err = s.link.Reserve(n)
+	return err
+}
+
+// release ends the reservation.
+func (s *linkSender) release() {
+	if s.done != nil {
+		s.done(s.w.bytes)
+		s.done = nil
 	}
-	if !link.Resumable() {
-		requested = nil // without a validator, no header can identify the content
+}
+
+// renew gives the link a new plan, of which the request gets all. It reserves that
+// first, because a renewal sends requests and may wait for them.
+func (s *linkSender) renew() error {
+	if err := s.reserve(-1); err != nil {
+		return err
 	}
-	rep := ranges.Representation{
-		Size: link.Size, ETag: link.ETag, Modified: link.Modified, ModifiedStrong: link.HasStrongModified(),
+	link, err := s.link.Renew(s.r.Context())
+	if err != nil {
+		return err
 	}
-	status, list := ranges.Evaluate(r.Method, requested, rep)
-	send := linkSender{api: a, w: w, r: r, link: link, contentType: contentType, start: time.Now()}
+	s.link, s.requested = link, s.requested.Clone()
+	s.requested.Del("Range")
+	s.requested.Del("If-Range")
+	return nil
+}
+
+// send responds with the current plan. An error means that nothing has been sent.
+func (s *linkSender) send() error {
+	if !s.link.Resumable() {
+		s.requested = nil // without a validator, no header can identify the content
+	}
+	status, list := ranges.Evaluate(s.r.Method, s.requested, ranges.Representation{
+		Size: s.link.Size, ETag: s.link.ETag, Modified: s.link.Modified, ModifiedStrong: s.link.HasStrongModified(),
+	})
 	switch status {
 	case http.StatusPreconditionFailed:
 		return errPrecondition
 	case http.StatusRequestedRangeNotSatisfiable:
-		w.Header().Set("Content-Range", ranges.Unsatisfied(link.Size))
+		s.w.Header().Set("Content-Range", ranges.Unsatisfied(s.link.Size))
 		return errRange
 	case http.StatusNotModified:
-		send.setHeader()
-		w.Header().Del("Content-Disposition")
-		w.WriteHeader(status)
+		s.setHeader()
+		s.w.Header().Del("Content-Disposition")
+		s.w.WriteHeader(status)
 		return nil
 	}
-	if r.Method == http.MethodHead {
-		send.setHeader()
-		send.setContent(link.Size, nil)
-		w.WriteHeader(http.StatusOK)
+	if s.r.Method == http.MethodHead {
+		s.setHeader()
+		s.setContent(s.link.Size, nil)
+		s.w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	length := link.Size
+	length := s.link.Size
 	if list != nil {
 		length = 0
 		for _, part := range list {
 			length += part.Length
 		}
 	}
-	done, err := link.Reserve(length)
-	if err != nil {
-		return err
+	if s.done == nil {
+		if err := s.reserve(length); err != nil {
+			return err
+		}
 	}
-	before := w.bytes
-	defer func() { done(w.bytes - before) }()
-	if !link.Resumable() {
-		return send.unpinned()
+	if !s.link.Resumable() {
+		return s.unpinned()
 	}
-	return send.ranges(list)
-}
-
-// linkSender sends one response. It writes the header when the first bytes of the
-// body are available.
-type linkSender struct {
-	api         *API
-	w           *keyWatch
-	r           *http.Request
-	link        *exports.Link
-	contentType string
-	start       time.Time
+	return s.ranges(list)
 }
 
 // setHeader sets what all responses have in common.
@@ -142,10 +155,18 @@ func (s *linkSender) setHeader() {
 	}
 }
 
+// contentType returns the Content-Type of the file or the zip.
+func (s *linkSender) contentType() string {
+	if s.link.Zip {
+		return "application/zip"
+	}
+	return downloadContentType(s.link.Type)
+}
+
 // setContent sets what depends on the ranges. A negative size is unknown.
 func (s *linkSender) setContent(size int64, multipart *ranges.Multipart) {
 	header := s.w.Header()
-	header.Set("Content-Type", s.contentType)
+	header.Set("Content-Type", s.contentType())
 	if multipart != nil {
 		header.Set("Content-Type", multipart.ContentType())
 	}
@@ -166,7 +187,7 @@ func (s *linkSender) ranges(list []ranges.Range) error {
 			parts = append(parts, exports.ByteRange{Offset: part.Start, Length: part.Length})
 		}
 		if len(list) > 1 {
-			multipart = ranges.NewMultipart(list, s.link.Size, s.contentType)
+			multipart = ranges.NewMultipart(list, s.link.Size, s.contentType())
 			size = multipart.Length()
 		} else {
 			contentRange = list[0].ContentRange(s.link.Size)
