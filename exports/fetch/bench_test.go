@@ -412,6 +412,27 @@ func liveHeap() float64 {
 	return float64(m.HeapAlloc) / (1 << 20)
 }
 
+// BenchmarkOpenRange_OriginWithoutRanges reads the last byte of 4 MiB from an
+// origin that always sends the complete file.
+func BenchmarkOpenRange_OriginWithoutRanges(b *testing.B) {
+	const size = 4 << 20
+	content := randomBytes(4, size)
+	baseURL, host := startOrigin(b, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("ETag", `"1"`)
+		w.Header().Set("Content-Length", strconv.Itoa(size))
+		w.Write(content)
+	})
+	c := newClient(b, fetch.Options{AllowedHosts: []string{host}})
+	b.SetBytes(size)
+	b.ReportAllocs()
+	for b.Loop() {
+		got, err := c.readRange(b, baseURL, exports.Range{Validator: `"1"`, Size: size, Offset: size - 1, Length: 1})
+		if err != nil || got != string(content[size-1:]) {
+			b.Fatalf("%q, %v", got, err)
+		}
+	}
+}
+
 // BenchmarkHeap reports the peak memory of a batch with a slow client, while
 // everything allowed is prefetched. It includes the memory of the origins and of
 // the client, which are in the same process.

@@ -71,18 +71,30 @@ func (s *stream) peek() error {
 
 // Read implements [io.Reader].
 func (s *stream) Read(p []byte) (int, error) {
-	for s.skip > 0 && len(p) > 0 {
-		n, err := s.read(p[:min(int64(len(p)), s.skip)])
-		s.skip -= int64(n)
-		switch {
-		case s.skip == 0, err == nil:
-		case err == io.EOF:
-			return 0, io.ErrUnexpectedEOF
-		default:
+	if s.skip > 0 && len(p) > 0 {
+		if err := s.discard(); err != nil {
 			return 0, err
 		}
 	}
 	return s.read(p)
+}
+
+// discard reads what precedes the offset. Its buffer is not that of Read, which
+// may be as short as the rest of the range.
+func (s *stream) discard() error {
+	buffer := make([]byte, min(s.skip, 64<<10))
+	for s.skip > 0 {
+		n, err := s.read(buffer[:min(s.skip, int64(len(buffer)))])
+		s.skip -= int64(n)
+		switch {
+		case err == nil, s.skip == 0:
+		case err == io.EOF:
+			return io.ErrUnexpectedEOF
+		default:
+			return err
+		}
+	}
+	return nil
 }
 
 // read reads the response.
