@@ -91,7 +91,7 @@ func (b *Batch) advance(onWait func()) error {
 				return nil
 			}
 			if b.planned != nil && b.planned[b.current] != nil {
-				b.service.facts.dropAll(b.assumed)
+				b.service.facts.doubt(b.assumed)
 				return fmt.Errorf("%w: %w", errBatchChanged, err)
 			}
 		}
@@ -160,9 +160,11 @@ func (b *Batch) planFromFacts(known map[Digest]*fileFact) {
 		entry := zipstream.Entry{Size: -1}
 		if i == b.current {
 			entry = b.entry(i, b.file, names)
-		} else if f := known[urlDigest(export.ExportedURL)]; f != nil && b.service.facts.confirmedSince(f, export.UpdatedAt) {
-			entry = b.entryOf(i, b.service.facts.file(f), f, names)
-			b.assumed = append(b.assumed, f)
+		} else if f := known[urlDigest(export.ExportedURL)]; f != nil {
+			if file, seenAt := b.service.facts.describe(f); seenAt.After(export.UpdatedAt) {
+				entry = zipEntry(*export, file, f, names)
+				b.assumed = append(b.assumed, f)
+			}
 		}
 		if entry.Size < 0 {
 			return
@@ -211,7 +213,7 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 				err = b.complete(&entry)
 			}
 			if err != nil || entry.Size != planned.Size || entry.Streamed && !planned.Streamed {
-				b.service.facts.dropAll(b.assumed)
+				b.service.facts.doubt(b.assumed)
 				return fmt.Errorf("zip entry %q: %w", planned.Name, errBatchChanged)
 			}
 			planned.CRC = entry.CRC
@@ -261,7 +263,7 @@ func (b *Batch) addStored(z *zipstream.Writer, entry zipstream.Entry) error {
 	if _, ok := download.Body.(*os.File); !ok {
 		err := z.AddStored(entry, zipstream.Verify(b.file.Content(), entry.Size, entry.CRC))
 		if errors.Is(err, zipstream.ErrChecksum) {
-			b.service.facts.drop(download.fact)
+			b.service.facts.disprove(download.fact)
 		}
 		return err
 	}
@@ -278,28 +280,13 @@ func (b *Batch) addStored(z *zipstream.Writer, entry zipstream.Entry) error {
 // entry describes the zip entry of an item's file.
 func (b *Batch) entry(item int, file prefetch.Result[batchFile], names *filename.Dedup) zipstream.Entry {
 	download := file.File.Download
-	entry := b.entryOf(item, &download.File, download.fact, names)
+	entry := zipEntry(*b.items[item].Export, &download.File, download.fact, names)
 	switch {
 	case file.Complete:
 		entry.Size, entry.CRC, entry.Streamed = int64(len(file.Prefix)), file.CRC, false
 	case download.fact != nil:
 		_, known := download.fact.sums.Total()
 		entry.Streamed = !known
-	}
-	return entry
-}
-
-// entryOf describes the zip entry of a file that may not be open. The fact may be
-// nil.
-func (b *Batch) entryOf(item int, file *File, f *fileFact, names *filename.Dedup) zipstream.Entry {
-	export := b.items[item].Export
-	entry := zipstream.Entry{Name: names.Unique(deliveryName(*export, file)), Modified: file.Modified, Size: file.Size, Streamed: true}
-	if entry.Modified.IsZero() { // the same in each download
-		entry.Modified = export.UpdatedAt
-	}
-	if f != nil {
-		crc, known := f.sums.Total()
-		entry.CRC, entry.Streamed = crc, !known && f.size > storedFileSize
 	}
 	return entry
 }

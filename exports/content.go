@@ -12,25 +12,29 @@ import (
 // saveInterval is how often a long read stores the sums of what it has read.
 const saveInterval = 5 * time.Second
 
-// contentReader reads a part of a file, adds its sums to the file's fact, and
-// notices content that differs from an earlier read: the validator did not change
-// with the content. It drops the fact then.
-type contentReader struct {
-	body   io.ReadCloser
-	facts  *facts
-	fact   *fileFact
-	sums   *checksum.Writer
-	skip   int64 // bytes that are read for their sums only
-	length int64 // bytes that Read returns
-	pinned bool  // Read fails if the content differs from an earlier read
-	saveAt time.Time
-	cancel context.CancelCauseFunc
+// progressInterval is how long a response may take for a block that another one waits
+// for.
+const progressInterval = time.Second / 4
+
+// blockReader reads a part of a planned file. It returns no byte before the CRC of
+// its block is recorded or, if that was known, equal. Content that differs from an
+// earlier read, though its validator did not change, is an [ErrChanged].
+type blockReader struct {
+	body        io.ReadCloser // from offset to end
+	cancel      context.CancelCauseFunc
+	facts       *facts
+	fact        *fileFact
+	sums        *checksum.Writer
+	offset, end int64 // blocks that are left to read
+	first, last int64 // what Read returns of the file
+	buffer      []byte
+	verified    []byte // part of buffer that Read has not returned yet
+	nextSave    time.Time
+	err         error
 }
 
-// openPart opens length bytes of a planned file from offset. It reads more before
-// the offset to compare it with an earlier read. If complete is set, the read must
-// yield the sums of all blocks from the one with offset.
-func (s *Service) openPart(ctx context.Context, e planEntry, f *fileFact, offset, length int64, complete bool) (*contentReader, error) {
+// openPart opens length bytes of a planned file from offset, at least one.
+func (s *Service) openPart(ctx context.Context, e planEntry, f *fileFact, offset, length int64) (*blockReader, error) {
 	u, opener, err := s.locate(e.URL)
 	if err != nil {
 		return nil, err
@@ -39,74 +43,101 @@ func (s *Service) openPart(ctx context.Context, e planEntry, f *fileFact, offset
 	if !ok { // the configuration has changed
 		return nil, ErrChanged
 	}
-	start := f.sums.Start(offset, complete)
+	start, end := f.sums.Cover(offset, length)
 	body, cancel, err := openWithin(ctx, s.openTimeout, func(ctx context.Context) (io.ReadCloser, error) {
-		return ranger.OpenRange(ctx, u, Range{Validator: e.Validator, Size: e.Size, Offset: start, Length: offset + length - start})
+		return ranger.OpenRange(ctx, u, Range{Validator: e.Validator, Size: e.Size, Offset: start, Length: end - start})
 	}, func(body io.ReadCloser) { body.Close() })
 	if err != nil {
 		return nil, err
 	}
-	return &contentReader{
-		body: body, facts: s.facts, fact: f, sums: f.sums.Writer(start),
-		skip: offset - start, length: length, pinned: true, saveAt: time.Now().Add(saveInterval), cancel: cancel,
+	return &blockReader{
+		body: body, cancel: cancel, facts: s.facts, fact: f, sums: f.sums.Writer(start, end),
+		offset: start, end: end, first: offset, last: offset + length,
+		buffer:   make([]byte, min(f.sums.Block(), end-start)),
+		nextSave: time.Now().Add(saveInterval),
 	}, nil
 }
 
 // Read implements [io.Reader].
-func (r *contentReader) Read(p []byte) (int, error) {
-	for r.skip > 0 {
-		var buffer [16 << 10]byte
-		n, err := r.read(buffer[:min(r.skip, int64(len(buffer)))])
-		r.skip -= int64(n)
-		switch {
-		case err == io.EOF && r.skip > 0:
-			return 0, io.ErrUnexpectedEOF
-		case err != nil && err != io.EOF:
-			return 0, err
-		}
+func (r *blockReader) Read(p []byte) (int, error) {
+	for len(r.verified) == 0 && r.err == nil {
+		r.err = r.readBlock()
 	}
-	return r.read(p)
+	n := copy(p, r.verified)
+	r.verified = r.verified[n:]
+	if n > 0 {
+		return n, nil
+	}
+	return 0, r.err
 }
 
-func (r *contentReader) read(p []byte) (int, error) {
-	n, err := r.body.Read(p)
-	if r.sums == nil {
-		return n, err
+// readBlock reads the next block. At the end it returns io.EOF.
+func (r *blockReader) readBlock() error {
+	if r.offset == r.end {
+		r.buffer = nil
+		return io.EOF
 	}
-	if _, sumErr := r.sums.Write(p[:n]); sumErr != nil {
-		r.facts.drop(r.fact)
-		if r.pinned {
-			return 0, fmt.Errorf("%w: %w", ErrChanged, sumErr)
-		}
-		r.sums = nil
+	block := r.buffer[:min(int64(len(r.buffer)), r.end-r.offset)]
+	if _, err := io.ReadFull(r.body, block); err == io.EOF {
+		return io.ErrUnexpectedEOF
+	} else if err != nil {
+		return err
 	}
-	if n > 0 && time.Now().After(r.saveAt) {
-		r.saveAt = time.Now().Add(saveInterval)
+	if _, err := r.sums.Write(block); err != nil {
+		r.facts.disprove(r.fact)
+		return fmt.Errorf("%w: %w", ErrChanged, err)
+	}
+	if r.fact.disproved.Load() { // by another response
+		return ErrChanged
+	}
+	n := int64(len(block))
+	r.verified = block[min(max(0, r.first-r.offset), n):min(r.last-r.offset, n)]
+	r.offset += n
+	if now := time.Now(); now.After(r.nextSave) {
+		r.nextSave = now.Add(saveInterval)
 		r.facts.save(r.fact)
 	}
-	return n, err
+	return nil
 }
 
 // Close closes the file and stores the sums of what was read.
-func (r *contentReader) Close() error {
+func (r *blockReader) Close() error {
 	err := r.body.Close()
 	r.cancel(nil)
-	if r.sums != nil {
-		r.sums.Close()
-	}
+	r.sums.Close()
 	r.facts.save(r.fact)
 	return err
 }
 
 // Length implements [prefetch.File].
-func (r *contentReader) Length() int64 { return r.length }
+func (r *blockReader) Length() int64 { return r.last - r.first }
 
-// CanIdle implements [prefetch.File]: a pinned file can be resumed.
-func (r *contentReader) CanIdle() bool { return true }
+// CanIdle implements [prefetch.File]: a file with a validator can be resumed.
+func (r *blockReader) CanIdle() bool { return true }
 
-// learnSums reads those parts of a planned file between from and to whose sums are
-// unknown. One caller at a time reads a file.
-func (s *Service) learnSums(ctx context.Context, e planEntry, f *fileFact, from, to int64) (err error) {
+// awaitSums returns when the CRC of a planned file is known. It reads what no response
+// is about to read, and the rest when the responses make no progress.
+func (s *Service) awaitSums(ctx context.Context, e planEntry, f *fileFact) error {
+	for known := -1; f.sums.Known() > known && ctx.Err() == nil; {
+		if err := s.learnSums(ctx, e, f, e.Size, true); err != nil {
+			return err
+		}
+		if _, ok := f.sums.Total(); ok {
+			return nil
+		}
+		known = f.sums.Known()
+		select {
+		case <-time.After(progressInterval):
+		case <-ctx.Done():
+		}
+	}
+	return s.learnSums(ctx, e, f, e.Size, false)
+}
+
+// learnSums reads the unknown blocks of a planned file up to an offset. One caller
+// at a time reads a file. If others is set, it leaves out blocks that responses are
+// about to read.
+func (s *Service) learnSums(ctx context.Context, e planEntry, f *fileFact, to int64, others bool) (err error) {
 	defer recoverToError(&err)
 	select {
 	case f.reading <- struct{}{}:
@@ -118,36 +149,48 @@ func (s *Service) learnSums(ctx context.Context, e planEntry, f *fileFact, from,
 		if _, ok := f.sums.Total(); ok {
 			return nil
 		}
-		offset, length := f.sums.Missing(from, to)
+		offset, length := f.sums.Missing(to, others)
 		if length == 0 {
 			return nil
 		}
-		if err := s.readSums(ctx, e, f, offset, length); err != nil {
-			return err
+		if err := s.readSums(ctx, e, f, offset, length, others); err != nil {
+			return openError(err, nil)
 		}
 	}
 }
 
-func (s *Service) readSums(ctx context.Context, e planEntry, f *fileFact, offset, length int64) error {
+// readSums reads a part of a file for its sums, and ends early at a block that a
+// response is about to read if others is set.
+func (s *Service) readSums(ctx context.Context, e planEntry, f *fileFact, offset, length int64, others bool) error {
 	select {
 	case s.checksums <- struct{}{}:
 		defer func() { <-s.checksums }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	part, err := s.openPart(ctx, e, f, offset, length, true)
+	part, err := s.openPart(ctx, e, f, offset, length)
 	if err != nil {
 		return err
 	}
 	defer part.Close()
-	n, err := io.Copy(io.Discard, part)
-	if err == nil && n != length {
-		err = io.ErrUnexpectedEOF
+	for err == nil && !(others && part.sums.Shared()) {
+		_, err = io.CopyN(io.Discard, part, f.sums.Block())
 	}
-	if err != nil {
-		return openError(err, nil)
+	if err == io.EOF {
+		return nil
 	}
-	return nil
+	return err
+}
+
+// summedBody is the body of a complete download. It adds the sums of what is read to
+// the file's fact, until they differ from an earlier read.
+type summedBody struct {
+	io.ReadCloser
+	facts    *facts
+	fact     *fileFact
+	sums     *checksum.Writer
+	differs  bool
+	nextSave time.Time
 }
 
 // learn makes a download add to the facts about its file while it is read.
@@ -160,8 +203,30 @@ func (s *Service) learn(export Export, d *Download, inZip bool) {
 	if _, known := d.fact.sums.Total(); d.local && (known || !inZip) {
 		return // so that the kernel can copy it
 	}
-	d.Body = &contentReader{
-		body: d.Body, facts: s.facts, fact: d.fact, sums: d.fact.sums.Writer(0),
-		length: d.Size, saveAt: time.Now().Add(saveInterval), cancel: func(error) {},
+	d.Body = &summedBody{d.Body, s.facts, d.fact, d.fact.sums.Writer(0, d.Size), false, time.Now().Add(saveInterval)}
+}
+
+// Read implements [io.Reader].
+func (b *summedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.differs {
+		return n, err
 	}
+	if _, sumErr := b.sums.Write(p[:n]); sumErr != nil {
+		b.differs = true
+		b.facts.disprove(b.fact)
+		return n, err
+	}
+	if now := time.Now(); now.After(b.nextSave) {
+		b.nextSave = now.Add(saveInterval)
+		b.facts.save(b.fact)
+	}
+	return n, err
+}
+
+// Close closes the file and stores the sums of what was read.
+func (b *summedBody) Close() error {
+	b.sums.Close()
+	b.facts.save(b.fact)
+	return b.ReadCloser.Close()
 }

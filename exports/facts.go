@@ -3,8 +3,9 @@ package exports
 import (
 	"context"
 	"crypto/sha256"
+	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -15,6 +16,7 @@ const (
 	storeTimeout  = 5 * time.Second
 	maxFacts      = 100_000 // in the store
 	maxFileFacts  = 10_000  // in memory
+	maxFactBlocks = 4 << 20 // of all facts in memory, 5 bytes each
 	factsPerWrite = 500
 	factAge       = 30 * time.Second // after which a confirmed fact is stored again
 )
@@ -22,101 +24,150 @@ const (
 // urlDigest identifies an exported URL in a [Store].
 func urlDigest(exportedURL string) Digest { return sha256.Sum256([]byte(exportedURL)) }
 
+// version identifies a content of a file.
+type version struct {
+	validator string
+	size      int64
+}
+
 // fileFact is what this process knows about one version of a file. Responses that
 // read the file share it.
 type fileFact struct {
-	url         Digest
-	validator   string
-	size        int64
+	version
+
+	url      Digest
+	revision int64 // as in [Fact]
+	sums     *checksum.Sums
+	reading  chan struct{} // holds an element while missing sums are read
+
+	// disproved is set when the fact has been replaced, because the content has
+	// changed and the version has not.
+	disproved atomic.Bool
+
+	// Under the lock of facts.
 	contentType string
 	name        string
 	modified    time.Time
-	sums        *checksum.Sums
-	reading     chan struct{} // holds an element while missing sums are read
-
-	// Under facts.mu.
-	seenAt   time.Time
-	storedAt time.Time // seenAt in the store
-	stored   int       // blocks in the store
-	total    bool      // the CRC is in the store
+	seenAt      time.Time // when the upstream last confirmed the version
+	storedAt    time.Time // seenAt in the store
+	stored      int       // blocks in the store
+	total       bool      // the CRC is in the store
 }
 
-// facts is a write-behind cache of the facts in a store, and of what links have
-// served. One goroutine writes both; it exists only while there is something to
-// write.
-type facts struct {
-	store Store
-	now   func() time.Time
+func newFileFact(url Digest, v version, revision int64) *fileFact {
+	return &fileFact{version: v, url: url, revision: revision, sums: checksum.New(v.size), reading: make(chan struct{}, 1)}
+}
 
-	mu      sync.Mutex
+// encode returns the stored form. The caller holds the lock of facts.
+func (f *fileFact) encode() Fact {
+	fact := Fact{
+		URL: f.url, Validator: f.validator, Size: f.size, Revision: f.revision, Type: f.contentType, Name: f.name,
+		Modified: f.modified, SeenAt: f.seenAt, Blocks: f.sums.Append(nil),
+	}
+	if crc, ok := f.sums.Total(); ok {
+		fact.CRC32 = &crc
+	}
+	return fact
+}
+
+// facts is a write-behind cache of the facts in a store. For each URL it has the
+// fact of the highest revision.
+type facts struct {
+	writeBehind
+	store   Store
+	now     func() time.Time
 	files   map[Digest]*fileFact
+	blocks  int // of all files
 	unsaved map[Digest]*fileFact
-	usage   map[Digest]*linkUsage
-	writing chan struct{} // closed when the goroutine ends; nil without one
 }
 
 func newFacts(store Store, now func() time.Time) *facts {
-	return &facts{
-		store:   store,
-		now:     now,
-		files:   make(map[Digest]*fileFact),
-		unsaved: make(map[Digest]*fileFact),
-		usage:   make(map[Digest]*linkUsage),
-	}
+	k := &facts{store: store, now: now, files: make(map[Digest]*fileFact), unsaved: make(map[Digest]*fileFact)}
+	k.next = k.nextBatch
+	return k
 }
 
-// find returns the fact about a version of a file, with no sums if nothing is known
-// about that version.
-func (k *facts) find(url Digest, validator string, size int64) *fileFact {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	f := k.files[url]
-	if f == nil || f.validator != validator || f.size != size {
-		f = &fileFact{url: url, validator: validator, size: size, sums: checksum.New(size), reading: make(chan struct{}, 1)}
-		k.add(f)
-	}
-	return f
-}
-
-// add puts a fact into the cache, and evicts an arbitrary one if that is full.
+// add puts a fact into the cache in place of a previous one, and evicts arbitrary
+// others while the cache is too large. The caller holds the lock.
 func (k *facts) add(f *fileFact) {
+	k.remove(f.url)
 	k.files[f.url] = f
+	k.blocks += f.sums.Blocks()
 	for other := range k.files {
-		if len(k.files) <= maxFileFacts {
+		if len(k.files) <= maxFileFacts && k.blocks <= maxFactBlocks {
 			return
 		}
 		if other != f.url {
-			delete(k.files, other)
+			k.remove(other)
 		}
 	}
 }
 
+func (k *facts) remove(url Digest) {
+	if f := k.files[url]; f != nil {
+		delete(k.files, url)
+		delete(k.unsaved, url)
+		k.blocks -= f.sums.Blocks()
+	}
+}
+
+// find returns the fact about a planned file. It has no sums if nothing is known
+// about that version. The error is [ErrChanged] if the version has been disproved
+// since the plan was made.
+func (k *facts) find(e planEntry) (*fileFact, error) {
+	url, v := urlDigest(e.URL), version{e.Validator, e.Size}
+	k.Lock()
+	f := k.files[url]
+	switch {
+	case f == nil, f.version != v, f.revision < e.Revision:
+		f = newFileFact(url, v, e.Revision)
+		k.add(f)
+	case f.revision > e.Revision:
+		k.Unlock()
+		return nil, ErrChanged
+	}
+	k.Unlock()
+	if e.CRC32 != nil && f.sums.SetTotal(*e.CRC32) != nil {
+		k.disprove(f)
+		return nil, ErrChanged
+	}
+	return f, nil
+}
+
 // confirm records a file as its upstream has just described it. It returns nil if
-// the file has no validator or no known size.
+// the file has no validator or no suitable size.
 func (k *facts) confirm(url Digest, file *File) *fileFact {
-	if file.Validator == "" || file.Size < 0 {
+	if file.Validator == "" || file.Size < 0 || file.Size > checksum.MaxSize {
 		return nil
 	}
-	f := k.find(url, file.Validator, file.Size)
-	k.mu.Lock()
+	k.Lock()
+	f := k.files[url]
+	if v := (version{file.Validator, file.Size}); f == nil {
+		f = newFileFact(url, v, 0)
+		k.add(f)
+	} else if f.version != v {
+		f = newFileFact(url, v, f.revision)
+		k.add(f)
+	}
 	f.contentType, f.name, f.modified, f.seenAt = file.Type, file.Name, file.Modified.UTC().Truncate(time.Millisecond), k.now()
 	if year := f.modified.Year(); year < 1970 || year > 9999 {
 		f.modified = time.Time{}
 	}
-	k.mu.Unlock()
-	if file.CRC32 != nil && f.sums.SetTotal(*file.CRC32) != nil {
-		k.drop(f)
-		return k.find(url, file.Validator, file.Size)
+	k.Unlock()
+	// An upstream whose content was not as it said is not believed again.
+	if file.CRC32 != nil && f.revision == 0 && f.sums.SetTotal(*file.CRC32) != nil {
+		return k.disprove(f)
 	}
 	k.save(f)
 	return f
 }
 
-// file returns the description of a file from its fact.
-func (k *facts) file(f *fileFact) *File {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return &File{Size: f.size, Type: f.contentType, Name: f.name, Modified: f.modified, Validator: f.validator}
+// describe returns the description of a file by its fact, as its upstream confirmed
+// it at the given time.
+func (k *facts) describe(f *fileFact) (file *File, seenAt time.Time) {
+	k.Lock()
+	defer k.Unlock()
+	return &File{Size: f.size, Type: f.contentType, Name: f.name, Modified: f.modified, Validator: f.validator}, f.seenAt
 }
 
 // load returns what is known about the latest version of the files at URLs, in this
@@ -131,8 +182,8 @@ func (k *facts) load(ctx context.Context, urls []Digest) (map[Digest]*fileFact, 
 	for _, stored := range list {
 		k.merge(stored)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.Lock()
+	defer k.Unlock()
 	known := make(map[Digest]*fileFact)
 	for _, url := range urls {
 		if f := k.files[url]; f != nil {
@@ -142,214 +193,127 @@ func (k *facts) load(ctx context.Context, urls []Digest) (map[Digest]*fileFact, 
 	return known, nil
 }
 
-// merge adds a stored fact to the cache. Of two versions of a file, the one seen
-// later stays. Sums that contradict each other are forgotten.
+// merge adds a stored fact to the cache, unless that has one of a higher revision, or
+// of a version seen later. Sums that contradict each other disprove the version.
 func (k *facts) merge(stored Fact) {
-	k.mu.Lock()
+	k.Lock()
 	f := k.files[stored.URL]
-	if f != nil && (f.validator != stored.Validator || f.size != stored.Size) {
-		if !f.seenAt.Before(stored.SeenAt) {
-			k.mu.Unlock()
-			return
-		}
-		f = nil
-	}
-	if f == nil {
-		f = &fileFact{
-			url: stored.URL, validator: stored.Validator, size: stored.Size,
-			sums: checksum.New(stored.Size), reading: make(chan struct{}, 1),
-		}
+	v := version{stored.Validator, stored.Size}
+	if f == nil || f.revision < stored.Revision || f.revision == stored.Revision && f.version != v && f.seenAt.Before(stored.SeenAt) {
+		f = newFileFact(stored.URL, v, stored.Revision)
 		k.add(f)
+	}
+	if f.version != v || f.revision != stored.Revision {
+		k.Unlock()
+		return
 	}
 	if f.seenAt.Before(stored.SeenAt) {
 		f.contentType, f.name, f.modified, f.seenAt = stored.Type, stored.Name, stored.Modified, stored.SeenAt
 	}
 	f.storedAt = stored.SeenAt
-	k.mu.Unlock()
+	k.Unlock()
 
 	blocks, err := f.sums.Merge(stored.Blocks)
 	if err == nil && stored.CRC32 != nil {
 		err = f.sums.SetTotal(*stored.CRC32)
 	}
 	if err != nil {
-		k.drop(f)
+		k.disprove(f)
 		return
 	}
-	k.mu.Lock()
+	k.Lock()
 	f.stored, f.total = blocks, stored.CRC32 != nil
-	k.mu.Unlock()
+	k.Unlock()
 }
 
-// drop forgets a fact that is wrong, in the store too. If that fails, the next read
-// finds the same error.
-func (k *facts) drop(f *fileFact) { k.dropAll([]*fileFact{f}) }
-
-// reload makes the next load read the facts about entries from the store, where
-// another process may have dropped them.
-func (k *facts) reload(entries []planEntry) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, e := range entries {
-		delete(k.files, urlDigest(e.URL))
+// disprove records that the content of a version was not always the same. It returns
+// the fact that replaces f, with no sums and a higher revision, so that plans which
+// depend on f are outdated in each process that reads the file. If the store fails,
+// other processes find the same difference.
+func (k *facts) disprove(f *fileFact) *fileFact {
+	f.disproved.Store(true)
+	k.Lock()
+	next := k.files[f.url]
+	if next != nil && next.revision > f.revision {
+		k.Unlock()
+		return next
 	}
+	next = newFileFact(f.url, f.version, f.revision+1)
+	next.contentType, next.name, next.modified, next.seenAt = f.contentType, f.name, f.modified, f.seenAt
+	k.add(next)
+	fact := next.encode()
+	k.Unlock()
+	k.put([]Fact{fact})
+	return next
 }
 
-// dropAll forgets facts that may be wrong.
-func (k *facts) dropAll(list []*fileFact) {
-	var urls []Digest
+// doubt makes facts stand for no request to an upstream until that confirms them.
+func (k *facts) doubt(list []*fileFact) {
+	var encoded []Fact
+	k.Lock()
 	for _, f := range list {
-		k.forget(f)
-		urls = append(urls, f.url)
+		f.seenAt = time.UnixMilli(0).UTC()
+		encoded = append(encoded, f.encode())
 	}
-	if len(urls) == 0 {
-		return
-	}
+	k.Unlock()
+	k.put(encoded)
+}
+
+func (k *facts) put(list []Fact) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	k.store.DeleteFacts(ctx, urls...)
-}
-
-// confirmedSince reports whether the upstream has confirmed a fact after t.
-func (k *facts) confirmedSince(f *fileFact, t time.Time) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return f.seenAt.After(t)
-}
-
-func (k *facts) forget(f *fileFact) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.files[f.url] == f {
-		delete(k.files, f.url)
-	}
-	if k.unsaved[f.url] == f {
-		delete(k.unsaved, f.url)
-	}
+	k.store.PutFacts(ctx, list, maxFacts)
 }
 
 // save stores what is new about a file, later.
 func (k *facts) save(f *fileFact) {
 	known := f.sums.Known()
 	_, total := f.sums.Total()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	isNew := !total && known > f.stored || total && !f.total || f.seenAt.Sub(f.storedAt) > factAge
-	if !isNew || k.files[f.url] != f || len(k.unsaved) >= maxFileFacts {
-		return
-	}
-	k.unsaved[f.url] = f
-	k.startWriting()
-}
-
-// startWriting starts the goroutine. The caller holds the lock.
-func (k *facts) startWriting() {
-	if k.writing == nil {
-		k.writing = make(chan struct{})
-		go k.write()
+	k.Lock()
+	defer k.Unlock()
+	isNew := known > f.stored || total && !f.total || f.seenAt.Sub(f.storedAt) > factAge
+	if isNew && k.files[f.url] == f {
+		k.unsaved[f.url] = f
+		k.start()
 	}
 }
 
-// write stores facts and usage until there is nothing left. What cannot be stored
-// is lost: it can be learned again.
-func (k *facts) write() {
-	for {
-		k.mu.Lock()
-		var batch []*fileFact
-		for url, f := range k.unsaved {
-			if len(batch) == factsPerWrite {
-				break
-			}
-			batch = append(batch, f)
-			delete(k.unsaved, url)
+// nextBatch returns the next write to the store. What cannot be stored is lost: it
+// can be learned again.
+func (k *facts) nextBatch() (write func()) {
+	var batch []*fileFact
+	for url, f := range k.unsaved {
+		if len(batch) == factsPerWrite {
+			break
 		}
-		served := make(map[Digest]int64)
-		for link, u := range k.usage {
-			if u.unsaved > 0 {
-				served[link] = u.unsaved
-			}
-		}
-		if len(batch) == 0 && len(served) == 0 {
-			close(k.writing)
-			k.writing = nil
-			k.mu.Unlock()
-			return
-		}
-		k.mu.Unlock()
-		k.writeFacts(batch)
-		for link, amount := range served {
-			k.writeServed(link, amount)
-		}
+		batch = append(batch, f)
+		delete(k.unsaved, url)
 	}
-}
-
-func (k *facts) writeServed(link Digest, amount int64) {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	k.store.AddServed(ctx, link, amount)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	u := k.usage[link]
-	u.unsaved -= amount
-	k.release(link, u)
-}
-
-// writeFacts stores facts together with what other processes know.
-func (k *facts) writeFacts(batch []*fileFact) {
 	if len(batch) == 0 {
+		return nil
+	}
+	return func() { k.write(batch) }
+}
+
+// write stores facts together with what other processes know.
+func (k *facts) write(batch []*fileFact) {
+	var urls []Digest
+	for _, f := range batch {
+		urls = append(urls, f.url)
+	}
+	if _, err := k.load(context.Background(), urls); err != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	var partial []Digest
-	for _, f := range batch {
-		if _, ok := f.sums.Total(); !ok {
-			partial = append(partial, f.url)
-		}
-	}
-	if len(partial) > 0 {
-		list, err := k.store.FindFacts(ctx, partial...)
-		if err != nil {
-			return
-		}
-		for _, stored := range list {
-			k.merge(stored)
-		}
-	}
+	k.Lock()
+	batch = slices.DeleteFunc(batch, func(f *fileFact) bool { return k.files[f.url] != f })
 	var list []Fact
-	k.mu.Lock()
 	for _, f := range batch {
-		if k.files[f.url] != f { // dropped, or replaced by a newer version
-			continue
-		}
-		fact := Fact{
-			URL: f.url, Validator: f.validator, Size: f.size, Type: f.contentType, Name: f.name,
-			Modified: f.modified, SeenAt: f.seenAt, Blocks: f.sums.Append(nil),
-		}
-		crc, ok := f.sums.Total()
-		if ok {
-			fact.CRC32 = &crc
-		}
-		f.stored, f.total, f.storedAt = f.sums.Known(), ok, f.seenAt
+		fact := f.encode()
+		f.stored, f.total, f.storedAt = f.sums.Known(), fact.CRC32 != nil, f.seenAt
 		list = append(list, fact)
 	}
-	k.mu.Unlock()
-	k.store.PutFacts(ctx, list, maxFacts)
-}
-
-// flush waits until all that was saved before is stored.
-func (k *facts) flush(ctx context.Context) error {
-	k.mu.Lock()
-	writing := k.writing
-	k.mu.Unlock()
-	if writing == nil {
-		return nil
-	}
-	select {
-	case <-writing:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	k.Unlock()
+	k.put(list)
 }
 
 // cleanFile removes from a description of a file what stores cannot hold.

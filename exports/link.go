@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
@@ -32,10 +31,12 @@ type Link struct {
 	Zip       bool
 	Skipped   []Skipped // without Err, except in a new link
 
-	service *Service
-	stored  StoredLink // without Plan
-	plan    *plan
-	archive *zipstream.Archive // nil unless it is a resumable zip
+	service  *Service
+	stored   StoredLink // without Plan
+	planSize int        // encoded
+	plan     *plan
+	archive  *zipstream.Archive // nil unless it is a resumable zip
+	manifest []byte             // content of manifest.json
 }
 
 // Format implements [fmt.Formatter] for all verbs. It prints no state, which
@@ -60,7 +61,7 @@ func (s *Service) CreateFileLink(ctx context.Context, export Export, owner Diges
 }
 
 func (s *Service) createLink(ctx context.Context, items []BatchItem, zip bool, owner Digest) (*Link, error) {
-	p, files, err := s.newPlan(ctx, items, zip, true)
+	p, files, err := s.newPlan(ctx, items, zip, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func (s *Service) createLink(ctx context.Context, items []BatchItem, zip bool, o
 	if err := s.store.InsertLink(ctx, stored, s.linkLimits); err != nil {
 		return nil, storeError("insert link", err)
 	}
-	link, err := s.newLink(stored)
+	link, err := s.newLink(stored, p)
 	if err != nil {
 		return nil, err
 	}
@@ -120,15 +121,20 @@ func (s *Service) FindLink(ctx context.Context, token string) (*Link, error) {
 		link.stored = stored
 		return &link, nil
 	}
-	return s.newLink(stored)
+	return s.decodeLink(stored)
 }
 
-// newLink decodes a stored link.
-func (s *Service) newLink(stored StoredLink) (*Link, error) {
-	p := new(plan)
-	if err := json.Unmarshal(stored.Plan, p); err != nil || p.Layout != planLayout || len(p.Entries) == 0 {
-		return nil, fmt.Errorf("%w: link has a plan of another release", ErrLinkNotFound)
+// decodeLink returns a stored link.
+func (s *Service) decodeLink(stored StoredLink) (*Link, error) {
+	p, err := decodePlan(stored.Plan)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrLinkNotFound, err)
 	}
+	return s.newLink(stored, p)
+}
+
+// newLink returns a link with a plan, and caches it.
+func (s *Service) newLink(stored StoredLink, p *plan) (*Link, error) {
 	link := &Link{
 		Owner:     stored.Owner,
 		ExpiresAt: stored.ExpiresAt,
@@ -136,12 +142,11 @@ func (s *Service) newLink(stored StoredLink) (*Link, error) {
 		Type:      p.Type,
 		Size:      p.Size,
 		Zip:       p.Zip,
+		Skipped:   p.skipped(),
 		service:   s,
 		stored:    stored,
+		planSize:  len(stored.Plan),
 		plan:      p,
-	}
-	for _, skipped := range p.Skipped {
-		link.Skipped = append(link.Skipped, Skipped{SourceURL: skipped.Source, Reason: skipped.Reason})
 	}
 	if modified := time.Unix(p.Entries[0].Modified, 0).UTC(); !p.Zip && modified.Year() > 1 {
 		link.Modified = modified
@@ -149,11 +154,10 @@ func (s *Service) newLink(stored StoredLink) (*Link, error) {
 	if p.Resumable {
 		link.ETag = planETag(stored.Plan, stored.Version)
 		if p.Zip {
-			archive, err := p.archive()
-			if err != nil {
+			var err error
+			if link.archive, link.manifest, err = p.archive(); err != nil {
 				return nil, fmt.Errorf("%w: %w", ErrLinkNotFound, err)
 			}
-			link.archive = archive
 		}
 	}
 	link.stored.Plan = nil
@@ -199,15 +203,14 @@ func (l *Link) renew(ctx context.Context) (_ *Link, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l.service.facts.reload(l.plan.Entries)
-	p, files, err := l.service.newPlan(ctx, items, l.plan.Zip, false)
+	p, files, err := l.service.newPlan(ctx, items, l.plan.Zip, l.plan)
 	if l.plan.Zip {
-		skipped := make(map[string]bool)
+		skipped := make(map[int]bool)
 		for _, s := range l.plan.Skipped {
 			skipped[s.Source] = true
 		}
 		for i, f := range files {
-			if f.err != nil && !IsLost(f.err) && !skipped[items[i].SourceURL] {
+			if f.err != nil && !IsLost(f.err) && !skipped[i] {
 				return nil, f.err
 			}
 		}
@@ -229,7 +232,7 @@ func (l *Link) replace(ctx context.Context, p *plan) (*Link, error) {
 	if err != nil {
 		return nil, storeError("replace plan", err)
 	}
-	return l.service.newLink(stored)
+	return l.service.decodeLink(stored)
 }
 
 // outdate makes the next request, on any process, renew the link.
@@ -248,14 +251,16 @@ func (l *Link) Items(ctx context.Context) ([]BatchItem, error) {
 	return items, err
 }
 
-// planCache keeps decoded links. It is bounded by their entries.
+// planCache keeps links with their plans.
 type planCache struct {
-	mu      sync.Mutex
-	links   map[Digest]*Link
-	entries int
+	mu    sync.Mutex
+	links map[Digest]*Link
+	size  int // of the encoded plans
 }
 
-const maxCachedEntries = 20_000
+// maxCachedPlans bounds the encoded plans in a cache. Decoded, they take a few times
+// as much.
+const maxCachedPlans = 16 << 20
 
 func newPlanCache() *planCache { return &planCache{links: make(map[Digest]*Link)} }
 
@@ -265,25 +270,34 @@ func (c *planCache) get(digest Digest) *Link {
 	return c.links[digest]
 }
 
+// put adds a link, unless there is one with a newer plan. It evicts arbitrary others
+// while the cache is too large.
 func (c *planCache) put(link *Link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	digest := link.stored.Digest
-	if previous := c.links[digest]; previous != nil {
-		if previous.stored.Version > link.stored.Version {
-			return
-		}
-		c.entries -= len(previous.plan.Sources)
+	if previous := c.links[digest]; previous != nil && previous.stored.Version > link.stored.Version {
+		return
+	}
+	c.remove(digest)
+	if link.planSize > maxCachedPlans {
+		return
 	}
 	c.links[digest] = link
-	c.entries += len(link.plan.Sources)
-	for other, evicted := range c.links {
-		if c.entries <= maxCachedEntries {
+	c.size += link.planSize
+	for other := range c.links {
+		if c.size <= maxCachedPlans {
 			return
 		}
 		if other != digest {
-			delete(c.links, other)
-			c.entries -= len(evicted.plan.Sources)
+			c.remove(other)
 		}
+	}
+}
+
+func (c *planCache) remove(digest Digest) {
+	if link := c.links[digest]; link != nil {
+		delete(c.links, digest)
+		c.size -= link.planSize
 	}
 }

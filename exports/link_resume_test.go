@@ -72,7 +72,7 @@ func TestLink_ResumeReadsOnlyTheRest(t *testing.T) {
 				s = l.service(exports.Options{})
 			case "nothing remembered":
 				s = l.service(exports.Options{})
-				is.NoErr(l.store.DeleteFacts(t.Context(), digestsOfURLs(4)...))
+				l.forgetFacts()
 				limit = link.Size + 1<<20 // each byte once
 			}
 			l.origin.bytes.Store(0)
@@ -90,6 +90,7 @@ func TestLink_ParallelRangesReadEachByteOnce(t *testing.T) {
 	l := newLinkTest(t, largeFiles()...)
 	s := l.service(exports.Options{})
 	link := l.create(s)
+
 	const parts = 8
 	size := link.Size/parts + 1
 	var group sync.WaitGroup

@@ -22,19 +22,19 @@ type LinkReader struct {
 	link    *Link
 	ranges  []ByteRange
 	entries []planEntry
-	facts   []*fileFact // by entry; nil if the ranges need nothing of it
+	facts   map[int]*fileFact // by entry, of those that the ranges need
 	onWait  func()
 
-	queue   *prefetch.Queue[*contentReader]
-	jobs    []linkJob
-	next    int                             // job that the queue returns next
-	result  prefetch.Result[*contentReader] // of the job before
-	errs    map[int]chan error              // of background reads, by entry
-	readers sync.WaitGroup
+	queue   *prefetch.Queue[*blockReader]
+	parts   []filePart
+	next    int                           // index of the part that the queue returns next
+	current prefetch.Result[*blockReader] // of the part before
+	content []byte                        // the complete file, if it was read for its CRC
+	readers sync.WaitGroup                // of checksums
 }
 
-// linkJob is a part of a file that the ranges include.
-type linkJob struct {
+// filePart is a part of a file that the ranges need.
+type filePart struct {
 	entry          int
 	offset, length int64
 }
@@ -44,11 +44,9 @@ type linkJob struct {
 // file is lost, the error wraps [ErrChanged] or [ErrGone], and the caller may
 // deliver what [Link.Renew] returns instead.
 //
-// Sums that the ranges need of other parts are read beside the sending.
-//
 // When ctx ends, WriteRange fails. The caller must close the LinkReader.
 func (l *Link) Open(ctx context.Context, ranges ...ByteRange) (*LinkReader, error) {
-	r := &LinkReader{link: l, ranges: ranges, entries: l.plan.Entries, onWait: func() {}, errs: make(map[int]chan error)}
+	r := &LinkReader{link: l, ranges: ranges, entries: l.plan.Entries, onWait: func() {}}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	opened := false
 	defer func() { // also if an Opener panics
@@ -56,31 +54,119 @@ func (l *Link) Open(ctx context.Context, ranges ...ByteRange) (*LinkReader, erro
 			r.Close()
 		}
 	}()
-	var err error
-	due := r.prepare()
-	jobs := make([]prefetch.Job[*contentReader], len(r.jobs))
-	for i, job := range r.jobs {
-		e, f := r.entries[job.entry], r.facts[job.entry]
-		jobs[i] = prefetch.Job[*contentReader]{
+	if err := r.findFacts(); err != nil {
+		return nil, err
+	}
+	unknown := r.plan()
+	jobs := make([]prefetch.Job[*blockReader], len(r.parts))
+	for i, part := range r.parts {
+		e, f := r.entries[part.entry], r.facts[part.entry]
+		jobs[i] = prefetch.Job[*blockReader]{
 			Host:  hostOf(e.URL),
-			Limit: 64 << 10,
-			Open: func(ctx context.Context) (*contentReader, error) {
-				return l.service.openPart(ctx, e, f, job.offset, job.length, due[job.entry])
+			Limit: int(min(f.sums.Block(), prefetch.PrefixSize)),
+			Open: func(ctx context.Context) (*blockReader, error) {
+				return l.service.openPart(ctx, e, f, part.offset, part.length)
 			},
 		}
 	}
 	r.queue = prefetch.New(r.ctx, l.service.prefetch, jobs)
 	if len(jobs) > 0 {
-		err = r.advance()
-	} else {
-		err = r.checkFirst()
-	}
-	if err != nil {
+		if err := r.advance(); err != nil {
+			return nil, err
+		}
+	} else if err := r.checkFirst(); err != nil {
 		return nil, err
 	}
-	r.learn(due)
+	r.learn(unknown)
 	opened = true
 	return r, nil
+}
+
+// needs yields what a range requires of each file, in order.
+func (r *LinkReader) needs(rng ByteRange) func(yield func(zipstream.Need) bool) {
+	return func(yield func(zipstream.Need) bool) {
+		if !r.link.Zip {
+			if rng.Length > 0 {
+				yield(zipstream.Need{Offset: rng.Offset, Length: rng.Length})
+			}
+			return
+		}
+		for need := range r.link.archive.Needs(rng.Offset, rng.Length) {
+			if need.Entry < len(r.entries) && !yield(need) { // not of manifest.json
+				return
+			}
+		}
+	}
+}
+
+// findFacts sets facts, and reads from the store what this process does not know. If
+// that fails, the response costs more reads.
+func (r *LinkReader) findFacts() error {
+	r.facts = make(map[int]*fileFact)
+	find := func(entry int) (err error) {
+		r.facts[entry], err = r.link.service.facts.find(r.entries[entry])
+		return err
+	}
+	var urls []Digest
+	requested := make(map[Digest]bool)
+	for _, rng := range r.ranges {
+		for need := range r.needs(rng) {
+			f := r.facts[need.Entry]
+			if f == nil {
+				if err := find(need.Entry); err != nil {
+					return err
+				}
+				f = r.facts[need.Entry]
+			}
+			_, known := f.sums.Total()
+			if useful := need.Length > 0 && f.sums.Known() == 0 || need.CRC && !known; useful && !requested[f.url] {
+				requested[f.url] = true
+				urls = append(urls, f.url)
+			}
+		}
+	}
+	if len(urls) == 0 {
+		return nil
+	}
+	r.link.service.facts.load(r.ctx, urls)
+	for entry := range r.facts {
+		if err := find(entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plan sets the parts to read. It returns how much of the files whose CRC the ranges
+// need is unknown and not in the parts, by entry.
+//
+// A file that is stored without a data descriptor is read completely if its CRC is
+// unknown, since that comes first.
+func (r *LinkReader) plan() (unknown map[int]int64) {
+	unknown = make(map[int]int64)
+	for _, rng := range r.ranges {
+		complete := make(map[int]bool)
+		for need := range r.needs(rng) {
+			e := r.entries[need.Entry]
+			_, known := r.facts[need.Entry].sums.Total()
+			switch {
+			case complete[need.Entry]:
+			case r.link.Zip && !e.Streamed && !known:
+				complete[need.Entry] = true
+				r.parts = append(r.parts, filePart{need.Entry, 0, e.Size})
+			case need.Length > 0:
+				r.parts = append(r.parts, filePart{need.Entry, need.Offset, need.Length})
+			case !known:
+				unknown[need.Entry] = e.Size
+			}
+		}
+	}
+	for _, part := range r.parts {
+		if size := r.entries[part.entry].Size; unknown[part.entry] > 0 && part.offset+part.length == size {
+			unknown[part.entry] = r.facts[part.entry].sums.Floor(part.offset)
+		}
+	}
+	return unknown
 }
 
 // checkFirst returns an error if the ranges include headers only and the file of the
@@ -101,132 +187,55 @@ func (r *LinkReader) checkFirst() error {
 	return err
 }
 
-// prepare sets jobs and facts. It returns the entries whose CRC the ranges need and
-// the plan does not have.
-func (r *LinkReader) prepare() (due map[int]bool) {
-	r.facts = make([]*fileFact, len(r.entries))
-	due = make(map[int]bool)
-	for _, rng := range r.ranges {
-		wanted := make(map[int]bool) // entries with content in the range
-		for need := range r.needs(rng) {
-			if need.Length > 0 {
-				wanted[need.Entry] = true
-			}
-		}
-		for need := range r.needs(rng) {
-			if need.Entry >= len(r.entries) { // manifest.json
-				continue
-			}
-			e := r.entries[need.Entry]
-			if r.facts[need.Entry] == nil {
-				r.facts[need.Entry] = r.link.service.facts.find(urlDigest(e.URL), e.Validator, e.Size)
-			}
-			if need.CRC && e.CRC32 == nil {
-				due[need.Entry] = true
-			}
-			job := linkJob{need.Entry, need.Offset, need.Length}
-			if r.link.Zip && !e.Streamed && e.CRC32 == nil {
-				// Header and content come from one read of the complete file.
-				job.offset, job.length = 0, e.Size
-			}
-			if wanted[need.Entry] && job.length > 0 {
-				r.jobs = append(r.jobs, job)
-				wanted[need.Entry] = false
-			}
-		}
-	}
-	r.loadFacts(due)
-	return due
-}
-
-// needs yields what a range requires of each file.
-func (r *LinkReader) needs(rng ByteRange) func(yield func(zipstream.Need) bool) {
-	if r.link.Zip {
-		return r.link.archive.Needs(rng.Offset, rng.Length)
-	}
-	return func(yield func(zipstream.Need) bool) {
-		if rng.Length > 0 {
-			yield(zipstream.Need{Offset: rng.Offset, Length: rng.Length})
-		}
-	}
-}
-
-// loadFacts reads from the store what this process does not know. If that fails,
-// the response costs more reads.
-func (r *LinkReader) loadFacts(due map[int]bool) {
-	var urls []Digest
-	seen := make(map[Digest]bool)
-	for i, f := range r.facts {
-		if f == nil || seen[f.url] {
-			continue
-		}
-		seen[f.url] = true
-		if _, ok := f.sums.Total(); !ok && (due[i] || f.sums.Known() == 0) {
-			urls = append(urls, f.url)
-		}
-	}
-	if len(urls) == 0 {
-		return
-	}
-	r.link.service.facts.load(r.ctx, urls)
-	for i, f := range r.facts {
-		if f != nil {
-			r.facts[i] = r.link.service.facts.find(f.url, f.validator, f.size)
-		}
-	}
-}
-
 // parallelSums is how many files one response reads for their sums at a time.
 const parallelSums = 4
 
-// learn starts to read the sums that are due and that the jobs will not yield.
-func (r *LinkReader) learn(due map[int]bool) {
-	type task struct {
-		entry int
-		to    int64
-	}
-	var tasks []task
-	for i, f := range r.facts {
-		if !due[i] {
-			continue
-		}
-		if _, ok := f.sums.Total(); ok {
-			continue
-		}
-		to := f.size
-		for _, job := range r.jobs {
-			if job.entry == i && job.offset+job.length == f.size {
-				to = f.sums.Floor(job.offset)
-			}
-		}
-		if to > 0 {
-			tasks = append(tasks, task{i, to})
-			r.errs[i] = make(chan error, 1)
+// learn starts to read the sums of what the parts do not include. CRC waits for them,
+// and finds the same errors.
+func (r *LinkReader) learn(unknown map[int]int64) {
+	entries := make(chan int, len(unknown))
+	for entry := range r.entries {
+		if unknown[entry] > 0 {
+			entries <- entry
 		}
 	}
-	queue := make(chan task, len(tasks))
-	for _, t := range tasks {
-		queue <- t
-	}
-	close(queue)
-	for range min(parallelSums, len(tasks)) {
+	close(entries)
+	for range min(parallelSums, len(entries)) {
 		r.readers.Go(func() {
-			for t := range queue {
-				r.errs[t.entry] <- r.link.service.learnSums(r.ctx, r.entries[t.entry], r.facts[t.entry], 0, t.to)
+			for entry := range entries {
+				r.link.service.learnSums(r.ctx, r.entries[entry], r.facts[entry], unknown[entry], true)
 			}
 		})
 	}
 }
 
-// advance opens the file of the next job.
-func (r *LinkReader) advance() error {
-	var err error
-	r.result, err = r.queue.Next(r.onWait)
+// advance opens the next part.
+func (r *LinkReader) advance() (err error) {
+	r.content = nil
+	r.current, err = r.queue.Next(r.onWait)
 	r.next++
 	if err != nil {
 		return prefetchError(err)
 	}
 	return nil
+}
+
+// seek makes the part that includes others of an entry the current one.
+func (r *LinkReader) seek(want filePart) error {
+	for {
+		if r.next > 0 {
+			part := r.parts[r.next-1]
+			if part.entry == want.entry && part.offset <= want.offset && want.offset+want.length <= part.offset+part.length {
+				return nil
+			}
+		}
+		if r.next == len(r.parts) {
+			return fmt.Errorf("%w: entry %d is not part of the ranges", ErrFailed, want.entry)
+		}
+		if err := r.advance(); err != nil {
+			return err
+		}
+	}
 }
 
 // WriteRange writes one of the ranges to w. It must be called once for each, in
@@ -238,14 +247,11 @@ func (r *LinkReader) WriteRange(w io.Writer, index int, flush func() error) erro
 	if flush != nil {
 		r.onWait = func() { flush() } // if it fails, so does the next write
 	}
-	rng := r.ranges[index]
-	err := r.writeRange(w, rng)
-	switch {
-	case err == nil:
-		return nil
-	case r.ctx.Err() != nil:
+	err := r.writeRange(w, r.ranges[index])
+	if err != nil && r.ctx.Err() != nil {
 		return r.ctx.Err()
-	case IsLost(err):
+	}
+	if IsLost(err) {
 		r.link.outdate()
 	}
 	return err
@@ -272,67 +278,54 @@ func (r *LinkReader) writeRange(w io.Writer, rng ByteRange) error {
 // Content implements [zipstream.Source].
 func (r *LinkReader) Content(entry int, offset, length int64) (io.ReadCloser, error) {
 	if entry >= len(r.entries) {
-		return io.NopCloser(bytes.NewReader(r.link.plan.Manifest[offset : offset+length])), nil
+		return io.NopCloser(bytes.NewReader(r.link.manifest[offset : offset+length])), nil
 	}
-	if err := r.seek(entry, offset, length); err != nil {
+	want := filePart{entry, offset, length}
+	if err := r.seek(want); err != nil {
 		return nil, err
 	}
-	job := r.jobs[r.next-1]
-	if job.offset == offset && job.length == length {
-		return io.NopCloser(r.result.Content()), nil
+	if r.content == nil && r.parts[r.next-1] == want {
+		return io.NopCloser(r.current.Content()), nil
 	}
-	if !r.result.Complete {
-		return nil, fmt.Errorf("%w: entry %d is not prefetched", ErrFailed, entry)
+	if err := r.readContent(); err != nil {
+		return nil, err
 	}
-	return io.NopCloser(bytes.NewReader(r.result.Prefix[offset-job.offset : offset-job.offset+length])), nil
+	return io.NopCloser(bytes.NewReader(r.content[offset : offset+length])), nil
 }
 
-// seek makes the job that includes a part of an entry the current one.
-func (r *LinkReader) seek(entry int, offset, length int64) error {
-	for {
-		if r.next > 0 {
-			if job := r.jobs[r.next-1]; job.entry == entry && job.offset <= offset && offset+length <= job.offset+job.length {
-				return nil
-			}
-		}
-		if r.next == len(r.jobs) {
-			return fmt.Errorf("%w: entry %d is not part of the ranges", ErrFailed, entry)
-		}
-		if err := r.advance(); err != nil {
-			return err
-		}
+// readContent reads the current part, a complete small file.
+func (r *LinkReader) readContent() (err error) {
+	if r.content == nil {
+		r.content, err = io.ReadAll(r.current.Content())
 	}
+	return err
 }
 
 // CRC implements [zipstream.Source].
 func (r *LinkReader) CRC(entry int) (uint32, error) {
 	if entry >= len(r.entries) {
-		return crc32.ChecksumIEEE(r.link.plan.Manifest), nil
+		return crc32.ChecksumIEEE(r.link.manifest), nil
 	}
 	e, f := r.entries[entry], r.facts[entry]
-	if e.CRC32 != nil {
-		return *e.CRC32, nil
-	}
 	if crc, ok := f.sums.Total(); ok {
 		return crc, nil
 	}
-	if r.next < len(r.jobs) && r.jobs[r.next].entry == entry && !e.Streamed {
-		if err := r.advance(); err != nil {
+	if e.Streamed {
+		r.onWait()
+		if err := r.link.service.awaitSums(r.ctx, e, f); err != nil {
 			return 0, err
 		}
-	}
-	if done := r.errs[entry]; done != nil {
-		if err := <-done; err != nil {
+	} else {
+		if err := r.seek(filePart{entry, 0, e.Size}); err != nil {
 			return 0, err
 		}
-		done <- nil
-	}
-	if err := r.link.service.learnSums(r.ctx, e, f, 0, f.size); err != nil {
-		return 0, err
+		if err := r.readContent(); err != nil {
+			return 0, err
+		}
 	}
 	crc, ok := f.sums.Total()
-	if !ok {
-		return 0, fmt.Errorf("%w: checksum of entry %d is unknown", ErrFailed, entry)
+	if !ok { // another response found that the content has changed
+		return 0, ErrChanged
 	}
 	return crc, nil
 }

@@ -20,7 +20,9 @@ type fakeFile struct {
 	seed      uint64
 	validator string
 	name      string
-	err       error // of each request
+	crc       *uint32 // as the origin states it
+	unstable  bool    // each response has another validator
+	err       error   // of each request
 }
 
 // fillContent sets p to the content of a file from offset.
@@ -56,8 +58,9 @@ func contentOf(f fakeFile) []byte {
 type fakeOrigin struct {
 	delay time.Duration // before each response
 
-	mu    sync.Mutex
-	files map[string]fakeFile
+	mu        sync.Mutex
+	files     map[string]fakeFile
+	responses int // with unstable validators
 
 	stats, opens, ranges atomic.Int64
 	bytes                atomic.Int64
@@ -86,6 +89,10 @@ func (o *fakeOrigin) get(url string) (fakeFile, error) {
 	f, ok := o.files[url]
 	if !ok {
 		return f, exports.ErrGone
+	}
+	if f.unstable {
+		o.responses++
+		f.validator = fmt.Sprint(f.validator, o.responses)
 	}
 	return f, f.err
 }
@@ -120,7 +127,7 @@ func (o *fakeOrigin) Open(ctx context.Context, u *url.URL) (*exports.File, error
 }
 
 func describe(f fakeFile) *exports.File {
-	return &exports.File{Size: f.size, Type: "application/pdf", Name: f.name, Validator: f.validator}
+	return &exports.File{Size: f.size, Type: "application/pdf", Name: f.name, Validator: f.validator, CRC32: f.crc}
 }
 
 func (o *fakeOrigin) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {
@@ -173,7 +180,7 @@ func (b *fakeBody) Read(p []byte) (int, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case now.validator != b.file.validator || now.size != b.file.size:
+	case now.validator != b.file.validator && !now.unstable || now.size != b.file.size:
 		return 0, exports.ErrChanged
 	case b.offset == b.end:
 		return 0, io.EOF

@@ -19,7 +19,7 @@ import (
 )
 
 // planLayout is raised when the bytes of an archive change for equal plans.
-const planLayout = 1
+const planLayout = 2
 
 // plan describes the bytes of a link. It is stored as JSON and never changes; a
 // link gets another plan instead. All bytes except CRCs follow from it, and those
@@ -35,7 +35,6 @@ type plan struct {
 	Size      int64         `json:"size"` // -1 if unknown
 	Entries   []planEntry   `json:"entries"`
 	Skipped   []planSkipped `json:"skipped,omitempty"`
-	Manifest  []byte        `json:"manifest,omitempty"`
 
 	// Outdated means that the plan cannot be delivered, and that the next
 	// request must replace it.
@@ -50,11 +49,13 @@ type planEntry struct {
 	Size      int64   `json:"size"`
 	Streamed  bool    `json:"streamed,omitempty"`
 	Validator string  `json:"validator"`
-	CRC32     *uint32 `json:"crc32,omitempty"` // if it was known
+	Revision  int64   `json:"revision,omitempty"` // as in [Fact]
+	CRC32     *uint32 `json:"crc32,omitempty"`    // if it was known
 }
 
+// planSkipped is an element of Sources that is not in the plan.
 type planSkipped struct {
-	Source string `json:"source"`
+	Source int    `json:"source"` // index
 	Reason string `json:"reason"`
 }
 
@@ -80,18 +81,42 @@ func planETag(data []byte, version int64) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18]) + `"`
 }
 
-// archive returns the layout of the zip.
-func (p *plan) archive() (*zipstream.Archive, error) {
+// decodePlan returns a stored plan. The error means that another release has made it.
+func decodePlan(data []byte) (*plan, error) {
+	p := new(plan)
+	if err := json.Unmarshal(data, p); err != nil {
+		return nil, err
+	}
+	if p.Layout != planLayout || len(p.Entries) == 0 {
+		return nil, fmt.Errorf("exports: layout %d of a plan is unknown", p.Layout)
+	}
+	return p, nil
+}
+
+// skipped returns the skipped sources.
+func (p *plan) skipped() []Skipped {
+	var list []Skipped
+	for _, s := range p.Skipped {
+		list = append(list, Skipped{SourceURL: p.Sources[s.Source], Reason: s.Reason})
+	}
+	return list
+}
+
+// archive returns the layout of the zip, and the content of manifest.json, which is
+// nil without one.
+func (p *plan) archive() (*zipstream.Archive, []byte, error) {
 	entries := make([]zipstream.Entry, len(p.Entries), len(p.Entries)+1)
 	for i, e := range p.Entries {
 		entries[i] = zipstream.Entry{Name: e.Name, Modified: time.Unix(e.Modified, 0), Size: e.Size, Streamed: e.Streamed}
 	}
-	if p.Manifest != nil {
-		entries = append(entries, zipstream.Entry{
-			Name: manifestName, Modified: time.UnixMilli(p.MadeAt), Size: int64(len(p.Manifest)),
-		})
+	var manifest []byte
+	if len(p.Skipped) > 0 {
+		var entry zipstream.Entry
+		entry, manifest = newManifest(time.UnixMilli(p.MadeAt).UTC(), len(p.Sources), len(p.Entries), p.skipped())
+		entries = append(entries, entry)
 	}
-	return zipstream.NewArchive(entries)
+	archive, err := zipstream.NewArchive(entries)
+	return archive, manifest, err
 }
 
 // plannedFile is the description of an item's file, or the reason to skip it.
@@ -103,12 +128,12 @@ type plannedFile struct {
 
 // newPlan makes the plan of items, of which one is the file of a link without zip.
 // It opens no file to read it: sizes come from the upstreams, or from facts that
-// were confirmed recently if trust is set.
+// were confirmed recently if there is no previous plan.
 //
-// The second result has an element for each skipped item. If no file is available,
-// the error is a [BatchError], or that of the single file.
-func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip, trust bool) (*plan, []plannedFile, error) {
-	files, err := s.describe(ctx, items, trust)
+// The second result has an element for each item. If no file is available, the error
+// is a [BatchError], or that of the single file.
+func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip bool, previous *plan) (*plan, []plannedFile, error) {
+	files, err := s.describe(ctx, items, previous)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -117,8 +142,7 @@ func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip, trust boo
 			return nil, files, err
 		}
 	}
-	now := s.now()
-	p := &plan{Layout: planLayout, Zip: zip, MadeAt: now.UnixMilli(), FileName: BatchName, Resumable: true}
+	p := &plan{Layout: planLayout, Zip: zip, MadeAt: s.now().UnixMilli(), FileName: BatchName, Resumable: true, Size: -1}
 	names := filename.NewDedup(manifestName)
 	var skipped []Skipped
 	for i, item := range items {
@@ -127,50 +151,53 @@ func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip, trust boo
 		if f.err != nil {
 			skip := Skip(item.SourceURL, f.err)
 			skipped = append(skipped, skip)
-			p.Skipped = append(p.Skipped, planSkipped{skip.SourceURL, skip.Reason})
+			p.Skipped = append(p.Skipped, planSkipped{i, skip.Reason})
 			continue
 		}
-		name := deliveryName(*item.Export, f.file)
-		modified := f.file.Modified
-		if zip {
-			name = names.Unique(name)
-			if modified.IsZero() { // the same in each download
-				modified = item.Export.UpdatedAt
-			}
-		} else {
-			p.FileName, p.Type = name, f.file.Type
-		}
-		entry := planEntry{URL: item.Export.ExportedURL, Name: name, Modified: modified.Unix(), Size: f.file.Size}
-		if f.fact == nil {
-			p.Resumable = false
-		} else {
-			entry.Validator = f.file.Validator
-			if crc, ok := f.fact.sums.Total(); ok {
-				entry.CRC32 = &crc
-			}
-			entry.Streamed = entry.Size > storedFileSize && entry.CRC32 == nil
-		}
-		p.Entries = append(p.Entries, entry)
+		p.add(*item.Export, f, names)
 	}
 	if len(p.Entries) == 0 {
 		return nil, files, &BatchError{Skipped: skipped, Err: batchError(skipped)}
 	}
-	if len(skipped) > 0 {
-		_, p.Manifest = newManifest(now, len(items), len(p.Entries), skipped)
-	}
-	switch {
-	case !zip:
-		p.Size = p.Entries[0].Size
-	case p.Resumable:
-		archive, err := p.archive()
+	if !zip {
+		p.FileName, p.Type, p.Size = deliveryName(*items[0].Export, files[0].file), files[0].file.Type, p.Entries[0].Size
+		p.Entries[0].Modified = files[0].file.Modified.Unix()
+	} else if p.Resumable {
+		archive, _, err := p.archive()
 		if err != nil {
 			return nil, files, fmt.Errorf("%w: %w", ErrFailed, err)
 		}
 		p.Size = archive.Size()
-	default:
-		p.Size = -1
 	}
 	return p, files, nil
+}
+
+// add adds the file of an export.
+func (p *plan) add(export Export, f plannedFile, names *filename.Dedup) {
+	e := zipEntry(export, f.file, f.fact, names)
+	entry := planEntry{URL: export.ExportedURL, Name: e.Name, Modified: e.Modified.Unix(), Size: e.Size, Streamed: e.Streamed}
+	if f.fact == nil {
+		p.Resumable = false
+	} else {
+		entry.Validator, entry.Revision = f.file.Validator, f.fact.revision
+		if crc, ok := f.fact.sums.Total(); ok {
+			entry.CRC32 = &crc
+		}
+	}
+	p.Entries = append(p.Entries, entry)
+}
+
+// zipEntry describes the zip entry of a file. The fact may be nil.
+func zipEntry(export Export, file *File, f *fileFact, names *filename.Dedup) zipstream.Entry {
+	entry := zipstream.Entry{Name: names.Unique(deliveryName(export, file)), Modified: file.Modified, Size: file.Size, Streamed: true}
+	if entry.Modified.IsZero() { // the same in each download
+		entry.Modified = export.UpdatedAt
+	}
+	if f != nil {
+		crc, known := f.sums.Total()
+		entry.CRC, entry.Streamed = crc, !known && f.size > storedFileSize
+	}
+	return entry
 }
 
 // factTrust is how long a fact may stand for a request to the upstream when a link
@@ -178,8 +205,9 @@ func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip, trust boo
 // notices.
 const factTrust = time.Minute
 
-// describe returns the description of each item's file.
-func (s *Service) describe(ctx context.Context, items []BatchItem, trust bool) ([]plannedFile, error) {
+// describe returns the description of each item's file. With a previous plan it asks
+// each upstream, otherwise those of which there are no recent facts.
+func (s *Service) describe(ctx context.Context, items []BatchItem, previous *plan) ([]plannedFile, error) {
 	var urls []Digest
 	byURL := make(map[Digest]*plannedFile)
 	var unknown []*Export // one for each URL
@@ -198,17 +226,22 @@ func (s *Service) describe(ctx context.Context, items []BatchItem, trust bool) (
 	if err != nil {
 		return nil, err
 	}
-	now := s.now()
-	unknown = slices.DeleteFunc(unknown, func(export *Export) bool {
-		digest := urlDigest(export.ExportedURL)
-		f := known[digest]
-		if !trust || f == nil || !s.mayTrust(f, export, now) {
-			return false
+	validators := make(map[string]string) // of the previous plan, by URL
+	if previous != nil {
+		for _, e := range previous.Entries {
+			validators[e.URL] = e.Validator
 		}
-		*byURL[digest] = plannedFile{file: s.facts.file(f), fact: f}
-		return true
-	})
-	s.statAll(ctx, unknown, byURL)
+	} else {
+		unknown = slices.DeleteFunc(unknown, func(export *Export) bool {
+			digest := urlDigest(export.ExportedURL)
+			file, recent := s.recentFact(known[digest], export)
+			if recent {
+				*byURL[digest] = plannedFile{file: file, fact: known[digest]}
+			}
+			return recent
+		})
+	}
+	s.statAll(ctx, unknown, validators, byURL)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -222,33 +255,44 @@ func (s *Service) describe(ctx context.Context, items []BatchItem, trust bool) (
 	return files, nil
 }
 
-// mayTrust reports whether a fact stands for a request to the upstream: it was
-// confirmed recently, after the export was registered, and its Opener can read
-// parts.
-func (s *Service) mayTrust(f *fileFact, export *Export, now time.Time) bool {
-	s.facts.mu.Lock()
-	seen := f.seenAt
-	s.facts.mu.Unlock()
-	if age := now.Sub(seen); age > factTrust || age < 0 || !seen.After(export.UpdatedAt) {
-		return false
+// recentFact returns the description of a file by a fact that stands for a request
+// to the upstream: it was confirmed recently, after the export was registered, and
+// its Opener can read parts. The fact may be nil.
+func (s *Service) recentFact(f *fileFact, export *Export) (*File, bool) {
+	if f == nil {
+		return nil, false
+	}
+	file, seenAt := s.facts.describe(f)
+	if age := s.now().Sub(seenAt); age > factTrust || age < 0 || !seenAt.After(export.UpdatedAt) {
+		return nil, false
 	}
 	_, opener, err := s.locate(export.ExportedURL)
 	if err != nil {
-		return false
+		return nil, false
 	}
 	_, ok := opener.(RangeOpener)
-	return ok
+	return file, ok
 }
 
-// statAll describes the files of exports, several at a time.
-func (s *Service) statAll(ctx context.Context, list []*Export, byURL map[Digest]*plannedFile) {
+// statAll describes the files of exports, several at a time. It asks twice for a file
+// whose validator is not that of the previous plan: one that differs in each response
+// identifies nothing.
+func (s *Service) statAll(ctx context.Context, list []*Export, validators map[string]string, byURL map[Digest]*plannedFile) {
 	jobs := make([]prefetch.Job[statFile], len(list))
 	for i, export := range list {
 		jobs[i] = prefetch.Job[statFile]{
 			Host: hostOf(export.ExportedURL),
 			Open: func(ctx context.Context) (statFile, error) {
 				file, err := s.stat(ctx, *export)
-				return statFile{file}, err
+				previous, planned := validators[export.ExportedURL]
+				if err != nil || !planned || file.Validator == "" || file.Validator == previous {
+					return statFile{file}, err
+				}
+				again, err := s.stat(ctx, *export)
+				if err == nil && again.Validator != file.Validator {
+					again.Validator = ""
+				}
+				return statFile{again}, err
 			},
 		}
 	}

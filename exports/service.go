@@ -68,6 +68,7 @@ type Service struct {
 	clock       func() time.Time
 
 	facts        *facts
+	usages       *usages
 	plans        *planCache
 	statPrefetch prefetch.Config
 	checksums    chan struct{} // holds an element for each read of missing sums
@@ -114,7 +115,7 @@ func NewService(store Store, options *Options) *Service {
 			Total:    cmp.Or(max(o.MaxLinks, 0), 100_000),
 		},
 	}
-	s.facts = newFacts(store, s.now)
+	s.facts, s.usages = newFacts(store, s.now), newUsages(store)
 	s.statPrefetch = s.prefetch // a description takes one short request and no memory
 	s.statPrefetch.PerHost, s.statPrefetch.Budget = files, prefetch.NewBudget(files*prefetch.PrefixSize)
 	return s
@@ -122,7 +123,9 @@ func NewService(store Store, options *Options) *Service {
 
 // Flush waits until what was learned about files, and what links have served, is in
 // the store. Call it at shutdown, after the last request.
-func (s *Service) Flush(ctx context.Context) error { return s.facts.flush(ctx) }
+func (s *Service) Flush(ctx context.Context) error {
+	return errors.Join(s.facts.flush(ctx), s.usages.flush(ctx))
+}
 
 // Register registers the URL exported as the export of source, in place of a
 // previous one; created reports that there was none. White space around both

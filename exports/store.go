@@ -61,14 +61,11 @@ type Store interface {
 	// No URL is given twice.
 	FindFacts(ctx context.Context, urls ...Digest) ([]Fact, error)
 
-	// PutFacts stores facts in place of previous ones about the same URLs, all
-	// or none. It then deletes up to [PruneStep] facts, those stored longest
-	// ago first, beyond the newest limit. It may count facts that have been
-	// replaced or deleted. No URL is given twice.
+	// PutFacts stores facts in place of previous ones about the same URLs, except
+	// those of a higher Revision. It then deletes up to [PruneStep] facts, those
+	// stored longest ago first, beyond the newest limit. It may count facts that
+	// have been replaced. It stores all or none. No URL is given twice.
 	PutFacts(ctx context.Context, facts []Fact, limit int) error
-
-	// DeleteFacts deletes the facts about URLs. It ignores a URL without one.
-	DeleteFacts(ctx context.Context, urls ...Digest) error
 }
 
 // PruneStep is how many rows of a kind one call of a [Store] deletes to enforce
@@ -105,6 +102,7 @@ type Fact struct {
 	URL       Digest // of the exported URL
 	Validator string // not empty
 	Size      int64
+	Revision  int64     // raised when the content changed and the Validator did not
 	CRC32     *uint32   // of the content; nil if unknown
 	Type      string    // as in [File]
 	Name      string    // as in [File]

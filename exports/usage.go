@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -14,16 +15,59 @@ type LinkLimitError struct {
 
 func (e *LinkLimitError) Error() string { return "exports: " + e.Reason }
 
-// linkUsage is how this process uses a link. It is guarded by facts.mu.
+// usageUnit is the usage of one complete download. A link that is renewed keeps its
+// usage although its size changes.
+const usageUnit = 1_000_000
+
+// linkUsage is how this process uses a link.
 type linkUsage struct {
 	active   int
 	reserved int64 // of the running responses
 	unsaved  int64 // served, not yet in the store
 }
 
-// usageUnit is the usage of one complete download. A link that is renewed keeps its
-// usage although its size changes.
-const usageUnit = 1_000_000
+// usages counts what links serve, and writes it to the store behind them.
+type usages struct {
+	writeBehind
+	store Store
+	links map[Digest]*linkUsage
+}
+
+func newUsages(store Store) *usages {
+	u := &usages{store: store, links: make(map[Digest]*linkUsage)}
+	u.next = u.nextWrite
+	return u
+}
+
+func (u *usages) nextWrite() (write func()) {
+	for link, usage := range u.links {
+		if amount := usage.unsaved; amount > 0 {
+			return func() { u.write(link, usage, amount) }
+		}
+	}
+	return nil
+}
+
+// write adds an amount to the stored usage. If the store fails, it is lost.
+func (u *usages) write(link Digest, usage *linkUsage, amount int64) {
+	defer func() {
+		u.Lock()
+		defer u.Unlock()
+		usage.unsaved -= amount
+		u.release(link, usage)
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	u.store.AddServed(ctx, link, amount)
+}
+
+// release removes the usage of a link if nothing is left of it. The caller holds the
+// lock.
+func (u *usages) release(link Digest, usage *linkUsage) {
+	if usage.active == 0 && usage.unsaved == 0 {
+		delete(u.links, link)
+	}
+}
 
 // usage returns what a response of n bytes adds to the usage of the link, rounded
 // up.
@@ -38,47 +82,39 @@ func (l *Link) usage(n int64) int64 {
 // returns a [LinkLimitError] if the link may not serve them now. Otherwise the
 // caller must call done once, with the number of bytes that were sent.
 func (l *Link) Reserve(n int64) (done func(sent int64), err error) {
-	s := l.service
+	s, u := l.service, l.service.usages
 	if n < 0 {
 		n = max(l.Size, 0)
 	}
 	reserved := l.usage(n)
-	k := s.facts
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	u := k.usage[l.stored.Digest]
-	if u == nil {
-		u = new(linkUsage)
+	u.Lock()
+	defer u.Unlock()
+	usage := u.links[l.stored.Digest]
+	if usage == nil {
+		usage = new(linkUsage)
 	}
-	switch limit, used := s.linkServed*usageUnit, l.stored.Served+u.unsaved; {
-	case u.active >= s.linkRequests:
+	switch limit, used := s.linkServed*usageUnit, l.stored.Served+usage.unsaved; {
+	case usage.active >= s.linkRequests:
 		return nil, &LinkLimitError{fmt.Sprintf("this link serves at most %d requests at a time", s.linkRequests), time.Second}
-	case used+u.reserved >= limit:
+	case used+usage.reserved >= limit:
 		retry := l.ExpiresAt.Sub(s.now())
 		if used < limit {
 			retry = time.Second // the running responses may end early
 		}
 		return nil, &LinkLimitError{fmt.Sprintf("this link has delivered %d times its size", s.linkServed), retry}
 	}
-	k.usage[l.stored.Digest] = u
-	u.active++
-	u.reserved += reserved
+	u.links[l.stored.Digest] = usage
+	usage.active++
+	usage.reserved += reserved
 	return func(sent int64) {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		u.active--
-		u.reserved -= reserved
+		u.Lock()
+		defer u.Unlock()
+		usage.active--
+		usage.reserved -= reserved
 		if sent > 0 {
-			u.unsaved += min(reserved, l.usage(sent))
-			k.startWriting()
+			usage.unsaved += min(reserved, l.usage(sent))
+			u.start()
 		}
-		k.release(l.stored.Digest, u)
+		u.release(l.stored.Digest, usage)
 	}, nil
-}
-
-// release removes usage that has nothing left. The caller holds the lock.
-func (k *facts) release(link Digest, u *linkUsage) {
-	if u.active == 0 && u.unsaved == 0 {
-		delete(k.usage, link)
-	}
 }

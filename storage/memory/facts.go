@@ -41,6 +41,9 @@ func (s exportStore) PutFacts(ctx context.Context, facts []exports.Fact, limit i
 		return err
 	}
 	for _, fact := range facts {
+		if s.db.facts[fact.URL].Revision > fact.Revision {
+			continue
+		}
 		s.db.lastFactID++
 		s.db.facts[fact.URL] = storedFact{cloneFact(fact), s.db.lastFactID}
 		s.db.factOrder = append(s.db.factOrder, factID{fact.URL, s.db.lastFactID})
@@ -52,18 +55,6 @@ func (s exportStore) PutFacts(ctx context.Context, facts []exports.Fact, limit i
 		}
 	}
 	s.db.factOrder = s.db.factOrder[excess:]
-	return nil
-}
-
-func (s exportStore) DeleteFacts(ctx context.Context, urls ...exports.Digest) error {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	for _, url := range urls {
-		delete(s.db.facts, url)
-	}
 	return nil
 }
 

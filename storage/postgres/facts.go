@@ -13,7 +13,7 @@ import (
 
 func (s exportStore) FindFacts(ctx context.Context, urls ...exports.Digest) ([]exports.Fact, error) {
 	return readRows(ctx, s.db, scanFact, `
-		SELECT url_digest, validator, size, crc32, type, name, modified, seen_at, blocks
+		SELECT url_digest, validator, size, revision, crc32, type, name, modified, seen_at, blocks
 		FROM canvasback_facts
 		WHERE url_digest = ANY ($1::bytea[])`,
 		digestArray(urls),
@@ -28,7 +28,7 @@ func scanFact(row pgx.CollectableRow) (exports.Fact, error) {
 		modified *time.Time
 	)
 	err := row.Scan(
-		&url, &fact.Validator, &fact.Size, &crc, &fact.Type, &fact.Name, &modified, &fact.SeenAt, &fact.Blocks,
+		&url, &fact.Validator, &fact.Size, &fact.Revision, &crc, &fact.Type, &fact.Name, &modified, &fact.SeenAt, &fact.Blocks,
 	)
 	copy(fact.URL[:], url)
 	if crc != nil {
@@ -72,13 +72,14 @@ func (s exportStore) PutFacts(ctx context.Context, facts []exports.Fact, limit i
 			}
 			batch.Queue(s.db.sql(`
 				INSERT INTO canvasback_facts (
-					url_digest, validator, size, crc32, type, name, modified, seen_at, blocks
+					url_digest, validator, size, revision, crc32, type, name, modified, seen_at, blocks
 				)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 				ON CONFLICT (url_digest) DO UPDATE
-				SET id = EXCLUDED.id, validator = $2, size = $3, crc32 = $4, type = $5, name = $6,
-					modified = $7, seen_at = $8, blocks = $9`),
-				fact.URL[:], fact.Validator, fact.Size, crc, fact.Type, fact.Name,
+				SET id = EXCLUDED.id, validator = $2, size = $3, revision = $4, crc32 = $5,
+					type = $6, name = $7, modified = $8, seen_at = $9, blocks = $10
+				WHERE canvasback_facts.revision <= $4`),
+				fact.URL[:], fact.Validator, fact.Size, fact.Revision, crc, fact.Type, fact.Name,
 				modified, fact.SeenAt, notNull(fact.Blocks),
 			)
 		}
@@ -96,13 +97,4 @@ func (s exportStore) PutFacts(ctx context.Context, facts []exports.Fact, limit i
 		)
 		return tx.SendBatch(ctx, &batch).Close()
 	})
-}
-
-func (s exportStore) DeleteFacts(ctx context.Context, urls ...exports.Digest) error {
-	_, err := s.db.exec(ctx, `
-		DELETE FROM canvasback_facts
-		WHERE url_digest = ANY ($1::bytea[])`,
-		digestArray(urls),
-	)
-	return err
 }

@@ -11,7 +11,7 @@ import (
 
 func (s exportStore) FindFacts(ctx context.Context, urls ...exports.Digest) ([]exports.Fact, error) {
 	rows, err := s.db.query(ctx, `
-		SELECT url_digest, validator, size, crc32, type, name, modified, seen_at, blocks
+		SELECT url_digest, validator, size, revision, crc32, type, name, modified, seen_at, blocks
 		FROM canvasback_facts
 		WHERE url_digest IN (
 			SELECT unhex(value)
@@ -32,7 +32,7 @@ func (s exportStore) FindFacts(ctx context.Context, urls ...exports.Digest) ([]e
 			modified, seen sql.NullInt64
 		)
 		err := rows.Scan(
-			&url, &fact.Validator, &fact.Size, &crc, &fact.Type, &fact.Name, &modified, &seen, &fact.Blocks,
+			&url, &fact.Validator, &fact.Size, &fact.Revision, &crc, &fact.Type, &fact.Name, &modified, &seen, &fact.Blocks,
 		)
 		if err != nil {
 			return nil, err
@@ -71,14 +71,18 @@ func (s exportStore) PutFacts(ctx context.Context, facts []exports.Fact, limit i
 			}
 			err := conn.QueryRowContext(ctx, `
 				REPLACE INTO canvasback_facts (
-					url_digest, validator, size, crc32, type, name, modified, seen_at, blocks
+					url_digest, validator, size, revision, crc32, type, name, modified, seen_at, blocks
 				)
-				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+				SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+				WHERE NOT EXISTS (
+					SELECT * FROM canvasback_facts
+					WHERE url_digest = ?1 AND revision > ?4
+				)
 				RETURNING id`,
-				fact.URL[:], fact.Validator, fact.Size, crc, fact.Type, fact.Name,
+				fact.URL[:], fact.Validator, fact.Size, fact.Revision, crc, fact.Type, fact.Name,
 				toMillis(fact.Modified), toMillis(fact.SeenAt), notNull(fact.Blocks),
 			).Scan(&last)
-			if err != nil {
+			if err != nil && err != sql.ErrNoRows {
 				return err
 			}
 		}
@@ -91,20 +95,6 @@ func (s exportStore) PutFacts(ctx context.Context, facts []exports.Fact, limit i
 				LIMIT ?
 			)`,
 			last-int64(limit), exports.PruneStep,
-		)
-		return err
-	})
-}
-
-func (s exportStore) DeleteFacts(ctx context.Context, urls ...exports.Digest) error {
-	return s.db.write(ctx, func(conn *sql.Conn) error {
-		_, err := conn.ExecContext(ctx, `
-			DELETE FROM canvasback_facts
-			WHERE url_digest IN (
-				SELECT unhex(value)
-				FROM json_each(?)
-			)`,
-			hexArray(urls),
 		)
 		return err
 	})

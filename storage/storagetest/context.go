@@ -145,7 +145,6 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol) []call {
 		{"exports.PutFacts", func(ctx context.Context) error {
 			return e.PutFacts(ctx, []exports.Fact{newFact("new"), newFact("other")}, manyFacts)
 		}},
-		{"exports.DeleteFacts", func(ctx context.Context) error { return e.DeleteFacts(ctx, digestOf("fact"), digestOf("new")) }},
 	}
 }
 

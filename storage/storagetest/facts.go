@@ -19,7 +19,7 @@ var factChecks = []check{
 	{"PutFacts replaces facts", factsReplaced},
 	{"FindFacts accepts 1,000 URLs", factsMany},
 	{"facts are bounded", factsLimit},
-	{"DeleteFacts deletes the given ones", factsDeleted},
+	{"PutFacts keeps facts of a higher revision", factsRevision},
 	{"facts are not shared with the caller", factsValues},
 	{"facts persist", factsPersist},
 }
@@ -32,6 +32,7 @@ func newFact(url string) exports.Fact {
 		URL:       digestOf(url),
 		Validator: `"` + url + `"`,
 		Size:      1 << 50,
+		Revision:  1 << 40,
 		CRC32:     &crc,
 		Type:      "application/pdf",
 		Name:      url + ".pdf",
@@ -134,13 +135,18 @@ func factsLimit(t *testing.T, s Harness) {
 	wantFacts(t, s, []string{"b", "c", "d", "e", "f"}, newFact("c"), newFact("e"), newFact("f"))
 }
 
-func factsDeleted(t *testing.T, s Harness) {
-	putFacts(t, s, newFact("a"), newFact("b"), newFact("c"))
-	must(t, s.Exports().DeleteFacts(t.Context()))
-	must(t, s.Exports().DeleteFacts(t.Context(), digestOf("a"), digestOf("missing"), digestOf("c")))
-	wantFacts(t, s, []string{"a", "b", "c"}, newFact("b"))
-	putFacts(t, s, newFact("a"))
-	wantFacts(t, s, []string{"a", "b", "c"}, newFact("a"), newFact("b"))
+func factsRevision(t *testing.T, s Harness) {
+	first, higher, same := newFact("a"), newFact("a"), newFact("a")
+	higher.Revision, higher.Size, higher.CRC32, higher.Blocks = first.Revision+1, 5, nil, []byte{}
+	same.Revision, same.Size = higher.Revision, 6
+	putFacts(t, s, first, newFact("b"))
+	putFacts(t, s, higher)
+	putFacts(t, s, first, newFact("c"))
+	wantFacts(t, s, []string{"a", "b", "c"}, higher, newFact("b"), newFact("c"))
+	putFacts(t, s, first)
+	wantFacts(t, s, []string{"a"}, higher)
+	putFacts(t, s, same)
+	wantFacts(t, s, []string{"a"}, same)
 }
 
 func factsValues(t *testing.T, s Harness) {
@@ -159,8 +165,6 @@ func factsPersist(t *testing.T, s Harness) {
 	second := s.reopen(t)
 	putFacts(t, s, newFact("a"))
 	wantFacts(t, second, []string{"a"}, newFact("a"))
-	must(t, second.Exports().DeleteFacts(t.Context(), digestOf("a")))
-	wantFacts(t, s, []string{"a"})
 }
 
 // concurrentFacts puts the same facts in different orders.
@@ -182,7 +186,7 @@ func concurrentFacts(t *testing.T, handles []Storage) {
 				return err
 			}
 		}
-		return s.Exports().DeleteFacts(t.Context(), digestOf("e"))
+		return nil
 	}) {
 		must(t, err)
 	}

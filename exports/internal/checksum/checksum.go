@@ -1,7 +1,7 @@
 // Package checksum computes the CRC-32 (IEEE) of a file from those of its blocks,
 // which may be read in any order, by several readers, and at different times.
 //
-// Each block that is read again is compared, so that a change of the content is
+// A block that is read again is compared, so that a change of the content is
 // noticed.
 package checksum
 
@@ -15,9 +15,12 @@ import (
 // ErrMismatch means that two reads of a file returned different bytes.
 var ErrMismatch = errors.New("checksum: content differs from an earlier read")
 
+// MaxSize is the largest size of a file. Its blocks have 16 MiB.
+const MaxSize = maxBlocks << 24
+
 const (
-	minBlock  = 256 << 10
-	maxBlocks = 16 << 10 // 64 KiB of sums; blocks of files above 4 GiB are larger
+	minBlock  = 64 << 10
+	maxBlocks = 64 << 10 // 256 KiB of sums; blocks of files above 4 GiB are larger
 )
 
 // Sums are the known CRCs of a file and its blocks. They are safe for concurrent
@@ -33,18 +36,11 @@ type Sums struct {
 	total  uint32
 	done   bool // total is known
 
-	partial map[int64]partialBlock // where reads of unknown blocks ended
+	writers map[*Writer]bool // that have not been closed
 }
 
-// partialBlock is the CRC of the first bytes of a block.
-type partialBlock struct {
-	length int64
-	crc    uint32
-}
-
-const maxPartial = 64
-
-// New returns the Sums of a file of the given size, of which nothing is known.
+// New returns the Sums of a file of up to [MaxSize] bytes, of which nothing is
+// known.
 func New(size int64) *Sums {
 	s := &Sums{size: size, block: minBlock}
 	for size > s.block*maxBlocks {
@@ -52,7 +48,21 @@ func New(size int64) *Sums {
 	}
 	n := (size + s.block - 1) / s.block
 	s.blocks, s.known, s.done = make([]uint32, n), make([]bool, n), n == 0
+	s.writers = make(map[*Writer]bool)
 	return s
+}
+
+// Blocks returns the number of blocks.
+func (s *Sums) Blocks() int { return len(s.blocks) }
+
+// Block returns the length of all blocks but the last.
+func (s *Sums) Block() int64 { return s.block }
+
+// Known returns the number of known blocks.
+func (s *Sums) Known() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count
 }
 
 // Total returns the CRC of the file, if it is known.
@@ -78,62 +88,62 @@ func (s *Sums) setTotal(crc uint32) error {
 	return nil
 }
 
-// Known returns how many blocks are known, completely or in part.
-func (s *Sums) Known() int {
+// Missing returns the first run of unknown blocks that overlaps the content before
+// offset to. If others is set, it ends before a block that a [Writer] will add, and
+// such blocks are not missing. Its length is 0 if there is none.
+func (s *Sums) Missing(to int64, others bool) (offset, length int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.count + len(s.partial)
-}
-
-// Missing returns the first unknown part of the content between from and to, in
-// complete blocks. Its length is 0 if there is none. It may begin before from and
-// end after to.
-func (s *Sums) Missing(from, to int64) (offset, length int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := from / s.block
-	for i < int64(len(s.known)) && i*s.block < to && s.known[i] {
+	missing := func(i int64) bool { return !s.known[i] && !(others && s.expected(i, nil)) }
+	n := (min(to, s.size) + s.block - 1) / s.block
+	i := int64(0)
+	for i < n && !missing(i) {
 		i++
 	}
 	j := i
-	for j < int64(len(s.known)) && j*s.block < to && !s.known[j] {
+	for j < n && missing(j) {
 		j++
 	}
 	offset = i * s.block
 	return offset, max(0, min(j*s.block, s.size)-offset)
 }
 
-// Start returns where to begin a read so that it shows whether the content before
-// offset has changed: at the start of the block with offset if that is known, even in
-// part, or of the known one before it, or at offset if neither is known. If complete is set,
-// the read must also yield the sum of the block with offset.
-func (s *Sums) Start(offset int64, complete bool) int64 {
+// expected reports whether a Writer other than except will add a block.
+func (s *Sums) expected(i int64, except *Writer) bool {
+	for w := range s.writers {
+		if w != except && w.next <= i && i*s.block < w.end {
+			return true
+		}
+	}
+	return false
+}
+
+// Cover returns the blocks to read for a part of the content, which is not empty.
+// If the first of them is unknown, the block before is included if that is known: it
+// shows a change of the content.
+func (s *Sums) Cover(offset, length int64) (start, end int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := offset / s.block
-	start := i * s.block
-	switch {
-	case i >= int64(len(s.known)):
-		return offset
-	case s.known[i] && start < offset:
-		return start
-	case s.partial[i].length > 0:
-		return start
-	case i > 0 && s.known[i-1]:
-		return start - s.block
-	case complete:
-		return start
+	first, last := offset/s.block, (offset+length-1)/s.block
+	if first > 0 && !s.known[first] && s.known[first-1] {
+		first--
 	}
-	return offset
+	return first * s.block, min((last+1)*s.block, s.size)
 }
 
 // Floor returns the start of the block with offset.
 func (s *Sums) Floor(offset int64) int64 { return offset - offset%s.block }
 
-// set stores the CRC of a block.
-func (s *Sums) set(i int64, crc uint32) error {
+// add stores the CRC of the block that w has written.
+func (s *Sums) add(w *Writer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	w.next++
+	return s.set(w.next-1, w.crc)
+}
+
+// set stores the CRC of a block, or compares it with the known one.
+func (s *Sums) set(i int64, crc uint32) error {
 	if s.known[i] {
 		if s.blocks[i] != crc {
 			return ErrMismatch
@@ -142,32 +152,10 @@ func (s *Sums) set(i int64, crc uint32) error {
 	}
 	s.blocks[i], s.known[i] = crc, true
 	s.count++
-	delete(s.partial, i)
 	if s.count < len(s.blocks) {
 		return nil
 	}
 	return s.setTotal(s.combined())
-}
-
-// setPartial stores the CRC of the first bytes of a block, if it is the longest
-// known part.
-func (s *Sums) setPartial(i int64, p partialBlock) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known[i] || p.length <= s.partial[i].length || len(s.partial) >= maxPartial {
-		return
-	}
-	if s.partial == nil {
-		s.partial = make(map[int64]partialBlock)
-	}
-	s.partial[i] = p
-}
-
-// partialOf returns what is known of the first bytes of a block.
-func (s *Sums) partialOf(i int64) partialBlock {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.partial[i]
 }
 
 // combined returns the CRC of the file from those of all blocks.
@@ -217,7 +205,7 @@ func power(n int64) uint32 {
 func (s *Sums) Append(b []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.count+len(s.partial) == 0 || len(s.blocks) == 1 && s.done { // a file's only block has its CRC
+	if s.count == 0 {
 		return b
 	}
 	bits := make([]byte, (len(s.known)+7)/8)
@@ -232,11 +220,6 @@ func (s *Sums) Append(b []byte) []byte {
 			b = binary.LittleEndian.AppendUint32(b, s.blocks[i])
 		}
 	}
-	for i, p := range s.partial {
-		b = binary.LittleEndian.AppendUint64(b, uint64(i))
-		b = binary.LittleEndian.AppendUint64(b, uint64(p.length))
-		b = binary.LittleEndian.AppendUint32(b, p.crc)
-	}
 	return b
 }
 
@@ -249,6 +232,8 @@ func (s *Sums) Merge(data []byte) (blocks int, err error) {
 		return 0, nil
 	}
 	bits, sums := data[:n], data[n:]
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i := range s.blocks {
 		if bits[i/8]&(1<<(i%8)) == 0 {
 			continue
@@ -262,78 +247,63 @@ func (s *Sums) Merge(data []byte) (blocks int, err error) {
 		sums = sums[4:]
 		blocks++
 	}
-	for ; len(sums) >= 20; sums = sums[20:] {
-		i, length := binary.LittleEndian.Uint64(sums), binary.LittleEndian.Uint64(sums[8:])
-		if i < uint64(len(s.blocks)) && length < uint64(s.block) {
-			s.setPartial(int64(i), partialBlock{int64(length), binary.LittleEndian.Uint32(sums[16:])})
-			blocks++
-		}
-	}
 	return blocks, nil
 }
 
-// Writer returns a Writer for the content from offset.
-func (s *Sums) Writer(offset int64) *Writer {
-	return &Writer{sums: s, offset: offset, aligned: offset%s.block == 0}
+// Writer returns a Writer for the content from offset, the start of a block, to end.
+// The caller must close it.
+func (s *Sums) Writer(offset, end int64) *Writer {
+	w := &Writer{sums: s, offset: offset, end: end, next: offset / s.block}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writers[w] = true
+	return w
 }
 
 // Writer adds the sums of content that is read sequentially. It is not safe for
 // concurrent use.
 type Writer struct {
-	sums    *Sums
-	offset  int64
-	aligned bool // the current block was written from its start
-	crc     uint32
+	sums   *Sums
+	offset int64
+	end    int64
+	crc    uint32 // of the current block up to offset
+	next   int64  // block that is written next; guarded by sums.mu
 }
 
 // Write implements [io.Writer]. It returns [ErrMismatch] at the end of a block that
-// differs from an earlier read. Content beyond the size of the file is an
-// ErrMismatch, too.
-func (w *Writer) Write(p []byte) (int, error) {
-	n := 0
+// differs from an earlier read, or for content beyond the size of the file.
+func (w *Writer) Write(p []byte) (n int, err error) {
 	for n < len(p) {
 		if w.offset >= w.sums.size {
 			return n, ErrMismatch
 		}
-		i := w.offset / w.sums.block
-		end := min((i+1)*w.sums.block, w.sums.size)
-		partial := w.sums.partialOf(i)
-		if mark := i*w.sums.block + partial.length; w.aligned && w.offset < mark {
-			end = mark
-		} else {
-			partial.length = 0
-		}
-		part := p[n:min(len(p), n+int(min(end-w.offset, int64(len(p)))))]
-		if w.aligned {
-			w.crc = crc32.Update(w.crc, crc32.IEEETable, part)
-		}
+		end := min(w.sums.Floor(w.offset)+w.sums.block, w.sums.size)
+		part := p[n:min(int64(len(p)), int64(n)+end-w.offset)]
+		w.crc = crc32.Update(w.crc, crc32.IEEETable, part)
 		w.offset += int64(len(part))
 		n += len(part)
 		if w.offset < end {
 			continue
 		}
-		if partial.length > 0 {
-			if w.crc != partial.crc {
-				return n, ErrMismatch
-			}
-			continue
+		if err := w.sums.add(w); err != nil {
+			return n, err
 		}
-		crc, aligned := w.crc, w.aligned
-		w.crc, w.aligned = 0, true
-		if aligned {
-			if err := w.sums.set(i, crc); err != nil {
-				return n, err
-			}
-		}
+		w.crc = 0
 	}
 	return n, nil
 }
 
-// Close stores the CRC of a block that was written in part, so that the next read is
-// compared with it.
+// Shared reports whether another Writer will add the block that w writes next.
+func (w *Writer) Shared() bool {
+	w.sums.mu.Lock()
+	defer w.sums.mu.Unlock()
+	return w.sums.expected(w.next, w)
+}
+
+// Close releases the Writer. Close may be called more than once.
 func (w *Writer) Close() error {
-	if i := w.offset / w.sums.block; w.aligned && w.offset > i*w.sums.block && w.offset < w.sums.size {
-		w.sums.setPartial(i, partialBlock{w.offset - i*w.sums.block, w.crc})
-	}
+	w.sums.mu.Lock()
+	defer w.sums.mu.Unlock()
+	delete(w.sums.writers, w)
 	return nil
 }

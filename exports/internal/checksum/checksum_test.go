@@ -25,16 +25,13 @@ func TestSums_BlocksInAnyOrderGiveTheTotal(t *testing.T) {
 		file := content(r, size)
 		s := New(int64(size))
 		for {
-			from := int64(r.IntN(size + 1))
-			if _, missing := s.Missing(0, int64(size)); missing == 0 {
+			if _, missing := s.Missing(int64(size), false); missing == 0 {
 				break
 			}
-			offset, length := s.Missing(from, int64(size))
-			if length == 0 {
-				continue
-			}
-			length = min(length, int64(1+r.IntN(3*minBlock)))
-			w := s.Writer(offset)
+			offset := s.Floor(int64(r.IntN(size)))
+			length := int64(size) - offset
+			length = min(length, int64(minBlock/2+r.IntN(3*minBlock)))
+			w := s.Writer(offset, offset+length)
 			for part := file[offset : offset+length]; len(part) > 0; {
 				n := min(len(part), 1+r.IntN(minBlock))
 				_, err := w.Write(part[:n])
@@ -63,18 +60,16 @@ func TestSums_NoticesOtherContent(t *testing.T) {
 	const size = 4*minBlock + 5
 	file := content(r, size)
 	s := New(size)
-	_, err := s.Writer(0).Write(file[:2*minBlock+9])
+	_, err := s.Writer(0, size).Write(file[:2*minBlock+9])
 	is.NoErr(err)
 	is.Equal(s.Known(), 2)
 	other := content(r, size)
-	_, err = s.Writer(minBlock).Write(other[minBlock:])
+	_, err = s.Writer(minBlock, size).Write(other[minBlock:])
 	is.True(errors.Is(err, ErrMismatch))
-	_, err = s.Writer(minBlock + 1).Write(other[minBlock+1 : 2*minBlock]) // no complete block
-	is.NoErr(err)
 	is.NoErr(s.SetTotal(crc32.ChecksumIEEE(other)))
-	_, err = s.Writer(2 * minBlock).Write(file[2*minBlock:])
+	_, err = s.Writer(2*minBlock, size).Write(file[2*minBlock:])
 	is.True(errors.Is(err, ErrMismatch)) // of the total
-	_, err = New(3).Writer(0).Write(file[:4])
+	_, err = New(3).Writer(0, 3).Write(file[:4])
 	is.True(errors.Is(err, ErrMismatch)) // too long
 }
 
@@ -84,9 +79,9 @@ func TestSums_PartialKnowledgeMerges(t *testing.T) {
 	const size = 9*minBlock + 5
 	file := content(r, size)
 	a, b := New(size), New(size)
-	_, err := a.Writer(0).Write(file[:4*minBlock])
+	_, err := a.Writer(0, size).Write(file[:4*minBlock])
 	is.NoErr(err)
-	_, err = b.Writer(3 * minBlock).Write(file[3*minBlock:])
+	_, err = b.Writer(3*minBlock, size).Write(file[3*minBlock:])
 	is.NoErr(err)
 	n, err := a.Merge(b.Append(nil))
 	is.NoErr(err)
@@ -100,41 +95,66 @@ func TestSums_PartialKnowledgeMerges(t *testing.T) {
 	}
 }
 
-func TestSums_PartOfABlockIsCompared(t *testing.T) {
-	is := is.New(t)
-	r := rand.New(rand.NewPCG(7, 8))
-	const size = minBlock + 5
-	file, other := content(r, size), content(r, size)
+func TestSums_CoverHasCompleteBlocksAndAKnownOne(t *testing.T) {
+	const size = 10*minBlock + 5
 	s := New(size)
-	w := s.Writer(0)
-	_, err := w.Write(file[:1000])
-	is.NoErr(err)
-	is.NoErr(w.Close())
-	merged := New(size)
-	n, err := merged.Merge(s.Append(nil))
-	is.NoErr(err)
-	is.Equal(n, 1)
-	is.Equal(merged.Start(500, false), int64(0))
-	_, err = merged.Writer(0).Write(other)
-	is.True(errors.Is(err, ErrMismatch))
-	_, err = merged.Writer(0).Write(file)
-	is.NoErr(err)
-	total, ok := merged.Total()
-	is.True(ok)
-	is.Equal(total, crc32.ChecksumIEEE(file))
+	cover := func(offset, length, wantStart, wantEnd int64) {
+		t.Helper()
+		if start, end := s.Cover(offset, length); start != wantStart || end != wantEnd {
+			t.Errorf("Cover(%d, %d) is %d, %d, want %d, %d", offset, length, start, end, wantStart, wantEnd)
+		}
+	}
+	cover(0, 1, 0, minBlock)
+	cover(5*minBlock+3, minBlock, 5*minBlock, 7*minBlock)
+	cover(size-1, 1, 10*minBlock, size)
+	if _, err := s.Writer(4*minBlock, 5*minBlock).Write(make([]byte, minBlock)); err != nil {
+		t.Fatal(err)
+	}
+	cover(5*minBlock, 1, 4*minBlock, 6*minBlock)
+	cover(5*minBlock+3, 1, 4*minBlock, 6*minBlock)
+	cover(4*minBlock+3, 1, 4*minBlock, 5*minBlock)
+	cover(3*minBlock, minBlock, 3*minBlock, 4*minBlock)
 }
 
-func TestSums_StartCoversAKnownBlock(t *testing.T) {
+func TestSums_MissingSkipsWhatOthersRead(t *testing.T) {
 	is := is.New(t)
-	s := New(10 * minBlock)
-	is.Equal(s.Start(5*minBlock+3, false), int64(5*minBlock+3))
-	is.Equal(s.Start(5*minBlock+3, true), int64(5*minBlock))
-	_, err := s.Writer(4 * minBlock).Write(make([]byte, minBlock))
-	is.NoErr(err)
-	is.Equal(s.Start(5*minBlock+3, false), int64(4*minBlock))
-	is.Equal(s.Start(5*minBlock, true), int64(4*minBlock))
-	is.Equal(s.Start(4*minBlock+3, true), int64(4*minBlock))
-	is.Equal(s.Start(4*minBlock, false), int64(4*minBlock))
-	is.Equal(s.Start(0, true), int64(0))
-	is.Equal(s.Start(10*minBlock, false), int64(10*minBlock)) // the end
+	const size = 10*minBlock + 5
+	s := New(size)
+	missing := func(to int64, others bool, wantOffset, wantLength int64) {
+		t.Helper()
+		if offset, length := s.Missing(to, others); length != wantLength || length > 0 && offset != wantOffset {
+			t.Errorf("Missing(%d, %t) is %d, %d, want %d, %d", to, others, offset, length, wantOffset, wantLength)
+		}
+	}
+	missing(size, true, 0, size)
+	w := s.Writer(2*minBlock, 4*minBlock)
+	missing(size, false, 0, size)
+	missing(size, true, 0, 2*minBlock)
+	first := s.Writer(0, 2*minBlock)
+	missing(size, true, 4*minBlock, 6*minBlock+5)
+	missing(3*minBlock, true, 0, 0)
+	is.True(!w.Shared())
+	second := s.Writer(3*minBlock, size)
+	is.True(!w.Shared())
+	if _, err := w.Write(make([]byte, minBlock)); err != nil {
+		t.Fatal(err)
+	}
+	is.True(w.Shared())
+	second.Close()
+	is.True(!w.Shared())
+	first.Close()
+	missing(size, true, 0, 2*minBlock)
+	w.Close()
+	missing(size, false, 0, 2*minBlock)
+	missing(5*minBlock, true, 0, 2*minBlock)
+}
+
+func TestNew_BoundsBlocks(t *testing.T) {
+	is := is.New(t)
+	for _, size := range []int64{0, 1, 4 << 30, 4<<30 + 1, MaxSize} {
+		s := New(size)
+		is.True(s.Blocks() <= maxBlocks)
+		is.True(int64(s.Blocks())*s.Block() >= size)
+		is.True(s.Block() <= 16<<20)
+	}
 }

@@ -1,0 +1,171 @@
+package exports_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+)
+
+// lie replaces the content of a file, and keeps its size and validator.
+func (l *linkTest) lie(i int, seed uint64) fakeFile {
+	l.t.Helper()
+	f, err := l.origin.get(fileURL(i))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	f.seed = seed
+	l.origin.set(fileURL(i), f)
+	return f
+}
+
+func TestLink_NoticesChangeInAnyPartOfAKnownBlock(t *testing.T) {
+	for _, size := range []int64{100, 300_000, 3_000_000} {
+		is := is.New(t)
+		l := newLinkTest(t, newFile(size, 1))
+		s := l.service(exports.Options{})
+		export, err := s.Find(t.Context(), l.sources[0])
+		is.NoErr(err)
+		link, err := s.CreateFileLink(t.Context(), export, exports.Digest{})
+		is.NoErr(err)
+		_, err = read(t.Context(), link, size/2, 10) // makes the block known
+		is.NoErr(err)
+		l.lie(0, 2)
+		for _, offset := range []int64{size/2 - 10, size / 2, size/2 + 20} {
+			got, err := read(t.Context(), link, offset, 5)
+			is.True(exports.IsLost(err))
+			is.Equal(len(got), 0)
+		}
+	}
+}
+
+func TestLink_DisprovedFileOutdatesPlansOfAllProcesses(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(3<<20, 1), newFile(200, 2))
+	s, other := l.service(exports.Options{}), l.service(exports.Options{})
+	link, second := l.create(s), l.create(s)
+	for _, service := range []*exports.Service{s, other} { // both know the CRC
+		l.readAll(l.find(service, link.Token))
+		is.NoErr(service.Flush(t.Context()))
+	}
+	l.lie(0, 3)
+	changed := l.lie(1, 4)
+	_, err := read(t.Context(), l.find(s, link.Token), 0, link.Size)
+	is.True(exports.IsLost(err))
+	_, err = l.find(s, link.Token).Renew(t.Context())
+	is.NoErr(err)
+	found := l.find(other, link.Token)
+	is.True(found.ETag != link.ETag)
+	_, contents := readZip(t, l.readAll(found))
+	is.True(contents["2.bin"] == string(contentOf(changed)))
+
+	_, err = read(t.Context(), l.find(s, second.Token), 100, 100) // never mixed with what it was
+	is.True(exports.IsLost(err))
+}
+
+func TestLink_WrongCRCOfUpstreamIsNotBelievedTwice(t *testing.T) {
+	is := is.New(t)
+	liar := newFile(2<<20, 1)
+	liar.crc = new(uint32)
+	l := newLinkTest(t, liar, newFile(100, 2))
+	s := l.service(exports.Options{})
+	link := l.create(s)
+	_, err := read(t.Context(), link, 0, link.Size)
+	is.True(exports.IsLost(err))
+	for _, service := range []*exports.Service{s, l.service(exports.Options{})} {
+		found := l.find(service, link.Token)
+		if found.Outdated() {
+			found, err = found.Renew(t.Context())
+			is.NoErr(err)
+		}
+		is.True(found.ETag != link.ETag)
+		_, contents := readZip(t, l.readAll(found))
+		is.True(contents["1.bin"] == string(contentOf(liar)))
+		archive, _, err := downloadBatch(t, service, l.sources)
+		is.NoErr(err)
+		_, contents = readZip(t, archive)
+		is.True(contents["1.bin"] == string(contentOf(liar)))
+	}
+}
+
+func TestLink_UnstableValidatorIsNone(t *testing.T) {
+	is := is.New(t)
+	unstable := newFile(2<<20, 2)
+	unstable.unstable = true
+	l := newLinkTest(t, newFile(2<<20, 1), unstable)
+	s := l.service(exports.Options{})
+	link := l.create(s)
+	_, err := read(t.Context(), link, 0, link.Size)
+	is.True(exports.IsLost(err))
+	found, err := l.find(s, link.Token).Renew(t.Context())
+	is.NoErr(err)
+	is.True(!found.Resumable())
+	unstable.unstable = false
+	l.origin.set(fileURL(1), unstable)
+	found, err = found.Renew(t.Context())
+	is.NoErr(err)
+	is.True(found.Resumable())
+	l.readAll(found)
+}
+
+// TestLink_SmallFileIsReadOnce reads single bytes of a file that is stored before its
+// CRC is known.
+func TestLink_SmallFileIsReadOnce(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(1<<20, 1))
+	s := l.service(exports.Options{})
+	link := l.create(s)
+	for i := range int64(10) {
+		_, err := read(t.Context(), link, 50_000+i*100_000, 1)
+		is.NoErr(err)
+	}
+	if read := l.origin.bytes.Load(); read > 1<<20+10*128<<10 {
+		t.Errorf("%d bytes were read for 10", read)
+	}
+}
+
+func TestLink_SlowSmallFileIsDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		l := newLinkTest(t, newFile(1<<20, 1), newFile(1<<20, 2))
+		want := l.readAll(l.create(l.service(exports.Options{})))
+		l.forgetFacts()
+		l.origin.onRead = func(string, int64) { time.Sleep(300 * time.Millisecond) }
+		s := l.service(exports.Options{OpenTimeout: time.Second})
+		token := l.create(s).Token
+		link := l.find(s, token)
+		for _, offset := range []int64{0, 10, 500_000, 1 << 20, 1<<20 + 500_000, link.Size - 300} {
+			got, err := read(t.Context(), link, offset, 200)
+			is.NoErr(err)
+			is.True(bytes.Equal(got, want[offset:][:200]))
+			l.forgetFacts()
+			link = l.find(l.service(exports.Options{OpenTimeout: time.Second}), token)
+		}
+	})
+}
+
+func TestCreateLink_StoresEachTextOnce(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(100, 1))
+	s := l.service(exports.Options{})
+	for i := range 200 {
+		l.sources = append(l.sources, fmt.Sprintf("%s%d", strings.Repeat("é", 8000), i)) // not registered
+	}
+	link := l.create(s)
+	digest := sha256.Sum256([]byte(link.Token))
+	stored, err := l.store.FindLink(t.Context(), digest, 0)
+	is.NoErr(err)
+	is.True(len(stored.Plan) < 200*16_000*11/10)
+	found := l.find(l.service(exports.Options{}), link.Token)
+	is.Equal(len(found.Skipped), 200)
+	is.Equal(found.Skipped[7].SourceURL, l.sources[8])
+	_, contents := readZip(t, l.readAll(found))
+	is.True(strings.Contains(contents["manifest.json"], `"requested": 201`))
+}

@@ -1,0 +1,4 @@
+-- The blocks of earlier facts have another length.
+DELETE FROM canvasback_facts;
+
+ALTER TABLE canvasback_facts ADD COLUMN revision bigint NOT NULL DEFAULT 0;
