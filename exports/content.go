@@ -119,7 +119,7 @@ func (r *blockReader) CanIdle() bool { return true }
 // is about to read, and the rest when the responses make no progress.
 func (s *Service) awaitSums(ctx context.Context, e planEntry, f *fileFact) error {
 	for known := -1; f.sums.Known() > known && ctx.Err() == nil; {
-		if err := s.learnSums(ctx, e, f, e.Size, true); err != nil {
+		if err := s.readMissing(ctx, e, f, e.Size, true); err != nil {
 			return err
 		}
 		if _, ok := f.sums.Total(); ok {
@@ -131,13 +131,13 @@ func (s *Service) awaitSums(ctx context.Context, e planEntry, f *fileFact) error
 		case <-ctx.Done():
 		}
 	}
-	return s.learnSums(ctx, e, f, e.Size, false)
+	return s.readMissing(ctx, e, f, e.Size, false)
 }
 
-// learnSums reads the unknown blocks of a planned file up to an offset. One caller
+// readMissing reads the unknown blocks of a planned file up to an offset. One caller
 // at a time reads a file. If others is set, it leaves out blocks that responses are
 // about to read.
-func (s *Service) learnSums(ctx context.Context, e planEntry, f *fileFact, to int64, others bool) (err error) {
+func (s *Service) readMissing(ctx context.Context, e planEntry, f *fileFact, to int64, others bool) (err error) {
 	defer recoverToError(&err)
 	select {
 	case f.reading <- struct{}{}:
@@ -153,15 +153,15 @@ func (s *Service) learnSums(ctx context.Context, e planEntry, f *fileFact, to in
 		if length == 0 {
 			return nil
 		}
-		if err := s.readSums(ctx, e, f, offset, length, others); err != nil {
+		if err := s.readRun(ctx, e, f, offset, length, others); err != nil {
 			return openError(err, nil)
 		}
 	}
 }
 
-// readSums reads a part of a file for its sums, and ends early at a block that a
+// readRun reads a part of a file for its sums, and ends early at a block that a
 // response is about to read if others is set.
-func (s *Service) readSums(ctx context.Context, e planEntry, f *fileFact, offset, length int64, others bool) error {
+func (s *Service) readRun(ctx context.Context, e planEntry, f *fileFact, offset, length int64, others bool) error {
 	select {
 	case s.checksums <- struct{}{}:
 		defer func() { <-s.checksums }()
@@ -193,8 +193,8 @@ type summedBody struct {
 	nextSave time.Time
 }
 
-// learn makes a download add to the facts about its file while it is read.
-func (s *Service) learn(export Export, d *Download, inZip bool) {
+// recordSums makes a download add to the facts about its file while it is read.
+func (s *Service) recordSums(export Export, d *Download, inZip bool) {
 	file := cleanFile(d.File)
 	d.fact = s.facts.confirm(urlDigest(export.ExportedURL), &file)
 	if d.fact == nil {

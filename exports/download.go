@@ -76,7 +76,7 @@ func (s *Service) open(ctx context.Context, export Export, inZip bool) (*Downloa
 	}
 	download := &Download{File: *file, cancel: cancel}
 	_, download.local = file.Body.(*os.File)
-	s.learn(export, download, inZip)
+	s.recordSums(export, download, inZip)
 	download.Name = deliveryName(export, file)
 	return download, nil
 }

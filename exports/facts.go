@@ -4,21 +4,19 @@ import (
 	"context"
 	"crypto/sha256"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"example.com/canvasback/exports/internal/checksum"
 )
 
 const (
-	storeTimeout  = 5 * time.Second
-	maxFacts      = 100_000 // in the store
-	maxFileFacts  = 10_000  // in memory
-	maxFactBlocks = 4 << 20 // of all facts in memory, 5 bytes each
-	factsPerWrite = 500
-	factAge       = 30 * time.Second // after which a confirmed fact is stored again
+	storeTimeout    = 5 * time.Second
+	maxFacts        = 100_000 // in the store
+	maxFileFacts    = 10_000  // in memory
+	maxFactBlocks   = 4 << 20 // of all facts in memory, 5 bytes each
+	factsPerWrite   = 500
+	confirmInterval = 30 * time.Second // after which a confirmed fact is stored again
 )
 
 // urlDigest identifies an exported URL in a [Store].
@@ -271,7 +269,7 @@ func (k *facts) save(f *fileFact) {
 	_, total := f.sums.Total()
 	k.Lock()
 	defer k.Unlock()
-	isNew := known > f.stored || total && !f.total || f.seenAt.Sub(f.storedAt) > factAge
+	isNew := known > f.stored || total && !f.total || f.seenAt.Sub(f.storedAt) > confirmInterval
 	if isNew && k.files[f.url] == f {
 		k.unsaved[f.url] = f
 		k.start()
@@ -314,16 +312,4 @@ func (k *facts) write(batch []*fileFact) {
 	}
 	k.Unlock()
 	k.put(list)
-}
-
-// cleanFile removes from a description of a file what stores cannot hold.
-func cleanFile(file File) File {
-	clean := func(text string) string {
-		return strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
-	}
-	file.Type, file.Name = clean(file.Type), clean(file.Name)
-	if !utf8.ValidString(file.Validator) || strings.ContainsRune(file.Validator, 0) {
-		file.Validator = ""
-	}
-	return file
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"example.com/canvasback/exports/internal/zipstream"
@@ -168,12 +167,19 @@ func (s *Service) newLink(stored StoredLink, p *plan) (*Link, error) {
 // Resumable reports whether the link delivers ranges.
 func (l *Link) Resumable() bool { return l.plan.Resumable }
 
+// HasStrongModified reports whether Modified is a strong validator (RFC 9110,
+// section 8.8.2.2): its second is over, and all responses of the link so far were
+// of one file. A later plan may be of another file with an equal Modified.
+func (l *Link) HasStrongModified() bool {
+	return l.stored.Version == 1 && !l.Modified.IsZero() && l.service.now().Sub(l.Modified) >= time.Second
+}
+
 // Outdated reports whether the link must be renewed before it is delivered: a
 // previous response found that a file has changed, or the link is not resumable and
 // may have become so.
 func (l *Link) Outdated() bool {
 	age := l.service.now().Sub(time.UnixMilli(l.plan.MadeAt))
-	return l.plan.Outdated || !l.plan.Resumable && age > factTrust
+	return l.plan.Outdated || !l.plan.Resumable && age > maxFactAge
 }
 
 // Renew gives the link a new plan from what is registered and available now, and
@@ -249,55 +255,4 @@ func (l *Link) Items(ctx context.Context) ([]BatchItem, error) {
 	defer cancel()
 	items, _, err := l.service.findItems(ctx, l.plan.Sources)
 	return items, err
-}
-
-// planCache keeps links with their plans.
-type planCache struct {
-	mu    sync.Mutex
-	links map[Digest]*Link
-	size  int // of the encoded plans
-}
-
-// maxCachedPlans bounds the encoded plans in a cache. Decoded, they take a few times
-// as much.
-const maxCachedPlans = 16 << 20
-
-func newPlanCache() *planCache { return &planCache{links: make(map[Digest]*Link)} }
-
-func (c *planCache) get(digest Digest) *Link {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.links[digest]
-}
-
-// put adds a link, unless there is one with a newer plan. It evicts arbitrary others
-// while the cache is too large.
-func (c *planCache) put(link *Link) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	digest := link.stored.Digest
-	if previous := c.links[digest]; previous != nil && previous.stored.Version > link.stored.Version {
-		return
-	}
-	c.remove(digest)
-	if link.planSize > maxCachedPlans {
-		return
-	}
-	c.links[digest] = link
-	c.size += link.planSize
-	for other := range c.links {
-		if c.size <= maxCachedPlans {
-			return
-		}
-		if other != digest {
-			c.remove(other)
-		}
-	}
-}
-
-func (c *planCache) remove(digest Digest) {
-	if link := c.links[digest]; link != nil {
-		delete(c.links, digest)
-		c.size -= link.planSize
-	}
 }

@@ -77,7 +77,7 @@ func (l *Link) Open(ctx context.Context, ranges ...ByteRange) (*LinkReader, erro
 	} else if err := r.checkFirst(); err != nil {
 		return nil, err
 	}
-	r.learn(unknown)
+	r.readUnknown(unknown)
 	opened = true
 	return r, nil
 }
@@ -190,9 +190,9 @@ func (r *LinkReader) checkFirst() error {
 // parallelSums is how many files one response reads for their sums at a time.
 const parallelSums = 4
 
-// learn starts to read the sums of what the parts do not include. CRC waits for them,
+// readUnknown starts to read the sums of what the parts do not include. CRC waits for them,
 // and finds the same errors.
-func (r *LinkReader) learn(unknown map[int]int64) {
+func (r *LinkReader) readUnknown(unknown map[int]int64) {
 	entries := make(chan int, len(unknown))
 	for entry := range r.entries {
 		if unknown[entry] > 0 {
@@ -203,7 +203,7 @@ func (r *LinkReader) learn(unknown map[int]int64) {
 	for range min(parallelSums, len(entries)) {
 		r.readers.Go(func() {
 			for entry := range entries {
-				r.link.service.learnSums(r.ctx, r.entries[entry], r.facts[entry], unknown[entry], true)
+				r.link.service.readMissing(r.ctx, r.entries[entry], r.facts[entry], unknown[entry], true)
 			}
 		})
 	}
