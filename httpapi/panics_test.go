@@ -49,6 +49,59 @@ func (o panickingOpener) Open(context.Context, *url.URL) (*exports.File, error) 
 	return &exports.File{Body: body, Size: 4 << 20}, nil
 }
 
+// panickingRangeOpener is a panickingOpener that can describe files. All have the
+// same content.
+type panickingRangeOpener struct{ panickingOpener }
+
+func (o panickingRangeOpener) Stat(context.Context, *url.URL) (*exports.File, error) {
+	o.at("Stat")
+	return &exports.File{Size: 4 << 20, Validator: "zeros"}, nil
+}
+
+func (o panickingRangeOpener) OpenRange(ctx context.Context, u *url.URL, r exports.Range) (io.ReadCloser, error) {
+	o.at("OpenRange")
+	file, err := o.Open(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(file.Body, r.Length), file.Body}, nil
+}
+
+func TestPanic_InRangeOpener(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{exportBody("s"), batchBody("s", "s")} {
+		where, open := new(atomic.Value), new(atomic.Int64)
+		h := serveExport(t, panickingRangeOpener{panickingOpener{where, open}})
+		where.Store("Stat")
+		h.client("POST", linksPath, body).wantError(502, "export_failed")
+		where.Store("")
+		_, path := (&linkHarness{harness: h}).create(body)
+		for _, place := range []string{"OpenRange", "Open", "Read"} {
+			where.Store(place)
+			h.send("GET", path, "").wantError(502, "export_failed")
+		}
+		where.Store("later Read")
+		if _, status, err := h.trySend("GET", path, ""); status != 200 || err == nil {
+			t.Errorf("panic in a later Read: %d, %v, want an aborted response", status, err)
+		}
+		for _, place := range []string{"Stat", "OpenRange", "Open", "Read", "later Read"} {
+			if !strings.Contains(h.log.String(), "a bug in "+place) {
+				t.Errorf("panic in %s: not logged", place)
+			}
+		}
+		where.Store("")
+		h.send("GET", path, "").want(200)
+		for deadline := time.Now().Add(5 * time.Second); open.Load() > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d files are still open", open.Load())
+			}
+		}
+	}
+}
+
 type panickingBody struct {
 	panickingOpener
 	*bytes.Reader
