@@ -35,7 +35,9 @@ type Options struct {
 	PrefetchPerHost int
 
 	// PrefetchBytes bounds the memory for prefetched files of all batches;
-	// 64 MiB if zero. Each batch may hold 1 MiB more.
+	// 64 MiB if zero. When it is used up, a batch holds 32 KiB of the file that
+	// it sends, and those whose clients take nothing for a second give theirs
+	// back.
 	PrefetchBytes int
 
 	// LinkLifetime is how long a download link is valid; 24 hours if zero.

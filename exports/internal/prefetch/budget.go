@@ -3,34 +3,185 @@ package prefetch
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // PrefixSize is how many bytes of a file are prefetched at most. A file of up
-// to this size is complete before it is consumed.
+// to this size is complete before it is consumed, while there is memory.
 const PrefixSize = 1 << 20
 
-// Budget bounds the memory for prefixes of all queues that share it. It is safe
-// for concurrent use.
+// smallPrefix is how many bytes of a file are prefetched while memory is scarce:
+// enough to hide the latency of the upstream.
+const smallPrefix = 32 << 10
+
+// stallTime is how long a consumer may take for a file before its queue gives back
+// the files after it, if others need the memory.
+const stallTime = time.Second
+
+// Budget bounds the memory for prefixes of all queues that share it. A quarter of it
+// is for small prefixes, so that stalled queues do not stop others. It is safe for
+// concurrent use.
 type Budget struct {
-	slots chan struct{} // holds one element per prefix in use
+	mu       sync.Mutex
+	large    int // bytes left for prefixes of up to PrefixSize
+	small    int // bytes left for prefixes of up to smallPrefix
+	accounts map[*account]bool
+	freed    chan struct{} // closed when memory becomes free
 }
 
 // NewBudget returns a Budget of the given number of bytes.
 func NewBudget(bytes int) *Budget {
-	return &Budget{slots: make(chan struct{}, bytes/PrefixSize)}
+	return &Budget{large: bytes - bytes/4, small: bytes / 4, accounts: make(map[*account]bool), freed: make(chan struct{})}
 }
 
-// acquire waits for memory for one prefix. It returns at once for the file that
-// the consumer waits for, so each queue may hold one prefix beyond the budget.
-func (b *Budget) acquire(ctx context.Context, wanted <-chan struct{}) (release func(), err error) {
-	select {
-	case b.slots <- struct{}{}:
-		return sync.OnceFunc(func() { <-b.slots }), nil
-	case <-wanted:
-		return func() {}, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// account is what a [Budget] knows of a queue. It is guarded by Budget.mu.
+type account struct {
+	consuming time.Time      // since when the consumer has had a file; zero while it waits for one
+	ready     map[any]func() // give back prefetched files, by task
+}
+
+// open adds a queue.
+func (b *Budget) open() *account {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := &account{ready: make(map[any]func())}
+	b.accounts[a] = true
+	return a
+}
+
+// close removes a queue.
+func (b *Budget) close(a *account) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.accounts, a)
+}
+
+// setConsuming records that the consumer of a queue has got a file, or waits for one.
+func (b *Budget) setConsuming(a *account, consuming bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a.consuming = time.Time{}
+	if consuming {
+		a.consuming = time.Now()
 	}
+}
+
+// setReady adds a function that gives back the file of a task, or removes it if nil.
+func (b *Budget) setReady(a *account, task any, giveBack func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if giveBack == nil {
+		delete(a.ready, task)
+		return
+	}
+	a.ready[task] = giveBack
+}
+
+// acquire returns memory for the prefix of one file. It takes that of stalled queues
+// before it waits. For the file that the consumer waits for, it returns at once, if
+// need be with a loan of nothing for a small prefix.
+func (b *Budget) acquire(ctx context.Context, wanted <-chan struct{}) (*loan, error) {
+	for {
+		l, giveBack, freed := b.tryAcquire()
+		switch {
+		case l != nil:
+			return l, nil
+		case giveBack != nil:
+			giveBack()
+			continue
+		}
+		retry := time.NewTimer(stallTime / 4)
+		select {
+		case <-freed:
+		case <-retry.C: // others may have stalled
+		case <-wanted:
+			retry.Stop()
+			return &loan{}, nil
+		case <-ctx.Done():
+			retry.Stop()
+			return nil, ctx.Err()
+		}
+		retry.Stop()
+	}
+}
+
+// tryAcquire returns a loan, or a function that gives back memory, or a channel that
+// is closed when memory becomes free.
+func (b *Budget) tryAcquire() (l *loan, giveBack func(), freed <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.large >= PrefixSize {
+		b.large -= PrefixSize
+		return &loan{budget: b, large: PrefixSize}, nil, nil
+	}
+	if giveBack := b.stalled(); giveBack != nil {
+		return nil, giveBack, nil
+	}
+	if b.small >= smallPrefix {
+		b.small -= smallPrefix
+		return &loan{budget: b, small: smallPrefix}, nil, nil
+	}
+	return nil, nil, b.freed
+}
+
+// stalled returns a function that gives back a file of the queue that has stalled
+// longest, or nil. The caller holds the lock.
+func (b *Budget) stalled() (giveBack func()) {
+	var longest *account
+	for a := range b.accounts {
+		if len(a.ready) > 0 && !a.consuming.IsZero() && (longest == nil || a.consuming.Before(longest.consuming)) {
+			longest = a
+		}
+	}
+	if longest == nil || time.Since(longest.consuming) < stallTime {
+		return nil
+	}
+	for task, giveBack := range longest.ready {
+		delete(longest.ready, task)
+		return giveBack
+	}
+	return nil
+}
+
+// loan is memory for one prefix. The zero loan is outside of any budget.
+type loan struct {
+	budget       *Budget // nil if there is nothing to give back
+	large, small int
+}
+
+// size returns how many bytes the prefix may have.
+func (l *loan) size() int {
+	if l.large > 0 {
+		return l.large
+	}
+	return smallPrefix
+}
+
+// shrink gives back what a prefix of n bytes does not need.
+func (l *loan) shrink(n int) {
+	if l.large > n {
+		l.giveBack(l.large-n, 0)
+		l.large = n
+	}
+}
+
+// release gives back all memory. It may be called more than once.
+func (l *loan) release() {
+	l.giveBack(l.large, l.small)
+	l.large, l.small = 0, 0
+}
+
+func (l *loan) giveBack(large, small int) {
+	if large == 0 && small == 0 {
+		return
+	}
+	b := l.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.large += large
+	b.small += small
+	close(b.freed)
+	b.freed = make(chan struct{})
 }
 
 // prefixes are buffers for files that are large or of unknown size. The extra
@@ -38,14 +189,16 @@ func (b *Budget) acquire(ctx context.Context, wanted <-chan struct{}) (release f
 var prefixes = sync.Pool{New: func() any { return new([PrefixSize + 1]byte) }}
 
 // prefixBuffer returns a buffer for the prefix of a file of the given size, -1
-// if unknown. Of a file larger than PrefixSize it holds limit bytes unless that is
-// zero.
-func prefixBuffer(size int64, limit int) (buffer []byte, free func()) {
+// if unknown, for which there is memory of n bytes. Of a file larger than PrefixSize
+// it holds limit bytes unless that is zero.
+func prefixBuffer(size int64, limit, n int) (buffer []byte, free func()) {
 	switch {
 	case 0 <= size && size < PrefixSize/2:
-		return make([]byte, size+1), func() {}
+		return make([]byte, min(size+1, int64(n))), func() {}
 	case limit > 0 && size > PrefixSize:
-		return make([]byte, limit), func() {}
+		return make([]byte, min(limit, n)), func() {}
+	case n < PrefixSize:
+		return make([]byte, n), func() {}
 	}
 	pooled := prefixes.Get().(*[PrefixSize + 1]byte)
 	return pooled[:], sync.OnceFunc(func() { prefixes.Put(pooled) })

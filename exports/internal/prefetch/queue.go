@@ -35,6 +35,7 @@ type Queue[F File] struct {
 	breaker *breaker
 	ctx     context.Context
 	cancel  context.CancelFunc
+	account *account // in the budget
 	workers sync.WaitGroup
 
 	tasks   []*task[F]
@@ -49,16 +50,15 @@ type task[F File] struct {
 	hostReady <-chan struct{} // closed when a connection to the host is free
 	hostFree  func()          // closes the hostReady of a later task
 	wanted    chan struct{}   // closed when the consumer waits for the file
-	outcomes  chan outcome[F] // receives one
+	outcomes  chan outcome[F] // holds the outcome until the consumer receives it
 
-	// Only the consumer uses these.
-	outcome    outcome[F]
-	hasOutcome bool
+	outcome outcome[F] // only for the consumer
 }
 
 type outcome[F File] struct {
-	result Result[F]
-	err    error
+	result    Result[F]
+	err       error
+	givenBack bool // the file was closed and must be opened again
 }
 
 // New returns a Queue and starts to open its first files. When ctx ends, all
@@ -66,6 +66,7 @@ type outcome[F File] struct {
 func New[F File](ctx context.Context, config Config, jobs []Job[F]) *Queue[F] {
 	q := &Queue[F]{config: config, breaker: newBreaker(2 * config.Files), tasks: make([]*task[F], len(jobs))}
 	q.ctx, q.cancel = context.WithCancel(ctx)
+	q.account = config.Budget.open()
 	type host struct {
 		breaker *breaker
 		free    []chan struct{} // by file of the host
@@ -98,14 +99,51 @@ func New[F File](ctx context.Context, config Config, jobs []Job[F]) *Queue[F] {
 // start starts workers up to the limit.
 func (q *Queue[F]) start() {
 	for ; q.started < min(q.next+q.config.Files, len(q.tasks)); q.started++ {
-		t := q.tasks[q.started]
-		q.workers.Go(func() {
-			result, err := work(q.ctx, t, q.config.Budget, q.limits(t))
-			if result.Complete || err != nil {
-				t.hostFree()
+		q.startWorker(q.tasks[q.started])
+	}
+}
+
+func (q *Queue[F]) startWorker(t *task[F]) {
+	q.workers.Go(func() {
+		result, err := work(q.ctx, t, q.config.Budget, q.limits(t))
+		if result.Complete || err != nil {
+			t.hostFree()
+		}
+		t.outcomes <- outcome[F]{result: result, err: err}
+		if err == nil {
+			q.config.Budget.setReady(q.account, t, t.giveBack)
+		}
+	})
+}
+
+// restart opens the next files again that were given back, as many as may come from
+// one host.
+func (q *Queue[F]) restart() {
+	for _, t := range q.tasks[q.next:min(q.next+q.config.PerHost, q.started)] {
+		select {
+		case o := <-t.outcomes:
+			if o.givenBack {
+				q.startWorker(t)
+			} else {
+				t.outcomes <- o
 			}
-			t.outcomes <- outcome[F]{result, err}
-		})
+		default:
+		}
+	}
+}
+
+// giveBack closes a file that the consumer has not received. It may be called by any
+// goroutine.
+func (t *task[F]) giveBack() {
+	select {
+	case o := <-t.outcomes:
+		defer func() {
+			recover() // Close may panic
+			t.hostFree()
+			t.outcomes <- outcome[F]{givenBack: true}
+		}()
+		o.result.close()
+	default:
 	}
 }
 
@@ -122,10 +160,13 @@ func (q *Queue[F]) limits(t *task[F]) limits {
 // and reopens it if that fails or if the upstream may have closed the idle
 // connection.
 func (q *Queue[F]) Next(onWait func()) (Result[F], error) {
+	q.config.Budget.setConsuming(q.account, false)
+	defer q.config.Budget.setConsuming(q.account, true)
 	if q.next > 0 {
 		q.release(q.tasks[q.next-1])
-		q.start()
 	}
+	q.restart()
+	q.start()
 	t := q.tasks[q.next]
 	q.next++
 	q.wait(t, onWait)
@@ -143,9 +184,6 @@ func (q *Queue[F]) release(t *task[F]) {
 
 // wait receives the outcome of a task.
 func (q *Queue[F]) wait(t *task[F], onWait func()) {
-	if t.hasOutcome {
-		return
-	}
 	close(t.wanted)
 	select {
 	case t.outcome = <-t.outcomes:
@@ -159,7 +197,11 @@ func (q *Queue[F]) wait(t *task[F], onWait func()) {
 			t.outcome = <-t.outcomes
 		}
 	}
-	t.hasOutcome = true
+	q.config.Budget.setReady(q.account, t, nil)
+	if t.outcome.givenBack {
+		result, err := work(q.ctx, t, q.config.Budget, q.limits(t))
+		t.outcome = outcome[F]{result: result, err: err}
+	}
 }
 
 // refresh checks that an incomplete file can still be read, and reopens it if
@@ -171,7 +213,7 @@ func (q *Queue[F]) refresh(t *task[F], r Result[F]) (Result[F], error) {
 		return r, nil
 	}
 	r.close()
-	r, err := read(q.ctx, t.job, q.limits(t), func() {})
+	r, err := work(q.ctx, t, q.config.Budget, q.limits(t))
 	if err == nil && !r.Complete {
 		if err = r.readMore(); err != nil {
 			r.close()
@@ -181,7 +223,8 @@ func (q *Queue[F]) refresh(t *task[F], r Result[F]) (Result[F], error) {
 }
 
 // Rest returns the outcomes of the jobs that Next has not returned yet, if all
-// of them arrive before the timeout. It does not wait if some have not started.
+// of them arrive before the timeout. It does not wait if some have not started. The
+// files must not be read.
 func (q *Queue[F]) Rest(timeout time.Duration) (results []Result[F], errs []error, ok bool) {
 	if q.started < len(q.tasks) {
 		return nil, nil, false
@@ -189,16 +232,17 @@ func (q *Queue[F]) Rest(timeout time.Duration) (results []Result[F], errs []erro
 	late := time.NewTimer(timeout)
 	defer late.Stop()
 	for _, t := range q.tasks[q.next:] {
-		if !t.hasOutcome {
-			select {
-			case t.outcome = <-t.outcomes:
-				t.hasOutcome = true
-			case <-late.C:
+		select {
+		case o := <-t.outcomes:
+			t.outcomes <- o
+			if o.givenBack {
 				return nil, nil, false
 			}
+			results = append(results, o.result)
+			errs = append(errs, o.err)
+		case <-late.C:
+			return nil, nil, false
 		}
-		results = append(results, t.outcome.result)
-		errs = append(errs, t.outcome.err)
 	}
 	return results, errs, true
 }
@@ -207,10 +251,11 @@ func (q *Queue[F]) Rest(timeout time.Duration) (results []Result[F], errs []erro
 func (q *Queue[F]) Close() {
 	q.cancel()
 	q.workers.Wait()
-	for _, t := range q.tasks[max(q.next-1, 0):q.started] {
-		if !t.hasOutcome {
-			t.outcome = <-t.outcomes
-		}
-		defer t.outcome.result.close() // even if another panics
+	q.config.Budget.close(q.account)
+	if q.next > 0 {
+		defer q.tasks[q.next-1].outcome.result.close() // even if another panics
+	}
+	for _, t := range q.tasks[q.next:q.started] {
+		defer t.giveBack()
 	}
 }

@@ -188,24 +188,93 @@ func TestQueue_BudgetIsShared(t *testing.T) {
 		is := is.New(t)
 		var u fakeUpstream
 		config := testConfig()
-		config.Budget = NewBudget(3 * PrefixSize)
+		config.Budget = NewBudget(2*PrefixSize + 8*smallPrefix)
+		large, small := config.Budget.large, config.Budget.small
 		var jobs []Job[*fakeFile]
-		for range 10 {
-			jobs = append(jobs, u.file("a", "x", 0))
+		content := strings.Repeat("x", PrefixSize)
+		for i := range 40 {
+			jobs = append(jobs, u.file(fmt.Sprint(i), content, 0))
 		}
 		first, second := New(t.Context(), config, jobs), New(t.Context(), config, jobs)
 		synctest.Wait()
-		is.Equal(u.opened.Load(), int64(3)) // of both
+		is.True(u.opened.Load() < 32) // the others wait for memory
+		is.True(config.Budget.large >= 0 && config.Budget.small >= 0)
 		for _, q := range []*Queue[*fakeFile]{first, second} {
 			for range jobs { // one file beyond the budget keeps each queue going
-				_, err := q.Next(noWait)
+				file, err := q.Next(noWait)
 				is.NoErr(err)
+				got, err := io.ReadAll(file.Content())
+				is.NoErr(err)
+				is.True(string(got) == content)
 			}
 			q.Close()
 		}
-		is.Equal(len(config.Budget.slots), 0)
-		is.Equal(u.closed.Load(), int64(20))
+		is.Equal(config.Budget.large, large)
+		is.Equal(config.Budget.small, small)
+		is.Equal(u.closed.Load(), u.opened.Load())
 	})
+}
+
+// TestQueue_StalledQueuesDoNotSlowOthers compares the time of a queue beside many
+// whose consumers have stopped with its time alone.
+func TestQueue_StalledQueuesDoNotSlowOthers(t *testing.T) {
+	for name, size := range map[string]int{"files of 100 KB": 100_000, "files of 1 MiB": PrefixSize, "larger files": PrefixSize + 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				is := is.New(t)
+				var u fakeUpstream
+				config := testConfig()
+				content := strings.Repeat("x", size)
+				var jobs []Job[*fakeFile]
+				for i := range 50 {
+					jobs = append(jobs, u.file(fmt.Sprint(i), content, 50*time.Millisecond))
+				}
+				consume := func(q *Queue[*fakeFile]) time.Duration {
+					start := time.Now()
+					for range jobs {
+						file, err := q.Next(noWait)
+						is.NoErr(err)
+						got, err := io.ReadAll(file.Content())
+						is.NoErr(err)
+						is.Equal(len(got), size)
+					}
+					return time.Since(start)
+				}
+				q := New(t.Context(), config, jobs)
+				alone := consume(q)
+				q.Close()
+
+				var stalled []*Queue[*fakeFile]
+				for range 100 {
+					q := New(t.Context(), config, jobs)
+					_, err := q.Next(noWait)
+					is.NoErr(err)
+					stalled = append(stalled, q)
+				}
+				time.Sleep(2 * stallTime)
+				q = New(t.Context(), config, jobs)
+				beside := consume(q)
+				q.Close()
+				t.Logf("alone %v, beside stalled queues %v", alone, beside)
+				is.True(alone*10 >= beside*8)
+				is.True(config.Budget.large >= 0 && config.Budget.small >= 0)
+
+				for range jobs[1:] { // a consumer that goes on gets all files
+					file, err := stalled[0].Next(noWait)
+					is.NoErr(err)
+					got, err := io.ReadAll(file.Content())
+					is.NoErr(err)
+					is.Equal(len(got), size)
+				}
+				for _, q := range stalled {
+					q.Close()
+				}
+				is.Equal(u.closed.Load(), u.opened.Load())
+				is.Equal(config.Budget.large, 48<<20)
+				is.Equal(config.Budget.small, 16<<20)
+			})
+		})
+	}
 }
 
 func TestQueue_StopsAfterRepeatedTimeouts(t *testing.T) {

@@ -27,7 +27,8 @@ type Job[F File] struct {
 	Host string // connections are limited per host
 
 	// Limit is how many bytes of a larger file are prefetched; PrefixSize if
-	// zero. A file of up to PrefixSize bytes is prefetched to its end.
+	// zero. A file of up to PrefixSize bytes is prefetched to its end, while
+	// there is memory.
 	Limit int
 
 	// Open returns the file, or an error after all retries. When ctx ends,
@@ -93,18 +94,18 @@ func work[F File](ctx context.Context, t *task[F], budget *Budget, l limits) (Re
 			return Result[F]{}, ctx.Err()
 		}
 	}
-	release, err := budget.acquire(ctx, t.wanted)
+	memory, err := budget.acquire(ctx, t.wanted)
 	if err != nil {
 		return Result[F]{}, err
 	}
-	return read(ctx, t.job, l, release)
+	return read(ctx, t.job, l, memory)
 }
 
 // read opens a file and reads its prefix. It converts a panic to an error,
 // because a panic in a worker's goroutine would end the process. If it returns an
-// error, it has called release.
-func read[F File](ctx context.Context, job Job[F], l limits, release func()) (result Result[F], err error) {
-	result.release = release
+// error, it has released the memory.
+func read[F File](ctx context.Context, job Job[F], l limits, memory *loan) (result Result[F], err error) {
+	result.release = memory.release
 	defer func() {
 		if reason := recover(); reason != nil {
 			err = fmt.Errorf("prefetch: panic: %v\n%s", reason, debug.Stack())
@@ -126,8 +127,9 @@ func read[F File](ctx context.Context, job Job[F], l limits, release func()) (re
 		return result, err
 	}
 	result.File, result.open = file, true
-	buffer, free := prefixBuffer(file.Length(), job.Limit)
-	result.release = func() { free(); release() }
+	buffer, free := prefixBuffer(file.Length(), job.Limit, memory.size())
+	memory.shrink(len(buffer))
+	result.release = func() { free(); memory.release() }
 	n, err := ReadUntil(file, buffer, start.Add(l.timeout))
 	switch {
 	case err == io.EOF && file.Length() >= 0 && int64(n) != file.Length():
