@@ -30,10 +30,11 @@
 // a Validator is not resumable.
 //
 // What a range requires of files that it does not include is their CRC-32. Each
-// read of a file contributes the CRCs of its blocks of 256 KiB, which the [Store]
-// keeps as a [Fact]. Missing blocks are read beside the sending. A block that is
-// read again and differs shows a Validator that did not change with the content: the
-// response fails, and the fact is deleted.
+// read of a file contributes the CRCs of its blocks of 64 KiB, which the [Store]
+// keeps as a [Fact]. Missing blocks are read beside the sending. A link returns no
+// byte of a block before it is compared with earlier reads. A difference shows a
+// Validator that did not change with the content: the response fails, and the
+// revision of the fact is raised, which outdates all plans that depend on it.
 //
 // # Failures
 //
