@@ -35,7 +35,14 @@ type download func(ctx context.Context) (int64, error)
 // both. Each side goes first in every other round.
 func compare(b *testing.B, name string, size int64, baseline, ours download) {
 	b.Helper()
+	comparePrepared(b, func() {}, name, size, baseline, ours)
+}
+
+// comparePrepared is compare with a step before each operation that is not measured.
+func comparePrepared(b *testing.B, prepare func(), name string, size int64, baseline, ours download) {
+	b.Helper()
 	measure := func(f download) float64 {
+		prepare()
 		runtime.GC() // so that neither side collects the garbage of the other
 		start := time.Now()
 		n, err := f(b.Context())
@@ -142,7 +149,7 @@ func newFetchService(b *testing.B, urls []string, options exports.Options) *expo
 	return newService(b, urls, options)
 }
 
-func newService(b *testing.B, urls []string, options exports.Options) *exports.Service {
+func newService(b testing.TB, urls []string, options exports.Options) *exports.Service {
 	service := exports.NewService(memory.New().Exports(), &options)
 	for _, u := range urls {
 		if _, _, err := service.Register(b.Context(), u, u, ""); err != nil {

@@ -1,0 +1,221 @@
+package fetch_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/fetch"
+	"example.com/canvasback/httpapi"
+)
+
+// repeatedContent is a file of size bytes that repeats a block.
+type repeatedContent struct {
+	block []byte
+	size  int64
+}
+
+func (c repeatedContent) ReadAt(p []byte, offset int64) (n int, err error) {
+	for n < len(p) {
+		n += copy(p[n:], c.block[(offset+int64(n))%int64(len(c.block)):])
+	}
+	return n, nil
+}
+
+// startTaggedOrigin starts an origin that serves /SIZE/NAME with an ETag, also in
+// ranges. It returns the URLs of files.
+func startTaggedOrigin(tb testing.TB, files int, size int64) (urls []string, host string) {
+	block := randomBytes(5, 256<<10)
+	baseURL, host := startOrigin(tb, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"1"`)
+		http.ServeContent(w, r, "x.bin", time.Time{}, io.NewSectionReader(repeatedContent{block, size}, 0, size))
+	})
+	for i := range files {
+		urls = append(urls, fmt.Sprintf("%s/%d/%d.bin", baseURL, size, i))
+	}
+	return urls, host
+}
+
+// linkServer serves an API that can be replaced by one of a new process.
+type linkServer struct {
+	tb      testing.TB
+	url     string
+	opener  exports.Opener
+	handler atomic.Pointer[http.Handler]
+}
+
+func startLinkServer(tb testing.TB, host string) *linkServer {
+	opener := newOpener(tb, fetch.Options{AllowedHosts: []string{host}, OnlyAllowed: true})
+	tb.Cleanup(opener.CloseIdleConnections)
+	s := &linkServer{tb: tb, opener: opener}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.handler.Load()).ServeHTTP(w, r) }))
+	tb.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+// restart forgets everything and registers the URLs as their own sources.
+func (s *linkServer) restart(urls []string) {
+	service := newService(s.tb, urls, exports.Options{Openers: []exports.Opener{s.opener}, LinkRequests: 64, LinkServed: 1 << 30})
+	handler := httpapi.Handler(httpapi.Options{
+		Exports: service, DangerouslySkipClientKeys: true, Logger: slog.New(slog.DiscardHandler),
+	})
+	s.handler.Store(&handler)
+}
+
+// createLink returns the URL of a new link to a zip, and its size.
+func (s *linkServer) createLink(urls []string) (linkURL string, size int64) {
+	s.tb.Helper()
+	content, err := json.Marshal(itemsOf(urls))
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	response, err := http.Post(s.url+"/viewer/exports/links", "application/json", bytes.NewReader(content))
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	defer response.Body.Close()
+	var link struct {
+		URL       string
+		Size      int64
+		Resumable bool
+	}
+	if err := json.NewDecoder(response.Body).Decode(&link); err != nil || !link.Resumable {
+		s.tb.Fatalf("link is %+v: %v", link, err)
+	}
+	base, err := url.Parse(s.url + "/viewer/exports/")
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return base.JoinPath(link.URL).String(), link.Size
+}
+
+// BenchmarkLink compares a complete download by a link with one by POST, after the
+// link has been made.
+func BenchmarkLink(b *testing.B) {
+	for _, c := range []struct {
+		files int
+		size  int64
+	}{{100, 1 << 20}, {4, 256 << 20}} {
+		for _, known := range []bool{false, true} {
+			facts := map[bool]string{false: "nothing_known", true: "facts_known"}[known]
+			b.Run(fmt.Sprintf("%dx%dMiB/%s", c.files, c.size>>20, facts), func(b *testing.B) {
+				urls, host := startTaggedOrigin(b, c.files, c.size)
+				s, client := startLinkServer(b, host), newHTTPClient(b)
+				s.restart(urls)
+				var linkURL string
+				prepare := func() {
+					if !known {
+						s.restart(urls)
+					}
+					linkURL, _ = s.createLink(urls)
+				}
+				byPOST := func(ctx context.Context) (int64, error) {
+					var n counter
+					err := post(ctx, client, s.url+"/viewer/exports/download-batch", itemsOf(urls), &n)
+					return int64(n), err
+				}
+				byLink := func(ctx context.Context) (int64, error) {
+					response, err := get(ctx, client, linkURL)
+					if err != nil {
+						return 0, err
+					}
+					defer response.Body.Close()
+					return io.CopyBuffer(struct{ io.Writer }{io.Discard}, response.Body, make([]byte, 256<<10))
+				}
+				if known {
+					if _, err := byPOST(b.Context()); err != nil {
+						b.Fatal(err)
+					}
+				}
+				comparePrepared(b, prepare, "POST", int64(c.files)*c.size, byPOST, byLink)
+			})
+		}
+	}
+}
+
+// getRange requests a part of a link and returns the response.
+func getRange(tb testing.TB, client *http.Client, linkURL string, offset, length int64) *http.Response {
+	tb.Helper()
+	request, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, linkURL, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, offset+length-1))
+	response, err := client.Do(request)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if response.StatusCode != http.StatusPartialContent {
+		tb.Fatal(response.Status)
+	}
+	return response
+}
+
+// BenchmarkLink_FirstByte reports the time to the first byte of the last 5 % of a zip
+// of 4 GiB about whose files nothing is known but their size.
+func BenchmarkLink_FirstByte(b *testing.B) {
+	urls, host := startTaggedOrigin(b, 4, 1<<30)
+	s, client := startLinkServer(b, host), newHTTPClient(b)
+	var times []float64
+	for b.Loop() {
+		s.restart(urls)
+		linkURL, size := s.createLink(urls)
+		start := time.Now()
+		response := getRange(b, client, linkURL, size/100*95, size-size/100*95)
+		if _, err := io.ReadFull(response.Body, make([]byte, 1)); err != nil {
+			b.Fatal(err)
+		}
+		times = append(times, float64(time.Since(start))/float64(time.Millisecond))
+		response.Body.Close()
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median(times), "ms-median")
+	b.ReportMetric(times[len(times)-1], "ms-max")
+}
+
+// BenchmarkLink_Heap reports the peak memory of 64 clients that download parts of a
+// zip of 4 GiB at a time. It includes that of the origin and of the clients.
+func BenchmarkLink_Heap(b *testing.B) {
+	const parts = 64
+	urls, host := startTaggedOrigin(b, 4, 1<<30)
+	s, client := startLinkServer(b, host), newHTTPClient(b)
+	var peak float64
+	for b.Loop() {
+		s.restart(urls)
+		linkURL, size := s.createLink(urls)
+		liveHeap() // pools release their objects after two collections
+		idle := liveHeap()
+		ended := make(chan int64, parts)
+		for i := range int64(parts) {
+			go func() {
+				response := getRange(b, client, linkURL, size/parts*i, size/parts)
+				defer response.Body.Close()
+				n, _ := io.CopyBuffer(&throttledWriter{perSecond: 16 << 20}, response.Body, make([]byte, 32<<10))
+				ended <- n
+			}()
+		}
+		for received := 0; received < parts; {
+			select {
+			case n := <-ended:
+				if received++; n != size/parts {
+					b.Fatalf("received %d of %d bytes", n, size/parts)
+				}
+			case <-time.After(20 * time.Millisecond):
+				peak = max(peak, liveHeap()-idle)
+			}
+		}
+	}
+	b.ReportMetric(0, "ns/op") // set by the clients
+	b.ReportMetric(peak, "MiB-peak")
+}
