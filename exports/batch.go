@@ -135,7 +135,7 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 		entry := b.entry(b.current, b.file, names)
 		if b.planned != nil {
 			planned := *b.planned[b.current]
-			if entry.Streamed && !planned.Streamed && entry.Size == planned.Size && entry.Size <= storedFileSize {
+			if entry.Streamed && !planned.Streamed && entry.Size == planned.Size && entry.Size <= prefetch.PrefixSize {
 				err = b.complete(&entry)
 			}
 			if err != nil || entry.Size != planned.Size || entry.Streamed && !planned.Streamed {
@@ -173,7 +173,7 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 
 // complete reads a small file that arrived too slowly to be prefetched.
 func (b *Batch) complete(entry *zipstream.Entry) error {
-	content, err := io.ReadAll(io.LimitReader(b.file.Content(), storedFileSize))
+	content, err := io.ReadAll(io.LimitReader(b.file.Content(), prefetch.PrefixSize))
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (b *Batch) describeKnown(known map[Digest]*fileFact) describeFunc {
 			return zipstream.Entry{Size: -1}, nil
 		}
 		file, seenAt := b.service.facts.describe(f)
-		if !seenAt.After(export.UpdatedAt) {
+		if seenAt.Before(export.UpdatedAt) {
 			return zipstream.Entry{Size: -1}, nil
 		}
 		b.assumed = append(b.assumed, f)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
+	"sync"
 	"time"
 
 	"example.com/canvasback/exports/internal/checksum"
@@ -11,10 +13,6 @@ import (
 
 // saveInterval is how often a long read stores the sums of what it has read.
 const saveInterval = 5 * time.Second
-
-// progressInterval is how long a response may take for a block that another one waits
-// for.
-const progressInterval = time.Second / 4
 
 // blockReader reads a part of a planned file. It returns no byte before the CRC of
 // its block is recorded or, if that was known, equal. Content that differs from an
@@ -25,15 +23,15 @@ type blockReader struct {
 	facts       *facts
 	fact        *fileFact
 	sums        *checksum.Writer
-	offset, end int64 // blocks that are left to read
-	first, last int64 // what Read returns of the file
-	buffer      []byte
-	verified    []byte // part of buffer that Read has not returned yet
+	offset, end int64   // blocks that are left to read
+	first, last int64   // what Read returns of the file
+	buffer      *[]byte // of a block; nil if verified is empty
+	verified    []byte  // part of buffer that Read has not returned yet
 	nextSave    time.Time
 	err         error
 }
 
-// openPart opens length bytes of a planned file from offset, at least one.
+// openPart opens length bytes of a planned file from offset. It checks an empty file.
 func (s *Service) openPart(ctx context.Context, e planEntry, f *fileFact, offset, length int64) (*blockReader, error) {
 	u, opener, err := s.locate(e.URL)
 	if err != nil {
@@ -42,6 +40,9 @@ func (s *Service) openPart(ctx context.Context, e planEntry, f *fileFact, offset
 	ranger, ok := opener.(RangeOpener)
 	if !ok { // the configuration has changed
 		return nil, ErrChanged
+	}
+	if e.Size == 0 {
+		return &blockReader{body: http.NoBody, cancel: func(error) {}, facts: s.facts, fact: f, sums: f.sums.Writer(0, 0)}, s.checkPlanned(ctx, e)
 	}
 	start, end := f.sums.Cover(offset, length)
 	body, cancel, err := openWithin(ctx, s.openTimeout, func(ctx context.Context) (io.ReadCloser, error) {
@@ -53,31 +54,48 @@ func (s *Service) openPart(ctx context.Context, e planEntry, f *fileFact, offset
 	return &blockReader{
 		body: body, cancel: cancel, facts: s.facts, fact: f, sums: f.sums.Writer(start, end),
 		offset: start, end: end, first: offset, last: offset + length,
-		buffer:   make([]byte, min(f.sums.Block(), end-start)),
 		nextSave: time.Now().Add(saveInterval),
 	}, nil
 }
 
-// Read implements [io.Reader].
+// blocks are buffers for blocks of the usual size.
+var blocks = sync.Pool{New: func() any { return new(make([]byte, 64<<10)) }}
+
+// Read implements [io.Reader]. It holds a buffer only while it has bytes of a block
+// that it has not returned.
 func (r *blockReader) Read(p []byte) (int, error) {
 	for len(r.verified) == 0 && r.err == nil {
 		r.err = r.readBlock()
 	}
+	if len(r.verified) == 0 {
+		return 0, r.err
+	}
 	n := copy(p, r.verified)
 	r.verified = r.verified[n:]
-	if n > 0 {
-		return n, nil
+	r.freeBuffer()
+	return n, nil
+}
+
+// freeBuffer frees the buffer if nothing is left of it.
+func (r *blockReader) freeBuffer() {
+	if len(r.verified) == 0 && r.buffer != nil {
+		blocks.Put(r.buffer)
+		r.buffer = nil
 	}
-	return 0, r.err
 }
 
 // readBlock reads the next block. At the end it returns io.EOF.
 func (r *blockReader) readBlock() error {
 	if r.offset == r.end {
-		r.buffer = nil
 		return io.EOF
 	}
-	block := r.buffer[:min(int64(len(r.buffer)), r.end-r.offset)]
+	n := min(r.fact.sums.Block(), r.end-r.offset)
+	r.buffer = blocks.Get().(*[]byte)
+	defer r.freeBuffer()
+	if n > int64(len(*r.buffer)) {
+		*r.buffer = make([]byte, n)
+	}
+	block := (*r.buffer)[:n]
 	if _, err := io.ReadFull(r.body, block); err == io.EOF {
 		return io.ErrUnexpectedEOF
 	} else if err != nil {
@@ -90,8 +108,8 @@ func (r *blockReader) readBlock() error {
 	if r.fact.disproved.Load() { // by another response
 		return ErrChanged
 	}
-	n := int64(len(block))
-	r.verified = block[min(max(0, r.first-r.offset), n):min(r.last-r.offset, n)]
+	within := func(offset int64) int64 { return min(max(0, offset-r.offset), n) }
+	r.verified = block[within(r.first):within(r.last)]
 	r.offset += n
 	if now := time.Now(); now.After(r.nextSave) {
 		r.nextSave = now.Add(saveInterval)
@@ -114,25 +132,6 @@ func (r *blockReader) Length() int64 { return r.last - r.first }
 
 // CanIdle implements [prefetch.File]: a file with a validator can be resumed.
 func (r *blockReader) CanIdle() bool { return true }
-
-// awaitSums returns when the CRC of a planned file is known. It reads what no response
-// is about to read, and the rest when the responses make no progress.
-func (s *Service) awaitSums(ctx context.Context, e planEntry, f *fileFact) error {
-	for known := -1; f.sums.Known() > known && ctx.Err() == nil; {
-		if err := s.readMissing(ctx, e, f, e.Size, true); err != nil {
-			return err
-		}
-		if _, ok := f.sums.Total(); ok {
-			return nil
-		}
-		known = f.sums.Known()
-		select {
-		case <-time.After(progressInterval):
-		case <-ctx.Done():
-		}
-	}
-	return s.readMissing(ctx, e, f, e.Size, false)
-}
 
 // readMissing reads the unknown blocks of a planned file up to an offset. One caller
 // at a time reads a file. If others is set, it leaves out blocks that responses are
@@ -162,12 +161,6 @@ func (s *Service) readMissing(ctx context.Context, e planEntry, f *fileFact, to 
 // readRun reads a part of a file for its sums, and ends early at a block that a
 // response is about to read if others is set.
 func (s *Service) readRun(ctx context.Context, e planEntry, f *fileFact, offset, length int64, others bool) error {
-	select {
-	case s.checksums <- struct{}{}:
-		defer func() { <-s.checksums }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 	part, err := s.openPart(ctx, e, f, offset, length)
 	if err != nil {
 		return err
@@ -196,7 +189,7 @@ type summedBody struct {
 // recordSums makes a download add to the facts about its file while it is read.
 func (s *Service) recordSums(export Export, d *Download, inZip bool) {
 	file := cleanFile(d.File)
-	d.fact = s.facts.confirm(urlDigest(export.ExportedURL), &file)
+	d.fact = s.facts.confirm(export.ExportedURL, &file)
 	if d.fact == nil {
 		return
 	}

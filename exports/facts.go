@@ -16,6 +16,7 @@ const (
 	maxFileFacts    = 10_000  // in memory
 	maxFactBlocks   = 4 << 20 // of all facts in memory, 5 bytes each
 	factsPerWrite   = 500
+	maxWrongCRCs    = 1000             // hosts
 	confirmInterval = 30 * time.Second // after which a confirmed fact is stored again
 )
 
@@ -43,6 +44,8 @@ type fileFact struct {
 	disproved atomic.Bool
 
 	// Under the lock of facts.
+	host        string // of the URL; empty if this process has not asked it
+	stated      bool   // the CRC is what the upstream says
 	contentType string
 	name        string
 	modified    time.Time
@@ -52,8 +55,14 @@ type fileFact struct {
 	total       bool      // the CRC is in the store
 }
 
+// unconfirmed is the SeenAt of a fact that stands for no request to an upstream.
+var unconfirmed = time.UnixMilli(0).UTC()
+
 func newFileFact(url Digest, v version, revision int64) *fileFact {
-	return &fileFact{version: v, url: url, revision: revision, sums: checksum.New(v.size), reading: make(chan struct{}, 1)}
+	return &fileFact{
+		version: v, url: url, revision: revision, sums: checksum.New(v.size), reading: make(chan struct{}, 1),
+		seenAt: unconfirmed,
+	}
 }
 
 // encode returns the stored form. The caller holds the lock of facts.
@@ -77,10 +86,14 @@ type facts struct {
 	files   map[Digest]*fileFact
 	blocks  int // of all files
 	unsaved map[Digest]*fileFact
+
+	// wrongCRCs are hosts that have stated a wrong CRC, such as proxies that
+	// transform content. What they state is ignored.
+	wrongCRCs map[string]bool
 }
 
 func newFacts(store Store, now func() time.Time) *facts {
-	k := &facts{store: store, now: now, files: make(map[Digest]*fileFact), unsaved: make(map[Digest]*fileFact)}
+	k := &facts{store: store, now: now, files: make(map[Digest]*fileFact), unsaved: make(map[Digest]*fileFact), wrongCRCs: make(map[string]bool)}
 	k.next = k.nextBatch
 	return k
 }
@@ -134,10 +147,11 @@ func (k *facts) find(e planEntry) (*fileFact, error) {
 
 // confirm records a file as its upstream has just described it. It returns nil if
 // the file has no validator or no suitable size.
-func (k *facts) confirm(url Digest, file *File) *fileFact {
+func (k *facts) confirm(exportedURL string, file *File) *fileFact {
 	if file.Validator == "" || file.Size < 0 || file.Size > checksum.MaxSize {
 		return nil
 	}
+	url := urlDigest(exportedURL)
 	k.Lock()
 	f := k.files[url]
 	if v := (version{file.Validator, file.Size}); f == nil {
@@ -151,9 +165,12 @@ func (k *facts) confirm(url Digest, file *File) *fileFact {
 	if year := f.modified.Year(); year < 1970 || year > 9999 {
 		f.modified = time.Time{}
 	}
+	f.host = hostOf(exportedURL)
+	_, known := f.sums.Total()
+	stated := file.CRC32 != nil && f.revision == 0 && !k.wrongCRCs[f.host]
+	f.stated = f.stated || stated && !known
 	k.Unlock()
-	// An upstream whose content was not as it said is not believed again.
-	if file.CRC32 != nil && f.revision == 0 && f.sums.SetTotal(*file.CRC32) != nil {
+	if stated && f.sums.SetTotal(*file.CRC32) != nil {
 		return k.disprove(f)
 	}
 	k.save(f)
@@ -228,20 +245,39 @@ func (k *facts) merge(stored Fact) {
 // the fact that replaces f, with no sums and a higher revision, so that plans which
 // depend on f are outdated in each process that reads the file. If the store fails,
 // other processes find the same difference.
+//
+// If the CRC of f was only stated by its upstream, other statements of that host are
+// dropped too.
 func (k *facts) disprove(f *fileFact) *fileFact {
-	f.disproved.Store(true)
 	k.Lock()
-	next := k.files[f.url]
-	if next != nil && next.revision > f.revision {
-		k.Unlock()
-		return next
+	list := []*fileFact{f}
+	if f.stated {
+		if len(k.wrongCRCs) >= maxWrongCRCs {
+			clear(k.wrongCRCs)
+		}
+		k.wrongCRCs[f.host] = true
+		for _, other := range k.files {
+			if other != f && other.host == f.host && other.stated && other.sums.Known() < other.sums.Blocks() {
+				list = append(list, other)
+			}
+		}
 	}
-	next = newFileFact(f.url, f.version, f.revision+1)
-	next.contentType, next.name, next.modified, next.seenAt = f.contentType, f.name, f.modified, f.seenAt
-	k.add(next)
-	fact := next.encode()
+	var encoded []Fact
+	for _, f := range list {
+		f.disproved.Store(true)
+		if newer := k.files[f.url]; newer != nil && newer.revision > f.revision {
+			continue
+		}
+		next := newFileFact(f.url, f.version, f.revision+1)
+		next.host, next.contentType, next.name, next.modified, next.seenAt = f.host, f.contentType, f.name, f.modified, f.seenAt
+		k.add(next)
+		encoded = append(encoded, next.encode())
+	}
+	next := k.files[f.url]
 	k.Unlock()
-	k.put([]Fact{fact})
+	if len(encoded) > 0 {
+		k.put(encoded)
+	}
 	return next
 }
 
@@ -250,17 +286,17 @@ func (k *facts) doubt(list []*fileFact) {
 	var encoded []Fact
 	k.Lock()
 	for _, f := range list {
-		f.seenAt = time.UnixMilli(0).UTC()
+		f.seenAt = unconfirmed
 		encoded = append(encoded, f.encode())
 	}
 	k.Unlock()
 	k.put(encoded)
 }
 
-func (k *facts) put(list []Fact) {
+func (k *facts) put(list []Fact) error {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	k.store.PutFacts(ctx, list, maxFacts)
+	return k.store.PutFacts(ctx, list, maxFacts)
 }
 
 // save stores what is new about a file, later.
@@ -305,11 +341,19 @@ func (k *facts) write(batch []*fileFact) {
 	k.Lock()
 	batch = slices.DeleteFunc(batch, func(f *fileFact) bool { return k.files[f.url] != f })
 	var list []Fact
+	var known []int
 	for _, f := range batch {
-		fact := f.encode()
-		f.stored, f.total, f.storedAt = f.sums.Known(), fact.CRC32 != nil, f.seenAt
-		list = append(list, fact)
+		known = append(known, f.sums.Known())
+		list = append(list, f.encode())
 	}
 	k.Unlock()
-	k.put(list)
+	if k.put(list) != nil {
+		return
+	}
+	k.Lock()
+	defer k.Unlock()
+	for i, f := range batch {
+		f.total, f.storedAt = list[i].CRC32 != nil, list[i].SeenAt
+		f.stored = known[i]
+	}
 }

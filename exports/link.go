@@ -64,6 +64,10 @@ func (s *Service) createLink(ctx context.Context, items []BatchItem, zip bool, o
 	if err != nil {
 		return nil, err
 	}
+	encoded, err := p.encode()
+	if err != nil {
+		return nil, err
+	}
 	random := make([]byte, tokenBytes)
 	rand.Read(random)
 	token := base64.RawURLEncoding.EncodeToString(random)
@@ -74,7 +78,7 @@ func (s *Service) createLink(ctx context.Context, items []BatchItem, zip bool, o
 		Version:   1,
 		CreatedAt: now,
 		ExpiresAt: now.Add(s.linkLifetime),
-		Plan:      p.encode(),
+		Plan:      encoded,
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
@@ -120,7 +124,17 @@ func (s *Service) FindLink(ctx context.Context, token string) (*Link, error) {
 		link.stored = stored
 		return &link, nil
 	}
-	return s.decodeLink(stored)
+	// Many requests may wait for a large plan.
+	result, err, _ := s.decodings.Do(fmt.Sprintf("%x %d", digest[:], stored.Version), func() (any, error) {
+		return s.decodeLink(stored)
+	})
+	if err != nil {
+		return nil, err
+	}
+	link := *result.(*Link)
+	link.stored = stored
+	link.stored.Plan = nil
+	return &link, nil
 }
 
 // decodeLink returns a stored link.
@@ -229,9 +243,13 @@ func (l *Link) renew(ctx context.Context) (_ *Link, err error) {
 
 // replace replaces the plan of the link.
 func (l *Link) replace(ctx context.Context, p *plan) (*Link, error) {
+	encoded, err := p.encode()
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	stored, err := l.service.store.ReplacePlan(ctx, l.stored.Digest, l.stored.Version, p.encode())
+	stored, err := l.service.store.ReplacePlan(ctx, l.stored.Digest, l.stored.Version, encoded)
 	if err == ErrLinkNotFound {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ func (l *linkTest) readAll(link *exports.Link) []byte {
 }
 
 // sizes cover both forms of entries and several blocks of checksums.
-var linkSizes = []int64{0, 1, 100, 1 << 20, 1<<20 + 1, 3 << 20, 60 << 10, 700_000, 2_345_678, 5}
+var linkSizes = []int64{0, 1, 100, 256 << 10, 256<<10 + 1, 3 << 20, 60 << 10, 700_000, 2_345_678, 5}
 
 func linkFiles() (files []fakeFile) {
 	for i, size := range linkSizes {

@@ -2,7 +2,9 @@ package exports_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -119,14 +121,14 @@ func TestLink_UnstableValidatorIsNone(t *testing.T) {
 // CRC is known.
 func TestLink_SmallFileIsReadOnce(t *testing.T) {
 	is := is.New(t)
-	l := newLinkTest(t, newFile(1<<20, 1))
+	l := newLinkTest(t, newFile(256<<10, 1))
 	s := l.service(exports.Options{})
 	link := l.create(s)
 	for i := range int64(10) {
-		_, err := read(t.Context(), link, 50_000+i*100_000, 1)
+		_, err := read(t.Context(), link, 10_000+i*20_000, 1)
 		is.NoErr(err)
 	}
-	if read := l.origin.bytes.Load(); read > 1<<20+10*128<<10 {
+	if read := l.origin.bytes.Load(); read > 256<<10+10*128<<10 {
 		t.Errorf("%d bytes were read for 10", read)
 	}
 }
@@ -134,14 +136,14 @@ func TestLink_SmallFileIsReadOnce(t *testing.T) {
 func TestLink_SlowSmallFileIsDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		l := newLinkTest(t, newFile(1<<20, 1), newFile(1<<20, 2))
+		l := newLinkTest(t, newFile(256<<10, 1), newFile(256<<10, 2))
 		want := l.readAll(l.create(l.service(exports.Options{})))
 		l.forgetFacts()
 		l.origin.onRead = func(string, int64) { time.Sleep(300 * time.Millisecond) }
 		s := l.service(exports.Options{OpenTimeout: time.Second})
 		token := l.create(s).Token
 		link := l.find(s, token)
-		for _, offset := range []int64{0, 10, 500_000, 1 << 20, 1<<20 + 500_000, link.Size - 300} {
+		for _, offset := range []int64{0, 10, 100_000, 256 << 10, 256<<10 + 100_000, link.Size - 300} {
 			got, err := read(t.Context(), link, offset, 200)
 			is.NoErr(err)
 			is.True(bytes.Equal(got, want[offset:][:200]))
@@ -168,4 +170,155 @@ func TestCreateLink_StoresEachTextOnce(t *testing.T) {
 	is.Equal(found.Skipped[7].SourceURL, l.sources[8])
 	_, contents := readZip(t, l.readAll(found))
 	is.True(strings.Contains(contents["manifest.json"], `"requested": 201`))
+}
+
+func TestLink_ComparesWithWhatOtherProcessesHaveRead(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(8<<20, 1))
+	s, other := l.service(exports.Options{}), l.service(exports.Options{})
+	link := l.create(s)
+	_, err := read(t.Context(), l.find(other, link.Token), 0, 100)
+	is.NoErr(err)
+	_, err = read(t.Context(), link, 4_000_000, 1000)
+	is.NoErr(err)
+	is.NoErr(s.Flush(t.Context()))
+	l.lie(0, 2)
+	_, err = read(t.Context(), l.find(other, link.Token), 4_000_000, 1000)
+	is.True(exports.IsLost(err))
+}
+
+// TestLink_ComparesBothNeighbors reads the end of a file, and then all before it.
+func TestLink_ComparesBothNeighbors(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(4<<20, 1))
+	s := l.service(exports.Options{})
+	export, err := s.Find(t.Context(), l.sources[0])
+	is.NoErr(err)
+	link, err := s.CreateFileLink(t.Context(), export, exports.Digest{})
+	is.NoErr(err)
+	_, err = read(t.Context(), link, 2<<20, 2<<20)
+	is.NoErr(err)
+	l.lie(0, 2)
+	_, err = read(t.Context(), link, 0, 2<<20)
+	is.True(exports.IsLost(err))
+}
+
+func TestLink_OneWrongCRCDisprovesThoseOfItsHost(t *testing.T) {
+	is := is.New(t)
+	var files []fakeFile
+	for i := range 60 { // 20 on each host
+		f := newFile(2<<20, uint64(i))
+		f.crc = new(uint32)
+		files = append(files, f)
+	}
+	l := newLinkTest(t, files...)
+	s := l.service(exports.Options{})
+	failed := 0
+	for ; failed < 10; failed++ {
+		archive, _, err := downloadBatch(t, s, l.sources)
+		if err != nil {
+			continue
+		}
+		_, contents := readZip(t, archive)
+		is.True(contents["7.bin"] == string(contentOf(files[7])))
+		break
+	}
+	if failed > 3 {
+		t.Errorf("%d downloads failed", failed)
+	}
+	link := l.create(s)
+	l.readAll(link)
+}
+
+// TestLink_AlternatingValidatorIsNone has an upstream of two servers that disagree.
+func TestLink_AlternatingValidatorIsNone(t *testing.T) {
+	is := is.New(t)
+	alternating := newFile(2<<20, 2)
+	alternating.unstable = true
+	l := newLinkTest(t, newFile(2<<20, 1), alternating)
+	l.origin.alternate = 2
+	s := l.service(exports.Options{})
+	link := l.create(s)
+	for range 20 {
+		found := l.find(s, link.Token)
+		if found.Outdated() {
+			var err error
+			found, err = found.Renew(t.Context())
+			is.NoErr(err)
+		}
+		if !found.Resumable() {
+			return // the download routes deliver it
+		}
+		if _, err := read(t.Context(), found, 0, found.Size); err == nil {
+			return
+		}
+	}
+	t.Error("20 downloads failed")
+}
+
+func TestLink_NoticesChangeOfEmptyFile(t *testing.T) {
+	for _, count := range []int{1, 3} {
+		is := is.New(t)
+		var files []fakeFile
+		for i := range count {
+			files = append(files, newFile(0, uint64(i)))
+		}
+		l := newLinkTest(t, append(files, newFile(1000, 99))...)
+		link := l.create(l.service(exports.Options{}))
+		l.readAll(link)
+		l.origin.set(fileURL(count-1), newFile(500, 7))
+		_, err := read(t.Context(), link, 0, link.Size)
+		is.True(exports.IsLost(err))
+		l.origin.remove(fileURL(count - 1))
+		_, err = read(t.Context(), link, 0, link.Size)
+		is.True(exports.IsLost(err))
+	}
+}
+
+func TestLink_SlowReaderDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		l := newLinkTest(t, newFile(32<<20, 1))
+		s := l.service(exports.Options{})
+		link := l.create(s)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			r, err := link.Open(ctx, exports.ByteRange{Length: link.Size})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer r.Close()
+			r.WriteRange(writerFunc(func(p []byte) (int, error) {
+				time.Sleep(100 * time.Millisecond)
+				return len(p), ctx.Err()
+			}), 0, nil)
+		}()
+		time.Sleep(time.Second)
+		start := time.Now()
+		_, err := read(t.Context(), link, link.Size-100, 100)
+		is.NoErr(err)
+		is.True(time.Since(start) < 100*time.Millisecond)
+		cancel()
+		<-done
+	})
+}
+
+func TestCreateLink_BoundsThePlan(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(100, 1))
+	s := l.service(exports.Options{})
+	for i := range 600 {
+		l.sources = append(l.sources, fmt.Sprintf("%s%d", strings.Repeat("&", 8000), i))
+	}
+	items, err := s.FindBatch(t.Context(), l.sources[:400])
+	is.NoErr(err)
+	_, err = s.CreateLink(t.Context(), items, exports.Digest{})
+	is.NoErr(err) // ampersands are not escaped
+	items, err = s.FindBatch(t.Context(), l.sources)
+	is.NoErr(err)
+	_, err = s.CreateLink(t.Context(), items, exports.Digest{})
+	is.True(errors.Is(err, exports.ErrInvalid))
 }

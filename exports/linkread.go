@@ -61,9 +61,13 @@ func (l *Link) Open(ctx context.Context, ranges ...ByteRange) (*LinkReader, erro
 	jobs := make([]prefetch.Job[*blockReader], len(r.parts))
 	for i, part := range r.parts {
 		e, f := r.entries[part.entry], r.facts[part.entry]
+		limit := int(f.sums.Block()) // hides the latency
+		if r.needsContent(part.entry) {
+			limit = storedFileSize
+		}
 		jobs[i] = prefetch.Job[*blockReader]{
 			Host:  hostOf(e.URL),
-			Limit: int(min(f.sums.Block(), prefetch.PrefixSize)),
+			Limit: limit,
 			Open: func(ctx context.Context) (*blockReader, error) {
 				return l.service.openPart(ctx, e, f, part.offset, part.length)
 			},
@@ -111,15 +115,14 @@ func (r *LinkReader) findFacts() error {
 	requested := make(map[Digest]bool)
 	for _, rng := range r.ranges {
 		for need := range r.needs(rng) {
-			f := r.facts[need.Entry]
-			if f == nil {
+			if r.facts[need.Entry] == nil {
 				if err := find(need.Entry); err != nil {
 					return err
 				}
-				f = r.facts[need.Entry]
 			}
+			f := r.facts[need.Entry]
 			_, known := f.sums.Total()
-			if useful := need.Length > 0 && f.sums.Known() == 0 || need.CRC && !known; useful && !requested[f.url] {
+			if (need.CRC && !known || !f.sums.Includes(need.Offset, need.Length)) && !requested[f.url] {
 				requested[f.url] = true
 				urls = append(urls, f.url)
 			}
@@ -137,32 +140,37 @@ func (r *LinkReader) findFacts() error {
 	return nil
 }
 
-// plan sets the parts to read. It returns how much of the files whose CRC the ranges
-// need is unknown and not in the parts, by entry.
-//
-// A file that is stored without a data descriptor is read completely if its CRC is
-// unknown, since that comes first.
+// needsContent reports whether a file must be read to its end before its header is
+// written: it is stored without a data descriptor, and its CRC is unknown.
+func (r *LinkReader) needsContent(entry int) bool {
+	_, known := r.facts[entry].sums.Total()
+	return r.link.Zip && !r.entries[entry].Streamed && !known
+}
+
+// plan sets the parts to read. An empty part shows whether an empty file has changed.
+// It returns how much of the files whose CRC the ranges need is unknown and not in
+// the parts, by entry.
 func (r *LinkReader) plan() (unknown map[int]int64) {
 	unknown = make(map[int]int64)
 	for _, rng := range r.ranges {
 		complete := make(map[int]bool)
 		for need := range r.needs(rng) {
-			e := r.entries[need.Entry]
+			size := r.entries[need.Entry].Size
 			_, known := r.facts[need.Entry].sums.Total()
 			switch {
 			case complete[need.Entry]:
-			case r.link.Zip && !e.Streamed && !known:
+			case r.needsContent(need.Entry), size == 0:
 				complete[need.Entry] = true
-				r.parts = append(r.parts, filePart{need.Entry, 0, e.Size})
+				r.parts = append(r.parts, filePart{need.Entry, 0, size})
 			case need.Length > 0:
 				r.parts = append(r.parts, filePart{need.Entry, need.Offset, need.Length})
 			case !known:
-				unknown[need.Entry] = e.Size
+				unknown[need.Entry] = size
 			}
 		}
 	}
 	for _, part := range r.parts {
-		if size := r.entries[part.entry].Size; unknown[part.entry] > 0 && part.offset+part.length == size {
+		if unknown[part.entry] > 0 && part.offset+part.length == r.entries[part.entry].Size {
 			unknown[part.entry] = r.facts[part.entry].sums.Floor(part.offset)
 		}
 	}
@@ -179,12 +187,7 @@ func (r *LinkReader) checkFirst() error {
 	if entry < 0 || entry >= len(r.entries) {
 		return nil
 	}
-	e := r.entries[entry]
-	file, err := r.link.service.stat(r.ctx, Export{ExportedURL: e.URL})
-	if err == nil && (file.Validator != e.Validator || file.Size != e.Size) {
-		err = ErrChanged
-	}
-	return err
+	return r.link.service.checkPlanned(r.ctx, r.entries[entry])
 }
 
 // parallelSums is how many files one response reads for their sums at a time.
@@ -293,6 +296,16 @@ func (r *LinkReader) Content(entry int, offset, length int64) (io.ReadCloser, er
 	return io.NopCloser(bytes.NewReader(r.content[offset : offset+length])), nil
 }
 
+// passEmpty passes the part of an empty file if that is next, and returns an error if
+// the file has changed.
+func (r *LinkReader) passEmpty(entry int) error {
+	empty := filePart{entry: entry}
+	if r.next < len(r.parts) && r.parts[r.next] == empty {
+		return r.advance()
+	}
+	return nil
+}
+
 // readContent reads the current part, a complete small file.
 func (r *LinkReader) readContent() (err error) {
 	if r.content == nil {
@@ -308,11 +321,11 @@ func (r *LinkReader) CRC(entry int) (uint32, error) {
 	}
 	e, f := r.entries[entry], r.facts[entry]
 	if crc, ok := f.sums.Total(); ok {
-		return crc, nil
+		return crc, r.passEmpty(entry)
 	}
 	if e.Streamed {
 		r.onWait()
-		if err := r.link.service.awaitSums(r.ctx, e, f); err != nil {
+		if err := r.link.service.readMissing(r.ctx, e, f, e.Size, false); err != nil {
 			return 0, err
 		}
 	} else {

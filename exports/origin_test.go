@@ -61,6 +61,7 @@ type fakeOrigin struct {
 	mu        sync.Mutex
 	files     map[string]fakeFile
 	responses int // with unstable validators
+	alternate int // number of unstable validators; unlimited if 0
 
 	stats, opens, ranges atomic.Int64
 	bytes                atomic.Int64
@@ -92,7 +93,11 @@ func (o *fakeOrigin) get(url string) (fakeFile, error) {
 	}
 	if f.unstable {
 		o.responses++
-		f.validator = fmt.Sprint(f.validator, o.responses)
+		number := o.responses
+		if o.alternate > 0 {
+			number %= o.alternate
+		}
+		f.validator = fmt.Sprint(f.validator, number)
 	}
 	return f, f.err
 }

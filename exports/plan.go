@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"example.com/canvasback/exports/filename"
-	"example.com/canvasback/exports/internal/prefetch"
 	"example.com/canvasback/exports/internal/zipstream"
 )
 
@@ -31,6 +31,9 @@ type plan struct {
 	Size      int64         `json:"size"` // -1 if unknown
 	Entries   []planEntry   `json:"entries"`
 	Skipped   []planSkipped `json:"skipped,omitempty"`
+
+	// Renewals is how many plans came before, each within quickRenewal.
+	Renewals int `json:"renewals,omitempty"`
 
 	// Outdated means that the plan cannot be delivered, and that the next
 	// request must replace it.
@@ -55,17 +58,33 @@ type planSkipped struct {
 	Reason string `json:"reason"`
 }
 
-// storedFileSize is the size up to which a file of unknown CRC is stored with a
+// storedFileSize is the size up to which a file of unknown CRC is planned with a
 // complete header. It is read to its end before its header is sent.
-const storedFileSize = prefetch.PrefixSize
+const storedFileSize = 256 << 10
 
-// encode returns the stored form of a plan.
-func (p *plan) encode() []byte {
-	data, err := json.Marshal(p)
-	if err != nil {
+// A link that has been renewed maxRenewals times, each time within quickRenewal, has
+// a file whose validator keeps changing. It is not resumable until that ends.
+const (
+	maxRenewals  = 8
+	quickRenewal = 10 * time.Minute
+)
+
+// maxPlanSize bounds the stored form of a plan.
+const maxPlanSize = 4 << 20
+
+// encode returns the stored form of a plan. The error matches [ErrInvalid] if that is
+// too large.
+func (p *plan) encode() ([]byte, error) {
+	var data bytes.Buffer
+	encoder := json.NewEncoder(&data)
+	encoder.SetEscapeHTML(false) // URLs have many ampersands
+	if err := encoder.Encode(p); err != nil {
 		panic(err) // a plan has only encodable fields
 	}
-	return data
+	if data.Len() > maxPlanSize {
+		return nil, invalid("items are too long for a link")
+	}
+	return data.Bytes(), nil
 }
 
 // planETag returns the entity tag of a stored plan. It includes the version, so
@@ -139,6 +158,10 @@ func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip bool, prev
 		}
 	}
 	p := &plan{Layout: planLayout, Zip: zip, MadeAt: s.now().UnixMilli(), FileName: BatchName, Resumable: true, Size: -1}
+	if previous != nil && p.MadeAt-previous.MadeAt < quickRenewal.Milliseconds() {
+		p.Renewals = previous.Renewals + 1
+		p.Resumable = p.Renewals < maxRenewals
+	}
 	names := filename.NewDedup(manifestName)
 	var skipped []Skipped
 	for i, item := range items {

@@ -11,7 +11,7 @@ type planCache struct {
 
 // maxCachedPlans bounds the encoded plans in a cache. Decoded, they take a few times
 // as much.
-const maxCachedPlans = 16 << 20
+const maxCachedPlans = 4 * maxPlanSize
 
 func newPlanCache() *planCache { return &planCache{links: make(map[Digest]*Link)} }
 
@@ -31,9 +31,6 @@ func (c *planCache) put(link *Link) {
 		return
 	}
 	c.remove(digest)
-	if link.planSize > maxCachedPlans {
-		return
-	}
 	c.links[digest] = link
 	c.size += link.planSize
 	for other := range c.links {

@@ -35,7 +35,7 @@ type Options struct {
 	PrefetchPerHost int
 
 	// PrefetchBytes bounds the memory for prefetched files of all batches;
-	// 64 MiB if zero. When it is used up, a batch holds 32 KiB of the file that
+	// 40 MiB if zero. When it is used up, a batch holds 64 KiB of the file that
 	// it sends, and those whose clients take nothing for a second give theirs
 	// back.
 	PrefetchBytes int
@@ -73,12 +73,12 @@ type Service struct {
 	usages       *usages
 	plans        *planCache
 	statPrefetch prefetch.Config
-	checksums    chan struct{} // holds an element for each read of missing sums
 	linkLifetime time.Duration
 	linkRequests int
 	linkServed   int64
 	linkLimits   LinkLimits
 	renewals     *singleflight.Group
+	decodings    *singleflight.Group
 }
 
 // NewService returns a Service over store; nil options are the defaults.
@@ -100,7 +100,7 @@ func NewService(store Store, options *Options) *Service {
 		prefetch: prefetch.Config{
 			Files:       files,
 			PerHost:     cmp.Or(max(o.PrefetchPerHost, 0), 6),
-			Budget:      prefetch.NewBudget(cmp.Or(max(o.PrefetchBytes, 0), 64<<20)),
+			Budget:      prefetch.NewBudget(cmp.Or(max(o.PrefetchBytes, 0), 40<<20)),
 			Timeout:     o.OpenTimeout,
 			IdleTimeout: 2 * time.Second,
 		},
@@ -108,7 +108,7 @@ func NewService(store Store, options *Options) *Service {
 
 		plans:        newPlanCache(),
 		renewals:     new(singleflight.Group),
-		checksums:    make(chan struct{}, files),
+		decodings:    new(singleflight.Group),
 		linkLifetime: cmp.Or(max(o.LinkLifetime, 0), 24*time.Hour),
 		linkRequests: cmp.Or(max(o.LinkRequests, 0), 16),
 		linkServed:   int64(cmp.Or(max(o.LinkServed, 0), 64)),

@@ -77,7 +77,7 @@ func (s *Service) recentFact(f *fileFact, export *Export) (*File, bool) {
 		return nil, false
 	}
 	file, seenAt := s.facts.describe(f)
-	if age := s.now().Sub(seenAt); age > maxFactAge || age < 0 || !seenAt.After(export.UpdatedAt) {
+	if age := s.now().Sub(seenAt); age > maxFactAge || age < 0 || seenAt.Before(export.UpdatedAt) {
 		return nil, false
 	}
 	_, opener, err := s.locate(export.ExportedURL)
@@ -121,7 +121,7 @@ func (s *Service) statAll(ctx context.Context, list []*Export, validators map[st
 		}
 		file := result.File.file
 		byURL[digest].file = file
-		byURL[digest].fact = s.facts.confirm(digest, file)
+		byURL[digest].fact = s.facts.confirm(export.ExportedURL, file)
 	}
 }
 
@@ -160,6 +160,15 @@ func (s *Service) stat(ctx context.Context, export Export) (*File, error) {
 	cancel(nil)
 	cleaned := cleanFile(*file)
 	return &cleaned, nil
+}
+
+// checkPlanned returns an error if a planned file has changed.
+func (s *Service) checkPlanned(ctx context.Context, e planEntry) error {
+	file, err := s.stat(ctx, Export{ExportedURL: e.URL})
+	if err == nil && (file.Validator != e.Validator || file.Size != e.Size) {
+		err = ErrChanged
+	}
+	return err
 }
 
 // locate returns the parsed form of an exported URL and its Opener.

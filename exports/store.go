@@ -107,6 +107,6 @@ type Fact struct {
 	Type      string    // as in [File]
 	Name      string    // as in [File]
 	Modified  time.Time // zero if unknown
-	SeenAt    time.Time // when the upstream last confirmed the Validator
+	SeenAt    time.Time // when the upstream last confirmed the Validator; not zero
 	Blocks    []byte    // checksums of parts, as the [Service] encodes them; empty if none
 }

@@ -15,12 +15,16 @@ import (
 // ErrMismatch means that two reads of a file returned different bytes.
 var ErrMismatch = errors.New("checksum: content differs from an earlier read")
 
-// MaxSize is the largest size of a file. Its blocks have 16 MiB.
-const MaxSize = maxBlocks << 24
+// MaxSize is the largest size of a file, 1 TiB.
+const MaxSize = 1 << 40
 
+// The blocks of files above 4 GiB are larger than minBlock, so that there are 65,536.
+// They take memory until they are compared, so those of files above 64 GiB are not
+// larger than maxBlock.
 const (
 	minBlock  = 64 << 10
-	maxBlocks = 64 << 10 // 256 KiB of sums; blocks of files above 4 GiB are larger
+	maxBlock  = 1 << 20
+	maxBlocks = 64 << 10
 )
 
 // Sums are the known CRCs of a file and its blocks. They are safe for concurrent
@@ -28,11 +32,12 @@ const (
 type Sums struct {
 	size  int64
 	block int64 // length of all blocks but the last
+	n     int64 // number of blocks
 
 	mu     sync.Mutex
-	blocks []uint32
+	blocks []uint32 // nil while none is known
 	known  []bool
-	count  int // known blocks
+	count  int64 // known blocks
 	total  uint32
 	done   bool // total is known
 
@@ -42,18 +47,17 @@ type Sums struct {
 // New returns the Sums of a file of up to [MaxSize] bytes, of which nothing is
 // known.
 func New(size int64) *Sums {
-	s := &Sums{size: size, block: minBlock}
-	for size > s.block*maxBlocks {
+	s := &Sums{size: size, block: minBlock, writers: make(map[*Writer]bool)}
+	for size > s.block*maxBlocks && s.block < maxBlock {
 		s.block *= 2
 	}
-	n := (size + s.block - 1) / s.block
-	s.blocks, s.known, s.done = make([]uint32, n), make([]bool, n), n == 0
-	s.writers = make(map[*Writer]bool)
+	s.n = (size + s.block - 1) / s.block
+	s.done = s.n == 0
 	return s
 }
 
 // Blocks returns the number of blocks.
-func (s *Sums) Blocks() int { return len(s.blocks) }
+func (s *Sums) Blocks() int { return int(s.n) }
 
 // Block returns the length of all blocks but the last.
 func (s *Sums) Block() int64 { return s.block }
@@ -62,8 +66,22 @@ func (s *Sums) Block() int64 { return s.block }
 func (s *Sums) Known() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.count
+	return int(s.count)
 }
+
+// Includes reports whether all blocks of a part of the content are known.
+func (s *Sums) Includes(offset, length int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := offset / s.block; i*s.block < offset+length; i++ {
+		if !s.isKnown(i) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Sums) isKnown(i int64) bool { return s.known != nil && s.known[i] }
 
 // Total returns the CRC of the file, if it is known.
 func (s *Sums) Total() (crc uint32, ok bool) {
@@ -94,7 +112,7 @@ func (s *Sums) setTotal(crc uint32) error {
 func (s *Sums) Missing(to int64, others bool) (offset, length int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	missing := func(i int64) bool { return !s.known[i] && !(others && s.expected(i, nil)) }
+	missing := func(i int64) bool { return !s.isKnown(i) && !(others && s.expected(i, nil)) }
 	n := (min(to, s.size) + s.block - 1) / s.block
 	i := int64(0)
 	for i < n && !missing(i) {
@@ -119,14 +137,17 @@ func (s *Sums) expected(i int64, except *Writer) bool {
 }
 
 // Cover returns the blocks to read for a part of the content, which is not empty.
-// If the first of them is unknown, the block before is included if that is known: it
-// shows a change of the content.
+// If the first or the last of them is unknown, the known block next to it is
+// included: it shows a change of the content.
 func (s *Sums) Cover(offset, length int64) (start, end int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first, last := offset/s.block, (offset+length-1)/s.block
-	if first > 0 && !s.known[first] && s.known[first-1] {
+	if first > 0 && !s.isKnown(first) && s.isKnown(first-1) {
 		first--
+	}
+	if last+1 < s.n && !s.isKnown(last) && s.isKnown(last+1) {
+		last++
 	}
 	return first * s.block, min((last+1)*s.block, s.size)
 }
@@ -144,6 +165,9 @@ func (s *Sums) add(w *Writer) error {
 
 // set stores the CRC of a block, or compares it with the known one.
 func (s *Sums) set(i int64, crc uint32) error {
+	if s.known == nil {
+		s.blocks, s.known = make([]uint32, s.n), make([]bool, s.n)
+	}
 	if s.known[i] {
 		if s.blocks[i] != crc {
 			return ErrMismatch
@@ -152,7 +176,7 @@ func (s *Sums) set(i int64, crc uint32) error {
 	}
 	s.blocks[i], s.known[i] = crc, true
 	s.count++
-	if s.count < len(s.blocks) {
+	if s.count < s.n {
 		return nil
 	}
 	return s.setTotal(s.combined())
@@ -227,21 +251,21 @@ func (s *Sums) Append(b []byte) []byte {
 // number of its blocks. It ignores malformed data, and returns [ErrMismatch] if the
 // data contradicts what is known.
 func (s *Sums) Merge(data []byte) (blocks int, err error) {
-	n := (len(s.blocks) + 7) / 8
+	n := int(s.n+7) / 8
 	if len(data) < n {
 		return 0, nil
 	}
 	bits, sums := data[:n], data[n:]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.blocks {
+	for i := range s.n {
 		if bits[i/8]&(1<<(i%8)) == 0 {
 			continue
 		}
 		if len(sums) < 4 {
 			return blocks, nil
 		}
-		if err := s.set(int64(i), binary.LittleEndian.Uint32(sums)); err != nil {
+		if err := s.set(i, binary.LittleEndian.Uint32(sums)); err != nil {
 			return blocks, err
 		}
 		sums = sums[4:]

@@ -113,7 +113,13 @@ func TestSums_CoverHasCompleteBlocksAndAKnownOne(t *testing.T) {
 	cover(5*minBlock, 1, 4*minBlock, 6*minBlock)
 	cover(5*minBlock+3, 1, 4*minBlock, 6*minBlock)
 	cover(4*minBlock+3, 1, 4*minBlock, 5*minBlock)
-	cover(3*minBlock, minBlock, 3*minBlock, 4*minBlock)
+	cover(3*minBlock, minBlock, 3*minBlock, 5*minBlock)
+	cover(2*minBlock, minBlock, 2*minBlock, 3*minBlock)
+	is := is.New(t)
+	is.True(s.Includes(4*minBlock, minBlock))
+	is.True(s.Includes(4*minBlock+3, 1))
+	is.True(!s.Includes(4*minBlock, minBlock+1))
+	is.True(!s.Includes(4*minBlock-1, 1))
 }
 
 func TestSums_MissingSkipsWhatOthersRead(t *testing.T) {
@@ -153,8 +159,8 @@ func TestNew_BoundsBlocks(t *testing.T) {
 	is := is.New(t)
 	for _, size := range []int64{0, 1, 4 << 30, 4<<30 + 1, MaxSize} {
 		s := New(size)
-		is.True(s.Blocks() <= maxBlocks)
+		is.True(s.Blocks() <= MaxSize/maxBlock)
 		is.True(int64(s.Blocks())*s.Block() >= size)
-		is.True(s.Block() <= 16<<20)
+		is.True(s.Block() <= maxBlock)
 	}
 }

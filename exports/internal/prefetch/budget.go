@@ -12,7 +12,7 @@ const PrefixSize = 1 << 20
 
 // smallPrefix is how many bytes of a file are prefetched while memory is scarce:
 // enough to hide the latency of the upstream.
-const smallPrefix = 32 << 10
+const smallPrefix = 64 << 10
 
 // stallTime is how long a consumer may take for a file before its queue gives back
 // the files after it, if others need the memory.
@@ -77,12 +77,12 @@ func (b *Budget) setReady(a *account, task any, giveBack func()) {
 	a.ready[task] = giveBack
 }
 
-// acquire returns memory for the prefix of one file. It takes that of stalled queues
+// acquire returns memory for a prefix of up to n bytes. It takes that of stalled queues
 // before it waits. For the file that the consumer waits for, it returns at once, if
 // need be with a loan of nothing for a small prefix.
-func (b *Budget) acquire(ctx context.Context, wanted <-chan struct{}) (*loan, error) {
+func (b *Budget) acquire(ctx context.Context, n int, wanted <-chan struct{}) (*loan, error) {
 	for {
-		l, giveBack, freed := b.tryAcquire()
+		l, giveBack, freed := b.tryAcquire(n)
 		switch {
 		case l != nil:
 			return l, nil
@@ -107,12 +107,12 @@ func (b *Budget) acquire(ctx context.Context, wanted <-chan struct{}) (*loan, er
 
 // tryAcquire returns a loan, or a function that gives back memory, or a channel that
 // is closed when memory becomes free.
-func (b *Budget) tryAcquire() (l *loan, giveBack func(), freed <-chan struct{}) {
+func (b *Budget) tryAcquire(n int) (l *loan, giveBack func(), freed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.large >= PrefixSize {
-		b.large -= PrefixSize
-		return &loan{budget: b, large: PrefixSize}, nil, nil
+	if b.large >= n {
+		b.large -= n
+		return &loan{budget: b, large: n}, nil, nil
 	}
 	if giveBack := b.stalled(); giveBack != nil {
 		return nil, giveBack, nil
@@ -188,15 +188,12 @@ func (l *loan) giveBack(large, small int) {
 // byte lets a read of a file of exactly PrefixSize bytes return io.EOF.
 var prefixes = sync.Pool{New: func() any { return new([PrefixSize + 1]byte) }}
 
-// prefixBuffer returns a buffer for the prefix of a file of the given size, -1
-// if unknown, for which there is memory of n bytes. Of a file larger than PrefixSize
-// it holds limit bytes unless that is zero.
-func prefixBuffer(size int64, limit, n int) (buffer []byte, free func()) {
+// prefixBuffer returns a buffer for a prefix of up to n bytes of a file of the given
+// size, -1 if unknown.
+func prefixBuffer(size int64, n int) (buffer []byte, free func()) {
 	switch {
 	case 0 <= size && size < PrefixSize/2:
 		return make([]byte, min(size+1, int64(n))), func() {}
-	case limit > 0 && size > PrefixSize:
-		return make([]byte, min(limit, n)), func() {}
 	case n < PrefixSize:
 		return make([]byte, n), func() {}
 	}

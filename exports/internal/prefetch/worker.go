@@ -2,6 +2,7 @@ package prefetch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"hash/crc32"
@@ -26,9 +27,8 @@ type File interface {
 type Job[F File] struct {
 	Host string // connections are limited per host
 
-	// Limit is how many bytes of a larger file are prefetched; PrefixSize if
-	// zero. A file of up to PrefixSize bytes is prefetched to its end, while
-	// there is memory.
+	// Limit is how many bytes of the file are prefetched at most; PrefixSize if
+	// zero. While memory is scarce, it may be less.
 	Limit int
 
 	// Open returns the file, or an error after all retries. When ctx ends,
@@ -94,7 +94,7 @@ func work[F File](ctx context.Context, t *task[F], budget *Budget, l limits) (Re
 			return Result[F]{}, ctx.Err()
 		}
 	}
-	memory, err := budget.acquire(ctx, t.wanted)
+	memory, err := budget.acquire(ctx, cmp.Or(t.job.Limit, PrefixSize), t.wanted)
 	if err != nil {
 		return Result[F]{}, err
 	}
@@ -127,7 +127,7 @@ func read[F File](ctx context.Context, job Job[F], l limits, memory *loan) (resu
 		return result, err
 	}
 	result.File, result.open = file, true
-	buffer, free := prefixBuffer(file.Length(), job.Limit, memory.size())
+	buffer, free := prefixBuffer(file.Length(), memory.size())
 	memory.shrink(len(buffer))
 	result.release = func() { free(); memory.release() }
 	n, err := ReadUntil(file, buffer, start.Add(l.timeout))
