@@ -109,6 +109,14 @@ func (k *keyWatch) ReadFrom(r io.Reader) (int64, error) {
 	return k.response.ReadFrom(r)
 }
 
+// FlushError implements what [http.ResponseController] calls.
+func (k *keyWatch) FlushError() error {
+	if err := k.wait(); err != nil {
+		return err
+	}
+	return http.NewResponseController(k.response).Flush()
+}
+
 // wait checks the key before each write. While the store is unavailable it waits:
 // most outages are shorter than StoreTimeout.
 func (k *keyWatch) wait() error {

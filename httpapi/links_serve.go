@@ -116,6 +116,9 @@ func (s *linkSender) send() error {
 		return nil
 	}
 	if s.r.Method == http.MethodHead {
+		if err := s.reserve(0); err != nil {
+			return err
+		}
 		s.setHeader()
 		s.setContent(s.link.Size, nil)
 		s.w.WriteHeader(http.StatusOK)
@@ -134,7 +137,7 @@ func (s *linkSender) send() error {
 		}
 	}
 	if !s.link.Resumable() {
-		return s.unpinned()
+		return s.download()
 	}
 	return s.ranges(list)
 }
@@ -281,8 +284,8 @@ func (w *lazyWriter) flush() error {
 	return w.out.Flush()
 }
 
-// unpinned sends a link that is not resumable, as the download routes do.
-func (s *linkSender) unpinned() error {
+// download sends a link that is not resumable, as the download routes do.
+func (s *linkSender) download() error {
 	items, err := s.link.Items(s.r.Context())
 	if err != nil {
 		return err
