@@ -116,9 +116,6 @@ func (s *linkSender) send() error {
 		return nil
 	}
 	if s.r.Method == http.MethodHead {
-		if err := s.reserve(0); err != nil {
-			return err
-		}
 		s.setHeader()
 		s.setContent(s.link.Size, nil)
 		s.w.WriteHeader(http.StatusOK)
