@@ -77,7 +77,7 @@ func (s *Service) recentFact(f *fileFact, export *Export) (*File, bool) {
 		return nil, false
 	}
 	file, seenAt := s.facts.describe(f)
-	if age := s.now().Sub(seenAt); age > maxFactAge || age < 0 || seenAt.Before(export.UpdatedAt) {
+	if age := s.now().Sub(seenAt); age > maxFactAge || age < 0 || !seenAt.After(export.UpdatedAt) {
 		return nil, false
 	}
 	_, opener, err := s.locate(export.ExportedURL)
