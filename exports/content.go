@@ -1,10 +1,10 @@
 package exports
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"sync"
 	"time"
 
@@ -42,7 +42,7 @@ func (s *Service) openPart(ctx context.Context, e planEntry, f *fileFact, offset
 		return nil, ErrChanged
 	}
 	if e.Size == 0 {
-		return &blockReader{body: http.NoBody, cancel: func(error) {}, facts: s.facts, fact: f, sums: f.sums.Writer(0, 0)}, s.checkPlanned(ctx, e)
+		return &blockReader{body: io.NopCloser(bytes.NewReader(nil)), cancel: func(error) {}, facts: s.facts, fact: f, sums: f.sums.Writer(0, 0)}, s.checkPlanned(ctx, e)
 	}
 	start, end := f.sums.Cover(offset, length)
 	body, cancel, err := openWithin(ctx, s.openTimeout, func(ctx context.Context) (io.ReadCloser, error) {
