@@ -27,6 +27,12 @@
 // the well-known NAT64 prefix 64:ff9b::/96, so networks that reach IPv4 through
 // NAT64 alone cannot fetch from IPv4 origins.
 //
+// # Credentials
+//
+// [Options.Sign] adds credentials to requests, for origins that are not public.
+// Clients choose the URLs, so it must decide by the host of the request which
+// credentials to add, if any. Package s3 signs requests to object stores.
+//
 // # Retry
 //
 // Only a 200 response without Content-Encoding is a file. Transient failures are

@@ -39,6 +39,8 @@ type Opener struct {
 	maxRedirects   int
 	maxBytes       int64
 	userAgent      string
+	sign           func(*http.Request) error // nil if there are no credentials
+	statWithHead   bool
 	log            *slog.Logger
 }
 
@@ -73,6 +75,8 @@ func New(options *Options) (*Opener, error) {
 		maxRedirects:   max(0, cmp.Or(opts.MaxRedirects, defaultMaxRedirects)),
 		maxBytes:       opts.MaxBytes,
 		userAgent:      cmp.Or(opts.UserAgent, defaultUserAgent),
+		sign:           opts.Sign,
+		statWithHead:   opts.StatWithHead,
 		log:            opts.Logger,
 	}
 	o.transport = &http.Transport{
@@ -122,8 +126,20 @@ func (o *Opener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
 }
 
 // Stat implements [exports.RangeOpener]. It sends a GET request for the first
-// byte, because presigned URLs reject HEAD requests.
+// byte, because presigned URLs reject HEAD requests; see [Options.StatWithHead].
 func (o *Opener) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {
+	if o.statWithHead {
+		b, err := o.openBody(ctx, u, source{size: -1, head: true}, 0, 0)
+		if err == nil && b.size >= 0 {
+			defer b.Close()
+			return b.file(), nil
+		}
+		if err == nil {
+			b.Close()
+		} else if !isRejected(err) {
+			return nil, err
+		}
+	}
 	b, err := o.openBody(ctx, u, source{size: -1}, 0, 0)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 )
 
@@ -59,6 +60,20 @@ type Options struct {
 
 	// UserAgent is sent with every request; "canvasback" if empty.
 	UserAgent string
+
+	// Sign adds credentials to the header or the query of a request. It is
+	// called for each attempt, when all other header fields are set, and must
+	// be safe for concurrent use. The host is request.URL.Host, in lower
+	// case and without a default port. The text of an error is logged.
+	//
+	// Only requests to the scheme, host and port of the opened URL are
+	// signed. After a redirect to others, no request is signed any more.
+	Sign func(*http.Request) error
+
+	// StatWithHead makes Stat send HEAD requests. Object stores return a
+	// checksum with them. Stat sends a GET request if the origin rejects
+	// HEAD.
+	StatWithHead bool
 
 	// RootCAs verify the certificates of origins; the system's if nil.
 	RootCAs *x509.CertPool

@@ -11,38 +11,52 @@ import (
 	"example.com/canvasback/exports"
 )
 
-// followRedirects returns the first response that is not a redirect.
-func (o *Opener) followRedirects(ctx context.Context, u *url.URL, header http.Header) (*http.Response, error) {
+// followRedirects returns the first response that is not a redirect. If none are
+// followed, a redirect is a response like any other.
+func (o *Opener) followRedirects(ctx context.Context, method string, u *url.URL, header http.Header) (*http.Response, error) {
+	signed := o.sign != nil
+	var from *url.URL
 	for redirects := 0; ; redirects++ {
-		response, err := o.roundTrip(ctx, u, header)
+		checked, err := o.policy.checkURL(u)
+		var response *http.Response
+		if err == nil {
+			signed = signed && (from == nil || checked.Scheme == from.Scheme && checked.Host == from.Host)
+			response, err = o.roundTrip(ctx, method, checked, header, signed)
+		}
 		if err != nil && redirects > 0 {
 			err = fmt.Errorf("redirect to %s: %w", redact(u), err)
 		}
-		if err != nil || !isRedirect(response.StatusCode) {
+		if err != nil || o.maxRedirects == 0 || !isRedirect(response.StatusCode) {
 			return response, err
 		}
 		response.Body.Close()
 		if redirects == o.maxRedirects {
 			return nil, fmt.Errorf("stopped after %d redirects", redirects)
 		}
-		if u, err = redirectURL(response); err != nil {
+		if u, err = redirectURL(checked, response); err != nil {
 			return nil, err
 		}
+		from = checked
 	}
 }
 
-// roundTrip sends one request with the given header fields only: no Referer, no
-// cookies and nothing from an earlier hop. It does not use http.Client, which
-// follows redirects by rules of its own.
-func (o *Opener) roundTrip(ctx context.Context, u *url.URL, header http.Header) (*http.Response, error) {
-	u, err := o.policy.checkURL(u)
-	if err != nil {
-		return nil, err
-	}
-	request := &http.Request{Method: http.MethodGet, URL: u, Header: header.Clone()}
+// roundTrip sends one request to a checked URL, with the given header fields and
+// credentials only: no Referer, no cookies and nothing from an earlier hop. It does
+// not use http.Client, which follows redirects by rules of its own.
+func (o *Opener) roundTrip(ctx context.Context, method string, u *url.URL, header http.Header, signed bool) (*http.Response, error) {
+	target := *u
+	request := (&http.Request{Method: method, URL: &target, Header: header.Clone()}).WithContext(ctx)
 	request.Header.Set("User-Agent", o.userAgent)
 	request.Header.Set("Accept-Encoding", "identity")
-	return o.transport.RoundTrip(request.WithContext(ctx))
+	if signed {
+		if err := o.sign(request); err != nil {
+			return nil, fmt.Errorf("sign request: %w", err)
+		}
+		if request.URL.Scheme != u.Scheme || request.URL.Host != u.Host {
+			return nil, errors.New("sign request: Sign has changed the host")
+		}
+	}
+	return o.transport.RoundTrip(request)
 }
 
 func isRedirect(status int) bool {
@@ -54,10 +68,9 @@ func isRedirect(status int) bool {
 	return false
 }
 
-// redirectURL returns the target of a redirect. Its errors do not contain the
+// redirectURL returns the target of a redirect of from. Its errors do not contain the
 // target, which may hold secrets.
-func redirectURL(response *http.Response) (*url.URL, error) {
-	from := response.Request.URL
+func redirectURL(from *url.URL, response *http.Response) (*url.URL, error) {
 	location := response.Header.Get("Location")
 	if location == "" {
 		return nil, fmt.Errorf("status %s without Location header", response.Status)

@@ -41,6 +41,7 @@ func (o *Opener) logRetry(ctx context.Context, u *url.URL, err error) {
 type statusError struct {
 	host       string
 	status     int
+	code       string        // of an object store, such as AccessDenied
 	retryAfter time.Duration // zero if the origin sent none
 }
 
@@ -56,12 +57,31 @@ func newStatusError(response *http.Response) *statusError {
 }
 
 func (e *statusError) Error() string {
-	return fmt.Sprintf("unexpected status %d %s from %s", e.status, http.StatusText(e.status), e.host)
+	text := fmt.Sprintf("unexpected status %d %s from %s", e.status, http.StatusText(e.status), e.host)
+	if e.code != "" {
+		text += ": " + e.code
+	}
+	return text
 }
 
-// Is makes a response of a missing file an [exports.ErrGone].
+// Is makes a response of a missing file an [exports.ErrGone]. An object store also
+// responds with 404 if a bucket or an access key is unknown.
 func (e *statusError) Is(target error) bool {
-	return target == exports.ErrGone && (e.status == http.StatusNotFound || e.status == http.StatusGone)
+	if target != exports.ErrGone || e.status != http.StatusNotFound && e.status != http.StatusGone {
+		return false
+	}
+	switch e.code {
+	case "", "NoSuchKey", "NoSuchVersion", "BlobNotFound":
+		return true
+	}
+	return false
+}
+
+// isRejected reports whether an origin responded to a request with a status that
+// another attempt would not change.
+func isRejected(err error) bool {
+	_, ok := errors.AsType[*statusError](err)
+	return ok && !isTransient(err)
 }
 
 // isTransient reports whether another attempt may succeed.

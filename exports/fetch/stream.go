@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
+	"strings"
 	"time"
 )
 
@@ -124,6 +126,23 @@ func (s *stream) read(p []byte) (int, error) {
 	s.err = err
 	return n, err
 }
+
+// errorCode returns the code in the body of an XML error, as object stores send it,
+// or the empty string. It waits at most a second; then the stream must be closed.
+func (s *stream) errorCode() string {
+	if !strings.Contains(s.response.Header.Get("Content-Type"), "xml") {
+		return ""
+	}
+	timer := time.AfterFunc(time.Second, func() { s.cancel(errIdleTimeout) })
+	defer timer.Stop()
+	text, _ := io.ReadAll(io.LimitReader(s, 4<<10)) // what has arrived may contain it
+	if match := errorCode.FindSubmatch(text); match != nil {
+		return string(match[1])
+	}
+	return ""
+}
+
+var errorCode = regexp.MustCompile(`<Code>([A-Za-z0-9]{1,64})</Code>`)
 
 func (s *stream) close() {
 	s.timer.Stop()
