@@ -81,6 +81,46 @@ func (s *Service) open(ctx context.Context, export Export, inZip bool) (*Downloa
 	return download, nil
 }
 
+// PublicURL returns the URL from which a client can download an export: that of a
+// [Presigner], or else the exported URL itself. The error wraps [ErrForbidden],
+// [ErrTimeout] or [ErrFailed].
+func (s *Service) PublicURL(ctx context.Context, export Export) (string, error) {
+	u, opener, err := s.locate(export.ExportedURL)
+	presigner, ok := opener.(Presigner)
+	if err != nil || !ok {
+		return export.ExportedURL, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.openTimeout, ErrTimeout)
+	defer cancel()
+	public, err := presigner.PublicURL(ctx, u)
+	if err != nil {
+		return "", openError(err, context.Cause(ctx))
+	}
+	return public, nil
+}
+
+// PublicURLs returns the PublicURL of each item that has one, and an element for
+// each other item. If there are no URLs, the error is a [BatchError].
+func (s *Service) PublicURLs(ctx context.Context, items []BatchItem) (urls []string, skipped []Skipped, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.openTimeout, ErrTimeout)
+	defer cancel()
+	for _, item := range items {
+		err := ErrNotFound
+		if item.Export != nil {
+			var public string
+			if public, err = s.PublicURL(ctx, *item.Export); err == nil {
+				urls = append(urls, public)
+				continue
+			}
+		}
+		skipped = append(skipped, Skip(item.SourceURL, err))
+	}
+	if len(urls) == 0 {
+		return nil, nil, &BatchError{Skipped: skipped, Err: batchError(skipped)}
+	}
+	return urls, skipped, nil
+}
+
 // openError wraps err in one of the errors of an [Opener], unless it already
 // matches one. The argument cause is the cause of the ended context, or nil.
 func openError(err, cause error) error {

@@ -68,9 +68,9 @@ func Example() {
 // An invalid field is reported by its name on the wire.
 func ExampleService_Register() {
 	service := exports.NewService(memory.New().Exports(), nil)
-	_, _, err := service.Register(context.Background(), "drawing-1", "ftp://files.example/plan.pdf", "")
+	_, _, err := service.Register(context.Background(), "drawing-1", "plan.pdf", "")
 	fmt.Println(errors.Is(err, exports.ErrInvalid), err)
-	// Output: true exportedUrl must be an http or https URL
+	// Output: true exportedUrl must be an absolute URL, such as https://...
 }
 
 // A download is read from its Body, and closed.

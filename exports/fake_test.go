@@ -33,7 +33,9 @@ func newFakeUpstream() *fakeUpstream {
 	return &fakeUpstream{files: make(map[string]func(context.Context) (*exports.File, error))}
 }
 
-func (f *fakeUpstream) Serves(u *url.URL) bool { return u.Hostname() != "elsewhere.example" }
+func (f *fakeUpstream) Serves(u *url.URL) bool {
+	return u.Hostname() != "elsewhere.example" && (u.Scheme == "http" || u.Scheme == "https")
+}
 
 func (f *fakeUpstream) Check(u *url.URL) error {
 	switch u.Hostname() {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Opener opens exported files. It must be safe for concurrent use.
+// Opener opens exported files. It must be safe for concurrent use. URLs may have
+// any scheme, and always have a host.
 type Opener interface {
 	// Serves reports whether u belongs to this Opener. The first one in
 	// [Options.Openers] that serves a URL checks and opens it.
@@ -45,6 +46,18 @@ type RangeOpener interface {
 	//
 	// The caller closes the reader. When ctx ends, Read must fail promptly.
 	OpenRange(ctx context.Context, u *url.URL, r Range) (io.ReadCloser, error)
+}
+
+// Presigner is an optional interface of an [Opener] whose files clients cannot
+// download without credentials.
+type Presigner interface {
+	Opener
+
+	// PublicURL returns a URL at which anyone can download the file at u for
+	// a limited time. Check accepted u when it was registered; PublicURL must
+	// check it again. It sends no request to the upstream. Its errors are
+	// those of Open.
+	PublicURL(ctx context.Context, u *url.URL) (string, error)
 }
 
 // Range is a part of a file that has not changed since [Opener.Open] or

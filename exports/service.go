@@ -18,7 +18,8 @@ import (
 // durations below zero count as zero.
 type Options struct {
 	// Openers open exported files. A URL belongs to the first one that
-	// serves it; a URL that none serves is not allowed.
+	// serves it; a URL that none serves is not allowed. An [Opener] for http
+	// and https URLs of all hosts therefore comes last.
 	Openers []Opener
 
 	// OpenTimeout limits the wait for the first byte of a file, and the
@@ -169,7 +170,10 @@ func (s *Service) Register(ctx context.Context, source, exported, fileName strin
 func (s *Service) checkAllowed(u *url.URL) error {
 	const message = "exportedUrl is not an allowed URL"
 	opener := s.opener(u)
-	if opener == nil {
+	switch {
+	case opener == nil && u.Scheme != "http" && u.Scheme != "https":
+		return invalid("exportedUrl must be an http or https URL, or have a configured scheme and host")
+	case opener == nil:
 		return invalid(message)
 	}
 	err := opener.Check(u)

@@ -46,10 +46,8 @@ func parseExported(exported string) (*url.URL, error) {
 	}
 	u, err := url.Parse(exported)
 	switch {
-	case err != nil, u.Opaque != "", u.Host == "":
-		return nil, invalid(field + " must be an absolute http or https URL")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, invalid(field + " must be an http or https URL")
+	case err != nil, u.Opaque != "", u.Host == "", u.Scheme == "":
+		return nil, invalid(field + " must be an absolute URL, such as https://...")
 	case u.User != nil:
 		return nil, invalid(field + " must not contain a user or password")
 	}

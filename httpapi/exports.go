@@ -95,7 +95,11 @@ func (a *API) downloadExport(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if urls {
-		return encode(w, http.StatusOK, singleExportURLResponse{Success: true, ExportedURL: export.ExportedURL})
+		public, err := a.exports.PublicURL(r.Context(), export)
+		if err != nil {
+			return err
+		}
+		return encode(w, http.StatusOK, singleExportURLResponse{Success: true, ExportedURL: public})
 	}
 	download, err := a.exports.Open(r.Context(), export)
 	if err != nil {
@@ -181,18 +185,6 @@ type batchExportURLsResponse struct {
 	Skipped      []skippedItem `json:"skipped"`
 }
 
-func newBatchExportURLsResponse(items []exports.BatchItem) batchExportURLsResponse {
-	out := batchExportURLsResponse{Success: true, ExportedURLs: []string{}, Skipped: []skippedItem{}}
-	for _, item := range items {
-		if item.Export != nil {
-			out.ExportedURLs = append(out.ExportedURLs, item.Export.ExportedURL)
-		} else {
-			out.Skipped = append(out.Skipped, newSkippedItem(exports.Skip(item.SourceURL, exports.ErrNotFound)))
-		}
-	}
-	return out
-}
-
 func (a *API) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	urls, err := wantsURLs(r.URL)
 	if err != nil {
@@ -209,7 +201,12 @@ func (a *API) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if urls {
-		return encode(w, http.StatusOK, newBatchExportURLsResponse(items))
+		list, skipped, err := a.exports.PublicURLs(r.Context(), items)
+		if err != nil {
+			return err
+		}
+		a.logSkipped(r.Context(), skipped, requestID(w))
+		return encode(w, http.StatusOK, batchExportURLsResponse{Success: true, ExportedURLs: list, Skipped: skippedItems(skipped)})
 	}
 	return a.sendBatch(w, r, items, func() {})
 }
