@@ -10,7 +10,10 @@ import (
 	"testing"
 )
 
-const module = "example.com/canvasback"
+const (
+	module = "example.com/canvasback"
+	awsSDK = "github.com/aws/aws-sdk-go-v2"
+)
 
 // importRule lists the imports of a package's shipped files. A path is a prefix:
 // it covers the package and everything below it.
@@ -82,6 +85,12 @@ var importRules = []importRule{
 		may:    []string{module + "/exports", "code.dny.dev/ssrf", "golang.org/x/net/idna"},
 		never:  []string{"database/sql"},
 		reason: "an opener depends on neither the HTTP API nor a storage driver",
+	},
+	{
+		pkg:    "exports/s3",
+		may:    []string{module + "/exports", awsSDK + "/aws", awsSDK + "/aws/signer/v4"},
+		never:  []string{"database/sql"},
+		reason: "it needs the signer and the credentials interface of the AWS SDK, and package fetch sends its requests",
 	},
 	{
 		pkg: "httpapi",
@@ -202,6 +211,21 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// TestImports_AWSIsOptional checks that only programs that open objects contain the
+// AWS SDK.
+func TestImports_AWSIsOptional(t *testing.T) {
+	for _, p := range goList(t) {
+		if strings.HasPrefix(p.ImportPath, module+"/examples/") || p.ImportPath == module+"/exports/s3" {
+			continue
+		}
+		for _, path := range p.Deps {
+			if hasPrefix([]string{awsSDK, module + "/exports/s3"}, path) {
+				t.Errorf("%s depends on %s", p.ImportPath, path)
+			}
+		}
+	}
+}
+
 // hasPrefix reports whether path equals one of the prefixes or is below it.
 func hasPrefix(prefixes []string, path string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool {
@@ -213,12 +237,13 @@ func hasPrefix(prefixes []string, path string) bool {
 type listedPackage struct {
 	ImportPath string
 	Imports    []string
+	Deps       []string // Imports, their imports, and so on
 }
 
 // goList returns all packages of the module.
 func goList(t *testing.T) []listedPackage {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,Deps", "./...").Output()
 	if err != nil {
 		t.Fatal("go list:", err)
 	}

@@ -1,0 +1,95 @@
+package s3
+
+import (
+	"errors"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// endpoint is the base URL of an object store.
+type endpoint struct {
+	scheme      string
+	host        string // in lower case, without the default port
+	path        string // unescaped, without a slash at its end
+	virtualHost bool   // the bucket is part of the host
+}
+
+func parseEndpoint(text string, virtualHost bool) (endpoint, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
+		return endpoint{}, errors.New("it is not an absolute http or https URL")
+	case u.User != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "":
+		return endpoint{}, errors.New("it has user info, a query or a fragment")
+	}
+	return endpoint{u.Scheme, canonicalHost(u), strings.TrimRight(u.Path, "/"), virtualHost}, nil
+}
+
+// canonicalHost returns the host and port of a URL in lower case, without a
+// trailing dot and the default port of the scheme.
+func canonicalHost(u *url.URL) string {
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	port := u.Port()
+	if port == "" || u.Scheme == "http" && port == "80" || u.Scheme == "https" && port == "443" {
+		return host
+	}
+	return host + ":" + port
+}
+
+// dnsLabel matches buckets that can be a label of a host. A dot would not match the
+// wildcard of a certificate.
+var dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// bucketURL returns the URL of a bucket without a slash at its end.
+func (e endpoint) bucketURL(bucket string, virtualHost bool) (host, path string) {
+	if virtualHost && dnsLabel.MatchString(bucket) {
+		return bucket + "." + e.host, e.path
+	}
+	return e.host, e.path + "/" + bucket
+}
+
+// objectURL returns the URL of an object.
+func (e endpoint) objectURL(o object) *url.URL {
+	host, path := e.bucketURL(o.bucket, e.virtualHost)
+	path += "/" + o.key
+	u := &url.URL{Scheme: e.scheme, Host: host, Path: path, RawPath: escapePath(path)}
+	if o.version != "" {
+		u.RawQuery = url.Values{versionID: {o.version}}.Encode()
+	}
+	return u
+}
+
+// cutBucket returns the key in the URL of an object of a bucket, in either form. It
+// reports false if the URL is not one of the bucket.
+func (e endpoint) cutBucket(u *url.URL, bucket string) (key string, ok bool) {
+	if u.Scheme != e.scheme {
+		return "", false
+	}
+	for _, virtualHost := range []bool{false, true} {
+		host, path := e.bucketURL(bucket, virtualHost)
+		if key, ok = strings.CutPrefix(u.Path, path+"/"); ok && host == canonicalHost(u) {
+			return key, true
+		}
+	}
+	return "", false
+}
+
+// escapePath escapes all bytes but slashes and unreserved characters (RFC 3986,
+// section 2.3), as signatures require. [url.URL.EscapedPath] leaves more of them.
+func escapePath(path string) string {
+	const hex = "0123456789ABCDEF"
+	var escaped strings.Builder
+	for _, b := range []byte(path) {
+		switch {
+		case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9', strings.IndexByte("/-._~", b) >= 0:
+			escaped.WriteByte(b)
+		default:
+			escaped.Write([]byte{'%', hex[b>>4], hex[b&15]})
+		}
+	}
+	return escaped.String()
+}

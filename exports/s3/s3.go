@@ -1,0 +1,141 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/fetch"
+)
+
+// Opener opens objects. It is safe for concurrent use if the credentials provider
+// is, and should be reused, because it pools connections.
+type Opener struct {
+	locations   []location
+	endpoint    endpoint
+	public      endpoint // of presigned URLs
+	region      string
+	credentials aws.CredentialsProvider
+	lifetime    time.Duration
+	now         func() time.Time
+	fetcher     *fetch.Opener
+}
+
+var (
+	_ exports.RangeOpener = (*Opener)(nil)
+	_ exports.Presigner   = (*Opener)(nil)
+)
+
+// New returns an Opener. It returns an error if options are missing or malformed.
+func New(options Options) (*Opener, error) {
+	o := &Opener{
+		region:      cmp.Or(options.Region, defaultRegion),
+		credentials: options.Credentials,
+		lifetime:    min(max(cmp.Or(options.PresignLifetime, defaultPresignLifetime), time.Second), maxPresignLifetime),
+		now:         options.Now,
+	}
+	if o.now == nil {
+		o.now = time.Now
+	}
+	if o.credentials == nil {
+		return nil, errors.New("s3: Credentials is nil")
+	}
+	if len(options.Buckets) == 0 {
+		return nil, errors.New("s3: Buckets is empty")
+	}
+	for _, entry := range options.Buckets {
+		location, err := parseLocation(entry)
+		if err != nil {
+			return nil, err
+		}
+		o.locations = append(o.locations, location)
+	}
+	base, virtualHost := options.Endpoint, options.VirtualHost
+	if base == "" {
+		base, virtualHost = "https://s3."+o.region+".amazonaws.com", true
+	}
+	var err error
+	if o.endpoint, err = parseEndpoint(base, virtualHost); err != nil {
+		return nil, fmt.Errorf("s3: invalid Endpoint or Region: %w", err)
+	}
+	if o.public, err = parseEndpoint(cmp.Or(options.PublicEndpoint, base), virtualHost); err != nil {
+		return nil, fmt.Errorf("s3: invalid PublicEndpoint: %w", err)
+	}
+
+	fetching := options.Fetch
+	fetching.OnlyAllowed, fetching.AllowedHosts = true, nil
+	for _, location := range o.locations {
+		u := o.endpoint.objectURL(object{bucket: location.bucket})
+		port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+		fetching.AllowedHosts = append(fetching.AllowedHosts, net.JoinHostPort(u.Hostname(), port))
+	}
+	fetching.MaxRedirects = -1
+	fetching.Sign = o.sign
+	fetching.StatWithHead = true // for the checksum
+	if o.fetcher, err = fetch.New(&fetching); err != nil {
+		return nil, fmt.Errorf("s3: invalid Endpoint: %w", err)
+	}
+	return o, nil
+}
+
+// Serves reports whether u is the URL of an object in one of [Options.Buckets], and
+// not presigned.
+func (o *Opener) Serves(u *url.URL) bool {
+	_, ok := o.findObject(u)
+	return ok
+}
+
+// Check rejects URLs that name no object or one outside of the prefixes. The error
+// is an [exports.ForbiddenError].
+func (o *Opener) Check(u *url.URL) error {
+	_, err := o.checkObject(u)
+	return err
+}
+
+// Open implements [exports.Opener]. Its errors are those of [fetch.Opener.Open],
+// with the error code of the object store in their text.
+func (o *Opener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
+	target, err := o.target(u)
+	if err != nil {
+		return nil, err
+	}
+	return o.fetcher.Open(ctx, target)
+}
+
+// Stat implements [exports.RangeOpener] with a HEAD request.
+func (o *Opener) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {
+	target, err := o.target(u)
+	if err != nil {
+		return nil, err
+	}
+	return o.fetcher.Stat(ctx, target)
+}
+
+// OpenRange implements [exports.RangeOpener].
+func (o *Opener) OpenRange(ctx context.Context, u *url.URL, r exports.Range) (io.ReadCloser, error) {
+	target, err := o.target(u)
+	if err != nil {
+		return nil, err
+	}
+	return o.fetcher.OpenRange(ctx, target, r)
+}
+
+// target returns the URL to request for u if it may be opened.
+func (o *Opener) target(u *url.URL) (*url.URL, error) {
+	found, err := o.checkObject(u)
+	if err != nil {
+		return nil, err
+	}
+	return o.endpoint.objectURL(found), nil
+}
+
+// CloseIdleConnections closes pooled connections that are not in use.
+func (o *Opener) CloseIdleConnections() { o.fetcher.CloseIdleConnections() }
