@@ -1,0 +1,150 @@
+package s3_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"flag"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/memory"
+)
+
+func TestGateway_MultipartObject(t *testing.T) {
+	is := is.New(t)
+	g := newGateway(t)
+	opener := g.opener(t)
+	content := bytes.Repeat([]byte("0123456789abcdef"), 5<<16)
+	content = append(content, "the second part"...)
+	for _, withCRC := range []bool{false, true} {
+		sum := g.putParts(t, "a", slices.Values([][]byte{content[:5<<20], content[5<<20:]}), withCRC)
+		file, got := openKey(t, opener, g.objectURL("a"))
+		is.True(got == string(content))
+		is.True(strings.HasSuffix(file.Validator, `-2"`))
+		stat, err := opener.Stat(t.Context(), g.objectURL("a"))
+		is.NoErr(err)
+		is.Equal(stat.CRC32 != nil, withCRC)
+		if withCRC {
+			is.Equal(*stat.CRC32, sum)
+		}
+		part, err := opener.OpenRange(t.Context(), g.objectURL("a"), exports.Range{Validator: file.Validator, Size: file.Size, Offset: 5<<20 - 3, Length: 6})
+		is.NoErr(err)
+		is.Equal(read(t, part), "defthe")
+	}
+}
+
+var long = flag.Bool("long", false, "upload an object of 5 GiB")
+
+// An object of 5 GiB in 80 parts is downloaded completely, and in a zip by a link.
+// Its upload takes half a minute and 5 GiB of disk.
+func TestGateway_LargeMultipartObject(t *testing.T) {
+	if !*long {
+		t.Skip("run with -long")
+	}
+	is := is.New(t)
+	g := newGateway(t)
+	opener := g.opener(t)
+	const partSize, size = 64 << 20, 5 << 30
+	start := time.Now()
+	step := func(name string) {
+		t.Logf("%s: %v", name, time.Since(start).Round(time.Millisecond))
+		start = time.Now()
+	}
+	sum := g.putParts(t, "large", func(yield func([]byte) bool) {
+		for i := range size / partSize {
+			if !yield(bytes.Repeat([]byte{byte(i)}, partSize)) {
+				return
+			}
+		}
+	}, true)
+	step("upload")
+	file, err := opener.Stat(t.Context(), g.objectURL("large"))
+	is.NoErr(err)
+	is.Equal(file.Size, int64(size))
+	is.Equal(*file.CRC32, sum)
+	part, err := opener.OpenRange(t.Context(), g.objectURL("large"), exports.Range{Validator: file.Validator, Size: size, Offset: 4<<30 - 2, Length: 4})
+	is.NoErr(err)
+	is.Equal(read(t, part), "\x3f\x3f\x40\x40")
+	step("stat and range")
+	file, err = opener.Open(t.Context(), g.objectURL("large"))
+	is.NoErr(err)
+	hash := crc32.NewIEEE()
+	n, err := io.Copy(hash, file.Body)
+	is.NoErr(err)
+	is.NoErr(file.Body.Close())
+	is.Equal(n, int64(size))
+	is.Equal(hash.Sum32(), sum)
+	step("download")
+
+	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+	_, _, err = service.Register(t.Context(), "1", g.objectURL("large").String(), "")
+	is.NoErr(err)
+	items, err := service.FindBatch(t.Context(), []string{"1", "1"})
+	is.NoErr(err)
+	link, err := service.CreateLink(t.Context(), items, exports.Digest{})
+	is.NoErr(err)
+	is.True(link.Resumable() && link.Size > 2*size)
+	archive, err := zip.NewReader(linkReaderAt{t, link}, link.Size)
+	is.NoErr(err)
+	is.Equal(archive.File[1].CRC32, sum)
+	is.Equal(archive.File[1].UncompressedSize64, uint64(size))
+	step("directory of the link")
+	is.NoErr(service.Flush(t.Context()))
+}
+
+// linkReaderAt reads a link in ranges, as a resumed download.
+type linkReaderAt struct {
+	t    *testing.T
+	link *exports.Link
+}
+
+// ReadAt implements [io.ReaderAt].
+func (l linkReaderAt) ReadAt(p []byte, offset int64) (int, error) {
+	n := min(int64(len(p)), l.link.Size-offset)
+	reader, err := l.link.Open(l.t.Context(), exports.ByteRange{Offset: offset, Length: n})
+	if err != nil {
+		return 0, err
+	}
+	defer reader.Close()
+	var part bytes.Buffer
+	if err := reader.WriteRange(&part, 0, nil); err != nil {
+		return 0, err
+	}
+	copy(p, part.Bytes())
+	if n < int64(len(p)) {
+		return int(n), io.EOF
+	}
+	return int(n), nil
+}
+
+// An object of 5 GiB is a sparse file of the gateway.
+func TestGateway_LargeObject(t *testing.T) {
+	is := is.New(t)
+	g := newGateway(t)
+	if g.dir == "" {
+		t.Skip("the files of the endpoint in CANVASBACK_TEST_S3 are on another machine")
+	}
+	const size = 5 << 30
+	f, err := os.Create(filepath.Join(g.dir, "large"))
+	is.NoErr(err)
+	defer f.Close()
+	is.NoErr(f.Truncate(size))
+	_, err = f.WriteAt([]byte("the end"), size-7)
+	is.NoErr(err)
+	is.NoErr(os.Chtimes(f.Name(), time.Time{}, time.Now().Add(-time.Minute)))
+	file, err := g.opener(t).Stat(t.Context(), g.objectURL("large"))
+	is.NoErr(err)
+	is.Equal(file.Size, int64(size))
+	part, err := g.opener(t).OpenRange(t.Context(), g.objectURL("large"), exports.Range{Validator: file.Validator, Size: size, Offset: size - 8, Length: 8})
+	is.NoErr(err)
+	is.Equal(read(t, part), "\x00the end")
+}
