@@ -24,6 +24,7 @@ type config struct {
 	allowedHosts  []string
 	exportDir     string
 	exportDirURL  string
+	objectStore   objectStore
 	registerWith  httpapi.RegisterWith
 	corsOrigins   []string
 	linkLifetime  time.Duration
@@ -53,6 +54,10 @@ var variables = []variable{
 	{"EXPORT_ALLOWED_HOSTS", "", "host or host:port, comma-separated, that may resolve to private addresses"},
 	{"EXPORT_DIR", "", "directory of exported files; served publicly at /files/ unless EXPORT_DIR_URL is set"},
 	{"EXPORT_DIR_URL", "URL of this server + /files/", "http(s) base URL of the files in EXPORT_DIR"},
+	{"EXPORT_S3_BUCKETS", "", "bucket or bucket/prefix, comma-separated; credentials as for AWS tools: AWS_ACCESS_KEY_ID, ..., files, roles"},
+	{"EXPORT_S3_ENDPOINT", "AWS", "http(s) base URL of the object store"},
+	{"EXPORT_S3_REGION", "AWS_REGION or us-east-1", "region of the object store"},
+	{"EXPORT_S3_URL_LIFETIME", "15m", "how long a presigned URL is valid, at most 168h"},
 	{"REGISTER_WITH", "client", "which key may register exports: client, admin or off"},
 	{"LINK_LIFETIME", "24h", "how long a download link is valid, such as 90m"},
 	{"CORS_ORIGINS", "", "allowed CORS origins, comma-separated, or *"},
@@ -94,6 +99,11 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 		exportDirURL: get("EXPORT_DIR_URL", ""),
 		corsOrigins:  splitList(get("CORS_ORIGINS", "")),
 	}
+	c.objectStore = objectStore{
+		buckets:  splitList(get("EXPORT_S3_BUCKETS", "")),
+		endpoint: get("EXPORT_S3_ENDPOINT", ""),
+		region:   get("EXPORT_S3_REGION", ""),
+	}
 	c.adminKeyGiven = len(c.adminKeys) > 0
 	base, set := lookup("BASE_PATH")
 	if !set {
@@ -125,6 +135,10 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 	}
 	if c.linkLifetime, err = time.ParseDuration(get("LINK_LIFETIME", "24h")); err != nil || c.linkLifetime <= 0 {
 		return c, fmt.Errorf("LINK_LIFETIME must be a positive duration such as 24h or 90m")
+	}
+	lifetime := &c.objectStore.urlLifetime
+	if *lifetime, err = time.ParseDuration(get("EXPORT_S3_URL_LIFETIME", "15m")); err != nil || *lifetime < time.Second || *lifetime > 7*24*time.Hour {
+		return c, fmt.Errorf("EXPORT_S3_URL_LIFETIME must be a duration from 1s to 168h")
 	}
 	if demo := get("DEMO", ""); demo != "" {
 		on, err := strconv.ParseBool(demo)

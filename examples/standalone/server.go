@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -37,6 +38,10 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 	fetcher, err := fetch.New(&fetch.Options{AllowedHosts: c.allowedHosts, Logger: log})
 	if err != nil {
 		return fmt.Errorf("EXPORT_ALLOWED_HOSTS: %w", err)
+	}
+	buckets, err := c.objectStore.openers(ctx, log)
+	if err != nil {
+		return err
 	}
 
 	listener, err := net.Listen("tcp", c.addr)
@@ -67,7 +72,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		keys:    clientKeys,
 		symbols: symbols.NewService(db.Symbols(), nil),
 		exports: exports.NewService(db.Exports(), &exports.Options{
-			Openers:      append(openers, fetcher),
+			Openers:      slices.Concat(openers, buckets, []exports.Opener{fetcher}),
 			LinkLifetime: c.linkLifetime,
 		}),
 	}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+)
+
+// setAWS sets the environment variables of the AWS SDK, and no others of it.
+func setAWS(t *testing.T, variables map[string]string) {
+	t.Helper()
+	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	for _, name := range []string{
+		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE",
+		"AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+	} {
+		t.Setenv(name, variables[name])
+	}
+}
+
+// startObjectStore starts an object store that requires some signature and reports
+// each session token. Package s3 tests the signatures themselves.
+func startObjectStore(t *testing.T, token func(string)) (url string) {
+	t.Helper()
+	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/") {
+			w.Header().Set("Content-Type", "application/xml")
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, "<Error><Code>AccessDenied</Code></Error>")
+			return
+		}
+		token(r.Header.Get("X-Amz-Security-Token"))
+		w.Header().Set("ETag", `"1"`)
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader("content of "+r.URL.Path))
+	}))
+	t.Cleanup(store.Close)
+	return store.URL
+}
+
+func TestServer_DownloadsFromObjectStore(t *testing.T) {
+	is := is.New(t)
+	const secret, token = "secret-of-the-bucket", "token-of-the-session"
+	setAWS(t, map[string]string{"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": token, "AWS_REGION": "not-this-1"})
+	store := startObjectStore(t, func(got string) { is.Equal(got, token) })
+	s := startServer(t, map[string]string{
+		"DATABASE_URL": "memory:", "PROTECT_ROUTES": "false", "EXPORT_S3_ENDPOINT": store, "EXPORT_S3_BUCKETS": "plans/public/, photos",
+		"EXPORT_S3_REGION": "eu-central-1", "EXPORT_S3_URL_LIFETIME": "5m",
+	})
+	register := func(exported string) (int, string) {
+		status, body := s.send("POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":"1","exportedUrl":%q}`, exported), "Content-Type", "application/json")
+		return status, string(body)
+	}
+	const source = `{"sourceFileUrl":"1"}`
+	for _, exported := range []string{"s3://plans/public/a%20b.pdf", store + "/plans/public/a%20b.pdf"} {
+		status, _ := register(exported)
+		is.True(status == 201 || status == 200)
+		status, body := s.send("POST", "/viewer/exports/download", source, "Content-Type", "application/json")
+		is.Equal(status, 200)
+		is.Equal(string(body), "content of /plans/public/a b.pdf")
+		public := s.sendJSON(200, "POST", "/viewer/exports/download?responseType=urls", source, "Content-Type", "application/json")["exportedUrl"].(string)
+		is.True(strings.HasPrefix(public, store+"/plans/public/a%20b.pdf?"))
+		is.True(strings.Contains(public, "X-Amz-Expires=300"))
+		is.True(strings.Contains(public, "%2Feu-central-1%2Fs3%2F"))
+	}
+	for _, exported := range []string{
+		"s3://plans/private/a", "s3://plans/public/../private/a", "s3://other/a", "s3://photos/", "s3://photos/a?acl", store + "/other/a", store + "/photos/?list-type=2",
+		strings.Replace(store, "127.0.0.1", "localhost", 1) + "/photos/a",
+	} {
+		status, body := register(exported)
+		is.Equal(status, 400)
+		is.True(strings.Contains(body, `"message":"exportedUrl `))
+	}
+	is.True(!strings.Contains(s.log.String(), secret))
+	is.True(!strings.Contains(s.log.String(), token))
+	is.True(!strings.Contains(s.log.String(), "Signature="))
+}
+
+// The role of a container has credentials that change. Each is used when it is due.
+func TestServer_DownloadsWithRole(t *testing.T) {
+	is := is.New(t)
+	var retrieved, used atomic.Int32
+	role := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"AccessKeyId":"AKIDEXAMPLE","SecretAccessKey":"secret","Token":"token-%d","Expiration":%q}`,
+			retrieved.Add(1), time.Now().Add(time.Minute).UTC().Format(time.RFC3339)) // so soon that the SDK does not keep them
+	}))
+	t.Cleanup(role.Close)
+	setAWS(t, map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": role.URL})
+	store := startObjectStore(t, func(got string) {
+		used.Add(1)
+		is.Equal(got, fmt.Sprint("token-", retrieved.Load()))
+	})
+	s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "PROTECT_ROUTES": "false", "EXPORT_S3_ENDPOINT": store, "EXPORT_S3_BUCKETS": "plans"})
+	s.sendJSON(201, "POST", "/viewer/exports/register", `{"sourceFileUrl":"1","exportedUrl":"s3://plans/a"}`, "Content-Type", "application/json")
+	for range 3 {
+		status, _ := s.send("POST", "/viewer/exports/download", `{"sourceFileUrl":"1"}`, "Content-Type", "application/json")
+		is.Equal(status, 200)
+	}
+	is.Equal(used.Load(), int32(3))
+	is.Equal(retrieved.Load(), int32(4)) // the first one at startup
+}
+
+func TestRun_RejectsBucketsWithoutCredentials(t *testing.T) {
+	setAWS(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err := run(ctx, lookupIn(map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": "memory:", "EXPORT_S3_BUCKETS": "plans"}), io.Discard, io.Discard)
+	if err == nil || !strings.HasPrefix(err.Error(), "EXPORT_S3_BUCKETS requires credentials") {
+		t.Error(err)
+	}
+}
