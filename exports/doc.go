@@ -3,7 +3,7 @@
 // A source URL identifies a drawing or document. At most one export is
 // registered for it: the URL of its exported file. The source URL is only a
 // lookup key and is never opened. The exported URL is opened by an [Opener],
-// such as those of packages fetch and files.
+// such as those of packages fetch, files and s3, or one of the application's own.
 //
 // # Batches
 //

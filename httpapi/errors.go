@@ -28,6 +28,7 @@ var (
 	errRange            = errors.New("range is not satisfiable")
 	errPrecondition     = errors.New("the file has changed in the meantime")
 	errContentEncoding  = errors.New("Content-Encoding is not supported")
+	errLoop             = errors.New("a download link cannot be the file of an export")
 
 	errAdminKeyMissing  = errors.New("x-admin-key is missing or sent more than once")
 	errAdminKeyWrong    = errors.New("x-admin-key is not a valid key")
@@ -62,6 +63,7 @@ var errorTable = []errorResponse{
 	{errRange, http.StatusRequestedRangeNotSatisfiable, "range_not_satisfiable", ""},
 	{errPrecondition, http.StatusPreconditionFailed, "precondition_failed", ""},
 	{errLinkKey, http.StatusForbidden, "forbidden", ""},
+	{errLoop, http.StatusForbidden, "forbidden", ""},
 
 	{errAdminKeyMissing, http.StatusUnauthorized, "unauthorized", ""},
 	{errAdminKeyWrong, http.StatusUnauthorized, "unauthorized", ""},

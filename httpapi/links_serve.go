@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"example.com/canvasback/exports"
@@ -18,6 +19,9 @@ const maxRenewals = 3
 
 // serveLink responds with a link, or with ranges of it.
 func (a *API) serveLink(w http.ResponseWriter, r *http.Request) error {
+	if isFetch(r.Header) {
+		return errLoop
+	}
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
 	link, err := a.exports.FindLink(ctx, r.PathValue("token"))
@@ -50,6 +54,20 @@ func (a *API) serveLink(w http.ResponseWriter, r *http.Request) error {
 		// Nothing has been sent yet, so the client can get a new plan.
 	}
 	return lost
+}
+
+// isFetch reports whether a server of this library requests an exported file (RFC
+// 8586, section 2).
+func isFetch(header http.Header) bool {
+	for _, value := range header.Values("CDN-Loop") {
+		for element := range strings.SplitSeq(value, ",") {
+			id, _, _ := strings.Cut(element, ";")
+			if strings.EqualFold(strings.TrimSpace(id), exports.LoopID) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // linkSender responds to one request. It writes the header when the first bytes of

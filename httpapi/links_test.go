@@ -373,3 +373,20 @@ func TestLinks_WithoutValidatorAreSentCompletely(t *testing.T) {
 	is.Equal(response.header.Get("ETag"), "")
 	l.send("HEAD", path, "").want(200)
 }
+
+func TestLinks_RejectRequestsOfServers(t *testing.T) {
+	t.Parallel()
+	l := serveLinks(t, exports.Options{})
+	l.add("a.pdf", "content")
+	_, path := l.create(exportBody("a.pdf"))
+	for value, rejected := range map[string]bool{
+		"canvasback": true, "Canvasback;v=1": true, "cdn.example, canvasback ; v=1": true, "cdn.example": false, "not-canvasback": false, "": false,
+	} {
+		response := l.send("GET", path, "", "CDN-Loop", value)
+		if rejected {
+			response.wantError(403, "forbidden")
+		} else {
+			response.want(200)
+		}
+	}
+}

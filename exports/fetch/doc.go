@@ -27,6 +27,12 @@
 // the well-known NAT64 prefix 64:ff9b::/96, so networks that reach IPv4 through
 // NAT64 alone cannot fetch from IPv4 origins.
 //
+// # Loops
+//
+// An exported URL can be a download link of the same server, or of one in a chain
+// that leads back to it. Each request has the header CDN-Loop (RFC 8586), and no
+// server of this library delivers a link to such a request.
+//
 // # Credentials
 //
 // [Options.Sign] adds credentials to requests, for origins that are not public.

@@ -46,7 +46,7 @@ func TestOpener_Open(t *testing.T) {
 	is.True(n == 0 && err == io.EOF) // EOF is sticky
 
 	is.Equal(request.RequestURI, "/a%2Fb?c=d%20e")
-	is.Equal(request.Header, http.Header{"User-Agent": {"canvasback"}, "Accept-Encoding": {"identity"}})
+	is.Equal(request.Header, http.Header{"User-Agent": {"canvasback"}, "Accept-Encoding": {"identity"}, "Cdn-Loop": {"canvasback"}})
 	_, err = c.read(t, baseURL)
 	is.NoErr(err)
 	is.Equal(request.Header.Get("Cookie"), "") // there is no cookie jar

@@ -48,6 +48,7 @@ func (o *Opener) roundTrip(ctx context.Context, method string, u *url.URL, heade
 	request := (&http.Request{Method: method, URL: &target, Header: header.Clone()}).WithContext(ctx)
 	request.Header.Set("User-Agent", o.userAgent)
 	request.Header.Set("Accept-Encoding", "identity")
+	request.Header.Set("CDN-Loop", exports.LoopID)
 	if signed {
 		if err := o.sign(request); err != nil {
 			return nil, fmt.Errorf("sign request: %w", err)
