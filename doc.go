@@ -10,6 +10,7 @@
 //	exports     registers exported files and delivers them, singly or as a zip
 //	  fetch       opens files over HTTP, behind an SSRF guard
 //	  files       opens files on the local disk
+//	  s3          opens objects of S3-compatible stores, presigns URLs
 //	  filename    makes file names portable
 //	httpapi     serves all three as an http.Handler
 //	  apitest     an in-memory server for an application's tests
@@ -24,7 +25,7 @@
 //
 //	  your program, examples
 //	   |                  |
-//	httpapi      storage drivers, exports/fetch, exports/files
+//	httpapi      storage drivers, exports/fetch, exports/files, exports/s3
 //	   |                  |
 //	   +--- keys, symbols, exports ---+
 //
