@@ -76,6 +76,31 @@ func (r *blockReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// WriteTo implements [io.WriterTo]. It saves a copy.
+func (r *blockReader) WriteTo(w io.Writer) (n int64, err error) {
+	for {
+		if len(r.verified) > 0 {
+			m, err := w.Write(r.verified)
+			n += int64(m)
+			r.verified = r.verified[m:]
+			r.freeBuffer()
+			if err != nil {
+				return n, err
+			}
+		}
+		if r.err == nil {
+			r.err = r.readBlock()
+		}
+		switch r.err {
+		case nil:
+		case io.EOF:
+			return n, nil
+		default:
+			return n, r.err
+		}
+	}
+}
+
 // freeBuffer frees the buffer if nothing is left of it.
 func (r *blockReader) freeBuffer() {
 	if len(r.verified) == 0 && r.buffer != nil {
@@ -193,8 +218,8 @@ func (s *Service) recordSums(export Export, d *Download, inZip bool) {
 	if d.fact == nil {
 		return
 	}
-	if _, known := d.fact.sums.Total(); d.local && (known || !inZip) {
-		return // so that the kernel can copy it
+	if _, known := d.fact.sums.Total(); known || d.local && !inZip {
+		return // the kernel can copy a local file then
 	}
 	d.Body = &summedBody{d.Body, s.facts, d.fact, d.fact.sums.Writer(0, d.Size), false, time.Now().Add(saveInterval)}
 }

@@ -329,14 +329,18 @@ func (k *facts) nextBatch() (write func()) {
 	return func() { k.write(batch) }
 }
 
-// write stores facts together with what other processes know.
+// write stores facts together with what other processes know of incomplete ones.
 func (k *facts) write(batch []*fileFact) {
-	var urls []Digest
+	var incomplete []Digest
 	for _, f := range batch {
-		urls = append(urls, f.url)
+		if f.sums.Known() < f.sums.Blocks() {
+			incomplete = append(incomplete, f.url)
+		}
 	}
-	if _, err := k.load(context.Background(), urls); err != nil {
-		return
+	if len(incomplete) > 0 {
+		if _, err := k.load(context.Background(), incomplete); err != nil {
+			return
+		}
 	}
 	k.Lock()
 	batch = slices.DeleteFunc(batch, func(f *fileFact) bool { return k.files[f.url] != f })
