@@ -1,0 +1,110 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// query is the query of a request, in order. Unlike [url.Values] it keeps what is
+// malformed, because parameters that a route does not know are ignored.
+type query []parameter
+
+type parameter struct{ name, value, raw string }
+
+func parseQuery(u *url.URL) query {
+	var q query
+	for raw := range strings.SplitSeq(u.RawQuery, "&") {
+		if raw == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(raw, "=")
+		if unescaped, err := url.QueryUnescape(name); err == nil {
+			name = unescaped
+		}
+		q = append(q, parameter{name, value, raw})
+	}
+	return q
+}
+
+// get returns the value of a parameter, and whether the request has it. The error
+// of a repeated or malformed one begins with its name.
+func (q query) get(name string) (value string, ok bool, err error) {
+	for _, p := range q {
+		switch {
+		case p.name != name:
+			continue
+		case ok:
+			return "", false, invalidRequest(name + " must not be repeated")
+		}
+		if value, err = url.QueryUnescape(p.value); err != nil {
+			return "", false, invalidRequest(name + " is malformed")
+		}
+		ok = true
+	}
+	return value, ok, nil
+}
+
+// number returns a parameter that is a whole number from least to most, or zero
+// if the request does not have it.
+func (q query) number(name string, least, most int64) (int64, error) {
+	text, ok, err := q.get(name)
+	if err != nil || !ok {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	// ParseInt accepts signs and leading zeros.
+	if err != nil || n < least || n > most || strconv.FormatInt(n, 10) != text {
+		return 0, invalidRequest(fmt.Sprintf("%s must be a whole number from %d to %d", name, least, most))
+	}
+	return n, nil
+}
+
+// maxPageSize is the maximum of the parameter limit.
+const maxPageSize = 1000
+
+// page selects records of a list: at most limit, with ids above after.
+type page struct {
+	limit int   // 0: no limit
+	after int64 // 0: from the start
+}
+
+// page returns the parameters limit and after.
+func (q query) page() (page, error) {
+	limit, err := q.number("limit", 1, maxPageSize)
+	if err != nil {
+		return page{}, err
+	}
+	after, err := q.number("after", 0, 1<<63-1)
+	return page{int(limit), after}, err
+}
+
+// setLink adds the Link to the page after p, which ends with the id last (RFC
+// 8288). It keeps the other parameters of the request.
+func (q query) setLink(header http.Header, p page, last int64) {
+	link := fmt.Sprintf("<?limit=%d&after=%d", p.limit, last)
+	for _, other := range q {
+		if !slices.Contains([]string{"limit", "after"}, other.name) {
+			link += "&" + escapeRawQuery(other.raw)
+		}
+	}
+	header.Set("Link", link+`>; rel="next"`)
+}
+
+// escapeRawQuery escapes the characters of a raw query that a URL must not contain
+// (RFC 3986, section 3.4). net/http accepts most of them.
+func escapeRawQuery(raw string) string {
+	var escaped strings.Builder
+	for _, c := range []byte(raw) {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if letter || strings.IndexByte("-._~!$&'()*+,;=:@/?%", c) >= 0 {
+			escaped.WriteByte(c)
+		} else {
+			fmt.Fprintf(&escaped, "%%%02X", c)
+		}
+	}
+	return escaped.String()
+}
