@@ -139,6 +139,12 @@ var importRules = []importRule{
 		reason: "it contains documentation only",
 	},
 	{
+		pkg:    "storage/internal/chunk",
+		may:    []string{module + "/exports"},
+		never:  []string{"net/http", "database/sql"},
+		reason: "it searches an index that a driver provides",
+	},
+	{
 		pkg:    "storage/internal/migration",
 		reason: "it orders migration files and runs no SQL",
 	},
@@ -154,7 +160,7 @@ var importRules = []importRule{
 	},
 	{
 		pkg:    "storage/memory",
-		may:    []string{module + "/keys", module + "/symbols", module + "/exports"},
+		may:    []string{module + "/keys", module + "/symbols", module + "/exports", module + "/storage/internal/chunk"},
 		never:  []string{"net/http", "database/sql"},
 		reason: "drivers do not depend on each other",
 	},

@@ -8,12 +8,23 @@ import (
 // Export is the registration of an exported file. Times are UTC, truncated to
 // the millisecond.
 type Export struct {
-	ID          int64  // positive, ascending, never reused
-	SourceURL   string // lookup key, unique
-	ExportedURL string // of the exported file
-	FileName    string // as registered, empty if none
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
+	ID           int64  // positive, ascending, never reused
+	SourceURL    string // lookup key, unique
+	ExportedURL  string // of the exported file
+	FileName     string // as registered, empty if none
+	RegisteredBy string // who registered it last, such as "key 7"; empty if unknown
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+}
+
+// Filter selects exports.
+type Filter struct {
+	// Contains selects the exports whose SourceURL contains it, as bytes; all if
+	// empty.
+	Contains string
+
+	After int64 // selects the exports with higher ids
+	Limit int   // of the result; 100 if zero
 }
 
 // BatchItem is a source URL of a batch with its export.
