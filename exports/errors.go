@@ -10,6 +10,9 @@ var (
 	// ErrNotFound means that no export is registered for a source URL.
 	ErrNotFound = errors.New("exports: not registered")
 
+	// ErrNotOwner means that another registrant has registered the export.
+	ErrNotOwner = errors.New("exports: registered by another")
+
 	// ErrLinkNotFound means that a download link is unknown or has expired.
 	ErrLinkNotFound = errors.New("exports: no such link")
 

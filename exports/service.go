@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -130,41 +129,6 @@ func (s *Service) Flush(ctx context.Context) error {
 	return errors.Join(s.facts.flush(ctx), s.usages.flush(ctx))
 }
 
-// Register registers the URL exported as the export of source, in place of a
-// previous one; created reports that there was none. White space around both
-// URLs is removed. A fileName that is empty or only white space means none; any
-// other is stored as given and cleaned when it is used. The error matches
-// [ErrInvalid] if an argument is invalid or exported may not be opened.
-func (s *Service) Register(ctx context.Context, source, exported, fileName string) (export Export, created bool, err error) {
-	source, err = checkSource("sourceFileUrl", source)
-	if err != nil {
-		return Export{}, false, err
-	}
-	exported = strings.TrimSpace(exported)
-	u, err := parseExported(exported)
-	if err != nil {
-		return Export{}, false, err
-	}
-	if err := checkText("fileName", fileName); err != nil {
-		return Export{}, false, err
-	}
-	if strings.TrimSpace(fileName) == "" {
-		fileName = ""
-	}
-	if err := s.checkAllowed(u); err != nil {
-		return Export{}, false, err
-	}
-	now := s.now()
-	export, created, err = s.store.Put(ctx, Export{
-		SourceURL:   source,
-		ExportedURL: exported,
-		FileName:    fileName,
-		CreatedAt:   now,
-		UpdatedAt:   now,
-	})
-	return export, created, storeError("put export", err)
-}
-
 // checkAllowed returns an error with the reason of the Opener if u may not be
 // opened.
 func (s *Service) checkAllowed(u *url.URL) error {
@@ -184,15 +148,6 @@ func (s *Service) checkAllowed(u *url.URL) error {
 		return invalid(message + ": " + forbidden.Reason)
 	}
 	return invalid(message)
-}
-
-// Remove deletes the export of a source URL, or returns [ErrNotFound].
-func (s *Service) Remove(ctx context.Context, source string) error {
-	source, err := checkSource("sourceFileUrl", source)
-	if err != nil {
-		return err
-	}
-	return storeError("delete export", s.store.Delete(ctx, source))
 }
 
 // Find returns the export that is registered for a source URL, or
@@ -274,10 +229,10 @@ func (s *Service) opener(u *url.URL) Opener {
 // now returns the time in UTC, truncated to the millisecond.
 func (s *Service) now() time.Time { return time.UnixMilli(s.clock().UnixMilli()).UTC() }
 
-// storeError wraps an error of the store in [ErrUnavailable], except nil and
-// [ErrNotFound].
+// storeError wraps an error of the store in [ErrUnavailable], except nil,
+// [ErrNotFound] and [ErrNotOwner].
 func storeError(operation string, err error) error {
-	if err == nil || errors.Is(err, ErrNotFound) {
+	if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrNotOwner) {
 		return err
 	}
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, operation, err)

@@ -34,8 +34,8 @@ func TestRegister_ReplacesExport(t *testing.T) {
 	is.NoErr(err)
 	is.Equal(found, export)
 
-	is.NoErr(s.Remove(t.Context(), "src"))
-	is.Equal(s.Remove(t.Context(), "src"), exports.ErrNotFound)
+	is.NoErr(s.Remove(t.Context(), export.ID))
+	is.Equal(s.Remove(t.Context(), export.ID), exports.ErrNotFound)
 	_, err = s.Find(t.Context(), "src")
 	is.Equal(err, exports.ErrNotFound)
 }

@@ -18,23 +18,31 @@ import (
 // and returns no reference to its data. Times are UTC with millisecond
 // precision.
 //
-// Methods return [ErrNotFound] and [ErrLinkNotFound] as documented. Any other error means that the
+// Methods return [ErrNotFound], [ErrNotOwner] and [ErrLinkNotFound] as documented. Any other error means that the
 // store is unavailable, and that nothing was changed unless only the response to
 // a commit was lost. When ctx ends, methods promptly return an error.
 type Store interface {
 	// Put stores an export under a new id, ignoring the id it has. If the
 	// source URL already has an export, Put replaces it and keeps its id and
-	// CreatedAt. It returns the export as stored and whether it is new. Ids
-	// are positive, ascending and never reused, not even after a deletion or
-	// a restart.
-	Put(ctx context.Context, export Export) (stored Export, created bool, err error)
+	// CreatedAt, unless the rule is violated. It returns the export as stored and
+	// whether it is new. Ids are positive, ascending and never reused, not even
+	// after a deletion or a restart.
+	Put(ctx context.Context, export Export, rule PutRule) (stored Export, created bool, err error)
+
+	// Get returns the export with the id, or [ErrNotFound].
+	Get(ctx context.Context, id int64) (Export, error)
+
+	// List returns the exports that the filter selects, ids ascending. Its Limit
+	// is positive. The cost depends neither on the number of exports nor on how
+	// many match, except for a Contains of up to ten bytes.
+	List(ctx context.Context, filter Filter) ([]Export, error)
 
 	// Find returns the exports of the source URLs that have one, in any
 	// order, each once even if its source URL is given more than once.
 	Find(ctx context.Context, sources ...string) ([]Export, error)
 
-	// Delete removes the export of a source URL, or returns [ErrNotFound].
-	Delete(ctx context.Context, source string) error
+	// Delete removes the export with the id, or returns [ErrNotFound].
+	Delete(ctx context.Context, id int64) error
 
 	// InsertLink stores a link with Version 1 and Served 0; its digest is new.
 	// It then deletes up to [PruneStep] links of each kind, oldest first: those
@@ -66,6 +74,24 @@ type Store interface {
 	// stored longest ago first, beyond the newest limit. It may count facts that
 	// have been replaced. It stores all or none. No URL is given twice.
 	PutFacts(ctx context.Context, facts []Fact, limit int) error
+}
+
+// PutRule is how [Store.Put] replaces an export.
+type PutRule struct {
+	KeepName bool // the previous FileName stays
+	OwnOnly  bool // return [ErrNotOwner] if RegisteredBy differs
+}
+
+// Replace returns the export that Put stores in place of a previous one.
+func (r PutRule) Replace(previous, export Export) (Export, error) {
+	if r.OwnOnly && export.RegisteredBy != previous.RegisteredBy {
+		return Export{}, ErrNotOwner
+	}
+	export.ID, export.CreatedAt = previous.ID, previous.CreatedAt
+	if r.KeepName {
+		export.FileName = previous.FileName
+	}
+	return export, nil
 }
 
 // PruneStep is how many rows of a kind one call of a [Store] deletes to enforce

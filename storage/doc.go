@@ -43,7 +43,7 @@
 // release has changed the database. Pending lists what Migrate would apply. The
 // SQL files are exported as Migrations, for applications with their own tool.
 //
-// Triggers maintain the epoch and the versions. A change made directly in the
-// database therefore revokes keys and replaces entity tags, as a change through a
-// store does.
+// Triggers maintain the epoch, the versions and the index of searches. A change made
+// directly in the database therefore revokes keys, replaces entity tags and is found,
+// as a change through a store is.
 package storage

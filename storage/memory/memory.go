@@ -33,7 +33,10 @@ type DB struct {
 	symbols        map[int64]symbols.Symbol
 	lastSymbolID   int64
 
-	exports      map[string]exports.Export
+	exports      map[int64]exports.Export
+	sources      map[string]int64   // ids of exports
+	exportIDs    []int64            // ascending
+	exportChunks map[string][]int64 // ascending ids by chunk of the source URL
 	lastExportID int64
 	links        map[exports.Digest]exports.StoredLink
 	linkOrder    []exports.Digest // oldest first
@@ -52,7 +55,9 @@ func New() *DB {
 		folderNames:    make(map[string]int64),
 		foldersVersion: newVersion(),
 		symbols:        make(map[int64]symbols.Symbol),
-		exports:        make(map[string]exports.Export),
+		exports:        make(map[int64]exports.Export),
+		sources:        make(map[string]int64),
+		exportChunks:   make(map[string][]int64),
 		links:          make(map[exports.Digest]exports.StoredLink),
 		facts:          make(map[exports.Digest]storedFact),
 	}

@@ -20,37 +20,47 @@ func sourceDigest(source string) []byte {
 	return digest[:]
 }
 
-func (s exportStore) Put(ctx context.Context, export exports.Export) (stored exports.Export, created bool, err error) {
+func (s exportStore) Put(ctx context.Context, export exports.Export, rule exports.PutRule) (stored exports.Export, created bool, err error) {
 	// ON CONFLICT DO UPDATE would consume an id for each replacement, and
-	// not report whether it inserted or updated.
+	// not report whether it inserted or updated. An id of 0 means that the
+	// rule is violated.
 	put := func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, s.db.sql(`
 			WITH replaced AS (
 				UPDATE canvasback_exports
-				SET exported_url = $3, file_name = $4, updated_at = $6
-				WHERE source_digest = $1
-				RETURNING id, created_at
+				SET
+					exported_url = $3, file_name = CASE WHEN $8 THEN file_name ELSE $4 END,
+					registered_by = $5, updated_at = $7
+				WHERE source_digest = $1 AND (NOT $9 OR registered_by = $5)
+				RETURNING id, file_name, created_at
 			), inserted AS (
 				INSERT INTO canvasback_exports (
-					source_digest, source_url, exported_url, file_name, created_at, updated_at
+					source_digest, source_url, exported_url, file_name, registered_by, created_at, updated_at
 				)
-				SELECT $1::bytea, $2::text, $3::text, $4::text, $5::timestamptz, $6::timestamptz
+				SELECT $1::bytea, $2::text, $3::text, $4::text, $5::text, $6::timestamptz, $7::timestamptz
 				WHERE NOT EXISTS (SELECT FROM replaced)
 				ON CONFLICT (source_digest) DO NOTHING
-				RETURNING id, created_at
+				RETURNING id, file_name, created_at
 			)
-			SELECT id, created_at, false
+			SELECT id, file_name, created_at, false
 			FROM replaced
 			UNION ALL
-			SELECT id, created_at, true
-			FROM inserted`),
+			SELECT id, file_name, created_at, true
+			FROM inserted
+			UNION ALL
+			SELECT 0, file_name, created_at, false
+			FROM canvasback_exports
+			WHERE source_digest = $1 AND $9 AND registered_by <> $5`),
 			sourceDigest(export.SourceURL), export.SourceURL, export.ExportedURL, export.FileName,
-			export.CreatedAt, export.UpdatedAt,
-		).Scan(&export.ID, &export.CreatedAt, &created)
+			export.RegisteredBy, export.CreatedAt, export.UpdatedAt, rule.KeepName, rule.OwnOnly,
+		).Scan(&export.ID, &export.FileName, &export.CreatedAt, &created)
 	}
 	err = s.db.write(ctx, put)
 	for errors.Is(err, pgx.ErrNoRows) { // a concurrent call inserted it after the statement began
 		err = s.db.write(ctx, put)
+	}
+	if err == nil && export.ID == 0 {
+		err = exports.ErrNotOwner
 	}
 	if err != nil {
 		return exports.Export{}, false, err
@@ -64,32 +74,22 @@ func (s exportStore) Find(ctx context.Context, sources ...string) ([]exports.Exp
 	for i, source := range sources {
 		digests[i] = sourceDigest(source)
 	}
-	return readRows(ctx, s.db, scanExport, `
-		SELECT id, source_url, exported_url, file_name, created_at, updated_at
+	return readRows(ctx, s.db, scanExportRow, `
+		SELECT id, source_url, exported_url, file_name, registered_by, created_at, updated_at
 		FROM canvasback_exports
 		WHERE source_digest = ANY ($1::bytea[])`,
 		digests,
 	)
 }
 
-func scanExport(row pgx.CollectableRow) (exports.Export, error) {
+func scanExportRow(row pgx.CollectableRow) (exports.Export, error) { return scanExport(row) }
+
+func scanExport(row pgx.Row) (exports.Export, error) {
 	var export exports.Export
 	err := row.Scan(
-		&export.ID, &export.SourceURL, &export.ExportedURL, &export.FileName,
+		&export.ID, &export.SourceURL, &export.ExportedURL, &export.FileName, &export.RegisteredBy,
 		&export.CreatedAt, &export.UpdatedAt,
 	)
 	export.CreatedAt, export.UpdatedAt = export.CreatedAt.UTC(), export.UpdatedAt.UTC()
 	return export, err
-}
-
-func (s exportStore) Delete(ctx context.Context, source string) error {
-	affected, err := s.db.exec(ctx, `
-		DELETE FROM canvasback_exports
-		WHERE source_digest = $1`,
-		sourceDigest(source),
-	)
-	if err == nil && affected == 0 {
-		return exports.ErrNotFound
-	}
-	return err
 }

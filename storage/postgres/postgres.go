@@ -90,6 +90,7 @@
 //	canvasback_symbols       symbols
 //	canvasback_folder_list   one row: the version of the folder list
 //	canvasback_exports       registered exports
+//	canvasback_export_chunks the index of their source URLs
 //	canvasback_links         download links
 //	canvasback_facts         sizes and checksums of exported files
 //	canvasback_migrations    applied migrations

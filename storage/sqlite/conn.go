@@ -25,6 +25,23 @@ func (db *database) query(ctx context.Context, statement string, args ...any) (*
 	return prepared.QueryContext(ctx, args...)
 }
 
+// queryAll returns all rows of a query.
+func queryAll[T any](ctx context.Context, db *database, scan func(*sql.Rows) (T, error), statement string, args ...any) (list []T, err error) {
+	rows, err := db.query(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		value, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, value)
+	}
+	return list, rows.Err()
+}
+
 // queryRow is query for a statement that returns at most one row.
 func (db *database) queryRow(ctx context.Context, statement string, args ...any) *sql.Row {
 	prepared, err := db.prepare(ctx, statement) //nolint:sqlclosecheck // kept for later calls

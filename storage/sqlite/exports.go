@@ -13,30 +13,37 @@ type exportStore struct{ db *database }
 
 var _ exports.Store = exportStore{}
 
-func (s exportStore) Put(ctx context.Context, export exports.Export) (stored exports.Export, created bool, err error) {
+func (s exportStore) Put(ctx context.Context, export exports.Export, rule exports.PutRule) (stored exports.Export, created bool, err error) {
 	err = s.db.write(ctx, func(conn *sql.Conn) error {
-		var createdAt sql.NullInt64
-		err := conn.QueryRowContext(ctx, `
-			UPDATE canvasback_exports
-			SET exported_url = ?, file_name = ?, updated_at = ?
-			WHERE source_url = ?
-			RETURNING id, created_at`,
-			export.ExportedURL, export.FileName, toMillis(export.UpdatedAt), export.SourceURL,
-		).Scan(&export.ID, &createdAt)
-		if err == nil {
-			export.CreatedAt = fromMillis(createdAt)
+		var previous exports.Export
+		previous, err := scanExport(conn.QueryRowContext(ctx, `
+			SELECT id, source_url, exported_url, file_name, registered_by, created_at, updated_at
+			FROM canvasback_exports
+			WHERE source_url = ?`,
+			export.SourceURL,
+		))
+		if created = errors.Is(err, sql.ErrNoRows); created {
+			return conn.QueryRowContext(ctx, `
+				INSERT INTO canvasback_exports (source_url, exported_url, file_name, registered_by, created_at, updated_at)
+				VALUES (?, ?, ?, ?, ?, ?)
+				RETURNING id`,
+				export.SourceURL, export.ExportedURL, export.FileName, export.RegisteredBy,
+				toMillis(export.CreatedAt), toMillis(export.UpdatedAt),
+			).Scan(&export.ID)
 		}
-		if !errors.Is(err, sql.ErrNoRows) {
+		if err != nil {
 			return err
 		}
-		created = true
-		return conn.QueryRowContext(ctx, `
-			INSERT INTO canvasback_exports (source_url, exported_url, file_name, created_at, updated_at)
-			VALUES (?, ?, ?, ?, ?)
-			RETURNING id`,
-			export.SourceURL, export.ExportedURL, export.FileName,
-			toMillis(export.CreatedAt), toMillis(export.UpdatedAt),
-		).Scan(&export.ID)
+		if export, err = rule.Replace(previous, export); err != nil {
+			return err
+		}
+		_, err = conn.ExecContext(ctx, `
+			UPDATE canvasback_exports
+			SET exported_url = ?, file_name = ?, registered_by = ?, updated_at = ?
+			WHERE id = ?`,
+			export.ExportedURL, export.FileName, export.RegisteredBy, toMillis(export.UpdatedAt), export.ID,
+		)
+		return err
 	})
 	if err != nil {
 		return exports.Export{}, false, err
@@ -50,8 +57,8 @@ func (s exportStore) Find(ctx context.Context, sources ...string) ([]exports.Exp
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.db.query(ctx, `
-		SELECT id, source_url, exported_url, file_name, created_at, updated_at
+	return queryExports(ctx, s.db, `
+		SELECT id, source_url, exported_url, file_name, registered_by, created_at, updated_at
 		FROM canvasback_exports
 		WHERE source_url IN (
 			SELECT value
@@ -59,36 +66,22 @@ func (s exportStore) Find(ctx context.Context, sources ...string) ([]exports.Exp
 		)`,
 		string(array),
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var list []exports.Export
-	for rows.Next() {
-		var (
-			export           exports.Export
-			created, updated sql.NullInt64
-		)
-		err := rows.Scan(
-			&export.ID, &export.SourceURL, &export.ExportedURL, &export.FileName,
-			&created, &updated,
-		)
-		if err != nil {
-			return nil, err
-		}
-		export.CreatedAt, export.UpdatedAt = fromMillis(created), fromMillis(updated)
-		list = append(list, export)
-	}
-	return list, rows.Err()
 }
 
-func (s exportStore) Delete(ctx context.Context, source string) error {
-	return s.db.write(ctx, func(conn *sql.Conn) error {
-		result, err := conn.ExecContext(ctx, `
-			DELETE FROM canvasback_exports
-			WHERE source_url = ?`,
-			source,
-		)
-		return requireRow(result, err, exports.ErrNotFound)
-	})
+// queryExports returns the exports of a query.
+func queryExports(ctx context.Context, db *database, statement string, args ...any) ([]exports.Export, error) {
+	return queryAll(ctx, db, func(rows *sql.Rows) (exports.Export, error) { return scanExport(rows) }, statement, args...)
+}
+
+func scanExport(row interface{ Scan(dest ...any) error }) (exports.Export, error) {
+	var (
+		export           exports.Export
+		created, updated sql.NullInt64
+	)
+	err := row.Scan(
+		&export.ID, &export.SourceURL, &export.ExportedURL, &export.FileName, &export.RegisteredBy,
+		&created, &updated,
+	)
+	export.CreatedAt, export.UpdatedAt = fromMillis(created), fromMillis(updated)
+	return export, err
 }

@@ -97,7 +97,7 @@ func (w *worker) write(ctx context.Context, n int) (assigned []int64, err error)
 	case putStep:
 		_, _, err = w.db.Exports().Put(ctx, exports.Export{
 			SourceURL: w.source, ExportedURL: w.text(n), CreatedAt: time.Now(), UpdatedAt: time.Now(),
-		})
+		}, exports.PutRule{})
 	case deleteStep:
 		err = w.db.Symbols().DeleteSymbol(ctx, w.first)
 	}

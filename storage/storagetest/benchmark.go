@@ -88,7 +88,7 @@ func RunBenchmarks(b *testing.B, open func(t testing.TB) Harness) {
 				ExportedURL: "https://files.example/" + strconv.Itoa(i),
 				CreatedAt:   testTime,
 				UpdatedAt:   testTime,
-			})
+			}, exports.PutRule{})
 			return err
 		}},
 	} {

@@ -15,7 +15,7 @@ func concurrentPuts(t *testing.T, handles []Storage) {
 		export := newExport("source")
 		export.FileName = strconv.Itoa(i)
 		var err error
-		stored[i], created[i], err = s.Exports().Put(t.Context(), export)
+		stored[i], created[i], err = s.Exports().Put(t.Context(), export, exports.PutRule{})
 		return err
 	}) {
 		must(t, err)

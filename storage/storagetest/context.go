@@ -39,7 +39,7 @@ func contextEnded(t *testing.T, s Harness) {
 	expired, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer cancel()
 	for _, ctx := range []context.Context{canceled, expired} {
-		for _, c := range allCalls(s, key, symbol) {
+		for _, c := range allCalls(s, key, symbol, export) {
 			err := c.do(ctx)
 			if err == nil {
 				t.Errorf("%s succeeds with ctx error %v", c.method, ctx.Err())
@@ -56,7 +56,7 @@ func contextEnded(t *testing.T, s Harness) {
 			t.Errorf("the epoch changed from %d to %d", before, after)
 		}
 	}
-	for _, c := range allCalls(s, key, symbol) {
+	for _, c := range allCalls(s, key, symbol, export) {
 		if err := c.do(t.Context()); err != nil {
 			t.Errorf("%s with a valid context: %v", c.method, err)
 		}
@@ -68,7 +68,7 @@ func contextEnded(t *testing.T, s Harness) {
 func wantNoSentinel(t testing.TB, method string, err error) {
 	t.Helper()
 	for _, sentinel := range []error{
-		keys.ErrNotFound, exports.ErrNotFound, exports.ErrLinkNotFound,
+		keys.ErrNotFound, exports.ErrNotFound, exports.ErrNotOwner, exports.ErrLinkNotFound,
 		symbols.ErrFolderNotFound, symbols.ErrSymbolNotFound,
 		symbols.ErrFolderNameTaken, symbols.ErrChanged,
 	} {
@@ -80,7 +80,7 @@ func wantNoSentinel(t testing.TB, method string, err error) {
 
 // allCalls returns a call of each method that can fail. All of them succeed in
 // this order.
-func allCalls(s Storage, key keys.Key, symbol symbols.Symbol) []call {
+func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Export) []call {
 	k, y, e := s.Keys(), s.Symbols(), s.Exports()
 	return []call{
 		{"keys.Insert", func(ctx context.Context) error { _, err := k.Insert(ctx, newKey("new")); return err }},
@@ -131,9 +131,18 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol) []call {
 		{"symbols.DeleteSymbol", func(ctx context.Context) error { return y.DeleteSymbol(ctx, symbol.ID) }},
 		{"symbols.DeleteFolder", func(ctx context.Context) error { return y.DeleteFolder(ctx, symbol.FolderID) }},
 
-		{"exports.Put", func(ctx context.Context) error { _, _, err := e.Put(ctx, newExport("new")); return err }},
+		{"exports.Put", func(ctx context.Context) error {
+			_, _, err := e.Put(ctx, newExport("new"), exports.PutRule{})
+			return err
+		}},
 		{"exports.Find", func(ctx context.Context) error { _, err := e.Find(ctx, "export"); return err }},
-		{"exports.Delete", func(ctx context.Context) error { return e.Delete(ctx, "export") }},
+		{"exports.Get", func(ctx context.Context) error { _, err := e.Get(ctx, export.ID); return err }},
+		{"exports.List", func(ctx context.Context) error { _, err := e.List(ctx, exports.Filter{Limit: 1}); return err }},
+		{"exports.List with a text", func(ctx context.Context) error {
+			_, err := e.List(ctx, exports.Filter{Contains: export.SourceURL, Limit: 1})
+			return err
+		}},
+		{"exports.Delete", func(ctx context.Context) error { return e.Delete(ctx, export.ID) }},
 		{"exports.InsertLink", func(ctx context.Context) error { return e.InsertLink(ctx, newLink("new", "x"), manyLinks) }},
 		{"exports.FindLink", func(ctx context.Context) error { _, err := e.FindLink(ctx, digestOf("link"), 0); return err }},
 		{"exports.ReplacePlan", func(ctx context.Context) error {
@@ -155,7 +164,7 @@ func concurrentCancels(t *testing.T, handles []Storage) {
 	key := insertKey(t, handles[0], "key")
 	folder, counted := insertFolder(t, handles[0], "folder"), insertFolder(t, handles[0], "counted")
 	symbol := insertSymbols(t, handles[0], folder.ID, symbols.Symbol{Name: "symbol"})[0]
-	putExport(t, handles[0], newExport("export"))
+	export := putExport(t, handles[0], newExport("export"))
 	insertLink(t, handles[0], newLink("link", "x"), manyLinks)
 	putFacts(t, handles[0], newFact("fact"))
 
@@ -218,7 +227,7 @@ func concurrentCancels(t *testing.T, handles []Storage) {
 	for i, s := range handles {
 		wantVersions(t, s)
 		if i == 0 {
-			for _, c := range allCalls(s, key, symbol) {
+			for _, c := range allCalls(s, key, symbol, export) {
 				if err := c.do(t.Context()); err != nil {
 					t.Errorf("%s with a valid context: %v", c.method, err)
 				}
@@ -258,7 +267,7 @@ func randomCall(s Storage, key keys.Key, symbol symbols.Symbol, folderID int64, 
 		case 6:
 			_, err = s.Exports().Find(ctx, "export")
 		case 7:
-			_, _, err = s.Exports().Put(ctx, exports.Export{SourceURL: "export", CreatedAt: testTime, UpdatedAt: testTime})
+			_, _, err = s.Exports().Put(ctx, exports.Export{SourceURL: "export", CreatedAt: testTime, UpdatedAt: testTime}, exports.PutRule{})
 		}
 		return err
 	}

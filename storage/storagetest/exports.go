@@ -27,18 +27,19 @@ var exportChecks = []check{
 // newExport returns an export of source.
 func newExport(source string) exports.Export {
 	return exports.Export{
-		SourceURL:   source,
-		ExportedURL: "https://files.example/" + source,
-		FileName:    source + ".pdf",
-		CreatedAt:   testTime,
-		UpdatedAt:   testTime,
+		SourceURL:    source,
+		ExportedURL:  "https://files.example/" + source,
+		FileName:     source + ".pdf",
+		RegisteredBy: "key 7",
+		CreatedAt:    testTime,
+		UpdatedAt:    testTime,
 	}
 }
 
 // putExport stores the first export of a source.
 func putExport(t testing.TB, s Storage, export exports.Export) exports.Export {
 	t.Helper()
-	stored, created, err := s.Exports().Put(t.Context(), export)
+	stored, created, err := s.Exports().Put(t.Context(), export, exports.PutRule{})
 	must(t, err)
 	if !created {
 		t.Errorf("Put(%+.100v) reports that it replaced an export", export)
@@ -98,7 +99,7 @@ func exportReplace(t *testing.T, s Harness) {
 		},
 		{SourceURL: "source", ExportedURL: "https://files.example/unnamed", CreatedAt: testTime, UpdatedAt: testTime},
 	} {
-		stored, created, err := s.Exports().Put(t.Context(), export)
+		stored, created, err := s.Exports().Put(t.Context(), export, exports.PutRule{})
 		must(t, err)
 		if created {
 			t.Error("Put reports that a replaced export is new")
@@ -136,7 +137,7 @@ func exportLongURLs(t *testing.T, s Harness) {
 		wantExports(t, s, export)
 	}
 	wantExports(t, s, want...)
-	must(t, s.Exports().Delete(t.Context(), want[1].SourceURL))
+	must(t, s.Exports().Delete(t.Context(), want[1].ID))
 	wantFound(t, s, []string{want[1].SourceURL, want[2].SourceURL}, want[2])
 }
 
@@ -176,10 +177,9 @@ func exportFindMany(t *testing.T, s Harness) {
 
 func exportDelete(t *testing.T, s Harness) {
 	export, other := putExport(t, s, newExport("export")), putExport(t, s, newExport("other"))
-	wantError(t, s.Exports().Delete(t.Context(), "missing"), exports.ErrNotFound)
-	wantError(t, s.Exports().Delete(t.Context(), "Export"), exports.ErrNotFound)
-	must(t, s.Exports().Delete(t.Context(), "export"))
-	wantError(t, s.Exports().Delete(t.Context(), "export"), exports.ErrNotFound)
+	wantError(t, s.Exports().Delete(t.Context(), other.ID+1), exports.ErrNotFound)
+	must(t, s.Exports().Delete(t.Context(), export.ID))
+	wantError(t, s.Exports().Delete(t.Context(), export.ID), exports.ErrNotFound)
 	wantFound(t, s, []string{"export", "other"}, other)
 	if stored := putExport(t, s, newExport("export")); stored.ID == export.ID {
 		t.Errorf("Put after Delete assigns the previous id %d", stored.ID)
@@ -189,12 +189,12 @@ func exportDelete(t *testing.T, s Harness) {
 func exportIDsNotReused(t *testing.T, s Harness) {
 	putExport(t, s, newExport("stays"))
 	last := putExport(t, s, newExport("newest")).ID
-	must(t, s.Exports().Delete(t.Context(), "newest"))
+	must(t, s.Exports().Delete(t.Context(), last))
 	next := putExport(t, s, newExport("next")).ID
 	if next <= last {
 		t.Errorf("Put assigns id %d, want more than the deleted %d", next, last)
 	}
-	must(t, s.Exports().Delete(t.Context(), "next"))
+	must(t, s.Exports().Delete(t.Context(), next))
 	second := s.reopen(t)
 	if id := putExport(t, second, newExport("after a restart")).ID; id <= next {
 		t.Errorf("Put after reopening assigns id %d, want more than the deleted %d", id, next)
@@ -213,6 +213,6 @@ func exportPersists(t *testing.T, s Harness) {
 	second := s.reopen(t)
 	export := putExport(t, s, newExport("export"))
 	wantExports(t, second, export)
-	must(t, second.Exports().Delete(t.Context(), "export"))
+	must(t, second.Exports().Delete(t.Context(), export.ID))
 	wantFound(t, s, []string{"export"})
 }

@@ -61,10 +61,10 @@ func newFaultCalls(t testing.TB, f FaultHarness) faultCalls {
 	key, other := insertKey(t, f, "key"), insertKey(t, f, "other")
 	folder, target := insertFolder(t, f, "folder"), insertFolder(t, f, "target")
 	symbol := insertSymbols(t, f, folder.ID, newSymbols("first", "second")...)[0]
-	putExport(t, f, newExport("export"))
+	export := putExport(t, f, newExport("export"))
 	insertLink(t, f, newLink("link", "x"), manyLinks)
 	putFacts(t, f, newFact("fact"))
-	return faultCalls{f, append(allCalls(f, key, symbol), []call{
+	return faultCalls{f, append(allCalls(f, key, symbol, export), []call{
 		{"keys.Touch of two", func(ctx context.Context) error {
 			return f.Keys().Touch(ctx, []keys.Use{useOf(key, testTime), useOf(other, testTime)}, testTime)
 		}},
@@ -80,7 +80,7 @@ func newFaultCalls(t testing.TB, f FaultHarness) faultCalls {
 			return err
 		}},
 		{"exports.Put of a registered source", func(ctx context.Context) error {
-			_, _, err := f.Exports().Put(ctx, exports.Export{SourceURL: "export", CreatedAt: testTime, UpdatedAt: testTime})
+			_, _, err := f.Exports().Put(ctx, exports.Export{SourceURL: "export", CreatedAt: testTime, UpdatedAt: testTime}, exports.PutRule{})
 			return err
 		}},
 	}...)}
@@ -97,7 +97,7 @@ func injectEverywhere(t *testing.T, fault Fault, index int, open func() faultCal
 	var outcomes []outcome
 	f := open()
 	second, method := f.Reopen(), f.calls[index].method
-	before := takeSnapshot(t, second, "export", "new")
+	before := takeSnapshot(t, second)
 	for {
 		at := len(outcomes) + 1
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -110,7 +110,7 @@ func injectEverywhere(t *testing.T, fault Fault, index int, open func() faultCal
 		}
 		cancel()
 		f.wantIdle(t)
-		after := takeSnapshot(t, second, "export", "new")
+		after := takeSnapshot(t, second)
 		outcomes = append(outcomes, outcome{at, err, diff(before, after)})
 		if failed == 0 {
 			must(t, err)
@@ -120,7 +120,7 @@ func injectEverywhere(t *testing.T, fault Fault, index int, open func() faultCal
 		if outcomes[at-1].diff != "" {
 			f = open()
 			second = f.Reopen()
-			after = takeSnapshot(t, second, "export", "new")
+			after = takeSnapshot(t, second)
 		}
 		before = after
 	}

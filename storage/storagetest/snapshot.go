@@ -26,8 +26,8 @@ func (s snapshot) add(name string, r record) {
 	s[name] = r
 }
 
-// takeSnapshot reads a storage, including the exports of the given sources.
-func takeSnapshot(t testing.TB, s Storage, sources ...string) snapshot {
+// takeSnapshot reads a storage.
+func takeSnapshot(t testing.TB, s Storage) snapshot {
 	t.Helper()
 	all := make(snapshot)
 	all.add("epoch", record{generated: fmt.Sprint(epoch(t, s))})
@@ -52,7 +52,7 @@ func takeSnapshot(t testing.TB, s Storage, sources ...string) snapshot {
 			})
 		}
 	}
-	found, err := s.Exports().Find(t.Context(), sources...)
+	found, err := s.Exports().List(t.Context(), exports.Filter{Limit: unlimited})
 	must(t, err)
 	for _, export := range found {
 		id := export.ID

@@ -1,0 +1,30 @@
+package exports
+
+import (
+	"cmp"
+	"context"
+)
+
+// List returns the exports that the filter selects, ids ascending. To see whether
+// more follow, ask for one more. The error matches [ErrInvalid] if Contains is
+// longer than a source URL or not valid text.
+func (s *Service) List(ctx context.Context, filter Filter) ([]Export, error) {
+	if err := checkText("q", filter.Contains); err != nil {
+		return nil, err
+	}
+	filter.Limit = cmp.Or(max(filter.Limit, 0), 100)
+	list, err := s.store.List(ctx, filter)
+	return list, storeError("list exports", err)
+}
+
+// Get returns the export with the id, or [ErrNotFound].
+func (s *Service) Get(ctx context.Context, id int64) (Export, error) {
+	export, err := s.store.Get(ctx, id)
+	return export, storeError("get export", err)
+}
+
+// Remove deletes the export with the id, or returns [ErrNotFound]. A link keeps the
+// file until its next plan.
+func (s *Service) Remove(ctx context.Context, id int64) error {
+	return storeError("delete export", s.store.Delete(ctx, id))
+}
