@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/storage/storagetest"
 )
@@ -23,4 +24,17 @@ func TestStorage(t *testing.T) {
 
 func BenchmarkStorage(b *testing.B) {
 	storagetest.RunBenchmarks(b, open)
+}
+
+func BenchmarkExports(b *testing.B) {
+	storagetest.RunExportBenchmarks(b, func(t testing.TB) (storagetest.Storage, func([]exports.Export)) {
+		db := memory.New()
+		return db, func(list []exports.Export) {
+			for _, export := range list {
+				if _, _, err := db.Exports().Put(t.Context(), export, exports.PutRule{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
 }

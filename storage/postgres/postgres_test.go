@@ -1,11 +1,14 @@
 package postgres_test
 
 import (
+	"crypto/sha256"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
@@ -63,4 +66,24 @@ func TestStorage(t *testing.T) {
 
 func BenchmarkStorage(b *testing.B) {
 	storagetest.RunBenchmarks(b, open)
+}
+
+func BenchmarkExports(b *testing.B) {
+	storagetest.RunExportBenchmarks(b, func(t testing.TB) (storagetest.Storage, func([]exports.Export)) {
+		pool := connect(t, pgtest.Database(t))
+		db := postgres.New(pool, nil)
+		if err := db.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return db, func(list []exports.Export) {
+			rows := pgx.CopyFromSlice(len(list), func(i int) ([]any, error) {
+				digest := sha256.Sum256([]byte(list[i].SourceURL))
+				return []any{digest[:], list[i].SourceURL, list[i].ExportedURL, list[i].FileName, list[i].CreatedAt, list[i].UpdatedAt}, nil
+			})
+			columns := []string{"source_digest", "source_url", "exported_url", "file_name", "created_at", "updated_at"}
+			if _, err := pool.CopyFrom(t.Context(), pgx.Identifier{"canvasback_exports"}, columns, rows); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }

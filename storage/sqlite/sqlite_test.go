@@ -7,6 +7,7 @@ import (
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/storage/storagetest"
 )
@@ -65,4 +66,30 @@ func TestStorage(t *testing.T) {
 
 func BenchmarkStorage(b *testing.B) {
 	storagetest.RunBenchmarks(b, open)
+}
+
+func BenchmarkExports(b *testing.B) {
+	storagetest.RunExportBenchmarks(b, func(t testing.TB) (storagetest.Storage, func([]exports.Export)) {
+		harness, dsn := openFile(t)
+		conn := connect(t, dsn)
+		return harness.Storage, func(list []exports.Export) {
+			tx, err := conn.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, export := range list {
+				_, err := tx.ExecContext(t.Context(), `
+					INSERT INTO canvasback_exports (source_url, exported_url, file_name, created_at, updated_at)
+					VALUES (?, ?, ?, 0, 0)`,
+					export.SourceURL, export.ExportedURL, export.FileName,
+				)
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }

@@ -23,6 +23,7 @@ func RunConcurrent(t *testing.T, open func(t testing.TB) Harness) {
 		{"opposite moves succeed", concurrentMoves},
 		{"equal versions mean equal data", concurrentReads},
 		{"one of many Puts creates the export", concurrentPuts},
+		{"one of many owners gets an export", concurrentOwners},
 		{"one of many plans replaces a plan", concurrentPlans},
 		{"links stay bounded", concurrentLinks},
 		{"links deliver any range", concurrentDownloads},

@@ -1,0 +1,106 @@
+package exports_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/memory"
+)
+
+func TestPut_KeepsNameAndOwner(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newService(newFakeUpstream(), exports.Options{})
+	put := func(r exports.Registration) (exports.Export, error) {
+		r.SourceURL, r.ExportedURL = "s", "https://x.example/"
+		export, _, err := s.Put(t.Context(), r)
+		return export, err
+	}
+	export, err := put(exports.Registration{By: "key 1", FileName: new("a.pdf"), OwnOnly: true})
+	is.NoErr(err)
+	is.Equal([]string{export.FileName, export.RegisteredBy}, []string{"a.pdf", "key 1"})
+	export, err = put(exports.Registration{By: "key 1", OwnOnly: true})
+	is.NoErr(err)
+	is.Equal(export.FileName, "a.pdf") // the previous one
+	_, err = put(exports.Registration{By: "key 2", OwnOnly: true})
+	is.Equal(err, exports.ErrNotOwner)
+	export, err = put(exports.Registration{By: "key 2", FileName: new(" ")})
+	is.NoErr(err)
+	is.Equal([]string{export.FileName, export.RegisteredBy}, []string{"", "key 2"})
+	_, err = put(exports.Registration{By: "a\x00"})
+	is.True(errors.Is(err, exports.ErrInvalid))
+}
+
+func TestList_ValidatesFilter(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newService(newFakeUpstream(), exports.Options{})
+	register(t, s, slices.Repeat([]string{"https://x.example/"}, 102)...)
+	for _, test := range []struct {
+		filter exports.Filter
+		count  int
+	}{
+		{exports.Filter{}, 100},
+		{exports.Filter{Limit: -1}, 100},
+		{exports.Filter{Limit: 101}, 101},
+		{exports.Filter{After: 100}, 2},
+		{exports.Filter{Contains: "source-10", Limit: 1000}, 3}, // 10, 100 and 101
+		{exports.Filter{Contains: strings.Repeat("ä", exports.MaxURLLength)}, 0},
+	} {
+		list, err := s.List(t.Context(), test.filter)
+		is.NoErr(err)
+		is.Equal(len(list), test.count)
+	}
+	for _, text := range []string{"\xff", "a\x00", strings.Repeat("ä", exports.MaxURLLength+1)} {
+		_, err := s.List(t.Context(), exports.Filter{Contains: text})
+		is.True(errors.Is(err, exports.ErrInvalid) && strings.HasPrefix(err.Error(), "q "))
+	}
+	first, err := s.Get(t.Context(), 1)
+	is.NoErr(err)
+	is.Equal(first.SourceURL, "source-0")
+	_, err = s.Get(t.Context(), 103)
+	is.Equal(err, exports.ErrNotFound)
+}
+
+func TestCheck_ReportsWhatADownloadSends(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	upstream := newFakeUpstream()
+	s := newService(upstream, exports.Options{})
+	open := func(file exports.File, content string) func(context.Context) (*exports.File, error) {
+		return func(context.Context) (*exports.File, error) {
+			file.Body = io.NopCloser(bytes.NewReader([]byte(content)))
+			return &file, nil
+		}
+	}
+	export := exports.Export{ExportedURL: "https://x.example/plan.pdf"}
+	upstream.handle(export.ExportedURL, open(exports.File{Size: 7, Type: "application/pdf", Validator: "v"}, "content"))
+	check, err := s.Check(t.Context(), export, 3)
+	is.NoErr(err)
+	is.Equal([]any{check.Name, check.Size, check.Type, check.Body}, []any{"plan.pdf", int64(7), "application/pdf", nil})
+	is.True(!check.Resumable) // its Opener cannot read parts
+	is.Equal(upstream.open.Load(), int64(0))
+
+	upstream.handle(export.ExportedURL, open(exports.File{Size: 8, Validator: "v"}, "content"))
+	_, err = s.Check(t.Context(), export, 100)
+	is.True(errors.Is(err, exports.ErrFailed)) // truncated
+	is.Equal(upstream.open.Load(), int64(0))
+
+	origin := newFakeOrigin()
+	s = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{origin}})
+	for validator, resumable := range map[string]bool{"v": true, "": false} {
+		origin.set(export.ExportedURL, fakeFile{size: 5, validator: validator})
+		check, err = s.Check(t.Context(), export, 3)
+		is.NoErr(err)
+		is.Equal(check.Resumable, resumable)
+	}
+	is.NoErr(s.Flush(t.Context()))
+}
