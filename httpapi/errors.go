@@ -27,6 +27,7 @@ var (
 	errZipType          = errors.New("Content-Type must be application/zip")
 	errRange            = errors.New("range is not satisfiable")
 	errPrecondition     = errors.New("the file has changed in the meantime")
+	errNoExport         = errors.New("no such export")
 	errContentEncoding  = errors.New("Content-Encoding is not supported")
 	errLoop             = errors.New("a download link cannot be the file of an export")
 
@@ -64,6 +65,8 @@ var errorTable = []errorResponse{
 	{errPrecondition, http.StatusPreconditionFailed, "precondition_failed", ""},
 	{errLinkKey, http.StatusForbidden, "forbidden", ""},
 	{errLoop, http.StatusForbidden, "forbidden", ""},
+	{errNoExport, http.StatusNotFound, "not_found", ""},
+	{exports.ErrNotOwner, http.StatusForbidden, "forbidden", "another key has registered the export of this source"},
 
 	{errAdminKeyMissing, http.StatusUnauthorized, "unauthorized", ""},
 	{errAdminKeyWrong, http.StatusUnauthorized, "unauthorized", ""},

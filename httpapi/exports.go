@@ -16,9 +16,9 @@ import (
 )
 
 type registerExportRequest struct {
-	SourceFileURL string  `json:"sourceFileUrl"`
-	ExportedURL   string  `json:"exportedUrl"`
-	FileName      *string `json:"fileName"`
+	SourceFileURL string            `json:"sourceFileUrl"`
+	ExportedURL   string            `json:"exportedUrl"`
+	FileName      optional[*string] `json:"fileName"`
 }
 
 type registerExportResponse struct {
@@ -54,12 +54,19 @@ func (a *API) registerExport(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &in); err != nil {
 		return err
 	}
-	if in.FileName == nil {
-		in.FileName = new(string)
+	registration := exports.Registration{
+		SourceURL:   in.SourceFileURL,
+		ExportedURL: in.ExportedURL,
+		FileName:    in.FileName.value,
+		By:          a.registrant(w.(*response)),
+		OwnOnly:     a.options.RegisterOwnOnly && a.options.RegisterWith == RegisterWithClientKey,
+	}
+	if in.FileName.set && in.FileName.value == nil {
+		registration.FileName = new(string)
 	}
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
-	export, created, err := a.exports.Register(ctx, in.SourceFileURL, in.ExportedURL, *in.FileName)
+	export, created, err := a.exports.Put(ctx, registration)
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,11 @@ type Options struct {
 	// RegisterWithClientKey.
 	RegisterWith RegisterWith
 
+	// RegisterOwnOnly makes a client key replace only exports that it has
+	// registered itself; others are a 403. An export that the application has
+	// registered belongs to no key.
+	RegisterOwnOnly bool
+
 	// DangerouslySkipClientKeys opens the client routes to everyone.
 	DangerouslySkipClientKeys bool
 

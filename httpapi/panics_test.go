@@ -219,16 +219,13 @@ func TestPanic_InStore(t *testing.T) {
 		"/symbol/folders/1/symbols":      `{"name":"x","type":"a/b","data":"y"}`,
 		"/symbol/folders/1/import":       string(zipOf(t, "valve.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>")),
 	}
-	for _, change := range []func(*httpapi.Options){
-		func(o *httpapi.Options) { o.Keys = newKeyService(t, struct{ keys.Store }{}, nil) },
-		func(o *httpapi.Options) {
-			o.DangerouslySkipClientKeys = true
+	for _, open := range []bool{false, true} {
+		h := serve(t, func(o *httpapi.Options) {
+			o.DangerouslySkipClientKeys = open
 			o.Keys = newKeyService(t, struct{ keys.Store }{}, nil)
 			o.Symbols = symbols.NewService(panickingStore{}, nil)
 			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{panickingOpener{new(atomic.Value), new(atomic.Int64)}}})
-		},
-	} {
-		h := serve(t, change)
+		})
 		for path, methods := range documentedRoutes {
 			for method := range methods {
 				body := bodies[path]

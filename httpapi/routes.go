@@ -54,6 +54,10 @@ func (a *API) routes() []route {
 	}
 	if a.exports != nil {
 		list = append(list,
+			route{get, "/admin/exports", adminKey, limit, a.listExports},
+			route{get, "/admin/exports/{id}", adminKey, limit, jsonEndpoint(a, ok, a.getExport)},
+			route{remove, "/admin/exports/{id}", adminKey, limit, jsonEndpoint(a, ok, a.deleteExport)},
+			route{post, "/admin/exports/{id}/check", adminKey, limit, a.checkExport},
 			route{post, "/viewer/exports/download", clientKey, limit, a.downloadExport},
 			route{post, "/viewer/exports/download-batch", clientKey, batchLimit, a.downloadBatch},
 			route{post, "/viewer/exports/links", clientKey, batchLimit, a.createLink},
