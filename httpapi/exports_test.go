@@ -51,6 +51,8 @@ func TestExports_Register(t *testing.T) {
 	is.Equal(string(h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/b.pdf","fileName":"../x"}`).want(200).body),
 		`{"success":true,"record":{"id":1,"sourceFileUrl":"s","exportedUrl":"https://files.example/out/b.pdf","fileName":"../x",`+
 			`"createdAt":"2026-03-30T10:00:00.123Z","updatedAt":"2026-03-30T10:00:01.123Z"}}`)
+	kept := h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/c.pdf"}`).want(200).object()
+	is.Equal(kept["record"].(map[string]any)["fileName"], "../x") // the earlier name
 	for _, blank := range []string{`null`, `""`, `" \t"`} {
 		body := h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/b.pdf","fileName":`+blank+`}`).want(200).object()
 		is.Equal(body["record"].(map[string]any)["fileName"], nil)

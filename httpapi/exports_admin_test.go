@@ -1,0 +1,238 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
+)
+
+// sourcesIn returns the sources of the exports in a list.
+func sourcesIn(r response) string {
+	r.t.Helper()
+	var records []struct{ SourceFileURL string }
+	r.want(200).into(&records)
+	var sources []string
+	for _, record := range records {
+		sources = append(sources, record.SourceFileURL)
+	}
+	return strings.Join(sources, " ")
+}
+
+func TestExportsAdmin_ListsPages(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	is.Equal(string(h.admin("GET", "/admin/exports", "").want(200).body), "[]")
+	for _, source := range []string{"b/plan", "a/plan", "a/plan%20x", "A/PLAN_é", "c"} {
+		h.register(source, "plan.pdf", "x")
+	}
+	for query, want := range map[string][2]string{
+		"":                                {"b/plan a/plan a/plan%20x A/PLAN_é c", ""},
+		"?limit=5":                        {"b/plan a/plan a/plan%20x A/PLAN_é c", ""},
+		"?limit=2":                        {"b/plan a/plan", `<?limit=2&after=2>; rel="next"`},
+		"?limit=2&after=2":                {"a/plan%20x A/PLAN_é", `<?limit=2&after=4>; rel="next"`},
+		"?limit=2&after=4":                {"c", ""},
+		"?after=9":                        {"", ""},
+		"?q=":                             {"b/plan a/plan a/plan%20x A/PLAN_é c", ""},
+		"?q=a/plan":                       {"a/plan a/plan%20x", ""},
+		"?limit=1&q=a%2Fpl&x=":            {"a/plan", `<?limit=1&after=2&q=a%2Fpl&x=>; rel="next"`},
+		"?q=%25":                          {"a/plan%20x", ""},
+		"?q=a/plan%2520x":                 {"a/plan%20x", ""},
+		"?q=_":                            {"A/PLAN_é", ""},
+		"?q=%C3%A9":                       {"A/PLAN_é", ""},
+		"?q=a/PLAN":                       {"", ""},
+		"?q=" + strings.Repeat("x", 8192): {"", ""},
+	} {
+		response := h.admin("GET", "/admin/exports"+query, "")
+		if sources, link := sourcesIn(response), response.header.Get("Link"); sources != want[0] || link != want[1] {
+			t.Errorf("%s: %s and Link %s, want %q", query, sources, link, want)
+		}
+	}
+	for query, name := range map[string]string{
+		"?limit=0": "limit", "?limit=1001": "limit", "?after=-1": "after", "?after=1&after=1": "after",
+		"?q=a&q=a": "q", "?q=%zz": "q", "?q=a%00": "q", "?q=%ff": "q", "?q=" + strings.Repeat("x", 8193): "q",
+	} {
+		message := h.admin("GET", "/admin/exports"+query, "").wantError(400, "invalid_request").message()
+		if !strings.HasPrefix(message, name+" ") {
+			t.Errorf("%s: message %q does not begin with %s", query, message, name)
+		}
+	}
+	head := h.admin("HEAD", "/admin/exports?limit=1", "").want(200)
+	is.Equal(head.header.Get("Link"), `<?limit=1&after=1>; rel="next"`)
+}
+
+func TestExportsAdmin_ListHasDefaultLimit(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	for i := range 101 {
+		h.register(fmt.Sprint(i), "plan.pdf", "x")
+	}
+	first := h.admin("GET", "/admin/exports?q=", "")
+	is.Equal(len(first.array()), 100)
+	is.Equal(first.header.Get("Link"), `<?limit=100&after=100&q=>; rel="next"`)
+	is.Equal(sourcesIn(h.admin("GET", "/admin/exports?limit=100&after=100&q=", "")), "100")
+}
+
+func TestExportsAdmin_GetAndDelete(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	h.register("s", "plan.pdf", "x")
+	const record = `{"id":1,"sourceFileUrl":"s","exportedUrl":"https://files.example/out/plan.pdf","fileName":null,` +
+		`"createdAt":"2026-03-30T10:00:00.123Z","updatedAt":"2026-03-30T10:00:00.123Z","registeredBy":"key 1"}`
+	is.Equal(string(h.admin("GET", "/admin/exports/1", "").want(200).body), record)
+	is.Equal(string(h.admin("GET", "/admin/exports", "").want(200).body), "["+record+"]")
+	for _, method := range []string{"GET", "DELETE"} {
+		h.admin(method, "/admin/exports/2", "").wantError(404, "not_found")
+		h.admin(method, "/admin/exports/01", "").wantError(400, "invalid_request")
+	}
+	is.True(h.admin("DELETE", "/admin/exports/1", "").want(200).object()["message"] != "")
+	h.admin("DELETE", "/admin/exports/1", "").wantError(404, "not_found")
+	h.client("POST", "/viewer/exports/download", exportBody("s")).wantError(404, "not_found")
+
+	// A source that is registered again is new.
+	again := h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/plan.pdf"}`).want(201).object()
+	is.Equal(again["record"].(map[string]any)["id"], 2.0)
+}
+
+func TestExportsAdmin_ShowsRegistrant(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	registrant := func(h *harness) any { return h.admin("GET", "/admin/exports/1", "").want(200).object()["registeredBy"] }
+	const body = `{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/a.pdf"}`
+
+	h := serve(t)
+	other, err := h.options.Keys.Create(t.Context(), keys.Fields{})
+	is.NoErr(err)
+	h.client("POST", "/viewer/exports/register", body).want(201)
+	is.Equal(registrant(h), "key 1")
+	h.send("POST", "/viewer/exports/register", body, "x-api-key", string(other.Raw)).want(200)
+	is.Equal(registrant(h), "key 2")
+	_, _, err = h.options.Exports.Register(t.Context(), "s", filesURL+"a.pdf", "")
+	is.NoErr(err)
+	is.Equal(registrant(h), nil) // the application
+
+	h = serve(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey })
+	h.admin("POST", "/viewer/exports/register", body).want(201)
+	is.Equal(registrant(h), "admin")
+	h = serve(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })
+	h.send("POST", "/viewer/exports/register", body).want(201)
+	is.Equal(registrant(h), nil)
+}
+
+func TestExports_RegisterOwnOnly(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	body := func(source string) string {
+		return `{"sourceFileUrl":"` + source + `","exportedUrl":"https://files.example/out/a.pdf"}`
+	}
+	h := serve(t, func(o *httpapi.Options) { o.RegisterOwnOnly = true })
+	other, err := h.options.Keys.Create(t.Context(), keys.Fields{})
+	is.NoErr(err)
+	_, _, err = h.options.Exports.Register(t.Context(), "of the application", filesURL+"a.pdf", "")
+	is.NoErr(err)
+	h.client("POST", "/viewer/exports/register", body("s")).want(201)
+	h.client("POST", "/viewer/exports/register", body("s")).want(200)
+	h.client("POST", "/viewer/exports/register", body("of the application")).wantError(403, "forbidden")
+	register := func(body string) response {
+		return h.send("POST", "/viewer/exports/register", body, "x-api-key", string(other.Raw))
+	}
+	register(body("s")).wantError(403, "forbidden")
+	register(body("")).wantError(400, "invalid_request")
+	register(body("t")).want(201)
+	h.admin("DELETE", "/admin/exports/2", "").want(200)
+	register(body("s")).want(201)
+
+	// It does not apply to an administrator.
+	h = serve(t, func(o *httpapi.Options) { o.RegisterOwnOnly, o.RegisterWith = true, httpapi.RegisterWithAdminKey })
+	_, _, err = h.options.Exports.Register(t.Context(), "s", filesURL+"a.pdf", "")
+	is.NoErr(err)
+	h.admin("POST", "/viewer/exports/register", body("s")).want(200)
+}
+
+func TestExportsAdmin_ChecksFile(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	h.register("s", "plan ä.pdf", "%PDF-1.7")
+	check := func(path, body string) string {
+		text := string(h.admin("POST", path, body).want(200).body)
+		before, _, _ := strings.Cut(text, `,"durationMs":`)
+		return before
+	}
+	h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"named","exportedUrl":"https://files.example/out/plan%20%C3%A4.pdf","fileName":"../x.pdf"}`).want(201)
+	h.register("json", "data.json", "{}")
+	for _, body := range []string{"", "[", `{"a":1}`} { // ignored
+		is.Equal(check("/admin/exports/1/check", body), `{"ok":true,"size":8,"type":"application/pdf","fileName":"plan ä.pdf","resumable":true`)
+	}
+	is.Equal(check("/admin/exports/2/check", ""), `{"ok":true,"size":8,"type":"application/pdf","fileName":".._x.pdf","resumable":true`)
+	is.Equal(check("/admin/exports/3/check", ""), `{"ok":true,"size":2,"type":"application/octet-stream","fileName":"data.json","resumable":true`)
+	delete(h.files, "plan ä.pdf")
+	is.Equal(check("/admin/exports/1/check", ""), `{"ok":false,"code":"export_failed","reason":"https://files.example/out/plan%20%C3%A4.pdf does not exist"}`)
+	is.True(strings.Contains(h.log.String(), "request failed"))
+	h.admin("POST", "/admin/exports/9/check", "").wantError(404, "not_found")
+	h.admin("POST", "/admin/exports/x/check", "").wantError(400, "invalid_request")
+}
+
+// checkedOpener opens files as the path of their URL asks for.
+type checkedOpener struct{}
+
+func (checkedOpener) Serves(*url.URL) bool { return true }
+func (checkedOpener) Check(*url.URL) error { return nil }
+func (checkedOpener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
+	switch u.Path {
+	case "/forbidden":
+		return nil, exports.ErrForbidden
+	case "/refused":
+		return nil, errors.New("dial tcp 10.0.0.7:443: connection refused")
+	case "/slow":
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case "/broken":
+		return &exports.File{Body: io.NopCloser(io.MultiReader(strings.NewReader("x"), failingReader{})), Size: 10_000}, nil
+	case "/short":
+		return &exports.File{Body: io.NopCloser(strings.NewReader("x")), Size: 2}, nil
+	}
+	return &exports.File{Body: io.NopCloser(strings.NewReader("content")), Size: -1, Validator: "v"}, nil
+}
+
+type failingReader struct{}
+
+func (failingReader) Read([]byte) (int, error) { return 0, errors.New("secret cause") }
+
+func TestExportsAdmin_CheckReportsFailures(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t, func(o *httpapi.Options) {
+		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{checkedOpener{}}, OpenTimeout: 50 * time.Millisecond})
+	})
+	for path, want := range map[string]string{
+		"/forbidden": `"export_failed","reason":"https://files.example/forbidden is not allowed"`,
+		"/refused":   `"export_failed","reason":"https://files.example/refused cannot be fetched"`,
+		"/slow":      `"export_timeout","reason":"https://files.example/slow takes too long"`,
+		"/broken":    `"export_failed","reason":"https://files.example/broken cannot be fetched"`,
+		"/short":     `"export_failed","reason":"https://files.example/short cannot be fetched"`,
+	} {
+		export, _, err := h.options.Exports.Register(t.Context(), path, "https://files.example"+path+"?token=secret#fragment", "")
+		is.NoErr(err)
+		is.Equal(string(h.admin("POST", fmt.Sprintf("/admin/exports/%d/check", export.ID), "").want(200).body), `{"ok":false,"code":`+want+`}`)
+	}
+	is.True(!strings.Contains(h.log.String(), "token=secret"))
+	export, _, err := h.options.Exports.Register(t.Context(), "s", "https://files.example/a", "")
+	is.NoErr(err)
+	body := h.admin("POST", fmt.Sprintf("/admin/exports/%d/check", export.ID), "").want(200).object()
+	is.Equal([]any{body["ok"], body["size"], body["resumable"]}, []any{true, nil, false}) // of unknown size
+}
