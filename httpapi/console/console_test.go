@@ -16,7 +16,7 @@ import (
 )
 
 // maxSize is the limit on the total size of the page in bytes, uncompressed.
-const maxSize = 80_000
+const maxSize = 90_000
 
 func TestPage_IsSmallAndSelfContained(t *testing.T) {
 	t.Parallel()

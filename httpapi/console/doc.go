@@ -1,5 +1,5 @@
 // Package console serves a web page for the API of package httpapi: client
-// keys, the symbol library, export downloads and the API reference.
+// keys, the symbol library, exports and the API reference.
 //
 // # Mounting
 //

@@ -1,6 +1,7 @@
 import { apiURL, call } from "./api.js";
 import { fill, h } from "./dom.js";
 import { bytes, curl, plural } from "./format.js";
+import { registered } from "./registered.js";
 import { announce, codeBlock, errorContent, field, form, heading, runOnce, showProblem, table } from "./ui.js";
 
 const path = "viewer/exports/";
@@ -19,16 +20,34 @@ export function exportsScreen(root, signal) {
 	field("Sources", list, "Registered source URLs, one per line. Several files are downloaded as a zip."),
 	h("label.check", urls, "Show the URLs of the files instead"),
 	h("div.actions", go), banner, result, command.node);
+	const all = registered(signal, {
+		select,
+		download(source) {
+			select(source, true);
+			list.value = source;
+			render();
+			main.requestSubmit();
+		},
+	});
 	render();
 	root.append(heading("Exports", "Exported files of source drawings, one by one or as a zip"),
 		h("div.columns", main, registration(signal, (source) => {
-			list.value = `${list.value.trim()}\n${source}`.trim();
-			render();
-		})));
-	return () => {};
+			select(source, true);
+			all.load();
+		})), all.node);
+	return () => all.load();
+
+	function chosen() {
+		return list.value.split("\n").map((line) => line.trim()).filter(Boolean);
+	}
+
+	function select(source, add) {
+		list.value = [...chosen().filter((one) => one !== source), ...(add ? [source] : [])].join("\n");
+		render();
+	}
 
 	function request() {
-		const sources = list.value.split("\n").map((line) => line.trim()).filter(Boolean);
+		const sources = chosen();
 		const many = sources.length > 1;
 		return {
 			sources,
@@ -41,6 +60,7 @@ export function exportsScreen(root, signal) {
 	function render() {
 		const { sources, many, url, body } = request();
 		go.textContent = urls.checked ? "Show URLs" : many ? `Download ${plural(sources.length, "file")} as a zip` : "Download";
+		all.show(sources);
 		command.write(curl({ url: apiURL(url), flags: urls.checked ? "" : "-OJ ", key: "client", body }));
 	}
 

@@ -1,0 +1,115 @@
+package e2e_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi/apitest"
+)
+
+// openExportList opens the exports screen with both keys.
+func openExportList(s *site) *tab {
+	s.t.Helper()
+	b := openWithClientKey(s, "exports")
+	b.click("Enter the admin key")
+	b.wait(`e2e.field("Admin key")`)
+	b.fill("Admin key", apitest.AdminKey)
+	b.clickNode(`e2e.field("Admin key").form.querySelector(".main")`)
+	b.wait(`!document.querySelector("dialog")`)
+	return b
+}
+
+const listedSources = `[...document.querySelectorAll(".records .name")].map((one) => one.innerText)`
+
+func TestExportList_PagesAndSearches(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t)
+	var want []string
+	for i := range 25 {
+		source := sourceURL(fmt.Sprintf("plan-%02d 100%%", i))
+		s.register(source, apitest.FilesURL+"plan.pdf")
+		want = append(want, source)
+	}
+	b := openExportList(s)
+	b.wait(listedSources + `.length === 20`)
+	is.Equal(eval[[]string](b, listedSources), want[:20])
+	b.click("Show more")
+	b.wait(listedSources + `.length === 25`)
+	is.Equal(eval[[]string](b, listedSources), want)
+	is.True(eval[bool](b, `!e2e.button("Show more")`)) // it was the last page
+
+	b.fill("Search sources", "plan-1")
+	b.wait(listedSources + `.length === 10`)
+	is.Equal(eval[[]string](b, listedSources), want[10:20])
+	b.fill("Search sources", "7 100%")
+	b.wait(listedSources + `.length === 2`)
+	b.fill("Search sources", "PLAN-1")
+	b.waitText("No source matches")
+}
+
+func TestExportList_ChecksAndRemoves(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t)
+	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
+	s.register(sourceURL("lost"), apitest.FilesURL+"lost.pdf?token=secret")
+	b := openExportList(s)
+	b.click("Check " + sourceURL("plan"))
+	b.waitText("plan.pdf, 8 B, application/pdf, resumable")
+	b.click("Check " + sourceURL("lost"))
+	b.waitText(apitest.FilesURL + "lost.pdf does not exist")
+
+	remove := func() {
+		b.click("More for " + sourceURL("lost"))
+		b.click("Remove…")
+		b.waitText("Remove this export?")
+	}
+	remove()
+	b.click("Cancel")
+	_, err := s.Exports.Find(t.Context(), sourceURL("lost"))
+	is.NoErr(err)
+	remove()
+	b.click("Remove")
+	b.wait(listedSources + `.length === 1`)
+	_, err = s.Exports.Find(t.Context(), sourceURL("lost"))
+	is.Equal(err, exports.ErrNotFound)
+}
+
+func TestExportList_DownloadsSelection(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t)
+	for _, name := range []string{"a", "b", "c"} {
+		s.RegisterExport(t, sourceURL(name), name+".pdf", "file "+name)
+	}
+	b := openExportList(s)
+	b.clickNode(`e2e.field(` + quote("Select "+sourceURL("c")) + `)`)
+	b.clickNode(`e2e.field(` + quote("Select "+sourceURL("a")) + `)`)
+	is.Equal(eval[string](b, `e2e.field("Sources").value`), sourceURL("c")+"\n"+sourceURL("a"))
+	b.click("Download 2 files as a zip")
+	b.waitText("canvas-exports.zip")
+	content := b.downloaded("canvas-exports.zip")
+	archive, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
+	is.NoErr(err)
+	is.Equal([]string{archive.File[0].Name, archive.File[1].Name}, []string{"c.pdf", "a.pdf"})
+
+	// The field and the boxes agree.
+	b.fill("Sources", sourceURL("b"))
+	is.Equal(eval[[]bool](b, `[...document.querySelectorAll(".records input")].map((one) => one.checked)`), []bool{false, true, false})
+	b.click("More for " + sourceURL("c"))
+	b.clickNode(`[...document.querySelectorAll("[role=menuitem]")].find((one) => one.innerText === "Download")`)
+	b.waitText("c.pdf, 6 B, is in your browser's downloads.")
+	is.Equal(string(b.downloaded("c.pdf")), "file c")
+
+	b.fill("Source", sourceURL("d")) // a new export is in the list and selected
+	b.fill("Exported file", apitest.FilesURL+"a.pdf")
+	b.click("Register")
+	b.wait(listedSources + `.length === 4`)
+	is.True(eval[bool](b, `[...document.querySelectorAll(".records input")].at(-1).checked`))
+}
