@@ -60,9 +60,9 @@ func (s exportStore) List(ctx context.Context, filter exports.Filter) ([]exports
 		return nil, err
 	}
 	if len(filter.Contains) < chunk.MinLong {
-		return exportIndex{s.db}.Match(ctx, above(s.db.exportIDs, filter.After), filter.Contains, filter.Limit)
+		return exportIndex(s).Match(ctx, above(s.db.exportIDs, filter.After), filter.Contains, filter.Limit)
 	}
-	return chunk.Search(ctx, exportIndex{s.db}, filter)
+	return chunk.Search(ctx, exportIndex(s), filter)
 }
 
 func (s exportStore) Find(ctx context.Context, sources ...string) ([]exports.Export, error) {

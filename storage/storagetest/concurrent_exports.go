@@ -54,7 +54,7 @@ func concurrentOwners(t *testing.T, handles []Storage) {
 			return errors.New("two calls created the export")
 		}
 		if err == nil && !created {
-			return errors.New("Put replaced the export of another")
+			return errors.New("the export of another was replaced")
 		}
 		if errors.Is(err, exports.ErrNotOwner) {
 			err = nil
