@@ -36,7 +36,7 @@ func (s exportStore) Delete(ctx context.Context, id int64) error {
 }
 
 func (s exportStore) List(ctx context.Context, filter exports.Filter) ([]exports.Export, error) {
-	return chunk.List(ctx, exportIndex{s.db}, filter)
+	return chunk.List(ctx, exportIndex(s), filter)
 }
 
 // exportIndex implements [chunk.Index].
