@@ -25,13 +25,15 @@ import (
 )
 
 const (
-	processes     = 4                     // Services with a pool of their own
-	keyCount      = 16                    // keys that are changed and checked
-	changesPerKey = 80                    // revoking changes
-	shortLease    = 40 * time.Millisecond // allows many changes per second
+	processes  = 4                     // Services with a pool of their own
+	keyCount   = 16                    // keys that are changed and checked
+	shortLease = 40 * time.Millisecond // allows many changes per second
 )
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the revocation test; random if 0")
+var (
+	seedFlag = flag.Uint64("seed", 0, "seed of the revocation test; random if 0")
+	longFlag = flag.Bool("long", false, "make 80 revoking changes per key instead of 15")
+)
 
 // TestRevocation_HoldsAcrossProcesses lets several Services share one database,
 // as processes do, through a store that is slow, loses responses and freezes.
@@ -423,7 +425,11 @@ func changeKey(ctx context.Context, is *is.I, k *trackedKey, services []*keys.Se
 		time.Sleep(shortLease + shortLease/5)
 	}
 	create()
-	for range changesPerKey {
+	changes := 15
+	if *longFlag {
+		changes = 80
+	}
+	for range changes {
 		raw := string(issued.Raw)
 		k.set(raw, "")
 		time.Sleep(time.Duration(random.Int64N(int64(2 * shortLease))))
