@@ -180,7 +180,7 @@ func TestCreateLink_TakesFewRoundTrips(t *testing.T) {
 // TestLink_NeverMixesStates downloads through lost connections while files change,
 // and compares the result with the states that each file has had.
 func TestLink_NeverMixesStates(t *testing.T) {
-	runs := uint64(60)
+	runs := uint64(20)
 	if *longFlag {
 		runs = 1000
 	}

@@ -123,7 +123,7 @@ func TestLink_DeliversAnyRangeOnAnyProcess(t *testing.T) {
 	}
 
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 300 {
+	for range 100 {
 		s := first
 		switch r.IntN(5) {
 		case 0:

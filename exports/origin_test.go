@@ -26,6 +26,9 @@ type fakeFile struct {
 }
 
 // fillContent sets p to the content of a file from offset.
+// The race detector, which would watch each byte, took most of the time of the tests.
+//
+//go:norace
 func fillContent(p []byte, seed uint64, offset int64) {
 	word := func(n int64) uint64 {
 		x := (uint64(n) + 1) * (seed*2 + 1) * 0x9e3779b97f4a7c15
