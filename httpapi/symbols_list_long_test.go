@@ -159,7 +159,7 @@ func TestSymbolList_ConcurrentMissesOfLongList(t *testing.T) {
 	blocked := make(chan struct{})
 	store.onRead(func(int64) error { <-blocked; return nil })
 	var wg sync.WaitGroup
-	responses := make([]response, 10)
+	responses := make([]response, 4)
 	for i := range responses {
 		wg.Go(func() { responses[i] = h.client("GET", "/symbol/folders/1/symbols", "").want(200) })
 	}
