@@ -49,27 +49,28 @@ func TestLink_NoticesChangeInAnyPartOfAKnownBlock(t *testing.T) {
 }
 
 func TestLink_DisprovedFileOutdatesPlansOfAllProcesses(t *testing.T) {
-	is := is.New(t)
-	l := newLinkTest(t, newFile(3<<20, 1), newFile(200, 2))
-	s, other := l.service(exports.Options{}), l.service(exports.Options{})
-	link, second := l.create(s), l.create(s)
-	for _, service := range []*exports.Service{s, other} { // both know the CRC
-		l.readAll(l.find(service, link.Token))
-		is.NoErr(service.Flush(t.Context()))
-	}
-	l.lie(0, 3)
-	changed := l.lie(1, 4)
-	_, err := read(t.Context(), l.find(s, link.Token), 0, link.Size)
-	is.True(exports.IsLost(err))
-	_, err = l.find(s, link.Token).Renew(t.Context())
-	is.NoErr(err)
-	found := l.find(other, link.Token)
-	is.True(found.ETag != link.ETag)
-	_, contents := readZip(t, l.readAll(found))
-	is.True(contents["2.bin"] == string(contentOf(changed)))
+	for i := range 2 { // a streamed file, and one whose header includes its CRC
+		is := is.New(t)
+		l := newLinkTest(t, newFile(3<<20, 1), newFile(200, 2))
+		s, other := l.service(exports.Options{}), l.service(exports.Options{})
+		link, second := l.create(s), l.create(s)
+		for _, service := range []*exports.Service{s, other} { // both know the CRC
+			l.readAll(l.find(service, link.Token))
+			is.NoErr(service.Flush(t.Context()))
+		}
+		changed := l.lie(i, 3)
+		_, err := read(t.Context(), l.find(s, link.Token), 0, link.Size)
+		is.True(exports.IsLost(err))
+		_, err = l.find(s, link.Token).Renew(t.Context())
+		is.NoErr(err)
+		found := l.find(other, link.Token)
+		is.True(found.ETag != link.ETag)
+		_, contents := readZip(t, l.readAll(found))
+		is.True(contents[fmt.Sprintf("%d.bin", i+1)] == string(contentOf(changed)))
 
-	_, err = read(t.Context(), l.find(s, second.Token), 100, 100) // never mixed with what it was
-	is.True(exports.IsLost(err))
+		_, err = read(t.Context(), l.find(s, second.Token), 0, second.Size) // never mixed with what it was
+		is.True(exports.IsLost(err))
+	}
 }
 
 func TestLink_WrongCRCOfUpstreamIsNotBelievedTwice(t *testing.T) {
