@@ -41,7 +41,8 @@ type Skipped struct {
 }
 
 // Skip returns the Skipped element of a source URL that failed with err. Its
-// Reason reveals nothing about the server's network.
+// Reason reveals nothing about the server's network: it is the same for a name that
+// does not exist and one with a private IP address.
 func Skip(source string, err error) Skipped {
 	reason := "file cannot be fetched"
 	switch {
@@ -49,8 +50,6 @@ func Skip(source string, err error) Skipped {
 		reason = "not registered"
 	case errors.Is(err, ErrTimeout):
 		reason = "file takes too long"
-	case errors.Is(err, ErrForbidden):
-		reason = "URL is not allowed"
 	}
 	return Skipped{SourceURL: source, Reason: reason, Err: err}
 }

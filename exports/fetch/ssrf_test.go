@@ -165,6 +165,20 @@ func TestOpener_OpenForbiddenIsNotRetried(t *testing.T) {
 	is.Equal(len(c.dials()), 0) // no second lookup
 }
 
+// TestOpener_ErrorsHideNetwork compares what a client learns of a batch.
+func TestOpener_ErrorsHideNetwork(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	c := newClient(t, fetch.Options{MaxAttempts: 1, Resolver: fakeResolver(map[string][]string{
+		"intern.example.test": {"10.1.2.3"},
+	})})
+	_, private := c.open(t, "http://intern.example.test/")
+	is.True(errors.Is(private, exports.ErrForbidden))
+	_, missing := c.open(t, "http://nosuch.example.test/")
+	is.True(errors.Is(missing, exports.ErrFailed))
+	is.Equal(exports.Skip("s", private).Reason, exports.Skip("s", missing).Reason)
+}
+
 func hasIPv6() bool {
 	listener, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {
