@@ -34,16 +34,40 @@ func openFiles(c config, baseURL string) (openers []exports.Opener, staticDirs m
 	if err != nil {
 		return nil, nil, fmt.Errorf("EXPORT_DIR: %w", err)
 	}
+	visible := visibleFS{root.FS()}
 	dirURL := c.exportDirURL
 	if dirURL == "" {
 		dirURL = baseURL + filesPath
-		staticDirs[filesPath] = root.FS()
+		staticDirs[filesPath] = visible
 	}
-	dir, err := files.New(dirURL, root.FS())
+	dir, err := files.New(dirURL, visible)
 	if err != nil {
 		return nil, nil, fmt.Errorf("EXPORT_DIR_URL: %w", err)
 	}
 	return append(openers, dir), staticDirs, nil
+}
+
+// visibleFS is a file system without the files and directories whose names begin
+// with a dot.
+type visibleFS struct{ fs.FS }
+
+func (v visibleFS) Open(name string) (fs.File, error) {
+	if isHidden(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return v.FS.Open(name)
+}
+
+// Stat implements [fs.StatFS]: opening a named pipe would block.
+func (v visibleFS) Stat(name string) (fs.FileInfo, error) {
+	if isHidden(name) {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+	}
+	return fs.Stat(v.FS, name)
+}
+
+func isHidden(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
 }
 
 // withPages serves pages next to the API. All other paths belong to the API,
@@ -70,16 +94,15 @@ func redirects(p, pattern string) bool {
 	return p != clean || strings.HasSuffix(pattern, p+"/")
 }
 
-// fileServer serves the regular files of fsys without authentication. It serves
-// no directory listings and no hidden files. The Content-Security-Policy keeps
-// documents from acting as pages of this server.
+// fileServer serves the regular files of fsys without authentication, and no
+// directory listings. The Content-Security-Policy keeps documents from acting as
+// pages of this server.
 func fileServer(fsys fs.FS) http.Handler {
 	server := http.FileServerFS(fsys)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := path.Clean(r.URL.Path)
-		hidden := strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
 		// Opening a file that is not regular, such as a named pipe, may block.
-		if info, err := fs.Stat(fsys, name); err != nil || hidden || !info.Mode().IsRegular() {
+		if info, err := fs.Stat(fsys, name); err != nil || !info.Mode().IsRegular() {
 			http.NotFound(w, r)
 			return
 		}

@@ -35,6 +35,33 @@ func TestServer_ServesPagesNextToAPI(t *testing.T) {
 	s.sendJSON(400, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":"s","exportedUrl":%q}`, baseURL+"/healthz"))
 }
 
+// TestServer_HidesDotFiles checks the routes of files and of downloads.
+func TestServer_HidesDotFiles(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	dir := t.TempDir()
+	is.NoErr(os.Mkdir(filepath.Join(dir, ".git"), 0o700))
+	for _, name := range []string{".env", ".git/config", "plan..v2.pdf"} {
+		is.NoErr(os.WriteFile(filepath.Join(dir, name), []byte("content"), 0o600))
+	}
+	s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "EXPORT_DIR": dir, "PROTECT_ROUTES": "false", "DEMO": "false"})
+	for path, visible := range map[string]bool{"/files/.env": false, "/files/.git/config": false, "/files/%2eenv": false, "/files/plan..v2.pdf": true} {
+		fileStatus, downloadStatus := 404, 502
+		if visible {
+			fileStatus, downloadStatus = 200, 200
+		}
+		url := strings.TrimSuffix(s.url, "/api") + path
+		if status, _ := s.send("GET", url, ""); status != fileStatus {
+			t.Errorf("GET %s: %d, want %d", path, status, fileStatus)
+		}
+		s.sendJSON(201, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":%q}`, path, url))
+		status, body := s.send("POST", "/viewer/exports/download", fmt.Sprintf(`{"sourceFileUrl":%q}`, path))
+		if status != downloadStatus || visible != (string(body) == "content") {
+			t.Errorf("download %s: %d %s, want %d", path, status, body, downloadStatus)
+		}
+	}
+}
+
 // TestServer_ServesConsole also checks that the console does not shadow the API or
 // other pages.
 func TestServer_ServesConsole(t *testing.T) {
