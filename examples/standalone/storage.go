@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -51,6 +53,13 @@ func openSQLite(ctx context.Context, path string) (storage, func(), error) {
 	// With such a name SQLite opens a separate database per connection.
 	if name := strings.TrimSpace(path); name == "" || name == ":memory:" {
 		return nil, nil, errors.New("DATABASE_URL=sqlite:PATH needs the path of a file; use memory: for data that is lost at exit")
+	}
+	// SQLite gives its other files the mode of this one. If creation fails, SQLite
+	// reports the cause.
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+			file.Close()
+		}
 	}
 	pragmas := url.Values{"_pragma": {
 		"busy_timeout(5000)",

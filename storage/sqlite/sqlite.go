@@ -19,6 +19,10 @@
 //	db.SetMaxOpenConns(runtime.NumCPU() + 1)
 //	db.SetMaxIdleConns(runtime.NumCPU() + 1)
 //
+// SQLite creates the file with mode 0644, less the umask. It holds the URLs of
+// exported files, so create it with mode 0600 before; SQLite gives its other files
+// the same mode.
+//
 // In SQLite, each connection to an in-memory database has a database of its own.
 // Allow a single connection that never expires, or use package memory.
 //
