@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"example.com/canvasback/httpapi"
 )
@@ -48,7 +49,8 @@ type variable struct{ name, fallback, description string }
 var variables = []variable{
 	{"ADDR", "127.0.0.1:8080", "listen address"},
 	{"BASE_PATH", "/api", "path prefix of the API; may be empty"},
-	{"ADMIN_API_KEY", "generated, printed", "admin keys, comma-separated"},
+	{"ADMIN_API_KEY", "generated, printed", "admin keys of at least 16 characters, comma-separated"},
+	{"ALLOW_SHORT_ADMIN_KEYS", "false", "true accepts shorter admin keys, which can be guessed"},
 	{"DATABASE_URL", "sqlite:canvasback.db", "sqlite:PATH, memory:, or postgres://..."},
 	{"PROTECT_ROUTES", "true", "false opens the client routes to everyone"},
 	{"EXPORT_ALLOWED_HOSTS", "", "host or host:port, comma-separated, that may resolve to private addresses"},
@@ -80,6 +82,10 @@ func usage() string {
 	return text.String()
 }
 
+// minAdminKey is the length of the shortest admin key in characters. The rate limit
+// of httpapi permits 860,000 guesses a day for each client IP.
+const minAdminKey = 16
+
 // readConfig reads the environment through lookup. Empty variables count as
 // unset, except BASE_PATH.
 func readConfig(lookup func(string) (string, bool)) (config, error) {
@@ -105,6 +111,15 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 		region:   get("EXPORT_S3_REGION", ""),
 	}
 	c.adminKeyGiven = len(c.adminKeys) > 0
+	allowShort, err := strconv.ParseBool(get("ALLOW_SHORT_ADMIN_KEYS", "false"))
+	if err != nil {
+		return c, fmt.Errorf("ALLOW_SHORT_ADMIN_KEYS must be true or false")
+	}
+	for i, key := range c.adminKeys {
+		if utf8.RuneCountInString(key) < minAdminKey && !allowShort {
+			return c, fmt.Errorf("ADMIN_API_KEY: key %d has less than %d characters, so it can be guessed; choose a longer one or set ALLOW_SHORT_ADMIN_KEYS=true", i+1, minAdminKey)
+		}
+	}
 	base, set := lookup("BASE_PATH")
 	if !set {
 		base = "/api"
@@ -119,7 +134,6 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 		return c, fmt.Errorf("ADDR must be host:port: %w", err)
 	}
 
-	var err error
 	if c.protect, err = strconv.ParseBool(get("PROTECT_ROUTES", "true")); err != nil {
 		return c, fmt.Errorf("PROTECT_ROUTES must be true or false")
 	}

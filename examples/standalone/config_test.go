@@ -14,6 +14,10 @@ func TestRun_RejectsConfig(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, value string }{
 		{"ADDR", "8080"},
+		{"ADMIN_API_KEY", "x"},
+		{"ADMIN_API_KEY", "fifteen letters"},
+		{"ADMIN_API_KEY", "a key that is long enough, but one that"},
+		{"ALLOW_SHORT_ADMIN_KEYS", "perhaps"},
 		{"BASE_PATH", "/a?b"},
 		{"CORS_ORIGINS", "viewer.example"},
 		{"DATABASE_URL", "mysql://x"},
@@ -40,9 +44,24 @@ func TestRun_RejectsConfig(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.name) {
 			t.Errorf("%s=%q: error %v, want one with the name of the variable", c.name, c.value, err)
 		}
+		if err != nil && c.name == "ADMIN_API_KEY" && strings.Contains(err.Error(), c.value) {
+			t.Errorf("the error shows the key: %v", err)
+		}
 		if !strings.Contains(usage(), c.name) {
 			t.Errorf("-h does not list %s", c.name)
 		}
+	}
+}
+
+func TestRun_AcceptsAdminKeys(t *testing.T) {
+	t.Parallel()
+	for _, env := range []map[string]string{
+		{"ADMIN_API_KEY": "sixteen letters."},
+		{"ADMIN_API_KEY": "x", "ALLOW_SHORT_ADMIN_KEYS": "true"},
+	} {
+		env["DATABASE_URL"] = "memory:"
+		s := startServer(t, env)
+		s.sendJSON(201, "POST", "/admin/api-keys", "", "x-admin-key", env["ADMIN_API_KEY"])
 	}
 }
 

@@ -11,8 +11,8 @@ func TestRestart_KeepsRecordsAndReusesNoID(t *testing.T) {
 	t.Parallel()
 	eachPersistentDatabase(t, func(t *testing.T, databaseURL string) {
 		is := is.New(t)
-		env := map[string]string{"DATABASE_URL": databaseURL, "DEMO": "false", "ADMIN_API_KEY": "one, two", "BASE_PATH": ""}
-		admin := []string{"x-admin-key", "two"}
+		env := map[string]string{"DATABASE_URL": databaseURL, "DEMO": "false", "ADMIN_API_KEY": firstAdminKey + ", " + secondAdminKey, "BASE_PATH": ""}
+		admin := []string{"x-admin-key", secondAdminKey}
 		s := startServer(t, env)
 		issued := s.sendJSON(201, "POST", "/admin/api-keys", `{"name":"k"}`, admin...)
 		raw := issued["apiKey"].(string)

@@ -70,7 +70,7 @@ func TestServer_ServesConsole(t *testing.T) {
 	for base, api := range map[string]string{"": "./", "/api": "./api/", "/v1/canvas": "./v1/canvas/"} {
 		t.Run(base, func(t *testing.T) {
 			t.Parallel()
-			s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "BASE_PATH": base, "EXPORT_DIR": dir, "ADMIN_API_KEY": "one"})
+			s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "BASE_PATH": base, "EXPORT_DIR": dir, "ADMIN_API_KEY": firstAdminKey})
 			baseURL := strings.TrimSuffix(s.url, base)
 			if !strings.Contains(s.banner, baseURL+"/\n") {
 				t.Errorf("banner lacks the URL of the console:\n%.500s", s.banner)
@@ -93,7 +93,7 @@ func TestServer_ServesConsole(t *testing.T) {
 				baseURL + "/samples/datasheet.pdf": 200, baseURL + "/files/nope": 404, baseURL + "/nope": 404,
 				baseURL + "//healthz": 404, baseURL + "//": 404, baseURL + "/samples": 404, baseURL + "/./healthz": 404, baseURL + "/x/../healthz": 404, baseURL + "/nope.js": 404, baseURL + "/console.go": 404,
 			} {
-				if status, body := s.send("GET", path, "", "x-admin-key", "one"); status != want {
+				if status, body := s.send("GET", path, "", "x-admin-key", firstAdminKey); status != want {
 					t.Errorf("GET %s: %d %s, want %d", path, status, body, want)
 				}
 			}
