@@ -31,9 +31,8 @@ func (a *API) requireAuth(required auth, next endpoint) endpoint {
 		return next
 	case required == adminKey:
 		return func(w http.ResponseWriter, r *http.Request) error {
-			_, values := w.(*response).credentials()
-			if err := a.admin.check(values); err != nil {
-				return a.limiter.limit(r, err)
+			if err := a.checkAdmin(w.(*response), r); err != nil {
+				return err
 			}
 			return next(w, r)
 		}

@@ -1,9 +1,22 @@
 package httpapi
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
+	"net/http"
 )
+
+// checkAdmin authenticates a request to an admin route. The limit of a client IP
+// holds for right keys too: beyond it a guess does not reveal whether it is right.
+func (a *API) checkAdmin(w *response, r *http.Request) error {
+	_, values := w.credentials()
+	err := a.admin.check(values)
+	if err != nil && err != errAdminKeyWrong {
+		return err
+	}
+	return cmp.Or(a.limiter.take(a.limiter.clientIP(r), err != nil), err)
+}
 
 // adminKeys are the accepted admin keys, as SHA-256 digests.
 type adminKeys struct{ digests [][sha256.Size]byte }

@@ -14,9 +14,10 @@ import (
 )
 
 // RateLimit limits how many wrong keys a client IP may send. Beyond the limit a
-// wrong key gets 429 with Retry-After and not 401. Accepted keys always pass, also
-// from a client IP over its limit. A client key sent as x-admin-key counts as
-// wrong, and so does an admin key sent as x-api-key; a missing key does not.
+// wrong key gets 429 with Retry-After and not 401. Accepted client keys always
+// pass; on admin routes the limit holds for right keys too, which may be much
+// shorter than client keys. A client key sent as x-admin-key counts as wrong, and
+// so does an admin key sent as x-api-key; a missing key does not.
 //
 // The limit slows brute-force attacks and makes them visible. Only the length of
 // the keys makes them infeasible.
@@ -88,22 +89,31 @@ type rateLimitError struct{ retryAfter time.Duration }
 
 func (*rateLimitError) Error() string { return "too many wrong keys from this client IP" }
 
-// limit counts the error of a key check if the key was wrong. It returns err, or
-// a rateLimitError if the client IP is over its limit.
+// limit counts the error of a check of a client key if the key was wrong. It returns
+// err, or a rateLimitError if the client IP is over its limit.
 func (l *authLimiter) limit(r *http.Request, err error) error {
-	wrong := errors.Is(err, errAdminKeyWrong) || errors.Is(err, keys.ErrMalformed) || errors.Is(err, keys.ErrUnknown)
-	if !wrong || l.burst < 0 {
+	wrong := errors.Is(err, keys.ErrMalformed) || errors.Is(err, keys.ErrUnknown)
+	if !wrong {
 		return err
 	}
-	if wait := l.allow(l.clientIP(r), time.Now()); wait > 0 {
-		return &rateLimitError{wait}
-	}
-	return err
+	return cmp.Or(l.take(l.clientIP(r), true), err)
 }
 
-// allow counts a wrong key and returns zero, or how long the client IP has to
-// wait.
-func (l *authLimiter) allow(ip string, now time.Time) time.Duration {
+// take counts a wrong key, unless count is false. It returns a rateLimitError if
+// the client IP is over its limit.
+func (l *authLimiter) take(ip string, count bool) error {
+	if l.burst < 0 {
+		return nil
+	}
+	if wait := l.allow(ip, time.Now(), count); wait > 0 {
+		return &rateLimitError{wait}
+	}
+	return nil
+}
+
+// allow returns how long the client IP has to wait, or zero. It then counts a wrong
+// key, unless count is false.
+func (l *authLimiter) allow(ip string, now time.Time, count bool) time.Duration {
 	hash := maphash.String(l.seed, ip)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,6 +123,9 @@ func (l *authLimiter) allow(ip string, now time.Time) time.Duration {
 	}
 	if wait := tat.Add(l.interval).Sub(now) - time.Duration(l.burst)*l.interval; wait > 0 {
 		return wait
+	}
+	if !count {
+		return 0
 	}
 	if len(l.tats) >= maxClientIPs {
 		l.evict(now)

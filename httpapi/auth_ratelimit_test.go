@@ -17,15 +17,29 @@ func TestAuthLimiter_AllowsOnePerInterval(t *testing.T) {
 	is := is.New(t)
 	l := newAuthLimiter(RateLimit{Burst: 2, Interval: time.Second})
 	now := time.Now()
-	is.Equal(l.allow("a", now), time.Duration(0))
-	is.Equal(l.allow("a", now), time.Duration(0))
-	is.Equal(l.allow("a", now), time.Second)
-	is.Equal(l.allow("a", now.Add(400*time.Millisecond)), 600*time.Millisecond)
-	is.Equal(l.allow("a", now.Add(time.Second)), time.Duration(0))
-	is.Equal(l.allow("a", now.Add(time.Second)), time.Second)
-	is.Equal(l.allow("a", now.Add(time.Hour)), time.Duration(0)) // the burst is the maximum
-	is.Equal(l.allow("a", now.Add(time.Hour)), time.Duration(0))
-	is.Equal(l.allow("a", now.Add(time.Hour)), time.Second)
+	is.Equal(l.allow("a", now, true), time.Duration(0))
+	is.Equal(l.allow("a", now, true), time.Duration(0))
+	is.Equal(l.allow("a", now, true), time.Second)
+	is.Equal(l.allow("a", now.Add(400*time.Millisecond), true), 600*time.Millisecond)
+	is.Equal(l.allow("a", now.Add(time.Second), true), time.Duration(0))
+	is.Equal(l.allow("a", now.Add(time.Second), true), time.Second)
+	is.Equal(l.allow("a", now.Add(time.Hour), true), time.Duration(0)) // the burst is the maximum
+	is.Equal(l.allow("a", now.Add(time.Hour), true), time.Duration(0))
+	is.Equal(l.allow("a", now.Add(time.Hour), true), time.Second)
+}
+
+func TestAuthLimiter_CountsOnlyWrongKeys(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := newAuthLimiter(RateLimit{Burst: 2, Interval: time.Hour})
+	for range 5 {
+		is.NoErr(l.take("a", false))
+	}
+	is.NoErr(l.take("a", true))
+	is.NoErr(l.take("a", true))
+	is.True(l.take("a", true) != nil)
+	is.True(l.take("a", false) != nil) // the limit holds for right keys too
+	is.NoErr(newAuthLimiter(RateLimit{Burst: -1}).take("a", true))
 }
 
 func TestAuthLimiter_LimitsEntries(t *testing.T) {
@@ -34,10 +48,10 @@ func TestAuthLimiter_LimitsEntries(t *testing.T) {
 	l := newAuthLimiter(RateLimit{})
 	now := time.Now()
 	for i := range 3 * maxClientIPs {
-		l.allow(fmt.Sprint(i), now)
+		l.allow(fmt.Sprint(i), now, true)
 	}
 	is.True(len(l.tats) <= maxClientIPs)
-	l.allow("later", now.Add(time.Hour))
+	l.allow("later", now.Add(time.Hour), true)
 	is.Equal(len(l.tats), 1) // expired entries are evicted first
 }
 
@@ -54,7 +68,7 @@ func TestAuthLimiter_StoresNoClientIPs(t *testing.T) {
 	const count, length = 1000, 64 << 10
 	before := heap()
 	for i := range count {
-		l.allow(strings.Repeat("x", length)+strconv.Itoa(i), time.Now())
+		l.allow(strings.Repeat("x", length)+strconv.Itoa(i), time.Now(), true)
 	}
 	if grown := heap() - before; grown > count*length/4 {
 		t.Errorf("%d client IPs of %d bytes take %d bytes", count, length, grown)
