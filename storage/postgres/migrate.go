@@ -145,9 +145,50 @@ func schemaVersion(ctx context.Context, tx pgx.Tx, schema string) (version int, 
 	if err != nil || !exists {
 		return 0, err
 	}
+	if err := checkOwners(ctx, tx, schema); err != nil {
+		return 0, err
+	}
 	err = tx.QueryRow(ctx, `
 		SELECT coalesce(max(version), 0)
 		FROM `+table,
 	).Scan(&version)
 	return version, err
+}
+
+// checkOwners returns an error if the schema has a table or function of this package
+// whose owner is not trusted: its triggers and policies run with the rights of the
+// role that uses it. Trusted are the current role and the roles that it is a member
+// of, superusers, and the owners of the schema and the database.
+func checkOwners(ctx context.Context, tx pgx.Tx, schema string) error {
+	var role, object, owner string
+	err := tx.QueryRow(ctx, `
+		WITH objects AS (
+			SELECT relname::text AS name, relowner AS owner, relnamespace AS namespace
+			FROM pg_class
+			UNION ALL
+			SELECT proname::text, proowner, pronamespace
+			FROM pg_proc
+		)
+		SELECT current_user, objects.name, owners.rolname
+		FROM objects
+		JOIN pg_roles AS owners ON owners.oid = objects.owner
+		JOIN pg_roles AS runner ON runner.rolname = current_user
+		JOIN pg_namespace AS namespace ON namespace.oid = objects.namespace
+		JOIN pg_database AS database ON database.datname = current_database()
+		WHERE namespace.oid = to_regnamespace($1::text)::oid
+			AND starts_with(objects.name, 'canvasback_')
+			AND NOT owners.rolsuper
+			AND owners.oid NOT IN (runner.oid, namespace.nspowner, database.datdba)
+			AND (runner.rolsuper OR NOT pg_has_role(runner.oid, owners.oid, 'MEMBER'))
+		ORDER BY objects.name
+		LIMIT 1`,
+		schema,
+	).Scan(&role, &object, &owner)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("postgres: %s in schema %s belongs to role %q, whose code would run with the rights of %q: change its owner, or migrate as %q", object, schema, owner, role, owner)
 }

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"crypto/sha256"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -177,4 +178,79 @@ func TestMigrate_TriggersWorkForOtherRole(t *testing.T) {
 	after, err := owner.Keys().Changes(t.Context(), before.Epoch)
 	is.NoErr(err)
 	is.Equal(after.Digests, []keys.Digest{sha256.Sum256([]byte("key"))})
+}
+
+// TestMigrate_RejectsObjectsOfOtherOwner runs Migrate after a role with CREATE in the
+// schema, whose triggers and policies would run with the rights of the caller.
+func TestMigrate_RejectsObjectsOfOtherOwner(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	dsn := pgtest.Database(t)
+	super := connect(t, dsn)
+	name := super.Config().ConnConfig.Database // roles belong to the server, not to the database
+	newRole := func(role string) *pgxpool.Pool {
+		if _, err := super.Exec(t.Context(), `CREATE ROLE `+role+` LOGIN PASSWORD 'password'`); err != nil {
+			t.Skip(err)
+		}
+		t.Cleanup(func() {
+			_, err := super.Exec(context.Background(), `DROP OWNED BY `+role+`; DROP ROLE `+role)
+			is.NoErr(err)
+		})
+		execute(t, super, `GRANT CREATE, USAGE ON SCHEMA public TO `+role)
+		u, err := url.Parse(dsn)
+		is.NoErr(err)
+		u.User = url.UserPassword(role, "password")
+		return connect(t, u.String())
+	}
+	evil, app := newRole(name+"_evil"), newRole(name+"_app")
+	check := func(object string) {
+		t.Helper()
+		for _, pool := range []*pgxpool.Pool{app, super} {
+			db := postgres.New(pool, nil)
+			_, pendingErr := db.Pending(t.Context())
+			for _, err := range []error{db.Migrate(t.Context()), pendingErr} {
+				if err == nil || !strings.Contains(err.Error(), name+"_evil") || !strings.Contains(err.Error(), object) {
+					t.Errorf("%s of another owner: error %v", object, err)
+				}
+			}
+		}
+	}
+
+	execute(t, evil, `
+		CREATE TABLE seen (role text);
+		GRANT ALL ON seen TO PUBLIC;
+		CREATE FUNCTION record() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO seen VALUES (current_user); RETURN NEW; END $$;
+		CREATE FUNCTION policy() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'policy runs as %', current_user; END $$;
+		CREATE TABLE canvasback_migrations (
+			version    integer        NOT NULL PRIMARY KEY,
+			title      text           NOT NULL,
+			applied_at timestamptz(3) NOT NULL DEFAULT now()
+		);
+		GRANT ALL ON canvasback_migrations TO PUBLIC;
+		CREATE TRIGGER run BEFORE INSERT ON canvasback_migrations FOR EACH ROW EXECUTE FUNCTION record()`)
+	check("canvasback_migrations")
+	execute(t, evil, `
+		ALTER TABLE canvasback_migrations ENABLE ROW LEVEL SECURITY;
+		CREATE POLICY run ON canvasback_migrations USING (policy())`)
+	check("canvasback_migrations")
+	var runs int
+	is.NoErr(super.QueryRow(t.Context(), `SELECT count(*) FROM seen`).Scan(&runs))
+	is.Equal(runs, 0)
+	execute(t, evil, `DROP TABLE canvasback_migrations; CREATE TABLE canvasback_exports (id bigint)`)
+
+	db := postgres.New(app, nil)
+	err := db.Migrate(t.Context())
+	is.True(err != nil && strings.Contains(err.Error(), `canvasback_exports in schema public belongs to role "`+name+`_evil"`))
+	execute(t, evil, `DROP TABLE canvasback_exports`)
+	is.NoErr(db.Migrate(t.Context()))
+	is.NoErr(db.Migrate(t.Context()))
+	checkWorks(t, db)
+	execute(t, evil, `CREATE FUNCTION canvasback_raise_epoch(integer) RETURNS integer LANGUAGE sql AS 'SELECT 1'`)
+	is.True(db.Migrate(t.Context()) != nil)
+	execute(t, evil, `DROP FUNCTION canvasback_raise_epoch(integer)`)
+
+	group := newRole(name + "_group")
+	execute(t, super, `REASSIGN OWNED BY `+name+`_app TO `+name+`_group; GRANT `+name+`_group TO `+name+`_app`)
+	is.NoErr(db.Migrate(t.Context())) // by a member of the owner
+	is.NoErr(postgres.New(group, nil).Migrate(t.Context()))
 }

@@ -178,7 +178,9 @@ func (d *DB) Exports() exports.Store { return exportStore{d.db} }
 // Migrate brings the database to the latest schema. It may be called at every
 // startup and by several processes at once; if nothing is pending, it only
 // reads. Each migration runs in one transaction. Migrate returns an error if a
-// newer release has migrated the database.
+// newer release has migrated the database, or if a table or function belongs to a
+// role that is neither a superuser, nor the owner of the schema or the database, nor
+// one that the current role is a member of.
 func (d *DB) Migrate(ctx context.Context) error {
 	list, err := pending(ctx, d.db)
 	if err != nil {
