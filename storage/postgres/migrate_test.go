@@ -50,7 +50,7 @@ func TestMigrate_IsIdempotentAndRejectsNewerSchema(t *testing.T) {
 	db := postgres.New(pool, nil)
 	names, err := db.Pending(t.Context())
 	is.NoErr(err)
-	is.Equal(names, []string{"0001_initial", "0002_key_changes", "0003_links", "0004_fact_revision", "0005_exports_admin"})
+	is.Equal(names, []string{"0001_initial", "0002_key_changes", "0003_links", "0004_fact_revision", "0005_exports_admin", "0006_id_bounds"})
 
 	for range 2 {
 		is.NoErr(db.Migrate(t.Context()))
@@ -105,7 +105,7 @@ func TestOptions_SchemasAreSeparate(t *testing.T) {
 		db := postgres.New(pool, options)
 		names, err := db.Pending(t.Context())
 		is.NoErr(err)
-		is.Equal(len(names), 5) // regardless of other schemas
+		is.Equal(len(names), 6) // regardless of other schemas
 		is.NoErr(db.Migrate(t.Context()))
 		all = append(all, db)
 	}
