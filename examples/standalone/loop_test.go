@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +15,7 @@ import (
 )
 
 // A URL of this server as the file of an export leads to at most one more request.
+// The server rejects its own listener, so the URLs lead through a proxy.
 func TestServer_BoundsLoops(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -40,9 +44,14 @@ func TestServer_BoundsLoops(t *testing.T) {
 	}
 	loops := func() int { return strings.Count(s.log.String(), `"a download link cannot be the file of an export"`) }
 	base := strings.TrimSuffix(s.url, "/api")
+	origin, err := url.Parse(base)
+	is.NoErr(err)
+	proxy := httptest.NewServer(httputil.NewSingleHostReverseProxy(origin))
+	t.Cleanup(proxy.Close)
 
 	register("a", base+"/files/plan.pdf")
-	first := link("a")
+	direct := link("a")
+	first := strings.Replace(direct, base, proxy.URL, 1)
 	status, content := s.send("GET", first, "")
 	is.Equal(status, 200)
 	is.Equal(string(content), "first")
@@ -59,6 +68,10 @@ func TestServer_BoundsLoops(t *testing.T) {
 		is.Equal(send(502, "links", item(name))["code"], "export_failed")
 		is.Equal(loops()-before, 4) // one request each, without a retry
 	}
+	before := loops()
+	register("direct", direct)
+	is.Equal(send(502, "download", source("direct"))["code"], "export_failed")
+	is.Equal(loops(), before)
 
 	// A link still delivers the file of its plan. When the file changes, the new
 	// plan would be the link itself.
@@ -66,19 +79,17 @@ func TestServer_BoundsLoops(t *testing.T) {
 	is.Equal(status, 200)
 	is.Equal(string(content), "first")
 	is.NoErr(os.WriteFile(plan, []byte("second"), 0o600))
-	before := loops()
 	status, _ = s.send("GET", first, "")
 	is.Equal(status, 502)
 	is.True(loops()-before <= 3)
 
 	// Files and routes of this server under another name are fetched once.
-	localhost := strings.Replace(base, "127.0.0.1", "localhost", 1)
-	register("file", localhost+"/files/plan.pdf")
+	register("file", proxy.URL+"/files/plan.pdf")
 	status, content = s.send("POST", "/viewer/exports/download", source("file"), "Content-Type", "application/json")
 	is.Equal(status, 200)
 	is.Equal(string(content), "second")
 	for _, path := range []string{"/viewer/exports/download", "/viewer/exports/download-batch", "/viewer/exports/links", "/admin/api-keys", "/nope"} {
-		register("route", s.url+path)
+		register("route", proxy.URL+"/api"+path)
 		is.Equal(send(502, "download", source("route"))["code"], "export_failed")
 	}
 }

@@ -35,6 +35,19 @@ func TestServer_ServesPagesNextToAPI(t *testing.T) {
 	s.sendJSON(400, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":"s","exportedUrl":%q}`, baseURL+"/healthz"))
 }
 
+func TestServer_FetchesNothingFromItself(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "PROTECT_ROUTES": "false", "DEMO": "false", "EXPORT_ALLOWED_HOSTS": "127.0.0.1, localhost"})
+	for _, host := range []string{"127.0.0.1", "localhost"} {
+		url := strings.Replace(s.url, "127.0.0.1", host, 1) + "/openapi.json"
+		s.sendJSON(201, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":%q}`, host, url))
+		single := fmt.Sprintf(`{"sourceFileUrl":%q}`, host)
+		s.sendJSON(502, "POST", "/viewer/exports/download", single)
+		s.sendJSON(502, "POST", "/viewer/exports/download-batch", `{"items":[`+single+`]}`)
+		s.sendJSON(502, "POST", "/viewer/exports/links", single)
+	}
+}
+
 // TestServer_HidesDotFiles checks the routes of files and of downloads.
 func TestServer_HidesDotFiles(t *testing.T) {
 	t.Parallel()

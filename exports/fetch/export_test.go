@@ -25,7 +25,11 @@ func (o *Opener) InterceptDials(dialed func(address string)) {
 		dialed(address)
 		return ErrIntercepted
 	}
-	o.allowedDialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+	checkedAllowed := o.allowedDialer.ControlContext
+	o.allowedDialer.ControlContext = func(ctx context.Context, network, address string, conn syscall.RawConn) error {
+		if err := checkedAllowed(ctx, network, address, conn); err != nil {
+			return err
+		}
 		dialed(address)
 		if target, err := netip.ParseAddrPort(address); err != nil || !target.Addr().IsLoopback() {
 			return ErrIntercepted

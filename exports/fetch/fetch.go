@@ -62,8 +62,12 @@ func New(options *Options) (*Opener, error) {
 	}
 	connectTimeout := cmp.Or(max(opts.ConnectTimeout, 0), defaultConnectTimeout)
 	o := &Opener{
-		policy:        policy,
-		allowedDialer: &net.Dialer{Timeout: connectTimeout, Resolver: opts.Resolver},
+		policy: policy,
+		allowedDialer: &net.Dialer{
+			Timeout:        connectTimeout,
+			Resolver:       opts.Resolver,
+			ControlContext: rejectOwnListener,
+		},
 		publicDialer: &net.Dialer{
 			Timeout:        connectTimeout,
 			Resolver:       opts.Resolver,

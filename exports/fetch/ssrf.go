@@ -3,7 +3,10 @@ package fetch
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"code.dny.dev/ssrf"
@@ -36,7 +39,10 @@ func newSSRFGuard(ports []uint16) ssrfGuard {
 
 // controlContext is the ControlContext of a [net.Dialer], which calls it for
 // each IP address after DNS resolution and before the connection.
-func (g ssrfGuard) controlContext(_ context.Context, network, address string, conn syscall.RawConn) error {
+func (g ssrfGuard) controlContext(ctx context.Context, network, address string, conn syscall.RawConn) error {
+	if err := rejectOwnListener(ctx, network, address, conn); err != nil {
+		return err
+	}
 	err := g.registry.Safe(network, address, conn)
 	if err == nil {
 		var target netip.AddrPort
@@ -48,6 +54,38 @@ func (g ssrfGuard) controlContext(_ context.Context, network, address string, co
 		return fmt.Errorf("%w: %w", exports.ErrForbidden, err)
 	}
 	return nil
+}
+
+// rejectOwnListener is the ControlContext of a [net.Dialer] for allowed hosts. It
+// rejects the listener of the request that ctx belongs to, at any IP address of this
+// machine.
+func rejectOwnListener(ctx context.Context, _, address string, _ syscall.RawConn) error {
+	local, ok := ctx.Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return nil // not in a request
+	}
+	listener, _ := netip.ParseAddrPort(local.String()) // port 0 for a Unix socket
+	target, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("%w: %w", exports.ErrForbidden, err)
+	}
+	if target.Port() == listener.Port() && isOwnIP(target.Addr()) {
+		return fmt.Errorf("%w: %s is this server", exports.ErrForbidden, address)
+	}
+	return nil
+}
+
+// isOwnIP reports whether ip is an address of this machine.
+func isOwnIP(ip netip.Addr) bool {
+	ip = ip.Unmap().WithZone("")
+	if ip.IsLoopback() || ip.IsUnspecified() {
+		return true
+	}
+	own, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(own, func(a net.Addr) bool {
+		network, ok := a.(*net.IPNet)
+		return ok && network.IP.Equal(ip.AsSlice())
+	})
 }
 
 // checkIP rejects an IP address on any port. It rejects zones, which match no

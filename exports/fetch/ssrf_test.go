@@ -1,10 +1,14 @@
 package fetch_test
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -163,6 +167,61 @@ func TestOpener_OpenForbiddenIsNotRetried(t *testing.T) {
 	_, err := c.open(t, "http://rebound.example.test/")
 	is.True(errors.Is(err, exports.ErrForbidden))
 	is.Equal(len(c.dials()), 0) // no second lookup
+}
+
+// TestOpener_OpenRejectsOwnListener fetches, in requests to a listener, from that
+// listener at all IP addresses of this machine, and from another listener.
+func TestOpener_OpenRejectsOwnListener(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	content := func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "content") }
+	ownURL, own := startOrigin(t, content)
+	otherURL, other := startOrigin(t, content)
+	_, port, err := net.SplitHostPort(own)
+	is.NoErr(err)
+	is.True(port != other)
+	ips := []string{"127.0.0.1", "127.0.0.2", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1"}
+	interfaces, err := net.InterfaceAddrs()
+	is.NoErr(err)
+	for _, a := range interfaces {
+		ips = append(ips, a.(*net.IPNet).IP.String())
+	}
+	c := newClient(t, fetch.Options{MaxAttempts: 1, AllowedHosts: append(ips, "own.example.test", other), Resolver: fakeResolver(map[string][]string{
+		"own.example.test": {"127.0.0.1"},
+	})})
+	for _, listener := range []net.Addr{
+		&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: atoi(t, port)},
+		&net.TCPAddr{IP: net.ParseIP("2001:db8::1"), Port: atoi(t, port)},
+	} {
+		ctx := context.WithValue(t.Context(), http.LocalAddrContextKey, listener)
+		for _, host := range append(ips, "own.example.test") {
+			_, err := c.Open(ctx, parse(t, "http://"+net.JoinHostPort(host, port)+"/"))
+			if !errors.Is(err, exports.ErrForbidden) && (hasIPv6() || !strings.Contains(host, ":")) {
+				t.Errorf("%s: %v", host, err)
+			}
+		}
+		file, err := c.Open(ctx, parse(t, otherURL))
+		is.NoErr(err)
+		file.Body.Close()
+	}
+	is.Equal(c.dials(), []string{other}) // kept alive
+	for _, ctx := range []context.Context{
+		t.Context(),
+		context.WithValue(t.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "@"}),
+	} {
+		file, err := c.Open(ctx, parse(t, ownURL))
+		is.NoErr(err)
+		file.Body.Close()
+	}
+}
+
+func atoi(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // TestOpener_ErrorsHideNetwork compares what a client learns of a batch.
