@@ -49,6 +49,30 @@ func TestOpener_OpenRetriesTransientStatus(t *testing.T) {
 	}
 }
 
+// TestOpener_OpenDNSErrors has the errors of both resolvers of package net.
+func TestOpener_OpenDNSErrors(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		dns  net.DNSError
+		want error
+	}{
+		{net.DNSError{Err: "i/o timeout", Server: "192.0.2.53:53", IsTimeout: true, IsTemporary: true}, exports.ErrTimeout},
+		{net.DNSError{Err: "i/o timeout", IsTimeout: true, IsTemporary: true}, exports.ErrTimeout},
+		{net.DNSError{Err: "Temporary failure in name resolution", IsTemporary: true}, exports.ErrTimeout}, // EAI_AGAIN of getaddrinfo
+		{net.DNSError{Err: "server misbehaving", Server: "192.0.2.53:53", IsTemporary: true}, exports.ErrFailed},
+		{net.DNSError{Err: "no such host", IsNotFound: true}, exports.ErrFailed},
+		{net.DNSError{Err: "no such host", IsNotFound: true, IsTemporary: true}, exports.ErrFailed},
+	} {
+		o := newClient(t, fetch.Options{AllowedHosts: []string{"x.example.test"}, MaxAttempts: 2})
+		o.SetDial(func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &c.dns}
+		})
+		if _, err := o.Open(t.Context(), parse(t, "http://x.example.test/")); !errors.Is(err, c.want) {
+			t.Errorf("%+v: %v, want %v", c.dns, err, c.want)
+		}
+	}
+}
+
 func TestOpener_OpenRetriesLostConnection(t *testing.T) {
 	t.Parallel()
 	for name, closeConn := range map[string]func(net.Conn){
