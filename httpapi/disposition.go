@@ -4,12 +4,13 @@ import "strings"
 
 // disposition returns the Content-Disposition of a download (RFC 6266, section 4)
 // with a clean file name. Clients without support for filename* get the name with
-// an underscore for each character that is not ASCII.
+// an underscore for each character that is not ASCII, and for each percent sign
+// before two hexadecimal digits, which some browsers decode (RFC 6266, appendix D).
 func disposition(name string) string {
 	var ascii, extended strings.Builder
-	for _, r := range name {
+	for i, r := range name {
 		switch {
-		case r == '"' || r == '\\':
+		case r == '"' || r == '\\' || isPercentEscape(name[i:]):
 			ascii.WriteByte('_')
 		case ' ' <= r && r <= '~':
 			ascii.WriteByte(byte(r))
@@ -30,6 +31,16 @@ func disposition(name string) string {
 		}
 	}
 	return value + `; filename*=UTF-8''` + extended.String()
+}
+
+// isPercentEscape reports whether text begins with a percent sign and two hexadecimal
+// digits.
+func isPercentEscape(text string) bool {
+	return len(text) > 2 && text[0] == '%' && isHexDigit(text[1]) && isHexDigit(text[2])
+}
+
+func isHexDigit(c byte) bool {
+	return '0' <= c && c <= '9' || 'A' <= c && c <= 'F' || 'a' <= c && c <= 'f'
 }
 
 // attributeChar reports whether an extended value contains c unescaped (RFC 8187,

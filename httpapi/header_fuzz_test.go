@@ -20,10 +20,12 @@ import (
 // dispositionSyntax is the syntax of RFC 6266 and RFC 8187.
 var dispositionSyntax = regexp.MustCompile(`^attachment; filename="([ !#-\[\]-~]*)"(; filename\*=UTF-8''((?:[A-Za-z0-9!#$&+.^_` + "`" + `|~-]|%[0-9A-F]{2})+))?$`)
 
+var percentEscape = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+
 func FuzzDisposition(f *testing.F) {
 	for _, name := range []string{
 		"plan.pdf", `a"b\c.pdf`, "Résumé.pdf", "图纸.dwg", "🦆", "50%25 off; filename=x.exe", "a'b''c*", "%", "\u00a0", "e\u0301", "UTF-8''x", "\x7f", "\ufffd", "\xff.pdf",
-		"line\r\nSet-Cookie: a=b", strings.Repeat("ä", 200),
+		"line\r\nSet-Cookie: a=b", strings.Repeat("ä", 200), "%2e%2e%2f", "%00", "UTF-8''..%2f..%2Fx", "ISO-8859-1''%A3", "%%41", "100%", "%2g",
 	} {
 		f.Add(name)
 	}
@@ -46,6 +48,9 @@ func FuzzDisposition(f *testing.F) {
 		}
 		if decoded, err := url.PathUnescape(parts[3]); parts[2] != "" && (err != nil || decoded != name) {
 			t.Errorf("%q is decoded as %q, want %q: %v", header, decoded, name, err)
+		}
+		if percentEscape.MatchString(parts[1]) {
+			t.Errorf("%q has an ASCII name with a percent escape", header)
 		}
 		if len(parts[1]) != utf8.RuneCountInString(name) {
 			t.Errorf("%q has an ASCII name of %d characters, want %d", header, len(parts[1]), utf8.RuneCountInString(name))
