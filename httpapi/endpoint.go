@@ -65,9 +65,10 @@ func pathID(r *http.Request) (int64, error) {
 	}
 	text := r.PathValue("id")
 	id, err := strconv.ParseInt(text, 10, 64)
-	// ParseInt accepts signs and leading zeros, which would give one record
-	// several URLs.
-	if err != nil || id < 1 || strconv.FormatInt(id, 10) != text {
+	// ParseInt accepts signs and leading zeros, and PathValue is unescaped, which
+	// would give one record several URLs.
+	escaped := !strings.Contains(r.URL.EscapedPath()+"/", "/"+text+"/")
+	if err != nil || id < 1 || strconv.FormatInt(id, 10) != text || escaped {
 		return 0, invalidRequest("id must be a positive whole number")
 	}
 	return id, nil

@@ -23,6 +23,7 @@ var (
 	errMethodNotAllowed = errors.New("method not allowed on this route")
 	errPanic            = errors.New("panic")
 	errTooLarge         = errors.New("body is too large")
+	errCharset          = errors.New("the charset of Content-Type must be UTF-8")
 	errMediaType        = errors.New("Content-Type must be application/json")
 	errZipType          = errors.New("Content-Type must be application/zip")
 	errRange            = errors.New("range is not satisfiable")
@@ -57,6 +58,7 @@ var errorTable = []errorResponse{
 	{errNoRoute, http.StatusNotFound, "not_found", ""},
 	{errMethodNotAllowed, http.StatusMethodNotAllowed, "method_not_allowed", ""},
 	{errTooLarge, http.StatusRequestEntityTooLarge, "too_large", ""},
+	{errCharset, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
 	{errMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
 	{errZipType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
 	{errContentEncoding, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},

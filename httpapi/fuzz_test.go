@@ -195,7 +195,7 @@ func FuzzPath(f *testing.F) {
 		switch {
 		case text == "/":
 			want = 404 // http.ServeMux takes it for a trailing slash
-		case err != nil || !id.MatchString(text) || !n.IsInt64():
+		case err != nil || !id.MatchString(segment) || !n.IsInt64():
 		case text == "1":
 			want = 200
 		default:

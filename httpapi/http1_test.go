@@ -98,8 +98,8 @@ func TestHTTP1_Paths(t *testing.T) {
 		"/symbol/folders/1":                                  200,
 		"/symbol/folders/1?":                                 200,
 		"/symbol/folders/1?x=/../2;y":                        200,
-		"/symbol/folders/%31":                                200, // equivalent by RFC 3986
-		"/%73ymbol/%66olders/1":                              200,
+		"/symbol/folders/%31":                                400,
+		"/%73ymbol/%66olders/1":                              200, // equivalent by RFC 3986
 		"/symbol/folders/+1":                                 400,
 		"/symbol/folders/%2b1":                               400,
 		"/symbol/folders/-1":                                 400,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -25,6 +26,9 @@ func decode(r *http.Request, in any) error {
 	if len(body) == 0 {
 		return nil
 	}
+	if !isUTF8(r.Header.Get("Content-Type")) {
+		return errCharset
+	}
 	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) > 0 && start[0] != '{' {
 		return invalidRequest("body must be a JSON object")
 	}
@@ -38,6 +42,14 @@ func decode(r *http.Request, in any) error {
 // 6839, section 3.1).
 func isJSON(mediaType string) bool {
 	return mediaType == "application/json" || strings.Contains(mediaType, "/") && strings.HasSuffix(mediaType, "+json")
+}
+
+// isUTF8 reports whether a content type has the charset UTF-8, that of all JSON (RFC
+// 8259, section 8.1), or none.
+func isUTF8(contentType string) bool {
+	_, parameters, _ := mime.ParseMediaType(contentType)
+	charset, ok := parameters["charset"]
+	return !ok || strings.EqualFold(charset, "utf-8") || strings.EqualFold(charset, "utf8")
 }
 
 // decodeErrorMessage returns the message of a decoding error. It begins with the

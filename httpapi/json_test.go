@@ -91,10 +91,10 @@ func TestBody_ValidJSON(t *testing.T) {
 func TestBody_ContentType(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
-	for _, valid := range []string{"application/json", "Application/JSON; charset=utf-8", "application/vnd.viewer+json"} {
+	for _, valid := range []string{"application/json", "Application/JSON; charset=utf-8", `application/json;charset="UTF-8"`, "application/json; charset=utf8", "application/json; odata=x", "application/vnd.viewer+json"} {
 		h.send("POST", "/admin/api-keys", `{}`, "x-admin-key", adminKey, "Content-Type", valid).want(201)
 	}
-	for _, bad := range []string{"text/plain", "application/x-www-form-urlencoded", "application/jsonx", "+json", "application", "text/json; x", "multipart/form-data; boundary=x"} {
+	for _, bad := range []string{"text/plain", "application/x-www-form-urlencoded", "application/jsonx", "+json", "application", "text/json; x", "multipart/form-data; boundary=x", "application/json; charset=utf-16", "application/json; charset=iso-8859-1", "application/vnd.viewer+json;charset=utf-7", "application/json; charset=", `application/json; CHARSET="UTF-16LE"`, "application/json; charset*=us-ascii''utf-16", "application/json; charset*0=utf; charset*1=-16", "application/json; charset=utf-8; charset=utf-16"} {
 		h.send("POST", "/admin/api-keys", `{}`, "x-admin-key", adminKey, "Content-Type", bad).wantError(415, "unsupported_media_type")
 	}
 	h.send("POST", "/admin/api-keys", `{}`, "x-admin-key", adminKey, "Content-Encoding", "gzip").wantError(415, "unsupported_media_type")
@@ -120,7 +120,7 @@ func TestPathID(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
 	for _, id := range []string{
-		"0", "-1", "+1", "01", "1.0", "1e0", "0x1", "abc", "%31x", "1%2F", "%2e%2e", "9223372036854775808",
+		"0", "-1", "+1", "01", "1.0", "1e0", "0x1", "abc", "%31", "%31x", "1%2F", "%2e%2e", "9223372036854775808",
 		"99999999999999999999", "%D9%A1", "1%20", "%001", "null", "1;2", "1,2", "１",
 	} {
 		h.client("GET", "/symbol/folders/"+id, "").wantError(400, "invalid_request")
