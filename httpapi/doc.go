@@ -59,7 +59,8 @@
 // processes show at once. A matching If-None-Match gets 304, which costs a read of
 // the version. A list of more than 4 MB is streamed and may have a new ETag each
 // time. If-Match makes an update or deletion conditional: 412 if the record has
-// changed.
+// changed. It also accepts weak forms of these tags: nginx weakens the tag of a
+// response that it compresses.
 //
 // # Download links
 //

@@ -99,8 +99,8 @@ type ifMatch struct {
 	versions []symbols.Version // empty if the header is absent or *
 }
 
-// readHeader uses strong comparison: weak tags match nothing. Version 0 is never
-// current, so a header without strong tags matches nothing either.
+// readHeader also accepts weak tags, because proxies that compress weaken ours.
+// Version 0 is never current, so a header without our tags matches nothing.
 func (m *ifMatch) readHeader(header http.Header) {
 	lines := header["If-Match"]
 	if lines == nil {
@@ -112,8 +112,6 @@ func (m *ifMatch) readHeader(header http.Header) {
 	}
 	m.versions = []symbols.Version{0}
 	for _, tag := range tags.List {
-		if !tag.Weak {
-			m.versions = append(m.versions, parseTag(tag.Opaque))
-		}
+		m.versions = append(m.versions, parseTag(tag.Opaque))
 	}
 }
