@@ -5,13 +5,20 @@ import (
 	"strings"
 )
 
+const maxRedacted = 200 // bytes
+
 // RedactURL returns rawURL for a log: without user info, query and fragment,
-// which often hold secrets. It returns "[invalid URL]" if rawURL does not parse.
+// which often hold secrets, and cut to 200 bytes. It returns "[invalid URL]" if rawURL
+// does not parse.
 func RedactURL(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil || strings.Contains(u.Opaque, "@") { // as in user:password@host
 		return "[invalid URL]"
 	}
 	u = &url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
-	return u.String()
+	text := u.String()
+	if len(text) > maxRedacted {
+		return strings.ToValidUTF8(text[:maxRedacted], "") + "..."
+	}
+	return text
 }

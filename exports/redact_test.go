@@ -1,6 +1,7 @@
 package exports_test
 
 import (
+	"strings"
 	"testing"
 
 	"example.com/canvasback/exports"
@@ -21,6 +22,9 @@ func TestRedactURL(t *testing.T) {
 		`C:\drawings\d.dwg`:                                                       `c:\drawings\d.dwg`,
 		"?secret":                                                                 "",
 		"":                                                                        "",
+
+		"https://viewer.example/" + strings.Repeat("a", 8000) + "?secret": "https://viewer.example/" + strings.Repeat("a", 177) + "...",
+		"x:" + strings.Repeat("é", 8000):                                  "x:" + strings.Repeat("é", 99) + "...",
 
 		"https://viewer.example/%zz?token=secret": "[invalid URL]",
 		"https://user:secret@viewer.example/%zz":  "[invalid URL]",

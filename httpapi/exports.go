@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -278,14 +279,24 @@ func skippedItems(list []exports.Skipped) []skippedItem {
 	return items
 }
 
-// logSkipped logs why files of a batch were skipped, unless they are not registered.
+// logSkipped logs in one line why files of a batch were skipped, unless they are not
+// registered. It names the first ones.
 func (a *API) logSkipped(ctx context.Context, list []exports.Skipped, id string) {
+	const maxNamed = 5
 	if ctx.Err() != nil {
 		return // they were skipped because the client has disconnected
 	}
+	count := 0
+	var named []string
 	for _, skipped := range list {
-		if !errors.Is(skipped.Err, exports.ErrNotFound) {
-			a.log.WarnContext(ctx, "file skipped", "source", exports.RedactURL(skipped.SourceURL), "error", skipped.Err, "requestId", id)
+		if errors.Is(skipped.Err, exports.ErrNotFound) {
+			continue
 		}
+		if count++; count <= maxNamed {
+			named = append(named, fmt.Sprintf("%s: %.500v", exports.RedactURL(skipped.SourceURL), skipped.Err))
+		}
+	}
+	if count > 0 {
+		a.log.WarnContext(ctx, "files skipped", "count", count, "first", named, "requestId", id)
 	}
 }

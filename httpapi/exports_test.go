@@ -203,6 +203,27 @@ func TestExports_FileNames(t *testing.T) {
 	}
 }
 
+// TestExports_FailedBatchLogsOneLine has long source URLs that fail.
+func TestExports_FailedBatchLogsOneLine(t *testing.T) {
+	t.Parallel()
+	h := serve(t, func(o *httpapi.Options) {
+		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{}}})
+	})
+	sources := []string{"not registered"}
+	for i := range 20 {
+		source := fmt.Sprint("https://viewer.example/", i, "/", strings.Repeat("s", 8000))
+		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"`+source+`","exportedUrl":"https://x.example/gone"}`).want(201)
+		sources = append(sources, source)
+	}
+	before := len(h.log.String())
+	h.client("POST", "/viewer/exports/download-batch", batchBody(sources...)).wantError(502, "export_failed")
+	log := h.log.String()[before:]
+	lines := strings.Count(log, "files skipped")
+	if lines != 1 || !strings.Contains(log, "count=20") || !strings.Contains(log, "nothing there") || len(log) > 8000 {
+		t.Errorf("%d bytes of log with %d lines about files: %.2000s", len(log), lines, log)
+	}
+}
+
 // failingOpener opens files whose Read fails after 2 MiB. It cannot open /gone.
 type failingOpener struct{ size int64 }
 
@@ -239,7 +260,7 @@ func TestExports_TruncatedFileAborts(t *testing.T) {
 			}
 			response.Body.Close()
 		}
-		for _, text := range []string{"response aborted", "file skipped", "nothing there"} {
+		for _, text := range []string{"response aborted", "files skipped", "nothing there"} {
 			if !strings.Contains(h.log.String(), text) {
 				t.Errorf("%q is not logged", text)
 			}

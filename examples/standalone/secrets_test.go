@@ -164,7 +164,7 @@ func (l *leakTest) check(log, databaseURL string) {
 	l.keys.check(l.t, "log", log)
 	l.urls.check(l.t, "log", log)
 	l.keys.check(l.t, "database", contents(l.t, databaseURL))
-	for _, want := range []string{"request failed", "file skipped", "retrying fetch"} {
+	for _, want := range []string{"request failed", "files skipped", "retrying fetch"} {
 		if !strings.Contains(log, want) {
 			l.t.Errorf("the log lacks %q: the test has not covered it", want)
 		}
