@@ -137,7 +137,7 @@ func (a *API) handleRoute(route route) http.Handler {
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.(*response).route = route.path
-		r.Body = http.MaxBytesReader(w, r.Body, route.limit)
+		setBody(w.(*response), r, route.limit)
 		if err := endpoint(w, r); err != nil {
 			a.fail(w, r, err)
 		}

@@ -178,10 +178,14 @@ func drain(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 || r.ProtoMajor > 1 {
 		return
 	}
+	body := r.Body
+	if b, ok := body.(*timedBody); ok {
+		body = b.ReadCloser // without its idle timeout
+	}
 	control := http.NewResponseController(w)
 	timed := control.SetReadDeadline(time.Now().Add(timeout)) == nil
 	if timed && r.ContentLength <= maxSize && r.Header.Get("Expect") == "" {
-		if _, err := io.CopyN(io.Discard, r.Body, maxSize); err == io.EOF {
+		if _, err := io.CopyN(io.Discard, body, maxSize); err == io.EOF {
 			control.SetReadDeadline(time.Time{})
 			return
 		}

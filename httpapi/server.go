@@ -19,7 +19,8 @@ import (
 //	IdleTimeout        2m
 //	MaxHeaderBytes     64 KiB
 //
-// It adds [ConnContext] to the ConnContext of s.
+// It adds [ConnContext] to the ConnContext of s. The API itself ends a request whose
+// client sends nothing of its body for 10 seconds.
 func ConfigureServer(s *http.Server) {
 	s.ReadHeaderTimeout = cmp.Or(s.ReadHeaderTimeout, 10*time.Second)
 	s.ReadTimeout = cmp.Or(s.ReadTimeout, 5*time.Minute)
