@@ -9,6 +9,7 @@ import (
 	"path"
 	"runtime/debug"
 	"strings"
+	"sync"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi/internal/stream"
@@ -32,6 +33,8 @@ type API struct {
 	prefix   string // with a slash before it, or empty
 	log      *slog.Logger
 	handler  http.Handler
+
+	warnServer, warnBuffered func() // log once
 }
 
 // New returns the API. It starts no goroutine: the application runs
@@ -53,6 +56,12 @@ func New(opts Options) (*API, error) {
 		versions: newVersionLoader(opts.Symbols),
 		log:      opts.Logger,
 	}
+	a.warnServer = sync.OnceFunc(func() {
+		a.log.Warn("the server sets no http.ServerContextKey: aborted downloads end without http.ErrAbortHandler")
+	})
+	a.warnBuffered = sync.OnceFunc(func() {
+		a.log.Warn("downloads may be buffered: the ResponseWriter can neither flush nor set deadlines, as behind http.TimeoutHandler")
+	})
 	a.options.AdminKeys = nil // not shown when the API is printed
 	if prefix := strings.Trim(opts.Prefix, "/"); prefix != "" {
 		a.prefix = "/" + prefix
@@ -166,11 +175,28 @@ func (a *API) withRecovery(next http.Handler) http.Handler {
 				}
 			}
 			w.aborted = true
+			if !stream.IsNetHTTP(r) {
+				a.warnServer()
+				stream.AbortElsewhere(w, r)
+				return
+			}
 			stream.Abort(w, r)
 			panic(http.ErrAbortHandler)
 		}()
 		next.ServeHTTP(w, r)
 	})
+}
+
+// newStream returns a Writer of the body of a response that may be long.
+func (a *API) newStream(w http.ResponseWriter, r *http.Request) *stream.Writer {
+	if stream.Buffers(w, r) {
+		a.warnBuffered()
+	}
+	out := stream.New(w, r, a.options.IdleTimeout)
+	if !stream.IsNetHTTP(r) {
+		out.Flush() // the adaptor of fasthttp streams what is written after a Flush
+	}
+	return out
 }
 
 // abort aborts a response that has begun and cannot be completed. It does not

@@ -139,7 +139,7 @@ func (a *API) sendFile(w http.ResponseWriter, r *http.Request, download *exports
 	}
 	setHeader()
 	w.WriteHeader(http.StatusOK)
-	out := stream.New(w, r, a.options.IdleTimeout)
+	out := a.newStream(w, r)
 	flushIfSlow(out, start)
 	n, err := out.Copy(download.Body, download.Size)
 	if err == nil && download.Size >= 0 && n != download.Size {
@@ -236,7 +236,7 @@ func (a *API) sendBatch(w http.ResponseWriter, r *http.Request, items []exports.
 	}
 	setHeader()
 	w.WriteHeader(http.StatusOK)
-	out := stream.New(w, r, a.options.IdleTimeout)
+	out := a.newStream(w, r)
 	flushIfSlow(out, start)
 	err = batch.WriteZip(out, out.Flush)
 	a.logSkipped(r.Context(), batch.Skipped(), requestID(w))

@@ -133,7 +133,7 @@ func (a *API) sendJSON(w http.ResponseWriter, r *http.Request, status int, body 
 		writeParts(w, body) // an error means that the client has disconnected
 		return
 	}
-	out := stream.New(w, r, a.options.IdleTimeout)
+	out := a.newStream(w, r)
 	if writeParts(out, body) == nil {
 		out.Finish()
 	}

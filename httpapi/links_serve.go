@@ -226,7 +226,7 @@ func (s *linkSender) ranges(list []ranges.Range) error {
 			s.w.Header().Set("Content-Range", contentRange)
 		}
 		s.w.WriteHeader(status)
-		out := stream.New(s.w, s.r, s.api.options.IdleTimeout)
+		out := s.api.newStream(s.w, s.r)
 		flushIfSlow(out, s.start)
 		return out
 	}}

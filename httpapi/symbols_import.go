@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"example.com/canvasback/exports/filename"
-	"example.com/canvasback/httpapi/internal/stream"
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
 )
@@ -36,7 +35,7 @@ func (a *API) exportSymbols(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	out := stream.New(w, r, a.options.IdleTimeout)
+	out := a.newStream(w, r)
 	err = bundle.Write(out, folder.Name, func(after int64) (symbols.Page, error) {
 		if after == 0 {
 			return first, nil

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 
-	"example.com/canvasback/httpapi/internal/stream"
 	"example.com/canvasback/symbols"
 )
 
@@ -90,7 +89,7 @@ func (a *API) streamList(w http.ResponseWriter, r *http.Request, id int64, list 
 	if r.Method == http.MethodHead {
 		return
 	}
-	out := stream.New(w, r, a.options.IdleTimeout)
+	out := a.newStream(w, r)
 	if err := writeParts(out, list.body); err != nil {
 		a.abort(w, r, err)
 	}

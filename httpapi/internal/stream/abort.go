@@ -27,6 +27,27 @@ func Abort(w http.ResponseWriter, r *http.Request) {
 	http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
 }
 
+// IsNetHTTP reports whether an [http.Server] serves r. Others may not recover
+// http.ErrAbortHandler, which then ends the process.
+func IsNetHTTP(r *http.Request) bool {
+	return r.Context().Value(http.ServerContextKey) != nil
+}
+
+// adaptor is the ResponseWriter of fasthttp's adaptor up to v1.66. It holds the
+// response in memory, and its last status counts.
+type adaptor interface{ StatusCode() int }
+
+// AbortElsewhere is Abort for servers other than [http.Server]. The response of an
+// adaptor gets status 502, because its Hijack would send the body without a header.
+func AbortElsewhere(w http.ResponseWriter, r *http.Request) {
+	w.Header().Del("Content-Length")
+	w.WriteHeader(http.StatusBadGateway)
+	buffered, ok := innermost(w).(adaptor)
+	if !ok || buffered.StatusCode() != http.StatusBadGateway {
+		Abort(w, r)
+	}
+}
+
 // Interrupt resets the connection of a response, or the stream over HTTP/2, from
 // another goroutine than the handler's. A blocked write returns. Over HTTP/1
 // without [ConnContext] the client may receive what is queued and FIN; the handler

@@ -325,3 +325,33 @@ type failingHijacker struct{ unwrapper }
 func (failingHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nil, nil, errors.New("body has begun")
 }
+
+// echoWriter is like echo's ResponseWriter: it panics if the writer behind it cannot
+// flush.
+type echoWriter struct{ unwrapper }
+
+func (e echoWriter) Flush() {
+	if http.NewResponseController(e.ResponseWriter).Flush() != nil {
+		panic("cannot flush")
+	}
+}
+
+func TestWriter_FlushesOnlyIfPossible(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	recorder := httptest.NewRecorder()
+	r := httptest.NewRequest("GET", "/", nil)
+	for _, w := range []http.ResponseWriter{recorder, unwrapper{recorder}, echoWriter{unwrapper{recorder}}} {
+		recorder.Flushed = false
+		is.NoErr(New(w, r, time.Minute).Flush())
+		is.True(recorder.Flushed)
+		is.True(!Buffers(w, r))
+	}
+	hidden := struct{ http.ResponseWriter }{recorder}
+	for _, w := range []http.ResponseWriter{hidden, unwrapper{hidden}, echoWriter{unwrapper{hidden}}} {
+		recorder.Flushed = false
+		is.True(New(w, r, time.Minute).Flush() != nil)
+		is.True(!recorder.Flushed)
+		is.True(Buffers(w, r))
+	}
+}

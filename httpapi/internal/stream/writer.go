@@ -39,6 +39,7 @@ type Writer struct {
 	chunkSize     int       // bytes per write
 	serverTimeout bool      // the server sets a write deadline for each request
 	watchdog      *watchdog // limits the time of a chunk; if nil, write deadlines do
+	noFlush       bool      // see canFlush
 	untilClose    bool      // closing the connection ends the body
 	sent          int64     // bytes
 	flushed       bool
@@ -56,6 +57,7 @@ func New(w http.ResponseWriter, r *http.Request, idleTimeout time.Duration) *Wri
 		timeout:       idleTimeout,
 		chunkSize:     ChunkSize,
 		serverTimeout: server != nil && server.WriteTimeout > 0,
+		noFlush:       !canFlush(innermost(w), r),
 	}
 	if r.ProtoMajor == 1 && w.Header().Get("Content-Length") == "" {
 		out.chunkSize += serverBuffer - 16 // net/http puts these behind the chunk header in its buffer
@@ -86,8 +88,44 @@ func (w *Writer) writeChunk(p []byte) (int, error) {
 	return n, err
 }
 
-// Flush sends what the server has buffered, the header included.
+// Buffers reports whether w probably holds the response in memory, like that of
+// [http.TimeoutHandler]: it can neither flush nor set deadlines.
+func Buffers(w http.ResponseWriter, r *http.Request) bool {
+	w = innermost(w)
+	_, deadlines := w.(interface{ SetWriteDeadline(time.Time) error })
+	return !deadlines && !canFlush(w, r)
+}
+
+// innermost returns the ResponseWriter of the server, or of a middleware that hides
+// it.
+func innermost(w http.ResponseWriter) http.ResponseWriter {
+	for {
+		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return w
+		}
+		w = outer.Unwrap()
+	}
+}
+
+// canFlush does not use the Flush of an adaptor: up to v1.65 it does nothing, and that
+// of v1.66 starts a body that nothing can abort.
+func canFlush(w http.ResponseWriter, r *http.Request) bool {
+	switch w.(type) {
+	case adaptor:
+		return IsNetHTTP(r)
+	case http.Flusher, interface{ FlushError() error }:
+		return true
+	}
+	return false
+}
+
+// Flush sends what the server has buffered, the header included, if it can. Echo's
+// ResponseWriter would panic if it cannot.
 func (w *Writer) Flush() error {
+	if w.noFlush {
+		return http.ErrNotSupported
+	}
 	w.startTimer()
 	defer w.stopTimer()
 	w.flushed = true

@@ -1,0 +1,141 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/memory"
+)
+
+// otherServerContext is the context of a request to a server that is not of package
+// net/http.
+type otherServerContext struct{ context.Context }
+
+func (c otherServerContext) Value(key any) any {
+	if key == http.ServerContextKey {
+		return nil
+	}
+	return c.Context.Value(key)
+}
+
+// bufferedWriter is like the ResponseWriter of fasthttpadaptor up to v1.66: it holds
+// the body in memory, and the last status counts.
+type bufferedWriter struct {
+	header  http.Header
+	status  int
+	flushed bool // in v1.66 nothing can abort the response any more
+	bytes.Buffer
+}
+
+func (w *bufferedWriter) Header() http.Header    { return w.header }
+func (w *bufferedWriter) WriteHeader(status int) { w.status = status }
+func (w *bufferedWriter) StatusCode() int        { return w.status }
+func (w *bufferedWriter) Flush()                 { w.flushed = true }
+func (w *bufferedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	w.Reset()
+	return nil, nil, errors.New("it would send the body without a header")
+}
+
+// newTruncatingHarness serves an export that ends after 2 MiB.
+func newTruncatingHarness(t *testing.T, size int64) *harness {
+	h := newHarness(t, func(o *httpapi.Options) {
+		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{size}}})
+	})
+	if _, _, err := h.options.Exports.Register(t.Context(), "s", "https://x.example/", ""); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+var truncatedDownloads = map[string]string{"/viewer/exports/download": exportBody("s"), "/viewer/exports/download-batch": batchBody("s", "s")}
+
+// TestAbort_OtherServer downloads from servers on which a panic would end the
+// process.
+func TestAbort_OtherServer(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int64{-1, 3 << 20} {
+		h := newTruncatingHarness(t, size)
+		api := httpapi.Handler(h.options)
+		noPanic := func(w http.ResponseWriter, r *http.Request) {
+			defer func() {
+				if reason := recover(); reason != nil {
+					t.Errorf("panic: %v", reason)
+				}
+			}()
+			api.ServeHTTP(w, r.WithContext(otherServerContext{r.Context()}))
+		}
+		server := httptest.NewServer(http.HandlerFunc(noPanic))
+		t.Cleanup(server.Close)
+		h.url = server.URL
+		for path, body := range truncatedDownloads {
+			request, err := http.NewRequestWithContext(t.Context(), "POST", h.url+path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("x-api-key", h.rawKey)
+			response, err := transport.RoundTrip(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, response.Body); err == nil {
+				t.Errorf("%s, size %d: the truncated response ends like a complete one", path, size)
+			}
+			response.Body.Close()
+
+			request = httptest.NewRequest("POST", path, strings.NewReader(body))
+			request.Header.Set("x-api-key", h.rawKey)
+			buffered := &bufferedWriter{header: make(http.Header)}
+			noPanic(buffered, request)
+			if buffered.status != 502 || buffered.Len() == 0 || buffered.flushed || buffered.header.Get("Content-Length") != "" {
+				t.Errorf("%s, size %d: buffered response has status %d and header %v", path, size, buffered.status, buffered.header)
+			}
+		}
+		if n := strings.Count(h.log.String(), "the server sets no http.ServerContextKey"); n != 1 {
+			t.Errorf("%d warnings, want 1", n)
+		}
+		h.client("GET", "/symbol/folders", "").want(200)
+	}
+}
+
+// TestTimeoutHandler_WarnsOnce downloads through http.TimeoutHandler, which holds
+// responses in memory, and without it.
+func TestTimeoutHandler_WarnsOnce(t *testing.T) {
+	t.Parallel()
+	for name, mount := range map[string]func(http.Handler) http.Handler{
+		"none":           func(h http.Handler) http.Handler { return h },
+		"TimeoutHandler": func(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Minute, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			h := newHarness(t)
+			server := httptest.NewServer(mount(httpapi.Handler(h.options)))
+			t.Cleanup(server.Close)
+			h.url = server.URL
+			h.register("s", "a.pdf", strings.Repeat("x", 100_000))
+			is.True(!strings.Contains(h.log.String(), "buffered"))
+			for range 2 {
+				h.client("POST", "/viewer/exports/download", exportBody("s")).want(200)
+				h.client("POST", "/viewer/exports/download-batch", batchBody("s")).want(200)
+			}
+			want := 0
+			if name != "none" {
+				want = 1
+			}
+			is.Equal(strings.Count(h.log.String(), "downloads may be buffered"), want)
+		})
+	}
+}
