@@ -75,7 +75,7 @@ func (b *Batch) describeKnown(known map[Digest]*fileFact) describeFunc {
 			return zipstream.Entry{Size: -1}, nil
 		}
 		file, seenAt := b.service.facts.describe(f)
-		if seenAt.Before(export.UpdatedAt) {
+		if seenAt.Before(export.UpdatedAt) { // opening the file shows if the fact is wrong
 			return zipstream.Entry{Size: -1}, nil
 		}
 		b.assumed = append(b.assumed, f)

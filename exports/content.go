@@ -42,7 +42,10 @@ func (s *Service) openPart(ctx context.Context, e planEntry, f *fileFact, offset
 		return nil, ErrChanged
 	}
 	if e.Size == 0 {
-		return &blockReader{body: io.NopCloser(bytes.NewReader(nil)), cancel: func(error) {}, facts: s.facts, fact: f, sums: f.sums.Writer(0, 0)}, s.checkPlanned(ctx, e)
+		if err := s.checkPlanned(ctx, e); err != nil {
+			return nil, err
+		}
+		return &blockReader{body: io.NopCloser(bytes.NewReader(nil)), cancel: func(error) {}, facts: s.facts, fact: f, sums: f.sums.Writer(0, 0)}, nil
 	}
 	start, end := f.sums.Cover(offset, length)
 	body, cancel, err := openWithin(ctx, s.openTimeout, func(ctx context.Context) (io.ReadCloser, error) {
@@ -198,53 +201,4 @@ func (s *Service) readRun(ctx context.Context, e planEntry, f *fileFact, offset,
 		return nil
 	}
 	return err
-}
-
-// summedBody is the body of a complete download. It adds the sums of what is read to
-// the file's fact, until they differ from an earlier read.
-type summedBody struct {
-	io.ReadCloser
-	facts    *facts
-	fact     *fileFact
-	sums     *checksum.Writer
-	differs  bool
-	nextSave time.Time
-}
-
-// recordSums makes a download add to the facts about its file while it is read.
-func (s *Service) recordSums(export Export, d *Download, inZip bool) {
-	file := cleanFile(d.File)
-	d.fact = s.facts.confirm(export.ExportedURL, &file)
-	if d.fact == nil {
-		return
-	}
-	if _, known := d.fact.sums.Total(); known || d.local && !inZip {
-		return // the kernel can copy a local file then
-	}
-	d.Body = &summedBody{d.Body, s.facts, d.fact, d.fact.sums.Writer(0, d.Size), false, time.Now().Add(saveInterval)}
-}
-
-// Read implements [io.Reader].
-func (b *summedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.differs {
-		return n, err
-	}
-	if _, sumErr := b.sums.Write(p[:n]); sumErr != nil {
-		b.differs = true
-		b.facts.disprove(b.fact)
-		return n, err
-	}
-	if now := time.Now(); now.After(b.nextSave) {
-		b.nextSave = now.Add(saveInterval)
-		b.facts.save(b.fact)
-	}
-	return n, err
-}
-
-// Close closes the file and stores the sums of what was read.
-func (b *summedBody) Close() error {
-	b.sums.Close()
-	b.facts.save(b.fact)
-	return b.ReadCloser.Close()
 }

@@ -62,7 +62,7 @@ func (s *Service) Open(ctx context.Context, export Export) (*Download, error) {
 }
 
 // open is Open. If inZip is set, the content of a local file of unknown CRC is not
-// copied by the kernel, so its facts can be learned as well.
+// copied by the kernel, so its CRC is computed as well.
 func (s *Service) open(ctx context.Context, export Export, inZip bool) (*Download, error) {
 	u, opener, err := s.locate(export.ExportedURL)
 	if err != nil {

@@ -313,7 +313,7 @@ func (k *facts) save(f *fileFact) {
 }
 
 // nextBatch returns the next write to the store. What cannot be stored is lost: it
-// can be learned again.
+// can be read again.
 func (k *facts) nextBatch() (write func()) {
 	var batch []*fileFact
 	for url, f := range k.unsaved {

@@ -57,7 +57,7 @@ func (l *Link) Open(ctx context.Context, ranges ...ByteRange) (*LinkReader, erro
 	if err := r.findFacts(); err != nil {
 		return nil, err
 	}
-	unknown := r.plan()
+	unknown := r.planParts()
 	jobs := make([]prefetch.Job[*blockReader], len(r.parts))
 	for i, part := range r.parts {
 		e, f := r.entries[part.entry], r.facts[part.entry]
@@ -147,10 +147,10 @@ func (r *LinkReader) needsContent(entry int) bool {
 	return r.link.Zip && !r.entries[entry].Streamed && !known
 }
 
-// plan sets the parts to read. An empty part shows whether an empty file has changed.
+// planParts sets the parts to read. An empty part shows whether an empty file has changed.
 // It returns how much of the files whose CRC the ranges need is unknown and not in
 // the parts, by entry.
-func (r *LinkReader) plan() (unknown map[int]int64) {
+func (r *LinkReader) planParts() (unknown map[int]int64) {
 	unknown = make(map[int]int64)
 	for _, rng := range r.ranges {
 		complete := make(map[int]bool)
@@ -193,8 +193,8 @@ func (r *LinkReader) checkFirst() error {
 // parallelSums is how many files one response reads for their sums at a time.
 const parallelSums = 4
 
-// readUnknown starts to read the sums of what the parts do not include. CRC waits for them,
-// and finds the same errors.
+// readUnknown starts to read what the parts do not include of files whose CRC the
+// ranges need. CRC waits for that, and finds the same errors.
 func (r *LinkReader) readUnknown(unknown map[int]int64) {
 	entries := make(chan int, len(unknown))
 	for entry := range r.entries {
@@ -223,7 +223,7 @@ func (r *LinkReader) advance() (err error) {
 	return nil
 }
 
-// seek makes the part that includes others of an entry the current one.
+// seek advances to the part that includes want.
 func (r *LinkReader) seek(want filePart) error {
 	for {
 		if r.next > 0 {

@@ -123,8 +123,8 @@ func NewService(store Store, options *Options) *Service {
 	return s
 }
 
-// Flush waits until what was learned about files, and what links have served, is in
-// the store. Call it at shutdown, after the last request.
+// Flush waits until the facts about files, and what links have served, are in the
+// store. Call it at shutdown, after the last request.
 func (s *Service) Flush(ctx context.Context) error {
 	return errors.Join(s.facts.flush(ctx), s.usages.flush(ctx))
 }

@@ -2,7 +2,8 @@
 // several in parallel, and reads the start of each before the consumer needs it.
 //
 // A [Queue] belongs to one goroutine, the consumer's. A worker uses only its task
-// and fields of the queue that do not change.
+// and fields of the queue that do not change. Only giveBack may be called
+// by the workers of other queues.
 package prefetch
 
 import (
