@@ -9,8 +9,8 @@ import (
 	"math"
 )
 
-// archive is a zip from an untrusted source: no size in its headers is relied
-// on.
+// archive is a zip from an untrusted source: the sizes in its headers are compared
+// with its contents.
 type archive struct {
 	entries   []*zip.File
 	limits    Limits
@@ -44,6 +44,9 @@ func openArchive(data []byte, limits Limits) (*archive, error) {
 	return &archive{entries: z.File, limits: limits, remaining: remaining}, nil
 }
 
+// maxDeflateRatio is the highest ratio of DEFLATE.
+const maxDeflateRatio = 1032
+
 // decompress returns the content of an entry, which has at most maxSize bytes.
 // The error is a fileError or matches ErrTooLarge.
 func (a *archive) decompress(entry *zip.File, maxSize int64) ([]byte, error) {
@@ -59,15 +62,21 @@ func (a *archive) decompress(entry *zip.File, maxSize int64) ([]byte, error) {
 		return nil, fileError("damaged")
 	}
 	defer r.Close()
-	content, err := io.ReadAll(io.LimitReader(r, min(maxSize, a.remaining)+1))
-	size := int64(len(content))
+	size := int64(entry.UncompressedSize64)
 	switch {
+	case size < 0, size/maxDeflateRatio > int64(entry.CompressedSize64):
+		return nil, fileError("damaged")
 	case size > a.remaining:
 		return nil, tooLarge("the zip is too large: its files are too large when decompressed")
 	case size > maxSize:
 		return nil, fileTooLarge(entry.Name)
 	}
 	a.remaining -= size
+	content := make([]byte, size)
+	_, err = io.ReadFull(r, content)
+	if excess, _ := io.CopyN(io.Discard, r, 1); excess > 0 {
+		return nil, fileError("damaged")
+	}
 	// archive/zip skips the check if the CRC-32 in the header is zero.
 	if err != nil || crc32.ChecksumIEEE(content) != entry.CRC32 {
 		return nil, fileError("damaged")

@@ -120,20 +120,25 @@ func splitData(data string) (envelope, []byte) {
 		return envelope{}, raw
 	}
 	e := envelope{Before: strings.Clone(data[:at]), After: strings.Clone(data[at+len(encoded):])}
-	if !bytes.Equal(e.join(file), raw) {
+	if e.join(file) != data {
 		return envelope{}, raw // not canonical base64
 	}
 	return e, file
 }
 
 // join returns the data of a symbol whose file has this content.
-func (e envelope) join(file []byte) []byte {
+func (e envelope) join(file []byte) string {
 	if e.empty() {
-		return file
+		return string(file)
 	}
-	size := len(e.Before) + base64.StdEncoding.EncodedLen(len(file)) + len(e.After)
-	data := append(make([]byte, 0, size), e.Before...)
-	return append(base64.StdEncoding.AppendEncode(data, file), e.After...)
+	var data strings.Builder
+	data.Grow(len(e.Before) + base64.StdEncoding.EncodedLen(len(file)) + len(e.After))
+	data.WriteString(e.Before)
+	encoder := base64.NewEncoder(base64.StdEncoding, &data)
+	encoder.Write(file) // a Builder returns no error
+	encoder.Close()
+	data.WriteString(e.After)
+	return data.String()
 }
 
 func (e envelope) empty() bool { return e == envelope{} }

@@ -188,8 +188,10 @@ func (r *reader) readImage(entry *zip.File) (symbols.NewSymbol, error) {
 		return symbols.NewSymbol{}, err
 	}
 	name := strings.TrimSuffix(base, extension)
-	data := encodeJSON(imageData{name, mimeType, content, width, height})
-	return symbols.NewSymbol{Name: name, Type: mimeType, Data: string(data)}, nil
+	// The JSON is not encoded at once, because that takes three times its size.
+	before, after, _ := strings.Cut(string(encodeJSON(imageData{name, mimeType, []byte{}, width, height})), `"content":""`)
+	data := envelope{before + `"content":"`, `"` + after}.join(content)
+	return symbols.NewSymbol{Name: name, Type: mimeType, Data: data}, nil
 }
 
 // findManifest returns the manifest of a bundle, which may be in a top-level
@@ -277,7 +279,7 @@ func (r *reader) readListed(unread map[string]*zip.File, name string, listed man
 	case hex.EncodeToString(digest[:]) != listed.SHA256:
 		return symbols.NewSymbol{}, fileError("changed: SHA-256 differs from " + manifestName)
 	}
-	return symbols.NewSymbol{Name: listed.Name, Type: listed.Type, Data: string(listed.join(file))}, nil
+	return symbols.NewSymbol{Name: listed.Name, Type: listed.Type, Data: listed.join(file)}, nil
 }
 
 // baseName returns the last element of a path. Some programs separate elements
