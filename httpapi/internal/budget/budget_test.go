@@ -1,0 +1,103 @@
+package budget
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/matryer/is"
+)
+
+const mib = 1 << 20
+
+func TestHold_SmallRequestsDoNotWaitForLargeOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		b := New[string](64*mib, 5*time.Second)
+		first, second := b.Hold("a"), b.Hold("b")
+		is.NoErr(first.Grow(t.Context(), 40*mib))
+		done := make(chan time.Duration)
+		start := time.Now()
+		go func() {
+			if err := second.Grow(t.Context(), 40*mib); err != nil {
+				t.Error(err)
+			}
+			done <- time.Since(start)
+		}()
+		synctest.Wait()
+		for i := range 100 {
+			small := b.Hold(strconv.Itoa(i))
+			is.NoErr(small.Grow(t.Context(), SmallSize))
+			is.Equal(time.Since(start), time.Duration(0))
+			defer small.Release()
+		}
+		time.Sleep(time.Second)
+		first.Release()
+		is.Equal(<-done, time.Second)
+		second.Release()
+	})
+}
+
+func TestHold_WaitsInOrderAndNotForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		b := New[string](64*mib, 5*time.Second)
+		first := b.Hold("a")
+		is.NoErr(first.Grow(t.Context(), 50*mib))
+		order := make(chan int, 3)
+		for i, size := range []int64{40 * mib, 2 * mib, 2 * mib} {
+			go func() {
+				h := b.Hold(string(rune('b' + i)))
+				defer h.Release()
+				if err := h.Grow(t.Context(), size); err != nil {
+					t.Error(err)
+				}
+				order <- i
+				time.Sleep(time.Second)
+			}()
+			synctest.Wait()
+		}
+		late := b.Hold("z")
+		time.AfterFunc(time.Second, first.Release)
+		is.NoErr(late.Grow(t.Context(), mib))
+		is.Equal(<-order, 0)
+		late.Release()
+		time.Sleep(10 * time.Second)
+
+		is.NoErr(first.Grow(t.Context(), 56*mib))
+		start := time.Now()
+		is.Equal(late.Grow(t.Context(), mib), ErrExhausted)
+		is.Equal(time.Since(start), 5*time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		is.Equal(late.Grow(ctx, mib), ErrExhausted)
+		first.Release()
+		is.NoErr(late.Grow(t.Context(), 1000*mib)) // all there is
+		late.Release()
+	})
+}
+
+func TestHold_ClientHasHalfOfTheMemory(t *testing.T) {
+	is := is.New(t)
+	b := New[string](64*mib, time.Millisecond)
+	var holds []*Hold[string]
+	for range 3 {
+		h := new(b.Hold("a"))
+		if err := h.Grow(t.Context(), 12*mib); err != nil {
+			is.Equal(err, ErrExhausted)
+			is.Equal(len(holds), 2)
+			break
+		}
+		holds = append(holds, h)
+	}
+	is.True(holds[0].Grow(t.Context(), 20*mib) != nil)
+	other := b.Hold("b")
+	is.NoErr(other.Grow(t.Context(), 30*mib))
+	other.Release()
+	holds[1].Release()
+	is.NoErr(holds[0].Grow(t.Context(), 50*mib)) // its only one
+	holds[0].Release()
+	is.Equal(len(b.large.held)+len(b.small.held), 0)
+}
