@@ -44,6 +44,21 @@ func openArchive(data []byte, limits Limits) (*archive, error) {
 	return &archive{entries: z.File, limits: limits, remaining: remaining}, nil
 }
 
+// reserve calls Limits.Reserve with the size of all files in base64, and of two more
+// copies of the largest: the file, and what a store makes of it.
+func (a *archive) reserve() error {
+	if a.limits.Reserve == nil {
+		return nil
+	}
+	var total, largest int64
+	for _, entry := range a.entries {
+		size := int64(min(entry.UncompressedSize64, uint64(a.remaining)))
+		total = min(total+size, a.remaining) // decompress reads no more
+		largest = max(largest, size)
+	}
+	return a.limits.Reserve((total + 2*largest) / 3 * 4)
+}
+
 // maxDeflateRatio is the highest ratio of DEFLATE.
 const maxDeflateRatio = 1032
 

@@ -85,6 +85,11 @@ type Limits struct {
 	// Ratio is the maximum size of everything that is decompressed, divided
 	// by the size of the archive. The first 4 MiB are exempt. Zero means 200.
 	Ratio int64
+
+	// Reserve, if set, is called before anything is decompressed, with the
+	// memory in bytes that Read and then a store need for the contents. Read
+	// returns its error.
+	Reserve func(size int64) error
 }
 
 // ratioFreeBytes may be decompressed from any archive.
@@ -102,5 +107,6 @@ func (l *Limits) withDefaults() Limits {
 		Symbol:  min(cmp.Or(max(given.Symbol, 0), 50<<20), maxSize),
 		Total:   min(cmp.Or(max(given.Total, 0), 256<<20), maxSize),
 		Ratio:   min(cmp.Or(max(given.Ratio, 0), 200), maxRatio),
+		Reserve: given.Reserve,
 	}
 }

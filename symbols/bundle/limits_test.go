@@ -297,3 +297,28 @@ func TestWrite_IsNotABomb(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestRead_ReservesMemoryBeforeItDecompresses(t *testing.T) {
+	is := is.New(t)
+	svg := func(size int) string {
+		return `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><!--` + strings.Repeat(" ", size) + `--></svg>`
+	}
+	archive := zipOf(t, file{name: "a.svg", content: svg(30_000)}, file{name: "b.svg", content: svg(60_000)})
+	var reserved []int64
+	contents, err := bundle.Read(t.Context(), archive, &bundle.Limits{Reserve: func(size int64) error {
+		reserved = append(reserved, size)
+		return nil
+	}})
+	is.NoErr(err)
+	is.Equal(len(reserved), 1)
+	size := 0
+	for _, symbol := range contents.Symbols() {
+		size += len(symbol.Data)
+	}
+	is.True(reserved[0] >= int64(size)+60_000)
+	is.True(reserved[0] < 400_000)
+
+	exhausted := errors.New("exhausted")
+	_, err = bundle.Read(t.Context(), archive, &bundle.Limits{Reserve: func(int64) error { return exhausted }})
+	is.Equal(err, exhausted)
+}

@@ -40,14 +40,17 @@ func (c *Contents) Symbols() []symbols.NewSymbol {
 // It returns at least one symbol, and each passes [symbols.NewSymbol.Check].
 // Nil limits mean the defaults.
 //
-// The error matches [ErrInvalid] or [ErrTooLarge], or is that of ctx. It is a
-// [RejectedError] if some files cannot be imported.
+// The error matches [ErrInvalid] or [ErrTooLarge], or is that of ctx or of
+// [Limits.Reserve]. It is a [RejectedError] if some files cannot be imported.
 func Read(ctx context.Context, data []byte, limits *Limits) (*Contents, error) {
 	archive, err := openArchive(data, limits.withDefaults())
 	if err != nil {
 		return nil, err
 	}
 	r := &reader{archive: archive, dataRemaining: archive.limits.Total}
+	if err := r.reserve(); err != nil {
+		return nil, err
+	}
 	manifest := r.findManifest()
 	count := len(r.entries)
 	if manifest != nil {
