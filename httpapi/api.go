@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi/internal/budget"
 	"example.com/canvasback/httpapi/internal/stream"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
@@ -27,6 +28,8 @@ type API struct {
 	exports  *exports.Service
 	admin    *adminKeys
 	limiter  *authLimiter
+	memory   *budget.Budget[client]
+	streams  *streamLimiter
 	cors     *cors
 	versions *versionLoader
 	lists    *listCache
@@ -52,6 +55,8 @@ func New(opts Options) (*API, error) {
 		exports:  opts.Exports,
 		admin:    newAdminKeys(opts.AdminKeys),
 		limiter:  newAuthLimiter(opts.AuthRateLimit),
+		memory:   budget.New[client](opts.MemoryBudget, opts.StoreTimeout),
+		streams:  &streamLimiter{limit: opts.StreamsPerClient, running: make(map[client]int)},
 		cors:     newCORS(opts.AllowedOrigins),
 		versions: newVersionLoader(opts.Symbols),
 		log:      opts.Logger,
@@ -146,7 +151,8 @@ func (a *API) handleRoute(route route) http.Handler {
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.(*response).route = route.path
-		setBody(w.(*response), r, route.limit)
+		body := a.setBody(w.(*response), r, route.limit)
+		defer body.memory.Release()
 		if err := endpoint(w, r); err != nil {
 			a.fail(w, r, err)
 		}

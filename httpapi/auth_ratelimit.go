@@ -84,10 +84,13 @@ func remoteIP(r *http.Request) string {
 	return network.String()
 }
 
-// rateLimitError is the error of a wrong key beyond the limit.
-type rateLimitError struct{ retryAfter time.Duration }
+// rateLimitError is the error of a request beyond a limit of its client.
+type rateLimitError struct {
+	reason     string
+	retryAfter time.Duration
+}
 
-func (*rateLimitError) Error() string { return "too many wrong keys from this client IP" }
+func (e *rateLimitError) Error() string { return e.reason }
 
 // limit counts the error of a check of a client key if the key was wrong. It returns
 // err, or a rateLimitError if the client IP is over its limit.
@@ -106,7 +109,7 @@ func (l *authLimiter) take(ip string, count bool) error {
 		return nil
 	}
 	if wait := l.allow(ip, time.Now(), count); wait > 0 {
-		return &rateLimitError{wait}
+		return &rateLimitError{"too many wrong keys from this client IP", wait}
 	}
 	return nil
 }

@@ -1,44 +1,116 @@
 package httpapi
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"time"
+
+	"example.com/canvasback/httpapi/internal/budget"
 )
 
-// bodyIdleTimeout is how long the client of a request may send nothing of its body.
-const bodyIdleTimeout = 10 * time.Second
+// bodyWindow is the time in which the client of a request must send as much of its
+// body as BodyRate requires.
+const bodyWindow = 10 * time.Second
 
-// timedBody is a request body with an idle timeout. It keeps the ReadTimeout of the
-// server.
-type timedBody struct {
+// requestBody is a request body with a minimum rate, and with the memory that the
+// request holds because of it. It keeps the ReadTimeout of the server.
+type requestBody struct {
 	io.ReadCloser
-	control *http.ResponseController
-	end     time.Time // zero if the server has no ReadTimeout
+	api     *API
+	w       *response
+	r       *http.Request
+	end     time.Time // of ReadTimeout; zero if there is none
+	missing int64     // bytes until the next window begins
+	memory  budget.Hold[client]
 }
 
-// setBody limits the size and the idle time of the body of r.
-func setBody(w *response, r *http.Request, limit int64) {
-	r.Body = http.MaxBytesReader(w, r.Body, limit)
-	if r.ContentLength == 0 {
+// setBody limits the size, the rate and the memory of the body of r. The caller must
+// release it.
+func (a *API) setBody(w *response, r *http.Request, limit int64) *requestBody {
+	b := &requestBody{
+		ReadCloser: http.MaxBytesReader(w, r.Body, limit),
+		api:        a, w: w, r: r,
+	}
+	if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ReadTimeout > 0 {
+		b.end = w.start.Add(server.ReadTimeout)
+	}
+	r.Body = b
+	return b
+}
+
+// startWindow sets the deadline for as much of the body as BodyRate requires.
+func (b *requestBody) startWindow() {
+	rate := b.api.options.BodyRate
+	if rate < 0 || b.r.ContentLength == 0 {
 		return
 	}
-	body := &timedBody{ReadCloser: r.Body, control: http.NewResponseController(w)}
-	if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ReadTimeout > 0 {
-		body.end = w.start.Add(server.ReadTimeout)
-	}
-	r.Body = body
-}
-
-func (b *timedBody) Read(p []byte) (int, error) {
-	deadline := time.Now().Add(bodyIdleTimeout)
+	b.missing = rate * int64(bodyWindow/time.Second)
+	deadline := time.Now().Add(bodyWindow)
 	if !b.end.IsZero() && b.end.Before(deadline) {
 		deadline = b.end
 	}
-	b.control.SetReadDeadline(deadline)
-	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
-		b.control.SetReadDeadline(time.Time{})
-	}
-	return n, err
+	http.NewResponseController(b.w).SetReadDeadline(deadline)
 }
+
+// readAll returns the body. It reserves the memory for each part when the one before
+// has arrived.
+func (b *requestBody) readAll() ([]byte, error) {
+	length := b.r.ContentLength + 1 // one byte of space for io.EOF
+	if length <= 0 {
+		length = 1 << 62 // unknown
+	}
+	body := make([]byte, 0, min(length, 4<<10))
+	for {
+		if b.missing <= 0 {
+			b.startWindow()
+		}
+		n, err := b.Read(body[len(body):cap(body)])
+		b.missing -= int64(n)
+		body = body[:len(body)+n]
+		switch {
+		case err == io.EOF:
+			if b.r.ContentLength != 0 {
+				http.NewResponseController(b.w).SetReadDeadline(time.Time{})
+			}
+			return body, nil
+		case err != nil:
+			return nil, err
+		case len(body) < cap(body):
+			continue
+		}
+		size := 2 * int64(cap(body))
+		if length > int64(cap(body)) {
+			size = min(size, length)
+		}
+		if err := b.reserve(int64(cap(body)) + size); err != nil {
+			b.discard()
+			return nil, err
+		}
+		body = append(make([]byte, 0, size), body...)
+	}
+}
+
+// discard reads the rest of the body for one window. Most clients do not read a
+// response before they have sent their request.
+func (b *requestBody) discard() {
+	http.NewResponseController(b.w).SetReadDeadline(time.Now().Add(bodyWindow))
+	io.Copy(io.Discard, b)
+}
+
+// reserve extends the memory of the request to size bytes. It waits as long as for a
+// store, and not less if the client disconnects: see storeContext.
+func (b *requestBody) reserve(size int64) error {
+	if size <= 4<<10 {
+		return nil // the server needs as much for each connection
+	}
+	if b.memory == (budget.Hold[client]{}) {
+		b.memory = b.api.memory.Hold(b.api.client(b.w, b.r))
+	}
+	err := b.memory.Grow(context.WithoutCancel(b.r.Context()), size)
+	b.missing = 0 // the client could not send during the wait
+	return err
+}
+
+// reserve extends the memory that a request of a route holds to size bytes.
+func reserve(r *http.Request, size int64) error { return r.Body.(*requestBody).reserve(size) }

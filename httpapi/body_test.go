@@ -46,12 +46,12 @@ func (l *pipeListener) dial() net.Conn {
 	return client
 }
 
-// TestBody_IdleTimeout sends bodies with a valid key that stop, that are slow, and
-// that take too long.
-func TestBody_IdleTimeout(t *testing.T) {
+// TestBodyRate_EndsSlowBodies sends bodies with a valid key that stop, that are slow,
+// and that take too long.
+func TestBodyRate_EndsSlowBodies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t)
+		h := newHarness(t, func(o *httpapi.Options) { o.BodyRate = 1 })
 		server := &http.Server{Handler: httpapi.Handler(h.options)}
 		httpapi.ConfigureServer(server)
 		listener := newPipeListener()
@@ -100,8 +100,9 @@ func TestBody_IdleTimeout(t *testing.T) {
 		}{
 			{"nothing", 50 << 20, "", 0, 0, 400, 10 * time.Second, 12 * time.Second},
 			{"some bytes", 50 << 20, `{"name":"`, 1, 0, 400, 10 * time.Second, 12 * time.Second},
-			{"slow", 20, " ", 20, 9 * time.Second, 400, 3 * time.Minute, 4 * time.Minute}, // 400 because it is no object
-			{"too long", 50 << 20, " ", 100, 9 * time.Second, 400, 5 * time.Minute, 5*time.Minute + 2*time.Second},
+			{"too slow", 2000, "     ", 400, 6 * time.Second, 400, 10 * time.Second, 12 * time.Second},
+			{"slow", 240, "            ", 20, 9 * time.Second, 400, 3 * time.Minute, 4 * time.Minute}, // 400 because it is no object
+			{"too long", 50 << 20, "            ", 100, 9 * time.Second, 400, 5 * time.Minute, 5*time.Minute + 2*time.Second},
 			{"fast", 3, "{} ", 1, 0, 400, 0, time.Second},
 		} {
 			status, took := send(c.length, c.part, c.parts, c.pause)

@@ -3,11 +3,12 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"example.com/canvasback/httpapi/internal/budget"
 )
 
 // endpoint responds to an authenticated request, or returns the error to respond
@@ -86,9 +87,12 @@ func readBody(r *http.Request, accepted func(mediaType string) bool, errType err
 			return nil, errType
 		}
 	}
-	body, err := io.ReadAll(r.Body)
+	body, err := r.Body.(*requestBody).readAll()
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return nil, errTooLarge
+	}
+	if errors.Is(err, budget.ErrExhausted) {
+		return nil, err
 	}
 	if err != nil {
 		return nil, invalidRequest("body could not be read")

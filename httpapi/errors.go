@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi/internal/budget"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
@@ -97,6 +98,7 @@ var errorTable = []errorResponse{
 	{exports.ErrForbidden, http.StatusBadGateway, "export_failed", "the exported file cannot be fetched"},
 	{exports.ErrFailed, http.StatusBadGateway, "export_failed", "the exported file cannot be fetched"},
 
+	{budget.ErrExhausted, http.StatusServiceUnavailable, "unavailable", "too many large requests are being processed"},
 	{keys.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", unavailableMessage},
 	{symbols.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", unavailableMessage},
 	{exports.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", unavailableMessage},
@@ -178,14 +180,10 @@ func drain(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 || r.ProtoMajor > 1 {
 		return
 	}
-	body := r.Body
-	if b, ok := body.(*timedBody); ok {
-		body = b.ReadCloser // without its idle timeout
-	}
 	control := http.NewResponseController(w)
 	timed := control.SetReadDeadline(time.Now().Add(timeout)) == nil
 	if timed && r.ContentLength <= maxSize && r.Header.Get("Expect") == "" {
-		if _, err := io.CopyN(io.Discard, body, maxSize); err == io.EOF {
+		if _, err := io.CopyN(io.Discard, r.Body, maxSize); err == io.EOF {
 			control.SetReadDeadline(time.Time{})
 			return
 		}

@@ -29,6 +29,10 @@ func decode(r *http.Request, in any) error {
 	if !isUTF8(r.Header.Get("Content-Type")) {
 		return errCharset
 	}
+	// The values and a response with them take about as much each.
+	if err := reserve(r, 3*int64(len(body))); err != nil {
+		return err
+	}
 	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) > 0 && start[0] != '{' {
 		return invalidRequest("body must be a JSON object")
 	}

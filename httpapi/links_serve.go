@@ -34,6 +34,10 @@ func (a *API) serveLink(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := w.(*response)
 	out.keyID = key.ID
+	return a.stream(func(http.ResponseWriter, *http.Request) error { return a.sendLink(out, r, link) })(w, r)
+}
+
+func (a *API) sendLink(out *response, r *http.Request, link *exports.Link) error {
 	watch := a.watchLinkKey(out, r, link.Owner)
 	defer watch.stop()
 

@@ -68,6 +68,23 @@ type Options struct {
 	// until they are stored. Import.Symbol is SymbolLimit if zero.
 	Import bundle.Limits
 
+	// MemoryBudget is the size in bytes of the memory for all request bodies
+	// and imports together; 256 MiB if zero. An eighth of it is for requests of
+	// up to 20 KiB. The rest is for others in the order in which they need it; a
+	// client key, or a client IP without one, may have half of it. A request that
+	// waits for memory longer than StoreTimeout gets 503. One request may need
+	// more than the budget, and has all of it then.
+	MemoryBudget int64
+
+	// BodyRate is the rate in bytes per second that a request body must have in
+	// each ten seconds; 1 KiB if zero, no minimum if negative.
+	BodyRate int64
+
+	// StreamsPerClient is how many downloads a client key, or a client IP
+	// without one, may have at a time; 64 if zero, unlimited if negative. Others
+	// get 429. A download by a link counts for the key of the link.
+	StreamsPerClient int
+
 	// StoreTimeout is how long a request may wait for a store before it fails
 	// with 503; 5 seconds if zero. Each 16 MiB of an import's data extend it by
 	// as much. Key checks have the timeout of [keys.Options] instead.
@@ -111,6 +128,9 @@ func (o Options) withDefaults() Options {
 	o.BatchLimit = cmp.Or(max(o.BatchLimit, 0), 16<<20)
 	o.ImportLimit = cmp.Or(max(o.ImportLimit, 0), 64<<20)
 	o.Import.Symbol = cmp.Or(max(o.Import.Symbol, 0), o.SymbolLimit)
+	o.MemoryBudget = cmp.Or(max(o.MemoryBudget, 0), 256<<20)
+	o.BodyRate = cmp.Or(o.BodyRate, 1<<10)
+	o.StreamsPerClient = cmp.Or(o.StreamsPerClient, 64)
 	o.StoreTimeout = cmp.Or(max(o.StoreTimeout, 0), 5*time.Second)
 	o.IdleTimeout = cmp.Or(max(o.IdleTimeout, 0), time.Minute)
 	o.ListCache = cmp.Or(o.ListCache, 64<<20)

@@ -45,7 +45,7 @@ func (a *API) routes() []route {
 			route{remove, "/symbol/folders/{id}", clientKey, limit, jsonEndpoint(a, ok, a.deleteFolder)},
 			route{get, "/symbol/folders/{id}/symbols", clientKey, limit, a.listSymbols},
 			route{post, "/symbol/folders/{id}/symbols", clientKey, symbolLimit, jsonEndpoint(a, created, a.createSymbol)},
-			route{get, "/symbol/folders/{id}/export", clientKey, limit, a.exportSymbols},
+			route{get, "/symbol/folders/{id}/export", clientKey, limit, a.stream(a.exportSymbols)},
 			route{post, "/symbol/folders/{id}/import", clientKey, importLimit, a.importSymbols},
 			route{get, "/symbol/symbols/{id}", clientKey, limit, a.getEndpoint(symbolVersion, a.getSymbol)},
 			route{patch, "/symbol/symbols/{id}", clientKey, symbolLimit, jsonEndpoint(a, ok, a.updateSymbol)},
@@ -58,9 +58,9 @@ func (a *API) routes() []route {
 			route{get, "/admin/exports/{id}", adminKey, limit, jsonEndpoint(a, ok, a.getExport)},
 			route{remove, "/admin/exports/{id}", adminKey, limit, jsonEndpoint(a, ok, a.deleteExport)},
 			route{post, "/admin/exports/{id}/check", adminKey, limit, a.checkExport},
-			route{post, "/viewer/exports/download", clientKey, limit, a.downloadExport},
-			route{post, "/viewer/exports/download-batch", clientKey, batchLimit, a.downloadBatch},
-			route{post, "/viewer/exports/links", clientKey, batchLimit, a.createLink},
+			route{post, "/viewer/exports/download", clientKey, limit, a.stream(a.downloadExport)},
+			route{post, "/viewer/exports/download-batch", clientKey, batchLimit, a.stream(a.downloadBatch)},
+			route{post, "/viewer/exports/links", clientKey, batchLimit, a.stream(a.createLink)},
 			route{get, "/viewer/exports/links/{token}/{fileName}", noKey, limit, a.serveLink}, // checks the key of the link
 		)
 		switch a.options.RegisterWith {

@@ -99,7 +99,9 @@ func (a *API) importSymbols(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	contents, err := bundle.Read(context.WithoutCancel(r.Context()), archive, &a.options.Import) // see storeContext
+	limits := a.options.Import
+	limits.Reserve = func(size int64) error { return reserve(r, int64(len(archive))+size) }
+	contents, err := bundle.Read(context.WithoutCancel(r.Context()), archive, &limits) // see storeContext
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,112 @@
+package httpapi_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
+)
+
+// anotherKey returns a second valid client key.
+func (h *harness) anotherKey() string {
+	h.t.Helper()
+	issued, err := h.options.Keys.Create(h.t.Context(), keys.Fields{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return string(issued.Raw)
+}
+
+// startBody sends a request of which only part of the body arrives.
+func (h *harness) startBody(path, key string, size int, part string) net.Conn {
+	h.t.Helper()
+	conn := h.dial()
+	_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", path, key, size, part)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return conn
+}
+
+// blankZip returns a small zip of SVG files, each of which has size bytes.
+func blankZip(t *testing.T, files, size int) string {
+	t.Helper()
+	var out bytes.Buffer
+	z := zip.NewWriter(&out)
+	for i := range files {
+		w, err := z.Create(fmt.Sprint(i, ".svg"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><!--%s--></svg>`, strings.Repeat(" ", size-80))
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(testTimeout); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the condition never holds")
+		}
+	}
+}
+
+func TestMemoryBudget_UnfinishedBodiesHoldTheirShare(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t, func(o *httpapi.Options) { o.MemoryBudget, o.StoreTimeout = 32<<20, 500*time.Millisecond })
+	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
+	large := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 4<<20))
+
+	// Each holds 12 of 28 MiB: one buffer of 8 MiB, and one of 4 MiB before it.
+	unfinished := []net.Conn{
+		h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 48<<20, strings.Repeat(" ", 6<<20)),
+		h.startBody("/symbol/folders/1/import", h.anotherKey(), 48<<20, strings.Repeat(" ", 6<<20)),
+	}
+	var rejected response
+	eventually(t, func() bool {
+		rejected = h.client("POST", "/symbol/folders/1/symbols", large)
+		return rejected.status == 503
+	})
+	rejected.wantError(503, "unavailable")
+	is.Equal(rejected.header.Get("Retry-After"), "1")
+	h.client("POST", "/symbol/folders/1/symbols", `{"name":"a","type":"text/plain","data":"small"}`).want(201)
+	for _, conn := range unfinished {
+		is.NoErr(conn.Close())
+	}
+	eventually(t, func() bool { return h.client("POST", "/symbol/folders/1/symbols", large).status == 201 })
+}
+
+func TestMemoryBudget_CountsImportsBeforeTheyExpand(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t, func(o *httpapi.Options) {
+		o.MemoryBudget, o.StoreTimeout, o.Import.Ratio = 32<<20, 500*time.Millisecond, 2000
+	})
+	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
+	send := func(archive string) response {
+		return h.send("POST", "/symbol/folders/1/import?dryRun=true", archive, "x-api-key", h.rawKey, "Content-Type", "application/zip")
+	}
+	bomb := blankZip(t, 3, 3<<20)
+	send(bomb).want(200)
+	conn := h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 48<<20, strings.Repeat(" ", 6<<20))
+	var rejected response
+	eventually(t, func() bool { rejected = send(bomb); return rejected.status == 503 })
+	rejected.wantError(503, "unavailable")
+	send(blankZip(t, 1, 10<<10)).want(200)
+	is.NoErr(conn.Close())
+	eventually(t, func() bool { return send(bomb).status == 200 })
+}
