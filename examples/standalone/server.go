@@ -86,6 +86,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		DangerouslySkipClientKeys: !c.protect,
 		Prefix:                    c.basePath,
 		AllowedOrigins:            c.corsOrigins,
+		MemoryBudget:              limitMemory(lookup),
 		Logger:                    log,
 	})
 	if err != nil {

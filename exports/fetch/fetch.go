@@ -20,8 +20,8 @@ const (
 	maxBackoff     = 5 * time.Second
 
 	maxHeaderBytes  = 64 << 10
-	maxConnsPerHost = 256 // far above the usual load of one origin
-	maxIdlePerHost  = 16  // the number of files that a batch prefetches
+	maxConnsPerHost = 1024 // far above what one client may use
+	maxIdlePerHost  = 16   // the number of files that a batch prefetches
 	maxIdleConns    = 64
 	idleConnTimeout = 90 * time.Second
 )
