@@ -106,6 +106,14 @@
 // it. With synchronous_commit=off a crash can undo it, including the revocation
 // of a key, except on a fenced server.
 //
+// # Full disk
+//
+// If the disk of the WAL is full, PostgreSQL stops, and so does a revocation: keys can be
+// changed only after an operator has freed space and restarted the server. Until then no
+// check succeeds either; all respond 503. Monitor the disk, keep pg_wal on a disk of its
+// own, and keep a file of some megabytes there that can be deleted. If only the disk of
+// the tables is full, the server runs, and a write that needs space returns an error.
+//
 // # Lost connections
 //
 // A restart of the server kills all connections of the pool, which pings only

@@ -33,6 +33,18 @@
 // Writers of several processes wait for each other in SQLite, at most for
 // busy_timeout, regardless of their contexts.
 //
+// # Full disk
+//
+// On a full disk, writes return errors and reads succeed. Keys can still be changed and
+// deleted: for these writes the package keeps a reserve of 2 MiB, a file beside the
+// database file whose name has the suffix -reserve. If such a write cannot be committed,
+// the reserve is emptied and the write repeated. The reserve is restored at once as far
+// as the disk permits, and otherwise by a later write of keys or by [DB.Migrate].
+//
+// The reserve is enough for 80 changes. If a checkpoint fits into it, which is usual, any
+// number succeeds, because the checkpoint frees the WAL. An error of the reserve itself
+// is ignored.
+//
 // # Tables
 //
 // The names of all tables, indexes and triggers begin with canvasback_, so the
@@ -87,7 +99,7 @@ func (d *DB) Migrate(ctx context.Context) error {
 	if err := d.Check(ctx); err != nil {
 		return err
 	}
-	return d.db.write(ctx, func(conn *sql.Conn) error { return migrate(ctx, conn) })
+	return d.db.writeReserved(ctx, func(conn *sql.Conn) error { return migrate(ctx, conn) })
 }
 
 // Pending returns the names of the migrations that Migrate would apply, in
