@@ -96,11 +96,17 @@ var importRules = []importRule{
 		pkg: "httpapi",
 		may: []string{
 			module + "/keys", module + "/symbols", module + "/exports",
-			module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
+			module + "/httpapi/internal/budget", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
 			"github.com/google/uuid", "github.com/go-json-experiment/json", "golang.org/x/sync/singleflight",
 		},
 		never:  []string{"database/sql"},
 		reason: "the handler calls services and never a storage driver",
+	},
+	{
+		pkg:    "httpapi/internal/budget",
+		may:    []string{"golang.org/x/sync/semaphore"},
+		never:  []string{"net/http", "database/sql"},
+		reason: "the budget knows no requests",
 	},
 	{
 		pkg:    "httpapi/internal/ranges",
