@@ -21,6 +21,12 @@ type tally struct {
 	results   map[string]int // number of requests by status or error
 }
 
+// quantile returns a duration that the part q of the requests did not exceed.
+func (t *tally) quantile(q float64) time.Duration {
+	slices.Sort(t.durations)
+	return t.durations[int(q*float64(len(t.durations)-1))].Round(10 * time.Microsecond)
+}
+
 // tallies are safe for concurrent use.
 type tallies struct {
 	mu     sync.Mutex
@@ -42,6 +48,22 @@ func (s *tallies) add(kind, result string, duration time.Duration) {
 	t.results[result]++
 }
 
+// merged returns the tally of all kinds with a prefix.
+func (s *tallies) merged(prefix string) *tally {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := &tally{results: make(map[string]int)}
+	for kind, tally := range s.byKind {
+		if strings.HasPrefix(kind, prefix) {
+			all.durations = append(all.durations, tally.durations...)
+			for result, count := range tally.results {
+				all.results[result] += count
+			}
+		}
+	}
+	return all
+}
+
 // report logs the tallies as a table.
 func (s *tallies) report(t *testing.T, elapsed time.Duration) {
 	s.mu.Lock()
@@ -51,15 +73,11 @@ func (s *tallies) report(t *testing.T, elapsed time.Duration) {
 	total := 0
 	for _, kind := range slices.Sorted(maps.Keys(s.byKind)) {
 		tally := s.byKind[kind]
-		slices.Sort(tally.durations)
-		quantile := func(q float64) time.Duration {
-			return tally.durations[int(q*float64(len(tally.durations)-1))].Round(10 * time.Microsecond)
-		}
 		var results []string
 		for _, result := range slices.Sorted(maps.Keys(tally.results)) {
 			results = append(results, fmt.Sprint(result, ": ", tally.results[result]))
 		}
-		fmt.Fprintf(&out, "%-22s %9d %9v %9v %9v %9v  %s\n", kind, len(tally.durations), quantile(0.5), quantile(0.99), quantile(0.999), quantile(1), strings.Join(results, ", "))
+		fmt.Fprintf(&out, "%-22s %9d %9v %9v %9v %9v  %s\n", kind, len(tally.durations), tally.quantile(0.5), tally.quantile(0.99), tally.quantile(0.999), tally.quantile(1), strings.Join(results, ", "))
 		total += len(tally.durations)
 	}
 	fmt.Fprintf(&out, "%d requests in %v, %.0f a second", total, elapsed.Round(time.Second), float64(total)/elapsed.Seconds())

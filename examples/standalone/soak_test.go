@@ -52,7 +52,7 @@ func TestSoak(t *testing.T) {
 // soak is the program under load.
 type soak struct {
 	t       *testing.T
-	program string
+	command []string
 	env     []string
 	url     string
 	client  *http.Client
@@ -69,6 +69,7 @@ const soakAdminKey = "an admin key for the soak"
 // soakFile is longer than the part of a file that is prefetched.
 var soakFile = bytes.Repeat([]byte("canvasback "), 200_000)
 
+// newSoak returns a soak whose program has not been started.
 func newSoak(t *testing.T, program, databaseURL string) *soak {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -82,20 +83,18 @@ func newSoak(t *testing.T, program, databaseURL string) *soak {
 	t.Cleanup(origin.Close)
 	s := &soak{
 		t:       t,
-		program: program,
+		command: []string{program},
 		env:     []string{"ADDR=" + addr, "DATABASE_URL=" + databaseURL, "ADMIN_API_KEY=" + soakAdminKey, "LOG_LEVEL=error", "EXPORT_ALLOWED_HOSTS=" + strings.TrimPrefix(origin.URL, "http://")},
 		origin:  origin.URL,
 		url:     "http://" + addr + "/api",
 		client:  &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 30 * time.Second},
 	}
-	s.start()
-	t.Cleanup(s.kill)
 	return s
 }
 
-// start starts the program and waits until it is ready.
+// start starts the program and waits until it is ready. The caller must kill it.
 func (s *soak) start() {
-	s.process = exec.Command(s.program)
+	s.process = exec.Command(s.command[0], s.command[1:]...)
 	s.process.Env = append(os.Environ(), s.env...)
 	s.process.Dir = s.t.TempDir()
 	if err := s.process.Start(); err != nil {
@@ -135,6 +134,8 @@ func (s *soak) freeze(d time.Duration) {
 // the first third every other fault is a crash. After that the process stays, so
 // that its memory can be measured.
 func (s *soak) run(duration time.Duration, faults ...func()) {
+	s.start()
+	s.t.Cleanup(s.kill)
 	before, _ := residentMemory(s.process.Process.Pid)
 	ctx, stop := context.WithTimeout(s.t.Context(), duration)
 	defer stop()

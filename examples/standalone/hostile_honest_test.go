@@ -1,0 +1,159 @@
+//go:build unix
+
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// honestClient is a viewer that browses symbols and downloads drawings.
+type honestClient struct {
+	*worker
+	files   string // URL of the origin server
+	number  int
+	phase   string
+	symbols string // path of a folder's symbols
+	tag     string // of the list of symbols
+	link    string // path of a link
+	size    int64  // of what the link delivers
+}
+
+func newHonestClient(h *hostileTest, number int) *honestClient {
+	random := rand.New(rand.NewPCG(uint64(number), 2))
+	return &honestClient{
+		worker: &worker{soak: h.soak, random: random, data: make(map[int64]string)},
+		files:  h.files.URL,
+		number: number,
+	}
+}
+
+// Numbers of the files of each size that a client registers and downloads.
+const (
+	smallFiles  = 50
+	mediumFiles = 4
+)
+
+func (c *honestClient) source(directory string, number int) string {
+	return fmt.Sprintf("https://drawings.example/%d/%s/%d", c.number, directory, number)
+}
+
+func (c *honestClient) register(directory string, number int) {
+	body := fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":"%s/%s/%d"}`, c.source(directory, number), c.files, directory, number)
+	c.sendClient("prepare", "POST", "/viewer/exports/register", body, 201)
+}
+
+// prepare creates a folder of symbols, exports and a link.
+func (c *honestClient) prepare() {
+	if !c.worker.prepare(c.number) {
+		return
+	}
+	c.symbols = c.symbolsPath()
+	for range 30 {
+		c.createSymbol()
+	}
+	for i := range smallFiles {
+		c.register("small", i)
+	}
+	for i := range mediumFiles {
+		c.register("medium", i)
+	}
+	c.createLink("prepare")
+}
+
+func (c *honestClient) work(ctx context.Context, phase string) {
+	c.phase = phase
+	jobs := []func(){
+		c.browseFolders, c.browseFolders, c.browseFolders, c.browseList, c.browseList, c.browseList, c.browseSymbol, c.browseSymbol, c.browseSymbol,
+		c.downloadSmall, c.downloadSmall, c.downloadMedium, c.downloadSeveral, c.downloadRange, c.downloadRange,
+	}
+	for ctx.Err() == nil {
+		jobs[c.random.IntN(len(jobs))]()
+		if *thinkFlag > 0 {
+			time.Sleep(time.Duration(c.random.Int64N(2 * int64(*thinkFlag))))
+		}
+	}
+}
+
+func (c *honestClient) browseFolders() {
+	c.sendClient(c.phase+" browse folders", "GET", "/symbol/folders", "", 200)
+}
+
+// browseList sends the tag of the last list, except sometimes.
+func (c *honestClient) browseList() {
+	if c.random.IntN(3) == 0 {
+		c.tag = ""
+	}
+	out := c.send(c.phase+" browse list", "GET", c.symbols, "", []int{200, 304}, "x-api-key", c.key, "If-None-Match", c.tag)
+	c.tag = out.header.Get("ETag")
+}
+
+func (c *honestClient) browseSymbol() {
+	if id, ok := c.pickSymbol(); ok {
+		c.sendClient(c.phase+" browse symbol", "GET", fmt.Sprint("/symbol/symbols/", id), "", 200)
+	}
+}
+
+func (c *honestClient) downloadSmall()  { c.download("small", c.random.IntN(smallFiles)) }
+func (c *honestClient) downloadMedium() { c.download("medium", c.random.IntN(mediumFiles)) }
+
+func (c *honestClient) download(directory string, number int) {
+	body := fmt.Sprintf(`{"sourceFileUrl":%q}`, c.source(directory, number))
+	out := c.sendClient(c.phase+" download "+directory, "POST", "/viewer/exports/download", body, 200)
+	if size := drawingSizes[directory]; out.status == 200 && int64(len(out.body)) != size {
+		c.t.Errorf("download: got %d bytes, want %d", len(out.body), size)
+	}
+}
+
+// batch returns the body of a batch of n small files.
+func (c *honestClient) batch(n int) string {
+	var items []string
+	for _, i := range c.random.Perm(smallFiles)[:n] {
+		items = append(items, fmt.Sprintf(`{"sourceFileUrl":%q}`, c.source("small", i)))
+	}
+	return `{"items":[` + strings.Join(items, ",") + `]}`
+}
+
+func (c *honestClient) downloadSeveral() {
+	n := 10 + c.random.IntN(41)
+	out := c.sendClient(c.phase+" download batch", "POST", "/viewer/exports/download-batch", c.batch(n), 200)
+	if out.status != 200 || out.err != nil {
+		return
+	}
+	archive, err := zip.NewReader(bytes.NewReader(out.body), int64(len(out.body)))
+	if err != nil || len(archive.File) != n || int64(len(out.body)) < int64(n)*drawingSizes["small"] {
+		c.t.Errorf("batch of %d files: %d bytes, %v", n, len(out.body), err)
+	}
+}
+
+// createLink creates a link to a batch.
+func (c *honestClient) createLink(kind string) {
+	out := c.sendClient(kind, "POST", "/viewer/exports/links", c.batch(10), 201)
+	var link struct {
+		URL  string
+		Size int64
+	}
+	if out.status == 201 && json.Unmarshal(out.body, &link) == nil {
+		c.link, c.size = "/viewer/exports/"+link.URL, link.Size
+	}
+}
+
+// downloadRange requests a part of the link. After some time it creates another link,
+// because each delivers a limited number of bytes.
+func (c *honestClient) downloadRange() {
+	if c.random.IntN(50) == 0 {
+		c.createLink(c.phase + " download link")
+	}
+	const part = 256 << 10
+	start := c.random.Int64N(c.size - part)
+	out := c.send(c.phase+" download range", "GET", c.link, "", []int{206}, "Range", fmt.Sprintf("bytes=%d-%d", start, start+part-1))
+	if out.status == 206 && len(out.body) != part {
+		c.t.Errorf("range: got %d bytes, want %d", len(out.body), part)
+	}
+}
