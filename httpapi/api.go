@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi/internal/budget"
@@ -36,6 +37,7 @@ type API struct {
 	prefix   string // with a slash before it, or empty
 	log      *slog.Logger
 	handler  http.Handler
+	arrived  *atomic.Int64 // number of requests so far
 
 	warnServer, warnBuffered func() // log once
 }
@@ -60,6 +62,7 @@ func New(opts Options) (*API, error) {
 		cors:     newCORS(opts.AllowedOrigins),
 		versions: newVersionLoader(opts.Symbols),
 		log:      opts.Logger,
+		arrived:  new(atomic.Int64),
 	}
 	a.warnServer = sync.OnceFunc(func() {
 		a.log.Warn("the server sets no http.ServerContextKey: aborted downloads end without http.ErrAbortHandler")
@@ -163,6 +166,7 @@ func (a *API) handleRoute(route route) http.Handler {
 // Observe. A panic becomes a 500, or aborts a response that has begun.
 func (a *API) withRecovery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(inner http.ResponseWriter, r *http.Request) {
+		a.arrived.Add(1)
 		w := newResponse(inner, r)
 		defer func() { a.observe(w, r) }()
 		w.Header().Set("Cache-Control", "no-store")

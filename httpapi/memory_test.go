@@ -100,7 +100,7 @@ func TestMemoryBudget_CountsImportsBeforeTheyExpand(t *testing.T) {
 	send := func(archive string) response {
 		return h.send("POST", "/symbol/folders/1/import?dryRun=true", archive, "x-api-key", h.rawKey, "Content-Type", "application/zip")
 	}
-	bomb := blankZip(t, 3, 3<<20)
+	bomb := blankZip(t, 3, 6<<20)
 	send(bomb).want(200)
 	conn := h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 48<<20, strings.Repeat(" ", 6<<20))
 	var rejected response

@@ -101,6 +101,7 @@ func (a *API) importSymbols(w http.ResponseWriter, r *http.Request) error {
 	}
 	limits := a.options.Import
 	limits.Reserve = func(size int64) error { return reserve(r, int64(len(archive))+size) }
+	limits.DryRun, limits.Pause = dryRun, a.pause()
 	contents, err := bundle.Read(context.WithoutCancel(r.Context()), archive, &limits) // see storeContext
 	if err != nil {
 		return err
@@ -120,6 +121,23 @@ func (a *API) importSymbols(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return encode(w, http.StatusCreated, newImportResponse(contents, created))
+}
+
+// pause returns a function for a request that may use a processor for long. While other
+// requests arrive, it sleeps for three quarters of the time.
+func (a *API) pause() func() {
+	arrived, start := a.arrived.Load(), time.Now()
+	return func() {
+		worked := time.Since(start)
+		if worked < time.Millisecond {
+			return // too short to sleep precisely
+		}
+		if now := a.arrived.Load(); now != arrived {
+			arrived = now
+			time.Sleep(3 * worked)
+		}
+		start = time.Now()
+	}
 }
 
 // bytesPerStoreTimeout is how much data a store is expected to write within

@@ -56,8 +56,15 @@ func (a *archive) reserve() error {
 		total = min(total+size, a.remaining) // decompress reads no more
 		largest = max(largest, size)
 	}
+	if a.limits.DryRun {
+		total = largest
+	}
 	return a.limits.Reserve((total + 2*largest) / 3 * 4)
 }
+
+// pauseBytes is how much is decompressed between calls of Limits.Pause. It takes less
+// than a millisecond.
+const pauseBytes = 256 << 10
 
 // maxDeflateRatio is the highest ratio of DEFLATE.
 const maxDeflateRatio = 1032
@@ -88,7 +95,11 @@ func (a *archive) decompress(entry *zip.File, maxSize int64) ([]byte, error) {
 	}
 	a.remaining -= size
 	content := make([]byte, size)
-	_, err = io.ReadFull(r, content)
+	for rest := content; len(rest) > 0 && err == nil; a.limits.Pause() {
+		var n int
+		n, err = io.ReadFull(r, rest[:min(len(rest), pauseBytes)])
+		rest = rest[n:]
+	}
 	if excess, _ := io.CopyN(io.Discard, r, 1); excess > 0 {
 		return nil, fileError("damaged")
 	}

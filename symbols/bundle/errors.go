@@ -86,10 +86,18 @@ type Limits struct {
 	// by the size of the archive. The first 4 MiB are exempt. Zero means 200.
 	Ratio int64
 
+	// DryRun makes Read return symbols without their data, which it checks one
+	// after the other.
+	DryRun bool
+
 	// Reserve, if set, is called before anything is decompressed, with the
 	// memory in bytes that Read and then a store need for the contents. Read
 	// returns its error.
 	Reserve func(size int64) error
+
+	// Pause, if set, is called again and again while Read works. It may sleep,
+	// so that a large archive leaves processor time to others.
+	Pause func()
 }
 
 // ratioFreeBytes may be decompressed from any archive.
@@ -100,6 +108,9 @@ func (l *Limits) withDefaults() Limits {
 	if l != nil {
 		given = *l
 	}
+	if given.Pause == nil {
+		given.Pause = func() {}
+	}
 	// These caps prevent integer overflow.
 	const maxCount, maxSize, maxRatio = 1<<31 - 1, 1 << 40, 1 << 20
 	return Limits{
@@ -107,6 +118,8 @@ func (l *Limits) withDefaults() Limits {
 		Symbol:  min(cmp.Or(max(given.Symbol, 0), 50<<20), maxSize),
 		Total:   min(cmp.Or(max(given.Total, 0), 256<<20), maxSize),
 		Ratio:   min(cmp.Or(max(given.Ratio, 0), 200), maxRatio),
+		DryRun:  given.DryRun,
 		Reserve: given.Reserve,
+		Pause:   given.Pause,
 	}
 }

@@ -322,3 +322,33 @@ func TestRead_ReservesMemoryBeforeItDecompresses(t *testing.T) {
 	_, err = bundle.Read(t.Context(), archive, &bundle.Limits{Reserve: func(int64) error { return exhausted }})
 	is.Equal(err, exhausted)
 }
+
+func TestRead_DryRunHoldsOneFileAtATime(t *testing.T) {
+	is := is.New(t)
+	archive := zipOf(t, file{name: "a.svg", content: drawing}, file{name: "b.svg", content: drawing}, file{name: "c.svg", content: drawing})
+	read := func(limits bundle.Limits) (contents *bundle.Contents, reserved int64) {
+		limits.Reserve = func(size int64) error { reserved = size; return nil }
+		contents, err := bundle.Read(t.Context(), archive, &limits)
+		is.NoErr(err)
+		return contents, reserved
+	}
+	complete, all := read(bundle.Limits{})
+	dry, one := read(bundle.Limits{DryRun: true})
+	is.True(one < all)
+	is.True(one >= int64(2*len(drawing)))
+	for i, file := range dry.Files {
+		is.Equal(file.Symbol.Data, "")
+		file.Symbol.Data = complete.Files[i].Symbol.Data
+		is.Equal(file, complete.Files[i])
+	}
+	_, err := bundle.Read(t.Context(), archive, &bundle.Limits{DryRun: true, Total: int64(2 * len(complete.Files[0].Symbol.Data))})
+	is.True(errors.Is(err, bundle.ErrTooLarge))
+}
+
+func TestRead_PausesWhileItDecompresses(t *testing.T) {
+	is := is.New(t)
+	pauses := 0
+	_, err := bundle.Read(t.Context(), deflatedZip(t, "a.svg", blankSVG(2)), &bundle.Limits{Pause: func() { pauses++ }})
+	is.NoErr(err)
+	is.True(pauses >= 8)
+}

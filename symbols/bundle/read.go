@@ -105,6 +105,9 @@ func (r *reader) addSymbol(name string, symbol symbols.NewSymbol, err error) err
 	if r.dataRemaining -= size; r.dataRemaining < 0 {
 		return tooLarge("the zip is too large: its symbols have too much data")
 	}
+	if r.limits.DryRun {
+		symbol.Data = ""
+	}
 	r.contents.Files = append(r.contents.Files, File{Name: printable(name), Symbol: symbol})
 	return nil
 }
@@ -190,6 +193,7 @@ func (r *reader) readImage(entry *zip.File) (symbols.NewSymbol, error) {
 	if err != nil {
 		return symbols.NewSymbol{}, err
 	}
+	r.limits.Pause()
 	name := strings.TrimSuffix(base, extension)
 	// The JSON is not encoded at once, because that takes three times its size.
 	before, after, _ := strings.Cut(string(encodeJSON(imageData{name, mimeType, []byte{}, width, height})), `"content":""`)
@@ -276,6 +280,7 @@ func (r *reader) readListed(unread map[string]*zip.File, name string, listed man
 		return symbols.NewSymbol{}, err
 	}
 	digest := sha256.Sum256(file)
+	r.limits.Pause()
 	switch {
 	case int64(len(file)) != listed.Size:
 		return symbols.NewSymbol{}, fileError("changed: size differs from " + manifestName)
