@@ -36,8 +36,8 @@ type Options struct {
 
 	// PrefetchBytes bounds the memory for prefetched files of all batches;
 	// 40 MiB if zero. When it is used up, a batch holds 64 KiB of the file that
-	// it sends, and those whose clients take nothing for a second give theirs
-	// back.
+	// it sends, and those whose clients take longer than 250 ms for a file give
+	// theirs back.
 	PrefetchBytes int
 
 	// LinkLifetime is how long a download link is valid; 24 hours if zero.

@@ -16,7 +16,7 @@ const smallPrefix = 64 << 10
 
 // stallTime is how long a consumer may take for a file before its queue gives back
 // the files after it, if others need the memory.
-const stallTime = time.Second
+const stallTime = 250 * time.Millisecond
 
 // Budget bounds the memory for prefixes of all queues that share it. A quarter of it
 // is for small prefixes, so that stalled queues do not stop others. It is safe for
