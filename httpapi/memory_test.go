@@ -71,7 +71,7 @@ func TestMemoryBudget_UnfinishedBodiesHoldTheirShare(t *testing.T) {
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	large := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 4<<20))
 
-	// Each holds 12 of 28 MiB: one buffer of 8 MiB, and one of 4 MiB before it.
+	// Each holds 12 of 24 MiB: one buffer of 8 MiB, and one of 4 MiB before it.
 	unfinished := []net.Conn{
 		h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 48<<20, strings.Repeat(" ", 6<<20)),
 		h.startBody("/symbol/folders/1/import", h.anotherKey(), 48<<20, strings.Repeat(" ", 6<<20)),

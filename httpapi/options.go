@@ -70,10 +70,11 @@ type Options struct {
 
 	// MemoryBudget is the size in bytes of the memory for all request bodies
 	// and imports together; 256 MiB if zero. An eighth of it is for requests of
-	// up to 20 KiB. The rest is for others in the order in which they need it; a
+	// up to 20 KiB, and an eighth for those of up to 1/400 of it. The rest is for
+	// others. Each part is given out in the order in which requests need it; a
 	// client key, or a client IP without one, may have half of it. A request that
 	// waits for memory longer than StoreTimeout gets 503. One request may need
-	// more than the budget, and has all of it then.
+	// more than the budget, and has all of the last part then.
 	MemoryBudget int64
 
 	// BodyRate is the rate in bytes per second that a request body must have in

@@ -4,6 +4,7 @@ package budget
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -16,31 +17,36 @@ var ErrExhausted = errors.New("budget: too much memory in use")
 // SmallSize is the maximum size in bytes of a small request.
 const SmallSize = 64 << 10
 
-// Budget is the memory for all requests. An eighth of it is for small requests, so
-// that they never wait for large ones. It is safe for concurrent use. A Client is what
-// identifies a client.
+// Budget is the memory for all requests. An eighth of it is for small requests, and an
+// eighth for those of up to 1/128 of it, so that neither wait for larger ones. It is
+// safe for concurrent use. A Client is what identifies a client.
 type Budget[Client comparable] struct {
-	small, large *part[Client]
-	wait         time.Duration
+	parts []*part[Client] // by maximum size
+	wait  time.Duration
 }
 
 // New returns a Budget of size bytes. A request waits for memory as long as wait.
 func New[Client comparable](size int64, wait time.Duration) *Budget[Client] {
-	small := max(size/8, SmallSize)
-	return &Budget[Client]{newPart[Client](small), newPart[Client](max(size-small, SmallSize)), wait}
+	eighth := max(size/8, SmallSize)
+	return &Budget[Client]{[]*part[Client]{
+		newPart[Client](eighth, SmallSize),
+		newPart[Client](eighth, eighth/16),
+		newPart[Client](max(size-2*eighth, SmallSize), math.MaxInt64),
+	}, wait}
 }
 
 // part is memory that is given out in the order of the requests.
 type part[Client comparable] struct {
-	size   int64
-	memory *semaphore.Weighted
+	size       int64
+	maxRequest int64 // larger requests use another part
+	memory     *semaphore.Weighted
 
 	mu   sync.Mutex
 	held map[Client]int64
 }
 
-func newPart[Client comparable](size int64) *part[Client] {
-	return &part[Client]{size: size, memory: semaphore.NewWeighted(size), held: make(map[Client]int64)}
+func newPart[Client comparable](size, maxRequest int64) *part[Client] {
+	return &part[Client]{size: size, maxRequest: maxRequest, memory: semaphore.NewWeighted(size), held: make(map[Client]int64)}
 }
 
 // acquire gives a request n bytes in addition to those that it holds.
@@ -61,10 +67,8 @@ func (p *part[Client]) acquire(ctx context.Context, client Client, n, holds int6
 }
 
 func (p *part[Client]) release(client Client, n int64) {
-	if n > 0 {
-		p.memory.Release(n)
-		p.credit(client, n)
-	}
+	p.memory.Release(n)
+	p.credit(client, n)
 }
 
 func (p *part[Client]) credit(client Client, n int64) {
@@ -77,9 +81,10 @@ func (p *part[Client]) credit(client Client, n int64) {
 
 // Hold is the memory of one request. It is not safe for concurrent use.
 type Hold[Client comparable] struct {
-	budget       *Budget[Client]
-	client       Client
-	small, large int64
+	budget *Budget[Client]
+	client Client
+	part   *part[Client] // nil if size is zero
+	size   int64
 }
 
 // Hold returns a Hold without memory. The caller must release it.
@@ -92,35 +97,42 @@ func (b *Budget[Client]) Hold(client Client) Hold[Client] {
 // there is none in time, or if the requests of the client would hold more than half of
 // the memory. A single request may.
 func (h *Hold[Client]) Grow(ctx context.Context, size int64) error {
-	b := h.budget
-	size = min(size, b.large.size)
-	if size <= h.small+h.large {
+	part := h.budget.partFor(size)
+	size = min(size, part.size)
+	if size <= h.size {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, b.wait)
+	ctx, cancel := context.WithTimeout(ctx, h.budget.wait)
 	defer cancel()
-	if size <= SmallSize {
-		if err := b.small.acquire(ctx, h.client, size-h.small, h.small); err != nil {
+	if part == h.part {
+		if err := part.acquire(ctx, h.client, size-h.size, h.size); err != nil {
 			return err
 		}
-		h.small = size
+		h.size = size
 		return nil
 	}
-	if err := b.large.acquire(ctx, h.client, size-h.large, h.large); err != nil {
+	if err := part.acquire(ctx, h.client, size, 0); err != nil {
 		return err
 	}
-	h.large = size
-	b.small.release(h.client, h.small)
-	h.small = 0
+	h.Release()
+	h.part, h.size = part, size
 	return nil
+}
+
+// partFor returns the memory for a request of size bytes.
+func (b *Budget[Client]) partFor(size int64) *part[Client] {
+	for _, p := range b.parts {
+		if size <= p.maxRequest {
+			return p
+		}
+	}
+	panic("unreachable")
 }
 
 // Release returns the memory. It may be called more than once.
 func (h *Hold[Client]) Release() {
-	if h.budget == nil {
-		return
+	if h.part != nil {
+		h.part.release(h.client, h.size)
+		h.part, h.size = nil, 0
 	}
-	h.budget.small.release(h.client, h.small)
-	h.budget.large.release(h.client, h.large)
-	h.small, h.large = 0, 0
 }

@@ -94,10 +94,35 @@ func TestHold_ClientHasHalfOfTheMemory(t *testing.T) {
 	}
 	is.True(holds[0].Grow(t.Context(), 20*mib) != nil)
 	other := b.Hold("b")
-	is.NoErr(other.Grow(t.Context(), 30*mib))
+	is.NoErr(other.Grow(t.Context(), 24*mib))
 	other.Release()
 	holds[1].Release()
 	is.NoErr(holds[0].Grow(t.Context(), 50*mib)) // its only one
 	holds[0].Release()
-	is.Equal(len(b.large.held)+len(b.small.held), 0)
+	for _, part := range b.parts {
+		is.Equal(len(part.held), 0)
+	}
+}
+
+func TestHold_RequestsOfOneSizeDoNotWaitForLargerOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		b := New[string](128*mib, 5*time.Second)
+		all, waiting := b.Hold("a"), b.Hold("b")
+		is.NoErr(all.Grow(t.Context(), 1000*mib))
+		done := make(chan error)
+		go func() { done <- waiting.Grow(t.Context(), 1000*mib) }()
+		synctest.Wait()
+		start := time.Now()
+		for i := range 16 {
+			h := b.Hold(strconv.Itoa(i))
+			is.NoErr(h.Grow(t.Context(), SmallSize/2))
+			is.NoErr(h.Grow(t.Context(), mib))
+			defer h.Release()
+		}
+		is.Equal(time.Since(start), time.Duration(0))
+		all.Release()
+		is.NoErr(<-done)
+		waiting.Release()
+	})
 }
