@@ -119,7 +119,7 @@ func (c *hostileClient) attack(ctx context.Context, kinds string) *sync.WaitGrou
 }
 
 // repeat runs one client of an attack again and again. A client that the program has
-// rejected waits for a second, as Retry-After demands.
+// rejected waits for one to five seconds: more requests would be another attack.
 func (c *hostileClient) repeat(ctx context.Context, kind string, run func(*net.TCPConn) (string, bool)) {
 	wait := func(d time.Duration) {
 		select {
@@ -127,7 +127,7 @@ func (c *hostileClient) repeat(ctx context.Context, kind string, run func(*net.T
 		case <-ctx.Done():
 		}
 	}
-	wait(time.Duration(rand.Int64N(int64(200 * time.Millisecond))))
+	wait(rand.N(200 * time.Millisecond))
 	for ctx.Err() == nil {
 		conn, err := net.DialTimeout("tcp", c.addr, time.Minute)
 		if err != nil {
@@ -150,7 +150,7 @@ func (c *hostileClient) repeat(ctx context.Context, kind string, run func(*net.T
 		closed()
 		conn.Close()
 		if result == "429" || result == "503" {
-			wait(time.Second)
+			wait(time.Second + rand.N(4*time.Second))
 		}
 	}
 }

@@ -71,7 +71,7 @@ func (c *honestClient) work(ctx context.Context, phase string) {
 	c.phase = phase
 	jobs := []func(){
 		c.browseFolders, c.browseFolders, c.browseFolders, c.browseList, c.browseList, c.browseList, c.browseSymbol, c.browseSymbol, c.browseSymbol,
-		c.downloadSmall, c.downloadSmall, c.downloadMedium, c.downloadSeveral, c.downloadRange, c.downloadRange,
+		c.downloadSmall, c.downloadSmall, c.downloadMedium, c.downloadSeveral, c.downloadRange, c.downloadRange, c.save,
 	}
 	for ctx.Err() == nil {
 		jobs[c.random.IntN(len(jobs))]()
@@ -156,4 +156,10 @@ func (c *honestClient) downloadRange() {
 	if out.status == 206 && len(out.body) != part {
 		c.t.Errorf("range: got %d bytes, want %d", len(out.body), part)
 	}
+}
+
+// save updates a symbol that does not count as a small request.
+func (c *honestClient) save() {
+	body := `{"data":"` + strings.Repeat("d", 60<<10) + `"}`
+	c.sendClient(c.phase+" save", "PATCH", fmt.Sprint("/symbol/symbols/", c.ids[0]), body, 200)
 }
