@@ -66,34 +66,28 @@ func zipBomb() []byte {
 	return out.Bytes()
 }
 
-func (c *hostileClient) source(name string) string { return "https://hostile.example/" + name }
-
-// prepare creates a folder and exports.
+// prepare creates a folder, and the exports for all clients.
 func (c *hostileClient) prepare() {
 	if !c.worker.prepare(honestClients) {
 		c.t.Fatal("no folder for the hostile client")
 	}
-	register := func(name string) {
-		body := fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":"%s/%s"}`, c.source(name), c.files, name)
-		c.sendClient("prepare", "POST", "/viewer/exports/register", body, 201)
-	}
-	for i := range smallFiles {
-		register(fmt.Sprint("small/", i))
-	}
-	for i := range 2 {
-		register(fmt.Sprint("large/", i))
+	for directory, files := range map[string]int{"small": smallFiles, "medium": mediumFiles, "large": largeFiles} {
+		for i := range files {
+			body := fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":"%s/%s/%d"}`, drawingSource(directory, i), c.files, directory, i)
+			c.sendClient("prepare", "POST", "/viewer/exports/register", body, 201)
+		}
 	}
 }
 
 // attack starts the attacks whose digits kinds has. They end with ctx.
 func (c *hostileClient) attack(ctx context.Context, kinds string) *sync.WaitGroup {
-	single := fmt.Sprintf(`{"sourceFileUrl":%q}`, c.source("large/0"))
+	single := fmt.Sprintf(`{"sourceFileUrl":%q}`, drawingSource("large", 0))
 	var items []string
 	for i := range smallFiles {
-		items = append(items, fmt.Sprintf(`{"sourceFileUrl":%q}`, c.source(fmt.Sprint("small/", i))))
+		items = append(items, fmt.Sprintf(`{"sourceFileUrl":%q}`, drawingSource("small", i)))
 	}
 	batch := `{"items":[` + strings.Join(items, ",") + `]}`
-	pair := fmt.Sprintf(`{"items":[{"sourceFileUrl":%q},{"sourceFileUrl":%q}]}`, c.source("large/0"), c.source("large/1"))
+	pair := fmt.Sprintf(`{"items":[{"sourceFileUrl":%q},{"sourceFileUrl":%q}]}`, drawingSource("large", 0), drawingSource("large", 1))
 
 	attacks := []struct {
 		kind    string
@@ -116,6 +110,12 @@ func (c *hostileClient) attack(ctx context.Context, kinds string) *sync.WaitGrou
 		}
 	}
 	return running
+}
+
+// rejected returns how many requests have been rejected.
+func (c *hostileClient) rejected() int {
+	results := c.results.merged("").results
+	return results["429"] + results["503"]
 }
 
 // repeat runs one client of an attack again and again. A client that the program has

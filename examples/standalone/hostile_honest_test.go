@@ -16,7 +16,6 @@ import (
 // honestClient is a viewer that browses symbols and downloads drawings.
 type honestClient struct {
 	*worker
-	files   string // URL of the origin server
 	number  int
 	phase   string
 	symbols string // path of a folder's symbols
@@ -29,40 +28,30 @@ func newHonestClient(h *hostileTest, number int) *honestClient {
 	random := rand.New(rand.NewPCG(uint64(number), 2))
 	return &honestClient{
 		worker: &worker{soak: h.soak, random: random, data: make(map[int64]string)},
-		files:  h.files.URL,
 		number: number,
 	}
 }
 
-// Numbers of the files of each size that a client registers and downloads.
+// Numbers of the files of each size.
 const (
 	smallFiles  = 50
 	mediumFiles = 4
+	largeFiles  = 2 // for the hostile client
 )
 
-func (c *honestClient) source(directory string, number int) string {
-	return fmt.Sprintf("https://drawings.example/%d/%s/%d", c.number, directory, number)
+// drawingSource returns the source of a file that all clients download.
+func drawingSource(directory string, number int) string {
+	return fmt.Sprintf("https://drawings.example/%s/%d", directory, number)
 }
 
-func (c *honestClient) register(directory string, number int) {
-	body := fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":"%s/%s/%d"}`, c.source(directory, number), c.files, directory, number)
-	c.sendClient("prepare", "POST", "/viewer/exports/register", body, 201)
-}
-
-// prepare creates a folder of symbols, exports and a link.
+// prepare creates a folder of symbols, and a link.
 func (c *honestClient) prepare() {
 	if !c.worker.prepare(c.number) {
 		return
 	}
 	c.symbols = c.symbolsPath()
-	for range 30 {
+	for range 10 {
 		c.createSymbol()
-	}
-	for i := range smallFiles {
-		c.register("small", i)
-	}
-	for i := range mediumFiles {
-		c.register("medium", i)
 	}
 	c.createLink("prepare")
 }
@@ -104,7 +93,7 @@ func (c *honestClient) downloadSmall()  { c.download("small", c.random.IntN(smal
 func (c *honestClient) downloadMedium() { c.download("medium", c.random.IntN(mediumFiles)) }
 
 func (c *honestClient) download(directory string, number int) {
-	body := fmt.Sprintf(`{"sourceFileUrl":%q}`, c.source(directory, number))
+	body := fmt.Sprintf(`{"sourceFileUrl":%q}`, drawingSource(directory, number))
 	out := c.sendClient(c.phase+" download "+directory, "POST", "/viewer/exports/download", body, 200)
 	if size := drawingSizes[directory]; out.status == 200 && int64(len(out.body)) != size {
 		c.t.Errorf("download: got %d bytes, want %d", len(out.body), size)
@@ -115,7 +104,7 @@ func (c *honestClient) download(directory string, number int) {
 func (c *honestClient) batch(n int) string {
 	var items []string
 	for _, i := range c.random.Perm(smallFiles)[:n] {
-		items = append(items, fmt.Sprintf(`{"sourceFileUrl":%q}`, c.source("small", i)))
+		items = append(items, fmt.Sprintf(`{"sourceFileUrl":%q}`, drawingSource("small", i)))
 	}
 	return `{"items":[` + strings.Join(items, ",") + `]}`
 }

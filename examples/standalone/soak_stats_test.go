@@ -21,8 +21,12 @@ type tally struct {
 	results   map[string]int // number of requests by status or error
 }
 
-// quantile returns a duration that the part q of the requests did not exceed.
+// quantile returns a duration that the part q of the requests did not exceed, zero
+// without requests.
 func (t *tally) quantile(q float64) time.Duration {
+	if len(t.durations) == 0 {
+		return 0
+	}
 	slices.Sort(t.durations)
 	return t.durations[int(q*float64(len(t.durations)-1))].Round(10 * time.Microsecond)
 }
