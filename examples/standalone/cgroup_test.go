@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // memoryGroup is a cgroup with a memory limit, version 1 or 2.
@@ -33,7 +34,15 @@ func newMemoryGroup(t *testing.T, bytes int64) *memoryGroup {
 		if err != nil {
 			continue
 		}
-		t.Cleanup(func() { os.Remove(dir) })
+		t.Cleanup(func() {
+			for range 100 { // a killed process leaves its group a little later
+				if err := os.Remove(dir); err == nil {
+					return
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			t.Errorf("%s could not be removed", dir)
+		})
 		limit, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0) // never created here
 		if err != nil {
 			continue
