@@ -94,7 +94,8 @@ func TestMemoryBudget_CountsImportsBeforeTheyExpand(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) {
-		o.MemoryBudget, o.StoreTimeout, o.Import.Ratio = 32<<20, 500*time.Millisecond, 2000
+		o.MemoryBudget, o.StoreTimeout = 32<<20, 500*time.Millisecond
+		o.Import.Ratio, o.Import.Total = 2000, 64<<20
 	})
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	send := func(archive string) response {

@@ -65,7 +65,8 @@ type Options struct {
 	ImportLimit int64
 
 	// Import limits the contents of an imported zip, which are in memory
-	// until they are stored. Import.Symbol is SymbolLimit if zero.
+	// until they are stored. Import.Symbol is SymbolLimit if zero, and
+	// Import.Total half of MemoryBudget, at most 256 MiB.
 	Import bundle.Limits
 
 	// MemoryBudget is the size in bytes of the memory for all request bodies
@@ -128,8 +129,9 @@ func (o Options) withDefaults() Options {
 	o.SymbolLimit = cmp.Or(max(o.SymbolLimit, 0), 50<<20)
 	o.BatchLimit = cmp.Or(max(o.BatchLimit, 0), 16<<20)
 	o.ImportLimit = cmp.Or(max(o.ImportLimit, 0), 64<<20)
-	o.Import.Symbol = cmp.Or(max(o.Import.Symbol, 0), o.SymbolLimit)
 	o.MemoryBudget = cmp.Or(max(o.MemoryBudget, 0), 256<<20)
+	o.Import.Total = cmp.Or(max(o.Import.Total, 0), min(256<<20, o.MemoryBudget/2))
+	o.Import.Symbol = cmp.Or(max(o.Import.Symbol, 0), o.SymbolLimit)
 	o.BodyRate = cmp.Or(o.BodyRate, 1<<10)
 	o.StreamsPerClient = cmp.Or(o.StreamsPerClient, 64)
 	o.StoreTimeout = cmp.Or(max(o.StoreTimeout, 0), 5*time.Second)
