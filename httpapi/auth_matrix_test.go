@@ -77,7 +77,7 @@ func issueKeys(t *testing.T, h *harness) issuedKeys {
 		return issued
 	}
 	rotated, deleted := create(keys.Fields{}), create(keys.Fields{})
-	if _, err := h.options.Keys.Rotate(t.Context(), rotated.Key.ID); err != nil {
+	if _, err := h.options.Keys.Rotate(t.Context(), rotated.Key.ID, 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.options.Keys.Delete(t.Context(), deleted.Key.ID); err != nil {

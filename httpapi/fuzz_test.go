@@ -15,6 +15,7 @@ import (
 	"testing/fstest"
 
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
 )
 
 // fuzzTarget is a handler with one record of each kind. It serves requests without
@@ -49,7 +50,7 @@ func newFuzzTarget(t *testing.T, change ...func(*httpapi.Options)) *fuzzTarget {
 // state returns the contents of all stores.
 func (f *fuzzTarget) state() string {
 	ctx := f.t.Context()
-	keyList, err := f.options.Keys.List(ctx)
+	keyList, err := f.options.Keys.List(ctx, keys.Filter{})
 	for i := range keyList {
 		keyList[i].UseCount = 0 // any request with a key is a use
 	}

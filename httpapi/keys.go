@@ -67,7 +67,7 @@ type messageResponse struct {
 }
 
 func (a *API) listKeys(ctx context.Context, _ int64, _ noBody) ([]apiKeyRecord, error) {
-	list, err := a.keys.List(ctx)
+	list, err := a.keys.List(ctx, keys.Filter{})
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (a *API) updateKey(ctx context.Context, id int64, in apiKeyRequest) (apiKey
 }
 
 func (a *API) rotateKey(ctx context.Context, id int64, _ noBody) (issuedKeyResponse, error) {
-	issued, err := a.keys.Rotate(ctx, id)
+	issued, err := a.keys.Rotate(ctx, id, 0)
 	if err != nil {
 		return issuedKeyResponse{}, err
 	}

@@ -22,6 +22,7 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/files"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 )
 
@@ -300,7 +301,7 @@ func TestLinks_AreNoUseOfTheirKey(t *testing.T) {
 	l.add("a", smallContent)
 	_, path := l.create(exportBody("a"))
 	uses := func() int64 {
-		list, err := l.options.Keys.List(t.Context())
+		list, err := l.options.Keys.List(t.Context(), keys.Filter{})
 		is.NoErr(err)
 		return list[0].UseCount
 	}

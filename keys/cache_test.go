@@ -62,7 +62,7 @@ func TestCache_OwnChangesEvictOnlyTheirKeys(t *testing.T) {
 		for range 20 {
 			id := issue(t, s, keys.Fields{}).Key.ID
 			is.NoErr(verify(t, s, raw))
-			_, err := s.Rotate(t.Context(), id)
+			_, err := s.Rotate(t.Context(), id, 0)
 			is.NoErr(err)
 			is.NoErr(verify(t, s, raw))
 			is.NoErr(s.Delete(t.Context(), id))
@@ -80,7 +80,7 @@ func TestCache_OwnRevocationNeedsNoLease(t *testing.T) {
 			return err
 		},
 		"rotate": func(s *keys.Service) error {
-			_, err := s.Rotate(t.Context(), 1)
+			_, err := s.Rotate(t.Context(), 1, 0)
 			return err
 		},
 		"delete": func(s *keys.Service) error { return s.Delete(t.Context(), 1) },

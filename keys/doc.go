@@ -27,14 +27,19 @@
 // reveal nothing about any key. [ErrInactive] and [ErrExpired] are returned only
 // to a caller that has the raw key.
 //
+// A key with scopes permits only what has one of them ([Key.Allows]); Verify does
+// not check them, but its caller or the function of [Service.VerifyFunc]. After a
+// rotation with an overlap both raw keys are valid for a time. Each is looked up by
+// its own digest, so checks of both cost the same.
+//
 // Each successful Verify updates LastUsedAt and UseCount. Uses are collected in
 // memory, included in every key that this Service returns, and written to the
 // store in batches. A crash loses at most those of one [Options.FlushInterval].
 //
 // # Revocation
 //
-// A call that deactivates a key, sets its expiry, rotates it or deletes it is a
-// revoking call. Once it returns, no process accepts what it revoked, although
+// A call that deactivates a key, sets its expiry, scopes or owner, rotates it or
+// deletes it is a revoking call. Once it returns, no process accepts what it revoked, although
 // most checks are served from a cache and read no store.
 //
 // The store logs every change that can affect a check, in the same transaction

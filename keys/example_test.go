@@ -23,7 +23,7 @@ func Example() {
 	key, err := service.Verify(ctx, string(issued.Raw))
 	fmt.Println("created:", key.ID, key.Name, err)
 
-	rotated, err := service.Rotate(ctx, key.ID)
+	rotated, err := service.Rotate(ctx, key.ID, 0)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -12,7 +12,17 @@ type Key struct {
 	Prefix string
 	Mask   string
 
-	Digest Digest // of the raw key
+	Owner  string // the application's reference; empty: none
+	Scopes Scopes // the zero value permits everything
+
+	// Digest is that of the raw key. In a key that Verify returned, it is that of
+	// the given raw key, which may be the previous one.
+	Digest Digest
+
+	// The previous raw key is valid until PreviousExpiresAt, if Rotate was called
+	// with an overlap. Both are zero otherwise.
+	PreviousDigest    Digest
+	PreviousExpiresAt time.Time
 
 	Active     bool
 	ExpiresAt  time.Time // zero: never
@@ -27,10 +37,21 @@ func (k *Key) Expired(at time.Time) bool {
 	return !k.ExpiresAt.IsZero() && !at.Before(k.ExpiresAt)
 }
 
+// Allows reports whether the key has the scope. It does not check whether the key
+// is usable.
+func (k *Key) Allows(scope string) bool { return k.Scopes.allow(scope) }
+
+// isPrevious reports whether k was found by its PreviousDigest.
+func (k *Key) isPrevious() bool {
+	return !k.PreviousExpiresAt.IsZero() && k.Digest == k.PreviousDigest
+}
+
 // Usable returns nil, or the error [ErrInactive] or [ErrExpired] of a check at the
-// given time.
+// given time. It returns [ErrUnknown] for a previous raw key that has ended.
 func (k *Key) Usable(at time.Time) error {
 	switch {
+	case k.isPrevious() && !at.Before(k.PreviousExpiresAt):
+		return ErrUnknown
 	case !k.Active:
 		return ErrInactive
 	case k.Expired(at):
@@ -51,6 +72,19 @@ type Fields struct {
 	Name      *string    // up to 255 code points, not only white space; default "API key"
 	Active    *bool      // default true
 	ExpiresAt *time.Time // default none; a pointer to the zero time removes it
+	Owner     *string    // up to 255 code points, not only white space; default none; "" removes it
+
+	// Scopes are up to 32 different ones, each 1 to 64 of a-z 0-9 : . _ - in any
+	// order. A pointer to nil, the default, permits everything; one to an empty
+	// list permits nothing.
+	Scopes *[]string
+}
+
+// Filter selects the keys of [Service.List] and [Store.List].
+type Filter struct {
+	Owner *string // only keys of exactly this owner; nil: of all
+	After int64   // only keys with higher ids
+	Limit int     // at most so many; 0: no limit
 }
 
 // Use is what [Store.Touch] records of a key: when it was last used, and how

@@ -99,7 +99,7 @@ func TestLease_IsNotExtendedByLateResponse(t *testing.T) {
 			return changes, err
 		})
 		time.Sleep(defaultLease / 2)
-		_, err := other.Rotate(t.Context(), 1)
+		_, err := other.Rotate(t.Context(), 1, 0)
 		is.NoErr(err)
 		is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
 	})

@@ -443,7 +443,7 @@ func changeKey(ctx context.Context, is *is.I, k *trackedKey, services []*keys.Se
 			revokeAndRestore(keys.Fields{ExpiresAt: new(time.Now().Add(-time.Second))}, keys.Fields{ExpiresAt: new(time.Time{})})
 		case 2:
 			retry(func(service *keys.Service) error {
-				rotated, err := service.Rotate(ctx, issued.Key.ID)
+				rotated, err := service.Rotate(ctx, issued.Key.ID, 0)
 				if err == nil {
 					issued = rotated
 				}

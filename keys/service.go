@@ -158,14 +158,20 @@ func (s *Service) Create(ctx context.Context, fields Fields) (Issued, error) {
 	return Issued{Key: key, Raw: raw}, nil
 }
 
-// List returns all keys, ids ascending. The error matches [ErrUnavailable].
-func (s *Service) List(ctx context.Context) ([]Key, error) {
-	list, err := s.store.List(ctx)
+// List returns the keys that the filter selects, ids ascending. The error matches
+// [ErrInvalid] or [ErrUnavailable].
+func (s *Service) List(ctx context.Context, filter Filter) ([]Key, error) {
+	if filter.Owner != nil {
+		if err := checkText("owner", *filter.Owner); err != nil {
+			return nil, err
+		}
+	}
+	list, err := s.store.List(ctx, filter)
 	if err != nil {
 		return nil, storeError("list keys", err)
 	}
 	for i := range list {
-		s.uses.applyTo(&list[i])
+		s.update(&list[i])
 	}
 	return list, nil
 }
@@ -177,8 +183,17 @@ func (s *Service) Get(ctx context.Context, id int64) (Key, error) {
 	if err != nil {
 		return Key{}, storeError("get key", err)
 	}
-	s.uses.applyTo(&key)
+	s.update(&key)
 	return key, nil
+}
+
+// update adds to a key what the store does not have, and removes an overlap that
+// has ended.
+func (s *Service) update(key *Key) {
+	s.uses.applyTo(key)
+	if !s.now().Before(key.PreviousExpiresAt) {
+		key.PreviousDigest, key.PreviousExpiresAt = Digest{}, time.Time{}
+	}
 }
 
 // Ready returns an error that matches [ErrUnavailable] if the store cannot decide
@@ -192,34 +207,48 @@ func (s *Service) Ready(ctx context.Context) error {
 // changes only if a field does. The error is [ErrNotFound] or matches
 // [ErrInvalid] or [ErrUnavailable].
 //
-// An update that sets Active to false, or an expiry, is a revoking call: see the
-// package comment.
+// An update that sets Active to false, an expiry, scopes or the owner is a revoking
+// call: see the package comment.
 func (s *Service) Update(ctx context.Context, id int64, fields Fields) (Key, error) {
 	if err := fields.check(); err != nil {
 		return Key{}, err
 	}
-	revoking := fields.Active != nil && !*fields.Active || fields.ExpiresAt != nil && !fields.ExpiresAt.IsZero()
-	return s.change(ctx, "update key", id, revoking, func(key *Key) error {
+	return s.change(ctx, "update key", id, func(key *Key) (bool, error) {
 		if !fields.apply(key) {
-			return errUnchanged
+			return fields.revokes(), errUnchanged
 		}
-		return nil
+		return fields.revokes(), nil
 	})
 }
 
 // errUnchanged makes [Store.Update] return without writing.
 var errUnchanged = errors.New("keys: nothing to change")
 
+// maxOverlap is the maximum overlap of a rotation.
+const maxOverlap = 7 * 24 * time.Hour
+
 // Rotate replaces the raw key of a record and returns the new one. Prefix, Mask,
 // Digest and UpdatedAt change with it. The error is [ErrNotFound] or matches
-// [ErrUnavailable].
+// [ErrInvalid] or [ErrUnavailable].
 //
-// Rotate is a revoking call for the previous raw key: see the package comment.
-func (s *Service) Rotate(ctx context.Context, id int64) (Issued, error) {
+// The previous raw key stays valid for the overlap, which is at most a week. It
+// ends with the record, and with the next rotation: two raw keys are valid at
+// most. Rotate is a revoking call for the raw keys that it ends: see the package
+// comment.
+func (s *Service) Rotate(ctx context.Context, id int64, overlap time.Duration) (Issued, error) {
+	if overlap < 0 || overlap > maxOverlap {
+		return Issued{}, invalid(fmt.Sprintf("overlapSeconds must be from 0 to %d", maxOverlap/time.Second))
+	}
 	var raw RawKey
-	key, err := s.change(ctx, "rotate key", id, true, func(key *Key) error {
+	key, err := s.change(ctx, "rotate key", id, func(key *Key) (revoking bool, err error) {
+		// An overlap that ends within a lease ends before all processes know of it.
+		revoking = key.PreviousDigest != Digest{} || overlap <= 2*s.leases.duration
+		key.PreviousDigest, key.PreviousExpiresAt = Digest{}, time.Time{}
+		if overlap > 0 {
+			key.PreviousDigest, key.PreviousExpiresAt = key.Digest, s.now().Add(overlap.Truncate(time.Millisecond))
+		}
 		raw = s.setRawKey(key)
-		return nil
+		return revoking, nil
 	})
 	if err != nil {
 		return Issued{}, err
@@ -235,7 +264,7 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 	key, err := s.store.Delete(ctx, id)
 	switch {
 	case err == nil:
-		s.cache.evict(key.Digest)
+		s.cache.evict(key.Digest, key.PreviousDigest)
 		s.uses.remove(key)
 	case errors.Is(err, ErrNotFound):
 		s.cache.clear() // another call may have just deleted it; see change
@@ -246,15 +275,19 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 	return err
 }
 
-// change updates a key in the store unless apply returns errUnchanged.
+// change updates a key in the store unless apply returns errUnchanged. Apply also
+// returns whether the change is a revoking one.
 //
 // A revoking change waits even if nothing changed: another call may have made the
 // same change and still be waiting, or its response may have been lost.
-func (s *Service) change(ctx context.Context, operation string, id int64, revoking bool, apply func(*Key) error) (Key, error) {
-	var previous Key
-	key, err := s.store.Update(ctx, id, func(key *Key) error {
+func (s *Service) change(ctx context.Context, operation string, id int64, apply func(*Key) (revoking bool, err error)) (Key, error) {
+	var (
+		previous Key
+		revoking bool
+	)
+	key, err := s.store.Update(ctx, id, func(key *Key) (err error) {
 		previous = *key
-		if err := apply(key); err != nil {
+		if revoking, err = apply(key); err != nil {
 			return err
 		}
 		s.bumpUpdatedAt(key)
@@ -264,7 +297,7 @@ func (s *Service) change(ctx context.Context, operation string, id int64, revoki
 		key, err = previous, nil
 	}
 	if !errors.Is(err, ErrNotFound) {
-		s.cache.evict(previous.Digest) // even after an error, the change may have been committed
+		s.cache.evict(previous.Digest, previous.PreviousDigest) // even after an error, the change may have been committed
 	}
 	if err != nil {
 		return Key{}, storeError(operation, err)
@@ -272,7 +305,7 @@ func (s *Service) change(ctx context.Context, operation string, id int64, revoki
 	if revoking {
 		s.waitLeaseExpiry()
 	}
-	s.uses.applyTo(&key)
+	s.update(&key)
 	return key, nil
 }
 

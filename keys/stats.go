@@ -18,6 +18,7 @@ type Stats struct {
 	Inactive    uint64
 	Expired     uint64
 	Unavailable uint64
+	Denied      uint64 // by the function of VerifyFunc
 
 	// LeaseAge is the time since the last successful [Store.Changes] call
 	// began. It is negative before the first one and after Run.
@@ -28,6 +29,7 @@ type Stats struct {
 type counters struct {
 	hits, misses, uncached                             atomic.Uint64
 	malformed, unknown, inactive, expired, unavailable atomic.Uint64
+	denied                                             atomic.Uint64
 }
 
 // countError counts a failed check.
@@ -58,6 +60,7 @@ func (s *Service) Stats() Stats {
 		Inactive:    s.stats.inactive.Load(),
 		Expired:     s.stats.expired.Load(),
 		Unavailable: s.stats.unavailable.Load(),
+		Denied:      s.stats.denied.Load(),
 		LeaseAge:    s.leases.age(),
 	}
 }

@@ -21,13 +21,11 @@ import (
 // # Epoch and log
 //
 // A store has an epoch and a log. Both cover what determines the results of Find:
-// insertions, deletions, and changes of Digest, Active and ExpiresAt, no matter
-// who makes them. Each such change raises the epoch and appends to the log, in
-// the same transaction:
-//
-//   - the digest of the key that is inserted or deleted,
-//   - the digest of the key that is updated, and the previous digest if it
-//     changes.
+// insertions, deletions, and changes of Digest, PreviousDigest, PreviousExpiresAt,
+// Active, ExpiresAt, Owner and Scopes, no matter who makes them. Each such change
+// raises the epoch and appends to the log, in the same transaction, the values of
+// Digest before and after it, and then those of PreviousDigest, each once and
+// unless zero.
 //
 // Other changes do neither. The order of the log is the order in which changes
 // become visible.
@@ -45,8 +43,9 @@ type Store interface {
 	// Get returns the key with the id, or [ErrNotFound].
 	Get(ctx context.Context, id int64) (Key, error)
 
-	// List returns all keys, ids ascending.
-	List(ctx context.Context) ([]Key, error)
+	// List returns the keys that the filter selects, ids ascending. Its cost does
+	// not depend on the number of other keys.
+	List(ctx context.Context, filter Filter) ([]Key, error)
 
 	// Update reads the key with the id, calls change to modify it, and stores
 	// the result in the same transaction: concurrent updates of one key are
@@ -61,8 +60,8 @@ type Store interface {
 	// [ErrNotFound].
 	Delete(ctx context.Context, id int64) (Key, error)
 
-	// Find returns the key with the digest, or [ErrNotFound]. Client requests
-	// wait for it. It must see every change that has returned, so it must not
+	// Find returns the key whose Digest or PreviousDigest is the given one, no
+	// matter when it ends, or [ErrNotFound]. Client requests wait for it. It must see every change that has returned, so it must not
 	// read from an asynchronous replica.
 	Find(ctx context.Context, digest Digest) (Key, error)
 

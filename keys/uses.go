@@ -21,8 +21,9 @@ type use struct {
 	// What the store has of both. Only flush writes them.
 	writtenAt, writtenCount atomic.Int64
 
-	// The expiry with which the key was seen expired; see entry.usable.
-	expiry atomic.Int64
+	// The expiries with which the key, and its previous raw key, were seen
+	// expired; see entry.usable.
+	expiry, previousExpiry atomic.Int64
 }
 
 // record counts a use at the given time.

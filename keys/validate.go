@@ -2,27 +2,57 @@ package keys
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
-// maxName is the maximum length of a key's name in Unicode code points.
-const maxName = 255
+// maxText is the maximum length of a name or an owner in Unicode code points.
+const maxText = 255
 
-// checkName accepts 1 to maxName code points, not all of them white space.
-func checkName(name string) error {
+// checkText accepts 1 to maxText code points.
+func checkText(field, text string) error {
 	switch {
-	case !utf8.ValidString(name):
-		return invalid("name must be valid UTF-8")
-	case strings.ContainsRune(name, 0):
-		return invalid("name must not contain a NUL character")
-	case strings.TrimSpace(name) == "":
-		return invalid("name must not be empty")
-	case utf8.RuneCountInString(name) > maxName:
-		return invalid(fmt.Sprintf("name must have at most %d characters", maxName))
+	case !utf8.ValidString(text):
+		return invalid(field + " must be valid UTF-8")
+	case strings.ContainsRune(text, 0):
+		return invalid(field + " must not contain a NUL character")
+	case text == "":
+		return invalid(field + " must not be empty")
+	case utf8.RuneCountInString(text) > maxText:
+		return invalid(fmt.Sprintf("%s must have at most %d characters", field, maxText))
 	}
 	return nil
+}
+
+// checkLabel is checkText for a text that is stored. It rejects white space alone.
+func checkLabel(field, text string) error {
+	if strings.TrimSpace(text) == "" {
+		return checkText(field, "")
+	}
+	return checkText(field, text)
+}
+
+const maxScopes, maxScope = 32, 64
+
+func checkScopes(list []string) error {
+	if len(list) > maxScopes {
+		return invalid(fmt.Sprintf("scopes must be at most %d", maxScopes))
+	}
+	for i, scope := range list {
+		if scope == "" || len(scope) > maxScope || strings.IndexFunc(scope, notInScope) >= 0 {
+			return invalid(fmt.Sprintf("scopes[%d] must be 1 to %d of a-z 0-9 : . _ -", i, maxScope))
+		}
+		if slices.Contains(list[:i], scope) {
+			return invalid(fmt.Sprintf("scopes[%d] must not be repeated", i))
+		}
+	}
+	return nil
+}
+
+func notInScope(r rune) bool {
+	return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789:._-", r)
 }
 
 // checkExpiry accepts the zero time and the years 1970 to 9999.
@@ -36,14 +66,32 @@ func checkExpiry(at time.Time) error {
 // check returns an error for the first invalid field.
 func (f Fields) check() error {
 	if f.Name != nil {
-		if err := checkName(*f.Name); err != nil {
+		if err := checkLabel("name", *f.Name); err != nil {
 			return err
 		}
 	}
 	if f.ExpiresAt != nil {
-		return checkExpiry(*f.ExpiresAt)
+		if err := checkExpiry(*f.ExpiresAt); err != nil {
+			return err
+		}
+	}
+	if f.Owner != nil && *f.Owner != "" {
+		if err := checkLabel("owner", *f.Owner); err != nil {
+			return err
+		}
+	}
+	if f.Scopes != nil {
+		return checkScopes(*f.Scopes)
 	}
 	return nil
+}
+
+// revokes reports whether an update of these fields is a revoking call.
+func (f Fields) revokes() bool {
+	return f.Active != nil && !*f.Active ||
+		f.ExpiresAt != nil && !f.ExpiresAt.IsZero() ||
+		f.Scopes != nil && *f.Scopes != nil ||
+		f.Owner != nil
 }
 
 // apply sets the given fields of key and reports whether any changed.
@@ -57,6 +105,12 @@ func (f Fields) apply(key *Key) bool {
 	}
 	if f.ExpiresAt != nil {
 		key.ExpiresAt = milli(*f.ExpiresAt)
+	}
+	if f.Owner != nil {
+		key.Owner = *f.Owner
+	}
+	if f.Scopes != nil {
+		key.Scopes = newScopes(*f.Scopes)
 	}
 	return *key != before
 }

@@ -23,6 +23,32 @@ func (s *Service) Verify(ctx context.Context, raw string) (key Key, err error) {
 	return key, nil
 }
 
+// VerifyFunc is [Service.Verify] with a further condition, such as a scope. It
+// calls permit with the key, and returns its error. A key that is not permitted is
+// not used. The key is that of the cache: permit must neither change nor keep it.
+//
+// If the error is not nil, the key is the one that was rejected, for logs, or zero.
+func (s *Service) VerifyFunc(ctx context.Context, raw string, permit func(*Key) error) (key Key, err error) {
+	e, now, err := s.check(ctx, raw)
+	switch {
+	case e == nil:
+		s.stats.countError(err)
+		return Key{}, err
+	case err != nil:
+		s.stats.countError(err)
+		return e.key, err
+	}
+	if err := permit(&e.key); err != nil {
+		s.stats.denied.Add(1)
+		return e.key, err
+	}
+	at := now.UnixMilli()
+	e.use.record(at)
+	key = e.key
+	key.LastUsedAt = time.UnixMilli(at).UTC()
+	return key, nil
+}
+
 // VerifyDigest is [Service.Verify] for something that was issued to a raw key,
 // such as a download link, and ends with it. The digest is that of the key that
 // Verify returned. VerifyDigest records no use.
@@ -43,7 +69,8 @@ func (s *Service) VerifyDigest(ctx context.Context, digest Digest) (Key, error) 
 	return e.key, nil
 }
 
-// check returns the entry of a usable key and the time of the check.
+// check returns the entry of a key and the time of the check. The error may be that
+// of the entry.
 func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, error) {
 	if len(raw) > maxRaw {
 		return nil, time.Time{}, ErrMalformed
@@ -76,15 +103,21 @@ func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, err
 }
 
 // usable is Key.Usable for a clock that may be set back: a key that has once been
-// seen expired stays so until its expiry is changed.
+// seen expired stays so until its expiry is changed, and so does a previous raw key.
 func (e *entry) usable(now time.Time) error {
 	if err := e.key.Usable(now); err != nil {
-		if err == ErrExpired {
+		switch err {
+		case ErrExpired:
 			e.use.expiry.Store(e.key.ExpiresAt.UnixMilli())
+		case ErrUnknown:
+			e.use.previousExpiry.Store(e.key.PreviousExpiresAt.UnixMilli())
 		}
 		return err
 	}
-	if !e.key.ExpiresAt.IsZero() && e.use.expiry.Load() == e.key.ExpiresAt.UnixMilli() {
+	switch {
+	case e.key.isPrevious() && e.use.previousExpiry.Load() == e.key.PreviousExpiresAt.UnixMilli():
+		return ErrUnknown
+	case !e.key.ExpiresAt.IsZero() && e.use.expiry.Load() == e.key.ExpiresAt.UnixMilli():
 		return ErrExpired
 	}
 	return nil
@@ -154,6 +187,7 @@ func (s *Service) load(ctx context.Context, digest Digest) (*entry, error) {
 	case err != nil:
 		return nil, storeError("find key", err)
 	}
+	key.Digest = digest // it may be the previous one
 	e.key, e.known, e.use = key, true, s.uses.get(key)
 	return e, nil
 }

@@ -42,7 +42,7 @@ func TestVerify_FollowsLifeOfKey(t *testing.T) {
 	is.NoErr(err)
 	is.NoErr(verify(t, s, issued.Raw))
 
-	rotated, err := s.Rotate(t.Context(), 1)
+	rotated, err := s.Rotate(t.Context(), 1, 0)
 	is.NoErr(err)
 	is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
 	is.NoErr(verify(t, s, rotated.Raw))
@@ -131,7 +131,7 @@ func TestVerifyDigest_EndsWithRawKey(t *testing.T) {
 			_, err = s.VerifyDigest(t.Context(), digest)
 			is.Equal(err == nil, active)
 		}
-		rotated, err := other.Rotate(t.Context(), issued.Key.ID)
+		rotated, err := other.Rotate(t.Context(), issued.Key.ID, 0)
 		is.NoErr(err)
 		_, err = s.VerifyDigest(t.Context(), digest)
 		is.Equal(err, keys.ErrUnknown)

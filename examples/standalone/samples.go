@@ -113,7 +113,7 @@ func (s services) seed(ctx context.Context, mode demoMode, baseURL string) (demo
 
 // isNew reports whether the database has neither keys nor folders.
 func (s services) isNew(ctx context.Context) (bool, error) {
-	list, err := s.keys.List(ctx)
+	list, err := s.keys.List(ctx, keys.Filter{})
 	if err != nil || len(list) > 0 {
 		return false, err
 	}
@@ -204,7 +204,7 @@ func symbolName(file string) string {
 
 // seedKey issues the sample key unless a key of that name exists.
 func (s services) seedKey(ctx context.Context) (keys.RawKey, error) {
-	list, err := s.keys.List(ctx)
+	list, err := s.keys.List(ctx, keys.Filter{})
 	if err != nil || slices.ContainsFunc(list, func(k keys.Key) bool { return k.Name == sampleKeyName }) {
 		return "", err
 	}

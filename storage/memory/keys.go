@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -23,15 +22,45 @@ func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
 	if err := ctx.Err(); err != nil {
 		return keys.Key{}, err
 	}
-	if _, taken := s.db.digests[key.Digest]; taken {
+	digests := digestsOf(key)
+	if s.taken(0, digests) {
 		return keys.Key{}, errDigestTaken
 	}
 	s.db.lastKeyID++
 	key.ID, key.UseCount = s.db.lastKeyID, 0
 	s.db.keys[key.ID] = key
-	s.db.digests[key.Digest] = key.ID
-	s.db.changes.add(key.Digest)
+	s.db.keyIDs = append(s.db.keyIDs, key.ID)
+	for _, digest := range digests {
+		s.db.digests[digest] = key.ID
+	}
+	s.db.changes.add(digests...)
 	return key, nil
+}
+
+// digestsOf returns the digests by which the keys are found, each once: first the
+// current ones.
+func digestsOf(list ...keys.Key) []keys.Digest {
+	var digests []keys.Digest
+	add := func(digest keys.Digest) {
+		if digest != (keys.Digest{}) && !slices.Contains(digests, digest) {
+			digests = append(digests, digest)
+		}
+	}
+	for _, key := range list {
+		add(key.Digest)
+	}
+	for _, key := range list {
+		add(key.PreviousDigest)
+	}
+	return digests
+}
+
+// taken reports whether a key other than that with the id has one of the digests.
+func (s keyStore) taken(id int64, digests []keys.Digest) bool {
+	return slices.ContainsFunc(digests, func(digest keys.Digest) bool {
+		owner, ok := s.db.digests[digest]
+		return ok && owner != id
+	})
 }
 
 func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
@@ -47,15 +76,26 @@ func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
 	return key, nil
 }
 
-func (s keyStore) List(ctx context.Context) ([]keys.Key, error) {
+func (s keyStore) List(ctx context.Context, filter keys.Filter) ([]keys.Key, error) {
 	s.db.mu.RLock()
 	defer s.db.mu.RUnlock()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	list := make([]keys.Key, 0, len(s.db.keys))
-	for _, id := range slices.Sorted(maps.Keys(s.db.keys)) {
-		list = append(list, s.db.keys[id])
+	var list []keys.Key
+	first, found := slices.BinarySearch(s.db.keyIDs, filter.After)
+	if found {
+		first++
+	}
+	for _, id := range s.db.keyIDs[first:] {
+		key := s.db.keys[id]
+		if filter.Owner != nil && key.Owner != *filter.Owner {
+			continue
+		}
+		list = append(list, key)
+		if len(list) == filter.Limit {
+			break
+		}
 	}
 	return list, nil
 }
@@ -76,18 +116,20 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 	}
 	key.ID, key.CreatedAt = previous.ID, previous.CreatedAt
 	key.LastUsedAt, key.UseCount = previous.LastUsedAt, previous.UseCount
-	if key.Digest != previous.Digest {
-		if _, taken := s.db.digests[key.Digest]; taken {
-			return keys.Key{}, errDigestTaken
-		}
-		delete(s.db.digests, previous.Digest)
-		s.db.digests[key.Digest] = id
+	if s.taken(id, digestsOf(key)) {
+		return keys.Key{}, errDigestTaken
 	}
-	switch {
-	case key.Digest != previous.Digest:
-		s.db.changes.add(previous.Digest, key.Digest)
-	case key.Active != previous.Active || !key.ExpiresAt.Equal(previous.ExpiresAt):
-		s.db.changes.add(key.Digest)
+	for _, digest := range digestsOf(previous) {
+		delete(s.db.digests, digest)
+	}
+	for _, digest := range digestsOf(key) {
+		s.db.digests[digest] = id
+	}
+	if key.Digest != previous.Digest || key.PreviousDigest != previous.PreviousDigest ||
+		!key.PreviousExpiresAt.Equal(previous.PreviousExpiresAt) ||
+		key.Active != previous.Active || !key.ExpiresAt.Equal(previous.ExpiresAt) ||
+		key.Owner != previous.Owner || key.Scopes != previous.Scopes {
+		s.db.changes.add(digestsOf(previous, key)...)
 	}
 	s.db.keys[id] = key
 	return key, nil
@@ -104,8 +146,13 @@ func (s keyStore) Delete(ctx context.Context, id int64) (keys.Key, error) {
 		return keys.Key{}, keys.ErrNotFound
 	}
 	delete(s.db.keys, id)
-	delete(s.db.digests, key.Digest)
-	s.db.changes.add(key.Digest)
+	if at, ok := slices.BinarySearch(s.db.keyIDs, id); ok {
+		s.db.keyIDs = slices.Delete(s.db.keyIDs, at, at+1)
+	}
+	for _, digest := range digestsOf(key) {
+		delete(s.db.digests, digest)
+	}
+	s.db.changes.add(digestsOf(key)...)
 	return key, nil
 }
 

@@ -22,7 +22,8 @@ type DB struct {
 	mu sync.RWMutex
 
 	keys      map[int64]keys.Key
-	digests   map[keys.Digest]int64
+	keyIDs    []int64               // ascending
+	digests   map[keys.Digest]int64 // current and previous ones
 	lastKeyID int64
 	changes   changeLog
 

@@ -121,7 +121,7 @@ func (k *testKey) revoke(t testing.TB, service *keys.Service) {
 		case 1:
 			_, err = service.Update(ctx, k.id, keys.Fields{ExpiresAt: new(time.Now().Add(-time.Hour))})
 		case 2:
-			_, err = service.Rotate(ctx, k.id)
+			_, err = service.Rotate(ctx, k.id, 0)
 		case 3:
 			if err = service.Delete(ctx, k.id); errors.Is(err, keys.ErrNotFound) {
 				err = nil // deleted by a call that failed

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,7 +18,7 @@ var _ keys.Store = keyStore{}
 
 // keyColumns are the columns that scanKey reads.
 const keyColumns = `
-	id, name, prefix, mask, digest, active,
+	id, name, prefix, mask, owner, scopes, digest, previous_digest, previous_expires_at, active,
 	expires_at, last_used_at, use_count, created_at, updated_at`
 
 // fencedKey selects the row of fencedServer and then the columns of the table key,
@@ -26,19 +27,21 @@ const fencedKey = `
 	SELECT
 		` + serverColumns + `,
 		coalesce(id, 0), coalesce(name, ''), coalesce(prefix, ''), coalesce(mask, ''),
-		coalesce(digest, ''), coalesce(active, false),
+		coalesce(owner, ''), coalesce(scopes, ''),
+		coalesce(digest, ''), previous_digest, previous_expires_at, coalesce(active, false),
 		expires_at, last_used_at, coalesce(use_count, 0), created_at, updated_at
 	FROM ` + fencedServer + `
 	LEFT JOIN key ON true`
 
 func scanKey(row pgx.Row) (keys.Key, error) {
 	var (
-		key                                 keys.Key
-		digest                              []byte
-		expires, lastUsed, created, updated *time.Time
+		key                                                  keys.Key
+		scopes                                               string
+		digest, previous                                     []byte
+		previousExpires, expires, lastUsed, created, updated *time.Time
 	)
 	err := row.Scan(
-		&key.ID, &key.Name, &key.Prefix, &key.Mask, &digest, &key.Active,
+		&key.ID, &key.Name, &key.Prefix, &key.Mask, &key.Owner, &scopes, &digest, &previous, &previousExpires, &key.Active,
 		&expires, &lastUsed, &key.UseCount, &created, &updated,
 	)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && key.ID == 0 {
@@ -47,22 +50,36 @@ func scanKey(row pgx.Row) (keys.Key, error) {
 	if err != nil {
 		return keys.Key{}, err
 	}
+	key.Scopes = keys.ParseScopes(scopes)
 	key.Digest = keys.Digest(digest)
+	if previous != nil {
+		key.PreviousDigest = keys.Digest(previous)
+	}
+	key.PreviousExpiresAt = fromNullTime(previousExpires)
 	key.ExpiresAt, key.LastUsedAt = fromNullTime(expires), fromNullTime(lastUsed)
 	key.CreatedAt, key.UpdatedAt = fromNullTime(created), fromNullTime(updated)
 	return key, nil
+}
+
+// previousDigest returns the column value of PreviousDigest: nil for zero.
+func previousDigest(key keys.Key) []byte {
+	if key.PreviousDigest == (keys.Digest{}) {
+		return nil
+	}
+	return key.PreviousDigest[:]
 }
 
 func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
 	err := s.db.write(ctx, func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, s.db.sql(`
 			INSERT INTO canvasback_keys (
-				name, prefix, mask, digest, active,
+				name, prefix, mask, owner, scopes, digest, previous_digest, previous_expires_at, active,
 				expires_at, last_used_at, created_at, updated_at
 			)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 			RETURNING id`),
-			key.Name, key.Prefix, key.Mask, key.Digest[:], key.Active,
+			key.Name, key.Prefix, key.Mask, key.Owner, key.Scopes.String(),
+			key.Digest[:], previousDigest(key), nullTime(key.PreviousExpiresAt), key.Active,
 			nullTime(key.ExpiresAt), nullTime(key.LastUsedAt), key.CreatedAt, key.UpdatedAt,
 		).Scan(&key.ID)
 	})
@@ -82,11 +99,21 @@ func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
 	))
 }
 
-func (s keyStore) List(ctx context.Context) ([]keys.Key, error) {
+func (s keyStore) List(ctx context.Context, filter keys.Filter) ([]keys.Key, error) {
+	where, limit, args := "id > $1", "ALL", []any{filter.After}
+	if filter.Owner != nil {
+		where, args = where+" AND owner = $2 AND owner <> ''", append(args, *filter.Owner)
+	}
+	if filter.Limit > 0 {
+		limit = strconv.Itoa(filter.Limit)
+	}
 	return readRows(ctx, s.db, func(row pgx.CollectableRow) (keys.Key, error) { return scanKey(row) }, `
 		SELECT `+keyColumns+`
 		FROM canvasback_keys
-		ORDER BY id`,
+		WHERE `+where+`
+		ORDER BY id
+		LIMIT `+limit,
+		args...,
 	)
 }
 
@@ -119,11 +146,14 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 		}
 		key, err = scanKey(tx.QueryRow(ctx, s.db.sql(`
 			UPDATE canvasback_keys
-			SET name = $2, prefix = $3, mask = $4, digest = $5, active = $6, expires_at = $7, updated_at = $8
+			SET
+				name = $2, prefix = $3, mask = $4, owner = $5, scopes = $6, digest = $7,
+				previous_digest = $8, previous_expires_at = $9, active = $10, expires_at = $11, updated_at = $12
 			WHERE id = $1
 			RETURNING `+keyColumns),
 			id,
-			key.Name, key.Prefix, key.Mask, key.Digest[:], key.Active, nullTime(key.ExpiresAt), key.UpdatedAt,
+			key.Name, key.Prefix, key.Mask, key.Owner, key.Scopes.String(), key.Digest[:],
+			previousDigest(key), nullTime(key.PreviousExpiresAt), key.Active, nullTime(key.ExpiresAt), key.UpdatedAt,
 		))
 		return err
 	}, func(conn *pgx.Conn, tx pgx.Tx) error {
@@ -158,7 +188,7 @@ func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error
 		WITH key AS (
 			SELECT `+keyColumns+`
 			FROM canvasback_keys
-			WHERE digest = $2
+			WHERE digest = $2 OR previous_digest = $2
 		)`+fencedKey,
 		digest[:],
 	))

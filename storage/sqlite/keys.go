@@ -16,17 +16,18 @@ var _ keys.Store = keyStore{}
 
 // keyColumns are the columns that scanKey reads.
 const keyColumns = `
-	id, name, prefix, mask, digest, active,
+	id, name, prefix, mask, owner, scopes, digest, previous_digest, previous_expires_at, active,
 	expires_at, last_used_at, use_count, created_at, updated_at`
 
 func scanKey(scan func(...any) error) (keys.Key, error) {
 	var (
-		key                                 keys.Key
-		digest                              []byte
-		expires, lastUsed, created, updated sql.NullInt64
+		key                                                  keys.Key
+		scopes                                               string
+		digest, previous                                     []byte
+		previousExpires, expires, lastUsed, created, updated sql.NullInt64
 	)
 	err := scan(
-		&key.ID, &key.Name, &key.Prefix, &key.Mask, &digest, &key.Active,
+		&key.ID, &key.Name, &key.Prefix, &key.Mask, &key.Owner, &scopes, &digest, &previous, &previousExpires, &key.Active,
 		&expires, &lastUsed, &key.UseCount, &created, &updated,
 	)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -35,22 +36,36 @@ func scanKey(scan func(...any) error) (keys.Key, error) {
 	if err != nil {
 		return keys.Key{}, err
 	}
+	key.Scopes = keys.ParseScopes(scopes)
 	key.Digest = keys.Digest(digest)
+	if previous != nil {
+		key.PreviousDigest = keys.Digest(previous)
+	}
+	key.PreviousExpiresAt = fromMillis(previousExpires)
 	key.ExpiresAt, key.LastUsedAt = fromMillis(expires), fromMillis(lastUsed)
 	key.CreatedAt, key.UpdatedAt = fromMillis(created), fromMillis(updated)
 	return key, nil
+}
+
+// previousDigest returns the column value of PreviousDigest: nil for zero.
+func previousDigest(key keys.Key) []byte {
+	if key.PreviousDigest == (keys.Digest{}) {
+		return nil
+	}
+	return key.PreviousDigest[:]
 }
 
 func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
 	err := s.db.write(ctx, func(conn *sql.Conn) error {
 		return conn.QueryRowContext(ctx, `
 			INSERT INTO canvasback_keys (
-				name, prefix, mask, digest, active,
+				name, prefix, mask, owner, scopes, digest, previous_digest, previous_expires_at, active,
 				expires_at, last_used_at, created_at, updated_at
 			)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			RETURNING id`,
-			key.Name, key.Prefix, key.Mask, key.Digest[:], key.Active,
+			key.Name, key.Prefix, key.Mask, key.Owner, key.Scopes.String(),
+			key.Digest[:], previousDigest(key), toMillis(key.PreviousExpiresAt), key.Active,
 			toMillis(key.ExpiresAt), toMillis(key.LastUsedAt), toMillis(key.CreatedAt), toMillis(key.UpdatedAt),
 		).Scan(&key.ID)
 	})
@@ -70,11 +85,23 @@ func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
 	).Scan)
 }
 
-func (s keyStore) List(ctx context.Context) ([]keys.Key, error) {
+func (s keyStore) List(ctx context.Context, filter keys.Filter) ([]keys.Key, error) {
+	where, args := "id > ?", []any{filter.After}
+	if filter.Owner != nil {
+		where, args = where+" AND owner = ? AND owner <> ''", append(args, *filter.Owner)
+	}
+	limit := filter.Limit
+	if limit == 0 {
+		limit = -1 // none
+	}
 	rows, err := s.db.query(ctx, `
 		SELECT `+keyColumns+`
 		FROM canvasback_keys
-		ORDER BY id`)
+		WHERE `+where+`
+		ORDER BY id
+		LIMIT ?`,
+		append(args, limit)...,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -110,9 +137,12 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 		key.LastUsedAt, key.UseCount = stored.LastUsedAt, stored.UseCount
 		_, err = conn.ExecContext(ctx, `
 			UPDATE canvasback_keys
-			SET name = ?, prefix = ?, mask = ?, digest = ?, active = ?, expires_at = ?, updated_at = ?
+			SET
+				name = ?, prefix = ?, mask = ?, owner = ?, scopes = ?, digest = ?,
+				previous_digest = ?, previous_expires_at = ?, active = ?, expires_at = ?, updated_at = ?
 			WHERE id = ?`,
-			key.Name, key.Prefix, key.Mask, key.Digest[:], key.Active, toMillis(key.ExpiresAt), toMillis(key.UpdatedAt),
+			key.Name, key.Prefix, key.Mask, key.Owner, key.Scopes.String(), key.Digest[:],
+			previousDigest(key), toMillis(key.PreviousExpiresAt), key.Active, toMillis(key.ExpiresAt), toMillis(key.UpdatedAt),
 			id,
 		)
 		return err
@@ -140,7 +170,7 @@ func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error
 	return scanKey(s.db.queryRow(ctx, `
 		SELECT `+keyColumns+`
 		FROM canvasback_keys
-		WHERE digest = ?`,
+		WHERE digest = ?1 OR previous_digest = ?1`,
 		digest[:],
 	).Scan)
 }

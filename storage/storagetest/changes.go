@@ -61,7 +61,7 @@ func updateStep(t *testing.T, s Storage, name string, change func(*keys.Key)) ch
 
 func changesLogged(t *testing.T, s Harness) {
 	first := epoch(t, s)
-	previous, rotated := newKey("key").Digest, newKey("rotated").Digest
+	previous, rotated, again := newKey("key").Digest, newKey("rotated").Digest, newKey("again").Digest
 	key := insertKey(t, s, "key")
 	insertKey(t, s, "other")
 	last := wantChanges(t, s, first, previous, newKey("other").Digest)
@@ -79,7 +79,24 @@ func changesLogged(t *testing.T, s Harness) {
 		{updateStep(t, s, "rotate and deactivate", func(key *keys.Key) {
 			key.Digest, key.Active = previous, false
 		}), []keys.Digest{rotated, previous}},
-		{changeStep{"delete", func(id int64) error { return deleteKey(t, s, id) }}, []keys.Digest{previous}},
+		{updateStep(t, s, "set the owner", func(key *keys.Key) { key.Owner = "tenant" }), []keys.Digest{previous}},
+		{updateStep(t, s, "limit the scopes", func(key *keys.Key) { key.Scopes = keys.ParseScopes("") }), []keys.Digest{previous}},
+		{updateStep(t, s, "extend the scopes", func(key *keys.Key) { key.Scopes = keys.ParseScopes("symbols:read") }), []keys.Digest{previous}},
+		{updateStep(t, s, "permit everything", func(key *keys.Key) { key.Scopes = keys.Scopes{} }), []keys.Digest{previous}},
+		{updateStep(t, s, "rotate with an overlap", func(key *keys.Key) {
+			key.Digest, key.PreviousDigest, key.PreviousExpiresAt = rotated, previous, testTime
+		}), []keys.Digest{previous, rotated}},
+		{updateStep(t, s, "change the overlap", func(key *keys.Key) { key.PreviousExpiresAt = testTime.Add(time.Hour) }), []keys.Digest{rotated, previous}},
+		{updateStep(t, s, "activate both", func(key *keys.Key) { key.Active = true }), []keys.Digest{rotated, previous}},
+		{updateStep(t, s, "rotate again", func(key *keys.Key) {
+			key.Digest, key.PreviousDigest = again, rotated
+		}), []keys.Digest{rotated, again, previous}},
+		{updateStep(t, s, "end the overlap", func(key *keys.Key) {
+			key.PreviousDigest, key.PreviousExpiresAt = keys.Digest{}, time.Time{}
+		}), []keys.Digest{again, rotated}},
+		{updateStep(t, s, "rotate at once", func(key *keys.Key) { key.Digest = rotated }), []keys.Digest{again, rotated}},
+		{updateStep(t, s, "set the previous digest", func(key *keys.Key) { key.PreviousDigest = previous }), []keys.Digest{rotated, previous}},
+		{changeStep{"delete", func(id int64) error { return deleteKey(t, s, id) }}, []keys.Digest{rotated, previous}},
 	} {
 		must(t, step.do(key.ID))
 		t.Log(step.name)
@@ -106,7 +123,7 @@ func changesNotLogged(t *testing.T, s Harness) {
 		{"touch", func(int64) error { return s.Keys().Touch(t.Context(), []keys.Use{useOf(key, testTime)}, testTime) }},
 		{"get", func(id int64) error { _, err := s.Keys().Get(t.Context(), id); return err }},
 		{"find", func(int64) error { _, err := s.Keys().Find(t.Context(), key.Digest); return err }},
-		{"list", func(int64) error { _, err := s.Keys().List(t.Context()); return err }},
+		{"list", func(int64) error { _, err := s.Keys().List(t.Context(), keys.Filter{}); return err }},
 		{"folder", func(int64) error { insertFolder(t, s, "folder"); return nil }},
 	} {
 		must(t, step.do(key.ID))

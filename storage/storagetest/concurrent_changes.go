@@ -40,7 +40,7 @@ func concurrentChanges(t *testing.T, handles []Storage) {
 		must(t, err)
 	}
 	want := make(map[keys.Digest]keys.Key)
-	all, err := handles[0].Keys().List(t.Context())
+	all, err := handles[0].Keys().List(t.Context(), keys.Filter{})
 	must(t, err)
 	for _, key := range all {
 		want[key.Digest] = key
@@ -97,7 +97,7 @@ func (r *replica) follow(ctx context.Context, store keys.Store, more func() bool
 // changeRandomKey inserts a key, or changes or deletes one that others change
 // too. The name is unique.
 func changeRandomKey(ctx context.Context, store keys.Store, name string) error {
-	list, err := store.List(ctx)
+	list, err := store.List(ctx, keys.Filter{})
 	if err != nil {
 		return err
 	}

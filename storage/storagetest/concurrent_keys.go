@@ -101,7 +101,7 @@ func concurrentTouches(t *testing.T, handles []Storage) {
 	}) {
 		must(t, err)
 	}
-	list, err := handles[0].Keys().List(t.Context())
+	list, err := handles[0].Keys().List(t.Context(), keys.Filter{})
 	must(t, err)
 	for j, key := range list {
 		if want := testTime.Add((workers - 1) * time.Second); !key.LastUsedAt.Equal(want) {
@@ -172,7 +172,7 @@ func concurrentRotations(t *testing.T, handles []Storage) {
 					}
 					return c.call(ctx, service, issued.Key.ID)
 				}
-				rotated, err := service.Rotate(ctx, issued.Key.ID)
+				rotated, err := service.Rotate(ctx, issued.Key.ID, 0)
 				raws[i] = rotated.Raw
 				return err
 			})

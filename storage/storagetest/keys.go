@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,8 @@ var keyChecks = []check{
 	{"Update ignores changes of ID, CreatedAt, LastUsedAt and UseCount", keyUpdateIgnoresFields},
 	{"Delete removes one key", keyDelete},
 	{"Find uses the current digest", keyFind},
+	{"Find uses the previous digest", keyFindPrevious},
+	{"List selects by owner, after an id, up to a limit", keyFilter},
 	{"Touch only moves LastUsedAt forward", keyTouch},
 	{"Touch adds to UseCount", keyTouchCounts},
 	{"Touch ignores uses of other keys", keyTouchIdentity},
@@ -69,12 +72,17 @@ func wantKey(t testing.TB, s Storage, want keys.Key) {
 	if got != want {
 		t.Errorf("Get returns %+v, want %+v", got, want)
 	}
-	got, err = s.Keys().Find(t.Context(), want.Digest)
-	must(t, err)
-	if got != want {
-		t.Errorf("Find returns %+v, want %+v", got, want)
+	for _, digest := range []keys.Digest{want.Digest, want.PreviousDigest} {
+		if digest == (keys.Digest{}) {
+			continue
+		}
+		got, err = s.Keys().Find(t.Context(), digest)
+		must(t, err)
+		if got != want {
+			t.Errorf("Find returns %+v, want %+v", got, want)
+		}
 	}
-	list, err := s.Keys().List(t.Context())
+	list, err := s.Keys().List(t.Context(), keys.Filter{})
 	must(t, err)
 	if !slices.Contains(list, want) {
 		t.Errorf("List returns %+v, want it to contain %+v", list, want)
@@ -98,7 +106,7 @@ func keyIDs(t *testing.T, s Harness) {
 		last = stored.ID
 		want = append(want, stored)
 	}
-	list, err := s.Keys().List(t.Context())
+	list, err := s.Keys().List(t.Context(), keys.Filter{})
 	must(t, err)
 	if !slices.Equal(list, want) {
 		t.Errorf("List returns %+v, want %+v", list, want)
@@ -106,7 +114,7 @@ func keyIDs(t *testing.T, s Harness) {
 }
 
 func keyRoundTrip(t *testing.T, s Harness) {
-	list, err := s.Keys().List(t.Context())
+	list, err := s.Keys().List(t.Context(), keys.Filter{})
 	must(t, err)
 	if len(list) != 0 {
 		t.Errorf("List of a new storage returns %+v", list)
@@ -115,6 +123,9 @@ func keyRoundTrip(t *testing.T, s Harness) {
 		key := newKey(strconv.FormatBool(active))
 		key.Name = "both have this name"
 		key.Active = active
+		key.Owner, key.Scopes = "tenant 1", keys.ParseScopes("exports:read symbols:read")
+		key.PreviousDigest = newKey("previous" + key.Name + strconv.FormatBool(active)).Digest
+		key.PreviousExpiresAt = testTime.Add(time.Millisecond)
 		key.ExpiresAt = testTime.Add(time.Hour)
 		key.LastUsedAt = testTime.Add(time.Minute)
 		key.UpdatedAt = testTime.Add(time.Second)
@@ -131,7 +142,8 @@ func keyRoundTrip(t *testing.T, s Harness) {
 func keyTexts(t *testing.T, s Harness) {
 	for _, text := range sampleTexts {
 		key := newKey(text)
-		key.Prefix, key.Mask = text, text
+		key.Prefix, key.Mask, key.Owner = text, text, text
+		key.Scopes = keys.ParseScopes(strings.Repeat(" ", len(key.Name)%2)) // empty, or a space
 		stored, err := s.Keys().Insert(t.Context(), key)
 		must(t, err)
 		key.ID = stored.ID
@@ -145,7 +157,7 @@ func keyTexts(t *testing.T, s Harness) {
 
 func keyTimes(t *testing.T, s Harness) {
 	wantUTC := func(key keys.Key) {
-		for _, at := range []time.Time{key.CreatedAt, key.UpdatedAt, key.ExpiresAt, key.LastUsedAt} {
+		for _, at := range []time.Time{key.CreatedAt, key.UpdatedAt, key.ExpiresAt, key.LastUsedAt, key.PreviousExpiresAt} {
 			if at.Location() != time.UTC {
 				t.Errorf("a time is in %v, want UTC", at.Location())
 			}
@@ -162,7 +174,7 @@ func keyTimes(t *testing.T, s Harness) {
 	wantKey(t, s, key)
 	for _, at := range times {
 		want := newKey(at.String())
-		want.CreatedAt, want.UpdatedAt, want.ExpiresAt, want.LastUsedAt = at, at, at, at
+		want.CreatedAt, want.UpdatedAt, want.ExpiresAt, want.LastUsedAt, want.PreviousExpiresAt = at, at, at, at, at
 		stored, err := s.Keys().Insert(t.Context(), want)
 		must(t, err)
 		want.ID = stored.ID
@@ -170,7 +182,7 @@ func keyTimes(t *testing.T, s Harness) {
 		wantUTC(stored)
 
 		key, err = s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
-			key.ExpiresAt, key.UpdatedAt = at, at
+			key.ExpiresAt, key.UpdatedAt, key.PreviousExpiresAt = at, at, at
 			return nil
 		})
 		must(t, err)
@@ -180,11 +192,11 @@ func keyTimes(t *testing.T, s Harness) {
 		wantKey(t, s, key)
 	}
 	key, err = s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
-		key.ExpiresAt = time.Time{}
+		key.ExpiresAt, key.PreviousExpiresAt = time.Time{}, time.Time{}
 		return nil
 	})
 	must(t, err)
-	if !key.ExpiresAt.IsZero() {
+	if !key.ExpiresAt.IsZero() || !key.PreviousExpiresAt.IsZero() {
 		t.Errorf("Update returns expiry %v, want none", key.ExpiresAt)
 	}
 	wantKey(t, s, key)
@@ -211,6 +223,8 @@ func keyUpdate(t *testing.T, s Harness) {
 	want := key
 	want.Name, want.Prefix, want.Mask = "renamed", "new_abcdef", "new_abcdef****uvwx"
 	want.Digest[0]++
+	want.PreviousDigest, want.PreviousExpiresAt = key.Digest, testTime.Add(time.Minute)
+	want.Owner, want.Scopes = "tenant", keys.ParseScopes("")
 	want.Active = false
 	want.ExpiresAt, want.UpdatedAt = testTime.Add(time.Hour), testTime.Add(time.Second)
 	for range 2 { // the second call changes nothing
@@ -275,7 +289,7 @@ func keyDelete(t *testing.T, s Harness) {
 	_, err = s.Keys().Find(t.Context(), key.Digest)
 	wantError(t, err, keys.ErrNotFound)
 	wantError(t, deleteKey(t, s, key.ID), keys.ErrNotFound)
-	list, err := s.Keys().List(t.Context())
+	list, err := s.Keys().List(t.Context(), keys.Filter{})
 	must(t, err)
 	if !slices.Equal(list, []keys.Key{other}) {
 		t.Errorf("List returns %+v, want only %+v", list, other)
@@ -294,6 +308,86 @@ func keyFind(t *testing.T, s Harness) {
 	wantError(t, err, keys.ErrNotFound)
 	wantKey(t, s, key)
 	wantKey(t, s, other)
+}
+
+func keyFindPrevious(t *testing.T, s Harness) {
+	other := insertKey(t, s, "other")
+	key := insertKey(t, s, "key")
+	rotate := func(name string, previous keys.Digest) {
+		t.Helper()
+		var err error
+		key, err = s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
+			key.Digest, key.PreviousDigest = newKey(name).Digest, previous
+			key.PreviousExpiresAt = time.Time{}
+			if previous != (keys.Digest{}) {
+				key.PreviousExpiresAt = testTime
+			}
+			return nil
+		})
+		must(t, err)
+		wantKey(t, s, key)
+		wantKey(t, s, other)
+	}
+	notFound := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			_, err := s.Keys().Find(t.Context(), newKey(name).Digest)
+			wantError(t, err, keys.ErrNotFound)
+		}
+	}
+	rotate("second", newKey("key").Digest)
+	rotate("third", newKey("second").Digest)
+	notFound("key")
+	rotate("fourth", keys.Digest{})
+	notFound("key", "second", "third")
+	rotate("third", newKey("fourth").Digest)
+	rotate("fourth", newKey("third").Digest) // both were known
+	_, err := s.Keys().Insert(t.Context(), func() keys.Key {
+		taken := newKey("another")
+		taken.PreviousDigest = newKey("third").Digest
+		return taken
+	}())
+	if err == nil {
+		t.Error("Insert stores a PreviousDigest that another key has")
+	}
+	must(t, deleteKey(t, s, key.ID))
+	notFound("key", "second", "third", "fourth")
+	wantKey(t, s, other)
+}
+
+func keyFilter(t *testing.T, s Harness) {
+	var all []keys.Key
+	for i := range 12 {
+		key := newKey(strconv.Itoa(i))
+		key.Owner = []string{"", "a", "A", "a "}[i%4]
+		key, err := s.Keys().Insert(t.Context(), key)
+		must(t, err)
+		all = append(all, key)
+	}
+	must(t, deleteKey(t, s, all[5].ID))
+	all = slices.Delete(all, 5, 6)
+	for _, owner := range []*string{nil, new("a"), new("A"), new("a "), new("b")} {
+		for after := int64(-1); after <= all[10].ID+1; after++ {
+			for limit := range 14 {
+				var want []keys.Key
+				for _, key := range all {
+					if (owner == nil || key.Owner == *owner) && key.ID > after && (limit == 0 || len(want) < limit) {
+						want = append(want, key)
+					}
+				}
+				got, err := s.Keys().List(t.Context(), keys.Filter{Owner: owner, After: after, Limit: limit})
+				must(t, err)
+				if !slices.Equal(got, want) {
+					t.Fatalf("List after %d, limit %d returns %+v, want %+v", after, limit, got, want)
+				}
+			}
+		}
+	}
+	list, err := s.Keys().List(t.Context(), keys.Filter{After: 1<<63 - 1})
+	must(t, err)
+	if len(list) > 0 {
+		t.Errorf("List after the last id returns %+v", list)
+	}
 }
 
 func keyTouch(t *testing.T, s Harness) {
@@ -412,7 +506,7 @@ func keyValues(t *testing.T, s Harness) {
 	})
 	must(t, err)
 	given.Name = "altered later"
-	list, err := s.Keys().List(t.Context())
+	list, err := s.Keys().List(t.Context(), keys.Filter{})
 	must(t, err)
 	list[0].Name = "altered in the list"
 	wantKey(t, s, key)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/keys"
 )
 
 // record is a record of a storage: the fields that the test has set, and those
@@ -31,9 +32,9 @@ func takeSnapshot(t testing.TB, s Storage) snapshot {
 	t.Helper()
 	all := make(snapshot)
 	all.add("epoch", record{generated: fmt.Sprint(epoch(t, s))})
-	keys, err := s.Keys().List(t.Context())
+	keyList, err := s.Keys().List(t.Context(), keys.Filter{})
 	must(t, err)
-	for _, key := range keys {
+	for _, key := range keyList {
 		id := key.ID
 		key.ID = 0
 		all.add("key "+key.Name, record{fmt.Sprint(key), fmt.Sprint(id)})

@@ -115,7 +115,7 @@ func TestKeys_AreCreatedUsedAndChanged(t *testing.T) {
 	b.click("Delete key")
 	b.waitText("Kiosk deleted.")
 	b.waitFocus(`e2e.button("More for apitest")`) // the neighbor
-	list, err := s.Keys.List(t.Context())
+	list, err := s.Keys.List(t.Context(), keys.Filter{})
 	is.NoErr(err)
 	is.Equal(len(list), 1)
 }

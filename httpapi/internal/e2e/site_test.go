@@ -74,7 +74,7 @@ func (s *site) listen(handler http.Handler) {
 // keyNamed returns the client key with a name.
 func (s *site) keyNamed(name string) keys.Key {
 	s.t.Helper()
-	list, err := s.Keys.List(s.t.Context())
+	list, err := s.Keys.List(s.t.Context(), keys.Filter{})
 	if err != nil {
 		s.t.Fatal(err)
 	}

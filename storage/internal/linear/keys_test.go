@@ -157,7 +157,7 @@ func nameOf(h *history, client, n int) string {
 // deleteKeys deletes all keys of a store.
 func deleteKeys(t testing.TB, store keys.Store) {
 	t.Helper()
-	list, err := store.List(t.Context())
+	list, err := store.List(t.Context(), keys.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,61 @@
+package keys
+
+import "strings"
+
+// Scopes are the scopes of a key. The zero value permits everything. Scopes are
+// immutable and comparable.
+type Scopes struct {
+	list    string // separated by spaces
+	limited bool   // if false, everything is permitted
+}
+
+// allScopes is the text of Scopes that permit everything. It is not a valid scope.
+const allScopes = "*"
+
+// newScopes returns Scopes of a valid list; nil permits everything.
+func newScopes(list []string) Scopes {
+	return Scopes{strings.Join(list, " "), list != nil}
+}
+
+// ParseScopes reverses [Scopes.String]. It is for implementations of [Store].
+func ParseScopes(text string) Scopes {
+	if text == allScopes {
+		return Scopes{}
+	}
+	return Scopes{text, true}
+}
+
+// String returns the scopes separated by spaces, or "*" if everything is permitted.
+func (s Scopes) String() string {
+	if !s.limited {
+		return allScopes
+	}
+	return s.list
+}
+
+// List returns the scopes in the order in which they were set, or nil if
+// everything is permitted.
+func (s Scopes) List() []string {
+	if !s.limited {
+		return nil
+	}
+	return strings.Fields(s.list)
+}
+
+func (s Scopes) allow(scope string) bool {
+	if !s.limited {
+		return true
+	}
+	for start := 0; scope != ""; start++ {
+		i := strings.Index(s.list[start:], scope)
+		if i < 0 {
+			return false
+		}
+		start += i
+		end := start + len(scope)
+		if (start == 0 || s.list[start-1] == ' ') && (end == len(s.list) || s.list[end] == ' ') {
+			return strings.IndexByte(scope, ' ') < 0
+		}
+	}
+	return false
+}
