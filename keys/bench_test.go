@@ -55,6 +55,23 @@ func BenchmarkVerify(b *testing.B) {
 		check = float64(b.Elapsed().Nanoseconds()) / float64(b.N)
 		b.ReportMetric(check/digest, "x-digest")
 	})
+	b.Run("cached,scope", func(b *testing.B) {
+		_, err := s.Update(b.Context(), 1, keys.Fields{Scopes: &[]string{"exports:read", "exports:register", "symbols:read"}})
+		is.NoErr(err)
+		_, err = s.Verify(b.Context(), raw)
+		is.NoErr(err)
+		b.ReportAllocs()
+		for b.Loop() {
+			_, err := s.VerifyFunc(b.Context(), raw, func(key *keys.Key) error {
+				if !key.Allows("symbols:read") {
+					return keys.ErrInactive
+				}
+				return nil
+			})
+			is.NoErr(err)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)-check, "ns-scope")
+	})
 	b.Run("cached,parallel", func(b *testing.B) {
 		is := is.NewRelaxed(b) // FailNow is for the benchmark's goroutine only
 		b.ReportAllocs()

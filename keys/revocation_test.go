@@ -245,9 +245,9 @@ func TestRevocation_FollowsRestoredDatabase(t *testing.T) {
 
 // keyState is what checks of a key must return.
 type keyState struct {
-	valid   string // raw key that must be accepted; empty: none
-	revoked string // raw key that must be rejected; empty: none
-	version int    // counts the changes of the state
+	valid   []string // raw keys that must be accepted, the newest first
+	revoked []string // raw keys that must be rejected
+	version int      // counts the changes of the state
 }
 
 // trackedKey is a key whose state is known.
@@ -257,7 +257,7 @@ type trackedKey struct {
 }
 
 // set sets the raw keys that must be accepted and rejected from now on.
-func (k *trackedKey) set(valid, revoked string) {
+func (k *trackedKey) set(valid, revoked []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.state = keyState{valid, revoked, k.state.version + 1}
@@ -304,7 +304,7 @@ func testRevocation(t *testing.T, restart func(), prune pruner, open func() keys
 		changing.Go(func() { changeKey(ctx, is, k, services, random) })
 	}
 
-	var accepted, rejected, acceptedRevoked, rejectedValid atomic.Int64
+	var accepted, acceptedPrevious, rejected, acceptedRevoked, rejectedValid atomic.Int64
 	checkCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	var checking sync.WaitGroup
@@ -317,8 +317,8 @@ func testRevocation(t *testing.T, restart func(), prune pruner, open func() keys
 				state := k.load()
 				// A check counts only if the state is the same before and after it.
 				unchanged := func() bool { return k.load().version == state.version }
-				if state.revoked != "" {
-					_, err := service.Verify(ctx, state.revoked)
+				if len(state.revoked) > 0 {
+					_, err := service.VerifyFunc(ctx, state.revoked[random.IntN(len(state.revoked))], requireScope)
 					switch {
 					case err == nil && unchanged():
 						acceptedRevoked.Add(1)
@@ -326,12 +326,15 @@ func testRevocation(t *testing.T, restart func(), prune pruner, open func() keys
 						rejected.Add(1)
 					}
 				}
-				if state.valid == "" {
+				if len(state.valid) == 0 {
 					time.Sleep(100 * time.Microsecond)
 					continue
 				}
-				_, err := service.Verify(ctx, state.valid)
+				which := random.IntN(len(state.valid))
+				_, err := service.VerifyFunc(ctx, state.valid[which], requireScope)
 				switch {
+				case err == nil && which > 0:
+					acceptedPrevious.Add(1)
 				case err == nil:
 					accepted.Add(1)
 				case !errors.Is(err, keys.ErrUnavailable) && unchanged():
@@ -371,12 +374,13 @@ func testRevocation(t *testing.T, restart func(), prune pruner, open func() keys
 		slow += stores[i].slowFinds.Load()
 		freezes += stores[i].freezes.Load()
 	}
-	t.Logf("accepted %d, rejected %d, hits %d, responses late %d, lost %d, incomplete %d, slow finds %d, freezes %d",
-		accepted.Load(), rejected.Load(), hits, late, lost, incomplete, slow, freezes)
+	t.Logf("accepted %d, previous %d, rejected %d, hits %d, responses late %d, lost %d, incomplete %d, slow finds %d, freezes %d",
+		accepted.Load(), acceptedPrevious.Load(), rejected.Load(), hits, late, lost, incomplete, slow, freezes)
 	is.Equal(acceptedRevoked.Load(), int64(0))
 	is.Equal(rejectedValid.Load(), int64(0))
 	// The test proves nothing unless all of these occurred.
 	is.True(accepted.Load() > 0)
+	is.True(acceptedPrevious.Load() > 0)
 	is.True(rejected.Load() > 0)
 	is.True(hits > 0)
 	is.True(late > 0)
@@ -393,15 +397,23 @@ func cacheHits(services []*keys.Service) (hits uint64) {
 	return hits
 }
 
+// requireScope is the condition of a route.
+func requireScope(key *keys.Key) error {
+	if !key.Allows("a") {
+		return errors.New("scope missing")
+	}
+	return nil
+}
+
 // changeKey repeatedly revokes a key on random Services. While the outcome of a
 // change is unknown, the key has neither a valid nor a revoked raw key.
 func changeKey(ctx context.Context, is *is.I, k *trackedKey, services []*keys.Service, random *rand.Rand) {
-	retry := func(f func(*keys.Service) error) {
-		for {
+	retry := func(f func(*keys.Service) error) (retries int) {
+		for ; ; retries++ {
 			err := f(services[random.IntN(len(services))])
 			if !errors.Is(err, keys.ErrUnavailable) {
 				is.NoErr(err)
-				return
+				return retries
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -419,39 +431,61 @@ func changeKey(ctx context.Context, is *is.I, k *trackedKey, services []*keys.Se
 			return err
 		})
 	}
+	rotate := func(overlap time.Duration) (retries int) {
+		return retry(func(service *keys.Service) error {
+			rotated, err := service.Rotate(ctx, issued.Key.ID, overlap)
+			if err == nil {
+				issued = rotated
+			}
+			return err
+		})
+	}
 	// revokeAndRestore revokes the key and makes it valid again.
-	revokeAndRestore := func(revoke, restore keys.Fields) {
-		raw := string(issued.Raw)
+	revokeAndRestore := func(raws []string, revoke, restore keys.Fields) {
 		update(revoke)
-		k.set("", raw)
+		k.set(nil, raws)
 		time.Sleep(shortLease / 2)
-		k.set("", "")
+		k.set(nil, nil)
 		update(restore)
 		// Other processes learn of it within one lease.
 		time.Sleep(shortLease + shortLease/5)
 	}
 	create()
+	valid := []string{string(issued.Raw)} // the newest first
 	for changes := 0; changes < 15 || changes < 80 && (*longFlag || cacheHits(services) == 0); changes++ {
-		raw := string(issued.Raw)
-		k.set(raw, "")
+		k.set(valid, nil)
 		time.Sleep(time.Duration(random.Int64N(int64(2 * shortLease))))
-		k.set("", "")
-		switch random.IntN(4) {
+		k.set(nil, nil)
+		switch random.IntN(7) {
 		case 0:
-			revokeAndRestore(keys.Fields{Active: new(false)}, keys.Fields{Active: new(true)})
+			revokeAndRestore(valid, keys.Fields{Active: new(false)}, keys.Fields{Active: new(true)})
 		case 1:
-			revokeAndRestore(keys.Fields{ExpiresAt: new(time.Now().Add(-time.Second))}, keys.Fields{ExpiresAt: new(time.Time{})})
+			revokeAndRestore(valid, keys.Fields{ExpiresAt: new(time.Now().Add(-time.Second))}, keys.Fields{ExpiresAt: new(time.Time{})})
 		case 2:
-			retry(func(service *keys.Service) error {
-				rotated, err := service.Rotate(ctx, issued.Key.ID, 0)
-				if err == nil {
-					issued = rotated
-				}
-				return err
-			})
-			k.set(string(issued.Raw), raw)
-			time.Sleep(shortLease / 2)
+			revokeAndRestore(valid, keys.Fields{Scopes: &[]string{"b"}}, keys.Fields{Scopes: &[]string{"a", "b"}})
 		case 3:
+			rotate(0)
+			k.set([]string{string(issued.Raw)}, valid)
+			time.Sleep(shortLease / 2)
+			valid = []string{string(issued.Raw)}
+		case 4: // a long overlap ends an earlier one
+			ended := valid[1:]
+			if rotate(time.Hour) > 0 {
+				valid = nil // a rotation may have been committed whose raw key is lost
+			}
+			valid = append([]string{string(issued.Raw)}, valid[:min(1, len(valid))]...)
+			k.set(valid, ended)
+			time.Sleep(shortLease / 2)
+		case 5: // a short overlap ends by itself
+			const overlap = 3 * shortLease
+			rotate(overlap)
+			end := time.Now().Add(overlap + time.Millisecond)
+			k.set([]string{string(issued.Raw)}, valid[1:])
+			time.Sleep(time.Until(end))
+			k.set([]string{string(issued.Raw)}, valid)
+			time.Sleep(shortLease / 2)
+			valid = []string{string(issued.Raw)}
+		case 6:
 			retry(func(service *keys.Service) error {
 				err := service.Delete(ctx, issued.Key.ID)
 				if errors.Is(err, keys.ErrNotFound) {
@@ -459,10 +493,11 @@ func changeKey(ctx context.Context, is *is.I, k *trackedKey, services []*keys.Se
 				}
 				return err
 			})
-			k.set("", raw)
+			k.set(nil, valid)
 			time.Sleep(shortLease / 2)
 			create()
+			valid = []string{string(issued.Raw)}
 		}
 	}
-	k.set("", "")
+	k.set(nil, nil)
 }

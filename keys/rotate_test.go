@@ -1,0 +1,164 @@
+package keys_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
+)
+
+func TestRotate_PreviousRawKeyIsValidForOverlap(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		other := newService(t, store, nil)
+		issued := issue(t, s, keys.Fields{ExpiresAt: new(time.Now().Add(time.Hour))})
+		settle()
+		is.NoErr(verify(t, s, issued.Raw)) // cached
+		start := time.Now()
+		rotated, err := other.Rotate(t.Context(), issued.Key.ID, time.Minute)
+		is.NoErr(err)
+		is.Equal(time.Since(start), time.Duration(0)) // no raw key ended, so nothing to wait for
+		is.Equal(rotated.Key.PreviousExpiresAt, start.Add(time.Minute).UTC().Truncate(time.Millisecond))
+		is.Equal(rotated.Key.PreviousDigest, issued.Key.Digest)
+		for _, service := range []*keys.Service{s, other} {
+			for range 2 {
+				previous, err := service.Verify(t.Context(), string(issued.Raw))
+				is.NoErr(err)
+				is.Equal(previous.ID, rotated.Key.ID)
+				is.Equal(previous.Digest, issued.Key.Digest) // that of the given raw key
+				is.NoErr(verify(t, service, rotated.Raw))
+			}
+		}
+		key, err := s.Get(t.Context(), issued.Key.ID)
+		is.NoErr(err)
+		is.Equal(key.UseCount, int64(5)) // of both raw keys in this process
+
+		time.Sleep(time.Until(start.Add(time.Minute - time.Millisecond)))
+		is.NoErr(verify(t, s, issued.Raw))
+		_, err = s.VerifyDigest(t.Context(), issued.Key.Digest)
+		is.NoErr(err)
+		time.Sleep(time.Millisecond)
+		is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
+		is.Equal(verify(t, other, issued.Raw), keys.ErrUnknown)
+		_, err = s.VerifyDigest(t.Context(), issued.Key.Digest)
+		is.Equal(err, keys.ErrUnknown)
+		is.NoErr(verify(t, s, rotated.Raw))
+		key, err = s.Get(t.Context(), issued.Key.ID)
+		is.NoErr(err)
+		is.True(key.PreviousExpiresAt.IsZero())
+	})
+}
+
+func TestRotate_BothRawKeysEndWithRecord(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		other := newService(t, store, nil)
+		first := issue(t, s, keys.Fields{})
+		id := first.Key.ID
+		second, err := other.Rotate(t.Context(), id, time.Hour)
+		is.NoErr(err)
+		want := func(want error) {
+			t.Helper()
+			for range 2 {
+				is.Equal(verify(t, s, first.Raw), want)
+				is.Equal(verify(t, s, second.Raw), want)
+			}
+		}
+		settle()
+		want(nil)
+		_, err = other.Update(t.Context(), id, keys.Fields{Active: new(false)})
+		is.NoErr(err)
+		want(keys.ErrInactive)
+		_, err = other.Update(t.Context(), id, keys.Fields{Active: new(true)})
+		is.NoErr(err)
+		settle()
+		want(nil)
+		_, err = other.Update(t.Context(), id, keys.Fields{ExpiresAt: new(time.Now().Add(time.Minute))})
+		is.NoErr(err)
+		want(nil)
+		time.Sleep(time.Minute) // the overlap does not extend the expiry
+		want(keys.ErrExpired)
+		_, err = other.Update(t.Context(), id, keys.Fields{ExpiresAt: new(time.Time{})})
+		is.NoErr(err)
+		settle()
+		want(nil)
+		is.NoErr(other.Delete(t.Context(), id))
+		want(keys.ErrUnknown)
+	})
+}
+
+func TestRotate_AnotherRotationEndsOverlap(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		other := newService(t, store, nil)
+		first := issue(t, s, keys.Fields{})
+		second, err := other.Rotate(t.Context(), 1, time.Hour)
+		is.NoErr(err)
+		settle()
+		is.NoErr(verify(t, s, first.Raw))
+		third, err := other.Rotate(t.Context(), 1, time.Hour)
+		is.NoErr(err)
+		is.Equal(verify(t, s, first.Raw), keys.ErrUnknown)
+		is.NoErr(verify(t, s, second.Raw))
+		is.NoErr(verify(t, s, third.Raw))
+		fourth, err := other.Rotate(t.Context(), 1, 0)
+		is.NoErr(err)
+		is.Equal(verify(t, s, second.Raw), keys.ErrUnknown)
+		is.Equal(verify(t, s, third.Raw), keys.ErrUnknown)
+		is.NoErr(verify(t, s, fourth.Raw))
+
+		// Two at most, also if rotations race.
+		raws := make([]keys.RawKey, 8)
+		var group sync.WaitGroup
+		for i := range raws {
+			group.Go(func() {
+				issued, err := s.Rotate(t.Context(), 1, time.Hour)
+				if err == nil {
+					raws[i] = issued.Raw
+				}
+			})
+		}
+		group.Wait()
+		valid := 0
+		for _, raw := range raws {
+			if verify(t, s, raw) == nil {
+				valid++
+			}
+		}
+		is.Equal(valid, 2)
+	})
+}
+
+func TestRotate_RejectsInvalidOverlap(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newService(t, memory.New().Keys(), nil)
+	issue(t, s, keys.Fields{})
+	for _, overlap := range []time.Duration{-1, 7*24*time.Hour + 1} {
+		_, err := s.Rotate(t.Context(), 1, overlap)
+		is.True(errors.Is(err, keys.ErrInvalid))
+	}
+	_, err := s.Rotate(t.Context(), 1, 7*24*time.Hour)
+	is.NoErr(err)
+}
+
+func TestVerify_EndedOverlapStaysEndedIfClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		now := testTime
+		store := memory.New().Keys()
+		s := newService(t, store, &keys.Options{Now: func() time.Time { return now }})
+		first := issue(t, s, keys.Fields{})
+		second, err := s.Rotate(t.Context(), 1, time.Hour)
+		is.NoErr(err)
+		now = testTime.Add(time.Hour)
+		is.Equal(verify(t, s, first.Raw), keys.ErrUnknown)
+		now = testTime
+		is.Equal(verify(t, s, first.Raw), keys.ErrUnknown)
+		is.NoErr(verify(t, s, second.Raw))
+	})
+}

@@ -1,0 +1,106 @@
+package keys_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
+)
+
+func TestKey_Allows(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for text, scopes := range map[string]struct{ allowed, denied []string }{
+		"*":                         {allowed: []string{"exports:read", "x", ""}},
+		"":                          {denied: []string{"exports:read", "x", "", "*", " "}},
+		"exports:read":              {[]string{"exports:read"}, []string{"exports:rea", "xports:read", "exports:", "", "exports:read "}},
+		"symbols:read exports:read": {[]string{"symbols:read", "exports:read"}, []string{"symbols:read exports:read", "symbols:write", "", " "}},
+		"* a":                       {[]string{"a"}, []string{"exports:read"}}, // edited by hand
+		" a ":                       {nil, []string{"exports:read", ""}},
+	} {
+		key := keys.Key{Scopes: keys.ParseScopes(text)}
+		is.Equal(key.Scopes.String(), text)
+		for _, scope := range scopes.allowed {
+			is.True(key.Allows(scope))
+		}
+		for _, scope := range scopes.denied {
+			is.True(!key.Allows(scope))
+		}
+	}
+	is.True(keys.Scopes{} == keys.ParseScopes("*"))
+	is.Equal(keys.ParseScopes("*").List(), nil)
+	is.Equal(keys.ParseScopes("").List(), []string{})
+	is.Equal(keys.ParseScopes("b a").List(), []string{"b", "a"})
+}
+
+func TestFields_OwnerAndScopes(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newService(t, memory.New().Keys(), nil)
+	key := issue(t, s, keys.Fields{}).Key
+	is.Equal(key.Owner, "")
+	is.Equal(key.Scopes, keys.Scopes{})
+	list := []string{"b", "a:b.c_d-0"}
+	key = issue(t, s, keys.Fields{Owner: new("tenant"), Scopes: &list}).Key
+	is.Equal(key.Owner, "tenant")
+	is.Equal(key.Scopes.List(), list)
+
+	same, err := s.Update(t.Context(), key.ID, keys.Fields{Owner: new("tenant"), Scopes: &list})
+	is.NoErr(err)
+	is.Equal(same, key) // equal values change nothing, not even UpdatedAt
+	key, err = s.Update(t.Context(), key.ID, keys.Fields{Owner: new(""), Scopes: new([]string(nil))})
+	is.NoErr(err)
+	is.Equal(key.Owner, "")
+	is.Equal(key.Scopes.List(), nil)
+	key, err = s.Update(t.Context(), key.ID, keys.Fields{Scopes: &[]string{}})
+	is.NoErr(err)
+	is.Equal(key.Scopes.List(), []string{})
+
+	for _, owner := range []string{"", strings.Repeat("é", 256), "a\x00", "\xff"} {
+		_, err := s.List(t.Context(), keys.Filter{Owner: &owner})
+		is.True(errors.Is(err, keys.ErrInvalid))
+	}
+}
+
+// TestUpdate_NarrowingIsRevoking checks that no process permits what an update has
+// taken away once it has returned.
+func TestUpdate_NarrowingIsRevoking(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		other := newService(t, store, nil)
+		issued := issue(t, s, keys.Fields{Owner: new("a")})
+		settle()
+		permit := func(key *keys.Key) error {
+			if !key.Allows("exports:read") {
+				return errors.New("no scope")
+			}
+			return nil
+		}
+		for _, list := range [][]string{{"exports:read"}, {"symbols:read"}, {}} {
+			key, err := s.Verify(t.Context(), string(issued.Raw))
+			is.NoErr(err)
+			_, err = other.Update(t.Context(), key.ID, keys.Fields{Scopes: &list})
+			is.NoErr(err)
+			key, err = s.Verify(t.Context(), string(issued.Raw))
+			is.NoErr(err)
+			is.Equal(key.Scopes.List(), list)
+		}
+		before, err := s.Get(t.Context(), 1)
+		is.NoErr(err)
+		_, err = s.VerifyFunc(t.Context(), string(issued.Raw), permit)
+		is.Equal(err.Error(), "no scope")
+		after, err := s.Get(t.Context(), 1)
+		is.NoErr(err)
+		is.Equal(after, before) // it is not a use
+		is.Equal(s.Stats().Denied, uint64(1))
+
+		_, err = other.Update(t.Context(), 1, keys.Fields{Owner: new("b")})
+		is.NoErr(err)
+		key, err := s.Verify(t.Context(), string(issued.Raw))
+		is.NoErr(err)
+		is.Equal(key.Owner, "b")
+	})
+}
