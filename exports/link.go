@@ -42,6 +42,9 @@ type Link struct {
 // includes a secret.
 func (l *Link) Format(f fmt.State, _ rune) { io.WriteString(f, "exports.Link") }
 
+// Sources returns the sources of the files of the link, also of those it skips.
+func (l *Link) Sources() []string { return l.plan.Sources }
+
 // tokenBytes is the number of random bytes in a token.
 const tokenBytes = 32
 

@@ -140,6 +140,7 @@ func (b *body) resume(cause error) error {
 		return cause
 	}
 	b.stream.close()
+	b.opener.stats.resumes.Add(1)
 	b.opener.logRetry(b.ctx, b.url, cause)
 	if err := b.opener.backoff(b.ctx, b.resumes, nil); err != nil {
 		return err

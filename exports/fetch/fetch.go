@@ -41,6 +41,8 @@ type Opener struct {
 	userAgent      string
 	sign           func(*http.Request) error // nil if there are no credentials
 	statWithHead   bool
+	traceparent    func(context.Context) string // may be nil
+	stats          counters
 	log            *slog.Logger
 }
 
@@ -81,6 +83,7 @@ func New(options *Options) (*Opener, error) {
 		userAgent:      cmp.Or(opts.UserAgent, defaultUserAgent),
 		sign:           opts.Sign,
 		statWithHead:   opts.StatWithHead,
+		traceparent:    opts.Traceparent,
 		log:            opts.Logger,
 	}
 	o.transport = &http.Transport{

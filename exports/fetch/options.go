@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"context"
 	"crypto/x509"
 	"log/slog"
 	"net"
@@ -74,6 +75,10 @@ type Options struct {
 	// checksum with them. Stat sends a GET request if the origin rejects
 	// HEAD.
 	StatWithHead bool
+
+	// Traceparent, if set, returns the traceparent header (W3C Trace Context) of a
+	// request, or "" for none. All origins and redirect targets see it.
+	Traceparent func(ctx context.Context) string
 
 	// RootCAs verify the certificates of origins; the system's if nil.
 	RootCAs *x509.CertPool

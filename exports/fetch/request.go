@@ -49,6 +49,11 @@ func (o *Opener) roundTrip(ctx context.Context, method string, u *url.URL, heade
 	request.Header.Set("User-Agent", o.userAgent)
 	request.Header.Set("Accept-Encoding", "identity")
 	request.Header.Set("CDN-Loop", exports.LoopID)
+	if o.traceparent != nil {
+		if parent := o.traceparent(ctx); parent != "" {
+			request.Header.Set("Traceparent", parent)
+		}
+	}
 	if signed {
 		if err := o.sign(request); err != nil {
 			return nil, fmt.Errorf("sign request: %w", err)
@@ -57,6 +62,7 @@ func (o *Opener) roundTrip(ctx context.Context, method string, u *url.URL, heade
 			return nil, errors.New("sign request: Sign has changed the host")
 		}
 	}
+	o.stats.attempts.Add(1)
 	return o.transport.RoundTrip(request)
 }
 

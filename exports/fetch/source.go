@@ -31,6 +31,7 @@ func (s *source) open(offset, end int64) (*stream, error) {
 		if err == nil || s.ctx.Err() != nil || attempt >= s.opener.maxAttempts || !isTransient(err) {
 			return stream, err
 		}
+		s.opener.stats.retries.Add(1)
 		s.opener.logRetry(s.ctx, s.url, err)
 		if err := s.opener.backoff(s.ctx, attempt, err); err != nil {
 			return nil, err
