@@ -39,6 +39,16 @@ func (a *API) setBody(w *response, r *http.Request, limit int64) *requestBody {
 	return b
 }
 
+// isEmpty reports whether the body ends before its first byte, which it discards.
+func (b *requestBody) isEmpty() bool {
+	if b.r.ContentLength > 0 {
+		return false
+	}
+	b.startWindow()
+	n, err := b.Read(make([]byte, 1))
+	return n == 0 && err == io.EOF
+}
+
 // startWindow sets the deadline for as much of the body as BodyRate requires.
 func (b *requestBody) startWindow() {
 	rate := b.api.options.BodyRate

@@ -76,16 +76,13 @@ func pathID(r *http.Request) (int64, error) {
 }
 
 // readBody reads the body of a request. It returns errType unless the media type
-// is accepted or absent.
+// is accepted or absent. An empty body has no type.
 func readBody(r *http.Request, accepted func(mediaType string) bool, errType error) ([]byte, error) {
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return nil, errContentEncoding
-	}
-	if types := r.Header.Values("Content-Type"); len(types) > 0 {
-		mediaType, _, err := mime.ParseMediaType(types[0])
-		if len(types) > 1 || err != nil || !accepted(mediaType) {
-			return nil, errType
+	if err := checkBodyType(r, accepted, errType); err != nil {
+		if r.Body.(*requestBody).isEmpty() {
+			return nil, nil
 		}
+		return nil, err
 	}
 	body, err := r.Body.(*requestBody).readAll()
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
@@ -98,4 +95,17 @@ func readBody(r *http.Request, accepted func(mediaType string) bool, errType err
 		return nil, invalidRequest("body could not be read")
 	}
 	return body, nil
+}
+
+func checkBodyType(r *http.Request, accepted func(mediaType string) bool, errType error) error {
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return errContentEncoding
+	}
+	if types := r.Header.Values("Content-Type"); len(types) > 0 {
+		mediaType, _, err := mime.ParseMediaType(types[0])
+		if len(types) > 1 || err != nil || !accepted(mediaType) {
+			return errType
+		}
+	}
+	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/matryer/is"
+
+	"example.com/canvasback/keys"
 )
 
 var rawKeyShape = regexp.MustCompile(`^cbk_[0-9A-Za-z]{49}$`)
@@ -26,7 +28,7 @@ func TestKeys_CreateReturnsRawKeyOnce(t *testing.T) {
 
 	want := fmt.Sprintf(`{"id":2,"name":"Viewer","keyPrefix":%q,"maskedKey":%q,"isActive":true,`+
 		`"expiresAt":"2026-12-31T10:00:00.500Z","lastUsedAt":null,`+
-		`"createdAt":"2026-03-30T10:00:00.123Z","updatedAt":"2026-03-30T10:00:00.123Z","useCount":0}`,
+		`"createdAt":"2026-03-30T10:00:00.123Z","updatedAt":"2026-03-30T10:00:00.123Z","owner":null,"scopes":null,"previousKeyExpiresAt":null,"useCount":0}`,
 		raw[:10], raw[:10]+"****"+raw[len(raw)-4:])
 	is.Equal(string(h.admin("GET", "/admin/api-keys/2", "").want(200).body), want) // bare record, fields in order
 
@@ -172,6 +174,155 @@ func TestKeys_ParsesTimes(t *testing.T) {
 		response := h.admin("PATCH", "/admin/api-keys/1", `{"expiresAt":`+quote(bad)+`}`)
 		if response.status != 400 || !strings.HasPrefix(response.message(), "expiresAt") {
 			t.Errorf("expiresAt %q has status %d %s, want 400", bad, response.status, response.body)
+		}
+	}
+}
+
+func TestKeys_OwnerAndScopes(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	key := h.admin("POST", "/admin/api-keys", `{"owner":" Tenant 1 ","scopes":["symbols:read","app:own"]}`).want(201).object()["key"].(map[string]any)
+	is.Equal(key["owner"], " Tenant 1 ")
+	is.Equal(key["scopes"], []any{"symbols:read", "app:own"})
+	h.clock.Add(time.Second)
+	same := h.admin("PATCH", "/admin/api-keys/2", `{"owner":" Tenant 1 ","scopes":["symbols:read","app:own"]}`).want(200).object()
+	is.Equal(same, key) // equal values change nothing
+	is.Equal(h.admin("PATCH", "/admin/api-keys/2", `{"scopes":["app:own","symbols:read"]}`).want(200).object()["scopes"], []any{"app:own", "symbols:read"})
+	is.Equal(h.admin("PATCH", "/admin/api-keys/2", `{"scopes":[]}`).want(200).object()["scopes"], []any{})
+	key = h.admin("PATCH", "/admin/api-keys/2", `{"scopes":null,"owner":null}`).want(200).object()
+	is.Equal(key["owner"], nil)
+	is.Equal(key["scopes"], nil)
+	for body, field := range map[string]string{
+		`{"owner":""}`:       "owner",
+		`{"owner":" "}`:      "owner",
+		`{"owner":1}`:        "owner",
+		`{"owner":"\u0000"}`: "owner",
+		`{"owner":` + quote(strings.Repeat("x", 256)) + `}`: "owner",
+		`{"scopes":"a"}`:                  "scopes",
+		`{"scopes":{}}`:                   "scopes",
+		`{"scopes":[1]}`:                  "scopes",
+		`{"scopes":[null]}`:               "scopes",
+		`{"scopes":[""]}`:                 "scopes",
+		`{"scopes":["A"]}`:                "scopes",
+		`{"scopes":["a","a"]}`:            "scopes",
+		`{"scopes":["a b"]}`:              "scopes",
+		`{"scopes":["*"]}`:                "scopes",
+		`{"scopes":["a\u0000"]}`:          "scopes",
+		`{"scopes":[["a"]]}`:              "scopes",
+		`{"scopes":["a"],"scopes":["b"]}`: "scopes",
+	} {
+		for _, method := range []string{"POST /admin/api-keys", "PATCH /admin/api-keys/2"} {
+			name, path, _ := strings.Cut(method, " ")
+			if message := h.admin(name, path, body).wantError(400, "invalid_request").message(); !strings.HasPrefix(message, field) {
+				t.Errorf("%s %s: message %q does not begin with %s", method, body, message, field)
+			}
+		}
+	}
+}
+
+func TestKeys_ListPagesAndFilters(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	for i := range 6 { // ids 2 to 7
+		h.admin("POST", "/admin/api-keys", `{"owner":`+quote([]string{"a", "b&é>"}[i%2])+`}`).want(201)
+	}
+	ids := func(query string) (ids []int, link string) {
+		t.Helper()
+		response := h.admin("GET", "/admin/api-keys"+query, "").want(200)
+		for _, record := range response.array() {
+			ids = append(ids, int(record.(map[string]any)["id"].(float64)))
+		}
+		return ids, response.header.Get("Link")
+	}
+	for _, c := range []struct {
+		query string
+		ids   []int
+		link  string
+	}{
+		{"", []int{1, 2, 3, 4, 5, 6, 7}, ""},
+		{"?after=5", []int{6, 7}, ""},
+		{"?after=7", nil, ""},
+		{"?limit=3", []int{1, 2, 3}, `<?limit=3&after=3>; rel="next"`},
+		{"?limit=3&after=3", []int{4, 5, 6}, `<?limit=3&after=6>; rel="next"`},
+		{"?limit=3&after=6", []int{7}, ""},
+		{"?limit=7", []int{1, 2, 3, 4, 5, 6, 7}, ""},
+		{"?limit=1000&after=9223372036854775807", nil, ""},
+		{"?owner=a", []int{2, 4, 6}, ""},
+		{"?owner=A", nil, ""},
+		{"?owner=b%26%C3%A9%3E&limit=2&x=1", []int{3, 5}, `<?limit=2&after=5&owner=b%26%C3%A9%3E&x=1>; rel="next"`},
+		{"?x&limit=6&y=", []int{1, 2, 3, 4, 5, 6}, `<?limit=6&after=6&x&y=>; rel="next"`},
+	} {
+		got, link := ids(c.query)
+		is.Equal(got, c.ids)
+		is.Equal(link, c.link)
+	}
+	for query, parameter := range map[string]string{
+		"?limit=0": "limit", "?limit=1001": "limit", "?limit=01": "limit", "?limit=1&limit=1": "limit", "?after=-1": "after", "?after=x": "after",
+		"?owner=": "owner", "?owner=%00": "owner", "?owner=%ff": "owner", "?owner=a&owner=a": "owner", "?owner=" + strings.Repeat("x", 256): "owner", "?owner=%zz": "owner",
+	} {
+		message := h.admin("GET", "/admin/api-keys"+query, "").wantError(400, "invalid_request").message()
+		is.True(strings.HasPrefix(message, parameter+" "))
+		h.send("GET", "/admin/api-keys"+query, "").want(401) // the key comes first
+	}
+}
+
+func TestKeys_LongListIsStreamed(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	for range 2500 {
+		_, err := h.options.Keys.Create(t.Context(), keys.Fields{})
+		is.NoErr(err)
+	}
+	for after, want := range map[string]int{"0": 2501, "501": 2000, "1500": 1001, "1501": 1000, "1502": 999} {
+		response := h.admin("GET", "/admin/api-keys?after="+after, "").want(200)
+		is.Equal(len(response.array()), want)
+		is.Equal(response.header.Get("Content-Length") == "", want > 1000)
+	}
+	h.admin("HEAD", "/admin/api-keys", "").want(200)
+}
+
+func TestKeys_RotateWithOverlap(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	status := func(raw any) int { return h.send("GET", "/symbol/folders", "", "x-api-key", raw.(string)).status }
+	body := h.admin("POST", "/admin/api-keys/1/rotate", `{"overlapSeconds":60}`).want(200).object()
+	is.Equal(body["key"].(map[string]any)["previousKeyExpiresAt"], "2026-03-30T10:01:00.123Z")
+	is.True(strings.Contains(body["message"].(string), "2026-03-30T10:01:00.123Z"))
+	is.Equal(status(h.rawKey), 200)
+	is.Equal(status(body["apiKey"]), 200)
+	h.admin("PATCH", "/admin/api-keys/1", `{"isActive":false}`).want(200)
+	is.Equal(status(h.rawKey), 403)
+	is.Equal(status(body["apiKey"]), 403)
+	h.admin("PATCH", "/admin/api-keys/1", `{"isActive":true}`).want(200)
+	is.Equal(status(h.rawKey), 200)
+	is.Equal(h.admin("GET", "/admin/api-keys/1", "").object()["useCount"], 3.0) // of both raw keys
+	h.clock.Add(time.Minute)
+	is.Equal(status(h.rawKey), 401)
+	is.Equal(status(body["apiKey"]), 200)
+	is.Equal(h.admin("GET", "/admin/api-keys/1", "").object()["previousKeyExpiresAt"], nil)
+
+	for _, valid := range []string{"", "{}", `{"overlapSeconds":0}`, `{"overlapSeconds":604800,"unknown":1}`} {
+		h.admin("POST", "/admin/api-keys/1/rotate", valid).want(200)
+	}
+	for _, invalid := range []string{"null", `"1"`, "-1", "604801", "1.5", "1.0", "1e1", "1E0", "true", "[]", "9223372036854775807", "9223372036854775808", "-9223372036854775808"} {
+		message := h.admin("POST", "/admin/api-keys/1/rotate", `{"overlapSeconds":`+invalid+`}`).wantError(400, "invalid_request").message()
+		is.True(strings.HasPrefix(message, "overlapSeconds "))
+	}
+	h.admin("POST", "/admin/api-keys/1/rotate", `[`).wantError(400, "invalid_request")
+	h.admin("POST", "/admin/api-keys/99/rotate", `{"overlapSeconds":-1}`).wantError(400, "invalid_request")
+}
+
+func TestKeys_EmptyBodyWorksWithAnyContentType(t *testing.T) {
+	t.Parallel()
+	h := serve(t)
+	for _, contentType := range []string{"text/plain", "application/x-www-form-urlencoded", "nonsense", ""} {
+		for path, status := range map[string]int{"/admin/api-keys/1/rotate": 200, "/admin/api-keys": 201} {
+			h.send("POST", path, "", "x-admin-key", adminKey, "Content-Type", contentType).want(status)
+			h.send("POST", path, "{}", "x-admin-key", adminKey, "Content-Type", contentType).wantError(415, "unsupported_media_type")
 		}
 	}
 }

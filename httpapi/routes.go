@@ -28,7 +28,7 @@ func (a *API) routes() []route {
 	list := []route{{get, "/openapi.json", noKey, limit, serveDocument}}
 	if a.keys != nil {
 		list = append(list,
-			route{get, "/admin/api-keys", adminKey, limit, jsonEndpoint(a, ok, a.listKeys)},
+			route{get, "/admin/api-keys", adminKey, limit, a.listKeys},
 			route{post, "/admin/api-keys", adminKey, limit, jsonEndpoint(a, created, a.createKey)},
 			route{get, "/admin/api-keys/{id}", adminKey, limit, jsonEndpoint(a, ok, a.getKey)},
 			route{patch, "/admin/api-keys/{id}", adminKey, limit, jsonEndpoint(a, ok, a.updateKey)},
