@@ -97,7 +97,7 @@ var importRules = []importRule{
 		may: []string{
 			module + "/keys", module + "/symbols", module + "/exports",
 			module + "/httpapi/internal/budget", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
-			"github.com/google/uuid", "github.com/go-json-experiment/json", "golang.org/x/sync/singleflight",
+			"github.com/google/uuid", "github.com/go-json-experiment/json", "golang.org/x/crypto/bcrypt", "golang.org/x/sync/singleflight",
 		},
 		never:  []string{"database/sql"},
 		reason: "the handler calls services and never a storage driver",

@@ -23,46 +23,51 @@ import (
 // application's own routes; they share its rate limiter and Observe. All methods
 // are safe for concurrent use.
 type API struct {
-	options  Options // without AdminKeys
-	keys     *keys.Service
-	symbols  *symbols.Service
-	exports  *exports.Service
-	admin    *adminKeys
-	limiter  *authLimiter
-	memory   *budget.Budget[client]
-	streams  *streamLimiter
-	cors     *cors
-	versions *versionLoader
-	lists    *listCache
-	prefix   string // with a slash before it, or empty
-	log      *slog.Logger
-	handler  http.Handler
-	arrived  *atomic.Int64 // number of requests so far
+	options     Options // without AdminKeys
+	keys        *keys.Service
+	symbols     *symbols.Service
+	exports     *exports.Service
+	admin       *adminKeys
+	crossOrigin *http.CrossOriginProtection
+	limiter     *authLimiter
+	memory      *budget.Budget[client]
+	streams     *streamLimiter
+	cors        *cors
+	versions    *versionLoader
+	lists       *listCache
+	prefix      string // with a slash before it, or empty
+	log         *slog.Logger
+	handler     http.Handler
+	arrived     *atomic.Int64 // number of requests so far
 
 	warnServer, warnBuffered func() // log once
 }
 
 // New returns the API. It starts no goroutine: the application runs
-// [keys.Service.Run] itself. An error means that AllowedOrigins or RegisterWith is
-// invalid.
+// [keys.Service.Run] itself. An error means that AllowedOrigins, RegisterWith or a
+// bcrypt hash in AdminKeys is invalid.
 func New(opts Options) (*API, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
 	opts = opts.withDefaults()
 	a := &API{
-		options:  opts,
-		keys:     opts.Keys,
-		symbols:  opts.Symbols,
-		exports:  opts.Exports,
-		admin:    newAdminKeys(opts.AdminKeys),
-		limiter:  newAuthLimiter(opts.AuthRateLimit),
-		memory:   budget.New[client](opts.MemoryBudget, opts.StoreTimeout),
-		streams:  &streamLimiter{limit: opts.StreamsPerClient, running: make(map[client]int)},
-		cors:     newCORS(opts.AllowedOrigins),
-		versions: newVersionLoader(opts.Symbols),
-		log:      opts.Logger,
-		arrived:  new(atomic.Int64),
+		options:     opts,
+		keys:        opts.Keys,
+		symbols:     opts.Symbols,
+		exports:     opts.Exports,
+		limiter:     newAuthLimiter(opts.AuthRateLimit),
+		memory:      budget.New[client](opts.MemoryBudget, opts.StoreTimeout),
+		streams:     &streamLimiter{limit: opts.StreamsPerClient, running: make(map[client]int)},
+		cors:        newCORS(opts.AllowedOrigins),
+		versions:    newVersionLoader(opts.Symbols),
+		log:         opts.Logger,
+		arrived:     new(atomic.Int64),
+		crossOrigin: http.NewCrossOriginProtection(),
+	}
+	var err error
+	if a.admin, err = newAdminKeys(opts.AdminKeys); err != nil {
+		return nil, err
 	}
 	a.warnServer = sync.OnceFunc(func() {
 		a.log.Warn("the server sets no http.ServerContextKey: aborted downloads end without http.ErrAbortHandler")
@@ -143,7 +148,7 @@ func (a *API) noRoute(w http.ResponseWriter, r *http.Request) { a.fail(w, r, err
 // handleRoute applies the key check and the body limit of a route, and responds
 // to errors.
 func (a *API) handleRoute(route route) http.Handler {
-	endpoint := a.requireAuth(route.auth, func(w http.ResponseWriter, r *http.Request) error {
+	endpoint := a.requireAuth(route, func(w http.ResponseWriter, r *http.Request) error {
 		if r.ContentLength > route.limit {
 			return errTooLarge
 		}
@@ -152,8 +157,13 @@ func (a *API) handleRoute(route route) http.Handler {
 		}
 		return route.endpoint(w, r)
 	})
+	kind := route.resource()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.(*response).route = route.path
+		if id, err := pathID(r); err == nil && kind != "" {
+			touch(w, Resource{Kind: kind, ID: id})
+		}
+		r = r.WithContext(exports.WithRequestID(r.Context(), requestID(w)))
 		body := a.setBody(w.(*response), r, route.limit)
 		defer body.memory.Release()
 		if err := endpoint(w, r); err != nil {
@@ -166,8 +176,7 @@ func (a *API) handleRoute(route route) http.Handler {
 // Observe. A panic becomes a 500, or aborts a response that has begun.
 func (a *API) withRecovery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(inner http.ResponseWriter, r *http.Request) {
-		a.arrived.Add(1)
-		w := newResponse(inner, r)
+		w := a.newResponse(inner, r)
 		defer func() { a.observe(w, r) }()
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -178,7 +187,7 @@ func (a *API) withRecovery(next http.Handler) http.Handler {
 			}
 			if reason != http.ErrAbortHandler {
 				a.log.ErrorContext(r.Context(), "panic in handler",
-					"panic", reason, "stack", string(debug.Stack()), "requestId", requestID(w))
+					append(logAttrs(w, r), "panic", reason, "stack", string(debug.Stack()))...)
 				if w.status == 0 {
 					a.fail(w, r, errPanic)
 					return
@@ -213,7 +222,7 @@ func (a *API) newStream(w http.ResponseWriter, r *http.Request) *stream.Writer {
 // return.
 func (a *API) abort(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() == nil {
-		a.log.WarnContext(r.Context(), "response aborted", "error", err, "requestId", requestID(w))
+		a.log.WarnContext(r.Context(), "response aborted", append(logAttrs(w, r), "error", err)...)
 	}
 	panic(http.ErrAbortHandler)
 }

@@ -23,13 +23,13 @@ const (
 	noKey
 )
 
-// requireAuth returns an endpoint that calls next if the request has the required
-// key.
-func (a *API) requireAuth(required auth, next endpoint) endpoint {
+// requireAuth returns an endpoint that calls next if the request has the key, and
+// the key the scope, that the route requires.
+func (a *API) requireAuth(route route, next endpoint) endpoint {
 	switch {
-	case required == noKey, required == clientKey && a.options.DangerouslySkipClientKeys:
+	case route.auth == noKey, route.auth == clientKey && a.options.DangerouslySkipClientKeys:
 		return next
-	case required == adminKey:
+	case route.auth == adminKey:
 		return func(w http.ResponseWriter, r *http.Request) error {
 			if err := a.checkAdmin(w.(*response), r); err != nil {
 				return err
@@ -37,35 +37,57 @@ func (a *API) requireAuth(required auth, next endpoint) endpoint {
 			return next(w, r)
 		}
 	}
+	scope := []string{route.scope()}
 	return func(w http.ResponseWriter, r *http.Request) error {
-		authenticated, err := a.checkClientKey(w.(*response), r)
+		body := r.Body.(*requestBody)
+		authenticated, err := a.checkClientKey(w.(*response), r, scope, route.path)
 		if err != nil {
 			return err
+		}
+		if r.Body != body { // Authorize has read it
+			body.source, r.Body = r.Body, body
 		}
 		return next(w, r.WithContext(authenticated))
 	}
 }
 
-// checkClientKey returns the context of r with its verified client key. It
-// verifies no key twice for a request.
-func (a *API) checkClientKey(w *response, r *http.Request) (*authContext, error) {
+// checkClientKey returns the context of r with its verified client key, which has
+// the scopes. It verifies no key twice for a request.
+func (a *API) checkClientKey(w *response, r *http.Request, scopes []string, route string) (*authContext, error) {
 	out := &authContext{Context: r.Context(), api: a, verified: true, credentials: w.credentials}
+	permit := func(key *keys.Key) error { return a.permit(r, key, scopes, route) }
 	if w.inherited && w.outer.verified && w.outer.api == a {
 		out.key = w.outer.key
 		w.keyID = out.key.ID
-		return out, nil
+		return out, permit(&out.key)
 	}
 	values, _ := w.credentials()
 	if len(values) != 1 || a.keys == nil {
 		return nil, errClientKeyMissing
 	}
 	var err error
-	out.key, err = a.keys.Verify(context.WithoutCancel(r.Context()), values[0]) // see storeContext
+	out.key, err = a.keys.VerifyFunc(context.WithoutCancel(r.Context()), values[0], permit) // see storeContext
+	w.keyID = out.key.ID
 	if err != nil {
 		return nil, a.limiter.limit(r, err)
 	}
-	w.keyID = out.key.ID
 	return out, nil
+}
+
+// permit checks the scopes of a key and calls Authorize.
+func (a *API) permit(r *http.Request, key *keys.Key, scopes []string, route string) error {
+	for _, scope := range scopes {
+		if !key.Allows(scope) {
+			return &permitError{&DeniedError{Message: "this API key lacks the scope " + scope}}
+		}
+	}
+	if a.options.Authorize == nil {
+		return nil
+	}
+	if err := a.options.Authorize(r, *key, route); err != nil {
+		return &permitError{err}
+	}
+	return nil
 }
 
 // credentials returns the values of the key headers of a request. It is a
@@ -124,6 +146,13 @@ func KeyFromContext(ctx context.Context) (keys.Key, bool) {
 	return c.key, true
 }
 
+// RequireScope returns [API.RequireClientKey] for handlers that require a scope of
+// the client key, which may be one of the application's own. Without it the response
+// is 403.
+func (a *API) RequireScope(scope string) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler { return a.requireClientKey(next, scope) }
+}
+
 // RequireClientKey is middleware for the application's own handlers. It calls next
 // with the key in the context (see [KeyFromContext]), or responds like the routes
 // of the API: CORS headers and preflights, error bodies, rate limit. With
@@ -135,15 +164,17 @@ func KeyFromContext(ctx context.Context) (keys.Key, bool) {
 // The request is reported to Observe when next returns. Its Route is r.Pattern,
 // which http.ServeMux and chi set, or empty. With Observe set, next gets a
 // ResponseWriter with Flush, Hijack and Unwrap.
-func (a *API) RequireClientKey(next http.Handler) http.Handler {
+func (a *API) RequireClientKey(next http.Handler) http.Handler { return a.requireClientKey(next) }
+
+func (a *API) requireClientKey(next http.Handler, scopes ...string) http.Handler {
 	return http.HandlerFunc(func(inner http.ResponseWriter, r *http.Request) {
-		w := newResponse(inner, r)
+		w := a.newResponse(inner, r)
 		w.aborted = true // until next returns
 		defer func() {
 			w.route = cmp.Or(w.route, r.Pattern)
 			a.observe(w, r)
 		}()
-		if authenticated, ok := a.authenticate(w, r); ok {
+		if authenticated, ok := a.authenticate(w, r, scopes); ok {
 			if a.options.Observe != nil {
 				authenticated.observed = w
 				inner = appResponse{w}
@@ -169,10 +200,10 @@ func (a *API) RequireClientKey(next http.Handler) http.Handler {
 // It replaces the context of r in place, so that [KeyFromContext] finds the key,
 // and removes x-api-key and x-admin-key from the header of r like RequireClientKey.
 // With DangerouslySkipClientKeys the key is zero. Observe is called for rejected
-// requests only.
-func (a *API) Authenticate(w http.ResponseWriter, r *http.Request) (keys.Key, bool) {
-	out := newResponse(w, r)
-	authenticated, ok := a.authenticate(out, r)
+// requests only. The key must have all scopes, as behind [API.RequireScope].
+func (a *API) Authenticate(w http.ResponseWriter, r *http.Request, scopes ...string) (keys.Key, bool) {
+	out := a.newResponse(w, r)
+	authenticated, ok := a.authenticate(out, r, scopes)
 	if !ok {
 		out.route = r.Pattern
 		a.observe(out, r)
@@ -184,15 +215,16 @@ func (a *API) Authenticate(w http.ResponseWriter, r *http.Request) (keys.Key, bo
 
 // authenticate checks the client key of a request to one of the application's
 // routes. If it returns false, it has responded.
-func (a *API) authenticate(w *response, r *http.Request) (*authContext, bool) {
+func (a *API) authenticate(w *response, r *http.Request, scopes []string) (*authContext, bool) {
 	if a.cors.handle(w, r) {
 		return nil, false
 	}
 	if a.options.DangerouslySkipClientKeys {
 		return &authContext{Context: r.Context(), api: a, credentials: w.credentials}, true
 	}
-	authenticated, err := a.checkClientKey(w, r)
+	authenticated, err := a.checkClientKey(w, r, scopes, r.Pattern)
 	if err != nil {
+		w.route = r.Pattern
 		a.fail(w, r, err)
 		return nil, false
 	}

@@ -67,12 +67,18 @@ func newAuthLimiter(limit RateLimit) *authLimiter {
 	}
 }
 
-// remoteIP returns the remote address of the connection without the port.
-func remoteIP(r *http.Request) string {
+// remoteHost returns the remote address of the connection without the port.
+func remoteHost(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
 	}
+	return host
+}
+
+// remoteIP returns the remote address, or the network, to which a limit applies.
+func remoteIP(r *http.Request) string {
+	host := remoteHost(r)
 	ip, err := netip.ParseAddr(host)
 	if err != nil || ip.Unmap().Is4() {
 		return host
@@ -112,6 +118,16 @@ func (l *authLimiter) take(ip string, count bool) error {
 		return &rateLimitError{"too many wrong keys from this client IP", wait}
 	}
 	return nil
+}
+
+// refund undoes the count of a key that turned out to be right.
+func (l *authLimiter) refund(ip string) {
+	hash := maphash.String(l.seed, ip)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if tat, ok := l.tats[hash]; ok {
+		l.tats[hash] = tat.Add(-l.interval)
+	}
 }
 
 // allow returns how long the client IP has to wait, or zero. It then counts a wrong

@@ -36,9 +36,14 @@ func TestAuthLimiter_CountsOnlyWrongKeys(t *testing.T) {
 		is.NoErr(l.take("a", false))
 	}
 	is.NoErr(l.take("a", true))
+	for range 5 {
+		is.NoErr(l.take("a", true))
+		l.refund("a")
+	}
 	is.NoErr(l.take("a", true))
 	is.True(l.take("a", true) != nil)
 	is.True(l.take("a", false) != nil) // the limit holds for right keys too
+	l.refund("b")                      // without an entry
 	is.NoErr(newAuthLimiter(RateLimit{Burst: -1}).take("a", true))
 }
 

@@ -17,6 +17,7 @@ const bodyWindow = 10 * time.Second
 // request holds because of it. It keeps the ReadTimeout of the server.
 type requestBody struct {
 	io.ReadCloser
+	source  io.Reader // of readAll and isEmpty; the body unless Options.Authorize has replaced it
 	api     *API
 	w       *response
 	r       *http.Request
@@ -35,7 +36,7 @@ func (a *API) setBody(w *response, r *http.Request, limit int64) *requestBody {
 	if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ReadTimeout > 0 {
 		b.end = w.start.Add(server.ReadTimeout)
 	}
-	r.Body = b
+	b.source, r.Body = b, b
 	return b
 }
 
@@ -45,7 +46,7 @@ func (b *requestBody) isEmpty() bool {
 		return false
 	}
 	b.startWindow()
-	n, err := b.Read(make([]byte, 1))
+	n, err := b.source.Read(make([]byte, 1))
 	return n == 0 && err == io.EOF
 }
 
@@ -75,7 +76,7 @@ func (b *requestBody) readAll() ([]byte, error) {
 		if b.missing <= 0 {
 			b.startWindow()
 		}
-		n, err := b.Read(body[len(body):cap(body)])
+		n, err := b.source.Read(body[len(body):cap(body)])
 		b.missing -= int64(n)
 		body = body[:len(body)+n]
 		switch {

@@ -40,10 +40,14 @@
 // Admin routes require x-admin-key and client routes x-api-key. A missing,
 // malformed or unknown key, or one sent twice, gets 401 with WWW-Authenticate. An
 // inactive or expired client key gets 403, and so does every admin request if no
-// admin key is configured. [RateLimit] limits wrong keys.
+// admin key is configured. [RateLimit] limits wrong keys. An application with a
+// login of its own sets [Options.AuthenticateAdmin] in place of admin keys.
 //
-// [API.RequireClientKey] and [API.Authenticate] protect the application's own
-// routes with client keys; [KeyFromContext] returns the key.
+// Each client route requires a scope, such as [ScopeSymbolsRead]; a key without it
+// gets 403. [Options.Authorize] may deny further requests.
+//
+// [API.RequireClientKey], [API.RequireScope] and [API.Authenticate] protect the
+// application's own routes with client keys; [KeyFromContext] returns the key.
 //
 // The API, RequireClientKey and Authenticate remove both headers from the request,
 // in place, before anything can log them. An API behind RequireClientKey or
@@ -63,6 +67,11 @@
 //
 // The message of a 400 begins with the name of the field. The cause of an error is
 // logged by [Options.Logger] with the request id and never sent to the client.
+//
+// # Lists
+//
+// The query parameters limit (1 to 1000) and after (an id) select a page of a list.
+// While more records exist, the response has a Link to the next page.
 //
 // # Conditional requests
 //

@@ -44,6 +44,9 @@ func jsonEndpoint[In, Out any](a *API, status int, f func(ctx context.Context, i
 		if err != nil {
 			return err
 		}
+		if created, ok := any(out).(interface{ resource() Resource }); ok && status == http.StatusCreated {
+			touch(w, created.resource())
+		}
 		if body, ok := any(out).(taggedBody); ok {
 			return a.sendTagged(w, r, status, body)
 		}

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -37,6 +36,8 @@ var (
 	errAdminKeyWrong    = errors.New("x-admin-key is not a valid key")
 	errAdminOff         = errors.New("no admin key is configured on this server")
 	errClientKeyMissing = errors.New("x-api-key is missing or sent more than once")
+	errAdminLogin       = errors.New("not logged in as an administrator")
+	errCrossOrigin      = errors.New("a page of another origin cannot change keys")
 )
 
 // invalidRequest is a 400 with this message.
@@ -75,6 +76,8 @@ var errorTable = []errorResponse{
 	{errAdminKeyWrong, http.StatusUnauthorized, "unauthorized", ""},
 	{errAdminOff, http.StatusForbidden, "forbidden", ""},
 	{errClientKeyMissing, http.StatusUnauthorized, "unauthorized", ""},
+	{errAdminLogin, http.StatusUnauthorized, "unauthorized", errAdminLogin.Error()},
+	{errCrossOrigin, http.StatusForbidden, "forbidden", ""},
 	{keys.ErrMalformed, http.StatusUnauthorized, "unauthorized", "x-api-key is not a valid key"},
 	{keys.ErrUnknown, http.StatusUnauthorized, "unauthorized", "x-api-key is not a valid key"},
 	{keys.ErrInactive, http.StatusForbidden, "forbidden", "this API key is inactive"},
@@ -117,6 +120,9 @@ func lookupError(err error) errorResponse {
 	if limit, ok := errors.AsType[*exports.LinkLimitError](err); ok {
 		return errorResponse{err, http.StatusTooManyRequests, "too_many_requests", limit.Reason}
 	}
+	if permit, ok := errors.AsType[*permitError](err); ok {
+		return permit.response()
+	}
 	for _, row := range errorTable {
 		if errors.Is(err, row.err) {
 			if row.message == "" {
@@ -141,27 +147,25 @@ type errorBody struct {
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	drain(w, r)
 	out := lookupError(err)
-	a.logError(r.Context(), out, err, requestID(w))
+	if w, ok := w.(recorder); ok {
+		w.record().code = out.code
+	}
+	a.logError(w, r, out, err)
 
 	header := w.Header()
 	header.Set("Cache-Control", "no-store") // the endpoint may have set another value
 	switch out.status {
 	case http.StatusUnauthorized:
-		header.Set("WWW-Authenticate", `ApiKey header="`+strings.ToLower(requiredHeader(out.err))+`"`)
+		header.Set("WWW-Authenticate", challenge(out.err))
 	case http.StatusServiceUnavailable:
 		header.Set("Retry-After", "1")
 	case http.StatusTooManyRequests:
-		if limit, ok := errors.AsType[*rateLimitError](err); ok {
-			header.Set("Retry-After", seconds(limit.retryAfter))
-		}
-		if limit, ok := errors.AsType[*exports.LinkLimitError](err); ok {
-			header.Set("Retry-After", seconds(limit.RetryAfter))
-		}
+		header.Set("Retry-After", seconds(retryAfter(err)))
 	}
 	body := errorBody{Message: out.message, Code: out.code, RequestID: requestID(w)}
 	if batch, ok := errors.AsType[*exports.BatchError](err); ok {
 		body.Skipped = skippedItems(batch.Skipped)
-		a.logSkipped(r.Context(), batch.Skipped, requestID(w))
+		a.logSkipped(w, r, batch.Skipped)
 	}
 	if rejected, ok := errors.AsType[*bundle.RejectedError](err); ok {
 		body.Rejected = fileNotes(rejected.Files)
@@ -191,17 +195,21 @@ func drain(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close")
 }
 
-// requiredHeader returns the header that would authenticate a request rejected
-// with err.
-func requiredHeader(err error) string {
-	if err == errAdminKeyMissing || err == errAdminKeyWrong {
-		return headerAdminKey
+// challenge returns the WWW-Authenticate of a request rejected with err. The login
+// of an application has no authentication scheme.
+func challenge(err error) string {
+	switch err {
+	case errAdminLogin:
+		return "Application"
+	case errAdminKeyMissing, errAdminKeyWrong:
+		return `ApiKey header="` + strings.ToLower(headerAdminKey) + `"`
 	}
-	return headerAPIKey
+	return `ApiKey header="` + strings.ToLower(headerAPIKey) + `"`
 }
 
 // logError logs client errors at debug level, and others as warning or error.
-func (a *API) logError(ctx context.Context, out errorResponse, err error, id string) {
+func (a *API) logError(w http.ResponseWriter, r *http.Request, out errorResponse, err error) {
+	ctx := r.Context()
 	level := slog.LevelDebug
 	switch {
 	case err == errPanic: // logged with its stack
@@ -212,5 +220,5 @@ func (a *API) logError(ctx context.Context, out errorResponse, err error, id str
 	case out.status > http.StatusInternalServerError:
 		level = slog.LevelWarn
 	}
-	a.log.Log(ctx, level, "request failed", "status", out.status, "error", err, "requestId", id)
+	a.log.Log(ctx, level, "request failed", append(logAttrs(w, r), "status", out.status, "error", err)...)
 }

@@ -4,6 +4,7 @@ package httpapi
 type Route struct {
 	Method, Path string
 	Key          string // the required header, or empty
+	Scope        string // that the client key needs, or empty
 	Limit        int64
 }
 
@@ -16,7 +17,11 @@ func Routes(options Options) []Route {
 	}
 	for _, r := range a.routes() {
 		key := map[auth]string{adminKey: "x-admin-key", clientKey: "x-api-key"}[r.auth]
-		list = append(list, Route{r.method, r.path, key, r.limit})
+		scope := ""
+		if r.auth == clientKey {
+			scope = r.scope()
+		}
+		list = append(list, Route{r.method, r.path, key, scope, r.limit})
 	}
 	return list
 }

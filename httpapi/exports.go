@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -68,6 +67,7 @@ func (a *API) registerExport(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
 	export, created, err := a.exports.Put(ctx, registration)
+	touchExport(w, in.SourceFileURL, export.ID)
 	if err != nil {
 		return err
 	}
@@ -99,6 +99,7 @@ func (a *API) downloadExport(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
 	export, err := a.exports.Find(ctx, in.SourceFileURL)
+	touchExport(w, in.SourceFileURL, export.ID)
 	if err != nil {
 		return err
 	}
@@ -208,12 +209,13 @@ func (a *API) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	touchItems(w, items)
 	if urls {
 		list, skipped, err := a.exports.PublicURLs(r.Context(), items)
 		if err != nil {
 			return err
 		}
-		a.logSkipped(r.Context(), skipped, requestID(w))
+		a.logSkipped(w, r, skipped)
 		return encode(w, http.StatusOK, batchExportURLsResponse{Success: true, ExportedURLs: list, Skipped: skippedItems(skipped)})
 	}
 	return a.sendBatch(w, r, items, func() {})
@@ -239,7 +241,7 @@ func (a *API) sendBatch(w http.ResponseWriter, r *http.Request, items []exports.
 	out := a.newStream(w, r)
 	flushIfSlow(out, start)
 	err = batch.WriteZip(out, out.Flush)
-	a.logSkipped(r.Context(), batch.Skipped(), requestID(w))
+	a.logSkipped(w, r, batch.Skipped())
 	if err != nil {
 		a.abort(w, r, err)
 	}
@@ -281,8 +283,9 @@ func skippedItems(list []exports.Skipped) []skippedItem {
 
 // logSkipped logs in one line why files of a batch were skipped, unless they are not
 // registered. It names the first ones.
-func (a *API) logSkipped(ctx context.Context, list []exports.Skipped, id string) {
+func (a *API) logSkipped(w http.ResponseWriter, r *http.Request, list []exports.Skipped) {
 	const maxNamed = 5
+	ctx := r.Context()
 	if ctx.Err() != nil {
 		return // they were skipped because the client has disconnected
 	}
@@ -297,6 +300,6 @@ func (a *API) logSkipped(ctx context.Context, list []exports.Skipped, id string)
 		}
 	}
 	if count > 0 {
-		a.log.WarnContext(ctx, "files skipped", "count", count, "first", named, "requestId", id)
+		a.log.WarnContext(ctx, "files skipped", append(logAttrs(w, r), "count", count, "first", named)...)
 	}
 }

@@ -127,7 +127,7 @@ func (a *API) checkExport(w http.ResponseWriter, r *http.Request) error {
 	check, err := a.exports.Check(r.Context(), export, prefetchBytes)
 	if err != nil {
 		out := lookupError(err)
-		a.logError(r.Context(), out, err, requestID(w))
+		a.logError(w, r, out, err)
 		return encode(w, http.StatusOK, failedExportResponse{Code: out.code, Reason: failureReason(export, err)})
 	}
 	body := checkedExportResponse{

@@ -96,6 +96,8 @@ type issuedKeyResponse struct {
 	Key     apiKeyRecord `json:"key"`
 }
 
+func (r issuedKeyResponse) resource() Resource { return Resource{Kind: "key", ID: r.Key.ID} }
+
 type messageResponse struct {
 	Message string `json:"message"`
 }

@@ -61,6 +61,7 @@ func (a *API) createLink(w http.ResponseWriter, r *http.Request) error {
 	var link *exports.Link
 	if in.SourceFileURL.set {
 		export, err := a.exports.Find(ctx, in.SourceFileURL.value)
+		touchExport(w, in.SourceFileURL.value, export.ID)
 		if err != nil {
 			return err
 		}
@@ -73,10 +74,11 @@ func (a *API) createLink(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
+		touchItems(w, items)
 		if link, err = a.exports.CreateLink(r.Context(), items, owner); err != nil {
 			return err
 		}
 	}
-	a.logSkipped(r.Context(), link.Skipped, requestID(w))
+	a.logSkipped(w, r, link.Skipped)
 	return encode(w, http.StatusCreated, newLinkResponse(link))
 }

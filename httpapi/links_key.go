@@ -26,10 +26,13 @@ func (a *API) checkLinkKey(ctx context.Context, owner exports.Digest) (keys.Key,
 		return keys.Key{}, errLinkKey
 	}
 	key, err := a.keys.VerifyDigest(context.WithoutCancel(ctx), keys.Digest(owner)) // see storeContext
-	if err != nil && !errors.Is(err, keys.ErrUnavailable) {
+	switch {
+	case errors.Is(err, keys.ErrUnavailable):
+		return keys.Key{}, err
+	case err != nil, !key.Allows(ScopeExportsRead):
 		return keys.Key{}, errLinkKey
 	}
-	return key, err
+	return key, nil
 }
 
 // linkKeyInterval is how often the key of a response is checked while a write

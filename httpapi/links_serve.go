@@ -28,6 +28,9 @@ func (a *API) serveLink(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	for _, source := range link.Sources() {
+		touchExport(w, source, 0)
+	}
 	key, err := a.checkLinkKey(r.Context(), link.Owner)
 	if err != nil {
 		return err

@@ -1,11 +1,15 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -57,15 +61,15 @@ func TestObserve_CalledOncePerRequest(t *testing.T) {
 		want               httpapi.Observation
 	}{
 		{"GET", "/api/symbol/folders", "", []string{"x-api-key", h.rawKey}, httpapi.Observation{Route: "/symbol/folders", Status: 200, KeyID: 1, Bytes: 2}},
-		{"POST", "/api/symbol/folders", `{"name":"A"}`, []string{"x-api-key", h.rawKey}, httpapi.Observation{Route: "/symbol/folders", Status: 201, KeyID: 1}},
-		{"GET", "/api/symbol/folders/1", "", []string{"x-api-key", h.rawKey}, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 200, KeyID: 1}},
-		{"GET", "/api/symbol/folders/77", "", []string{"x-api-key", h.rawKey}, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 404, KeyID: 1}},
-		{"GET", "/api/symbol/folders/1", "", nil, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 401}},
-		{"GET", "/api/admin/api-keys", "", []string{"x-admin-key", adminKey}, httpapi.Observation{Route: "/admin/api-keys", Status: 200}},
-		{"PUT", "/api/symbol/folders/1", "", nil, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 405}},
-		{"BREW", "/api/symbol/folders", "", nil, httpapi.Observation{Method: "OTHER", Route: "/symbol/folders", Status: 405}},
-		{"GET", "/api/nope/77", "", nil, httpapi.Observation{Status: 404}},
-		{"GET", "/other", "", nil, httpapi.Observation{Status: 404}},
+		{"POST", "/api/symbol/folders", `{"name":"A"}`, []string{"x-api-key", h.rawKey}, httpapi.Observation{Route: "/symbol/folders", Status: 201, KeyID: 1, Resources: []httpapi.Resource{{Kind: "folder", ID: 1}}}},
+		{"GET", "/api/symbol/folders/1", "", []string{"x-api-key", h.rawKey}, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 200, KeyID: 1, Resources: []httpapi.Resource{{Kind: "folder", ID: 1}}}},
+		{"GET", "/api/symbol/folders/77", "", []string{"x-api-key", h.rawKey}, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 404, KeyID: 1, Code: "not_found", Resources: []httpapi.Resource{{Kind: "folder", ID: 77}}}},
+		{"GET", "/api/symbol/folders/1", "", nil, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 401, Code: "unauthorized", Resources: []httpapi.Resource{{Kind: "folder", ID: 1}}}},
+		{"GET", "/api/admin/api-keys", "", []string{"x-admin-key", adminKey}, httpapi.Observation{Route: "/admin/api-keys", Status: 200, Actor: "admin 1"}},
+		{"PUT", "/api/symbol/folders/1", "", nil, httpapi.Observation{Route: "/symbol/folders/{id}", Status: 405, Code: "method_not_allowed"}},
+		{"BREW", "/api/symbol/folders", "", nil, httpapi.Observation{Method: "OTHER", Route: "/symbol/folders", Status: 405, Code: "method_not_allowed"}},
+		{"GET", "/api/nope/77", "", nil, httpapi.Observation{Status: 404, Code: "not_found"}},
+		{"GET", "/other", "", nil, httpapi.Observation{Status: 404, Code: "not_found"}},
 		{"OPTIONS", "/api/symbol/folders", "", []string{"Origin", "https://a.example", "Access-Control-Request-Method", "GET"}, httpapi.Observation{Status: 204}},
 		{"HEAD", "/api/symbol/folders", "", []string{"x-api-key", h.rawKey}, httpapi.Observation{Route: "/symbol/folders", Status: 200, KeyID: 1}},
 	} {
@@ -82,7 +86,11 @@ func TestObserve_CalledOncePerRequest(t *testing.T) {
 			c.want.Method = c.method
 		}
 		c.want.Bytes, c.want.Start, c.want.Duration, c.want.RequestID = got.Bytes, got.Start, got.Duration, response.header.Get("X-Request-Id")
-		if got != c.want {
+		if c.want.KeyID != 0 {
+			c.want.Actor = fmt.Sprint("key ", c.want.KeyID)
+		}
+		c.want.ClientIP = "127.0.0.1"
+		if !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s %s: observed %+v, want %+v", c.method, c.path, got, c.want)
 		}
 	}
@@ -127,4 +135,74 @@ func TestObserve_PanicPropagates(t *testing.T) {
 	})
 	defer func() { is.New(t).Equal(recover(), "a bug in Observe") }()
 	httpapi.Handler(h.options).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/nope", nil))
+}
+
+func TestObserve_AnswersWhoDidWhat(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var seen observer
+	h := serve(t, func(options *httpapi.Options) {
+		options.Observe = seen.observe
+		options.AuthRateLimit.ClientIP = func(r *http.Request) string { return r.Header.Get("X-Real-IP") }
+	})
+	const source = "https://cad.example/a.dwg"
+	export := httpapi.Resource{Kind: "export", ID: 1, URL: source}
+	key := httpapi.Resource{Kind: "key", ID: 1}
+	client := []string{"x-api-key", h.rawKey, "X-Real-IP", "192.0.2.1"}
+	admin := []string{"x-admin-key", adminKey, "X-Real-IP", "192.0.2.2"}
+	for i, c := range []struct {
+		method, path, body string
+		headers            []string
+		actor, code        string
+		resources          []httpapi.Resource
+	}{
+		{"POST", "/viewer/exports/register", `{"sourceFileUrl":"` + source + `?token=secret","exportedUrl":"` + filesURL + `a.pdf"}`, client, "key 1", "", []httpapi.Resource{export}},
+		{"POST", "/viewer/exports/download?responseType=urls", `{"sourceFileUrl":"` + source + `?token=secret"}`, client, "key 1", "", []httpapi.Resource{export}},
+		{"POST", "/viewer/exports/download-batch?responseType=urls", `{"items":[{"sourceFileUrl":"` + source + `?token=secret"},{"sourceFileUrl":"none"}]}`, client, "key 1", "", []httpapi.Resource{export, {Kind: "export", URL: "none"}}},
+		{"POST", "/viewer/exports/download", `{"sourceFileUrl":"https://u:p@cad.example/b#x"}`, client, "key 1", "not_found", []httpapi.Resource{{Kind: "export", URL: "https://cad.example/b"}}},
+		{"POST", "/admin/api-keys", `{}`, admin, "admin 1", "", []httpapi.Resource{{Kind: "key", ID: 2}}},
+		{"PATCH", "/admin/api-keys/1", `{"isActive":false}`, admin, "admin 1", "", []httpapi.Resource{key}},
+		{"GET", "/symbol/folders", "", client, "key 1", "forbidden", nil}, // the key is known although it is rejected
+		{"DELETE", "/admin/api-keys/1", "", []string{"x-admin-key", "wrong", "X-Real-IP", "192.0.2.2"}, "", "unauthorized", []httpapi.Resource{key}},
+		{"DELETE", "/admin/api-keys/1", "", admin, "admin 1", "", []httpapi.Resource{key}},
+		{"GET", "/symbol/folders/x", "", client, "", "unauthorized", nil},
+	} {
+		h.send(c.method, c.path, c.body, c.headers...)
+		got := seen.last(t, i+1)
+		is.Equal(got.Actor, c.actor)
+		is.Equal(got.Code, c.code)
+		is.Equal(got.ClientIP, c.headers[3])
+		is.Equal(got.Resources, c.resources)
+	}
+	is.Equal(export.String(), "export 1 https://cad.example/a.dwg")
+	is.Equal(key.String(), "key 1")
+}
+
+func TestLogRequests(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var out bytes.Buffer
+	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	log := httpapi.LogRequests(slog.New(handler))
+	log(t.Context(), httpapi.Observation{Method: "GET", Route: "/x", Status: 200, Bytes: 5, Duration: time.Second, ClientIP: "192.0.2.1", RequestID: "r"})
+	log(t.Context(), httpapi.Observation{Method: "DELETE", Status: 404, Code: "not_found", Actor: "admin 2", Aborted: true, Resources: []httpapi.Resource{{Kind: "key", ID: 5}, {Kind: "export", URL: "u"}}})
+	is.Equal(out.String(), `level=INFO msg=request method=GET route=/x status=200 bytes=5 duration=1s clientIP=192.0.2.1 requestId=r
+level=INFO msg=request method=DELETE route="" status=404 bytes=0 duration=0s clientIP="" requestId="" actor="admin 2" code=not_found aborted=true resources="[key 5 export u]"
+`)
+}
+
+func TestOptions_RequestID(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t, func(o *httpapi.Options) {
+		o.RequestID = func(r *http.Request) string { return r.Header.Get("X-Trace") }
+	})
+	is.Equal(h.send("GET", "/nope", "", "X-Trace", "app").header.Get("X-Request-Id"), "app")
+	is.Equal(h.send("GET", "/nope", "", "X-Trace", "app", "X-Request-Id", "client").header.Get("X-Request-Id"), "app")
+	is.Equal(h.send("GET", "/nope", "", "X-Trace", "not valid", "X-Request-Id", "client").header.Get("X-Request-Id"), "client")
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -26,10 +27,31 @@ type Options struct {
 	Symbols *symbols.Service
 	Exports *exports.Service
 
-	// AdminKeys are the values accepted as x-admin-key; empty ones are
-	// ignored. Two at a time allow changing an admin key without an outage.
-	// Without any, every admin route returns 403.
+	// AdminKeys are the values accepted as x-admin-key, or bcrypt hashes of them,
+	// which begin with $2a$, $2b$ or $2y$; empty ones are ignored. Two at a time
+	// allow changing an admin key without an outage. Without any, every admin
+	// route returns 403.
+	//
+	// Only the first request with a hashed key pays for bcrypt. At the cost of 10
+	// this takes about 60 ms.
 	AdminKeys []string
+
+	// AuthenticateAdmin, if set, replaces admin keys by the application's own
+	// login, such as a session or the header of a proxy. It returns who the
+	// administrator is, for logs. The response to an error is 401, or that of a
+	// [DeniedError].
+	//
+	// Requests that change something must not come from a page of another origin:
+	// see [http.CrossOriginProtection].
+	AuthenticateAdmin func(r *http.Request) (actor string, err error)
+
+	// Authorize, if set, is called after each successful check of a client key,
+	// with the route, such as "/symbol/folders/{id}", or r.Pattern behind
+	// [API.RequireClientKey]. It may restrict a key to the records of its owner, or
+	// count its requests; r.PathValue("id") is the id, which may be invalid. It may
+	// read the body if it replaces r.Body. The response to an error is 403, or that
+	// of a [DeniedError]. Such a request is no use of the key.
+	Authorize func(r *http.Request, key keys.Key, route string) error
 
 	// RegisterWith selects who may register exports; the zero value is
 	// RegisterWithClientKey.
@@ -106,8 +128,13 @@ type Options struct {
 	// Observe, if set, is called after each request of the handler, after each
 	// request to [API.RequireClientKey], and after each one that
 	// [API.Authenticate] rejects. It runs on the request's goroutine and must
-	// be fast and safe for concurrent use.
+	// be fast and safe for concurrent use. [LogRequests] returns one that logs.
 	Observe func(ctx context.Context, o Observation)
+
+	// RequestID, if set, returns the request id that the application has given to
+	// the request, for example in its context; "" if there is none. An
+	// X-Request-Id that the application has set on the response comes first.
+	RequestID func(r *http.Request) string
 
 	// Logger receives the causes of failures; slog.Default() if nil.
 	Logger *slog.Logger

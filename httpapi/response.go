@@ -18,18 +18,28 @@ type response struct {
 	bytes   int64
 	aborted bool
 	route   string // the path in the route table
-	keyID   int64  // of the verified client key
+	keyID   int64  // of the client key, if it is known
+	actor   string // of an admin route
+	code    string // of the error
+	touched []Resource
+
+	observed bool // by Observe
 
 	credentials credentials
 	outer       *authContext // if the request has passed an API before
 	inherited   bool         // credentials are those of outer
 }
 
+// recorder is a response, or wraps one.
+type recorder interface{ record() *response }
+
+func (w *response) record() *response { return w }
+
 // newResponse begins a request: it sets the request id of w and removes the keys
 // from the header of r.
-func newResponse(w http.ResponseWriter, r *http.Request) *response {
-	setRequestID(w, r)
-	out := &response{ResponseWriter: w, start: time.Now()}
+func (a *API) newResponse(w http.ResponseWriter, r *http.Request) *response {
+	a.setRequestID(w, r)
+	out := &response{ResponseWriter: w, start: time.Now(), observed: a.options.Observe != nil}
 	out.outer, _ = r.Context().Value(ctxKey{}).(*authContext)
 	out.credentials, out.inherited = takeCredentials(r.Header, out.outer)
 	return out
@@ -84,13 +94,19 @@ func (w appResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 const headerRequestID = "X-Request-Id"
 
 // setRequestID sets the request id of the response: the one that the application
-// has set, else the client's, else a new one. It replaces invalid ones, because
-// the application may pass on what a client sent.
-func setRequestID(w http.ResponseWriter, r *http.Request) {
+// has set, else that of Options.RequestID, else the client's, else a new one. It
+// replaces invalid ones, because the application may pass on what a client sent.
+func (a *API) setRequestID(w http.ResponseWriter, r *http.Request) {
 	if validRequestID(requestID(w)) {
 		return
 	}
-	id := r.Header.Get(headerRequestID)
+	id := ""
+	if a.options.RequestID != nil {
+		id = a.options.RequestID(r)
+	}
+	if !validRequestID(id) {
+		id = r.Header.Get(headerRequestID)
+	}
 	if !validRequestID(id) {
 		id = uuid.Must(uuid.NewV7()).String()
 	}

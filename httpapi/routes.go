@@ -1,6 +1,9 @@
 package httpapi
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // route is a row of the table below.
 type route struct {
@@ -9,6 +12,42 @@ type route struct {
 	auth     auth
 	limit    int64 // of the request body, in bytes
 	endpoint endpoint
+}
+
+// Scopes that the routes require. Others are the application's own.
+const (
+	ScopeExportsRead     = "exports:read"     // downloads and links
+	ScopeExportsRegister = "exports:register" // registration of exports
+	ScopeSymbolsRead     = "symbols:read"     // GET of folders and symbols
+	ScopeSymbolsWrite    = "symbols:write"    // all else with folders and symbols
+)
+
+// scope returns the scope that a client key needs for the route.
+func (r route) scope() string {
+	switch {
+	case r.path == "/viewer/exports/register":
+		return ScopeExportsRegister
+	case strings.HasPrefix(r.path, "/viewer/exports/"):
+		return ScopeExportsRead
+	case r.method == http.MethodGet:
+		return ScopeSymbolsRead
+	}
+	return ScopeSymbolsWrite
+}
+
+// resource returns the kind of record that {id} in the path identifies.
+func (r route) resource() string {
+	for prefix, kind := range map[string]string{
+		"/admin/api-keys/{id}": "key",
+		"/admin/exports/{id}":  "export",
+		"/symbol/folders/{id}": "folder",
+		"/symbol/symbols/{id}": "symbol",
+	} {
+		if strings.HasPrefix(r.path, prefix) {
+			return kind
+		}
+	}
+	return ""
 }
 
 // routes returns the route table. The mux, the key checks, the body limits and the

@@ -9,6 +9,7 @@ import (
 
 type folderRecord symbols.Folder
 
+func (f folderRecord) resource() Resource           { return Resource{Kind: "folder", ID: f.ID} }
 func (f folderRecord) version() symbols.Version     { return f.Version }
 func (f folderRecord) appendJSON(dst []byte) []byte { return appendFolder(dst, symbols.Folder(f)) }
 
@@ -62,6 +63,7 @@ func (a *API) deleteFolder(ctx context.Context, id int64, in ifMatch) (messageRe
 
 type symbolRecord symbols.Symbol
 
+func (s symbolRecord) resource() Resource       { return Resource{Kind: "symbol", ID: s.ID} }
 func (s symbolRecord) version() symbols.Version { return s.Version }
 
 func (s symbolRecord) appendJSON(dst []byte) []byte {

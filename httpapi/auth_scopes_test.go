@@ -1,0 +1,211 @@
+package httpapi_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
+)
+
+// wantScope returns the scope that the contract requires of a client route.
+func wantScope(method, path string) string {
+	switch {
+	case strings.HasSuffix(path, "/register"):
+		return "exports:register"
+	case strings.HasPrefix(path, "/viewer/"):
+		return "exports:read"
+	case method == "GET" || method == "HEAD":
+		return "symbols:read"
+	}
+	return "symbols:write"
+}
+
+// TestScopes_AllRoutes sends every method to every route with a key of every set of
+// scopes, and compares the statuses with a model. Bodies and ids are malformed.
+func TestScopes_AllRoutes(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	all := []string{"exports:read", "exports:register", "symbols:read", "symbols:write", "symbols", "app:own"}
+	var issued []keys.Issued
+	var sets [][]string
+	for bits := range 1 << len(all) {
+		set := []string{}
+		for i, scope := range all {
+			if bits>>i&1 == 1 {
+				set = append(set, scope)
+			}
+		}
+		sets = append(sets, set)
+	}
+	sets = append(sets, nil)
+	for _, set := range sets {
+		key, err := h.options.Keys.Create(t.Context(), keys.Fields{Scopes: &set})
+		is.NoErr(err)
+		issued = append(issued, key)
+	}
+	routes := httpapi.Routes(h.options)
+	for i, key := range issued {
+		uses := int64(0)
+		for _, route := range routes {
+			if route.Key != "x-api-key" {
+				continue
+			}
+			is.Equal(route.Scope, wantScope(route.Method, route.Path))
+			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
+				allowed := slices.ContainsFunc(routes, func(r httpapi.Route) bool {
+					return r.Path == route.Path && (r.Method == method || r.Method == "GET" && method == "HEAD")
+				})
+				target := strings.ReplaceAll(route.Path, "{id}", "x")
+				scope := wantScope(method, route.Path)
+				permitted := sets[i] == nil || slices.Contains(sets[i], scope)
+				want := 400
+				switch {
+				case !allowed:
+					want = 405
+				case !permitted:
+					want = 403
+				case target == route.Path && (method == "GET" || method == "HEAD"):
+					want = 200
+				}
+				if allowed && permitted {
+					uses++
+				}
+				got := h.send(method, target, "[", "x-api-key", string(key.Raw), "Content-Type", "application/json")
+				if got.status != want {
+					t.Errorf("%s %s with scopes %v: %d, want %d", method, target, sets[i], got.status, want)
+				}
+				if got.status == 403 && method != "HEAD" && !strings.Contains(got.wantError(403, "forbidden").message(), scope) {
+					t.Errorf("%s %s: message %q does not name %s", method, target, got.message(), scope)
+				}
+			}
+		}
+		record, err := h.options.Keys.Get(t.Context(), key.Key.ID)
+		is.NoErr(err)
+		is.Equal(record.UseCount, uses) // a 403 is no use
+	}
+}
+
+func TestScopes_AdminAndOpenRoutesNeedNone(t *testing.T) {
+	t.Parallel()
+	h := serve(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })
+	raw, _ := h.admin("POST", "/admin/api-keys", `{"scopes":[]}`).want(201).object()["apiKey"].(string)
+	h.send("GET", "/symbol/folders", "", "x-api-key", raw).want(200)
+	h = serve(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey })
+	h.admin("POST", "/viewer/exports/register", "{}").want(400)
+}
+
+func TestRequireScope(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := newHarness(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{"*"} })
+	api := newAPI(t, h.options)
+	mux := http.NewServeMux()
+	own := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("own")) })
+	mux.Handle("GET /own", api.RequireScope("app:own")(own))
+	mux.Handle("GET /nested", api.RequireClientKey(api.RequireScope("app:own")(own)))
+	mux.HandleFunc("GET /gin", func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := api.Authenticate(w, r, "app:other", "app:own"); ok {
+			own(w, r)
+		}
+	})
+	mux.Handle("/", api.RequireScope("app:own")(api))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	h.url = server.URL
+	for _, path := range []string{"/own", "/nested", "/gin", "/symbol/folders"} {
+		h.client("GET", path, "").want(200) // permits everything
+	}
+	_, err := h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: &[]string{"symbols:read"}})
+	is.NoErr(err)
+	for _, path := range []string{"/own", "/nested", "/gin", "/symbol/folders"} {
+		response := h.client("GET", path, "").wantError(403, "forbidden")
+		is.True(strings.Contains(response.message(), "app:o"))
+	}
+	_, err = h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: &[]string{"app:own"}})
+	is.NoErr(err)
+	h.client("GET", "/own", "").want(200)
+	h.client("GET", "/nested", "").want(200)
+	h.client("GET", "/gin", "").want(403)
+	is.True(strings.Contains(h.client("GET", "/symbol/folders", "").wantError(403, "forbidden").message(), "symbols:read"))
+}
+
+func TestAuthorize(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var calls []string
+	var deny error
+	h := serve(t, func(o *httpapi.Options) {
+		o.Authorize = func(r *http.Request, key keys.Key, route string) error {
+			calls = append(calls, fmt.Sprint(r.Method, " ", route, " ", key.ID, " ", r.PathValue("id")))
+			return deny
+		}
+	})
+	h.client("GET", "/symbol/folders", "").want(200)
+	h.client("GET", "/symbol/folders/7", "").want(404)
+	h.send("GET", "/symbol/folders", "", "x-api-key", "wrong").want(401)
+	h.admin("GET", "/admin/api-keys", "").want(200)
+	is.Equal(calls, []string{"GET /symbol/folders 1 ", "GET /symbol/folders/{id} 1 7"})
+
+	deny = fmt.Errorf("a secret of the application: %w", keys.ErrUnknown) // does not select the response
+	response := h.client("GET", "/symbol/folders", "").wantError(403, "forbidden")
+	is.True(!strings.Contains(string(response.body), "secret"))
+	is.True(strings.Contains(h.log.String(), "a secret of the application"))
+	deny = fmt.Errorf("tenant: %w", &httpapi.DeniedError{Message: "not your folder"})
+	is.Equal(h.client("GET", "/symbol/folders/x", "").wantError(403, "forbidden").message(), "not your folder")
+	deny = &httpapi.DeniedError{Message: "quota exceeded", RetryAfter: 1500 * time.Millisecond}
+	response = h.client("POST", "/symbol/folders", "[").wantError(429, "too_many_requests")
+	is.Equal(response.message(), "quota exceeded")
+	is.Equal(response.header.Get("Retry-After"), "2")
+	is.Equal(h.admin("GET", "/admin/api-keys/1", "").object()["useCount"], 2.0) // denied requests are no uses
+}
+
+func TestAuthenticateAdmin(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var seen observer
+	h := serve(t, func(o *httpapi.Options) {
+		o.AdminKeys = nil
+		o.Observe = seen.observe
+		o.AllowedOrigins = []string{"https://viewer.example"}
+		o.AuthenticateAdmin = func(r *http.Request) (string, error) {
+			switch user := r.Header.Get("X-User"); user {
+			case "":
+				return "", errors.New("no session")
+			case "eve":
+				return "", &httpapi.DeniedError{Message: "eve is no administrator"}
+			default:
+				return user, nil
+			}
+		}
+	})
+	denied := h.send("GET", "/admin/api-keys", "").wantError(401, "unauthorized")
+	is.True(denied.header.Get("WWW-Authenticate") != "")
+	is.True(!strings.Contains(string(denied.body), "session"))
+	h.admin("GET", "/admin/api-keys", "").want(401) // no admin key is accepted
+	is.Equal(h.send("GET", "/admin/api-keys", "", "X-User", "eve").wantError(403, "forbidden").message(), "eve is no administrator")
+	h.send("GET", "/admin/api-keys", "", "X-User", "ann").want(200)
+	is.Equal(seen.last(t, 4).Actor, "ann")
+
+	post := func(headers ...string) response {
+		return h.send("POST", "/admin/api-keys", "", append(headers, "X-User", "ann")...)
+	}
+	post().want(201)
+	post("Sec-Fetch-Site", "same-origin").want(201)
+	post("Sec-Fetch-Site", "none").want(201)
+	for _, site := range []string{"cross-site", "same-site"} {
+		post("Sec-Fetch-Site", site).wantError(403, "forbidden")
+		post("Sec-Fetch-Site", site, "Origin", "https://viewer.example").wantError(403, "forbidden") // CORS is for client routes
+		h.send("GET", "/admin/api-keys", "", "Sec-Fetch-Site", site, "X-User", "ann").want(200)
+	}
+	post("Origin", "https://evil.example").wantError(403, "forbidden")
+}
