@@ -18,7 +18,7 @@ import (
 var partialServerTests = []string{"TestRoutes_MissingServiceIs404", "TestExports_RegisterWith"}
 
 // applicationRouteTests have servers with routes of an application.
-var applicationRouteTests = []string{"TestRequireClientKey", "TestAuthenticate", "TestAuthenticate_WithoutProtection", "TestAuthenticate_SharesTheRateLimit"}
+var applicationRouteTests = []string{"TestRequireClientKey", "TestAuthenticate", "TestAuthenticate_WithoutProtection", "TestAuthenticate_SharesTheRateLimit", "TestRequireScope", "TestAuthenticateAdmin"}
 
 // TestContract_ServerAndDocumentAgree checks all exchanges against the document,
 // and that they cover it.

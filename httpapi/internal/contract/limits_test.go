@@ -50,8 +50,10 @@ func variants(schema *openapi3.Schema, example map[string]any) (list []variant) 
 		if !ok || len(items) == 0 {
 			continue
 		}
-		for _, inner := range variants(property.Items.Value, items[0].(map[string]any)) {
-			with(fmt.Sprintf("%s[1] %s", field, inner.name), field, []any{items[0], inner.body})
+		if object, ok := items[0].(map[string]any); ok {
+			for _, inner := range variants(property.Items.Value, object) {
+				with(fmt.Sprintf("%s[1] %s", field, inner.name), field, []any{items[0], inner.body})
+			}
 		}
 		for _, value := range []any{nil, "text", 1} {
 			with(fmt.Sprintf("%s[0] is %#v", field, value), field, []any{value})

@@ -275,6 +275,11 @@ var scenarios = map[string]func(*fixture){
 		f.call("getKey", "")
 		f.call("listKeys", "")
 		f.call("rotateKey", "", withID("2"))
+		f.call("rotateKey", `{"overlapSeconds":60}`, withID("2"))
+		f.call("updateKey", `{"owner":"tenant 7","scopes":["symbols:read"]}`, withID("2"))
+		f.call("listKeys", "", withQuery("?limit=1&after=0"))
+		f.call("listKeys", "", withQuery("?owner=tenant+7&limit=1"))
+		f.call("listKeys", "", withQuery("?limit=0"))
 		f.call("updateKey", `{"isActive":false}`, withID("2"))
 		f.call("updateKey", `{"expiresAt":"2099-12-31T23:59:59+01:00"}`)
 		f.call("updateKey", "")
@@ -316,6 +321,14 @@ var scenarios = map[string]func(*fixture){
 				f.t.Errorf("want status %d: %s", c.status, e)
 			}
 		}
+	},
+	"a key lacks a scope": func(f *fixture) {
+		f.call("updateKey", `{"scopes":["symbols:read"]}`)
+		f.call("listFolders", "")
+		f.call("createFolder", `{"name":"Vessels"}`)
+		f.call("downloadExport", `{"sourceFileUrl":"https://viewer.example/documents/17"}`)
+		f.call("registerExport", `{}`)
+		f.call("updateKey", `{"scopes":null}`)
 	},
 	"a key expires": func(f *fixture) {
 		f.call("updateKey", `{"expiresAt":"2000-01-01"}`)
