@@ -26,6 +26,7 @@ export async function send(method, path, { key, body, headers, signal } = {}) {
 	throw new Failure(response.status, `The response has status ${response.status}`, {
 		requestId: response.headers.get("X-Request-Id"),
 		wait: response.headers.get("Retry-After"),
+		login: response.headers.get("WWW-Authenticate") === "Application", // the server has a login of its own
 		...await response.json().catch(() => ({})),
 	});
 }

@@ -29,10 +29,10 @@ function keyForm(kind, problem, done) {
 }
 
 // loadFailed shows a failure to load, with a form if a key may help. The admin
-// routes return 403 if the server has no admin key.
+// routes return 403 if the server has no admin key, or does not permit the user.
 export function loadFailed(body, kind, error, retry) {
 	const disabled = error.status === 403 && kind === "admin";
-	if (disabled || ![401, 403].includes(error.status)) return fill(body, errorState(error, !disabled && retry));
+	if (disabled || error.login || ![401, 403].includes(error.status)) return fill(body, errorState(error, !disabled && retry));
 	const rejected = access.get(kind);
 	if (rejected) access.set(kind, "");
 	fill(body, h("div.login", h("div.emblem", icon("key")), h("h2", `${access.describe(kind)[0]} required`), keyForm(kind, rejected && errorContent(error))));

@@ -4,6 +4,7 @@ import { expiryField } from "./expiry.js";
 import { ago, date, exact, plural } from "./format.js";
 import { loadFailed } from "./keyform.js";
 import { showRawKey } from "./rawkey.js";
+import { overlapField, ownerField, permissions } from "./scopes.js";
 import { announce, button, emptyState, errorContent, focusFirst, formDialog, heading, iconButton, menuButton, nameField, runOnce, showProblem, skeleton } from "./ui.js";
 
 const soon = 30; // days before a key expires
@@ -52,7 +53,7 @@ export function keysScreen(root, signal) {
 		const { id, name, isActive, expiresAt, lastUsedAt, useCount } = key;
 		const verb = isActive ? "Deactivate" : "Activate";
 		return h("tr", { role: "row" },
-			h("th", { role: "rowheader", scope: "row" }, h("span.name", name), h("code", key.maskedKey)),
+			h("th", { role: "rowheader", scope: "row" }, h("span.name", name), h("code", key.maskedKey), key.owner && h("span.hint", key.owner)),
 			cell("Status", statuses(key).map(([kind, text]) => [h(`span.badge.${kind}`, text), " "])),
 			cell("Expires", expiresAt ? time(expiresAt, date) : h("i", "Never")),
 			cell("Last used", lastUsedAt ? [time(lastUsedAt, ago), ` (${plural(useCount, "time")})`] : h("i", "Never")),
@@ -61,6 +62,7 @@ export function keysScreen(root, signal) {
 				menuButton(`More for ${name}`, `key-${id}-menu`, () => [
 					["Rename…", () => rename(key)],
 					["Change expiry…", () => changeExpiry(key)],
+					["Change owner and scopes…", () => changeScopes(key)],
 					["Rotate…", () => rotate(key)],
 					["Delete…", () => remove(key), "danger"],
 				])));
@@ -80,12 +82,12 @@ export function keysScreen(root, signal) {
 	}).catch((error) => showProblem(banner, errorContent(error)));
 
 	async function create() {
-		const expiry = expiryField();
+		const [expiry, owner, scopes] = [expiryField(), ownerField(), permissions()];
 		const issued = await formDialog({
 			title: "Create a client key",
 			submit: "Create key",
-			run: (name) => send("POST", "", { name, expiresAt: expiry.value() }),
-		}, nameField("", "For example the viewer or site that uses the key."), expiry.node);
+			run: (name) => send("POST", "", { name, expiresAt: expiry.value(), owner: owner.value(), scopes: scopes.value() }),
+		}, nameField("", "For example the viewer or site that uses the key."), expiry.node, owner.node, scopes.node);
 		if (!issued) return;
 		keys.push(issued.key);
 		render();
@@ -103,10 +105,20 @@ export function keysScreen(root, signal) {
 		return formDialog({ title: `When ${key.name} expires`, submit: "Save", run: () => change(key, { expiresAt: expiry.value() }) }, expiry.node);
 	}
 
+	function changeScopes(key) {
+		const [owner, scopes] = [ownerField(key.owner), permissions(key.scopes)];
+		return formDialog({
+			title: `What ${key.name} permits`,
+			submit: "Save",
+			run: () => change(key, { owner: owner.value(), scopes: scopes.value() }),
+		}, owner.node, scopes.node);
+	}
+
 	async function rotate(key) {
-		const issued = await formDialog({ title: `Rotate ${key.name}?`, submit: "Rotate key", danger: true, run: () => send("POST", `/${key.id}/rotate`) },
-			h("p", "The current raw key stops working immediately, everywhere. A new one is shown once; every client that uses this key needs it."),
-			h("p", "Name, status and expiry are kept."), lastUse(key));
+		const overlap = overlapField();
+		const issued = await formDialog({ title: `Rotate ${key.name}?`, submit: "Rotate key", danger: true, run: () => send("POST", `/${key.id}/rotate`, { overlapSeconds: overlap.value() }) },
+			h("p", "A new raw key is shown once; every client that uses this key needs it. A raw key from before the current one stops working immediately."), overlap.node,
+			h("p", "Name, status, expiry, owner and scopes are kept."), lastUse(key));
 		if (!issued) return;
 		replace(issued.key);
 		showRawKey("Key rotated", issued);
@@ -140,5 +152,7 @@ function statuses(key) {
 	if (daysLeft(key) <= 0) list.push(["bad", "Expired"]);
 	else if (daysLeft(key) < soon) list.push(["warn", daysLeft(key) < 1 ? "Expires in a day" : `Expires in ${plural(Math.floor(daysLeft(key)), "day")}`]);
 	else if (key.isActive) list.push(["good", "Active"]);
+	if (key.scopes) list.push(["off", key.scopes.join(", ") || "Permits nothing"]);
+	if (key.previousKeyExpiresAt) list.push(["warn", `Previous key until ${exact(key.previousKeyExpiresAt)}`]);
 	return list;
 }

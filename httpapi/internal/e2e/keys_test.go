@@ -99,8 +99,16 @@ func TestKeys_AreCreatedUsedAndChanged(t *testing.T) {
 	is.True(s.keyNamed("Kiosk").ExpiresAt.IsZero())
 
 	b.click("More for Kiosk")
+	b.click("Change owner and scopes…")
+	b.click("Everything")
+	b.click("Read symbols")
+	b.click("Save")
+	b.waitText("symbols:read")
+	is.Equal(s.keyNamed("Kiosk").Scopes.String(), "symbols:read")
+
+	b.click("More for Kiosk")
 	b.click("Rotate…")
-	b.waitText("stops working immediately, everywhere")
+	b.waitText("from before the current one stops working immediately")
 	b.click("Rotate key")
 	b.waitText("Key rotated")
 	is.True(!s.accepts(raw))
