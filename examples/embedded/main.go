@@ -8,6 +8,7 @@
 //	curl -s -X POST localhost:8090/canvas/admin/api-keys -H 'x-admin-key: let me in'
 //	curl -s localhost:8090/report -H 'x-api-key: cbk_...'
 //	curl -s localhost:8090/
+//	curl -s localhost:8090/metrics
 package main
 
 import (
@@ -25,6 +26,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
+	"example.com/canvasback/examples/internal/metrics"
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
 	"example.com/canvasback/httpapi"
@@ -67,6 +69,8 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 	if err != nil {
 		return err
 	}
+	meter := metrics.New(clientKeys, fetcher)
+	meter.AddPool(pool.Stats)
 	api, err := httpapi.New(httpapi.Options{
 		Prefix:  "/canvas",
 		Keys:    clientKeys,
@@ -76,6 +80,7 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 		}),
 		RegisterWith: httpapi.RegisterWithAdminKey,
 		AdminKeys:    []string{"let me in"}, // use a secret from the environment
+		Observe:      meter.Observe,
 		Logger:       log,
 	})
 	if err != nil {
@@ -85,6 +90,7 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 	mux.Handle("/canvas/", api)
 	mux.Handle("GET /report", api.RequireClientKey(http.HandlerFunc(report)))
 	mux.Handle("GET /{$}", home(symbolService))
+	mux.Handle("GET /metrics", meter.Handler()) // put it on an address that is not public
 
 	// Run must outlive the server, so that it writes all last-used times.
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+	"strings"
 	"text/template"
 )
 
@@ -24,6 +25,7 @@ func writeBanner(w io.Writer, c config, baseURL string, d demo) error {
 		"Open":      !c.protect,
 		"AdminSet":  c.adminKeyGiven,
 		"AdminKey":  c.adminKeys[0],
+		"Hashed":    strings.HasPrefix(c.adminKeys[0], "$2"),
 		"ClientKey": string(d.clientKey),
 		"Seeded":    d.seeded,
 		"Folder":    strconv.FormatInt(d.folderID, 10),

@@ -28,6 +28,7 @@ type config struct {
 	objectStore   objectStore
 	registerWith  httpapi.RegisterWith
 	corsOrigins   []string
+	metricsAddr   string // empty: no metrics
 	linkLifetime  time.Duration
 	demo          demoMode
 	logLevel      slog.Level
@@ -49,7 +50,7 @@ type variable struct{ name, fallback, description string }
 var variables = []variable{
 	{"ADDR", "127.0.0.1:8080", "listen address"},
 	{"BASE_PATH", "/api", "path prefix of the API; may be empty"},
-	{"ADMIN_API_KEY", "generated, printed", "admin keys of at least 16 characters, comma-separated"},
+	{"ADMIN_API_KEY", "generated, printed", "admin keys of at least 16 characters, or hashes of -hash-admin-key, comma-separated"},
 	{"ALLOW_SHORT_ADMIN_KEYS", "false", "true accepts shorter admin keys, which can be guessed"},
 	{"DATABASE_URL", "sqlite:canvasback.db", "sqlite:PATH, memory:, or postgres://..."},
 	{"PROTECT_ROUTES", "true", "false opens the client routes to everyone"},
@@ -64,6 +65,7 @@ var variables = []variable{
 	{"LINK_LIFETIME", "24h", "how long a download link is valid, such as 90m"},
 	{"CORS_ORIGINS", "", "allowed CORS origins, comma-separated, or *"},
 	{"DEMO", "true on a new database", "create sample data and a client key"},
+	{"METRICS_ADDR", "", "listen address of Prometheus metrics, such as 127.0.0.1:9090"},
 	{"LOG_LEVEL", "info", "debug, info, warn or error"},
 }
 
@@ -86,6 +88,13 @@ func usage() string {
 // of httpapi permits 860,000 guesses a day for each client IP.
 const minAdminKey = 16
 
+func checkAdminKey(key string, allowShort bool) error {
+	if utf8.RuneCountInString(key) < minAdminKey && !allowShort {
+		return fmt.Errorf("an admin key of less than %d characters can be guessed; choose a longer one or set ALLOW_SHORT_ADMIN_KEYS=true", minAdminKey)
+	}
+	return nil
+}
+
 // readConfig reads the environment through lookup. Empty variables count as
 // unset, except BASE_PATH.
 func readConfig(lookup func(string) (string, bool)) (config, error) {
@@ -104,6 +113,7 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 		exportDir:    get("EXPORT_DIR", ""),
 		exportDirURL: get("EXPORT_DIR_URL", ""),
 		corsOrigins:  splitList(get("CORS_ORIGINS", "")),
+		metricsAddr:  get("METRICS_ADDR", ""),
 	}
 	c.objectStore = objectStore{
 		buckets:  splitList(get("EXPORT_S3_BUCKETS", "")),
@@ -116,8 +126,8 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 		return c, fmt.Errorf("ALLOW_SHORT_ADMIN_KEYS must be true or false")
 	}
 	for i, key := range c.adminKeys {
-		if utf8.RuneCountInString(key) < minAdminKey && !allowShort {
-			return c, fmt.Errorf("ADMIN_API_KEY: key %d has less than %d characters, so it can be guessed; choose a longer one or set ALLOW_SHORT_ADMIN_KEYS=true", i+1, minAdminKey)
+		if err := checkAdminKey(key, allowShort); err != nil {
+			return c, fmt.Errorf("ADMIN_API_KEY: key %d: %w", i+1, err)
 		}
 	}
 	base, set := lookup("BASE_PATH")
@@ -132,6 +142,9 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 	}
 	if _, _, err := net.SplitHostPort(c.addr); err != nil {
 		return c, fmt.Errorf("ADDR must be host:port: %w", err)
+	}
+	if _, _, err := net.SplitHostPort(c.metricsAddr); c.metricsAddr != "" && err != nil {
+		return c, fmt.Errorf("METRICS_ADDR must be host:port: %w", err)
 	}
 
 	if c.protect, err = strconv.ParseBool(get("PROTECT_ROUTES", "true")); err != nil {

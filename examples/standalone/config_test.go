@@ -33,6 +33,8 @@ func TestRun_RejectsConfig(t *testing.T) {
 		{"LINK_LIFETIME", "1"},
 		{"LINK_LIFETIME", "-1h"},
 		{"LOG_LEVEL", "loud"},
+		{"METRICS_ADDR", "9090"},
+		{"ADMIN_API_KEY", "$2a$10$not a bcrypt hash"},
 		{"PROTECT_ROUTES", "maybe"},
 		{"REGISTER_WITH", "everyone"},
 	} {

@@ -5,19 +5,35 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
+
+	"golang.org/x/crypto/bcrypt"
 )
 
 func main() {
+	hash := flag.Bool("hash-admin-key", false, "read an admin key from standard input and print a bcrypt hash for ADMIN_API_KEY")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "standalone runs Canvasback as a server, configured by environment variables:\n\n%s", usage())
+		fmt.Fprintf(flag.CommandLine.Output(), "standalone runs Canvasback as a server, configured by environment variables:\n\n%s\nFlags:\n\n", usage())
+		flag.PrintDefaults()
 	}
 	flag.Parse()
+	if *hash {
+		allowShort, _ := strconv.ParseBool(os.Getenv("ALLOW_SHORT_ADMIN_KEYS"))
+		if err := hashAdminKey(os.Stdin, os.Stdout, allowShort); err != nil {
+			fmt.Fprintln(os.Stderr, "standalone:", err)
+			os.Exit(1)
+		}
+		return
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -26,4 +42,22 @@ func main() {
 		fmt.Fprintln(os.Stderr, "standalone:", err)
 		os.Exit(1)
 	}
+}
+
+// hashAdminKey prints a bcrypt hash of the line that it reads.
+func hashAdminKey(in io.Reader, out io.Writer, allowShort bool) error {
+	line, err := bufio.NewReader(in).ReadString('\n')
+	key := strings.TrimSpace(line)
+	if key == "" {
+		return fmt.Errorf("no admin key on standard input: %w", err)
+	}
+	if err := checkAdminKey(key, allowShort); err != nil {
+		return err
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte(key), bcrypt.DefaultCost)
+	if err != nil {
+		return fmt.Errorf("admin key: %w", err)
+	}
+	fmt.Fprintln(out, string(hash))
+	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"example.com/canvasback/examples/internal/metrics"
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
 	"example.com/canvasback/httpapi"
@@ -53,11 +54,11 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 	}
 	defer listener.Close()
 
-	db, closeStorage, err := openStorage(ctx, c.databaseURL)
+	db, err := openStorage(ctx, c.databaseURL)
 	if err != nil {
 		return err
 	}
-	defer closeStorage()
+	defer db.close()
 
 	baseURL := localURL(listener.Addr())
 	openers, staticDirs, err := openFiles(c, baseURL)
@@ -77,6 +78,15 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		}),
 	}
 
+	meter, logRequest := metrics.New(clientKeys, fetcher), httpapi.LogRequests(log)
+	if db.poolStats != nil {
+		meter.AddPool(db.poolStats)
+	}
+	closeMetrics, err := serveMetrics(c.metricsAddr, meter.Handler(), log)
+	if err != nil {
+		return err
+	}
+	defer closeMetrics()
 	api, err := httpapi.New(httpapi.Options{
 		Keys:                      s.keys,
 		Symbols:                   s.symbols,
@@ -87,10 +97,14 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		Prefix:                    c.basePath,
 		AllowedOrigins:            c.corsOrigins,
 		MemoryBudget:              limitMemory(lookup),
-		Logger:                    log,
+		Observe: func(ctx context.Context, o httpapi.Observation) {
+			meter.Observe(ctx, o)
+			logRequest(ctx, o)
+		},
+		Logger: log,
 	})
 	if err != nil {
-		return fmt.Errorf("CORS_ORIGINS: %w", err)
+		return fmt.Errorf("ADMIN_API_KEY or CORS_ORIGINS: %w", err)
 	}
 	seeded, err := s.seed(ctx, c.demo, baseURL)
 	if err != nil {
@@ -115,6 +129,28 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 	pages.Handle("GET /healthz", httpapi.Alive())
 	pages.Handle("GET /readyz", api.Ready())
 	return serve(ctx, listener, withPages(api, c.basePath, pages), s, log)
+}
+
+// serveMetrics serves handler at addr until the returned function is called. If addr
+// is empty it does nothing.
+func serveMetrics(addr string, handler http.Handler, log *slog.Logger) (stop func(), err error) {
+	if addr == "" {
+		return func() {}, nil
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("METRICS_ADDR: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", handler)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	var running sync.WaitGroup
+	running.Go(func() { server.Serve(listener) })
+	log.Info("metrics", "url", localURL(listener.Addr())+"/metrics")
+	return func() {
+		server.Close()
+		running.Wait()
+	}, nil
 }
 
 // services are used by the handler and to create the sample data.

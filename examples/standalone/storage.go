@@ -33,26 +33,33 @@ type storage interface {
 	Exports() exports.Store
 }
 
+// database is an open storage.
+type database struct {
+	storage
+	poolStats func() sql.DBStats // nil without a connection pool
+	close     func()
+}
+
 // openStorage opens and migrates the storage that databaseURL selects.
-func openStorage(ctx context.Context, databaseURL string) (db storage, closeStorage func(), err error) {
+func openStorage(ctx context.Context, databaseURL string) (*database, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	scheme, rest, _ := strings.Cut(databaseURL, ":")
 	switch scheme {
 	case "memory":
-		return memory.New(), func() {}, nil
+		return &database{storage: memory.New(), close: func() {}}, nil
 	case "sqlite":
 		return openSQLite(ctx, rest)
 	case "postgres", "postgresql":
 		return openPostgres(ctx, databaseURL)
 	}
-	return nil, nil, fmt.Errorf("DATABASE_URL must be sqlite:PATH, memory: or a postgres URL")
+	return nil, fmt.Errorf("DATABASE_URL must be sqlite:PATH, memory: or a postgres URL")
 }
 
-func openSQLite(ctx context.Context, path string) (storage, func(), error) {
+func openSQLite(ctx context.Context, path string) (*database, error) {
 	// With such a name SQLite opens a separate database per connection.
 	if name := strings.TrimSpace(path); name == "" || name == ":memory:" {
-		return nil, nil, errors.New("DATABASE_URL=sqlite:PATH needs the path of a file; use memory: for data that is lost at exit")
+		return nil, errors.New("DATABASE_URL=sqlite:PATH needs the path of a file; use memory: for data that is lost at exit")
 	}
 	// SQLite gives its other files the mode of this one. If creation fails, SQLite
 	// reports the cause.
@@ -70,16 +77,16 @@ func openSQLite(ctx context.Context, path string) (storage, func(), error) {
 	file := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: pragmas.Encode()}
 	pool, err := sql.Open("sqlite", file.String())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	pool.SetMaxOpenConns(1 + runtime.NumCPU()) // one writer; more readers than cores only delay it
 	pool.SetMaxIdleConns(1 + runtime.NumCPU())
 	db := sqlite.New(pool)
 	if err := db.Migrate(ctx); err != nil {
 		pool.Close()
-		return nil, nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	return db, func() { pool.Close() }, nil
+	return &database{db, pool.Stats, func() { pool.Close() }}, nil
 }
 
 // postgresConfig returns the configuration of the connection pool.
@@ -107,19 +114,29 @@ func postgresConfig(databaseURL string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-func openPostgres(ctx context.Context, databaseURL string) (storage, func(), error) {
+func openPostgres(ctx context.Context, databaseURL string) (*database, error) {
 	config, err := postgresConfig(databaseURL)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	db := postgres.New(pool, nil)
 	if err := db.Migrate(ctx); err != nil {
 		pool.Close()
-		return nil, nil, fmt.Errorf("open PostgreSQL: %w", err)
+		return nil, fmt.Errorf("open PostgreSQL: %w", err)
 	}
-	return db, pool.Close, nil
+	stats := func() sql.DBStats {
+		s := pool.Stat()
+		return sql.DBStats{
+			MaxOpenConnections: int(s.MaxConns()),
+			OpenConnections:    int(s.TotalConns()),
+			InUse:              int(s.AcquiredConns()),
+			WaitCount:          s.EmptyAcquireCount(),
+			WaitDuration:       s.EmptyAcquireWaitTime(),
+		}
+	}
+	return &database{db, stats, pool.Close}, nil
 }

@@ -1,0 +1,135 @@
+// Package metrics shows how an application exports metrics to Prometheus:
+//
+//	canvasback_requests_total                  requests by method, route and status
+//	canvasback_request_duration_seconds        histogram by route, until the response was complete
+//	canvasback_response_bytes_total            bytes of response bodies by route
+//	canvasback_responses_aborted_total         responses that were not completed, by route
+//	canvasback_key_cache_hits_total            key checks served from the cache
+//	canvasback_key_cache_misses_total          key checks that read the store and were cached
+//	canvasback_key_cache_bypasses_total        key checks that read the store without a valid lease
+//	canvasback_key_rejections_total            key checks that failed
+//	canvasback_key_unavailable_total           key checks without a store
+//	canvasback_key_lease_age_seconds           above the lease, every check reads the store
+//	canvasback_fetch_attempts_total            requests to origin servers
+//	canvasback_fetch_retries_total             attempts after a failed one
+//	canvasback_fetch_resumes_total             downloads that continued after an interruption
+//	canvasback_pool_connections                connections to the database
+//	canvasback_pool_connections_max            their maximum
+//	canvasback_pool_connections_in_use         of them in use
+//	canvasback_pool_waits_total                waits for a connection
+//	canvasback_pool_wait_seconds_total         time spent waiting
+//	go_*, process_*                            those of the Prometheus client
+package metrics
+
+import (
+	"context"
+	"database/sql"
+	"net/http"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"example.com/canvasback/exports/fetch"
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
+)
+
+// Metrics are the metrics of a server.
+type Metrics struct {
+	*prometheus.Registry
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	bytes    *prometheus.CounterVec
+	aborted  *prometheus.CounterVec
+}
+
+// New returns the metrics of services.
+func New(clientKeys *keys.Service, fetcher *fetch.Opener) *Metrics {
+	m := &Metrics{
+		Registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "canvasback_requests_total",
+			Help: "Requests by method, route and status.",
+		}, []string{"method", "route", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "canvasback_request_duration_seconds",
+			Help:    "Time until the response was complete, by route.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10), // 1 ms to 4 minutes
+		}, []string{"route"}),
+		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "canvasback_response_bytes_total",
+			Help: "Bytes of response bodies by route.",
+		}, []string{"route"}),
+		aborted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "canvasback_responses_aborted_total",
+			Help: "Responses that were not completed, by route.",
+		}, []string{"route"}),
+	}
+	m.MustRegister(m.requests, m.duration, m.bytes, m.aborted,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	m.counter("canvasback_key_cache_hits_total", "Key checks served from the cache.",
+		func() uint64 { return clientKeys.Stats().Hits })
+	m.counter("canvasback_key_cache_misses_total", "Key checks that read the store and were cached.",
+		func() uint64 { return clientKeys.Stats().Misses })
+	m.counter("canvasback_key_cache_bypasses_total", "Key checks that read the store because no lease was valid.",
+		func() uint64 { return clientKeys.Stats().Uncached })
+	m.counter("canvasback_key_rejections_total", "Key checks that failed, except for an unavailable store.", func() uint64 {
+		s := clientKeys.Stats()
+		return s.Malformed + s.Unknown + s.Inactive + s.Expired + s.Denied
+	})
+	m.counter("canvasback_key_unavailable_total", "Key checks that failed because the store was unavailable.",
+		func() uint64 { return clientKeys.Stats().Unavailable })
+	m.gauge("canvasback_key_lease_age_seconds", "Time since the last successful question to the key store; negative without one.",
+		func() float64 { return clientKeys.Stats().LeaseAge.Seconds() })
+
+	m.counter("canvasback_fetch_attempts_total", "Requests to origin servers.",
+		func() uint64 { return fetcher.Stats().Attempts })
+	m.counter("canvasback_fetch_retries_total", "Attempts after a failed one.",
+		func() uint64 { return fetcher.Stats().Retries })
+	m.counter("canvasback_fetch_resumes_total", "Downloads that continued after an interruption.",
+		func() uint64 { return fetcher.Stats().Resumes })
+	return m
+}
+
+// AddPool adds the metrics of a connection pool.
+func (m *Metrics) AddPool(stats func() sql.DBStats) {
+	m.gauge("canvasback_pool_connections", "Connections to the database.",
+		func() float64 { return float64(stats().OpenConnections) })
+	m.gauge("canvasback_pool_connections_max", "The maximum of connections to the database.",
+		func() float64 { return float64(stats().MaxOpenConnections) })
+	m.gauge("canvasback_pool_connections_in_use", "Connections to the database in use.",
+		func() float64 { return float64(stats().InUse) })
+	m.counter("canvasback_pool_waits_total", "Waits for a connection to the database.",
+		func() uint64 { return uint64(stats().WaitCount) })
+	m.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "canvasback_pool_wait_seconds_total",
+		Help: "Time spent waiting for a connection to the database.",
+	}, func() float64 { return stats().WaitDuration.Seconds() }))
+}
+
+func (m *Metrics) counter(name, help string, value func() uint64) {
+	m.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
+		func() float64 { return float64(value()) }))
+}
+
+func (m *Metrics) gauge(name, help string, value func() float64) {
+	m.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+}
+
+// Observe is for [httpapi.Options].
+func (m *Metrics) Observe(_ context.Context, o httpapi.Observation) {
+	m.requests.WithLabelValues(o.Method, o.Route, strconv.Itoa(o.Status)).Inc()
+	m.duration.WithLabelValues(o.Route).Observe(o.Duration.Seconds())
+	m.bytes.WithLabelValues(o.Route).Add(float64(o.Bytes))
+	if o.Aborted {
+		m.aborted.WithLabelValues(o.Route).Inc()
+	}
+}
+
+// Handler serves the metrics in the formats of Prometheus.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{})
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/matryer/is"
+	"golang.org/x/crypto/bcrypt"
+)
+
+// TestAudit_LogTellsWhoDidWhat downloads a drawing and revokes a key, and finds both
+// in the log.
+func TestAudit_LogTellsWhoDidWhat(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "ADMIN_API_KEY": firstAdminKey + "," + secondAdminKey, "LOG_LEVEL": "info"})
+	issued := s.sendJSON(201, "POST", "/admin/api-keys", `{"name":"Viewer"}`, "x-admin-key", secondAdminKey, "Content-Type", "application/json")
+	raw, _ := issued["apiKey"].(string)
+	const drawing = "https://cad.example/drawings/pump?session=secret"
+	header := []string{"x-api-key", raw, "Content-Type", "application/json", "X-Request-Id", "download-1"}
+	s.sendJSON(201, "POST", "/viewer/exports/register", `{"sourceFileUrl":"`+drawing+`","exportedUrl":"https://93.184.216.34/pump.pdf"}`, header...)
+	s.sendJSON(200, "POST", "/viewer/exports/download?responseType=urls", `{"sourceFileUrl":"`+drawing+`"}`, header...)
+	s.sendJSON(200, "PATCH", "/admin/api-keys/2", `{"isActive":false}`, "x-admin-key", secondAdminKey, "Content-Type", "application/json")
+	s.sendJSON(403, "POST", "/viewer/exports/download", `{"sourceFileUrl":"`+drawing+`"}`, header...)
+	is.NoErr(s.stop())
+
+	// Requests for drawing pump, by any client.
+	lines := func(expressions ...string) (found []string) {
+		for line := range strings.Lines(s.log.String()) {
+			all := strings.Contains(line, "msg=request ")
+			for _, expression := range expressions {
+				all = all && regexp.MustCompile(expression).MatchString(line)
+			}
+			if all {
+				found = append(found, line)
+			}
+		}
+		return found
+	}
+	downloads := lines(`route=/viewer/exports/download `, `export \d+ https://cad\.example/drawings/pump`, `status=200`)
+	is.Equal(len(downloads), 1)
+	is.True(strings.Contains(downloads[0], `actor="key 2"`))
+	is.True(strings.Contains(downloads[0], `clientIP=127.0.0.1`))
+	is.True(strings.Contains(downloads[0], `requestId=download-1`))
+	is.Equal(len(lines(`route=/viewer/exports/download `, `actor="key 2"`, `status=403`, `code=forbidden`)), 1)
+	revocations := lines(`method=(PATCH|DELETE) `, `route=/admin/api-keys/\{id\}`, `[\["]key 2[\]"]`)
+	is.Equal(len(revocations), 1)
+	is.True(strings.Contains(revocations[0], `actor="admin 2"`))
+	is.True(!strings.Contains(s.log.String(), "session=secret"))
+	is.True(!strings.Contains(s.log.String(), raw[12:]))
+}
+
+func TestHashAdminKey(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var hash bytes.Buffer
+	is.NoErr(hashAdminKey(strings.NewReader("  the right admin key\nignored"), &hash, false))
+	text := strings.TrimSpace(hash.String())
+	is.NoErr(bcrypt.CompareHashAndPassword([]byte(text), []byte("the right admin key")))
+	is.True(hashAdminKey(strings.NewReader("\n"), io.Discard, true) != nil)
+	is.True(hashAdminKey(strings.NewReader(strings.Repeat("x", 73)), io.Discard, false) != nil) // bcrypt would ignore a part
+
+	is.True(hashAdminKey(strings.NewReader("fifteen letters"), io.Discard, false) != nil)
+	is.NoErr(hashAdminKey(strings.NewReader("x"), io.Discard, true))
+
+	s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "ADMIN_API_KEY": text + "," + firstAdminKey})
+	is.True(!strings.Contains(s.banner, text))
+	for key, want := range map[string]int{"the right admin key": 200, firstAdminKey: 200, "wrong": 401, text: 401} {
+		status, _ := s.send("GET", "/admin/api-keys", "", "x-admin-key", key)
+		is.Equal(status, want)
+	}
+	is.True(!strings.Contains(s.log.String(), "the right admin key"))
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, databaseURL string) {
+		is := is.New(t)
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		is.NoErr(err)
+		addr := listener.Addr().String()
+		listener.Close()
+		s := startServer(t, map[string]string{"DATABASE_URL": databaseURL, "METRICS_ADDR": addr, "ADMIN_API_KEY": firstAdminKey})
+		s.send("GET", "/admin/api-keys", "", "x-admin-key", firstAdminKey)
+		s.send("GET", "/symbol/folders", "", "x-api-key", "wrong")
+		status, body := s.send("GET", "http://"+addr+"/metrics", "")
+		is.Equal(status, http.StatusOK)
+		want := []string{
+			`canvasback_requests_total{method="GET",route="/admin/api-keys",status="200"} 1`,
+			`canvasback_requests_total{method="GET",route="/symbol/folders",status="401"} 1`,
+			`canvasback_request_duration_seconds_count{route="/admin/api-keys"} 1`,
+			"canvasback_key_rejections_total 1",
+			"canvasback_key_lease_age_seconds 0",
+			"canvasback_fetch_attempts_total 0",
+			"go_goroutines ",
+		}
+		if databaseURL != "memory:" {
+			want = append(want, "canvasback_pool_connections_max ")
+		}
+		for _, line := range want {
+			if !strings.Contains(string(body), line) {
+				t.Errorf("no %s in\n%s", line, body)
+			}
+		}
+		status, _ = s.send("GET", "/metrics", "")
+		is.Equal(status, http.StatusNotFound) // not at the public address
+	})
+}
