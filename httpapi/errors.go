@@ -37,7 +37,7 @@ var (
 	errAdminOff         = errors.New("no admin key is configured on this server")
 	errClientKeyMissing = errors.New("x-api-key is missing or sent more than once")
 	errAdminLogin       = errors.New("not logged in as an administrator")
-	errCrossOrigin      = errors.New("a page of another origin cannot change keys")
+	errCrossOrigin      = errors.New("a page of another origin cannot use this route")
 )
 
 // invalidRequest is a 400 with this message.

@@ -294,6 +294,41 @@ func TestLinks_EndWithTheirKey(t *testing.T) {
 	l.send("HEAD", path, "").want(403)
 }
 
+func TestLinks_NeedTheScopeOfTheirKey(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var seen observer
+	l := serveLinks(t, exports.Options{}, func(o *httpapi.Options) { o.Observe = seen.observe })
+	l.add("a", smallContent)
+	_, path := l.create(exportBody("a"))
+	set := func(scopes ...string) {
+		_, err := l.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: &scopes})
+		is.NoErr(err)
+	}
+	set("exports:read")
+	l.send("GET", path, "").want(200)
+	observed := seen.last(t, 3) // after registering and creating
+	is.Equal(observed.Actor, "key 1")
+	is.Equal(len(observed.Resources), 1) // who downloaded the file shows also for links
+	set("symbols:read")
+	l.send("GET", path, "").wantError(403, "forbidden")
+}
+
+// With an overlap, a link lives as long as the raw key that made it.
+func TestLinks_EndWithTheOverlap(t *testing.T) {
+	t.Parallel()
+	l := serveLinks(t, exports.Options{})
+	l.add("a", smallContent)
+	_, path := l.create(exportBody("a"))
+	l.admin("POST", "/admin/api-keys/1/rotate", `{"overlapSeconds":60}`).want(200)
+	l.send("GET", path, "").want(200)
+	_, another := l.create(exportBody("a")) // by the previous raw key
+	l.send("GET", another, "").want(200)
+	l.clock.Add(time.Minute)
+	l.send("GET", path, "").wantError(403, "forbidden")
+	l.send("GET", another, "").wantError(403, "forbidden")
+}
+
 func TestLinks_AreNoUseOfTheirKey(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
