@@ -9,11 +9,13 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"hash"
 	"hash/maphash"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -79,7 +81,7 @@ type adminKeys struct {
 	clear  []clearAdminKey
 	hashed []*hashedAdminKey
 
-	secret [sha256.Size]byte // of the HMACs
+	macs   sync.Pool // of HMACs under a random secret
 	seed   maphash.Seed
 	queues [256]chan struct{} // by client IP
 	turn   chan struct{}      // held while comparing
@@ -109,7 +111,9 @@ var bcryptHash = regexp.MustCompile(`^\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}$`)
 // newAdminKeys ignores empty keys. It returns an error for a malformed hash.
 func newAdminKeys(list []string) (*adminKeys, error) {
 	k := &adminKeys{seed: maphash.MakeSeed(), turn: make(chan struct{}, 1)}
-	rand.Read(k.secret[:]) // never fails
+	secret := make([]byte, sha256.Size)
+	rand.Read(secret) // never fails
+	k.macs.New = func() any { return hmac.New(sha256.New, secret) }
 	for i := range k.queues {
 		k.queues[i] = make(chan struct{}, 1)
 	}
@@ -152,7 +156,9 @@ func (k *adminKeys) find(key string) (number int, slow bool) {
 }
 
 func (k *adminKeys) mac(key string) (mac [sha256.Size]byte) {
-	h := hmac.New(sha256.New, k.secret[:])
+	h := k.macs.Get().(hash.Hash)
+	defer k.macs.Put(h)
+	h.Reset()
 	h.Write([]byte(key))
 	h.Sum(mac[:0])
 	return mac
