@@ -39,8 +39,8 @@
 // # Revocation
 //
 // A call that deactivates a key, sets its expiry, scopes or owner, rotates it or
-// deletes it is a revoking call. Once it returns, no process accepts what it revoked, although
-// most checks are served from a cache and read no store.
+// deletes it is a revoking call. Once it returns, no process accepts what it revoked,
+// although most checks are served from a cache and read no store.
 //
 // The store logs every change that can affect a check, in the same transaction
 // and no matter which process makes it. Several times per [Options.Lease],

@@ -84,7 +84,7 @@ type Fields struct {
 type Filter struct {
 	Owner *string // only keys of exactly this owner; nil: of all
 	After int64   // only keys with higher ids
-	Limit int     // at most so many; 0: no limit
+	Limit int     // the maximum number of keys; 0: no limit
 }
 
 // Use is what [Store.Touch] records of a key: when it was last used, and how

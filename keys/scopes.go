@@ -43,19 +43,17 @@ func (s Scopes) List() []string {
 }
 
 func (s Scopes) allow(scope string) bool {
-	if !s.limited {
-		return true
+	if !s.limited || scope == "" {
+		return !s.limited
 	}
-	for start := 0; scope != ""; start++ {
-		i := strings.Index(s.list[start:], scope)
+	for list := s.list; ; {
+		i := strings.IndexByte(list, ' ')
 		if i < 0 {
-			return false
+			return list == scope
 		}
-		start += i
-		end := start + len(scope)
-		if (start == 0 || s.list[start-1] == ' ') && (end == len(s.list) || s.list[end] == ' ') {
-			return strings.IndexByte(scope, ' ') < 0
+		if list[:i] == scope {
+			return true
 		}
+		list = list[i+1:]
 	}
-	return false
 }

@@ -166,6 +166,7 @@ func (s *Service) List(ctx context.Context, filter Filter) ([]Key, error) {
 			return nil, err
 		}
 	}
+	filter.Limit = max(filter.Limit, 0)
 	list, err := s.store.List(ctx, filter)
 	if err != nil {
 		return nil, storeError("list keys", err)

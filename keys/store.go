@@ -61,8 +61,9 @@ type Store interface {
 	Delete(ctx context.Context, id int64) (Key, error)
 
 	// Find returns the key whose Digest or PreviousDigest is the given one, no
-	// matter when it ends, or [ErrNotFound]. Client requests wait for it. It must see every change that has returned, so it must not
-	// read from an asynchronous replica.
+	// matter when it ends, or [ErrNotFound]. Client requests wait for it. It must
+	// see every change that has returned, so it must not read from an asynchronous
+	// replica.
 	Find(ctx context.Context, digest Digest) (Key, error)
 
 	// Touch adds Count to the UseCount of each key, and moves its LastUsedAt

@@ -16,37 +16,40 @@ func (s *Service) Verify(ctx context.Context, raw string) (key Key, err error) {
 		s.stats.countError(err)
 		return Key{}, err
 	}
-	at := now.UnixMilli()
-	e.use.record(at)
-	key = e.key
-	key.LastUsedAt = time.UnixMilli(at).UTC()
+	e.recordUse(now, &key)
 	return key, nil
 }
 
 // VerifyFunc is [Service.Verify] with a further condition, such as a scope. It
-// calls permit with the key, and returns its error. A key that is not permitted is
-// not used. The key is that of the cache: permit must neither change nor keep it.
+// calls permit with a valid key, and returns its error. A key that is not permitted
+// is not used. The key is that of the cache: permit must neither change nor keep it.
 //
-// If the error is not nil, the key is the one that was rejected, for logs, or zero.
+// With an error VerifyFunc returns the rejected key, for logs, or zero if raw
+// belongs to none.
 func (s *Service) VerifyFunc(ctx context.Context, raw string, permit func(*Key) error) (key Key, err error) {
 	e, now, err := s.check(ctx, raw)
-	switch {
-	case e == nil:
+	if err != nil {
 		s.stats.countError(err)
-		return Key{}, err
-	case err != nil:
-		s.stats.countError(err)
-		return e.key, err
+		if e != nil {
+			key = e.key
+		}
+		return key, err
 	}
 	if err := permit(&e.key); err != nil {
 		s.stats.denied.Add(1)
 		return e.key, err
 	}
+	e.recordUse(now, &key)
+	return key, nil
+}
+
+// recordUse records a use at the given time, and sets key to the used key. Returning
+// it would copy it twice.
+func (e *entry) recordUse(now time.Time, key *Key) {
 	at := now.UnixMilli()
 	e.use.record(at)
-	key = e.key
+	*key = e.key
 	key.LastUsedAt = time.UnixMilli(at).UTC()
-	return key, nil
 }
 
 // VerifyDigest is [Service.Verify] for something that was issued to a raw key,
@@ -69,8 +72,8 @@ func (s *Service) VerifyDigest(ctx context.Context, digest Digest) (Key, error) 
 	return e.key, nil
 }
 
-// check returns the entry of a key and the time of the check. The error may be that
-// of the entry.
+// check returns the entry of a valid key and the time of the check. With an error it
+// returns the entry of the rejected key, or nil.
 func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, error) {
 	if len(raw) > maxRaw {
 		return nil, time.Time{}, ErrMalformed
