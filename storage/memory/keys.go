@@ -30,11 +30,38 @@ func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
 	key.ID, key.UseCount = s.db.lastKeyID, 0
 	s.db.keys[key.ID] = key
 	s.db.keyIDs = append(s.db.keyIDs, key.ID)
+	s.db.moveKey(key.ID, "", key.Owner)
 	for _, digest := range digests {
 		s.db.digests[digest] = key.ID
 	}
 	s.db.changes.add(digests...)
 	return key, nil
+}
+
+// moveKey moves an id from the list of one owner to that of another.
+func (db *DB) moveKey(id int64, from, to string) {
+	if from == to {
+		return
+	}
+	if from != "" {
+		if db.ownerIDs[from] = removeID(db.ownerIDs[from], id); len(db.ownerIDs[from]) == 0 {
+			delete(db.ownerIDs, from)
+		}
+	}
+	if to != "" {
+		ids := db.ownerIDs[to]
+		at, _ := slices.BinarySearch(ids, id)
+		db.ownerIDs[to] = slices.Insert(ids, at, id)
+	}
+}
+
+// removeID removes an id from an ascending list.
+func removeID(ids []int64, id int64) []int64 {
+	at, ok := slices.BinarySearch(ids, id)
+	if !ok {
+		return ids
+	}
+	return slices.Delete(ids, at, at+1)
 }
 
 // digestsOf returns the digests by which the keys are found, each once: first the
@@ -82,20 +109,21 @@ func (s keyStore) List(ctx context.Context, filter keys.Filter) ([]keys.Key, err
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	var list []keys.Key
-	first, found := slices.BinarySearch(s.db.keyIDs, filter.After)
+	ids := s.db.keyIDs
+	if filter.Owner != nil {
+		ids = s.db.ownerIDs[*filter.Owner]
+	}
+	first, found := slices.BinarySearch(ids, filter.After)
 	if found {
 		first++
 	}
-	for _, id := range s.db.keyIDs[first:] {
-		key := s.db.keys[id]
-		if filter.Owner != nil && key.Owner != *filter.Owner {
-			continue
-		}
-		list = append(list, key)
-		if len(list) == filter.Limit {
-			break
-		}
+	ids = ids[first:]
+	if filter.Limit > 0 {
+		ids = ids[:min(filter.Limit, len(ids))]
+	}
+	list := make([]keys.Key, len(ids))
+	for i, id := range ids {
+		list[i] = s.db.keys[id]
 	}
 	return list, nil
 }
@@ -132,6 +160,7 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 		s.db.changes.add(digestsOf(previous, key)...)
 	}
 	s.db.keys[id] = key
+	s.db.moveKey(id, previous.Owner, key.Owner)
 	return key, nil
 }
 
@@ -146,9 +175,8 @@ func (s keyStore) Delete(ctx context.Context, id int64) (keys.Key, error) {
 		return keys.Key{}, keys.ErrNotFound
 	}
 	delete(s.db.keys, id)
-	if at, ok := slices.BinarySearch(s.db.keyIDs, id); ok {
-		s.db.keyIDs = slices.Delete(s.db.keyIDs, at, at+1)
-	}
+	s.db.keyIDs = removeID(s.db.keyIDs, id)
+	s.db.moveKey(id, key.Owner, "")
 	for _, digest := range digestsOf(key) {
 		delete(s.db.digests, digest)
 	}

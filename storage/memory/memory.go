@@ -23,6 +23,7 @@ type DB struct {
 
 	keys      map[int64]keys.Key
 	keyIDs    []int64               // ascending
+	ownerIDs  map[string][]int64    // the same by owner, without keys that have none
 	digests   map[keys.Digest]int64 // current and previous ones
 	lastKeyID int64
 	changes   changeLog
@@ -50,6 +51,7 @@ type DB struct {
 func New() *DB {
 	return &DB{
 		keys:           make(map[int64]keys.Key),
+		ownerIDs:       make(map[string][]int64),
 		digests:        make(map[keys.Digest]int64),
 		changes:        newChangeLog(),
 		folders:        make(map[int64]*folder),

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -100,19 +99,16 @@ func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
 }
 
 func (s keyStore) List(ctx context.Context, filter keys.Filter) ([]keys.Key, error) {
-	where, limit, args := "id > $1", "ALL", []any{filter.After}
+	where, args := "id > $1", []any{filter.After, filter.Limit}
 	if filter.Owner != nil {
-		where, args = where+" AND owner = $2 AND owner <> ''", append(args, *filter.Owner)
-	}
-	if filter.Limit > 0 {
-		limit = strconv.Itoa(filter.Limit)
+		where, args = where+" AND owner = $3 AND owner <> ''", append(args, *filter.Owner)
 	}
 	return readRows(ctx, s.db, func(row pgx.CollectableRow) (keys.Key, error) { return scanKey(row) }, `
 		SELECT `+keyColumns+`
 		FROM canvasback_keys
 		WHERE `+where+`
 		ORDER BY id
-		LIMIT `+limit,
+		LIMIT nullif($2::bigint, 0)`,
 		args...,
 	)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"example.com/canvasback/keys"
@@ -19,32 +20,67 @@ const keyColumns = `
 	id, name, prefix, mask, owner, scopes, digest, previous_digest, previous_expires_at, active,
 	expires_at, last_used_at, use_count, created_at, updated_at`
 
-func scanKey(scan func(...any) error) (keys.Key, error) {
-	var (
-		key                                                  keys.Key
-		scopes                                               string
-		digest, previous                                     []byte
-		previousExpires, expires, lastUsed, created, updated sql.NullInt64
-	)
-	err := scan(
-		&key.ID, &key.Name, &key.Prefix, &key.Mask, &key.Owner, &scopes, &digest, &previous, &previousExpires, &key.Active,
-		&expires, &lastUsed, &key.UseCount, &created, &updated,
-	)
-	if errors.Is(err, sql.ErrNoRows) {
-		return keys.Key{}, keys.ErrNotFound
+// keyRow is a row of keyColumns. It can be scanned repeatedly.
+type keyRow struct {
+	key    keys.Key
+	scopes string
+}
+
+func (r *keyRow) dest() []any {
+	k := &r.key
+	return []any{
+		&k.ID, &k.Name, &k.Prefix, &k.Mask, &k.Owner, &r.scopes,
+		(*digest)(&k.Digest), (*digest)(&k.PreviousDigest), (*millis)(&k.PreviousExpiresAt), &k.Active,
+		(*millis)(&k.ExpiresAt), (*millis)(&k.LastUsedAt), &k.UseCount, (*millis)(&k.CreatedAt), (*millis)(&k.UpdatedAt),
 	}
-	if err != nil {
+}
+
+func (r *keyRow) value() keys.Key {
+	r.key.Scopes = keys.ParseScopes(r.scopes)
+	return r.key
+}
+
+func scanKey(row *sql.Row) (keys.Key, error) {
+	var r keyRow
+	err := row.Scan(r.dest()...)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return keys.Key{}, keys.ErrNotFound
+	case err != nil:
 		return keys.Key{}, err
 	}
-	key.Scopes = keys.ParseScopes(scopes)
-	key.Digest = keys.Digest(digest)
-	if previous != nil {
-		key.PreviousDigest = keys.Digest(previous)
+	return r.value(), nil
+}
+
+// digest and millis implement [sql.Scanner]. NULL is the zero value.
+type (
+	digest keys.Digest
+	millis time.Time
+)
+
+func (d *digest) Scan(column any) error {
+	value, err := columnAs[[]byte](column)
+	*d = digest{}
+	copy(d[:], value)
+	return err
+}
+
+func (m *millis) Scan(column any) error {
+	value, err := columnAs[int64](column)
+	*m = millis{}
+	if column != nil {
+		*m = millis(time.UnixMilli(value).UTC())
 	}
-	key.PreviousExpiresAt = fromMillis(previousExpires)
-	key.ExpiresAt, key.LastUsedAt = fromMillis(expires), fromMillis(lastUsed)
-	key.CreatedAt, key.UpdatedAt = fromMillis(created), fromMillis(updated)
-	return key, nil
+	return err
+}
+
+// columnAs returns the value of a column, or zero if it is NULL.
+func columnAs[T any](column any) (value T, err error) {
+	value, ok := column.(T)
+	if !ok && column != nil {
+		err = fmt.Errorf("sqlite: column of type %T, want %T", column, value)
+	}
+	return value, err
 }
 
 // previousDigest returns the column value of PreviousDigest: nil for zero.
@@ -82,7 +118,7 @@ func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
 		FROM canvasback_keys
 		WHERE id = ?`,
 		id,
-	).Scan)
+	))
 }
 
 func (s keyStore) List(ctx context.Context, filter keys.Filter) ([]keys.Key, error) {
@@ -106,13 +142,14 @@ func (s keyStore) List(ctx context.Context, filter keys.Filter) ([]keys.Key, err
 		return nil, err
 	}
 	defer rows.Close()
-	var list []keys.Key
+	list := make([]keys.Key, 0, min(filter.Limit, 1024))
+	var row keyRow
+	dest := row.dest()
 	for rows.Next() {
-		key, err := scanKey(rows.Scan)
-		if err != nil {
+		if err := rows.Scan(dest...); err != nil {
 			return nil, err
 		}
-		list = append(list, key)
+		list = append(list, row.value())
 	}
 	return list, rows.Err()
 }
@@ -125,7 +162,7 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 			FROM canvasback_keys
 			WHERE id = ?`,
 			id,
-		).Scan)
+		))
 		if err != nil {
 			return err
 		}
@@ -160,7 +197,7 @@ func (s keyStore) Delete(ctx context.Context, id int64) (key keys.Key, err error
 			WHERE id = ?
 			RETURNING `+keyColumns,
 			id,
-		).Scan)
+		))
 		return err
 	})
 	return key, err
@@ -172,7 +209,7 @@ func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error
 		FROM canvasback_keys
 		WHERE digest = ?1 OR previous_digest = ?1`,
 		digest[:],
-	).Scan)
+	))
 }
 
 func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {

@@ -366,6 +366,14 @@ func keyFilter(t *testing.T, s Harness) {
 	}
 	must(t, deleteKey(t, s, all[5].ID))
 	all = slices.Delete(all, 5, 6)
+	for i, owner := range map[int]string{0: "a", 1: "", 2: "a", 3: "A"} {
+		key, err := s.Keys().Update(t.Context(), all[i].ID, func(key *keys.Key) error {
+			key.Owner = owner
+			return nil
+		})
+		must(t, err)
+		all[i] = key
+	}
 	for _, owner := range []*string{nil, new("a"), new("A"), new("a "), new("b")} {
 		for after := int64(-1); after <= all[10].ID+1; after++ {
 			for limit := range 14 {
