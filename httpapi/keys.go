@@ -1,55 +1,70 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"slices"
+	"strconv"
 	"time"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"example.com/canvasback/keys"
 )
 
-type apiKeyRecord struct {
-	ID         int64   `json:"id"`
-	Name       string  `json:"name"`
-	KeyPrefix  string  `json:"keyPrefix"`
-	MaskedKey  string  `json:"maskedKey"`
-	IsActive   bool    `json:"isActive"`
-	ExpiresAt  *string `json:"expiresAt"`
-	LastUsedAt *string `json:"lastUsedAt"`
-	CreatedAt  string  `json:"createdAt"`
-	UpdatedAt  string  `json:"updatedAt"`
+// apiKeyRecord is the JSON form of a key.
+type apiKeyRecord keys.Key
 
-	Owner                *string   `json:"owner"`
-	Scopes               *[]string `json:"scopes"`
-	PreviousKeyExpiresAt *string   `json:"previousKeyExpiresAt"`
-	UseCount             int64     `json:"useCount"`
+// MarshalJSON implements [json.Marshaler].
+func (k apiKeyRecord) MarshalJSON() ([]byte, error) { return appendKey(nil, keys.Key(k)), nil }
+
+// appendKey appends a key as JSON. Reflection would take more time for a page than
+// the store does.
+func appendKey(dst []byte, key keys.Key) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = strconv.AppendInt(dst, key.ID, 10)
+	dst = append(dst, `,"name":`...)
+	dst = appendString(dst, key.Name)
+	dst = append(dst, `,"keyPrefix":`...)
+	dst = appendString(dst, key.Prefix)
+	dst = append(dst, `,"maskedKey":`...)
+	dst = appendString(dst, key.Mask)
+	dst = append(dst, `,"isActive":`...)
+	dst = strconv.AppendBool(dst, key.Active)
+	dst = append(dst, `,"expiresAt":`...)
+	dst = appendOptionalTime(dst, key.ExpiresAt)
+	dst = append(dst, `,"lastUsedAt":`...)
+	dst = appendOptionalTime(dst, key.LastUsedAt)
+	dst = append(dst, `,"createdAt":`...)
+	dst = appendOptionalTime(dst, key.CreatedAt)
+	dst = append(dst, `,"updatedAt":`...)
+	dst = appendOptionalTime(dst, key.UpdatedAt)
+	dst = append(dst, `,"owner":`...)
+	if key.Owner == "" {
+		dst = append(dst, "null"...)
+	} else {
+		dst = appendString(dst, key.Owner)
+	}
+	dst = append(dst, `,"scopes":`...)
+	dst = appendScopes(dst, key.Scopes.List())
+	dst = append(dst, `,"previousKeyExpiresAt":`...)
+	dst = appendOptionalTime(dst, key.PreviousExpiresAt)
+	dst = append(dst, `,"useCount":`...)
+	dst = strconv.AppendInt(dst, key.UseCount, 10)
+	return append(dst, '}')
 }
 
-func newAPIKeyRecord(key keys.Key) apiKeyRecord {
-	record := apiKeyRecord{
-		ID:         key.ID,
-		Name:       key.Name,
-		KeyPrefix:  key.Prefix,
-		MaskedKey:  key.Mask,
-		IsActive:   key.Active,
-		ExpiresAt:  formatOptionalTime(key.ExpiresAt),
-		LastUsedAt: formatOptionalTime(key.LastUsedAt),
-		CreatedAt:  formatTime(key.CreatedAt),
-		UpdatedAt:  formatTime(key.UpdatedAt),
-		UseCount:   key.UseCount,
-
-		PreviousKeyExpiresAt: formatOptionalTime(key.PreviousExpiresAt),
+func appendScopes(dst []byte, list []string) []byte {
+	if list == nil {
+		return append(dst, "null"...)
 	}
-	if key.Owner != "" {
-		record.Owner = &key.Owner
+	dst = append(dst, '[')
+	for i, scope := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendString(dst, scope)
 	}
-	if scopes := key.Scopes.List(); scopes != nil {
-		record.Scopes = &scopes
-	}
-	return record
+	return append(dst, ']')
 }
 
 type apiKeyRequest struct {
@@ -102,18 +117,14 @@ type messageResponse struct {
 	Message string `json:"message"`
 }
 
-// listKeys responds with a page of keys, or with all. A long list is streamed in
-// pages, so that it takes no more memory than a short one.
+// listKeys responds with a page of keys, or with all.
 func (a *API) listKeys(w http.ResponseWriter, r *http.Request) error {
 	q := parseQuery(r.URL)
 	page, err := q.page()
 	if err != nil {
 		return err
 	}
-	filter := keys.Filter{After: page.after, Limit: maxPageSize}
-	if page.limit > 0 {
-		filter.Limit = page.limit
-	}
+	filter := keys.Filter{After: page.after, Limit: cmp.Or(page.limit, maxPageSize)}
 	owner, ok, err := q.get("owner")
 	if err != nil {
 		return err
@@ -122,47 +133,44 @@ func (a *API) listKeys(w http.ResponseWriter, r *http.Request) error {
 		filter.Owner = &owner
 	}
 	list, more, err := a.keyPage(r, filter)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if !more || page.limit > 0 {
-		if more {
-			q.setLink(w.Header(), page, list[len(list)-1].ID)
-		}
-		body, err := appendKeys(list, '[')
-		if err != nil {
-			return err
-		}
-		a.sendJSON(w, r, http.StatusOK, append(body, ']'))
+	case more && page.limit == 0:
+		a.streamKeys(w, r, filter, list)
 		return nil
+	case more:
+		q.setLink(w.Header(), page, list[len(list)-1].ID)
 	}
+	a.sendJSON(w, r, http.StatusOK, append(appendKeys(nil, list, '['), ']'))
+	return nil
+}
+
+// streamKeys responds with the first page of keys and then with the others as they
+// are read, so that a long list takes no more memory than a page.
+func (a *API) streamKeys(w http.ResponseWriter, r *http.Request, filter keys.Filter, list []keys.Key) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
-		return nil
+		return
 	}
 	out := a.newStream(w, r)
-	for separator := byte('['); ; separator = ',' {
-		body, err := appendKeys(list, separator)
-		if !more {
-			body = append(body, ']')
-		}
-		if err == nil {
-			_, err = out.Write(body)
-		}
-		if err == nil && !more {
-			break
-		}
-		if err == nil {
-			filter.After = list[len(list)-1].ID
-			list, more, err = a.keyPage(r, filter)
-		}
-		if err != nil {
+	body := appendKeys(nil, list, '[')
+	for more := true; more; {
+		if _, err := out.Write(body); err != nil {
 			a.abort(w, r, err)
 		}
+		filter.After = list[len(list)-1].ID
+		var err error
+		if list, more, err = a.keyPage(r, filter); err != nil {
+			a.abort(w, r, err)
+		}
+		body = appendKeys(body[:0], list, ',')
+	}
+	if _, err := out.Write(append(body, ']')); err != nil {
+		a.abort(w, r, err)
 	}
 	out.Finish()
-	return nil
 }
 
 // keyPage returns the keys that the filter selects, and whether more follow.
@@ -177,22 +185,20 @@ func (a *API) keyPage(r *http.Request, filter keys.Filter) (list []keys.Key, mor
 	return list, false, err
 }
 
-// appendKeys returns keys as JSON, each after a separator, which is the given one
+// appendKeys appends keys as JSON, each after a separator, which is the given one
 // and then a comma. A page after the first may be empty, because keys may have been
 // deleted.
-func appendKeys(list []keys.Key, separator byte) (body []byte, err error) {
+func appendKeys(dst []byte, list []keys.Key, separator byte) []byte {
 	if separator == '[' && len(list) == 0 {
-		return []byte{'['}, nil
+		return append(dst, '[')
 	}
+	const estimate = 384 // bytes of a key, rarely too low
+	dst = slices.Grow(dst, estimate*len(list))
 	for _, key := range list {
-		record, err := json.Marshal(newAPIKeyRecord(key), jsontext.AllowInvalidUTF8(true))
-		if err != nil {
-			return nil, err
-		}
-		body = append(append(body, separator), record...)
+		dst = appendKey(append(dst, separator), key)
 		separator = ','
 	}
-	return body, nil
+	return dst
 }
 
 func (a *API) createKey(ctx context.Context, _ int64, in apiKeyRequest) (issuedKeyResponse, error) {
@@ -207,13 +213,13 @@ func (a *API) createKey(ctx context.Context, _ int64, in apiKeyRequest) (issuedK
 	return issuedKeyResponse{
 		Message: "API key created. Store it now: it is not shown again.",
 		APIKey:  string(issued.Raw),
-		Key:     newAPIKeyRecord(issued.Key),
+		Key:     apiKeyRecord(issued.Key),
 	}, nil
 }
 
 func (a *API) getKey(ctx context.Context, id int64, _ noBody) (apiKeyRecord, error) {
 	key, err := a.keys.Get(ctx, id)
-	return newAPIKeyRecord(key), err
+	return apiKeyRecord(key), err
 }
 
 func (a *API) updateKey(ctx context.Context, id int64, in apiKeyRequest) (apiKeyRecord, error) {
@@ -222,7 +228,7 @@ func (a *API) updateKey(ctx context.Context, id int64, in apiKeyRequest) (apiKey
 		return apiKeyRecord{}, err
 	}
 	key, err := a.keys.Update(ctx, id, fields)
-	return newAPIKeyRecord(key), err
+	return apiKeyRecord(key), err
 }
 
 type rotateKeyRequest struct {
@@ -243,7 +249,7 @@ func (a *API) rotateKey(ctx context.Context, id int64, in rotateKeyRequest) (iss
 	return issuedKeyResponse{
 		Message: "API key rotated. " + previous + " Store the new one now: it is not shown again.",
 		APIKey:  string(issued.Raw),
-		Key:     newAPIKeyRecord(issued.Key),
+		Key:     apiKeyRecord(issued.Key),
 	}, nil
 }
 
