@@ -1,0 +1,83 @@
+package fetch_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/fetch"
+)
+
+// TestOpener_CountsAndLogsRetries fetches from an origin that closes the first two
+// connections and truncates the third response.
+func TestOpener_CountsAndLogsRetries(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, n int) {
+		switch {
+		case n < 3: // no response
+		case n == 3:
+			writeFull(conn, `"1"`, 10)
+		default:
+			writePartial(conn, `"1"`, rangeStart(t, r), len(testFile))
+		}
+	})
+	var log strings.Builder
+	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, Logger: debugLogger(&log)})
+	file, err := c.Open(exports.WithRequestID(t.Context(), "request-7"), parse(t, baseURL))
+	is.NoErr(err)
+	defer file.Body.Close()
+	content, err := io.ReadAll(file.Body)
+	is.NoErr(err)
+	is.Equal(string(content), testFile)
+	is.Equal(c.Stats(), fetch.Stats{Attempts: 4, Retries: 2, Resumes: 1})
+	is.Equal(strings.Count(log.String(), "retrying fetch"), 3)
+	is.Equal(strings.Count(log.String(), "requestId=request-7"), 3)
+}
+
+func TestOpener_SendsTraceparentOnlyIfSet(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	var (
+		mu   sync.Mutex
+		seen []string // by request; "none" without a header
+	)
+	baseURL, host := startOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		value := "none"
+		if values := r.Header.Values("Traceparent"); len(values) > 0 {
+			value = strings.Join(values, ",")
+		}
+		seen = append(seen, value)
+		if r.URL.Path == "/moved" {
+			http.Redirect(w, r, "/", http.StatusFound)
+		}
+	})
+	type parentKey struct{}
+	for _, c := range []struct {
+		option func(context.Context) string
+		path   string
+		want   []string
+	}{
+		{nil, "/", []string{"none"}},
+		{func(context.Context) string { return "" }, "/", []string{"none"}},
+		{func(ctx context.Context) string { return ctx.Value(parentKey{}).(string) }, "/", []string{parent}},
+		{func(ctx context.Context) string { return ctx.Value(parentKey{}).(string) }, "/moved", []string{parent, parent}},
+	} {
+		opener := newClient(t, fetch.Options{AllowedHosts: []string{host}, Traceparent: c.option})
+		file, err := opener.Open(context.WithValue(t.Context(), parentKey{}, parent), parse(t, baseURL+c.path))
+		is.NoErr(err)
+		file.Body.Close()
+		is.Equal(seen, c.want)
+		seen = nil
+	}
+}
