@@ -69,15 +69,15 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 	if err != nil {
 		return err
 	}
-	meter := metrics.New(clientKeys, fetcher)
+	exportService := exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}})
+	meter := metrics.New(clientKeys, exportService, fetcher)
 	meter.AddPool(pool.Stats)
 	api, err := httpapi.New(httpapi.Options{
 		Prefix:  "/canvas",
 		Keys:    clientKeys,
 		Symbols: symbolService,
-		Exports: exports.NewService(db.Exports(), &exports.Options{
-			Openers: []exports.Opener{fetcher},
-		}),
+		Exports: exportService,
+
 		RegisterWith: httpapi.RegisterWithAdminKey,
 		AdminKeys:    []string{"let me in"}, // use a secret from the environment
 		Observe:      meter.Observe,

@@ -64,6 +64,10 @@ func TestRun_ServesOwnRoutesAndAPI(t *testing.T) {
 	is.Equal(body, "A report for API key (key 1).\n")
 	status, _ = send("GET", "/report", "x-api-key", "app_nonsense")
 	is.Equal(status, 401)
+
+	status, body = send("GET", "/metrics", "x", "")
+	is.Equal(status, 200)
+	is.True(strings.Contains(body, `canvasback_requests_total{method="GET",route="GET /report",status="401"} 1`))
 	stop()
 	is.NoErr(<-done)
 }

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// TestAudit_LogTellsWhoDidWhat downloads a drawing and revokes a key, and finds both
+// TestAudit_LogShowsWhoDidWhat downloads a drawing and revokes a key, and finds both
 // in the log.
-func TestAudit_LogTellsWhoDidWhat(t *testing.T) {
+func TestAudit_LogShowsWhoDidWhat(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "ADMIN_API_KEY": firstAdminKey + "," + secondAdminKey, "LOG_LEVEL": "info"})

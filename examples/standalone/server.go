@@ -78,7 +78,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		}),
 	}
 
-	meter, logRequest := metrics.New(clientKeys, fetcher), httpapi.LogRequests(log)
+	meter, logRequest := metrics.New(s.keys, s.exports, fetcher), httpapi.LogRequests(log)
 	if db.poolStats != nil {
 		meter.AddPool(db.poolStats)
 	}
@@ -131,8 +131,8 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 	return serve(ctx, listener, withPages(api, c.basePath, pages), s, log)
 }
 
-// serveMetrics serves handler at addr until the returned function is called. If addr
-// is empty it does nothing.
+// serveMetrics serves handler at addr until stop is called. If addr is empty it does
+// nothing.
 func serveMetrics(addr string, handler http.Handler, log *slog.Logger) (stop func(), err error) {
 	if addr == "" {
 		return func() {}, nil

@@ -13,6 +13,10 @@
 //	canvasback_fetch_attempts_total            requests to origin servers
 //	canvasback_fetch_retries_total             attempts after a failed one
 //	canvasback_fetch_resumes_total             downloads that continued after an interruption
+//	canvasback_prefetch_ready_total            files of zips that were prefetched when the response reached them
+//	canvasback_prefetch_waited_total           files of zips that the response had to wait for
+//	canvasback_prefetch_bytes                  memory in use for prefetched files
+//	canvasback_prefetch_bytes_max              its limit
 //	canvasback_pool_connections                connections to the database
 //	canvasback_pool_connections_max            their maximum
 //	canvasback_pool_connections_in_use         of them in use
@@ -31,6 +35,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
@@ -46,7 +51,7 @@ type Metrics struct {
 }
 
 // New returns the metrics of services.
-func New(clientKeys *keys.Service, fetcher *fetch.Opener) *Metrics {
+func New(clientKeys *keys.Service, exportService *exports.Service, fetcher *fetch.Opener) *Metrics {
 	m := &Metrics{
 		Registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -82,7 +87,7 @@ func New(clientKeys *keys.Service, fetcher *fetch.Opener) *Metrics {
 	})
 	m.counter("canvasback_key_unavailable_total", "Key checks that failed because the store was unavailable.",
 		func() uint64 { return clientKeys.Stats().Unavailable })
-	m.gauge("canvasback_key_lease_age_seconds", "Time since the last successful question to the key store; negative without one.",
+	m.gauge("canvasback_key_lease_age_seconds", "Time since the last successful read of the changes of keys; negative without one.",
 		func() float64 { return clientKeys.Stats().LeaseAge.Seconds() })
 
 	m.counter("canvasback_fetch_attempts_total", "Requests to origin servers.",
@@ -91,6 +96,15 @@ func New(clientKeys *keys.Service, fetcher *fetch.Opener) *Metrics {
 		func() uint64 { return fetcher.Stats().Retries })
 	m.counter("canvasback_fetch_resumes_total", "Downloads that continued after an interruption.",
 		func() uint64 { return fetcher.Stats().Resumes })
+
+	m.counter("canvasback_prefetch_ready_total", "Files of zips that were prefetched when the response reached them.",
+		func() uint64 { return exportService.Stats().PrefetchReady })
+	m.counter("canvasback_prefetch_waited_total", "Files of zips that the response had to wait for.",
+		func() uint64 { return exportService.Stats().PrefetchWaited })
+	m.gauge("canvasback_prefetch_bytes", "Memory in use for prefetched files.",
+		func() float64 { return float64(exportService.Stats().PrefetchBytes) })
+	m.gauge("canvasback_prefetch_bytes_max", "The limit of the memory for prefetched files.",
+		func() float64 { return float64(exportService.Stats().PrefetchMaxBytes) })
 	return m
 }
 

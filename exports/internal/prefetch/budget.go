@@ -27,11 +27,43 @@ type Budget struct {
 	small    int // bytes left for prefixes of up to smallPrefix
 	accounts map[*account]bool
 	freed    chan struct{} // closed when memory becomes free
+	stats    Stats         // without UsedBytes
 }
 
 // NewBudget returns a Budget of the given number of bytes.
 func NewBudget(bytes int) *Budget {
-	return &Budget{large: bytes - bytes/4, small: bytes / 4, accounts: make(map[*account]bool), freed: make(chan struct{})}
+	return &Budget{
+		large: bytes - bytes/4, small: bytes / 4, accounts: make(map[*account]bool), freed: make(chan struct{}),
+		stats: Stats{MaxBytes: bytes},
+	}
+}
+
+// Stats counts the files of all queues that share a [Budget].
+type Stats struct {
+	Ready  uint64 // were prefetched, or had failed, when the consumer needed them
+	Waited uint64 // were not
+
+	UsedBytes, MaxBytes int // memory for prefixes
+}
+
+// Stats returns the current statistics.
+func (b *Budget) Stats() Stats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	stats := b.stats
+	stats.UsedBytes = stats.MaxBytes - b.large - b.small
+	return stats
+}
+
+// count counts a file.
+func (b *Budget) count(ready bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if ready {
+		b.stats.Ready++
+	} else {
+		b.stats.Waited++
+	}
 }
 
 // account is what a [Budget] knows of a queue. It is guarded by Budget.mu.

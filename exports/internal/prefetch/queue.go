@@ -186,9 +186,11 @@ func (q *Queue[F]) release(t *task[F]) {
 // wait receives the outcome of a task.
 func (q *Queue[F]) wait(t *task[F], onWait func()) {
 	close(t.wanted)
+	ready := true
 	select {
 	case t.outcome = <-t.outcomes:
 	default:
+		ready = false
 		soon := time.NewTimer(50 * time.Millisecond)
 		defer soon.Stop()
 		select {
@@ -198,6 +200,7 @@ func (q *Queue[F]) wait(t *task[F], onWait func()) {
 			t.outcome = <-t.outcomes
 		}
 	}
+	q.config.Budget.count(ready && !t.outcome.givenBack)
 	q.config.Budget.setReady(q.account, t, nil)
 	if t.outcome.givenBack {
 		result, err := work(q.ctx, t, q.config.Budget, q.limits(t))

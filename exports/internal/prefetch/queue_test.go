@@ -215,6 +215,26 @@ func TestQueue_BudgetIsShared(t *testing.T) {
 	})
 }
 
+func TestBudget_Stats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var u fakeUpstream
+		config := testConfig()
+		large := strings.Repeat("x", PrefixSize+1)
+		jobs := []Job[*fakeFile]{u.file("a", large, time.Second), u.file("a", large, 0), u.file("a", "x", time.Hour)}
+		q := New(t.Context(), config, jobs)
+		_, err := q.Next(noWait) // waits a second
+		is.NoErr(err)
+		is.Equal(config.Budget.Stats().UsedBytes, 3*PrefixSize)
+		for range 2 { // one is ready, one is not
+			_, err := q.Next(noWait)
+			is.NoErr(err)
+		}
+		q.Close()
+		is.Equal(config.Budget.Stats(), Stats{Ready: 1, Waited: 2, MaxBytes: 64 << 20})
+	})
+}
+
 // TestQueue_StalledQueuesDoNotSlowOthers compares the time of a queue beside many
 // whose consumers have stopped with its time alone.
 func TestQueue_StalledQueuesDoNotSlowOthers(t *testing.T) {
