@@ -92,6 +92,36 @@
 // within 200 ms. This package logs no token; the application should not log the
 // URLs of requests below /viewer/exports/links/ either, but [http.Request.Pattern].
 //
+// # Logs, metrics and traces
+//
+// [Options.Observe] is called for each request, denied ones included. [LogRequests]
+// makes it an access and audit log. The directory examples/internal/metrics exports
+// metrics to Prometheus with it.
+//
+// With OpenTelemetry, otelhttp.NewHandler around the API records spans and metrics
+// by route. The options add the rest: who made the request, the trace id as request
+// id, and the trace context of requests to origin servers.
+//
+//	options.Observe = func(ctx context.Context, o httpapi.Observation) {
+//		span := trace.SpanFromContext(ctx)
+//		span.SetAttributes(
+//			attribute.String("canvasback.actor", o.Actor),
+//			attribute.String("canvasback.code", o.Code),
+//			attribute.Bool("canvasback.aborted", o.Aborted),
+//		)
+//		if strings.Contains(o.Route, "{token}") { // the path has a secret
+//			span.SetAttributes(attribute.String("url.path", o.Route))
+//		}
+//	}
+//	options.RequestID = func(r *http.Request) string {
+//		return trace.SpanContextFromContext(r.Context()).TraceID().String()
+//	}
+//	fetchOptions.Traceparent = func(ctx context.Context) string {
+//		carrier := propagation.MapCarrier{}
+//		propagation.TraceContext{}.Inject(ctx, carrier)
+//		return carrier["traceparent"]
+//	}
+//
 // # Streaming
 //
 // Downloads last as long as data flows: [Options.IdleTimeout] replaces the

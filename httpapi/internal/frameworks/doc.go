@@ -1,3 +1,4 @@
-// Package frameworks tests package httpapi inside gin, echo and chi. It is a
-// module of its own, so that importers of Canvasback do not depend on them.
+// Package frameworks tests package httpapi inside gin, echo and chi, and with
+// OpenTelemetry. It is a module of its own, so that importers of Canvasback do not
+// depend on them.
 package frameworks
