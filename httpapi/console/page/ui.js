@@ -175,11 +175,11 @@ export function saveBlob(blob, name) {
 	setTimeout(() => URL.revokeObjectURL(url), 60_000); // the download has begun by then
 }
 
-const titles = { 401: "Key rejected", 403: "Key rejected", 404: "Not found", 412: "Changed by someone else", 413: "Too large" };
+const titles = { 401: "Key rejected", 403: "Not permitted", 404: "Not found", 412: "Changed by someone else", 413: "Too large" };
 
 // errorContent shows an error: a heading, the message and the request id.
-export function errorContent({ status, requestId, wait, message }) {
-	let title = titles[status] ?? (status >= 500 ? "Server error" : "Request rejected");
+export function errorContent({ status, requestId, wait, message, login }) {
+	let title = login ? "Login required" : titles[status] ?? (status >= 500 ? "Server error" : "Request rejected");
 	if (!status) title = status === undefined ? "Page error" : navigator.onLine ? "Server unreachable" : "You are offline";
 	const text = message.replace(/^[a-z]+ /, (word) => word[0].toUpperCase() + word.slice(1)) + (/[./]$/.test(message) ? "" : ".");
 	return [h("strong", title), h("p", text, wait ? ` Retry in ${wait} s.` : ""), requestId && h("p.hint", "Request ", h("code", requestId))];

@@ -11,6 +11,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/httpapi/apitest"
 )
 
 // failingHandler returns an error for paths that contain part, while it is on.
@@ -107,6 +108,46 @@ func TestStates_RejectedKeys(t *testing.T) {
 	if eval[bool](b, `Boolean(document.querySelector("main form"))`) {
 		t.Error("the page has a form for an admin key")
 	}
+}
+
+// TestStates_LoginOfTheApplication uses a session cookie in place of an admin key.
+func TestStates_LoginOfTheApplication(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t, func(o *httpapi.Options) {
+		o.RegisterWith = httpapi.RegisterWithAdminKey
+		o.AuthenticateAdmin = func(r *http.Request) (string, error) {
+			session, err := r.Cookie("session")
+			if err != nil {
+				return "", err
+			}
+			return session.Value, nil
+		}
+	})
+	b := openTab(t, s.url)
+	b.waitText("Not logged in as an administrator.")
+	is.Equal(eval[string](b, `document.querySelector("main strong").innerText`), "Login required")
+	is.True(!eval[bool](b, `Boolean(document.querySelector("main form"))`)) // a key would not help
+
+	eval[string](b, `document.cookie = "session=ann"`)
+	b.click("Retry")
+	b.waitText(keyName)
+	b.click("Create key")
+	b.fill("Name", "By ann")
+	b.click("Create key")
+	b.waitText("Key created")
+	b.click("Copy key")
+	b.wait(`e2e.button("Copied")`)
+	b.click("Done")
+	b.click("Deactivate By ann")
+	b.waitText("is deactivated")
+	is.True(!s.keyNamed("By ann").Active)
+
+	b.click("Exports")
+	b.fill("Source", sourceURL("plan"))
+	b.fill("Exported file", apitest.FilesURL+"plan.pdf")
+	b.click("Register")
+	b.waitText("Registered.")
 }
 
 func TestStates_ServerWithoutServices(t *testing.T) {
