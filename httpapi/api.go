@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -186,8 +187,8 @@ func (a *API) withRecovery(next http.Handler) http.Handler {
 				return
 			}
 			if reason != http.ErrAbortHandler {
-				a.log.ErrorContext(r.Context(), "panic in handler",
-					append(logAttrs(w, r), "panic", reason, "stack", string(debug.Stack()))...)
+				a.logFailure(w, r, slog.LevelError, "panic in handler", cmp.Or(w.status, http.StatusInternalServerError),
+					"panic", reason, "stack", string(debug.Stack()))
 				if w.status == 0 {
 					a.fail(w, r, errPanic)
 					return
@@ -222,7 +223,7 @@ func (a *API) newStream(w http.ResponseWriter, r *http.Request) *stream.Writer {
 // return.
 func (a *API) abort(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() == nil {
-		a.log.WarnContext(r.Context(), "response aborted", append(logAttrs(w, r), "error", err)...)
+		a.logFailure(w, r, slog.LevelWarn, "response aborted", recordOf(w).status, "error", err)
 	}
 	panic(http.ErrAbortHandler)
 }

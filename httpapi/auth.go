@@ -55,10 +55,9 @@ func (a *API) requireAuth(route route, next endpoint) endpoint {
 // the scopes. It verifies no key twice for a request.
 func (a *API) checkClientKey(w *response, r *http.Request, scopes []string, route string) (*authContext, error) {
 	out := &authContext{Context: r.Context(), api: a, verified: true, credentials: w.credentials}
-	permit := func(key *keys.Key) error { return a.permit(r, key, scopes, route) }
+	permit := func(key *keys.Key) error { return a.permit(w, r, key, scopes, route) }
 	if w.inherited && w.outer.verified && w.outer.api == a {
 		out.key = w.outer.key
-		w.keyID = out.key.ID
 		return out, permit(&out.key)
 	}
 	values, _ := w.credentials()
@@ -67,27 +66,11 @@ func (a *API) checkClientKey(w *response, r *http.Request, scopes []string, rout
 	}
 	var err error
 	out.key, err = a.keys.VerifyFunc(context.WithoutCancel(r.Context()), values[0], permit) // see storeContext
-	w.keyID = out.key.ID
 	if err != nil {
+		w.keyID = out.key.ID // of the rejected key
 		return nil, a.limiter.limit(r, err)
 	}
 	return out, nil
-}
-
-// permit checks the scopes of a key and calls Authorize.
-func (a *API) permit(r *http.Request, key *keys.Key, scopes []string, route string) error {
-	for _, scope := range scopes {
-		if !key.Allows(scope) {
-			return &permitError{&DeniedError{Message: "this API key lacks the scope " + scope}}
-		}
-	}
-	if a.options.Authorize == nil {
-		return nil
-	}
-	if err := a.options.Authorize(r, *key, route); err != nil {
-		return &permitError{err}
-	}
-	return nil
 }
 
 // credentials returns the values of the key headers of a request. It is a

@@ -69,8 +69,8 @@ func TestAdminKeys_RejectsMalformedHashes(t *testing.T) {
 	}
 }
 
-// TestAdminKeys_GuessesDelayNoOther floods the comparison from one client IP.
-func TestAdminKeys_GuessesDelayNoOther(t *testing.T) {
+// TestAdminKeys_WrongKeysDelayNoOther floods the comparison from one client IP.
+func TestAdminKeys_WrongKeysDelayNoOther(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	hash, err := bcrypt.GenerateFromPassword([]byte("right"), 8)
@@ -83,20 +83,19 @@ func TestAdminKeys_GuessesDelayNoOther(t *testing.T) {
 	single := time.Since(start)
 
 	ctx, cancel := context.WithCancel(t.Context())
-	var guesses sync.WaitGroup
+	var wrong sync.WaitGroup
 	for i := range 1000 {
-		guesses.Go(func() { k.compare(ctx, "192.0.2.1", fmt.Sprint("guess ", i)) })
+		wrong.Go(func() { k.compare(ctx, "192.0.2.1", fmt.Sprint("wrong ", i)) })
 	}
-	defer guesses.Wait()
+	defer wrong.Wait()
 	defer cancel()
 	time.Sleep(10 * single)
 	start = time.Now()
 	number, err = k.compare(t.Context(), "192.0.2.7", "right")
 	is.NoErr(err)
 	is.Equal(number, 1)
-	t.Logf("a guess takes %v, the right key from elsewhere waits %v", single, time.Since(start))
+	t.Logf("a comparison takes %v, the right key from elsewhere waits %v", single, time.Since(start))
 	is.True(time.Since(start) < 500*single) // not for the queue
-	start = time.Now()
 	number, slow := k.find("right")
 	is.Equal(number, 1)
 	is.True(!slow) // remembered

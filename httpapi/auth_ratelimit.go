@@ -90,16 +90,8 @@ func remoteIP(r *http.Request) string {
 	return network.String()
 }
 
-// rateLimitError is the error of a request beyond a limit of its client.
-type rateLimitError struct {
-	reason     string
-	retryAfter time.Duration
-}
-
-func (e *rateLimitError) Error() string { return e.reason }
-
 // limit counts the error of a check of a client key if the key was wrong. It returns
-// err, or a rateLimitError if the client IP is over its limit.
+// err, or a permitError if the client IP is over its limit.
 func (l *authLimiter) limit(r *http.Request, err error) error {
 	wrong := errors.Is(err, keys.ErrMalformed) || errors.Is(err, keys.ErrUnknown)
 	if !wrong {
@@ -108,14 +100,14 @@ func (l *authLimiter) limit(r *http.Request, err error) error {
 	return cmp.Or(l.take(l.clientIP(r), true), err)
 }
 
-// take counts a wrong key, unless count is false. It returns a rateLimitError if
+// take counts a wrong key, unless count is false. It returns a permitError if
 // the client IP is over its limit.
 func (l *authLimiter) take(ip string, count bool) error {
 	if l.burst < 0 {
 		return nil
 	}
 	if wait := l.allow(ip, time.Now(), count); wait > 0 {
-		return &rateLimitError{"too many wrong keys from this client IP", wait}
+		return &permitError{DeniedError{"too many wrong keys from this client IP", wait}, nil}
 	}
 	return nil
 }

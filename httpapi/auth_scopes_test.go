@@ -1,8 +1,10 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -16,9 +18,11 @@ import (
 	"example.com/canvasback/keys"
 )
 
-// wantScope returns the scope that the contract requires of a client route.
-func wantScope(method, path string) string {
+// wantScope returns the scope that a route requires of the client key.
+func wantScope(key, method, path string) string {
 	switch {
+	case key != "x-api-key":
+		return ""
 	case strings.HasSuffix(path, "/register"):
 		return "exports:register"
 	case strings.HasPrefix(path, "/viewer/"):
@@ -30,7 +34,8 @@ func wantScope(method, path string) string {
 }
 
 // TestScopes_AllRoutes sends every method to every route with a key of every set of
-// scopes, and compares the statuses with a model. Bodies and ids are malformed.
+// scopes, and compares the statuses with a model. Bodies and ids are malformed, and
+// there is no admin key and no link.
 func TestScopes_AllRoutes(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -57,27 +62,30 @@ func TestScopes_AllRoutes(t *testing.T) {
 	for i, key := range issued {
 		uses := int64(0)
 		for _, route := range routes {
-			if route.Key != "x-api-key" {
-				continue
-			}
-			is.Equal(route.Scope, wantScope(route.Method, route.Path))
+			is.Equal(route.Scope, wantScope(route.Key, route.Method, route.Path))
 			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
 				allowed := slices.ContainsFunc(routes, func(r httpapi.Route) bool {
 					return r.Path == route.Path && (r.Method == method || r.Method == "GET" && method == "HEAD")
 				})
 				target := strings.ReplaceAll(route.Path, "{id}", "x")
-				scope := wantScope(method, route.Path)
+				scope := wantScope(route.Key, method, route.Path)
 				permitted := sets[i] == nil || slices.Contains(sets[i], scope)
 				want := 400
 				switch {
 				case !allowed:
 					want = 405
+				case route.Key == "x-admin-key":
+					want = 401
+				case strings.Contains(route.Path, "{token}"):
+					want = 404
+				case scope == "":
+					want = 200
 				case !permitted:
 					want = 403
 				case target == route.Path && (method == "GET" || method == "HEAD"):
 					want = 200
 				}
-				if allowed && permitted {
+				if allowed && permitted && scope != "" {
 					uses++
 				}
 				got := h.send(method, target, "[", "x-api-key", string(key.Raw), "Content-Type", "application/json")
@@ -166,7 +174,40 @@ func TestAuthorize(t *testing.T) {
 	response = h.client("POST", "/symbol/folders", "[").wantError(429, "too_many_requests")
 	is.Equal(response.message(), "quota exceeded")
 	is.Equal(response.header.Get("Retry-After"), "2")
+	deny = &httpapi.DeniedError{}
+	is.True(h.client("GET", "/symbol/folders", "").wantError(403, "forbidden").message() != "")
 	is.Equal(h.admin("GET", "/admin/api-keys/1", "").object()["useCount"], 2.0) // denied requests are no uses
+}
+
+func TestAuthorize_ReplacesBody(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var seen bytes.Buffer
+	h := serve(t, func(o *httpapi.Options) {
+		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
+			switch r.URL.Query().Get("how") {
+			case "first":
+				body, err := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				return err
+			case "later":
+				r.Body = io.NopCloser(io.TeeReader(r.Body, &seen))
+			case "other":
+				r.Body = io.NopCloser(strings.NewReader(`{"name":"other"}`))
+			}
+			return nil
+		}
+	})
+	for i, how := range []string{"", "first", "later", "other"} {
+		name := strings.Repeat("x", 100+i)
+		got := h.client("POST", "/symbol/folders?how="+how, `{"name":"`+name+`"}`).want(201).object()["name"]
+		if how == "other" {
+			name = how
+		}
+		is.Equal(got, name)
+	}
+	is.Equal(seen.String(), `{"name":"`+strings.Repeat("x", 102)+`"}`)
+	h.client("POST", "/symbol/folders?how=first", `{"name":"`+strings.Repeat("x", 2<<20)+`"}`).want(413)
 }
 
 func TestAuthenticateAdmin(t *testing.T) {

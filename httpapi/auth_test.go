@@ -202,7 +202,7 @@ func TestRateLimit_LimitsWrongKeysOnly(t *testing.T) {
 		is.Equal(response.header.Get("Retry-After"), "60")
 	}
 	send("a", "x-api-key", h.rawKey).want(200)                             // valid keys pass
-	send("a", "x-admin-key", adminKey).wantError(429, "too_many_requests") // a guess does not reveal whether it is right
+	send("a", "x-admin-key", adminKey).wantError(429, "too_many_requests") // a response does not reveal whether a key is one
 	send("b", "x-admin-key", adminKey).want(200)
 	send("a", "x-admin-key", h.rawKey).wantError(429, "too_many_requests") // but not in the other header
 	send("a", "x-api-key", adminKey).wantError(429, "too_many_requests")

@@ -114,9 +114,6 @@ func lookupError(err error) errorResponse {
 	if text, ok := errors.AsType[invalidRequest](err); ok {
 		return errorResponse{err, http.StatusBadRequest, "invalid_request", string(text)}
 	}
-	if limit, ok := errors.AsType[*rateLimitError](err); ok {
-		return errorResponse{err, http.StatusTooManyRequests, "too_many_requests", limit.Error()}
-	}
 	if limit, ok := errors.AsType[*exports.LinkLimitError](err); ok {
 		return errorResponse{err, http.StatusTooManyRequests, "too_many_requests", limit.Reason}
 	}
@@ -147,9 +144,7 @@ type errorBody struct {
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	drain(w, r)
 	out := lookupError(err)
-	if w, ok := w.(recorder); ok {
-		w.record().code = out.code
-	}
+	recordOf(w).code = out.code
 	a.logError(w, r, out, err)
 
 	header := w.Header()
@@ -165,12 +160,23 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	body := errorBody{Message: out.message, Code: out.code, RequestID: requestID(w)}
 	if batch, ok := errors.AsType[*exports.BatchError](err); ok {
 		body.Skipped = skippedItems(batch.Skipped)
-		a.logSkipped(w, r, batch.Skipped)
+		a.logSkipped(w, r, out.status, batch.Skipped)
 	}
 	if rejected, ok := errors.AsType[*bundle.RejectedError](err); ok {
 		body.Rejected = fileNotes(rejected.Files)
 	}
 	encode(w, out.status, body)
+}
+
+// retryAfter returns how long the client has to wait, or zero.
+func retryAfter(err error) time.Duration {
+	if limit, ok := errors.AsType[*exports.LinkLimitError](err); ok {
+		return limit.RetryAfter
+	}
+	if permit, ok := errors.AsType[*permitError](err); ok {
+		return permit.RetryAfter
+	}
+	return 0
 }
 
 // seconds formats a duration for Retry-After, rounded up.
@@ -209,16 +215,15 @@ func challenge(err error) string {
 
 // logError logs client errors at debug level, and others as warning or error.
 func (a *API) logError(w http.ResponseWriter, r *http.Request, out errorResponse, err error) {
-	ctx := r.Context()
 	level := slog.LevelDebug
 	switch {
 	case err == errPanic: // logged with its stack
 		return
-	case ctx.Err() != nil: // the client has disconnected
+	case r.Context().Err() != nil: // the client has disconnected
 	case out.status == http.StatusInternalServerError:
 		level = slog.LevelError
 	case out.status > http.StatusInternalServerError:
 		level = slog.LevelWarn
 	}
-	a.log.Log(ctx, level, "request failed", append(logAttrs(w, r), "status", out.status, "error", err)...)
+	a.logFailure(w, r, level, "request failed", out.status, "error", err)
 }

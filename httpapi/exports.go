@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"mime"
 	"net/http"
 	"net/url"
@@ -215,7 +216,7 @@ func (a *API) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		a.logSkipped(w, r, skipped)
+		a.logSkipped(w, r, http.StatusOK, skipped)
 		return encode(w, http.StatusOK, batchExportURLsResponse{Success: true, ExportedURLs: list, Skipped: skippedItems(skipped)})
 	}
 	return a.sendBatch(w, r, items, func() {})
@@ -241,7 +242,7 @@ func (a *API) sendBatch(w http.ResponseWriter, r *http.Request, items []exports.
 	out := a.newStream(w, r)
 	flushIfSlow(out, start)
 	err = batch.WriteZip(out, out.Flush)
-	a.logSkipped(w, r, batch.Skipped())
+	a.logSkipped(w, r, http.StatusOK, batch.Skipped())
 	if err != nil {
 		a.abort(w, r, err)
 	}
@@ -283,10 +284,9 @@ func skippedItems(list []exports.Skipped) []skippedItem {
 
 // logSkipped logs in one line why files of a batch were skipped, unless they are not
 // registered. It names the first ones.
-func (a *API) logSkipped(w http.ResponseWriter, r *http.Request, list []exports.Skipped) {
+func (a *API) logSkipped(w http.ResponseWriter, r *http.Request, status int, list []exports.Skipped) {
 	const maxNamed = 5
-	ctx := r.Context()
-	if ctx.Err() != nil {
+	if r.Context().Err() != nil {
 		return // they were skipped because the client has disconnected
 	}
 	count := 0
@@ -300,6 +300,6 @@ func (a *API) logSkipped(w http.ResponseWriter, r *http.Request, list []exports.
 		}
 	}
 	if count > 0 {
-		a.log.WarnContext(ctx, "files skipped", append(logAttrs(w, r), "count", count, "first", named)...)
+		a.logFailure(w, r, slog.LevelWarn, "files skipped", status, "count", count, "first", named)
 	}
 }

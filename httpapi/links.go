@@ -79,6 +79,6 @@ func (a *API) createLink(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	a.logSkipped(w, r, link.Skipped)
+	a.logSkipped(w, r, http.StatusCreated, link.Skipped)
 	return encode(w, http.StatusCreated, newLinkResponse(link))
 }

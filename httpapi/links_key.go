@@ -35,6 +35,15 @@ func (a *API) checkLinkKey(ctx context.Context, owner exports.Digest) (keys.Key,
 	return key, nil
 }
 
+// authorizeLink checks the key of a link, and calls Authorize once for a request.
+func (a *API) authorizeLink(w *response, r *http.Request, owner exports.Digest) error {
+	key, err := a.checkLinkKey(r.Context(), owner)
+	if err != nil || key.ID == 0 { // with open client routes there is no key
+		return err
+	}
+	return a.permit(w, r, &key, nil, w.route)
+}
+
 // linkKeyInterval is how often the key of a response is checked while a write
 // blocks. It is shorter than a lease.
 const linkKeyInterval = 200 * time.Millisecond

@@ -31,12 +31,10 @@ func (a *API) serveLink(w http.ResponseWriter, r *http.Request) error {
 	for _, source := range link.Sources() {
 		touchExport(w, source, 0)
 	}
-	key, err := a.checkLinkKey(r.Context(), link.Owner)
-	if err != nil {
+	out := w.(*response)
+	if err := a.authorizeLink(out, r, link.Owner); err != nil {
 		return err
 	}
-	out := w.(*response)
-	out.keyID = key.ID
 	return a.stream(func(http.ResponseWriter, *http.Request) error { return a.sendLink(out, r, link) })(w, r)
 }
 

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -294,11 +295,19 @@ func TestLinks_EndWithTheirKey(t *testing.T) {
 	l.send("HEAD", path, "").want(403)
 }
 
-func TestLinks_NeedTheScopeOfTheirKey(t *testing.T) {
+func TestLinks_NeedWhatPermitsTheirKey(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	var seen observer
-	l := serveLinks(t, exports.Options{}, func(o *httpapi.Options) { o.Observe = seen.observe })
+	var calls []string
+	var deny error
+	l := serveLinks(t, exports.Options{}, func(o *httpapi.Options) {
+		o.Observe = seen.observe
+		o.Authorize = func(r *http.Request, key keys.Key, route string) error {
+			calls = append(calls, fmt.Sprint(r.Method, " ", route, " ", key.ID))
+			return deny
+		}
+	})
 	l.add("a", smallContent)
 	_, path := l.create(exportBody("a"))
 	set := func(scopes ...string) {
@@ -310,6 +319,9 @@ func TestLinks_NeedTheScopeOfTheirKey(t *testing.T) {
 	observed := seen.last(t, 3) // after registering and creating
 	is.Equal(observed.Actor, "key 1")
 	is.Equal(len(observed.Resources), 1) // who downloaded the file shows also for links
+	is.Equal(calls[2:], []string{"GET /viewer/exports/links/{token}/{fileName} 1"})
+	deny = &httpapi.DeniedError{Message: "quota exceeded", RetryAfter: time.Second}
+	is.Equal(l.send("GET", path, "").wantError(429, "too_many_requests").message(), "quota exceeded")
 	set("symbols:read")
 	l.send("GET", path, "").wantError(403, "forbidden")
 }

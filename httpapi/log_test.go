@@ -1,8 +1,20 @@
 package httpapi_test
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/fetch"
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
 )
 
 // TestLog_RedactsSourceURLs: source URLs are often signed.
@@ -28,4 +40,66 @@ func TestLog_RedactsSourceURLs(t *testing.T) {
 	if log := h.log.String(); strings.Contains(log, "secret") {
 		t.Errorf("the log has secrets:\n%s", log)
 	}
+}
+
+// TestLog_FailuresNameTheRequest lets requests fail in all ways that are logged.
+func TestLog_FailuresNameTheRequest(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/unavailable":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case "/truncated":
+			w.Header().Set("Content-Length", "10000000")
+			w.Write(make([]byte, 5_000_000))
+		}
+	}))
+	t.Cleanup(origin.Close)
+	h := serve(t, func(o *httpapi.Options) {
+		fetcher, err := fetch.New(&fetch.Options{AllowedHosts: []string{strings.TrimPrefix(origin.URL, "http://")}, MaxAttempts: 2, Logger: o.Logger})
+		is.NoErr(err)
+		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{fetcher}})
+		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
+			if r.Header.Get("X-Panic") != "" {
+				panic("a bug in Authorize")
+			}
+			return nil
+		}
+	})
+	t.Cleanup(transport.CloseIdleConnections)
+	for _, name := range []string{"unavailable", "truncated", "empty"} {
+		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"`+name+`","exportedUrl":"`+origin.URL+"/"+name+`"}`).want(201)
+	}
+	send := func(id, path, body string, headers ...string) {
+		request, err := http.NewRequestWithContext(t.Context(), "POST", h.url+path, strings.NewReader(body))
+		is.NoErr(err)
+		request.Header = http.Header{"X-Request-Id": {id}, "X-Api-Key": {h.rawKey}}
+		for _, name := range headers {
+			request.Header.Set(name, "1")
+		}
+		if response, err := transport.RoundTrip(request); err == nil { // or it was aborted
+			io.Copy(io.Discard, response.Body)
+			response.Body.Close()
+		}
+	}
+	send("failed", "/viewer/exports/download", exportBody("unavailable"))
+	send("skipped", "/viewer/exports/download-batch", batchBody("empty", "unavailable"))
+	send("aborted", "/viewer/exports/download", exportBody("truncated"))
+	send("panic", "/viewer/exports/download", "", "X-Panic")
+
+	for id, want := range map[string]string{
+		"failed":  `msg="request failed" method=POST route=/viewer/exports/download status=502 keyId=1 requestId=failed duration=`,
+		"skipped": `msg="files skipped" method=POST route=/viewer/exports/download-batch status=200 keyId=1 requestId=skipped duration=`,
+		"aborted": `msg="response aborted" method=POST route=/viewer/exports/download status=200 keyId=1 requestId=aborted duration=`,
+		"panic":   `msg="panic in handler" method=POST route=/viewer/exports/download status=500 keyId=1 requestId=panic duration=`,
+	} {
+		if !strings.Contains(h.log.String(), want) {
+			t.Errorf("%s: the log has no %s:\n%s", id, want, h.log)
+		}
+	}
+	retries := regexp.MustCompile(`msg="retrying fetch" .*requestId=(\w+)`).FindAllStringSubmatch(h.log.String(), -1)
+	is.Equal(len(retries), 2)
+	is.Equal(retries[0][1], "failed")
+	is.Equal(retries[1][1], "skipped")
 }

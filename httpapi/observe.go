@@ -36,7 +36,7 @@ type Observation struct {
 // Resource is a record in an [Observation].
 type Resource struct {
 	Kind string // "key", "folder", "symbol" or "export"
-	ID   int64  // 0 for the source of no export
+	ID   int64  // 0 if unknown, as for a source without an export, or of a link
 	URL  string // the source of an export, without user info, query and fragment
 }
 
@@ -87,14 +87,16 @@ func LogRequests(log *slog.Logger) func(context.Context, Observation) {
 
 // touch adds resources to the observation of a request.
 func touch(w http.ResponseWriter, resources ...Resource) {
-	if w, ok := w.(recorder); ok && w.record().observed {
-		w.record().touched = append(w.record().touched, resources...)
+	if w := recordOf(w); w.observed {
+		w.touched = append(w.touched, resources...)
 	}
 }
 
 // touchExport adds the export of a source, which has the id 0 if there is none.
 func touchExport(w http.ResponseWriter, source string, id int64) {
-	touch(w, Resource{Kind: "export", ID: id, URL: exports.RedactURL(source)})
+	if recordOf(w).observed { // redacting takes time
+		touch(w, Resource{Kind: "export", ID: id, URL: exports.RedactURL(source)})
+	}
 }
 
 // touchItems adds the exports of a batch.
@@ -150,13 +152,17 @@ func (w *response) actorName() string {
 	return w.actor
 }
 
-// logAttrs returns the attributes of each record about a request.
-func logAttrs(w http.ResponseWriter, r *http.Request) []any {
-	attrs := []any{"method", knownMethod(r.Method), "requestId", requestID(w)}
-	if w, ok := w.(recorder); ok {
-		attrs = append(attrs, "route", w.record().route, "keyId", w.record().keyID)
-	}
-	return attrs
+// logFailure logs a failure of a request. The status may not be written yet.
+func (a *API) logFailure(w http.ResponseWriter, r *http.Request, level slog.Level, message string, status int, more ...any) {
+	record := recordOf(w)
+	a.log.Log(r.Context(), level, message, append([]any{
+		"method", knownMethod(r.Method),
+		"route", record.route,
+		"status", status,
+		"keyId", record.keyID,
+		"requestId", requestID(w),
+		"duration", time.Since(record.start),
+	}, more...)...)
 }
 
 func knownMethod(method string) string {

@@ -137,7 +137,7 @@ func TestObserve_PanicPropagates(t *testing.T) {
 	httpapi.Handler(h.options).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/nope", nil))
 }
 
-func TestObserve_AnswersWhoDidWhat(t *testing.T) {
+func TestObserve_ReportsWhoDidWhat(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	var seen observer

@@ -47,10 +47,11 @@ type Options struct {
 
 	// Authorize, if set, is called after each successful check of a client key,
 	// with the route, such as "/symbol/folders/{id}", or r.Pattern behind
-	// [API.RequireClientKey]. It may restrict a key to the records of its owner, or
-	// count its requests; r.PathValue("id") is the id, which may be invalid. It may
-	// read the body if it replaces r.Body. The response to an error is 403, or that
-	// of a [DeniedError]. Such a request is no use of the key.
+	// [API.RequireClientKey]; for requests of a download link with the key that made
+	// it. It may restrict a key to the records of its owner, or count its requests.
+	// r.PathValue("id") is the id, which may be invalid. It may read the body if it
+	// replaces r.Body. The response to an error is 403, or that of a [DeniedError].
+	// Such a request is no use of the key.
 	Authorize func(r *http.Request, key keys.Key, route string) error
 
 	// RegisterWith selects who may register exports; the zero value is

@@ -30,8 +30,10 @@ type response struct {
 	inherited   bool         // credentials are those of outer
 }
 
-// recorder is a response, or wraps one.
-type recorder interface{ record() *response }
+// recordOf returns the response that w is, or wraps.
+func recordOf(w http.ResponseWriter) *response {
+	return w.(interface{ record() *response }).record()
+}
 
 func (w *response) record() *response { return w }
 

@@ -34,7 +34,7 @@ func (l *streamLimiter) start(c client) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.limit >= 0 && l.running[c] >= l.limit {
-		return &rateLimitError{"too many downloads of this client at a time", time.Second}
+		return &permitError{DeniedError{"too many downloads of this client at a time", time.Second}, nil}
 	}
 	l.running[c]++
 	return nil

@@ -1,0 +1,71 @@
+package httpapi
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"time"
+
+	"example.com/canvasback/keys"
+)
+
+// permit checks the scopes of a valid key and calls Authorize.
+func (a *API) permit(w *response, r *http.Request, key *keys.Key, scopes []string, route string) error {
+	w.keyID = key.ID
+	for _, scope := range scopes {
+		if !key.Allows(scope) {
+			return &permitError{DeniedError{Message: "this API key lacks the scope " + scope}, nil}
+		}
+	}
+	if a.options.Authorize == nil {
+		return nil
+	}
+	err := a.options.Authorize(r, *key, route)
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok { // it has read the body
+		return errTooLarge
+	}
+	return denied(err)
+}
+
+// DeniedError is an error of [Options.Authorize] or [Options.AuthenticateAdmin] with
+// a text for the client, or none. The response is 403, or 429 with Retry-After if RetryAfter
+// is positive.
+type DeniedError struct {
+	Message    string
+	RetryAfter time.Duration
+}
+
+func (e *DeniedError) Error() string { return e.Message }
+
+// permitError is the rejection of a request, with the response of a DeniedError. It
+// does not wrap the cause, which must not select another response.
+type permitError struct {
+	DeniedError
+	cause error // for the log; may be nil
+}
+
+// denied returns a permitError for an error of the application.
+func denied(err error) *permitError {
+	out := &permitError{DeniedError{Message: "this is not permitted"}, err}
+	if known, ok := errors.AsType[*DeniedError](err); ok {
+		out.Message, out.RetryAfter = cmp.Or(known.Message, out.Message), known.RetryAfter
+	}
+	return out
+}
+
+func (e *permitError) Error() string {
+	if e.cause == nil {
+		return e.Message
+	}
+	return e.cause.Error()
+}
+
+func (e *permitError) response() errorResponse {
+	if e.RetryAfter > 0 {
+		return errorResponse{e, http.StatusTooManyRequests, "too_many_requests", e.Message}
+	}
+	return errorResponse{e, http.StatusForbidden, "forbidden", e.Message}
+}
