@@ -9,7 +9,6 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"hash"
-	"hash/maphash"
 	"regexp"
 	"strings"
 	"sync"
@@ -23,10 +22,8 @@ type adminKeys struct {
 	clear  []clearAdminKey
 	hashed []*hashedAdminKey
 
-	macs   sync.Pool // of HMACs under a random secret
-	seed   maphash.Seed
-	queues [256]chan struct{} // by client IP
-	turn   chan struct{}      // held while comparing
+	macs  sync.Pool // of HMACs under a random secret
+	turns *turns    // held while comparing
 }
 
 type clearAdminKey struct {
@@ -52,13 +49,10 @@ var bcryptHash = regexp.MustCompile(`^\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}$`)
 
 // newAdminKeys ignores empty keys. It returns an error for a malformed hash.
 func newAdminKeys(list []string) (*adminKeys, error) {
-	k := &adminKeys{seed: maphash.MakeSeed(), turn: make(chan struct{}, 1)}
+	k := &adminKeys{turns: newTurns()}
 	secret := make([]byte, sha256.Size)
 	rand.Read(secret) // never fails
 	k.macs.New = func() any { return hmac.New(sha256.New, secret) }
-	for i := range k.queues {
-		k.queues[i] = make(chan struct{}, 1)
-	}
 	for i, key := range list {
 		switch {
 		case key == "":
@@ -107,26 +101,20 @@ func (k *adminKeys) mac(key string) (mac [sha256.Size]byte) {
 }
 
 // compare compares a key with all hashes and returns the number of the right one,
-// or zero. It makes one comparison at a time, after waiting in a queue of the client
-// IP: wrong keys occupy one core, and those from another client IP delay the right
-// key by one comparison.
+// or zero. It makes one comparison at a time, so wrong keys occupy one core.
 func (k *adminKeys) compare(ctx context.Context, ip, key string) (number int, err error) {
-	queue := k.queues[maphash.String(k.seed, ip)%uint64(len(k.queues))]
-	for _, lock := range []chan struct{}{queue, k.turn} {
-		select {
-		case lock <- struct{}{}:
-			defer func() { <-lock }()
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-		if number, slow := k.find(key); !slow { // another request was first
-			return number, nil
-		}
+	if err := k.turns.acquire(ctx, ip); err != nil {
+		return 0, err
+	}
+	defer k.turns.release()
+	if number, slow := k.find(key); !slow { // another request was first
+		return number, nil
 	}
 	for _, h := range k.hashed {
 		if bcrypt.CompareHashAndPassword(h.hash, []byte(key)) == nil {
 			h.mac.Store(new(k.mac(key)))
 			number = cmp.Or(number, h.number)
+			k.turns.reset(ip)
 		}
 	}
 	return number, nil
