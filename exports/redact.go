@@ -15,7 +15,8 @@ func RedactURL(rawURL string) string {
 	if err != nil || strings.Contains(u.Opaque, "@") { // as in user:password@host
 		return "[invalid URL]"
 	}
-	u = &url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
+	opaque := strings.ReplaceAll(u.Opaque, " ", "%20") // as in Path, so that a list of URLs can be read
+	u = &url.URL{Scheme: u.Scheme, Opaque: opaque, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
 	text := u.String()
 	if len(text) > maxRedacted {
 		return strings.ToValidUTF8(text[:maxRedacted], "") + "..."

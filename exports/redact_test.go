@@ -20,6 +20,8 @@ func TestRedactURL(t *testing.T) {
 		"drawing 7":                                                               "drawing%207",
 		"urn:drawing:7?secret#secret":                                             "urn:drawing:7",
 		`C:\drawings\d.dwg`:                                                       `c:\drawings\d.dwg`,
+		"dwg:plan key 5":                                                          "dwg:plan%20key%205",
+		"plan key 5":                                                              "plan%20key%205",
 		"?secret":                                                                 "",
 		"":                                                                        "",
 
