@@ -65,6 +65,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 	if err != nil {
 		return err
 	}
+	openers = slices.Concat(openers, buckets, []exports.Opener{fetcher})
 	clientKeys, err := keys.NewService(db.Keys(), &keys.Options{Logger: log})
 	if err != nil {
 		return err
@@ -73,12 +74,12 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		keys:    clientKeys,
 		symbols: symbols.NewService(db.Symbols(), nil),
 		exports: exports.NewService(db.Exports(), &exports.Options{
-			Openers:      slices.Concat(openers, buckets, []exports.Opener{fetcher}),
+			Openers:      openers,
 			LinkLifetime: c.linkLifetime,
 		}),
 	}
 
-	meter, logRequest := metrics.New(s.keys, s.exports, fetcher), httpapi.LogRequests(log)
+	meter, logRequest := metrics.New(s.keys, s.exports, openers...), httpapi.LogRequests(log)
 	if db.poolStats != nil {
 		meter.AddPool(db.poolStats)
 	}

@@ -86,6 +86,9 @@ func New(options Options) (*Opener, error) {
 	return o, nil
 }
 
+// Stats counts the requests to the object store.
+func (o *Opener) Stats() fetch.Stats { return o.fetcher.Stats() }
+
 // Serves reports whether u is the URL of an object in one of [Options.Buckets], and
 // not presigned.
 func (o *Opener) Serves(u *url.URL) bool {

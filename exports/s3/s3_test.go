@@ -51,6 +51,7 @@ func TestOpener_OpensOddKeys(t *testing.T) {
 			{Scheme: "http", Host: strings.TrimPrefix(store.URL, "http://"), Path: "/plans/" + key},
 		} {
 			u = parse(t, u.String()) // as Register does
+			before := opener.Stats().Attempts
 			is.True(opener.Serves(u))
 			is.NoErr(opener.Check(u))
 			file, err := opener.Open(t.Context(), u)
@@ -64,6 +65,7 @@ func TestOpener_OpensOddKeys(t *testing.T) {
 			file, err = opener.Stat(t.Context(), u)
 			is.NoErr(err)
 			is.Equal(file.Size, int64(len("content of plans/"+key)))
+			is.Equal(opener.Stats().Attempts, before+3)
 			is.Equal(store.taken(), []string{"GET plans/" + key + " ", "GET plans/" + key + " bytes=2-6", "HEAD plans/" + key + " "})
 		}
 	}

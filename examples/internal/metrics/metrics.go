@@ -10,7 +10,7 @@
 //	canvasback_key_rejections_total            key checks that failed
 //	canvasback_key_unavailable_total           key checks without a store
 //	canvasback_key_lease_age_seconds           above the lease, every check reads the store
-//	canvasback_fetch_attempts_total            requests to origin servers
+//	canvasback_fetch_attempts_total            requests to origin servers and object stores
 //	canvasback_fetch_retries_total             attempts after a failed one
 //	canvasback_fetch_resumes_total             downloads that continued after an interruption
 //	canvasback_prefetch_ready_total            files of zips that were prefetched when the response reached them
@@ -50,8 +50,8 @@ type Metrics struct {
 	aborted  *prometheus.CounterVec
 }
 
-// New returns the metrics of services.
-func New(clientKeys *keys.Service, exportService *exports.Service, fetcher *fetch.Opener) *Metrics {
+// New returns the metrics of services, and of the openers that fetch files.
+func New(clientKeys *keys.Service, exportService *exports.Service, openers ...exports.Opener) *Metrics {
 	m := &Metrics{
 		Registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -90,12 +90,12 @@ func New(clientKeys *keys.Service, exportService *exports.Service, fetcher *fetc
 	m.gauge("canvasback_key_lease_age_seconds", "Time since the last successful read of the changes of keys; negative without one.",
 		func() float64 { return clientKeys.Stats().LeaseAge.Seconds() })
 
-	m.counter("canvasback_fetch_attempts_total", "Requests to origin servers.",
-		func() uint64 { return fetcher.Stats().Attempts })
+	m.counter("canvasback_fetch_attempts_total", "Requests to origin servers and object stores.",
+		func() uint64 { return fetchStats(openers).Attempts })
 	m.counter("canvasback_fetch_retries_total", "Attempts after a failed one.",
-		func() uint64 { return fetcher.Stats().Retries })
+		func() uint64 { return fetchStats(openers).Retries })
 	m.counter("canvasback_fetch_resumes_total", "Downloads that continued after an interruption.",
-		func() uint64 { return fetcher.Stats().Resumes })
+		func() uint64 { return fetchStats(openers).Resumes })
 
 	m.counter("canvasback_prefetch_ready_total", "Files of zips that were prefetched when the response reached them.",
 		func() uint64 { return exportService.Stats().PrefetchReady })
@@ -106,6 +106,19 @@ func New(clientKeys *keys.Service, exportService *exports.Service, fetcher *fetc
 	m.gauge("canvasback_prefetch_bytes_max", "The limit of the memory for prefetched files.",
 		func() float64 { return float64(exportService.Stats().PrefetchMaxBytes) })
 	return m
+}
+
+// fetchStats returns the sum for fetch.Opener and s3.Opener.
+func fetchStats(openers []exports.Opener) (sum fetch.Stats) {
+	for _, opener := range openers {
+		if opener, ok := opener.(interface{ Stats() fetch.Stats }); ok {
+			stats := opener.Stats()
+			sum.Attempts += stats.Attempts
+			sum.Retries += stats.Retries
+			sum.Resumes += stats.Resumes
+		}
+	}
+	return sum
 }
 
 // AddPool adds the metrics of a connection pool.

@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"database/sql"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -45,4 +46,29 @@ func TestMetrics_AreDocumented(t *testing.T) {
 	}
 	slices.Sort(documented)
 	is.Equal(documented, exported)
+}
+
+// countingOpener is an opener with statistics.
+type countingOpener struct {
+	exports.Opener
+	stats fetch.Stats
+}
+
+func (o countingOpener) Stats() fetch.Stats { return o.stats }
+
+func TestMetrics_AddOpeners(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := memory.New()
+	clientKeys, err := keys.NewService(db.Keys(), nil)
+	is.NoErr(err)
+	m := metrics.New(clientKeys, exports.NewService(db.Exports(), nil),
+		countingOpener{stats: fetch.Stats{Attempts: 1, Retries: 2, Resumes: 3}},
+		struct{ exports.Opener }{}, // has none
+		countingOpener{stats: fetch.Stats{Attempts: 10, Retries: 20, Resumes: 30}})
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, line := range []string{"attempts_total 11", "retries_total 22", "resumes_total 33"} {
+		is.True(strings.Contains(w.Body.String(), "\ncanvasback_fetch_"+line+"\n"))
+	}
 }
