@@ -236,14 +236,13 @@ type rotateKeyRequest struct {
 }
 
 func (a *API) rotateKey(ctx context.Context, id int64, in rotateKeyRequest) (issuedKeyResponse, error) {
-	seconds := in.OverlapSeconds.value
-	// Clamped, because a duration overflows; Rotate rejects it.
-	issued, err := a.keys.Rotate(ctx, id, time.Duration(max(-1, min(seconds, 1<<30)))*time.Second)
+	seconds := max(-1, min(in.OverlapSeconds.value, 1<<30)) // others overflow; Rotate rejects these
+	issued, err := a.keys.Rotate(ctx, id, time.Duration(seconds)*time.Second)
 	if err != nil {
 		return issuedKeyResponse{}, err
 	}
 	previous := "The previous key no longer works."
-	if seconds > 0 {
+	if !issued.Key.PreviousExpiresAt.IsZero() {
 		previous = "The previous key works until " + formatTime(issued.Key.PreviousExpiresAt) + "."
 	}
 	return issuedKeyResponse{

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
 )
 
 var rawKeyShape = regexp.MustCompile(`^cbk_[0-9A-Za-z]{49}$`)
@@ -325,4 +328,18 @@ func TestKeys_EmptyBodyWorksWithAnyContentType(t *testing.T) {
 			h.send("POST", path, "{}", "x-admin-key", adminKey, "Content-Type", contentType).wantError(415, "unsupported_media_type")
 		}
 	}
+}
+
+// TestKeys_RotateAfterOverlap has a clock that is faster than a rotation.
+func TestKeys_RotateAfterOverlap(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var now atomic.Int64
+	h := serve(t, func(o *httpapi.Options) {
+		o.Keys = newKeyService(t, memory.New().Keys(), &keys.Options{Now: func() time.Time { return time.Unix(now.Add(60), 0) }})
+	})
+	h.admin("POST", "/admin/api-keys", "").want(201)
+	body := h.admin("POST", "/admin/api-keys/1/rotate", `{"overlapSeconds":1}`).want(200).object()
+	is.True(strings.Contains(body["message"].(string), "The previous key no longer works."))
+	is.Equal(body["key"].(map[string]any)["previousKeyExpiresAt"], nil)
 }
