@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
+	"unicode"
 )
 
 // checkAdmin authenticates a request to an admin route. The limit of a client IP
@@ -56,6 +58,18 @@ func (a *API) checkAdminLogin(w *response, r *http.Request) error {
 		}
 		return fmt.Errorf("%w: %v", errAdminLogin, err) //nolint:errorlint // the cause must not select the response
 	}
-	w.actor = cmp.Or(actor, "admin")
+	w.actor = cmp.Or(actorText(actor), "admin")
 	return nil
+}
+
+// actorText returns the actor as valid UTF-8 without control characters, of at most
+// 255 characters. It may be from a header, and is stored with exports.
+func actorText(actor string) string {
+	count := 0
+	return strings.Map(func(c rune) rune {
+		if count++; count > 255 || unicode.IsControl(c) {
+			return -1
+		}
+		return c
+	}, actor)
 }

@@ -59,7 +59,7 @@ func (a *API) registerExport(w http.ResponseWriter, r *http.Request) error {
 		SourceURL:   in.SourceFileURL,
 		ExportedURL: in.ExportedURL,
 		FileName:    in.FileName.value,
-		By:          a.registrant(w.(*response)),
+		By:          w.(*response).actorName(),
 		OwnOnly:     a.options.RegisterOwnOnly && a.options.RegisterWith == RegisterWithClientKey,
 	}
 	if in.FileName.set && in.FileName.value == nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -26,18 +25,6 @@ func newAdminExportRecord(export exports.Export) adminExportRecord {
 		record.RegisteredBy = &export.RegisteredBy
 	}
 	return record
-}
-
-// registrant returns who registers an export: a client key, the administrator, or
-// nobody in particular.
-func (a *API) registrant(w *response) string {
-	switch {
-	case w.keyID != 0:
-		return fmt.Sprint("key ", w.keyID)
-	case a.options.RegisterWith == RegisterWithAdminKey:
-		return "admin"
-	}
-	return ""
 }
 
 // noExport replaces an error about the source of an export by one about its id.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -127,7 +128,13 @@ func TestExportsAdmin_ShowsRegistrant(t *testing.T) {
 
 	h = serve(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey })
 	h.admin("POST", "/viewer/exports/register", body).want(201)
-	is.Equal(registrant(h), "admin")
+	is.Equal(registrant(h), "admin 1")
+	h = serve(t, func(o *httpapi.Options) {
+		o.RegisterWith = httpapi.RegisterWithAdminKey
+		o.AuthenticateAdmin = func(*http.Request) (string, error) { return "M\xfcller\n\x00" + strings.Repeat("é", 9000), nil }
+	})
+	h.admin("POST", "/viewer/exports/register", body).want(201)
+	is.Equal(registrant(h), "M\uFFFDller"+strings.Repeat("é", 247))
 	h = serve(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })
 	h.send("POST", "/viewer/exports/register", body).want(201)
 	is.Equal(registrant(h), nil)
