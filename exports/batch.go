@@ -55,7 +55,8 @@ func (s *Service) OpenBatch(ctx context.Context, items []BatchItem) (*Batch, err
 		if item.Export != nil {
 			urls = append(urls, urlDigest(item.Export.ExportedURL))
 			jobs = append(jobs, prefetch.Job[batchFile]{
-				Host: hostOf(item.Export.ExportedURL),
+				Host:        hostOf(item.Export.ExportedURL),
+				Concurrency: s.concurrency(item.Export.ExportedURL),
 				Open: func(ctx context.Context) (batchFile, error) {
 					download, err := s.open(ctx, *item.Export, true)
 					return batchFile{download}, err

@@ -66,8 +66,9 @@ func (l *Link) Open(ctx context.Context, ranges ...ByteRange) (*LinkReader, erro
 			limit = storedFileSize
 		}
 		jobs[i] = prefetch.Job[*blockReader]{
-			Host:  hostOf(e.URL),
-			Limit: limit,
+			Host:        hostOf(e.URL),
+			Concurrency: l.service.concurrency(e.URL),
+			Limit:       limit,
 			Open: func(ctx context.Context) (*blockReader, error) {
 				return l.service.openPart(ctx, e, f, part.offset, part.length)
 			},

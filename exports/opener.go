@@ -54,6 +54,16 @@ type RangeOpener interface {
 	OpenRange(ctx context.Context, u *url.URL, r Range) (io.ReadCloser, error)
 }
 
+// AdaptiveOpener is an optional interface of an [Opener] that finds out how many
+// requests a host can serve.
+type AdaptiveOpener interface {
+	Opener
+
+	// Concurrency returns how many files of the host of u one download may
+	// have open at a time, at least 1. It is called often.
+	Concurrency(u *url.URL) int
+}
+
 // Presigner is an optional interface of an [Opener] whose files clients cannot
 // download without credentials.
 type Presigner interface {

@@ -28,9 +28,11 @@ type Options struct {
 	// MaxItems is the largest number of items in a batch; 1,000 if zero.
 	MaxItems int
 
-	// Prefetch is how many files of a batch are in flight, and
-	// PrefetchPerHost how many of them on one host; 16 and 6 if zero. Up to
+	// Prefetch is how many files of a batch are in flight; 16 if zero. Up to
 	// 1 MiB of each file is prefetched.
+	//
+	// PrefetchPerHost is how many of them are on one host. If zero, it is what
+	// an [AdaptiveOpener] finds out, and 6 for other Openers.
 	Prefetch        int
 	PrefetchPerHost int
 
@@ -66,6 +68,7 @@ type Service struct {
 	openers     []Opener
 	openTimeout time.Duration
 	maxItems    int
+	perHost     int // 0 if Openers decide
 	prefetch    prefetch.Config
 	clock       func() time.Time
 
@@ -97,9 +100,9 @@ func NewService(store Store, options *Options) *Service {
 		openers:     o.Openers,
 		openTimeout: o.OpenTimeout,
 		maxItems:    cmp.Or(max(o.MaxItems, 0), 1000),
+		perHost:     max(o.PrefetchPerHost, 0),
 		prefetch: prefetch.Config{
 			Files:       files,
-			PerHost:     cmp.Or(max(o.PrefetchPerHost, 0), 6),
 			Budget:      prefetch.NewBudget(cmp.Or(max(o.PrefetchBytes, 0), 40<<20)),
 			Timeout:     o.OpenTimeout,
 			IdleTimeout: 2 * time.Second,
@@ -119,8 +122,23 @@ func NewService(store Store, options *Options) *Service {
 	}
 	s.facts, s.usages = newFacts(store, s.now), newUsages(store)
 	s.statPrefetch = s.prefetch // a description takes one short request and no memory
-	s.statPrefetch.PerHost, s.statPrefetch.Budget = files, prefetch.NewBudget(files*prefetch.PrefixSize)
+	s.statPrefetch.Budget = prefetch.NewBudget(files * prefetch.PrefixSize)
 	return s
+}
+
+// concurrency returns a function that returns how many files of the host of an
+// exported URL may be open at a time.
+func (s *Service) concurrency(exportedURL string) func() int {
+	const fallback = 6
+	u, opener, err := s.locate(exportedURL)
+	adaptive, ok := opener.(AdaptiveOpener)
+	switch {
+	case s.perHost > 0:
+		return func() int { return s.perHost }
+	case err != nil || !ok:
+		return func() int { return fallback }
+	}
+	return func() int { return adaptive.Concurrency(u) }
 }
 
 // Flush waits until the facts about files, and what links have served, are in the

@@ -95,7 +95,8 @@ func (s *Service) statAll(ctx context.Context, list []*Export, validators map[st
 	jobs := make([]prefetch.Job[statFile], len(list))
 	for i, export := range list {
 		jobs[i] = prefetch.Job[statFile]{
-			Host: hostOf(export.ExportedURL),
+			Host:        hostOf(export.ExportedURL),
+			Concurrency: func() int { return s.statPrefetch.Files },
 			Open: func(ctx context.Context) (statFile, error) {
 				file, err := s.stat(ctx, *export)
 				previous, planned := validators[export.ExportedURL]

@@ -44,9 +44,13 @@ type Opener struct {
 	traceparent    func(context.Context) string // may be nil
 	stats          counters
 	log            *slog.Logger
+	hosts          hosts
 }
 
-var _ exports.RangeOpener = (*Opener)(nil)
+var (
+	_ exports.RangeOpener    = (*Opener)(nil)
+	_ exports.AdaptiveOpener = (*Opener)(nil)
+)
 
 // New returns an Opener; nil options are the defaults. It returns an error if an
 // entry of [Options.AllowedHosts] is malformed.
@@ -85,6 +89,7 @@ func New(options *Options) (*Opener, error) {
 		statWithHead:   opts.StatWithHead,
 		traceparent:    opts.Traceparent,
 		log:            opts.Logger,
+		hosts:          hosts{loads: make(map[string]*load)},
 	}
 	o.transport = &http.Transport{
 		Proxy:                  nil, // not from the environment: see SSRF guard in the package comment

@@ -28,6 +28,7 @@ type source struct {
 func (s *source) open(offset, end int64) (*stream, error) {
 	for attempt := 1; ; attempt++ {
 		stream, err := s.attempt(offset, end)
+		s.recordAttempt(err)
 		if err == nil || s.ctx.Err() != nil || attempt >= s.opener.maxAttempts || !isTransient(err) {
 			return stream, err
 		}

@@ -30,8 +30,9 @@ type Opener struct {
 }
 
 var (
-	_ exports.RangeOpener = (*Opener)(nil)
-	_ exports.Presigner   = (*Opener)(nil)
+	_ exports.RangeOpener    = (*Opener)(nil)
+	_ exports.AdaptiveOpener = (*Opener)(nil)
+	_ exports.Presigner      = (*Opener)(nil)
 )
 
 // New returns an Opener. It returns an error if options are missing or malformed.
@@ -138,6 +139,14 @@ func (o *Opener) target(u *url.URL) (*url.URL, error) {
 		return nil, err
 	}
 	return o.endpoint.objectURL(found), nil
+}
+
+// Concurrency implements [exports.AdaptiveOpener].
+func (o *Opener) Concurrency(u *url.URL) int {
+	if target, err := o.target(u); err == nil {
+		u = target
+	}
+	return o.fetcher.Concurrency(u)
 }
 
 // CloseIdleConnections closes pooled connections that are not in use.

@@ -15,7 +15,6 @@ import (
 // Config bounds a [Queue]. All fields are required.
 type Config struct {
 	Files   int           // files in flight
-	PerHost int           // connections to one host
 	Budget  *Budget       // memory for prefixes, shared with other queues
 	Timeout time.Duration // from opening a file to the end of its prefix
 
@@ -28,9 +27,8 @@ type Config struct {
 // by one goroutine.
 //
 // At most Files files are in flight: file i starts when the consumer is done
-// with file i-Files. On one host, file i also waits until file i-PerHost has
-// released its connection. So the file being consumed never waits for a later
-// one.
+// with file i-Files. Each host admits its files in order, as many as its
+// Concurrency allows. So the file being consumed never waits for a later one.
 type Queue[F File] struct {
 	config  Config
 	breaker *breaker
@@ -46,12 +44,12 @@ type Queue[F File] struct {
 
 // task is a job in a queue.
 type task[F File] struct {
-	job       Job[F]
-	host      *breaker
-	hostReady <-chan struct{} // closed when a connection to the host is free
-	hostFree  func()          // closes the hostReady of a later task
-	wanted    chan struct{}   // closed when the consumer waits for the file
-	outcomes  chan outcome[F] // holds the outcome until the consumer receives it
+	job      Job[F]
+	host     *host
+	admitted <-chan struct{} // closed when the host has admitted the file
+	leave    func()          // tells the host that the file is no longer open
+	wanted   chan struct{}   // closed when the consumer waits for the file
+	outcomes chan outcome[F] // holds the outcome until the consumer receives it
 
 	outcome outcome[F] // only for the consumer
 }
@@ -68,30 +66,21 @@ func New[F File](ctx context.Context, config Config, jobs []Job[F]) *Queue[F] {
 	q := &Queue[F]{config: config, breaker: newBreaker(2 * config.Files), tasks: make([]*task[F], len(jobs))}
 	q.ctx, q.cancel = context.WithCancel(ctx)
 	q.account = config.Budget.open()
-	type host struct {
-		breaker *breaker
-		free    []chan struct{} // by file of the host
-	}
 	hosts := make(map[string]*host)
 	for i, job := range jobs {
 		h := hosts[job.Host]
 		if h == nil {
-			h = &host{breaker: newBreaker(2 * config.PerHost)}
+			h = newHost(job.Concurrency)
 			hosts[job.Host] = h
 		}
-		free := make(chan struct{})
-		t := &task[F]{
+		q.tasks[i] = &task[F]{
 			job:      job,
-			host:     h.breaker,
-			hostFree: sync.OnceFunc(func() { close(free) }),
+			host:     h,
+			admitted: h.enter(),
+			leave:    sync.OnceFunc(h.leave),
 			wanted:   make(chan struct{}),
 			outcomes: make(chan outcome[F], 1),
 		}
-		if n := len(h.free) - config.PerHost; n >= 0 {
-			t.hostReady = h.free[n]
-		}
-		h.free = append(h.free, free)
-		q.tasks[i] = t
 	}
 	q.start()
 	return q
@@ -108,7 +97,9 @@ func (q *Queue[F]) startWorker(t *task[F]) {
 	q.workers.Go(func() {
 		result, err := work(q.ctx, t, q.config.Budget, q.limits(t))
 		if result.Complete || err != nil {
-			t.hostFree()
+			t.leave()
+		} else {
+			t.host.admit() // it may allow more files than before
 		}
 		t.outcomes <- outcome[F]{result: result, err: err}
 		if err == nil {
@@ -120,7 +111,8 @@ func (q *Queue[F]) startWorker(t *task[F]) {
 // restart opens the next files again that were given back, as many as may come from
 // one host.
 func (q *Queue[F]) restart() {
-	for _, t := range q.tasks[q.next:min(q.next+q.config.PerHost, q.started)] {
+	concurrency := q.tasks[q.next].host.concurrency()
+	for _, t := range q.tasks[q.next:min(q.next+concurrency, q.started)] {
 		select {
 		case o := <-t.outcomes:
 			if o.givenBack {
@@ -140,7 +132,7 @@ func (t *task[F]) giveBack() {
 	case o := <-t.outcomes:
 		defer func() {
 			recover() // Close may panic
-			t.hostFree()
+			t.leave()
 			t.outcomes <- outcome[F]{givenBack: true}
 		}()
 		o.result.close()
@@ -149,7 +141,7 @@ func (t *task[F]) giveBack() {
 }
 
 func (q *Queue[F]) limits(t *task[F]) limits {
-	return limits{timeout: q.config.Timeout, queue: q.breaker, host: t.host}
+	return limits{timeout: q.config.Timeout, queue: q.breaker, host: t.host.breaker}
 }
 
 // Next closes the previous file, waits for the next one and returns it, or the
@@ -180,7 +172,7 @@ func (q *Queue[F]) Next(onWait func()) (Result[F], error) {
 func (q *Queue[F]) release(t *task[F]) {
 	t.outcome.result.close()
 	t.outcome = outcome[F]{} // frees the prefix
-	t.hostFree()
+	t.leave()
 }
 
 // wait receives the outcome of a task.

@@ -2,6 +2,7 @@ package prefetch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +33,10 @@ func (f *fakeFile) Close() error  { f.closed.Add(1); return nil }
 func (f *fakeFile) Length() int64 { return f.length }
 func (f *fakeFile) CanIdle() bool { return f.canIdle }
 
-// fakeUpstream counts the files that it opens.
+// fakeUpstream counts the files that it opens. Each host allows perHost at a time, 6 if
+// zero.
 type fakeUpstream struct {
-	opened, closed atomic.Int64
+	opened, closed, perHost atomic.Int64
 }
 
 // file returns a Job for a file that arrives in pieces after a delay.
@@ -50,7 +52,8 @@ func (u *fakeUpstream) file(host, content string, delay time.Duration) Job[*fake
 }
 
 func (u *fakeUpstream) job(host string, open func(ctx context.Context) (*fakeFile, error)) Job[*fakeFile] {
-	return Job[*fakeFile]{Host: host, Open: func(ctx context.Context) (*fakeFile, error) {
+	concurrency := func() int { return cmp.Or(int(u.perHost.Load()), 6) }
+	return Job[*fakeFile]{Host: host, Concurrency: concurrency, Open: func(ctx context.Context) (*fakeFile, error) {
 		f, err := open(ctx)
 		if err == nil {
 			u.opened.Add(1)
@@ -61,7 +64,7 @@ func (u *fakeUpstream) job(host string, open func(ctx context.Context) (*fakeFil
 }
 
 func testConfig() Config {
-	return Config{Files: 16, PerHost: 6, Budget: NewBudget(64 << 20), Timeout: 20 * time.Second, IdleTimeout: 2 * time.Second}
+	return Config{Files: 16, Budget: NewBudget(64 << 20), Timeout: 20 * time.Second, IdleTimeout: 2 * time.Second}
 }
 
 func noWait() {}
@@ -127,7 +130,8 @@ func TestQueue_LimitsFilesInFlight(t *testing.T) {
 					}))
 				}
 				config := testConfig()
-				config.Files, config.PerHost = 8, 3
+				config.Files = 8
+				u.perHost.Store(3)
 				q := New(t.Context(), config, jobs)
 				start := time.Now()
 				for range jobs {
@@ -160,6 +164,34 @@ func TestQueue_CompleteFilesReleaseTheirConnection(t *testing.T) {
 	})
 }
 
+// TestQueue_FollowsConcurrency has a host that allows more files after the first, and
+// then fewer.
+func TestQueue_FollowsConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var u fakeUpstream
+		u.perHost.Store(1)
+		var jobs []Job[*fakeFile]
+		for range 40 {
+			jobs = append(jobs, u.file("a", strings.Repeat("x", 2*PrefixSize), time.Second))
+		}
+		q := New(t.Context(), testConfig(), jobs)
+		defer q.Close()
+		u.perHost.Store(10)
+		time.Sleep(1500 * time.Millisecond)
+		is.Equal(u.opened.Load(), int64(1))
+		time.Sleep(time.Second)
+		is.Equal(u.opened.Load(), int64(10))
+		u.perHost.Store(2)
+		for i := range 12 {
+			_, err := q.Next(noWait)
+			is.NoErr(err)
+			time.Sleep(1500 * time.Millisecond)
+			is.Equal(u.opened.Load()-u.closed.Load(), int64(max(2, 10-i)))
+		}
+	})
+}
+
 // A file larger than its prefix holds its connection until it is consumed.
 func TestQueue_LargeFilesHoldTheirConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -167,9 +199,8 @@ func TestQueue_LargeFilesHoldTheirConnection(t *testing.T) {
 		var u fakeUpstream
 		large := strings.Repeat("x", 2*PrefixSize)
 		jobs := []Job[*fakeFile]{u.file("a", large, 0), u.file("a", large, 0), u.file("a", "small", 0), u.file("b", "small", 0)}
-		config := testConfig()
-		config.PerHost = 2
-		q := New(t.Context(), config, jobs)
+		u.perHost.Store(2)
+		q := New(t.Context(), testConfig(), jobs)
 		synctest.Wait()
 		is.Equal(u.opened.Load(), int64(3))
 		for range 2 {

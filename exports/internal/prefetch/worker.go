@@ -25,7 +25,11 @@ type File interface {
 
 // Job opens one file.
 type Job[F File] struct {
-	Host string // connections are limited per host
+	Host string
+
+	// Concurrency returns how many files of the host may be open at a time, at
+	// least 1. It may change. The host has that of its first job.
+	Concurrency func() int
 
 	// Limit is how many bytes of the file are prefetched at most; PrefixSize if
 	// zero. While memory is scarce, it may be less.
@@ -87,12 +91,10 @@ type limits struct {
 
 // work waits for a connection to the host and for memory, then reads.
 func work[F File](ctx context.Context, t *task[F], budget *Budget, l limits) (Result[F], error) {
-	if t.hostReady != nil {
-		select {
-		case <-t.hostReady:
-		case <-ctx.Done():
-			return Result[F]{}, ctx.Err()
-		}
+	select {
+	case <-t.admitted:
+	case <-ctx.Done():
+		return Result[F]{}, ctx.Err()
 	}
 	memory, err := budget.acquire(ctx, cmp.Or(t.job.Limit, PrefixSize), t.wanted)
 	if err != nil {
