@@ -10,8 +10,16 @@ import (
 	"time"
 )
 
-// flushTimeout bounds one write of uses.
-const flushTimeout = 5 * time.Second
+const (
+	// flushTimeout bounds one write of uses, and flushSize how many it has: the
+	// only writer of SQLite is free again after some milliseconds.
+	flushTimeout = 5 * time.Second
+	flushSize    = 2000
+
+	// idleTime is how long an unused use is kept. No entry of the cache has it
+	// any more, because an entry is served for maxEntryAge after get was called.
+	idleTime = 2 * maxEntryAge
+)
 
 // use counts the uses of a key by this process. Times are Unix milliseconds.
 type use struct {
@@ -20,6 +28,9 @@ type use struct {
 
 	// What the store has of both. Only flush writes them.
 	writtenAt, writtenCount atomic.Int64
+
+	// When get returned it, or flush found something to write.
+	touched atomic.Int64
 
 	// The expiries with which the key, and its previous raw key, were seen
 	// expired; see entry.usable.
@@ -36,7 +47,8 @@ func (u *use) record(at int64) {
 	}
 }
 
-// uses holds the uses of all keys that this process has accepted.
+// uses holds the uses of the keys that this process has checked in the last minutes,
+// and of those that it has seen expired.
 type uses struct {
 	mu    sync.RWMutex
 	byKey map[useKey]*use
@@ -53,7 +65,7 @@ func useKeyOf(key Key) useKey { return useKey{key.ID, key.CreatedAt.UnixMilli()}
 
 // get returns the use of a key, which it adds if necessary.
 func (u *uses) get(key Key) *use {
-	if found := u.find(key); found != nil {
+	if found := u.touch(key); found != nil {
 		return found
 	}
 	u.mu.Lock()
@@ -61,21 +73,31 @@ func (u *uses) get(key Key) *use {
 	if u.byKey == nil {
 		u.byKey = make(map[useKey]*use)
 	}
-	if u.byKey[useKeyOf(key)] == nil {
-		u.byKey[useKeyOf(key)] = new(use)
+	found := u.byKey[useKeyOf(key)]
+	if found == nil {
+		found = new(use)
+		u.byKey[useKeyOf(key)] = found
 	}
-	return u.byKey[useKeyOf(key)]
+	found.touched.Store(time.Now().UnixMilli())
+	return found
 }
 
-func (u *uses) find(key Key) *use {
+// touch returns the use of a key, or nil. removeIdle does not remove it soon.
+func (u *uses) touch(key Key) *use {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
-	return u.byKey[useKeyOf(key)]
+	found := u.byKey[useKeyOf(key)]
+	if found != nil {
+		found.touched.Store(time.Now().UnixMilli())
+	}
+	return found
 }
 
 // applyTo adds to the key what the store does not have of its uses.
 func (u *uses) applyTo(key *Key) {
-	found := u.find(*key)
+	u.mu.RLock()
+	found := u.byKey[useKeyOf(*key)]
+	u.mu.RUnlock()
 	if found == nil {
 		return
 	}
@@ -92,26 +114,66 @@ func (u *uses) remove(key Key) {
 	delete(u.byKey, useKeyOf(key))
 }
 
-// pending returns the uses that the store does not have, ids ascending.
-func (u *uses) pending() []Use {
+// pending returns the keys with uses that the store does not have, ids ascending.
+func (u *uses) pending() []useKey {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
-	var list []Use
+	var list []useKey
 	for key, use := range u.byKey {
-		count := use.count.Load() - use.writtenCount.Load()
-		if at := use.at.Load(); count > 0 || at != use.writtenAt.Load() {
+		if use.count.Load() != use.writtenCount.Load() || use.at.Load() != use.writtenAt.Load() {
+			use.touched.Store(time.Now().UnixMilli())
+			list = append(list, key)
+		}
+	}
+	slices.SortFunc(list, func(a, b useKey) int {
+		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.created, b.created))
+	})
+	return list
+}
+
+// unwritten returns what the store does not have of the uses of keys.
+func (u *uses) unwritten(keys []useKey) []Use {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	list := make([]Use, 0, len(keys))
+	for _, key := range keys {
+		if use := u.byKey[key]; use != nil {
 			list = append(list, Use{
 				ID:        key.id,
 				CreatedAt: time.UnixMilli(key.created).UTC(),
-				At:        time.UnixMilli(at).UTC(),
-				Count:     count,
+				At:        time.UnixMilli(use.at.Load()).UTC(),
+				Count:     use.count.Load() - use.writtenCount.Load(),
 			})
 		}
 	}
-	slices.SortFunc(list, func(a, b Use) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), a.CreatedAt.Compare(b.CreatedAt))
-	})
 	return list
+}
+
+// removeIdle removes written uses after idleTime. A key that was seen expired keeps
+// its use, because the clock may be set back.
+func (u *uses) removeIdle() {
+	before := time.Now().Add(-idleTime).UnixMilli()
+	idle := func(use *use) bool {
+		return use.touched.Load() < before && use.expiry.Load() == 0 && use.previousExpiry.Load() == 0 &&
+			use.count.Load() == use.writtenCount.Load() && use.at.Load() == use.writtenAt.Load()
+	}
+	u.mu.RLock()
+	var list []useKey
+	for key, use := range u.byKey {
+		if idle(use) {
+			list = append(list, key)
+		}
+	}
+	u.mu.RUnlock()
+	for part := range slices.Chunk(list, flushSize) {
+		u.mu.Lock()
+		for _, key := range part {
+			if use := u.byKey[key]; use != nil && idle(use) {
+				delete(u.byKey, key)
+			}
+		}
+		u.mu.Unlock()
+	}
 }
 
 // markWritten records that the store has these uses.
@@ -126,15 +188,23 @@ func (u *uses) markWritten(list []Use) {
 	}
 }
 
-// flush writes the pending uses in one batch.
+// flush writes the pending uses, and removes idle ones.
 func (u *uses) flush(ctx context.Context, store Store, now func() time.Time) (err error) {
 	defer recoverToError(&err)
-	list := u.pending()
-	if len(list) == 0 {
-		return nil
+	for part := range slices.Chunk(u.pending(), flushSize) {
+		if err := u.write(ctx, store, now, part); err != nil {
+			return err
+		}
 	}
+	u.removeIdle()
+	return nil
+}
+
+// write writes the uses of some keys.
+func (u *uses) write(ctx context.Context, store Store, now func() time.Time, keys []useKey) error {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
+	list := u.unwritten(keys)
 	if err := store.Touch(ctx, list, now()); err != nil {
 		return storeError("touch keys", err)
 	}
