@@ -128,8 +128,13 @@ func NewService(store Store, options *Options) *Service {
 
 // concurrency returns a function that returns how many files of the host of an
 // exported URL may be open at a time.
-func (s *Service) concurrency(exportedURL string) func() int {
+func (s *Service) concurrency(exportedURL string) (get func() int) {
 	const fallback = 6
+	defer func() {
+		if recover() != nil { // the same panic fails the file
+			get = func() int { return fallback }
+		}
+	}()
 	u, opener, err := s.locate(exportedURL)
 	adaptive, ok := opener.(AdaptiveOpener)
 	switch {
