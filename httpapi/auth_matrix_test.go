@@ -14,6 +14,7 @@ import (
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/symbols"
 )
 
 // credential is a set of request headers.
@@ -42,7 +43,7 @@ func TestAuth_AllRoutesAndCredentials(t *testing.T) {
 			server := httptest.NewServer(httpapi.Handler(h.options))
 			t.Cleanup(server.Close)
 			h.url = server.URL
-			before := fmt.Sprint(h.options.Symbols.ListFolders(t.Context()))
+			before := fmt.Sprint(h.options.Symbols.ListFolders(t.Context(), symbols.Range{}))
 			m := model{h.options, httpapi.Routes(h.options), issued}
 			conn := h.newRawClient()
 			for _, route := range append(m.routes, httpapi.Route{Path: "/nope"}) {
@@ -57,7 +58,7 @@ func TestAuth_AllRoutesAndCredentials(t *testing.T) {
 					}
 				}
 			}
-			if after := fmt.Sprint(h.options.Symbols.ListFolders(t.Context())); after != before {
+			if after := fmt.Sprint(h.options.Symbols.ListFolders(t.Context(), symbols.Range{})); after != before {
 				t.Errorf("folders changed from %s to %s", before, after)
 			}
 		})

@@ -16,6 +16,7 @@ import (
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/symbols"
 )
 
 // fuzzTarget is a handler with one record of each kind. It serves requests without
@@ -54,8 +55,8 @@ func (f *fuzzTarget) state() string {
 	for i := range keyList {
 		keyList[i].UseCount = 0 // any request with a key is a use
 	}
-	folders, err2 := f.options.Symbols.ListFolders(ctx)
-	page, err3 := f.options.Symbols.ListSymbols(ctx, 1, 0)
+	folders, err2 := f.options.Symbols.ListFolders(ctx, symbols.Range{})
+	page, err3 := f.options.Symbols.ListSymbols(ctx, 1, symbols.Range{})
 	export, err4 := f.options.Exports.Find(ctx, "s")
 	return fmt.Sprint(keyList, folders, page, export, err, err2, err3, err4)
 }

@@ -29,7 +29,7 @@ func (l folderList) appendJSON(dst []byte) []byte {
 }
 
 func (a *API) listFolders(ctx context.Context, _ int64) (taggedBody, error) {
-	list, err := a.symbols.ListFolders(ctx)
+	list, err := a.symbols.ListFolders(ctx, symbols.Range{})
 	return folderList(list), err
 }
 

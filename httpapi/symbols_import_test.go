@@ -294,11 +294,11 @@ func TestExport_HeadersAndStatuses(t *testing.T) {
 // failingPages is a store that fails after the first page.
 type failingPages struct{ symbols.Store }
 
-func (s failingPages) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
-	if after > 0 {
+func (s failingPages) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int) (symbols.Page, error) {
+	if r.After > 0 {
 		return symbols.Page{}, errors.New("no connection")
 	}
-	return s.Store.ListSymbols(ctx, folderID, after, size)
+	return s.Store.ListSymbols(ctx, folderID, r, size)
 }
 
 func TestExport_StoreFailureAborts(t *testing.T) {

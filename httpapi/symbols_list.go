@@ -52,7 +52,7 @@ func (a *API) encodeList(ctx context.Context, id, maxSize int64) (symbolList, er
 		page := symbols.Page{More: true}
 		for separator := byte('['); page.More; separator = ',' {
 			var err error
-			if page, err = a.symbols.ListSymbols(ctx, id, list.after); err != nil {
+			if page, err = a.symbols.ListSymbols(ctx, id, symbols.Range{After: list.after}); err != nil {
 				return symbolList{}, err
 			}
 			if separator == '[' {
@@ -115,7 +115,7 @@ func (a *API) streamList(w http.ResponseWriter, r *http.Request, id int64, list 
 func (a *API) symbolPage(r *http.Request, folderID, after int64) (symbols.Page, error) {
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
-	return a.symbols.ListSymbols(ctx, folderID, after)
+	return a.symbols.ListSymbols(ctx, folderID, symbols.Range{After: after})
 }
 
 // appendPage appends the symbols of a page as JSON: each after a separator, which

@@ -24,14 +24,14 @@ type hookedStore struct {
 	hook  atomic.Pointer[func(after int64) error]
 }
 
-func (s *hookedStore) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
+func (s *hookedStore) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int) (symbols.Page, error) {
 	s.reads.Add(1)
 	if hook := s.hook.Load(); hook != nil {
-		if err := (*hook)(after); err != nil {
+		if err := (*hook)(r.After); err != nil {
 			return symbols.Page{}, err
 		}
 	}
-	return s.Store.ListSymbols(ctx, folderID, after, size)
+	return s.Store.ListSymbols(ctx, folderID, r, size)
 }
 
 func (*hookedStore) Shared() bool { return true }

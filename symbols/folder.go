@@ -9,10 +9,13 @@ type Folder struct {
 	Version Version
 }
 
-// FolderList is a consistent snapshot of all folders, ids ascending.
+// FolderList is a consistent snapshot of folders, ids ascending.
 type FolderList struct {
 	Folders []Folder
-	Version Version
+	Version Version // of the list of all folders
+
+	// More reports whether folders with higher ids follow.
+	More bool
 }
 
 // FolderFields are the fields that UpdateFolder sets. Nil means unchanged.

@@ -33,9 +33,9 @@ func NewService(store Store, options *Options) *Service {
 	return s
 }
 
-// ListFolders returns all folders, ids ascending.
-func (s *Service) ListFolders(ctx context.Context) (FolderList, error) {
-	list, err := s.store.ListFolders(ctx)
+// ListFolders returns the folders in a range, ids ascending.
+func (s *Service) ListFolders(ctx context.Context, r Range) (FolderList, error) {
+	list, err := s.store.ListFolders(ctx, r)
 	return list, storeError("list folders", err)
 }
 
@@ -85,12 +85,25 @@ func (s *Service) DeleteFolder(ctx context.Context, id int64, ifMatch ...Version
 	return storeError("delete folder", s.store.DeleteFolder(ctx, id, ifMatch...))
 }
 
-// ListSymbols returns the first symbols of a folder with ids above after, ids
-// ascending. To read all pages, start with 0 and continue with the last id
-// while [Page.More] is true.
-func (s *Service) ListSymbols(ctx context.Context, folderID, after int64) (Page, error) {
-	page, err := s.store.ListSymbols(ctx, folderID, after, s.pageSize)
+// ListSymbols returns the first symbols of a folder in a range, ids ascending. To
+// read all pages, start with a zero After and continue with the last id while
+// [Page.More] is true.
+func (s *Service) ListSymbols(ctx context.Context, folderID int64, r Range) (Page, error) {
+	page, err := s.store.ListSymbols(ctx, folderID, r, s.pageSize)
 	return page, storeError("list symbols", err)
+}
+
+// maxInfos is the maximum number of symbols in an [InfoPage].
+const maxInfos = 1000
+
+// ListSymbolInfos is [Service.ListSymbols] without data. A page has up to 1,000
+// symbols.
+func (s *Service) ListSymbolInfos(ctx context.Context, folderID int64, r Range) (InfoPage, error) {
+	if r.Limit == 0 || r.Limit > maxInfos {
+		r.Limit = maxInfos
+	}
+	page, err := s.store.ListSymbolInfos(ctx, folderID, r)
+	return page, storeError("list symbol infos", err)
 }
 
 // CreateSymbol creates a symbol in a folder.

@@ -24,6 +24,35 @@ func (n NewSymbol) Check() error {
 	return SymbolFields{Name: &n.Name, Type: &n.Type, Data: &n.Data}.check()
 }
 
+// SymbolInfo is a symbol without its data.
+type SymbolInfo struct {
+	ID       int64
+	Name     string
+	Type     string
+	FolderID int64
+	Version  Version
+	Size     int64 // of the data in UTF-8, in bytes
+}
+
+// Info returns the symbol without its data.
+func (s Symbol) Info() SymbolInfo {
+	return SymbolInfo{s.ID, s.Name, s.Type, s.FolderID, s.Version, int64(len(s.Data))}
+}
+
+// Range selects records of a list: those with ids above After, and no more than
+// Limit of them unless that is 0.
+type Range struct {
+	After int64
+	Limit int
+}
+
+// InfoPage is a [Page] without data.
+type InfoPage struct {
+	Symbols []SymbolInfo
+	Version Version
+	More    bool
+}
+
 // Page is a part of a folder's contents, ids ascending.
 type Page struct {
 	Symbols []Symbol

@@ -123,7 +123,7 @@ func report(w http.ResponseWriter, r *http.Request) {
 // home calls a service without HTTP.
 func home(service *symbols.Service) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		list, err := service.ListFolders(r.Context())
+		list, err := service.ListFolders(r.Context(), symbols.Range{})
 		if err != nil {
 			http.Error(w, "symbols are unavailable", http.StatusServiceUnavailable)
 			return

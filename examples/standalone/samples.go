@@ -117,7 +117,7 @@ func (s services) isNew(ctx context.Context) (bool, error) {
 	if err != nil || len(list) > 0 {
 		return false, err
 	}
-	folders, err := s.symbols.ListFolders(ctx)
+	folders, err := s.symbols.ListFolders(ctx, symbols.Range{})
 	return len(folders.Folders) == 0, err
 }
 
@@ -148,7 +148,7 @@ func (s services) updateSampleURLs(ctx context.Context, baseURL string) error {
 func (s services) seedSymbols(ctx context.Context) (int64, error) {
 	folder, err := s.symbols.CreateFolder(ctx, sampleFolder)
 	if errors.Is(err, symbols.ErrFolderNameTaken) {
-		folders, err := s.symbols.ListFolders(ctx)
+		folders, err := s.symbols.ListFolders(ctx, symbols.Range{})
 		at := slices.IndexFunc(folders.Folders, func(f symbols.Folder) bool { return f.Name == sampleFolder })
 		if err != nil || at < 0 {
 			return 0, err

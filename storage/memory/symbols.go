@@ -33,20 +33,35 @@ type symbolStore struct{ db *DB }
 
 var _ symbols.Store = symbolStore{}
 
-func (s symbolStore) ListFolders(ctx context.Context) (symbols.FolderList, error) {
+func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderList, error) {
 	s.db.mu.RLock()
 	defer s.db.mu.RUnlock()
 	if err := ctx.Err(); err != nil {
 		return symbols.FolderList{}, err
 	}
 	list := symbols.FolderList{
-		Folders: make([]symbols.Folder, 0, len(s.db.folders)),
 		Version: s.db.foldersVersion,
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.db.folders)) {
+	var ids []int64
+	ids, list.More = inRange(slices.Sorted(maps.Keys(s.db.folders)), r)
+	for _, id := range ids {
 		list.Folders = append(list.Folders, s.db.folders[id].Folder)
 	}
 	return list, nil
+}
+
+// inRange returns the ids of a range, and whether others follow. The ids must be
+// sorted.
+func inRange(ids []int64, r symbols.Range) (selected []int64, more bool) {
+	from, found := slices.BinarySearch(ids, r.After)
+	if found {
+		from++
+	}
+	ids = ids[from:]
+	if r.Limit > 0 && r.Limit < len(ids) {
+		return ids[:r.Limit], true
+	}
+	return ids, false
 }
 
 func (s symbolStore) GetFolder(ctx context.Context, id int64) (symbols.Folder, error) {
@@ -132,7 +147,7 @@ func (s symbolStore) DeleteFolder(ctx context.Context, id int64, ifMatch ...symb
 	return nil
 }
 
-func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
+func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int) (symbols.Page, error) {
 	s.db.mu.RLock()
 	defer s.db.mu.RUnlock()
 	if err := ctx.Err(); err != nil {
@@ -144,17 +159,31 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, siz
 	}
 	size = max(size, 1) // a page has at least one symbol
 	page := symbols.Page{Version: f.contents}
-	from, found := slices.BinarySearch(f.symbolIDs, after)
-	if found {
-		from++
-	}
-	rest := f.symbolIDs[from:]
-	for i, read := 0, 0; i < len(rest) && read < size; i++ {
-		symbol := s.db.symbols[rest[i]]
+	ids, more := inRange(f.symbolIDs, r)
+	for i, read := 0, 0; i < len(ids) && read < size; i++ {
+		symbol := s.db.symbols[ids[i]]
 		page.Symbols = append(page.Symbols, symbol)
 		read += len(symbol.Data) + symbols.PageOverhead
 	}
-	page.More = len(page.Symbols) < len(rest)
+	page.More = more || len(page.Symbols) < len(ids)
+	return page, nil
+}
+
+func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symbols.Range) (symbols.InfoPage, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	if err := ctx.Err(); err != nil {
+		return symbols.InfoPage{}, err
+	}
+	f, ok := s.db.folders[folderID]
+	if !ok {
+		return symbols.InfoPage{}, symbols.ErrFolderNotFound
+	}
+	ids, more := inRange(f.symbolIDs, r)
+	page := symbols.InfoPage{Version: f.contents, More: more}
+	for _, id := range ids {
+		page.Symbols = append(page.Symbols, s.db.symbols[id].Info())
+	}
 	return page, nil
 }
 

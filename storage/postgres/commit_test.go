@@ -103,7 +103,7 @@ func (c droppingClient) insert(round int, store symbols.Store) {
 	folder := c.must("POST", "/symbol/folders", fmt.Sprintf(`{"name":"folder %d"}`, round))
 	acknowledged := c.sendAndDrop(func(statement string) bool { return strings.Contains(statement, "INSERT INTO canvasback_symbols") },
 		"POST", fmt.Sprintf("/symbol/folders/%d/symbols", folder.ID), `{"name":"symbol","type":"image/svg+xml","data":"<svg/>"}`)
-	page, err := store.ListSymbols(t.Context(), folder.ID, 0, 256<<10)
+	page, err := store.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 256<<10)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func TestStorage_ConcurrentWritesDoNotDeadlock(t *testing.T) {
 // concurrent change can cause.
 func changeRandomly(t *testing.T, store symbols.Store, name string) error {
 	ctx := t.Context()
-	list, err := store.ListFolders(ctx)
+	list, err := store.ListFolders(ctx, symbols.Range{})
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func changeRandomly(t *testing.T, store symbols.Store, name string) error {
 	}
 	folder := list.Folders[rand.N(len(list.Folders))].ID
 	another := list.Folders[rand.N(len(list.Folders))].ID
-	page, err := store.ListSymbols(ctx, folder, 0, 1<<20)
+	page, err := store.ListSymbols(ctx, folder, symbols.Range{}, 1<<20)
 	if errors.Is(err, symbols.ErrFolderNotFound) {
 		return nil
 	}

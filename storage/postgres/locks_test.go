@@ -100,9 +100,9 @@ func TestStorage_EndedContextReleasesConnection(t *testing.T) {
 			_, err := db.Keys().Update(ctx, key.ID, func(*keys.Key) error { return nil })
 			return err
 		},
-		func(ctx context.Context) error { _, err := db.Symbols().ListFolders(ctx); return err },
+		func(ctx context.Context) error { _, err := db.Symbols().ListFolders(ctx, symbols.Range{}); return err },
 		func(ctx context.Context) error {
-			_, err := db.Symbols().ListSymbols(ctx, folder.ID, 0, 1)
+			_, err := db.Symbols().ListSymbols(ctx, folder.ID, symbols.Range{}, 1)
 			return err
 		},
 		func(ctx context.Context) error {

@@ -38,7 +38,7 @@ func checkWorks(t testing.TB, db *postgres.DB) {
 	is.NoErr(err)
 	_, err = db.Symbols().InsertSymbols(ctx, folder.ID, make([]symbols.Symbol, 1))
 	is.NoErr(err)
-	list, err := db.Symbols().ListFolders(ctx)
+	list, err := db.Symbols().ListFolders(ctx, symbols.Range{})
 	is.NoErr(err)
 	is.Equal(len(list.Folders), 1) // no folder but this one
 	is.NoErr(db.Symbols().DeleteFolder(ctx, folder.ID))

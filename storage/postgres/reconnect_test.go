@@ -59,7 +59,7 @@ func TestStorage_ReconnectsAfterLostConnections(t *testing.T) {
 			return err
 		}, false},
 		"a read of many rows": {func(t *testing.T, db *postgres.DB) error {
-			_, err := db.Symbols().ListFolders(t.Context())
+			_, err := db.Symbols().ListFolders(t.Context(), symbols.Range{})
 			return err
 		}, false},
 		"a transaction": {func(t *testing.T, db *postgres.DB) error {

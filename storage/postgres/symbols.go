@@ -15,7 +15,16 @@ type symbolStore struct{ db *database }
 
 var _ symbols.Store = symbolStore{}
 
-func (s symbolStore) ListFolders(ctx context.Context) (symbols.FolderList, error) {
+// fetchLimit returns the LIMIT of a query that also shows whether records follow
+// a range.
+func fetchLimit(r symbols.Range) *int {
+	if r.Limit == 0 {
+		return nil
+	}
+	return new(r.Limit + 1)
+}
+
+func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderList, error) {
 	var version symbols.Version // the same in each row
 	folders, err := readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.Folder, error) {
 		var folder symbols.Folder
@@ -24,8 +33,10 @@ func (s symbolStore) ListFolders(ctx context.Context) (symbols.FolderList, error
 	}, `
 		SELECT list.version, coalesce(folder.id, 0), coalesce(folder.name, ''), coalesce(folder.version, 0)
 		FROM canvasback_folder_list AS list
-		LEFT JOIN canvasback_folders AS folder ON true
-		ORDER BY folder.id`,
+		LEFT JOIN canvasback_folders AS folder ON folder.id > $1
+		ORDER BY folder.id
+		LIMIT $2::bigint`,
+		r.After, fetchLimit(r),
 	)
 	if err != nil {
 		return symbols.FolderList{}, err
@@ -33,7 +44,11 @@ func (s symbolStore) ListFolders(ctx context.Context) (symbols.FolderList, error
 	if len(folders) == 1 && folders[0].ID == 0 { // only the version
 		folders = nil
 	}
-	return symbols.FolderList{Folders: folders, Version: version}, nil
+	list := symbols.FolderList{Folders: folders, Version: version}
+	if list.More = r.Limit > 0 && len(folders) > r.Limit; list.More {
+		list.Folders = folders[:r.Limit]
+	}
+	return list, nil
 }
 
 func scanFolder(row pgx.Row) (symbols.Folder, error) {
@@ -135,10 +150,14 @@ func (s symbolStore) deleteIfMatch(
 	}
 }
 
-func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
+func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int) (symbols.Page, error) {
 	// The first subquery finds the length of the page by octet_length, which
 	// does not read data that is stored out of line.
 	size = max(size, 1)
+	maxCount := size/symbols.PageOverhead + 1
+	if r.Limit > 0 {
+		maxCount = min(maxCount, r.Limit)
+	}
 	var page symbols.Page
 	list, err := readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.Symbol, error) {
 		symbol := symbols.Symbol{FolderID: folderID}
@@ -176,7 +195,7 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, siz
 			LIMIT page.length
 		) AS symbol ON true
 		WHERE folder.id = $1`,
-		folderID, after, size, size/symbols.PageOverhead+1,
+		folderID, r.After, size, maxCount,
 	)
 	if err != nil {
 		return symbols.Page{}, err
@@ -190,6 +209,39 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, siz
 	// The rows arrive in order, but only an ORDER BY would guarantee that,
 	// and for it the server copies all data.
 	slices.SortFunc(page.Symbols, func(a, b symbols.Symbol) int { return cmp.Compare(a.ID, b.ID) })
+	return page, nil
+}
+
+func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symbols.Range) (symbols.InfoPage, error) {
+	var page symbols.InfoPage
+	list, err := readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.SymbolInfo, error) {
+		info := symbols.SymbolInfo{FolderID: folderID}
+		err := row.Scan(&page.Version, &info.ID, &info.Name, &info.Type, &info.Version, &info.Size)
+		return info, err
+	}, `
+		SELECT
+			folder.contents_version, coalesce(symbol.id, 0), coalesce(symbol.name, ''),
+			coalesce(symbol.type, ''), coalesce(symbol.version, 0), coalesce(octet_length(symbol.data), 0)
+		FROM canvasback_folders AS folder
+		LEFT JOIN canvasback_symbols AS symbol
+			ON symbol.folder_id = folder.id AND symbol.id > $2
+		WHERE folder.id = $1
+		ORDER BY symbol.id
+		LIMIT $3::bigint`,
+		folderID, r.After, fetchLimit(r),
+	)
+	if err != nil {
+		return symbols.InfoPage{}, err
+	}
+	if len(list) == 0 {
+		return symbols.InfoPage{}, symbols.ErrFolderNotFound
+	}
+	if len(list) > 1 || list[0].ID != 0 {
+		page.Symbols = list
+	}
+	if page.More = r.Limit > 0 && len(list) > r.Limit; page.More {
+		page.Symbols = list[:r.Limit]
+	}
 	return page, nil
 }
 

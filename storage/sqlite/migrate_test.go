@@ -11,6 +11,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/symbols"
 )
 
 // file returns the data source name of a new database file.
@@ -60,11 +61,11 @@ func TestMigrate_IsIdempotent(t *testing.T) {
 		is.True(strings.HasPrefix(line, "canvasback_")) // all names have the prefix
 	}
 
-	before, err := db.Symbols().ListFolders(t.Context())
+	before, err := db.Symbols().ListFolders(t.Context(), symbols.Range{})
 	is.NoErr(err)
 	is.NoErr(db.Migrate(t.Context()))
 	is.Equal(schema(t, conn), migrated) // unchanged
-	after, err := db.Symbols().ListFolders(t.Context())
+	after, err := db.Symbols().ListFolders(t.Context(), symbols.Range{})
 	is.NoErr(err)
 	is.Equal(after, before)
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -13,13 +14,26 @@ type symbolStore struct{ db *database }
 
 var _ symbols.Store = symbolStore{}
 
-func (s symbolStore) ListFolders(ctx context.Context) (symbols.FolderList, error) {
+// fetchLimit returns the LIMIT of a query that also shows whether records follow
+// a range.
+func fetchLimit(r symbols.Range) int {
+	if r.Limit == 0 {
+		return -1
+	}
+	return r.Limit + 1
+}
+
+func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderList, error) {
 	rows, err := s.db.query(ctx, `
 		SELECT l.version, f.id, f.name, f.version
 		FROM canvasback_folder_list AS l
 		LEFT JOIN canvasback_folders AS f
+			ON f.id > ?
 		WHERE l.only_row = 1
-		ORDER BY f.id`)
+		ORDER BY f.id
+		LIMIT ?`,
+		r.After, fetchLimit(r),
+	)
 	if err != nil {
 		return symbols.FolderList{}, err
 	}
@@ -43,6 +57,9 @@ func (s symbolStore) ListFolders(ctx context.Context) (symbols.FolderList, error
 	}
 	if err := rows.Err(); err != nil {
 		return symbols.FolderList{}, err
+	}
+	if list.More = r.Limit > 0 && len(list.Folders) > r.Limit; list.More {
+		list.Folders = list.Folders[:r.Limit]
 	}
 	return list, nil
 }
@@ -147,7 +164,7 @@ func (s symbolStore) deleteIfMatch(ctx context.Context, table string, id int64, 
 	})
 }
 
-func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, size int) (symbols.Page, error) {
+func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int) (symbols.Page, error) {
 	// The last column shows whether symbols follow, without reading their
 	// data.
 	rows, err := s.db.query(ctx, `
@@ -158,8 +175,9 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, siz
 		LEFT JOIN canvasback_symbols AS s
 			ON s.folder_id = f.id AND s.id > ?2
 		WHERE f.id = ?1
-		ORDER BY s.id`,
-		folderID, after,
+		ORDER BY s.id
+		LIMIT ?3`,
+		folderID, r.After, cmp.Or(r.Limit, -1),
 	)
 	if err != nil {
 		return symbols.Page{}, err
@@ -198,6 +216,56 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID, after int64, siz
 	}
 	if !found {
 		return symbols.Page{}, symbols.ErrFolderNotFound
+	}
+	return page, nil
+}
+
+func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symbols.Range) (symbols.InfoPage, error) {
+	// octet_length does not read the data.
+	rows, err := s.db.query(ctx, `
+		SELECT f.contents_version, s.id, s.name, s.type, s.version, octet_length(s.data)
+		FROM canvasback_folders AS f
+		LEFT JOIN canvasback_symbols AS s
+			ON s.folder_id = f.id AND s.id > ?2
+		WHERE f.id = ?1
+		ORDER BY s.id
+		LIMIT ?3`,
+		folderID, r.After, fetchLimit(r),
+	)
+	if err != nil {
+		return symbols.InfoPage{}, err
+	}
+	defer rows.Close()
+	var page symbols.InfoPage
+	found := false
+	for rows.Next() {
+		var (
+			id, version, size sql.NullInt64
+			name, mimeType    sql.NullString
+		)
+		if err := rows.Scan(&page.Version, &id, &name, &mimeType, &version, &size); err != nil {
+			return symbols.InfoPage{}, err
+		}
+		found = true
+		if id.Valid {
+			page.Symbols = append(page.Symbols, symbols.SymbolInfo{
+				ID:       id.Int64,
+				Name:     name.String,
+				Type:     mimeType.String,
+				FolderID: folderID,
+				Version:  symbols.Version(version.Int64),
+				Size:     size.Int64,
+			})
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return symbols.InfoPage{}, err
+	}
+	if !found {
+		return symbols.InfoPage{}, symbols.ErrFolderNotFound
+	}
+	if page.More = r.Limit > 0 && len(page.Symbols) > r.Limit; page.More {
+		page.Symbols = page.Symbols[:r.Limit]
 	}
 	return page, nil
 }

@@ -153,7 +153,7 @@ func (w *worker) actual(ctx context.Context, db *sqlite.DB) (text string, versio
 	if len(found) == 1 {
 		export = found[0].ExportedURL
 	}
-	page, err := db.Symbols().ListSymbols(ctx, w.folder, 0, 1<<30)
+	page, err := db.Symbols().ListSymbols(ctx, w.folder, symbols.Range{}, 1<<30)
 	if err != nil {
 		return "", 0, nil, err
 	}

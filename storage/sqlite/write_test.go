@@ -41,7 +41,7 @@ func TestWrite_QueueRespectsContext(t *testing.T) {
 
 	close(proceed)
 	is.NoErr(<-done)
-	list, err := store.ListFolders(t.Context())
+	list, err := store.ListFolders(t.Context(), symbols.Range{})
 	is.NoErr(err)
 	is.Equal(len(list.Folders), 1)
 	is.Equal(list.Folders[0].Name, "renamed")

@@ -60,7 +60,7 @@ func RunBenchmarks(b *testing.B, open func(t testing.TB) Harness) {
 			return err
 		}},
 		{"symbols/list 256 KB", func(int) error {
-			_, err := s.Symbols().ListSymbols(ctx, folder.ID, 0, 256<<10)
+			_, err := s.Symbols().ListSymbols(ctx, folder.ID, symbols.Range{}, 256<<10)
 			return err
 		}},
 		{"symbols/update 4 KB", func(i int) error {

@@ -14,7 +14,7 @@ func concurrentFolderNames(t *testing.T, handles []Storage) {
 		_, err := s.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "name"})
 		return err
 	}), symbols.ErrFolderNameTaken)
-	list, err := handles[0].Symbols().ListFolders(t.Context())
+	list, err := handles[0].Symbols().ListFolders(t.Context(), symbols.Range{})
 	must(t, err)
 	if len(list.Folders) != 1 {
 		t.Errorf("ListFolders returns %+v, want one folder", list.Folders)
@@ -182,12 +182,12 @@ func concurrentReads(t *testing.T, handles []Storage) {
 				_, err = renameFolder(t, s, folder.ID, strconv.Itoa(round))
 			case i < 6:
 				var page symbols.Page
-				if page, err = s.Symbols().ListSymbols(t.Context(), folder.ID, 0, unlimited); err == nil {
+				if page, err = s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, unlimited); err == nil {
 					err = record(page.Version, page.Symbols)
 				}
 			default:
 				var list symbols.FolderList
-				if list, err = s.Symbols().ListFolders(t.Context()); err == nil {
+				if list, err = s.Symbols().ListFolders(t.Context(), symbols.Range{}); err == nil {
 					err = record(list.Version, list.Folders)
 				}
 			}

@@ -95,7 +95,7 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Exp
 		{"keys.Changes", func(ctx context.Context) error { _, err := k.Changes(ctx, 0); return err }},
 		{"keys.Delete", func(ctx context.Context) error { _, err := k.Delete(ctx, key.ID); return err }},
 
-		{"symbols.ListFolders", func(ctx context.Context) error { _, err := y.ListFolders(ctx); return err }},
+		{"symbols.ListFolders", func(ctx context.Context) error { _, err := y.ListFolders(ctx, symbols.Range{}); return err }},
 		{"symbols.GetFolder", func(ctx context.Context) error { _, err := y.GetFolder(ctx, symbol.FolderID); return err }},
 		{"symbols.InsertFolder", func(ctx context.Context) error {
 			_, err := y.InsertFolder(ctx, symbols.Folder{Name: "new"})
@@ -109,7 +109,11 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Exp
 			return err
 		}},
 		{"symbols.ListSymbols", func(ctx context.Context) error {
-			_, err := y.ListSymbols(ctx, symbol.FolderID, 0, unlimited)
+			_, err := y.ListSymbols(ctx, symbol.FolderID, symbols.Range{}, unlimited)
+			return err
+		}},
+		{"symbols.ListSymbolInfos", func(ctx context.Context) error {
+			_, err := y.ListSymbolInfos(ctx, symbol.FolderID, symbols.Range{})
 			return err
 		}},
 		{"symbols.GetSymbol", func(ctx context.Context) error { _, err := y.GetSymbol(ctx, symbol.ID); return err }},
@@ -211,7 +215,7 @@ func concurrentCancels(t *testing.T, handles []Storage) {
 	if n := int64(len(got.Data)); n < updated.Load() || n > updated.Load()+inDoubt.Load() {
 		t.Errorf("%d updates are stored, want %d and up to %d more", n, updated.Load(), inDoubt.Load())
 	}
-	page, err := handles[0].Symbols().ListSymbols(t.Context(), counted.ID, 0, unlimited)
+	page, err := handles[0].Symbols().ListSymbols(t.Context(), counted.ID, symbols.Range{}, unlimited)
 	must(t, err)
 	found := make(map[string]int)
 	for _, symbol := range page.Symbols {
@@ -261,7 +265,7 @@ func randomCall(s Storage, key keys.Key, symbol symbols.Symbol, folderID int64, 
 		case 3:
 			_, err = s.Keys().Find(ctx, key.Digest)
 		case 4:
-			_, err = s.Symbols().ListSymbols(ctx, folderID, 0, 1<<14)
+			_, err = s.Symbols().ListSymbols(ctx, folderID, symbols.Range{}, 1<<14)
 		case 5:
 			err = s.Keys().Touch(ctx, []keys.Use{useOf(key, time.Now())}, time.Now())
 		case 6:

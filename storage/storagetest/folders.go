@@ -17,6 +17,7 @@ var folderChecks = []check{
 	{"methods return ErrFolderNotFound", folderNotFound},
 	{"DeleteFolder deletes the symbols of the folder only", folderDelete},
 	{"ids are not reused", folderIDsNotReused},
+	{"ListFolders returns the folders in a range", folderRange},
 }
 
 func insertFolder(t testing.TB, s Storage, name string) symbols.Folder {
@@ -29,7 +30,7 @@ func insertFolder(t testing.TB, s Storage, name string) symbols.Folder {
 // wantFolders checks the result of ListFolders, and of GetFolder for each.
 func wantFolders(t testing.TB, s Storage, want ...symbols.Folder) {
 	t.Helper()
-	list, err := s.Symbols().ListFolders(t.Context())
+	list, err := s.Symbols().ListFolders(t.Context(), symbols.Range{})
 	must(t, err)
 	if !slices.Equal(list.Folders, want) {
 		t.Errorf("ListFolders returns %+v, want %+v", list.Folders, want)
@@ -39,6 +40,37 @@ func wantFolders(t testing.TB, s Storage, want ...symbols.Folder) {
 		must(t, err)
 		if got != folder {
 			t.Errorf("GetFolder returns %+v, want %+v", got, folder)
+		}
+	}
+}
+
+func folderRange(t *testing.T, s Harness) {
+	list, err := s.Symbols().ListFolders(t.Context(), symbols.Range{Limit: 1})
+	must(t, err)
+	if len(list.Folders) != 0 || list.More || list.Version == 0 {
+		t.Errorf("ListFolders of an empty storage returns %+v", list)
+	}
+	var want []symbols.Folder
+	for _, name := range []string{"d", "a", "c", "b"} {
+		want = append(want, insertFolder(t, s, name))
+	}
+	version, err := s.Symbols().FolderListVersion(t.Context())
+	must(t, err)
+	for limit := range 6 {
+		for first := range 5 {
+			r := symbols.Range{Limit: limit}
+			if first > 0 {
+				r.After = want[first-1].ID
+			}
+			last := 4
+			if limit > 0 {
+				last = min(first+limit, 4)
+			}
+			list, err := s.Symbols().ListFolders(t.Context(), r)
+			must(t, err)
+			if !slices.Equal(list.Folders, want[first:last]) || list.More != (last < 4) || list.Version != version {
+				t.Errorf("ListFolders of %+v returns %+v, want %+v", r, list, want[first:last])
+			}
 		}
 	}
 }
@@ -138,7 +170,7 @@ func folderNotFound(t *testing.T, s Harness) {
 		_, err = renameFolder(t, s, id, "renamed")
 		wantError(t, err, symbols.ErrFolderNotFound)
 		wantError(t, s.Symbols().DeleteFolder(t.Context(), id), symbols.ErrFolderNotFound)
-		_, err = s.Symbols().ListSymbols(t.Context(), id, 0, unlimited)
+		_, err = s.Symbols().ListSymbols(t.Context(), id, symbols.Range{}, unlimited)
 		wantError(t, err, symbols.ErrFolderNotFound)
 		_, err = s.Symbols().InsertSymbols(t.Context(), id, newSymbols("stray"))
 		wantError(t, err, symbols.ErrFolderNotFound)
@@ -161,7 +193,7 @@ func folderDelete(t *testing.T, s Harness) {
 		_, err := s.Symbols().GetSymbol(t.Context(), symbol.ID)
 		wantError(t, err, symbols.ErrSymbolNotFound)
 	}
-	_, err := s.Symbols().ListSymbols(t.Context(), folder.ID, 0, unlimited)
+	_, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, unlimited)
 	wantError(t, err, symbols.ErrFolderNotFound)
 	wantError(t, s.Symbols().DeleteFolder(t.Context(), folder.ID), symbols.ErrFolderNotFound)
 	wantFolders(t, s, other)

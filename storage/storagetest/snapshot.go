@@ -9,6 +9,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/symbols"
 )
 
 // record is a record of a storage: the fields that the test has set, and those
@@ -39,11 +40,11 @@ func takeSnapshot(t testing.TB, s Storage) snapshot {
 		key.ID = 0
 		all.add("key "+key.Name, record{fmt.Sprint(key), fmt.Sprint(id)})
 	}
-	list, err := s.Symbols().ListFolders(t.Context())
+	list, err := s.Symbols().ListFolders(t.Context(), symbols.Range{})
 	must(t, err)
 	all.add("folders", record{generated: fmt.Sprint(list.Version)})
 	for _, folder := range list.Folders {
-		page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, 0, unlimited)
+		page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, unlimited)
 		must(t, err)
 		all.add("folder "+folder.Name, record{generated: fmt.Sprint(folder.ID, folder.Version)})
 		all.add("contents of "+folder.Name, record{generated: fmt.Sprint(page.Version)})

@@ -23,6 +23,8 @@ var symbolChecks = []check{
 	{"ids are not reused", symbolIDsNotReused},
 	{"pages contain each symbol once, ids ascending", symbolPages},
 	{"a page ends with the symbol that reaches the size", symbolPageSize},
+	{"a page has at most Limit symbols", symbolPageLimit},
+	{"ListSymbolInfos returns what ListSymbols returns without data", symbolInfos},
 	{"folders and symbols are not shared with the caller", symbolValues},
 	{"folders and symbols persist", symbolPersists},
 	{"Shared reports whether the storage can be opened twice", symbolShared},
@@ -60,7 +62,7 @@ func insertSymbol(t testing.TB, s Storage, name string) symbols.Symbol {
 // each symbol.
 func wantSymbols(t testing.TB, s Storage, folderID int64, want ...symbols.Symbol) {
 	t.Helper()
-	page, err := s.Symbols().ListSymbols(t.Context(), folderID, 0, unlimited)
+	page, err := s.Symbols().ListSymbols(t.Context(), folderID, symbols.Range{}, unlimited)
 	must(t, err)
 	if !slices.Equal(page.Symbols, want) || page.More {
 		t.Errorf("ListSymbols returns %+v, want all of %+v", page, want)
@@ -267,7 +269,7 @@ func symbolPages(t *testing.T, s Harness) {
 		var got []symbols.Symbol
 		after := int64(0)
 		for more := true; more; {
-			page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, after, size)
+			page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{After: after}, size)
 			must(t, err)
 			if len(page.Symbols) == 0 {
 				t.Fatalf("the page after %d of size %d is empty, but the previous one has More", after, size)
@@ -280,13 +282,13 @@ func symbolPages(t *testing.T, s Harness) {
 		}
 	}
 	for _, after := range []int64{want[len(want)-1].ID, math.MaxInt64} {
-		page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, after, 1)
+		page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{After: after}, 1)
 		must(t, err)
 		if len(page.Symbols) != 0 || page.More {
 			t.Errorf("the page after the last id is %+v, want none", page)
 		}
 	}
-	page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, want[8].ID+1, 1) // an id of the other folder
+	page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{After: want[8].ID + 1}, 1) // an id of the other folder
 	must(t, err)
 	if !slices.Equal(page.Symbols, want[9:10]) || !page.More {
 		t.Errorf("the page after a symbol of the other folder is %+v, want %+v", page, want[9])
@@ -303,7 +305,7 @@ func symbolPageSize(t *testing.T, s Harness) {
 	for _, test := range []struct{ size, maxCount int }{
 		{math.MinInt, 1}, {-1, 1}, {0, 1}, {1, 1}, {9, 1}, {10, 1}, {11, 2}, {30, 2}, {31, 3}, {60, 3}, {61, 4}, {65, 4}, {66, 4},
 	} {
-		page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, 0, test.size)
+		page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, test.size)
 		must(t, err)
 		if n := len(page.Symbols); n < 1 || n > test.maxCount {
 			t.Errorf("a page of size %d has %d symbols, want 1 to %d", test.size, n, test.maxCount)
@@ -312,6 +314,63 @@ func symbolPageSize(t *testing.T, s Harness) {
 			t.Errorf("a page of size %d with %d of 4 symbols has More %v", test.size, len(page.Symbols), page.More)
 		}
 	}
+}
+
+func symbolPageLimit(t *testing.T, s Harness) {
+	folder := insertFolder(t, s, "folder")
+	want := insertSymbols(t, s, folder.ID, newSymbols("a", "b", "c", "d", "e")...)
+	for _, size := range []int{1, 25, unlimited} {
+		for limit := range 7 {
+			for after := range want {
+				r := symbols.Range{After: want[after].ID, Limit: limit}
+				page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, r, size)
+				must(t, err)
+				rest := want[after+1:]
+				n := len(page.Symbols)
+				if limit > 0 && n > limit || n > len(rest) || !slices.Equal(page.Symbols, rest[:n]) {
+					t.Errorf("the page of %+v is %+v", r, page)
+				}
+				if n == 0 && len(rest) > 0 || page.More != (n < len(rest)) {
+					t.Errorf("the page of %+v has %d symbols and More %v, %d remain", r, n, page.More, len(rest))
+				}
+			}
+		}
+	}
+}
+
+func symbolInfos(t *testing.T, s Harness) {
+	folder, other := insertFolder(t, s, "folder"), insertFolder(t, s, "other")
+	var want []symbols.SymbolInfo
+	for _, text := range append(sampleTexts, incompressibleText(1<<16)) {
+		given := symbols.Symbol{Name: "name", Type: "text/plain", Data: text}
+		want = append(want, insertSymbols(t, s, folder.ID, given)[0].Info())
+		insertSymbols(t, s, other.ID, given)
+	}
+	count := len(want)
+	version, err := s.Symbols().ContentsVersion(t.Context(), folder.ID)
+	must(t, err)
+	for _, test := range []struct{ after, limit, first, last int }{
+		{-1, 0, 0, count}, {-1, 1, 0, 1}, {-1, count - 1, 0, count - 1}, {-1, count, 0, count}, {-1, count + 1, 0, count},
+		{3, 0, 4, count}, {3, 2, 4, 6}, {count - 2, 1, count - 1, count}, {count - 1, 1, count, count}, {count - 1, 0, count, count},
+	} {
+		r := symbols.Range{Limit: test.limit}
+		if test.after >= 0 {
+			r.After = want[test.after].ID
+		}
+		page, err := s.Symbols().ListSymbolInfos(t.Context(), folder.ID, r)
+		must(t, err)
+		if !slices.Equal(page.Symbols, want[test.first:test.last]) || page.More != (test.last < count) || page.Version != version {
+			t.Errorf("ListSymbolInfos of %+v returns %+v, want %+v", r, page, want[test.first:test.last])
+		}
+	}
+	empty := insertFolder(t, s, "empty")
+	page, err := s.Symbols().ListSymbolInfos(t.Context(), empty.ID, symbols.Range{Limit: 1})
+	must(t, err)
+	if len(page.Symbols) != 0 || page.More || page.Version == 0 {
+		t.Errorf("ListSymbolInfos of an empty folder returns %+v", page)
+	}
+	_, err = s.Symbols().ListSymbolInfos(t.Context(), empty.ID+1, symbols.Range{})
+	wantError(t, err, symbols.ErrFolderNotFound)
 }
 
 func symbolValues(t *testing.T, s Harness) {
@@ -324,10 +383,10 @@ func symbolValues(t *testing.T, s Harness) {
 	want := slices.Clone(stored)
 	given[0].Name, stored[1].Name = "altered", "altered"
 
-	list, err := s.Symbols().ListFolders(t.Context())
+	list, err := s.Symbols().ListFolders(t.Context(), symbols.Range{})
 	must(t, err)
 	list.Folders[0].Name = "altered"
-	page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, 0, unlimited)
+	page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, unlimited)
 	must(t, err)
 	page.Symbols[0].Name = "altered"
 

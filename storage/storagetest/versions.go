@@ -71,13 +71,13 @@ func wantVersions(t testing.TB, s Storage) {
 			t.Errorf("%s has version %d, want %d", r.name, got, want)
 		}
 	}
-	list, err := s.Symbols().ListFolders(t.Context())
+	list, err := s.Symbols().ListFolders(t.Context(), symbols.Range{})
 	must(t, err)
 	wantVersion(ofFolderList(), list.Version)
 	for _, folder := range list.Folders {
 		wantVersion(ofFolder(folder.ID), folder.Version)
 		for _, size := range []int{1, unlimited} {
-			page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, 0, size)
+			page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, size)
 			must(t, err)
 			wantVersion(ofContents(folder.ID), page.Version)
 			for _, symbol := range page.Symbols {

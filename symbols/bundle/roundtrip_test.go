@@ -33,7 +33,7 @@ func checkRoundTrip(t *testing.T, given []symbols.NewSymbol) {
 	}
 	var archive bytes.Buffer
 	err = bundle.Write(&archive, from.Name, func(after int64) (symbols.Page, error) {
-		return service.ListSymbols(ctx, from.ID, after)
+		return service.ListSymbols(ctx, from.ID, symbols.Range{After: after})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func checkRoundTrip(t *testing.T, given []symbols.NewSymbol) {
 	}
 	var got []symbols.NewSymbol
 	for after, more := int64(0), true; more; {
-		page, err := service.ListSymbols(ctx, to.ID, after)
+		page, err := service.ListSymbols(ctx, to.ID, symbols.Range{After: after})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -114,7 +114,7 @@ func (s *site) symbolsIn(folderID int64) []symbols.Symbol {
 	s.t.Helper()
 	var list []symbols.Symbol
 	for after := int64(0); ; {
-		page, err := s.Symbols.ListSymbols(s.t.Context(), folderID, after)
+		page, err := s.Symbols.ListSymbols(s.t.Context(), folderID, symbols.Range{After: after})
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -71,7 +71,7 @@ func TestSymbols_FoldersAreCreatedRenamedAndDeleted(t *testing.T) {
 	b.click("Delete folder")
 	b.waitText("Valves deleted.")
 	b.waitFocus(`document.getElementById("title")`)
-	list, err := s.Symbols.ListFolders(t.Context())
+	list, err := s.Symbols.ListFolders(t.Context(), symbols.Range{})
 	is.NoErr(err)
 	is.Equal(len(list.Folders), 1)
 	is.Equal(list.Folders[0].Name, "Pumps & fans")

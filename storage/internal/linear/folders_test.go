@@ -108,7 +108,7 @@ func randomFolderCall(t testing.TB, h *history, client int, store symbols.Store)
 		var result folderResult
 		switch call.method {
 		case "list":
-			result.list, result.err = store.ListFolders(ctx)
+			result.list, result.err = store.ListFolders(ctx, symbols.Range{})
 		case "get":
 			result.folder, result.err = store.GetFolder(ctx, call.id)
 		case "insert":
@@ -141,7 +141,7 @@ func randomFolderCall(t testing.TB, h *history, client int, store symbols.Store)
 // deleteFolders deletes all folders of a store.
 func deleteFolders(t testing.TB, store symbols.Store) {
 	t.Helper()
-	list, err := store.ListFolders(t.Context())
+	list, err := store.ListFolders(t.Context(), symbols.Range{})
 	if err != nil {
 		t.Fatal(err)
 	}
