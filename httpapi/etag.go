@@ -1,10 +1,10 @@
 package httpapi
 
 import (
-	"context"
+	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,82 +16,85 @@ import (
 // after revalidation.
 const cacheControlRevalidate = "private, no-cache"
 
-// taggedBody is a JSON body with an ETag.
-type taggedBody interface {
-	version() symbols.Version
-	appendJSON(dst []byte) []byte
+// tag is the content of an ETag (RFC 9110, section 8.8.3).
+type tag struct {
+	version symbols.Version
+	view    string // of the resource, such as a page of a list; empty by default
+	gzip    bool
 }
 
-func (a *API) sendTagged(w http.ResponseWriter, r *http.Request, status int, body taggedBody) error {
-	w.Header().Set("ETag", entityTag(body.version()))
-	a.sendJSON(w, r, status, body.appendJSON(nil))
-	return nil
+// imageView is the view of a symbol's image.
+const imageView = "image"
+
+// viewOf returns the view of a list that a request asks for. It depends on
+// everything that the response shows, including its Link.
+func viewOf(q query, p page, fields fieldSet) string {
+	if p == (page{}) && fields == 0 {
+		return ""
+	}
+	hash := fnv.New64a()
+	fmt.Fprintln(hash, p.limit, p.after, fields)
+	if p.limit > 0 {
+		for _, parameter := range q {
+			fmt.Fprintln(hash, parameter.raw)
+		}
+	}
+	return strconv.FormatUint(hash.Sum64(), 36)
 }
 
-// sendNotModified responds 304 to a client that has the version.
-func sendNotModified(w http.ResponseWriter, version symbols.Version) error {
+// String returns a strong ETag.
+func (t tag) String() string {
+	text := `"` + strconv.FormatInt(int64(t.version), 36)
+	if t.view != "" {
+		text += "." + t.view
+	}
+	if t.gzip {
+		text += ".gz"
+	}
+	return text + `"`
+}
+
+// volatile returns the ETag of a streamed list. The list starts at the version but
+// may include later changes, so the ETag is unique. If the version is still current
+// afterwards, the list includes none, and the ETag matches the version.
+func (t tag) volatile() string {
+	return strings.TrimSuffix(t.String(), `"`) + "-" + strconv.FormatUint(rand.Uint64(), 36) + `"`
+}
+
+// parseTag returns the tag with an opaque part, or one with version 0, which is
+// never current.
+func parseTag(opaque string) tag {
+	text, _, _ := strings.Cut(opaque, "-")
+	text, gzip := strings.CutSuffix(text, ".gz")
+	text, view, hasView := strings.Cut(text, ".")
+	version, err := strconv.ParseInt(text, 36, 64)
+	if err != nil || strconv.FormatInt(version, 36) != text || hasView && view == "" {
+		return tag{}
+	}
+	return tag{symbols.Version(version), view, gzip}
+}
+
+// notModified returns the ETag in If-None-Match that matches a version of a view,
+// compressed or not, and whether there is one.
+func notModified(header http.Header, version symbols.Version, view string) (string, bool) {
+	tags := ranges.ParseTags(header["If-None-Match"])
+	if tags.Any {
+		return tag{version: version, view: view}.String(), true
+	}
+	for _, given := range tags.List {
+		if t := parseTag(given.Opaque); t.version == version && t.view == view {
+			return `"` + given.Opaque + `"`, true
+		}
+	}
+	return "", false
+}
+
+// sendNotModified responds 304 to a client that has the ETag.
+func sendNotModified(w http.ResponseWriter, etag string) error {
 	w.Header().Set("Cache-Control", cacheControlRevalidate)
-	w.Header().Set("ETag", entityTag(version))
+	w.Header().Set("ETag", etag)
 	w.WriteHeader(http.StatusNotModified)
 	return nil
-}
-
-// getEndpoint returns an endpoint that responds with what load returns. A client
-// that has the current version gets 304, which costs a read of the version only.
-func (a *API) getEndpoint(kind versionKind, load func(ctx context.Context, id int64) (taggedBody, error)) endpoint {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		id, err := pathID(r)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := a.storeContext(r)
-		defer cancel()
-		if r.Header["If-None-Match"] != nil {
-			version, err := a.versions.get(ctx, versionKey{kind, id})
-			if err != nil {
-				return err
-			}
-			if notModified(r.Header, version) {
-				return sendNotModified(w, version)
-			}
-		}
-		body, err := load(ctx, id)
-		if err != nil {
-			return err
-		}
-		w.Header().Set("Cache-Control", cacheControlRevalidate)
-		return a.sendTagged(w, r, http.StatusOK, body)
-	}
-}
-
-// entityTag returns the strong ETag (RFC 9110, section 8.8.3) of a version.
-func entityTag(version symbols.Version) string {
-	return `"` + strconv.FormatInt(int64(version), 36) + `"`
-}
-
-// volatileTag returns the ETag of a streamed list. The list starts at version but
-// may include later changes, so the tag is unique. If version is still current
-// afterwards, the list includes none, and the tag matches version.
-func volatileTag(version symbols.Version) string {
-	return strings.TrimSuffix(entityTag(version), `"`) + "-" + strconv.FormatUint(rand.Uint64(), 36) + `"`
-}
-
-// parseTag returns the version of the opaque part of an ETag, or 0, which is never
-// current.
-func parseTag(opaque string) symbols.Version {
-	text, _, _ := strings.Cut(opaque, "-")
-	version, err := strconv.ParseInt(text, 36, 64)
-	if err != nil || strconv.FormatInt(version, 36) != text {
-		return 0
-	}
-	return symbols.Version(version)
-}
-
-// notModified reports whether If-None-Match matches the version, by weak
-// comparison.
-func notModified(header http.Header, version symbols.Version) bool {
-	tags := ranges.ParseTags(header["If-None-Match"])
-	return tags.Any || slices.ContainsFunc(tags.List, func(t ranges.Tag) bool { return parseTag(t.Opaque) == version })
 }
 
 // ifMatch is the part of an endpoint's input that comes from If-Match.
@@ -111,7 +114,9 @@ func (m *ifMatch) readHeader(header http.Header) {
 		return
 	}
 	m.versions = []symbols.Version{0}
-	for _, tag := range tags.List {
-		m.versions = append(m.versions, parseTag(tag.Opaque))
+	for _, given := range tags.List {
+		if t := parseTag(given.Opaque); t.view == "" {
+			m.versions = append(m.versions, t.version)
+		}
 	}
 }

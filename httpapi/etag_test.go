@@ -186,7 +186,9 @@ func TestETag_IfMatch(t *testing.T) {
 		with("PATCH", `{"name":5}`, first).wantError(400, "invalid_request")
 		third := with("PATCH", `{"name":"d"}`, first, second).want(200).header.Get("ETag")
 		is.Equal(with("PATCH", `{"name":"d"}`, third).want(200).header.Get("ETag"), third) // equal values
-		with("PATCH", `{"name":"e"}`, `W/"other", W/`+third).want(200)                     // from a proxy that compresses
+		// Proxies that compress weaken tags; ours of compressed bodies are accepted too.
+		fourth := with("PATCH", `{"name":"e"}`, `W/"other", W/`+third).want(200).header.Get("ETag")
+		with("PATCH", `{"name":"f"}`, strings.TrimSuffix(fourth, `"`)+`.gz"`).want(200)
 		with("PATCH", `{"name":"e"}`, "*").want(200)
 	}
 	for _, path := range []string{"/symbol/symbols/1", "/symbol/folders/1"} {

@@ -30,8 +30,8 @@ const adminKey = "an admin key for tests"
 
 // transport is that of the tests. A parallel test that closes an
 // [httptest.Server] closes the idle connections of [http.DefaultTransport], and
-// requests that are about to use one fail.
-var transport = new(http.Transport)
+// requests that are about to use one fail. It accepts gzip only if a test does.
+var transport = &http.Transport{DisableCompression: true}
 
 // harness is the API with memory storage, a clock, and a server on a loopback
 // address.

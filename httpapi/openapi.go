@@ -2,9 +2,8 @@ package httpapi
 
 import (
 	_ "embed"
-	"io"
 	"net/http"
-	"strconv"
+	"sync"
 )
 
 // document describes the API in OpenAPI 3.1. Tests compare it with the handler.
@@ -20,9 +19,14 @@ var document string
 // The caller owns the slice.
 func OpenAPI() []byte { return []byte(document) }
 
-func serveDocument(w http.ResponseWriter, _ *http.Request) error {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(document)))
-	io.WriteString(w, document) // an error means that the client has disconnected
+var compressedDocument = sync.OnceValue(func() []byte { return compress([]byte(document)) })
+
+func (a *API) serveDocument(w http.ResponseWriter, r *http.Request) error {
+	body := []byte(document)
+	if compressible(w, r) {
+		body = compressedDocument()
+		w.Header().Set("Content-Encoding", "gzip")
+	}
+	a.sendJSON(w, r, http.StatusOK, body)
 	return nil
 }

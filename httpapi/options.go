@@ -121,9 +121,10 @@ type Options struct {
 	// counts as progress.
 	IdleTimeout time.Duration
 
-	// ListCache is the size in bytes of the cache of encoded symbol lists; 64
-	// MiB if zero, no cache if negative. Each request compares the cached
-	// version with the store. Lists of a store in memory are not cached.
+	// ListCache is the size in bytes of the cache of encoded symbol lists,
+	// compressed bodies and images; 64 MiB if zero, no cache if negative. Each
+	// request compares the cached version with the store. Of a store in memory
+	// only compressed bodies are cached.
 	ListCache int64
 
 	// Observe, if set, is called after each request of the handler, after each

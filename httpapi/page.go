@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"example.com/canvasback/symbols"
 )
 
 // query is the query of a request, in order. Unlike [url.Values] it keeps what is
@@ -108,3 +110,6 @@ func escapeRawQuery(raw string) string {
 	}
 	return escaped.String()
 }
+
+// selection returns the range of the page.
+func (p page) selection() symbols.Range { return symbols.Range{After: p.after, Limit: p.limit} }

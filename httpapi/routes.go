@@ -64,7 +64,7 @@ func (a *API) routes() []route {
 	)
 	limit, symbolLimit, batchLimit, importLimit := a.options.BodyLimit, a.options.SymbolLimit, a.options.BatchLimit, a.options.ImportLimit
 
-	list := []route{{get, "/openapi.json", noKey, limit, serveDocument}}
+	list := []route{{get, "/openapi.json", noKey, limit, a.serveDocument}}
 	if a.keys != nil {
 		list = append(list,
 			route{get, "/admin/api-keys", adminKey, limit, a.listKeys},
@@ -77,7 +77,7 @@ func (a *API) routes() []route {
 	}
 	if a.symbols != nil {
 		list = append(list,
-			route{get, "/symbol/folders", clientKey, limit, a.getEndpoint(folderListVersion, a.listFolders)},
+			route{get, "/symbol/folders", clientKey, limit, a.listFolders},
 			route{post, "/symbol/folders", clientKey, limit, jsonEndpoint(a, created, a.createFolder)},
 			route{get, "/symbol/folders/{id}", clientKey, limit, a.getEndpoint(folderVersion, a.getFolder)},
 			route{patch, "/symbol/folders/{id}", clientKey, limit, jsonEndpoint(a, ok, a.updateFolder)},

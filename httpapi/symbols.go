@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"net/http"
 	"slices"
 
 	"example.com/canvasback/symbols"
@@ -28,9 +29,20 @@ func (l folderList) appendJSON(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-func (a *API) listFolders(ctx context.Context, _ int64) (taggedBody, error) {
-	list, err := a.symbols.ListFolders(ctx, symbols.Range{})
-	return folderList(list), err
+func (a *API) listFolders(w http.ResponseWriter, r *http.Request) error {
+	q := parseQuery(r.URL)
+	p, err := q.page()
+	if err != nil {
+		return err
+	}
+	key := listKey{kind: folderListVersion, page: p}
+	return a.get(w, r, key, viewOf(q, p, 0), func(ctx context.Context) (taggedBody, error) {
+		list, err := a.symbols.ListFolders(ctx, p.selection())
+		if list.More {
+			q.setLink(w.Header(), p, list.Folders[len(list.Folders)-1].ID)
+		}
+		return folderList(list), err
+	})
 }
 
 type createFolderRequest struct {
@@ -67,7 +79,7 @@ func (s symbolRecord) resource() Resource       { return Resource{Kind: "symbol"
 func (s symbolRecord) version() symbols.Version { return s.Version }
 
 func (s symbolRecord) appendJSON(dst []byte) []byte {
-	return appendSymbol(slices.Grow(dst, encodedSize(symbols.Symbol(s))), symbols.Symbol(s))
+	return appendSymbol(slices.Grow(dst, encodedSize(s.Name, s.Type, s.Data)), symbols.Symbol(s))
 }
 
 type createSymbolRequest struct {

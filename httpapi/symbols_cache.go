@@ -14,11 +14,22 @@ import (
 // streamed.
 const maxCachedList = 4 << 20
 
-// symbolList is the encoded contents of a folder at a version. A nil body means
-// that the list is longer than maxCachedList.
-type symbolList struct {
+// listKey identifies an encoded list, or another response with an ETag.
+type listKey struct {
+	kind   versionKind
+	id     int64
+	page   page
+	fields fieldSet
+	gzip   bool // if the client accepts it
+}
+
+// encodedList is an encoded list at a version. A nil body means that the list is
+// longer than maxCachedList.
+type encodedList struct {
 	version symbols.Version
 	body    [][]byte // parts, read only
+	gzip    bool     // the body is compressed
+	next    int64    // the id after which the next page begins, or 0
 
 	// after is 0 if the body is complete. Otherwise the body ends with the
 	// symbol of this id, and may already include changes after version.
@@ -26,7 +37,7 @@ type symbolList struct {
 }
 
 // size returns how many bytes the list takes in the cache.
-func (l symbolList) size() int64 {
+func (l encodedList) size() int64 {
 	size := int64(1 << 10) // overhead of an entry
 	for _, part := range l.body {
 		size += int64(cap(part))
@@ -34,76 +45,80 @@ func (l symbolList) size() int64 {
 	return size
 }
 
-// listCache caches the encoded lists of the most recently used folders, one for
-// each. Concurrent misses share one fill.
+// listCache caches the most recently used lists, one version of each. Concurrent
+// misses share one fill.
 type listCache struct {
-	limit int64 // bytes
-	fills singleflight.Group
+	limit    int64 // bytes
+	gzipOnly bool
+	fills    singleflight.Group
 
 	mu      sync.Mutex
-	entries map[int64]*list.Element // by folder; the values are cacheEntry
-	recent  *list.List              // the least recently used last
+	entries map[listKey]*list.Element // the values are cacheEntry
+	recent  *list.List                // the least recently used last
 	size    int64
 }
 
 type cacheEntry struct {
-	folder int64
-	symbolList
+	key listKey
+	encodedList
 }
 
-func newListCache(limit int64) *listCache {
-	return &listCache{limit: limit, entries: make(map[int64]*list.Element), recent: list.New()}
+func newListCache(limit int64, gzipOnly bool) *listCache {
+	return &listCache{limit: limit, gzipOnly: gzipOnly, entries: make(map[listKey]*list.Element), recent: list.New()}
 }
 
-// get returns the list of a folder at version, or at a later one. The caller must
+// get returns the list with a key at version, or at a later one. The caller must
 // have read version after its request arrived.
 //
 // Requests share a fill only if they have read the same version. A fill reads the
 // list after one of them has read version, so its list is not older. Waiters have
 // the deadline and the error of the request that fills.
-func (c *listCache) get(folder int64, version symbols.Version, fill func() (symbolList, error)) (symbolList, error) {
-	if found, ok := c.lookup(folder, version); ok {
+func (c *listCache) get(key listKey, version symbols.Version, fill func() (encodedList, error)) (encodedList, error) {
+	if found, ok := c.lookup(key, version); ok {
 		return found, nil
 	}
-	result, err, _ := c.fills.Do(fmt.Sprint(folder, " ", version), func() (any, error) {
+	result, err, _ := c.fills.Do(fmt.Sprint(key, " ", version), func() (any, error) {
 		filled, err := fill()
 		if err == nil {
-			c.put(folder, filled)
+			c.put(key, filled)
 		}
 		return filled, err
 	})
 	if err != nil {
-		return symbolList{}, err
+		return encodedList{}, err
 	}
-	return result.(symbolList), nil
+	return result.(encodedList), nil
 }
 
-func (c *listCache) lookup(folder int64, version symbols.Version) (symbolList, bool) {
+func (c *listCache) lookup(key listKey, version symbols.Version) (encodedList, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	element := c.entries[folder]
+	element := c.entries[key]
 	if element == nil || element.Value.(cacheEntry).version != version {
-		return symbolList{}, false
+		return encodedList{}, false
 	}
 	c.recent.MoveToFront(element)
-	return element.Value.(cacheEntry).symbolList, true
+	return element.Value.(cacheEntry).encodedList, true
 }
 
-// put replaces the entry of a folder and evicts others. For a list that is too
+// put replaces the entry with a key and evicts others. For a list that is too
 // long, it caches only this fact.
-func (c *listCache) put(folder int64, filled symbolList) {
+func (c *listCache) put(key listKey, filled encodedList) {
 	if filled.after > 0 || filled.size() > maxCachedList {
-		filled = symbolList{version: filled.version}
+		filled = encodedList{version: filled.version}
+	}
+	if c.gzipOnly && !key.gzip {
+		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if previous := c.entries[folder]; previous != nil {
+	if previous := c.entries[key]; previous != nil {
 		c.evict(previous)
 	}
 	if filled.size() > c.limit {
 		return
 	}
-	c.entries[folder] = c.recent.PushFront(cacheEntry{folder, filled})
+	c.entries[key] = c.recent.PushFront(cacheEntry{key, filled})
 	c.size += filled.size()
 	for c.size > c.limit {
 		c.evict(c.recent.Back())
@@ -112,6 +127,6 @@ func (c *listCache) put(folder int64, filled symbolList) {
 
 func (c *listCache) evict(element *list.Element) {
 	entry := c.recent.Remove(element).(cacheEntry)
-	delete(c.entries, entry.folder)
+	delete(c.entries, entry.key)
 	c.size -= entry.size()
 }

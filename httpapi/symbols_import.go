@@ -12,8 +12,7 @@ import (
 	"example.com/canvasback/symbols/bundle"
 )
 
-// exportSymbols writes the symbols of a folder as a zip, page by page like
-// streamList.
+// exportSymbols writes the symbols of a folder as a zip, page by page.
 func (a *API) exportSymbols(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathID(r)
 	if err != nil {
@@ -47,6 +46,12 @@ func (a *API) exportSymbols(w http.ResponseWriter, r *http.Request) error {
 	}
 	out.Finish()
 	return nil
+}
+
+func (a *API) symbolPage(r *http.Request, folderID, after int64) (symbols.Page, error) {
+	ctx, cancel := a.storeContext(r)
+	defer cancel()
+	return a.symbols.ListSymbols(ctx, folderID, symbols.Range{After: after})
 }
 
 func bundleFileName(folder symbols.Folder) string {

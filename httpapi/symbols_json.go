@@ -22,24 +22,43 @@ func appendFolder(dst []byte, folder symbols.Folder) []byte {
 
 // appendSymbol appends a symbol as JSON.
 func appendSymbol(dst []byte, symbol symbols.Symbol) []byte {
-	dst = append(dst, `{"id":`...)
-	dst = strconv.AppendInt(dst, symbol.ID, 10)
-	dst = append(dst, `,"name":`...)
-	dst = appendString(dst, symbol.Name)
-	dst = append(dst, `,"type":`...)
-	dst = appendString(dst, symbol.Type)
-	dst = append(dst, `,"data":`...)
-	dst = appendString(dst, symbol.Data)
-	dst = append(dst, `,"folderId":`...)
-	dst = strconv.AppendInt(dst, symbol.FolderID, 10)
+	return appendFields(dst, symbol.Info(), symbol.Data, allFields)
+}
+
+// appendFields appends the given fields of a symbol as JSON.
+func appendFields(dst []byte, symbol symbols.SymbolInfo, data string, fields fieldSet) []byte {
+	separator := byte('{')
+	for i, name := range fieldNames {
+		field := fieldSet(1) << i
+		if fields&field == 0 {
+			continue
+		}
+		dst = append(dst, separator, '"')
+		dst = append(dst, name...)
+		dst = append(dst, `":`...)
+		switch field {
+		case idField:
+			dst = strconv.AppendInt(dst, symbol.ID, 10)
+		case nameField:
+			dst = appendString(dst, symbol.Name)
+		case typeField:
+			dst = appendString(dst, symbol.Type)
+		case dataField:
+			dst = appendString(dst, data)
+		case folderIDField:
+			dst = strconv.AppendInt(dst, symbol.FolderID, 10)
+		case sizeField:
+			dst = strconv.AppendInt(dst, symbol.Size, 10)
+		}
+		separator = ','
+	}
 	return append(dst, '}')
 }
 
 // encodedSize estimates the size of a symbol as JSON, rarely too low.
-func encodedSize(symbol symbols.Symbol) int {
+func encodedSize(name, mimeType, data string) int {
 	const overhead = 128 // field names, ids, a few other escapes
-	return overhead + len(symbol.Name) + len(symbol.Type) + len(symbol.Data) +
-		strings.Count(symbol.Data, `"`) + strings.Count(symbol.Data, `\`)
+	return overhead + len(name) + len(mimeType) + len(data) + strings.Count(data, `"`) + strings.Count(data, `\`)
 }
 
 // appendString appends a JSON string (RFC 8259, section 7): the same bytes as

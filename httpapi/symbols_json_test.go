@@ -31,7 +31,7 @@ func TestEncodedSize_IsSufficient(t *testing.T) {
 		`\\server\share\valve.svg`,
 	} {
 		symbol := symbols.Symbol{ID: 1, Name: "Gate valve", Type: "application/json", Data: strings.Repeat(data, 1000), FolderID: 1}
-		estimate, size := encodedSize(symbol), len(appendSymbol(nil, symbol))
+		estimate, size := encodedSize(symbol.Name, symbol.Type, symbol.Data), len(appendSymbol(nil, symbol))
 		if estimate < size || estimate > size+200 {
 			t.Errorf("%s, 1000 times: estimated size %d, actual size %d", data, estimate, size)
 		}

@@ -1,0 +1,93 @@
+package httpapi
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// minCompressed is the size in bytes from which JSON is compressed. Shorter bodies
+// fit into one packet anyway.
+const minCompressed = 1024
+
+// acceptsGzip reports whether Accept-Encoding (RFC 9110, section 12.5.3) allows
+// gzip and does not prefer no encoding. It ignores malformed elements.
+func acceptsGzip(header http.Header) bool {
+	weights := make(map[string]float64)
+	for _, line := range header["Accept-Encoding"] {
+		for element := range strings.SplitSeq(line, ",") {
+			coding, parameter, weighted := strings.Cut(element, ";")
+			coding = strings.ToLower(strings.Trim(coding, " \t"))
+			if coding == "x-gzip" {
+				coding = "gzip"
+			}
+			weight, ok := 1.0, true
+			if weighted {
+				weight, ok = parseWeight(parameter)
+			}
+			if _, repeated := weights[coding]; ok && !repeated {
+				weights[coding] = weight
+			}
+		}
+	}
+	weightOf := func(coding string) float64 {
+		if weight, ok := weights[coding]; ok {
+			return weight
+		}
+		return weights["*"]
+	}
+	return weightOf("gzip") > 0 && weightOf("gzip") >= weightOf("identity")
+}
+
+// parseWeight parses the weight of an element, such as q=0.5.
+func parseWeight(parameter string) (float64, bool) {
+	name, text, _ := strings.Cut(strings.Trim(parameter, " \t"), "=")
+	if !strings.EqualFold(name, "q") || len(text) == 0 || len(text) > len("0.000") ||
+		strings.Trim(text, "0123456789.") != "" || len(text) > 1 && text[1] != '.' {
+		return 0, false
+	}
+	weight, err := strconv.ParseFloat(text, 64)
+	return weight, err == nil && weight <= 1
+}
+
+// gzipWriters are reused: one takes 800 KB.
+var gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
+// newGzipWriter returns a writer to w. Its release must be called after Close.
+func newGzipWriter(w io.Writer) (out *gzip.Writer, release func()) {
+	out = gzipWriters.Get().(*gzip.Writer)
+	out.Reset(w)
+	return out, func() { gzipWriters.Put(out) }
+}
+
+// compress returns body with gzip applied.
+func compress(body ...[]byte) []byte {
+	var buffer bytes.Buffer
+	out, release := newGzipWriter(&buffer)
+	defer release()
+	for _, part := range body {
+		out.Write(part)
+	}
+	out.Close()
+	return bytes.Clone(buffer.Bytes())
+}
+
+// compressible adds the Vary of a response that may be compressed, and reports
+// whether the client accepts that.
+func compressible(w http.ResponseWriter, r *http.Request) bool {
+	w.Header().Add("Vary", "Accept-Encoding")
+	return acceptsGzip(r.Header)
+}
+
+// sendCompressible writes a JSON response without an ETag, compressed if possible.
+func (a *API) sendCompressible(w http.ResponseWriter, r *http.Request, body []byte) {
+	if compressible(w, r) && len(body) >= minCompressed {
+		body = compress(body)
+		w.Header().Set("Content-Encoding", "gzip")
+	}
+	a.sendJSON(w, r, http.StatusOK, body)
+}

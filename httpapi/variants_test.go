@@ -1,0 +1,308 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/symbols"
+)
+
+// get sends a GET with headers given as pairs, and decompresses the body.
+func (h *harness) get(path string, headers ...string) response {
+	h.t.Helper()
+	got := h.send("GET", path, "", append([]string{"x-api-key", h.rawKey}, headers...)...)
+	if got.header.Get("Content-Encoding") == "gzip" {
+		zipped, err := gzip.NewReader(bytes.NewReader(got.body))
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if got.body, err = io.ReadAll(zipped); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	return got
+}
+
+// variantPaths are paths of representations of two folders and their symbols.
+func variantPaths() []string {
+	var paths []string
+	for _, page := range []string{"", "limit=2", "limit=2&x=1", "after=3", "limit=1&after=4", "limit=1000"} {
+		paths = append(paths, "/symbol/folders?"+page)
+		for _, fields := range []string{"", "fields=id,name", "fields=size,id", "fields=id,name,type,data,folderId"} {
+			for folder := 1; folder <= 2; folder++ {
+				paths = append(paths, fmt.Sprintf("/symbol/folders/%d/symbols?%s&%s", folder, page, fields))
+			}
+		}
+	}
+	return append(paths, "/symbol/folders/1", "/symbol/symbols/1", "/symbol/symbols/2", "/symbol/symbols/5")
+}
+
+// contents has what each ETag of each path stands for.
+type contents struct {
+	mu   sync.Mutex
+	seen map[string]string
+}
+
+// check records a response, and fails the test if its ETag has stood for another
+// content.
+func (c *contents) check(t testing.TB, path, encoding string, got response) {
+	t.Helper()
+	tag := got.header.Get("ETag")
+	if len(tag) < 3 || tag[0] != '"' {
+		t.Fatalf("%s: ETag %q is not strong", path, tag)
+	}
+	content := got.header.Get("Content-Encoding") + got.header.Get("Link") + string(got.body)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if before, ok := c.seen[path+tag]; ok && before != content {
+		t.Errorf("%s (%s): ETag %s stands for %.300s and %.300s", path, encoding, tag, before, content)
+	}
+	c.seen[path+tag] = content
+}
+
+// twoProcesses returns two APIs on one store, with caches, and one without.
+func twoProcesses(t *testing.T, store symbols.Store) (both []*harness, uncached *harness) {
+	t.Helper()
+	on := func(cache int64) *harness {
+		return serve(t, func(o *httpapi.Options) {
+			o.Symbols, o.ListCache = symbols.NewService(store, &symbols.Options{PageSize: 3000}), cache
+		})
+	}
+	return []*harness{on(0), on(200_000)}, on(-1)
+}
+
+// changeSymbols makes a random change, of any kind.
+func changeSymbols(random *rand.Rand, h *harness) {
+	folder, symbol := 1+random.IntN(4), 1+random.IntN(8)
+	data := quote(strings.Repeat(string(rune('a'+random.IntN(4))), 1+random.IntN(1200)))
+	switch random.IntN(8) {
+	case 0, 1:
+		h.client("POST", fmt.Sprintf("/symbol/folders/%d/symbols", folder), `{"name":"n","type":"a/b","data":`+data+`}`)
+	case 2:
+		h.client("PATCH", fmt.Sprintf("/symbol/symbols/%d", symbol), `{"data":`+data+`}`)
+	case 3:
+		h.client("PATCH", fmt.Sprintf("/symbol/symbols/%d", symbol), fmt.Sprintf(`{"name":"%d","type":"a/b"}`, random.IntN(2)))
+	case 4:
+		h.client("PATCH", fmt.Sprintf("/symbol/symbols/%d", symbol), fmt.Sprintf(`{"folderId":%d}`, folder))
+	case 5:
+		h.client("DELETE", fmt.Sprintf("/symbol/symbols/%d", 9+random.IntN(20)), "")
+	case 6:
+		h.client("PATCH", fmt.Sprintf("/symbol/folders/%d", folder), fmt.Sprintf(`{"name":"%d"}`, random.IntN(6)))
+	case 7:
+		h.client("POST", "/symbol/folders", fmt.Sprintf(`{"name":"%s%d"}`, strings.Repeat("f", 200), random.Int()))
+	}
+}
+
+// TestVariants_TagsMatchContent compares every variant before and after random
+// changes, in two processes, with what a process without a cache shows.
+func TestVariants_TagsMatchContent(t *testing.T) {
+	t.Parallel()
+	both, uncached := twoProcesses(t, &hookedStore{Store: memory.New().Symbols()})
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 4 {
+		uncached.client("POST", "/symbol/folders", fmt.Sprintf(`{"name":"%d"}`, i)).want(201)
+		for range 3 {
+			uncached.client("POST", fmt.Sprintf("/symbol/folders/%d/symbols", i+1), `{"name":"n","type":"a/b","data":"`+strings.Repeat("x", 700)+`"}`).want(201)
+		}
+	}
+	all := &contents{seen: make(map[string]string)}
+	tags := make(map[string]string) // the latest of each path and encoding
+	for round := range 60 {
+		h := both[round%2]
+		for _, path := range variantPaths() {
+			for _, encoding := range []string{"identity", "gzip"} {
+				want := uncached.get(path).want(200)
+				got := h.get(path, "Accept-Encoding", encoding).want(200)
+				if string(got.body) != string(want.body) || got.header.Get("Link") != want.header.Get("Link") {
+					t.Fatalf("%s is %.300s %s, want %.300s %s", path, got.body, got.header.Get("Link"), want.body, want.header.Get("Link"))
+				}
+				if zipped := got.header.Get("Content-Encoding") == "gzip"; zipped != (encoding == "gzip" && len(got.body) >= 1024) {
+					t.Fatalf("%s with %s: compressed is %v for %d bytes", path, encoding, zipped, len(got.body))
+				}
+				all.check(t, path, encoding, got)
+				key, tag := path+" "+encoding, got.header.Get("ETag")
+				if previous := tags[key]; previous != "" {
+					other := []string{"identity", "gzip"}[random.IntN(2)]
+					conditional := h.get(path, "If-None-Match", previous, "Accept-Encoding", other)
+					if (conditional.status == 304) != (previous == tag) {
+						t.Fatalf("%s: %d for %s, current is %s", path, conditional.status, previous, tag)
+					}
+					if conditional.status == 304 && conditional.header.Get("ETag") != previous {
+						t.Fatalf("%s: 304 carries %s, want %s", path, conditional.header.Get("ETag"), previous)
+					}
+					if conditional.header.Get("Vary") != "Accept-Encoding" {
+						t.Fatalf("%s: %d has Vary %q", path, conditional.status, conditional.header.Get("Vary"))
+					}
+				}
+				tags[key] = tag
+			}
+		}
+		changeSymbols(random, both[random.IntN(2)])
+	}
+}
+
+// TestVariants_NeverMixedUnderConcurrentWrites reads variants in two processes while
+// both change symbols.
+func TestVariants_NeverMixedUnderConcurrentWrites(t *testing.T) {
+	t.Parallel()
+	both, uncached := twoProcesses(t, &hookedStore{Store: memory.New().Symbols()})
+	for i := range 4 {
+		uncached.client("POST", "/symbol/folders", fmt.Sprintf(`{"name":"%d"}`, i)).want(201)
+		for range 3 {
+			uncached.client("POST", fmt.Sprintf("/symbol/folders/%d/symbols", i+1), `{"name":"n","type":"a/b","data":"`+strings.Repeat("x", 700)+`"}`).want(201)
+		}
+	}
+	all := &contents{seen: make(map[string]string)}
+	done := make(chan struct{})
+	var writers, readers sync.WaitGroup
+	for i, h := range both {
+		random := rand.New(rand.NewPCG(uint64(i), 3))
+		writers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					changeSymbols(random, h)
+				}
+			}
+		})
+		for range 2 {
+			readers.Go(func() {
+				for range 3 {
+					for _, path := range variantPaths() {
+						for _, encoding := range []string{"identity", "gzip"} {
+							if got := h.get(path, "Accept-Encoding", encoding); got.status == 200 {
+								all.check(t, path, encoding, got)
+							}
+						}
+					}
+				}
+			})
+		}
+	}
+	readers.Wait()
+	close(done)
+	writers.Wait()
+}
+
+func TestPaging_VisitsEachRecordOnce(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	for i := range 7 {
+		h.client("POST", "/symbol/folders", fmt.Sprintf(`{"name":"%d"}`, i)).want(201)
+		h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"s%d","type":"a/b","data":"%s"}`, i, strings.Repeat("d", 600))).want(201)
+	}
+	for _, path := range []string{"/symbol/folders", "/symbol/folders/1/symbols", "/symbol/folders/1/symbols?fields=id"} {
+		all := h.client("GET", path, "").want(200).array()
+		for _, limit := range []int{1, 2, 6, 7, 8, 1000} {
+			separator := "?"
+			if strings.Contains(path, "?") {
+				separator = "&"
+			}
+			next := fmt.Sprintf("%s%slimit=%d", path, separator, limit)
+			var got []any
+			for requests := 0; next != ""; requests++ {
+				page := h.client("GET", next, "").want(200)
+				is.True(len(page.array()) <= limit && requests < 8)
+				got = append(got, page.array()...)
+				link := page.header.Get("Link")
+				next = ""
+				if link != "" {
+					reference, ok := strings.CutSuffix(strings.TrimPrefix(link, "<"), `>; rel="next"`)
+					is.True(ok)
+					path, _, _ := strings.Cut(path, "?")
+					next = path + reference
+				}
+			}
+			is.Equal(got, all)
+		}
+	}
+	is.Equal(len(h.client("GET", "/symbol/folders/1/symbols?after=5", "").want(200).array()), 2)
+	is.Equal(len(h.client("GET", "/symbol/folders?after=9223372036854775807", "").want(200).array()), 0)
+	// the key comes first, then the query, then existence
+	h.send("GET", "/symbol/folders?limit=0", "").wantError(401, "unauthorized")
+	for _, query := range []string{"limit=0", "limit=1001", "limit=01", "limit=+1", "limit=", "limit", "limit=1&limit=1", "after=-1", "after=x", "after=1&after=2", "after=9223372036854775808", "limit=%zz", "fields=", "fields=id,id", "fields=ID", "fields=id,", "fields=id&fields=name", "fields=id%20"} {
+		name, _, _ := strings.Cut(query, "=")
+		got := h.client("GET", "/symbol/folders/99/symbols?"+query, "").wantError(400, "invalid_request")
+		is.True(strings.HasPrefix(got.message(), name+" "))
+	}
+	h.client("GET", "/symbol/folders/99/symbols?limit=1", "").wantError(404, "not_found")
+	h.client("GET", "/symbol/folders?fields=nonsense&x=%zz", "").want(200) // ignored
+}
+
+func TestFields(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	h.client("POST", "/symbol/folders/1/symbols", `{"name":"ä","type":"a/b","data":"ö\u0022"}`).want(201)
+	for fields, want := range map[string]string{
+		"id":                              `[{"id":1}]`,
+		"size,id":                         `[{"id":1,"size":3}]`,
+		"folderId,data,type,name":         `[{"name":"ä","type":"a/b","data":"ö\"","folderId":1}]`,
+		"id,name,type,data,folderId,size": `[{"id":1,"name":"ä","type":"a/b","data":"ö\"","folderId":1,"size":3}]`,
+		"id%2Cname":                       `[{"id":1,"name":"ä"}]`,
+	} {
+		is.Equal(string(h.client("GET", "/symbol/folders/1/symbols?fields="+fields, "").want(200).body), want)
+	}
+}
+
+func TestCompression_AcceptEncoding(t *testing.T) {
+	t.Parallel()
+	h := serve(t)
+	for header, want := range map[string]bool{
+		"gzip": true, "GZip": true, "x-gzip": true, "*": true, "br, gzip;q=0.001": true, "gzip; q=1.000": true, "gzip;Q=0.5": true,
+		"deflate, *;q=0.1": true, "identity;q=0.5, gzip;q=0.5": true, "identity;q=0, gzip;q=0.1": true, "br;q=1,gzip;q=0.2": true,
+		"": false, "identity": false, "gzip;q=0": false, "gzip;q=0.000": false, "*;q=0": false, "identity, gzip;q=0.9": false,
+		"*;q=1, gzip;q=0": false, "br": false, "gzip;q=2": false, "gzip;q=a": false, "gzipped": false, "gzip;x=1": false,
+	} {
+		got := h.send("GET", "/openapi.json", "", "Accept-Encoding", header).want(200)
+		if zipped := got.header.Get("Content-Encoding") == "gzip"; zipped != want {
+			t.Errorf("Accept-Encoding %q: compressed is %v", header, zipped)
+		}
+	}
+}
+
+// TestCompression_LongLists compresses lists that are streamed.
+func TestCompression_LongLists(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h, _, otherProcess := serveSymbols(t, 0)
+	service := otherProcess
+	folder, err := service.CreateFolder(t.Context(), "A")
+	is.NoErr(err)
+	random := rand.New(rand.NewPCG(1, 1))
+	for i := range 12 {
+		data := make([]byte, 1<<20)
+		for i := range data {
+			data[i] = ' ' + byte(random.IntN(90))
+		}
+		_, err := service.CreateSymbol(t.Context(), folder.ID, fmt.Sprint(i), "text/plain", string(data))
+		is.NoErr(err)
+	}
+	for _, query := range []string{"", "?limit=7", "?limit=7&fields=data,size"} {
+		plain := h.get("/symbol/folders/1/symbols" + query).want(200)
+		for range 2 {
+			zipped := h.get("/symbol/folders/1/symbols"+query, "Accept-Encoding", "gzip").want(200)
+			is.Equal(zipped.header.Get("Content-Encoding"), "gzip")
+			is.True(string(zipped.body) == string(plain.body))
+			is.Equal(zipped.header.Get("Link"), plain.header.Get("Link"))
+			is.True(zipped.header.Get("ETag") != plain.header.Get("ETag"))
+			h.get("/symbol/folders/1/symbols"+query, "If-None-Match", "W/"+zipped.header.Get("ETag")).want(304)
+		}
+		is.Equal(len(plain.array()), map[bool]int{true: 12, false: 7}[query == ""])
+		is.Equal(plain.header.Get("Link") != "", query != "")
+	}
+}
