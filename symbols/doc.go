@@ -9,8 +9,8 @@
 //
 // # Versions
 //
-// The folder list, each folder, the contents of each folder and each symbol
-// have a [Version]. The transaction that changes one of them also replaces its
+// The folder list, each folder, the contents of each folder, each symbol and each
+// [Segment] have a [Version]. The transaction that changes one of them also replaces its
 // version by a new one; nothing else does. No version is used twice, so equal
 // versions mean equal data. Versions serve as entity tags, for caches and
 // conditional requests (RFC 9110, sections 8.8.3 and 13).

@@ -22,11 +22,12 @@ type Options struct {
 type Service struct {
 	store    Store
 	pageSize int
+	index    *searchIndex
 }
 
 // NewService returns a Service that uses store. Nil options mean the defaults.
 func NewService(store Store, options *Options) *Service {
-	s := &Service{store: store, pageSize: 256 << 10}
+	s := &Service{store: store, pageSize: 256 << 10, index: newSearchIndex()}
 	if options != nil && options.PageSize > 0 {
 		s.pageSize = options.PageSize
 	}

@@ -6,6 +6,16 @@ import "context"
 // symbol's data in a page. It bounds the number of symbols with little data.
 const PageOverhead = 1 << 10
 
+// SegmentSize is the number of ids in a segment.
+const SegmentSize = 1 << 10
+
+// Segment is a version of the symbols of all folders with ids from ID*SegmentSize
+// to (ID+1)*SegmentSize-1. It changes with each of these symbols.
+type Segment struct {
+	ID      int64
+	Version Version
+}
+
 // Store stores folders and symbols. It enforces no rules: its input is valid
 // and complete. It is responsible for identity, unique folder names, the
 // reference from symbol to folder, and versions.
@@ -102,6 +112,14 @@ type Store interface {
 	// SymbolVersion returns the current version of the symbol with the id,
 	// or [ErrSymbolNotFound]. It does not read the symbol's data.
 	SymbolVersion(ctx context.Context, id int64) (Version, error)
+
+	// ListSegments returns the current versions of the segments that have
+	// symbols, ids ascending. It may include segments that had some.
+	ListSegments(ctx context.Context) ([]Segment, error)
+
+	// ListSegment returns the symbols of a segment without their data, ids
+	// ascending. It does not read data.
+	ListSegment(ctx context.Context, id int64) ([]SymbolInfo, error)
 
 	// Shared reports whether other processes may change the same data.
 	Shared() bool

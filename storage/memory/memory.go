@@ -34,6 +34,7 @@ type DB struct {
 	foldersVersion symbols.Version
 	symbols        map[int64]symbols.Symbol
 	lastSymbolID   int64
+	segments       map[int64]symbols.Version
 
 	exports      map[int64]exports.Export
 	sources      map[string]int64   // ids of exports
@@ -58,6 +59,7 @@ func New() *DB {
 		folderNames:    make(map[string]int64),
 		foldersVersion: newVersion(),
 		symbols:        make(map[int64]symbols.Symbol),
+		segments:       make(map[int64]symbols.Version),
 		exports:        make(map[int64]exports.Export),
 		sources:        make(map[string]int64),
 		exportChunks:   make(map[string][]int64),

@@ -29,6 +29,16 @@ func (f *folder) remove(id int64) {
 	f.contents = newVersion()
 }
 
+func (db *DB) putSymbol(symbol symbols.Symbol) {
+	db.symbols[symbol.ID] = symbol
+	db.segments[symbol.ID/symbols.SegmentSize] = newVersion()
+}
+
+func (db *DB) deleteSymbol(id int64) {
+	delete(db.symbols, id)
+	db.segments[id/symbols.SegmentSize] = newVersion()
+}
+
 type symbolStore struct{ db *DB }
 
 var _ symbols.Store = symbolStore{}
@@ -139,7 +149,7 @@ func (s symbolStore) DeleteFolder(ctx context.Context, id int64, ifMatch ...symb
 		return symbols.ErrChanged
 	}
 	for _, symbolID := range f.symbolIDs {
-		delete(s.db.symbols, symbolID)
+		s.db.deleteSymbol(symbolID)
 	}
 	delete(s.db.folders, id)
 	delete(s.db.folderNames, f.Name)
@@ -214,7 +224,7 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 	for i := range list {
 		s.db.lastSymbolID++
 		list[i].ID, list[i].FolderID, list[i].Version = s.db.lastSymbolID, folderID, newVersion()
-		s.db.symbols[list[i].ID] = list[i]
+		s.db.putSymbol(list[i])
 		f.add(list[i].ID)
 	}
 	return list, nil
@@ -249,7 +259,7 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 		to.add(id)
 	}
 	symbol.Version = newVersion()
-	s.db.symbols[id] = symbol
+	s.db.putSymbol(symbol)
 	return symbol, nil
 }
 
@@ -266,7 +276,7 @@ func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, ifMatch ...symb
 	if !symbol.Version.Matches(ifMatch) {
 		return symbols.ErrChanged
 	}
-	delete(s.db.symbols, id)
+	s.db.deleteSymbol(id)
 	s.db.folders[symbol.FolderID].remove(id)
 	return nil
 }
@@ -298,6 +308,28 @@ func (s symbolStore) ContentsVersion(ctx context.Context, folderID int64) (symbo
 func (s symbolStore) SymbolVersion(ctx context.Context, id int64) (symbols.Version, error) {
 	symbol, err := s.GetSymbol(ctx, id)
 	return symbol.Version, err
+}
+
+func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	var list []symbols.Segment
+	for _, id := range slices.Sorted(maps.Keys(s.db.segments)) {
+		list = append(list, symbols.Segment{ID: id, Version: s.db.segments[id]})
+	}
+	return list, ctx.Err()
+}
+
+func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.SymbolInfo, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	var list []symbols.SymbolInfo
+	for i := range int64(symbols.SegmentSize) {
+		if symbol, ok := s.db.symbols[id*symbols.SegmentSize+i]; ok {
+			list = append(list, symbol.Info())
+		}
+	}
+	return list, ctx.Err()
 }
 
 func (symbolStore) Shared() bool { return false }

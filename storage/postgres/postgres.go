@@ -88,6 +88,7 @@
 //	canvasback_key_changes   the last changes of keys
 //	canvasback_folders       folders, their versions and those of their contents
 //	canvasback_symbols       symbols
+//	canvasback_symbol_segments   versions of ranges of symbols, for searches
 //	canvasback_folder_list   one row: the version of the folder list
 //	canvasback_exports       registered exports
 //	canvasback_export_chunks the index of their source URLs
@@ -124,7 +125,7 @@
 //
 // # Locks
 //
-// Lock order: folders by ascending id, then symbols. This prevents deadlocks
+// Lock order: folders by ascending id, then symbols, then segments. This prevents deadlocks
 // between calls. Statements run by hand may lock in another order; a call that
 // PostgreSQL aborts with a deadlock or serialization failure is retried.
 package postgres

@@ -406,6 +406,32 @@ func (s symbolStore) SymbolVersion(ctx context.Context, id int64) (symbols.Versi
 	), symbols.ErrSymbolNotFound)
 }
 
+func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
+	return readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.Segment, error) {
+		var segment symbols.Segment
+		err := row.Scan(&segment.ID, &segment.Version)
+		return segment, err
+	}, `
+		SELECT id, version
+		FROM canvasback_symbol_segments
+		ORDER BY id`,
+	)
+}
+
+func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.SymbolInfo, error) {
+	return readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.SymbolInfo, error) {
+		var info symbols.SymbolInfo
+		err := row.Scan(&info.ID, &info.Name, &info.Type, &info.FolderID, &info.Version, &info.Size)
+		return info, err
+	}, `
+		SELECT id, name, type, folder_id, version, octet_length(data)
+		FROM canvasback_symbols
+		WHERE id BETWEEN $1 AND $2
+		ORDER BY id`,
+		id*symbols.SegmentSize, (id+1)*symbols.SegmentSize-1,
+	)
+}
+
 func (symbolStore) Shared() bool { return true }
 
 // scanVersion returns the error missing if there is no row.

@@ -40,7 +40,7 @@ func TestStorage_FullFileSystemKeepsRevoking(t *testing.T) {
 
 func revokeOnFullDisk(t *testing.T, dir string) {
 	is := is.New(t)
-	is.NoErr(syscall.Mount("none", dir, "tmpfs", 0, "size=12m"))
+	is.NoErr(syscall.Mount("none", dir, "tmpfs", 0, "size=16m"))
 	name := filepath.Join(dir, "test.db")
 	db := sqlite.New(connect(t, "file:"+name+pragmas))
 	is.NoErr(db.Migrate(t.Context()))
@@ -54,6 +54,8 @@ func revokeOnFullDisk(t *testing.T, dir string) {
 	for n := range count {
 		is.NoErr(newKey(n))
 	}
+	room := filepath.Join(dir, "room") // for the reserve, in the end
+	is.NoErr(os.WriteFile(room, make([]byte, 4<<20), 0o600))
 	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 	is.NoErr(err)
 	for size := 100_000; size > 0; size /= 10 {
@@ -61,7 +63,7 @@ func revokeOnFullDisk(t *testing.T, dir string) {
 			_, err = db.Symbols().InsertSymbols(t.Context(), folder.ID, []symbols.Symbol{{Data: strings.Repeat("x", size)}})
 		}
 	}
-	rest := os.WriteFile(filepath.Join(dir, "rest"), make([]byte, 12<<20), 0o600)
+	rest := os.WriteFile(filepath.Join(dir, "rest"), make([]byte, 16<<20), 0o600)
 	is.True(errors.Is(rest, syscall.ENOSPC))
 	is.True(newKey(count) != nil) // full
 
@@ -74,7 +76,7 @@ func revokeOnFullDisk(t *testing.T, dir string) {
 		_, err = db.Keys().Delete(t.Context(), n+1)
 		is.NoErr(err)
 	}
-	is.NoErr(os.Remove(filepath.Join(dir, "rest")))
+	is.NoErr(os.Remove(room))
 	is.NoErr(db.Keys().Touch(t.Context(), nil, time.Now()))
 	reserve, err := os.Stat(name + "-reserve")
 	is.NoErr(err)

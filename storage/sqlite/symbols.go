@@ -405,6 +405,50 @@ func (s symbolStore) SymbolVersion(ctx context.Context, id int64) (symbols.Versi
 	), symbols.ErrSymbolNotFound)
 }
 
+func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
+	rows, err := s.db.query(ctx, `
+		SELECT id, version
+		FROM canvasback_symbol_segments
+		ORDER BY id`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []symbols.Segment
+	for rows.Next() {
+		var segment symbols.Segment
+		if err := rows.Scan(&segment.ID, &segment.Version); err != nil {
+			return nil, err
+		}
+		list = append(list, segment)
+	}
+	return list, rows.Err()
+}
+
+func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.SymbolInfo, error) {
+	rows, err := s.db.query(ctx, `
+		SELECT id, name, type, folder_id, version, octet_length(data)
+		FROM canvasback_symbols
+		WHERE id BETWEEN ? AND ?
+		ORDER BY id`,
+		id*symbols.SegmentSize, (id+1)*symbols.SegmentSize-1,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []symbols.SymbolInfo
+	for rows.Next() {
+		var info symbols.SymbolInfo
+		err := rows.Scan(&info.ID, &info.Name, &info.Type, &info.FolderID, &info.Version, &info.Size)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, info)
+	}
+	return list, rows.Err()
+}
+
 func (symbolStore) Shared() bool { return true }
 
 // scanVersion returns the error missing if there is no row.

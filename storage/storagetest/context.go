@@ -116,6 +116,8 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Exp
 			_, err := y.ListSymbolInfos(ctx, symbol.FolderID, symbols.Range{})
 			return err
 		}},
+		{"symbols.ListSegments", func(ctx context.Context) error { _, err := y.ListSegments(ctx); return err }},
+		{"symbols.ListSegment", func(ctx context.Context) error { _, err := y.ListSegment(ctx, 0); return err }},
 		{"symbols.GetSymbol", func(ctx context.Context) error { _, err := y.GetSymbol(ctx, symbol.ID); return err }},
 		{"symbols.InsertSymbols", func(ctx context.Context) error {
 			_, err := y.InsertSymbols(ctx, symbol.FolderID, newSymbols("new"))

@@ -1,0 +1,151 @@
+package symbols_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/symbols"
+)
+
+// search returns the names that contain text.
+func search(t testing.TB, s *symbols.Service, text string) []string {
+	t.Helper()
+	list, more, err := s.Search(t.Context(), text, symbols.Range{})
+	if err != nil || more {
+		t.Fatal(err, more)
+	}
+	names := []string{}
+	for _, info := range list {
+		names = append(names, info.Name)
+	}
+	return names
+}
+
+func TestSearch_FoldsCase(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := symbols.NewService(memory.New().Symbols(), nil)
+	folder, err := s.CreateFolder(t.Context(), "A")
+	is.NoErr(err)
+	for _, name := range []string{
+		"Gate valve", "GROẞ", "groß", "gross", "Ärger", "ärger", "a\u0308rger", "100%", "under_score", "ΣΊΣΥΦΟΣ", "σίσυφος", "\u212a", "İ", "ı", "ſ",
+	} {
+		_, err := s.CreateSymbol(t.Context(), folder.ID, name, "a/b", "x")
+		is.NoErr(err)
+	}
+	for text, want := range map[string][]string{
+		"VALVE":                  {"Gate valve"},
+		"e V":                    {"Gate valve"},
+		"Groß":                   {"GROẞ", "groß"}, // ẞ equals ß, not ss
+		"ss":                     {"gross"},
+		"ÄRGER":                  {"Ärger", "ärger"}, // not normalized
+		"%":                      {"100%"},
+		"_":                      {"under_score"},
+		"σισ":                    {},
+		"Σίσ":                    {"ΣΊΣΥΦΟΣ", "σίσυφος"}, // the final form equals the others
+		"K":                      {"\u212a"},
+		"i":                      {}, // neither dotted nor dotless
+		"s":                      {"gross", "under_score", "ſ"},
+		"valve\x01":              {},
+		strings.Repeat("ä", 255): {},
+	} {
+		if got := search(t, s, text); !slices.Equal(got, want) {
+			t.Errorf("%q: found %q, want %q", text, got, want)
+		}
+	}
+	for _, text := range []string{"", "a\x00b", "\xff", strings.Repeat("ä", 256)} {
+		_, _, err := s.Search(t.Context(), text, symbols.Range{})
+		is.True(err != nil && strings.HasPrefix(err.Error(), "q "))
+	}
+}
+
+func TestSearch_Pages(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := symbols.NewService(memory.New().Symbols(), nil)
+	var want []int64
+	for i := range 3 {
+		folder, err := s.CreateFolder(t.Context(), fmt.Sprint(i))
+		is.NoErr(err)
+		var given []symbols.NewSymbol
+		for j := range 1000 {
+			name := "other"
+			if j%7 == 0 {
+				name = "valve valve"
+			}
+			given = append(given, symbols.NewSymbol{Name: name, Type: "a/b", Data: "x"})
+		}
+		created, err := s.CreateSymbols(t.Context(), folder.ID, given)
+		is.NoErr(err)
+		for _, symbol := range created {
+			if symbol.Name != "other" {
+				want = append(want, symbol.ID)
+			}
+		}
+	}
+	for _, limit := range []int{1, 10, 142, 143, 428, 429, 430} {
+		var got []int64
+		for more := true; more; {
+			after := int64(0)
+			if len(got) > 0 {
+				after = got[len(got)-1]
+			}
+			var list []symbols.SymbolInfo
+			var err error
+			list, more, err = s.Search(t.Context(), "VALVE", symbols.Range{After: after, Limit: limit})
+			is.NoErr(err)
+			is.True(len(list) <= limit && (len(list) == limit || !more))
+			for _, info := range list {
+				got = append(got, info.ID)
+			}
+		}
+		is.Equal(got, want)
+	}
+}
+
+// TestSearch_NeverStale changes symbols in two processes, and searches in the other
+// one after each change.
+func TestSearch_NeverStale(t *testing.T) {
+	t.Parallel()
+	store := memory.New().Symbols()
+	processes := []*symbols.Service{symbols.NewService(store, nil), symbols.NewService(store, nil)}
+	folder, err := processes[0].CreateFolder(t.Context(), "A")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for writer := range 4 {
+		wg.Go(func() {
+			s, other := processes[writer%2], processes[1-writer%2]
+			found := func(text string, want int) {
+				if list, _, err := other.Search(t.Context(), text, symbols.Range{}); err != nil || len(list) != want {
+					t.Errorf("%q: found %v %v, want %d", text, list, err, want)
+				}
+			}
+			for i := range 200 {
+				name := fmt.Sprintf("<%d %d>", writer, i)
+				symbol, err := s.CreateSymbol(t.Context(), folder.ID, name, "a/b", "x")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				found(name, 1)
+				if _, err := s.UpdateSymbol(t.Context(), symbol.ID, symbols.SymbolFields{Name: new("new " + name)}); err != nil {
+					t.Error(err)
+				}
+				found("NEW "+name, 1)
+				if err := s.DeleteSymbol(t.Context(), symbol.ID); err != nil {
+					t.Error(err)
+				}
+				found(name, 0)
+			}
+		})
+	}
+	wg.Wait()
+}
