@@ -114,6 +114,12 @@ var importRules = []importRule{
 		reason: "RFC 9110 is arithmetic over headers; net/http is for header values only",
 	},
 	{
+		pkg:    "httpapi/internal/picture",
+		may:    []string{module + "/symbols/bundle", "github.com/go-json-experiment/json"},
+		never:  []string{"net/http", "database/sql"},
+		reason: "it decodes text and knows neither requests nor records",
+	},
+	{
 		pkg:    "httpapi/internal/stream",
 		never:  []string{"encoding/json", "database/sql"},
 		reason: "it streams bytes over connections and knows no routes, keys or records",

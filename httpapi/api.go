@@ -80,7 +80,7 @@ func New(opts Options) (*API, error) {
 	if prefix := strings.Trim(opts.Prefix, "/"); prefix != "" {
 		a.prefix = "/" + prefix
 	}
-	a.lists = newListCache(opts.ListCache, opts.Symbols != nil && !opts.Symbols.Shared())
+	a.lists = newListCache(opts.ListCache, opts.Symbols != nil && opts.Symbols.Shared())
 	a.handler = a.withRecovery(a.cors.wrap(a.withPrefix(a.mux())))
 	return a, nil
 }

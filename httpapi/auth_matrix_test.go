@@ -154,7 +154,7 @@ func (m model) status(method, path string, lines []string) int {
 		return 405
 	}
 	authenticated := 400
-	if !strings.Contains(path, "{id}") && (method == "GET" || method == "HEAD") {
+	if !strings.Contains(path, "{id}") && path != "/symbol/search" && (method == "GET" || method == "HEAD") {
 		authenticated = 200 // no input to reject
 	}
 	if strings.Contains(path, "{token}") {

@@ -2,11 +2,14 @@ package httpapi
 
 import "strings"
 
-// disposition returns the Content-Disposition of a download (RFC 6266, section 4)
-// with a clean file name. Clients without support for filename* get the name with
-// an underscore for each character that is not ASCII, and for each percent sign
-// before two hexadecimal digits, which some browsers decode (RFC 6266, appendix D).
-func disposition(name string) string {
+// disposition returns the Content-Disposition of a download with a clean file name.
+func disposition(name string) string { return dispositionOf("attachment", name) }
+
+// dispositionOf returns a Content-Disposition (RFC 6266, section 4) with a clean file
+// name. Clients without support for filename* get the name with an underscore for
+// each character that is not ASCII, and for each percent sign before two hexadecimal
+// digits, which some browsers decode (RFC 6266, appendix D).
+func dispositionOf(kind, name string) string {
 	var ascii, extended strings.Builder
 	for i, r := range name {
 		switch {
@@ -18,7 +21,7 @@ func disposition(name string) string {
 			ascii.WriteByte('_')
 		}
 	}
-	value := `attachment; filename="` + ascii.String() + `"`
+	value := kind + `; filename="` + ascii.String() + `"`
 	if ascii.String() == name {
 		return value
 	}

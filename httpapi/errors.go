@@ -94,6 +94,7 @@ var errorTable = []errorResponse{
 	{symbols.ErrSymbolNotFound, http.StatusNotFound, "not_found", "no such symbol"},
 	{exports.ErrLinkNotFound, http.StatusNotFound, "not_found", "no such link"},
 	{exports.ErrNotFound, http.StatusNotFound, "not_found", "no export is registered for this source"},
+	{errNoImage, http.StatusNotFound, "not_found", ""},
 	{symbols.ErrFolderNameTaken, http.StatusConflict, "conflict", "name is taken by another folder"},
 	{symbols.ErrChanged, http.StatusPreconditionFailed, "precondition_failed", "changed in the meantime"},
 

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -136,7 +137,7 @@ type response struct {
 	body   []byte
 }
 
-// send sends a request with headers given as pairs. The Content-Type of a body is
+// send sends a request with headers given as pairs, and decompresses the body of the response. The Content-Type of a body is
 // JSON unless given; an empty body has none.
 func (h *harness) send(method, path, body string, headers ...string) response {
 	h.t.Helper()
@@ -160,12 +161,23 @@ func (h *harness) send(method, path, body string, headers ...string) response {
 	}
 	defer received.Body.Close()
 	content, err := io.ReadAll(received.Body)
+	if received.Header.Get("Content-Encoding") == "gzip" && len(content) > 0 {
+		content, err = gunzip(content)
+	}
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	got := response{t: h.t, status: received.StatusCode, header: received.Header, body: content}
 	h.record(path, request, body, got)
 	return got
+}
+
+func gunzip(content []byte) ([]byte, error) {
+	zipped, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(zipped)
 }
 
 // admin sends a request with the admin key, and client one with the client key.

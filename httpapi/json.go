@@ -123,14 +123,19 @@ func encode(w http.ResponseWriter, status int, out any) error {
 	return nil
 }
 
-// sendJSON writes a JSON response of any length, given in parts. Long ones are
-// streamed, so that a slow client has time to receive them.
+// sendJSON writes a JSON response of any length, given in parts.
 func (a *API) sendJSON(w http.ResponseWriter, r *http.Request, status int, body ...[]byte) {
+	a.sendBody(w, r, status, "application/json", body...)
+}
+
+// sendBody writes a response of any length, given in parts. Long ones are streamed,
+// so that a slow client has time to receive them.
+func (a *API) sendBody(w http.ResponseWriter, r *http.Request, status int, contentType string, body ...[]byte) {
 	length := 0
 	for _, part := range body {
 		length += len(part)
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(length))
 	w.WriteHeader(status)
 	if length <= stream.ChunkSize {

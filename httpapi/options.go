@@ -123,8 +123,8 @@ type Options struct {
 
 	// ListCache is the size in bytes of the cache of encoded symbol lists,
 	// compressed bodies and images; 64 MiB if zero, no cache if negative. Each
-	// request compares the cached version with the store. Of a store in memory
-	// only compressed bodies are cached.
+	// request compares the cached version with the store. Uncompressed lists of
+	// a store in memory are not cached.
 	ListCache int64
 
 	// Observe, if set, is called after each request of the handler, after each

@@ -87,6 +87,8 @@ func (a *API) routes() []route {
 			route{get, "/symbol/folders/{id}/export", clientKey, limit, a.stream(a.exportSymbols)},
 			route{post, "/symbol/folders/{id}/import", clientKey, importLimit, a.importSymbols},
 			route{get, "/symbol/symbols/{id}", clientKey, limit, a.getEndpoint(symbolVersion, a.getSymbol)},
+			route{get, "/symbol/symbols/{id}/image", clientKey, limit, a.getImage},
+			route{get, "/symbol/search", clientKey, limit, a.searchSymbols},
 			route{patch, "/symbol/symbols/{id}", clientKey, symbolLimit, jsonEndpoint(a, ok, a.updateSymbol)},
 			route{remove, "/symbol/symbols/{id}", clientKey, limit, jsonEndpoint(a, ok, a.deleteSymbol)},
 		)

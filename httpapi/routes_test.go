@@ -29,6 +29,8 @@ var documentedRoutes = map[string]map[string]string{
 	"/symbol/folders/1/export":       {"GET": "client"},
 	"/symbol/folders/1/import":       {"POST": "client"},
 	"/symbol/symbols/1":              {"GET": "client", "PATCH": "client", "DELETE": "client"},
+	"/symbol/symbols/1/image":        {"GET": "client"},
+	"/symbol/search":                 {"GET": "client"},
 }
 
 func TestRoutes_MatchDocumentation(t *testing.T) {

@@ -23,13 +23,14 @@ type listKey struct {
 	gzip   bool // if the client accepts it
 }
 
-// encodedList is an encoded list at a version. A nil body means that the list is
+// encodedList is an encoded list, or another body, at a version. A nil body means that the list is
 // longer than maxCachedList.
 type encodedList struct {
 	version symbols.Version
 	body    [][]byte // parts, read only
 	gzip    bool     // the body is compressed
-	next    int64    // the id after which the next page begins, or 0
+	image   encodedImage
+	next    int64 // the id after which the next page begins, or 0
 
 	// after is 0 if the body is complete. Otherwise the body ends with the
 	// symbol of this id, and may already include changes after version.
@@ -48,9 +49,9 @@ func (l encodedList) size() int64 {
 // listCache caches the most recently used lists, one version of each. Concurrent
 // misses share one fill.
 type listCache struct {
-	limit    int64 // bytes
-	gzipOnly bool
-	fills    singleflight.Group
+	limit int64 // bytes
+	plain bool  // cache lists that are not compressed
+	fills singleflight.Group
 
 	mu      sync.Mutex
 	entries map[listKey]*list.Element // the values are cacheEntry
@@ -63,8 +64,8 @@ type cacheEntry struct {
 	encodedList
 }
 
-func newListCache(limit int64, gzipOnly bool) *listCache {
-	return &listCache{limit: limit, gzipOnly: gzipOnly, entries: make(map[listKey]*list.Element), recent: list.New()}
+func newListCache(limit int64, plain bool) *listCache {
+	return &listCache{limit: limit, plain: plain, entries: make(map[listKey]*list.Element), recent: list.New()}
 }
 
 // get returns the list with a key at version, or at a later one. The caller must
@@ -105,9 +106,9 @@ func (c *listCache) lookup(key listKey, version symbols.Version) (encodedList, b
 // long, it caches only this fact.
 func (c *listCache) put(key listKey, filled encodedList) {
 	if filled.after > 0 || filled.size() > maxCachedList {
-		filled = encodedList{version: filled.version}
+		filled = encodedList{version: filled.version, image: filled.image}
 	}
-	if c.gzipOnly && !key.gzip {
+	if !c.plain && !key.gzip && key.kind != imageKind {
 		return
 	}
 	c.mu.Lock()

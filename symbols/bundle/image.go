@@ -60,6 +60,12 @@ func pngSize(content []byte) (width, height float64, err error) {
 
 const svgNamespace = "http://www.w3.org/2000/svg"
 
+// IsSVG reports whether content is a well-formed SVG document.
+func IsSVG(content []byte) bool {
+	_, _, err := svgSize(content)
+	return err == nil
+}
+
 // svgSize returns the size of an SVG in CSS pixels. It parses the complete
 // document.
 func svgSize(content []byte) (width, height float64, err error) {

@@ -84,7 +84,7 @@ func isPreflight(e exchange) bool {
 
 // standardHeaders are not in the document: they belong to HTTP itself, as those
 // that start with Access-Control- belong to the Fetch standard.
-var standardHeaders = []string{"Content-Type", "Date", "Connection", "Transfer-Encoding", "Vary"}
+var standardHeaders = []string{"Content-Type", "Date", "Connection", "Transfer-Encoding", "Vary", "Content-Encoding"}
 
 // response checks a response against the described one.
 func (c *check) response(e exchange, status int, want *openapi3.Response) {
@@ -171,7 +171,8 @@ func (c *check) body(e exchange, want *openapi3.Response) {
 
 // mediaKey returns the key of a media type in content, "" if there is none.
 func mediaKey(content openapi3.Content, mediaType string) string {
-	for _, key := range []string{mediaType, "*/*"} {
+	major, _, _ := strings.Cut(mediaType, "/")
+	for _, key := range []string{mediaType, major + "/*", "*/*"} {
 		if content[key] != nil {
 			return key
 		}

@@ -1,0 +1,214 @@
+// Package picture finds the image in the data of a symbol.
+//
+// The data is an SVG document, a data URL, or a JSON object as viewers write it,
+// whose field content is base64 or a data URL. The bytes determine the type of the
+// image (WHATWG MIME Sniffing, section 6.1); a type that the data URL or the JSON
+// object names must agree.
+package picture
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"example.com/canvasback/symbols/bundle"
+)
+
+// Picture is an image.
+type Picture struct {
+	Type      string // such as image/png
+	Extension string // with a dot
+	Content   []byte
+}
+
+// Find returns the image in the data of a symbol, and false if there is none.
+func Find(data string) (Picture, bool) {
+	switch text := strings.TrimLeft(data, " \t\r\n\ufeff"); {
+	case strings.HasPrefix(text, "<"):
+		return newPicture([]byte(data), "")
+	case hasDataScheme(text):
+		return fromURL(text, "")
+	case strings.HasPrefix(text, "{"):
+		return fromJSON(text)
+	}
+	return Picture{}, false
+}
+
+// fromJSON returns the image in a JSON object.
+func fromJSON(text string) (Picture, bool) {
+	var object struct {
+		Type    string  `json:"type"`
+		Content *string `json:"content"`
+	}
+	if err := json.Unmarshal([]byte(text), &object); err != nil || object.Content == nil {
+		return Picture{}, false
+	}
+	if hasDataScheme(strings.TrimLeft(*object.Content, " \t\r\n")) {
+		return fromURL(*object.Content, object.Type)
+	}
+	content, ok := decodeBase64(*object.Content)
+	if !ok {
+		return Picture{}, false
+	}
+	return newPicture(content, object.Type)
+}
+
+func hasDataScheme(text string) bool {
+	return len(text) >= len("data:") && strings.EqualFold(text[:len("data:")], "data:")
+}
+
+var base64Suffix = regexp.MustCompile(`(?i); *base64$`)
+
+// fromURL returns the image in a data URL (Fetch standard, section 6). The type
+// outside must be that of the image, too, unless it is empty.
+func fromURL(text, outside string) (Picture, bool) {
+	text = strings.TrimFunc(text, func(r rune) bool { return r <= ' ' }) // URL standard, section 4.4
+	text = strings.NewReplacer("\t", "", "\r", "", "\n", "").Replace(text)
+	text, _, _ = strings.Cut(text, "#")
+	named, body, found := strings.Cut(text[len("data:"):], ",")
+	if !found {
+		return Picture{}, false
+	}
+	named = strings.Trim(named, " \f")
+	body = unescape(body)
+	var content []byte
+	if suffix := base64Suffix.FindString(named); suffix != "" {
+		named = strings.TrimSuffix(named, suffix)
+		var ok bool
+		if content, ok = decodeBase64(body); !ok {
+			return Picture{}, false
+		}
+	} else {
+		content = []byte(body)
+	}
+	if strings.HasPrefix(named, ";") {
+		named = ""
+	}
+	picture, ok := newPicture(content, named)
+	return picture, ok && agrees(picture.Type, outside)
+}
+
+// unescape decodes percent-encoding. It leaves malformed sequences as they are.
+func unescape(text string) string {
+	if decoded, err := url.PathUnescape(text); err == nil {
+		return decoded
+	}
+	var out strings.Builder
+	for i := 0; i < len(text); i++ {
+		if i+3 <= len(text) && text[i] == '%' {
+			if decoded, err := url.PathUnescape(text[i : i+3]); err == nil {
+				out.WriteString(decoded)
+				i += 2
+				continue
+			}
+		}
+		out.WriteByte(text[i])
+	}
+	return out.String()
+}
+
+// decodeBase64 is the forgiving-base64 decode of the Infra standard, section 7.
+func decodeBase64(text string) ([]byte, bool) {
+	if strings.ContainsAny(text, " \t\r\n\f") {
+		text = strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "", "\f", "").Replace(text)
+	}
+	if len(text)%4 == 0 {
+		if strings.HasSuffix(text, "==") {
+			text = text[:len(text)-2]
+		} else {
+			text = strings.TrimSuffix(text, "=")
+		}
+	}
+	content, err := base64.RawStdEncoding.DecodeString(text)
+	return content, err == nil
+}
+
+// newPicture returns the image with a content whose type agrees with the named one.
+func newPicture(content []byte, named string) (Picture, bool) {
+	for _, format := range formats {
+		if format.matches(content) {
+			return Picture{format.mimeType, format.extension, content}, agrees(format.mimeType, named)
+		}
+	}
+	return Picture{}, false
+}
+
+// aliases are other names of the types of images.
+var aliases = map[string]string{
+	"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg",
+	"image/vnd.microsoft.icon": "image/x-icon", "image/ico": "image/x-icon", "image/icon": "image/x-icon",
+	"image/x-ms-bmp": "image/bmp", "image/x-bmp": "image/bmp", "image/x-windows-bmp": "image/bmp",
+}
+
+// agrees reports whether a named type is the given one, or empty.
+func agrees(mimeType, named string) bool {
+	if strings.TrimSpace(named) == "" {
+		return true
+	}
+	essence, _, _ := strings.Cut(named, ";")
+	essence = strings.ToLower(strings.TrimSpace(essence))
+	return essence == mimeType || aliases[essence] == mimeType
+}
+
+var formats = []struct {
+	mimeType, extension string
+	matches             func([]byte) bool
+}{
+	{"image/png", ".png", hasPrefix("\x89PNG\r\n\x1a\n")},
+	{"image/jpeg", ".jpg", hasPrefix("\xff\xd8\xff")},
+	{"image/gif", ".gif", func(b []byte) bool { return hasPrefix("GIF87a")(b) || hasPrefix("GIF89a")(b) }},
+	{"image/webp", ".webp", func(b []byte) bool {
+		return len(b) >= 15 && string(b[:4]) == "RIFF" && string(b[8:14]) == "WEBPVP"
+	}},
+	{"image/avif", ".avif", isAVIF},
+	{"image/bmp", ".bmp", isBMP},
+	{"image/x-icon", ".ico", isIcon},
+	{"image/svg+xml", ".svg", func(b []byte) bool { return bytes.IndexByte(b, '<') >= 0 && bundle.IsSVG(b) }},
+}
+
+func hasPrefix(prefix string) func([]byte) bool {
+	return func(b []byte) bool { return bytes.HasPrefix(b, []byte(prefix)) }
+}
+
+// isAVIF reports whether the first box lists the brand of AVIF.
+func isAVIF(b []byte) bool {
+	if len(b) < 16 || string(b[4:8]) != "ftyp" {
+		return false
+	}
+	size := binary.BigEndian.Uint32(b)
+	if size < 16 || size%4 != 0 || uint64(size) > uint64(len(b)) {
+		return false
+	}
+	for at := uint32(8); at < size; at += 4 {
+		if brand := string(b[at : at+4]); at != 12 && (brand == "avif" || brand == "avis") { // 12: minor version
+			return true
+		}
+	}
+	return false
+}
+
+// isBMP also checks the size of the second header, because two letters are little.
+func isBMP(b []byte) bool {
+	if len(b) < 26 || string(b[:2]) != "BM" {
+		return false
+	}
+	switch binary.LittleEndian.Uint32(b[14:]) {
+	case 12, 40, 52, 56, 64, 108, 124:
+		return true
+	}
+	return false
+}
+
+// isIcon also checks that the first image is within the file.
+func isIcon(b []byte) bool {
+	if len(b) < 22 || string(b[:4]) != "\x00\x00\x01\x00" || binary.LittleEndian.Uint16(b[4:]) == 0 {
+		return false
+	}
+	size, offset := binary.LittleEndian.Uint32(b[14:]), binary.LittleEndian.Uint32(b[18:])
+	return size > 0 && offset >= 22 && uint64(offset)+uint64(size) <= uint64(len(b))
+}

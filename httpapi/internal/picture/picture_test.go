@@ -1,0 +1,125 @@
+package picture_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"image"
+	"image/png"
+	"net/url"
+	"strings"
+	"testing"
+
+	"example.com/canvasback/httpapi/internal/picture"
+)
+
+const (
+	svg  = `<svg xmlns="http://www.w3.org/2000/svg"/>`
+	gif  = "GIF89a\x01\x00\x01\x00\x00\x00\x00;"
+	jpeg = "\xff\xd8\xff\xe0rest"
+	webp = "RIFF\x10\x00\x00\x00WEBPVP8 rest"
+	avif = "\x00\x00\x00\x14ftypmif1\x00\x00\x00\x00avifrest"
+	bmp  = "BM\x3a\x00\x00\x00\x00\x00\x00\x00\x36\x00\x00\x00\x28\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00"
+	ico  = "\x00\x00\x01\x00\x01\x00\x01\x01\x00\x00\x01\x00\x20\x00\x02\x00\x00\x00\x16\x00\x00\x00xx"
+)
+
+func pngImage() string {
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 2, 2))); err != nil {
+		panic(err)
+	}
+	return b.String()
+}
+
+func b64(content string) string { return base64.StdEncoding.EncodeToString([]byte(content)) }
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	pngImage := pngImage()
+	for _, c := range []struct{ data, mimeType, content string }{
+		{svg, "image/svg+xml", svg},
+		{"\ufeff<?xml version='1.0'?><!-- a --><!DOCTYPE svg>\n" + svg, "image/svg+xml", ""},
+		{" \n" + svg, "image/svg+xml", ""},
+		{`<svg:svg xmlns:svg="http://www.w3.org/2000/svg"/>`, "image/svg+xml", ""},
+		{`<svg xmlns="http://www.w3.org/1999/xhtml"/>`, "", ""},
+		{`<html><svg/></html>`, "", ""},
+		{`<svg`, "", ""},
+		{`<svg onload=alert(1)>`, "", ""},
+		{"GIF89a text", "", ""}, // only base64 and data URLs have bytes
+		{"", "", ""},
+		{"text", "", ""},
+
+		{"data:image/png;base64," + b64(pngImage), "image/png", pngImage},
+		{"DATA:IMAGE/PNG;BASE64," + b64(pngImage), "image/png", pngImage},
+		{" data:image/png ; charset=x;  base64," + b64(pngImage) + "\n", "image/png", pngImage},
+		{"data:image/png;base64," + strings.TrimRight(b64(pngImage), "="), "image/png", pngImage},
+		{"data:image/png;base64," + b64(pngImage)[:20] + "%0A \n" + b64(pngImage)[20:], "image/png", pngImage},
+		{"data:image/png;base64," + url.QueryEscape(b64(pngImage)), "image/png", pngImage},
+		{"data:image/png;base64," + b64(pngImage) + "#fragment", "image/png", pngImage},
+		{"data:;base64," + b64(pngImage), "image/png", pngImage},
+		{"data:;charset=x;base64," + b64(gif), "image/gif", gif},
+		{"data:image/png;base64,!" + b64(pngImage), "", ""},
+		{"data:image/png," + b64(pngImage), "", ""},
+		{"data:image/png;base64" + b64(pngImage), "", ""},
+		{"data:image/jpeg;base64," + b64(pngImage), "", ""},
+		{"data:text/html;base64," + b64(svg), "", ""},
+		{"data:image;base64," + b64(pngImage), "", ""},
+		{"data:application/octet-stream;base64," + b64(pngImage), "", ""},
+		{"data:image/svg+xml," + svg, "image/svg+xml", svg},
+		{"data:image/svg+xml;utf8," + svg, "image/svg+xml", svg},
+		{"data:image/svg+xml;charset=utf-8;charset=utf-8," + url.PathEscape(svg), "image/svg+xml", svg},
+		{"data:image/svg+xml,<svg fill='100%'/>", "image/svg+xml", "<svg fill='100%'/>"},
+		{"data:image/svg+xml,<svg fill='#fff'/>", "", ""}, // a fragment
+		{"data:image/svg+xml,<svg fill='%23fff'/>", "image/svg+xml", "<svg fill='#fff'/>"},
+		{"data:image/svg+xml,%3Csvg fill='a+b'/%3E", "image/svg+xml", "<svg fill='a+b'/>"},
+
+		{`{"name":"n","type":"image/png","content":"` + b64(pngImage) + `","width":1,"height":2,"extra":[{}]}`, "image/png", pngImage},
+		{` {"content":"` + b64(svg) + `"}`, "image/svg+xml", svg},
+		{`{"type":"","content":"` + b64(svg) + `"}`, "image/svg+xml", svg},
+		{`{"type":"Image/SVG+xml; charset=utf-8","content":"` + b64(svg) + `"}`, "image/svg+xml", svg},
+		{`{"type":"image/png","content":"` + b64(svg) + `"}`, "", ""},
+		{`{"type":"image/svg+xml","content":"data:image/svg+xml;base64,` + b64(svg) + `"}`, "image/svg+xml", svg},
+		{`{"type":"image/png","content":"data:image/svg+xml;base64,` + b64(svg) + `"}`, "", ""},
+		{`{"type":"image/svg+xml","content":"data:image/png;base64,` + b64(svg) + `"}`, "", ""},
+		{`{"type":"image/svg+xml","content":"data:;base64,` + b64(svg) + `"}`, "image/svg+xml", svg},
+		{`{"type":7,"content":"` + b64(svg) + `"}`, "", ""},
+		{`{"type":"image/svg+xml"}`, "", ""},
+		{`{"content":null}`, "", ""},
+		{`{"content":"` + b64(svg) + `"`, "", ""},
+		{`{"content":""}`, "", ""},
+	} {
+		got, ok := picture.Find(c.data)
+		if ok != (c.mimeType != "") || ok && (got.Type != c.mimeType || c.content != "" && string(got.Content) != c.content) {
+			t.Errorf("%.200q: found %v %s %q, want %s", c.data, ok, got.Type, got.Content, c.mimeType)
+		}
+	}
+}
+
+func TestFind_TypesAgree(t *testing.T) {
+	t.Parallel()
+	all := map[string]string{
+		"image/svg+xml": svg, "image/gif": gif, "image/jpeg": jpeg, "image/webp": webp, "image/avif": avif, "image/bmp": bmp,
+		"image/x-icon": ico, "image/png": pngImage(), "image/jpg": jpeg, "image/pjpeg": jpeg, "image/vnd.microsoft.icon": ico, "image/x-ms-bmp": bmp,
+	}
+	for named := range all {
+		for of, content := range all {
+			data := fmt.Sprintf("data:%s;base64,%s", named, b64(content))
+			if _, got := picture.Find(data); got != (all[named] == content) {
+				t.Errorf("content of %s named %s: found is %v", of, named, got)
+			}
+		}
+	}
+}
+
+func FuzzFind(f *testing.F) {
+	for _, data := range []string{svg, "data:image/png;base64," + b64(pngImage()), `{"content":"` + b64(ico) + `"}`, "data:image/avif;base64," + b64(avif), "data:,%"} {
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data string) {
+		if got, ok := picture.Find(data); ok {
+			if !strings.HasPrefix(got.Type, "image/") || len(got.Content) == 0 || got.Extension[0] != '.' {
+				t.Errorf("%q: %+v", data, got)
+			}
+		}
+	})
+}
