@@ -235,6 +235,9 @@ func TestPanic_InStore(t *testing.T) {
 				if strings.HasSuffix(path, "/import") {
 					contentType = "application/zip"
 				}
+				if path == "/symbol/search" {
+					path += "?q=x"
+				}
 				h.send(method, path, body, "Content-Type", contentType, "x-admin-key", adminKey, "x-api-key", h.rawKey).wantError(500, "internal")
 			}
 		}

@@ -119,13 +119,13 @@ func (a *API) importSymbols(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if dryRun {
-		return encode(w, http.StatusOK, newImportResponse(contents, nil))
+		return encode(w, http.StatusOK, newImportResponse(contents, nil, dryRun))
 	}
 	created, err := a.createSymbols(r, id, contents.Symbols())
 	if err != nil {
 		return err
 	}
-	return encode(w, http.StatusCreated, newImportResponse(contents, created))
+	return encode(w, http.StatusCreated, newImportResponse(contents, created, dryRun))
 }
 
 // pause returns a function for a request that may use a processor for long. While other
@@ -160,9 +160,8 @@ func (a *API) createSymbols(r *http.Request, folderID int64, list []symbols.NewS
 	return a.symbols.CreateSymbols(ctx, folderID, list)
 }
 
-// newImportResponse returns the response to an import, or to a dry run if created
-// is nil.
-func newImportResponse(contents *bundle.Contents, created []symbols.Symbol) importResponse {
+// newImportResponse returns the response to an import. A dry run has created none.
+func newImportResponse(contents *bundle.Contents, created []symbols.Symbol, dryRun bool) importResponse {
 	count := len(contents.Files)
 	out := importResponse{
 		Message:  fmt.Sprintf("Symbols imported: %d.", count),
@@ -173,7 +172,7 @@ func newImportResponse(contents *bundle.Contents, created []symbols.Symbol) impo
 	for i, file := range contents.Files {
 		out.Files[i] = importedFile{File: file.Name, Name: file.Symbol.Name, Type: file.Symbol.Type}
 	}
-	if created == nil {
+	if dryRun {
 		out.DryRun = true
 		out.Message = fmt.Sprintf("Symbols that can be imported: %d. Nothing was changed.", count)
 		return out

@@ -281,6 +281,8 @@ func TestExport_HeadersAndStatuses(t *testing.T) {
 		response := h.client("GET", fmt.Sprintf("/symbol/folders/%d/export", i+1), "").want(200)
 		is.Equal(response.header.Get("Content-Disposition"), c.disposition)
 		is.Equal(zipNames(t, response.body), []string{"manifest.json"}) // an empty folder
+		imported := h.send("POST", "/symbol/folders/1/import", string(response.body), "Content-Type", "application/zip", "x-api-key", h.rawKey).want(201)
+		is.True(strings.HasPrefix(string(imported.body), `{"message":"Symbols imported: 0.","dryRun":false,"imported":0,"files":[],`))
 	}
 	head := h.client("HEAD", "/symbol/folders/1/export", "").want(200)
 	is.Equal(head.header.Get("Content-Type"), "application/zip")

@@ -23,8 +23,11 @@ const (
 func Clean(name string) string {
 	name = dropInvisible(strings.ToValidUTF8(name, ""))
 	name = compose(name)
-	name = strings.Map(replaceReserved, name)
-	return truncate(trimName(name), "")
+	name = trimName(strings.Map(replaceReserved, name))
+	if rest, ok := strings.CutPrefix(name, "-"); ok {
+		name = "_" + rest // programs take it for an option
+	}
+	return truncate(name, "")
 }
 
 // dropInvisible drops control and invisible characters, such as the direction

@@ -37,7 +37,8 @@ func (c *Contents) Symbols() []symbols.NewSymbol {
 }
 
 // Read reads a bundle written by [Write], or a plain zip of SVG and PNG files.
-// It returns at least one symbol, and each passes [symbols.NewSymbol.Check].
+// Each symbol passes [symbols.NewSymbol.Check]. A bundle may be empty, a plain zip
+// must have a symbol.
 // Nil limits mean the defaults.
 //
 // The error matches [ErrInvalid] or [ErrTooLarge], or is that of ctx or of
@@ -69,7 +70,7 @@ func Read(ctx context.Context, data []byte, limits *Limits) (*Contents, error) {
 		return nil, err
 	case r.rejected.Count > 0:
 		return nil, &r.rejected
-	case len(r.contents.Files) == 0:
+	case manifest == nil && len(r.contents.Files) == 0:
 		return nil, invalid("nothing in the zip can be imported")
 	}
 	return &r.contents, nil

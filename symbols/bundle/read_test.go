@@ -230,13 +230,20 @@ func TestRead_ListsRejectedFiles(t *testing.T) {
 	is.Equal(err.Error(), "1 file of the zip cannot be imported")
 }
 
+func TestRead_AcceptsEmptyBundle(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	contents, err := bundle.Read(t.Context(), writeBundle(t, "no symbols"), nil)
+	is.NoErr(err)
+	is.Equal(len(contents.Files), 0)
+}
+
 func TestRead_RejectsInvalidOrEmptyZip(t *testing.T) {
 	t.Parallel()
 	for want, archive := range map[string][]byte{
-		"the archive is not a zip":                   zipOf(t, file{name: "a.svg", content: drawing})[:100],
-		"nothing in the zip can be imported":         zipOf(t),
-		"nothing in the zip can be imported\x00":     zipOf(t, file{name: "a/"}, file{name: ".DS_Store"}),
-		"nothing in the zip can be imported\x00\x00": writeBundle(t, "no symbols"),
+		"the archive is not a zip":               zipOf(t, file{name: "a.svg", content: drawing})[:100],
+		"nothing in the zip can be imported":     zipOf(t),
+		"nothing in the zip can be imported\x00": zipOf(t, file{name: "a/"}, file{name: ".DS_Store"}),
 	} {
 		_, err := bundle.Read(t.Context(), archive, nil)
 		if !errors.Is(err, bundle.ErrInvalid) || err.Error() != strings.TrimRight(want, "\x00") {

@@ -73,7 +73,7 @@ func recorded(t *testing.T) (list []exchange) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-timeout=200s",
+	command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-timeout=15m",
 		// These measure goroutines and heap size, with clients of their own.
 		"-skip=^(TestExports_ClientDisconnects|TestSymbolList_LongListMemory)$",
 		"example.com/canvasback/httpapi")
