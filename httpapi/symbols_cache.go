@@ -79,6 +79,9 @@ func (c *listCache) get(key listKey, version symbols.Version, fill func() (encod
 		return found, nil
 	}
 	result, err, _ := c.fills.Do(fmt.Sprint(key, " ", version), func() (any, error) {
+		if found, ok := c.lookup(key, version); ok { // filled since the first lookup
+			return found, nil
+		}
 		filled, err := fill()
 		if err == nil {
 			c.put(key, filled)
