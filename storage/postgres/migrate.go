@@ -71,6 +71,45 @@ func apply(ctx context.Context, db *database, m migration.Migration) error {
 	})
 }
 
+// baseline records migrations as applied, unless another process has already done
+// so.
+func baseline(ctx context.Context, db *database, list []migration.Migration) error {
+	return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		schema, err := resolveSchema(ctx, tx, db.schema)
+		if err != nil {
+			return err
+		}
+		if err := lockSchema(ctx, tx, schema); err != nil {
+			return err
+		}
+		for _, table := range migration.Tables(list) {
+			var exists bool
+			err := tx.QueryRow(ctx, `
+				SELECT to_regclass($1::text) IS NOT NULL`,
+				schema+"."+table,
+			).Scan(&exists)
+			if err == nil && !exists {
+				err = fmt.Errorf("postgres: baseline: table %s does not exist", table)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		for _, m := range list {
+			_, err := tx.Exec(ctx, `
+				INSERT INTO canvasback_migrations (version, title)
+				VALUES ($1, $2)
+				ON CONFLICT (version) DO NOTHING`,
+				m.Version, m.Title,
+			)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // resolveSchema returns the quoted name of the schema for the tables. Without a
 // configured one it is the schema where the search_path finds the tables, or
 // else the one where it would create them.

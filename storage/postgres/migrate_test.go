@@ -257,3 +257,29 @@ func TestMigrate_RejectsObjectsOfOtherOwner(t *testing.T) {
 	is.NoErr(db.Migrate(t.Context())) // by a member of the owner
 	is.NoErr(postgres.New(group, nil).Migrate(t.Context()))
 }
+
+// TestBaseline_RecordsMigrationsOfOtherTool applies each file as one script, as other
+// tools do.
+func TestBaseline_RecordsMigrationsOfOtherTool(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool := connect(t, pgtest.Database(t))
+	db := postgres.New(pool, nil)
+	is.True(db.Baseline(t.Context()) != nil) // no tables
+	names, err := db.Pending(t.Context())
+	is.NoErr(err)
+	for _, name := range names {
+		is.True(db.Baseline(t.Context()) != nil) // not all
+		text, err := fs.ReadFile(postgres.Migrations, name+".sql")
+		is.NoErr(err)
+		execute(t, pool, "-- +goose Up\n-- +goose StatementBegin\n"+string(text)+"-- +goose StatementEnd\n")
+	}
+	for range 2 {
+		is.NoErr(db.Baseline(t.Context()))
+		pending, err := db.Pending(t.Context())
+		is.NoErr(err)
+		is.Equal(len(pending), 0)
+		is.NoErr(db.Migrate(t.Context()))
+		checkWorks(t, db)
+	}
+}

@@ -107,3 +107,29 @@ func TestMigrate_RejectsNewerSchema(t *testing.T) {
 	_, err = db.Pending(t.Context())
 	is.True(err != nil)
 }
+
+// TestBaseline_RecordsMigrationsOfOtherTool applies each file as one script, as other
+// tools do.
+func TestBaseline_RecordsMigrationsOfOtherTool(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	conn := connect(t, file(t)+pragmas)
+	db := sqlite.New(conn)
+	is.True(db.Baseline(t.Context()) != nil) // no tables
+	names, err := db.Pending(t.Context())
+	is.NoErr(err)
+	for _, name := range names {
+		is.True(db.Baseline(t.Context()) != nil) // not all
+		text, err := fs.ReadFile(sqlite.Migrations, name+".sql")
+		is.NoErr(err)
+		_, err = conn.ExecContext(t.Context(), "-- +goose Up\n-- +goose StatementBegin\n"+string(text)+"-- +goose StatementEnd\n")
+		is.NoErr(err)
+	}
+	for range 2 {
+		is.NoErr(db.Baseline(t.Context()))
+		pending, err := db.Pending(t.Context())
+		is.NoErr(err)
+		is.Equal(len(pending), 0)
+		is.NoErr(db.Migrate(t.Context()))
+	}
+}
