@@ -96,7 +96,7 @@ var importRules = []importRule{
 		pkg: "httpapi",
 		may: []string{
 			module + "/keys", module + "/symbols", module + "/exports",
-			module + "/httpapi/internal/budget", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
+			module + "/httpapi/internal/budget", module + "/httpapi/internal/picture", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
 			"github.com/google/uuid", "github.com/go-json-experiment/json", "golang.org/x/crypto/bcrypt", "golang.org/x/sync/singleflight",
 		},
 		never:  []string{"database/sql"},

@@ -225,8 +225,9 @@ func TestPaging_VisitsEachRecordOnce(t *testing.T) {
 		got := h.client("GET", "/symbol/folders/99/symbols?"+query, "").wantError(400, "invalid_request")
 		is.True(strings.HasPrefix(got.message(), name+" "))
 	}
+	h.client("GET", "/symbol/folders?limit=0", "").wantError(400, "invalid_request")
 	h.client("GET", "/symbol/folders/99/symbols?limit=1", "").wantError(404, "not_found")
-	h.client("GET", "/symbol/folders?fields=nonsense&x=%zz", "").want(200) // ignored
+	h.client("GET", "/symbol/folders?fields=nonsense&x=%25", "").want(200) // ignored
 }
 
 func TestFields(t *testing.T) {

@@ -82,6 +82,9 @@ func (f *fixture) prepare(op operation, body, contentType string) request {
 		if ref.Value.In == openapi3.ParameterInPath {
 			r.values[ref.Value.Name] = fmt.Sprint(ref.Value.Example)
 		}
+		if ref.Value.In == openapi3.ParameterInQuery && ref.Value.Required {
+			r.query = fmt.Sprintf("?%s=%v", ref.Value.Name, ref.Value.Example)
+		}
 	}
 	switch f.doc.keyHeader(op) {
 	case "x-admin-key":
