@@ -40,9 +40,9 @@ func (a *API) listSymbols(w http.ResponseWriter, r *http.Request) error {
 		return sendNotModified(w, etag)
 	}
 	key := listKey{contentsVersion, id, p, cmp.Or(fields, allFields), gzip}
-	list, err := a.lists.get(key, version, func() (encodedList, error) { return a.encodeList(ctx, key, maxCachedList) })
+	list, err := a.lists.get(key, version, func() (encodedList, error) { return a.encodeList(r, key, maxCachedList) })
 	if err == nil && list.body == nil && list.after == 0 { // longer than maxCachedList
-		list, err = a.encodeList(ctx, key, 0)
+		list, err = a.encodeList(r, key, 0)
 	}
 	switch {
 	case err != nil:
@@ -120,30 +120,32 @@ func (a *API) readPage(ctx context.Context, folderID int64, r symbols.Range, fie
 // exceeds maxSize bytes. If the folder changes during the read, it starts over;
 // after three attempts the list is incomplete. An incomplete list has no body if it
 // is a page or compressed.
-func (a *API) encodeList(ctx context.Context, key listKey, maxSize int64) (encodedList, error) {
+//
+// Each page has StoreTimeout, because compression takes time as well.
+func (a *API) encodeList(r *http.Request, key listKey, maxSize int64) (encodedList, error) {
 	const maxAttempts = 3
 	var list encodedList
 	for range maxAttempts {
 		list = encodedList{}
 		out := listEncoder{compress: key.gzip}
-		r := key.page.selection()
+		rows := key.page.selection()
 		page := symbolPage{more: true}
 		for separator := byte('['); page.more; separator = ',' {
 			var err error
-			if page, err = a.readPage(ctx, key.id, r, key.fields); err != nil {
+			if page, err = a.timedPage(r, key, rows); err != nil {
 				return encodedList{}, err
 			}
 			if separator == '[' {
 				list.version = page.version
 			}
 			out.add(appendPage(nil, page, separator, key.fields))
-			r.After = max(r.After, page.last())
+			rows.After = max(rows.After, page.last())
 			if page.version != list.version || out.size > maxSize {
 				break
 			}
 			if key.page.limit > 0 {
-				if r.Limit -= len(page.symbols); r.Limit == 0 && page.more {
-					list.next, page.more = r.After, false
+				if rows.Limit -= len(page.symbols); rows.Limit == 0 && page.more {
+					list.next, page.more = rows.After, false
 				}
 			}
 		}
@@ -155,7 +157,7 @@ func (a *API) encodeList(ctx context.Context, key listKey, maxSize int64) (encod
 		if complete {
 			return list, nil
 		}
-		list.after = r.After
+		list.after = rows.After
 		if out.size > maxSize {
 			break
 		}
@@ -170,17 +172,22 @@ func (a *API) encodeList(ctx context.Context, key listKey, maxSize int64) (encod
 // minCompressed bytes.
 type listEncoder struct {
 	compress bool
-	size     int64 // in memory
+	size     int64 // in memory; at least the plain size / maxRatio
+	plain    int64 // bytes that were added after compression began
 	parts    [][]byte
 	buffer   bytes.Buffer
 	out      *gzip.Writer // nil before compression begins
 	release  func()
 }
 
+// maxRatio bounds the effort for a long list that may not fit into the cache.
+const maxRatio = 4
+
 func (e *listEncoder) add(part []byte) {
 	if e.out != nil {
 		e.out.Write(part)
-		e.size = int64(e.buffer.Len())
+		e.plain += int64(len(part))
+		e.size = max(int64(e.buffer.Len()), e.plain/maxRatio)
 		return
 	}
 	e.parts = append(e.parts, part)
@@ -231,7 +238,7 @@ func (a *API) streamList(w http.ResponseWriter, r *http.Request, q query, key li
 	if list.body == nil {
 		separator, rows.After = '[', key.page.after
 		var err error
-		if page, err = a.streamPage(r, key, rows); err != nil {
+		if page, err = a.timedPage(r, key, rows); err != nil {
 			return err
 		}
 	}
@@ -275,7 +282,7 @@ func (a *API) streamList(w http.ResponseWriter, r *http.Request, q query, key li
 			break
 		}
 		var err error
-		if page, err = a.streamPage(r, key, rows); err != nil {
+		if page, err = a.timedPage(r, key, rows); err != nil {
 			a.abort(w, r, err)
 		}
 	}
@@ -286,7 +293,8 @@ func (a *API) streamList(w http.ResponseWriter, r *http.Request, q query, key li
 	return nil
 }
 
-func (a *API) streamPage(r *http.Request, key listKey, rows symbols.Range) (symbolPage, error) {
+// timedPage is readPage with StoreTimeout.
+func (a *API) timedPage(r *http.Request, key listKey, rows symbols.Range) (symbolPage, error) {
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
 	return a.readPage(ctx, key.id, rows, key.fields)

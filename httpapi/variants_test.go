@@ -273,7 +273,7 @@ func TestCompression_LongLists(t *testing.T) {
 	is.NoErr(err)
 	random := rand.New(rand.NewPCG(1, 1))
 	for i := range 12 {
-		data := make([]byte, 1<<20)
+		data := make([]byte, 600<<10)
 		for i := range data {
 			data[i] = ' ' + byte(random.IntN(90))
 		}
