@@ -122,6 +122,16 @@
 //		return carrier["traceparent"]
 //	}
 //
+// # Lists
+//
+// limit and after select a page of a list; a Link leads to the next one. fields
+// selects the fields of symbols. A search finds names in all folders under Unicode
+// simple case folding, and shows every change at once.
+//
+// JSON of 1 KiB or more is compressed if the client accepts gzip. Each
+// representation has an ETag of its own. If-None-Match accepts that of the
+// compressed and of the plain one, If-Match also weakened ones.
+//
 // # Streaming
 //
 // Downloads last as long as data flows: [Options.IdleTimeout] replaces the
