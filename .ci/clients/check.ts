@@ -1,0 +1,69 @@
+// Calls every operation through the generated client.
+import { client } from "./generated/hey/client.gen.js";
+import * as api from "./generated/hey/sdk.gen.js";
+
+client.setConfig({ baseUrl: "http://127.0.0.1:18080/api", throwOnError: true });
+
+const called = new Set<string>();
+
+// call notes that an operation was called and returns its result.
+async function call<T>(name: keyof typeof api, result: Promise<{ data: T; response: Response }>): Promise<NonNullable<T>> {
+	const { data, response } = await result;
+	if (!response.ok || data === undefined || data === null) throw new Error(`${name}: ${response.status}`);
+	called.add(name);
+	return data;
+}
+
+const admin = { headers: { "x-admin-key": "admin" }, throwOnError: true } as const;
+const issued = await call("createKey", api.createKey({ ...admin, body: { name: "Viewer" } }));
+const id = issued.key.id;
+await call("listKeys", api.listKeys(admin));
+await call("getKey", api.getKey({ ...admin, path: { id } }));
+await call("updateKey", api.updateKey({ ...admin, path: { id }, body: { name: "Other" } }));
+const rotated = await call("rotateKey", api.rotateKey({ ...admin, path: { id } }));
+
+const key = { headers: { "x-api-key": rotated.apiKey }, throwOnError: true } as const;
+const folder = await call("createFolder", api.createFolder({ ...key, body: { name: "Generated" } }));
+await call("listFolders", api.listFolders({ ...key, query: { limit: 10 } }));
+await call("getFolder", api.getFolder({ ...key, path: { id: folder.id } }));
+await call("updateFolder", api.updateFolder({ ...key, path: { id: folder.id }, body: { name: "Valves" } }));
+const symbol = await call("createSymbol", api.createSymbol({
+	...key,
+	path: { folderId: folder.id },
+	body: { name: "Valve", type: "image/svg+xml", data: `<svg xmlns="http://www.w3.org/2000/svg"/>` },
+}));
+await call("listSymbols", api.listSymbols({ ...key, path: { folderId: folder.id }, query: { fields: "id,name" } }));
+await call("getSymbol", api.getSymbol({ ...key, path: { id: symbol.id } }));
+await call("updateSymbol", api.updateSymbol({ ...key, path: { id: symbol.id }, body: { name: "Gate valve" } }));
+await call("searchSymbols", api.searchSymbols({ ...key, query: { q: "gate" } }));
+const image: Blob | File = await call("getSymbolImage", api.getSymbolImage({ ...key, path: { id: symbol.id }, parseAs: "blob" }));
+if (!image.size) throw new Error("empty image");
+const zip: Blob | File = await call("exportFolder", api.exportFolder({ ...key, path: { id: folder.id } }));
+await call("importSymbols", api.importSymbols({
+	...key,
+	headers: { ...key.headers, "Content-Type": "application/zip" },
+	path: { id: folder.id },
+	body: zip,
+}));
+await call("deleteSymbol", api.deleteSymbol({ ...key, path: { id: symbol.id } }));
+await call("deleteFolder", api.deleteFolder({ ...key, path: { id: folder.id } }));
+
+const sourceFileUrl = "https://viewer.example/documents/generated";
+const exportedUrl = "http://127.0.0.1:18080/samples/pump-skid.svg";
+await call("registerExport", api.registerExport({ ...key, body: { sourceFileUrl, exportedUrl } }));
+await call("downloadExport", api.downloadExport({ ...key, body: { sourceFileUrl }, parseAs: "blob" }));
+await call("downloadExportBatch", api.downloadExportBatch({ ...key, body: { items: [{ sourceFileUrl }] }, parseAs: "blob" }));
+const link = await call("createDownloadLink", api.createDownloadLink({ ...key, body: { sourceFileUrl } }));
+const [token, fileName] = link.url.split("/").slice(-2);
+await call("downloadLink", api.downloadLink({ path: { token: token ?? "", fileName: fileName ?? "" }, parseAs: "blob", throwOnError: true }));
+const [registered] = await call("listExports", api.listExports({ ...admin, query: { q: sourceFileUrl, limit: 1 } }));
+const exported = { ...admin, path: { id: registered?.id ?? 0 } } as const;
+await call("getExport", api.getExport(exported));
+await call("checkExport", api.checkExport(exported));
+await call("deleteExport", api.deleteExport(exported));
+await call("deleteKey", api.deleteKey({ ...admin, path: { id } }));
+await call("getDocument", api.getDocument({ throwOnError: true }));
+
+const missing = Object.keys(api).filter((name) => !called.has(name));
+if (missing.length) throw new Error(`not called: ${missing}`);
+console.log(`${called.size} operations`);
