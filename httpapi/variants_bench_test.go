@@ -9,11 +9,12 @@ import (
 	"image/color"
 	"image/png"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/storage/memory"
@@ -49,102 +50,146 @@ func bitmap(random *rand.Rand, size int) []byte {
 	return b.Bytes()
 }
 
-// BenchmarkVariants compares variants of responses on SQLite. It alternates, so that
-// other load affects both alike, and compares the fastest rounds. The metric
-// x-as-fast is the rate of the first relative to the second.
-func BenchmarkVariants(b *testing.B) {
-	for name, store := range map[string]symbols.Store{"sqlite": benchSQLite(b).symbols, "memory": memory.New().Symbols()} {
-		b.Run(name, func(b *testing.B) { benchVariants(b, store) })
+// variantBench has a handler of all folders that its method folder creates.
+type variantBench struct {
+	b       *testing.B
+	service *symbols.Service
+	handler http.Handler
+}
+
+// benchOnStores runs a benchmark on SQLite, on PostgreSQL and in memory.
+func benchOnStores(b *testing.B, run func(variantBench)) {
+	for _, storage := range []struct {
+		name string
+		open func(*testing.B) symbols.Store
+	}{
+		{"sqlite", func(b *testing.B) symbols.Store { return benchSQLite(b).symbols }},
+		{"postgres", func(b *testing.B) symbols.Store { return benchPostgres(b).symbols }},
+		{"memory", func(*testing.B) symbols.Store { return memory.New().Symbols() }},
+	} {
+		b.Run(storage.name, func(b *testing.B) {
+			service := symbols.NewService(storage.open(b), nil)
+			run(variantBench{b, service, httpapi.Handler(httpapi.Options{Symbols: service, DangerouslySkipClientKeys: true})})
+		})
 	}
 }
 
-func benchVariants(b *testing.B, store symbols.Store) {
-	service := symbols.NewService(store, nil)
-	random := rand.New(rand.NewPCG(1, 2))
-	first := int64(0) // id of the first folder below
-	folder := func(name string, count int, data func() string) int64 {
-		folder, err := service.CreateFolder(b.Context(), name)
-		if err != nil {
-			b.Fatal(err)
+// folder creates a folder of symbols. It returns the path of their list, and that
+// of the image of the first.
+func (v variantBench) folder(name string, count int, data func() string) (list, image string) {
+	folder, err := v.service.CreateFolder(v.b.Context(), name)
+	if err != nil {
+		v.b.Fatal(err)
+	}
+	given := make([]symbols.NewSymbol, count)
+	for i := range given {
+		given[i] = symbols.NewSymbol{Name: fmt.Sprint("Gate valve ", i), Type: "image/svg+xml", Data: data()}
+	}
+	created, err := v.service.CreateSymbols(v.b.Context(), folder.ID, given)
+	if err != nil {
+		v.b.Fatal(err)
+	}
+	return fmt.Sprintf("/symbol/folders/%d/symbols", folder.ID), fmt.Sprintf("/symbol/symbols/%d/image", created[0].ID)
+}
+
+// target is a request and the status of its response.
+type target struct {
+	handler http.Handler
+	path    string
+	status  int
+	headers []string
+}
+
+func (v variantBench) get(path string, headers ...string) target {
+	return target{v.handler, path, 200, headers}
+}
+
+// bare returns a handler that writes the bytes that a path shows.
+func (v variantBench) bare(path string) target {
+	_, _, body := newBenchClient(v.b, 1, v.handler, "GET", path, "").once()
+	return target{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "image/png")
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		w.Write(body)
+	}), "/", 200, nil}
+}
+
+// compare alternates between two requests, so that other load affects both alike,
+// and compares the fastest rounds. The metric x-as-fast is the rate of the first
+// relative to the second.
+func (v variantBench) compare(name string, first, second target) {
+	v.b.Run(name, func(b *testing.B) {
+		const clients = 4
+		var (
+			targets = []target{first, second}
+			all     [2]*benchClient
+			times   [2]int // requests of a client in a round
+			bytes   [2]float64
+		)
+		for i, t := range targets {
+			all[i] = newBenchClient(b, clients, t.handler, "GET", t.path, "", t.headers...)
+			_, _, body := all[i].once()
+			bytes[i] = float64(len(body))
+			times[i] = max(2, 2_000_000/(len(body)+20_000))
 		}
-		if first == 0 {
-			first = folder.ID
-		}
-		given := make([]symbols.NewSymbol, count)
-		for i := range given {
-			given[i] = symbols.NewSymbol{Name: fmt.Sprint("Gate valve ", i), Type: "image/svg+xml", Data: data()}
-		}
-		created, err := service.CreateSymbols(b.Context(), folder.ID, given)
-		if err != nil {
-			b.Fatal(err)
-		}
-		return created[0].ID
-	}
-	wrap := func(mimeType string, content []byte) string {
-		return `{"name":"n","type":"` + mimeType + `","content":"` + base64.StdEncoding.EncodeToString(content) + `","width":64,"height":64}`
-	}
-	folder("svg", 50, func() string { return drawing(random, 4<<10) })
-	folder("png", 50, func() string { return wrap("image/png", bitmap(random, 180)) })
-	folder("large", 2000, func() string { return drawing(random, 3300) })
-	folder("wrapped", 50, func() string { return wrap("image/svg+xml", []byte(drawing(random, 3<<10))) })
-	small := folder("small", 1, func() string { return wrap("image/png", bitmap(random, 180)) })
-	noise := append([]byte("\x89PNG\r\n\x1a\n"), bytes.Repeat([]byte("0123456789abcdef"), 100<<6)...) // 100 KB
-	big := folder("big", 1, func() string { return wrap("image/png", noise) })
-	api := httpapi.Handler(httpapi.Options{Symbols: service, DangerouslySkipClientKeys: true})
-	bare := func(path string) http.Handler {
-		client := newBenchClient(b, 1, api, "GET", path, "")
-		_, _, body := client.once()
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "image/png")
-			w.Header().Set("Content-Length", fmt.Sprint(len(body)))
-			w.Write(body)
-		})
-	}
-	type target struct {
-		handler http.Handler
-		path    string
-		headers []string
-	}
-	gzipped := []string{"Accept-Encoding", "gzip"}
-	list := func(folder int64, query string, headers ...string) target {
-		return target{api, fmt.Sprintf("/symbol/folders/%d/symbols%s", first+folder, query), headers}
-	}
-	images := func(id int64) string { return fmt.Sprintf("/symbol/symbols/%d/image", id) }
-	for _, c := range []struct {
-		name   string
-		a, b   target
-		status int
-	}{
-		{"gzip of SVG to plain", list(0, "", gzipped...), list(0, ""), 200},
-		{"gzip of wrapped SVG to plain", list(3, "", gzipped...), list(3, ""), 200},
-		{"gzip of wrapped PNG to plain", list(1, "", gzipped...), list(1, ""), 200},
-		{"fields of 2,000 to all", list(2, "?fields=id,name,type"), list(2, ""), 200},
-		{"image to bare handler", target{api, images(small), nil}, target{bare(images(small)), "/", nil}, 200},
-		{"image of 100 KB to bare handler", target{api, images(big), nil}, target{bare(images(big)), "/", nil}, 200},
-		{"304 of image to 304 of list", target{api, images(small), []string{"If-None-Match", "*"}}, list(4, "", "If-None-Match", "*"), 304},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			var clients [2]*benchClient
-			var sizes [2]int
-			for i, t := range []target{c.a, c.b} {
-				clients[i] = newBenchClient(b, 4, t.handler, "GET", t.path, "", t.headers...)
-				_, _, body := clients[i].once()
-				sizes[i] = len(body)
+		fastest := [2]float64{math.Inf(1), math.Inf(1)} // µs per request
+		for b.Loop() {
+			for round := range 40 {
+				i := round % 2
+				all[i].spent = 0
+				all[i].call(times[i], targets[i].status)
+				fastest[i] = min(fastest[i], float64(all[i].spent.Microseconds())/float64(times[i]*clients))
 			}
-			fastest := [2]time.Duration{time.Hour, time.Hour}
-			for b.Loop() {
-				for round := range 30 {
-					i := round % 2
-					clients[i].spent = 0
-					clients[i].call(max(20, 40_000_000/(sizes[i]+20_000)/20), c.status)
-					fastest[i] = min(fastest[i], clients[i].spent/time.Duration(max(20, 40_000_000/(sizes[i]+20_000)/20)))
-				}
+		}
+		b.ReportMetric(fastest[1]/fastest[0], "x-as-fast")
+		b.ReportMetric(fastest[0], "us/request")
+		b.ReportMetric(bytes[0], "bytes")
+		b.ReportMetric(bytes[0]/max(bytes[1], 1), "x-bytes")
+	})
+}
+
+// wrapImage returns the data that viewers write for an image.
+func wrapImage(mimeType string, content []byte) string {
+	return `{"name":"n","type":"` + mimeType + `","content":"` + base64.StdEncoding.EncodeToString(content) + `","width":64,"height":64}`
+}
+
+// BenchmarkVariants compares variants of a list.
+func BenchmarkVariants(b *testing.B) {
+	benchOnStores(b, func(v variantBench) {
+		random := rand.New(rand.NewPCG(1, 2))
+		for name, data := range map[string]func() string{
+			"SVG":                func() string { return drawing(random, 4<<10) },
+			"wrapped SVG":        func() string { return wrapImage("image/svg+xml", []byte(drawing(random, 3<<10))) },
+			"PNG of 180 px":      func() string { return wrapImage("image/png", bitmap(random, 180)) },
+			"PNG of 32 px":       func() string { return wrapImage("image/png", bitmap(random, 32)) },
+			"one PNG, 50 copies": func() string { return wrapImage("image/png", bitmap(rand.New(rand.NewPCG(3, 4)), 180)) },
+		} {
+			list, _ := v.folder(name, 50, data)
+			v.compare("gzip of "+name+" to plain", v.get(list, "Accept-Encoding", "gzip"), v.get(list))
+		}
+		long, _ := v.folder("long", 2000, func() string { return drawing(random, 3300) })
+		v.compare("fields of 2,000 to all", v.get(long+"?fields=id,name,type"), v.get(long))
+	})
+}
+
+// BenchmarkImages compares images with a handler that only writes their bytes.
+func BenchmarkImages(b *testing.B) {
+	benchOnStores(b, func(v variantBench) {
+		random := rand.New(rand.NewPCG(1, 2))
+		var list, image string
+		for _, kib := range []int{1, 10, 100, 1000} {
+			noise := make([]byte, kib<<10)
+			for i := range noise {
+				noise[i] = byte(random.Uint32())
 			}
-			b.ReportMetric(float64(fastest[1])/float64(fastest[0]), "x-as-fast")
-			b.ReportMetric(float64(sizes[0]), "bytes")
-			b.ReportMetric(float64(sizes[0])/float64(max(sizes[1], 1)), "x-bytes")
-		})
-	}
+			list, image = v.folder(fmt.Sprint(kib), 1, func() string {
+				return wrapImage("image/png", append([]byte("\x89PNG\r\n\x1a\n"), noise...))
+			})
+			v.compare(fmt.Sprintf("%d KiB to bare handler", kib), v.get(image), v.bare(image))
+		}
+		conditional := func(path string) target { return target{v.handler, path, 304, []string{"If-None-Match", "*"}} }
+		v.compare("304 to 304 of list", conditional(image), conditional(list))
+	})
 }
 
 // once sends the request and returns the response.

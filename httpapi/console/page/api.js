@@ -32,13 +32,22 @@ export async function send(method, path, { key, body, headers, signal } = {}) {
 }
 
 // call is send for a JSON response.
-export async function call(...request) {
-	const response = await send(...request);
-	return response.json().catch((error) => {
-		if (error.name === "SyntaxError") throw new Failure(response.status, "The response is not JSON. Is this the URL of the API?");
-		rethrow(error);
-	});
+export const call = async (...request) => parse(await send(...request));
+
+// pages yields the pages of a list as {records, more}.
+export async function* pages(path, options) {
+	while (path) {
+		const response = await send("GET", path, options);
+		const [, next] = /<([^>]*)>; rel="next"/.exec(response.headers.get("Link")) ?? [];
+		path = next && new URL(next, response.url).href;
+		yield { records: await parse(response), more: Boolean(path) };
+	}
 }
+
+const parse = (response) => response.json().catch((error) => {
+	if (error.name === "SyntaxError") throw new Failure(response.status, "The response is not JSON. Is this the URL of the API?");
+	rethrow(error);
+});
 
 function rethrow(error) {
 	throw error.name === "AbortError" ? error : new Failure(0, navigator.onLine ? `No response from ${base}` : "This device has no connection");

@@ -9,7 +9,7 @@ export async function download(banner, title, fallbackName, signal, method, path
 	const progress = showProgress(banner, title, signal);
 	try {
 		const response = await send(method, path, { key: "client", body, signal: progress.signal });
-		const name = fileName(response.headers.get("Content-Disposition") ?? "") ?? fallbackName;
+		const name = fileName(response) ?? fallbackName;
 		const blob = await collect(response, progress);
 		saveBlob(blob, name);
 		announce(`${name} is in your downloads.`);
@@ -46,9 +46,10 @@ async function collect({ headers, body }, { bar, text }) {
 	}
 }
 
-// fileName returns the name in a Content-Disposition, preferably filename*
+// fileName returns the name in the Content-Disposition, preferably filename*
 // (RFC 6266, section 4.3).
-function fileName(disposition) {
+export function fileName({ headers }) {
+	const disposition = headers.get("Content-Disposition") ?? "";
 	const [, extended] = /;\s*filename\*\s*=\s*UTF-8''([^;\s]+)/i.exec(disposition) ?? [];
 	const [, quoted] = /;\s*filename\s*=\s*"((?:[^"\\]|\\.)*)"/i.exec(disposition) ?? [];
 	try {

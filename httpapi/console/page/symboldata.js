@@ -1,24 +1,20 @@
+import { send } from "./api.js";
+import { fileName } from "./download.js";
+
 // The data of a symbol is any text. Front ends use JSON with name, type, content
 // (base64), width and height. Images are shown in an <img>, where no script runs.
 
 const imageType = /^image\/[a-z0-9.+-]+$/i;
 const svg = "image/svg+xml";
 
-// decode returns {blob, about} for an image, otherwise {}.
-export function decode({ data, type }) {
-	let about = {};
+// imageOf returns the image of a symbol as {blob, name}, or undefined if it has
+// none.
+export async function imageOf({ id }, signal) {
 	try {
-		about = JSON.parse(data) ?? {};
-	} catch {
-		// not JSON
-	}
-	const text = (typeof about.content === "string" ? about.content : data).trim();
-	if (/^<(\?xml|!--|!doctype svg|svg)/i.test(text) && text.includes("<svg")) return { about, blob: new Blob([text], { type: svg }) };
-	const named = [about.type, type].find((one) => imageType.test(one));
-	try {
-		return named ? { about, blob: new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))], { type: named }) } : {};
-	} catch {
-		return {}; // not base64
+		const response = await send("GET", `symbol/symbols/${id}/image`, { key: "client", signal });
+		return { blob: await response.blob(), name: fileName(response) };
+	} catch (error) {
+		if (error.status !== 404) throw error;
 	}
 }
 

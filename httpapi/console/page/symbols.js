@@ -1,9 +1,9 @@
-import { Failure, call, send } from "./api.js";
+import { Failure, call, pages, send } from "./api.js";
 import { byId, fill, h, icon } from "./dom.js";
 import { download } from "./download.js";
 import { plural } from "./format.js";
 import { loadFailed } from "./keyform.js";
-import { openSymbol, tiles } from "./tiles.js";
+import { openSymbol, saveSymbol, tiles } from "./tiles.js";
 import { announce, button, emptyState, errorContent, errorState, field, focusFirst, formDialog, heading, iconButton, menuButton, nameField, showProblem, skeleton } from "./ui.js";
 import { addFiles, importFolder } from "./upload.js";
 
@@ -11,19 +11,26 @@ const client = (method, path, options) => call(method, `symbol/${path}`, { key: 
 
 export function symbolsScreen(root, signal) {
 	let folders; // undefined until loaded
-	let folder; // the open folder
-	let symbols = []; // in folder
+	let folder; // the open folder, or undefined in a search
+	const symbols = new Map(); // shown ones by id
 	let loading = new AbortController();
 	let closeSymbol = () => {};
 
 	const title = h("span", "Symbols");
 	const summary = h("span");
-	const filter = h("input", { type: "search", placeholder: "Filter", "aria-label": "Filter by name or type", autocomplete: "off", oninput: render });
+	const searchField = (placeholder, label, oninput) => h("input", { type: "search", placeholder, "aria-label": label, autocomplete: "off", oninput });
+	const filter = searchField("Filter", "Filter by name or type", render);
+	const query = searchField("Search all folders", "Search all folders", () => {
+		history.replaceState(null, "", query.value ? `#/symbols/search/${encodeURIComponent(query.value)}` : "#/symbols");
+		open();
+	});
+	const more = button("Show more", { onclick: () => showMore() });
+	let showMore;
 	const images = chooser("image/*,.svg", true, (files) => add(files));
 	const archive = chooser(".zip,application/zip", false, ([file]) => importFolder(folder, file, () => open()));
 	const addImages = (id) => button("Add images", { kind: "main", symbol: "plus", id, onclick: () => images.click() });
 	const tools = h("div.actions", { hidden: true }, filter,
-		iconButton("reload", "Reload", { id: "reload", onclick: () => load(folder?.id).then(() => focusFirst("reload")) }),
+		iconButton("reload", "Reload", { id: "reload", onclick: () => load().then(() => focusFirst("reload")) }),
 		menuButton("Folder actions", "folder-menu", () => [
 			["Rename folder…", renameFolder],
 			["Import a zip…", () => archive.click()],
@@ -33,10 +40,10 @@ export function symbolsScreen(root, signal) {
 		addImages("add-images"), images, archive);
 	const banner = h("div");
 	const body = h("div");
-	const pane = h("section.pane", { "aria-labelledby": "title" }, heading(title, summary, tools), banner, body);
+	const pane = h("section.pane", { "aria-labelledby": "title" }, heading(title, summary, tools), banner, body, more);
 	const list = h("ul");
-	const side = h("nav.side", { "aria-label": "Folders", hidden: true }, h("h2", "Folders"), button("New folder", { kind: "quiet small", symbol: "plus", id: "new-folder", onclick: createFolder }), list);
-	const grid = tiles(body, { rename, move, remove });
+	const side = h("nav.side", { "aria-label": "Folders", hidden: true }, query, h("h2", "Folders"), button("New folder", { kind: "quiet small", symbol: "plus", id: "new-folder", onclick: createFolder }), list);
+	const grid = tiles(body, { rename, move, remove, download: (symbol) => saveSymbol(symbol).catch(showError), note: ({ folderId }) => !folder && folders.find(({ id }) => id === folderId)?.name });
 	root.append(side, pane);
 	acceptDrops(pane, () => folder);
 
@@ -48,37 +55,54 @@ export function symbolsScreen(root, signal) {
 		} });
 	}
 
-	async function load(id, symbol) {
+	async function load() {
 		fill(body, skeleton("grid"));
 		try {
 			folders = await client("GET", "folders", { signal });
 		} catch (error) {
 			if (signal.aborted) return;
 			side.hidden = tools.hidden = true;
-			return loadFailed(body, "client", error, () => load(id, symbol));
+			return loadFailed(body, "client", error, load);
 		}
 		side.hidden = false;
-		await open(id, symbol);
+		await open();
 	}
 
-	// open shows a folder, by default the first one.
-	async function open(id = folder?.id, symbol) {
+	// open shows what the fragment names: a folder, by default the first one, one of
+	// its symbols, or a search.
+	async function open() {
+		const [, , id, rest] = location.hash.split("/");
 		loading.abort();
 		loading = new AbortController();
 		const either = AbortSignal.any([signal, loading.signal]);
-		folder = folders.find((one) => one.id === id) ?? folders[0];
+		query.value = id === "search" ? new URLSearchParams(`q=${rest}`).get("q") : "";
+		folder = query.value ? undefined : folders.find((one) => one.id === Number(id)) ?? folders[0];
 		renderFolders();
 		tools.hidden = !folder;
-		title.textContent = folder?.name ?? "Symbols";
+		more.hidden = true;
+		title.textContent = folder?.name ?? (query.value ? "Search" : "Symbols");
 		summary.textContent = filter.value = "";
-		if (!folder) return fill(body, emptyState("folder", "No folders yet", "Create a folder and drop drawings into it.", button("New folder", { kind: "main", symbol: "plus", onclick: createFolder })));
+		if (!folder && !query.value) return fill(body, emptyState("folder", "No folders yet", "Create a folder and drop drawings into it.", button("New folder", { kind: "main", symbol: "plus", onclick: createFolder })));
 		fill(body, skeleton("grid"));
+		symbols.clear();
 		try {
-			symbols = await client("GET", `folders/${folder.id}/symbols`, { signal: either });
-			render();
-			if (symbol) show(symbol);
+			await read(folder ? `folders/${folder.id}/symbols?limit=1000` : `search?q=${encodeURIComponent(query.value)}`, either);
+			if (folder && rest) show(Number(rest));
 		} catch (error) {
-			if (!either.aborted) fill(body, errorState(error, () => load(folder.id)));
+			if (!either.aborted) fill(body, errorState(error, load));
+		}
+	}
+
+	// read shows the pages of a list: all of a folder, those of a search on request.
+	async function read(path, signal) {
+		for await (const page of pages(`symbol/${path}&fields=id,name,type,folderId,size`, { key: "client", signal })) {
+			const first = !symbols.size;
+			const added = page.records.filter(({ id }) => !symbols.has(id)); // uploads may be known
+			for (const one of added) symbols.set(one.id, one);
+			if (first || filter.value) render();
+			else added.forEach(grid.add), count();
+			more.hidden = Boolean(folder) || !page.more;
+			if (!more.hidden) await new Promise((resolve) => (showMore = resolve));
 		}
 	}
 
@@ -94,7 +118,7 @@ export function symbolsScreen(root, signal) {
 
 	// show opens a symbol. Closing it restores the URL of the folder.
 	function show(id) {
-		const symbol = symbols.find((one) => one.id === id);
+		const symbol = symbols.get(id);
 		const { hash } = location;
 		const back = () => location.hash === hash && history.replaceState(null, "", `#/symbols/${folder.id}`);
 		if (symbol) closeSymbol = openSymbol(symbol, back).close;
@@ -103,15 +127,16 @@ export function symbolsScreen(root, signal) {
 
 	function render() {
 		const text = filter.value.trim().toLowerCase();
-		const found = symbols.filter(({ name, type }) => `${name} ${type}`.toLowerCase().includes(text));
+		const found = [...symbols.values()].filter(({ name, type }) => `${name} ${type}`.toLowerCase().includes(text));
 		count(found.length);
 		if (found.length) grid.show(found);
-		else if (!symbols.length) fill(body, emptyState("folder", "This folder is empty", "Drop images here, or choose some.", addImages()));
+		else if (!folder) fill(body, emptyState("folder", "No symbol matches", `No name contains “${query.value}”.`));
+		else if (!symbols.size) fill(body, emptyState("folder", "This folder is empty", "Drop images here, or choose some.", addImages()));
 		else fill(body, emptyState("folder", "No symbol matches", `No name or type in ${folder.name} contains “${text}”.`));
 	}
 
-	function count(found = symbols.length) {
-		summary.textContent = `${found < symbols.length ? `${found} of ` : ""}${plural(symbols.length, "symbol")}`;
+	function count(found = symbols.size) {
+		summary.textContent = `${found < symbols.size ? `${found} of ` : ""}${plural(symbols.size, "symbol")}`;
 	}
 
 	// acceptDrops accepts files and tiles of other folders.
@@ -135,9 +160,9 @@ export function symbolsScreen(root, signal) {
 	}
 
 	const add = (files, to = folder) => addFiles(to, files, banner, signal, (symbol) => {
-		if (symbol.folderId !== folder?.id || symbols.some(({ id }) => id === symbol.id)) return;
-		symbols.push(symbol);
-		if (symbols.length === 1 || filter.value) return render();
+		if (symbol.folderId !== folder?.id || symbols.has(symbol.id)) return;
+		symbols.set(symbol.id, symbol);
+		if (symbols.size === 1 || filter.value) return render();
 		grid.add(symbol);
 		count();
 	});
@@ -148,11 +173,12 @@ export function symbolsScreen(root, signal) {
 		try {
 			const response = await send("GET", `symbol/${path}`, { key: "client" });
 			const record = await response.json();
-			if (Object.keys(record).some((name) => record[name] !== shown[name])) throw new Failure(412, "The view has been reloaded. Check it and retry");
+			record.size = new Blob([record.data]).size;
+			if (Object.keys(shown).some((name) => record[name] !== shown[name])) throw new Failure(412, "The view has been reloaded. Check it and retry");
 			const etag = response.headers.get("ETag");
 			return await client(method, path, { headers: etag ? { "If-Match": etag } : {}, body: fields });
 		} catch (error) {
-			if (error.status === 412 || error.status === 404) load(folder.id);
+			if (error.status === 412 || error.status === 404) load();
 			throw error;
 		}
 	}
@@ -169,14 +195,14 @@ export function symbolsScreen(root, signal) {
 
 	// replace updates a symbol, or removes it if it has left the folder.
 	function replace(symbol) {
-		if (symbol.folderId !== folder.id) return dropSymbol(symbol);
-		symbols = symbols.map((one) => (one.id === symbol.id ? symbol : one));
+		if (folder && symbol.folderId !== folder.id) return dropSymbol(symbol);
+		symbols.set(symbol.id, symbol);
 		grid.replace(symbol);
 	}
 
 	function dropSymbol({ id }) {
-		symbols = symbols.filter((one) => one.id !== id);
-		if (!symbols.length || filter.value) return render();
+		symbols.delete(id);
+		if (!symbols.size || filter.value) return render();
 		grid.remove(id);
 		count();
 	}
@@ -205,9 +231,10 @@ export function symbolsScreen(root, signal) {
 
 	// neighbor returns the id of the element to focus after a symbol is removed.
 	function neighbor(symbol) {
-		const at = symbols.indexOf(symbol);
-		const next = symbols[at + 1] ?? symbols[at - 1];
-		return next ? `symbol-${next.id}` : "add-images";
+		const ids = [...symbols.keys()];
+		const at = ids.indexOf(symbol.id);
+		const next = ids[at + 1] ?? ids[at - 1];
+		return next ? `symbol-${next}` : "add-images";
 	}
 
 	async function createFolder() {
@@ -235,7 +262,7 @@ export function symbolsScreen(root, signal) {
 
 	async function deleteFolder() {
 		const { id, name } = folder;
-		const all = symbols.length ? ` and ${plural(symbols.length, "symbol")}` : "";
+		const all = symbols.size ? ` and ${plural(symbols.size, "symbol")}` : "";
 		const deleted = await formDialog({ title: `Delete ${name}?`, submit: `Delete folder${all}`, danger: true, run: () => change("DELETE", `folders/${id}`, folder) },
 			h("p", all ? `The folder${all} are deleted permanently. Export it first to keep a copy.` : "The folder is empty. It is deleted permanently."));
 		if (!deleted) return;
@@ -249,8 +276,8 @@ export function symbolsScreen(root, signal) {
 	signal.addEventListener("abort", () => closeSymbol());
 	return ([id, symbol]) => {
 		closeSymbol();
-		if (!folders) load(Number(id), Number(symbol));
+		if (!folders) load();
 		else if (Number(id) === folder?.id && symbol) show(Number(symbol));
-		else open(Number(id), Number(symbol));
+		else open();
 	};
 }

@@ -1,21 +1,28 @@
+import { call } from "./api.js";
 import { byId, fill, growOnScroll, h } from "./dom.js";
 import { bytes } from "./format.js";
-import { decode, imageNode } from "./symboldata.js";
-import { button, menuButton, openDialog, saveBlob } from "./ui.js";
+import { imageNode, imageOf } from "./symboldata.js";
+import { button, errorContent, menuButton, openDialog, saveBlob } from "./ui.js";
 
 // tiles shows symbols as a grid in an element. rename, move and remove are the
-// menu actions of a tile.
-export function tiles(body, { rename, move, remove }) {
+// menu actions of a tile, note returns a text to show below its name.
+export function tiles(body, { rename, move, remove, download, note }) {
 	let items = [];
 	let scroller;
 	const indexOf = (id) => items.findIndex((one) => one.id === id);
 
 	// Only tiles near the window have an image: browsers cannot handle a thousand
 	// drawings at once.
+	const loads = new WeakMap(); // controllers by tile
 	const observer = new IntersectionObserver((entries) => {
 		for (const { target, isIntersecting } of entries) {
+			const plate = fill(target.querySelector(".preview"));
+			loads.get(target)?.abort();
 			const symbol = isIntersecting && items[indexOf(Number(target.id.slice(5)))];
-			fill(target.querySelector(".preview"), symbol && preview(symbol, ""));
+			if (!symbol) continue;
+			const load = new AbortController();
+			loads.set(target, load);
+			preview(symbol, "", load.signal).then((node) => fill(plate, node), () => {});
 		}
 	}, { rootMargin: "400px" });
 
@@ -63,7 +70,7 @@ export function tiles(body, { rename, move, remove }) {
 					dataTransfer.effectAllowed = "move";
 				},
 				ondragend: () => (self.dragged = undefined),
-			}, h("span.preview", { "aria-hidden": "true" }), h("span.name", name)),
+			}, h("span.preview", { "aria-hidden": "true" }), h("span.name", name, note(symbol) && h("span.hint", note(symbol)))),
 			menuButton(`Actions for ${name}`, `symbol-${id}-menu`, () => [
 				["Rename…", () => rename(symbol)],
 				["Move…", () => move(symbol)],
@@ -75,25 +82,41 @@ export function tiles(body, { rename, move, remove }) {
 	}
 }
 
-function preview(symbol, alt) {
-	const { blob } = decode(symbol);
-	return blob ? imageNode(blob, alt, (node) => node.replaceWith("Cannot be displayed.")) : h("code", symbol.data.slice(0, 120));
+const get = ({ id }, signal) => call("GET", `symbol/symbols/${id}`, { key: "client", signal });
+
+// preview returns the image of a symbol, or the start of its data.
+async function preview(symbol, alt, signal) {
+	const image = await imageOf(symbol, signal);
+	if (image) return imageNode(image.blob, alt, (node) => node.replaceWith("Cannot be displayed."));
+	return h("code", (await get(symbol, signal)).data.slice(0, 120));
 }
 
-const extensions = { "svg+xml": "svg", jpeg: "jpg", "x-icon": "ico" };
-
-function download(symbol) {
-	const { blob } = decode(symbol);
-	const kind = blob?.type.slice(6);
-	saveBlob(blob ?? new Blob([symbol.data]), `${symbol.name}.${extensions[kind] ?? kind ?? "txt"}`);
+export async function saveSymbol(symbol) {
+	const { blob, name } = await imageOf(symbol) ?? { blob: new Blob([(await get(symbol)).data]), name: `${symbol.name}.txt` };
+	saveBlob(blob, name);
 }
 
 export function openSymbol(symbol, closed) {
-	const { blob, about: { width, height } = {} } = decode(symbol);
-	const facts = { Type: symbol.type, Dimensions: [width, height].every(Number.isFinite) && `${width} × ${height}`, Size: bytes((blob ?? new Blob([symbol.data])).size), ID: symbol.id };
-	return openDialog({ title: symbol.name, closed: () => (closed(), `symbol-${symbol.id}`) }, h("div.stack",
-		h("div.preview.large", preview(symbol, symbol.name)),
-		h("dl", Object.entries(facts).map(([name, value]) => value && h("div", h("dt", name), h("dd", value)))),
-		h("details", h("summary", "Data"), h("pre", { tabindex: "0" }, symbol.data.slice(0, 4000), symbol.data.length > 4000 && "…")),
-		h("footer", button("Download", { kind: "main", symbol: "down", onclick: () => download(symbol) }))));
+	const content = h("div.stack");
+	const opened = openDialog({ title: symbol.name, closed: () => (closed(), `symbol-${symbol.id}`) }, content);
+	const fail = (error) => content.prepend(h("div.problem", errorContent(error)));
+	Promise.all([get(symbol), preview(symbol, symbol.name)]).then(([{ id, type, data }, shown]) => {
+		const facts = { Type: type, Dimensions: dimensions(data), Size: bytes(new Blob([data]).size), ID: id };
+		fill(content,
+			h("div.preview.large", shown),
+			h("dl", Object.entries(facts).map(([name, value]) => value && h("div", h("dt", name), h("dd", value)))),
+			h("details", h("summary", "Data"), h("pre", { tabindex: "0" }, data.slice(0, 4000), data.length > 4000 && "…")),
+			h("footer", button("Download", { kind: "main", symbol: "down", onclick: () => saveSymbol(symbol).catch(fail) })));
+	}).catch(fail);
+	return opened;
+}
+
+// dimensions returns the size that front ends store in the data.
+function dimensions(data) {
+	try {
+		const { width, height } = JSON.parse(data);
+		return [width, height].every(Number.isFinite) && `${width} × ${height}`;
+	} catch {
+		return ""; // not JSON
+	}
 }

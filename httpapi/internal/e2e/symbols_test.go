@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -288,6 +289,7 @@ func TestSymbols_DoNotRunScripts(t *testing.T) {
 	for name, data := range map[string]string{
 		"wrapped":                 imageData("wrapped", "image/svg+xml", script),
 		"bare":                    script,
+		"data URL":                `{"content":` + quote("data:image/svg+xml,"+url.PathEscape(script)) + `}`,
 		"SVG text as content":     `{"type":"image/svg+xml","content":` + quote(script) + `}`,
 		"HTML with an image type": imageData("p", "image/svg+xml", `<html><script>top.ran=1</script></html>`),
 		"HTML":                    imageData("p", "text/html", `<script>top.ran=1</script>`),
@@ -304,7 +306,7 @@ func TestSymbols_DoNotRunScripts(t *testing.T) {
 	s.symbol(folder.ID, `<img src=x onerror="top.ran=1">`, "image/png", "x")
 	s.folder(`<script>top.ran=1</script>`)
 	b := openTab(t, s.url+"#/symbols")
-	b.waitText("13 symbols")
+	b.waitText("14 symbols")
 	b.wait(`[...document.querySelectorAll(".preview")].every((plate) => plate.childNodes.length && (!plate.querySelector("img") || plate.querySelector("img").complete))`)
 	is.True(eval[int](b, `document.querySelectorAll(".preview img").length`) >= 4) // drawings are shown
 	names := eval[[]string](b, `[...document.querySelectorAll(".tile .name")].map((node) => node.innerText)`)
@@ -344,4 +346,61 @@ func TestSymbols_RendersThousandsLazily(t *testing.T) {
 	b.waitText("No symbol matches")
 	b.fill("Filter by name or type", "")
 	b.waitText("1,999 symbols")
+}
+
+func TestSymbols_AreFoundInAllFolders(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t, unprotected)
+	valves := s.folder("Valves", "Gate valve", "Ball valve", "GATE")
+	pumps := s.folder("Pumps", "Pump", "Tailgate 100%")
+	b := openTab(t, s.url+"#/symbols/2")
+	b.waitText("2 symbols")
+	b.fill("Search all folders", "gate")
+	b.waitText("3 symbols")
+	b.wait(`[...document.querySelectorAll(".preview img")].filter((image) => image.naturalWidth === 40).length === 3`)
+	is.Equal(eval[[]string](b, `[...document.querySelectorAll(".tile .hint")].map((node) => node.innerText)`), []string{"Valves", "Valves", "Pumps"})
+	is.Equal(b.focused(), "Search all folders")
+	b.do(reload)
+	b.waitText("3 symbols") // the URL is kept
+
+	b.click("Actions for GATE")
+	b.click("Rename…")
+	b.fill("Name", "Gateway")
+	b.click("Rename")
+	b.waitText("Gateway")
+	b.drag(`document.getElementById("symbol-3")`, `document.getElementById("folder-2")`)
+	b.waitText("Gateway moved to Pumps.")
+	b.wait(`document.querySelector("#tile-3 .hint").innerText === "Pumps"`)
+	is.Equal(len(s.symbolsIn(pumps.ID)), 3)
+	b.click("Actions for Gateway")
+	b.click("Delete…")
+	b.click("Delete symbol")
+	b.waitText("2 symbols")
+
+	b.clickNode(`document.getElementById("symbol-5")`) // opens it in its folder
+	b.waitText("40 × 20")
+	b.click("Close")
+	b.waitText("Pump\n")
+	b.wait(`e2e.field("Search all folders")`) // the dialog is gone
+	is.Equal(eval[string](b, `location.hash + e2e.field("Search all folders").value`), "#/symbols/2")
+
+	b.fill("Search all folders", `100% “/&+`)
+	b.waitText("No name contains “100% “/&+”.")
+	b.do(reload)
+	b.waitText("No name contains “100% “/&+”.")
+	b.fill("Search all folders", "")
+	b.waitText("Ball valve") // the first folder
+
+	s.symbol(valves.ID, "Pipe", "text/plain", "data") // found until the last letter is typed
+	for i := range 130 {
+		s.symbol(valves.ID, fmt.Sprintf("Pipes %d", i), "text/plain", "data")
+	}
+	b.fill("Search all folders", "pipes")
+	b.wait(`document.querySelector(".tile .name")?.innerText.startsWith("Pipes 0")`)
+	b.waitText("100 symbols")
+	b.wait(`(e2e.button("Show more").scrollIntoView(), document.querySelectorAll(".tile").length === 100)`) // then it keeps its place
+	b.click("Show more")
+	b.waitText("130 symbols")
+	b.wait(`!e2e.button("Show more")`)
 }
