@@ -1,8 +1,12 @@
-// Calls every operation through the generated client.
+// Calls every operation through the client that hey-api has generated, and downloads
+// through openapi-fetch with the types of openapi-typescript.
+import createClient from "openapi-fetch";
 import { client } from "./generated/hey/client.gen.js";
 import * as api from "./generated/hey/sdk.gen.js";
+import type { paths } from "./generated/schema.js";
 
-client.setConfig({ baseUrl: "http://127.0.0.1:18080/api", throwOnError: true });
+const baseUrl = "http://127.0.0.1:18080/api";
+client.setConfig({ baseUrl, throwOnError: true });
 
 const called = new Set<string>();
 
@@ -14,7 +18,7 @@ async function call<T>(name: keyof typeof api, result: Promise<{ data: T; respon
 	return data;
 }
 
-const admin = { headers: { "x-admin-key": "admin" }, throwOnError: true } as const;
+const admin = { headers: { "x-admin-key": "admin-key-of-clients" }, throwOnError: true } as const;
 const issued = await call("createKey", api.createKey({ ...admin, body: { name: "Viewer" } }));
 const id = issued.key.id;
 await call("listKeys", api.listKeys(admin));
@@ -52,6 +56,8 @@ const sourceFileUrl = "https://viewer.example/documents/generated";
 const exportedUrl = "http://127.0.0.1:18080/samples/pump-skid.svg";
 await call("registerExport", api.registerExport({ ...key, body: { sourceFileUrl, exportedUrl } }));
 await call("downloadExport", api.downloadExport({ ...key, body: { sourceFileUrl }, parseAs: "blob" }));
+const file = await createClient<paths>({ baseUrl }).POST("/viewer/exports/download", { headers: key.headers, body: { sourceFileUrl }, parseAs: "blob" });
+if (!file.data?.size) throw new Error(`openapi-fetch: ${file.response.status}`);
 await call("downloadExportBatch", api.downloadExportBatch({ ...key, body: { items: [{ sourceFileUrl }] }, parseAs: "blob" }));
 const link = await call("createDownloadLink", api.createDownloadLink({ ...key, body: { sourceFileUrl } }));
 const [token, fileName] = link.url.split("/").slice(-2);
@@ -66,4 +72,4 @@ await call("getDocument", api.getDocument({ throwOnError: true }));
 
 const missing = Object.keys(api).filter((name) => !called.has(name));
 if (missing.length) throw new Error(`not called: ${missing}`);
-console.log(`${called.size} operations`);
+console.log(`${called.size} operations in TypeScript`);

@@ -201,10 +201,21 @@ func errorCodes(response *openapi3.Response) []string {
 	return codes
 }
 
-// notFound and methodNotAllowed are responses outside of operations.
-func (d *document) notFound() *openapi3.Response { return d.Components.Responses["NoSuchPath"].Value }
-func (d *document) methodNotAllowed() *openapi3.Response {
-	return d.Components.Responses["MethodNotAllowed"].Value
+// noOperation returns the response to a path or method that is not in the document,
+// which describes it in words. Like others it has the code of one of its examples.
+func (d *document) noOperation(code string, headers ...string) *openapi3.Response {
+	response := *d.Components.Responses["KeyNotFound"].Value
+	media := *response.Content["application/json"]
+	media.Examples = openapi3.Examples{code: {Value: &openapi3.Example{Value: map[string]any{"code": code}}}}
+	response.Content = openapi3.Content{"application/json": &media}
+	response.Headers = maps.Clone(response.Headers)
+	response.Headers["Referrer-Policy"] = d.Components.Headers["NoReferrer"] // below /viewer/exports/links
+	for _, name := range headers {
+		response.Headers[name] = &openapi3.HeaderRef{Value: &openapi3.Header{Parameter: openapi3.Parameter{
+			Required: true, Schema: openapi3.NewStringSchema().NewRef(),
+		}}}
+	}
+	return &response
 }
 
 // allowedMethods returns the methods in the Allow header of a path.

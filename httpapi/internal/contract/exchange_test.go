@@ -58,9 +58,9 @@ func (d *document) check(e exchange) (c check) {
 			c.add("preflight response has a body")
 		}
 	case methods == nil:
-		c.response(e, http.StatusNotFound, d.notFound())
+		c.response(e, http.StatusNotFound, d.noOperation("not_found"))
 	case !known:
-		c.response(e, http.StatusMethodNotAllowed, d.methodNotAllowed())
+		c.response(e, http.StatusMethodNotAllowed, d.noOperation("method_not_allowed", "Allow"))
 		allowed := strings.Split(e.GotHeader.Get("Allow"), ", ")
 		if slices.Sort(allowed); !slices.Equal(allowed, allowedMethods(methods)) {
 			c.add("Allow is %s, want %s", allowed, allowedMethods(methods))

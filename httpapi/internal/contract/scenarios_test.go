@@ -65,6 +65,11 @@ var failures = []struct {
 	{
 		status: "413",
 		option: func(_ *testing.T, o *httpapi.Options) { o.BodyLimit, o.SymbolLimit, o.BatchLimit = 1, 1, 1 },
+		alter: func(r *request) {
+			if r.body == "" {
+				r.body = "{}"
+			}
+		},
 	},
 	{
 		status: "415",
