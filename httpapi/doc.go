@@ -132,6 +132,14 @@
 // representation has an ETag of its own. If-None-Match accepts that of the
 // compressed and of the plain one, If-Match also weakened ones.
 //
+// # Generated clients
+//
+// Generators read [OpenAPI]. Bodies of downloads and images are binary. The clients
+// of hey-api and openapi-fetch return them with the option parseAs: "blob", the one
+// of oapi-codegen as Body. orval decodes JSON only, but has functions for the URLs:
+//
+//	const response = await fetch(getGetSymbolImageUrl(id), { headers });
+//
 // # Streaming
 //
 // Downloads last as long as data flows: [Options.IdleTimeout] replaces the
