@@ -2,6 +2,7 @@ package symbols_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -106,6 +107,42 @@ func TestSearch_Pages(t *testing.T) {
 			}
 		}
 		is.Equal(got, want)
+	}
+}
+
+// TestSearch_ComparesAllNames compares results with those of comparing each name.
+func TestSearch_ComparesAllNames(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := symbols.NewService(memory.New().Symbols(), nil)
+	folder, err := s.CreateFolder(t.Context(), "A")
+	is.NoErr(err)
+	random := rand.New(rand.NewPCG(1, 2))
+	text := func(longest int) string {
+		letters := []rune("aAbB1 äÄẞ€")
+		out := make([]rune, 1+random.IntN(longest))
+		for i := range out {
+			out[i] = letters[random.IntN(len(letters))]
+		}
+		return string(out)
+	}
+	var given []symbols.NewSymbol
+	for len(given) < 3000 {
+		if name := text(20); strings.TrimSpace(name) != "" {
+			given = append(given, symbols.NewSymbol{Name: name, Type: "a/b", Data: "x"})
+		}
+	}
+	_, err = s.CreateSymbols(t.Context(), folder.ID, given)
+	is.NoErr(err)
+	for range 300 {
+		part := text(6)
+		want := []string{}
+		for _, symbol := range given {
+			if symbols.Contains(symbol.Name, part) {
+				want = append(want, symbol.Name)
+			}
+		}
+		is.Equal(search(t, s, part), want)
 	}
 }
 
