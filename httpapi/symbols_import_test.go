@@ -5,73 +5,31 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
-	_ "modernc.org/sqlite"
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/storage/memory"
-	"example.com/canvasback/storage/postgres"
-	"example.com/canvasback/storage/postgres/pgtest"
-	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
 )
 
-// symbolStores open a store of each driver, with one database connection.
-var symbolStores = map[string]func(t *testing.T) symbols.Store{
-	"memory": func(*testing.T) symbols.Store { return memory.New().Symbols() },
-	"sqlite": func(t *testing.T) symbols.Store {
-		conn, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "test.db")+"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		conn.SetMaxOpenConns(1)
-		db := sqlite.New(conn)
-		if err := db.Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return db.Symbols()
-	},
-	"postgres": func(t *testing.T) symbols.Store {
-		config, err := pgxpool.ParseConfig(pgtest.Database(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		config.MaxConns = 1
-		pool, err := pgxpool.NewWithConfig(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(pool.Close)
-		db := postgres.New(pool, nil)
-		if err := db.Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return db.Symbols()
-	},
-}
-
-// onEachStore runs a test with each store and two empty folders.
+// onEachStore runs a test with each store, with one connection and two empty folders.
 func onEachStore(t *testing.T, test func(t *testing.T, h *harness)) {
 	for name, open := range symbolStores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := open(t)
-			h := serve(t, func(o *httpapi.Options) { o.Symbols = symbols.NewService(store, &symbols.Options{PageSize: 1000}) })
+			service := symbols.NewService(open(t, 1)(), &symbols.Options{PageSize: 1000})
+			h := serve(t, func(o *httpapi.Options) { o.Symbols = service })
 			h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 			h.client("POST", "/symbol/folders", `{"name":"B"}`).want(201)
 			test(t, h)

@@ -17,99 +17,143 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// BenchmarkSearch reports latencies of 8 clients that search 100,000 symbols, one
-// search at a time each, alone and while another process changes 20 symbols a
-// second.
-func BenchmarkSearch(b *testing.B) {
-	for name, open := range map[string]func(*testing.B) benchDB{"sqlite": benchSQLite, "postgres": benchPostgres} {
-		b.Run(name, func(b *testing.B) {
-			const count, folders = 100_000, 20
-			store := open(b).symbols
-			words := strings.Fields("gate globe valve pump check motor sensor relay filter tank Ventil Ärmel pipe heat exchanger")
-			random := rand.New(rand.NewPCG(1, 1))
-			writer := symbols.NewService(store, nil)
-			for i := range folders {
-				folder, err := writer.CreateFolder(b.Context(), fmt.Sprint("search ", i))
-				if err != nil {
-					b.Fatal(err)
-				}
-				for range count / folders / 1000 {
-					var given []symbols.NewSymbol
-					for j := range 1000 {
-						name := fmt.Sprintf("%s %s %d", words[random.IntN(len(words))], words[random.IntN(len(words))], j)
-						given = append(given, symbols.NewSymbol{Name: name, Type: "image/svg+xml", Data: strings.Repeat("<path d='M0 0'/>", 64)})
-					}
-					if _, err := writer.CreateSymbols(b.Context(), folder.ID, given); err != nil {
-						b.Fatal(err)
-					}
+var searchWords = strings.Fields("gate globe valve pump check motor sensor relay filter tank Ventil Ärmel pipe heat exchanger")
+
+// fillSearch creates 100,000 symbols in 20 folders.
+func fillSearch(b *testing.B, service *symbols.Service) {
+	random := rand.New(rand.NewPCG(1, 1))
+	word := func() string { return searchWords[random.IntN(len(searchWords))] }
+	for i := range 20 {
+		folder, err := service.CreateFolder(b.Context(), fmt.Sprint("search ", i))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for range 5 {
+			given := make([]symbols.NewSymbol, 1000)
+			for j := range given {
+				given[j] = symbols.NewSymbol{
+					Name: fmt.Sprintf("%s %s %d", word(), word(), j), Type: "image/svg+xml",
+					Data: strings.Repeat("<path d='M0 0'/>", 64),
 				}
 			}
-			server := httptest.NewServer(httpapi.Handler(httpapi.Options{
-				Symbols: symbols.NewService(store, nil), DangerouslySkipClientKeys: true,
-			}))
-			defer server.Close()
-			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
-			search := func(text string) time.Duration {
+			if _, err := service.CreateSymbols(b.Context(), folder.ID, given); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+// searchPathOf returns a search with many, few or no results.
+func searchPathOf(random *rand.Rand) string {
+	text := searchWords[random.IntN(len(searchWords))]
+	switch random.IntN(3) {
+	case 0:
+		text += fmt.Sprint(" ", random.IntN(1000)) // few
+	case 1:
+		text += "?" // none
+	}
+	return "/symbol/search?q=" + url.QueryEscape(strings.ToUpper(text))
+}
+
+// latencies returns those of 8 clients, which send one request at a time each for
+// some seconds, in ascending order.
+func latencies(b *testing.B, handler http.Handler, path func(*rand.Rand) string) []time.Duration {
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
+	defer client.CloseIdleConnections()
+	var (
+		mu  sync.Mutex
+		all []time.Duration
+		wg  sync.WaitGroup
+	)
+	end := time.Now().Add(4 * time.Second)
+	for i := range 8 {
+		random := rand.New(rand.NewPCG(uint64(i), 2))
+		wg.Go(func() {
+			for time.Now().Before(end) {
 				start := time.Now()
-				response, err := client.Get(server.URL + "/symbol/search?q=" + url.QueryEscape(text))
+				response, err := client.Get(server.URL + path(random))
 				if err != nil {
 					b.Error(err)
-					return 0
+					return
 				}
-				defer response.Body.Close()
 				io.Copy(io.Discard, response.Body)
+				response.Body.Close()
 				if response.StatusCode != 200 {
 					b.Error(response.Status)
 				}
-				return time.Since(start)
+				latency := time.Since(start)
+				mu.Lock()
+				all = append(all, latency)
+				mu.Unlock()
 			}
-			b.Logf("%s: the first search takes %v", name, search("first"))
+		})
+	}
+	wg.Wait()
+	slices.Sort(all)
+	return all
+}
+
+// BenchmarkSearch reports latencies of searches among 100,000 symbols, alone and
+// while another process changes 20 symbols a second, and their relation to those of
+// a handler that reads one symbol by its id. Both alternate, so that other load
+// affects both alike.
+func BenchmarkSearch(b *testing.B) {
+	for name, open := range map[string]func(*testing.B) benchDB{"sqlite": benchSQLite, "postgres": benchPostgres} {
+		b.Run(name, func(b *testing.B) {
+			db := open(b)
+			writer := symbols.NewService(db.symbols, nil)
+			fillSearch(b, writer)
+			api := httpapi.Handler(httpapi.Options{Symbols: symbols.NewService(db.symbols, nil), DangerouslySkipClientKeys: true})
+			bare := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				name, _, _, err := db.get(r.Context(), 1+rand.Int64N(benchSymbols))
+				if err != nil {
+					b.Error(err)
+				}
+				io.WriteString(w, name)
+			})
+			start := time.Now()
+			api.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/symbol/search?q=first", nil))
+			b.Logf("%s: the first search takes %v", name, time.Since(start))
 			for _, writes := range []bool{false, true} {
 				b.Run(fmt.Sprint("writes=", writes), func(b *testing.B) {
+					stop := make(chan struct{})
+					var changes sync.WaitGroup
+					if writes {
+						changes.Go(func() { changeNames(b, writer, stop) })
+					}
+					var found, read []time.Duration
 					for b.Loop() {
-						var (
-							mu        sync.Mutex
-							latencies []time.Duration
-							wg        sync.WaitGroup
-						)
-						end := time.Now().Add(5 * time.Second)
-						for i := range 8 {
-							random := rand.New(rand.NewPCG(uint64(i), 2))
-							wg.Go(func() {
-								for time.Now().Before(end) {
-									text := words[random.IntN(len(words))]
-									switch random.IntN(3) {
-									case 0:
-										text += fmt.Sprint(" ", random.IntN(1000)) // few
-									case 1:
-										text += "?" // none
-									}
-									latency := search(strings.ToUpper(text))
-									mu.Lock()
-									latencies = append(latencies, latency)
-									mu.Unlock()
-								}
-							})
-						}
-						if writes {
-							wg.Go(func() {
-								for i := 0; time.Now().Before(end); i++ {
-									id := 1000 + rand.Int64N(count/2)
-									if _, err := writer.UpdateSymbol(b.Context(), id, symbols.SymbolFields{Name: new(fmt.Sprint("changed ", i))}); err != nil {
-										b.Error(err)
-									}
-									time.Sleep(50 * time.Millisecond)
-								}
-							})
-						}
-						wg.Wait()
-						slices.Sort(latencies)
-						b.ReportMetric(float64(len(latencies))/5, "searches/s")
-						b.ReportMetric(latencies[len(latencies)/2].Seconds()*1000, "ms-p50")
-						b.ReportMetric(latencies[len(latencies)*99/100].Seconds()*1000, "ms-p99")
+						read = append(read, latencies(b, bare, func(*rand.Rand) string { return "/" })...)
+						found = append(found, latencies(b, api, searchPathOf)...)
+					}
+					close(stop)
+					changes.Wait()
+					slices.Sort(found)
+					slices.Sort(read)
+					for name, percent := range map[string]int{"p50": 50, "p99": 99} {
+						of := func(list []time.Duration) float64 { return list[len(list)*percent/100].Seconds() * 1000 }
+						b.ReportMetric(of(found), "ms-"+name)
+						b.ReportMetric(of(found)/of(read), "x-read-"+name)
 					}
 				})
 			}
 		})
+	}
+}
+
+// changeNames changes 20 names a second.
+func changeNames(b *testing.B, service *symbols.Service, stop <-chan struct{}) {
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+		id := 1000 + rand.Int64N(50_000)
+		if _, err := service.UpdateSymbol(b.Context(), id, symbols.SymbolFields{Name: new(fmt.Sprint("changed ", i))}); err != nil {
+			b.Error(err)
+		}
 	}
 }
