@@ -35,7 +35,7 @@ type API struct {
 	streams     *streamLimiter
 	cors        *cors
 	versions    *versionLoader
-	lists       *listCache
+	bodies      *bodyCache
 	prefix      string // with a slash before it, or empty
 	log         *slog.Logger
 	handler     http.Handler
@@ -80,7 +80,7 @@ func New(opts Options) (*API, error) {
 	if prefix := strings.Trim(opts.Prefix, "/"); prefix != "" {
 		a.prefix = "/" + prefix
 	}
-	a.lists = newListCache(opts.ListCache, opts.Symbols != nil && opts.Symbols.Shared())
+	a.bodies = newBodyCache(opts.ListCache, opts.Symbols != nil && opts.Symbols.Shared())
 	a.handler = a.withRecovery(a.cors.wrap(a.withPrefix(a.mux())))
 	return a, nil
 }

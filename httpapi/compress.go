@@ -57,22 +57,37 @@ func parseWeight(parameter string) (float64, bool) {
 // gzipWriters are reused: one takes 800 KB.
 var gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// newGzipWriter returns a writer to w. Its release must be called after Close.
-func newGzipWriter(w io.Writer) (out *gzip.Writer, release func()) {
-	out = gzipWriters.Get().(*gzip.Writer)
+// gzipWriter is a [gzip.Writer] that must not be used after Close.
+type gzipWriter struct{ *gzip.Writer }
+
+func newGzipWriter(w io.Writer) *gzipWriter {
+	out := gzipWriters.Get().(*gzip.Writer)
 	out.Reset(w)
-	return out, func() { gzipWriters.Put(out) }
+	return &gzipWriter{out}
+}
+
+func (w *gzipWriter) Close() error {
+	defer gzipWriters.Put(w.Writer)
+	return w.Writer.Close()
+}
+
+// compressTo applies gzip to what write writes. After an error the output is
+// truncated.
+func compressTo(w io.Writer, write func(io.Writer) error) error {
+	out := newGzipWriter(w)
+	if err := write(out); err != nil {
+		return err
+	}
+	return out.Close()
 }
 
 // compress returns body with gzip applied.
-func compress(body ...[]byte) []byte {
+func compress(body []byte) []byte {
 	var buffer bytes.Buffer
-	out, release := newGzipWriter(&buffer)
-	defer release()
-	for _, part := range body {
-		out.Write(part)
-	}
-	out.Close()
+	compressTo(&buffer, func(w io.Writer) error { // a Buffer returns no error
+		_, err := w.Write(body)
+		return err
+	})
 	return bytes.Clone(buffer.Bytes())
 }
 
@@ -90,4 +105,28 @@ func (a *API) sendCompressible(w http.ResponseWriter, r *http.Request, body []by
 		w.Header().Set("Content-Encoding", "gzip")
 	}
 	a.sendJSON(w, r, http.StatusOK, body)
+}
+
+// streamJSON responds with the JSON that write writes, compressed on request. Its
+// error aborts the response.
+func (a *API) streamJSON(w http.ResponseWriter, r *http.Request, compressed bool, write func(io.Writer) error) {
+	w.Header().Set("Content-Type", "application/json")
+	if compressed {
+		w.Header().Set("Content-Encoding", "gzip")
+	}
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
+	var err error
+	out := a.newStream(w, r)
+	if compressed {
+		err = compressTo(out, write)
+	} else {
+		err = write(out)
+	}
+	if err != nil {
+		a.abort(w, r, err)
+	}
+	out.Finish()
 }

@@ -2,14 +2,11 @@ package httpapi
 
 import "strings"
 
-// disposition returns the Content-Disposition of a download with a clean file name.
-func disposition(name string) string { return dispositionOf("attachment", name) }
-
-// dispositionOf returns a Content-Disposition (RFC 6266, section 4) with a clean file
+// disposition returns a Content-Disposition (RFC 6266, section 4) with a clean file
 // name. Clients without support for filename* get the name with an underscore for
 // each character that is not ASCII, and for each percent sign before two hexadecimal
 // digits, which some browsers decode (RFC 6266, appendix D).
-func dispositionOf(kind, name string) string {
+func disposition(kind, name string) string {
 	var ascii, extended strings.Builder
 	for i, r := range name {
 		switch {

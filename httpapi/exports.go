@@ -129,7 +129,7 @@ func (a *API) sendFile(w http.ResponseWriter, r *http.Request, download *exports
 	}
 	header := w.Header()
 	header.Set("Content-Type", downloadContentType(download.Type))
-	header.Set("Content-Disposition", disposition(download.Name))
+	header.Set("Content-Disposition", disposition("attachment", download.Name))
 	if download.Size >= 0 {
 		header.Set("Content-Length", strconv.FormatInt(download.Size, 10))
 	}
@@ -233,7 +233,7 @@ func (a *API) sendBatch(w http.ResponseWriter, r *http.Request, items []exports.
 	defer batch.Close()
 	header := w.Header()
 	header.Set("Content-Type", "application/zip")
-	header.Set("Content-Disposition", disposition(exports.BatchName))
+	header.Set("Content-Disposition", disposition("attachment", exports.BatchName))
 	if size := batch.Size(); size >= 0 {
 		header.Set("Content-Length", strconv.FormatInt(size, 10))
 	}

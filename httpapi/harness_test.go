@@ -137,8 +137,8 @@ type response struct {
 	body   []byte
 }
 
-// send sends a request with headers given as pairs, and decompresses the body of the response. The Content-Type of a body is
-// JSON unless given; an empty body has none.
+// send sends a request with headers given as pairs, and decompresses the body of the
+// response. The Content-Type of a body is JSON unless given; an empty body has none.
 func (h *harness) send(method, path, body string, headers ...string) response {
 	h.t.Helper()
 	request, err := http.NewRequestWithContext(h.t.Context(), method, h.url+path, strings.NewReader(body))

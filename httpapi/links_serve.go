@@ -166,7 +166,7 @@ func (s *linkSender) send() error {
 func (s *linkSender) setHeader() {
 	header := s.w.Header()
 	header.Set("Cache-Control", "private, no-cache")
-	header.Set("Content-Disposition", disposition(s.link.FileName))
+	header.Set("Content-Disposition", disposition("attachment", s.link.FileName))
 	if !s.link.Resumable() {
 		header.Set("Accept-Ranges", "none")
 		return

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"example.com/canvasback/symbols"
 )
 
 // query is the query of a request, in order. Unlike [url.Values] it keeps what is
@@ -110,6 +108,3 @@ func escapeRawQuery(raw string) string {
 	}
 	return escaped.String()
 }
-
-// selection returns the range of the page.
-func (p page) selection() symbols.Range { return symbols.Range{After: p.after, Limit: p.limit} }

@@ -35,7 +35,7 @@ func (a *API) listFolders(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	key := listKey{kind: folderListVersion, page: p}
+	key := bodyKey{versionKey: versionKey{kind: folderListVersion}, page: p}
 	return a.get(w, r, key, viewOf(q, p, 0), func(ctx context.Context) (taggedBody, error) {
 		list, err := a.symbols.ListFolders(ctx, p.selection())
 		if list.More {

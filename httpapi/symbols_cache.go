@@ -10,71 +10,70 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// maxCachedList is the maximum size in bytes of a cached list. Longer ones are
+// maxCachedBody is the maximum size in bytes of a cached body. Longer lists are
 // streamed.
-const maxCachedList = 4 << 20
+const maxCachedBody = 4 << 20
 
-// listKey identifies an encoded list, or another response with an ETag.
-type listKey struct {
-	kind   versionKind
-	id     int64
+// bodyKey identifies a body.
+type bodyKey struct {
+	versionKey
 	page   page
 	fields fieldSet
+	image  bool
 	gzip   bool // if the client accepts it
 }
 
-// encodedList is an encoded list, or another body, at a version. A nil body means that the list is
-// longer than maxCachedList.
-type encodedList struct {
+// encodedBody is the body of a response at a version.
+type encodedBody struct {
 	version symbols.Version
-	body    [][]byte // parts, read only
-	gzip    bool     // the body is compressed
-	image   encodedImage
+	parts   [][]byte // read only; nil if they are longer than maxCachedBody
+	gzip    bool     // the parts are compressed
+	image   imageHeader
 	next    int64 // the id after which the next page begins, or 0
 
-	// after is 0 if the body is complete. Otherwise the body ends with the
-	// symbol of this id, and may already include changes after version.
+	// after is 0 if the body is complete. Otherwise it is a list that ends with
+	// the symbol of this id, and may already include changes after version.
 	after int64
 }
 
-// size returns how many bytes the list takes in the cache.
-func (l encodedList) size() int64 {
+// size returns how many bytes the body takes in the cache.
+func (b encodedBody) size() int64 {
 	size := int64(1 << 10) // overhead of an entry
-	for _, part := range l.body {
+	for _, part := range b.parts {
 		size += int64(cap(part))
 	}
 	return size
 }
 
-// listCache caches the most recently used lists, one version of each. Concurrent
+// bodyCache caches the most recently used bodies, one version of each. Concurrent
 // misses share one fill.
-type listCache struct {
+type bodyCache struct {
 	limit int64 // bytes
-	plain bool  // cache lists that are not compressed
+	plain bool  // cache lists that are not compressed, too
 	fills singleflight.Group
 
 	mu      sync.Mutex
-	entries map[listKey]*list.Element // the values are cacheEntry
+	entries map[bodyKey]*list.Element // the values are cacheEntry
 	recent  *list.List                // the least recently used last
 	size    int64
 }
 
 type cacheEntry struct {
-	key listKey
-	encodedList
+	key bodyKey
+	encodedBody
 }
 
-func newListCache(limit int64, plain bool) *listCache {
-	return &listCache{limit: limit, plain: plain, entries: make(map[listKey]*list.Element), recent: list.New()}
+func newBodyCache(limit int64, plain bool) *bodyCache {
+	return &bodyCache{limit: limit, plain: plain, entries: make(map[bodyKey]*list.Element), recent: list.New()}
 }
 
-// get returns the list with a key at version, or at a later one. The caller must
+// get returns the body with a key at version, or at a later one. The caller must
 // have read version after its request arrived.
 //
 // Requests share a fill only if they have read the same version. A fill reads the
-// list after one of them has read version, so its list is not older. Waiters have
+// body after one of them has read version, so its body is not older. Waiters have
 // the deadline and the error of the request that fills.
-func (c *listCache) get(key listKey, version symbols.Version, fill func() (encodedList, error)) (encodedList, error) {
+func (c *bodyCache) get(key bodyKey, version symbols.Version, fill func() (encodedBody, error)) (encodedBody, error) {
 	if found, ok := c.lookup(key, version); ok {
 		return found, nil
 	}
@@ -89,30 +88,30 @@ func (c *listCache) get(key listKey, version symbols.Version, fill func() (encod
 		return filled, err
 	})
 	if err != nil {
-		return encodedList{}, err
+		return encodedBody{}, err
 	}
-	return result.(encodedList), nil
+	return result.(encodedBody), nil
 }
 
-func (c *listCache) lookup(key listKey, version symbols.Version) (encodedList, bool) {
+func (c *bodyCache) lookup(key bodyKey, version symbols.Version) (encodedBody, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	element := c.entries[key]
 	if element == nil || element.Value.(cacheEntry).version != version {
-		return encodedList{}, false
+		return encodedBody{}, false
 	}
 	c.recent.MoveToFront(element)
-	return element.Value.(cacheEntry).encodedList, true
+	return element.Value.(cacheEntry).encodedBody, true
 }
 
-// put replaces the entry with a key and evicts others. For a list that is too
-// long, it caches only this fact.
-func (c *listCache) put(key listKey, filled encodedList) {
-	if filled.after > 0 || filled.size() > maxCachedList {
-		filled = encodedList{version: filled.version, image: filled.image}
-	}
-	if !c.plain && !key.gzip && key.kind != imageKind {
+// put replaces the entry with a key and evicts others. For a body that is too long,
+// it caches only this fact.
+func (c *bodyCache) put(key bodyKey, filled encodedBody) {
+	if !c.plain && !key.gzip && !key.image {
 		return
+	}
+	if filled.after > 0 || filled.size() > maxCachedBody {
+		filled = encodedBody{version: filled.version, image: filled.image}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +128,7 @@ func (c *listCache) put(key listKey, filled encodedList) {
 	}
 }
 
-func (c *listCache) evict(element *list.Element) {
+func (c *bodyCache) evict(element *list.Element) {
 	entry := c.recent.Remove(element).(cacheEntry)
 	delete(c.entries, entry.key)
 	c.size -= entry.size()

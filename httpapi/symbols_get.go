@@ -28,7 +28,7 @@ func (a *API) getEndpoint(kind versionKind, load func(ctx context.Context, id in
 		if err != nil {
 			return err
 		}
-		return a.get(w, r, listKey{kind: kind, id: id}, "", func(ctx context.Context) (taggedBody, error) {
+		return a.get(w, r, bodyKey{versionKey: versionKey{kind, id}}, "", func(ctx context.Context) (taggedBody, error) {
 			return load(ctx, id)
 		})
 	}
@@ -36,12 +36,12 @@ func (a *API) getEndpoint(kind versionKind, load func(ctx context.Context, id in
 
 // get responds with what load returns, a view of what the key identifies. Only
 // compressed bodies are cached: to read the others takes one statement.
-func (a *API) get(w http.ResponseWriter, r *http.Request, key listKey, view string, load func(context.Context) (taggedBody, error)) error {
+func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, view string, load func(context.Context) (taggedBody, error)) error {
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
 	key.gzip = compressible(w, r)
 	if r.Header["If-None-Match"] != nil {
-		version, err := a.versions.get(ctx, versionKey{key.kind, key.id})
+		version, err := a.versions.get(ctx, key.versionKey)
 		if err != nil {
 			return err
 		}
@@ -53,14 +53,27 @@ func (a *API) get(w http.ResponseWriter, r *http.Request, key listKey, view stri
 	if err != nil {
 		return err
 	}
-	list := encodedList{version: loaded.version(), body: [][]byte{loaded.appendJSON(nil)}}
-	if key.gzip && len(list.body[0]) >= minCompressed {
-		list, err = a.lists.get(key, list.version, func() (encodedList, error) {
-			return encodedList{version: list.version, body: [][]byte{compress(list.body...)}, gzip: true}, nil
+	plain := loaded.appendJSON(nil)
+	body := encodedBody{version: loaded.version(), parts: [][]byte{plain}}
+	if key.gzip && len(plain) >= minCompressed {
+		body, err = a.bodies.get(key, body.version, func() (encodedBody, error) {
+			return encodedBody{version: body.version, parts: [][]byte{compress(plain)}, gzip: true}, nil
 		})
+		if err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		a.sendList(w, r, list, view)
+	a.sendTaggedBody(w, r, body, view)
+	return nil
+}
+
+// sendTaggedBody writes the response with a complete body.
+func (a *API) sendTaggedBody(w http.ResponseWriter, r *http.Request, body encodedBody, view string) {
+	header := w.Header()
+	header.Set("Cache-Control", cacheControlRevalidate)
+	header.Set("ETag", tag{body.version, view, body.gzip}.String())
+	if body.gzip {
+		header.Set("Content-Encoding", "gzip")
 	}
-	return err
+	a.sendJSON(w, r, http.StatusOK, body.parts...)
 }

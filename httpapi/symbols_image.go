@@ -13,13 +13,10 @@ import (
 
 var errNoImage = errors.New("the data of this symbol is not an image")
 
-// imageKind identifies images in the cache.
-const imageKind versionKind = -1
-
-// encodedImage is the image of a symbol at a version.
-type encodedImage struct {
-	contentType string // empty if there is none
-	fileName    string
+// imageHeader describes the image of a symbol.
+type imageHeader struct {
+	contentType string // empty if there is no image
+	disposition string
 }
 
 // getImage responds with the image in the data of a symbol. The cache has the
@@ -32,51 +29,50 @@ func (a *API) getImage(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
-	version, err := a.versions.get(ctx, versionKey{symbolVersion, id})
+	key := bodyKey{versionKey: versionKey{symbolVersion, id}, image: true}
+	version, err := a.versions.get(ctx, key.versionKey)
 	if err != nil {
 		return err
 	}
-	image, err := a.lists.get(listKey{kind: imageKind, id: id}, version, func() (encodedList, error) {
-		return a.decodeImage(ctx, id)
-	})
+	body, err := a.bodies.get(key, version, func() (encodedBody, error) { return a.decodeImage(ctx, id) })
 	if err != nil {
 		return err
 	}
-	if image.image.contentType == "" {
+	if body.image.contentType == "" {
 		return errNoImage
 	}
-	if etag, ok := notModified(r.Header, image.version, imageView); ok {
+	if etag, ok := notModified(r.Header, body.version, imageView); ok {
 		return sendNotModified(w, etag)
 	}
-	if image.body == nil { // too large for the cache
-		if image, err = a.decodeImage(ctx, id); err != nil {
+	if body.parts == nil { // too long for the cache
+		if body, err = a.decodeImage(ctx, id); err != nil {
 			return err
 		}
-	}
-	if image.image.contentType == "" { // since it has changed
-		return errNoImage
+		if body.image.contentType == "" { // changed since
+			return errNoImage
+		}
 	}
 	header := w.Header()
 	header.Set("Cache-Control", cacheControlRevalidate)
-	header.Set("ETag", tag{version: image.version, view: imageView}.String())
-	header.Set("Content-Disposition", dispositionOf("inline", image.image.fileName))
+	header.Set("ETag", tag{version: body.version, view: imageView}.String())
+	header.Set("Content-Disposition", body.image.disposition)
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
-	a.sendBody(w, r, http.StatusOK, image.image.contentType, image.body...)
+	a.sendBody(w, r, http.StatusOK, body.image.contentType, body.parts...)
 	return nil
 }
 
 // decodeImage reads a symbol and decodes its image.
-func (a *API) decodeImage(ctx context.Context, id int64) (encodedList, error) {
+func (a *API) decodeImage(ctx context.Context, id int64) (encodedBody, error) {
 	symbol, err := a.symbols.GetSymbol(ctx, id)
 	if err != nil {
-		return encodedList{}, err
+		return encodedBody{}, err
 	}
-	list := encodedList{version: symbol.Version}
+	body := encodedBody{version: symbol.Version}
 	if found, ok := picture.Find(symbol.Data); ok {
-		list.body = [][]byte{found.Content}
-		list.image = encodedImage{found.Type, imageFileName(symbol, found.Extension)}
+		body.parts = [][]byte{found.Content}
+		body.image = imageHeader{found.Type, disposition("inline", imageFileName(symbol, found.Extension))}
 	}
-	return list, nil
+	return body, nil
 }
 
 func imageFileName(symbol symbols.Symbol, extension string) string {

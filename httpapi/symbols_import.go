@@ -29,7 +29,7 @@ func (a *API) exportSymbols(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/zip")
-	w.Header().Set("Content-Disposition", disposition(bundleFileName(folder)))
+	w.Header().Set("Content-Disposition", disposition("attachment", bundleFileName(folder)))
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return nil

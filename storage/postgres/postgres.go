@@ -125,9 +125,9 @@
 //
 // # Locks
 //
-// Lock order: folders by ascending id, then symbols, then segments. This prevents deadlocks
-// between calls. Statements run by hand may lock in another order; a call that
-// PostgreSQL aborts with a deadlock or serialization failure is retried.
+// Lock order: folders by ascending id, then symbols, then segments. This prevents
+// deadlocks between calls. Statements run by hand may lock in another order; a call
+// that PostgreSQL aborts with a deadlock or serialization failure is retried.
 package postgres
 
 import (
