@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -14,25 +13,20 @@ type symbolStore struct{ db *database }
 
 var _ symbols.Store = symbolStore{}
 
-// fetchLimit returns the LIMIT of a query that also shows whether records follow
-// a range.
-func fetchLimit(r symbols.Range) int {
-	if r.Limit == 0 {
-		return -1
-	}
-	return r.Limit + 1
-}
+// Limits of queries are expressions: SQLite prepares a statement again whenever a
+// parameter that is a LIMIT by itself is bound. Those of lists have a record more
+// than the range, which shows whether others follow.
 
 func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderList, error) {
 	rows, err := s.db.query(ctx, `
 		SELECT l.version, f.id, f.name, f.version
 		FROM canvasback_folder_list AS l
 		LEFT JOIN canvasback_folders AS f
-			ON f.id > ?
+			ON f.id > ?1
 		WHERE l.only_row = 1
 		ORDER BY f.id
-		LIMIT ?`,
-		r.After, fetchLimit(r),
+		LIMIT iif(?2 = 0, -1, ?2 + 1)`,
+		r.After, r.Limit,
 	)
 	if err != nil {
 		return symbols.FolderList{}, err
@@ -176,8 +170,8 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 			ON s.folder_id = f.id AND s.id > ?2
 		WHERE f.id = ?1
 		ORDER BY s.id
-		LIMIT ?3`,
-		folderID, r.After, cmp.Or(r.Limit, -1),
+		LIMIT iif(?3 = 0, -1, ?3)`,
+		folderID, r.After, r.Limit,
 	)
 	if err != nil {
 		return symbols.Page{}, err
@@ -229,8 +223,8 @@ func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symb
 			ON s.folder_id = f.id AND s.id > ?2
 		WHERE f.id = ?1
 		ORDER BY s.id
-		LIMIT ?3`,
-		folderID, r.After, fetchLimit(r),
+		LIMIT iif(?3 = 0, -1, ?3 + 1)`,
+		folderID, r.After, r.Limit,
 	)
 	if err != nil {
 		return symbols.InfoPage{}, err
