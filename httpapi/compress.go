@@ -17,30 +17,37 @@ const minCompressed = 1024
 // acceptsGzip reports whether Accept-Encoding (RFC 9110, section 12.5.3) allows
 // gzip and does not prefer no encoding. It ignores malformed elements.
 func acceptsGzip(header http.Header) bool {
-	weights := make(map[string]float64)
+	const absent = -1
+	gzip, identity, others := float64(absent), float64(absent), float64(absent)
 	for _, line := range header["Accept-Encoding"] {
 		for element := range strings.SplitSeq(line, ",") {
 			coding, parameter, weighted := strings.Cut(element, ";")
-			coding = strings.ToLower(strings.Trim(coding, " \t"))
-			if coding == "x-gzip" {
-				coding = "gzip"
+			var weight *float64
+			switch strings.ToLower(strings.Trim(coding, " \t")) {
+			case "gzip", "x-gzip":
+				weight = &gzip
+			case "identity":
+				weight = &identity
+			case "*":
+				weight = &others
 			}
-			weight, ok := 1.0, true
-			if weighted {
-				weight, ok = parseWeight(parameter)
+			if weight == nil || *weight != absent {
+				continue
 			}
-			if _, repeated := weights[coding]; ok && !repeated {
-				weights[coding] = weight
+			if !weighted {
+				*weight = 1
+			} else if parsed, ok := parseWeight(parameter); ok {
+				*weight = parsed
 			}
 		}
 	}
-	weightOf := func(coding string) float64 {
-		if weight, ok := weights[coding]; ok {
-			return weight
+	weightOf := func(weight float64) float64 {
+		if weight == absent {
+			return max(others, 0)
 		}
-		return weights["*"]
+		return weight
 	}
-	return weightOf("gzip") > 0 && weightOf("gzip") >= weightOf("identity")
+	return weightOf(gzip) > 0 && weightOf(gzip) >= weightOf(identity)
 }
 
 // parseWeight parses the weight of an element, such as q=0.5.
