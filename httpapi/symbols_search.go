@@ -40,6 +40,12 @@ func (a *API) searchSymbols(w http.ResponseWriter, r *http.Request) error {
 	if more {
 		query.setLink(w.Header(), p, found[len(found)-1].ID)
 	}
+	return a.sendFound(w, r, text, found, fields)
+}
+
+// sendFound responds with the symbols whose names contain text. Those found are read
+// again if their data is among the fields.
+func (a *API) sendFound(w http.ResponseWriter, r *http.Request, text string, found []symbols.SymbolInfo, fields fieldSet) error {
 	if fields&dataField == 0 {
 		body := []byte{'['}
 		for i, info := range found {
