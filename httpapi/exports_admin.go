@@ -35,9 +35,6 @@ func noExport(err error) error {
 	return err
 }
 
-// defaultExportPage is the limit of a list of exports without the parameter.
-const defaultExportPage = 100
-
 // listExports responds with a page of exports.
 func (a *API) listExports(w http.ResponseWriter, r *http.Request) error {
 	query := parseQuery(r.URL)
@@ -45,7 +42,7 @@ func (a *API) listExports(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	page.limit = cmp.Or(page.limit, defaultExportPage)
+	page.limit = cmp.Or(page.limit, defaultPageSize)
 	text, _, err := query.get("q")
 	if err != nil {
 		return err
@@ -68,7 +65,7 @@ func (a *API) listExports(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.sendJSON(w, r, http.StatusOK, body)
+	a.sendCompressible(w, r, body)
 	return nil
 }
 

@@ -85,6 +85,11 @@ func TestExportsAdmin_ListHasDefaultLimit(t *testing.T) {
 	is.Equal(len(first.array()), 100)
 	is.Equal(first.header.Get("Link"), `<?limit=100&after=100&q=>; rel="next"`)
 	is.Equal(sourcesIn(h.admin("GET", "/admin/exports?limit=100&after=100&q=", "")), "100")
+	plain := h.admin("GET", "/admin/exports", "").want(200)
+	zipped := h.send("GET", "/admin/exports", "", "x-admin-key", adminKey, "Accept-Encoding", "gzip").want(200)
+	is.Equal(zipped.header.Get("Content-Encoding"), "gzip")
+	is.Equal(plain.header.Get("Vary"), "Accept-Encoding")
+	is.Equal(string(zipped.body), string(plain.body))
 }
 
 func TestExportsAdmin_GetAndDelete(t *testing.T) {

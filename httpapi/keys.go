@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -142,35 +143,29 @@ func (a *API) listKeys(w http.ResponseWriter, r *http.Request) error {
 	case more:
 		q.setLink(w.Header(), page, list[len(list)-1].ID)
 	}
-	a.sendJSON(w, r, http.StatusOK, append(appendKeys(nil, list, '['), ']'))
+	a.sendCompressible(w, r, append(appendKeys(nil, list, '['), ']'))
 	return nil
 }
 
 // streamKeys responds with the first page of keys and then with the others as they
 // are read, so that a long list takes no more memory than a page.
 func (a *API) streamKeys(w http.ResponseWriter, r *http.Request, filter keys.Filter, list []keys.Key) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
-		return
-	}
-	out := a.newStream(w, r)
-	body := appendKeys(nil, list, '[')
-	for more := true; more; {
-		if _, err := out.Write(body); err != nil {
-			a.abort(w, r, err)
+	a.streamJSON(w, r, compressible(w, r), func(out io.Writer) error {
+		body := appendKeys(nil, list, '[')
+		for more := true; more; {
+			if _, err := out.Write(body); err != nil {
+				return err
+			}
+			filter.After = list[len(list)-1].ID
+			var err error
+			if list, more, err = a.keyPage(r, filter); err != nil {
+				return err
+			}
+			body = appendKeys(body[:0], list, ',')
 		}
-		filter.After = list[len(list)-1].ID
-		var err error
-		if list, more, err = a.keyPage(r, filter); err != nil {
-			a.abort(w, r, err)
-		}
-		body = appendKeys(body[:0], list, ',')
-	}
-	if _, err := out.Write(append(body, ']')); err != nil {
-		a.abort(w, r, err)
-	}
-	out.Finish()
+		_, err := out.Write(append(body, ']'))
+		return err
+	})
 }
 
 // keyPage returns the keys that the filter selects, and whether more follow.

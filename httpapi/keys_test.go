@@ -283,6 +283,10 @@ func TestKeys_LongListIsStreamed(t *testing.T) {
 		response := h.admin("GET", "/admin/api-keys?after="+after, "").want(200)
 		is.Equal(len(response.array()), want)
 		is.Equal(response.header.Get("Content-Length") == "", want > 1000)
+		zipped := h.send("GET", "/admin/api-keys?after="+after, "", "x-admin-key", adminKey, "Accept-Encoding", "gzip").want(200)
+		is.Equal(zipped.header.Get("Content-Encoding"), "gzip")
+		is.Equal(zipped.header.Get("Vary"), "Accept-Encoding")
+		is.Equal(string(zipped.body), string(response.body))
 	}
 	h.admin("HEAD", "/admin/api-keys", "").want(200)
 }

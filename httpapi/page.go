@@ -63,8 +63,10 @@ func (q query) number(name string, least, most int64) (int64, error) {
 	return n, nil
 }
 
-// maxPageSize is the maximum of the parameter limit.
-const maxPageSize = 1000
+const (
+	maxPageSize     = 1000 // the maximum of the parameter limit
+	defaultPageSize = 100  // of lists that always have a limit
+)
 
 // page selects records of a list: at most limit, with ids above after.
 type page struct {

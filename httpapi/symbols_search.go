@@ -10,9 +10,6 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// defaultPageSize is the limit of lists that always have one.
-const defaultPageSize = 100
-
 // searchSymbols responds with the symbols of all folders whose name contains the
 // parameter q.
 func (a *API) searchSymbols(w http.ResponseWriter, r *http.Request) error {
