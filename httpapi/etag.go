@@ -89,10 +89,15 @@ func notModified(header http.Header, version symbols.Version, view string) (stri
 	return "", false
 }
 
+// setTag sets the headers of a response with an ETag.
+func setTag(header http.Header, etag string) {
+	header.Set("Cache-Control", cacheControlRevalidate)
+	header.Set("ETag", etag)
+}
+
 // sendNotModified responds 304 to a client that has the ETag.
 func sendNotModified(w http.ResponseWriter, etag string) error {
-	w.Header().Set("Cache-Control", cacheControlRevalidate)
-	w.Header().Set("ETag", etag)
+	setTag(w.Header(), etag)
 	w.WriteHeader(http.StatusNotModified)
 	return nil
 }

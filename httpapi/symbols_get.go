@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"io"
 	"net/http"
 
 	"example.com/canvasback/symbols"
@@ -35,7 +36,8 @@ func (a *API) getEndpoint(kind versionKind, load func(ctx context.Context, id in
 }
 
 // get responds with what load returns, a view of what the key identifies. Only
-// compressed bodies are cached: to read the others takes one statement.
+// compressed bodies are cached, to read the others takes one statement; long ones are
+// compressed as they are sent.
 func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, view string, load func(context.Context) (taggedBody, error)) error {
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
@@ -55,7 +57,13 @@ func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, view stri
 	}
 	plain := loaded.appendJSON(nil)
 	body := encodedBody{version: loaded.version(), parts: [][]byte{plain}}
-	if key.gzip && len(plain) >= minCompressed {
+	switch {
+	case !key.gzip || len(plain) < minCompressed:
+	case len(plain) > maxRatio*maxCachedBody:
+		setTag(w.Header(), tag{body.version, view, true}.String())
+		a.streamJSON(w, r, true, func(out io.Writer) error { return writeParts(out, body.parts) })
+		return nil
+	default:
 		body, err = a.bodies.get(key, body.version, func() (encodedBody, error) {
 			return encodedBody{version: body.version, parts: [][]byte{compress(plain)}, gzip: true}, nil
 		})
@@ -69,11 +77,9 @@ func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, view stri
 
 // sendTaggedBody writes the response with a complete body.
 func (a *API) sendTaggedBody(w http.ResponseWriter, r *http.Request, body encodedBody, view string) {
-	header := w.Header()
-	header.Set("Cache-Control", cacheControlRevalidate)
-	header.Set("ETag", tag{body.version, view, body.gzip}.String())
+	setTag(w.Header(), tag{body.version, view, body.gzip}.String())
 	if body.gzip {
-		header.Set("Content-Encoding", "gzip")
+		w.Header().Set("Content-Encoding", "gzip")
 	}
 	a.sendJSON(w, r, http.StatusOK, body.parts...)
 }

@@ -53,8 +53,7 @@ func (a *API) getImage(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	header := w.Header()
-	header.Set("Cache-Control", cacheControlRevalidate)
-	header.Set("ETag", tag{version: body.version, view: imageView}.String())
+	setTag(header, tag{version: body.version, view: imageView}.String())
 	header.Set("Content-Disposition", body.image.disposition)
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 	a.sendBody(w, r, http.StatusOK, body.image.contentType, body.parts...)

@@ -46,7 +46,7 @@ func (a *API) listSymbols(w http.ResponseWriter, r *http.Request) error {
 	case list.after > 0 && p.limit > 0:
 		return a.streamRange(w, r, q, key, view)
 	case list.after > 0:
-		setVolatile(w.Header(), tag{list.version, view, gzip})
+		setTag(w.Header(), tag{list.version, view, gzip}.volatile())
 		a.streamJSON(w, r, gzip, func(out io.Writer) error { return a.writePages(out, r, key, list) })
 		return nil
 	case list.next > 0:
@@ -68,16 +68,9 @@ func (a *API) streamRange(w http.ResponseWriter, r *http.Request, q query, key b
 	if infos.More {
 		q.setLink(w.Header(), key.page, infos.Symbols[len(infos.Symbols)-1].ID)
 	}
-	setVolatile(w.Header(), tag{infos.Version, view, key.gzip})
+	setTag(w.Header(), tag{infos.Version, view, key.gzip}.volatile())
 	a.streamJSON(w, r, key.gzip, func(out io.Writer) error {
 		return a.writeEach(out, r, infos.Symbols, key.fields, func(s symbols.Symbol) bool { return s.FolderID == key.id })
 	})
 	return nil
-}
-
-// setVolatile sets the headers of a streamed list. It may include changes made during
-// the response, so its ETag is volatile.
-func setVolatile(header http.Header, t tag) {
-	header.Set("Cache-Control", cacheControlRevalidate)
-	header.Set("ETag", t.volatile())
 }

@@ -339,3 +339,20 @@ func TestCompression_LongLists(t *testing.T) {
 		is.Equal(plain.header.Get("Link") != "", query != "")
 	}
 }
+
+// TestVariants_LongSymbolIsStreamed compresses a symbol as it is sent, not in memory.
+func TestVariants_LongSymbolIsStreamed(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	h.client("POST", "/symbol/folders/1/symbols", `{"name":"x","type":"a/b","data":"`+strings.Repeat("0123456789abcdef", 17<<16)+`"}`).want(201)
+	plain := h.get("/symbol/symbols/1").want(200)
+	zipped := h.get("/symbol/symbols/1", "Accept-Encoding", "gzip").want(200)
+	is.Equal(zipped.header.Get("Content-Encoding"), "gzip")
+	is.Equal(zipped.header.Get("Content-Length"), "")
+	is.True(string(zipped.body) == string(plain.body))
+	etag := zipped.header.Get("ETag")
+	is.Equal(etag, strings.TrimSuffix(plain.header.Get("ETag"), `"`)+`.gz"`)
+	is.Equal(h.get("/symbol/symbols/1", "If-None-Match", etag).want(304).header.Get("ETag"), etag)
+}
