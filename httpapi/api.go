@@ -31,7 +31,8 @@ type API struct {
 	admin       *adminKeys
 	crossOrigin *http.CrossOriginProtection
 	limiter     *authLimiter
-	memory      *budget.Budget[client]
+	memory      *budget.Budget[client] // of requests
+	sending     *sending
 	streams     *streamLimiter
 	cors        *cors
 	versions    *versionLoader
@@ -59,6 +60,7 @@ func New(opts Options) (*API, error) {
 		exports:     opts.Exports,
 		limiter:     newAuthLimiter(opts.AuthRateLimit),
 		memory:      budget.New[client](opts.MemoryBudget, opts.StoreTimeout),
+		sending:     newSending(opts.MemoryBudget/2, opts.StoreTimeout),
 		streams:     &streamLimiter{limit: opts.StreamsPerClient, running: make(map[client]int)},
 		cors:        newCORS(opts.AllowedOrigins),
 		versions:    newVersionLoader(opts.Symbols),

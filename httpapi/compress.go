@@ -106,34 +106,10 @@ func compressible(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // sendCompressible writes a JSON response without an ETag, compressed if possible.
-func (a *API) sendCompressible(w http.ResponseWriter, r *http.Request, body []byte) {
+func (a *API) sendCompressible(w http.ResponseWriter, r *http.Request, body []byte) error {
 	if compressible(w, r) && len(body) >= minCompressed {
 		body = compress(body)
 		w.Header().Set("Content-Encoding", "gzip")
 	}
-	a.sendJSON(w, r, http.StatusOK, body)
-}
-
-// streamJSON responds with the JSON that write writes, compressed on request. Its
-// error aborts the response.
-func (a *API) streamJSON(w http.ResponseWriter, r *http.Request, compressed bool, write func(io.Writer) error) {
-	w.Header().Set("Content-Type", "application/json")
-	if compressed {
-		w.Header().Set("Content-Encoding", "gzip")
-	}
-	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
-		return
-	}
-	var err error
-	out := a.newStream(w, r)
-	if compressed {
-		err = compressTo(out, write)
-	} else {
-		err = write(out)
-	}
-	if err != nil {
-		a.abort(w, r, err)
-	}
-	out.Finish()
+	return a.sendJSON(w, r, body)
 }

@@ -65,8 +65,7 @@ func (a *API) listExports(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.sendCompressible(w, r, body)
-	return nil
+	return a.sendCompressible(w, r, body)
 }
 
 func (a *API) getExport(ctx context.Context, id int64, _ noBody) (adminExportRecord, error) {

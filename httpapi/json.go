@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"reflect"
@@ -13,8 +12,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"example.com/canvasback/httpapi/internal/stream"
 )
 
 // decode reads the request body as one JSON object. An empty body counts as {}.
@@ -120,40 +117,6 @@ func encode(w http.ResponseWriter, status int, out any) error {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	w.Write(body) // an error means that the client has disconnected
-	return nil
-}
-
-// sendJSON writes a JSON response of any length, given in parts.
-func (a *API) sendJSON(w http.ResponseWriter, r *http.Request, status int, body ...[]byte) {
-	a.sendBody(w, r, status, "application/json", body...)
-}
-
-// sendBody writes a response of any length, given in parts. Long ones are streamed,
-// so that a slow client has time to receive them.
-func (a *API) sendBody(w http.ResponseWriter, r *http.Request, status int, contentType string, body ...[]byte) {
-	length := 0
-	for _, part := range body {
-		length += len(part)
-	}
-	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Content-Length", strconv.Itoa(length))
-	w.WriteHeader(status)
-	if length <= stream.ChunkSize {
-		writeParts(w, body) // an error means that the client has disconnected
-		return
-	}
-	out := a.newStream(w, r)
-	if writeParts(out, body) == nil {
-		out.Finish()
-	}
-}
-
-func writeParts(w io.Writer, parts [][]byte) error {
-	for _, part := range parts {
-		if _, err := w.Write(part); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

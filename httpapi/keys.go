@@ -138,19 +138,17 @@ func (a *API) listKeys(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	case more && page.limit == 0:
-		a.streamKeys(w, r, filter, list)
-		return nil
+		return a.streamKeys(w, r, filter, list)
 	case more:
 		q.setLink(w.Header(), page, list[len(list)-1].ID)
 	}
-	a.sendCompressible(w, r, append(appendKeys(nil, list, '['), ']'))
-	return nil
+	return a.sendCompressible(w, r, append(appendKeys(nil, list, '['), ']'))
 }
 
 // streamKeys responds with the first page of keys and then with the others as they
 // are read, so that a long list takes no more memory than a page.
-func (a *API) streamKeys(w http.ResponseWriter, r *http.Request, filter keys.Filter, list []keys.Key) {
-	a.streamJSON(w, r, compressible(w, r), func(out io.Writer) error {
+func (a *API) streamKeys(w http.ResponseWriter, r *http.Request, filter keys.Filter, list []keys.Key) error {
+	return a.streamJSON(w, r, compressible(w, r), func(out io.Writer) error {
 		body := appendKeys(nil, list, '[')
 		for more := true; more; {
 			if _, err := out.Write(body); err != nil {

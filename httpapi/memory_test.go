@@ -111,3 +111,26 @@ func TestMemoryBudget_CountsImportsBeforeTheyExpand(t *testing.T) {
 	is.NoErr(conn.Close())
 	eventually(t, func() bool { return send(bomb).status == 200 })
 }
+
+// TestMemoryBudget_CountsBodiesThatSlowClientsReceive has clients that read nothing of
+// a long symbol.
+func TestMemoryBudget_CountsBodiesThatSlowClientsReceive(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t, func(o *httpapi.Options) { o.MemoryBudget, o.StoreTimeout = 48<<20, 500*time.Millisecond })
+	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
+	for range 2 {
+		h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 12<<20))).want(201)
+	}
+	h.client("POST", "/symbol/folders/1/symbols", `{"name":"a","type":"text/plain","data":"small"}`).want(201)
+	stalled := h.dial()
+	is.NoErr(stalled.SetReadBuffer(4 << 10))
+	fmt.Fprintf(stalled, "GET /symbol/symbols/1 HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n", h.anotherKey())
+	is.Equal(status(t, stalled), 200)
+	rejected := h.client("GET", "/symbol/symbols/2", "")
+	rejected.wantError(503, "unavailable")
+	is.Equal(rejected.header.Get("Retry-After"), "1")
+	h.client("GET", "/symbol/symbols/3", "").want(200)
+	is.NoErr(stalled.Close())
+	eventually(t, func() bool { return h.client("GET", "/symbol/symbols/2", "").status == 200 })
+}

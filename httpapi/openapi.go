@@ -19,14 +19,15 @@ var document string
 // The caller owns the slice.
 func OpenAPI() []byte { return []byte(document) }
 
+var plainDocument = []byte(document)
+
 var compressedDocument = sync.OnceValue(func() []byte { return compress([]byte(document)) })
 
 func (a *API) serveDocument(w http.ResponseWriter, r *http.Request) error {
-	body := []byte(document)
+	body := plainDocument
 	if compressible(w, r) {
 		body = compressedDocument()
 		w.Header().Set("Content-Encoding", "gzip")
 	}
-	a.sendJSON(w, r, http.StatusOK, body)
-	return nil
+	return a.sendJSON(w, r, body)
 }

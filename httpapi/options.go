@@ -99,6 +99,9 @@ type Options struct {
 	// client key, or a client IP without one, may have half of it. A request that
 	// waits for memory longer than StoreTimeout gets 503. One request may need
 	// more than the budget, and has all of the last part then.
+	//
+	// Long responses of symbols and lists have half as much in addition, while
+	// slow clients receive them.
 	MemoryBudget int64
 
 	// BodyRate is the rate in bytes per second that a request body must have in

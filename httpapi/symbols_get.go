@@ -17,7 +17,7 @@ type taggedBody interface {
 // sendTagged writes the response to a change.
 func (a *API) sendTagged(w http.ResponseWriter, r *http.Request, status int, body taggedBody) error {
 	w.Header().Set("ETag", tag{version: body.version()}.String())
-	a.sendJSON(w, r, status, body.appendJSON(nil))
+	a.writeBody(w, r, status, "application/json", body.appendJSON(nil))
 	return nil
 }
 
@@ -57,12 +57,17 @@ func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, view stri
 	}
 	plain := loaded.appendJSON(nil)
 	body := encodedBody{version: loaded.version(), parts: [][]byte{plain}}
+	loaded = nil // it may be long
 	switch {
 	case !key.gzip || len(plain) < minCompressed:
 	case len(plain) > maxRatio*maxCachedBody:
 		setTag(w.Header(), tag{body.version, view, true}.String())
-		a.streamJSON(w, r, true, func(out io.Writer) error { return writeParts(out, body.parts) })
-		return nil
+		release, err := a.holdBody(w, r, body.parts)
+		if err != nil {
+			return err
+		}
+		defer release()
+		return a.streamJSON(w, r, true, func(out io.Writer) error { return writeParts(out, body.parts) })
 	default:
 		body, err = a.bodies.get(key, body.version, func() (encodedBody, error) {
 			return encodedBody{version: body.version, parts: [][]byte{compress(plain)}, gzip: true}, nil
@@ -71,15 +76,14 @@ func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, view stri
 			return err
 		}
 	}
-	a.sendTaggedBody(w, r, body, view)
-	return nil
+	return a.sendTaggedBody(w, r, body, view)
 }
 
 // sendTaggedBody writes the response with a complete body.
-func (a *API) sendTaggedBody(w http.ResponseWriter, r *http.Request, body encodedBody, view string) {
+func (a *API) sendTaggedBody(w http.ResponseWriter, r *http.Request, body encodedBody, view string) error {
 	setTag(w.Header(), tag{body.version, view, body.gzip}.String())
 	if body.gzip {
 		w.Header().Set("Content-Encoding", "gzip")
 	}
-	a.sendJSON(w, r, http.StatusOK, body.parts...)
+	return a.sendJSON(w, r, body.parts...)
 }

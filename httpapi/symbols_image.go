@@ -56,8 +56,7 @@ func (a *API) getImage(w http.ResponseWriter, r *http.Request) error {
 	setTag(header, tag{version: body.version, view: imageView}.String())
 	header.Set("Content-Disposition", body.image.disposition)
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
-	a.sendBody(w, r, http.StatusOK, body.image.contentType, body.parts...)
-	return nil
+	return a.sendBody(w, r, body.image.contentType, body.parts...)
 }
 
 // decodeImage reads a symbol and decodes its image.

@@ -51,8 +51,7 @@ func (a *API) sendFound(w http.ResponseWriter, r *http.Request, text string, fou
 			}
 			body = appendFields(body, info, "", fields)
 		}
-		a.sendCompressible(w, r, append(body, ']'))
-		return nil
+		return a.sendCompressible(w, r, append(body, ']'))
 	}
 	size := int64(0)
 	for _, info := range found {
@@ -62,13 +61,11 @@ func (a *API) sendFound(w http.ResponseWriter, r *http.Request, text string, fou
 		return a.writeEach(out, r, found, fields, func(s symbols.Symbol) bool { return symbols.Contains(s.Name, text) })
 	}
 	if size > stream.ChunkSize {
-		a.streamJSON(w, r, compressible(w, r), write)
-		return nil
+		return a.streamJSON(w, r, compressible(w, r), write)
 	}
 	var body bytes.Buffer
 	if err := write(&body); err != nil {
 		return err
 	}
-	a.sendCompressible(w, r, body.Bytes())
-	return nil
+	return a.sendCompressible(w, r, body.Bytes())
 }
