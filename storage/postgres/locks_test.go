@@ -126,3 +126,49 @@ func TestStorage_EndedContextReleasesConnection(t *testing.T) {
 	_, err = db.Keys().Find(t.Context(), key.Digest)
 	is.NoErr(err)
 }
+
+// TestStorage_WritersOfDifferentFoldersDoNotWait has a transaction that has changed a
+// symbol and is not committed.
+func TestStorage_WritersOfDifferentFoldersDoNotWait(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	dsn := pgtest.Database(t)
+	single := func() (pool *pgxpool.Pool, writer int) {
+		pool = connect(t, dsn+"&pool_max_conns=1")
+		return pool, count(t, pool, `SELECT pg_backend_pid() % 8`)
+	}
+	operator, first := single()
+	pool, second := single()
+	for second == first {
+		pool, second = single()
+	}
+	store := postgres.New(pool, nil)
+	is.NoErr(store.Migrate(t.Context()))
+	var folders []int64
+	for _, name := range []string{"a", "b"} {
+		folder, err := store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: name})
+		is.NoErr(err)
+		_, err = store.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1))
+		is.NoErr(err)
+		folders = append(folders, folder.ID)
+	}
+	tx, err := operator.Begin(t.Context())
+	is.NoErr(err)
+	defer tx.Rollback(context.Background())
+	_, err = tx.Exec(t.Context(), `UPDATE canvasback_symbols SET name = 'changed' WHERE folder_id = $1`, folders[0])
+	is.NoErr(err)
+	before, err := store.Symbols().ListSegments(t.Context())
+	is.NoErr(err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err = store.Symbols().InsertSymbols(ctx, folders[1], make([]symbols.Symbol, 1))
+	is.NoErr(err)
+	inserted, err := store.Symbols().ListSegments(t.Context())
+	is.NoErr(err)
+	is.True(inserted[0].Version != before[0].Version)
+	is.NoErr(tx.Commit(t.Context()))
+	committed, err := store.Symbols().ListSegments(t.Context())
+	is.NoErr(err)
+	is.True(committed[0].Version != inserted[0].Version)
+	is.Equal(len(committed), 1)
+}

@@ -412,8 +412,9 @@ func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error
 		err := row.Scan(&segment.ID, &segment.Version)
 		return segment, err
 	}, `
-		SELECT id, version
+		SELECT id, bit_xor(version)
 		FROM canvasback_symbol_segments
+		GROUP BY id
 		ORDER BY id`,
 	)
 }

@@ -1,10 +1,12 @@
--- canvasback_symbol_segments has a version for each 1,024 ids of symbols. It is
--- replaced with every change of one of these symbols, so that a search reads only
--- the names that have changed since the last one.
+-- canvasback_symbol_segments has versions for each 1,024 ids of symbols. With every
+-- change of one of these symbols, one of them is replaced, so that a search reads only
+-- the names that have changed since the last one. There are up to eight, by connection,
+-- so that writers of different folders rarely wait for each other.
 CREATE TABLE canvasback_symbol_segments (
     id      bigint NOT NULL,
+    writer  bigint NOT NULL DEFAULT (pg_backend_pid() % 8),
     version bigint NOT NULL DEFAULT (1 + (random() * 2 ^ 62)::bigint),
-    CONSTRAINT canvasback_symbol_segments_pkey PRIMARY KEY (id)
+    CONSTRAINT canvasback_symbol_segments_pkey PRIMARY KEY (id, writer)
 );
 
 INSERT INTO canvasback_symbol_segments (id)
@@ -55,7 +57,7 @@ BEGIN
     INSERT INTO canvasback_symbol_segments (id)
     SELECT unnest(changed) AS id
     ORDER BY id
-    ON CONFLICT (id) DO UPDATE SET version = EXCLUDED.version;
+    ON CONFLICT (id, writer) DO UPDATE SET version = EXCLUDED.version;
     RETURN NULL;
 END
 $$;
