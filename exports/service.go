@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"time"
 
@@ -125,6 +126,10 @@ func NewService(store Store, options *Options) *Service {
 	s.statPrefetch.Budget = prefetch.NewBudget(files * prefetch.PrefixSize)
 	return s
 }
+
+// Format implements [fmt.Formatter] for all verbs. It prints no state, which other
+// goroutines change.
+func (s *Service) Format(f fmt.State, _ rune) { io.WriteString(f, "exports.Service") }
 
 // concurrency returns a function that returns how many files of the host of an
 // exported URL may be open at a time.
