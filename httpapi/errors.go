@@ -149,7 +149,11 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	a.logError(w, r, out, err)
 
 	header := w.Header()
-	header.Set("Cache-Control", "no-store") // the endpoint may have set another value
+	// The endpoint may have set these for its own response.
+	header.Set("Cache-Control", "no-store")
+	for _, name := range []string{"Content-Disposition", "Content-Encoding", "Content-Security-Policy", "Etag", "Last-Modified", "Link"} {
+		header.Del(name)
+	}
 	switch out.status {
 	case http.StatusUnauthorized:
 		header.Set("WWW-Authenticate", challenge(out.err))

@@ -130,6 +130,7 @@ func TestMemoryBudget_CountsBodiesThatSlowClientsReceive(t *testing.T) {
 	rejected := h.client("GET", "/symbol/symbols/2", "")
 	rejected.wantError(503, "unavailable")
 	is.Equal(rejected.header.Get("Retry-After"), "1")
+	is.Equal(rejected.header.Get("Etag"), "")
 	h.client("GET", "/symbol/symbols/3", "").want(200)
 	is.NoErr(stalled.Close())
 	eventually(t, func() bool { return h.client("GET", "/symbol/symbols/2", "").status == 200 })
