@@ -67,14 +67,14 @@ func eventually(t *testing.T, condition func() bool) {
 func TestMemoryBudget_UnfinishedBodiesHoldTheirShare(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serve(t, func(o *httpapi.Options) { o.MemoryBudget, o.StoreTimeout = 32<<20, 500*time.Millisecond })
+	h := serve(t, func(o *httpapi.Options) { o.MemoryBudget, o.StoreTimeout = 4<<20, 500*time.Millisecond })
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
-	large := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 4<<20))
+	large := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 512<<10))
 
-	// Each holds 12 of 24 MiB: one buffer of 8 MiB, and one of 4 MiB before it.
+	// Each holds 1.5 of 3 MiB: one buffer of 1 MiB, and one of 512 KiB before it.
 	unfinished := []net.Conn{
-		h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 48<<20, strings.Repeat(" ", 6<<20)),
-		h.startBody("/symbol/folders/1/import", h.anotherKey(), 48<<20, strings.Repeat(" ", 6<<20)),
+		h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 6<<20, strings.Repeat(" ", 768<<10)),
+		h.startBody("/symbol/folders/1/import", h.anotherKey(), 6<<20, strings.Repeat(" ", 768<<10)),
 	}
 	var rejected response
 	eventually(t, func() bool {
@@ -94,16 +94,16 @@ func TestMemoryBudget_CountsImportsBeforeTheyExpand(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) {
-		o.MemoryBudget, o.StoreTimeout = 32<<20, 500*time.Millisecond
-		o.Import.Ratio, o.Import.Total = 2000, 64<<20
+		o.MemoryBudget, o.StoreTimeout = 4<<20, 500*time.Millisecond
+		o.Import.Ratio, o.Import.Total = 2000, 8<<20
 	})
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	send := func(archive string) response {
 		return h.send("POST", "/symbol/folders/1/import?dryRun=true", archive, "x-api-key", h.rawKey, "Content-Type", "application/zip")
 	}
-	bomb := blankZip(t, 3, 6<<20)
+	bomb := blankZip(t, 3, 768<<10)
 	send(bomb).want(200)
-	conn := h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 48<<20, strings.Repeat(" ", 6<<20))
+	conn := h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 6<<20, strings.Repeat(" ", 768<<10))
 	var rejected response
 	eventually(t, func() bool { rejected = send(bomb); return rejected.status == 503 })
 	rejected.wantError(503, "unavailable")
@@ -117,10 +117,10 @@ func TestMemoryBudget_CountsImportsBeforeTheyExpand(t *testing.T) {
 func TestMemoryBudget_CountsBodiesThatSlowClientsReceive(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serve(t, func(o *httpapi.Options) { o.MemoryBudget, o.StoreTimeout = 48<<20, 500*time.Millisecond })
+	h := serve(t, func(o *httpapi.Options) { o.MemoryBudget, o.StoreTimeout = 24<<20, 500*time.Millisecond })
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	for range 2 {
-		h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 12<<20))).want(201)
+		h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 6<<20))).want(201)
 	}
 	h.client("POST", "/symbol/folders/1/symbols", `{"name":"a","type":"text/plain","data":"small"}`).want(201)
 	stalled := h.dial()

@@ -60,8 +60,10 @@ func TestHold_WaitsInOrderAndNotForever(t *testing.T) {
 			synctest.Wait()
 		}
 		late := b.Hold("z")
-		time.AfterFunc(time.Second, first.Release)
+		released := make(chan struct{})
+		time.AfterFunc(time.Second, func() { first.Release(); close(released) })
 		is.NoErr(late.Grow(t.Context(), mib))
+		<-released
 		is.Equal(<-order, 0)
 		late.Release()
 		time.Sleep(10 * time.Second)
