@@ -27,10 +27,10 @@
 // reveal nothing about any key. [ErrInactive] and [ErrExpired] are returned only
 // to a caller that has the raw key.
 //
-// A key with scopes permits only what has one of them ([Key.Allows]); Verify does
-// not check them, but its caller or the function of [Service.VerifyFunc]. After a
-// rotation with an overlap both raw keys are valid for a time. Each is looked up by
-// its own digest, so checks of both cost the same.
+// A key with scopes permits only these ([Key.Allows]). Verify does not check
+// scopes; the function of [Service.VerifyFunc] does. After a rotation with an overlap
+// both raw keys are valid for a time. Each is looked up by its own digest, so checks
+// of both cost the same.
 //
 // Each successful Verify updates LastUsedAt and UseCount. Uses are collected in
 // memory, included in every key that this Service returns, and written to the

@@ -54,6 +54,30 @@ func TestRotate_PreviousRawKeyIsValidForOverlap(t *testing.T) {
 	})
 }
 
+// A driver or a writer to the database may store a previous digest without an end.
+func TestVerify_PreviousKeyWithoutEndIsUnknown(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		first := issue(t, s, keys.Fields{})
+		second, err := s.Rotate(t.Context(), first.Key.ID, time.Hour)
+		is.NoErr(err)
+		change := func(key *keys.Key) { key.PreviousExpiresAt = time.Time{} }
+		store.onFind(func(next func() (keys.Key, error)) (keys.Key, error) {
+			key, err := next()
+			change(&key)
+			return key, err
+		})
+		is.Equal(verify(t, s, first.Raw), keys.ErrUnknown)
+		_, err = s.VerifyDigest(t.Context(), first.Key.Digest)
+		is.Equal(err, keys.ErrUnknown)
+		is.NoErr(verify(t, s, second.Raw))
+
+		time.Sleep(time.Minute)                                             // both entries end
+		change = func(key *keys.Key) { key.PreviousDigest = keys.Digest{} } // not that of the raw key
+		is.Equal(verify(t, s, first.Raw), keys.ErrUnknown)
+		is.NoErr(verify(t, s, second.Raw))
+	})
+}
+
 func TestRotate_BothRawKeysEndWithRecord(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		other := newService(t, store, nil)

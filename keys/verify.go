@@ -190,7 +190,12 @@ func (s *Service) load(ctx context.Context, digest Digest) (*entry, error) {
 	case err != nil:
 		return nil, storeError("find key", err)
 	}
-	key.Digest = digest // it may be the previous one
+	if key.Digest != digest {
+		if key.PreviousDigest != digest || key.PreviousExpiresAt.IsZero() {
+			return e, nil // a previous raw key without an end is not valid
+		}
+		key.Digest = digest
+	}
 	e.key, e.known, e.use = key, true, s.uses.get(key)
 	return e, nil
 }

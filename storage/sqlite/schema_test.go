@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/matryer/is"
 
@@ -76,4 +77,21 @@ func TestSchema_TriggersTrackManualStatements(t *testing.T) {
 			t.Errorf("%s: changed %v, want %v", test.statement, changed, test.changed)
 		}
 	}
+}
+
+func TestSchema_PreviousKeyEnds(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	conn := connect(t, file(t)+pragmas)
+	db := sqlite.New(conn)
+	is.NoErr(db.Migrate(t.Context()))
+	now := time.UnixMilli(1)
+	_, err := db.Keys().Insert(t.Context(), keys.Key{Name: "key", CreatedAt: now, UpdatedAt: now})
+	is.NoErr(err)
+	for _, half := range []string{"previous_digest = zeroblob(32)", "previous_expires_at = 1"} {
+		_, err := conn.ExecContext(t.Context(), "UPDATE canvasback_keys SET "+half)
+		is.True(err != nil)
+	}
+	_, err = conn.ExecContext(t.Context(), "UPDATE canvasback_keys SET previous_digest = zeroblob(32), previous_expires_at = 1")
+	is.NoErr(err)
 }

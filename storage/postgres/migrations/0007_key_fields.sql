@@ -7,7 +7,9 @@ ALTER TABLE canvasback_keys
     ADD COLUMN previous_digest     bytea,
     ADD COLUMN previous_expires_at timestamptz(3),
     ADD CONSTRAINT canvasback_keys_previous_check CHECK (
-        octet_length(previous_digest) = 32 AND isfinite(previous_expires_at)
+        octet_length(previous_digest) = 32
+        AND isfinite(previous_expires_at)
+        AND (previous_digest IS NULL) = (previous_expires_at IS NULL)
     );
 
 CREATE UNIQUE INDEX canvasback_keys_previous_digest_idx ON canvasback_keys (previous_digest)

@@ -4,7 +4,8 @@
 ALTER TABLE canvasback_keys ADD COLUMN owner TEXT NOT NULL DEFAULT '';
 ALTER TABLE canvasback_keys ADD COLUMN scopes TEXT NOT NULL DEFAULT '*';
 ALTER TABLE canvasback_keys ADD COLUMN previous_digest BLOB CHECK (length(previous_digest) = 32);
-ALTER TABLE canvasback_keys ADD COLUMN previous_expires_at INTEGER;
+ALTER TABLE canvasback_keys ADD COLUMN previous_expires_at INTEGER
+CHECK ((previous_digest IS NULL) = (previous_expires_at IS NULL));
 
 CREATE UNIQUE INDEX canvasback_keys_previous_digest_idx ON canvasback_keys (previous_digest)
 WHERE previous_digest IS NOT NULL;
