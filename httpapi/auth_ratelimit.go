@@ -30,9 +30,9 @@ type RateLimit struct {
 	Interval time.Duration
 
 	// ClientIP returns the client IP of a request. If nil it is the remote
-	// address of the connection, or its /64 network for IPv6. An application
-	// behind a proxy must set it, because only the application knows which
-	// header to trust.
+	// address of the connection. Limits of an IPv6 address hold for its /64
+	// network. An application behind a proxy must set it, because only the
+	// application knows which header to trust.
 	ClientIP func(*http.Request) string
 }
 
@@ -55,13 +55,14 @@ func newAuthLimiter(limit RateLimit) *authLimiter {
 	if limit.Interval <= 0 {
 		limit.Interval = 100 * time.Millisecond
 	}
-	if limit.ClientIP == nil {
-		limit.ClientIP = remoteIP
+	clientIP := limit.ClientIP
+	if clientIP == nil {
+		clientIP = remoteHost
 	}
 	return &authLimiter{
 		burst:    cmp.Or(limit.Burst, 1000),
 		interval: limit.Interval,
-		clientIP: limit.ClientIP,
+		clientIP: func(r *http.Request) string { return network(clientIP(r)) },
 		seed:     maphash.MakeSeed(),
 		tats:     make(map[uint64]time.Time),
 	}
@@ -76,18 +77,18 @@ func remoteHost(r *http.Request) string {
 	return host
 }
 
-// remoteIP returns the remote address, or the network, to which a limit applies.
-func remoteIP(r *http.Request) string {
-	host := remoteHost(r)
-	ip, err := netip.ParseAddr(host)
+// network returns the network of an IPv6 address, to which a limit applies, and any
+// other text unchanged.
+func network(clientIP string) string {
+	ip, err := netip.ParseAddr(clientIP)
 	if err != nil || ip.Unmap().Is4() {
-		return host
+		return clientIP
 	}
-	network, err := ip.WithZone("").Prefix(64) // one customer has a /64 or more
+	prefix, err := ip.WithZone("").Prefix(64) // one customer has a /64 or more
 	if err != nil {
-		return host
+		return clientIP
 	}
-	return network.String()
+	return prefix.String()
 }
 
 // limit counts the error of a check of a client key if the key was wrong. It returns

@@ -83,7 +83,7 @@ func TestAuthLimiter_StoresNoClientIPs(t *testing.T) {
 	}
 }
 
-func TestRemoteIP(t *testing.T) {
+func TestAuthLimiter_LimitsNetworks(t *testing.T) {
 	t.Parallel()
 	for remote, want := range map[string]string{
 		"192.0.2.1:5000":              "192.0.2.1",
@@ -93,8 +93,12 @@ func TestRemoteIP(t *testing.T) {
 		"@":                           "@", // a Unix socket
 		"pipe":                        "pipe",
 	} {
-		if got := remoteIP(&http.Request{RemoteAddr: remote}); got != want {
-			t.Errorf("remoteIP of %s is %s, want %s", remote, got, want)
+		if got := network(remoteHost(&http.Request{RemoteAddr: remote})); got != want {
+			t.Errorf("network of %s is %s, want %s", remote, got, want)
 		}
+	}
+	l := newAuthLimiter(RateLimit{ClientIP: func(*http.Request) string { return "2001:db8::1" }})
+	if got := l.clientIP(nil); got != "2001:db8::/64" {
+		t.Errorf("client IP %s", got)
 	}
 }

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/matryer/is"
 	"golang.org/x/crypto/bcrypt"
@@ -53,6 +55,27 @@ func TestAudit_LogShowsWhoDidWhat(t *testing.T) {
 	is.True(strings.Contains(revocations[0], `actor="admin 2"`))
 	is.True(!strings.Contains(s.log.String(), "session=secret"))
 	is.True(!strings.Contains(s.log.String(), raw[12:]))
+}
+
+func TestAudit_ClientIPHeader(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "CLIENT_IP_HEADER": "x-client-ip"})
+	for i, c := range []struct{ value, want string }{
+		{"192.0.2.7", "192.0.2.7"},
+		{"::ffff:192.0.2.8", "192.0.2.8"},
+		{"2001:db8::1", "2001:db8::1"},
+		{"192.0.2.9, 192.0.2.10", "127.0.0.1"},
+		{"not an address", "127.0.0.1"},
+		{"", "127.0.0.1"},
+	} {
+		id := fmt.Sprint("client-", i)
+		s.send("GET", "/symbol/folders", "", "X-Client-IP", c.value, "X-Request-Id", id)
+		line := "clientIP=" + c.want + " requestId=" + id
+		for deadline := time.Now().Add(10 * time.Second); !strings.Contains(s.log.String(), line); time.Sleep(time.Millisecond) {
+			is.True(time.Now().Before(deadline))
+		}
+	}
 }
 
 func TestHashAdminKey(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/netip"
 	"net/url"
 	"path"
 	"strconv"
@@ -29,6 +31,7 @@ type config struct {
 	registerWith  httpapi.RegisterWith
 	corsOrigins   []string
 	metricsAddr   string // empty: no metrics
+	clientIP      string // header of a proxy; empty: the remote address
 	linkLifetime  time.Duration
 	demo          demoMode
 	logLevel      slog.Level
@@ -65,6 +68,7 @@ var variables = []variable{
 	{"LINK_LIFETIME", "24h", "how long a download link is valid, such as 90m"},
 	{"CORS_ORIGINS", "", "allowed CORS origins, comma-separated, or *"},
 	{"DEMO", "true on a new database", "create sample data and a client key"},
+	{"CLIENT_IP_HEADER", "", "header with the IP address of the client, such as X-Real-IP; a proxy must overwrite it in every request"},
 	{"METRICS_ADDR", "", "listen address of Prometheus metrics, such as 127.0.0.1:9090"},
 	{"LOG_LEVEL", "info", "debug, info, warn or error"},
 }
@@ -114,6 +118,7 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 		exportDirURL: get("EXPORT_DIR_URL", ""),
 		corsOrigins:  splitList(get("CORS_ORIGINS", "")),
 		metricsAddr:  get("METRICS_ADDR", ""),
+		clientIP:     get("CLIENT_IP_HEADER", ""),
 	}
 	c.objectStore = objectStore{
 		buckets:  splitList(get("EXPORT_S3_BUCKETS", "")),
@@ -145,6 +150,9 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 	}
 	if _, _, err := net.SplitHostPort(c.metricsAddr); c.metricsAddr != "" && err != nil {
 		return c, fmt.Errorf("METRICS_ADDR must be host:port: %w", err)
+	}
+	if strings.ContainsFunc(c.clientIP, func(c rune) bool { return !strings.ContainsRune(headerCharacters, c) }) {
+		return c, fmt.Errorf("CLIENT_IP_HEADER must be the name of one header, such as X-Real-IP")
 	}
 
 	if c.protect, err = strconv.ParseBool(get("PROTECT_ROUTES", "true")); err != nil {
@@ -181,6 +189,23 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 		return c, fmt.Errorf("LOG_LEVEL must be debug, info, warn or error")
 	}
 	return c, nil
+}
+
+// headerCharacters are those of common header names.
+const headerCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-"
+
+// clientIPFrom returns a function that returns the IP address in a header. It returns
+// the remote address if the request has not exactly one such header with an address.
+func clientIPFrom(header string) func(*http.Request) string {
+	return func(r *http.Request) string {
+		if values := r.Header.Values(header); len(values) == 1 {
+			if ip, err := netip.ParseAddr(strings.TrimSpace(values[0])); err == nil {
+				return ip.Unmap().WithZone("").String()
+			}
+		}
+		remote, _, _ := net.SplitHostPort(r.RemoteAddr)
+		return remote
+	}
 }
 
 // splitList splits text at commas and drops white space and empty elements.

@@ -19,6 +19,7 @@ func TestRun_RejectsConfig(t *testing.T) {
 		{"ADMIN_API_KEY", "a key that is long enough, but one that"},
 		{"ALLOW_SHORT_ADMIN_KEYS", "perhaps"},
 		{"BASE_PATH", "/a?b"},
+		{"CLIENT_IP_HEADER", "X-Real-IP, X-Forwarded-For"},
 		{"CORS_ORIGINS", "viewer.example"},
 		{"DATABASE_URL", "mysql://x"},
 		{"DATABASE_URL", "sqlite:"},

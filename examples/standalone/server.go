@@ -88,7 +88,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		return err
 	}
 	defer closeMetrics()
-	api, err := httpapi.New(httpapi.Options{
+	options := httpapi.Options{
 		Keys:                      s.keys,
 		Symbols:                   s.symbols,
 		Exports:                   s.exports,
@@ -103,7 +103,11 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 			logRequest(ctx, o)
 		},
 		Logger: log,
-	})
+	}
+	if c.clientIP != "" {
+		options.AuthRateLimit.ClientIP = clientIPFrom(c.clientIP)
+	}
+	api, err := httpapi.New(options)
 	if err != nil {
 		return fmt.Errorf("ADMIN_API_KEY or CORS_ORIGINS: %w", err)
 	}
