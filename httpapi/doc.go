@@ -114,7 +114,10 @@
 //		}
 //	}
 //	options.RequestID = func(r *http.Request) string {
-//		return trace.SpanContextFromContext(r.Context()).TraceID().String()
+//		if span := trace.SpanContextFromContext(r.Context()); span.HasTraceID() {
+//			return span.TraceID().String()
+//		}
+//		return ""
 //	}
 //	fetchOptions.Traceparent = func(ctx context.Context) string {
 //		carrier := propagation.MapCarrier{}

@@ -82,14 +82,21 @@ func TestHashAdminKey(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	var hash bytes.Buffer
-	is.NoErr(hashAdminKey(strings.NewReader("  the right admin key\nignored"), &hash, false))
+	is.NoErr(hashAdminKey(lookupIn(nil), strings.NewReader("  the right admin key\nignored"), &hash))
 	text := strings.TrimSpace(hash.String())
 	is.NoErr(bcrypt.CompareHashAndPassword([]byte(text), []byte("the right admin key")))
-	is.True(hashAdminKey(strings.NewReader("\n"), io.Discard, true) != nil)
-	is.True(hashAdminKey(strings.NewReader(strings.Repeat("x", 73)), io.Discard, false) != nil) // bcrypt would ignore a part
+	short := map[string]string{"ALLOW_SHORT_ADMIN_KEYS": "true"}
+	for _, empty := range []string{"", "\n"} {
+		err := hashAdminKey(lookupIn(short), strings.NewReader(empty), io.Discard)
+		is.True(err != nil)
+		is.Equal(err.Error(), "no admin key on standard input")
+	}
+	malformed := map[string]string{"ALLOW_SHORT_ADMIN_KEYS": "perhaps"}
+	is.True(hashAdminKey(lookupIn(malformed), strings.NewReader("the right admin key"), io.Discard) != nil)
+	is.True(hashAdminKey(lookupIn(nil), strings.NewReader(strings.Repeat("x", 73)), io.Discard) != nil) // bcrypt would ignore a part
 
-	is.True(hashAdminKey(strings.NewReader("fifteen letters"), io.Discard, false) != nil)
-	is.NoErr(hashAdminKey(strings.NewReader("x"), io.Discard, true))
+	is.True(hashAdminKey(lookupIn(nil), strings.NewReader("fifteen letters"), io.Discard) != nil)
+	is.NoErr(hashAdminKey(lookupIn(short), strings.NewReader("x"), io.Discard))
 
 	s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "ADMIN_API_KEY": text + "," + firstAdminKey})
 	is.True(!strings.Contains(s.banner, text))

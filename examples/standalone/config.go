@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -92,6 +93,18 @@ func usage() string {
 // of httpapi permits 860,000 guesses a day for each client IP.
 const minAdminKey = 16
 
+func allowShortAdminKeys(lookup func(string) (string, bool)) (bool, error) {
+	value, _ := lookup("ALLOW_SHORT_ADMIN_KEYS")
+	if value = strings.TrimSpace(value); value == "" {
+		return false, nil
+	}
+	allow, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, errors.New("ALLOW_SHORT_ADMIN_KEYS must be true or false")
+	}
+	return allow, nil
+}
+
 func checkAdminKey(key string, allowShort bool) error {
 	if utf8.RuneCountInString(key) < minAdminKey && !allowShort {
 		return fmt.Errorf("an admin key of less than %d characters can be guessed; choose a longer one or set ALLOW_SHORT_ADMIN_KEYS=true", minAdminKey)
@@ -126,9 +139,9 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 		region:   get("EXPORT_S3_REGION", ""),
 	}
 	c.adminKeyGiven = len(c.adminKeys) > 0
-	allowShort, err := strconv.ParseBool(get("ALLOW_SHORT_ADMIN_KEYS", "false"))
+	allowShort, err := allowShortAdminKeys(lookup)
 	if err != nil {
-		return c, fmt.Errorf("ALLOW_SHORT_ADMIN_KEYS must be true or false")
+		return c, err
 	}
 	for i, key := range c.adminKeys {
 		if err := checkAdminKey(key, allowShort); err != nil {

@@ -7,12 +7,12 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -27,8 +27,7 @@ func main() {
 	}
 	flag.Parse()
 	if *hash {
-		allowShort, _ := strconv.ParseBool(os.Getenv("ALLOW_SHORT_ADMIN_KEYS"))
-		if err := hashAdminKey(os.Stdin, os.Stdout, allowShort); err != nil {
+		if err := hashAdminKey(os.LookupEnv, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "standalone:", err)
 			os.Exit(1)
 		}
@@ -45,11 +44,18 @@ func main() {
 }
 
 // hashAdminKey prints a bcrypt hash of the line that it reads.
-func hashAdminKey(in io.Reader, out io.Writer, allowShort bool) error {
+func hashAdminKey(lookup func(string) (string, bool), in io.Reader, out io.Writer) error {
+	allowShort, err := allowShortAdminKeys(lookup)
+	if err != nil {
+		return err
+	}
 	line, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return fmt.Errorf("admin key: %w", err)
+	}
 	key := strings.TrimSpace(line)
 	if key == "" {
-		return fmt.Errorf("no admin key on standard input: %w", err)
+		return errors.New("no admin key on standard input")
 	}
 	if err := checkAdminKey(key, allowShort); err != nil {
 		return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"math"
-	"os"
 	"path"
 	"runtime/debug"
 	"strconv"
@@ -10,11 +9,11 @@ import (
 )
 
 // limitMemory sets the memory limit of the Go runtime to four fifths of what the
-// cgroup allows, unless GOMEMLIMIT has set it. SQLite takes memory outside the limit. It
+// cgroup allows, unless GOMEMLIMIT has set it; empty is unset. SQLite takes memory outside the limit. It
 // returns the budget for requests: a quarter of the limit, at most 256 MiB.
-func limitMemory(lookup func(string) (string, bool)) int64 {
-	if _, set := lookup("GOMEMLIMIT"); !set {
-		if limit := cgroupLimit(os.ReadFile); limit < math.MaxInt64 {
+func limitMemory(lookup func(string) (string, bool), readFile func(string) ([]byte, error)) int64 {
+	if value, _ := lookup("GOMEMLIMIT"); value == "" {
+		if limit := cgroupLimit(readFile); limit < math.MaxInt64 {
 			debug.SetMemoryLimit(limit / 5 * 4)
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"io/fs"
 	"math"
+	"runtime/debug"
 	"testing"
 
 	"github.com/matryer/is"
@@ -36,4 +37,21 @@ func TestCgroupLimit_IsTheLowestOfAllLevels(t *testing.T) {
 		})
 		is.New(t).Equal(got, c.want)
 	}
+}
+
+// TestLimitMemory_EmptyVariableIsUnset is not parallel: the limit is that of the process.
+func TestLimitMemory_EmptyVariableIsUnset(t *testing.T) {
+	is := is.New(t)
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	readFile := func(name string) ([]byte, error) {
+		if name == "/proc/self/cgroup" {
+			return []byte("0::/\n"), nil
+		}
+		return []byte("10737418240\n"), nil
+	}
+	limitMemory(lookupIn(map[string]string{"GOMEMLIMIT": "9GiB"}), readFile)
+	is.Equal(debug.SetMemoryLimit(-1), before)
+	limitMemory(lookupIn(map[string]string{"GOMEMLIMIT": ""}), readFile)
+	is.Equal(debug.SetMemoryLimit(-1), int64(8<<30))
 }

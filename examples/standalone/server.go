@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -97,7 +98,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		DangerouslySkipClientKeys: !c.protect,
 		Prefix:                    c.basePath,
 		AllowedOrigins:            c.corsOrigins,
-		MemoryBudget:              limitMemory(lookup),
+		MemoryBudget:              limitMemory(lookup, os.ReadFile),
 		Observe: func(ctx context.Context, o httpapi.Observation) {
 			meter.Observe(ctx, o)
 			logRequest(ctx, o)

@@ -9,7 +9,7 @@
 //	canvasback_key_cache_bypasses_total        key checks that read the store without a valid lease
 //	canvasback_key_rejections_total            key checks that failed
 //	canvasback_key_unavailable_total           key checks without a store
-//	canvasback_key_lease_age_seconds           above the lease, every check reads the store
+//	canvasback_key_lease_age_seconds           above the lease, every check reads the store; +Inf without one
 //	canvasback_fetch_attempts_total            requests to origin servers and object stores
 //	canvasback_fetch_retries_total             attempts after a failed one
 //	canvasback_fetch_resumes_total             downloads that continued after an interruption
@@ -28,6 +28,7 @@ package metrics
 import (
 	"context"
 	"database/sql"
+	"math"
 	"net/http"
 	"strconv"
 
@@ -87,8 +88,12 @@ func New(clientKeys *keys.Service, exportService *exports.Service, openers ...ex
 	})
 	m.counter("canvasback_key_unavailable_total", "Key checks that failed because the store was unavailable.",
 		func() uint64 { return clientKeys.Stats().Unavailable })
-	m.gauge("canvasback_key_lease_age_seconds", "Time since the last successful read of the changes of keys; negative without one.",
-		func() float64 { return clientKeys.Stats().LeaseAge.Seconds() })
+	m.gauge("canvasback_key_lease_age_seconds", "Time since the last successful read of the changes of keys; +Inf without one.", func() float64 {
+		if age := clientKeys.Stats().LeaseAge; age >= 0 {
+			return age.Seconds()
+		}
+		return math.Inf(1)
+	})
 
 	m.counter("canvasback_fetch_attempts_total", "Requests to origin servers and object stores.",
 		func() uint64 { return fetchStats(openers).Attempts })

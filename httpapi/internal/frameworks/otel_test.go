@@ -37,7 +37,10 @@ func setTelemetry(options *httpapi.Options, fetchOptions *fetch.Options) {
 		}
 	}
 	options.RequestID = func(r *http.Request) string {
-		return trace.SpanContextFromContext(r.Context()).TraceID().String()
+		if span := trace.SpanContextFromContext(r.Context()); span.HasTraceID() {
+			return span.TraceID().String()
+		}
+		return ""
 	}
 	fetchOptions.Traceparent = func(ctx context.Context) string {
 		carrier := propagation.MapCarrier{}
@@ -79,7 +82,8 @@ func TestOpenTelemetry_SpansAndTraceparent(t *testing.T) {
 		is.NoErr(err)
 		options.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{fetcher}})
 	})
-	server := httptest.NewServer(otelhttp.NewHandler(httpapi.Handler(s.Options), "canvasback", otelhttp.WithTracerProvider(provider)))
+	api := httpapi.Handler(s.Options)
+	server := httptest.NewServer(otelhttp.NewHandler(api, "canvasback", otelhttp.WithTracerProvider(provider)))
 	t.Cleanup(server.Close)
 	send := func(method, path, body string) *http.Response {
 		request, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
@@ -97,6 +101,11 @@ func TestOpenTelemetry_SpansAndTraceparent(t *testing.T) {
 	is.Equal(len(traceID), 32)
 	is.True(strings.HasPrefix(fetched.Get("Traceparent"), "00-"+traceID+"-"))
 	send("GET", "/viewer/exports/links/secret/a", "")
+
+	untraced := httptest.NewRecorder()
+	api.ServeHTTP(untraced, httptest.NewRequest("GET", "/openapi.json", nil))
+	id := untraced.Header().Get("X-Request-Id")
+	is.Equal(len(id), 36) // that of the library
 
 	ended := spans.Ended()
 	is.Equal(len(ended), 3)
