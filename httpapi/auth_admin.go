@@ -2,12 +2,15 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"example.com/canvasback/keys"
 )
 
 // checkAdmin authenticates a request to an admin route. The limit of a client IP
@@ -29,9 +32,11 @@ func (a *API) checkAdmin(w *response, r *http.Request) error {
 		return err
 	}
 	if slow {
+		ctx, cancel := context.WithTimeout(r.Context(), a.options.StoreTimeout)
+		defer cancel()
 		var err error
-		if number, err = a.admin.compare(r.Context(), ip, values[0]); err != nil {
-			return err
+		if number, err = a.admin.compare(ctx, ip, values[0]); err != nil {
+			return fmt.Errorf("%w: wait for the comparison of a key: %w", keys.ErrUnavailable, err)
 		}
 		if number > 0 {
 			a.limiter.refund(ip)
@@ -53,7 +58,7 @@ func (a *API) checkAdminLogin(w *response, r *http.Request) error {
 	}
 	actor, err := a.options.AuthenticateAdmin(r)
 	if err != nil {
-		if _, ok := errors.AsType[*DeniedError](err); ok {
+		if _, ok := errors.AsType[*DeniedError](err); ok || isUnavailable(err) {
 			return denied(err)
 		}
 		return fmt.Errorf("%w: %v", errAdminLogin, err) //nolint:errorlint // the cause must not select the response

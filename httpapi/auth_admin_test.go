@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/matryer/is"
 	"golang.org/x/crypto/bcrypt"
@@ -128,6 +129,31 @@ func TestAdminKeys_WrongKeysDelayNoOther(t *testing.T) {
 		synctest.Wait()
 		is.True(!turns.held)
 		is.Equal(len(turns.waiting), 0)
+	})
+}
+
+// TestAdminKeys_WaitIsBounded: a request that gets no turn in time has checked no key.
+func TestAdminKeys_WaitIsBounded(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	clientKeys, err := keys.NewService(memory.New().Keys(), nil)
+	is.NoErr(err)
+	a, err := New(Options{Keys: clientKeys, AdminKeys: []string{hashKey(t, "right")}, Logger: slog.New(slog.DiscardHandler)})
+	is.NoErr(err)
+	synctest.Test(t, func(t *testing.T) {
+		is.NoErr(a.admin.turns.acquire(t.Context(), "occupied"))
+		for _, timeout := range []time.Duration{time.Second, time.Hour} { // of the application, or StoreTimeout
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			r := httptest.NewRequestWithContext(ctx, "GET", "/admin/api-keys", nil)
+			r.Header.Set("x-admin-key", "right")
+			w := httptest.NewRecorder()
+			a.ServeHTTP(w, r)
+			cancel()
+			is.Equal(w.Code, 503)
+			is.Equal(w.Header().Get("Retry-After"), "1")
+			is.Equal(time.Since(start), min(timeout, a.options.StoreTimeout))
+		}
 	})
 }
 

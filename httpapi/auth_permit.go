@@ -3,10 +3,14 @@ package httpapi
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/symbols"
 )
 
 // permit checks the scopes of a valid key and calls Authorize.
@@ -26,6 +30,9 @@ func (a *API) permit(w *response, r *http.Request, key *keys.Key, scopes []strin
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok { // it has read the body
 		return errTooLarge
+	}
+	if _, ok := errors.AsType[*DeniedError](err); !ok && !isUnavailable(err) && r.Context().Err() == nil {
+		a.logFailure(w, r, slog.LevelWarn, "Authorize failed", http.StatusForbidden, "error", err)
 	}
 	return denied(err)
 }
@@ -47,13 +54,21 @@ type permitError struct {
 	cause error // for the log; may be nil
 }
 
-// denied returns a permitError for an error of the application.
-func denied(err error) *permitError {
+// denied returns a permitError for an error of the application, or
+// [keys.ErrUnavailable] if that of a store is the cause.
+func denied(err error) error {
 	out := &permitError{DeniedError{Message: "this is not permitted"}, err}
 	if known, ok := errors.AsType[*DeniedError](err); ok {
 		out.Message, out.RetryAfter = cmp.Or(known.Message, out.Message), known.RetryAfter
+	} else if isUnavailable(err) {
+		return fmt.Errorf("%w: %v", keys.ErrUnavailable, err) //nolint:errorlint // the cause must not select the response
 	}
 	return out
+}
+
+// isUnavailable reports whether err is that of a store that is not available.
+func isUnavailable(err error) bool {
+	return errors.Is(err, keys.ErrUnavailable) || errors.Is(err, symbols.ErrUnavailable) || errors.Is(err, exports.ErrUnavailable)
 }
 
 func (e *permitError) Error() string {

@@ -14,8 +14,10 @@ import (
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/symbols"
 )
 
 // wantScope returns the scope that a route requires of the client key.
@@ -168,6 +170,11 @@ func TestAuthorize(t *testing.T) {
 	response := h.client("GET", "/symbol/folders", "").wantError(403, "forbidden")
 	is.True(!strings.Contains(string(response.body), "secret"))
 	is.True(strings.Contains(h.log.String(), "a secret of the application"))
+	is.Equal(strings.Count(h.log.String(), "level=WARN"), 1) // a failure or a rejection
+	for _, unavailable := range []error{keys.ErrUnavailable, symbols.ErrUnavailable, exports.ErrUnavailable} {
+		deny = fmt.Errorf("%w: %w", unavailable, keys.ErrUnknown)
+		h.client("GET", "/symbol/folders", "").wantError(503, "unavailable")
+	}
 	deny = fmt.Errorf("tenant: %w", &httpapi.DeniedError{Message: "not your folder"})
 	is.Equal(h.client("GET", "/symbol/folders/x", "").wantError(403, "forbidden").message(), "not your folder")
 	deny = &httpapi.DeniedError{Message: "quota exceeded", RetryAfter: 1500 * time.Millisecond}
@@ -222,6 +229,8 @@ func TestAuthenticateAdmin(t *testing.T) {
 			switch user := r.Header.Get("X-User"); user {
 			case "":
 				return "", errors.New("no session")
+			case "unknown":
+				return "", fmt.Errorf("find session: %w", keys.ErrUnavailable)
 			case "eve":
 				return "", &httpapi.DeniedError{Message: "eve is no administrator"}
 			default:
@@ -249,4 +258,5 @@ func TestAuthenticateAdmin(t *testing.T) {
 		h.send("GET", "/admin/api-keys", "", "Sec-Fetch-Site", site, "X-User", "ann").want(200)
 	}
 	post("Origin", "https://evil.example").wantError(403, "forbidden")
+	h.send("GET", "/admin/api-keys", "", "X-User", "unknown").wantError(503, "unavailable")
 }

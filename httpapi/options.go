@@ -38,8 +38,8 @@ type Options struct {
 
 	// AuthenticateAdmin, if set, replaces admin keys by the application's own
 	// login, such as a session or the header of a proxy. It returns who the
-	// administrator is, for logs. The response to an error is 401, or that of a
-	// [DeniedError].
+	// administrator is, for logs. The response to an error is 401, that of a
+	// [DeniedError], or 503 if it matches the ErrUnavailable of a service.
 	//
 	// Requests that change something must not come from a page of another origin:
 	// see [http.CrossOriginProtection].
@@ -50,8 +50,9 @@ type Options struct {
 	// [API.RequireClientKey]; for requests of a download link with the key that made
 	// it. It may restrict a key to the records of its owner, or count its requests.
 	// r.PathValue("id") is the id, which may be invalid. It may read the body if it
-	// replaces r.Body. The response to an error is 403, or that of a [DeniedError].
-	// Such a request is no use of the key.
+	// replaces r.Body. The response to an error is that of a [DeniedError], 503 if it
+	// matches the ErrUnavailable of a service, or 403 with a warning in the log. Such
+	// a request is no use of the key.
 	Authorize func(r *http.Request, key keys.Key, route string) error
 
 	// RegisterWith selects who may register exports; the zero value is
