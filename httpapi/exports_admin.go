@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -73,8 +74,25 @@ func (a *API) getExport(ctx context.Context, id int64, _ noBody) (adminExportRec
 	return newAdminExportRecord(export), noExport(err)
 }
 
-func (a *API) deleteExport(ctx context.Context, id int64, _ noBody) (messageResponse, error) {
-	return messageResponse{"Export deleted."}, noExport(a.exports.Remove(ctx, id))
+// deleteExport reads the export first, so that the log shows its source.
+func (a *API) deleteExport(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r)
+	if err != nil {
+		return err
+	}
+	drain(w, r)
+	ctx, cancel := a.storeContext(r)
+	defer cancel()
+	export, err := a.exports.Get(ctx, id)
+	if err != nil {
+		return noExport(err)
+	}
+	recordOf(w).touched = nil // the same without its source
+	touchExport(w, export.SourceURL, id)
+	if err := a.exports.Remove(ctx, id); err != nil {
+		return noExport(err)
+	}
+	return encode(w, http.StatusOK, messageResponse{"Export deleted."})
 }
 
 type checkedExportResponse struct {
@@ -110,7 +128,9 @@ func (a *API) checkExport(w http.ResponseWriter, r *http.Request) error {
 	check, err := a.exports.Check(r.Context(), export, prefetchBytes)
 	if err != nil {
 		out := lookupError(err)
-		a.logError(w, r, out, err)
+		if r.Context().Err() == nil {
+			a.logFailure(w, r, slog.LevelWarn, "export check failed", http.StatusOK, "code", out.code, "error", err)
+		}
 		return encode(w, http.StatusOK, failedExportResponse{Code: out.code, Reason: failureReason(export, err)})
 	}
 	body := checkedExportResponse{

@@ -194,7 +194,7 @@ func TestExportsAdmin_ChecksFile(t *testing.T) {
 	is.Equal(check("/admin/exports/3/check", ""), `{"ok":true,"size":2,"type":"application/octet-stream","fileName":"data.json","resumable":true`)
 	delete(h.files, "plan ä.pdf")
 	is.Equal(check("/admin/exports/1/check", ""), `{"ok":false,"code":"export_failed","reason":"https://files.example/out/plan%20%C3%A4.pdf does not exist"}`)
-	is.True(strings.Contains(h.log.String(), "request failed"))
+	is.True(strings.Contains(h.log.String(), "export check failed"))
 	h.admin("POST", "/admin/exports/9/check", "").wantError(404, "not_found")
 	h.admin("POST", "/admin/exports/x/check", "").wantError(400, "invalid_request")
 }
@@ -243,6 +243,8 @@ func TestExportsAdmin_CheckReportsFailures(t *testing.T) {
 		is.Equal(string(h.admin("POST", fmt.Sprintf("/admin/exports/%d/check", export.ID), "").want(200).body), `{"ok":false,"code":`+want+`}`)
 	}
 	is.True(!strings.Contains(h.log.String(), "token=secret"))
+	is.Equal(strings.Count(h.log.String(), `level=WARN msg="export check failed" method=POST route=/admin/exports/{id}/check status=200 `), 5)
+	is.True(!strings.Contains(h.log.String(), "request failed")) // the response was 200
 	export, _, err := h.options.Exports.Register(t.Context(), "s", "https://files.example/a", "")
 	is.NoErr(err)
 	body := h.admin("POST", fmt.Sprintf("/admin/exports/%d/check", export.ID), "").want(200).object()

@@ -16,7 +16,7 @@ import (
 // errLinkKey means that a link has ended with its key.
 var errLinkKey = errors.New("the API key that made this link is not accepted")
 
-// checkLinkKey returns the key that a link belongs to, or [errLinkKey] if it is no
+// checkLinkKey returns the key that a link belongs to, and [errLinkKey] if it is no
 // longer accepted. With open client routes, a link belongs to no key.
 func (a *API) checkLinkKey(ctx context.Context, owner exports.Digest) (keys.Key, error) {
 	if a.options.DangerouslySkipClientKeys {
@@ -30,14 +30,16 @@ func (a *API) checkLinkKey(ctx context.Context, owner exports.Digest) (keys.Key,
 	case errors.Is(err, keys.ErrUnavailable):
 		return keys.Key{}, err
 	case err != nil, !key.Allows(ScopeExportsRead):
-		return keys.Key{}, errLinkKey
+		return key, errLinkKey
 	}
 	return key, nil
 }
 
-// authorizeLink checks the key of a link, and calls Authorize once for a request.
+// authorizeLink checks the key of a link, and calls Authorize once for a request. It
+// sets the keyID of w, also to that of a rejected key.
 func (a *API) authorizeLink(w *response, r *http.Request, owner exports.Digest) error {
 	key, err := a.checkLinkKey(r.Context(), owner)
+	w.keyID = key.ID
 	if err != nil || key.ID == 0 { // with open client routes there is no key
 		return err
 	}

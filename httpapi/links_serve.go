@@ -28,9 +28,6 @@ func (a *API) serveLink(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	for _, source := range link.Sources() {
-		touchExport(w, source, 0)
-	}
 	out := w.(*response)
 	if err := a.authorizeLink(out, r, link.Owner); err != nil {
 		return err
@@ -154,6 +151,11 @@ func (s *linkSender) send() error {
 	if s.done == nil {
 		if err := s.reserve(length); err != nil {
 			return err
+		}
+	}
+	if len(s.w.touched) == 0 { // a new plan has the same sources
+		for _, source := range s.link.Sources() {
+			touchExport(s.w, source, 0)
 		}
 	}
 	if !s.link.Resumable() {

@@ -319,11 +319,21 @@ func TestLinks_NeedWhatPermitsTheirKey(t *testing.T) {
 	observed := seen.last(t, 3) // after registering and creating
 	is.Equal(observed.Actor, "key 1")
 	is.Equal(len(observed.Resources), 1) // who downloaded the file shows also for links
-	is.Equal(calls[2:], []string{"GET /viewer/exports/links/{token}/{fileName} 1"})
+	l.send("HEAD", path, "").want(200)
+	is.Equal(len(seen.last(t, 4).Resources), 0) // which sends no file
+	is.Equal(calls[2:3], []string{"GET /viewer/exports/links/{token}/{fileName} 1"})
 	deny = &httpapi.DeniedError{Message: "quota exceeded", RetryAfter: time.Second}
 	is.Equal(l.send("GET", path, "").wantError(429, "too_many_requests").message(), "quota exceeded")
 	set("symbols:read")
-	l.send("GET", path, "").wantError(403, "forbidden")
+	for i := range 2 {
+		l.send("GET", path, "").wantError(403, "forbidden")
+		observed = seen.last(t, 6+i)
+		is.Equal(observed.KeyID, int64(1)) // of the rejected key
+		is.Equal(observed.Actor, "key 1")
+		is.Equal(len(observed.Resources), 0)
+		_, err := l.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(false)})
+		is.NoErr(err)
+	}
 }
 
 // With an overlap, a link lives as long as the raw key that made it.

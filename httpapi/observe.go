@@ -29,7 +29,7 @@ type Observation struct {
 	RequestID string
 
 	// Resources are what the request asked for, also if it was denied, and what
-	// it created.
+	// it created. Requests of a download link have those that they send.
 	Resources []Resource
 }
 
@@ -52,8 +52,12 @@ func (r Resource) String() string {
 	return text
 }
 
+// maxLoggedResources limits the length of a line of LogRequests.
+const maxLoggedResources = 100
+
 // LogRequests returns a function for [Options.Observe] that logs each request at
-// info level: an access log and an audit log.
+// info level: an access log and an audit log. Of more than 100 resources it logs
+// the first ones, and their number as resourceCount.
 func LogRequests(log *slog.Logger) func(context.Context, Observation) {
 	return func(ctx context.Context, o Observation) {
 		attrs := []slog.Attr{
@@ -75,11 +79,14 @@ func LogRequests(log *slog.Logger) func(context.Context, Observation) {
 			attrs = append(attrs, slog.Bool("aborted", true))
 		}
 		if len(o.Resources) > 0 {
-			names := make([]string, len(o.Resources))
-			for i, resource := range o.Resources {
-				names[i] = resource.String()
+			names := make([]string, min(len(o.Resources), maxLoggedResources))
+			for i := range names {
+				names[i] = o.Resources[i].String()
 			}
 			attrs = append(attrs, slog.Any("resources", names))
+			if len(names) < len(o.Resources) {
+				attrs = append(attrs, slog.Int("resourceCount", len(o.Resources)))
+			}
 		}
 		log.LogAttrs(ctx, slog.LevelInfo, "request", attrs...)
 	}

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -164,6 +166,8 @@ func TestObserve_ReportsWhoDidWhat(t *testing.T) {
 		{"PATCH", "/admin/api-keys/1", `{"isActive":false}`, admin, "admin 1", "", []httpapi.Resource{key}},
 		{"GET", "/symbol/folders", "", client, "key 1", "forbidden", nil}, // the key is known although it is rejected
 		{"DELETE", "/admin/api-keys/1", "", []string{"x-admin-key", "wrong", "X-Real-IP", "192.0.2.2"}, "", "unauthorized", []httpapi.Resource{key}},
+		{"DELETE", "/admin/exports/1", "", admin, "admin 1", "", []httpapi.Resource{export}},
+		{"DELETE", "/admin/exports/1", "", admin, "admin 1", "not_found", []httpapi.Resource{{Kind: "export", ID: 1}}},
 		{"DELETE", "/admin/api-keys/1", "", admin, "admin 1", "", []httpapi.Resource{key}},
 		{"GET", "/symbol/folders/x", "", client, "", "unauthorized", nil},
 	} {
@@ -194,6 +198,19 @@ func TestLogRequests(t *testing.T) {
 	is.Equal(out.String(), `level=INFO msg=request method=GET route=/x status=200 bytes=5 duration=1s clientIP=192.0.2.1 requestId=r
 level=INFO msg=request method=DELETE route="" status=404 bytes=0 duration=0s clientIP="" requestId="" actor="admin 2" code=not_found aborted=true resources="[key 5 export u]"
 `)
+}
+
+func TestLogRequests_LimitsResources(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var out bytes.Buffer
+	log := httpapi.LogRequests(slog.New(slog.NewJSONHandler(&out, nil)))
+	for count, attrs := range map[int]string{100: `"symbol 1"]}`, 101: `"symbol 1"],"resourceCount":101}`} {
+		out.Reset()
+		log(t.Context(), httpapi.Observation{Resources: slices.Repeat([]httpapi.Resource{{Kind: "symbol", ID: 1}}, count)})
+		is.Equal(strings.Count(out.String(), "symbol 1"), 100)
+		is.True(strings.HasSuffix(out.String(), attrs+"\n"))
+	}
 }
 
 func TestOptions_RequestID(t *testing.T) {

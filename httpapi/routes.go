@@ -97,7 +97,7 @@ func (a *API) routes() []route {
 		list = append(list,
 			route{get, "/admin/exports", adminKey, limit, a.listExports},
 			route{get, "/admin/exports/{id}", adminKey, limit, jsonEndpoint(a, ok, a.getExport)},
-			route{remove, "/admin/exports/{id}", adminKey, limit, jsonEndpoint(a, ok, a.deleteExport)},
+			route{remove, "/admin/exports/{id}", adminKey, limit, a.deleteExport},
 			route{post, "/admin/exports/{id}/check", adminKey, limit, a.checkExport},
 			route{post, "/viewer/exports/download", clientKey, limit, a.stream(a.downloadExport)},
 			route{post, "/viewer/exports/download-batch", clientKey, batchLimit, a.stream(a.downloadBatch)},

@@ -54,8 +54,9 @@ func (e *entry) recordUse(now time.Time, key *Key) {
 
 // VerifyDigest is [Service.Verify] for something that was issued to a raw key,
 // such as a download link, and ends with it. The digest is that of the key that
-// Verify returned. VerifyDigest records no use.
-func (s *Service) VerifyDigest(ctx context.Context, digest Digest) (Key, error) {
+// Verify returned. VerifyDigest records no use. With an error it returns the
+// rejected key like VerifyFunc.
+func (s *Service) VerifyDigest(ctx context.Context, digest Digest) (key Key, err error) {
 	now := time.Now()
 	e, err := s.find(ctx, digest, s.leases.valid(now), now)
 	switch {
@@ -63,13 +64,12 @@ func (s *Service) VerifyDigest(ctx context.Context, digest Digest) (Key, error) 
 	case !e.known:
 		err = ErrUnknown
 	default:
-		err = e.usable(s.now())
+		key, err = e.key, e.usable(s.now())
 	}
 	if err != nil {
 		s.stats.countError(err)
-		return Key{}, err
 	}
-	return e.key, nil
+	return key, err
 }
 
 // check returns the entry of a valid key and the time of the check. With an error it
