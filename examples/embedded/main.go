@@ -20,7 +20,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"time"
 
@@ -72,6 +71,7 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 	exportService := exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}})
 	meter := metrics.New(clientKeys, exportService, fetcher)
 	meter.AddPool(pool.Stats)
+	audit := httpapi.LogRequests(log.With("component", "canvasback"))
 	api, err := httpapi.New(httpapi.Options{
 		Prefix:  "/canvas",
 		Keys:    clientKeys,
@@ -80,8 +80,11 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 
 		RegisterWith: httpapi.RegisterWithAdminKey,
 		AdminKeys:    []string{"let me in"}, // use a secret from the environment
-		Observe:      meter.Observe,
-		Logger:       log,
+		Observe: func(ctx context.Context, o httpapi.Observation) {
+			meter.Observe(ctx, o)
+			audit(ctx, o)
+		},
+		Logger: log,
 	})
 	if err != nil {
 		return err
@@ -94,10 +97,12 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 
 	// Run must outlive the server, so that it writes all last-used times.
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
-	var running sync.WaitGroup
-	running.Go(func() { clientKeys.Run(background) })
-	defer running.Wait()
-	defer stopBackground()
+	ran := make(chan error, 1)
+	go func() { ran <- clientKeys.Run(background) }()
+	stopKeys := func() error {
+		stopBackground()
+		return <-ran
+	}
 
 	server := &http.Server{Addr: addr, Handler: logRequests(log, mux)}
 	httpapi.ConfigureServer(server)
@@ -106,12 +111,12 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 	log.Info("listening", "url", "http://"+addr)
 	select {
 	case err := <-served:
-		return err
+		return errors.Join(err, stopKeys())
 	case <-ctx.Done():
 	}
 	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	return errors.Join(server.Shutdown(shutdownCtx), ignoreServerClosed(<-served))
+	return errors.Join(server.Shutdown(shutdownCtx), ignoreServerClosed(<-served), exportService.Flush(shutdownCtx), stopKeys())
 }
 
 // report handles a route of the application that requires a client key.

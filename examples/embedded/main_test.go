@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -27,8 +28,9 @@ func TestRun_ServesOwnRoutesAndAPI(t *testing.T) {
 	listener.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
+	var out bytes.Buffer // read after run has returned
 	go func() {
-		done <- run(ctx, slog.New(slog.DiscardHandler), filepath.Join(t.TempDir(), "embedded.db"), addr)
+		done <- run(ctx, slog.New(slog.NewTextHandler(&out, nil)), filepath.Join(t.TempDir(), "embedded.db"), addr)
 	}()
 
 	send := func(method, path, header, key string) (int, string) {
@@ -70,4 +72,5 @@ func TestRun_ServesOwnRoutesAndAPI(t *testing.T) {
 	is.True(strings.Contains(body, `canvasback_requests_total{method="GET",route="GET /report",status="401"} 1`))
 	stop()
 	is.NoErr(<-done)
+	is.True(strings.Contains(out.String(), ` component=canvasback method=POST route=/admin/api-keys status=201 `))
 }
