@@ -47,7 +47,7 @@ type API struct {
 
 // New returns the API. It starts no goroutine: the application runs
 // [keys.Service.Run] itself. An error means that AllowedOrigins, RegisterWith or a
-// bcrypt hash in AdminKeys is invalid.
+// bcrypt hash in AdminKeys is invalid, or that AdminKeys and AuthenticateAdmin are set.
 func New(opts Options) (*API, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err

@@ -40,6 +40,15 @@ func TestNew_ValidatesOptions(t *testing.T) {
 			t.Errorf("RegisterWith(%d): no error", who)
 		}
 	}
+	for key, valid := range map[string]bool{"key": false, "": true} {
+		_, err := httpapi.New(httpapi.Options{
+			AdminKeys:         []string{key},
+			AuthenticateAdmin: func(*http.Request) (string, error) { return "", nil },
+		})
+		if (err == nil) != valid {
+			t.Errorf("admin key %q beside AuthenticateAdmin: error is %v", key, err)
+		}
+	}
 }
 
 func TestHandler_PanicsOnInvalidOptions(t *testing.T) {

@@ -136,6 +136,7 @@ func TestExportsAdmin_ShowsRegistrant(t *testing.T) {
 	is.Equal(registrant(h), "admin 1")
 	h = serve(t, func(o *httpapi.Options) {
 		o.RegisterWith = httpapi.RegisterWithAdminKey
+		o.AdminKeys = nil
 		o.AuthenticateAdmin = func(*http.Request) (string, error) { return "M\xfcller\n\x00" + strings.Repeat("é", 9000), nil }
 	})
 	h.admin("POST", "/viewer/exports/register", body).want(201)

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -33,13 +34,14 @@ type Options struct {
 	// route returns 403.
 	//
 	// Only the first request with a hashed key pays for bcrypt. At the cost of 10
-	// this takes about 60 ms.
+	// this takes about 60 ms. A hashed key has at most 72 bytes.
 	AdminKeys []string
 
 	// AuthenticateAdmin, if set, replaces admin keys by the application's own
-	// login, such as a session or the header of a proxy. It returns who the
-	// administrator is, for logs. The response to an error is 401, that of a
-	// [DeniedError], or 503 if it matches the ErrUnavailable of a service.
+	// login, such as a session or the header of a proxy. AdminKeys must be empty
+	// then. It returns who the administrator is, for logs. The response to an error
+	// is 401, that of a [DeniedError], or 503 if the error matches the ErrUnavailable
+	// of a service.
 	//
 	// Requests that change something must not come from a page of another origin:
 	// see [http.CrossOriginProtection].
@@ -180,6 +182,9 @@ func (o Options) withDefaults() Options {
 func (o Options) validate() error {
 	if o.RegisterWith < RegisterWithClientKey || o.RegisterWith > RegisterOff {
 		return fmt.Errorf("httpapi: unknown RegisterWith %d", o.RegisterWith)
+	}
+	if o.AuthenticateAdmin != nil && slices.ContainsFunc(o.AdminKeys, func(key string) bool { return key != "" }) {
+		return errors.New("httpapi: AuthenticateAdmin replaces AdminKeys, so only one of both can be set")
 	}
 	for _, origin := range o.AllowedOrigins {
 		if !validOrigin(origin) {

@@ -33,7 +33,7 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// AdminKey is the admin key of every [Server].
+// AdminKey is the admin key of every [Server] without an AuthenticateAdmin.
 const AdminKey = "an admin key for tests"
 
 // FilesURL is the prefix of the URLs of [Server.AddFile]. The files are read from
@@ -95,6 +95,9 @@ func New(t testing.TB, opts ...func(*httpapi.Options)) *Server {
 	s.RawKey = issued.Raw
 	for _, opt := range opts {
 		opt(&s.Options)
+	}
+	if s.Options.AuthenticateAdmin != nil {
+		s.Options.AdminKeys = nil
 	}
 	s.Keys, s.Symbols, s.Exports = s.Options.Keys, s.Options.Symbols, s.Options.Exports
 
