@@ -176,6 +176,7 @@ func (a *API) handleRoute(route route) http.Handler {
 // Observe. A panic becomes a 500, or aborts a response that has begun.
 func (a *API) withRecovery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(inner http.ResponseWriter, r *http.Request) {
+		a.arrived.Add(1)
 		w := a.newResponse(inner, r)
 		defer func() { a.observe(w, r) }()
 		w.Header().Set("Cache-Control", "no-store")

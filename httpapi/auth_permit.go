@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi/internal/budget"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
 )
@@ -30,6 +31,9 @@ func (a *API) permit(w *response, r *http.Request, key *keys.Key, scopes []strin
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok { // it has read the body
 		return errTooLarge
+	}
+	if errors.Is(err, budget.ErrExhausted) {
+		return err
 	}
 	if _, ok := errors.AsType[*DeniedError](err); !ok && !isUnavailable(err) && r.Context().Err() == nil {
 		a.logFailure(w, r, slog.LevelWarn, "Authorize failed", http.StatusForbidden, "error", err)

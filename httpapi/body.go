@@ -17,12 +17,13 @@ const bodyWindow = 10 * time.Second
 // request holds because of it. It keeps the ReadTimeout of the server.
 type requestBody struct {
 	io.ReadCloser
-	source  io.Reader // of readAll and isEmpty; the body unless Options.Authorize has replaced it
+	source  io.Reader // of readAll and isEmpty; a timedBody unless Options.Authorize has replaced it
 	api     *API
 	w       *response
 	r       *http.Request
 	end     time.Time // of ReadTimeout; zero if there is none
 	missing int64     // bytes until the next window begins
+	read    int64     // bytes that Options.Authorize has read
 	memory  budget.Hold[client]
 }
 
@@ -36,8 +37,33 @@ func (a *API) setBody(w *response, r *http.Request, limit int64) *requestBody {
 	if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ReadTimeout > 0 {
 		b.end = w.start.Add(server.ReadTimeout)
 	}
-	b.source, r.Body = b, b
+	b.source, r.Body = timedBody{b}, b
 	return b
+}
+
+// Read is for Options.Authorize, which may read the body and keep it.
+func (b *requestBody) Read(p []byte) (int, error) {
+	n, err := timedBody{b}.Read(p)
+	b.read += int64(n)
+	if err := b.reserve(2 * b.read); err != nil {
+		return n, err
+	}
+	return n, err
+}
+
+// timedBody reads a body at BodyRate at least.
+type timedBody struct{ *requestBody }
+
+func (b timedBody) Read(p []byte) (int, error) {
+	if b.missing <= 0 {
+		b.startWindow()
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.missing -= int64(n)
+	if err == io.EOF && b.r.ContentLength != 0 {
+		http.NewResponseController(b.w).SetReadDeadline(time.Time{})
+	}
+	return n, err
 }
 
 // isEmpty reports whether the body ends before its first byte, which it discards.
@@ -45,7 +71,6 @@ func (b *requestBody) isEmpty() bool {
 	if b.r.ContentLength > 0 {
 		return false
 	}
-	b.startWindow()
 	n, err := b.source.Read(make([]byte, 1))
 	return n == 0 && err == io.EOF
 }
@@ -73,17 +98,10 @@ func (b *requestBody) readAll() ([]byte, error) {
 	}
 	body := make([]byte, 0, min(length, 4<<10))
 	for {
-		if b.missing <= 0 {
-			b.startWindow()
-		}
 		n, err := b.source.Read(body[len(body):cap(body)])
-		b.missing -= int64(n)
 		body = body[:len(body)+n]
 		switch {
 		case err == io.EOF:
-			if b.r.ContentLength != 0 {
-				http.NewResponseController(b.w).SetReadDeadline(time.Time{})
-			}
 			return body, nil
 		case err != nil:
 			return nil, err
@@ -106,7 +124,7 @@ func (b *requestBody) readAll() ([]byte, error) {
 // response before they have sent their request.
 func (b *requestBody) discard() {
 	http.NewResponseController(b.w).SetReadDeadline(time.Now().Add(bodyWindow))
-	io.Copy(io.Discard, b)
+	io.Copy(io.Discard, b.ReadCloser)
 }
 
 // reserve extends the memory of the request to size bytes. It waits as long as for a
@@ -125,3 +143,9 @@ func (b *requestBody) reserve(size int64) error {
 
 // reserve extends the memory that a request of a route holds to size bytes.
 func reserve(r *http.Request, size int64) error { return r.Body.(*requestBody).reserve(size) }
+
+// keepOnly reduces the memory of a request whose body has been processed to size bytes.
+func keepOnly(r *http.Request, size int64) error {
+	r.Body.(*requestBody).memory.Release()
+	return reserve(r, size)
+}

@@ -74,15 +74,18 @@ func newGzipWriter(w io.Writer) *gzipWriter {
 }
 
 func (w *gzipWriter) Close() error {
-	defer gzipWriters.Put(w.Writer)
+	defer w.discard()
 	return w.Writer.Close()
 }
+
+func (w *gzipWriter) discard() { gzipWriters.Put(w.Writer) }
 
 // compressTo applies gzip to what write writes. After an error the output is
 // truncated.
 func compressTo(w io.Writer, write func(io.Writer) error) error {
 	out := newGzipWriter(w)
 	if err := write(out); err != nil {
+		out.discard()
 		return err
 	}
 	return out.Close()

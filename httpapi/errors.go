@@ -198,7 +198,11 @@ func drain(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	timed := control.SetReadDeadline(time.Now().Add(timeout)) == nil
 	if timed && r.ContentLength <= maxSize && r.Header.Get("Expect") == "" {
-		if _, err := io.CopyN(io.Discard, r.Body, maxSize); err == io.EOF {
+		body := io.Reader(r.Body)
+		if b, ok := r.Body.(*requestBody); ok {
+			body = b.ReadCloser // without its rate
+		}
+		if _, err := io.CopyN(io.Discard, body, maxSize); err == io.EOF {
 			control.SetReadDeadline(time.Time{})
 			return
 		}

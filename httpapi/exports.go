@@ -97,6 +97,9 @@ func (a *API) downloadExport(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &in); err != nil {
 		return err
 	}
+	if err := keepOnly(r, int64(len(in.SourceFileURL))); err != nil {
+		return err
+	}
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
 	export, err := a.exports.Find(ctx, in.SourceFileURL)
@@ -189,6 +192,14 @@ func (in *batchExportRequest) sources() []string {
 	return sources
 }
 
+// size returns how many bytes the sources have.
+func (in *batchExportRequest) size() (bytes int64) {
+	for _, item := range in.Items {
+		bytes += int64(len(item.SourceFileURL))
+	}
+	return bytes
+}
+
 type batchExportURLsResponse struct {
 	Success      bool          `json:"success"`
 	ExportedURLs []string      `json:"exportedUrls"`
@@ -202,6 +213,9 @@ func (a *API) downloadBatch(w http.ResponseWriter, r *http.Request) error {
 	}
 	var in batchExportRequest
 	if err := decode(r, &in); err != nil {
+		return err
+	}
+	if err := keepOnly(r, in.size()); err != nil {
 		return err
 	}
 	ctx, cancel := a.storeContext(r)

@@ -148,7 +148,7 @@ func (a *API) listKeys(w http.ResponseWriter, r *http.Request) error {
 // streamKeys responds with the first page of keys and then with the others as they
 // are read, so that a long list takes no more memory than a page.
 func (a *API) streamKeys(w http.ResponseWriter, r *http.Request, filter keys.Filter, list []keys.Key) error {
-	return a.streamJSON(w, r, compressible(w, r), func(out io.Writer) error {
+	return a.streamJSON(w, r, compressible(w, r), 0, func(out io.Writer) error {
 		body := appendKeys(nil, list, '[')
 		for more := true; more; {
 			if _, err := out.Write(body); err != nil {

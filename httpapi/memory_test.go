@@ -4,7 +4,10 @@ import (
 	"archive/zip"
 	"bytes"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -113,7 +116,7 @@ func TestMemoryBudget_CountsImportsBeforeTheyExpand(t *testing.T) {
 }
 
 // TestMemoryBudget_CountsBodiesThatSlowClientsReceive has clients that read nothing of
-// a long symbol.
+// long symbols.
 func TestMemoryBudget_CountsBodiesThatSlowClientsReceive(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -123,15 +126,63 @@ func TestMemoryBudget_CountsBodiesThatSlowClientsReceive(t *testing.T) {
 		h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 6<<20))).want(201)
 	}
 	h.client("POST", "/symbol/folders/1/symbols", `{"name":"a","type":"text/plain","data":"small"}`).want(201)
-	stalled := h.dial()
-	is.NoErr(stalled.SetReadBuffer(4 << 10))
-	fmt.Fprintf(stalled, "GET /symbol/symbols/1 HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n", h.anotherKey())
+	for _, request := range []string{
+		"GET /symbol/symbols/1 HTTP/1.1\r\nContent-Length: 0",
+		"PATCH /symbol/symbols/1 HTTP/1.1\r\nContent-Length: 2",
+		"GET /symbol/folders/1/symbols HTTP/1.1\r\nContent-Length: 0",
+	} {
+		stalled := h.dial()
+		is.NoErr(stalled.SetReadBuffer(4 << 10))
+		fmt.Fprintf(stalled, "%s\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n{}", request, h.anotherKey())
+		is.Equal(status(t, stalled), 200)
+		rejected := h.client("GET", "/symbol/symbols/2", "").wantError(503, "unavailable")
+		is.Equal(rejected.header.Get("Retry-After"), "1")
+		is.Equal(rejected.header.Get("Etag"), "")
+		h.client("GET", "/symbol/symbols/3", "").want(200)
+		is.NoErr(stalled.Close())
+		eventually(t, func() bool { return h.client("GET", "/symbol/symbols/2", "").status == 200 })
+	}
+	h.get("/symbol/symbols/2", "Accept-Encoding", "gzip").want(200) // more than half of the memory
+}
+
+// TestMemoryBudget_ForgetsTheBodyOfADownload has a download whose request is much
+// longer than its sources.
+func TestMemoryBudget_ForgetsTheBodyOfADownload(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serveExport(t, unsizedOpener(100<<20))
+	h.options.MemoryBudget, h.options.StoreTimeout = 4<<20, 500*time.Millisecond
+	server := httptest.NewServer(httpapi.Handler(h.options))
+	t.Cleanup(server.Close)
+	h.url = server.URL
+	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
+	body := batchBody("s") + strings.Repeat(" ", 900<<10)
+	stalled := h.startBody("/viewer/exports/download-batch", h.anotherKey(), len(body), body)
 	is.Equal(status(t, stalled), 200)
-	rejected := h.client("GET", "/symbol/symbols/2", "")
+	h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 512<<10))).want(201)
+}
+
+// TestMemoryBudget_CountsWhatAuthorizeReads has an Authorize that reads bodies.
+func TestMemoryBudget_CountsWhatAuthorizeReads(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t, func(o *httpapi.Options) {
+		o.MemoryBudget, o.StoreTimeout = 4<<20, 500*time.Millisecond
+		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
+			body, err := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			return err
+		}
+	})
+	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
+	large := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 400<<10))
+	h.client("POST", "/symbol/folders/1/symbols", large).want(201)
+	conn := h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 6<<20, strings.Repeat(" ", 1<<20))
+	var rejected response
+	eventually(t, func() bool {
+		rejected = h.client("POST", "/symbol/folders/1/symbols", large)
+		return rejected.status != 201
+	})
 	rejected.wantError(503, "unavailable")
-	is.Equal(rejected.header.Get("Retry-After"), "1")
-	is.Equal(rejected.header.Get("Etag"), "")
-	h.client("GET", "/symbol/symbols/3", "").want(200)
-	is.NoErr(stalled.Close())
-	eventually(t, func() bool { return h.client("GET", "/symbol/symbols/2", "").status == 200 })
+	is.NoErr(conn.Close())
 }

@@ -29,7 +29,7 @@ func (a *API) sendBody(w http.ResponseWriter, r *http.Request, contentType strin
 	return nil
 }
 
-// writeBody is sendBody for the response to a change, which must not fail.
+// writeBody is sendBody without counting.
 func (a *API) writeBody(w http.ResponseWriter, r *http.Request, status int, contentType string, body ...[]byte) {
 	length := size(body)
 	w.Header().Set("Content-Type", contentType)
@@ -62,18 +62,47 @@ func writeParts(w io.Writer, parts [][]byte) error {
 	return nil
 }
 
-// streamMemory is what a streamed list takes: a page of symbols, encoded, and a
-// compressor.
+// streamMemory is what a streamed response takes: a page of short symbols, encoded, and
+// a compressor.
 const streamMemory = 2 << 20
 
-// streamJSON responds with the JSON that write writes, compressed on request. The error
-// of write aborts the response.
-func (a *API) streamJSON(w http.ResponseWriter, r *http.Request, compressed bool, write func(io.Writer) error) error {
-	memory := a.sending.memory.Hold(a.client(recordOf(w), r))
-	defer memory.Release()
-	if err := memory.Grow(context.WithoutCancel(r.Context()), streamMemory); err != nil {
+// countedWriter counts the memory of a streamed response. What is written at once is in
+// memory twice: as it was read, and encoded.
+type countedWriter struct {
+	io.Writer
+	ctx    context.Context
+	memory budget.Hold[client]
+}
+
+// newCountedWriter returns a countedWriter for a response of which size bytes are in
+// memory. The caller must release its memory.
+func (a *API) newCountedWriter(w http.ResponseWriter, r *http.Request, size int) (*countedWriter, error) {
+	c := &countedWriter{ctx: context.WithoutCancel(r.Context()), memory: a.sending.memory.Hold(a.client(recordOf(w), r))}
+	return c, c.growTo(size)
+}
+
+func (c *countedWriter) Write(p []byte) (int, error) {
+	if len(p) > streamMemory/4 {
+		if err := c.growTo(2 * len(p)); err != nil {
+			return 0, err
+		}
+	}
+	return c.Writer.Write(p)
+}
+
+// growTo counts size bytes, if that is more than before.
+func (c *countedWriter) growTo(size int) error {
+	return c.memory.Grow(c.ctx, int64(streamMemory+size))
+}
+
+// streamJSON responds with the JSON that write writes, compressed on request. Of it,
+// size bytes are in memory. The error of write aborts the response.
+func (a *API) streamJSON(w http.ResponseWriter, r *http.Request, compressed bool, size int, write func(io.Writer) error) error {
+	counted, err := a.newCountedWriter(w, r, size)
+	if err != nil {
 		return err
 	}
+	defer counted.memory.Release()
 	w.Header().Set("Content-Type", "application/json")
 	if compressed {
 		w.Header().Set("Content-Encoding", "gzip")
@@ -82,12 +111,15 @@ func (a *API) streamJSON(w http.ResponseWriter, r *http.Request, compressed bool
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	var err error
 	out := a.newStream(w, r)
+	counted.Writer = out
 	if compressed {
-		err = compressTo(out, write)
+		err = compressTo(out, func(compressor io.Writer) error {
+			counted.Writer = compressor
+			return write(counted)
+		})
 	} else {
-		err = write(out)
+		err = write(counted)
 	}
 	if err != nil {
 		a.abort(w, r, err)

@@ -7,8 +7,8 @@ import (
 
 // encodeList reads and encodes a list. It ends after the page with which the list
 // exceeds maxSize bytes, and then after is set. If the folder changes during the
-// read, it starts over; after three attempts the list is incomplete, too. Only an
-// incomplete list that is neither compressed nor limited has parts.
+// read, it starts over; after three attempts the list is incomplete, too. Of
+// incomplete lists, only plain ones without a limit have parts.
 func (a *API) encodeList(r *http.Request, key bodyKey, maxSize int64) (list encodedBody, err error) {
 	const maxAttempts = 3
 	for range maxAttempts {
@@ -24,6 +24,7 @@ func (a *API) encodeList(r *http.Request, key bodyKey, maxSize int64) (list enco
 // changed.
 func (a *API) tryEncodeList(r *http.Request, key bodyKey, maxSize int64) (list encodedBody, changed bool, err error) {
 	out := listEncoder{compress: key.gzip}
+	defer out.discard()
 	rows := key.page.selection()
 	for separator, more := byte('['), true; more; separator = ',' {
 		page, err := a.readPage(r, key.id, rows, key.fields)
@@ -89,5 +90,13 @@ func (e *listEncoder) finish() (parts [][]byte, compressed bool) {
 		return e.parts, false
 	}
 	e.out.Close()
+	e.out = nil
 	return [][]byte{bytes.Clone(e.buffer.Bytes())}, true
+}
+
+// discard makes the compressor available to others if finish has not been called.
+func (e *listEncoder) discard() {
+	if e.out != nil {
+		e.out.discard()
+	}
 }

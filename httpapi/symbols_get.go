@@ -16,8 +16,16 @@ type taggedBody interface {
 
 // sendTagged writes the response to a change.
 func (a *API) sendTagged(w http.ResponseWriter, r *http.Request, status int, body taggedBody) error {
+	encoded := body.appendJSON(nil)
+	if r.Body.(*requestBody).memory.Size() < int64(len(encoded)) { // it has more than the request
+		release, err := a.holdBody(w, r, [][]byte{encoded})
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
 	w.Header().Set("ETag", tag{version: body.version()}.String())
-	a.writeBody(w, r, status, "application/json", body.appendJSON(nil))
+	a.writeBody(w, r, status, "application/json", encoded)
 	return nil
 }
 
@@ -58,25 +66,22 @@ func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, view stri
 	plain := loaded.appendJSON(nil)
 	body := encodedBody{version: loaded.version(), parts: [][]byte{plain}}
 	loaded = nil // it may be long
-	switch {
-	case !key.gzip || len(plain) < minCompressed:
-	case len(plain) > maxRatio*maxCachedBody:
-		setTag(w.Header(), tag{body.version, view, true}.String())
-		release, err := a.holdBody(w, r, body.parts)
-		if err != nil {
-			return err
-		}
-		defer release()
-		return a.streamJSON(w, r, true, func(out io.Writer) error { return writeParts(out, body.parts) })
-	default:
-		body, err = a.bodies.get(key, body.version, func() (encodedBody, error) {
+	if !key.gzip || len(plain) < minCompressed {
+		return a.sendTaggedBody(w, r, body, view)
+	}
+	if len(plain) <= maxRatio*maxCachedBody {
+		cached, err := a.bodies.get(key, body.version, func() (encodedBody, error) {
 			return encodedBody{version: body.version, parts: [][]byte{compress(plain)}, gzip: true}, nil
 		})
 		if err != nil {
 			return err
 		}
+		if cached.parts != nil {
+			return a.sendTaggedBody(w, r, cached, view)
+		}
 	}
-	return a.sendTaggedBody(w, r, body, view)
+	setTag(w.Header(), tag{body.version, view, true}.String()) // too long for the cache
+	return a.streamJSON(w, r, true, len(plain), func(out io.Writer) error { return writeParts(out, body.parts) })
 }
 
 // sendTaggedBody writes the response with a complete body.

@@ -28,6 +28,11 @@ func (a *API) exportSymbols(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	counted, err := a.newCountedWriter(w, r, 0)
+	if err != nil {
+		return err
+	}
+	defer counted.memory.Release()
 	w.Header().Set("Content-Type", "application/zip")
 	w.Header().Set("Content-Disposition", disposition("attachment", bundleFileName(folder)))
 	w.WriteHeader(http.StatusOK)
@@ -35,11 +40,14 @@ func (a *API) exportSymbols(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	out := a.newStream(w, r)
-	err = bundle.Write(out, folder.Name, func(after int64) (symbols.Page, error) {
-		if after == 0 {
-			return first, nil
+	err = bundle.Write(out, folder.Name, func(after int64) (page symbols.Page, err error) {
+		page, first = first, symbols.Page{}
+		if after > 0 {
+			if page, err = a.symbolPage(r, id, after); err != nil {
+				return page, err
+			}
 		}
-		return a.symbolPage(r, id, after)
+		return page, counted.growTo(2 * dataSize(page)) // and what is made of it
 	})
 	if err != nil {
 		a.abort(w, r, err)
@@ -52,6 +60,15 @@ func (a *API) symbolPage(r *http.Request, folderID, after int64) (symbols.Page, 
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
 	return a.symbols.ListSymbols(ctx, folderID, symbols.Range{After: after})
+}
+
+// dataSize returns how many bytes the data of a page has.
+func dataSize(page symbols.Page) int {
+	size := 0
+	for _, symbol := range page.Symbols {
+		size += len(symbol.Data)
+	}
+	return size
 }
 
 func bundleFileName(folder symbols.Folder) string {

@@ -47,7 +47,7 @@ func (a *API) listSymbols(w http.ResponseWriter, r *http.Request) error {
 		return a.streamRange(w, r, q, key, view)
 	case list.after > 0:
 		setTag(w.Header(), tag{list.version, view, gzip}.volatile())
-		return a.streamJSON(w, r, gzip, func(out io.Writer) error { return a.writePages(out, r, key, list) })
+		return a.streamJSON(w, r, gzip, size(list.parts), func(out io.Writer) error { return a.writePages(out, r, key, list) })
 	case list.next > 0:
 		q.setLink(w.Header(), p, list.next)
 	}
@@ -67,7 +67,7 @@ func (a *API) streamRange(w http.ResponseWriter, r *http.Request, q query, key b
 		q.setLink(w.Header(), key.page, infos.Symbols[len(infos.Symbols)-1].ID)
 	}
 	setTag(w.Header(), tag{infos.Version, view, key.gzip}.volatile())
-	return a.streamJSON(w, r, key.gzip, func(out io.Writer) error {
+	return a.streamJSON(w, r, key.gzip, 0, func(out io.Writer) error {
 		return a.writeEach(out, r, infos.Symbols, key.fields, func(s symbols.Symbol) bool { return s.FolderID == key.id })
 	})
 }

@@ -61,7 +61,7 @@ func (a *API) sendFound(w http.ResponseWriter, r *http.Request, text string, fou
 		return a.writeEach(out, r, found, fields, func(s symbols.Symbol) bool { return symbols.Contains(s.Name, text) })
 	}
 	if size > stream.ChunkSize {
-		return a.streamJSON(w, r, compressible(w, r), write)
+		return a.streamJSON(w, r, compressible(w, r), 0, write)
 	}
 	var body bytes.Buffer
 	if err := write(&body); err != nil {

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
@@ -355,4 +356,24 @@ func TestVariants_LongSymbolIsStreamed(t *testing.T) {
 	etag := zipped.header.Get("ETag")
 	is.Equal(etag, strings.TrimSuffix(plain.header.Get("ETag"), `"`)+`.gz"`)
 	is.Equal(h.get("/symbol/symbols/1", "If-None-Match", etag).want(304).header.Get("ETag"), etag)
+}
+
+// TestVariants_SymbolTooLongForTheCache has data that is longer than a cached body even
+// if it is compressed.
+func TestVariants_SymbolTooLongForTheCache(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	content := make([]byte, 5<<20)
+	rand.NewChaCha8([32]byte{}).Read(content) // returns no error
+	data := base64.StdEncoding.EncodeToString(content)
+	h.client("POST", "/symbol/folders/1/symbols", `{"name":"x","type":"a/b","data":"`+data+`"}`).want(201)
+	plain := h.get("/symbol/symbols/1").want(200)
+	for range 3 {
+		zipped := h.get("/symbol/symbols/1", "Accept-Encoding", "gzip").want(200)
+		is.Equal(zipped.header.Get("Content-Encoding"), "gzip")
+		is.True(string(zipped.body) == string(plain.body))
+		is.Equal(zipped.header.Get("ETag"), strings.TrimSuffix(plain.header.Get("ETag"), `"`)+`.gz"`)
+	}
 }

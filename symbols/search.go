@@ -102,9 +102,9 @@ func (x *searchIndex) current(ctx context.Context, store Store) ([]*indexedSegme
 // indexedSegment is a segment with an index of its names.
 type indexedSegment struct {
 	version Version
-	symbols []SymbolInfo // ids ascending
-	names   []string     // folded
-	having  [512]nameSet // by hash of a byte, and of a pair of bytes, in the name
+	symbols []SymbolInfo  // ids ascending
+	names   []string      // folded
+	having  *[512]nameSet // by hash of a byte, and of a pair of bytes, in the name; nil without symbols
 }
 
 // nameSet is a set of positions in a segment.
@@ -112,6 +112,9 @@ type nameSet [SegmentSize / 64]uint64
 
 func newIndexedSegment(version Version, infos []SymbolInfo) *indexedSegment {
 	s := &indexedSegment{version: version, symbols: infos, names: make([]string, len(infos))}
+	if len(infos) > 0 { // all symbols may have been deleted
+		s.having = new([512]nameSet)
+	}
 	for i, info := range infos {
 		s.names[i] = fold(info.Name)
 		for _, hash := range hashes(s.names[i]) {

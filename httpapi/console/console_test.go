@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -15,11 +17,15 @@ import (
 	"example.com/canvasback/httpapi/console"
 )
 
-// maxSize is the limit on the total size of the page in bytes, uncompressed.
-const maxSize = 90_000
+// The limits on the total size of the page in bytes, uncompressed and with gzip.
+const (
+	maxSize       = 120_000
+	maxCompressed = 35_000
+)
 
 func TestPage_IsSmallAndSelfContained(t *testing.T) {
 	t.Parallel()
+	var compressed bytes.Buffer
 	total := 0
 	err := fs.WalkDir(os.DirFS("page"), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -30,6 +36,9 @@ func TestPage_IsSmallAndSelfContained(t *testing.T) {
 			return err
 		}
 		total += len(content)
+		z := gzip.NewWriter(&compressed)
+		z.Write(content) // a Buffer returns no error
+		z.Close()
 		text := strings.ReplaceAll(string(content), "http://www.w3.org/2000/svg", "")
 		text = regexp.MustCompile(`https?://(viewer\.example/[a-z/-]+)?"`).ReplaceAllString(text, "") // placeholders
 		for _, forbidden := range []string{"http:", "https:", "//cdn", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "<style", " style=", "src=\"/", "href=\"/"} {
@@ -44,6 +53,9 @@ func TestPage_IsSmallAndSelfContained(t *testing.T) {
 	}
 	if total > maxSize {
 		t.Errorf("the page has %d bytes, want at most %d", total, maxSize)
+	}
+	if compressed.Len() > maxCompressed {
+		t.Errorf("the page has %d bytes with gzip, want at most %d", compressed.Len(), maxCompressed)
 	}
 }
 

@@ -51,19 +51,31 @@ func newPart[Client comparable](size, maxRequest int64) *part[Client] {
 
 // acquire gives a request n bytes in addition to those that it holds.
 func (p *part[Client]) acquire(ctx context.Context, client Client, n, holds int64) error {
-	p.mu.Lock()
-	others := p.held[client] - holds
-	if others > 0 && others+holds+n > p.size/2 {
-		p.mu.Unlock()
-		return ErrExhausted
+	for !p.charge(client, n, holds) {
+		select {
+		case <-time.After(100 * time.Millisecond): // few clients ever wait for themselves
+		case <-ctx.Done():
+			return ErrExhausted
+		}
 	}
-	p.held[client] += n
-	p.mu.Unlock()
 	if p.memory.Acquire(ctx, n) != nil {
 		p.credit(client, n)
 		return ErrExhausted
 	}
 	return nil
+}
+
+// charge reports whether a request may hold n more bytes, within the share of its
+// client.
+func (p *part[Client]) charge(client Client, n, holds int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	others := p.held[client] - holds
+	if others > 0 && others+holds+n > p.size/2 {
+		return false
+	}
+	p.held[client] += n
+	return true
 }
 
 func (p *part[Client]) release(client Client, n int64) {
@@ -93,9 +105,9 @@ func (b *Budget[Client]) Hold(client Client) Hold[Client] {
 }
 
 // Grow extends the Hold to size bytes, or to all memory for large requests if size is
-// more. It waits for memory in the order of the calls. It returns [ErrExhausted] if
-// there is none in time, or if the requests of the client would hold more than half of
-// the memory. A single request may.
+// more. It waits for memory in the order of the calls, and for other requests of the
+// client that hold half of the memory; a single one may hold more. It returns
+// [ErrExhausted] if there is none in time.
 func (h *Hold[Client]) Grow(ctx context.Context, size int64) error {
 	part := h.budget.partFor(size)
 	size = min(size, part.size)
@@ -128,6 +140,9 @@ func (b *Budget[Client]) partFor(size int64) *part[Client] {
 	}
 	panic("unreachable")
 }
+
+// Size returns how many bytes the Hold has.
+func (h *Hold[Client]) Size() int64 { return h.size }
 
 // Release returns the memory. It may be called more than once.
 func (h *Hold[Client]) Release() {

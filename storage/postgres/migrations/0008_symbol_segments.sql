@@ -9,22 +9,23 @@ CREATE TABLE canvasback_symbol_segments (
     CONSTRAINT canvasback_symbol_segments_pkey PRIMARY KEY (id, writer)
 );
 
-INSERT INTO canvasback_symbol_segments (id)
-SELECT DISTINCT id >> 10
-FROM canvasback_symbols;
-
--- Roles that may change symbols need no further GRANT.
+-- Roles that may read or change symbols need no further GRANT.
 DO $$
 DECLARE
+    privilege text;
     grantee text;
 BEGIN
-    FOR grantee IN
-        SELECT DISTINCT CASE acl.grantee WHEN 0 THEN 'PUBLIC' ELSE acl.grantee::regrole::text END
+    FOR privilege, grantee IN
+        SELECT
+            CASE acl.privilege_type WHEN 'SELECT' THEN 'SELECT' ELSE 'SELECT, INSERT, UPDATE, DELETE' END,
+            CASE acl.grantee WHEN 0 THEN 'PUBLIC' ELSE acl.grantee::regrole::text END
         FROM pg_class
         CROSS JOIN aclexplode(coalesce(relacl, acldefault('r', relowner))) AS acl
-        WHERE pg_class.oid = 'canvasback_symbols'::regclass
+        WHERE
+            pg_class.oid = 'canvasback_symbols'::regclass
+            AND acl.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
     LOOP
-        EXECUTE 'GRANT SELECT, INSERT, UPDATE, DELETE ON canvasback_symbol_segments TO ' || grantee;
+        EXECUTE 'GRANT ' || privilege || ' ON canvasback_symbol_segments TO ' || grantee;
     END LOOP;
 END
 $$;
@@ -81,3 +82,8 @@ FOR EACH STATEMENT EXECUTE FUNCTION canvasback_draw_segment_version();
 CREATE TRIGGER canvasback_symbols_truncated_segment
 AFTER TRUNCATE ON canvasback_symbols
 FOR EACH STATEMENT EXECUTE FUNCTION canvasback_draw_segment_version();
+
+-- The triggers have locked the table, so that no segment is missing.
+INSERT INTO canvasback_symbol_segments (id)
+SELECT DISTINCT id >> 10
+FROM canvasback_symbols;
