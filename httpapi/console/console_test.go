@@ -20,7 +20,7 @@ import (
 // The limits on the total size of the page in bytes, uncompressed and with gzip.
 const (
 	maxSize       = 120_000
-	maxCompressed = 35_000
+	maxCompressed = 40_000
 )
 
 func TestPage_IsSmallAndSelfContained(t *testing.T) {
