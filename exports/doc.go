@@ -29,7 +29,7 @@
 // with another ETag. Two states of a file are never mixed. A link to a file without
 // a Validator is not resumable.
 //
-// What a range requires of files that it does not include is their CRC-32. Each
+// To send a range of a zip, the server needs only the CRC-32 of the files outside of it. Each
 // read of a file contributes the CRCs of its blocks of 64 KiB, which the [Store]
 // keeps as a [Fact]. Missing blocks are read beside the sending. A link returns no
 // byte of a block before it is compared with earlier reads. A difference shows a

@@ -127,22 +127,38 @@ func (b *requestBody) discard() {
 	io.Copy(io.Discard, b.ReadCloser)
 }
 
-// reserve extends the memory of the request to size bytes. It waits as long as for a
-// store, and not less if the client disconnects: see storeContext.
+// reserve extends the memory of the request to size bytes while its body arrives. It
+// waits as long as for a store, and not less if the client disconnects: see
+// storeContext.
 func (b *requestBody) reserve(size int64) error {
-	if size <= 4<<10 {
-		return nil // the server needs as much for each connection
-	}
-	if b.memory == (budget.Hold[client]{}) {
-		b.memory = b.api.memory.Hold(b.api.client(b.w, b.r))
+	if !b.holds(size) {
+		return nil
 	}
 	err := b.memory.Grow(context.WithoutCancel(b.r.Context()), size)
 	b.missing = 0 // the client could not send during the wait
 	return err
 }
 
-// reserve extends the memory that a request of a route holds to size bytes.
-func reserve(r *http.Request, size int64) error { return r.Body.(*requestBody).reserve(size) }
+// holds reports whether a request of size bytes holds memory. The server needs a little
+// for each connection anyway.
+func (b *requestBody) holds(size int64) bool {
+	if size <= 4<<10 {
+		return false
+	}
+	if b.memory == (budget.Hold[client]{}) {
+		b.memory = b.api.memory.Hold(b.api.client(b.w, b.r))
+	}
+	return true
+}
+
+// reserve extends the memory of a request whose body has arrived to size bytes.
+func reserve(r *http.Request, size int64) error {
+	b := r.Body.(*requestBody)
+	if !b.holds(size) {
+		return nil
+	}
+	return b.memory.GrowLast(context.WithoutCancel(r.Context()), size)
+}
 
 // keepOnly reduces the memory of a request whose body has been processed to size bytes.
 func keepOnly(r *http.Request, size int64) error {

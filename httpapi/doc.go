@@ -71,18 +71,25 @@
 // # Lists
 //
 // The query parameters limit (1 to 1000) and after (an id) select a page of a list.
-// While more records exist, the response has a Link to the next page.
+// While more records exist, the response has a Link to the next page. The parameter
+// fields selects the fields of symbols. A search finds names in all folders under
+// Unicode simple case folding, and shows every change at once.
 //
 // # Conditional requests
 //
-// The GET routes of folders and symbols have a strong ETag (RFC 9110, section
-// 8.8.3) that changes exactly when their response does and never repeats. Each
+// Folders, symbols and their lists have a strong ETag (RFC 9110, section 8.8.3) that
+// changes when their response does and never repeats. That of a page, or of selected
+// fields, may also change with other changes of the list. Each
 // request compares it with the version in the store, so changes made by other
 // processes show at once. A matching If-None-Match gets 304, which costs a read of
-// the version. A list of more than 4 MB is streamed and may have a new ETag each
+// the version. A list of more than 4 MiB is streamed and may have a new ETag each
 // time. If-Match makes an update or deletion conditional: 412 if the record has
 // changed. It also accepts weak forms of these tags: nginx weakens the tag of a
 // response that it compresses.
+//
+// JSON of 1 KiB or more is compressed if the client accepts gzip. Each
+// representation has an ETag of its own. If-None-Match accepts that of the
+// compressed and of the plain one.
 //
 // # Download links
 //
@@ -124,16 +131,6 @@
 //		propagation.TraceContext{}.Inject(ctx, carrier)
 //		return carrier["traceparent"]
 //	}
-//
-// # Lists
-//
-// limit and after select a page of a list; a Link leads to the next one. fields
-// selects the fields of symbols. A search finds names in all folders under Unicode
-// simple case folding, and shows every change at once.
-//
-// JSON of 1 KiB or more is compressed if the client accepts gzip. Each
-// representation has an ETag of its own. If-None-Match accepts that of the
-// compressed and of the plain one, If-Match also weakened ones.
 //
 // # Generated clients
 //

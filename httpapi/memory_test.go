@@ -177,7 +177,7 @@ func TestMemoryBudget_CountsWhatAuthorizeReads(t *testing.T) {
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	large := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 400<<10))
 	h.client("POST", "/symbol/folders/1/symbols", large).want(201)
-	conn := h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 6<<20, strings.Repeat(" ", 1<<20))
+	conn := h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 6<<20, strings.Repeat(" ", 1400<<10))
 	var rejected response
 	eventually(t, func() bool {
 		rejected = h.client("POST", "/symbol/folders/1/symbols", large)

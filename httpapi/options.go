@@ -54,7 +54,7 @@ type Options struct {
 	// r.PathValue("id") is the id, which may be invalid. It may read the body if it
 	// replaces r.Body. The response to an error is that of a [DeniedError], 503 if it
 	// matches the ErrUnavailable of a service, or 403 with a warning in the log. Such
-	// a request is no use of the key.
+	// a request does not count as a use of the key.
 	Authorize func(r *http.Request, key keys.Key, route string) error
 
 	// RegisterWith selects who may register exports; the zero value is
@@ -100,8 +100,8 @@ type Options struct {
 	// up to 20 KiB, and an eighth for those of up to 1/400 of it. The rest is for
 	// others. Each part is given out in the order in which requests need it; a
 	// client key, or a client IP without one, may have half of it. A request that
-	// waits for memory longer than StoreTimeout gets 503. One request may need
-	// more than the budget, and has all of the last part then.
+	// waits for memory longer than StoreTimeout gets 503. One request at a
+	// time may exceed the budget, once its body has arrived.
 	//
 	// Long responses of symbols and lists have half as much in addition, while
 	// slow clients receive them.

@@ -20,7 +20,7 @@ import (
 //	MaxHeaderBytes     64 KiB
 //
 // It adds [ConnContext] to the ConnContext of s. The API itself ends a request whose
-// client sends nothing of its body for 10 seconds.
+// body arrives more slowly than [Options.BodyRate].
 func ConfigureServer(s *http.Server) {
 	s.ReadHeaderTimeout = cmp.Or(s.ReadHeaderTimeout, 10*time.Second)
 	s.ReadTimeout = cmp.Or(s.ReadTimeout, 5*time.Minute)

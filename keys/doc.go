@@ -45,7 +45,7 @@
 // The store logs every change that can affect a check, in the same transaction
 // and no matter which process makes it. Several times per [Options.Lease],
 // [Service.Run] asks for the changes since the last response and evicts only
-// these keys. Then a new lease begins, dated back to the question. Checks use the
+// these keys. Then a new lease begins, as of when the request was sent. Checks use the
 // cache only while the lease is valid.
 //
 // So no process serves a cached result that has been outdated for longer than a

@@ -21,8 +21,9 @@ const SmallSize = 64 << 10
 // eighth for those of up to 1/128 of it, so that neither wait for larger ones. It is
 // safe for concurrent use. A Client is what identifies a client.
 type Budget[Client comparable] struct {
-	parts []*part[Client] // by maximum size
-	wait  time.Duration
+	parts  []*part[Client] // by maximum size
+	wait   time.Duration
+	excess chan struct{} // has a value while a request exceeds the budget
 }
 
 // New returns a Budget of size bytes. A request waits for memory as long as wait.
@@ -32,7 +33,7 @@ func New[Client comparable](size int64, wait time.Duration) *Budget[Client] {
 		newPart[Client](eighth, SmallSize),
 		newPart[Client](eighth, eighth/16),
 		newPart[Client](max(size-2*eighth, SmallSize), math.MaxInt64),
-	}, wait}
+	}, wait, make(chan struct{}, 1)}
 }
 
 // part is memory that is given out in the order of the requests.
@@ -63,6 +64,18 @@ func (p *part[Client]) acquire(ctx context.Context, client Client, n, holds int6
 		return ErrExhausted
 	}
 	return nil
+}
+
+// tryAcquire is acquire without waiting.
+func (p *part[Client]) tryAcquire(client Client, n, holds int64) bool {
+	if !p.charge(client, n, holds) {
+		return false
+	}
+	if !p.memory.TryAcquire(n) {
+		p.credit(client, n)
+		return false
+	}
+	return true
 }
 
 // charge reports whether a request may hold n more bytes, within the share of its
@@ -97,6 +110,7 @@ type Hold[Client comparable] struct {
 	client Client
 	part   *part[Client] // nil if size is zero
 	size   int64
+	excess int64 // what the request holds instead of size, if more
 }
 
 // Hold returns a Hold without memory. The caller must release it.
@@ -116,19 +130,51 @@ func (h *Hold[Client]) Grow(ctx context.Context, size int64) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.budget.wait)
 	defer cancel()
+	n, holds := size, int64(0)
 	if part == h.part {
-		if err := part.acquire(ctx, h.client, size-h.size, h.size); err != nil {
-			return err
-		}
-		h.size = size
-		return nil
+		n, holds = size-h.size, h.size
 	}
-	if err := part.acquire(ctx, h.client, size, 0); err != nil {
+	if err := part.acquire(ctx, h.client, n, holds); err != nil {
 		return err
 	}
-	h.Release()
-	h.part, h.size = part, size
+	h.set(part, size)
 	return nil
+}
+
+// GrowLast is Grow for a request that has all it needs to end soon. One such request at
+// a time may exceed the budget, and others wait for it. Without that, requests that
+// hold memory would wait for each other.
+func (h *Hold[Client]) GrowLast(ctx context.Context, size int64) error {
+	part := h.budget.partFor(size)
+	needs := min(size, part.size)
+	n, holds := needs, int64(0)
+	if part == h.part {
+		n, holds = needs-h.size, h.size
+	}
+	if h.size == 0 || n <= 0 {
+		return h.Grow(ctx, size)
+	}
+	if part.tryAcquire(h.client, n, holds) {
+		h.set(part, needs)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.budget.wait)
+	defer cancel()
+	select {
+	case h.budget.excess <- struct{}{}:
+		h.excess = size
+		return nil
+	case <-ctx.Done():
+		return ErrExhausted
+	}
+}
+
+// set makes the Hold one of size bytes, which are acquired.
+func (h *Hold[Client]) set(part *part[Client], size int64) {
+	if part != h.part {
+		h.Release()
+	}
+	h.part, h.size = part, size
 }
 
 // partFor returns the memory for a request of size bytes.
@@ -142,12 +188,16 @@ func (b *Budget[Client]) partFor(size int64) *part[Client] {
 }
 
 // Size returns how many bytes the Hold has.
-func (h *Hold[Client]) Size() int64 { return h.size }
+func (h *Hold[Client]) Size() int64 { return max(h.size, h.excess) }
 
 // Release returns the memory. It may be called more than once.
 func (h *Hold[Client]) Release() {
 	if h.part != nil {
 		h.part.release(h.client, h.size)
 		h.part, h.size = nil, 0
+	}
+	if h.excess > 0 {
+		<-h.budget.excess
+		h.excess = 0
 	}
 }

@@ -47,7 +47,7 @@ func TestHold_WaitsInOrderAndNotForever(t *testing.T) {
 		first := b.Hold("a")
 		is.NoErr(first.Grow(t.Context(), 50*mib))
 		order := make(chan int, 3)
-		for i, size := range []int64{40 * mib, 2 * mib, 2 * mib} {
+		for i, size := range []int64{47 * mib, 2 * mib, 2 * mib} {
 			go func() {
 				h := b.Hold(string(rune('b' + i)))
 				defer h.Release()
@@ -82,28 +82,30 @@ func TestHold_WaitsInOrderAndNotForever(t *testing.T) {
 }
 
 func TestHold_ClientHasHalfOfTheMemory(t *testing.T) {
-	is := is.New(t)
-	b := New[string](64*mib, time.Millisecond)
-	var holds []*Hold[string]
-	for range 3 {
-		h := new(b.Hold("a"))
-		if err := h.Grow(t.Context(), 12*mib); err != nil {
-			is.Equal(err, ErrExhausted)
-			is.Equal(len(holds), 2)
-			break
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		b := New[string](64*mib, time.Millisecond)
+		var holds []*Hold[string]
+		for range 3 {
+			h := new(b.Hold("a"))
+			if err := h.Grow(t.Context(), 12*mib); err != nil {
+				is.Equal(err, ErrExhausted)
+				is.Equal(len(holds), 2)
+				break
+			}
+			holds = append(holds, h)
 		}
-		holds = append(holds, h)
-	}
-	is.True(holds[0].Grow(t.Context(), 20*mib) != nil)
-	other := b.Hold("b")
-	is.NoErr(other.Grow(t.Context(), 24*mib))
-	other.Release()
-	holds[1].Release()
-	is.NoErr(holds[0].Grow(t.Context(), 50*mib)) // its only one
-	holds[0].Release()
-	for _, part := range b.parts {
-		is.Equal(len(part.held), 0)
-	}
+		is.True(holds[0].Grow(t.Context(), 20*mib) != nil)
+		other := b.Hold("b")
+		is.NoErr(other.Grow(t.Context(), 24*mib))
+		other.Release()
+		holds[1].Release()
+		is.NoErr(holds[0].Grow(t.Context(), 50*mib)) // its only one
+		holds[0].Release()
+		for _, part := range b.parts {
+			is.Equal(len(part.held), 0)
+		}
+	})
 }
 
 func TestHold_RequestsOfOneSizeDoNotWaitForLargerOnes(t *testing.T) {
@@ -126,5 +128,30 @@ func TestHold_RequestsOfOneSizeDoNotWaitForLargerOnes(t *testing.T) {
 		all.Release()
 		is.NoErr(<-done)
 		waiting.Release()
+	})
+}
+
+func TestHold_OneRequestMayExceedTheBudgetToEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		b := New[string](64*mib, 5*time.Second)
+		for _, clients := range [][2]string{{"a", "a"}, {"a", "b"}} {
+			first, second := b.Hold(clients[0]), b.Hold(clients[1])
+			is.NoErr(first.Grow(t.Context(), 12*mib))
+			is.NoErr(second.Grow(t.Context(), 12*mib))
+			start := time.Now()
+			is.NoErr(first.GrowLast(t.Context(), 45*mib))
+			is.Equal(first.Size(), int64(45*mib))
+			time.AfterFunc(time.Second, first.Release)
+			is.NoErr(second.GrowLast(t.Context(), 45*mib))
+			is.Equal(time.Since(start), time.Second)
+			third := b.Hold("c")
+			is.NoErr(third.Grow(t.Context(), mib))
+			is.Equal(third.GrowLast(t.Context(), 45*mib), ErrExhausted)
+			second.Release()
+			is.NoErr(third.GrowLast(t.Context(), 45*mib))
+			third.Release()
+		}
+		is.Equal(len(b.excess), 0)
 	})
 }
