@@ -95,7 +95,9 @@ func changesLogged(t *testing.T, s Harness) {
 			key.PreviousDigest, key.PreviousExpiresAt = keys.Digest{}, time.Time{}
 		}), []keys.Digest{again, rotated}},
 		{updateStep(t, s, "rotate at once", func(key *keys.Key) { key.Digest = rotated }), []keys.Digest{again, rotated}},
-		{updateStep(t, s, "set the previous digest", func(key *keys.Key) { key.PreviousDigest = previous }), []keys.Digest{rotated, previous}},
+		{updateStep(t, s, "set the previous digest", func(key *keys.Key) {
+			key.PreviousDigest, key.PreviousExpiresAt = previous, testTime
+		}), []keys.Digest{rotated, previous}},
 		{changeStep{"delete", func(id int64) error { return deleteKey(t, s, id) }}, []keys.Digest{rotated, previous}},
 	} {
 		must(t, step.do(key.ID))

@@ -175,6 +175,7 @@ func keyTimes(t *testing.T, s Harness) {
 	for _, at := range times {
 		want := newKey(at.String())
 		want.CreatedAt, want.UpdatedAt, want.ExpiresAt, want.LastUsedAt, want.PreviousExpiresAt = at, at, at, at, at
+		want.PreviousDigest = newKey("previous of " + at.String()).Digest
 		stored, err := s.Keys().Insert(t.Context(), want)
 		must(t, err)
 		want.ID = stored.ID
@@ -183,6 +184,7 @@ func keyTimes(t *testing.T, s Harness) {
 
 		key, err = s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
 			key.ExpiresAt, key.UpdatedAt, key.PreviousExpiresAt = at, at, at
+			key.PreviousDigest = newKey("previous").Digest
 			return nil
 		})
 		must(t, err)
@@ -192,7 +194,7 @@ func keyTimes(t *testing.T, s Harness) {
 		wantKey(t, s, key)
 	}
 	key, err = s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
-		key.ExpiresAt, key.PreviousExpiresAt = time.Time{}, time.Time{}
+		key.ExpiresAt, key.PreviousExpiresAt, key.PreviousDigest = time.Time{}, time.Time{}, keys.Digest{}
 		return nil
 	})
 	must(t, err)
@@ -344,7 +346,7 @@ func keyFindPrevious(t *testing.T, s Harness) {
 	rotate("fourth", newKey("third").Digest) // both were known
 	_, err := s.Keys().Insert(t.Context(), func() keys.Key {
 		taken := newKey("another")
-		taken.PreviousDigest = newKey("third").Digest
+		taken.PreviousDigest, taken.PreviousExpiresAt = newKey("third").Digest, testTime
 		return taken
 	}())
 	if err == nil {
