@@ -74,22 +74,30 @@ func (a *API) getExport(ctx context.Context, id int64, _ noBody) (adminExportRec
 	return newAdminExportRecord(export), noExport(err)
 }
 
-// deleteExport reads the export first, so that the log shows its source.
-func (a *API) deleteExport(w http.ResponseWriter, r *http.Request) error {
+// exportOf returns the export of the id in the path of a request without input.
+func (a *API) exportOf(w http.ResponseWriter, r *http.Request) (exports.Export, error) {
 	id, err := pathID(r)
 	if err != nil {
-		return err
+		return exports.Export{}, err
 	}
 	drain(w, r)
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
 	export, err := a.exports.Get(ctx, id)
+	return export, noExport(err)
+}
+
+// deleteExport reads the export first, so that the log shows its source.
+func (a *API) deleteExport(w http.ResponseWriter, r *http.Request) error {
+	export, err := a.exportOf(w, r)
 	if err != nil {
-		return noExport(err)
+		return err
 	}
 	recordOf(w).touched = nil // the same without its source
-	touchExport(w, export.SourceURL, id)
-	if err := a.exports.Remove(ctx, id); err != nil {
+	touchExport(w, export.SourceURL, export.ID)
+	ctx, cancel := a.storeContext(r)
+	defer cancel()
+	if err := a.exports.Remove(ctx, export.ID); err != nil {
 		return noExport(err)
 	}
 	return encode(w, http.StatusOK, messageResponse{"Export deleted."})
@@ -113,16 +121,9 @@ type failedExportResponse struct {
 // checkExport opens the file of an export as a download does, and responds with
 // what the download would send or why it would fail.
 func (a *API) checkExport(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r)
+	export, err := a.exportOf(w, r)
 	if err != nil {
 		return err
-	}
-	drain(w, r)
-	ctx, cancel := a.storeContext(r)
-	defer cancel()
-	export, err := a.exports.Get(ctx, id)
-	if err != nil {
-		return noExport(err)
 	}
 	start := time.Now()
 	check, err := a.exports.Check(r.Context(), export, prefetchBytes)

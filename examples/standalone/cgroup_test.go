@@ -17,20 +17,8 @@ type memoryGroup struct{ dir string }
 // newMemoryGroup creates a cgroup of bytes below that of the test, and removes it at the
 // end of the test. It returns nil if this machine does not allow it.
 func newMemoryGroup(t *testing.T, bytes int64) *memoryGroup {
-	groups, _ := os.ReadFile("/proc/self/cgroup") // Linux only
-	for line := range strings.Lines(string(groups)) {
-		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(fields) < 3 {
-			continue
-		}
-		root, file := "/sys/fs/cgroup", "memory.max"
-		switch {
-		case fields[1] == "memory":
-			root, file = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
-		case fields[0] != "0":
-			continue
-		}
-		dir, err := os.MkdirTemp(filepath.Join(root, fields[2]), "canvasback-test-")
+	for _, group := range memoryCgroups(os.ReadFile) {
+		dir, err := os.MkdirTemp(filepath.Join(group.root, group.dir), "canvasback-test-")
 		if err != nil {
 			continue
 		}
@@ -43,7 +31,7 @@ func newMemoryGroup(t *testing.T, bytes int64) *memoryGroup {
 			}
 			t.Errorf("%s could not be removed", dir)
 		})
-		limit, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0) // never created here
+		limit, err := os.OpenFile(filepath.Join(dir, group.file), os.O_WRONLY, 0) // never created here
 		if err != nil {
 			continue
 		}

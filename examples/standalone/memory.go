@@ -24,21 +24,9 @@ func limitMemory(lookup func(string) (string, bool), readFile func(string) ([]by
 // one above it, whichever is the lowest, in bytes. Without one, it is math.MaxInt64.
 func cgroupLimit(readFile func(string) ([]byte, error)) int64 {
 	limit := int64(math.MaxInt64)
-	groups, _ := readFile("/proc/self/cgroup") // Linux only
-	for line := range strings.Lines(string(groups)) {
-		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(fields) < 3 {
-			continue
-		}
-		root, file := "/sys/fs/cgroup", "memory.max"
-		switch {
-		case fields[1] == "memory":
-			root, file = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
-		case fields[0] != "0":
-			continue
-		}
-		for dir := path.Join("/", fields[2]); ; dir = path.Dir(dir) {
-			text, _ := readFile(path.Join(root, dir, file))
+	for _, group := range memoryCgroups(readFile) {
+		for dir := group.dir; ; dir = path.Dir(dir) {
+			text, _ := readFile(path.Join(group.root, dir, group.file))
 			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 {
 				limit = min(limit, n) // "max" is no number; version 1 has a very high one
 			}
@@ -48,4 +36,29 @@ func cgroupLimit(readFile func(string) ([]byte, error)) int64 {
 		}
 	}
 	return limit
+}
+
+// memoryCgroup is a cgroup of the process that limits memory.
+type memoryCgroup struct {
+	root string // where the hierarchy is mounted
+	dir  string // below root
+	file string // in dir, with the limit
+}
+
+func memoryCgroups(readFile func(string) ([]byte, error)) (list []memoryCgroup) {
+	groups, _ := readFile("/proc/self/cgroup") // Linux only
+	for line := range strings.Lines(string(groups)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) < 3 {
+			continue
+		}
+		dir := path.Join("/", fields[2])
+		switch {
+		case fields[1] == "memory":
+			list = append(list, memoryCgroup{"/sys/fs/cgroup/memory", dir, "memory.limit_in_bytes"})
+		case fields[0] == "0": // version 2
+			list = append(list, memoryCgroup{"/sys/fs/cgroup", dir, "memory.max"})
+		}
+	}
+	return list
 }
