@@ -121,10 +121,12 @@ func (a *API) importSymbols(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	limits := a.options.Import
-	limits.Reserve = func(size int64) error { return reserve(r, int64(len(archive))+size) }
-	limits.DryRun, limits.Pause = dryRun, a.pause()
-	contents, err := bundle.Read(context.WithoutCancel(r.Context()), archive, &limits) // see storeContext
+	contents, err := bundle.Read(context.WithoutCancel(r.Context()), archive, &bundle.Options{ // see storeContext
+		Limits:  a.options.Import,
+		DryRun:  dryRun,
+		Reserve: func(size int64) error { return reserve(r, int64(len(archive))+size) },
+		Pause:   a.pause(),
+	})
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 // with its contents.
 type archive struct {
 	entries   []*zip.File
-	limits    Limits
+	options   Options
 	remaining int64 // bytes that may still be decompressed
 }
 
@@ -21,12 +21,12 @@ type archive struct {
 // entry. An entry may have more if others have less.
 const directoryBytes = 512
 
-func openArchive(data []byte, limits Limits) (*archive, error) {
-	source := &limitedReaderAt{r: bytes.NewReader(data), remaining: 128<<10 + int64(limits.Entries)*directoryBytes}
+func openArchive(data []byte, options Options) (*archive, error) {
+	source := &limitedReaderAt{r: bytes.NewReader(data), remaining: 128<<10 + int64(options.Limits.Entries)*directoryBytes}
 	z, err := zip.NewReader(source, int64(len(data)))
 	switch {
 	case errors.Is(err, errReadLimit):
-		return nil, tooManyEntries(limits.Entries)
+		return nil, tooManyEntries(options.Limits.Entries)
 	case err != nil && !errors.Is(err, zip.ErrInsecurePath): // nothing is written to disk
 		return nil, invalid("the archive is not a zip")
 	}
@@ -40,14 +40,15 @@ func openArchive(data []byte, limits Limits) (*archive, error) {
 		}
 		unused -= entry.CompressedSize64
 	}
+	limits := options.Limits
 	remaining := min(limits.Total, max(ratioFreeBytes, limits.Ratio*int64(len(data))))
-	return &archive{entries: z.File, limits: limits, remaining: remaining}, nil
+	return &archive{entries: z.File, options: options, remaining: remaining}, nil
 }
 
-// reserve calls Limits.Reserve with the size of all files in base64, and of two more
+// reserve calls Options.Reserve with the size of all files in base64, and of two more
 // copies of the largest: the file, and what a store makes of it.
 func (a *archive) reserve() error {
-	if a.limits.Reserve == nil {
+	if a.options.Reserve == nil {
 		return nil
 	}
 	var total, largest int64
@@ -56,13 +57,13 @@ func (a *archive) reserve() error {
 		total = min(total+size, a.remaining) // decompress reads no more
 		largest = max(largest, size)
 	}
-	if a.limits.DryRun {
+	if a.options.DryRun {
 		total = largest
 	}
-	return a.limits.Reserve((total + 2*largest) / 3 * 4)
+	return a.options.Reserve((total + 2*largest) / 3 * 4)
 }
 
-// pauseBytes is how much is decompressed between calls of Limits.Pause. It takes less
+// pauseBytes is how much is decompressed between calls of Options.Pause. It takes less
 // than a millisecond.
 const pauseBytes = 256 << 10
 
@@ -95,7 +96,7 @@ func (a *archive) decompress(entry *zip.File, maxSize int64) ([]byte, error) {
 	}
 	a.remaining -= size
 	content := make([]byte, size)
-	for rest := content; len(rest) > 0 && err == nil; a.limits.Pause() {
+	for rest := content; len(rest) > 0 && err == nil; a.options.Pause() {
 		var n int
 		n, err = io.ReadFull(r, rest[:min(len(rest), pauseBytes)])
 		rest = rest[n:]

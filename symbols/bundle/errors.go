@@ -1,7 +1,6 @@
 package bundle
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 )
@@ -67,59 +66,3 @@ func (e *RejectedError) Is(target error) bool { return target == ErrInvalid }
 type fileError string
 
 func (e fileError) Error() string { return string(e) }
-
-// Limits bound what [Read] accepts from an archive.
-type Limits struct {
-	// Entries is the maximum number of entries, ignored ones included and the
-	// manifest excluded. Zero means 10,000.
-	Entries int
-
-	// Symbol is the maximum size of one symbol's data in bytes. Zero means 50
-	// MiB.
-	Symbol int64
-
-	// Total is the maximum size of all symbols' data in bytes, and also of
-	// everything that is decompressed. Zero means 256 MiB.
-	Total int64
-
-	// Ratio is the maximum size of everything that is decompressed, divided
-	// by the size of the archive. The first 4 MiB are exempt. Zero means 200.
-	Ratio int64
-
-	// DryRun makes Read return symbols without their data, which it checks one
-	// after the other.
-	DryRun bool
-
-	// Reserve, if set, is called before anything is decompressed, with the
-	// memory in bytes that Read and then a store need for the contents. Read
-	// returns its error.
-	Reserve func(size int64) error
-
-	// Pause, if set, is called again and again while Read works. It may sleep,
-	// so that a large archive leaves processor time to others.
-	Pause func()
-}
-
-// ratioFreeBytes may be decompressed from any archive.
-const ratioFreeBytes = 4 << 20
-
-func (l *Limits) withDefaults() Limits {
-	var given Limits
-	if l != nil {
-		given = *l
-	}
-	if given.Pause == nil {
-		given.Pause = func() {}
-	}
-	// These caps prevent integer overflow.
-	const maxCount, maxSize, maxRatio = 1<<31 - 1, 1 << 40, 1 << 20
-	return Limits{
-		Entries: min(cmp.Or(max(given.Entries, 0), 10_000), maxCount),
-		Symbol:  min(cmp.Or(max(given.Symbol, 0), 50<<20), maxSize),
-		Total:   min(cmp.Or(max(given.Total, 0), 256<<20), maxSize),
-		Ratio:   min(cmp.Or(max(given.Ratio, 0), 200), maxRatio),
-		DryRun:  given.DryRun,
-		Reserve: given.Reserve,
-		Pause:   given.Pause,
-	}
-}

@@ -64,7 +64,7 @@ func FuzzReadFiles(f *testing.F) {
 
 func checkRead(t *testing.T, archive []byte) {
 	limits := bundle.Limits{Entries: 20, Symbol: 64 << 10, Total: 256 << 10, Ratio: 50}
-	contents, err := bundle.Read(t.Context(), archive, &limits)
+	contents, err := bundle.Read(t.Context(), archive, &bundle.Options{Limits: limits})
 	if err != nil {
 		rejected := new(bundle.RejectedError)
 		switch {
@@ -86,7 +86,7 @@ func checkRead(t *testing.T, archive []byte) {
 		t.Errorf("%d symbols, %d ignored, %d bytes", n, len(contents.Ignored), total)
 	}
 	// What was read survives a round trip.
-	restored, err := bundle.Read(t.Context(), writeBundle(t, "F", contents.Symbols()...), &bundle.Limits{Total: 8 << 20})
+	restored, err := bundle.Read(t.Context(), writeBundle(t, "F", contents.Symbols()...), &bundle.Options{Limits: bundle.Limits{Total: 8 << 20}})
 	if err != nil {
 		t.Fatal(rejections(err))
 	}

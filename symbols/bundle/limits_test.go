@@ -59,10 +59,10 @@ func allocated(f func()) int {
 
 // wantTooLarge checks that Read rejects an archive as too large and allocates at
 // most maxMiB.
-func wantTooLarge(t *testing.T, archive []byte, limits *bundle.Limits, maxMiB int) {
+func wantTooLarge(t *testing.T, archive []byte, limits bundle.Limits, maxMiB int) {
 	t.Helper()
 	var err error
-	if took := allocated(func() { _, err = bundle.Read(t.Context(), archive, limits) }); took > maxMiB {
+	if took := allocated(func() { _, err = bundle.Read(t.Context(), archive, &bundle.Options{Limits: limits}) }); took > maxMiB {
 		t.Errorf("rejecting an archive of %d KiB took %d MiB", len(archive)>>10, took)
 	}
 	if !errors.Is(err, bundle.ErrTooLarge) {
@@ -72,12 +72,12 @@ func wantTooLarge(t *testing.T, archive []byte, limits *bundle.Limits, maxMiB in
 
 func TestRead_BombOfOneFile(t *testing.T) {
 	bomb := deflatedZip(t, "a.svg", blankSVG(40))
-	wantTooLarge(t, bomb, nil, 50) // 40 KiB may expand to 8 MiB, in a slice that grows
-	wantTooLarge(t, bomb, &bundle.Limits{Ratio: 10}, 25)
-	wantTooLarge(t, bomb, &bundle.Limits{Symbol: 1 << 20}, 10)
-	wantTooLarge(t, bomb, &bundle.Limits{Total: 1 << 20}, 10)
-	wantTooLarge(t, deflatedZip(t, "manifest.json", blankSVG(40)), nil, 50)
-	wantTooLarge(t, deflatedZip(t, "manifest.json", blankSVG(2)), &bundle.Limits{Entries: 100}, 10)
+	wantTooLarge(t, bomb, bundle.Limits{}, 50) // 40 KiB may expand to 8 MiB, in a slice that grows
+	wantTooLarge(t, bomb, bundle.Limits{Ratio: 10}, 25)
+	wantTooLarge(t, bomb, bundle.Limits{Symbol: 1 << 20}, 10)
+	wantTooLarge(t, bomb, bundle.Limits{Total: 1 << 20}, 10)
+	wantTooLarge(t, deflatedZip(t, "manifest.json", blankSVG(40)), bundle.Limits{}, 50)
+	wantTooLarge(t, deflatedZip(t, "manifest.json", blankSVG(2)), bundle.Limits{Entries: 100}, 10)
 }
 
 func TestRead_LimitsApplyToData(t *testing.T) {
@@ -86,23 +86,23 @@ func TestRead_LimitsApplyToData(t *testing.T) {
 	archive := deflatedZip(t, "a.svg", blankSVG(3)) // 4 MiB of data
 	_, err := bundle.Read(t.Context(), archive, nil)
 	is.NoErr(err) // below ratioFreeBytes
-	_, err = bundle.Read(t.Context(), archive, &bundle.Limits{Symbol: 4 << 20})
+	_, err = bundle.Read(t.Context(), archive, &bundle.Options{Limits: bundle.Limits{Symbol: 4 << 20}})
 	is.True(errors.Is(err, bundle.ErrTooLarge))
 	is.Equal(err.Error(), "a.svg is too large")
-	_, err = bundle.Read(t.Context(), archive, &bundle.Limits{Total: 4 << 20})
+	_, err = bundle.Read(t.Context(), archive, &bundle.Options{Limits: bundle.Limits{Total: 4 << 20}})
 	is.Equal(err.Error(), "the zip is too large: its symbols have too much data")
 
 	twice := zipOf(t, file{name: "a.svg", content: drawing}, file{name: "b.svg", content: drawing})
 	one := int64(len(viewerData("a", "image/svg+xml", drawing)))
-	_, err = bundle.Read(t.Context(), twice, &bundle.Limits{Entries: 2, Symbol: one, Total: 2 * one})
+	_, err = bundle.Read(t.Context(), twice, &bundle.Options{Limits: bundle.Limits{Entries: 2, Symbol: one, Total: 2 * one}})
 	is.NoErr(err)
-	_, err = bundle.Read(t.Context(), writeBundle(t, "F", mixedSymbols(t)...), &bundle.Limits{Entries: len(mixedSymbols(t))})
+	_, err = bundle.Read(t.Context(), writeBundle(t, "F", mixedSymbols(t)...), &bundle.Options{Limits: bundle.Limits{Entries: len(mixedSymbols(t))}})
 	is.NoErr(err) // the manifest does not count
 	for _, limits := range []bundle.Limits{{Entries: 1}, {Symbol: one - 1}, {Total: 2*one - 1}} {
-		_, err = bundle.Read(t.Context(), twice, &limits)
+		_, err = bundle.Read(t.Context(), twice, &bundle.Options{Limits: limits})
 		is.True(errors.Is(err, bundle.ErrTooLarge))
 	}
-	_, err = bundle.Read(t.Context(), twice, &bundle.Limits{Entries: math.MaxInt, Symbol: 1 << 62, Total: 1 << 62, Ratio: 1 << 62})
+	_, err = bundle.Read(t.Context(), twice, &bundle.Options{Limits: bundle.Limits{Entries: math.MaxInt, Symbol: 1 << 62, Total: 1 << 62, Ratio: 1 << 62}})
 	is.NoErr(err)
 }
 
@@ -117,8 +117,8 @@ func TestRead_BombOfManyFiles(t *testing.T) {
 		}}
 	}
 	bomb := zipOf(t, files...)
-	wantTooLarge(t, bomb, nil, 400) // may expand to 20 MiB, which are copied several times
-	wantTooLarge(t, bomb, &bundle.Limits{Ratio: 20}, 50)
+	wantTooLarge(t, bomb, bundle.Limits{}, 400) // may expand to 20 MiB, which are copied several times
+	wantTooLarge(t, bomb, bundle.Limits{Ratio: 20}, 50)
 }
 
 func deflate(t testing.TB, out io.Writer, content []byte) {
@@ -148,11 +148,11 @@ func directoryOnlyZip(entries, declared int) []byte {
 }
 
 func TestRead_HugeDirectory(t *testing.T) {
-	wantTooLarge(t, zipOf(t, make([]file, 10_001)...), nil, 20)
+	wantTooLarge(t, zipOf(t, make([]file, 10_001)...), bundle.Limits{}, 20)
 	const count = 64 << 20 / 46
-	wantTooLarge(t, directoryOnlyZip(count, count), nil, 60)
-	wantTooLarge(t, directoryOnlyZip(count, 1), nil, 60)
-	wantTooLarge(t, directoryOnlyZip(20_000, 20_000), nil, 60)
+	wantTooLarge(t, directoryOnlyZip(count, count), bundle.Limits{}, 60)
+	wantTooLarge(t, directoryOnlyZip(count, 1), bundle.Limits{}, 60)
+	wantTooLarge(t, directoryOnlyZip(20_000, 20_000), bundle.Limits{}, 60)
 	for _, c := range [][2]int{{20_000, 1}, {1, 0}, {1, 2}, {1, 0xfffe}} {
 		if _, err := bundle.Read(t.Context(), directoryOnlyZip(c[0], c[1]), nil); !errors.Is(err, bundle.ErrInvalid) {
 			t.Errorf("%d entries, %d declared: %v", c[0], c[1], err)
@@ -200,7 +200,7 @@ func TestRead_OverlappingEntries(t *testing.T) {
 		}
 	}
 	// A single entry is read completely.
-	_, err := bundle.Read(t.Context(), overlappingZip(t, "%05d.svg", 1, packed.Bytes(), crc, content.Len()), &bundle.Limits{Ratio: 2000})
+	_, err := bundle.Read(t.Context(), overlappingZip(t, "%05d.svg", 1, packed.Bytes(), crc, content.Len()), &bundle.Options{Limits: bundle.Limits{Ratio: 2000}})
 	if err != nil {
 		t.Error(rejections(err))
 	}
@@ -267,7 +267,7 @@ func TestRead_ManifestOfEmptyEntries(t *testing.T) {
 	archive := deflatedZip(t, "manifest.json", func(w io.Writer) {
 		io.WriteString(w, `{"format":"canvasback-symbols","version":1,"symbols":[`+elements+`]}`)
 	})
-	wantTooLarge(t, archive, nil, 50)
+	wantTooLarge(t, archive, bundle.Limits{}, 50)
 }
 
 // TestRead_DoesNotExpandEntities reads a "billion laughs" document.
@@ -292,7 +292,7 @@ func TestWrite_IsNotABomb(t *testing.T) {
 	for range 8 {
 		list = append(list, symbols.NewSymbol{Name: "blank", Type: "text/plain", Data: strings.Repeat(" ", 1<<20)})
 	}
-	contents, err := bundle.Read(t.Context(), writeBundle(t, "F", list...), &bundle.Limits{Ratio: 100})
+	contents, err := bundle.Read(t.Context(), writeBundle(t, "F", list...), &bundle.Options{Limits: bundle.Limits{Ratio: 100}})
 	if err != nil || len(contents.Files) != 8 {
 		t.Error(err)
 	}
@@ -305,7 +305,7 @@ func TestRead_ReservesMemoryBeforeItDecompresses(t *testing.T) {
 	}
 	archive := zipOf(t, file{name: "a.svg", content: svg(30_000)}, file{name: "b.svg", content: svg(60_000)})
 	var reserved []int64
-	contents, err := bundle.Read(t.Context(), archive, &bundle.Limits{Reserve: func(size int64) error {
+	contents, err := bundle.Read(t.Context(), archive, &bundle.Options{Reserve: func(size int64) error {
 		reserved = append(reserved, size)
 		return nil
 	}})
@@ -319,21 +319,21 @@ func TestRead_ReservesMemoryBeforeItDecompresses(t *testing.T) {
 	is.True(reserved[0] < 400_000)
 
 	exhausted := errors.New("exhausted")
-	_, err = bundle.Read(t.Context(), archive, &bundle.Limits{Reserve: func(int64) error { return exhausted }})
+	_, err = bundle.Read(t.Context(), archive, &bundle.Options{Reserve: func(int64) error { return exhausted }})
 	is.Equal(err, exhausted)
 }
 
 func TestRead_DryRunHoldsOneFileAtATime(t *testing.T) {
 	is := is.New(t)
 	archive := zipOf(t, file{name: "a.svg", content: drawing}, file{name: "b.svg", content: drawing}, file{name: "c.svg", content: drawing})
-	read := func(limits bundle.Limits) (contents *bundle.Contents, reserved int64) {
-		limits.Reserve = func(size int64) error { reserved = size; return nil }
-		contents, err := bundle.Read(t.Context(), archive, &limits)
+	read := func(options bundle.Options) (contents *bundle.Contents, reserved int64) {
+		options.Reserve = func(size int64) error { reserved = size; return nil }
+		contents, err := bundle.Read(t.Context(), archive, &options)
 		is.NoErr(err)
 		return contents, reserved
 	}
-	complete, all := read(bundle.Limits{})
-	dry, one := read(bundle.Limits{DryRun: true})
+	complete, all := read(bundle.Options{})
+	dry, one := read(bundle.Options{DryRun: true})
 	is.True(one < all)
 	is.True(one >= int64(2*len(drawing)))
 	for i, file := range dry.Files {
@@ -341,14 +341,14 @@ func TestRead_DryRunHoldsOneFileAtATime(t *testing.T) {
 		file.Symbol.Data = complete.Files[i].Symbol.Data
 		is.Equal(file, complete.Files[i])
 	}
-	_, err := bundle.Read(t.Context(), archive, &bundle.Limits{DryRun: true, Total: int64(2 * len(complete.Files[0].Symbol.Data))})
+	_, err := bundle.Read(t.Context(), archive, &bundle.Options{DryRun: true, Limits: bundle.Limits{Total: int64(2 * len(complete.Files[0].Symbol.Data))}})
 	is.True(errors.Is(err, bundle.ErrTooLarge))
 }
 
 func TestRead_PausesWhileItDecompresses(t *testing.T) {
 	is := is.New(t)
 	pauses := 0
-	_, err := bundle.Read(t.Context(), deflatedZip(t, "a.svg", blankSVG(2)), &bundle.Limits{Pause: func() { pauses++ }})
+	_, err := bundle.Read(t.Context(), deflatedZip(t, "a.svg", blankSVG(2)), &bundle.Options{Pause: func() { pauses++ }})
 	is.NoErr(err)
 	is.True(pauses >= 8)
 }

@@ -39,16 +39,16 @@ func (c *Contents) Symbols() []symbols.NewSymbol {
 // Read reads a bundle written by [Write], or a plain zip of SVG and PNG files.
 // Each symbol passes [symbols.NewSymbol.Check]. A bundle may be empty, a plain zip
 // must have a symbol.
-// Nil limits mean the defaults.
+// Nil options mean the defaults.
 //
 // The error matches [ErrInvalid] or [ErrTooLarge], or is that of ctx or of
-// [Limits.Reserve]. It is a [RejectedError] if some files cannot be imported.
-func Read(ctx context.Context, data []byte, limits *Limits) (*Contents, error) {
-	archive, err := openArchive(data, limits.withDefaults())
+// [Options.Reserve]. It is a [RejectedError] if some files cannot be imported.
+func Read(ctx context.Context, data []byte, options *Options) (*Contents, error) {
+	archive, err := openArchive(data, options.withDefaults())
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{archive: archive, dataRemaining: archive.limits.Total}
+	r := &reader{archive: archive, dataRemaining: archive.options.Limits.Total}
 	if err := r.reserve(); err != nil {
 		return nil, err
 	}
@@ -58,8 +58,8 @@ func Read(ctx context.Context, data []byte, limits *Limits) (*Contents, error) {
 		count--
 	}
 	switch {
-	case count > r.limits.Entries:
-		err = tooManyEntries(r.limits.Entries)
+	case count > r.options.Limits.Entries:
+		err = tooManyEntries(r.options.Limits.Entries)
 	case manifest != nil:
 		err = r.readBundle(ctx, manifest)
 	default:
@@ -100,13 +100,13 @@ func (r *reader) addSymbol(name string, symbol symbols.NewSymbol, err error) err
 		return nil
 	}
 	size := int64(len(symbol.Data))
-	if size > r.limits.Symbol {
+	if size > r.options.Limits.Symbol {
 		return fileTooLarge(name)
 	}
 	if r.dataRemaining -= size; r.dataRemaining < 0 {
 		return tooLarge("the zip is too large: its symbols have too much data")
 	}
-	if r.limits.DryRun {
+	if r.options.DryRun {
 		symbol.Data = ""
 	}
 	r.contents.Files = append(r.contents.Files, File{Name: printable(name), Symbol: symbol})
@@ -186,7 +186,7 @@ func (r *reader) readImage(entry *zip.File) (symbols.NewSymbol, error) {
 	default:
 		return symbols.NewSymbol{}, fileError("neither SVG nor PNG")
 	}
-	content, err := r.decompress(entry, r.limits.Symbol)
+	content, err := r.decompress(entry, r.options.Limits.Symbol)
 	if err != nil {
 		return symbols.NewSymbol{}, err
 	}
@@ -194,7 +194,7 @@ func (r *reader) readImage(entry *zip.File) (symbols.NewSymbol, error) {
 	if err != nil {
 		return symbols.NewSymbol{}, err
 	}
-	r.limits.Pause()
+	r.options.Pause()
 	name := strings.TrimSuffix(base, extension)
 	// The JSON is not encoded at once, because that takes three times its size.
 	before, after, _ := strings.Cut(string(encodeJSON(imageData{name, mimeType, []byte{}, width, height})), `"content":""`)
@@ -254,13 +254,13 @@ func (r *reader) readBundle(ctx context.Context, manifest *zip.File) error {
 
 // readManifest returns the entries of a manifest.
 func (r *reader) readManifest(manifest *zip.File) ([]manifestEntry, error) {
-	text, err := r.decompress(manifest, int64(r.limits.Entries+1)*maxManifestEntry)
+	text, err := r.decompress(manifest, int64(r.options.Limits.Entries+1)*maxManifestEntry)
 	if err != nil {
 		return nil, err
 	}
-	list, err := parseManifest(text, r.limits.Entries)
-	if err == nil && len(list) > r.limits.Entries {
-		err = tooManyEntries(r.limits.Entries)
+	list, err := parseManifest(text, r.options.Limits.Entries)
+	if err == nil && len(list) > r.options.Limits.Entries {
+		err = tooManyEntries(r.options.Limits.Entries)
 	}
 	return list, err
 }
@@ -276,12 +276,12 @@ func (r *reader) readListed(unread map[string]*zip.File, name string, listed man
 		return symbols.NewSymbol{}, fileError("listed more than once in " + manifestName)
 	}
 	unread[name] = nil
-	file, err := r.decompress(entry, r.limits.Symbol)
+	file, err := r.decompress(entry, r.options.Limits.Symbol)
 	if err != nil {
 		return symbols.NewSymbol{}, err
 	}
 	digest := sha256.Sum256(file)
-	r.limits.Pause()
+	r.options.Pause()
 	switch {
 	case int64(len(file)) != listed.Size:
 		return symbols.NewSymbol{}, fileError("changed: size differs from " + manifestName)

@@ -244,7 +244,7 @@ func TestRoundTrip_LongestManifest(t *testing.T) {
 		})
 	}
 	archive := writeBundle(t, strings.Repeat("\x01", 254)+"n", list...)
-	contents, err := bundle.Read(t.Context(), archive, &bundle.Limits{Entries: 101})
+	contents, err := bundle.Read(t.Context(), archive, &bundle.Options{Limits: bundle.Limits{Entries: 101}})
 	if err != nil || len(contents.Files) != 100 {
 		t.Fatal(err)
 	}
