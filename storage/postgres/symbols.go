@@ -151,51 +151,50 @@ func (s symbolStore) deleteIfMatch(
 }
 
 func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int) (symbols.Page, error) {
-	// The first subquery finds the length of the page by octet_length, which
-	// does not read data that is stored out of line.
-	size = max(size, 1)
-	maxCount := size/symbols.PageOverhead + 1
+	// The size of the next four symbols shows how many the page is likely to have,
+	// so that few others are visited. octet_length does not read data that is
+	// stored out of line.
+	var limit *int
 	if r.Limit > 0 {
-		maxCount = min(maxCount, r.Limit)
+		limit = &r.Limit
 	}
 	var page symbols.Page
+	var last int64
 	list, err := readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.Symbol, error) {
 		symbol := symbols.Symbol{FolderID: folderID}
 		err := row.Scan(
-			&page.Version, &page.More, // the same in each row
+			&page.Version, &last, // the same in each row
 			&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.Version,
 		)
 		return symbol, err
 	}, `
 		SELECT
-			folder.contents_version, page.length < page.candidates,
+			folder.contents_version,
+			coalesce((SELECT max(id) FROM canvasback_symbols WHERE folder_id = $1), 0),
 			coalesce(symbol.id, 0), coalesce(symbol.name, ''), coalesce(symbol.type, ''),
 			coalesce(symbol.data, ''), coalesce(symbol.version, 0)
 		FROM canvasback_folders AS folder
-		CROSS JOIN LATERAL (
-			SELECT
-				count(*) AS candidates,
-				least(count(*) FILTER (WHERE preceding < $3::bigint), $4::bigint) AS length
+		LEFT JOIN (
+			SELECT *, sum(octet_length(data)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - octet_length(data) AS preceding
 			FROM (
-				SELECT sum(bytes) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - bytes AS preceding
-				FROM (
-					SELECT id, octet_length(data) AS bytes
-					FROM canvasback_symbols
-					WHERE folder_id = folder.id AND id > $2
-					ORDER BY id
-					LIMIT $4::bigint + 1
-				) AS candidate
+				SELECT id, name, type, data, version
+				FROM canvasback_symbols
+				WHERE folder_id = $1 AND id > $2
+				ORDER BY id
+				LIMIT least($4::bigint, 1 + $3::bigint / greatest($5::bigint, (
+					SELECT avg(octet_length(data))::bigint
+					FROM (
+						SELECT data
+						FROM canvasback_symbols
+						WHERE folder_id = $1 AND id > $2
+						ORDER BY id
+						LIMIT 4
+					) AS next
+				)))
 			) AS candidate
-		) AS page
-		LEFT JOIN LATERAL (
-			SELECT id, name, type, data, version
-			FROM canvasback_symbols
-			WHERE folder_id = folder.id AND id > $2
-			ORDER BY id
-			LIMIT page.length
-		) AS symbol ON true
+		) AS symbol ON symbol.preceding < $3::bigint
 		WHERE folder.id = $1`,
-		folderID, r.After, size, maxCount,
+		folderID, r.After, max(size, 1), limit, symbols.PageOverhead,
 	)
 	if err != nil {
 		return symbols.Page{}, err
@@ -203,12 +202,13 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 	if len(list) == 0 {
 		return symbols.Page{}, symbols.ErrFolderNotFound
 	}
-	if len(list) > 1 || list[0].ID != 0 {
-		page.Symbols = list
+	if len(list) == 1 && list[0].ID == 0 { // only the version
+		return page, nil
 	}
 	// The rows arrive in order, but only an ORDER BY would guarantee that,
 	// and for it the server copies all data.
-	slices.SortFunc(page.Symbols, func(a, b symbols.Symbol) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b symbols.Symbol) int { return cmp.Compare(a.ID, b.ID) })
+	page.Symbols, page.More = list, list[len(list)-1].ID < last
 	return page, nil
 }
 

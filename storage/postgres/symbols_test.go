@@ -1,0 +1,51 @@
+package postgres_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/symbols"
+)
+
+// A page visits at most 1.2 times the symbols that it returns.
+func TestListSymbols_VisitsFewOtherSymbols(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool := connectWith(t, pgtest.Database(t), func(c *pgxpool.Config) { c.MaxConns = 1 })
+	db := postgres.New(pool, nil)
+	is.NoErr(db.Migrate(t.Context()))
+	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
+	is.NoErr(err)
+	list := make([]symbols.Symbol, 300)
+	for i := range list {
+		list[i].Data = strings.Repeat("x", 4000+i)
+	}
+	_, err = db.Symbols().InsertSymbols(t.Context(), folder.ID, list)
+	is.NoErr(err)
+	visited := func() (n int) {
+		if _, err := pool.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
+			t.Skip("PostgreSQL 14 reports statistics late")
+		}
+		is.NoErr(pool.QueryRow(t.Context(), `
+			SELECT idx_tup_fetch + seq_tup_read
+			FROM pg_stat_user_tables
+			WHERE relname = 'canvasback_symbols'`,
+		).Scan(&n))
+		return n
+	}
+	_, err = pool.Exec(t.Context(), `ANALYZE canvasback_symbols`)
+	is.NoErr(err)
+	before := visited()
+	page, err := db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{After: 50}, 256<<10)
+	is.NoErr(err)
+	is.True(page.More)
+	is.True(len(page.Symbols) > 60)
+	if n := visited() - before; n > len(page.Symbols)*12/10 {
+		t.Errorf("a page of %d symbols visits %d", len(page.Symbols), n)
+	}
+}
