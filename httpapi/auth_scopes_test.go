@@ -35,6 +35,18 @@ func wantScope(key, method, path string) string {
 	return "symbols:write"
 }
 
+// scopes returns the scopes of a valid list; nil permits everything.
+func scopes(list ...string) *keys.Scopes {
+	if list == nil {
+		return new(keys.Scopes)
+	}
+	out, err := keys.NewScopes(list...)
+	if err != nil {
+		panic(err)
+	}
+	return &out
+}
+
 // TestScopes_AllRoutes sends every method to every route with a key of every set of
 // scopes, and compares the statuses with a model. Bodies and ids are malformed, and
 // there is no admin key and no link.
@@ -56,7 +68,7 @@ func TestScopes_AllRoutes(t *testing.T) {
 	}
 	sets = append(sets, nil)
 	for _, set := range sets {
-		key, err := h.options.Keys.Create(t.Context(), keys.Fields{Scopes: &set})
+		key, err := h.options.Keys.Create(t.Context(), keys.Fields{Scopes: scopes(set...)})
 		is.NoErr(err)
 		issued = append(issued, key)
 	}
@@ -135,13 +147,13 @@ func TestRequireScope(t *testing.T) {
 	for _, path := range []string{"/own", "/nested", "/gin", "/symbol/folders"} {
 		h.client("GET", path, "").want(200) // permits everything
 	}
-	_, err := h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: &[]string{"symbols:read"}})
+	_, err := h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes("symbols:read")})
 	is.NoErr(err)
 	for _, path := range []string{"/own", "/nested", "/gin", "/symbol/folders"} {
 		response := h.client("GET", path, "").wantError(403, "forbidden")
 		is.True(strings.Contains(response.message(), "app:o"))
 	}
-	_, err = h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: &[]string{"app:own"}})
+	_, err = h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes("app:own")})
 	is.NoErr(err)
 	h.client("GET", "/own", "").want(200)
 	h.client("GET", "/nested", "").want(200)

@@ -98,9 +98,13 @@ func (in *apiKeyRequest) fields() (keys.Fields, error) {
 		}
 	}
 	if in.Scopes.set {
-		fields.Scopes = new([]string)
-		if scopes := in.Scopes.value; scopes != nil {
-			fields.Scopes = scopes
+		fields.Scopes = new(keys.Scopes)
+		if list := in.Scopes.value; list != nil {
+			scopes, err := keys.NewScopes(*list...)
+			if err != nil {
+				return keys.Fields{}, err
+			}
+			fields.Scopes = &scopes
 		}
 	}
 	return fields, nil

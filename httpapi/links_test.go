@@ -310,8 +310,8 @@ func TestLinks_NeedWhatPermitsTheirKey(t *testing.T) {
 	})
 	l.add("a", smallContent)
 	_, path := l.create(exportBody("a"))
-	set := func(scopes ...string) {
-		_, err := l.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: &scopes})
+	set := func(list ...string) {
+		_, err := l.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes(list...)})
 		is.NoErr(err)
 	}
 	set("exports:read")

@@ -79,7 +79,7 @@ func BenchmarkVerify(b *testing.B) {
 		b.ReportMetric(previous-check, "ns-more")
 	})
 	b.Run("cached,scope", func(b *testing.B) {
-		_, err := s.Update(b.Context(), 1, keys.Fields{Scopes: &[]string{"exports:read", "exports:register", "symbols:read"}})
+		_, err := s.Update(b.Context(), 1, keys.Fields{Scopes: scopes("exports:read", "exports:register", "symbols:read")})
 		is.NoErr(err)
 		requireScope := func(key *keys.Key) error {
 			if !key.Allows("symbols:read") {

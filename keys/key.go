@@ -73,11 +73,7 @@ type Fields struct {
 	Active    *bool      // default true
 	ExpiresAt *time.Time // default none; a pointer to the zero time removes it
 	Owner     *string    // up to 255 code points, not only white space; default none; "" removes it
-
-	// Scopes are up to 32 different ones, each 1 to 64 of a-z 0-9 : . _ - in any
-	// order. A pointer to nil, the default, permits everything; one to an empty
-	// list permits nothing.
-	Scopes *[]string
+	Scopes    *Scopes    // of [NewScopes]; default all, a pointer to the zero value
 }
 
 // Filter selects the keys of [Service.List] and [Store.List].

@@ -462,7 +462,7 @@ func changeKey(ctx context.Context, is *is.I, k *trackedKey, services []*keys.Se
 		case 1:
 			revokeAndRestore(valid, keys.Fields{ExpiresAt: new(time.Now().Add(-time.Second))}, keys.Fields{ExpiresAt: new(time.Time{})})
 		case 2:
-			revokeAndRestore(valid, keys.Fields{Scopes: &[]string{"b"}}, keys.Fields{Scopes: &[]string{"a", "b"}})
+			revokeAndRestore(valid, keys.Fields{Scopes: scopes("b")}, keys.Fields{Scopes: scopes("a", "b")})
 		case 3:
 			rotate(0)
 			k.set([]string{string(issued.Raw)}, valid)

@@ -1,6 +1,10 @@
 package keys
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Scopes are the scopes of a key. The zero value permits everything. Scopes are
 // immutable and comparable.
@@ -12,9 +16,27 @@ type Scopes struct {
 // allScopes is the text of Scopes that permit everything. It is not a valid scope.
 const allScopes = "*"
 
-// newScopes returns Scopes of a valid list; nil permits everything.
-func newScopes(list []string) Scopes {
-	return Scopes{strings.Join(list, " "), list != nil}
+// NewScopes returns Scopes that permit the given ones and nothing else; none permit
+// nothing. They are up to 32 different ones, each 1 to 64 of a-z 0-9 : . _ - in any
+// order. Otherwise the error is [ErrInvalid].
+func NewScopes(list ...string) (Scopes, error) {
+	const maxScopes, maxScope = 32, 64
+	if len(list) > maxScopes {
+		return Scopes{}, invalid(fmt.Sprintf("scopes must be at most %d", maxScopes))
+	}
+	for i, scope := range list {
+		if scope == "" || len(scope) > maxScope || strings.IndexFunc(scope, notInScope) >= 0 {
+			return Scopes{}, invalid(fmt.Sprintf("scopes[%d] must be 1 to %d of a-z 0-9 : . _ -", i, maxScope))
+		}
+		if slices.Contains(list[:i], scope) {
+			return Scopes{}, invalid(fmt.Sprintf("scopes[%d] must not be repeated", i))
+		}
+	}
+	return Scopes{strings.Join(list, " "), true}, nil
+}
+
+func notInScope(r rune) bool {
+	return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789:._-", r)
 }
 
 // ParseScopes reverses [Scopes.String]. It is for implementations of [Store].

@@ -37,6 +37,32 @@ func TestKey_Allows(t *testing.T) {
 	is.Equal(keys.ParseScopes("b a").List(), []string{"b", "a"})
 }
 
+func TestNewScopes_RejectsInvalid(t *testing.T) {
+	t.Parallel()
+	for field, lists := range map[string][][]string{
+		"scopes":    {strings.Fields("a b c d e f g h i j k l m n o p q r s t u v w x y z 0 1 2 3 4 5 6")},
+		"scopes[0]": {{strings.Repeat("a", 65)}, {"a b"}, {"*"}, {"Exports:read"}, {"a\xff"}},
+		"scopes[1]": {{"a", ""}, {"a", "a"}},
+	} {
+		for _, list := range lists {
+			is := is.New(t)
+			got, err := keys.NewScopes(list...)
+			is.True(errors.Is(err, keys.ErrInvalid))
+			is.True(strings.HasPrefix(err.Error(), field+" ")) // the field's name on the wire
+			is.Equal(got, keys.Scopes{})
+		}
+	}
+}
+
+// scopes returns the scopes of a valid list.
+func scopes(list ...string) *keys.Scopes {
+	out, err := keys.NewScopes(list...)
+	if err != nil {
+		panic(err)
+	}
+	return &out
+}
+
 func TestFields_OwnerAndScopes(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -45,18 +71,18 @@ func TestFields_OwnerAndScopes(t *testing.T) {
 	is.Equal(key.Owner, "")
 	is.Equal(key.Scopes, keys.Scopes{})
 	list := []string{"b", "a:b.c_d-0"}
-	key = issue(t, s, keys.Fields{Owner: new("tenant"), Scopes: &list}).Key
+	key = issue(t, s, keys.Fields{Owner: new("tenant"), Scopes: scopes(list...)}).Key
 	is.Equal(key.Owner, "tenant")
 	is.Equal(key.Scopes.List(), list)
 
-	same, err := s.Update(t.Context(), key.ID, keys.Fields{Owner: new("tenant"), Scopes: &list})
+	same, err := s.Update(t.Context(), key.ID, keys.Fields{Owner: new("tenant"), Scopes: scopes(list...)})
 	is.NoErr(err)
 	is.Equal(same, key) // equal values change nothing, not even UpdatedAt
-	key, err = s.Update(t.Context(), key.ID, keys.Fields{Owner: new(""), Scopes: new([]string(nil))})
+	key, err = s.Update(t.Context(), key.ID, keys.Fields{Owner: new(""), Scopes: &keys.Scopes{}})
 	is.NoErr(err)
 	is.Equal(key.Owner, "")
 	is.Equal(key.Scopes.List(), nil)
-	key, err = s.Update(t.Context(), key.ID, keys.Fields{Scopes: &[]string{}})
+	key, err = s.Update(t.Context(), key.ID, keys.Fields{Scopes: scopes()})
 	is.NoErr(err)
 	is.Equal(key.Scopes.List(), []string{})
 
@@ -82,7 +108,7 @@ func TestUpdate_NarrowingIsRevoking(t *testing.T) {
 		for _, list := range [][]string{{"exports:read"}, {"symbols:read"}, {}} {
 			key, err := s.Verify(t.Context(), string(issued.Raw))
 			is.NoErr(err)
-			_, err = other.Update(t.Context(), key.ID, keys.Fields{Scopes: &list})
+			_, err = other.Update(t.Context(), key.ID, keys.Fields{Scopes: scopes(list...)})
 			is.NoErr(err)
 			key, err = s.Verify(t.Context(), string(issued.Raw))
 			is.NoErr(err)

@@ -2,7 +2,6 @@ package keys
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -34,27 +33,6 @@ func checkLabel(field, text string) error {
 	return checkText(field, text)
 }
 
-const maxScopes, maxScope = 32, 64
-
-func checkScopes(list []string) error {
-	if len(list) > maxScopes {
-		return invalid(fmt.Sprintf("scopes must be at most %d", maxScopes))
-	}
-	for i, scope := range list {
-		if scope == "" || len(scope) > maxScope || strings.IndexFunc(scope, notInScope) >= 0 {
-			return invalid(fmt.Sprintf("scopes[%d] must be 1 to %d of a-z 0-9 : . _ -", i, maxScope))
-		}
-		if slices.Contains(list[:i], scope) {
-			return invalid(fmt.Sprintf("scopes[%d] must not be repeated", i))
-		}
-	}
-	return nil
-}
-
-func notInScope(r rune) bool {
-	return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789:._-", r)
-}
-
 // checkExpiry accepts the zero time and the years 1970 to 9999.
 func checkExpiry(at time.Time) error {
 	if year := at.UTC().Year(); !at.IsZero() && (year < 1970 || year > 9999) {
@@ -80,9 +58,6 @@ func (f Fields) check() error {
 			return err
 		}
 	}
-	if f.Scopes != nil {
-		return checkScopes(*f.Scopes)
-	}
 	return nil
 }
 
@@ -90,7 +65,7 @@ func (f Fields) check() error {
 func (f Fields) revokes() bool {
 	return f.Active != nil && !*f.Active ||
 		f.ExpiresAt != nil && !f.ExpiresAt.IsZero() ||
-		f.Scopes != nil && *f.Scopes != nil ||
+		f.Scopes != nil && f.Scopes.limited ||
 		f.Owner != nil
 }
 
@@ -110,7 +85,7 @@ func (f Fields) apply(key *Key) bool {
 		key.Owner = *f.Owner
 	}
 	if f.Scopes != nil {
-		key.Scopes = newScopes(*f.Scopes)
+		key.Scopes = *f.Scopes
 	}
 	return *key != before
 }
