@@ -1,0 +1,126 @@
+package sqlite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/symbols"
+)
+
+// While four writers add folders, each backup has all folders that were acknowledged
+// before it began.
+func TestBackup_HasAcknowledgedWrites(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	name := file(t)
+	db := sqlite.New(connect(t, name+pragmas))
+	is.NoErr(db.Migrate(t.Context()))
+
+	var mu sync.Mutex
+	acknowledged := make(map[string]bool)
+	ctx, stop := context.WithCancel(t.Context())
+	var writers sync.WaitGroup
+	wrote := make(chan struct{}, 1)
+	for writer := range 4 {
+		writers.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				folder := symbols.Folder{Name: fmt.Sprint(writer, " ", i)}
+				if _, err := db.Symbols().InsertFolder(ctx, folder); err == nil {
+					mu.Lock()
+					acknowledged[folder.Name] = true
+					mu.Unlock()
+				}
+				select {
+				case wrote <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+	defer writers.Wait()
+	defer stop()
+	for i := range 3 {
+		for range 5 {
+			<-wrote
+		}
+		mu.Lock()
+		before := make([]string, 0, len(acknowledged))
+		for folder := range acknowledged {
+			before = append(before, folder)
+		}
+		mu.Unlock()
+		path := filepath.Join(t.TempDir(), fmt.Sprint("copy ", i, "?.db"))
+		is.NoErr(db.Backup(t.Context(), path))
+
+		copied := sqlite.New(connect(t, "file:"+filepath.Join(filepath.Dir(path), fmt.Sprint("copy ", i, "%3f.db"))+pragmas))
+		is.NoErr(copied.Check(t.Context()))
+		pending, err := copied.Pending(t.Context())
+		is.NoErr(err)
+		is.Equal(len(pending), 0)
+		list, err := copied.Symbols().ListFolders(t.Context(), symbols.Range{})
+		is.NoErr(err)
+		has := make(map[string]bool)
+		for _, folder := range list.Folders {
+			has[folder.Name] = true
+		}
+		for _, folder := range before {
+			is.True(has[folder])
+		}
+	}
+}
+
+func TestBackup_ReplacesNoFileAndLeavesNone(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := sqlite.New(connect(t, file(t)+pragmas))
+	is.NoErr(db.Migrate(t.Context()))
+	dir := t.TempDir()
+	existing := filepath.Join(dir, "existing.db")
+	is.NoErr(os.WriteFile(existing, []byte("content"), 0o600))
+	is.True(errors.Is(db.Backup(t.Context(), existing), fs.ErrExist))
+	is.True(errors.Is(db.Backup(t.Context(), filepath.Join(dir, "missing", "copy.db")), fs.ErrNotExist))
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	is.True(db.Backup(canceled, filepath.Join(dir, "canceled.db")) != nil)
+
+	content, err := os.ReadFile(existing)
+	is.NoErr(err)
+	is.Equal(string(content), "content")
+	entries, err := os.ReadDir(dir)
+	is.NoErr(err)
+	is.Equal(len(entries), 1) // no part of a copy
+}
+
+// A restored database has the records of an earlier time. It never repeats a version
+// that the lost time had, so caches and the ETags of clients miss.
+func TestBackup_RestoredVersionsDoNotRepeat(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := sqlite.New(connect(t, file(t)+pragmas))
+	is.NoErr(db.Migrate(t.Context()))
+	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "before"})
+	is.NoErr(err)
+	path := filepath.Join(t.TempDir(), "copy.db")
+	is.NoErr(db.Backup(t.Context(), path))
+	rename := func(db *sqlite.DB, name string) symbols.Version {
+		t.Helper()
+		renamed, err := db.Symbols().UpdateFolder(t.Context(), folder.ID, func(f *symbols.Folder) error {
+			f.Name = name
+			return nil
+		})
+		is.NoErr(err)
+		return renamed.Version
+	}
+	lost := rename(db, "lost")
+	restored := sqlite.New(connect(t, "file:"+path+pragmas))
+	is.True(rename(restored, "other") != lost)
+}
