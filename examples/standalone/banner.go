@@ -3,9 +3,9 @@ package main
 import (
 	_ "embed"
 	"io"
+	"net"
 	"net/url"
 	"strconv"
-	"strings"
 	"text/template"
 )
 
@@ -16,16 +16,17 @@ var banner = template.Must(template.New("banner").Parse(bannerText))
 
 // writeBanner prints URLs and commands to try the server with. It is the only
 // place that shows the generated admin key and the sample key.
-func writeBanner(w io.Writer, c config, baseURL string, d demo) error {
+func writeBanner(w io.Writer, c config, baseURL string, listener net.Addr, d demo) error {
 	source := func(i int) string { return sampleDrawings[i].source }
 	return banner.Execute(w, map[string]any{
 		"API":       baseURL + c.basePath,
 		"Base":      baseURL,
+		"Listener":  listener.String(),
+		"Proxied":   c.publicURL != "" || c.tls.enabled(),
 		"Storage":   redactPassword(c.databaseURL),
 		"Open":      !c.protect,
 		"AdminSet":  c.adminKeyGiven,
 		"AdminKey":  c.adminKeys[0],
-		"Hashed":    strings.HasPrefix(c.adminKeys[0], "$2"),
 		"ClientKey": string(d.clientKey),
 		"Seeded":    d.seeded,
 		"Folder":    strconv.FormatInt(d.folderID, 10),

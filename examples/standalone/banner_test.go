@@ -13,7 +13,8 @@ import (
 	"github.com/matryer/is"
 )
 
-// TestBanner_CommandsSucceed runs the commands of the banner in a shell.
+// TestBanner_CommandsSucceed runs the commands of the banner in a shell, of a first
+// start, and of a second with an admin key that the terminal does not know.
 func TestBanner_CommandsSucceed(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -22,27 +23,8 @@ func TestBanner_CommandsSucceed(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, databaseURL string) {
 		is := is.New(t)
 		s := startServer(t, map[string]string{"DATABASE_URL": databaseURL})
-		dir := t.TempDir()
-		shell := exec.CommandContext(t.Context(), "bash", "-eu")
-		shell.Dir = dir
-		_, script, _ := strings.Cut(s.banner, "Paste into another terminal:")
-		script, _, _ = strings.Cut(script, "Stop with")
-		shell.Stdin = strings.NewReader(script)
-		out, err := shell.CombinedOutput()
-		is.NoErr(err)
-		text := string(out)
-		for _, want := range []string{`"apiKey":"cbk_`, `[{"id":1,"name":"P&ID symbols"}]`, `"name":"Gate valve"`, `"code":"unauthorized"`} {
-			if !strings.Contains(text, want) {
-				t.Errorf("output lacks %s:\n%.3000s", want, text)
-			}
-		}
-		pdf, err := os.ReadFile(filepath.Join(dir, "Pump datasheet.pdf"))
-		is.NoErr(err)
-		is.True(bytes.HasPrefix(pdf, []byte("%PDF-")))
-		archive, err := zip.OpenReader(filepath.Join(dir, "canvas-exports.zip"))
-		is.NoErr(err)
-		defer archive.Close()
-		is.Equal(len(archive.File), 3)
+		text := runBanner(t, s.banner, "")
+		is.True(strings.Contains(text, `[{"id":1,"name":"P&ID symbols"}]`))
 		is.NoErr(s.stop())
 
 		secret := regexp.MustCompile(`ADMIN_KEY=(\S+)`).FindStringSubmatch(s.banner)[1]
@@ -51,5 +33,52 @@ func TestBanner_CommandsSucceed(t *testing.T) {
 		is.Equal(strings.Count(s.banner, raw), 1)
 		is.True(!strings.Contains(s.log.String(), secret))
 		is.True(!strings.Contains(s.log.String(), raw[10:]))
+		if databaseURL == "memory:" {
+			return
+		}
+
+		s = startServer(t, map[string]string{"DATABASE_URL": databaseURL, "ADMIN_API_KEY": firstAdminKey + "," + secondAdminKey})
+		runBanner(t, s.banner, secondAdminKey)
+		is.True(!strings.Contains(s.banner, firstAdminKey))
+		is.NoErr(s.stop())
+		s = startServer(t, map[string]string{"DATABASE_URL": databaseURL})
+		runBanner(t, s.banner, "") // with a new admin key
 	})
+}
+
+// runBanner runs the commands of a banner and returns their output. A terminal reads
+// the line with the admin key, if there is one, before it pastes the rest.
+func runBanner(t *testing.T, banner, adminKey string) string {
+	t.Helper()
+	is := is.New(t)
+	dir := t.TempDir()
+	shell := exec.CommandContext(t.Context(), "bash", "-eu")
+	shell.Dir = dir
+	before, script, _ := strings.Cut(banner, "Paste into another terminal:")
+	script, _, _ = strings.Cut(script, "Stop with")
+	const enter = "  read -rs ADMIN_API_KEY\n"
+	is.Equal(strings.Contains(before, enter), adminKey != "")
+	if adminKey != "" {
+		script = enter + adminKey + "\n" + script
+	}
+	// Without the option interactivecomments, zsh runs a comment as a command: it
+	// loses an assignment in front of one.
+	is.True(!regexp.MustCompile(`(?m)\S[ \t]+#`).MatchString(script))
+	shell.Stdin = strings.NewReader(script)
+	out, err := shell.CombinedOutput()
+	is.NoErr(err)
+	text := string(out)
+	for _, want := range []string{`"apiKey":"cbk_`, `"name":"P&ID symbols"`, `"name":"Gate valve"`, `"code":"unauthorized"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("output lacks %s:\n%.3000s", want, text)
+		}
+	}
+	pdf, err := os.ReadFile(filepath.Join(dir, "Pump datasheet.pdf"))
+	is.NoErr(err)
+	is.True(bytes.HasPrefix(pdf, []byte("%PDF-")))
+	archive, err := zip.OpenReader(filepath.Join(dir, "canvas-exports.zip"))
+	is.NoErr(err)
+	defer archive.Close()
+	is.Equal(len(archive.File), 3)
+	return text
 }

@@ -1,17 +1,15 @@
 package main
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
-	"net/netip"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -20,23 +18,27 @@ import (
 
 // config is the parsed environment.
 type config struct {
-	addr          string
-	basePath      string // "" or "/...", without a trailing slash
-	adminKeys     []string
-	databaseURL   string
-	protect       bool
-	allowedHosts  []string
-	exportDir     string
-	exportDirURL  string
-	objectStore   objectStore
-	registerWith  httpapi.RegisterWith
-	corsOrigins   []string
-	metricsAddr   string // empty: no metrics
-	clientIP      string // header of a proxy; empty: the remote address
-	linkLifetime  time.Duration
-	demo          demoMode
-	logLevel      slog.Level
-	adminKeyGiven bool
+	addr            string
+	publicURL       string // without a trailing slash; empty: that of the listener
+	basePath        string // "" or "/...", without a trailing slash
+	tls             tlsConfig
+	adminKeys       []string
+	adminKeyGiven   bool
+	databaseURL     string
+	protect         bool
+	allowedHosts    []string
+	exportDir       string
+	exportDirURL    string
+	objectStore     objectStore
+	registerWith    httpapi.RegisterWith
+	corsOrigins     []string
+	clientIPs       clientIPs
+	metricsAddr     string // empty: no metrics
+	linkLifetime    time.Duration
+	demo            demoMode
+	logLevel        slog.Level
+	logJSON         bool
+	shutdownTimeout time.Duration
 }
 
 // demoMode selects when sample data is created.
@@ -48,61 +50,161 @@ const (
 	demoNever
 )
 
-// variable describes an environment variable for -h.
-type variable struct{ name, fallback, description string }
-
-var variables = []variable{
-	{"ADDR", "127.0.0.1:8080", "listen address"},
-	{"BASE_PATH", "/api", "path prefix of the API; may be empty"},
-	{"ADMIN_API_KEY", "generated, printed", "admin keys of at least 16 characters, or hashes of -hash-admin-key, comma-separated"},
-	{"ALLOW_SHORT_ADMIN_KEYS", "false", "true accepts shorter admin keys, which can be guessed"},
-	{"DATABASE_URL", "sqlite:canvasback.db", "sqlite:PATH, memory:, or postgres://..."},
-	{"PROTECT_ROUTES", "true", "false opens the client routes to everyone"},
-	{"EXPORT_ALLOWED_HOSTS", "", "host or host:port, comma-separated, that may resolve to private addresses"},
-	{"EXPORT_DIR", "", "directory of exported files; served publicly at /files/ unless EXPORT_DIR_URL is set"},
-	{"EXPORT_DIR_URL", "URL of this server + /files/", "http(s) base URL of the files in EXPORT_DIR"},
-	{"EXPORT_S3_BUCKETS", "", "bucket or bucket/prefix, comma-separated; credentials as for AWS tools: AWS_ACCESS_KEY_ID, ..., files, roles"},
-	{"EXPORT_S3_ENDPOINT", "AWS", "http(s) base URL of the object store"},
-	{"EXPORT_S3_REGION", "AWS_REGION or us-east-1", "region of the object store"},
-	{"EXPORT_S3_URL_LIFETIME", "15m", "how long a presigned URL is valid, at most 168h"},
-	{"REGISTER_WITH", "client", "which key may register exports: client, admin or off"},
-	{"LINK_LIFETIME", "24h", "how long a download link is valid, such as 90m"},
-	{"CORS_ORIGINS", "", "allowed CORS origins, comma-separated, or *"},
-	{"DEMO", "true on a new database", "create sample data and a client key"},
-	{"CLIENT_IP_HEADER", "", "header with the IP address of the client, such as X-Real-IP; a proxy must overwrite it in every request"},
-	{"METRICS_ADDR", "", "listen address of Prometheus metrics, such as 127.0.0.1:9090"},
-	{"LOG_LEVEL", "info", "debug, info, warn or error"},
+// readConfig reads the environment through lookup. Empty variables count as
+// unset, except BASE_PATH.
+func readConfig(lookup func(string) (string, bool)) (config, error) {
+	env := &environment{lookup: lookup}
+	c := config{
+		publicURL:       strings.TrimRight(env.url("PUBLIC_URL"), "/"),
+		basePath:        env.basePath(),
+		tls:             env.tls(),
+		adminKeys:       env.adminKeys(),
+		databaseURL:     env.text("DATABASE_URL", defaultDatabase),
+		protect:         env.flag("PROTECT_ROUTES", true),
+		allowedHosts:    env.list("EXPORT_ALLOWED_HOSTS"),
+		exportDir:       env.text("EXPORT_DIR", ""),
+		exportDirURL:    env.text("EXPORT_DIR_URL", ""),
+		corsOrigins:     env.list("CORS_ORIGINS"),
+		metricsAddr:     env.address("METRICS_ADDR", ""),
+		linkLifetime:    env.duration("LINK_LIFETIME", 24*time.Hour, 1, 0),
+		logJSON:         env.choice("LOG_FORMAT", "text", "json") == "json",
+		shutdownTimeout: env.duration("SHUTDOWN_TIMEOUT", 30*time.Second, 0, 0),
+		objectStore: objectStore{
+			buckets:     env.list("EXPORT_S3_BUCKETS"),
+			endpoint:    env.text("EXPORT_S3_ENDPOINT", ""),
+			region:      env.text("EXPORT_S3_REGION", ""),
+			urlLifetime: env.duration("EXPORT_S3_URL_LIFETIME", 15*time.Minute, time.Second, 7*24*time.Hour),
+		},
+	}
+	c.adminKeyGiven = len(c.adminKeys) > 0
+	addr := "127.0.0.1:8080"
+	if c.tls.enabled() {
+		addr = ":443"
+	}
+	c.addr = env.address("ADDR", addr)
+	switch env.choice("REGISTER_WITH", "client", "admin", "off") {
+	case "admin":
+		c.registerWith = httpapi.RegisterWithAdminKey
+	case "off":
+		c.registerWith = httpapi.RegisterOff
+	}
+	if env.text("DEMO", "") != "" {
+		c.demo = demoNever
+		if env.flag("DEMO", false) {
+			c.demo = demoAlways
+		}
+	}
+	if err := c.logLevel.UnmarshalText([]byte(env.text("LOG_LEVEL", "info"))); err != nil {
+		env.fail("LOG_LEVEL must be debug, info, warn or error")
+	}
+	var err error
+	if c.clientIPs, err = parseClientIPs(env.text("CLIENT_IP_HEADER", ""), env.list("TRUSTED_PROXIES")); err != nil {
+		env.fail("%w", err)
+	}
+	if err := checkDatabaseURL(c.databaseURL); err != nil {
+		env.fail("%w", err)
+	}
+	return c, env.err
 }
 
-// usage returns the list of variables for -h.
-func usage() string {
-	var text strings.Builder
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	for _, v := range variables {
-		fallback := v.fallback
-		if fallback == "" {
-			fallback = "none"
-		}
-		fmt.Fprintf(table, "  %s\t%s\t(default: %s)\n", v.name, v.description, fallback)
+// environment reads variables and keeps the first error.
+type environment struct {
+	lookup func(string) (string, bool)
+	err    error
+}
+
+func (e *environment) fail(format string, args ...any) {
+	e.err = cmp.Or(e.err, fmt.Errorf(format, args...))
+}
+
+func (e *environment) text(name, fallback string) string {
+	value, _ := e.lookup(name)
+	return cmp.Or(strings.TrimSpace(value), fallback)
+}
+
+func (e *environment) list(name string) []string { return splitList(e.text(name, "")) }
+
+func (e *environment) flag(name string, fallback bool) bool {
+	value, err := strconv.ParseBool(e.text(name, strconv.FormatBool(fallback)))
+	if err != nil {
+		e.fail("%s must be true or false", name)
 	}
-	table.Flush()
-	return text.String()
+	return value
+}
+
+// choice returns one of values; the first is the default.
+func (e *environment) choice(name string, values ...string) string {
+	value := e.text(name, values[0])
+	if !slices.Contains(values, value) {
+		last := len(values) - 1
+		e.fail("%s must be %s or %s, not %q", name, strings.Join(values[:last], ", "), values[last], value)
+	}
+	return value
+}
+
+// duration returns a duration from least to most; a most of 0 is no limit.
+func (e *environment) duration(name string, fallback, least, most time.Duration) time.Duration {
+	value, err := time.ParseDuration(e.text(name, fallback.String()))
+	switch {
+	case err == nil && value >= least && (most == 0 || value <= most):
+	case most > 0:
+		e.fail("%s must be a duration from %v to %v", name, least, most)
+	case least > 0:
+		e.fail("%s must be a positive duration such as 24h or 90m", name)
+	default:
+		e.fail("%s must be a duration such as 25s", name)
+	}
+	return value
+}
+
+func (e *environment) address(name, fallback string) string {
+	value := e.text(name, fallback)
+	if _, _, err := net.SplitHostPort(value); value != "" && err != nil {
+		e.fail("%s must be host:port: %w", name, err)
+	}
+	return value
+}
+
+// url returns an http or https URL of a server and a path.
+func (e *environment) url(name string) string {
+	value := e.text(name, "")
+	u, err := url.Parse(value)
+	if value != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.ContainsAny(value, "?#")) {
+		e.fail("%s must be a URL such as https://canvas.example, without query or credentials", name)
+	}
+	return value
+}
+
+func (e *environment) basePath() (base string) {
+	text, set := e.lookup("BASE_PATH")
+	if !set {
+		text = "/api"
+	}
+	if text = strings.Trim(text, "/ "); text != "" {
+		base = "/" + text
+	}
+	if base != path.Clean(base) && base != "" || (&url.URL{Path: base}).EscapedPath() != base {
+		e.fail("BASE_PATH must be a plain path such as /api, not %q", base)
+	}
+	return base
 }
 
 // minAdminKey is the length of the shortest admin key in characters. The rate limit
 // of httpapi permits 860,000 guesses a day for each client IP.
 const minAdminKey = 16
 
-func allowShortAdminKeys(lookup func(string) (string, bool)) (bool, error) {
-	value, _ := lookup("ALLOW_SHORT_ADMIN_KEYS")
-	if value = strings.TrimSpace(value); value == "" {
-		return false, nil
+func (e *environment) adminKeys() []string {
+	list := e.list("ADMIN_API_KEY")
+	if len(list) == 0 && e.text("ADMIN_API_KEY", "") != "" {
+		e.fail("ADMIN_API_KEY is a list without a key")
 	}
-	allow, err := strconv.ParseBool(value)
-	if err != nil {
-		return false, errors.New("ALLOW_SHORT_ADMIN_KEYS must be true or false")
+	allowShort := e.flag("ALLOW_SHORT_ADMIN_KEYS", false)
+	for i, key := range list {
+		if err := checkAdminKey(key, allowShort); err != nil {
+			e.fail("ADMIN_API_KEY: key %d: %w", i+1, err)
+		}
 	}
-	return allow, nil
+	return list
 }
 
 func checkAdminKey(key string, allowShort bool) error {
@@ -112,113 +214,19 @@ func checkAdminKey(key string, allowShort bool) error {
 	return nil
 }
 
-// readConfig reads the environment through lookup. Empty variables count as
-// unset, except BASE_PATH.
-func readConfig(lookup func(string) (string, bool)) (config, error) {
-	get := func(name, fallback string) string {
-		value, _ := lookup(name)
-		if value = strings.TrimSpace(value); value != "" {
-			return value
-		}
-		return fallback
+// baseURL returns the URL of this server for clients.
+func (c config) baseURL(listener net.Addr) string {
+	if c.publicURL != "" {
+		return c.publicURL
 	}
-	c := config{
-		addr:         get("ADDR", "127.0.0.1:8080"),
-		adminKeys:    splitList(get("ADMIN_API_KEY", "")),
-		databaseURL:  get("DATABASE_URL", "sqlite:canvasback.db"),
-		allowedHosts: splitList(get("EXPORT_ALLOWED_HOSTS", "")),
-		exportDir:    get("EXPORT_DIR", ""),
-		exportDirURL: get("EXPORT_DIR_URL", ""),
-		corsOrigins:  splitList(get("CORS_ORIGINS", "")),
-		metricsAddr:  get("METRICS_ADDR", ""),
-		clientIP:     get("CLIENT_IP_HEADER", ""),
+	if !c.tls.enabled() {
+		return localURL(listener)
 	}
-	c.objectStore = objectStore{
-		buckets:  splitList(get("EXPORT_S3_BUCKETS", "")),
-		endpoint: get("EXPORT_S3_ENDPOINT", ""),
-		region:   get("EXPORT_S3_REGION", ""),
+	host := c.tls.hosts[0]
+	if _, port, err := net.SplitHostPort(listener.String()); err == nil && port != "443" {
+		host = net.JoinHostPort(host, port)
 	}
-	c.adminKeyGiven = len(c.adminKeys) > 0
-	allowShort, err := allowShortAdminKeys(lookup)
-	if err != nil {
-		return c, err
-	}
-	for i, key := range c.adminKeys {
-		if err := checkAdminKey(key, allowShort); err != nil {
-			return c, fmt.Errorf("ADMIN_API_KEY: key %d: %w", i+1, err)
-		}
-	}
-	base, set := lookup("BASE_PATH")
-	if !set {
-		base = "/api"
-	}
-	if base = strings.Trim(base, "/ "); base != "" {
-		c.basePath = "/" + base
-	}
-	if c.basePath != path.Clean(c.basePath) && base != "" || (&url.URL{Path: c.basePath}).EscapedPath() != c.basePath {
-		return c, fmt.Errorf("BASE_PATH must be a plain path such as /api, not %q", c.basePath)
-	}
-	if _, _, err := net.SplitHostPort(c.addr); err != nil {
-		return c, fmt.Errorf("ADDR must be host:port: %w", err)
-	}
-	if _, _, err := net.SplitHostPort(c.metricsAddr); c.metricsAddr != "" && err != nil {
-		return c, fmt.Errorf("METRICS_ADDR must be host:port: %w", err)
-	}
-	if strings.ContainsFunc(c.clientIP, func(c rune) bool { return !strings.ContainsRune(headerCharacters, c) }) {
-		return c, fmt.Errorf("CLIENT_IP_HEADER must be the name of one header, such as X-Real-IP")
-	}
-
-	if c.protect, err = strconv.ParseBool(get("PROTECT_ROUTES", "true")); err != nil {
-		return c, fmt.Errorf("PROTECT_ROUTES must be true or false")
-	}
-	switch with := get("REGISTER_WITH", "client"); with {
-	case "client":
-		c.registerWith = httpapi.RegisterWithClientKey
-	case "admin":
-		c.registerWith = httpapi.RegisterWithAdminKey
-	case "off":
-		c.registerWith = httpapi.RegisterOff
-	default:
-		return c, fmt.Errorf("REGISTER_WITH must be client, admin or off, not %q", with)
-	}
-	if c.linkLifetime, err = time.ParseDuration(get("LINK_LIFETIME", "24h")); err != nil || c.linkLifetime <= 0 {
-		return c, fmt.Errorf("LINK_LIFETIME must be a positive duration such as 24h or 90m")
-	}
-	lifetime := &c.objectStore.urlLifetime
-	if *lifetime, err = time.ParseDuration(get("EXPORT_S3_URL_LIFETIME", "15m")); err != nil || *lifetime < time.Second || *lifetime > 7*24*time.Hour {
-		return c, fmt.Errorf("EXPORT_S3_URL_LIFETIME must be a duration from 1s to 168h")
-	}
-	if demo := get("DEMO", ""); demo != "" {
-		on, err := strconv.ParseBool(demo)
-		if err != nil {
-			return c, fmt.Errorf("DEMO must be true or false")
-		}
-		c.demo = demoNever
-		if on {
-			c.demo = demoAlways
-		}
-	}
-	if err := c.logLevel.UnmarshalText([]byte(get("LOG_LEVEL", "info"))); err != nil {
-		return c, fmt.Errorf("LOG_LEVEL must be debug, info, warn or error")
-	}
-	return c, nil
-}
-
-// headerCharacters are those of common header names.
-const headerCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-"
-
-// clientIPFrom returns a function that returns the IP address in a header. It returns
-// the remote address if the request has not exactly one such header with an address.
-func clientIPFrom(header string) func(*http.Request) string {
-	return func(r *http.Request) string {
-		if values := r.Header.Values(header); len(values) == 1 {
-			if ip, err := netip.ParseAddr(strings.TrimSpace(values[0])); err == nil {
-				return ip.Unmap().WithZone("").String()
-			}
-		}
-		remote, _, _ := net.SplitHostPort(r.RemoteAddr)
-		return remote
-	}
+	return "https://" + host
 }
 
 // splitList splits text at commas and drops white space and empty elements.

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"io"
+	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ func TestRun_RejectsConfig(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, value string }{
 		{"ADDR", "8080"},
+		{"ADMIN_API_KEY", " , "},
 		{"ADMIN_API_KEY", "x"},
 		{"ADMIN_API_KEY", "fifteen letters"},
 		{"ADMIN_API_KEY", "a key that is long enough, but one that"},
@@ -22,6 +25,8 @@ func TestRun_RejectsConfig(t *testing.T) {
 		{"CLIENT_IP_HEADER", "X-Real-IP, X-Forwarded-For"},
 		{"CORS_ORIGINS", "viewer.example"},
 		{"DATABASE_URL", "mysql://x"},
+		{"DATABASE_URL", "postgres://x:y"},
+		{"DATABASE_URL", "canvasback.db"},
 		{"DATABASE_URL", "sqlite:"},
 		{"DATABASE_URL", "sqlite: "},
 		{"DATABASE_URL", "sqlite::memory:"},
@@ -33,16 +38,27 @@ func TestRun_RejectsConfig(t *testing.T) {
 		{"EXPORT_S3_URL_LIFETIME", "169h"},
 		{"LINK_LIFETIME", "1"},
 		{"LINK_LIFETIME", "-1h"},
+		{"LOG_FORMAT", "xml"},
 		{"LOG_LEVEL", "loud"},
 		{"METRICS_ADDR", "9090"},
 		{"ADMIN_API_KEY", "$2a$10$not a bcrypt hash"},
 		{"PROTECT_ROUTES", "maybe"},
+		{"PUBLIC_URL", "canvas.example"},
+		{"PUBLIC_URL", "https://user@canvas.example"},
+		{"PUBLIC_URL", "https://canvas.example?x"},
 		{"REGISTER_WITH", "everyone"},
+		{"SHUTDOWN_TIMEOUT", "30"},
+		{"TLS_CACHE_DIR", "certificates"},
+		{"TLS_DIRECTORY_URL", "https://acme.example/directory"},
+		{"TLS_HOSTS", "localhost"},
+		{"TLS_HOSTS", "192.0.2.1"},
+		{"TLS_HTTP_ADDR", ":80"},
+		{"TRUSTED_PROXIES", "10.0.0.0/33"},
 	} {
 		env := map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": "memory:"}
 		env[c.name] = c.value
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		err := run(ctx, lookupIn(env), io.Discard, io.Discard)
+		err := run(ctx, lookupIn(env), nil, io.Discard, io.Discard)
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), c.name) {
 			t.Errorf("%s=%q: error %v, want one with the name of the variable", c.name, c.value, err)
@@ -72,9 +88,30 @@ func TestRun_RejectsAddressInUse(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, map[string]string{"DATABASE_URL": "memory:"})
 	addr := strings.TrimSuffix(strings.TrimPrefix(s.url, "http://"), "/api")
-	err := run(t.Context(), lookupIn(map[string]string{"ADDR": addr}), io.Discard, io.Discard)
+	err := run(t.Context(), lookupIn(map[string]string{"ADDR": addr, "DATABASE_URL": "memory:"}), nil, io.Discard, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("second server on %s: error %v, want one that contains \"in use\"", addr, err)
+	}
+}
+
+// An unsupported or unavailable database is reported although the port is in use.
+func TestRun_ChecksDatabaseBeforePort(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	is.NoErr(err)
+	defer listener.Close()
+	missing := filepath.Join(t.TempDir(), "missing", "canvas.db")
+	for databaseURL, want := range map[string]string{
+		"mysql://x":                     "DATABASE_URL must be",
+		"canvasback.db":                 "use sqlite:canvasback.db",
+		"sqlite:" + missing:             missing + ": no such file or directory",
+		"postgres://127.0.0.1:1/canvas": "DATABASE_URL: open PostgreSQL",
+	} {
+		err := run(t.Context(), lookupIn(map[string]string{"ADDR": listener.Addr().String(), "DATABASE_URL": databaseURL}), nil, io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", databaseURL, err, want)
+		}
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,7 +20,19 @@ import (
 	"example.com/canvasback/storage/postgres/pgtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asProgram is a variable that makes the test binary run the program.
+const asProgram = "CANVASBACK_TEST_AS_PROGRAM"
+
+var testBinary, _ = os.Executable()
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		flag.CommandLine = flag.NewFlagSet("standalone", flag.ExitOnError)
+		main()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // server is a running instance of the program.
 type server struct {
@@ -55,7 +69,10 @@ func lookupIn(env map[string]string) func(string) (string, bool) {
 	}
 }
 
-var apiLine = regexp.MustCompile(`API +(http://\S+)`)
+var (
+	apiLine      = regexp.MustCompile(`API +(http://\S+)`)
+	listenerLine = regexp.MustCompile(`Listener +(\S+)`)
+)
 
 // startServer runs the program with these variables on a free port.
 func startServer(t *testing.T, env map[string]string) *server {
@@ -67,7 +84,7 @@ func startServer(t *testing.T, env map[string]string) *server {
 	ctx, cancel := context.WithCancel(t.Context())
 	stdout, stderr := new(syncBuffer), new(syncBuffer)
 	done := make(chan error, 1)
-	go func() { done <- run(ctx, lookupIn(variables), stdout, stderr) }()
+	go func() { done <- run(ctx, lookupIn(variables), nil, stdout, stderr) }()
 	stop := sync.OnceValue(func() error {
 		cancel()
 		return <-done
@@ -82,7 +99,13 @@ func startServer(t *testing.T, env map[string]string) *server {
 		}
 	}
 	banner := stdout.String()
-	return &server{t: t, url: apiLine.FindStringSubmatch(banner)[1], banner: banner, log: stderr, stop: stop}
+	s := &server{t: t, banner: banner, log: stderr, stop: stop}
+	if listener := listenerLine.FindStringSubmatch(banner); listener != nil {
+		s.url = "http://" + listener[1] + "/api"
+	} else {
+		s.url = apiLine.FindStringSubmatch(banner)[1]
+	}
+	return s
 }
 
 // send sends a request to path below the API, or to an absolute URL. It returns

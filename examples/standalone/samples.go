@@ -86,15 +86,39 @@ type demo struct {
 	clientKey keys.RawKey // empty if none was issued
 }
 
+// samplesURL returns the URL of the directory of the sample exports. Processes that
+// share a database without PUBLIC_URL keep the one under which they are registered:
+// all have the same files, but each has another URL.
+func samplesURL(ctx context.Context, c config, db *database, baseURL string) (string, error) {
+	own := baseURL + samplesPath
+	if !db.shared || c.publicURL != "" || c.tls.enabled() {
+		return own, nil
+	}
+	found, err := db.Exports().Find(ctx, sampleDrawings[0].source)
+	if err != nil || len(found) == 0 {
+		return own, err
+	}
+	if dir, ok := strings.CutSuffix(found[0].ExportedURL, sampleDrawings[0].file); ok && strings.HasSuffix(dir, samplesPath) {
+		return dir, nil
+	}
+	return own, nil
+}
+
 // seed creates the sample data that does not exist yet, as mode selects. The
-// sample files are served below baseURL.
-func (s services) seed(ctx context.Context, mode demoMode, baseURL string) (demo, error) {
+// sample files are served below samplesURL.
+func (s services) seed(ctx context.Context, mode demoMode, samplesURL string) (demo, error) {
 	if mode == demoNever {
 		return demo{}, nil
 	}
 	if mode == demoIfNew {
 		if isNew, err := s.isNew(ctx); err != nil || !isNew {
-			return demo{}, errors.Join(err, s.updateSampleURLs(ctx, baseURL))
+			if err == nil {
+				err = s.updateSampleURLs(ctx, samplesURL)
+			}
+			if err != nil {
+				return demo{}, err
+			}
+			return s.findSamples(ctx)
 		}
 	}
 	d := demo{seeded: true}
@@ -103,12 +127,37 @@ func (s services) seed(ctx context.Context, mode demoMode, baseURL string) (demo
 		return demo{}, err
 	}
 	for _, drawing := range sampleDrawings {
-		if _, _, err := s.exports.Register(ctx, drawing.source, baseURL+samplesPath+drawing.file, drawing.name); err != nil {
+		if _, _, err := s.exports.Register(ctx, drawing.source, samplesURL+drawing.file, drawing.name); err != nil {
 			return demo{}, err
 		}
 	}
 	d.clientKey, err = s.seedKey(ctx)
 	return d, err
+}
+
+// findSamples returns the samples that an earlier start created, or none if some have
+// been deleted.
+func (s services) findSamples(ctx context.Context) (demo, error) {
+	for _, drawing := range sampleDrawings {
+		if _, err := s.exports.Find(ctx, drawing.source); err != nil {
+			if errors.Is(err, exports.ErrNotFound) {
+				err = nil
+			}
+			return demo{}, err
+		}
+	}
+	id, err := s.findSampleFolder(ctx)
+	return demo{seeded: id > 0, folderID: id}, err
+}
+
+// findSampleFolder returns the id of the sample folder, or 0 if there is none.
+func (s services) findSampleFolder(ctx context.Context) (int64, error) {
+	folders, err := s.symbols.ListFolders(ctx, symbols.Range{})
+	at := slices.IndexFunc(folders.Folders, func(f symbols.Folder) bool { return f.Name == sampleFolder })
+	if err != nil || at < 0 {
+		return 0, err
+	}
+	return folders.Folders[at].ID, nil
 }
 
 // isNew reports whether the database has neither keys nor folders.
@@ -123,7 +172,7 @@ func (s services) isNew(ctx context.Context) (bool, error) {
 
 // updateSampleURLs replaces the URLs of registered samples after the URL of this
 // server has changed.
-func (s services) updateSampleURLs(ctx context.Context, baseURL string) error {
+func (s services) updateSampleURLs(ctx context.Context, samplesURL string) error {
 	for _, drawing := range sampleDrawings {
 		export, err := s.exports.Find(ctx, drawing.source)
 		if errors.Is(err, exports.ErrNotFound) {
@@ -132,7 +181,7 @@ func (s services) updateSampleURLs(ctx context.Context, baseURL string) error {
 		if err != nil {
 			return err
 		}
-		url := baseURL + samplesPath + drawing.file
+		url := samplesURL + drawing.file
 		if export.ExportedURL == url || !strings.HasSuffix(export.ExportedURL, samplesPath+drawing.file) {
 			continue
 		}
@@ -148,12 +197,7 @@ func (s services) updateSampleURLs(ctx context.Context, baseURL string) error {
 func (s services) seedSymbols(ctx context.Context) (int64, error) {
 	folder, err := s.symbols.CreateFolder(ctx, sampleFolder)
 	if errors.Is(err, symbols.ErrFolderNameTaken) {
-		folders, err := s.symbols.ListFolders(ctx, symbols.Range{})
-		at := slices.IndexFunc(folders.Folders, func(f symbols.Folder) bool { return f.Name == sampleFolder })
-		if err != nil || at < 0 {
-			return 0, err
-		}
-		return folders.Folders[at].ID, nil
+		return s.findSampleFolder(ctx)
 	}
 	if err != nil {
 		return 0, err

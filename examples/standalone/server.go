@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -24,11 +25,9 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// shutdownTimeout is the grace period for running downloads at shutdown.
-const shutdownTimeout = 30 * time.Second
-
 // run serves until ctx ends. It prints the banner to stdout and logs to stderr.
-func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr io.Writer) error {
+// environ is for warnings about variables that nothing reads.
+func run(ctx context.Context, lookup func(string) (string, bool), environ []string, stdout, stderr io.Writer) error {
 	c, err := readConfig(lookup)
 	if err != nil {
 		return err
@@ -36,7 +35,10 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 	if !c.adminKeyGiven {
 		c.adminKeys = []string{"admin_" + rand.Text()}
 	}
-	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: c.logLevel}))
+	log := newLogger(c, stderr)
+	for _, name := range misspelled(environ) {
+		log.Warn("unknown environment variable", "error", name)
+	}
 	fetcher, err := fetch.New(&fetch.Options{AllowedHosts: c.allowedHosts, Logger: log})
 	if err != nil {
 		return fmt.Errorf("EXPORT_ALLOWED_HOSTS: %w", err)
@@ -45,24 +47,36 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 	if err != nil {
 		return err
 	}
-
-	listener, err := net.Listen("tcp", c.addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s is in use by another program; choose another address with ADDR=127.0.0.1:8081", c.addr)
+	var root *os.Root
+	if c.exportDir != "" {
+		if root, err = os.OpenRoot(c.exportDir); err != nil { // symbolic links cannot leave it
+			return fmt.Errorf("EXPORT_DIR: %w", err)
+		}
+		defer root.Close()
 	}
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
-
-	db, err := openStorage(ctx, c.databaseURL)
+	startup, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	db, err := openStorage(startup, c.databaseURL)
 	if err != nil {
 		return err
 	}
 	defer db.close()
 
-	baseURL := localURL(listener.Addr())
-	openers, staticDirs, err := openFiles(c, baseURL)
+	listener, err := listen("ADDR", c.addr)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	if err := db.migrate(startup); err != nil {
+		return err
+	}
+	baseURL := c.baseURL(listener.Addr())
+	warnShared(c, db, log)
+	samplesURL, err := samplesURL(startup, c, db, baseURL)
+	if err != nil {
+		return err
+	}
+	openers, staticDirs, err := openFiles(c, root, baseURL, samplesURL)
 	if err != nil {
 		return err
 	}
@@ -84,7 +98,9 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 	if db.poolStats != nil {
 		meter.AddPool(db.poolStats)
 	}
-	closeMetrics, err := serveMetrics(c.metricsAddr, meter.Handler(), log)
+	metricsMux := http.NewServeMux()
+	metricsMux.Handle("GET /metrics", meter.Handler())
+	closeMetrics, err := serveBeside("METRICS_ADDR", c.metricsAddr, metricsMux, log)
 	if err != nil {
 		return err
 	}
@@ -105,20 +121,19 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 		},
 		Logger: log,
 	}
-	if c.clientIP != "" {
-		options.AuthRateLimit.ClientIP = clientIPFrom(c.clientIP)
-	}
+	options.AuthRateLimit.ClientIP = c.clientIPs.function()
 	api, err := httpapi.New(options)
 	if err != nil {
 		return fmt.Errorf("ADMIN_API_KEY or CORS_ORIGINS: %w", err)
 	}
-	seeded, err := s.seed(ctx, c.demo, baseURL)
+	seeded, err := s.seed(ctx, c.demo, samplesURL)
 	if err != nil {
 		return fmt.Errorf("create sample data: %w", err)
 	}
-	if err := writeBanner(stdout, c, baseURL, seeded); err != nil {
+	if err := writeBanner(stdout, c, baseURL, listener.Addr(), seeded); err != nil {
 		return err
 	}
+	log.Info("listening", "address", listener.Addr().String(), "url", baseURL+c.basePath, "storage", redactPassword(c.databaseURL), "version", version())
 
 	pages := http.NewServeMux()
 	for prefix, fsys := range staticDirs {
@@ -134,25 +149,76 @@ func run(ctx context.Context, lookup func(string) (string, bool), stdout, stderr
 	}
 	pages.Handle("GET /healthz", httpapi.Alive())
 	pages.Handle("GET /readyz", api.Ready())
-	return serve(ctx, listener, withPages(api, c.basePath, pages), s, log)
+	handler := withPages(api, c.basePath, pages)
+	if !c.tls.enabled() {
+		return s.serve(ctx, listener, handler, c.shutdownTimeout, log)
+	}
+	manager, err := c.tls.manager()
+	if err != nil {
+		return err
+	}
+	closeHTTP, err := serveBeside("TLS_HTTP_ADDR", c.tls.httpAddr, manager.HTTPHandler(redirectTo(baseURL)), log)
+	if err != nil {
+		return err
+	}
+	defer closeHTTP()
+	return s.serve(ctx, tls.NewListener(listener, c.tls.config(manager, log)), handler, c.shutdownTimeout, log)
 }
 
-// serveMetrics serves handler at addr until stop is called. If addr is empty it does
-// nothing.
-func serveMetrics(addr string, handler http.Handler, log *slog.Logger) (stop func(), err error) {
+func newLogger(c config, w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: c.logLevel}
+	if c.logJSON {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// warnShared warns about settings that each process on a shared database chooses for
+// itself.
+func warnShared(c config, db *database, log *slog.Logger) {
+	if !db.shared {
+		return
+	}
+	if !c.adminKeyGiven {
+		log.Warn("ADMIN_API_KEY is not set: each process on this database has an admin key of its own")
+	}
+	if c.publicURL == "" && !c.tls.enabled() && c.exportDir != "" && c.exportDirURL == "" {
+		log.Warn("PUBLIC_URL is not set: other processes on this database cannot open the files in EXPORT_DIR")
+	}
+}
+
+// listen listens at addr, the value of the variable name.
+func listen(name, addr string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s is in use by another program; choose another address with %s=127.0.0.1:8081", addr, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return listener, nil
+}
+
+// serveBeside serves handler at addr, the value of the variable name, until stop is
+// called. If addr is empty it does nothing.
+func serveBeside(name, addr string, handler http.Handler, log *slog.Logger) (stop func(), err error) {
 	if addr == "" {
 		return func() {}, nil
 	}
-	listener, err := net.Listen("tcp", addr)
+	listener, err := listen(name, addr)
 	if err != nil {
-		return nil, fmt.Errorf("METRICS_ADDR: %w", err)
+		return nil, err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", handler)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		IdleTimeout:       time.Minute,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
 	var running sync.WaitGroup
 	running.Go(func() { server.Serve(listener) })
-	log.Info("metrics", "url", localURL(listener.Addr())+"/metrics")
+	log.Info("listening", "variable", name, "address", listener.Addr().String())
 	return func() {
 		server.Close()
 		running.Wait()
@@ -167,8 +233,8 @@ type services struct {
 }
 
 // serve runs the server and the background work of the services until ctx ends. It
-// then waits up to shutdownTimeout for running downloads.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler, s services, log *slog.Logger) error {
+// then waits up to timeout for running downloads.
+func (s services) serve(ctx context.Context, listener net.Listener, handler http.Handler, timeout time.Duration, log *slog.Logger) error {
 	server := &http.Server{
 		Handler:  handler,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -191,8 +257,8 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, s s
 		return err
 	case <-ctx.Done():
 	}
-	log.Info("shutting down", "timeout", shutdownTimeout)
-	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	log.Info("shutting down", "timeout", timeout)
+	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	if err := server.Shutdown(shutdownCtx); err != nil {
 		log.Warn("shutdown timeout reached, closing connections", "error", err)

@@ -87,7 +87,7 @@ func TestSignals_FirstWaitsForDownloads(t *testing.T) {
 	is.NoErr(err) // the download continues
 
 	// A second signal is ignored while the program still handles the first.
-	for deadline := time.Now().Add(shutdownTimeout / 2); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		program.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:

@@ -18,21 +18,17 @@ const (
 )
 
 // openFiles returns the openers of local files, and the file systems to serve by
-// URL path, so that a browser can open the URLs of these files too.
-func openFiles(c config, baseURL string) (openers []exports.Opener, staticDirs map[string]fs.FS, err error) {
+// URL path, so that a browser can open the URLs of these files too. The root is that
+// of EXPORT_DIR or nil.
+func openFiles(c config, root *os.Root, baseURL, samplesURL string) (openers []exports.Opener, staticDirs map[string]fs.FS, err error) {
 	staticDirs = map[string]fs.FS{samplesPath: sampleExports()}
-	samples, err := files.New(baseURL+samplesPath, staticDirs[samplesPath])
+	samples, err := files.New(samplesURL, staticDirs[samplesPath])
 	if err != nil {
 		return nil, nil, err
 	}
 	openers = append(openers, samples)
-	if c.exportDir == "" {
+	if root == nil {
 		return openers, staticDirs, nil
-	}
-
-	root, err := os.OpenRoot(c.exportDir) // symbolic links cannot leave it
-	if err != nil {
-		return nil, nil, fmt.Errorf("EXPORT_DIR: %w", err)
 	}
 	visible := visibleFS{root.FS()}
 	dirURL := c.exportDirURL

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -26,6 +27,8 @@ import (
 	"example.com/canvasback/symbols"
 )
 
+const defaultDatabase = "sqlite:canvasback.db"
+
 // storage is the interface that all drivers implement.
 type storage interface {
 	Keys() keys.Store
@@ -36,38 +39,75 @@ type storage interface {
 // database is an open storage.
 type database struct {
 	storage
+	shared    bool // with processes on other machines
+	migrate   func(context.Context) error
 	poolStats func() sql.DBStats // nil without a connection pool
 	close     func()
 }
 
-// openStorage opens and migrates the storage that databaseURL selects.
-func openStorage(ctx context.Context, databaseURL string) (*database, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
+// checkDatabaseURL returns an error for a URL that openStorage does not support.
+func checkDatabaseURL(databaseURL string) error {
 	scheme, rest, _ := strings.Cut(databaseURL, ":")
 	switch scheme {
 	case "memory":
-		return &database{storage: memory.New(), close: func() {}}, nil
+		return nil
+	case "sqlite":
+		// With such a name SQLite opens a separate database per connection.
+		if name := strings.TrimSpace(rest); name == "" || name == ":memory:" {
+			return errors.New("DATABASE_URL=sqlite:PATH needs the path of a file; use memory: for data that is lost at exit")
+		}
+		return nil
+	case "postgres", "postgresql":
+		if _, err := postgresConfig(databaseURL); err != nil {
+			return fmt.Errorf("DATABASE_URL: %w", err)
+		}
+		return nil
+	}
+	if !strings.Contains(databaseURL, "://") {
+		return fmt.Errorf("DATABASE_URL must be sqlite:PATH, memory: or a postgres URL; for a file use sqlite:%s", databaseURL)
+	}
+	return errors.New("DATABASE_URL must be sqlite:PATH, memory: or a postgres URL")
+}
+
+// openStorage connects to the storage that databaseURL selects.
+func openStorage(ctx context.Context, databaseURL string) (*database, error) {
+	scheme, rest, _ := strings.Cut(databaseURL, ":")
+	switch scheme {
+	case "memory":
+		migrate := func(context.Context) error { return nil }
+		return &database{storage: memory.New(), migrate: migrate, close: func() {}}, nil
 	case "sqlite":
 		return openSQLite(ctx, rest)
-	case "postgres", "postgresql":
-		return openPostgres(ctx, databaseURL)
 	}
-	return nil, fmt.Errorf("DATABASE_URL must be sqlite:PATH, memory: or a postgres URL")
+	return openPostgres(ctx, databaseURL)
 }
 
 func openSQLite(ctx context.Context, path string) (*database, error) {
-	// With such a name SQLite opens a separate database per connection.
-	if name := strings.TrimSpace(path); name == "" || name == ":memory:" {
-		return nil, errors.New("DATABASE_URL=sqlite:PATH needs the path of a file; use memory: for data that is lost at exit")
+	// SQLite gives its other files the mode of this one.
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, sqliteError(path, err)
 	}
-	// SQLite gives its other files the mode of this one. If creation fails, SQLite
-	// reports the cause.
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
-			file.Close()
+	file.Close()
+	pool, err := connectSQLite(path)
+	if err != nil {
+		return nil, err
+	}
+	db := sqlite.New(pool)
+	if err := db.Check(ctx); err != nil {
+		pool.Close()
+		return nil, sqliteError(path, err)
+	}
+	migrate := func(ctx context.Context) error {
+		if err := db.Migrate(ctx); err != nil {
+			return sqliteError(path, err)
 		}
+		return nil
 	}
+	return &database{storage: db, migrate: migrate, poolStats: pool.Stats, close: func() { pool.Close() }}, nil
+}
+
+func connectSQLite(path string) (*sql.DB, error) {
 	pragmas := url.Values{"_pragma": {
 		"busy_timeout(5000)",
 		"journal_mode(WAL)",
@@ -81,12 +121,46 @@ func openSQLite(ctx context.Context, path string) (*database, error) {
 	}
 	pool.SetMaxOpenConns(1 + runtime.NumCPU()) // one writer; more readers than cores only delay it
 	pool.SetMaxIdleConns(1 + runtime.NumCPU())
-	db := sqlite.New(pool)
-	if err := db.Migrate(ctx); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("open %s: %w", path, err)
+	return pool, nil
+}
+
+// sqliteError adds the absolute path to an error, and the cause if SQLite cannot
+// create its other files in the directory.
+func sqliteError(path string, err error) error {
+	if absolute, absErr := filepath.Abs(path); absErr == nil {
+		path = absolute
 	}
-	return &database{db, pool.Stats, func() { pool.Close() }}, nil
+	if cause := new(fs.PathError); errors.As(err, &cause) {
+		err = cause.Err
+	} else if probe, probeErr := os.CreateTemp(filepath.Dir(path), ".canvasback-*"); probeErr != nil {
+		err = errors.Join(err, probeErr)
+	} else {
+		probe.Close()
+		os.Remove(probe.Name())
+	}
+	return fmt.Errorf("DATABASE_URL: open %s: %w", path, err)
+}
+
+// backUp copies the SQLite database to a new file, without migrating it.
+func backUp(ctx context.Context, lookup func(string) (string, bool), target string) error {
+	env := environment{lookup: lookup}
+	databaseURL := env.text("DATABASE_URL", defaultDatabase)
+	if err := checkDatabaseURL(databaseURL); err != nil {
+		return err
+	}
+	scheme, path, _ := strings.Cut(databaseURL, ":")
+	if scheme != "sqlite" {
+		return fmt.Errorf("-backup copies SQLite databases, not %s: use pg_dump for PostgreSQL", redactPassword(databaseURL))
+	}
+	if _, err := os.Stat(path); err != nil { // SQLite would create it
+		return sqliteError(path, err)
+	}
+	pool, err := connectSQLite(path)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return sqlite.New(pool).Backup(ctx, target)
 }
 
 // postgresConfig returns the configuration of the connection pool.
@@ -123,10 +197,16 @@ func openPostgres(ctx context.Context, databaseURL string) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := postgres.New(pool, nil)
-	if err := db.Migrate(ctx); err != nil {
+	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("open PostgreSQL: %w", err)
+		return nil, fmt.Errorf("DATABASE_URL: open PostgreSQL: %w", err)
+	}
+	db := postgres.New(pool, nil)
+	migrate := func(ctx context.Context) error {
+		if err := db.Migrate(ctx); err != nil {
+			return fmt.Errorf("open PostgreSQL: %w", err)
+		}
+		return nil
 	}
 	stats := func() sql.DBStats {
 		s := pool.Stat()
@@ -138,5 +218,5 @@ func openPostgres(ctx context.Context, databaseURL string) (*database, error) {
 			WaitDuration:       s.EmptyAcquireWaitTime(),
 		}
 	}
-	return &database{db, stats, pool.Close}, nil
+	return &database{db, true, migrate, stats, pool.Close}, nil
 }
