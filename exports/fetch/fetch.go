@@ -21,8 +21,8 @@ const (
 
 	maxHeaderBytes  = 64 << 10
 	maxConnsPerHost = 1024 // far above what one client may use
-	maxIdlePerHost  = 16   // the number of files that a batch prefetches
-	maxIdleConns    = 64
+	maxIdlePerHost  = 64   // four batches
+	maxIdleConns    = 128
 	idleConnTimeout = 90 * time.Second
 )
 

@@ -109,18 +109,18 @@ func (b *Budget) setReady(a *account, task any, giveBack func()) {
 	a.ready[task] = giveBack
 }
 
-// acquire returns memory for a prefix of up to n bytes. It takes that of stalled queues
-// before it waits. For the file that the consumer waits for, it returns at once, if
-// need be with a loan of nothing for a small prefix.
-func (b *Budget) acquire(ctx context.Context, n int, wanted <-chan struct{}) (*loan, error) {
+// acquire returns memory for a small prefix. It takes that of stalled queues before it
+// waits. For the file that the consumer waits for, it returns at once, if need be with
+// a loan of nothing.
+func (b *Budget) acquire(ctx context.Context, wanted <-chan struct{}) (*loan, error) {
+	l := &loan{budget: b}
 	for {
-		l, giveBack, freed := b.tryAcquire(n)
-		switch {
-		case l != nil:
+		if b.takeLarge(&l.large, smallPrefix) {
 			return l, nil
-		case giveBack != nil:
-			giveBack()
-			continue
+		}
+		freed, ok := b.takeSmall(&l.small)
+		if ok {
+			return l, nil
 		}
 		retry := time.NewTimer(stallTime / 4)
 		select {
@@ -128,7 +128,7 @@ func (b *Budget) acquire(ctx context.Context, n int, wanted <-chan struct{}) (*l
 		case <-retry.C: // others may have stalled
 		case <-wanted:
 			retry.Stop()
-			return &loan{}, nil
+			return l, nil
 		case <-ctx.Done():
 			retry.Stop()
 			return nil, ctx.Err()
@@ -137,23 +137,37 @@ func (b *Budget) acquire(ctx context.Context, n int, wanted <-chan struct{}) (*l
 	}
 }
 
-// tryAcquire returns a loan, or a function that gives back memory, or a channel that
-// is closed when memory becomes free.
-func (b *Budget) tryAcquire(n int) (l *loan, giveBack func(), freed <-chan struct{}) {
+// takeLarge adds n bytes to a loan if they are left after stalled queues have given
+// back what is missing.
+func (b *Budget) takeLarge(loan *int, n int) bool {
+	for {
+		b.mu.Lock()
+		if b.large >= n {
+			b.large -= n
+			*loan += n
+			b.mu.Unlock()
+			return true
+		}
+		giveBack := b.stalled()
+		b.mu.Unlock()
+		if giveBack == nil {
+			return false
+		}
+		giveBack()
+	}
+}
+
+// takeSmall adds a small prefix to a loan, or returns a channel that is closed when
+// memory becomes free.
+func (b *Budget) takeSmall(loan *int) (freed <-chan struct{}, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.large >= n {
-		b.large -= n
-		return &loan{budget: b, large: n}, nil, nil
+	if b.small < smallPrefix {
+		return b.freed, false
 	}
-	if giveBack := b.stalled(); giveBack != nil {
-		return nil, giveBack, nil
-	}
-	if b.small >= smallPrefix {
-		b.small -= smallPrefix
-		return &loan{budget: b, small: smallPrefix}, nil, nil
-	}
-	return nil, nil, b.freed
+	b.small -= smallPrefix
+	*loan += smallPrefix
+	return nil, true
 }
 
 // stalled returns a function that gives back a file of the queue that has stalled
@@ -175,38 +189,33 @@ func (b *Budget) stalled() (giveBack func()) {
 	return nil
 }
 
-// loan is memory for one prefix. The zero loan is outside of any budget.
+// loan is memory for one prefix.
 type loan struct {
-	budget       *Budget // nil if there is nothing to give back
+	budget       *Budget
 	large, small int
 }
 
-// size returns how many bytes the prefix may have.
-func (l *loan) size() int {
-	if l.large > 0 {
-		return l.large
+// resize adapts the loan to a prefix of n bytes, and returns how many of them there
+// is memory for: at least those of a small prefix.
+func (l *loan) resize(n int) int {
+	if missing := n - l.large - l.small; missing > 0 {
+		l.budget.takeLarge(&l.large, missing)
+	} else {
+		large := min(l.large, -missing)
+		l.giveBack(large, -missing-large)
 	}
-	return smallPrefix
-}
-
-// shrink gives back what a prefix of n bytes does not need.
-func (l *loan) shrink(n int) {
-	if l.large > n {
-		l.giveBack(l.large-n, 0)
-		l.large = n
-	}
+	return min(n, max(l.large+l.small, smallPrefix))
 }
 
 // release gives back all memory. It may be called more than once.
-func (l *loan) release() {
-	l.giveBack(l.large, l.small)
-	l.large, l.small = 0, 0
-}
+func (l *loan) release() { l.giveBack(l.large, l.small) }
 
 func (l *loan) giveBack(large, small int) {
 	if large == 0 && small == 0 {
 		return
 	}
+	l.large -= large
+	l.small -= small
 	b := l.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -220,13 +229,9 @@ func (l *loan) giveBack(large, small int) {
 // byte lets a read of a file of exactly PrefixSize bytes return io.EOF.
 var prefixes = sync.Pool{New: func() any { return new([PrefixSize + 1]byte) }}
 
-// prefixBuffer returns a buffer for a prefix of up to n bytes of a file of the given
-// size, -1 if unknown.
-func prefixBuffer(size int64, n int) (buffer []byte, free func()) {
-	switch {
-	case 0 <= size && size < PrefixSize/2:
-		return make([]byte, min(size+1, int64(n))), func() {}
-	case n < PrefixSize:
+// prefixBuffer returns a buffer for a prefix of n bytes.
+func prefixBuffer(n int) (buffer []byte, free func()) {
+	if n < PrefixSize {
 		return make([]byte, n), func() {}
 	}
 	pooled := prefixes.Get().(*[PrefixSize + 1]byte)

@@ -246,6 +246,33 @@ func TestQueue_BudgetIsShared(t *testing.T) {
 	})
 }
 
+// Files of unknown size have the memory for a small prefix while they are opened, so
+// that the latency of all files of many queues passes at a time.
+func TestQueue_OpensFilesOfManyQueuesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var u fakeUpstream
+		config := testConfig()
+		config.Budget = NewBudget(40 << 20)
+		var jobs []Job[*fakeFile]
+		for i := range config.Files {
+			jobs = append(jobs, u.file(fmt.Sprint(i), strings.Repeat("x", 60_000), time.Second))
+		}
+		var queues []*Queue[*fakeFile]
+		for range 32 {
+			queues = append(queues, New(t.Context(), config, jobs))
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		is.Equal(u.closed.Load(), int64(32*config.Files)) // all are prefetched
+		is.Equal(config.Budget.Stats().UsedBytes, 32*config.Files*60_001)
+		for _, q := range queues {
+			q.Close()
+		}
+		is.Equal(config.Budget.Stats().UsedBytes, 0)
+	})
+}
+
 func TestBudget_Stats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
@@ -256,8 +283,8 @@ func TestBudget_Stats(t *testing.T) {
 		q := New(t.Context(), config, jobs)
 		_, err := q.Next(noWait) // waits a second
 		is.NoErr(err)
-		is.Equal(config.Budget.Stats().UsedBytes, 3*PrefixSize)
-		for range 2 { // one is ready, one is not
+		is.Equal(config.Budget.Stats().UsedBytes, 2*PrefixSize+smallPrefix) // the last one is not open yet
+		for range 2 {                                                       // one is ready, one is not
 			_, err := q.Next(noWait)
 			is.NoErr(err)
 		}

@@ -40,6 +40,16 @@ type Job[F File] struct {
 	Open func(ctx context.Context) (F, error)
 }
 
+// prefixSize returns how many bytes of a file of the given length are prefetched if
+// there is memory. One more than a small file has shows its end.
+func (j *Job[F]) prefixSize(length int64) int {
+	limit := cmp.Or(j.Limit, PrefixSize)
+	if 0 <= length && length < PrefixSize/2 {
+		return int(min(length+1, int64(limit)))
+	}
+	return limit
+}
+
 // Result is a file whose start has been read.
 type Result[F File] struct {
 	File     F
@@ -96,7 +106,7 @@ func work[F File](ctx context.Context, t *task[F], budget *Budget, l limits) (Re
 	case <-ctx.Done():
 		return Result[F]{}, ctx.Err()
 	}
-	memory, err := budget.acquire(ctx, cmp.Or(t.job.Limit, PrefixSize), t.wanted)
+	memory, err := budget.acquire(ctx, t.wanted)
 	if err != nil {
 		return Result[F]{}, err
 	}
@@ -129,8 +139,7 @@ func read[F File](ctx context.Context, job Job[F], l limits, memory *loan) (resu
 		return result, err
 	}
 	result.File, result.open = file, true
-	buffer, free := prefixBuffer(file.Length(), memory.size())
-	memory.shrink(len(buffer))
+	buffer, free := prefixBuffer(memory.resize(job.prefixSize(file.Length())))
 	result.release = func() { free(); memory.release() }
 	n, err := ReadUntil(file, buffer, start.Add(l.timeout))
 	switch {
