@@ -82,7 +82,7 @@ func New(opts Options) (*API, error) {
 	if prefix := strings.Trim(opts.Prefix, "/"); prefix != "" {
 		a.prefix = "/" + prefix
 	}
-	a.bodies = newBodyCache(opts.ListCache, opts.Symbols != nil && opts.Symbols.Shared())
+	a.bodies = newBodyCache(opts.ListCache)
 	a.handler = a.withRecovery(a.cors.wrap(a.withPrefix(a.mux())))
 	return a, nil
 }

@@ -127,10 +127,10 @@ type Options struct {
 	// counts as progress.
 	IdleTimeout time.Duration
 
-	// ListCache is the size in bytes of the cache of encoded symbol lists,
-	// compressed bodies and images; 64 MiB if zero, no cache if negative. Each
-	// request compares the cached version with the store. Uncompressed lists of
-	// a store in memory are not cached.
+	// ListCache is the size in bytes of the cache of encoded lists, compressed
+	// bodies and images; 64 MiB if zero, no cache if negative. Each request
+	// compares the cached version with the store. Lists longer than a quarter of
+	// the cache are streamed.
 	ListCache int64
 
 	// Observe, if set, is called after each request of the handler, after each

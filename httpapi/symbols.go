@@ -14,35 +14,32 @@ func (f folderRecord) resource() Resource           { return Resource{Kind: "fol
 func (f folderRecord) version() symbols.Version     { return f.Version }
 func (f folderRecord) appendJSON(dst []byte) []byte { return appendFolder(dst, symbols.Folder(f)) }
 
-type folderList symbols.FolderList
-
-func (l folderList) version() symbols.Version { return l.Version }
-
-func (l folderList) appendJSON(dst []byte) []byte {
-	dst = append(dst, '[')
-	for i, folder := range l.Folders {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendFolder(dst, folder)
-	}
-	return append(dst, ']')
-}
-
 func (a *API) listFolders(w http.ResponseWriter, r *http.Request) error {
 	q := parseQuery(r.URL)
 	p, err := q.page()
 	if err != nil {
 		return err
 	}
-	key := bodyKey{versionKey: versionKey{kind: folderListVersion}, page: p}
-	return a.get(w, r, key, viewOf(q, p, 0), func(ctx context.Context) (taggedBody, error) {
-		list, err := a.symbols.ListFolders(ctx, p.selection())
-		if list.More {
-			q.setLink(w.Header(), p, list.Folders[len(list.Folders)-1].ID)
-		}
-		return folderList(list), err
-	})
+	key := bodyKey{versionKey: versionKey{kind: folderListVersion}, page: p, gzip: compressible(w, r)}
+	return a.sendList(w, r, q, key, viewOf(q, p, 0), func(int64) (encodedBody, error) { return a.encodeFolders(r, key) })
+}
+
+// encodeFolders reads and encodes the folder list.
+func (a *API) encodeFolders(r *http.Request, key bodyKey) (encodedBody, error) {
+	ctx, cancel := a.storeContext(r)
+	defer cancel()
+	list, err := a.symbols.ListFolders(ctx, key.page.selection())
+	if err != nil {
+		return encodedBody{}, err
+	}
+	out := listEncoder{compress: key.gzip}
+	out.add(appendFolders(nil, list.Folders))
+	body := encodedBody{version: list.Version}
+	body.parts, body.gzip = out.finish()
+	if list.More {
+		body.next = list.Folders[len(list.Folders)-1].ID
+	}
+	return body, nil
 }
 
 type createFolderRequest struct {

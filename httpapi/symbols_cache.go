@@ -10,9 +10,9 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// maxCachedBody is the maximum size in bytes of a cached body. Longer lists are
-// streamed.
-const maxCachedBody = 4 << 20
+// shortBody is the maximum size in bytes of bodies that are encoded at the same time
+// for the cache. Of longer ones it fills one at a time.
+const shortBody = 4 << 20
 
 // bodyKey identifies a body.
 type bodyKey struct {
@@ -26,7 +26,7 @@ type bodyKey struct {
 // encodedBody is the body of a response at a version.
 type encodedBody struct {
 	version symbols.Version
-	parts   [][]byte // read only; nil if they are longer than maxCachedBody
+	parts   [][]byte // read only; nil if the cache has only the fact that it is long
 	gzip    bool     // the parts are compressed
 	image   imageHeader
 	next    int64 // the id after which the next page begins, or 0
@@ -34,6 +34,7 @@ type encodedBody struct {
 	// after is 0 if the body is complete. Otherwise it is a list that ends with
 	// the symbol of this id, and may already include changes after version.
 	after int64
+	long  bool // too long for the cache
 }
 
 // size returns how many bytes the body takes in the cache.
@@ -48,9 +49,10 @@ func (b encodedBody) size() int64 {
 // bodyCache caches the most recently used bodies, one version of each. Concurrent
 // misses share one fill.
 type bodyCache struct {
-	limit int64 // bytes
-	plain bool  // cache lists that are not compressed, too
-	fills singleflight.Group
+	limit   int64 // bytes
+	maxBody int64 // bytes; longer lists are streamed
+	fills   singleflight.Group
+	filling sync.Mutex // held by the fill that is longer than shortBody
 
 	mu      sync.Mutex
 	entries map[bodyKey]*list.Element // the values are cacheEntry
@@ -63,8 +65,8 @@ type cacheEntry struct {
 	encodedBody
 }
 
-func newBodyCache(limit int64, plain bool) *bodyCache {
-	return &bodyCache{limit: limit, plain: plain, entries: make(map[bodyKey]*list.Element), recent: list.New()}
+func newBodyCache(limit int64) *bodyCache {
+	return &bodyCache{limit: limit, maxBody: max(limit/4, shortBody), entries: make(map[bodyKey]*list.Element), recent: list.New()}
 }
 
 // get returns the body with a key at version, or at a later one. The caller must
@@ -107,11 +109,11 @@ func (c *bodyCache) lookup(key bodyKey, version symbols.Version) (encodedBody, b
 // put replaces the entry with a key and evicts others. For a body that is too long,
 // it caches only this fact.
 func (c *bodyCache) put(key bodyKey, filled encodedBody) {
-	if !c.plain && !key.gzip && !key.image {
-		return
+	if filled.long = filled.long || filled.size() > c.maxBody; filled.long {
+		filled = encodedBody{version: filled.version, image: filled.image, long: true}
 	}
-	if filled.after > 0 || filled.size() > maxCachedBody {
-		filled = encodedBody{version: filled.version, image: filled.image}
+	if filled.after > 0 {
+		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,9 +6,10 @@ import (
 )
 
 // encodeList reads and encodes a list. It ends after the page with which the list
-// exceeds maxSize bytes, and then after is set. If the folder changes during the
-// read, it starts over; after three attempts the list is incomplete, too. Of
-// incomplete lists, only plain ones without a limit have parts.
+// exceeds maxSize bytes, or shortBody while another request encodes a longer one; then
+// after is set. If the folder changes during the read, it starts over; after three
+// attempts, or above shortBody, the list is incomplete, too. Of incomplete lists, only
+// plain ones without a limit have parts.
 func (a *API) encodeList(r *http.Request, key bodyKey, maxSize int64) (list encodedBody, err error) {
 	const maxAttempts = 3
 	for range maxAttempts {
@@ -25,6 +26,15 @@ func (a *API) encodeList(r *http.Request, key bodyKey, maxSize int64) (list enco
 func (a *API) tryEncodeList(r *http.Request, key bodyKey, maxSize int64) (list encodedBody, changed bool, err error) {
 	out := listEncoder{compress: key.gzip}
 	defer out.discard()
+	if key.gzip {
+		maxSize = max(maxSize/maxRatio, min(maxSize, shortBody))
+	}
+	limit := min(maxSize, shortBody)
+	defer func() {
+		if limit > shortBody {
+			a.bodies.filling.Unlock()
+		}
+	}()
 	rows := key.page.selection()
 	for separator, more := byte('['), true; more; separator = ',' {
 		page, err := a.readPage(r, key.id, rows, key.fields)
@@ -36,13 +46,16 @@ func (a *API) tryEncodeList(r *http.Request, key bodyKey, maxSize int64) (list e
 		}
 		out.add(appendPage(nil, page, separator, key.fields))
 		rows.After, more = max(rows.After, page.last()), page.more
-		tooLong := out.size > maxSize
-		if changed = page.version != list.version; changed || more && tooLong {
-			list.after = rows.After
+		if more && out.size > limit && limit < maxSize && a.bodies.filling.TryLock() {
+			limit = maxSize
+		}
+		changed = page.version != list.version
+		if changed || more && out.size > limit {
+			list.after, list.long = rows.After, out.size > maxSize
 			if !key.gzip && key.page.limit == 0 {
 				list.parts, _ = out.finish()
 			}
-			return list, changed && !tooLong, nil
+			return list, changed && out.size <= shortBody, nil
 		}
 		if key.page.limit > 0 {
 			if rows.Limit -= len(page.symbols); rows.Limit == 0 && more {

@@ -37,16 +37,16 @@ func (a *API) getEndpoint(kind versionKind, load func(ctx context.Context, id in
 		if err != nil {
 			return err
 		}
-		return a.get(w, r, bodyKey{versionKey: versionKey{kind, id}}, "", func(ctx context.Context) (taggedBody, error) {
+		return a.get(w, r, bodyKey{versionKey: versionKey{kind, id}}, func(ctx context.Context) (taggedBody, error) {
 			return load(ctx, id)
 		})
 	}
 }
 
-// get responds with what load returns, a view of what the key identifies. Only
+// get responds with what load returns, which the key identifies. Only
 // compressed bodies are cached, to read the others takes one statement; long ones are
 // compressed as they are sent.
-func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, view string, load func(context.Context) (taggedBody, error)) error {
+func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, load func(context.Context) (taggedBody, error)) error {
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
 	key.gzip = compressible(w, r)
@@ -55,7 +55,7 @@ func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, view stri
 		if err != nil {
 			return err
 		}
-		if etag, ok := notModified(r.Header, version, view); ok {
+		if etag, ok := notModified(r.Header, version, ""); ok {
 			return sendNotModified(w, etag)
 		}
 	}
@@ -67,9 +67,9 @@ func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, view stri
 	body := encodedBody{version: loaded.version(), parts: [][]byte{plain}}
 	loaded = nil // it may be long
 	if !key.gzip || len(plain) < minCompressed {
-		return a.sendTaggedBody(w, r, body, view)
+		return a.sendTaggedBody(w, r, body, "")
 	}
-	if len(plain) <= maxRatio*maxCachedBody {
+	if len(plain) <= maxRatio*shortBody {
 		cached, err := a.bodies.get(key, body.version, func() (encodedBody, error) {
 			return encodedBody{version: body.version, parts: [][]byte{compress(plain)}, gzip: true}, nil
 		})
@@ -77,10 +77,10 @@ func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, view stri
 			return err
 		}
 		if cached.parts != nil {
-			return a.sendTaggedBody(w, r, cached, view)
+			return a.sendTaggedBody(w, r, cached, "")
 		}
 	}
-	setTag(w.Header(), tag{body.version, view, true}.String()) // too long for the cache
+	setTag(w.Header(), tag{version: body.version, gzip: true}.String()) // too long for the cache
 	return a.streamJSON(w, r, true, len(plain), func(out io.Writer) error { return writeParts(out, body.parts) })
 }
 

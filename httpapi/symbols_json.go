@@ -20,6 +20,18 @@ func appendFolder(dst []byte, folder symbols.Folder) []byte {
 	return append(dst, '}')
 }
 
+// appendFolders appends a list of folders as JSON.
+func appendFolders(dst []byte, list []symbols.Folder) []byte {
+	dst = append(dst, '[')
+	for i, folder := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendFolder(dst, folder)
+	}
+	return append(dst, ']')
+}
+
 // appendSymbol appends a symbol as JSON.
 func appendSymbol(dst []byte, symbol symbols.Symbol) []byte {
 	return appendFields(dst, symbol.Info(), symbol.Data, allFields)

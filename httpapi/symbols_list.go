@@ -8,8 +8,7 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// listSymbols responds with symbols of a folder. Each request reads the current
-// version, so the cache never returns a stale list.
+// listSymbols responds with symbols of a folder.
 func (a *API) listSymbols(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathID(r)
 	if err != nil {
@@ -24,32 +23,37 @@ func (a *API) listSymbols(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	key := bodyKey{versionKey{contentsVersion, id}, p, cmp.Or(fields, allFields), false, compressible(w, r)}
+	return a.sendList(w, r, q, key, viewOf(q, p, fields), func(maxSize int64) (encodedBody, error) { return a.encodeList(r, key, maxSize) })
+}
+
+// sendList responds with a list. The function encode returns it, or the first part of
+// a list of symbols that exceeds maxSize bytes. Each request reads the current version,
+// so the cache never returns a stale list.
+func (a *API) sendList(w http.ResponseWriter, r *http.Request, q query, key bodyKey, view string, encode func(maxSize int64) (encodedBody, error)) error {
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
-	gzip := compressible(w, r)
-	key := bodyKey{versionKey{contentsVersion, id}, p, cmp.Or(fields, allFields), false, gzip}
 	version, err := a.versions.get(ctx, key.versionKey)
 	if err != nil {
 		return err
 	}
-	view := viewOf(q, p, fields)
 	if etag, ok := notModified(r.Header, version, view); ok {
 		return sendNotModified(w, etag)
 	}
-	list, err := a.bodies.get(key, version, func() (encodedBody, error) { return a.encodeList(r, key, maxCachedBody) })
-	if err == nil && list.parts == nil && list.after == 0 { // longer than maxCachedBody
-		list, err = a.encodeList(r, key, 0)
+	list, err := a.bodies.get(key, version, func() (encodedBody, error) { return encode(a.bodies.maxBody) })
+	if err == nil && list.parts == nil && list.after == 0 { // too long for the cache
+		list, err = encode(0)
 	}
 	switch {
 	case err != nil:
 		return err
-	case list.after > 0 && p.limit > 0:
+	case list.after > 0 && key.page.limit > 0:
 		return a.streamRange(w, r, q, key, view)
 	case list.after > 0:
-		setTag(w.Header(), tag{list.version, view, gzip}.volatile())
-		return a.streamJSON(w, r, gzip, size(list.parts), func(out io.Writer) error { return a.writePages(out, r, key, list) })
+		setTag(w.Header(), tag{list.version, view, key.gzip}.volatile())
+		return a.streamJSON(w, r, key.gzip, size(list.parts), func(out io.Writer) error { return a.writePages(out, r, key, list) })
 	case list.next > 0:
-		q.setLink(w.Header(), p, list.next)
+		q.setLink(w.Header(), key.page, list.next)
 	}
 	return a.sendTaggedBody(w, r, list, view)
 }

@@ -31,11 +31,51 @@ func upTo(n int64) (list []int64) {
 	return list
 }
 
+// smallCache caches lists of up to 4 MiB.
+func smallCache(options *httpapi.Options) { options.ListCache = 16 << 20 }
+
+// TestSymbolList_LongListIsCached reads lists of 6 MB at the same time. While one is
+// encoded, others are streamed.
+func TestSymbolList_LongListIsCached(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h, store, otherProcess := serveSymbols(t, 0)
+	createFolder(t, otherProcess, "A", 30, 200_000)
+	createFolder(t, otherProcess, "B", 30, 200_000)
+	reached, resume := make(chan struct{}), make(chan struct{})
+	store.onRead(func(after int64) error {
+		if after == 28 {
+			close(reached)
+			<-resume
+		}
+		return nil
+	})
+	first := make(chan response)
+	go func() { first <- h.client("GET", "/symbol/folders/1/symbols", "").want(200) }()
+	<-reached
+	streamed := h.client("GET", "/symbol/folders/2/symbols", "").want(200)
+	is.Equal(len(ids(streamed)), 30)
+	is.Equal(streamed.header.Get("Content-Length"), "")
+	close(resume)
+	is.Equal(ids(<-first), upTo(30))
+	store.onRead(func(int64) error { return nil })
+	for _, folder := range []string{"1", "2"} {
+		path := "/symbol/folders/" + folder + "/symbols"
+		want := h.client("GET", path, "").want(200)
+		before := store.reads.Load()
+		got := h.client("GET", path, "").want(200)
+		is.Equal(store.reads.Load(), before)
+		is.Equal(string(got.body), string(want.body))
+		is.Equal(got.header.Get("Content-Length"), fmt.Sprint(len(got.body)))
+		is.Equal(got.header.Get("ETag"), h.tag(path))
+	}
+}
+
 // TestSymbolList_LongListIsStreamed reads a list above the limit of cached lists.
 func TestSymbolList_LongListIsStreamed(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h, store, otherProcess := serveSymbols(t, 0)
+	h, store, otherProcess := serveSymbols(t, 0, smallCache)
 	createFolder(t, otherProcess, "A", 30, 200_000)
 	const path = "/symbol/folders/1/symbols"
 	response := h.client("GET", path, "").want(200)
@@ -115,8 +155,8 @@ func TestSymbolList_HeadOfLongList(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	for limit, want := range map[int64][]int64{
-		0:  {11, 1, 1}, // the cache knows that the list is long
-		-1: {11, 11, 11},
+		16 << 20: {11, 1, 1}, // the cache knows that the list is long
+		-1:       {11, 11, 11},
 	} {
 		h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.ListCache = limit })
 		createFolder(t, otherProcess, "A", 30, 200_000)
@@ -136,7 +176,7 @@ func TestSymbolList_HeadOfLongList(t *testing.T) {
 func TestSymbolList_LongSymbol(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h, store, otherProcess := serveSymbols(t, 0)
+	h, store, otherProcess := serveSymbols(t, 0, smallCache)
 	createFolder(t, otherProcess, "A", 1, 5<<20)
 	first := h.client("GET", "/symbol/folders/1/symbols", "").want(200)
 	is.Equal(store.reads.Load(), int64(1))

@@ -16,12 +16,12 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// hookedStore is a shared store, whose lists are cached. It counts reads of pages and
-// calls a hook before each.
+// hookedStore counts reads of folder lists, and of pages of symbols. It calls a hook
+// before each page.
 type hookedStore struct {
 	symbols.Store
-	reads atomic.Int64
-	hook  atomic.Pointer[func(after int64) error]
+	folderReads, reads atomic.Int64
+	hook               atomic.Pointer[func(after int64) error]
 }
 
 func (s *hookedStore) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int) (symbols.Page, error) {
@@ -34,7 +34,10 @@ func (s *hookedStore) ListSymbols(ctx context.Context, folderID int64, r symbols
 	return s.Store.ListSymbols(ctx, folderID, r, size)
 }
 
-func (*hookedStore) Shared() bool { return true }
+func (s *hookedStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderList, error) {
+	s.folderReads.Add(1)
+	return s.Store.ListFolders(ctx, r)
+}
 
 func (s *hookedStore) onRead(hook func(after int64) error) { s.hook.Store(&hook) }
 
@@ -89,6 +92,28 @@ func TestSymbolList_ReadOncePerVersion(t *testing.T) {
 	is.Equal(store.reads.Load(), int64(2))
 	is.NoErr(otherProcess.DeleteFolder(t.Context(), folder.ID))
 	h.client("GET", "/symbol/folders/1/symbols", "").wantError(404, "not_found")
+}
+
+func TestFolderList_ReadOncePerVersion(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h, store, otherProcess := serveSymbols(t, 0)
+	for _, name := range []string{"A", "B"} {
+		createFolder(t, otherProcess, name, 1, 10)
+	}
+	for _, path := range []string{"/symbol/folders", "/symbol/folders?limit=1"} {
+		before := store.folderReads.Load()
+		first := h.client("GET", path, "").want(200)
+		for range 3 {
+			again := h.client("GET", path, "").want(200)
+			is.Equal(string(again.body), string(first.body))
+			is.Equal(again.header.Get("Link"), first.header.Get("Link"))
+		}
+		is.Equal(store.folderReads.Load()-before, int64(1))
+		_, err := otherProcess.UpdateFolder(t.Context(), 1, symbols.FolderFields{Name: new("new name of " + path)})
+		is.NoErr(err)
+		is.True(strings.Contains(string(h.client("GET", path, "").want(200).body), "new name of "+path)) // immediately
+	}
 }
 
 func TestSymbolList_CacheIsLimited(t *testing.T) {
@@ -160,7 +185,7 @@ func TestSymbolList_FailureIsNotCached(t *testing.T) {
 func TestSymbolList_FailureIsNoStore(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h, store, otherProcess := serveSymbols(t, 0)
+	h, store, otherProcess := serveSymbols(t, 0, smallCache)
 	createFolder(t, otherProcess, "A", 30, 200_000)
 	h.client("GET", "/symbol/folders/1/symbols", "").want(200)
 	store.onRead(func(int64) error { return errors.New("no connection") })

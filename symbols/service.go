@@ -201,9 +201,6 @@ func (s *Service) SymbolVersion(ctx context.Context, id int64) (Version, error) 
 	return version, storeError("read symbol version", err)
 }
 
-// Shared reports whether other processes may change the same data.
-func (s *Service) Shared() bool { return s.store.Shared() }
-
 // errUnchanged ends an update of the store without writing.
 var errUnchanged = errors.New("symbols: nothing to change")
 

@@ -120,7 +120,4 @@ type Store interface {
 	// ListSegment returns the symbols of a segment without their data, ids
 	// ascending. It does not read data.
 	ListSegment(ctx context.Context, id int64) ([]SymbolInfo, error)
-
-	// Shared reports whether other processes may change the same data.
-	Shared() bool
 }

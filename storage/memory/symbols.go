@@ -331,5 +331,3 @@ func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.Symbo
 	}
 	return list, ctx.Err()
 }
-
-func (symbolStore) Shared() bool { return false }

@@ -433,8 +433,6 @@ func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.Symbo
 	)
 }
 
-func (symbolStore) Shared() bool { return true }
-
 // scanVersion returns the error missing if there is no row.
 func scanVersion(row pgx.Row, missing error) (symbols.Version, error) {
 	var version symbols.Version

@@ -443,8 +443,6 @@ func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.Symbo
 	return list, rows.Err()
 }
 
-func (symbolStore) Shared() bool { return true }
-
 // scanVersion returns the error missing if there is no row.
 func scanVersion(row *sql.Row, missing error) (symbols.Version, error) {
 	var version symbols.Version

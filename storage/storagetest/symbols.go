@@ -28,7 +28,6 @@ var symbolChecks = []check{
 	{"ListSegment returns the symbols of all folders", symbolSegments},
 	{"folders and symbols are not shared with the caller", symbolValues},
 	{"folders and symbols persist", symbolPersists},
-	{"Shared reports whether the storage can be opened twice", symbolShared},
 }
 
 // unlimited is a page size that no test reaches.
@@ -503,10 +502,4 @@ func symbolPersists(t *testing.T, s Harness) {
 	wantFolders(t, second)
 	_, err = second.Symbols().GetSymbol(t.Context(), symbol.ID)
 	wantError(t, err, symbols.ErrSymbolNotFound)
-}
-
-func symbolShared(t *testing.T, s Harness) {
-	if got, want := s.Symbols().Shared(), s.Reopen != nil; got != want {
-		t.Errorf("Shared returns %v, want %v", got, want)
-	}
 }
