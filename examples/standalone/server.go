@@ -157,11 +157,13 @@ func run(ctx context.Context, lookup func(string) (string, bool), environ []stri
 	if err != nil {
 		return err
 	}
-	closeHTTP, err := serveBeside("TLS_HTTP_ADDR", c.tls.httpAddr, manager.HTTPHandler(redirectTo(baseURL)), log)
-	if err != nil {
-		return err
+	if c.tls.httpAddr != "" { // HTTPHandler enables HTTP-01
+		closeHTTP, err := serveBeside("TLS_HTTP_ADDR", c.tls.httpAddr, manager.HTTPHandler(redirectTo(baseURL)), log)
+		if err != nil {
+			return err
+		}
+		defer closeHTTP()
 	}
-	defer closeHTTP()
 	return s.serve(ctx, tls.NewListener(listener, c.tls.config(manager, log)), handler, c.shutdownTimeout, log)
 }
 
