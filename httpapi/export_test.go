@@ -25,3 +25,6 @@ func Routes(options Options) []Route {
 	}
 	return list
 }
+
+// AppendKeys is appendKeys.
+var AppendKeys = appendKeys

@@ -1,7 +1,11 @@
 package httpapi_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -289,6 +293,68 @@ func TestKeys_LongListIsStreamed(t *testing.T) {
 		is.Equal(string(zipped.body), string(response.body))
 	}
 	h.admin("HEAD", "/admin/api-keys", "").want(200)
+}
+
+// pagedKeys calls onPage before each page of a list.
+type pagedKeys struct {
+	keys.Store
+	onPage func(filter keys.Filter) error
+}
+
+func (s pagedKeys) List(ctx context.Context, filter keys.Filter) ([]keys.Key, error) {
+	if err := s.onPage(filter); err != nil {
+		return nil, err
+	}
+	return s.Store.List(ctx, filter)
+}
+
+// TestKeys_LongListWhileKeysChange changes keys between the pages of a list: those
+// that exist throughout appear once. Then the store fails after the first page.
+func TestKeys_LongListWhileKeysChange(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	store := pagedKeys{Store: memory.New().Keys()}
+	service := newKeyService(t, store.Store, nil)
+	h := serve(t, func(o *httpapi.Options) { o.Keys = newKeyService(t, &store, nil) })
+	for range 3000 {
+		_, err := service.Create(t.Context(), keys.Fields{})
+		is.NoErr(err)
+	}
+	store.onPage = func(filter keys.Filter) error {
+		if filter.After == 0 {
+			return nil
+		}
+		for _, id := range []int64{1, filter.After, filter.After + 2} {
+			if err := service.Delete(t.Context(), id); err != nil && !errors.Is(err, keys.ErrNotFound) {
+				return err
+			}
+		}
+		_, err := service.Create(t.Context(), keys.Fields{})
+		return err
+	}
+	var want []int64
+	for id := range int64(3002) {
+		if id := id + 1; id != 1002 && id != 2003 {
+			want = append(want, id)
+		}
+	}
+	is.Equal(ids(h.admin("GET", "/admin/api-keys", "").want(200)), want)
+
+	store.onPage = func(filter keys.Filter) error {
+		if filter.After > 0 {
+			return errors.New("no connection")
+		}
+		return nil
+	}
+	request, err := http.NewRequestWithContext(t.Context(), "GET", h.url+"/admin/api-keys", nil)
+	is.NoErr(err)
+	request.Header.Set("x-admin-key", adminKey)
+	aborted, err := transport.RoundTrip(request)
+	is.NoErr(err)
+	defer aborted.Body.Close()
+	is.Equal(aborted.StatusCode, 200)
+	_, err = io.Copy(io.Discard, aborted.Body)
+	is.True(err != nil) // truncation shows
 }
 
 func TestKeys_RotateWithOverlap(t *testing.T) {
