@@ -46,7 +46,8 @@
 // and no matter which process makes it. Several times per [Options.Lease],
 // [Service.Run] asks for the changes since the last response and evicts only
 // these keys. Then a new lease begins, as of when the request was sent. Checks use the
-// cache only while the lease is valid.
+// cache only while the lease is valid. After a minute without checks, which leaves
+// nothing to serve from the cache, Run asks only every five seconds.
 //
 // So no process serves a cached result that has been outdated for longer than a
 // lease. A revoking call on a shared store returns one lease after its commit.

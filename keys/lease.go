@@ -7,8 +7,13 @@ import (
 	"time"
 )
 
-// renewalsPerLease is how often a lease is renewed within its duration.
-const renewalsPerLease = 5
+const (
+	// renewalsPerLease is how often a lease is renewed within its duration.
+	renewalsPerLease = 5
+
+	// idleRenewal is how often a lease is renewed while no check needs it.
+	idleRenewal = 5 * time.Second
+)
 
 // lease permits checks to use the cache. When it was obtained, every change that
 // was committed before requested had been evicted. A change that the cache does
@@ -38,14 +43,29 @@ type leases struct {
 	cache    *cache
 	last     atomic.Pointer[lease] // nil before the first one and after Run
 	epoch    int64                 // of the last response; used by renew only
+
+	used atomic.Bool   // set by checks, reset by renewLoop
+	wake chan struct{} // has an element after a check without a lease
 }
 
 func newLeases(duration time.Duration, cache *cache) *leases {
-	return &leases{duration: duration, cache: cache}
+	return &leases{duration: duration, cache: cache, wake: make(chan struct{}, 1)}
 }
 
-// valid reports whether a lease is valid at now.
-func (l *leases) valid(now time.Time) bool { return l.last.Load().valid(now) }
+// use reports whether a check at now may use the cache.
+func (l *leases) use(now time.Time) bool {
+	if !l.used.Load() { // writing it each time would slow down checks on other cores
+		l.used.Store(true)
+	}
+	if l.last.Load().valid(now) {
+		return true
+	}
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+	return false
+}
 
 // age returns the time since the last lease was requested, or -1 without one.
 func (l *leases) age() time.Duration {
@@ -96,6 +116,7 @@ func (l *leases) renewLoop(ctx context.Context, store Store, log *slog.Logger) {
 	defer l.last.Store(nil)
 	ticker := time.NewTicker(max(l.duration/renewalsPerLease, 1))
 	defer ticker.Stop()
+	used := time.Now()
 	for healthy := true; ; {
 		err := l.renew(ctx, store)
 		switch {
@@ -112,5 +133,22 @@ func (l *leases) renewLoop(ctx context.Context, store Store, log *slog.Logger) {
 		case <-ctx.Done():
 			return
 		}
+		if l.used.Swap(false) {
+			used = time.Now()
+		}
+		if time.Since(used) > maxEntryAge { // no entry is left to serve
+			l.rest(ctx)
+		}
+	}
+}
+
+// rest waits until the next check without a lease, or for idleRenewal.
+func (l *leases) rest(ctx context.Context) {
+	timer := time.NewTimer(idleRenewal)
+	defer timer.Stop()
+	select {
+	case <-l.wake:
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }

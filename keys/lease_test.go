@@ -266,6 +266,35 @@ func TestLease_SeesChangesOfOtherProcessesAtRenewal(t *testing.T) {
 	})
 }
 
+func TestLease_IsRarelyRenewedWithoutChecks(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		other := newService(t, store, nil)
+		first, second := issue(t, s, keys.Fields{}), issue(t, s, keys.Fields{})
+		settle()
+		is.NoErr(verify(t, s, first.Raw))
+		is.NoErr(verify(t, s, second.Raw))
+		time.Sleep(70 * time.Second)
+		questions := store.questions.Load()
+		time.Sleep(50 * time.Second)
+		is.Equal(store.questions.Load(), questions+10)
+
+		_, err := other.Update(t.Context(), first.Key.ID, keys.Fields{Active: new(false)})
+		is.NoErr(err)
+		time.Sleep(time.Second) // a lease that began meanwhile has ended
+		finds := store.finds.Load()
+		is.Equal(verify(t, s, first.Raw), keys.ErrInactive) // without a lease
+		synctest.Wait()
+		for range 10 {
+			is.Equal(verify(t, s, first.Raw), keys.ErrInactive)
+			is.NoErr(verify(t, s, second.Raw))
+		}
+		is.Equal(store.finds.Load(), finds+3) // the check has obtained a lease
+		questions = store.questions.Load()
+		time.Sleep(50 * time.Second)
+		is.True(store.questions.Load() >= questions+500)
+	})
+}
+
 func TestRun_LogsTransitionsOfStoreOnce(t *testing.T) {
 	var log strings.Builder
 	var service *keys.Service

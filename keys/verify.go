@@ -58,7 +58,7 @@ func (e *entry) recordUse(now time.Time, key *Key) {
 // rejected key like VerifyFunc.
 func (s *Service) VerifyDigest(ctx context.Context, digest Digest) (key Key, err error) {
 	now := time.Now()
-	e, err := s.find(ctx, digest, s.leases.valid(now), now)
+	e, err := s.find(ctx, digest, s.leases.use(now), now)
 	switch {
 	case err != nil:
 	case !e.known:
@@ -80,7 +80,7 @@ func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, err
 	}
 	now := time.Now()
 	digest := s.digesters[0].digest(raw)
-	leased := s.leases.valid(now)
+	leased := s.leases.use(now)
 	var e *entry
 	if leased {
 		e = s.cache.known.get(&digest, now)
