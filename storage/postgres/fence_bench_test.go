@@ -3,10 +3,7 @@ package postgres_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -70,67 +67,6 @@ func BenchmarkChanges(b *testing.B) {
 	}
 }
 
-// BenchmarkFence_Processes measures 200 processes that renew their leases ten times
-// a second, on one primary.
-func BenchmarkFence_Processes(b *testing.B) {
-	const processes, interval = 200, 100 * time.Millisecond
-	pair := pgtest.StartPair(b)
-	pool := connect(b, pair.Primary.DSN()+"&pool_max_conns=180") // the server accepts 200
-	prepareKeys(b, pool, 1000)
-	fillPool(b, pool, 180)
-	store := postgres.New(pool, nil).Keys()
-	known, err := store.Changes(b.Context(), 0)
-	if err != nil {
-		b.Fatal(err)
-	}
-	var preparing sync.WaitGroup
-	for range processes {
-		preparing.Go(func() {
-			for range 10 { // after five, the server plans no more
-				store.Changes(b.Context(), known.Epoch)
-			}
-		})
-	}
-	preparing.Wait()
-	var (
-		mu    sync.Mutex
-		times []time.Duration
-	)
-	cpuBefore, began := serverCPU(b, pool), time.Now()
-	for b.Loop() { // ten seconds
-		var running sync.WaitGroup
-		ctx, stop := context.WithTimeout(b.Context(), 10*time.Second)
-		for i := range processes {
-			running.Go(func() {
-				time.Sleep(interval * time.Duration(i) / processes)
-				ticker := time.NewTicker(interval)
-				defer ticker.Stop()
-				for {
-					select {
-					case <-ctx.Done():
-						return
-					case <-ticker.C:
-					}
-					began := time.Now()
-					if _, err := store.Changes(b.Context(), known.Epoch); err != nil {
-						b.Error(err)
-					}
-					duration := time.Since(began)
-					mu.Lock()
-					times = append(times, duration)
-					mu.Unlock()
-				}
-			})
-		}
-		running.Wait()
-		stop()
-	}
-	duration := time.Since(began)
-	b.ReportMetric(float64(len(times))/duration.Seconds(), "calls/s")
-	b.ReportMetric((serverCPU(b, pool)-cpuBefore).Seconds()/duration.Seconds(), "CPUs")
-	reportPercentiles(b, times)
-}
-
 // prepareKeys creates the schema and at least 1000 keys. The log has the last 1000.
 func prepareKeys(b *testing.B, pool *pgxpool.Pool, n int) {
 	b.Helper()
@@ -159,33 +95,4 @@ func reportPercentiles(b *testing.B, times []time.Duration) {
 	for name, position := range map[string]int{"ms-p50": len(times) / 2, "ms-p99": len(times) * 99 / 100} {
 		b.ReportMetric(float64(times[position].Microseconds())/1000, name)
 	}
-}
-
-// serverCPU returns the CPU time that the processes of the server have used.
-func serverCPU(b *testing.B, pool *pgxpool.Pool) (sum time.Duration) {
-	b.Helper()
-	stat := func(pid string) (fields []string) {
-		text, err := os.ReadFile("/proc/" + pid + "/stat")
-		if err != nil {
-			return make([]string, 20) // ended
-		}
-		_, after, _ := strings.Cut(string(text), ") ")
-		return strings.Fields(after) // from the third on
-	}
-	postmaster := stat(fmt.Sprint(count(b, pool, `SELECT pg_backend_pid()`)))[1]
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		b.Skip(err)
-	}
-	for _, entry := range entries {
-		fields := stat(entry.Name())
-		if entry.Name() != postmaster && fields[1] != postmaster {
-			continue
-		}
-		var user, system int
-		fmt.Sscan(fields[11], &user)
-		fmt.Sscan(fields[12], &system)
-		sum += time.Duration(user+system) * 10 * time.Millisecond
-	}
-	return sum
 }

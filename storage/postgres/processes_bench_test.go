@@ -1,0 +1,208 @@
+package postgres_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/storage/postgres/pgtest"
+)
+
+var (
+	processesFlag = flag.Int("processes", 64, "maximum number of processes of BenchmarkProcesses")
+	restFlag      = flag.Duration("rest", 0, "how long its processes have checked no key; they ask less after a minute")
+)
+
+// BenchmarkProcesses measures the CPU time of a server that processes share, each
+// with a connection of its own, while no keys are checked. The baseline is that of
+// processes that ask for changes five times per lease.
+func BenchmarkProcesses(b *testing.B) {
+	b.Run("fenced", func(b *testing.B) {
+		pair := pgtest.StartPair(b)
+		setMaxConnections(b, pair.Standby)
+		setMaxConnections(b, pair.Primary)
+		benchmarkProcesses(b, pair.Primary.DSN())
+	})
+	b.Run("unfenced", func(b *testing.B) {
+		server := pgtest.Start(b)
+		setMaxConnections(b, server)
+		benchmarkProcesses(b, server.DSN())
+	})
+}
+
+func setMaxConnections(b *testing.B, server *pgtest.Server) {
+	pool := connect(b, server.DSN())
+	execute(b, pool, fmt.Sprintf(`ALTER SYSTEM SET max_connections = %d`, max(200, *processesFlag+100)))
+	pool.Close()
+	server.Restart()
+}
+
+func benchmarkProcesses(b *testing.B, dsn string) {
+	admin := connect(b, dsn)
+	prepareKeys(b, admin, 1000)
+	for _, n := range []int{8, 64, 256, 1000} {
+		if n > *processesFlag {
+			break
+		}
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			processes := startProcesses(b, dsn, n)
+			var idle, asking usage
+			for b.Loop() {
+				idle.add(b, admin, processes, runService, *restFlag)
+				asking.add(b, admin, processes, askChanges, 0)
+			}
+			b.ReportMetric(idle.cpus(), "CPUs")
+			b.ReportMetric(idle.callRate(), "calls/s")
+			b.ReportMetric(asking.cpus(), "CPUs-asking")
+			b.ReportMetric(asking.callRate(), "calls/s-asking")
+			b.ReportMetric(idle.cpus()/asking.cpus(), "x-asking")
+		})
+	}
+}
+
+// process is the store of a process, with a pool of one connection. It counts calls
+// of Changes.
+type process struct {
+	keys.Store
+	calls atomic.Int64
+}
+
+func (p *process) Changes(ctx context.Context, since int64) (keys.Changes, error) {
+	p.calls.Add(1)
+	return p.Store.Changes(ctx, since)
+}
+
+func startProcesses(b *testing.B, dsn string, n int) []*process {
+	processes := make([]*process, n)
+	var starting sync.WaitGroup
+	limit := make(chan struct{}, 16)
+	for i := range processes {
+		starting.Go(func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			pool, err := pgxpool.New(b.Context(), dsn+"&pool_max_conns=1")
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			b.Cleanup(pool.Close)
+			processes[i] = &process{Store: postgres.New(pool, nil).Keys()}
+			for range 8 { // after five, the server plans no more
+				if _, err := processes[i].Changes(b.Context(), 0); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	starting.Wait()
+	if b.Failed() {
+		b.FailNow()
+	}
+	return processes
+}
+
+// runService runs a process until ctx ends.
+func runService(ctx context.Context, p *process) {
+	service, err := keys.NewService(p, &keys.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = service.Run(ctx)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// askChanges asks for changes until ctx ends.
+func askChanges(ctx context.Context, p *process) {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	calls := context.WithoutCancel(ctx) // a canceled call would close the connection
+	known, _ := p.Changes(calls, 0)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			p.Changes(calls, known.Epoch)
+		}
+	}
+}
+
+// usage is what processes have used.
+type usage struct {
+	cpu, duration time.Duration // of the server
+	calls         int64
+}
+
+func (u *usage) cpus() float64     { return u.cpu.Seconds() / u.duration.Seconds() }
+func (u *usage) callRate() float64 { return float64(u.calls) / u.duration.Seconds() }
+
+// add lets processes run, and adds what they use once all have run for the time rest.
+func (u *usage) add(b *testing.B, admin *pgxpool.Pool, processes []*process, run func(context.Context, *process), rest time.Duration) {
+	const start = 200 * time.Millisecond
+	window := 500*time.Millisecond + rest/4
+	ctx, stop := context.WithCancel(b.Context())
+	var running sync.WaitGroup
+	for i, p := range processes {
+		running.Go(func() {
+			time.Sleep(start * time.Duration(i) / time.Duration(len(processes)))
+			run(ctx, p)
+		})
+	}
+	calls := func() (sum int64) {
+		for _, p := range processes {
+			sum += p.calls.Load()
+		}
+		return sum
+	}
+	time.Sleep(2*start + rest)
+	began, cpu, before := time.Now(), serverCPU(b, admin), calls()
+	time.Sleep(window)
+	u.duration += time.Since(began)
+	u.cpu += serverCPU(b, admin) - cpu
+	u.calls += calls() - before
+	stop()
+	running.Wait()
+}
+
+// serverCPU returns the CPU time that the processes of the server have used.
+func serverCPU(b *testing.B, pool *pgxpool.Pool) (sum time.Duration) {
+	b.Helper()
+	postmaster := parentOf(fmt.Sprint(count(b, pool, `SELECT pg_backend_pid()`)))
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		b.Skip(err)
+	}
+	for _, entry := range entries {
+		if entry.Name() != postmaster && parentOf(entry.Name()) != postmaster {
+			continue
+		}
+		var used time.Duration
+		text, _ := os.ReadFile("/proc/" + entry.Name() + "/schedstat") // fails if it has ended
+		fmt.Sscan(string(text), &used)
+		sum += used
+	}
+	return sum
+}
+
+// parentOf returns the parent of a process, or an empty string if it has ended.
+func parentOf(pid string) string {
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return ""
+	}
+	_, after, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(after)
+	return fields[1]
+}
