@@ -2,17 +2,21 @@ package exports
 
 import (
 	"slices"
+	"time"
 
 	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/exports/internal/prefetch"
 	"example.com/canvasback/exports/internal/zipstream"
 )
 
-// plan sets the size of the archive if that of each file is known.
-func (b *Batch) plan() {
+// plan sets the size of the archive if that of each file is known. The argument took
+// is how long the first file took.
+func (b *Batch) plan(took time.Duration) {
 	b.size = -1
-	describe := b.describeOpen()
-	if describe == nil {
-		describe = b.describeKnown(<-b.known)
+	rest := b.queue.Rest(sizeWait(took))
+	var known map[Digest]*fileFact
+	if slices.ContainsFunc(rest, func(o prefetch.Outcome[batchFile]) bool { return !o.Arrived }) {
+		known = <-b.known
 	}
 	planned := make([]*zipstream.Entry, len(b.items))
 	names := filename.NewDedup(manifestName)
@@ -24,8 +28,15 @@ func (b *Batch) plan() {
 		switch export := b.items[i].Export; {
 		case i == b.current:
 			entry, err = b.entry(i, b.file, names), nil
-		case export != nil:
-			entry, err = describe(i, names)
+		case export == nil:
+		default:
+			outcome := rest[0]
+			rest = rest[1:]
+			if !outcome.Arrived {
+				entry, err = b.knownEntry(export, known[urlDigest(export.ExportedURL)], names), nil
+			} else if err = outcome.Err; err == nil {
+				entry = b.entry(i, outcome.Result, names)
+			}
 		}
 		if err != nil {
 			skipped = append(skipped, Skip(b.items[i].SourceURL, prefetchError(err)))
@@ -46,39 +57,26 @@ func (b *Batch) plan() {
 	}
 }
 
-// describeFunc describes the zip entry of an item, with Size -1 if that is unknown.
-type describeFunc func(item int, names *filename.Dedup) (zipstream.Entry, error)
-
-// describeOpen returns a function for all items with an export after the current one,
-// in their order, or nil if some of their files are not open soon.
-func (b *Batch) describeOpen() describeFunc {
-	files, errs, ok := b.queue.Rest(sizeWait)
-	if !ok {
-		return nil
+// sizeWait returns how long the first byte of an archive waits for the sizes of its
+// files after the first one, which took some time. From a fast upstream, all that are
+// prefetched arrive in three round trips. A slow one must not double the latency.
+func sizeWait(took time.Duration) time.Duration {
+	if took <= 25*time.Millisecond {
+		return 100 * time.Millisecond
 	}
-	next := 0
-	return func(item int, names *filename.Dedup) (zipstream.Entry, error) {
-		next++
-		if err := errs[next-1]; err != nil {
-			return zipstream.Entry{}, err
-		}
-		return b.entry(item, files[next-1], names), nil
-	}
+	return took / 8
 }
 
-// describeKnown returns a function for files that have not been opened.
-func (b *Batch) describeKnown(known map[Digest]*fileFact) describeFunc {
-	return func(item int, names *filename.Dedup) (zipstream.Entry, error) {
-		export := b.items[item].Export
-		f := known[urlDigest(export.ExportedURL)]
-		if f == nil {
-			return zipstream.Entry{Size: -1}, nil
-		}
-		file, seenAt := b.service.facts.describe(f)
-		if seenAt.Before(export.UpdatedAt) { // opening the file shows if the fact is wrong
-			return zipstream.Entry{Size: -1}, nil
-		}
-		b.assumed = append(b.assumed, f)
-		return zipEntry(*export, file, f, names), nil
+// knownEntry describes the zip entry of a file that is not open by a fact, with Size
+// -1 if that is nil. Opening the file shows if the fact is wrong.
+func (b *Batch) knownEntry(export *Export, f *fileFact, names *filename.Dedup) zipstream.Entry {
+	if f == nil {
+		return zipstream.Entry{Size: -1}
 	}
+	file, seenAt := b.service.facts.describe(f)
+	if seenAt.Before(export.UpdatedAt) {
+		return zipstream.Entry{Size: -1}
+	}
+	b.assumed = append(b.assumed, f)
+	return zipEntry(*export, file, f, names)
 }

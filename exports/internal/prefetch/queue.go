@@ -218,29 +218,44 @@ func (q *Queue[F]) refresh(t *task[F], r Result[F]) (Result[F], error) {
 	return r, err
 }
 
-// Rest returns the outcomes of the jobs that Next has not returned yet, if all
-// of them arrive before the timeout. It does not wait if some have not started. The
-// files must not be read.
-func (q *Queue[F]) Rest(timeout time.Duration) (results []Result[F], errs []error, ok bool) {
+// Outcome is what is known about a job that Next has not returned.
+type Outcome[F File] struct {
+	Arrived bool // Result or Err is set
+	Result  Result[F]
+	Err     error
+}
+
+// Rest returns the outcomes of the jobs that Next has not returned yet. It waits for
+// them until the timeout, unless some have not started. The files must not be read.
+func (q *Queue[F]) Rest(timeout time.Duration) []Outcome[F] {
 	if q.started < len(q.tasks) {
-		return nil, nil, false
+		timeout = 0
 	}
-	late := time.NewTimer(timeout)
-	defer late.Stop()
-	for _, t := range q.tasks[q.next:] {
-		select {
-		case o := <-t.outcomes:
+	late := make(chan struct{})
+	defer time.AfterFunc(timeout, func() { close(late) }).Stop()
+	rest := make([]Outcome[F], len(q.tasks)-q.next)
+	for i, t := range q.tasks[q.next:q.started] {
+		if o, ok := t.receive(late); ok {
 			t.outcomes <- o
-			if o.givenBack {
-				return nil, nil, false
-			}
-			results = append(results, o.result)
-			errs = append(errs, o.err)
-		case <-late.C:
-			return nil, nil, false
+			rest[i] = Outcome[F]{!o.givenBack, o.result, o.err}
 		}
 	}
-	return results, errs, true
+	return rest
+}
+
+// receive returns the outcome if it arrives before late is closed.
+func (t *task[F]) receive(late <-chan struct{}) (o outcome[F], ok bool) {
+	select {
+	case o = <-t.outcomes:
+		return o, true
+	default:
+	}
+	select {
+	case o = <-t.outcomes:
+		return o, true
+	case <-late:
+		return o, false
+	}
 }
 
 // Close closes all files and returns when no worker runs.
