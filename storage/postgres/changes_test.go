@@ -191,6 +191,9 @@ func TestChanges_LogIsPruned(t *testing.T) {
 		log.want(names(last-step+1, last)...)
 		all = append(all, known{log.since, last})
 		for _, k := range all {
+			if age := last - k.last; age > 2*step && max(age-maxRows, maxRows-age) > 2*step {
+				continue // neither new nor near the limit
+			}
 			changes := log.after(k.epoch)
 			is.Equal(changes.Complete, last-k.last < maxRows)
 			if changes.Complete {

@@ -20,7 +20,7 @@ import (
 func TestStorage_ConcurrentWritesDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	const workers, rounds = 12, 170
+	const workers, rounds = 12, 60
 	dsn := pgtest.Database(t)
 	pools := []*pgxpool.Pool{connect(t, dsn), connect(t, dsn)}
 	is.NoErr(postgres.New(pools[0], nil).Migrate(t.Context()))

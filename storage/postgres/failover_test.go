@@ -175,7 +175,7 @@ func (c *checker) checkAll(ctx context.Context, list []*testKey) {
 				return
 			}
 			c.check(k)
-			time.Sleep(100 * time.Microsecond)
+			time.Sleep(500 * time.Microsecond)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"crypto/sha256"
+	"flag"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -14,7 +15,14 @@ import (
 	"example.com/canvasback/storage/storagetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs eight tests at a time, because most wait for servers.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		flag.Set("test.parallel", "8")
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // connect opens a pool that is closed at the end of the test.
 func connect(t testing.TB, dsn string) *pgxpool.Pool {
@@ -37,17 +45,12 @@ func connectWith(t testing.TB, dsn string, configure func(*pgxpool.Config)) *pgx
 	return pool
 }
 
-func open(t testing.TB) storagetest.Harness {
-	t.Helper()
-	dsn := pgtest.Database(t)
+// newHarness opens a migrated storage with a pool for each handle.
+func newHarness(t testing.TB, dsn string, options *postgres.Options) storagetest.Harness {
 	var pools []*pgxpool.Pool
 	reopen := func() storagetest.Storage {
 		pools = append(pools, connect(t, dsn))
-		return postgres.New(pools[len(pools)-1], nil)
-	}
-	first := reopen()
-	if err := first.(*postgres.DB).Migrate(t.Context()); err != nil {
-		t.Fatal(err)
+		return postgres.New(pools[len(pools)-1], options)
 	}
 	inUse := func() (n int) {
 		for _, pool := range pools {
@@ -55,17 +58,28 @@ func open(t testing.TB) storagetest.Harness {
 		}
 		return n
 	}
-	return storagetest.Harness{Storage: first, Reopen: reopen, InUse: inUse}
+	return storagetest.Harness{Storage: reopen(), Reopen: reopen, InUse: inUse}
 }
 
 func TestStorage(t *testing.T) {
 	t.Parallel()
+	dsn := pgtest.Database(t)
+	s := newSchemas(connect(t, dsn))
+	open := func(t testing.TB) storagetest.Harness {
+		return newHarness(t, dsn, s.take(t))
+	}
 	storagetest.Run(t, open)
 	storagetest.RunConcurrent(t, open)
 }
 
 func BenchmarkStorage(b *testing.B) {
-	storagetest.RunBenchmarks(b, open)
+	storagetest.RunBenchmarks(b, func(t testing.TB) storagetest.Harness {
+		harness := newHarness(t, pgtest.Database(t), nil)
+		if err := harness.Storage.(*postgres.DB).Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return harness
+	})
 }
 
 func BenchmarkExports(b *testing.B) {

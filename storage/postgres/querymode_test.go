@@ -24,8 +24,7 @@ func TestStorage_PassesInEachQueryMode(t *testing.T) {
 		fence          postgres.Fence
 	}{
 		{"exec mode, serializable", "&default_query_exec_mode=exec&default_transaction_isolation=serializable", postgres.FenceAuto},
-		{"simple protocol", "&default_query_exec_mode=simple_protocol", postgres.FenceNever},
-		{"fenced", "", postgres.FenceAlways},
+		{"simple protocol, fenced", "&default_query_exec_mode=simple_protocol", postgres.FenceAlways},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -71,11 +70,12 @@ func (s *schemas) take(t testing.TB) *postgres.Options {
 	t.Cleanup(func() {
 		schema := pgx.Identifier{options.Schema}.Sanitize()
 		_, err := s.pool.Exec(context.Background(), `
-			TRUNCATE `+schema+`.canvasback_keys;
-			TRUNCATE `+schema+`.canvasback_folders CASCADE;
-			TRUNCATE `+schema+`.canvasback_exports;
-			TRUNCATE `+schema+`.canvasback_links;
-			TRUNCATE `+schema+`.canvasback_facts`)
+			DELETE FROM `+schema+`.canvasback_keys;
+			DELETE FROM `+schema+`.canvasback_symbols;
+			DELETE FROM `+schema+`.canvasback_folders;
+			DELETE FROM `+schema+`.canvasback_exports;
+			DELETE FROM `+schema+`.canvasback_links;
+			DELETE FROM `+schema+`.canvasback_facts`)
 		if err != nil {
 			t.Error(err)
 		}

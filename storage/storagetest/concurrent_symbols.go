@@ -74,7 +74,7 @@ func concurrentSymbolUpdates(t *testing.T, handles []Storage) {
 func concurrentFolderDeletes(t *testing.T, handles []Storage) {
 	store := handles[0].Symbols()
 	home := insertFolder(t, handles[0], "home")
-	for round := range iterations(100, 3000) {
+	for round := range iterations(50, 3000) {
 		folder := insertFolder(t, handles[0], strconv.Itoa(round))
 		movers := insertSymbols(t, handles[0], home.ID, newSymbols("a", "b", "c")...)
 		inserted := make([][]symbols.Symbol, 3)

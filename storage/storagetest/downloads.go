@@ -35,7 +35,7 @@ func (contentOpener) OpenRange(_ context.Context, u *url.URL, r exports.Range) (
 }
 
 func contentAt(u *url.URL) []byte {
-	return bytes.Repeat([]byte(u.Path+" "), 1<<10*len(u.Path)*len(u.Path))
+	return bytes.Repeat([]byte(u.Path+" "), 1<<7*len(u.Path)*len(u.Path))
 }
 
 // concurrentDownloads delivers ranges of a link through two services, as two

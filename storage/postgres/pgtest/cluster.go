@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // errNoPrograms reports that this machine has no programs of a server.
@@ -36,8 +37,10 @@ full_page_writes = off
 // first, because a frozen one does not stop.
 const watchdogScript = `
 cat >/dev/null
-kill -CONT "$(head -n 1 "$1/data/postmaster.pid")"
-"$2/pg_ctl" -D "$1/data" -m immediate stop
+if [ -e "$1/data/postmaster.pid" ]; then
+	kill -CONT "$(head -n 1 "$1/data/postmaster.pid")"
+	"$2/pg_ctl" -D "$1/data" -m immediate stop
+fi
 rm -rf "$1"
 `
 
@@ -57,21 +60,8 @@ func newCluster() (*cluster, error) { return startCluster((*cluster).initialize)
 
 // startCluster starts a server with the data directory that initialize creates.
 func startCluster(initialize func(*cluster) error) (_ *cluster, err error) {
-	programs, err := findPrograms()
+	c, err := newFiles()
 	if err != nil {
-		return nil, err
-	}
-	account, err := newAccount()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := account.tempDir()
-	if err != nil {
-		return nil, err
-	}
-	c := &cluster{programs: programs, account: account, dir: dir}
-	if err := c.startWatchdog(); err != nil {
-		os.RemoveAll(dir)
 		return nil, err
 	}
 	defer func() {
@@ -91,6 +81,28 @@ func startCluster(initialize func(*cluster) error) (_ *cluster, err error) {
 		}
 	}
 	return nil, err
+}
+
+// newFiles returns a cluster with an empty directory, which its watchdog removes.
+func newFiles() (*cluster, error) {
+	programs, err := findPrograms()
+	if err != nil {
+		return nil, err
+	}
+	account, err := newAccount()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := account.tempDir()
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{programs: programs, account: account, dir: dir}
+	if err := c.startWatchdog(); err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	return c, nil
 }
 
 // findPrograms returns the directory of the server's programs: one in PATH, or
@@ -139,8 +151,35 @@ func (c *cluster) close() {
 	c.watchdog.Wait()
 }
 
-// initialize creates the data directory and sets the URL, except for its host.
+// initialize creates the data directory and sets the URL, except for its host. The
+// directory is a copy of one that initdb creates once in a process.
 func (c *cluster) initialize() error {
+	from, err := initialized()
+	if err != nil {
+		return err
+	}
+	if output, err := c.command("cp", "-Rp", from.data(), c.data()).CombinedOutput(); err != nil {
+		return fmt.Errorf("cp: %w\n%s", err, output)
+	}
+	c.url = from.url
+	return nil
+}
+
+// initialized returns a cluster that is never started. Its watchdog removes it at the
+// end of the process.
+var initialized = sync.OnceValues(func() (*cluster, error) {
+	c, err := newFiles()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.initdb(); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+})
+
+func (c *cluster) initdb() error {
 	password := rand.Text()
 	passwordFile := filepath.Join(c.dir, "password")
 	if err := os.WriteFile(passwordFile, []byte(password), 0o600); err != nil {
