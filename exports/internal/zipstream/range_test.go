@@ -67,7 +67,7 @@ func archives() map[string][]Entry {
 	}
 }
 
-// TestArchive_RangesEqualSlices writes 10,000 ranges of 20 archives.
+// TestArchive_RangesEqualSlices writes 3,000 ranges of 20 archives.
 func TestArchive_RangesEqualSlices(t *testing.T) {
 	t.Parallel()
 	for name, entries := range archives() {
@@ -81,7 +81,7 @@ func TestArchive_RangesEqualSlices(t *testing.T) {
 				checkRange(t, m, archive, 0, m.size)
 			}
 			random := rand.New(rand.NewPCG(uint64(m.size), 3))
-			for range 500 {
+			for range 150 {
 				checkRange(t, m, archive, randomStart(random, archive), randomLength(random))
 			}
 		})
