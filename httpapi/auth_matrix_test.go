@@ -25,7 +25,8 @@ type credential struct {
 
 // TestAuth_AllRoutesAndCredentials sends every method with every credential to
 // every route, and compares the statuses with a model. Bodies and ids are
-// malformed: an authenticated request changes nothing and gets 400.
+// malformed: an authenticated request changes nothing and gets 400. Methods without
+// a route get every eighth credential.
 func TestAuth_AllRoutesAndCredentials(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*httpapi.Options){
@@ -46,12 +47,19 @@ func TestAuth_AllRoutesAndCredentials(t *testing.T) {
 			before := fmt.Sprint(h.options.Symbols.ListFolders(t.Context(), symbols.Range{}))
 			m := model{h.options, httpapi.Routes(h.options), issued}
 			conn := h.newRawClient()
+			all, unrouted := credentials(issued), 0
 			for _, route := range append(m.routes, httpapi.Route{Path: "/nope"}) {
 				for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PURGE", "get", "post"} {
-					for _, c := range credentials(issued) {
+					for _, c := range all {
 						target := strings.ReplaceAll(route.Path, "{id}", "x")
+						want := m.status(method, route.Path, c.headers)
+						if want == 404 && route.Key == "" || want == 405 {
+							if unrouted++; unrouted%8 != 0 {
+								continue
+							}
+						}
 						got := conn.send(method, target, c.headers, "[")
-						if want := m.status(method, route.Path, c.headers); got.status != want {
+						if got.status != want {
 							t.Errorf("%s %s with %s: %d %s, want %d", method, target, c.name, got.status, got.body, want)
 						}
 						m.check(t, got, method, c.name)

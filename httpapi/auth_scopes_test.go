@@ -49,7 +49,7 @@ func scopes(list ...string) *keys.Scopes {
 
 // TestScopes_AllRoutes sends every method to every route with a key of every set of
 // scopes, and compares the statuses with a model. Bodies and ids are malformed, and
-// there is no admin key and no link.
+// there is no admin key and no link. Methods without a route get every eighth key.
 func TestScopes_AllRoutes(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -86,6 +86,8 @@ func TestScopes_AllRoutes(t *testing.T) {
 				permitted := sets[i] == nil || slices.Contains(sets[i], scope)
 				want := 400
 				switch {
+				case !allowed && i%8 != 0:
+					continue
 				case !allowed:
 					want = 405
 				case route.Key == "x-admin-key":

@@ -76,7 +76,7 @@ func recorded(t *testing.T) (list []exchange) {
 	command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-timeout=15m",
 		// These measure goroutines and heap size, with clients of their own, or send
 		// thousands of requests, or very long ones, that others send as well.
-		"-skip=^(TestExports_ClientDisconnects|TestSymbolList_LongListMemory|TestVariants_.*|TestMemoryBudget_.*|TestScopes_AllRoutes)$",
+		"-skip=^(TestExports_ClientDisconnects|TestSymbolList_.*LongList.*|TestCompression_LongLists|TestVariants_.*|TestMemoryBudget_.*|TestScopes_AllRoutes|TestAuth_AllRoutesAndCredentials|TestConcurrency_.*|Fuzz.*|Example.*)$",
 		"example.com/canvasback/httpapi")
 	command.Env = append(os.Environ(), "CANVASBACK_TEST_EXCHANGES="+dir)
 	if out, err := command.CombinedOutput(); err != nil {
