@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -30,7 +31,10 @@ type Options struct {
 //go:embed page
 var page embed.FS
 
-const index = "index.html"
+const (
+	index  = "index.html"
+	script = "main.js"
+)
 
 // New returns the console as a handler for GET and HEAD that is safe for
 // concurrent use. It returns an error if Options.API is not a URL that a
@@ -49,17 +53,7 @@ func New(options Options) (http.Handler, error) {
 
 // Files returns the names of the console's files, for an application that has
 // other routes below the same path. The console also serves its mount point.
-func Files() []string {
-	entries, err := page.ReadDir("page")
-	if err != nil {
-		panic(err) // embedded at build time
-	}
-	names := make([]string, len(entries))
-	for i, entry := range entries {
-		names[i] = entry.Name()
-	}
-	return names
-}
+func Files() []string { return []string{"icon.svg", index, script, "style.css"} }
 
 // handler serves the embedded files.
 type handler struct {
@@ -69,11 +63,22 @@ type handler struct {
 
 type file struct {
 	mediaType string
-	etag      string
-	content   []byte
+	plain     representation
+	gzip      representation
 }
 
-// load reads the files and inserts the URL of the API into the index.
+type representation struct {
+	etag    string
+	content []byte
+}
+
+func newRepresentation(content []byte) representation {
+	digest := sha256.Sum256(content)
+	return representation{`"` + hex.EncodeToString(digest[:16]) + `"`, content}
+}
+
+// load reads the files, inserts the URL of the API into the index, and joins the
+// modules.
 func load(api string) (map[string]file, error) {
 	files := make(map[string]file)
 	for _, name := range Files() {
@@ -81,19 +86,30 @@ func load(api string) (map[string]file, error) {
 		if err != nil {
 			return nil, err
 		}
-		if name == index {
-			if content, err = renderIndex(content, api); err != nil {
-				return nil, err
-			}
+		switch name {
+		case index:
+			content, err = renderIndex(content, api)
+		case script:
+			content, err = joinModules()
 		}
-		digest := sha256.Sum256(content)
-		files[name] = file{
-			mediaType: mediaTypes[path.Ext(name)],
-			etag:      `"` + hex.EncodeToString(digest[:16]) + `"`,
-			content:   content,
+		if err != nil {
+			return nil, err
 		}
+		content = omitted.ReplaceAll(content, nil)
+		files[name] = file{mediaTypes[path.Ext(name)], newRepresentation(content), newRepresentation(compress(content))}
 	}
 	return files, nil
+}
+
+func compress(content []byte) []byte {
+	var out bytes.Buffer
+	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		panic(err) // the level is valid
+	}
+	z.Write(content) // a Buffer returns no error
+	z.Close()
+	return out.Bytes()
 }
 
 func renderIndex(content []byte, api string) ([]byte, error) {
@@ -192,8 +208,26 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	header.Set("Content-Type", f.mediaType)
-	header.Set("ETag", f.etag)
-	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(f.content))
+	header.Set("Vary", "Accept-Encoding")
+	body := f.plain
+	if acceptsGzip(r.Header) {
+		header.Set("Content-Encoding", "gzip")
+		body = f.gzip
+	}
+	header.Set("ETag", body.etag)
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body.content))
+}
+
+// acceptsGzip reports whether a request names gzip among its encodings (RFC 9110,
+// section 12.5.3), with a quality above zero.
+func acceptsGzip(header http.Header) bool {
+	for coding := range strings.SplitSeq(strings.ToLower(strings.Join(header.Values("Accept-Encoding"), ",")), ",") {
+		name, quality, _ := strings.Cut(strings.ReplaceAll(coding, " ", ""), ";")
+		if name == "gzip" {
+			return strings.Trim(quality, "q=0.") != "" || quality == ""
+		}
+	}
+	return false
 }
 
 // lastSegment returns the last path segment of the request URI, before any

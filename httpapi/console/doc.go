@@ -1,4 +1,4 @@
-// Package console serves a web page for the API of package httpapi: client
+// Package console serves a web page for the API of package httpapi: an overview, client
 // keys, the symbol library, exports and the API reference.
 //
 // # Mounting
@@ -26,6 +26,7 @@
 // forbids framing, forms and turning text into markup or script. Drawings are
 // shown as images, in which scripts do not run.
 //
-// The page consists of ES modules and has no build step. It needs a browser of
+// The page consists of ES modules without a build step, which New joins in one
+// script. Responses are compressed if the client accepts it. It needs a browser of
 // 2024 or later.
 package console

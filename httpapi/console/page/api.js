@@ -1,6 +1,48 @@
-import { access, base } from "./access.js";
+// The keys that the user has entered, and requests with them. Keys are kept in
+// memory and, if the user chooses so, in the session storage of the tab.
+
+export const base = new URL(document.documentElement.dataset.api, document.baseURI);
 
 export const apiURL = (path) => new URL(path, base).href;
+
+const kinds = {
+	admin: ["Admin key", "The server’s ADMIN_API_KEY. It manages client keys.", "x-admin-key"],
+	client: ["Client key", "A raw client key. It reads and changes symbols and exports.", "x-api-key"],
+};
+
+// All consoles of an origin share its session storage.
+const storageKey = (kind) => `canvasback ${kind} ${base}`;
+
+function stored(kind) {
+	try {
+		return sessionStorage.getItem(storageKey(kind)) ?? "";
+	} catch {
+		return ""; // storage is disabled
+	}
+}
+
+const keys = { admin: stored("admin"), client: stored("client") };
+
+export const access = {
+	kinds: Object.keys(kinds),
+	describe: (kind) => kinds[kind],
+	get: (kind) => keys[kind],
+	isStored: (kind) => stored(kind) !== "",
+	changed() {}, // called with whether the screens shall load again
+	ask() {}, // opens the dialog for the keys
+
+	// set replaces a key; an empty one removes it.
+	set(kind, key, store, load) {
+		keys[kind] = key;
+		try {
+			sessionStorage.removeItem(storageKey(kind));
+			if (store) sessionStorage.setItem(storageKey(kind), key);
+		} catch {
+			// storage is disabled: the key is in memory
+		}
+		access.changed(load);
+	},
+};
 
 // Failure is an error response, or the lack of a response (status 0).
 export class Failure extends Error {
@@ -10,26 +52,59 @@ export class Failure extends Error {
 	}
 }
 
+// failures are the last failed requests of this page, the latest one first.
+export const failures = [];
+
 // send sends a request with a key, "admin" or "client", or both. It throws a
-// Failure unless the response is a success. Objects are sent as JSON.
-export async function send(method, path, { key, body, headers, signal } = {}) {
+// Failure unless the response is a success. Objects are sent as JSON. progress is
+// called with the events of the upload. A 404 for what is optional is no failure of
+// the page.
+export async function send(method, path, { key, body, headers, signal, progress, optional } = {}) {
 	const all = new Headers(headers);
 	for (const kind of [key].flat()) {
-		if (access.get(kind)) all.set(kind === "admin" ? "x-admin-key" : "x-api-key", access.get(kind));
+		if (keys[kind]) all.set(kinds[kind][2], keys[kind]);
 	}
 	if (body?.constructor === Object) {
 		all.set("Content-Type", "application/json");
 		body = JSON.stringify(body);
 	}
-	const response = await fetch(apiURL(path), { method, headers: all, body, signal }).catch(rethrow);
-	if (response.ok) return response;
-	throw new Failure(response.status, `The response has status ${response.status}`, {
-		requestId: response.headers.get("X-Request-Id"),
-		wait: response.headers.get("Retry-After"),
-		login: response.headers.get("WWW-Authenticate") === "Application", // the server has a login of its own
-		...await response.json().catch(() => ({})),
-	});
+	const request = { method, headers: all, body, signal };
+	try {
+		const response = await (progress ? upload(apiURL(path), request, progress) : fetch(apiURL(path), request)).catch(rethrow);
+		if (response.ok) return response;
+		const failure = new Failure(response.status, `The response has status ${response.status}`, {
+			requestId: response.headers.get("X-Request-Id"),
+			wait: response.headers.get("Retry-After"),
+			login: response.headers.get("WWW-Authenticate") === "Application", // the server has a login of its own
+			...await response.json().catch(() => ({})),
+		});
+		if (failure.status === 401) failure.missing = access.kinds.find((kind) => failure.message.startsWith(kinds[kind][2]) && !keys[kind]);
+		throw failure;
+	} catch (error) {
+		if (error instanceof Failure && !error.missing && !(optional && error.status === 404)) {
+			failures.unshift({ at: new Date().toISOString(), method, path: path.replace(/\?.*/, ""), error });
+			failures.length = Math.min(failures.length, 20);
+		}
+		throw error;
+	}
 }
+
+// upload is a fetch that reports the progress of the request body.
+const upload = (url, { method, headers, body, signal }, progress) => new Promise((resolve, reject) => {
+	const request = new XMLHttpRequest();
+	request.open(method, url);
+	headers.forEach((value, name) => request.setRequestHeader(name, value));
+	request.responseType = "blob";
+	request.upload.onprogress = progress;
+	request.onerror = reject;
+	request.onload = () => resolve(new Response(request.response, {
+		status: request.status,
+		headers: request.getAllResponseHeaders().trim().split("\r\n").map((line) => line.split(/: (.*)/, 2)),
+	}));
+	request.onabort = () => reject(signal.reason);
+	signal?.addEventListener("abort", () => request.abort());
+	request.send(body);
+});
 
 // call is send for a JSON response.
 export const call = async (...request) => parse(await send(...request));

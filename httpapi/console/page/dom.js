@@ -1,4 +1,5 @@
-// Elements are created one by one, so text is never parsed as markup.
+// Elements and texts. Elements are created one by one, so text is never parsed as
+// markup.
 
 // h creates an element: h("p#id.class", {name: value}, ...children). All but
 // the tag is optional.
@@ -18,15 +19,19 @@ export function h(selector, ...children) {
 }
 
 // fill replaces the children of an element by nodes, texts and nested arrays of
-// them. False and empty values are omitted.
+// them. False and empty values are omitted. An element that keeps its id keeps the
+// focus.
 export function fill(node, ...children) {
+	const id = node.firstChild && document.activeElement?.id;
 	node.replaceChildren(...children.flat(Infinity).filter((child) => child || child === 0));
+	if (id && document.activeElement === document.body) byId(id)?.focus({ preventScroll: true });
 	return node;
 }
 
 export const byId = (id) => document.getElementById(id);
 
 const icons = {
+	back: "M14.5 5l-7 7 7 7",
 	check: "M5 12.5l4.5 4.5L19 7.5",
 	close: "M6 6l12 12M18 6L6 18",
 	copy: "M9 9h10v11H9zM5 15V4h10",
@@ -34,6 +39,7 @@ const icons = {
 	folder: "M3.5 18.5v-13h6l2 2.5h9v10.5z",
 	key: "M15 3.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11M11 13l-7 7M7 17l2.5 2.5",
 	more: "M5.5 12h.01M12 12h.01M18.5 12h.01",
+	next: "M9.5 5l7 7-7 7",
 	plus: "M12 5v14M5 12h14",
 	reload: "M19.5 12a7.5 7.5 0 1 1-2.2-5.3L19.5 9M19.5 4v5h-5",
 	warning: "M12 4l9 16H3zM12 10v4.5M12 17.5h.01",
@@ -54,23 +60,45 @@ let count = 0;
 
 export const newId = () => `u${++count}`;
 
-// growOnScroll appends items to a container in batches, the next one when the
-// end of the container is near the window.
-export function growOnScroll(container, items, batch, render) {
-	let next = 0;
-	const end = h("div");
-	const more = () => {
-		container.append(...items.slice(next, next + batch).map(render));
-		next = Math.min(next + batch, items.length);
-		observer.unobserve(end); // observe reports an end that is still near
-		if (next < items.length) observer.observe(end);
-	};
-	const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && more(), { rootMargin: "800px" });
-	container.after(end);
-	more();
-	return {
-		added: () => next === items.length - 1 && more(),
-		removed: () => next--, // an item that is shown
-		stop: () => observer.disconnect(),
-	};
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const day = { day: "numeric", month: "short", year: "numeric" };
+
+export const date = (time) => new Date(time).toLocaleString("en-GB", day);
+export const exact = (time) => new Date(time).toLocaleString("en-GB", { ...day, hour: "2-digit", minute: "2-digit" });
+
+// ago formats the distance of a time from now in the largest unit that fits.
+export function ago(time) {
+	let value = (new Date(time) - Date.now()) / 1000;
+	if (Math.abs(value) < 10) return "just now";
+	for (const [unit, size] of [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]]) {
+		if (Math.abs(value) < size) return relative.format(Math.trunc(value), unit);
+		value /= size;
+	}
+}
+
+export const timeNode = (at, format = ago) => h("time", { datetime: at, title: `${exact(at)} (${at})` }, format(at));
+
+export function bytes(n) {
+	const unit = n < 1e3 ? 0 : n < 1e6 ? 1 : n < 1e9 ? 2 : 3;
+	const value = n / 1000 ** unit;
+	return `${value.toFixed(unit && value < 10 ? 1 : 0)} ${["B", "kB", "MB", "GB"][unit]}`;
+}
+
+export const plural = (n, one) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`;
+
+export const byName = new Intl.Collator("en", { numeric: true }).compare;
+
+// quoted returns text as one word of a POSIX shell.
+const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
+// curl returns the command for a request. The key is a shell variable unless raw
+// is given.
+export function curl({ method = "POST", url, flags = "", key, raw, body, file }) {
+	const data = body !== undefined || file;
+	const parts = [`curl ${flags}${method === (data ? "POST" : "GET") ? "" : `-X ${method} `}${quoted(url)}`];
+	if (raw) parts.push(`-H ${quoted(`x-api-key: ${raw}`)}`);
+	else if (key) parts.push(key === "admin" ? `-H "x-admin-key: $ADMIN_KEY"` : `-H "x-api-key: $CLIENT_KEY"`);
+	if (file) parts.push(`-H 'Content-Type: ${file}'`, "--data-binary @symbols.zip");
+	else if (data) parts.push("-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(body))}`);
+	return parts.join(" \\\n  ");
 }

@@ -1,12 +1,12 @@
-import { apiURL, call } from "./api.js";
-import { fill, h } from "./dom.js";
-import { bytes, curl, plural } from "./format.js";
-import { registered } from "./registered.js";
-import { announce, codeBlock, errorContent, field, form, heading, runOnce, showProblem, table } from "./ui.js";
+import { Failure, access, apiURL, call, send } from "./api.js";
+import { bytes, curl, fill, h, plural, timeNode } from "./dom.js";
+import { loadFailed } from "./keyforms.js";
+import { announce, button, codeBlock, emptyState, errorContent, field, form, formDialog, heading, menuButton, recordRow, records, runOnce, searchField, showProblem, table } from "./ui.js";
 
 const path = "viewer/exports/";
+const limit = 20;
 
-export function exportsScreen(root, signal) {
+export function exportsScreen(root) {
 	const list = h("textarea", { required: true, rows: "4", spellcheck: "false", autocomplete: "off", placeholder: "https://", oninput: render });
 	const urls = h("input", { type: "checkbox", onchange: render });
 	const go = h("button.button.main");
@@ -15,27 +15,28 @@ export function exportsScreen(root, signal) {
 	const command = codeBlock("The same with curl");
 	const main = form("card.stack", () => {
 		fill(result);
-		runOnce(go, run).catch((error) => signal.aborted || showProblem(banner, [errorContent(error), skipped(error.skipped)]));
+		fill(banner);
+		runOnce(go, run).catch((error) => showProblem(banner, [errorContent(error), skipped(error.skipped)]));
 	}, h("h2", "Download"),
-	field("Sources", list, "Registered source URLs, one per line. Several files are downloaded as a zip."),
+	field("Sources", list, "Registered sources, one per line. Several files are downloaded as a zip."),
 	h("label.check", urls, "Show the URLs of the files instead"),
 	h("div.actions", go), banner, result, command.node);
-	const all = registered(signal, {
+	const all = registered({
 		select,
 		download(source) {
-			select(source, true);
 			list.value = source;
 			render();
 			main.requestSubmit();
 		},
 	});
+	const register = registration((source) => {
+		select(source, true);
+		all.load();
+	});
 	render();
-	root.append(heading("Exports", "Exported files of source drawings, one by one or as a zip"),
-		h("div.columns", main, registration(signal, (source) => {
-			select(source, true);
-			all.load();
-		})), all.node);
-	return () => all.load();
+	root.append(heading("Exports", "Exported files of source drawings, one by one or as a zip", button("Register…", { symbol: "plus", onclick: register })),
+		h("div.split", main, all.node));
+	return all.load;
 
 	function chosen() {
 		return list.value.split("\n").map((line) => line.trim()).filter(Boolean);
@@ -66,10 +67,9 @@ export function exportsScreen(root, signal) {
 
 	async function run() {
 		const { sources, url, body } = request();
-		if (urls.checked) return fill(result, urlTable(sources, await call("POST", url, { key: "client", body, signal })));
-		const link = await call("POST", `${path}links`, { key: "client", body, signal });
-		fill(banner);
-		// The browser downloads by itself, also after this screen is left.
+		if (urls.checked) return fill(result, urlTable(sources, await call("POST", url, { key: "client", body })));
+		const link = await call("POST", `${path}links`, { key: "client", body });
+		// The browser downloads by itself, also after this page is left.
 		h("a", { href: new URL(link.url, apiURL(`${path}links`)).href, download: link.fileName, rel: "noreferrer" }).click();
 		const size = link.size === null ? "size unknown" : bytes(link.size);
 		announce(`${link.fileName} is in your browser's downloads.`);
@@ -90,28 +90,131 @@ function urlTable(sources, { exportedUrl, exportedUrls = [exportedUrl], skipped 
 
 const skipped = (list) => list?.length > 0 && [h("h3", `${plural(list.length, "file")} skipped`), table("Skipped files", ["Source", "Reason"], list.map((one) => [one.sourceFileUrl, one.reason]))];
 
-function registration(signal, registered) {
-	const banner = h("div");
-	const go = h("button.button.main", "Register");
+// registration returns a function that opens a form, which keeps what is entered
+// until it is submitted. registered is called with the source.
+function registration(registered) {
 	const input = (props) => h("input", { autocomplete: "off", spellcheck: "false", ...props });
-	const source = input({ required: true });
-	const exported = input({ required: true, type: "url", placeholder: "https://" });
-	const fileName = input();
-
-	// The configuration of the server decides which key is required.
-	const send = (body) => call("POST", `${path}register`, { key: ["client", "admin"], body, signal });
-
-	return form("card.stack", ({ target }) => runOnce(go, async () => {
-		const { record } = await send({ sourceFileUrl: source.value, exportedUrl: exported.value, fileName: fileName.value });
-		fill(banner);
+	const inputs = [input({ required: true }), input({ required: true, type: "url", placeholder: "https://" }), input()];
+	const [source, exported, fileName] = inputs;
+	const fields = [
+		field("Source", source, "The URL or id that clients will request."),
+		field("Exported file", exported, "An http(s) URL that the server may fetch."),
+		field("File name (optional)", fileName, "The name of downloads."),
+	];
+	return () => formDialog({ title: "Register an export", submit: "Register", async run() {
+		// The configuration of the server decides which key is required.
+		const { record } = await call("POST", `${path}register`, { key: ["client", "admin"], body: { sourceFileUrl: source.value, exportedUrl: exported.value, fileName: fileName.value } });
 		registered(record.sourceFileUrl);
 		announce(record.createdAt === record.updatedAt ? "Registered." : "Registered. The previous export was replaced.");
-		target.reset();
-		source.focus();
-	}).catch((error) => signal.aborted || showProblem(banner, errorContent(error))), h("h2", "Register"),
-	h("p.hint", "Set the URL of the exported file of a source."),
-	field("Source", source, "The URL that identifies the source."),
-	field("Exported file", exported, "An http(s) URL that the server may fetch."),
-	field("File name (optional)", fileName, "The name of downloads."),
-	h("div.actions", go), banner);
+		for (const one of inputs) one.value = "";
+	} }, fields);
+}
+
+// registered shows the registered exports. select is called with a source and
+// whether it is selected, download with the source of one export.
+function registered({ select, download }) {
+	let selected = [];
+	let loaded = [];
+	let next; // the query of the next page
+	let searching = new AbortController();
+	let typing;
+	const search = searchField("Search", "Search sources", () => {
+		clearTimeout(typing);
+		typing = setTimeout(load, 250);
+	});
+	const banner = h("div");
+	const [list, rows] = records("Registered exports", ["Source", "Registered", ""]);
+	const body = h("div");
+	const more = button("Show more", { kind: "small", hidden: true, onclick: ({ currentTarget }) => runOnce(currentTarget, () => page(next)).catch(problem) });
+	const node = h("section.stack", h("div.head", h("h2", "Registered"), h("div.actions", search)), banner, body, h("div.actions", more));
+
+	const admin = async (method, suffix, signal) => send(method, `admin/exports${suffix}`, { key: "admin", signal });
+	const problem = (error) => error.name !== "AbortError" && showProblem(banner, errorContent(error));
+
+	async function load() {
+		searching.abort();
+		searching = new AbortController();
+		const { signal } = searching;
+		try {
+			await page(`?limit=${limit}&q=${encodeURIComponent(search.value)}`, true);
+		} catch (error) {
+			if (signal.aborted) return;
+			loaded = [];
+			search.hidden = more.hidden = true;
+			if (error.missing) fill(body, h("p.hint", "The admin key lists, checks and removes registered exports. "), button("Enter the admin key", { kind: "small", onclick: access.ask }));
+			else loadFailed(body, "admin", error, load);
+		}
+	}
+
+	// page adds a page of the list, unless another search begins meanwhile.
+	async function page(query, first) {
+		const response = await admin("GET", query, searching.signal);
+		const added = await response.json();
+		next = /^<([^>]+)>/.exec(response.headers.get("Link") ?? "")?.[1];
+		loaded = first ? added : [...loaded, ...added];
+		if (first) fill(rows);
+		rows.append(...added.map(row));
+		search.hidden = false;
+		render();
+	}
+
+	function render() {
+		more.hidden = !next;
+		const content = loaded.length > 0 ? list : search.value
+			? emptyState("folder", "No source matches", "Upper and lower case differ.")
+			: emptyState("folder", "No exports yet", "Register the URL of an exported file for a source.");
+		if (!list.isConnected || content !== list) fill(body, content);
+	}
+
+	function row(record) {
+		const { id, sourceFileUrl, exportedUrl, fileName, updatedAt, registeredBy } = record;
+		const box = h("input", { type: "checkbox", "aria-label": `Select ${sourceFileUrl}`, onchange: () => select(sourceFileUrl, box.checked) });
+		box.checked = selected.includes(sourceFileUrl);
+		const status = h("div");
+		const line = recordRow(`export-${id}`, [h("label.check", box, h("span", h("span.name", sourceFileUrl), h("span.hint", exportedUrl, fileName && ` as ${fileName}`))), status],
+			{ Registered: [timeNode(updatedAt), registeredBy && ` by ${registeredBy}`] }, [
+				button("Check", { kind: "small", "aria-label": `Check ${sourceFileUrl}`, onclick: ({ currentTarget }) => runOnce(currentTarget, () => check(id, status)).catch(problem) }),
+				menuButton(`More for ${sourceFileUrl}`, `export-${id}-menu`, () => [
+					["Download", () => download(sourceFileUrl)],
+					["Remove…", () => remove(record, line), "danger"],
+				]),
+			]);
+		return line;
+	}
+
+	async function check(id, status) {
+		const found = await (await admin("POST", `/${id}/check`)).json();
+		const details = found.ok
+			? [found.fileName, found.size === null ? "size unknown" : bytes(found.size), found.type, found.resumable ? "resumable" : "not resumable", `opened in ${found.durationMs} ms`].join(", ")
+			: found.reason;
+		fill(status, h(`span.badge.${found.ok ? "good" : "bad"}`, found.ok ? "Available" : "Not available"), h("span.hint", details));
+		announce(found.ok ? "The file is available." : "The file is not available.");
+	}
+
+	const remove = (record, line) => formDialog({ title: "Remove this export?", submit: "Remove", danger: true, after: "title", async run() {
+		await admin("DELETE", `/${record.id}`).catch((error) => {
+			if (!(error instanceof Failure) || error.status !== 404) throw error; // someone else has removed it
+		});
+		line.remove();
+		loaded = loaded.filter((one) => one !== record);
+		select(record.sourceFileUrl, false);
+		render();
+		const restore = async () => {
+			const { sourceFileUrl, exportedUrl, fileName } = record;
+			await call("POST", `${path}register`, { key: ["client", "admin"], body: { sourceFileUrl, exportedUrl, fileName } });
+			await load();
+		};
+		announce("Removed.", restore);
+	} }, h("p", h("b", record.sourceFileUrl), " can no longer be downloaded. The exported file itself stays where it is."));
+
+	return {
+		node,
+		load,
+
+		// show marks the selected sources.
+		show(sources) {
+			selected = sources;
+			loaded.forEach(({ sourceFileUrl }, i) => (rows.rows[i].querySelector("input").checked = sources.includes(sourceFileUrl)));
+		},
+	};
 }

@@ -1,46 +1,111 @@
-import { access } from "./access.js";
-import { byId, fill } from "./dom.js";
+import { access } from "./api.js";
+import { byId, fill, h } from "./dom.js";
 import { exportsScreen } from "./exports.js";
-import { openAccess } from "./keyform.js";
+import { openAccess } from "./keyforms.js";
 import { keysScreen } from "./keys.js";
+import { overviewScreen } from "./overview.js";
 import { referenceScreen } from "./reference.js";
 import { symbolsScreen } from "./symbols.js";
+import { openDialog } from "./ui.js";
 
-// A screen is a function of an element and a signal, which is aborted when the
-// user leaves the screen. It returns a function that opens the rest of a
-// fragment, which may change while the screen stays.
-const screens = { keys: keysScreen, symbols: symbolsScreen, exports: exportsScreen, api: referenceScreen };
+// A screen is a function of its root element. It returns a function that opens the
+// rest of a fragment, or {open, leave}. Screens stay in memory with all that the
+// user has entered and started there.
+const screens = { overview: overviewScreen, keys: keysScreen, symbols: symbolsScreen, exports: exportsScreen, api: referenceScreen };
 
 const main = byId("main");
+const built = new Map();
 let current;
 
-function show(reload) {
+// show shows the screen of the fragment. from is the fragment that was left, to which
+// the link of its screen leads from now on.
+function show(from) {
 	const [, requested, ...rest] = location.hash.split("/");
-	const name = Object.hasOwn(screens, requested) ? requested : "keys";
-	if (current?.name === name && !reload) return current.open(rest);
-	const previous = current;
-	previous?.leave.abort();
-	for (const link of document.querySelectorAll(".screens a")) {
-		const isCurrent = link.hash === `#/${name}`;
-		if (isCurrent) document.title = `${link.textContent} · Canvasback`;
-		link.ariaCurrent = isCurrent ? "page" : null;
+	const name = Object.hasOwn(screens, requested) ? requested : "overview";
+	const links = document.querySelectorAll(".screens a");
+	const link = (of) => links[Object.keys(screens).indexOf(of)];
+	if (current?.name !== name) {
+		const previous = current;
+		if (previous) {
+			previous.scroll = scrollY;
+			link(previous.name).setAttribute("href", from);
+			previous.leave?.();
+		}
+		if (!built.has(name)) {
+			const root = h("div");
+			const made = screens[name](root);
+			built.set(name, { name, root, stale: true, scroll: 0, ...(made.open ? made : { open: made }) });
+		}
+		current = built.get(name);
+		fill(main, current.root);
+		main.dataset.screen = name;
+		for (const one of links) one.ariaCurrent = one === link(name) ? "page" : null;
+		document.title = `${link(name).textContent} · Canvasback`;
+		link(name).setAttribute("href", `#/${name}`);
+		if (previous) byId("title").focus({ preventScroll: true });
+		scrollTo(0, current.scroll);
 	}
-	fill(main);
-	main.dataset.screen = name;
-	const leave = new AbortController();
-	current = { name, leave, open: screens[name](main, leave.signal) };
-	current.open(rest);
-	if (previous) byId("title").focus();
+	const { stale } = current;
+	current.stale = false;
+	current.open(rest, stale);
 }
 
-function renderAccess() {
+access.ask = openAccess;
+access.changed = (load) => {
 	for (const mark of document.querySelectorAll(".in-use")) mark.hidden = !access.get(mark.dataset.kind);
+	if (!load) return;
+	for (const one of built.values()) one.stale = true;
+	show();
+};
+
+// Keyboard shortcuts can be switched off (WCAG 2.2, 2.1.4).
+const off = "canvasback shortcuts off";
+let shortcuts = true;
+try {
+	shortcuts = !localStorage.getItem(off);
+} catch {
+	// storage is disabled
 }
 
-access.addEventListener("set", renderAccess);
-access.addEventListener("use", () => show(true));
+const help = {
+	"/": ["Search", () => main.querySelector("[type=search]")],
+	n: ["Create or add", () => main.querySelector(".head .main")],
+	u: ["Undo the last change", () => [...document.querySelectorAll(".undo")].pop()],
+	"?": ["Show the shortcuts", () => byId("help")],
+	...Object.fromEntries(Object.keys(screens).map((name, i) => [i + 1, [`Open ${name === "api" ? "API" : name}`, () => document.querySelectorAll(".screens a")[i]]])),
+};
+
+addEventListener("keydown", (event) => {
+	const node = help[event.key]?.[1]();
+	if (!shortcuts || !node?.checkVisibility() || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]), textarea, select, dialog, .menu")) return;
+	event.preventDefault();
+	if (event.key === "/") node.focus();
+	else node.click();
+});
+
+function openHelp() {
+	const keys = { ...help, "Arrow keys": ["Move in lists, tables and the grid"], Space: ["Select a symbol"], Escape: ["Clear a search, close a dialog"] };
+	const box = h("input", { type: "checkbox", checked: shortcuts, onchange() {
+		shortcuts = box.checked;
+		try {
+			if (shortcuts) localStorage.removeItem(off);
+			else localStorage.setItem(off, "1");
+		} catch {
+			// storage is disabled: until the page is closed
+		}
+	} });
+	openDialog({ title: "Keyboard shortcuts" }, h("div.stack",
+		h("dl.shortcuts", Object.entries(keys).map(([key, [text]]) => h("div", h("dt", h("kbd", key)), h("dd", text)))),
+		h("label.check", box, "Single-key shortcuts")));
+}
+
+byId("help").addEventListener("click", openHelp);
 byId("access").addEventListener("click", openAccess);
-addEventListener("hashchange", () => show());
+byId("skip").addEventListener("click", (event) => {
+	event.preventDefault(); // the fragment names the screen
+	byId("title").focus();
+});
+addEventListener("hashchange", ({ oldURL }) => show(new URL(oldURL).hash));
 // A file dropped elsewhere would replace the page.
 addEventListener("drop", (event) => event.preventDefault());
 addEventListener("dragover", (event) => {
@@ -48,5 +113,5 @@ addEventListener("dragover", (event) => {
 	event.preventDefault();
 });
 
-renderAccess();
+access.changed();
 show();

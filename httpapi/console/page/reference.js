@@ -1,26 +1,41 @@
-import { base } from "./access.js";
-import { apiURL, call } from "./api.js";
-import { fill, h } from "./dom.js";
-import { curl } from "./format.js";
-import { codeBlock, errorState, heading, skeleton, table } from "./ui.js";
+import { apiURL, base, call } from "./api.js";
+import { byId, curl, fill, h } from "./dom.js";
+import { codeBlock, emptyState, errorState, heading, searchField, skeleton, table } from "./ui.js";
 
 // referenceScreen shows the API's OpenAPI document. It supports the parts of
 // OpenAPI that the document uses.
-export function referenceScreen(root, signal) {
+export function referenceScreen(root) {
 	const body = h("div");
-	root.append(heading("API", h("code", base.href)), body);
+	const none = emptyState("folder", "No operation matches", "Search by path, method or description.");
+	const search = searchField("Search", "Search operations", () => {
+		const words = search.value.toLowerCase().split(/\s+/);
+		for (const one of body.querySelectorAll(".operation")) one.hidden = !words.every((word) => one.dataset.text.includes(word));
+		for (const group of body.querySelectorAll(".group")) group.hidden = !group.querySelector(".operation:not([hidden])");
+		none.hidden = Boolean(body.querySelector(".operation:not([hidden])"));
+	});
+	root.append(heading("API", h("code", base.href), h("div.actions", search, h("a.button", { href: apiURL("openapi.json"), download: "openapi.json" }, "openapi.json"))), body);
+	none.hidden = true;
+	let loaded;
 
-	return async function load() {
-		fill(body, skeleton("rows"));
+	// open loads the document once, and opens the operation with an id.
+	return async function open([id]) {
 		try {
-			fill(body, pages(await call("GET", "openapi.json", { signal })));
+			if (!loaded) {
+				fill(body, skeleton("rows"));
+				fill(body, documentNodes(loaded = await call("GET", "openapi.json")), none);
+			}
 		} catch (error) {
-			if (!signal.aborted) fill(body, errorState(error, load));
+			return fill(body, errorState(error, () => open([id])));
 		}
+		const operation = id && byId(`api-${id}`);
+		if (!operation || operation.open) return;
+		operation.open = true;
+		operation.scrollIntoView();
+		operation.querySelector("summary").focus();
 	};
 }
 
-function pages(doc) {
+function documentNodes(doc) {
 	// resolve follows references. Fields next to $ref override the target's.
 	const resolve = (one = {}) => (one.$ref ? { ...resolve(one.$ref.slice(2).split("/").reduce((node, name) => node[name], doc)), ...one } : one);
 
@@ -37,9 +52,12 @@ function pages(doc) {
 
 	// An operation is rendered when it is opened.
 	function operation(one) {
-		return h("details.operation", { ontoggle({ target }) {
-			if (target.open && target.children.length === 1) target.append(h("div.stack", detail(one)));
-		} }, h("summary", h(`span.method.${one.method}`, one.method), h("code", one.path), h("span.hint", one.summary)));
+		const { operationId: id, method, path, summary, description } = one;
+		return h("details.operation", { id: id && `api-${id}`, "data-text": `${method} ${path} ${summary} ${description}`.toLowerCase(), ontoggle({ target }) {
+			if (!target.open) return;
+			if (target.children.length === 1) target.append(h("div.stack", detail(one)));
+			if (id && target.isConnected) history.replaceState(null, "", `#/api/${id}`);
+		} }, h("summary", h(`span.method.${method}`, method), h("code", path), h("span.hint", summary)));
 	}
 
 	function detail({ method, path, description, security = [], parameters, requestBody, responses }) {
@@ -55,7 +73,7 @@ function pages(doc) {
 			table("Parameters", ["Name", "In", "Description"], parameters.map((p) => [h("code", p.name), p.in, inline(p.description)])),
 			body && [h("h3", "Body"), mediaType("body", body)],
 			h("h3", "Responses"),
-			table("Responses", ["Status", "Description"], list.map(([status, response]) => [h(`span.badge${status < 400 ? ".good" : ""}`, status), inline(response.description)])),
+			table("Responses", ["Status", "Description"], list.map(([status, response]) => [h(`span.badge.${status < 400 ? "good" : status < 500 ? "warn" : "bad"}`, status), inline(response.description)])),
 			contents.map(({ "application/json": json }) => json && mediaType("response", json)),
 			codeBlock("With curl", curl({
 				method,

@@ -1,33 +1,44 @@
 import { Failure, call, pages, send } from "./api.js";
-import { byId, fill, h, icon } from "./dom.js";
-import { download } from "./download.js";
-import { plural } from "./format.js";
-import { loadFailed } from "./keyform.js";
-import { openSymbol, saveSymbol, tiles } from "./tiles.js";
-import { announce, button, emptyState, errorContent, errorState, field, focusFirst, formDialog, heading, iconButton, menuButton, nameField, showProblem, skeleton } from "./ui.js";
-import { addFiles, importFolder } from "./upload.js";
+import { byId, byName, fill, h, icon, plural } from "./dom.js";
+import { virtualGrid } from "./grid.js";
+import { loadFailed } from "./keyforms.js";
+import { encode, openSymbol, preview, saveSymbol } from "./symbol.js";
+import { download, importZip, isZip } from "./transfer.js";
+import { announce, button, each, emptyState, errorContent, errorState, field, focusFirst, formDialog, heading, iconButton, menuButton, nameField, openMenu, searchField, selection, showProblem, skeleton } from "./ui.js";
 
 const client = (method, path, options) => call(method, `symbol/${path}`, { key: "client", ...options });
+const fields = "fields=id,name,type,folderId,size";
+const nextToMe = 8; // folders that need no search
 
-export function symbolsScreen(root, signal) {
-	let folders; // undefined until loaded
+export function symbolsScreen(root) {
+	let folders; // by name; undefined until loaded
 	let folder; // the open folder, or undefined in a search
-	const symbols = new Map(); // shown ones by id
+	let symbols = new Map(); // of the open folder or search, by id
+	let found = []; // those that match the filter
+	let searched = ""; // the text of the open search
+	let previous; // the id of the folder that was open before a search
+	let shownHash; // of the open folder or search
+	let complete; // whether all symbols are loaded
+	let dragged; // symbols
+	let viewer; // the dialog of a symbol
 	let loading = new AbortController();
-	let closeSymbol = () => {};
+	let typing;
 
 	const title = h("span", "Symbols");
 	const summary = h("span");
-	const searchField = (placeholder, label, oninput) => h("input", { type: "search", placeholder, "aria-label": label, autocomplete: "off", oninput });
-	const filter = searchField("Filter", "Filter by name or type", render);
+	const filter = searchField("Filter", "Filter by name or type", () => render());
 	const query = searchField("Search all folders", "Search all folders", () => {
-		history.replaceState(null, "", query.value ? `#/symbols/search/${encodeURIComponent(query.value)}` : "#/symbols");
-		open();
+		clearTimeout(typing);
+		typing = setTimeout(() => {
+			history.replaceState(null, "", query.value ? `#/symbols/search/${encodeURIComponent(query.value)}` : "#/symbols");
+			open();
+		}, 120);
 	});
+	const folderFilter = searchField("Find a folder", "Find a folder", renderFolders);
 	const more = button("Show more", { onclick: () => showMore() });
 	let showMore;
 	const images = chooser("image/*,.svg", true, (files) => add(files));
-	const archive = chooser(".zip,application/zip", false, ([file]) => importFolder(folder, file, () => open()));
+	const archive = chooser(".zip,application/zip", false, (files) => add(files));
 	const addImages = (id) => button("Add images", { kind: "main", symbol: "plus", id, onclick: () => images.click() });
 	const tools = h("div.actions", { hidden: true }, filter,
 		iconButton("reload", "Reload", { id: "reload", onclick: () => load().then(() => focusFirst("reload")) }),
@@ -35,16 +46,27 @@ export function symbolsScreen(root, signal) {
 			["Rename folder…", renameFolder],
 			["Import a zip…", () => archive.click()],
 			["Export as zip", exportFolder],
+			["Select all", () => chosen.set(found.map(({ id }) => id))],
 			["Delete folder…", deleteFolder, "danger"],
 		]),
 		addImages("add-images"), images, archive);
 	const banner = h("div");
 	const body = h("div");
-	const pane = h("section.pane", { "aria-labelledby": "title" }, heading(title, summary, tools), banner, body, more);
-	const list = h("ul");
-	const side = h("nav.side", { "aria-label": "Folders", hidden: true }, query, h("h2", "Folders"), button("New folder", { kind: "quiet small", symbol: "plus", id: "new-folder", onclick: createFolder }), list);
-	const grid = tiles(body, { rename, move, remove, download: (symbol) => saveSymbol(symbol).catch(showError), note: ({ folderId }) => !folder && folders.find(({ id }) => id === folderId)?.name });
-	root.append(side, pane);
+	const chosen = selection("symbol", () => {
+		for (const box of grid.node.querySelectorAll("input")) box.checked = chosen.ids.has(Number(box.value));
+		grid.node.classList.toggle("selecting", chosen.ids.size > 0);
+	},
+	button("Select all", { kind: "small", onclick: () => chosen.set(found.map(({ id }) => id)) }),
+	button("Move…", { kind: "small", onclick: () => chooseFolder(selected(), "Move") }),
+	button("Delete…", { kind: "small", onclick: () => remove(selected()) }));
+	const pane = h("section.pane", { "aria-labelledby": "title" }, chosen.node, banner, body, more);
+	const list = h("ul", { onkeydown });
+	const toggle = button("Folders", { kind: "small toggle", "aria-expanded": "false", onclick: () => expand(toggle.ariaExpanded !== "true") });
+	const side = h("nav.side", { "aria-label": "Folders", hidden: true }, query, toggle,
+		h("h2", "Folders"), button("New folder", { kind: "quiet small", symbol: "plus", id: "new-folder", onclick: createFolder }), folderFilter, list);
+	const loads = new WeakMap(); // image loads by tile
+	const grid = virtualGrid(tile, (node) => loads.get(node).abort());
+	root.append(heading(title, summary, tools), h("div.split", side, pane));
 	acceptDrops(pane, () => folder);
 
 	function chooser(accept, multiple, chosen) {
@@ -55,186 +77,320 @@ export function symbolsScreen(root, signal) {
 		} });
 	}
 
+	const selected = () => [...symbols.values()].filter(({ id }) => chosen.ids.has(id));
+	const named = (id) => folders.find((one) => one.id === id);
+
+	function expand(on) {
+		toggle.ariaExpanded = on;
+		if (on) folderFilter.focus();
+	}
+
 	async function load() {
-		fill(body, skeleton("grid"));
+		if (!folders) fill(body, skeleton("grid"));
 		try {
-			folders = await client("GET", "folders", { signal });
+			const all = [];
+			for await (const { records } of pages("symbol/folders?limit=1000", { key: "client" })) all.push(...records);
+			folders = all.sort((a, b) => byName(a.name, b.name));
 		} catch (error) {
-			if (signal.aborted) return;
+			folders = undefined;
 			side.hidden = tools.hidden = true;
 			return loadFailed(body, "client", error, load);
 		}
 		side.hidden = false;
-		await open();
+		await open(true);
 	}
 
 	// open shows what the fragment names: a folder, by default the first one, one of
 	// its symbols, or a search.
-	async function open() {
+	async function open(reload) {
 		const [, , id, rest] = location.hash.split("/");
+		const text = id === "search" ? new URLSearchParams(`q=${rest}`).get("q") : "";
+		if (rest && !text) show(Number(rest));
+		if (!reload && symbols.has(Number(rest))) return;
+		const target = text ? undefined : named(Number(id)) ?? named(previous) ?? folders[0];
+		const same = shownHash && target?.id === folder?.id && text === searched;
+		if (same && !reload) return;
 		loading.abort();
 		loading = new AbortController();
-		const either = AbortSignal.any([signal, loading.signal]);
-		query.value = id === "search" ? new URLSearchParams(`q=${rest}`).get("q") : "";
-		folder = query.value ? undefined : folders.find((one) => one.id === Number(id)) ?? folders[0];
+		const { signal } = loading;
+		[folder, searched] = [target, text];
+		if (query.value.trim() !== text.trim()) query.value = text;
+		previous = folder?.id ?? previous;
+		shownHash = folder ? `#/symbols/${folder.id}` : location.hash;
 		renderFolders();
+		expand(false);
 		tools.hidden = !folder;
 		more.hidden = true;
-		title.textContent = folder?.name ?? (query.value ? "Search" : "Symbols");
-		summary.textContent = filter.value = "";
-		if (!folder && !query.value) return fill(body, emptyState("folder", "No folders yet", "Create a folder and drop drawings into it.", button("New folder", { kind: "main", symbol: "plus", onclick: createFolder })));
-		fill(body, skeleton("grid"));
-		symbols.clear();
+		title.textContent = folder?.name ?? (text ? "Search" : "Symbols");
+		if (!folder && !text) return fill(body, emptyState("folder", "No folders yet", "Create a folder and drop drawings into it.", button("New folder", { kind: "main", symbol: "plus", onclick: createFolder })));
+		if (!same) {
+			symbols = new Map();
+			chosen.set([]);
+			summary.textContent = filter.value = "";
+			fill(body, skeleton("grid"));
+			if (root.isConnected) scrollTo(0, 0);
+		}
 		try {
-			await read(folder ? `folders/${folder.id}/symbols?limit=1000` : `search?q=${encodeURIComponent(query.value)}`, either);
-			if (folder && rest) show(Number(rest));
+			await read(folder ? `folders/${folder.id}/symbols?limit=1000` : `search?q=${encodeURIComponent(text)}`, signal, same);
 		} catch (error) {
-			if (!either.aborted) fill(body, errorState(error, load));
+			if (!signal.aborted) fill(body, errorState(error, load));
 		}
 	}
 
 	// read shows the pages of a list: all of a folder, those of a search on request.
-	async function read(path, signal) {
-		for await (const page of pages(`symbol/${path}&fields=id,name,type,folderId,size`, { key: "client", signal })) {
-			const first = !symbols.size;
-			const added = page.records.filter(({ id }) => !symbols.has(id)); // uploads may be known
-			for (const one of added) symbols.set(one.id, one);
-			if (first || filter.value) render();
-			else added.forEach(grid.add), count();
-			more.hidden = Boolean(folder) || !page.more;
+	// A list that is shown stays until all of it is read again.
+	async function read(path, signal, same) {
+		const latest = new Map();
+		complete = false;
+		for await (const page of pages(`symbol/${path}&${fields}`, { key: "client", signal })) {
+			for (const one of page.records) latest.set(one.id, one);
+			if (same && folder && page.more) continue;
+			for (const [id, one] of same ? [] : symbols) latest.set(id, latest.get(id) ?? one); // uploads
+			symbols = latest;
+			complete = !page.more;
+			render();
+			more.hidden = Boolean(folder) || complete;
 			if (!more.hidden) await new Promise((resolve) => (showMore = resolve));
 		}
 	}
 
 	function renderFolders() {
-		const { id } = document.activeElement;
-		fill(list, folders.map((one) => {
-			const link = h("a", { href: `#/symbols/${one.id}`, id: `folder-${one.id}`, "aria-current": one === folder && "page" }, icon("folder"), h("span", one.name));
+		const text = folderFilter.value.trim().toLowerCase();
+		const matches = folders.filter(({ name }) => name.toLowerCase().includes(text));
+		folderFilter.hidden = folders.length <= nextToMe;
+		toggle.textContent = folder ? `Folder: ${folder.name}` : "Folders";
+		const stop = matches.includes(folder) ? folder : matches[0];
+		fill(list, matches.map((one) => {
+			const link = h("a", { href: `#/symbols/${one.id}`, id: `folder-${one.id}`, tabindex: one === stop ? 0 : -1, "aria-current": one === folder && "page" }, icon("folder"), h("span", one.name));
 			acceptDrops(link, () => one);
 			return h("li", link);
-		}));
-		byId(id)?.focus();
+		}), !matches.length && h("li.hint", "No folder matches."));
+		const current = folder && byId(`folder-${folder.id}`)?.parentNode;
+		if (current && list.scrollHeight > list.clientHeight) list.scrollTop = current.offsetTop - list.clientHeight / 2;
 	}
 
-	// show opens a symbol. Closing it restores the URL of the folder.
-	function show(id) {
-		const symbol = symbols.get(id);
-		const { hash } = location;
-		const back = () => location.hash === hash && history.replaceState(null, "", `#/symbols/${folder.id}`);
-		if (symbol) closeSymbol = openSymbol(symbol, back).close;
-		else back();
+	// onkeydown moves the focus in the list of folders, which is one tab stop.
+	function onkeydown(event) {
+		const links = [...list.querySelectorAll("a")];
+		const at = links.indexOf(event.target);
+		const to = links[{ ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: links.length - 1 }[event.key]];
+		if (!to) return;
+		event.preventDefault();
+		to.focus();
+	}
+
+	// show opens a symbol over the list. Closing it restores the URL of the list.
+	async function show(id) {
+		if (viewer?.shown().id === id) return;
+		viewer?.close();
+		try {
+			const symbol = symbols.get(id) ?? await client("GET", `symbols/${id}`);
+			viewer = openSymbol(symbol, {
+				list: () => found,
+				moved: (to) => history.replaceState(null, "", `#/symbols/${to.folderId}/${to.id}`),
+				closed() {
+					grid.reveal(viewer.shown());
+					viewer = undefined;
+					if (location.hash.split("/").length > 3 && location.hash.startsWith("#/symbols/")) history.replaceState(null, "", shownHash);
+				},
+				actions: (one) => entries(one).filter(([text]) => text !== "Download"),
+			});
+		} catch (error) {
+			history.replaceState(null, "", shownHash);
+			showError(error);
+		}
 	}
 
 	function render() {
 		const text = filter.value.trim().toLowerCase();
-		const found = [...symbols.values()].filter(({ name, type }) => `${name} ${type}`.toLowerCase().includes(text));
-		count(found.length);
-		if (found.length) grid.show(found);
-		else if (!folder) fill(body, emptyState("folder", "No symbol matches", `No name contains “${query.value}”.`));
-		else if (!symbols.size) fill(body, emptyState("folder", "This folder is empty", "Drop images here, or choose some.", addImages()));
+		found = [...symbols.values()].filter(({ name, type }) => `${name} ${type}`.toLowerCase().includes(text));
+		summary.textContent = `${found.length < symbols.size ? `${found.length.toLocaleString("en")} of ` : ""}${plural(symbols.size, "symbol")}`;
+		if (found.length) {
+			if (!grid.node.isConnected) fill(body, grid.node);
+			grid.show(found, folder ? 3.9 : 5.3);
+		} else if (!folder) fill(body, emptyState("folder", "No symbol matches", `No name contains “${searched}”.`));
+		else if (!symbols.size) fill(body, emptyState("folder", "This folder is empty", "Drop images or a zip here, or choose some.", addImages(), button("Import a zip", { onclick: () => archive.click() })));
 		else fill(body, emptyState("folder", "No symbol matches", `No name or type in ${folder.name} contains “${text}”.`));
 	}
 
-	function count(found = symbols.size) {
-		summary.textContent = `${found < symbols.size ? `${found} of ` : ""}${plural(symbols.size, "symbol")}`;
+	function tile(symbol) {
+		const { id, name, folderId } = symbol;
+		const plate = h("span.preview", { "aria-hidden": "true" });
+		const toggle = (range) => chosen.toggle(id, range, found.map((one) => one.id));
+		const box = h("input", { type: "checkbox", tabindex: "-1", value: id, "aria-label": `Select ${name}`, onclick: (event) => toggle(event.shiftKey) });
+		box.checked = chosen.ids.has(id);
+		const menu = menuButton(`Actions for ${name}`, `symbol-${id}-menu`, () => entries(symbol), { tabindex: "-1" });
+		const load = new AbortController();
+		const node = h("li.tile", { id: `tile-${id}`, oncontextmenu(event) {
+			event.preventDefault();
+			openMenu(menu, name, entries(symbol));
+		} }, h("a", {
+			href: `#/symbols/${folderId}/${id}`,
+			id: `symbol-${id}`,
+			draggable: "true",
+			onkeydown(event) {
+				if (event.key !== " ") return;
+				event.preventDefault();
+				toggle(event.shiftKey);
+			},
+			onclick(event) {
+				if (!event.shiftKey) return;
+				event.preventDefault();
+				toggle(true);
+			},
+			ondragstart({ dataTransfer }) {
+				dragged = chosen.ids.has(id) ? selected() : [symbol];
+				dataTransfer.setData("text/plain", name);
+				dataTransfer.effectAllowed = "move";
+			},
+			ondragend: () => (dragged = undefined),
+		}, plate, h("span.name", { title: name }, name), !folder && h("span.hint", named(folderId)?.name)), box, menu);
+		loads.set(node, load);
+		// A tile that is only passed loads nothing.
+		setTimeout(() => load.signal.aborted || preview(symbol, "", load.signal).then((image) => fill(plate, image), () => {}), 60);
+		return node;
 	}
+
+	const entries = (symbol) => [
+		["Rename…", () => rename(symbol)],
+		["Move…", () => chooseFolder([symbol], "Move")],
+		["Copy to a folder…", () => chooseFolder([symbol], "Copy")],
+		["Download", () => saveSymbol(symbol).catch(showError)],
+		["Delete…", () => remove([symbol]), "danger"],
+	];
 
 	// acceptDrops accepts files and tiles of other folders.
 	function acceptDrops(node, target) {
 		const on = (type, action) => node.addEventListener(type, (event) => {
-			const { dragged } = grid;
-			const accepted = dragged ? dragged.folderId !== target()?.id : event.dataTransfer.types.includes("Files");
-			if (target() && accepted) action(event, dragged);
+			const to = target();
+			if (to && (dragged ? dragged.some(({ folderId }) => folderId !== to.id) : event.dataTransfer.types.includes("Files"))) action(event, to);
 		});
-		on("dragover", (event, dragged) => {
+		on("dragover", (event) => {
 			event.preventDefault();
 			event.dataTransfer.dropEffect = dragged ? "move" : "copy";
 			node.classList.add("over");
 		});
 		on("dragleave", (event) => node.contains(event.relatedTarget) || node.classList.remove("over"));
-		on("drop", (event, dragged) => {
+		on("drop", (event, to) => {
 			node.classList.remove("over");
-			if (dragged) drop(dragged, target());
-			else add([...event.dataTransfer.files], target());
+			if (dragged) move(dragged, to.id).catch(showError);
+			else add([...event.dataTransfer.files], to);
 		});
 	}
 
-	const add = (files, to = folder) => addFiles(to, files, banner, signal, (symbol) => {
-		if (symbol.folderId !== folder?.id || symbols.has(symbol.id)) return;
-		symbols.set(symbol.id, symbol);
-		if (symbols.size === 1 || filter.value) return render();
-		grid.add(symbol);
-		count();
-	});
+	// add adds images one at a time, to keep their order, and imports zips.
+	async function add(files, to = folder) {
+		const pictures = files.filter((file) => !isZip(file));
+		const done = await each(banner, `Adding to ${to.name}`, pictures, async (file, signal, progress) => {
+			const symbol = await client("POST", `folders/${to.id}/symbols`, { body: await encode(file), signal, progress });
+			replace({ ...symbol, data: undefined, size: new Blob([symbol.data]).size });
+			return symbol;
+		}, 1);
+		if (done.length) announce(`${plural(done.length, "symbol")} added to ${to.name}.`);
+		if (root.isConnected && pictures.length && done.length === pictures.length) focusFirst("add-images");
+		for (const file of files.filter(isZip)) await importZip(to, file, () => load());
+	}
 
 	// change changes a record if it is still as shown. It sends the ETag, so that
-	// the server rejects the request if the record changes before it arrives.
-	async function change(method, path, shown, fields) {
+	// the server rejects the request if the record changes before it arrives. The
+	// data of a symbol is not read.
+	async function change(method, path, shown, body) {
 		try {
-			const response = await send("GET", `symbol/${path}`, { key: "client" });
-			const record = await response.json();
-			record.size = new Blob([record.data]).size;
-			if (Object.keys(shown).some((name) => record[name] !== shown[name])) throw new Failure(412, "The view has been reloaded. Check it and retry");
+			const symbol = "folderId" in shown;
+			const response = await send(symbol ? "HEAD" : "GET", `symbol/${path}`, { key: "client" }).catch((error) => {
+				if (symbol && error.status === 404) error.message = "no such symbol";
+				throw error;
+			});
+			const [record] = symbol ? await client("GET", `folders/${shown.folderId}/symbols?${fields}&limit=1&after=${shown.id - 1}`) : [await response.json()];
+			if (Object.keys(record ?? shown).some((name) => record?.[name] !== shown[name])) throw new Failure(412, "The view has been reloaded. Check it and retry");
 			const etag = response.headers.get("ETag");
-			return await client(method, path, { headers: etag ? { "If-Match": etag } : {}, body: fields });
+			return await client(method, path, { headers: etag ? { "If-Match": etag } : {}, body });
 		} catch (error) {
 			if (error.status === 412 || error.status === 404) load();
 			throw error;
 		}
 	}
 
-	function rename(symbol) {
-		return formDialog({
-			title: "Rename symbol",
-			submit: "Rename",
-			run: async (name) => replace(await change("PATCH", `symbols/${symbol.id}`, symbol, { name })),
-		}, nameField(symbol.name));
-	}
+	const update = async (symbol, body) => {
+		const { data, ...record } = await change("PATCH", `symbols/${symbol.id}`, symbol, body);
+		return replace({ ...record, size: symbol.size });
+	};
+
+	const rename = (symbol) => formDialog({ title: "Rename symbol", submit: "Rename", async run(name) {
+		const renamed = await update(symbol, { name });
+		announce(`${symbol.name} renamed.`, () => update(renamed, { name: symbol.name }));
+	} }, nameField(symbol.name));
 
 	const showError = (error) => showProblem(banner, errorContent(error));
 
-	// replace updates a symbol, or removes it if it has left the folder.
+	// replace adds or updates a symbol, or removes it if it has left the folder.
 	function replace(symbol) {
-		if (folder && symbol.folderId !== folder.id) return dropSymbol(symbol);
-		symbols.set(symbol.id, symbol);
-		grid.replace(symbol);
+		if (folder ? symbol.folderId === folder.id : symbols.has(symbol.id)) symbols.set(symbol.id, symbol);
+		else if (symbols.has(symbol.id)) return drop([symbol]), symbol;
+		if (viewer?.shown().id === symbol.id) viewer.show(symbol);
+		render();
+		return symbol;
 	}
 
-	function dropSymbol({ id }) {
-		symbols.delete(id);
-		if (!symbols.size || filter.value) return render();
-		grid.remove(id);
-		count();
+	function drop(list) {
+		const ids = new Set(list.map(({ id }) => id));
+		if (viewer && ids.has(viewer.shown().id)) {
+			const at = found.findIndex(({ id }) => ids.has(id));
+			const next = found[at + 1] ?? found[at - 1];
+			if (next) viewer.show(next);
+			else viewer.close();
+		}
+		for (const id of ids) symbols.delete(id);
+		chosen.set([...chosen.ids].filter((id) => !ids.has(id)));
+		render();
 	}
 
-	async function moveTo(symbol, id) {
-		replace(await change("PATCH", `symbols/${symbol.id}`, symbol, { folderId: id }));
-		announce(`${symbol.name} moved to ${folders.find((one) => one.id === id).name}.`);
+	// move moves symbols and offers to undo that. The error of one is thrown.
+	async function move(list, to) {
+		const back = new Map(list.map(({ id, folderId }) => [id, folderId]));
+		const apply = (all, target) => (all.length === 1 ? update(all[0], { folderId: target(all[0]) }).then((one) => [one])
+			: each(banner, "Moving", all, (one) => update(one, { folderId: target(one) })));
+		const done = await apply(list.filter(({ folderId }) => folderId !== to), () => to);
+		if (done.length) announce(`${done.length === 1 ? done[0].name : plural(done.length, "symbol")} moved to ${named(to).name}.`, () => apply(done, ({ id }) => back.get(id)).then(() => open(true)));
 	}
 
-	const drop = (symbol, to) => moveTo(symbol, to.id).catch(showError);
+	async function copy({ id }, to) {
+		const { name, type, data } = await client("GET", `symbols/${id}`);
+		await client("POST", `folders/${to}/symbols`, { body: { name, type, data } });
+		announce(`${name} copied to ${named(to).name}.`);
+	}
 
-	function move(symbol) {
-		const others = folders.filter(({ id }) => id !== symbol.folderId);
+	// chooseFolder moves or copies symbols to a folder that the user chooses.
+	function chooseFolder(symbols, verb) {
+		const others = folders.filter(({ id }) => id !== folder?.id || verb === "Copy");
 		if (!others.length) return announce("There is no other folder yet.");
-		const to = h("select", others.map(({ id, name }) => h("option", { value: String(id) }, name)));
-		return formDialog({ title: `Move ${symbol.name}`, submit: "Move", after: neighbor(symbol), run: () => moveTo(symbol, Number(to.value)) }, field("To folder", to));
+		const to = h("select", { size: Math.min(8, Math.max(2, others.length)), required: true });
+		const write = (text) => {
+			fill(to, others.filter(({ name }) => name.toLowerCase().includes(text)).map(({ id, name }) => h("option", { value: String(id) }, name)));
+			to.selectedIndex = 0;
+		};
+		write("");
+		const what = symbols.length === 1 ? symbols[0].name : plural(symbols.length, "symbol");
+		return formDialog({ title: `${verb} ${what}`, submit: verb, after: neighbor(symbols), run: () => (verb === "Move" ? move(symbols, Number(to.value)) : copy(symbols[0], Number(to.value))) },
+			others.length > nextToMe && searchField("Find a folder", "Find a folder", ({ target }) => write(target.value.trim().toLowerCase())), field("To folder", to));
 	}
 
-	function remove(symbol) {
-		return formDialog({ title: `Delete ${symbol.name}?`, submit: "Delete symbol", danger: true, after: neighbor(symbol), async run() {
-			await change("DELETE", `symbols/${symbol.id}`, symbol);
-			dropSymbol(symbol);
-			announce(`${symbol.name} deleted.`);
-		} }, h("p", "The symbol is deleted permanently."));
+	function remove(list) {
+		const [one] = list;
+		const what = list.length === 1 ? one.name : plural(list.length, "symbol");
+		return formDialog({ title: `Delete ${what}?`, submit: list.length === 1 ? "Delete symbol" : `Delete ${what}`, danger: true, after: neighbor(list), async run() {
+			const action = async (symbol) => (await change("DELETE", `symbols/${symbol.id}`, symbol), symbol);
+			const done = list.length === 1 ? [await action(one)] : await each(banner, "Deleting", list, action);
+			drop(done);
+			announce(`${done.length === 1 ? done[0].name : plural(done.length, "symbol")} deleted.`);
+		} }, h("p", list.length === 1 ? "The symbol is deleted permanently." : "The symbols are deleted permanently. Export the folder first to keep a copy."));
 	}
 
-	// neighbor returns the id of the element to focus after a symbol is removed.
-	function neighbor(symbol) {
-		const ids = [...symbols.keys()];
-		const at = ids.indexOf(symbol.id);
-		const next = ids[at + 1] ?? ids[at - 1];
-		return next ? `symbol-${next}` : "add-images";
+	// neighbor returns the id of the element to focus after symbols are removed.
+	function neighbor(list) {
+		const at = found.findIndex(({ id }) => id === list[0].id);
+		const next = found.slice(at + 1).find((one) => !list.includes(one)) ?? found.slice(0, at).findLast((one) => !list.includes(one));
+		return next ? `symbol-${next.id}` : "add-images";
 	}
 
 	async function createFolder() {
@@ -244,40 +400,45 @@ export function symbolsScreen(root, signal) {
 			run: (name) => client("POST", "folders", { body: { name } }),
 		}, nameField("", "Unique among folders."));
 		if (!created) return;
-		folders.push(created);
+		folders = [...folders, created].sort((a, b) => byName(a.name, b.name));
 		location.hash = `#/symbols/${created.id}`;
 	}
 
-	function renameFolder() {
-		return formDialog({ title: "Rename folder", submit: "Rename", async run(name) {
-			const updated = await change("PATCH", `folders/${folder.id}`, folder, { name });
-			folders = folders.map((one) => (one.id === updated.id ? updated : one));
-			folder = updated;
-			title.textContent = updated.name;
-			renderFolders();
-		} }, nameField(folder.name, "Unique among folders."));
-	}
+	const renameTo = async (shown, name) => {
+		const updated = await change("PATCH", `folders/${shown.id}`, shown, { name });
+		folders = folders.map((one) => (one.id === updated.id ? updated : one)).sort((a, b) => byName(a.name, b.name));
+		if (folder?.id === updated.id) title.textContent = (folder = updated).name;
+		renderFolders();
+		return updated;
+	};
 
-	const exportFolder = () => download(banner, `Exporting ${folder.name}`, `${folder.name}.zip`, signal, "GET", `symbol/folders/${folder.id}/export`).catch(showError);
+	const renameFolder = () => formDialog({ title: "Rename folder", submit: "Rename", async run(name) {
+		const { name: previous } = folder;
+		const updated = await renameTo(folder, name);
+		announce(`${previous} renamed.`, () => renameTo(updated, previous));
+	} }, nameField(folder.name, "Unique among folders."));
+
+	const exportFolder = () => download(banner, `Exporting ${folder.name}`, `${folder.name}.zip`, `symbol/folders/${folder.id}/export`).catch(showError);
 
 	async function deleteFolder() {
 		const { id, name } = folder;
-		const all = symbols.size ? ` and ${plural(symbols.size, "symbol")}` : "";
+		const all = symbols.size ? ` and ${complete ? plural(symbols.size, "symbol") : "its symbols"}` : "";
 		const deleted = await formDialog({ title: `Delete ${name}?`, submit: `Delete folder${all}`, danger: true, run: () => change("DELETE", `folders/${id}`, folder) },
 			h("p", all ? `The folder${all} are deleted permanently. Export it first to keep a copy.` : "The folder is empty. It is deleted permanently."));
 		if (!deleted) return;
 		folders = folders.filter((one) => one.id !== id);
 		announce(`${name} deleted.`);
 		history.replaceState(null, "", "#/symbols");
-		await open();
+		await open(true);
 		focusFirst("title");
 	}
 
-	signal.addEventListener("abort", () => closeSymbol());
-	return ([id, symbol]) => {
-		closeSymbol();
-		if (!folders) load();
-		else if (Number(id) === folder?.id && symbol) show(Number(symbol));
-		else open();
+	return {
+		open(rest, reload) {
+			if (!rest[1] || rest[0] === "search") viewer?.close();
+			if (folders && !reload) open();
+			else load();
+		},
+		leave: () => viewer?.close(),
 	};
 }

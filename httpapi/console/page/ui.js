@@ -1,14 +1,22 @@
-import { byId, fill, h, icon, newId } from "./dom.js";
+import { access } from "./api.js";
+import { byId, bytes, fill, h, icon, newId, plural } from "./dom.js";
 
 const live = byId("live");
-let timer;
 
-// announce shows a text for a few seconds in the live region. An open dialog
-// contains the region, since text outside a modal dialog is not spoken.
-export function announce(text) {
-	clearTimeout(timer);
-	live.textContent = text;
-	timer = setTimeout(() => (live.textContent = ""), 7000);
+// announce shows a text for some seconds in the live region. An open dialog
+// contains the region, since text outside a modal dialog is not spoken. undo takes
+// the announced change back.
+export function announce(text, undo) {
+	let timer;
+	const close = () => toast.remove();
+	const wait = () => (timer = setTimeout(close, undo ? 12_000 : 7000));
+	const stop = () => clearTimeout(timer);
+	const toast = h("div.toast", { onpointerenter: stop, onfocusin: stop, onpointerleave: wait, onfocusout: wait }, h("span", text),
+		undo && button("Undo", { kind: "small undo", onclick: ({ currentTarget }) => runOnce(currentTarget, undo).then(() => announce("Undone."), (error) => announce(error.message)).then(close) }),
+		iconButton("close", "Dismiss", { onclick: close }));
+	live.append(toast);
+	if (live.children.length > 3) live.firstChild.remove();
+	wait();
 }
 
 // button creates a button; kind is one or more of main, danger, quiet, small.
@@ -36,6 +44,12 @@ export function field(label, control, hint) {
 	return h("div.field", h("label", { for: control.id }, label), control, hint && h("span.hint", { id: `${control.id}-hint` }, hint));
 }
 
+export const searchField = (placeholder, label, oninput, more) =>
+	h("input", { type: "search", placeholder, "aria-label": label, autocomplete: "off", spellcheck: "false", oninput, ...more });
+
+// options is a select with a choice of [value, text].
+export const options = (list, props) => h("select", props, list.map(([value, text]) => h("option", { value }, text)));
+
 // form calls submit; the browser never submits it.
 export const form = (kind, submit, ...content) => h(`form.${kind}`, { autocomplete: "off", onsubmit(event) {
 	event.preventDefault();
@@ -55,8 +69,9 @@ export function focusFirst(element, ...others) {
 }
 
 // openDialog shows a modal dialog. closing may return false to keep it open.
-// closed may return the id of the element to focus if the opener is gone.
-export function openDialog({ title, closing, closed }, ...content) {
+// closed may return the id of the element to focus if the opener is gone, or, with
+// closedFirst, in any case.
+export function openDialog({ title, closing, closed, closedFirst, tools }, ...content) {
 	const opener = document.activeElement;
 	const titleNode = h("h2", { id: newId() }, title);
 	const close = () => closing?.() !== false && dialog.close();
@@ -66,15 +81,16 @@ export function openDialog({ title, closing, closed }, ...content) {
 			if (closing?.() === false) event.preventDefault();
 		},
 		onclose() {
-			(document.querySelector("dialog[open]") ?? document.body).append(live);
+			([...document.querySelectorAll("dialog[open]")].pop() ?? document.body).append(live);
 			dialog.remove();
-			focusFirst(opener, closed?.());
+			const after = closed?.();
+			focusFirst(...(closedFirst ? [after, opener] : [opener, after]));
 		},
-	}, h("header", titleNode, iconButton("close", "Close", { onclick: close })), content);
+	}, h("header", titleNode, h("div.actions", tools, iconButton("close", "Close", { onclick: close }))), content);
 	document.body.append(dialog);
 	dialog.showModal();
 	dialog.append(live);
-	return { dialog, close };
+	return { dialog, close, titleNode };
 }
 
 // formDialog shows a form in a dialog. Submitting it calls run with the value of
@@ -106,46 +122,52 @@ export function formDialog({ title, submit, danger, run, after }, ...content) {
 
 // menuButton is a button with a menu. entries returns [text, action] or
 // [text, action, "danger"] for each menu item.
-export function menuButton(name, id, entries) {
-	const opener = iconButton("more", name, { id, "aria-haspopup": "menu", "aria-expanded": "false", onclick() {
-		const items = entries().map(([text, run, danger = ""]) => button(text, { kind: `quiet ${danger}`, role: "menuitem", tabindex: "-1", onclick() {
-			menu.hidePopover();
-			opener.focus();
-			run();
-		} }));
-		const menu = h("div.menu", { role: "menu", popover: "auto", "aria-label": name,
-			ontoggle({ newState }) {
-				opener.setAttribute("aria-expanded", newState === "open");
-				if (newState === "closed") menu.remove();
-			},
-			onkeydown(event) {
-				const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-				if (event.key === "Tab") menu.hidePopover();
-				if (!step) return;
-				event.preventDefault();
-				items.at((items.indexOf(document.activeElement) + step) % items.length).focus();
-			},
-		}, items);
-		opener.after(menu);
-		menu.showPopover();
-		const { top, bottom, right } = opener.getBoundingClientRect();
-		const { offsetWidth, offsetHeight } = menu;
-		menu.style.left = `${Math.max(8, right - offsetWidth)}px`;
-		menu.style.top = `${bottom + 4 + offsetHeight < innerHeight ? bottom + 4 : Math.max(8, top - offsetHeight - 4)}px`;
-		items[0].focus();
-	} });
-	return opener;
+export const menuButton = (name, id, entries, props) =>
+	iconButton("more", name, { id, "aria-haspopup": "menu", "aria-expanded": "false", ...props, onclick: ({ currentTarget }) => openMenu(currentTarget, name, entries()) });
+
+export function openMenu(opener, name, entries) {
+	const items = entries.map(([text, run, danger = ""]) => button(text, { kind: `quiet ${danger}`, role: "menuitem", tabindex: "-1", onclick() {
+		menu.hidePopover();
+		opener.focus();
+		run();
+	} }));
+	const menu = h("div.menu", { role: "menu", popover: "auto", "aria-label": name,
+		ontoggle({ newState }) {
+			opener.setAttribute("aria-expanded", newState === "open");
+			if (newState === "closed") menu.remove();
+		},
+		onkeydown(event) {
+			const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+			event.stopPropagation();
+			if (event.key === "Tab") menu.hidePopover();
+			if (!step) return;
+			event.preventDefault();
+			items.at((items.indexOf(document.activeElement) + step) % items.length).focus();
+		},
+	}, items);
+	opener.after(menu);
+	menu.showPopover();
+	const { top, bottom, right } = opener.getBoundingClientRect();
+	const { offsetWidth, offsetHeight } = menu;
+	menu.style.left = `${Math.max(8, right - offsetWidth)}px`;
+	menu.style.top = `${bottom + 4 + offsetHeight < innerHeight ? bottom + 4 : Math.max(8, top - offsetHeight - 4)}px`;
+	items[0].focus();
+}
+
+export async function copyText(text) {
+	try {
+		await navigator.clipboard.writeText(text);
+		announce("Copied.");
+		return true;
+	} catch {
+		announce("Copying needs HTTPS. Select the text and copy it.");
+	}
 }
 
 export function copyButton(text, { name = "Copy", kind = "small", copied, ...props } = {}) {
 	const label = h("span", name);
 	return button(label, { kind, symbol: "copy", ...props, async onclick() {
-		try {
-			await navigator.clipboard.writeText(text());
-		} catch {
-			return announce("Copying needs HTTPS. Select the text and copy it.");
-		}
-		announce("Copied.");
+		if (!await copyText(text())) return;
 		copied?.();
 		label.textContent = "Copied";
 		setTimeout(() => (label.textContent = name), 2000);
@@ -168,6 +190,97 @@ export const table = (name, heads, rows) =>
 		h("thead", h("tr", heads.map((text) => h("th", { scope: "col" }, text)))),
 		h("tbody", rows.map((row) => h("tr", row.map((cell) => h("td", cell)))))));
 
+// records is a table of records whose rows are one tab stop each: arrow keys move
+// among the controls. It returns the table and its body.
+export function records(name, heads) {
+	const body = h("tbody", { role: "rowgroup", onkeydown(event) {
+		const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] ?? [];
+		const row = event.target.closest("tr");
+		const controls = (one) => [...one.querySelectorAll("input, button")].filter((node) => node.checkVisibility());
+		const to = down === undefined ? undefined : down ? body.rows[row.sectionRowIndex + down] : row;
+		if (!to) return;
+		event.preventDefault();
+		const at = controls(row).indexOf(event.target);
+		controls(to).at(Math.max(0, at + right))?.focus();
+	} });
+	return [h("table.records", { role: "grid", "aria-label": name },
+		h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads.map((text) =>
+			h("th", { role: "columnheader", scope: "col" }, text || h("span.visually-hidden", "Actions"))))), body), body];
+}
+
+// recordRow is a row of records. The last of the controls is the tab stop.
+export function recordRow(id, head, cells, controls) {
+	const last = controls.at(-1);
+	const node = h("tr", { role: "row", id }, h("th", { role: "rowheader", scope: "row" }, head),
+		Object.entries(cells).map(([name, content]) => h("td", { role: "gridcell", "data-name": name }, h("div", content))),
+		h("td.actions", { role: "gridcell" }, controls));
+	for (const one of node.querySelectorAll("input, button")) one.tabIndex = one === last ? 0 : -1;
+	return node;
+}
+
+// selection is a bar for the selected records; changed is called after a change.
+// actions are buttons.
+export function selection(one, changed, ...actions) {
+	const ids = new Set();
+	let last; // toggled id
+	const text = h("b");
+	const node = h("div.selection", { hidden: true, role: "group", "aria-label": "Selection" }, text, actions, button("Clear", { kind: "quiet small", onclick: () => self.set([]) }));
+	const render = () => {
+		node.hidden = !ids.size;
+		text.textContent = `${plural(ids.size, one)} selected`;
+		changed();
+	};
+	const self = {
+		node,
+		ids,
+		set(list) {
+			ids.clear();
+			for (const id of list) ids.add(id);
+			render();
+		},
+
+		// toggle selects a record of a list, or all from the last one to it.
+		toggle(id, range, list) {
+			const on = !ids.has(id);
+			const [from, to] = [list.indexOf(last), list.indexOf(id)].sort((a, b) => a - b);
+			for (const each of range && from >= 0 ? list.slice(from, to + 1) : [id]) ids[on ? "add" : "delete"](each);
+			last = id;
+			render();
+		},
+	};
+	return self;
+}
+
+// each runs an action for every record, six at a time, and shows the progress and
+// what failed in a banner. It returns the results.
+export async function each(banner, title, list, action, width = 6) {
+	if (!list.length) return [];
+	const { bar, text, signal } = showProgress(banner, title);
+	const [queue, done, failed] = [list.entries(), [], []];
+	let lost; // a failure that the others would have too
+	const worker = async () => {
+		for (const [i, one] of queue) {
+			if (signal.aborted || lost) return;
+			text.textContent = `${title}: ${i + 1} of ${list.length}, ${one.name}`;
+			[bar.max, bar.value] = [list.length, i];
+			try {
+				done.push(await action(one, signal, ({ loaded, total }) => (text.textContent = `${title}: ${i + 1} of ${list.length}, ${one.name}, ${percent(loaded, total)}`)));
+			} catch (error) {
+				if (signal.aborted) return;
+				failed.push(h("li", h("b", one.name), `: ${error.message}`));
+				lost = [0, 401, 403].includes(error.status);
+			}
+		}
+	};
+	await Promise.all(Array.from({ length: width }, worker));
+	fill(banner);
+	const left = list.length - done.length - failed.length;
+	if (failed.length) showProblem(banner, [h("strong", `${title}: ${failed.length} of ${list.length} failed`), h("ul", failed.slice(0, 20)), left > 0 && h("p", `${left.toLocaleString("en")} more skipped.`)]);
+	return done;
+}
+
+export const percent = (loaded, total) => `${bytes(loaded)} of ${bytes(total)}, ${Math.floor((100 * loaded) / total)} %`;
+
 // saveBlob saves a blob in the browser's downloads.
 export function saveBlob(blob, name) {
 	const url = URL.createObjectURL(blob);
@@ -178,7 +291,11 @@ export function saveBlob(blob, name) {
 const titles = { 401: "Key rejected", 403: "Not permitted", 404: "Not found", 412: "Changed by someone else", 413: "Too large" };
 
 // errorContent shows an error: a heading, the message and the request id.
-export function errorContent({ status, requestId, wait, message, login }) {
+export function errorContent({ status, requestId, wait, message, login, missing }) {
+	if (missing) {
+		const [name, hint] = access.describe(missing);
+		return [h("strong", `${name} missing`), h("p", hint), button(`Enter the ${name.toLowerCase()}`, { kind: "small", onclick: () => access.ask() })];
+	}
 	let title = login ? "Login required" : titles[status] ?? (status >= 500 ? "Server error" : "Request rejected");
 	if (!status) title = status === undefined ? "Page error" : navigator.onLine ? "Server unreachable" : "You are offline";
 	const text = message.replace(/^[a-z]+ /, (word) => word[0].toUpperCase() + word.slice(1)) + (/[./]$/.test(message) ? "" : ".");
@@ -186,9 +303,9 @@ export function errorContent({ status, requestId, wait, message, login }) {
 }
 
 // notice fills an otherwise empty screen.
-const notice = (symbol, content, action) => h("div.notice", h("div.emblem", icon(symbol)), content, h("div.actions", action));
+const notice = (symbol, content, ...actions) => h("div.notice", h("div.emblem", icon(symbol)), content, h("div.actions", actions));
 
-export const emptyState = (symbol, title, text, action) => notice(symbol, [h("strong", title), h("p", text)], action);
+export const emptyState = (symbol, title, text, ...actions) => notice(symbol, [h("strong", title), h("p", text)], actions);
 
 export const errorState = (error, retry) =>
 	notice("warning", errorContent(error), retry && button("Retry", { symbol: "reload", onclick: retry }));
@@ -204,12 +321,12 @@ export function showProblem(banner, content, after = "title") {
 }
 
 // showProgress shows a progress bar and a cancel button in a banner.
-export function showProgress(banner, name, signal) {
+export function showProgress(banner, name) {
 	const stop = new AbortController();
 	const bar = h("progress", { "aria-label": name });
 	const text = h("p", `${name}…`);
-	fill(banner, h("div.panel.working", text, bar, button("Cancel", { kind: "small", onclick: () => stop.abort() })));
-	return { bar, text, signal: AbortSignal.any([signal, stop.signal]) };
+	fill(banner, h("div.panel", text, bar, button("Cancel", { kind: "small", onclick: () => stop.abort() })));
+	return { bar, text, signal: stop.signal };
 }
 
 export const heading = (title, summary, tools = "") =>

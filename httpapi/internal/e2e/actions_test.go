@@ -29,7 +29,7 @@ func (b *tab) enterKey(label, key string) {
 // openKeys opens the keys screen with the admin key.
 func openKeys(s *site) *tab {
 	s.t.Helper()
-	b := openTab(s.t, s.url)
+	b := openTab(s.t, s.url+"#/keys")
 	b.enterKey("Admin key", apitest.AdminKey)
 	b.wait(`e2e.button("Create key")`)
 	return b

@@ -107,6 +107,7 @@ func TestExportList_DownloadsSelection(t *testing.T) {
 	b.waitText("c.pdf, 6 B, is in your browser's downloads.")
 	is.Equal(string(b.downloaded("c.pdf")), "file c")
 
+	b.click("Register…")
 	b.fill("Source", sourceURL("d")) // a new export is in the list and selected
 	b.fill("Exported file", apitest.FilesURL+"a.pdf")
 	b.click("Register")

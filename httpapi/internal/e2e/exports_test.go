@@ -31,12 +31,13 @@ func TestExports_AreRegisteredAndDownloaded(t *testing.T) {
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	b := openWithClientKey(s, "exports")
 
+	b.click("Register…")
 	b.fill("Source", sourceURL("section"))
 	b.fill("Exported file", apitest.FilesURL+"plan.pdf")
 	b.fill("File name (optional)", "Schnitt ä “1”.pdf")
 	b.click("Register")
 	b.waitText("Registered.")
-	b.wait(`e2e.field("Source").value === "" && document.activeElement === e2e.field("Source")`)
+	b.waitFocus(`e2e.button("Register…")`)
 	is.Equal(eval[string](b, `e2e.field("Sources").value`), sourceURL("section"))
 	found, err := s.Exports.Find(t.Context(), sourceURL("section"))
 	is.NoErr(err)
@@ -47,10 +48,12 @@ func TestExports_AreRegisteredAndDownloaded(t *testing.T) {
 	is.Equal(string(b.downloaded("Schnitt ä “1”.pdf")), "the plan")
 
 	s.Clock.Add(time.Second)
+	b.click("Register…")
 	b.fill("Source", sourceURL("section"))
 	b.fill("Exported file", apitest.FilesURL+"plan.pdf")
 	b.click("Register")
 	b.waitText("The previous export was replaced.")
+	b.click("Register…")
 	b.fill("Source", sourceURL("x"))
 	b.fill("Exported file", "http://127.0.0.1/x")
 	b.click("Register")
@@ -254,18 +257,19 @@ func TestExports_RegistersWithAdminKeyIfRequired(t *testing.T) {
 	s := startSite(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey })
 	b := openWithClientKey(s, "exports")
 	register := func() {
+		b.click("Register…")
 		b.fill("Source", sourceURL("plan"))
 		b.fill("Exported file", apitest.FilesURL+"plan.pdf")
 		b.click("Register")
 	}
 	register()
-	b.waitText("x-admin-key is missing or sent more than once")
-	b.click("Access client")
+	b.waitText("Admin key missing")
+	b.click("Enter the admin key")
 	b.wait(`e2e.field("Admin key")`)
 	b.fill("Admin key", apitest.AdminKey)
 	b.clickNode(`e2e.field("Admin key").form.querySelector(".main")`)
-	b.wait(`!document.querySelector("dialog") && e2e.field("Source").value === ""`)
-	register()
+	b.wait(`e2e.field("Source").value !== ""`) // what was entered is kept
+	b.click("Register")
 	b.waitText("Registered.")
 }
 

@@ -33,7 +33,7 @@ func TestKeys_AreCreatedUsedAndChanged(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := startSite(t)
-	b := openTab(t, s.url)
+	b := openTab(t, s.url+"#/keys")
 
 	b.waitText("Admin key required")
 	b.enterKey("Admin key", "schlüssel") // not allowed in a header
@@ -160,7 +160,7 @@ func TestKeys_CanBeManagedByKeyboard(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := startSite(t)
-	b := openTab(t, s.url)
+	b := openTab(t, s.url+"#/keys")
 	// moveTo presses a key until the element with a name has the focus. The focus
 	// must always be visible.
 	moveTo := func(key, name string) {
@@ -236,7 +236,6 @@ func TestKeys_StoreInTabIsOptional(t *testing.T) {
 	s := startSite(t)
 	b := openKeys(s)
 	is.Equal(eval[int](b, `sessionStorage.length + localStorage.length + document.cookie.length`), 0)
-	b.visit(s.url) // same document, no reload
 	b.do(reload)
 	b.waitText("Admin key required") // in memory only
 
@@ -264,7 +263,7 @@ func TestKeys_AreNotSavedAsPasswords(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := startSite(t)
-	b := openTab(t, s.url)
+	b := openTab(t, s.url+"#/keys")
 	b.waitText("Admin key required")
 	is.Equal(eval[string](b, `e2e.field("Admin key").type`), "password")
 	is.Equal(eval[string](b, `e2e.field("Admin key").autocomplete`), "new-password")

@@ -25,6 +25,9 @@ func visitScreens(b *tab, visit func(name string)) {
 	b.waitText("Key rejected")
 	visit("rejected key")
 	b.enterKey("Admin key", apitest.AdminKey)
+	b.waitText("Keys by status")
+	visit("overview")
+	b.click("Keys")
 	b.wait(`e2e.button("Create key")`)
 	visit("keys")
 	b.click("More for apitest")
@@ -78,7 +81,7 @@ func populatedSite(t *testing.T) *site {
 	s.listen(s.withDocument(s.handler()))
 	valves := s.folder("Valves", "Gate valve", "Ball valve")
 	s.symbol(valves.ID, "A note", "text/plain", strings.Repeat("not a picture ", 20))
-	s.folder("Pumps")
+	s.folder("Vents")
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	return s
 }
@@ -263,7 +266,7 @@ func TestPage_WorksBelowAnyPrefix(t *testing.T) {
 			s.listen(c.mount(s))
 			b := openTab(t, s.url+c.start)
 			b.enterKey("Admin key", apitest.AdminKey)
-			b.waitText(keyName)
+			b.waitText("Keys by status")
 			b.click("Symbols")
 			b.wait(`location.hash === "#/symbols"`)
 			b.click("Keys")
@@ -317,12 +320,12 @@ func TestPage_SupportsBackAndUnknownFragments(t *testing.T) {
 	eval[bool](b, `(history.back(), true)`)
 	b.wait(`!document.querySelector("dialog") && location.hash === "#/symbols"`)
 	b.waitText("Gate valve")
-	for _, screen := range []string{"Keys", "Exports", "API", "Symbols"} {
+	for _, screen := range []string{"Keys", "Exports", "API", "Overview", "Symbols"} {
 		b.click(screen)
 		b.wait(fmt.Sprintf(`document.title === %s`, quote(screen+" · Canvasback")))
-		b.waitFocus(map[bool]string{true: `e2e.field("Admin key")`, false: `document.getElementById("title")`}[screen == "Keys"])
+		b.waitFocus(map[bool]string{true: `e2e.field("Admin key")`, false: `document.getElementById("title")`}[screen == "Keys" || screen == "Overview"])
 		b.wait(fmt.Sprintf(`document.querySelector("[aria-current]").innerText === %s`, quote(screen)))
 	}
 	eval[bool](b, `(location.hash = "#/nonsense", true)`)
-	b.wait(`document.title === "Keys · Canvasback"`)
+	b.wait(`document.title === "Overview · Canvasback"`)
 }

@@ -103,7 +103,7 @@ func TestStates_RejectedKeys(t *testing.T) {
 	b.waitText("This API key is inactive.")
 
 	disabled := startSite(t, func(o *httpapi.Options) { o.AdminKeys = nil })
-	b = openTab(t, disabled.url)
+	b = openTab(t, disabled.url+"#/keys")
 	b.waitText("No admin key is configured on this server.")
 	if eval[bool](b, `Boolean(document.querySelector("main form"))`) {
 		t.Error("the page has a form for an admin key")
@@ -124,7 +124,7 @@ func TestStates_LoginOfTheApplication(t *testing.T) {
 			return session.Value, nil
 		}
 	})
-	b := openTab(t, s.url)
+	b := openTab(t, s.url+"#/keys")
 	b.waitText("Not logged in as an administrator.")
 	is.Equal(eval[string](b, `document.querySelector("main strong").innerText`), "Login required")
 	is.True(!eval[bool](b, `Boolean(document.querySelector("main form"))`)) // a key would not help
@@ -144,6 +144,7 @@ func TestStates_LoginOfTheApplication(t *testing.T) {
 	is.True(!s.keyNamed("By ann").Active)
 
 	b.click("Exports")
+	b.click("Register…")
 	b.fill("Source", sourceURL("plan"))
 	b.fill("Exported file", apitest.FilesURL+"plan.pdf")
 	b.click("Register")
@@ -153,7 +154,7 @@ func TestStates_LoginOfTheApplication(t *testing.T) {
 func TestStates_ServerWithoutServices(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, unprotected, func(o *httpapi.Options) { o.Keys, o.Symbols, o.Exports = nil, nil, nil })
-	b := openTab(t, s.url)
+	b := openTab(t, s.url+"#/keys")
 	b.waitText("No such route.")
 	b.click("Symbols")
 	b.wait(`location.hash === "#/symbols"`)

@@ -51,15 +51,15 @@ func TestSymbols_FoldersAreCreatedRenamedAndDeleted(t *testing.T) {
 	b.fill("Name", "Valves")
 	b.click("Create folder")
 	b.waitText("Name is taken by another folder.")
-	b.fill("Name", "Pumps")
+	b.fill("Name", "Vents")
 	b.click("Create folder")
 	b.wait(`location.hash === "#/symbols/2" && document.title === "Symbols · Canvasback"`)
 
 	b.click("Folder actions")
 	b.click("Rename folder…")
-	b.fill("Name", "Pumps & fans")
+	b.fill("Name", "Vents & fans")
 	b.click("Rename")
-	b.wait(`document.getElementById("title").innerText === "Pumps & fans"`)
+	b.wait(`document.getElementById("title").innerText === "Vents & fans"`)
 	b.click("Valves")
 	b.wait(`document.getElementById("title").innerText === "Valves"`)
 	is.Equal(b.focused(), "Valves") // the link keeps the focus
@@ -75,7 +75,7 @@ func TestSymbols_FoldersAreCreatedRenamedAndDeleted(t *testing.T) {
 	list, err := s.Symbols.ListFolders(t.Context(), symbols.Range{})
 	is.NoErr(err)
 	is.Equal(len(list.Folders), 1)
-	is.Equal(list.Folders[0].Name, "Pumps & fans")
+	is.Equal(list.Folders[0].Name, "Vents & fans")
 }
 
 func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
@@ -83,7 +83,7 @@ func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
 	is := is.New(t)
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve", "Ball valve", "Check valve")
-	pumps := s.folder("Pumps")
+	pumps := s.folder("Vents")
 	s.symbol(valves.ID, "A note", "text/plain", "not a picture")
 	s.symbol(valves.ID, "Bare drawing", "image/svg+xml", svgImage)
 	b := openTab(t, s.url+"#/symbols")
@@ -115,8 +115,9 @@ func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
 	b.waitText("No symbol matches")
 	b.fill("Filter by name or type", "image/")
 	b.waitText("4 of 5 symbols")
+	b.fill("Filter by name or type", "")
 	b.click("Reload")
-	b.waitNoText("4 of 5")
+	b.waitText("5 symbols")
 
 	b.click("Actions for Ball valve")
 	b.click("Rename…")
@@ -127,13 +128,13 @@ func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
 	b.click("Actions for Globe valve")
 	b.click("Move…")
 	b.click("Move")
-	b.waitText("Globe valve moved to Pumps.")
+	b.waitText("Globe valve moved to Vents.")
 	b.waitFocus(`document.getElementById("symbol-3")`)
 	b.waitText("4 symbols")
 	is.Equal(s.symbolsIn(pumps.ID)[0].Name, "Globe valve")
 
 	b.drag(`document.getElementById("symbol-3")`, `document.getElementById("folder-2")`)
-	b.waitText("Check valve moved to Pumps.")
+	b.waitText("Check valve moved to Vents.")
 	b.waitText("3 symbols")
 	is.Equal(len(s.symbolsIn(pumps.ID)), 2)
 
@@ -148,7 +149,7 @@ func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
 	b.click("Delete folder…")
 	b.waitText("and 2 symbols are deleted permanently")
 	b.click("Delete folder and 2 symbols")
-	b.wait(`document.getElementById("title").innerText === "Pumps"`)
+	b.wait(`document.getElementById("title").innerText === "Vents"`)
 }
 
 func TestSymbols_ImagesAreAdded(t *testing.T) {
@@ -156,19 +157,18 @@ func TestSymbols_ImagesAreAdded(t *testing.T) {
 	is := is.New(t)
 	s := startSite(t, unprotected)
 	folder := s.folder("Valves")
-	other := s.folder("Pumps")
+	other := s.folder("Vents")
 	b := openTab(t, s.url+"#/symbols")
 	b.waitText("This folder is empty")
 	unsized := `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 12"><path d="M0 0h24"/></svg>`
 	b.chooseFiles(`document.querySelector("input[type=file][multiple]")`,
 		b.writeFile("two by one.png", pngImage(2, 1)), b.writeFile("notes.txt", []byte("text")), b.writeFile("unsized.svg", []byte(unsized)), b.writeFile("broken.png", []byte("no")))
-	b.waitText("2 files could not be added")
+	b.waitText("Adding to Valves: 2 of 4 failed")
 	b.waitText("notes.txt: Not an image.")
 	b.waitText("broken.png: The browser cannot decode the image.")
 	b.waitText("2 symbols")
 	b.click("Dismiss")
-	b.waitNoText("could not be added")
-	b.waitFocus(`document.getElementById("add-images")`)
+	b.waitNoText("2 of 4 failed")
 
 	type content struct {
 		Name, Type    string
@@ -187,11 +187,11 @@ func TestSymbols_ImagesAreAdded(t *testing.T) {
 	b.dropFiles(`document.querySelector(".grid")`, b.writeFile("dropped.png", pngImage(3, 3)))
 	b.waitText("3 symbols")
 	b.dropFiles(`document.getElementById("folder-2")`, b.writeFile("elsewhere.png", pngImage(3, 3)))
-	b.waitText("1 symbol added to Pumps.")
+	b.waitText("1 symbol added to Vents.")
 	is.Equal(s.symbolsIn(other.ID)[0].Name, "elsewhere")
 	b.dropFiles(`document.querySelector(".bar")`, b.writeFile("nowhere.png", pngImage(3, 3))) // ignored
 	is.Equal(len(s.symbolsIn(folder.ID)), 3)
-	b.click("Pumps")
+	b.click("Vents")
 	b.waitText("elsewhere")
 }
 
@@ -217,7 +217,7 @@ func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 	beforeChange := func() {} // runs between the GET and the change
 	handler := s.handler()
 	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != "GET" {
+		if r.Method != "GET" && r.Method != "HEAD" {
 			mu.Lock()
 			conditions = append(conditions, r.Header.Get("If-Match"))
 			mu.Unlock()
@@ -305,7 +305,7 @@ func TestSymbols_DoNotRunScripts(t *testing.T) {
 	}
 	s.symbol(folder.ID, `<img src=x onerror="top.ran=1">`, "image/png", "x")
 	s.folder(`<script>top.ran=1</script>`)
-	b := openTab(t, s.url+"#/symbols")
+	b := openTab(t, s.url+"#/symbols/1")
 	b.waitText("14 symbols")
 	b.wait(`[...document.querySelectorAll(".preview")].every((plate) => plate.childNodes.length && (!plate.querySelector("img") || plate.querySelector("img").complete))`)
 	is.True(eval[int](b, `document.querySelectorAll(".preview img").length`) >= 4) // drawings are shown
@@ -329,15 +329,19 @@ func TestSymbols_RendersThousandsLazily(t *testing.T) {
 	}
 	b := openTab(t, s.url+"#/symbols")
 	b.waitText("2,000 symbols")
-	tiles := func() int { return eval[int](b, `document.querySelectorAll(".tile").length`) }
-	is.True(tiles() < 300)
-	for before := 0; before < 130; {
-		before = tiles()
-		eval[bool](b, `(scrollTo(0, document.documentElement.scrollHeight), true)`)
-		b.wait(fmt.Sprintf(`document.querySelectorAll(".tile").length > %d`, before)) // scrolling adds tiles
+	for _, y := range []string{"0", "document.documentElement.scrollHeight", "9000"} {
+		// The window is full of tiles in the frame after it is scrolled, and few others exist.
+		got := eval[[]int](b, `new Promise((done) => {
+			scrollTo(0, `+y+`);
+			requestAnimationFrame(() => setTimeout(() => {
+				const shown = [...document.querySelectorAll(".tile")].map((tile) => tile.getBoundingClientRect()).filter(({ bottom, top }) => bottom > 300 && top < innerHeight - 100);
+				done([shown.length, document.querySelectorAll(".tile").length]);
+			}));
+		})`)
+		is.True(got[0] >= 5)
+		is.True(got[1] < 150)
+		b.wait(`[...document.querySelectorAll(".preview")].filter((plate) => plate.getBoundingClientRect().bottom > 0 && plate.getBoundingClientRect().top < innerHeight).every((plate) => plate.querySelector("img"))`)
 	}
-	b.wait(`document.querySelectorAll(".preview img").length < 200`) // distant images are removed
-	b.wait(`[...document.querySelectorAll(".preview")].filter((plate) => plate.getBoundingClientRect().bottom > 0 && plate.getBoundingClientRect().top < innerHeight).every((plate) => plate.querySelector("img"))`)
 	b.fill("Filter by name or type", "Symbol 1999")
 	b.waitText("1 of 2,000 symbols")
 	b.click("Actions for Symbol 1999")
@@ -353,13 +357,13 @@ func TestSymbols_AreFoundInAllFolders(t *testing.T) {
 	is := is.New(t)
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve", "Ball valve", "GATE")
-	pumps := s.folder("Pumps", "Pump", "Tailgate 100%")
+	pumps := s.folder("Vents", "Pump", "Tailgate 100%")
 	b := openTab(t, s.url+"#/symbols/2")
 	b.waitText("2 symbols")
 	b.fill("Search all folders", "gate")
 	b.waitText("3 symbols")
 	b.wait(`[...document.querySelectorAll(".preview img")].filter((image) => image.naturalWidth === 40).length === 3`)
-	is.Equal(eval[[]string](b, `[...document.querySelectorAll(".tile .hint")].map((node) => node.innerText)`), []string{"Valves", "Valves", "Pumps"})
+	is.Equal(eval[[]string](b, `[...document.querySelectorAll(".tile .hint")].map((node) => node.innerText)`), []string{"Valves", "Valves", "Vents"})
 	is.Equal(b.focused(), "Search all folders")
 	b.do(reload)
 	b.waitText("3 symbols") // the URL is kept
@@ -370,20 +374,20 @@ func TestSymbols_AreFoundInAllFolders(t *testing.T) {
 	b.click("Rename")
 	b.waitText("Gateway")
 	b.drag(`document.getElementById("symbol-3")`, `document.getElementById("folder-2")`)
-	b.waitText("Gateway moved to Pumps.")
-	b.wait(`document.querySelector("#tile-3 .hint").innerText === "Pumps"`)
+	b.waitText("Gateway moved to Vents.")
+	b.wait(`document.querySelector("#tile-3 .hint").innerText === "Vents"`)
 	is.Equal(len(s.symbolsIn(pumps.ID)), 3)
 	b.click("Actions for Gateway")
 	b.click("Delete…")
 	b.click("Delete symbol")
 	b.waitText("2 symbols")
 
-	b.clickNode(`document.getElementById("symbol-5")`) // opens it in its folder
+	b.clickNode(`document.getElementById("symbol-5")`)
 	b.waitText("40 × 20")
-	b.click("Close")
-	b.waitText("Pump\n")
-	b.wait(`e2e.field("Search all folders")`) // the dialog is gone
-	is.Equal(eval[string](b, `location.hash + e2e.field("Search all folders").value`), "#/symbols/2")
+	is.Equal(eval[string](b, `location.hash`), "#/symbols/2/5")
+	b.click("Close") // returns to the search
+	b.waitFocus(`document.getElementById("symbol-5")`)
+	is.Equal(eval[string](b, `location.hash + e2e.field("Search all folders").value`), "#/symbols/search/gategate")
 
 	b.fill("Search all folders", `100% “/&+`)
 	b.waitText("No name contains “100% “/&+”.")
@@ -399,7 +403,6 @@ func TestSymbols_AreFoundInAllFolders(t *testing.T) {
 	b.fill("Search all folders", "pipes")
 	b.wait(`document.querySelector(".tile .name")?.innerText.startsWith("Pipes 0")`)
 	b.waitText("100 symbols")
-	b.wait(`(e2e.button("Show more").scrollIntoView(), document.querySelectorAll(".tile").length === 100)`) // then it keeps its place
 	b.click("Show more")
 	b.waitText("130 symbols")
 	b.wait(`!e2e.button("Show more")`)

@@ -1,0 +1,83 @@
+import { access, base, call, failures, send } from "./api.js";
+import { fill, h, plural, timeNode } from "./dom.js";
+import { allKeys, filters } from "./keys.js";
+import { loadFailed } from "./keyforms.js";
+import { button, copyText, errorContent, heading, iconButton, table } from "./ui.js";
+
+const counted = 1000; // records at most
+
+// overviewScreen shows whether the parts of the server respond, and what they store.
+export function overviewScreen(root) {
+	const cards = h("ul.cards");
+	const body = h("div");
+	const problems = h("section");
+	root.append(heading("Overview", h("code", base.href), iconButton("reload", "Reload", { id: "reload", onclick: load })), cards, body, problems);
+
+	async function load() {
+		const parts = [
+			["API", "#/api", async () => {
+				const { info } = await call("GET", "openapi.json");
+				return `Version ${info.version}`;
+			}],
+			["Client keys", "#/keys", keys],
+			["Symbol folders", "#/symbols", () => count("symbol/folders", "client", "folder")],
+			["Exports", "#/exports", () => count("admin/exports", "admin", "export")],
+		];
+		if (!body.firstChild) fill(body, h("div"));
+		fill(cards, parts.map(([name, href, run]) => {
+			const [state, number] = [h("span.badge", "…"), h("strong", "–")];
+			measure(name, run, state, number);
+			return h("li", h("a.card", { href }, h("span.hint", name), number, state));
+		}));
+	}
+
+	// measure shows the result of a check and its duration.
+	async function measure(name, run, state, number) {
+		const start = performance.now();
+		try {
+			number.textContent = await run((shown) => (number.textContent = shown));
+			state.className = "badge good";
+			state.textContent = `${name === "API" ? "Responds" : "Storage responds"}, ${Math.round(performance.now() - start)} ms`;
+		} catch (error) {
+			state.className = `badge ${error.missing ? "" : "bad"}`;
+			state.textContent = error.missing ? `${access.describe(error.missing)[0]} missing` : errorContent(error)[0].textContent;
+		}
+		showFailures();
+	}
+
+	// count returns the number of records in the first page of a list.
+	async function count(path, key, one) {
+		const response = await send("GET", `${path}?limit=${counted}`, { key });
+		const { length } = await response.json();
+		return plural(length, one).replace(" ", response.headers.has("Link") ? "+ " : " ");
+	}
+
+	// keys counts the client keys, and shows those that need attention.
+	async function keys(progress) {
+		let list = [];
+		try {
+			for await (list of allKeys()) progress(plural(list.length, "key"));
+		} catch (error) {
+			loadFailed(body, "admin", error, load);
+			throw error;
+		}
+		const states = Object.entries(filters).map(([id, [text, matches]]) => [id, text, list.filter(matches).length]);
+		const used = list.filter((key) => key.useCount).sort((a, b) => b.useCount - a.useCount).slice(0, 5);
+		fill(body, h("div.columns",
+			h("section.card", h("h2", "Keys by status"), h("ul.counts", states.map(([id, text, n]) => h("li", h("a", { href: `#/keys/${id}` }, h("span", text), h("b", n.toLocaleString("en"))))))),
+			h("section.card", h("h2", "Most used keys"), used.length
+				? h("ul.counts", used.map(({ id, name, useCount, lastUsedAt }) => h("li", h("a", { href: `#/keys/${id}` }, h("span", name, h("span.hint", "Last used ", timeNode(lastUsedAt))), h("b", useCount.toLocaleString("en"))))))
+				: h("p.hint", "No key has been used yet."))));
+		return plural(list.length, "key");
+	}
+
+	function showFailures() {
+		fill(problems, h("h2", "Recent failures"), h("p.hint", failures.length ? "Of this page. The server’s log has more about each under its request id." : "No request of this page has failed."),
+			failures.length > 0 && table("Recent failures", ["Time", "Request", "Error", "Request id"], failures.map(({ at, method, path, error: { status, message, requestId } }) => [
+				timeNode(at), h("code", `${method} ${path}`), `${status || "No response"} ${message}`,
+				requestId && button(h("code", requestId), { kind: "quiet small", title: "Copy", onclick: () => copyText(requestId) }),
+			])));
+	}
+
+	return load;
+}

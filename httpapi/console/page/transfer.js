@@ -1,0 +1,86 @@
+import { Failure, call, send } from "./api.js";
+import { bytes, fill, h, plural } from "./dom.js";
+import { fileName } from "./symbol.js";
+import { announce, button, errorContent, openDialog, percent, runOnce, saveBlob, showProgress, table } from "./ui.js";
+
+// download saves a response in the browser's downloads and shows the progress
+// in a banner.
+export async function download(banner, title, fallbackName, path) {
+	const progress = showProgress(banner, title);
+	try {
+		const response = await send("GET", path, { key: "client", signal: progress.signal });
+		const name = fileName(response) ?? fallbackName;
+		saveBlob(await collect(response, progress), name);
+		announce(`${name} is in your downloads.`);
+	} catch (error) {
+		if (!progress.signal.aborted) throw error;
+		announce("Canceled.");
+	} finally {
+		fill(banner);
+	}
+}
+
+// collect reads a response body. Every 16 MB are moved to a Blob, which browsers
+// keep on disk when it is large.
+async function collect({ headers, body }, { bar, text }) {
+	const total = headers.has("Content-Encoding") ? 0 : Number(headers.get("Content-Length"));
+	const type = headers.get("Content-Type") ?? "";
+	const reader = body.getReader();
+	let blob = new Blob([], { type });
+	let [parts, size] = [[], 0];
+	for (;;) {
+		const { done, value } = await reader.read().catch(() => {
+			throw new Failure(502, `The download was aborted after ${bytes(blob.size + size)}. Nothing was saved`);
+		});
+		if (value) size += parts.push(value) && value.length;
+		if (done || size > 16e6) {
+			blob = new Blob([blob, ...parts], { type });
+			[parts, size] = [[], 0];
+		}
+		if (done) return blob;
+		const received = blob.size + size;
+		if (total) [bar.max, bar.value] = [total, received];
+		text.textContent = total ? percent(received, total) : `${bytes(received)}, total size unknown`;
+	}
+}
+
+export const isZip = ({ name, type }) => /zip/.test(type) || /\.zip$/i.test(name);
+
+// importZip shows the result of a dry run and imports a zip on confirmation. The
+// promise ends when the dialog is closed.
+export const importZip = (folder, file, imported) => new Promise((closed) => {
+	const bar = h("progress", { "aria-label": "Upload" });
+	const text = h("p");
+	const content = h("div.stack");
+	const stop = new AbortController();
+	const { dialog, close } = openDialog({ title: `Import into ${folder.name}`, closed: () => (stop.abort(), closed()) }, content);
+	const upload = (query, doing) => {
+		text.textContent = `${doing} ${file.name}…`;
+		fill(content, text, bar);
+		return call("POST", `symbol/folders/${folder.id}/import${query}`, { key: "client", body: file, headers: { "Content-Type": "application/zip" }, signal: stop.signal, progress({ loaded, total }) {
+			[bar.max, bar.value] = [total, loaded];
+			text.textContent = `${doing} ${file.name}: ${percent(loaded, total)}`;
+		} });
+	};
+	const attempt = async (action) => {
+		await action().catch((error) => fill(content, h("div.problem", errorContent(error)), reasons("Rejected files", error.refused), h("footer", button("Close", { kind: "main", onclick: close }))));
+		dialog.querySelector("footer .main")?.focus();
+	};
+	const go = button("", { kind: "main", onclick: () => runOnce(go, () => attempt(async () => {
+		const { imported: count } = await upload("", "Importing");
+		close();
+		await imported();
+		announce(`${plural(count, "symbol")} imported into ${folder.name}.`);
+	})) });
+	attempt(async () => {
+		const { imported: count, files = [], ignored } = await upload("?dryRun=true", "Checking");
+		go.textContent = `Import ${plural(count, "symbol")}`;
+		fill(content,
+			h("p", count ? `${plural(count, "symbol")} will be added to ${folder.name}. Existing symbols are kept.` : "This zip contains no symbols."),
+			files.length ? table("Files to import", ["File", "Symbol", "Type"], files.map((one) => [one.file, one.name, one.type])) : "",
+			reasons("Ignored files", ignored),
+			h("footer", button("Cancel", { kind: count ? "quiet" : "main", onclick: close }), count && go));
+	});
+});
+
+const reasons = (title, list) => list?.length > 0 && table(title, [title, "Reason"], list.map((one) => [one.file, one.reason]));
