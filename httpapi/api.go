@@ -179,8 +179,8 @@ func (a *API) withRecovery(next http.Handler) http.Handler {
 		a.arrived.Add(1)
 		w := a.newResponse(inner, r)
 		defer func() { a.observe(w, r) }()
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
+		setHeader(w, "Cache-Control", "no-store")
+		setHeader(w, "X-Content-Type-Options", "nosniff")
 		defer func() {
 			reason := recover()
 			if reason == nil {

@@ -104,7 +104,11 @@ func compress(body []byte) []byte {
 // compressible adds the Vary of a response that may be compressed, and reports
 // whether the client accepts that.
 func compressible(w http.ResponseWriter, r *http.Request) bool {
-	w.Header().Add("Vary", "Accept-Encoding")
+	if header := w.Header(); header["Vary"] != nil {
+		header.Add("Vary", "Accept-Encoding")
+	} else {
+		setHeader(w, "Vary", "Accept-Encoding")
+	}
 	return acceptsGzip(r.Header)
 }
 

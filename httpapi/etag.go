@@ -90,14 +90,14 @@ func notModified(header http.Header, version symbols.Version, view string) (stri
 }
 
 // setTag sets the headers of a response with an ETag.
-func setTag(header http.Header, etag string) {
-	header.Set("Cache-Control", cacheControlRevalidate)
-	header.Set("ETag", etag)
+func setTag(w http.ResponseWriter, etag string) {
+	setHeader(w, "Cache-Control", cacheControlRevalidate)
+	setHeader(w, "Etag", etag)
 }
 
 // sendNotModified responds 304 to a client that has the ETag.
 func sendNotModified(w http.ResponseWriter, etag string) error {
-	setTag(w.Header(), etag)
+	setTag(w, etag)
 	w.WriteHeader(http.StatusNotModified)
 	return nil
 }

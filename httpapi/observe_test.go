@@ -102,7 +102,7 @@ func TestObserve_PanicsAndAbortedResponses(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	var seen observer
-	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.Observe = seen.observe })
+	h, store, otherProcess := serveSymbols(t, 0, smallCache, func(options *httpapi.Options) { options.Observe = seen.observe })
 	createFolder(t, otherProcess, "A", 30, 200_000)
 	store.onRead(func(int64) error { panic("a bug in a driver") })
 	h.client("GET", "/symbol/folders/1/symbols", "").wantError(500, "internal")

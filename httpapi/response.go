@@ -25,6 +25,9 @@ type response struct {
 
 	observed bool // by Observe
 
+	values [8]string // of headers, see setHeader
+	used   int
+
 	credentials credentials
 	outer       *authContext // if the request has passed an API before
 	inherited   bool         // credentials are those of outer
@@ -37,11 +40,25 @@ func recordOf(w http.ResponseWriter) *response {
 
 func (w *response) record() *response { return w }
 
+// setHeader sets a header, given in canonical form. It allocates less than
+// [http.Header.Set].
+func setHeader(w http.ResponseWriter, key, value string) {
+	out := recordOf(w)
+	if out.used == len(out.values) {
+		w.Header()[key] = []string{value}
+		return
+	}
+	i := out.used
+	out.values[i] = value
+	w.Header()[key] = out.values[i : i+1 : i+1]
+	out.used++
+}
+
 // newResponse begins a request: it sets the request id of w and removes the keys
 // from the header of r.
 func (a *API) newResponse(w http.ResponseWriter, r *http.Request) *response {
-	a.setRequestID(w, r)
 	out := &response{ResponseWriter: w, start: time.Now(), observed: a.options.Observe != nil}
+	a.setRequestID(out, r)
 	out.outer, _ = r.Context().Value(ctxKey{}).(*authContext)
 	out.credentials, out.inherited = takeCredentials(r.Header, out.outer)
 	return out
@@ -98,7 +115,7 @@ const headerRequestID = "X-Request-Id"
 // setRequestID sets the request id of the response: the one that the application
 // has set, else that of Options.RequestID, else the client's, else a new one. It
 // replaces invalid ones, because the application may pass on what a client sent.
-func (a *API) setRequestID(w http.ResponseWriter, r *http.Request) {
+func (a *API) setRequestID(w *response, r *http.Request) {
 	if validRequestID(requestID(w)) {
 		return
 	}
@@ -112,7 +129,7 @@ func (a *API) setRequestID(w http.ResponseWriter, r *http.Request) {
 	if !validRequestID(id) {
 		id = uuid.Must(uuid.NewV7()).String()
 	}
-	w.Header().Set(headerRequestID, id)
+	setHeader(w, headerRequestID, id)
 }
 
 // validRequestID accepts 1 to 128 visible ASCII characters.

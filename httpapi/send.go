@@ -32,8 +32,8 @@ func (a *API) sendBody(w http.ResponseWriter, r *http.Request, contentType strin
 // writeBody is sendBody without counting.
 func (a *API) writeBody(w http.ResponseWriter, r *http.Request, status int, contentType string, body ...[]byte) {
 	length := size(body)
-	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Content-Length", strconv.Itoa(length))
+	setHeader(w, "Content-Type", contentType)
+	setHeader(w, "Content-Length", strconv.Itoa(length))
 	w.WriteHeader(status)
 	if length <= stream.ChunkSize {
 		writeParts(w, body) // an error means that the client has disconnected

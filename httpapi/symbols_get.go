@@ -43,20 +43,22 @@ func (a *API) getEndpoint(kind versionKind, load func(ctx context.Context, id in
 	}
 }
 
-// get responds with what load returns, which the key identifies. Only
-// compressed bodies are cached, to read the others takes one statement; long ones are
+// get responds with what load returns, which the key identifies. Long bodies are
 // compressed as they are sent.
 func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, load func(context.Context) (taggedBody, error)) error {
 	ctx, cancel := a.storeContext(r)
 	defer cancel()
 	key.gzip = compressible(w, r)
-	if r.Header["If-None-Match"] != nil {
+	if a.bodies.has(key) || r.Header["If-None-Match"] != nil {
 		version, err := a.versions.get(ctx, key.versionKey)
 		if err != nil {
 			return err
 		}
 		if etag, ok := notModified(r.Header, version, ""); ok {
 			return sendNotModified(w, etag)
+		}
+		if cached, ok := a.bodies.lookup(key, version); ok && cached.parts != nil {
+			return a.sendTaggedBody(w, r, cached, "")
 		}
 	}
 	loaded, err := load(ctx)
@@ -67,6 +69,9 @@ func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, load func
 	body := encodedBody{version: loaded.version(), parts: [][]byte{plain}}
 	loaded = nil // it may be long
 	if !key.gzip || len(plain) < minCompressed {
+		if len(plain) <= shortBody {
+			a.bodies.put(key, body)
+		}
 		return a.sendTaggedBody(w, r, body, "")
 	}
 	if len(plain) <= maxRatio*shortBody {
@@ -80,13 +85,13 @@ func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, load func
 			return a.sendTaggedBody(w, r, cached, "")
 		}
 	}
-	setTag(w.Header(), tag{version: body.version, gzip: true}.String()) // too long for the cache
+	setTag(w, tag{version: body.version, gzip: true}.String()) // too long for the cache
 	return a.streamJSON(w, r, true, len(plain), func(out io.Writer) error { return writeParts(out, body.parts) })
 }
 
 // sendTaggedBody writes the response with a complete body.
 func (a *API) sendTaggedBody(w http.ResponseWriter, r *http.Request, body encodedBody, view string) error {
-	setTag(w.Header(), tag{body.version, view, body.gzip}.String())
+	setTag(w, tag{body.version, view, body.gzip}.String())
 	if body.gzip {
 		w.Header().Set("Content-Encoding", "gzip")
 	}

@@ -53,7 +53,7 @@ func (a *API) getImage(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	header := w.Header()
-	setTag(header, tag{version: body.version, view: imageView}.String())
+	setTag(w, tag{version: body.version, view: imageView}.String())
 	header.Set("Content-Disposition", body.image.disposition)
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 	return a.sendBody(w, r, body.image.contentType, body.parts...)

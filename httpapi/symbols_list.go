@@ -50,7 +50,7 @@ func (a *API) sendList(w http.ResponseWriter, r *http.Request, q query, key body
 	case list.after > 0 && key.page.limit > 0:
 		return a.streamRange(w, r, q, key, view)
 	case list.after > 0:
-		setTag(w.Header(), tag{list.version, view, key.gzip}.volatile())
+		setTag(w, tag{list.version, view, key.gzip}.volatile())
 		return a.streamJSON(w, r, key.gzip, size(list.parts), func(out io.Writer) error { return a.writePages(out, r, key, list) })
 	case list.next > 0:
 		q.setLink(w.Header(), key.page, list.next)
@@ -70,7 +70,7 @@ func (a *API) streamRange(w http.ResponseWriter, r *http.Request, q query, key b
 	if infos.More {
 		q.setLink(w.Header(), key.page, infos.Symbols[len(infos.Symbols)-1].ID)
 	}
-	setTag(w.Header(), tag{infos.Version, view, key.gzip}.volatile())
+	setTag(w, tag{infos.Version, view, key.gzip}.volatile())
 	return a.streamJSON(w, r, key.gzip, 0, func(out io.Writer) error {
 		return a.writeEach(out, r, infos.Symbols, key.fields, func(s symbols.Symbol) bool { return s.FolderID == key.id })
 	})
