@@ -4,13 +4,13 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"
 )
 
@@ -53,7 +53,7 @@ func BenchmarkSymbolPages(b *testing.B) {
 		}])
 		return err
 	}
-	compare(b, 50, 1, func(_, i int) error { return page(int64(i) * 10) }, func(_, i int) error { return byHand(int64(i) * 10) })
+	storagetest.Compare(b, 50, 1, func(_, i int) error { return page(int64(i) * 10) }, func(_, i int) error { return byHand(int64(i) * 10) })
 }
 
 var benchSymbol = symbols.Symbol{Name: "Gate valve", Type: "application/json", Data: strings.Repeat(`{"x":12}`, 512)}
@@ -69,42 +69,4 @@ func benchSymbols(b *testing.B, pool *pgxpool.Pool) (symbols.Store, int64) {
 		b.Fatal(err)
 	}
 	return db.Symbols(), folder.ID
-}
-
-// compare reports the speed of calls relative to that of others. It alternates, so
-// that other load affects both alike. Each round calls them times times in each of
-// some goroutines.
-func compare(b *testing.B, times, goroutines int, call, other func(goroutine, i int) error) {
-	round := func(call func(goroutine, i int) error) time.Duration {
-		start := time.Now()
-		errs := make(chan error, goroutines)
-		for g := range goroutines {
-			go func() {
-				for i := range times {
-					if err := call(g, i); err != nil {
-						errs <- err
-						return
-					}
-				}
-				errs <- nil
-			}()
-		}
-		for range goroutines {
-			if err := <-errs; err != nil {
-				b.Error(err)
-			}
-		}
-		return time.Since(start)
-	}
-	round(call)
-	round(other)
-	var spent, others time.Duration
-	n := 0
-	for b.Loop() {
-		spent += round(call)
-		others += round(other)
-		n += times * goroutines
-	}
-	b.ReportMetric(float64(others)/float64(spent), "x-as-fast")
-	b.ReportMetric(float64(spent.Microseconds())/float64(n), "us/call")
 }

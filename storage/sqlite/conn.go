@@ -12,7 +12,8 @@ import (
 type database struct {
 	pool      *sql.DB
 	writeLock chan struct{} // holds an element during a write
-	prepared  sync.Map      // of *sql.Stmt, by their text
+	joining   chan *insertion
+	prepared  sync.Map // of *sql.Stmt, by their text
 }
 
 // query runs a statement that reads. The text must be a constant, because each

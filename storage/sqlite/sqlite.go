@@ -30,6 +30,7 @@
 //
 // There is one writer at a time. Readers neither wait for it nor delay it.
 // Writers of one process queue in Go, and stop waiting when their context ends.
+// Insertions of single symbols that wait together share a transaction and its fsync.
 // Writers of several processes wait for each other in SQLite, at most for
 // busy_timeout, regardless of their contexts.
 //
@@ -68,7 +69,7 @@ type DB struct{ db *database }
 // New returns a DB that uses db, which the caller must close. Create one DB per
 // database, because its writers queue there.
 func New(db *sql.DB) *DB {
-	return &DB{&database{pool: db, writeLock: make(chan struct{}, 1)}}
+	return &DB{&database{pool: db, writeLock: make(chan struct{}, 1), joining: make(chan *insertion)}}
 }
 
 // Keys returns the store of client keys.

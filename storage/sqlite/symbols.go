@@ -284,25 +284,26 @@ func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, e
 
 func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []symbols.Symbol) ([]symbols.Symbol, error) {
 	list := slices.Clone(given)
+	for i := range list {
+		list[i].FolderID = folderID
+	}
+	if len(list) == 1 {
+		if err := s.db.insert(ctx, &list[0]); err != nil {
+			return nil, err
+		}
+		return list, nil
+	}
 	err := s.db.write(ctx, func(conn *sql.Conn) error {
 		if err := requireFolder(ctx, conn, folderID); err != nil {
 			return err
 		}
-		insert, err := conn.PrepareContext(ctx, `
-			INSERT INTO canvasback_symbols (folder_id, name, type, data)
-			VALUES (?, ?, ?, ?)
-			RETURNING id, version`)
+		insert, err := conn.PrepareContext(ctx, insertSymbol)
 		if err != nil {
 			return err
 		}
 		defer insert.Close()
 		for i := range list {
-			symbol := &list[i]
-			symbol.FolderID = folderID
-			err := insert.QueryRowContext(ctx,
-				folderID, symbol.Name, symbol.Type, symbol.Data,
-			).Scan(&symbol.ID, &symbol.Version)
-			if err != nil {
+			if err := execInsert(ctx, insert, &list[i]); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,163 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/matryer/is"
+	modernc "modernc.org/sqlite"
+
+	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/symbols"
+)
+
+// Insertions that wait for the writer share a commit. An error of one, a canceled
+// context and a failed commit do not affect the others.
+func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
+	t.Parallel()
+	const waiting = 10
+	for _, test := range []struct {
+		name          string
+		missingFolder bool
+		failAt        int32 // the commit that fails, if not 0
+		commits       int32
+	}{
+		{name: "success", commits: 2}, // with that of the folder
+		{name: "missing folder", missingFolder: true, commits: 1},
+		{name: "failed commit", failAt: 2, commits: 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dsn := file(t) + pragmas
+			synctest.Test(t, func(t *testing.T) {
+				is := is.New(t)
+				commits := &commitCounter{dsn: dsn}
+				pool := sql.OpenDB(commits)
+				defer pool.Close()
+				db := sqlite.New(pool)
+				is.NoErr(db.Migrate(t.Context()))
+				store := db.Symbols()
+				folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
+				is.NoErr(err)
+				commits.n.Store(0)
+				commits.failAt.Store(test.failAt)
+
+				var all sync.WaitGroup
+				errs := make([]error, waiting)
+				inserted := make([]symbols.Symbol, waiting)
+				canceled, cancel := context.WithCancel(t.Context())
+				_, err = store.UpdateFolder(t.Context(), folder.ID, func(*symbols.Folder) error {
+					for i := range waiting {
+						ctx, id := t.Context(), folder.ID
+						switch {
+						case i == 1:
+							ctx = canceled
+						case i == 2 && test.missingFolder:
+							id++
+						}
+						all.Go(func() {
+							var list []symbols.Symbol
+							if list, errs[i] = store.InsertSymbols(ctx, id, []symbols.Symbol{{Name: fmt.Sprint(i)}}); errs[i] == nil {
+								inserted[i] = list[0]
+							}
+						})
+					}
+					synctest.Wait()
+					cancel()
+					synctest.Wait()
+					return nil
+				})
+				is.NoErr(err)
+				all.Wait()
+				is.Equal(commits.n.Load(), test.commits)
+
+				want := make(map[symbols.Symbol]bool)
+				for i, err := range errs {
+					switch {
+					case i == 1:
+						is.Equal(err, context.Canceled)
+					case i == 2 && test.missingFolder:
+						is.Equal(err, symbols.ErrFolderNotFound)
+					default:
+						is.NoErr(err)
+						want[inserted[i]] = true
+					}
+				}
+				page, err := store.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 1<<20)
+				is.NoErr(err)
+				is.Equal(len(page.Symbols), len(want))
+				for _, symbol := range page.Symbols {
+					is.True(want[symbol])
+				}
+			})
+		})
+	}
+}
+
+// SQLite ends the transaction of a group when the database is full. Exactly the
+// acknowledged symbols are stored.
+func TestInsertSymbols_FullDatabaseKeepsAcknowledged(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := sqlite.New(connect(t, file(t)+pragmas+"&_pragma=max_page_count(400)"))
+	is.NoErr(db.Migrate(t.Context()))
+	store := db.Symbols()
+	folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
+	is.NoErr(err)
+	var acknowledged atomic.Int32
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for {
+				symbol := symbols.Symbol{Data: strings.Repeat("x", 20_000)}
+				if _, err := store.InsertSymbols(t.Context(), folder.ID, []symbols.Symbol{symbol}); err != nil {
+					return
+				}
+				acknowledged.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	infos, err := store.ListSymbolInfos(t.Context(), folder.ID, symbols.Range{})
+	is.NoErr(err)
+	is.True(len(infos.Symbols) > 20)
+	is.Equal(len(infos.Symbols), int(acknowledged.Load()))
+}
+
+// commitCounter opens connections that count COMMIT statements. The one with the number
+// failAt rolls back and returns an error.
+type commitCounter struct {
+	dsn       string
+	n, failAt atomic.Int32
+}
+
+func (*commitCounter) Driver() driver.Driver { return &modernc.Driver{} }
+
+func (c *commitCounter) Connect(context.Context) (driver.Conn, error) {
+	conn, err := c.Driver().Open(c.dsn)
+	if err != nil {
+		return nil, err
+	}
+	return countedConn{conn.(sqliteConn), c}, nil
+}
+
+type countedConn struct {
+	sqliteConn
+	counter *commitCounter
+}
+
+func (c countedConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+	if text == "COMMIT" && c.counter.n.Add(1) == c.counter.failAt.Load() {
+		_, err := c.sqliteConn.ExecContext(ctx, "ROLLBACK", nil)
+		return nil, errors.Join(errInjected, err)
+	}
+	return c.sqliteConn.ExecContext(ctx, text, args)
+}
