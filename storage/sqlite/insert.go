@@ -64,8 +64,9 @@ func (db *database) gather(first *insertion) []*insertion {
 	return group
 }
 
-// insertGroup inserts a group in one transaction. If one insertion fails, or the
-// commit, it inserts each by itself, so that none has the error of another.
+// insertGroup inserts a group in one transaction. If one insertion fails, it inserts
+// each by itself, so that none has the error of another. If the commit fails, all have
+// its error: it may have taken effect, and must not be repeated.
 func (db *database) insertGroup(ctx context.Context, group []*insertion) {
 	if len(group) > 1 {
 		retry, err := db.insertTogether(ctx, group)
@@ -88,7 +89,7 @@ func (db *database) insertTogether(ctx context.Context, group []*insertion) (ret
 	}
 	defer conn.Close()
 	began := false
-	_, err = transact(ctx, conn, func(conn *sql.Conn) error {
+	committing, err := transact(ctx, conn, func(conn *sql.Conn) error {
 		began = true
 		statement, err := conn.PrepareContext(ctx, insertSymbol)
 		if err != nil {
@@ -102,7 +103,7 @@ func (db *database) insertTogether(ctx context.Context, group []*insertion) (ret
 		}
 		return nil
 	})
-	return began && err != nil, err
+	return began && !committing && err != nil, err
 }
 
 // insertAlone needs no explicit transaction, which takes longer than the insertion.

@@ -19,8 +19,8 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// Insertions that wait for the writer share a commit. An error of one, a canceled
-// context and a failed commit do not affect the others.
+// Insertions that wait for the writer share a commit. An error of one and a canceled
+// context do not affect the others. A failed commit is an error of all.
 func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 	t.Parallel()
 	const waiting = 10
@@ -86,6 +86,8 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 						is.Equal(err, context.Canceled)
 					case i == 2 && test.missingFolder:
 						is.Equal(err, symbols.ErrFolderNotFound)
+					case test.failAt != 0:
+						is.True(errors.Is(err, errInjected))
 					default:
 						is.NoErr(err)
 						want[inserted[i]] = true
