@@ -25,6 +25,8 @@ type database struct {
 
 	mu        sync.Mutex
 	lastReset time.Time // of the pool
+
+	inserter inserter
 }
 
 // sql qualifies the tables in a statement with the schema. The prefix

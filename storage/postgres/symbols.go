@@ -264,48 +264,24 @@ func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, e
 }
 
 func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []symbols.Symbol) ([]symbols.Symbol, error) {
-	if len(given) == 0 {
-		return nil, nil
-	}
-	names, types, data := make([]string, len(given)), make([]string, len(given)), make([]string, len(given))
-	for i, symbol := range given {
-		names[i], types[i], data[i] = symbol.Name, symbol.Type, symbol.Data
-	}
 	list := slices.Clone(given)
-	err := s.db.write(ctx, func(conn *pgx.Conn) error {
-		// Ids are assigned and rows returned in the order of the inner SELECT.
-		rows, _ := conn.Query(ctx, s.db.sql(`
-			WITH folder AS (
-				SELECT id
-				FROM canvasback_folders
-				WHERE id = $1
-				FOR NO KEY UPDATE
-			)
-			INSERT INTO canvasback_symbols (folder_id, name, type, data)
-			SELECT folder.id, given.name, given.type, given.data
-			FROM folder
-			CROSS JOIN unnest($2::text[], $3::text[], $4::text[])
-				WITH ORDINALITY AS given (name, type, data, position)
-			ORDER BY given.position
-			RETURNING id, version`),
-			folderID, names, types, data,
-		)
-		defer rows.Close()
-		n := 0
-		for ; rows.Next(); n++ {
-			list[n].FolderID = folderID
-			if err := rows.Scan(&list[n].ID, &list[n].Version); err != nil {
-				return err
-			}
+	insertions := make([]*insertion, len(list))
+	for i := range list {
+		list[i].FolderID = folderID
+		insertions[i] = &insertion{Symbol: list[i]}
+	}
+	var err error
+	switch len(list) {
+	case 0:
+		return nil, nil
+	case 1:
+		list[0], err = s.db.inserter.insert(ctx, s.db, list[0])
+	default:
+		err = s.db.insertSymbols(ctx, insertions)
+		for i, inserted := range insertions {
+			list[i] = inserted.Symbol
 		}
-		if err := rows.Err(); err != nil {
-			return err
-		}
-		if n == 0 {
-			return symbols.ErrFolderNotFound
-		}
-		return nil
-	})
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -69,4 +70,34 @@ func benchSymbols(b *testing.B, pool *pgxpool.Pool) (symbols.Store, int64) {
 		b.Fatal(err)
 	}
 	return db.Symbols(), folder.ID
+}
+
+// BenchmarkInsertSymbol compares the insertion of a symbol with an INSERT into a table
+// without triggers.
+func BenchmarkInsertSymbol(b *testing.B) {
+	pool := connectWith(b, pgtest.Database(b), func(c *pgxpool.Config) { c.MaxConns = 16 })
+	store, folder := benchSymbols(b, pool)
+	for _, statement := range []string{
+		`CREATE TABLE plain (LIKE canvasback_symbols INCLUDING IDENTITY INCLUDING INDEXES INCLUDING STORAGE INCLUDING DEFAULTS)`,
+		`ALTER TABLE plain SET (toast_tuple_target = 8160)`,
+	} {
+		if _, err := pool.Exec(b.Context(), statement); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, goroutines := range []int{1, 16} {
+		b.Run(fmt.Sprint(goroutines), func(b *testing.B) {
+			storagetest.Compare(b, 400/goroutines, goroutines, func(int, int) error {
+				_, err := store.InsertSymbols(b.Context(), folder, []symbols.Symbol{benchSymbol})
+				return err
+			}, func(int, int) error {
+				_, err := pool.Exec(b.Context(), `
+					INSERT INTO plain (folder_id, name, type, data)
+					VALUES ($1, $2, $3, $4)`,
+					folder, benchSymbol.Name, benchSymbol.Type, benchSymbol.Data,
+				)
+				return err
+			})
+		})
+	}
 }

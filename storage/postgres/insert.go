@@ -1,0 +1,186 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"example.com/canvasback/symbols"
+)
+
+const (
+	maxGroup     = 64      // insertions in a statement
+	maxGroupData = 1 << 20 // bytes of their data, less the last one
+)
+
+// inserter inserts symbols, one statement after the other in each folder. Insertions
+// that arrive during a statement share the next one: they would wait for the lock on
+// the folder anyway, and the triggers run once for each statement.
+type inserter struct {
+	mu     sync.Mutex
+	queues map[int64][]*insertGroup // of the folders with a running goroutine
+}
+
+// insertGroup is one statement.
+type insertGroup struct {
+	ctx     context.Context // ends when no caller waits for the group
+	cancel  context.CancelFunc
+	started bool
+	waiting int // callers
+	size    int // bytes of data
+	list    []*insertion
+	done    chan struct{}
+}
+
+// insertion is a symbol to insert. The statement sets its id and version, or err.
+type insertion struct {
+	symbols.Symbol
+	err error
+}
+
+// insert inserts a symbol. If ctx ends during the statement, which others may share,
+// the symbol can be inserted nevertheless.
+func (in *inserter) insert(ctx context.Context, db *database, symbol symbols.Symbol) (symbols.Symbol, error) {
+	own := &insertion{Symbol: symbol}
+	group := in.join(ctx, db, own)
+	select {
+	case <-group.done:
+		return own.Symbol, own.err
+	case <-ctx.Done():
+		in.leave(group, own)
+		return symbols.Symbol{}, ctx.Err()
+	}
+}
+
+// join adds an insertion to the last group in the queue of its folder.
+func (in *inserter) join(ctx context.Context, db *database, own *insertion) *insertGroup {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	queue, running := in.queues[own.FolderID]
+	if n := len(queue); n == 0 || len(queue[n-1].list) == maxGroup || queue[n-1].size >= maxGroupData {
+		group := &insertGroup{done: make(chan struct{})}
+		group.ctx, group.cancel = context.WithCancel(context.WithoutCancel(ctx))
+		queue = append(queue, group)
+	}
+	group := queue[len(queue)-1]
+	group.list = append(group.list, own)
+	group.size += len(own.Data)
+	group.waiting++
+	if in.queues == nil {
+		in.queues = make(map[int64][]*insertGroup)
+	}
+	in.queues[own.FolderID] = queue
+	if !running {
+		go in.run(db, own.FolderID)
+	}
+	return group
+}
+
+// leave withdraws an insertion, if its group has not started.
+func (in *inserter) leave(group *insertGroup, own *insertion) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !group.started {
+		group.list = slices.DeleteFunc(group.list, func(i *insertion) bool { return i == own })
+	}
+	if group.waiting--; group.waiting == 0 {
+		group.cancel()
+	}
+}
+
+// run runs the groups of a folder until its queue is empty.
+func (in *inserter) run(db *database, folderID int64) {
+	for group := in.next(folderID); group != nil; group = in.next(folderID) {
+		group.run(db)
+	}
+}
+
+func (in *inserter) next(folderID int64) *insertGroup {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	queue := in.queues[folderID]
+	if len(queue) == 0 {
+		delete(in.queues, folderID)
+		return nil
+	}
+	in.queues[folderID] = queue[1:]
+	queue[0].started = true
+	return queue[0]
+}
+
+// run inserts the group in one statement. If the server rejects that, it inserts each
+// symbol by itself, so that none has the error of another.
+func (g *insertGroup) run(db *database) {
+	defer close(g.done)
+	defer g.cancel()
+	defer func() {
+		if p := recover(); p != nil { // of a tracer of the pool
+			g.fail(fmt.Errorf("postgres: panic during an insertion: %v", p))
+		}
+	}()
+	if len(g.list) == 0 {
+		return
+	}
+	err := db.insertSymbols(g.ctx, g.list)
+	// After a fatal error, the transaction may be committed.
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.SeverityUnlocalized == "ERROR" && len(g.list) > 1 {
+		for i := range g.list {
+			g.list[i].err = db.insertSymbols(g.ctx, g.list[i:i+1])
+		}
+		return
+	}
+	g.fail(err)
+}
+
+// fail sets the errors of all insertions.
+func (g *insertGroup) fail(err error) {
+	for _, i := range g.list {
+		i.err = err
+	}
+}
+
+// insertSymbols inserts symbols of one folder in one statement.
+func (db *database) insertSymbols(ctx context.Context, list []*insertion) error {
+	names, types, data := make([]string, len(list)), make([]string, len(list)), make([]string, len(list))
+	for i, s := range list {
+		names[i], types[i], data[i] = s.Name, s.Type, s.Data
+	}
+	return db.write(ctx, func(conn *pgx.Conn) error {
+		// Ids are assigned and rows returned in the order of the inner SELECT.
+		rows, _ := conn.Query(ctx, db.sql(`
+			WITH folder AS (
+				SELECT id
+				FROM canvasback_folders
+				WHERE id = $1
+				FOR NO KEY UPDATE
+			)
+			INSERT INTO canvasback_symbols (folder_id, name, type, data)
+			SELECT folder.id, given.name, given.type, given.data
+			FROM folder
+			CROSS JOIN unnest($2::text[], $3::text[], $4::text[])
+				WITH ORDINALITY AS given (name, type, data, position)
+			ORDER BY given.position
+			RETURNING id, version`),
+			list[0].FolderID, names, types, data,
+		)
+		defer rows.Close()
+		n := 0
+		for ; rows.Next(); n++ {
+			if err := rows.Scan(&list[n].ID, &list[n].Version); err != nil {
+				return err
+			}
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		if n == 0 {
+			return symbols.ErrFolderNotFound
+		}
+		return nil
+	})
+}
