@@ -133,6 +133,11 @@ var importRules = []importRule{
 		reason: "it is an application that stores its data in memory",
 	},
 	{
+		pkg:    "httpapi/conform",
+		never:  []string{"database/sql"},
+		reason: "it tests a server from outside, so it knows no code of it",
+	},
+	{
 		pkg:    "httpapi/internal/contract",
 		reason: "it contains tests only, so that importers do not depend on the OpenAPI validator",
 	},

@@ -26,7 +26,7 @@ func TestContract_ServerAndDocumentAgree(t *testing.T) {
 	doc := loadDocument(t)
 	exchanges := recorded(t)
 	t.Logf("%d requests from package httpapi", len(exchanges))
-	exchanges = slices.Concat(exchanges, sendFailures(t, doc), sendExamples(t, doc), sendUnknown(t, doc), sendScenarios(t, doc))
+	exchanges = slices.Concat(exchanges, sendFailures(t, doc), sendExamples(t, doc), sendUnknown(t, doc), sendScenarios(t, doc), sendConform(t))
 	t.Logf("%d requests in total", len(exchanges))
 
 	for _, name := range slices.Concat(partialServerTests, applicationRouteTests) {

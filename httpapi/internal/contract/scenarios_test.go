@@ -297,12 +297,6 @@ var scenarios = map[string]func(*fixture){
 		f.call("deleteKey", "")
 		f.call("listKeys", "")
 	},
-	"a folder is empty": func(f *fixture) { f.call("listSymbols", "", withID("2")) },
-	"a name is taken": func(f *fixture) {
-		f.call("createFolder", `{"name":"Pumps"}`)
-		f.call("updateFolder", `{"name":"Pumps"}`)
-	},
-	"a folder does not exist": func(f *fixture) { f.call("updateSymbol", `{"folderId":999}`) },
 	"URLs are requested": func(f *fixture) {
 		const known, unknown = `{"sourceFileUrl":"https://viewer.example/documents/17"}`, `{"sourceFileUrl":"https://viewer.example/documents/99"}`
 		for _, value := range []string{"?responseType=urls", "?responseType=", ""} {
@@ -326,24 +320,6 @@ var scenarios = map[string]func(*fixture){
 				f.t.Errorf("want status %d: %s", c.status, e)
 			}
 		}
-	},
-	"a key lacks a scope": func(f *fixture) {
-		f.call("updateKey", `{"scopes":["symbols:read"]}`)
-		f.call("listFolders", "")
-		f.call("createFolder", `{"name":"Vessels"}`)
-		f.call("downloadExport", `{"sourceFileUrl":"https://viewer.example/documents/17"}`)
-		f.call("registerExport", `{}`)
-		f.call("updateKey", `{"scopes":null}`)
-	},
-	"a key expires": func(f *fixture) {
-		f.call("updateKey", `{"expiresAt":"2000-01-01"}`)
-		f.call("listFolders", "")
-	},
-	"a body is invalid": func(f *fixture) {
-		f.call("createFolder", `{"name":"Vessels"}`, withHeader("Content-Encoding", "gzip"))
-		f.call("createFolder", `{"name":`)
-		f.call("createFolder", `{"name":""}`)
-		f.call("getFolder", "", withID("01"))
 	},
 	"an export is replaced": func(f *fixture) {
 		const source = `{"sourceFileUrl":"https://viewer.example/documents/20",`
@@ -384,23 +360,6 @@ var scenarios = map[string]func(*fixture){
 		}
 		f.call("downloadLink", "", func(r *request) { r.values["token"] = "unknown" })
 		f.call("downloadLink", "", func(r *request) { f.call("updateKey", `{"isActive":false}`) })
-	},
-	"a cached response is revalidated": func(f *fixture) {
-		for _, id := range []string{"listFolders", "getFolder", "listSymbols", "getSymbol"} {
-			tag := f.call(id, "").GotHeader.Get("ETag")
-			for _, value := range []string{tag, "W/" + tag, `"other", ` + tag, "*", `"other"`} {
-				f.call(id, "", withHeader("If-None-Match", value))
-			}
-		}
-	},
-	"a change is conditional": func(f *fixture) {
-		for of, get := range map[string]string{"Folder": "getFolder", "Symbol": "getSymbol"} {
-			for _, value := range []string{`"other"`, "*", f.call(get, "").GotHeader.Get("ETag")} {
-				f.call("update"+of, `{}`, withHeader("If-Match", value))
-			}
-			f.call("delete"+of, "", withID("2"), withHeader("If-Match", `"other"`))
-			f.call("delete"+of, "", withID("2"), withHeader("If-Match", "*"))
-		}
 	},
 	"a folder is exported and imported": func(f *fixture) {
 		zipped := withHeader("Content-Type", "application/zip")
