@@ -1,0 +1,132 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/canvasback/httpapi/conform"
+)
+
+// proxies are reverse proxies by program, with the arguments and the configuration that
+// pass everything below http://LISTEN to http://SERVER.
+var proxies = map[string]struct {
+	args   []string // before the path of the configuration
+	config string
+}{
+	"nginx": {[]string{"-c"}, `
+daemon off;
+USER
+pid DIR/pid;
+error_log DIR/error.log;
+events {}
+http {
+	access_log off;
+	client_body_temp_path DIR/body;
+	proxy_temp_path DIR/proxy;
+	fastcgi_temp_path DIR/fastcgi;
+	uwsgi_temp_path DIR/uwsgi;
+	scgi_temp_path DIR/scgi;
+	server {
+		listen LISTEN;
+		client_max_body_size 64m;
+		location / {
+			proxy_pass http://SERVER;
+			proxy_http_version 1.1;
+			proxy_set_header Connection "";
+			proxy_set_header Host $http_host;
+			proxy_set_header X-Forwarded-For $remote_addr;
+		}
+	}
+}
+`},
+	"haproxy": {[]string{"-db", "-f"}, `
+defaults
+	mode http
+	timeout connect 10s
+	timeout client 60s
+	timeout server 60s
+frontend viewer
+	bind LISTEN
+	default_backend canvasback
+backend canvasback
+	server first SERVER
+`},
+}
+
+// TestProxies_DeliverTheContract runs the tests of package conform through proxies.
+func TestProxies_DeliverTheContract(t *testing.T) {
+	for program, proxy := range proxies {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			path, err := exec.LookPath(program)
+			if err != nil {
+				if os.Getenv("CI") == "true" {
+					t.Fatalf("%s is not installed", program)
+				}
+				t.Skipf("%s is not installed", program)
+			}
+			files := t.TempDir()
+			if err := os.WriteFile(filepath.Join(files, "plan.pdf"), []byte(strings.Repeat("%PDF-1.7 ", 50_000)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "EXPORT_DIR": files, "ADMIN_API_KEY": firstAdminKey})
+			address := strings.TrimSuffix(strings.TrimPrefix(s.url, "http://"), "/api")
+			conform.Run(t, conform.Options{
+				BaseURL:  startProxy(t, path, proxy.args, proxy.config, address) + "/api",
+				AdminKey: firstAdminKey,
+				FileURL:  "http://" + address + "/files/plan.pdf",
+			})
+		})
+	}
+}
+
+// startProxy starts a proxy of a server and returns its URL.
+func startProxy(t *testing.T, program string, args []string, config, address string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listen := listener.Addr().String()
+	listener.Close()
+	dir, user := t.TempDir(), ""
+	if os.Geteuid() == 0 {
+		user = "user root;" // the directory belongs to it
+	}
+	file := filepath.Join(dir, "config")
+	config = strings.NewReplacer("DIR", dir, "USER", user, "LISTEN", listen, "SERVER", address).Replace(config)
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output := new(syncBuffer)
+	proxy := exec.Command(program, append(args, file)...)
+	proxy.Stdout, proxy.Stderr = output, output
+	if err := proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- proxy.Wait() }()
+	t.Cleanup(func() {
+		proxy.Process.Signal(os.Interrupt) // both also end their children
+		<-ended
+	})
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		response, err := http.Get(fmt.Sprintf("http://%s/api/openapi.json", listen))
+		if err == nil {
+			response.Body.Close()
+			return "http://" + listen
+		}
+		if len(ended) > 0 || time.Now().After(deadline) {
+			t.Fatalf("%s: %v\n%s", program, err, output)
+		}
+	}
+}
