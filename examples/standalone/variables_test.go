@@ -2,7 +2,10 @@ package main
 
 import (
 	"net/http"
+	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +29,21 @@ func TestMisspelled(t *testing.T) {
 		is.Equal(misspelled([]string{"PATH=/bin", name + "=x"}), []string{name + " is not read, use " + meant})
 	}
 	is.Equal(misspelled([]string{"PATH=/bin", "HOME=/root", "TERM=xterm", "TMPDIR=/tmp", "LANG=C", "SHELL=/bin/sh", "AWS_REGION=x", "ADDR=:1", "broken"}), nil)
+}
+
+// DEPLOY.md names existing variables only.
+func TestVariables_InDocumentation(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	text, err := os.ReadFile("../../.github/DEPLOY.md")
+	is.NoErr(err)
+	names := regexp.MustCompile("(?m)(?:`|^| )([A-Z][A-Z0-9_]{3,})(?:=|`)").FindAllStringSubmatch(string(text), -1)
+	is.True(len(names) > 10)
+	for _, name := range names {
+		if !slices.ContainsFunc(variables, func(v variable) bool { return v.name == name[1] }) && name[1] != "CGO_ENABLED" {
+			t.Errorf("DEPLOY.md names %s, which -h does not list", name[1])
+		}
+	}
 }
 
 func TestClientIPs_Find(t *testing.T) {
