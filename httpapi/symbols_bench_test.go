@@ -388,7 +388,9 @@ func benchRoutes(b *testing.B, db benchDB) {
 	}
 	const many = 8
 	compare("list/loop", many, 50, 200, ours, "GET", path, "", key, requireKey(raw, handWritten(db.list)))
-	compare("list/bare", many, 50, 200, ours, "GET", path, "", key, bare)
+	for _, clients := range []int{many, 16, 256} {
+		compare(fmt.Sprint("list/bare-", clients), clients, 400/clients, 200, ours, "GET", path, "", key, bare)
+	}
 	// A single client, because several share reads.
 	compare("uncached/loop", 1, 20, 200, uncached, "GET", path, "", key, requireKey(raw, handWritten(db.list)))
 	if db.plain != nil {

@@ -128,6 +128,9 @@
 // Lock order: folders by ascending id, then symbols, then segments. This prevents
 // deadlocks between calls. Statements run by hand may lock in another order; a call
 // that PostgreSQL aborts with a deadlock or serialization failure is retried.
+//
+// Insertions of single symbols that arrive during another one in their folder share a
+// statement. If the context of one ends during it, the symbol may be stored.
 package postgres
 
 import (
