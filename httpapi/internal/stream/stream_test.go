@@ -355,3 +355,34 @@ func TestWriter_FlushesOnlyIfPossible(t *testing.T) {
 		is.True(Buffers(w, r))
 	}
 }
+
+// readSizes returns the length of the buffer of its first Read, and blocks until it is
+// closed.
+type readSizes chan int
+
+func (r readSizes) Read(p []byte) (int, error) {
+	r <- len(p)
+	<-r
+	return 0, io.EOF
+}
+
+func TestWriter_FewCopiesHaveLargeBuffers(t *testing.T) {
+	is := is.New(t)
+	var sources []readSizes
+	var copies sync.WaitGroup
+	sizes := make(map[int]int)
+	for range 20 {
+		source := make(readSizes)
+		sources = append(sources, source)
+		copies.Go(func() {
+			New(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil), time.Minute).Copy(source, -1)
+		})
+		sizes[<-source]++
+	}
+	is.Equal(sizes, map[int]int{4 * ChunkSize: 16, ChunkSize: 4})
+	for _, source := range sources {
+		close(source)
+	}
+	copies.Wait()
+	is.Equal(len(largeInUse), 0)
+}

@@ -141,10 +141,10 @@ func (w *Writer) Copy(src io.Reader, size int64) (int64, error) {
 	if size >= 0 {
 		src = io.LimitReader(src, size)
 	}
-	buffer := buffers.Get().(*[ChunkSize]byte)
-	defer buffers.Put(buffer)
+	buffer, free := copyBuffer()
+	defer free()
 	// WriterTo and ReaderFrom are hidden: they use buffers of other sizes.
-	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{src}, buffer[:])
+	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{src}, buffer)
 }
 
 // ReadFrom implements [io.ReaderFrom] by [Writer.Copy]. With it [io.CopyN] lets the
@@ -159,7 +159,27 @@ func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 	return n, err
 }
 
-var buffers = sync.Pool{New: func() any { return new([ChunkSize]byte) }}
+// Buffers of Copy. Reads of 252 KiB measured 1.15x faster than those of 63 KiB, but at
+// most 16 responses have such a buffer: a slow client holds it until the end.
+var (
+	buffers      = sync.Pool{New: func() any { return new([ChunkSize]byte) }}
+	largeBuffers = sync.Pool{New: func() any { return new([4 * ChunkSize]byte) }}
+	largeInUse   = make(chan struct{}, 16)
+)
+
+func copyBuffer() (buffer []byte, free func()) {
+	select {
+	case largeInUse <- struct{}{}:
+		large := largeBuffers.Get().(*[4 * ChunkSize]byte)
+		return large[:], func() {
+			largeBuffers.Put(large)
+			<-largeInUse
+		}
+	default:
+		small := buffers.Get().(*[ChunkSize]byte)
+		return small[:], func() { buffers.Put(small) }
+	}
+}
 
 func (w *Writer) copyFile(file *os.File, size int64) (n int64, err error) {
 	for size < 0 || n < size {
