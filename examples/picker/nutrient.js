@@ -1,4 +1,4 @@
-// The symbols of a folder as templates in the stamp picker of the Nutrient Web SDK:
+// The images of a folder as templates in the stamp picker of the Nutrient Web SDK:
 //
 //	const instance = await NutrientViewer.load({ container, document });
 //	await addStamps(NutrientViewer, instance, new Symbols("/api/", key), folder);
@@ -10,7 +10,11 @@ export async function addStamps(NutrientViewer, instance, library, folder) {
 	const templates = [];
 	for await (const symbols of library.symbols(folder)) {
 		for (const { id, name } of symbols) {
-			const { blob, width, height } = await asBitmap(await library.image(id));
+			const image = await library.image(id).catch((error) => {
+				if (error.status !== 404) throw error;
+			});
+			if (!image) continue; // the symbol has no image
+			const { blob, width, height } = await asBitmap(image);
 			templates.push(new NutrientViewer.Annotations.ImageAnnotation({
 				imageAttachmentId: await instance.createAttachment(blob),
 				contentType: blob.type,

@@ -11,7 +11,7 @@ export class Symbols {
 		const response = await fetch(new URL(url, this.base), { headers: this.headers });
 		if (!response.ok) {
 			const { message } = await response.json();
-			throw new Error(message);
+			throw Object.assign(new Error(message), { status: response.status });
 		}
 		return response;
 	}

@@ -51,7 +51,9 @@ func TestPicker_AddsStamps(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := startPicker(t)
-	s.folder("folder", "Gate valve", "Globe valve")
+	s.folder("folder", "Gate valve")
+	s.symbol(1, "A note", "text/plain", "no image, which is skipped")
+	s.symbol(1, "Globe valve", "image/svg+xml", imageData("Globe valve", "image/svg+xml", svgImage))
 	b := openTab(t, s.url)
 	b.ignoreProblem("401")
 	got := eval[[]string](b, `(async () => {
