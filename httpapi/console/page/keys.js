@@ -45,7 +45,7 @@ export function keysScreen(root) {
 		iconButton("reload", "Reload", { id: "reload", onclick: () => load() }),
 		button("Create key", { kind: "main", symbol: "plus", id: "create-key", onclick: create }));
 	const changed = () => (start = 0, render());
-	const search = searchField("Search", "Search by name, owner, id or scope", changed);
+	const search = searchField("Search, or #id", "Search by name, owner, id or scope", changed);
 	const status = options([["", "Any status"], ...Object.entries(filters).map(([id, [text]]) => [id, text])], { "aria-label": "Status", onchange: changed });
 	const owners = h("datalist#owners");
 	const owner = searchField("Owner", "Owner", changed, { list: "owners" });
@@ -102,7 +102,7 @@ export function keysScreen(root) {
 		const of = owner.value.trim().toLowerCase();
 		const matches = filters[status.value]?.[1] ?? (() => true);
 		found = keys.filter((key) => matches(key) && (key.owner ?? "").toLowerCase().includes(of) &&
-			(!text || String(key.id) === text.replace(/^#/, "") || `${key.name}\n${key.maskedKey}\n${key.owner ?? ""}\n${key.scopes ?? ""}`.toLowerCase().includes(text)));
+			(text[0] === "#" ? text === `#${key.id}` : `${key.id}\n${key.name}\n${key.maskedKey}\n${key.owner ?? ""}\n${key.scopes ?? ""}`.toLowerCase().includes(text)));
 		found.sort(orders[order.value]);
 		if (start >= found.length) start = Math.max(0, Math.ceil(found.length / pageSize) - 1) * pageSize;
 		const shown = found.slice(start, start + pageSize);
@@ -249,7 +249,7 @@ export function keysScreen(root) {
 	return ([what]) => {
 		if (what) {
 			status.value = what in filters ? what : "";
-			search.value = what in filters ? "" : what;
+			search.value = what in filters ? "" : `#${what}`;
 			start = 0;
 		}
 		load();

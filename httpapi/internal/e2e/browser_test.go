@@ -29,7 +29,7 @@ import (
 )
 
 // timeout is the limit on each wait of a test, for busy machines.
-const timeout = 40 * time.Second
+const timeout = 100 * time.Second
 
 // browserNames are looked up in PATH in this order.
 var browserNames = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless_shell", "microsoft-edge"}

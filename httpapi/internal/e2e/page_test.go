@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +30,12 @@ func visitScreens(b *tab, visit func(name string)) {
 	visit("overview")
 	b.click("Keys")
 	b.wait(`e2e.button("Create key")`)
+	b.clickNode(`e2e.field("Select apitest")`)
+	b.waitText("1 key selected")
 	visit("keys")
+	b.click("Keyboard shortcuts")
+	visit("shortcuts")
+	b.click("Close")
 	b.click("More for apitest")
 	b.wait(`document.querySelector(".menu")`)
 	visit("menu")
@@ -140,8 +146,13 @@ func TestPage_HasContrastAndNames(t *testing.T) {
 	is := is.New(t)
 	b := openTab(t, populatedSite(t).url)
 	total := 0
+	var violations []string
+	script, scriptErr := axeScript()
 	visitScreens(b, func(name string) {
 		t.Helper()
+		if scriptErr == nil {
+			violations = append(violations, b.violations(name, script)...)
+		}
 		for _, theme := range []string{"dark", "light"} {
 			b.setMedia("prefers-color-scheme", theme)
 			for _, text := range eval[[]string](b, lowContrast) {
@@ -165,6 +176,17 @@ func TestPage_HasContrastAndNames(t *testing.T) {
 			t.Errorf("%s: there are %d live regions", name, n)
 		}
 	})
+	t.Run("axe", func(t *testing.T) {
+		if scriptErr != nil && os.Getenv("CI") != "true" {
+			t.Skip("SKIPPED, NOTHING WAS TESTED: " + scriptErr.Error())
+		}
+		if scriptErr != nil {
+			t.Fatal(scriptErr)
+		}
+		for _, violation := range violations {
+			t.Error(violation)
+		}
+	})
 	if total < 100 {
 		t.Errorf("only %d controls were checked", total)
 	}
@@ -178,6 +200,10 @@ func TestPage_HasContrastAndNames(t *testing.T) {
 	// test of the check itself
 	eval[bool](b, `(document.querySelector("h1").style.color = getComputedStyle(document.body).backgroundColor, true)`)
 	is.Equal(len(eval[[]string](b, lowContrast)), 1)
+	if scriptErr == nil {
+		eval[bool](b, `(document.querySelector("main").append(new Image()), true)`)
+		is.True(len(b.violations("", script)) > 0)
+	}
 }
 
 // TestPage_FitsNarrowWindow has a window of 1280 pixels at 400 % zoom.

@@ -1,0 +1,431 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi/apitest"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/symbols"
+)
+
+// lists returns the texts of the elements of a selector.
+func (b *tab) texts(selector string) []string {
+	b.t.Helper()
+	return eval[[]string](b, `[...document.querySelectorAll(`+quote(selector)+`)].map((one) => one.innerText.trim())`)
+}
+
+// choose selects an option of the field with a label.
+func (b *tab) chooseOption(label, text string) {
+	b.t.Helper()
+	eval[bool](b, `(() => {
+		const field = e2e.field(`+quote(label)+`);
+		field.value = [...field.options].find((one) => one.text === `+quote(text)+`).value;
+		return field.dispatchEvent(new Event("change"));
+	})()`)
+}
+
+func TestOverview_ShowsHealthCountsAndFailures(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newSite(t)
+	failing := failingHandler{Handler: s.handler(), on: new(atomic.Bool), part: "/folders", status: 500, body: `{"message":"internal error","code":"internal","requestId":"r-500"}`}
+	failing.on.Store(true)
+	s.listen(failing)
+	s.folder("Valves")
+	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "x")
+	name := "Old one"
+	if _, err := s.Keys.Create(t.Context(), keys.Fields{Name: &name, Active: new(false)}); err != nil {
+		t.Fatal(err)
+	}
+	b := openTab(t, s.url)
+	is.Equal(eval[string](b, `document.title`), "Overview · Canvasback") // the landing page
+	b.click("Access")
+	b.fill("Client key", string(s.RawKey))
+	b.clickNode(`e2e.field("Client key").form.querySelector(".main")`)
+	b.enterKey("Admin key", apitest.AdminKey)
+	b.waitText("2 keys")
+	b.wait(`document.querySelectorAll(".cards .good").length === 3 && document.querySelectorAll(".cards .bad").length === 1`)
+	b.waitText("Version 1")
+	b.waitText("1 export")
+	b.waitText("Server error")
+	is.True(strings.Contains(strings.Join(b.tableRows(), "\n"), "GET symbol/folders 500 internal error r-500"))
+	failing.on.Store(false)
+	b.click("Reload")
+	b.waitText("1 folder")
+	b.click("Inactive 1")
+	b.wait(`document.title === "Keys · Canvasback"`)
+	b.waitText("1 of 2 keys")
+	is.Equal(b.texts(".records .name"), []string{"Old one"})
+}
+
+// TestKeys_ThousandsAreFilteredAndPaged has three pages of keys, of which the second
+// is sent once the first is shown.
+func TestKeys_ThousandsAreFilteredAndPaged(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newSite(t)
+	handler := s.handler()
+	shown := make(chan struct{})
+	var once sync.Once
+	defer once.Do(func() { close(shown) })
+	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("after") != "" {
+			<-shown
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	for i := range 2300 {
+		name, owner := fmt.Sprintf("Viewer %d", i), fmt.Sprintf("team-%d", i%4)
+		fields := keys.Fields{Name: &name, Owner: &owner}
+		if i%100 == 0 {
+			fields.Active = new(false)
+		}
+		if _, err := s.Keys.Create(t.Context(), fields); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := openKeys(s)
+	b.waitText("1,000 keys")
+	is.Equal(eval[int](b, `document.querySelectorAll("tbody tr").length`), 50)
+	once.Do(func() { close(shown) })
+	b.waitText("2,301 keys")
+	b.waitText("1–50 of 2,301")
+	is.True(eval[int](b, `document.querySelectorAll("*").length`) < 3000)
+	b.click("Next page")
+	b.waitText("51–100 of 2,301")
+	is.Equal(b.texts(".records .name")[0], "Viewer 49") // after the key of apitest
+
+	b.chooseOption("Order", "Newest first")
+	b.waitText("1–50 of 2,301")
+	is.Equal(b.texts(".records .name")[0], "Viewer 2299")
+	b.fill("Owner", "team-3")
+	b.waitText("575 of 2,301 keys")
+	b.fill("Search by name, owner, id or scope", "viewer 11")
+	b.waitText("29 of 2,301 keys")
+	b.fill("Owner", "")
+	b.fill("Search by name, owner, id or scope", "#417") // as in a log line
+	b.wait(`document.querySelector(".records .name").innerText === "Viewer 415"`)
+	b.waitText("ID 417, created ")
+	b.fill("Search by name, owner, id or scope", "")
+	b.chooseOption("Status", "Inactive")
+	b.waitText("23 of 2,301 keys")
+
+	// Changes of many keys, and back.
+	b.chooseOption("Order", "Oldest first")
+	b.clickNode(`e2e.field("Select Viewer 0")`)
+	eval[bool](b, `(e2e.field("Select Viewer 300").dispatchEvent(new MouseEvent("click", { shiftKey: true, bubbles: true })), true)`)
+	b.waitText("4 keys selected")
+	b.clickNode(`document.querySelector(".selection button:nth-of-type(2)")`)
+	b.waitText("4 keys activated.")
+	b.waitText("19 of 2,301 keys")
+	b.click("Undo")
+	b.waitText("Undone.")
+	b.waitText("23 of 2,301 keys")
+	is.True(!s.keyNamed("Viewer 300").Active)
+	b.click("Delete…")
+	b.waitText("Delete 4 keys?")
+	b.click("Cancel")
+	b.click("Delete…")
+	b.click("Delete 4 keys")
+	b.waitText("4 keys deleted.")
+	b.waitText("19 of 2,297 keys")
+}
+
+func TestKeys_ChangesCanBeUndone(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t)
+	name := "Field tablets"
+	gone, err := s.Keys.Create(t.Context(), keys.Fields{Name: &name, Active: new(false), ExpiresAt: new(s.Clock.Now().AddDate(0, 0, -2))})
+	is.NoErr(err)
+	b := openKeys(s)
+	b.click("Deactivate apitest")
+	b.waitText("is deactivated")
+	b.typeKeys("u") // the shortcut
+	b.waitText("Undone.")
+	is.True(s.accepts(string(s.RawKey)))
+	b.wait(`document.querySelectorAll(".toast").length === 1`)
+	b.click("Dismiss")
+	b.wait(`!document.querySelector(".toast")`)
+
+	b.click("More for Field tablets")
+	b.click("Activate")
+	b.waitText("it has expired and is still rejected")
+	b.click("Extend Field tablets")
+	b.click("30 days")
+	b.click("Save")
+	b.waitText("Field tablets changed.")
+	b.wait(`e2e.button("Deactivate Field tablets")`)
+	found, err := s.Keys.Get(t.Context(), gone.Key.ID)
+	is.NoErr(err)
+	is.True(found.Active && found.ExpiresAt.After(s.Clock.Now()))
+}
+
+// TestKeys_RowsAreOneTabStop moves with the arrow keys in and between rows.
+func TestKeys_RowsAreOneTabStop(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t)
+	for _, name := range []string{"One", "Two"} {
+		_, err := s.Keys.Create(t.Context(), keys.Fields{Name: &name})
+		is.NoErr(err)
+	}
+	b := openKeys(s)
+	b.wait(`document.querySelectorAll("tbody tr").length === 3`)
+	is.Equal(eval[int](b, `document.querySelectorAll("tbody [tabindex='0']").length`), 3)
+	eval[bool](b, `(document.querySelector("tbody [tabindex='0']").focus(), true)`)
+	for _, step := range [][2]string{
+		{kb.Tab, "More for One"}, {kb.ArrowLeft, "Deactivate One"}, {kb.ArrowDown, "Deactivate Two"}, {kb.ArrowLeft, "Select Two"},
+		{kb.ArrowLeft, "Select Two"}, {kb.ArrowUp, "Select One"}, {kb.Tab, "More for One"}, {kb.Tab, "More for Two"},
+	} {
+		b.typeKeys(step[0])
+		is.Equal(b.focused(), step[1])
+	}
+}
+
+func TestPage_ShortcutsAndSkipLink(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	b := openKeys(startSite(t))
+	press := func(key, expression string) {
+		t.Helper()
+		b.typeKeys(key)
+		b.wait(expression)
+	}
+	press("/", `document.activeElement === e2e.field("Search by name, owner, id or scope")`)
+	press("n", `document.activeElement.value.endsWith("n")`) // text, no shortcut
+	press(kb.Escape, `document.activeElement.value === ""`)
+	eval[bool](b, `(document.activeElement.blur(), true)`)
+	press("n", `e2e.field("Name")`)
+	press(kb.Escape, `!document.querySelector("dialog")`)
+	press("4", `document.title.startsWith("Exports")`)
+	press("2", `document.title.startsWith("Keys")`)
+	press("?", `document.querySelector("dialog")`)
+	b.click("Single-key shortcuts")
+	press(kb.Escape, `!document.querySelector("dialog")`)
+	b.typeKeys("4")
+	is.Equal(eval[string](b, `document.title`), "Keys · Canvasback")
+
+	b.do(reload)
+	b.waitText("Admin key required")
+	eval[bool](b, `(document.activeElement.blur(), document.getElementById("skip").focus(), true)`)
+	is.True(eval[bool](b, `document.getElementById("skip").getBoundingClientRect().height > 20`))
+	press(kb.Enter, `document.activeElement.id === "title"`)
+	is.Equal(eval[string](b, `location.hash`), "#/keys")
+}
+
+func TestPage_MissingKeys(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t)
+	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
+	b := openKeys(s)
+	b.click("Exports")
+	b.fill("Sources", sourceURL("plan"))
+	b.click("Download")
+	b.waitText("Client key missing")
+	b.waitNoText("rejected")
+	b.click("Enter the client key")
+	b.wait(`e2e.field("Client key")`)
+	b.click("Close")
+
+	b.click("Symbols")
+	b.waitText("Client key required")
+	b.click("Create a client key") // with the admin key
+	b.fill("Name", "Console")
+	b.click("Create key")
+	b.waitText("In use in this console")
+	b.click("Copy key")
+	b.wait(`e2e.button("Copied")`)
+	b.click("Done")
+	b.waitText("No folders yet")
+	is.True(s.keyNamed("Console").Active)
+
+	b.click("Exports")
+	is.Equal(eval[string](b, `e2e.field("Sources").value`), sourceURL("plan")) // what was entered is kept
+	b.click("Download")
+	b.waitText("plan.pdf, 8 B, is in your browser's downloads.")
+	b.waitNoText("Client key missing") // an earlier error
+}
+
+// TestSymbols_ManyFoldersScrollByThemselves has more folders than the window shows.
+func TestSymbols_ManyFoldersScrollByThemselves(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t, unprotected)
+	for i := range 120 {
+		s.folder(fmt.Sprintf("Folder %d", 120-i)) // in reverse
+	}
+	last := s.folder("Zone", "Gate valve")
+	b := openTab(t, s.url+"#/symbols")
+	b.wait(`document.querySelectorAll(".side li").length === 121`)
+	is.Equal(b.texts(".side li")[:11], strings.Split("Folder 1,Folder 2,Folder 3,Folder 4,Folder 5,Folder 6,Folder 7,Folder 8,Folder 9,Folder 10,Folder 11", ","))
+	is.Equal(eval[int](b, `document.querySelectorAll(".side li [tabindex='0']").length`), 1)
+	is.True(eval[bool](b, `document.documentElement.scrollHeight < 2 * innerHeight`))
+	b.click("Zone")
+	b.wait(`document.querySelector(".tile")?.getBoundingClientRect().top < innerHeight`)
+	is.Equal(eval[int](b, `scrollY`), 0)
+	b.fill("Find a folder", "older 11")
+	b.wait(`document.querySelectorAll(".side li").length === 11`)
+	b.typeKeys(kb.Tab)
+	b.typeKeys(kb.ArrowDown)
+	is.Equal(b.focused(), "Folder 110")
+	b.typeKeys(kb.Enter)
+	b.waitText("This folder is empty")
+
+	b.visit(fmt.Sprintf("%s?#/symbols/%d", s.url, last.ID))
+	b.wait(`document.querySelector(".side [aria-current]")?.getBoundingClientRect().top < innerHeight`) // scrolled to
+	b.click("Actions for Gate valve")
+	b.click("Move…")
+	b.fill("Find a folder", "folder 77")
+	b.click("Move")
+	b.waitText("Gate valve moved to Folder 77.")
+	b.waitText("0 symbols")
+	b.click("Undo")
+	b.waitText("1 symbol\n")
+	is.Equal(len(s.symbolsIn(last.ID)), 1)
+}
+
+func TestSymbols_AreSelectedMovedAndViewed(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t, unprotected)
+	valves := s.folder("Valves", "A", "B", "C", "D", "E")
+	vents := s.folder("Vents")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("5 symbols")
+	is.Equal(eval[int](b, `document.querySelectorAll(".grid [tabindex='0']").length`), 1)
+	eval[bool](b, `(document.getElementById("symbol-1").focus(), true)`)
+	for _, step := range [][2]string{{kb.ArrowRight, "B"}, {" ", "B"}, {kb.End, "E"}, {kb.ArrowLeft, "D"}, {" ", "D"}, {kb.Home, "A"}} {
+		b.typeKeys(step[0])
+		is.Equal(b.focused(), step[1])
+	}
+	b.waitText("2 symbols selected")
+	b.clickNode(`document.querySelectorAll(".selection button")[1]`) // Move…
+	b.click("Move")
+	b.waitText("2 symbols moved to Vents.")
+	is.Equal(len(s.symbolsIn(vents.ID)), 2)
+	b.click("Undo")
+	b.waitText("5 symbols")
+	is.Equal(len(s.symbolsIn(valves.ID)), 5)
+
+	b.click("B")
+	title := func(want string) {
+		t.Helper()
+		b.wait(`document.querySelector("dialog h2")?.innerText === ` + quote(want) + ` && document.querySelector("dialog img")?.alt === ` + quote(want))
+	}
+	title("B")
+	b.click("Next symbol")
+	title("C")
+	b.typeKeys(kb.ArrowLeft)
+	b.typeKeys(kb.ArrowLeft)
+	title("A")
+	is.Equal(eval[string](b, `location.hash`), "#/symbols/1/1")
+	ground := `getComputedStyle(document.querySelector("dialog .preview")).backgroundColor`
+	light := eval[string](b, ground)
+	b.click("Dark")
+	is.True(eval[string](b, ground) != light)
+	b.click("Checker")
+	is.True(strings.Contains(eval[string](b, `getComputedStyle(document.querySelector("dialog .preview")).backgroundImage`), "conic"))
+	act := func(action string) {
+		t.Helper()
+		b.click("More actions")
+		b.click(action)
+	}
+	act("Copy ID")
+	b.waitText("Copied.")
+	is.Equal(eval[string](b, `navigator.clipboard.readText()`), "1")
+	act("Rename…")
+	b.fill("Name", "A1")
+	b.click("Rename")
+	title("A1")
+	act("Copy to a folder…")
+	eval[bool](b, fmt.Sprintf(`(e2e.field("To folder").value = "%d", true)`, vents.ID))
+	b.click("Copy")
+	b.waitText("A1 copied to Vents.")
+	is.Equal(s.symbolsIn(vents.ID)[0].Name, "A1")
+	act("Delete…")
+	b.click("Delete symbol")
+	title("B") // the next one
+	b.click("Close")
+	b.waitFocus(`document.getElementById("symbol-2")`)
+	_, err := s.Symbols.GetSymbol(t.Context(), 1)
+	is.Equal(err, symbols.ErrSymbolNotFound)
+}
+
+func TestSymbols_DroppedZipOpensImport(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t, unprotected)
+	folder := s.folder("Valves")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("Import a zip")
+	b.dropFiles(`document.querySelector(".notice")`, b.writeFile("more.zip", archive(t, "Ball valve.svg", svgImage)))
+	b.waitText("1 symbol will be added to Valves.")
+	b.click("Import 1 symbol")
+	b.waitText("1 symbol imported into Valves.")
+	is.Equal(len(s.symbolsIn(folder.ID)), 1)
+}
+
+// TestSymbols_RenameReadsNoData renames a symbol without a request for its data.
+func TestSymbols_RenameReadsNoData(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, unprotected)
+	s.folder("Valves", "Gate valve")
+	b := openTab(t, s.url+"#/symbols")
+	b.click("Actions for Gate valve")
+	b.click("Rename…")
+	b.fill("Name", "Slide valve")
+	b.click("Rename")
+	b.waitText("Gate valve renamed.")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, request := range b.requests {
+		if request.Method == "GET" && strings.HasSuffix(request.URL, "/symbols/1") {
+			t.Error("the data has been read")
+		}
+	}
+}
+
+func TestExportList_RemovalCanBeUndone(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t)
+	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
+	b := openExportList(s)
+	b.click("More for " + sourceURL("plan"))
+	b.click("Remove…")
+	b.click("Remove")
+	b.waitText("No exports yet")
+	_, err := s.Exports.Find(t.Context(), sourceURL("plan"))
+	is.Equal(err, exports.ErrNotFound)
+	b.click("Undo")
+	b.wait(listedSources + `.length === 1`)
+	found, err := s.Exports.Find(t.Context(), sourceURL("plan"))
+	is.NoErr(err)
+	is.Equal(found.FileName, "plan.pdf")
+}
+
+func TestReference_SearchesAndLinksOperations(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	b := openTab(t, startSite(t).url+"#/api/rotateKey")
+	b.wait(`document.querySelector(".operation[open] .command")`)
+	is.Equal(eval[string](b, `document.querySelector(".operation[open]").id`), "api-rotateKey")
+	b.fill("Search operations", "folder export")
+	b.wait(`[...document.querySelectorAll(".operation")].filter((one) => e2e.shown(one)).length < 4`)
+	b.clickNode(`document.querySelector(".operation:not([hidden]) summary")`)
+	b.wait(`location.hash.startsWith("#/api/") && location.hash !== "#/api/rotateKey"`)
+	is.True(strings.HasSuffix(eval[string](b, `e2e.button("openapi.json").href`), "/api/openapi.json"))
+	b.fill("Search operations", "no such thing")
+	b.waitText("No operation matches")
+}
