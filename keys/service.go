@@ -36,7 +36,9 @@ type Options struct {
 	// Lease is how long checks may be served from the cache after a
 	// successful [Store.Changes] call; 500 milliseconds by default. If the store
 	// is shared, a call that revokes a key returns one lease after its
-	// change. All processes that share a store must use the same value.
+	// change. All processes that share a store must use the same value: stop
+	// them before you change it. Each one that checks keys makes five such calls
+	// per lease, so 100 milliseconds suit a few dozen processes.
 	Lease time.Duration
 
 	// CacheSize is the maximum number of cached keys, at a few hundred bytes

@@ -12,9 +12,9 @@ import (
 
 const (
 	// flushTimeout bounds one write of uses, and flushSize how many it has: the
-	// only writer of SQLite is free again after some milliseconds.
+	// only writer of SQLite is free again after about 10 ms, most of it CPU time.
 	flushTimeout = 5 * time.Second
-	flushSize    = 2000
+	flushSize    = 1000
 
 	// idleTime is how long an unused use is kept. No entry of the cache has it
 	// any more, because an entry is served for maxEntryAge after get was called.
@@ -115,16 +115,16 @@ func (u *uses) remove(key Key) {
 }
 
 // pending returns the keys with uses that the store does not have, ids ascending.
-func (u *uses) pending() []useKey {
+func (u *uses) pending() (list []useKey) {
+	now := time.Now().UnixMilli()
 	u.mu.RLock()
-	defer u.mu.RUnlock()
-	var list []useKey
 	for key, use := range u.byKey {
 		if use.count.Load() != use.writtenCount.Load() || use.at.Load() != use.writtenAt.Load() {
-			use.touched.Store(time.Now().UnixMilli())
+			use.touched.Store(now)
 			list = append(list, key)
 		}
 	}
+	u.mu.RUnlock()
 	slices.SortFunc(list, func(a, b useKey) int {
 		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.created, b.created))
 	})

@@ -113,8 +113,8 @@ func startProcesses(b *testing.B, dsn string, n int) []*process {
 }
 
 // runService runs a process until ctx ends.
-func runService(ctx context.Context, p *process) {
-	service, err := keys.NewService(p, &keys.Options{Logger: slog.New(slog.DiscardHandler)})
+func runService(ctx context.Context, p *process, options *keys.Options) {
+	service, err := keys.NewService(p, options)
 	if err == nil {
 		err = service.Run(ctx)
 	}
@@ -124,7 +124,7 @@ func runService(ctx context.Context, p *process) {
 }
 
 // askChanges asks for changes until ctx ends.
-func askChanges(ctx context.Context, p *process) {
+func askChanges(ctx context.Context, p *process, _ *keys.Options) {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	calls := context.WithoutCancel(ctx) // a canceled call would close the connection
@@ -149,7 +149,7 @@ func (u *usage) cpus() float64     { return u.cpu.Seconds() / u.duration.Seconds
 func (u *usage) callRate() float64 { return float64(u.calls) / u.duration.Seconds() }
 
 // add lets processes run, and adds what they use once all have run for the time rest.
-func (u *usage) add(b *testing.B, admin *pgxpool.Pool, processes []*process, run func(context.Context, *process), rest time.Duration) {
+func (u *usage) add(b *testing.B, admin *pgxpool.Pool, processes []*process, run func(context.Context, *process, *keys.Options), rest time.Duration) {
 	const start = 200 * time.Millisecond
 	window := 500*time.Millisecond + rest/4
 	ctx, stop := context.WithCancel(b.Context())
@@ -157,7 +157,7 @@ func (u *usage) add(b *testing.B, admin *pgxpool.Pool, processes []*process, run
 	for i, p := range processes {
 		running.Go(func() {
 			time.Sleep(start * time.Duration(i) / time.Duration(len(processes)))
-			run(ctx, p)
+			run(ctx, p, &keys.Options{Logger: slog.New(slog.DiscardHandler)})
 		})
 	}
 	calls := func() (sum int64) {
@@ -205,4 +205,40 @@ func parentOf(pid string) string {
 	_, after, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(after)
 	return fields[1]
+}
+
+// BenchmarkRevoke measures calls that deactivate a key while 16 other processes ask
+// for changes. A shorter lease makes the calls faster and the server do more.
+func BenchmarkRevoke(b *testing.B) {
+	server := pgtest.Start(b)
+	admin := connect(b, server.DSN())
+	prepareKeys(b, admin, 1000)
+	processes := startProcesses(b, server.DSN(), 16)
+	for _, lease := range []time.Duration{500 * time.Millisecond, 100 * time.Millisecond} {
+		b.Run(lease.String(), func(b *testing.B) {
+			options := &keys.Options{Lease: lease, Logger: slog.New(slog.DiscardHandler)}
+			ctx, stop := context.WithCancel(b.Context())
+			var running sync.WaitGroup
+			defer running.Wait()
+			defer stop()
+			for _, p := range processes {
+				running.Go(func() { runService(ctx, p, options) })
+			}
+			revoker, err := keys.NewService(postgres.New(admin, nil).Keys(), options)
+			if err != nil {
+				b.Fatal(err)
+			}
+			var times []time.Duration
+			began, cpu := time.Now(), serverCPU(b, admin)
+			for b.Loop() {
+				began := time.Now()
+				if _, err := revoker.Update(b.Context(), 1, keys.Fields{Active: new(false)}); err != nil {
+					b.Fatal(err)
+				}
+				times = append(times, time.Since(began))
+			}
+			b.ReportMetric((serverCPU(b, admin)-cpu).Seconds()/time.Since(began).Seconds(), "CPUs")
+			reportPercentiles(b, times)
+		})
+	}
 }

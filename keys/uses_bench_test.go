@@ -1,0 +1,191 @@
+package keys_test
+
+import (
+	"context"
+	"database/sql"
+	"flag"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/matryer/is"
+
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/postgres/pgtest"
+)
+
+var usesFlag = flag.Int("uses", 10_000, "number of keys of BenchmarkUses")
+
+// BenchmarkUses writes a use of each of many keys while another call writes to the
+// store. The baseline writes all uses by one call of the store.
+func BenchmarkUses(b *testing.B) {
+	for name, open := range map[string]func(*testing.B, int) keys.Store{"sqlite": fillSQLite, "postgres": fillPostgres} {
+		b.Run(name, func(b *testing.B) {
+			is := is.New(b)
+			store := &touchTimes{Store: open(b, *usesFlag)}
+			list, err := store.List(b.Context(), keys.Filter{})
+			is.NoErr(err)
+			var (
+				uses                keys.Uses
+				parts, once         writeTimes
+				flushing, baseline  time.Duration
+				heapFirst, heapLast int64
+			)
+			for b.Loop() {
+				now := time.Now()
+				all := make([]keys.Use, len(list))
+				for i, key := range list {
+					uses.Record(key)
+					all[i] = keys.Use{ID: key.ID, CreatedAt: key.CreatedAt, At: now, Count: 1}
+				}
+				flushing += parts.measure(b, store, func() error { return flush(b, &uses, store) })
+				baseline += once.measure(b, store, func() error { return store.Store.Touch(b.Context(), all, now) })
+				heapLast = liveHeap()
+				if heapFirst == 0 {
+					heapFirst = heapLast
+				}
+			}
+			slices.Sort(store.times)
+			b.ReportMetric(milliseconds(store.times[len(store.times)/2]), "ms-part")
+			b.ReportMetric(milliseconds(store.times[len(store.times)-1]), "ms-longest-part")
+			b.ReportMetric(milliseconds(parts.longest), "ms-writer-waits")
+			b.ReportMetric(milliseconds(once.longest), "ms-writer-waits-at-once")
+			b.ReportMetric(flushing.Seconds()/float64(b.N), "s-flush")
+			b.ReportMetric(float64(flushing)/float64(baseline), "x-at-once")
+			b.ReportMetric(float64(heapLast-heapFirst)/(1<<20), "MiB-growth")
+		})
+	}
+}
+
+// flush retries, as Run does, if the machine is too busy for the timeout of a part.
+func flush(b *testing.B, uses *keys.Uses, store keys.Store) (err error) {
+	for range 3 {
+		if err = uses.Flush(b.Context(), store); err == nil {
+			return nil
+		}
+		b.Log(err)
+	}
+	return err
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func liveHeap() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+// touchTimes records how long calls of Touch take.
+type touchTimes struct {
+	keys.Store
+	times []time.Duration
+}
+
+func (s *touchTimes) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
+	began := time.Now()
+	defer func() { s.times = append(s.times, time.Since(began)) }()
+	return s.Store.Touch(ctx, uses, now)
+}
+
+// writeTimes has the longest duration of a write.
+type writeTimes struct{ longest time.Duration }
+
+// measure changes a key, one time after the other, until f returns. It returns how
+// long f takes.
+func (w *writeTimes) measure(b *testing.B, store keys.Store, f func() error) time.Duration {
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			case <-time.After(time.Millisecond):
+			}
+			began := time.Now()
+			if err := insertRandomKey(b.Context(), store); err != nil {
+				stopped <- err
+				return
+			}
+			w.longest = max(w.longest, time.Since(began))
+		}
+	}()
+	began := time.Now()
+	if err := f(); err != nil {
+		b.Error(err)
+	}
+	duration := time.Since(began)
+	close(stop)
+	if err := <-stopped; err != nil {
+		b.Error(err)
+	}
+	return duration
+}
+
+// fillSQLite returns a store of n keys. Triggers are restored afterwards, because
+// they would take most of the time.
+func fillSQLite(b *testing.B, n int) keys.Store {
+	is := is.New(b)
+	file := filepath.Join(b.TempDir(), "keys.db")
+	store := openSQLite(b, file)
+	db, err := sql.Open("sqlite", "file:"+file)
+	is.NoErr(err)
+	defer db.Close()
+	rows, err := db.QueryContext(b.Context(), `SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'canvasback_keys'`)
+	is.NoErr(err)
+	triggers := make(map[string]string)
+	for rows.Next() {
+		var name, text string
+		is.NoErr(rows.Scan(&name, &text))
+		triggers[name] = text
+	}
+	is.NoErr(rows.Err())
+	for name := range triggers {
+		_, err := db.ExecContext(b.Context(), `DROP TRIGGER `+name)
+		is.NoErr(err)
+	}
+	_, err = db.ExecContext(b.Context(), `
+		WITH RECURSIVE i (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM i WHERE i < ?)
+		INSERT INTO canvasback_keys (name, prefix, mask, digest, active, created_at, updated_at)
+		SELECT 'API key', 'cbk_abcdef', 'cbk_abcdef****wxyz', randomblob(32), true, 1e12, 1e12 FROM i`, n)
+	is.NoErr(err)
+	for _, text := range triggers {
+		_, err := db.ExecContext(b.Context(), text)
+		is.NoErr(err)
+	}
+	return store
+}
+
+// fillPostgres is fillSQLite for PostgreSQL.
+func fillPostgres(b *testing.B, n int) keys.Store {
+	is := is.New(b)
+	dsn := pgtest.Database(b)
+	store := openPostgres(b, dsn)
+	conn, err := pgx.Connect(b.Context(), dsn)
+	is.NoErr(err)
+	defer conn.Close(b.Context())
+	for _, statement := range []string{
+		`ALTER TABLE canvasback_keys DISABLE TRIGGER USER`,
+		`INSERT INTO canvasback_keys (name, prefix, mask, digest, active, created_at, updated_at)
+		SELECT 'API key', 'cbk_abcdef', 'cbk_abcdef****wxyz', sha256(i::text::bytea), true, timestamp '2020-01-01', timestamp '2020-01-01'
+		FROM generate_series(1, ` + strconv.Itoa(n) + `) AS i`,
+		`DO $$
+		DECLARE name text;
+		BEGIN
+			FOR name IN SELECT tgname FROM pg_trigger WHERE tgrelid = 'canvasback_keys'::regclass AND NOT tgisinternal LOOP
+				EXECUTE format('ALTER TABLE canvasback_keys ENABLE ALWAYS TRIGGER %I', name);
+			END LOOP;
+		END $$`,
+		`VACUUM ANALYZE canvasback_keys`, // as autovacuum would, in the benchmark
+	} {
+		_, err := conn.Exec(b.Context(), statement)
+		is.NoErr(err)
+	}
+	return store
+}
