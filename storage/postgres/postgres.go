@@ -65,7 +65,7 @@
 // A fenced call waits for one synchronous commit and uses a transaction id. Between
 // servers on one machine, without fsync, a check took 0.2 ms instead of 0.1 ms. A
 // process that checks keys makes ten such calls a second, and one per key that is not
-// in its cache. PostgreSQL needs 0.2 to 0.3 ms of CPU time for each of the ten.
+// in its cache. Each costs the server 0.2 to 0.3 ms of CPU time.
 //
 // # Poolers
 //
