@@ -192,7 +192,11 @@ func BenchmarkLink_FirstByte(b *testing.B) {
 // zip of 4 GiB at a time. It includes that of the origin and of the clients.
 func BenchmarkLink_Heap(b *testing.B) {
 	const parts = 64
-	urls, host := startTaggedOrigin(b, 4, 1<<30)
+	size := int64(1 << 30)
+	if once() {
+		size >>= 5
+	}
+	urls, host := startTaggedOrigin(b, 4, size)
 	s, client := startLinkServer(b, host), newHTTPClient(b)
 	var peak float64
 	for b.Loop() {
