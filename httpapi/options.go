@@ -130,7 +130,8 @@ type Options struct {
 	// ListCache is the size in bytes of the cache of encoded lists, compressed
 	// bodies and images; 64 MiB if zero, no cache if negative. Each request
 	// compares the cached version with the store. Lists longer than a quarter of
-	// the cache are streamed.
+	// the cache are streamed. On Linux the cache is outside the Go heap, unless
+	// the runtime has a memory limit.
 	ListCache int64
 
 	// Observe, if set, is called after each request of the handler, after each
