@@ -39,7 +39,7 @@ func smallCache(options *httpapi.Options) { options.ListCache = 16 << 20 }
 func TestSymbolList_LongListIsCached(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h, store, otherProcess := serveSymbols(t, 0)
+	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.StoreTimeout = testTimeout })
 	createFolder(t, otherProcess, "A", 30, 200_000)
 	createFolder(t, otherProcess, "B", 30, 200_000)
 	reached, resume := make(chan struct{}), make(chan struct{})
@@ -51,13 +51,13 @@ func TestSymbolList_LongListIsCached(t *testing.T) {
 		return nil
 	})
 	first := make(chan response)
-	go func() { first <- h.client("GET", "/symbol/folders/1/symbols", "").want(200) }()
+	go func() { first <- h.client("GET", "/symbol/folders/1/symbols", "") }()
 	<-reached
 	streamed := h.client("GET", "/symbol/folders/2/symbols", "").want(200)
 	is.Equal(len(ids(streamed)), 30)
 	is.Equal(streamed.header.Get("Content-Length"), "")
 	close(resume)
-	is.Equal(ids(<-first), upTo(30))
+	is.Equal(ids((<-first).want(200)), upTo(30))
 	store.onRead(func(int64) error { return nil })
 	for _, folder := range []string{"1", "2"} {
 		path := "/symbol/folders/" + folder + "/symbols"
