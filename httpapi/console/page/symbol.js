@@ -71,13 +71,18 @@ export function openSymbol(symbol, { list, actions, moved, closed }) {
 		if (by && !event.target.closest("input, pre, .menu")) step(by);
 	});
 	show(symbol);
-	return { close, show, step, shown: () => symbol };
+	return { close, show, update, shown: () => symbol };
+
+	// update shows whether there are other symbols before and after this one.
+	function update() {
+		const all = list();
+		const at = all.findIndex(({ id }) => id === symbol.id);
+		[back.ariaDisabled, next.ariaDisabled] = [at < 1, at < 0 || at === all.length - 1];
+	}
 
 	async function show(to) {
 		symbol = to;
-		const all = list();
-		const at = all.findIndex(({ id }) => id === to.id);
-		[back.ariaDisabled, next.ariaDisabled] = [at < 1, at < 0 || at === all.length - 1];
+		update();
 		titleNode.textContent = to.name;
 		moved(to);
 		try {

@@ -113,6 +113,7 @@ export function symbolsScreen(root) {
 		loading.abort();
 		loading = new AbortController();
 		const { signal } = loading;
+		const again = searched && text; // the tiles stay until others are found
 		[folder, searched] = [target, text];
 		if (query.value.trim() !== text.trim()) query.value = text;
 		previous = folder?.id ?? previous;
@@ -127,7 +128,7 @@ export function symbolsScreen(root) {
 			symbols = new Map();
 			chosen.set([]);
 			summary.textContent = filter.value = "";
-			fill(body, skeleton("grid"));
+			if (!again) fill(body, skeleton("grid"));
 			if (root.isConnected) scrollTo(0, 0);
 		}
 		try {
@@ -204,6 +205,7 @@ export function symbolsScreen(root) {
 	function render() {
 		const text = filter.value.trim().toLowerCase();
 		found = [...symbols.values()].filter(({ name, type }) => `${name} ${type}`.toLowerCase().includes(text));
+		viewer?.update();
 		summary.textContent = `${found.length < symbols.size ? `${found.length.toLocaleString("en")} of ` : ""}${plural(symbols.size, "symbol")}`;
 		if (found.length) {
 			if (!grid.node.isConnected) fill(body, grid.node);
