@@ -96,7 +96,7 @@ var importRules = []importRule{
 		pkg: "httpapi",
 		may: []string{
 			module + "/keys", module + "/symbols", module + "/exports",
-			module + "/httpapi/internal/budget", module + "/httpapi/internal/chunk", module + "/httpapi/internal/picture", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
+			module + "/httpapi/internal/budget", module + "/httpapi/internal/picture", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
 			"github.com/google/uuid", "github.com/go-json-experiment/json", "golang.org/x/crypto/bcrypt", "golang.org/x/sync/singleflight",
 		},
 		never:  []string{"database/sql"},
@@ -107,12 +107,6 @@ var importRules = []importRule{
 		may:    []string{"golang.org/x/sync/semaphore"},
 		never:  []string{"net/http", "database/sql"},
 		reason: "the budget knows no requests",
-	},
-	{
-		pkg:    "httpapi/internal/chunk",
-		may:    []string{module + "/httpapi/internal/stream"},
-		never:  []string{"net/http", "database/sql"},
-		reason: "it has memory of the size that package stream writes at once, and knows no bodies",
 	},
 	{
 		pkg:    "httpapi/internal/ranges",

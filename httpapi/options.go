@@ -127,11 +127,10 @@ type Options struct {
 	// counts as progress.
 	IdleTimeout time.Duration
 
-	// ListCache is the size in bytes of the cache of encoded lists, compressed
-	// bodies and images; 64 MiB if zero, no cache if negative. Each request
-	// compares the cached version with the store. Lists longer than a quarter of
-	// the cache are streamed. On Linux the cache is outside the Go heap, unless
-	// the runtime has a memory limit.
+	// ListCache is the memory in bytes for the cache of encoded lists and records,
+	// compressed bodies and images; 64 MiB if zero, no cache if negative. Each
+	// request compares the cached version with the store. Lists longer than a
+	// quarter of it, and than 4 MiB, are streamed.
 	ListCache int64
 
 	// Observe, if set, is called after each request of the handler, after each

@@ -1,14 +1,12 @@
 package httpapi
 
 import (
-	"bytes"
 	"container/list"
 	"fmt"
 	"sync"
 
 	"golang.org/x/sync/singleflight"
 
-	"example.com/canvasback/httpapi/internal/chunk"
 	"example.com/canvasback/symbols"
 )
 
@@ -37,8 +35,6 @@ type encodedBody struct {
 	// the symbol of this id, and may already include changes after version.
 	after int64
 	long  bool // too long for the cache
-
-	users *int // of parts that are chunks, the cache included; else nil
 }
 
 // size returns how many bytes the body takes in the cache.
@@ -72,40 +68,38 @@ type cacheEntry struct {
 	encodedBody
 }
 
-func newBodyCache(limit int64) *bodyCache {
-	return &bodyCache{limit: limit, maxBody: max(limit/4, shortBody), entries: make(map[bodyKey]*list.Element), recent: list.New()}
+// newBodyCache returns a cache that takes size bytes of memory. A third of them is for
+// what the garbage collector has not freed yet.
+func newBodyCache(size int64) *bodyCache {
+	return &bodyCache{limit: size - size/3, maxBody: max(size/4, shortBody), entries: make(map[bodyKey]*list.Element), recent: list.New()}
 }
 
 // get returns the body with a key at version, or at a later one. The caller must
-// have read version after its request arrived, and release the body.
+// have read version after its request arrived.
 //
 // Requests share a fill only if they have read the same version. A fill reads the
 // body after one of them has read version, so its body is not older. Waiters have
 // the deadline and the error of the request that fills.
 func (c *bodyCache) get(key bodyKey, version symbols.Version, fill func() (encodedBody, error)) (encodedBody, error) {
-	c.has(key)
-	for {
+	if c.has(key) {
 		if found, ok := c.lookup(key, version); ok {
 			return found, nil
 		}
-		result, err, _ := c.fills.Do(fmt.Sprint(key, " ", version), func() (any, error) {
-			if found, ok := c.lookup(key, version); ok { // filled since the first lookup
-				c.release(found)
-				return nil, nil
-			}
-			filled, err := fill()
-			if err == nil {
-				c.put(key, filled)
-			}
-			return filled, err
-		})
-		if err != nil {
-			return encodedBody{}, err
-		}
-		if result != nil {
-			return result.(encodedBody), nil
-		}
 	}
+	result, err, _ := c.fills.Do(fmt.Sprint(key, " ", version), func() (any, error) {
+		if found, ok := c.lookup(key, version); ok { // filled since the first lookup
+			return found, nil
+		}
+		filled, err := fill()
+		if err == nil {
+			c.put(key, filled)
+		}
+		return filled, err
+	})
+	if err != nil {
+		return encodedBody{}, err
+	}
+	return result.(encodedBody), nil
 }
 
 // has counts a request and reports whether there is a body with the key, of any
@@ -117,7 +111,6 @@ func (c *bodyCache) has(key bodyKey) bool {
 	return c.entries[key] != nil
 }
 
-// lookup returns the body with a key at version. The caller must release it.
 func (c *bodyCache) lookup(key bodyKey, version symbols.Version) (encodedBody, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,32 +119,7 @@ func (c *bodyCache) lookup(key bodyKey, version symbols.Version) (encodedBody, b
 		return encodedBody{}, false
 	}
 	c.recent.MoveToFront(element)
-	found := element.Value.(cacheEntry).encodedBody
-	if found.users != nil {
-		*found.users++
-	}
-	return found, true
-}
-
-// release ends the use of a body. Without users, its chunks are used for others.
-func (c *bodyCache) release(body encodedBody) {
-	if body.users == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.releaseLocked(body)
-}
-
-func (c *bodyCache) releaseLocked(body encodedBody) {
-	if body.users == nil {
-		return
-	}
-	if *body.users--; *body.users == 0 {
-		for _, part := range body.parts {
-			chunk.Put(part)
-		}
-	}
+	return element.Value.(cacheEntry).encodedBody, true
 }
 
 // put replaces the entry with a key and evicts others. For a body that is too long,
@@ -160,17 +128,15 @@ func (c *bodyCache) put(key bodyKey, filled encodedBody) {
 	if filled.long = filled.long || filled.size() > c.maxBody; filled.long {
 		filled = encodedBody{version: filled.version, image: filled.image, long: true}
 	}
-	if filled.after > 0 || filled.size() > c.limit {
+	if filled.after > 0 {
 		return
 	}
-	filled = inChunks(filled)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if previous := c.entries[key]; previous != nil {
 		c.evict(previous)
 	}
-	if !c.admits(key, filled.size()) {
-		c.releaseLocked(filled)
+	if filled.size() > c.limit || !c.admits(key, filled.size()) {
 		return
 	}
 	c.entries[key] = c.recent.PushFront(cacheEntry{key, filled})
@@ -197,33 +163,4 @@ func (c *bodyCache) evict(element *list.Element) {
 	entry := c.recent.Remove(element).(cacheEntry)
 	delete(c.entries, entry.key)
 	c.size -= entry.size()
-	c.releaseLocked(entry.encodedBody)
-}
-
-// inChunks returns a copy of a body in chunks, with one user, or the body itself if
-// chunks would be half empty.
-func inChunks(body encodedBody) encodedBody {
-	rest := size(body.parts)
-	if rest < chunk.Size/2 {
-		return body
-	}
-	source := bytes.NewReader(nil)
-	var out [][]byte
-	for parts := body.parts; rest > 0; {
-		part := chunk.Get()
-		n := 0
-		for n < min(rest, chunk.Size) {
-			if source.Len() == 0 {
-				source.Reset(parts[0])
-				parts = parts[1:]
-			}
-			m, _ := source.Read(part[n:])
-			n += m
-		}
-		out = append(out, part[:n])
-		rest -= n
-	}
-	body.parts, body.users = out, new(int)
-	*body.users = 1
-	return body
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"time"
 
 	"example.com/canvasback/symbols"
 )
@@ -58,9 +57,7 @@ func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, load func
 		if etag, ok := notModified(r.Header, version, ""); ok {
 			return sendNotModified(w, etag)
 		}
-		cached, _ := a.bodies.lookup(key, version)
-		defer a.releaseBody(r, cached)
-		if cached.parts != nil {
+		if cached, ok := a.bodies.lookup(key, version); ok && cached.parts != nil {
 			return a.sendTaggedBody(w, r, cached, "")
 		}
 	}
@@ -84,23 +81,12 @@ func (a *API) get(w http.ResponseWriter, r *http.Request, key bodyKey, load func
 		if err != nil {
 			return err
 		}
-		defer a.releaseBody(r, cached)
 		if cached.parts != nil {
 			return a.sendTaggedBody(w, r, cached, "")
 		}
 	}
 	setTag(w, tag{version: body.version, gzip: true}.String()) // too long for the cache
 	return a.streamJSON(w, r, true, len(plain), func(out io.Writer) error { return writeParts(out, body.parts) })
-}
-
-// releaseBody releases a body of the cache. After a stream of HTTP/2 has ended early,
-// the server may still read what a Write that has returned was given.
-func (a *API) releaseBody(r *http.Request, body encodedBody) {
-	if body.users != nil && r.ProtoMajor > 1 && r.Context().Err() != nil {
-		time.AfterFunc(time.Second, func() { a.bodies.release(body) })
-		return
-	}
-	a.bodies.release(body)
 }
 
 // sendTaggedBody writes the response with a complete body.

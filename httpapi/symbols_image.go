@@ -35,7 +35,6 @@ func (a *API) getImage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	body, err := a.bodies.get(key, version, func() (encodedBody, error) { return a.decodeImage(ctx, id) })
-	defer a.releaseBody(r, body)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,6 @@ func (a *API) sendList(w http.ResponseWriter, r *http.Request, q query, key body
 		return sendNotModified(w, etag)
 	}
 	list, err := a.bodies.get(key, version, func() (encodedBody, error) { return encode(a.bodies.maxBody) })
-	defer a.releaseBody(r, list)
 	if err == nil && list.parts == nil && list.after == 0 { // too long for the cache
 		list, err = encode(0)
 	}

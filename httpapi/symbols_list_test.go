@@ -119,7 +119,7 @@ func TestFolderList_ReadOncePerVersion(t *testing.T) {
 func TestSymbolList_CacheIsLimited(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.ListCache = 33_000 })
+	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.ListCache = 50_000 })
 	for i := range 4 {
 		createFolder(t, otherProcess, fmt.Sprint("folder ", i), 2, 4000)
 	}
