@@ -37,15 +37,10 @@ func Example() {
 		AdminKeys: []string{"change me"},
 	}))
 
-	issued, err := clientKeys.Create(ctx, keys.Fields{Name: new("My viewer")})
-	if err != nil {
-		log.Fatal(err)
-	}
-	raw := string(issued.Raw) // not stored: it cannot be shown again
-	request := httptest.NewRequest("GET", "/api/symbol/folders", nil)
-	request.Header.Set("x-api-key", raw)
+	request := httptest.NewRequest("POST", "/api/admin/api-keys", nil)
+	request.Header.Set("x-admin-key", "change me")
 	response := httptest.NewRecorder()
 	mux.ServeHTTP(response, request)
-	fmt.Println(response.Code, response.Body)
-	// Output: 200 []
+	fmt.Println(response.Code)
+	// Output: 201
 }

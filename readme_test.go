@@ -11,24 +11,50 @@ import (
 
 func TestReadme_ProgramCompilesAndMatchesExample(t *testing.T) {
 	t.Parallel()
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "README.md"), -1)
-	if len(blocks) != 1 {
-		t.Fatalf("README.md has %d Go programs, want 1", len(blocks))
-	}
-	program := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(program, []byte(blocks[0][1]), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), "go", "vet", program).CombinedOutput(); err != nil {
-		t.Errorf("README.md's program: %v\n%s", err, out)
+	program, open := readmePrograms(t)
+	for name, text := range map[string]string{"the program": program, "the durable program": durable(t, program, open)} {
+		file := filepath.Join(t.TempDir(), "main.go")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.CommandContext(t.Context(), "go", "vet", file).CombinedOutput(); err != nil {
+			t.Errorf("%s of README.md: %v\n%s", name, err, out)
+		}
 	}
 
 	// They differ at the end: the program serves, the example sends a request.
-	body := between(t, blocks[0][1], "func main() {\n", "\tfmt.Println(")
+	body := between(t, program, "func main() {\n", "\tlog.Print(")
 	example := between(t, read(t, "example_test.go"), "func Example() {\n", "\trequest :=")
 	if body != example {
 		t.Errorf("README.md has\n%s\nbut the example has\n%s", body, example)
 	}
+}
+
+// readmePrograms returns the Go code in README.md: a program, and a function that
+// replaces its storage.
+func readmePrograms(t *testing.T) (program, open string) {
+	t.Helper()
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "README.md"), -1)
+	if len(blocks) != 2 {
+		t.Fatalf("README.md has %d blocks of Go, want 2", len(blocks))
+	}
+	return blocks[0][1], blocks[1][1]
+}
+
+// durable does what README.md says to keep the data of the program.
+func durable(t *testing.T, program, open string) string {
+	t.Helper()
+	for _, edit := range [][2]string{
+		{"db := memory.New() //", "db, err := open(ctx, \"canvasback.db\")\n\tif err != nil {\n\t\tlog.Fatal(err)\n\t}\n\t//"},
+		{"\"example.com/canvasback/storage/memory\"", "\"example.com/canvasback/storage/sqlite\"\n\t_ \"modernc.org/sqlite\""},
+		{"import (\n", "import (\n\t\"database/sql\"\n"},
+	} {
+		if strings.Count(program, edit[0]) != 1 {
+			t.Fatalf("README.md's program lacks %q", edit[0])
+		}
+		program = strings.Replace(program, edit[0], edit[1], 1)
+	}
+	return program + "\n" + open
 }
 
 // TestReadme_ImporterCanBuildProgram follows README.md in a new module and checks

@@ -37,7 +37,7 @@ func (a *API) requireAuth(route route, next endpoint) endpoint {
 			return next(w, r)
 		}
 	}
-	scope := []string{route.scope()}
+	scope := []string{route.scope}
 	return func(w http.ResponseWriter, r *http.Request) error {
 		body := r.Body.(*requestBody)
 		authenticated, err := a.checkClientKey(w.(*response), r, scope, route.path)

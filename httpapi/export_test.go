@@ -17,11 +17,7 @@ func Routes(options Options) []Route {
 	}
 	for _, r := range a.routes() {
 		key := map[auth]string{adminKey: "x-admin-key", clientKey: "x-api-key"}[r.auth]
-		scope := ""
-		if r.auth == clientKey {
-			scope = r.scope()
-		}
-		list = append(list, Route{r.method, r.path, key, scope, r.limit})
+		list = append(list, Route{r.method, r.path, key, r.scope, r.limit})
 	}
 	return list
 }

@@ -41,7 +41,10 @@
 // before it serves requests; Migrate creates and updates the schema. It may run
 // at every start and in several processes at once. It returns an error if a newer
 // release has changed the database. Pending lists what Migrate would apply. The
-// SQL files are exported as Migrations, for applications with their own tool.
+// SQL files are exported as Migrations, for applications with their own tool:
+// golang-migrate reads them as NNNN_title.up.sql, and goose between the lines
+// "-- +goose Up", "-- +goose StatementBegin" and "-- +goose StatementEnd". Then call
+// Baseline, which records what is there.
 //
 // Triggers maintain the epoch, the versions and the index of searches. A change made
 // directly in the database therefore revokes keys, replaces entity tags and is found,
