@@ -62,7 +62,7 @@ func (in *inserter) join(ctx context.Context, db *database, own *insertion) *ins
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	queue, running := in.queues[own.FolderID]
-	if n := len(queue); n == 0 || len(queue[n-1].list) == maxGroup || queue[n-1].size >= maxGroupData {
+	if n := len(queue); n == 0 || !queue[n-1].isOpen() {
 		group := &insertGroup{done: make(chan struct{})}
 		group.ctx, group.cancel = context.WithCancel(context.WithoutCancel(ctx))
 		queue = append(queue, group)
@@ -81,12 +81,19 @@ func (in *inserter) join(ctx context.Context, db *database, own *insertion) *ins
 	return group
 }
 
+// isOpen reports whether insertions can join the group. It is canceled when all of its
+// callers have left.
+func (g *insertGroup) isOpen() bool {
+	return g.waiting > 0 && len(g.list) < maxGroup && g.size < maxGroupData
+}
+
 // leave withdraws an insertion, if its group has not started.
 func (in *inserter) leave(group *insertGroup, own *insertion) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if !group.started {
 		group.list = slices.DeleteFunc(group.list, func(i *insertion) bool { return i == own })
+		group.size -= len(own.Data)
 	}
 	if group.waiting--; group.waiting == 0 {
 		group.cancel()
@@ -113,8 +120,8 @@ func (in *inserter) next(folderID int64) *insertGroup {
 	return queue[0]
 }
 
-// run inserts the group in one statement. If the server rejects that, it inserts each
-// symbol by itself, so that none has the error of another.
+// run inserts the group in one statement. If the server rejects a symbol, it inserts
+// each by itself, so that none has the error of another.
 func (g *insertGroup) run(db *database) {
 	defer close(g.done)
 	defer g.cancel()
@@ -127,14 +134,20 @@ func (g *insertGroup) run(db *database) {
 		return
 	}
 	err := db.insertSymbols(g.ctx, g.list)
-	// After a fatal error, the transaction may be committed.
-	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.SeverityUnlocalized == "ERROR" && len(g.list) > 1 {
+	if len(g.list) > 1 && rejectsRow(err) {
 		for i := range g.list {
 			g.list[i].err = db.insertSymbols(g.ctx, g.list[i:i+1])
 		}
 		return
 	}
 	g.fail(err)
+}
+
+// rejectsRow reports whether the server has rejected the content of a row. After other
+// errors the transaction may be committed.
+func rejectsRow(err error) bool {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && slices.Contains([]string{"22", "23", "54"}, pgErr.Code[:min(2, len(pgErr.Code))]) // classes of SQLSTATE
 }
 
 // fail sets the errors of all insertions.

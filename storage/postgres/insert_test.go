@@ -68,6 +68,10 @@ func TestInsertSymbols_WaitingShareStatement(t *testing.T) {
 			eventually(t, 1, waiting(t, operator))
 			canceled, cancel := context.WithCancel(t.Context())
 			returned := start(canceled, 1, "")
+			cancel()
+			<-returned // the only one of its group
+			canceled, cancel = context.WithCancel(t.Context())
+			returned = start(canceled, 1, "")
 			start(t.Context(), 2, test.invalid)
 			for i := 3; i < calls; i++ {
 				start(t.Context(), i, "")

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -64,76 +65,70 @@ func (db *database) gather(first *insertion) []*insertion {
 	return group
 }
 
-// insertGroup inserts a group in one transaction. If one insertion fails, it inserts
-// each by itself, so that none has the error of another. If the commit fails, all have
-// its error: it may have taken effect, and must not be repeated.
+// insertGroup inserts a group in one transaction. An error other than that of a missing
+// folder is one of the database, and that of all.
 func (db *database) insertGroup(ctx context.Context, group []*insertion) {
-	if len(group) > 1 {
-		retry, err := db.insertTogether(ctx, group)
-		if !retry {
-			for _, i := range group {
-				i.err = err
-			}
-			return
-		}
+	if len(group) == 1 {
+		group[0].err = db.insertAlone(ctx, group[0].Symbol)
+		return
 	}
-	for _, i := range group {
-		i.err = db.insertAlone(ctx, i.Symbol)
+	if err := db.insertTogether(ctx, group); err != nil {
+		for _, i := range group {
+			i.err = err
+		}
 	}
 }
 
-func (db *database) insertTogether(ctx context.Context, group []*insertion) (retry bool, err error) {
+func (db *database) insertTogether(ctx context.Context, group []*insertion) error {
 	conn, err := db.pool.Conn(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer conn.Close()
-	began := false
-	committing, err := transact(ctx, conn, func(conn *sql.Conn) error {
-		began = true
+	_, err = transact(ctx, conn, func(conn *sql.Conn) error {
 		statement, err := conn.PrepareContext(ctx, insertSymbol)
 		if err != nil {
 			return err
 		}
 		defer statement.Close()
 		for _, i := range group {
-			if err := execInsert(ctx, statement, i.Symbol); err != nil {
-				return err // SQLite may have ended the transaction
+			i.err = execInsert(ctx, statement, i.Symbol)
+			if i.err != nil && !errors.Is(i.err, symbols.ErrFolderNotFound) {
+				return i.err // SQLite may have ended the transaction
 			}
 		}
 		return nil
 	})
-	return began && !committing && err != nil, err
+	return err
 }
 
 // insertAlone needs no explicit transaction, which takes longer than the insertion.
 func (db *database) insertAlone(ctx context.Context, symbol *symbols.Symbol) error {
 	statement, err := db.prepare(ctx, insertSymbol) //nolint:sqlclosecheck // kept for later calls
-	if err == nil {
-		err = execInsert(ctx, statement, symbol)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		return nil
-	}
-	if _, missing := (symbolStore{db}).FolderVersion(ctx, symbol.FolderID); errors.Is(missing, symbols.ErrFolderNotFound) {
-		return missing
-	}
-	return err
+	return execInsert(ctx, statement, symbol)
 }
 
 const insertSymbol = `
 	INSERT INTO canvasback_symbols (folder_id, version, name, type, data)
-	VALUES (?, ?, ?, ?, ?)`
+	SELECT id, ?, ?, ?, ?
+	FROM canvasback_folders
+	WHERE id = ?`
 
 // execInsert executes insertSymbol, and sets the id and the version. A statement with
 // RETURNING takes 1.5 times as long.
 func execInsert(ctx context.Context, statement *sql.Stmt, symbol *symbols.Symbol) error {
 	symbol.Version = symbols.Version(1 + rand.Int64N(1<<62))
 	result, err := statement.ExecContext(ctx,
-		symbol.FolderID, symbol.Version, symbol.Name, symbol.Type, symbol.Data,
+		symbol.Version, symbol.Name, symbol.Type, symbol.Data, symbol.FolderID,
 	)
 	if err != nil {
 		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return cmp.Or(err, symbols.ErrFolderNotFound)
 	}
 	symbol.ID, err = result.LastInsertId()
 	return err

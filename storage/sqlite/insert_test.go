@@ -31,7 +31,7 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 		commits       int32
 	}{
 		{name: "success", commits: 2}, // with that of the folder
-		{name: "missing folder", missingFolder: true, commits: 1},
+		{name: "missing folder", missingFolder: true, commits: 2},
 		{name: "failed commit", failAt: 2, commits: 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
