@@ -80,6 +80,9 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 	addr := "127.0.0.1:8080"
 	if c.tls.enabled() {
 		addr = ":443"
+		if strings.HasPrefix(c.publicURL, "http:") {
+			env.fail("PUBLIC_URL must begin with https: because TLS_HOSTS is set")
+		}
 	}
 	c.addr = env.address("ADDR", addr)
 	switch env.choice("REGISTER_WITH", "client", "admin", "off") {

@@ -72,6 +72,15 @@ func TestRun_RejectsConfig(t *testing.T) {
 	}
 }
 
+// HTTPS with a public URL of HTTP would redirect reads to themselves.
+func TestRun_RejectsPublicURLWithoutTLS(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"DATABASE_URL": "memory:", "TLS_HOSTS": "canvas.example", "PUBLIC_URL": "http://canvas.example"}
+	if err := run(t.Context(), lookupIn(env), nil, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "PUBLIC_URL") {
+		t.Errorf("error %v, want one with PUBLIC_URL", err)
+	}
+}
+
 func TestRun_AcceptsAdminKeys(t *testing.T) {
 	t.Parallel()
 	for _, env := range []map[string]string{

@@ -266,7 +266,9 @@ func (s services) serve(ctx context.Context, listener net.Listener, handler http
 		log.Warn("shutdown timeout reached, closing connections", "error", err)
 		server.Close()
 	}
-	if err := s.exports.Flush(shutdownCtx); err != nil {
+	flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := s.exports.Flush(flushCtx); err != nil {
 		log.Warn("facts about files are not stored", "error", err)
 	}
 	return nil

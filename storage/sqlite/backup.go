@@ -58,7 +58,10 @@ func (d *DB) backup(ctx context.Context, path string) error {
 			return err
 		}
 	}
-	return syncDirectory(filepath.Dir(path))
+	if err := syncDirectory(filepath.Dir(path)); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
 }
 
 // syncDirectory writes the names in a directory to disk. Windows does so by itself.

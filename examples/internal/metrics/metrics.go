@@ -9,7 +9,7 @@
 //	canvasback_key_cache_bypasses_total        key checks that read the store without a valid lease
 //	canvasback_key_rejections_total            key checks that failed
 //	canvasback_key_unavailable_total           key checks without a store
-//	canvasback_key_lease_age_seconds           above the lease, every check reads the store; +Inf without one
+//	canvasback_key_lease_age_seconds           up to 5 without checks; above the lease, checks read the store; +Inf without one
 //	canvasback_fetch_attempts_total            requests to origin servers and object stores
 //	canvasback_fetch_retries_total             attempts after a failed one
 //	canvasback_fetch_resumes_total             downloads that continued after an interruption
