@@ -56,7 +56,7 @@ func TestServer_IssuesNoIDThatBrowsersRound(t *testing.T) {
 			if strings.HasPrefix(databaseURL, "sqlite:") {
 				setSequence = `DELETE FROM sqlite_sequence WHERE name = 'canvasback_%[1]s'; INSERT INTO sqlite_sequence VALUES ('canvasback_%[1]s', %[2]d)`
 			}
-			execute(t, databaseURL, fmt.Sprintf(setSequence, route.table, maxExact-1))
+			execute(t, databaseURL, fmt.Sprintf(setSequence, route.table, int64(maxExact-1)))
 			for i, want := range []int{201, 503, 503} {
 				body := strings.ReplaceAll(route.body, "%d", fmt.Sprint(i))
 				out := s.sendJSON(want, "POST", route.path, body, "x-admin-key", firstAdminKey)
