@@ -139,6 +139,7 @@ func fillSQLite(b *testing.B, n int) keys.Store {
 	defer db.Close()
 	rows, err := db.QueryContext(b.Context(), `SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'canvasback_keys'`)
 	is.NoErr(err)
+	defer rows.Close()
 	triggers := make(map[string]string)
 	for rows.Next() {
 		var name, text string

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/canvasback/exports"
 	"example.com/canvasback/storage/memory"
 )
 
@@ -93,7 +92,7 @@ func compareBatch(b *testing.B, c batchCase, name string, serve func(context.Con
 			panic(http.ErrAbortHandler)
 		}
 	})
-	batchURL := startAPI(b, newFetchService(b, memory.New().Exports(), urls, exports.Options{})) + "/viewer/exports/download-batch"
+	batchURL := startAPI(b, newFetchService(b, memory.New().Exports(), urls)) + "/viewer/exports/download-batch"
 	client, body := newHTTPClient(b), itemsOf(urls)
 	download := func(u string) download {
 		return func(ctx context.Context) (int64, error) {
@@ -158,7 +157,7 @@ func BenchmarkBatch_FirstByte(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					service := newFetchService(b, store, urls, exports.Options{})
+					service := newFetchService(b, store, urls)
 					batchURL := startAPI(b, service) + "/viewer/exports/download-batch"
 					ours, err := timeToFirstByte(func(w io.Writer) error { return post(b.Context(), client, batchURL, itemsOf(urls), w) })
 					if err != nil {
@@ -201,7 +200,7 @@ func (w *firstByteWriter) Write(p []byte) (int, error) {
 func BenchmarkBatch_Parallel(b *testing.B) {
 	c := batchCase{files: 50, size: 100 * kiB, delay: 50 * time.Millisecond}
 	urls := c.startOrigins(b)
-	batchURL := startAPI(b, newFetchService(b, memory.New().Exports(), urls, exports.Options{})) + "/viewer/exports/download-batch"
+	batchURL := startAPI(b, newFetchService(b, memory.New().Exports(), urls)) + "/viewer/exports/download-batch"
 	client, body := newHTTPClient(b), itemsOf(urls)
 	download := func(n int) float64 {
 		start := time.Now()

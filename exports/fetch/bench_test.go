@@ -116,7 +116,7 @@ func startSizedOrigin(b *testing.B) (baseURL string) {
 
 // newFetchService returns a service that may fetch the URLs. Each URL is
 // registered as its own source, unless it is in the store.
-func newFetchService(b *testing.B, store exports.Store, urls []string, options exports.Options) *exports.Service {
+func newFetchService(b *testing.B, store exports.Store, urls []string) *exports.Service {
 	var hosts []string
 	for _, u := range urls {
 		if host := parse(b, u).Host; !slices.Contains(hosts, host) {
@@ -125,8 +125,7 @@ func newFetchService(b *testing.B, store exports.Store, urls []string, options e
 	}
 	opener := newOpener(b, fetch.Options{AllowedHosts: hosts, OnlyAllowed: true})
 	b.Cleanup(opener.CloseIdleConnections)
-	options.Openers = []exports.Opener{opener}
-	return newService(b, store, urls, options)
+	return newService(b, store, urls, exports.Options{Openers: []exports.Opener{opener}})
 }
 
 func newService(b testing.TB, store exports.Store, urls []string, options exports.Options) *exports.Service {
@@ -258,7 +257,7 @@ func BenchmarkFile(b *testing.B) {
 	b.Run("256MiB/fetched", func(b *testing.B) {
 		u := fmt.Sprintf("%s/%d/0s/plan.bin", startSizedOrigin(b), size)
 		baselineURL, _ := startOrigin(b, proxyHandler(newHTTPClient(b), u))
-		compareWith(b, "proxy", baselineURL, startAPI(b, newFetchService(b, memory.New().Exports(), []string{u}, exports.Options{})), u)
+		compareWith(b, "proxy", baselineURL, startAPI(b, newFetchService(b, memory.New().Exports(), []string{u})), u)
 	})
 	b.Run("256MiB/from_disk", func(b *testing.B) {
 		const u = "https://files.example/plan.bin"
@@ -345,7 +344,7 @@ func BenchmarkHeap(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("1000x1MiB/slow_client/hosts=%d", hosts), func(b *testing.B) {
 			urls := c.startOrigins(b)
-			apiURL := startAPI(b, newFetchService(b, memory.New().Exports(), urls, exports.Options{}))
+			apiURL := startAPI(b, newFetchService(b, memory.New().Exports(), urls))
 			client, body := newHTTPClient(b), itemsOf(urls)
 			var peak float64
 			for b.Loop() {
