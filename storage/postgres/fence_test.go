@@ -132,7 +132,7 @@ func TestFence_CallsWaitForStandby(t *testing.T) {
 		{name: "local, simple protocol", settings: "&synchronous_commit=local&default_query_exec_mode=simple_protocol"},
 		{name: "remote write, exec mode", settings: "&synchronous_commit=remote_write&default_query_exec_mode=exec"},
 		{name: "remote apply, serializable", settings: "&synchronous_commit=remote_apply&default_transaction_isolation=serializable"},
-		{name: "short timeouts", settings: "&statement_timeout=100ms&idle_in_transaction_session_timeout=100ms"},
+		{name: "short timeouts", settings: "&statement_timeout=100ms&idle_in_transaction_session_timeout=250ms"},
 		{name: "context sends cancel request", settings: "&client_min_messages=error", configure: sendCancelRequests},
 		{name: "operator cancels", settings: "&client_min_messages=error", statement: `SELECT count(pg_cancel_backend(pid))` + waiting},
 		{name: "operator terminates", statement: `SELECT count(pg_terminate_backend(pid))` + waiting},

@@ -15,11 +15,11 @@ import (
 	"example.com/canvasback/storage/storagetest"
 )
 
-// TestMain runs eight tests at a time, because most wait for servers.
+// TestMain runs four tests at a time, because most wait for servers.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		flag.Set("test.parallel", "8")
+		flag.Set("test.parallel", "4")
 	}
 	goleak.VerifyTestMain(m)
 }
