@@ -315,7 +315,7 @@ func TestExports_LinkFromOtherOrigin(t *testing.T) {
 	is.NoErr(err)
 	_, lines, _ := strings.Cut(string(readme), "```js\n")
 	lines, _, _ = strings.Cut(lines, "```")
-	lines = strings.Replace(lines, "https://api.example.com/", s.url, 1)
+	lines = strings.Replace(lines, `"/api/`, `"`+s.url+`api/`, 1)
 	sources := `[` + quote(sourceURL("plan")) + `, ` + quote(sourceURL("large")) + `]`
 	eval[any](b, `(async (key, sources) => { `+lines+` })(`+quote(string(s.RawKey))+`, `+sources+`)`)
 	content := b.downloaded("canvas-exports.zip")
