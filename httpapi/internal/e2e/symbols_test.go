@@ -116,7 +116,9 @@ func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
 	b.fill("Filter by name or type", "image/")
 	b.waitText("4 of 5 symbols")
 	b.fill("Filter by name or type", "")
+	eval[any](b, `document.getElementById("tile-2").old = true`)
 	b.click("Reload")
+	b.wait(`document.getElementById("tile-2")?.old !== true`) // new tiles close menus
 	b.waitText("5 symbols")
 
 	b.click("Actions for Ball valve")
