@@ -133,8 +133,12 @@ func (v variantBench) compare(name string, first, second target) {
 			times[i] = max(2, 2_000_000/(size+20_000))
 		}
 		fastest := [2]float64{math.Inf(1), math.Inf(1)} // µs per request
+		rounds := 40
+		if testing.Short() {
+			rounds = 2
+		}
 		for b.Loop() {
-			for round := range 40 {
+			for round := range rounds {
 				i := round % 2
 				all[i].spent = 0
 				all[i].call(times[i], targets[i].status)
