@@ -51,6 +51,8 @@ func TestOverview_ShowsHealthCountsAndFailures(t *testing.T) {
 	b.click("Access")
 	b.fill("Client key", string(s.RawKey))
 	b.clickNode(`e2e.field("Client key").form.querySelector(".main")`)
+	b.wait(`!document.querySelector("dialog")`)
+	b.waitText("Server error") // the form of the admin key is shown again
 	b.enterKey("Admin key", apitest.AdminKey)
 	b.waitText("2 keys")
 	b.wait(`document.querySelectorAll(".cards .good").length === 3 && document.querySelectorAll(".cards .bad").length === 1`)
