@@ -86,7 +86,7 @@ func (db *database) insertTogether(ctx context.Context, group []*insertion) erro
 	}
 	defer conn.Close()
 	_, err = transact(ctx, conn, func(conn *sql.Conn) error {
-		statement, err := conn.PrepareContext(ctx, insertSymbol)
+		statement, err := conn.PrepareContext(ctx, insertIfFolder)
 		if err != nil {
 			return err
 		}
@@ -105,19 +105,31 @@ func (db *database) insertTogether(ctx context.Context, group []*insertion) erro
 // insertAlone needs no explicit transaction, which takes longer than the insertion.
 func (db *database) insertAlone(ctx context.Context, symbol *symbols.Symbol) error {
 	statement, err := db.prepare(ctx, insertSymbol) //nolint:sqlclosecheck // kept for later calls
-	if err != nil {
-		return err
+	if err == nil {
+		err = execInsert(ctx, statement, symbol)
 	}
-	return execInsert(ctx, statement, symbol)
+	if err == nil {
+		return nil
+	}
+	if _, missing := (symbolStore{db}).FolderVersion(ctx, symbol.FolderID); errors.Is(missing, symbols.ErrFolderNotFound) {
+		return missing
+	}
+	return err
 }
 
 const insertSymbol = `
-	INSERT INTO canvasback_symbols (folder_id, version, name, type, data)
-	SELECT id, ?, ?, ?, ?
+	INSERT INTO canvasback_symbols (version, name, type, data, folder_id)
+	VALUES (?, ?, ?, ?, ?)`
+
+// insertIfFolder is insertSymbol without an error if the folder is missing, which would
+// end the transaction of a group. It takes longer.
+const insertIfFolder = `
+	INSERT INTO canvasback_symbols (version, name, type, data, folder_id)
+	SELECT ?, ?, ?, ?, id
 	FROM canvasback_folders
 	WHERE id = ?`
 
-// execInsert executes insertSymbol, and sets the id and the version. A statement with
+// execInsert executes one of these statements, and sets the id and the version. A statement with
 // RETURNING takes 1.5 times as long.
 func execInsert(ctx context.Context, statement *sql.Stmt, symbol *symbols.Symbol) error {
 	symbol.Version = symbols.Version(1 + rand.Int64N(1<<62))
