@@ -96,7 +96,7 @@ var importRules = []importRule{
 		pkg: "httpapi",
 		may: []string{
 			module + "/keys", module + "/symbols", module + "/exports",
-			module + "/httpapi/internal/budget", module + "/httpapi/internal/picture", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
+			module + "/httpapi/internal/accept", module + "/httpapi/internal/budget", module + "/httpapi/internal/picture", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
 			"github.com/google/uuid", "github.com/go-json-experiment/json", "golang.org/x/crypto/bcrypt", "golang.org/x/sync/singleflight",
 		},
 		never:  []string{"database/sql"},
@@ -107,6 +107,11 @@ var importRules = []importRule{
 		may:    []string{"golang.org/x/sync/semaphore"},
 		never:  []string{"net/http", "database/sql"},
 		reason: "the budget knows no requests",
+	},
+	{
+		pkg:    "httpapi/internal/accept",
+		never:  []string{"os", "context", "database/sql"},
+		reason: "it evaluates headers; the API and the console use it",
 	},
 	{
 		pkg:    "httpapi/internal/ranges",
@@ -143,6 +148,7 @@ var importRules = []importRule{
 	},
 	{
 		pkg:    "httpapi/console",
+		may:    []string{module + "/httpapi/internal/accept"},
 		never:  []string{"encoding/json", "database/sql"},
 		reason: "the console is static files that call the public API",
 	},

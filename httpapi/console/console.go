@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"example.com/canvasback/httpapi/internal/accept"
 )
 
 // Options configure a console. The zero value is for an API at /api/ and a
@@ -210,24 +212,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Type", f.mediaType)
 	header.Set("Vary", "Accept-Encoding")
 	body := f.plain
-	if acceptsGzip(r.Header) {
+	if accept.Gzip(r.Header) {
 		header.Set("Content-Encoding", "gzip")
 		body = f.gzip
 	}
 	header.Set("ETag", body.etag)
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body.content))
-}
-
-// acceptsGzip reports whether a request names gzip among its encodings (RFC 9110,
-// section 12.5.3), with a quality above zero.
-func acceptsGzip(header http.Header) bool {
-	for coding := range strings.SplitSeq(strings.ToLower(strings.Join(header.Values("Accept-Encoding"), ",")), ",") {
-		name, quality, _ := strings.Cut(strings.ReplaceAll(coding, " ", ""), ";")
-		if name == "gzip" {
-			return strings.Trim(quality, "q=0.") != "" || quality == ""
-		}
-	}
-	return false
 }
 
 // lastSegment returns the last path segment of the request URI, before any
