@@ -15,6 +15,9 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,21 +30,26 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// The server obtains a certificate from a real ACME server by TLS-ALPN-01, and
-// keeps it for the next start.
+// The server obtains a certificate from a real ACME server by TLS-ALPN-01, keeps it
+// for the next start, and obtains another one by HTTP-01.
 func TestTLS_ObtainsCertificate(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	program := findPebble(t)
 	dir := t.TempDir()
 	httpsAddr, httpAddr := freeAddr(t), freeAddr(t)
-	directory, roots := startPebble(t, program, dir, httpsAddr, httpAddr)
 	const host = "canvas.example"
+	port80 := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(&url.URL{Scheme: "http", Host: httpAddr})
+		r.Out.Host = host // without a port, as at port 80
+	}})
+	t.Cleanup(port80.Close)
+	directory, roots := startPebble(t, program, dir, httpsAddr, port80.Listener.Addr().String())
 	start := func(variables ...string) (log *syncBuffer, stop func()) {
 		t.Helper()
 		log = new(syncBuffer)
-		command := programCommand(t, append(variables, "ADDR="+httpsAddr, "DATABASE_URL=memory:", "TLS_HOSTS="+host,
-			"TLS_CACHE_DIR="+filepath.Join(dir, "cache"), "TLS_DIRECTORY_URL="+directory, "SSL_CERT_FILE="+filepath.Join(dir, "cert.pem")))
+		command := programCommand(t, append([]string{"ADDR=" + httpsAddr, "DATABASE_URL=memory:", "TLS_HOSTS=" + host,
+			"TLS_CACHE_DIR=" + filepath.Join(dir, "cache"), "TLS_DIRECTORY_URL=" + directory, "SSL_CERT_FILE=" + filepath.Join(dir, "cert.pem")}, variables...))
 		command.Stderr = log
 		is.NoErr(command.Start())
 		stopped := make(chan struct{})
@@ -103,6 +111,14 @@ func TestTLS_ObtainsCertificate(t *testing.T) {
 	_, port, _ := net.SplitHostPort(httpsAddr)
 	is.Equal(response.Header.Get("Location"), "https://"+host+":"+port+"/samples/datasheet.pdf?x=1")
 	stop()
+
+	httpsAddr = freeAddr(t) // unknown to the ACME server, so TLS-ALPN-01 fails
+	log, _ = start("TLS_HTTP_ADDR="+httpAddr, "TLS_CACHE_DIR="+filepath.Join(dir, "empty"))
+	response, err = get("https://" + host + "/healthz")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	is.True(response.TLS.PeerCertificates[0].SerialNumber.Cmp(serial) != 0)
 }
 
 func findPebble(t *testing.T) string {
@@ -148,7 +164,7 @@ func startPebble(t *testing.T, program, dir, httpsAddr, httpAddr string) (direct
 	is.NoErr(os.WriteFile(filepath.Join(dir, "pebble.json"), config, 0o600))
 	log := new(syncBuffer)
 	command := exec.CommandContext(t.Context(), program, "-config", filepath.Join(dir, "pebble.json"), "-dnsserver", startDNS(t))
-	command.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0")
+	command.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0", "PEBBLE_AUTHZREUSE=0")
 	command.Stdout, command.Stderr = log, log
 	is.NoErr(command.Start())
 	t.Cleanup(func() {
