@@ -28,7 +28,7 @@ function show(from) {
 		const previous = current;
 		if (previous) {
 			previous.scroll = scrollY;
-			link(previous.name).setAttribute("href", from);
+			link(previous.name).setAttribute("href", from || "#");
 			previous.leave?.();
 		}
 		if (!built.has(name)) {

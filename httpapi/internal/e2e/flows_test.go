@@ -67,6 +67,8 @@ func TestOverview_ShowsHealthCountsAndFailures(t *testing.T) {
 	b.wait(`document.title === "Keys · Canvasback"`)
 	b.waitText("1 of 2 keys")
 	is.Equal(b.texts(".records .name"), []string{"Old one"})
+	b.click("Overview") // without loading the page again, although its first URL had no fragment
+	b.waitText("2 keys")
 }
 
 // TestKeys_ThousandsAreFilteredAndPaged has three pages of keys, of which the second
