@@ -63,8 +63,12 @@ func (b *tab) waitFocus(expression string) {
 // chooseFiles sets the files of the file input of an expression.
 func (b *tab) chooseFiles(expression string, paths ...string) {
 	b.t.Helper()
-	object := eval[*runtime.RemoteObject](b, expression)
-	call(b, dom.SetFileInputFiles, dom.SetFileInputFilesParams{ObjectID: object.ObjectID, Files: paths})
+	if b.firefox != nil {
+		b.firefox.chooseFiles(expression, paths)
+		return
+	}
+	input := eval[*runtime.RemoteObject](b, expression)
+	call(b, dom.SetFileInputFiles, dom.SetFileInputFilesParams{ObjectID: input.ObjectID, Files: paths})
 }
 
 // dropFiles drops files on the element of an expression.

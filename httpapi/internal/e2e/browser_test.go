@@ -31,6 +31,8 @@ import (
 // timeout is the limit on each wait of a test, for busy machines.
 const timeout = 100 * time.Second
 
+const pollInterval = 15 * time.Millisecond
+
 // browserNames are looked up in PATH in this order.
 var browserNames = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless_shell", "microsoft-edge"}
 
@@ -115,7 +117,8 @@ func startBrowser() (ctx context.Context, stop func(), err error) {
 type tab struct {
 	t         *testing.T
 	ctx       context.Context
-	downloads string // directory
+	firefox   *firefox // nil in Chromium
+	downloads string   // directory
 
 	mu       sync.Mutex
 	requests []*network.Request
@@ -282,12 +285,21 @@ func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 // visit loads a page.
 func (b *tab) visit(pageURL string) {
 	b.t.Helper()
+	if b.firefox != nil {
+		b.firefox.call("browsingContext.navigate", object{"context": b.firefox.page, "url": pageURL, "wait": "complete"}, nil)
+		return
+	}
 	b.do(chromedp.Navigate(pageURL))
 }
 
 // eval evaluates an expression, and awaits it if it is a promise.
 func eval[T any](b *tab, expression string) T {
 	b.t.Helper()
+	if b.firefox != nil {
+		var value T
+		b.firefox.evaluate(b.firefox.page, expression, &value)
+		return value
+	}
 	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -300,7 +312,7 @@ func eval[T any](b *tab, expression string) T {
 // wait polls until an expression is true.
 func (b *tab) wait(expression string) {
 	b.t.Helper()
-	for deadline := time.Now().Add(timeout); !eval[bool](b, "Boolean("+expression+")"); time.Sleep(15 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); !eval[bool](b, "Boolean("+expression+")"); time.Sleep(pollInterval) {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("timeout waiting for %s; the page shows:\n%.3000s", expression, eval[string](b, `e2e.text()`))
 		}
@@ -328,6 +340,10 @@ func (b *tab) click(name string) {
 func (b *tab) clickNode(expression string) {
 	b.t.Helper()
 	at := b.clickPoint(expression)
+	if b.firefox != nil {
+		b.firefox.click(at)
+		return
+	}
 	b.do(chromedp.MouseClickXY(at.X, at.Y))
 }
 
@@ -336,8 +352,14 @@ type point struct{ X, Y float64 }
 // clickPoint waits until the element of an expression can be clicked.
 func (b *tab) clickPoint(expression string) point {
 	b.t.Helper()
-	b.wait(`e2e.clickPoint(` + expression + `)`)
-	return eval[point](b, `e2e.clickPoint(`+expression+`)`)
+	for deadline := time.Now().Add(timeout); ; time.Sleep(pollInterval) {
+		if at := eval[*point](b, `e2e.clickPoint(`+expression+`)`); at != nil {
+			return *at
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("timeout waiting to click %s; the page shows:\n%.3000s", expression, eval[string](b, `e2e.text()`))
+		}
+	}
 }
 
 // fill replaces the text of the field with a label.
@@ -345,19 +367,26 @@ func (b *tab) fill(label, text string) {
 	b.t.Helper()
 	b.wait(`e2e.field(` + quote(label) + `)`)
 	eval[bool](b, `(e2e.field(`+quote(label)+`).focus(), document.activeElement.select?.(), true)`)
-	b.do(chromedp.KeyEvent(kb.Backspace))
-	b.typeKeys(text)
+	b.typeKeys(kb.Backspace + text)
 }
 
 // typeKeys types text or keys of package kb into the focused element.
 func (b *tab) typeKeys(keys string) {
 	b.t.Helper()
+	if b.firefox != nil {
+		b.firefox.typeKeys(keys)
+		return
+	}
 	b.do(chromedp.KeyEvent(keys))
 }
 
 // resize sets the size of the window in CSS pixels.
 func (b *tab) resize(width, height int64) {
 	b.t.Helper()
+	if b.firefox != nil {
+		b.firefox.call("browsingContext.setViewport", object{"context": b.firefox.page, "viewport": object{"width": width, "height": height}}, nil)
+		return
+	}
 	b.do(chromedp.EmulateViewport(width, height))
 }
 

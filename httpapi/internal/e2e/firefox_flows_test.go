@@ -1,0 +1,143 @@
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+	"github.com/matryer/is"
+
+	"example.com/canvasback/httpapi/apitest"
+)
+
+// gridIsBlank is true unless tiles cover the window, each with an image.
+const gridIsBlank = `[0.4, 0.8].some((part) => !document.elementFromPoint(innerWidth / 2, innerHeight * part)?.closest(".grid")) ||
+	[...document.querySelectorAll(".tile")].filter((tile) => tile.getBoundingClientRect().bottom > 0 && tile.getBoundingClientRect().top < innerHeight)
+		.some((tile) => !tile.querySelector("img")?.complete)`
+
+// TestFirefox_MainFlows does in Firefox what most users do. The other tests do more
+// in Chromium.
+func TestFirefox_MainFlows(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t)
+	var names []string
+	for i := range 150 {
+		names = append(names, fmt.Sprintf("Valve %d", i+1))
+	}
+	valves, vents := s.folder("Valves", names...), s.folder("Vents")
+	s.RegisterExport(t, sourceURL("plan"), "plan ä.pdf", "the plan")
+	b := openFirefox(t, s.url)
+
+	b.enterKey("Admin key", "wrong")
+	b.waitText("Key rejected")
+	b.enterKey("Admin key", apitest.AdminKey)
+	b.waitText("1 key")
+	b.waitText("Most used keys")
+	ground := func(theme string) string {
+		b.firefox.setTheme(theme)
+		is.Equal(eval[[]string](b, lowContrast), []string{})
+		return eval[string](b, `getComputedStyle(document.body).backgroundColor`)
+	}
+	is.Equal(ground("dark"), "rgb(23, 21, 19)")
+	is.Equal(ground("light"), "rgb(246, 242, 235)")
+
+	b.click("Keys")
+	b.waitText("1 key")
+	b.click("Create key")
+	b.fill("Name", "Kiosk")
+	b.click("90 days")
+	b.click("Create key")
+	b.waitText("Store the key of Kiosk now.")
+	b.click("Copy key")
+	b.waitText("Copied.")
+	b.click("Use it in this console")
+	b.click("Done")
+	b.fill("Search by name, owner, id or scope", "kio")
+	b.waitText("1 of 2 keys")
+	is.Equal(b.texts(".records .name"), []string{"Kiosk"})
+	b.fill("Search by name, owner, id or scope", "")
+	b.waitText("2 keys")
+	b.click("Deactivate apitest")
+	b.waitText("is deactivated")
+	b.click("Undo")
+	b.waitText("Undone.")
+	b.click("More for apitest")
+	b.typeKeys(kb.ArrowUp) // the last entry
+	b.typeKeys(kb.Enter)
+	b.click("Delete key")
+	b.waitText("apitest deleted.")
+	is.True(!s.accepts(string(s.RawKey)))
+
+	b.click("Symbols")
+	b.waitText("150 symbols")
+	b.wait("!(" + gridIsBlank + ")")
+	eval[bool](b, `(scrollTo(0, document.body.scrollHeight), true)`)
+	b.wait(`document.getElementById("tile-150") && !(` + gridIsBlank + `)`)
+	is.True(eval[int](b, `document.querySelectorAll(".tile").length`) < 100)
+	b.click("Valve 150")
+	b.waitText("40 × 20")
+	b.click("Previous symbol")
+	b.wait(`document.querySelector("dialog h2").innerText === "Valve 149"`)
+	b.click("Dark")
+	b.click("Close")
+	b.waitFocus(`document.getElementById("symbol-149")`)
+	b.typeKeys(" ")
+	b.typeKeys(kb.ArrowRight)
+	b.typeKeys(" ")
+	b.waitText("2 symbols selected")
+	b.clickNode(`document.querySelectorAll(".selection button")[1]`) // Move…
+	b.click("Move")
+	b.waitText("2 symbols moved to Vents.")
+	is.Equal(len(s.symbolsIn(vents.ID)), 2)
+	b.click("Undo")
+	b.waitText("150 symbols")
+	is.Equal(len(s.symbolsIn(vents.ID)), 0)
+	b.click("Actions for Valve 150")
+	b.click("Delete…")
+	b.click("Delete symbol")
+	b.waitText("149 symbols")
+	b.fill("Search all folders", "valve 14")
+	b.waitText("11 symbols")
+
+	b.click("New folder")
+	b.fill("Name", "Fans")
+	b.click("Create folder")
+	b.waitText("This folder is empty")
+	b.chooseFiles(`document.querySelector("input[type=file][multiple]")`, b.writeFile("drawn.png", pngImage(2, 1)), b.writeFile("notes.txt", []byte("text")))
+	b.waitText("notes.txt: Not an image.")
+	b.waitText("1 symbol")
+	b.chooseFiles(`document.querySelector("input[type=file]:not([multiple])")`, b.writeFile("more.zip", archive(t, "Ball valve.svg", svgImage)))
+	b.click("Import 1 symbol")
+	b.waitText("1 symbol imported into Fans.")
+	b.click("Folder actions")
+	b.click("Export as zip")
+	is.True(strings.HasPrefix(string(b.downloaded("Fans.zip")), "PK"))
+	b.click("Folder actions")
+	b.click("Delete folder…")
+	b.click("Delete folder and 2 symbols")
+	b.wait(`document.getElementById("title").innerText === "Valves"`)
+	is.Equal(len(s.symbolsIn(valves.ID)), 149)
+
+	b.click("Exports")
+	b.click("Check " + sourceURL("plan"))
+	b.waitText("plan ä.pdf, 8 B, application/pdf, resumable")
+	b.clickNode(`e2e.field(` + quote("Select "+sourceURL("plan")) + `)`)
+	b.click("Download")
+	b.waitText("plan ä.pdf, 8 B, is in your browser's downloads.")
+	is.Equal(string(b.downloaded("plan ä.pdf")), "the plan")
+	b.click("More for " + sourceURL("plan"))
+	b.click("Remove…")
+	b.click("Remove")
+	b.waitText("No exports yet")
+	b.click("Undo")
+	b.wait(listedSources + `.length === 1`)
+
+	b.click("API")
+	b.fill("Search operations", "rotate")
+	b.clickNode(`document.querySelector(".operation:not([hidden]) summary")`)
+	b.waitText("With curl")
+	b.click("Overview")
+	b.waitText("1 export")
+}

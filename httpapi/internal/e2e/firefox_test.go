@@ -1,0 +1,220 @@
+package e2e_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp/kb"
+	"golang.org/x/net/websocket"
+)
+
+// firefox is a tab of a Firefox of its own, driven by WebDriver BiDi.
+type firefox struct {
+	conn *websocket.Conn
+	tab  *tab
+	page string // browsing context
+	last int    // id of a command
+}
+
+type bidiMessage struct {
+	ID      int             `json:"id,omitempty"`
+	Method  string          `json:"method,omitempty"`
+	Params  json.RawMessage `json:"params,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   string          `json:"error,omitempty"`
+	Message string          `json:"message,omitempty"`
+}
+
+// object is a JSON object.
+type object map[string]any
+
+// openFirefox starts Firefox with a URL. It ends with the test.
+func openFirefox(t *testing.T, pageURL string) *tab {
+	t.Helper()
+	program, err := exec.LookPath("firefox-esr")
+	if err != nil {
+		program, err = exec.LookPath("firefox")
+	}
+	if err != nil && os.Getenv("CI") != "true" {
+		t.Skip("SKIPPED, NOTHING WAS TESTED: no Firefox: install firefox-esr")
+	}
+	check(t, err)
+	b := &tab{t: t, ctx: context.Background(), downloads: t.TempDir()}
+	b.firefox = &firefox{tab: b}
+	b.firefox.start(program)
+	b.firefox.call("session.new", object{"capabilities": object{}}, nil)
+	b.firefox.call("session.subscribe", object{"events": []string{"log.entryAdded", "network.beforeRequestSent", "browsingContext.userPromptOpened"}}, nil)
+	b.firefox.page = b.firefox.context(object{})
+	b.firefox.call("script.addPreloadScript", object{"functionDeclaration": "() => {" + pageScript + "}"}, nil)
+	b.resize(1000, 700) // smaller than in Chromium, since Firefox renders without a GPU
+	t.Cleanup(b.checkProblems)
+	b.visit(pageURL)
+	b.firefox.chrome(`gBrowser.selectedBrowser.focus()`) // not the URL bar
+	return b
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start starts Firefox with a new profile and connects to it.
+func (f *firefox) start(program string) {
+	t := f.tab.t
+	t.Helper()
+	profile, err := os.MkdirTemp("", "canvasback-firefox-")
+	check(t, err)
+	t.Cleanup(func() { os.RemoveAll(profile) })
+	preferences := `user_pref("browser.download.folderList", 2); user_pref("browser.download.dir", ` + quote(f.tab.downloads) + `);`
+	check(t, os.WriteFile(filepath.Join(profile, "user.js"), []byte(preferences), 0o600))
+	command := exec.Command(program, "--headless", "--no-remote", "--profile", profile, "--remote-debugging-port=0", "--remote-allow-system-access", "--remote-allow-origins=http://127.0.0.1")
+	command.Env = append(os.Environ(), "TZ=UTC", "HOME="+profile)
+	stderr, err := command.StderrPipe()
+	check(t, err)
+	check(t, command.Start())
+	t.Cleanup(func() {
+		command.Process.Kill()
+		command.Wait()
+	})
+	endpoint := ""
+	lines := bufio.NewScanner(stderr)
+	for endpoint == "" && lines.Scan() {
+		_, endpoint, _ = strings.Cut(lines.Text(), "WebDriver BiDi listening on ")
+	}
+	if endpoint == "" {
+		t.Fatal("Firefox does not listen: ", lines.Err())
+	}
+	go io.Copy(io.Discard, stderr)
+	f.conn, err = websocket.Dial(endpoint+"/session", "", "http://127.0.0.1")
+	check(t, err)
+}
+
+// record records an event in the tab.
+func (f *firefox) record(message bidiMessage) {
+	var event struct {
+		Level, Text, Type string // of a log entry
+		Message           string // of a dialog
+		Request           struct{ Method, URL string }
+	}
+	if err := json.Unmarshal(message.Params, &event); err != nil {
+		event.Level, event.Text = "error", err.Error()
+	}
+	switch {
+	case event.Request.URL != "":
+		f.tab.requests = append(f.tab.requests, &network.Request{Method: event.Request.Method, URL: event.Request.URL})
+	case event.Level == "error" || event.Level == "warn":
+		f.tab.problems = append(f.tab.problems, event.Type+": "+event.Text)
+	case message.Method == "browsingContext.userPromptOpened":
+		f.tab.problems = append(f.tab.problems, "dialog: "+event.Message)
+	}
+}
+
+// call runs a command and decodes its result. It records events that come first.
+func (f *firefox) call(method string, params object, result any) {
+	f.tab.t.Helper()
+	encoded, err := json.Marshal(params)
+	check(f.tab.t, err)
+	f.last++
+	f.conn.SetDeadline(time.Now().Add(timeout))
+	check(f.tab.t, websocket.JSON.Send(f.conn, bidiMessage{ID: f.last, Method: method, Params: encoded}))
+	for {
+		var message bidiMessage
+		check(f.tab.t, websocket.JSON.Receive(f.conn, &message))
+		if message.ID != f.last {
+			f.record(message)
+			continue
+		}
+		if message.Error != "" {
+			f.tab.t.Fatalf("%s %.500s: %s %s", method, encoded, message.Error, message.Message)
+		}
+		if result != nil {
+			check(f.tab.t, json.Unmarshal(message.Result, result))
+		}
+		return
+	}
+}
+
+// evaluate decodes the value of an expression in a browsing context.
+func (f *firefox) evaluate(browsingContext, expression string, value any) {
+	f.tab.t.Helper()
+	var result struct {
+		Result           struct{ Value string }
+		ExceptionDetails struct{ Text string }
+	}
+	f.call("script.evaluate", object{
+		"expression":   "(async () => JSON.stringify(await (" + expression + ")) ?? 'null')()",
+		"target":       object{"context": browsingContext},
+		"awaitPromise": true,
+	}, &result)
+	if result.ExceptionDetails.Text != "" {
+		f.tab.t.Fatalf("%s: %s", expression, result.ExceptionDetails.Text)
+	}
+	check(f.tab.t, json.Unmarshal([]byte(result.Result.Value), value))
+}
+
+// context returns the first browsing context of a tree.
+func (f *firefox) context(tree object) string {
+	f.tab.t.Helper()
+	var found struct{ Contexts []struct{ Context string } }
+	f.call("browsingContext.getTree", tree, &found)
+	return found.Contexts[0].Context
+}
+
+// chrome evaluates an expression in the window around the page.
+func (f *firefox) chrome(expression string) {
+	f.tab.t.Helper()
+	var value any
+	f.evaluate(f.context(object{"moz:scope": "chrome"}), expression, &value)
+}
+
+// setTheme sets the color scheme that media queries of the page see.
+func (f *firefox) setTheme(theme string) {
+	f.tab.t.Helper()
+	f.chrome(fmt.Sprintf(`Services.prefs.setIntPref("layout.css.prefers-color-scheme.content-override", %d)`, map[string]int{"dark": 0, "light": 1}[theme]))
+	f.tab.wait(fmt.Sprintf(`matchMedia("(prefers-color-scheme: %s)").matches`, theme))
+}
+
+func (f *firefox) act(source object) {
+	f.tab.t.Helper()
+	f.call("input.performActions", object{"context": f.page, "actions": []object{source}}, nil)
+}
+
+func (f *firefox) click(at point) {
+	f.tab.t.Helper()
+	f.act(object{"type": "pointer", "id": "mouse", "actions": []object{
+		{"type": "pointerMove", "x": at.X, "y": at.Y}, {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0},
+	}})
+}
+
+// bidiKeys are the keys of WebDriver for those of package kb.
+var bidiKeys = strings.NewReplacer(kb.Backspace, "\ue003", kb.Tab, "\ue004", kb.Enter, "\ue006", kb.Escape, "\ue00c",
+	kb.ArrowLeft, "\ue012", kb.ArrowUp, "\ue013", kb.ArrowRight, "\ue014", kb.ArrowDown, "\ue015")
+
+func (f *firefox) typeKeys(keys string) {
+	f.tab.t.Helper()
+	var actions []object
+	for _, key := range bidiKeys.Replace(keys) {
+		actions = append(actions, object{"type": "keyDown", "value": string(key)}, object{"type": "keyUp", "value": string(key)})
+	}
+	f.act(object{"type": "key", "id": "keyboard", "actions": actions})
+}
+
+// chooseFiles sets the files of the file input of an expression.
+func (f *firefox) chooseFiles(expression string, paths []string) {
+	f.tab.t.Helper()
+	var found struct{ Result struct{ SharedID string } }
+	f.call("script.evaluate", object{"expression": expression, "target": object{"context": f.page}, "awaitPromise": false}, &found)
+	f.call("input.setFiles", object{"context": f.page, "element": object{"sharedId": found.Result.SharedID}, "files": paths}, nil)
+}
