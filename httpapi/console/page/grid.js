@@ -39,12 +39,7 @@ export function virtualGrid(tile, gone) {
 		const { id } = document.activeElement;
 		const focused = node.contains(document.activeElement) && items.find((one) => id === `symbol-${one.id}`);
 		if (focused) wanted.add(focused);
-		for (const [item, one] of nodes) {
-			if (wanted.has(item)) continue;
-			nodes.delete(item);
-			one.remove();
-			gone(one);
-		}
+		drop((item) => wanted.has(item));
 		let cursor = node.firstChild;
 		let stop;
 		const first = items.indexOf(wanted.values().next().value);
@@ -68,6 +63,17 @@ export function virtualGrid(tile, gone) {
 		if (id && document.activeElement === document.body) byId(id)?.focus({ preventScroll: true });
 	}
 
+	// drop removes the tiles that are not to be kept. Those near the window are created
+	// again when the grid is shown.
+	function drop(keep) {
+		for (const [item, one] of nodes) {
+			if (keep(item, one)) continue;
+			nodes.delete(item);
+			one.remove();
+			gone(one);
+		}
+	}
+
 	function focus(i) {
 		reveal(i);
 		byId(`symbol-${items[i].id}`)?.focus({ preventScroll: true });
@@ -84,6 +90,7 @@ export function virtualGrid(tile, gone) {
 
 	return {
 		node,
+		drop,
 		reveal: (item) => node.isConnected && items.includes(item) && reveal(items.indexOf(item)),
 
 		// show replaces the records, whose tiles have a text of some height in rem.

@@ -441,6 +441,10 @@ export function symbolsScreen(root) {
 			if (folders && !reload) open();
 			else load();
 		},
-		leave: () => viewer?.close(),
+		leave() {
+			viewer?.close();
+			// Images still loading would occupy the connections that the next screen needs.
+			grid.drop((_, tile) => tile.querySelector(".preview").firstChild);
+		},
 	};
 }

@@ -319,6 +319,16 @@ func (b *tab) wait(expression string) {
 	}
 }
 
+// waitFor polls until a condition of the server is true.
+func (b *tab) waitFor(condition func() bool) {
+	b.t.Helper()
+	for deadline := time.Now().Add(timeout); !condition(); time.Sleep(pollInterval) {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("timeout; the page shows:\n%.3000s", eval[string](b, `e2e.text()`))
+		}
+	}
+}
+
 // waitText waits until the page shows a text, waitNoText until it does not.
 func (b *tab) waitText(text string) {
 	b.t.Helper()

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/matryer/is"
@@ -319,6 +320,43 @@ func TestSymbols_DoNotRunScripts(t *testing.T) {
 	}
 	is.Equal(eval[bool](b, `"ran" in window`), false)
 	is.Equal(eval[int](b, `document.querySelectorAll("main script, main iframe, main object, main embed, main svg:not(.icon)").length`), 0)
+}
+
+// TestSymbols_LeavingCancelsImages leaves the screen while all connections of the
+// browser to the server wait for images.
+func TestSymbols_LeavingCancelsImages(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newSite(t, unprotected)
+	handler := s.handler()
+	var blocking atomic.Bool
+	var started, canceled atomic.Int64
+	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/image") && blocking.Load() {
+			started.Add(1)
+			<-r.Context().Done()
+			canceled.Add(1)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	var names []string
+	for i := range 30 {
+		names = append(names, fmt.Sprintf("Valve %d", i+1))
+	}
+	s.folder("Valves", names...)
+	blocking.Store(true)
+	b := openTab(t, s.url+"#/symbols")
+	const connections = 6
+	b.waitFor(func() bool { return started.Load() == connections })
+	b.click("Overview")
+	b.waitText("1 folder")
+	b.waitFor(func() bool { return canceled.Load() == connections })
+	is.Equal(started.Load(), int64(connections))
+
+	blocking.Store(false)
+	b.click("Symbols")
+	b.wait(`document.querySelectorAll(".tile img").length === 30`)
 }
 
 func TestSymbols_RendersThousandsLazily(t *testing.T) {
