@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net"
+	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -88,20 +90,41 @@ type demo struct {
 
 // samplesURL returns the URL of the directory of the sample exports. Processes that
 // share a database without PUBLIC_URL keep the one under which they are registered:
-// all have the same files, but each has another URL.
+// all have the same files, but each has another URL. On one machine it is replaced
+// after its process has ended, so that it follows a change of ADDR.
 func samplesURL(ctx context.Context, c config, db *database, baseURL string) (string, error) {
 	own := baseURL + samplesPath
-	if !db.shared || c.publicURL != "" || c.tls.enabled() {
+	if c.publicURL != "" || c.tls.enabled() {
 		return own, nil
 	}
 	found, err := db.Exports().Find(ctx, sampleDrawings[0].source)
 	if err != nil || len(found) == 0 {
 		return own, err
 	}
-	if dir, ok := strings.CutSuffix(found[0].ExportedURL, sampleDrawings[0].file); ok && strings.HasSuffix(dir, samplesPath) {
+	registered := found[0].ExportedURL
+	dir, ok := strings.CutSuffix(registered, sampleDrawings[0].file)
+	if ok && strings.HasSuffix(dir, samplesPath) && (db.shared || dir == own || serves(ctx, registered)) {
 		return dir, nil
 	}
 	return own, nil
+}
+
+// serves reports whether another process serves a URL whose host is an IP address, as
+// it is without PUBLIC_URL.
+func serves(ctx context.Context, sampleURL string) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, sampleURL, nil)
+	if err != nil || net.ParseIP(request.URL.Hostname()) == nil {
+		return false
+	}
+	request.Close = true
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		return false
+	}
+	response.Body.Close()
+	return response.StatusCode == http.StatusOK
 }
 
 // seed creates the sample data that does not exist yet, as mode selects. The

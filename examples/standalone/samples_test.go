@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/matryer/is"
@@ -40,4 +42,22 @@ func TestSamples_LinkIsResumable(t *testing.T) {
 	status, rest := s.send("GET", url, "", "Range", "bytes=1000-")
 	is.Equal(status, 206)
 	is.Equal(rest, archive[1000:])
+}
+
+// Processes on one SQLite file leave the samples to the first of them, whose URL is
+// replaced after it has ended.
+func TestSamples_OfSeveralProcesses(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	env := map[string]string{"DATABASE_URL": "sqlite:" + filepath.Join(t.TempDir(), "canvas.db"), "PROTECT_ROUTES": "false"}
+	const drawing = `{"sourceFileUrl":"https://viewer.example/drawings/pump-skid"}`
+	first, second := startServer(t, env), startServer(t, env)
+	for _, s := range []*server{first, second} {
+		status, _ := s.send("POST", "/viewer/exports/download", drawing)
+		is.Equal(status, 200)
+	}
+	is.NoErr(first.stop())
+	third := startServer(t, env)
+	exported := third.sendJSON(200, "POST", "/viewer/exports/download?responseType=urls", drawing)["exportedUrl"]
+	is.Equal(exported, strings.TrimSuffix(third.url, "/api")+"/samples/pump-skid.svg")
 }
