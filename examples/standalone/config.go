@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"net"
@@ -76,7 +77,9 @@ func readConfig(lookup func(string) (string, bool)) (config, error) {
 			urlLifetime: env.duration("EXPORT_S3_URL_LIFETIME", 15*time.Minute, time.Second, 7*24*time.Hour),
 		},
 	}
-	c.adminKeyGiven = len(c.adminKeys) > 0
+	if c.adminKeyGiven = len(c.adminKeys) > 0; !c.adminKeyGiven {
+		c.adminKeys = []string{"admin_" + rand.Text()}
+	}
 	addr := "127.0.0.1:8080"
 	if c.tls.enabled() {
 		addr = ":443"

@@ -10,6 +10,8 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/files"
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/httpapi/console"
 )
 
 const (
@@ -41,6 +43,25 @@ func openFiles(c config, root *os.Root, baseURL, samplesURL string) (openers []e
 		return nil, nil, fmt.Errorf("EXPORT_DIR_URL: %w", err)
 	}
 	return append(openers, dir), staticDirs, nil
+}
+
+// newPages returns the pages next to the API: files, the console and health checks.
+func newPages(api *httpapi.API, basePath string, staticDirs map[string]fs.FS) (*http.ServeMux, error) {
+	web, err := console.New(console.Options{API: "." + basePath + "/"})
+	if err != nil {
+		return nil, err
+	}
+	pages := http.NewServeMux()
+	for prefix, fsys := range staticDirs {
+		pages.Handle("GET "+prefix, http.StripPrefix(prefix, fileServer(fsys)))
+	}
+	pages.Handle("GET /{$}", web)
+	for _, file := range console.Files() { // one route per file, because the API may be mounted at the root
+		pages.Handle("GET /"+file, web)
+	}
+	pages.Handle("GET /healthz", httpapi.Alive())
+	pages.Handle("GET /readyz", api.Ready())
+	return pages, nil
 }
 
 // visibleFS is a file system without the files and directories whose names begin
