@@ -5,11 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,8 +35,34 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	goleak.VerifyTestMain(m)
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		flag.Set("test.parallel", "8") // they wait for leases, retries and other programs
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(buildDir)
+		os.Exit(code)
+	}))
 }
+
+var buildDir string
+
+// unwatchedProgram returns a program without the race detector, which takes memory: this
+// binary, or if the tests run with the detector, one that it builds.
+var unwatchedProgram = sync.OnceValues(func() (path string, err error) {
+	info, _ := debug.ReadBuildInfo()
+	if info == nil || !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return testBinary, nil
+	}
+	if buildDir, err = os.MkdirTemp("", "canvasback-standalone-"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(buildDir, "standalone")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
 
 // server is a running instance of the program.
 type server struct {

@@ -37,15 +37,14 @@ const (
 // if the program is killed, or if an honest request gets an error or a truncated
 // response.
 func TestHostileClient(t *testing.T) {
-	program := buildProgram(t)
 	t.Run("sqlite", func(t *testing.T) {
-		newHostileTest(t, program, "sqlite:"+filepath.Join(t.TempDir(), "hostile.db")).run()
+		newHostileTest(t, "sqlite:"+filepath.Join(t.TempDir(), "hostile.db")).run()
 	})
 	t.Run("postgres", func(t *testing.T) {
 		if *hostileFlag == 0 {
 			t.Skip("the program decides with any storage; -hostile runs both")
 		}
-		newHostileTest(t, program, pgtest.Start(t).DSN()).run()
+		newHostileTest(t, pgtest.Start(t).DSN()).run()
 	})
 }
 
@@ -65,9 +64,9 @@ const (
 	phaseAttacked = "attacked"
 )
 
-func newHostileTest(t *testing.T, program, databaseURL string) *hostileTest {
+func newHostileTest(t *testing.T, databaseURL string) *hostileTest {
 	h := &hostileTest{
-		soak:    newSoak(t, program, databaseURL),
+		soak:    newSoak(t, databaseURL),
 		files:   httptest.NewServer(http.HandlerFunc(serveDrawing)),
 		elapsed: make(map[string]time.Duration),
 	}
@@ -75,7 +74,7 @@ func newHostileTest(t *testing.T, program, databaseURL string) *hostileTest {
 	h.env = append(h.env, "EXPORT_ALLOWED_HOSTS="+strings.TrimPrefix(h.files.URL, "http://"), "DEMO=false")
 	h.client.Timeout = 2 * time.Minute // a loaded machine is no failure
 	if h.group = newMemoryGroup(t, memoryLimit); h.group != nil {
-		h.command = h.group.command(program)
+		h.command = h.group.command(h.command[0])
 	} else {
 		h.env = append(h.env, "GOMEMLIMIT="+strconv.Itoa(memoryLimit/5*4))
 	}

@@ -19,8 +19,11 @@ import (
 // scanner finds secrets and long parts of them in several encodings.
 type scanner struct {
 	mu    sync.Mutex
-	forms map[string]string // name of the secret by encoded part
+	forms map[string][]form // by their first leakLength bytes
 }
+
+// form is an encoded part of a secret.
+type form struct{ text, secret string }
 
 // leakLength is the number of consecutive characters of a secret that count as a
 // leak.
@@ -31,11 +34,11 @@ func (s *scanner) add(name, secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.forms == nil {
-		s.forms = make(map[string]string)
+		s.forms = make(map[string][]form)
 	}
 	for i := 0; i+leakLength <= len(secret); i++ {
-		for _, form := range formsOf(secret[i : i+leakLength]) {
-			s.forms[form] = name
+		for _, text := range formsOf(secret[i : i+leakLength]) {
+			s.forms[text[:leakLength]] = append(s.forms[text[:leakLength]], form{text, name})
 		}
 	}
 }
@@ -72,9 +75,11 @@ func (s *scanner) find(content string) map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := make(map[string]bool)
-	for form, name := range s.forms {
-		if strings.Contains(content, form) {
-			found[name] = true
+	for i := range len(content) - leakLength + 1 {
+		for _, form := range s.forms[content[i:i+leakLength]] {
+			if strings.HasPrefix(content[i:], form.text) {
+				found[form.secret] = true
+			}
 		}
 	}
 	return found

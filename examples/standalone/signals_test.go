@@ -7,9 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,16 +14,6 @@ import (
 
 	"github.com/matryer/is"
 )
-
-// buildProgram builds the program and returns its path.
-func buildProgram(t *testing.T) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "standalone")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return path
-}
 
 // TestSignals_FirstWaitsForDownloads checks that a running download continues after
 // one signal, and that a second signal ends the process.
@@ -47,9 +34,8 @@ func TestSignals_FirstWaitsForDownloads(t *testing.T) {
 	}))
 	defer origin.Close()
 
-	program := exec.Command(buildProgram(t))
-	program.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "DATABASE_URL=memory:", "DEMO=false", "PROTECT_ROUTES=false",
-		"EXPORT_ALLOWED_HOSTS="+strings.TrimPrefix(origin.URL, "http://"))
+	program := programCommand(t, []string{"ADDR=127.0.0.1:0", "DATABASE_URL=memory:", "DEMO=false", "PROTECT_ROUTES=false",
+		"EXPORT_ALLOWED_HOSTS=" + strings.TrimPrefix(origin.URL, "http://")})
 	banner, log := new(syncBuffer), new(syncBuffer)
 	program.Stdout, program.Stderr = banner, log
 	is.NoErr(program.Start())

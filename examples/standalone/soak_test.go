@@ -33,14 +33,15 @@ var soakFlag = flag.Duration("soak", 3*time.Second, "duration of TestSoak per st
 // key is accepted, an acknowledged write is lost, a response is truncated or
 // unexpected, or the program uses more than 400 MiB.
 func TestSoak(t *testing.T) {
-	program := buildProgram(t)
 	t.Run("sqlite", func(t *testing.T) {
-		s := newSoak(t, program, "sqlite:"+filepath.Join(t.TempDir(), "soak.db"))
+		t.Parallel()
+		s := newSoak(t, "sqlite:"+filepath.Join(t.TempDir(), "soak.db"))
 		s.run(*soakFlag, func() { s.freeze(time.Second) })
 	})
 	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
 		database := pgtest.Start(t)
-		s := newSoak(t, program, database.DSN())
+		s := newSoak(t, database.DSN())
 		s.run(*soakFlag,
 			func() { database.Kill(); database.Restart() },
 			func() { database.Pause(); time.Sleep(time.Second); database.Resume() },
@@ -70,7 +71,11 @@ const soakAdminKey = "an admin key for the soak"
 var soakFile = bytes.Repeat([]byte("canvasback "), 200_000)
 
 // newSoak returns a soak whose program has not been started.
-func newSoak(t *testing.T, program, databaseURL string) *soak {
+func newSoak(t *testing.T, databaseURL string) *soak {
+	program, err := unwatchedProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +89,7 @@ func newSoak(t *testing.T, program, databaseURL string) *soak {
 	s := &soak{
 		t:       t,
 		command: []string{program},
-		env:     []string{"ADDR=" + addr, "DATABASE_URL=" + databaseURL, "ADMIN_API_KEY=" + soakAdminKey, "LOG_LEVEL=error", "EXPORT_ALLOWED_HOSTS=" + strings.TrimPrefix(origin.URL, "http://")},
+		env:     []string{asProgram + "=1", "ADDR=" + addr, "DATABASE_URL=" + databaseURL, "ADMIN_API_KEY=" + soakAdminKey, "LOG_LEVEL=error", "EXPORT_ALLOWED_HOSTS=" + strings.TrimPrefix(origin.URL, "http://")},
 		origin:  origin.URL,
 		url:     "http://" + addr + "/api",
 		client:  &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 30 * time.Second},
