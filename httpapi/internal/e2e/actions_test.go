@@ -39,12 +39,17 @@ func openKeys(s *site) *tab {
 func openWithClientKey(s *site, screen string) *tab {
 	s.t.Helper()
 	b := openTab(s.t, s.url+"#/"+screen)
+	b.enterClientKey(s)
+	return b
+}
+
+func (b *tab) enterClientKey(s *site) {
+	b.t.Helper()
 	b.click("Access")
 	b.wait(`e2e.field("Client key")`)
 	b.fill("Client key", string(s.RawKey))
 	b.clickNode(`e2e.field("Client key").form.querySelector(".main")`)
 	b.wait(`!document.querySelector("dialog")`)
-	return b
 }
 
 // focused returns the name of the focused element.

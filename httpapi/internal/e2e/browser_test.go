@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/browser"
+	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	logs "github.com/chromedp/cdproto/log"
@@ -33,11 +33,17 @@ const timeout = 100 * time.Second
 
 const pollInterval = 15 * time.Millisecond
 
-// browserNames are looked up in PATH in this order.
-var browserNames = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless_shell", "microsoft-edge"}
+// shellNames and browserNames are looked up in PATH in this order. The headless
+// shell takes half of the CPU time of a browser, but lacks chrome://downloads.
+var (
+	shellNames   = []string{"chromium-headless-shell", "headless_shell"}
+	browserNames = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge"}
+)
 
-// chrome is the browser of all tests.
-var chrome struct {
+// chrome is a process of Chromium that tests share.
+type chrome struct {
+	names []string // of programs, the first that is found
+
 	once sync.Once
 	ctx  context.Context
 	dir  string // for downloads
@@ -45,38 +51,44 @@ var chrome struct {
 	err  error
 }
 
+var (
+	shell   = chrome{names: append(shellNames, browserNames...)}
+	browser = chrome{names: browserNames}
+)
+
 // errNoBrowser skips the tests.
 var errNoBrowser = errors.New("no browser: install chromium or set CANVASBACK_TEST_BROWSER")
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if chrome.stop != nil {
-		chrome.stop()
-		os.RemoveAll(chrome.dir)
+	for _, c := range []*chrome{&shell, &browser} {
+		if c.stop != nil {
+			c.stop()
+			os.RemoveAll(c.dir)
+		}
 	}
 	os.Exit(code)
 }
 
-// sharedBrowser returns the browser, which the first call starts.
-func sharedBrowser(t *testing.T) context.Context {
+// start starts the browser if this is the first call.
+func (c *chrome) start(t *testing.T) {
 	t.Helper()
-	chrome.once.Do(func() {
-		if chrome.ctx, chrome.stop, chrome.err = startBrowser(); chrome.err == nil {
-			chrome.dir, chrome.err = os.MkdirTemp("", "canvasback-e2e-")
+	c.once.Do(func() {
+		if c.ctx, c.stop, c.err = startBrowser(c.names); c.err == nil {
+			c.dir, c.err = os.MkdirTemp("", "canvasback-e2e-")
 		}
 	})
-	if chrome.err == errNoBrowser && os.Getenv("CI") != "true" {
-		t.Skip("SKIPPED, NOTHING WAS TESTED: " + chrome.err.Error())
+	if c.err == errNoBrowser && os.Getenv("CI") != "true" {
+		t.Skip("SKIPPED, NOTHING WAS TESTED: " + c.err.Error())
 	}
-	if chrome.err != nil {
-		t.Fatal(chrome.err)
+	if c.err != nil {
+		t.Fatal(c.err)
 	}
-	return chrome.ctx
 }
 
-func startBrowser() (ctx context.Context, stop func(), err error) {
+func startBrowser(names []string) (ctx context.Context, stop func(), err error) {
 	program := os.Getenv("CANVASBACK_TEST_BROWSER")
-	for _, name := range browserNames {
+	for _, name := range names {
 		if program == "" {
 			program, _ = exec.LookPath(name)
 		}
@@ -164,15 +176,20 @@ window.e2e = {
 // openTab opens a tab with a URL.
 func openTab(t *testing.T, pageURL string) *tab {
 	t.Helper()
-	parent := sharedBrowser(t)
-	ctx, cancel := chromedp.NewContext(parent, chromedp.WithNewBrowserContext())
+	return shell.openTab(t, pageURL)
+}
+
+func (c *chrome) openTab(t *testing.T, pageURL string) *tab {
+	t.Helper()
+	c.start(t)
+	ctx, cancel := chromedp.NewContext(c.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx}
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatal(err)
 	}
 	var err error
-	if b.downloads, err = os.MkdirTemp(chrome.dir, ""); err != nil {
+	if b.downloads, err = os.MkdirTemp(c.dir, ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := chromedp.Listen(ctx, b.record); err != nil {
@@ -180,18 +197,18 @@ func openTab(t *testing.T, pageURL string) *tab {
 	}
 	call(b, network.Enable, network.EnableParams{})
 	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: pageScript})
-	if _, err := chromedp.CallBrowser(ctx, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
-		Behavior:         browser.SetDownloadBehaviorBehaviorAllow,
+	if _, err := chromedp.CallBrowser(ctx, cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{
+		Behavior:         cdpbrowser.SetDownloadBehaviorBehaviorAllow,
 		BrowserContextID: chromedp.FromContext(ctx).BrowserContextID,
 		DownloadPath:     b.downloads,
 	}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"clipboard-read", "clipboard-write"} {
-		if _, err := chromedp.CallBrowser(ctx, browser.SetPermission, browser.SetPermissionParams{
+		if _, err := chromedp.CallBrowser(ctx, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
 			BrowserContextID: chromedp.FromContext(ctx).BrowserContextID,
-			Permission:       &browser.PermissionDescriptor{Name: name},
-			Setting:          browser.PermissionSettingGranted,
+			Permission:       &cdpbrowser.PermissionDescriptor{Name: name},
+			Setting:          cdpbrowser.PermissionSettingGranted,
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -255,6 +255,7 @@ func TestPage_MissingKeys(t *testing.T) {
 	is.True(s.keyNamed("Console").Active)
 
 	b.click("Exports")
+	b.wait(`e2e.field("Sources")`)
 	is.Equal(eval[string](b, `e2e.field("Sources").value`), sourceURL("plan")) // what was entered is kept
 	b.click("Download")
 	b.waitText("plan.pdf, 8 B, is in your browser's downloads.")
@@ -322,6 +323,7 @@ func TestSymbols_AreSelectedMovedAndViewed(t *testing.T) {
 	b.waitText("5 symbols")
 	is.Equal(len(s.symbolsIn(valves.ID)), 5)
 
+	b.wait(`[...document.querySelectorAll("[id^=symbol-]:not([id$=menu])")].map(e2e.name).join("") === "ABCDE"`)
 	b.click("B")
 	title := func(want string) {
 		t.Helper()
