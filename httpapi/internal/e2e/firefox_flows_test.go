@@ -92,6 +92,7 @@ func TestFirefox_MainFlows(t *testing.T) {
 	b.waitText("2 symbols moved to Vents.")
 	is.Equal(len(s.symbolsIn(vents.ID)), 2)
 	b.click("Undo")
+	b.waitText("Undone.") // until then, the symbols change places
 	b.waitText("150 symbols")
 	is.Equal(len(s.symbolsIn(vents.ID)), 0)
 	b.click("Actions for Valve 150")

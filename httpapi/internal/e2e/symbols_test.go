@@ -351,8 +351,8 @@ func TestSymbols_LeavingCancelsImages(t *testing.T) {
 	b.waitFor(func() bool { return started.Load() == connections })
 	b.click("Overview")
 	b.waitText("1 folder")
-	b.waitFor(func() bool { return canceled.Load() == connections })
-	is.Equal(started.Load(), int64(connections))
+	b.waitFor(func() bool { return canceled.Load() == started.Load() })
+	is.True(started.Load() <= 2*connections) // those that took the place of canceled ones are canceled, too
 
 	blocking.Store(false)
 	b.click("Symbols")
