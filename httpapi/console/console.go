@@ -8,11 +8,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"example.com/canvasback/httpapi/internal/accept"
@@ -79,28 +81,45 @@ func newRepresentation(content []byte) representation {
 	return representation{`"` + hex.EncodeToString(digest[:16]) + `"`, content}
 }
 
-// load reads the files, inserts the URL of the API into the index, and joins the
-// modules.
+// load reads the files and inserts the URL of the API into the index.
 func load(api string) (map[string]file, error) {
+	shared, err := loadShared()
+	if err != nil {
+		return nil, err
+	}
+	content, err := page.ReadFile("page/" + index)
+	if err != nil {
+		return nil, err
+	}
+	content, err = renderIndex(content, api)
+	if err != nil {
+		return nil, err
+	}
+	files := maps.Clone(shared)
+	files[index] = newFile(index, content)
+	return files, nil
+}
+
+// loadShared returns the files that all consoles have in common. Removing comments
+// and compressing takes 35 ms, or 475 ms with the race detector.
+var loadShared = sync.OnceValues(func() (map[string]file, error) {
 	files := make(map[string]file)
 	for _, name := range Files() {
 		content, err := page.ReadFile("page/" + name)
-		if err != nil {
-			return nil, err
-		}
-		switch name {
-		case index:
-			content, err = renderIndex(content, api)
-		case script:
+		if name == script {
 			content, err = joinModules()
 		}
 		if err != nil {
 			return nil, err
 		}
-		content = omitted.ReplaceAll(content, nil)
-		files[name] = file{mediaTypes[path.Ext(name)], newRepresentation(content), newRepresentation(compress(content))}
+		files[name] = newFile(name, content)
 	}
 	return files, nil
+})
+
+func newFile(name string, content []byte) file {
+	content = omitted.ReplaceAll(content, nil)
+	return file{mediaTypes[path.Ext(name)], newRepresentation(content), newRepresentation(compress(content))}
 }
 
 func compress(content []byte) []byte {
