@@ -30,6 +30,7 @@ max_connections = 200
 max_wal_size = 128MB
 fsync = off
 full_page_writes = off
+jit = off
 `
 
 // watchdogScript stops a server and removes its files at the end of its input,
@@ -190,7 +191,7 @@ func (c *cluster) initdb() error {
 	}
 	err := c.run("initdb",
 		"--pgdata", c.data(),
-		"--username", "postgres", "--pwfile", passwordFile, "--auth", "password",
+		"--username", "postgres", "--pwfile", passwordFile, "--auth", "md5",
 		"--encoding", "UTF8", "--locale", "C",
 		"--no-sync",
 	)
