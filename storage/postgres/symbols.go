@@ -32,7 +32,7 @@ func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.
 		return folder, err
 	}, `
 		SELECT list.version, coalesce(folder.id, 0), coalesce(folder.name, ''), coalesce(folder.version, 0)
-		FROM canvasback_folder_list AS list
+		FROM (SELECT version FROM canvasback_folder_list LIMIT 1) AS list
 		LEFT JOIN canvasback_folders AS folder ON folder.id > $1
 		ORDER BY folder.id
 		LIMIT $2::bigint`,
