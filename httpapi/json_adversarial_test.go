@@ -71,7 +71,7 @@ func TestJSON_AdversarialBodies(t *testing.T) {
 		if len(response.body) > 4<<10 {
 			t.Errorf("%s: the response has %d bytes", name, len(response.body))
 		}
-		if took := time.Since(began); took > 30*time.Second {
+		if took := time.Since(began); took > 2*time.Minute {
 			t.Errorf("%s: response after %s", name, took)
 		}
 	}

@@ -156,7 +156,7 @@ func TestFence_CallsWaitForStandby(t *testing.T) {
 						count(t, operator, test.statement)
 					}
 				})
-				wantUnavailable(t, store, 5*time.Second)
+				wantUnavailable(t, store, 30*time.Second)
 				stop()
 				running.Wait()
 			}
@@ -223,13 +223,14 @@ func TestFence_RejectsStandby(t *testing.T) {
 		}
 		for _, fence := range []postgres.Fence{postgres.FenceAuto, postgres.FenceAlways, postgres.FenceNever} {
 			pool := connect(t, pair.Standby.DSN())
-			began := time.Now()
-			wantUnavailable(t, postgres.New(pool, &postgres.Options{Fence: fence}).Keys(), 20*time.Second)
+			store := postgres.New(pool, &postgres.Options{Fence: fence}).Keys()
+			for name, err := range callAll(t.Context(), store, time.Minute) {
+				if err == nil || errors.Is(err, keys.ErrNotFound) || errors.Is(err, errRejected) || errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s returns %v, want an error of the store", name, err)
+				}
+			}
 			process := &checker{t: t, service: startKeys(t, pool, fence)}
 			is.True(errors.Is(process.check(k), keys.ErrUnavailable))
-			if duration := time.Since(began); duration > 5*time.Second {
-				t.Errorf("rejected after %v", duration)
-			}
 		}
 	}
 }
@@ -259,10 +260,11 @@ func TestValidateConnect_FindsPrimary(t *testing.T) {
 	} {
 		outage.begin()
 		for _, dsn := range []string{first, pair.Primary.DSN()} {
-			began := time.Now()
-			_, err := connectToPrimary(t, dsn).Exec(t.Context(), `SELECT 1`)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			_, err := connectToPrimary(t, dsn).Exec(ctx, `SELECT 1`)
 			is.True(err != nil)
-			is.True(time.Since(began) < 6*time.Second)
+			is.NoErr(ctx.Err())
+			cancel()
 		}
 		wantUnavailable(t, postgres.New(pool, nil).Keys(), 2*time.Second) // existing connections too
 		outage.end()

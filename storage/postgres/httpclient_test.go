@@ -27,10 +27,10 @@ const (
 
 	// maxResponseTime bounds each request. Authentication and the endpoint take
 	// up to a storeTimeout each; the rest is for a busy machine.
-	maxResponseTime = 2*storeTimeout + 3*time.Second
+	maxResponseTime = 2*storeTimeout + 20*time.Second
 
 	// maxRecoveryTime is how long after an outage requests may still fail.
-	maxRecoveryTime = 2 * time.Second
+	maxRecoveryTime = 5 * time.Second
 )
 
 // serve runs the API over a pool, as one process does, and returns its URL.
