@@ -326,7 +326,6 @@ func TestSymbols_DoNotRunScripts(t *testing.T) {
 // browser to the server wait for images.
 func TestSymbols_LeavingCancelsImages(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := newSite(t, unprotected)
 	handler := s.handler()
 	var blocking atomic.Bool
@@ -351,8 +350,8 @@ func TestSymbols_LeavingCancelsImages(t *testing.T) {
 	b.waitFor(func() bool { return started.Load() == connections })
 	b.click("Overview")
 	b.waitText("1 folder")
+	// Queued ones that took the place of canceled ones are canceled, too.
 	b.waitFor(func() bool { return canceled.Load() == started.Load() })
-	is.True(started.Load() <= 2*connections) // those that took the place of canceled ones are canceled, too
 
 	blocking.Store(false)
 	b.click("Symbols")
