@@ -18,6 +18,7 @@ import (
 	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	logs "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
@@ -389,12 +390,17 @@ func (b *tab) clickPoint(expression string) point {
 	}
 }
 
-// fill replaces the text of the field with a label.
+// fill replaces the text of the field with a label, in Chromium as if it was pasted.
 func (b *tab) fill(label, text string) {
 	b.t.Helper()
 	b.wait(`e2e.field(` + quote(label) + `)`)
 	eval[bool](b, `(e2e.field(`+quote(label)+`).focus(), document.activeElement.select?.(), true)`)
-	b.typeKeys(kb.Backspace + text)
+	if b.firefox != nil {
+		b.typeKeys(kb.Backspace + text)
+		return
+	}
+	b.typeKeys(kb.Backspace)
+	call(b, input.InsertText, input.InsertTextParams{Text: text})
 }
 
 // typeKeys types text or keys of package kb into the focused element.

@@ -44,6 +44,15 @@ func startSite(t *testing.T, opts ...func(*httpapi.Options)) *site {
 	return s
 }
 
+// RegisterExport registers a file that was modified a minute ago. The entity tags of
+// newer files are weak.
+func (s *site) RegisterExport(t testing.TB, sourceURL, fileName, content string) {
+	t.Helper()
+	s.Clock.Add(-time.Minute)
+	s.Server.RegisterExport(t, sourceURL, fileName, content)
+	s.Clock.Add(time.Minute)
+}
+
 // handler returns the console and the API.
 func (s *site) handler() http.Handler {
 	mux := http.NewServeMux()
