@@ -73,10 +73,11 @@ func recorded(t *testing.T) (list []exchange) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-timeout=15m",
+	command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-timeout=15m", "-parallel=8",
 		// These measure goroutines and heap size, with clients of their own, or send
-		// thousands of requests, or very long ones, that others send as well.
-		"-skip=^(TestExports_ClientDisconnects|TestSymbolList_.*LongList.*|TestCompression_LongLists|TestVariants_.*|TestMemoryBudget_.*|TestScopes_AllRoutes|TestAuth_AllRoutesAndCredentials|TestConcurrency_.*|Fuzz.*|Example.*)$",
+		// thousands of requests, or very long ones, that others send as well, or send
+		// them to another storage.
+		"-skip=^(TestExports_ClientDisconnects|TestSymbolList_.*LongList.*|TestCompression_LongLists|TestVariants_.*|TestMemoryBudget_.*|TestScopes_AllRoutes|TestAuth_AllRoutesAndCredentials|TestConcurrency_.*|TestConnection_.*|TestLimits|TestStall_.*|Fuzz.*|Example.*)$|^Test.*/postgres$",
 		"example.com/canvasback/httpapi")
 	command.Env = append(os.Environ(), "CANVASBACK_TEST_EXCHANGES="+dir)
 	if out, err := command.CombinedOutput(); err != nil {
