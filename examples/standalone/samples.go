@@ -8,8 +8,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -103,19 +103,22 @@ func samplesURL(ctx context.Context, c config, db *database, baseURL string) (st
 	}
 	registered := found[0].ExportedURL
 	dir, ok := strings.CutSuffix(registered, sampleDrawings[0].file)
-	if ok && strings.HasSuffix(dir, samplesPath) && (db.shared || dir == own || serves(ctx, registered)) {
+	if ok && strings.HasSuffix(dir, samplesPath) && (db.shared || dir == own || serves(ctx, registered, baseURL)) {
 		return dir, nil
 	}
 	return own, nil
 }
 
-// serves reports whether another process serves a URL whose host is an IP address, as
-// it is without PUBLIC_URL.
-func serves(ctx context.Context, sampleURL string) bool {
+// serves reports whether another process serves a URL. Hosts other than that of
+// baseURL are not asked, since clients choose the URL.
+func serves(ctx context.Context, sampleURL, baseURL string) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodHead, sampleURL, nil)
-	if err != nil || net.ParseIP(request.URL.Hostname()) == nil {
+	if err != nil {
+		return false
+	}
+	if own, err := url.Parse(baseURL); err != nil || request.URL.Hostname() != own.Hostname() {
 		return false
 	}
 	request.Close = true
