@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,23 +167,31 @@ func TestMemoryBudget_ForgetsTheBodyOfADownload(t *testing.T) {
 func TestMemoryBudget_CountsWhatAuthorizeReads(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
+	var read atomic.Int64
 	h := serve(t, func(o *httpapi.Options) {
 		o.MemoryBudget, o.StoreTimeout = 4<<20, 500*time.Millisecond
 		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
-			body, err := io.ReadAll(r.Body)
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			return err
+			var body bytes.Buffer
+			for {
+				n, err := io.CopyN(&body, r.Body, 1<<10)
+				read.Add(n)
+				if err == io.EOF {
+					r.Body = io.NopCloser(&body)
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+			}
 		}
 	})
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	large := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 400<<10))
 	h.client("POST", "/symbol/folders/1/symbols", large).want(201)
-	conn := h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 6<<20, strings.Repeat(" ", 1400<<10))
-	var rejected response
-	eventually(t, func() bool {
-		rejected = h.client("POST", "/symbol/folders/1/symbols", large)
-		return rejected.status != 201
-	})
-	rejected.wantError(503, "unavailable")
+	const sent = 1400 << 10
+	read.Store(0)
+	conn := h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 6<<20, strings.Repeat(" ", sent))
+	eventually(t, func() bool { return read.Load() == sent })
+	h.client("POST", "/symbol/folders/1/symbols", large).wantError(503, "unavailable")
 	is.NoErr(conn.Close())
 }
