@@ -43,8 +43,8 @@ func TestStorage_RetriesAfterDeadlock(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	dsn := pgtest.Database(t)
-	operator := connect(t, dsn+"&deadlock_timeout=60s") // so PostgreSQL aborts the other session
-	store := postgres.New(connect(t, dsn+"&deadlock_timeout=300ms"), nil)
+	operator := connect(t, dsn+"&deadlock_timeout=60s")                // so PostgreSQL aborts the other session
+	store := postgres.New(connect(t, dsn+"&deadlock_timeout=2s"), nil) // it checks once
 	is.NoErr(store.Migrate(t.Context()))
 	from, err := store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "from"})
 	is.NoErr(err)
