@@ -105,6 +105,9 @@ func load(api string) (map[string]file, error) {
 var loadShared = sync.OnceValues(func() (map[string]file, error) {
 	files := make(map[string]file)
 	for _, name := range Files() {
+		if name == index {
+			continue
+		}
 		content, err := page.ReadFile("page/" + name)
 		if name == script {
 			content, err = joinModules()

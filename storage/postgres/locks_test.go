@@ -43,8 +43,10 @@ func TestStorage_RetriesAfterDeadlock(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	dsn := pgtest.Database(t)
-	operator := connect(t, dsn+"&deadlock_timeout=60s")                // so PostgreSQL aborts the other session
-	store := postgres.New(connect(t, dsn+"&deadlock_timeout=2s"), nil) // it checks once
+	// A session looks for a deadlock once, after this timeout, and aborts itself. The
+	// operator must wait for its second lock by then.
+	operator := connect(t, dsn+"&deadlock_timeout=60s")
+	store := postgres.New(connect(t, dsn+"&deadlock_timeout=2s"), nil)
 	is.NoErr(store.Migrate(t.Context()))
 	from, err := store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "from"})
 	is.NoErr(err)

@@ -1,16 +1,12 @@
 package postgres_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 
-	"example.com/canvasback/exports"
-	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/symbols"
@@ -53,66 +49,3 @@ func TestListSymbols_VisitsFewOtherSymbols(t *testing.T) {
 		t.Errorf("a page of %d symbols visits %d", len(page.Symbols), n)
 	}
 }
-
-// PostgreSQL compiles expensive plans before it runs them, which takes longer than
-// most reads. It takes each table without statistics for one of about 2,000 rows.
-func TestReads_AreTooCheapToCompile(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	dsn := pgtest.Database(t)
-	operator := connect(t, dsn)
-	reads := make(queryRecorder)
-	db := postgres.New(connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = reads }), nil)
-	is.NoErr(db.Migrate(t.Context()))
-	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-	is.NoErr(err)
-	_, err = operator.Exec(t.Context(), `
-		INSERT INTO canvasback_folders (name)
-		SELECT 'folder ' || i
-		FROM generate_series(1, 1000) AS i`)
-	is.NoErr(err)
-	_, err = operator.Exec(t.Context(), `ANALYZE canvasback_folders`)
-	is.NoErr(err)
-
-	clear(reads)
-	for _, limit := range []int{0, 100} {
-		_, err = db.Symbols().ListFolders(t.Context(), symbols.Range{Limit: limit})
-		is.NoErr(err)
-		_, err = db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{Limit: limit}, 1<<20)
-		is.NoErr(err)
-		_, err = db.Keys().List(t.Context(), keys.Filter{Limit: limit})
-		is.NoErr(err)
-		_, err = db.Exports().List(t.Context(), exports.Filter{Limit: limit})
-		is.NoErr(err)
-	}
-	_, err = db.Symbols().ListSegments(t.Context())
-	is.NoErr(err)
-	_, err = db.Symbols().ListSegment(t.Context(), 0)
-	is.NoErr(err)
-
-	is.True(len(reads) >= 6)
-	for query, args := range reads {
-		var plan []struct {
-			Plan struct {
-				TotalCost float64 `json:"Total Cost"`
-			}
-		}
-		is.NoErr(operator.QueryRow(t.Context(), `EXPLAIN (FORMAT JSON) `+query, args...).Scan(&plan))
-		const compiledAbove = 100_000 // default of jit_above_cost
-		if cost := plan[0].Plan.TotalCost; cost > compiledAbove/10 {
-			t.Errorf("a plan costs %.0f:%s", cost, query)
-		}
-	}
-}
-
-// queryRecorder records the arguments of each query that reads.
-type queryRecorder map[string][]any
-
-func (q queryRecorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if text := strings.TrimSpace(data.SQL); strings.HasPrefix(text, "SELECT") || strings.HasPrefix(text, "WITH") {
-		q[data.SQL] = data.Args
-	}
-	return ctx
-}
-
-func (queryRecorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}

@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"example.com/canvasback/httpapi/apitest"
+	"example.com/canvasback/symbols"
 )
 
 // Actions of a user of the console.
@@ -50,6 +51,21 @@ func (b *tab) enterClientKey(s *site) {
 	b.fill("Client key", string(s.RawKey))
 	b.clickNode(`e2e.field("Client key").form.querySelector(".main")`)
 	b.wait(`!document.querySelector("dialog")`)
+}
+
+// moveSelectedAndUndo moves the two selected symbols to the folder that the dialog
+// chooses, and back.
+func (b *tab) moveSelectedAndUndo(s *site, to symbols.Folder) {
+	b.t.Helper()
+	b.waitText("2 symbols selected")
+	b.clickNode(`document.querySelectorAll(".selection button")[1]`) // Move…
+	b.click("Move")
+	b.waitText("2 symbols moved to " + to.Name + ".")
+	if n := len(s.symbolsIn(to.ID)); n != 2 {
+		b.t.Fatalf("%s has %d symbols, want 2", to.Name, n)
+	}
+	b.click("Undo")
+	b.waitText("Undone.") // until then, the symbols change places
 }
 
 // focused returns the name of the focused element.

@@ -314,13 +314,7 @@ func TestSymbols_AreSelectedMovedAndViewed(t *testing.T) {
 		b.typeKeys(step[0])
 		is.Equal(b.focused(), step[1])
 	}
-	b.waitText("2 symbols selected")
-	b.clickNode(`document.querySelectorAll(".selection button")[1]`) // Move…
-	b.click("Move")
-	b.waitText("2 symbols moved to Vents.")
-	is.Equal(len(s.symbolsIn(vents.ID)), 2)
-	b.click("Undo")
-	b.waitText("Undone.") // until then, the symbols change places
+	b.moveSelectedAndUndo(s, vents)
 	b.waitText("5 symbols")
 	is.Equal(len(s.symbolsIn(valves.ID)), 5)
 
