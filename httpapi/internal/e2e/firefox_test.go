@@ -53,8 +53,11 @@ func openFirefox(t *testing.T, pageURL string) *tab {
 	b.firefox = &firefox{tab: b}
 	b.firefox.start(program)
 	b.firefox.call("session.new", object{"capabilities": object{}}, nil)
-	b.firefox.call("session.subscribe", object{"events": []string{"log.entryAdded", "network.beforeRequestSent", "browsingContext.userPromptOpened"}}, nil)
 	b.firefox.page = b.firefox.context(object{})
+	b.firefox.call("session.subscribe", object{
+		"events":   []string{"log.entryAdded", "network.beforeRequestSent", "browsingContext.userPromptOpened"},
+		"contexts": []string{b.firefox.page}, // Firefox shows a downloaded PDF in another tab
+	}, nil)
 	b.firefox.call("script.addPreloadScript", object{"functionDeclaration": "() => {" + pageScript + "}"}, nil)
 	b.resize(1000, 700) // smaller than in Chromium, since Firefox renders without a GPU
 	t.Cleanup(b.checkProblems)
