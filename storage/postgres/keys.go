@@ -226,26 +226,29 @@ func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error
 		length  *int64 // of the log after since; nil if the log does not contain it
 		digests [][]byte
 	)
+	// The table is part of the epoch: a restore in place creates another one, which can
+	// have the epoch from before a change that a read of this process has seen.
+	//
 	// The primary key finds the last row of an epoch at once; max(number) would read
 	// all of them, or scan the numbers. Without LIMIT, the cost estimated from default
 	// statistics would enable JIT compilation.
 	err := s.db.readFenced(ctx, `
 		WITH
 			last AS (
-				SELECT epoch, number
+				SELECT epoch, number, tableoid::bigint AS relation
 				FROM canvasback_key_epoch
 				LIMIT 1
 			),
 			known AS (
 				SELECT epoch, number
 				FROM canvasback_key_changes
-				WHERE epoch <= $2
+				WHERE epoch <= $2 - (SELECT relation FROM last)
 				ORDER BY epoch DESC, number DESC
 				LIMIT 1
 			)
 		SELECT
 			`+serverColumns+`,
-			last.epoch,
+			last.epoch + last.relation,
 			last.number - known.number,
 			CASE WHEN known.number IS NOT NULL THEN ARRAY (
 				SELECT digest
@@ -255,8 +258,8 @@ func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error
 			) END
 		FROM `+fencedServer+`
 		LEFT JOIN last ON true
-		LEFT JOIN known ON known.epoch = $2 AND $2 <= last.epoch`,
-		since,
+		LEFT JOIN known ON known.epoch = $2 - last.relation AND known.epoch <= last.epoch`,
+		max(since, 0), // epochs are positive
 	).Scan(&epoch, &length, &digests)
 	if err != nil {
 		return keys.Changes{}, err
