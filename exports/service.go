@@ -48,7 +48,8 @@ type Options struct {
 
 	// LinkRequests is how many requests of a link one process serves at a
 	// time, and LinkServed how many times its size a link delivers in total;
-	// 16 and 64 if zero.
+	// 16 and 64 if zero. What was served is added up behind the responses, so
+	// a link may deliver a little more.
 	LinkRequests int
 	LinkServed   int
 
