@@ -39,8 +39,8 @@ func (db *database) sql(statement string) string {
 }
 
 // withConn calls f with a connection of the pool. If the connection is dead, the
-// other idle ones are probably dead too: withConn drops them, and retries if f
-// reported safeToRetry.
+// others are probably dead or dying too: withConn makes the pool replace them, and
+// retries on a new one if f reported safeToRetry.
 func (db *database) withConn(ctx context.Context, f func(*pgx.Conn) (safeToRetry bool, err error)) error {
 	const attempts = 3
 	for attempt := 1; ; attempt++ {
@@ -50,14 +50,11 @@ func (db *database) withConn(ctx context.Context, f func(*pgx.Conn) (safeToRetry
 			return err
 		}
 		safeToRetry, dead, err := callAndRelease(conn, f)
-		if isNotPrimary(err) {
+		lost := dead && ctx.Err() == nil
+		if lost || isNotPrimary(err) {
 			db.reset(began)
 		}
-		if !dead || ctx.Err() != nil {
-			return err
-		}
-		db.dropDeadConns(ctx)
-		if !safeToRetry || attempt == attempts {
+		if !lost || !safeToRetry || attempt == attempts {
 			return err
 		}
 	}
@@ -82,15 +79,6 @@ func (db *database) reset(began time.Time) {
 	if began.After(db.lastReset) {
 		db.pool.Reset()
 		db.lastReset = time.Now()
-	}
-}
-
-// dropDeadConns pings the idle connections. A failed ping closes the
-// connection, and the pool then removes it.
-func (db *database) dropDeadConns(ctx context.Context) {
-	for _, conn := range db.pool.AcquireAllIdle(ctx) {
-		conn.Ping(ctx)
-		conn.Release()
 	}
 }
 
