@@ -320,6 +320,8 @@ func TestFence_LostConnection(t *testing.T) {
 				_, err = store.Changes(t.Context(), 0) // repeated
 				is.NoErr(err)
 				<-dropped
+				_, err = store.Get(t.Context(), id) // replaces a connection that was lost after its response
+				is.True(err == nil || errors.Is(err, keys.ErrNotFound))
 			}
 		})
 	}
