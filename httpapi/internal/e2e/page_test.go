@@ -57,7 +57,7 @@ func visitScreens(b *tab, visit func(name string)) {
 	b.wait(`document.querySelectorAll(".preview img").length === 2`)
 	visit("symbols")
 	b.click("Gate valve")
-	b.wait(`document.querySelector("dialog")`)
+	b.wait(`document.querySelector("dialog dl")`) // before, the dialog still grows
 	visit("symbol")
 	b.click("Close")
 	b.fill("Filter by name or type", "no such thing")
