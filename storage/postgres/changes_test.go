@@ -291,9 +291,8 @@ func TestChanges_FollowEpochChangedByHand(t *testing.T) {
 	}
 }
 
-// A process may read a key before it has asked for the epoch of that change. If the
-// database is then restored to the epoch that the process knows, it must not take
-// what it has read for current.
+// A process may cache a key that was changed after the epoch that the process knows. If
+// the database is then restored to that epoch, the cached key is outdated.
 func TestChanges_RestoreInPlaceIsNoticed(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

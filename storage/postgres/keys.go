@@ -226,8 +226,9 @@ func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error
 		length  *int64 // of the log after since; nil if the log does not contain it
 		digests [][]byte
 	)
-	// The table is part of the epoch: a restore in place creates another one, which can
-	// have the epoch from before a change that a read of this process has seen.
+	// The epoch includes the OID of its table. A restore in place can return to the epoch
+	// that a process knows, after the process has cached a later change, but creates
+	// another table.
 	//
 	// The primary key finds the last row of an epoch at once; max(number) would read
 	// all of them, or scan the numbers. Without LIMIT, the cost estimated from default

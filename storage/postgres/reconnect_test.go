@@ -117,7 +117,7 @@ func (k *terminator) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data p
 func (*terminator) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // On a busy server, terminated connections die one after another: the next query may
-// lose one that has just answered a ping.
+// lose one that has just responded to a ping.
 func TestStorage_RetriesOnNewConnection(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
