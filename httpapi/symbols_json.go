@@ -1,10 +1,10 @@
 package httpapi
 
 import (
-	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"example.com/canvasback/symbols"
 )
@@ -74,77 +74,9 @@ func encodedSize(name, mimeType, data string) int {
 	return overhead + len(name) + len(mimeType) + len(data) + strings.Count(data, `"`) + strings.Count(data, `\`)
 }
 
-// appendString appends a JSON string (RFC 8259, section 7): the same bytes as
-// encoding/json without HTML escaping.
-//
-// The loop has no branch for the most frequent escapes, quotes: in data that is JSON
-// itself, the processor would mispredict each.
+// appendString appends a JSON string (RFC 8259, section 7). It replaces invalid
+// UTF-8 by U+FFFD.
 func appendString(dst []byte, text string) []byte {
-	dst = append(dst, '"')
-	for len(text) > 0 {
-		n := min(len(text), max(cap(dst)-len(dst), 64)/2)
-		dst = slices.Grow(dst, 2*n)
-		out := dst[len(dst) : len(dst)+2*n]
-		i, j := 0, 0
-		for ; i < n; i++ {
-			c := text[i]
-			backslash := escapes[c]
-			if backslash > 1 {
-				break
-			}
-			out[j] = '\\'
-			j += int(backslash)
-			out[j] = c
-			j++
-		}
-		dst, text = dst[:len(dst)+j], text[i:]
-		if i < n {
-			dst, text = appendRune(dst, text)
-		}
-	}
-	return append(dst, '"')
+	dst, _ = jsontext.AppendQuote(dst, text) // the error only reports the replacement
+	return dst
 }
-
-// appendRune appends the control character, or the characters that are not ASCII, at
-// the start of text. It returns what follows.
-func appendRune(dst []byte, text string) (appended []byte, rest string) {
-	if c := text[0]; c < ' ' {
-		if i := strings.IndexByte("\b\f\n\r\t", c); i >= 0 {
-			return append(dst, '\\', "bfnrt"[i]), text[1:]
-		}
-		const hex = "0123456789abcdef"
-		return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15]), text[1:]
-	}
-	end := 0 // text[:end] needs no escapes
-	for end < len(text) && text[end] >= utf8.RuneSelf {
-		r, size := utf8.DecodeRuneInString(text[end:])
-		escape := ""
-		switch {
-		case r == utf8.RuneError && size == 1: // not UTF-8
-			escape = `\ufffd`
-		case r == '\u2028': // a line terminator in JavaScript before ES2019
-			escape = `\u2028`
-		case r == '\u2029':
-			escape = `\u2029`
-		}
-		if escape != "" {
-			return append(append(dst, text[:end]...), escape...), text[end+size:]
-		}
-		end += size
-	}
-	return append(dst, text[:end]...), text[end:]
-}
-
-// escapes has 1 for each byte that needs only a backslash, and 2 for those that need
-// more or are not ASCII.
-var escapes = func() (table [256]uint8) {
-	for c := range table {
-		switch {
-		case c == '"' || c == '\\':
-			table[c] = 1
-		case c < ' ' || c >= utf8.RuneSelf:
-			table[c] = 2
-		}
-	}
-	return table
-}()
