@@ -138,7 +138,7 @@ type errorBody struct {
 	Code      string        `json:"code"`
 	RequestID string        `json:"requestId"`
 	Skipped   []skippedItem `json:"skipped,omitempty"`
-	Rejected  []fileNote    `json:"refused,omitempty"`
+	Rejected  []fileNote    `json:"rejected,omitempty"`
 }
 
 // fail writes the response to an error. The cause of the error is logged only.

@@ -135,7 +135,7 @@ func TestImport_IsAtomic(t *testing.T) {
 		for _, query := range []string{"", "?dryRun=true"} {
 			response := h.importZip("/symbol/folders/1/import"+query, bad).wantError(400, "invalid_request")
 			is.Equal(response.message(), "3 files of the zip cannot be imported")
-			is.Equal(fmt.Sprint(response.object()["refused"]), "[map[file:a.gif reason:neither SVG nor PNG]"+
+			is.Equal(fmt.Sprint(response.object()["rejected"]), "[map[file:a.gif reason:neither SVG nor PNG]"+
 				" map[file:b.svg reason:broken SVG: it is not well-formed XML]"+
 				" map[file:"+long+".svg reason:name must have at most 255 characters]]")
 		}

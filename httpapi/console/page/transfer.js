@@ -63,7 +63,7 @@ export const importZip = (folder, file, imported) => new Promise((closed) => {
 		} });
 	};
 	const attempt = async (action) => {
-		await action().catch((error) => fill(content, h("div.problem", errorContent(error)), reasons("Rejected files", error.refused), h("footer", button("Close", { kind: "main", onclick: close }))));
+		await action().catch((error) => fill(content, h("div.problem", errorContent(error)), reasons("Rejected files", error.rejected), h("footer", button("Close", { kind: "main", onclick: close }))));
 		dialog.querySelector("footer .main")?.focus();
 	};
 	const go = button("", { kind: "main", onclick: () => runOnce(go, () => attempt(async () => {
