@@ -35,7 +35,7 @@ func (a *API) checkAdmin(w *response, r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), a.options.StoreTimeout)
 		defer cancel()
 		var err error
-		if number, err = a.admin.compare(ctx, ip, values[0]); err != nil {
+		if number, err = a.admin.compare(ctx, values[0]); err != nil {
 			return fmt.Errorf("%w: wait for the comparison of a key: %w", keys.ErrUnavailable, err)
 		}
 		if number > 0 {

@@ -22,8 +22,8 @@ type adminKeys struct {
 	clear  []clearAdminKey
 	hashed []*hashedAdminKey
 
-	macs  sync.Pool // of HMACs under a random secret
-	turns *turns    // held while comparing
+	macs      sync.Pool     // of HMACs under a random secret
+	comparing chan struct{} // has a value while a request compares a key with the hashes
 }
 
 type clearAdminKey struct {
@@ -49,7 +49,7 @@ var bcryptHash = regexp.MustCompile(`^\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}$`)
 
 // newAdminKeys ignores empty keys. It returns an error for a malformed hash.
 func newAdminKeys(list []string) (*adminKeys, error) {
-	k := &adminKeys{turns: newTurns()}
+	k := &adminKeys{comparing: make(chan struct{}, 1)}
 	secret := make([]byte, sha256.Size)
 	rand.Read(secret) // never fails
 	k.macs.New = func() any { return hmac.New(sha256.New, secret) }
@@ -101,12 +101,15 @@ func (k *adminKeys) mac(key string) (mac [sha256.Size]byte) {
 }
 
 // compare compares a key with all hashes and returns the number of the right one,
-// or zero. It makes one comparison at a time, so wrong keys occupy one core.
-func (k *adminKeys) compare(ctx context.Context, ip, key string) (number int, err error) {
-	if err := k.turns.acquire(ctx, ip); err != nil {
-		return 0, err
+// or zero. It makes one comparison at a time, so wrong keys occupy one core. Waiting
+// ends with ctx.
+func (k *adminKeys) compare(ctx context.Context, key string) (number int, err error) {
+	select {
+	case k.comparing <- struct{}{}:
+		defer func() { <-k.comparing }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
 	}
-	defer k.turns.release()
 	if number, slow := k.find(key); !slow { // another request was first
 		return number, nil
 	}
@@ -114,7 +117,6 @@ func (k *adminKeys) compare(ctx context.Context, ip, key string) (number int, er
 		if bcrypt.CompareHashAndPassword(h.hash, []byte(key)) == nil {
 			h.mac.Store(new(k.mac(key)))
 			number = cmp.Or(number, h.number)
-			k.turns.reset(ip)
 		}
 	}
 	return number, nil
