@@ -96,8 +96,9 @@ var importRules = []importRule{
 		pkg: "httpapi",
 		may: []string{
 			module + "/keys", module + "/symbols", module + "/exports",
-			module + "/httpapi/internal/accept", module + "/httpapi/internal/budget", module + "/httpapi/internal/picture", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
-			"github.com/google/uuid", "github.com/go-json-experiment/json", "golang.org/x/crypto/bcrypt", "golang.org/x/sync/singleflight",
+			module + "/httpapi/internal/accept", module + "/httpapi/internal/auth", module + "/httpapi/internal/bodies",
+			module + "/httpapi/internal/budget", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
+			"github.com/google/uuid", "github.com/go-json-experiment/json",
 		},
 		never:  []string{"database/sql"},
 		reason: "the handler calls services and never a storage driver",
@@ -107,6 +108,21 @@ var importRules = []importRule{
 		may:    []string{"golang.org/x/sync/semaphore"},
 		never:  []string{"net/http", "database/sql"},
 		reason: "the budget knows no requests",
+	},
+	{
+		pkg:    "httpapi/internal/auth",
+		may:    []string{module + "/keys", "golang.org/x/crypto/bcrypt"},
+		never:  []string{"net/http", "database/sql"},
+		reason: "a credential goes in, an identity or an error comes out; it knows no routes and writes no response",
+	},
+	{
+		pkg: "httpapi/internal/bodies",
+		may: []string{
+			module + "/symbols", module + "/exports/filename", module + "/httpapi/internal/picture",
+			"github.com/go-json-experiment/json", "golang.org/x/sync/singleflight",
+		},
+		never:  []string{"net/http", "database/sql"},
+		reason: "it encodes what a service returns, and knows neither requests nor entity tags",
 	},
 	{
 		pkg:    "httpapi/internal/accept",

@@ -3,130 +3,61 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"net"
 	"net/http"
+	"time"
 
 	"example.com/canvasback/keys"
 )
 
-// The headers that carry keys, in canonical form.
-const (
-	headerAdminKey = "X-Admin-Key"
-	headerAPIKey   = "X-Api-Key"
-)
-
-// auth is the kind of key that a route requires.
-type auth int
+// credential is what a route requires.
+type credential int
 
 const (
-	clientKey auth = iota
+	clientKey credential = iota
 	adminKey
 	noKey
 )
 
-// requireAuth returns an endpoint that calls next if the request has the key, and
-// the key the scope, that the route requires.
-func (a *API) requireAuth(route route, next endpoint) endpoint {
+// authenticate checks that the request has the key, and the key the scope, that a route
+// requires.
+func (c *call) authenticate(route *route) error {
 	switch {
-	case route.auth == noKey, route.auth == clientKey && a.options.DangerouslySkipClientKeys:
-		return next
+	case route.auth == noKey, route.auth == clientKey && c.api.options.DangerouslySkipClientKeys:
+		return nil
 	case route.auth == adminKey:
-		return func(w http.ResponseWriter, r *http.Request) error {
-			if err := a.checkAdmin(w.(*response), r); err != nil {
-				return err
-			}
-			return next(w, r)
-		}
+		return c.checkAdmin()
 	}
-	scope := []string{route.scope}
-	return func(w http.ResponseWriter, r *http.Request) error {
-		body := r.Body.(*requestBody)
-		authenticated, err := a.checkClientKey(w.(*response), r, scope, route.path)
-		if err != nil {
-			return err
-		}
-		if r.Body != body { // Authorize has read it
-			body.source, r.Body = r.Body, body
-		}
-		return next(w, r.WithContext(authenticated))
-	}
+	defer c.replaceBody() // Authorize may have read it
+	return c.checkClientKey([]string{route.scope})
 }
 
-// checkClientKey returns the context of r with its verified client key, which has
-// the scopes. It verifies no key twice for a request.
-func (a *API) checkClientKey(w *response, r *http.Request, scopes []string, route string) (*authContext, error) {
-	out := &authContext{Context: r.Context(), api: a, verified: true, credentials: w.credentials}
-	permit := func(key *keys.Key) error { return a.permit(w, r, key, scopes, route) }
-	if w.inherited && w.outer.verified && w.outer.api == a {
-		out.key = w.outer.key
-		return out, permit(&out.key)
+// checkClientKey verifies the client key of the request, which must have the scopes. It
+// verifies no key twice for a request.
+func (c *call) checkClientKey(scopes []string) error {
+	permit := func(key *keys.Key) error { return c.permit(key, scopes) }
+	if c.inherited && c.outer.verified && c.outer.api == c.api {
+		c.key, c.verified = c.outer.key, true
+		return permit(&c.key)
 	}
-	values, _ := w.credentials()
-	if len(values) != 1 || a.keys == nil {
-		return nil, errClientKeyMissing
-	}
-	var err error
-	out.key, err = a.keys.VerifyFunc(context.WithoutCancel(r.Context()), values[0], permit) // see storeContext
+	values, _ := c.credentials()
+	key, err := c.api.auth.Client(c.detached(), c.clientIP, values, permit)
 	if err != nil {
-		w.keyID = out.key.ID // of the rejected key
-		return nil, a.limiter.limit(r, err)
+		c.keyID = key.ID // of the rejected key
+		return err
 	}
-	return out, nil
-}
-
-// credentials returns the values of the key headers of a request. It is a
-// function, because package fmt prints the fields of structs.
-type credentials func() (client, admin []string)
-
-// takeCredentials removes the key headers in place, so that no middleware logs
-// them, and returns their values. Values that another API has removed before are
-// in outer, which may be nil; inherited reports whether all are from there.
-func takeCredentials(header http.Header, outer *authContext) (taken credentials, inherited bool) {
-	client, admin := header[headerAPIKey], header[headerAdminKey]
-	delete(header, headerAPIKey)
-	delete(header, headerAdminKey)
-	if outer != nil {
-		if client == nil && admin == nil {
-			return outer.credentials, true
-		}
-		outerClient, outerAdmin := outer.credentials()
-		if client == nil {
-			client = outerClient
-		}
-		if admin == nil {
-			admin = outerAdmin
-		}
-	}
-	return func() ([]string, []string) { return client, admin }, false
-}
-
-// authContext carries the authentication of a request to the endpoints of an API
-// or the application.
-type authContext struct {
-	context.Context
-	api         *API
-	key         keys.Key // if verified
-	verified    bool     // by api
-	credentials credentials
-	observed    *response // if RequireClientKey reports it to Observe
-}
-
-type ctxKey struct{}
-
-func (c *authContext) Value(key any) any {
-	if key == (ctxKey{}) {
-		return c
-	}
-	return c.Context.Value(key)
+	c.key, c.verified = key, true
+	return nil
 }
 
 // KeyFromContext returns the verified client key of a request. It returns false
 // on routes that need no client key.
 func KeyFromContext(ctx context.Context) (keys.Key, bool) {
-	c, ok := ctx.Value(ctxKey{}).(*authContext)
-	if !ok || !c.verified {
+	passed, ok := ctx.Value(callKey{}).(*callContext)
+	if !ok || passed.call == nil || !passed.call.verified {
 		return keys.Key{}, false
 	}
-	return c.key, true
+	return passed.call.key, true
 }
 
 // RequireScope returns [API.RequireClientKey] for handlers that require a scope of
@@ -141,8 +72,8 @@ func (a *API) RequireScope(scope string) func(http.Handler) http.Handler {
 // of the API: CORS headers and preflights, error bodies, rate limit. With
 // DangerouslySkipClientKeys it calls next without a key.
 //
-// It removes x-api-key and x-admin-key from the header of the request, in place,
-// so that nothing logs them. The context keeps them for an API behind it.
+// The request of next has neither x-api-key nor x-admin-key in its header, so that
+// nothing logs them. Its context keeps them for an API behind it.
 //
 // The request is reported to Observe when next returns. Its Route is r.Pattern,
 // which http.ServeMux and chi set, or empty. With Observe set, next gets a
@@ -150,66 +81,108 @@ func (a *API) RequireScope(scope string) func(http.Handler) http.Handler {
 func (a *API) RequireClientKey(next http.Handler) http.Handler { return a.requireClientKey(next) }
 
 func (a *API) requireClientKey(next http.Handler, scopes ...string) http.Handler {
-	return http.HandlerFunc(func(inner http.ResponseWriter, r *http.Request) {
-		w := a.newResponse(inner, r)
-		w.aborted = true // until next returns
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := a.newCall(w, r)
+		c.aborted = true // until next returns
 		defer func() {
-			w.route = cmp.Or(w.route, r.Pattern)
-			a.observe(w, r)
+			c.route = cmp.Or(c.route, r.Pattern)
+			c.observe()
 		}()
-		if authenticated, ok := a.authenticate(w, r, scopes); ok {
+		if c.authenticateOwn(scopes) {
 			if a.options.Observe != nil {
-				authenticated.observed = w
-				inner = appResponse{w}
+				c.observes = true
+				w = appResponse{&c.w}
 			}
-			request := r.WithContext(authenticated)
-			defer func() { r.Pattern = request.Pattern }()
-			next.ServeHTTP(inner, request)
+			defer func() { r.Pattern = c.r.Pattern }()
+			next.ServeHTTP(w, c.r)
 		}
-		w.aborted = false
+		c.aborted = false
 	})
 }
 
 // Authenticate is [API.RequireClientKey] for routers whose handlers are not of
-// type http.Handler, such as gin and echo. It returns the client key of r, or
-// writes an error response (or that of a preflight) and returns false.
+// type http.Handler, such as gin and echo. It returns the request to continue with,
+// whose context has the client key (see [KeyFromContext]), or writes an error response
+// (or that of a preflight) and returns false.
 //
 //	func auth(c *gin.Context) {
-//		if _, ok := api.Authenticate(c.Writer, c.Request); !ok {
+//		r, ok := api.Authenticate(c.Writer, c.Request)
+//		if !ok {
 //			c.Abort()
+//			return
 //		}
+//		c.Request = r
 //	}
 //
-// It replaces the context of r in place, so that [KeyFromContext] finds the key,
-// and removes x-api-key and x-admin-key from the header of r like RequireClientKey.
-// With DangerouslySkipClientKeys the key is zero. Observe is called for rejected
-// requests only. The key must have all scopes, as behind [API.RequireScope].
-func (a *API) Authenticate(w http.ResponseWriter, r *http.Request, scopes ...string) (keys.Key, bool) {
-	out := a.newResponse(w, r)
-	authenticated, ok := a.authenticate(out, r, scopes)
-	if !ok {
-		out.route = r.Pattern
-		a.observe(out, r)
-		return keys.Key{}, false
+// The header of the returned request has neither x-api-key nor x-admin-key. With
+// DangerouslySkipClientKeys there is no key. Observe is called for rejected requests
+// only. The key must have all scopes, as behind [API.RequireScope].
+func (a *API) Authenticate(w http.ResponseWriter, r *http.Request, scopes ...string) (*http.Request, bool) {
+	c := a.newCall(w, r)
+	if !c.authenticateOwn(scopes) {
+		c.observe()
+		return nil, false
 	}
-	*r = *r.WithContext(authenticated)
-	return authenticated.key, true
+	return c.r, true
 }
 
-// authenticate checks the client key of a request to one of the application's
+// authenticateOwn checks the client key of a request to one of the application's
 // routes. If it returns false, it has responded.
-func (a *API) authenticate(w *response, r *http.Request, scopes []string) (*authContext, bool) {
-	if a.cors.handle(w, r) {
-		return nil, false
+func (c *call) authenticateOwn(scopes []string) bool {
+	if c.api.cors.handle(&c.w, c.r) {
+		return false
 	}
-	if a.options.DangerouslySkipClientKeys {
-		return &authContext{Context: r.Context(), api: a, credentials: w.credentials}, true
+	if c.api.options.DangerouslySkipClientKeys {
+		return true
 	}
-	authenticated, err := a.checkClientKey(w, r, scopes, r.Pattern)
+	c.route = c.r.Pattern
+	if err := c.checkClientKey(scopes); err != nil {
+		c.fail(err)
+		return false
+	}
+	return true
+}
+
+// RateLimit limits how many wrong keys a client IP may send. Beyond the limit a
+// wrong key gets 429 with Retry-After and not 401. Accepted client keys always
+// pass; on admin routes the limit holds for right keys too, which may be much
+// shorter than client keys. A client key sent as x-admin-key counts as wrong, and
+// so does an admin key sent as x-api-key; a missing key does not.
+//
+// The limit slows brute-force attacks and makes them visible. Only the length of
+// the keys makes them infeasible.
+type RateLimit struct {
+	// Burst is how many wrong keys a client IP may send at once; 1000 if zero,
+	// unlimited if negative.
+	Burst int
+
+	// Interval is the time after which one more is allowed; 100 ms if zero.
+	Interval time.Duration
+
+	// ClientIP returns the client IP of a request. If nil it is the remote
+	// address of the connection. Limits of an IPv6 address hold for its /64
+	// network. An application behind a proxy must set it, because only the
+	// application knows which header to trust.
+	ClientIP func(*http.Request) string
+}
+
+// withDefaults returns the limit with zero and invalid values replaced.
+func (l RateLimit) withDefaults() RateLimit {
+	l.Burst = cmp.Or(l.Burst, 1000)
+	if l.Interval <= 0 {
+		l.Interval = 100 * time.Millisecond
+	}
+	return l
+}
+
+// clientIP returns the client IP of a request.
+func (l *RateLimit) clientIP(r *http.Request) string {
+	if l.ClientIP != nil {
+		return l.ClientIP(r)
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		w.route = r.Pattern
-		a.fail(w, r, err)
-		return nil, false
+		return r.RemoteAddr
 	}
-	return authenticated, true
+	return host
 }

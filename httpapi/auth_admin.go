@@ -2,68 +2,42 @@ package httpapi
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"unicode"
-
-	"example.com/canvasback/keys"
 )
 
-// checkAdmin authenticates a request to an admin route. The limit of a client IP
-// holds for right keys too: beyond it a response does not reveal whether a key is one.
-func (a *API) checkAdmin(w *response, r *http.Request) error {
-	if a.options.AuthenticateAdmin != nil {
-		return a.checkAdminLogin(w, r)
+// checkAdmin authenticates a request to an admin route, and sets its actor.
+func (c *call) checkAdmin() error {
+	if c.api.options.AuthenticateAdmin != nil {
+		return c.checkAdminLogin()
 	}
-	_, values := w.credentials()
-	switch {
-	case a.admin.empty():
-		return errAdminOff
-	case len(values) != 1:
-		return errAdminKeyMissing
-	}
-	ip := a.limiter.clientIP(r)
-	number, slow := a.admin.find(values[0])
-	if err := a.limiter.take(ip, number == 0); err != nil {
+	_, values := c.credentials()
+	number, err := c.api.auth.Admin(c.r.Context(), c.clientIP(), values)
+	if err != nil {
 		return err
 	}
-	if slow {
-		ctx, cancel := context.WithTimeout(r.Context(), a.options.StoreTimeout)
-		defer cancel()
-		var err error
-		if number, err = a.admin.compare(ctx, values[0]); err != nil {
-			return fmt.Errorf("%w: wait for the comparison of a key: %w", keys.ErrUnavailable, err)
-		}
-		if number > 0 {
-			a.limiter.refund(ip)
-		}
-	}
-	if number == 0 {
-		return errAdminKeyWrong
-	}
-	w.actor = "admin " + strconv.Itoa(number)
+	c.actor = "admin " + strconv.Itoa(number)
 	return nil
 }
 
 // checkAdminLogin calls AuthenticateAdmin. Because browsers may add the credentials
 // by themselves, such as cookies, it rejects cross-origin requests that change
 // something.
-func (a *API) checkAdminLogin(w *response, r *http.Request) error {
-	if err := a.crossOrigin.Check(r); err != nil {
+func (c *call) checkAdminLogin() error {
+	if err := c.api.crossOrigin.Check(c.r); err != nil {
 		return errCrossOrigin
 	}
-	actor, err := a.options.AuthenticateAdmin(r)
+	actor, err := c.api.options.AuthenticateAdmin(c.r)
 	if err != nil {
 		if _, ok := errors.AsType[*DeniedError](err); ok || isUnavailable(err) {
 			return denied(err)
 		}
 		return fmt.Errorf("%w: %v", errAdminLogin, err) //nolint:errorlint // the cause must not select the response
 	}
-	w.actor = cmp.Or(actorText(actor), "admin")
+	c.actor = cmp.Or(actorText(actor), "admin")
 	return nil
 }
 

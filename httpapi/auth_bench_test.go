@@ -48,11 +48,11 @@ func BenchmarkAuth(b *testing.B) {
 	for options.Keys.Stats().LeaseAge < 0 {
 		time.Sleep(time.Millisecond)
 	}
-	request, values := httptest.NewRequest("GET", "/symbol/folders", nil), []string{string(issued.Raw)}
+	request := httptest.NewRequest("GET", "/symbol/folders", nil)
+	request.Header.Set("x-api-key", string(issued.Raw))
 	serve := func(handler http.Handler) time.Duration {
 		start := time.Now()
 		for range 100 {
-			request.Header["X-Api-Key"] = values // the handler removes it
 			handler.ServeHTTP(&discardWriter{make(http.Header)}, request)
 		}
 		return time.Since(start)

@@ -8,24 +8,22 @@ import (
 	"net/http"
 	"time"
 
-	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi/internal/budget"
 	"example.com/canvasback/keys"
-	"example.com/canvasback/symbols"
 )
 
 // permit checks the scopes of a valid key and calls Authorize.
-func (a *API) permit(w *response, r *http.Request, key *keys.Key, scopes []string, route string) error {
-	w.keyID = key.ID
+func (c *call) permit(key *keys.Key, scopes []string) error {
+	c.keyID = key.ID
 	for _, scope := range scopes {
 		if !key.Allows(scope) {
 			return &permitError{DeniedError{Message: "this API key lacks the scope " + scope}, nil}
 		}
 	}
-	if a.options.Authorize == nil {
+	if c.api.options.Authorize == nil {
 		return nil
 	}
-	err := a.options.Authorize(r, *key, route)
+	err := c.api.options.Authorize(c.r, *key, c.route)
 	if err == nil {
 		return nil
 	}
@@ -35,8 +33,8 @@ func (a *API) permit(w *response, r *http.Request, key *keys.Key, scopes []strin
 	if errors.Is(err, budget.ErrExhausted) {
 		return err
 	}
-	if _, ok := errors.AsType[*DeniedError](err); !ok && !isUnavailable(err) && r.Context().Err() == nil {
-		a.logFailure(w, r, slog.LevelWarn, "Authorize failed", http.StatusForbidden, "error", err)
+	if _, ok := errors.AsType[*DeniedError](err); !ok && !isUnavailable(err) && !c.disconnected() {
+		c.logFailure(slog.LevelWarn, "Authorize failed", http.StatusForbidden, "error", err)
 	}
 	return denied(err)
 }
@@ -68,11 +66,6 @@ func denied(err error) error {
 		return fmt.Errorf("%w: %v", keys.ErrUnavailable, err) //nolint:errorlint // the cause must not select the response
 	}
 	return out
-}
-
-// isUnavailable reports whether err is that of a store that is not available.
-func isUnavailable(err error) bool {
-	return errors.Is(err, keys.ErrUnavailable) || errors.Is(err, symbols.ErrUnavailable) || errors.Is(err, exports.ErrUnavailable)
 }
 
 func (e *permitError) Error() string {

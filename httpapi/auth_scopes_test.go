@@ -138,7 +138,7 @@ func TestRequireScope(t *testing.T) {
 	mux.Handle("GET /own", api.RequireScope("app:own")(own))
 	mux.Handle("GET /nested", api.RequireClientKey(api.RequireScope("app:own")(own)))
 	mux.HandleFunc("GET /gin", func(w http.ResponseWriter, r *http.Request) {
-		if _, ok := api.Authenticate(w, r, "app:other", "app:own"); ok {
+		if r, ok := api.Authenticate(w, r, "app:other", "app:own"); ok {
 			own(w, r)
 		}
 	})

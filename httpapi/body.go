@@ -1,9 +1,11 @@
 package httpapi
 
 import (
-	"context"
+	"errors"
 	"io"
+	"mime"
 	"net/http"
+	"strings"
 	"time"
 
 	"example.com/canvasback/httpapi/internal/budget"
@@ -13,32 +15,34 @@ import (
 // body as BodyRate requires.
 const bodyWindow = 10 * time.Second
 
-// requestBody is a request body with a minimum rate, and with the memory that the
-// request holds because of it. It keeps the ReadTimeout of the server.
+// requestBody is the body of a request, with a minimum rate, and with the memory that
+// the request holds because of it. It keeps the ReadTimeout of the server.
 type requestBody struct {
 	io.ReadCloser
+	call    *call
 	source  io.Reader // of readAll and isEmpty; a timedBody unless Options.Authorize has replaced it
-	api     *API
-	w       *response
-	r       *http.Request
 	end     time.Time // of ReadTimeout; zero if there is none
 	missing int64     // bytes until the next window begins
 	read    int64     // bytes that Options.Authorize has read
 	memory  budget.Hold[client]
 }
 
-// setBody limits the size, the rate and the memory of the body of r. The caller must
-// release it.
-func (a *API) setBody(w *response, r *http.Request, limit int64) *requestBody {
-	b := &requestBody{
-		ReadCloser: http.MaxBytesReader(w, r.Body, limit),
-		api:        a, w: w, r: r,
+// openBody limits the size, the rate and the memory of the body of the request. The
+// caller must release its memory.
+func (c *call) openBody(limit int64) {
+	b := &c.body
+	b.call, b.ReadCloser, b.source = c, http.MaxBytesReader(&c.w, c.r.Body, limit), timedBody{b}
+	if server, ok := c.r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ReadTimeout > 0 {
+		b.end = c.start.Add(server.ReadTimeout)
 	}
-	if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ReadTimeout > 0 {
-		b.end = w.start.Add(server.ReadTimeout)
+	c.r.Body = b
+}
+
+// replaceBody makes the body that Options.Authorize has set the one of the request.
+func (c *call) replaceBody() {
+	if c.r.Body != &c.body {
+		c.body.source, c.r.Body = c.r.Body, &c.body
 	}
-	b.source, r.Body = timedBody{b}, b
-	return b
 }
 
 // Read is for Options.Authorize, which may read the body and keep it.
@@ -60,15 +64,19 @@ func (b timedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.missing -= int64(n)
-	if err == io.EOF && b.r.ContentLength != 0 {
-		http.NewResponseController(b.w).SetReadDeadline(time.Time{})
+	if err == io.EOF && b.call.r.ContentLength != 0 {
+		b.control().SetReadDeadline(time.Time{})
 	}
 	return n, err
 }
 
+func (b *requestBody) control() *http.ResponseController {
+	return http.NewResponseController(&b.call.w)
+}
+
 // isEmpty reports whether the body ends before its first byte, which it discards.
 func (b *requestBody) isEmpty() bool {
-	if b.r.ContentLength > 0 {
+	if b.call.r.ContentLength > 0 {
 		return false
 	}
 	n, err := b.source.Read(make([]byte, 1))
@@ -77,8 +85,8 @@ func (b *requestBody) isEmpty() bool {
 
 // startWindow sets the deadline for as much of the body as BodyRate requires.
 func (b *requestBody) startWindow() {
-	rate := b.api.options.BodyRate
-	if rate < 0 || b.r.ContentLength == 0 {
+	rate := b.call.api.options.BodyRate
+	if rate < 0 || b.call.r.ContentLength == 0 {
 		return
 	}
 	b.missing = rate * int64(bodyWindow/time.Second)
@@ -86,13 +94,13 @@ func (b *requestBody) startWindow() {
 	if !b.end.IsZero() && b.end.Before(deadline) {
 		deadline = b.end
 	}
-	http.NewResponseController(b.w).SetReadDeadline(deadline)
+	b.control().SetReadDeadline(deadline)
 }
 
 // readAll returns the body. It reserves the memory for each part when the one before
 // has arrived.
 func (b *requestBody) readAll() ([]byte, error) {
-	length := b.r.ContentLength + 1 // one byte of space for io.EOF
+	length := b.call.r.ContentLength + 1 // one byte of space for io.EOF
 	if length <= 0 {
 		length = 1 << 62 // unknown
 	}
@@ -123,7 +131,7 @@ func (b *requestBody) readAll() ([]byte, error) {
 // discard reads the rest of the body for one window. Most clients do not read a
 // response before they have sent their request.
 func (b *requestBody) discard() {
-	http.NewResponseController(b.w).SetReadDeadline(time.Now().Add(bodyWindow))
+	b.control().SetReadDeadline(time.Now().Add(bodyWindow))
 	io.Copy(io.Discard, b.ReadCloser)
 }
 
@@ -134,7 +142,7 @@ func (b *requestBody) reserve(size int64) error {
 	if !b.holds(size) {
 		return nil
 	}
-	err := b.memory.Grow(context.WithoutCancel(b.r.Context()), size)
+	err := b.memory.Grow(b.call.detached(), size)
 	b.missing = 0 // the client could not send during the wait
 	return err
 }
@@ -146,22 +154,84 @@ func (b *requestBody) holds(size int64) bool {
 		return false
 	}
 	if b.memory == (budget.Hold[client]{}) {
-		b.memory = b.api.memory.Hold(b.api.client(b.w, b.r))
+		b.memory = b.call.api.memory.Hold(b.call.client())
 	}
 	return true
 }
 
 // reserve extends the memory of a request whose body has arrived to size bytes.
-func reserve(r *http.Request, size int64) error {
-	b := r.Body.(*requestBody)
-	if !b.holds(size) {
+func (c *call) reserve(size int64) error {
+	if !c.body.holds(size) {
 		return nil
 	}
-	return b.memory.GrowLast(context.WithoutCancel(r.Context()), size)
+	return c.body.memory.GrowLast(c.detached(), size)
 }
 
 // keepOnly reduces the memory of a request whose body has been processed to size bytes.
-func keepOnly(r *http.Request, size int64) error {
-	r.Body.(*requestBody).memory.Release()
-	return reserve(r, size)
+func (c *call) keepOnly(size int64) error {
+	c.body.memory.Release()
+	return c.reserve(size)
+}
+
+// readBody reads the body. It returns errType unless the media type is accepted or
+// absent. An empty body has no type.
+func (c *call) readBody(accepted func(mediaType string) bool, errType error) ([]byte, error) {
+	if err := checkBodyType(c.r.Header, accepted, errType); err != nil {
+		if c.body.isEmpty() {
+			return nil, nil
+		}
+		return nil, err
+	}
+	body, err := c.body.readAll()
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		return nil, errTooLarge
+	}
+	if errors.Is(err, budget.ErrExhausted) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, invalidRequest("body could not be read")
+	}
+	return body, nil
+}
+
+func checkBodyType(header http.Header, accepted func(mediaType string) bool, errType error) error {
+	if encoding := header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return errContentEncoding
+	}
+	if types := header.Values("Content-Type"); len(types) > 0 {
+		mediaType, _, err := mime.ParseMediaType(types[0])
+		if len(types) > 1 || err != nil || !accepted(mediaType) {
+			return errType
+		}
+	}
+	return nil
+}
+
+// drain discards an unread body, so that the connection can be reused.
+func (c *call) drain() {
+	body := io.Reader(c.r.Body)
+	if c.body.call != nil {
+		body = c.body.ReadCloser // without its rate
+	}
+	drain(&c.w, c.r, body)
+}
+
+// drain discards what is unread of the body of r. If the body is large or slow it sets
+// Connection: close instead, because net/http would wait for the body before or after
+// the response.
+func drain(w http.ResponseWriter, r *http.Request, body io.Reader) {
+	const maxSize, timeout = 256 << 10, time.Second
+	if r.ContentLength == 0 || r.ProtoMajor > 1 {
+		return
+	}
+	control := http.NewResponseController(w)
+	timed := control.SetReadDeadline(time.Now().Add(timeout)) == nil
+	if timed && r.ContentLength <= maxSize && r.Header.Get("Expect") == "" {
+		if _, err := io.CopyN(io.Discard, body, maxSize); err == io.EOF {
+			control.SetReadDeadline(time.Time{})
+			return
+		}
+	}
+	w.Header().Set("Connection", "close")
 }

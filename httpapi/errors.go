@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"errors"
-	"io"
 	"log/slog"
 	"math"
 	"net/http"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi/internal/auth"
+	"example.com/canvasback/httpapi/internal/bodies"
 	"example.com/canvasback/httpapi/internal/budget"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
@@ -32,12 +33,8 @@ var (
 	errContentEncoding  = errors.New("Content-Encoding is not supported")
 	errLoop             = errors.New("a download link cannot be the file of an export")
 
-	errAdminKeyMissing  = errors.New("x-admin-key is missing or sent more than once")
-	errAdminKeyWrong    = errors.New("x-admin-key is not a valid key")
-	errAdminOff         = errors.New("no admin key is configured on this server")
-	errClientKeyMissing = errors.New("x-api-key is missing or sent more than once")
-	errAdminLogin       = errors.New("not logged in as an administrator")
-	errCrossOrigin      = errors.New("a page of another origin cannot use this route")
+	errAdminLogin  = errors.New("not logged in as an administrator")
+	errCrossOrigin = errors.New("a page of another origin cannot use this route")
 )
 
 // invalidRequest is a 400 with this message.
@@ -72,10 +69,10 @@ var errorTable = []errorResponse{
 	{errNoExport, http.StatusNotFound, "not_found", ""},
 	{exports.ErrNotOwner, http.StatusForbidden, "forbidden", "another key has registered the export of this source"},
 
-	{errAdminKeyMissing, http.StatusUnauthorized, "unauthorized", ""},
-	{errAdminKeyWrong, http.StatusUnauthorized, "unauthorized", ""},
-	{errAdminOff, http.StatusForbidden, "forbidden", ""},
-	{errClientKeyMissing, http.StatusUnauthorized, "unauthorized", ""},
+	{auth.ErrAdminKeyMissing, http.StatusUnauthorized, "unauthorized", ""},
+	{auth.ErrAdminKeyWrong, http.StatusUnauthorized, "unauthorized", ""},
+	{auth.ErrAdminOff, http.StatusForbidden, "forbidden", ""},
+	{auth.ErrClientKeyMissing, http.StatusUnauthorized, "unauthorized", ""},
 	{errAdminLogin, http.StatusUnauthorized, "unauthorized", errAdminLogin.Error()},
 	{errCrossOrigin, http.StatusForbidden, "forbidden", ""},
 	{keys.ErrMalformed, http.StatusUnauthorized, "unauthorized", "x-api-key is not a valid key"},
@@ -94,7 +91,7 @@ var errorTable = []errorResponse{
 	{symbols.ErrSymbolNotFound, http.StatusNotFound, "not_found", "no such symbol"},
 	{exports.ErrLinkNotFound, http.StatusNotFound, "not_found", "no such link"},
 	{exports.ErrNotFound, http.StatusNotFound, "not_found", "no export is registered for this source"},
-	{errNoImage, http.StatusNotFound, "not_found", ""},
+	{bodies.ErrNoImage, http.StatusNotFound, "not_found", ""},
 	{symbols.ErrFolderNameTaken, http.StatusConflict, "conflict", "name is taken by another folder"},
 	{symbols.ErrChanged, http.StatusPreconditionFailed, "precondition_failed", "changed in the meantime"},
 
@@ -121,6 +118,9 @@ func lookupError(err error) errorResponse {
 	if permit, ok := errors.AsType[*permitError](err); ok {
 		return permit.response()
 	}
+	if limit, ok := errors.AsType[*auth.LimitError](err); ok {
+		return errorResponse{err, http.StatusTooManyRequests, "too_many_requests", limit.Error()}
+	}
 	for _, row := range errorTable {
 		if errors.Is(err, row.err) {
 			if row.message == "" {
@@ -142,13 +142,13 @@ type errorBody struct {
 }
 
 // fail writes the response to an error. The cause of the error is logged only.
-func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
-	drain(w, r)
+func (c *call) fail(err error) {
+	c.drain()
 	out := lookupError(err)
-	recordOf(w).code = out.code
-	a.logError(w, r, out, err)
+	c.code = out.code
+	c.logError(out, err)
 
-	header := w.Header()
+	header := c.w.Header()
 	// The endpoint may have set these for its own response.
 	header.Set("Cache-Control", "no-store")
 	for _, name := range []string{"Content-Disposition", "Content-Encoding", "Content-Security-Policy", "Etag", "Last-Modified", "Link"} {
@@ -162,15 +162,15 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusTooManyRequests:
 		header.Set("Retry-After", seconds(retryAfter(err)))
 	}
-	body := errorBody{Message: out.message, Code: out.code, RequestID: requestID(w)}
+	body := errorBody{Message: out.message, Code: out.code, RequestID: c.requestID()}
 	if batch, ok := errors.AsType[*exports.BatchError](err); ok {
 		body.Skipped = skippedItems(batch.Skipped)
-		a.logSkipped(w, r, out.status, batch.Skipped)
+		c.logSkipped(out.status, batch.Skipped)
 	}
 	if rejected, ok := errors.AsType[*bundle.RejectedError](err); ok {
 		body.Rejected = fileNotes(rejected.Files)
 	}
-	encode(w, out.status, body)
+	c.encode(out.status, body)
 }
 
 // retryAfter returns how long the client has to wait, or zero.
@@ -181,34 +181,14 @@ func retryAfter(err error) time.Duration {
 	if permit, ok := errors.AsType[*permitError](err); ok {
 		return permit.RetryAfter
 	}
+	if limit, ok := errors.AsType[*auth.LimitError](err); ok {
+		return limit.Wait
+	}
 	return 0
 }
 
 // seconds formats a duration for Retry-After, rounded up.
 func seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
-
-// drain discards an unread request body, so that the connection can be reused. If
-// the body is large or slow it sets Connection: close instead, because net/http
-// would wait for the body before or after the response.
-func drain(w http.ResponseWriter, r *http.Request) {
-	const maxSize, timeout = 256 << 10, time.Second
-	if r.ContentLength == 0 || r.ProtoMajor > 1 {
-		return
-	}
-	control := http.NewResponseController(w)
-	timed := control.SetReadDeadline(time.Now().Add(timeout)) == nil
-	if timed && r.ContentLength <= maxSize && r.Header.Get("Expect") == "" {
-		body := io.Reader(r.Body)
-		if b, ok := r.Body.(*requestBody); ok {
-			body = b.ReadCloser // without its rate
-		}
-		if _, err := io.CopyN(io.Discard, body, maxSize); err == io.EOF {
-			control.SetReadDeadline(time.Time{})
-			return
-		}
-	}
-	w.Header().Set("Connection", "close")
-}
 
 // challenge returns the WWW-Authenticate of a request rejected with err. The login
 // of an application has no authentication scheme.
@@ -216,23 +196,23 @@ func challenge(err error) string {
 	switch err {
 	case errAdminLogin:
 		return "Application"
-	case errAdminKeyMissing, errAdminKeyWrong:
+	case auth.ErrAdminKeyMissing, auth.ErrAdminKeyWrong:
 		return `ApiKey header="` + strings.ToLower(headerAdminKey) + `"`
 	}
 	return `ApiKey header="` + strings.ToLower(headerAPIKey) + `"`
 }
 
 // logError logs client errors at debug level, and others as warning or error.
-func (a *API) logError(w http.ResponseWriter, r *http.Request, out errorResponse, err error) {
+func (c *call) logError(out errorResponse, err error) {
 	level := slog.LevelDebug
 	switch {
 	case err == errPanic: // logged with its stack
 		return
-	case r.Context().Err() != nil: // the client has disconnected
+	case c.disconnected():
 	case out.status == http.StatusInternalServerError:
 		level = slog.LevelError
 	case out.status > http.StatusInternalServerError:
 		level = slog.LevelWarn
 	}
-	a.logFailure(w, r, level, "request failed", out.status, "error", err)
+	c.logFailure(level, "request failed", out.status, "error", err)
 }

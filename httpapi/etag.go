@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"example.com/canvasback/httpapi/internal/bodies"
 	"example.com/canvasback/httpapi/internal/ranges"
 	"example.com/canvasback/symbols"
 )
@@ -21,21 +22,32 @@ type tag struct {
 	version symbols.Version
 	view    string // of the resource, such as a page of a list; empty by default
 	gzip    bool
+	unique  uint64 // of a body that may also have later changes; else 0
 }
 
-// imageView is the view of a symbol's image.
-const imageView = "image"
+// newTag returns the tag of a body. The tag of an unsettled one is unique: it matches
+// the version of the body, so nobody has that version once there are later changes.
+func newTag(body *bodies.Body, view string) tag {
+	t := tag{version: body.Version, view: view, gzip: body.Gzip}
+	if !body.Settled {
+		t.unique = rand.Uint64()
+	}
+	return t
+}
 
-// viewOf returns the view of a list that a request asks for. It depends on
-// everything that the response shows, including its Link.
-func viewOf(q query, p page, fields fieldSet) string {
-	if p == (page{}) && fields == 0 {
+// view returns the view that a request asks for. It depends on everything that the
+// response shows, including its Link.
+func (c *call) view(key bodies.Key) string {
+	if key.Kind == bodies.Image {
+		return "image"
+	}
+	if key.Range == (symbols.Range{}) && key.Fields == 0 {
 		return ""
 	}
 	hash := fnv.New64a()
-	fmt.Fprintln(hash, p.limit, p.after, fields)
-	if p.limit > 0 {
-		for _, parameter := range q {
+	fmt.Fprintln(hash, key.Range.Limit, key.Range.After, key.Fields)
+	if key.Range.Limit > 0 {
+		for _, parameter := range c.query() {
 			fmt.Fprintln(hash, parameter.raw)
 		}
 	}
@@ -51,14 +63,10 @@ func (t tag) String() string {
 	if t.gzip {
 		text += ".gz"
 	}
+	if t.unique != 0 {
+		text += "-" + strconv.FormatUint(t.unique, 36)
+	}
 	return text + `"`
-}
-
-// volatile returns the ETag of a streamed list. The list starts at the version but
-// may include later changes, so the ETag is unique. If the version is still current
-// afterwards, the list includes none, and the ETag matches the version.
-func (t tag) volatile() string {
-	return strings.TrimSuffix(t.String(), `"`) + "-" + strconv.FormatUint(rand.Uint64(), 36) + `"`
 }
 
 // parseTag returns the tag with an opaque part, or one with version 0, which is
@@ -71,57 +79,66 @@ func parseTag(opaque string) tag {
 	if err != nil || strconv.FormatInt(version, 36) != text || hasView && view == "" {
 		return tag{}
 	}
-	return tag{symbols.Version(version), view, gzip}
+	return tag{version: symbols.Version(version), view: view, gzip: gzip}
 }
 
-// notModified returns the ETag in If-None-Match that matches a version of a view,
-// compressed or not, and whether there is one.
-func notModified(header http.Header, version symbols.Version, view string) (string, bool) {
-	tags := ranges.ParseTags(header["If-None-Match"])
-	if tags.Any {
-		return tag{version: version, view: view}.String(), true
+// noneMatch is the If-None-Match of a request.
+type noneMatch struct {
+	known func(symbols.Version) bool // whether the client has a version, in any encoding; nil without the header
+	etag  string                     // the one that has matched
+}
+
+// ifNoneMatch returns the condition of a request for a view.
+func (c *call) ifNoneMatch(view string) *noneMatch {
+	lines := c.r.Header["If-None-Match"]
+	if lines == nil {
+		return &noneMatch{}
 	}
-	for _, given := range tags.List {
-		if t := parseTag(given.Opaque); t.version == version && t.view == view {
-			return `"` + given.Opaque + `"`, true
+	m, tags := new(noneMatch), ranges.ParseTags(lines)
+	m.known = func(version symbols.Version) bool {
+		if tags.Any {
+			m.etag = tag{version: version, view: view}.String()
+			return true
 		}
+		for _, given := range tags.List {
+			if t := parseTag(given.Opaque); t.version == version && t.view == view {
+				m.etag = `"` + given.Opaque + `"`
+				return true
+			}
+		}
+		return false
 	}
-	return "", false
+	return m
 }
 
 // setTag sets the headers of a response with an ETag.
-func setTag(w http.ResponseWriter, etag string) {
-	setHeader(w, "Cache-Control", cacheControlRevalidate)
-	setHeader(w, "Etag", etag)
+func (c *call) setTag(etag string) {
+	header := c.w.Header()
+	header.Set("Cache-Control", cacheControlRevalidate)
+	header.Set("Etag", etag)
 }
 
 // sendNotModified responds 304 to a client that has the ETag.
-func sendNotModified(w http.ResponseWriter, etag string) error {
-	setTag(w, etag)
-	w.WriteHeader(http.StatusNotModified)
+func (c *call) sendNotModified(etag string) error {
+	c.setTag(etag)
+	c.w.WriteHeader(http.StatusNotModified)
 	return nil
 }
 
-// ifMatch is the part of an endpoint's input that comes from If-Match.
-type ifMatch struct {
-	versions []symbols.Version // empty if the header is absent or *
-}
-
-// readHeader also accepts weak tags, because proxies that compress weaken ours.
-// Version 0 is never current, so a header without our tags matches nothing.
-func (m *ifMatch) readHeader(header http.Header) {
+// ifMatch returns the versions that If-Match permits, none if it is absent or *. It
+// also accepts weak tags, because proxies that compress weaken ours. Version 0 is never
+// current, so a header without our tags matches nothing.
+func ifMatch(header http.Header) []symbols.Version {
 	lines := header["If-Match"]
-	if lines == nil {
-		return
-	}
 	tags := ranges.ParseTags(lines)
-	if tags.Any {
-		return
+	if lines == nil || tags.Any {
+		return nil
 	}
-	m.versions = []symbols.Version{0}
+	versions := []symbols.Version{0}
 	for _, given := range tags.List {
 		if t := parseTag(given.Opaque); t.view == "" {
-			m.versions = append(m.versions, t.version)
+			versions = append(versions, t.version)
 		}
 	}
+	return versions
 }

@@ -16,7 +16,7 @@ func Routes(options Options) []Route {
 		panic(err)
 	}
 	for _, r := range a.routes() {
-		key := map[auth]string{adminKey: "x-admin-key", clientKey: "x-api-key"}[r.auth]
+		key := map[credential]string{adminKey: "x-admin-key", clientKey: "x-api-key"}[r.auth]
 		list = append(list, Route{r.method, r.path, key, r.scope, r.limit})
 	}
 	return list

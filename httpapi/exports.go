@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"example.com/canvasback/exports"
-	"example.com/canvasback/httpapi/internal/stream"
 )
 
 type registerExportRequest struct {
@@ -50,25 +50,31 @@ func newExportRecord(export exports.Export) exportRecord {
 	return record
 }
 
-func (a *API) registerExport(w http.ResponseWriter, r *http.Request) error {
+// exportEndpoints are the endpoints of exports.
+type exportEndpoints struct {
+	service *exports.Service
+	ownOnly bool // a client key registers only exports that are its own
+}
+
+func (e exportEndpoints) register(c *call) error {
 	var in registerExportRequest
-	if err := decode(r, &in); err != nil {
+	if err := c.decode(&in); err != nil {
 		return err
 	}
 	registration := exports.Registration{
 		SourceURL:   in.SourceFileURL,
 		ExportedURL: in.ExportedURL,
 		FileName:    in.FileName.value,
-		By:          w.(*response).actorName(),
-		OwnOnly:     a.options.RegisterOwnOnly && a.options.RegisterWith == RegisterWithClientKey,
+		By:          c.actorName(),
+		OwnOnly:     e.ownOnly,
 	}
 	if in.FileName.set && in.FileName.value == nil {
 		registration.FileName = new(string)
 	}
-	ctx, cancel := a.storeContext(r)
+	ctx, cancel := c.storeContext()
 	defer cancel()
-	export, created, err := a.exports.Put(ctx, registration)
-	touchExport(w, in.SourceFileURL, export.ID)
+	export, created, err := e.service.Put(ctx, registration)
+	c.touchExport(in.SourceFileURL, export.ID)
 	if err != nil {
 		return err
 	}
@@ -76,7 +82,7 @@ func (a *API) registerExport(w http.ResponseWriter, r *http.Request) error {
 	if created {
 		status = http.StatusCreated
 	}
-	return encode(w, status, registerExportResponse{Success: true, Record: newExportRecord(export)})
+	return c.encode(status, registerExportResponse{Success: true, Record: newExportRecord(export)})
 }
 
 type singleExportRequest struct {
@@ -88,44 +94,44 @@ type singleExportURLResponse struct {
 	ExportedURL string `json:"exportedUrl"`
 }
 
-func (a *API) downloadExport(w http.ResponseWriter, r *http.Request) error {
-	urls, err := wantsURLs(r.URL)
+func (e exportEndpoints) download(c *call) error {
+	urls, err := wantsURLs(c.r.URL)
 	if err != nil {
 		return err
 	}
 	var in singleExportRequest
-	if err := decode(r, &in); err != nil {
+	if err := c.decode(&in); err != nil {
 		return err
 	}
-	if err := keepOnly(r, int64(len(in.SourceFileURL))); err != nil {
+	if err := c.keepOnly(int64(len(in.SourceFileURL))); err != nil {
 		return err
 	}
-	ctx, cancel := a.storeContext(r)
+	ctx, cancel := c.storeContext()
 	defer cancel()
-	export, err := a.exports.Find(ctx, in.SourceFileURL)
-	touchExport(w, in.SourceFileURL, export.ID)
+	export, err := e.service.Find(ctx, in.SourceFileURL)
+	c.touchExport(in.SourceFileURL, export.ID)
 	if err != nil {
 		return err
 	}
 	if urls {
-		public, err := a.exports.PublicURL(r.Context(), export)
+		public, err := e.service.PublicURL(c.r.Context(), export)
 		if err != nil {
 			return err
 		}
-		return encode(w, http.StatusOK, singleExportURLResponse{Success: true, ExportedURL: public})
+		return c.encode(http.StatusOK, singleExportURLResponse{Success: true, ExportedURL: public})
 	}
-	download, err := a.exports.Open(r.Context(), export)
+	download, err := e.service.Open(c.r.Context(), export)
 	if err != nil {
 		return err
 	}
 	defer download.Close()
-	return a.sendFile(w, r, download, func() {})
+	return c.sendFile(&c.w, download, func() {})
 }
 
 // sendFile responds with a file. Its content type is never JSON, so that no
 // client takes it for a response of the API. Unless it returns an error, it calls
 // setHeader before it writes the header.
-func (a *API) sendFile(w http.ResponseWriter, r *http.Request, download *exports.Download, setHeader func()) error {
+func (c *call) sendFile(w http.ResponseWriter, download *exports.Download, setHeader func()) error {
 	start := time.Now()
 	if err := download.Prefetch(prefetchBytes); err != nil {
 		return err
@@ -144,25 +150,17 @@ func (a *API) sendFile(w http.ResponseWriter, r *http.Request, download *exports
 	}
 	setHeader()
 	w.WriteHeader(http.StatusOK)
-	out := a.newStream(w, r)
+	out := c.newStream(w)
 	flushIfSlow(out, start)
 	n, err := out.Copy(download.Body, download.Size)
 	if err == nil && download.Size >= 0 && n != download.Size {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		a.abort(w, r, err)
+		c.abort(err)
 	}
 	out.Finish()
 	return nil
-}
-
-// flushIfSlow sends the header of a response whose first file took long to open.
-// The server would buffer it together with the first 4 KiB of the body.
-func flushIfSlow(out *stream.Writer, start time.Time) {
-	if time.Since(start) > 500*time.Millisecond {
-		out.Flush()
-	}
 }
 
 // prefetchBytes is how much of a file is read before the response begins. It
@@ -206,41 +204,41 @@ type batchExportURLsResponse struct {
 	Skipped      []skippedItem `json:"skipped"`
 }
 
-func (a *API) downloadBatch(w http.ResponseWriter, r *http.Request) error {
-	urls, err := wantsURLs(r.URL)
+func (e exportEndpoints) downloadBatch(c *call) error {
+	urls, err := wantsURLs(c.r.URL)
 	if err != nil {
 		return err
 	}
 	var in batchExportRequest
-	if err := decode(r, &in); err != nil {
+	if err := c.decode(&in); err != nil {
 		return err
 	}
-	if err := keepOnly(r, in.size()); err != nil {
+	if err := c.keepOnly(in.size()); err != nil {
 		return err
 	}
-	ctx, cancel := a.storeContext(r)
+	ctx, cancel := c.storeContext()
 	defer cancel()
-	items, err := a.exports.FindBatch(ctx, in.sources())
+	items, err := e.service.FindBatch(ctx, in.sources())
 	if err != nil {
 		return err
 	}
-	touchItems(w, items)
+	c.touchItems(items)
 	if urls {
-		list, skipped, err := a.exports.PublicURLs(r.Context(), items)
+		list, skipped, err := e.service.PublicURLs(c.r.Context(), items)
 		if err != nil {
 			return err
 		}
-		a.logSkipped(w, r, http.StatusOK, skipped)
-		return encode(w, http.StatusOK, batchExportURLsResponse{Success: true, ExportedURLs: list, Skipped: skippedItems(skipped)})
+		c.logSkipped(http.StatusOK, skipped)
+		return c.encode(http.StatusOK, batchExportURLsResponse{Success: true, ExportedURLs: list, Skipped: skippedItems(skipped)})
 	}
-	return a.sendBatch(w, r, items, func() {})
+	return e.sendBatch(c, c.r.Context(), &c.w, items, func() {})
 }
 
 // sendBatch responds with the zip of a batch. Unless it returns an error, it calls
 // setHeader before it writes the header.
-func (a *API) sendBatch(w http.ResponseWriter, r *http.Request, items []exports.BatchItem, setHeader func()) error {
+func (e exportEndpoints) sendBatch(c *call, ctx context.Context, w http.ResponseWriter, items []exports.BatchItem, setHeader func()) error {
 	start := time.Now()
-	batch, err := a.exports.OpenBatch(r.Context(), items)
+	batch, err := e.service.OpenBatch(ctx, items)
 	if err != nil {
 		return err
 	}
@@ -253,12 +251,12 @@ func (a *API) sendBatch(w http.ResponseWriter, r *http.Request, items []exports.
 	}
 	setHeader()
 	w.WriteHeader(http.StatusOK)
-	out := a.newStream(w, r)
+	out := c.newStream(w)
 	flushIfSlow(out, start)
 	err = batch.WriteZip(out, out.Flush)
-	a.logSkipped(w, r, http.StatusOK, batch.Skipped())
+	c.logSkipped(http.StatusOK, batch.Skipped())
 	if err != nil {
-		a.abort(w, r, err)
+		c.abort(err)
 	}
 	out.Finish()
 	return nil
@@ -298,9 +296,9 @@ func skippedItems(list []exports.Skipped) []skippedItem {
 
 // logSkipped logs in one line why files of a batch were skipped, unless they are not
 // registered. It names the first ones.
-func (a *API) logSkipped(w http.ResponseWriter, r *http.Request, status int, list []exports.Skipped) {
+func (c *call) logSkipped(status int, list []exports.Skipped) {
 	const maxNamed = 5
-	if r.Context().Err() != nil {
+	if c.disconnected() {
 		return // they were skipped because the client has disconnected
 	}
 	count := 0
@@ -314,6 +312,6 @@ func (a *API) logSkipped(w http.ResponseWriter, r *http.Request, status int, lis
 		}
 	}
 	if count > 0 {
-		a.logFailure(w, r, slog.LevelWarn, "files skipped", status, "count", count, "first", named)
+		c.logFailure(slog.LevelWarn, "files skipped", status, "count", count, "first", named)
 	}
 }

@@ -8,9 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"example.com/canvasback/exports"
 )
 
@@ -37,70 +34,72 @@ func noExport(err error) error {
 }
 
 // listExports responds with a page of exports.
-func (a *API) listExports(w http.ResponseWriter, r *http.Request) error {
-	query := parseQuery(r.URL)
-	page, err := query.page()
+func (e exportEndpoints) listExports(c *call) error {
+	page, err := c.page()
 	if err != nil {
 		return err
 	}
-	page.limit = cmp.Or(page.limit, defaultPageSize)
-	text, _, err := query.get("q")
+	page.Limit = cmp.Or(page.Limit, defaultPageSize)
+	text, _, err := c.query().get("q")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := a.storeContext(r)
+	ctx, cancel := c.storeContext()
 	defer cancel()
-	list, err := a.exports.List(ctx, exports.Filter{Contains: text, After: page.after, Limit: page.limit + 1})
+	list, err := e.service.List(ctx, exports.Filter{Contains: text, After: page.After, Limit: page.Limit + 1})
 	if err != nil {
 		return err
 	}
-	if len(list) > page.limit {
-		list = list[:page.limit]
-		query.setLink(w.Header(), page, list[len(list)-1].ID)
+	if len(list) > page.Limit {
+		list = list[:page.Limit]
+		c.setLink(page.Limit, list[len(list)-1].ID)
 	}
 	records := make([]adminExportRecord, len(list))
 	for i, export := range list {
 		records[i] = newAdminExportRecord(export)
 	}
-	body, err := json.Marshal(records, jsontext.AllowInvalidUTF8(true))
+	body, err := marshal(records)
 	if err != nil {
 		return err
 	}
-	return a.sendCompressible(w, r, body)
+	return c.sendCompressible(body)
 }
 
-func (a *API) getExport(ctx context.Context, id int64, _ noBody) (adminExportRecord, error) {
-	export, err := a.exports.Get(ctx, id)
-	return newAdminExportRecord(export), noExport(err)
+func (e exportEndpoints) getExport(ctx context.Context, t target) (reply, error) {
+	export, err := e.service.Get(ctx, t.id)
+	if err != nil {
+		return reply{}, noExport(err)
+	}
+	return jsonReply(newAdminExportRecord(export))
 }
 
 // exportOf returns the export of the id in the path of a request without input.
-func (a *API) exportOf(w http.ResponseWriter, r *http.Request) (exports.Export, error) {
-	id, err := pathID(r)
+func (e exportEndpoints) exportOf(c *call) (exports.Export, error) {
+	id, err := c.id()
 	if err != nil {
 		return exports.Export{}, err
 	}
-	drain(w, r)
-	ctx, cancel := a.storeContext(r)
+	c.drain()
+	ctx, cancel := c.storeContext()
 	defer cancel()
-	export, err := a.exports.Get(ctx, id)
+	export, err := e.service.Get(ctx, id)
 	return export, noExport(err)
 }
 
 // deleteExport reads the export first, so that the log shows its source.
-func (a *API) deleteExport(w http.ResponseWriter, r *http.Request) error {
-	export, err := a.exportOf(w, r)
+func (e exportEndpoints) deleteExport(c *call) error {
+	export, err := e.exportOf(c)
 	if err != nil {
 		return err
 	}
-	recordOf(w).touched = nil // the same without its source
-	touchExport(w, export.SourceURL, export.ID)
-	ctx, cancel := a.storeContext(r)
+	c.touched = nil // the same without its source
+	c.touchExport(export.SourceURL, export.ID)
+	ctx, cancel := c.storeContext()
 	defer cancel()
-	if err := a.exports.Remove(ctx, export.ID); err != nil {
+	if err := e.service.Remove(ctx, export.ID); err != nil {
 		return noExport(err)
 	}
-	return encode(w, http.StatusOK, messageResponse{"Export deleted."})
+	return c.encode(http.StatusOK, messageResponse{"Export deleted."})
 }
 
 type checkedExportResponse struct {
@@ -120,19 +119,19 @@ type failedExportResponse struct {
 
 // checkExport opens the file of an export as a download does, and responds with
 // what the download would send or why it would fail.
-func (a *API) checkExport(w http.ResponseWriter, r *http.Request) error {
-	export, err := a.exportOf(w, r)
+func (e exportEndpoints) checkExport(c *call) error {
+	export, err := e.exportOf(c)
 	if err != nil {
 		return err
 	}
 	start := time.Now()
-	check, err := a.exports.Check(r.Context(), export, prefetchBytes)
+	check, err := e.service.Check(c.r.Context(), export, prefetchBytes)
 	if err != nil {
 		out := lookupError(err)
-		if r.Context().Err() == nil {
-			a.logFailure(w, r, slog.LevelWarn, "export check failed", http.StatusOK, "code", out.code, "error", err)
+		if !c.disconnected() {
+			c.logFailure(slog.LevelWarn, "export check failed", http.StatusOK, "code", out.code, "error", err)
 		}
-		return encode(w, http.StatusOK, failedExportResponse{Code: out.code, Reason: failureReason(export, err)})
+		return c.encode(http.StatusOK, failedExportResponse{Code: out.code, Reason: failureReason(export, err)})
 	}
 	body := checkedExportResponse{
 		OK:         true,
@@ -144,7 +143,7 @@ func (a *API) checkExport(w http.ResponseWriter, r *http.Request) error {
 	if check.Size >= 0 {
 		body.Size = &check.Size
 	}
-	return encode(w, http.StatusOK, body)
+	return c.encode(http.StatusOK, body)
 }
 
 // failureReason describes why a file cannot be opened, without the secrets of its

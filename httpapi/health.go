@@ -18,7 +18,7 @@ const readyTimeout = 2 * time.Second
 // the API: the application chooses its path.
 func Alive() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		drain(w, r)
+		drain(w, r, r.Body)
 		writeHealth(w, http.StatusOK, "ok\n")
 	})
 }
@@ -29,7 +29,7 @@ func Alive() http.Handler {
 func (a *API) Ready() http.Handler {
 	var failing atomic.Bool
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		drain(w, r)
+		drain(w, r, r.Body)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), readyTimeout) // see storeContext
 		defer cancel()
 		if err := a.checkStores(ctx); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"mime"
-	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
@@ -15,19 +14,19 @@ import (
 )
 
 // decode reads the request body as one JSON object. An empty body counts as {}.
-func decode(r *http.Request, in any) error {
-	body, err := readBody(r, isJSON, errMediaType)
+func (c *call) decode(in any) error {
+	body, err := c.readBody(isJSON, errMediaType)
 	if err != nil {
 		return err
 	}
 	if len(body) == 0 {
 		return nil
 	}
-	if !isUTF8(r.Header.Get("Content-Type")) {
+	if !isUTF8(c.r.Header.Get("Content-Type")) {
 		return errCharset
 	}
 	// The values and a response with them take about as much each.
-	if err := reserve(r, 3*int64(len(body))); err != nil {
+	if err := c.reserve(3 * int64(len(body))); err != nil {
 		return err
 	}
 	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) > 0 && start[0] != '{' {
@@ -106,18 +105,10 @@ func jsonTypeName(t reflect.Type) string {
 	return "an object"
 }
 
-// encode writes a JSON response. It replaces invalid UTF-8, which must not make a
+// marshal returns the JSON of a value. It replaces invalid UTF-8, which must not make a
 // response fail.
-func encode(w http.ResponseWriter, status int, out any) error {
-	body, err := json.Marshal(out, jsontext.AllowInvalidUTF8(true))
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	w.Write(body) // an error means that the client has disconnected
-	return nil
+func marshal(value any) ([]byte, error) {
+	return json.Marshal(value, jsontext.AllowInvalidUTF8(true))
 }
 
 // optional is a field of a JSON object that may be absent. A null is an error

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
+	"example.com/canvasback/httpapi/internal/bodies"
 	"example.com/canvasback/keys"
 )
 
@@ -24,11 +24,11 @@ func appendKey(dst []byte, key keys.Key) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = strconv.AppendInt(dst, key.ID, 10)
 	dst = append(dst, `,"name":`...)
-	dst = appendString(dst, key.Name)
+	dst = bodies.AppendString(dst, key.Name)
 	dst = append(dst, `,"keyPrefix":`...)
-	dst = appendString(dst, key.Prefix)
+	dst = bodies.AppendString(dst, key.Prefix)
 	dst = append(dst, `,"maskedKey":`...)
-	dst = appendString(dst, key.Mask)
+	dst = bodies.AppendString(dst, key.Mask)
 	dst = append(dst, `,"isActive":`...)
 	dst = strconv.AppendBool(dst, key.Active)
 	dst = append(dst, `,"expiresAt":`...)
@@ -43,7 +43,7 @@ func appendKey(dst []byte, key keys.Key) []byte {
 	if key.Owner == "" {
 		dst = append(dst, "null"...)
 	} else {
-		dst = appendString(dst, key.Owner)
+		dst = bodies.AppendString(dst, key.Owner)
 	}
 	dst = append(dst, `,"scopes":`...)
 	dst = appendScopes(dst, key.Scopes.List())
@@ -63,7 +63,7 @@ func appendScopes(dst []byte, list []string) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendString(dst, scope)
+		dst = bodies.AppendString(dst, scope)
 	}
 	return append(dst, ']')
 }
@@ -116,67 +116,74 @@ type issuedKeyResponse struct {
 	Key     apiKeyRecord `json:"key"`
 }
 
-func (r issuedKeyResponse) resource() Resource { return Resource{Kind: "key", ID: r.Key.ID} }
+// keyEndpoints are the endpoints of client keys.
+type keyEndpoints struct{ service *keys.Service }
 
-type messageResponse struct {
-	Message string `json:"message"`
+func keyReply(key keys.Key, err error) (reply, error) { return reply{body: appendKey(nil, key)}, err }
+
+// issuedReply returns a reply with a new raw key.
+func issuedReply(message string, issued keys.Issued) (reply, error) {
+	out, err := jsonReply(issuedKeyResponse{
+		Message: message + " Store it now: it is not shown again.",
+		APIKey:  string(issued.Raw),
+		Key:     apiKeyRecord(issued.Key),
+	})
+	out.created = Resource{Kind: "key", ID: issued.Key.ID}
+	return out, err
 }
 
 // listKeys responds with a page of keys, or with all.
-func (a *API) listKeys(w http.ResponseWriter, r *http.Request) error {
-	q := parseQuery(r.URL)
-	page, err := q.page()
+func (e keyEndpoints) listKeys(c *call) error {
+	page, err := c.page()
 	if err != nil {
 		return err
 	}
-	filter := keys.Filter{After: page.after, Limit: cmp.Or(page.limit, maxPageSize)}
-	owner, ok, err := q.get("owner")
+	filter := keys.Filter{After: page.After, Limit: cmp.Or(page.Limit, maxPageSize)}
+	owner, ok, err := c.query().get("owner")
 	if err != nil {
 		return err
 	}
 	if ok {
 		filter.Owner = &owner
 	}
-	list, more, err := a.keyPage(r, filter)
+	list, more, err := e.page(c, filter)
 	switch {
 	case err != nil:
 		return err
-	case more && page.limit == 0:
-		return a.streamKeys(w, r, filter, list)
+	case more && page.Limit == 0:
+		return c.streamJSON(func(out *streamed) error { return e.writeKeys(c, out, filter, list) })
 	case more:
-		q.setLink(w.Header(), page, list[len(list)-1].ID)
+		c.setLink(page.Limit, list[len(list)-1].ID)
 	}
-	return a.sendCompressible(w, r, append(appendKeys(nil, list, '['), ']'))
+	return c.sendCompressible(append(appendKeys(nil, list, '['), ']'))
 }
 
-// streamKeys responds with the first page of keys and then with the others as they
-// are read, so that a long list takes no more memory than a page.
-func (a *API) streamKeys(w http.ResponseWriter, r *http.Request, filter keys.Filter, list []keys.Key) error {
-	return a.streamJSON(w, r, compressible(w, r), 0, func(out io.Writer) error {
-		body := appendKeys(nil, list, '[')
-		for more := true; more; {
-			if _, err := out.Write(body); err != nil {
-				return err
-			}
-			filter.After = list[len(list)-1].ID
-			var err error
-			if list, more, err = a.keyPage(r, filter); err != nil {
-				return err
-			}
-			body = appendKeys(body[:0], list, ',')
+// writeKeys writes the first page of keys and then the others as they are read, so
+// that a long list takes no more memory than a page.
+func (e keyEndpoints) writeKeys(c *call, out io.Writer, filter keys.Filter, list []keys.Key) error {
+	body := appendKeys(nil, list, '[')
+	for more := true; more; {
+		if _, err := out.Write(body); err != nil {
+			return err
 		}
-		_, err := out.Write(append(body, ']'))
-		return err
-	})
+		filter.After = list[len(list)-1].ID
+		var err error
+		if list, more, err = e.page(c, filter); err != nil {
+			return err
+		}
+		body = appendKeys(body[:0], list, ',')
+	}
+	_, err := out.Write(append(body, ']'))
+	return err
 }
 
-// keyPage returns the keys that the filter selects, and whether more follow.
-func (a *API) keyPage(r *http.Request, filter keys.Filter) (list []keys.Key, more bool, err error) {
-	ctx, cancel := a.storeContext(r)
+// page returns the keys that the filter selects, and whether more follow.
+func (e keyEndpoints) page(c *call, filter keys.Filter) (list []keys.Key, more bool, err error) {
+	ctx, cancel := c.storeContext()
 	defer cancel()
 	limit := filter.Limit
 	filter.Limit++
-	if list, err = a.keys.List(ctx, filter); len(list) > limit {
+	if list, err = e.service.List(ctx, filter); len(list) > limit {
 		return list[:limit], true, err
 	}
 	return list, false, err
@@ -198,57 +205,47 @@ func appendKeys(dst []byte, list []keys.Key, separator byte) []byte {
 	return dst
 }
 
-func (a *API) createKey(ctx context.Context, _ int64, in apiKeyRequest) (issuedKeyResponse, error) {
+func (e keyEndpoints) createKey(ctx context.Context, _ target, in apiKeyRequest) (reply, error) {
 	fields, err := in.fields()
 	if err != nil {
-		return issuedKeyResponse{}, err
+		return reply{}, err
 	}
-	issued, err := a.keys.Create(ctx, fields)
+	issued, err := e.service.Create(ctx, fields)
 	if err != nil {
-		return issuedKeyResponse{}, err
+		return reply{}, err
 	}
-	return issuedKeyResponse{
-		Message: "API key created. Store it now: it is not shown again.",
-		APIKey:  string(issued.Raw),
-		Key:     apiKeyRecord(issued.Key),
-	}, nil
+	return issuedReply("API key created.", issued)
 }
 
-func (a *API) getKey(ctx context.Context, id int64, _ noBody) (apiKeyRecord, error) {
-	key, err := a.keys.Get(ctx, id)
-	return apiKeyRecord(key), err
+func (e keyEndpoints) getKey(ctx context.Context, t target) (reply, error) {
+	return keyReply(e.service.Get(ctx, t.id))
 }
 
-func (a *API) updateKey(ctx context.Context, id int64, in apiKeyRequest) (apiKeyRecord, error) {
+func (e keyEndpoints) updateKey(ctx context.Context, t target, in apiKeyRequest) (reply, error) {
 	fields, err := in.fields()
 	if err != nil {
-		return apiKeyRecord{}, err
+		return reply{}, err
 	}
-	key, err := a.keys.Update(ctx, id, fields)
-	return apiKeyRecord(key), err
+	return keyReply(e.service.Update(ctx, t.id, fields))
 }
 
 type rotateKeyRequest struct {
 	OverlapSeconds optional[int64] `json:"overlapSeconds"`
 }
 
-func (a *API) rotateKey(ctx context.Context, id int64, in rotateKeyRequest) (issuedKeyResponse, error) {
+func (e keyEndpoints) rotateKey(ctx context.Context, t target, in rotateKeyRequest) (reply, error) {
 	seconds := max(-1, min(in.OverlapSeconds.value, 1<<30)) // others overflow; Rotate rejects these
-	issued, err := a.keys.Rotate(ctx, id, time.Duration(seconds)*time.Second)
+	issued, err := e.service.Rotate(ctx, t.id, time.Duration(seconds)*time.Second)
 	if err != nil {
-		return issuedKeyResponse{}, err
+		return reply{}, err
 	}
 	previous := "The previous key no longer works."
 	if !issued.Key.PreviousExpiresAt.IsZero() {
 		previous = "The previous key works until " + formatTime(issued.Key.PreviousExpiresAt) + "."
 	}
-	return issuedKeyResponse{
-		Message: "API key rotated. " + previous + " Store the new one now: it is not shown again.",
-		APIKey:  string(issued.Raw),
-		Key:     apiKeyRecord(issued.Key),
-	}, nil
+	return issuedReply("API key rotated. "+previous, issued)
 }
 
-func (a *API) deleteKey(ctx context.Context, id int64, _ noBody) (messageResponse, error) {
-	return messageResponse{"API key deleted."}, a.keys.Delete(ctx, id)
+func (e keyEndpoints) deleteKey(ctx context.Context, t target) (reply, error) {
+	return messageReply("API key deleted.", e.service.Delete(ctx, t.id))
 }

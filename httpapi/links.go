@@ -41,9 +41,9 @@ func newLinkResponse(link *exports.Link) linkResponse {
 	return out
 }
 
-func (a *API) createLink(w http.ResponseWriter, r *http.Request) error {
+func (e exportEndpoints) createLink(c *call) error {
 	var in createLinkRequest
-	if err := decode(r, &in); err != nil {
+	if err := c.decode(&in); err != nil {
 		return err
 	}
 	switch {
@@ -53,32 +53,32 @@ func (a *API) createLink(w http.ResponseWriter, r *http.Request) error {
 		return invalidRequest("sourceFileUrl or items must be given")
 	}
 	var owner exports.Digest
-	if key, ok := KeyFromContext(r.Context()); ok {
-		owner = exports.Digest(key.Digest)
+	if c.verified {
+		owner = exports.Digest(c.key.Digest)
 	}
-	ctx, cancel := a.storeContext(r)
+	ctx, cancel := c.storeContext()
 	defer cancel()
 	var link *exports.Link
 	if in.SourceFileURL.set {
-		export, err := a.exports.Find(ctx, in.SourceFileURL.value)
-		touchExport(w, in.SourceFileURL.value, export.ID)
+		export, err := e.service.Find(ctx, in.SourceFileURL.value)
+		c.touchExport(in.SourceFileURL.value, export.ID)
 		if err != nil {
 			return err
 		}
-		if link, err = a.exports.CreateFileLink(r.Context(), export, owner); err != nil {
+		if link, err = e.service.CreateFileLink(c.r.Context(), export, owner); err != nil {
 			return err
 		}
 	} else {
 		batch := batchExportRequest{in.Items.value}
-		items, err := a.exports.FindBatch(ctx, batch.sources())
+		items, err := e.service.FindBatch(ctx, batch.sources())
 		if err != nil {
 			return err
 		}
-		touchItems(w, items)
-		if link, err = a.exports.CreateLink(r.Context(), items, owner); err != nil {
+		c.touchItems(items)
+		if link, err = e.service.CreateLink(c.r.Context(), items, owner); err != nil {
 			return err
 		}
 	}
-	a.logSkipped(w, r, http.StatusCreated, link.Skipped)
-	return encode(w, http.StatusCreated, newLinkResponse(link))
+	c.logSkipped(http.StatusCreated, link.Skipped)
+	return c.encode(http.StatusCreated, newLinkResponse(link))
 }

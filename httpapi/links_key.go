@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -18,14 +17,14 @@ var errLinkKey = errors.New("the API key that made this link is not accepted")
 
 // checkLinkKey returns the key that a link belongs to, and [errLinkKey] if it is no
 // longer accepted. With open client routes, a link belongs to no key.
-func (a *API) checkLinkKey(ctx context.Context, owner exports.Digest) (keys.Key, error) {
-	if a.options.DangerouslySkipClientKeys {
+func (c *call) checkLinkKey(owner exports.Digest) (keys.Key, error) {
+	if c.api.options.DangerouslySkipClientKeys {
 		return keys.Key{}, nil
 	}
-	if a.keys == nil || owner == (exports.Digest{}) {
+	if c.api.keys == nil || owner == (exports.Digest{}) {
 		return keys.Key{}, errLinkKey
 	}
-	key, err := a.keys.VerifyDigest(context.WithoutCancel(ctx), keys.Digest(owner)) // see storeContext
+	key, err := c.api.keys.VerifyDigest(c.detached(), keys.Digest(owner))
 	switch {
 	case errors.Is(err, keys.ErrUnavailable):
 		return keys.Key{}, err
@@ -36,14 +35,14 @@ func (a *API) checkLinkKey(ctx context.Context, owner exports.Digest) (keys.Key,
 }
 
 // authorizeLink checks the key of a link, and calls Authorize once for a request. It
-// sets the keyID of w, also to that of a rejected key.
-func (a *API) authorizeLink(w *response, r *http.Request, owner exports.Digest) error {
-	key, err := a.checkLinkKey(r.Context(), owner)
-	w.keyID = key.ID
+// sets the keyID, also to that of a rejected key.
+func (c *call) authorizeLink(owner exports.Digest) error {
+	key, err := c.checkLinkKey(owner)
+	c.keyID = key.ID
 	if err != nil || key.ID == 0 { // with open client routes there is no key
 		return err
 	}
-	return a.permit(w, r, &key, nil, w.route)
+	return c.permit(&key, nil)
 }
 
 // linkKeyInterval is how often the key of a response is checked while a write
@@ -54,8 +53,7 @@ const linkKeyInterval = 200 * time.Millisecond
 // after the key is revoked, and a blocked write is interrupted.
 type keyWatch struct {
 	*response
-	api   *API
-	r     *http.Request
+	call  *call
 	owner exports.Digest
 
 	mu       sync.Mutex
@@ -67,8 +65,8 @@ type keyWatch struct {
 
 // watchLinkKey begins to watch the key of a response. The caller must call stop
 // before it returns.
-func (a *API) watchLinkKey(w *response, r *http.Request, owner exports.Digest) *keyWatch {
-	k := &keyWatch{response: w, api: a, r: r, owner: owner, canceled: func() {}}
+func (c *call) watchLinkKey(owner exports.Digest) *keyWatch {
+	k := &keyWatch{response: &c.w, call: c, owner: owner, canceled: func() {}}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.timer = time.AfterFunc(linkKeyInterval, k.check)
@@ -85,7 +83,7 @@ func (k *keyWatch) onRevoked(f func()) {
 // check runs while the response is sent. An error of the store is left to the next
 // write.
 func (k *keyWatch) check() {
-	_, err := k.api.checkLinkKey(k.r.Context(), k.owner)
+	_, err := k.call.checkLinkKey(k.owner)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stopped {
@@ -93,7 +91,7 @@ func (k *keyWatch) check() {
 	}
 	if err == errLinkKey && k.sending {
 		k.canceled()
-		stream.Interrupt(k.ResponseWriter, k.r)
+		stream.Interrupt(k.ResponseWriter, k.call.r)
 		return
 	}
 	k.timer.Reset(linkKeyInterval)
@@ -139,20 +137,20 @@ func (k *keyWatch) wait() error {
 	k.mu.Unlock()
 	var deadline time.Time
 	for {
-		_, err := k.api.checkLinkKey(k.r.Context(), k.owner)
+		_, err := k.call.checkLinkKey(k.owner)
 		if err == nil || err == errLinkKey {
 			return err
 		}
 		if deadline.IsZero() {
-			deadline = time.Now().Add(k.api.options.StoreTimeout)
+			deadline = time.Now().Add(k.call.api.options.StoreTimeout)
 		}
 		if time.Now().After(deadline) {
 			return err
 		}
 		select {
 		case <-time.After(linkKeyInterval):
-		case <-k.r.Context().Done():
-			return k.r.Context().Err()
+		case <-k.call.r.Context().Done():
+			return k.call.r.Context().Err()
 		}
 	}
 }

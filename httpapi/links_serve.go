@@ -18,30 +18,29 @@ import (
 const maxRenewals = 3
 
 // serveLink responds with a link, or with ranges of it.
-func (a *API) serveLink(w http.ResponseWriter, r *http.Request) error {
-	if isFetch(r.Header) {
+func (e exportEndpoints) serveLink(c *call) error {
+	if isFetch(c.r.Header) {
 		return errLoop
 	}
-	ctx, cancel := a.storeContext(r)
+	ctx, cancel := c.storeContext()
 	defer cancel()
-	link, err := a.exports.FindLink(ctx, r.PathValue("token"))
+	link, err := e.service.FindLink(ctx, c.r.PathValue("token"))
 	if err != nil {
 		return err
 	}
-	out := w.(*response)
-	if err := a.authorizeLink(out, r, link.Owner); err != nil {
+	if err := c.authorizeLink(link.Owner); err != nil {
 		return err
 	}
-	return a.stream(func(http.ResponseWriter, *http.Request) error { return a.sendLink(out, r, link) })(w, r)
+	return download(func(c *call) error { return e.sendLink(c, link) })(c)
 }
 
-func (a *API) sendLink(out *response, r *http.Request, link *exports.Link) error {
-	watch := a.watchLinkKey(out, r, link.Owner)
+func (e exportEndpoints) sendLink(c *call, link *exports.Link) error {
+	watch := c.watchLinkKey(link.Owner)
 	defer watch.stop()
 
-	s := &linkSender{api: a, w: watch, r: r, requested: r.Header, link: link, start: time.Now()}
+	s := &linkSender{endpoints: e, call: c, w: watch, requested: c.r.Header, link: link, start: time.Now()}
 	defer s.release()
-	renew := r.Method == http.MethodGet && link.Outdated()
+	renew := c.r.Method == http.MethodGet && link.Outdated()
 	var lost error
 	for range maxRenewals {
 		if renew || lost != nil {
@@ -50,7 +49,7 @@ func (a *API) sendLink(out *response, r *http.Request, link *exports.Link) error
 			}
 		}
 		lost = s.send()
-		if lost == nil || out.status != 0 || !exports.IsLost(lost) || r.Context().Err() != nil {
+		if lost == nil || c.w.status != 0 || !exports.IsLost(lost) || c.disconnected() {
 			return lost
 		}
 		// Nothing has been sent yet, so the client can get a new plan.
@@ -75,9 +74,9 @@ func isFetch(header http.Header) bool {
 // linkSender responds to one request. It writes the header when the first bytes of
 // the body are available.
 type linkSender struct {
-	api       *API
+	endpoints exportEndpoints
+	call      *call
 	w         *keyWatch
-	r         *http.Request
 	requested http.Header // without references to a previous plan
 	link      *exports.Link
 	start     time.Time
@@ -105,7 +104,7 @@ func (s *linkSender) renew() error {
 	if err := s.reserve(-1); err != nil {
 		return err
 	}
-	link, err := s.link.Renew(s.r.Context())
+	link, err := s.link.Renew(s.call.r.Context())
 	if err != nil {
 		return err
 	}
@@ -120,7 +119,7 @@ func (s *linkSender) send() error {
 	if !s.link.Resumable() {
 		s.requested = nil // without a validator, no header can identify the content
 	}
-	status, list := ranges.Evaluate(s.r.Method, s.requested, ranges.Representation{
+	status, list := ranges.Evaluate(s.call.r.Method, s.requested, ranges.Representation{
 		Size: s.link.Size, ETag: s.link.ETag, Modified: s.link.Modified, ModifiedStrong: s.link.HasStrongModified(),
 	})
 	switch status {
@@ -135,7 +134,7 @@ func (s *linkSender) send() error {
 		s.w.WriteHeader(status)
 		return nil
 	}
-	if s.r.Method == http.MethodHead {
+	if s.call.r.Method == http.MethodHead {
 		s.setHeader()
 		s.setContent(s.link.Size, nil)
 		s.w.WriteHeader(http.StatusOK)
@@ -153,9 +152,9 @@ func (s *linkSender) send() error {
 			return err
 		}
 	}
-	if len(s.w.touched) == 0 { // a new plan has the same sources
+	if len(s.call.touched) == 0 { // a new plan has the same sources
 		for _, source := range s.link.Sources() {
-			touchExport(s.w, source, 0)
+			s.call.touchExport(source, 0)
 		}
 	}
 	if !s.link.Resumable() {
@@ -218,7 +217,7 @@ func (s *linkSender) ranges(list []ranges.Range) error {
 			contentRange = list[0].ContentRange(s.link.Size)
 		}
 	}
-	ctx, cancel := context.WithCancel(s.r.Context())
+	ctx, cancel := context.WithCancel(s.call.r.Context())
 	defer cancel()
 	s.w.onRevoked(cancel)
 	reader, err := s.link.Open(ctx, parts...)
@@ -233,7 +232,7 @@ func (s *linkSender) ranges(list []ranges.Range) error {
 			s.w.Header().Set("Content-Range", contentRange)
 		}
 		s.w.WriteHeader(status)
-		out := s.api.newStream(s.w, s.r)
+		out := s.call.newStream(s.w)
 		flushIfSlow(out, s.start)
 		return out
 	}}
@@ -250,7 +249,7 @@ func (s *linkSender) ranges(list []ranges.Range) error {
 	case err != nil && body.out == nil:
 		return err
 	case err != nil:
-		s.api.abort(s.w, s.r, err)
+		s.call.abort(err)
 	case body.out == nil: // an empty file
 		body.begin()
 	}
@@ -308,25 +307,24 @@ func (w *lazyWriter) flush() error {
 
 // download sends a link that is not resumable, as the download routes do.
 func (s *linkSender) download() error {
-	items, err := s.link.Items(s.r.Context())
+	items, err := s.link.Items(s.call.r.Context())
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(s.r.Context())
+	ctx, cancel := context.WithCancel(s.call.r.Context())
 	defer cancel()
 	s.w.onRevoked(cancel)
-	r := s.r.WithContext(ctx)
 	if s.link.Zip {
-		return s.api.sendBatch(s.w, r, items, s.setHeader)
+		return s.endpoints.sendBatch(s.call, ctx, s.w, items, s.setHeader)
 	}
 	if items[0].Export == nil {
 		return exports.ErrNotFound
 	}
-	download, err := s.api.exports.Open(ctx, *items[0].Export)
+	download, err := s.endpoints.service.Open(ctx, *items[0].Export)
 	if err != nil {
 		return err
 	}
 	defer download.Close()
 	download.ETag = "" // it is weak, or the link would be resumable
-	return s.api.sendFile(s.w, r, download, s.setHeader)
+	return s.call.sendFile(s.w, download, s.setHeader)
 }

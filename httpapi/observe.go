@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -92,84 +91,56 @@ func LogRequests(log *slog.Logger) func(context.Context, Observation) {
 	}
 }
 
-// touch adds resources to the observation of a request.
-func touch(w http.ResponseWriter, resources ...Resource) {
-	if w := recordOf(w); w.observed {
-		w.touched = append(w.touched, resources...)
+// touch adds resources to the observation of the request.
+func (c *call) touch(resources ...Resource) {
+	if c.api.options.Observe != nil {
+		c.touched = append(c.touched, resources...)
 	}
 }
 
 // touchExport adds the export of a source, which has the id 0 if there is none.
-func touchExport(w http.ResponseWriter, source string, id int64) {
-	if recordOf(w).observed { // redacting takes time
-		touch(w, Resource{Kind: "export", ID: id, URL: exports.RedactURL(source)})
+func (c *call) touchExport(source string, id int64) {
+	if c.api.options.Observe != nil { // redacting takes time
+		c.touch(Resource{Kind: "export", ID: id, URL: exports.RedactURL(source)})
 	}
 }
 
 // touchItems adds the exports of a batch.
-func touchItems(w http.ResponseWriter, items []exports.BatchItem) {
+func (c *call) touchItems(items []exports.BatchItem) {
 	for _, item := range items {
 		id := int64(0)
 		if item.Export != nil {
 			id = item.Export.ID
 		}
-		touchExport(w, item.SourceURL, id)
+		c.touchExport(item.SourceURL, id)
 	}
 }
 
 // observe calls Observe if it is set. A request that RequireClientKey has passed
 // to the API itself is observed once, with what the API knows.
-func (a *API) observe(w *response, r *http.Request) {
-	if a.options.Observe == nil {
+func (c *call) observe() {
+	if c.api.options.Observe == nil {
 		return
 	}
-	if w.outer != nil && w.outer.api == a && w.outer.observed != nil {
-		outer := w.outer.observed
-		outer.route, outer.code, outer.actor, outer.touched = w.route, w.code, w.actor, w.touched
+	if outer := c.outer; outer != nil && outer.api == c.api && outer.observes {
+		outer.route, outer.code, outer.actor, outer.touched = c.route, c.code, c.actor, c.touched
 		return
 	}
-	a.options.Observe(r.Context(), Observation{
-		Method:    knownMethod(r.Method),
-		Route:     w.route,
-		Status:    w.status,
-		Code:      w.code,
-		Bytes:     w.bytes,
-		Start:     w.start,
-		Duration:  time.Since(w.start),
-		Aborted:   w.aborted,
-		KeyID:     w.keyID,
-		Actor:     w.actorName(),
-		ClientIP:  a.clientIP(r),
-		RequestID: requestID(w),
-		Resources: w.touched,
+	c.api.options.Observe(c.r.Context(), Observation{
+		Method:    knownMethod(c.r.Method),
+		Route:     c.route,
+		Status:    c.w.status,
+		Code:      c.code,
+		Bytes:     c.w.bytes,
+		Start:     c.start,
+		Duration:  time.Since(c.start),
+		Aborted:   c.aborted,
+		KeyID:     c.keyID,
+		Actor:     c.actorName(),
+		ClientIP:  c.clientIP(),
+		RequestID: c.requestID(),
+		Resources: c.touched,
 	})
-}
-
-func (a *API) clientIP(r *http.Request) string {
-	if a.options.AuthRateLimit.ClientIP != nil {
-		return a.options.AuthRateLimit.ClientIP(r)
-	}
-	return remoteHost(r)
-}
-
-func (w *response) actorName() string {
-	if w.actor == "" && w.keyID != 0 {
-		return fmt.Sprint("key ", w.keyID)
-	}
-	return w.actor
-}
-
-// logFailure logs a failure of a request. The status may not be written yet.
-func (a *API) logFailure(w http.ResponseWriter, r *http.Request, level slog.Level, message string, status int, more ...any) {
-	record := recordOf(w)
-	a.log.Log(r.Context(), level, message, append([]any{
-		"method", knownMethod(r.Method),
-		"route", record.route,
-		"status", status,
-		"keyId", record.keyID,
-		"requestId", requestID(w),
-		"duration", time.Since(record.start),
-	}, more...)...)
 }
 
 func knownMethod(method string) string {

@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"net/http"
 	"sync"
+
+	"example.com/canvasback/httpapi/internal/bodies"
 )
 
 // document describes the API in OpenAPI 3.1. Tests compare it with the handler.
@@ -21,13 +23,14 @@ func OpenAPI() []byte { return []byte(document) }
 
 var plainDocument = []byte(document)
 
-var compressedDocument = sync.OnceValue(func() []byte { return compress([]byte(document)) })
+var compressedDocument = sync.OnceValue(func() []byte { return bodies.Gzip(plainDocument) })
 
-func (a *API) serveDocument(w http.ResponseWriter, r *http.Request) error {
-	body := plainDocument
-	if compressible(w, r) {
-		body = compressedDocument()
-		w.Header().Set("Content-Encoding", "gzip")
+func serveDocument(c *call) error {
+	if c.compressible() {
+		c.w.Header().Set("Content-Encoding", "gzip")
+		c.write(http.StatusOK, compressedDocument())
+		return nil
 	}
-	return a.sendJSON(w, r, body)
+	c.write(http.StatusOK, plainDocument)
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/symbols"
 )
@@ -51,8 +52,12 @@ func TestOpenAPI_HasAllRoutes(t *testing.T) {
 		}
 	}
 	db := memory.New()
+	clientKeys, err := keys.NewService(db.Keys(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	a, err := New(Options{
-		Keys:    newKeyService(t, db.Keys(), nil),
+		Keys:    clientKeys,
 		Symbols: symbols.NewService(db.Symbols(), nil),
 		Exports: exports.NewService(db.Exports(), nil),
 	})

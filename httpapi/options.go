@@ -167,6 +167,7 @@ func (o Options) withDefaults() Options {
 	o.MemoryBudget = cmp.Or(max(o.MemoryBudget, 0), 256<<20)
 	o.Import.Total = cmp.Or(max(o.Import.Total, 0), min(256<<20, o.MemoryBudget/2))
 	o.Import.Symbol = cmp.Or(max(o.Import.Symbol, 0), o.SymbolLimit)
+	o.AuthRateLimit = o.AuthRateLimit.withDefaults()
 	o.BodyRate = cmp.Or(o.BodyRate, 1<<10)
 	o.StreamsPerClient = cmp.Or(o.StreamsPerClient, 64)
 	o.StoreTimeout = cmp.Or(max(o.StoreTimeout, 0), 5*time.Second)

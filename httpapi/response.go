@@ -5,63 +5,15 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 )
 
-// response records a response for Observe.
+// response records the status and the size of a response.
 type response struct {
 	http.ResponseWriter
-	start   time.Time
-	status  int // 0 until the header is written
-	bytes   int64
-	aborted bool
-	route   string // the path in the route table
-	keyID   int64  // of the client key, if it is known
-	actor   string // of an admin route
-	code    string // of the error
-	touched []Resource
-
-	observed bool // by Observe
-
-	values [8]string // of headers, see setHeader
-	used   int
-
-	credentials credentials
-	outer       *authContext // if the request has passed an API before
-	inherited   bool         // credentials are those of outer
-}
-
-// recordOf returns the response that w is, or wraps.
-func recordOf(w http.ResponseWriter) *response {
-	return w.(interface{ record() *response }).record()
-}
-
-func (w *response) record() *response { return w }
-
-// setHeader sets a header, given in canonical form. It allocates less than
-// [http.Header.Set].
-func setHeader(w http.ResponseWriter, key, value string) {
-	out := recordOf(w)
-	if out.used == len(out.values) {
-		w.Header()[key] = []string{value}
-		return
-	}
-	i := out.used
-	out.values[i] = value
-	w.Header()[key] = out.values[i : i+1 : i+1]
-	out.used++
-}
-
-// newResponse begins a request: it sets the request id of w and removes the keys
-// from the header of r.
-func (a *API) newResponse(w http.ResponseWriter, r *http.Request) *response {
-	out := &response{ResponseWriter: w, start: time.Now(), observed: a.options.Observe != nil}
-	a.setRequestID(out, r)
-	out.outer, _ = r.Context().Value(ctxKey{}).(*authContext)
-	out.credentials, out.inherited = takeCredentials(r.Header, out.outer)
-	return out
+	status int   // 0 until the header is written
+	bytes  int64 // of the body
 }
 
 func (w *response) WriteHeader(status int) {
@@ -112,14 +64,15 @@ func (w appResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 const headerRequestID = "X-Request-Id"
 
-// setRequestID sets the request id of the response: the one that the application
-// has set, else that of Options.RequestID, else the client's, else a new one. It
-// replaces invalid ones, because the application may pass on what a client sent.
-func (a *API) setRequestID(w *response, r *http.Request) {
-	if validRequestID(requestID(w)) {
-		return
+// setRequestID sets the request id of a response and returns it: the one that the
+// application has set, else that of Options.RequestID, else the client's, else a new
+// one. It replaces invalid ones, because the application may pass on what a client
+// sent.
+func (a *API) setRequestID(w http.ResponseWriter, r *http.Request) string {
+	id := w.Header().Get(headerRequestID)
+	if validRequestID(id) {
+		return id
 	}
-	id := ""
 	if a.options.RequestID != nil {
 		id = a.options.RequestID(r)
 	}
@@ -129,7 +82,8 @@ func (a *API) setRequestID(w *response, r *http.Request) {
 	if !validRequestID(id) {
 		id = uuid.Must(uuid.NewV7()).String()
 	}
-	setHeader(w, headerRequestID, id)
+	w.Header().Set(headerRequestID, id)
+	return id
 }
 
 // validRequestID accepts 1 to 128 visible ASCII characters.
@@ -141,6 +95,3 @@ func validRequestID(id string) bool {
 	}
 	return id != "" && len(id) <= 128
 }
-
-// requestID returns the request id of a response.
-func requestID(w http.ResponseWriter) string { return w.Header().Get(headerRequestID) }

@@ -3,13 +3,15 @@ package httpapi
 import (
 	"net/http"
 	"strings"
+
+	"example.com/canvasback/httpapi/internal/bodies"
 )
 
 // route is a row of the table below.
 type route struct {
 	method   string
 	path     string
-	auth     auth
+	auth     credential
 	scope    string // that a client key needs
 	limit    int64  // of the request body, in bytes
 	endpoint endpoint
@@ -52,53 +54,58 @@ func (a *API) routes() []route {
 
 		none = "" // no scope
 	)
-	limit, symbolLimit, batchLimit, importLimit := a.options.BodyLimit, a.options.SymbolLimit, a.options.BatchLimit, a.options.ImportLimit
+	options := &a.options
+	limit, symbolLimit, batchLimit, importLimit := options.BodyLimit, options.SymbolLimit, options.BatchLimit, options.ImportLimit
 
-	list := []route{{get, "/openapi.json", noKey, none, limit, a.serveDocument}}
+	list := []route{{get, "/openapi.json", noKey, none, limit, serveDocument}}
 	if a.keys != nil {
+		e := keyEndpoints{a.keys}
 		list = append(list,
-			route{get, "/admin/api-keys", adminKey, none, limit, a.listKeys},
-			route{post, "/admin/api-keys", adminKey, none, limit, jsonEndpoint(a, created, a.createKey)},
-			route{get, "/admin/api-keys/{id}", adminKey, none, limit, jsonEndpoint(a, ok, a.getKey)},
-			route{patch, "/admin/api-keys/{id}", adminKey, none, limit, jsonEndpoint(a, ok, a.updateKey)},
-			route{post, "/admin/api-keys/{id}/rotate", adminKey, none, limit, jsonEndpoint(a, ok, a.rotateKey)},
-			route{remove, "/admin/api-keys/{id}", adminKey, none, limit, jsonEndpoint(a, ok, a.deleteKey)},
+			route{get, "/admin/api-keys", adminKey, none, limit, e.listKeys},
+			route{post, "/admin/api-keys", adminKey, none, limit, withBody(created, e.createKey)},
+			route{get, "/admin/api-keys/{id}", adminKey, none, limit, withoutBody(ok, e.getKey)},
+			route{patch, "/admin/api-keys/{id}", adminKey, none, limit, withBody(ok, e.updateKey)},
+			route{post, "/admin/api-keys/{id}/rotate", adminKey, none, limit, withBody(ok, e.rotateKey)},
+			route{remove, "/admin/api-keys/{id}", adminKey, none, limit, withoutBody(ok, e.deleteKey)},
 		)
 	}
 	if a.symbols != nil {
+		e := symbolEndpoints{a.symbols, bodies.New(a.symbols, options.ListCache, options.StoreTimeout), options.Import}
 		list = append(list,
-			route{get, "/symbol/folders", clientKey, ScopeSymbolsRead, limit, a.listFolders},
-			route{post, "/symbol/folders", clientKey, ScopeSymbolsWrite, limit, jsonEndpoint(a, created, a.createFolder)},
-			route{get, "/symbol/folders/{id}", clientKey, ScopeSymbolsRead, limit, a.getEndpoint(folderVersion, a.getFolder)},
-			route{patch, "/symbol/folders/{id}", clientKey, ScopeSymbolsWrite, limit, jsonEndpoint(a, ok, a.updateFolder)},
-			route{remove, "/symbol/folders/{id}", clientKey, ScopeSymbolsWrite, limit, jsonEndpoint(a, ok, a.deleteFolder)},
-			route{get, "/symbol/folders/{id}/symbols", clientKey, ScopeSymbolsRead, limit, a.listSymbols},
-			route{post, "/symbol/folders/{id}/symbols", clientKey, ScopeSymbolsWrite, symbolLimit, jsonEndpoint(a, created, a.createSymbol)},
-			route{get, "/symbol/folders/{id}/export", clientKey, ScopeSymbolsRead, limit, a.stream(a.exportSymbols)},
-			route{post, "/symbol/folders/{id}/import", clientKey, ScopeSymbolsWrite, importLimit, a.importSymbols},
-			route{get, "/symbol/symbols/{id}", clientKey, ScopeSymbolsRead, limit, a.getEndpoint(symbolVersion, a.getSymbol)},
-			route{get, "/symbol/symbols/{id}/image", clientKey, ScopeSymbolsRead, limit, a.getImage},
-			route{get, "/symbol/search", clientKey, ScopeSymbolsRead, limit, a.searchSymbols},
-			route{patch, "/symbol/symbols/{id}", clientKey, ScopeSymbolsWrite, symbolLimit, jsonEndpoint(a, ok, a.updateSymbol)},
-			route{remove, "/symbol/symbols/{id}", clientKey, ScopeSymbolsWrite, limit, jsonEndpoint(a, ok, a.deleteSymbol)},
+			route{get, "/symbol/folders", clientKey, ScopeSymbolsRead, limit, e.listFolders},
+			route{post, "/symbol/folders", clientKey, ScopeSymbolsWrite, limit, withBody(created, e.createFolder)},
+			route{get, "/symbol/folders/{id}", clientKey, ScopeSymbolsRead, limit, e.get(bodies.Folder)},
+			route{patch, "/symbol/folders/{id}", clientKey, ScopeSymbolsWrite, limit, withBody(ok, e.updateFolder)},
+			route{remove, "/symbol/folders/{id}", clientKey, ScopeSymbolsWrite, limit, withoutBody(ok, e.deleteFolder)},
+			route{get, "/symbol/folders/{id}/symbols", clientKey, ScopeSymbolsRead, limit, e.listSymbols},
+			route{post, "/symbol/folders/{id}/symbols", clientKey, ScopeSymbolsWrite, symbolLimit, withBody(created, e.createSymbol)},
+			route{get, "/symbol/folders/{id}/export", clientKey, ScopeSymbolsRead, limit, download(e.exportSymbols)},
+			route{post, "/symbol/folders/{id}/import", clientKey, ScopeSymbolsWrite, importLimit, e.importSymbols},
+			route{get, "/symbol/symbols/{id}", clientKey, ScopeSymbolsRead, limit, e.get(bodies.Symbol)},
+			route{get, "/symbol/symbols/{id}/image", clientKey, ScopeSymbolsRead, limit, e.get(bodies.Image)},
+			route{get, "/symbol/search", clientKey, ScopeSymbolsRead, limit, e.searchSymbols},
+			route{patch, "/symbol/symbols/{id}", clientKey, ScopeSymbolsWrite, symbolLimit, withBody(ok, e.updateSymbol)},
+			route{remove, "/symbol/symbols/{id}", clientKey, ScopeSymbolsWrite, limit, withoutBody(ok, e.deleteSymbol)},
 		)
 	}
 	if a.exports != nil {
+		ownOnly := options.RegisterOwnOnly && options.RegisterWith == RegisterWithClientKey
+		e := exportEndpoints{a.exports, ownOnly}
 		list = append(list,
-			route{get, "/admin/exports", adminKey, none, limit, a.listExports},
-			route{get, "/admin/exports/{id}", adminKey, none, limit, jsonEndpoint(a, ok, a.getExport)},
-			route{remove, "/admin/exports/{id}", adminKey, none, limit, a.deleteExport},
-			route{post, "/admin/exports/{id}/check", adminKey, none, limit, a.checkExport},
-			route{post, "/viewer/exports/download", clientKey, ScopeExportsRead, limit, a.stream(a.downloadExport)},
-			route{post, "/viewer/exports/download-batch", clientKey, ScopeExportsRead, batchLimit, a.stream(a.downloadBatch)},
-			route{post, "/viewer/exports/links", clientKey, ScopeExportsRead, batchLimit, a.stream(a.createLink)},
-			route{get, "/viewer/exports/links/{token}/{fileName}", noKey, none, limit, a.serveLink}, // checks the key of the link
+			route{get, "/admin/exports", adminKey, none, limit, e.listExports},
+			route{get, "/admin/exports/{id}", adminKey, none, limit, withoutBody(ok, e.getExport)},
+			route{remove, "/admin/exports/{id}", adminKey, none, limit, e.deleteExport},
+			route{post, "/admin/exports/{id}/check", adminKey, none, limit, e.checkExport},
+			route{post, "/viewer/exports/download", clientKey, ScopeExportsRead, limit, download(e.download)},
+			route{post, "/viewer/exports/download-batch", clientKey, ScopeExportsRead, batchLimit, download(e.downloadBatch)},
+			route{post, "/viewer/exports/links", clientKey, ScopeExportsRead, batchLimit, download(e.createLink)},
+			route{get, "/viewer/exports/links/{token}/{fileName}", noKey, none, limit, e.serveLink}, // checks the key of the link
 		)
-		switch a.options.RegisterWith {
+		switch options.RegisterWith {
 		case RegisterWithClientKey:
-			list = append(list, route{post, "/viewer/exports/register", clientKey, ScopeExportsRegister, limit, a.registerExport})
+			list = append(list, route{post, "/viewer/exports/register", clientKey, ScopeExportsRegister, limit, e.register})
 		case RegisterWithAdminKey:
-			list = append(list, route{post, "/viewer/exports/register", adminKey, none, limit, a.registerExport})
+			list = append(list, route{post, "/viewer/exports/register", adminKey, none, limit, e.register})
 		}
 	}
 	return list

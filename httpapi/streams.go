@@ -1,24 +1,9 @@
 package httpapi
 
 import (
-	"net/http"
 	"sync"
 	"time"
 )
-
-// client identifies whom to charge for a request: its client key, or its client IP if
-// it has none.
-type client struct {
-	keyID int64
-	ip    string
-}
-
-func (a *API) client(w *response, r *http.Request) client {
-	if w.keyID != 0 {
-		return client{keyID: w.keyID}
-	}
-	return client{ip: a.limiter.clientIP(r)}
-}
 
 // streamLimiter limits how many downloads a client has at a time. Each holds a
 // connection to an origin, and as much memory as its slowest reader needs.
@@ -48,14 +33,14 @@ func (l *streamLimiter) end(c client) {
 	}
 }
 
-// stream returns an endpoint that counts as a download of its client while it runs.
-func (a *API) stream(next endpoint) endpoint {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		c := a.client(w.(*response), r)
-		if err := a.streams.start(c); err != nil {
+// download returns an endpoint that counts as a download of its client while it runs.
+func download(next endpoint) endpoint {
+	return func(c *call) error {
+		streams, client := c.api.streams, c.client()
+		if err := streams.start(client); err != nil {
 			return err
 		}
-		defer a.streams.end(c)
-		return next(w, r)
+		defer streams.end(client)
+		return next(c)
 	}
 }

@@ -2,81 +2,112 @@ package httpapi
 
 import (
 	"context"
-	"net/http"
-	"slices"
 
+	"example.com/canvasback/httpapi/internal/bodies"
 	"example.com/canvasback/symbols"
+	"example.com/canvasback/symbols/bundle"
 )
 
-type folderRecord symbols.Folder
+// symbolEndpoints are the endpoints of folders and symbols.
+type symbolEndpoints struct {
+	service *symbols.Service
+	bodies  *bodies.Library
+	limits  bundle.Limits // of imports
+}
 
-func (f folderRecord) resource() Resource           { return Resource{Kind: "folder", ID: f.ID} }
-func (f folderRecord) version() symbols.Version     { return f.Version }
-func (f folderRecord) appendJSON(dst []byte) []byte { return appendFolder(dst, symbols.Folder(f)) }
+func folderReply(folder symbols.Folder, err error) (reply, error) {
+	return reply{
+		body:    bodies.AppendFolder(nil, folder),
+		version: folder.Version,
+		created: Resource{Kind: "folder", ID: folder.ID},
+	}, err
+}
 
-func (a *API) listFolders(w http.ResponseWriter, r *http.Request) error {
-	q := parseQuery(r.URL)
-	p, err := q.page()
+func symbolReply(symbol symbols.Symbol, err error) (reply, error) {
+	return reply{
+		body:    bodies.AppendSymbol(nil, symbol),
+		version: symbol.Version,
+		created: Resource{Kind: "symbol", ID: symbol.ID},
+	}, err
+}
+
+// listFolders responds with folders.
+func (e symbolEndpoints) listFolders(c *call) error {
+	page, err := c.page()
 	if err != nil {
 		return err
 	}
-	key := bodyKey{versionKey: versionKey{kind: folderListVersion}, page: p, gzip: compressible(w, r)}
-	return a.sendList(w, r, q, key, viewOf(q, p, 0), func(int64) (encodedBody, error) { return a.encodeFolders(r, key) })
+	return e.send(c, bodies.Key{Kind: bodies.Folders, Range: symbols.Range(page)})
 }
 
-// encodeFolders reads and encodes the folder list.
-func (a *API) encodeFolders(r *http.Request, key bodyKey) (encodedBody, error) {
-	ctx, cancel := a.storeContext(r)
-	defer cancel()
-	list, err := a.symbols.ListFolders(ctx, key.page.selection())
+// listSymbols responds with symbols of a folder.
+func (e symbolEndpoints) listSymbols(c *call) error {
+	id, err := c.id()
 	if err != nil {
-		return encodedBody{}, err
+		return err
 	}
-	out := listEncoder{compress: key.gzip}
-	out.add(appendFolders(nil, list.Folders))
-	body := encodedBody{version: list.Version}
-	body.parts, body.gzip = out.finish()
-	if list.More {
-		body.next = list.Folders[len(list.Folders)-1].ID
+	page, err := c.page()
+	if err != nil {
+		return err
 	}
-	return body, nil
+	fields, err := c.fields()
+	if err != nil {
+		return err
+	}
+	return e.send(c, bodies.Key{Kind: bodies.Contents, ID: id, Range: symbols.Range(page), Fields: fields})
+}
+
+// get returns the endpoint of a folder, a symbol or its image.
+func (e symbolEndpoints) get(kind bodies.Kind) endpoint {
+	return func(c *call) error {
+		id, err := c.id()
+		if err != nil {
+			return err
+		}
+		return e.send(c, bodies.Key{Kind: kind, ID: id})
+	}
+}
+
+// send responds with the current body of a key, or 304 if the client has it.
+func (e symbolEndpoints) send(c *call, key bodies.Key) error {
+	if key.Kind != bodies.Image {
+		key.Gzip = c.compressible()
+	}
+	view := c.view(key)
+	condition := c.ifNoneMatch(view)
+	body, err := e.bodies.Get(c.detached(), key, condition.known, c.hold)
+	if err != nil {
+		return err
+	}
+	defer body.Release()
+	if body.Current {
+		return c.sendNotModified(condition.etag)
+	}
+	if body.Next > 0 {
+		c.setLink(key.Range.Limit, body.Next)
+	}
+	c.setTag(newTag(body, view).String())
+	return c.sendBody(body)
 }
 
 type createFolderRequest struct {
 	Name string `json:"name"`
 }
 
-func (a *API) createFolder(ctx context.Context, _ int64, in createFolderRequest) (folderRecord, error) {
-	folder, err := a.symbols.CreateFolder(ctx, in.Name)
-	return folderRecord(folder), err
-}
-
-func (a *API) getFolder(ctx context.Context, id int64) (taggedBody, error) {
-	folder, err := a.symbols.GetFolder(ctx, id)
-	return folderRecord(folder), err
+func (e symbolEndpoints) createFolder(ctx context.Context, _ target, in createFolderRequest) (reply, error) {
+	return folderReply(e.service.CreateFolder(ctx, in.Name))
 }
 
 type updateFolderRequest struct {
-	ifMatch `json:"-"`
-	Name    optional[string] `json:"name"`
+	Name optional[string] `json:"name"`
 }
 
-func (a *API) updateFolder(ctx context.Context, id int64, in updateFolderRequest) (folderRecord, error) {
-	folder, err := a.symbols.UpdateFolder(ctx, id, symbols.FolderFields{Name: in.Name.pointer()}, in.versions...)
-	return folderRecord(folder), err
+func (e symbolEndpoints) updateFolder(ctx context.Context, t target, in updateFolderRequest) (reply, error) {
+	return folderReply(e.service.UpdateFolder(ctx, t.id, symbols.FolderFields{Name: in.Name.pointer()}, t.ifMatch...))
 }
 
-func (a *API) deleteFolder(ctx context.Context, id int64, in ifMatch) (messageResponse, error) {
-	return messageResponse{"Folder deleted."}, a.symbols.DeleteFolder(ctx, id, in.versions...)
-}
-
-type symbolRecord symbols.Symbol
-
-func (s symbolRecord) resource() Resource       { return Resource{Kind: "symbol", ID: s.ID} }
-func (s symbolRecord) version() symbols.Version { return s.Version }
-
-func (s symbolRecord) appendJSON(dst []byte) []byte {
-	return appendSymbol(slices.Grow(dst, encodedSize(s.Name, s.Type, s.Data)), symbols.Symbol(s))
+func (e symbolEndpoints) deleteFolder(ctx context.Context, t target) (reply, error) {
+	return messageReply("Folder deleted.", e.service.DeleteFolder(ctx, t.id, t.ifMatch...))
 }
 
 type createSymbolRequest struct {
@@ -85,34 +116,26 @@ type createSymbolRequest struct {
 	Data string `json:"data"`
 }
 
-func (a *API) createSymbol(ctx context.Context, folderID int64, in createSymbolRequest) (symbolRecord, error) {
-	symbol, err := a.symbols.CreateSymbol(ctx, folderID, in.Name, in.Type, in.Data)
-	return symbolRecord(symbol), err
-}
-
-func (a *API) getSymbol(ctx context.Context, id int64) (taggedBody, error) {
-	symbol, err := a.symbols.GetSymbol(ctx, id)
-	return symbolRecord(symbol), err
+func (e symbolEndpoints) createSymbol(ctx context.Context, t target, in createSymbolRequest) (reply, error) {
+	return symbolReply(e.service.CreateSymbol(ctx, t.id, in.Name, in.Type, in.Data))
 }
 
 type updateSymbolRequest struct {
-	ifMatch  `json:"-"`
 	Name     optional[string] `json:"name"`
 	Type     optional[string] `json:"type"`
 	Data     optional[string] `json:"data"`
 	FolderID optional[int64]  `json:"folderId"`
 }
 
-func (a *API) updateSymbol(ctx context.Context, id int64, in updateSymbolRequest) (symbolRecord, error) {
-	symbol, err := a.symbols.UpdateSymbol(ctx, id, symbols.SymbolFields{
+func (e symbolEndpoints) updateSymbol(ctx context.Context, t target, in updateSymbolRequest) (reply, error) {
+	return symbolReply(e.service.UpdateSymbol(ctx, t.id, symbols.SymbolFields{
 		Name:     in.Name.pointer(),
 		Type:     in.Type.pointer(),
 		Data:     in.Data.pointer(),
 		FolderID: in.FolderID.pointer(),
-	}, in.versions...)
-	return symbolRecord(symbol), err
+	}, t.ifMatch...))
 }
 
-func (a *API) deleteSymbol(ctx context.Context, id int64, in ifMatch) (messageResponse, error) {
-	return messageResponse{"Symbol deleted."}, a.symbols.DeleteSymbol(ctx, id, in.versions...)
+func (e symbolEndpoints) deleteSymbol(ctx context.Context, t target) (reply, error) {
+	return messageReply("Symbol deleted.", e.service.DeleteSymbol(ctx, t.id, t.ifMatch...))
 }

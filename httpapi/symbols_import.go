@@ -13,60 +13,48 @@ import (
 )
 
 // exportSymbols writes the symbols of a folder as a zip, page by page.
-func (a *API) exportSymbols(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r)
+func (e symbolEndpoints) exportSymbols(c *call) error {
+	id, err := c.id()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := a.storeContext(r)
+	ctx, cancel := c.storeContext()
 	defer cancel()
-	folder, err := a.symbols.GetFolder(ctx, id)
+	folder, err := e.service.GetFolder(ctx, id)
 	if err != nil {
 		return err
 	}
-	first, err := a.symbolPage(r, id, 0)
+	first, err := e.symbolPage(c, id, 0)
 	if err != nil {
 		return err
 	}
-	counted, err := a.newCountedWriter(w, r, 0)
-	if err != nil {
-		return err
-	}
-	defer counted.memory.Release()
-	w.Header().Set("Content-Type", "application/zip")
-	w.Header().Set("Content-Disposition", disposition("attachment", bundleFileName(folder)))
-	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
-		return nil
-	}
-	out := a.newStream(w, r)
-	err = bundle.Write(out, folder.Name, func(after int64) (page symbols.Page, err error) {
-		page, first = first, symbols.Page{}
-		if after > 0 {
-			if page, err = a.symbolPage(r, id, after); err != nil {
-				return page, err
+	header := c.w.Header()
+	header.Set("Content-Type", "application/zip")
+	header.Set("Content-Disposition", disposition("attachment", bundleFileName(folder)))
+	return c.streamCounted(func(out *streamed) error {
+		return bundle.Write(out, folder.Name, func(after int64) (page symbols.Page, err error) {
+			page, first = first, symbols.Page{}
+			if after > 0 {
+				if page, err = e.symbolPage(c, id, after); err != nil {
+					return page, err
+				}
 			}
-		}
-		return page, counted.growTo(2 * dataSize(page)) // and what is made of it
+			return page, out.hold(2 * dataSize(page)) // and what is made of it
+		})
 	})
-	if err != nil {
-		a.abort(w, r, err)
-	}
-	out.Finish()
-	return nil
 }
 
-func (a *API) symbolPage(r *http.Request, folderID, after int64) (symbols.Page, error) {
-	ctx, cancel := a.storeContext(r)
+func (e symbolEndpoints) symbolPage(c *call, folderID, after int64) (symbols.Page, error) {
+	ctx, cancel := c.storeContext()
 	defer cancel()
-	return a.symbols.ListSymbols(ctx, folderID, symbols.Range{After: after})
+	return e.service.ListSymbols(ctx, folderID, symbols.Range{After: after})
 }
 
 // dataSize returns how many bytes the data of a page has.
-func dataSize(page symbols.Page) int {
-	size := 0
+func dataSize(page symbols.Page) int64 {
+	size := int64(0)
 	for _, symbol := range page.Symbols {
-		size += len(symbol.Data)
+		size += int64(len(symbol.Data))
 	}
 	return size
 }
@@ -108,75 +96,57 @@ func fileNotes(list []bundle.FileNote) []fileNote {
 }
 
 // importSymbols creates the symbols of a zip, or none of them.
-func (a *API) importSymbols(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r)
+func (e symbolEndpoints) importSymbols(c *call) error {
+	id, err := c.id()
 	if err != nil {
 		return err
 	}
-	dryRun, err := wantsDryRun(r.URL)
+	dryRun, err := wantsDryRun(c.r.URL)
 	if err != nil {
 		return err
 	}
-	archive, err := readBody(r, isZip, errZipType)
+	archive, err := c.readBody(isZip, errZipType)
 	if err != nil {
 		return err
 	}
-	contents, err := bundle.Read(context.WithoutCancel(r.Context()), archive, &bundle.Options{ // see storeContext
-		Limits:  a.options.Import,
+	contents, err := bundle.Read(c.detached(), archive, &bundle.Options{
+		Limits:  e.limits,
 		DryRun:  dryRun,
-		Reserve: func(size int64) error { return reserve(r, int64(len(archive))+size) },
-		Pause:   a.pause(),
+		Reserve: func(size int64) error { return c.reserve(int64(len(archive)) + size) },
 	})
 	if err != nil {
 		return err
 	}
 	// A dry run needs the folder for its status. Otherwise this detects an
 	// unavailable store before the longer timeout of the import.
-	ctx, cancel := a.storeContext(r)
+	ctx, cancel := c.storeContext()
 	defer cancel()
-	if _, err := a.symbols.GetFolder(ctx, id); err != nil {
+	if _, err := e.service.GetFolder(ctx, id); err != nil {
 		return err
 	}
 	if dryRun {
-		return encode(w, http.StatusOK, newImportResponse(contents, nil, dryRun))
+		return c.encode(http.StatusOK, newImportResponse(contents, nil, dryRun))
 	}
-	created, err := a.createSymbols(r, id, contents.Symbols())
+	created, err := e.createSymbols(c, id, contents.Symbols())
 	if err != nil {
 		return err
 	}
-	return encode(w, http.StatusCreated, newImportResponse(contents, created, dryRun))
-}
-
-// pause returns a function for a request that may use a processor for long. While other
-// requests arrive, it sleeps for three quarters of the time.
-func (a *API) pause() func() {
-	arrived, start := a.arrived.Load(), time.Now()
-	return func() {
-		worked := time.Since(start)
-		if worked < time.Millisecond {
-			return // too short to sleep precisely
-		}
-		if now := a.arrived.Load(); now != arrived {
-			arrived = now
-			time.Sleep(3 * worked)
-		}
-		start = time.Now()
-	}
+	return c.encode(http.StatusCreated, newImportResponse(contents, created, dryRun))
 }
 
 // bytesPerStoreTimeout is how much data a store is expected to write within
 // StoreTimeout.
 const bytesPerStoreTimeout = 16 << 20
 
-func (a *API) createSymbols(r *http.Request, folderID int64, list []symbols.NewSymbol) ([]symbols.Symbol, error) {
+func (e symbolEndpoints) createSymbols(c *call, folderID int64, list []symbols.NewSymbol) ([]symbols.Symbol, error) {
 	size := 0
 	for _, symbol := range list {
 		size += len(symbol.Data)
 	}
-	timeout := a.options.StoreTimeout * time.Duration(1+size/bytesPerStoreTimeout)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), timeout)
+	timeout := c.api.options.StoreTimeout * time.Duration(1+size/bytesPerStoreTimeout)
+	ctx, cancel := context.WithTimeout(c.detached(), timeout)
 	defer cancel()
-	return a.symbols.CreateSymbols(ctx, folderID, list)
+	return e.service.CreateSymbols(ctx, folderID, list)
 }
 
 // newImportResponse returns the response to an import. A dry run has created none.

@@ -3,69 +3,104 @@ package httpapi
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"io"
-	"net/http"
 
+	"example.com/canvasback/httpapi/internal/bodies"
 	"example.com/canvasback/httpapi/internal/stream"
 	"example.com/canvasback/symbols"
 )
 
 // searchSymbols responds with the symbols of all folders whose name contains the
 // parameter q.
-func (a *API) searchSymbols(w http.ResponseWriter, r *http.Request) error {
-	query := parseQuery(r.URL)
-	text, _, err := query.get("q")
+func (e symbolEndpoints) searchSymbols(c *call) error {
+	text, _, err := c.query().get("q")
 	if err != nil {
 		return err
 	}
-	p, err := query.page()
+	page, err := c.page()
 	if err != nil {
 		return err
 	}
-	p.limit = cmp.Or(p.limit, defaultPageSize)
-	fields, err := query.fields()
+	page.Limit = cmp.Or(page.Limit, defaultPageSize)
+	fields, err := c.fields()
 	if err != nil {
 		return err
 	}
-	fields = cmp.Or(fields, infoFields)
-	ctx, cancel := a.storeContext(r)
+	fields = cmp.Or(fields, bodies.InfoFields)
+	ctx, cancel := c.storeContext()
 	defer cancel()
-	found, more, err := a.symbols.Search(ctx, text, p.selection())
+	found, more, err := e.service.Search(ctx, text, symbols.Range(page))
 	if err != nil {
 		return err
 	}
 	if more {
-		query.setLink(w.Header(), p, found[len(found)-1].ID)
+		c.setLink(page.Limit, found[len(found)-1].ID)
 	}
-	return a.sendFound(w, r, text, found, fields)
+	if fields.HasData() {
+		return e.sendFoundData(c, text, found, fields)
+	}
+	body := []byte{'['}
+	for i, info := range found {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = bodies.AppendFields(body, info, "", fields)
+	}
+	return c.sendCompressible(append(body, ']'))
 }
 
-// sendFound responds with the symbols whose names contain text. Those found are read
-// again if their data is among the fields.
-func (a *API) sendFound(w http.ResponseWriter, r *http.Request, text string, found []symbols.SymbolInfo, fields fieldSet) error {
-	if fields&dataField == 0 {
-		body := []byte{'['}
-		for i, info := range found {
-			if i > 0 {
-				body = append(body, ',')
-			}
-			body = appendFields(body, info, "", fields)
-		}
-		return a.sendCompressible(w, r, append(body, ']'))
-	}
+// sendFoundData responds with the symbols whose names contain text. Those found are
+// read again with their data, one by one.
+func (e symbolEndpoints) sendFoundData(c *call, text string, found []symbols.SymbolInfo, fields bodies.Fields) error {
 	size := int64(0)
 	for _, info := range found {
 		size += info.Size
 	}
-	write := func(out io.Writer) error {
-		return a.writeEach(out, r, found, fields, func(s symbols.Symbol) bool { return symbols.Contains(s.Name, text) })
-	}
 	if size > stream.ChunkSize {
-		return a.streamJSON(w, r, compressible(w, r), 0, write)
+		return c.streamJSON(func(out *streamed) error {
+			return e.writeFound(c, out, out.hold, text, found, fields)
+		})
 	}
 	var body bytes.Buffer
-	if err := write(&body); err != nil {
+	if err := e.writeFound(c, &body, func(int64) error { return nil }, text, found, fields); err != nil {
 		return err
 	}
-	return a.sendCompressible(w, r, body.Bytes())
+	return c.sendCompressible(body.Bytes())
+}
+
+// writeFound omits symbols that are deleted or renamed since they were found. It calls
+// hold with the bytes that each takes.
+func (e symbolEndpoints) writeFound(c *call, w io.Writer, hold func(int64) error, text string, found []symbols.SymbolInfo, fields bodies.Fields) error {
+	var buffer []byte
+	separator := byte('[')
+	for _, info := range found {
+		symbol, err := e.readSymbol(c, info.ID)
+		switch {
+		case errors.Is(err, symbols.ErrSymbolNotFound), err == nil && !symbols.Contains(symbol.Name, text):
+			continue
+		case err != nil:
+			return err
+		}
+		if err := hold(2 * int64(len(symbol.Data))); err != nil { // as read, and encoded
+			return err
+		}
+		buffer = bodies.AppendFields(append(buffer[:0], separator), symbol.Info(), symbol.Data, fields)
+		if _, err := w.Write(buffer); err != nil {
+			return err
+		}
+		separator = ','
+	}
+	end := "]"
+	if separator == '[' {
+		end = "[]"
+	}
+	_, err := io.WriteString(w, end)
+	return err
+}
+
+func (e symbolEndpoints) readSymbol(c *call, id int64) (symbols.Symbol, error) {
+	ctx, cancel := c.storeContext()
+	defer cancel()
+	return e.service.GetSymbol(ctx, id)
 }

@@ -141,6 +141,21 @@ func (h *Hold[Client]) Grow(ctx context.Context, size int64) error {
 	return nil
 }
 
+// TryGrow is Grow without waiting. It reports whether the Hold has size bytes now.
+func (h *Hold[Client]) TryGrow(size int64) bool {
+	part := h.budget.partFor(size)
+	size = min(size, part.size)
+	n, holds := size, int64(0)
+	if part == h.part {
+		n, holds = size-h.size, h.size
+	}
+	if n > 0 && !part.tryAcquire(h.client, n, holds) {
+		return false
+	}
+	h.set(part, size)
+	return true
+}
+
 // GrowLast is Grow for a request that has all it needs to end soon. One such request at
 // a time may exceed the budget, and others wait for it. Without that, requests that
 // hold memory would wait for each other.

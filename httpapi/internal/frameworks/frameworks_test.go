@@ -71,7 +71,7 @@ var frameworks = map[string]func(api *httpapi.API) http.Handler{
 	"net/http": func(api *httpapi.API) http.Handler {
 		authenticated := func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if _, ok := api.Authenticate(w, r); ok {
+				if r, ok := api.Authenticate(w, r); ok {
 					next.ServeHTTP(w, r)
 				}
 			})
@@ -87,9 +87,12 @@ var frameworks = map[string]func(api *httpapi.API) http.Handler{
 	},
 	"gin": func(api *httpapi.API) http.Handler {
 		authenticate := func(c *gin.Context) {
-			if _, ok := api.Authenticate(c.Writer, c.Request); !ok {
+			r, ok := api.Authenticate(c.Writer, c.Request)
+			if !ok {
 				c.Abort()
+				return
 			}
+			c.Request = r
 		}
 		router := gin.Default()
 		router.Any("/api/*path", gin.WrapH(api))
@@ -103,9 +106,11 @@ var frameworks = map[string]func(api *httpapi.API) http.Handler{
 	"echo/v4": func(api *httpapi.API) http.Handler {
 		authenticate := func(next echo4.HandlerFunc) echo4.HandlerFunc {
 			return func(c echo4.Context) error {
-				if _, ok := api.Authenticate(c.Response(), c.Request()); !ok {
+				r, ok := api.Authenticate(c.Response(), c.Request())
+				if !ok {
 					return nil
 				}
+				c.SetRequest(r)
 				return next(c)
 			}
 		}
@@ -128,9 +133,11 @@ var frameworks = map[string]func(api *httpapi.API) http.Handler{
 	"echo/v5": func(api *httpapi.API) http.Handler {
 		authenticate := func(next echo5.HandlerFunc) echo5.HandlerFunc {
 			return func(c *echo5.Context) error {
-				if _, ok := api.Authenticate(c.Response(), c.Request()); !ok {
+				r, ok := api.Authenticate(c.Response(), c.Request())
+				if !ok {
 					return nil
 				}
+				c.SetRequest(r)
 				return next(c)
 			}
 		}
@@ -148,7 +155,7 @@ var frameworks = map[string]func(api *httpapi.API) http.Handler{
 	"chi": func(api *httpapi.API) http.Handler {
 		authenticate := func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if _, ok := api.Authenticate(w, r); ok {
+				if r, ok := api.Authenticate(w, r); ok {
 					next.ServeHTTP(w, r)
 				}
 			})
@@ -195,7 +202,7 @@ func serve(t *testing.T, mount func(*httpapi.API) http.Handler, configure func(*
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{httptest.NewUnstartedServer(mount(api)), string(fixture.RawKey), fixture.Options.AdminKeys[0]}
+	s := &server{httptest.NewUnstartedServer(httpapi.HideKeys(mount(api))), string(fixture.RawKey), fixture.Options.AdminKeys[0]}
 	s.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(&logs, nil), slog.LevelInfo)
 	configure(s.Server)
 	if s.EnableHTTP2 {

@@ -1,4 +1,4 @@
-package httpapi
+package bodies
 
 import (
 	"strings"
@@ -30,7 +30,7 @@ func TestEncodedSize_IsSufficient(t *testing.T) {
 		`\\server\share\valve.svg`,
 	} {
 		symbol := symbols.Symbol{ID: 1, Name: "Gate valve", Type: "application/json", Data: strings.Repeat(data, 1000), FolderID: 1}
-		estimate, size := encodedSize(symbol.Name, symbol.Type, symbol.Data), len(appendSymbol(nil, symbol))
+		estimate, size := encodedSize(symbol.Name, symbol.Type, symbol.Data), len(AppendSymbol(nil, symbol))
 		if estimate < size || estimate > size+200 {
 			t.Errorf("%s, 1000 times: estimated size %d, actual size %d", data, estimate, size)
 		}
@@ -46,7 +46,7 @@ func FuzzAppendSymbol(f *testing.F) {
 	f.Add(int64(1<<62), ascii.String(), "ä\u2028\u2029\u2030🦆", "\xff\xfe\xed\xa0\x80")
 	f.Add(int64(-1), "\ufffd", "a\xc3", "<>&'\x7f\u0080")
 	f.Fuzz(func(t *testing.T, id int64, name, mimeType, data string) {
-		got := string(appendSymbol(nil, symbols.Symbol{ID: id, Name: name, Type: mimeType, Data: data, FolderID: -id}))
+		got := string(AppendSymbol(nil, symbols.Symbol{ID: id, Name: name, Type: mimeType, Data: data, FolderID: -id}))
 		want := reflectedJSON(t, struct {
 			ID       int64  `json:"id"`
 			Name     string `json:"name"`
@@ -57,7 +57,7 @@ func FuzzAppendSymbol(f *testing.F) {
 		if got != want {
 			t.Errorf("symbol is %s, want %s", got, want)
 		}
-		got = string(appendFolder(nil, symbols.Folder{ID: id, Name: name}))
+		got = string(AppendFolder(nil, symbols.Folder{ID: id, Name: name}))
 		want = reflectedJSON(t, struct {
 			ID   int64  `json:"id"`
 			Name string `json:"name"`

@@ -1,9 +1,8 @@
-package httpapi
+package auth
 
 import (
 	"context"
-	"log/slog"
-	"net/http/httptest"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,7 +12,6 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"example.com/canvasback/keys"
-	"example.com/canvasback/storage/memory"
 )
 
 // hashKey returns a bcrypt hash of low cost.
@@ -73,27 +71,22 @@ func TestAdminKeys_RejectsMalformedHashes(t *testing.T) {
 	}
 }
 
-// TestAdminKeys_WaitIsBounded: a request that cannot compare in time has checked no key.
-func TestAdminKeys_WaitIsBounded(t *testing.T) {
+// TestChecker_WaitIsBounded: a request that cannot compare in time has checked no key.
+func TestChecker_WaitIsBounded(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	clientKeys, err := keys.NewService(memory.New().Keys(), nil)
-	is.NoErr(err)
+	const limit = 5 * time.Second
 	synctest.Test(t, func(t *testing.T) {
-		a, err := New(Options{Keys: clientKeys, AdminKeys: []string{hashKey(t, "right")}, Logger: slog.New(slog.DiscardHandler)})
+		checker, err := New(Options{AdminKeys: []string{hashKey(t, "right")}, Burst: 10, Interval: time.Second, Timeout: limit})
 		is.NoErr(err)
-		a.admin.comparing <- struct{}{}
-		for _, timeout := range []time.Duration{time.Second, time.Hour} { // of the application, or StoreTimeout
+		checker.admin.comparing <- struct{}{}
+		for _, timeout := range []time.Duration{time.Second, time.Hour} { // of the request
 			start := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
-			r := httptest.NewRequestWithContext(ctx, "GET", "/admin/api-keys", nil)
-			r.Header.Set("x-admin-key", "right")
-			w := httptest.NewRecorder()
-			a.ServeHTTP(w, r)
+			_, err := checker.Admin(ctx, "192.0.2.1", []string{"right"})
 			cancel()
-			is.Equal(w.Code, 503)
-			is.Equal(w.Header().Get("Retry-After"), "1")
-			is.Equal(time.Since(start), min(timeout, a.options.StoreTimeout))
+			is.True(errors.Is(err, keys.ErrUnavailable))
+			is.Equal(time.Since(start), min(timeout, limit))
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package httpapi
+package bodies
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func TestVersionLoader_NeverOlderThanRequest(t *testing.T) {
 				time.Sleep(time.Duration(i%100) * 700 * time.Microsecond)
 				for range 3 {
 					before, start := current.Load(), time.Now()
-					version, err := loader.get(t.Context(), versionKey{contentsVersion, 7})
+					version, err := loader.get(t.Context(), versionKey{Contents, 7})
 					is.NoErr(err)
 					if int64(version) < before {
 						t.Errorf("version %d is older than %d, the current one before the request", version, before)

@@ -1,6 +1,7 @@
-package httpapi
+package bodies
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,37 +13,27 @@ import (
 // Viewers load folders and symbols often, with all their data. These functions
 // encode them without reflection.
 
-// appendFolder appends a folder as JSON.
-func appendFolder(dst []byte, folder symbols.Folder) []byte {
+// AppendFolder appends a folder as JSON.
+func AppendFolder(dst []byte, folder symbols.Folder) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = strconv.AppendInt(dst, folder.ID, 10)
 	dst = append(dst, `,"name":`...)
-	dst = appendString(dst, folder.Name)
+	dst = AppendString(dst, folder.Name)
 	return append(dst, '}')
 }
 
-// appendFolders appends a list of folders as JSON.
-func appendFolders(dst []byte, list []symbols.Folder) []byte {
-	dst = append(dst, '[')
-	for i, folder := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendFolder(dst, folder)
-	}
-	return append(dst, ']')
+// AppendSymbol appends a symbol as JSON.
+func AppendSymbol(dst []byte, symbol symbols.Symbol) []byte {
+	dst = slices.Grow(dst, encodedSize(symbol.Name, symbol.Type, symbol.Data))
+	return AppendFields(dst, symbol.Info(), symbol.Data, AllFields)
 }
 
-// appendSymbol appends a symbol as JSON.
-func appendSymbol(dst []byte, symbol symbols.Symbol) []byte {
-	return appendFields(dst, symbol.Info(), symbol.Data, allFields)
-}
-
-// appendFields appends the given fields of a symbol as JSON.
-func appendFields(dst []byte, symbol symbols.SymbolInfo, data string, fields fieldSet) []byte {
+// AppendFields appends the given fields of a symbol as JSON. The data is used only if it
+// is among them.
+func AppendFields(dst []byte, symbol symbols.SymbolInfo, data string, fields Fields) []byte {
 	separator := byte('{')
 	for i, name := range fieldNames {
-		field := fieldSet(1) << i
+		field := Fields(1) << i
 		if fields&field == 0 {
 			continue
 		}
@@ -53,11 +44,11 @@ func appendFields(dst []byte, symbol symbols.SymbolInfo, data string, fields fie
 		case idField:
 			dst = strconv.AppendInt(dst, symbol.ID, 10)
 		case nameField:
-			dst = appendString(dst, symbol.Name)
+			dst = AppendString(dst, symbol.Name)
 		case typeField:
-			dst = appendString(dst, symbol.Type)
+			dst = AppendString(dst, symbol.Type)
 		case dataField:
-			dst = appendString(dst, data)
+			dst = AppendString(dst, data)
 		case folderIDField:
 			dst = strconv.AppendInt(dst, symbol.FolderID, 10)
 		case sizeField:
@@ -74,9 +65,9 @@ func encodedSize(name, mimeType, data string) int {
 	return overhead + len(name) + len(mimeType) + len(data) + strings.Count(data, `"`) + strings.Count(data, `\`)
 }
 
-// appendString appends a JSON string (RFC 8259, section 7). It replaces invalid
+// AppendString appends a JSON string (RFC 8259, section 7). It replaces invalid
 // UTF-8 by U+FFFD.
-func appendString(dst []byte, text string) []byte {
+func AppendString(dst []byte, text string) []byte {
 	dst, _ = jsontext.AppendQuote(dst, text) // the error only reports the replacement
 	return dst
 }

@@ -1,8 +1,7 @@
-package httpapi
+package auth
 
 import (
 	"fmt"
-	"net/http"
 	"runtime"
 	"strconv"
 	"strings"
@@ -12,10 +11,10 @@ import (
 	"github.com/matryer/is"
 )
 
-func TestAuthLimiter_AllowsOnePerInterval(t *testing.T) {
+func TestLimiter_AllowsOnePerInterval(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	l := newAuthLimiter(RateLimit{Burst: 2, Interval: time.Second})
+	l := newLimiter(2, time.Second)
 	now := time.Now()
 	is.Equal(l.allow("a", now, true), time.Duration(0))
 	is.Equal(l.allow("a", now, true), time.Duration(0))
@@ -28,10 +27,10 @@ func TestAuthLimiter_AllowsOnePerInterval(t *testing.T) {
 	is.Equal(l.allow("a", now.Add(time.Hour), true), time.Second)
 }
 
-func TestAuthLimiter_CountsOnlyWrongKeys(t *testing.T) {
+func TestLimiter_CountsOnlyWrongKeys(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	l := newAuthLimiter(RateLimit{Burst: 2, Interval: time.Hour})
+	l := newLimiter(2, time.Hour)
 	for range 5 {
 		is.NoErr(l.take("a", false))
 	}
@@ -44,13 +43,13 @@ func TestAuthLimiter_CountsOnlyWrongKeys(t *testing.T) {
 	is.True(l.take("a", true) != nil)
 	is.True(l.take("a", false) != nil) // the limit holds for right keys too
 	l.refund("b")                      // without an entry
-	is.NoErr(newAuthLimiter(RateLimit{Burst: -1}).take("a", true))
+	is.NoErr(newLimiter(-1, time.Hour).take("a", true))
 }
 
-func TestAuthLimiter_LimitsEntries(t *testing.T) {
+func TestLimiter_LimitsEntries(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	l := newAuthLimiter(RateLimit{})
+	l := newLimiter(1000, 100*time.Millisecond)
 	now := time.Now()
 	for i := range 3 * maxClientIPs {
 		l.allow(fmt.Sprint(i), now, true)
@@ -60,16 +59,16 @@ func TestAuthLimiter_LimitsEntries(t *testing.T) {
 	is.Equal(len(l.tats), 1) // expired entries are evicted first
 }
 
-// TestAuthLimiter_StoresNoClientIPs is not parallel: it measures the heap. ClientIP
+// TestLimiter_StoresNoClientIPs is not parallel: it measures the heap. ClientIP
 // may return a header of any length.
-func TestAuthLimiter_StoresNoClientIPs(t *testing.T) {
+func TestLimiter_StoresNoClientIPs(t *testing.T) {
 	heap := func() int64 {
 		var stats runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&stats)
 		return int64(stats.HeapAlloc)
 	}
-	l := newAuthLimiter(RateLimit{})
+	l := newLimiter(1000, 100*time.Millisecond)
 	const count, length = 1000, 64 << 10
 	before := heap()
 	for i := range count {
@@ -83,22 +82,17 @@ func TestAuthLimiter_StoresNoClientIPs(t *testing.T) {
 	}
 }
 
-func TestAuthLimiter_LimitsNetworks(t *testing.T) {
+func TestNetwork(t *testing.T) {
 	t.Parallel()
-	for remote, want := range map[string]string{
-		"192.0.2.1:5000":              "192.0.2.1",
-		"[::ffff:192.0.2.1]:5000":     "::ffff:192.0.2.1",
-		"[2001:db8:1:2:3:4:5:6]:5000": "2001:db8:1:2::/64",
-		"[fe80::1%eth0]:5000":         "fe80::/64",
-		"@":                           "@", // a Unix socket
-		"pipe":                        "pipe",
+	is := is.New(t)
+	for ip, want := range map[string]string{
+		"192.0.2.1":            "192.0.2.1",
+		"::ffff:192.0.2.1":     "::ffff:192.0.2.1",
+		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64",
+		"fe80::1%eth0":         "fe80::/64",
+		"@":                    "@", // a Unix socket
+		"pipe":                 "pipe",
 	} {
-		if got := network(remoteHost(&http.Request{RemoteAddr: remote})); got != want {
-			t.Errorf("network of %s is %s, want %s", remote, got, want)
-		}
-	}
-	l := newAuthLimiter(RateLimit{ClientIP: func(*http.Request) string { return "2001:db8::1" }})
-	if got := l.clientIP(nil); got != "2001:db8::/64" {
-		t.Errorf("client IP %s", got)
+		is.Equal(Network(ip), want)
 	}
 }

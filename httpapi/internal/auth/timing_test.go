@@ -1,4 +1,4 @@
-package httpapi
+package auth
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 // time?"). The control compares byte by byte and must be detected. It is not a
 // test, because it depends on the machine:
 //
-//	go test -run '^$' -bench Timing -benchtime 1x ./httpapi
+//	go test -run '^$' -bench Timing -benchtime 1x ./httpapi/internal/auth
 func BenchmarkTiming(b *testing.B) {
 	// On an idle machine t is below 5 for a constant-time check.
 	const threshold = 10

@@ -2,11 +2,11 @@ package httpapi
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
+
+	"example.com/canvasback/httpapi/internal/bodies"
 )
 
 // query is the query of a request, in order. Unlike [url.Values] it keeps what is
@@ -15,9 +15,10 @@ type query []parameter
 
 type parameter struct{ name, value, raw string }
 
-func parseQuery(u *url.URL) query {
+// query returns the query of the request.
+func (c *call) query() query {
 	var q query
-	for raw := range strings.SplitSeq(u.RawQuery, "&") {
+	for raw := range strings.SplitSeq(c.r.URL.RawQuery, "&") {
 		if raw == "" {
 			continue
 		}
@@ -68,32 +69,47 @@ const (
 	defaultPageSize = 100  // of lists that always have a limit
 )
 
-// page selects records of a list: at most limit, with ids above after.
+// page selects records of a list: at most Limit, all if it is zero, with ids above
+// After. It can be converted to the ranges of the services.
 type page struct {
-	limit int   // 0: no limit
-	after int64 // 0: from the start
+	After int64
+	Limit int
 }
 
 // page returns the parameters limit and after.
-func (q query) page() (page, error) {
+func (c *call) page() (page, error) {
+	q := c.query()
 	limit, err := q.number("limit", 1, maxPageSize)
 	if err != nil {
 		return page{}, err
 	}
 	after, err := q.number("after", 0, 1<<63-1)
-	return page{int(limit), after}, err
+	return page{after, int(limit)}, err
 }
 
-// setLink adds the Link to the page after p, which ends with the id last (RFC
+// fields returns the parameter fields, or zero if the request does not have it.
+func (c *call) fields() (bodies.Fields, error) {
+	text, ok, err := c.query().get("fields")
+	if err != nil || !ok {
+		return 0, err
+	}
+	fields, ok := bodies.ParseFields(text)
+	if !ok {
+		return 0, invalidRequest("fields must be different names, separated by commas: " + strings.Join(bodies.FieldNames(), ", "))
+	}
+	return fields, nil
+}
+
+// setLink adds the Link to the page after the one that ends with the id last (RFC
 // 8288). It keeps the other parameters of the request.
-func (q query) setLink(header http.Header, p page, last int64) {
-	link := fmt.Sprintf("<?limit=%d&after=%d", p.limit, last)
-	for _, other := range q {
-		if !slices.Contains([]string{"limit", "after"}, other.name) {
+func (c *call) setLink(limit int, last int64) {
+	link := fmt.Sprintf("<?limit=%d&after=%d", limit, last)
+	for _, other := range c.query() {
+		if other.name != "limit" && other.name != "after" {
 			link += "&" + escapeRawQuery(other.raw)
 		}
 	}
-	header.Set("Link", link+`>; rel="next"`)
+	c.w.Header().Set("Link", link+`>; rel="next"`)
 }
 
 // escapeRawQuery escapes the characters of a raw query that a URL must not contain

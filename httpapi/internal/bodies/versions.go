@@ -1,4 +1,4 @@
-package httpapi
+package bodies
 
 import (
 	"context"
@@ -10,18 +10,9 @@ import (
 
 // versionKey identifies one of the versions that a [symbols.Service] returns.
 type versionKey struct {
-	kind versionKind
-	id   int64 // of the folder or symbol; 0 for the folder list
+	kind Kind // Folders, Folder, Contents or Symbol
+	id   int64
 }
-
-type versionKind int
-
-const (
-	folderListVersion versionKind = iota
-	folderVersion
-	contentsVersion
-	symbolVersion
-)
 
 // versionLoader reads versions. Concurrent requests for a version share reads, so
 // that many viewers of one folder cost the store little more than one.
@@ -54,11 +45,11 @@ func newVersionLoader(service *symbols.Service) *versionLoader {
 	return &versionLoader{
 		read: func(ctx context.Context, key versionKey) (symbols.Version, error) {
 			switch key.kind {
-			case folderVersion:
+			case Folder:
 				return service.FolderVersion(ctx, key.id)
-			case contentsVersion:
+			case Contents:
 				return service.ContentsVersion(ctx, key.id)
-			case symbolVersion:
+			case Symbol:
 				return service.SymbolVersion(ctx, key.id)
 			default:
 				return service.FolderListVersion(ctx)

@@ -1,4 +1,4 @@
-package httpapi
+package auth
 
 import (
 	"cmp"
@@ -59,7 +59,7 @@ func newAdminKeys(list []string) (*adminKeys, error) {
 		case strings.HasPrefix(key, "$2a$"), strings.HasPrefix(key, "$2b$"), strings.HasPrefix(key, "$2y$"):
 			cost, err := bcrypt.Cost([]byte(key))
 			if err != nil || !bcryptHash.MatchString(key) || cost > maxBcryptCost {
-				return nil, fmt.Errorf("httpapi: admin key %d begins like a bcrypt hash, but is none with a cost of %d to %d", i+1, bcrypt.MinCost, maxBcryptCost)
+				return nil, fmt.Errorf("admin key %d begins like a bcrypt hash, but is none with a cost of %d to %d", i+1, bcrypt.MinCost, maxBcryptCost)
 			}
 			k.hashed = append(k.hashed, &hashedAdminKey{number: i + 1, hash: []byte(key)})
 		default:

@@ -1,0 +1,209 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi/internal/auth"
+	"example.com/canvasback/keys"
+)
+
+// call is one request and its response. It is made once for each request to an API
+// or its middleware, and its methods are what endpoints do with both. It is not safe
+// for concurrent use.
+type call struct {
+	api   *API
+	r     *http.Request // a clone without keys, whose path has no prefix
+	w     response
+	start time.Time
+
+	credentials credentials
+	outer       *call    // of middleware that the request has passed, or nil
+	inherited   bool     // credentials are those of outer
+	key         keys.Key // if verified
+	verified    bool     // by api; false with open client routes
+
+	route   string // in the route table, or r.Pattern of the application's own routes
+	keyID   int64  // of the client key, also of a rejected one
+	actor   string // of an admin route
+	code    string // of the error
+	touched []Resource
+	aborted bool
+
+	observes bool // calls Observe for the API behind it too
+
+	body requestBody
+}
+
+// newCall begins a request, of which it modifies nothing. It sets the request id of w.
+func (a *API) newCall(w http.ResponseWriter, r *http.Request) *call {
+	c := &call{api: a, w: response{ResponseWriter: w}, start: time.Now()}
+	c.credentials = headerCredentials(r.Header)
+	header := withoutKeys(r.Header)
+	if passed, ok := r.Context().Value(callKey{}).(*callContext); ok {
+		c.outer, c.inherited = passed.call, passed.call != nil && len(header) == len(r.Header)
+		c.credentials = passed.join(c.credentials)
+	}
+	c.r = r.WithContext(&callContext{exports.WithRequestID(r.Context(), a.setRequestID(w, r)), c.credentials, c})
+	c.r.Header = header
+	return c
+}
+
+// The headers that carry keys, in canonical form.
+const (
+	headerAdminKey = "X-Admin-Key"
+	headerAPIKey   = "X-Api-Key"
+)
+
+// withoutKeys returns the header without keys. It does not modify header, and returns
+// it if it has none.
+func withoutKeys(header http.Header) http.Header {
+	if header[headerAPIKey] == nil && header[headerAdminKey] == nil {
+		return header
+	}
+	header = maps.Clone(header)
+	delete(header, headerAPIKey)
+	delete(header, headerAdminKey)
+	return header
+}
+
+// credentials returns the values of the key headers of a request. It is a
+// function, because package fmt prints the fields of structs.
+type credentials func() (client, admin []string)
+
+// headerCredentials returns the credentials in a header.
+func headerCredentials(header http.Header) credentials {
+	client, admin := header[headerAPIKey], header[headerAdminKey]
+	return func() ([]string, []string) { return client, admin }
+}
+
+// callContext carries what this package knows of a request through its context.
+type callContext struct {
+	context.Context
+	credentials credentials
+	call        *call // nil behind HideKeys
+}
+
+type callKey struct{}
+
+func (c *callContext) Value(key any) any {
+	if key == (callKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// join returns the credentials that are given, and instead of absent ones those that
+// the request had before.
+func (c *callContext) join(given credentials) credentials {
+	return func() (client, admin []string) {
+		client, admin = given()
+		outerClient, outerAdmin := c.credentials()
+		if client == nil {
+			client = outerClient
+		}
+		if admin == nil {
+			admin = outerAdmin
+		}
+		return client, admin
+	}
+}
+
+// HideKeys returns a handler that calls next with a clone of the request, whose header
+// has neither x-api-key nor x-admin-key. An [API] behind it finds both in the context.
+//
+// Put it in front of middleware that logs the headers of requests, as gin.Recovery does
+// when a download is aborted.
+func HideKeys(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given := headerCredentials(r.Header)
+		if passed, ok := r.Context().Value(callKey{}).(*callContext); ok {
+			given = passed.join(given)
+		}
+		inner := r.WithContext(&callContext{r.Context(), given, nil})
+		inner.Header = withoutKeys(r.Header)
+		next.ServeHTTP(w, inner)
+		r.Pattern = inner.Pattern
+	})
+}
+
+// callOf returns the call of a request that the mux of an API serves.
+func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*callContext).call }
+
+// storeContext returns the context of store calls. It ends after StoreTimeout and
+// not when the client disconnects: a client may close its side of the connection
+// after the request, and a driver may discard a database connection whose call is
+// canceled.
+func (c *call) storeContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.detached(), c.api.options.StoreTimeout)
+}
+
+// detached returns the context of the request without its end, see storeContext.
+func (c *call) detached() context.Context { return context.WithoutCancel(c.r.Context()) }
+
+// disconnected reports whether the client has disconnected.
+func (c *call) disconnected() bool { return c.r.Context().Err() != nil }
+
+// id returns the id in the path, or zero if the route has none.
+func (c *call) id() (int64, error) {
+	if !strings.Contains(c.r.Pattern, "{id}") {
+		return 0, nil
+	}
+	text := c.r.PathValue("id")
+	id, err := strconv.ParseInt(text, 10, 64)
+	// ParseInt accepts signs and leading zeros, and PathValue is unescaped, which
+	// would give one record several URLs.
+	escaped := !strings.Contains(c.r.URL.EscapedPath()+"/", "/"+text+"/")
+	if err != nil || id < 1 || strconv.FormatInt(id, 10) != text || escaped {
+		return 0, invalidRequest("id must be a positive whole number")
+	}
+	return id, nil
+}
+
+// client identifies whom a request counts for: its client key, or the network of its
+// client IP if it has none.
+type client struct {
+	keyID int64
+	ip    string
+}
+
+func (c *call) client() client {
+	if c.keyID != 0 {
+		return client{keyID: c.keyID}
+	}
+	return client{ip: auth.Network(c.clientIP())}
+}
+
+func (c *call) clientIP() string { return c.api.options.AuthRateLimit.clientIP(c.r) }
+
+// actorName returns who has sent the request, or "".
+func (c *call) actorName() string {
+	if c.actor == "" && c.keyID != 0 {
+		return fmt.Sprint("key ", c.keyID)
+	}
+	return c.actor
+}
+
+// requestID returns the request id of the response.
+func (c *call) requestID() string { return c.w.Header().Get(headerRequestID) }
+
+// logFailure logs a failure of the request. Its status is that of the response, or
+// the given one if no header is written yet.
+func (c *call) logFailure(level slog.Level, message string, status int, more ...any) {
+	c.api.log.Log(c.r.Context(), level, message, append([]any{
+		"method", knownMethod(c.r.Method),
+		"route", c.route,
+		"status", cmp.Or(c.w.status, status),
+		"keyId", c.keyID,
+		"requestId", c.requestID(),
+		"duration", time.Since(c.start),
+	}, more...)...)
+}

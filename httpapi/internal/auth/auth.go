@@ -1,0 +1,104 @@
+// Package auth authenticates requests. It takes the values of a key header and returns
+// an identity or an error. It knows no routes and writes no response.
+//
+// Invariants: an error does not contain the key. Beyond the rate limit of a client IP,
+// no error shows whether an admin key was right.
+package auth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"example.com/canvasback/keys"
+)
+
+// Errors of credentials. [Checker.Client] also returns those of [keys.Service.Verify].
+var (
+	ErrAdminKeyMissing  = errors.New("x-admin-key is missing or sent more than once")
+	ErrAdminKeyWrong    = errors.New("x-admin-key is not a valid key")
+	ErrAdminOff         = errors.New("no admin key is configured on this server")
+	ErrClientKeyMissing = errors.New("x-api-key is missing or sent more than once")
+)
+
+// LimitError means that a client IP has sent too many wrong keys.
+type LimitError struct {
+	Wait time.Duration // until the next key
+}
+
+func (e *LimitError) Error() string { return "too many wrong keys from this client IP" }
+
+// Options configure a [Checker].
+type Options struct {
+	Keys      *keys.Service // nil: there are no client keys
+	AdminKeys []string      // in clear, or bcrypt hashes; empty ones are ignored
+	Burst     int           // wrong keys that a client IP may send at once; negative: unlimited
+	Interval  time.Duration // after which it may send one more
+	Timeout   time.Duration // of the comparison with bcrypt hashes
+}
+
+// Checker checks credentials. It is safe for concurrent use.
+type Checker struct {
+	keys    *keys.Service
+	admin   *adminKeys
+	limiter *limiter
+	timeout time.Duration
+}
+
+// New returns a Checker. An error means that a bcrypt hash is malformed.
+func New(options Options) (*Checker, error) {
+	admin, err := newAdminKeys(options.AdminKeys)
+	if err != nil {
+		return nil, err
+	}
+	return &Checker{options.Keys, admin, newLimiter(options.Burst, options.Interval), options.Timeout}, nil
+}
+
+// Client returns the client key of a request whose header has the given values. The
+// function permit may deny a valid key, which then is no use of it. With the error of
+// an inactive or expired key, the key has its ID.
+//
+// Only wrong keys count for the limit of the client IP, and only then ip is called.
+func (c *Checker) Client(ctx context.Context, ip func() string, values []string, permit func(*keys.Key) error) (keys.Key, error) {
+	if len(values) != 1 || c.keys == nil {
+		return keys.Key{}, ErrClientKeyMissing
+	}
+	key, err := c.keys.VerifyFunc(ctx, values[0], permit)
+	if errors.Is(err, keys.ErrMalformed) || errors.Is(err, keys.ErrUnknown) {
+		err = cmp.Or(c.limiter.take(Network(ip()), true), err)
+	}
+	return key, err
+}
+
+// Admin returns the number of the admin key of a request, counted from 1. The limit of
+// a client IP holds for right keys too: beyond it a response does not reveal whether a
+// key is one.
+func (c *Checker) Admin(ctx context.Context, ip string, values []string) (number int, err error) {
+	switch {
+	case c.admin.empty():
+		return 0, ErrAdminOff
+	case len(values) != 1:
+		return 0, ErrAdminKeyMissing
+	}
+	ip = Network(ip)
+	number, slow := c.admin.find(values[0])
+	if err := c.limiter.take(ip, number == 0); err != nil {
+		return 0, err
+	}
+	if slow {
+		ctx, cancel := context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+		if number, err = c.admin.compare(ctx, values[0]); err != nil {
+			return 0, fmt.Errorf("%w: wait for the comparison of a key: %w", keys.ErrUnavailable, err)
+		}
+		if number > 0 {
+			c.limiter.refund(ip)
+		}
+	}
+	if number == 0 {
+		return 0, ErrAdminKeyWrong
+	}
+	return number, nil
+}

@@ -1,0 +1,100 @@
+package auth
+
+import (
+	"hash/maphash"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// maxClientIPs limits the entries of a limiter.
+const maxClientIPs = 1 << 14
+
+// limiter counts wrong keys by client IP with the generic cell rate algorithm (GCRA).
+type limiter struct {
+	burst    int // negative: unlimited
+	interval time.Duration
+
+	seed maphash.Seed
+	mu   sync.Mutex
+	tats map[uint64]time.Time // theoretical arrival times, by hash of the IP, which may be long
+}
+
+func newLimiter(burst int, interval time.Duration) *limiter {
+	return &limiter{burst: burst, interval: interval, seed: maphash.MakeSeed(), tats: make(map[uint64]time.Time)}
+}
+
+// Network returns the network of an IPv6 address, to which a limit applies, and any
+// other text unchanged.
+func Network(clientIP string) string {
+	ip, err := netip.ParseAddr(clientIP)
+	if err != nil || ip.Unmap().Is4() {
+		return clientIP
+	}
+	prefix, err := ip.WithZone("").Prefix(64) // one customer has a /64 or more
+	if err != nil {
+		return clientIP
+	}
+	return prefix.String()
+}
+
+// take counts a wrong key, unless count is false. It returns a [LimitError] if the
+// client IP is over its limit.
+func (l *limiter) take(ip string, count bool) error {
+	if l.burst < 0 {
+		return nil
+	}
+	if wait := l.allow(ip, time.Now(), count); wait > 0 {
+		return &LimitError{wait}
+	}
+	return nil
+}
+
+// refund undoes the count of a key that turned out to be right.
+func (l *limiter) refund(ip string) {
+	hash := maphash.String(l.seed, ip)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if tat, ok := l.tats[hash]; ok {
+		l.tats[hash] = tat.Add(-l.interval)
+	}
+}
+
+// allow returns how long the client IP has to wait, or zero. It then counts a wrong
+// key, unless count is false.
+func (l *limiter) allow(ip string, now time.Time, count bool) time.Duration {
+	hash := maphash.String(l.seed, ip)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	tat := l.tats[hash]
+	if tat.Before(now) {
+		tat = now
+	}
+	if wait := tat.Add(l.interval).Sub(now) - time.Duration(l.burst)*l.interval; wait > 0 {
+		return wait
+	}
+	if !count {
+		return 0
+	}
+	if len(l.tats) >= maxClientIPs {
+		l.evict(now)
+	}
+	l.tats[hash] = tat.Add(l.interval)
+	return 0
+}
+
+// evict removes the expired entries and then others down to half of the maximum,
+// so that it is rarely called.
+func (l *limiter) evict(now time.Time) {
+	for hash, tat := range l.tats {
+		if tat.Before(now) {
+			delete(l.tats, hash)
+		}
+	}
+	for hash := range l.tats {
+		if len(l.tats) <= maxClientIPs/2 {
+			return
+		}
+		delete(l.tats, hash)
+	}
+}

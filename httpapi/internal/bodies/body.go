@@ -1,0 +1,175 @@
+package bodies
+
+import (
+	"context"
+	"hash/crc32"
+	"io"
+
+	"example.com/canvasback/symbols"
+)
+
+// Body is the body of one response. It is not safe for concurrent use.
+type Body struct {
+	Version symbols.Version
+	Current bool // the client has this version, and there is nothing to write
+	Settled bool // of exactly this version; otherwise it may have later changes
+	Gzip    bool
+	Next    int64 // the id after which the next page of a list begins, or 0
+	Image   ImageInfo
+
+	library *Library
+	key     Key
+	hold    Hold
+	parts   []*part  // read in advance
+	size    int64    // of the parts in memory
+	pinned  int      // parts, the first ones
+	rest    *partKey // the first part after them, or nil
+}
+
+// maxUncounted is the size in bytes up to which a body is not counted.
+const maxUncounted = 64 << 10
+
+// add adds a part that was read in advance. Only the first part waits for memory.
+func (b *Body) add(p *part) error {
+	b.parts, b.size = append(b.parts, p), b.size+p.cost()
+	for b.size > maxUncounted && b.pinned < len(b.parts) {
+		if err := b.library.pins.pin(b.parts[b.pinned], len(b.parts) == 1, b.hold); err != nil {
+			b.parts, b.size = b.parts[:len(b.parts)-1], b.size-p.cost()
+			return err
+		}
+		b.pinned++
+	}
+	if len(b.parts) == 1 {
+		b.Version, b.Gzip, b.Image = p.version, p.gzip, p.image
+	}
+	return nil
+}
+
+// reset removes all parts.
+func (b *Body) reset() {
+	b.Release()
+	b.parts, b.size, b.rest, b.Settled, b.Next = nil, 0, nil, true, 0
+}
+
+// Release ends the use of the memory of the body.
+func (b *Body) Release() {
+	for _, p := range b.parts[:b.pinned] {
+		b.library.pins.unpin(p)
+	}
+	b.pinned = 0
+}
+
+// interrupt ends the parts that are read in advance. A page ends there, too; the rest of
+// a list without limit is read while it is written.
+func (b *Body) interrupt(rest partKey) {
+	if b.key.Range.Limit > 0 {
+		b.Next = rest.Range.After
+		return
+	}
+	b.rest, b.Settled = &rest, false
+}
+
+// listEnd ends a list, whose parts begin with a bracket or a comma.
+const listEnd = "]"
+
+// Size returns the size of the body in bytes, or -1 if it is unknown.
+func (b *Body) Size() int64 {
+	size := int64(len(b.end()))
+	if b.Gzip {
+		size += int64(len(gzipHeader) + gzipTrailerSize)
+	}
+	for _, p := range b.parts {
+		if b.Gzip && !p.deflated {
+			return -1
+		}
+		size += int64(len(p.data))
+	}
+	if b.rest != nil {
+		return -1
+	}
+	return size
+}
+
+// end returns what follows the parts, compressed like them.
+func (b *Body) end() string {
+	switch {
+	case !b.key.isList():
+		return ""
+	case b.Gzip:
+		return "\x00\x01\x00\xfe\xff" + listEnd // a stored block (RFC 1951, section 3.2.4)
+	default:
+		return listEnd
+	}
+}
+
+// Write writes the body to w. Of the parts that are read from the store meanwhile, one
+// is in memory at a time. An error leaves the body incomplete.
+func (b *Body) Write(ctx context.Context, w io.Writer) error {
+	out := partWriter{w: w}
+	if b.Gzip {
+		out.gzip = NewGzipWriter(w)
+	}
+	for _, p := range b.parts {
+		if err := out.write(p); err != nil {
+			return err
+		}
+	}
+	if b.rest != nil {
+		b.Release()
+		if err := b.writeRest(ctx, &out); err != nil {
+			return err
+		}
+	}
+	if b.key.isList() {
+		end := &part{data: []byte(b.end()), deflated: b.Gzip, crc: crc32.ChecksumIEEE([]byte(listEnd)), size: int64(len(listEnd))}
+		if err := out.write(end); err != nil {
+			return err
+		}
+	}
+	return out.close()
+}
+
+// writeRest writes the parts that are not read in advance.
+func (b *Body) writeRest(ctx context.Context, out *partWriter) error {
+	for next, more := *b.rest, true; more; {
+		p, _, err := b.library.part(ctx, next, b.Version)
+		if err != nil {
+			return err
+		}
+		if err := b.library.pins.pin(p, true, b.hold); err != nil {
+			return err
+		}
+		err = out.write(p)
+		b.library.pins.unpin(p)
+		if err != nil {
+			return err
+		}
+		next, more = next.after(p)
+	}
+	return nil
+}
+
+// partWriter writes the parts of a body one after the other.
+type partWriter struct {
+	w    io.Writer
+	gzip *GzipWriter // nil if the body is not compressed
+}
+
+func (o *partWriter) write(p *part) (err error) {
+	switch {
+	case o.gzip == nil:
+		_, err = o.w.Write(p.data)
+	case p.deflated:
+		err = o.gzip.writeDeflated(p.data, p.crc, p.size)
+	default:
+		_, err = o.gzip.Write(p.data)
+	}
+	return err
+}
+
+func (o *partWriter) close() error {
+	if o.gzip == nil {
+		return nil
+	}
+	return o.gzip.Close()
+}

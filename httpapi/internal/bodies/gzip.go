@@ -1,0 +1,143 @@
+package bodies
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+	"sync"
+)
+
+// MinCompressed is the size in bytes from which JSON is compressed. Shorter bodies fit
+// into one packet anyway.
+const MinCompressed = 1024
+
+// flateWriters are reused: one takes 800 KB.
+var flateWriters = sync.Pool{New: func() any {
+	w, err := flate.NewWriter(nil, flate.DefaultCompression)
+	if err != nil {
+		panic(err) // the level is valid
+	}
+	return w
+}}
+
+// gzipHeader begins a gzip member without optional fields (RFC 1952, section 2.3).
+const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+
+// deflate compresses a part of a gzip member. Parts refer to no others, so they can be
+// joined in any order.
+func deflate(plain []byte) []byte {
+	var out bytes.Buffer
+	deflateTo(&out, plain) // a Buffer returns no error
+	return bytes.Clone(out.Bytes())
+}
+
+func deflateTo(w io.Writer, plain []byte) error {
+	out := flateWriters.Get().(*flate.Writer)
+	defer flateWriters.Put(out)
+	out.Reset(w)
+	if _, err := out.Write(plain); err != nil {
+		return err
+	}
+	return out.Flush() // ends at a byte, with no final block
+}
+
+// appendGzipTrailer appends the end of a member: an empty final block, and the CRC-32
+// and the size of what the member contains.
+func appendGzipTrailer(dst []byte, crc uint32, size int64) []byte {
+	dst = append(dst, "\x01\x00\x00\xff\xff"...)
+	dst = binary.LittleEndian.AppendUint32(dst, crc)
+	return binary.LittleEndian.AppendUint32(dst, uint32(size))
+}
+
+// gzipTrailerSize is the size of what appendGzipTrailer appends.
+const gzipTrailerSize = 13
+
+// Gzip returns body with gzip applied.
+func Gzip(body []byte) []byte {
+	out := append([]byte(gzipHeader), deflate(body)...)
+	return appendGzipTrailer(out, crc32.ChecksumIEEE(body), int64(len(body)))
+}
+
+// GzipWriter applies gzip to a response of unknown size. Each Write is compressed on
+// its own and should be long.
+type GzipWriter struct {
+	w    io.Writer
+	crc  uint32
+	size int64
+}
+
+// NewGzipWriter returns a GzipWriter that writes to w.
+func NewGzipWriter(w io.Writer) *GzipWriter { return &GzipWriter{w: w} }
+
+// Write implements [io.Writer].
+func (g *GzipWriter) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if err := g.begin(); err != nil {
+		return 0, err
+	}
+	g.crc, g.size = crc32.Update(g.crc, crc32.IEEETable, p), g.size+int64(len(p))
+	if err := deflateTo(g.w, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// begin writes the header before the first part.
+func (g *GzipWriter) begin() error {
+	if g.size > 0 {
+		return nil
+	}
+	_, err := io.WriteString(g.w, gzipHeader)
+	return err
+}
+
+// writeDeflated writes a part that is compressed, and has the given CRC-32 and size
+// otherwise.
+func (g *GzipWriter) writeDeflated(part []byte, crc uint32, size int64) error {
+	if err := g.begin(); err != nil {
+		return err
+	}
+	g.crc, g.size = combineCRC(g.crc, crc, size), g.size+size
+	_, err := g.w.Write(part)
+	return err
+}
+
+// Close writes the end of the member. At least one byte must have been written.
+func (g *GzipWriter) Close() error {
+	_, err := g.w.Write(appendGzipTrailer(nil, g.crc, g.size))
+	return err
+}
+
+// combineCRC returns the CRC-32 of the concatenation of two texts, the second of which
+// has size bytes: the first CRC, multiplied by x to the power of 8*size, plus the
+// second.
+func combineCRC(first, second uint32, size int64) uint32 {
+	const one, x8 = 1 << 31, 1 << 23 // polynomials are reflected, as in package crc32
+	power, square := uint32(one), uint32(x8)
+	for ; size > 0; size >>= 1 {
+		if size&1 != 0 {
+			power = multiply(power, square)
+		}
+		square = multiply(square, square)
+	}
+	return multiply(power, first) ^ second
+}
+
+// multiply returns the product of two polynomials modulo that of CRC-32.
+func multiply(a, b uint32) (product uint32) {
+	for bit := uint32(1 << 31); bit != 0; bit >>= 1 {
+		if a&bit != 0 {
+			product ^= b
+		}
+		carry := b & 1
+		b >>= 1
+		if carry != 0 {
+			b ^= crc32.IEEE
+		}
+	}
+	return product
+}

@@ -1,0 +1,40 @@
+package bodies
+
+import (
+	"errors"
+	"strings"
+
+	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/httpapi/internal/picture"
+	"example.com/canvasback/symbols"
+)
+
+// ErrNoImage means that the data of a symbol is not an image.
+var ErrNoImage = errors.New("the data of this symbol is not an image")
+
+// ImageInfo describes the image of a symbol.
+type ImageInfo struct {
+	Type     string // media type; empty if there is no image
+	FileName string // clean, with the extension of the type
+}
+
+// imagePart decodes the image of a symbol.
+func imagePart(symbol symbols.Symbol) *part {
+	p := &part{version: symbol.Version}
+	if found, ok := picture.Find(symbol.Data); ok {
+		p.data = found.Content
+		p.image = ImageInfo{found.Type, imageFileName(symbol, found.Extension)}
+	}
+	return p
+}
+
+func imageFileName(symbol symbols.Symbol, extension string) string {
+	name := filename.Clean(symbol.Name)
+	if name == "" {
+		name = "symbol"
+	}
+	if strings.HasSuffix(strings.ToLower(name), extension) {
+		return name
+	}
+	return filename.Clean(name + extension)
+}

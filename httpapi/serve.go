@@ -1,0 +1,156 @@
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path"
+	"runtime/debug"
+	"strings"
+
+	"example.com/canvasback/httpapi/internal/stream"
+)
+
+// newMux returns the mux of a route table, with a handler of other methods for each
+// path.
+func newMux(routes []route) *http.ServeMux {
+	mux := http.NewServeMux()
+	allow := make(map[string][]string)
+	for _, route := range routes {
+		mux.HandleFunc(route.method+" "+route.path, func(_ http.ResponseWriter, r *http.Request) { callOf(r).serve(&route) })
+		allow[route.path] = append(allow[route.path], route.method)
+		if route.method == http.MethodGet {
+			allow[route.path] = append(allow[route.path], http.MethodHead)
+		}
+	}
+	for path, methods := range allow {
+		allowed := strings.Join(methods, ", ")
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			c := callOf(r)
+			c.route = path
+			w.Header().Set("Allow", allowed)
+			c.fail(errMethodNotAllowed)
+		})
+	}
+	mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) { callOf(r).fail(errNoRoute) })
+	return mux
+}
+
+// ServeHTTP implements [http.Handler]. It reads the body of r and, like
+// [http.ServeMux], sets its Pattern, prefix included, for middleware around it. It
+// modifies nothing else of r.
+//
+// What the application gets from the API, such as the request of Options.Authorize,
+// has no keys in its header. Middleware around the API that logs headers belongs
+// behind [HideKeys].
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := a.newCall(w, r)
+	defer c.observe()
+	defer c.recoverPanic()
+	c.r.Pattern = ""
+	defer func() {
+		if c.r.Pattern != "" {
+			r.Pattern = strings.Replace(c.r.Pattern, "/", a.prefix+"/", 1)
+		}
+	}()
+	header := c.w.Header()
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	switch {
+	case a.cors.handle(&c.w, c.r):
+	case !c.cutPrefix():
+		c.fail(errNoRoute)
+	default:
+		if strings.HasPrefix(c.r.URL.Path, "/viewer/exports/links/") { // the URL has a secret
+			header.Set("Referrer-Policy", "no-referrer")
+		}
+		// ServeMux redirects unclean paths, without the prefix under which it is
+		// mounted.
+		if p := c.r.URL.EscapedPath(); !strings.HasPrefix(p, "/") || path.Clean(p) != p {
+			c.fail(errNoRoute)
+			return
+		}
+		a.mux.ServeHTTP(&c.w, c.r)
+	}
+}
+
+// cutPrefix removes the prefix from the path. Other paths have no route.
+func (c *call) cutPrefix() bool {
+	prefix := c.api.prefix
+	if prefix == "" {
+		return true
+	}
+	p, ok := strings.CutPrefix(c.r.URL.Path, prefix)
+	raw, rawOK := strings.CutPrefix(c.r.URL.RawPath, prefix)
+	if !ok || !rawOK && c.r.URL.RawPath != "" {
+		return false
+	}
+	u := new(url.URL)
+	*u = *c.r.URL
+	u.Path, u.RawPath = p, raw
+	c.r.URL = u
+	return true
+}
+
+// serve applies the key check and the body limit of a route, calls its endpoint, and
+// responds to errors.
+func (c *call) serve(route *route) {
+	c.route = route.path
+	if kind := route.resource(); kind != "" {
+		if id, err := c.id(); err == nil {
+			c.touch(Resource{Kind: kind, ID: id})
+		}
+	}
+	c.openBody(route.limit)
+	defer c.body.memory.Release()
+	if err := c.dispatch(route); err != nil {
+		c.fail(err)
+	}
+}
+
+func (c *call) dispatch(route *route) error {
+	if err := c.authenticate(route); err != nil {
+		return err
+	}
+	if c.r.ContentLength > route.limit {
+		return errTooLarge
+	}
+	if c.r.Method == http.MethodGet || c.r.Method == http.MethodHead {
+		c.drain()
+	}
+	return route.endpoint(c)
+}
+
+// recoverPanic turns a panic into a 500, or aborts a response that has begun. Only a
+// deferred statement may call it.
+func (c *call) recoverPanic() {
+	reason := recover()
+	if reason == nil {
+		return
+	}
+	if reason != http.ErrAbortHandler {
+		c.logFailure(slog.LevelError, "panic in handler", http.StatusInternalServerError,
+			"panic", reason, "stack", string(debug.Stack()))
+		if c.w.status == 0 {
+			c.fail(errPanic)
+			return
+		}
+	}
+	c.aborted = true
+	if !stream.IsNetHTTP(c.r) {
+		c.api.warnServer()
+		stream.AbortElsewhere(&c.w, c.r)
+		return
+	}
+	stream.Abort(&c.w, c.r)
+	panic(http.ErrAbortHandler)
+}
+
+// abort aborts a response that has begun and cannot be completed. It does not
+// return.
+func (c *call) abort(err error) {
+	if !c.disconnected() {
+		c.logFailure(slog.LevelWarn, "response aborted", http.StatusOK, "error", err)
+	}
+	panic(http.ErrAbortHandler)
+}
