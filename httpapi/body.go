@@ -24,7 +24,7 @@ type requestBody struct {
 	end     time.Time // of ReadTimeout; zero if there is none
 	missing int64     // bytes until the next window begins
 	read    int64     // bytes that Options.Authorize has read
-	memory  budget.Hold[client]
+	memory  budget.Reservation[client]
 }
 
 // openBody limits the size, the rate and the memory of the body of the request. The
@@ -139,7 +139,7 @@ func (b *requestBody) discard() {
 // waits as long as for a store, and not less if the client disconnects: see
 // storeContext.
 func (b *requestBody) reserve(size int64) error {
-	if !b.holds(size) {
+	if !b.counts(size) {
 		return nil
 	}
 	err := b.memory.Grow(b.call.detached(), size)
@@ -147,21 +147,21 @@ func (b *requestBody) reserve(size int64) error {
 	return err
 }
 
-// holds reports whether a request of size bytes holds memory. The server needs a little
+// counts reports whether a request of size bytes is counted. The server needs a little
 // for each connection anyway.
-func (b *requestBody) holds(size int64) bool {
+func (b *requestBody) counts(size int64) bool {
 	if size <= 4<<10 {
 		return false
 	}
-	if b.memory == (budget.Hold[client]{}) {
-		b.memory = b.call.api.memory.Hold(b.call.client())
+	if b.memory == (budget.Reservation[client]{}) {
+		b.memory = b.call.api.memory.Reserve(b.call.client())
 	}
 	return true
 }
 
 // reserve extends the memory of a request whose body has arrived to size bytes.
 func (c *call) reserve(size int64) error {
-	if !c.body.holds(size) {
+	if !c.body.counts(size) {
 		return nil
 	}
 	return c.body.memory.GrowLast(c.detached(), size)

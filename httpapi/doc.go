@@ -49,9 +49,11 @@
 // [API.RequireClientKey], [API.RequireScope] and [API.Authenticate] protect the
 // application's own routes with client keys; [KeyFromContext] returns the key.
 //
-// The API, RequireClientKey and Authenticate remove both headers from the request,
-// in place, before anything can log them. An API behind RequireClientKey or
-// Authenticate takes the keys from the request context, and verifies no key twice.
+// The requests that the application gets from the API, RequireClientKey and
+// Authenticate have neither header, so that nothing logs a key. An API behind
+// RequireClientKey or Authenticate takes the keys from the request context, and
+// verifies no key twice. The request of the caller is not modified: middleware around
+// the API that logs headers, as gin.Recovery does, belongs behind [HideKeys].
 //
 // # Order of checks
 //
@@ -71,7 +73,8 @@
 // # Lists
 //
 // The query parameters limit (1 to 1000) and after (an id) select a page of a list.
-// While more records exist, the response has a Link to the next page. The parameter
+// While more records exist, the response has a Link to the next page. A page of long
+// symbols ends before its limit. The parameter
 // fields selects the fields of symbols. A search finds names in all folders under
 // Unicode simple case folding, and shows every change at once.
 //
@@ -82,8 +85,9 @@
 // fields, may also change with other changes of the list. Each
 // request compares it with the version in the store, so changes made by other
 // processes show at once. A matching If-None-Match gets 304, which costs a read of
-// the version. A list of more than 4 MiB is streamed and may have a new ETag each
-// time. If-Match makes an update or deletion conditional: 412 if the record has
+// the version. Of a long list, the first 16 MiB are read in advance (see
+// [Options.ListCache]); a response whose rest is read while it is sent has an ETag of
+// its own. If-Match makes an update or deletion conditional: 412 if the record has
 // changed. It also accepts weak forms of these tags: nginx weakens the tag of a
 // response that it compresses.
 //

@@ -129,8 +129,8 @@ type Options struct {
 
 	// ListCache is the memory in bytes for the cache of encoded lists and records,
 	// compressed bodies and images; 64 MiB if zero, no cache if negative. Each
-	// request compares the cached version with the store. Lists longer than a
-	// quarter of it, and than 4 MiB, are streamed.
+	// request compares the cached version with the store. A quarter of it, at
+	// least 4 MiB, is how much of a list is read before the response begins.
 	ListCache int64
 
 	// Observe, if set, is called after each request of the handler, after each

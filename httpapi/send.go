@@ -71,7 +71,7 @@ func (c *call) encode(status int, value any) error {
 // of the client, unless the request still counts for as much.
 func (c *call) send(status int, body []byte) error {
 	if size := int64(len(body)); size > budget.SmallSize && size > c.body.memory.Size() {
-		release, err := c.hold(size, true)
+		release, err := c.reserveResponse(size, true)
 		if err != nil {
 			return err
 		}
@@ -81,10 +81,10 @@ func (c *call) send(status int, body []byte) error {
 	return nil
 }
 
-// hold counts memory of a response until release is called. Unless wait is set, it does
-// not wait for others. It is a [bodies.Hold].
-func (c *call) hold(size int64, wait bool) (release func(), err error) {
-	memory := c.api.sending.Hold(c.client())
+// reserveResponse counts memory of a response until release is called. Unless wait is set, it does
+// not wait for others. It is a [bodies.Reserve].
+func (c *call) reserveResponse(size int64, wait bool) (release func(), err error) {
+	memory := c.api.sending.Reserve(c.client())
 	if !wait {
 		if !memory.TryGrow(size) {
 			return nil, budget.ErrExhausted
@@ -176,23 +176,23 @@ func (c *call) stream(write func(io.Writer) error) error {
 type streamed struct {
 	io.Writer
 	call   *call
-	memory budget.Hold[client]
+	memory budget.Reservation[client]
 }
 
 // streamMemory is what a streamed response takes at least: a page of short records,
 // encoded, and a compressor.
 const streamMemory = 2 << 20
 
-// hold counts size bytes in addition to streamMemory, if that is more than before.
-func (s *streamed) hold(size int64) error {
+// reserve counts size bytes in addition to streamMemory, if that is more than before.
+func (s *streamed) reserve(size int64) error {
 	return s.memory.Grow(s.call.detached(), streamMemory+size)
 }
 
 // streamCounted is stream for a response whose memory write counts.
 func (c *call) streamCounted(write func(*streamed) error) error {
-	out := &streamed{call: c, memory: c.api.sending.Hold(c.client())}
+	out := &streamed{call: c, memory: c.api.sending.Reserve(c.client())}
 	defer out.memory.Release()
-	if err := out.hold(0); err != nil {
+	if err := out.reserve(0); err != nil {
 		return err
 	}
 	return c.stream(func(w io.Writer) error {

@@ -75,7 +75,7 @@ func (e symbolEndpoints) send(c *call, key bodies.Key) error {
 	}
 	view := c.view(key)
 	condition := c.ifNoneMatch(view)
-	body, err := e.bodies.Get(c.detached(), key, condition.known, c.hold)
+	body, err := e.bodies.Get(c.detached(), key, condition.known, c.reserveResponse)
 	if err != nil {
 		return err
 	}

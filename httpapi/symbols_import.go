@@ -39,7 +39,7 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 					return page, err
 				}
 			}
-			return page, out.hold(2 * dataSize(page)) // and what is made of it
+			return page, out.reserve(2 * dataSize(page)) // and what is made of it
 		})
 	})
 }

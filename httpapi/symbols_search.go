@@ -59,7 +59,7 @@ func (e symbolEndpoints) sendFoundData(c *call, text string, found []symbols.Sym
 	}
 	if size > stream.ChunkSize {
 		return c.streamJSON(func(out *streamed) error {
-			return e.writeFound(c, out, out.hold, text, found, fields)
+			return e.writeFound(c, out, out.reserve, text, found, fields)
 		})
 	}
 	var body bytes.Buffer
@@ -70,8 +70,8 @@ func (e symbolEndpoints) sendFoundData(c *call, text string, found []symbols.Sym
 }
 
 // writeFound omits symbols that are deleted or renamed since they were found. It calls
-// hold with the bytes that each takes.
-func (e symbolEndpoints) writeFound(c *call, w io.Writer, hold func(int64) error, text string, found []symbols.SymbolInfo, fields bodies.Fields) error {
+// reserve with the bytes that each takes.
+func (e symbolEndpoints) writeFound(c *call, w io.Writer, reserve func(int64) error, text string, found []symbols.SymbolInfo, fields bodies.Fields) error {
 	var buffer []byte
 	separator := byte('[')
 	for _, info := range found {
@@ -82,7 +82,7 @@ func (e symbolEndpoints) writeFound(c *call, w io.Writer, hold func(int64) error
 		case err != nil:
 			return err
 		}
-		if err := hold(2 * int64(len(symbol.Data))); err != nil { // as read, and encoded
+		if err := reserve(2 * int64(len(symbol.Data))); err != nil { // as read, and encoded
 			return err
 		}
 		buffer = bodies.AppendFields(append(buffer[:0], separator), symbol.Info(), symbol.Data, fields)

@@ -72,18 +72,18 @@ func New(service *symbols.Service, size int64, timeout time.Duration) *Library {
 	}
 }
 
-// Hold counts size bytes of memory until release is called. It waits for memory if wait
+// Reserve counts size bytes of memory until release is called. It waits for memory if wait
 // is set, and otherwise returns an error at once.
-type Hold func(size int64, wait bool) (release func(), err error)
+type Reserve func(size int64, wait bool) (release func(), err error)
 
 // Get returns the current body of a key, or one that is only Current if the client has
 // it, which known reports of a version; known may be nil. The caller must release the
-// body. The error is [ErrNoImage], that of the [symbols.Service], or that of hold.
-func (l *Library) Get(ctx context.Context, key Key, known func(symbols.Version) bool, hold Hold) (*Body, error) {
+// body. The error is [ErrNoImage], that of the [symbols.Service], or that of reserve.
+func (l *Library) Get(ctx context.Context, key Key, known func(symbols.Version) bool, reserve Reserve) (*Body, error) {
 	if key.Kind == Contents && key.Fields == 0 {
 		key.Fields = AllFields
 	}
-	body := &Body{library: l, key: key, hold: hold, Settled: true}
+	body := &Body{library: l, key: key, reserve: reserve, Settled: true}
 	if err := l.fill(ctx, body, known); err != nil {
 		body.Release()
 		return nil, err

@@ -100,22 +100,22 @@ func TestLibrary_CountsPartsOnce(t *testing.T) {
 	is := is.New(t)
 	l := newLibrary(t, 64<<20, 50, 4000)
 	held := int64(0)
-	hold := func(size int64, _ bool) (func(), error) {
+	reserve := func(size int64, _ bool) (func(), error) {
 		held += size
 		return func() { held -= size }, nil
 	}
-	first, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, hold)
+	first, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, reserve)
 	is.NoErr(err)
 	once := held
 	is.True(once > 150_000)
-	second, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, hold)
+	second, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, reserve)
 	is.NoErr(err)
 	is.Equal(held, once)
 	first.Release()
 	is.Equal(held, once)
 	second.Release()
 	is.Equal(held, int64(0))
-	small, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1, Range: symbols.Range{Limit: 3}}, nil, hold)
+	small, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1, Range: symbols.Range{Limit: 3}}, nil, reserve)
 	is.NoErr(err)
 	is.Equal(held, int64(0))
 	small.Release()

@@ -19,7 +19,7 @@ type Body struct {
 
 	library *Library
 	key     Key
-	hold    Hold
+	reserve Reserve
 	parts   []*part  // read in advance
 	size    int64    // of the parts in memory
 	pinned  int      // parts, the first ones
@@ -33,7 +33,7 @@ const maxUncounted = 64 << 10
 func (b *Body) add(p *part) error {
 	b.parts, b.size = append(b.parts, p), b.size+p.cost()
 	for b.size > maxUncounted && b.pinned < len(b.parts) {
-		if err := b.library.pins.pin(b.parts[b.pinned], len(b.parts) == 1, b.hold); err != nil {
+		if err := b.library.pins.pin(b.parts[b.pinned], len(b.parts) == 1, b.reserve); err != nil {
 			b.parts, b.size = b.parts[:len(b.parts)-1], b.size-p.cost()
 			return err
 		}
@@ -136,7 +136,7 @@ func (b *Body) writeRest(ctx context.Context, out *partWriter) error {
 		if err != nil {
 			return err
 		}
-		if err := b.library.pins.pin(p, true, b.hold); err != nil {
+		if err := b.library.pins.pin(p, true, b.reserve); err != nil {
 			return err
 		}
 		err = out.write(p)

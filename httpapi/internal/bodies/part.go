@@ -195,11 +195,11 @@ func (k partKey) begin(p *part, id int64) []byte {
 // or not: each part once.
 type pins struct{ mu sync.Mutex }
 
-func (l *pins) pin(p *part, wait bool, hold Hold) error {
+func (l *pins) pin(p *part, wait bool, reserve Reserve) error {
 	if l.join(p) {
 		return nil
 	}
-	release, err := hold(p.cost(), wait)
+	release, err := reserve(p.cost(), wait)
 	if err != nil {
 		return err
 	}

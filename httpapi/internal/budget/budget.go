@@ -52,7 +52,7 @@ func newPart[Client comparable](size, maxRequest int64) *part[Client] {
 
 // acquire gives a request n bytes in addition to those that it holds.
 func (p *part[Client]) acquire(ctx context.Context, client Client, n, holds int64) error {
-	for !p.charge(client, n, holds) {
+	for !p.addTo(client, n, holds) {
 		select {
 		case <-time.After(100 * time.Millisecond): // few clients ever wait for themselves
 		case <-ctx.Done():
@@ -60,7 +60,7 @@ func (p *part[Client]) acquire(ctx context.Context, client Client, n, holds int6
 		}
 	}
 	if p.memory.Acquire(ctx, n) != nil {
-		p.credit(client, n)
+		p.removeFrom(client, n)
 		return ErrExhausted
 	}
 	return nil
@@ -68,19 +68,18 @@ func (p *part[Client]) acquire(ctx context.Context, client Client, n, holds int6
 
 // tryAcquire is acquire without waiting.
 func (p *part[Client]) tryAcquire(client Client, n, holds int64) bool {
-	if !p.charge(client, n, holds) {
+	if !p.addTo(client, n, holds) {
 		return false
 	}
 	if !p.memory.TryAcquire(n) {
-		p.credit(client, n)
+		p.removeFrom(client, n)
 		return false
 	}
 	return true
 }
 
-// charge reports whether a request may hold n more bytes, within the share of its
-// client.
-func (p *part[Client]) charge(client Client, n, holds int64) bool {
+// addTo adds n bytes to those of a client, and reports whether that is within its share.
+func (p *part[Client]) addTo(client Client, n, holds int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	others := p.held[client] - holds
@@ -93,10 +92,10 @@ func (p *part[Client]) charge(client Client, n, holds int64) bool {
 
 func (p *part[Client]) release(client Client, n int64) {
 	p.memory.Release(n)
-	p.credit(client, n)
+	p.removeFrom(client, n)
 }
 
-func (p *part[Client]) credit(client Client, n int64) {
+func (p *part[Client]) removeFrom(client Client, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.held[client] -= n; p.held[client] == 0 {
@@ -104,8 +103,8 @@ func (p *part[Client]) credit(client Client, n int64) {
 	}
 }
 
-// Hold is the memory of one request. It is not safe for concurrent use.
-type Hold[Client comparable] struct {
+// Reservation is the memory of one request. It is not safe for concurrent use.
+type Reservation[Client comparable] struct {
 	budget *Budget[Client]
 	client Client
 	part   *part[Client] // nil if size is zero
@@ -113,16 +112,16 @@ type Hold[Client comparable] struct {
 	excess int64 // what the request holds instead of size, if more
 }
 
-// Hold returns a Hold without memory. The caller must release it.
-func (b *Budget[Client]) Hold(client Client) Hold[Client] {
-	return Hold[Client]{budget: b, client: client}
+// Reserve returns a Reservation of no memory. The caller must release it.
+func (b *Budget[Client]) Reserve(client Client) Reservation[Client] {
+	return Reservation[Client]{budget: b, client: client}
 }
 
-// Grow extends the Hold to size bytes, or to all memory for large requests if size is
+// Grow extends the Reservation to size bytes, or to all memory for large requests if size is
 // more. It waits for memory in the order of the calls, and for other requests of the
 // client that hold half of the memory; a single one may hold more. It returns
 // [ErrExhausted] if there is none in time.
-func (h *Hold[Client]) Grow(ctx context.Context, size int64) error {
+func (h *Reservation[Client]) Grow(ctx context.Context, size int64) error {
 	part := h.budget.partFor(size)
 	size = min(size, part.size)
 	if size <= h.size {
@@ -141,8 +140,8 @@ func (h *Hold[Client]) Grow(ctx context.Context, size int64) error {
 	return nil
 }
 
-// TryGrow is Grow without waiting. It reports whether the Hold has size bytes now.
-func (h *Hold[Client]) TryGrow(size int64) bool {
+// TryGrow is Grow without waiting. It reports whether the Reservation has size bytes now.
+func (h *Reservation[Client]) TryGrow(size int64) bool {
 	part := h.budget.partFor(size)
 	size = min(size, part.size)
 	n, holds := size, int64(0)
@@ -159,7 +158,7 @@ func (h *Hold[Client]) TryGrow(size int64) bool {
 // GrowLast is Grow for a request that has all it needs to end soon. One such request at
 // a time may exceed the budget, and others wait for it. Without that, requests that
 // hold memory would wait for each other.
-func (h *Hold[Client]) GrowLast(ctx context.Context, size int64) error {
+func (h *Reservation[Client]) GrowLast(ctx context.Context, size int64) error {
 	part := h.budget.partFor(size)
 	needs := min(size, part.size)
 	n, holds := needs, int64(0)
@@ -184,8 +183,8 @@ func (h *Hold[Client]) GrowLast(ctx context.Context, size int64) error {
 	}
 }
 
-// set makes the Hold one of size bytes, which are acquired.
-func (h *Hold[Client]) set(part *part[Client], size int64) {
+// set makes the Reservation one of size bytes, which are acquired.
+func (h *Reservation[Client]) set(part *part[Client], size int64) {
 	if part != h.part {
 		h.Release()
 	}
@@ -202,11 +201,11 @@ func (b *Budget[Client]) partFor(size int64) *part[Client] {
 	panic("unreachable")
 }
 
-// Size returns how many bytes the Hold has.
-func (h *Hold[Client]) Size() int64 { return max(h.size, h.excess) }
+// Size returns how many bytes the Reservation has.
+func (h *Reservation[Client]) Size() int64 { return max(h.size, h.excess) }
 
 // Release returns the memory. It may be called more than once.
-func (h *Hold[Client]) Release() {
+func (h *Reservation[Client]) Release() {
 	if h.part != nil {
 		h.part.release(h.client, h.size)
 		h.part, h.size = nil, 0

@@ -16,7 +16,7 @@ func TestHold_SmallRequestsDoNotWaitForLargeOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		b := New[string](64*mib, 5*time.Second)
-		first, second := b.Hold("a"), b.Hold("b")
+		first, second := b.Reserve("a"), b.Reserve("b")
 		is.NoErr(first.Grow(t.Context(), 40*mib))
 		done := make(chan time.Duration)
 		start := time.Now()
@@ -28,7 +28,7 @@ func TestHold_SmallRequestsDoNotWaitForLargeOnes(t *testing.T) {
 		}()
 		synctest.Wait()
 		for i := range 100 {
-			small := b.Hold(strconv.Itoa(i))
+			small := b.Reserve(strconv.Itoa(i))
 			is.NoErr(small.Grow(t.Context(), SmallSize))
 			is.Equal(time.Since(start), time.Duration(0))
 			defer small.Release()
@@ -44,12 +44,12 @@ func TestHold_WaitsInOrderAndNotForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		b := New[string](64*mib, 5*time.Second)
-		first := b.Hold("a")
+		first := b.Reserve("a")
 		is.NoErr(first.Grow(t.Context(), 50*mib))
 		order := make(chan int, 3)
 		for i, size := range []int64{47 * mib, 2 * mib, 2 * mib} {
 			go func() {
-				h := b.Hold(string(rune('b' + i)))
+				h := b.Reserve(string(rune('b' + i)))
 				defer h.Release()
 				if err := h.Grow(t.Context(), size); err != nil {
 					t.Error(err)
@@ -59,7 +59,7 @@ func TestHold_WaitsInOrderAndNotForever(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		late := b.Hold("z")
+		late := b.Reserve("z")
 		released := make(chan struct{})
 		time.AfterFunc(time.Second, func() { first.Release(); close(released) })
 		is.NoErr(late.Grow(t.Context(), mib))
@@ -85,9 +85,9 @@ func TestHold_ClientHasHalfOfTheMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		b := New[string](64*mib, time.Millisecond)
-		var holds []*Hold[string]
+		var holds []*Reservation[string]
 		for range 3 {
-			h := new(b.Hold("a"))
+			h := new(b.Reserve("a"))
 			if err := h.Grow(t.Context(), 12*mib); err != nil {
 				is.Equal(err, ErrExhausted)
 				is.Equal(len(holds), 2)
@@ -96,7 +96,7 @@ func TestHold_ClientHasHalfOfTheMemory(t *testing.T) {
 			holds = append(holds, h)
 		}
 		is.True(holds[0].Grow(t.Context(), 20*mib) != nil)
-		other := b.Hold("b")
+		other := b.Reserve("b")
 		is.NoErr(other.Grow(t.Context(), 24*mib))
 		other.Release()
 		holds[1].Release()
@@ -112,14 +112,14 @@ func TestHold_RequestsOfOneSizeDoNotWaitForLargerOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		b := New[string](128*mib, 5*time.Second)
-		all, waiting := b.Hold("a"), b.Hold("b")
+		all, waiting := b.Reserve("a"), b.Reserve("b")
 		is.NoErr(all.Grow(t.Context(), 1000*mib))
 		done := make(chan error)
 		go func() { done <- waiting.Grow(t.Context(), 1000*mib) }()
 		synctest.Wait()
 		start := time.Now()
 		for i := range 16 {
-			h := b.Hold(strconv.Itoa(i))
+			h := b.Reserve(strconv.Itoa(i))
 			is.NoErr(h.Grow(t.Context(), SmallSize/2))
 			is.NoErr(h.Grow(t.Context(), mib))
 			defer h.Release()
@@ -136,7 +136,7 @@ func TestHold_OneRequestMayExceedTheBudgetToEnd(t *testing.T) {
 		is := is.New(t)
 		b := New[string](64*mib, 5*time.Second)
 		for _, clients := range [][2]string{{"a", "a"}, {"a", "b"}} {
-			first, second := b.Hold(clients[0]), b.Hold(clients[1])
+			first, second := b.Reserve(clients[0]), b.Reserve(clients[1])
 			is.NoErr(first.Grow(t.Context(), 12*mib))
 			is.NoErr(second.Grow(t.Context(), 12*mib))
 			start := time.Now()
@@ -145,7 +145,7 @@ func TestHold_OneRequestMayExceedTheBudgetToEnd(t *testing.T) {
 			time.AfterFunc(time.Second, first.Release)
 			is.NoErr(second.GrowLast(t.Context(), 45*mib))
 			is.Equal(time.Since(start), time.Second)
-			third := b.Hold("c")
+			third := b.Reserve("c")
 			is.NoErr(third.Grow(t.Context(), mib))
 			is.Equal(third.GrowLast(t.Context(), 45*mib), ErrExhausted)
 			second.Release()
