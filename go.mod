@@ -4,25 +4,25 @@ go 1.26.0
 
 require (
 	code.dny.dev/ssrf v0.3.0
-	github.com/anishathalye/porcupine v1.3.1
+	github.com/anishathalye/porcupine v1.3.1 // only tests use it
 	github.com/aws/aws-sdk-go-v2 v1.47.7
-	github.com/aws/aws-sdk-go-v2/config v1.33.15
-	github.com/chromedp/cdproto v0.159.0
-	github.com/chromedp/chromedp v0.22.1
-	github.com/getkin/kin-openapi v0.152.0
-	github.com/go-chi/chi/v5 v5.5.0
+	github.com/aws/aws-sdk-go-v2/config v1.33.15 // only examples and tests use it
+	github.com/chromedp/cdproto v0.159.0 // only tests use it
+	github.com/chromedp/chromedp v0.22.1 // only tests use it
+	github.com/getkin/kin-openapi v0.152.0 // only tests use it
+	github.com/go-chi/chi/v5 v5.5.0 // only tests use it
 	github.com/go-json-experiment/json v1.27.2
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
-	github.com/matryer/is v1.4.1
-	github.com/prometheus/client_golang v1.25.0
-	go.uber.org/goleak v1.3.0
+	github.com/matryer/is v1.4.1 // only tests use it
+	github.com/prometheus/client_golang v1.25.0 // only examples and tests use it
+	go.uber.org/goleak v1.3.0 // only tests use it
 	golang.org/x/crypto v0.58.0
 	golang.org/x/net v0.62.0
 	golang.org/x/sync v0.24.0
 	golang.org/x/text v0.43.0
-	golang.org/x/time v0.16.0
-	modernc.org/sqlite v1.60.1
+	golang.org/x/time v0.16.0 // only tests use it
+	modernc.org/sqlite v1.60.1 // only examples and tests use it
 )
 
 require (
