@@ -188,6 +188,10 @@ var importRules = []importRule{
 		reason: "it orders migration files and runs no SQL",
 	},
 	{
+		pkg:    "storage/internal/paging",
+		reason: "it is arithmetic over limits and runs no SQL",
+	},
+	{
 		pkg:    "storage/internal/linear",
 		reason: "it contains tests only, so that importers do not depend on the linearizability checker",
 	},

@@ -100,7 +100,7 @@ const maxInfos = 1000
 // ListSymbolInfos is [Service.ListSymbols] without data. A page has up to 1,000
 // symbols.
 func (s *Service) ListSymbolInfos(ctx context.Context, folderID int64, r Range) (InfoPage, error) {
-	if r.Limit == 0 || r.Limit > maxInfos {
+	if r.Limit <= 0 || r.Limit > maxInfos {
 		r.Limit = maxInfos
 	}
 	page, err := s.store.ListSymbolInfos(ctx, folderID, r)

@@ -39,11 +39,11 @@ func (s Symbol) Info() SymbolInfo {
 	return SymbolInfo{s.ID, s.Name, s.Type, s.FolderID, s.Version, int64(len(s.Data))}
 }
 
-// Range selects records of a list: those with ids above After, and no more than
-// Limit of them unless that is 0.
+// Range selects the first records of a list with ids above After. The zero value
+// selects all records.
 type Range struct {
-	After int64
-	Limit int
+	After int64 // an id, which need not exist; 0: from the start
+	Limit int   // the maximum number of records; 0 or less: no limit
 }
 
 // InfoPage is a [Page] without data.

@@ -8,21 +8,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/canvasback/storage/internal/paging"
 	"example.com/canvasback/symbols"
 )
 
 type symbolStore struct{ db *database }
 
 var _ symbols.Store = symbolStore{}
-
-// fetchLimit returns the LIMIT of a query that also shows whether records follow
-// a range.
-func fetchLimit(r symbols.Range) *int {
-	if r.Limit == 0 {
-		return nil
-	}
-	return new(r.Limit + 1)
-}
 
 func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderList, error) {
 	var version symbols.Version // the same in each row
@@ -36,7 +28,7 @@ func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.
 		LEFT JOIN canvasback_folders AS folder ON folder.id > $1
 		ORDER BY folder.id
 		LIMIT $2::bigint`,
-		r.After, fetchLimit(r),
+		r.After, paging.FetchLimit(r.Limit),
 	)
 	if err != nil {
 		return symbols.FolderList{}, err
@@ -44,10 +36,8 @@ func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.
 	if len(folders) == 1 && folders[0].ID == 0 { // only the version
 		folders = nil
 	}
-	list := symbols.FolderList{Folders: folders, Version: version}
-	if list.More = r.Limit > 0 && len(folders) > r.Limit; list.More {
-		list.Folders = folders[:r.Limit]
-	}
+	list := symbols.FolderList{Version: version}
+	list.Folders, list.More = paging.Cut(folders, r.Limit)
 	return list, nil
 }
 
@@ -228,7 +218,7 @@ func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symb
 		WHERE folder.id = $1
 		ORDER BY symbol.id
 		LIMIT $3::bigint`,
-		folderID, r.After, fetchLimit(r),
+		folderID, r.After, paging.FetchLimit(r.Limit),
 	)
 	if err != nil {
 		return symbols.InfoPage{}, err
@@ -236,12 +226,10 @@ func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symb
 	if len(list) == 0 {
 		return symbols.InfoPage{}, symbols.ErrFolderNotFound
 	}
-	if len(list) > 1 || list[0].ID != 0 {
-		page.Symbols = list
+	if len(list) == 1 && list[0].ID == 0 { // only the version
+		list = nil
 	}
-	if page.More = r.Limit > 0 && len(list) > r.Limit; page.More {
-		page.Symbols = list[:r.Limit]
-	}
+	page.Symbols, page.More = paging.Cut(list, r.Limit)
 	return page, nil
 }
 

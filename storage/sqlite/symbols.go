@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"example.com/canvasback/storage/internal/paging"
 	"example.com/canvasback/symbols"
 )
 
@@ -14,8 +15,7 @@ type symbolStore struct{ db *database }
 var _ symbols.Store = symbolStore{}
 
 // Limits of queries are expressions: SQLite prepares a statement again whenever a
-// parameter that is a LIMIT by itself is bound. Those of lists have a record more
-// than the range, which shows whether others follow.
+// parameter that is a LIMIT by itself is bound.
 
 func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderList, error) {
 	rows, err := s.db.query(ctx, `
@@ -25,8 +25,8 @@ func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.
 			ON f.id > ?1
 		WHERE l.only_row = 1
 		ORDER BY f.id
-		LIMIT iif(?2 = 0, -1, ?2 + 1)`,
-		r.After, r.Limit,
+		LIMIT ?2 + 0`,
+		r.After, paging.FetchLimit(r.Limit),
 	)
 	if err != nil {
 		return symbols.FolderList{}, err
@@ -52,9 +52,7 @@ func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.
 	if err := rows.Err(); err != nil {
 		return symbols.FolderList{}, err
 	}
-	if list.More = r.Limit > 0 && len(list.Folders) > r.Limit; list.More {
-		list.Folders = list.Folders[:r.Limit]
-	}
+	list.Folders, list.More = paging.Cut(list.Folders, r.Limit)
 	return list, nil
 }
 
@@ -170,7 +168,7 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 			ON s.folder_id = f.id AND s.id > ?2
 		WHERE f.id = ?1
 		ORDER BY s.id
-		LIMIT iif(?3 = 0, -1, ?3)`,
+		LIMIT iif(?3 > 0, ?3, -1)`,
 		folderID, r.After, r.Limit,
 	)
 	if err != nil {
@@ -223,8 +221,8 @@ func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symb
 			ON s.folder_id = f.id AND s.id > ?2
 		WHERE f.id = ?1
 		ORDER BY s.id
-		LIMIT iif(?3 = 0, -1, ?3 + 1)`,
-		folderID, r.After, r.Limit,
+		LIMIT ?3 + 0`,
+		folderID, r.After, paging.FetchLimit(r.Limit),
 	)
 	if err != nil {
 		return symbols.InfoPage{}, err
@@ -258,9 +256,7 @@ func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symb
 	if !found {
 		return symbols.InfoPage{}, symbols.ErrFolderNotFound
 	}
-	if page.More = r.Limit > 0 && len(page.Symbols) > r.Limit; page.More {
-		page.Symbols = page.Symbols[:r.Limit]
-	}
+	page.Symbols, page.More = paging.Cut(page.Symbols, r.Limit)
 	return page, nil
 }
 

@@ -320,7 +320,7 @@ func symbolPageLimit(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	want := insertSymbols(t, s, folder.ID, newSymbols("a", "b", "c", "d", "e")...)
 	for _, size := range []int{1, 25, unlimited} {
-		for limit := range 7 {
+		for limit := -1; limit < 7; limit++ {
 			for after := range want {
 				r := symbols.Range{After: want[after].ID, Limit: limit}
 				page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, r, size)
@@ -350,7 +350,7 @@ func symbolInfos(t *testing.T, s Harness) {
 	version, err := s.Symbols().ContentsVersion(t.Context(), folder.ID)
 	must(t, err)
 	for _, test := range []struct{ after, limit, first, last int }{
-		{-1, 0, 0, count}, {-1, 1, 0, 1}, {-1, count - 1, 0, count - 1}, {-1, count, 0, count}, {-1, count + 1, 0, count},
+		{-1, 0, 0, count}, {-1, -1, 0, count}, {-1, 1, 0, 1}, {-1, count - 1, 0, count - 1}, {-1, count, 0, count}, {-1, count + 1, 0, count},
 		{3, 0, 4, count}, {3, 2, 4, 6}, {count - 2, 1, count - 1, count}, {count - 1, 1, count, count}, {count - 1, 0, count, count},
 	} {
 		r := symbols.Range{Limit: test.limit}
