@@ -203,7 +203,7 @@ var importRules = []importRule{
 	},
 	{
 		pkg:    "storage/memory",
-		may:    []string{module + "/keys", module + "/symbols", module + "/exports", module + "/storage/internal/chunk"},
+		may:    []string{module + "/keys", module + "/symbols", module + "/exports", module + "/storage/internal/chunk", module + "/storage/internal/paging"},
 		never:  []string{"net/http", "database/sql"},
 		reason: "drivers do not depend on each other",
 	},

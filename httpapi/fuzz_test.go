@@ -51,14 +51,14 @@ func newFuzzTarget(t *testing.T, change ...func(*httpapi.Options)) *fuzzTarget {
 // state returns the contents of all stores.
 func (f *fuzzTarget) state() string {
 	ctx := f.t.Context()
-	keyList, err := f.options.Keys.List(ctx, keys.Filter{})
-	for i := range keyList {
-		keyList[i].UseCount = 0 // any request with a key is a use
+	keyPage, err := f.options.Keys.List(ctx, keys.Filter{}, keys.Range{})
+	for i := range keyPage.Keys {
+		keyPage.Keys[i].UseCount = 0 // any request with a key is a use
 	}
 	folders, err2 := f.options.Symbols.ListFolders(ctx, symbols.Range{})
 	page, err3 := f.options.Symbols.ListSymbols(ctx, 1, symbols.Range{})
 	export, err4 := f.options.Exports.Find(ctx, "s")
-	return fmt.Sprint(keyList, folders, page, export, err, err2, err3, err4)
+	return fmt.Sprint(keyPage, folders, page, export, err, err2, err3, err4)
 }
 
 // serve serves a request and checks what holds for every response.

@@ -138,7 +138,9 @@ func (e keyEndpoints) listKeys(c *call) error {
 	if err != nil {
 		return err
 	}
-	filter := keys.Filter{After: page.After, Limit: cmp.Or(page.Limit, maxPageSize)}
+	rows := keys.Range(page)
+	rows.Limit = cmp.Or(page.Limit, maxPageSize)
+	filter := keys.Filter{}
 	owner, ok, err := c.query().get("owner")
 	if err != nil {
 		return err
@@ -146,47 +148,42 @@ func (e keyEndpoints) listKeys(c *call) error {
 	if ok {
 		filter.Owner = &owner
 	}
-	list, more, err := e.page(c, filter)
+	list, err := e.page(c, filter, rows)
 	switch {
 	case err != nil:
 		return err
-	case more && page.Limit == 0:
-		return c.streamJSON(func(out *streamed) error { return e.writeKeys(c, out, filter, list) })
-	case more:
-		c.setLink(page.Limit, list[len(list)-1].ID)
+	case list.More && page.Limit == 0:
+		return c.streamJSON(func(out *streamed) error { return e.writeKeys(c, out, filter, rows, list) })
+	case list.More:
+		c.setLink(page.Limit, list.Keys[len(list.Keys)-1].ID)
 	}
-	return c.sendCompressible(append(appendKeys(nil, list, '['), ']'))
+	return c.sendCompressible(append(appendKeys(nil, list.Keys, '['), ']'))
 }
 
 // writeKeys writes the first page of keys and then the others as they are read, so
 // that a long list takes no more memory than a page.
-func (e keyEndpoints) writeKeys(c *call, out io.Writer, filter keys.Filter, list []keys.Key) error {
-	body := appendKeys(nil, list, '[')
-	for more := true; more; {
+func (e keyEndpoints) writeKeys(c *call, out io.Writer, filter keys.Filter, rows keys.Range, page keys.Page) error {
+	body := appendKeys(nil, page.Keys, '[')
+	for page.More {
 		if _, err := out.Write(body); err != nil {
 			return err
 		}
-		filter.After = list[len(list)-1].ID
+		rows.After = page.Keys[len(page.Keys)-1].ID
 		var err error
-		if list, more, err = e.page(c, filter); err != nil {
+		if page, err = e.page(c, filter, rows); err != nil {
 			return err
 		}
-		body = appendKeys(body[:0], list, ',')
+		body = appendKeys(body[:0], page.Keys, ',')
 	}
 	_, err := out.Write(append(body, ']'))
 	return err
 }
 
-// page returns the keys that the filter selects, and whether more follow.
-func (e keyEndpoints) page(c *call, filter keys.Filter) (list []keys.Key, more bool, err error) {
+// page returns a page of the keys that the filter selects.
+func (e keyEndpoints) page(c *call, filter keys.Filter, rows keys.Range) (keys.Page, error) {
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	limit := filter.Limit
-	filter.Limit++
-	if list, err = e.service.List(ctx, filter); len(list) > limit {
-		return list[:limit], true, err
-	}
-	return list, false, err
+	return e.service.List(ctx, filter, rows)
 }
 
 // appendKeys appends keys as JSON, each after a separator, which is the given one

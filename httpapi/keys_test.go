@@ -298,14 +298,14 @@ func TestKeys_LongListIsStreamed(t *testing.T) {
 // pagedKeys calls onPage before each page of a list.
 type pagedKeys struct {
 	keys.Store
-	onPage func(filter keys.Filter) error
+	onPage func(rows keys.Range) error
 }
 
-func (s pagedKeys) List(ctx context.Context, filter keys.Filter) ([]keys.Key, error) {
-	if err := s.onPage(filter); err != nil {
-		return nil, err
+func (s pagedKeys) List(ctx context.Context, filter keys.Filter, r keys.Range) (keys.Page, error) {
+	if err := s.onPage(r); err != nil {
+		return keys.Page{}, err
 	}
-	return s.Store.List(ctx, filter)
+	return s.Store.List(ctx, filter, r)
 }
 
 // TestKeys_LongListWhileKeysChange changes keys between the pages of a list: those
@@ -320,11 +320,11 @@ func TestKeys_LongListWhileKeysChange(t *testing.T) {
 		_, err := service.Create(t.Context(), keys.Fields{})
 		is.NoErr(err)
 	}
-	store.onPage = func(filter keys.Filter) error {
-		if filter.After == 0 {
+	store.onPage = func(rows keys.Range) error {
+		if rows.After == 0 {
 			return nil
 		}
-		for _, id := range []int64{1, filter.After, filter.After + 2} {
+		for _, id := range []int64{1, rows.After, rows.After + 2} {
 			if err := service.Delete(t.Context(), id); err != nil && !errors.Is(err, keys.ErrNotFound) {
 				return err
 			}
@@ -340,8 +340,8 @@ func TestKeys_LongListWhileKeysChange(t *testing.T) {
 	}
 	is.Equal(ids(h.admin("GET", "/admin/api-keys", "").want(200)), want)
 
-	store.onPage = func(filter keys.Filter) error {
-		if filter.After > 0 {
+	store.onPage = func(rows keys.Range) error {
+		if rows.After > 0 {
 			return errors.New("no connection")
 		}
 		return nil

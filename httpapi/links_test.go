@@ -358,9 +358,9 @@ func TestLinks_AreNoUseOfTheirKey(t *testing.T) {
 	l.add("a", smallContent)
 	_, path := l.create(exportBody("a"))
 	uses := func() int64 {
-		list, err := l.options.Keys.List(t.Context(), keys.Filter{})
+		page, err := l.options.Keys.List(t.Context(), keys.Filter{}, keys.Range{})
 		is.NoErr(err)
-		return list[0].UseCount
+		return page.Keys[0].UseCount
 	}
 	before := uses()
 	l.send("GET", path, "").want(200)

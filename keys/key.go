@@ -76,11 +76,22 @@ type Fields struct {
 	Scopes    *Scopes    // of [NewScopes]; default all, a pointer to the zero value
 }
 
-// Filter selects the keys of [Service.List] and [Store.List].
+// Filter selects the keys of a list. The zero value selects all.
 type Filter struct {
 	Owner *string // only keys of exactly this owner; nil: of all
-	After int64   // only keys with higher ids
-	Limit int     // the maximum number of keys; 0: no limit
+}
+
+// Range selects the first records of a list with ids above After. The zero value
+// selects all records.
+type Range struct {
+	After int64 // an id, which need not exist; 0: from the start
+	Limit int   // the maximum number of records; 0 or less: no limit
+}
+
+// Page is a part of a list of keys, ids ascending.
+type Page struct {
+	Keys []Key
+	More bool // keys with higher ids follow
 }
 
 // Use is what [Store.Touch] records of a key: when it was last used, and how

@@ -87,7 +87,7 @@ func TestFields_OwnerAndScopes(t *testing.T) {
 	is.Equal(key.Scopes.List(), []string{})
 
 	for _, owner := range []string{"", strings.Repeat("é", 256), "a\x00", "\xff"} {
-		_, err := s.List(t.Context(), keys.Filter{Owner: &owner})
+		_, err := s.List(t.Context(), keys.Filter{Owner: &owner}, keys.Range{})
 		is.True(errors.Is(err, keys.ErrInvalid))
 	}
 }

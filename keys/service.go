@@ -160,23 +160,23 @@ func (s *Service) Create(ctx context.Context, fields Fields) (Issued, error) {
 	return Issued{Key: key, Raw: raw}, nil
 }
 
-// List returns the keys that the filter selects, ids ascending. The error matches
+// List returns a page of the keys that the filter selects. To read all pages,
+// continue with the last id while [Page.More] is true. The error matches
 // [ErrInvalid] or [ErrUnavailable].
-func (s *Service) List(ctx context.Context, filter Filter) ([]Key, error) {
+func (s *Service) List(ctx context.Context, filter Filter, r Range) (Page, error) {
 	if filter.Owner != nil {
 		if err := checkText("owner", *filter.Owner); err != nil {
-			return nil, err
+			return Page{}, err
 		}
 	}
-	filter.Limit = max(filter.Limit, 0)
-	list, err := s.store.List(ctx, filter)
+	page, err := s.store.List(ctx, filter, r)
 	if err != nil {
-		return nil, storeError("list keys", err)
+		return Page{}, storeError("list keys", err)
 	}
-	for i := range list {
-		s.update(&list[i])
+	for i := range page.Keys {
+		s.update(&page.Keys[i])
 	}
-	return list, nil
+	return page, nil
 }
 
 // Get returns the key with the id. The error is [ErrNotFound] or matches

@@ -43,9 +43,9 @@ type Store interface {
 	// Get returns the key with the id, or [ErrNotFound].
 	Get(ctx context.Context, id int64) (Key, error)
 
-	// List returns the keys that the filter selects, ids ascending. Its cost does
-	// not depend on the number of other keys.
-	List(ctx context.Context, filter Filter) ([]Key, error)
+	// List returns a page of the keys that the filter selects. Its cost does not
+	// depend on the number of other keys.
+	List(ctx context.Context, filter Filter, r Range) (Page, error)
 
 	// Update reads the key with the id, calls change to modify it, and stores
 	// the result in the same transaction: concurrent updates of one key are

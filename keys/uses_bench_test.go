@@ -27,7 +27,7 @@ func BenchmarkUses(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			is := is.New(b)
 			store := &touchTimes{Store: open(b, *usesFlag)}
-			list, err := store.List(b.Context(), keys.Filter{})
+			page, err := store.List(b.Context(), keys.Filter{}, keys.Range{})
 			is.NoErr(err)
 			var (
 				uses                keys.Uses
@@ -37,8 +37,8 @@ func BenchmarkUses(b *testing.B) {
 			)
 			for b.Loop() {
 				now := time.Now()
-				all := make([]keys.Use, len(list))
-				for i, key := range list {
+				all := make([]keys.Use, len(page.Keys))
+				for i, key := range page.Keys {
 					uses.Record(key)
 					all[i] = keys.Use{ID: key.ID, CreatedAt: key.CreatedAt, At: now, Count: 1}
 				}

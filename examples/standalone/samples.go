@@ -188,8 +188,8 @@ func (s services) findSampleFolder(ctx context.Context) (int64, error) {
 
 // isNew reports whether the database has neither keys nor folders.
 func (s services) isNew(ctx context.Context) (bool, error) {
-	list, err := s.keys.List(ctx, keys.Filter{})
-	if err != nil || len(list) > 0 {
+	page, err := s.keys.List(ctx, keys.Filter{}, keys.Range{Limit: 1})
+	if err != nil || len(page.Keys) > 0 {
 		return false, err
 	}
 	folders, err := s.symbols.ListFolders(ctx, symbols.Range{})
@@ -274,8 +274,8 @@ func symbolName(file string) string {
 
 // seedKey issues the sample key unless a key of that name exists.
 func (s services) seedKey(ctx context.Context) (keys.RawKey, error) {
-	list, err := s.keys.List(ctx, keys.Filter{})
-	if err != nil || slices.ContainsFunc(list, func(k keys.Key) bool { return k.Name == sampleKeyName }) {
+	all, err := s.keys.List(ctx, keys.Filter{}, keys.Range{})
+	if err != nil || slices.ContainsFunc(all.Keys, func(k keys.Key) bool { return k.Name == sampleKeyName }) {
 		return "", err
 	}
 	issued, err := s.keys.Create(ctx, keys.Fields{Name: new(sampleKeyName)})

@@ -103,29 +103,22 @@ func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
 	return key, nil
 }
 
-func (s keyStore) List(ctx context.Context, filter keys.Filter) ([]keys.Key, error) {
+func (s keyStore) List(ctx context.Context, filter keys.Filter, r keys.Range) (keys.Page, error) {
 	s.db.mu.RLock()
 	defer s.db.mu.RUnlock()
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return keys.Page{}, err
 	}
 	ids := s.db.keyIDs
 	if filter.Owner != nil {
 		ids = s.db.ownerIDs[*filter.Owner]
 	}
-	first, found := slices.BinarySearch(ids, filter.After)
-	if found {
-		first++
-	}
-	ids = ids[first:]
-	if filter.Limit > 0 {
-		ids = ids[:min(filter.Limit, len(ids))]
-	}
-	list := make([]keys.Key, len(ids))
+	ids, more := inRange(ids, r.After, r.Limit)
+	page := keys.Page{Keys: make([]keys.Key, len(ids)), More: more}
 	for i, id := range ids {
-		list[i] = s.db.keys[id]
+		page.Keys[i] = s.db.keys[id]
 	}
-	return list, nil
+	return page, nil
 }
 
 func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {

@@ -9,10 +9,12 @@ package memory
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/internal/paging"
 	"example.com/canvasback/symbols"
 )
 
@@ -76,6 +78,16 @@ func (db *DB) Symbols() symbols.Store { return symbolStore{db} }
 
 // Exports returns the store of registered exports.
 func (db *DB) Exports() exports.Store { return exportStore{db} }
+
+// inRange returns the first ids above after, and whether others follow. A limit of
+// 0 or less is none. The ids must be sorted.
+func inRange(ids []int64, after int64, limit int) (selected []int64, more bool) {
+	from, found := slices.BinarySearch(ids, after)
+	if found {
+		from++
+	}
+	return paging.Cut(ids[from:], limit)
+}
 
 // newVersion returns a random version, which is practically unique across
 // processes.

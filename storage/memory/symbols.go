@@ -53,25 +53,11 @@ func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.
 		Version: s.db.foldersVersion,
 	}
 	var ids []int64
-	ids, list.More = inRange(slices.Sorted(maps.Keys(s.db.folders)), r)
+	ids, list.More = inRange(slices.Sorted(maps.Keys(s.db.folders)), r.After, r.Limit)
 	for _, id := range ids {
 		list.Folders = append(list.Folders, s.db.folders[id].Folder)
 	}
 	return list, nil
-}
-
-// inRange returns the ids of a range, and whether others follow. The ids must be
-// sorted.
-func inRange(ids []int64, r symbols.Range) (selected []int64, more bool) {
-	from, found := slices.BinarySearch(ids, r.After)
-	if found {
-		from++
-	}
-	ids = ids[from:]
-	if r.Limit > 0 && r.Limit < len(ids) {
-		return ids[:r.Limit], true
-	}
-	return ids, false
 }
 
 func (s symbolStore) GetFolder(ctx context.Context, id int64) (symbols.Folder, error) {
@@ -169,7 +155,7 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 	}
 	size = max(size, 1) // a page has at least one symbol
 	page := symbols.Page{Version: f.contents}
-	ids, more := inRange(f.symbolIDs, r)
+	ids, more := inRange(f.symbolIDs, r.After, r.Limit)
 	for i, read := 0, 0; i < len(ids) && read < size; i++ {
 		symbol := s.db.symbols[ids[i]]
 		page.Symbols = append(page.Symbols, symbol)
@@ -189,7 +175,7 @@ func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symb
 	if !ok {
 		return symbols.InfoPage{}, symbols.ErrFolderNotFound
 	}
-	ids, more := inRange(f.symbolIDs, r)
+	ids, more := inRange(f.symbolIDs, r.After, r.Limit)
 	page := symbols.InfoPage{Version: f.contents, More: more}
 	for _, id := range ids {
 		page.Symbols = append(page.Symbols, s.db.symbols[id].Info())

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/internal/paging"
 )
 
 type keyStore struct{ db *database }
@@ -98,19 +99,25 @@ func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
 	))
 }
 
-func (s keyStore) List(ctx context.Context, filter keys.Filter) ([]keys.Key, error) {
-	where, args := "id > $1", []any{filter.After, filter.Limit}
+func (s keyStore) List(ctx context.Context, filter keys.Filter, r keys.Range) (keys.Page, error) {
+	where, args := "id > $1", []any{r.After, paging.FetchLimit(r.Limit)}
 	if filter.Owner != nil {
 		where, args = where+" AND owner = $3 AND owner <> ''", append(args, *filter.Owner)
 	}
-	return readRows(ctx, s.db, func(row pgx.CollectableRow) (keys.Key, error) { return scanKey(row) }, `
+	list, err := readRows(ctx, s.db, func(row pgx.CollectableRow) (keys.Key, error) { return scanKey(row) }, `
 		SELECT `+keyColumns+`
 		FROM canvasback_keys
 		WHERE `+where+`
 		ORDER BY id
-		LIMIT nullif($2::bigint, 0)`,
+		LIMIT $2::bigint`,
 		args...,
 	)
+	if err != nil {
+		return keys.Page{}, err
+	}
+	var page keys.Page
+	page.Keys, page.More = paging.Cut(list, r.Limit)
+	return page, nil
 }
 
 func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {

@@ -96,7 +96,10 @@ func TestStorage_EndedContextReleasesConnection(t *testing.T) {
 	_, err = tx.Exec(t.Context(), `LOCK TABLE canvasback_keys, canvasback_folders`)
 	is.NoErr(err)
 	for _, call := range []func(context.Context) error{
-		func(ctx context.Context) error { _, err := db.Keys().List(ctx, keys.Filter{}); return err },
+		func(ctx context.Context) error {
+			_, err := db.Keys().List(ctx, keys.Filter{}, keys.Range{})
+			return err
+		},
 		func(ctx context.Context) error { _, err := db.Keys().Find(ctx, key.Digest); return err },
 		func(ctx context.Context) error {
 			_, err := db.Keys().Update(ctx, key.ID, func(*keys.Key) error { return nil })

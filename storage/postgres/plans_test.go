@@ -42,7 +42,7 @@ func TestReads_AreTooCheapToCompile(t *testing.T) {
 		is.NoErr(err)
 		_, err = db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{Limit: limit}, 1<<20)
 		is.NoErr(err)
-		_, err = db.Keys().List(t.Context(), keys.Filter{Limit: limit})
+		_, err = db.Keys().List(t.Context(), keys.Filter{}, keys.Range{Limit: limit})
 		is.NoErr(err)
 		_, err = db.Exports().List(t.Context(), exports.Filter{Limit: limit})
 		is.NoErr(err)

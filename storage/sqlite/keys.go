@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/internal/paging"
 )
 
 type keyStore struct{ db *database }
@@ -121,37 +122,38 @@ func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
 	))
 }
 
-func (s keyStore) List(ctx context.Context, filter keys.Filter) ([]keys.Key, error) {
-	where, args := "id > ?", []any{filter.After}
+func (s keyStore) List(ctx context.Context, filter keys.Filter, r keys.Range) (keys.Page, error) {
+	where, args := "id > ?", []any{r.After}
 	if filter.Owner != nil {
 		where, args = where+" AND owner = ? AND owner <> ''", append(args, *filter.Owner)
-	}
-	limit := filter.Limit
-	if limit == 0 {
-		limit = -1 // none
 	}
 	rows, err := s.db.query(ctx, `
 		SELECT `+keyColumns+`
 		FROM canvasback_keys
 		WHERE `+where+`
 		ORDER BY id
-		LIMIT ?`,
-		append(args, limit)...,
+		LIMIT ? + 0`,
+		append(args, paging.FetchLimit(r.Limit))...,
 	)
 	if err != nil {
-		return nil, err
+		return keys.Page{}, err
 	}
 	defer rows.Close()
-	list := make([]keys.Key, 0, min(filter.Limit, 1024))
+	list := make([]keys.Key, 0, max(0, min(r.Limit, 1024)+1))
 	var row keyRow
 	dest := row.dest()
 	for rows.Next() {
 		if err := rows.Scan(dest...); err != nil {
-			return nil, err
+			return keys.Page{}, err
 		}
 		list = append(list, row.value())
 	}
-	return list, rows.Err()
+	if err := rows.Err(); err != nil {
+		return keys.Page{}, err
+	}
+	var page keys.Page
+	page.Keys, page.More = paging.Cut(list, r.Limit)
+	return page, nil
 }
 
 func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {

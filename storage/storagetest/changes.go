@@ -125,7 +125,7 @@ func changesNotLogged(t *testing.T, s Harness) {
 		{"touch", func(int64) error { return s.Keys().Touch(t.Context(), []keys.Use{useOf(key, testTime)}, testTime) }},
 		{"get", func(id int64) error { _, err := s.Keys().Get(t.Context(), id); return err }},
 		{"find", func(int64) error { _, err := s.Keys().Find(t.Context(), key.Digest); return err }},
-		{"list", func(int64) error { _, err := s.Keys().List(t.Context(), keys.Filter{}); return err }},
+		{"list", func(int64) error { _, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{}); return err }},
 		{"folder", func(int64) error { insertFolder(t, s, "folder"); return nil }},
 	} {
 		must(t, step.do(key.ID))

@@ -40,9 +40,9 @@ func concurrentChanges(t *testing.T, handles []Storage) {
 		must(t, err)
 	}
 	want := make(map[keys.Digest]keys.Key)
-	all, err := handles[0].Keys().List(t.Context(), keys.Filter{})
+	all, err := handles[0].Keys().List(t.Context(), keys.Filter{}, keys.Range{})
 	must(t, err)
-	for _, key := range all {
+	for _, key := range all.Keys {
 		want[key.Digest] = key
 	}
 	log := changesSince(t, handles[0], start)
@@ -97,16 +97,16 @@ func (r *replica) follow(ctx context.Context, store keys.Store, more func() bool
 // changeRandomKey inserts a key, or changes or deletes one that others change
 // too. The name is unique.
 func changeRandomKey(ctx context.Context, store keys.Store, name string) error {
-	list, err := store.List(ctx, keys.Filter{})
+	all, err := store.List(ctx, keys.Filter{}, keys.Range{})
 	if err != nil {
 		return err
 	}
 	choice := rand.N(6)
-	if len(list) < 4 || choice == 0 {
+	if len(all.Keys) < 4 || choice == 0 {
 		_, err := store.Insert(ctx, newKey(name))
 		return err
 	}
-	id := list[rand.N(len(list))].ID
+	id := all.Keys[rand.N(len(all.Keys))].ID
 	if choice == 1 {
 		_, err = store.Delete(ctx, id)
 	} else {

@@ -85,7 +85,7 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Exp
 	return []call{
 		{"keys.Insert", func(ctx context.Context) error { _, err := k.Insert(ctx, newKey("new")); return err }},
 		{"keys.Get", func(ctx context.Context) error { _, err := k.Get(ctx, key.ID); return err }},
-		{"keys.List", func(ctx context.Context) error { _, err := k.List(ctx, keys.Filter{}); return err }},
+		{"keys.List", func(ctx context.Context) error { _, err := k.List(ctx, keys.Filter{}, keys.Range{}); return err }},
 		{"keys.Update", func(ctx context.Context) error {
 			_, err := k.Update(ctx, key.ID, func(key *keys.Key) error { key.Active = false; return nil })
 			return err

@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"crypto/sha256"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,10 +83,10 @@ func wantKey(t testing.TB, s Storage, want keys.Key) {
 			t.Errorf("Find returns %+v, want %+v", got, want)
 		}
 	}
-	list, err := s.Keys().List(t.Context(), keys.Filter{})
+	all, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
 	must(t, err)
-	if !slices.Contains(list, want) {
-		t.Errorf("List returns %+v, want it to contain %+v", list, want)
+	if !slices.Contains(all.Keys, want) {
+		t.Errorf("List returns %+v, want it to contain %+v", all, want)
 	}
 }
 
@@ -106,18 +107,18 @@ func keyIDs(t *testing.T, s Harness) {
 		last = stored.ID
 		want = append(want, stored)
 	}
-	list, err := s.Keys().List(t.Context(), keys.Filter{})
+	all, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
 	must(t, err)
-	if !slices.Equal(list, want) {
-		t.Errorf("List returns %+v, want %+v", list, want)
+	if !slices.Equal(all.Keys, want) {
+		t.Errorf("List returns %+v, want %+v", all, want)
 	}
 }
 
 func keyRoundTrip(t *testing.T, s Harness) {
-	list, err := s.Keys().List(t.Context(), keys.Filter{})
+	all, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
 	must(t, err)
-	if len(list) != 0 {
-		t.Errorf("List of a new storage returns %+v", list)
+	if len(all.Keys) != 0 || all.More {
+		t.Errorf("List of a new storage returns %+v", all)
 	}
 	for _, active := range []bool{true, false} {
 		key := newKey(strconv.FormatBool(active))
@@ -291,10 +292,10 @@ func keyDelete(t *testing.T, s Harness) {
 	_, err = s.Keys().Find(t.Context(), key.Digest)
 	wantError(t, err, keys.ErrNotFound)
 	wantError(t, deleteKey(t, s, key.ID), keys.ErrNotFound)
-	list, err := s.Keys().List(t.Context(), keys.Filter{})
+	all, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
 	must(t, err)
-	if !slices.Equal(list, []keys.Key{other}) {
-		t.Errorf("List returns %+v, want only %+v", list, other)
+	if !slices.Equal(all.Keys, []keys.Key{other}) {
+		t.Errorf("List returns %+v, want only %+v", all, other)
 	}
 }
 
@@ -378,25 +379,30 @@ func keyFilter(t *testing.T, s Harness) {
 	}
 	for _, owner := range []*string{nil, new("a"), new("A"), new("a "), new("b")} {
 		for after := int64(-1); after <= all[10].ID+1; after++ {
-			for limit := range 14 {
-				var want []keys.Key
+			for limit := -1; limit < 14; limit++ {
+				var want keys.Page
 				for _, key := range all {
-					if (owner == nil || key.Owner == *owner) && key.ID > after && (limit == 0 || len(want) < limit) {
-						want = append(want, key)
+					switch {
+					case owner != nil && key.Owner != *owner, key.ID <= after:
+					case limit > 0 && len(want.Keys) == limit:
+						want.More = true
+					default:
+						want.Keys = append(want.Keys, key)
 					}
 				}
-				got, err := s.Keys().List(t.Context(), keys.Filter{Owner: owner, After: after, Limit: limit})
+				r := keys.Range{After: after, Limit: limit}
+				got, err := s.Keys().List(t.Context(), keys.Filter{Owner: owner}, r)
 				must(t, err)
-				if !slices.Equal(got, want) {
-					t.Fatalf("List after %d, limit %d returns %+v, want %+v", after, limit, got, want)
+				if !slices.Equal(got.Keys, want.Keys) || got.More != want.More {
+					t.Fatalf("List of %+v returns %+v, want %+v", r, got, want)
 				}
 			}
 		}
 	}
-	list, err := s.Keys().List(t.Context(), keys.Filter{After: 1<<63 - 1})
+	page, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{After: math.MaxInt64, Limit: math.MaxInt})
 	must(t, err)
-	if len(list) > 0 {
-		t.Errorf("List after the last id returns %+v", list)
+	if len(page.Keys) > 0 || page.More {
+		t.Errorf("List after the last id returns %+v", page)
 	}
 }
 
@@ -516,9 +522,9 @@ func keyValues(t *testing.T, s Harness) {
 	})
 	must(t, err)
 	given.Name = "altered later"
-	list, err := s.Keys().List(t.Context(), keys.Filter{})
+	all, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
 	must(t, err)
-	list[0].Name = "altered in the list"
+	all.Keys[0].Name = "altered in the list"
 	wantKey(t, s, key)
 }
 

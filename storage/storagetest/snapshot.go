@@ -33,9 +33,9 @@ func takeSnapshot(t testing.TB, s Storage) snapshot {
 	t.Helper()
 	all := make(snapshot)
 	all.add("epoch", record{generated: fmt.Sprint(epoch(t, s))})
-	keyList, err := s.Keys().List(t.Context(), keys.Filter{})
+	keyPage, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
 	must(t, err)
-	for _, key := range keyList {
+	for _, key := range keyPage.Keys {
 		id := key.ID
 		key.ID = 0
 		all.add("key "+key.Name, record{fmt.Sprint(key), fmt.Sprint(id)})

@@ -123,9 +123,9 @@ func TestKeys_AreCreatedUsedAndChanged(t *testing.T) {
 	b.click("Delete key")
 	b.waitText("Kiosk deleted.")
 	b.waitFocus(`e2e.button("More for apitest")`) // the neighbor
-	list, err := s.Keys.List(t.Context(), keys.Filter{})
+	page, err := s.Keys.List(t.Context(), keys.Filter{}, keys.Range{})
 	is.NoErr(err)
-	is.Equal(len(list), 1)
+	is.Equal(len(page.Keys), 1)
 }
 
 func TestKeys_ShowStatus(t *testing.T) {

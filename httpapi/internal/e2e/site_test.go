@@ -83,11 +83,11 @@ func (s *site) listen(handler http.Handler) {
 // keyNamed returns the client key with a name.
 func (s *site) keyNamed(name string) keys.Key {
 	s.t.Helper()
-	list, err := s.Keys.List(s.t.Context(), keys.Filter{})
+	page, err := s.Keys.List(s.t.Context(), keys.Filter{}, keys.Range{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, key := range list {
+	for _, key := range page.Keys {
 		if key.Name == name {
 			return key
 		}

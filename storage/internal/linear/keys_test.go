@@ -157,11 +157,11 @@ func nameOf(h *history, client, n int) string {
 // deleteKeys deletes all keys of a store.
 func deleteKeys(t testing.TB, store keys.Store) {
 	t.Helper()
-	list, err := store.List(t.Context(), keys.Filter{})
+	all, err := store.List(t.Context(), keys.Filter{}, keys.Range{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range list {
+	for _, key := range all.Keys {
 		if _, err := store.Delete(t.Context(), key.ID); err != nil {
 			t.Fatal(err)
 		}
