@@ -34,7 +34,7 @@ func (s *hookedStore) ListSymbols(ctx context.Context, folderID int64, r symbols
 	return s.Store.ListSymbols(ctx, folderID, r, size)
 }
 
-func (s *hookedStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderList, error) {
+func (s *hookedStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderPage, error) {
 	s.folderReads.Add(1)
 	return s.Store.ListFolders(ctx, r)
 }

@@ -9,13 +9,12 @@ type Folder struct {
 	Version Version
 }
 
-// FolderList is a consistent snapshot of folders, ids ascending.
-type FolderList struct {
+// FolderPage is a part of the list of folders, ids ascending. It is a consistent
+// snapshot.
+type FolderPage struct {
 	Folders []Folder
 	Version Version // of the list of all folders
-
-	// More reports whether folders with higher ids follow.
-	More bool
+	More    bool    // folders with higher ids follow
 }
 
 // FolderFields are the fields that UpdateFolder sets. Nil means unchanged.

@@ -34,8 +34,8 @@ func NewService(store Store, options *Options) *Service {
 	return s
 }
 
-// ListFolders returns the folders in a range, ids ascending.
-func (s *Service) ListFolders(ctx context.Context, r Range) (FolderList, error) {
+// ListFolders returns a page of the folders.
+func (s *Service) ListFolders(ctx context.Context, r Range) (FolderPage, error) {
 	list, err := s.store.ListFolders(ctx, r)
 	return list, storeError("list folders", err)
 }
@@ -86,9 +86,8 @@ func (s *Service) DeleteFolder(ctx context.Context, id int64, ifMatch ...Version
 	return storeError("delete folder", s.store.DeleteFolder(ctx, id, ifMatch...))
 }
 
-// ListSymbols returns the first symbols of a folder in a range, ids ascending. To
-// read all pages, start with a zero After and continue with the last id while
-// [Page.More] is true.
+// ListSymbols returns a page of the symbols of a folder, which may have fewer than
+// the limit. To read all pages, continue with the last id while [Page.More] is true.
 func (s *Service) ListSymbols(ctx context.Context, folderID int64, r Range) (Page, error) {
 	page, err := s.store.ListSymbols(ctx, folderID, r, s.pageSize)
 	return page, storeError("list symbols", err)

@@ -36,9 +36,8 @@ type Segment struct {
 // recur after a restart or a deletion, nor when another database takes the place
 // of this one, such as an older backup. Random versions have this property.
 type Store interface {
-	// ListFolders returns a consistent snapshot of the folders in a range,
-	// ids ascending.
-	ListFolders(ctx context.Context, r Range) (FolderList, error)
+	// ListFolders returns a page of the folders.
+	ListFolders(ctx context.Context, r Range) (FolderPage, error)
 
 	// GetFolder returns the folder with the id, or [ErrFolderNotFound].
 	GetFolder(ctx context.Context, id int64) (Folder, error)
@@ -63,16 +62,16 @@ type Store interface {
 	// folder's version, it returns [ErrChanged].
 	DeleteFolder(ctx context.Context, id int64, ifMatch ...Version) error
 
-	// ListSymbols returns the symbols of a folder in a range, ids ascending,
-	// or [ErrFolderNotFound]. The page ends with the symbol whose data makes
+	// ListSymbols returns a page of the symbols of a folder, or
+	// [ErrFolderNotFound]. The page ends with the symbol whose data makes
 	// the total reach size bytes; a size below 1 means 1. It may end earlier,
 	// because of [PageOverhead] for example, but is empty only if no symbol
 	// follows. No connection or lock outlives the call.
 	ListSymbols(ctx context.Context, folderID int64, r Range, size int) (Page, error)
 
-	// ListSymbolInfos returns all symbols of a folder in a range without
-	// their data, ids ascending, or [ErrFolderNotFound]. It does not read
-	// data.
+	// ListSymbolInfos returns a page of the symbols of a folder without their
+	// data, or [ErrFolderNotFound]. The page has all symbols in the range.
+	// ListSymbolInfos does not read data.
 	ListSymbolInfos(ctx context.Context, folderID int64, r Range) (InfoPage, error)
 
 	// GetSymbol returns the symbol with the id, or [ErrSymbolNotFound].

@@ -46,13 +46,6 @@ type Range struct {
 	Limit int   // the maximum number of records; 0 or less: no limit
 }
 
-// InfoPage is a [Page] without data.
-type InfoPage struct {
-	Symbols []SymbolInfo
-	Version Version
-	More    bool
-}
-
 // Page is a part of a folder's contents, ids ascending.
 type Page struct {
 	Symbols []Symbol
@@ -61,8 +54,14 @@ type Page struct {
 	// read. Pages with equal versions belong to the same state.
 	Version Version
 
-	// More reports whether symbols with higher ids follow.
-	More bool
+	More bool // symbols with higher ids follow
+}
+
+// InfoPage is a [Page] without data.
+type InfoPage struct {
+	Symbols []SymbolInfo
+	Version Version
+	More    bool
 }
 
 // SymbolFields are the fields that UpdateSymbol sets. Nil means unchanged.

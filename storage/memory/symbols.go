@@ -43,13 +43,13 @@ type symbolStore struct{ db *DB }
 
 var _ symbols.Store = symbolStore{}
 
-func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderList, error) {
+func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderPage, error) {
 	s.db.mu.RLock()
 	defer s.db.mu.RUnlock()
 	if err := ctx.Err(); err != nil {
-		return symbols.FolderList{}, err
+		return symbols.FolderPage{}, err
 	}
-	list := symbols.FolderList{
+	list := symbols.FolderPage{
 		Version: s.db.foldersVersion,
 	}
 	var ids []int64

@@ -16,7 +16,7 @@ type symbolStore struct{ db *database }
 
 var _ symbols.Store = symbolStore{}
 
-func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderList, error) {
+func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderPage, error) {
 	var version symbols.Version // the same in each row
 	folders, err := readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.Folder, error) {
 		var folder symbols.Folder
@@ -31,12 +31,12 @@ func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.
 		r.After, paging.FetchLimit(r.Limit),
 	)
 	if err != nil {
-		return symbols.FolderList{}, err
+		return symbols.FolderPage{}, err
 	}
 	if len(folders) == 1 && folders[0].ID == 0 { // only the version
 		folders = nil
 	}
-	list := symbols.FolderList{Version: version}
+	list := symbols.FolderPage{Version: version}
 	list.Folders, list.More = paging.Cut(folders, r.Limit)
 	return list, nil
 }

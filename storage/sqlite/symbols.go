@@ -17,7 +17,7 @@ var _ symbols.Store = symbolStore{}
 // Limits of queries are expressions: SQLite prepares a statement again whenever a
 // parameter that is a LIMIT by itself is bound.
 
-func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderList, error) {
+func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderPage, error) {
 	rows, err := s.db.query(ctx, `
 		SELECT l.version, f.id, f.name, f.version
 		FROM canvasback_folder_list AS l
@@ -29,17 +29,17 @@ func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.
 		r.After, paging.FetchLimit(r.Limit),
 	)
 	if err != nil {
-		return symbols.FolderList{}, err
+		return symbols.FolderPage{}, err
 	}
 	defer rows.Close()
-	var list symbols.FolderList
+	var list symbols.FolderPage
 	for rows.Next() {
 		var (
 			id, version sql.NullInt64
 			name        sql.NullString
 		)
 		if err := rows.Scan(&list.Version, &id, &name, &version); err != nil {
-			return symbols.FolderList{}, err
+			return symbols.FolderPage{}, err
 		}
 		if id.Valid {
 			list.Folders = append(list.Folders, symbols.Folder{
@@ -50,7 +50,7 @@ func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return symbols.FolderList{}, err
+		return symbols.FolderPage{}, err
 	}
 	list.Folders, list.More = paging.Cut(list.Folders, r.Limit)
 	return list, nil

@@ -186,7 +186,7 @@ func concurrentReads(t *testing.T, handles []Storage) {
 					err = record(page.Version, page.Symbols)
 				}
 			default:
-				var list symbols.FolderList
+				var list symbols.FolderPage
 				if list, err = s.Symbols().ListFolders(t.Context(), symbols.Range{}); err == nil {
 					err = record(list.Version, list.Folders)
 				}

@@ -23,7 +23,7 @@ type folderCall struct {
 // folderResult is the result of a folderCall.
 type folderResult struct {
 	folder symbols.Folder
-	list   symbols.FolderList
+	list   symbols.FolderPage
 	saw    symbols.Folder // argument of the update function
 	err    error          // a documented error
 }
