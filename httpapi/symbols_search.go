@@ -30,18 +30,18 @@ func (e symbolEndpoints) searchSymbols(c *call) error {
 	fields = cmp.Or(fields, bodies.InfoFields)
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	found, more, err := e.service.Search(ctx, text, symbols.Range(page))
+	found, err := e.service.Search(ctx, text, symbols.Range(page))
 	if err != nil {
 		return err
 	}
-	if more {
-		c.setLink(page.Limit, found[len(found)-1].ID)
+	if found.More {
+		c.setLink(page.Limit, found.Symbols[len(found.Symbols)-1].ID)
 	}
 	if fields.HasData() {
-		return e.sendFoundData(c, text, found, fields)
+		return e.sendFoundData(c, text, found.Symbols, fields)
 	}
 	body := []byte{'['}
-	for i, info := range found {
+	for i, info := range found.Symbols {
 		if i > 0 {
 			body = append(body, ',')
 		}

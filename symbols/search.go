@@ -11,35 +11,37 @@ import (
 	"unicode/utf8"
 )
 
-// Search returns the symbols of all folders in a range whose name contains text,
-// ids ascending, and whether more follow. Names are compared under Unicode simple
-// case folding: ẞ equals ß but not ss. They are not normalized.
+// Search returns a page of the symbols of all folders whose name contains text; its
+// Version is 0. Names are compared under Unicode simple case folding: ẞ equals ß but
+// not ss. They are not normalized.
 //
 // The names of all symbols are kept in memory, about 300 bytes for each symbol. A
 // search reads the versions of their segments, and then the segments that have
 // changed, so it never returns a stale result.
-func (s *Service) Search(ctx context.Context, text string, r Range) (list []SymbolInfo, more bool, err error) {
+func (s *Service) Search(ctx context.Context, text string, r Range) (InfoPage, error) {
 	if err := checkText("q", text); err != nil {
-		return nil, false, err
+		return InfoPage{}, err
 	}
 	if n := utf8.RuneCountInString(text); n < 1 || n > maxName {
-		return nil, false, invalid(fmt.Sprintf("q must have 1 to %d characters", maxName))
+		return InfoPage{}, invalid(fmt.Sprintf("q must have 1 to %d characters", maxName))
 	}
 	segments, err := s.index.current(ctx, s.store)
 	if err != nil {
-		return nil, false, storeError("read segments", err)
+		return InfoPage{}, storeError("read segments", err)
 	}
 	folded := fold(text)
 	hashes := hashes(folded)
+	var page InfoPage
 	for _, segment := range segments {
 		for info := range segment.matches(folded, hashes, r.After) {
-			if r.Limit > 0 && len(list) == r.Limit {
-				return list, true, nil
+			if r.Limit > 0 && len(page.Symbols) == r.Limit {
+				page.More = true
+				return page, nil
 			}
-			list = append(list, info)
+			page.Symbols = append(page.Symbols, info)
 		}
 	}
-	return list, false, nil
+	return page, nil
 }
 
 // searchIndex holds the segments of a store.

@@ -17,12 +17,12 @@ import (
 // search returns the names that contain text.
 func search(t testing.TB, s *symbols.Service, text string) []string {
 	t.Helper()
-	list, more, err := s.Search(t.Context(), text, symbols.Range{})
-	if err != nil || more {
-		t.Fatal(err, more)
+	page, err := s.Search(t.Context(), text, symbols.Range{})
+	if err != nil || page.More {
+		t.Fatal(err, page.More)
 	}
 	names := []string{}
-	for _, info := range list {
+	for _, info := range page.Symbols {
 		names = append(names, info.Name)
 	}
 	return names
@@ -61,7 +61,7 @@ func TestSearch_FoldsCase(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "a\x00b", "\xff", strings.Repeat("ä", 256)} {
-		_, _, err := s.Search(t.Context(), text, symbols.Range{})
+		_, err := s.Search(t.Context(), text, symbols.Range{})
 		is.True(err != nil && strings.HasPrefix(err.Error(), "q "))
 	}
 }
@@ -92,17 +92,12 @@ func TestSearch_Pages(t *testing.T) {
 	}
 	for _, limit := range []int{1, 10, 142, 143, 428, 429, 430} {
 		var got []int64
-		for more := true; more; {
-			after := int64(0)
-			if len(got) > 0 {
-				after = got[len(got)-1]
-			}
-			var list []symbols.SymbolInfo
+		for page, after := (symbols.InfoPage{More: true}), int64(0); page.More; after = got[len(got)-1] {
 			var err error
-			list, more, err = s.Search(t.Context(), "VALVE", symbols.Range{After: after, Limit: limit})
+			page, err = s.Search(t.Context(), "VALVE", symbols.Range{After: after, Limit: limit})
 			is.NoErr(err)
-			is.True(len(list) <= limit && (len(list) == limit || !more))
-			for _, info := range list {
+			is.True(len(page.Symbols) <= limit && (len(page.Symbols) == limit || !page.More))
+			for _, info := range page.Symbols {
 				got = append(got, info.ID)
 			}
 		}
@@ -161,8 +156,8 @@ func TestSearch_NeverStale(t *testing.T) {
 		wg.Go(func() {
 			s, other := processes[writer%2], processes[1-writer%2]
 			found := func(text string, want int) {
-				if list, _, err := other.Search(t.Context(), text, symbols.Range{}); err != nil || len(list) != want {
-					t.Errorf("%q: found %v %v, want %d", text, list, err, want)
+				if page, err := other.Search(t.Context(), text, symbols.Range{}); err != nil || len(page.Symbols) != want {
+					t.Errorf("%q: found %v %v, want %d", text, page, err, want)
 				}
 			}
 			for i := range 200 {
