@@ -69,15 +69,15 @@ func (e symbolEndpoints) sendFoundData(c *call, text string, found []symbols.Sym
 	return c.sendCompressible(body.Bytes())
 }
 
-// writeFound omits symbols that are deleted or renamed since they were found. It calls
-// reserve with the bytes that each takes.
+// writeFound omits symbols that the search no longer finds. It calls reserve with the
+// bytes that each takes.
 func (e symbolEndpoints) writeFound(c *call, w io.Writer, reserve func(int64) error, text string, found []symbols.SymbolInfo, fields bodies.Fields) error {
 	var buffer []byte
 	separator := byte('[')
 	for _, info := range found {
-		symbol, err := e.readSymbol(c, info.ID)
+		symbol, err := e.readFound(c, text, info)
 		switch {
-		case errors.Is(err, symbols.ErrSymbolNotFound), err == nil && !symbols.Contains(symbol.Name, text):
+		case errors.Is(err, symbols.ErrSymbolNotFound):
 			continue
 		case err != nil:
 			return err
@@ -99,8 +99,18 @@ func (e symbolEndpoints) writeFound(c *call, w io.Writer, reserve func(int64) er
 	return err
 }
 
-func (e symbolEndpoints) readSymbol(c *call, id int64) (symbols.Symbol, error) {
+// readFound reads a symbol that a search has found. The error is
+// [symbols.ErrSymbolNotFound] if it has changed and the search no longer finds it.
+func (e symbolEndpoints) readFound(c *call, text string, found symbols.SymbolInfo) (symbols.Symbol, error) {
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	return e.service.GetSymbol(ctx, id)
+	symbol, err := e.service.GetSymbol(ctx, found.ID)
+	if err != nil || symbol.Version == found.Version {
+		return symbol, err
+	}
+	page, err := e.service.Search(ctx, text, symbols.Range{After: symbol.ID - 1, Limit: 1})
+	if err == nil && (len(page.Symbols) == 0 || page.Symbols[0] != symbol.Info()) {
+		err = symbols.ErrSymbolNotFound
+	}
+	return symbol, err
 }

@@ -164,9 +164,6 @@ func (s *indexedSegment) matches(text string, hashes []int, after int64) iter.Se
 	}
 }
 
-// Contains reports whether a name contains text as in [Service.Search].
-func Contains(name, text string) bool { return strings.Contains(fold(name), fold(text)) }
-
 // fold maps each character to the lowest one that equals it under simple case
 // folding (Unicode, section 5.18).
 func fold(text string) string {

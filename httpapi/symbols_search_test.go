@@ -1,0 +1,53 @@
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/symbols"
+)
+
+// changingStore calls change before it reads a symbol with its data.
+type changingStore struct {
+	symbols.Store
+	change func(id int64) error
+}
+
+func (s changingStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
+	if err := s.change(id); err != nil {
+		return symbols.Symbol{}, err
+	}
+	return s.Store.GetSymbol(ctx, id)
+}
+
+// TestSearch_SymbolsChangeAfterTheyAreFound changes symbols between the search and
+// the reads of their data.
+func TestSearch_SymbolsChangeAfterTheyAreFound(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	store := memory.New().Symbols()
+	writer := symbols.NewService(store, nil)
+	folder, err := writer.CreateFolder(t.Context(), "A")
+	is.NoErr(err)
+	for i := range 5 {
+		_, err := writer.CreateSymbol(t.Context(), folder.ID, fmt.Sprint("valve ", i+1), "a/b", "x")
+		is.NoErr(err)
+	}
+	changes := map[int64]symbols.SymbolFields{2: {Data: new("y")}, 3: {Name: new("Valve III")}, 4: {Name: new("pump")}}
+	h := serve(t, func(o *httpapi.Options) {
+		o.Symbols = symbols.NewService(changingStore{store, func(id int64) error {
+			if id == 5 {
+				return writer.DeleteSymbol(context.Background(), id)
+			}
+			_, err := writer.UpdateSymbol(context.Background(), id, changes[id])
+			return err
+		}}, nil)
+	})
+	want := `[{"name":"valve 1","data":"x"},{"name":"valve 2","data":"y"},{"name":"Valve III","data":"x"}]`
+	is.Equal(string(h.client("GET", "/symbol/search?q=VALVE&fields=name,data", "").want(200).body), want)
+}
