@@ -12,8 +12,8 @@ type endpoint func(c *call) error
 
 // target is the record that a request names.
 type target struct {
-	id      int64             // in the path; zero if the route has none
-	ifMatch []symbols.Version // empty if the header is absent or *
+	id    int64         // in the path; zero if the route has none
+	match symbols.Match // in If-Match
 }
 
 // withBody returns an endpoint that decodes the body, calls f and responds with its

@@ -125,20 +125,20 @@ func (c *call) sendNotModified(etag string) error {
 	return nil
 }
 
-// ifMatch returns the versions that If-Match permits, none if it is absent or *. It
-// also accepts weak tags, because proxies that compress weaken ours. Version 0 is never
-// current, so a header without our tags matches nothing.
-func ifMatch(header http.Header) []symbols.Version {
+// ifMatch returns the condition in If-Match, [symbols.Any] if it is absent or *. It also
+// accepts weak tags, because proxies that compress weaken ours. A header without our tags
+// matches nothing.
+func ifMatch(header http.Header) symbols.Match {
 	lines := header["If-Match"]
 	tags := ranges.ParseTags(lines)
 	if lines == nil || tags.Any {
-		return nil
+		return symbols.Any
 	}
-	versions := []symbols.Version{0}
+	var versions []symbols.Version
 	for _, given := range tags.List {
 		if t := parseTag(given.Opaque); t.view == "" {
 			versions = append(versions, t.version)
 		}
 	}
-	return versions
+	return symbols.IfMatch(versions...)
 }

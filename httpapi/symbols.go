@@ -103,11 +103,11 @@ type updateFolderRequest struct {
 }
 
 func (e symbolEndpoints) updateFolder(ctx context.Context, t target, in updateFolderRequest) (reply, error) {
-	return folderReply(e.service.UpdateFolder(ctx, t.id, symbols.FolderFields{Name: in.Name.pointer()}, t.ifMatch...))
+	return folderReply(e.service.UpdateFolder(ctx, t.id, symbols.FolderFields{Name: in.Name.pointer()}, t.match))
 }
 
 func (e symbolEndpoints) deleteFolder(ctx context.Context, t target) (reply, error) {
-	return messageReply("Folder deleted.", e.service.DeleteFolder(ctx, t.id, t.ifMatch...))
+	return messageReply("Folder deleted.", e.service.DeleteFolder(ctx, t.id, t.match))
 }
 
 type createSymbolRequest struct {
@@ -133,9 +133,9 @@ func (e symbolEndpoints) updateSymbol(ctx context.Context, t target, in updateSy
 		Type:     in.Type.pointer(),
 		Data:     in.Data.pointer(),
 		FolderID: in.FolderID.pointer(),
-	}, t.ifMatch...))
+	}, t.match))
 }
 
 func (e symbolEndpoints) deleteSymbol(ctx context.Context, t target) (reply, error) {
-	return messageReply("Symbol deleted.", e.service.DeleteSymbol(ctx, t.id, t.ifMatch...))
+	return messageReply("Symbol deleted.", e.service.DeleteSymbol(ctx, t.id, t.match))
 }

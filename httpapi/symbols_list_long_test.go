@@ -72,7 +72,7 @@ func TestSymbolList_LongListIsStreamed(t *testing.T) {
 	// A list that includes a concurrent change has another ETag.
 	store.onRead(func(after int64) error {
 		if after == 26 {
-			_, err := otherProcess.UpdateSymbol(t.Context(), 29, symbols.SymbolFields{Name: new("new")})
+			_, err := otherProcess.UpdateSymbol(t.Context(), 29, symbols.SymbolFields{Name: new("new")}, symbols.Any)
 			return err
 		}
 		return nil
@@ -141,7 +141,7 @@ func TestSymbolList_LongListIsReadOnce(t *testing.T) {
 	// A change between the encoded part and the streamed rest.
 	store.onRead(func(after int64) error {
 		if after == 26 {
-			_, err := otherProcess.UpdateSymbol(t.Context(), 29, symbols.SymbolFields{Name: new("new")})
+			_, err := otherProcess.UpdateSymbol(t.Context(), 29, symbols.SymbolFields{Name: new("new")}, symbols.Any)
 			return err
 		}
 		return nil

@@ -90,7 +90,7 @@ func TestSymbolList_ReadOncePerVersion(t *testing.T) {
 	is.True(strings.Contains(string(second.body), "late")) // immediately
 	is.True(second.header.Get("ETag") != first.header.Get("ETag"))
 	is.Equal(store.reads.Load(), int64(2))
-	is.NoErr(otherProcess.DeleteFolder(t.Context(), folder.ID))
+	is.NoErr(otherProcess.DeleteFolder(t.Context(), folder.ID, symbols.Any))
 	h.client("GET", "/symbol/folders/1/symbols", "").wantError(404, "not_found")
 }
 
@@ -110,7 +110,7 @@ func TestFolderList_ReadOncePerVersion(t *testing.T) {
 			is.Equal(again.header.Get("Link"), first.header.Get("Link"))
 		}
 		is.Equal(store.folderReads.Load()-before, int64(1))
-		_, err := otherProcess.UpdateFolder(t.Context(), 1, symbols.FolderFields{Name: new("new name of " + path)})
+		_, err := otherProcess.UpdateFolder(t.Context(), 1, symbols.FolderFields{Name: new("new name of " + path)}, symbols.Any)
 		is.NoErr(err)
 		is.True(strings.Contains(string(h.client("GET", path, "").want(200).body), "new name of "+path)) // immediately
 	}
@@ -204,7 +204,7 @@ func TestSymbolList_IsConsistent(t *testing.T) {
 	change := func() error {
 		changes++
 		for id := int64(1); id <= 5; id++ { // all symbols have equal data
-			if _, err := otherProcess.UpdateSymbol(t.Context(), id, symbols.SymbolFields{Data: new(fmt.Sprint(changes))}); err != nil {
+			if _, err := otherProcess.UpdateSymbol(t.Context(), id, symbols.SymbolFields{Data: new(fmt.Sprint(changes))}, symbols.Any); err != nil {
 				return err
 			}
 		}
@@ -262,7 +262,7 @@ func TestSymbolList_LastSymbolDeleted(t *testing.T) {
 			attempts++
 			end, err = otherProcess.CreateSymbol(t.Context(), folder.ID, "end", "text/plain", "x")
 		case after == 3 && end.ID > 0:
-			err = otherProcess.DeleteSymbol(t.Context(), end.ID)
+			err = otherProcess.DeleteSymbol(t.Context(), end.ID, symbols.Any)
 			end.ID = 0
 		}
 		return err

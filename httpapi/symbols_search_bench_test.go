@@ -164,7 +164,7 @@ func changeNames(b *testing.B, service *symbols.Service, stop <-chan struct{}) {
 		case <-time.After(50 * time.Millisecond):
 		}
 		id := 1000 + rand.Int64N(ids)
-		if _, err := service.UpdateSymbol(b.Context(), id, symbols.SymbolFields{Name: new(fmt.Sprint("changed ", i))}); err != nil {
+		if _, err := service.UpdateSymbol(b.Context(), id, symbols.SymbolFields{Name: new(fmt.Sprint("changed ", i))}, symbols.Any); err != nil {
 			b.Error(err)
 		}
 	}

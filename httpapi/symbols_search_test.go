@@ -42,9 +42,9 @@ func TestSearch_SymbolsChangeAfterTheyAreFound(t *testing.T) {
 	h := serve(t, func(o *httpapi.Options) {
 		o.Symbols = symbols.NewService(changingStore{store, func(id int64) error {
 			if id == 5 {
-				return writer.DeleteSymbol(context.Background(), id)
+				return writer.DeleteSymbol(context.Background(), id, symbols.Any)
 			}
-			_, err := writer.UpdateSymbol(context.Background(), id, changes[id])
+			_, err := writer.UpdateSymbol(context.Background(), id, changes[id], symbols.Any)
 			return err
 		}}, nil)
 	})

@@ -29,10 +29,10 @@ func Example() {
 
 	// A conditional update succeeds only if nobody has changed the symbol.
 	rename := symbols.SymbolFields{Name: new("Globe valve")}
-	if _, err := service.UpdateSymbol(ctx, created[1].ID, rename, created[1].Version); err != nil {
+	if _, err := service.UpdateSymbol(ctx, created[1].ID, rename, symbols.IfMatch(created[1].Version)); err != nil {
 		log.Fatal(err)
 	}
-	_, err = service.UpdateSymbol(ctx, created[1].ID, rename, created[1].Version)
+	_, err = service.UpdateSymbol(ctx, created[1].ID, rename, symbols.IfMatch(created[1].Version))
 	fmt.Println(errors.Is(err, symbols.ErrChanged))
 
 	for page, after := (symbols.Page{More: true}), int64(0); page.More; {

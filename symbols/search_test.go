@@ -168,11 +168,11 @@ func TestSearch_NeverStale(t *testing.T) {
 					return
 				}
 				found(name, 1)
-				if _, err := s.UpdateSymbol(t.Context(), symbol.ID, symbols.SymbolFields{Name: new("new " + name)}); err != nil {
+				if _, err := s.UpdateSymbol(t.Context(), symbol.ID, symbols.SymbolFields{Name: new("new " + name)}, symbols.Any); err != nil {
 					t.Error(err)
 				}
 				found("NEW "+name, 1)
-				if err := s.DeleteSymbol(t.Context(), symbol.ID); err != nil {
+				if err := s.DeleteSymbol(t.Context(), symbol.ID, symbols.Any); err != nil {
 					t.Error(err)
 				}
 				found(name, 0)

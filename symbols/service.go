@@ -57,16 +57,16 @@ func (s *Service) GetFolder(ctx context.Context, id int64) (Folder, error) {
 }
 
 // UpdateFolder sets the given fields and returns the folder. The error is
-// [ErrFolderNameTaken] if another folder has the name. It is [ErrChanged] if
-// ifMatch is not empty and does not contain the folder's version.
-func (s *Service) UpdateFolder(ctx context.Context, id int64, fields FolderFields, ifMatch ...Version) (Folder, error) {
+// [ErrFolderNameTaken] if another folder has the name, and [ErrChanged] if the
+// folder's version does not match.
+func (s *Service) UpdateFolder(ctx context.Context, id int64, fields FolderFields, match Match) (Folder, error) {
 	if err := fields.check(); err != nil {
 		return Folder{}, err
 	}
 	var current Folder
 	folder, err := s.store.UpdateFolder(ctx, id, func(folder *Folder) error {
 		current = *folder
-		if !folder.Version.Matches(ifMatch) {
+		if !match.Matches(folder.Version) {
 			return ErrChanged
 		}
 		if !fields.apply(folder) {
@@ -80,10 +80,10 @@ func (s *Service) UpdateFolder(ctx context.Context, id int64, fields FolderField
 	return folder, storeError("update folder", err)
 }
 
-// DeleteFolder deletes a folder and its symbols. The error is [ErrChanged] if
-// ifMatch is not empty and does not contain the folder's version.
-func (s *Service) DeleteFolder(ctx context.Context, id int64, ifMatch ...Version) error {
-	return storeError("delete folder", s.store.DeleteFolder(ctx, id, ifMatch...))
+// DeleteFolder deletes a folder and its symbols. The error is [ErrChanged] if the
+// folder's version does not match.
+func (s *Service) DeleteFolder(ctx context.Context, id int64, match Match) error {
+	return storeError("delete folder", s.store.DeleteFolder(ctx, id, match))
 }
 
 // ListSymbols returns a page of the symbols of a folder, which may have fewer than
@@ -147,16 +147,15 @@ func (s *Service) GetSymbol(ctx context.Context, id int64) (Symbol, error) {
 }
 
 // UpdateSymbol sets the given fields and returns the symbol. The error is
-// [ErrChanged] if ifMatch is not empty and does not contain the symbol's
-// version.
-func (s *Service) UpdateSymbol(ctx context.Context, id int64, fields SymbolFields, ifMatch ...Version) (Symbol, error) {
+// [ErrChanged] if the symbol's version does not match.
+func (s *Service) UpdateSymbol(ctx context.Context, id int64, fields SymbolFields, match Match) (Symbol, error) {
 	if err := fields.check(); err != nil {
 		return Symbol{}, err
 	}
 	var current Symbol
 	symbol, err := s.store.UpdateSymbol(ctx, id, func(symbol *Symbol) error {
 		current = *symbol
-		if !symbol.Version.Matches(ifMatch) {
+		if !match.Matches(symbol.Version) {
 			return ErrChanged
 		}
 		if !fields.apply(symbol) {
@@ -170,10 +169,10 @@ func (s *Service) UpdateSymbol(ctx context.Context, id int64, fields SymbolField
 	return symbol, storeError("update symbol", err)
 }
 
-// DeleteSymbol deletes a symbol. The error is [ErrChanged] if ifMatch is not
-// empty and does not contain the symbol's version.
-func (s *Service) DeleteSymbol(ctx context.Context, id int64, ifMatch ...Version) error {
-	return storeError("delete symbol", s.store.DeleteSymbol(ctx, id, ifMatch...))
+// DeleteSymbol deletes a symbol. The error is [ErrChanged] if the symbol's version
+// does not match.
+func (s *Service) DeleteSymbol(ctx context.Context, id int64, match Match) error {
+	return storeError("delete symbol", s.store.DeleteSymbol(ctx, id, match))
 }
 
 // FolderListVersion returns the current version of the folder list.

@@ -41,12 +41,12 @@ func TestService_RejectsInvalidFields(t *testing.T) {
 		{"data", symbols.SymbolFields{Data: new("a\xed\xa0\x80")}},
 		{"folderId", symbols.SymbolFields{FolderID: new(int64(0))}},
 	} {
-		_, err := s.UpdateSymbol(t.Context(), symbol.ID, c.fields)
+		_, err := s.UpdateSymbol(t.Context(), symbol.ID, c.fields, symbols.Any)
 		if !errors.Is(err, symbols.ErrInvalid) || !strings.HasPrefix(err.Error(), c.field+" ") {
 			t.Errorf("%+v: got error %v, want one about %s", c.fields, err, c.field)
 		}
 		if c.field == "name" {
-			_, err := s.UpdateFolder(t.Context(), folder.ID, symbols.FolderFields{Name: c.fields.Name})
+			_, err := s.UpdateFolder(t.Context(), folder.ID, symbols.FolderFields{Name: c.fields.Name}, symbols.Any)
 			_, err2 := s.CreateFolder(t.Context(), *c.fields.Name)
 			if !errors.Is(err, symbols.ErrInvalid) || !errors.Is(err2, symbols.ErrInvalid) {
 				t.Errorf("folder name %q: %v, %v", *c.fields.Name, err, err2)
@@ -65,24 +65,30 @@ func TestService_ConditionalChanges(t *testing.T) {
 	symbol, err := s.CreateSymbol(ctx, folder.ID, "n", "a/b", "d")
 	is.NoErr(err)
 
-	same, err := s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("n")}, symbol.Version)
+	same, err := s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("n")}, symbols.IfMatch(symbol.Version))
 	is.NoErr(err)
 	is.Equal(same, symbol) // nothing changes, nor does the version
-	changed, err := s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("m")}, 1, symbol.Version)
+	changed, err := s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("m")}, symbols.IfMatch(1, symbol.Version))
 	is.NoErr(err)
 	is.True(changed.Version != symbol.Version)
-	_, err = s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("x")}, symbol.Version)
+	_, err = s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("x")}, symbols.IfMatch(symbol.Version))
 	is.Equal(err, symbols.ErrChanged)
-	is.Equal(s.DeleteSymbol(ctx, symbol.ID, symbol.Version), symbols.ErrChanged)
-	is.NoErr(s.DeleteSymbol(ctx, symbol.ID, changed.Version))
-	is.Equal(s.DeleteSymbol(ctx, symbol.ID, changed.Version), symbols.ErrSymbolNotFound)
+	for _, match := range []symbols.Match{{}, symbols.IfMatch()} {
+		_, err = s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("x")}, match)
+		is.Equal(err, symbols.ErrChanged)
+		_, err = s.UpdateFolder(ctx, folder.ID, symbols.FolderFields{Name: new("x")}, match)
+		is.Equal(err, symbols.ErrChanged)
+	}
+	is.Equal(s.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(symbol.Version)), symbols.ErrChanged)
+	is.NoErr(s.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(changed.Version)))
+	is.Equal(s.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(changed.Version)), symbols.ErrSymbolNotFound)
 
-	renamed, err := s.UpdateFolder(ctx, folder.ID, symbols.FolderFields{Name: new("B")}, folder.Version)
+	renamed, err := s.UpdateFolder(ctx, folder.ID, symbols.FolderFields{Name: new("B")}, symbols.IfMatch(folder.Version))
 	is.NoErr(err)
-	_, err = s.UpdateFolder(ctx, folder.ID, symbols.FolderFields{Name: new("C")}, folder.Version)
+	_, err = s.UpdateFolder(ctx, folder.ID, symbols.FolderFields{Name: new("C")}, symbols.IfMatch(folder.Version))
 	is.Equal(err, symbols.ErrChanged)
-	is.Equal(s.DeleteFolder(ctx, folder.ID, folder.Version), symbols.ErrChanged)
-	is.NoErr(s.DeleteFolder(ctx, folder.ID, renamed.Version))
+	is.Equal(s.DeleteFolder(ctx, folder.ID, symbols.IfMatch(folder.Version)), symbols.ErrChanged)
+	is.NoErr(s.DeleteFolder(ctx, folder.ID, symbols.IfMatch(renamed.Version)))
 }
 
 func TestService_CreatesAllSymbolsOrNone(t *testing.T) {

@@ -58,9 +58,8 @@ type Store interface {
 	UpdateFolder(ctx context.Context, id int64, change func(*Folder) error) (Folder, error)
 
 	// DeleteFolder removes the folder with the id and its symbols, or returns
-	// [ErrFolderNotFound]. If ifMatch is not empty and does not contain the
-	// folder's version, it returns [ErrChanged].
-	DeleteFolder(ctx context.Context, id int64, ifMatch ...Version) error
+	// [ErrFolderNotFound], or [ErrChanged] if its version does not match.
+	DeleteFolder(ctx context.Context, id int64, match Match) error
 
 	// ListSymbols returns a page of the symbols of a folder, or
 	// [ErrFolderNotFound]. The page ends with the symbol whose data makes
@@ -93,9 +92,8 @@ type Store interface {
 	UpdateSymbol(ctx context.Context, id int64, change func(*Symbol) error) (Symbol, error)
 
 	// DeleteSymbol removes the symbol with the id, or returns
-	// [ErrSymbolNotFound]. If ifMatch is not empty and does not contain the
-	// symbol's version, it returns [ErrChanged].
-	DeleteSymbol(ctx context.Context, id int64, ifMatch ...Version) error
+	// [ErrSymbolNotFound], or [ErrChanged] if its version does not match.
+	DeleteSymbol(ctx context.Context, id int64, match Match) error
 
 	// FolderListVersion returns the current version of the folder list.
 	FolderListVersion(ctx context.Context) (Version, error)

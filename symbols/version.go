@@ -7,7 +7,24 @@ import "slices"
 // no order.
 type Version int64
 
-// Matches reports whether ifMatch contains v or is empty.
-func (v Version) Matches(ifMatch []Version) bool {
-	return len(ifMatch) == 0 || slices.Contains(ifMatch, v)
+// Match is the condition of a change: the versions that the folder or symbol may
+// have. The zero value matches no version, so that a condition that was forgotten
+// changes nothing.
+type Match struct {
+	any      bool
+	versions []Version
 }
+
+// Any matches every version: the change is unconditional.
+var Any = Match{any: true}
+
+// IfMatch returns the condition that the version is one of those given. It matches
+// nothing if there are none.
+func IfMatch(versions ...Version) Match { return Match{versions: slices.Clone(versions)} }
+
+// Matches reports whether the condition holds for a version.
+func (m Match) Matches(v Version) bool { return m.any || slices.Contains(m.versions, v) }
+
+// Versions returns the versions that match, or whether all do. It is for stores that
+// compare versions in a query.
+func (m Match) Versions() (list []Version, all bool) { return slices.Clone(m.versions), m.any }

@@ -121,7 +121,7 @@ func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*sy
 	return f.Folder, nil
 }
 
-func (s symbolStore) DeleteFolder(ctx context.Context, id int64, ifMatch ...symbols.Version) error {
+func (s symbolStore) DeleteFolder(ctx context.Context, id int64, match symbols.Match) error {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -131,7 +131,7 @@ func (s symbolStore) DeleteFolder(ctx context.Context, id int64, ifMatch ...symb
 	if !ok {
 		return symbols.ErrFolderNotFound
 	}
-	if !f.Version.Matches(ifMatch) {
+	if !match.Matches(f.Version) {
 		return symbols.ErrChanged
 	}
 	for _, symbolID := range f.symbolIDs {
@@ -249,7 +249,7 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 	return symbol, nil
 }
 
-func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, ifMatch ...symbols.Version) error {
+func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, match symbols.Match) error {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -259,7 +259,7 @@ func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, ifMatch ...symb
 	if !ok {
 		return symbols.ErrSymbolNotFound
 	}
-	if !symbol.Version.Matches(ifMatch) {
+	if !match.Matches(symbol.Version) {
 		return symbols.ErrChanged
 	}
 	s.db.deleteSymbol(id)

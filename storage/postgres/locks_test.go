@@ -118,7 +118,7 @@ func TestStorage_EndedContextReleasesConnection(t *testing.T) {
 			_, err := db.Symbols().UpdateSymbol(ctx, list[0].ID, func(*symbols.Symbol) error { return nil })
 			return err
 		},
-		func(ctx context.Context) error { return db.Symbols().DeleteFolder(ctx, folder.ID) },
+		func(ctx context.Context) error { return db.Symbols().DeleteFolder(ctx, folder.ID, symbols.Any) },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		is.True(errors.Is(call(ctx), context.DeadlineExceeded))

@@ -107,25 +107,26 @@ func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*sy
 	return folder, nil
 }
 
-func (s symbolStore) DeleteFolder(ctx context.Context, id int64, ifMatch ...symbols.Version) error {
-	return s.deleteIfMatch(ctx, id, ifMatch, s.FolderVersion, `
+func (s symbolStore) DeleteFolder(ctx context.Context, id int64, match symbols.Match) error {
+	return s.deleteIfMatch(ctx, id, match, s.FolderVersion, `
 		DELETE FROM canvasback_folders
-		WHERE id = $1 AND ($2::bigint[] = '{}' OR version = ANY ($2::bigint[]))`,
+		WHERE id = $1 AND ($3::boolean OR version = ANY ($2::bigint[]))`,
 	)
 }
 
-// deleteIfMatch runs a statement that deletes the row with the id $1 if its
-// version is in $2 or $2 is empty. The function current reads its version.
+// deleteIfMatch runs a statement that deletes the row with the id $1 if its version
+// is in $2 or $3 is true. The function current reads its version.
 func (s symbolStore) deleteIfMatch(
-	ctx context.Context, id int64, ifMatch []symbols.Version,
+	ctx context.Context, id int64, match symbols.Match,
 	current func(context.Context, int64) (symbols.Version, error), statement string,
 ) error {
-	versions := make([]int64, len(ifMatch))
-	for i, version := range ifMatch {
+	list, all := match.Versions()
+	versions := make([]int64, len(list))
+	for i, version := range list {
 		versions[i] = int64(version)
 	}
 	for {
-		affected, err := s.db.exec(ctx, statement, id, versions)
+		affected, err := s.db.exec(ctx, statement, id, versions, all)
 		if err != nil || affected > 0 {
 			return err
 		}
@@ -133,7 +134,7 @@ func (s symbolStore) deleteIfMatch(
 		if err != nil {
 			return err
 		}
-		if !version.Matches(ifMatch) {
+		if !match.Matches(version) {
 			return symbols.ErrChanged
 		}
 		// A concurrent call has moved the symbol to another folder: retry.
@@ -320,8 +321,8 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 	}
 }
 
-func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, ifMatch ...symbols.Version) error {
-	return s.deleteIfMatch(ctx, id, ifMatch, s.SymbolVersion, `
+func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, match symbols.Match) error {
+	return s.deleteIfMatch(ctx, id, match, s.SymbolVersion, `
 		WITH folder AS (
 			SELECT id
 			FROM canvasback_folders
@@ -332,7 +333,7 @@ func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, ifMatch ...symb
 		USING folder
 		WHERE symbol.id = $1
 			AND symbol.folder_id = folder.id
-			AND ($2::bigint[] = '{}' OR symbol.version = ANY ($2::bigint[]))`,
+			AND ($3::boolean OR symbol.version = ANY ($2::bigint[]))`,
 	)
 }
 

@@ -127,13 +127,13 @@ func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*sy
 	return folder, nil
 }
 
-func (s symbolStore) DeleteFolder(ctx context.Context, id int64, ifMatch ...symbols.Version) error {
-	return s.deleteIfMatch(ctx, "canvasback_folders", id, ifMatch, symbols.ErrFolderNotFound)
+func (s symbolStore) DeleteFolder(ctx context.Context, id int64, match symbols.Match) error {
+	return s.deleteIfMatch(ctx, "canvasback_folders", id, match, symbols.ErrFolderNotFound)
 }
 
-// deleteIfMatch deletes a row of a table if its version is in ifMatch or ifMatch
-// is empty. It returns the error missing if there is no row.
-func (s symbolStore) deleteIfMatch(ctx context.Context, table string, id int64, ifMatch []symbols.Version, missing error) error {
+// deleteIfMatch deletes a row of a table if its version matches. It returns the error
+// missing if there is no row.
+func (s symbolStore) deleteIfMatch(ctx context.Context, table string, id int64, match symbols.Match, missing error) error {
 	return s.db.write(ctx, func(conn *sql.Conn) error {
 		version, err := scanVersion(conn.QueryRowContext(ctx, `
 			SELECT version
@@ -144,7 +144,7 @@ func (s symbolStore) deleteIfMatch(ctx context.Context, table string, id int64, 
 		if err != nil {
 			return err
 		}
-		if !version.Matches(ifMatch) {
+		if !match.Matches(version) {
 			return symbols.ErrChanged
 		}
 		_, err = conn.ExecContext(ctx, `
@@ -358,8 +358,8 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 	return symbol, nil
 }
 
-func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, ifMatch ...symbols.Version) error {
-	return s.deleteIfMatch(ctx, "canvasback_symbols", id, ifMatch, symbols.ErrSymbolNotFound)
+func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, match symbols.Match) error {
+	return s.deleteIfMatch(ctx, "canvasback_symbols", id, match, symbols.ErrSymbolNotFound)
 }
 
 func (s symbolStore) FolderListVersion(ctx context.Context) (symbols.Version, error) {

@@ -99,7 +99,7 @@ func (w *worker) write(ctx context.Context, n int) (assigned []int64, err error)
 			SourceURL: w.source, ExportedURL: w.text(n), CreatedAt: time.Now(), UpdatedAt: time.Now(),
 		}, exports.PutRule{})
 	case deleteStep:
-		err = w.db.Symbols().DeleteSymbol(ctx, w.first)
+		err = w.db.Symbols().DeleteSymbol(ctx, w.first, symbols.Any)
 	}
 	return assigned, err
 }

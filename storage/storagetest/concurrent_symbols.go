@@ -80,7 +80,7 @@ func concurrentFolderDeletes(t *testing.T, handles []Storage) {
 		inserted := make([][]symbols.Symbol, 3)
 		errs := parallel(handles, 7, func(s Storage, i int) error {
 			if i == 3 {
-				return s.Symbols().DeleteFolder(t.Context(), folder.ID)
+				return s.Symbols().DeleteFolder(t.Context(), folder.ID, symbols.Any)
 			}
 			var err error
 			if i < 3 {

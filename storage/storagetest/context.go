@@ -134,8 +134,8 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Exp
 		{"symbols.FolderVersion", func(ctx context.Context) error { _, err := y.FolderVersion(ctx, symbol.FolderID); return err }},
 		{"symbols.ContentsVersion", func(ctx context.Context) error { _, err := y.ContentsVersion(ctx, symbol.FolderID); return err }},
 		{"symbols.SymbolVersion", func(ctx context.Context) error { _, err := y.SymbolVersion(ctx, symbol.ID); return err }},
-		{"symbols.DeleteSymbol", func(ctx context.Context) error { return y.DeleteSymbol(ctx, symbol.ID) }},
-		{"symbols.DeleteFolder", func(ctx context.Context) error { return y.DeleteFolder(ctx, symbol.FolderID) }},
+		{"symbols.DeleteSymbol", func(ctx context.Context) error { return y.DeleteSymbol(ctx, symbol.ID, symbols.Any) }},
+		{"symbols.DeleteFolder", func(ctx context.Context) error { return y.DeleteFolder(ctx, symbol.FolderID, symbols.Any) }},
 
 		{"exports.Put", func(ctx context.Context) error {
 			_, _, err := e.Put(ctx, newExport("new"), exports.PutRule{})

@@ -194,7 +194,7 @@ func symbolMove(t *testing.T, s Harness) {
 	wantSymbols(t, s, from.ID, list[0], list[2])
 	wantSymbols(t, s, to.ID, moved, last) // in order of id
 
-	must(t, s.Symbols().DeleteFolder(t.Context(), from.ID))
+	must(t, s.Symbols().DeleteFolder(t.Context(), from.ID, symbols.Any))
 	wantSymbols(t, s, to.ID, moved, last)
 }
 
@@ -215,7 +215,7 @@ func symbolNotFound(t *testing.T, s Harness) {
 		wantError(t, err, symbols.ErrSymbolNotFound)
 		_, err = moveSymbol(t, s, id, symbol.FolderID)
 		wantError(t, err, symbols.ErrSymbolNotFound)
-		wantError(t, s.Symbols().DeleteSymbol(t.Context(), id), symbols.ErrSymbolNotFound)
+		wantError(t, s.Symbols().DeleteSymbol(t.Context(), id, symbols.Any), symbols.ErrSymbolNotFound)
 		_, err = s.Symbols().SymbolVersion(t.Context(), id)
 		wantError(t, err, symbols.ErrSymbolNotFound)
 	}
@@ -225,10 +225,10 @@ func symbolNotFound(t *testing.T, s Harness) {
 func symbolDelete(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	list := insertSymbols(t, s, folder.ID, newSymbols("a", "b", "c")...)
-	must(t, s.Symbols().DeleteSymbol(t.Context(), list[1].ID))
+	must(t, s.Symbols().DeleteSymbol(t.Context(), list[1].ID, symbols.Any))
 	_, err := s.Symbols().GetSymbol(t.Context(), list[1].ID)
 	wantError(t, err, symbols.ErrSymbolNotFound)
-	wantError(t, s.Symbols().DeleteSymbol(t.Context(), list[1].ID), symbols.ErrSymbolNotFound)
+	wantError(t, s.Symbols().DeleteSymbol(t.Context(), list[1].ID, symbols.Any), symbols.ErrSymbolNotFound)
 	wantSymbols(t, s, folder.ID, list[0], list[2])
 	wantFolders(t, s, folder)
 }
@@ -236,17 +236,17 @@ func symbolDelete(t *testing.T, s Harness) {
 func symbolIDsNotReused(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	last := insertSymbols(t, s, folder.ID, newSymbols("stays", "newest")...)[1].ID
-	must(t, s.Symbols().DeleteSymbol(t.Context(), last))
+	must(t, s.Symbols().DeleteSymbol(t.Context(), last, symbols.Any))
 	next := insertSymbols(t, s, folder.ID, newSymbols("next")...)[0].ID
 	if next <= last {
 		t.Errorf("InsertSymbols assigns id %d, want more than the deleted %d", next, last)
 	}
-	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID)) // deletes the newest with it
+	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID, symbols.Any)) // deletes the newest with it
 	symbol := insertSymbol(t, s, "in another folder")
 	if symbol.ID <= next {
 		t.Errorf("InsertSymbols assigns id %d, want more than the deleted %d", symbol.ID, next)
 	}
-	must(t, s.Symbols().DeleteSymbol(t.Context(), symbol.ID))
+	must(t, s.Symbols().DeleteSymbol(t.Context(), symbol.ID, symbols.Any))
 	second := s.reopen(t)
 	if id := insertSymbol(t, second, "after a restart").ID; id <= symbol.ID {
 		t.Errorf("InsertSymbols after reopening assigns id %d, want more than the deleted %d", id, symbol.ID)
@@ -262,7 +262,7 @@ func symbolPages(t *testing.T, s Harness) {
 		want = append(want, insertSymbols(t, s, folder.ID, symbol)...)
 		insertSymbols(t, s, other.ID, symbol)
 	}
-	must(t, s.Symbols().DeleteSymbol(t.Context(), want[9].ID))
+	must(t, s.Symbols().DeleteSymbol(t.Context(), want[9].ID, symbols.Any))
 	want = slices.Delete(want, 9, 10)
 
 	for _, size := range []int{1, 2, 3, 7, 40, 100, 419, 420, 1000, math.MaxInt} {
@@ -447,12 +447,12 @@ func symbolSegments(t *testing.T, s Harness) {
 	change("renaming", first, update(func(symbol *symbols.Symbol) { symbol.Name = "new" }))
 	change("new data", first, update(func(symbol *symbols.Symbol) { symbol.Data = "new" }))
 	change("moving", first, update(func(symbol *symbols.Symbol) { symbol.FolderID = b.ID }))
-	change("deletion", first, func() error { return s.Symbols().DeleteSymbol(t.Context(), first) })
+	change("deletion", first, func() error { return s.Symbols().DeleteSymbol(t.Context(), first, symbols.Any) })
 	change("insertion", want[len(want)-1].ID, func() error {
 		_, err := s.Symbols().InsertSymbols(t.Context(), a.ID, newSymbols("late"))
 		return err
 	})
-	must(t, s.Symbols().DeleteFolder(t.Context(), a.ID))
+	must(t, s.Symbols().DeleteFolder(t.Context(), a.ID, symbols.Any))
 	for id := range last + 1 {
 		_, infos := segment(t, s, id)
 		for _, info := range infos {
@@ -498,7 +498,7 @@ func symbolPersists(t *testing.T, s Harness) {
 	folder, err := renameFolder(t, second, symbol.FolderID, "renamed")
 	must(t, err)
 	wantFolders(t, s, folder)
-	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID))
+	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID, symbols.Any))
 	wantFolders(t, second)
 	_, err = second.Symbols().GetSymbol(t.Context(), symbol.ID)
 	wantError(t, err, symbols.ErrSymbolNotFound)

@@ -190,22 +190,22 @@ func versionSteps(t *testing.T, s Harness) {
 		}), changed: []int{contentsA, contentsB, first}},
 
 		{name: "delete symbol", do: func() error {
-			return store.DeleteSymbol(ctx, inA[1].ID)
+			return store.DeleteSymbol(ctx, inA[1].ID, symbols.Any)
 		}, changed: []int{contentsA, second}},
 		{name: "delete missing symbol", do: func() error {
-			return store.DeleteSymbol(ctx, inA[1].ID)
+			return store.DeleteSymbol(ctx, inA[1].ID, symbols.Any)
 		}, err: symbols.ErrSymbolNotFound},
 		{name: "delete changed symbol", do: func() error {
-			return store.DeleteSymbol(ctx, inA[0].ID, inA[0].Version)
+			return store.DeleteSymbol(ctx, inA[0].ID, symbols.IfMatch(inA[0].Version))
 		}, err: symbols.ErrChanged},
 		{name: "delete changed folder", do: func() error {
-			return store.DeleteFolder(ctx, a.ID, a.Version)
+			return store.DeleteFolder(ctx, a.ID, symbols.IfMatch(a.Version))
 		}, err: symbols.ErrChanged},
 		{name: "delete folder", do: func() error {
-			return store.DeleteFolder(ctx, b.ID)
+			return store.DeleteFolder(ctx, b.ID, symbols.Any)
 		}, changed: []int{folders, folderB, contentsB, first, third}},
 		{name: "delete missing folder", do: func() error {
-			return store.DeleteFolder(ctx, b.ID)
+			return store.DeleteFolder(ctx, b.ID, symbols.Any)
 		}, err: symbols.ErrFolderNotFound},
 		{name: "insert folder again", do: insertFolder("b"), changed: []int{folders}},
 	}
@@ -234,6 +234,12 @@ func versionSteps(t *testing.T, s Harness) {
 	}
 }
 
+// matchingNot returns conditions that do not match a folder or symbol which once had
+// the previous version.
+func matchingNot(previous symbols.Version) []symbols.Match {
+	return []symbols.Match{{}, symbols.IfMatch(), symbols.IfMatch(previous), symbols.IfMatch(previous, previous)}
+}
+
 func versionOfDeletedFolder(t *testing.T, s Harness) {
 	store, ctx := s.Symbols(), t.Context()
 	previous := insertFolder(t, s, "folder")
@@ -241,15 +247,16 @@ func versionOfDeletedFolder(t *testing.T, s Harness) {
 	must(t, err)
 	list := insertSymbols(t, s, folder.ID, newSymbols("symbol")...)
 
-	wantError(t, store.DeleteFolder(ctx, folder.ID, previous.Version), symbols.ErrChanged)
-	wantError(t, store.DeleteFolder(ctx, folder.ID, previous.Version, previous.Version), symbols.ErrChanged)
-	wantError(t, store.DeleteFolder(ctx, folder.ID+1, folder.Version), symbols.ErrFolderNotFound)
+	for _, match := range matchingNot(previous.Version) {
+		wantError(t, store.DeleteFolder(ctx, folder.ID, match), symbols.ErrChanged)
+	}
+	wantError(t, store.DeleteFolder(ctx, folder.ID+1, symbols.IfMatch(folder.Version)), symbols.ErrFolderNotFound)
 	wantFolders(t, s, folder)
 	wantSymbols(t, s, folder.ID, list...)
 
-	must(t, store.DeleteFolder(ctx, folder.ID, previous.Version, folder.Version))
+	must(t, store.DeleteFolder(ctx, folder.ID, symbols.IfMatch(previous.Version, folder.Version)))
 	wantFolders(t, s)
-	wantError(t, store.DeleteFolder(ctx, folder.ID, folder.Version), symbols.ErrFolderNotFound)
+	wantError(t, store.DeleteFolder(ctx, folder.ID, symbols.IfMatch(folder.Version)), symbols.ErrFolderNotFound)
 }
 
 func versionOfDeletedSymbol(t *testing.T, s Harness) {
@@ -261,14 +268,15 @@ func versionOfDeletedSymbol(t *testing.T, s Harness) {
 	})
 	must(t, err)
 
-	wantError(t, store.DeleteSymbol(ctx, symbol.ID, previous.Version), symbols.ErrChanged)
-	wantError(t, store.DeleteSymbol(ctx, symbol.ID, previous.Version, previous.Version), symbols.ErrChanged)
-	wantError(t, store.DeleteSymbol(ctx, symbol.ID+1, symbol.Version), symbols.ErrSymbolNotFound)
+	for _, match := range matchingNot(previous.Version) {
+		wantError(t, store.DeleteSymbol(ctx, symbol.ID, match), symbols.ErrChanged)
+	}
+	wantError(t, store.DeleteSymbol(ctx, symbol.ID+1, symbols.IfMatch(symbol.Version)), symbols.ErrSymbolNotFound)
 	wantSymbols(t, s, symbol.FolderID, symbol)
 
-	must(t, store.DeleteSymbol(ctx, symbol.ID, previous.Version, symbol.Version))
+	must(t, store.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(previous.Version, symbol.Version)))
 	wantSymbols(t, s, symbol.FolderID)
-	wantError(t, store.DeleteSymbol(ctx, symbol.ID, symbol.Version), symbols.ErrSymbolNotFound)
+	wantError(t, store.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(symbol.Version)), symbols.ErrSymbolNotFound)
 }
 
 func versionPersists(t *testing.T, s Harness) {

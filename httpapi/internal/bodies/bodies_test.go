@@ -226,7 +226,7 @@ func TestLibrary_NeverOlderThanGet(t *testing.T) {
 	l := newLibrary(t, 64<<20, 5, 4000)
 	for i := range 20 {
 		name := fmt.Sprint("name ", i)
-		_, err := l.service.UpdateSymbol(context.Background(), int64(1+i%5), symbols.SymbolFields{Name: &name})
+		_, err := l.service.UpdateSymbol(context.Background(), int64(1+i%5), symbols.SymbolFields{Name: &name}, symbols.Any)
 		is.NoErr(err)
 		for _, compress := range []bool{false, true} {
 			text, _ := read(t, l, Key{Kind: Contents, ID: 1, Gzip: compress})

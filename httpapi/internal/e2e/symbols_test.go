@@ -230,7 +230,7 @@ func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 	}))
 	folder := s.folder("Valves", "Gate valve", "Ball valve")
 	rename := func(id int64, name string) {
-		_, err := s.Symbols.UpdateSymbol(t.Context(), id, symbols.SymbolFields{Name: &name})
+		_, err := s.Symbols.UpdateSymbol(t.Context(), id, symbols.SymbolFields{Name: &name}, symbols.Any)
 		is.NoErr(err)
 	}
 	b := openTab(t, s.url+"#/symbols")
@@ -263,7 +263,7 @@ func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 	b.click("Rename")
 	b.wait(`e2e.button("Mine")`)
 
-	is.NoErr(s.Symbols.DeleteSymbol(t.Context(), 1))
+	is.NoErr(s.Symbols.DeleteSymbol(t.Context(), 1, symbols.Any))
 	b.click("Actions for Slide valve")
 	b.click("Delete…")
 	b.click("Delete symbol")

@@ -120,7 +120,7 @@ func randomFolderCall(t testing.TB, h *history, client int, store symbols.Store)
 				return nil
 			})
 		case "delete":
-			result.err = store.DeleteFolder(ctx, call.id)
+			result.err = store.DeleteFolder(ctx, call.id, symbols.Any)
 		}
 		for _, sentinel := range []error{symbols.ErrFolderNotFound, symbols.ErrFolderNameTaken} {
 			if errors.Is(result.err, sentinel) {
@@ -146,7 +146,7 @@ func deleteFolders(t testing.TB, store symbols.Store) {
 		t.Fatal(err)
 	}
 	for _, folder := range list.Folders {
-		if err := store.DeleteFolder(t.Context(), folder.ID); err != nil {
+		if err := store.DeleteFolder(t.Context(), folder.ID, symbols.Any); err != nil {
 			t.Fatal(err)
 		}
 	}
