@@ -46,9 +46,9 @@ func (k *Key) isPrevious() bool {
 	return !k.PreviousExpiresAt.IsZero() && k.Digest == k.PreviousDigest
 }
 
-// Usable returns nil, or the error [ErrInactive] or [ErrExpired] of a check at the
+// usable returns nil, or the error [ErrInactive] or [ErrExpired] of a check at the
 // given time. It returns [ErrUnknown] for a previous raw key that has ended.
-func (k *Key) Usable(at time.Time) error {
+func (k *Key) usable(at time.Time) error {
 	switch {
 	case k.isPrevious() && !at.Before(k.PreviousExpiresAt):
 		return ErrUnknown

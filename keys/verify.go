@@ -105,10 +105,10 @@ func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, err
 	return e, now, e.usable(now)
 }
 
-// usable is Key.Usable for a clock that may be set back: a key that has once been
+// usable is key.usable for a clock that may be set back: a key that has once been
 // seen expired stays so until its expiry is changed, and so does a previous raw key.
 func (e *entry) usable(now time.Time) error {
-	if err := e.key.Usable(now); err != nil {
+	if err := e.key.usable(now); err != nil {
 		switch err {
 		case ErrExpired:
 			e.use.expiry.Store(e.key.ExpiresAt.UnixMilli())
