@@ -132,8 +132,12 @@ func isDigit(c byte) bool {
 	return '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
 }
 
-// Digest identifies a raw key in the store: a SHA-256 or HMAC-SHA-256.
+// Digest identifies a raw key in the store: a SHA-256 or HMAC-SHA-256. It is printed
+// as a placeholder.
 type Digest [sha256.Size]byte
+
+// Format implements [fmt.Formatter] for every verb.
+func (Digest) Format(f fmt.State, _ rune) { io.WriteString(f, "[digest]") }
 
 // digester computes digests with one pepper, or with none.
 type digester struct {

@@ -144,6 +144,16 @@ func TestRawKey_FormatsAsPlaceholder(t *testing.T) {
 	is.Equal(string(raw)[:4], "cbk_")                                           // the conversion returns it
 }
 
+func TestDigest_FormatsAsPlaceholder(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	digest := newDigester(nil).digest("raw")
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
+		is.Equal(fmt.Sprintf(verb, digest), "[digest]")
+		is.True(strings.Contains(fmt.Sprintf(verb, Key{Digest: digest}), "[digest]"))
+	}
+}
+
 func TestDigester_UsesHMACWithPepper(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

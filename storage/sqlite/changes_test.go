@@ -59,7 +59,7 @@ func (l *changeLog) want(numbers ...int) {
 	}
 	missing := slices.ContainsFunc(numbers, func(n int) bool { return !got[digestOf(n)] })
 	if !changes.Complete || missing || len(got) != len(numbers) {
-		l.t.Errorf("the log has %s, complete: %v, want those of %v", changes.Digests, changes.Complete, numbers)
+		l.t.Errorf("the log has %d digests, complete: %v, want those of %v", len(changes.Digests), changes.Complete, numbers)
 	}
 }
 

@@ -37,9 +37,18 @@ func wantChanges(t testing.TB, s Storage, since int64, want ...keys.Digest) (cur
 	t.Helper()
 	got := changesSince(t, s, since)
 	if !got.Complete || !slices.Equal(got.Digests, want) {
-		t.Errorf("Changes(%d) returns %x, complete: %v, want %x", since, got.Digests, got.Complete, want)
+		t.Errorf("Changes(%d) returns %x, complete: %v, want %x", since, printable(got.Digests), got.Complete, printable(want))
 	}
 	return got.Epoch
+}
+
+// printable returns digests that are not printed as placeholders.
+func printable(digests []keys.Digest) [][]byte {
+	list := make([][]byte, len(digests))
+	for i, digest := range digests {
+		list[i] = digest[:]
+	}
+	return list
 }
 
 // changeStep is a call that may change a key.

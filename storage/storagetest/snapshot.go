@@ -38,7 +38,7 @@ func takeSnapshot(t testing.TB, s Storage) snapshot {
 	for _, key := range keyPage.Keys {
 		id := key.ID
 		key.ID = 0
-		all.add("key "+key.Name, record{fmt.Sprint(key), fmt.Sprint(id)})
+		all.add("key "+key.Name, record{fmt.Sprint(key, printable([]keys.Digest{key.Digest, key.PreviousDigest})), fmt.Sprint(id)})
 	}
 	list, err := s.Symbols().ListFolders(t.Context(), symbols.Range{})
 	must(t, err)
