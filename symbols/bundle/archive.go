@@ -63,10 +63,6 @@ func (a *archive) reserve() error {
 	return a.options.Reserve((total + 2*largest) / 3 * 4)
 }
 
-// pauseBytes is how much is decompressed between calls of Options.Pause. It takes less
-// than a millisecond.
-const pauseBytes = 256 << 10
-
 // maxDeflateRatio is the highest ratio of DEFLATE.
 const maxDeflateRatio = 1032
 
@@ -96,11 +92,7 @@ func (a *archive) decompress(entry *zip.File, maxSize int64) ([]byte, error) {
 	}
 	a.remaining -= size
 	content := make([]byte, size)
-	for rest := content; len(rest) > 0 && err == nil; a.options.Pause() {
-		var n int
-		n, err = io.ReadFull(r, rest[:min(len(rest), pauseBytes)])
-		rest = rest[n:]
-	}
+	_, err = io.ReadFull(r, content)
 	if excess, _ := io.CopyN(io.Discard, r, 1); excess > 0 {
 		return nil, fileError("damaged")
 	}

@@ -344,11 +344,3 @@ func TestRead_DryRunHoldsOneFileAtATime(t *testing.T) {
 	_, err := bundle.Read(t.Context(), archive, &bundle.Options{DryRun: true, Limits: bundle.Limits{Total: int64(2 * len(complete.Files[0].Symbol.Data))}})
 	is.True(errors.Is(err, bundle.ErrTooLarge))
 }
-
-func TestRead_PausesWhileItDecompresses(t *testing.T) {
-	is := is.New(t)
-	pauses := 0
-	_, err := bundle.Read(t.Context(), deflatedZip(t, "a.svg", blankSVG(2)), &bundle.Options{Pause: func() { pauses++ }})
-	is.NoErr(err)
-	is.True(pauses >= 8)
-}

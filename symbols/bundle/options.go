@@ -14,10 +14,6 @@ type Options struct {
 	// memory in bytes that Read and then a store need for the contents. Read
 	// returns its error.
 	Reserve func(size int64) error
-
-	// Pause, if set, is called again and again while Read works. It may sleep,
-	// so that a large archive leaves processor time to others.
-	Pause func()
 }
 
 // Limits bound what [Read] accepts from an archive.
@@ -46,9 +42,6 @@ func (o *Options) withDefaults() Options {
 	var given Options
 	if o != nil {
 		given = *o
-	}
-	if given.Pause == nil {
-		given.Pause = func() {}
 	}
 	limits := given.Limits
 	// These caps prevent integer overflow.
