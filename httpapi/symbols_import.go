@@ -109,11 +109,15 @@ func (e symbolEndpoints) importSymbols(c *call) error {
 	if err != nil {
 		return err
 	}
-	contents, err := bundle.Read(c.detached(), archive, &bundle.Options{
-		Limits:  e.limits,
-		DryRun:  dryRun,
-		Reserve: func(size int64) error { return c.reserve(int64(len(archive)) + size) },
-	})
+	options := &bundle.Options{Limits: e.limits, DryRun: dryRun}
+	size, err := bundle.MemorySize(archive, options)
+	if err != nil {
+		return err
+	}
+	if err := c.reserve(int64(len(archive)) + size); err != nil {
+		return err
+	}
+	contents, err := bundle.Read(c.detached(), archive, options)
 	if err != nil {
 		return err
 	}

@@ -45,12 +45,9 @@ func openArchive(data []byte, options Options) (*archive, error) {
 	return &archive{entries: z.File, options: options, remaining: remaining}, nil
 }
 
-// reserve calls Options.Reserve with the size of all files in base64, and of two more
-// copies of the largest: the file, and what a store makes of it.
-func (a *archive) reserve() error {
-	if a.options.Reserve == nil {
-		return nil
-	}
+// memorySize returns the size of all files in base64, and of two more copies of the
+// largest: the file, and what a store makes of it.
+func (a *archive) memorySize() int64 {
 	var total, largest int64
 	for _, entry := range a.entries {
 		size := int64(min(entry.UncompressedSize64, uint64(a.remaining)))
@@ -60,7 +57,7 @@ func (a *archive) reserve() error {
 	if a.options.DryRun {
 		total = largest
 	}
-	return a.options.Reserve((total + 2*largest) / 3 * 4)
+	return (total + 2*largest) / 3 * 4
 }
 
 // maxDeflateRatio is the highest ratio of DEFLATE.

@@ -298,39 +298,40 @@ func TestWrite_IsNotABomb(t *testing.T) {
 	}
 }
 
-func TestRead_ReservesMemoryBeforeItDecompresses(t *testing.T) {
+func TestMemorySize_CoversContents(t *testing.T) {
 	is := is.New(t)
 	svg := func(size int) string {
 		return `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><!--` + strings.Repeat(" ", size) + `--></svg>`
 	}
 	archive := zipOf(t, file{name: "a.svg", content: svg(30_000)}, file{name: "b.svg", content: svg(60_000)})
-	var reserved []int64
-	contents, err := bundle.Read(t.Context(), archive, &bundle.Options{Reserve: func(size int64) error {
-		reserved = append(reserved, size)
-		return nil
-	}})
+	memory, err := bundle.MemorySize(archive, nil)
 	is.NoErr(err)
-	is.Equal(len(reserved), 1)
+	contents, err := bundle.Read(t.Context(), archive, nil)
+	is.NoErr(err)
 	size := 0
 	for _, symbol := range contents.Symbols() {
 		size += len(symbol.Data)
 	}
-	is.True(reserved[0] >= int64(size)+60_000)
-	is.True(reserved[0] < 400_000)
+	is.True(memory >= int64(size)+60_000)
+	is.True(memory < 400_000)
 
-	exhausted := errors.New("exhausted")
-	_, err = bundle.Read(t.Context(), archive, &bundle.Options{Reserve: func(int64) error { return exhausted }})
-	is.Equal(err, exhausted)
+	// The limits bound what Read decompresses, whatever the headers declare.
+	bounded, err := bundle.MemorySize(archive, &bundle.Options{Limits: bundle.Limits{Total: 30_000}})
+	is.NoErr(err)
+	is.True(bounded <= 3*30_000/3*4)
+	_, err = bundle.MemorySize([]byte("no zip"), nil)
+	is.True(errors.Is(err, bundle.ErrInvalid))
 }
 
 func TestRead_DryRunHoldsOneFileAtATime(t *testing.T) {
 	is := is.New(t)
 	archive := zipOf(t, file{name: "a.svg", content: drawing}, file{name: "b.svg", content: drawing}, file{name: "c.svg", content: drawing})
-	read := func(options bundle.Options) (contents *bundle.Contents, reserved int64) {
-		options.Reserve = func(size int64) error { reserved = size; return nil }
+	read := func(options bundle.Options) (*bundle.Contents, int64) {
+		memory, err := bundle.MemorySize(archive, &options)
+		is.NoErr(err)
 		contents, err := bundle.Read(t.Context(), archive, &options)
 		is.NoErr(err)
-		return contents, reserved
+		return contents, memory
 	}
 	complete, all := read(bundle.Options{})
 	dry, one := read(bundle.Options{DryRun: true})

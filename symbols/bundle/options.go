@@ -2,18 +2,13 @@ package bundle
 
 import "cmp"
 
-// Options configure [Read]. The zero value is valid.
+// Options configure [Read] and [MemorySize]. The zero value is valid.
 type Options struct {
 	Limits Limits
 
 	// DryRun makes Read return symbols without their data, which it checks one
 	// after the other.
 	DryRun bool
-
-	// Reserve, if set, is called before anything is decompressed, with the
-	// memory in bytes that Read and then a store need for the contents. Read
-	// returns its error.
-	Reserve func(size int64) error
 }
 
 // Limits bound what [Read] accepts from an archive.

@@ -38,20 +38,16 @@ func (c *Contents) Symbols() []symbols.NewSymbol {
 
 // Read reads a bundle written by [Write], or a plain zip of SVG and PNG files.
 // Each symbol passes [symbols.NewSymbol.Check]. A bundle may be empty, a plain zip
-// must have a symbol.
-// Nil options mean the defaults.
+// must have a symbol. Nil options are the defaults.
 //
-// The error matches [ErrInvalid] or [ErrTooLarge], or is that of ctx or of
-// [Options.Reserve]. It is a [RejectedError] if some files cannot be imported.
+// The error matches [ErrInvalid] or [ErrTooLarge], or is that of ctx. It is a
+// [RejectedError] if some files cannot be imported.
 func Read(ctx context.Context, data []byte, options *Options) (*Contents, error) {
 	archive, err := openArchive(data, options.withDefaults())
 	if err != nil {
 		return nil, err
 	}
 	r := &reader{archive: archive, dataRemaining: archive.options.Limits.Total}
-	if err := r.reserve(); err != nil {
-		return nil, err
-	}
 	manifest := r.findManifest()
 	count := len(r.entries)
 	if manifest != nil {
@@ -74,6 +70,17 @@ func Read(ctx context.Context, data []byte, options *Options) (*Contents, error)
 		return nil, invalid("nothing in the zip can be imported")
 	}
 	return &r.contents, nil
+}
+
+// MemorySize returns how many bytes of memory [Read] with these options, and then a
+// store, need for the contents of an archive. It decompresses nothing. The error
+// matches [ErrInvalid] or [ErrTooLarge].
+func MemorySize(data []byte, options *Options) (int64, error) {
+	archive, err := openArchive(data, options.withDefaults())
+	if err != nil {
+		return 0, err
+	}
+	return archive.memorySize(), nil
 }
 
 // reader collects the symbols of an archive.
