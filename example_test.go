@@ -18,22 +18,15 @@ import (
 func Example() {
 	ctx := context.Background()
 	db := memory.New() // data is lost at exit; see sqlite.New and postgres.New
-	clientKeys, err := keys.NewService(db.Keys(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	clientKeys := must(keys.NewService(db.Keys(), nil))
 	go clientKeys.Run(ctx) // enables the cache and writes last-used times
-	fetcher, err := fetch.New(nil)
-	if err != nil {
-		log.Fatal(err)
-	}
 
 	mux := http.NewServeMux()
 	mux.Handle("/api/", httpapi.Handler(httpapi.Options{
 		Prefix:    "/api",
 		Keys:      clientKeys,
-		Symbols:   symbols.NewService(db.Symbols(), nil),
-		Exports:   exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}}),
+		Symbols:   must(symbols.NewService(db.Symbols(), nil)),
+		Exports:   exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{must(fetch.New(nil))}}),
 		AdminKeys: []string{"change me"},
 	}))
 
@@ -43,4 +36,11 @@ func Example() {
 	mux.ServeHTTP(response, request)
 	fmt.Println(response.Code)
 	// Output: 201
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
 }

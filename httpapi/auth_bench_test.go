@@ -30,7 +30,7 @@ func BenchmarkAuth(b *testing.B) {
 	db := memory.New()
 	options := httpapi.Options{
 		Keys:                      newKeyService(b, db.Keys(), nil),
-		Symbols:                   symbols.NewService(db.Symbols(), nil),
+		Symbols:                   must(symbols.NewService(db.Symbols(), nil)),
 		DangerouslySkipClientKeys: true,
 	}
 	open := httpapi.Handler(options)

@@ -117,7 +117,10 @@ func (t tenants) body(r *http.Request, key keys.Key, route string) error {
 // One tenant per owner.
 func ExampleOptions_authorizeTenants() {
 	db := memory.New()
-	library := symbols.NewService(db.Symbols(), nil)
+	library, err := symbols.NewService(db.Symbols(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	clientKeys, err := keys.NewService(db.Keys(), nil)
 	if err != nil {
 		log.Fatal(err)
@@ -196,10 +199,14 @@ func ExampleOptions_authorizeQuota() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	library, err := symbols.NewService(db.Symbols(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	perKey := &quota{limit: rate.Every(10 * time.Second), burst: 2, limiters: make(map[int64]*rate.Limiter)}
 	api := httpapi.Handler(httpapi.Options{
 		Keys:      clientKeys,
-		Symbols:   symbols.NewService(db.Symbols(), nil),
+		Symbols:   library,
 		Authorize: perKey.authorize,
 	})
 	for _, name := range []string{"first", "second"} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"expvar"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 
@@ -14,9 +15,13 @@ import (
 
 // The symbol library alone, without protection.
 func ExampleHandler() {
+	library, err := symbols.NewService(memory.New().Symbols(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	handler := httpapi.Handler(httpapi.Options{
 		Prefix:                    "/library",
-		Symbols:                   symbols.NewService(memory.New().Symbols(), nil),
+		Symbols:                   library,
 		DangerouslySkipClientKeys: true,
 	})
 	mux := http.NewServeMux()
@@ -30,9 +35,13 @@ func ExampleHandler() {
 
 // A pattern without a trailing slash matches one path only.
 func ExampleHandler_incorrect() {
+	library, err := symbols.NewService(memory.New().Symbols(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	handler := httpapi.Handler(httpapi.Options{
 		Prefix:                    "/library",
-		Symbols:                   symbols.NewService(memory.New().Symbols(), nil),
+		Symbols:                   library,
 		DangerouslySkipClientKeys: true,
 	})
 	mux := http.NewServeMux()
@@ -49,8 +58,12 @@ func ExampleHandler_incorrect() {
 //	requests.WithLabelValues(o.Route, o.Method, strconv.Itoa(o.Status)).Observe(o.Duration.Seconds())
 func ExampleOptions_metrics() {
 	requests := expvar.NewMap("requests")
+	library, err := symbols.NewService(memory.New().Symbols(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	handler := httpapi.Handler(httpapi.Options{
-		Symbols:                   symbols.NewService(memory.New().Symbols(), nil),
+		Symbols:                   library,
 		DangerouslySkipClientKeys: true,
 		Observe: func(_ context.Context, o httpapi.Observation) {
 			requests.Add(fmt.Sprint(o.Method, " ", o.Route, " ", o.Status), 1)
@@ -71,8 +84,12 @@ func ExampleOptions_metrics() {
 //
 // where ctx is the request context with the span of the application's middleware.
 func ExampleOptions_spans() {
+	library, err := symbols.NewService(memory.New().Symbols(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	handler := httpapi.Handler(httpapi.Options{
-		Symbols:                   symbols.NewService(memory.New().Symbols(), nil),
+		Symbols:                   library,
 		DangerouslySkipClientKeys: true,
 		Observe: func(_ context.Context, o httpapi.Observation) {
 			fmt.Println(o.Method, o.Route, o.Status, o.Bytes, o.RequestID, o.Duration > 0)

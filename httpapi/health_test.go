@@ -37,7 +37,7 @@ func TestReady(t *testing.T) {
 	is.Equal(get(httpapi.Alive()).Code, 200)
 	is.Equal(get(newAPI(t, h.options).Ready()).Code, 200)
 	is.Equal(get(newAPI(t, httpapi.Options{}).Ready()).Code, 200) // no store to check
-	h.options.Symbols = symbols.NewService(hangingStore{memory.New().Symbols()}, nil)
+	h.options.Symbols = must(symbols.NewService(hangingStore{memory.New().Symbols()}, nil))
 	start := time.Now()
 	response := get(newAPI(t, h.options).Ready())
 	is.Equal(response.Code, 503)

@@ -56,9 +56,13 @@ func TestOpenAPI_HasAllRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	library, err := symbols.NewService(db.Symbols(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	a, err := New(Options{
 		Keys:    clientKeys,
-		Symbols: symbols.NewService(db.Symbols(), nil),
+		Symbols: library,
 		Exports: exports.NewService(db.Exports(), nil),
 	})
 	if err != nil {

@@ -222,7 +222,7 @@ func TestPanic_InStore(t *testing.T) {
 		h := serve(t, func(o *httpapi.Options) {
 			o.DangerouslySkipClientKeys = open
 			o.Keys = newKeyService(t, struct{ keys.Store }{}, nil)
-			o.Symbols = symbols.NewService(panickingStore{}, nil)
+			o.Symbols = must(symbols.NewService(panickingStore{}, nil))
 			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{panickingOpener{new(atomic.Value), new(atomic.Int64)}}})
 		})
 		for path, methods := range documentedRoutes {

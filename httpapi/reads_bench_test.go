@@ -150,7 +150,7 @@ func newReadBench(b *testing.B, db benchDB, cache int64) readBench {
 	done := make(chan struct{})
 	go func() { service.Run(ctx); close(done) }()
 	b.Cleanup(func() { cancel(); <-done })
-	library := symbols.NewService(db.symbols, nil)
+	library := must(symbols.NewService(db.symbols, nil))
 	handler := httpapi.Handler(httpapi.Options{Keys: service, Symbols: library, ListCache: cache, Logger: slog.New(slog.DiscardHandler)})
 	return readBench{b, library, handler, string(issued.Raw)}
 }

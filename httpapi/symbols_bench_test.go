@@ -182,7 +182,7 @@ func benchPostgres(b *testing.B) benchDB {
 }
 
 func fillBench(b *testing.B, store symbols.Store) {
-	service := symbols.NewService(store, nil)
+	service := must(symbols.NewService(store, nil))
 	for _, name := range []string{"Valves", "Created"} {
 		if _, err := service.CreateFolder(b.Context(), name); err != nil {
 			b.Fatal(err)
@@ -330,7 +330,7 @@ func BenchmarkSymbols(b *testing.B) {
 func benchRoutes(b *testing.B, db benchDB) {
 	options := httpapi.Options{
 		Keys:    newKeyService(b, db.keys, nil),
-		Symbols: symbols.NewService(db.symbols, nil),
+		Symbols: must(symbols.NewService(db.symbols, nil)),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

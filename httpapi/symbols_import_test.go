@@ -28,7 +28,7 @@ func onEachStore(t *testing.T, test func(t *testing.T, h *harness)) {
 	for name, open := range symbolStores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			service := symbols.NewService(open(t, 1)(), &symbols.Options{PageSize: 1000})
+			service := must(symbols.NewService(open(t, 1)(), &symbols.Options{PageSize: 1000}))
 			h := serve(t, func(o *httpapi.Options) { o.Symbols = service })
 			h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 			h.client("POST", "/symbol/folders", `{"name":"B"}`).want(201)
@@ -265,7 +265,7 @@ func TestExport_StoreFailureAborts(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) {
-		o.Symbols = symbols.NewService(failingPages{memory.New().Symbols()}, &symbols.Options{PageSize: 1000})
+		o.Symbols = must(symbols.NewService(failingPages{memory.New().Symbols()}, &symbols.Options{PageSize: 1000}))
 	})
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	for range 3 {

@@ -33,7 +33,7 @@ func readSlowly(t testing.TB, count int) (heap int64) {
 	if err := db.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	service := symbols.NewService(db.Symbols(), nil)
+	service := must(symbols.NewService(db.Symbols(), nil))
 	folder, err := service.CreateFolder(t.Context(), "A")
 	if err != nil {
 		t.Fatal(err)

@@ -47,9 +47,9 @@ func serveSymbols(t *testing.T, pageSize int, change ...func(*httpapi.Options)) 
 	t.Helper()
 	store := &hookedStore{Store: memory.New().Symbols()}
 	h := serve(t, append(change, func(options *httpapi.Options) {
-		options.Symbols = symbols.NewService(store, &symbols.Options{PageSize: pageSize})
+		options.Symbols = must(symbols.NewService(store, &symbols.Options{PageSize: pageSize}))
 	})...)
-	return h, store, symbols.NewService(store.Store, nil)
+	return h, store, must(symbols.NewService(store.Store, nil))
 }
 
 // createFolder creates a folder with count symbols of size bytes.

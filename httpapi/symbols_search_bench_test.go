@@ -111,9 +111,9 @@ func BenchmarkSearch(b *testing.B) {
 	for name, open := range map[string]func(*testing.B) benchDB{"sqlite": benchSQLite, "postgres": benchPostgres} {
 		b.Run(name, func(b *testing.B) {
 			db := open(b)
-			writer := symbols.NewService(db.symbols, nil)
+			writer := must(symbols.NewService(db.symbols, nil))
 			fillSearch(b, writer)
-			api := httpapi.Handler(httpapi.Options{Symbols: symbols.NewService(db.symbols, nil), DangerouslySkipClientKeys: true})
+			api := httpapi.Handler(httpapi.Options{Symbols: must(symbols.NewService(db.symbols, nil)), DangerouslySkipClientKeys: true})
 			bare := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				name, _, _, err := db.get(r.Context(), 1+rand.Int64N(benchSymbols))
 				if err != nil {

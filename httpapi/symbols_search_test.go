@@ -31,7 +31,7 @@ func TestSearch_SymbolsChangeAfterTheyAreFound(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	store := memory.New().Symbols()
-	writer := symbols.NewService(store, nil)
+	writer := must(symbols.NewService(store, nil))
 	folder, err := writer.CreateFolder(t.Context(), "A")
 	is.NoErr(err)
 	for i := range 5 {
@@ -40,13 +40,13 @@ func TestSearch_SymbolsChangeAfterTheyAreFound(t *testing.T) {
 	}
 	changes := map[int64]symbols.SymbolFields{2: {Data: new("y")}, 3: {Name: new("Valve III")}, 4: {Name: new("pump")}}
 	h := serve(t, func(o *httpapi.Options) {
-		o.Symbols = symbols.NewService(changingStore{store, func(id int64) error {
+		o.Symbols = must(symbols.NewService(changingStore{store, func(id int64) error {
 			if id == 5 {
 				return writer.DeleteSymbol(context.Background(), id, symbols.Any)
 			}
 			_, err := writer.UpdateSymbol(context.Background(), id, changes[id], symbols.Any)
 			return err
-		}}, nil)
+		}}, nil))
 	})
 	want := `[{"name":"valve 1","data":"x"},{"name":"valve 2","data":"y"},{"name":"Valve III","data":"x"}]`
 	is.Equal(string(h.client("GET", "/symbol/search?q=VALVE&fields=name,data", "").want(200).body), want)

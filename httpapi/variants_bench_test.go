@@ -68,7 +68,7 @@ func benchOnStores(b *testing.B, run func(variantBench)) {
 		{"memory", func(*testing.B) symbols.Store { return memory.New().Symbols() }},
 	} {
 		b.Run(storage.name, func(b *testing.B) {
-			service := symbols.NewService(storage.open(b), nil)
+			service := must(symbols.NewService(storage.open(b), nil))
 			run(variantBench{b, service, httpapi.Handler(httpapi.Options{Symbols: service, DangerouslySkipClientKeys: true})})
 		})
 	}

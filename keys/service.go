@@ -98,11 +98,14 @@ func (s *Service) Format(f fmt.State, _ rune) { io.WriteString(f, "keys.Service"
 const maxUnknown = 1 << 13
 
 // NewService returns a Service over store; nil options are the defaults. It
-// returns an error if the prefix is invalid.
+// returns an error if there is no store or the prefix is invalid.
 //
 // Create one Service per store. If the store is not shared, a second one may
 // accept a revoked key for up to one lease.
 func NewService(store Store, options *Options) (*Service, error) {
+	if store == nil {
+		return nil, errors.New("keys: no store")
+	}
 	var o Options
 	if options != nil {
 		o = *options

@@ -22,7 +22,9 @@ func TestNewService_ChecksPrefix(t *testing.T) {
 		_, err := keys.NewService(store, &keys.Options{Prefix: prefix})
 		is.True(strings.Contains(fmt.Sprint(err), strconv.Quote(prefix)))
 	}
-	_, err := keys.NewService(store, &keys.Options{Prefix: strings.Repeat("a", 32)})
+	_, err := keys.NewService(nil, nil)
+	is.True(err != nil)
+	_, err = keys.NewService(store, &keys.Options{Prefix: strings.Repeat("a", 32)})
 	is.NoErr(err)
 }
 

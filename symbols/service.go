@@ -9,7 +9,7 @@ import (
 // Options configure a [Service]. The zero value is valid.
 type Options struct {
 	// PageSize is the number of bytes of data after which a [Page] ends. Zero
-	// means 256 KiB.
+	// or less means 256 KiB.
 	PageSize int
 }
 
@@ -25,13 +25,17 @@ type Service struct {
 	index    *searchIndex
 }
 
-// NewService returns a Service that uses store. Nil options mean the defaults.
-func NewService(store Store, options *Options) *Service {
+// NewService returns a Service over store; nil options are the defaults. It returns an
+// error if there is no store.
+func NewService(store Store, options *Options) (*Service, error) {
+	if store == nil {
+		return nil, errors.New("symbols: no store")
+	}
 	s := &Service{store: store, pageSize: 256 << 10, index: newSearchIndex()}
 	if options != nil && options.PageSize > 0 {
 		s.pageSize = options.PageSize
 	}
-	return s
+	return s, nil
 }
 
 // ListFolders returns a page of the folders.

@@ -63,7 +63,10 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 	if err != nil {
 		return err
 	}
-	symbolService := symbols.NewService(db.Symbols(), nil)
+	symbolService, err := symbols.NewService(db.Symbols(), nil)
+	if err != nil {
+		return err
+	}
 	fetcher, err := fetch.New(nil)
 	if err != nil {
 		return err

@@ -124,9 +124,13 @@ func (p *program) createServices(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	symbolService, err := symbols.NewService(p.db.Symbols(), nil)
+	if err != nil {
+		return err
+	}
 	p.services = services{
 		keys:    clientKeys,
-		symbols: symbols.NewService(p.db.Symbols(), nil),
+		symbols: symbolService,
 		exports: exports.NewService(p.db.Exports(), &exports.Options{
 			Openers:      p.openers,
 			LinkLifetime: p.linkLifetime,

@@ -286,6 +286,10 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	symbolService, err := symbols.NewService(db.Symbols(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { clientKeys.Run(ctx) })
@@ -297,7 +301,7 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 	}
 	options := httpapi.Options{
 		Keys:      clientKeys,
-		Symbols:   symbols.NewService(db.Symbols(), nil),
+		Symbols:   symbolService,
 		Exports:   exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}}),
 		AdminKeys: []string{firstAdminKey, secondAdminKey},
 		Observe:   func(_ context.Context, o httpapi.Observation) { fmt.Fprintf(observed, "%+v %#v\n", o, o) },

@@ -81,9 +81,13 @@ func New(t testing.TB, opts ...func(*httpapi.Options)) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	library, err := symbols.NewService(db.Symbols(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.Options = httpapi.Options{
 		Keys:      clientKeys,
-		Symbols:   symbols.NewService(db.Symbols(), nil),
+		Symbols:   library,
 		Exports:   exports.NewService(db.Exports(), &exports.Options{Now: s.Clock.Now, Openers: []exports.Opener{opener}}),
 		AdminKeys: []string{AdminKey},
 		Logger:    slog.New(slog.DiscardHandler),

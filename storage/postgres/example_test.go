@@ -28,7 +28,10 @@ func ExampleNew() {
 	if err := db.Migrate(ctx); err != nil {
 		log.Fatal(err)
 	}
-	service := symbols.NewService(db.Symbols(), nil)
+	service, err := symbols.NewService(db.Symbols(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	folder, err := service.CreateFolder(ctx, "Valves")
 	if err != nil {
 		log.Fatal(err)

@@ -42,9 +42,13 @@ func serve(t *testing.T, pool *pgxpool.Pool, timeout time.Duration) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	library, err := symbols.NewService(db.Symbols(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := httptest.NewServer(httpapi.Handler(httpapi.Options{
 		Keys:         clientKeys,
-		Symbols:      symbols.NewService(db.Symbols(), nil),
+		Symbols:      library,
 		AdminKeys:    []string{adminKey},
 		StoreTimeout: timeout,
 		Logger:       log,

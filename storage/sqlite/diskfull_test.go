@@ -157,8 +157,12 @@ func serve(t *testing.T, dsn string) api {
 	if err := db.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	library, err := symbols.NewService(db.Symbols(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := httptest.NewServer(httpapi.Handler(httpapi.Options{
-		Symbols:                   symbols.NewService(db.Symbols(), nil),
+		Symbols:                   library,
 		DangerouslySkipClientKeys: true,
 		Logger:                    slog.New(slog.DiscardHandler),
 	}))

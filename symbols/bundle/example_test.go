@@ -13,7 +13,10 @@ import (
 
 func Example() {
 	ctx := context.Background()
-	service := symbols.NewService(memory.New().Symbols(), nil)
+	service, err := symbols.NewService(memory.New().Symbols(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	folder, err := service.CreateFolder(ctx, "Valves")
 	if err != nil {
 		log.Fatal(err)

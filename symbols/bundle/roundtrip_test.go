@@ -19,7 +19,10 @@ import (
 func checkRoundTrip(t *testing.T, given []symbols.NewSymbol) {
 	t.Helper()
 	ctx := t.Context()
-	service := symbols.NewService(memory.New().Symbols(), &symbols.Options{PageSize: 1 << 10})
+	service, err := symbols.NewService(memory.New().Symbols(), &symbols.Options{PageSize: 1 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
 	from, err := service.CreateFolder(ctx, "from")
 	if err != nil {
 		t.Fatal(err)

@@ -23,8 +23,9 @@ import (
 func newLibrary(t *testing.T, cacheSize int64, count, size int) *Library {
 	t.Helper()
 	is := is.New(t)
-	service := symbols.NewService(memory.New().Symbols(), &symbols.Options{PageSize: 10_000})
-	_, err := service.CreateFolder(t.Context(), "A")
+	service, err := symbols.NewService(memory.New().Symbols(), &symbols.Options{PageSize: 10_000})
+	is.NoErr(err)
+	_, err = service.CreateFolder(t.Context(), "A")
 	is.NoErr(err)
 	for i := range count {
 		_, err := service.CreateSymbol(t.Context(), 1, fmt.Sprint("symbol ", i), "text/plain", strings.Repeat(fmt.Sprint(i, " "), size/4))

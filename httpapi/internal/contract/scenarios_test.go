@@ -92,7 +92,9 @@ var failures = []struct {
 				t.Fatal(err)
 			}
 			o.Keys = service
-			o.Symbols = symbols.NewService(panickingStore{}, nil)
+			if o.Symbols, err = symbols.NewService(panickingStore{}, nil); err != nil {
+				t.Fatal(err)
+			}
 			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{failingOpener{}}})
 		},
 	},
