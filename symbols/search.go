@@ -6,7 +6,6 @@ import (
 	"iter"
 	"math/bits"
 	"strings"
-	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 )
@@ -45,35 +44,21 @@ func (s *Service) Search(ctx context.Context, text string, r Range) (InfoPage, e
 }
 
 // searchIndex holds the segments of a store.
-//
-// Invariant: a refresh serves only the calls that began before it. So a result is
-// not older than its call, and concurrent calls share refreshes.
 type searchIndex struct {
-	clock atomic.Int64 // orders calls and refreshes
-
-	lock     chan struct{} // protects the fields below
-	segments map[int64]*indexedSegment
-	list     []*indexedSegment // as of the last refresh, ids ascending; read only
-	begun    int64             // when the last refresh began
+	reads    freshReads[struct{}, []*indexedSegment]
+	segments map[int64]*indexedSegment // as of the last read, which alone uses it
 }
 
-func newSearchIndex() *searchIndex {
-	return &searchIndex{lock: make(chan struct{}, 1), segments: make(map[int64]*indexedSegment)}
-}
-
-// current returns the segments of a state that was current during the call.
+// current returns the segments of a state that was current during the call, ids
+// ascending. The list is read only.
 func (x *searchIndex) current(ctx context.Context, store Store) ([]*indexedSegment, error) {
-	called := x.clock.Add(1)
-	select {
-	case x.lock <- struct{}{}:
-		defer func() { <-x.lock }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if x.begun > called {
-		return x.list, nil
-	}
-	begun := x.clock.Add(1)
+	return x.reads.get(ctx, struct{}{}, func(ctx context.Context, _ struct{}) ([]*indexedSegment, error) {
+		return x.refresh(ctx, store)
+	})
+}
+
+// refresh reads the segments that have changed.
+func (x *searchIndex) refresh(ctx context.Context, store Store) ([]*indexedSegment, error) {
 	current, err := store.ListSegments(ctx)
 	if err != nil {
 		return nil, err
@@ -97,7 +82,6 @@ func (x *searchIndex) current(ctx context.Context, store Store) ([]*indexedSegme
 			x.segments[segment.ID] = list[i]
 		}
 	}
-	x.list, x.begun = list, begun
 	return list, nil
 }
 

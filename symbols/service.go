@@ -22,7 +22,11 @@ type Options struct {
 type Service struct {
 	store    Store
 	pageSize int
-	index    *searchIndex
+	index    searchIndex
+
+	// Reads of versions are shared.
+	folderLists                freshReads[struct{}, Version]
+	folders, contents, symbols freshReads[int64, Version]
 }
 
 // NewService returns a Service over store; nil options are the defaults. It returns an
@@ -31,7 +35,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 	if store == nil {
 		return nil, errors.New("symbols: no store")
 	}
-	s := &Service{store: store, pageSize: 256 << 10, index: newSearchIndex()}
+	s := &Service{store: store, pageSize: 256 << 10, index: searchIndex{segments: make(map[int64]*indexedSegment)}}
 	if options != nil && options.PageSize > 0 {
 		s.pageSize = options.PageSize
 	}
@@ -179,27 +183,30 @@ func (s *Service) DeleteSymbol(ctx context.Context, id int64, match Match) error
 	return storeError("delete symbol", s.store.DeleteSymbol(ctx, id, match))
 }
 
-// FolderListVersion returns the current version of the folder list.
+// FolderListVersion returns the current version of the folder list. Like all versions
+// it is read after the call began, and concurrent calls share reads.
 func (s *Service) FolderListVersion(ctx context.Context) (Version, error) {
-	version, err := s.store.FolderListVersion(ctx)
+	version, err := s.folderLists.get(ctx, struct{}{}, func(ctx context.Context, _ struct{}) (Version, error) {
+		return s.store.FolderListVersion(ctx)
+	})
 	return version, storeError("read folder list version", err)
 }
 
 // FolderVersion returns the current version of one folder.
 func (s *Service) FolderVersion(ctx context.Context, id int64) (Version, error) {
-	version, err := s.store.FolderVersion(ctx, id)
+	version, err := s.folders.get(ctx, id, s.store.FolderVersion)
 	return version, storeError("read folder version", err)
 }
 
 // ContentsVersion returns the current version of a folder's contents.
 func (s *Service) ContentsVersion(ctx context.Context, folderID int64) (Version, error) {
-	version, err := s.store.ContentsVersion(ctx, folderID)
+	version, err := s.contents.get(ctx, folderID, s.store.ContentsVersion)
 	return version, storeError("read contents version", err)
 }
 
 // SymbolVersion returns the current version of one symbol.
 func (s *Service) SymbolVersion(ctx context.Context, id int64) (Version, error) {
-	version, err := s.store.SymbolVersion(ctx, id)
+	version, err := s.symbols.get(ctx, id, s.store.SymbolVersion)
 	return version, storeError("read symbol version", err)
 }
 

@@ -342,7 +342,9 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 	web.Close()
 	stop() // formatting reads the values without locks
 	dumps := new(strings.Builder)
-	for _, value := range []any{options, &options, keyOptions, &keyOptions, clientKeys, *options.Symbols, options.Exports, handler, key, issued, issued.Raw, clientKeys.Stats(), db} {
+	for _, value := range []any{
+		options, &options, keyOptions, &keyOptions, clientKeys, options.Symbols, options.Exports, handler, key, issued, issued.Raw, clientKeys.Stats(), db,
+	} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			fmt.Fprintf(dumps, verb+"\n", value)
 		}

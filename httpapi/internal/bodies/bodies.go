@@ -42,33 +42,24 @@ type Key struct {
 // isList reports whether a body of the key may have several parts.
 func (k Key) isList() bool { return k.Kind == Folders || k.Kind == Contents }
 
-func (k Key) versionKey() versionKey {
-	if k.Kind == Image {
-		return versionKey{Symbol, k.ID}
-	}
-	return versionKey{k.Kind, k.ID}
-}
-
 // Library returns bodies. It is safe for concurrent use.
 type Library struct {
-	service  *symbols.Service
-	timeout  time.Duration
-	versions *versionLoader
-	cache    *cache
-	maxRead  int64 // bytes of a list that are read before it is written
-	fills    singleflight.Group
-	pins     pins
+	service *symbols.Service
+	timeout time.Duration
+	cache   *cache
+	maxRead int64 // bytes of a list that are read before it is written
+	fills   singleflight.Group
+	pins    pins
 }
 
 // New returns a Library with a cache that takes size bytes of memory, none if size is
 // negative. A call of the service may take as long as timeout.
 func New(service *symbols.Service, size int64, timeout time.Duration) *Library {
 	return &Library{
-		service:  service,
-		timeout:  timeout,
-		versions: newVersionLoader(service),
-		cache:    newCache(size - size/3), // a third is for what the garbage collector has not freed yet
-		maxRead:  max(size/4, 4<<20),
+		service: service,
+		timeout: timeout,
+		cache:   newCache(size - size/3), // a third is for what the garbage collector has not freed yet
+		maxRead: max(size/4, 4<<20),
 	}
 }
 
@@ -104,7 +95,7 @@ func (l *Library) fill(ctx context.Context, body *Body, known func(symbols.Versi
 			return body.add(p)
 		}
 	}
-	version, err := l.version(ctx, first.versionKey())
+	version, err := l.version(ctx, body.key)
 	switch {
 	case err != nil:
 		return err
@@ -123,10 +114,21 @@ func (l *Library) fill(ctx context.Context, body *Body, known func(symbols.Versi
 	return body.add(p)
 }
 
-func (l *Library) version(ctx context.Context, key versionKey) (symbols.Version, error) {
+// version returns the version that was current at some time during the call. Concurrent
+// calls share reads of the store.
+func (l *Library) version(ctx context.Context, key Key) (symbols.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	return l.versions.get(ctx, key)
+	switch key.Kind {
+	case Folders:
+		return l.service.FolderListVersion(ctx)
+	case Folder:
+		return l.service.FolderVersion(ctx, key.ID)
+	case Contents:
+		return l.service.ContentsVersion(ctx, key.ID)
+	default:
+		return l.service.SymbolVersion(ctx, key.ID)
+	}
 }
 
 // fillImage reads an image that is too long for the cache only if the client does not

@@ -1,0 +1,81 @@
+package symbols
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+)
+
+// freshReads shares reads of the store, so that many callers cost it little more
+// than one.
+//
+// Invariant: a read serves only the calls that began before it. So no result is older
+// than its call, and a call waits for at most one other read before its own, unless
+// contexts end. Package singleflight cannot do this, because its calls join a running
+// one.
+//
+// Reads of one key do not overlap. The zero value is ready to use.
+type freshReads[K comparable, V any] struct {
+	mu   sync.Mutex
+	keys map[K]*freshRead[V] // those that have callers
+}
+
+// freshRead is the last read of a key.
+type freshRead[V any] struct {
+	callers int           // protected by freshReads.mu
+	clock   atomic.Int64  // orders calls and reads
+	turn    chan struct{} // held by the caller that reads; protects the fields below
+	begun   int64         // when the read began; 0: it serves only its caller
+	value   V
+	err     error
+}
+
+var errPanic = errors.New("panic during a shared read")
+
+// get returns the result of a read that began during the call. The caller that reads
+// uses its own context; if that ends, the others read themselves.
+func (f *freshReads[K, V]) get(ctx context.Context, key K, read func(context.Context, K) (V, error)) (V, error) {
+	r := f.join(key)
+	defer f.leave(key, r)
+	called := r.clock.Add(1)
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		var none V
+		return none, ctx.Err()
+	}
+	if r.begun > called {
+		return r.value, r.err
+	}
+	r.begun, r.err = r.clock.Add(1), errPanic
+	r.value, r.err = read(ctx, key)
+	if ctx.Err() != nil {
+		r.begun = 0
+	}
+	return r.value, r.err
+}
+
+func (f *freshReads[K, V]) join(key K) *freshRead[V] {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := f.keys[key]
+	if r == nil {
+		if f.keys == nil {
+			f.keys = make(map[K]*freshRead[V])
+		}
+		r = &freshRead[V]{turn: make(chan struct{}, 1)}
+		f.keys[key] = r
+	}
+	r.callers++
+	return r
+}
+
+func (f *freshReads[K, V]) leave(key K, r *freshRead[V]) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.callers--; r.callers == 0 {
+		delete(f.keys, key)
+	}
+}
