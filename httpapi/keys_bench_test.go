@@ -75,7 +75,7 @@ var keyTables = map[string]func(b *testing.B) keyTable{
 			b.Fatal(err)
 		}
 		b.Cleanup(pool.Close)
-		db := postgres.New(pool, nil)
+		db := must(postgres.New(pool, nil))
 		if err := db.Migrate(b.Context()); err != nil {
 			b.Fatal(err)
 		}

@@ -131,7 +131,7 @@ func benchPostgres(b *testing.B) benchDB {
 		b.Fatal(err)
 	}
 	b.Cleanup(pool.Close)
-	db := postgres.New(pool, nil)
+	db := must(postgres.New(pool, nil))
 	if err := db.Migrate(b.Context()); err != nil {
 		b.Fatal(err)
 	}

@@ -51,7 +51,7 @@ var symbolStores = map[string]func(t *testing.T, connections int) (connect func(
 				t.Fatal(err)
 			}
 			t.Cleanup(pool.Close)
-			db := postgres.New(pool, nil)
+			db := must(postgres.New(pool, nil))
 			if err := db.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
 			}

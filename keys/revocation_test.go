@@ -60,7 +60,8 @@ func openPostgres(tb testing.TB, dsn string) keys.Store {
 	pool, err := pgxpool.New(tb.Context(), dsn)
 	is.NoErr(err)
 	tb.Cleanup(pool.Close)
-	db := postgres.New(pool, nil)
+	db, err := postgres.New(pool, nil)
+	is.NoErr(err)
 	is.NoErr(db.Migrate(tb.Context()))
 	return db.Keys()
 }

@@ -274,7 +274,10 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	db := postgres.New(pool, nil)
+	db, err := postgres.New(pool, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := db.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}

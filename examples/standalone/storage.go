@@ -201,7 +201,11 @@ func openPostgres(ctx context.Context, databaseURL string) (*database, error) {
 		pool.Close()
 		return nil, fmt.Errorf("DATABASE_URL: open PostgreSQL: %w", err)
 	}
-	db := postgres.New(pool, nil)
+	db, err := postgres.New(pool, nil)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
 	migrate := func(ctx context.Context) error {
 		if err := db.Migrate(ctx); err != nil {
 			return fmt.Errorf("open PostgreSQL: %w", err)

@@ -29,7 +29,7 @@ type changeLog struct {
 
 func newChangeLog(t *testing.T, pool *pgxpool.Pool) *changeLog {
 	t.Helper()
-	l := &changeLog{t: t, store: postgres.New(pool, nil).Keys()}
+	l := &changeLog{t: t, store: must(postgres.New(pool, nil)).Keys()}
 	l.next()
 	return l
 }
@@ -166,7 +166,7 @@ func TestChanges_LogManualStatements(t *testing.T) {
 
 func migrate(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	if err := postgres.New(pool, nil).Migrate(t.Context()); err != nil {
+	if err := must(postgres.New(pool, nil)).Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -316,7 +316,7 @@ func TestChanges_FailWithoutEpoch(t *testing.T) {
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
 	migrate(t, pool)
-	store := postgres.New(pool, nil).Keys()
+	store := must(postgres.New(pool, nil)).Keys()
 	log := newChangeLog(t, pool)
 	before := log.since
 	execute(t, pool, `CREATE TABLE epoch AS SELECT * FROM canvasback_key_epoch`)

@@ -29,7 +29,7 @@ func TestStorage_WriteIsAtomicWhenConnectionIsLost(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			dsn := pgtest.Database(t)
-			db := postgres.New(connect(t, dsn), nil)
+			db := must(postgres.New(connect(t, dsn), nil))
 			is.NoErr(db.Migrate(t.Context()))
 			p, through := newProxy(t, dsn)
 			c := droppingClient{client: newClient(t, serve(t, connect(t, through), time.Minute)), proxy: p, at: at}

@@ -23,12 +23,12 @@ func TestStorage_ConcurrentWritesDoNotDeadlock(t *testing.T) {
 	const workers, rounds = 12, 60
 	dsn := pgtest.Database(t)
 	pools := []*pgxpool.Pool{connect(t, dsn), connect(t, dsn)}
-	is.NoErr(postgres.New(pools[0], nil).Migrate(t.Context()))
+	is.NoErr(must(postgres.New(pools[0], nil)).Migrate(t.Context()))
 
 	var group sync.WaitGroup
 	for worker := range workers {
 		group.Go(func() {
-			store := postgres.New(pools[worker%len(pools)], nil).Symbols()
+			store := must(postgres.New(pools[worker%len(pools)], nil)).Symbols()
 			for round := range rounds {
 				if err := changeRandomly(t, store, fmt.Sprint(worker, round)); err != nil {
 					t.Error(err)

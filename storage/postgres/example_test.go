@@ -24,7 +24,10 @@ func ExampleNew() {
 	}
 	defer pool.Close()
 
-	db := postgres.New(pool, &postgres.Options{Schema: "canvasback"})
+	db, err := postgres.New(pool, &postgres.Options{Schema: "canvasback"})
+	if err != nil {
+		log.Fatal(err)
+	}
 	if err := db.Migrate(ctx); err != nil {
 		log.Fatal(err)
 	}

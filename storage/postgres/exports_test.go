@@ -28,7 +28,7 @@ func TestSchema_ExportIndexTracksManualStatements(t *testing.T) {
 			SELECT sha256(convert_to(source, 'UTF8')), source, '', '', now(), now() FROM (VALUES ` + sources + `) AS given (source)`
 	}
 	execute(t, pool, insert(`('https://cad.example/old')`))
-	db := postgres.New(pool, nil)
+	db := must(postgres.New(pool, nil))
 	is.NoErr(db.Migrate(t.Context()))
 
 	search := func(text string) (ids []int64) {

@@ -24,8 +24,8 @@ func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
 		pool := injector.connect(t, dsn)
 		return storagetest.FaultHarness{
 			Harness: storagetest.Harness{
-				Storage: postgres.New(pool, options),
-				Reopen:  func() storagetest.Storage { return postgres.New(s.pool, options) },
+				Storage: must(postgres.New(pool, options)),
+				Reopen:  func() storagetest.Storage { return must(postgres.New(s.pool, options)) },
 				InUse:   func() int { return int(pool.Stat().AcquiredConns()) },
 			},
 			Inject:   injector.inject,

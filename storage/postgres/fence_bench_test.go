@@ -23,7 +23,7 @@ func BenchmarkFence(b *testing.B) {
 		name string
 		postgres.Fence
 	}{{"auto", postgres.FenceAuto}, {"never", postgres.FenceNever}} {
-		store := postgres.New(pool, &postgres.Options{Fence: fence.Fence}).Keys()
+		store := must(postgres.New(pool, &postgres.Options{Fence: fence.Fence})).Keys()
 		for _, call := range fencedReads {
 			if call.want == nil {
 				b.Run(call.name+"/"+fence.name, func(b *testing.B) { benchmarkCall(b, store, call) })
@@ -38,7 +38,7 @@ func BenchmarkUnfenced(b *testing.B) {
 	prepareKeys(b, pool, 1000)
 	for _, call := range fencedReads {
 		if call.want == nil {
-			b.Run(call.name, func(b *testing.B) { benchmarkCall(b, postgres.New(pool, nil).Keys(), call) })
+			b.Run(call.name, func(b *testing.B) { benchmarkCall(b, must(postgres.New(pool, nil)).Keys(), call) })
 		}
 	}
 }
@@ -54,7 +54,7 @@ func BenchmarkChanges(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			pool := connect(b, pgtest.Database(b))
 			prepareKeys(b, pool, n)
-			store := postgres.New(pool, nil).Keys()
+			store := must(postgres.New(pool, nil)).Keys()
 			known, err := store.Changes(b.Context(), 0)
 			if err != nil {
 				b.Fatal(err)
@@ -74,7 +74,7 @@ func BenchmarkChanges(b *testing.B) {
 // prepareKeys creates the schema and at least 1000 keys. The log has the last 1000.
 func prepareKeys(b *testing.B, pool *pgxpool.Pool, n int) {
 	b.Helper()
-	if err := postgres.New(pool, nil).Migrate(b.Context()); err != nil {
+	if err := must(postgres.New(pool, nil)).Migrate(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	execute(b, pool, insertKeys(1, n-1000))

@@ -149,7 +149,7 @@ func TestFence_CallsWaitForStandby(t *testing.T) {
 				test.configure = func(*pgxpool.Config) {}
 			}
 			pool := connectWith(t, pair.Primary.DSN()+test.settings+"&pool_max_conns=10", test.configure)
-			store := postgres.New(pool, nil).Keys()
+			store := must(postgres.New(pool, nil)).Keys()
 			wantAvailable(t, store)
 
 			pair.Standby.Pause()
@@ -230,7 +230,7 @@ func TestFence_RejectsStandby(t *testing.T) {
 		}
 		for _, fence := range []postgres.Fence{postgres.FenceAuto, postgres.FenceAlways, postgres.FenceNever} {
 			pool := connect(t, pair.Standby.DSN())
-			for name, err := range wantUnavailable(t, postgres.New(pool, &postgres.Options{Fence: fence}).Keys(), time.Minute) {
+			for name, err := range wantUnavailable(t, must(postgres.New(pool, &postgres.Options{Fence: fence})).Keys(), time.Minute) {
 				if errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%s waits for its deadline", name)
 				}
@@ -249,7 +249,7 @@ func TestValidateConnect_FindsPrimary(t *testing.T) {
 	pair, operator := startFenced(t)
 	first := pair.DSN(pair.Standby, pair.Primary)
 	pool := connectToPrimary(t, first)
-	wantAvailable(t, postgres.New(pool, nil).Keys())
+	wantAvailable(t, must(postgres.New(pool, nil)).Keys())
 	for _, outage := range []struct {
 		name       string
 		begin, end func()
@@ -272,11 +272,11 @@ func TestValidateConnect_FindsPrimary(t *testing.T) {
 			is.NoErr(ctx.Err())
 			cancel()
 		}
-		wantUnavailable(t, postgres.New(pool, nil).Keys(), 2*time.Second) // existing connections too
+		wantUnavailable(t, must(postgres.New(pool, nil)).Keys(), 2*time.Second) // existing connections too
 		outage.end()
 		for _, k := range fencedReads {
 			repeat(t, func(ctx context.Context) error {
-				if err := k.call(ctx, postgres.New(pool, nil).Keys()); !errors.Is(err, k.want) {
+				if err := k.call(ctx, must(postgres.New(pool, nil)).Keys()); !errors.Is(err, k.want) {
 					return err
 				}
 				return nil
@@ -297,7 +297,7 @@ func TestFence_LostConnection(t *testing.T) {
 			operator := connect(t, dsn)
 			migrate(t, operator)
 			p, through := newProxy(t, dsn)
-			store := postgres.New(connect(t, through), &postgres.Options{Fence: postgres.FenceAlways}).Keys()
+			store := must(postgres.New(connect(t, through), &postgres.Options{Fence: postgres.FenceAlways})).Keys()
 			execute(t, operator, insertKeys(1, 10))
 			for id := int64(1); id <= 10; id++ {
 				dropped := p.dropNext(at, func(statement string) bool { return strings.Contains(statement, "DELETE") })
@@ -335,7 +335,7 @@ func TestFence_PreparesAgain(t *testing.T) {
 	operator, pool := connect(t, dsn), connect(t, dsn+"&pool_max_conns=1")
 	migrate(t, operator)
 	execute(t, operator, insertKeys(1, 1))
-	store := postgres.New(pool, &postgres.Options{Fence: postgres.FenceAlways}).Keys()
+	store := must(postgres.New(pool, &postgres.Options{Fence: postgres.FenceAlways})).Keys()
 	for _, statement := range []string{
 		`ALTER TABLE canvasback_keys ALTER COLUMN name TYPE varchar`,
 		`DEALLOCATE ALL`,

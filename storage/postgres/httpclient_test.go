@@ -37,7 +37,7 @@ const (
 // Timeout bounds each call of the store.
 func serve(t *testing.T, pool *pgxpool.Pool, timeout time.Duration) string {
 	t.Helper()
-	db, log := postgres.New(pool, nil), slog.New(slog.NewTextHandler(t.Output(), nil))
+	db, log := must(postgres.New(pool, nil)), slog.New(slog.NewTextHandler(t.Output(), nil))
 	clientKeys, err := keys.NewService(db.Keys(), &keys.Options{ReadTimeout: timeout, Logger: log})
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func TestInsertSymbols_WaitingShareStatement(t *testing.T) {
 	dsn := pgtest.Database(t)
 	operator := connect(t, dsn)
 	inserts := new(insertCounter)
-	db := postgres.New(connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = inserts }), nil)
+	db := must(postgres.New(connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = inserts }), nil))
 	store := db.Symbols()
 	is := is.New(t)
 	is.NoErr(db.Migrate(t.Context()))

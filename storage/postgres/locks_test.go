@@ -46,7 +46,7 @@ func TestStorage_RetriesAfterDeadlock(t *testing.T) {
 	// A session looks for a deadlock once, after this timeout, and aborts itself. The
 	// operator must wait for its second lock by then.
 	operator := connect(t, dsn+"&deadlock_timeout=60s")
-	store := postgres.New(connect(t, dsn+"&deadlock_timeout=2s"), nil)
+	store := must(postgres.New(connect(t, dsn+"&deadlock_timeout=2s"), nil))
 	is.NoErr(store.Migrate(t.Context()))
 	from, err := store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "from"})
 	is.NoErr(err)
@@ -81,7 +81,7 @@ func TestStorage_EndedContextReleasesConnection(t *testing.T) {
 	is := is.New(t)
 	dsn := pgtest.Database(t)
 	operator, pool := connect(t, dsn), connect(t, dsn)
-	db := postgres.New(pool, nil)
+	db := must(postgres.New(pool, nil))
 	is.NoErr(db.Migrate(t.Context()))
 	key, err := db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()})
 	is.NoErr(err)
@@ -147,7 +147,7 @@ func TestStorage_WritersOfDifferentFoldersDoNotWait(t *testing.T) {
 	for second == first {
 		pool, second = single()
 	}
-	store := postgres.New(pool, nil)
+	store := must(postgres.New(pool, nil))
 	is.NoErr(store.Migrate(t.Context()))
 	var folders []int64
 	for _, name := range []string{"a", "b"} {

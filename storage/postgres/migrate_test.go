@@ -48,7 +48,7 @@ func TestMigrate_IsIdempotentAndRejectsNewerSchema(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
-	db := postgres.New(pool, nil)
+	db := must(postgres.New(pool, nil))
 	names, err := db.Pending(t.Context())
 	is.NoErr(err)
 	is.Equal(names, []string{"0001_initial", "0002_key_changes", "0003_links", "0004_fact_revision", "0005_exports_admin", "0006_id_bounds", "0007_key_fields", "0008_symbol_segments", "0009_trigger_plans"})
@@ -73,7 +73,7 @@ func TestMigrate_RunsConcurrently(t *testing.T) {
 		dsn := pgtest.Database(t)
 		var group sync.WaitGroup
 		for range 8 {
-			db := postgres.New(connect(t, dsn), options)
+			db := must(postgres.New(connect(t, dsn), options))
 			group.Go(func() {
 				if err := db.Migrate(t.Context()); err != nil {
 					t.Error(err)
@@ -81,7 +81,7 @@ func TestMigrate_RunsConcurrently(t *testing.T) {
 			})
 		}
 		group.Wait()
-		checkWorks(t, postgres.New(connect(t, dsn), options))
+		checkWorks(t, must(postgres.New(connect(t, dsn), options)))
 	}
 }
 
@@ -89,7 +89,7 @@ func TestMigrate_LeavesNothingAfterFailure(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
-	db := postgres.New(pool, nil)
+	db := must(postgres.New(pool, nil))
 	execute(t, pool, `CREATE TABLE canvasback_exports (id bigint)`) // conflicts with the last table of the migration
 	is.True(db.Migrate(t.Context()) != nil)
 	execute(t, pool, `DROP TABLE canvasback_exports`)
@@ -105,7 +105,7 @@ func TestOptions_SchemasAreSeparate(t *testing.T) {
 	is.NoErr(err)
 	var all []*postgres.DB
 	for _, options := range []*postgres.Options{nil, {Schema: "one"}, {Schema: oddSchema}} {
-		db := postgres.New(pool, options)
+		db := must(postgres.New(pool, options))
 		names, err := db.Pending(t.Context())
 		is.NoErr(err)
 		is.Equal(len(names), len(files)) // regardless of other schemas
@@ -132,18 +132,18 @@ func TestMigrate_FollowsSearchPath(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	dsn := pgtest.Database(t)
-	first := postgres.New(connect(t, dsn), nil)
+	first := must(postgres.New(connect(t, dsn), nil))
 	is.NoErr(first.Migrate(t.Context()))
 	execute(t, connect(t, dsn), `CREATE SCHEMA mine`)
 
-	second := postgres.New(connect(t, dsn+"&search_path=mine,public"), nil)
+	second := must(postgres.New(connect(t, dsn+"&search_path=mine,public"), nil))
 	names, err := second.Pending(t.Context())
 	is.NoErr(err)
 	is.Equal(len(names), 0) // found in the second schema of the search_path
 	is.NoErr(second.Migrate(t.Context()))
 	checkWorks(t, second)
 
-	noSchema := postgres.New(connect(t, dsn+"&search_path=missing"), nil)
+	noSchema := must(postgres.New(connect(t, dsn+"&search_path=missing"), nil))
 	err = noSchema.Migrate(t.Context())
 	is.True(err != nil && strings.Contains(err.Error(), "search_path")) // names the cause
 }
@@ -154,7 +154,7 @@ func TestMigrate_TriggersWorkForOtherRole(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
-	owner := postgres.New(pool, &postgres.Options{Schema: "viewer"})
+	owner := must(postgres.New(pool, &postgres.Options{Schema: "viewer"}))
 	is.NoErr(owner.Migrate(t.Context()))
 	before, err := owner.Keys().Changes(t.Context(), 0)
 	is.NoErr(err)
@@ -209,7 +209,7 @@ func TestMigrate_RejectsObjectsOfOtherOwner(t *testing.T) {
 	check := func(object string) {
 		t.Helper()
 		for _, pool := range []*pgxpool.Pool{app, super} {
-			db := postgres.New(pool, nil)
+			db := must(postgres.New(pool, nil))
 			_, pendingErr := db.Pending(t.Context())
 			for _, err := range []error{db.Migrate(t.Context()), pendingErr} {
 				if err == nil || !strings.Contains(err.Error(), name+"_evil") || !strings.Contains(err.Error(), object) {
@@ -241,7 +241,7 @@ func TestMigrate_RejectsObjectsOfOtherOwner(t *testing.T) {
 	is.Equal(runs, 0)
 	execute(t, evil, `DROP TABLE canvasback_migrations; CREATE TABLE canvasback_exports (id bigint)`)
 
-	db := postgres.New(app, nil)
+	db := must(postgres.New(app, nil))
 	err := db.Migrate(t.Context())
 	is.True(err != nil && strings.Contains(err.Error(), `canvasback_exports in schema public belongs to role "`+name+`_evil"`))
 	execute(t, evil, `DROP TABLE canvasback_exports`)
@@ -255,7 +255,7 @@ func TestMigrate_RejectsObjectsOfOtherOwner(t *testing.T) {
 	group := newRole(name + "_group")
 	execute(t, super, `REASSIGN OWNED BY `+name+`_app TO `+name+`_group; GRANT `+name+`_group TO `+name+`_app`)
 	is.NoErr(db.Migrate(t.Context())) // by a member of the owner
-	is.NoErr(postgres.New(group, nil).Migrate(t.Context()))
+	is.NoErr(must(postgres.New(group, nil)).Migrate(t.Context()))
 }
 
 // TestBaseline_RecordsMigrationsOfOtherTool applies each file as one script, as other
@@ -264,7 +264,7 @@ func TestBaseline_RecordsMigrationsOfOtherTool(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
-	db := postgres.New(pool, nil)
+	db := must(postgres.New(pool, nil))
 	is.True(db.Baseline(t.Context()) != nil) // no tables
 	names, err := db.Pending(t.Context())
 	is.NoErr(err)

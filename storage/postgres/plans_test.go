@@ -24,7 +24,7 @@ func TestReads_AreTooCheapToCompile(t *testing.T) {
 	dsn := pgtest.Database(t)
 	operator := connect(t, dsn)
 	reads := make(queryRecorder)
-	db := postgres.New(connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = reads }), nil)
+	db := must(postgres.New(connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = reads }), nil))
 	is.NoErr(db.Migrate(t.Context()))
 	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 	is.NoErr(err)

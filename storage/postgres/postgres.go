@@ -136,7 +136,9 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -149,8 +151,9 @@ import (
 
 // Options configure a [DB]. The zero value is ready to use.
 type Options struct {
-	// Schema is the schema of the tables, unquoted. If it is empty, the
-	// search_path of the pool's connections determines it.
+	// Schema is the schema of the tables, unquoted: up to 63 bytes, as PostgreSQL
+	// truncates longer names. If it is empty, the search_path of the pool's
+	// connections determines it.
 	Schema string
 
 	// Fence selects when calls that decide about keys are fenced: by default, if
@@ -161,22 +164,42 @@ type Options struct {
 // DB provides stores in a PostgreSQL database. It is safe for concurrent use.
 type DB struct{ db *database }
 
+// check returns an error for the first invalid option.
+func (o Options) check() error {
+	const maxIdentifier = 63 // bytes
+	switch {
+	case len(o.Schema) > maxIdentifier || strings.ContainsRune(o.Schema, 0):
+		return fmt.Errorf("postgres: schema %q must have at most %d bytes and no NUL", o.Schema, maxIdentifier)
+	case o.Fence < FenceAuto || o.Fence > FenceNever:
+		return fmt.Errorf("postgres: unknown fence %d", o.Fence)
+	}
+	return nil
+}
+
 // New returns a DB that uses pool, which the caller must close. Nil options are
-// the defaults.
-func New(pool *pgxpool.Pool, options *Options) *DB {
+// the defaults. It returns an error if there is no pool or an option is invalid.
+func New(pool *pgxpool.Pool, options *Options) (*DB, error) {
+	if pool == nil {
+		return nil, errors.New("postgres: no pool")
+	}
+	var o Options
+	if options != nil {
+		o = *options
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	config := pool.Config().ConnConfig
 	db := &database{
 		pool:      pool,
 		prepares:  config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
 		readWrite: config.ValidateConnect != nil,
+		fence:     o.Fence,
 	}
-	if options != nil {
-		db.fence = options.Fence
-		if options.Schema != "" {
-			db.schema = pgx.Identifier{options.Schema}.Sanitize()
-		}
+	if o.Schema != "" {
+		db.schema = pgx.Identifier{o.Schema}.Sanitize()
 	}
-	return &DB{db}
+	return &DB{db}, nil
 }
 
 // Keys returns the store of client keys.

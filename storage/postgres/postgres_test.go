@@ -3,10 +3,12 @@ package postgres_test
 import (
 	"crypto/sha256"
 	"flag"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
 	"go.uber.org/goleak"
 
 	"example.com/canvasback/exports"
@@ -45,12 +47,38 @@ func connectWith(t testing.TB, dsn string, configure func(*pgxpool.Config)) *pgx
 	return pool
 }
 
+// must returns the value of a call that must succeed.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func TestNew_RejectsInvalidOptions(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	_, err := postgres.New(nil, nil)
+	is.True(err != nil)
+	pool := connect(t, "postgres://127.0.0.1:1/unused")
+	for _, options := range []*postgres.Options{
+		{Schema: strings.Repeat("s", 64)}, {Schema: "a\x00b"}, {Fence: -1}, {Fence: postgres.FenceNever + 1},
+	} {
+		_, err := postgres.New(pool, options)
+		is.True(err != nil)
+	}
+	for _, options := range []*postgres.Options{nil, {}, {Schema: strings.Repeat("s", 63), Fence: postgres.FenceNever}} {
+		_, err := postgres.New(pool, options)
+		is.NoErr(err)
+	}
+}
+
 // newHarness opens a migrated storage with a pool for each handle.
 func newHarness(t testing.TB, dsn string, options *postgres.Options) storagetest.Harness {
 	var pools []*pgxpool.Pool
 	reopen := func() storagetest.Storage {
 		pools = append(pools, connect(t, dsn))
-		return postgres.New(pools[len(pools)-1], options)
+		return must(postgres.New(pools[len(pools)-1], options))
 	}
 	inUse := func() (n int) {
 		for _, pool := range pools {
@@ -85,7 +113,7 @@ func BenchmarkStorage(b *testing.B) {
 func BenchmarkExports(b *testing.B) {
 	storagetest.RunExportBenchmarks(b, func(t testing.TB) (storagetest.Storage, func([]exports.Export)) {
 		pool := connect(t, pgtest.Database(t))
-		db := postgres.New(pool, nil)
+		db := must(postgres.New(pool, nil))
 		if err := db.Migrate(t.Context()); err != nil {
 			t.Fatal(err)
 		}

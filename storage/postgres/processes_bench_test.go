@@ -97,7 +97,7 @@ func startProcesses(b *testing.B, dsn string, n int) []*process {
 				return
 			}
 			b.Cleanup(pool.Close)
-			processes[i] = &process{Store: postgres.New(pool, nil).Keys()}
+			processes[i] = &process{Store: must(postgres.New(pool, nil)).Keys()}
 			for range 8 { // after five, the server plans no more
 				if _, err := processes[i].Changes(b.Context(), 0); err != nil {
 					b.Error(err)
@@ -224,7 +224,7 @@ func BenchmarkRevoke(b *testing.B) {
 			for _, p := range processes {
 				running.Go(func() { runService(ctx, p, options) })
 			}
-			revoker, err := keys.NewService(postgres.New(admin, nil).Keys(), options)
+			revoker, err := keys.NewService(must(postgres.New(admin, nil)).Keys(), options)
 			if err != nil {
 				b.Fatal(err)
 			}

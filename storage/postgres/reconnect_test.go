@@ -79,7 +79,7 @@ func TestStorage_ReconnectsAfterLostConnections(t *testing.T) {
 			is := is.New(t)
 			dsn := pgtest.Database(t)
 			operator, pool := connect(t, dsn), connect(t, dsn+"&pool_max_conns=8")
-			db := postgres.New(pool, nil)
+			db := must(postgres.New(pool, nil))
 			is.NoErr(db.Migrate(t.Context()))
 			_, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 			is.NoErr(err)
@@ -124,7 +124,7 @@ func TestStorage_RetriesOnNewConnection(t *testing.T) {
 	dsn := pgtest.Database(t)
 	tracer := &terminator{t: t, operator: connect(t, dsn)}
 	pool := connectWith(t, dsn+"&pool_max_conns=8", func(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer })
-	db := postgres.New(pool, nil)
+	db := must(postgres.New(pool, nil))
 	is.NoErr(db.Migrate(t.Context()))
 	fillPool(t, pool, 8)
 	doomed := make(map[uint32]bool)

@@ -61,7 +61,7 @@ var benchSymbol = symbols.Symbol{Name: "Gate valve", Type: "application/json", D
 
 // benchSymbols creates a folder.
 func benchSymbols(b *testing.B, pool *pgxpool.Pool) (symbols.Store, int64) {
-	db := postgres.New(pool, nil)
+	db := must(postgres.New(pool, nil))
 	if err := db.Migrate(b.Context()); err != nil {
 		b.Fatal(err)
 	}

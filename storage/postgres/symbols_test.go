@@ -17,7 +17,7 @@ func TestListSymbols_VisitsFewOtherSymbols(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool := connectWith(t, pgtest.Database(t), func(c *pgxpool.Config) { c.MaxConns = 1 })
-	db := postgres.New(pool, nil)
+	db := must(postgres.New(pool, nil))
 	is.NoErr(db.Migrate(t.Context()))
 	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 	is.NoErr(err)

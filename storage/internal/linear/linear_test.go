@@ -57,7 +57,10 @@ var drivers = map[string]func(t *testing.T) [2]storagetest.Storage{
 				t.Fatal(err)
 			}
 			t.Cleanup(pool.Close)
-			db := postgres.New(pool, nil)
+			db, err := postgres.New(pool, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if err := db.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
