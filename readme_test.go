@@ -45,7 +45,7 @@ func readmePrograms(t *testing.T) (program, open string) {
 func durable(t *testing.T, program, open string) string {
 	t.Helper()
 	for _, edit := range [][2]string{
-		{"db := memory.New() //", "db := must(open(ctx, \"canvasback.db\")) //"},
+		{"db := memory.New() //", "db := open(ctx, \"canvasback.db\") //"},
 		{"\"example.com/canvasback/storage/memory\"", "\"example.com/canvasback/storage/sqlite\"\n\t_ \"modernc.org/sqlite\""},
 		{"import (\n", "import (\n\t\"database/sql\"\n"},
 	} {

@@ -55,7 +55,7 @@ var keyTables = map[string]func(b *testing.B) keyTable{
 			b.Fatal(err)
 		}
 		b.Cleanup(func() { pool.Close() })
-		db := sqlite.New(pool)
+		db := must(sqlite.New(pool))
 		if err := db.Migrate(b.Context()); err != nil {
 			b.Fatal(err)
 		}

@@ -70,7 +70,7 @@ func benchSQLite(b *testing.B) benchDB {
 	b.Cleanup(func() { pool.Close() })
 	pool.SetMaxOpenConns(3)
 	pool.SetMaxIdleConns(3)
-	db := sqlite.New(pool)
+	db := must(sqlite.New(pool))
 	if err := db.Migrate(b.Context()); err != nil {
 		b.Fatal(err)
 	}

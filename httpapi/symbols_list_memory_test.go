@@ -29,7 +29,7 @@ func readSlowly(t testing.TB, count int) (heap int64) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	db := sqlite.New(pool)
+	db := must(sqlite.New(pool))
 	if err := db.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}

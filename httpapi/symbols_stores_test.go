@@ -31,7 +31,7 @@ var symbolStores = map[string]func(t *testing.T, connections int) (connect func(
 			}
 			t.Cleanup(func() { pool.Close() })
 			pool.SetMaxOpenConns(connections)
-			db := sqlite.New(pool)
+			db := must(sqlite.New(pool))
 			if err := db.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -74,7 +74,8 @@ func openSQLite(tb testing.TB, file string) keys.Store {
 	is.NoErr(err)
 	tb.Cleanup(func() { pool.Close() })
 	pool.SetMaxOpenConns(3)
-	db := sqlite.New(pool)
+	db, err := sqlite.New(pool)
+	is.NoErr(err)
 	is.NoErr(db.Migrate(tb.Context()))
 	return db.Keys()
 }

@@ -54,7 +54,10 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 		return err
 	}
 	defer pool.Close()
-	db := sqlite.New(pool)
+	db, err := sqlite.New(pool)
+	if err != nil {
+		return err
+	}
 	if err := db.Migrate(ctx); err != nil {
 		return err
 	}

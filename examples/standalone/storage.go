@@ -93,7 +93,11 @@ func openSQLite(ctx context.Context, path string) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := sqlite.New(pool)
+	db, err := sqlite.New(pool)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
 	if err := db.Check(ctx); err != nil {
 		pool.Close()
 		return nil, sqliteError(path, err)
@@ -160,7 +164,11 @@ func backUp(ctx context.Context, lookup func(string) (string, bool), target stri
 		return err
 	}
 	defer pool.Close()
-	return sqlite.New(pool).Backup(ctx, target)
+	db, err := sqlite.New(pool)
+	if err != nil {
+		return err
+	}
+	return db.Backup(ctx, target)
 }
 
 // postgresConfig returns the configuration of the connection pool.

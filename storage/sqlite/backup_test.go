@@ -22,7 +22,7 @@ func TestBackup_HasAcknowledgedWrites(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	name := file(t)
-	db := sqlite.New(connect(t, name+pragmas))
+	db := must(sqlite.New(connect(t, name+pragmas)))
 	is.NoErr(db.Migrate(t.Context()))
 
 	var mu sync.Mutex
@@ -61,7 +61,7 @@ func TestBackup_HasAcknowledgedWrites(t *testing.T) {
 		path := filepath.Join(t.TempDir(), fmt.Sprint("copy ", i, "?.db"))
 		is.NoErr(db.Backup(t.Context(), path))
 
-		copied := sqlite.New(connect(t, "file:"+filepath.Join(filepath.Dir(path), fmt.Sprint("copy ", i, "%3f.db"))+pragmas))
+		copied := must(sqlite.New(connect(t, "file:"+filepath.Join(filepath.Dir(path), fmt.Sprint("copy ", i, "%3f.db"))+pragmas)))
 		is.NoErr(copied.Check(t.Context()))
 		pending, err := copied.Pending(t.Context())
 		is.NoErr(err)
@@ -81,7 +81,7 @@ func TestBackup_HasAcknowledgedWrites(t *testing.T) {
 func TestBackup_ReplacesNoFileAndLeavesNone(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	db := sqlite.New(connect(t, file(t)+pragmas))
+	db := must(sqlite.New(connect(t, file(t)+pragmas)))
 	is.NoErr(db.Migrate(t.Context()))
 	dir := t.TempDir()
 	existing := filepath.Join(dir, "existing.db")
@@ -105,7 +105,7 @@ func TestBackup_ReplacesNoFileAndLeavesNone(t *testing.T) {
 func TestBackup_RestoredVersionsDoNotRepeat(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	db := sqlite.New(connect(t, file(t)+pragmas))
+	db := must(sqlite.New(connect(t, file(t)+pragmas)))
 	is.NoErr(db.Migrate(t.Context()))
 	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "before"})
 	is.NoErr(err)
@@ -121,6 +121,6 @@ func TestBackup_RestoredVersionsDoNotRepeat(t *testing.T) {
 		return renamed.Version
 	}
 	lost := rename(db, "lost")
-	restored := sqlite.New(connect(t, "file:"+path+pragmas))
+	restored := must(sqlite.New(connect(t, "file:"+path+pragmas)))
 	is.True(rename(restored, "other") != lost)
 }

@@ -26,7 +26,7 @@ type changeLog struct {
 
 func newChangeLog(t *testing.T, conn *sql.DB) *changeLog {
 	t.Helper()
-	l := &changeLog{t: t, store: sqlite.New(conn).Keys()}
+	l := &changeLog{t: t, store: must(sqlite.New(conn)).Keys()}
 	l.next()
 	return l
 }
@@ -101,7 +101,7 @@ func count(t testing.TB, conn *sql.DB, query string) (n int) {
 func migrated(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	conn := connect(t, dsn)
-	if err := sqlite.New(conn).Migrate(t.Context()); err != nil {
+	if err := must(sqlite.New(conn)).Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return conn

@@ -22,7 +22,7 @@ import (
 // write.
 func TestStorage_KeepsAcknowledgedWritesAfterCrash(t *testing.T) {
 	if name := os.Getenv(childFile); name != "" {
-		writeUntilKilled(t, sqlite.New(connect(t, name+pragmas)))
+		writeUntilKilled(t, must(sqlite.New(connect(t, name+pragmas))))
 		return
 	}
 	t.Parallel()
@@ -32,7 +32,7 @@ func TestStorage_KeepsAcknowledgedWritesAfterCrash(t *testing.T) {
 		cycles = 400
 	}
 	c := &crashTest{t: t, name: file(t), ids: make(map[int64]bool)}
-	is.NoErr(sqlite.New(connect(t, c.name+pragmas)).Migrate(t.Context()))
+	is.NoErr(must(sqlite.New(connect(t, c.name+pragmas))).Migrate(t.Context()))
 	for range cycles {
 		killed := c.runAndKill()
 		c.check(killed)
@@ -134,7 +134,7 @@ func (c *crashTest) check(workers []*killedWorker) {
 	is := is.New(t)
 	conn := connect(t, c.name+pragmas)
 	defer conn.Close()
-	db := sqlite.New(conn)
+	db := must(sqlite.New(conn))
 	var integrity string
 	is.NoErr(conn.QueryRowContext(t.Context(), `PRAGMA integrity_check`).Scan(&integrity))
 	is.Equal(integrity, "ok")

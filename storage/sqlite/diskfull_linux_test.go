@@ -42,7 +42,7 @@ func revokeOnFullDisk(t *testing.T, dir string) {
 	is := is.New(t)
 	is.NoErr(syscall.Mount("none", dir, "tmpfs", 0, "size=16m"))
 	name := filepath.Join(dir, "test.db")
-	db := sqlite.New(connect(t, "file:"+name+pragmas))
+	db := must(sqlite.New(connect(t, "file:"+name+pragmas)))
 	is.NoErr(db.Migrate(t.Context()))
 	newKey := func(n int) error {
 		_, err := db.Keys().Insert(t.Context(), keys.Key{

@@ -54,7 +54,7 @@ func TestStorage_FullDiskKeepsRevoking(t *testing.T) {
 	disk := &fullDisk{dsn: name + pragmas, reserve: strings.TrimPrefix(name, "file:") + "-reserve"}
 	pool := sql.OpenDB(disk)
 	t.Cleanup(func() { pool.Close() })
-	db := sqlite.New(pool)
+	db := must(sqlite.New(pool))
 	is.NoErr(db.Migrate(t.Context()))
 	is.Equal(disk.reserveSize(), int64(2<<20))
 	store := db.Keys()
@@ -153,7 +153,7 @@ type api struct {
 func serve(t *testing.T, dsn string) api {
 	t.Helper()
 	pool := connect(t, dsn)
-	db := sqlite.New(pool)
+	db := must(sqlite.New(pool))
 	if err := db.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,10 @@ func ExampleNew() {
 	pool.SetMaxIdleConns(runtime.NumCPU() + 1)
 
 	ctx := context.Background()
-	db := sqlite.New(pool)
+	db, err := sqlite.New(pool)
+	if err != nil {
+		log.Fatal(err)
+	}
 	if err := db.Migrate(ctx); err != nil {
 		log.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func TestSchema_ExportIndexTracksManualStatements(t *testing.T) {
 	}
 	const insert = `INSERT INTO canvasback_exports (source_url, exported_url, file_name, created_at, updated_at) VALUES `
 	exec(insert + `('https://cad.example/old', '', '', 0, 0)`)
-	db := sqlite.New(conn)
+	db := must(sqlite.New(conn))
 	is.NoErr(db.Migrate(t.Context()))
 
 	search := func(text string) (ids []int64) {

@@ -30,7 +30,7 @@ func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
 				f := &faultInjector{err: failure}
 				pool := sql.OpenDB(faultyConnector{dsn, f})
 				t.Cleanup(func() { pool.Close() })
-				harness.Storage = sqlite.New(pool)
+				harness.Storage = must(sqlite.New(pool))
 				harness.InUse = func() int { return pool.Stats().InUse }
 				return storagetest.FaultHarness{Harness: harness, Inject: f.inject, Injected: f.injected}
 			})
@@ -48,14 +48,14 @@ func TestMigrate_FaultsLeaveNoPartialSchema(t *testing.T) {
 		pool := sql.OpenDB(faultyConnector{dsn, f})
 		defer pool.Close()
 		f.inject(storagetest.Rejected, n)
-		err := sqlite.New(pool).Migrate(t.Context())
+		err := must(sqlite.New(pool)).Migrate(t.Context())
 		if err != nil {
 			failures++
 			is.Equal(len(schema(t, connect(t, dsn))), 0) // no table exists
 		}
 		injected := f.injected()
 		f.inject(storagetest.Rejected, 0)
-		is.NoErr(sqlite.New(pool).Migrate(t.Context()))
+		is.NoErr(must(sqlite.New(pool)).Migrate(t.Context()))
 		if injected == 0 {
 			is.NoErr(err)
 			break
@@ -72,7 +72,7 @@ func TestMigrate_RejectsOldSQLiteVersion(t *testing.T) {
 	f := &faultInjector{rewrite: strings.NewReplacer("sqlite_version()", "'3.51.2'")}
 	pool := sql.OpenDB(faultyConnector{file(t) + pragmas, f})
 	defer pool.Close()
-	db := sqlite.New(pool)
+	db := must(sqlite.New(pool))
 	for _, call := range []func(context.Context) error{db.Check, db.Migrate} {
 		err := call(t.Context())
 		is.True(err != nil && strings.Contains(err.Error(), "SQLite 3.51.2"))

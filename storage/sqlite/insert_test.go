@@ -42,7 +42,7 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 				commits := &commitCounter{dsn: dsn}
 				pool := sql.OpenDB(commits)
 				defer pool.Close()
-				db := sqlite.New(pool)
+				db := must(sqlite.New(pool))
 				is.NoErr(db.Migrate(t.Context()))
 				store := db.Symbols()
 				folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
@@ -109,7 +109,7 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 func TestInsertSymbols_FullDatabaseKeepsAcknowledged(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	db := sqlite.New(connect(t, file(t)+pragmas+"&_pragma=max_page_count(400)"))
+	db := must(sqlite.New(connect(t, file(t)+pragmas+"&_pragma=max_page_count(400)")))
 	is.NoErr(db.Migrate(t.Context()))
 	store := db.Symbols()
 	folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"})

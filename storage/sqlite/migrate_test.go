@@ -45,7 +45,7 @@ func TestMigrate_IsIdempotent(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	conn := connect(t, file(t)+pragmas)
-	db := sqlite.New(conn)
+	db := must(sqlite.New(conn))
 
 	pending, err := db.Pending(t.Context())
 	is.NoErr(err)
@@ -78,7 +78,7 @@ func TestMigrate_RunsConcurrently(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range errs {
 		conn := connect(t, dsn) // a pool each, as if in several processes
-		group.Go(func() { errs[i] = sqlite.New(conn).Migrate(t.Context()) })
+		group.Go(func() { errs[i] = must(sqlite.New(conn)).Migrate(t.Context()) })
 	}
 	group.Wait()
 	for _, err := range errs {
@@ -96,7 +96,7 @@ func TestMigrate_RejectsNewerSchema(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	conn := connect(t, file(t)+pragmas)
-	db := sqlite.New(conn)
+	db := must(sqlite.New(conn))
 	is.NoErr(db.Migrate(t.Context()))
 	_, err := conn.ExecContext(t.Context(), `
 		INSERT INTO canvasback_migrations (version, title, applied_at)
@@ -114,7 +114,7 @@ func TestBaseline_RecordsMigrationsOfOtherTool(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	conn := connect(t, file(t)+pragmas)
-	db := sqlite.New(conn)
+	db := must(sqlite.New(conn))
 	is.True(db.Baseline(t.Context()) != nil) // no tables
 	names, err := db.Pending(t.Context())
 	is.NoErr(err)

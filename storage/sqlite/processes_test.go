@@ -23,13 +23,13 @@ func TestStorage_TwoProcessesLoseNoUpdate(t *testing.T) {
 		rounds = 2000
 	}
 	if name := os.Getenv(childFile); name != "" {
-		countUp(t, sqlite.New(connect(t, name+pragmas)), rounds)
+		countUp(t, must(sqlite.New(connect(t, name+pragmas))), rounds)
 		return
 	}
 	t.Parallel()
 	is := is.New(t)
 	name := file(t)
-	db := sqlite.New(connect(t, name+pragmas))
+	db := must(sqlite.New(connect(t, name+pragmas)))
 	is.NoErr(db.Migrate(t.Context()))
 	_, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "0"})
 	is.NoErr(err)
@@ -84,7 +84,7 @@ func TestStorage_LockedFileRejectsWritesOnly(t *testing.T) {
 	is := is.New(t)
 	const timeout = 50 * time.Millisecond
 	name := file(t)
-	db := sqlite.New(connect(t, name+strings.Replace(pragmas, "5000", "50", 1)))
+	db := must(sqlite.New(connect(t, name+strings.Replace(pragmas, "5000", "50", 1))))
 	is.NoErr(db.Migrate(t.Context()))
 	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 	is.NoErr(err)

@@ -17,7 +17,7 @@ func TestSchema_TriggersTrackManualStatements(t *testing.T) {
 	is := is.New(t)
 	ctx := t.Context()
 	conn := connect(t, file(t)+pragmas)
-	db := sqlite.New(conn)
+	db := must(sqlite.New(conn))
 	is.NoErr(db.Migrate(ctx))
 	_, err := db.Keys().Insert(ctx, keys.Key{Name: "key", Active: true})
 	is.True(err != nil) // times are required
@@ -83,7 +83,7 @@ func TestSchema_PreviousKeyEnds(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	conn := connect(t, file(t)+pragmas)
-	db := sqlite.New(conn)
+	db := must(sqlite.New(conn))
 	is.NoErr(db.Migrate(t.Context()))
 	now := time.UnixMilli(1)
 	_, err := db.Keys().Insert(t.Context(), keys.Key{Name: "key", CreatedAt: now, UpdatedAt: now})

@@ -56,6 +56,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
@@ -66,10 +67,13 @@ import (
 // DB provides stores in a SQLite database. It is safe for concurrent use.
 type DB struct{ db *database }
 
-// New returns a DB that uses db, which the caller must close. Create one DB per
-// database, because its writers queue there.
-func New(db *sql.DB) *DB {
-	return &DB{&database{pool: db, writeLock: make(chan struct{}, 1), joining: make(chan *insertion)}}
+// New returns a DB that uses db, which the caller must close, or an error if that is
+// nil. Create one DB per database, because its writers queue there.
+func New(db *sql.DB) (*DB, error) {
+	if db == nil {
+		return nil, errors.New("sqlite: no database")
+	}
+	return &DB{&database{pool: db, writeLock: make(chan struct{}, 1), joining: make(chan *insertion)}}, nil
 }
 
 // Keys returns the store of client keys.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/matryer/is"
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
@@ -34,6 +35,21 @@ func connect(t testing.TB, dsn string) *sql.DB {
 	db.SetMaxOpenConns(4)
 	db.SetMaxIdleConns(4)
 	return db
+}
+
+// must returns the value of a call that must succeed.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func TestNew_RequiresDatabase(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	_, err := sqlite.New(nil)
+	is.True(err != nil)
 }
 
 // opened has the names of tests that have opened a copy of the migrated file.
@@ -67,7 +83,7 @@ var migratedFile = sync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(sqlite.New(pool).Migrate(context.Background()), pool.Close()); err != nil {
+	if err := errors.Join(must(sqlite.New(pool)).Migrate(context.Background()), pool.Close()); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(name)
@@ -91,7 +107,7 @@ func newHarness(t testing.TB, dsn string) storagetest.Harness {
 	var pools []*sql.DB
 	reopen := func() storagetest.Storage {
 		pools = append(pools, connect(t, dsn))
-		return sqlite.New(pools[len(pools)-1])
+		return must(sqlite.New(pools[len(pools)-1]))
 	}
 	inUse := func() (n int) {
 		for _, pool := range pools {

@@ -53,7 +53,7 @@ func TestWrite_InterruptionRollsBack(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, "file::memory:?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)")
 	conn.SetMaxOpenConns(1)
-	db := sqlite.New(conn)
+	db := must(sqlite.New(conn))
 	store := db.Symbols()
 	is := is.New(t)
 	is.NoErr(db.Migrate(t.Context()))

@@ -41,7 +41,10 @@ var drivers = map[string]func(t *testing.T) [2]storagetest.Storage{
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { pool.Close() })
-			db := sqlite.New(pool)
+			db, err := sqlite.New(pool)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if err := db.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
 			}

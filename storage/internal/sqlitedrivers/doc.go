@@ -30,7 +30,11 @@ func Run(t *testing.T, parameters string) {
 			pool.SetMaxOpenConns(4)
 			pool.SetMaxIdleConns(4)
 			pools = append(pools, pool)
-			return sqlite.New(pool)
+			db, err := sqlite.New(pool)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return db
 		}
 		first := reopen()
 		if err := first.(*sqlite.DB).Migrate(t.Context()); err != nil {
