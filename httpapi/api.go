@@ -26,8 +26,7 @@ type API struct {
 	exports     *exports.Service
 	auth        *auth.Checker
 	crossOrigin *http.CrossOriginProtection
-	memory      *budget.Budget[client] // of requests
-	sending     *budget.Budget[client] // of responses
+	memory      *budget.Budget[client]
 	streams     *streamLimiter
 	cors        *cors
 	prefix      string // with a slash before it, or empty
@@ -63,8 +62,7 @@ func New(opts Options) (*API, error) {
 		exports:     opts.Exports,
 		auth:        checker,
 		crossOrigin: http.NewCrossOriginProtection(),
-		memory:      budget.New[client](opts.MemoryBudget, opts.StoreTimeout),
-		sending:     budget.New[client](opts.MemoryBudget/2, opts.StoreTimeout),
+		memory:      budget.New[client](opts.MemoryBudget),
 		streams:     &streamLimiter{limit: opts.StreamsPerClient, running: make(map[client]int)},
 		cors:        newCORS(opts.AllowedOrigins),
 		log:         opts.Logger,

@@ -15,8 +15,8 @@ import (
 // body as BodyRate requires.
 const bodyWindow = 10 * time.Second
 
-// requestBody is the body of a request, with a minimum rate, and with the memory that
-// the request holds because of it. It keeps the ReadTimeout of the server.
+// requestBody is the body of a request, with a minimum rate. It keeps the ReadTimeout
+// of the server.
 type requestBody struct {
 	io.ReadCloser
 	call    *call
@@ -24,11 +24,9 @@ type requestBody struct {
 	end     time.Time // of ReadTimeout; zero if there is none
 	missing int64     // bytes until the next window begins
 	read    int64     // bytes that Options.Authorize has read
-	memory  budget.Reservation[client]
 }
 
-// openBody limits the size, the rate and the memory of the body of the request. The
-// caller must release its memory.
+// openBody limits the size, the rate and the memory of the body of the request.
 func (c *call) openBody(limit int64) {
 	b := &c.body
 	b.call, b.ReadCloser, b.source = c, http.MaxBytesReader(&c.w, c.r.Body, limit), timedBody{b}
@@ -97,9 +95,9 @@ func (b *requestBody) startWindow() {
 	b.control().SetReadDeadline(deadline)
 }
 
-// readAll returns the body. It reserves the memory for each part when the one before
-// has arrived.
-func (b *requestBody) readAll() ([]byte, error) {
+// readAll returns the body. When a part has arrived, it reserves factor times the memory
+// for the next.
+func (b *requestBody) readAll(factor int64) ([]byte, error) {
 	length := b.call.r.ContentLength + 1 // one byte of space for io.EOF
 	if length <= 0 {
 		length = 1 << 62 // unknown
@@ -116,11 +114,8 @@ func (b *requestBody) readAll() ([]byte, error) {
 		case len(body) < cap(body):
 			continue
 		}
-		size := 2 * int64(cap(body))
-		if length > int64(cap(body)) {
-			size = min(size, length)
-		}
-		if err := b.reserve(int64(cap(body)) + size); err != nil {
+		size := min(2*int64(cap(body)), max(length, int64(cap(body))+512))
+		if err := b.reserve(factor * size); err != nil {
 			b.discard()
 			return nil, err
 		}
@@ -135,54 +130,24 @@ func (b *requestBody) discard() {
 	io.Copy(io.Discard, b.ReadCloser)
 }
 
-// reserve extends the memory of the request to size bytes while its body arrives. It
-// waits as long as for a store, and not less if the client disconnects: see
-// storeContext.
+// reserve is [call.reserve] while the body arrives. It may wait until the bodies of
+// others have arrived.
 func (b *requestBody) reserve(size int64) error {
-	if !b.counts(size) {
-		return nil
-	}
-	err := b.memory.Grow(b.call.detached(), size)
+	err := b.call.reserveWithin(size, b.call.api.options.IdleTimeout)
 	b.missing = 0 // the client could not send during the wait
 	return err
 }
 
-// counts reports whether a request of size bytes is counted. The server needs a little
-// for each connection anyway.
-func (b *requestBody) counts(size int64) bool {
-	if size <= 4<<10 {
-		return false
-	}
-	if b.memory == (budget.Reservation[client]{}) {
-		b.memory = b.call.api.memory.Reserve(b.call.client())
-	}
-	return true
-}
-
-// reserve extends the memory of a request whose body has arrived to size bytes.
-func (c *call) reserve(size int64) error {
-	if !c.body.counts(size) {
-		return nil
-	}
-	return c.body.memory.GrowLast(c.detached(), size)
-}
-
-// keepOnly reduces the memory of a request whose body has been processed to size bytes.
-func (c *call) keepOnly(size int64) error {
-	c.body.memory.Release()
-	return c.reserve(size)
-}
-
 // readBody reads the body. It returns errType unless the media type is accepted or
-// absent. An empty body has no type.
-func (c *call) readBody(accepted func(mediaType string) bool, errType error) ([]byte, error) {
+// absent. An empty body has no type. The factor is that of readAll.
+func (c *call) readBody(accepted func(mediaType string) bool, errType error, factor int64) ([]byte, error) {
 	if err := checkBodyType(c.r.Header, accepted, errType); err != nil {
 		if c.body.isEmpty() {
 			return nil, nil
 		}
 		return nil, err
 	}
-	body, err := c.body.readAll()
+	body, err := c.body.readAll(factor)
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return nil, errTooLarge
 	}

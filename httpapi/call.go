@@ -13,6 +13,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi/internal/auth"
+	"example.com/canvasback/httpapi/internal/budget"
 	"example.com/canvasback/keys"
 )
 
@@ -40,7 +41,8 @@ type call struct {
 
 	observes bool // calls Observe for the API behind it too
 
-	body requestBody
+	body   requestBody
+	memory budget.Reservation[client]
 }
 
 // newCall begins a request, of which it modifies nothing. It sets the request id of w.

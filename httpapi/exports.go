@@ -103,9 +103,7 @@ func (e exportEndpoints) download(c *call) error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	if err := c.keepOnly(int64(len(in.SourceFileURL))); err != nil {
-		return err
-	}
+	c.memory.Shrink(int64(len(in.SourceFileURL)))
 	ctx, cancel := c.storeContext()
 	defer cancel()
 	export, err := e.service.Find(ctx, in.SourceFileURL)
@@ -213,9 +211,7 @@ func (e exportEndpoints) downloadBatch(c *call) error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	if err := c.keepOnly(in.size()); err != nil {
-		return err
-	}
+	c.memory.Shrink(in.size())
 	ctx, cancel := c.storeContext()
 	defer cancel()
 	items, err := e.service.FindBatch(ctx, in.sources())

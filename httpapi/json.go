@@ -15,7 +15,8 @@ import (
 
 // decode reads the request body as one JSON object. An empty body counts as {}.
 func (c *call) decode(in any) error {
-	body, err := c.readBody(isJSON, errMediaType)
+	const factor = 3 // the values and a response with them take as much each
+	body, err := c.readBody(isJSON, errMediaType, factor)
 	if err != nil {
 		return err
 	}
@@ -24,10 +25,6 @@ func (c *call) decode(in any) error {
 	}
 	if !isUTF8(c.r.Header.Get("Content-Type")) {
 		return errCharset
-	}
-	// The values and a response with them take about as much each.
-	if err := c.reserve(3 * int64(len(body))); err != nil {
-		return err
 	}
 	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) > 0 && start[0] != '{' {
 		return invalidRequest("body must be a JSON object")

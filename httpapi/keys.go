@@ -153,7 +153,7 @@ func (e keyEndpoints) listKeys(c *call) error {
 	case err != nil:
 		return err
 	case list.More && page.Limit == 0:
-		return c.streamJSON(func(out *streamed) error { return e.writeKeys(c, out, filter, rows, list) })
+		return c.streamJSON(func(w io.Writer) error { return e.writeKeys(c, w, filter, rows, list) })
 	case list.More:
 		c.setLink(page.Limit, list.Keys[len(list.Keys)-1].ID)
 	}

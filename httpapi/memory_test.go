@@ -71,11 +71,11 @@ func eventually(t *testing.T, condition func() bool) {
 func TestMemoryBudget_UnfinishedBodiesHoldTheirShare(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serve(t, func(o *httpapi.Options) { o.MemoryBudget, o.StoreTimeout = 4<<20, 500*time.Millisecond })
+	h := serve(t, func(o *httpapi.Options) { o.MemoryBudget, o.StoreTimeout, o.IdleTimeout = 4<<20, 500*time.Millisecond, time.Second })
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	large := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 512<<10))
 
-	// Each holds 1.5 of 3 MiB: one buffer of 1 MiB, and one of 512 KiB before it.
+	// Each has 3 MiB, all there is for large requests: three times a buffer of 1 MiB.
 	unfinished := []net.Conn{
 		h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 6<<20, strings.Repeat(" ", 768<<10)),
 		h.startBody("/symbol/folders/1/import", h.anotherKey(), 6<<20, strings.Repeat(" ", 768<<10)),
@@ -94,11 +94,34 @@ func TestMemoryBudget_UnfinishedBodiesHoldTheirShare(t *testing.T) {
 	eventually(t, func() bool { return h.client("POST", "/symbol/folders/1/symbols", large).status == 201 })
 }
 
+// TestMemoryBudget_LargeBodiesOfOneKeyEnd sends two bodies at the same time, for which
+// there is not enough memory.
+func TestMemoryBudget_LargeBodiesOfOneKeyEnd(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t, func(o *httpapi.Options) { o.MemoryBudget = 4 << 20 })
+	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
+	body := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 2<<20))
+	half := len(body) / 2
+	first := h.startBody("/symbol/folders/1/symbols", h.rawKey, len(body), body[:half])
+	second := h.startBody("/symbol/folders/1/symbols", h.rawKey, len(body), body[:half])
+	done := make(chan error)
+	go func() {
+		_, err := io.WriteString(second, body[half:])
+		done <- err
+	}()
+	_, err := io.WriteString(first, body[half:])
+	is.NoErr(err)
+	is.Equal(status(t, first), 201)
+	is.NoErr(<-done)
+	is.Equal(status(t, second), 201)
+}
+
 func TestMemoryBudget_CountsImportsBeforeTheyExpand(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) {
-		o.MemoryBudget, o.StoreTimeout = 4<<20, 500*time.Millisecond
+		o.MemoryBudget, o.StoreTimeout, o.IdleTimeout = 4<<20, 500*time.Millisecond, time.Second
 		o.Import.Ratio, o.Import.Total = 2000, 8<<20
 	})
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
@@ -121,7 +144,7 @@ func TestMemoryBudget_CountsImportsBeforeTheyExpand(t *testing.T) {
 func TestMemoryBudget_CountsBodiesThatSlowClientsReceive(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serve(t, func(o *httpapi.Options) { o.MemoryBudget, o.StoreTimeout = 24<<20, 500*time.Millisecond })
+	h := serve(t, func(o *httpapi.Options) { o.MemoryBudget, o.StoreTimeout = 12<<20, 500*time.Millisecond })
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	for range 2 {
 		h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 6<<20))).want(201)
@@ -166,10 +189,9 @@ func TestMemoryBudget_ForgetsTheBodyOfADownload(t *testing.T) {
 // TestMemoryBudget_CountsWhatAuthorizeReads has an Authorize that reads bodies.
 func TestMemoryBudget_CountsWhatAuthorizeReads(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	var read atomic.Int64
 	h := serve(t, func(o *httpapi.Options) {
-		o.MemoryBudget, o.StoreTimeout = 4<<20, 500*time.Millisecond
+		o.MemoryBudget, o.StoreTimeout, o.IdleTimeout = 4<<20, 500*time.Millisecond, time.Second
 		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
 			var body bytes.Buffer
 			for {
@@ -190,8 +212,10 @@ func TestMemoryBudget_CountsWhatAuthorizeReads(t *testing.T) {
 	h.client("POST", "/symbol/folders/1/symbols", large).want(201)
 	const sent = 1400 << 10
 	read.Store(0)
-	conn := h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 6<<20, strings.Repeat(" ", sent))
-	eventually(t, func() bool { return read.Load() == sent })
+	for i := range int64(2) { // the second exceeds the budget
+		conn := h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 6<<20, strings.Repeat(" ", sent))
+		defer conn.Close()
+		eventually(t, func() bool { return read.Load() == (i+1)*sent })
+	}
 	h.client("POST", "/symbol/folders/1/symbols", large).wantError(503, "unavailable")
-	is.NoErr(conn.Close())
 }

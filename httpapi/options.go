@@ -95,16 +95,16 @@ type Options struct {
 	// Import.Total half of MemoryBudget, at most 256 MiB.
 	Import bundle.Limits
 
-	// MemoryBudget is the size in bytes of the memory for all request bodies
-	// and imports together; 256 MiB if zero. An eighth of it is for requests of
-	// up to 20 KiB, and an eighth for those of up to 1/400 of it. The rest is for
-	// others. Each part is given out in the order in which requests need it; a
-	// client key, or a client IP without one, may have half of it. A request that
-	// waits for memory longer than StoreTimeout gets 503. One request at a
-	// time may exceed the budget, once its body has arrived.
+	// MemoryBudget is how many bytes of memory requests may take together: for
+	// bodies and their values, imports, and responses while slow clients receive
+	// them; 256 MiB if zero. Requests of up to 64 KiB may use all of it, those of up
+	// to 1/128 of it seven eighths, and larger ones three quarters, so that none
+	// waits for larger ones. A client key, or a client IP without one, may have half
+	// of it, or one request that needs more.
 	//
-	// Long responses of symbols and lists have half as much in addition, while
-	// slow clients receive them.
+	// A body that waits for memory longer than IdleTimeout, and a response that waits
+	// longer than StoreTimeout, gets 503. One request at a time may exceed the budget,
+	// so that those that wait for each other end.
 	MemoryBudget int64
 
 	// BodyRate is the rate in bytes per second that a request body must have in

@@ -10,7 +10,6 @@ import (
 
 	"example.com/canvasback/httpapi/internal/accept"
 	"example.com/canvasback/httpapi/internal/bodies"
-	"example.com/canvasback/httpapi/internal/budget"
 	"example.com/canvasback/httpapi/internal/stream"
 	"example.com/canvasback/symbols"
 )
@@ -67,34 +66,13 @@ func (c *call) encode(status int, value any) error {
 	return nil
 }
 
-// send responds with JSON. While a slow client receives long JSON, it counts as memory
-// of the client, unless the request still counts for as much.
+// send responds with JSON, which counts as memory of the client while it is slow.
 func (c *call) send(status int, body []byte) error {
-	if size := int64(len(body)); size > budget.SmallSize && size > c.body.memory.Size() {
-		release, err := c.reserveResponse(size, true)
-		if err != nil {
-			return err
-		}
-		defer release()
+	if err := c.reserve(int64(len(body))); err != nil {
+		return err
 	}
 	c.write(status, body)
 	return nil
-}
-
-// reserveResponse counts memory of a response until release is called. Unless wait is set, it does
-// not wait for others. It is a [bodies.Reserve].
-func (c *call) reserveResponse(size int64, wait bool) (release func(), err error) {
-	memory := c.api.sending.Reserve(c.client())
-	if !wait {
-		if !memory.TryGrow(size) {
-			return nil, budget.ErrExhausted
-		}
-		return memory.Release, nil
-	}
-	if err := memory.Grow(c.detached(), size); err != nil {
-		return nil, err
-	}
-	return memory.Release, nil
 }
 
 // write is send without counting. An error means that the client has disconnected.
@@ -172,49 +150,27 @@ func (c *call) stream(write func(io.Writer) error) error {
 	return nil
 }
 
-// streamed is a response of unknown length, of which little is in memory at a time.
-type streamed struct {
-	io.Writer
-	call   *call
-	memory budget.Reservation[client]
-}
-
-// streamMemory is what a streamed response takes at least: a page of short records,
-// encoded, and a compressor.
+// streamMemory is what a streamed list takes at least: a page of short records, encoded,
+// and a compressor.
 const streamMemory = 2 << 20
 
-// reserve counts size bytes in addition to streamMemory, if that is more than before.
-func (s *streamed) reserve(size int64) error {
-	return s.memory.Grow(s.call.detached(), streamMemory+size)
-}
-
-// streamCounted is stream for a response whose memory write counts.
-func (c *call) streamCounted(write func(*streamed) error) error {
-	out := &streamed{call: c, memory: c.api.sending.Reserve(c.client())}
-	defer out.memory.Release()
-	if err := out.reserve(0); err != nil {
+// streamJSON is stream for a list of records that write reads meanwhile, compressed if
+// possible.
+func (c *call) streamJSON(write func(io.Writer) error) error {
+	if err := c.reserve(streamMemory); err != nil {
 		return err
 	}
-	return c.stream(func(w io.Writer) error {
-		out.Writer = w
-		return write(out)
-	})
-}
-
-// streamJSON is streamCounted for JSON, compressed if possible.
-func (c *call) streamJSON(write func(*streamed) error) error {
 	header := c.w.Header()
 	header.Set("Content-Type", "application/json")
 	if !c.compressible() {
-		return c.streamCounted(write)
+		return c.stream(write)
 	}
 	header.Set("Content-Encoding", "gzip")
-	return c.streamCounted(func(out *streamed) error {
+	return c.stream(func(w io.Writer) error {
 		const block = 64 << 10 // is compressed at a time
-		compressor := bodies.NewGzipWriter(out.Writer)
+		compressor := bodies.NewGzipWriter(w)
 		buffer := bufio.NewWriterSize(compressor, block)
-		out.Writer = buffer
-		if err := write(out); err != nil {
+		if err := write(buffer); err != nil {
 			return err
 		}
 		if err := buffer.Flush(); err != nil {

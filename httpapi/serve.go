@@ -102,7 +102,7 @@ func (c *call) serve(route *route) {
 		}
 	}
 	c.openBody(route.limit)
-	defer c.body.memory.Release()
+	defer c.memory.Release()
 	if err := c.dispatch(route); err != nil {
 		c.fail(err)
 	}

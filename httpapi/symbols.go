@@ -75,7 +75,7 @@ func (e symbolEndpoints) send(c *call, key bodies.Key) error {
 	}
 	view := c.view(key)
 	condition := c.ifNoneMatch(view)
-	body, err := e.bodies.Get(c.detached(), key, condition.known, c.reserveResponse)
+	body, err := e.bodies.Get(c.detached(), key, condition.known, c.reserveApart)
 	if err != nil {
 		return err
 	}

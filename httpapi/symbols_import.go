@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -31,15 +32,18 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 	header := c.w.Header()
 	header.Set("Content-Type", "application/zip")
 	header.Set("Content-Disposition", disposition("attachment", bundleFileName(folder)))
-	return c.streamCounted(func(out *streamed) error {
-		return bundle.Write(out, folder.Name, func(after int64) (page symbols.Page, err error) {
+	if err := c.reserve(streamMemory); err != nil {
+		return err
+	}
+	return c.stream(func(w io.Writer) error {
+		return bundle.Write(w, folder.Name, func(after int64) (page symbols.Page, err error) {
 			page, first = first, symbols.Page{}
 			if after > 0 {
 				if page, err = e.symbolPage(c, id, after); err != nil {
 					return page, err
 				}
 			}
-			return page, out.reserve(2 * dataSize(page)) // and what is made of it
+			return page, c.reserve(2*dataSize(page)) // and what is made of it
 		})
 	})
 }
@@ -105,7 +109,7 @@ func (e symbolEndpoints) importSymbols(c *call) error {
 	if err != nil {
 		return err
 	}
-	archive, err := c.readBody(isZip, errZipType)
+	archive, err := c.readBody(isZip, errZipType, 2)
 	if err != nil {
 		return err
 	}

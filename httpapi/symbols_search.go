@@ -58,20 +58,17 @@ func (e symbolEndpoints) sendFoundData(c *call, text string, found []symbols.Sym
 		size += info.Size
 	}
 	if size > stream.ChunkSize {
-		return c.streamJSON(func(out *streamed) error {
-			return e.writeFound(c, out, out.reserve, text, found, fields)
-		})
+		return c.streamJSON(func(w io.Writer) error { return e.writeFound(c, w, text, found, fields) })
 	}
 	var body bytes.Buffer
-	if err := e.writeFound(c, &body, func(int64) error { return nil }, text, found, fields); err != nil {
+	if err := e.writeFound(c, &body, text, found, fields); err != nil {
 		return err
 	}
 	return c.sendCompressible(body.Bytes())
 }
 
-// writeFound omits symbols that the search no longer finds. It calls reserve with the
-// bytes that each takes.
-func (e symbolEndpoints) writeFound(c *call, w io.Writer, reserve func(int64) error, text string, found []symbols.SymbolInfo, fields bodies.Fields) error {
+// writeFound omits symbols that the search no longer finds.
+func (e symbolEndpoints) writeFound(c *call, w io.Writer, text string, found []symbols.SymbolInfo, fields bodies.Fields) error {
 	var buffer []byte
 	separator := byte('[')
 	for _, info := range found {
@@ -82,7 +79,7 @@ func (e symbolEndpoints) writeFound(c *call, w io.Writer, reserve func(int64) er
 		case err != nil:
 			return err
 		}
-		if err := reserve(2 * int64(len(symbol.Data))); err != nil { // as read, and encoded
+		if err := c.reserve(2 * int64(len(symbol.Data))); err != nil { // as read, and encoded
 			return err
 		}
 		buffer = bodies.AppendFields(append(buffer[:0], separator), symbol.Info(), symbol.Data, fields)

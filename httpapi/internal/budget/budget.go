@@ -1,14 +1,17 @@
-// Package budget bounds the memory that requests hold together.
+// Package budget bounds the memory that requests make the process hold.
+//
+// A Budget is one number of bytes for all requests. A request of up to 64 KiB may use
+// all of it, one of up to 1/128 seven eighths, and a larger one three quarters, so that
+// none waits for larger ones. A client has half of it, or a single request that needs
+// more.
 package budget
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"math"
+	"slices"
 	"sync"
-	"time"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // ErrExhausted means that there is no memory for a request.
@@ -17,89 +20,34 @@ var ErrExhausted = errors.New("budget: too much memory in use")
 // SmallSize is the maximum size in bytes of a small request.
 const SmallSize = 64 << 10
 
-// Budget is the memory for all requests. An eighth of it is for small requests, and an
-// eighth for those of up to 1/128 of it, so that neither wait for larger ones. It is
-// safe for concurrent use. A Client is what identifies a client.
+// Budget is the memory for all requests. It is safe for concurrent use. A Client is
+// what identifies a client.
 type Budget[Client comparable] struct {
-	parts  []*part[Client] // by maximum size
-	wait   time.Duration
-	excess chan struct{} // has a value while a request exceeds the budget
+	size int64
+
+	mu       sync.Mutex
+	used     int64
+	clients  map[Client]int64 // bytes of used
+	arrived  int64            // number of reservations so far
+	waiting  []*waiter[Client]
+	exceeded bool // by one reservation
 }
 
-// New returns a Budget of size bytes. A request waits for memory as long as wait.
-func New[Client comparable](size int64, wait time.Duration) *Budget[Client] {
-	eighth := max(size/8, SmallSize)
-	return &Budget[Client]{[]*part[Client]{
-		newPart[Client](eighth, SmallSize),
-		newPart[Client](eighth, eighth/16),
-		newPart[Client](max(size-2*eighth, SmallSize), math.MaxInt64),
-	}, wait, make(chan struct{}, 1)}
+// New returns a Budget of size bytes.
+func New[Client comparable](size int64) *Budget[Client] {
+	return &Budget[Client]{size: max(size, 4*SmallSize), clients: make(map[Client]int64)}
 }
 
-// part is memory that is given out in the order of the requests.
-type part[Client comparable] struct {
-	size       int64
-	maxRequest int64 // larger requests use another part
-	memory     *semaphore.Weighted
-
-	mu   sync.Mutex
-	held map[Client]int64
-}
-
-func newPart[Client comparable](size, maxRequest int64) *part[Client] {
-	return &part[Client]{size: size, maxRequest: maxRequest, memory: semaphore.NewWeighted(size), held: make(map[Client]int64)}
-}
-
-// acquire gives a request n bytes in addition to those that it holds.
-func (p *part[Client]) acquire(ctx context.Context, client Client, n, holds int64) error {
-	for !p.addTo(client, n, holds) {
-		select {
-		case <-time.After(100 * time.Millisecond): // few clients ever wait for themselves
-		case <-ctx.Done():
-			return ErrExhausted
-		}
-	}
-	if p.memory.Acquire(ctx, n) != nil {
-		p.removeFrom(client, n)
-		return ErrExhausted
-	}
-	return nil
-}
-
-// tryAcquire is acquire without waiting.
-func (p *part[Client]) tryAcquire(client Client, n, holds int64) bool {
-	if !p.addTo(client, n, holds) {
-		return false
-	}
-	if !p.memory.TryAcquire(n) {
-		p.removeFrom(client, n)
-		return false
-	}
-	return true
-}
-
-// addTo adds n bytes to those of a client, and reports whether that is within its share.
-func (p *part[Client]) addTo(client Client, n, holds int64) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	others := p.held[client] - holds
-	if others > 0 && others+holds+n > p.size/2 {
-		return false
-	}
-	p.held[client] += n
-	return true
-}
-
-func (p *part[Client]) release(client Client, n int64) {
-	p.memory.Release(n)
-	p.removeFrom(client, n)
-}
-
-func (p *part[Client]) removeFrom(client Client, n int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.held[client] -= n; p.held[client] == 0 {
-		delete(p.held, client)
+// class returns the class of requests of size bytes, and how much of the budget they
+// may use.
+func (b *Budget[Client]) class(size int64) (class int, limit int64) {
+	switch {
+	case size <= SmallSize:
+		return 0, b.size
+	case size <= b.size/128:
+		return 1, b.size / 8 * 7
+	default:
+		return 2, b.size / 4 * 3
 	}
 }
 
@@ -107,111 +55,142 @@ func (p *part[Client]) removeFrom(client Client, n int64) {
 type Reservation[Client comparable] struct {
 	budget *Budget[Client]
 	client Client
-	part   *part[Client] // nil if size is zero
+	order  int64 // of arrival
 	size   int64
-	excess int64 // what the request holds instead of size, if more
+	excess int64 // bytes beyond the budget
+}
+
+// waiter is a call of Grow that waits.
+type waiter[Client comparable] struct {
+	*Reservation[Client]
+	wants   int64         // bytes
+	granted chan struct{} // closed when it has them
 }
 
 // Reserve returns a Reservation of no memory. The caller must release it.
 func (b *Budget[Client]) Reserve(client Client) Reservation[Client] {
-	return Reservation[Client]{budget: b, client: client}
-}
-
-// Grow extends the Reservation to size bytes, or to all memory for large requests if size is
-// more. It waits for memory in the order of the calls, and for other requests of the
-// client that hold half of the memory; a single one may hold more. It returns
-// [ErrExhausted] if there is none in time.
-func (h *Reservation[Client]) Grow(ctx context.Context, size int64) error {
-	part := h.budget.partFor(size)
-	size = min(size, part.size)
-	if size <= h.size {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, h.budget.wait)
-	defer cancel()
-	n, holds := size, int64(0)
-	if part == h.part {
-		n, holds = size-h.size, h.size
-	}
-	if err := part.acquire(ctx, h.client, n, holds); err != nil {
-		return err
-	}
-	h.set(part, size)
-	return nil
-}
-
-// TryGrow is Grow without waiting. It reports whether the Reservation has size bytes now.
-func (h *Reservation[Client]) TryGrow(size int64) bool {
-	part := h.budget.partFor(size)
-	size = min(size, part.size)
-	n, holds := size, int64(0)
-	if part == h.part {
-		n, holds = size-h.size, h.size
-	}
-	if n > 0 && !part.tryAcquire(h.client, n, holds) {
-		return false
-	}
-	h.set(part, size)
-	return true
-}
-
-// GrowLast is Grow for a request that has all it needs to end soon. One such request at
-// a time may exceed the budget, and others wait for it. Without that, requests that
-// hold memory would wait for each other.
-func (h *Reservation[Client]) GrowLast(ctx context.Context, size int64) error {
-	part := h.budget.partFor(size)
-	needs := min(size, part.size)
-	n, holds := needs, int64(0)
-	if part == h.part {
-		n, holds = needs-h.size, h.size
-	}
-	if h.size == 0 || n <= 0 {
-		return h.Grow(ctx, size)
-	}
-	if part.tryAcquire(h.client, n, holds) {
-		h.set(part, needs)
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, h.budget.wait)
-	defer cancel()
-	select {
-	case h.budget.excess <- struct{}{}:
-		h.excess = size
-		return nil
-	case <-ctx.Done():
-		return ErrExhausted
-	}
-}
-
-// set makes the Reservation one of size bytes, which are acquired.
-func (h *Reservation[Client]) set(part *part[Client], size int64) {
-	if part != h.part {
-		h.Release()
-	}
-	h.part, h.size = part, size
-}
-
-// partFor returns the memory for a request of size bytes.
-func (b *Budget[Client]) partFor(size int64) *part[Client] {
-	for _, p := range b.parts {
-		if size <= p.maxRequest {
-			return p
-		}
-	}
-	panic("unreachable")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.arrived++
+	return Reservation[Client]{budget: b, client: client, order: b.arrived}
 }
 
 // Size returns how many bytes the Reservation has.
-func (h *Reservation[Client]) Size() int64 { return max(h.size, h.excess) }
+func (r *Reservation[Client]) Size() int64 { return r.size + r.excess }
 
-// Release returns the memory. It may be called more than once.
-func (h *Reservation[Client]) Release() {
-	if h.part != nil {
-		h.part.release(h.client, h.size)
-		h.part, h.size = nil, 0
-	}
-	if h.excess > 0 {
-		<-h.budget.excess
-		h.excess = 0
+// Grow extends the Reservation to size bytes. It waits until ctx ends, and then returns
+// [ErrExhausted]. Earlier requests come first. Requests that have memory already could
+// wait for each other, so the first of them may exceed the budget, one at a time.
+func (r *Reservation[Client]) Grow(ctx context.Context, size int64) error {
+	w := r.request(size)
+	select {
+	case <-w.granted:
+		return nil
+	case <-ctx.Done():
+		return w.cancel()
 	}
 }
+
+// TryGrow is Grow without waiting. It reports whether the Reservation has size bytes.
+func (r *Reservation[Client]) TryGrow(size int64) bool { return r.request(size).cancel() == nil }
+
+// request returns a waiter, which may have been granted already.
+func (r *Reservation[Client]) request(size int64) *waiter[Client] {
+	b := r.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := &waiter[Client]{r, size, make(chan struct{})}
+	switch {
+	case size <= r.Size():
+		close(w.granted)
+	case r.excess > 0: // others wait for it to end
+		r.excess = size - r.size
+		close(w.granted)
+	default:
+		i, _ := slices.BinarySearchFunc(b.waiting, w, func(a, b *waiter[Client]) int { return cmp.Compare(a.order, b.order) })
+		b.waiting = slices.Insert(b.waiting, i, w)
+		b.grant()
+	}
+	return w
+}
+
+// cancel ends the wait. It returns nil if the waiter was granted before.
+func (w *waiter[Client]) cancel() error {
+	b := w.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.waiting, w)
+	if i < 0 {
+		return nil
+	}
+	b.waiting = slices.Delete(b.waiting, i, i+1)
+	b.grant() // it may have been in the way of others
+	return ErrExhausted
+}
+
+// fits reports whether a Reservation may have size bytes.
+func (b *Budget[Client]) fits(r *Reservation[Client], size int64) bool {
+	_, limit := b.class(size)
+	size = min(size, limit) // all there is for a single request
+	others := b.clients[r.client] - r.size
+	return b.used-r.size+size <= limit && (others == 0 || others+size <= b.size/2)
+}
+
+// extend extends a Reservation to size bytes, which fit.
+func (b *Budget[Client]) extend(r *Reservation[Client], size int64) {
+	_, limit := b.class(size)
+	n := max(0, min(size, limit)-r.size)
+	b.add(r.client, n)
+	r.size += n
+}
+
+// add adds n bytes to what a client uses.
+func (b *Budget[Client]) add(client Client, n int64) {
+	b.used += n
+	if b.clients[client] += n; b.clients[client] == 0 {
+		delete(b.clients, client)
+	}
+}
+
+// grant gives memory to those that wait, in order of arrival. A request that waits for
+// others of its client is in nobody's way.
+func (b *Budget[Client]) grant() {
+	var full [3]bool // classes
+	b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter[Client]) bool {
+		class, _ := b.class(w.wants)
+		switch {
+		case !full[class] && b.fits(w.Reservation, w.wants):
+			b.extend(w.Reservation, w.wants)
+		case w.size > 0 && !b.exceeded:
+			b.exceeded = true
+			w.excess = w.wants - w.size
+		default:
+			others := b.clients[w.client] - w.size
+			full[class] = full[class] || others == 0 || others+w.wants <= b.size/2
+			return false
+		}
+		close(w.granted)
+		return true
+	})
+}
+
+// Shrink reduces the Reservation to size bytes.
+func (r *Reservation[Client]) Shrink(size int64) {
+	if r.Size() <= size {
+		return
+	}
+	b := r.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r.excess > 0 {
+		b.exceeded, r.excess = false, 0
+	}
+	if r.size > size {
+		b.add(r.client, size-r.size)
+		r.size = size
+	}
+	b.grant()
+}
+
+// Release returns the memory. It may be called more than once, and on the zero value.
+func (r *Reservation[Client]) Release() { r.Shrink(0) }

@@ -2,7 +2,9 @@ package budget
 
 import (
 	"context"
+	"math/rand/v2"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,12 +14,26 @@ import (
 
 const mib = 1 << 20
 
-func TestHold_SmallRequestsDoNotWaitForLargeOnes(t *testing.T) {
+// within returns a context that ends after d.
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// isEmpty reports whether no request has memory or waits.
+func (b *Budget[Client]) isEmpty() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used == 0 && len(b.clients) == 0 && len(b.waiting) == 0 && !b.exceeded
+}
+
+func TestReservation_DoesNotWaitForLargerOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		b := New[string](64*mib, 5*time.Second)
+		b := New[string](256 * mib)
 		first, second := b.Reserve("a"), b.Reserve("b")
-		is.NoErr(first.Grow(t.Context(), 40*mib))
+		is.NoErr(first.Grow(t.Context(), 1000*mib)) // all there is for large ones
 		done := make(chan time.Duration)
 		start := time.Now()
 		go func() {
@@ -27,10 +43,15 @@ func TestHold_SmallRequestsDoNotWaitForLargeOnes(t *testing.T) {
 			done <- time.Since(start)
 		}()
 		synctest.Wait()
-		for i := range 100 {
+		for i := range 16 {
 			small := b.Reserve(strconv.Itoa(i))
-			is.NoErr(small.Grow(t.Context(), SmallSize))
-			is.Equal(time.Since(start), time.Duration(0))
+			is.True(small.TryGrow(SmallSize))
+			is.True(small.TryGrow(2 * mib))
+			defer small.Release()
+		}
+		for i := range 500 {
+			small := b.Reserve(strconv.Itoa(i))
+			is.True(small.TryGrow(SmallSize))
 			defer small.Release()
 		}
 		time.Sleep(time.Second)
@@ -40,18 +61,18 @@ func TestHold_SmallRequestsDoNotWaitForLargeOnes(t *testing.T) {
 	})
 }
 
-func TestHold_WaitsInOrderAndNotForever(t *testing.T) {
+func TestReservation_WaitsInOrderAndNotForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		b := New[string](64*mib, 5*time.Second)
+		b := New[string](64 * mib)
 		first := b.Reserve("a")
-		is.NoErr(first.Grow(t.Context(), 50*mib))
+		is.NoErr(first.Grow(t.Context(), 48*mib))
 		order := make(chan int, 3)
-		for i, size := range []int64{47 * mib, 2 * mib, 2 * mib} {
+		for i, size := range []int64{47 * mib, 2 * mib, 47 * mib} {
 			go func() {
-				h := b.Reserve(string(rune('b' + i)))
-				defer h.Release()
-				if err := h.Grow(t.Context(), size); err != nil {
+				r := b.Reserve(strconv.Itoa(i))
+				defer r.Release()
+				if err := r.Grow(t.Context(), size); err != nil {
 					t.Error(err)
 				}
 				order <- i
@@ -59,99 +80,97 @@ func TestHold_WaitsInOrderAndNotForever(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		late := b.Reserve("z")
-		released := make(chan struct{})
-		time.AfterFunc(time.Second, func() { first.Release(); close(released) })
-		is.NoErr(late.Grow(t.Context(), mib))
-		<-released
-		is.Equal(<-order, 0)
-		late.Release()
-		time.Sleep(10 * time.Second)
-
-		is.NoErr(first.Grow(t.Context(), 56*mib))
-		start := time.Now()
-		is.Equal(late.Grow(t.Context(), mib), ErrExhausted)
-		is.Equal(time.Since(start), 5*time.Second)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		is.Equal(late.Grow(ctx, mib), ErrExhausted)
+		last := b.Reserve("z")
+		is.Equal(last.Grow(within(t, time.Minute), mib), ErrExhausted)
+		is.True(!last.TryGrow(mib)) // not past those that wait
 		first.Release()
-		is.NoErr(late.Grow(t.Context(), 1000*mib)) // all there is
-		late.Release()
+		got := []int{<-order, <-order, <-order}
+		time.Sleep(time.Minute)
+		is.Equal(got, []int{0, 1, 2})
+		is.NoErr(last.Grow(within(t, time.Minute), mib))
+		last.Release()
+		last.Release()
+		is.True(b.isEmpty())
 	})
 }
 
-func TestHold_ClientHasHalfOfTheMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		b := New[string](64*mib, time.Millisecond)
-		var holds []*Reservation[string]
-		for range 3 {
-			h := new(b.Reserve("a"))
-			if err := h.Grow(t.Context(), 12*mib); err != nil {
-				is.Equal(err, ErrExhausted)
-				is.Equal(len(holds), 2)
-				break
-			}
-			holds = append(holds, h)
-		}
-		is.True(holds[0].Grow(t.Context(), 20*mib) != nil)
-		other := b.Reserve("b")
-		is.NoErr(other.Grow(t.Context(), 24*mib))
-		other.Release()
-		holds[1].Release()
-		is.NoErr(holds[0].Grow(t.Context(), 50*mib)) // its only one
-		holds[0].Release()
-		for _, part := range b.parts {
-			is.Equal(len(part.held), 0)
-		}
-	})
+func TestReservation_ClientHasHalfOfTheMemory(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	b := New[string](64 * mib)
+	first, second, third, other := b.Reserve("a"), b.Reserve("a"), b.Reserve("a"), b.Reserve("b")
+	is.True(first.TryGrow(16 * mib))
+	is.True(second.TryGrow(16 * mib))
+	is.True(!third.TryGrow(mib))
+	is.True(other.TryGrow(16 * mib)) // the third is not in its way
+	other.Release()
+	second.Release()
+	is.True(first.TryGrow(48 * mib)) // its only one
+	first.Shrink(8 * mib)
+	is.Equal(first.Size(), int64(8*mib))
+	is.True(third.TryGrow(24 * mib))
+	first.Release()
+	third.Release()
+	is.True(b.isEmpty())
 }
 
-func TestHold_RequestsOfOneSizeDoNotWaitForLargerOnes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		b := New[string](128*mib, 5*time.Second)
-		all, waiting := b.Reserve("a"), b.Reserve("b")
-		is.NoErr(all.Grow(t.Context(), 1000*mib))
-		done := make(chan error)
-		go func() { done <- waiting.Grow(t.Context(), 1000*mib) }()
-		synctest.Wait()
-		start := time.Now()
-		for i := range 16 {
-			h := b.Reserve(strconv.Itoa(i))
-			is.NoErr(h.Grow(t.Context(), SmallSize/2))
-			is.NoErr(h.Grow(t.Context(), mib))
-			defer h.Release()
-		}
-		is.Equal(time.Since(start), time.Duration(0))
-		all.Release()
-		is.NoErr(<-done)
-		waiting.Release()
-	})
-}
-
-func TestHold_OneRequestMayExceedTheBudgetToEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		b := New[string](64*mib, 5*time.Second)
-		for _, clients := range [][2]string{{"a", "a"}, {"a", "b"}} {
-			first, second := b.Reserve(clients[0]), b.Reserve(clients[1])
-			is.NoErr(first.Grow(t.Context(), 12*mib))
-			is.NoErr(second.Grow(t.Context(), 12*mib))
-			start := time.Now()
-			is.NoErr(first.GrowLast(t.Context(), 45*mib))
-			is.Equal(first.Size(), int64(45*mib))
+// TestReservation_GrowingRequestsEnd has two requests that need more than there is, and
+// have a part of it already.
+func TestReservation_GrowingRequestsEnd(t *testing.T) {
+	for _, clients := range [][2]string{{"a", "a"}, {"a", "b"}} {
+		synctest.Test(t, func(t *testing.T) {
+			is := is.New(t)
+			b := New[string](64 * mib)
+			first, second, third := b.Reserve(clients[0]), b.Reserve(clients[1]), b.Reserve("c")
+			is.NoErr(first.Grow(t.Context(), 16*mib))
+			is.NoErr(second.Grow(t.Context(), 16*mib))
+			is.NoErr(first.Grow(t.Context(), 40*mib))
+			is.NoErr(first.Grow(t.Context(), 90*mib)) // and all that it needs
+			is.Equal(first.Size(), int64(90*mib))
 			time.AfterFunc(time.Second, first.Release)
-			is.NoErr(second.GrowLast(t.Context(), 45*mib))
+			start := time.Now()
+			is.NoErr(second.Grow(t.Context(), 45*mib))
 			is.Equal(time.Since(start), time.Second)
-			third := b.Reserve("c")
-			is.NoErr(third.Grow(t.Context(), mib))
-			is.Equal(third.GrowLast(t.Context(), 45*mib), ErrExhausted)
+			is.Equal(third.Grow(within(t, time.Minute), 40*mib), ErrExhausted) // it has nothing yet
 			second.Release()
-			is.NoErr(third.GrowLast(t.Context(), 45*mib))
+			is.NoErr(third.Grow(t.Context(), 40*mib))
 			third.Release()
-		}
-		is.Equal(len(b.excess), 0)
-	})
+			is.True(b.isEmpty())
+		})
+	}
+}
+
+// TestReservation_NeverExceedsTheBudgetByTwo makes random requests of eight clients.
+func TestReservation_NeverExceedsTheBudgetByTwo(t *testing.T) {
+	t.Parallel()
+	b := New[int](64 * mib)
+	var wg sync.WaitGroup
+	for seed := range 32 {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(seed), 1))
+			for range 200 {
+				r := b.Reserve(seed % 8)
+				size := int64(0)
+				for range random.IntN(5) {
+					size += random.Int64N(10 * mib)
+					if err := r.Grow(context.Background(), size); err != nil {
+						t.Error(err)
+					}
+					if r.Size() < size {
+						t.Errorf("%d bytes of %d", r.Size(), size)
+					}
+					b.mu.Lock()
+					if b.used > b.size {
+						t.Errorf("%d bytes are used of %d", b.used, b.size)
+					}
+					b.mu.Unlock()
+				}
+				r.Release()
+			}
+		})
+	}
+	wg.Wait()
+	if !b.isEmpty() {
+		t.Error("memory is not released")
+	}
 }
