@@ -22,7 +22,7 @@ func Example() {
 	go clientKeys.Run(ctx) // enables the cache and writes last-used times
 
 	mux := http.NewServeMux()
-	mux.Handle("/api/", httpapi.Handler(httpapi.Options{
+	mux.Handle("/api/", httpapi.Handler(&httpapi.Options{
 		Prefix:    "/api",
 		Keys:      clientKeys,
 		Symbols:   must(symbols.NewService(db.Symbols(), nil)),

@@ -39,7 +39,11 @@ type API struct {
 // New returns the API. It starts no goroutine: the application runs
 // [keys.Service.Run] itself. An error means that AllowedOrigins, RegisterWith or a
 // bcrypt hash in AdminKeys is invalid, or that AdminKeys and AuthenticateAdmin are set.
-func New(opts Options) (*API, error) {
+func New(options *Options) (*API, error) {
+	var opts Options
+	if options != nil {
+		opts = *options
+	}
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
@@ -47,9 +51,9 @@ func New(opts Options) (*API, error) {
 	checker, err := auth.New(auth.Options{
 		Keys:      opts.Keys,
 		AdminKeys: opts.AdminKeys,
-		Burst:     opts.AuthRateLimit.Burst,
-		Interval:  opts.AuthRateLimit.Interval,
-		Timeout:   opts.StoreTimeout,
+		Burst:     opts.Limits.WrongKeys.Burst,
+		Interval:  opts.Limits.WrongKeys.Interval,
+		Timeout:   opts.Limits.StoreTimeout,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("httpapi: %w", err)
@@ -62,8 +66,8 @@ func New(opts Options) (*API, error) {
 		exports:     opts.Exports,
 		auth:        checker,
 		crossOrigin: http.NewCrossOriginProtection(),
-		memory:      budget.New[client](opts.MemoryBudget),
-		streams:     &streamLimiter{limit: opts.StreamsPerClient, running: make(map[client]int)},
+		memory:      budget.New[client](opts.Limits.Memory),
+		streams:     &streamLimiter{limit: opts.Limits.Downloads, running: make(map[client]int)},
 		cors:        newCORS(opts.AllowedOrigins),
 		log:         opts.Logger,
 	}
@@ -80,10 +84,10 @@ func New(opts Options) (*API, error) {
 	return a, nil
 }
 
-// Handler is [New] for options that are known to be valid. It panics if New
-// returns an error.
-func Handler(opts Options) http.Handler {
-	a, err := New(opts)
+// Handler is [New] for a program that cannot go on without it: it panics if New
+// returns an error, so that one expression mounts the API.
+func Handler(options *Options) http.Handler {
+	a, err := New(options)
 	if err != nil {
 		panic(err)
 	}

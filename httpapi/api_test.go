@@ -22,7 +22,7 @@ func TestNew_ValidatesOptions(t *testing.T) {
 	for _, origin := range []string{
 		"*", "null", "https://viewer.example", "https://viewer.example/", "HTTP://Viewer.Example:8080", "http://127.0.0.1", "http://[::1]:80", "capacitor://localhost",
 	} {
-		if _, err := httpapi.New(httpapi.Options{AllowedOrigins: []string{origin}}); err != nil {
+		if _, err := httpapi.New(&httpapi.Options{AllowedOrigins: []string{origin}}); err != nil {
 			t.Errorf("%q: %v", origin, err)
 		}
 	}
@@ -30,18 +30,18 @@ func TestNew_ValidatesOptions(t *testing.T) {
 		"", "viewer.example", "https://", "https://*.viewer.example", "https://viewer.example/path", "https://viewer.example?", "https://viewer.example#",
 		"https://user@viewer.example", "https://viewer.example:", "//viewer.example", "https://viewer.example, https://other.example", "NULL", "mailto:x", "https://a b",
 	} {
-		_, err := httpapi.New(httpapi.Options{AllowedOrigins: []string{"https://viewer.example", origin}})
+		_, err := httpapi.New(&httpapi.Options{AllowedOrigins: []string{"https://viewer.example", origin}})
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", origin)) {
 			t.Errorf("%q: error is %v", origin, err)
 		}
 	}
 	for _, who := range []httpapi.RegisterWith{-1, httpapi.RegisterOff + 1} {
-		if _, err := httpapi.New(httpapi.Options{RegisterWith: who}); err == nil {
+		if _, err := httpapi.New(&httpapi.Options{RegisterWith: who}); err == nil {
 			t.Errorf("RegisterWith(%d): no error", who)
 		}
 	}
 	for key, valid := range map[string]bool{"key": false, "": true} {
-		_, err := httpapi.New(httpapi.Options{
+		_, err := httpapi.New(&httpapi.Options{
 			AdminKeys:         []string{key},
 			AuthenticateAdmin: func(*http.Request) (string, error) { return "", nil },
 		})
@@ -54,7 +54,7 @@ func TestNew_ValidatesOptions(t *testing.T) {
 func TestHandler_PanicsOnInvalidOptions(t *testing.T) {
 	t.Parallel()
 	defer func() { is.New(t).True(recover() != nil) }()
-	httpapi.Handler(httpapi.Options{AllowedOrigins: []string{"viewer.example"}})
+	httpapi.Handler(&httpapi.Options{AllowedOrigins: []string{"viewer.example"}})
 }
 
 func TestAPI_DoesNotPrintAdminKeys(t *testing.T) {
@@ -164,7 +164,7 @@ func TestAuthenticate_WithoutProtection(t *testing.T) {
 
 func TestAuthenticate_SharesTheRateLimit(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(o *httpapi.Options) { o.AuthRateLimit = httpapi.RateLimit{Burst: 3, Interval: time.Hour} })
+	h := newHarness(t, func(o *httpapi.Options) { o.Limits.WrongKeys = httpapi.RateLimit{Burst: 3, Interval: time.Hour} })
 	appServer(t, h)
 	paths := []string{"/own/7", "/things/7", "/api/symbol/folders"}
 	for _, path := range paths {
@@ -342,7 +342,7 @@ func TestAPI_SetsPattern(t *testing.T) {
 	} {
 		h := newHarness(t, func(options *httpapi.Options) { options.Prefix = c.prefix })
 		request := httptest.NewRequest("GET", c.path, nil)
-		httpapi.Handler(h.options).ServeHTTP(httptest.NewRecorder(), request)
+		httpapi.Handler(&h.options).ServeHTTP(httptest.NewRecorder(), request)
 		if request.Pattern != c.want {
 			t.Errorf("%s under %q: pattern is %q, want %q", c.path, c.prefix, request.Pattern, c.want)
 		}

@@ -3,9 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"context"
-	"net"
 	"net/http"
-	"time"
 
 	"example.com/canvasback/keys"
 )
@@ -141,48 +139,4 @@ func (c *call) authenticateOwn(scopes []string) bool {
 		return false
 	}
 	return true
-}
-
-// RateLimit limits how many wrong keys a client IP may send. Beyond the limit a
-// wrong key gets 429 with Retry-After and not 401. Accepted client keys always
-// pass; on admin routes the limit holds for right keys too, which may be much
-// shorter than client keys. A client key sent as x-admin-key counts as wrong, and
-// so does an admin key sent as x-api-key; a missing key does not.
-//
-// The limit slows brute-force attacks and makes them visible. Only the length of
-// the keys makes them infeasible.
-type RateLimit struct {
-	// Burst is how many wrong keys a client IP may send at once; 1000 if zero,
-	// unlimited if negative.
-	Burst int
-
-	// Interval is the time after which one more is allowed; 100 ms if zero.
-	Interval time.Duration
-
-	// ClientIP returns the client IP of a request. If nil it is the remote
-	// address of the connection. Limits of an IPv6 address hold for its /64
-	// network. An application behind a proxy must set it, because only the
-	// application knows which header to trust.
-	ClientIP func(*http.Request) string
-}
-
-// withDefaults returns the limit with zero and invalid values replaced.
-func (l RateLimit) withDefaults() RateLimit {
-	l.Burst = cmp.Or(l.Burst, 1000)
-	if l.Interval <= 0 {
-		l.Interval = 100 * time.Millisecond
-	}
-	return l
-}
-
-// clientIP returns the client IP of a request.
-func (l *RateLimit) clientIP(r *http.Request) string {
-	if l.ClientIP != nil {
-		return l.ClientIP(r)
-	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }

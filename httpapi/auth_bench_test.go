@@ -33,9 +33,9 @@ func BenchmarkAuth(b *testing.B) {
 		Symbols:                   must(symbols.NewService(db.Symbols(), nil)),
 		DangerouslySkipClientKeys: true,
 	}
-	open := httpapi.Handler(options)
+	open := httpapi.Handler(&options)
 	options.DangerouslySkipClientKeys = false
-	protected := httpapi.Handler(options)
+	protected := httpapi.Handler(&options)
 
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan struct{})

@@ -38,14 +38,14 @@ func TestAuth_AllRoutesAndCredentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHarness(t, func(o *httpapi.Options) { o.AuthRateLimit.Burst = -1 })
+			h := newHarness(t, func(o *httpapi.Options) { o.Limits.WrongKeys.Burst = -1 })
 			issued := issueKeys(t, h)
 			change(&h.options)
-			server := httptest.NewServer(httpapi.Handler(h.options))
+			server := httptest.NewServer(httpapi.Handler(&h.options))
 			t.Cleanup(server.Close)
 			h.url = server.URL
 			before := fmt.Sprint(h.options.Symbols.ListFolders(t.Context(), symbols.Range{}))
-			m := model{h.options, httpapi.Routes(h.options), issued}
+			m := model{h.options, httpapi.Routes(&h.options), issued}
 			conn := h.newRawClient()
 			all, unrouted := credentials(issued), 0
 			for _, route := range append(m.routes, httpapi.Route{Path: "/nope"}) {

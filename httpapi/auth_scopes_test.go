@@ -72,7 +72,7 @@ func TestScopes_AllRoutes(t *testing.T) {
 		is.NoErr(err)
 		issued = append(issued, key)
 	}
-	routes := httpapi.Routes(h.options)
+	routes := httpapi.Routes(&h.options)
 	for i, key := range issued {
 		uses := int64(0)
 		for _, route := range routes {

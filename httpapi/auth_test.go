@@ -185,11 +185,8 @@ func TestRateLimit_LimitsWrongKeysOnly(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) {
-		o.AuthRateLimit = httpapi.RateLimit{
-			Burst:    3,
-			Interval: time.Minute,
-			ClientIP: func(r *http.Request) string { return r.Header.Get("X-Real-IP") },
-		}
+		o.Limits.WrongKeys = httpapi.RateLimit{Burst: 3, Interval: time.Minute}
+		o.ClientIP = func(r *http.Request) string { return r.Header.Get("X-Real-IP") }
 	})
 	send := func(ip, header, key string) response {
 		return h.send("GET", map[string]string{"x-api-key": "/symbol/folders", "x-admin-key": "/admin/api-keys"}[header], "", header, key, "X-Real-IP", ip)

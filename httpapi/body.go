@@ -83,7 +83,7 @@ func (b *requestBody) isEmpty() bool {
 
 // startWindow sets the deadline for as much of the body as BodyRate requires.
 func (b *requestBody) startWindow() {
-	rate := b.call.api.options.BodyRate
+	rate := b.call.api.options.Limits.BodyRate
 	if rate < 0 || b.call.r.ContentLength == 0 {
 		return
 	}
@@ -133,7 +133,7 @@ func (b *requestBody) discard() {
 // reserve is [call.reserve] while the body arrives. It may wait until the bodies of
 // others have arrived.
 func (b *requestBody) reserve(size int64) error {
-	err := b.call.reserveWithin(size, b.call.api.options.IdleTimeout)
+	err := b.call.reserveWithin(size, b.call.api.options.Limits.IdleTimeout)
 	b.missing = 0 // the client could not send during the wait
 	return err
 }

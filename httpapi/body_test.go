@@ -51,8 +51,8 @@ func (l *pipeListener) dial() net.Conn {
 func TestBodyRate_EndsSlowBodies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, func(o *httpapi.Options) { o.BodyRate = 1 })
-		server := &http.Server{Handler: httpapi.Handler(h.options)}
+		h := newHarness(t, func(o *httpapi.Options) { o.Limits.BodyRate = 1 })
+		server := &http.Server{Handler: httpapi.Handler(&h.options)}
 		httpapi.ConfigureServer(server)
 		listener := newPipeListener()
 		var all sync.WaitGroup

@@ -145,7 +145,7 @@ func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*callC
 // after the request, and a driver may discard a database connection whose call is
 // canceled.
 func (c *call) storeContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(c.detached(), c.api.options.StoreTimeout)
+	return context.WithTimeout(c.detached(), c.api.options.Limits.StoreTimeout)
 }
 
 // detached returns the context of the request without its end, see storeContext.
@@ -184,7 +184,7 @@ func (c *call) client() client {
 	return client{ip: auth.Network(c.clientIP())}
 }
 
-func (c *call) clientIP() string { return c.api.options.AuthRateLimit.clientIP(c.r) }
+func (c *call) clientIP() string { return c.api.options.clientIP(c.r) }
 
 // actorName returns who has sent the request, or "".
 func (c *call) actorName() string {

@@ -51,7 +51,7 @@ func waitForResources(t *testing.T, before resources) {
 
 func TestConcurrency_IdleConnections(t *testing.T) {
 	h := newHarness(t)
-	h.url, _ = serveWithTimeouts(t, httpapi.Handler(h.options), func(server *http.Server) {
+	h.url, _ = serveWithTimeouts(t, httpapi.Handler(&h.options), func(server *http.Server) {
 		server.ReadHeaderTimeout, server.IdleTimeout = time.Hour, time.Hour
 	})
 	h.client("GET", "/symbol/folders", "").want(200)
@@ -82,8 +82,8 @@ func TestConcurrency_IdleConnections(t *testing.T) {
 // TestConcurrency_DisconnectingClients has clients of every route disconnect at
 // random points of the request or the response.
 func TestConcurrency_DisconnectingClients(t *testing.T) {
-	h := newHarness(t, func(o *httpapi.Options) { o.IdleTimeout = 2 * time.Second })
-	h.url, _ = serveWithTimeouts(t, httpapi.Handler(h.options))
+	h := newHarness(t, func(o *httpapi.Options) { o.Limits.IdleTimeout = 2 * time.Second })
+	h.url, _ = serveWithTimeouts(t, httpapi.Handler(&h.options))
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	for range 8 {
 		h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"`+strings.Repeat("x", 700_000)+`"}`).want(201)
@@ -100,7 +100,7 @@ func TestConcurrency_DisconnectingClients(t *testing.T) {
 		"/symbol/folders/{id}/symbols":   `{"name":"x","type":"a/b","data":"` + strings.Repeat("y", 100_000) + `"}`,
 	}
 	var requests []string
-	for _, route := range httpapi.Routes(h.options) {
+	for _, route := range httpapi.Routes(&h.options) {
 		body := bodies[route.Path]
 		id := "1"
 		switch {

@@ -148,7 +148,7 @@ func TestDownload_TruncationShows(t *testing.T) {
 		h := serveExport(t, truncatedOpener{-1, 100_000, panics})
 		recovering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer func() { recover() }()
-			httpapi.Handler(h.options).ServeHTTP(w, r)
+			httpapi.Handler(&h.options).ServeHTTP(w, r)
 		}))
 		t.Cleanup(recovering.Close)
 		body := exportBody("s")

@@ -11,7 +11,7 @@
 // [Options.Prefix], or behind http.StripPrefix. It never redirects and writes no
 // path of its own.
 //
-//	mux.Handle("/api/", httpapi.Handler(httpapi.Options{Prefix: "/api", ...}))
+//	mux.Handle("/api/", httpapi.Handler(&httpapi.Options{Prefix: "/api", ...}))
 //	mux.Handle("/api/", http.StripPrefix("/api", httpapi.Handler(opts)))
 //
 // Routers that leave the path as it is need the first form: gin, echo and chi.
@@ -86,7 +86,7 @@
 // request compares it with the version in the store, so changes made by other
 // processes show at once. A matching If-None-Match gets 304, which costs a read of
 // the version. Of a long list, the first 16 MiB are read in advance (see
-// [Options.ListCache]); a response whose rest is read while it is sent has an ETag of
+// [Limits.ListCache]); a response whose rest is read while it is sent has an ETag of
 // its own. If-Match makes an update or deletion conditional: 412 if the record has
 // changed. It also accepts weak forms of these tags: nginx weakens the tag of a
 // response that it compresses.
@@ -146,7 +146,7 @@
 //
 // # Streaming
 //
-// Downloads last as long as data flows: [Options.IdleTimeout] replaces the
+// Downloads last as long as data flows: [Limits.IdleTimeout] replaces the
 // WriteTimeout of the server. A download that fails after it has begun is aborted:
 // the connection is reset, or the stream over HTTP/2, so that it does not look
 // complete to the client. That also works behind middleware that recovers panics,

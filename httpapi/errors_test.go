@@ -16,7 +16,7 @@ func TestErrorBody_InvalidRequestID(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := newHarness(t)
-	api := httpapi.Handler(h.options)
+	api := httpapi.Handler(&h.options)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Request-Id", r.Header.Get("X-Request-Id"))
 		api.ServeHTTP(w, r)

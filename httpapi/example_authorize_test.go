@@ -129,7 +129,7 @@ func ExampleOptions_authorizeTenants() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	api := httpapi.Handler(httpapi.Options{
+	api := httpapi.Handler(&httpapi.Options{
 		Keys:      clientKeys,
 		Symbols:   library,
 		Exports:   exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}}),
@@ -204,7 +204,7 @@ func ExampleOptions_authorizeQuota() {
 		log.Fatal(err)
 	}
 	perKey := &quota{limit: rate.Every(10 * time.Second), burst: 2, limiters: make(map[int64]*rate.Limiter)}
-	api := httpapi.Handler(httpapi.Options{
+	api := httpapi.Handler(&httpapi.Options{
 		Keys:      clientKeys,
 		Symbols:   library,
 		Authorize: perKey.authorize,
@@ -240,7 +240,7 @@ func ExampleOptions_authenticateAdmin() {
 		log.Fatal(err)
 	}
 	admins := map[string]bool{"ann@example.com": true}
-	api := httpapi.Handler(httpapi.Options{
+	api := httpapi.Handler(&httpapi.Options{
 		Keys: clientKeys,
 		AuthenticateAdmin: func(r *http.Request) (string, error) {
 			// Only the proxy may reach this server, and it must remove the header

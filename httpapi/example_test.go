@@ -19,7 +19,7 @@ func ExampleHandler() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	handler := httpapi.Handler(httpapi.Options{
+	handler := httpapi.Handler(&httpapi.Options{
 		Prefix:                    "/library",
 		Symbols:                   library,
 		DangerouslySkipClientKeys: true,
@@ -39,7 +39,7 @@ func ExampleHandler_incorrect() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	handler := httpapi.Handler(httpapi.Options{
+	handler := httpapi.Handler(&httpapi.Options{
 		Prefix:                    "/library",
 		Symbols:                   library,
 		DangerouslySkipClientKeys: true,
@@ -62,7 +62,7 @@ func ExampleOptions_metrics() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	handler := httpapi.Handler(httpapi.Options{
+	handler := httpapi.Handler(&httpapi.Options{
 		Symbols:                   library,
 		DangerouslySkipClientKeys: true,
 		Observe: func(_ context.Context, o httpapi.Observation) {
@@ -88,7 +88,7 @@ func ExampleOptions_spans() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	handler := httpapi.Handler(httpapi.Options{
+	handler := httpapi.Handler(&httpapi.Options{
 		Symbols:                   library,
 		DangerouslySkipClientKeys: true,
 		Observe: func(_ context.Context, o httpapi.Observation) {

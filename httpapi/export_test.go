@@ -9,7 +9,7 @@ type Route struct {
 }
 
 // Routes returns the route table for options.
-func Routes(options Options) []Route {
+func Routes(options *Options) []Route {
 	var list []Route
 	a, err := New(options)
 	if err != nil {

@@ -45,7 +45,7 @@ func newFuzzTarget(t *testing.T, change ...func(*httpapi.Options)) *fuzzTarget {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fuzzTarget{h, httpapi.Handler(h.options)}
+	return &fuzzTarget{h, httpapi.Handler(&h.options)}
 }
 
 // state returns the contents of all stores.

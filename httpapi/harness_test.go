@@ -52,7 +52,7 @@ const filesURL = "https://files.example/out/"
 func serve(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	t.Helper()
 	h := newHarness(t, change...)
-	server := httptest.NewServer(httpapi.Handler(h.options))
+	server := httptest.NewServer(httpapi.Handler(&h.options))
 	t.Cleanup(server.Close)
 	h.url = server.URL
 	return h
@@ -104,7 +104,7 @@ func newKeyService(tb testing.TB, store keys.Store, options *keys.Options) *keys
 // newAPI returns an API with options that must be valid.
 func newAPI(t testing.TB, options httpapi.Options) *httpapi.API {
 	t.Helper()
-	api, err := httpapi.New(options)
+	api, err := httpapi.New(&options)
 	if err != nil {
 		t.Fatal(err)
 	}

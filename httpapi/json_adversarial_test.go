@@ -14,7 +14,7 @@ import (
 // TestJSON_AdversarialBodies sends bodies that stress a parser.
 func TestJSON_AdversarialBodies(t *testing.T) {
 	t.Parallel()
-	h := serve(t, func(o *httpapi.Options) { o.BodyLimit = 40 << 20 })
+	h := serve(t, func(o *httpapi.Options) { o.Limits.Body = 40 << 20 })
 	utf16 := func(text string, order binary.AppendByteOrder) (encoded string) {
 		for _, unit := range utf16.Encode([]rune(text)) {
 			encoded += string(order.AppendUint16(nil, unit))

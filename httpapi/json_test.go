@@ -103,7 +103,7 @@ func TestBody_ContentType(t *testing.T) {
 
 func TestBody_TooLargeIs413(t *testing.T) {
 	t.Parallel()
-	h := serve(t, func(o *httpapi.Options) { o.BodyLimit, o.SymbolLimit, o.BatchLimit = 100, 1000, 500 })
+	h := serve(t, func(o *httpapi.Options) { o.Limits.Body, o.Limits.Symbol, o.Limits.Batch = 100, 1000, 500 })
 	h.client("POST", "/symbol/folders", `{"name":"x","pad":"`+strings.Repeat("x", 100)+`"}`).wantError(413, "too_large")
 	h.client("POST", "/symbol/folders", `{"name":"x"}`).want(201)
 	symbol := func(size int) string { return `{"name":"x","type":"a/b","data":"` + strings.Repeat("x", size) + `"}` }

@@ -124,7 +124,7 @@ func keyReply(key keys.Key, err error) (reply, error) { return reply{body: appen
 // issuedReply returns a reply with a new raw key.
 func issuedReply(message string, issued keys.Issued) (reply, error) {
 	out, err := jsonReply(issuedKeyResponse{
-		Message: message + " Store it now: it is not shown again.",
+		Message: message,
 		APIKey:  string(issued.Raw),
 		Key:     apiKeyRecord(issued.Key),
 	})
@@ -211,7 +211,7 @@ func (e keyEndpoints) createKey(ctx context.Context, _ target, in apiKeyRequest)
 	if err != nil {
 		return reply{}, err
 	}
-	return issuedReply("API key created.", issued)
+	return issuedReply("API key created. Store it now: it is not shown again.", issued)
 }
 
 func (e keyEndpoints) getKey(ctx context.Context, t target) (reply, error) {
@@ -240,7 +240,7 @@ func (e keyEndpoints) rotateKey(ctx context.Context, t target, in rotateKeyReque
 	if !issued.Key.PreviousExpiresAt.IsZero() {
 		previous = "The previous key works until " + formatTime(issued.Key.PreviousExpiresAt) + "."
 	}
-	return issuedReply("API key rotated. "+previous, issued)
+	return issuedReply("API key rotated. "+previous+" Store the new one now: it is not shown again.", issued)
 }
 
 func (e keyEndpoints) deleteKey(ctx context.Context, t target) (reply, error) {

@@ -156,7 +156,7 @@ func fillKeys(b *testing.B, table keyTable, count int) *keyBench {
 	if err != nil {
 		b.Fatal(err)
 	}
-	api := httpapi.Handler(httpapi.Options{Keys: service, AdminKeys: []string{"admin"}, StoreTimeout: time.Hour})
+	api := httpapi.Handler(&httpapi.Options{Keys: service, AdminKeys: []string{"admin"}, Limits: httpapi.Limits{StoreTimeout: time.Hour}})
 	return &keyBench{service, api, count, string(issued.Raw)}
 }
 

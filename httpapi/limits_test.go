@@ -72,12 +72,12 @@ func serveWithTimeouts(t *testing.T, handler http.Handler, change ...func(*http.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(o *httpapi.Options) {
-		o.BodyLimit, o.SymbolLimit, o.BatchLimit, o.ImportLimit = 1000, 2000, 3000, 2500
+		o.Limits.Body, o.Limits.Symbol, o.Limits.Batch, o.Limits.Import = 1000, 2000, 3000, 2500
 	})
-	h.url, _ = serveWithTimeouts(t, httpapi.Handler(h.options))
+	h.url, _ = serveWithTimeouts(t, httpapi.Handler(&h.options))
 	var all sync.WaitGroup
 	defer all.Wait()
-	for _, route := range httpapi.Routes(h.options) {
+	for _, route := range httpapi.Routes(&h.options) {
 		path := strings.ReplaceAll(route.Path, "{id}", "77") // does not exist
 		head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nX-Admin-Key: %s\r\n", route.Method, path, h.rawKey, adminKey)
 		keyless := strings.NewReplacer(h.rawKey, "x", adminKey, "x").Replace(head)

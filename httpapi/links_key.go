@@ -142,7 +142,7 @@ func (k *keyWatch) wait() error {
 			return err
 		}
 		if deadline.IsZero() {
-			deadline = time.Now().Add(k.call.api.options.StoreTimeout)
+			deadline = time.Now().Add(k.call.api.options.Limits.StoreTimeout)
 		}
 		if time.Now().After(deadline) {
 			return err

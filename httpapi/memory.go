@@ -14,7 +14,7 @@ const uncounted = 4 << 10
 // reserve extends the memory of the request to size bytes. It waits as long as for a
 // store, and not less if the client disconnects: see storeContext.
 func (c *call) reserve(size int64) error {
-	return c.reserveWithin(size, c.api.options.StoreTimeout)
+	return c.reserveWithin(size, c.api.options.Limits.StoreTimeout)
 }
 
 func (c *call) reserveWithin(size int64, wait time.Duration) error {
@@ -40,5 +40,5 @@ func (c *call) reserveApart(size int64, wait bool) (release func(), err error) {
 	if !wait && !memory.TryGrow(size) {
 		return nil, budget.ErrExhausted
 	}
-	return memory.Release, growWithin(c.detached(), &memory, size, c.api.options.StoreTimeout)
+	return memory.Release, growWithin(c.detached(), &memory, size, c.api.options.Limits.StoreTimeout)
 }

@@ -71,7 +71,9 @@ func eventually(t *testing.T, condition func() bool) {
 func TestMemoryBudget_UnfinishedBodiesHoldTheirShare(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serve(t, func(o *httpapi.Options) { o.MemoryBudget, o.StoreTimeout, o.IdleTimeout = 4<<20, 500*time.Millisecond, time.Second })
+	h := serve(t, func(o *httpapi.Options) {
+		o.Limits.Memory, o.Limits.StoreTimeout, o.Limits.IdleTimeout = 4<<20, 500*time.Millisecond, time.Second
+	})
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	large := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 512<<10))
 
@@ -99,7 +101,7 @@ func TestMemoryBudget_UnfinishedBodiesHoldTheirShare(t *testing.T) {
 func TestMemoryBudget_LargeBodiesOfOneKeyEnd(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serve(t, func(o *httpapi.Options) { o.MemoryBudget = 4 << 20 })
+	h := serve(t, func(o *httpapi.Options) { o.Limits.Memory = 4 << 20 })
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	body := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 2<<20))
 	half := len(body) / 2
@@ -121,8 +123,8 @@ func TestMemoryBudget_CountsImportsBeforeTheyExpand(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) {
-		o.MemoryBudget, o.StoreTimeout, o.IdleTimeout = 4<<20, 500*time.Millisecond, time.Second
-		o.Import.Ratio, o.Import.Total = 2000, 8<<20
+		o.Limits.Memory, o.Limits.StoreTimeout, o.Limits.IdleTimeout = 4<<20, 500*time.Millisecond, time.Second
+		o.Limits.ImportContents.Ratio, o.Limits.ImportContents.Total = 2000, 8<<20
 	})
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	send := func(archive string) response {
@@ -144,7 +146,7 @@ func TestMemoryBudget_CountsImportsBeforeTheyExpand(t *testing.T) {
 func TestMemoryBudget_CountsBodiesThatSlowClientsReceive(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serve(t, func(o *httpapi.Options) { o.MemoryBudget, o.StoreTimeout = 12<<20, 500*time.Millisecond })
+	h := serve(t, func(o *httpapi.Options) { o.Limits.Memory, o.Limits.StoreTimeout = 12<<20, 500*time.Millisecond })
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	for range 2 {
 		h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 6<<20))).want(201)
@@ -175,8 +177,8 @@ func TestMemoryBudget_ForgetsTheBodyOfADownload(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serveExport(t, unsizedOpener(100<<20))
-	h.options.MemoryBudget, h.options.StoreTimeout = 4<<20, 500*time.Millisecond
-	server := httptest.NewServer(httpapi.Handler(h.options))
+	h.options.Limits.Memory, h.options.Limits.StoreTimeout = 4<<20, 500*time.Millisecond
+	server := httptest.NewServer(httpapi.Handler(&h.options))
 	t.Cleanup(server.Close)
 	h.url = server.URL
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
@@ -191,7 +193,7 @@ func TestMemoryBudget_CountsWhatAuthorizeReads(t *testing.T) {
 	t.Parallel()
 	var read atomic.Int64
 	h := serve(t, func(o *httpapi.Options) {
-		o.MemoryBudget, o.StoreTimeout, o.IdleTimeout = 4<<20, 500*time.Millisecond, time.Second
+		o.Limits.Memory, o.Limits.StoreTimeout, o.Limits.IdleTimeout = 4<<20, 500*time.Millisecond, time.Second
 		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
 			var body bytes.Buffer
 			for {

@@ -17,33 +17,33 @@ var mounts = []struct {
 	prefix string
 	mount  func(httpapi.Options) http.Handler
 }{
-	{"at the root", "", httpapi.Handler},
+	{"at the root", "", func(o httpapi.Options) http.Handler { return httpapi.Handler(&o) }},
 	{"at the root of a mux", "", func(o httpapi.Options) http.Handler {
 		mux := http.NewServeMux()
-		mux.Handle("/", httpapi.Handler(o))
+		mux.Handle("/", httpapi.Handler(&o))
 		return mux
 	}},
 	{"under /api by option", "/api", func(o httpapi.Options) http.Handler {
 		o.Prefix = "/api"
 		mux := http.NewServeMux()
-		mux.Handle("/api/", httpapi.Handler(o))
+		mux.Handle("/api/", httpapi.Handler(&o))
 		return mux
 	}},
 	{"under a nested prefix by option, with a trailing slash", "/a/b-c/v1.0", func(o httpapi.Options) http.Handler {
 		o.Prefix = "a/b-c/v1.0/"
-		return httpapi.Handler(o)
+		return httpapi.Handler(&o)
 	}},
 	{"behind StripPrefix in a mux", "/x/y", func(o httpapi.Options) http.Handler {
 		mux := http.NewServeMux()
-		mux.Handle("/x/y/", http.StripPrefix("/x/y", httpapi.Handler(o)))
+		mux.Handle("/x/y/", http.StripPrefix("/x/y", httpapi.Handler(&o)))
 		return mux
 	}},
 	{"behind StripPrefix alone", "/x", func(o httpapi.Options) http.Handler {
-		return http.StripPrefix("/x", httpapi.Handler(o))
+		return http.StripPrefix("/x", httpapi.Handler(&o))
 	}},
 	{"in a handler without a mux", "/own", func(o httpapi.Options) http.Handler {
 		o.Prefix = "/own"
-		api := httpapi.Handler(o)
+		api := httpapi.Handler(&o)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasPrefix(r.URL.Path, "/own") {
 				api.ServeHTTP(w, r)
@@ -55,13 +55,13 @@ var mounts = []struct {
 	{"in chi by option", "/chi", func(o httpapi.Options) http.Handler {
 		o.Prefix = "/chi"
 		r := chi.NewRouter()
-		r.Mount("/chi", httpapi.Handler(o))
+		r.Mount("/chi", httpapi.Handler(&o))
 		return r
 	}},
 	{"in chi behind StripPrefix, nested", "/v1/chi", func(o httpapi.Options) http.Handler {
 		r := chi.NewRouter()
 		r.Route("/v1", func(r chi.Router) {
-			r.Mount("/chi", http.StripPrefix("/v1/chi", httpapi.Handler(o)))
+			r.Mount("/chi", http.StripPrefix("/v1/chi", httpapi.Handler(&o)))
 		})
 		return r
 	}},
@@ -94,7 +94,7 @@ func TestMount_NeverRedirects(t *testing.T) {
 	t.Parallel()
 	for _, prefix := range []string{"", "/api"} {
 		h := newHarness(t, func(o *httpapi.Options) { o.Prefix = prefix })
-		server := httptest.NewServer(httpapi.Handler(h.options)) // not behind a mux, which would redirect
+		server := httptest.NewServer(httpapi.Handler(&h.options)) // not behind a mux, which would redirect
 		t.Cleanup(server.Close)
 		h.url = server.URL
 		for _, path := range []string{
@@ -116,8 +116,8 @@ func TestMount_TwoAPIs(t *testing.T) {
 	})
 	first.options.Prefix, second.options.Prefix = "/one", "/two"
 	mux := http.NewServeMux()
-	mux.Handle("/one/", httpapi.Handler(first.options))
-	mux.Handle("/two/", httpapi.Handler(second.options))
+	mux.Handle("/one/", httpapi.Handler(&first.options))
+	mux.Handle("/two/", httpapi.Handler(&second.options))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	first.url, second.url = server.URL+"/one", server.URL+"/two"

@@ -24,7 +24,7 @@ type Observation struct {
 	Aborted   bool          // the response is incomplete
 	KeyID     int64         // of the client key, also of a rejected one, or 0
 	Actor     string        // "admin 1", counting AdminKeys from 1, "key 7", or that of AuthenticateAdmin
-	ClientIP  string        // of RateLimit.ClientIP, or the remote address
+	ClientIP  string        // of Options.ClientIP, or the remote address
 	RequestID string
 
 	// Resources are what the request asked for, also if it was denied, and what

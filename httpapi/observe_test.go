@@ -136,7 +136,7 @@ func TestObserve_PanicPropagates(t *testing.T) {
 		options.Observe = func(context.Context, httpapi.Observation) { panic("a bug in Observe") }
 	})
 	defer func() { is.New(t).Equal(recover(), "a bug in Observe") }()
-	httpapi.Handler(h.options).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/nope", nil))
+	httpapi.Handler(&h.options).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/nope", nil))
 }
 
 func TestObserve_ReportsWhoDidWhat(t *testing.T) {
@@ -145,7 +145,7 @@ func TestObserve_ReportsWhoDidWhat(t *testing.T) {
 	var seen observer
 	h := serve(t, func(options *httpapi.Options) {
 		options.Observe = seen.observe
-		options.AuthRateLimit.ClientIP = func(r *http.Request) string { return r.Header.Get("X-Real-IP") }
+		options.ClientIP = func(r *http.Request) string { return r.Header.Get("X-Real-IP") }
 	})
 	const source = "https://cad.example/a.dwg"
 	export := httpapi.Resource{Kind: "export", ID: 1, URL: source}

@@ -60,7 +60,7 @@ func TestOpenAPI_HasAllRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := New(Options{
+	a, err := New(&Options{
 		Keys:    clientKeys,
 		Symbols: library,
 		Exports: exports.NewService(db.Exports(), nil),

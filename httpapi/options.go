@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,15 +9,13 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
-	"example.com/canvasback/symbols/bundle"
 )
 
-// Options configure an [API]. The zero value serves nothing but the OpenAPI
+// Options configure an [API]. The zero value, or nil, serves nothing but the OpenAPI
 // document.
 type Options struct {
 	// Keys, Symbols and Exports are the services behind the routes. The
@@ -69,8 +66,10 @@ type Options struct {
 	// DangerouslySkipClientKeys opens the client routes to everyone.
 	DangerouslySkipClientKeys bool
 
-	// AuthRateLimit limits wrong keys per client IP.
-	AuthRateLimit RateLimit
+	// ClientIP returns the client IP of a request. If nil it is the remote address of
+	// the connection. An application behind a proxy must set it, because only the
+	// application knows which header to trust.
+	ClientIP func(*http.Request) string
 
 	// Prefix is the path in front of all routes, such as "/api". It is not
 	// needed behind http.StripPrefix.
@@ -81,57 +80,8 @@ type Options struct {
 	// if empty.
 	AllowedOrigins []string
 
-	// BodyLimit is the maximum size of a request body in bytes; 1 MiB if
-	// zero. Other limits apply to creating or updating a symbol (SymbolLimit,
-	// 50 MiB), batch downloads (BatchLimit, 16 MiB) and the zips of imports
-	// (ImportLimit, 64 MiB).
-	BodyLimit   int64
-	SymbolLimit int64
-	BatchLimit  int64
-	ImportLimit int64
-
-	// Import limits the contents of an imported zip, which are in memory
-	// until they are stored. Import.Symbol is SymbolLimit if zero, and
-	// Import.Total half of MemoryBudget, at most 256 MiB.
-	Import bundle.Limits
-
-	// MemoryBudget is how many bytes of memory requests may take together: for
-	// bodies and their values, imports, and responses while slow clients receive
-	// them; 256 MiB if zero. Requests of up to 64 KiB may use all of it, those of up
-	// to 1/128 of it seven eighths, and larger ones three quarters, so that none
-	// waits for larger ones. A client key, or a client IP without one, may have half
-	// of it, or one request that needs more.
-	//
-	// A body that waits for memory longer than IdleTimeout, and a response that waits
-	// longer than StoreTimeout, gets 503. One request at a time may exceed the budget,
-	// so that those that wait for each other end.
-	MemoryBudget int64
-
-	// BodyRate is the rate in bytes per second that a request body must have in
-	// each ten seconds; 1 KiB if zero, no minimum if negative.
-	BodyRate int64
-
-	// StreamsPerClient is how many downloads a client key, or a client IP
-	// without one, may have at a time; 64 if zero, unlimited if negative. Others
-	// get 429. A download by a link counts for the key of the link.
-	StreamsPerClient int
-
-	// StoreTimeout is how long a request may wait for a store before it fails
-	// with 503; 5 seconds if zero. Each 16 MiB of an import's data extend it by
-	// as much. Key checks have the timeout of [keys.Options] instead.
-	StoreTimeout time.Duration
-
-	// IdleTimeout is how long the client of a download may make no progress; a
-	// minute if zero. It replaces the server's WriteTimeout, so that a
-	// download may last as long as data flows. See [ConnContext] for what
-	// counts as progress.
-	IdleTimeout time.Duration
-
-	// ListCache is the memory in bytes for the cache of encoded lists and records,
-	// compressed bodies and images; 64 MiB if zero, no cache if negative. Each
-	// request compares the cached version with the store. A quarter of it, at
-	// least 4 MiB, is how much of a list is read before the response begins.
-	ListCache int64
+	// Limits are what a request, a client and all of them may use.
+	Limits Limits
 
 	// Observe, if set, is called after each request of the handler, after each
 	// request to [API.RequireClientKey], and after each one that
@@ -160,19 +110,7 @@ func (o Options) Format(f fmt.State, _ rune) {
 
 // withDefaults returns the options with zero and invalid limits replaced.
 func (o Options) withDefaults() Options {
-	o.BodyLimit = cmp.Or(max(o.BodyLimit, 0), 1<<20)
-	o.SymbolLimit = cmp.Or(max(o.SymbolLimit, 0), 50<<20)
-	o.BatchLimit = cmp.Or(max(o.BatchLimit, 0), 16<<20)
-	o.ImportLimit = cmp.Or(max(o.ImportLimit, 0), 64<<20)
-	o.MemoryBudget = cmp.Or(max(o.MemoryBudget, 0), 256<<20)
-	o.Import.Total = cmp.Or(max(o.Import.Total, 0), min(256<<20, o.MemoryBudget/2))
-	o.Import.Symbol = cmp.Or(max(o.Import.Symbol, 0), o.SymbolLimit)
-	o.AuthRateLimit = o.AuthRateLimit.withDefaults()
-	o.BodyRate = cmp.Or(o.BodyRate, 1<<10)
-	o.StreamsPerClient = cmp.Or(o.StreamsPerClient, 64)
-	o.StoreTimeout = cmp.Or(max(o.StoreTimeout, 0), 5*time.Second)
-	o.IdleTimeout = cmp.Or(max(o.IdleTimeout, 0), time.Minute)
-	o.ListCache = cmp.Or(o.ListCache, 64<<20)
+	o.Limits = o.Limits.withDefaults()
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

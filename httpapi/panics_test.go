@@ -248,7 +248,7 @@ func TestPanic_InStore(t *testing.T) {
 func TestPanic_InClientIPIs500(t *testing.T) {
 	t.Parallel()
 	h := serve(t, func(o *httpapi.Options) {
-		o.AuthRateLimit.ClientIP = func(*http.Request) string { panic("a bug") }
+		o.ClientIP = func(*http.Request) string { panic("a bug") }
 	})
 	h.send("GET", "/symbol/folders", "", "x-api-key", "wrong").wantError(500, "internal")
 	h.client("GET", "/symbol/folders", "").want(200)

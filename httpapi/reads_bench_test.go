@@ -151,7 +151,7 @@ func newReadBench(b *testing.B, db benchDB, cache int64) readBench {
 	go func() { service.Run(ctx); close(done) }()
 	b.Cleanup(func() { cancel(); <-done })
 	library := must(symbols.NewService(db.symbols, nil))
-	handler := httpapi.Handler(httpapi.Options{Keys: service, Symbols: library, ListCache: cache, Logger: slog.New(slog.DiscardHandler)})
+	handler := httpapi.Handler(&httpapi.Options{Keys: service, Symbols: library, Limits: httpapi.Limits{ListCache: cache}, Logger: slog.New(slog.DiscardHandler)})
 	return readBench{b, library, handler, string(issued.Raw)}
 }
 

@@ -55,7 +55,7 @@ func (a *API) routes() []route {
 		none = "" // no scope
 	)
 	options := &a.options
-	limit, symbolLimit, batchLimit, importLimit := options.BodyLimit, options.SymbolLimit, options.BatchLimit, options.ImportLimit
+	limit, symbolLimit, batchLimit, importLimit := options.Limits.Body, options.Limits.Symbol, options.Limits.Batch, options.Limits.Import
 
 	list := []route{{get, "/openapi.json", noKey, none, limit, serveDocument}}
 	if a.keys != nil {
@@ -70,7 +70,7 @@ func (a *API) routes() []route {
 		)
 	}
 	if a.symbols != nil {
-		e := symbolEndpoints{a.symbols, bodies.New(a.symbols, options.ListCache, options.StoreTimeout), options.Import}
+		e := symbolEndpoints{a.symbols, bodies.New(a.symbols, options.Limits.ListCache, options.Limits.StoreTimeout), options.Limits.ImportContents}
 		list = append(list,
 			route{get, "/symbol/folders", clientKey, ScopeSymbolsRead, limit, e.listFolders},
 			route{post, "/symbol/folders", clientKey, ScopeSymbolsWrite, limit, withBody(created, e.createFolder)},

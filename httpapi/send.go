@@ -186,7 +186,7 @@ func (c *call) newStream(w http.ResponseWriter) *stream.Writer {
 	if stream.Buffers(w, c.r) {
 		c.api.warnBuffered()
 	}
-	out := stream.New(w, c.r, c.api.options.IdleTimeout)
+	out := stream.New(w, c.r, c.api.options.Limits.IdleTimeout)
 	if !stream.IsNetHTTP(c.r) {
 		out.Flush() // the adaptor of fasthttp streams what is written after a Flush
 	}

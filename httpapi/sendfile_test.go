@@ -101,7 +101,7 @@ func TestExports_KernelCopiesFiles(t *testing.T) {
 			h := newHarness(t, func(o *httpapi.Options) {
 				o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
 			})
-			server := httptest.NewUnstartedServer(httpapi.Handler(h.options))
+			server := httptest.NewUnstartedServer(httpapi.Handler(&h.options))
 			read := &sourceListener{Listener: server.Listener}
 			server.Listener = read
 			server.Start()

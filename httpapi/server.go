@@ -20,7 +20,7 @@ import (
 //	MaxHeaderBytes     64 KiB
 //
 // It adds [ConnContext] to the ConnContext of s. The API itself ends a request whose
-// body arrives more slowly than [Options.BodyRate].
+// body arrives more slowly than [Limits.BodyRate].
 func ConfigureServer(s *http.Server) {
 	s.ReadHeaderTimeout = cmp.Or(s.ReadHeaderTimeout, 10*time.Second)
 	s.ReadTimeout = cmp.Or(s.ReadTimeout, 5*time.Minute)
@@ -44,7 +44,7 @@ func ConfigureServer(s *http.Server) {
 // one as *tls.Conn does:
 //
 //   - On Linux a client makes progress if it acknowledges 64 to 300 KB per
-//     [Options.IdleTimeout], depending on its TCP window updates. Otherwise it must
+//     [Limits.IdleTimeout], depending on its TCP window updates. Otherwise it must
 //     drain a third of the socket's send buffer, which can exceed 1 MB.
 //   - The connection of a client that times out is reset (RST) and not closed
 //     (FIN), which an HTTP/1.0 client takes for the end of the file. So is that of

@@ -68,7 +68,7 @@ func TestAbort_OtherServer(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int64{-1, 3 << 20} {
 		h := newTruncatingHarness(t, size)
-		api := httpapi.Handler(h.options)
+		api := httpapi.Handler(&h.options)
 		noPanic := func(w http.ResponseWriter, r *http.Request) {
 			defer func() {
 				if reason := recover(); reason != nil {
@@ -122,7 +122,7 @@ func TestTimeoutHandler_WarnsOnce(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			h := newHarness(t)
-			server := httptest.NewServer(mount(httpapi.Handler(h.options)))
+			server := httptest.NewServer(mount(httpapi.Handler(&h.options)))
 			t.Cleanup(server.Close)
 			h.url = server.URL
 			h.register("s", "a.pdf", strings.Repeat("x", 100_000))

@@ -42,10 +42,10 @@ func TestDownload_ResetsStalledClient(t *testing.T) {
 			t.Parallel()
 			const idle = 1500 * time.Millisecond
 			h := serveExport(t, unsizedOpener(30<<20))
-			h.options.IdleTimeout = idle
+			h.options.Limits.IdleTimeout = idle
 			observed := make(chan httpapi.Observation, 1)
 			h.options.Observe = func(_ context.Context, o httpapi.Observation) { observed <- o }
-			server := httptest.NewUnstartedServer(httpapi.Handler(h.options))
+			server := httptest.NewUnstartedServer(httpapi.Handler(&h.options))
 			server.Config.ConnContext = httpapi.ConnContext
 			server.Start()
 			t.Cleanup(server.Close)
@@ -76,9 +76,9 @@ const smallBuffer = 8 << 10
 // the client stalls at various points of a response, the last byte included.
 func TestStall_EndsEveryConnection(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(o *httpapi.Options) { o.IdleTimeout = 300 * time.Millisecond })
+	h := newHarness(t, func(o *httpapi.Options) { o.Limits.IdleTimeout = 300 * time.Millisecond })
 	var seen *connStates
-	h.url, seen = serveWithTimeouts(t, httpapi.Handler(h.options), func(server *http.Server) {
+	h.url, seen = serveWithTimeouts(t, httpapi.Handler(&h.options), func(server *http.Server) {
 		server.WriteTimeout = time.Second
 		server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 			conn.(*net.TCPConn).SetWriteBuffer(smallBuffer)

@@ -14,14 +14,14 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
-// TestStreamsPerClient_LimitsEachClient has downloads whose clients do not read, by each
+// TestDownloads_AreLimitedForEachClient has downloads whose clients do not read, by each
 // route and by a link.
-func TestStreamsPerClient_LimitsEachClient(t *testing.T) {
+func TestDownloads_AreLimitedForEachClient(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serveExport(t, unsizedOpener(100<<20))
-	h.options.StreamsPerClient = 3
-	server := httptest.NewServer(httpapi.Handler(h.options))
+	h.options.Limits.Downloads = 3
+	server := httptest.NewServer(httpapi.Handler(&h.options))
 	t.Cleanup(server.Close)
 	h.url = server.URL
 	l := &linkHarness{harness: h}
@@ -66,12 +66,12 @@ func TestStreamsPerClient_LimitsEachClient(t *testing.T) {
 	})
 }
 
-// TestStreamsPerClient_CountsClientIPs has no client keys.
-func TestStreamsPerClient_CountsClientIPs(t *testing.T) {
+// TestDownloads_OfClientIPsAreLimited has no client keys.
+func TestDownloads_OfClientIPsAreLimited(t *testing.T) {
 	t.Parallel()
 	h := serveExport(t, unsizedOpener(100<<20))
-	h.options.StreamsPerClient, h.options.DangerouslySkipClientKeys = 1, true
-	h.options.AuthRateLimit.ClientIP = func(r *http.Request) string { return r.Header.Get("X-Client") }
+	h.options.Limits.Downloads, h.options.DangerouslySkipClientKeys = 1, true
+	h.options.ClientIP = func(r *http.Request) string { return r.Header.Get("X-Client") }
 	api := newAPI(t, h.options)
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)

@@ -342,9 +342,9 @@ func benchRoutes(b *testing.B, db benchDB) {
 	}
 	raw := string(issued.Raw)
 	key := []string{"x-api-key", raw}
-	ours := httpapi.Handler(options)
-	options.ListCache = -1
-	uncached := httpapi.Handler(options)
+	ours := httpapi.Handler(&options)
+	options.Limits.ListCache = -1
+	uncached := httpapi.Handler(&options)
 
 	const path = "/symbol/folders/1/symbols"
 	recorder := httptest.NewRecorder()

@@ -43,7 +43,7 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 					return page, err
 				}
 			}
-			return page, c.reserve(2*dataSize(page)) // and what is made of it
+			return page, c.reserve(2 * dataSize(page)) // and what is made of it
 		})
 	})
 }
@@ -151,7 +151,7 @@ func (e symbolEndpoints) createSymbols(c *call, folderID int64, list []symbols.N
 	for _, symbol := range list {
 		size += len(symbol.Data)
 	}
-	timeout := c.api.options.StoreTimeout * time.Duration(1+size/bytesPerStoreTimeout)
+	timeout := c.api.options.Limits.StoreTimeout * time.Duration(1+size/bytesPerStoreTimeout)
 	ctx, cancel := context.WithTimeout(c.detached(), timeout)
 	defer cancel()
 	return e.service.CreateSymbols(ctx, folderID, list)

@@ -151,7 +151,7 @@ func TestImport_IsAtomic(t *testing.T) {
 func TestImport_Statuses(t *testing.T) {
 	t.Parallel()
 	h := serve(t, func(o *httpapi.Options) {
-		o.ImportLimit, o.SymbolLimit, o.Import = 100_000, 1000, bundle.Limits{Entries: 3, Total: 1500}
+		o.Limits.Import, o.Limits.Symbol, o.Limits.ImportContents = 100_000, 1000, bundle.Limits{Entries: 3, Total: 1500}
 	})
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	const path = "/symbol/folders/1/import"

@@ -32,7 +32,7 @@ func upTo(n int64) (list []int64) {
 }
 
 // smallCache caches no list of 6 MB, of which 4 MiB are read in advance.
-func smallCache(options *httpapi.Options) { options.ListCache = 1 << 20 }
+func smallCache(options *httpapi.Options) { options.Limits.ListCache = 1 << 20 }
 
 // TestSymbolList_LongListIsCached reads lists of 6 MB.
 func TestSymbolList_LongListIsCached(t *testing.T) {
@@ -124,7 +124,7 @@ func TestSymbolList_PageEndsEarly(t *testing.T) {
 func TestSymbolList_LongListIsReadOnce(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.ListCache = -1 })
+	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.Limits.ListCache = -1 })
 	createFolder(t, otherProcess, "A", 30, 200_000)
 	const path = "/symbol/folders/1/symbols"
 	tags := make(map[string]bool)
@@ -160,7 +160,7 @@ func TestSymbolList_HeadOfLongList(t *testing.T) {
 		64 << 20: {15, 0, 0},
 		-1:       {11, 11, 11},
 	} {
-		h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.ListCache = limit })
+		h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.Limits.ListCache = limit })
 		createFolder(t, otherProcess, "A", 30, 200_000)
 		for _, pages := range want {
 			before := store.reads.Load()
@@ -196,7 +196,7 @@ func TestSymbolList_LongSymbol(t *testing.T) {
 func TestSymbolList_ConcurrentMissesOfLongList(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.ListCache = -1 })
+	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.Limits.ListCache = -1 })
 	createFolder(t, otherProcess, "A", 30, 200_000)
 	blocked := make(chan struct{})
 	store.onRead(func(int64) error { <-blocked; return nil })

@@ -47,7 +47,7 @@ func readSlowly(t testing.TB, count int) (heap int64) {
 			t.Fatal(err)
 		}
 	}
-	server := httptest.NewServer(httpapi.Handler(httpapi.Options{Symbols: service, ListCache: 16 << 20, DangerouslySkipClientKeys: true}))
+	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{Symbols: service, Limits: httpapi.Limits{ListCache: 16 << 20}, DangerouslySkipClientKeys: true}))
 	defer server.Close()
 
 	inUse := func() int64 {

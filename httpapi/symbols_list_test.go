@@ -119,7 +119,7 @@ func TestFolderList_ReadOncePerVersion(t *testing.T) {
 func TestSymbolList_CacheIsLimited(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.ListCache = 50_000 })
+	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.Limits.ListCache = 50_000 })
 	for i := range 4 {
 		createFolder(t, otherProcess, fmt.Sprint("folder ", i), 2, 4000)
 	}
@@ -136,7 +136,7 @@ func TestSymbolList_CacheIsLimited(t *testing.T) {
 	list(2)
 	is.Equal(store.reads.Load(), int64(5))
 
-	h, store, otherProcess = serveSymbols(t, 0, func(options *httpapi.Options) { options.ListCache = -1 })
+	h, store, otherProcess = serveSymbols(t, 0, func(options *httpapi.Options) { options.Limits.ListCache = -1 })
 	createFolder(t, otherProcess, "A", 2, 100)
 	list(1)
 	list(1)
@@ -185,7 +185,7 @@ func TestSymbolList_FailureIsNotCached(t *testing.T) {
 func TestSymbolList_FailureIsNoStore(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.ListCache = -1 })
+	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.Limits.ListCache = -1 })
 	createFolder(t, otherProcess, "A", 30, 200_000)
 	h.client("GET", "/symbol/folders/1/symbols", "").want(200)
 	store.onRead(func(int64) error { return errors.New("no connection") })

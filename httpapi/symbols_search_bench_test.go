@@ -113,7 +113,7 @@ func BenchmarkSearch(b *testing.B) {
 			db := open(b)
 			writer := must(symbols.NewService(db.symbols, nil))
 			fillSearch(b, writer)
-			api := httpapi.Handler(httpapi.Options{Symbols: must(symbols.NewService(db.symbols, nil)), DangerouslySkipClientKeys: true})
+			api := httpapi.Handler(&httpapi.Options{Symbols: must(symbols.NewService(db.symbols, nil)), DangerouslySkipClientKeys: true})
 			bare := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				name, _, _, err := db.get(r.Context(), 1+rand.Int64N(benchSymbols))
 				if err != nil {

@@ -69,7 +69,7 @@ func benchOnStores(b *testing.B, run func(variantBench)) {
 	} {
 		b.Run(storage.name, func(b *testing.B) {
 			service := must(symbols.NewService(storage.open(b), nil))
-			run(variantBench{b, service, httpapi.Handler(httpapi.Options{Symbols: service, DangerouslySkipClientKeys: true})})
+			run(variantBench{b, service, httpapi.Handler(&httpapi.Options{Symbols: service, DangerouslySkipClientKeys: true})})
 		})
 	}
 }

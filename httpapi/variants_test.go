@@ -78,7 +78,7 @@ func onTwoProcesses(t *testing.T, test func(t *testing.T, both []*harness, uncac
 			connect := open(t, 4)
 			on := func(cache int64) *harness {
 				service := must(symbols.NewService(connect(), &symbols.Options{PageSize: 3000}))
-				return serve(t, func(o *httpapi.Options) { o.Symbols, o.ListCache = service, cache })
+				return serve(t, func(o *httpapi.Options) { o.Symbols, o.Limits.ListCache = service, cache })
 			}
 			both, uncached := []*harness{on(0), on(200_000)}, on(-1)
 			for i := range 4 {

@@ -78,7 +78,7 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 	meter := metrics.New(clientKeys, exportService, fetcher)
 	meter.AddPool(pool.Stats)
 	audit := httpapi.LogRequests(log.With("component", "canvasback"))
-	api, err := httpapi.New(httpapi.Options{
+	api, err := httpapi.New(&httpapi.Options{
 		Prefix:  "/canvas",
 		Keys:    clientKeys,
 		Symbols: symbolService,

@@ -154,12 +154,12 @@ func (p *program) handler(memoryBudget int64) (http.Handler, error) {
 		DangerouslySkipClientKeys: !p.protect,
 		Prefix:                    p.basePath,
 		AllowedOrigins:            p.corsOrigins,
-		MemoryBudget:              memoryBudget,
+		ClientIP:                  p.clientIPs.function(),
+		Limits:                    httpapi.Limits{Memory: memoryBudget},
 		Observe:                   observe,
 		Logger:                    p.log,
 	}
-	options.AuthRateLimit.ClientIP = p.clientIPs.function()
-	api, err := httpapi.New(options)
+	api, err := httpapi.New(&options)
 	if err != nil {
 		return nil, fmt.Errorf("ADMIN_API_KEY or CORS_ORIGINS: %w", err)
 	}

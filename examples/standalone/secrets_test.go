@@ -310,7 +310,7 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 		Observe:   func(_ context.Context, o httpapi.Observation) { fmt.Fprintf(observed, "%+v %#v\n", o, o) },
 		Logger:    logger,
 	}
-	handler := httpapi.Handler(options)
+	handler := httpapi.Handler(&options)
 	web := httptest.NewUnstartedServer(handler)
 	web.Config.ErrorLog = slog.NewLogLogger(logger.Handler(), slog.LevelDebug)
 	web.Start()

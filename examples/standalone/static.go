@@ -47,7 +47,7 @@ func openFiles(c config, root *os.Root, baseURL, samplesURL string) (openers []e
 
 // newPages returns the pages next to the API: files, the console and health checks.
 func newPages(api *httpapi.API, basePath string, staticDirs map[string]fs.FS) (*http.ServeMux, error) {
-	web, err := console.New(console.Options{API: "." + basePath + "/"})
+	web, err := console.New(&console.Options{API: "." + basePath + "/"})
 	if err != nil {
 		return nil, err
 	}

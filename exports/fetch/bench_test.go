@@ -180,7 +180,7 @@ func proxyHandler(client *http.Client, u string) http.HandlerFunc {
 
 // startAPI starts a server with the API and returns its URL.
 func startAPI(b *testing.B, service *exports.Service) string {
-	server := httptest.NewServer(httpapi.Handler(httpapi.Options{
+	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{
 		Exports:                   service,
 		DangerouslySkipClientKeys: true,
 		Logger:                    slog.New(slog.DiscardHandler),

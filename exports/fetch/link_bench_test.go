@@ -68,7 +68,7 @@ func startLinkServer(tb testing.TB, host string) *linkServer {
 // restart forgets everything and registers the URLs as their own sources.
 func (s *linkServer) restart(urls []string) {
 	service := newService(s.tb, memory.New().Exports(), urls, exports.Options{Openers: []exports.Opener{s.opener}, LinkRequests: 64, LinkServed: 1 << 30})
-	handler := httpapi.Handler(httpapi.Options{
+	handler := httpapi.Handler(&httpapi.Options{
 		Exports: service, DangerouslySkipClientKeys: true, Logger: slog.New(slog.DiscardHandler),
 	})
 	s.handler.Store(&handler)

@@ -105,7 +105,7 @@ func New(t testing.TB, opts ...func(*httpapi.Options)) *Server {
 	}
 	s.Keys, s.Symbols, s.Exports = s.Options.Keys, s.Options.Symbols, s.Options.Exports
 
-	api, err := httpapi.New(s.Options)
+	api, err := httpapi.New(&s.Options)
 	if err != nil {
 		t.Fatal(err)
 	}

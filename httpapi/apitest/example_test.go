@@ -44,7 +44,7 @@ func Example_application() {
 	newApplication := func(options httpapi.Options) http.Handler {
 		options.Prefix = "/api"
 		mux := http.NewServeMux()
-		mux.Handle("/api/", httpapi.Handler(options))
+		mux.Handle("/api/", httpapi.Handler(&options))
 		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "home") })
 		return mux
 	}

@@ -20,7 +20,7 @@ import (
 	"example.com/canvasback/httpapi/internal/accept"
 )
 
-// Options configure a console. The zero value is for an API at /api/ and a
+// Options configure a console. The zero value, or nil, is for an API at /api/ and a
 // console at a sibling path such as /console/.
 type Options struct {
 	// API is the base URL of the API, with or without a trailing slash;
@@ -43,7 +43,10 @@ const (
 // New returns the console as a handler for GET and HEAD that is safe for
 // concurrent use. It returns an error if Options.API is not a URL that a
 // browser can connect to.
-func New(options Options) (http.Handler, error) {
+func New(options *Options) (http.Handler, error) {
+	if options == nil {
+		options = new(Options)
+	}
 	api, connectSource, err := parseAPI(options.API)
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)

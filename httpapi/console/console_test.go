@@ -187,7 +187,7 @@ func TestHandler_InsertsAPIURLIntoIndex(t *testing.T) {
 // newConsole returns a console for the API at a URL.
 func newConsole(t *testing.T, api string) http.Handler {
 	t.Helper()
-	handler, err := console.New(console.Options{API: api})
+	handler, err := console.New(&console.Options{API: api})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestNew_RejectsInvalidAPI(t *testing.T) {
 		"ftp://api.example/", "//api.example/", "https://user:word@api.example/", "api/?x=1", "api/#x", "api/?", "javascript:alert(1)",
 		"https://a.example;script-src", "https://a.example,b.example", "https:///api", "%zz", "https://[::1]/",
 	} {
-		if _, err := console.New(console.Options{API: api}); err == nil {
+		if _, err := console.New(&console.Options{API: api}); err == nil {
 			t.Errorf("New with API %q returned no error", api)
 		}
 	}

@@ -6,9 +6,9 @@
 // The page uses relative URLs only, for its own files and for the API, so both
 // may be mounted under any prefix:
 //
-//	page, err := console.New(console.Options{API: "../api/"})
+//	page, err := console.New(&console.Options{API: "../api/"})
 //	...
-//	mux.Handle("/api/", httpapi.Handler(httpapi.Options{Prefix: "/api", ...}))
+//	mux.Handle("/api/", httpapi.Handler(&httpapi.Options{Prefix: "/api", ...}))
 //	mux.Handle("/console/", http.StripPrefix("/console", page))
 //
 // Each screen is a fragment (#/keys), which browsers do not send. A request

@@ -12,12 +12,12 @@ import (
 
 // The API and the console on one mux.
 func ExampleNew() {
-	page, err := console.New(console.Options{API: "../api/"})
+	page, err := console.New(&console.Options{API: "../api/"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/api/", httpapi.Handler(httpapi.Options{Prefix: "/api"}))
+	mux.Handle("/api/", httpapi.Handler(&httpapi.Options{Prefix: "/api"}))
 	mux.Handle("/console/", http.StripPrefix("/console", page))
 
 	for _, path := range []string{"/console/", "/console/main.js", "/api/openapi.json"} {

@@ -46,12 +46,12 @@ func serve(t *testing.T, pool *pgxpool.Pool, timeout time.Duration) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(httpapi.Handler(httpapi.Options{
-		Keys:         clientKeys,
-		Symbols:      library,
-		AdminKeys:    []string{adminKey},
-		StoreTimeout: timeout,
-		Logger:       log,
+	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{
+		Keys:      clientKeys,
+		Symbols:   library,
+		AdminKeys: []string{adminKey},
+		Limits:    httpapi.Limits{StoreTimeout: timeout},
+		Logger:    log,
 	}))
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup

@@ -161,7 +161,7 @@ func serve(t *testing.T, dsn string) api {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(httpapi.Handler(httpapi.Options{
+	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{
 		Symbols:                   library,
 		DangerouslySkipClientKeys: true,
 		Logger:                    slog.New(slog.DiscardHandler),

@@ -64,7 +64,7 @@ var failures = []struct {
 	},
 	{
 		status: "413",
-		option: func(_ *testing.T, o *httpapi.Options) { o.BodyLimit, o.SymbolLimit, o.BatchLimit = 1, 1, 1 },
+		option: func(_ *testing.T, o *httpapi.Options) { o.Limits.Body, o.Limits.Symbol, o.Limits.Batch = 1, 1, 1 },
 		alter: func(r *request) {
 			if r.body == "" {
 				r.body = "{}"
@@ -78,7 +78,7 @@ var failures = []struct {
 	{
 		status: "429",
 		option: func(_ *testing.T, o *httpapi.Options) {
-			o.AuthRateLimit = httpapi.RateLimit{Burst: 1, Interval: time.Hour}
+			o.Limits.WrongKeys = httpapi.RateLimit{Burst: 1, Interval: time.Hour}
 		},
 		alter: func(r *request) { r.setKey("wrong") },
 		times: 2,
@@ -102,7 +102,7 @@ var failures = []struct {
 		status: "503",
 		option: func(_ *testing.T, o *httpapi.Options) {
 			o.DangerouslySkipClientKeys = true
-			o.StoreTimeout = 1
+			o.Limits.StoreTimeout = 1
 		},
 	},
 }

@@ -64,7 +64,7 @@ func (s *site) handler() http.Handler {
 // console returns a console for the API at a URL.
 func (s *site) console(api string) http.Handler {
 	s.t.Helper()
-	handler, err := console.New(console.Options{API: api})
+	handler, err := console.New(&console.Options{API: api})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func (s *site) console(api string) http.Handler {
 }
 
 // api returns the API.
-func (s *site) api() http.Handler { return httpapi.Handler(s.Options) }
+func (s *site) api() http.Handler { return httpapi.Handler(&s.Options) }
 
 func (s *site) listen(handler http.Handler) {
 	s.server = httptest.NewServer(handler)

@@ -200,7 +200,7 @@ func TestSymbols_ImagesAreAdded(t *testing.T) {
 
 func TestSymbols_ReportsImageAboveLimit(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, unprotected, func(o *httpapi.Options) { o.SymbolLimit = 4000 })
+	s := startSite(t, unprotected, func(o *httpapi.Options) { o.Limits.Symbol = 4000 })
 	s.folder("Valves")
 	b := openTab(t, s.url+"#/symbols")
 	b.waitText("This folder is empty")

@@ -198,7 +198,7 @@ func serve(t *testing.T, mount func(*httpapi.API) http.Handler, configure func(*
 	fixture := apitest.New(t, func(o *httpapi.Options) {
 		o.Prefix, o.Exports, o.AdminKeys = "/api", service, []string{"admin key of " + t.Name()}
 	})
-	api, err := httpapi.New(fixture.Options)
+	api, err := httpapi.New(&fixture.Options)
 	if err != nil {
 		t.Fatal(err)
 	}

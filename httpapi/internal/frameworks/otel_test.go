@@ -82,7 +82,7 @@ func TestOpenTelemetry_SpansAndTraceparent(t *testing.T) {
 		is.NoErr(err)
 		options.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{fetcher}})
 	})
-	api := httpapi.Handler(s.Options)
+	api := httpapi.Handler(&s.Options)
 	server := httptest.NewServer(otelhttp.NewHandler(api, "canvasback", otelhttp.WithTracerProvider(provider)))
 	t.Cleanup(server.Close)
 	send := func(method, path, body string) *http.Response {
