@@ -3,6 +3,7 @@ package exports_test
 import (
 	"archive/zip"
 	"bytes"
+	"io"
 	"testing"
 
 	"github.com/matryer/is"
@@ -50,6 +51,41 @@ func TestBatch_SizeIsKnownFromFacts(t *testing.T) {
 	is.NoErr(err)
 	_, contents = readZip(t, archive)
 	is.True(contents["5-1.bin"] == string(contentOf(newFile(5, 5))))
+}
+
+// TestBatch_VanishedFileFailsOneBatch has a file of which only a fact is known when
+// the size of the zip is announced.
+func TestBatch_VanishedFileFailsOneBatch(t *testing.T) {
+	for _, process := range []string{"same", "other"} {
+		t.Run(process, func(t *testing.T) {
+			is := is.New(t)
+			var list []fakeFile
+			for i := range 40 { // more than are prefetched
+				list = append(list, newFile(1000, uint64(i)))
+			}
+			l := newLinkTest(t, list...)
+			s := l.service(exports.Options{})
+			_, _, err := downloadBatch(t, s, l.sources)
+			is.NoErr(err)
+			is.NoErr(s.Flush(t.Context()))
+
+			l.origin.remove(fileURL(39))
+			batch, err := openBatch(t, s, l.sources)
+			is.NoErr(err)
+			is.True(batch.Size() > 0) // from the fact of the vanished file
+			is.True(batch.WriteZip(io.Discard, nil) != nil)
+			is.NoErr(batch.Close())
+
+			if process == "other" {
+				s = l.service(exports.Options{})
+			}
+			archive, skipped, err := downloadBatch(t, s, l.sources)
+			is.NoErr(err)
+			is.Equal(len(skipped), 1)
+			names, _ := readZip(t, archive)
+			is.Equal(len(names), 40) // 39 files and manifest.json
+		})
+	}
 }
 
 func TestBatch_NoticesContentThatDiffersFromFacts(t *testing.T) {
