@@ -64,6 +64,11 @@ var importRules = []importRule{
 		reason: "the layout of an archive is arithmetic, and writing it needs an io.Writer only",
 	},
 	{
+		pkg:    "exports/internal/writebehind",
+		never:  []string{"net", "os", "database/sql"},
+		reason: "it calls functions and knows no store",
+	},
+	{
 		pkg:    "exports/filename",
 		may:    []string{"golang.org/x/text/"},
 		never:  []string{"net/http", "database/sql"},

@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"example.com/canvasback/exports/internal/checksum"
+	"example.com/canvasback/exports/internal/writebehind"
 )
 
 const (
@@ -80,7 +82,8 @@ func (f *fileFact) encode() Fact {
 // facts is a write-behind cache of the facts in a store. For each URL it has the
 // fact of the highest revision.
 type facts struct {
-	writeBehind
+	sync.Mutex
+	loop    *writebehind.Loop
 	store   Store
 	now     func() time.Time
 	files   map[Digest]*fileFact
@@ -94,7 +97,7 @@ type facts struct {
 
 func newFacts(store Store, now func() time.Time) *facts {
 	k := &facts{store: store, now: now, files: make(map[Digest]*fileFact), unsaved: make(map[Digest]*fileFact), wrongCRCs: make(map[string]bool)}
-	k.next = k.nextBatch
+	k.loop = writebehind.New(k.nextBatch)
 	return k
 }
 
@@ -308,13 +311,15 @@ func (k *facts) save(f *fileFact) {
 	isNew := known > f.stored || total && !f.total || f.seenAt.Sub(f.storedAt) > confirmInterval
 	if isNew && k.files[f.url] == f {
 		k.unsaved[f.url] = f
-		k.start()
+		k.loop.Start()
 	}
 }
 
 // nextBatch returns the next write to the store. What cannot be stored is lost: it
 // can be read again.
 func (k *facts) nextBatch() (write func()) {
+	k.Lock()
+	defer k.Unlock()
 	var batch []*fileFact
 	for url, f := range k.unsaved {
 		if len(batch) == factsPerWrite {

@@ -155,7 +155,7 @@ func (s *Service) concurrency(exportedURL string) (get func() int) {
 // Flush waits until the facts about files, and what links have served, are in the
 // store. Call it at shutdown, after the last request.
 func (s *Service) Flush(ctx context.Context) error {
-	return errors.Join(s.facts.flush(ctx), s.usages.flush(ctx))
+	return errors.Join(s.facts.loop.Flush(ctx), s.usages.loop.Flush(ctx))
 }
 
 // checkAllowed returns an error with the reason of the Opener if u may not be

@@ -3,7 +3,10 @@ package exports
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
+
+	"example.com/canvasback/exports/internal/writebehind"
 )
 
 // LinkLimitError means that a link serves too many requests at a time, or has
@@ -28,18 +31,22 @@ type linkUsage struct {
 
 // usages counts what links serve, and writes it to the store behind them.
 type usages struct {
-	writeBehind
 	store Store
+	loop  *writebehind.Loop
+
+	mu    sync.Mutex
 	links map[Digest]*linkUsage
 }
 
 func newUsages(store Store) *usages {
 	u := &usages{store: store, links: make(map[Digest]*linkUsage)}
-	u.next = u.nextWrite
+	u.loop = writebehind.New(u.nextWrite)
 	return u
 }
 
 func (u *usages) nextWrite() (write func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	for link, usage := range u.links {
 		if amount := usage.unsaved; amount > 0 {
 			return func() { u.write(link, usage, amount) }
@@ -51,8 +58,8 @@ func (u *usages) nextWrite() (write func()) {
 // write adds an amount to the stored usage. If the store fails, it is lost.
 func (u *usages) write(link Digest, usage *linkUsage, amount int64) {
 	defer func() {
-		u.Lock()
-		defer u.Unlock()
+		u.mu.Lock()
+		defer u.mu.Unlock()
 		usage.unsaved -= amount
 		u.release(link, usage)
 	}()
@@ -87,8 +94,8 @@ func (l *Link) Reserve(n int64) (done func(sent int64), err error) {
 		n = max(l.Size, 0)
 	}
 	reserved := l.usage(n)
-	u.Lock()
-	defer u.Unlock()
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	usage := u.links[l.stored.Digest]
 	if usage == nil {
 		usage = new(linkUsage)
@@ -107,13 +114,13 @@ func (l *Link) Reserve(n int64) (done func(sent int64), err error) {
 	usage.active++
 	usage.reserved += reserved
 	return func(sent int64) {
-		u.Lock()
-		defer u.Unlock()
+		u.mu.Lock()
+		defer u.mu.Unlock()
 		usage.active--
 		usage.reserved -= reserved
 		if sent > 0 {
 			usage.unsaved += min(reserved, l.usage(sent))
-			u.start()
+			u.loop.Start()
 		}
 		u.release(l.stored.Digest, usage)
 	}, nil
