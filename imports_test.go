@@ -54,6 +54,12 @@ var importRules = []importRule{
 		reason: "a checksum is arithmetic over bytes",
 	},
 	{
+		pkg:    "exports/internal/filefacts",
+		may:    []string{module + "/exports/internal/writebehind"},
+		never:  []string{"net", "os", "database/sql"},
+		reason: "it compares bytes with what is known, and knows neither openers nor archives",
+	},
+	{
 		pkg:    "exports/internal/prefetch",
 		never:  []string{"net", "archive/zip", "database/sql"},
 		reason: "prefetching knows open files, not where they come from or go to",
