@@ -1,4 +1,3 @@
-// Package filefacts remembers what reads of exported files have shown.
 package filefacts
 
 import (

@@ -1,0 +1,228 @@
+// Package filefacts remembers what reads of exported files have shown: their
+// descriptions, the CRC-32 of each, and the CRCs of its blocks of 64 KiB, which may be
+// read in any order, by several readers, in several processes.
+//
+// From the blocks follow the CRC of a file of which each byte was read once, and what
+// is left to read. They also show that content has changed although its validator has
+// not, in any part that was read before. The CRC of the complete file shows that only
+// to who reads it all.
+//
+// A [Cache] owns all facts, and its lock guards them. Other packages see neither blocks
+// nor fields. These hold:
+//
+//   - There is one [Fact] for each URL, that of the highest revision. What was read
+//     of another version of the file is forgotten.
+//   - The CRC of a block or a file, once known, does not change. A read that differs
+//     invalidates the fact: one of the next revision takes its place, in the store
+//     too, before the read returns its error.
+//   - A [Reader] returns no byte of a block before its CRC is recorded or, if it was
+//     known, equal. It returns none of an invalid fact.
+package filefacts
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"sync"
+	"time"
+
+	"example.com/canvasback/exports/internal/writebehind"
+)
+
+const (
+	storeTimeout    = 5 * time.Second
+	maxStored       = 100_000         // facts in the store
+	maxCost         = 6 << 20         // of the facts in memory, in blocks of 5 bytes
+	factCost        = 200             // of a fact without blocks
+	perWrite        = 500             // facts
+	saveInterval    = 5 * time.Second // of a fact that is being read
+	confirmInterval = 30 * time.Second
+)
+
+// Key identifies the URL of a file: it is its SHA-256.
+type Key = [sha256.Size]byte
+
+// Description is a file as its upstream describes it.
+type Description struct {
+	Validator string
+	Size      int64
+	Type      string
+	Name      string
+	Modified  time.Time // zero if unknown
+	CRC32     *uint32   // nil if unknown
+}
+
+// Store stores facts. Its methods are those of exports.LinkStore.
+type Store interface {
+	FindFacts(ctx context.Context, urls ...Key) ([]Record, error)
+	PutFacts(ctx context.Context, records []Record, limit int) error
+}
+
+// Record is a fact in a [Store]. Its fields are those of exports.Fact.
+type Record struct {
+	URL       Key
+	Validator string
+	Size      int64
+	Revision  int64
+	CRC32     *uint32
+	Type      string
+	Name      string
+	Modified  time.Time
+	SeenAt    time.Time
+	Blocks    []byte
+}
+
+// Cache is a write-behind cache of the facts in a [Store]. It is safe for concurrent
+// use.
+type Cache struct {
+	store Store
+	now   func() time.Time
+	loop  *writebehind.Loop
+
+	mu      sync.Mutex
+	facts   map[Key]*Fact
+	cost    int64 // of all facts
+	unsaved map[Key]*Fact
+}
+
+// New returns a Cache. The clock has milliseconds.
+func New(store Store, now func() time.Time) *Cache {
+	c := &Cache{store: store, now: now, facts: make(map[Key]*Fact), unsaved: make(map[Key]*Fact)}
+	c.loop = writebehind.New(c.nextWrite)
+	return c
+}
+
+// Flush waits until what was known before is in the store.
+func (c *Cache) Flush(ctx context.Context) error { return c.loop.Flush(ctx) }
+
+// add puts a fact in place of a previous one, and evicts arbitrary others while there
+// are too many. The caller holds the lock.
+func (c *Cache) add(f *Fact) *Fact {
+	c.remove(f.url)
+	c.facts[f.url] = f
+	c.cost += f.cost()
+	for other := range c.facts {
+		if c.cost <= maxCost {
+			break
+		}
+		if other != f.url {
+			c.remove(other)
+		}
+	}
+	return f
+}
+
+func (c *Cache) remove(url Key) {
+	if f := c.facts[url]; f != nil {
+		delete(c.facts, url)
+		delete(c.unsaved, url)
+		c.cost -= f.cost()
+	}
+}
+
+func (f *Fact) cost() int64 { return factCost + f.blocks.n() }
+
+// Find returns the fact about a version of a file that was planned with a revision and,
+// unless it is nil, a CRC. The error is [ErrMismatch] if the content has changed since.
+func (c *Cache) Find(url Key, validator string, size, revision int64, crc *uint32) (*Fact, error) {
+	c.mu.Lock()
+	f := c.facts[url]
+	if f != nil && f.revision > revision {
+		c.mu.Unlock()
+		return nil, ErrMismatch
+	}
+	if f == nil || f.revision < revision || !f.isOf(validator, size) {
+		f = c.add(newFact(c, url, Description{Validator: validator, Size: size}, revision))
+	}
+	ok := crc == nil || f.setCRC(*crc)
+	c.mu.Unlock()
+	if !ok {
+		f.Invalidate()
+		return nil, ErrMismatch
+	}
+	return f, nil
+}
+
+// Confirm records a file as its upstream has just described it. It returns nil if the
+// file has no validator or no suitable size. The upstream's CRC counts as known, unless
+// the content has once contradicted what was known.
+func (c *Cache) Confirm(url Key, d Description) *Fact {
+	if d.Validator == "" || d.Size < 0 || d.Size > MaxSize {
+		return nil
+	}
+	d.Modified = d.Modified.UTC().Truncate(time.Millisecond)
+	if year := d.Modified.Year(); year < 1970 || year > 9999 {
+		d.Modified = time.Time{}
+	}
+	crc := d.CRC32
+	d.CRC32 = nil
+	c.mu.Lock()
+	f := c.facts[url]
+	switch {
+	case f == nil:
+		f = c.add(newFact(c, url, d, 0))
+	case !f.isOf(d.Validator, d.Size):
+		f = c.add(newFact(c, url, d, f.revision))
+	}
+	f.description, f.seenAt = d, c.now()
+	if crc != nil && f.revision == 0 && !f.setCRC(*crc) {
+		c.mu.Unlock()
+		return f.Invalidate()
+	}
+	if f.changed || f.seenAt.Sub(f.storedAt) > confirmInterval {
+		c.save(f)
+	}
+	c.mu.Unlock()
+	return f
+}
+
+// Unconfirm makes facts stand for no request to an upstream until that confirms them
+// again, in all processes.
+func (c *Cache) Unconfirm(list []*Fact) {
+	var records []Record
+	c.mu.Lock()
+	for _, f := range list {
+		f.seenAt, f.storedAt = unconfirmed, unconfirmed
+		records = append(records, f.encode())
+	}
+	c.mu.Unlock()
+	c.put(records)
+}
+
+// Load returns what is known about the latest versions of the files at URLs, in this
+// process or in the store. No URL is given twice.
+func (c *Cache) Load(ctx context.Context, urls []Key) (map[Key]*Fact, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	records, err := c.store.FindFacts(ctx, urls...)
+	if err != nil {
+		return nil, fmt.Errorf("find facts: %w", err)
+	}
+	for _, r := range records {
+		c.merge(r)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := make(map[Key]*Fact)
+	for _, url := range urls {
+		if f := c.facts[url]; f != nil {
+			known[url] = f
+		}
+	}
+	return known, nil
+}
+
+// merge adds a stored fact, unless there is one of a higher revision, or of a version
+// seen later.
+func (c *Cache) merge(r Record) {
+	c.mu.Lock()
+	f := c.facts[r.URL]
+	if f == nil || f.revision < r.Revision || f.revision == r.Revision && !f.isOf(r.Validator, r.Size) && f.seenAt.Before(r.SeenAt) {
+		f = c.add(newFact(c, r.URL, Description{Validator: r.Validator, Size: r.Size}, r.Revision))
+	}
+	ok := f.revision != r.Revision || !f.isOf(r.Validator, r.Size) || f.merge(r)
+	c.mu.Unlock()
+	if !ok {
+		f.Invalidate()
+	}
+}
