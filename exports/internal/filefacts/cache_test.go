@@ -1,0 +1,378 @@
+package filefacts
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"hash/crc32"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+)
+
+// mapStore is a Store whose writes can fail.
+type mapStore struct {
+	mu      sync.Mutex
+	records map[Key]Record
+	writes  int
+	err     error
+}
+
+func (s *mapStore) FindFacts(_ context.Context, urls ...Key) (list []Record, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, url := range urls {
+		if r, ok := s.records[url]; ok {
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+func (s *mapStore) PutFacts(_ context.Context, records []Record, _ int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes++
+	if s.err != nil {
+		return s.err
+	}
+	for _, r := range records {
+		if s.records[r.URL].Revision <= r.Revision {
+			s.records[r.URL] = r
+		}
+	}
+	return nil
+}
+
+// factTest is a file with two processes that read it. Their clock is set by tests.
+type factTest struct {
+	t              *testing.T
+	store          *mapStore
+	clock          time.Time
+	process, other *Cache
+	file           []byte
+	read           int64 // bytes of the source
+}
+
+func newFactTest(t *testing.T, size int) *factTest {
+	f := &factTest{
+		t: t, store: &mapStore{records: make(map[Key]Record)}, clock: time.UnixMilli(1e12),
+		file: content(rand.New(rand.NewPCG(7, 8)), size),
+	}
+	now := func() time.Time { return f.clock }
+	f.process, f.other = New(f.store, now), New(f.store, now)
+	return f
+}
+
+func (f *factTest) description() Description {
+	return Description{Validator: "v", Size: int64(len(f.file))}
+}
+
+func (f *factTest) confirm(c *Cache) *Fact { return c.Confirm(Key{1}, f.description()) }
+
+func (f *factTest) flush(c *Cache) {
+	f.t.Helper()
+	if err := c.Flush(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *factTest) open(_ context.Context, offset, length int64) (io.ReadCloser, error) {
+	f.read += length
+	return io.NopCloser(bytes.NewReader(f.file[offset:][:length])), nil
+}
+
+// part reads a part of the file, and closes it.
+func (f *factTest) part(fact *Fact, offset, length int64) ([]byte, error) {
+	r, err := fact.Open(f.t.Context(), f.open, offset, length)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+func TestReader_ReturnsNoByteOfABlockThatDiffers(t *testing.T) {
+	is := is.New(t)
+	f := newFactTest(t, 3*minBlock+5)
+	fact := f.confirm(f.process)
+	got, err := f.part(fact, minBlock+1, 100)
+	is.NoErr(err)
+	is.True(bytes.Equal(got, f.file[minBlock+1:][:100]))
+	f.flush(f.process)
+	known, err := f.other.Load(t.Context(), []Key{{1}})
+	is.NoErr(err)
+
+	f.file[minBlock]++ // the same validator
+	for _, offset := range []int64{2 * minBlock, minBlock, minBlock + 50} {
+		got, err = f.part(known[Key{1}], offset, 10)
+		is.True(errors.Is(err, ErrMismatch))
+		is.Equal(len(got), 0)
+	}
+	is.Equal(f.store.records[Key{1}].Revision, int64(1)) // before the error is returned
+	_, err = f.part(fact, 0, 1)                          // this process has not read the difference
+	is.True(errors.Is(err, ErrMismatch))
+	next := f.confirm(f.process)
+	is.Equal(next.Revision(), int64(1))
+	_, err = f.process.Find(Key{1}, "v", int64(len(f.file)), 0, nil)
+	is.True(errors.Is(err, ErrMismatch)) // a plan of before
+	got, err = f.part(next, 0, int64(len(f.file)))
+	is.NoErr(err)
+	is.True(bytes.Equal(got, f.file))
+}
+
+func TestReader_ReturnsNoByteOfAnInvalidFact(t *testing.T) {
+	is := is.New(t)
+	f := newFactTest(t, 3*minBlock)
+	fact := f.confirm(f.process)
+	r, err := fact.Open(t.Context(), f.open, 0, int64(len(f.file)))
+	is.NoErr(err)
+	defer r.Close()
+	_, err = io.ReadFull(r, make([]byte, minBlock))
+	is.NoErr(err)
+	fact.Invalidate() // by another response
+	n, err := r.Read(make([]byte, 1))
+	is.Equal(n, 0)
+	is.True(errors.Is(err, ErrMismatch))
+}
+
+func TestCache_FindComparesTheCRCOfThePlan(t *testing.T) {
+	is := is.New(t)
+	f := newFactTest(t, 5)
+	planned := uint32(7)
+	find := func() (*Fact, error) { return f.process.Find(Key{1}, "v", 5, 0, &planned) }
+	fact, err := find()
+	is.NoErr(err)
+	_, err = f.part(fact, 0, 5)
+	is.True(errors.Is(err, ErrMismatch))
+	f = newFactTest(t, 5)
+	_, err = f.part(f.confirm(f.process), 0, 5)
+	is.NoErr(err)
+	_, err = find()
+	is.True(errors.Is(err, ErrMismatch))
+	is.Equal(f.confirm(f.process).Revision(), int64(1))
+	f.flush(f.process)
+}
+
+func TestCache_RevisionOutlivesTheVersion(t *testing.T) {
+	is := is.New(t)
+	f := newFactTest(t, 5)
+	f.confirm(f.process).Invalidate()
+	is.Equal(f.process.Confirm(Key{1}, Description{Validator: "w", Size: 5}).Revision(), int64(1))
+	f.flush(f.process)
+}
+
+func TestCache_ProcessesAddToEachOther(t *testing.T) {
+	is := is.New(t)
+	f := newFactTest(t, 3*minBlock)
+	for i, c := range []*Cache{f.process, f.other, f.process} {
+		_, err := f.part(f.confirm(c), int64(i)*minBlock, minBlock)
+		is.NoErr(err)
+		f.flush(c)
+	}
+	is.Equal(*f.store.records[Key{1}].CRC32, crc32.ChecksumIEEE(f.file))
+
+	f = newFactTest(t, 3*minBlock)
+	for _, c := range []*Cache{f.process, f.other} { // which read different contents
+		_, err := f.part(f.confirm(c), 0, minBlock)
+		is.NoErr(err)
+		f.file[0]++
+	}
+	f.flush(f.process)
+	f.flush(f.other)
+	is.Equal(f.store.records[Key{1}].Revision, int64(1))
+}
+
+func TestCache_KeepsTheVersionSeenLast(t *testing.T) {
+	is := is.New(t)
+	f := newFactTest(t, 5)
+	f.confirm(f.process)
+	f.flush(f.process)
+	f.clock = f.clock.Add(time.Millisecond)
+	f.other.Confirm(Key{1}, Description{Validator: "w", Size: 7})
+	for _, c := range []*Cache{f.other, f.process} {
+		known, err := c.Load(t.Context(), []Key{{1}})
+		is.NoErr(err)
+		f.flush(f.other)
+		d, _ := known[Key{1}].Description()
+		is.Equal(d.Validator, "w")
+	}
+}
+
+func TestFact_ReadMissingReadsEachByteOnce(t *testing.T) {
+	is := is.New(t)
+	f := newFactTest(t, 10*minBlock+5)
+	fact := f.confirm(f.process)
+	for _, block := range []int64{2, 3, 7} {
+		_, err := f.part(fact, block*minBlock, minBlock)
+		is.NoErr(err)
+	}
+	f.read = 0
+	crc, err := fact.ReadMissing(t.Context(), f.open)
+	is.NoErr(err)
+	is.Equal(crc, crc32.ChecksumIEEE(f.file))
+	is.Equal(f.read, int64(8+4)*minBlock+5-minBlock) // 8 blocks of which one is short, and 4 known neighbors
+	_, err = fact.ReadMissing(t.Context(), f.open)
+	is.NoErr(err)
+	is.Equal(f.read, int64(11)*minBlock+5) // nothing more
+	f.flush(f.process)
+	is.Equal(*f.store.records[Key{1}].CRC32, crc)
+}
+
+// TestFact_ReadMissingStopsWhereAnotherReaderWas has another reader of the second half.
+func TestFact_ReadMissingStopsWhereAnotherReaderWas(t *testing.T) {
+	is := is.New(t)
+	f := newFactTest(t, 10*minBlock)
+	fact := f.confirm(f.process)
+	var read int64
+	crc, err := fact.ReadMissing(t.Context(), func(_ context.Context, offset, length int64) (io.ReadCloser, error) {
+		_, err := f.part(fact, 5*minBlock, 5*minBlock)
+		return countingReader{bytes.NewReader(f.file[offset:][:length]), &read}, err
+	})
+	is.NoErr(err)
+	is.Equal(crc, crc32.ChecksumIEEE(f.file))
+	is.Equal(read, int64(6*minBlock)) // one of them compared
+}
+
+type countingReader struct {
+	io.Reader
+	read *int64
+}
+
+func (r countingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	*r.read += int64(n)
+	return n, err
+}
+
+func (countingReader) Close() error { return nil }
+
+func TestRecorder_InvalidatesButDelivers(t *testing.T) {
+	is := is.New(t)
+	f := newFactTest(t, 2*minBlock+5)
+	record := func() []byte {
+		r := f.confirm(f.process).Record(io.NopCloser(bytes.NewReader(f.file)))
+		got, err := io.ReadAll(r)
+		is.NoErr(err)
+		is.NoErr(r.Close())
+		return got
+	}
+	is.True(bytes.Equal(record(), f.file))
+	crc, ok := f.confirm(f.process).CRC()
+	is.True(ok)
+	is.Equal(crc, crc32.ChecksumIEEE(f.file))
+	f.file[minBlock]++
+	is.True(bytes.Equal(record(), f.file))
+	fact := f.confirm(f.process)
+	is.Equal(fact.Revision(), int64(1))
+	_, ok = fact.CRC()
+	is.True(!ok)
+	f.flush(f.process)
+
+	r := fact.Record(io.NopCloser(io.MultiReader(bytes.NewReader(f.file), bytes.NewReader(f.file))))
+	_, err := io.ReadAll(r) // more than its size
+	is.NoErr(err)
+	is.NoErr(r.Close())
+	is.Equal(f.confirm(f.process).Revision(), int64(2))
+	f.flush(f.process)
+}
+
+// TestCache_WrongCRCOfUpstreamIsNotBelievedTwice has an upstream that states another CRC
+// than that of the content.
+func TestCache_WrongCRCOfUpstreamIsNotBelievedTwice(t *testing.T) {
+	is := is.New(t)
+	f := newFactTest(t, minBlock+5)
+	d := f.description()
+	d.CRC32 = new(uint32)
+	fact := f.process.Confirm(Key{1}, d)
+	_, known := fact.CRC()
+	is.True(known)
+	_, err := f.part(fact, 0, int64(len(f.file)))
+	is.True(errors.Is(err, ErrMismatch))
+	for _, c := range []*Cache{f.process, f.other} {
+		_, err := c.Load(t.Context(), []Key{{1}})
+		is.NoErr(err)
+		fact = c.Confirm(Key{1}, d)
+		_, known = fact.CRC()
+		is.True(!known)
+		f.flush(c)
+	}
+	_, err = f.part(fact, 0, int64(len(f.file)))
+	is.NoErr(err)
+	f.flush(f.other)
+}
+
+func TestCache_UnconfirmedFactsAreSoInAllProcesses(t *testing.T) {
+	is := is.New(t)
+	f := newFactTest(t, 5)
+	f.process.Unconfirm([]*Fact{f.confirm(f.process)})
+	f.flush(f.process)
+	known, err := f.other.Load(t.Context(), []Key{{1}})
+	is.NoErr(err)
+	for _, fact := range []*Fact{known[Key{1}], f.confirm(f.process)} {
+		_, seenAt := fact.Description()
+		is.Equal(seenAt.Equal(f.clock), fact.cache == f.process)
+	}
+	f.flush(f.process)
+	is.True(f.store.records[Key{1}].SeenAt.Equal(f.clock)) // confirmed again
+}
+
+func TestCache_WritesWhatIsNew(t *testing.T) {
+	is := is.New(t)
+	f := newFactTest(t, 2*minBlock)
+	writes := func() int {
+		f.flush(f.process)
+		n := f.store.writes
+		f.store.writes = 0
+		return n
+	}
+	fact := f.confirm(f.process)
+	is.Equal(writes(), 1)
+	f.clock = f.clock.Add(confirmInterval)
+	f.confirm(f.process)
+	is.Equal(writes(), 0)
+	f.clock = f.clock.Add(time.Millisecond)
+	f.confirm(f.process)
+	is.Equal(writes(), 1)
+
+	f.store.err = errors.New("unavailable")
+	for range 2 { // is tried again when the file is read again
+		_, err := f.part(fact, 0, 1)
+		is.NoErr(err)
+		is.Equal(writes(), 1)
+	}
+	f.store.err = nil
+	_, err := f.part(fact, 0, 1)
+	is.NoErr(err)
+	is.Equal(writes(), 1)
+	_, err = f.part(fact, 0, 1)
+	is.NoErr(err)
+	is.Equal(writes(), 0)
+
+	r, err := fact.Open(t.Context(), f.open, minBlock, minBlock)
+	is.NoErr(err)
+	f.clock = f.clock.Add(2 * saveInterval)
+	_, err = r.Read(make([]byte, 1))
+	is.NoErr(err)
+	is.Equal(writes(), 1) // long before it is closed
+	is.NoErr(r.Close())
+}
+
+func TestCache_BoundsMemory(t *testing.T) {
+	is := is.New(t)
+	c := New(&mapStore{records: make(map[Key]Record)}, time.Now)
+	for i := range 100 {
+		c.Confirm(Key{byte(i)}, Description{Validator: "v", Size: 4 << 30})
+		is.NoErr(c.Flush(t.Context()))
+		is.True(c.cost <= maxCost)
+	}
+	is.Equal(len(c.facts), maxCost/(4<<30/minBlock+factCost))
+	for url := range c.facts {
+		c.remove(url)
+	}
+	is.Equal(c.cost, int64(0))
+}
