@@ -49,11 +49,6 @@ var importRules = []importRule{
 		reason: "a domain depends on neither HTTP nor a database; its JSON is the manifest in a zip and the plan of a link",
 	},
 	{
-		pkg:    "exports/internal/checksum",
-		never:  []string{"net", "os", "context", "database/sql"},
-		reason: "a checksum is arithmetic over bytes",
-	},
-	{
 		pkg:    "exports/internal/filefacts",
 		may:    []string{module + "/exports/internal/writebehind"},
 		never:  []string{"net", "os", "database/sql"},

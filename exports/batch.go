@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/exports/internal/filefacts"
 	"example.com/canvasback/exports/internal/prefetch"
 	"example.com/canvasback/exports/internal/zipstream"
 )
@@ -34,8 +35,8 @@ type Batch struct {
 	skipped []Skipped
 	size    int64
 	planned []*zipstream.Entry // by item, nil if skipped; no elements if the size is unknown
-	known   chan map[Digest]*fileFact
-	assumed []*fileFact // on which the size depends
+	known   chan map[filefacts.Key]*filefacts.Fact
+	assumed []*filefacts.Fact // on which the size depends
 }
 
 // OpenBatch starts to open the files of the items that [Service.FindBatch] has
@@ -47,10 +48,10 @@ type Batch struct {
 // When ctx ends, WriteZip fails.
 func (s *Service) OpenBatch(ctx context.Context, items []BatchItem) (*Batch, error) {
 	var jobs []prefetch.Job[batchFile]
-	var urls []Digest
+	var urls []filefacts.Key
 	for _, item := range items {
 		if item.Export != nil {
-			urls = append(urls, urlDigest(item.Export.ExportedURL))
+			urls = append(urls, factKey(item.Export.ExportedURL))
 			jobs = append(jobs, prefetch.Job[batchFile]{
 				Host:        hostOf(item.Export.ExportedURL),
 				Concurrency: s.concurrency(item.Export.ExportedURL),
@@ -61,7 +62,7 @@ func (s *Service) OpenBatch(ctx context.Context, items []BatchItem) (*Batch, err
 			})
 		}
 	}
-	b := &Batch{ctx: ctx, service: s, now: s.now(), items: items, current: -1, known: make(chan map[Digest]*fileFact, 1)}
+	b := &Batch{ctx: ctx, service: s, now: s.now(), items: items, current: -1, known: make(chan map[filefacts.Key]*filefacts.Fact, 1)}
 	go b.loadFacts(urls)
 	b.queue = prefetch.New(ctx, s.prefetch, jobs)
 	start, opened := time.Now(), false
@@ -89,7 +90,7 @@ func (b *Batch) advance(onWait func()) error {
 				return nil
 			}
 			if b.planned != nil && b.planned[b.current] != nil {
-				b.service.facts.doubt(b.assumed)
+				b.service.facts.Unconfirm(b.assumed)
 				return fmt.Errorf("%w: %w", errBatchChanged, err)
 			}
 		}
@@ -100,13 +101,13 @@ func (b *Batch) advance(onWait func()) error {
 
 // loadFacts loads what is known about the files, while the first one is opened. If
 // that fails, the size may be unknown.
-func (b *Batch) loadFacts(urls []Digest) {
-	var known map[Digest]*fileFact
+func (b *Batch) loadFacts(urls []filefacts.Key) {
+	var known map[filefacts.Key]*filefacts.Fact
 	var err error
 	defer func() { b.known <- known }()
 	defer recoverToError(&err)
-	slices.SortFunc(urls, func(a, b Digest) int { return bytes.Compare(a[:], b[:]) })
-	known, err = b.service.facts.load(b.ctx, slices.Compact(urls))
+	slices.SortFunc(urls, func(a, b filefacts.Key) int { return bytes.Compare(a[:], b[:]) })
+	known, err = b.service.facts.Load(b.ctx, slices.Compact(urls))
 }
 
 // Size returns the size of the archive in bytes. It is -1 unless the size of
@@ -137,7 +138,7 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 				err = b.complete(&entry)
 			}
 			if err != nil || entry.Size != planned.Size || entry.Streamed && !planned.Streamed {
-				b.service.facts.doubt(b.assumed)
+				b.service.facts.Unconfirm(b.assumed)
 				return fmt.Errorf("zip entry %q: %w", planned.Name, errBatchChanged)
 			}
 			planned.CRC = entry.CRC
@@ -187,7 +188,7 @@ func (b *Batch) addStored(z *zipstream.Writer, entry zipstream.Entry) error {
 	if _, ok := download.Body.(*os.File); !ok {
 		err := z.AddStored(entry, zipstream.Verify(b.file.Content(), entry.Size, entry.CRC))
 		if errors.Is(err, zipstream.ErrChecksum) {
-			b.service.facts.disprove(download.fact)
+			download.fact.Invalidate()
 		}
 		return err
 	}
@@ -209,7 +210,7 @@ func (b *Batch) entry(item int, file prefetch.Result[batchFile], names *filename
 	case file.Complete:
 		entry.Size, entry.CRC, entry.Streamed = int64(len(file.Prefix)), file.CRC, false
 	case download.fact != nil:
-		_, known := download.fact.sums.Total()
+		_, known := download.fact.CRC()
 		entry.Streamed = !known
 	}
 	return entry

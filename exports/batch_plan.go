@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/exports/internal/filefacts"
 	"example.com/canvasback/exports/internal/prefetch"
 	"example.com/canvasback/exports/internal/zipstream"
 )
@@ -14,7 +15,7 @@ import (
 func (b *Batch) plan(took time.Duration) {
 	b.size = -1
 	rest := b.queue.Rest(sizeWait(took))
-	var known map[Digest]*fileFact
+	var known map[filefacts.Key]*filefacts.Fact
 	if slices.ContainsFunc(rest, func(o prefetch.Outcome[batchFile]) bool { return !o.Arrived }) {
 		known = <-b.known
 	}
@@ -33,7 +34,7 @@ func (b *Batch) plan(took time.Duration) {
 			outcome := rest[0]
 			rest = rest[1:]
 			if !outcome.Arrived {
-				entry, err = b.knownEntry(export, known[urlDigest(export.ExportedURL)], names), nil
+				entry, err = b.knownEntry(export, known[factKey(export.ExportedURL)], names), nil
 			} else if err = outcome.Err; err == nil {
 				entry = b.entry(i, outcome.Result, names)
 			}
@@ -69,14 +70,14 @@ func sizeWait(took time.Duration) time.Duration {
 
 // knownEntry describes the zip entry of a file that is not open by a fact, with Size
 // -1 if that is nil. Opening the file shows if the fact is wrong.
-func (b *Batch) knownEntry(export *Export, f *fileFact, names *filename.Dedup) zipstream.Entry {
+func (b *Batch) knownEntry(export *Export, f *filefacts.Fact, names *filename.Dedup) zipstream.Entry {
 	if f == nil {
 		return zipstream.Entry{Size: -1}
 	}
-	file, seenAt := b.service.facts.describe(f)
+	d, seenAt := f.Description()
 	if seenAt.Before(export.UpdatedAt) {
 		return zipstream.Entry{Size: -1}
 	}
 	b.assumed = append(b.assumed, f)
-	return zipEntry(*export, file, f, names)
+	return zipEntry(*export, knownFile(d), f, names)
 }

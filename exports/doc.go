@@ -29,11 +29,11 @@
 // with another ETag. Two states of a file are never mixed. A link to a file without
 // a Validator is not resumable.
 //
-// To send a range of a zip, the server needs only the CRC-32 of the files outside of it. Each
-// read of a file contributes the CRCs of its blocks of 64 KiB, which the [Store]
-// keeps as a [Fact]. Missing blocks are read beside the sending. A link returns no
-// byte of a block before it is compared with earlier reads. A difference shows a
-// Validator that did not change with the content: the response fails, and the
+// To send a range of a zip, the server needs only the CRC-32 of the files outside of it.
+// Each read of a file contributes the CRCs of its blocks of 64 KiB, which the [Store]
+// keeps as a [Fact]. What is still missing is read when the content of the range is sent.
+// A link returns no byte of a block before it is compared with earlier reads. A difference
+// shows a Validator that did not change with the content: the response fails, and the
 // revision of the fact is raised, which outdates all plans that depend on it.
 //
 // # Failures

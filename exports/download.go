@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"example.com/canvasback/exports/internal/filefacts"
 	"example.com/canvasback/exports/internal/prefetch"
 )
 
@@ -16,8 +17,8 @@ import (
 // caller must close it. It is not safe for concurrent use.
 type Download struct {
 	File
-	local  bool      // Body is an *os.File, or was
-	fact   *fileFact // nil if the file has no Validator
+	local  bool            // Body is an *os.File, or was
+	fact   *filefacts.Fact // nil if the file has no Validator
 	cancel context.CancelCauseFunc
 }
 
@@ -76,9 +77,22 @@ func (s *Service) open(ctx context.Context, export Export, inZip bool) (*Downloa
 	}
 	download := &Download{File: *file, cancel: cancel}
 	_, download.local = file.Body.(*os.File)
-	s.recordSums(export, download, inZip)
+	s.recordDownload(export, download, inZip)
 	download.Name = deliveryName(export, file)
 	return download, nil
+}
+
+// recordDownload makes a download add to the fact about its file while it is read.
+func (s *Service) recordDownload(export Export, d *Download, inZip bool) {
+	file := cleanFile(d.File)
+	d.fact = s.confirmFact(export.ExportedURL, &file)
+	if d.fact == nil {
+		return
+	}
+	if _, known := d.fact.CRC(); known || d.local && !inZip {
+		return // the kernel can copy a local file then
+	}
+	d.Body = d.fact.Record(d.Body)
 }
 
 // PublicURL returns the URL from which a client can download an export: that of a

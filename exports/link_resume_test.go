@@ -85,6 +85,43 @@ func TestLink_ResumeReadsOnlyTheRest(t *testing.T) {
 	}
 }
 
+// TestLink_ReadsMissingFilesLast requests the rest of a link, and nothing is known of what
+// is before it.
+func TestLink_ReadsMissingFilesLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var files []fakeFile
+		for i := range 12 {
+			files = append(files, newFile(3<<20, uint64(i)))
+		}
+		l := newLinkTest(t, files...)
+		l.origin.onRead = func(string, int64) { time.Sleep(time.Millisecond) }
+		link := l.create(l.service(exports.Options{}))
+		start := link.Size * 2 / 5 // within a file
+		is.NoErr(discard(t, link, io.Discard, start, link.Size-start))
+		read := l.origin.bytes.Load()
+		t.Logf("%d bytes read for %d", read, link.Size-start)
+		is.True(read <= link.Size+1<<20)
+	})
+}
+
+func TestLink_ReadsMissingFilesInParallel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var files []fakeFile
+		for i := range 8 {
+			files = append(files, newFile(1<<20, uint64(i)))
+		}
+		l := newLinkTest(t, files...)
+		s := l.service(exports.Options{})
+		link := l.create(s)
+		l.origin.delay = time.Second
+		start := time.Now()
+		is.NoErr(discard(t, link, io.Discard, link.Size-450, 450)) // most of the central directory
+		is.True(time.Since(start) <= 3*time.Second)                // one to check the first file, and two for four files at a time
+	})
+}
+
 // TestLink_ParallelRangesReadEachByteOnce downloads in eight parts at a time.
 func TestLink_ParallelRangesReadEachByteOnce(t *testing.T) {
 	is := is.New(t)

@@ -48,7 +48,7 @@ func TestLink_NoticesChangeInAnyPartOfAKnownBlock(t *testing.T) {
 	}
 }
 
-func TestLink_DisprovedFileOutdatesPlansOfAllProcesses(t *testing.T) {
+func TestLink_InvalidFactOutdatesPlansOfAllProcesses(t *testing.T) {
 	for i := range 2 { // a streamed file, and one whose header includes its CRC
 		is := is.New(t)
 		l := newLinkTest(t, newFile(3<<20, 1), newFile(200, 2))
@@ -203,33 +203,6 @@ func TestLink_ComparesBothNeighbors(t *testing.T) {
 	l.lie(0, 2)
 	_, err = read(t.Context(), link, 0, 2<<20)
 	is.True(exports.IsLost(err))
-}
-
-func TestLink_OneWrongCRCDisprovesThoseOfItsHost(t *testing.T) {
-	is := is.New(t)
-	var files []fakeFile
-	for i := range 60 { // 20 on each host
-		f := newFile(2<<20, uint64(i))
-		f.crc = new(uint32)
-		files = append(files, f)
-	}
-	l := newLinkTest(t, files...)
-	s := l.service(exports.Options{})
-	failed := 0
-	for ; failed < 10; failed++ {
-		archive, _, err := downloadBatch(t, s, l.sources)
-		if err != nil {
-			continue
-		}
-		_, contents := readZip(t, archive)
-		is.True(contents["7.bin"] == string(contentOf(files[7])))
-		break
-	}
-	if failed > 3 {
-		t.Errorf("%d downloads failed", failed)
-	}
-	link := l.create(s)
-	l.readAll(link)
 }
 
 // TestLink_AlternatingValidatorIsNone has an upstream of two servers that disagree.

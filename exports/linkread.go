@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync"
 
+	"example.com/canvasback/exports/internal/filefacts"
 	"example.com/canvasback/exports/internal/prefetch"
 	"example.com/canvasback/exports/internal/zipstream"
 )
@@ -22,15 +23,17 @@ type LinkReader struct {
 	link    *Link
 	ranges  []ByteRange
 	entries []planEntry
-	facts   map[int]*fileFact // by entry, of those that the ranges need
+	facts   map[int]*filefacts.Fact // by entry, of those that the ranges need
 	onWait  func()
 
-	queue   *prefetch.Queue[*blockReader]
+	queue   *prefetch.Queue[*filefacts.Reader]
 	parts   []filePart
-	next    int                           // index of the part that the queue returns next
-	current prefetch.Result[*blockReader] // of the part before
-	content []byte                        // the complete file, if it was read for its CRC
-	readers sync.WaitGroup                // of checksums
+	next    int                                // index of the part that the queue returns next
+	current prefetch.Result[*filefacts.Reader] // of the part before
+	content []byte                             // the complete file, if it was read for its CRC
+
+	unknown []int          // entries whose CRC the ranges need and nobody knew
+	readers sync.WaitGroup // of what is missing of them
 }
 
 // filePart is a part of a file that the ranges need.
@@ -57,20 +60,20 @@ func (l *Link) Open(ctx context.Context, ranges ...ByteRange) (*LinkReader, erro
 	if err := r.findFacts(); err != nil {
 		return nil, err
 	}
-	unknown := r.planParts()
-	jobs := make([]prefetch.Job[*blockReader], len(r.parts))
+	r.planParts()
+	jobs := make([]prefetch.Job[*filefacts.Reader], len(r.parts))
 	for i, part := range r.parts {
 		e, f := r.entries[part.entry], r.facts[part.entry]
-		limit := int(f.sums.Block()) // hides the latency
+		limit := int(f.Block()) // hides the latency
 		if r.needsContent(part.entry) {
 			limit = storedFileSize
 		}
-		jobs[i] = prefetch.Job[*blockReader]{
+		jobs[i] = prefetch.Job[*filefacts.Reader]{
 			Host:        hostOf(e.URL),
 			Concurrency: l.service.concurrency(e.URL),
 			Limit:       limit,
-			Open: func(ctx context.Context) (*blockReader, error) {
-				return l.service.openPart(ctx, e, f, part.offset, part.length)
+			Open: func(ctx context.Context) (*filefacts.Reader, error) {
+				return f.Open(ctx, l.service.planSource(e), part.offset, part.length)
 			},
 		}
 	}
@@ -82,7 +85,6 @@ func (l *Link) Open(ctx context.Context, ranges ...ByteRange) (*LinkReader, erro
 	} else if err := r.checkFirst(); err != nil {
 		return nil, err
 	}
-	r.readUnknown(unknown)
 	opened = true
 	return r, nil
 }
@@ -107,13 +109,13 @@ func (r *LinkReader) needs(rng ByteRange) func(yield func(zipstream.Need) bool) 
 // findFacts sets facts, and reads from the store what this process does not know. If
 // that fails, the response costs more reads.
 func (r *LinkReader) findFacts() error {
-	r.facts = make(map[int]*fileFact)
+	r.facts = make(map[int]*filefacts.Fact)
 	find := func(entry int) (err error) {
-		r.facts[entry], err = r.link.service.facts.find(r.entries[entry])
+		r.facts[entry], err = r.link.service.planFact(r.entries[entry])
 		return err
 	}
-	var urls []Digest
-	requested := make(map[Digest]bool)
+	var urls []filefacts.Key
+	requested := make(map[filefacts.Key]bool)
 	for _, rng := range r.ranges {
 		for need := range r.needs(rng) {
 			if r.facts[need.Entry] == nil {
@@ -122,17 +124,18 @@ func (r *LinkReader) findFacts() error {
 				}
 			}
 			f := r.facts[need.Entry]
-			_, known := f.sums.Total()
-			if (need.CRC && !known || !f.sums.Includes(need.Offset, need.Length)) && !requested[f.url] {
-				requested[f.url] = true
-				urls = append(urls, f.url)
+			_, known := f.CRC()
+			url := factKey(r.entries[need.Entry].URL)
+			if (need.CRC && !known || !f.Includes(need.Offset, need.Length)) && !requested[url] {
+				requested[url] = true
+				urls = append(urls, url)
 			}
 		}
 	}
 	if len(urls) == 0 {
 		return nil
 	}
-	r.link.service.facts.load(r.ctx, urls)
+	r.link.service.facts.Load(r.ctx, urls)
 	for entry := range r.facts {
 		if err := find(entry); err != nil {
 			return err
@@ -144,20 +147,19 @@ func (r *LinkReader) findFacts() error {
 // needsContent reports whether a file must be read to its end before its header is
 // written: it is stored without a data descriptor, and its CRC is unknown.
 func (r *LinkReader) needsContent(entry int) bool {
-	_, known := r.facts[entry].sums.Total()
+	_, known := r.facts[entry].CRC()
 	return r.link.Zip && !r.entries[entry].Streamed && !known
 }
 
-// planParts sets the parts to read. An empty part shows whether an empty file has changed.
-// It returns how much of the files whose CRC the ranges need is unknown and not in
-// the parts, by entry.
-func (r *LinkReader) planParts() (unknown map[int]int64) {
-	unknown = make(map[int]int64)
+// planParts sets the parts to read and the unknown CRCs. An empty part shows whether an
+// empty file has changed.
+func (r *LinkReader) planParts() {
+	isUnknown := make(map[int]bool)
 	for _, rng := range r.ranges {
 		complete := make(map[int]bool)
 		for need := range r.needs(rng) {
 			size := r.entries[need.Entry].Size
-			_, known := r.facts[need.Entry].sums.Total()
+			_, known := r.facts[need.Entry].CRC()
 			switch {
 			case complete[need.Entry]:
 			case r.needsContent(need.Entry), size == 0:
@@ -165,17 +167,12 @@ func (r *LinkReader) planParts() (unknown map[int]int64) {
 				r.parts = append(r.parts, filePart{need.Entry, 0, size})
 			case need.Length > 0:
 				r.parts = append(r.parts, filePart{need.Entry, need.Offset, need.Length})
-			case !known:
-				unknown[need.Entry] = size
+			case !known && !isUnknown[need.Entry]:
+				isUnknown[need.Entry] = true
+				r.unknown = append(r.unknown, need.Entry)
 			}
 		}
 	}
-	for _, part := range r.parts {
-		if unknown[part.entry] > 0 && part.offset+part.length == r.entries[part.entry].Size {
-			unknown[part.entry] = r.facts[part.entry].sums.Floor(part.offset)
-		}
-	}
-	return unknown
 }
 
 // checkFirst returns an error if the ranges include headers only and the file of the
@@ -191,26 +188,39 @@ func (r *LinkReader) checkFirst() error {
 	return r.link.service.checkPlanned(r.ctx, r.entries[entry])
 }
 
-// parallelSums is how many files one response reads for their sums at a time.
-const parallelSums = 4
+// parallelCRCs is how many files one response reads for their CRCs at a time.
+const parallelCRCs = 4
 
-// readUnknown starts to read what the parts do not include of files whose CRC the
-// ranges need. CRC waits for that, and finds the same errors.
-func (r *LinkReader) readUnknown(unknown map[int]int64) {
-	entries := make(chan int, len(unknown))
-	for entry := range r.entries {
-		if unknown[entry] > 0 {
-			entries <- entry
-		}
+// readUnknown starts to read what is missing of the files whose CRC is unknown, when all
+// content is sent. Until then other responses may read it. CRC waits for the result, and
+// finds the same errors.
+func (r *LinkReader) readUnknown() {
+	if r.next < len(r.parts) || len(r.unknown) == 0 {
+		return
+	}
+	entries := make(chan int, len(r.unknown))
+	for _, entry := range r.unknown {
+		entries <- entry
 	}
 	close(entries)
-	for range min(parallelSums, len(entries)) {
+	r.unknown = nil
+	for range min(parallelCRCs, len(entries)) {
 		r.readers.Go(func() {
 			for entry := range entries {
-				r.link.service.readMissing(r.ctx, r.entries[entry], r.facts[entry], unknown[entry], true)
+				r.readMissing(entry)
 			}
 		})
 	}
+}
+
+// readMissing returns the CRC of a file, and reads what is missing for it.
+func (r *LinkReader) readMissing(entry int) (crc uint32, err error) {
+	defer recoverToError(&err)
+	crc, err = r.facts[entry].ReadMissing(r.ctx, r.link.service.planSource(r.entries[entry]))
+	if err != nil {
+		return 0, openError(err, nil)
+	}
+	return crc, nil
 }
 
 // advance opens the next part.
@@ -321,23 +331,21 @@ func (r *LinkReader) CRC(entry int) (uint32, error) {
 		return crc32.ChecksumIEEE(r.link.manifest), nil
 	}
 	e, f := r.entries[entry], r.facts[entry]
-	if crc, ok := f.sums.Total(); ok {
+	if crc, ok := f.CRC(); ok {
 		return crc, r.passEmpty(entry)
 	}
 	if e.Streamed {
 		r.onWait()
-		if err := r.link.service.readMissing(r.ctx, e, f, e.Size, false); err != nil {
-			return 0, err
-		}
-	} else {
-		if err := r.seek(filePart{entry, 0, e.Size}); err != nil {
-			return 0, err
-		}
-		if err := r.readContent(); err != nil {
-			return 0, err
-		}
+		r.readUnknown()
+		return r.readMissing(entry)
 	}
-	crc, ok := f.sums.Total()
+	if err := r.seek(filePart{entry, 0, e.Size}); err != nil {
+		return 0, err
+	}
+	if err := r.readContent(); err != nil {
+		return 0, err
+	}
+	crc, ok := f.CRC()
 	if !ok { // another response found that the content has changed
 		return 0, ErrChanged
 	}

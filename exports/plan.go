@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/exports/internal/filefacts"
 	"example.com/canvasback/exports/internal/zipstream"
 )
 
@@ -137,7 +138,7 @@ func (p *plan) archive() (*zipstream.Archive, []byte, error) {
 // plannedFile is the description of an item's file, or the reason to skip it.
 type plannedFile struct {
 	file *File // without Body
-	fact *fileFact
+	fact *filefacts.Fact
 	err  error
 }
 
@@ -198,8 +199,8 @@ func (p *plan) add(export Export, f plannedFile, names *filename.Dedup) {
 	if f.fact == nil {
 		p.Resumable = false
 	} else {
-		entry.Validator, entry.Revision = f.file.Validator, f.fact.revision
-		if crc, ok := f.fact.sums.Total(); ok {
+		entry.Validator, entry.Revision = f.file.Validator, f.fact.Revision()
+		if crc, ok := f.fact.CRC(); ok {
 			entry.CRC32 = &crc
 		}
 	}
@@ -207,14 +208,14 @@ func (p *plan) add(export Export, f plannedFile, names *filename.Dedup) {
 }
 
 // zipEntry describes the zip entry of a file. The fact may be nil.
-func zipEntry(export Export, file *File, f *fileFact, names *filename.Dedup) zipstream.Entry {
+func zipEntry(export Export, file *File, f *filefacts.Fact, names *filename.Dedup) zipstream.Entry {
 	entry := zipstream.Entry{Name: names.Unique(deliveryName(export, file)), Modified: file.Modified, Size: file.Size, Streamed: true}
 	if entry.Modified.IsZero() { // the same in each download
 		entry.Modified = export.UpdatedAt
 	}
 	if f != nil {
-		crc, known := f.sums.Total()
-		entry.CRC, entry.Streamed = crc, !known && f.size > storedFileSize
+		crc, known := f.CRC()
+		entry.CRC, entry.Streamed = crc, !known && file.Size > storedFileSize
 	}
 	return entry
 }

@@ -11,8 +11,12 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"example.com/canvasback/exports/internal/filefacts"
 	"example.com/canvasback/exports/internal/prefetch"
 )
+
+// storeTimeout limits calls of a store that outlive their request.
+const storeTimeout = 5 * time.Second
 
 // Options configure a [Service]. The zero value opens no URL at all. Numbers and
 // durations below zero count as zero.
@@ -74,7 +78,7 @@ type Service struct {
 	prefetch    prefetch.Config
 	clock       func() time.Time
 
-	facts        *facts
+	facts        *filefacts.Cache
 	usages       *usages
 	plans        *planCache
 	statPrefetch prefetch.Config
@@ -122,7 +126,7 @@ func NewService(store Store, options *Options) *Service {
 			Total:    cmp.Or(max(o.MaxLinks, 0), 100_000),
 		},
 	}
-	s.facts, s.usages = newFacts(store, s.now), newUsages(store)
+	s.facts, s.usages = filefacts.New(factStore{store}, s.now), newUsages(store)
 	s.statPrefetch = s.prefetch // a description takes one short request and no memory
 	s.statPrefetch.Budget = prefetch.NewBudget(files * prefetch.PrefixSize)
 	return s
@@ -155,7 +159,7 @@ func (s *Service) concurrency(exportedURL string) (get func() int) {
 // Flush waits until the facts about files, and what links have served, are in the
 // store. Call it at shutdown, after the last request.
 func (s *Service) Flush(ctx context.Context) error {
-	return errors.Join(s.facts.loop.Flush(ctx), s.usages.loop.Flush(ctx))
+	return errors.Join(s.facts.Flush(ctx), s.usages.loop.Flush(ctx))
 }
 
 // checkAllowed returns an error with the reason of the Opener if u may not be

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"example.com/canvasback/exports/internal/filefacts"
 	"example.com/canvasback/exports/internal/prefetch"
 )
 
@@ -22,23 +23,23 @@ const maxFactAge = time.Minute
 // describe returns the description of each item's file. With a previous plan it asks
 // each upstream, otherwise those of which there are no recent facts.
 func (s *Service) describe(ctx context.Context, items []BatchItem, previous *plan) ([]plannedFile, error) {
-	var urls []Digest
-	byURL := make(map[Digest]*plannedFile)
+	var urls []filefacts.Key
+	byURL := make(map[filefacts.Key]*plannedFile)
 	var unknown []*Export // one for each URL
 	for _, item := range items {
 		if item.Export == nil {
 			continue
 		}
-		digest := urlDigest(item.Export.ExportedURL)
+		digest := factKey(item.Export.ExportedURL)
 		if byURL[digest] == nil {
 			byURL[digest] = new(plannedFile)
 			urls = append(urls, digest)
 			unknown = append(unknown, item.Export)
 		}
 	}
-	known, err := s.facts.load(ctx, urls)
+	known, err := s.facts.Load(ctx, urls)
 	if err != nil {
-		return nil, err
+		return nil, storeError("load facts", err)
 	}
 	validators := make(map[string]string) // of the previous plan, by URL
 	if previous != nil {
@@ -47,7 +48,7 @@ func (s *Service) describe(ctx context.Context, items []BatchItem, previous *pla
 		}
 	} else {
 		unknown = slices.DeleteFunc(unknown, func(export *Export) bool {
-			digest := urlDigest(export.ExportedURL)
+			digest := factKey(export.ExportedURL)
 			file, recent := s.recentFact(known[digest], export)
 			if recent {
 				*byURL[digest] = plannedFile{file: file, fact: known[digest]}
@@ -63,7 +64,7 @@ func (s *Service) describe(ctx context.Context, items []BatchItem, previous *pla
 	for i, item := range items {
 		files[i] = plannedFile{err: ErrNotFound}
 		if item.Export != nil {
-			files[i] = *byURL[urlDigest(item.Export.ExportedURL)]
+			files[i] = *byURL[factKey(item.Export.ExportedURL)]
 		}
 	}
 	return files, nil
@@ -72,11 +73,11 @@ func (s *Service) describe(ctx context.Context, items []BatchItem, previous *pla
 // recentFact returns the description of a file by a fact that stands for a request
 // to the upstream: it was confirmed recently, after the export was registered, and
 // its Opener can read parts. The fact may be nil.
-func (s *Service) recentFact(f *fileFact, export *Export) (*File, bool) {
+func (s *Service) recentFact(f *filefacts.Fact, export *Export) (*File, bool) {
 	if f == nil {
 		return nil, false
 	}
-	file, seenAt := s.facts.describe(f)
+	d, seenAt := f.Description()
 	if age := s.now().Sub(seenAt); age > maxFactAge || age < 0 || !seenAt.After(export.UpdatedAt) {
 		return nil, false
 	}
@@ -85,13 +86,13 @@ func (s *Service) recentFact(f *fileFact, export *Export) (*File, bool) {
 		return nil, false
 	}
 	_, ok := opener.(RangeOpener)
-	return file, ok
+	return knownFile(d), ok
 }
 
 // statAll describes the files of exports, several at a time. It asks twice for a file
 // whose validator is not that of the previous plan: one that differs in each response
 // identifies nothing.
-func (s *Service) statAll(ctx context.Context, list []*Export, validators map[string]string, byURL map[Digest]*plannedFile) {
+func (s *Service) statAll(ctx context.Context, list []*Export, validators map[string]string, byURL map[filefacts.Key]*plannedFile) {
 	jobs := make([]prefetch.Job[statFile], len(list))
 	for i, export := range list {
 		jobs[i] = prefetch.Job[statFile]{
@@ -114,7 +115,7 @@ func (s *Service) statAll(ctx context.Context, list []*Export, validators map[st
 	queue := prefetch.New(ctx, s.statPrefetch, jobs)
 	defer queue.Close()
 	for _, export := range list {
-		digest := urlDigest(export.ExportedURL)
+		digest := factKey(export.ExportedURL)
 		result, err := queue.Next(func() {})
 		if err != nil {
 			byURL[digest].err = prefetchError(err)
@@ -122,7 +123,7 @@ func (s *Service) statAll(ctx context.Context, list []*Export, validators map[st
 		}
 		file := result.File.file
 		byURL[digest].file = file
-		byURL[digest].fact = s.facts.confirm(export.ExportedURL, file)
+		byURL[digest].fact = s.confirmFact(export.ExportedURL, file)
 	}
 }
 
@@ -208,7 +209,7 @@ func openWithin[T any](
 // IsLost reports whether an error of a [LinkReader] means that a file has changed or
 // does not exist any more, so that the link must be renewed.
 func IsLost(err error) bool {
-	return errors.Is(err, ErrChanged) || errors.Is(err, ErrGone) || errors.Is(err, ErrForbidden) || errors.Is(err, ErrNotFound)
+	return errors.Is(err, ErrChanged) || errors.Is(err, filefacts.ErrMismatch) || errors.Is(err, ErrGone) || errors.Is(err, ErrForbidden) || errors.Is(err, ErrNotFound)
 }
 
 // cleanFile removes from a description of a file what stores cannot hold.

@@ -68,7 +68,7 @@ type Store interface {
 
 	// FindFacts returns the facts about the URLs that have one, in any order.
 	// No URL is given twice.
-	FindFacts(ctx context.Context, urls ...Digest) ([]Fact, error)
+	FindFacts(ctx context.Context, urls ...[sha256.Size]byte) ([]Fact, error)
 
 	// PutFacts stores facts in place of previous ones about the same URLs, except
 	// those of a higher Revision. It then deletes up to [PruneStep] facts, those
@@ -126,8 +126,8 @@ type LinkLimits struct {
 // Fact is what is known about the file at a URL. It is true as long as the file
 // has the Validator. Texts are valid UTF-8 without NUL.
 type Fact struct {
-	URL       Digest // of the exported URL
-	Validator string // not empty
+	URL       [sha256.Size]byte // SHA-256 of the exported URL
+	Validator string            // not empty
 	Size      int64
 	Revision  int64     // raised when the content changed and the Validator did not
 	CRC32     *uint32   // of the content; nil if unknown

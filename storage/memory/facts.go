@@ -15,11 +15,11 @@ type storedFact struct {
 
 // factID is a fact in the order of storage. The fact may since have another id.
 type factID struct {
-	url exports.Digest
+	url [32]byte
 	id  int64
 }
 
-func (s exportStore) FindFacts(ctx context.Context, urls ...exports.Digest) ([]exports.Fact, error) {
+func (s exportStore) FindFacts(ctx context.Context, urls ...[32]byte) ([]exports.Fact, error) {
 	s.db.mu.RLock()
 	defer s.db.mu.RUnlock()
 	if err := ctx.Err(); err != nil {

@@ -45,7 +45,7 @@ type DB struct {
 	lastExportID int64
 	links        map[exports.Digest]exports.StoredLink
 	linkOrder    []exports.Digest // oldest first
-	facts        map[exports.Digest]storedFact
+	facts        map[[32]byte]storedFact
 	factOrder    []factID // in the order of their storage
 	lastFactID   int64
 }
@@ -66,7 +66,7 @@ func New() *DB {
 		sources:        make(map[string]int64),
 		exportChunks:   make(map[string][]int64),
 		links:          make(map[exports.Digest]exports.StoredLink),
-		facts:          make(map[exports.Digest]storedFact),
+		facts:          make(map[[32]byte]storedFact),
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"example.com/canvasback/exports"
 )
 
-func (s exportStore) FindFacts(ctx context.Context, urls ...exports.Digest) ([]exports.Fact, error) {
+func (s exportStore) FindFacts(ctx context.Context, urls ...[32]byte) ([]exports.Fact, error) {
 	return readRows(ctx, s.db, scanFact, `
 		SELECT url_digest, validator, size, revision, crc32, type, name, modified, seen_at, blocks
 		FROM canvasback_facts
@@ -42,7 +42,7 @@ func scanFact(row pgx.CollectableRow) (exports.Fact, error) {
 	return fact, err
 }
 
-func digestArray(digests []exports.Digest) [][]byte {
+func digestArray(digests [][32]byte) [][]byte {
 	array := make([][]byte, len(digests))
 	for i := range digests {
 		array[i] = digests[i][:]

@@ -9,7 +9,7 @@ import (
 	"example.com/canvasback/exports"
 )
 
-func (s exportStore) FindFacts(ctx context.Context, urls ...exports.Digest) ([]exports.Fact, error) {
+func (s exportStore) FindFacts(ctx context.Context, urls ...[32]byte) ([]exports.Fact, error) {
 	rows, err := s.db.query(ctx, `
 		SELECT url_digest, validator, size, revision, crc32, type, name, modified, seen_at, blocks
 		FROM canvasback_facts
@@ -49,7 +49,7 @@ func (s exportStore) FindFacts(ctx context.Context, urls ...exports.Digest) ([]e
 }
 
 // hexArray returns digests as one parameter, because SQLite limits their number.
-func hexArray(digests []exports.Digest) string {
+func hexArray(digests [][32]byte) string {
 	texts := make([]string, len(digests))
 	for i, digest := range digests {
 		texts[i] = hex.EncodeToString(digest[:])

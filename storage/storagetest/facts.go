@@ -56,7 +56,7 @@ func summary(value any) string {
 // wantFacts checks what FindFacts returns for the URLs.
 func wantFacts(t testing.TB, s Storage, urls []string, want ...exports.Fact) {
 	t.Helper()
-	var digests []exports.Digest
+	var digests [][32]byte
 	for _, url := range urls {
 		digests = append(digests, digestOf(url))
 	}
@@ -190,7 +190,7 @@ func concurrentFacts(t *testing.T, handles []Storage) {
 	}) {
 		must(t, err)
 	}
-	var digests []exports.Digest
+	var digests [][32]byte
 	for _, url := range urls {
 		digests = append(digests, digestOf(url))
 	}
