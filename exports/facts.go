@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"io"
 
 	"example.com/canvasback/exports/internal/filefacts"
@@ -46,14 +45,10 @@ func knownFile(d filefacts.Description) *File {
 	return &File{Size: d.Size, Type: d.Type, Name: d.Name, Modified: d.Modified, Validator: d.Validator}
 }
 
-// planFact returns the fact about a planned file. The error wraps [ErrChanged] if its
+// planFact returns the fact about a planned file. The error is [ErrChanged] if its
 // content has changed since the plan was made.
 func (s *Service) planFact(e planEntry) (*filefacts.Fact, error) {
-	f, err := s.facts.Find(factKey(e.URL), e.Validator, e.Size, e.Revision, e.CRC32)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrChanged, err)
-	}
-	return f, nil
+	return s.facts.Find(factKey(e.URL), e.Validator, e.Size, e.Revision, e.CRC32)
 }
 
 // planSource returns what opens parts of a planned file. Opening a part of an empty one

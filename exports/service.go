@@ -126,7 +126,7 @@ func NewService(store Store, options *Options) *Service {
 			Total:    cmp.Or(max(o.MaxLinks, 0), 100_000),
 		},
 	}
-	s.facts, s.usages = filefacts.New(factStore{store}, s.now), newUsages(store)
+	s.facts, s.usages = filefacts.New(factStore{store}, s.now, ErrChanged), newUsages(store)
 	s.statPrefetch = s.prefetch // a description takes one short request and no memory
 	s.statPrefetch.Budget = prefetch.NewBudget(files * prefetch.PrefixSize)
 	return s

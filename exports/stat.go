@@ -209,7 +209,7 @@ func openWithin[T any](
 // IsLost reports whether an error of a [LinkReader] means that a file has changed or
 // does not exist any more, so that the link must be renewed.
 func IsLost(err error) bool {
-	return errors.Is(err, ErrChanged) || errors.Is(err, filefacts.ErrMismatch) || errors.Is(err, ErrGone) || errors.Is(err, ErrForbidden) || errors.Is(err, ErrNotFound)
+	return errors.Is(err, ErrChanged) || errors.Is(err, ErrGone) || errors.Is(err, ErrForbidden) || errors.Is(err, ErrNotFound)
 }
 
 // cleanFile removes from a description of a file what stores cannot hold.

@@ -75,9 +75,10 @@ type Record struct {
 // Cache is a write-behind cache of the facts in a [Store]. It is safe for concurrent
 // use.
 type Cache struct {
-	store Store
-	now   func() time.Time
-	loop  *writebehind.Loop
+	store      Store
+	now        func() time.Time
+	errChanged error
+	loop       *writebehind.Loop
 
 	mu      sync.Mutex
 	facts   map[Key]*Fact
@@ -85,9 +86,10 @@ type Cache struct {
 	unsaved map[Key]*Fact
 }
 
-// New returns a Cache. The clock has milliseconds.
-func New(store Store, now func() time.Time) *Cache {
-	c := &Cache{store: store, now: now, facts: make(map[Key]*Fact), unsaved: make(map[Key]*Fact)}
+// New returns a Cache. The clock has milliseconds. Reads fail with errChanged if two of
+// one version return different bytes, or not those of a planned CRC.
+func New(store Store, now func() time.Time, errChanged error) *Cache {
+	c := &Cache{store: store, now: now, errChanged: errChanged, facts: make(map[Key]*Fact), unsaved: make(map[Key]*Fact)}
 	c.loop = writebehind.New(c.nextWrite)
 	return c
 }
@@ -123,13 +125,13 @@ func (c *Cache) remove(url Key) {
 func (f *Fact) cost() int64 { return factCost + f.blocks.n() }
 
 // Find returns the fact about a version of a file that was planned with a revision and,
-// unless it is nil, a CRC. The error is [ErrMismatch] if the content has changed since.
+// unless it is nil, a CRC. The error is errChanged if the content has changed since.
 func (c *Cache) Find(url Key, validator string, size, revision int64, crc *uint32) (*Fact, error) {
 	c.mu.Lock()
 	f := c.facts[url]
 	if f != nil && f.revision > revision {
 		c.mu.Unlock()
-		return nil, ErrMismatch
+		return nil, c.errChanged
 	}
 	if f == nil || f.revision < revision || !f.isOf(validator, size) {
 		f = c.add(newFact(c, url, Description{Validator: validator, Size: size}, revision))
@@ -138,7 +140,7 @@ func (c *Cache) Find(url Key, validator string, size, revision int64, crc *uint3
 	c.mu.Unlock()
 	if !ok {
 		f.Invalidate()
-		return nil, ErrMismatch
+		return nil, c.errChanged
 	}
 	return f, nil
 }

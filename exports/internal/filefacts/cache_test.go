@@ -14,6 +14,8 @@ import (
 	"github.com/matryer/is"
 )
 
+var errChanged = errors.New("changed")
+
 // mapStore is a Store whose writes can fail.
 type mapStore struct {
 	mu      sync.Mutex
@@ -64,7 +66,7 @@ func newFactTest(t *testing.T, size int) *factTest {
 		file: content(rand.New(rand.NewPCG(7, 8)), size),
 	}
 	now := func() time.Time { return f.clock }
-	f.process, f.other = New(f.store, now), New(f.store, now)
+	f.process, f.other = New(f.store, now, errChanged), New(f.store, now, errChanged)
 	return f
 }
 
@@ -110,16 +112,16 @@ func TestReader_ReturnsNoByteOfABlockThatDiffers(t *testing.T) {
 	f.file[minBlock]++ // the same validator
 	for _, offset := range []int64{2 * minBlock, minBlock, minBlock + 50} {
 		got, err = f.part(known[Key{1}], offset, 10)
-		is.True(errors.Is(err, ErrMismatch))
+		is.True(errors.Is(err, errChanged))
 		is.Equal(len(got), 0)
 	}
 	is.Equal(f.store.records[Key{1}].Revision, int64(1)) // before the error is returned
 	_, err = f.part(fact, 0, 1)                          // this process has not read the difference
-	is.True(errors.Is(err, ErrMismatch))
+	is.True(errors.Is(err, errChanged))
 	next := f.confirm(f.process)
 	is.Equal(next.Revision(), int64(1))
 	_, err = f.process.Find(Key{1}, "v", int64(len(f.file)), 0, nil)
-	is.True(errors.Is(err, ErrMismatch)) // a plan of before
+	is.True(errors.Is(err, errChanged)) // a plan of before
 	got, err = f.part(next, 0, int64(len(f.file)))
 	is.NoErr(err)
 	is.True(bytes.Equal(got, f.file))
@@ -137,7 +139,7 @@ func TestReader_ReturnsNoByteOfAnInvalidFact(t *testing.T) {
 	fact.Invalidate() // by another response
 	n, err := r.Read(make([]byte, 1))
 	is.Equal(n, 0)
-	is.True(errors.Is(err, ErrMismatch))
+	is.True(errors.Is(err, errChanged))
 }
 
 func TestCache_FindComparesTheCRCOfThePlan(t *testing.T) {
@@ -148,12 +150,12 @@ func TestCache_FindComparesTheCRCOfThePlan(t *testing.T) {
 	fact, err := find()
 	is.NoErr(err)
 	_, err = f.part(fact, 0, 5)
-	is.True(errors.Is(err, ErrMismatch))
+	is.True(errors.Is(err, errChanged))
 	f = newFactTest(t, 5)
 	_, err = f.part(f.confirm(f.process), 0, 5)
 	is.NoErr(err)
 	_, err = find()
-	is.True(errors.Is(err, ErrMismatch))
+	is.True(errors.Is(err, errChanged))
 	is.Equal(f.confirm(f.process).Revision(), int64(1))
 	f.flush(f.process)
 }
@@ -292,7 +294,7 @@ func TestCache_WrongCRCOfUpstreamIsNotBelievedTwice(t *testing.T) {
 	_, known := fact.CRC()
 	is.True(known)
 	_, err := f.part(fact, 0, int64(len(f.file)))
-	is.True(errors.Is(err, ErrMismatch))
+	is.True(errors.Is(err, errChanged))
 	for _, c := range []*Cache{f.process, f.other} {
 		_, err := c.Load(t.Context(), []Key{{1}})
 		is.NoErr(err)
@@ -364,7 +366,7 @@ func TestCache_WritesWhatIsNew(t *testing.T) {
 
 func TestCache_BoundsMemory(t *testing.T) {
 	is := is.New(t)
-	c := New(&mapStore{records: make(map[Key]Record)}, time.Now)
+	c := New(&mapStore{records: make(map[Key]Record)}, time.Now, errChanged)
 	for i := range 100 {
 		c.Confirm(Key{byte(i)}, Description{Validator: "v", Size: 4 << 30})
 		is.NoErr(c.Flush(t.Context()))

@@ -1,13 +1,6 @@
 package filefacts
 
-import (
-	"errors"
-	"time"
-)
-
-// ErrMismatch means that two reads of a file with one validator returned different
-// bytes, or that one of them did not return the announced CRC.
-var ErrMismatch = errors.New("filefacts: content differs from an earlier read")
+import "time"
 
 // unconfirmed is the time at which a file was seen that must be seen again.
 var unconfirmed = time.UnixMilli(0).UTC()
@@ -92,7 +85,7 @@ func (f *Fact) add(offset int64, crc uint32) error {
 	c.mu.Unlock()
 	if !ok {
 		f.Invalidate()
-		return ErrMismatch
+		return c.errChanged
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 // io.EOF after exactly length bytes.
 type Source func(ctx context.Context, offset, length int64) (io.ReadCloser, error)
 
-// Reader reads a part of a file. If its content differs from an earlier read, the
-// error is [ErrMismatch]. The caller must close it. It is not safe for concurrent use.
+// Reader reads a part of a file. The caller must close it. It is not safe for concurrent
+// use.
 type Reader struct {
 	fact        *Fact
 	body        io.ReadCloser // from offset to end
@@ -143,7 +143,7 @@ func (f *Fact) ReadMissing(ctx context.Context, source Source) (crc uint32, err 
 		offset, length := f.blocks.missing()
 		f.cache.mu.Unlock()
 		if length == 0 { // of an invalid fact
-			return 0, ErrMismatch
+			return 0, f.cache.errChanged
 		}
 		if err := f.readRun(ctx, source, offset, length); err != nil {
 			return 0, err
@@ -199,7 +199,7 @@ func (r *Recorder) record(p []byte) error {
 	for len(p) > 0 {
 		if r.offset == b.size {
 			r.fact.Invalidate()
-			return ErrMismatch
+			return r.fact.cache.errChanged
 		}
 		start := r.offset - r.offset%b.length
 		end := min(start+b.length, b.size)
