@@ -13,11 +13,10 @@ import (
 )
 
 // Link is a download link: one file, or a zip of several, that a client downloads
-// without a key. A resumable link delivers any range of its bytes, on any process,
+// without a key. A resumable link delivers any section of its bytes, on any process,
 // and the same bytes as long as it has the same ETag.
 //
-// The methods are safe for concurrent use. A Link does not change; [Link.Renew]
-// returns another one.
+// A Link does not change. Its methods are safe for concurrent use.
 type Link struct {
 	Token     string // of a new link; otherwise empty
 	Owner     Digest // as given to CreateLink
@@ -25,10 +24,16 @@ type Link struct {
 	FileName  string    // clean
 	Type      string    // content type, empty if unknown
 	Size      int64     // in bytes, -1 if unknown
-	Modified  time.Time // of a single file, truncated to the second; zero if unknown
+	Modified  time.Time // of a single resumable file, truncated to the second; zero if unknown
 	ETag      string    // with its quotes; empty unless the link is resumable
 	Zip       bool
+	Sources   []string  // of its files, also of those it skips; read only
 	Skipped   []Skipped // without Err, except in a new link
+
+	// ModifiedStrong reports whether Modified is a strong validator (RFC 9110,
+	// section 8.8.2.2): its second is over, and all responses of the link so far
+	// were of one file. A later plan may be of another file with an equal Modified.
+	ModifiedStrong bool
 
 	service  *Service
 	stored   StoredLink // without Plan
@@ -41,9 +46,6 @@ type Link struct {
 // Format implements [fmt.Formatter] for all verbs. It prints no state, which
 // includes a secret.
 func (l *Link) Format(f fmt.State, _ rune) { io.WriteString(f, "exports.Link") }
-
-// Sources returns the sources of the files of the link, also of those it skips.
-func (l *Link) Sources() []string { return l.plan.Sources }
 
 // tokenBytes is the number of random bytes in a token.
 const tokenBytes = 32
@@ -123,9 +125,7 @@ func (s *Service) FindLink(ctx context.Context, token string) (*Link, error) {
 	case !s.now().Before(stored.ExpiresAt):
 		return nil, ErrLinkNotFound
 	case cached != nil && stored.Version == known:
-		link := *cached
-		link.stored = stored
-		return &link, nil
+		return cached.with(stored), nil
 	}
 	// Many requests may wait for a large plan.
 	result, err, _ := s.decodings.Do(fmt.Sprintf("%x %d", digest[:], stored.Version), func() (any, error) {
@@ -134,10 +134,16 @@ func (s *Service) FindLink(ctx context.Context, token string) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	link := *result.(*Link)
+	return result.(*Link).with(stored), nil
+}
+
+// with returns the link with the same plan and what else is stored now.
+func (l *Link) with(stored StoredLink) *Link {
+	link := *l
 	link.stored = stored
 	link.stored.Plan = nil
-	return &link, nil
+	link.ModifiedStrong = stored.Version == 1 && !link.Modified.IsZero() && l.service.now().Sub(link.Modified) >= time.Second
+	return &link
 }
 
 // decodeLink returns a stored link.
@@ -158,13 +164,14 @@ func (s *Service) newLink(stored StoredLink, p *plan) (*Link, error) {
 		Type:      p.Type,
 		Size:      p.Size,
 		Zip:       p.Zip,
+		Sources:   p.Sources,
 		Skipped:   p.skipped(),
 		service:   s,
 		stored:    stored,
 		planSize:  len(stored.Plan),
 		plan:      p,
 	}
-	if modified := time.Unix(p.Entries[0].Modified, 0).UTC(); !p.Zip && modified.Year() > 1 {
+	if modified := time.Unix(p.Entries[0].Modified, 0).UTC(); !p.Zip && p.Resumable && modified.Year() > 1 {
 		link.Modified = modified
 	}
 	if p.Resumable {
@@ -183,97 +190,3 @@ func (s *Service) newLink(stored StoredLink, p *plan) (*Link, error) {
 
 // Resumable reports whether the link delivers ranges.
 func (l *Link) Resumable() bool { return l.plan.Resumable }
-
-// HasStrongModified reports whether Modified is a strong validator (RFC 9110,
-// section 8.8.2.2): its second is over, and all responses of the link so far were
-// of one file. A later plan may be of another file with an equal Modified.
-func (l *Link) HasStrongModified() bool {
-	return l.stored.Version == 1 && !l.Modified.IsZero() && l.service.now().Sub(l.Modified) >= time.Second
-}
-
-// Outdated reports whether the link must be renewed before it is delivered: a
-// previous response found that a file has changed, or the link is not resumable and
-// may have become so.
-func (l *Link) Outdated() bool {
-	age := l.service.now().Sub(time.UnixMilli(l.plan.MadeAt))
-	return l.plan.Outdated || !l.plan.Resumable && age > maxFactAge
-}
-
-// Renew gives the link a new plan from what is registered and available now, and
-// returns it. If another call or process has replaced the plan of l before, Renew
-// returns the link with that plan.
-//
-// If a file that was available cannot be reached for the moment, Renew returns the
-// error and the link keeps its plan.
-func (l *Link) Renew(ctx context.Context) (*Link, error) {
-	key := fmt.Sprintf("%x %d", l.stored.Digest[:], l.stored.Version)
-	result := l.service.renewals.DoChan(key, func() (any, error) {
-		// The result is shared, so it must not be canceled with its first caller.
-		return l.renew(context.WithoutCancel(ctx))
-	})
-	select {
-	case r := <-result:
-		link, _ := r.Val.(*Link)
-		return link, r.Err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (l *Link) renew(ctx context.Context) (_ *Link, err error) {
-	defer recoverToError(&err)
-	items, err := l.Items(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p, files, err := l.service.newPlan(ctx, items, l.plan.Zip, l.plan)
-	if l.plan.Zip {
-		skipped := make(map[int]bool)
-		for _, s := range l.plan.Skipped {
-			skipped[s.Source] = true
-		}
-		for i, f := range files {
-			if f.err != nil && !IsLost(f.err) && !skipped[i] {
-				return nil, f.err
-			}
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return l.replace(ctx, p)
-}
-
-// replace replaces the plan of the link.
-func (l *Link) replace(ctx context.Context, p *plan) (*Link, error) {
-	encoded, err := p.encode()
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	stored, err := l.service.store.ReplacePlan(ctx, l.stored.Digest, l.stored.Version, encoded)
-	if err == ErrLinkNotFound {
-		return nil, err
-	}
-	if err != nil {
-		return nil, storeError("replace plan", err)
-	}
-	return l.service.decodeLink(stored)
-}
-
-// outdate makes the next request, on any process, renew the link.
-func (l *Link) outdate() {
-	p := *l.plan
-	p.Outdated = true
-	l.replace(context.Background(), &p) // if it fails, the next request notices the same change
-}
-
-// Items returns the sources of the link with what is registered for them now. The
-// error matches [ErrUnavailable].
-func (l *Link) Items(ctx context.Context) ([]BatchItem, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
-	items, _, err := l.service.findItems(ctx, l.plan.Sources)
-	return items, err
-}

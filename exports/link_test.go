@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,21 +73,6 @@ func (l *linkTest) find(s *exports.Service, token string) *exports.Link {
 	return link
 }
 
-// read returns a part of a link.
-func read(ctx context.Context, link *exports.Link, offset, length int64) ([]byte, error) {
-	r, err := link.Open(ctx, exports.ByteRange{Offset: offset, Length: length})
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	var out bytes.Buffer
-	err = r.WriteRange(&out, 0, nil)
-	if err == nil && int64(out.Len()) != length {
-		err = fmt.Errorf("%d of %d bytes", out.Len(), length)
-	}
-	return out.Bytes(), err
-}
-
 func (l *linkTest) readAll(link *exports.Link) []byte {
 	l.t.Helper()
 	body, err := read(l.t.Context(), link, 0, link.Size)
@@ -93,6 +80,20 @@ func (l *linkTest) readAll(link *exports.Link) []byte {
 		l.t.Fatal(err)
 	}
 	return body
+}
+
+// renew delivers a link with another plan than before. It returns the link with that
+// plan, and its content.
+func (l *linkTest) renew(link *exports.Link) (*exports.Link, []byte) {
+	l.t.Helper()
+	renewed, body, err := readCurrent(l.t.Context(), link)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if link.Resumable() && renewed.ETag == link.ETag {
+		l.t.Fatal("the link has the same plan as before")
+	}
+	return renewed, body
 }
 
 // sizes cover both forms of entries and several blocks of checksums.
@@ -171,26 +172,22 @@ func TestLink_ChangedFileGetsNewPlan(t *testing.T) {
 
 	l.origin.set(fileURL(1), newFile(3<<20, 3))
 	_, err := read(t.Context(), link, 3<<20, 100) // begins in the changed file
-	is.True(exports.IsLost(err))
-	_, err = read(t.Context(), link, 0, link.Size) // begins before it
-	is.True(exports.IsLost(err))
+	is.Equal(err, errRenewed)
+	token, link := link.Token, l.find(s, link.Token)
 
-	found := l.find(other, link.Token)
-	is.True(found.Outdated())
-	renewed, err := found.Renew(t.Context())
-	is.NoErr(err)
-	is.True(!renewed.Outdated())
-	is.True(renewed.ETag != link.ETag)
-	_, contents := readZip(t, l.readAll(renewed))
-	is.True(contents["3.bin"] == string(contentOf(newFile(3<<20, 3))))
-	is.Equal(l.find(s, link.Token).ETag, renewed.ETag)
+	l.origin.set(fileURL(1), newFile(4<<20, 3))
+	_, err = read(t.Context(), link, 0, link.Size) // begins before it
+	is.True(errors.Is(err, exports.ErrChanged))
+	renewed, body := l.renew(l.find(other, token))
+	_, contents := readZip(t, body)
+	is.True(contents["3.bin"] == string(contentOf(newFile(4<<20, 3))))
+	is.Equal(l.find(s, token).ETag, renewed.ETag)
 
 	l.origin.remove(fileURL(1))
-	_, err = read(t.Context(), renewed, 3<<20, 100)
+	_, err = read(t.Context(), renewed, 0, renewed.Size)
 	is.True(errors.Is(err, exports.ErrGone))
-	renewed, err = renewed.Renew(t.Context())
-	is.NoErr(err)
-	names, _ := readZip(t, l.readAll(renewed))
+	_, body = l.renew(l.find(s, token))
+	names, _ := readZip(t, body)
 	is.Equal(names, []string{"1.bin", "manifest.json"})
 }
 
@@ -204,13 +201,16 @@ func TestLink_FailingUpstreamKeepsPlan(t *testing.T) {
 	l.origin.set(fileURL(1), broken)
 	_, err := read(t.Context(), link, 3<<20, 100)
 	is.True(errors.Is(err, exports.ErrTimeout))
-	is.True(!exports.IsLost(err))
 	_, err = read(t.Context(), link, 0, link.Size)
 	is.True(errors.Is(err, exports.ErrTimeout))
-	_, err = link.Renew(t.Context())
+	is.Equal(l.find(s, link.Token).ETag, link.ETag)
+	l.origin.set(fileURL(0), newFile(1<<20, 3)) // the other file is still out of reach
+	_, err = read(t.Context(), link, 0, 100)
 	is.True(errors.Is(err, exports.ErrTimeout))
 	is.Equal(l.find(s, link.Token).ETag, link.ETag)
-	is.True(!l.find(s, link.Token).Outdated())
+	l.origin.set(fileURL(0), newFile(2<<20, 1))
+	l.origin.set(fileURL(1), newFile(2<<20, 2))
+	l.readAll(l.find(s, link.Token))
 }
 
 func TestLink_LyingValidatorIsNoticed(t *testing.T) {
@@ -225,13 +225,8 @@ func TestLink_LyingValidatorIsNoticed(t *testing.T) {
 	l.origin.set(fileURL(1), liar)
 	other := l.service(exports.Options{})
 	_, err := read(t.Context(), l.find(other, link.Token), 0, link.Size)
-	is.True(exports.IsLost(err))
-	found := l.find(s, link.Token)
-	is.True(found.Outdated())
-	renewed, err := found.Renew(t.Context())
-	is.NoErr(err)
-	is.True(renewed.ETag != link.ETag)
-	l.readAll(renewed)
+	is.True(errors.Is(err, exports.ErrChanged))
+	l.renew(l.find(s, link.Token))
 }
 
 func TestLink_WithoutValidatorIsNotResumable(t *testing.T) {
@@ -245,15 +240,33 @@ func TestLink_WithoutValidatorIsNotResumable(t *testing.T) {
 	is.True(!link.Resumable())
 	is.Equal(link.ETag, "")
 	is.Equal(link.Size, int64(-1))
-	is.True(!link.Outdated())
+	delivered, body := l.renew(link)
+	is.Equal(delivered.Size, int64(len(body))) // of files that are open
+	names, _ := readZip(t, body)
+	is.Equal(names, []string{"1.bin", "2.bin"})
 	l.origin.set(fileURL(0), newFile(100, 1))
+	delivered, _ = l.renew(l.find(s, link.Token)) // a plan of now
+	is.True(!delivered.Resumable())
 	clock = clock.Add(time.Hour)
-	found := l.find(s, link.Token)
-	is.True(found.Outdated())
-	renewed, err := found.Renew(t.Context())
+	delivered, _ = l.renew(l.find(s, link.Token))
+	is.True(delivered.Resumable())
+}
+
+func TestLink_SkipsWhatCannotBeOpened(t *testing.T) {
+	is := is.New(t)
+	weak, gone := newFile(100, 1), newFile(100, 2)
+	weak.validator = ""
+	l := newLinkTest(t, weak, gone)
+	s := l.service(exports.Options{})
+	link := l.create(s)
+	l.origin.remove(fileURL(1))
+	skipped, err := link.Serve(t.Context(), &sectionWriter{out: io.Discard, choose: wholeLink})
 	is.NoErr(err)
-	is.True(renewed.Resumable())
-	l.readAll(renewed)
+	is.Equal(len(skipped), 1)
+	is.True(errors.Is(skipped[0].Err, exports.ErrGone))
+	l.origin.remove(fileURL(0))
+	_, err = link.Serve(t.Context(), &sectionWriter{out: io.Discard, choose: wholeLink})
+	is.True(errors.Is(err, exports.ErrFailed))
 }
 
 func TestLink_IsBounded(t *testing.T) {
@@ -262,23 +275,38 @@ func TestLink_IsBounded(t *testing.T) {
 	s := l.service(exports.Options{LinkRequests: 2, LinkServed: 3})
 	link := l.create(s)
 	limited := new(exports.LinkLimitError)
-	done1, err := link.Reserve(-1)
-	is.NoErr(err)
-	done2, err := link.Reserve(10)
-	is.NoErr(err)
-	_, err = link.Reserve(10)
+	begun, goOn := make(chan bool), make(chan bool)
+	var group sync.WaitGroup
+	for i := range int64(2) { // all of it, and half of it
+		group.Go(func() {
+			if err := discard(t, link, writerFunc(func(p []byte) (int, error) {
+				begun <- true
+				<-goOn
+				return len(p), nil
+			}), 0, link.Size/(i+1)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	<-begun
+	<-begun
+	_, err := read(t.Context(), link, 0, 10)
 	is.True(errors.As(err, &limited))
 	is.Equal(limited.RetryAfter, time.Second)
-	done1(link.Size)
-	done2(0)
-	for range 4 {
-		done, err := link.Reserve(link.Size / 2)
-		is.NoErr(err)
-		done(link.Size / 2)
+	go func() { // further writes
+		for range begun {
+		}
+	}()
+	close(goOn)
+	group.Wait()
+	close(begun)
+	for range 3 {
 		is.NoErr(s.Flush(t.Context()))
-		link = l.find(s, link.Token)
+		_, err := read(t.Context(), l.find(s, link.Token), 0, link.Size/2)
+		is.NoErr(err)
 	}
-	_, err = l.find(l.service(exports.Options{LinkServed: 3}), link.Token).Reserve(1)
+	is.NoErr(s.Flush(t.Context()))
+	_, err = read(t.Context(), l.find(l.service(exports.Options{LinkServed: 3}), link.Token), 0, 1)
 	is.True(errors.As(err, &limited))
 	is.True(limited.RetryAfter > time.Hour)
 }

@@ -42,7 +42,7 @@ func TestLink_NoticesChangeInAnyPartOfAKnownBlock(t *testing.T) {
 		l.lie(0, 2)
 		for _, offset := range []int64{size/2 - 10, size / 2, size/2 + 20} {
 			got, err := read(t.Context(), link, offset, 5)
-			is.True(exports.IsLost(err))
+			is.Equal(err, errRenewed)
 			is.Equal(len(got), 0)
 		}
 	}
@@ -60,16 +60,17 @@ func TestLink_InvalidFactOutdatesPlansOfAllProcesses(t *testing.T) {
 		}
 		changed := l.lie(i, 3)
 		_, err := read(t.Context(), l.find(s, link.Token), 0, link.Size)
-		is.True(exports.IsLost(err))
-		_, err = l.find(s, link.Token).Renew(t.Context())
+		is.True(isLost(err))
+		renewed, _, err := readCurrent(t.Context(), l.find(s, link.Token))
 		is.NoErr(err)
+		is.True(renewed.ETag != link.ETag)
 		found := l.find(other, link.Token)
-		is.True(found.ETag != link.ETag)
+		is.Equal(found.ETag, renewed.ETag)
 		_, contents := readZip(t, l.readAll(found))
 		is.True(contents[fmt.Sprintf("%d.bin", i+1)] == string(contentOf(changed)))
 
 		_, err = read(t.Context(), l.find(s, second.Token), 0, second.Size) // never mixed with what it was
-		is.True(exports.IsLost(err))
+		is.True(isLost(err))
 	}
 }
 
@@ -81,15 +82,12 @@ func TestLink_WrongCRCOfUpstreamIsNotBelievedTwice(t *testing.T) {
 	s := l.service(exports.Options{})
 	link := l.create(s)
 	_, err := read(t.Context(), link, 0, link.Size)
-	is.True(exports.IsLost(err))
+	is.True(isLost(err))
 	for _, service := range []*exports.Service{s, l.service(exports.Options{})} {
-		found := l.find(service, link.Token)
-		if found.Outdated() {
-			found, err = found.Renew(t.Context())
-			is.NoErr(err)
-		}
+		found, body, err := readCurrent(t.Context(), l.find(service, link.Token))
+		is.NoErr(err)
 		is.True(found.ETag != link.ETag)
-		_, contents := readZip(t, l.readAll(found))
+		_, contents := readZip(t, body)
 		is.True(contents["1.bin"] == string(contentOf(liar)))
 		archive, _, err := downloadBatch(t, service, l.sources)
 		is.NoErr(err)
@@ -103,19 +101,18 @@ func TestLink_UnstableValidatorIsNone(t *testing.T) {
 	unstable := newFile(2<<20, 2)
 	unstable.unstable = true
 	l := newLinkTest(t, newFile(2<<20, 1), unstable)
-	s := l.service(exports.Options{})
+	clock := time.Now()
+	s := l.service(exports.Options{Now: func() time.Time { return clock }})
 	link := l.create(s)
 	_, err := read(t.Context(), link, 0, link.Size)
-	is.True(exports.IsLost(err))
-	found, err := l.find(s, link.Token).Renew(t.Context())
-	is.NoErr(err)
+	is.True(isLost(err))
+	found, _ := l.renew(l.find(s, link.Token))
 	is.True(!found.Resumable())
 	unstable.unstable = false
 	l.origin.set(fileURL(1), unstable)
-	found, err = found.Renew(t.Context())
-	is.NoErr(err)
+	clock = clock.Add(time.Hour)
+	found, _ = l.renew(l.find(s, link.Token))
 	is.True(found.Resumable())
-	l.readAll(found)
 }
 
 // TestLink_SmallFileIsReadOnce reads single bytes of a file that is stored before its
@@ -186,7 +183,7 @@ func TestLink_ComparesWithWhatOtherProcessesHaveRead(t *testing.T) {
 	is.NoErr(s.Flush(t.Context()))
 	l.lie(0, 2)
 	_, err = read(t.Context(), l.find(other, link.Token), 4_000_000, 1000)
-	is.True(exports.IsLost(err))
+	is.True(isLost(err))
 }
 
 // TestLink_ComparesBothNeighbors reads the end of a file, and then all before it.
@@ -202,12 +199,11 @@ func TestLink_ComparesBothNeighbors(t *testing.T) {
 	is.NoErr(err)
 	l.lie(0, 2)
 	_, err = read(t.Context(), link, 0, 2<<20)
-	is.True(exports.IsLost(err))
+	is.True(isLost(err))
 }
 
 // TestLink_AlternatingValidatorIsNone has an upstream of two servers that disagree.
 func TestLink_AlternatingValidatorIsNone(t *testing.T) {
-	is := is.New(t)
 	alternating := newFile(2<<20, 2)
 	alternating.unstable = true
 	l := newLinkTest(t, newFile(2<<20, 1), alternating)
@@ -215,16 +211,7 @@ func TestLink_AlternatingValidatorIsNone(t *testing.T) {
 	s := l.service(exports.Options{})
 	link := l.create(s)
 	for range 20 {
-		found := l.find(s, link.Token)
-		if found.Outdated() {
-			var err error
-			found, err = found.Renew(t.Context())
-			is.NoErr(err)
-		}
-		if !found.Resumable() {
-			return // the download routes deliver it
-		}
-		if _, err := read(t.Context(), found, 0, found.Size); err == nil {
+		if _, _, err := readCurrent(t.Context(), l.find(s, link.Token)); err == nil {
 			return
 		}
 	}
@@ -243,10 +230,10 @@ func TestLink_NoticesChangeOfEmptyFile(t *testing.T) {
 		l.readAll(link)
 		l.origin.set(fileURL(count-1), newFile(500, 7))
 		_, err := read(t.Context(), link, 0, link.Size)
-		is.True(exports.IsLost(err))
+		is.True(isLost(err))
 		l.origin.remove(fileURL(count - 1))
 		_, err = read(t.Context(), link, 0, link.Size)
-		is.True(exports.IsLost(err))
+		is.True(isLost(err))
 	}
 }
 
@@ -260,16 +247,10 @@ func TestLink_SlowReaderDelaysNoOther(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			r, err := link.Open(ctx, exports.ByteRange{Length: link.Size})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer r.Close()
-			r.WriteRange(writerFunc(func(p []byte) (int, error) {
+			writePart(ctx, link, writerFunc(func(p []byte) (int, error) {
 				time.Sleep(100 * time.Millisecond)
 				return len(p), ctx.Err()
-			}), 0, nil)
+			}), 0, link.Size)
 		}()
 		time.Sleep(time.Second)
 		start := time.Now()

@@ -13,18 +13,15 @@ import (
 	"example.com/canvasback/exports/internal/zipstream"
 )
 
-// ByteRange is a part of a link.
-type ByteRange struct{ Offset, Length int64 }
-
-// LinkReader delivers ranges of a link. It is not safe for concurrent use.
-type LinkReader struct {
-	ctx     context.Context
-	cancel  context.CancelFunc
-	link    *Link
-	ranges  []ByteRange
-	entries []planEntry
-	facts   map[int]*filefacts.Fact // by entry, of those that the ranges need
-	onWait  func()
+// linkReader reads sections of a resumable link. It is not safe for concurrent use.
+type linkReader struct {
+	ctx      context.Context
+	cancel   context.CancelFunc
+	link     *Link
+	sections []Section
+	entries  []planEntry
+	facts    map[int]*filefacts.Fact // by entry, of those that the sections need
+	onWait   func()
 
 	queue   *prefetch.Queue[*filefacts.Reader]
 	parts   []filePart
@@ -32,24 +29,24 @@ type LinkReader struct {
 	current prefetch.Result[*filefacts.Reader] // of the part before
 	content []byte                             // the complete file, if it was read for its CRC
 
-	unknown []int          // entries whose CRC the ranges need and nobody knew
+	unknown []int          // entries whose CRC the sections need and nobody knew
 	readers sync.WaitGroup // of what is missing of them
 }
 
-// filePart is a part of a file that the ranges need.
+// filePart is a part of a file that the sections need.
 type filePart struct {
 	entry          int
 	offset, length int64
 }
 
-// Open starts to read ranges of a resumable link, in the order in which they will
-// be written. It returns when the first file that they include is open. If that
-// file is lost, the error wraps [ErrChanged] or [ErrGone], and the caller may
-// deliver what [Link.Renew] returns instead.
+// open starts to read sections of a resumable link, in the order in which they will be
+// written. It returns when the first file that they include is open. Before a wait for a
+// slow file, flush is called.
 //
-// When ctx ends, WriteRange fails. The caller must close the LinkReader.
-func (l *Link) Open(ctx context.Context, ranges ...ByteRange) (*LinkReader, error) {
-	r := &LinkReader{link: l, ranges: ranges, entries: l.plan.Entries, onWait: func() {}}
+// When ctx ends, writeSection fails. The caller must close the linkReader.
+func (l *Link) open(ctx context.Context, sections []Section, flush func() error) (*linkReader, error) {
+	r := &linkReader{link: l, sections: sections, entries: l.plan.Entries}
+	r.onWait = func() { flush() } // if it fails, so does the next write
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	opened := false
 	defer func() { // also if an Opener panics
@@ -89,16 +86,16 @@ func (l *Link) Open(ctx context.Context, ranges ...ByteRange) (*LinkReader, erro
 	return r, nil
 }
 
-// needs yields what a range requires of each file, in order.
-func (r *LinkReader) needs(rng ByteRange) func(yield func(zipstream.Need) bool) {
+// needs yields what a section requires of each file, in order.
+func (r *linkReader) needs(s Section) func(yield func(zipstream.Need) bool) {
 	return func(yield func(zipstream.Need) bool) {
 		if !r.link.Zip {
-			if rng.Length > 0 {
-				yield(zipstream.Need{Offset: rng.Offset, Length: rng.Length})
+			if s.Length > 0 {
+				yield(zipstream.Need{Offset: s.Offset, Length: s.Length})
 			}
 			return
 		}
-		for need := range r.link.archive.Needs(rng.Offset, rng.Length) {
+		for need := range r.link.archive.Needs(s.Offset, s.Length) {
 			if need.Entry < len(r.entries) && !yield(need) { // not of manifest.json
 				return
 			}
@@ -108,7 +105,7 @@ func (r *LinkReader) needs(rng ByteRange) func(yield func(zipstream.Need) bool) 
 
 // findFacts sets facts, and reads from the store what this process does not know. If
 // that fails, the response costs more reads.
-func (r *LinkReader) findFacts() error {
+func (r *linkReader) findFacts() error {
 	r.facts = make(map[int]*filefacts.Fact)
 	find := func(entry int) (err error) {
 		r.facts[entry], err = r.link.service.planFact(r.entries[entry])
@@ -116,8 +113,8 @@ func (r *LinkReader) findFacts() error {
 	}
 	var urls []filefacts.Key
 	requested := make(map[filefacts.Key]bool)
-	for _, rng := range r.ranges {
-		for need := range r.needs(rng) {
+	for _, s := range r.sections {
+		for need := range r.needs(s) {
 			if r.facts[need.Entry] == nil {
 				if err := find(need.Entry); err != nil {
 					return err
@@ -146,18 +143,18 @@ func (r *LinkReader) findFacts() error {
 
 // needsContent reports whether a file must be read to its end before its header is
 // written: it is stored without a data descriptor, and its CRC is unknown.
-func (r *LinkReader) needsContent(entry int) bool {
+func (r *linkReader) needsContent(entry int) bool {
 	_, known := r.facts[entry].CRC()
 	return r.link.Zip && !r.entries[entry].Streamed && !known
 }
 
 // planParts sets the parts to read and the unknown CRCs. An empty part shows whether an
 // empty file has changed.
-func (r *LinkReader) planParts() {
+func (r *linkReader) planParts() {
 	isUnknown := make(map[int]bool)
-	for _, rng := range r.ranges {
+	for _, s := range r.sections {
 		complete := make(map[int]bool)
-		for need := range r.needs(rng) {
+		for need := range r.needs(s) {
 			size := r.entries[need.Entry].Size
 			_, known := r.facts[need.Entry].CRC()
 			switch {
@@ -175,12 +172,12 @@ func (r *LinkReader) planParts() {
 	}
 }
 
-// checkFirst returns an error if the ranges include headers only and the file of the
+// checkFirst returns an error if the sections include headers only and the file of the
 // first one is lost.
-func (r *LinkReader) checkFirst() error {
+func (r *linkReader) checkFirst() error {
 	entry := 0
 	if r.link.Zip {
-		entry = r.link.archive.EntryAt(r.ranges[0].Offset)
+		entry = r.link.archive.EntryAt(r.sections[0].Offset)
 	}
 	if entry < 0 || entry >= len(r.entries) {
 		return nil
@@ -194,7 +191,7 @@ const parallelCRCs = 4
 // readUnknown starts to read what is missing of the files whose CRC is unknown, when all
 // content is sent. Until then other responses may read it. CRC waits for the result, and
 // finds the same errors.
-func (r *LinkReader) readUnknown() {
+func (r *linkReader) readUnknown() {
 	if r.next < len(r.parts) || len(r.unknown) == 0 {
 		return
 	}
@@ -214,7 +211,7 @@ func (r *LinkReader) readUnknown() {
 }
 
 // readMissing returns the CRC of a file, and reads what is missing for it.
-func (r *LinkReader) readMissing(entry int) (crc uint32, err error) {
+func (r *linkReader) readMissing(entry int) (crc uint32, err error) {
 	defer recoverToError(&err)
 	crc, err = r.facts[entry].ReadMissing(r.ctx, r.link.service.planSource(r.entries[entry]))
 	if err != nil {
@@ -224,7 +221,7 @@ func (r *LinkReader) readMissing(entry int) (crc uint32, err error) {
 }
 
 // advance opens the next part.
-func (r *LinkReader) advance() (err error) {
+func (r *linkReader) advance() (err error) {
 	r.content = nil
 	r.current, err = r.queue.Next(r.onWait)
 	r.next++
@@ -235,7 +232,7 @@ func (r *LinkReader) advance() (err error) {
 }
 
 // seek advances to the part that includes want.
-func (r *LinkReader) seek(want filePart) error {
+func (r *linkReader) seek(want filePart) error {
 	for {
 		if r.next > 0 {
 			part := r.parts[r.next-1]
@@ -244,7 +241,7 @@ func (r *LinkReader) seek(want filePart) error {
 			}
 		}
 		if r.next == len(r.parts) {
-			return fmt.Errorf("%w: entry %d is not part of the ranges", ErrFailed, want.entry)
+			return fmt.Errorf("%w: entry %d is not part of the sections", ErrFailed, want.entry)
 		}
 		if err := r.advance(); err != nil {
 			return err
@@ -252,45 +249,36 @@ func (r *LinkReader) seek(want filePart) error {
 	}
 }
 
-// WriteRange writes one of the ranges to w. It must be called once for each, in
-// their order. Before it waits for a slow file, it calls flush, which may be nil.
-//
-// If WriteRange returns an error, the response is incomplete and the caller must
-// abort it. If a file is lost, the link is renewed by the next request.
-func (r *LinkReader) WriteRange(w io.Writer, index int, flush func() error) error {
-	if flush != nil {
-		r.onWait = func() { flush() } // if it fails, so does the next write
-	}
-	err := r.writeRange(w, r.ranges[index])
+// writeSection writes one of the sections to w. It must be called once for each, in
+// their order.
+func (r *linkReader) writeSection(w io.Writer, index int) error {
+	err := r.write(w, r.sections[index])
 	if err != nil && r.ctx.Err() != nil {
 		return r.ctx.Err()
-	}
-	if IsLost(err) {
-		r.link.outdate()
 	}
 	return err
 }
 
-func (r *LinkReader) writeRange(w io.Writer, rng ByteRange) error {
+func (r *linkReader) write(w io.Writer, s Section) error {
 	if r.link.Zip {
-		return r.link.archive.WriteRange(w, rng.Offset, rng.Length, r)
+		return r.link.archive.WriteRange(w, s.Offset, s.Length, r)
 	}
-	if rng.Length == 0 {
+	if s.Length == 0 {
 		return nil
 	}
-	content, err := r.Content(0, rng.Offset, rng.Length)
+	content, err := r.Content(0, s.Offset, s.Length)
 	if err != nil {
 		return err
 	}
 	n, err := io.Copy(w, content)
-	if err == nil && n != rng.Length {
+	if err == nil && n != s.Length {
 		err = io.ErrUnexpectedEOF
 	}
 	return err
 }
 
 // Content implements [zipstream.Source].
-func (r *LinkReader) Content(entry int, offset, length int64) (io.ReadCloser, error) {
+func (r *linkReader) Content(entry int, offset, length int64) (io.ReadCloser, error) {
 	if entry >= len(r.entries) {
 		return io.NopCloser(bytes.NewReader(r.link.manifest[offset : offset+length])), nil
 	}
@@ -309,7 +297,7 @@ func (r *LinkReader) Content(entry int, offset, length int64) (io.ReadCloser, er
 
 // passEmpty passes the part of an empty file if that is next, and returns an error if
 // the file has changed.
-func (r *LinkReader) passEmpty(entry int) error {
+func (r *linkReader) passEmpty(entry int) error {
 	empty := filePart{entry: entry}
 	if r.next < len(r.parts) && r.parts[r.next] == empty {
 		return r.advance()
@@ -318,7 +306,7 @@ func (r *LinkReader) passEmpty(entry int) error {
 }
 
 // readContent reads the current part, a complete small file.
-func (r *LinkReader) readContent() (err error) {
+func (r *linkReader) readContent() (err error) {
 	if r.content == nil {
 		r.content, err = io.ReadAll(r.current.Content())
 	}
@@ -326,7 +314,7 @@ func (r *LinkReader) readContent() (err error) {
 }
 
 // CRC implements [zipstream.Source].
-func (r *LinkReader) CRC(entry int) (uint32, error) {
+func (r *linkReader) CRC(entry int) (uint32, error) {
 	if entry >= len(r.entries) {
 		return crc32.ChecksumIEEE(r.link.manifest), nil
 	}
@@ -352,8 +340,8 @@ func (r *LinkReader) CRC(entry int) (uint32, error) {
 	return crc, nil
 }
 
-// Close closes all files. It returns when no goroutine of the LinkReader runs.
-func (r *LinkReader) Close() error {
+// Close closes all files. It returns when no goroutine of the linkReader runs.
+func (r *linkReader) Close() error {
 	r.cancel()
 	if r.queue != nil {
 		r.queue.Close()

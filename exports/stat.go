@@ -206,9 +206,9 @@ func openWithin[T any](
 	return result, cancel, err
 }
 
-// IsLost reports whether an error of a [LinkReader] means that a file has changed or
-// does not exist any more, so that the link must be renewed.
-func IsLost(err error) bool {
+// isLost reports whether an error means that a file has changed or does not exist any
+// more, so that its link must be renewed.
+func isLost(err error) bool {
 	return errors.Is(err, ErrChanged) || errors.Is(err, ErrGone) || errors.Is(err, ErrForbidden) || errors.Is(err, ErrNotFound)
 }
 

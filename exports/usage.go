@@ -85,10 +85,10 @@ func (l *Link) usage(n int64) int64 {
 	return max(1, int64(float64(n)/float64(l.Size)*usageUnit)+1)
 }
 
-// Reserve begins a response with n bytes of the link, -1 for all of them. It
+// reserve begins a response with n bytes of the link, -1 for all of them. It
 // returns a [LinkLimitError] if the link may not serve them now. Otherwise the
 // caller must call done once, with the number of bytes that were sent.
-func (l *Link) Reserve(n int64) (done func(sent int64), err error) {
+func (l *Link) reserve(n int64) (done func(sent int64), err error) {
 	s, u := l.service, l.service.usages
 	if n < 0 {
 		n = max(l.Size, 0)

@@ -153,7 +153,7 @@ func (s *linkSender) send() error {
 		}
 	}
 	if len(s.call.touched) == 0 { // a new plan has the same sources
-		for _, source := range s.link.Sources() {
+		for _, source := range s.link.Sources {
 			s.call.touchExport(source, 0)
 		}
 	}

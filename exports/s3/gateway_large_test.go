@@ -101,6 +101,18 @@ func TestGateway_LargeMultipartObject(t *testing.T) {
 	is.NoErr(service.Flush(t.Context()))
 }
 
+// sectionBuffer is an [exports.LinkWriter] of one section.
+type sectionBuffer struct {
+	bytes.Buffer
+	section exports.Section
+}
+
+func (b *sectionBuffer) Select(*exports.Link) ([]exports.Section, error) {
+	return []exports.Section{b.section}, nil
+}
+func (b *sectionBuffer) Begin(*exports.Link, int) error { return nil }
+func (b *sectionBuffer) Flush() error                   { return nil }
+
 // linkReaderAt reads a link in ranges, as a resumed download.
 type linkReaderAt struct {
 	t    *testing.T
@@ -110,13 +122,8 @@ type linkReaderAt struct {
 // ReadAt implements [io.ReaderAt].
 func (l linkReaderAt) ReadAt(p []byte, offset int64) (int, error) {
 	n := min(int64(len(p)), l.link.Size-offset)
-	reader, err := l.link.Open(l.t.Context(), exports.ByteRange{Offset: offset, Length: n})
-	if err != nil {
-		return 0, err
-	}
-	defer reader.Close()
-	var part bytes.Buffer
-	if err := reader.WriteRange(&part, 0, nil); err != nil {
+	part := sectionBuffer{section: exports.Section{Offset: offset, Length: n}}
+	if _, err := l.link.Serve(l.t.Context(), &part); err != nil {
 		return 0, err
 	}
 	copy(p, part.Bytes())

@@ -1,0 +1,94 @@
+package exports
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// outdated reports whether the link must be renewed before it is delivered: a previous
+// response found that a file has changed, or the link is not resumable and may have
+// become so.
+func (l *Link) outdated() bool {
+	age := l.service.now().Sub(time.UnixMilli(l.plan.MadeAt))
+	return l.plan.Outdated || !l.plan.Resumable && age > maxFactAge
+}
+
+// renew returns the link with a new plan of what is registered and available now. If
+// another call or process has replaced the plan of l before, renew returns the link
+// with that plan.
+//
+// If a file that was available cannot be reached for the moment, renew returns the
+// error and the link keeps its plan.
+func (l *Link) renew(ctx context.Context) (*Link, error) {
+	key := fmt.Sprintf("%x %d", l.stored.Digest[:], l.stored.Version)
+	result := l.service.renewals.DoChan(key, func() (any, error) {
+		// The result is shared, so it must not be canceled with its first caller.
+		return l.replan(context.WithoutCancel(ctx))
+	})
+	select {
+	case r := <-result:
+		link, _ := r.Val.(*Link)
+		return link, r.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *Link) replan(ctx context.Context) (_ *Link, err error) {
+	defer recoverToError(&err)
+	items, err := l.items(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, files, err := l.service.newPlan(ctx, items, l.plan.Zip, l.plan)
+	if l.plan.Zip {
+		skipped := make(map[int]bool)
+		for _, s := range l.plan.Skipped {
+			skipped[s.Source] = true
+		}
+		for i, f := range files {
+			if f.err != nil && !isLost(f.err) && !skipped[i] {
+				return nil, f.err
+			}
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l.replace(ctx, p)
+}
+
+// replace replaces the plan of the link.
+func (l *Link) replace(ctx context.Context, p *plan) (*Link, error) {
+	encoded, err := p.encode()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	stored, err := l.service.store.ReplacePlan(ctx, l.stored.Digest, l.stored.Version, encoded)
+	if err == ErrLinkNotFound {
+		return nil, err
+	}
+	if err != nil {
+		return nil, storeError("replace plan", err)
+	}
+	return l.service.decodeLink(stored)
+}
+
+// outdate makes the next request, on any process, renew the link.
+func (l *Link) outdate() {
+	p := *l.plan
+	p.Outdated = true
+	l.replace(context.Background(), &p) // if it fails, the next request notices the same change
+}
+
+// items returns the sources of the link with what is registered for them now. The
+// error matches [ErrUnavailable].
+func (l *Link) items(ctx context.Context) ([]BatchItem, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	items, _, err := l.service.findItems(ctx, l.plan.Sources)
+	return items, err
+}

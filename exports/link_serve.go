@@ -1,0 +1,248 @@
+package exports
+
+import (
+	"context"
+	"io"
+)
+
+// Section is a part of a link.
+type Section struct{ Offset, Length int64 }
+
+// LinkWriter receives what [Link.Serve] delivers. One goroutine calls its methods.
+type LinkWriter interface {
+	// Select returns the sections of l to deliver, in their order. If it returns
+	// none, or an error, nothing is delivered. Of a link that is not resumable, any
+	// section stands for the complete content.
+	//
+	// If Select is called again, a file had changed before the first byte was
+	// written. l then has another ETag and other content.
+	Select(l *Link) ([]Section, error)
+
+	// Begin is called before the first byte of a section is written, and as soon as
+	// that is available. If the link is not resumable, Size, Type and Modified of l
+	// are those of the files that were opened.
+	Begin(l *Link, section int) error
+
+	// Write writes bytes of a section. If the LinkWriter is an [io.ReaderFrom], the
+	// kernel can copy local files.
+	Write(p []byte) (int, error)
+
+	// Flush is called before a wait for a slow file, but not before Begin.
+	Flush() error
+}
+
+// maxDeliveries is how often one response may find that a file has changed.
+const maxDeliveries = 3
+
+// Serve delivers sections of the link to w, as [net/http.ServeContent] delivers those
+// of a file. It also returns the items that a zip leaves out because their files
+// could not be opened, unless the link is resumable.
+//
+// A file that has changed before the first byte is written gives the link a new plan.
+// After it, the error matches [ErrChanged], [ErrGone], [ErrForbidden] or [ErrNotFound],
+// the content is incomplete, and the next call makes the new plan, on any process. The
+// error is a [LinkLimitError] if the link may not be served now. Other errors are those
+// of [Service.Open] and [Service.OpenBatch], and those of w.
+func (l *Link) Serve(ctx context.Context, w LinkWriter) (skipped []Skipped, err error) {
+	d := &delivery{ctx: ctx, link: l, w: w}
+	defer d.release()
+	renew := l.outdated()
+	for range maxDeliveries {
+		if renew {
+			if err := d.renew(); err != nil {
+				return nil, err
+			}
+		}
+		err = d.deliver()
+		if err == nil || d.begun || !isLost(err) || ctx.Err() != nil {
+			break
+		}
+		renew = true
+	}
+	return d.skipped, err
+}
+
+// delivery is one call of [Link.Serve].
+type delivery struct {
+	ctx     context.Context
+	link    *Link
+	w       LinkWriter
+	begun   bool             // Begin was called
+	sent    int64            // bytes
+	done    func(sent int64) // ends the reservation; nil if there is none
+	skipped []Skipped
+}
+
+// reserve replaces the reservation by one of n bytes, -1 for all.
+func (d *delivery) reserve(n int64) (err error) {
+	d.release()
+	d.done, err = d.link.reserve(n)
+	return err
+}
+
+// release ends the reservation.
+func (d *delivery) release() {
+	if d.done != nil {
+		d.done(d.sent)
+		d.done = nil
+	}
+}
+
+// renew gives the link a new plan. It reserves all of it first, because a renewal sends
+// requests and may wait for them.
+func (d *delivery) renew() error {
+	if err := d.reserve(-1); err != nil {
+		return err
+	}
+	link, err := d.link.renew(d.ctx)
+	if err == nil {
+		d.link = link
+	}
+	return err
+}
+
+// deliver delivers what is selected of the current plan.
+func (d *delivery) deliver() error {
+	sections, err := d.w.Select(d.link)
+	if err != nil || len(sections) == 0 {
+		return err
+	}
+	if d.done == nil {
+		length := int64(0)
+		for _, s := range sections {
+			length += s.Length
+		}
+		if !d.link.Resumable() {
+			length = -1
+		}
+		if err := d.reserve(length); err != nil {
+			return err
+		}
+	}
+	if !d.link.Resumable() {
+		return d.deliverAll()
+	}
+	reader, err := d.link.open(d.ctx, sections, d.flush)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	for i := range sections {
+		out := &sectionWriter{delivery: d, link: d.link, section: i}
+		if err := out.finish(reader.writeSection(out, i)); err != nil {
+			if d.begun && isLost(err) {
+				d.link.outdate()
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// deliverAll delivers a link that is not resumable as what is registered for it now.
+func (d *delivery) deliverAll() error {
+	items, err := d.link.items(d.ctx)
+	if err != nil {
+		return err
+	}
+	link := *d.link
+	out := &sectionWriter{delivery: d, link: &link}
+	if link.Zip {
+		batch, err := link.service.OpenBatch(d.ctx, items)
+		if err != nil {
+			return err
+		}
+		defer batch.Close()
+		link.Size = batch.Size()
+		err = out.finish(batch.WriteZip(out, d.flush))
+		d.skipped = batch.Skipped()
+		return err
+	}
+	if items[0].Export == nil {
+		return ErrNotFound
+	}
+	download, err := link.service.Open(d.ctx, *items[0].Export)
+	if err != nil {
+		return err
+	}
+	defer download.Close()
+	if err := download.Prefetch(prefetchBytes); err != nil {
+		return err
+	}
+	link.Size, link.Type, link.Modified = download.Size, download.Type, download.Modified
+	n, err := io.Copy(out, download.Body)
+	if err == nil && link.Size >= 0 && n != link.Size {
+		err = io.ErrUnexpectedEOF
+	}
+	return out.finish(err)
+}
+
+// prefetchBytes is how much of a file is read before the response begins.
+const prefetchBytes = 4 << 10
+
+func (d *delivery) flush() error {
+	if !d.begun {
+		return nil
+	}
+	return d.w.Flush()
+}
+
+// sectionWriter calls Begin before the first byte of a section.
+type sectionWriter struct {
+	*delivery
+	link    *Link
+	section int
+	written bool
+}
+
+func (s *sectionWriter) begin() error {
+	if s.written {
+		return nil
+	}
+	s.written, s.begun = true, true
+	return s.w.Begin(s.link, s.section)
+}
+
+// finish begins a section that is complete without bytes. The argument err is the error
+// of writing the section.
+func (s *sectionWriter) finish(err error) error {
+	if err != nil {
+		return err
+	}
+	return s.begin()
+}
+
+// Write implements [io.Writer].
+func (s *sectionWriter) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if err := s.begin(); err != nil {
+		return 0, err
+	}
+	n, err := s.w.Write(p)
+	s.sent += int64(n)
+	return n, err
+}
+
+// ReadFrom implements [io.ReaderFrom]. After the first bytes, which show that there are
+// some, it leaves copying to the LinkWriter.
+func (s *sectionWriter) ReadFrom(r io.Reader) (n int64, err error) {
+	for !s.written {
+		var first [prefetchBytes]byte
+		m, err := r.Read(first[:])
+		n += int64(m)
+		if _, err := s.Write(first[:m]); err != nil {
+			return n, err
+		}
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	m, err := io.Copy(s.w, r)
+	s.sent += m
+	return n + m, err
+}
