@@ -40,7 +40,7 @@ var (
 	// is not expected to succeed.
 	ErrGone = fmt.Errorf("%w: it does not exist", ErrFailed)
 
-	// ErrChanged is an [ErrFailed]: the file is not the one that a [Range]
+	// ErrChanged is an [ErrFailed]: the file is not the one that a [Part]
 	// describes.
 	ErrChanged = fmt.Errorf("%w: it has changed", ErrFailed)
 )

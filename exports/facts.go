@@ -67,7 +67,7 @@ func (s *Service) planSource(e planEntry) filefacts.Source {
 			return io.NopCloser(bytes.NewReader(nil)), s.checkPlanned(ctx, e)
 		}
 		body, cancel, err := openWithin(ctx, s.openTimeout, func(ctx context.Context) (io.ReadCloser, error) {
-			return ranger.OpenRange(ctx, u, Range{Validator: e.Validator, Size: e.Size, Offset: offset, Length: length})
+			return ranger.OpenRange(ctx, u, Part{Validator: e.Validator, Size: e.Size, Offset: offset, Length: length})
 		}, func(body io.ReadCloser) { body.Close() })
 		if err != nil {
 			return nil, err

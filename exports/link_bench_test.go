@@ -25,7 +25,7 @@ func (o memoryOrigin) Stat(context.Context, *url.URL) (*exports.File, error) {
 	return &exports.File{Size: int64(len(o.content)), Validator: "only"}, nil
 }
 
-func (o memoryOrigin) OpenRange(_ context.Context, _ *url.URL, r exports.Range) (io.ReadCloser, error) {
+func (o memoryOrigin) OpenRange(_ context.Context, _ *url.URL, r exports.Part) (io.ReadCloser, error) {
 	return o.body(int(r.Offset), int(r.Offset+r.Length)), nil
 }
 

@@ -44,14 +44,14 @@ type RangeOpener interface {
 
 	// OpenRange opens a part of the file at u. Its errors are those of Open;
 	// also, the error wraps [ErrChanged] if the file is no longer the one
-	// that r describes, or if the Opener cannot tell.
+	// that part describes, or if the Opener cannot tell.
 	//
-	// Read returns io.EOF after exactly r.Length bytes. Any other error is
+	// Read returns io.EOF after exactly part.Length bytes. Any other error is
 	// final, after all retries, and wraps [ErrChanged] if the file changed
 	// during the read. The bytes read until then are of the described file.
 	//
 	// The caller closes the reader. When ctx ends, Read must fail promptly.
-	OpenRange(ctx context.Context, u *url.URL, r Range) (io.ReadCloser, error)
+	OpenRange(ctx context.Context, u *url.URL, part Part) (io.ReadCloser, error)
 }
 
 // AdaptiveOpener is an optional interface of an [Opener] that finds out how many
@@ -76,9 +76,9 @@ type Presigner interface {
 	PublicURL(ctx context.Context, u *url.URL) (string, error)
 }
 
-// Range is a part of a file that has not changed since [Opener.Open] or
+// Part is a part of a file that has not changed since [Opener.Open] or
 // [RangeOpener.Stat].
-type Range struct {
+type Part struct {
 	Validator string // of the File, not empty
 	Size      int64  // of the complete File, -1 to accept any
 	Offset    int64  // of the first byte, at most Size

@@ -150,7 +150,7 @@ func (o *fakeOrigin) Stat(ctx context.Context, u *url.URL) (*exports.File, error
 	return describe(f), nil
 }
 
-func (o *fakeOrigin) OpenRange(ctx context.Context, u *url.URL, r exports.Range) (io.ReadCloser, error) {
+func (o *fakeOrigin) OpenRange(ctx context.Context, u *url.URL, r exports.Part) (io.ReadCloser, error) {
 	o.ranges.Add(1)
 	if err := o.wait(ctx); err != nil {
 		return nil, err

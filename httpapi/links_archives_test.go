@@ -70,7 +70,7 @@ func (o *generatedOpener) Open(ctx context.Context, u *url.URL) (*exports.File, 
 	return file, err
 }
 
-func (o *generatedOpener) OpenRange(_ context.Context, u *url.URL, r exports.Range) (io.ReadCloser, error) {
+func (o *generatedOpener) OpenRange(_ context.Context, u *url.URL, r exports.Part) (io.ReadCloser, error) {
 	f, err := o.file(u)
 	if err != nil {
 		return nil, err

@@ -200,7 +200,7 @@ func TestLinks_InvalidRequests(t *testing.T) {
 // restlessOpener opens a file that changes all the time.
 type restlessOpener struct{ exports.RangeOpener }
 
-func (o restlessOpener) OpenRange(context.Context, *url.URL, exports.Range) (io.ReadCloser, error) {
+func (o restlessOpener) OpenRange(context.Context, *url.URL, exports.Part) (io.ReadCloser, error) {
 	return nil, exports.ErrChanged
 }
 

@@ -58,7 +58,7 @@ func (o panickingRangeOpener) Stat(context.Context, *url.URL) (*exports.File, er
 	return &exports.File{Size: 4 << 20, Validator: "zeros"}, nil
 }
 
-func (o panickingRangeOpener) OpenRange(ctx context.Context, u *url.URL, r exports.Range) (io.ReadCloser, error) {
+func (o panickingRangeOpener) OpenRange(ctx context.Context, u *url.URL, r exports.Part) (io.ReadCloser, error) {
 	o.at("OpenRange")
 	file, err := o.Open(ctx, u)
 	if err != nil {

@@ -326,7 +326,7 @@ func BenchmarkOpenRange_OriginWithoutRanges(b *testing.B) {
 	b.SetBytes(size)
 	b.ReportAllocs()
 	for b.Loop() {
-		got, err := c.readRange(b, baseURL, exports.Range{Validator: `"1"`, Size: size, Offset: size - 1, Length: 1})
+		got, err := c.readRange(b, baseURL, exports.Part{Validator: `"1"`, Size: size, Offset: size - 1, Length: 1})
 		if err != nil || got != string(content[size-1:]) {
 			b.Fatalf("%q, %v", got, err)
 		}

@@ -161,7 +161,7 @@ func (o *Opener) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {
 }
 
 // OpenRange implements [exports.RangeOpener]. Its errors are like those of Open.
-func (o *Opener) OpenRange(ctx context.Context, u *url.URL, r exports.Range) (io.ReadCloser, error) {
+func (o *Opener) OpenRange(ctx context.Context, u *url.URL, r exports.Part) (io.ReadCloser, error) {
 	pin := source{pinned: true, size: r.Size, validator: r.Validator}
 	b, err := o.openBody(ctx, u, pin, r.Offset, r.Offset+r.Length)
 	if err != nil {

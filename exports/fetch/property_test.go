@@ -36,15 +36,15 @@ type changingOrigin struct {
 
 	content  []byte
 	modified time.Time
-	all      [][]byte                 // versions
-	versions map[exports.Range][]byte // by Validator and Size; the last one counts
+	all      [][]byte                // versions
+	versions map[exports.Part][]byte // by Validator and Size; the last one counts
 }
 
 func newChangingOrigin(seed uint64) *changingOrigin {
 	random := rand.New(rand.NewPCG(seed, 0))
 	flip := func(p float64) bool { return random.Float64() < p }
 	o := &changingOrigin{
-		random: random, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), versions: make(map[exports.Range][]byte),
+		random: random, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), versions: make(map[exports.Part][]byte),
 		strong: flip(.5), weak: flip(.5), dated: flip(.7), ignoresRange: flip(.15), ignoresIfRange: flip(.5), rejectsRange: flip(.1),
 		changeRate: random.Float64() * .3, faultRate: random.Float64() * .6,
 	}
@@ -65,7 +65,7 @@ func (o *changingOrigin) change() {
 	o.modified = o.now.Truncate(time.Second)
 	for _, validator := range []string{o.etag(), o.modified.Format(http.TimeFormat)} {
 		for _, known := range []int{-1, size} {
-			o.versions[exports.Range{Validator: validator, Size: int64(known)}] = o.content
+			o.versions[exports.Part{Validator: validator, Size: int64(known)}] = o.content
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestOpener_NeverMixesVersions(t *testing.T) {
 				continue
 			}
 			for range 3 {
-				r := exports.Range{Validator: file.Validator, Size: file.Size}
+				r := exports.Part{Validator: file.Validator, Size: file.Size}
 				o.mu.Lock()
 				want := o.versions[r]
 				if r.Length = int64(len(want)); r.Length > 0 && o.random.IntN(4) > 0 {

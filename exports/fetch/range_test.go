@@ -26,12 +26,12 @@ func serveTestFile(w http.ResponseWriter, r *http.Request) {
 }
 
 // testRange is a part of testFile.
-func testRange(offset, length int) exports.Range {
-	return exports.Range{Validator: `"1"`, Size: int64(len(testFile)), Offset: int64(offset), Length: int64(length)}
+func testRange(offset, length int) exports.Part {
+	return exports.Part{Validator: `"1"`, Size: int64(len(testFile)), Offset: int64(offset), Length: int64(length)}
 }
 
 // readRange returns the content of a range.
-func (c *client) readRange(t testing.TB, rawURL string, r exports.Range) (string, error) {
+func (c *client) readRange(t testing.TB, rawURL string, r exports.Part) (string, error) {
 	t.Helper()
 	body, err := c.OpenRange(t.Context(), parse(t, rawURL), r)
 	if err != nil {
@@ -225,12 +225,12 @@ func TestOpener_OpenRangeOfEmptyFile(t *testing.T) {
 	is := is.New(t)
 	baseURL, host := startOrigin(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("ETag", `"1"`) })
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-	content, err := c.readRange(t, baseURL, exports.Range{Validator: `"1"`})
+	content, err := c.readRange(t, baseURL, exports.Part{Validator: `"1"`})
 	is.NoErr(err)
 	is.Equal(content, "")
-	_, err = c.readRange(t, baseURL, exports.Range{Validator: `"2"`})
+	_, err = c.readRange(t, baseURL, exports.Part{Validator: `"2"`})
 	is.True(errors.Is(err, exports.ErrChanged))
-	_, err = c.readRange(t, baseURL, exports.Range{Validator: `"1"`, Size: 1, Offset: 1})
+	_, err = c.readRange(t, baseURL, exports.Part{Validator: `"1"`, Size: 1, Offset: 1})
 	is.True(errors.Is(err, exports.ErrChanged))
 }
 
@@ -248,7 +248,7 @@ func TestOpener_OpenRangeReadsNoMoreThanRange(t *testing.T) {
 		sent <- n
 	})
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-	content, err := c.readRange(t, baseURL, exports.Range{Validator: `"1"`, Size: size, Offset: offset, Length: 100})
+	content, err := c.readRange(t, baseURL, exports.Part{Validator: `"1"`, Size: size, Offset: offset, Length: 100})
 	is.NoErr(err)
 	is.Equal(content, string(make([]byte, 100)))
 	is.True(<-sent < size/4) // the range and socket buffers
@@ -318,7 +318,7 @@ func TestHTTP2_OpenRange(t *testing.T) {
 	c := newClient(t, o)
 	file, err := c.Stat(t.Context(), parse(t, baseURL))
 	is.NoErr(err)
-	got, err := c.readRange(t, baseURL, exports.Range{Validator: file.Validator, Size: file.Size, Offset: 1000, Length: 1 << 19})
+	got, err := c.readRange(t, baseURL, exports.Part{Validator: file.Validator, Size: file.Size, Offset: 1000, Length: 1 << 19})
 	is.NoErr(err)
 	is.True(got == string(content[1000:1000+1<<19]))
 	is.Equal(len(c.dials()), 1)

@@ -71,7 +71,7 @@ func TestOptions_SignResume(t *testing.T) {
 	content, err := c.read(t, baseURL)
 	is.NoErr(err)
 	is.Equal(content, testFile)
-	body, err := c.OpenRange(t.Context(), parse(t, baseURL), exports.Range{Validator: `"1"`, Size: 36, Offset: 20, Length: 16})
+	body, err := c.OpenRange(t.Context(), parse(t, baseURL), exports.Part{Validator: `"1"`, Size: 36, Offset: 20, Length: 16})
 	is.NoErr(err)
 	defer body.Close()
 	part, err := io.ReadAll(body)

@@ -87,7 +87,7 @@ func (o *Opener) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {
 // OpenRange implements [exports.RangeOpener]. Each Read checks that the file is
 // unchanged before it returns bytes, so the reader is no [os.File]: the kernel
 // would send pages that may still change.
-func (o *Opener) OpenRange(ctx context.Context, u *url.URL, r exports.Range) (io.ReadCloser, error) {
+func (o *Opener) OpenRange(ctx context.Context, u *url.URL, r exports.Part) (io.ReadCloser, error) {
 	f, err := o.open(ctx, u)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 type sectionReader struct {
 	fs.File
 	ctx       context.Context
-	want      exports.Range
+	want      exports.Part
 	remaining int64
 }
 

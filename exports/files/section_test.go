@@ -42,8 +42,8 @@ func stat(t *testing.T, o *files.Opener) *exports.File {
 	return file
 }
 
-func rangeOf(file *exports.File, offset, length int64) exports.Range {
-	return exports.Range{Validator: file.Validator, Size: file.Size, Offset: offset, Length: length}
+func rangeOf(file *exports.File, offset, length int64) exports.Part {
+	return exports.Part{Validator: file.Validator, Size: file.Size, Offset: offset, Length: length}
 }
 
 func TestOpener_Stat(t *testing.T) {
@@ -88,7 +88,7 @@ func TestOpener_OpenRange(t *testing.T) {
 					is.NoErr(body.Close())
 				}
 			}
-			for _, r := range []exports.Range{
+			for _, r := range []exports.Part{
 				{Validator: file.Validator, Size: 9, Length: 1},
 				{Validator: file.Validator + "0", Size: 10, Length: 1},
 				{Size: 10, Length: 1},
@@ -96,7 +96,7 @@ func TestOpener_OpenRange(t *testing.T) {
 				_, err := o.OpenRange(t.Context(), parse(t, fileURL), r)
 				is.True(errors.Is(err, exports.ErrChanged))
 			}
-			body, err := o.OpenRange(t.Context(), parse(t, fileURL), exports.Range{Validator: file.Validator, Size: -1, Length: 1})
+			body, err := o.OpenRange(t.Context(), parse(t, fileURL), exports.Part{Validator: file.Validator, Size: -1, Length: 1})
 			is.NoErr(err)
 			is.NoErr(body.Close())
 			_, err = o.OpenRange(t.Context(), parse(t, "https://example.com/none"), rangeOf(file, 0, 1))

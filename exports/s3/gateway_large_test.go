@@ -36,7 +36,7 @@ func TestGateway_MultipartObject(t *testing.T) {
 		if withCRC {
 			is.Equal(*stat.CRC32, sum)
 		}
-		part, err := opener.OpenRange(t.Context(), g.objectURL("a"), exports.Range{Validator: file.Validator, Size: file.Size, Offset: 5<<20 - 3, Length: 6})
+		part, err := opener.OpenRange(t.Context(), g.objectURL("a"), exports.Part{Validator: file.Validator, Size: file.Size, Offset: 5<<20 - 3, Length: 6})
 		is.NoErr(err)
 		is.Equal(read(t, part), "defthe")
 	}
@@ -71,7 +71,7 @@ func TestGateway_LargeMultipartObject(t *testing.T) {
 	is.NoErr(err)
 	is.Equal(file.Size, int64(size))
 	is.Equal(*file.CRC32, sum)
-	part, err := opener.OpenRange(t.Context(), g.objectURL("large"), exports.Range{Validator: file.Validator, Size: size, Offset: 4<<30 - 2, Length: 4})
+	part, err := opener.OpenRange(t.Context(), g.objectURL("large"), exports.Part{Validator: file.Validator, Size: size, Offset: 4<<30 - 2, Length: 4})
 	is.NoErr(err)
 	is.Equal(read(t, part), "\x3f\x3f\x40\x40")
 	step("stat and range")
@@ -151,7 +151,7 @@ func TestGateway_LargeObject(t *testing.T) {
 	file, err := g.opener(t).Stat(t.Context(), g.objectURL("large"))
 	is.NoErr(err)
 	is.Equal(file.Size, int64(size))
-	part, err := g.opener(t).OpenRange(t.Context(), g.objectURL("large"), exports.Range{Validator: file.Validator, Size: size, Offset: size - 8, Length: 8})
+	part, err := g.opener(t).OpenRange(t.Context(), g.objectURL("large"), exports.Part{Validator: file.Validator, Size: size, Offset: size - 8, Length: 8})
 	is.NoErr(err)
 	is.Equal(read(t, part), "\x00the end")
 }

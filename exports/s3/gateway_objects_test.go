@@ -44,7 +44,7 @@ func TestGateway_OddKeys(t *testing.T) {
 		is.Equal(*stat.CRC32, crc32.ChecksumIEEE([]byte(content)))
 		_, got = openKey(t, opener, parse(t, g.url+"/"+g.bucket+(&url.URL{Path: "/" + key}).EscapedPath()))
 		is.Equal(got, content)
-		part, err := opener.OpenRange(t.Context(), g.objectURL(key), exports.Range{Validator: file.Validator, Size: file.Size, Offset: 3, Length: 4})
+		part, err := opener.OpenRange(t.Context(), g.objectURL(key), exports.Part{Validator: file.Validator, Size: file.Size, Offset: 3, Length: 4})
 		is.NoErr(err)
 		is.Equal(read(t, part), "tent")
 		public, err := opener.PublicURL(t.Context(), g.objectURL(key))
@@ -83,7 +83,7 @@ func TestGateway_EmptyObject(t *testing.T) {
 	is.NoErr(err)
 	is.Equal(file.Size, int64(0))
 	is.Equal(*file.CRC32, uint32(0))
-	part, err := opener.OpenRange(t.Context(), g.objectURL("empty"), exports.Range{Validator: file.Validator})
+	part, err := opener.OpenRange(t.Context(), g.objectURL("empty"), exports.Part{Validator: file.Validator})
 	is.NoErr(err)
 	is.Equal(read(t, part), "")
 }
@@ -96,7 +96,7 @@ func TestGateway_ChangedObject(t *testing.T) {
 	file, err := opener.Stat(t.Context(), g.objectURL("a"))
 	is.NoErr(err)
 	g.put(t, "a", []byte("other"))
-	_, err = opener.OpenRange(t.Context(), g.objectURL("a"), exports.Range{Validator: file.Validator, Size: 5, Offset: 1, Length: 2})
+	_, err = opener.OpenRange(t.Context(), g.objectURL("a"), exports.Part{Validator: file.Validator, Size: 5, Offset: 1, Length: 2})
 	is.True(errors.Is(err, exports.ErrChanged))
 }
 
@@ -116,7 +116,7 @@ func TestGateway_VersionedObject(t *testing.T) {
 	g.do(t, http.MethodDelete, "a", "", nil, nil)
 	_, err = opener.Open(t.Context(), g.objectURL("a"))
 	is.True(errors.Is(err, exports.ErrGone))
-	_, err = opener.OpenRange(t.Context(), g.objectURL("a"), exports.Range{Validator: current.Validator, Size: current.Size, Length: 1})
+	_, err = opener.OpenRange(t.Context(), g.objectURL("a"), exports.Part{Validator: current.Validator, Size: current.Size, Length: 1})
 	is.True(errors.Is(err, exports.ErrGone))
 
 	// The version stays, in each way to open it.
@@ -126,7 +126,7 @@ func TestGateway_VersionedObject(t *testing.T) {
 	is.NoErr(err)
 	is.Equal(stat.Validator, file.Validator)
 	is.Equal(*stat.CRC32, crc32.ChecksumIEEE([]byte("first")))
-	part, err := opener.OpenRange(t.Context(), previous, exports.Range{Validator: file.Validator, Size: 5, Offset: 1, Length: 2})
+	part, err := opener.OpenRange(t.Context(), previous, exports.Part{Validator: file.Validator, Size: 5, Offset: 1, Length: 2})
 	is.NoErr(err)
 	is.Equal(read(t, part), "ir")
 	public, err := opener.PublicURL(t.Context(), previous)

@@ -124,7 +124,7 @@ func (o *Opener) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {
 }
 
 // OpenRange implements [exports.RangeOpener].
-func (o *Opener) OpenRange(ctx context.Context, u *url.URL, r exports.Range) (io.ReadCloser, error) {
+func (o *Opener) OpenRange(ctx context.Context, u *url.URL, r exports.Part) (io.ReadCloser, error) {
 	target, err := o.target(u)
 	if err != nil {
 		return nil, err

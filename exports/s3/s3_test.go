@@ -59,7 +59,7 @@ func TestOpener_OpensOddKeys(t *testing.T) {
 			is.Equal(read(t, file.Body), "content of plans/"+key)
 			is.Equal(file.Size, int64(len("content of plans/"+key)))
 			is.Equal(file.Validator, `"1"`)
-			part, err := opener.OpenRange(t.Context(), u, exports.Range{Validator: `"1"`, Size: file.Size, Offset: 2, Length: 5})
+			part, err := opener.OpenRange(t.Context(), u, exports.Part{Validator: `"1"`, Size: file.Size, Offset: 2, Length: 5})
 			is.NoErr(err)
 			is.Equal(read(t, part), "ntent")
 			file, err = opener.Stat(t.Context(), u)
@@ -127,7 +127,7 @@ func TestOpener_RejectsURL(t *testing.T) {
 		}
 		_, errOpen := opener.Open(t.Context(), u)
 		_, errStat := opener.Stat(t.Context(), u)
-		_, errRange := opener.OpenRange(t.Context(), u, exports.Range{Validator: `"1"`, Size: 1, Length: 1})
+		_, errRange := opener.OpenRange(t.Context(), u, exports.Part{Validator: `"1"`, Size: 1, Length: 1})
 		_, errPublic := opener.PublicURL(t.Context(), u)
 		for _, err := range []error{errOpen, errStat, errRange, errPublic} {
 			if !errors.Is(err, exports.ErrForbidden) {

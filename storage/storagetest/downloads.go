@@ -30,7 +30,7 @@ func (contentOpener) Stat(_ context.Context, u *url.URL) (*exports.File, error) 
 	return &exports.File{Size: int64(len(contentAt(u))), Validator: "only"}, nil
 }
 
-func (contentOpener) OpenRange(_ context.Context, u *url.URL, r exports.Range) (io.ReadCloser, error) {
+func (contentOpener) OpenRange(_ context.Context, u *url.URL, r exports.Part) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(contentAt(u)[r.Offset : r.Offset+r.Length])), nil
 }
 
