@@ -45,9 +45,11 @@ func ExampleOpener() {
 	ctx := context.Background()
 	opener := blobs{rows: map[string][]byte{"17": []byte("a plan")}}
 	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
-	_, _, err := service.Register(ctx, "drawing-1", "blob://database/17; DROP TABLE blobs", "")
+	_, _, err := service.Register(ctx, exports.Registration{SourceURL: "drawing-1", ExportedURL: "blob://database/17; DROP TABLE blobs"})
 	fmt.Println(err)
-	export, _, err := service.Register(ctx, "drawing-1", "blob://database/17", "plan.pdf")
+	export, _, err := service.Register(ctx, exports.Registration{
+		SourceURL: "drawing-1", ExportedURL: "blob://database/17", FileName: new("plan.pdf"),
+	})
 	if err != nil {
 		log.Fatal(err)
 	}

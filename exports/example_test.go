@@ -30,7 +30,7 @@ func Example() {
 		"drawing-1": "https://files.example/plan.pdf",
 		"drawing-2": "https://files.example/section.pdf",
 	} {
-		if _, _, err := service.Register(ctx, source, exported, ""); err != nil {
+		if _, _, err := service.Register(ctx, exports.Registration{SourceURL: source, ExportedURL: exported}); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -68,7 +68,7 @@ func Example() {
 // An invalid field is reported by its name on the wire.
 func ExampleService_Register() {
 	service := exports.NewService(memory.New().Exports(), nil)
-	_, _, err := service.Register(context.Background(), "drawing-1", "plan.pdf", "")
+	_, _, err := service.Register(context.Background(), exports.Registration{SourceURL: "drawing-1", ExportedURL: "plan.pdf"})
 	fmt.Println(errors.Is(err, exports.ErrInvalid), err)
 	// Output: true exportedUrl must be an absolute URL, such as https://...
 }
@@ -81,7 +81,9 @@ func ExampleService_Open() {
 		log.Fatal(err)
 	}
 	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
-	export, _, err := service.Register(ctx, "drawing-1", "https://files.example/plan.pdf", "Plan of the site.pdf")
+	export, _, err := service.Register(ctx, exports.Registration{
+		SourceURL: "drawing-1", ExportedURL: "https://files.example/plan.pdf", FileName: new("Plan of the site.pdf"),
+	})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func register(t *testing.T, s *exports.Service, urls ...string) (sources []strin
 	t.Helper()
 	for i, u := range urls {
 		source := fmt.Sprintf("source-%d", i)
-		if _, _, err := s.Register(t.Context(), source, u, ""); err != nil {
+		if _, _, err := s.Register(t.Context(), exports.Registration{SourceURL: source, ExportedURL: u}); err != nil {
 			t.Fatal(err)
 		}
 		sources = append(sources, source)

@@ -65,7 +65,9 @@ func BenchmarkDownload(b *testing.B) {
 					s = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{origin}, LinkServed: 1 << 30})
 					var sources []string
 					for _, name := range []string{"a", "b", "c", "d"} {
-						if _, _, err := s.Register(b.Context(), name, "https://files.example/"+name, ""); err != nil {
+						if _, _, err := s.Register(b.Context(), exports.Registration{
+							SourceURL: name, ExportedURL: "https://files.example/" + name,
+						}); err != nil {
 							b.Fatal(err)
 						}
 						sources = append(sources, name)

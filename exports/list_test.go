@@ -21,7 +21,7 @@ func TestPut_KeepsNameAndOwner(t *testing.T) {
 	s := newService(newFakeUpstream(), exports.Options{})
 	put := func(r exports.Registration) (exports.Export, error) {
 		r.SourceURL, r.ExportedURL = "s", "https://x.example/"
-		export, _, err := s.Put(t.Context(), r)
+		export, _, err := s.Register(t.Context(), r)
 		return export, err
 	}
 	export, err := put(exports.Registration{By: "key 1", FileName: new("a.pdf"), OwnOnly: true})

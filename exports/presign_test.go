@@ -74,6 +74,6 @@ func TestRegister_RejectsSchemeWithoutOpener(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := newService(newFakeUpstream(), exports.Options{})
-	_, _, err := s.Register(t.Context(), "s", "store://files.example/a", "")
+	_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "store://files.example/a"})
 	is.True(errors.Is(err, exports.ErrInvalid))
 }

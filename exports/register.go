@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Registration is the input of [Service.Put].
+// Registration is the input of [Service.Register].
 type Registration struct {
 	// White space around the URLs is removed.
 	SourceURL   string
@@ -41,10 +41,10 @@ func (r Registration) validate() (export Export, u *url.URL, err error) {
 	return export, u, checkText("registeredBy", r.By)
 }
 
-// Put registers the export of a source in place of a previous one; created reports
+// Register registers the export of a source in place of a previous one; created reports
 // that there was none. The error matches [ErrInvalid] if a field is invalid or the
 // exported URL may not be opened.
-func (s *Service) Put(ctx context.Context, r Registration) (export Export, created bool, err error) {
+func (s *Service) Register(ctx context.Context, r Registration) (export Export, created bool, err error) {
 	export, u, err := r.validate()
 	if err != nil {
 		return Export{}, false, err
@@ -56,9 +56,4 @@ func (s *Service) Put(ctx context.Context, r Registration) (export Export, creat
 	export.UpdatedAt = export.CreatedAt
 	export, created, err = s.store.Put(ctx, export, PutRule{KeepName: r.FileName == nil, OwnOnly: r.OwnOnly})
 	return export, created, storeError("put export", err)
-}
-
-// Register is [Service.Put] without a registrant. An empty fileName means none.
-func (s *Service) Register(ctx context.Context, source, exported, fileName string) (export Export, created bool, err error) {
-	return s.Put(ctx, Registration{SourceURL: source, ExportedURL: exported, FileName: &fileName})
 }

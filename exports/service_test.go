@@ -19,14 +19,18 @@ func TestRegister_ReplacesExport(t *testing.T) {
 	is := is.New(t)
 	now := time.Date(2026, 3, 30, 12, 0, 0, 123456789, time.FixedZone("", 7200))
 	s := newService(newFakeUpstream(), exports.Options{Now: func() time.Time { return now }})
-	export, created, err := s.Register(t.Context(), " \u00a0src\n", " https://x.example/a ", "  ")
+	export, created, err := s.Register(t.Context(), exports.Registration{
+		SourceURL: " \u00a0src\n", ExportedURL: " https://x.example/a ", FileName: new("  "),
+	})
 	is.NoErr(err)
 	is.True(created)
 	at := time.Date(2026, 3, 30, 10, 0, 0, 123e6, time.UTC)
 	is.Equal(export, exports.Export{ID: 1, SourceURL: "src", ExportedURL: "https://x.example/a", CreatedAt: at, UpdatedAt: at})
 
 	now = now.Add(time.Hour)
-	export, created, err = s.Register(t.Context(), "src", "http://x.example/b?q", " name ")
+	export, created, err = s.Register(t.Context(), exports.Registration{
+		SourceURL: "src", ExportedURL: "http://x.example/b?q", FileName: new(" name "),
+	})
 	is.NoErr(err)
 	is.True(!created)
 	is.Equal(export, exports.Export{ID: 1, SourceURL: "src", ExportedURL: "http://x.example/b?q", FileName: " name ", CreatedAt: at, UpdatedAt: at.Add(time.Hour)})
@@ -44,7 +48,9 @@ func TestRegister_RejectsInvalidFields(t *testing.T) {
 	t.Parallel()
 	s := newService(newFakeUpstream(), exports.Options{})
 	long := strings.Repeat("ä", exports.MaxURLLength)
-	if _, _, err := s.Register(t.Context(), long, "https://x.example/"+long[:1000], long); err != nil {
+	if _, _, err := s.Register(t.Context(), exports.Registration{
+		SourceURL: long, ExportedURL: "https://x.example/" + long[:1000], FileName: &long,
+	}); err != nil {
 		t.Error("the longest fields:", err)
 	}
 	for _, c := range []struct{ source, exported, name, field string }{
@@ -73,7 +79,7 @@ func TestRegister_RejectsInvalidFields(t *testing.T) {
 		{"s", "https://x.example/", "a\x00", "fileName"},
 		{"s", "https://x.example/", long + "x", "fileName"},
 	} {
-		_, _, err := s.Register(t.Context(), c.source, c.exported, c.name)
+		_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: c.source, ExportedURL: c.exported, FileName: &c.name})
 		if !errors.Is(err, exports.ErrInvalid) || !strings.HasPrefix(err.Error(), c.field+" ") {
 			t.Errorf("Register(%.20q, %.40q, %.20q): %v, want an error about %s", c.source, c.exported, c.name, err, c.field)
 		}
@@ -84,9 +90,9 @@ func TestRegister_ShowsReasonOfOpener(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := newService(newFakeUpstream(), exports.Options{})
-	_, _, err := s.Register(t.Context(), "s", "https://private.example/", "")
+	_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://private.example/"})
 	is.Equal(err.Error(), "exportedUrl is not an allowed URL: the host is private")
-	_, _, err = s.Register(t.Context(), "s", "https://forbidden.example/", "")
+	_, _, err = s.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://forbidden.example/"})
 	is.Equal(err.Error(), "exportedUrl is not an allowed URL")
 }
 

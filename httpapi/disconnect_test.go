@@ -103,7 +103,7 @@ func TestExports_ClientDisconnects(t *testing.T) {
 				}
 				source := fmt.Sprint("source ", i)
 				u := fmt.Sprintf("%s/%d/%d.bin", origins.urls[i%len(origins.urls)], length, i)
-				if _, _, err := service.Register(t.Context(), source, u, ""); err != nil {
+				if _, _, err := service.Register(t.Context(), exports.Registration{SourceURL: source, ExportedURL: u}); err != nil {
 					t.Fatal(err)
 				}
 				sources = append(sources, source)

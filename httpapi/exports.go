@@ -73,7 +73,7 @@ func (e exportEndpoints) register(c *call) error {
 	}
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	export, created, err := e.service.Put(ctx, registration)
+	export, created, err := e.service.Register(ctx, registration)
 	c.touchExport(in.SourceFileURL, export.ID)
 	if err != nil {
 		return err

@@ -127,7 +127,7 @@ func TestExportsAdmin_ShowsRegistrant(t *testing.T) {
 	is.Equal(registrant(h), "key 1")
 	h.send("POST", "/viewer/exports/register", body, "x-api-key", string(other.Raw)).want(200)
 	is.Equal(registrant(h), "key 2")
-	_, _, err = h.options.Exports.Register(t.Context(), "s", filesURL+"a.pdf", "")
+	_, _, err = h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: filesURL + "a.pdf"})
 	is.NoErr(err)
 	is.Equal(registrant(h), nil) // the application
 
@@ -155,7 +155,9 @@ func TestExports_RegisterOwnOnly(t *testing.T) {
 	h := serve(t, func(o *httpapi.Options) { o.RegisterOwnOnly = true })
 	other, err := h.options.Keys.Create(t.Context(), keys.Fields{})
 	is.NoErr(err)
-	_, _, err = h.options.Exports.Register(t.Context(), "of the application", filesURL+"a.pdf", "")
+	_, _, err = h.options.Exports.Register(t.Context(), exports.Registration{
+		SourceURL: "of the application", ExportedURL: filesURL + "a.pdf",
+	})
 	is.NoErr(err)
 	h.client("POST", "/viewer/exports/register", body("s")).want(201)
 	h.client("POST", "/viewer/exports/register", body("s")).want(200)
@@ -171,7 +173,7 @@ func TestExports_RegisterOwnOnly(t *testing.T) {
 
 	// It does not apply to an administrator.
 	h = serve(t, func(o *httpapi.Options) { o.RegisterOwnOnly, o.RegisterWith = true, httpapi.RegisterWithAdminKey })
-	_, _, err = h.options.Exports.Register(t.Context(), "s", filesURL+"a.pdf", "")
+	_, _, err = h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: filesURL + "a.pdf"})
 	is.NoErr(err)
 	h.admin("POST", "/viewer/exports/register", body("s")).want(200)
 }
@@ -239,14 +241,16 @@ func TestExportsAdmin_CheckReportsFailures(t *testing.T) {
 		"/broken":    `"export_failed","reason":"https://files.example/broken cannot be fetched"`,
 		"/short":     `"export_failed","reason":"https://files.example/short cannot be fetched"`,
 	} {
-		export, _, err := h.options.Exports.Register(t.Context(), path, "https://files.example"+path+"?token=secret#fragment", "")
+		export, _, err := h.options.Exports.Register(t.Context(), exports.Registration{
+			SourceURL: path, ExportedURL: "https://files.example" + path + "?token=secret#fragment",
+		})
 		is.NoErr(err)
 		is.Equal(string(h.admin("POST", fmt.Sprintf("/admin/exports/%d/check", export.ID), "").want(200).body), `{"ok":false,"code":`+want+`}`)
 	}
 	is.True(!strings.Contains(h.log.String(), "token=secret"))
 	is.Equal(strings.Count(h.log.String(), `level=WARN msg="export check failed" method=POST route=/admin/exports/{id}/check status=200 `), 5)
 	is.True(!strings.Contains(h.log.String(), "request failed")) // the response was 200
-	export, _, err := h.options.Exports.Register(t.Context(), "s", "https://files.example/a", "")
+	export, _, err := h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://files.example/a"})
 	is.NoErr(err)
 	body := h.admin("POST", fmt.Sprintf("/admin/exports/%d/check", export.ID), "").want(200).object()
 	is.Equal([]any{body["ok"], body["size"], body["resumable"]}, []any{true, nil, false}) // of unknown size

@@ -45,7 +45,7 @@ func TestDownloadBatch_ContentLength(t *testing.T) {
 	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{sizedUpstream{}}})
 	h := serve(t, func(o *httpapi.Options) { o.Exports = service })
 	register := func(exported string) string {
-		if _, _, err := service.Register(t.Context(), exported, exported, ""); err != nil {
+		if _, _, err := service.Register(t.Context(), exports.Registration{SourceURL: exported, ExportedURL: exported}); err != nil {
 			t.Fatal(err)
 		}
 		return exported

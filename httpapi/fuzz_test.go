@@ -14,6 +14,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
@@ -37,7 +38,7 @@ func newFuzzTarget(t *testing.T, change ...func(*httpapi.Options)) *fuzzTarget {
 		_, err = h.options.Symbols.CreateSymbol(ctx, 1, "s", "a/b", "c")
 	}
 	if err == nil {
-		_, _, err = h.options.Exports.Register(ctx, "s", filesURL+"a.pdf", "")
+		_, _, err = h.options.Exports.Register(ctx, exports.Registration{SourceURL: "s", ExportedURL: filesURL + "a.pdf"})
 	}
 	if err == nil {
 		_, err = h.options.Keys.Verify(ctx, h.rawKey) // sets lastUsedAt, which does not change anymore

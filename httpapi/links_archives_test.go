@@ -202,7 +202,9 @@ func newArchiveTest(t *testing.T, files []generatedFile) *archiveTest {
 		if name == "" {
 			name = fmt.Sprintf("%d.bin", i)
 		}
-		_, _, err := l.options.Exports.Register(t.Context(), strconv.Itoa(i), "https://files.example/"+strconv.Itoa(i), name)
+		_, _, err := l.options.Exports.Register(t.Context(), exports.Registration{
+			SourceURL: strconv.Itoa(i), ExportedURL: "https://files.example/" + strconv.Itoa(i), FileName: &name,
+		})
 		is.NoErr(err)
 		sources = append(sources, strconv.Itoa(i))
 	}

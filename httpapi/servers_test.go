@@ -54,7 +54,9 @@ func newTruncatingHarness(t *testing.T, size int64) *harness {
 	h := newHarness(t, func(o *httpapi.Options) {
 		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{size}}})
 	})
-	if _, _, err := h.options.Exports.Register(t.Context(), "s", "https://x.example/", ""); err != nil {
+	if _, _, err := h.options.Exports.Register(t.Context(), exports.Registration{
+		SourceURL: "s", ExportedURL: "https://x.example/",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return h

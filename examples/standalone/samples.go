@@ -153,7 +153,9 @@ func (s services) seed(ctx context.Context, mode demoMode, samplesURL string) (d
 		return demo{}, err
 	}
 	for _, drawing := range sampleDrawings {
-		if _, _, err := s.exports.Register(ctx, drawing.source, samplesURL+drawing.file, drawing.name); err != nil {
+		if _, _, err := s.exports.Register(ctx, exports.Registration{
+			SourceURL: drawing.source, ExportedURL: samplesURL + drawing.file, FileName: &drawing.name,
+		}); err != nil {
 			return demo{}, err
 		}
 	}
@@ -211,7 +213,9 @@ func (s services) updateSampleURLs(ctx context.Context, samplesURL string) error
 		if export.ExportedURL == url || !strings.HasSuffix(export.ExportedURL, samplesPath+drawing.file) {
 			continue
 		}
-		if _, _, err := s.exports.Register(ctx, drawing.source, url, export.FileName); err != nil {
+		if _, _, err := s.exports.Register(ctx, exports.Registration{
+			SourceURL: drawing.source, ExportedURL: url, FileName: &export.FileName,
+		}); err != nil {
 			return err
 		}
 	}

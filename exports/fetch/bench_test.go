@@ -134,7 +134,7 @@ func newService(b testing.TB, store exports.Store, urls []string, options export
 		if _, err := service.Find(b.Context(), u); err == nil {
 			continue
 		}
-		if _, _, err := service.Register(b.Context(), u, u, ""); err != nil {
+		if _, _, err := service.Register(b.Context(), exports.Registration{SourceURL: u, ExportedURL: u}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -73,7 +73,9 @@ func newFaultyOrigin(t *testing.T, etag string, cutAt ...int) *faultyOrigin {
 		Openers: []exports.Opener{newClient(t, fetch.Options{AllowedHosts: []string{host}})},
 	})
 	for _, name := range o.sources() {
-		if _, _, err := o.service.Register(t.Context(), name, baseURL+"/"+name, ""); err != nil {
+		if _, _, err := o.service.Register(t.Context(), exports.Registration{
+			SourceURL: name, ExportedURL: baseURL + "/" + name,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

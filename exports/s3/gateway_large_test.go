@@ -86,7 +86,7 @@ func TestGateway_LargeMultipartObject(t *testing.T) {
 	step("download")
 
 	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
-	_, _, err = service.Register(t.Context(), "1", g.objectURL("large").String(), "")
+	_, _, err = service.Register(t.Context(), exports.Registration{SourceURL: "1", ExportedURL: g.objectURL("large").String()})
 	is.NoErr(err)
 	items, err := service.FindBatch(t.Context(), []string{"1", "1"})
 	is.NoErr(err)

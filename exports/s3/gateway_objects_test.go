@@ -190,7 +190,7 @@ func TestGateway_Link(t *testing.T) {
 		rand.Read(content)
 		want[name] = string(content)
 		g.put(t, name, content)
-		_, _, err := service.Register(t.Context(), name, g.objectURL(name).String(), "")
+		_, _, err := service.Register(t.Context(), exports.Registration{SourceURL: name, ExportedURL: g.objectURL(name).String()})
 		is.NoErr(err)
 		sources = append(sources, name)
 	}

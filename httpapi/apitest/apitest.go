@@ -149,7 +149,9 @@ func (s *Server) AddFile(name, content string) string {
 // RegisterExport adds a file and registers it as the export of the source.
 func (s *Server) RegisterExport(t testing.TB, sourceURL, fileName, content string) {
 	t.Helper()
-	if _, _, err := s.Exports.Register(t.Context(), sourceURL, s.AddFile(fileName, content), fileName); err != nil {
+	if _, _, err := s.Exports.Register(t.Context(), exports.Registration{
+		SourceURL: sourceURL, ExportedURL: s.AddFile(fileName, content), FileName: &fileName,
+	}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -62,7 +62,9 @@ func concurrentDownloads(t *testing.T, handles []Storage) {
 	var sources []string
 	for i := range 8 {
 		source := fmt.Sprint("source ", i)
-		_, _, err := services[0].Register(t.Context(), source, fmt.Sprintf("https://files.example/%0*d", 1+3*i, i), "")
+		_, _, err := services[0].Register(t.Context(), exports.Registration{
+			SourceURL: source, ExportedURL: fmt.Sprintf("https://files.example/%0*d", 1+3*i, i),
+		})
 		must(t, err)
 		sources = append(sources, source)
 	}

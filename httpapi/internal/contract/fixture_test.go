@@ -60,7 +60,9 @@ func (f *fixture) addRecords(options *httpapi.Options) {
 		must(err)
 	}
 	for source, file := range map[string]string{"17": "plan.pdf", "18": "section.pdf"} {
-		_, _, err := options.Exports.Register(ctx, "https://viewer.example/documents/"+source, apitest.FilesURL+file, "")
+		_, _, err := options.Exports.Register(ctx, exports.Registration{
+			SourceURL: "https://viewer.example/documents/" + source, ExportedURL: apitest.FilesURL + file,
+		})
 		must(err)
 	}
 }

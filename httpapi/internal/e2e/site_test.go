@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/httpapi/console"
@@ -138,7 +139,7 @@ func (s *site) symbolsIn(folderID int64) []symbols.Symbol {
 // register registers the export of a source without a file name.
 func (s *site) register(source, exportedURL string) {
 	s.t.Helper()
-	if _, _, err := s.Exports.Register(s.t.Context(), source, exportedURL, ""); err != nil {
+	if _, _, err := s.Exports.Register(s.t.Context(), exports.Registration{SourceURL: source, ExportedURL: exportedURL}); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -192,7 +192,9 @@ type server struct {
 func serve(t *testing.T, mount func(*httpapi.API) http.Handler, configure func(*httptest.Server)) *server {
 	t.Helper()
 	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{truncatedOpener{}}})
-	if _, _, err := service.Register(t.Context(), "s", "https://files.example/s", ""); err != nil {
+	if _, _, err := service.Register(t.Context(), exports.Registration{
+		SourceURL: "s", ExportedURL: "https://files.example/s",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	fixture := apitest.New(t, func(o *httpapi.Options) {
