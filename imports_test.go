@@ -103,7 +103,7 @@ var importRules = []importRule{
 		may: []string{
 			module + "/keys", module + "/symbols", module + "/exports",
 			module + "/httpapi/internal/accept", module + "/httpapi/internal/auth", module + "/httpapi/internal/bodies",
-			module + "/httpapi/internal/budget", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
+			module + "/httpapi/internal/budget", module + "/httpapi/internal/linkserve", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
 			"github.com/google/uuid", "github.com/go-json-experiment/json",
 		},
 		never:  []string{"database/sql"},
@@ -139,6 +139,12 @@ var importRules = []importRule{
 		pkg:    "httpapi/internal/ranges",
 		never:  []string{"os", "context", "database/sql"},
 		reason: "RFC 9110 is arithmetic over headers; net/http is for header values only",
+	},
+	{
+		pkg:    "httpapi/internal/linkserve",
+		may:    []string{module + "/exports", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream"},
+		never:  []string{"encoding/json", "database/sql"},
+		reason: "it serves links over HTTP, and knows neither keys nor routes",
 	},
 	{
 		pkg:    "httpapi/internal/picture",

@@ -13,6 +13,7 @@ import (
 	"example.com/canvasback/httpapi/internal/auth"
 	"example.com/canvasback/httpapi/internal/bodies"
 	"example.com/canvasback/httpapi/internal/budget"
+	"example.com/canvasback/httpapi/internal/linkserve"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
@@ -27,8 +28,6 @@ var (
 	errCharset          = errors.New("the charset of Content-Type must be UTF-8")
 	errMediaType        = errors.New("Content-Type must be application/json")
 	errZipType          = errors.New("Content-Type must be application/zip")
-	errRange            = errors.New("range is not satisfiable")
-	errPrecondition     = errors.New("the file has changed in the meantime")
 	errNoExport         = errors.New("no such export")
 	errContentEncoding  = errors.New("Content-Encoding is not supported")
 	errLoop             = errors.New("a download link cannot be the file of an export")
@@ -62,9 +61,9 @@ var errorTable = []errorResponse{
 	{errZipType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
 	{errContentEncoding, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
 
-	{errRange, http.StatusRequestedRangeNotSatisfiable, "range_not_satisfiable", ""},
-	{errPrecondition, http.StatusPreconditionFailed, "precondition_failed", ""},
-	{errLinkKey, http.StatusForbidden, "forbidden", ""},
+	{linkserve.ErrUnsatisfiable, http.StatusRequestedRangeNotSatisfiable, "range_not_satisfiable", ""},
+	{linkserve.ErrPrecondition, http.StatusPreconditionFailed, "precondition_failed", ""},
+	{linkserve.ErrRevoked, http.StatusForbidden, "forbidden", ""},
 	{errLoop, http.StatusForbidden, "forbidden", ""},
 	{errNoExport, http.StatusNotFound, "not_found", ""},
 	{exports.ErrNotOwner, http.StatusForbidden, "forbidden", "another key has registered the export of this source"},

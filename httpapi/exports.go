@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -123,18 +122,17 @@ func (e exportEndpoints) download(c *call) error {
 		return err
 	}
 	defer download.Close()
-	return c.sendFile(&c.w, download, func() {})
+	return c.sendFile(download)
 }
 
 // sendFile responds with a file. Its content type is never JSON, so that no
-// client takes it for a response of the API. Unless it returns an error, it calls
-// setHeader before it writes the header.
-func (c *call) sendFile(w http.ResponseWriter, download *exports.Download, setHeader func()) error {
+// client takes it for a response of the API.
+func (c *call) sendFile(download *exports.Download) error {
 	start := time.Now()
 	if err := download.Prefetch(prefetchBytes); err != nil {
 		return err
 	}
-	header := w.Header()
+	header := c.w.Header()
 	header.Set("Content-Type", downloadContentType(download.Type))
 	header.Set("Content-Disposition", disposition("attachment", download.Name))
 	if download.Size >= 0 {
@@ -146,9 +144,8 @@ func (c *call) sendFile(w http.ResponseWriter, download *exports.Download, setHe
 	if download.ETag != "" {
 		header.Set("ETag", download.ETag)
 	}
-	setHeader()
-	w.WriteHeader(http.StatusOK)
-	out := c.newStream(w)
+	c.w.WriteHeader(http.StatusOK)
+	out := c.newStream(&c.w)
 	flushIfSlow(out, start)
 	n, err := out.Copy(download.Body, download.Size)
 	if err == nil && download.Size >= 0 && n != download.Size {
@@ -227,27 +224,25 @@ func (e exportEndpoints) downloadBatch(c *call) error {
 		c.logSkipped(http.StatusOK, skipped)
 		return c.encode(http.StatusOK, batchExportURLsResponse{Success: true, ExportedURLs: list, Skipped: skippedItems(skipped)})
 	}
-	return e.sendBatch(c, c.r.Context(), &c.w, items, func() {})
+	return e.sendBatch(c, items)
 }
 
-// sendBatch responds with the zip of a batch. Unless it returns an error, it calls
-// setHeader before it writes the header.
-func (e exportEndpoints) sendBatch(c *call, ctx context.Context, w http.ResponseWriter, items []exports.BatchItem, setHeader func()) error {
+// sendBatch responds with the zip of a batch.
+func (e exportEndpoints) sendBatch(c *call, items []exports.BatchItem) error {
 	start := time.Now()
-	batch, err := e.service.OpenBatch(ctx, items)
+	batch, err := e.service.OpenBatch(c.r.Context(), items)
 	if err != nil {
 		return err
 	}
 	defer batch.Close()
-	header := w.Header()
+	header := c.w.Header()
 	header.Set("Content-Type", "application/zip")
 	header.Set("Content-Disposition", disposition("attachment", exports.BatchName))
 	if size := batch.Size(); size >= 0 {
 		header.Set("Content-Length", strconv.FormatInt(size, 10))
 	}
-	setHeader()
-	w.WriteHeader(http.StatusOK)
-	out := c.newStream(w)
+	c.w.WriteHeader(http.StatusOK)
+	out := c.newStream(&c.w)
 	flushIfSlow(out, start)
 	err = batch.WriteZip(out, out.Flush)
 	c.logSkipped(http.StatusOK, batch.Skipped())

@@ -1,10 +1,15 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
+	"time"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi/internal/linkserve"
+	"example.com/canvasback/httpapi/internal/stream"
+	"example.com/canvasback/keys"
 )
 
 type createLinkRequest struct {
@@ -81,4 +86,79 @@ func (e exportEndpoints) createLink(c *call) error {
 	}
 	c.logSkipped(http.StatusCreated, link.Skipped)
 	return c.encode(http.StatusCreated, newLinkResponse(link))
+}
+
+// serveLink responds with a link, or with ranges of it.
+func (e exportEndpoints) serveLink(c *call) error {
+	if linkserve.IsFetch(c.r.Header) {
+		return errLoop
+	}
+	ctx, cancel := c.storeContext()
+	defer cancel()
+	link, err := e.service.FindLink(ctx, c.r.PathValue("token"))
+	if err != nil {
+		return err
+	}
+	key, err := c.checkLinkKey(link.Owner)
+	c.keyID = key.ID // also of a rejected key
+	if err == nil && key.ID != 0 {
+		err = c.permit(&key, nil)
+	}
+	if err != nil {
+		return err
+	}
+	return download(func(c *call) error { return c.sendLink(link) })(c)
+}
+
+// checkLinkKey returns the key that a link belongs to, and [linkserve.ErrRevoked] if it
+// is no longer accepted. With open client routes, a link belongs to no key.
+func (c *call) checkLinkKey(owner exports.Digest) (keys.Key, error) {
+	if c.api.options.DangerouslySkipClientKeys {
+		return keys.Key{}, nil
+	}
+	if c.api.keys == nil || owner == (exports.Digest{}) {
+		return keys.Key{}, linkserve.ErrRevoked
+	}
+	key, err := c.api.keys.VerifyDigest(c.detached(), keys.Digest(owner))
+	switch {
+	case errors.Is(err, keys.ErrUnavailable):
+		return keys.Key{}, err
+	case err != nil, !key.Allows(ScopeExportsRead):
+		return key, linkserve.ErrRevoked
+	}
+	return key, nil
+}
+
+func (c *call) sendLink(link *exports.Link) error {
+	start := time.Now()
+	skipped, err := linkserve.Serve(&c.w, c.r, link, linkserve.Options{
+		CheckKey: func() error {
+			_, err := c.checkLinkKey(link.Owner)
+			return err
+		},
+		StoreTimeout: c.api.options.Limits.StoreTimeout,
+		Describe: func(l *exports.Link) (contentType, name string) {
+			contentType = "application/zip"
+			if !l.Zip {
+				contentType = downloadContentType(l.Type)
+			}
+			return contentType, disposition("attachment", l.FileName)
+		},
+		OnContent: func(l *exports.Link) {
+			c.touched = nil // by a previous state
+			for _, source := range l.Sources {
+				c.touchExport(source, 0)
+			}
+		},
+		NewStream: func(w http.ResponseWriter) *stream.Writer {
+			out := c.newStream(w)
+			flushIfSlow(out, start)
+			return out
+		},
+	})
+	c.logSkipped(http.StatusOK, skipped)
+	if err != nil && c.w.status != 0 {
+		c.abort(err)
+	}
+	return err
 }

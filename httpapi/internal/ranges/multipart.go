@@ -1,12 +1,9 @@
 package ranges
 
-import (
-	"crypto/rand"
-	"io"
-)
+import "crypto/rand"
 
-// Multipart is the body of a response with several ranges (RFC 9110, section
-// 14.6).
+// Multipart is what surrounds the ranges in a response with several of them (RFC 9110,
+// section 14.6).
 type Multipart struct {
 	list        []Range
 	size        int64 // of the representation
@@ -25,30 +22,15 @@ func (m *Multipart) ContentType() string { return "multipart/byteranges; boundar
 
 // Length returns the Content-Length of the response.
 func (m *Multipart) Length() int64 {
-	length := int64(len(m.end()))
+	length := int64(len(m.End()))
 	for i, r := range m.list {
-		length += int64(len(m.partHeader(i))) + r.Length
+		length += int64(len(m.PartHeader(i))) + r.Length
 	}
 	return length
 }
 
-// Write writes the body. It calls writeRange for the bytes of each range, and
-// returns the first error.
-func (m *Multipart) Write(w io.Writer, writeRange func(Range) error) error {
-	for i, r := range m.list {
-		if _, err := io.WriteString(w, m.partHeader(i)); err != nil {
-			return err
-		}
-		if err := writeRange(r); err != nil {
-			return err
-		}
-	}
-	_, err := io.WriteString(w, m.end())
-	return err
-}
-
-// partHeader returns what precedes the bytes of a range.
-func (m *Multipart) partHeader(i int) string {
+// PartHeader returns what precedes the bytes of the range with an index.
+func (m *Multipart) PartHeader(i int) string {
 	separator := "\r\n--"
 	if i == 0 {
 		separator = "--"
@@ -58,4 +40,5 @@ func (m *Multipart) partHeader(i int) string {
 		"\r\nContent-Range: " + m.list[i].ContentRange(m.size) + "\r\n\r\n"
 }
 
-func (m *Multipart) end() string { return "\r\n--" + m.boundary + "--\r\n" }
+// End returns what follows the bytes of the last range.
+func (m *Multipart) End() string { return "\r\n--" + m.boundary + "--\r\n" }
