@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi/internal/auth"
 	"example.com/canvasback/httpapi/internal/budget"
 	"example.com/canvasback/keys"
@@ -54,7 +53,7 @@ func (a *API) newCall(w http.ResponseWriter, r *http.Request) *call {
 		c.outer, c.inherited = passed.call, passed.call != nil && len(header) == len(r.Header)
 		c.credentials = passed.join(c.credentials)
 	}
-	c.r = r.WithContext(&callContext{exports.WithRequestID(r.Context(), a.setRequestID(w, r)), c.credentials, c})
+	c.r = r.WithContext(&callContext{r.Context(), c.credentials, c, a.setRequestID(w, r)})
 	c.r.Header = header
 	return c
 }
@@ -92,6 +91,7 @@ type callContext struct {
 	context.Context
 	credentials credentials
 	call        *call // nil behind HideKeys
+	requestID   string
 }
 
 type callKey struct{}
@@ -101,6 +101,15 @@ func (c *callContext) Value(key any) any {
 		return c
 	}
 	return c.Context.Value(key)
+}
+
+// RequestIDFromContext returns the request id of a request to an [API], or "". It may be
+// the RequestID of fetch.Options.
+func RequestIDFromContext(ctx context.Context) string {
+	if passed, ok := ctx.Value(callKey{}).(*callContext); ok {
+		return passed.requestID
+	}
+	return ""
 }
 
 // join returns the credentials that are given, and instead of absent ones those that
@@ -130,7 +139,7 @@ func HideKeys(next http.Handler) http.Handler {
 		if passed, ok := r.Context().Value(callKey{}).(*callContext); ok {
 			given = passed.join(given)
 		}
-		inner := r.WithContext(&callContext{r.Context(), given, nil})
+		inner := r.WithContext(&callContext{r.Context(), given, nil, ""})
 		inner.Header = withoutKeys(r.Header)
 		next.ServeHTTP(w, inner)
 		r.Pattern = inner.Pattern

@@ -57,7 +57,10 @@ func TestLog_FailuresNameTheRequest(t *testing.T) {
 	}))
 	t.Cleanup(origin.Close)
 	h := serve(t, func(o *httpapi.Options) {
-		fetcher, err := fetch.New(&fetch.Options{AllowedHosts: []string{strings.TrimPrefix(origin.URL, "http://")}, MaxAttempts: 2, Logger: o.Logger})
+		fetcher, err := fetch.New(&fetch.Options{
+			AllowedHosts: []string{strings.TrimPrefix(origin.URL, "http://")}, MaxAttempts: 2,
+			Logger: o.Logger, RequestID: httpapi.RequestIDFromContext,
+		})
 		is.NoErr(err)
 		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{fetcher}})
 		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {

@@ -13,6 +13,7 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
 	"example.com/canvasback/exports/s3"
+	"example.com/canvasback/httpapi"
 )
 
 // objectStore is the configuration of an S3-compatible object store.
@@ -46,7 +47,7 @@ func (o objectStore) openers(ctx context.Context, log *slog.Logger) ([]exports.O
 		Region:          cmp.Or(o.region, sdk.Region),
 		Endpoint:        o.endpoint,
 		PresignLifetime: o.urlLifetime,
-		Fetch:           fetch.Options{Logger: log},
+		Fetch:           fetch.Options{Logger: log, RequestID: httpapi.RequestIDFromContext},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("EXPORT_S3_BUCKETS, EXPORT_S3_ENDPOINT or EXPORT_S3_REGION: %w", err)

@@ -83,7 +83,7 @@ func (p *program) close() {
 // open opens what the configuration names, and migrates the database. The port comes
 // after the database, so that a mistake in DATABASE_URL is reported first.
 func (p *program) open(ctx context.Context) (err error) {
-	fetcher, err := fetch.New(&fetch.Options{AllowedHosts: p.allowedHosts, Logger: p.log})
+	fetcher, err := fetch.New(&fetch.Options{AllowedHosts: p.allowedHosts, Logger: p.log, RequestID: httpapi.RequestIDFromContext})
 	if err != nil {
 		return fmt.Errorf("EXPORT_ALLOWED_HOSTS: %w", err)
 	}

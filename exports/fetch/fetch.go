@@ -42,6 +42,7 @@ type Opener struct {
 	sign           func(*http.Request) error // nil if there are no credentials
 	statWithHead   bool
 	traceparent    func(context.Context) string // may be nil
+	requestID      func(context.Context) string
 	stats          counters
 	log            *slog.Logger
 	hosts          hosts
@@ -66,6 +67,9 @@ func New(options *Options) (*Opener, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
+	if opts.RequestID == nil {
+		opts.RequestID = func(context.Context) string { return "" }
+	}
 	connectTimeout := cmp.Or(max(opts.ConnectTimeout, 0), defaultConnectTimeout)
 	o := &Opener{
 		policy: policy,
@@ -88,6 +92,7 @@ func New(options *Options) (*Opener, error) {
 		sign:           opts.Sign,
 		statWithHead:   opts.StatWithHead,
 		traceparent:    opts.Traceparent,
+		requestID:      opts.RequestID,
 		log:            opts.Logger,
 		hosts:          hosts{loads: make(map[string]*load)},
 	}

@@ -80,6 +80,10 @@ type Options struct {
 	// request, or "" for none. All origins and redirect targets see it.
 	Traceparent func(ctx context.Context) string
 
+	// RequestID, if set, returns the id of the request on whose behalf a file is
+	// opened, or "". Log records have it.
+	RequestID func(ctx context.Context) string
+
 	// RootCAs verify the certificates of origins; the system's if nil.
 	RootCAs *x509.CertPool
 

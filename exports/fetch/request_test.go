@@ -11,7 +11,6 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
 )
 
@@ -30,8 +29,10 @@ func TestOpener_CountsAndLogsRetries(t *testing.T) {
 		}
 	})
 	var log strings.Builder
-	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, Logger: debugLogger(&log)})
-	file, err := c.Open(exports.WithRequestID(t.Context(), "request-7"), parse(t, baseURL))
+	c := newClient(t, fetch.Options{
+		AllowedHosts: []string{host}, Logger: debugLogger(&log), RequestID: func(context.Context) string { return "request-7" },
+	})
+	file, err := c.Open(t.Context(), parse(t, baseURL))
 	is.NoErr(err)
 	defer file.Body.Close()
 	content, err := io.ReadAll(file.Body)
@@ -40,6 +41,19 @@ func TestOpener_CountsAndLogsRetries(t *testing.T) {
 	is.Equal(c.Stats(), fetch.Stats{Attempts: 4, Retries: 2, Resumes: 1})
 	is.Equal(strings.Count(log.String(), "retrying fetch"), 3)
 	is.Equal(strings.Count(log.String(), "requestId=request-7"), 3)
+}
+
+// A link whose file is a link could lead back to itself.
+func TestOpener_CannotFetchLinks(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	urls, host := startTaggedOrigin(t, 1, 10)
+	s := startLinkServer(t, host)
+	s.restart(urls)
+	link, _ := s.createLink(urls)
+	_, err := newClient(t, fetch.Options{AllowedHosts: []string{strings.TrimPrefix(s.url, "http://")}}).open(t, link)
+	is.True(err != nil)
+	is.True(strings.Contains(err.Error(), "unexpected status 403"))
 }
 
 func TestOpener_SendsTraceparentOnlyIfSet(t *testing.T) {
