@@ -27,12 +27,6 @@ type Opener interface {
 	Open(ctx context.Context, u *url.URL) (*File, error)
 }
 
-// LoopID names this library in the CDN-Loop header (RFC 8586) of requests for
-// exported files. An Opener that sends requests should set it: package httpapi
-// rejects them on the routes of download links, which would otherwise lead back to
-// themselves.
-const LoopID = "canvasback"
-
 // RangeOpener is an optional interface of an [Opener] that can read parts of a
 // file. Downloads from other Openers cannot be resumed.
 type RangeOpener interface {

@@ -40,6 +40,10 @@ func (o *Opener) followRedirects(ctx context.Context, method string, u *url.URL,
 	}
 }
 
+// loopID names this library in the header CDN-Loop (RFC 8586). Package httpapi rejects
+// requests that have it on the routes of links.
+const loopID = "canvasback"
+
 // roundTrip sends one request to a checked URL, with the given header fields and
 // credentials only: no Referer, no cookies and nothing from an earlier hop. It does
 // not use http.Client, which follows redirects by rules of its own.
@@ -48,7 +52,7 @@ func (o *Opener) roundTrip(ctx context.Context, method string, u *url.URL, heade
 	request := (&http.Request{Method: method, URL: &target, Header: header.Clone()}).WithContext(ctx)
 	request.Header.Set("User-Agent", o.userAgent)
 	request.Header.Set("Accept-Encoding", "identity")
-	request.Header.Set("CDN-Loop", exports.LoopID)
+	request.Header.Set("CDN-Loop", loopID)
 	if o.traceparent != nil {
 		if parent := o.traceparent(ctx); parent != "" {
 			request.Header.Set("Traceparent", parent)
