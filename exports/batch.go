@@ -94,7 +94,7 @@ func (b *Batch) advance(onWait func()) error {
 				return fmt.Errorf("%w: %w", errBatchChanged, err)
 			}
 		}
-		b.skipped = append(b.skipped, Skip(item.SourceURL, prefetchError(err)))
+		b.skipped = append(b.skipped, newSkipped(item.SourceURL, prefetchError(err)))
 	}
 	return io.EOF
 }

@@ -40,7 +40,7 @@ func (b *Batch) plan(took time.Duration) {
 			}
 		}
 		if err != nil {
-			skipped = append(skipped, Skip(b.items[i].SourceURL, prefetchError(err)))
+			skipped = append(skipped, newSkipped(b.items[i].SourceURL, prefetchError(err)))
 			continue
 		}
 		if entry.Size < 0 {

@@ -127,7 +127,7 @@ func (s *Service) PublicURLs(ctx context.Context, items []BatchItem) (urls []str
 				continue
 			}
 		}
-		skipped = append(skipped, Skip(item.SourceURL, err))
+		skipped = append(skipped, newSkipped(item.SourceURL, err))
 	}
 	if len(urls) == 0 {
 		return nil, nil, &BatchError{Skipped: skipped, Err: batchError(skipped)}

@@ -40,10 +40,10 @@ type Skipped struct {
 	Err       error  // for the log
 }
 
-// Skip returns the Skipped element of a source URL that failed with err. Its
+// newSkipped returns the Skipped element of a source URL that failed with err. Its
 // Reason reveals nothing about the server's network: it is the same for a name that
 // does not exist and one with a private IP address.
-func Skip(source string, err error) Skipped {
+func newSkipped(source string, err error) Skipped {
 	reason := "file cannot be fetched"
 	switch {
 	case errors.Is(err, ErrNotFound):

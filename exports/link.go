@@ -98,7 +98,7 @@ func (s *Service) createLink(ctx context.Context, items []BatchItem, zip bool, o
 	link.Skipped = nil
 	for i, item := range items {
 		if files[i].err != nil {
-			link.Skipped = append(link.Skipped, Skip(item.SourceURL, files[i].err))
+			link.Skipped = append(link.Skipped, newSkipped(item.SourceURL, files[i].err))
 		}
 	}
 	return link, nil

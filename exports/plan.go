@@ -169,7 +169,7 @@ func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip bool, prev
 		p.Sources = append(p.Sources, item.SourceURL)
 		f := files[i]
 		if f.err != nil {
-			skip := Skip(item.SourceURL, f.err)
+			skip := newSkipped(item.SourceURL, f.err)
 			skipped = append(skipped, skip)
 			p.Skipped = append(p.Skipped, planSkipped{i, skip.Reason})
 			continue

@@ -49,7 +49,7 @@ func TestService_PublicURL(t *testing.T) {
 	urls, skipped, err := s.PublicURLs(t.Context(), items)
 	is.NoErr(err)
 	is.Equal(urls, []string{"https://files.example/a?signed", "https://x.example/b"})
-	is.Equal(skipped, []exports.Skipped{exports.Skip("unknown", exports.ErrNotFound)})
+	is.Equal(skipped, []exports.Skipped{{SourceURL: "unknown", Reason: "not registered", Err: exports.ErrNotFound}})
 
 	for _, c := range []struct{ err, want error }{
 		{errors.New("no credentials"), exports.ErrFailed},

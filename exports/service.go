@@ -243,7 +243,7 @@ func (s *Service) findItems(ctx context.Context, sources []string) (items []Batc
 	for i, source := range sources {
 		items[i] = BatchItem{SourceURL: source, Export: bySource[source]}
 		if items[i].Export == nil {
-			skipped = append(skipped, Skip(source, ErrNotFound))
+			skipped = append(skipped, newSkipped(source, ErrNotFound))
 		}
 	}
 	return items, skipped, nil

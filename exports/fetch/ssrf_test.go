@@ -16,6 +16,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
+	"example.com/canvasback/storage/memory"
 )
 
 var specialIPs = strings.Fields(`
@@ -235,7 +236,15 @@ func TestOpener_ErrorsHideNetwork(t *testing.T) {
 	is.True(errors.Is(private, exports.ErrForbidden))
 	_, missing := c.open(t, "http://nosuch.example.test/")
 	is.True(errors.Is(missing, exports.ErrFailed))
-	is.Equal(exports.Skip("s", private).Reason, exports.Skip("s", missing).Reason)
+
+	urls := []string{"http://intern.example.test/", "http://nosuch.example.test/"}
+	service := newService(t, memory.New().Exports(), urls, exports.Options{Openers: []exports.Opener{c}})
+	items, err := service.FindBatch(t.Context(), urls)
+	is.NoErr(err)
+	_, err = service.OpenBatch(t.Context(), items)
+	failed := new(exports.BatchError)
+	is.True(errors.As(err, &failed))
+	is.Equal(failed.Skipped[0].Reason, failed.Skipped[1].Reason)
 }
 
 func hasIPv6() bool {
