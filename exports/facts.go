@@ -9,11 +9,14 @@ import (
 	"example.com/canvasback/exports/internal/filefacts"
 )
 
-// factStore is a [Store] for package filefacts.
-type factStore struct{ Store }
+// factStore is a [LinkStore] for package filefacts. Without one it stores nothing.
+type factStore struct{ links LinkStore }
 
 func (s factStore) FindFacts(ctx context.Context, urls ...filefacts.Key) ([]filefacts.Record, error) {
-	list, err := s.Store.FindFacts(ctx, urls...)
+	if s.links == nil {
+		return nil, nil
+	}
+	list, err := s.links.FindFacts(ctx, urls...)
 	records := make([]filefacts.Record, len(list))
 	for i, fact := range list {
 		records[i] = filefacts.Record(fact)
@@ -22,11 +25,14 @@ func (s factStore) FindFacts(ctx context.Context, urls ...filefacts.Key) ([]file
 }
 
 func (s factStore) PutFacts(ctx context.Context, records []filefacts.Record, limit int) error {
+	if s.links == nil {
+		return nil
+	}
 	list := make([]Fact, len(records))
 	for i, record := range records {
 		list[i] = Fact(record)
 	}
-	return s.Store.PutFacts(ctx, list, limit)
+	return s.links.PutFacts(ctx, list, limit)
 }
 
 // factKey identifies an exported URL.

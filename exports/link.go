@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -65,6 +66,9 @@ func (s *Service) CreateFileLink(ctx context.Context, export Export, owner Diges
 }
 
 func (s *Service) createLink(ctx context.Context, items []BatchItem, zip bool, owner Digest) (*Link, error) {
+	if !s.HasLinks() {
+		return nil, errors.New("exports: the Store is not a LinkStore")
+	}
 	p, files, err := s.newPlan(ctx, items, zip, nil)
 	if err != nil {
 		return nil, err
@@ -87,7 +91,7 @@ func (s *Service) createLink(ctx context.Context, items []BatchItem, zip bool, o
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if err := s.store.InsertLink(ctx, stored, s.linkLimits); err != nil {
+	if err := s.links.InsertLink(ctx, stored, s.linkLimits); err != nil {
 		return nil, storeError("insert link", err)
 	}
 	link, err := s.newLink(stored, p)
@@ -107,7 +111,7 @@ func (s *Service) createLink(ctx context.Context, items []BatchItem, zip bool, o
 // FindLink returns the link with a token. The error is [ErrLinkNotFound], or
 // matches [ErrUnavailable].
 func (s *Service) FindLink(ctx context.Context, token string) (*Link, error) {
-	if random, err := base64.RawURLEncoding.DecodeString(token); err != nil || len(random) != tokenBytes {
+	if random, err := base64.RawURLEncoding.DecodeString(token); err != nil || len(random) != tokenBytes || !s.HasLinks() {
 		return nil, ErrLinkNotFound
 	}
 	digest := Digest(sha256.Sum256([]byte(token)))
@@ -116,7 +120,7 @@ func (s *Service) FindLink(ctx context.Context, token string) (*Link, error) {
 	if cached != nil {
 		known = cached.stored.Version
 	}
-	stored, err := s.store.FindLink(ctx, digest, known)
+	stored, err := s.links.FindLink(ctx, digest, known)
 	switch {
 	case err == ErrLinkNotFound:
 		return nil, err

@@ -67,7 +67,7 @@ func (l *Link) replace(ctx context.Context, p *plan) (*Link, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	stored, err := l.service.store.ReplacePlan(ctx, l.stored.Digest, l.stored.Version, encoded)
+	stored, err := l.service.links.ReplacePlan(ctx, l.stored.Digest, l.stored.Version, encoded)
 	if err == ErrLinkNotFound {
 		return nil, err
 	}

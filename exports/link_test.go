@@ -17,16 +17,22 @@ import (
 	"example.com/canvasback/storage/memory"
 )
 
+// linkStore is a Store with its optional interface.
+type linkStore interface {
+	exports.Store
+	exports.LinkStore
+}
+
 // linkTest is an origin with registered files, and a store.
 type linkTest struct {
 	t       *testing.T
 	origin  *fakeOrigin
-	store   exports.Store
+	store   linkStore
 	sources []string
 }
 
 func newLinkTest(t *testing.T, files ...fakeFile) *linkTest {
-	l := &linkTest{t: t, origin: newFakeOrigin(), store: memory.New().Exports()}
+	l := &linkTest{t: t, origin: newFakeOrigin(), store: memory.New().Exports().(linkStore)}
 	s := l.service(exports.Options{})
 	var urls []string
 	for i, f := range files {
@@ -309,6 +315,28 @@ func TestLink_IsBounded(t *testing.T) {
 	_, err = read(t.Context(), l.find(l.service(exports.Options{LinkServed: 3}), link.Token), 0, 1)
 	is.True(errors.As(err, &limited))
 	is.True(limited.RetryAfter > time.Hour)
+}
+
+func TestService_WithoutLinkStore(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(2<<20, 1))
+	is.True(l.service(exports.Options{}).HasLinks())
+	link := l.create(l.service(exports.Options{}))
+	s := exports.NewService(struct{ exports.Store }{l.store}, &exports.Options{Openers: []exports.Opener{l.origin}})
+	is.True(!s.HasLinks())
+	_, err := s.FindLink(t.Context(), link.Token)
+	is.Equal(err, exports.ErrLinkNotFound)
+	items, err := s.FindBatch(t.Context(), l.sources)
+	is.NoErr(err)
+	_, err = s.CreateLink(t.Context(), items, exports.Digest{})
+	is.True(err != nil)
+	for range 2 { // facts are in memory
+		archive, _, err := downloadBatch(t, s, l.sources)
+		is.NoErr(err)
+		_, contents := readZip(t, archive)
+		is.True(contents["1.bin"] == string(contentOf(newFile(2<<20, 1))))
+	}
+	is.NoErr(s.Flush(t.Context()))
 }
 
 func TestFindLink_RejectsUnknownAndExpiredTokens(t *testing.T) {

@@ -71,6 +71,7 @@ type Options struct {
 // concurrent use.
 type Service struct {
 	store       Store
+	links       LinkStore // nil if the Store is none
 	openers     []Opener
 	openTimeout time.Duration
 	maxItems    int
@@ -126,7 +127,8 @@ func NewService(store Store, options *Options) *Service {
 			Total:    cmp.Or(max(o.MaxLinks, 0), 100_000),
 		},
 	}
-	s.facts, s.usages = filefacts.New(factStore{store}, s.now, ErrChanged), newUsages(store)
+	s.links, _ = store.(LinkStore)
+	s.facts, s.usages = filefacts.New(factStore{s.links}, s.now, ErrChanged), newUsages(s.links)
 	s.statPrefetch = s.prefetch // a description takes one short request and no memory
 	s.statPrefetch.Budget = prefetch.NewBudget(files * prefetch.PrefixSize)
 	return s
@@ -155,6 +157,10 @@ func (s *Service) concurrency(exportedURL string) (get func() int) {
 	}
 	return func() int { return adaptive.Concurrency(u) }
 }
+
+// HasLinks reports whether there can be links: the [Store] is a [LinkStore]. Otherwise
+// creating one fails, none is found, and what is known about files is only in memory.
+func (s *Service) HasLinks() bool { return s.links != nil }
 
 // Flush waits until the facts about files, and what links have served, are in the
 // store. Call it at shutdown, after the last request.

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// Store stores exports, download links, and facts about files. It enforces no
-// rules: its input is valid and complete. It is responsible for identity and
-// unique source URLs, which are compared exactly and have up to [MaxURLLength]
-// code points.
+// Store stores exports. It enforces no rules: its input is valid and complete. It is
+// responsible for identity and unique source URLs, which are compared exactly and
+// have up to [MaxURLLength] code points.
+//
+// Download links need a [LinkStore] as well.
 //
 // All methods are safe for concurrent use, by several processes if the store is
 // shared. When a method returns, its change is durable and visible to every call
@@ -18,7 +19,7 @@ import (
 // and returns no reference to its data. Times are UTC with millisecond
 // precision.
 //
-// Methods return [ErrNotFound], [ErrNotOwner] and [ErrLinkNotFound] as documented.
+// Methods return [ErrNotFound] and [ErrNotOwner] as documented.
 // Any other error means that the store is unavailable, and that nothing was changed
 // unless only the response to a commit was lost. When ctx ends, methods promptly
 // return an error.
@@ -44,7 +45,15 @@ type Store interface {
 
 	// Delete removes the export with the id, or returns [ErrNotFound].
 	Delete(ctx context.Context, id int64) error
+}
 
+// LinkStore is an optional interface of a [Store], for download links and facts about
+// files. What the comment of Store says of methods holds for these too; the sentinel
+// is [ErrLinkNotFound].
+//
+// A type that embeds a Store as an interface does not have the methods of a LinkStore.
+// Embed both.
+type LinkStore interface {
 	// InsertLink stores a link with Version 1 and Served 0; its digest is new.
 	// It then deletes up to [PruneStep] links of each kind, oldest first: those
 	// that have expired at link.CreatedAt, those of the same owner beyond the

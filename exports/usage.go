@@ -31,14 +31,14 @@ type linkUsage struct {
 
 // usages counts what links serve, and writes it to the store behind them.
 type usages struct {
-	store Store
+	store LinkStore
 	loop  *writebehind.Loop
 
 	mu    sync.Mutex
 	links map[Digest]*linkUsage
 }
 
-func newUsages(store Store) *usages {
+func newUsages(store LinkStore) *usages {
 	u := &usages{store: store, links: make(map[Digest]*linkUsage)}
 	u.loop = writebehind.New(u.nextWrite)
 	return u

@@ -19,8 +19,9 @@ import (
 // document.
 type Options struct {
 	// Keys, Symbols and Exports are the services behind the routes. The
-	// routes of a nil service do not exist. With nil Keys, every client route
-	// returns 401 unless DangerouslySkipClientKeys is set.
+	// routes of a nil service do not exist, nor those of links if the store of
+	// Exports has none. With nil Keys, every client route returns 401 unless
+	// DangerouslySkipClientKeys is set.
 	Keys    *keys.Service
 	Symbols *symbols.Service
 	Exports *exports.Service

@@ -98,9 +98,13 @@ func (a *API) routes() []route {
 			route{post, "/admin/exports/{id}/check", adminKey, none, limit, e.checkExport},
 			route{post, "/viewer/exports/download", clientKey, ScopeExportsRead, limit, download(e.download)},
 			route{post, "/viewer/exports/download-batch", clientKey, ScopeExportsRead, batchLimit, download(e.downloadBatch)},
-			route{post, "/viewer/exports/links", clientKey, ScopeExportsRead, batchLimit, download(e.createLink)},
-			route{get, "/viewer/exports/links/{token}/{fileName}", noKey, none, limit, e.serveLink}, // checks the key of the link
 		)
+		if a.exports.HasLinks() {
+			list = append(list,
+				route{post, "/viewer/exports/links", clientKey, ScopeExportsRead, batchLimit, download(e.createLink)},
+				route{get, "/viewer/exports/links/{token}/{fileName}", noKey, none, limit, e.serveLink}, // checks the key of the link
+			)
+		}
 		switch options.RegisterWith {
 		case RegisterWithClientKey:
 			list = append(list, route{post, "/viewer/exports/register", clientKey, ScopeExportsRegister, limit, e.register})

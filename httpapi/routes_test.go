@@ -9,7 +9,9 @@ import (
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/memory"
 )
 
 // documentedRoutes are the routes of the API, each with the key that it requires.
@@ -61,6 +63,16 @@ func TestRoutes_MatchDocumentation(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestRoutes_LinksNeedALinkStore(t *testing.T) {
+	t.Parallel()
+	h := serve(t, func(o *httpapi.Options) {
+		o.Exports = exports.NewService(struct{ exports.Store }{memory.New().Exports()}, nil)
+	})
+	h.client("POST", linksPath, `{}`).wantError(404, "not_found")
+	h.send("GET", linksPath+"/x/y", "").wantError(404, "not_found")
+	h.client("POST", "/viewer/exports/download-batch", `{}`).wantError(400, "invalid_request")
 }
 
 func headerOf(required string) string {

@@ -9,9 +9,11 @@
 // # Contracts
 //
 // A driver implements keys.Store, symbols.Store and exports.Store as their
-// comments specify, and no other rules. The package storagetest tests drivers
-// against these comments, with one handle on a storage and with two. So all
-// drivers agree on equality, ordering, sentinel errors and concurrent outcomes.
+// comments specify, and no other rules. These drivers also implement
+// exports.LinkStore, which is optional: without it there are no download links. The
+// package storagetest tests drivers against these comments, with one handle on a
+// storage and with two. So all drivers agree on equality, ordering, sentinel errors
+// and concurrent outcomes.
 //
 // New does no I/O, starts no goroutine and reads no environment. The application
 // owns the database handle: it sets the pool size, and closes the handle after

@@ -12,7 +12,10 @@ import (
 
 type exportStore struct{ db *DB }
 
-var _ exports.Store = exportStore{}
+var (
+	_ exports.Store     = exportStore{}
+	_ exports.LinkStore = exportStore{}
+)
 
 func (s exportStore) Put(ctx context.Context, export exports.Export, rule exports.PutRule) (stored exports.Export, created bool, err error) {
 	s.db.mu.Lock()

@@ -12,7 +12,10 @@ import (
 
 type exportStore struct{ db *database }
 
-var _ exports.Store = exportStore{}
+var (
+	_ exports.Store     = exportStore{}
+	_ exports.LinkStore = exportStore{}
+)
 
 // sourceDigest returns the indexed form of a source URL.
 func sourceDigest(source string) []byte {

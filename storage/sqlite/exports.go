@@ -11,7 +11,10 @@ import (
 
 type exportStore struct{ db *database }
 
-var _ exports.Store = exportStore{}
+var (
+	_ exports.Store     = exportStore{}
+	_ exports.LinkStore = exportStore{}
+)
 
 func (s exportStore) Put(ctx context.Context, export exports.Export, rule exports.PutRule) (stored exports.Export, created bool, err error) {
 	err = s.db.write(ctx, func(conn *sql.Conn) error {

@@ -82,7 +82,7 @@ func wantNoSentinel(t testing.TB, method string, err error) {
 // this order.
 func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Export) []call {
 	k, y, e := s.Keys(), s.Symbols(), s.Exports()
-	return []call{
+	calls := []call{
 		{"keys.Insert", func(ctx context.Context) error { _, err := k.Insert(ctx, newKey("new")); return err }},
 		{"keys.Get", func(ctx context.Context) error { _, err := k.Get(ctx, key.ID); return err }},
 		{"keys.List", func(ctx context.Context) error { _, err := k.List(ctx, keys.Filter{}, keys.Range{}); return err }},
@@ -149,18 +149,24 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Exp
 			return err
 		}},
 		{"exports.Delete", func(ctx context.Context) error { return e.Delete(ctx, export.ID) }},
-		{"exports.InsertLink", func(ctx context.Context) error { return e.InsertLink(ctx, newLink("new", "x"), manyLinks) }},
-		{"exports.FindLink", func(ctx context.Context) error { _, err := e.FindLink(ctx, digestOf("link"), 0); return err }},
+	}
+	l := linkStore(s)
+	if l == nil {
+		return calls
+	}
+	return append(calls, []call{
+		{"exports.InsertLink", func(ctx context.Context) error { return l.InsertLink(ctx, newLink("new", "x"), manyLinks) }},
+		{"exports.FindLink", func(ctx context.Context) error { _, err := l.FindLink(ctx, digestOf("link"), 0); return err }},
 		{"exports.ReplacePlan", func(ctx context.Context) error {
-			_, err := e.ReplacePlan(ctx, digestOf("link"), 1, []byte("new"))
+			_, err := l.ReplacePlan(ctx, digestOf("link"), 1, []byte("new"))
 			return err
 		}},
-		{"exports.AddServed", func(ctx context.Context) error { return e.AddServed(ctx, digestOf("link"), 1) }},
-		{"exports.FindFacts", func(ctx context.Context) error { _, err := e.FindFacts(ctx, digestOf("fact")); return err }},
+		{"exports.AddServed", func(ctx context.Context) error { return l.AddServed(ctx, digestOf("link"), 1) }},
+		{"exports.FindFacts", func(ctx context.Context) error { _, err := l.FindFacts(ctx, digestOf("fact")); return err }},
 		{"exports.PutFacts", func(ctx context.Context) error {
-			return e.PutFacts(ctx, []exports.Fact{newFact("new"), newFact("other")}, manyFacts)
+			return l.PutFacts(ctx, []exports.Fact{newFact("new"), newFact("other")}, manyFacts)
 		}},
-	}
+	}...)
 }
 
 // concurrentCancels cancels calls at random times while others run, which must

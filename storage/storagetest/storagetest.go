@@ -1,6 +1,7 @@
 // Package storagetest is a conformance test suite for storage drivers. It checks
-// the contracts of [keys.Store], [symbols.Store] and [exports.Store] and nothing
-// else: not the text of an error, nor the gaps between ids.
+// the contracts of [keys.Store], [symbols.Store] and [exports.Store], and of
+// [exports.LinkStore] if the store is one, and nothing else: not the text of an error,
+// nor the gaps between ids.
 //
 // A driver's test provides a function that opens an empty storage:
 //
@@ -19,6 +20,7 @@ import (
 	"errors"
 	"flag"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,8 +63,8 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 		{"symbols", symbolChecks},
 		{"versions", versionChecks},
 		{"exports", exportChecks},
-		{"links", linkChecks},
-		{"facts", factChecks},
+		{"links", needLinks(linkChecks)},
+		{"facts", needLinks(factChecks)},
 		{"contexts", contextChecks},
 	} {
 		t.Run(area.name, func(t *testing.T) {
@@ -91,6 +93,20 @@ type check struct {
 	run  func(t *testing.T, s Harness)
 }
 
+// needLinks skips checks of a storage without links.
+func needLinks(checks []check) []check {
+	checks = slices.Clone(checks)
+	for i, c := range checks {
+		checks[i].run = func(t *testing.T, s Harness) {
+			if linkStore(s) == nil {
+				t.Skip("the store is not an exports.LinkStore")
+			}
+			c.run(t, s)
+		}
+	}
+	return checks
+}
+
 // reopen returns a second handle on the storage. It skips the test if the
 // storage cannot be opened twice.
 func (s Harness) reopen(t testing.TB) Storage {
@@ -99,6 +115,12 @@ func (s Harness) reopen(t testing.TB) Storage {
 		t.Skip("the storage cannot be opened twice")
 	}
 	return s.Reopen()
+}
+
+// linkStore returns the part of a storage for links and facts, or nil.
+func linkStore(s Storage) exports.LinkStore {
+	links, _ := s.Exports().(exports.LinkStore)
+	return links
 }
 
 // wantIdle checks that all connections are released.

@@ -95,7 +95,10 @@ var failures = []struct {
 			if o.Symbols, err = symbols.NewService(panickingStore{}, nil); err != nil {
 				t.Fatal(err)
 			}
-			o.Exports = exports.NewService(struct{ exports.Store }{}, &exports.Options{Openers: []exports.Opener{failingOpener{}}})
+			o.Exports = exports.NewService(struct {
+				exports.Store
+				exports.LinkStore
+			}{}, &exports.Options{Openers: []exports.Opener{failingOpener{}}})
 		},
 	},
 	{
