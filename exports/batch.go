@@ -206,12 +206,8 @@ func (b *Batch) addStored(z *zipstream.Writer, entry zipstream.Entry) error {
 func (b *Batch) entry(item int, file prefetch.Result[batchFile], names *filename.Dedup) zipstream.Entry {
 	download := file.File.Download
 	entry := zipEntry(*b.items[item].Export, &download.File, download.fact, names)
-	switch {
-	case file.Complete:
+	if file.Complete {
 		entry.Size, entry.CRC, entry.Streamed = int64(len(file.Prefix)), file.CRC, false
-	case download.fact != nil:
-		_, known := download.fact.CRC()
-		entry.Streamed = !known
 	}
 	return entry
 }

@@ -3,15 +3,18 @@ package exports
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
 // outdated reports whether the link must be renewed before it is delivered: a previous
 // response found that a file has changed, or the link is not resumable and may have
-// become so.
+// become so, or it has a header whose CRC would have to be read first, as the version
+// before planned it for small files.
 func (l *Link) outdated() bool {
 	age := l.service.now().Sub(time.UnixMilli(l.plan.MadeAt))
-	return l.plan.Outdated || !l.plan.Resumable && age > maxFactAge
+	return l.plan.Outdated || !l.plan.Resumable && age > maxFactAge ||
+		slices.ContainsFunc(l.plan.Entries, func(e planEntry) bool { return l.Zip && !e.Streamed && e.CRC32 == nil })
 }
 
 // renew returns the link with a new plan of what is registered and available now. If

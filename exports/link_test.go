@@ -280,16 +280,17 @@ func TestLink_IsBounded(t *testing.T) {
 	l := newLinkTest(t, newFile(1000, 1))
 	s := l.service(exports.Options{LinkRequests: 2, LinkServed: 3})
 	link := l.create(s)
+	half := (link.Size + 1) / 2
 	limited := new(exports.LinkLimitError)
 	begun, goOn := make(chan bool), make(chan bool)
 	var group sync.WaitGroup
-	for i := range int64(2) { // all of it, and half of it
+	for _, length := range []int64{link.Size, half} {
 		group.Go(func() {
 			if err := discard(t, link, writerFunc(func(p []byte) (int, error) {
 				begun <- true
 				<-goOn
 				return len(p), nil
-			}), 0, link.Size/(i+1)); err != nil {
+			}), 0, length); err != nil {
 				t.Error(err)
 			}
 		})
@@ -308,7 +309,7 @@ func TestLink_IsBounded(t *testing.T) {
 	close(begun)
 	for range 3 {
 		is.NoErr(s.Flush(t.Context()))
-		_, err := read(t.Context(), l.find(s, link.Token), 0, link.Size/2)
+		_, err := read(t.Context(), l.find(s, link.Token), 0, half)
 		is.NoErr(err)
 	}
 	is.NoErr(s.Flush(t.Context()))

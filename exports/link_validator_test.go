@@ -115,9 +115,7 @@ func TestLink_UnstableValidatorIsNone(t *testing.T) {
 	is.True(found.Resumable())
 }
 
-// TestLink_SmallFileIsReadOnce reads single bytes of a file that is stored before its
-// CRC is known.
-func TestLink_SmallFileIsReadOnce(t *testing.T) {
+func TestLink_SmallRangesReadTheirBlocks(t *testing.T) {
 	is := is.New(t)
 	l := newLinkTest(t, newFile(256<<10, 1))
 	s := l.service(exports.Options{})
@@ -131,11 +129,33 @@ func TestLink_SmallFileIsReadOnce(t *testing.T) {
 	}
 }
 
+// TestLink_PlanOfTheVersionBefore has a small file of unknown CRC with a complete header.
+func TestLink_PlanOfTheVersionBefore(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(100, 1), newFile(0, 2))
+	s := l.service(exports.Options{})
+	link := l.create(s)
+	digest := sha256.Sum256([]byte(link.Token))
+	stored, err := l.store.FindLink(t.Context(), digest, 0)
+	is.NoErr(err)
+	plan := strings.Replace(string(stored.Plan), `"streamed":true,`, "", 1)
+	is.True(plan != string(stored.Plan))
+	_, err = l.store.ReplacePlan(t.Context(), digest, stored.Version, []byte(plan))
+	is.NoErr(err)
+	renewed, body := l.renew(l.find(s, link.Token))
+	_, contents := readZip(t, body)
+	is.Equal(contents["1.bin"], string(contentOf(newFile(100, 1))))
+	is.Equal(l.find(s, link.Token).ETag, renewed.ETag)
+	l.readAll(l.find(s, link.Token)) // the plan stays
+}
+
 func TestLink_SlowSmallFileIsDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		l := newLinkTest(t, newFile(256<<10, 1), newFile(256<<10, 2))
-		want := l.readAll(l.create(l.service(exports.Options{})))
+		first := l.service(exports.Options{})
+		want := l.readAll(l.create(first))
+		is.NoErr(first.Flush(t.Context()))
 		l.forgetFacts()
 		l.origin.onRead = func(string, int64) { time.Sleep(300 * time.Millisecond) }
 		s := l.service(exports.Options{OpenTimeout: time.Second})

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 
 	"example.com/canvasback/exports/internal/filefacts"
@@ -27,7 +29,6 @@ type linkReader struct {
 	parts   []filePart
 	next    int                                // index of the part that the queue returns next
 	current prefetch.Result[*filefacts.Reader] // of the part before
-	content []byte                             // the complete file, if it was read for its CRC
 
 	unknown []int          // entries whose CRC the sections need and nobody knew
 	readers sync.WaitGroup // of what is missing of them
@@ -61,14 +62,10 @@ func (l *Link) open(ctx context.Context, sections []Section, flush func() error)
 	jobs := make([]prefetch.Job[*filefacts.Reader], len(r.parts))
 	for i, part := range r.parts {
 		e, f := r.entries[part.entry], r.facts[part.entry]
-		limit := int(f.Block()) // hides the latency
-		if r.needsContent(part.entry) {
-			limit = storedFileSize
-		}
 		jobs[i] = prefetch.Job[*filefacts.Reader]{
 			Host:        hostOf(e.URL),
 			Concurrency: l.service.concurrency(e.URL),
-			Limit:       limit,
+			Limit:       int(f.Block()), // hides the latency
 			Open: func(ctx context.Context) (*filefacts.Reader, error) {
 				return f.Open(ctx, l.service.planSource(e), part.offset, part.length)
 			},
@@ -111,28 +108,22 @@ func (r *linkReader) findFacts() error {
 		r.facts[entry], err = r.link.service.planFact(r.entries[entry])
 		return err
 	}
-	var urls []filefacts.Key
-	requested := make(map[filefacts.Key]bool)
+	incomplete := make(map[filefacts.Key]bool)
 	for _, s := range r.sections {
 		for need := range r.needs(s) {
-			if r.facts[need.Entry] == nil {
-				if err := find(need.Entry); err != nil {
-					return err
-				}
+			if err := find(need.Entry); err != nil {
+				return err
 			}
 			f := r.facts[need.Entry]
-			_, known := f.CRC()
-			url := factKey(r.entries[need.Entry].URL)
-			if (need.CRC && !known || !f.Includes(need.Offset, need.Length)) && !requested[url] {
-				requested[url] = true
-				urls = append(urls, url)
+			if _, known := f.CRC(); need.CRC && !known || !f.Includes(need.Offset, need.Length) {
+				incomplete[factKey(r.entries[need.Entry].URL)] = true
 			}
 		}
 	}
-	if len(urls) == 0 {
+	if len(incomplete) == 0 {
 		return nil
 	}
-	r.link.service.facts.Load(r.ctx, urls)
+	r.link.service.facts.Load(r.ctx, slices.Collect(maps.Keys(incomplete)))
 	for entry := range r.facts {
 		if err := find(entry); err != nil {
 			return err
@@ -141,32 +132,23 @@ func (r *linkReader) findFacts() error {
 	return nil
 }
 
-// needsContent reports whether a file must be read to its end before its header is
-// written: it is stored without a data descriptor, and its CRC is unknown.
-func (r *linkReader) needsContent(entry int) bool {
-	_, known := r.facts[entry].CRC()
-	return r.link.Zip && !r.entries[entry].Streamed && !known
-}
-
 // planParts sets the parts to read and the unknown CRCs. An empty part shows whether an
 // empty file has changed.
 func (r *linkReader) planParts() {
-	isUnknown := make(map[int]bool)
+	planned := make(map[int]bool)
 	for _, s := range r.sections {
-		complete := make(map[int]bool)
 		for need := range r.needs(s) {
-			size := r.entries[need.Entry].Size
 			_, known := r.facts[need.Entry].CRC()
 			switch {
-			case complete[need.Entry]:
-			case r.needsContent(need.Entry), size == 0:
-				complete[need.Entry] = true
-				r.parts = append(r.parts, filePart{need.Entry, 0, size})
 			case need.Length > 0:
 				r.parts = append(r.parts, filePart{need.Entry, need.Offset, need.Length})
-			case !known && !isUnknown[need.Entry]:
-				isUnknown[need.Entry] = true
+			case planned[need.Entry]:
+			case r.entries[need.Entry].Size == 0:
+				r.parts = append(r.parts, filePart{entry: need.Entry})
+				planned[need.Entry] = true
+			case !known:
 				r.unknown = append(r.unknown, need.Entry)
+				planned[need.Entry] = true
 			}
 		}
 	}
@@ -222,31 +204,15 @@ func (r *linkReader) readMissing(entry int) (crc uint32, err error) {
 
 // advance opens the next part.
 func (r *linkReader) advance() (err error) {
-	r.content = nil
+	if r.next == len(r.parts) {
+		return fmt.Errorf("%w: it is not part of the sections", ErrFailed)
+	}
 	r.current, err = r.queue.Next(r.onWait)
 	r.next++
 	if err != nil {
 		return prefetchError(err)
 	}
 	return nil
-}
-
-// seek advances to the part that includes want.
-func (r *linkReader) seek(want filePart) error {
-	for {
-		if r.next > 0 {
-			part := r.parts[r.next-1]
-			if part.entry == want.entry && part.offset <= want.offset && want.offset+want.length <= part.offset+part.length {
-				return nil
-			}
-		}
-		if r.next == len(r.parts) {
-			return fmt.Errorf("%w: entry %d is not part of the sections", ErrFailed, want.entry)
-		}
-		if err := r.advance(); err != nil {
-			return err
-		}
-	}
 }
 
 // writeSection writes one of the sections to w. It must be called once for each, in
@@ -283,34 +249,12 @@ func (r *linkReader) Content(entry int, offset, length int64) (io.ReadCloser, er
 		return io.NopCloser(bytes.NewReader(r.link.manifest[offset : offset+length])), nil
 	}
 	want := filePart{entry, offset, length}
-	if err := r.seek(want); err != nil {
-		return nil, err
+	for r.next == 0 || r.parts[r.next-1] != want {
+		if err := r.advance(); err != nil {
+			return nil, err
+		}
 	}
-	if r.content == nil && r.parts[r.next-1] == want {
-		return io.NopCloser(r.current.Content()), nil
-	}
-	if err := r.readContent(); err != nil {
-		return nil, err
-	}
-	return io.NopCloser(bytes.NewReader(r.content[offset : offset+length])), nil
-}
-
-// passEmpty passes the part of an empty file if that is next, and returns an error if
-// the file has changed.
-func (r *linkReader) passEmpty(entry int) error {
-	empty := filePart{entry: entry}
-	if r.next < len(r.parts) && r.parts[r.next] == empty {
-		return r.advance()
-	}
-	return nil
-}
-
-// readContent reads the current part, a complete small file.
-func (r *linkReader) readContent() (err error) {
-	if r.content == nil {
-		r.content, err = io.ReadAll(r.current.Content())
-	}
-	return err
+	return io.NopCloser(r.current.Content()), nil
 }
 
 // CRC implements [zipstream.Source].
@@ -318,26 +262,16 @@ func (r *linkReader) CRC(entry int) (uint32, error) {
 	if entry >= len(r.entries) {
 		return crc32.ChecksumIEEE(r.link.manifest), nil
 	}
-	e, f := r.entries[entry], r.facts[entry]
-	if crc, ok := f.CRC(); ok {
-		return crc, r.passEmpty(entry)
+	if crc, ok := r.facts[entry].CRC(); ok {
+		empty := filePart{entry: entry}
+		if r.next < len(r.parts) && r.parts[r.next] == empty {
+			return crc, r.advance()
+		}
+		return crc, nil
 	}
-	if e.Streamed {
-		r.onWait()
-		r.readUnknown()
-		return r.readMissing(entry)
-	}
-	if err := r.seek(filePart{entry, 0, e.Size}); err != nil {
-		return 0, err
-	}
-	if err := r.readContent(); err != nil {
-		return 0, err
-	}
-	crc, ok := f.CRC()
-	if !ok { // another response found that the content has changed
-		return 0, ErrChanged
-	}
-	return crc, nil
+	r.onWait()
+	r.readUnknown()
+	return r.readMissing(entry)
 }
 
 // Close closes all files. It returns when no goroutine of the linkReader runs.

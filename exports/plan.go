@@ -59,10 +59,6 @@ type planSkipped struct {
 	Reason string `json:"reason"`
 }
 
-// storedFileSize is the size up to which a file of unknown CRC is planned with a
-// complete header. It is read to its end before its header is sent.
-const storedFileSize = 256 << 10
-
 // A link that has been renewed maxRenewals times, each time within quickRenewal, has
 // a file whose validator keeps changing. It is not resumable until that ends.
 const (
@@ -215,7 +211,7 @@ func zipEntry(export Export, file *File, f *filefacts.Fact, names *filename.Dedu
 	}
 	if f != nil {
 		crc, known := f.CRC()
-		entry.CRC, entry.Streamed = crc, !known && file.Size > storedFileSize
+		entry.CRC, entry.Streamed = crc, !known
 	}
 	return entry
 }
