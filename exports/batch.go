@@ -56,7 +56,7 @@ func (s *Service) OpenBatch(ctx context.Context, items []BatchItem) (*Batch, err
 				Host:        hostOf(item.Export.ExportedURL),
 				Concurrency: s.concurrency(item.Export.ExportedURL),
 				Open: func(ctx context.Context) (batchFile, error) {
-					download, err := s.open(ctx, *item.Export, true)
+					download, err := s.Open(ctx, *item.Export)
 					return batchFile{download}, err
 				},
 			})
@@ -154,6 +154,9 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 		}
 		if err != nil {
 			return fmt.Errorf("zip entry %q: %w", entry.Name, err)
+		}
+		if fact := b.file.File.fact; fact != nil {
+			fact.SetCRC(z.CRC())
 		}
 	}
 	if b.ctx.Err() != nil {

@@ -30,11 +30,12 @@
 // a Validator is not resumable.
 //
 // To send a range of a zip, the server needs only the CRC-32 of the files outside of it.
-// Each read of a file contributes the CRCs of its blocks of 64 KiB, which the [Store]
-// keeps as a [Fact]. What is still missing is read when the content of the range is sent.
-// A link returns no byte of a block before it is compared with earlier reads. A difference
-// shows a Validator that did not change with the content: the response fails, and the
-// revision of the fact is raised, which outdates all plans that depend on it.
+// A batch contributes those of the files that it has read. A link contributes the CRCs of
+// the blocks of 64 KiB that it reads, from which that of a file follows; a [LinkStore]
+// keeps them as a [Fact]. What is still missing is read when the content of the range is
+// sent. A link returns no byte of a block before it is compared with earlier reads. A
+// difference shows a Validator that did not change with the content: the response fails,
+// and the revision of the fact is raised, which outdates all plans that depend on it.
 //
 // # Failures
 //

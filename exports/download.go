@@ -59,12 +59,6 @@ func (d *Download) Close() error {
 //
 // The file is bound to ctx: when ctx ends, reading it fails.
 func (s *Service) Open(ctx context.Context, export Export) (*Download, error) {
-	return s.open(ctx, export, false)
-}
-
-// open is Open. If inZip is set, the content of a local file of unknown CRC is not
-// copied by the kernel, so its CRC is computed as well.
-func (s *Service) open(ctx context.Context, export Export, inZip bool) (*Download, error) {
 	u, opener, err := s.locate(export.ExportedURL)
 	if err != nil {
 		return nil, err
@@ -77,22 +71,10 @@ func (s *Service) open(ctx context.Context, export Export, inZip bool) (*Downloa
 	}
 	download := &Download{File: *file, cancel: cancel}
 	_, download.local = file.Body.(*os.File)
-	s.recordDownload(export, download, inZip)
+	cleaned := cleanFile(*file)
+	download.fact = s.confirmFact(export.ExportedURL, &cleaned)
 	download.Name = deliveryName(export, file)
 	return download, nil
-}
-
-// recordDownload makes a download add to the fact about its file while it is read.
-func (s *Service) recordDownload(export Export, d *Download, inZip bool) {
-	file := cleanFile(d.File)
-	d.fact = s.confirmFact(export.ExportedURL, &file)
-	if d.fact == nil {
-		return
-	}
-	if _, known := d.fact.CRC(); known || d.local && !inZip {
-		return // the kernel can copy a local file then
-	}
-	d.Body = d.fact.Record(d.Body)
 }
 
 // PublicURL returns the URL from which a client can download an export: that of a

@@ -97,29 +97,19 @@ func New(store Store, now func() time.Time, errChanged error) *Cache {
 // Flush waits until what was known before is in the store.
 func (c *Cache) Flush(ctx context.Context) error { return c.loop.Flush(ctx) }
 
-// add puts a fact in place of a previous one, and evicts arbitrary others while there
-// are too many. The caller holds the lock.
+// add puts a fact in place of a previous one. If there are too many then, the others are
+// evicted. The caller holds the lock.
 func (c *Cache) add(f *Fact) *Fact {
-	c.remove(f.url)
+	if previous := c.facts[f.url]; previous != nil {
+		c.cost -= previous.cost()
+		delete(c.unsaved, f.url)
+	}
+	if c.cost += f.cost(); c.cost > maxCost {
+		clear(c.facts)
+		c.cost = f.cost()
+	}
 	c.facts[f.url] = f
-	c.cost += f.cost()
-	for other := range c.facts {
-		if c.cost <= maxCost {
-			break
-		}
-		if other != f.url {
-			c.remove(other)
-		}
-	}
 	return f
-}
-
-func (c *Cache) remove(url Key) {
-	if f := c.facts[url]; f != nil {
-		delete(c.facts, url)
-		delete(c.unsaved, url)
-		c.cost -= f.cost()
-	}
 }
 
 func (f *Fact) cost() int64 { return factCost + f.blocks.n() }

@@ -253,33 +253,23 @@ func (r countingReader) Read(p []byte) (int, error) {
 
 func (countingReader) Close() error { return nil }
 
-func TestRecorder_InvalidatesButDelivers(t *testing.T) {
+func TestFact_SetCRCInvalidatesAnother(t *testing.T) {
 	is := is.New(t)
-	f := newFactTest(t, 2*minBlock+5)
-	record := func() []byte {
-		r := f.confirm(f.process).Record(io.NopCloser(bytes.NewReader(f.file)))
-		got, err := io.ReadAll(r)
-		is.NoErr(err)
-		is.NoErr(r.Close())
-		return got
-	}
-	is.True(bytes.Equal(record(), f.file))
-	crc, ok := f.confirm(f.process).CRC()
-	is.True(ok)
-	is.Equal(crc, crc32.ChecksumIEEE(f.file))
-	f.file[minBlock]++
-	is.True(bytes.Equal(record(), f.file))
+	f := newFactTest(t, 5)
 	fact := f.confirm(f.process)
-	is.Equal(fact.Revision(), int64(1))
-	_, ok = fact.CRC()
-	is.True(!ok)
+	for range 2 {
+		fact.SetCRC(7)
+	}
+	is.Equal(f.confirm(f.process), fact)
 	f.flush(f.process)
-
-	r := fact.Record(io.NopCloser(io.MultiReader(bytes.NewReader(f.file), bytes.NewReader(f.file))))
-	_, err := io.ReadAll(r) // more than its size
-	is.NoErr(err)
-	is.NoErr(r.Close())
-	is.Equal(f.confirm(f.process).Revision(), int64(2))
+	is.Equal(*f.store.records[Key{1}].CRC32, uint32(7))
+	fact.SetCRC(8)
+	next := f.confirm(f.process)
+	is.Equal(next.Revision(), int64(1))
+	_, known := next.CRC()
+	is.True(!known)
+	fact.SetCRC(9) // by who still reads the version before
+	is.Equal(f.confirm(f.process), next)
 	f.flush(f.process)
 }
 
@@ -366,15 +356,36 @@ func TestCache_WritesWhatIsNew(t *testing.T) {
 
 func TestCache_BoundsMemory(t *testing.T) {
 	is := is.New(t)
-	c := New(&mapStore{records: make(map[Key]Record)}, time.Now, errChanged)
-	for i := range 100 {
-		c.Confirm(Key{byte(i)}, Description{Validator: "v", Size: 4 << 30})
-		is.NoErr(c.Flush(t.Context()))
-		is.True(c.cost <= maxCost)
+	f := newFactTest(t, 2*minBlock)
+	fact := f.confirm(f.process)
+	evictions := 0
+	for i := range 200 {
+		before := len(f.process.facts)
+		f.process.Confirm(Key{2, byte(i)}, Description{Validator: "v", Size: 4 << 30})
+		f.flush(f.process)
+		is.True(f.process.cost <= maxCost)
+		if len(f.process.facts) < before {
+			evictions++
+		}
 	}
-	is.Equal(len(c.facts), maxCost/(4<<30/minBlock+factCost))
-	for url := range c.facts {
-		c.remove(url)
+	is.Equal(evictions, 2)
+	is.True(f.process.facts[Key{1}] == nil)
+	_, err := f.part(fact, 0, 1) // by a response that was reading it
+	is.NoErr(err)
+	f.flush(f.process)
+	is.True(f.process.facts[Key{1}] == fact)
+	is.True(len(f.store.records[Key{1}].Blocks) > 0)
+
+	sum := int64(0)
+	for _, other := range f.process.facts {
+		sum += other.cost()
 	}
-	is.Equal(c.cost, int64(0))
+	is.Equal(f.process.cost, sum)
+	f.process.Confirm(Key{1}, Description{Validator: "w", Size: minBlock}) // in place of the other version
+	is.Equal(f.process.cost, sum-1)
+	f.flush(f.process)
+	_, err = f.part(fact, minBlock, 1)
+	is.NoErr(err)
+	f.flush(f.process)
+	is.Equal(f.store.records[Key{1}].Validator, "w")
 }

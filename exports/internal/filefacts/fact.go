@@ -101,6 +101,19 @@ func (f *Fact) setBlock(i int64, crc uint32) bool {
 	return !f.blocks.isComplete() || f.setCRC(f.blocks.combined())
 }
 
+// SetCRC records the CRC of the content, which was read to its end.
+func (f *Fact) SetCRC(crc uint32) {
+	f.cache.mu.Lock()
+	ok := f.invalid || f.setCRC(crc)
+	if f.changed {
+		f.cache.save(f)
+	}
+	f.cache.mu.Unlock()
+	if !ok {
+		f.Invalidate()
+	}
+}
+
 // setCRC records the CRC of the content. It reports false if another one is known. The
 // caller holds the lock.
 func (f *Fact) setCRC(crc uint32) bool {

@@ -2,8 +2,12 @@ package filefacts
 
 import "context"
 
-// save stores a fact, later. The caller holds the lock.
+// save stores a fact, later, and returns it to the cache if it was evicted. The caller
+// holds the lock.
 func (c *Cache) save(f *Fact) {
+	if c.facts[f.url] == nil && !f.invalid {
+		c.add(f)
+	}
 	if c.facts[f.url] == f {
 		c.unsaved[f.url] = f
 		f.nextSave = c.now().Add(saveInterval)

@@ -26,6 +26,9 @@ func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 // Len returns the number of entries written.
 func (z *Writer) Len() int { return len(z.headers) }
 
+// CRC returns the CRC-32 (IEEE) of the last entry.
+func (z *Writer) CRC() uint32 { return z.headers[len(z.headers)-1].CRC }
+
 // AddBytes writes an entry that is not streamed. Its Size must be the length of
 // content, and its CRC that of content.
 func (z *Writer) AddBytes(e Entry, content []byte) error {
