@@ -74,10 +74,10 @@ func (b *Batch) knownEntry(export *Export, f *filefacts.Fact, names *filename.De
 	if f == nil {
 		return zipstream.Entry{Size: -1}
 	}
-	d, seenAt := f.Description()
-	if seenAt.Before(export.UpdatedAt) {
+	known := f.Record()
+	if known.SeenAt.Before(export.UpdatedAt) {
 		return zipstream.Entry{Size: -1}
 	}
 	b.assumed = append(b.assumed, f)
-	return zipEntry(*export, knownFile(d), f, names)
+	return zipEntry(*export, knownFile(known), f, names)
 }

@@ -41,20 +41,23 @@ func factKey(exportedURL string) filefacts.Key { return sha256.Sum256([]byte(exp
 // confirmFact records a file as its upstream has just described it. It returns nil if
 // nothing can be known about the file, such as without a Validator.
 func (s *Service) confirmFact(exportedURL string, file *File) *filefacts.Fact {
-	return s.facts.Confirm(factKey(exportedURL), filefacts.Description{
-		Validator: file.Validator, Size: file.Size, Type: file.Type, Name: file.Name, Modified: file.Modified, CRC32: file.CRC32,
+	return s.facts.Confirm(filefacts.Record{
+		URL: factKey(exportedURL), Validator: file.Validator, Size: file.Size, CRC32: file.CRC32,
+		Type: file.Type, Name: file.Name, Modified: file.Modified,
 	})
 }
 
 // knownFile returns a file as its fact describes it.
-func knownFile(d filefacts.Description) *File {
-	return &File{Size: d.Size, Type: d.Type, Name: d.Name, Modified: d.Modified, Validator: d.Validator}
+func knownFile(r filefacts.Record) *File {
+	return &File{Size: r.Size, Type: r.Type, Name: r.Name, Modified: r.Modified, Validator: r.Validator}
 }
 
 // planFact returns the fact about a planned file. The error is [ErrChanged] if its
 // content has changed since the plan was made.
 func (s *Service) planFact(e planEntry) (*filefacts.Fact, error) {
-	return s.facts.Find(factKey(e.URL), e.Validator, e.Size, e.Revision, e.CRC32)
+	return s.facts.Find(filefacts.Record{
+		URL: factKey(e.URL), Validator: e.Validator, Size: e.Size, Revision: e.Revision, CRC32: e.CRC32,
+	})
 }
 
 // planSource returns what opens parts of a planned file. Opening a part of an empty one

@@ -195,7 +195,7 @@ func (p *plan) add(export Export, f plannedFile, names *filename.Dedup) {
 	if f.fact == nil {
 		p.Resumable = false
 	} else {
-		entry.Validator, entry.Revision = f.file.Validator, f.fact.Revision()
+		entry.Validator, entry.Revision = f.file.Validator, f.fact.Record().Revision
 		if crc, ok := f.fact.CRC(); ok {
 			entry.CRC32 = &crc
 		}

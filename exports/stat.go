@@ -77,8 +77,8 @@ func (s *Service) recentFact(f *filefacts.Fact, export *Export) (*File, bool) {
 	if f == nil {
 		return nil, false
 	}
-	d, seenAt := f.Description()
-	if age := s.now().Sub(seenAt); age > maxFactAge || age < 0 || !seenAt.After(export.UpdatedAt) {
+	known := f.Record()
+	if age := s.now().Sub(known.SeenAt); age > maxFactAge || age < 0 || !known.SeenAt.After(export.UpdatedAt) {
 		return nil, false
 	}
 	_, opener, err := s.locate(export.ExportedURL)
@@ -86,7 +86,7 @@ func (s *Service) recentFact(f *filefacts.Fact, export *Export) (*File, bool) {
 		return nil, false
 	}
 	_, ok := opener.(RangeOpener)
-	return knownFile(d), ok
+	return knownFile(known), ok
 }
 
 // statAll describes the files of exports, several at a time. It asks twice for a file

@@ -42,16 +42,6 @@ const (
 // Key identifies the URL of a file: it is its SHA-256.
 type Key = [sha256.Size]byte
 
-// Description is a file as its upstream describes it.
-type Description struct {
-	Validator string
-	Size      int64
-	Type      string
-	Name      string
-	Modified  time.Time // zero if unknown
-	CRC32     *uint32   // nil if unknown
-}
-
 // Store stores facts. Its methods are those of exports.LinkStore.
 type Store interface {
 	FindFacts(ctx context.Context, urls ...Key) ([]Record, error)
@@ -64,7 +54,7 @@ type Record struct {
 	Validator string
 	Size      int64
 	Revision  int64
-	CRC32     *uint32
+	CRC32     *uint32 // not modified
 	Type      string
 	Name      string
 	Modified  time.Time
@@ -100,33 +90,33 @@ func (c *Cache) Flush(ctx context.Context) error { return c.loop.Flush(ctx) }
 // add puts a fact in place of a previous one. If there are too many then, the others are
 // evicted. The caller holds the lock.
 func (c *Cache) add(f *Fact) *Fact {
-	if previous := c.facts[f.url]; previous != nil {
+	if previous := c.facts[f.known.URL]; previous != nil {
 		c.cost -= previous.cost()
-		delete(c.unsaved, f.url)
+		delete(c.unsaved, f.known.URL)
 	}
 	if c.cost += f.cost(); c.cost > maxCost {
 		clear(c.facts)
 		c.cost = f.cost()
 	}
-	c.facts[f.url] = f
+	c.facts[f.known.URL] = f
 	return f
 }
 
 func (f *Fact) cost() int64 { return factCost + f.blocks.n() }
 
-// Find returns the fact about a version of a file that was planned with a revision and,
+// Find returns the fact about a version of a file that was planned with a Revision and,
 // unless it is nil, a CRC. The error is errChanged if the content has changed since.
-func (c *Cache) Find(url Key, validator string, size, revision int64, crc *uint32) (*Fact, error) {
+func (c *Cache) Find(planned Record) (*Fact, error) {
 	c.mu.Lock()
-	f := c.facts[url]
-	if f != nil && f.revision > revision {
+	f := c.facts[planned.URL]
+	if f != nil && f.known.Revision > planned.Revision {
 		c.mu.Unlock()
 		return nil, c.errChanged
 	}
-	if f == nil || f.revision < revision || !f.isOf(validator, size) {
-		f = c.add(newFact(c, url, Description{Validator: validator, Size: size}, revision))
+	if f == nil || f.known.Revision < planned.Revision || !f.isOf(planned) {
+		f = c.add(newFact(c, planned))
 	}
-	ok := crc == nil || f.setCRC(*crc)
+	ok := planned.CRC32 == nil || f.setCRC(*planned.CRC32)
 	c.mu.Unlock()
 	if !ok {
 		f.Invalidate()
@@ -138,30 +128,29 @@ func (c *Cache) Find(url Key, validator string, size, revision int64, crc *uint3
 // Confirm records a file as its upstream has just described it. It returns nil if the
 // file has no validator or no suitable size. The upstream's CRC counts as known, unless
 // the content has once contradicted what was known.
-func (c *Cache) Confirm(url Key, d Description) *Fact {
-	if d.Validator == "" || d.Size < 0 || d.Size > MaxSize {
+func (c *Cache) Confirm(r Record) *Fact {
+	if r.Validator == "" || r.Size < 0 || r.Size > MaxSize {
 		return nil
 	}
-	d.Modified = d.Modified.UTC().Truncate(time.Millisecond)
-	if year := d.Modified.Year(); year < 1970 || year > 9999 {
-		d.Modified = time.Time{}
+	r.Modified = r.Modified.UTC().Truncate(time.Millisecond)
+	if year := r.Modified.Year(); year < 1970 || year > 9999 {
+		r.Modified = time.Time{}
 	}
-	crc := d.CRC32
-	d.CRC32 = nil
+	r.SeenAt, r.Revision = c.now(), 0
 	c.mu.Lock()
-	f := c.facts[url]
-	switch {
-	case f == nil:
-		f = c.add(newFact(c, url, d, 0))
-	case !f.isOf(d.Validator, d.Size):
-		f = c.add(newFact(c, url, d, f.revision))
+	f := c.facts[r.URL]
+	if f != nil {
+		r.Revision = f.known.Revision
 	}
-	f.description, f.seenAt = d, c.now()
-	if crc != nil && f.revision == 0 && !f.setCRC(*crc) {
+	if f == nil || !f.isOf(r) {
+		f = c.add(newFact(c, r))
+	}
+	f.describe(r)
+	if r.CRC32 != nil && r.Revision == 0 && !f.setCRC(*r.CRC32) {
 		c.mu.Unlock()
 		return f.Invalidate()
 	}
-	if f.changed || f.seenAt.Sub(f.storedAt) > confirmInterval {
+	if f.changed || r.SeenAt.Sub(f.storedAt) > confirmInterval {
 		c.save(f)
 	}
 	c.mu.Unlock()
@@ -174,7 +163,7 @@ func (c *Cache) Unconfirm(list []*Fact) {
 	var records []Record
 	c.mu.Lock()
 	for _, f := range list {
-		f.seenAt, f.storedAt = unconfirmed, unconfirmed
+		f.known.SeenAt, f.storedAt = unconfirmed, unconfirmed
 		records = append(records, f.encode())
 	}
 	c.mu.Unlock()
@@ -209,10 +198,11 @@ func (c *Cache) Load(ctx context.Context, urls []Key) (map[Key]*Fact, error) {
 func (c *Cache) merge(r Record) {
 	c.mu.Lock()
 	f := c.facts[r.URL]
-	if f == nil || f.revision < r.Revision || f.revision == r.Revision && !f.isOf(r.Validator, r.Size) && f.seenAt.Before(r.SeenAt) {
-		f = c.add(newFact(c, r.URL, Description{Validator: r.Validator, Size: r.Size}, r.Revision))
+	if f == nil || f.known.Revision < r.Revision ||
+		f.known.Revision == r.Revision && !f.isOf(r) && f.known.SeenAt.Before(r.SeenAt) {
+		f = c.add(newFact(c, r))
 	}
-	ok := f.revision != r.Revision || !f.isOf(r.Validator, r.Size) || f.merge(r)
+	ok := f.known.Revision != r.Revision || !f.isOf(r) || f.merge(r)
 	c.mu.Unlock()
 	if !ok {
 		f.Invalidate()

@@ -70,11 +70,11 @@ func newFactTest(t *testing.T, size int) *factTest {
 	return f
 }
 
-func (f *factTest) description() Description {
-	return Description{Validator: "v", Size: int64(len(f.file))}
+func (f *factTest) record() Record {
+	return Record{URL: Key{1}, Validator: "v", Size: int64(len(f.file))}
 }
 
-func (f *factTest) confirm(c *Cache) *Fact { return c.Confirm(Key{1}, f.description()) }
+func (f *factTest) confirm(c *Cache) *Fact { return c.Confirm(f.record()) }
 
 func (f *factTest) flush(c *Cache) {
 	f.t.Helper()
@@ -119,8 +119,8 @@ func TestReader_ReturnsNoByteOfABlockThatDiffers(t *testing.T) {
 	_, err = f.part(fact, 0, 1)                          // this process has not read the difference
 	is.True(errors.Is(err, errChanged))
 	next := f.confirm(f.process)
-	is.Equal(next.Revision(), int64(1))
-	_, err = f.process.Find(Key{1}, "v", int64(len(f.file)), 0, nil)
+	is.Equal(next.Record().Revision, int64(1))
+	_, err = f.process.Find(f.record())
 	is.True(errors.Is(err, errChanged)) // a plan of before
 	got, err = f.part(next, 0, int64(len(f.file)))
 	is.NoErr(err)
@@ -146,7 +146,9 @@ func TestCache_FindComparesTheCRCOfThePlan(t *testing.T) {
 	is := is.New(t)
 	f := newFactTest(t, 5)
 	planned := uint32(7)
-	find := func() (*Fact, error) { return f.process.Find(Key{1}, "v", 5, 0, &planned) }
+	find := func() (*Fact, error) {
+		return f.process.Find(Record{URL: Key{1}, Validator: "v", Size: 5, CRC32: &planned})
+	}
 	fact, err := find()
 	is.NoErr(err)
 	_, err = f.part(fact, 0, 5)
@@ -156,7 +158,7 @@ func TestCache_FindComparesTheCRCOfThePlan(t *testing.T) {
 	is.NoErr(err)
 	_, err = find()
 	is.True(errors.Is(err, errChanged))
-	is.Equal(f.confirm(f.process).Revision(), int64(1))
+	is.Equal(f.confirm(f.process).Record().Revision, int64(1))
 	f.flush(f.process)
 }
 
@@ -164,7 +166,7 @@ func TestCache_RevisionOutlivesTheVersion(t *testing.T) {
 	is := is.New(t)
 	f := newFactTest(t, 5)
 	f.confirm(f.process).Invalidate()
-	is.Equal(f.process.Confirm(Key{1}, Description{Validator: "w", Size: 5}).Revision(), int64(1))
+	is.Equal(f.process.Confirm(Record{URL: Key{1}, Validator: "w", Size: 5}).Record().Revision, int64(1))
 	f.flush(f.process)
 }
 
@@ -195,13 +197,12 @@ func TestCache_KeepsTheVersionSeenLast(t *testing.T) {
 	f.confirm(f.process)
 	f.flush(f.process)
 	f.clock = f.clock.Add(time.Millisecond)
-	f.other.Confirm(Key{1}, Description{Validator: "w", Size: 7})
+	f.other.Confirm(Record{URL: Key{1}, Validator: "w", Size: 7})
 	for _, c := range []*Cache{f.other, f.process} {
 		known, err := c.Load(t.Context(), []Key{{1}})
 		is.NoErr(err)
 		f.flush(f.other)
-		d, _ := known[Key{1}].Description()
-		is.Equal(d.Validator, "w")
+		is.Equal(known[Key{1}].Record().Validator, "w")
 	}
 }
 
@@ -265,7 +266,7 @@ func TestFact_SetCRCInvalidatesAnother(t *testing.T) {
 	is.Equal(*f.store.records[Key{1}].CRC32, uint32(7))
 	fact.SetCRC(8)
 	next := f.confirm(f.process)
-	is.Equal(next.Revision(), int64(1))
+	is.Equal(next.Record().Revision, int64(1))
 	_, known := next.CRC()
 	is.True(!known)
 	fact.SetCRC(9) // by who still reads the version before
@@ -278,9 +279,9 @@ func TestFact_SetCRCInvalidatesAnother(t *testing.T) {
 func TestCache_WrongCRCOfUpstreamIsNotBelievedTwice(t *testing.T) {
 	is := is.New(t)
 	f := newFactTest(t, minBlock+5)
-	d := f.description()
-	d.CRC32 = new(uint32)
-	fact := f.process.Confirm(Key{1}, d)
+	r := f.record()
+	r.CRC32 = new(uint32)
+	fact := f.process.Confirm(r)
 	_, known := fact.CRC()
 	is.True(known)
 	_, err := f.part(fact, 0, int64(len(f.file)))
@@ -288,7 +289,7 @@ func TestCache_WrongCRCOfUpstreamIsNotBelievedTwice(t *testing.T) {
 	for _, c := range []*Cache{f.process, f.other} {
 		_, err := c.Load(t.Context(), []Key{{1}})
 		is.NoErr(err)
-		fact = c.Confirm(Key{1}, d)
+		fact = c.Confirm(r)
 		_, known = fact.CRC()
 		is.True(!known)
 		f.flush(c)
@@ -306,8 +307,7 @@ func TestCache_UnconfirmedFactsAreSoInAllProcesses(t *testing.T) {
 	known, err := f.other.Load(t.Context(), []Key{{1}})
 	is.NoErr(err)
 	for _, fact := range []*Fact{known[Key{1}], f.confirm(f.process)} {
-		_, seenAt := fact.Description()
-		is.Equal(seenAt.Equal(f.clock), fact.cache == f.process)
+		is.Equal(fact.Record().SeenAt.Equal(f.clock), fact.cache == f.process)
 	}
 	f.flush(f.process)
 	is.True(f.store.records[Key{1}].SeenAt.Equal(f.clock)) // confirmed again
@@ -361,7 +361,7 @@ func TestCache_BoundsMemory(t *testing.T) {
 	evictions := 0
 	for i := range 200 {
 		before := len(f.process.facts)
-		f.process.Confirm(Key{2, byte(i)}, Description{Validator: "v", Size: 4 << 30})
+		f.process.Confirm(Record{URL: Key{2, byte(i)}, Validator: "v", Size: 4 << 30})
 		f.flush(f.process)
 		is.True(f.process.cost <= maxCost)
 		if len(f.process.facts) < before {
@@ -381,7 +381,7 @@ func TestCache_BoundsMemory(t *testing.T) {
 		sum += other.cost()
 	}
 	is.Equal(f.process.cost, sum)
-	f.process.Confirm(Key{1}, Description{Validator: "w", Size: minBlock}) // in place of the other version
+	f.process.Confirm(Record{URL: Key{1}, Validator: "w", Size: minBlock}) // in place of the other version
 	is.Equal(f.process.cost, sum-1)
 	f.flush(f.process)
 	_, err = f.part(fact, minBlock, 1)

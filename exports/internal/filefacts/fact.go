@@ -2,69 +2,56 @@ package filefacts
 
 import "time"
 
-// unconfirmed is the time at which a file was seen that must be seen again.
+// unconfirmed is the SeenAt of a file that must be seen again.
 var unconfirmed = time.UnixMilli(0).UTC()
 
 // Fact is what this process knows about one version of a file. All responses that
-// read the version share it. Its fields are guarded by the lock of its Cache, except
-// those that do not change.
+// read the version share it. The lock of its Cache guards it.
 type Fact struct {
-	cache    *Cache
-	url      Key
-	revision int64
-	reading  chan struct{} // holds an element while ReadMissing runs
+	cache   *Cache
+	known   Record // without Blocks; URL, Validator, Size and Revision do not change
+	blocks  blocks // their lengths do not change
+	invalid bool   // a fact of a higher revision has replaced it
 
-	description Description // without CRC32; Validator and Size do not change
-	seenAt      time.Time   // when the upstream last confirmed the description
-	crc         *uint32     // of the content; nil if unknown
-	blocks      blocks
-	invalid     bool // a fact of a higher revision has replaced it
-
-	changed  bool      // since it was stored, except for seenAt
-	storedAt time.Time // seenAt in the store
+	changed  bool      // since it was stored, except for SeenAt
+	storedAt time.Time // SeenAt in the store
 	nextSave time.Time // while it is being read
+
+	reading chan struct{} // holds an element while ReadMissing runs; not guarded
 }
 
-func newFact(c *Cache, url Key, d Description, revision int64) *Fact {
-	f := &Fact{
-		cache: c, url: url, revision: revision, reading: make(chan struct{}, 1),
-		description: d, seenAt: unconfirmed, blocks: newBlocks(d.Size), nextSave: c.now().Add(saveInterval),
+// newFact returns a fact with the description of a file, of whose content nothing is
+// known.
+func newFact(c *Cache, r Record) *Fact {
+	r.CRC32, r.Blocks = nil, nil
+	if r.Size == 0 {
+		r.CRC32 = new(uint32)
 	}
-	f.description.CRC32 = nil
-	if d.Size == 0 {
-		f.crc = new(uint32)
+	if r.SeenAt.IsZero() {
+		r.SeenAt = unconfirmed
 	}
-	return f
+	return &Fact{cache: c, known: r, blocks: newBlocks(r.Size), nextSave: c.now().Add(saveInterval), reading: make(chan struct{}, 1)}
 }
 
-// isOf reports whether a fact is about the version with a validator and a size.
-func (f *Fact) isOf(validator string, size int64) bool {
-	return f.description.Validator == validator && f.description.Size == size
-}
-
-// Revision returns how often the content was found to have changed although the
-// validator had not.
-func (f *Fact) Revision() int64 { return f.revision }
+// isOf reports whether a fact is about the same version as a record.
+func (f *Fact) isOf(r Record) bool { return f.known.Validator == r.Validator && f.known.Size == r.Size }
 
 // Block returns the length of the blocks that a [Reader] reads.
 func (f *Fact) Block() int64 { return f.blocks.length }
 
-// Description returns the description of the file, and when its upstream last
-// confirmed it.
-func (f *Fact) Description() (d Description, seenAt time.Time) {
+// Record returns what is known, without blocks.
+func (f *Fact) Record() Record {
 	f.cache.mu.Lock()
 	defer f.cache.mu.Unlock()
-	return f.description, f.seenAt
+	return f.known
 }
 
 // CRC returns the CRC-32 of the content, if it is known.
 func (f *Fact) CRC() (crc uint32, ok bool) {
-	f.cache.mu.Lock()
-	defer f.cache.mu.Unlock()
-	if f.crc == nil {
-		return 0, false
+	if known := f.Record().CRC32; known != nil {
+		return *known, true
 	}
-	return *f.crc, true
+	return 0, false
 }
 
 // Includes reports whether all blocks of a part of the content are known.
@@ -101,26 +88,24 @@ func (f *Fact) setBlock(i int64, crc uint32) bool {
 	return !f.blocks.isComplete() || f.setCRC(f.blocks.combined())
 }
 
+// setCRC records the CRC of the content. It reports false if another one is known. The
+// caller holds the lock.
+func (f *Fact) setCRC(crc uint32) bool {
+	if f.known.CRC32 == nil {
+		f.known.CRC32, f.changed = &crc, true
+	}
+	return *f.known.CRC32 == crc
+}
+
 // SetCRC records the CRC of the content, which was read to its end.
 func (f *Fact) SetCRC(crc uint32) {
 	f.cache.mu.Lock()
 	ok := f.invalid || f.setCRC(crc)
-	if f.changed {
-		f.cache.save(f)
-	}
+	f.saveChanged()
 	f.cache.mu.Unlock()
 	if !ok {
 		f.Invalidate()
 	}
-}
-
-// setCRC records the CRC of the content. It reports false if another one is known. The
-// caller holds the lock.
-func (f *Fact) setCRC(crc uint32) bool {
-	if f.crc == nil {
-		f.crc, f.changed = &crc, true
-	}
-	return *f.crc == crc
 }
 
 // Invalidate records that the content of a version was not always the same. It returns
@@ -132,40 +117,38 @@ func (f *Fact) Invalidate() *Fact {
 	c := f.cache
 	c.mu.Lock()
 	f.invalid = true
-	next := c.facts[f.url]
-	if next != nil && next.revision > f.revision {
+	r := f.known
+	r.Revision++
+	if next := c.facts[r.URL]; next != nil && next.known.Revision >= r.Revision {
 		c.mu.Unlock()
 		return next
 	}
-	next = newFact(c, f.url, f.description, f.revision+1)
-	next.seenAt = f.seenAt
-	c.add(next)
-	record := next.encode()
+	next := c.add(newFact(c, r))
+	r = next.encode()
 	c.mu.Unlock()
-	c.put([]Record{record})
+	c.put([]Record{r})
 	return next
 }
 
 // encode returns the stored form. The caller holds the lock.
 func (f *Fact) encode() Record {
-	d := f.description
-	r := Record{
-		URL: f.url, Validator: d.Validator, Size: d.Size, Revision: f.revision, Type: d.Type, Name: d.Name,
-		Modified: d.Modified, SeenAt: f.seenAt, Blocks: f.blocks.encode(),
-	}
-	if f.crc != nil {
-		crc := *f.crc
-		r.CRC32 = &crc
-	}
+	r := f.known
+	r.Blocks = f.blocks.encode()
 	return r
+}
+
+// describe replaces what the upstream says, except for the CRC. The caller holds the
+// lock.
+func (f *Fact) describe(r Record) {
+	f.known.Type, f.known.Name, f.known.Modified, f.known.SeenAt = r.Type, r.Name, r.Modified, r.SeenAt
 }
 
 // merge adds what the store knows. It reports false if that contradicts f. The caller
 // holds the lock.
 func (f *Fact) merge(r Record) bool {
 	defer func(changed bool) { f.changed = changed }(f.changed)
-	if f.seenAt.Before(r.SeenAt) {
-		f.description.Type, f.description.Name, f.description.Modified, f.seenAt = r.Type, r.Name, r.Modified, r.SeenAt
+	if f.known.SeenAt.Before(r.SeenAt) {
+		f.describe(r)
 	}
 	f.storedAt = r.SeenAt
 	if r.CRC32 != nil && !f.setCRC(*r.CRC32) || !f.blocks.merge(r.Blocks) {

@@ -115,7 +115,9 @@ func (r *Reader) readBlock() error {
 
 // Close closes the source, and stores what was learned.
 func (r *Reader) Close() error {
+	r.fact.cache.mu.Lock()
 	r.fact.saveChanged()
+	r.fact.cache.mu.Unlock()
 	return r.body.Close()
 }
 

@@ -5,20 +5,18 @@ import "context"
 // save stores a fact, later, and returns it to the cache if it was evicted. The caller
 // holds the lock.
 func (c *Cache) save(f *Fact) {
-	if c.facts[f.url] == nil && !f.invalid {
+	if c.facts[f.known.URL] == nil && !f.invalid {
 		c.add(f)
 	}
-	if c.facts[f.url] == f {
-		c.unsaved[f.url] = f
+	if c.facts[f.known.URL] == f {
+		c.unsaved[f.known.URL] = f
 		f.nextSave = c.now().Add(saveInterval)
 		c.loop.Start()
 	}
 }
 
-// saveChanged stores what reading a file has shown.
+// saveChanged stores what is new about the content. The caller holds the lock.
 func (f *Fact) saveChanged() {
-	f.cache.mu.Lock()
-	defer f.cache.mu.Unlock()
 	if f.changed {
 		f.cache.save(f)
 	}
@@ -49,7 +47,7 @@ func (c *Cache) write(batch []*Fact) {
 	c.mu.Lock()
 	for _, f := range batch {
 		if !f.blocks.isComplete() {
-			incomplete = append(incomplete, f.url)
+			incomplete = append(incomplete, f.known.URL)
 		}
 	}
 	c.mu.Unlock()
@@ -62,7 +60,7 @@ func (c *Cache) write(batch []*Fact) {
 	c.mu.Lock()
 	for _, f := range batch {
 		records = append(records, f.encode())
-		f.changed, f.storedAt = false, f.seenAt
+		f.changed, f.storedAt = false, f.known.SeenAt
 	}
 	c.mu.Unlock()
 	if c.put(records) == nil {
