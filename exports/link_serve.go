@@ -23,8 +23,7 @@ type LinkWriter interface {
 	// are those of the files that were opened.
 	Begin(l *Link, section int) error
 
-	// Write writes bytes of a section. If the LinkWriter is an [io.ReaderFrom], the
-	// kernel can copy local files.
+	// Write writes bytes of a section.
 	Write(p []byte) (int, error)
 
 	// Flush is called before a wait for a slow file, but not before Begin.
@@ -128,8 +127,7 @@ func (d *delivery) deliver() error {
 	}
 	defer reader.Close()
 	for i := range sections {
-		out := &sectionWriter{delivery: d, link: d.link, section: i}
-		if err := out.finish(reader.writeSection(out, i)); err != nil {
+		if err := d.write(d.link, i, func(w io.Writer) error { return reader.writeSection(w, i) }); err != nil {
 			if d.begun && isLost(err) {
 				d.link.outdate()
 			}
@@ -139,6 +137,15 @@ func (d *delivery) deliver() error {
 	return nil
 }
 
+// write calls f with a Writer of a section. It begins a section that has no bytes.
+func (d *delivery) write(l *Link, section int, f func(w io.Writer) error) error {
+	w := &sectionWriter{delivery: d, link: l, section: section}
+	if err := f(w); err != nil {
+		return err
+	}
+	return w.begin()
+}
+
 // deliverAll delivers a link that is not resumable as what is registered for it now.
 func (d *delivery) deliverAll() error {
 	items, err := d.link.items(d.ctx)
@@ -146,7 +153,6 @@ func (d *delivery) deliverAll() error {
 		return err
 	}
 	link := *d.link
-	out := &sectionWriter{delivery: d, link: &link}
 	if link.Zip {
 		batch, err := link.service.OpenBatch(d.ctx, items)
 		if err != nil {
@@ -154,7 +160,7 @@ func (d *delivery) deliverAll() error {
 		}
 		defer batch.Close()
 		link.Size = batch.Size()
-		err = out.finish(batch.WriteZip(out, d.flush))
+		err = d.write(&link, 0, func(w io.Writer) error { return batch.WriteZip(w, d.flush) })
 		d.skipped = batch.Skipped()
 		return err
 	}
@@ -166,19 +172,18 @@ func (d *delivery) deliverAll() error {
 		return err
 	}
 	defer download.Close()
-	if err := download.Prefetch(prefetchBytes); err != nil {
+	if err := download.Prefetch(4 << 10); err != nil {
 		return err
 	}
 	link.Size, link.Type, link.Modified = download.Size, download.Type, download.Modified
-	n, err := io.Copy(out, download.Body)
-	if err == nil && link.Size >= 0 && n != link.Size {
-		err = io.ErrUnexpectedEOF
-	}
-	return out.finish(err)
+	return d.write(&link, 0, func(w io.Writer) error {
+		n, err := io.Copy(w, download.Body)
+		if err == nil && link.Size >= 0 && n != link.Size {
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	})
 }
-
-// prefetchBytes is how much of a file is read before the response begins.
-const prefetchBytes = 4 << 10
 
 func (d *delivery) flush() error {
 	if !d.begun {
@@ -203,15 +208,6 @@ func (s *sectionWriter) begin() error {
 	return s.w.Begin(s.link, s.section)
 }
 
-// finish begins a section that is complete without bytes. The argument err is the error
-// of writing the section.
-func (s *sectionWriter) finish(err error) error {
-	if err != nil {
-		return err
-	}
-	return s.begin()
-}
-
 // Write implements [io.Writer].
 func (s *sectionWriter) Write(p []byte) (int, error) {
 	if len(p) == 0 {
@@ -223,26 +219,4 @@ func (s *sectionWriter) Write(p []byte) (int, error) {
 	n, err := s.w.Write(p)
 	s.sent += int64(n)
 	return n, err
-}
-
-// ReadFrom implements [io.ReaderFrom]. After the first bytes, which show that there are
-// some, it leaves copying to the LinkWriter.
-func (s *sectionWriter) ReadFrom(r io.Reader) (n int64, err error) {
-	for !s.written {
-		var first [prefetchBytes]byte
-		m, err := r.Read(first[:])
-		n += int64(m)
-		if _, err := s.Write(first[:m]); err != nil {
-			return n, err
-		}
-		if err == io.EOF {
-			return n, nil
-		}
-		if err != nil {
-			return n, err
-		}
-	}
-	m, err := io.Copy(s.w, r)
-	s.sent += m
-	return n + m, err
 }

@@ -6,7 +6,7 @@ import "sync"
 type planCache struct {
 	mu    sync.Mutex
 	links map[Digest]*Link
-	size  int // of the encoded plans
+	size  int // of the encoded plans that were added
 }
 
 // maxCachedPlans bounds the encoded plans in a cache. Decoded, they take a few times
@@ -21,8 +21,8 @@ func (c *planCache) get(digest Digest) *Link {
 	return c.links[digest]
 }
 
-// put adds a link, unless there is one with a newer plan. It evicts arbitrary others
-// while the cache is too large.
+// put adds a link, unless there is one with a newer plan. It evicts all others if there
+// are too many.
 func (c *planCache) put(link *Link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -30,22 +30,9 @@ func (c *planCache) put(link *Link) {
 	if previous := c.links[digest]; previous != nil && previous.stored.Version > link.stored.Version {
 		return
 	}
-	c.remove(digest)
+	if c.size += link.planSize; c.size > maxCachedPlans {
+		clear(c.links)
+		c.size = link.planSize
+	}
 	c.links[digest] = link
-	c.size += link.planSize
-	for other := range c.links {
-		if c.size <= maxCachedPlans {
-			return
-		}
-		if other != digest {
-			c.remove(other)
-		}
-	}
-}
-
-func (c *planCache) remove(digest Digest) {
-	if link := c.links[digest]; link != nil {
-		delete(c.links, digest)
-		c.size -= link.planSize
-	}
 }
