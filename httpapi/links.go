@@ -137,12 +137,12 @@ func (c *call) sendLink(link *exports.Link) error {
 			return err
 		},
 		StoreTimeout: c.api.options.Limits.StoreTimeout,
-		Describe: func(l *exports.Link) (contentType, name string) {
-			contentType = "application/zip"
+		Describe: func(header http.Header, l *exports.Link) {
+			header.Set("Content-Type", "application/zip")
 			if !l.Zip {
-				contentType = downloadContentType(l.Type)
+				header.Set("Content-Type", downloadContentType(l.Type))
 			}
-			return contentType, disposition("attachment", l.FileName)
+			header.Set("Content-Disposition", disposition("attachment", l.FileName))
 		},
 		OnContent: func(l *exports.Link) {
 			c.touched = nil // by a previous state

@@ -25,10 +25,10 @@ func RunConcurrent(t *testing.T, open func(t testing.TB) Harness) {
 		{"equal versions mean equal data", concurrentReads},
 		{"one of many Puts creates the export", concurrentPuts},
 		{"one of many owners gets an export", concurrentOwners},
-		{"one of many plans replaces a plan", onLinks(concurrentPlans)},
-		{"links stay bounded", onLinks(concurrentLinks)},
-		{"links deliver any range", onLinks(concurrentDownloads)},
-		{"facts put together stay together", onLinks(concurrentFacts)},
+		{"one of many plans replaces a plan", concurrentPlans},
+		{"links stay bounded", concurrentLinks},
+		{"links deliver any range", concurrentDownloads},
+		{"facts put together stay together", concurrentFacts},
 		{"concurrent rotations leave one raw key, none of a deleted key", concurrentRotations},
 		{"canceled calls do not affect other calls", concurrentCancels},
 	} {
@@ -48,16 +48,6 @@ func RunConcurrent(t *testing.T, open func(t testing.TB) Harness) {
 			c.run(t, []Storage{s, s.Reopen()})
 			s.wantIdle(t)
 		})
-	}
-}
-
-// onLinks skips a check of a storage without links.
-func onLinks(run func(t *testing.T, handles []Storage)) func(t *testing.T, handles []Storage) {
-	return func(t *testing.T, handles []Storage) {
-		if linkStore(handles[0]) == nil {
-			t.Skip("the store is not an exports.LinkStore")
-		}
-		run(t, handles)
 	}
 }
 

@@ -53,6 +53,7 @@ func (b *sectionBuffer) Flush() error                   { return nil }
 // concurrentDownloads delivers ranges of a link through two services, as two
 // processes do, and compares them with the complete zip.
 func concurrentDownloads(t *testing.T, handles []Storage) {
+	linkStore(t, handles[0])
 	var services []*exports.Service
 	for _, s := range handles {
 		service := exports.NewService(s.Exports(), &exports.Options{Openers: []exports.Opener{contentOpener{}}})

@@ -44,10 +44,7 @@ func newFact(url string) exports.Fact {
 
 func putFacts(t testing.TB, s Storage, facts ...exports.Fact) {
 	t.Helper()
-	if linkStore(s) == nil {
-		return
-	}
-	must(t, linkStore(s).PutFacts(t.Context(), facts, manyFacts))
+	must(t, linkStore(t, s).PutFacts(t.Context(), facts, manyFacts))
 }
 
 // summary formats a value for a message.
@@ -59,14 +56,11 @@ func summary(value any) string {
 // wantFacts checks what FindFacts returns for the URLs.
 func wantFacts(t testing.TB, s Storage, urls []string, want ...exports.Fact) {
 	t.Helper()
-	if linkStore(s) == nil {
-		return
-	}
 	var digests [][32]byte
 	for _, url := range urls {
 		digests = append(digests, digestOf(url))
 	}
-	got, err := linkStore(s).FindFacts(t.Context(), digests...)
+	got, err := linkStore(t, s).FindFacts(t.Context(), digests...)
 	must(t, err)
 	byURL := func(a, b exports.Fact) int { return bytes.Compare(a.URL[:], b.URL[:]) }
 	slices.SortFunc(got, byURL)
@@ -84,7 +78,7 @@ func wantFacts(t testing.TB, s Storage, urls []string, want ...exports.Fact) {
 func factsFound(t *testing.T, s Harness) {
 	wantFacts(t, s, nil)
 	wantFacts(t, s, []string{"a"})
-	must(t, linkStore(s).PutFacts(t.Context(), nil, 1))
+	must(t, linkStore(t, s).PutFacts(t.Context(), nil, 1))
 	a, b := newFact("a"), newFact("b")
 	b.Size, b.CRC32, b.Type, b.Name, b.Modified, b.Blocks = 0, nil, "", "", time.Time{}, []byte{}
 	zero := newFact("zero")
@@ -128,7 +122,7 @@ func factsLimit(t *testing.T, s Harness) {
 		for _, url := range urls {
 			facts = append(facts, newFact(url))
 		}
-		must(t, linkStore(s).PutFacts(t.Context(), facts, 3))
+		must(t, linkStore(t, s).PutFacts(t.Context(), facts, 3))
 	}
 	put("a")
 	put("b", "c")
@@ -160,7 +154,7 @@ func factsValues(t *testing.T, s Harness) {
 	putFacts(t, s, given)
 	*given.CRC32 = 0
 	given.Blocks[0]++
-	got, err := linkStore(s).FindFacts(t.Context(), digestOf("a"))
+	got, err := linkStore(t, s).FindFacts(t.Context(), digestOf("a"))
 	must(t, err)
 	*got[0].CRC32 = 0
 	got[0].Blocks[0]++
@@ -175,6 +169,7 @@ func factsPersist(t *testing.T, s Harness) {
 
 // concurrentFacts puts the same facts in different orders.
 func concurrentFacts(t *testing.T, handles []Storage) {
+	linkStore(t, handles[0])
 	const workers, rounds = 8, 5
 	urls := []string{"a", "b", "c", "d"}
 	for _, err := range parallel(handles, workers, func(s Storage, i int) error {
@@ -188,7 +183,7 @@ func concurrentFacts(t *testing.T, handles []Storage) {
 			if i%2 == 1 {
 				slices.Reverse(facts)
 			}
-			if err := linkStore(s).PutFacts(t.Context(), facts, manyFacts); err != nil {
+			if err := linkStore(t, s).PutFacts(t.Context(), facts, manyFacts); err != nil {
 				return err
 			}
 		}
@@ -200,7 +195,7 @@ func concurrentFacts(t *testing.T, handles []Storage) {
 	for _, url := range urls {
 		digests = append(digests, digestOf(url))
 	}
-	got, err := linkStore(handles[1]).FindFacts(context.Background(), digests...)
+	got, err := linkStore(t, handles[1]).FindFacts(context.Background(), digests...)
 	must(t, err)
 	if sizes := slices.CompactFunc(got, func(a, b exports.Fact) bool { return cmp.Compare(a.Size, b.Size) == 0 }); len(got) != len(urls) || len(sizes) != 1 {
 		t.Errorf("FindFacts returns %d facts of %d calls, want %d of one", len(got), len(sizes), len(urls))

@@ -62,8 +62,10 @@ func newFaultCalls(t testing.TB, f FaultHarness) faultCalls {
 	folder, target := insertFolder(t, f, "folder"), insertFolder(t, f, "target")
 	symbol := insertSymbols(t, f, folder.ID, newSymbols("first", "second")...)[0]
 	export := putExport(t, f, newExport("export"))
-	insertLink(t, f, newLink("link", "x"), manyLinks)
-	putFacts(t, f, newFact("fact"))
+	if hasLinks(f) {
+		insertLink(t, f, newLink("link", "x"), manyLinks)
+		putFacts(t, f, newFact("fact"))
+	}
 	return faultCalls{f, append(allCalls(f, key, symbol, export), []call{
 		{"keys.Touch of two", func(ctx context.Context) error {
 			return f.Keys().Touch(ctx, []keys.Use{useOf(key, testTime), useOf(other, testTime)}, testTime)

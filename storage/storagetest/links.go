@@ -43,21 +43,15 @@ func newLink(token, owner string) exports.StoredLink {
 
 func insertLink(t testing.TB, s Storage, link exports.StoredLink, limits exports.LinkLimits) exports.StoredLink {
 	t.Helper()
-	if linkStore(s) == nil {
-		return link
-	}
 	given := link
 	given.Version, given.Served = 7, 7 // ignored
-	must(t, linkStore(s).InsertLink(t.Context(), given, limits))
+	must(t, linkStore(t, s).InsertLink(t.Context(), given, limits))
 	return link
 }
 
 func wantLink(t testing.TB, s Storage, want exports.StoredLink) {
 	t.Helper()
-	if linkStore(s) == nil {
-		return
-	}
-	got, err := linkStore(s).FindLink(t.Context(), want.Digest, 0)
+	got, err := linkStore(t, s).FindLink(t.Context(), want.Digest, 0)
 	must(t, err)
 	if !equalLinks(got, want) {
 		t.Errorf("FindLink returns %s, want %s", summary(got), summary(want))
@@ -72,7 +66,7 @@ func equalLinks(a, b exports.StoredLink) bool {
 
 func wantNoLink(t testing.TB, s Storage, link exports.StoredLink) {
 	t.Helper()
-	_, err := linkStore(s).FindLink(t.Context(), link.Digest, 0)
+	_, err := linkStore(t, s).FindLink(t.Context(), link.Digest, 0)
 	wantError(t, err, exports.ErrLinkNotFound)
 }
 
@@ -94,13 +88,13 @@ func linkFound(t *testing.T, s Harness) {
 func linkKnownPlan(t *testing.T, s Harness) {
 	link := insertLink(t, s, newLink("a", "x"), manyLinks)
 	for known, want := range map[int64][]byte{1: nil, 0: link.Plan, 2: link.Plan, -1: link.Plan} {
-		got, err := linkStore(s).FindLink(t.Context(), link.Digest, known)
+		got, err := linkStore(t, s).FindLink(t.Context(), link.Digest, known)
 		must(t, err)
 		if !bytes.Equal(got.Plan, want) || got.Version != 1 {
 			t.Errorf("FindLink with version %d known returns plan %q of version %d", known, got.Plan, got.Version)
 		}
 	}
-	_, err := linkStore(s).FindLink(t.Context(), digestOf("b"), 1)
+	_, err := linkStore(t, s).FindLink(t.Context(), digestOf("b"), 1)
 	wantError(t, err, exports.ErrLinkNotFound)
 }
 
@@ -111,7 +105,7 @@ func linkReplacePlan(t *testing.T, s Harness) {
 		if version == link.Version {
 			link.Version, link.Plan = link.Version+1, plan
 		}
-		got, err := linkStore(s).ReplacePlan(t.Context(), link.Digest, version, plan)
+		got, err := linkStore(t, s).ReplacePlan(t.Context(), link.Digest, version, plan)
 		must(t, err)
 		if !equalLinks(got, link) {
 			t.Errorf("ReplacePlan of version %d returns %s, want %s", version, summary(got), summary(link))
@@ -120,7 +114,7 @@ func linkReplacePlan(t *testing.T, s Harness) {
 	}
 	wantLink(t, s, other)
 	for _, version := range []int64{0, 1} {
-		_, err := linkStore(s).ReplacePlan(t.Context(), digestOf("c"), version, nil)
+		_, err := linkStore(t, s).ReplacePlan(t.Context(), digestOf("c"), version, nil)
 		wantError(t, err, exports.ErrLinkNotFound)
 	}
 }
@@ -128,12 +122,12 @@ func linkReplacePlan(t *testing.T, s Harness) {
 func linkServed(t *testing.T, s Harness) {
 	link, other := insertLink(t, s, newLink("a", "x"), manyLinks), insertLink(t, s, newLink("b", "x"), manyLinks)
 	for _, amount := range []int64{5, 0, 1 << 50} {
-		must(t, linkStore(s).AddServed(t.Context(), link.Digest, amount))
+		must(t, linkStore(t, s).AddServed(t.Context(), link.Digest, amount))
 		link.Served += amount
 		wantLink(t, s, link)
 	}
-	must(t, linkStore(s).AddServed(t.Context(), digestOf("c"), 1))
-	replaced, err := linkStore(s).ReplacePlan(t.Context(), link.Digest, 1, nil)
+	must(t, linkStore(t, s).AddServed(t.Context(), digestOf("c"), 1))
+	replaced, err := linkStore(t, s).ReplacePlan(t.Context(), link.Digest, 1, nil)
 	must(t, err)
 	if replaced.Served != link.Served {
 		t.Errorf("ReplacePlan changes Served from %d to %d", link.Served, replaced.Served)
@@ -199,7 +193,7 @@ func linkValues(t *testing.T, s Harness) {
 	insertLink(t, s, given, manyLinks)
 	plan[0]++
 	wantLink(t, s, link)
-	got, err := linkStore(s).FindLink(t.Context(), link.Digest, 0)
+	got, err := linkStore(t, s).FindLink(t.Context(), link.Digest, 0)
 	must(t, err)
 	got.Plan[0]++
 	wantLink(t, s, link)
@@ -209,8 +203,8 @@ func linkPersists(t *testing.T, s Harness) {
 	second := s.reopen(t)
 	link := insertLink(t, s, newLink("a", "x"), manyLinks)
 	wantLink(t, second, link)
-	must(t, linkStore(second).AddServed(t.Context(), link.Digest, 3))
-	replaced, err := linkStore(second).ReplacePlan(t.Context(), link.Digest, 1, []byte("new"))
+	must(t, linkStore(t, second).AddServed(t.Context(), link.Digest, 3))
+	replaced, err := linkStore(t, second).ReplacePlan(t.Context(), link.Digest, 1, []byte("new"))
 	must(t, err)
 	wantLink(t, s, replaced)
 }
@@ -222,10 +216,10 @@ func concurrentPlans(t *testing.T, handles []Storage) {
 	link := insertLink(t, handles[0], newLink("a", "x"), manyLinks)
 	got := make([]exports.StoredLink, workers)
 	for _, err := range parallel(handles, workers, func(s Storage, i int) (err error) {
-		if err := linkStore(s).AddServed(t.Context(), link.Digest, 1); err != nil {
+		if err := linkStore(t, s).AddServed(t.Context(), link.Digest, 1); err != nil {
 			return err
 		}
-		got[i], err = linkStore(s).ReplacePlan(t.Context(), link.Digest, 1, []byte(strconv.Itoa(i)))
+		got[i], err = linkStore(t, s).ReplacePlan(t.Context(), link.Digest, 1, []byte(strconv.Itoa(i)))
 		return err
 	}) {
 		must(t, err)
@@ -241,11 +235,12 @@ func concurrentPlans(t *testing.T, handles []Storage) {
 
 // concurrentLinks checks the limits after concurrent insertions.
 func concurrentLinks(t *testing.T, handles []Storage) {
+	linkStore(t, handles[0])
 	const workers, each = 8, 10
 	limits := exports.LinkLimits{PerOwner: 5, Total: 1000}
 	for _, err := range parallel(handles, workers, func(s Storage, i int) error {
 		for n := range each {
-			if err := linkStore(s).InsertLink(t.Context(), newLink(strconv.Itoa(i*each+n), "x"), limits); err != nil {
+			if err := linkStore(t, s).InsertLink(t.Context(), newLink(strconv.Itoa(i*each+n), "x"), limits); err != nil {
 				return err
 			}
 		}
@@ -257,7 +252,7 @@ func concurrentLinks(t *testing.T, handles []Storage) {
 	wantLink(t, handles[1], last)
 	left := 0
 	for i := range workers * each {
-		if _, err := linkStore(handles[0]).FindLink(context.Background(), digestOf(strconv.Itoa(i)), 0); err == nil {
+		if _, err := linkStore(t, handles[0]).FindLink(context.Background(), digestOf(strconv.Itoa(i)), 0); err == nil {
 			left++
 		}
 	}

@@ -61,18 +61,18 @@ func takeSnapshot(t testing.TB, s Storage) snapshot {
 		export.ID = 0
 		all.add("export "+export.SourceURL, record{fmt.Sprint(export), fmt.Sprint(id)})
 	}
-	if linkStore(s) == nil {
+	if !hasLinks(s) {
 		return all
 	}
 	for _, token := range []string{"link", "new"} {
-		link, err := linkStore(s).FindLink(t.Context(), digestOf(token), 0)
+		link, err := linkStore(t, s).FindLink(t.Context(), digestOf(token), 0)
 		if !errors.Is(err, exports.ErrLinkNotFound) {
 			must(t, err)
 			all.add("link "+token, record{given: fmt.Sprintf("%d %d %q", link.Version, link.Served, link.Plan)})
 		}
 	}
 	for _, url := range []string{"fact", "new", "other"} {
-		facts, err := linkStore(s).FindFacts(t.Context(), digestOf(url))
+		facts, err := linkStore(t, s).FindFacts(t.Context(), digestOf(url))
 		must(t, err)
 		for _, fact := range facts {
 			all.add("fact "+url, record{given: fact.Validator})

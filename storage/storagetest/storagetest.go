@@ -20,7 +20,6 @@ import (
 	"errors"
 	"flag"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,8 +62,8 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 		{"symbols", symbolChecks},
 		{"versions", versionChecks},
 		{"exports", exportChecks},
-		{"links", needLinks(linkChecks)},
-		{"facts", needLinks(factChecks)},
+		{"links", linkChecks},
+		{"facts", factChecks},
 		{"contexts", contextChecks},
 	} {
 		t.Run(area.name, func(t *testing.T) {
@@ -93,20 +92,6 @@ type check struct {
 	run  func(t *testing.T, s Harness)
 }
 
-// needLinks skips checks of a storage without links.
-func needLinks(checks []check) []check {
-	checks = slices.Clone(checks)
-	for i, c := range checks {
-		checks[i].run = func(t *testing.T, s Harness) {
-			if linkStore(s) == nil {
-				t.Skip("the store is not an exports.LinkStore")
-			}
-			c.run(t, s)
-		}
-	}
-	return checks
-}
-
 // reopen returns a second handle on the storage. It skips the test if the
 // storage cannot be opened twice.
 func (s Harness) reopen(t testing.TB) Storage {
@@ -117,10 +102,19 @@ func (s Harness) reopen(t testing.TB) Storage {
 	return s.Reopen()
 }
 
-// linkStore returns the part of a storage for links and facts, or nil.
-func linkStore(s Storage) exports.LinkStore {
-	links, _ := s.Exports().(exports.LinkStore)
-	return links
+func hasLinks(s Storage) bool {
+	_, ok := s.Exports().(exports.LinkStore)
+	return ok
+}
+
+// linkStore returns the part of a storage for links and facts. It skips the test if
+// there is none.
+func linkStore(t testing.TB, s Storage) exports.LinkStore {
+	t.Helper()
+	if !hasLinks(s) {
+		t.Skip("the store is not an exports.LinkStore")
+	}
+	return s.Exports().(exports.LinkStore)
 }
 
 // wantIdle checks that all connections are released.

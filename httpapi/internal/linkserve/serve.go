@@ -38,8 +38,8 @@ type Options struct {
 	CheckKey     func() error
 	StoreTimeout time.Duration
 
-	// Describe returns the Content-Type and the Content-Disposition of a link.
-	Describe func(l *exports.Link) (contentType, disposition string)
+	// Describe sets the Content-Type and the Content-Disposition of a link.
+	Describe func(header http.Header, l *exports.Link)
 
 	// OnContent is called before the content of the link is read, for each of its
 	// states.
@@ -94,14 +94,13 @@ func (r *response) Select(l *exports.Link) ([]exports.Section, error) {
 	case status == http.StatusRequestedRangeNotSatisfiable:
 		r.w.Header().Set("Content-Range", ranges.Unsatisfied(l.Size))
 		return nil, ErrUnsatisfiable
-	case status == http.StatusNotModified:
-		r.setHeader(l)
-		r.w.Header().Del("Content-Disposition")
-		r.w.WriteHeader(status)
-		return nil, nil
-	case r.r.Method == http.MethodHead:
-		r.setHeader(l)
-		r.setContent(l, l.Size)
+	case status == http.StatusNotModified, r.r.Method == http.MethodHead:
+		header := r.setHeader(l)
+		if status == http.StatusNotModified {
+			header.Del("Content-Type")
+			header.Del("Content-Disposition")
+			header.Del("Content-Length")
+		}
 		r.w.WriteHeader(status)
 		return nil, nil
 	}
@@ -133,12 +132,11 @@ func (r *response) conditions(l *exports.Link) http.Header {
 	return header
 }
 
-// setHeader sets what all responses have in common.
-func (r *response) setHeader(l *exports.Link) {
+// setHeader sets the header of a response with the complete link.
+func (r *response) setHeader(l *exports.Link) http.Header {
 	header := r.w.Header()
-	_, disposition := r.Describe(l)
+	r.Describe(header, l)
 	header.Set("Cache-Control", "private, no-cache")
-	header.Set("Content-Disposition", disposition)
 	header.Set("Accept-Ranges", "none")
 	if l.ETag != "" {
 		header.Set("Accept-Ranges", "bytes")
@@ -147,15 +145,10 @@ func (r *response) setHeader(l *exports.Link) {
 	if !l.Modified.IsZero() {
 		header.Set("Last-Modified", l.Modified.UTC().Format(http.TimeFormat))
 	}
-}
-
-// setContent sets the type and the length of the content. A negative size is unknown.
-func (r *response) setContent(l *exports.Link, size int64) {
-	contentType, _ := r.Describe(l)
-	r.w.Header().Set("Content-Type", contentType)
-	if size >= 0 {
-		r.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	if l.Size >= 0 {
+		header.Set("Content-Length", strconv.FormatInt(l.Size, 10))
 	}
+	return header
 }
 
 // Begin writes the header of the response, or of a further part of it.
@@ -171,26 +164,24 @@ func (r *response) Begin(l *exports.Link, section int) error {
 }
 
 func (r *response) writeHeader(l *exports.Link) {
-	r.setHeader(l)
-	status := http.StatusOK
-	switch {
-	case r.list == nil:
-		r.setContent(l, l.Size)
-	case len(r.list) == 1:
+	header, status := r.setHeader(l), http.StatusOK
+	if r.list != nil {
 		status = http.StatusPartialContent
-		r.setContent(l, r.list[0].Length)
-		r.w.Header().Set("Content-Range", r.list[0].ContentRange(l.Size))
-	default:
-		status = http.StatusPartialContent
-		contentType, _ := r.Describe(l)
-		r.multipart = ranges.NewMultipart(r.list, l.Size, contentType)
-		r.setContent(l, r.multipart.Length())
-		r.w.Header().Set("Content-Type", r.multipart.ContentType())
+		length := r.list[0].Length
+		if len(r.list) > 1 {
+			r.multipart = ranges.NewMultipart(r.list, l.Size, header.Get("Content-Type"))
+			length = r.multipart.Length()
+			header.Set("Content-Type", r.multipart.ContentType())
+		} else {
+			header.Set("Content-Range", r.list[0].ContentRange(l.Size))
+		}
+		header.Set("Content-Length", strconv.FormatInt(length, 10))
 	}
 	r.w.WriteHeader(status)
 	r.Writer = r.NewStream(r.w)
 }
 
+// finish ends the body, if there is one.
 func (r *response) finish() error {
 	if r.Writer == nil {
 		return nil
