@@ -17,7 +17,7 @@ func TestOpenSQLite_OwnerOnlyFiles(t *testing.T) {
 	symlink := path + ".link"
 	is.NoErr(os.Symlink(path, symlink))
 	s := startServer(t, map[string]string{"DATABASE_URL": "sqlite:" + symlink})
-	for _, suffix := range []string{"", "-wal", "-shm", "-reserve"} {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
 		info, err := os.Stat(path + suffix)
 		is.NoErr(err)
 		is.Equal(info.Mode().Perm(), os.FileMode(0o600))

@@ -68,35 +68,27 @@ func (db *database) prepare(ctx context.Context, statement string) (*sql.Stmt, e
 	return prepared, nil
 }
 
-// write calls change in a transaction; see transact.
+// write calls transact while it holds the write lock of this process.
 func (db *database) write(ctx context.Context, change func(*sql.Conn) error) error {
-	return db.withWriter(ctx, func(conn *sql.Conn) error {
-		_, err := transact(ctx, conn, change)
-		return err
-	})
-}
-
-// withWriter calls f with a connection while it holds the write lock of this process.
-func (db *database) withWriter(ctx context.Context, f func(*sql.Conn) error) error {
 	select {
 	case db.writeLock <- struct{}{}:
 		defer func() { <-db.writeLock }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	return db.transact(ctx, change)
+}
+
+// transact calls change in a transaction that holds SQLite's write lock from the
+// start, so nothing that it reads can become stale before it writes. The
+// transaction is rolled back if change returns an error or panics.
+func (db *database) transact(ctx context.Context, change func(*sql.Conn) error) error {
 	conn, err := db.pool.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	return f(conn)
-}
 
-// transact calls change in a transaction that holds SQLite's write lock from the
-// start, so nothing that it reads can become stale before it writes. The
-// transaction is rolled back if change returns an error or panics. If committing is
-// true, the error is that of COMMIT.
-func transact(ctx context.Context, conn *sql.Conn, change func(*sql.Conn) error) (committing bool, err error) {
 	committed := false
 	defer func() {
 		if !committed {
@@ -104,18 +96,18 @@ func transact(ctx context.Context, conn *sql.Conn, change func(*sql.Conn) error)
 		}
 	}()
 	if _, err := conn.ExecContext(ctx, `BEGIN IMMEDIATE`); err != nil {
-		return false, err
+		return err
 	}
 	if err := change(conn); err != nil {
-		return false, err
+		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return false, err
+		return err
 	}
 	// The outcome of an interrupted COMMIT would be unknown.
 	_, err = conn.ExecContext(context.WithoutCancel(ctx), `COMMIT`)
 	committed = err == nil
-	return true, err
+	return err
 }
 
 // rollback ends the transaction of conn, or makes the pool discard conn.

@@ -1,9 +1,7 @@
 package sqlite_test
 
 import (
-	"context"
 	"database/sql"
-	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,17 +9,15 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/matryer/is"
 	modernc "modernc.org/sqlite"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
 )
@@ -45,102 +41,41 @@ func TestStorage_FullDatabaseRejectsWritesOnly(t *testing.T) {
 	a.checkIntegrity()
 }
 
-// If nothing can be committed while the reserve takes up space, keys can still be
-// changed and deleted, but not created.
-func TestStorage_FullDiskKeepsRevoking(t *testing.T) {
-	t.Parallel()
+// rejectWritesOnly calls fill, which fills the disk, and checks that reads succeed, and
+// that writes return an error and change nothing. After empty they must succeed.
+func rejectWritesOnly(t *testing.T, db *sqlite.DB, fill, empty func()) {
 	is := is.New(t)
-	name := file(t)
-	disk := &fullDisk{dsn: name + pragmas, reserve: strings.TrimPrefix(name, "file:") + "-reserve"}
-	pool := sql.OpenDB(disk)
-	t.Cleanup(func() { pool.Close() })
-	db := must(sqlite.New(pool))
-	is.NoErr(db.Migrate(t.Context()))
-	is.Equal(disk.reserveSize(), int64(2<<20))
-	store := db.Keys()
-	newKey := func(n byte) keys.Key {
-		return keys.Key{Name: "key", Active: true, Digest: keys.Digest{n}, CreatedAt: time.Now(), UpdatedAt: time.Now()}
-	}
-	for n := range byte(2) {
-		_, err := store.Insert(t.Context(), newKey(n))
+	w, err := newWorker(t.Context(), db)
+	is.NoErr(err)
+	n := 0
+	for ; n < deleteStep; n++ {
+		_, err := w.write(t.Context(), n)
 		is.NoErr(err)
 	}
-	before, err := store.Changes(t.Context(), 0)
-	is.NoErr(err)
-
-	disk.full.Store(true)
-	for range 3 {
-		_, err = store.Insert(t.Context(), newKey(2))
-		is.True(errors.Is(err, errInjected))
-		key, err := store.Update(t.Context(), 1, func(key *keys.Key) error {
-			key.Active = !key.Active
-			return nil
-		})
+	fill()
+	for puts := 0; err == nil; puts++ { // the smallest of all writes
+		is.True(puts < 10_000)
+		_, _, err = db.Exports().Put(t.Context(), exports.Export{SourceURL: "filler", CreatedAt: time.Now(), UpdatedAt: time.Now()}, exports.PutRule{})
+	}
+	for step := range steps {
+		_, err := w.write(t.Context(), n+step)
+		_, ok := errors.AsType[*modernc.Error](err)
+		is.True(ok)
+		_, err = db.Keys().Find(t.Context(), w.digest(rotateStep))
 		is.NoErr(err)
-		stored, err := store.Find(t.Context(), keys.Digest{0})
+		content, _, _, err := w.actual(t.Context(), db)
 		is.NoErr(err)
-		is.Equal(stored, key)
-		is.Equal(disk.reserveSize(), int64(2<<20)) // restored
+		is.Equal(content, w.expected(n))
 	}
-	_, err = store.Delete(t.Context(), 2)
-	is.NoErr(err)
-	_, err = store.Find(t.Context(), keys.Digest{1})
-	is.Equal(err, keys.ErrNotFound)
-	_, err = store.Delete(t.Context(), 2)
-	is.Equal(err, keys.ErrNotFound)
-	after, err := store.Changes(t.Context(), before.Epoch)
-	is.NoErr(err)
-	is.Equal(after.Digests, []keys.Digest{{0}, {0}, {0}, {1}}) // each change once
-
-	// Without a reserve the error remains. A later write restores it.
-	is.NoErr(os.Remove(disk.reserve))
-	disk.fullAnyway.Store(true)
-	_, err = store.Delete(t.Context(), 1)
-	is.True(errors.Is(err, errInjected))
-	is.NoErr(os.Remove(disk.reserve))
-	disk.full.Store(false)
-	is.NoErr(store.Touch(t.Context(), nil, time.Now()))
-	is.Equal(disk.reserveSize(), int64(2<<20))
-	_, err = store.Delete(t.Context(), 1)
-	is.NoErr(err)
-}
-
-// fullDisk opens connections that can commit nothing while the disk is full, unless
-// the reserve is empty.
-type fullDisk struct {
-	dsn, reserve     string
-	full, fullAnyway atomic.Bool // fullAnyway also with an empty reserve
-}
-
-func (*fullDisk) Driver() driver.Driver { return &modernc.Driver{} }
-
-func (d *fullDisk) Connect(context.Context) (driver.Conn, error) {
-	conn, err := d.Driver().Open(d.dsn)
-	if err != nil {
-		return nil, err
+	empty()
+	for range steps {
+		_, err := w.write(t.Context(), n)
+		is.NoErr(err) // without a restart
+		n++
+		content, _, _, err := w.actual(t.Context(), db)
+		is.NoErr(err)
+		is.Equal(content, w.expected(n))
 	}
-	return fullDiskConn{conn.(sqliteConn), d}, nil
-}
-
-func (d *fullDisk) reserveSize() int64 {
-	info, err := os.Stat(d.reserve)
-	if err != nil {
-		return 0
-	}
-	return info.Size()
-}
-
-type fullDiskConn struct {
-	sqliteConn
-	disk *fullDisk
-}
-
-func (c fullDiskConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
-	if text == "COMMIT" && c.disk.full.Load() && (c.disk.reserveSize() > 0 || c.disk.fullAnyway.Load()) {
-		c.sqliteConn.ExecContext(ctx, "ROLLBACK", nil) // as SQLite does
-		return nil, errInjected
-	}
-	return c.sqliteConn.ExecContext(ctx, text, args)
 }
 
 // api is a server with the symbol routes over a database file.

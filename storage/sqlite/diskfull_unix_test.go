@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/sqlite"
 )
 
 // A file size limit acts like a full disk: writes return 503 and reads succeed.
@@ -45,5 +47,10 @@ func TestStorage_FullDiskRejectsWritesOnly(t *testing.T) {
 		stored++
 	}
 	is.Equal(a.count(folder), stored)
+	rejectWritesOnly(t, must(sqlite.New(a.pool)), func() {
+		limit := original
+		limit.Cur = 1 << 19
+		setLimit(limit)
+	}, func() { setLimit(original) })
 	a.checkIntegrity()
 }

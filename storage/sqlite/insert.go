@@ -80,12 +80,7 @@ func (db *database) insertGroup(ctx context.Context, group []*insertion) {
 }
 
 func (db *database) insertTogether(ctx context.Context, group []*insertion) error {
-	conn, err := db.pool.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	_, err = transact(ctx, conn, func(conn *sql.Conn) error {
+	return db.transact(ctx, func(conn *sql.Conn) error {
 		statement, err := conn.PrepareContext(ctx, insertIfFolder)
 		if err != nil {
 			return err
@@ -99,7 +94,6 @@ func (db *database) insertTogether(ctx context.Context, group []*insertion) erro
 		}
 		return nil
 	})
-	return err
 }
 
 // insertAlone needs no explicit transaction, which takes longer than the insertion.

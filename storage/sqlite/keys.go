@@ -158,7 +158,7 @@ func (s keyStore) List(ctx context.Context, filter keys.Filter, r keys.Range) (k
 
 func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {
 	var key keys.Key
-	err := s.db.writeReserved(ctx, func(conn *sql.Conn) error {
+	err := s.db.write(ctx, func(conn *sql.Conn) error {
 		stored, err := scanKey(conn.QueryRowContext(ctx, `
 			SELECT `+keyColumns+`
 			FROM canvasback_keys
@@ -193,7 +193,7 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 }
 
 func (s keyStore) Delete(ctx context.Context, id int64) (key keys.Key, err error) {
-	err = s.db.writeReserved(ctx, func(conn *sql.Conn) error {
+	err = s.db.write(ctx, func(conn *sql.Conn) error {
 		key, err = scanKey(conn.QueryRowContext(ctx, `
 			DELETE FROM canvasback_keys
 			WHERE id = ?
@@ -215,9 +215,7 @@ func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error
 }
 
 func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
-	file := s.db.file(ctx)
 	return s.db.write(ctx, func(conn *sql.Conn) error {
-		defer fillReserve(file)
 		touch, err := conn.PrepareContext(ctx, `
 			UPDATE canvasback_keys
 			SET

@@ -36,15 +36,12 @@
 //
 // # Full disk
 //
-// On a full disk, writes return errors and reads succeed. Keys can still be changed and
-// deleted: for these writes the package keeps a reserve of 2 MiB, a file beside the
-// database file whose name has the suffix -reserve. If such a write cannot be committed,
-// the reserve is emptied and the write repeated. The reserve is restored at once as far
-// as the disk permits, and otherwise by a later write of keys or by [DB.Migrate].
+// On a full disk, reads succeed, and so do checks of keys. A write returns an error and
+// changes nothing, also one that deletes something or revokes a key: each first adds to
+// the WAL, a change of a key 24 KB. Once there is space, writes succeed without a
+// restart. So alert on free disk space.
 //
-// The reserve is enough for 80 changes. If a checkpoint fits into it, which is usual, any
-// number succeeds, because the checkpoint frees the WAL. An error of the reserve itself
-// is ignored.
+// Earlier versions kept a file with the suffix -reserve, which can be deleted.
 //
 // # Tables
 //
@@ -104,7 +101,7 @@ func (d *DB) Migrate(ctx context.Context) error {
 	if err := d.Check(ctx); err != nil {
 		return err
 	}
-	return d.db.writeReserved(ctx, func(conn *sql.Conn) error { return migrate(ctx, conn) })
+	return d.db.write(ctx, func(conn *sql.Conn) error { return migrate(ctx, conn) })
 }
 
 // Baseline records that the database has the latest schema, after another tool has
