@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -97,9 +95,6 @@ func baseline(ctx context.Context, db *database, list []migration.Migration) err
 				return err
 			}
 		}
-		if err := checkSettings(ctx, tx, schema, list); err != nil {
-			return err
-		}
 		for _, m := range list {
 			_, err := tx.Exec(ctx, `
 				INSERT INTO canvasback_migrations (version, title)
@@ -113,34 +108,6 @@ func baseline(ctx context.Context, db *database, list []migration.Migration) err
 		}
 		return nil
 	})
-}
-
-var functionSetting = regexp.MustCompile(`ALTER FUNCTION (canvasback_\w+\(\)) SET (\w+ = \w+)`)
-
-// checkSettings returns an error if a function lacks a setting of the migrations. It
-// notices missing migrations that create no table.
-func checkSettings(ctx context.Context, tx pgx.Tx, schema string, list []migration.Migration) error {
-	for _, m := range list {
-		for _, match := range functionSetting.FindAllStringSubmatch(m.SQL, -1) {
-			function, setting := match[1], strings.ReplaceAll(match[2], " ", "")
-			var exists bool
-			err := tx.QueryRow(ctx, `
-				SELECT EXISTS (
-					SELECT 1
-					FROM pg_proc
-					WHERE oid = to_regprocedure($1::text) AND $2::text = ANY (proconfig)
-				)`,
-				schema+"."+function, setting,
-			).Scan(&exists)
-			if err == nil && !exists {
-				err = fmt.Errorf("postgres: baseline: function %s has no setting %s, see %s", function, setting, m.Name())
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // resolveSchema returns the quoted name of the schema for the tables. Without a

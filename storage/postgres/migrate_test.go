@@ -269,7 +269,9 @@ func TestBaseline_RecordsMigrationsOfOtherTool(t *testing.T) {
 	names, err := db.Pending(t.Context())
 	is.NoErr(err)
 	for _, name := range names {
-		is.True(db.Baseline(t.Context()) != nil) // not all
+		if name <= "0008_symbol_segments" { // the last that creates a table
+			is.True(db.Baseline(t.Context()) != nil)
+		}
 		text, err := fs.ReadFile(postgres.Migrations, name+".sql")
 		is.NoErr(err)
 		execute(t, pool, "-- +goose Up\n-- +goose StatementBegin\n"+string(text)+"-- +goose StatementEnd\n")

@@ -106,7 +106,7 @@ func (d *DB) Migrate(ctx context.Context) error {
 
 // Baseline records that the database has the latest schema, after another tool has
 // applied all [Migrations]. Then Pending and Migrate find nothing to do. It returns
-// an error if a table is missing.
+// an error if a table is missing, and checks nothing else.
 func (d *DB) Baseline(ctx context.Context) error {
 	return d.db.write(ctx, func(conn *sql.Conn) error { return baseline(ctx, conn) })
 }
