@@ -190,12 +190,6 @@ var importRules = []importRule{
 		reason: "it contains documentation only",
 	},
 	{
-		pkg:    "storage/internal/chunk",
-		may:    []string{module + "/exports"},
-		never:  []string{"net/http", "database/sql"},
-		reason: "it searches an index that a driver provides",
-	},
-	{
 		pkg:    "storage/internal/migration",
 		reason: "it orders migration files and runs no SQL",
 	},
@@ -215,7 +209,7 @@ var importRules = []importRule{
 	},
 	{
 		pkg:    "storage/memory",
-		may:    []string{module + "/keys", module + "/symbols", module + "/exports", module + "/storage/internal/chunk", module + "/storage/internal/paging"},
+		may:    []string{module + "/keys", module + "/symbols", module + "/exports", module + "/storage/internal/paging"},
 		never:  []string{"net/http", "database/sql"},
 		reason: "drivers do not depend on each other",
 	},

@@ -35,8 +35,7 @@ type Store interface {
 	Get(ctx context.Context, id int64) (Export, error)
 
 	// List returns the exports that the filter selects, ids ascending. Its Limit
-	// is positive. The cost depends neither on the number of exports nor on how
-	// many match, except for a Contains of up to ten bytes.
+	// is positive. With a Contains, it may read all exports above After.
 	List(ctx context.Context, filter Filter) ([]Export, error)
 
 	// Find returns the exports of the source URLs that have one, in any

@@ -2,12 +2,10 @@ package memory
 
 import (
 	"context"
-	"math"
 	"slices"
 	"strings"
 
 	"example.com/canvasback/exports"
-	"example.com/canvasback/storage/internal/chunk"
 )
 
 type exportStore struct{ db *DB }
@@ -35,11 +33,6 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 	s.db.exports[export.ID] = export
 	s.db.sources[export.SourceURL] = export.ID
 	s.db.exportIDs = append(s.db.exportIDs, export.ID)
-	for c := range chunk.Split(export.SourceURL) {
-		if ids := s.db.exportChunks[c]; len(ids) == 0 || ids[len(ids)-1] != export.ID {
-			s.db.exportChunks[c] = append(ids, export.ID)
-		}
-	}
 	return export, true, nil
 }
 
@@ -59,13 +52,19 @@ func (s exportStore) Get(ctx context.Context, id int64) (exports.Export, error) 
 func (s exportStore) List(ctx context.Context, filter exports.Filter) ([]exports.Export, error) {
 	s.db.mu.RLock()
 	defer s.db.mu.RUnlock()
+	var list []exports.Export
+	for _, id := range above(s.db.exportIDs, filter.After) {
+		if ctx.Err() != nil || len(list) == filter.Limit {
+			break
+		}
+		if export := s.db.exports[id]; strings.Contains(export.SourceURL, filter.Contains) {
+			list = append(list, export)
+		}
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if len(filter.Contains) < chunk.MinLong {
-		return exportIndex(s).Match(ctx, above(s.db.exportIDs, filter.After), filter.Contains, filter.Limit)
-	}
-	return chunk.Search(ctx, exportIndex(s), filter)
+	return list, nil
 }
 
 func (s exportStore) Find(ctx context.Context, sources ...string) ([]exports.Export, error) {
@@ -99,11 +98,6 @@ func (s exportStore) Delete(ctx context.Context, id int64) error {
 	delete(s.db.exports, id)
 	delete(s.db.sources, export.SourceURL)
 	s.db.exportIDs = without(s.db.exportIDs, id)
-	for c := range chunk.Split(export.SourceURL) {
-		if s.db.exportChunks[c] = without(s.db.exportChunks[c], id); len(s.db.exportChunks[c]) == 0 {
-			delete(s.db.exportChunks, c)
-		}
-	}
 	return nil
 }
 
@@ -122,40 +116,4 @@ func above(ids []int64, after int64) []int64 {
 		i++
 	}
 	return ids[i:]
-}
-
-// exportIndex implements [chunk.Index] under the lock.
-type exportIndex struct{ db *DB }
-
-func (x exportIndex) Reach(_ context.Context, chunks []string, after int64) ([]int64, error) {
-	reach := make([]int64, len(chunks))
-	for i, c := range chunks {
-		reach[i] = math.MaxInt64
-		if ids := above(x.db.exportChunks[c], after); len(ids) >= chunk.Probe {
-			reach[i] = ids[chunk.Probe-1]
-		}
-	}
-	return reach, nil
-}
-
-func (x exportIndex) IDs(_ context.Context, chunks [chunk.Step]string, after int64, limit int) (ids []int64, err error) {
-	for _, c := range chunks {
-		next := above(x.db.exportChunks[c], after)
-		ids = append(ids, next[:min(limit, len(next))]...)
-	}
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
-	return ids[:min(limit, len(ids))], nil
-}
-
-func (x exportIndex) Match(ctx context.Context, ids []int64, text string, limit int) (list []exports.Export, err error) {
-	for _, id := range ids {
-		if err := ctx.Err(); err != nil || len(list) == limit {
-			return list, err
-		}
-		if export := x.db.exports[id]; strings.Contains(export.SourceURL, text) {
-			list = append(list, export)
-		}
-	}
-	return list, nil
 }

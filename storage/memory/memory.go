@@ -39,9 +39,8 @@ type DB struct {
 	segments       map[int64]symbols.Version
 
 	exports      map[int64]exports.Export
-	sources      map[string]int64   // ids of exports
-	exportIDs    []int64            // ascending
-	exportChunks map[string][]int64 // ascending ids by chunk of the source URL
+	sources      map[string]int64 // ids of exports
+	exportIDs    []int64          // ascending
 	lastExportID int64
 	links        map[exports.Digest]exports.StoredLink
 	linkOrder    []exports.Digest // oldest first
@@ -64,7 +63,6 @@ func New() *DB {
 		segments:       make(map[int64]symbols.Version),
 		exports:        make(map[int64]exports.Export),
 		sources:        make(map[string]int64),
-		exportChunks:   make(map[string][]int64),
 		links:          make(map[exports.Digest]exports.StoredLink),
 		facts:          make(map[[32]byte]storedFact),
 	}

@@ -101,7 +101,7 @@ func exportPages(t *testing.T, s Harness) {
 func exportSearch(t *testing.T, s Harness) {
 	random := rand.New(rand.NewPCG(1, 2))
 	sources := slices.Concat(sampleTexts, []string{incompressibleText(exports.MaxURLLength)})
-	for range 150 { // few characters, so that chunks and their combinations repeat
+	for range 150 { // few characters, so that texts repeat
 		source := []rune("https://cad.example/")
 		for range random.IntN(40) {
 			source = append(source, []rune("ab0é%_")[random.IntN(6)])
