@@ -198,6 +198,10 @@ var importRules = []importRule{
 		reason: "it is arithmetic over limits and runs no SQL",
 	},
 	{
+		pkg:    "storage/internal/drivertest",
+		reason: "it contains tests only, so that drivers do not depend on each other",
+	},
+	{
 		pkg:    "storage/internal/linear",
 		reason: "it contains tests only, so that importers do not depend on the linearizability checker",
 	},

@@ -48,7 +48,7 @@
 // "-- +goose Up", "-- +goose StatementBegin" and "-- +goose StatementEnd". Then call
 // Baseline, which records what is there.
 //
-// Triggers maintain the epoch, the versions and the index of searches. A change made
-// directly in the database therefore revokes keys, replaces entity tags and is found,
-// as a change through a store is.
+// Triggers maintain the epoch and the versions. A change made directly in the database
+// therefore revokes keys, replaces entity tags and is found by searches, as a change
+// through a store is.
 package storage

@@ -51,7 +51,7 @@ func TestMigrate_IsIdempotentAndRejectsNewerSchema(t *testing.T) {
 	db := must(postgres.New(pool, nil))
 	names, err := db.Pending(t.Context())
 	is.NoErr(err)
-	is.Equal(names, []string{"0001_initial", "0002_key_changes", "0003_links", "0004_fact_revision", "0005_exports_admin", "0006_id_bounds", "0007_key_fields", "0008_symbol_segments", "0009_trigger_plans"})
+	is.Equal(names, []string{"0001_initial", "0002_key_changes", "0003_links", "0004_fact_revision", "0005_exports_admin", "0006_id_bounds", "0007_key_fields", "0008_symbol_segments", "0009_trigger_plans", "0010_export_scan"})
 
 	for range 2 {
 		is.NoErr(db.Migrate(t.Context()))

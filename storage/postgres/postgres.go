@@ -92,7 +92,7 @@
 //	canvasback_symbol_segments   versions of ranges of symbols, for searches
 //	canvasback_folder_list   one row: the version of the folder list
 //	canvasback_exports       registered exports
-//	canvasback_export_chunks the index of their source URLs
+//	canvasback_export_chunks unused, for processes of the previous version
 //	canvasback_links         download links
 //	canvasback_facts         sizes and checksums of exported files
 //	canvasback_migrations    applied migrations

@@ -49,8 +49,8 @@ func TestMigrate_IsIdempotent(t *testing.T) {
 
 	pending, err := db.Pending(t.Context())
 	is.NoErr(err)
-	is.Equal(pending, []string{"0001_initial", "0002_key_changes", "0003_links", "0004_fact_revision", "0005_exports_admin", "0006_id_bounds", "0007_key_fields", "0008_symbol_segments"}) // an empty database has none
-	is.Equal(len(schema(t, conn)), 0)                                                                                                                                                      // Pending has changed nothing
+	is.Equal(pending, []string{"0001_initial", "0002_key_changes", "0003_links", "0004_fact_revision", "0005_exports_admin", "0006_id_bounds", "0007_key_fields", "0008_symbol_segments", "0009_export_scan"}) // an empty database has none
+	is.Equal(len(schema(t, conn)), 0)                                                                                                                                                                          // Pending has changed nothing
 
 	is.NoErr(db.Migrate(t.Context()))
 	pending, err = db.Pending(t.Context())
@@ -119,7 +119,9 @@ func TestBaseline_RecordsMigrationsOfOtherTool(t *testing.T) {
 	names, err := db.Pending(t.Context())
 	is.NoErr(err)
 	for _, name := range names {
-		is.True(db.Baseline(t.Context()) != nil) // not all
+		if name <= "0008_symbol_segments" { // the last that creates a table
+			is.True(db.Baseline(t.Context()) != nil)
+		}
 		text, err := fs.ReadFile(sqlite.Migrations, name+".sql")
 		is.NoErr(err)
 		_, err = conn.ExecContext(t.Context(), "-- +goose Up\n-- +goose StatementBegin\n"+string(text)+"-- +goose StatementEnd\n")

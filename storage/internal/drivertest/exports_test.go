@@ -1,0 +1,73 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+)
+
+// The version with an index of chunks continues to work. Its searches find what was
+// registered before the migration that stops maintaining the index.
+func TestMigrate_SupportsExportIndexSideBySide(t *testing.T) {
+	runEach(t, func(t *testing.T, db *database) {
+		is := is.New(t)
+		db.migrateTo("0008_symbol_segments")
+		db.execute(db.insertExports(1, 2))
+		chunks := func() int { return db.count(`SELECT count(*) FROM canvasback_export_chunks`) }
+		is.Equal(chunks(), 2*6) // of 21 bytes
+		previousSearch := func() int {
+			return db.count(`
+				SELECT count(*)
+				FROM canvasback_export_chunks
+				JOIN canvasback_exports ON id = export_id
+				WHERE chunk = ` + db.blob("https://"))
+		}
+		is.Equal(previousSearch(), 2)
+
+		store := db.migrated().Exports()
+		search := func(text string) (ids []int64) {
+			is.Helper()
+			list, err := store.List(t.Context(), exports.Filter{Contains: text, Limit: 10})
+			is.NoErr(err)
+			for _, export := range list {
+				ids = append(ids, export.ID)
+			}
+			return ids
+		}
+		is.Equal(search("s://cad.example/"), []int64{1, 2})
+		_, created, err := store.Put(t.Context(), exports.Export{SourceURL: "https://cad.example/3", CreatedAt: time.Now(), UpdatedAt: time.Now()}, exports.PutRule{})
+		is.NoErr(err)
+		is.True(created)
+		db.execute(db.insertExports(4, 4)) // by the previous version
+		is.Equal(search("s://cad.example/"), []int64{1, 2, 3, 4})
+		is.Equal(previousSearch(), 2)
+
+		is.NoErr(store.Delete(t.Context(), 1))
+		db.execute(`DELETE FROM canvasback_exports WHERE id = 4`)
+		is.Equal(search("s://cad.example/"), []int64{2, 3})
+		is.Equal(previousSearch(), 1)
+		is.Equal(chunks(), 2*6) // registrations and deletions change no other row
+	})
+}
+
+// A search reads all registered exports, and ends with its context.
+func TestList_SearchEndsWithContext(t *testing.T) {
+	runEach(t, func(t *testing.T, db *database) {
+		is := is.New(t)
+		store := db.migrated().Exports()
+		db.execute(db.insertExports(1, 20_000))
+		list, err := store.List(t.Context(), exports.Filter{Contains: "example/20000", Limit: 10})
+		is.NoErr(err)
+		is.Equal(len(list), 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		list, err = store.List(ctx, exports.Filter{Contains: "missing", Limit: 10})
+		is.True(errors.Is(err, context.DeadlineExceeded))
+		is.Equal(len(list), 0)
+	})
+}
