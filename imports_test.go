@@ -224,10 +224,19 @@ var importRules = []importRule{
 		reason: "the application chooses the SQLite driver",
 	},
 	{
-		pkg:    "storage/postgres",
-		may:    []string{module + "/keys", module + "/symbols", module + "/exports", module + "/storage/internal", "github.com/jackc/pgx/v5"},
+		pkg: "storage/postgres",
+		may: []string{
+			module + "/keys", module + "/symbols", module + "/exports", module + "/storage/internal",
+			module + "/storage/postgres/internal/fence", "github.com/jackc/pgx/v5",
+		},
 		never:  []string{"net/http", "database/sql"},
 		reason: "drivers do not depend on each other",
+	},
+	{
+		pkg:    "storage/postgres/internal/fence",
+		may:    []string{"github.com/jackc/pgx/v5"},
+		never:  []string{"net/http", "database/sql"},
+		reason: "it knows the protocol of PostgreSQL, and neither a pool nor a record",
 	},
 	{
 		pkg:    "storage/postgres/pgtest",

@@ -5,23 +5,20 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/canvasback/storage/postgres/internal/fence"
 )
 
 // database runs statements on the connections of a pool.
 type database struct {
 	pool   *pgxpool.Pool
 	schema string // quoted; empty to use the search_path
-	fence  Fence
-
-	prepares    bool        // statements, once per connection
-	readWrite   bool        // the pool connects only to writable servers
-	synchronous atomic.Bool // the server last read has synchronous_standby_names
+	fence  *fence.Fence
 
 	mu        sync.Mutex
 	lastReset time.Time // of the pool
@@ -51,7 +48,7 @@ func (db *database) withConn(ctx context.Context, f func(*pgx.Conn) (safeToRetry
 		}
 		safeToRetry, dead, err := callAndRelease(conn, f)
 		lost := dead && ctx.Err() == nil
-		if lost || isNotPrimary(err) {
+		if lost || fence.IsNotPrimary(err) {
 			db.reset(began)
 		}
 		if !lost || !safeToRetry || attempt == attempts {
@@ -65,7 +62,7 @@ func (db *database) withConn(ctx context.Context, f func(*pgx.Conn) (safeToRetry
 func callAndRelease(conn *pgxpool.Conn, f func(*pgx.Conn) (bool, error)) (safeToRetry, dead bool, err error) {
 	defer conn.Release()
 	safeToRetry, err = f(conn.Conn())
-	if isNotPrimary(err) {
+	if fence.IsNotPrimary(err) {
 		conn.Conn().Close(context.Background())
 	}
 	return safeToRetry, conn.Conn().IsClosed(), err
@@ -100,6 +97,24 @@ func (db *database) readRow(ctx context.Context, statement string, args ...any) 
 type row func(dest ...any) error
 
 func (r row) Scan(dest ...any) error { return r(dest...) }
+
+// readFenced is readRow for a fenced statement with the argument $2.
+func (db *database) readFenced(ctx context.Context, statement string, arg any) pgx.Row {
+	return row(func(dest ...any) error {
+		return db.read(ctx, func(conn *pgx.Conn) error {
+			return db.fence.Exec(ctx, conn, fence.Statement{Text: db.sql(statement), Arg: arg, Read: true}, dest...)
+		})
+	})
+}
+
+// writeFenced is readFenced for a statement that writes.
+func (db *database) writeFenced(ctx context.Context, statement string, arg any) pgx.Row {
+	return row(func(dest ...any) error {
+		return db.write(ctx, func(conn *pgx.Conn) error {
+			return db.fence.Exec(ctx, conn, fence.Statement{Text: db.sql(statement), Arg: arg}, dest...)
+		})
+	})
+}
 
 // readRows returns all rows of a query.
 func readRows[T any](ctx context.Context, db *database, scan pgx.RowToFunc[T], statement string, args ...any) (list []T, err error) {

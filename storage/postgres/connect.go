@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
+
+	"example.com/canvasback/storage/postgres/internal/fence"
 )
 
 // validateTimeout bounds ValidateConnect.
@@ -21,22 +22,5 @@ const validateTimeout = time.Second
 func ValidateConnect(ctx context.Context, conn *pgconn.PgConn) error {
 	ctx, cancel := context.WithTimeout(ctx, validateTimeout)
 	defer cancel()
-	result, err := execConfirmed(ctx, conn, confirmedStatement{
-		text: `SELECT ` + serverColumns + ` FROM ` + fencedServer,
-		args: []any{int32(FenceAuto)},
-	})
-	if err != nil {
-		return err
-	}
-	var s server
-	if err := result.scan(pgtype.NewMap(), s.dest()); err != nil {
-		return err
-	}
-	switch {
-	case s.standby:
-		return errStandby
-	case s.readOnly:
-		return errReadOnly
-	}
-	return nil
+	return fence.Validate(ctx, conn)
 }

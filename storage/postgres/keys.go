@@ -10,6 +10,7 @@ import (
 
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/internal/paging"
+	"example.com/canvasback/storage/postgres/internal/fence"
 )
 
 type keyStore struct{ db *database }
@@ -21,16 +22,14 @@ const keyColumns = `
 	id, name, prefix, mask, owner, scopes, digest, previous_digest, previous_expires_at, active,
 	expires_at, last_used_at, use_count, created_at, updated_at`
 
-// fencedKey selects the row of fencedServer and then the columns of the table key,
-// with id 0 if that is empty.
+// fencedKey are the columns of the table key, with id 0 if that is empty. They follow
+// those of fence.Server.
 const fencedKey = `
-	SELECT
-		` + serverColumns + `,
-		coalesce(id, 0), coalesce(name, ''), coalesce(prefix, ''), coalesce(mask, ''),
+		, coalesce(id, 0), coalesce(name, ''), coalesce(prefix, ''), coalesce(mask, ''),
 		coalesce(owner, ''), coalesce(scopes, ''),
 		coalesce(digest, ''), previous_digest, previous_expires_at, coalesce(active, false),
 		expires_at, last_used_at, coalesce(use_count, 0), created_at, updated_at
-	FROM ` + fencedServer + `
+	FROM ` + fence.Server + `
 	LEFT JOIN key ON true`
 
 func scanKey(row pgx.Row) (keys.Key, error) {
@@ -123,7 +122,7 @@ func (s keyStore) List(ctx context.Context, filter keys.Filter, r keys.Range) (k
 func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {
 	var (
 		key      keys.Key
-		target   server
+		fenced   bool
 		rejected error // by change, or because there is no such key
 	)
 	err := s.db.transactThen(ctx, func(tx pgx.Tx) (err error) {
@@ -134,9 +133,10 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 					FROM canvasback_keys
 					WHERE id = $2
 					FOR UPDATE
-				)`+fencedKey),
-				int32(s.db.fence), id,
-			).Scan(target.dest(dest...)...)
+				)
+				SELECT server.fenced`+fencedKey),
+				s.db.fence.Parameter(), id,
+			).Scan(append([]any{&fenced}, dest...)...)
 		}))
 		if err == nil {
 			err = change(&key)
@@ -161,8 +161,8 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 		return err
 	}, func(conn *pgx.Conn, tx pgx.Tx) error {
 		switch {
-		case s.db.fences(target):
-			return commitConfirmed(ctx, conn)
+		case fenced:
+			return s.db.fence.Exec(ctx, conn, fence.Commit)
 		case rejected != nil:
 			return tx.Rollback(ctx)
 		default:
@@ -181,7 +181,8 @@ func (s keyStore) Delete(ctx context.Context, id int64) (keys.Key, error) {
 			DELETE FROM canvasback_keys
 			WHERE id = $2
 			RETURNING `+keyColumns+`
-		)`+fencedKey,
+		)
+		SELECT `+fence.Columns+fencedKey,
 		id,
 	))
 }
@@ -192,7 +193,8 @@ func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error
 			SELECT `+keyColumns+`
 			FROM canvasback_keys
 			WHERE digest = $2 OR previous_digest = $2
-		)`+fencedKey,
+		)
+		SELECT `+fence.Columns+fencedKey,
 		digest[:],
 	))
 }
@@ -255,7 +257,7 @@ func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error
 				LIMIT 1
 			)
 		SELECT
-			`+serverColumns+`,
+			`+fence.Columns+`,
 			last.epoch + last.relation,
 			last.number - known.number,
 			CASE WHEN known.number IS NOT NULL THEN ARRAY (
@@ -264,7 +266,7 @@ func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error
 				WHERE number > known.number
 				ORDER BY number
 			) END
-		FROM `+fencedServer+`
+		FROM `+fence.Server+`
 		LEFT JOIN last ON true
 		LEFT JOIN known ON known.epoch = $2 - last.relation AND known.epoch <= last.epoch`,
 		max(since, 0), // epochs are positive

@@ -146,6 +146,7 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/internal/migration"
+	"example.com/canvasback/storage/postgres/internal/fence"
 	"example.com/canvasback/symbols"
 )
 
@@ -160,6 +161,24 @@ type Options struct {
 	// the server has synchronous_standby_names.
 	Fence Fence
 }
+
+// Fence selects on which servers the calls that decide about keys are fenced: Find,
+// Changes, Update and Delete. A fenced call returns only after a commit that
+// includes its reads and writes has reached the synchronous standby. See the
+// section Failover of the package comment.
+type Fence int
+
+const (
+	// FenceAuto fences calls on a server that has synchronous_standby_names.
+	FenceAuto = Fence(fence.Auto)
+
+	// FenceAlways fences calls on every server. It is meant for servers that
+	// replicate synchronously by other means, such as shared storage.
+	FenceAlways = Fence(fence.Always)
+
+	// FenceNever fences nothing.
+	FenceNever = Fence(fence.Never)
+)
 
 // DB provides stores in a PostgreSQL database. It is safe for concurrent use.
 type DB struct{ db *database }
@@ -190,12 +209,11 @@ func New(pool *pgxpool.Pool, options *Options) (*DB, error) {
 		return nil, err
 	}
 	config := pool.Config().ConnConfig
-	db := &database{
-		pool:      pool,
-		prepares:  config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
-		readWrite: config.ValidateConnect != nil,
-		fence:     o.Fence,
-	}
+	db := &database{pool: pool, fence: fence.New(fence.Options{
+		Mode:      fence.Mode(o.Fence),
+		Prepare:   config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
+		ReadWrite: config.ValidateConnect != nil,
+	})}
 	if o.Schema != "" {
 		db.schema = pgx.Identifier{o.Schema}.Sanitize()
 	}

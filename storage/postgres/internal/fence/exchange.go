@@ -1,4 +1,4 @@
-package postgres
+package fence
 
 import (
 	"bytes"
@@ -14,14 +14,14 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// confirmedResult is the result of a statement.
-type confirmedResult struct {
+// result is the result of a statement.
+type result struct {
 	types  []uint32 // of the columns
 	values [][]byte // of the last row, in binary format; nil if there is none
 	tag    string
 }
 
-func (r confirmedResult) scan(types *pgtype.Map, dest []any) error {
+func (r result) scan(types *pgtype.Map, dest []any) error {
 	if r.values == nil {
 		return pgx.ErrNoRows
 	}
@@ -33,69 +33,27 @@ func (r confirmedResult) scan(types *pgtype.Map, dest []any) error {
 	return nil
 }
 
-// confirmedStatement is a statement to be executed, with arguments of type
-// int32, int64 and []byte.
-type confirmedStatement struct {
+// request is a statement to be executed, with arguments of type [Mode], int64 and
+// []byte.
+type request struct {
 	prepared string // name; empty to parse the text for each execution
 	text     string
 	args     []any
 }
 
-// query returns the row of the statement, which execConfirmed executes when the row
-// is scanned.
-func (s confirmedStatement) query(ctx context.Context, conn *pgx.Conn) pgx.Row {
-	return row(func(dest ...any) error {
-		result, err := execConfirmed(ctx, conn.PgConn(), s)
-		if err != nil {
-			return err
-		}
-		return result.scan(conn.TypeMap(), dest)
-	})
-}
-
-// prepare prepares the statement, unless conn has done so before. Parsing and
-// planning take four times the CPU time of the execution.
-func (s *confirmedStatement) prepare(ctx context.Context, conn *pgx.Conn) error {
-	description, err := conn.Prepare(ctx, s.text, s.text)
-	switch {
-	case ctx.Err() != nil:
-		return contextError(ctx)
-	case err != nil:
-		return err
-	}
-	s.prepared = description.Name
-	return nil
-}
-
-// commitConfirmed commits the transaction of conn, which has executed a statement
-// with fencedServer.
-func commitConfirmed(ctx context.Context, conn *pgx.Conn) error {
-	result, err := execConfirmed(ctx, conn.PgConn(), confirmedStatement{text: "commit"})
-	if err == nil && result.tag != "COMMIT" {
-		err = pgx.ErrTxCommitRollback
-	}
-	return err
-}
-
-// execConfirmed executes a statement in one round trip. It returns errUnconfirmed
-// if the standby has not confirmed the commit when ctx ends, and closes the
-// connection.
-//
-// A cancel request, by pgx or by pg_cancel_backend, ends the wait of a commit for
-// the standby: the server reports success, preceded by a warning. pgx passes
-// warnings only to the OnNotice of the application, so execConfirmed exchanges the
-// messages itself. Tracers of pgx do not see its statements.
-func execConfirmed(ctx context.Context, conn *pgconn.PgConn, statement confirmedStatement) (confirmedResult, error) {
+// exchange executes a statement in one round trip. It returns errUnconfirmed if the
+// standby has not confirmed the commit when ctx ends, and closes the connection.
+func exchange(ctx context.Context, conn *pgconn.PgConn, q request) (result, error) {
 	stop := context.AfterFunc(ctx, func() { expire(conn) })
-	result, err := exchange(conn, statement)
+	r, err := roundTrip(conn, q)
 	if ended := !stop(); ended {
 		drop(conn)
-		return confirmedResult{}, contextError(ctx)
+		return result{}, contextError(ctx)
 	}
 	if isInvalidStatement(err) {
 		drop(conn)
 	}
-	return result, err
+	return r, err
 }
 
 // contextError returns the error of a call whose context has ended.
@@ -128,30 +86,30 @@ func drop(conn *pgconn.PgConn) {
 	conn.Ping(context.Background())
 }
 
-// exchange sends a statement and receives its result.
-func exchange(conn *pgconn.PgConn, statement confirmedStatement) (result confirmedResult, err error) {
-	if err := statement.send(conn.Frontend()); err != nil {
+// roundTrip sends a statement and receives its result.
+func roundTrip(conn *pgconn.PgConn, q request) (r result, err error) {
+	if err := q.send(conn.Frontend()); err != nil {
 		drop(conn)
-		return confirmedResult{}, lostError(err)
+		return result{}, lostError(err)
 	}
 	for {
 		message, receiveErr := conn.ReceiveMessage(context.Background())
 		if receiveErr != nil {
 			drop(conn)
-			return confirmedResult{}, lostError(receiveErr)
+			return result{}, lostError(receiveErr)
 		}
 		switch message := message.(type) {
 		case *pgproto3.RowDescription:
 			for _, field := range message.Fields {
-				result.types = append(result.types, field.DataTypeOID)
+				r.types = append(r.types, field.DataTypeOID)
 			}
 		case *pgproto3.DataRow:
-			result.values = nil
+			r.values = nil
 			for _, value := range message.Values {
-				result.values = append(result.values, bytes.Clone(value)) // NULL stays nil
+				r.values = append(r.values, bytes.Clone(value)) // NULL stays nil
 			}
 		case *pgproto3.CommandComplete:
-			result.tag = string(message.CommandTag)
+			r.tag = string(message.CommandTag)
 		case *pgproto3.NoticeResponse:
 			if message.File == "syncrep.c" { // its text is localized and its code not specific
 				err = errUnconfirmed
@@ -159,26 +117,26 @@ func exchange(conn *pgconn.PgConn, statement confirmedStatement) (result confirm
 		case *pgproto3.ErrorResponse:
 			err = pgconn.ErrorResponseToPgError(message)
 		case *pgproto3.ReadyForQuery:
-			return result, err
+			return r, err
 		}
 	}
 }
 
 // send sends the messages that execute the statement. Without a name, it is
 // prepared for this execution only, which all poolers support.
-func (s confirmedStatement) send(frontend *pgproto3.Frontend) error {
-	parse := pgproto3.Parse{Query: s.text}
+func (q request) send(frontend *pgproto3.Frontend) error {
+	parse := pgproto3.Parse{Query: q.text}
 	bind := pgproto3.Bind{
-		PreparedStatement:    s.prepared,
+		PreparedStatement:    q.prepared,
 		ParameterFormatCodes: []int16{pgx.BinaryFormatCode},
 		ResultFormatCodes:    []int16{pgx.BinaryFormatCode},
 	}
-	for _, arg := range s.args {
+	for _, arg := range q.args {
 		oid, value := encode(arg)
 		parse.ParameterOIDs = append(parse.ParameterOIDs, oid)
 		bind.Parameters = append(bind.Parameters, value)
 	}
-	if s.prepared == "" {
+	if q.prepared == "" {
 		frontend.SendParse(&parse)
 	}
 	frontend.SendBind(&bind)
@@ -197,7 +155,7 @@ func lostError(err error) error {
 // encode returns the type and the binary format of an argument.
 func encode(arg any) (oid uint32, value []byte) {
 	switch arg := arg.(type) {
-	case int32:
+	case Mode:
 		return pgtype.Int4OID, binary.BigEndian.AppendUint32(nil, uint32(arg))
 	case int64:
 		return pgtype.Int8OID, binary.BigEndian.AppendUint64(nil, uint64(arg))
