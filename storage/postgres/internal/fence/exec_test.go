@@ -1,0 +1,275 @@
+package fence_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
+	"go.uber.org/goleak"
+
+	"example.com/canvasback/storage/postgres/internal/fence"
+	"example.com/canvasback/storage/postgres/pgtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// connect opens a pool that is closed at the end of the test.
+func connect(t *testing.T, dsn string, configure func(*pgxpool.Config)) *pgxpool.Pool {
+	t.Helper()
+	is := is.New(t)
+	config, err := pgxpool.ParseConfig(dsn)
+	is.NoErr(err)
+	if configure != nil {
+		configure(config)
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	is.NoErr(err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func execute(t *testing.T, pool *pgxpool.Pool, statements string) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), statements)
+	is.New(t).NoErr(err)
+}
+
+// newFence returns a Fence for the connections of a pool.
+func newFence(pool *pgxpool.Pool, mode fence.Mode) *fence.Fence {
+	prepare := pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
+	return fence.New(fence.Options{Mode: mode, Prepare: prepare})
+}
+
+// createItems creates the table of the statements below.
+const createItems = `CREATE TABLE items (id bigint, name varchar); INSERT INTO items VALUES (1, 'one'), (2, '')`
+
+var (
+	readItem   = `SELECT ` + fence.Columns + `, id, name FROM ` + fence.Server + ` LEFT JOIN items ON id = $2`
+	renameItem = `
+		WITH item AS (UPDATE items SET name = name WHERE id = $2 RETURNING id, name)
+		SELECT ` + fence.Columns + `, item.id, item.name FROM ` + fence.Server + ` LEFT JOIN item ON true`
+	lockItem = `
+		WITH item AS (SELECT id FROM items WHERE id = $2 FOR UPDATE)
+		SELECT server.fenced, item.id FROM ` + fence.Server + ` LEFT JOIN item ON true`
+)
+
+// transact locks an item and commits.
+func transact(ctx context.Context, f *fence.Fence, conn *pgx.Conn, id int64) error {
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback(ctx)
+	var fenced bool
+	if err := tx.QueryRow(ctx, lockItem, f.Parameter(), id).Scan(&fenced, new(*int64)); err != nil {
+		return err
+	}
+	if !fenced {
+		return errors.New("the server is not fenced")
+	}
+	return f.Exec(ctx, conn, fence.Commit)
+}
+
+// callAll makes all kinds of calls at once, each for an item that exists and one that
+// does not, and returns their errors.
+func callAll(t *testing.T, pool *pgxpool.Pool, timeout time.Duration) []error {
+	errs := make([]error, 6)
+	f := newFence(pool, fence.Auto)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	var calling sync.WaitGroup
+	for i := range errs {
+		calling.Go(func() {
+			errs[i] = pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+				id := int64(1 + 98*(i%2))
+				switch i / 2 {
+				case 0:
+					return f.Exec(ctx, c.Conn(), fence.Statement{Text: readItem, Arg: id, Read: true}, new(*int64), new(*string))
+				case 1:
+					return f.Exec(ctx, c.Conn(), fence.Statement{Text: renameItem, Arg: id}, new(*int64), new(*string))
+				default:
+					return transact(ctx, f, c.Conn(), id)
+				}
+			})
+		})
+	}
+	calling.Wait()
+	return errs
+}
+
+// TestExec_WaitsForStandby checks that no statement succeeds while the standby is lost,
+// whatever the settings of the session, and although waits are canceled.
+func TestExec_WaitsForStandby(t *testing.T) {
+	t.Parallel()
+	pair := pgtest.StartPair(t)
+	operator := connect(t, pair.Primary.DSN()+"&synchronous_commit=local", nil)
+	execute(t, operator, createItems)
+	cancelRequests := func(config *pgxpool.Config) {
+		config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+			return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
+		}
+	}
+	const waiting = ` FROM pg_stat_activity WHERE wait_event = 'SyncRep'`
+	for _, test := range []struct {
+		name      string
+		settings  string
+		configure func(*pgxpool.Config)
+		statement string // that the operator runs meanwhile
+	}{
+		{name: "asynchronous", settings: "&synchronous_commit=off"},
+		{name: "local, simple protocol", settings: "&synchronous_commit=local&default_query_exec_mode=simple_protocol"},
+		{name: "remote write, exec mode", settings: "&synchronous_commit=remote_write&default_query_exec_mode=exec"},
+		{name: "remote apply, serializable", settings: "&synchronous_commit=remote_apply&default_transaction_isolation=serializable"},
+		{name: "short timeouts", settings: "&statement_timeout=100ms&idle_in_transaction_session_timeout=250ms"},
+		{name: "context sends cancel request", settings: "&client_min_messages=error", configure: cancelRequests},
+		{name: "operator cancels", settings: "&client_min_messages=error", statement: `SELECT count(pg_cancel_backend(pid))` + waiting},
+		{name: "operator terminates", statement: `SELECT count(pg_terminate_backend(pid))` + waiting},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			is := is.New(t)
+			pool := connect(t, pair.Primary.DSN()+test.settings+"&pool_max_conns=10", test.configure)
+			wantSuccess := func() {
+				t.Helper()
+				for began := time.Now(); ; { // the first calls after an outage get dead connections
+					err := errors.Join(callAll(t, pool, 20*time.Second)...)
+					if err == nil {
+						return
+					}
+					if time.Since(began) > 30*time.Second {
+						t.Fatal(err)
+					}
+				}
+			}
+			wantSuccess()
+			pair.Standby.Pause()
+			timeout := 300 * time.Millisecond
+			ctx, stop := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			if test.statement != "" {
+				timeout = 30 * time.Second
+				running.Go(func() {
+					for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+						execute(t, operator, test.statement)
+					}
+				})
+			}
+			for _, err := range callAll(t, pool, timeout) {
+				is.True(err != nil)
+			}
+			stop()
+			running.Wait()
+			pair.Standby.Resume()
+			wantSuccess()
+		})
+	}
+}
+
+// acquire returns a connection to a server without a standby.
+func acquire(t *testing.T) (*pgxpool.Pool, *pgx.Conn) {
+	t.Helper()
+	pool := connect(t, pgtest.Database(t), nil)
+	execute(t, pool, createItems)
+	conn, err := pool.Acquire(t.Context())
+	is.New(t).NoErr(err)
+	t.Cleanup(conn.Release)
+	return pool, conn.Conn()
+}
+
+func TestExec_ScansRow(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool, conn := acquire(t)
+	for _, mode := range []fence.Mode{fence.Auto, fence.Always, fence.Never} {
+		f := newFence(pool, mode)
+		for _, s := range []fence.Statement{{Text: readItem, Read: true}, {Text: renameItem}} {
+			var (
+				id   *int64
+				name *string
+			)
+			s.Arg = int64(1)
+			is.NoErr(f.Exec(t.Context(), conn, s, &id, &name))
+			is.Equal(*id, int64(1))
+			is.Equal(*name, "one")
+			s.Arg = int64(2)
+			is.NoErr(f.Exec(t.Context(), conn, s, &id, &name))
+			is.Equal(*name, "") // not NULL
+			s.Arg = int64(99)
+			is.NoErr(f.Exec(t.Context(), conn, s, &id, &name))
+			is.Equal(id, nil)
+			is.Equal(name, nil)
+			s.Arg = int64(1)
+			is.True(f.Exec(t.Context(), conn, s, &id, new(int)) != nil) // not a number
+			s.Text += ` WHERE false`
+			is.True(errors.Is(f.Exec(t.Context(), conn, s, &id, &name), pgx.ErrNoRows))
+			var bytes []byte
+			s.Text, s.Arg = `SELECT `+fence.Columns+`, $2::bytea FROM `+fence.Server, []byte{0, 1, 255}
+			is.NoErr(f.Exec(t.Context(), conn, s, &bytes))
+			is.Equal(bytes, s.Arg)
+		}
+	}
+}
+
+func TestExec_CommitReportsRollback(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool, conn := acquire(t)
+	f := newFence(pool, fence.Always)
+	for _, fails := range []bool{false, true} {
+		tx, err := conn.Begin(t.Context())
+		is.NoErr(err)
+		_, err = tx.Exec(t.Context(), `UPDATE items SET name = 'new' WHERE id = 1`)
+		is.NoErr(err)
+		if fails {
+			_, err = tx.Exec(t.Context(), `SELECT 1 / 0`)
+			is.True(err != nil)
+		}
+		err = f.Exec(t.Context(), conn, fence.Commit)
+		is.Equal(errors.Is(err, pgx.ErrTxCommitRollback), fails)
+		is.Equal(err != nil, fails)
+	}
+}
+
+// If the context ends, the connection is closed, and the server ends the statement.
+func TestExec_ContextClosesConnection(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool, conn := acquire(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err := newFence(pool, fence.Always).Exec(ctx, conn, fence.Statement{
+		Text: `SELECT ` + fence.Columns + `, $2::bigint FROM ` + fence.Server + ` CROSS JOIN pg_sleep(3600)`, Arg: int64(1),
+	}, new(int64))
+	is.True(errors.Is(err, context.DeadlineExceeded))
+	is.True(fence.IsNotPrimary(err))
+	is.True(conn.IsClosed())
+	for sleeping := 1; sleeping > 0; time.Sleep(5 * time.Millisecond) {
+		is.NoErr(pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()`).Scan(&sleeping))
+	}
+}
+
+// TestExec_PreparesAgain invalidates the prepared statements of fenced reads.
+func TestExec_PreparesAgain(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool := connect(t, pgtest.Database(t)+"&pool_max_conns=1", nil)
+	execute(t, pool, createItems)
+	f := newFence(pool, fence.Always)
+	read := func() error {
+		return pool.AcquireFunc(t.Context(), func(c *pgxpool.Conn) error {
+			return f.Exec(t.Context(), c.Conn(), fence.Statement{Text: readItem, Arg: int64(1), Read: true}, new(int64), new(string))
+		})
+	}
+	for _, statement := range []string{`ALTER TABLE items ALTER COLUMN name TYPE text`, `DEALLOCATE ALL`} {
+		is.NoErr(read())
+		execute(t, pool, statement)
+		is.True(read() != nil) // closes the connection
+		is.NoErr(read())
+	}
+}
