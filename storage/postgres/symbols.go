@@ -345,30 +345,20 @@ func (s symbolStore) FolderListVersion(ctx context.Context) (symbols.Version, er
 }
 
 func (s symbolStore) FolderVersion(ctx context.Context, id int64) (symbols.Version, error) {
-	return scanVersion(s.db.readRow(ctx, `
-		SELECT version
-		FROM canvasback_folders
-		WHERE id = $1`,
-		id,
-	), symbols.ErrFolderNotFound)
+	return s.version(ctx, `SELECT version FROM canvasback_folders WHERE id = $1`, id, symbols.ErrFolderNotFound)
 }
 
 func (s symbolStore) ContentsVersion(ctx context.Context, folderID int64) (symbols.Version, error) {
-	return scanVersion(s.db.readRow(ctx, `
-		SELECT contents_version
-		FROM canvasback_folders
-		WHERE id = $1`,
-		folderID,
-	), symbols.ErrFolderNotFound)
+	return s.version(ctx, `SELECT contents_version FROM canvasback_folders WHERE id = $1`, folderID, symbols.ErrFolderNotFound)
 }
 
 func (s symbolStore) SymbolVersion(ctx context.Context, id int64) (symbols.Version, error) {
-	return scanVersion(s.db.readRow(ctx, `
-		SELECT version
-		FROM canvasback_symbols
-		WHERE id = $1`,
-		id,
-	), symbols.ErrSymbolNotFound)
+	return s.version(ctx, `SELECT version FROM canvasback_symbols WHERE id = $1`, id, symbols.ErrSymbolNotFound)
+}
+
+// version returns the version that a query selects by id, or the error missing.
+func (s symbolStore) version(ctx context.Context, query string, id int64, missing error) (symbols.Version, error) {
+	return scanVersion(s.db.readRow(ctx, query, id), missing)
 }
 
 func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {

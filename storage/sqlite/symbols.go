@@ -370,30 +370,20 @@ func (s symbolStore) FolderListVersion(ctx context.Context) (symbols.Version, er
 }
 
 func (s symbolStore) FolderVersion(ctx context.Context, id int64) (symbols.Version, error) {
-	return scanVersion(s.db.queryRow(ctx, `
-		SELECT version
-		FROM canvasback_folders
-		WHERE id = ?`,
-		id,
-	), symbols.ErrFolderNotFound)
+	return s.version(ctx, `SELECT version FROM canvasback_folders WHERE id = ?`, id, symbols.ErrFolderNotFound)
 }
 
 func (s symbolStore) ContentsVersion(ctx context.Context, folderID int64) (symbols.Version, error) {
-	return scanVersion(s.db.queryRow(ctx, `
-		SELECT contents_version
-		FROM canvasback_folders
-		WHERE id = ?`,
-		folderID,
-	), symbols.ErrFolderNotFound)
+	return s.version(ctx, `SELECT contents_version FROM canvasback_folders WHERE id = ?`, folderID, symbols.ErrFolderNotFound)
 }
 
 func (s symbolStore) SymbolVersion(ctx context.Context, id int64) (symbols.Version, error) {
-	return scanVersion(s.db.queryRow(ctx, `
-		SELECT version
-		FROM canvasback_symbols
-		WHERE id = ?`,
-		id,
-	), symbols.ErrSymbolNotFound)
+	return s.version(ctx, `SELECT version FROM canvasback_symbols WHERE id = ?`, id, symbols.ErrSymbolNotFound)
+}
+
+// version returns the version that a query selects by id, or the error missing.
+func (s symbolStore) version(ctx context.Context, query string, id int64, missing error) (symbols.Version, error) {
+	return scanVersion(s.db.queryRow(ctx, query, id), missing)
 }
 
 func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
