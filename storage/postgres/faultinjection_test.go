@@ -20,59 +20,21 @@ func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
 	s := newSchemas(connect(t, dsn))
 	storagetest.RunFaults(t, func(t testing.TB) storagetest.FaultHarness {
 		options := s.take(t)
-		injector := new(faultInjector)
-		pool := injector.connect(t, dsn)
+		faults := new(storagetest.Faults)
+		pool := connectFaulty(t, dsn, faults)
 		return storagetest.FaultHarness{
 			Harness: storagetest.Harness{
 				Storage: must(postgres.New(pool, options)),
 				Reopen:  func() storagetest.Storage { return must(postgres.New(s.pool, options)) },
 				InUse:   func() int { return int(pool.Stat().AcquiredConns()) },
 			},
-			Inject:   injector.inject,
-			Injected: injector.injected,
+			Faults: faults,
 		}
 	})
 }
 
-// faultInjector closes connections before they send a message or before they
-// receive the response.
-type faultInjector struct {
-	mu    sync.Mutex
-	fault storagetest.Fault
-	at    int // the call that fails, counted from 1; 0 for none
-	calls int
-	count int // failed calls
-}
-
-func (f *faultInjector) inject(fault storagetest.Fault, n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.fault, f.at, f.calls, f.count = fault, n, 0, 0
-}
-
-func (f *faultInjector) injected() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.count
-}
-
-// next counts a read or a write of a connection, and reports whether it fails.
-func (f *faultInjector) next(isRead bool) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if isRead != (f.fault == storagetest.ResponseLost) {
-		return false
-	}
-	f.calls++
-	if f.at == 0 || f.calls < f.at || f.calls > f.at && f.fault != storagetest.Down {
-		return false
-	}
-	f.count++
-	return true
-}
-
-// connect opens a pool of faulty connections.
-func (f *faultInjector) connect(t testing.TB, dsn string) *pgxpool.Pool {
+// connectFaulty opens a pool of faulty connections.
+func connectFaulty(t testing.TB, dsn string, faults *storagetest.Faults) *pgxpool.Pool {
 	t.Helper()
 	return connectWith(t, dsn, func(config *pgxpool.Config) {
 		config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -80,16 +42,17 @@ func (f *faultInjector) connect(t testing.TB, dsn string) *pgxpool.Pool {
 			if err != nil {
 				return nil, err
 			}
-			return &faultyConn{Conn: conn, injector: f}, nil
+			return &faultyConn{Conn: conn, faults: faults}, nil
 		}
 	})
 }
 
 var errInjected = errors.New("injected connection failure")
 
+// faultyConn is closed before it sends a message or before it receives the response.
 type faultyConn struct {
 	net.Conn
-	injector *faultInjector
+	faults *storagetest.Faults
 
 	mu     sync.Mutex
 	closed bool
@@ -100,9 +63,12 @@ type faultyConn struct {
 func (c *faultyConn) fails(isRead bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.closed && c.injector.next(isRead) {
-		c.closed = true
-		c.Close()
+	fault, _ := c.faults.Injected()
+	if !c.closed && isRead == (fault == storagetest.ResponseLost) {
+		if _, fails := c.faults.Next(); fails {
+			c.closed = true
+			c.Close()
+		}
 	}
 	return c.closed
 }

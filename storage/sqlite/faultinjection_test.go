@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/matryer/is"
@@ -32,7 +31,7 @@ func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
 				t.Cleanup(func() { pool.Close() })
 				harness.Storage = must(sqlite.New(pool))
 				harness.InUse = func() int { return pool.Stats().InUse }
-				return storagetest.FaultHarness{Harness: harness, Inject: f.inject, Injected: f.injected}
+				return storagetest.FaultHarness{Harness: harness, Faults: &f.Faults}
 			})
 		})
 	}
@@ -47,14 +46,14 @@ func TestMigrate_FaultsLeaveNoPartialSchema(t *testing.T) {
 		f := &faultInjector{err: errInjected}
 		pool := sql.OpenDB(faultyConnector{dsn, f})
 		defer pool.Close()
-		f.inject(storagetest.Rejected, n)
+		f.Inject(storagetest.Rejected, n)
 		err := must(sqlite.New(pool)).Migrate(t.Context())
 		if err != nil {
 			failures++
 			is.Equal(len(schema(t, connect(t, dsn))), 0) // no table exists
 		}
-		injected := f.injected()
-		f.inject(storagetest.Rejected, 0)
+		_, injected := f.Injected()
+		f.Inject(storagetest.Rejected, 0)
 		is.NoErr(must(sqlite.New(pool)).Migrate(t.Context()))
 		if injected == 0 {
 			is.NoErr(err)
@@ -86,45 +85,15 @@ var errInjected = errors.New("injected disk I/O error")
 
 // faultInjector makes calls to SQLite fail, except Close.
 type faultInjector struct {
+	storagetest.Faults
 	err     error
 	rewrite *strings.Replacer // applied to statements, if not nil
-
-	mu    sync.Mutex
-	fault storagetest.Fault
-	at    int // the call that fails, counted from 1; 0 for none
-	calls int
-	count int // failed calls
-}
-
-func (f *faultInjector) inject(fault storagetest.Fault, n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.fault, f.at, f.calls, f.count = fault, n, 0, 0
-}
-
-func (f *faultInjector) injected() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.count
-}
-
-// next counts a call, and returns whether SQLite executes it and whether its
-// caller gets an error.
-func (f *faultInjector) next() (executed, fails bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.calls++
-	if f.at == 0 || f.calls < f.at || f.calls > f.at && f.fault != storagetest.Down {
-		return true, false
-	}
-	f.count++
-	return f.fault == storagetest.ResponseLost, true
 }
 
 // runFaulty runs call, or returns err if a fault is injected. The result of a
 // call that was executed nevertheless is closed.
 func runFaulty[T any](f *faultInjector, err error, call func() (T, error), closeResult func(T)) (none T, _ error) {
-	executed, fails := f.next()
+	executed, fails := f.Next()
 	if !fails {
 		return call()
 	}

@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,17 +22,49 @@ const (
 
 func (f Fault) String() string { return [...]string{"rejected", "response lost", "down"}[f] }
 
-// FaultHarness is a Harness whose database calls can be made to fail. Calls of
-// a storage that Reopen returns must not fail.
+// FaultHarness is a Harness whose database calls ask Faults whether they fail. Calls
+// of a storage that Reopen returns must not fail.
 type FaultHarness struct {
 	Harness
+	Faults *Faults
+}
 
-	// Inject makes the n-th database call from now on fail, counted from 1.
-	// If n is 0, no call fails.
-	Inject func(fault Fault, n int)
+// Faults decides which database calls fail. The zero value lets all succeed. It is
+// safe for concurrent use.
+type Faults struct {
+	mu     sync.Mutex
+	fault  Fault
+	at     int // the call that fails, counted from 1; 0 for none
+	calls  int
+	failed int // calls
+}
 
-	// Injected returns the number of calls that have failed since Inject.
-	Injected func() int
+// Inject makes the n-th database call from now on fail, counted from 1. If n is 0, no
+// call fails.
+func (f *Faults) Inject(fault Fault, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault, f.at, f.calls, f.failed = fault, n, 0, 0
+}
+
+// Injected returns how the calls fail, and how many have failed since Inject.
+func (f *Faults) Injected() (Fault, int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fault, f.failed
+}
+
+// Next counts a database call. It returns whether the database executes the call and
+// whether the caller gets an error.
+func (f *Faults) Next() (executed, fails bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls++
+	if f.at == 0 || f.calls < f.at || f.calls > f.at && f.fault != Down {
+		return true, false
+	}
+	f.failed++
+	return f.fault == ResponseLost, true
 }
 
 // RunFaults checks that methods are atomic. Each method fails at its first
@@ -57,7 +90,7 @@ type faultCalls struct {
 }
 
 func newFaultCalls(t testing.TB, f FaultHarness) faultCalls {
-	f.Inject(Rejected, 0)
+	f.Faults.Inject(Rejected, 0)
 	key, other := insertKey(t, f, "key"), insertKey(t, f, "other")
 	folder, target := insertFolder(t, f, "folder"), insertFolder(t, f, "target")
 	symbol := insertSymbols(t, f, folder.ID, newSymbols("first", "second")...)[0]
@@ -103,10 +136,10 @@ func injectEverywhere(t *testing.T, fault Fault, index int, open func() faultCal
 	for {
 		at := len(outcomes) + 1
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		f.Inject(fault, at)
+		f.Faults.Inject(fault, at)
 		err := f.calls[index].do(ctx)
-		failed := f.Injected()
-		f.Inject(fault, 0)
+		_, failed := f.Faults.Injected()
+		f.Faults.Inject(fault, 0)
 		if ctx.Err() != nil {
 			t.Fatalf("%s hangs if database call %d fails", method, at)
 		}
