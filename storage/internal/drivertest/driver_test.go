@@ -15,15 +15,27 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// driver is what the tests must know about a driver.
+// driver is what the tests must know about a driver. Texts are SQL unless they are said
+// to be names.
 type driver struct {
-	open       func(t testing.TB) *database // an empty one
+	open       func(t testing.TB, parameters string) *database // with parameters of the data source name
 	migrations fs.FS
+	names      []string // of the migrations
 
-	now              string // SQL of a time
+	now, later       string // times
 	blob             func(text string) string
-	createMigrations string                    // a table as Migrate creates it
+	insertKeys       func(from, to int) string // with these numbers as ids and as digests
 	insertExports    func(from, to int) string // with sources https://cad.example/N
+	createMigrations string                    // a table as Migrate creates it
+	schema           string                    // a query of all names and definitions
+	foreignNames     string                    // a query of the number of names without the prefix
+
+	sessions       []string // parameters of sessions that may fire triggers otherwise
+	manualChanges  func(d *driver) []manualChange
+	epochChanges   map[string]epochChange
+	repeatsDigests bool // the log may have a digest more often than it changed
+	rowsAfterMany  int  // of the log, after a statement that changes most keys
+	loggedKeys     int  // in the test of the log's length
 }
 
 var drivers = map[string]*driver{"sqlite": &sqliteDriver, "postgres": &postgresDriver}
@@ -35,6 +47,8 @@ type database struct {
 	connect func() handle // opens it another time, as another process does
 	exec    func(statements string) error
 	scan    func(query string, dest any) error
+	prepare func(statement string) (execute func() error)
+	copy    func() *database
 }
 
 // handle is what a driver provides.
@@ -45,18 +59,26 @@ type handle interface {
 	Baseline(ctx context.Context) error
 }
 
+// newDatabase opens an empty database.
+func (d *driver) newDatabase(t testing.TB, parameters string) *database {
+	db := d.open(t, parameters)
+	db.driver, db.t = d, t
+	return db
+}
+
 // runEach runs a test with an empty database of each driver.
 func runEach(t *testing.T, test func(t *testing.T, db *database)) {
 	t.Parallel()
 	for name, d := range drivers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db := d.open(t)
-			db.driver, db.t = d, t
-			test(t, db)
+			test(t, d.newDatabase(t, ""))
 		})
 	}
 }
+
+// digest returns the SQL of digestOf.
+func (d *driver) digest(n int) string { return d.blob(fmt.Sprintf("%032d", n)) }
 
 // execute runs statements, as an operator would by hand.
 func (db *database) execute(statements string) {

@@ -1,7 +1,9 @@
 package drivertest
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -12,34 +14,120 @@ import (
 )
 
 var postgresDriver = driver{
-	open: func(t testing.TB) *database {
-		dsn := pgtest.Database(t)
-		connect := func() *pgxpool.Pool {
-			pool, err := pgxpool.New(t.Context(), dsn)
-			is.New(t).NoErr(err)
-			t.Cleanup(pool.Close)
-			return pool
-		}
-		operator := connect()
-		return &database{
-			connect: func() handle { return must(postgres.New(connect(), nil)) },
-			exec: func(statements string) error {
-				_, err := operator.Exec(t.Context(), statements)
-				return err
-			},
-			scan: func(query string, dest any) error { return operator.QueryRow(t.Context(), query).Scan(dest) },
-		}
+	open: func(t testing.TB, parameters string) *database {
+		return openPostgres(t, pgtest.Database(t)+parameters)
 	},
 	migrations: postgres.Migrations,
+	names: []string{
+		"0001_initial", "0002_key_changes", "0003_links", "0004_fact_revision", "0005_exports_admin", "0006_id_bounds",
+		"0007_key_fields", "0008_symbol_segments", "0009_trigger_plans", "0010_export_scan",
+	},
 
-	now:  `now()`,
-	blob: func(text string) string { return `convert_to('` + text + `', 'UTF8')` },
-	createMigrations: `CREATE TABLE canvasback_migrations (
-		version integer PRIMARY KEY, title text NOT NULL, applied_at timestamptz(3) NOT NULL DEFAULT now())`,
+	now:   `now()`,
+	later: `now() + interval '1 s'`,
+	blob:  func(text string) string { return `convert_to('` + text + `', 'UTF8')` },
+	insertKeys: func(from, to int) string {
+		return fmt.Sprintf(`
+			INSERT INTO canvasback_keys (id, name, prefix, mask, digest, active, created_at, updated_at)
+			OVERRIDING SYSTEM VALUE
+			SELECT n, n, '', '', convert_to(lpad(n::text, 32, '0'), 'UTF8'), true, now(), now()
+			FROM generate_series(%d, %d) AS n;`, from, to)
+	},
 	insertExports: func(from, to int) string {
 		return fmt.Sprintf(`
 			INSERT INTO canvasback_exports (source_digest, source_url, exported_url, file_name, created_at, updated_at)
 			SELECT sha256(convert_to(source, 'UTF8')), source, '', '', now(), now()
 			FROM (SELECT 'https://cad.example/' || n AS source FROM generate_series(%d, %d) AS n) AS series`, from, to)
 	},
+	createMigrations: `CREATE TABLE canvasback_migrations (
+		version integer PRIMARY KEY, title text NOT NULL, applied_at timestamptz(3) NOT NULL DEFAULT now())`,
+	schema: `
+		SELECT coalesce(string_agg(name, ', ' ORDER BY name), '')
+		FROM (
+			SELECT relname || relkind::text AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace
+			UNION ALL
+			SELECT pg_get_triggerdef(oid) FROM pg_trigger
+			UNION ALL
+			SELECT prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+			UNION ALL
+			SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+		) AS names`,
+	foreignNames: `
+		SELECT count(*)
+		FROM (
+			SELECT relname AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace
+			UNION ALL
+			SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+		) AS names
+		WHERE name NOT LIKE 'canvasback_%'`,
+
+	sessions: []string{"&session_replication_role=origin", "&session_replication_role=replica", "&session_replication_role=local"},
+	manualChanges: func(d *driver) []manualChange {
+		return []manualChange{
+			{`ALTER TABLE canvasback_keys ALTER COLUMN id RESTART WITH 6; UPDATE canvasback_keys SET id = DEFAULT WHERE id = 5`, []int{5, 5}},
+			{d.insertKeys(1001, 2000), numbers(1001, 2000)}, // the most that is logged
+			{d.insertKeys(2001, 3001), incomplete},
+			{d.insertKeys(4001, 4001), []int{4001}},
+			{`UPDATE canvasback_keys SET digest = ` + d.digest(0) + ` WHERE digest = ` + d.digest(4001), []int{4001, 0}},
+			{`UPDATE canvasback_keys SET digest = sha256(digest)`, incomplete},
+			{`UPDATE canvasback_keys SET last_used_at = now()`, none},
+			{`DELETE FROM canvasback_keys`, incomplete},
+			{d.insertKeys(1, 1), []int{1}},
+			{`TRUNCATE canvasback_keys`, incomplete},
+			{`TRUNCATE canvasback_keys`, incomplete},
+			{d.insertKeys(2, 2), []int{2}},
+		}
+	},
+	epochChanges: map[string]epochChange{
+		"raised":    {`UPDATE canvasback_key_epoch SET epoch = epoch + 1`, true},
+		"truncated": {`TRUNCATE canvasback_key_epoch; INSERT INTO canvasback_key_epoch DEFAULT VALUES`, false},
+	},
+	rowsAfterMany: 1,
+	loggedKeys:    3 * maxRows,
+}
+
+// openPostgres opens a database.
+func openPostgres(t testing.TB, dsn string) *database {
+	is := is.New(t)
+	connect := func(dsn string) *pgxpool.Pool {
+		pool, err := pgxpool.New(t.Context(), dsn)
+		is.NoErr(err)
+		t.Cleanup(pool.Close)
+		return pool
+	}
+	operator := connect(dsn)
+	pools := []*pgxpool.Pool{operator}
+	return &database{
+		connect: func() handle {
+			pools = append(pools, connect(dsn))
+			return must(postgres.New(pools[len(pools)-1], nil))
+		},
+		exec: func(statements string) error {
+			_, err := operator.Exec(t.Context(), statements)
+			return err
+		},
+		scan: func(query string, dest any) error { return operator.QueryRow(t.Context(), query).Scan(dest) },
+		prepare: func(statement string) func() error {
+			conn, err := operator.Acquire(t.Context())
+			is.NoErr(err)
+			t.Cleanup(conn.Release)
+			prepared, err := conn.Conn().Prepare(t.Context(), "prepared", statement)
+			is.NoErr(err)
+			return func() error { _, err := conn.Exec(t.Context(), prepared.Name); return err }
+		},
+		copy: func() *database {
+			name := operator.Config().ConnConfig.Database
+			for _, pool := range pools {
+				pool.Reset() // PostgreSQL waits until the database is not in use
+			}
+			other := connect(pgtest.Database(t))
+			_, err := other.Exec(t.Context(), `CREATE DATABASE `+name+`_copy TEMPLATE `+name)
+			is.NoErr(err)
+			t.Cleanup(func() {
+				_, err := other.Exec(context.Background(), `DROP DATABASE `+name+`_copy WITH (FORCE)`)
+				is.NoErr(err)
+			})
+			return openPostgres(t, strings.ReplaceAll(dsn, name, name+"_copy"))
+		},
+	}
 }
