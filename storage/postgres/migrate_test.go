@@ -44,45 +44,20 @@ func checkWorks(t testing.TB, db *postgres.DB) {
 	is.NoErr(db.Symbols().DeleteFolder(ctx, folder.ID, symbols.Any))
 }
 
-func TestMigrate_IsIdempotentAndRejectsNewerSchema(t *testing.T) {
+func TestMigrate_RunsConcurrentlyInNewSchema(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	pool := connect(t, pgtest.Database(t))
-	db := must(postgres.New(pool, nil))
-	names, err := db.Pending(t.Context())
-	is.NoErr(err)
-	is.Equal(names, []string{"0001_initial", "0002_key_changes", "0003_links", "0004_fact_revision", "0005_exports_admin", "0006_id_bounds", "0007_key_fields", "0008_symbol_segments", "0009_trigger_plans", "0010_export_scan"})
-
-	for range 2 {
-		is.NoErr(db.Migrate(t.Context()))
-		names, err = db.Pending(t.Context())
-		is.NoErr(err)
-		is.Equal(len(names), 0)
-		checkWorks(t, db)
+	dsn, options := pgtest.Database(t), &postgres.Options{Schema: oddSchema}
+	var group sync.WaitGroup
+	for range 8 {
+		db := must(postgres.New(connect(t, dsn), options))
+		group.Go(func() {
+			if err := db.Migrate(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-
-	execute(t, pool, `INSERT INTO canvasback_migrations (version, title) VALUES (99, 'of_a_later_release')`)
-	is.True(db.Migrate(t.Context()) != nil)
-	_, err = db.Pending(t.Context())
-	is.True(err != nil)
-}
-
-func TestMigrate_RunsConcurrently(t *testing.T) {
-	t.Parallel()
-	for _, options := range []*postgres.Options{nil, {Schema: oddSchema}} {
-		dsn := pgtest.Database(t)
-		var group sync.WaitGroup
-		for range 8 {
-			db := must(postgres.New(connect(t, dsn), options))
-			group.Go(func() {
-				if err := db.Migrate(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		group.Wait()
-		checkWorks(t, must(postgres.New(connect(t, dsn), options)))
-	}
+	group.Wait()
+	checkWorks(t, must(postgres.New(connect(t, dsn), options)))
 }
 
 func TestMigrate_LeavesNothingAfterFailure(t *testing.T) {
@@ -256,32 +231,4 @@ func TestMigrate_RejectsObjectsOfOtherOwner(t *testing.T) {
 	execute(t, super, `REASSIGN OWNED BY `+name+`_app TO `+name+`_group; GRANT `+name+`_group TO `+name+`_app`)
 	is.NoErr(db.Migrate(t.Context())) // by a member of the owner
 	is.NoErr(must(postgres.New(group, nil)).Migrate(t.Context()))
-}
-
-// TestBaseline_RecordsMigrationsOfOtherTool applies each file as one script, as other
-// tools do.
-func TestBaseline_RecordsMigrationsOfOtherTool(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	pool := connect(t, pgtest.Database(t))
-	db := must(postgres.New(pool, nil))
-	is.True(db.Baseline(t.Context()) != nil) // no tables
-	names, err := db.Pending(t.Context())
-	is.NoErr(err)
-	for _, name := range names {
-		if name <= "0008_symbol_segments" { // the last that creates a table
-			is.True(db.Baseline(t.Context()) != nil)
-		}
-		text, err := fs.ReadFile(postgres.Migrations, name+".sql")
-		is.NoErr(err)
-		execute(t, pool, "-- +goose Up\n-- +goose StatementBegin\n"+string(text)+"-- +goose StatementEnd\n")
-	}
-	for range 2 {
-		is.NoErr(db.Baseline(t.Context()))
-		pending, err := db.Pending(t.Context())
-		is.NoErr(err)
-		is.Equal(len(pending), 0)
-		is.NoErr(db.Migrate(t.Context()))
-		checkWorks(t, db)
-	}
 }

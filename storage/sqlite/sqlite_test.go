@@ -52,6 +52,33 @@ func TestNew_RequiresDatabase(t *testing.T) {
 	is.True(err != nil)
 }
 
+// file returns the data source name of a new database file.
+func file(t testing.TB) string {
+	t.Helper()
+	return "file:" + filepath.Join(t.TempDir(), "test.db")
+}
+
+// schema returns the names and definitions of all tables, indexes and triggers.
+func schema(t testing.TB, db *sql.DB) []string {
+	t.Helper()
+	is := is.New(t)
+	rows, err := db.QueryContext(t.Context(), `
+		SELECT name || ': ' || coalesce(sql, '')
+		FROM sqlite_schema
+		WHERE name NOT LIKE 'sqlite_%'
+		ORDER BY name`)
+	is.NoErr(err)
+	defer rows.Close()
+	var list []string
+	for rows.Next() {
+		var line string
+		is.NoErr(rows.Scan(&line))
+		list = append(list, line)
+	}
+	is.NoErr(rows.Err())
+	return list
+}
+
 // opened has the names of tests that have opened a copy of the migrated file.
 var opened sync.Map
 

@@ -1,0 +1,104 @@
+package drivertest
+
+import (
+	"io/fs"
+	"sync"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/symbols"
+)
+
+func TestMigrate_IsIdempotent(t *testing.T) {
+	runEach(t, func(t *testing.T, db *database) {
+		is := is.New(t)
+		h := db.connect()
+		schema := func() (definitions string) {
+			is.Helper()
+			is.NoErr(db.scan(db.schema, &definitions))
+			return definitions
+		}
+		empty := schema()
+		pending, err := h.Pending(t.Context())
+		is.NoErr(err)
+		is.Equal(pending, db.names)
+		is.Equal(schema(), empty) // Pending has changed nothing
+
+		is.NoErr(h.Migrate(t.Context()))
+		migrated := schema()
+		is.True(migrated != empty)
+		is.Equal(db.count(db.foreignNames), 0)
+		folder, err := h.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
+		is.NoErr(err)
+		before, err := h.Symbols().ListFolders(t.Context(), symbols.Range{})
+		is.NoErr(err)
+		is.Equal(before.Folders, []symbols.Folder{folder})
+		for range 2 {
+			pending, err = h.Pending(t.Context())
+			is.NoErr(err)
+			is.Equal(len(pending), 0)
+			is.NoErr(h.Migrate(t.Context()))
+			is.Equal(schema(), migrated) // unchanged
+			after, err := h.Symbols().ListFolders(t.Context(), symbols.Range{})
+			is.NoErr(err)
+			is.Equal(after, before)
+		}
+	})
+}
+
+func TestMigrate_RejectsNewerSchema(t *testing.T) {
+	runEach(t, func(t *testing.T, db *database) {
+		is := is.New(t)
+		h := db.migrated()
+		db.execute(`INSERT INTO canvasback_migrations (version, title, applied_at) VALUES (9999, 'of_a_later_release', ` + db.now + `)`)
+		is.True(h.Migrate(t.Context()) != nil)
+		_, err := h.Pending(t.Context())
+		is.True(err != nil)
+	})
+}
+
+func TestMigrate_RunsConcurrently(t *testing.T) {
+	runEach(t, func(t *testing.T, db *database) {
+		is := is.New(t)
+		errs := make([]error, 8)
+		var group sync.WaitGroup
+		for i := range errs {
+			h := db.connect() // as if in several processes
+			group.Go(func() { errs[i] = h.Migrate(t.Context()) })
+		}
+		group.Wait()
+		for _, err := range errs {
+			is.NoErr(err)
+		}
+		is.Equal(db.count(`SELECT count(*) FROM canvasback_migrations`), len(db.names)) // each once
+		_, err := db.connect().Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
+		is.NoErr(err)
+	})
+}
+
+// TestBaseline_RecordsMigrationsOfOtherTool applies each file as one script, as other
+// tools do.
+func TestBaseline_RecordsMigrationsOfOtherTool(t *testing.T) {
+	runEach(t, func(t *testing.T, db *database) {
+		is := is.New(t)
+		h := db.connect()
+		for _, name := range db.names {
+			if name <= "0008_symbol_segments" { // the last that creates a table
+				is.True(h.Baseline(t.Context()) != nil)
+			}
+			text, err := fs.ReadFile(db.migrations, name+".sql")
+			is.NoErr(err)
+			db.execute("-- +goose Up\n-- +goose StatementBegin\n" + string(text) + "-- +goose StatementEnd\n")
+		}
+		for range 2 {
+			is.NoErr(h.Baseline(t.Context()))
+			pending, err := h.Pending(t.Context())
+			is.NoErr(err)
+			is.Equal(len(pending), 0)
+			is.NoErr(h.Migrate(t.Context()))
+		}
+		_, err := h.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
+		is.NoErr(err)
+	})
+}
