@@ -206,8 +206,18 @@ var importRules = []importRule{
 		reason: "it contains tests only, so that importers do not depend on the linearizability checker",
 	},
 	{
+		pkg:    "storage/internal/storebench",
+		may:    []string{module + "/keys", module + "/symbols", module + "/exports", module + "/storage/storagetest"},
+		never:  []string{"net/http", "database/sql"},
+		reason: "it measures any driver; benchmarks are no part of the public API",
+	},
+	{
+		pkg:    "storage/internal/testflag",
+		reason: "it has a flag that the tests of several packages share",
+	},
+	{
 		pkg:    "storage/storagetest",
-		may:    []string{module + "/keys", module + "/symbols", module + "/exports"},
+		may:    []string{module + "/keys", module + "/symbols", module + "/exports", module + "/storage/internal/testflag"},
 		never:  []string{"net/http", "database/sql"},
 		reason: "a driver that runs the suite must not depend on another driver",
 	},

@@ -6,6 +6,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/internal/storebench"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/storage/storagetest"
 )
@@ -36,11 +37,11 @@ func TestStorage_WithoutLinks(t *testing.T) {
 }
 
 func BenchmarkStorage(b *testing.B) {
-	storagetest.RunBenchmarks(b, open)
+	storebench.RunCalls(b, open)
 }
 
 func BenchmarkExports(b *testing.B) {
-	storagetest.RunExportBenchmarks(b, func(t testing.TB) (storagetest.Storage, func([]exports.Export)) {
+	storebench.RunExports(b, func(t testing.TB) (storagetest.Storage, func([]exports.Export)) {
 		db := memory.New()
 		return db, func(list []exports.Export) {
 			for _, export := range list {

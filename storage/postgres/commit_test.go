@@ -9,9 +9,9 @@ import (
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/storage/internal/testflag"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
-	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"
 )
 
@@ -21,7 +21,7 @@ import (
 func TestStorage_WriteIsAtomicWhenConnectionIsLost(t *testing.T) {
 	t.Parallel()
 	rounds := 10
-	if storagetest.Long() {
+	if testflag.Long() {
 		rounds = 300
 	}
 	for _, at := range []dropPoint{beforeRequest, afterRequest, afterResponse} {

@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 
+	"example.com/canvasback/storage/internal/testflag"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
-	"example.com/canvasback/storage/storagetest"
 )
 
 // outage is a failure of the server or of its connections.
@@ -79,7 +79,7 @@ func TestStorage_RecoversFromOutages(t *testing.T) {
 		}},
 	}
 	rounds := 1
-	if storagetest.Long() {
+	if testflag.Long() {
 		rounds = 10
 	}
 	for range rounds {
@@ -93,7 +93,7 @@ func TestStorage_RecoversFromOutages(t *testing.T) {
 // freezeDuration is how long a server is frozen after the first request has
 // timed out.
 func freezeDuration() time.Duration {
-	if storagetest.Long() {
+	if testflag.Long() {
 		return 10 * time.Second
 	}
 	return 3 * time.Second

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/internal/storebench"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
@@ -101,7 +102,7 @@ func TestStorage(t *testing.T) {
 }
 
 func BenchmarkStorage(b *testing.B) {
-	storagetest.RunBenchmarks(b, func(t testing.TB) storagetest.Harness {
+	storebench.RunCalls(b, func(t testing.TB) storagetest.Harness {
 		harness := newHarness(t, pgtest.Database(t), nil)
 		if err := harness.Storage.(*postgres.DB).Migrate(t.Context()); err != nil {
 			t.Fatal(err)
@@ -111,7 +112,7 @@ func BenchmarkStorage(b *testing.B) {
 }
 
 func BenchmarkExports(b *testing.B) {
-	storagetest.RunExportBenchmarks(b, func(t testing.TB) (storagetest.Storage, func([]exports.Export)) {
+	storebench.RunExports(b, func(t testing.TB) (storagetest.Storage, func([]exports.Export)) {
 		pool := connect(t, pgtest.Database(t))
 		db := must(postgres.New(pool, nil))
 		if err := db.Migrate(t.Context()); err != nil {

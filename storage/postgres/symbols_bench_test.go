@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/canvasback/storage/internal/storebench"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
-	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"
 )
 
@@ -54,7 +54,7 @@ func BenchmarkSymbolPages(b *testing.B) {
 		}])
 		return err
 	}
-	storagetest.Compare(b, 50, 1, func(_, i int) error { return page(int64(i) * 10) }, func(_, i int) error { return byHand(int64(i) * 10) })
+	storebench.Compare(b, 50, 1, func(_, i int) error { return page(int64(i) * 10) }, func(_, i int) error { return byHand(int64(i) * 10) })
 }
 
 var benchSymbol = symbols.Symbol{Name: "Gate valve", Type: "application/json", Data: strings.Repeat(`{"x":12}`, 512)}
@@ -87,7 +87,7 @@ func BenchmarkInsertSymbol(b *testing.B) {
 	}
 	for _, goroutines := range []int{1, 16} {
 		b.Run(fmt.Sprint(goroutines), func(b *testing.B) {
-			storagetest.Compare(b, 400/goroutines, goroutines, func(int, int) error {
+			storebench.Compare(b, 400/goroutines, goroutines, func(int, int) error {
 				_, err := store.InsertSymbols(b.Context(), folder, []symbols.Symbol{benchSymbol})
 				return err
 			}, func(int, int) error {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/storage/internal/testflag"
 	"example.com/canvasback/storage/sqlite"
-	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"
 )
 
@@ -28,7 +28,7 @@ func TestStorage_KeepsAcknowledgedWritesAfterCrash(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	cycles := 15
-	if storagetest.Long() {
+	if testflag.Long() {
 		cycles = 400
 	}
 	c := &crashTest{t: t, name: file(t), ids: make(map[int64]bool)}

@@ -11,6 +11,7 @@ import (
 	"github.com/matryer/is"
 	modernc "modernc.org/sqlite"
 
+	"example.com/canvasback/storage/internal/testflag"
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/storage/storagetest"
 )
@@ -18,7 +19,7 @@ import (
 func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
 	t.Parallel()
 	failures := map[string]error{"error": errInjected}
-	if storagetest.Long() {
+	if testflag.Long() {
 		failures["connection lost"] = driver.ErrBadConn
 	}
 	for name, failure := range failures {

@@ -11,15 +11,15 @@ import (
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/storage/internal/testflag"
 	"example.com/canvasback/storage/sqlite"
-	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"
 )
 
 // TestStorage_TwoProcessesLoseNoUpdate writes to one file from two processes.
 func TestStorage_TwoProcessesLoseNoUpdate(t *testing.T) {
 	rounds := 60
-	if storagetest.Long() {
+	if testflag.Long() {
 		rounds = 2000
 	}
 	if name := os.Getenv(childFile); name != "" {

@@ -15,6 +15,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/internal/storebench"
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/storage/storagetest"
 )
@@ -152,11 +153,11 @@ func TestStorage(t *testing.T) {
 }
 
 func BenchmarkStorage(b *testing.B) {
-	storagetest.RunBenchmarks(b, open)
+	storebench.RunCalls(b, open)
 }
 
 func BenchmarkExports(b *testing.B) {
-	storagetest.RunExportBenchmarks(b, func(t testing.TB) (storagetest.Storage, func([]exports.Export)) {
+	storebench.RunExports(b, func(t testing.TB) (storagetest.Storage, func([]exports.Export)) {
 		harness, dsn := openFile(t)
 		conn := connect(t, dsn)
 		return harness.Storage, func(list []exports.Export) {

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/storage/internal/storebench"
 	"example.com/canvasback/symbols"
 )
 
@@ -37,7 +37,7 @@ func BenchmarkInsertSymbol(b *testing.B) {
 	var writer sync.Mutex
 	for _, goroutines := range []int{1, 16} {
 		b.Run(fmt.Sprint(goroutines), func(b *testing.B) {
-			storagetest.Compare(b, 400/goroutines, goroutines, func(int, int) error {
+			storebench.Compare(b, 400/goroutines, goroutines, func(int, int) error {
 				_, err := store.InsertSymbols(b.Context(), folder.ID, []symbols.Symbol{symbol})
 				return err
 			}, func(int, int) error {

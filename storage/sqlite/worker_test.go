@@ -16,8 +16,8 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/internal/testflag"
 	"example.com/canvasback/storage/sqlite"
-	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"
 )
 
@@ -27,7 +27,7 @@ const childFile = "CANVASBACK_SQLITE_CHILD"
 
 // childCommand returns a command that runs the calling test as a child process.
 func childCommand(t *testing.T, file string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", fmt.Sprintf("-long=%v", storagetest.Long()))
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", fmt.Sprintf("-long=%v", testflag.Long()))
 	cmd.Env = append(os.Environ(), childFile+"="+file)
 	return cmd
 }

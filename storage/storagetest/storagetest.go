@@ -18,7 +18,6 @@ package storagetest
 
 import (
 	"errors"
-	"flag"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -26,6 +25,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/internal/testflag"
 	"example.com/canvasback/symbols"
 )
 
@@ -148,14 +148,9 @@ func wantError(t testing.TB, got, want error) {
 	}
 }
 
-var longFlag = flag.Bool("long", false, "run concurrent tests for minutes to find rare failures")
-
-// Long reports whether the flag -long is set.
-func Long() bool { return *longFlag }
-
 // iterations returns long if the flag -long is set, otherwise short.
 func iterations(short, long int) int {
-	if Long() {
+	if testflag.Long() {
 		return long
 	}
 	return short

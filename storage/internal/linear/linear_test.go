@@ -13,6 +13,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/internal/testflag"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
@@ -75,7 +76,7 @@ var drivers = map[string]func(t *testing.T) [2]storagetest.Storage{
 
 // histories returns the number of histories per store.
 func histories() int {
-	if storagetest.Long() {
+	if testflag.Long() {
 		return 1000
 	}
 	return 15

@@ -1,16 +1,17 @@
-package storagetest
+package storebench
 
 import (
 	"fmt"
 	"testing"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/storagetest"
 )
 
-// RunExportBenchmarks measures exports in storages with 1,000 and 100,000 of them
+// RunExports measures exports in storages with 1,000 and 100,000 of them
 // (20,000 with -short).
 // The function that open returns stores many new exports at once.
-func RunExportBenchmarks(b *testing.B, open func(t testing.TB) (s Storage, insert func(list []exports.Export))) {
+func RunExports(b *testing.B, open func(t testing.TB) (s storagetest.Storage, insert func(list []exports.Export))) {
 	source := func(i int) string {
 		return fmt.Sprintf("https://cad.example.com/projects/%03d/drawings/sheet-%07d-rev-%d.dwg", i*19%1000, i, i%17)
 	}
