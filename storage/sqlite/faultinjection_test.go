@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/matryer/is"
@@ -89,6 +90,9 @@ type faultInjector struct {
 	storagetest.Faults
 	err     error
 	rewrite *strings.Replacer // applied to statements, if not nil
+
+	commits    atomic.Int32
+	failCommit atomic.Int32 // the number of the COMMIT that fails, counted from 1; 0 for none
 }
 
 // runFaulty runs call, or returns err if a fault is injected. The result of a
@@ -158,6 +162,10 @@ func (c faultyConn) PrepareContext(ctx context.Context, text string) (driver.Stm
 
 func (c faultyConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
 	return runFaulty(c.f, c.f.err, func() (driver.Result, error) {
+		if text == "COMMIT" && c.f.commits.Add(1) == c.f.failCommit.Load() {
+			_, err := c.sqliteConn.ExecContext(ctx, "ROLLBACK", nil)
+			return nil, errors.Join(errInjected, err)
+		}
 		return c.sqliteConn.ExecContext(ctx, c.f.statement(text), args)
 	}, func(driver.Result) {})
 }

@@ -3,7 +3,6 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"testing/synctest"
 
 	"github.com/matryer/is"
-	modernc "modernc.org/sqlite"
 
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
@@ -39,16 +37,16 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 			dsn := file(t) + pragmas
 			synctest.Test(t, func(t *testing.T) {
 				is := is.New(t)
-				commits := &commitCounter{dsn: dsn}
-				pool := sql.OpenDB(commits)
+				faults := new(faultInjector)
+				pool := sql.OpenDB(faultyConnector{dsn, faults})
 				defer pool.Close()
 				db := must(sqlite.New(pool))
 				is.NoErr(db.Migrate(t.Context()))
 				store := db.Symbols()
 				folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 				is.NoErr(err)
-				commits.n.Store(0)
-				commits.failAt.Store(test.failAt)
+				faults.commits.Store(0)
+				faults.failCommit.Store(test.failAt)
 
 				var all sync.WaitGroup
 				errs := make([]error, waiting)
@@ -77,7 +75,7 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 				})
 				is.NoErr(err)
 				all.Wait()
-				is.Equal(commits.n.Load(), test.commits)
+				is.Equal(faults.commits.Load(), test.commits)
 
 				want := make(map[symbols.Symbol]bool)
 				for i, err := range errs {
@@ -132,34 +130,4 @@ func TestInsertSymbols_FullDatabaseKeepsAcknowledged(t *testing.T) {
 	is.NoErr(err)
 	is.True(len(infos.Symbols) > 20)
 	is.Equal(len(infos.Symbols), int(acknowledged.Load()))
-}
-
-// commitCounter opens connections that count COMMIT statements. The one with the number
-// failAt rolls back and returns an error.
-type commitCounter struct {
-	dsn       string
-	n, failAt atomic.Int32
-}
-
-func (*commitCounter) Driver() driver.Driver { return &modernc.Driver{} }
-
-func (c *commitCounter) Connect(context.Context) (driver.Conn, error) {
-	conn, err := c.Driver().Open(c.dsn)
-	if err != nil {
-		return nil, err
-	}
-	return countedConn{conn.(sqliteConn), c}, nil
-}
-
-type countedConn struct {
-	sqliteConn
-	counter *commitCounter
-}
-
-func (c countedConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
-	if text == "COMMIT" && c.counter.n.Add(1) == c.counter.failAt.Load() {
-		_, err := c.sqliteConn.ExecContext(ctx, "ROLLBACK", nil)
-		return nil, errors.Join(errInjected, err)
-	}
-	return c.sqliteConn.ExecContext(ctx, text, args)
 }

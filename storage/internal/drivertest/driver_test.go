@@ -27,8 +27,7 @@ type driver struct {
 	insertKeys       func(from, to int) string // with these numbers as ids and as digests
 	insertExports    func(from, to int) string // with sources https://cad.example/N
 	createMigrations string                    // a table as Migrate creates it
-	schema           string                    // a query of all names and definitions
-	foreignNames     string                    // a query of the number of names without the prefix
+	schema           string                    // a query of lines with a name and its definition
 
 	sessions       []string // parameters of sessions that may fire triggers otherwise
 	manualChanges  func(d *driver) []manualChange

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"io/fs"
+	"strings"
 	"sync"
 	"testing"
 
@@ -28,7 +29,9 @@ func TestMigrate_IsIdempotent(t *testing.T) {
 		is.NoErr(h.Migrate(t.Context()))
 		migrated := schema()
 		is.True(migrated != empty)
-		is.Equal(db.count(db.foreignNames), 0)
+		for line := range strings.Lines(migrated) {
+			is.True(strings.HasPrefix(line, "canvasback_"))
+		}
 		folder, err := h.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 		is.NoErr(err)
 		before, err := h.Symbols().ListFolders(t.Context(), symbols.Range{})

@@ -42,24 +42,12 @@ var postgresDriver = driver{
 	createMigrations: `CREATE TABLE canvasback_migrations (
 		version integer PRIMARY KEY, title text NOT NULL, applied_at timestamptz(3) NOT NULL DEFAULT now())`,
 	schema: `
-		SELECT coalesce(string_agg(name, ', ' ORDER BY name), '')
+		SELECT coalesce(string_agg(name, E'\n' ORDER BY name), '')
 		FROM (
-			SELECT relname || relkind::text AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace
+			SELECT relname || ': ' || relkind::text AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace
 			UNION ALL
-			SELECT pg_get_triggerdef(oid) FROM pg_trigger
-			UNION ALL
-			SELECT prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace
-			UNION ALL
-			SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+			SELECT proname || ': ' || md5(prosrc) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
 		) AS names`,
-	foreignNames: `
-		SELECT count(*)
-		FROM (
-			SELECT relname AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace
-			UNION ALL
-			SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace
-		) AS names
-		WHERE name NOT LIKE 'canvasback_%'`,
 
 	sessions: []string{"&session_replication_role=origin", "&session_replication_role=replica", "&session_replication_role=local"},
 	manualChanges: func(d *driver) []manualChange {

@@ -39,10 +39,9 @@ var sqliteDriver = driver{
 	},
 	createMigrations: `CREATE TABLE canvasback_migrations (version INTEGER PRIMARY KEY, title TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT`,
 	schema: `
-		SELECT coalesce(group_concat(name || ': ' || coalesce(sql, '') ORDER BY name), '')
+		SELECT coalesce(group_concat(name || ': ' || replace(coalesce(sql, ''), char(10), ' '), char(10) ORDER BY name), '')
 		FROM sqlite_schema
 		WHERE name NOT LIKE 'sqlite_%'`,
-	foreignNames: `SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' AND name NOT LIKE 'canvasback_%'`,
 
 	sessions: []string{"&_pragma=recursive_triggers(0)", "&_pragma=recursive_triggers(1)"},
 	manualChanges: func(d *driver) []manualChange {
