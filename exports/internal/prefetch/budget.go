@@ -14,7 +14,7 @@ const PrefixSize = 1 << 20
 // enough to hide the latency of the upstream.
 const smallPrefix = 64 << 10
 
-// stallTime is how long a consumer may take for a file before its queue gives back
+// stallTime is how long a consumer may take for a file before its queue discards
 // the files after it, if others need the memory.
 const stallTime = 250 * time.Millisecond
 
@@ -22,18 +22,18 @@ const stallTime = 250 * time.Millisecond
 // is for small prefixes, so that stalled queues do not stop others. It is safe for
 // concurrent use.
 type Budget struct {
-	mu       sync.Mutex
-	large    int // bytes left for prefixes of up to PrefixSize
-	small    int // bytes left for prefixes of up to smallPrefix
-	accounts map[*account]bool
-	freed    chan struct{} // closed when memory becomes free
-	stats    Stats         // without UsedBytes
+	mu      sync.Mutex
+	large   int // bytes left for prefixes of up to PrefixSize
+	small   int // bytes left for prefixes of up to smallPrefix
+	members map[*member]bool
+	freed   chan struct{} // closed when memory becomes free
+	stats   Stats         // without UsedBytes
 }
 
 // NewBudget returns a Budget of the given number of bytes.
 func NewBudget(bytes int) *Budget {
 	return &Budget{
-		large: bytes - bytes/4, small: bytes / 4, accounts: make(map[*account]bool), freed: make(chan struct{}),
+		large: bytes - bytes/4, small: bytes / 4, members: make(map[*member]bool), freed: make(chan struct{}),
 		stats: Stats{MaxBytes: bytes},
 	}
 }
@@ -66,54 +66,54 @@ func (b *Budget) count(ready bool) {
 	}
 }
 
-// account is what a [Budget] knows of a queue. It is guarded by Budget.mu.
-type account struct {
+// member is what a [Budget] knows of a queue. It is guarded by Budget.mu.
+type member struct {
 	consuming time.Time      // since when the consumer has had a file; zero while it waits for one
-	ready     map[any]func() // give back prefetched files, by task
+	ready     map[any]func() // discard prefetched files, by task
 }
 
 // open adds a queue.
-func (b *Budget) open() *account {
+func (b *Budget) open() *member {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a := &account{ready: make(map[any]func())}
-	b.accounts[a] = true
-	return a
+	m := &member{ready: make(map[any]func())}
+	b.members[m] = true
+	return m
 }
 
 // close removes a queue.
-func (b *Budget) close(a *account) {
+func (b *Budget) close(m *member) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.accounts, a)
+	delete(b.members, m)
 }
 
 // setConsuming records that the consumer of a queue has got a file, or waits for one.
-func (b *Budget) setConsuming(a *account, consuming bool) {
+func (b *Budget) setConsuming(m *member, consuming bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a.consuming = time.Time{}
+	m.consuming = time.Time{}
 	if consuming {
-		a.consuming = time.Now()
+		m.consuming = time.Now()
 	}
 }
 
-// setReady adds a function that gives back the file of a task, or removes it if nil.
-func (b *Budget) setReady(a *account, task any, giveBack func()) {
+// setReady adds a function that discards the file of a task, or removes it if nil.
+func (b *Budget) setReady(m *member, task any, discard func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if giveBack == nil {
-		delete(a.ready, task)
+	if discard == nil {
+		delete(m.ready, task)
 		return
 	}
-	a.ready[task] = giveBack
+	m.ready[task] = discard
 }
 
 // acquire returns memory for a small prefix. It takes that of stalled queues before it
-// waits. For the file that the consumer waits for, it returns at once, if need be with
-// a loan of nothing.
-func (b *Budget) acquire(ctx context.Context, wanted <-chan struct{}) (*loan, error) {
-	l := &loan{budget: b}
+// waits. Once the consumer waits for the file, it waits no longer: the allocation may
+// be empty.
+func (b *Budget) acquire(ctx context.Context, wanted <-chan struct{}) (*allocation, error) {
+	l := &allocation{budget: b}
 	for {
 		if b.takeLarge(&l.large, smallPrefix) {
 			return l, nil
@@ -137,80 +137,80 @@ func (b *Budget) acquire(ctx context.Context, wanted <-chan struct{}) (*loan, er
 	}
 }
 
-// takeLarge adds n bytes to a loan if they are left after stalled queues have given
-// back what is missing.
-func (b *Budget) takeLarge(loan *int, n int) bool {
+// takeLarge adds n bytes to an allocation if they are left after stalled queues have discarded
+// files.
+func (b *Budget) takeLarge(held *int, n int) bool {
 	for {
 		b.mu.Lock()
 		if b.large >= n {
 			b.large -= n
-			*loan += n
+			*held += n
 			b.mu.Unlock()
 			return true
 		}
-		giveBack := b.stalled()
+		discard := b.stalled()
 		b.mu.Unlock()
-		if giveBack == nil {
+		if discard == nil {
 			return false
 		}
-		giveBack()
+		discard()
 	}
 }
 
-// takeSmall adds a small prefix to a loan, or returns a channel that is closed when
+// takeSmall adds a small prefix to an allocation, or returns a channel that is closed when
 // memory becomes free.
-func (b *Budget) takeSmall(loan *int) (freed <-chan struct{}, ok bool) {
+func (b *Budget) takeSmall(held *int) (freed <-chan struct{}, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.small < smallPrefix {
 		return b.freed, false
 	}
 	b.small -= smallPrefix
-	*loan += smallPrefix
+	*held += smallPrefix
 	return nil, true
 }
 
-// stalled returns a function that gives back a file of the queue that has stalled
+// stalled returns a function that discards a file of the queue that has stalled
 // longest, or nil. The caller holds the lock.
-func (b *Budget) stalled() (giveBack func()) {
-	var longest *account
-	for a := range b.accounts {
-		if len(a.ready) > 0 && !a.consuming.IsZero() && (longest == nil || a.consuming.Before(longest.consuming)) {
-			longest = a
+func (b *Budget) stalled() (discard func()) {
+	var longest *member
+	for m := range b.members {
+		if len(m.ready) > 0 && !m.consuming.IsZero() && (longest == nil || m.consuming.Before(longest.consuming)) {
+			longest = m
 		}
 	}
 	if longest == nil || time.Since(longest.consuming) < stallTime {
 		return nil
 	}
-	for task, giveBack := range longest.ready {
+	for task, discard := range longest.ready {
 		delete(longest.ready, task)
-		return giveBack
+		return discard
 	}
 	return nil
 }
 
-// loan is memory for one prefix.
-type loan struct {
+// allocation is memory for one prefix.
+type allocation struct {
 	budget       *Budget
 	large, small int
 }
 
-// resize adapts the loan to a prefix of n bytes, and returns how many of them there
+// resize adapts the allocation to a prefix of n bytes, and returns how many of them there
 // is memory for: at least those of a small prefix.
-func (l *loan) resize(n int) int {
+func (l *allocation) resize(n int) int {
 	if missing := n - l.large - l.small; missing > 0 {
 		l.budget.takeLarge(&l.large, missing)
 	} else {
 		large := min(l.large, -missing)
-		l.giveBack(large, -missing-large)
+		l.free(large, -missing-large)
 	}
 	return min(n, max(l.large+l.small, smallPrefix))
 }
 
-// release gives back all memory. It may be called more than once.
-func (l *loan) release() { l.giveBack(l.large, l.small) }
+// release frees all memory. It may be called more than once.
+func (l *allocation) release() { l.free(l.large, l.small) }
 
-func (l *loan) giveBack(large, small int) {
+func (l *allocation) free(large, small int) {
 	if large == 0 && small == 0 {
 		return
 	}

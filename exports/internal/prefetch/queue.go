@@ -2,7 +2,7 @@
 // several in parallel, and reads the start of each before the consumer needs it.
 //
 // A [Queue] belongs to one goroutine, the consumer's. A worker uses only its task
-// and fields of the queue that do not change. Only giveBack may be called
+// and fields of the queue that do not change. Only discard may be called
 // by the workers of other queues.
 package prefetch
 
@@ -34,7 +34,7 @@ type Queue[F File] struct {
 	breaker *breaker
 	ctx     context.Context
 	cancel  context.CancelFunc
-	account *account // in the budget
+	member  *member // in the budget
 	workers sync.WaitGroup
 
 	tasks   []*task[F]
@@ -65,7 +65,7 @@ type outcome[F File] struct {
 func New[F File](ctx context.Context, config Config, jobs []Job[F]) *Queue[F] {
 	q := &Queue[F]{config: config, breaker: newBreaker(2 * config.Files), tasks: make([]*task[F], len(jobs))}
 	q.ctx, q.cancel = context.WithCancel(ctx)
-	q.account = config.Budget.open()
+	q.member = config.Budget.open()
 	hosts := make(map[string]*host)
 	for i, job := range jobs {
 		h := hosts[job.Host]
@@ -103,12 +103,12 @@ func (q *Queue[F]) startWorker(t *task[F]) {
 		}
 		t.outcomes <- outcome[F]{result: result, err: err}
 		if err == nil {
-			q.config.Budget.setReady(q.account, t, t.giveBack)
+			q.config.Budget.setReady(q.member, t, t.discard)
 		}
 	})
 }
 
-// restart opens the next files again that were given back, as many as may come from
+// restart opens the next files again that were discarded, as many as may come from
 // one host.
 func (q *Queue[F]) restart() {
 	concurrency := q.tasks[q.next].host.concurrency()
@@ -125,9 +125,9 @@ func (q *Queue[F]) restart() {
 	}
 }
 
-// giveBack closes a file that the consumer has not received. It may be called by any
+// discard closes a file that the consumer has not received. It may be called by any
 // goroutine.
-func (t *task[F]) giveBack() {
+func (t *task[F]) discard() {
 	select {
 	case o := <-t.outcomes:
 		defer func() {
@@ -153,8 +153,8 @@ func (q *Queue[F]) limits(t *task[F]) limits {
 // and reopens it if that fails or if the upstream may have closed the idle
 // connection.
 func (q *Queue[F]) Next(onWait func()) (Result[F], error) {
-	q.config.Budget.setConsuming(q.account, false)
-	defer q.config.Budget.setConsuming(q.account, true)
+	q.config.Budget.setConsuming(q.member, false)
+	defer q.config.Budget.setConsuming(q.member, true)
 	if q.next > 0 {
 		q.release(q.tasks[q.next-1])
 	}
@@ -193,7 +193,7 @@ func (q *Queue[F]) wait(t *task[F], onWait func()) {
 		}
 	}
 	q.config.Budget.count(ready && !t.outcome.givenBack)
-	q.config.Budget.setReady(q.account, t, nil)
+	q.config.Budget.setReady(q.member, t, nil)
 	if t.outcome.givenBack {
 		result, err := work(q.ctx, t, q.config.Budget, q.limits(t))
 		t.outcome = outcome[F]{result: result, err: err}
@@ -262,11 +262,11 @@ func (t *task[F]) receive(late <-chan struct{}) (o outcome[F], ok bool) {
 func (q *Queue[F]) Close() {
 	q.cancel()
 	q.workers.Wait()
-	q.config.Budget.close(q.account)
+	q.config.Budget.close(q.member)
 	if q.next > 0 {
 		defer q.tasks[q.next-1].outcome.result.close() // even if another panics
 	}
 	for _, t := range q.tasks[q.next:q.started] {
-		defer t.giveBack()
+		defer t.discard()
 	}
 }

@@ -116,7 +116,7 @@ func work[F File](ctx context.Context, t *task[F], budget *Budget, l limits) (Re
 // read opens a file and reads its prefix. It converts a panic to an error,
 // because a panic in a worker's goroutine would end the process. If it returns an
 // error, it has released the memory.
-func read[F File](ctx context.Context, job Job[F], l limits, memory *loan) (result Result[F], err error) {
+func read[F File](ctx context.Context, job Job[F], l limits, memory *allocation) (result Result[F], err error) {
 	result.release = memory.release
 	defer func() {
 		if reason := recover(); reason != nil {
