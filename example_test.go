@@ -26,7 +26,7 @@ func Example() {
 		Prefix:    "/api",
 		Keys:      clientKeys,
 		Symbols:   must(symbols.NewService(db.Symbols(), nil)),
-		Exports:   exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{must(fetch.New(nil))}}),
+		Exports:   must(exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{must(fetch.New(nil))}})),
 		AdminKeys: []string{"change me"},
 	}))
 

@@ -44,8 +44,11 @@ func (b blobs) Open(_ context.Context, u *url.URL) (*exports.File, error) {
 func ExampleOpener() {
 	ctx := context.Background()
 	opener := blobs{rows: map[string][]byte{"17": []byte("a plan")}}
-	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
-	_, _, err := service.Register(ctx, exports.Registration{SourceURL: "drawing-1", ExportedURL: "blob://database/17; DROP TABLE blobs"})
+	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, _, err = service.Register(ctx, exports.Registration{SourceURL: "drawing-1", ExportedURL: "blob://database/17; DROP TABLE blobs"})
 	fmt.Println(err)
 	export, _, err := service.Register(ctx, exports.Registration{
 		SourceURL: "drawing-1", ExportedURL: "blob://database/17", FileName: new("plan.pdf"),

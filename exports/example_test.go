@@ -25,7 +25,10 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+	if err != nil {
+		log.Fatal(err)
+	}
 	for source, exported := range map[string]string{
 		"drawing-1": "https://files.example/plan.pdf",
 		"drawing-2": "https://files.example/section.pdf",
@@ -67,8 +70,11 @@ func Example() {
 
 // An invalid field is reported by its name on the wire.
 func ExampleService_Register() {
-	service := exports.NewService(memory.New().Exports(), nil)
-	_, _, err := service.Register(context.Background(), exports.Registration{SourceURL: "drawing-1", ExportedURL: "plan.pdf"})
+	service, err := exports.NewService(memory.New().Exports(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, _, err = service.Register(context.Background(), exports.Registration{SourceURL: "drawing-1", ExportedURL: "plan.pdf"})
 	fmt.Println(errors.Is(err, exports.ErrInvalid), err)
 	// Output: true exportedUrl must be an absolute URL, such as https://...
 }
@@ -80,7 +86,10 @@ func ExampleService_Open() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+	if err != nil {
+		log.Fatal(err)
+	}
 	export, _, err := service.Register(ctx, exports.Registration{
 		SourceURL: "drawing-1", ExportedURL: "https://files.example/plan.pdf", FileName: new("Plan of the site.pdf"),
 	})

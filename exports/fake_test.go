@@ -98,10 +98,17 @@ func (f *fakeUpstream) fail(rawURL string, err error) {
 	f.handle(rawURL, func(context.Context) (*exports.File, error) { return nil, err })
 }
 
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
 // newService returns a Service in memory over an upstream.
 func newService(upstream *fakeUpstream, options exports.Options) *exports.Service {
 	options.Openers = []exports.Opener{upstream}
-	return exports.NewService(memory.New().Exports(), &options)
+	return must(exports.NewService(memory.New().Exports(), &options))
 }
 
 // register registers URLs for source-0, source-1, ..., and returns these.

@@ -62,7 +62,7 @@ func BenchmarkDownload(b *testing.B) {
 				var s *exports.Service
 				var items []exports.BatchItem
 				prepare := func() {
-					s = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{origin}, LinkServed: 1 << 30})
+					s = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{origin}, LinkServed: 1 << 30}))
 					var sources []string
 					for _, name := range []string{"a", "b", "c", "d"} {
 						if _, _, err := s.Register(b.Context(), exports.Registration{

@@ -48,7 +48,7 @@ func fileURL(i int) string { return fmt.Sprintf("https://%d.example/%d", i%3, i)
 // service returns a Service as of a new process.
 func (l *linkTest) service(options exports.Options) *exports.Service {
 	options.Openers = []exports.Opener{l.origin}
-	s := exports.NewService(l.store, &options)
+	s := must(exports.NewService(l.store, &options))
 	l.t.Cleanup(func() {
 		if err := s.Flush(context.Background()); err != nil {
 			l.t.Error(err)
@@ -323,7 +323,7 @@ func TestService_WithoutLinkStore(t *testing.T) {
 	l := newLinkTest(t, newFile(2<<20, 1))
 	is.True(l.service(exports.Options{}).HasLinks())
 	link := l.create(l.service(exports.Options{}))
-	s := exports.NewService(struct{ exports.Store }{l.store}, &exports.Options{Openers: []exports.Opener{l.origin}})
+	s := must(exports.NewService(struct{ exports.Store }{l.store}, &exports.Options{Openers: []exports.Opener{l.origin}}))
 	is.True(!s.HasLinks())
 	_, err := s.FindLink(t.Context(), link.Token)
 	is.Equal(err, exports.ErrLinkNotFound)

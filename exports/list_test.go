@@ -95,7 +95,7 @@ func TestCheck_ReportsWhatADownloadSends(t *testing.T) {
 	is.Equal(upstream.open.Load(), int64(0))
 
 	origin := newFakeOrigin()
-	s = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{origin}})
+	s = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{origin}}))
 	for validator, resumable := range map[string]bool{"v": true, "": false} {
 		origin.set(export.ExportedURL, fakeFile{size: 5, validator: validator})
 		check, err = s.Check(t.Context(), export, 3)

@@ -33,9 +33,9 @@ func TestService_PublicURL(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	store := &fakeObjectStore{fakeUpstream: newFakeUpstream()}
-	s := exports.NewService(memory.New().Exports(), &exports.Options{
+	s := must(exports.NewService(memory.New().Exports(), &exports.Options{
 		Openers: []exports.Opener{store, newFakeUpstream()}, OpenTimeout: 10 * time.Millisecond,
-	})
+	}))
 	sources := register(t, s, "store://files.example/a", "https://x.example/b")
 	items, err := s.FindBatch(t.Context(), append(sources, "unknown"))
 	is.NoErr(err)

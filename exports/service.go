@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -91,11 +92,18 @@ type Service struct {
 	decodings    *singleflight.Group
 }
 
-// NewService returns a Service over store; nil options are the defaults.
-func NewService(store Store, options *Options) *Service {
+// NewService returns a Service over store; nil options are the defaults. It returns an
+// error if there is no store or an Opener is nil.
+func NewService(store Store, options *Options) (*Service, error) {
+	if store == nil {
+		return nil, errors.New("exports: no store")
+	}
 	var o Options
 	if options != nil {
 		o = *options
+	}
+	if slices.Contains(o.Openers, nil) {
+		return nil, errors.New("exports: an Opener is nil")
 	}
 	o.OpenTimeout = cmp.Or(max(o.OpenTimeout, 0), 20*time.Second)
 	if o.Now == nil {
@@ -131,7 +139,7 @@ func NewService(store Store, options *Options) *Service {
 	s.facts, s.usages = filefacts.New(factStore{s.links}, s.now, ErrChanged), newUsages(s.links)
 	s.statPrefetch = s.prefetch // a description takes one short request and no memory
 	s.statPrefetch.Budget = prefetch.NewBudget(files * prefetch.PrefixSize)
-	return s
+	return s, nil
 }
 
 // Format implements [fmt.Formatter] for all verbs. It prints no state, which other

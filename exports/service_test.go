@@ -12,6 +12,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/memory"
 )
 
 func TestRegister_ReplacesExport(t *testing.T) {
@@ -136,4 +137,12 @@ func TestOpen_TimeoutEndsWithFirstByte(t *testing.T) {
 	is.NoErr(err) // the download outlives the timeout
 	is.Equal(string(content), "xxxxx")
 	is.NoErr(file.Close())
+}
+
+func TestNewService_RejectsNil(t *testing.T) {
+	is := is.New(t)
+	_, err := exports.NewService(nil, nil)
+	is.True(err != nil)
+	_, err = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{newFakeUpstream(), nil}})
+	is.True(err != nil)
 }

@@ -134,7 +134,7 @@ func TestDownload_EarlyFailureIs502(t *testing.T) {
 func serveExport(t *testing.T, opener exports.Opener) *harness {
 	t.Helper()
 	h := serve(t, func(o *httpapi.Options) {
-		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
 	})
 	h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://x.example/"}`).want(201)
 	return h
@@ -181,7 +181,7 @@ func TestDownload_GrowingFileKeepsItsLength(t *testing.T) {
 	is.NoErr(err)
 	opener := growingOpener{inner, name}
 	h := serve(t, func(o *httpapi.Options) {
-		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
 	})
 	h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://x.example/log.txt"}`).want(201)
 	body := exportBody("s")

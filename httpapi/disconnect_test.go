@@ -94,7 +94,7 @@ func TestExports_ClientDisconnects(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(opener.CloseIdleConnections)
-			service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+			service := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
 			var sources []string
 			for i := range files {
 				length := c.rest

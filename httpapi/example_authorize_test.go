@@ -129,10 +129,14 @@ func ExampleOptions_authorizeTenants() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	files, err := exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}})
+	if err != nil {
+		log.Fatal(err)
+	}
 	api := httpapi.Handler(&httpapi.Options{
 		Keys:      clientKeys,
 		Symbols:   library,
-		Exports:   exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}}),
+		Exports:   files,
 		Authorize: tenants{library}.authorize,
 	})
 	send := func(owner, method, path, body string) {

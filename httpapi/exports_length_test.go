@@ -42,7 +42,7 @@ func (sizedUpstream) Open(_ context.Context, u *url.URL) (*exports.File, error) 
 
 func TestDownloadBatch_ContentLength(t *testing.T) {
 	t.Parallel()
-	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{sizedUpstream{}}})
+	service := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{sizedUpstream{}}}))
 	h := serve(t, func(o *httpapi.Options) { o.Exports = service })
 	register := func(exported string) string {
 		if _, _, err := service.Register(t.Context(), exports.Registration{SourceURL: exported, ExportedURL: exported}); err != nil {

@@ -207,7 +207,7 @@ func TestExports_FileNames(t *testing.T) {
 func TestExports_FailedBatchLogsOneLine(t *testing.T) {
 	t.Parallel()
 	h := serve(t, func(o *httpapi.Options) {
-		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{}}})
+		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{}}}))
 	})
 	sources := []string{"not registered"}
 	for i := range 20 {
@@ -241,7 +241,7 @@ func TestExports_TruncatedFileAborts(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int64{-1, 3 << 20} {
 		h := serve(t, func(o *httpapi.Options) {
-			o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{size}}})
+			o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{size}}}))
 		})
 		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://x.example/"}`).want(201)
 		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"gone","exportedUrl":"https://x.example/gone"}`).want(201)

@@ -76,7 +76,7 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	h.options = httpapi.Options{
 		Keys:      newKeyService(t, db.Keys(), &keys.Options{Now: h.clock.Now, CacheSize: 256}),
 		Symbols:   must(symbols.NewService(db.Symbols(), &symbols.Options{PageSize: 1000})),
-		Exports:   exports.NewService(db.Exports(), &exports.Options{Now: h.clock.Now, Openers: []exports.Opener{opener}}),
+		Exports:   must(exports.NewService(db.Exports(), &exports.Options{Now: h.clock.Now, Openers: []exports.Opener{opener}})),
 		AdminKeys: []string{adminKey},
 		Logger:    slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}

@@ -185,9 +185,9 @@ func newArchiveTest(t *testing.T, files []generatedFile) *archiveTest {
 	for range 2 {
 		a.processes = append(a.processes, &linkHarness{harness: serve(t, func(o *httpapi.Options) {
 			o.DangerouslySkipClientKeys = true
-			o.Exports = exports.NewService(store, &exports.Options{
+			o.Exports = must(exports.NewService(store, &exports.Options{
 				MaxItems: len(files), LinkServed: 1 << 20, Openers: []exports.Opener{&generatedOpener{files}},
-			})
+			}))
 		})})
 	}
 	l := a.processes[0]

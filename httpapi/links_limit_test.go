@@ -29,7 +29,7 @@ func TestLinks_RenewalsCountAsRequests(t *testing.T) {
 		defer mu.Unlock()
 		return &exports.File{Body: io.NopCloser(strings.NewReader(smallContent)), Size: -1}, nil
 	})}}
-	l := &linkHarness{harness: serve(t, func(o *httpapi.Options) { o.Exports = exports.NewService(memory.New().Exports(), options) })}
+	l := &linkHarness{harness: serve(t, func(o *httpapi.Options) { o.Exports = must(exports.NewService(memory.New().Exports(), options)) })}
 	l.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":`+quote(filesURL)+`}`).want(201)
 	_, path := l.create(exportBody("s"))
 	clock.Add(time.Hour) // its plan is outdated, because it has no validator

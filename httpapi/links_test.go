@@ -42,7 +42,7 @@ func serveLinks(t *testing.T, options exports.Options, change ...func(*httpapi.O
 	}
 	options.Openers = []exports.Opener{opener}
 	l.harness = serve(t, append([]func(*httpapi.Options){func(o *httpapi.Options) {
-		o.Exports = exports.NewService(memory.New().Exports(), &options)
+		o.Exports = must(exports.NewService(memory.New().Exports(), &options))
 	}}, change...)...)
 	return l
 }
@@ -210,7 +210,7 @@ func TestLinks_FileThatChangesAllTheTimeIsAnError(t *testing.T) {
 	opener, err := files.New(filesURL, fstest.MapFS{"a": {Data: []byte(largeContent), ModTime: time.Unix(1e9, 0)}})
 	is.NoErr(err)
 	options := &exports.Options{Openers: []exports.Opener{restlessOpener{opener}}}
-	l := &linkHarness{harness: serve(t, func(o *httpapi.Options) { o.Exports = exports.NewService(memory.New().Exports(), options) })}
+	l := &linkHarness{harness: serve(t, func(o *httpapi.Options) { o.Exports = must(exports.NewService(memory.New().Exports(), options)) })}
 	l.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"a","exportedUrl":`+quote(filesURL+"a")+`}`)
 	for _, body := range []string{exportBody("a"), batchBody("a")} {
 		_, path := l.create(body)
@@ -414,7 +414,7 @@ func TestLinks_WithoutValidatorAreSentCompletely(t *testing.T) {
 			"b": &fstest.MapFile{Data: []byte(smallContent)},
 		})
 		is.NoErr(err)
-		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
 	})
 	l.add("a", "")
 	l.add("b", "")

@@ -62,7 +62,7 @@ func TestLog_FailuresNameTheRequest(t *testing.T) {
 			Logger: o.Logger, RequestID: httpapi.RequestIDFromContext,
 		})
 		is.NoErr(err)
-		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{fetcher}})
+		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{fetcher}}))
 		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
 			if r.Header.Get("X-Panic") != "" {
 				panic("a bug in Authorize")

@@ -60,11 +60,11 @@ func TestOpenAPI_HasAllRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := New(&Options{
-		Keys:    clientKeys,
-		Symbols: library,
-		Exports: exports.NewService(db.Exports(), nil),
-	})
+	files, err := exports.NewService(db.Exports(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(&Options{Keys: clientKeys, Symbols: library, Exports: files})
 	if err != nil {
 		t.Fatal(err)
 	}

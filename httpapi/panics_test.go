@@ -223,10 +223,10 @@ func TestPanic_InStore(t *testing.T) {
 			o.DangerouslySkipClientKeys = open
 			o.Keys = newKeyService(t, struct{ keys.Store }{}, nil)
 			o.Symbols = must(symbols.NewService(panickingStore{}, nil))
-			o.Exports = exports.NewService(struct {
+			o.Exports = must(exports.NewService(struct {
 				exports.Store
 				exports.LinkStore
-			}{}, &exports.Options{Openers: []exports.Opener{panickingOpener{new(atomic.Value), new(atomic.Int64)}}})
+			}{}, &exports.Options{Openers: []exports.Opener{panickingOpener{new(atomic.Value), new(atomic.Int64)}}}))
 		})
 		for path, methods := range documentedRoutes {
 			for method := range methods {

@@ -68,7 +68,7 @@ func TestRoutes_MatchDocumentation(t *testing.T) {
 func TestRoutes_LinksNeedALinkStore(t *testing.T) {
 	t.Parallel()
 	h := serve(t, func(o *httpapi.Options) {
-		o.Exports = exports.NewService(struct{ exports.Store }{memory.New().Exports()}, nil)
+		o.Exports = must(exports.NewService(struct{ exports.Store }{memory.New().Exports()}, nil))
 	})
 	h.client("POST", linksPath, `{}`).wantError(404, "not_found")
 	h.send("GET", linksPath+"/x/y", "").wantError(404, "not_found")

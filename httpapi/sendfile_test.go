@@ -99,7 +99,7 @@ func TestExports_KernelCopiesFiles(t *testing.T) {
 			opener, err := files.New(filesURL, open(t, dir))
 			is.NoErr(err)
 			h := newHarness(t, func(o *httpapi.Options) {
-				o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+				o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
 			})
 			server := httptest.NewUnstartedServer(httpapi.Handler(&h.options))
 			read := &sourceListener{Listener: server.Listener}

@@ -52,7 +52,7 @@ func (w *bufferedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // newTruncatingHarness serves an export that ends after 2 MiB.
 func newTruncatingHarness(t *testing.T, size int64) *harness {
 	h := newHarness(t, func(o *httpapi.Options) {
-		o.Exports = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{size}}})
+		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{size}}}))
 	})
 	if _, _, err := h.options.Exports.Register(t.Context(), exports.Registration{
 		SourceURL: "s", ExportedURL: "https://x.example/",

@@ -74,7 +74,10 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 	if err != nil {
 		return err
 	}
-	exportService := exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}})
+	exportService, err := exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}})
+	if err != nil {
+		return err
+	}
 	meter := metrics.New(clientKeys, exportService, fetcher)
 	meter.AddPool(pool.Stats)
 	audit := httpapi.LogRequests(log.With("component", "canvasback"))

@@ -128,14 +128,11 @@ func (p *program) createServices(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	p.services = services{
-		keys:    clientKeys,
-		symbols: symbolService,
-		exports: exports.NewService(p.db.Exports(), &exports.Options{
-			Openers:      p.openers,
-			LinkLifetime: p.linkLifetime,
-		}),
+	exportService, err := exports.NewService(p.db.Exports(), &exports.Options{Openers: p.openers, LinkLifetime: p.linkLifetime})
+	if err != nil {
+		return err
 	}
+	p.services = services{keys: clientKeys, symbols: symbolService, exports: exportService}
 	return nil
 }
 

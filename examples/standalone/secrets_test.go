@@ -302,10 +302,14 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	exportService, err := exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	options := httpapi.Options{
 		Keys:      clientKeys,
 		Symbols:   symbolService,
-		Exports:   exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}}),
+		Exports:   exportService,
 		AdminKeys: []string{firstAdminKey, secondAdminKey},
 		Observe:   func(_ context.Context, o httpapi.Observation) { fmt.Fprintf(observed, "%+v %#v\n", o, o) },
 		Logger:    logger,

@@ -129,7 +129,10 @@ func newFetchService(b *testing.B, store exports.Store, urls []string) *exports.
 }
 
 func newService(b testing.TB, store exports.Store, urls []string, options exports.Options) *exports.Service {
-	service := exports.NewService(store, &options)
+	service, err := exports.NewService(store, &options)
+	if err != nil {
+		b.Fatal(err)
+	}
 	for _, u := range urls {
 		if _, err := service.Find(b.Context(), u); err == nil {
 			continue

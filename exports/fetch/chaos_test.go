@@ -69,9 +69,13 @@ func newFaultyOrigin(t *testing.T, etag string, cutAt ...int) *faultyOrigin {
 	t.Helper()
 	o := &faultyOrigin{t: t, etag: etag, cutAt: cutAt}
 	baseURL, host := startOrigin(t, o.serve)
-	o.service = exports.NewService(memory.New().Exports(), &exports.Options{
+	var err error
+	o.service, err = exports.NewService(memory.New().Exports(), &exports.Options{
 		Openers: []exports.Opener{newClient(t, fetch.Options{AllowedHosts: []string{host}})},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range o.sources() {
 		if _, _, err := o.service.Register(t.Context(), exports.Registration{
 			SourceURL: name, ExportedURL: baseURL + "/" + name,

@@ -85,7 +85,10 @@ func TestGateway_LargeMultipartObject(t *testing.T) {
 	is.Equal(hash.Sum32(), sum)
 	step("download")
 
-	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, _, err = service.Register(t.Context(), exports.Registration{SourceURL: "1", ExportedURL: g.objectURL("large").String()})
 	is.NoErr(err)
 	items, err := service.FindBatch(t.Context(), []string{"1", "1"})

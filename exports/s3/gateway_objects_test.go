@@ -181,7 +181,10 @@ func TestGateway_Errors(t *testing.T) {
 func TestGateway_Link(t *testing.T) {
 	is := is.New(t)
 	g := newGateway(t)
-	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{g.opener(t)}})
+	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{g.opener(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var sources []string
 	want := make(map[string]string)
 	for i, size := range []int{0, 1, 1 << 10, 3 << 20} {

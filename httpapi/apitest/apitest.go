@@ -85,10 +85,14 @@ func New(t testing.TB, opts ...func(*httpapi.Options)) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	files, err := exports.NewService(db.Exports(), &exports.Options{Now: s.Clock.Now, Openers: []exports.Opener{opener}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.Options = httpapi.Options{
 		Keys:      clientKeys,
 		Symbols:   library,
-		Exports:   exports.NewService(db.Exports(), &exports.Options{Now: s.Clock.Now, Openers: []exports.Opener{opener}}),
+		Exports:   files,
 		AdminKeys: []string{AdminKey},
 		Logger:    slog.New(slog.DiscardHandler),
 	}

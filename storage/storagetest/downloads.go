@@ -56,7 +56,8 @@ func concurrentDownloads(t *testing.T, handles []Storage) {
 	linkStore(t, handles[0])
 	var services []*exports.Service
 	for _, s := range handles {
-		service := exports.NewService(s.Exports(), &exports.Options{Openers: []exports.Opener{contentOpener{}}})
+		service, err := exports.NewService(s.Exports(), &exports.Options{Openers: []exports.Opener{contentOpener{}}})
+		must(t, err)
 		t.Cleanup(func() { must(t, service.Flush(context.Background())) })
 		services = append(services, service)
 	}

@@ -20,7 +20,9 @@ func TestMetrics_LeaseAgeIsInfiniteWithoutLease(t *testing.T) {
 	db := memory.New()
 	clientKeys, err := keys.NewService(db.Keys(), nil) // Run is not called
 	is.NoErr(err)
+	exportService, err := exports.NewService(db.Exports(), nil)
+	is.NoErr(err)
 	w := httptest.NewRecorder()
-	metrics.New(clientKeys, exports.NewService(db.Exports(), nil)).Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	metrics.New(clientKeys, exportService).Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	is.True(strings.Contains(w.Body.String(), "\ncanvasback_key_lease_age_seconds +Inf\n"))
 }

@@ -53,8 +53,11 @@ var failures = []struct {
 	},
 	{
 		status: "404",
-		option: func(_ *testing.T, o *httpapi.Options) {
-			o.Exports = exports.NewService(memory.New().Exports(), nil)
+		option: func(t *testing.T, o *httpapi.Options) {
+			var err error
+			if o.Exports, err = exports.NewService(memory.New().Exports(), nil); err != nil {
+				t.Fatal(err)
+			}
 		},
 		alter: func(r *request) {
 			for name := range r.values {
@@ -95,10 +98,13 @@ var failures = []struct {
 			if o.Symbols, err = symbols.NewService(panickingStore{}, nil); err != nil {
 				t.Fatal(err)
 			}
-			o.Exports = exports.NewService(struct {
+			o.Exports, err = exports.NewService(struct {
 				exports.Store
 				exports.LinkStore
 			}{}, &exports.Options{Openers: []exports.Opener{failingOpener{}}})
+			if err != nil {
+				t.Fatal(err)
+			}
 		},
 	},
 	{
@@ -199,9 +205,12 @@ func sendScenarios(t *testing.T, doc *document) (sent []exchange) {
 	return sent
 }
 
-// failingOrigin requests files of an origin server that fails with err.
-func failingOrigin(t *testing.T, doc *document, err error) []exchange {
-	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{err}}})
+// failingOrigin requests files of an origin server that fails.
+func failingOrigin(t *testing.T, doc *document, failure error) []exchange {
+	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{failure}}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	f := newFixture(t, doc, func(o *httpapi.Options) { o.Exports = service })
 	f.call("registerExport", `{"sourceFileUrl":"https://viewer.example/documents/17","exportedUrl":"https://files.example/out/plan.pdf"}`)
 	f.call("downloadExport", `{"sourceFileUrl":"https://viewer.example/documents/17"}`)
@@ -209,14 +218,16 @@ func failingOrigin(t *testing.T, doc *document, err error) []exchange {
 	f.call("createDownloadLink", `{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"}]}`)
 	f.call("downloadExportBatch", `{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"}]}`)
 	f.call("downloadExportBatch", `{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"},{"sourceFileUrl":"https://viewer.example/documents/99"}]}`)
-	return append(f.exchanges, failingLink(t, doc, err)...)
+	return append(f.exchanges, failingLink(t, doc, failure)...)
 }
 
-// failingLink requests a link whose origin server fails with err once the link is
-// made.
-func failingLink(t *testing.T, doc *document, err error) []exchange {
-	opener := &laterFailingOpener{failingOpener: failingOpener{err}}
-	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+// failingLink requests a link whose origin server fails once the link is made.
+func failingLink(t *testing.T, doc *document, failure error) []exchange {
+	opener := &laterFailingOpener{failingOpener: failingOpener{failure}}
+	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	f := newFixture(t, doc, func(o *httpapi.Options) { o.Exports = service })
 	const source = "https://viewer.example/documents/17"
 	f.call("registerExport", `{"sourceFileUrl":"`+source+`","exportedUrl":"https://files.example/out/plan.pdf"}`)

@@ -151,7 +151,10 @@ func (r blockingReader) Read([]byte) (int, error) {
 // newPausingSite returns a site with one export that opener opens.
 func newPausingSite(t *testing.T, opener pausingOpener) *site {
 	t.Helper()
-	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := newSite(t, func(o *httpapi.Options) { o.Exports = service })
 	s.register(sourceURL("large"), apitest.FilesURL+"large.bin")
 	return s

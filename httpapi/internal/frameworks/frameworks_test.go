@@ -191,7 +191,10 @@ type server struct {
 // which is more than any prefetch.
 func serve(t *testing.T, mount func(*httpapi.API) http.Handler, configure func(*httptest.Server)) *server {
 	t.Helper()
-	service := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{truncatedOpener{}}})
+	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{truncatedOpener{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, _, err := service.Register(t.Context(), exports.Registration{
 		SourceURL: "s", ExportedURL: "https://files.example/s",
 	}); err != nil {
