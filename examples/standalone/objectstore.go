@@ -41,7 +41,7 @@ func (o objectStore) openers(ctx context.Context, log *slog.Logger) ([]exports.O
 	if err != nil {
 		return nil, fmt.Errorf("EXPORT_S3_BUCKETS requires credentials, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: %w", err)
 	}
-	opener, err := s3.New(s3.Options{
+	opener, err := s3.New(&s3.Options{
 		Buckets:         o.buckets,
 		Credentials:     sdk.Credentials,
 		Region:          cmp.Or(o.region, sdk.Region),

@@ -142,7 +142,7 @@ func (s *fakeStore) opener(t testing.TB, change ...func(*s3.Options)) *s3.Opener
 	for _, c := range change {
 		c(&options)
 	}
-	opener, err := s3.New(options)
+	opener, err := s3.New(&options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,7 +165,7 @@ func (g *gateway) opener(t testing.TB, change ...func(*s3.Options)) *s3.Opener {
 	for _, c := range change {
 		c(&options)
 	}
-	opener, err := s3.New(options)
+	opener, err := s3.New(&options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,10 @@ var (
 )
 
 // New returns an Opener. It returns an error if options are missing or malformed.
-func New(options Options) (*Opener, error) {
+func New(options *Options) (*Opener, error) {
+	if options == nil {
+		options = new(Options)
+	}
 	o := &Opener{
 		region:      cmp.Or(options.Region, defaultRegion),
 		credentials: options.Credentials,

@@ -143,7 +143,10 @@ func TestOpener_RejectsURL(t *testing.T) {
 func TestNew_RejectsOptions(t *testing.T) {
 	t.Parallel()
 	valid := s3.Options{Buckets: []string{"plans"}, Credentials: static("a", "b")}
-	if _, err := s3.New(valid); err != nil {
+	if _, err := s3.New(nil); err == nil {
+		t.Error("nil options are valid")
+	}
+	if _, err := s3.New(&valid); err != nil {
 		t.Fatal(err)
 	}
 	for field, change := range map[string]func(*s3.Options){
@@ -155,21 +158,21 @@ func TestNew_RejectsOptions(t *testing.T) {
 	} {
 		options := valid
 		change(&options)
-		if _, err := s3.New(options); err == nil || !strings.Contains(err.Error(), field) {
+		if _, err := s3.New(&options); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
 	for _, entry := range []string{"", "/", "a", "a/b", "..", "pl ans", "plans..x", "plans?", "-plans", "plans/../x", "plans/./", "plans/\xff", "s3://plans", "https://s3.example/plans", "*"} {
 		options := valid
 		options.Buckets = []string{"ok-bucket", entry}
-		if _, err := s3.New(options); err == nil || !strings.Contains(err.Error(), "Buckets") {
+		if _, err := s3.New(&options); err == nil || !strings.Contains(err.Error(), "Buckets") {
 			t.Errorf("bucket %q: %v", entry, err)
 		}
 	}
 	for _, endpoint := range []string{"ftp://x.example", "//x.example", "https://", "https://x.example?a", "https://x.example#a", "https://x y", "https://a_b.example:0"} {
 		options := valid
 		options.Endpoint = endpoint
-		if _, err := s3.New(options); err == nil {
+		if _, err := s3.New(&options); err == nil {
 			t.Errorf("endpoint %q: no error", endpoint)
 		}
 	}
@@ -323,7 +326,7 @@ func TestOpener_PublicURL(t *testing.T) {
 			is := is.New(t)
 			options := s3.Options{Endpoint: "http://store.example:9000", Buckets: []string{"plans"}, Credentials: static("a", "b"), Now: func() time.Time { return now }}
 			c.change(&options)
-			opener, err := s3.New(options)
+			opener, err := s3.New(&options)
 			is.NoErr(err)
 			public, err := opener.PublicURL(t.Context(), parse(t, c.open))
 			if c.base == "" {

@@ -35,7 +35,7 @@ func parse(t testing.TB, rawURL string) *url.URL {
 func TestOpener_SignatureVectors(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	opener, err := s3.New(s3.Options{
+	opener, err := s3.New(&s3.Options{
 		Buckets:         []string{"examplebucket"},
 		Credentials:     static("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
 		Endpoint:        "https://s3.amazonaws.com",
