@@ -17,14 +17,22 @@ type Export struct {
 	UpdatedAt    time.Time
 }
 
-// Filter selects exports.
+// Filter selects the exports of a list. The zero value selects all.
 type Filter struct {
-	// Contains selects the exports whose SourceURL contains it, as bytes; all if
-	// empty.
-	Contains string
+	Contains string // only exports whose SourceURL contains it, as bytes
+}
 
-	After int64 // selects the exports with higher ids
-	Limit int   // of the result; 100 if zero
+// Range selects the first records of a list with ids above After. The zero value
+// selects all records.
+type Range struct {
+	After int64 // an id, which need not exist; 0: from the start
+	Limit int   // the maximum number of records; 0 or less: no limit
+}
+
+// Page is a part of a list of exports, ids ascending.
+type Page struct {
+	Exports []Export
+	More    bool // exports with higher ids follow
 }
 
 // BatchItem is a source URL of a batch with its export.

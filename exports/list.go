@@ -1,23 +1,19 @@
 package exports
 
-import (
-	"cmp"
-	"context"
-)
+import "context"
 
-// List returns the exports that the filter selects, ids ascending. To see whether
-// more follow, ask for one more. The error matches [ErrInvalid] if Contains is
-// longer than a source URL or not valid text.
+// List returns a page of the exports that the filter selects. To read all pages,
+// continue with the last id while Page.More is true. The error matches [ErrInvalid] if
+// Contains is longer than a source URL or not valid text.
 //
-// A search reads exports until it has found filter.Limit, in the worst case all above
-// After: 100,000 in 20 to 50 ms with any driver. If ctx ends before, it returns an error.
-func (s *Service) List(ctx context.Context, filter Filter) ([]Export, error) {
+// A search reads exports until the page is full, in the worst case all above After:
+// 100,000 in 20 to 50 ms with any driver. If ctx ends before, it returns an error.
+func (s *Service) List(ctx context.Context, filter Filter, r Range) (Page, error) {
 	if err := checkText("q", filter.Contains); err != nil {
-		return nil, err
+		return Page{}, err
 	}
-	filter.Limit = cmp.Or(max(filter.Limit, 0), 100)
-	list, err := s.store.List(ctx, filter)
-	return list, storeError("list exports", err)
+	page, err := s.store.List(ctx, filter, r)
+	return page, storeError("list exports", err)
 }
 
 // Get returns the export with the id, or [ErrNotFound].

@@ -45,22 +45,24 @@ func TestList_ValidatesFilter(t *testing.T) {
 	s := newService(newFakeUpstream(), exports.Options{})
 	register(t, s, slices.Repeat([]string{"https://x.example/"}, 102)...)
 	for _, test := range []struct {
-		filter exports.Filter
-		count  int
+		contains string
+		rows     exports.Range
+		count    int
+		more     bool
 	}{
-		{exports.Filter{}, 100},
-		{exports.Filter{Limit: -1}, 100},
-		{exports.Filter{Limit: 101}, 101},
-		{exports.Filter{After: 100}, 2},
-		{exports.Filter{Contains: "source-10", Limit: 1000}, 3}, // 10, 100 and 101
-		{exports.Filter{Contains: strings.Repeat("ä", exports.MaxURLLength)}, 0},
+		{"", exports.Range{}, 102, false},
+		{"", exports.Range{Limit: 101}, 101, true},
+		{"", exports.Range{After: 100}, 2, false},
+		{"source-10", exports.Range{Limit: 2}, 2, true}, // of 10, 100 and 101
+		{strings.Repeat("ä", exports.MaxURLLength), exports.Range{}, 0, false},
 	} {
-		list, err := s.List(t.Context(), test.filter)
+		page, err := s.List(t.Context(), exports.Filter{Contains: test.contains}, test.rows)
 		is.NoErr(err)
-		is.Equal(len(list), test.count)
+		is.Equal(len(page.Exports), test.count)
+		is.Equal(page.More, test.more)
 	}
 	for _, text := range []string{"\xff", "a\x00", strings.Repeat("ä", exports.MaxURLLength+1)} {
-		_, err := s.List(t.Context(), exports.Filter{Contains: text})
+		_, err := s.List(t.Context(), exports.Filter{Contains: text}, exports.Range{})
 		is.True(errors.Is(err, exports.ErrInvalid) && strings.HasPrefix(err.Error(), "q "))
 	}
 	first, err := s.Get(t.Context(), 1)

@@ -34,9 +34,9 @@ type Store interface {
 	// Get returns the export with the id, or [ErrNotFound].
 	Get(ctx context.Context, id int64) (Export, error)
 
-	// List returns the exports that the filter selects, ids ascending. Its Limit
-	// is positive. With a Contains, it may read all exports above After.
-	List(ctx context.Context, filter Filter) ([]Export, error)
+	// List returns a page of the exports that the filter selects. With a Contains,
+	// it may read all exports above After.
+	List(ctx context.Context, filter Filter, r Range) (Page, error)
 
 	// Find returns the exports of the source URLs that have one, in any
 	// order, each once even if its source URL is given more than once.

@@ -46,16 +46,15 @@ func (e exportEndpoints) listExports(c *call) error {
 	}
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	list, err := e.service.List(ctx, exports.Filter{Contains: text, After: page.After, Limit: page.Limit + 1})
+	list, err := e.service.List(ctx, exports.Filter{Contains: text}, exports.Range(page))
 	if err != nil {
 		return err
 	}
-	if len(list) > page.Limit {
-		list = list[:page.Limit]
-		c.setLink(page.Limit, list[len(list)-1].ID)
+	if list.More {
+		c.setLink(page.Limit, list.Exports[len(list.Exports)-1].ID)
 	}
-	records := make([]adminExportRecord, len(list))
-	for i, export := range list {
+	records := make([]adminExportRecord, len(list.Exports))
+	for i, export := range list.Exports {
 		records[i] = newAdminExportRecord(export)
 	}
 	body, err := marshal(records)

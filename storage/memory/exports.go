@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/internal/paging"
 )
 
 type exportStore struct{ db *DB }
@@ -49,12 +50,13 @@ func (s exportStore) Get(ctx context.Context, id int64) (exports.Export, error) 
 	return export, nil
 }
 
-func (s exportStore) List(ctx context.Context, filter exports.Filter) ([]exports.Export, error) {
+func (s exportStore) List(ctx context.Context, filter exports.Filter, r exports.Range) (page exports.Page, err error) {
 	s.db.mu.RLock()
 	defer s.db.mu.RUnlock()
 	var list []exports.Export
-	for _, id := range above(s.db.exportIDs, filter.After) {
-		if ctx.Err() != nil || len(list) == filter.Limit {
+	ids, _ := inRange(s.db.exportIDs, r.After, 0)
+	for _, id := range ids {
+		if ctx.Err() != nil || len(list) == paging.FetchLimit(r.Limit) {
 			break
 		}
 		if export := s.db.exports[id]; strings.Contains(export.SourceURL, filter.Contains) {
@@ -62,9 +64,10 @@ func (s exportStore) List(ctx context.Context, filter exports.Filter) ([]exports
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return exports.Page{}, err
 	}
-	return list, nil
+	page.Exports, page.More = paging.Cut(list, r.Limit)
+	return page, nil
 }
 
 func (s exportStore) Find(ctx context.Context, sources ...string) ([]exports.Export, error) {
@@ -107,13 +110,4 @@ func without(ids []int64, id int64) []int64 {
 		return slices.Delete(ids, i, i+1)
 	}
 	return ids
-}
-
-// above returns the ascending ids above after.
-func above(ids []int64, after int64) []int64 {
-	i, found := slices.BinarySearch(ids, after)
-	if found {
-		i++
-	}
-	return ids[i:]
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/internal/paging"
 )
 
 func (s exportStore) Get(ctx context.Context, id int64) (exports.Export, error) {
@@ -34,13 +35,15 @@ func (s exportStore) Delete(ctx context.Context, id int64) error {
 	return err
 }
 
-func (s exportStore) List(ctx context.Context, filter exports.Filter) ([]exports.Export, error) {
-	return readRows(ctx, s.db, scanExportRow, `
+func (s exportStore) List(ctx context.Context, filter exports.Filter, r exports.Range) (page exports.Page, err error) {
+	list, err := readRows(ctx, s.db, scanExportRow, `
 		SELECT id, source_url, exported_url, file_name, registered_by, created_at, updated_at
 		FROM canvasback_exports
 		WHERE id > $1 AND strpos(source_url, $2) > 0
 		ORDER BY id
 		LIMIT $3`,
-		filter.After, filter.Contains, filter.Limit,
+		r.After, filter.Contains, paging.FetchLimit(r.Limit),
 	)
+	page.Exports, page.More = paging.Cut(list, r.Limit)
+	return page, err
 }

@@ -44,7 +44,7 @@ func TestReads_AreTooCheapToCompile(t *testing.T) {
 		is.NoErr(err)
 		_, err = db.Keys().List(t.Context(), keys.Filter{}, keys.Range{Limit: limit})
 		is.NoErr(err)
-		_, err = db.Exports().List(t.Context(), exports.Filter{Limit: limit})
+		_, err = db.Exports().List(t.Context(), exports.Filter{}, exports.Range{Limit: limit})
 		is.NoErr(err)
 	}
 	_, err = db.Symbols().ListSegments(t.Context())

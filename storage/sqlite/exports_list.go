@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/internal/paging"
 )
 
 func (s exportStore) Get(ctx context.Context, id int64) (exports.Export, error) {
@@ -32,13 +33,15 @@ func (s exportStore) Delete(ctx context.Context, id int64) error {
 	})
 }
 
-func (s exportStore) List(ctx context.Context, filter exports.Filter) ([]exports.Export, error) {
-	return queryExports(ctx, s.db, `
+func (s exportStore) List(ctx context.Context, filter exports.Filter, r exports.Range) (page exports.Page, err error) {
+	list, err := queryExports(ctx, s.db, `
 		SELECT id, source_url, exported_url, file_name, registered_by, created_at, updated_at
 		FROM canvasback_exports
 		WHERE id > ? AND instr(source_url, ?) > 0
 		ORDER BY id
 		LIMIT ?`,
-		filter.After, filter.Contains, filter.Limit,
+		r.After, filter.Contains, paging.FetchLimit(r.Limit),
 	)
+	page.Exports, page.More = paging.Cut(list, r.Limit)
+	return page, err
 }

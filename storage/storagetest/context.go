@@ -148,9 +148,12 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Exp
 		}},
 		{"exports.Find", func(ctx context.Context) error { _, err := e.Find(ctx, "export"); return err }},
 		{"exports.Get", func(ctx context.Context) error { _, err := e.Get(ctx, export.ID); return err }},
-		{"exports.List", func(ctx context.Context) error { _, err := e.List(ctx, exports.Filter{Limit: 1}); return err }},
+		{"exports.List", func(ctx context.Context) error {
+			_, err := e.List(ctx, exports.Filter{}, exports.Range{Limit: 1})
+			return err
+		}},
 		{"exports.List with a text", func(ctx context.Context) error {
-			_, err := e.List(ctx, exports.Filter{Contains: export.SourceURL, Limit: 1})
+			_, err := e.List(ctx, exports.Filter{Contains: export.SourceURL}, exports.Range{Limit: 1})
 			return err
 		}},
 		{"exports.Delete", func(ctx context.Context) error { return e.Delete(ctx, export.ID) }},

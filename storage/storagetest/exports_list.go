@@ -65,25 +65,29 @@ func exportGet(t *testing.T, s Harness) {
 	}
 }
 
-// wantListed checks that List returns those of the exports, ids ascending, that a
-// filter selects.
-func wantListed(t testing.TB, s Storage, all []exports.Export, filter exports.Filter) {
+// wantListed checks that List returns the page of those of the exports, ids ascending,
+// whose source URLs contain a text.
+func wantListed(t testing.TB, s Storage, all []exports.Export, contains string, r exports.Range) {
 	t.Helper()
-	var want []exports.Export
+	var want exports.Page
 	for _, export := range all {
-		if export.ID > filter.After && strings.Contains(export.SourceURL, filter.Contains) && len(want) < filter.Limit {
-			want = append(want, export)
+		if export.ID <= r.After || !strings.Contains(export.SourceURL, contains) {
+			continue
 		}
+		if want.More = r.Limit > 0 && len(want.Exports) == r.Limit; want.More {
+			break
+		}
+		want.Exports = append(want.Exports, export)
 	}
-	got, err := s.Exports().List(t.Context(), filter)
+	got, err := s.Exports().List(t.Context(), exports.Filter{Contains: contains}, r)
 	must(t, err)
-	if !slices.Equal(got, want) {
-		t.Errorf("List of %+.100v returns %d exports, want %d: %+.200v, want %+.200v", filter, len(got), len(want), got, want)
+	if !slices.Equal(got.Exports, want.Exports) || got.More != want.More {
+		t.Errorf("List of %.100q %+v returns %d exports, want %d: %+.200v, want %+.200v", contains, r, len(got.Exports), len(want.Exports), got, want)
 	}
 }
 
 func exportPages(t *testing.T, s Harness) {
-	wantListed(t, s, nil, exports.Filter{Limit: 10})
+	wantListed(t, s, nil, "", exports.Range{Limit: 10})
 	var all []exports.Export
 	for _, source := range []string{"b", "a", "d", "c"} {
 		all = append(all, putExport(t, s, newExport(source)))
@@ -92,8 +96,8 @@ func exportPages(t *testing.T, s Harness) {
 	deleted := all[1].ID
 	all = slices.Delete(all, 1, 2)
 	for _, after := range []int64{0, all[0].ID, deleted, all[1].ID, all[2].ID, math.MaxInt64} {
-		for _, limit := range []int{1, 2, 3, 4, unlimited} {
-			wantListed(t, s, all, exports.Filter{After: after, Limit: limit})
+		for _, limit := range []int{math.MinInt, -1, 0, 1, 2, 3, 4, math.MaxInt} {
+			wantListed(t, s, all, "", exports.Range{After: after, Limit: limit})
 		}
 	}
 }
@@ -122,12 +126,12 @@ func exportSearch(t *testing.T, s Harness) {
 		texts = append(texts, string(source[from:to]))
 	}
 	for _, text := range texts {
-		filter := exports.Filter{Contains: text, Limit: 1 + random.IntN(40)}
+		r := exports.Range{Limit: 1 + random.IntN(40)}
 		if random.IntN(2) == 0 {
-			filter.After = all[random.IntN(len(all))].ID
+			r.After = all[random.IntN(len(all))].ID
 		}
-		wantListed(t, s, all, filter)
-		wantListed(t, s, all, exports.Filter{Contains: text, Limit: unlimited})
+		wantListed(t, s, all, text, r)
+		wantListed(t, s, all, text, exports.Range{})
 	}
 }
 
@@ -137,12 +141,12 @@ func exportSearchDeleted(t *testing.T, s Harness) {
 		all = append(all, putExport(t, s, newExport(source)))
 	}
 	for _, text := range []string{"aaaaaaa", "aabbbbcc", "cbbbbaaa", "aaaabbbbcccc"} {
-		wantListed(t, s, all, exports.Filter{Contains: text, Limit: 10})
+		wantListed(t, s, all, text, exports.Range{Limit: 10})
 	}
 	must(t, s.Exports().Delete(t.Context(), all[1].ID))
 	again := putExport(t, s, newExport(all[1].SourceURL))
 	all = append(slices.Delete(all, 1, 2), again)
 	for _, text := range []string{"aaaaaaa", "aabbbbcc", "cbbbbaaa", "aaaabbbbcccc"} {
-		wantListed(t, s, all, exports.Filter{Contains: text, Limit: 10})
+		wantListed(t, s, all, text, exports.Range{Limit: 10})
 	}
 }

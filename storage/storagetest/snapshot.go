@@ -54,9 +54,9 @@ func takeSnapshot(t testing.TB, s Storage) snapshot {
 			})
 		}
 	}
-	found, err := s.Exports().List(t.Context(), exports.Filter{Limit: unlimited})
+	found, err := s.Exports().List(t.Context(), exports.Filter{}, exports.Range{})
 	must(t, err)
-	for _, export := range found {
+	for _, export := range found.Exports {
 		id := export.ID
 		export.ID = 0
 		all.add("export "+export.SourceURL, record{fmt.Sprint(export), fmt.Sprint(id)})

@@ -31,9 +31,9 @@ func TestMigrate_SupportsExportIndexSideBySide(t *testing.T) {
 		store := db.migrated().Exports()
 		search := func(text string) (ids []int64) {
 			is.Helper()
-			list, err := store.List(t.Context(), exports.Filter{Contains: text, Limit: 10})
+			list, err := store.List(t.Context(), exports.Filter{Contains: text}, exports.Range{Limit: 10})
 			is.NoErr(err)
-			for _, export := range list {
+			for _, export := range list.Exports {
 				ids = append(ids, export.ID)
 			}
 			return ids
@@ -60,13 +60,13 @@ func TestList_SearchEndsWithContext(t *testing.T) {
 		is := is.New(t)
 		store := db.migrated().Exports()
 		db.execute(db.insertExports(1, 100_000)) // takes longer than the context lasts
-		list, err := store.List(t.Context(), exports.Filter{Contains: "example/100000", Limit: 10})
+		list, err := store.List(t.Context(), exports.Filter{Contains: "example/100000"}, exports.Range{Limit: 10})
 		is.NoErr(err)
-		is.Equal(len(list), 1)
+		is.Equal(len(list.Exports), 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		list, err = store.List(ctx, exports.Filter{Contains: "missing", Limit: 10})
+		list, err = store.List(ctx, exports.Filter{Contains: "missing"}, exports.Range{Limit: 10})
 		is.True(err != nil) // of the context, or of the driver that it interrupts
-		is.Equal(len(list), 0)
+		is.Equal(len(list.Exports), 0)
 	})
 }

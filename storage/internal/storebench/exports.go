@@ -34,7 +34,7 @@ func RunExports(b *testing.B, open func(t testing.TB) (s storagetest.Storage, in
 		after, last := middle[0].ID, middle[0].ID+int64(count/2)-101
 		list := func(contains string, after int64) func(int) error {
 			return func(int) error {
-				_, err := e.List(ctx, exports.Filter{Contains: contains, After: after, Limit: 101})
+				_, err := e.List(ctx, exports.Filter{Contains: contains}, exports.Range{After: after, Limit: 100})
 				return err
 			}
 		}
