@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
 	"github.com/matryer/is"
 
@@ -165,6 +166,11 @@ func TestStates_ServerWithoutServices(t *testing.T) {
 	b.waitText("No such route.")
 }
 
+// emulateNetworkConditions is deprecated, so package network lacks it, but all versions of
+// Chromium have it. Of the two commands that replace it, Chromium 148 requires other
+// parameters of one, and 141 lacks the other.
+var emulateNetworkConditions = cdp.Command[network.Conditions, cdp.Empty]{Method: "Network.emulateNetworkConditions"}
+
 func TestStates_Offline(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -173,10 +179,7 @@ func TestStates_Offline(t *testing.T) {
 	b := openTab(t, s.url+"#/symbols")
 	b.waitText("Gate valve")
 	offline := func(on bool) {
-		call(b, network.OverrideNetworkState, network.OverrideNetworkStateParams{Offline: on, DownloadThroughput: -1, UploadThroughput: -1})
-		call(b, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
-			MatchedNetworkConditions: []*network.Conditions{{Offline: on, DownloadThroughput: -1, UploadThroughput: -1}},
-		})
+		call(b, emulateNetworkConditions, network.Conditions{Offline: on, DownloadThroughput: -1, UploadThroughput: -1})
 		b.wait(fmt.Sprintf(`navigator.onLine !== %v`, on))
 	}
 	offline(true)
