@@ -20,10 +20,11 @@ import (
 
 // firefox is a tab of a Firefox of its own, driven by WebDriver BiDi.
 type firefox struct {
-	conn *websocket.Conn
-	tab  *tab
-	page string // browsing context
-	last int    // id of a command
+	conn   *websocket.Conn
+	tab    *tab
+	page   string // browsing context of the tab
+	config string // that of a page with the rights of Firefox itself; version 140 has no other way to get them
+	last   int    // id of a command
 }
 
 type bidiMessage struct {
@@ -53,7 +54,8 @@ func openFirefox(t *testing.T, pageURL string) *tab {
 	b.firefox = &firefox{tab: b}
 	b.firefox.start(program)
 	b.firefox.call("session.new", object{"capabilities": object{}}, nil)
-	b.firefox.page = b.firefox.context(object{})
+	b.firefox.config, b.firefox.page = b.firefox.openPage(), b.firefox.openPage()
+	b.firefox.call("browsingContext.navigate", object{"context": b.firefox.config, "url": "about:config", "wait": "complete"}, nil)
 	b.firefox.call("session.subscribe", object{
 		"events":   []string{"log.entryAdded", "network.beforeRequestSent", "browsingContext.userPromptOpened"},
 		"contexts": []string{b.firefox.page}, // Firefox shows a downloaded PDF in another tab
@@ -62,7 +64,7 @@ func openFirefox(t *testing.T, pageURL string) *tab {
 	b.resize(1000, 700) // smaller than in Chromium, since Firefox renders without a GPU
 	t.Cleanup(b.checkProblems)
 	b.visit(pageURL)
-	b.firefox.chrome(`gBrowser.selectedBrowser.focus()`) // not the URL bar
+	b.firefox.chrome(`Services.wm.getMostRecentWindow("navigator:browser").gBrowser.selectedBrowser.focus()`) // not the URL bar
 	return b
 }
 
@@ -167,19 +169,19 @@ func (f *firefox) evaluate(browsingContext, expression string, value any) {
 	check(f.tab.t, json.Unmarshal([]byte(result.Result.Value), value))
 }
 
-// context returns the first browsing context of a tree.
-func (f *firefox) context(tree object) string {
+// openPage opens a tab and returns its browsing context.
+func (f *firefox) openPage() string {
 	f.tab.t.Helper()
-	var found struct{ Contexts []struct{ Context string } }
-	f.call("browsingContext.getTree", tree, &found)
-	return found.Contexts[0].Context
+	var created struct{ Context string }
+	f.call("browsingContext.create", object{"type": "tab"}, &created)
+	return created.Context
 }
 
-// chrome evaluates an expression in the window around the page.
+// chrome evaluates an expression with the rights of Firefox itself.
 func (f *firefox) chrome(expression string) {
 	f.tab.t.Helper()
 	var value any
-	f.evaluate(f.context(object{"moz:scope": "chrome"}), expression, &value)
+	f.evaluate(f.config, expression, &value)
 }
 
 // setTheme sets the color scheme that media queries of the page see.
