@@ -307,20 +307,6 @@ func (c *cluster) postmaster() (int, error) {
 	return strconv.Atoi(first)
 }
 
-func childProcesses(of int) (children []int, err error) {
-	table, err := exec.Command("ps", "-A", "-o", "pid=", "-o", "ppid=").Output()
-	if err != nil {
-		return nil, fmt.Errorf("ps: %w", err)
-	}
-	for line := range strings.Lines(string(table)) {
-		var id, parent int
-		if fmt.Sscan(line, &id, &parent); parent == of {
-			children = append(children, id)
-		}
-	}
-	return children, nil
-}
-
 func sendSignal(id int, signal os.Signal) error {
 	process, err := os.FindProcess(id) // fails only on Windows
 	if err != nil {
