@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
@@ -113,30 +114,31 @@ func TestFindBatch_RejectsInvalidSources(t *testing.T) {
 }
 
 func TestOpen_TimeoutEndsWithFirstByte(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	upstream := newFakeUpstream()
-	s := newService(upstream, exports.Options{OpenTimeout: 30 * time.Millisecond})
-	upstream.handle("https://x.example/long", func(ctx context.Context) (*exports.File, error) {
-		r, w := io.Pipe()
-		go func() {
-			for range 5 {
-				time.Sleep(20 * time.Millisecond)
-				fmt.Fprint(w, "x")
-			}
-			w.CloseWithError(context.Cause(ctx)) // nil is io.EOF
-		}()
-		return &exports.File{Body: r, Size: -1}, nil
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		upstream := newFakeUpstream()
+		s := newService(upstream, exports.Options{OpenTimeout: 30 * time.Millisecond})
+		upstream.handle("https://x.example/long", func(ctx context.Context) (*exports.File, error) {
+			r, w := io.Pipe()
+			go func() {
+				for range 5 {
+					time.Sleep(20 * time.Millisecond)
+					fmt.Fprint(w, "x")
+				}
+				w.CloseWithError(context.Cause(ctx)) // nil is io.EOF
+			}()
+			return &exports.File{Body: r, Size: -1}, nil
+		})
+		sources := register(t, s, "https://x.example/long")
+		export, err := s.Find(t.Context(), sources[0])
+		is.NoErr(err)
+		file, err := s.Open(t.Context(), export)
+		is.NoErr(err)
+		content, err := io.ReadAll(file.Body)
+		is.NoErr(err) // the download outlives the timeout
+		is.Equal(string(content), "xxxxx")
+		is.NoErr(file.Close())
 	})
-	sources := register(t, s, "https://x.example/long")
-	export, err := s.Find(t.Context(), sources[0])
-	is.NoErr(err)
-	file, err := s.Open(t.Context(), export)
-	is.NoErr(err)
-	content, err := io.ReadAll(file.Body)
-	is.NoErr(err) // the download outlives the timeout
-	is.Equal(string(content), "xxxxx")
-	is.NoErr(file.Close())
 }
 
 func TestNewService_RejectsNil(t *testing.T) {
