@@ -63,12 +63,8 @@ func TestConcurrency_IdleConnections(t *testing.T) {
 		io.WriteString(conn, "GET /symbol/folders HTTP/1.1\r\nHost: x\r\n"[:i%40]) // some incomplete
 	}
 	for range 50 {
-		began := time.Now()
 		h.client("GET", "/symbol/folders", "").want(200)
 		h.admin("GET", "/admin/api-keys", "").want(200)
-		if took := time.Since(began); took > testTimeout/10 {
-			t.Errorf("two requests took %s", took)
-		}
 	}
 	if now := runtime.NumGoroutine(); now < before.goroutines+len(idle) {
 		t.Errorf("%d goroutines: connections were closed", now)

@@ -33,7 +33,7 @@ func (h *harness) dial() *net.TCPConn {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(testTimeout))
 	return conn.(*net.TCPConn)
 }
 
@@ -49,7 +49,7 @@ func status(t *testing.T, conn net.Conn) int {
 
 func TestConnection_StalledBodyDoesNotDelayErrors(t *testing.T) {
 	t.Parallel()
-	h := serve(t)
+	h := serve(t, func(o *httpapi.Options) { o.Limits.BodyRate = -1 }) // reading a stalled body never ends
 	for request, want := range map[string]int{
 		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{":                                                           401,
 		"POST /nope HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{":                                                                     404,
@@ -60,13 +60,9 @@ func TestConnection_StalledBodyDoesNotDelayErrors(t *testing.T) {
 		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.rawKey + "\r\nExpect: 100-continue\r\nContent-Length: 9999999\r\n\r\n": 413,
 	} {
 		conn := h.dial()
-		began := time.Now()
 		io.WriteString(conn, request)
 		if got := status(t, conn); got != want {
 			t.Errorf("%q has status %d, want %d", request, got, want)
-		}
-		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("%q: response after %s", request, took)
 		}
 	}
 }
@@ -267,7 +263,7 @@ func TestDownload_SlowFileDoesNotDelayHeader(t *testing.T) {
 			t.Fatal(err)
 		}
 		request.Header.Set("X-Api-Key", h.rawKey)
-		late := time.AfterFunc(10*time.Second, func() {
+		late := time.AfterFunc(testTimeout, func() {
 			t.Errorf("%s: no header while the file is slow", path)
 			close(o.release)
 		})

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"time"
 )
 
 // TestDrain_UnreadBody: net/http alone would wait for an unread body before or
@@ -32,10 +31,9 @@ func TestDrain_UnreadBody(t *testing.T) {
 				want, credentials = -want, ""
 			}
 			fmt.Fprintf(conn, "%s\r\nHost: x\r\n%s\r\n1", request, credentials)
-			start := time.Now()
 			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
-				t.Fatalf("no response after %v: %v", time.Since(start), err)
+				t.Fatalf("no response: %v", err)
 			}
 			if response.StatusCode != want {
 				t.Errorf("status is %d, want %d", response.StatusCode, want)

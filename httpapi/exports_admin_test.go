@@ -232,7 +232,7 @@ func TestExportsAdmin_CheckReportsFailures(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) {
-		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{checkedOpener{}}, OpenTimeout: 50 * time.Millisecond}))
+		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{checkedOpener{}}, OpenTimeout: time.Second}))
 	})
 	for path, want := range map[string]string{
 		"/forbidden": `"export_failed","reason":"https://files.example/forbidden is not allowed"`,

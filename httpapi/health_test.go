@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
@@ -37,12 +38,15 @@ func TestReady(t *testing.T) {
 	is.Equal(get(httpapi.Alive()).Code, 200)
 	is.Equal(get(newAPI(t, h.options).Ready()).Code, 200)
 	is.Equal(get(newAPI(t, httpapi.Options{}).Ready()).Code, 200) // no store to check
-	h.options.Symbols = must(symbols.NewService(hangingStore{memory.New().Symbols()}, nil))
-	start := time.Now()
-	response := get(newAPI(t, h.options).Ready())
-	is.Equal(response.Code, 503)
-	is.Equal(response.Body.String(), "storage unavailable\n")
-	is.True(time.Since(start) < 10*time.Second)
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		service := must(symbols.NewService(hangingStore{memory.New().Symbols()}, nil))
+		start := time.Now()
+		response := get(newAPI(t, httpapi.Options{Symbols: service, Logger: h.options.Logger}).Ready())
+		is.Equal(response.Code, 503)
+		is.Equal(response.Body.String(), "storage unavailable\n")
+		is.Equal(time.Since(start), 2*time.Second)
+	})
 	is.Equal(strings.Count(h.log.String(), "not ready"), 1)
 }
 

@@ -17,9 +17,9 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
-// testTimeout is the time limit of operations on a loaded machine. Without the
-// limits under test they would never end.
-const testTimeout = 30 * time.Second
+// testTimeout ends operations that would never end without the limits under test. It
+// is no measure of speed: machines may be busy.
+const testTimeout = 2 * time.Minute
 
 // connStates records the state of each connection of a server.
 type connStates struct {
@@ -108,7 +108,6 @@ func TestLimits(t *testing.T) {
 			"a body that never ends, without a key": {keyless + length(1000), strings.Repeat("x", 1000), rejected},
 		} {
 			all.Go(func() {
-				began := time.Now()
 				got := h.sendSlowly(c.request, c.slowly)
 				ok := got == c.status
 				switch c.status {
@@ -119,8 +118,8 @@ func TestLimits(t *testing.T) {
 				case http.StatusRequestHeaderFieldsTooLarge:
 					ok = ok || got == connClosed // the server closes with unread input, which may reset the connection
 				}
-				if took := time.Since(began); !ok || took > testTimeout {
-					t.Errorf("%s %s with %s: %d after %s, want %d", route.Method, route.Path, name, got, took, c.status)
+				if !ok {
+					t.Errorf("%s %s with %s: %d, want %d", route.Method, route.Path, name, got, c.status)
 				}
 			})
 		}
@@ -142,7 +141,7 @@ func (h *harness) sendSlowly(request, slowly string) int {
 		return noResponse
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(2 * testTimeout))
+	conn.SetDeadline(time.Now().Add(testTimeout))
 	result := make(chan int, 1)
 	go func() {
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)

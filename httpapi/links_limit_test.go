@@ -43,7 +43,7 @@ func TestLinks_RenewalsCountAsRequests(t *testing.T) {
 	select {
 	case first := <-responses:
 		first.wantError(429, "too_many_requests")
-	case <-time.After(5 * time.Second):
+	case <-time.After(testTimeout):
 		t.Error("no request was rejected")
 	}
 	mu.Unlock()

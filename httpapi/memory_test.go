@@ -59,7 +59,7 @@ func blankZip(t *testing.T, files, size int) string {
 }
 
 // eventually waits until a condition holds.
-func eventually(t *testing.T, condition func() bool) {
+func eventually(t testing.TB, condition func() bool) {
 	t.Helper()
 	for end := time.Now().Add(testTimeout); !condition(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {

@@ -36,17 +36,14 @@ func (o *observer) observe(_ context.Context, seen httpapi.Observation) {
 // last waits for count observations and returns the last one.
 func (o *observer) last(t *testing.T, count int) httpapi.Observation {
 	t.Helper()
-	for range 1000 {
+	eventually(t, func() bool {
 		o.mu.Lock()
-		if len(o.list) == count {
-			defer o.mu.Unlock()
-			return o.list[count-1]
-		}
-		o.mu.Unlock()
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatalf("%d observations, want %d", len(o.list), count)
-	return httpapi.Observation{}
+		defer o.mu.Unlock()
+		return len(o.list) == count
+	})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.list[count-1]
 }
 
 func TestObserve_CalledOncePerRequest(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
@@ -94,11 +93,7 @@ func TestPanic_InRangeOpener(t *testing.T) {
 		}
 		where.Store("")
 		h.send("GET", path, "").want(200)
-		for deadline := time.Now().Add(5 * time.Second); open.Load() > 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d files are still open", open.Load())
-			}
-		}
+		eventually(t, func() bool { return open.Load() == 0 }) // files are closed
 	}
 }
 
@@ -182,11 +177,7 @@ func TestPanic_InOpener(t *testing.T) {
 				break
 			}
 		}
-		for deadline := time.Now().Add(5 * time.Second); open.Load() > 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("panic in %s, %s: %d files are still open", c.place, c.path, open.Load())
-			}
-		}
+		eventually(t, func() bool { return open.Load() == 0 }) // files are closed
 	}
 }
 

@@ -59,8 +59,8 @@ func TestDownload_ResetsStalledClient(t *testing.T) {
 			if response.StatusCode != 200 {
 				t.Fatalf("status is %d", response.StatusCode)
 			}
-			if o := <-observed; !o.Aborted || o.Duration < idle || o.Duration > 2*idle {
-				t.Errorf("aborted: %v, after %s; want %s to twice that", o.Aborted, o.Duration, idle)
+			if o := <-observed; !o.Aborted || o.Duration < idle {
+				t.Errorf("aborted: %v, after %s; want %s at least", o.Aborted, o.Duration, idle)
 			}
 			if n, err := io.Copy(io.Discard, response.Body); err == nil {
 				t.Errorf("a response aborted after %d bytes ends like a complete one", n)
@@ -107,7 +107,7 @@ func TestStall_EndsEveryConnection(t *testing.T) {
 		go io.WriteString(conn, strings.Repeat(request, 1000))
 	}
 	// A connection in use is idle between two requests, but only briefly.
-	for quiet, over := 0, time.Now().Add(15*time.Second); quiet < 50; time.Sleep(10 * time.Millisecond) {
+	for quiet, over := 0, time.Now().Add(testTimeout); quiet < 50; time.Sleep(10 * time.Millisecond) {
 		quiet++
 		if n := seen.count(http.StateActive); n > 0 {
 			quiet = 0
