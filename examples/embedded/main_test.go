@@ -46,7 +46,7 @@ func TestRun_ServesOwnRoutesAndAPI(t *testing.T) {
 		is.NoErr(err)
 		return response.StatusCode, string(body)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if status, _ := send("GET", "/", "x", ""); status != 0 || time.Now().After(deadline) {
 			break
 		}

@@ -57,7 +57,7 @@ func TestRun_RejectsConfig(t *testing.T) {
 	} {
 		env := map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": "memory:"}
 		env[c.name] = c.value
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		err := run(ctx, lookupIn(env), nil, io.Discard, io.Discard)
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), c.name) {

@@ -73,7 +73,7 @@ func TestSignals_FirstWaitsForDownloads(t *testing.T) {
 	is.NoErr(err) // the download continues
 
 	// A second signal is ignored while the program still handles the first.
-	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		program.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:

@@ -92,7 +92,7 @@ func newSoak(t *testing.T, databaseURL string) *soak {
 		env:     []string{asProgram + "=1", "ADDR=" + addr, "DATABASE_URL=" + databaseURL, "ADMIN_API_KEY=" + soakAdminKey, "LOG_LEVEL=error", "EXPORT_ALLOWED_HOSTS=" + strings.TrimPrefix(origin.URL, "http://")},
 		origin:  origin.URL,
 		url:     "http://" + addr + "/api",
-		client:  &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 30 * time.Second},
+		client:  &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute},
 	}
 	return s
 }
@@ -105,7 +105,7 @@ func (s *soak) start() {
 	if err := s.process.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		response, err := s.client.Get(strings.TrimSuffix(s.url, "/api") + "/readyz")
 		if err == nil {
 			response.Body.Close()
@@ -114,7 +114,7 @@ func (s *soak) start() {
 			}
 		}
 	}
-	s.t.Fatal("program is not ready after 30 seconds")
+	s.t.Fatal("program is not ready after a minute")
 }
 
 func (s *soak) kill() {

@@ -242,7 +242,7 @@ func startDNS(t *testing.T) (addr string) {
 			}
 			running.Go(func() {
 				defer conn.Close()
-				conn.SetDeadline(time.Now().Add(10 * time.Second))
+				conn.SetDeadline(time.Now().Add(time.Minute))
 				for respondDNS(conn) == nil {
 				}
 			})

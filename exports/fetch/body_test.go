@@ -143,7 +143,7 @@ func TestBody_FreesConnection(t *testing.T) {
 				waitForClose(conn)
 				close(closed)
 			})
-			c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
+			c := newClient(t, fetch.Options{AllowedHosts: []string{host}, IdleTimeout: time.Hour})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			file, err := c.Open(ctx, parse(t, baseURL))
@@ -168,7 +168,7 @@ func TestOpener_CancelBeforeHeader(t *testing.T) {
 		waitForClose(conn)
 		close(closed)
 	})
-	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
+	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, HeaderTimeout: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-requested

@@ -18,7 +18,7 @@ import (
 // eventually waits until count returns want.
 func eventually(t testing.TB, want int, count func() int) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for n := count(); n != want; n = count() {
 		if time.Now().After(deadline) {
 			t.Fatalf("the count is %d, want %d", n, want)
@@ -164,7 +164,7 @@ func TestStorage_WritersOfDifferentFoldersDoNotWait(t *testing.T) {
 	is.NoErr(err)
 	before, err := store.Symbols().ListSegments(t.Context())
 	is.NoErr(err)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err = store.Symbols().InsertSymbols(ctx, folders[1], make([]symbols.Symbol, 1))
 	is.NoErr(err)

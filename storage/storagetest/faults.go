@@ -135,7 +135,7 @@ func injectEverywhere(t *testing.T, fault Fault, index int, open func() faultCal
 	before := takeSnapshot(t, second)
 	for {
 		at := len(outcomes) + 1
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		f.Faults.Inject(fault, at)
 		err := f.calls[index].do(ctx)
 		_, failed := f.Faults.Injected()

@@ -324,7 +324,7 @@ func (s *server) download(t *testing.T, version, path, body string) (int64, erro
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		conn.SetDeadline(time.Now().Add(time.Minute))
 		fmt.Fprintf(conn, "POST %s HTTP/%s\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", path, version, s.rawKey, len(body), body)
 		if response, err = http.ReadResponse(bufio.NewReader(conn), nil); err != nil {
 			return 0, err // reset before the header was read

@@ -82,7 +82,7 @@ func dial(t *testing.T, addr string) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(2 * time.Minute))
 	return conn.(*net.TCPConn)
 }
 

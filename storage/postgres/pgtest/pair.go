@@ -82,7 +82,7 @@ func (p *Pair) waitSynchronous(t testing.TB) {
 		SELECT count(*)
 		FROM pg_stat_replication
 		WHERE sync_state = 'sync' AND current_setting('synchronous_standby_names') <> ''`
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, p.Primary.DSN())
 	if err != nil {

@@ -136,13 +136,13 @@ func TestServer_StopsWhenProcessIsKilled(t *testing.T) {
 
 	is.NoErr(child.Process.Kill())
 	child.Wait()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		_, err := os.Stat(dir)
 		if os.IsNotExist(err) {
 			break // the last step of the watchdog
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the server still runs 20 s after its process was killed")
+			t.Fatal("the server still runs a minute after its process was killed")
 		}
 	}
 	is.True(conn.Ping(t.Context()) != nil) // the server is stopped
