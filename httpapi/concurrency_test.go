@@ -78,8 +78,7 @@ func TestConcurrency_IdleConnections(t *testing.T) {
 // TestConcurrency_DisconnectingClients has clients of every route disconnect at
 // random points of the request or the response.
 func TestConcurrency_DisconnectingClients(t *testing.T) {
-	h := newHarness(t, func(o *httpapi.Options) { o.Limits.IdleTimeout = 2 * time.Second })
-	h.url, _ = serveWithTimeouts(t, httpapi.Handler(&h.options))
+	h := serve(t, func(o *httpapi.Options) { o.Limits.IdleTimeout = 2 * time.Second })
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	for range 8 {
 		h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"`+strings.Repeat("x", 700_000)+`"}`).want(201)
@@ -89,6 +88,7 @@ func TestConcurrency_DisconnectingClients(t *testing.T) {
 		h.register(fmt.Sprint("s", i), fmt.Sprint(i, ".pdf"), strings.Repeat("x", 1<<20))
 	}
 	h.files["1.pdf"] = &fstest.MapFile{Data: make([]byte, 3<<20)}
+	h.url, _ = serveWithTimeouts(t, httpapi.Handler(&h.options))
 	bodies := map[string]string{
 		"/viewer/exports/download":       exportBody("s"),
 		"/viewer/exports/download-batch": batchBody("s0", "s", "s1", "none", "s2"),

@@ -76,21 +76,21 @@ const smallBuffer = 8 << 10
 // the client stalls at various points of a response, the last byte included.
 func TestStall_EndsEveryConnection(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(o *httpapi.Options) { o.Limits.IdleTimeout = 300 * time.Millisecond })
-	var seen *connStates
-	h.url, seen = serveWithTimeouts(t, httpapi.Handler(&h.options), func(server *http.Server) {
-		server.WriteTimeout = time.Second
-		server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-			conn.(*net.TCPConn).SetWriteBuffer(smallBuffer)
-			return ctx
-		}
-	})
+	h := serve(t, func(o *httpapi.Options) { o.Limits.IdleTimeout = 300 * time.Millisecond })
 	h.register("small", "small.pdf", strings.Repeat("x", 3000))
 	h.register("large", "large.pdf", strings.Repeat("x", 300_000))
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	for range 3 {
 		h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"`+strings.Repeat("x", 200_000)+`"}`).want(201)
 	}
+	url, seen := serveWithTimeouts(t, httpapi.Handler(&h.options), func(server *http.Server) {
+		server.WriteTimeout = time.Second
+		server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+			conn.(*net.TCPConn).SetWriteBuffer(smallBuffer)
+			return ctx
+		}
+	})
+	h.url = url
 	for _, c := range []struct{ method, path, body string }{
 		{"POST", "/viewer/exports/download", exportBody("small")},
 		{"POST", "/viewer/exports/download", exportBody("large")},
