@@ -163,7 +163,7 @@ func TestFence_StandbyIsLost(t *testing.T) {
 		{pair.Standby.Kill, pair.Standby.Restart},
 	} {
 		for _, k := range list {
-			is.NoErr(process.check(k))
+			process.untilAccepted(k)
 		}
 		outage.begin()
 		time.Sleep(2 * testLease)
