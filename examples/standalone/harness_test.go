@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/matryer/is"
 	"go.uber.org/goleak"
 
 	"example.com/canvasback/storage/postgres/pgtest"
@@ -91,6 +92,23 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
+// waitFor waits until a condition holds. If it never does, the test fails and shows
+// the logs.
+func waitFor(t testing.TB, condition func() bool, logs ...fmt.Stringer) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the condition never holds:\n%v", logs)
+		}
+	}
+}
+
+// waitForText waits until the first log contains a text.
+func waitForText(t testing.TB, text string, logs ...fmt.Stringer) {
+	t.Helper()
+	waitFor(t, func() bool { return strings.Contains(logs[0].String(), text) }, logs...)
+}
+
 // lookupIn returns an os.LookupEnv for these variables.
 func lookupIn(env map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
@@ -120,13 +138,9 @@ func startServer(t *testing.T, env map[string]string) *server {
 		return <-done
 	})
 	t.Cleanup(func() { stop() })
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		if strings.Contains(stdout.String(), "Stop with Ctrl-C") {
-			break
-		}
-		if len(done) > 0 || time.Now().After(deadline) {
-			t.Fatalf("server did not start: %v\n%s%s", stop(), stdout, stderr)
-		}
+	waitFor(t, func() bool { return len(done) > 0 || strings.Contains(stdout.String(), "Stop with Ctrl-C") }, stdout, stderr)
+	if len(done) > 0 {
+		t.Fatalf("server did not start: %v\n%s%s", stop(), stdout, stderr)
 	}
 	banner := stdout.String()
 	s := &server{t: t, banner: banner, log: stderr, stop: stop}
@@ -142,27 +156,29 @@ func startServer(t *testing.T, env map[string]string) *server {
 // the status and the body of the response.
 func (s *server) send(method, path, body string, headers ...string) (int, []byte) {
 	s.t.Helper()
+	is := is.New(s.t)
 	target := path
 	if !strings.HasPrefix(path, "http") {
 		target = s.url + path
 	}
 	request, err := http.NewRequestWithContext(s.t.Context(), method, target, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	is.NoErr(err)
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
 	}
 	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	is.NoErr(err)
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	is.NoErr(err)
 	return response.StatusCode, content
+}
+
+// status sends a request and returns the status of the response.
+func (s *server) status(method, path, body string, headers ...string) int {
+	s.t.Helper()
+	status, _ := s.send(method, path, body, headers...)
+	return status
 }
 
 // sendJSON sends a request and returns the JSON object of the response, which must

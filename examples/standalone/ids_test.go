@@ -13,25 +13,21 @@ import (
 // execute runs a statement in a database.
 func execute(t *testing.T, databaseURL, statement string) {
 	t.Helper()
+	is := is.New(t)
 	if path, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok {
 		db, err := sql.Open("sqlite", "file:"+strings.NewReplacer("?", "%3f", "#", "%23", "%", "%25").Replace(path))
 		if err == nil {
 			defer db.Close()
 			_, err = db.ExecContext(t.Context(), statement)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
 		return
 	}
 	conn, err := pgx.Connect(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), statement); err != nil {
-		t.Fatal(err)
-	}
+	_, err = conn.Exec(t.Context(), statement)
+	is.NoErr(err)
 }
 
 // TestServer_IssuesNoIDThatBrowsersRound creates records at the end of the numbers

@@ -115,7 +115,5 @@ func TestRun_RejectsBucketsWithoutCredentials(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := run(ctx, lookupIn(map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": "memory:", "EXPORT_S3_BUCKETS": "plans"}), nil, io.Discard, io.Discard)
-	if err == nil || !strings.HasPrefix(err.Error(), "EXPORT_S3_BUCKETS requires credentials") {
-		t.Error(err)
-	}
+	is.New(t).True(err != nil && strings.HasPrefix(err.Error(), "EXPORT_S3_BUCKETS requires credentials"))
 }

@@ -4,14 +4,14 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi/conform"
 )
@@ -76,17 +76,14 @@ func TestProxies_DeliverTheContract(t *testing.T) {
 	for program, proxy := range proxies {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
+			is := is.New(t)
 			path, err := exec.LookPath(program)
 			if err != nil {
-				if os.Getenv("CI") == "true" {
-					t.Fatalf("%s is not installed", program)
-				}
+				is.True(os.Getenv("CI") != "true") // the program is not installed
 				t.Skipf("%s is not installed", program)
 			}
 			files := t.TempDir()
-			if err := os.WriteFile(filepath.Join(files, "plan.pdf"), []byte(strings.Repeat("%PDF-1.7 ", 50_000)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			is.NoErr(os.WriteFile(filepath.Join(files, "plan.pdf"), []byte(strings.Repeat("%PDF-1.7 ", 50_000)), 0o600))
 			s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "EXPORT_DIR": files, "ADMIN_API_KEY": firstAdminKey})
 			address := strings.TrimSuffix(strings.TrimPrefix(s.url, "http://"), "/api")
 			conform.Run(t, conform.Options{
@@ -101,42 +98,35 @@ func TestProxies_DeliverTheContract(t *testing.T) {
 // startProxy starts a proxy of a server and returns its URL.
 func startProxy(t *testing.T, program string, args []string, config, address string) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listen := listener.Addr().String()
-	listener.Close()
+	is := is.New(t)
+	listen := freeAddr(t)
 	dir, user := t.TempDir(), ""
 	if os.Geteuid() == 0 {
 		user = "user root;" // the directory belongs to it
 	}
 	file := filepath.Join(dir, "config")
 	config = strings.NewReplacer("DIR", dir, "USER", user, "LISTEN", listen, "SERVER", address).Replace(config)
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(os.WriteFile(file, []byte(config), 0o600))
 	output := new(syncBuffer)
 	proxy := exec.Command(program, append(args, file)...)
 	proxy.Env = append(os.Environ(), "XDG_CONFIG_HOME="+dir) // where Caddy saves its configuration
 	proxy.Stdout, proxy.Stderr = output, output
-	if err := proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(proxy.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- proxy.Wait() }()
 	t.Cleanup(func() {
 		proxy.Process.Signal(os.Interrupt) // nginx and HAProxy also end their children
 		<-ended
 	})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	waitFor(t, func() bool {
 		response, err := http.Get(fmt.Sprintf("http://%s/api/openapi.json", listen))
 		if err == nil {
 			response.Body.Close()
-			return "http://" + listen
 		}
-		if len(ended) > 0 || time.Now().After(deadline) {
-			t.Fatalf("%s: %v\n%s", program, err, output)
-		}
+		return err == nil || len(ended) > 0
+	}, output)
+	if len(ended) > 0 {
+		t.Fatalf("%s has ended:\n%s", program, output)
 	}
+	return "http://" + listen
 }

@@ -14,6 +14,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/matryer/is"
 )
 
 // scanner finds secrets and long parts of them in several encodings.
@@ -99,6 +100,7 @@ func (s *scanner) check(t *testing.T, where, content string) {
 // TestScanner_FindsEncodedSecrets shows that the scanner can find a leak.
 func TestScanner_FindsEncodedSecrets(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	const raw = "cbk_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklm"
 	var s scanner
 	s.addRaw("a raw key", raw)
@@ -107,17 +109,12 @@ func TestScanner_FindsEncodedSecrets(t *testing.T) {
 		raw, raw[20:40], `{"apiKey":"` + raw + `"}`, fmt.Sprintf("%x", raw), fmt.Sprintf("%X", raw), fmt.Sprint([]byte(raw)), fmt.Sprintf("%#v", []byte(raw)),
 		base64.StdEncoding.EncodeToString([]byte(raw)), base64.RawURLEncoding.EncodeToString([]byte("x" + raw)), base64.StdEncoding.EncodeToString([]byte("xy" + raw)),
 	} {
-		if found := s.find("before " + planted + " after"); !found["a raw key"] || len(found) != 1 {
-			t.Errorf("found in %q: %v", planted, found)
-		}
+		t.Log(planted)
+		is.Equal(s.find("before "+planted+" after"), map[string]bool{"a raw key": true})
 	}
-	if found := s.find(`level=INFO key="correct horse battery staple"`); !found["an admin key"] {
-		t.Error("admin key not found")
-	}
+	is.True(s.find(`level=INFO key="correct horse battery staple"`)["an admin key"])
 	for _, harmless := range []string{"cbk_012345****jklm", "cbk_012345", "correct h"} {
-		if found := s.find(harmless); len(found) > 0 {
-			t.Errorf("found in %q: %v", harmless, found)
-		}
+		is.Equal(len(s.find(harmless)), 0)
 	}
 }
 
@@ -125,17 +122,15 @@ func TestScanner_FindsEncodedSecrets(t *testing.T) {
 // tables and the dump of PostgreSQL.
 func contents(t *testing.T, databaseURL string) string {
 	t.Helper()
+	is := is.New(t)
 	if path, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok {
 		files, err := filepath.Glob(filepath.Dir(path) + "/*") // with the write-ahead log
-		if err != nil || len(files) < 1 {
-			t.Fatalf("files of %s: %v, %v", path, files, err)
-		}
+		is.NoErr(err)
+		is.True(len(files) > 0)
 		var all strings.Builder
 		for _, name := range files {
 			content, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			is.NoErr(err)
 			all.Write(content)
 		}
 		return all.String()
@@ -146,24 +141,19 @@ func contents(t *testing.T, databaseURL string) string {
 // tables returns every row of every table and the running queries.
 func tables(t *testing.T, databaseURL string) string {
 	t.Helper()
+	is := is.New(t)
 	ctx := context.Background() // t.Context is canceled in cleanups
 	conn, err := pgx.Connect(ctx, databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	defer conn.Close(ctx)
 	read := func(query string) []string {
 		rows, _ := conn.Query(ctx, query)
 		list, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
 		return list
 	}
 	names := read(`SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`)
-	if len(names) < 6 {
-		t.Fatalf("tables are %v", names)
-	}
+	is.True(len(names) >= 6)
 	all := read(`SELECT coalesce(query, '') FROM pg_stat_activity`)
 	for _, name := range names {
 		all = append(all, read(`SELECT r::text FROM `+name+` r`)...)
@@ -184,8 +174,6 @@ func dump(t *testing.T, databaseURL string) string {
 		program = found[len(found)-1]
 	}
 	out, err := exec.Command(program, "--dbname", databaseURL).Output()
-	if err != nil {
-		t.Fatalf("pg_dump: %v", err)
-	}
+	is.New(t).NoErr(err)
 	return string(out)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/tracelog"
+	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
@@ -121,6 +122,7 @@ func (l *leakTest) sendAll() {
 // sendExports registers URLs that contain secrets and tries to download them.
 func (l *leakTest) sendExports(raw string) {
 	l.t.Helper()
+	is := is.New(l.t)
 	register := func(source, exported string) (int, []byte) {
 		return l.send("POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":%q}`, source, exported), "x-api-key", raw)
 	}
@@ -129,26 +131,22 @@ func (l *leakTest) sendExports(raw string) {
 		"https://" + userSecret + ":x:y@[/", "https://viewer.example/%zz?s=" + querySecret,
 	}
 	for _, exported := range rejected {
+		l.t.Log(exported)
 		status, body := register("s", exported)
-		if status != 400 {
-			l.t.Errorf("register %s: %d %s", exported, status, body)
-		}
+		is.Equal(status, 400)
 		l.urls.check(l.t, "error response", string(body))
 	}
 	for _, kind := range []string{"status", "redirect", "reset", "truncated"} {
 		source := "https://user:" + userSecret + "@viewer.example/" + kind + "?s=" + querySecret
-		if status, body := register(source, l.origin+"/"+kind+"?s="+querySecret); status != 201 {
-			l.t.Errorf("register %s: %d %s", kind, status, body)
-		}
+		status, _ := register(source, l.origin+"/"+kind+"?s="+querySecret)
+		is.Equal(status, 201)
 		for _, path := range []string{"/viewer/exports/download", "/viewer/exports/download-batch"} {
 			item := fmt.Sprintf(`{"sourceFileUrl":%q}`, source)
 			if strings.HasSuffix(path, "batch") {
 				item = `{"items":[` + item + `]}`
 			}
 			request, err := http.NewRequestWithContext(l.t.Context(), "POST", l.url+path, strings.NewReader(item))
-			if err != nil {
-				l.t.Fatal(err)
-			}
+			is.NoErr(err)
 			request.Header.Set("x-api-key", raw)
 			if response, err := http.DefaultTransport.RoundTrip(request); err == nil {
 				response.Body.Close()
@@ -165,9 +163,8 @@ func (l *leakTest) check(log, databaseURL string) {
 	l.urls.check(l.t, "log", log)
 	l.keys.check(l.t, "database", contents(l.t, databaseURL))
 	for _, want := range []string{"request failed", "files skipped", "retrying fetch"} {
-		if !strings.Contains(log, want) {
-			l.t.Errorf("the log lacks %q: the test has not covered it", want)
-		}
+		l.t.Log(want)
+		is.New(l.t).True(strings.Contains(log, want)) // the test has covered it
 	}
 }
 
@@ -182,15 +179,14 @@ func TestServer_LeaksNoSecrets(t *testing.T) {
 		l.sendAll()
 		l.check(s.log.String(), databaseURL) // while the server runs: includes the write-ahead log
 		l.keys.check(t, "banner", s.banner)
-		if err := s.stop(); err != nil {
-			t.Error(err)
-		}
+		is.New(t).NoErr(s.stop())
 		l.check(s.log.String(), databaseURL)
 	})
 }
 
 func TestServer_PrintsGeneratedKeysOnlyInBanner(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	path := filepath.Join(t.TempDir(), "canvasback.db")
 	s := startServer(t, map[string]string{"DATABASE_URL": "sqlite:" + path})
 	var secrets scanner
@@ -198,9 +194,7 @@ func TestServer_PrintsGeneratedKeysOnlyInBanner(t *testing.T) {
 	client := regexp.MustCompile(`CLIENT_KEY=(cbk_\S+)`).FindStringSubmatch(s.banner)[1]
 	secrets.add("the admin key", admin)
 	secrets.addRaw("the client key", client)
-	if found := secrets.find(s.banner); len(found) != 2 {
-		t.Fatalf("banner contains %v", found)
-	}
+	is.Equal(len(secrets.find(s.banner)), 2)
 	s.sendJSON(200, "GET", "/admin/api-keys/1", "", "x-admin-key", admin)
 	s.send("GET", "/symbol/folders", "", "x-api-key", client)
 	s.send("GET", "/symbol/folders", "", "x-api-key", client+"x")
@@ -258,54 +252,39 @@ func (s failingKeys) Update(ctx context.Context, id int64, change func(*keys.Key
 // queries, formats every value of the library, and has a failing key store.
 func TestApplication_LeaksNoSecrets(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	const pepper = "pepper-outside-the-database"
 	databaseURL := pgtest.Database(t)
 	trace, log, observed := new(syncBuffer), new(syncBuffer), new(syncBuffer)
 	config, err := pgxpool.ParseConfig(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	config.ConnConfig.Tracer = &tracelog.TraceLog{LogLevel: tracelog.LogLevelTrace, Logger: tracelog.LoggerFunc(
 		func(_ context.Context, level tracelog.LogLevel, message string, data map[string]any) {
 			fmt.Fprintf(trace, "%s %s %v %#v\n", level, message, data, data)
 		})}
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	t.Cleanup(pool.Close)
 	db, err := postgres.New(pool, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
+	is.NoErr(db.Migrate(t.Context()))
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}))
 	origin, host := failingOrigin(t)
 	mode := new(atomic.Int32)
 	keyOptions := keys.Options{Pepper: []byte(pepper), PreviousPeppers: [][]byte{[]byte("previous " + pepper)}, Logger: logger}
 	clientKeys, err := keys.NewService(failingKeys{db.Keys(), mode}, &keyOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	symbolService, err := symbols.NewService(db.Symbols(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { clientKeys.Run(ctx) })
 	stop := func() { cancel(); running.Wait() }
 	t.Cleanup(stop)
 	fetcher, err := fetch.New(&fetch.Options{AllowedHosts: []string{host}, Logger: logger})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	exportService, err := exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	options := httpapi.Options{
 		Keys:      clientKeys,
 		Symbols:   symbolService,
@@ -324,9 +303,7 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 	l.keys.add("the pepper", pepper)
 	l.sendAll()
 	issued, err := clientKeys.Create(t.Context(), keys.Fields{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	raw := string(issued.Raw)
 	l.keys.addRaw("a raw key from Service.Create", raw)
 	for _, failure := range []int32{failWithError, failWithPanic} {
@@ -343,9 +320,7 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 	}
 	mode.Store(0)
 	key, err := clientKeys.Verify(t.Context(), raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	web.Close()
 	stop() // formatting reads the values without locks
 	dumps := new(strings.Builder)
@@ -362,8 +337,7 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 	l.keys.check(t, "database trace", trace.String())
 	l.check(log.String(), databaseURL)
 	for text, content := range map[string]string{"a bug: ": log.String(), "no connection: ": log.String(), "INSERT INTO canvasback_keys": trace.String(), "AdminKeys": dumps.String()} {
-		if !strings.Contains(content, text) {
-			t.Errorf("%q not found: the test has not covered it", text)
-		}
+		t.Log(text)
+		is.True(strings.Contains(content, text)) // the test has covered it
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/matryer/is"
 )
@@ -48,15 +47,7 @@ func TestSignals_FirstWaitsForDownloads(t *testing.T) {
 		program.Process.Kill()
 		<-ended
 	}()
-	wait := func(b *syncBuffer, text string) {
-		t.Helper()
-		for deadline := time.Now().Add(time.Minute); !strings.Contains(b.String(), text); time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%q was not printed:\n%s%s", text, banner, log)
-			}
-		}
-	}
-	wait(banner, "Stop with Ctrl-C")
+	waitForText(t, "Stop with Ctrl-C", banner, log)
 
 	s := &server{t: t, url: apiLine.FindStringSubmatch(banner.String())[1]}
 	s.sendJSON(201, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":"s","exportedUrl":%q}`, origin.URL))
@@ -67,22 +58,20 @@ func TestSignals_FirstWaitsForDownloads(t *testing.T) {
 	is.NoErr(err)
 
 	is.NoErr(program.Process.Signal(syscall.SIGTERM))
-	wait(log, "shutting down")
+	waitForText(t, "shutting down", log)
 	more <- struct{}{}
 	_, err = io.CopyN(io.Discard, response.Body, 1<<20)
 	is.NoErr(err) // the download continues
 
 	// A second signal is ignored while the program still handles the first.
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	waitFor(t, func() bool {
 		program.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
-			is.Equal(program.ProcessState.Sys().(syscall.WaitStatus).Signal(), syscall.SIGTERM)
-			return
+			return true
 		default:
+			return false
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("program still runs:\n%s", log)
-		}
-	}
+	}, log)
+	is.Equal(program.ProcessState.Sys().(syscall.WaitStatus).Signal(), syscall.SIGTERM)
 }

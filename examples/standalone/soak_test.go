@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/matryer/is"
 
 	"example.com/canvasback/storage/postgres/pgtest"
 )
@@ -72,16 +73,10 @@ var soakFile = bytes.Repeat([]byte("canvasback "), 200_000)
 
 // newSoak returns a soak whose program has not been started.
 func newSoak(t *testing.T, databaseURL string) *soak {
+	is := is.New(t)
 	program, err := unwatchedProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := listener.Addr().String() // kept across restarts
-	listener.Close()
+	is.NoErr(err)
+	addr := freeAddr(t) // kept across restarts
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(soakFile))
 	}))
@@ -102,19 +97,14 @@ func (s *soak) start() {
 	s.process = exec.Command(s.command[0], s.command[1:]...)
 	s.process.Env = append(os.Environ(), s.env...)
 	s.process.Dir = s.t.TempDir()
-	if err := s.process.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	is.New(s.t).NoErr(s.process.Start())
+	waitFor(s.t, func() bool {
 		response, err := s.client.Get(strings.TrimSuffix(s.url, "/api") + "/readyz")
 		if err == nil {
 			response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return
-			}
 		}
-	}
-	s.t.Fatal("program is not ready after a minute")
+		return err == nil && response.StatusCode == http.StatusOK
+	})
 }
 
 func (s *soak) kill() {
@@ -183,12 +173,9 @@ func (s *soak) run(duration time.Duration, faults ...func()) {
 	after, peak := residentMemory(s.process.Process.Pid)
 	s.t.Logf("%d faults; resident memory: %d MiB before, %d MiB after, %d MiB peak since the last restart, %v after each fault since then",
 		s.faults, before, after, peak, memory)
-	if s.faults == 0 {
-		s.t.Error("no fault was injected")
-	}
-	if peak > 400 {
-		s.t.Errorf("program used %d MiB, limit 400", peak)
-	}
+	is := is.New(s.t)
+	is.True(s.faults > 0)
+	is.True(peak <= 400)
 }
 
 // outcome is a response or the error of a request.

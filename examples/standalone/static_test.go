@@ -23,10 +23,8 @@ func TestServer_ServesPagesNextToAPI(t *testing.T) {
 		"/healthz": 200, "/readyz": 200, "/files/sub/plan.pdf": 200, "/samples/datasheet.pdf": 200,
 		"/files/": 404, "/files/sub/": 404, "/files/sub": 404, "/files/nope": 404, "/files/../standalone.go": 404, "/nope": 404, "/api": 404, "/api/": 404, "/api//symbol/folders": 404,
 	} {
-		status, body := s.send("GET", baseURL+path, "")
-		if status != want {
-			t.Errorf("GET %s: %d %s, want %d", path, status, body, want)
-		}
+		t.Log(path)
+		is.Equal(s.status("GET", baseURL+path, ""), want)
 	}
 	s.sendJSON(201, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":"s","exportedUrl":%q}`, baseURL+"/files/sub/plan.pdf"))
 	status, body := s.send("POST", "/viewer/exports/download", `{"sourceFileUrl":"s"}`)
@@ -59,19 +57,17 @@ func TestServer_HidesDotFiles(t *testing.T) {
 	}
 	s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "EXPORT_DIR": dir, "PROTECT_ROUTES": "false", "DEMO": "false"})
 	for path, visible := range map[string]bool{"/files/.env": false, "/files/.git/config": false, "/files/%2eenv": false, "/files/plan..v2.pdf": true} {
+		t.Log(path)
 		fileStatus, downloadStatus := 404, 502
 		if visible {
 			fileStatus, downloadStatus = 200, 200
 		}
 		url := strings.TrimSuffix(s.url, "/api") + path
-		if status, _ := s.send("GET", url, ""); status != fileStatus {
-			t.Errorf("GET %s: %d, want %d", path, status, fileStatus)
-		}
+		is.Equal(s.status("GET", url, ""), fileStatus)
 		s.sendJSON(201, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":%q}`, path, url))
 		status, body := s.send("POST", "/viewer/exports/download", fmt.Sprintf(`{"sourceFileUrl":%q}`, path))
-		if status != downloadStatus || visible != (string(body) == "content") {
-			t.Errorf("download %s: %d %s, want %d", path, status, body, downloadStatus)
-		}
+		is.Equal(status, downloadStatus)
+		is.Equal(visible, string(body) == "content")
 	}
 }
 
@@ -83,36 +79,28 @@ func TestServer_ServesConsole(t *testing.T) {
 	for base, api := range map[string]string{"": "./", "/api": "./api/", "/v1/canvas": "./v1/canvas/"} {
 		t.Run(base, func(t *testing.T) {
 			t.Parallel()
+			is := is.New(t)
 			s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "BASE_PATH": base, "EXPORT_DIR": dir, "ADMIN_API_KEY": firstAdminKey})
 			baseURL := strings.TrimSuffix(s.url, base)
-			if !strings.Contains(s.banner, baseURL+"/\n") {
-				t.Errorf("banner lacks the URL of the console:\n%.500s", s.banner)
-			}
+			is.True(strings.Contains(s.banner, baseURL+"/\n"))
 			status, page := s.send("GET", baseURL+"/", "")
-			if status != 200 || !strings.Contains(string(page), `data-api="`+api+`"`) {
-				t.Fatalf("GET /: %d %.200s, want a page with API URL %s", status, page, api)
-			}
+			is.Equal(status, 200)
+			is.True(strings.Contains(string(page), `data-api="`+api+`"`))
 			files := regexp.MustCompile(`(?:src|href)="([a-z.]+)"`).FindAllStringSubmatch(string(page), -1)
-			if len(files) < 3 {
-				t.Errorf("page has %d files, want at least 3", len(files))
-			}
+			is.True(len(files) >= 3)
 			for _, file := range files {
-				if status, _ := s.send("GET", baseURL+"/"+file[1], ""); status != 200 {
-					t.Errorf("GET /%s: %d", file[1], status)
-				}
+				t.Log(file[1])
+				is.Equal(s.status("GET", baseURL+"/"+file[1], ""), 200)
 			}
 			for path, want := range map[string]int{
 				s.url + "/admin/api-keys": 200, s.url + "/symbol/folders": 401, baseURL + "/healthz": 200, baseURL + "/readyz": 200,
 				baseURL + "/samples/datasheet.pdf": 200, baseURL + "/files/nope": 404, baseURL + "/nope": 404,
 				baseURL + "//healthz": 404, baseURL + "//": 404, baseURL + "/samples": 404, baseURL + "/./healthz": 404, baseURL + "/x/../healthz": 404, baseURL + "/nope.js": 404, baseURL + "/console.go": 404,
 			} {
-				if status, body := s.send("GET", path, "", "x-admin-key", firstAdminKey); status != want {
-					t.Errorf("GET %s: %d %s, want %d", path, status, body, want)
-				}
+				t.Log(path)
+				is.Equal(s.status("GET", path, "", "x-admin-key", firstAdminKey), want)
 			}
-			if status, body := s.send("POST", baseURL+"/", ""); status != 404 || !strings.Contains(string(body), `"code":"not_found"`) {
-				t.Errorf("POST /: %d %s, want 404 from the API", status, body)
-			}
+			is.Equal(s.sendJSON(404, "POST", baseURL+"/", "")["code"], "not_found") // from the API
 		})
 	}
 }

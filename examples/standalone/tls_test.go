@@ -10,7 +10,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -62,7 +61,7 @@ func TestTLS_ObtainsCertificate(t *testing.T) {
 			<-stopped
 		}
 		t.Cleanup(stop)
-		waitFor(t, log, "address="+httpsAddr)
+		waitForText(t, "address="+httpsAddr, log)
 		return log, stop
 	}
 	// get sends a request to host, wherever its certificate must come from.
@@ -91,9 +90,8 @@ func TestTLS_ObtainsCertificate(t *testing.T) {
 
 	log, stop := start() // TLS-ALPN-01: nothing listens at httpAddr
 	response, err := get("https://" + host + "/healthz")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, log)
-	}
+	t.Log(log)
+	is.NoErr(err)
 	is.Equal(response.StatusCode, http.StatusOK)
 	is.Equal(response.Proto, "HTTP/2.0")
 	serial := response.TLS.PeerCertificates[0].SerialNumber
@@ -115,9 +113,8 @@ func TestTLS_ObtainsCertificate(t *testing.T) {
 	httpsAddr = freeAddr(t) // unknown to the ACME server, so TLS-ALPN-01 fails
 	log, _ = start("TLS_HTTP_ADDR="+httpAddr, "TLS_CACHE_DIR="+filepath.Join(dir, "empty"))
 	response, err = get("https://" + host + "/healthz")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, log)
-	}
+	t.Log(log)
+	is.NoErr(err)
 	is.True(response.TLS.PeerCertificates[0].SerialNumber.Cmp(serial) != 0)
 }
 
@@ -129,10 +126,8 @@ func findPebble(t *testing.T) string {
 		program = filepath.Join(strings.TrimSpace(string(out)), "bin", "pebble")
 		_, err = os.Stat(program)
 	}
-	if err != nil && os.Getenv("CI") == "true" {
-		t.Fatal("pebble is not installed: go install github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1")
-	}
 	if err != nil {
+		is.New(t).True(os.Getenv("CI") != "true") // pebble is not installed
 		t.Skip("pebble is not installed: go install github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1")
 	}
 	return program
@@ -174,7 +169,7 @@ func startPebble(t *testing.T, program, dir, httpsAddr, httpAddr string) (direct
 			t.Log(log)
 		}
 	})
-	waitFor(t, log, "ACME directory available")
+	waitForText(t, "ACME directory available", log)
 
 	own := x509.NewCertPool()
 	content, err := os.ReadFile(filepath.Join(dir, "cert.pem"))
@@ -226,9 +221,7 @@ func writeCertificate(t *testing.T, dir string) {
 func startDNS(t *testing.T) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	var running sync.WaitGroup
 	t.Cleanup(func() {
 		listener.Close()
@@ -283,18 +276,7 @@ func respondDNS(conn net.Conn) error {
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	defer listener.Close()
 	return listener.Addr().String()
-}
-
-func waitFor(t *testing.T, log fmt.Stringer, text string) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(log.String(), text); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%q was not printed:\n%s", text, log)
-		}
-	}
 }

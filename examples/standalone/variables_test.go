@@ -40,9 +40,8 @@ func TestVariables_InDocumentation(t *testing.T) {
 	names := regexp.MustCompile("(?m)(?:`|^| )([A-Z][A-Z0-9_]{3,})(?:=|`)").FindAllStringSubmatch(string(text), -1)
 	is.True(len(names) > 10)
 	for _, name := range names {
-		if !slices.ContainsFunc(variables, func(v variable) bool { return v.name == name[1] }) && name[1] != "CGO_ENABLED" {
-			t.Errorf("DEPLOY.md names %s, which -h does not list", name[1])
-		}
+		t.Log(name[1])
+		is.True(slices.ContainsFunc(variables, func(v variable) bool { return v.name == name[1] }) || name[1] == "CGO_ENABLED")
 	}
 }
 
