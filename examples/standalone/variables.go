@@ -57,59 +57,31 @@ func usage() string {
 }
 
 // otherNames are names of variables of other programs, which this one does not read.
-var otherNames = map[string]string{"PORT": "ADDR", "LISTEN": "ADDR", "ADMIN_KEY": "ADMIN_API_KEY"}
+var otherNames = map[string]string{"PORT": "ADDR", "LISTEN": "ADDR", "ADMIN_KEY": "ADMIN_API_KEY", "DATABASE_URI": "DATABASE_URL"}
+
+// groups are prefixes of several variables. Any other variable with such a prefix is
+// misspelled.
+var groups = []string{"EXPORT_", "LOG_", "TLS_"}
 
 // misspelled returns a sentence for each variable of environ, a list of NAME=value,
-// whose name is almost one of variables.
+// that is not read but named like one that is: in another case, in the singular or
+// plural, by the name of another program, or in one of the groups.
 func misspelled(environ []string) (found []string) {
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
-		if slices.ContainsFunc(variables, func(v variable) bool { return v.name == name }) {
-			continue
-		}
 		meant := otherNames[name]
 		for _, v := range variables {
-			if meant == "" && isTypo(name, v.name) {
+			if strings.TrimSuffix(strings.ToUpper(name), "S") == strings.TrimSuffix(v.name, "S") {
 				meant = v.name
 			}
 		}
-		if meant != "" {
+		switch {
+		case meant == name:
+		case meant != "":
 			found = append(found, fmt.Sprintf("%s is not read, use %s", name, meant))
+		case slices.ContainsFunc(groups, func(group string) bool { return strings.HasPrefix(name, group) }):
+			found = append(found, name+" is not read")
 		}
 	}
 	return found
-}
-
-// isTypo reports whether name differs from want by letter case or by one edit: a
-// letter inserted, deleted or replaced, or two neighbors swapped. A singular or
-// plural, which is one edit, is included. Two edits count in long names.
-func isTypo(name, want string) bool {
-	limit := 1
-	if len(want) > 8 {
-		limit = 2
-	}
-	return editDistance(strings.ToUpper(name), want) <= limit
-}
-
-// editDistance returns the optimal string alignment distance of two ASCII strings.
-func editDistance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		for j := range rows[i] {
-			if i == 0 || j == 0 {
-				rows[i][j] = i + j
-				continue
-			}
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
 }

@@ -16,9 +16,7 @@ func TestMisspelled(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	for name, meant := range map[string]string{
-		"ADRR":             "ADDR",
 		"addr":             "ADDR",
-		"DATABSE_URL":      "DATABASE_URL",
 		"DATABASE_URI":     "DATABASE_URL",
 		"EXPORT_S3_BUCKET": "EXPORT_S3_BUCKETS",
 		"CORS_ORIGIN":      "CORS_ORIGINS",
@@ -28,6 +26,7 @@ func TestMisspelled(t *testing.T) {
 	} {
 		is.Equal(misspelled([]string{"PATH=/bin", name + "=x"}), []string{name + " is not read, use " + meant})
 	}
+	is.Equal(misspelled([]string{"EXPORT_S3_REGIN=x", "EXPORT_DIR=x"}), []string{"EXPORT_S3_REGIN is not read"})
 	is.Equal(misspelled([]string{"PATH=/bin", "HOME=/root", "TERM=xterm", "TMPDIR=/tmp", "LANG=C", "SHELL=/bin/sh", "AWS_REGION=x", "ADDR=:1", "broken"}), nil)
 }
 
