@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/symbols"
@@ -61,9 +62,7 @@ func (b *tab) moveSelectedAndUndo(s *site, to symbols.Folder) {
 	b.clickNode(`document.querySelectorAll(".selection button")[1]`) // Move…
 	b.click("Move")
 	b.waitText("2 symbols moved to " + to.Name + ".")
-	if n := len(s.symbolsIn(to.ID)); n != 2 {
-		b.t.Fatalf("%s has %d symbols, want 2", to.Name, n)
-	}
+	is.New(b.t).Equal(len(s.symbolsIn(to.ID)), 2)
 	b.click("Undo")
 	b.waitText("Undone.") // until then, the symbols change places
 }
@@ -130,9 +129,7 @@ func (b *tab) downloaded(name string) []byte {
 func (b *tab) writeFile(name string, content []byte) string {
 	b.t.Helper()
 	path := filepath.Join(b.t.TempDir(), name)
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	is.New(b.t).NoErr(os.WriteFile(path, content, 0o600))
 	return path
 }
 

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/matryer/is"
 )
 
 // axeScript returns the source of axe-core, an accessibility checker, from the file
@@ -46,12 +48,11 @@ func (b *tab) violations(name, script string, rules ...string) []string {
 func reportViolations(t *testing.T, violations []string, scriptErr error) {
 	t.Helper()
 	t.Run("axe", func(t *testing.T) {
+		is := is.New(t)
 		if scriptErr != nil && os.Getenv("CI") != "true" {
 			t.Skip("SKIPPED, NOTHING WAS TESTED: " + scriptErr.Error())
 		}
-		if scriptErr != nil {
-			t.Fatal(scriptErr)
-		}
+		is.NoErr(scriptErr)
 		for _, violation := range violations {
 			t.Error(violation)
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi/apitest"
 )
@@ -82,9 +83,7 @@ func (c *chrome) start(t *testing.T) {
 	if c.err == errNoBrowser && os.Getenv("CI") != "true" {
 		t.Skip("SKIPPED, NOTHING WAS TESTED: " + c.err.Error())
 	}
-	if c.err != nil {
-		t.Fatal(c.err)
-	}
+	is.New(t).NoErr(c.err)
 }
 
 func startBrowser(names []string) (ctx context.Context, stop func(), err error) {
@@ -182,37 +181,31 @@ func openTab(t *testing.T, pageURL string) *tab {
 
 func (c *chrome) openTab(t *testing.T, pageURL string) *tab {
 	t.Helper()
+	is := is.New(t)
 	c.start(t)
 	ctx, cancel := chromedp.NewContext(c.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx}
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(chromedp.Do(ctx))
 	var err error
-	if b.downloads, err = os.MkdirTemp(c.dir, ""); err != nil {
-		t.Fatal(err)
-	}
-	if err := chromedp.Listen(ctx, b.record); err != nil {
-		t.Fatal(err)
-	}
+	b.downloads, err = os.MkdirTemp(c.dir, "")
+	is.NoErr(err)
+	is.NoErr(chromedp.Listen(ctx, b.record))
 	call(b, network.Enable, network.EnableParams{})
 	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: pageScript})
-	if _, err := chromedp.CallBrowser(ctx, cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{
+	_, err = chromedp.CallBrowser(ctx, cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{
 		Behavior:         cdpbrowser.SetDownloadBehaviorBehaviorAllow,
 		BrowserContextID: chromedp.FromContext(ctx).BrowserContextID,
 		DownloadPath:     b.downloads,
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
+	is.NoErr(err)
 	for _, name := range []string{"clipboard-read", "clipboard-write"} {
-		if _, err := chromedp.CallBrowser(ctx, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
+		_, err = chromedp.CallBrowser(ctx, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
 			BrowserContextID: chromedp.FromContext(ctx).BrowserContextID,
 			Permission:       &cdpbrowser.PermissionDescriptor{Name: name},
 			Setting:          cdpbrowser.PermissionSettingGranted,
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
+		is.NoErr(err)
 	}
 	call(b, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	b.resize(1280, 900)
@@ -292,12 +285,11 @@ func (b *tab) checkProblems() {
 
 // do runs actions and fails the test on an error.
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
-	b.t.Helper()
+	is := is.New(b.t)
+	is.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
-	if err := chromedp.Do(ctx, actions...); err != nil {
-		b.t.Fatal(err)
-	}
+	is.NoErr(chromedp.Do(ctx, actions...))
 }
 
 // visit loads a page.
@@ -425,13 +417,12 @@ func (b *tab) resize(width, height int64) {
 
 // call runs a command of the DevTools protocol.
 func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
-	b.t.Helper()
+	is := is.New(b.t)
+	is.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	result, err := chromedp.Call(ctx, command, params)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	is.NoErr(err)
 	return result
 }
 

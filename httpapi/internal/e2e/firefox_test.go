@@ -15,6 +15,7 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/matryer/is"
 	"golang.org/x/net/websocket"
 )
 
@@ -42,6 +43,7 @@ type object map[string]any
 // openFirefox starts Firefox with a URL. It ends with the test.
 func openFirefox(t *testing.T, pageURL string) *tab {
 	t.Helper()
+	is := is.New(t)
 	program, err := exec.LookPath("firefox-esr")
 	if err != nil {
 		program, err = exec.LookPath("firefox")
@@ -49,7 +51,7 @@ func openFirefox(t *testing.T, pageURL string) *tab {
 	if err != nil && os.Getenv("CI") != "true" {
 		t.Skip("SKIPPED, NOTHING WAS TESTED: no Firefox: install firefox-esr")
 	}
-	check(t, err)
+	is.NoErr(err)
 	b := &tab{t: t, ctx: context.Background(), downloads: t.TempDir()}
 	b.firefox = &firefox{tab: b}
 	b.firefox.start(program)
@@ -68,27 +70,21 @@ func openFirefox(t *testing.T, pageURL string) *tab {
 	return b
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // start starts Firefox with a new profile and connects to it.
 func (f *firefox) start(program string) {
 	t := f.tab.t
-	t.Helper()
+	is := is.New(t)
+	is.Helper()
 	profile, err := os.MkdirTemp("", "canvasback-firefox-")
-	check(t, err)
+	is.NoErr(err)
 	t.Cleanup(func() { os.RemoveAll(profile) })
 	preferences := `user_pref("browser.download.folderList", 2); user_pref("browser.download.dir", ` + quote(f.tab.downloads) + `);`
-	check(t, os.WriteFile(filepath.Join(profile, "user.js"), []byte(preferences), 0o600))
+	is.NoErr(os.WriteFile(filepath.Join(profile, "user.js"), []byte(preferences), 0o600))
 	command := exec.Command(program, "--headless", "--no-remote", "--profile", profile, "--remote-debugging-port=0", "--remote-allow-system-access", "--remote-allow-origins=http://127.0.0.1")
 	command.Env = append(os.Environ(), "TZ=UTC", "HOME="+profile)
 	stderr, err := command.StderrPipe()
-	check(t, err)
-	check(t, command.Start())
+	is.NoErr(err)
+	is.NoErr(command.Start())
 	t.Cleanup(func() {
 		command.Process.Kill()
 		command.Wait()
@@ -103,7 +99,7 @@ func (f *firefox) start(program string) {
 	}
 	go io.Copy(io.Discard, stderr)
 	f.conn, err = websocket.Dial(endpoint+"/session", "", "http://127.0.0.1")
-	check(t, err)
+	is.NoErr(err)
 }
 
 // record records an event in the tab.
@@ -128,15 +124,16 @@ func (f *firefox) record(message bidiMessage) {
 
 // call runs a command and decodes its result. It records events that come first.
 func (f *firefox) call(method string, params object, result any) {
-	f.tab.t.Helper()
+	is := is.New(f.tab.t)
+	is.Helper()
 	encoded, err := json.Marshal(params)
-	check(f.tab.t, err)
+	is.NoErr(err)
 	f.last++
 	f.conn.SetDeadline(time.Now().Add(timeout))
-	check(f.tab.t, websocket.JSON.Send(f.conn, bidiMessage{ID: f.last, Method: method, Params: encoded}))
+	is.NoErr(websocket.JSON.Send(f.conn, bidiMessage{ID: f.last, Method: method, Params: encoded}))
 	for {
 		var message bidiMessage
-		check(f.tab.t, websocket.JSON.Receive(f.conn, &message))
+		is.NoErr(websocket.JSON.Receive(f.conn, &message))
 		if message.ID != f.last {
 			f.record(message)
 			continue
@@ -145,7 +142,7 @@ func (f *firefox) call(method string, params object, result any) {
 			f.tab.t.Fatalf("%s %.500s: %s %s", method, encoded, message.Error, message.Message)
 		}
 		if result != nil {
-			check(f.tab.t, json.Unmarshal(message.Result, result))
+			is.NoErr(json.Unmarshal(message.Result, result))
 		}
 		return
 	}
@@ -166,7 +163,7 @@ func (f *firefox) evaluate(browsingContext, expression string, value any) {
 	if result.ExceptionDetails.Text != "" {
 		f.tab.t.Fatalf("%s: %s", expression, result.ExceptionDetails.Text)
 	}
-	check(f.tab.t, json.Unmarshal([]byte(result.Result.Value), value))
+	is.New(f.tab.t).NoErr(json.Unmarshal([]byte(result.Result.Value), value))
 }
 
 // openPage opens a tab and returns its browsing context.

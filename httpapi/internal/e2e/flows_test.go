@@ -43,9 +43,8 @@ func TestOverview_ShowsHealthCountsAndFailures(t *testing.T) {
 	s.folder("Valves")
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "x")
 	name := "Old one"
-	if _, err := s.Keys.Create(t.Context(), keys.Fields{Name: &name, Active: new(false)}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Keys.Create(t.Context(), keys.Fields{Name: &name, Active: new(false)})
+	is.NoErr(err)
 	b := openTab(t, s.url)
 	is.Equal(eval[string](b, `document.title`), "Overview · Canvasback") // the landing page
 	b.click("Access")
@@ -93,9 +92,8 @@ func TestKeys_ThousandsAreFilteredAndPaged(t *testing.T) {
 		if i%100 == 0 {
 			fields.Active = new(false)
 		}
-		if _, err := s.Keys.Create(t.Context(), fields); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Keys.Create(t.Context(), fields)
+		is.NoErr(err)
 	}
 	b := openKeys(s)
 	b.waitText("1,000 keys")

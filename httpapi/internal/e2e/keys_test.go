@@ -16,15 +16,12 @@ import (
 // accepts reports whether a raw key opens the client routes.
 func (s *site) accepts(raw string) bool {
 	s.t.Helper()
+	is := is.New(s.t)
 	request, err := http.NewRequestWithContext(s.t.Context(), "GET", s.url+"api/symbol/folders", nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	is.NoErr(err)
 	request.Header.Set("x-api-key", raw)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	is.NoErr(err)
 	response.Body.Close()
 	return response.StatusCode == 200
 }
@@ -130,6 +127,7 @@ func TestKeys_AreCreatedUsedAndChanged(t *testing.T) {
 
 func TestKeys_ShowStatus(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	s := startSite(t)
 	for name, fields := range map[string]keys.Fields{
 		"off":     {Active: new(false)},
@@ -140,19 +138,17 @@ func TestKeys_ShowStatus(t *testing.T) {
 		"far off": {ExpiresAt: new(time.Now().Add(40 * 24 * time.Hour))},
 	} {
 		fields.Name = &name
-		if _, err := s.Keys.Create(t.Context(), fields); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Keys.Create(t.Context(), fields)
+		is.NoErr(err)
 	}
 	b := openKeys(s)
 	for name, want := range map[string]string{
 		"off": "Inactive", "gone": "Expired", "both": "Inactive Expired", "soon": "Expires in 12 days", "today": "Expires in a day", "far off": "Active", keyName: "Active",
 	} {
+		t.Log(name, want)
 		got := eval[string](b, `[...document.querySelectorAll("tbody tr")].find((row) => row.querySelector(".name").innerText === `+quote(name)+`)
 			.querySelector("[data-name=Status]").innerText.trim().split(/\s*\n\s*|\s{2,}/).join(" ")`)
-		if got != want {
-			t.Errorf("the status of %s is %q, want %q", name, got, want)
-		}
+		is.Equal(got, want)
 	}
 }
 

@@ -151,9 +151,7 @@ func openDownloads(b *tab) *tab {
 	ctx, cancel := chromedp.NewContext(b.ctx)
 	b.t.Cleanup(cancel)
 	list := &tab{t: b.t, ctx: ctx}
-	if err := chromedp.Do(ctx); err != nil {
-		b.t.Fatal(err)
-	}
+	is.New(b.t).NoErr(chromedp.Do(ctx))
 	list.visit("chrome://downloads")
 	eval[bool](list, `(window.button = (text) => {
 		const item = document.querySelector("downloads-manager")?.shadowRoot.querySelector("downloads-item")?.shadowRoot;

@@ -149,14 +149,13 @@ func TestPage_HasContrastAndNames(t *testing.T) {
 	script, scriptErr := axeScript()
 	visitScreens(b, func(name string) {
 		t.Helper()
+		t.Log(name)
 		if scriptErr == nil {
 			violations = append(violations, b.violations(name, script)...)
 		}
 		for _, theme := range []string{"dark", "light"} {
 			b.setMedia("prefers-color-scheme", theme)
-			for _, text := range eval[[]string](b, lowContrast) {
-				t.Errorf("%s, %s: %s", name, theme, text)
-			}
+			is.Equal(eval[[]string](b, lowContrast), []string{})
 			if scriptErr == nil && theme == "dark" {
 				violations = append(violations, b.violations(name+", dark", script, "color-contrast", "link-in-text-block")...)
 			}
@@ -167,21 +166,14 @@ func TestPage_HasContrastAndNames(t *testing.T) {
 				continue
 			}
 			total++
-			if node.Name == nil || strings.Trim(string(node.Name.Value), `" `) == "" {
-				t.Errorf("%s: a %s has no name", name, node.Role.Value)
-			}
+			is.True(node.Name != nil && strings.Trim(string(node.Name.Value), `" `) != "")
 		}
-		if ids := eval[[]string](b, `[...document.querySelectorAll("[id]")].map((node) => node.id).filter((id, i, all) => all.indexOf(id) !== i)`); len(ids) > 0 {
-			t.Errorf("%s: ids are not unique: %v", name, ids)
-		}
-		if n := eval[int](b, `document.querySelectorAll("[role=status], [aria-live], [role=alert], [role=log]").length`); n != 1 {
-			t.Errorf("%s: there are %d live regions", name, n)
-		}
+		// ids that are not unique
+		is.Equal(eval[[]string](b, `[...document.querySelectorAll("[id]")].map((node) => node.id).filter((id, i, all) => all.indexOf(id) !== i)`), []string{})
+		is.Equal(eval[int](b, `document.querySelectorAll("[role=status], [aria-live], [role=alert], [role=log]").length`), 1)
 	})
 	reportViolations(t, violations, scriptErr)
-	if total < 100 {
-		t.Errorf("only %d controls were checked", total)
-	}
+	is.True(total >= 100)
 
 	ground := func(theme string) string {
 		b.setMedia("prefers-color-scheme", theme)
@@ -202,6 +194,7 @@ func TestPage_HasContrastAndNames(t *testing.T) {
 // theme.
 func TestPage_FitsNarrowWindow(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	b := openTab(t, populatedSite(t).url)
 	b.resize(320, 640)
 	b.setMedia("prefers-color-scheme", "dark")
@@ -209,18 +202,15 @@ func TestPage_FitsNarrowWindow(t *testing.T) {
 	script, scriptErr := axeScript()
 	visitScreens(b, func(name string) {
 		t.Helper()
+		t.Log(name)
 		if scriptErr == nil {
 			violations = append(violations, b.violations(name, script)...)
 		}
-		for _, wide := range eval[[]string](b, `[...document.querySelectorAll("body *")].filter((node) => {
+		is.Equal(eval[[]string](b, `[...document.querySelectorAll("body *")].filter((node) => {
 			const box = node.getBoundingClientRect();
 			return box.right > innerWidth + 1 && box.width > 0 && box.height > 1 && e2e.shown(node) && !node.closest(".scroll, .visually-hidden, pre, thead");
-		}).map((node) => node.tagName + "." + node.className + " " + Math.round(node.getBoundingClientRect().right)).slice(0, 3)`) {
-			t.Errorf("%s: %s is wider than the window", name, wide)
-		}
-		if width := eval[int](b, `document.documentElement.scrollWidth`); width > 320 {
-			t.Errorf("%s: the page is %d wide", name, width)
-		}
+		}).map((node) => node.tagName + "." + node.className + " " + Math.round(node.getBoundingClientRect().right)).slice(0, 3)`), []string{}) // wider than the window
+		is.True(eval[int](b, `document.documentElement.scrollWidth`) <= 320)
 	})
 	reportViolations(t, violations, scriptErr)
 }

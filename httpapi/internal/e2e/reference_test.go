@@ -88,9 +88,8 @@ func TestReference_ShowsOperations(t *testing.T) {
 		"expiresAt string or null", "Example: A quoted name", "201 The key was created.", "400 Invalid request.", "key.id integer", "list array of object", "list[].id integer", "Example: A key",
 		`curl '` + s.url + `api/admin/api-keys' \ -H "x-admin-key: $ADMIN_KEY" \ -H 'Content-Type: application/json' \ -d '{"name":"it'\''s <b>mine</b>"}'`,
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the operation lacks %q:\n%s", want, text)
-		}
+		t.Log(want)
+		is.True(strings.Contains(text, want))
 	}
 	b.clickNode(`[...document.querySelectorAll(".operation[open] summary")].find((one) => one.innerText === "Example: A quoted name")`)
 	b.waitText(`"name": "it's <b>mine</b>"`)
@@ -120,12 +119,11 @@ func TestReference_ServerWithoutDocument(t *testing.T) {
 
 func TestReference_ShowsAllOperationsOfTheAPI(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	var document struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
 	}
-	if err := json.Unmarshal(httpapi.OpenAPI(), &document); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(json.Unmarshal(httpapi.OpenAPI(), &document))
 	operations := 0
 	for _, item := range document.Paths {
 		for method := range item {
@@ -136,9 +134,7 @@ func TestReference_ShowsAllOperationsOfTheAPI(t *testing.T) {
 	}
 	b := openTab(t, startSite(t).url+"#/api")
 	b.waitText("Create a client key")
-	if shown := eval[int](b, `document.querySelectorAll(".operation").length`); shown != operations {
-		t.Errorf("%d operations are shown, want %d", shown, operations)
-	}
+	is.Equal(eval[int](b, `document.querySelectorAll(".operation").length`), operations)
 	b.clickNode(`document.querySelector(".operation summary")`)
 	b.wait(`document.querySelector(".operation .command")`)
 }

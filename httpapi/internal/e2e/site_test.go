@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
@@ -24,6 +26,7 @@ const keyName = "apitest"
 type site struct {
 	*apitest.Server
 	t      *testing.T
+	is     *is.I
 	url    string // of the console, with a trailing slash
 	server *httptest.Server
 }
@@ -32,7 +35,7 @@ type site struct {
 // of its API.
 func newSite(t *testing.T, opts ...func(*httpapi.Options)) *site {
 	t.Helper()
-	s := &site{Server: apitest.New(t, opts...), t: t}
+	s := &site{Server: apitest.New(t, opts...), t: t, is: is.New(t)}
 	s.Clock.Set(time.Now()) // as in the browser
 	return s
 }
@@ -64,11 +67,9 @@ func (s *site) handler() http.Handler {
 
 // console returns a console for the API at a URL.
 func (s *site) console(api string) http.Handler {
-	s.t.Helper()
+	s.is.Helper()
 	handler, err := console.New(&console.Options{API: api})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.is.NoErr(err)
 	return handler
 }
 
@@ -83,11 +84,9 @@ func (s *site) listen(handler http.Handler) {
 
 // keyNamed returns the client key with a name.
 func (s *site) keyNamed(name string) keys.Key {
-	s.t.Helper()
+	s.is.Helper()
 	page, err := s.Keys.List(s.t.Context(), keys.Filter{}, keys.Range{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.is.NoErr(err)
 	for _, key := range page.Keys {
 		if key.Name == name {
 			return key
@@ -99,11 +98,9 @@ func (s *site) keyNamed(name string) keys.Key {
 
 // folder creates a folder with symbols.
 func (s *site) folder(name string, symbolNames ...string) symbols.Folder {
-	s.t.Helper()
+	s.is.Helper()
 	folder, err := s.Symbols.CreateFolder(s.t.Context(), name)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.is.NoErr(err)
 	for _, symbol := range symbolNames {
 		s.symbol(folder.ID, symbol, "image/svg+xml", imageData(symbol, "image/svg+xml", svgImage))
 	}
@@ -111,23 +108,19 @@ func (s *site) folder(name string, symbolNames ...string) symbols.Folder {
 }
 
 func (s *site) symbol(folderID int64, name, mediaType, data string) symbols.Symbol {
-	s.t.Helper()
+	s.is.Helper()
 	symbol, err := s.Symbols.CreateSymbol(s.t.Context(), folderID, name, mediaType, data)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.is.NoErr(err)
 	return symbol
 }
 
 // symbolsIn returns the symbols of a folder.
 func (s *site) symbolsIn(folderID int64) []symbols.Symbol {
-	s.t.Helper()
+	s.is.Helper()
 	var list []symbols.Symbol
 	for after := int64(0); ; {
 		page, err := s.Symbols.ListSymbols(s.t.Context(), folderID, symbols.Range{After: after})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		s.is.NoErr(err)
 		list = append(list, page.Symbols...)
 		if !page.More {
 			return list
@@ -138,10 +131,9 @@ func (s *site) symbolsIn(folderID int64) []symbols.Symbol {
 
 // register registers the export of a source without a file name.
 func (s *site) register(source, exportedURL string) {
-	s.t.Helper()
-	if _, _, err := s.Exports.Register(s.t.Context(), exports.Registration{SourceURL: source, ExportedURL: exportedURL}); err != nil {
-		s.t.Fatal(err)
-	}
+	s.is.Helper()
+	_, _, err := s.Exports.Register(s.t.Context(), exports.Registration{SourceURL: source, ExportedURL: exportedURL})
+	s.is.NoErr(err)
 }
 
 const svgImage = `<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20" viewBox="0 0 40 20"><path d="M2 2L38 18V2L2 18Z" fill="none" stroke="#1f2937" stroke-width="2"/></svg>`

@@ -91,13 +91,13 @@ func TestStates_Failure(t *testing.T) {
 
 func TestStates_RejectedKeys(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	s := startSite(t)
 	key := s.keyNamed(keyName)
 	b := openWithClientKey(s, "symbols")
 	b.waitText("No folders yet")
-	if _, err := s.Keys.Update(t.Context(), key.ID, inactive); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Keys.Update(t.Context(), key.ID, inactive)
+	is.NoErr(err)
 	b.do(reload)
 	b.waitText("Client key required")
 	b.enterKey("Client key", string(s.RawKey))
@@ -106,9 +106,7 @@ func TestStates_RejectedKeys(t *testing.T) {
 	disabled := startSite(t, func(o *httpapi.Options) { o.AdminKeys = nil })
 	b = openTab(t, disabled.url+"#/keys")
 	b.waitText("No admin key is configured on this server.")
-	if eval[bool](b, `Boolean(document.querySelector("main form"))`) {
-		t.Error("the page has a form for an admin key")
-	}
+	is.True(!eval[bool](b, `Boolean(document.querySelector("main form"))`)) // the page has a form for an admin key
 }
 
 // TestStates_LoginOfTheApplication uses a session cookie in place of an admin key.

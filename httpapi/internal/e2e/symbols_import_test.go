@@ -12,6 +12,7 @@ import (
 // archive returns a zip of files, given as pairs of name and content.
 func archive(t *testing.T, files ...string) []byte {
 	t.Helper()
+	is := is.New(t)
 	var out bytes.Buffer
 	writer := zip.NewWriter(&out)
 	for i := 0; i < len(files); i += 2 {
@@ -19,13 +20,9 @@ func archive(t *testing.T, files ...string) []byte {
 		if err == nil {
 			_, err = io.WriteString(file, files[i+1])
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(writer.Close())
 	return out.Bytes()
 }
 
