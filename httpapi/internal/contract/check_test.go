@@ -3,11 +3,14 @@ package contract
 import (
 	"strings"
 	"testing"
+
+	"github.com/matryer/is"
 )
 
 // TestCheck_ReportsProblems alters valid exchanges, to test the check itself.
 func TestCheck_ReportsProblems(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	doc := loadDocument(t)
 	f := newFixture(t, doc)
 	valid := map[string]exchange{
@@ -26,9 +29,8 @@ func TestCheck_ReportsProblems(t *testing.T) {
 		"issued":   f.call("rotateKey", ""), // last: it replaces the client key
 	}
 	for name, e := range valid {
-		if problems := doc.check(e).problems; problems != nil {
-			t.Errorf("%s: %q", name, problems)
-		}
+		t.Log(name)
+		is.Equal(doc.check(e).problems, nil)
 	}
 	body := func(from, to string) func(*exchange) {
 		return func(e *exchange) { e.GotBody = []byte(strings.Replace(string(e.GotBody), from, to, 1)) }
@@ -85,8 +87,8 @@ func TestCheck_ReportsProblems(t *testing.T) {
 	} {
 		e := valid[c.of]
 		c.alter(&e)
-		if problems := strings.Join(doc.check(e).problems, "\n"); !strings.Contains(problems, c.want) {
-			t.Errorf("problems of %s, altered, are %q, want %q in them", c.of, problems, c.want)
-		}
+		problems := strings.Join(doc.check(e).problems, "\n")
+		t.Log(c.of, c.want, problems)
+		is.True(strings.Contains(problems, c.want))
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/matryer/is"
 )
 
 // partialServerTests have servers without some paths of the document.
@@ -23,6 +25,7 @@ var applicationRouteTests = []string{"TestRequireClientKey", "TestAuthenticate",
 // TestContract_ServerAndDocumentAgree checks all exchanges against the document,
 // and that they cover it.
 func TestContract_ServerAndDocumentAgree(t *testing.T) {
+	is := is.New(t)
 	doc := loadDocument(t)
 	exchanges := recorded(t)
 	t.Logf("%d requests from package httpapi", len(exchanges))
@@ -30,9 +33,8 @@ func TestContract_ServerAndDocumentAgree(t *testing.T) {
 	t.Logf("%d requests in total", len(exchanges))
 
 	for _, name := range slices.Concat(partialServerTests, applicationRouteTests) {
-		if !slices.ContainsFunc(exchanges, func(e exchange) bool { return e.Test == name }) {
-			t.Errorf("%s has sent no request", name)
-		}
+		t.Log(name)
+		is.True(slices.ContainsFunc(exchanges, func(e exchange) bool { return e.Test == name }))
 	}
 
 	covered := newCoverage(doc)
@@ -67,11 +69,11 @@ func TestContract_ServerAndDocumentAgree(t *testing.T) {
 // harness. Tests that abort or stall a connection of their own are not recorded.
 func recorded(t *testing.T) (list []exchange) {
 	t.Helper()
+	is := is.New(t)
 	// The go command caches a test result until a file that the test opened
 	// changes, but does not see the files of subprocesses.
-	if _, err := os.ReadDir("../.."); err != nil {
-		t.Fatal(err)
-	}
+	_, err := os.ReadDir("../..")
+	is.NoErr(err)
 	dir := t.TempDir()
 	command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-timeout=15m", "-parallel=8",
 		// These measure goroutines and heap size, with clients of their own, or send
@@ -84,9 +86,7 @@ func recorded(t *testing.T) (list []exchange) {
 		t.Fatalf("go test: %v\n%s", err, out)
 	}
 	lines, err := os.ReadFile(filepath.Join(dir, "exchanges.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	for dec := json.NewDecoder(bytes.NewReader(lines)); ; {
 		dec.DisallowUnknownFields()
 		var e exchange
@@ -94,9 +94,7 @@ func recorded(t *testing.T) (list []exchange) {
 		if errors.Is(err, io.EOF) {
 			return list
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
 		list = append(list, e)
 	}
 }

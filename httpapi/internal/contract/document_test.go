@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
 )
@@ -43,9 +44,7 @@ func (op operation) String() string {
 func loadDocument(t *testing.T) *document {
 	t.Helper()
 	doc, err := loaded()
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return doc
 }
 

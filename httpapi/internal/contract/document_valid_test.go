@@ -5,25 +5,22 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/matryer/is"
 )
 
 func TestDocument_IsValidOpenAPI(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	doc := loadDocument(t)
-	if !doc.IsOpenAPI31OrLater() {
-		t.Errorf("openapi is %q", doc.OpenAPI)
-	}
-	err := doc.Validate(t.Context(), openapi3.IsOpenAPI31OrLater(), openapi3.EnableSchemaFormatValidation(), openapi3.EnableSchemaPatternValidation())
-	if err != nil {
-		t.Error(err)
-	}
+	is.True(doc.IsOpenAPI31OrLater())
+	is.NoErr(doc.Validate(t.Context(), openapi3.IsOpenAPI31OrLater(), openapi3.EnableSchemaFormatValidation(), openapi3.EnableSchemaPatternValidation()))
 	for _, op := range doc.operations {
-		if op.Summary == "" || op.Description == "" || len(op.Tags) != 1 || op.Security == nil {
-			t.Errorf("%s lacks a summary, a description, a tag or its security", op)
-		}
-		if doc.Tags.Get(op.Tags[0]) == nil {
-			t.Errorf("%s has the unknown tag %s", op, op.Tags[0])
-		}
+		t.Log(op)
+		is.True(op.Summary != "")
+		is.True(op.Description != "")
+		is.Equal(len(op.Tags), 1)
+		is.True(op.Security != nil)
+		is.True(doc.Tags.Get(op.Tags[0]) != nil)
 	}
 }
 
@@ -31,20 +28,18 @@ func TestDocument_IsValidOpenAPI(t *testing.T) {
 // send those of requests and compare those of responses with actual ones.
 func TestDocument_ExamplesMatchTheirSchemas(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	doc := loadDocument(t)
 	check := func(where string, schema *openapi3.SchemaRef, value any) {
 		t.Helper()
-		if value == nil {
-			t.Errorf("%s has no example", where)
-		} else if err := validate(schema, value); err != nil {
-			t.Errorf("%s: %v", where, err)
-		}
+		t.Log(where)
+		is.True(value != nil)
+		is.NoErr(validate(schema, value))
 	}
 	contents := func(where string, content openapi3.Content) {
 		t.Helper()
-		if content["application/json"] != nil && len(jsonExamples(content)) == 0 {
-			t.Errorf("%s has no example", where)
-		}
+		t.Log(where)
+		is.True(content["application/json"] == nil || len(jsonExamples(content)) > 0)
 		for name, value := range jsonExamples(content) {
 			check(where+" "+name, content["application/json"].Schema, value)
 		}
@@ -70,21 +65,15 @@ func TestDocument_ExamplesMatchTheirSchemas(t *testing.T) {
 
 func TestDocument_ServerURLIsRelativeToDocument(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	doc := loadDocument(t)
-	if len(doc.Servers) != 1 {
-		t.Fatalf("there are %d servers", len(doc.Servers))
-	}
+	is.Equal(len(doc.Servers), 1)
 	server, err := url.Parse(doc.Servers[0].URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	for _, base := range []string{"http://h", "http://h/api", "https://h/x/api"} {
+		t.Log(base)
 		documentURL, err := url.Parse(base + "/openapi.json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := documentURL.ResolveReference(server).String(); got != base+"/" {
-			t.Errorf("the server of the document at %s is %s", base, got)
-		}
+		is.NoErr(err)
+		is.Equal(documentURL.ResolveReference(server).String(), base+"/")
 	}
 }

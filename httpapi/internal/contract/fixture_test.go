@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
@@ -44,26 +45,20 @@ func newFixture(t *testing.T, doc *document, opts ...func(*httpapi.Options)) *fi
 // addRecords adds the records through the default services of the options.
 func (f *fixture) addRecords(options *httpapi.Options) {
 	f.t.Helper()
-	ctx := f.t.Context()
-	must := func(err error) {
-		f.t.Helper()
-		if err != nil {
-			f.t.Fatal(err)
-		}
-	}
+	is, ctx := is.New(f.t), f.t.Context()
 	for _, name := range []string{"Valves", "Pumps"} {
 		_, err := options.Symbols.CreateFolder(ctx, name)
-		must(err)
+		is.NoErr(err)
 	}
 	for _, name := range []string{"Gate valve", "Globe valve"} {
 		_, err := options.Symbols.CreateSymbol(ctx, 1, name, "image/svg+xml", "<svg/>")
-		must(err)
+		is.NoErr(err)
 	}
 	for source, file := range map[string]string{"17": "plan.pdf", "18": "section.pdf"} {
 		_, _, err := options.Exports.Register(ctx, exports.Registration{
 			SourceURL: "https://viewer.example/documents/" + source, ExportedURL: apitest.FilesURL + file,
 		})
-		must(err)
+		is.NoErr(err)
 	}
 }
 
@@ -109,9 +104,7 @@ func (f *fixture) useLink(r *request, body string) {
 	create := f.prepare(f.doc.operation(f.t, "createDownloadLink"), body, "application/json")
 	var link struct{ URL string }
 	if e := f.send(create); e.Status == http.StatusCreated {
-		if err := json.Unmarshal(e.GotBody, &link); err != nil {
-			f.t.Fatal(err)
-		}
+		is.New(f.t).NoErr(json.Unmarshal(e.GotBody, &link))
 		r.values["token"] = strings.Split(link.URL, "/")[1]
 	}
 }
@@ -156,21 +149,16 @@ func (f *fixture) send(r request) exchange {
 }
 
 func (f *fixture) sendTo(method, target, body string, header http.Header) exchange {
-	f.t.Helper()
+	is := is.New(f.t)
+	is.Helper()
 	sent, err := http.NewRequestWithContext(f.t.Context(), method, f.server.URL+target, strings.NewReader(body))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	is.NoErr(err)
 	maps.Copy(sent.Header, header.Clone())
 	got, err := http.DefaultTransport.RoundTrip(sent)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	is.NoErr(err)
 	defer got.Body.Close()
 	content, err := io.ReadAll(got.Body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	is.NoErr(err)
 	e := exchange{
 		Test: f.t.Name(), Method: method, Target: target, Header: sent.Header, Body: []byte(body),
 		Status: got.StatusCode, GotHeader: got.Header, GotBody: content,
@@ -182,20 +170,16 @@ func (f *fixture) sendTo(method, target, body string, header http.Header) exchan
 // archive returns a zip of the files with the given content.
 func archive(t *testing.T, content map[string]string) string {
 	t.Helper()
+	is := is.New(t)
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	for name, text := range content {
 		f, err := w.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(f, text); err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
+		_, err = io.WriteString(f, text)
+		is.NoErr(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(w.Close())
 	return out.String()
 }
 

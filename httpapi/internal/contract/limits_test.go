@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/matryer/is"
 )
 
 // variant is a body that differs from an example in one field.
@@ -66,6 +67,7 @@ func variants(schema *openapi3.Schema, example map[string]any) (list []variant) 
 // if and only if the schema rejects it.
 func TestLimits_SchemaAndServerAgree(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	doc := loadDocument(t)
 	count := 0
 	for _, op := range doc.operations {
@@ -83,16 +85,13 @@ func TestLimits_SchemaAndServerAgree(t *testing.T) {
 			}
 		}
 		for name := range schema.Value.Properties {
-			if fullest[name] == nil {
-				t.Errorf("%s: no example has the field %s", op, name)
-			}
+			t.Log(op, name)
+			is.True(fullest[name] != nil)
 		}
 		for _, v := range variants(schema.Value, fullest) {
 			body := marshal(v.body)
 			var value any
-			if err := json.Unmarshal([]byte(body), &value); err != nil {
-				t.Fatal(err)
-			}
+			is.NoErr(json.Unmarshal([]byte(body), &value))
 			invalid := validate(schema, value)
 			e := f.send(f.prepare(op, body, "application/json"))
 			if rejected := e.Status == 400; rejected != (invalid != nil) {

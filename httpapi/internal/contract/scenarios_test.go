@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
@@ -46,9 +48,8 @@ var failures = []struct {
 		status: "403",
 		option: func(t *testing.T, o *httpapi.Options) {
 			o.AdminKeys = nil
-			if _, err := o.Keys.Update(t.Context(), 1, keys.Fields{Active: new(false)}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := o.Keys.Update(t.Context(), 1, keys.Fields{Active: new(false)})
+			is.New(t).NoErr(err)
 		},
 	},
 	{
@@ -91,9 +92,7 @@ var failures = []struct {
 		option: func(t *testing.T, o *httpapi.Options) {
 			o.DangerouslySkipClientKeys = true
 			service, err := keys.NewService(struct{ keys.Store }{}, nil) // panics in every method
-			if err != nil {
-				t.Fatal(err)
-			}
+			is.New(t).NoErr(err)
 			o.Keys = service
 			if o.Symbols, err = symbols.NewService(panickingStore{}, nil); err != nil {
 				t.Fatal(err)
@@ -161,18 +160,16 @@ func sendFailures(t *testing.T, doc *document) (sent []exchange) {
 // sendExamples sends every request example. Each must have a documented success
 // status.
 func sendExamples(t *testing.T, doc *document) (sent []exchange) {
+	is := is.New(t)
 	for _, op := range doc.operations {
 		for name := range newFixture(t, doc).examples(op) {
+			t.Log(op, name)
 			f := newFixture(t, doc)
 			r := f.examples(op)[name]
 			r.header.Set("X-Request-Id", "viewer-42")
 			e := f.send(r)
-			if e.Status >= 300 || op.response(e.Status) == nil {
-				t.Errorf("%s: example %q returned %d %.200s", op, name, e.Status, e.GotBody)
-			}
-			if e.GotHeader.Get("X-Request-Id") != "viewer-42" {
-				t.Errorf("%s does not return the request id", op)
-			}
+			is.True(e.Status < 300 && op.response(e.Status) != nil)
+			is.Equal(e.GotHeader.Get("X-Request-Id"), "viewer-42")
 			sent = append(sent, f.exchanges...)
 		}
 	}
@@ -287,9 +284,7 @@ var scenarios = map[string]func(*fixture){
 	"a key is created, used, updated and rotated": func(f *fixture) {
 		var issued struct{ APIKey string }
 		created := f.call("createKey", `{"name":"Viewer","expiresAt":"2099-12-31"}`)
-		if err := json.Unmarshal(created.GotBody, &issued); err != nil {
-			f.t.Fatal(err)
-		}
+		is.New(f.t).NoErr(json.Unmarshal(created.GotBody, &issued))
 		f.call("listFolders", "", withHeader("x-api-key", issued.APIKey))
 		f.call("listFolders", "")
 		f.call("getKey", "", withID("2"))
@@ -332,9 +327,7 @@ var scenarios = map[string]func(*fixture){
 			{"9", `{"name":"Pumps"}`, 404},
 			{"1", `{"name":"Pumps"}`, 412},
 		} {
-			if e := f.call("updateFolder", c.body, withID(c.id), withHeader("If-Match", `"other"`)); e.Status != c.status {
-				f.t.Errorf("want status %d: %s", c.status, e)
-			}
+			is.New(f.t).Equal(f.call("updateFolder", c.body, withID(c.id), withHeader("If-Match", `"other"`)).Status, c.status)
 		}
 	},
 	"an export is replaced": func(f *fixture) {
