@@ -19,14 +19,11 @@ import (
 // readResponse returns the status and the body of a response.
 func readResponse(t *testing.T, response *http.Response, err error) string {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	is := is.New(t)
+	is.NoErr(err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	return fmt.Sprint(response.StatusCode, " ", string(body))
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/httpapi/conform"
@@ -20,11 +22,10 @@ var (
 
 // TestServer tests the server of -url, or else one in this process.
 func TestServer(t *testing.T) {
+	is := is.New(t)
 	options := conform.Options{BaseURL: *urlFlag, AdminKey: os.Getenv("CANVASBACK_ADMIN_KEY"), FileURL: *fileFlag}
 	if options.BaseURL != "" {
-		if options.AdminKey == "" {
-			t.Fatal("CANVASBACK_ADMIN_KEY is not set")
-		}
+		is.True(options.AdminKey != "") // set CANVASBACK_ADMIN_KEY
 		conform.Run(t, options)
 		return
 	}
@@ -39,14 +40,13 @@ func TestServer(t *testing.T) {
 	for path, client := range map[string]*http.Client{
 		"/admin/api-keys": server.Admin(), "/admin/exports": server.Admin(), "/symbol/folders": server.Client(),
 	} {
+		t.Log(path)
 		response, err := client.Get(server.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
-		if err != nil || response.StatusCode != 200 || strings.Contains(string(body), "conform") {
-			t.Errorf("GET %s: %d, and data remains: %s, %v", path, response.StatusCode, body, err)
-		}
+		is.NoErr(err)
+		is.Equal(response.StatusCode, 200)
+		is.True(!strings.Contains(string(body), "conform"))
 	}
 }

@@ -25,6 +25,7 @@ const (
 
 func TestPage_IsSmallAndSelfContained(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	handler := newConsole(t, "")
 	total, compressed := 0, 0
 	for _, name := range console.Files() {
@@ -35,17 +36,12 @@ func TestPage_IsSmallAndSelfContained(t *testing.T) {
 		text := strings.ReplaceAll(content, "http://www.w3.org/2000/svg", "")
 		text = regexp.MustCompile(`https?://"`).ReplaceAllString(text, "") // placeholders
 		for _, forbidden := range []string{"http:", "https:", "//cdn", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "<style", " style=", "src=\"/", "href=\"/"} {
-			if strings.Contains(text, forbidden) {
-				t.Errorf("%s contains %s", name, forbidden)
-			}
+			t.Log(name, forbidden)
+			is.True(!strings.Contains(text, forbidden))
 		}
 	}
-	if total > maxSize {
-		t.Errorf("the page has %d bytes, want at most %d", total, maxSize)
-	}
-	if compressed > maxCompressed {
-		t.Errorf("the page has %d bytes with gzip, want at most %d", compressed, maxCompressed)
-	}
+	is.True(total <= maxSize)
+	is.True(compressed <= maxCompressed)
 	t.Logf("%d bytes, %d with gzip", total, compressed)
 }
 
@@ -55,31 +51,23 @@ var topLevel = regexp.MustCompile(`(?m)^(?:export )?(?:async )?(?:const|let|clas
 // TestPage_ModulesCanBeJoined checks what joining the modules requires of them.
 func TestPage_ModulesCanBeJoined(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	script := get(t, newConsole(t, ""), "GET", "/main.js").Body.String()
 	names, err := fs.Glob(os.DirFS("page"), "*.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	declared := make(map[string]string) // by name, the module
 	for _, name := range names {
 		content, err := os.ReadFile(path.Join("page", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
 		for _, match := range topLevel.FindAllSubmatch(content, -1) {
 			identifier := string(match[1])
-			if other, ok := declared[identifier]; ok {
-				t.Errorf("%s and %s declare %s", other, name, identifier)
-			}
+			t.Log(name, identifier)
+			is.Equal(declared[identifier], "") // no other module declares it
 			declared[identifier] = name
-			if !strings.Contains(script, identifier) {
-				t.Errorf("%s of %s is missing", identifier, name)
-			}
+			is.True(strings.Contains(script, identifier))
 		}
 	}
-	if regexp.MustCompile(`(?m)^(import|export)\b`).MatchString(script) {
-		t.Error("the joined script has an import or export")
-	}
+	is.True(!regexp.MustCompile(`(?m)^(import|export)\b`).MatchString(script))
 }
 
 func TestHandler_CompressesIfAccepted(t *testing.T) {
@@ -152,6 +140,7 @@ func TestHandler_ServesFilesWithMediaType(t *testing.T) {
 
 func TestHandler_PolicyAllowsConnectionsToAPIOnly(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	for api, source := range map[string]string{
 		"":                               "'self'",
 		"./":                             "'self'",
@@ -162,25 +151,24 @@ func TestHandler_PolicyAllowsConnectionsToAPIOnly(t *testing.T) {
 		"https://api.example:8443/v1/":   "https://api.example:8443",
 		"http://127.0.0.1:8080/some/api": "http://127.0.0.1:8080",
 	} {
+		t.Log(api)
 		response := get(t, newConsole(t, api), "GET", "/")
 		want := "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src " + source +
 			"; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-		if got := response.Header().Get("Content-Security-Policy"); got != want {
-			t.Errorf("API %q: the policy is\n%s, want\n%s", api, got, want)
-		}
+		is.Equal(response.Header().Get("Content-Security-Policy"), want)
 	}
 }
 
 func TestHandler_InsertsAPIURLIntoIndex(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	for api, want := range map[string]string{
 		"": "../api/", "./": "./", ".": "./", "api": "api/", "a%2Fb": "a%2Fb/", "/x/y": "/x/y/",
 		`q"><script>`: "q%22%3E%3Cscript%3E/", "a&b": "a&amp;b/", "https://api.example": "https://api.example/",
 	} {
+		t.Log(api, want)
 		body := get(t, newConsole(t, api), "GET", "/").Body.String()
-		if !strings.Contains(body, `<html lang="en" data-api="`+want+`">`) {
-			t.Errorf("API %q: the page begins %.90s, want %s in it", api, body, want)
-		}
+		is.True(strings.Contains(body, `<html lang="en" data-api="`+want+`">`))
 	}
 }
 
@@ -188,9 +176,7 @@ func TestHandler_InsertsAPIURLIntoIndex(t *testing.T) {
 func newConsole(t *testing.T, api string) http.Handler {
 	t.Helper()
 	handler, err := console.New(&console.Options{API: api})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return handler
 }
 
@@ -200,9 +186,9 @@ func TestNew_RejectsInvalidAPI(t *testing.T) {
 		"ftp://api.example/", "//api.example/", "https://user:word@api.example/", "api/?x=1", "api/#x", "api/?", "javascript:alert(1)",
 		"https://a.example;script-src", "https://a.example,b.example", "https:///api", "%zz", "https://[::1]/",
 	} {
-		if _, err := console.New(&console.Options{API: api}); err == nil {
-			t.Errorf("New with API %q returned no error", api)
-		}
+		t.Log(api)
+		_, err := console.New(&console.Options{API: api})
+		is.New(t).True(err != nil)
 	}
 }
 
@@ -211,10 +197,10 @@ func TestHandler_RejectsOtherPathsAndMethods(t *testing.T) {
 	is := is.New(t)
 	handler := newConsole(t, "")
 	for _, target := range []string{"/nope", "/page/index.html", "/../console.go", "/main.js/", "//", "/%2e%2e/console.go", "/index.html/x"} {
+		t.Log(target)
 		response := get(t, handler, "GET", target)
-		if response.Code != 404 || response.Header().Get("Content-Security-Policy") == "" {
-			t.Errorf("GET %s: %d", target, response.Code)
-		}
+		is.Equal(response.Code, 404)
+		is.True(response.Header().Get("Content-Security-Policy") != "")
 	}
 	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS"} {
 		response := get(t, handler, method, "/")
@@ -225,6 +211,7 @@ func TestHandler_RejectsOtherPathsAndMethods(t *testing.T) {
 
 func TestHandler_ServesBelowAnyPrefix(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	handler := newConsole(t, "")
 	mux := http.NewServeMux()
 	mux.Handle("/x/y/console/", http.StripPrefix("/x/y/console", handler))
@@ -251,9 +238,9 @@ func TestHandler_ServesBelowAnyPrefix(t *testing.T) {
 		{http.StripPrefix("/ü b", handler), "/%C3%BC%20b", 301, "./%C3%BC%20b/"},
 		{http.StripPrefix("//host.example", handler), "http://x//host.example", 301, "./host.example/"}, // not another host
 	} {
+		t.Log(c.target)
 		response := get(t, c.handler, "GET", c.target)
-		if response.Code != c.status || response.Header().Get("Location") != c.location {
-			t.Errorf("GET %s: %d %s, want %d %s", c.target, response.Code, response.Header().Get("Location"), c.status, c.location)
-		}
+		is.Equal(response.Code, c.status)
+		is.Equal(response.Header().Get("Location"), c.location)
 	}
 }

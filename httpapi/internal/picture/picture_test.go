@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/httpapi/internal/picture"
 )
 
@@ -35,6 +37,7 @@ func b64(content string) string { return base64.StdEncoding.EncodeToString([]byt
 
 func TestFind(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	pngImage := pngImage()
 	for _, c := range []struct{ data, mimeType, content string }{
 		{svg, "image/svg+xml", svg},
@@ -89,14 +92,15 @@ func TestFind(t *testing.T) {
 		{`{"content":""}`, "", ""},
 	} {
 		got, ok := picture.Find(c.data)
-		if ok != (c.mimeType != "") || ok && (got.Type != c.mimeType || c.content != "" && string(got.Content) != c.content) {
-			t.Errorf("%.200q: found %v %s %q, want %s", c.data, ok, got.Type, got.Content, c.mimeType)
-		}
+		t.Logf("%.200q", c.data)
+		is.Equal(ok, c.mimeType != "")
+		is.True(!ok || got.Type == c.mimeType && (c.content == "" || string(got.Content) == c.content))
 	}
 }
 
 func TestFind_TypesAgree(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	all := map[string]string{
 		"image/svg+xml": svg, "image/gif": gif, "image/jpeg": jpeg, "image/webp": webp, "image/avif": avif, "image/bmp": bmp,
 		"image/x-icon": ico, "image/png": pngImage(), "image/jpg": jpeg, "image/pjpeg": jpeg, "image/vnd.microsoft.icon": ico, "image/x-ms-bmp": bmp,
@@ -104,9 +108,9 @@ func TestFind_TypesAgree(t *testing.T) {
 	for named := range all {
 		for of, content := range all {
 			data := fmt.Sprintf("data:%s;base64,%s", named, b64(content))
-			if _, got := picture.Find(data); got != (all[named] == content) {
-				t.Errorf("content of %s named %s: found is %v", of, named, got)
-			}
+			t.Log(of, named)
+			_, found := picture.Find(data)
+			is.Equal(found, all[named] == content)
 		}
 	}
 }
@@ -117,9 +121,7 @@ func FuzzFind(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data string) {
 		if got, ok := picture.Find(data); ok {
-			if !strings.HasPrefix(got.Type, "image/") || len(got.Content) == 0 || got.Extension[0] != '.' {
-				t.Errorf("%q: %+v", data, got)
-			}
+			is.New(t).True(strings.HasPrefix(got.Type, "image/") && len(got.Content) > 0 && got.Extension[0] == '.')
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/matryer/is"
 )
 
 // modified has a fraction of a second, which Last-Modified does not show.
@@ -18,6 +20,7 @@ const (
 
 func TestEvaluate(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	strong := Representation{Size: 100, ETag: `"a"`, Modified: modified, ModifiedStrong: true}
 	weak := Representation{Size: 100, ETag: `W/"a"`, Modified: modified}
 	plain := Representation{Size: 100}
@@ -111,21 +114,22 @@ func TestEvaluate(t *testing.T) {
 			header.Add(c.header[i], c.header[i+1])
 		}
 		status, list := Evaluate("GET", header, c.rep)
-		if status != c.want || (status == 206) != (len(list) > 0) {
-			t.Errorf("%v with %+v: %d %v, want %d", header, c.rep, status, list, c.want)
-		}
+		t.Log(header, c.rep)
+		is.Equal(status, c.want)
+		is.Equal(status == 206, len(list) > 0)
 		want := c.want
 		if want == 206 || want == 416 {
 			want = 200
 		}
-		if status, list := Evaluate("HEAD", header, c.rep); status != want || list != nil {
-			t.Errorf("HEAD %v with %+v: %d %v, want %d", header, c.rep, status, list, want)
-		}
+		status, list = Evaluate("HEAD", header, c.rep)
+		is.Equal(status, want)
+		is.Equal(list, nil)
 	}
 }
 
 func TestParseTags(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	for _, c := range []struct {
 		lines []string
 		want  string
@@ -150,15 +154,14 @@ func TestParseTags(t *testing.T) {
 		{[]string{``}, "{false []}"},
 		{nil, "{false []}"},
 	} {
-		if got := fmt.Sprint(ParseTags(c.lines)); got != c.want {
-			t.Errorf("%q: %s, want %s", c.lines, got, c.want)
-		}
+		is.Equal(fmt.Sprint(ParseTags(c.lines)), c.want)
 	}
 }
 
 // TestTags_Match covers the comparisons of RFC 9110, section 8.8.3.2.
 func TestTags_Match(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	for _, c := range []struct {
 		a, b         string
 		strong, weak bool
@@ -171,8 +174,8 @@ func TestTags_Match(t *testing.T) {
 	} {
 		tag, _ := ParseTag(c.b)
 		tags := ParseTags([]string{c.a})
-		if strong, weak := tags.MatchStrong(tag), tags.MatchWeak(tag); strong != c.strong || weak != c.weak {
-			t.Errorf("%s and %s: strong %v, weak %v", c.a, c.b, strong, weak)
-		}
+		t.Log(c.a, c.b)
+		is.Equal(tags.MatchStrong(tag), c.strong)
+		is.Equal(tags.MatchWeak(tag), c.weak)
 	}
 }

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/matryer/is"
 )
 
 func TestParse(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	const ignored, unsatisfiable = "[]", "unsatisfiable"
 	huge := strings.Repeat("9", 30)
 	for _, c := range []struct {
@@ -89,24 +92,24 @@ func TestParse(t *testing.T) {
 		{1, "bytes=-1", "[{0 1}]"},
 		{1, "bytes=1-", unsatisfiable},
 	} {
+		t.Log(c.header, c.size)
 		list, err := Parse([]string{c.header}, c.size)
 		got := fmt.Sprint(list)
 		if err == ErrUnsatisfiable && list == nil {
 			got = unsatisfiable
 		}
-		if got != c.want {
-			t.Errorf("%.60q of %d bytes: %s, want %s", c.header, c.size, got, c.want)
-		}
+		is.Equal(got, c.want)
 	}
 	for _, lines := range [][]string{nil, {}, {"bytes=0-1", "bytes=2-3"}} {
-		if list, err := Parse(lines, 10); list != nil || err != nil {
-			t.Errorf("%q: %v, %v", lines, list, err)
-		}
+		list, err := Parse(lines, 10)
+		is.NoErr(err)
+		is.Equal(list, nil)
 	}
 }
 
 func TestContentRange(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	// RFC 9110, section 14.4
 	for _, c := range []struct{ got, want string }{
 		{Range{42, 1192}.ContentRange(1234), "bytes 42-1233/1234"},
@@ -114,9 +117,7 @@ func TestContentRange(t *testing.T) {
 		{Range{734, 500}.ContentRange(1234), "bytes 734-1233/1234"},
 		{Unsatisfied(1234), "bytes */1234"},
 	} {
-		if c.got != c.want {
-			t.Errorf("%s, want %s", c.got, c.want)
-		}
+		is.Equal(c.got, c.want)
 	}
 }
 
@@ -126,29 +127,24 @@ func FuzzParse(f *testing.F) {
 		f.Add(header, int64(500))
 	}
 	f.Fuzz(func(t *testing.T, header string, size int64) {
+		is := is.New(t)
 		if size < 0 {
 			return
 		}
 		list, err := Parse([]string{header}, size)
-		if err != nil && (err != ErrUnsatisfiable || list != nil) {
-			t.Fatalf("%v, %v", list, err)
-		}
-		if len(list) > 8 || list != nil && len(list) == 0 {
-			t.Fatalf("%d ranges", len(list))
-		}
+		is.True(err == nil || err == ErrUnsatisfiable && list == nil)
+		is.True(len(list) <= 8 && (list == nil || len(list) > 0))
 		var total int64
 		for _, r := range list {
-			if r.Start < 0 || r.Length <= 0 || r.Length > size-r.Start {
-				t.Fatalf("%v is not within %d bytes", r, size)
-			}
+			is.True(r.Start >= 0)
+			is.True(r.Length > 0)
+			is.True(r.Length <= size-r.Start)
 			total += r.Length
 			again, err := Parse([]string{fmt.Sprintf("bytes=%d-%d", r.Start, r.Start+r.Length-1)}, size)
-			if err != nil || len(again) != 1 || again[0] != r {
-				t.Fatalf("%v became %v, %v", r, again, err)
-			}
+			is.NoErr(err)
+			is.Equal(len(again), 1)
+			is.Equal(again[0], r)
 		}
-		if total > size {
-			t.Fatalf("%d of %d bytes", total, size)
-		}
+		is.True(total <= size)
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/matryer/is"
 )
 
 // evaluate returns the result of Evaluate as text.
@@ -49,9 +51,7 @@ func serveContent(t *testing.T, header http.Header, rep Representation) string {
 		if err == io.EOF {
 			return result
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.New(t).NoErr(err)
 		result += " " + part.Header.Get("Content-Range")
 	}
 }
@@ -60,6 +60,7 @@ func serveContent(t *testing.T, header http.Header, rep Representation) string {
 // TestEvaluate_DiffersFromServeContent.
 func TestEvaluate_EqualsServeContent(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	pick := func(values ...string) string { return values[random.IntN(len(values))] }
 	results := make(map[string]int)
@@ -98,15 +99,14 @@ func TestEvaluate_EqualsServeContent(t *testing.T) {
 		}
 		results[got[:3]]++
 	}
-	if len(results) != 5 {
-		t.Errorf("statuses are %v, want five", results)
-	}
+	is.Equal(len(results), 5)
 }
 
 // TestEvaluate_DiffersFromServeContent lists why ServeContent is not used, besides
 // its lack of control over reading.
 func TestEvaluate_DiffersFromServeContent(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	for _, c := range []struct {
 		size          int64
 		name, value   string
@@ -126,13 +126,10 @@ func TestEvaluate_DiffersFromServeContent(t *testing.T) {
 		{10, "If-Match", "", "412", "200", "an empty list matches nothing"},
 		{10, "If-None-Match", `"b", *`, "200", "304", "the grammar has * alone only"},
 	} {
+		t.Log(c.name, c.value, c.reason)
 		rep := Representation{Size: c.size, ETag: `"a"`}
 		header := http.Header{c.name: {c.value}}
-		if got := evaluate(header, rep); got != c.want {
-			t.Errorf("%s %q: %s, want %s: %s", c.name, c.value, got, c.want, c.reason)
-		}
-		if got := serveContent(t, header, rep); !strings.HasPrefix(got, c.content) {
-			t.Errorf("%s %q: ServeContent: %s, want %s", c.name, c.value, got, c.content)
-		}
+		is.Equal(evaluate(header, rep), c.want)
+		is.True(strings.HasPrefix(serveContent(t, header, rep), c.content))
 	}
 }

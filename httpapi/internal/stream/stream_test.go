@@ -78,9 +78,7 @@ func serve(t *testing.T, handler http.Handler, configure ...func(*httptest.Serve
 func dial(t *testing.T, addr string) *net.TCPConn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(2 * time.Minute))
 	return conn.(*net.TCPConn)
@@ -89,14 +87,11 @@ func dial(t *testing.T, addr string) *net.TCPConn {
 // get sends a request and reads the header of the response.
 func get(t *testing.T, conn net.Conn, reader *bufio.Reader, version, path string) *http.Response {
 	t.Helper()
+	is := is.New(t)
 	fmt.Fprintf(conn, "GET %s HTTP/%s\r\nHost: x\r\n\r\n", path, version)
 	response, err := http.ReadResponse(reader, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if response.StatusCode != 200 {
-		t.Fatalf("status is %d", response.StatusCode)
-	}
+	is.NoErr(err)
+	is.Equal(response.StatusCode, 200)
 	return response
 }
 
@@ -109,6 +104,7 @@ func TestWriter_ServesSlowClient(t *testing.T) {
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			is := is.New(t)
 			var conn net.Conn = dial(t, serve(t, streamZeros(1500*time.Millisecond), func(server *httptest.Server) {
 				if secure {
 					server.TLS = new(tls.Config)
@@ -121,14 +117,12 @@ func TestWriter_ServesSlowClient(t *testing.T) {
 			var got int64
 			for began := time.Now(); time.Since(began) < 4*time.Second; time.Sleep(50 * time.Millisecond) { // 300 KB/s
 				n, err := io.CopyN(io.Discard, response.Body, 15_000)
-				if got += n; err != nil {
-					t.Fatalf("after %d bytes at a slow pace: %v", got, err)
-				}
+				is.NoErr(err)
+				got += n
 			}
 			n, err := io.Copy(io.Discard, response.Body)
-			if got += n; err != nil || got != size {
-				t.Errorf("after %d bytes: %v", got, err)
-			}
+			is.NoErr(err)
+			is.Equal(got+n, int64(size))
 		})
 	}
 }
@@ -138,6 +132,7 @@ func TestWriter_ServesSlowClient(t *testing.T) {
 // server flushes after the handler has returned.
 func TestWriter_ResetsStalledClient(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	const idle = 300 * time.Millisecond
 	const responses, step = 150, 2000
 	var closed sync.WaitGroup
@@ -171,13 +166,10 @@ func TestWriter_ResetsStalledClient(t *testing.T) {
 			continue
 		}
 		complete++
-		if n != int64(i*step) {
-			t.Errorf("%d of %d bytes end like a complete response", n, i*step)
-		}
+		is.Equal(n, int64(i*step))
 	}
-	if complete == 0 || complete == responses {
-		t.Errorf("%d of %d responses are complete: no client stalled at the end of one", complete, responses)
-	}
+	is.True(complete != 0)
+	is.True(complete != responses)
 }
 
 // TestWriter_KeepsConnectionAlive waits longer than the timeouts between
@@ -304,9 +296,8 @@ func TestAbort_TruncationShows(t *testing.T) {
 					if err != nil {
 						return // reset before the header was read
 					}
-					if n, err := io.Copy(io.Discard, response.Body); err == nil {
-						t.Errorf("a response truncated after %d bytes ends like a complete one", n)
-					}
+					_, err = io.Copy(io.Discard, response.Body)
+					is.New(t).True(err != nil) // a truncated response does not end like a complete one
 				})
 			}
 		}
