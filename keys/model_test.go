@@ -3,6 +3,8 @@ package keys
 import (
 	"fmt"
 	"testing"
+
+	"github.com/matryer/is"
 )
 
 // This file checks the protocol between cache, lease and change log by
@@ -243,10 +245,9 @@ func explore(r rules) (states int, err error) {
 
 func TestModel_ProtocolIsSufficientAndNecessary(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	states, err := explore(protocol)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	t.Logf("%d states", states)
 	for name, broken := range map[string]func(*rules){
 		"floor not raised":          func(r *rules) { r.floorRaised = false },
@@ -257,10 +258,8 @@ func TestModel_ProtocolIsSufficientAndNecessary(t *testing.T) {
 	} {
 		r := protocol
 		broken(&r)
-		if _, err := explore(r); err == nil {
-			t.Errorf("%s: no violation", name)
-		} else {
-			t.Logf("%s: %v", name, err)
-		}
+		_, err := explore(r)
+		t.Logf("%s: %v", name, err)
+		is.True(err != nil) // a violation
 	}
 }
