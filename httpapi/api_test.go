@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -19,35 +18,33 @@ import (
 
 func TestNew_ValidatesOptions(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	for _, origin := range []string{
 		"*", "null", "https://viewer.example", "https://viewer.example/", "HTTP://Viewer.Example:8080", "http://127.0.0.1", "http://[::1]:80", "capacitor://localhost",
 	} {
-		if _, err := httpapi.New(&httpapi.Options{AllowedOrigins: []string{origin}}); err != nil {
-			t.Errorf("%q: %v", origin, err)
-		}
+		t.Log(origin)
+		_, err := httpapi.New(&httpapi.Options{AllowedOrigins: []string{origin}})
+		is.NoErr(err)
 	}
 	for _, origin := range []string{
 		"", "viewer.example", "https://", "https://*.viewer.example", "https://viewer.example/path", "https://viewer.example?", "https://viewer.example#",
 		"https://user@viewer.example", "https://viewer.example:", "//viewer.example", "https://viewer.example, https://other.example", "NULL", "mailto:x", "https://a b",
 	} {
+		t.Log(origin)
 		_, err := httpapi.New(&httpapi.Options{AllowedOrigins: []string{"https://viewer.example", origin}})
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", origin)) {
-			t.Errorf("%q: error is %v", origin, err)
-		}
+		is.True(err != nil && strings.Contains(err.Error(), fmt.Sprintf("%q", origin)))
 	}
 	for _, who := range []httpapi.RegisterWith{-1, httpapi.RegisterOff + 1} {
-		if _, err := httpapi.New(&httpapi.Options{RegisterWith: who}); err == nil {
-			t.Errorf("RegisterWith(%d): no error", who)
-		}
+		_, err := httpapi.New(&httpapi.Options{RegisterWith: who})
+		is.True(err != nil)
 	}
 	for key, valid := range map[string]bool{"key": false, "": true} {
+		t.Log(key)
 		_, err := httpapi.New(&httpapi.Options{
 			AdminKeys:         []string{key},
 			AuthenticateAdmin: func(*http.Request) (string, error) { return "", nil },
 		})
-		if (err == nil) != valid {
-			t.Errorf("admin key %q beside AuthenticateAdmin: error is %v", key, err)
-		}
+		is.Equal(err == nil, valid)
 	}
 }
 
@@ -178,6 +175,7 @@ func TestAuthenticate_SharesTheRateLimit(t *testing.T) {
 
 func TestObserve_ApplicationRoutes(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	var seen observer
 	h := newHarness(t, func(o *httpapi.Options) { o.Observe = seen.observe })
 	appServer(t, h)
@@ -195,15 +193,8 @@ func TestObserve_ApplicationRoutes(t *testing.T) {
 		{"/abort", h.rawKey, &httpapi.Observation{Route: "GET /abort", Status: 200, KeyID: 1, Aborted: true}},
 		{"/hijack", h.rawKey, &httpapi.Observation{Route: "GET /hijack", KeyID: 1}},
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), "GET", h.url+c.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("x-api-key", c.key)
-		response, err := transport.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		t.Log(c.path)
+		response := h.open("GET", c.path, "", "x-api-key", c.key)
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if c.want == nil {
@@ -211,9 +202,8 @@ func TestObserve_ApplicationRoutes(t *testing.T) {
 		}
 		count++
 		got := seen.last(t, count)
-		if got.Bytes != int64(len(body)) || (err != nil) != c.want.Aborted {
-			t.Errorf("%s: %d bytes observed, %d received, error %v", c.path, got.Bytes, len(body), err)
-		}
+		is.Equal(got.Bytes, int64(len(body)))
+		is.Equal(err != nil, c.want.Aborted)
 		c.want.Method, c.want.Bytes, c.want.Start, c.want.Duration, c.want.RequestID = "GET", got.Bytes, got.Start, got.Duration, got.RequestID
 		c.want.ClientIP = "127.0.0.1"
 		switch {
@@ -225,9 +215,7 @@ func TestObserve_ApplicationRoutes(t *testing.T) {
 		if c.want.Status == 404 {
 			c.want.Code = "not_found"
 		}
-		if !reflect.DeepEqual(got, *c.want) {
-			t.Errorf("%s: observed %+v, want %+v", c.path, got, *c.want)
-		}
+		is.Equal(got, *c.want)
 	}
 }
 
@@ -292,6 +280,7 @@ func TestServeHTTP_ModifiesNoRequest(t *testing.T) {
 // replace them in between.
 func TestAuthenticate_Nested(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h, other := newHarness(t), newHarness(t)
 	first, second := newAPI(t, h.options), newAPI(t, other.options)
 	replaceKeys := func(client, admin string, next http.Handler) http.Handler {
@@ -326,25 +315,24 @@ func TestAuthenticate_Nested(t *testing.T) {
 		r.Header.Set("X-Admin-Key", adminKey)
 		recorder := httptest.NewRecorder()
 		c.handler.ServeHTTP(recorder, r)
-		if recorder.Code != c.status {
-			t.Errorf("%s: status is %d, want %d: %s", name, recorder.Code, c.status, recorder.Body)
-		}
+		t.Log(name, recorder.Body)
+		is.Equal(recorder.Code, c.status)
 	}
 }
 
 func TestAPI_SetsPattern(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	for _, c := range []struct{ prefix, path, want string }{
 		{"", "/symbol/folders/3", "GET /symbol/folders/{id}"},
 		{"/api/v1", "/api/v1/symbol/folders/3", "GET /api/v1/symbol/folders/{id}"},
 		{"/api/v1", "/api/v1/nope", "/api/v1/"},
 		{"/api/v1", "/nope", ""},
 	} {
+		t.Log(c.path, c.prefix)
 		h := newHarness(t, func(options *httpapi.Options) { options.Prefix = c.prefix })
 		request := httptest.NewRequest("GET", c.path, nil)
 		httpapi.Handler(&h.options).ServeHTTP(httptest.NewRecorder(), request)
-		if request.Pattern != c.want {
-			t.Errorf("%s under %q: pattern is %q, want %q", c.path, c.prefix, request.Pattern, c.want)
-		}
+		is.Equal(request.Pattern, c.want)
 	}
 }

@@ -29,9 +29,7 @@ import (
 func (h *harness) dial() *net.TCPConn {
 	h.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	is.New(h.t).NoErr(err)
 	h.t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(testTimeout))
 	return conn.(*net.TCPConn)
@@ -41,14 +39,13 @@ func (h *harness) dial() *net.TCPConn {
 func status(t *testing.T, conn net.Conn) int {
 	t.Helper()
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return response.StatusCode
 }
 
 func TestConnection_StalledBodyDoesNotDelayErrors(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) { o.Limits.BodyRate = -1 }) // reading a stalled body never ends
 	for request, want := range map[string]int{
 		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{":                                                           401,
@@ -59,11 +56,10 @@ func TestConnection_StalledBodyDoesNotDelayErrors(t *testing.T) {
 		"DELETE /symbol/folders/1 HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.rawKey + "\r\nContent-Length: 99999999\r\n\r\n":                    413,
 		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + h.rawKey + "\r\nExpect: 100-continue\r\nContent-Length: 9999999\r\n\r\n": 413,
 	} {
+		t.Log(request)
 		conn := h.dial()
 		io.WriteString(conn, request)
-		if got := status(t, conn); got != want {
-			t.Errorf("%q has status %d, want %d", request, got, want)
-		}
+		is.Equal(status(t, conn), want)
 	}
 }
 
@@ -98,12 +94,11 @@ func TestConnection_HalfClosedClientGetsResponse(t *testing.T) {
 // truncatedOpener opens files of a size, or of unknown size if negative, whose Read
 // fails after length bytes.
 type truncatedOpener struct {
+	anyURL
 	size, length int64
 	panics       bool // instead of returning an error
 }
 
-func (truncatedOpener) Serves(*url.URL) bool { return true }
-func (truncatedOpener) Check(*url.URL) error { return nil }
 func (o truncatedOpener) Open(context.Context, *url.URL) (*exports.File, error) {
 	end := iotest.ErrReader(io.ErrUnexpectedEOF)
 	if o.panics {
@@ -119,7 +114,7 @@ func (panickingReader) Read([]byte) (int, error) { panic("a bug in a body") }
 
 func TestDownload_EarlyFailureIs502(t *testing.T) {
 	t.Parallel()
-	for _, opener := range []truncatedOpener{{1000, 500, false}, {-1, 100, false}, {-1, 0, false}, {1 << 20, 4000, false}} {
+	for _, opener := range []truncatedOpener{{size: 1000, length: 500}, {size: -1, length: 100}, {size: -1}, {size: 1 << 20, length: 4000}} {
 		h := serveExport(t, opener)
 		h.client("POST", "/viewer/exports/download", exportBody("s")).wantError(502, "export_failed")
 		h.client("POST", "/viewer/exports/download-batch", batchBody("s")).wantError(502, "export_failed")
@@ -141,7 +136,7 @@ func serveExport(t *testing.T, opener exports.Opener) *harness {
 func TestDownload_TruncationShows(t *testing.T) {
 	t.Parallel()
 	for _, panics := range []bool{false, true} {
-		h := serveExport(t, truncatedOpener{-1, 100_000, panics})
+		h := serveExport(t, truncatedOpener{size: -1, length: 100_000, panics: panics})
 		recovering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer func() { recover() }()
 			httpapi.Handler(&h.options).ServeHTTP(w, r)
@@ -157,9 +152,8 @@ func TestDownload_TruncationShows(t *testing.T) {
 				if err != nil {
 					continue // reset before the header was read
 				}
-				if n, err := io.Copy(io.Discard, response.Body); err == nil {
-					t.Errorf("HTTP/%s, panic %v: a response truncated after %d bytes ends like a complete one", version, panics, n)
-				}
+				_, err = io.Copy(io.Discard, response.Body)
+				is.New(t).True(err != nil) // a truncated response does not end like a complete one
 			}
 		}
 	}
@@ -210,10 +204,11 @@ func (g growingOpener) Open(ctx context.Context, u *url.URL) (*exports.File, err
 }
 
 // slowOpener opens files that block until release is closed, except /now.
-type slowOpener struct{ release chan struct{} }
+type slowOpener struct {
+	anyURL
+	release chan struct{}
+}
 
-func (slowOpener) Serves(*url.URL) bool { return true }
-func (slowOpener) Check(*url.URL) error { return nil }
 func (o slowOpener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
 	switch u.Path {
 	case "/now":
@@ -245,11 +240,13 @@ func (d slowReader) Read(p []byte) (int, error) {
 // slow file may not have more for a long time.
 func TestDownload_SlowFileDoesNotDelayHeader(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	for path, sources := range map[string][]string{
 		"/viewer/exports/download-batch": {"now", "later"},
 		"/viewer/exports/download":       {"slow"},
 	} {
-		o := slowOpener{make(chan struct{})}
+		t.Log(path)
+		o := slowOpener{release: make(chan struct{})}
 		h := serveExport(t, o)
 		body := exportBody(sources[0])
 		if len(sources) > 1 {
@@ -258,25 +255,16 @@ func TestDownload_SlowFileDoesNotDelayHeader(t *testing.T) {
 		for _, source := range sources {
 			h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"`+source+`","exportedUrl":"https://x.example/`+source+`"}`).want(201)
 		}
-		request, err := http.NewRequestWithContext(t.Context(), "POST", h.url+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("X-Api-Key", h.rawKey)
 		late := time.AfterFunc(testTimeout, func() {
 			t.Errorf("%s: no header while the file is slow", path)
 			close(o.release)
 		})
-		response, err := transport.RoundTrip(request)
+		response := h.open("POST", path, body)
 		if late.Stop() {
 			close(o.release)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.Copy(io.Discard, response.Body); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
+		_, err := io.Copy(io.Discard, response.Body)
+		is.NoErr(err)
 		response.Body.Close()
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/matryer/is"
 	"go.uber.org/goleak"
 
 	"example.com/canvasback/exports"
@@ -58,17 +58,6 @@ func newHangingOrigins(t *testing.T, origins int) *hangingOrigins {
 	return h
 }
 
-// waitFor waits until everything is canceled. Its timeout is long, because the machine
-// may be loaded.
-func waitFor(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for start := time.Now(); !done(); time.Sleep(time.Millisecond) {
-		if time.Since(start) > testTimeout {
-			t.Fatalf("not within %v: %s", testTimeout, what)
-		}
-	}
-}
-
 // TestExports_ClientDisconnects is not parallel: it counts goroutines.
 func TestExports_ClientDisconnects(t *testing.T) {
 	const files, filesPerHost = 16, 6 // that a batch prefetches by default
@@ -88,11 +77,10 @@ func TestExports_ClientDisconnects(t *testing.T) {
 		"before a file":                  {"/viewer/exports/download", -1, 0, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			is := is.New(t)
 			origins := newHangingOrigins(t, (files+filesPerHost-1)/filesPerHost)
 			opener, err := fetch.New(&fetch.Options{OnlyAllowed: true, AllowedHosts: []string{"127.0.0.1"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			is.NoErr(err)
 			t.Cleanup(opener.CloseIdleConnections)
 			service := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
 			var sources []string
@@ -103,9 +91,8 @@ func TestExports_ClientDisconnects(t *testing.T) {
 				}
 				source := fmt.Sprint("source ", i)
 				u := fmt.Sprintf("%s/%d/%d.bin", origins.urls[i%len(origins.urls)], length, i)
-				if _, _, err := service.Register(t.Context(), exports.Registration{SourceURL: source, ExportedURL: u}); err != nil {
-					t.Fatal(err)
-				}
+				_, _, err = service.Register(t.Context(), exports.Registration{SourceURL: source, ExportedURL: u})
+				is.NoErr(err)
 				sources = append(sources, source)
 			}
 			h := serve(t, func(o *httpapi.Options) { o.Exports = service })
@@ -119,9 +106,7 @@ func TestExports_ClientDisconnects(t *testing.T) {
 			ctx, disconnect := context.WithCancel(t.Context())
 			defer disconnect()
 			request, err := http.NewRequestWithContext(ctx, "POST", h.url+c.path, strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			is.NoErr(err)
 			request.Header.Set("x-api-key", h.rawKey)
 			result := make(chan error, 1)
 			reached := make(chan struct{})
@@ -146,25 +131,18 @@ func TestExports_ClientDisconnects(t *testing.T) {
 					t.Fatalf("the response did not begin: %v", err)
 				}
 			}
-			waitFor(t, "all files are requested", func() bool { return origins.started.Load() == c.open })
-			if n := origins.canceled.Load(); n > 0 {
-				t.Fatalf("%d requests were canceled before the client disconnected", n)
-			}
+			eventually(t, func() bool { return origins.started.Load() == c.open }) // all files are requested
+			is.Equal(origins.canceled.Load(), int32(0))
 
 			disconnect()
-			if err := <-result; err == nil {
-				t.Error("the response is complete")
-			}
-			waitFor(t, "all requests are canceled", func() bool { return origins.canceled.Load() == c.open })
-			if n := origins.started.Load(); n != c.open {
-				t.Errorf("%d files were requested after the client disconnected", n-c.open)
-			}
-			goleak.VerifyNone(t, before) // before the servers close
+			is.True(<-result != nil)
+			eventually(t, func() bool { return origins.canceled.Load() == c.open }) // all requests are canceled
+			is.Equal(origins.started.Load(), c.open)                                // none after the client disconnected
+			goleak.VerifyNone(t, before)                                            // before the servers close
 			// A disconnecting client is not an error.
 			log := h.log.String()
-			if n := strings.Count(log, "level=WARN") + strings.Count(log, "level=ERROR"); n > 0 {
-				t.Errorf("the log has %d warnings and errors: %.400s...", n, log)
-			}
+			t.Logf("%.400s", log)
+			is.Equal(strings.Count(log, "level=WARN")+strings.Count(log, "level=ERROR"), 0)
 		})
 	}
 }

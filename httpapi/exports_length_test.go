@@ -21,10 +21,8 @@ import (
 // sizedUpstream is an Opener of files with the size that ends their path. It
 // claims a size of -1 for hosts named unknown, and delivers no more than half a
 // file for hosts named short.
-type sizedUpstream struct{}
+type sizedUpstream struct{ anyURL }
 
-func (sizedUpstream) Serves(*url.URL) bool { return true }
-func (sizedUpstream) Check(*url.URL) error { return nil }
 func (sizedUpstream) Open(_ context.Context, u *url.URL) (*exports.File, error) {
 	size, err := strconv.Atoi(path.Base(u.Path))
 	if err != nil {
@@ -42,12 +40,12 @@ func (sizedUpstream) Open(_ context.Context, u *url.URL) (*exports.File, error) 
 
 func TestDownloadBatch_ContentLength(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	service := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{sizedUpstream{}}}))
 	h := serve(t, func(o *httpapi.Options) { o.Exports = service })
 	register := func(exported string) string {
-		if _, _, err := service.Register(t.Context(), exports.Registration{SourceURL: exported, ExportedURL: exported}); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := service.Register(t.Context(), exports.Registration{SourceURL: exported, ExportedURL: exported})
+		is.NoErr(err)
 		return exported
 	}
 	var many []string
@@ -70,12 +68,7 @@ func TestDownloadBatch_ContentLength(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			send := func() *http.Response {
-				request, err := http.NewRequestWithContext(t.Context(), "POST", h.url+"/viewer/exports/download-batch", bytes.NewBufferString(batchBody(c.sources...)))
-				is.NoErr(err)
-				request.Header.Set("X-Api-Key", h.rawKey)
-				response, err := (&http.Client{Transport: transport}).Do(request)
-				is.NoErr(err)
-				return response
+				return h.open("POST", "/viewer/exports/download-batch", batchBody(c.sources...))
 			}
 			response := send()
 			for range 50 { // a busy machine opens files late

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -159,19 +158,15 @@ func TestExports_Batch(t *testing.T) {
 
 func zipNames(t *testing.T, archive []byte) []string {
 	t.Helper()
+	is := is.New(t)
 	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	var names []string
 	for _, f := range r.File {
 		body, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.Copy(io.Discard, body); err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
+		_, err = io.Copy(io.Discard, body)
+		is.NoErr(err)
 		names = append(names, f.Name)
 	}
 	return names
@@ -179,6 +174,7 @@ func zipNames(t *testing.T, archive []byte) []string {
 
 func TestExports_FileNames(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h := serve(t)
 	h.register("s", "a b.pdf", "x")
 	for given, want := range map[string]string{
@@ -191,21 +187,22 @@ func TestExports_FileNames(t *testing.T) {
 		"line\r\nSet-Cookie: a=b":    "lineSet-Cookie_ a=b",
 		`back\slash'quote(),=@~.pdf`: `back_slash'quote(),=@~.pdf`,
 	} {
+		t.Log(given)
 		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"`+filesURL+`a%20b.pdf","fileName":`+quote(given)+`}`).want(200)
 		disposition := h.client("POST", "/viewer/exports/download", exportBody("s")).want(200).header.Get("Content-Disposition")
 		kind, params, err := mime.ParseMediaType(disposition)
-		if err != nil || kind != "attachment" || params["filename"] != want {
-			t.Errorf("fileName %q: header %s reads as %q, want %q", given, disposition, params["filename"], want)
-		}
-		if !strings.HasPrefix(disposition, `attachment; filename="`) || strings.ContainsFunc(disposition, func(r rune) bool { return r < ' ' || r > '~' }) {
-			t.Errorf("fileName %q: header is %q", given, disposition)
-		}
+		is.NoErr(err)
+		is.Equal(kind, "attachment")
+		is.Equal(params["filename"], want)
+		is.True(strings.HasPrefix(disposition, `attachment; filename="`))
+		is.True(!strings.ContainsFunc(disposition, func(r rune) bool { return r < ' ' || r > '~' }))
 	}
 }
 
 // TestExports_FailedBatchLogsOneLine has long source URLs that fail.
 func TestExports_FailedBatchLogsOneLine(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) {
 		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{}}}))
 	})
@@ -219,16 +216,18 @@ func TestExports_FailedBatchLogsOneLine(t *testing.T) {
 	h.client("POST", "/viewer/exports/download-batch", batchBody(sources...)).wantError(502, "export_failed")
 	log := h.log.String()[before:]
 	lines := strings.Count(log, "files skipped")
-	if lines != 1 || !strings.Contains(log, "count=20") || !strings.Contains(log, "nothing there") || len(log) > 8000 {
-		t.Errorf("%d bytes of log with %d lines about files: %.2000s", len(log), lines, log)
-	}
+	is.Equal(lines, 1)
+	is.True(strings.Contains(log, "count=20"))
+	is.True(strings.Contains(log, "nothing there"))
+	is.True(len(log) <= 8000)
 }
 
 // failingOpener opens files whose Read fails after 2 MiB. It cannot open /gone.
-type failingOpener struct{ size int64 }
+type failingOpener struct {
+	anyURL
+	size int64
+}
 
-func (failingOpener) Serves(*url.URL) bool { return true }
-func (failingOpener) Check(*url.URL) error { return nil }
 func (o failingOpener) Open(_ context.Context, u *url.URL) (*exports.File, error) {
 	if u.Path == "/gone" {
 		return nil, errors.New("nothing there")
@@ -239,31 +238,20 @@ func (o failingOpener) Open(_ context.Context, u *url.URL) (*exports.File, error
 
 func TestExports_TruncatedFileAborts(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	for _, size := range []int64{-1, 3 << 20} {
 		h := serve(t, func(o *httpapi.Options) {
-			o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{size}}}))
+			o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{size: size}}}))
 		})
 		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://x.example/"}`).want(201)
 		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"gone","exportedUrl":"https://x.example/gone"}`).want(201)
 		for path, body := range map[string]string{"/viewer/exports/download": exportBody("s"), "/viewer/exports/download-batch": batchBody("gone", "s")} {
-			request, err := http.NewRequestWithContext(t.Context(), "POST", h.url+path, strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			request.Header.Set("x-api-key", h.rawKey)
-			response, err := (&http.Client{Transport: transport}).Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.Copy(io.Discard, response.Body); err == nil {
-				t.Errorf("%s, size %d: the truncated response ends like a complete one", path, size)
-			}
-			response.Body.Close()
+			t.Log(path, size)
+			h.wantTruncated(path, body)
 		}
 		for _, text := range []string{"response aborted", "files skipped", "nothing there"} {
-			if !strings.Contains(h.log.String(), text) {
-				t.Errorf("%q is not logged", text)
-			}
+			t.Log(text)
+			is.True(strings.Contains(h.log.String(), text))
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/matryer/is"
 	"go.uber.org/goleak"
 
 	"example.com/canvasback/exports"
@@ -61,6 +62,7 @@ func serve(t *testing.T, change ...func(*httpapi.Options)) *harness {
 // newHarness returns a harness without a server, for tests that start their own.
 func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	t.Helper()
+	is := is.New(t)
 	h := &harness{
 		t:     t,
 		clock: new(apitest.Clock),
@@ -69,9 +71,7 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	}
 	h.clock.Set(time.Date(2026, 3, 30, 10, 0, 0, 123456789, time.UTC))
 	opener, err := files.New(filesURL, h.files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	db := memory.New()
 	h.options = httpapi.Options{
 		Keys:      newKeyService(t, db.Keys(), &keys.Options{Now: h.clock.Now, CacheSize: 256}),
@@ -84,9 +84,7 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 		f(&h.options)
 	}
 	issued, err := newKeyService(t, db.Keys(), &keys.Options{Now: h.clock.Now}).Create(t.Context(), keys.Fields{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	h.rawKey = string(issued.Raw)
 	return h
 }
@@ -95,9 +93,7 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 func newKeyService(tb testing.TB, store keys.Store, options *keys.Options) *keys.Service {
 	tb.Helper()
 	service, err := keys.NewService(store, options)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	is.New(tb).NoErr(err)
 	return service
 }
 
@@ -105,9 +101,7 @@ func newKeyService(tb testing.TB, store keys.Store, options *keys.Options) *keys
 func newAPI(t testing.TB, options httpapi.Options) *httpapi.API {
 	t.Helper()
 	api, err := httpapi.New(&options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return api
 }
 
@@ -137,14 +131,13 @@ type response struct {
 	body   []byte
 }
 
-// send sends a request with headers given as pairs, and decompresses the body of the
-// response. The Content-Type of a body is JSON unless given; an empty body has none.
-func (h *harness) send(method, path, body string, headers ...string) response {
-	h.t.Helper()
+// try sends a request with headers given as pairs, and returns the response with its
+// body unread. The Content-Type of a body is JSON unless given; an empty body has none.
+func (h *harness) try(method, path, body string, headers ...string) (*http.Response, error) {
+	is := is.New(h.t)
+	is.Helper()
 	request, err := http.NewRequestWithContext(h.t.Context(), method, h.url+path, strings.NewReader(body))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	is.NoErr(err)
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
@@ -154,21 +147,45 @@ func (h *harness) send(method, path, body string, headers ...string) response {
 		}
 		request.Header.Add(headers[i], headers[i+1])
 	}
-	// http.Client would follow redirects.
-	received, err := transport.RoundTrip(request)
-	if err != nil {
-		h.t.Fatal(err)
+	return transport.RoundTrip(request) // http.Client would follow redirects
+}
+
+// open is try with the client key, unless the headers have a key.
+func (h *harness) open(method, path, body string, headers ...string) *http.Response {
+	is := is.New(h.t)
+	is.Helper()
+	if len(headers) == 0 {
+		headers = []string{"x-api-key", h.rawKey}
 	}
+	response, err := h.try(method, path, body, headers...)
+	is.NoErr(err)
+	return response
+}
+
+// wantTruncated downloads a file that does not end like a complete one.
+func (h *harness) wantTruncated(path, body string) {
+	is := is.New(h.t)
+	is.Helper()
+	response := h.open("POST", path, body)
+	defer response.Body.Close()
+	_, err := io.Copy(io.Discard, response.Body)
+	is.True(err != nil)
+}
+
+// send is try that reads the body, and decompresses it.
+func (h *harness) send(method, path, body string, headers ...string) response {
+	is := is.New(h.t)
+	is.Helper()
+	received, err := h.try(method, path, body, headers...)
+	is.NoErr(err)
 	defer received.Body.Close()
 	content, err := io.ReadAll(received.Body)
 	if received.Header.Get("Content-Encoding") == "gzip" && len(content) > 0 {
 		content, err = gunzip(content)
 	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	is.NoErr(err)
 	got := response{t: h.t, status: received.StatusCode, header: received.Header, body: content}
-	h.record(path, request, body, got)
+	h.record(path, received.Request, body, got)
 	return got
 }
 

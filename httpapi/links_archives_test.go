@@ -9,7 +9,6 @@ import (
 	"hash/crc32"
 	"io"
 	"math/rand/v2"
-	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -34,10 +33,10 @@ type generatedFile struct {
 }
 
 // generatedOpener is a RangeOpener. The file at /N of a URL is files[N].
-type generatedOpener struct{ files []generatedFile }
-
-func (o *generatedOpener) Serves(*url.URL) bool { return true }
-func (o *generatedOpener) Check(*url.URL) error { return nil }
+type generatedOpener struct {
+	anyURL
+	files []generatedFile
+}
 
 func (o *generatedOpener) file(u *url.URL) (generatedFile, error) {
 	n, err := strconv.Atoi(strings.TrimPrefix(u.Path, "/"))
@@ -186,7 +185,7 @@ func newArchiveTest(t *testing.T, files []generatedFile) *archiveTest {
 		a.processes = append(a.processes, &linkHarness{harness: serve(t, func(o *httpapi.Options) {
 			o.DangerouslySkipClientKeys = true
 			o.Exports = must(exports.NewService(store, &exports.Options{
-				MaxItems: len(files), LinkServed: 1 << 20, Openers: []exports.Opener{&generatedOpener{files}},
+				MaxItems: len(files), LinkServed: 1 << 20, Openers: []exports.Opener{&generatedOpener{files: files}},
 			}))
 		})})
 	}
@@ -226,7 +225,7 @@ func (a *archiveTest) download() {
 	a.want, err = os.CreateTemp(a.t.TempDir(), "")
 	is.NoErr(err)
 	a.t.Cleanup(func() { a.want.Close() })
-	response, err := transport.RoundTrip(must(http.NewRequestWithContext(a.t.Context(), "GET", a.processes[0].url+a.path, nil)))
+	response := a.processes[0].open("GET", a.path, "")
 	is.NoErr(err)
 	defer response.Body.Close()
 	is.Equal(response.StatusCode, 200)
@@ -292,14 +291,10 @@ func (a *archiveTest) checkRange() {
 	}
 	l := a.processes[a.random.IntN(2)]
 	response := l.send("GET", a.path, "", "Range", value, "If-Range", a.tag).want(206)
-	if got, want := response.header.Get("Content-Range"), fmt.Sprintf("bytes %d-%d/%d", first, first+length-1, a.size); got != want {
-		a.t.Fatalf("%s: Content-Range is %s, want %s", value, got, want)
-	}
+	is := is.New(a.t)
+	is.Equal(response.header.Get("Content-Range"), fmt.Sprintf("bytes %d-%d/%d", first, first+length-1, a.size))
 	want := make([]byte, length)
-	if _, err := a.want.ReadAt(want, first); err != nil {
-		a.t.Fatal(err)
-	}
-	if !bytes.Equal(response.body, want) {
-		a.t.Fatalf("%s: the body differs from the slice", value)
-	}
+	_, err := a.want.ReadAt(want, first)
+	is.NoErr(err)
+	is.True(bytes.Equal(response.body, want))
 }

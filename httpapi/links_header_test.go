@@ -17,6 +17,12 @@ import (
 	"example.com/canvasback/httpapi"
 )
 
+// anyURL has the methods of an Opener that serves any URL.
+type anyURL struct{}
+
+func (anyURL) Serves(*url.URL) bool { return true }
+func (anyURL) Check(*url.URL) error { return nil }
+
 // openerFunc is an Opener of any URL.
 type openerFunc func(ctx context.Context) (*exports.File, error)
 

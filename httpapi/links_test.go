@@ -37,9 +37,7 @@ func serveLinks(t *testing.T, options exports.Options, change ...func(*httpapi.O
 	t.Helper()
 	l := &linkHarness{dir: t.TempDir()}
 	opener, err := files.New(filesURL, os.DirFS(l.dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	options.Openers = []exports.Opener{opener}
 	l.harness = serve(t, append([]func(*httpapi.Options){func(o *httpapi.Options) {
 		o.Exports = must(exports.NewService(memory.New().Exports(), &options))
@@ -49,9 +47,7 @@ func serveLinks(t *testing.T, options exports.Options, change ...func(*httpapi.O
 
 func (l *linkHarness) write(name, content string) {
 	l.t.Helper()
-	if err := os.WriteFile(filepath.Join(l.dir, name), []byte(content), 0o600); err != nil {
-		l.t.Fatal(err)
-	}
+	is.New(l.t).NoErr(os.WriteFile(filepath.Join(l.dir, name), []byte(content), 0o600))
 }
 
 // add writes a file and registers it for a source of the same name.
@@ -79,9 +75,7 @@ const linksPath = "/viewer/exports/links"
 func (l *linkHarness) create(body string) (link linkBody, path string) {
 	l.t.Helper()
 	l.client("POST", linksPath, body).want(201).into(&link)
-	if !strings.HasPrefix(link.URL, "links/") {
-		l.t.Fatalf("url is %q, want a reference relative to %s", link.URL, linksPath)
-	}
+	is.New(l.t).True(strings.HasPrefix(link.URL, "links/")) // relative to linksPath
 	return link, "/viewer/exports/" + link.URL
 }
 
@@ -249,10 +243,9 @@ func TestLinks_ChangeAfterTheFirstByteResets(t *testing.T) {
 	}
 	link, path := l.create(batchBody("a", "b", "c", "d"))
 	l.write("d", "changed")
-	response, err := transport.RoundTrip(must(http.NewRequestWithContext(t.Context(), "GET", l.url+path, nil)))
-	is.NoErr(err)
+	response := l.open("GET", path, "")
 	is.Equal(response.StatusCode, 200)
-	_, err = io.ReadAll(response.Body)
+	_, err := io.ReadAll(response.Body)
 	is.True(err != nil)
 	response.Body.Close()
 	next := l.send("GET", path, "", "Range", "bytes=5-10", "If-Range", *link.ETag).want(200)
@@ -281,10 +274,9 @@ func TestLinks_EndWithTheirKey(t *testing.T) {
 	l.add("a", strings.Repeat(largeContent, 20)) // more than sockets buffer
 	_, path := l.create(exportBody("a"))
 	l.send("GET", path, "", "Range", "bytes=0-9").want(206)
-	response, err := transport.RoundTrip(must(http.NewRequestWithContext(t.Context(), "GET", l.url+path, nil)))
-	is.NoErr(err)
+	response := l.open("GET", path, "")
 	defer response.Body.Close()
-	_, err = io.ReadFull(response.Body, make([]byte, 100))
+	_, err := io.ReadFull(response.Body, make([]byte, 100))
 	is.NoErr(err)
 
 	id := strconv.Itoa(int(l.admin("GET", "/admin/api-keys", "").want(200).array()[0].(map[string]any)["id"].(float64)))
@@ -404,9 +396,7 @@ func TestLinks_ExpireAndBelongToNoOneElse(t *testing.T) {
 	l := serveLinks(t, exports.Options{LinkLifetime: time.Minute, Now: func() time.Time { return clock }})
 	l.add("a", smallContent)
 	link, path := l.create(exportBody("a"))
-	if want := clock.Add(time.Minute).UTC().Format("2006-01-02T15:04:05.000Z"); link.ExpiresAt != want {
-		t.Errorf("expiresAt is %s, want %s", link.ExpiresAt, want)
-	}
+	is.New(t).Equal(link.ExpiresAt, clock.Add(time.Minute).UTC().Format("2006-01-02T15:04:05.000Z"))
 	l.send("GET", path, "").want(200)
 	clock = clock.Add(time.Minute)
 	l.send("GET", path, "").wantError(404, "not_found")

@@ -20,6 +20,7 @@ import (
 // TestLog_RedactsSourceURLs: source URLs are often signed.
 func TestLog_RedactsSourceURLs(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h := serve(t)
 	sources := map[string]string{ // and their redacted form
 		"https://user:secret@viewer.example/a.dwg?X-Signature=secret&id=7#secret": "https://viewer.example/a.dwg",
@@ -29,17 +30,14 @@ func TestLog_RedactsSourceURLs(t *testing.T) {
 		"drawing 7":                                                               "drawing%207",
 	}
 	for source, shown := range sources {
+		t.Log(shown)
 		h.register(source, "gone.pdf", "")
 		delete(h.files, "gone.pdf")
 		h.client("POST", "/viewer/exports/download-batch", batchBody(source)).wantError(502, "export_failed")
 		h.client("POST", "/viewer/exports/download", exportBody(source)).wantError(502, "export_failed")
-		if !strings.Contains(h.log.String(), shown) {
-			t.Errorf("%q is not logged", shown)
-		}
+		is.True(strings.Contains(h.log.String(), shown))
 	}
-	if log := h.log.String(); strings.Contains(log, "secret") {
-		t.Errorf("the log has secrets:\n%s", log)
-	}
+	is.True(!strings.Contains(h.log.String(), "secret"))
 }
 
 // TestLog_FailuresNameTheRequest lets requests fail in all ways that are logged.
@@ -75,13 +73,8 @@ func TestLog_FailuresNameTheRequest(t *testing.T) {
 		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"`+name+`","exportedUrl":"`+origin.URL+"/"+name+`"}`).want(201)
 	}
 	send := func(id, path, body string, headers ...string) {
-		request, err := http.NewRequestWithContext(t.Context(), "POST", h.url+path, strings.NewReader(body))
-		is.NoErr(err)
-		request.Header = http.Header{"X-Request-Id": {id}, "X-Api-Key": {h.rawKey}}
-		for _, name := range headers {
-			request.Header.Set(name, "1")
-		}
-		if response, err := transport.RoundTrip(request); err == nil { // or it was aborted
+		response, err := h.try("POST", path, body, append(headers, "X-Request-Id", id, "X-Api-Key", h.rawKey)...)
+		if err == nil { // or it was aborted
 			io.Copy(io.Discard, response.Body)
 			response.Body.Close()
 		}
@@ -89,7 +82,7 @@ func TestLog_FailuresNameTheRequest(t *testing.T) {
 	send("failed", "/viewer/exports/download", exportBody("unavailable"))
 	send("skipped", "/viewer/exports/download-batch", batchBody("empty", "unavailable"))
 	send("aborted", "/viewer/exports/download", exportBody("truncated"))
-	send("panic", "/viewer/exports/download", "", "X-Panic")
+	send("panic", "/viewer/exports/download", "", "X-Panic", "1")
 
 	for id, want := range map[string]string{
 		"failed":  `msg="request failed" method=POST route=/viewer/exports/download status=502 keyId=1 requestId=failed duration=`,
@@ -97,9 +90,8 @@ func TestLog_FailuresNameTheRequest(t *testing.T) {
 		"aborted": `msg="response aborted" method=POST route=/viewer/exports/download status=200 keyId=1 requestId=aborted duration=`,
 		"panic":   `msg="panic in handler" method=POST route=/viewer/exports/download status=500 keyId=1 requestId=panic duration=`,
 	} {
-		if !strings.Contains(h.log.String(), want) {
-			t.Errorf("%s: the log has no %s:\n%s", id, want, h.log)
-		}
+		t.Log(id)
+		is.True(strings.Contains(h.log.String(), want))
 	}
 	retries := regexp.MustCompile(`msg="retrying fetch" .*requestId=(\w+)`).FindAllStringSubmatch(h.log.String(), -1)
 	is.Equal(len(retries), 2)

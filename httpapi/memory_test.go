@@ -23,9 +23,7 @@ import (
 func (h *harness) anotherKey() string {
 	h.t.Helper()
 	issued, err := h.options.Keys.Create(h.t.Context(), keys.Fields{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	is.New(h.t).NoErr(err)
 	return string(issued.Raw)
 }
 
@@ -34,27 +32,22 @@ func (h *harness) startBody(path, key string, size int, part string) net.Conn {
 	h.t.Helper()
 	conn := h.dial()
 	_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", path, key, size, part)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	is.New(h.t).NoErr(err)
 	return conn
 }
 
 // blankZip returns a small zip of SVG files, each of which has size bytes.
 func blankZip(t *testing.T, files, size int) string {
 	t.Helper()
+	is := is.New(t)
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
 	for i := range files {
 		w, err := z.Create(fmt.Sprint(i, ".svg"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
 		fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><!--%s--></svg>`, strings.Repeat(" ", size-80))
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(z.Close())
 	return out.String()
 }
 

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
@@ -71,6 +73,7 @@ func (o panickingRangeOpener) OpenRange(ctx context.Context, u *url.URL, r expor
 
 func TestPanic_InRangeOpener(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	for _, body := range []string{exportBody("s"), batchBody("s", "s")} {
 		where, open := new(atomic.Value), new(atomic.Int64)
 		h := serveExport(t, panickingRangeOpener{panickingOpener{where, open}})
@@ -83,13 +86,12 @@ func TestPanic_InRangeOpener(t *testing.T) {
 			h.send("GET", path, "").wantError(502, "export_failed")
 		}
 		where.Store("later Read")
-		if _, status, err := h.trySend("GET", path, ""); status != 200 || err == nil {
-			t.Errorf("panic in a later Read: %d, %v, want an aborted response", status, err)
-		}
+		_, status, err := h.trySend("GET", path, "")
+		is.Equal(status, 200)
+		is.True(err != nil) // aborted
 		for _, place := range []string{"Stat", "OpenRange", "Open", "Read", "later Read"} {
-			if !strings.Contains(h.log.String(), "a bug in "+place) {
-				t.Errorf("panic in %s: not logged", place)
-			}
+			t.Log(place)
+			is.True(strings.Contains(h.log.String(), "a bug in "+place))
 		}
 		where.Store("")
 		h.send("GET", path, "").want(200)
@@ -122,6 +124,7 @@ func (b *panickingBody) Close() error {
 
 func TestPanic_InOpener(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	where, open := new(atomic.Value), new(atomic.Int64)
 	h := serveExport(t, panickingOpener{where, open})
 	const (
@@ -162,6 +165,7 @@ func TestPanic_InOpener(t *testing.T) {
 		eventually(t, func() bool { return strings.Contains(h.log.String(), "a bug in "+c.place) })
 		where.Store("")
 		for _, path := range []string{"/viewer/exports/download", "/viewer/exports/download-batch"} {
+			t.Log(c.place, c.path)
 			body := exportBody("s")
 			if strings.HasSuffix(path, "batch") {
 				body = batchBody("s", "s")
@@ -171,9 +175,8 @@ func TestPanic_InOpener(t *testing.T) {
 				if err != nil && attempt < 3 {
 					continue
 				}
-				if err != nil || status != 200 {
-					t.Errorf("after a panic in %s, %s: %d %v", c.place, c.path, status, err)
-				}
+				is.NoErr(err)
+				is.Equal(status, 200)
 				break
 			}
 		}
@@ -184,13 +187,7 @@ func TestPanic_InOpener(t *testing.T) {
 // trySend is client for a response that may be aborted.
 func (h *harness) trySend(method, path, body string) (content []byte, status int, err error) {
 	h.t.Helper()
-	request, err := http.NewRequestWithContext(h.t.Context(), method, h.url+path, strings.NewReader(body))
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	request.Header.Set("x-api-key", h.rawKey)
-	request.Header.Set("x-admin-key", adminKey)
-	response, err := transport.RoundTrip(request)
+	response, err := h.try(method, path, body, "x-api-key", h.rawKey, "x-admin-key", adminKey)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -260,10 +257,9 @@ func (panickingKeys) Find(context.Context, keys.Digest) (keys.Key, error) { pani
 
 func TestPanic_Is500(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) { o.Keys = newKeyService(t, panickingKeys{memory.New().Keys()}, nil) })
 	h.client("GET", "/symbol/folders", "").wantError(500, "internal")
 	h.client("GET", "/symbol/folders", "").wantError(500, "internal")
-	if !strings.Contains(h.log.String(), "a bug") {
-		t.Error("the panic is not logged")
-	}
+	is.True(strings.Contains(h.log.String(), "a bug")) // the panic is logged
 }

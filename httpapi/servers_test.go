@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -52,13 +51,10 @@ func (w *bufferedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // newTruncatingHarness serves an export that ends after 2 MiB.
 func newTruncatingHarness(t *testing.T, size int64) *harness {
 	h := newHarness(t, func(o *httpapi.Options) {
-		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{size}}}))
+		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{size: size}}}))
 	})
-	if _, _, err := h.options.Exports.Register(t.Context(), exports.Registration{
-		SourceURL: "s", ExportedURL: "https://x.example/",
-	}); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://x.example/"})
+	is.New(t).NoErr(err)
 	return h
 }
 
@@ -68,6 +64,7 @@ var truncatedDownloads = map[string]string{"/viewer/exports/download": exportBod
 // process.
 func TestAbort_OtherServer(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	for _, size := range []int64{-1, 3 << 20} {
 		h := newTruncatingHarness(t, size)
 		api := httpapi.Handler(&h.options)
@@ -83,31 +80,19 @@ func TestAbort_OtherServer(t *testing.T) {
 		t.Cleanup(server.Close)
 		h.url = server.URL
 		for path, body := range truncatedDownloads {
-			request, err := http.NewRequestWithContext(t.Context(), "POST", h.url+path, strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			request.Header.Set("x-api-key", h.rawKey)
-			response, err := transport.RoundTrip(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.Copy(io.Discard, response.Body); err == nil {
-				t.Errorf("%s, size %d: the truncated response ends like a complete one", path, size)
-			}
-			response.Body.Close()
+			t.Log(path, size)
+			h.wantTruncated(path, body)
 
-			request = httptest.NewRequest("POST", path, strings.NewReader(body))
+			request := httptest.NewRequest("POST", path, strings.NewReader(body))
 			request.Header.Set("x-api-key", h.rawKey)
 			buffered := &bufferedWriter{header: make(http.Header)}
 			noPanic(buffered, request)
-			if buffered.status != 502 || buffered.Len() == 0 || buffered.flushed || buffered.header.Get("Content-Length") != "" {
-				t.Errorf("%s, size %d: buffered response has status %d and header %v", path, size, buffered.status, buffered.header)
-			}
+			is.Equal(buffered.status, 502)
+			is.True(buffered.Len() > 0)
+			is.True(!buffered.flushed)
+			is.Equal(buffered.header.Get("Content-Length"), "")
 		}
-		if n := strings.Count(h.log.String(), "the server sets no http.ServerContextKey"); n != 1 {
-			t.Errorf("%d warnings, want 1", n)
-		}
+		is.Equal(strings.Count(h.log.String(), "the server sets no http.ServerContextKey"), 1)
 		h.client("GET", "/symbol/folders", "").want(200)
 	}
 }

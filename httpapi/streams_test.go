@@ -69,6 +69,7 @@ func TestDownloads_AreLimitedForEachClient(t *testing.T) {
 // TestDownloads_OfClientIPsAreLimited has no client keys.
 func TestDownloads_OfClientIPsAreLimited(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h := serveExport(t, unsizedOpener(100<<20))
 	h.options.Limits.Downloads, h.options.DangerouslySkipClientKeys = 1, true
 	h.options.ClientIP = func(r *http.Request) string { return r.Header.Get("X-Client") }
@@ -81,9 +82,7 @@ func TestDownloads_OfClientIPsAreLimited(t *testing.T) {
 		body := exportBody("s")
 		fmt.Fprintf(conn, "POST /viewer/exports/download HTTP/1.1\r\nHost: x\r\nX-Client: %s\r\nContent-Length: %d\r\n\r\n%s", ip, len(body), body)
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
 		return response.StatusCode
 	}
 	got := []int{status("192.0.2.1"), status("192.0.2.1"), status("192.0.2.2"), status(strings.Repeat("x", 2000))}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -89,13 +88,9 @@ func TestSymbolList_LongListIsStreamed(t *testing.T) {
 		}
 		return nil
 	})
-	request, err := http.NewRequestWithContext(t.Context(), "GET", h.url+path, nil)
-	is.NoErr(err)
-	request.Header.Set("x-api-key", h.rawKey)
-	aborted, err := transport.RoundTrip(request)
-	is.NoErr(err)
+	aborted := h.open("GET", path, "")
 	defer aborted.Body.Close()
-	_, err = io.Copy(io.Discard, aborted.Body)
+	_, err := io.Copy(io.Discard, aborted.Body)
 	is.True(err != nil) // truncation shows
 }
 

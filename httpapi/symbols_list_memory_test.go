@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/matryer/is"
 	_ "modernc.org/sqlite"
 
 	"example.com/canvasback/httpapi"
@@ -22,29 +23,23 @@ import (
 // it measures the growth of the heap, and checks that no database connection is in
 // use.
 func readSlowly(t testing.TB, count int) (heap int64) {
+	is := is.New(t)
 	pool, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "huge.db")+
 		"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	defer pool.Close()
 	db := must(sqlite.New(pool))
-	if err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(db.Migrate(t.Context()))
 	service := must(symbols.NewService(db.Symbols(), nil))
 	folder, err := service.CreateFolder(t.Context(), "A")
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	list := make([]symbols.Symbol, 500)
 	for i := range list {
 		list[i] = symbols.Symbol{Name: fmt.Sprint(i), Type: "text/plain", Data: strings.Repeat("x", 4<<10)}
 	}
 	for range count / len(list) {
-		if _, err := db.Symbols().InsertSymbols(t.Context(), folder.ID, list); err != nil {
-			t.Fatal(err)
-		}
+		_, err = db.Symbols().InsertSymbols(t.Context(), folder.ID, list)
+		is.NoErr(err)
 	}
 	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{Symbols: service, Limits: httpapi.Limits{ListCache: 16 << 20}, DangerouslySkipClientKeys: true}))
 	defer server.Close()
@@ -57,9 +52,7 @@ func readSlowly(t testing.TB, count int) (heap int64) {
 	}
 	idle := inUse()
 	response, err := http.Get(server.URL + "/symbol/folders/1/symbols")
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	defer response.Body.Close()
 	var read int64
 	for {
@@ -69,22 +62,17 @@ func readSlowly(t testing.TB, count int) (heap int64) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
 		eventually(t, func() bool { return pool.Stats().InUse == 0 }) // while the client is slow
 	}
-	if read < int64(count)*(4<<10) {
-		t.Fatalf("%d bytes were read", read)
-	}
+	is.True(read >= int64(count)*(4<<10))
 	return heap
 }
 
 func TestSymbolList_LongListMemory(t *testing.T) {
+	is := is.New(t)
 	const atMost = 8 << 20
-	if heap := readSlowly(t, 3000); heap > atMost {
-		t.Errorf("the heap grew by %d bytes, want at most %d", heap, atMost)
-	}
+	is.True(readSlowly(t, 3000) <= atMost)
 }
 
 // BenchmarkLongList reports the heap that a list of 80 MB takes.
