@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
@@ -38,6 +40,7 @@ func TestAuth_AllRoutesAndCredentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			is := is.New(t)
 			h := newHarness(t, func(o *httpapi.Options) { o.Limits.WrongKeys.Burst = -1 })
 			issued := issueKeys(t, h)
 			change(&h.options)
@@ -66,9 +69,7 @@ func TestAuth_AllRoutesAndCredentials(t *testing.T) {
 					}
 				}
 			}
-			if after := fmt.Sprint(h.options.Symbols.ListFolders(t.Context(), symbols.Range{})); after != before {
-				t.Errorf("folders changed from %s to %s", before, after)
-			}
+			is.Equal(fmt.Sprint(h.options.Symbols.ListFolders(t.Context(), symbols.Range{})), before)
 		})
 	}
 }
@@ -78,20 +79,16 @@ type issuedKeys struct{ valid, inactive, expired, rotated, deleted, foreign keys
 
 func issueKeys(t *testing.T, h *harness) issuedKeys {
 	t.Helper()
+	is := is.New(t)
 	create := func(fields keys.Fields) keys.Issued {
 		issued, err := h.options.Keys.Create(t.Context(), fields)
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
 		return issued
 	}
 	rotated, deleted := create(keys.Fields{}), create(keys.Fields{})
-	if _, err := h.options.Keys.Rotate(t.Context(), rotated.Key.ID, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.options.Keys.Delete(t.Context(), deleted.Key.ID); err != nil {
-		t.Fatal(err)
-	}
+	_, err := h.options.Keys.Rotate(t.Context(), rotated.Key.ID, 0)
+	is.NoErr(err)
+	is.NoErr(h.options.Keys.Delete(t.Context(), deleted.Key.ID))
 	return issuedKeys{
 		valid:    keys.RawKey(h.rawKey),
 		inactive: create(keys.Fields{Active: new(false)}).Raw,
@@ -243,17 +240,13 @@ func (w *rawClient) send(method, target string, lines []string, body string) res
 	if body != "" {
 		lines = append(lines, fmt.Sprint("Content-Length: ", len(body)))
 	}
-	if _, err := io.WriteString(w.conn, strings.Join(lines, "\r\n")+"\r\n\r\n"+body); err != nil {
-		w.h.t.Fatalf("%s %s: %v", method, target, err)
-	}
+	is := is.New(w.h.t)
+	_, err := io.WriteString(w.conn, strings.Join(lines, "\r\n")+"\r\n\r\n"+body)
+	is.NoErr(err)
 	got, err := http.ReadResponse(w.reader, &http.Request{Method: method})
-	if err != nil {
-		w.h.t.Fatalf("%s %s: %v", method, target, err)
-	}
+	is.NoErr(err)
 	content, err := io.ReadAll(got.Body)
-	if err != nil {
-		w.h.t.Fatalf("%s %s: %v", method, target, err)
-	}
+	is.NoErr(err)
 	if got.Close {
 		w.conn.Close()
 		w.conn = nil

@@ -50,12 +50,11 @@ func TestAdminKey(t *testing.T) {
 
 func TestAdminKey_NoneConfiguredIs403(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) { o.AdminKeys = []string{""} })
 	for _, headers := range [][]string{nil, {"x-admin-key", ""}, {"x-admin-key", "x"}} {
 		response := h.send("GET", "/admin/api-keys", "", headers...).wantError(403, "forbidden")
-		if !strings.Contains(response.message(), "no admin key is configured") {
-			t.Errorf("message is %q", response.message())
-		}
+		is.True(strings.Contains(response.message(), "no admin key is configured"))
 	}
 }
 
@@ -89,12 +88,8 @@ func TestClientKey(t *testing.T) {
 		for _, c := range []struct{ method, path string }{
 			{"GET", "/symbol/folders"}, {"GET", "/symbol/folders/1"}, {"POST", "/symbol/folders"}, {"POST", "/viewer/exports/download"},
 		} {
-			response := h.send(c.method, c.path, "", headers...)
-			if response.status != 401 {
-				t.Errorf("%s: %s %s has status %d", name, c.method, c.path, response.status)
-				continue
-			}
-			response.wantError(401, "unauthorized")
+			t.Log(name, c.method, c.path)
+			response := h.send(c.method, c.path, "", headers...).wantError(401, "unauthorized")
 			is.Equal(response.header.Get("WWW-Authenticate"), `ApiKey header="x-api-key"`)
 		}
 	}
@@ -108,9 +103,7 @@ func TestClientKey(t *testing.T) {
 func foreignKey(t *testing.T) string {
 	t.Helper()
 	issued, err := newKeyService(t, memory.New().Keys(), nil).Create(t.Context(), keys.Fields{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return string(issued.Raw)
 }
 
@@ -164,20 +157,18 @@ func (hangingKeys) Find(ctx context.Context, _ keys.Digest) (keys.Key, error) {
 
 func TestClientKey_StoreUnavailableIs503(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	for name, store := range map[string]keys.Store{
 		"failing": failingKeys{memory.New().Keys()},
 		"hanging": hangingKeys{memory.New().Keys()},
 	} {
+		t.Log(name)
 		h := serve(t, func(o *httpapi.Options) {
 			o.Keys = newKeyService(t, store, &keys.Options{ReadTimeout: 50 * time.Millisecond})
 		})
 		response := h.client("GET", "/symbol/folders", "").wantError(503, "unavailable")
-		if response.header.Get("Retry-After") == "" {
-			t.Errorf("%s: no Retry-After", name)
-		}
-		if strings.Contains(string(response.body), "secret detail") {
-			t.Errorf("%s: body shows the cause: %s", name, response.body)
-		}
+		is.True(response.header.Get("Retry-After") != "")
+		is.True(!strings.Contains(string(response.body), "secret detail"))
 	}
 }
 

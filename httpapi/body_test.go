@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/httpapi"
 )
 
@@ -51,6 +53,7 @@ func (l *pipeListener) dial() net.Conn {
 func TestBodyRate_EndsSlowBodies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
 		h := newHarness(t, func(o *httpapi.Options) { o.Limits.BodyRate = 1 })
 		server := &http.Server{Handler: httpapi.Handler(&h.options)}
 		httpapi.ConfigureServer(server)
@@ -105,10 +108,11 @@ func TestBodyRate_EndsSlowBodies(t *testing.T) {
 			{"too long", 50 << 20, "            ", 100, 9 * time.Second, 400, 5 * time.Minute, 5*time.Minute + 2*time.Second},
 			{"fast", 3, "{} ", 1, 0, 400, 0, time.Second},
 		} {
+			t.Log(c.name)
 			status, took := send(c.length, c.part, c.parts, c.pause)
-			if status != c.status || took < c.least || took > c.most {
-				t.Errorf("%s: %d after %v, want %d after %v", c.name, status, took, c.status, c.least)
-			}
+			is.Equal(status, c.status)
+			is.True(took >= c.least)
+			is.True(took <= c.most)
 		}
 
 		// A body at its end has no timeout: the next request comes later.
@@ -119,13 +123,10 @@ func TestBodyRate_EndsSlowBodies(t *testing.T) {
 			body := `{"name":"` + name + `"}`
 			fmt.Fprintf(conn, "POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", h.rawKey, len(body), body)
 			response, err := http.ReadResponse(responses, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			is.NoErr(err)
 			text, _ := io.ReadAll(response.Body)
-			if response.StatusCode != 201 || !strings.Contains(string(text), name) {
-				t.Errorf("%d %s", response.StatusCode, text)
-			}
+			is.Equal(response.StatusCode, 201)
+			is.True(strings.Contains(string(text), name))
 			time.Sleep(time.Minute)
 		}
 	})

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
+
+	"github.com/matryer/is"
 )
 
 // TestDrain_UnreadBody: net/http alone would wait for an unread body before or
@@ -25,6 +27,7 @@ func TestDrain_UnreadBody(t *testing.T) {
 	} {
 		t.Run(request, func(t *testing.T) {
 			t.Parallel()
+			is := is.New(t)
 			conn := h.dial()
 			credentials := "X-Api-Key: " + h.rawKey + "\r\nX-Admin-Key: " + adminKey + "\r\n"
 			if want < 0 {
@@ -32,18 +35,12 @@ func TestDrain_UnreadBody(t *testing.T) {
 			}
 			fmt.Fprintf(conn, "%s\r\nHost: x\r\n%s\r\n1", request, credentials)
 			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatalf("no response: %v", err)
-			}
-			if response.StatusCode != want {
-				t.Errorf("status is %d, want %d", response.StatusCode, want)
-			}
-			if _, err := io.Copy(io.Discard, response.Body); err != nil {
-				t.Error(err)
-			}
-			if _, err := io.Copy(io.Discard, conn); err != nil { // until the server closes it
-				t.Errorf("the connection is not closed: %v", err)
-			}
+			is.NoErr(err)
+			is.Equal(response.StatusCode, want)
+			_, err = io.Copy(io.Discard, response.Body)
+			is.NoErr(err)
+			_, err = io.Copy(io.Discard, conn)
+			is.NoErr(err) // the server closes the connection
 		})
 	}
 }

@@ -26,6 +26,7 @@ func (h *harness) tag(path string) string {
 // change.
 func TestETag_ChangesWithContent(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	h.client("POST", "/symbol/folders", `{"name":"B"}`).want(201)
@@ -73,20 +74,18 @@ func TestETag_ChangesWithContent(t *testing.T) {
 		h.client(c.method, c.path, c.body)
 		var remaining []string
 		for _, path := range paths {
+			t.Log(c.method, c.path, c.body, path)
 			if contains(c.deleted, path) {
 				h.client("GET", path, "").wantError(404, "not_found")
 				h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", before[path]).wantError(404, "not_found")
 				continue
 			}
 			remaining = append(remaining, path)
-			if changed := h.tag(path) != before[path]; changed != contains(c.changes, path) {
-				t.Errorf("%s %s %s: ETag of %s changed: %v", c.method, c.path, c.body, path, changed)
-			}
+			is.Equal(h.tag(path) != before[path], contains(c.changes, path))
 			response := h.client("GET", path, "")
 			key := path + response.header.Get("ETag")
-			if shown, ok := seen[key]; ok && shown != string(response.body) {
-				t.Errorf("ETag %s stands for %s and %s", key, shown, response.body)
-			}
+			shown, ok := seen[key]
+			is.True(!ok || shown == string(response.body)) // the tag stands for one content
 			seen[key] = string(response.body)
 		}
 		paths = remaining
@@ -104,6 +103,7 @@ func contains(list []string, text string) bool {
 
 func TestETag_IfNoneMatch(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"1"}`).want(201)
@@ -134,20 +134,15 @@ func TestETag_IfNoneMatch(t *testing.T) {
 			{[]string{tag + `"x"`}, 304}, // ignored after a malformed tag
 		} {
 			for _, method := range []string{"GET", "HEAD"} {
+				t.Log(method, path, c.lines)
 				headers := []string{"x-api-key", h.rawKey}
 				for _, line := range c.lines {
 					headers = append(headers, "If-None-Match", line)
 				}
 				response := h.send(method, path, "", headers...)
-				if response.status != c.status {
-					t.Errorf("%s %s with If-None-Match %q: %d, want %d", method, path, c.lines, response.status, c.status)
-				}
-				if got := response.header.Get("ETag"); got != tag {
-					t.Errorf("%s %s: ETag is %s, want %s", method, path, got, tag)
-				}
-				if c.status == 304 && (len(response.body) > 0 || response.header.Get("Content-Type") != "") {
-					t.Errorf("%s %s: 304 with a body: %v %s", method, path, response.header, response.body)
-				}
+				is.Equal(response.status, c.status)
+				is.Equal(response.header.Get("ETag"), tag)
+				is.True(c.status != 304 || len(response.body) == 0 && response.header.Get("Content-Type") == "")
 			}
 		}
 		h.send("GET", path, "", "If-None-Match", tag).wantError(401, "unauthorized") // the key comes first
@@ -204,6 +199,7 @@ func TestETag_IfMatch(t *testing.T) {
 // TestETag_OneOfConcurrentUpdatesSucceeds has editors update one version at once.
 func TestETag_OneOfConcurrentUpdatesSucceeds(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"1"}`).want(201)
@@ -220,8 +216,7 @@ func TestETag_OneOfConcurrentUpdatesSucceeds(t *testing.T) {
 		for range 4 {
 			count[<-statuses]++
 		}
-		if count[http.StatusOK] != 1 || count[http.StatusPreconditionFailed] != 3 {
-			t.Fatalf("statuses are %v, want one 200 and three 412", count)
-		}
+		is.Equal(count[http.StatusOK], 1)
+		is.Equal(count[http.StatusPreconditionFailed], 3)
 	}
 }

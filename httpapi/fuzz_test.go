@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
@@ -43,9 +45,7 @@ func newFuzzTarget(t *testing.T, change ...func(*httpapi.Options)) *fuzzTarget {
 	if err == nil {
 		_, err = h.options.Keys.Verify(ctx, h.rawKey) // sets lastUsedAt, which does not change anymore
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return &fuzzTarget{h, httpapi.Handler(&h.options)}
 }
 

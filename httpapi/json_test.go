@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/httpapi"
 )
 
@@ -54,14 +56,10 @@ func TestBody_InvalidJSONIs400(t *testing.T) {
 		if name == "missing" || name == "other case" {
 			continue // an empty update is valid
 		}
-		response := h.client("PATCH", "/symbol/folders/1", body)
-		if response.status != 400 {
-			t.Errorf("%s: PATCH has status %d, want 400: %s", name, response.status, response.body)
-		}
+		t.Log(name)
+		h.client("PATCH", "/symbol/folders/1", body).want(400)
 	}
-	if list := h.client("GET", "/symbol/folders", "").want(200).array(); len(list) != 1 {
-		t.Errorf("folders are %v, want only the first", list)
-	}
+	is.New(t).Equal(len(h.client("GET", "/symbol/folders", "").want(200).array()), 1)
 }
 
 func TestBody_ValidJSON(t *testing.T) {
@@ -81,10 +79,7 @@ func TestBody_ValidJSON(t *testing.T) {
 		`{"name":"CASE"}`:                                "CASE",
 		`{"name":"</script>&\u2028"}`:                    "</script>&\u2028",
 	} {
-		response := h.client("POST", "/symbol/folders", body).want(201)
-		if got := response.object()["name"]; got != name {
-			t.Errorf("name is %q, want %q", got, name)
-		}
+		is.New(t).Equal(h.client("POST", "/symbol/folders", body).want(201).object()["name"], name)
 	}
 }
 
@@ -135,6 +130,7 @@ func TestPathID(t *testing.T) {
 
 func TestErrorMessage_BeginsWithField(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"Valves"}`).want(201)
 	for _, c := range []struct{ path, body, want string }{
@@ -156,9 +152,8 @@ func TestErrorMessage_BeginsWithField(t *testing.T) {
 		{"/viewer/exports/download-batch", `{"items":[{"sourceFileUrl":"x"},{}]}`, "items[1].sourceFileUrl must not be empty"},
 		{"/viewer/exports/register", `{"sourceFileUrl":"x","exportedUrl":"ftp://x/y"}`, "exportedUrl must be"},
 	} {
+		t.Log(c.body, c.want)
 		response := h.send("POST", c.path, c.body, "x-api-key", h.rawKey, "x-admin-key", adminKey).wantError(400, "invalid_request")
-		if !strings.HasPrefix(response.message(), c.want) {
-			t.Errorf("message for %s is %q, want the prefix %q", c.body, response.message(), c.want)
-		}
+		is.True(strings.HasPrefix(response.message(), c.want))
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/matryer/is"
 )
 
 // exchange is a line of the recording that the tests of internal/contract read.
@@ -38,11 +40,10 @@ const maxRecorded = 256 << 10
 // record writes an exchange to the recording, if there is one.
 func (h *harness) record(target string, request *http.Request, body string, got response) {
 	h.t.Helper()
+	is := is.New(h.t)
 	file, err := recording()
 	if file == nil {
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		is.NoErr(err)
 		return
 	}
 	if len(body)+len(got.body) > maxRecorded {
@@ -53,10 +54,7 @@ func (h *harness) record(target string, request *http.Request, body string, got 
 		Header: request.Header, Body: []byte(body),
 		Status: got.status, GotHeader: got.header, GotBody: got.body,
 	})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	if _, err := file.Write(append(line, '\n')); err != nil { // one write per line
-		h.t.Fatal(err)
-	}
+	is.NoErr(err)
+	_, err = file.Write(append(line, '\n')) // one write per line
+	is.NoErr(err)
 }

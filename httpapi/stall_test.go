@@ -8,22 +8,21 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 )
 
-// unsizedOpener opens files of this many zero bytes and unknown size.
-type unsizedOpener int64
-
-func (unsizedOpener) Serves(*url.URL) bool { return true }
-func (unsizedOpener) Check(*url.URL) error { return nil }
-func (o unsizedOpener) Open(context.Context, *url.URL) (*exports.File, error) {
-	return &exports.File{Body: io.NopCloser(io.LimitReader(zeros{}, int64(o))), Size: -1}, nil
+// unsizedOpener returns an Opener of files of size zero bytes and unknown size.
+func unsizedOpener(size int64) openerFunc {
+	return func(context.Context) (*exports.File, error) {
+		return &exports.File{Body: io.NopCloser(io.LimitReader(zeros{}, size)), Size: -1}, nil
+	}
 }
 
 // zeros yields zero bytes.
@@ -40,6 +39,7 @@ func TestDownload_ResetsStalledClient(t *testing.T) {
 	for path, body := range map[string]string{"/viewer/exports/download": exportBody("s"), "/viewer/exports/download-batch": batchBody("s")} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
+			is := is.New(t)
 			const idle = 1500 * time.Millisecond
 			h := serveExport(t, unsizedOpener(30<<20))
 			h.options.Limits.IdleTimeout = idle
@@ -53,18 +53,13 @@ func TestDownload_ResetsStalledClient(t *testing.T) {
 			conn := h.dial()
 			fmt.Fprintf(conn, "POST %s HTTP/1.0\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", path, h.rawKey, len(body), body)
 			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if response.StatusCode != 200 {
-				t.Fatalf("status is %d", response.StatusCode)
-			}
-			if o := <-observed; !o.Aborted || o.Duration < idle {
-				t.Errorf("aborted: %v, after %s; want %s at least", o.Aborted, o.Duration, idle)
-			}
-			if n, err := io.Copy(io.Discard, response.Body); err == nil {
-				t.Errorf("a response aborted after %d bytes ends like a complete one", n)
-			}
+			is.NoErr(err)
+			is.Equal(response.StatusCode, 200)
+			o := <-observed
+			is.True(o.Aborted)
+			is.True(o.Duration >= idle)
+			_, err = io.Copy(io.Discard, response.Body)
+			is.True(err != nil) // an aborted response does not end like a complete one
 		})
 	}
 }
@@ -76,6 +71,7 @@ const smallBuffer = 8 << 10
 // the client stalls at various points of a response, the last byte included.
 func TestStall_EndsEveryConnection(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) { o.Limits.IdleTimeout = 300 * time.Millisecond })
 	h.register("small", "small.pdf", strings.Repeat("x", 3000))
 	h.register("large", "large.pdf", strings.Repeat("x", 300_000))
@@ -116,7 +112,5 @@ func TestStall_EndsEveryConnection(t *testing.T) {
 			}
 		}
 	}
-	if n := seen.count(http.StateClosed); n < 4 {
-		t.Errorf("only %d connections were closed by the server", n)
-	}
+	is.True(seen.count(http.StateClosed) >= 4)
 }

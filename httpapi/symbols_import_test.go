@@ -46,20 +46,16 @@ func (h *harness) importZip(path string, archive []byte) response {
 // zipOf returns a zip of files given as pairs of name and content.
 func zipOf(t *testing.T, files ...string) []byte {
 	t.Helper()
+	is := is.New(t)
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
 	for i := 0; i < len(files); i += 2 {
 		w, err := z.Create(files[i])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(w, files[i+1]); err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
+		_, err = io.WriteString(w, files[i+1])
+		is.NoErr(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(z.Close())
 	return out.Bytes()
 }
 
@@ -182,10 +178,9 @@ func TestImport_Statuses(t *testing.T) {
 		"total too large":      {path, zipOf(t, "a.svg", large, "b.svg", large), 413, "too_large"},
 		"body too large":       {path, append(make([]byte, 100_000), good...), 413, "too_large"},
 	} {
-		response := h.importZip(c.path, c.archive)
-		if response.status != c.status {
-			t.Errorf("%s: %d %s, want %d", name, response.status, response.body, c.status)
-		} else if c.code != "" {
+		t.Log(name)
+		response := h.importZip(c.path, c.archive).want(c.status)
+		if c.code != "" {
 			response.wantError(c.status, c.code)
 		}
 	}
@@ -194,6 +189,7 @@ func TestImport_Statuses(t *testing.T) {
 
 func TestImport_ContentType(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	good := string(zipOf(t, "a.svg", "<svg/>"))
@@ -209,19 +205,11 @@ func TestImport_ContentType(t *testing.T) {
 	send("Content-Type", "application/zip", "Content-Encoding", "gzip").wantError(415, "unsupported_media_type")
 	send().wantError(415, "unsupported_media_type") // as JSON
 
-	request, err := http.NewRequestWithContext(t.Context(), "POST", h.url+"/symbol/folders/1/import", strings.NewReader(good))
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must(http.NewRequestWithContext(t.Context(), "POST", h.url+"/symbol/folders/1/import", strings.NewReader(good)))
 	request.Header.Set("x-api-key", h.rawKey)
-	response, err := transport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must(transport.RoundTrip(request))
 	defer response.Body.Close()
-	if response.StatusCode != 201 {
-		t.Errorf("without a Content-Type: %d", response.StatusCode)
-	}
+	is.New(t).Equal(response.StatusCode, 201)
 }
 
 func TestExport_HeadersAndStatuses(t *testing.T) {
@@ -271,14 +259,7 @@ func TestExport_StoreFailureAborts(t *testing.T) {
 	for range 3 {
 		h.client("POST", "/symbol/folders/1/symbols", `{"name":"n","type":"a/b","data":"`+strings.Repeat("x", 1000)+`"}`).want(201)
 	}
-	request, err := http.NewRequestWithContext(t.Context(), "GET", h.url+"/symbol/folders/1/export", nil)
-	is.NoErr(err)
-	request.Header.Set("x-api-key", h.rawKey)
-	response, err := transport.RoundTrip(request)
-	if err == nil {
-		_, err = io.Copy(io.Discard, response.Body)
-		response.Body.Close()
-	}
+	_, _, err := h.trySend("GET", "/symbol/folders/1/export", "")
 	is.True(err != nil) // truncation shows
 	is.True(strings.Contains(h.log.String(), "response aborted"))
 }

@@ -55,15 +55,13 @@ func serveSymbols(t *testing.T, pageSize int, change ...func(*httpapi.Options)) 
 // createFolder creates a folder with count symbols of size bytes.
 func createFolder(t *testing.T, service *symbols.Service, name string, count, size int) symbols.Folder {
 	t.Helper()
+	is := is.New(t)
 	folder, err := service.CreateFolder(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	for i := range count {
 		data := strings.Repeat(string(rune('a'+i%26)), size)
-		if _, err := service.CreateSymbol(t.Context(), folder.ID, fmt.Sprint("symbol ", i), "text/plain", data); err != nil {
-			t.Fatal(err)
-		}
+		_, err = service.CreateSymbol(t.Context(), folder.ID, fmt.Sprint("symbol ", i), "text/plain", data)
+		is.NoErr(err)
 	}
 	return folder
 }

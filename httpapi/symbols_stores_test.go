@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
 	_ "modernc.org/sqlite"
 
 	"example.com/canvasback/storage/memory"
@@ -25,36 +26,23 @@ var symbolStores = map[string]func(t *testing.T, connections int) (connect func(
 	"sqlite": func(t *testing.T, connections int) func() symbols.Store {
 		name := "file:" + filepath.Join(t.TempDir(), "test.db") + "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)"
 		return func() symbols.Store {
-			pool, err := sql.Open("sqlite", name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			pool := must(sql.Open("sqlite", name))
 			t.Cleanup(func() { pool.Close() })
 			pool.SetMaxOpenConns(connections)
 			db := must(sqlite.New(pool))
-			if err := db.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			is.New(t).NoErr(db.Migrate(t.Context()))
 			return db.Symbols()
 		}
 	},
 	"postgres": func(t *testing.T, connections int) func() symbols.Store {
 		url := pgtest.Database(t)
 		return func() symbols.Store {
-			config, err := pgxpool.ParseConfig(url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			config := must(pgxpool.ParseConfig(url))
 			config.MaxConns = int32(connections)
-			pool, err := pgxpool.NewWithConfig(t.Context(), config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			pool := must(pgxpool.NewWithConfig(t.Context(), config))
 			t.Cleanup(pool.Close)
 			db := must(postgres.New(pool, nil))
-			if err := db.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			is.New(t).NoErr(db.Migrate(t.Context()))
 			return db.Symbols()
 		}
 	},

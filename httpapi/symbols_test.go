@@ -34,6 +34,7 @@ func TestFolders(t *testing.T) {
 
 func TestFolders_ConcurrentCreates(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h := serve(t)
 	statuses := make([]int, 24)
 	var wg sync.WaitGroup
@@ -45,9 +46,8 @@ func TestFolders_ConcurrentCreates(t *testing.T) {
 	for _, status := range statuses {
 		count[status]++
 	}
-	if count[201] != 1 || count[409] != 23 {
-		t.Errorf("statuses are %v, want one 201 and 23 times 409", count)
-	}
+	is.Equal(count[201], 1)
+	is.Equal(count[409], 23)
 }
 
 func TestSymbols(t *testing.T) {
@@ -93,24 +93,22 @@ func TestSymbols(t *testing.T) {
 
 func TestSymbols_Types(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	create := func(mimeType string) response {
 		return h.client("POST", "/symbol/folders/1/symbols", `{"name":"n","data":"d","type":`+quote(mimeType)+`}`)
 	}
 	for _, good := range []string{"image/png", "image/svg+xml", "APPLICATION/X-DWG", "text/plain; charset=\"utf-8\"", " text/plain ", "a/b"} {
-		if got := create(good).want(201).object()["type"]; got != good {
-			t.Errorf("type is %q, want %q", got, good)
-		}
+		is.Equal(create(good).want(201).object()["type"], good)
 	}
 	for _, bad := range []string{"", " ", "image", "image/", "/png", "image/png/x", "image png", "image/png;", "image/png; a", "a/b; a=1; a=2", "text/" + strings.Repeat("x", 251)} {
 		response := create(bad)
 		if response.status == 201 && bad == "image/png;" {
 			continue // mime.ParseMediaType accepts it
 		}
-		if response.status != 400 || !strings.HasPrefix(response.message(), "type") {
-			t.Errorf("type %q has status %d %s", bad, response.status, response.body)
-		}
+		t.Log(bad)
+		is.True(strings.HasPrefix(response.want(400).message(), "type"))
 	}
 }
 
@@ -126,6 +124,7 @@ func TestSymbols_DeletedWithFolder(t *testing.T) {
 
 func TestSymbols_LongListIsOrdered(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	var want []string
@@ -135,7 +134,5 @@ func TestSymbols_LongListIsOrdered(t *testing.T) {
 		want = append(want, fmt.Sprintf(`{"id":%d,%s,"folderId":1}`, i+1, body))
 	}
 	response := h.client("GET", "/symbol/folders/1/symbols", "").want(200)
-	if got := string(response.body); got != "["+strings.Join(want, ",")+"]" {
-		t.Errorf("list is %s", got)
-	}
+	is.Equal(string(response.body), "["+strings.Join(want, ",")+"]")
 }
