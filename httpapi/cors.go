@@ -29,16 +29,6 @@ func newCORS(origins []string) *cors {
 	return c
 }
 
-// wrap returns a handler that sets the CORS headers, and calls next unless the
-// request is a preflight.
-func (c *cors) wrap(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !c.handle(w, r) {
-			next.ServeHTTP(w, r)
-		}
-	})
-}
-
 // handle sets the CORS headers. It responds to preflights and returns true then.
 func (c *cors) handle(w http.ResponseWriter, r *http.Request) bool {
 	if len(c.origins) == 0 {

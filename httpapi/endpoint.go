@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"net/http"
 
 	"example.com/canvasback/symbols"
 )
@@ -32,15 +33,15 @@ func withBody[In any](status int, f func(ctx context.Context, t target, in In) (
 	}
 }
 
-// withoutBody is withBody for requests whose body is ignored.
-func withoutBody(status int, f func(ctx context.Context, t target) (reply, error)) endpoint {
+// withoutBody is withBody with status 200 for requests whose body is ignored.
+func withoutBody(f func(ctx context.Context, t target) (reply, error)) endpoint {
 	return func(c *call) error {
 		t, err := c.target()
 		if err != nil {
 			return err
 		}
 		c.drain()
-		return c.respond(status, func(ctx context.Context) (reply, error) { return f(ctx, t) })
+		return c.respond(http.StatusOK, func(ctx context.Context) (reply, error) { return f(ctx, t) })
 	}
 }
 

@@ -63,10 +63,10 @@ func (a *API) routes() []route {
 		list = append(list,
 			route{get, "/admin/api-keys", adminKey, none, limit, e.listKeys},
 			route{post, "/admin/api-keys", adminKey, none, limit, withBody(created, e.createKey)},
-			route{get, "/admin/api-keys/{id}", adminKey, none, limit, withoutBody(ok, e.getKey)},
+			route{get, "/admin/api-keys/{id}", adminKey, none, limit, withoutBody(e.getKey)},
 			route{patch, "/admin/api-keys/{id}", adminKey, none, limit, withBody(ok, e.updateKey)},
 			route{post, "/admin/api-keys/{id}/rotate", adminKey, none, limit, withBody(ok, e.rotateKey)},
-			route{remove, "/admin/api-keys/{id}", adminKey, none, limit, withoutBody(ok, e.deleteKey)},
+			route{remove, "/admin/api-keys/{id}", adminKey, none, limit, withoutBody(e.deleteKey)},
 		)
 	}
 	if a.symbols != nil {
@@ -76,7 +76,7 @@ func (a *API) routes() []route {
 			route{post, "/symbol/folders", clientKey, ScopeSymbolsWrite, limit, withBody(created, e.createFolder)},
 			route{get, "/symbol/folders/{id}", clientKey, ScopeSymbolsRead, limit, e.get(bodies.Folder)},
 			route{patch, "/symbol/folders/{id}", clientKey, ScopeSymbolsWrite, limit, withBody(ok, e.updateFolder)},
-			route{remove, "/symbol/folders/{id}", clientKey, ScopeSymbolsWrite, limit, withoutBody(ok, e.deleteFolder)},
+			route{remove, "/symbol/folders/{id}", clientKey, ScopeSymbolsWrite, limit, withoutBody(e.deleteFolder)},
 			route{get, "/symbol/folders/{id}/symbols", clientKey, ScopeSymbolsRead, limit, e.listSymbols},
 			route{post, "/symbol/folders/{id}/symbols", clientKey, ScopeSymbolsWrite, symbolLimit, withBody(created, e.createSymbol)},
 			route{get, "/symbol/folders/{id}/export", clientKey, ScopeSymbolsRead, limit, download(e.exportSymbols)},
@@ -85,7 +85,7 @@ func (a *API) routes() []route {
 			route{get, "/symbol/symbols/{id}/image", clientKey, ScopeSymbolsRead, limit, e.get(bodies.Image)},
 			route{get, "/symbol/search", clientKey, ScopeSymbolsRead, limit, e.searchSymbols},
 			route{patch, "/symbol/symbols/{id}", clientKey, ScopeSymbolsWrite, symbolLimit, withBody(ok, e.updateSymbol)},
-			route{remove, "/symbol/symbols/{id}", clientKey, ScopeSymbolsWrite, limit, withoutBody(ok, e.deleteSymbol)},
+			route{remove, "/symbol/symbols/{id}", clientKey, ScopeSymbolsWrite, limit, withoutBody(e.deleteSymbol)},
 		)
 	}
 	if a.exports != nil {
@@ -93,7 +93,7 @@ func (a *API) routes() []route {
 		e := exportEndpoints{a.exports, ownOnly}
 		list = append(list,
 			route{get, "/admin/exports", adminKey, none, limit, e.listExports},
-			route{get, "/admin/exports/{id}", adminKey, none, limit, withoutBody(ok, e.getExport)},
+			route{get, "/admin/exports/{id}", adminKey, none, limit, withoutBody(e.getExport)},
 			route{remove, "/admin/exports/{id}", adminKey, none, limit, e.deleteExport},
 			route{post, "/admin/exports/{id}/check", adminKey, none, limit, e.checkExport},
 			route{post, "/viewer/exports/download", clientKey, ScopeExportsRead, limit, download(e.download)},

@@ -20,12 +20,12 @@ func TestFreshReads_NeverOlderThanCall(t *testing.T) {
 		is := is.New(t)
 		var current, count atomic.Int64
 		var reads freshReads[int, int64]
-		read := func(context.Context, int) (int64, error) {
+		read := func(ctx context.Context, _ int) (int64, error) {
 			count.Add(1)
 			time.Sleep(5 * time.Millisecond) // request to the store
 			value := current.Load()
 			time.Sleep(5 * time.Millisecond) // response of the store
-			return value, nil
+			return value, ctx.Err()
 		}
 		done := make(chan struct{})
 		go func() {

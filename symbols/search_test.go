@@ -31,7 +31,7 @@ func search(t testing.TB, s *symbols.Service, text string) []string {
 func TestSearch_FoldsCase(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newService(t, memory.New().Symbols(), nil)
+	s := newService(t, memory.New().Symbols())
 	folder, err := s.CreateFolder(t.Context(), "A")
 	is.NoErr(err)
 	for _, name := range []string{
@@ -69,7 +69,7 @@ func TestSearch_FoldsCase(t *testing.T) {
 func TestSearch_Pages(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newService(t, memory.New().Symbols(), nil)
+	s := newService(t, memory.New().Symbols())
 	var want []int64
 	for i := range 3 {
 		folder, err := s.CreateFolder(t.Context(), fmt.Sprint(i))
@@ -109,7 +109,7 @@ func TestSearch_Pages(t *testing.T) {
 func TestSearch_ComparesAllNames(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newService(t, memory.New().Symbols(), nil)
+	s := newService(t, memory.New().Symbols())
 	folder, err := s.CreateFolder(t.Context(), "A")
 	is.NoErr(err)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -146,7 +146,7 @@ func TestSearch_ComparesAllNames(t *testing.T) {
 func TestSearch_NeverStale(t *testing.T) {
 	t.Parallel()
 	store := memory.New().Symbols()
-	processes := []*symbols.Service{newService(t, store, nil), newService(t, store, nil)}
+	processes := []*symbols.Service{newService(t, store), newService(t, store)}
 	folder, err := processes[0].CreateFolder(t.Context(), "A")
 	if err != nil {
 		t.Fatal(err)

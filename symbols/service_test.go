@@ -12,10 +12,10 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// newService returns a Service with options that must be valid.
-func newService(tb testing.TB, store symbols.Store, options *symbols.Options) *symbols.Service {
+// newService returns a Service with default options.
+func newService(tb testing.TB, store symbols.Store) *symbols.Service {
 	tb.Helper()
-	s, err := symbols.NewService(store, options)
+	s, err := symbols.NewService(store, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestNewService_RequiresStore(t *testing.T) {
 
 func TestService_RejectsInvalidFields(t *testing.T) {
 	t.Parallel()
-	s := newService(t, memory.New().Symbols(), nil)
+	s := newService(t, memory.New().Symbols())
 	folder, err := s.CreateFolder(t.Context(), strings.Repeat("🦆", 255))
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestService_ConditionalChanges(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	ctx := t.Context()
-	s := newService(t, memory.New().Symbols(), nil)
+	s := newService(t, memory.New().Symbols())
 	folder, err := s.CreateFolder(ctx, "A")
 	is.NoErr(err)
 	symbol, err := s.CreateSymbol(ctx, folder.ID, "n", "a/b", "d")
@@ -112,7 +112,7 @@ func TestService_CreatesAllSymbolsOrNone(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	ctx := t.Context()
-	s := newService(t, memory.New().Symbols(), nil)
+	s := newService(t, memory.New().Symbols())
 	folder, err := s.CreateFolder(ctx, "A")
 	is.NoErr(err)
 	first := symbols.NewSymbol{Name: "first", Type: "a/b", Data: "1"}
@@ -148,7 +148,7 @@ func (failingStore) GetFolder(context.Context, int64) (symbols.Folder, error) {
 func TestService_WrapsStoreErrors(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	_, err := newService(t, failingStore{}, nil).GetFolder(t.Context(), 1)
+	_, err := newService(t, failingStore{}).GetFolder(t.Context(), 1)
 	is.True(errors.Is(err, symbols.ErrUnavailable))
 	is.Equal(err.Error(), "symbols: store unavailable: get folder: no connection")
 }

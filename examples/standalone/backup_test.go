@@ -101,7 +101,7 @@ func TestBackup_PostgreSQL(t *testing.T) {
 	// The running server.
 	command("pg_restore", "--clean", "--if-exists", "--single-transaction", "--no-owner", "--dbname="+databaseURL, dump)
 	// after a lease of half a second
-	waitFor(t, func() bool { return s.status("GET", "/symbol/folders", "", "x-api-key", lost) == 401 }, s.log)
+	waitFor(t, func() bool { return s.status("/symbol/folders", "x-api-key", lost) == 401 }, s.log)
 	s.sendJSON(200, "PATCH", "/symbol/folders/1", `{"name":"other"}`, "x-api-key", kept)
 	is.True(entityTag(t, s.url+"/symbol/folders/1", kept) != tag)
 

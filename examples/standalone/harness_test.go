@@ -174,10 +174,10 @@ func (s *server) send(method, path, body string, headers ...string) (int, []byte
 	return response.StatusCode, content
 }
 
-// status sends a request and returns the status of the response.
-func (s *server) status(method, path, body string, headers ...string) int {
+// status sends a GET request and returns the status of the response.
+func (s *server) status(path string, headers ...string) int {
 	s.t.Helper()
-	status, _ := s.send(method, path, body, headers...)
+	status, _ := s.send("GET", path, "", headers...)
 	return status
 }
 

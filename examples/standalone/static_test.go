@@ -24,7 +24,7 @@ func TestServer_ServesPagesNextToAPI(t *testing.T) {
 		"/files/": 404, "/files/sub/": 404, "/files/sub": 404, "/files/nope": 404, "/files/../standalone.go": 404, "/nope": 404, "/api": 404, "/api/": 404, "/api//symbol/folders": 404,
 	} {
 		t.Log(path)
-		is.Equal(s.status("GET", baseURL+path, ""), want)
+		is.Equal(s.status(baseURL+path), want)
 	}
 	s.sendJSON(201, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":"s","exportedUrl":%q}`, baseURL+"/files/sub/plan.pdf"))
 	status, body := s.send("POST", "/viewer/exports/download", `{"sourceFileUrl":"s"}`)
@@ -63,7 +63,7 @@ func TestServer_HidesDotFiles(t *testing.T) {
 			fileStatus, downloadStatus = 200, 200
 		}
 		url := strings.TrimSuffix(s.url, "/api") + path
-		is.Equal(s.status("GET", url, ""), fileStatus)
+		is.Equal(s.status(url), fileStatus)
 		s.sendJSON(201, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":%q}`, path, url))
 		status, body := s.send("POST", "/viewer/exports/download", fmt.Sprintf(`{"sourceFileUrl":%q}`, path))
 		is.Equal(status, downloadStatus)
@@ -90,7 +90,7 @@ func TestServer_ServesConsole(t *testing.T) {
 			is.True(len(files) >= 3)
 			for _, file := range files {
 				t.Log(file[1])
-				is.Equal(s.status("GET", baseURL+"/"+file[1], ""), 200)
+				is.Equal(s.status(baseURL+"/"+file[1]), 200)
 			}
 			for path, want := range map[string]int{
 				s.url + "/admin/api-keys": 200, s.url + "/symbol/folders": 401, baseURL + "/healthz": 200, baseURL + "/readyz": 200,
@@ -98,7 +98,7 @@ func TestServer_ServesConsole(t *testing.T) {
 				baseURL + "//healthz": 404, baseURL + "//": 404, baseURL + "/samples": 404, baseURL + "/./healthz": 404, baseURL + "/x/../healthz": 404, baseURL + "/nope.js": 404, baseURL + "/console.go": 404,
 			} {
 				t.Log(path)
-				is.Equal(s.status("GET", path, "", "x-admin-key", firstAdminKey), want)
+				is.Equal(s.status(path, "x-admin-key", firstAdminKey), want)
 			}
 			is.Equal(s.sendJSON(404, "POST", baseURL+"/", "")["code"], "not_found") // from the API
 		})
