@@ -126,9 +126,7 @@ func appServer(t *testing.T, h *harness) {
 			hello(w, r)
 		}
 	})
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	h.url = server.URL
+	h.listen(mux)
 }
 
 func TestAuthenticate(t *testing.T) {

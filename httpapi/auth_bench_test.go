@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
@@ -42,9 +44,7 @@ func BenchmarkAuth(b *testing.B) {
 	go func() { options.Keys.Run(ctx); close(done) }()
 	defer func() { cancel(); <-done }()
 	issued, err := options.Keys.Create(b.Context(), keys.Fields{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	is.New(b).NoErr(err)
 	for options.Keys.Stats().LeaseAge < 0 {
 		time.Sleep(time.Millisecond)
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -44,9 +43,7 @@ func TestAuth_AllRoutesAndCredentials(t *testing.T) {
 			h := newHarness(t, func(o *httpapi.Options) { o.Limits.WrongKeys.Burst = -1 })
 			issued := issueKeys(t, h)
 			change(&h.options)
-			server := httptest.NewServer(httpapi.Handler(&h.options))
-			t.Cleanup(server.Close)
-			h.url = server.URL
+			h.listen(httpapi.Handler(&h.options))
 			before := fmt.Sprint(h.options.Symbols.ListFolders(t.Context(), symbols.Range{}))
 			m := model{h.options, httpapi.Routes(&h.options), issued}
 			conn := h.newRawClient()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -143,9 +142,7 @@ func TestRequireScope(t *testing.T) {
 		}
 	})
 	mux.Handle("/", api.RequireScope("app:own")(api))
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	h.url = server.URL
+	h.listen(mux)
 	for _, path := range []string{"/own", "/nested", "/gin", "/symbol/folders"} {
 		h.client("GET", path, "").want(200) // permits everything
 	}

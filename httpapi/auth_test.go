@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -126,9 +125,7 @@ func TestRequireClientKey(t *testing.T) {
 		is.Equal(key.LastUsedAt, time.Date(2026, 3, 30, 10, 0, 0, 123e6, time.UTC))
 		w.Write([]byte("hello " + key.Name))
 	}))
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	h.url = server.URL
+	h.listen(handler)
 
 	is.Equal(string(h.client("GET", "/anything", "").want(200).body), "hello API key")
 	response := h.send("GET", "/anything", "").wantError(401, "unauthorized")

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/matryer/is"
@@ -17,12 +16,10 @@ func TestErrorBody_InvalidRequestID(t *testing.T) {
 	is := is.New(t)
 	h := newHarness(t)
 	api := httpapi.Handler(&h.options)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Request-Id", r.Header.Get("X-Request-Id"))
 		api.ServeHTTP(w, r)
 	}))
-	t.Cleanup(server.Close)
-	h.url = server.URL
 	for _, id := range []string{"\xff", "a\xc3(", "\xed\xa0\x80", "\xc0\x80", "ü", `"\`} {
 		body := h.send("GET", "/symbol/folders", "", "X-Request-Id", id).want(401).object()
 		is.Equal(body["code"], "unauthorized")

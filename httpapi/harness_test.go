@@ -53,10 +53,15 @@ const filesURL = "https://files.example/out/"
 func serve(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	t.Helper()
 	h := newHarness(t, change...)
-	server := httptest.NewServer(httpapi.Handler(&h.options))
-	t.Cleanup(server.Close)
-	h.url = server.URL
+	h.listen(httpapi.Handler(&h.options))
 	return h
+}
+
+// listen starts a server with a handler.
+func (h *harness) listen(handler http.Handler) {
+	server := httptest.NewServer(handler)
+	h.t.Cleanup(server.Close)
+	h.url = server.URL
 }
 
 // newHarness returns a harness without a server, for tests that start their own.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
@@ -42,43 +43,29 @@ var keyTables = map[string]func(b *testing.B) keyTable{
 				key.CreatedAt = time.UnixMilli(1)
 				key.UpdatedAt = key.CreatedAt
 				copy(key.Digest[:], strconv.Itoa(i))
-				if _, err := store.Insert(b.Context(), key); err != nil {
-					b.Fatal(err)
-				}
+				must(store.Insert(b.Context(), key))
 			}
 		}}
 	},
 	"sqlite": func(b *testing.B) keyTable {
-		pool, err := sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "bench.db")+
-			"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
-		if err != nil {
-			b.Fatal(err)
-		}
+		pool := must(sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "bench.db")+
+			"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"))
 		b.Cleanup(func() { pool.Close() })
 		db := must(sqlite.New(pool))
-		if err := db.Migrate(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		is.New(b).NoErr(db.Migrate(b.Context()))
 		return keyTable{db.Keys(), func(b *testing.B, count int) {
 			_, err := pool.ExecContext(b.Context(), `
 				WITH RECURSIVE i (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM i WHERE i < ?1)
 				INSERT INTO canvasback_keys (name, prefix, mask, owner, digest, active, created_at, updated_at)
 				SELECT 'API key', 'cbk_abcdef', 'cbk_abcdef****wxyz', 'tenant ' || i % (?1 / 100), randomblob(32), true, 1e12 + i, 1e12 + i FROM i`, count)
-			if err != nil {
-				b.Fatal(err)
-			}
+			is.New(b).NoErr(err)
 		}}
 	},
 	"postgres": func(b *testing.B) keyTable {
-		pool, err := pgxpool.New(b.Context(), pgtest.Database(b))
-		if err != nil {
-			b.Fatal(err)
-		}
+		pool := must(pgxpool.New(b.Context(), pgtest.Database(b)))
 		b.Cleanup(pool.Close)
 		db := must(postgres.New(pool, nil))
-		if err := db.Migrate(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		is.New(b).NoErr(db.Migrate(b.Context()))
 		return keyTable{db.Keys(), func(b *testing.B, count int) {
 			_, err := pool.Exec(b.Context(), `
 				INSERT INTO canvasback_keys (name, prefix, mask, owner, digest, active, created_at, updated_at)
@@ -87,9 +74,7 @@ var keyTables = map[string]func(b *testing.B) keyTable{
 			if err == nil {
 				_, err = pool.Exec(b.Context(), "VACUUM ANALYZE canvasback_keys") // as autovacuum would, in the benchmark
 			}
-			if err != nil {
-				b.Fatal(err)
-			}
+			is.New(b).NoErr(err)
 		}}
 	},
 }
@@ -102,13 +87,12 @@ func BenchmarkManyKeys(b *testing.B) {
 			few, many := fillKeys(b, open(b), 1000), fillKeys(b, open(b), *manyKeys)
 			compare := func(name string, f func(*keyBench) error) {
 				b.Run(name, func(b *testing.B) {
+					is := is.New(b)
 					least := map[*keyBench]time.Duration{few: time.Hour, many: time.Hour}
 					for b.Loop() {
 						for database := range least {
 							start := time.Now()
-							if err := f(database); err != nil {
-								b.Fatal(err)
-							}
+							is.NoErr(f(database))
 							least[database] = min(least[database], time.Since(start))
 						}
 					}
@@ -153,9 +137,7 @@ func fillKeys(b *testing.B, table keyTable, count int) *keyBench {
 	table.fill(b, count)
 	service := newKeyService(b, table.store, nil)
 	issued, err := service.Create(b.Context(), keys.Fields{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	is.New(b).NoErr(err)
 	api := httpapi.Handler(&httpapi.Options{Keys: service, AdminKeys: []string{"admin"}, Limits: httpapi.Limits{StoreTimeout: time.Hour}})
 	return &keyBench{service, api, count, string(issued.Raw)}
 }
@@ -198,23 +180,20 @@ type listMetrics struct {
 }
 
 func (r *listMetrics) add(b *testing.B, handler http.Handler) {
+	is := is.New(b)
 	server := httptest.NewUnstartedServer(handler)
 	httpapi.ConfigureServer(server.Config)
 	server.Config.WriteTimeout = 0 // for the baseline
 	server.Start()
 	defer server.Close()
 	request, err := http.NewRequest(http.MethodGet, server.URL+"/admin/api-keys", nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	is.NoErr(err)
 	request.Header.Set("x-admin-key", "admin")
 	request.Header.Set("Accept-Encoding", "identity")
 	runtime.GC()
 	start, before := time.Now(), heapInUse()
 	response, err := server.Client().Do(request)
-	if err != nil {
-		b.Fatal(err)
-	}
+	is.NoErr(err)
 	defer response.Body.Close()
 	buffer, length, firstByte := make([]byte, 64<<10), int64(0), time.Duration(0)
 	for err == nil {
@@ -226,9 +205,7 @@ func (r *listMetrics) add(b *testing.B, handler http.Handler) {
 		length += int64(n)
 		r.heap = max(r.heap, heapInUse()-before)
 	}
-	if err != io.EOF {
-		b.Fatal(err)
-	}
+	is.Equal(err, io.EOF)
 	duration := time.Since(start)
 	if r.bytes == 0 {
 		r.firstByte, r.duration = firstByte, duration

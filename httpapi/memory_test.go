@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -171,9 +170,7 @@ func TestMemoryBudget_ForgetsTheBodyOfADownload(t *testing.T) {
 	is := is.New(t)
 	h := serveExport(t, unsizedOpener(100<<20))
 	h.options.Limits.Memory, h.options.Limits.StoreTimeout = 4<<20, 500*time.Millisecond
-	server := httptest.NewServer(httpapi.Handler(&h.options))
-	t.Cleanup(server.Close)
-	h.url = server.URL
+	h.listen(httpapi.Handler(&h.options))
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	body := batchBody("s") + strings.Repeat(" ", 900<<10)
 	stalled := h.startBody("/viewer/exports/download-batch", h.anotherKey(), len(body), body)

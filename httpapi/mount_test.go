@@ -94,9 +94,7 @@ func TestMount_NeverRedirects(t *testing.T) {
 	t.Parallel()
 	for _, prefix := range []string{"", "/api"} {
 		h := newHarness(t, func(o *httpapi.Options) { o.Prefix = prefix })
-		server := httptest.NewServer(httpapi.Handler(&h.options)) // not behind a mux, which would redirect
-		t.Cleanup(server.Close)
-		h.url = server.URL
+		h.listen(httpapi.Handler(&h.options)) // not behind a mux, which would redirect
 		for _, path := range []string{
 			prefix, prefix + "/", prefix + "//", prefix + "//symbol/folders", prefix + "/symbol/folders/", prefix + "/symbol/../symbol/folders",
 			prefix + "/./symbol/folders", "/" + prefix + "/symbol/folders", prefix + "x/symbol/folders", "/other" + prefix + "/symbol/folders",

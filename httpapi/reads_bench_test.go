@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
@@ -143,9 +145,7 @@ type readBench struct {
 func newReadBench(b *testing.B, db benchDB, cache int64) readBench {
 	service := newKeyService(b, db.keys, nil)
 	issued, err := service.Create(b.Context(), keys.Fields{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	is.New(b).NoErr(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { service.Run(ctx); close(done) }()
@@ -157,17 +157,15 @@ func newReadBench(b *testing.B, db benchDB, cache int64) readBench {
 
 // create creates a folder of symbols with the same data. It returns the path of their list.
 func (r readBench) create(b *testing.B, name string, count int, data string) string {
+	is := is.New(b)
 	folder, err := r.service.CreateFolder(b.Context(), name)
-	if err != nil {
-		b.Fatal(err)
-	}
+	is.NoErr(err)
 	given := make([]symbols.NewSymbol, count)
 	for i := range given {
 		given[i] = symbols.NewSymbol{Name: fmt.Sprint(i), Type: "text/plain", Data: data}
 	}
-	if _, err := r.service.CreateSymbols(b.Context(), folder.ID, given); err != nil {
-		b.Fatal(err)
-	}
+	_, err = r.service.CreateSymbols(b.Context(), folder.ID, given)
+	is.NoErr(err)
 	return fmt.Sprintf("/symbol/folders/%d/symbols", folder.ID)
 }
 
@@ -211,24 +209,21 @@ type readClient struct {
 }
 
 func newReadClient(b *testing.B, addr string, t readTarget) *readClient {
+	is := is.New(b)
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		b.Fatal(err)
-	}
+	is.NoErr(err)
 	b.Cleanup(func() { conn.Close() })
 	c := &readClient{conn, fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: bench\r\nX-Api-Key: %s\r\n\r\n", t.path, t.key), 0, make([]byte, 256<<10)}
-	if _, err := conn.Write(c.request); err != nil {
-		b.Fatal(err)
-	}
+	_, err = conn.Write(c.request)
+	is.NoErr(err)
 	var header bytes.Buffer
 	reader := bufio.NewReader(io.TeeReader(conn, &header))
 	response, err := http.ReadResponse(reader, nil)
 	if err != nil || response.StatusCode != 200 {
 		b.Fatal(response, err)
 	}
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		b.Fatal(err)
-	}
+	_, err = io.Copy(io.Discard, response.Body)
+	is.NoErr(err)
 	if response.ContentLength >= 0 {
 		c.size = header.Len()
 	}
@@ -281,9 +276,7 @@ func callAll(b *testing.B, all []*readClient, times int) time.Duration {
 		go func() { errs <- c.call(times) }()
 	}
 	for range all {
-		if err := <-errs; err != nil {
-			b.Fatal(err)
-		}
+		is.New(b).NoErr(<-errs)
 	}
 	return time.Since(start)
 }

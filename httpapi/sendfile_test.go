@@ -83,10 +83,7 @@ func TestExports_KernelCopiesFiles(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T, dir string) fs.FS{
 		"DirFS": func(_ *testing.T, dir string) fs.FS { return os.DirFS(dir) },
 		"Root": func(t *testing.T, dir string) fs.FS {
-			root, err := os.OpenRoot(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			root := must(os.OpenRoot(dir))
 			t.Cleanup(func() { root.Close() })
 			return root.FS()
 		},

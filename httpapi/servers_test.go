@@ -76,9 +76,7 @@ func TestAbort_OtherServer(t *testing.T) {
 			}()
 			api.ServeHTTP(w, r.WithContext(otherServerContext{r.Context()}))
 		}
-		server := httptest.NewServer(http.HandlerFunc(noPanic))
-		t.Cleanup(server.Close)
-		h.url = server.URL
+		h.listen(http.HandlerFunc(noPanic))
 		for path, body := range truncatedDownloads {
 			t.Log(path, size)
 			h.wantTruncated(path, body)
@@ -109,9 +107,7 @@ func TestTimeoutHandler_WarnsOnce(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			h := newHarness(t)
-			server := httptest.NewServer(mount(httpapi.Handler(&h.options)))
-			t.Cleanup(server.Close)
-			h.url = server.URL
+			h.listen(mount(httpapi.Handler(&h.options)))
 			h.register("s", "a.pdf", strings.Repeat("x", 100_000))
 			is.True(!strings.Contains(h.log.String(), "buffered"))
 			for range 2 {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -21,9 +20,7 @@ func TestDownloads_AreLimitedForEachClient(t *testing.T) {
 	is := is.New(t)
 	h := serveExport(t, unsizedOpener(100<<20))
 	h.options.Limits.Downloads = 3
-	server := httptest.NewServer(httpapi.Handler(&h.options))
-	t.Cleanup(server.Close)
-	h.url = server.URL
+	h.listen(httpapi.Handler(&h.options))
 	l := &linkHarness{harness: h}
 	_, link := l.create(exportBody("s"))
 	other := h.anotherKey()
@@ -74,9 +71,7 @@ func TestDownloads_OfClientIPsAreLimited(t *testing.T) {
 	h.options.Limits.Downloads, h.options.DangerouslySkipClientKeys = 1, true
 	h.options.ClientIP = func(r *http.Request) string { return r.Header.Get("X-Client") }
 	api := newAPI(t, h.options)
-	server := httptest.NewServer(api)
-	t.Cleanup(server.Close)
-	h.url = server.URL
+	h.listen(api)
 	status := func(ip string) int {
 		conn := h.dial()
 		body := exportBody("s")

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
 	_ "modernc.org/sqlite"
 
 	"example.com/canvasback/httpapi"
@@ -61,37 +62,31 @@ type benchDB struct {
 }
 
 func benchSQLite(b *testing.B) benchDB {
+	is := is.New(b)
 	dsn := "file:" + filepath.Join(b.TempDir(), "bench.db") +
 		"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 	pool, err := sql.Open("sqlite", dsn)
-	if err != nil {
-		b.Fatal(err)
-	}
+	is.NoErr(err)
 	b.Cleanup(func() { pool.Close() })
 	pool.SetMaxOpenConns(3)
 	pool.SetMaxIdleConns(3)
 	db := must(sqlite.New(pool))
-	if err := db.Migrate(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	is.NoErr(db.Migrate(b.Context()))
 	prepare := func(statement string) *sql.Stmt {
 		prepared, err := pool.Prepare(statement)
-		if err != nil {
-			b.Fatal(err)
-		}
+		is.NoErr(err)
 		b.Cleanup(func() { prepared.Close() })
 		return prepared
 	}
 	fillBench(b, db.Symbols())
 	list := prepare(`SELECT id, name, type, data FROM canvasback_symbols WHERE folder_id = ? ORDER BY id`)
 	get := prepare(`SELECT name, type, data FROM canvasback_symbols WHERE id = ?`)
-	if _, err := pool.ExecContext(b.Context(), `
+	_, err = pool.ExecContext(b.Context(), `
 		CREATE TABLE plain_inserts (
 			id INTEGER PRIMARY KEY AUTOINCREMENT, folder_id INTEGER, name TEXT, type TEXT, data TEXT
 		) STRICT;
-		CREATE INDEX plain_inserts_folder_id ON plain_inserts (folder_id)`); err != nil {
-		b.Fatal(err)
-	}
+		CREATE INDEX plain_inserts_folder_id ON plain_inserts (folder_id)`)
+	is.NoErr(err)
 	insert := prepare(`INSERT INTO plain_inserts (folder_id, name, type, data) VALUES (2, 'Gate valve', 'application/json', ?)`)
 	return benchDB{
 		keys:    db.Keys(),
@@ -126,15 +121,12 @@ func benchSQLite(b *testing.B) benchDB {
 }
 
 func benchPostgres(b *testing.B) benchDB {
+	is := is.New(b)
 	pool, err := pgxpool.New(b.Context(), pgtest.Database(b))
-	if err != nil {
-		b.Fatal(err)
-	}
+	is.NoErr(err)
 	b.Cleanup(pool.Close)
 	db := must(postgres.New(pool, nil))
-	if err := db.Migrate(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	is.NoErr(db.Migrate(b.Context()))
 	fillBench(b, db.Symbols())
 	for _, statement := range []string{
 		`CREATE TABLE plain_symbols (id bigint PRIMARY KEY, folder_id bigint, name text, type text, data text)`,
@@ -143,9 +135,8 @@ func benchPostgres(b *testing.B) benchDB {
 		`CREATE TABLE plain_inserts (LIKE canvasback_symbols INCLUDING IDENTITY INCLUDING INDEXES INCLUDING DEFAULTS)`,
 		`VACUUM ANALYZE`,
 	} {
-		if _, err := pool.Exec(b.Context(), statement); err != nil {
-			b.Fatal(err)
-		}
+		_, err = pool.Exec(b.Context(), statement)
+		is.NoErr(err)
 	}
 	list := func(table string) func(ctx context.Context, each func(id int64, name, mimeType, data []byte)) error {
 		return func(ctx context.Context, each func(id int64, name, mimeType, data []byte)) error {
@@ -182,16 +173,15 @@ func benchPostgres(b *testing.B) benchDB {
 }
 
 func fillBench(b *testing.B, store symbols.Store) {
+	is := is.New(b)
 	service := must(symbols.NewService(store, nil))
 	for _, name := range []string{"Valves", "Created"} {
-		if _, err := service.CreateFolder(b.Context(), name); err != nil {
-			b.Fatal(err)
-		}
+		_, err := service.CreateFolder(b.Context(), name)
+		is.NoErr(err)
 	}
 	for i := range benchSymbols {
-		if _, err := service.CreateSymbol(b.Context(), benchFolder, fmt.Sprint("Gate valve ", i), "application/json", canvasData(i)); err != nil {
-			b.Fatal(err)
-		}
+		_, err := service.CreateSymbol(b.Context(), benchFolder, fmt.Sprint("Gate valve ", i), "application/json", canvasData(i))
+		is.NoErr(err)
 	}
 }
 
@@ -278,9 +268,7 @@ func newBenchClient(b *testing.B, clients int, handler http.Handler, method, pat
 	c := &benchClient{b: b, request: []byte(text + "\r\n" + body)}
 	for range clients {
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			b.Fatal(err)
-		}
+		is.New(b).NoErr(err)
 		b.Cleanup(func() { conn.Close() })
 		c.conns = append(c.conns, conn)
 	}
@@ -337,9 +325,7 @@ func benchRoutes(b *testing.B, db benchDB) {
 	go func() { options.Keys.Run(ctx); close(done) }()
 	defer func() { cancel(); <-done }()
 	issued, err := options.Keys.Create(b.Context(), keys.Fields{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	is.New(b).NoErr(err)
 	raw := string(issued.Raw)
 	key := []string{"x-api-key", raw}
 	ours := httpapi.Handler(&options)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/symbols"
 )
@@ -21,6 +23,7 @@ var searchWords = strings.Fields("gate globe valve pump check motor sensor relay
 
 // fillSearch creates 100,000 symbols in 20 folders.
 func fillSearch(b *testing.B, service *symbols.Service) {
+	is := is.New(b)
 	random := rand.New(rand.NewPCG(1, 1))
 	word := func() string { return searchWords[random.IntN(len(searchWords))] }
 	folders := 20
@@ -29,9 +32,7 @@ func fillSearch(b *testing.B, service *symbols.Service) {
 	}
 	for i := range folders {
 		folder, err := service.CreateFolder(b.Context(), fmt.Sprint("search ", i))
-		if err != nil {
-			b.Fatal(err)
-		}
+		is.NoErr(err)
 		for range 5 {
 			given := make([]symbols.NewSymbol, 1000)
 			for j := range given {
@@ -40,9 +41,8 @@ func fillSearch(b *testing.B, service *symbols.Service) {
 					Data: strings.Repeat("<path d='M0 0'/>", 64),
 				}
 			}
-			if _, err := service.CreateSymbols(b.Context(), folder.ID, given); err != nil {
-				b.Fatal(err)
-			}
+			_, err = service.CreateSymbols(b.Context(), folder.ID, given)
+			is.NoErr(err)
 		}
 	}
 }

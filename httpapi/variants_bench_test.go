@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/symbols"
@@ -77,18 +79,15 @@ func benchOnStores(b *testing.B, run func(variantBench)) {
 // folder creates a folder of symbols. It returns the path of their list, and that
 // of the image of the first.
 func (v variantBench) folder(name string, count int, data func() string) (list, image string) {
+	is := is.New(v.b)
 	folder, err := v.service.CreateFolder(v.b.Context(), name)
-	if err != nil {
-		v.b.Fatal(err)
-	}
+	is.NoErr(err)
 	given := make([]symbols.NewSymbol, count)
 	for i := range given {
 		given[i] = symbols.NewSymbol{Name: fmt.Sprint("Gate valve ", i), Type: "image/svg+xml", Data: data()}
 	}
 	created, err := v.service.CreateSymbols(v.b.Context(), folder.ID, given)
-	if err != nil {
-		v.b.Fatal(err)
-	}
+	is.NoErr(err)
 	return fmt.Sprintf("/symbol/folders/%d/symbols", folder.ID), fmt.Sprintf("/symbol/symbols/%d/image", created[0].ID)
 }
 
@@ -198,18 +197,14 @@ func BenchmarkImages(b *testing.B) {
 
 // once sends the request and returns the body of the response.
 func (c *benchClient) once() []byte {
+	is := is.New(c.b)
 	conn := c.conns[0]
-	if _, err := conn.Write(c.request); err != nil {
-		c.b.Fatal(err)
-	}
+	_, err := conn.Write(c.request)
+	is.NoErr(err)
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		c.b.Fatal(err)
-	}
+	is.NoErr(err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		c.b.Fatal(err)
-	}
+	is.NoErr(err)
 	return body
 }
