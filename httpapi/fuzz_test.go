@@ -132,6 +132,7 @@ func FuzzBody(f *testing.F) {
 		f.Add(byte(i), "text/plain", []byte(`{}`))
 	}
 	f.Fuzz(func(t *testing.T, which byte, contentType string, body []byte) {
+		is := is.New(f)
 		api := newFuzzTarget(t)
 		route := bodyRoutes[int(which)%len(bodyRoutes)]
 		r := httptest.NewRequest(route.method, route.path, strings.NewReader(string(body)))
@@ -142,22 +143,16 @@ func FuzzBody(f *testing.F) {
 		}
 		before := api.state()
 		got := api.serve(r)
-		if after := api.state(); got.status >= 400 && after != before {
-			t.Errorf("%s %s %q: %d, but the state changed from %s to %s", route.method, route.path, body, got.status, before, after)
-		}
 		if got.status >= 400 {
+			is.Equal(api.state(), before)
 			return
 		}
 		var object map[string]json.RawMessage
-		if err := json.Unmarshal(body, &object); len(body) > 0 && (err != nil || object == nil) {
-			t.Errorf("%s %s %q: %d, but encoding/json returns %v", route.method, route.path, body, got.status, err)
-		}
+		is.True(len(body) == 0 || json.Unmarshal(body, &object) == nil && object != nil)
 		if strings.HasSuffix(route.path, "download") || strings.HasSuffix(route.path, "download-batch") {
 			return
 		}
-		if !json.Valid(got.body) {
-			t.Errorf("%s %s %q: the response is not JSON: %s", route.method, route.path, body, got.body)
-		}
+		is.True(json.Valid(got.body))
 	})
 }
 
@@ -177,6 +172,7 @@ func FuzzPath(f *testing.F) {
 	f.Add("//symbol/folders/1")
 	f.Add("/symbol/folders/../../admin/api-keys")
 	f.Fuzz(func(t *testing.T, target string) {
+		is := is.New(f)
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET " + target + " HTTP/1.1\r\nHost: x\r\n\r\n")))
 		if err != nil {
 			return // net/http responds 400
@@ -185,9 +181,7 @@ func FuzzPath(f *testing.F) {
 		r.Header.Set("X-Api-Key", api.rawKey)
 		before := api.state()
 		got := api.serve(r)
-		if api.state() != before {
-			t.Errorf("GET %q changed the state", target)
-		}
+		is.Equal(api.state(), before)
 		segment, ok := strings.CutPrefix(r.URL.EscapedPath(), "/symbol/folders/")
 		if !ok || segment == "" || segment == "." || segment == ".." || strings.Contains(segment, "/") {
 			return
@@ -204,9 +198,7 @@ func FuzzPath(f *testing.F) {
 		default:
 			want = 404
 		}
-		if got.status != want {
-			t.Errorf("GET %q: %d, want %d", target, got.status, want)
-		}
+		is.Equal(got.status, want)
 	})
 }
 
@@ -227,6 +219,7 @@ func FuzzRequest(f *testing.F) {
 		f.Add(request)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		is := is.New(f)
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
 		if err != nil {
 			return
@@ -240,8 +233,8 @@ func FuzzRequest(f *testing.F) {
 		}
 		before := api.state()
 		got := api.serve(r)
-		if safe := r.Method == "GET" || r.Method == "HEAD" || r.Method == "OPTIONS"; api.state() != before && (got.status >= 400 || safe) {
-			t.Errorf("%q changed the state: %d", text, got.status)
+		if got.status >= 400 || r.Method == "GET" || r.Method == "HEAD" || r.Method == "OPTIONS" {
+			is.Equal(api.state(), before)
 		}
 	})
 }

@@ -205,9 +205,7 @@ func sendScenarios(t *testing.T, doc *document) (sent []exchange) {
 // failingOrigin requests files of an origin server that fails.
 func failingOrigin(t *testing.T, doc *document, failure error) []exchange {
 	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{failure}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	f := newFixture(t, doc, func(o *httpapi.Options) { o.Exports = service })
 	f.call("registerExport", `{"sourceFileUrl":"https://viewer.example/documents/17","exportedUrl":"https://files.example/out/plan.pdf"}`)
 	f.call("downloadExport", `{"sourceFileUrl":"https://viewer.example/documents/17"}`)
@@ -222,9 +220,7 @@ func failingOrigin(t *testing.T, doc *document, failure error) []exchange {
 func failingLink(t *testing.T, doc *document, failure error) []exchange {
 	opener := &laterFailingOpener{failingOpener: failingOpener{failure}}
 	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	f := newFixture(t, doc, func(o *httpapi.Options) { o.Exports = service })
 	const source = "https://viewer.example/documents/17"
 	f.call("registerExport", `{"sourceFileUrl":"`+source+`","exportedUrl":"https://files.example/out/plan.pdf"}`)

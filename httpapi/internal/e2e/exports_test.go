@@ -152,9 +152,7 @@ func (r blockingReader) Read([]byte) (int, error) {
 func newPausingSite(t *testing.T, opener pausingOpener) *site {
 	t.Helper()
 	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	s := newSite(t, func(o *httpapi.Options) { o.Exports = service })
 	s.register(sourceURL("large"), apitest.FilesURL+"large.bin")
 	return s
