@@ -14,8 +14,8 @@
 // skipped, the last entry of the archive, manifest.json, lists them.
 //
 // The size of a batch is known if all its files are open with known size before
-// the first byte is written, or have been read to their end before. If one of them
-// fails later, the batch fails instead of skipping it.
+// the first byte is written, or have been opened before. If one of them fails later,
+// the batch fails instead of skipping it.
 //
 // # Links
 //
@@ -25,9 +25,9 @@
 // plan, and these follow from the content, so that any process delivers any range
 // of the same bytes as long as the link has the same ETag. Nothing else is stored.
 //
-// A file that is not the planned one ends the plan: [Link.Renew] makes another,
-// with another ETag. Two states of a file are never mixed. A link to a file without
-// a Validator is not resumable.
+// A file that is not the planned one ends the plan: [Link.Serve] makes another, with
+// another ETag. Two states of a file are never mixed. A link to a file without a
+// Validator is not resumable.
 //
 // To send a range of a zip, the server needs only the CRC-32 of the files outside of it.
 // A batch contributes those of the files that it has read. A link contributes the CRCs of
