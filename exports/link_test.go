@@ -258,6 +258,38 @@ func TestLink_WithoutValidatorIsNotResumable(t *testing.T) {
 	is.True(delivered.Resumable())
 }
 
+// TestLink_BeginsSectionsWithoutBytes has files that are resumable, and not.
+func TestLink_BeginsSectionsWithoutBytes(t *testing.T) {
+	for _, validator := range []string{`"1"`, ""} {
+		is := is.New(t)
+		l := newLinkTest(t, fakeFile{validator: validator})
+		s := l.service(exports.Options{})
+		export, err := s.Find(t.Context(), l.sources[0])
+		is.NoErr(err)
+		link, err := s.CreateFileLink(t.Context(), export, exports.Digest{})
+		is.NoErr(err)
+		delivered, body, err := readCurrent(t.Context(), link)
+		is.NoErr(err)
+		is.Equal(len(body), 0)
+		is.Equal(delivered.ETag != "", validator != "")
+	}
+}
+
+func TestLink_TruncatedFileIsAnError(t *testing.T) {
+	is := is.New(t)
+	upstream := newFakeUpstream()
+	s := newService(upstream, exports.Options{})
+	register(t, s, "https://x.example/a")
+	upstream.serveSized("https://x.example/a", make([]byte, 10_000), 20_000)
+	export, err := s.Find(t.Context(), "source-0")
+	is.NoErr(err)
+	link, err := s.CreateFileLink(t.Context(), export, exports.Digest{})
+	is.NoErr(err)
+	_, body, err := readCurrent(t.Context(), link)
+	is.True(errors.Is(err, io.ErrUnexpectedEOF))
+	is.Equal(len(body), 10_000)
+}
+
 func TestLink_SkipsWhatCannotBeOpened(t *testing.T) {
 	is := is.New(t)
 	weak, gone := newFile(100, 1), newFile(100, 2)

@@ -18,7 +18,7 @@ var errRenewed = errors.New("the link has another plan")
 type sectionWriter struct {
 	out    io.Writer
 	choose func(l *exports.Link) (exports.Section, error)
-	link   *exports.Link // as given to Begin
+	link   *exports.Link // as given to Begin; nil until then
 }
 
 func (w *sectionWriter) Select(l *exports.Link) ([]exports.Section, error) {
@@ -32,7 +32,13 @@ func (w *sectionWriter) Begin(l *exports.Link, _ int) error {
 }
 
 func (w *sectionWriter) Write(p []byte) (int, error) { return w.out.Write(p) }
-func (w *sectionWriter) Flush() error                { return nil }
+
+func (w *sectionWriter) Flush() error {
+	if w.link == nil {
+		panic("Flush before Begin")
+	}
+	return nil
+}
 
 func wholeLink(l *exports.Link) (exports.Section, error) { return exports.Section{Length: l.Size}, nil }
 

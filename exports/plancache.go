@@ -2,7 +2,8 @@ package exports
 
 import "sync"
 
-// planCache keeps links with their plans.
+// planCache keeps links with their plans. Whether one is the current plan is what the
+// store says.
 type planCache struct {
 	mu    sync.Mutex
 	links map[Digest]*Link
@@ -21,18 +22,14 @@ func (c *planCache) get(digest Digest) *Link {
 	return c.links[digest]
 }
 
-// put adds a link, unless there is one with a newer plan. It evicts all others if there
-// are too many.
+// put adds a link in place of one with another plan. It evicts all others if there are
+// too many.
 func (c *planCache) put(link *Link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	digest := link.stored.Digest
-	if previous := c.links[digest]; previous != nil && previous.stored.Version > link.stored.Version {
-		return
-	}
 	if c.size += link.planSize; c.size > maxCachedPlans {
 		clear(c.links)
 		c.size = link.planSize
 	}
-	c.links[digest] = link
+	c.links[link.stored.Digest] = link
 }

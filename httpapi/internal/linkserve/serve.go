@@ -97,9 +97,7 @@ func (r *response) Select(l *exports.Link) ([]exports.Section, error) {
 	case status == http.StatusNotModified, r.r.Method == http.MethodHead:
 		header := r.setHeader(l)
 		if status == http.StatusNotModified {
-			header.Del("Content-Type")
-			header.Del("Content-Disposition")
-			header.Del("Content-Length")
+			header.Del("Content-Disposition") // net/http removes the type and the length
 		}
 		r.w.WriteHeader(status)
 		return nil, nil
@@ -128,7 +126,6 @@ func (r *response) conditions(l *exports.Link) http.Header {
 	}
 	header := r.r.Header.Clone()
 	header.Del("Range")
-	header.Del("If-Range")
 	return header
 }
 
