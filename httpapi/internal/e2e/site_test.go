@@ -67,7 +67,7 @@ func (s *site) handler() http.Handler {
 
 // console returns a console for the API at a URL.
 func (s *site) console(api string) http.Handler {
-	s.is.Helper()
+	s.t.Helper()
 	handler, err := console.New(&console.Options{API: api})
 	s.is.NoErr(err)
 	return handler
@@ -84,7 +84,7 @@ func (s *site) listen(handler http.Handler) {
 
 // keyNamed returns the client key with a name.
 func (s *site) keyNamed(name string) keys.Key {
-	s.is.Helper()
+	s.t.Helper()
 	page, err := s.Keys.List(s.t.Context(), keys.Filter{}, keys.Range{})
 	s.is.NoErr(err)
 	for _, key := range page.Keys {
@@ -98,7 +98,7 @@ func (s *site) keyNamed(name string) keys.Key {
 
 // folder creates a folder with symbols.
 func (s *site) folder(name string, symbolNames ...string) symbols.Folder {
-	s.is.Helper()
+	s.t.Helper()
 	folder, err := s.Symbols.CreateFolder(s.t.Context(), name)
 	s.is.NoErr(err)
 	for _, symbol := range symbolNames {
@@ -108,7 +108,7 @@ func (s *site) folder(name string, symbolNames ...string) symbols.Folder {
 }
 
 func (s *site) symbol(folderID int64, name, mediaType, data string) symbols.Symbol {
-	s.is.Helper()
+	s.t.Helper()
 	symbol, err := s.Symbols.CreateSymbol(s.t.Context(), folderID, name, mediaType, data)
 	s.is.NoErr(err)
 	return symbol
@@ -116,7 +116,7 @@ func (s *site) symbol(folderID int64, name, mediaType, data string) symbols.Symb
 
 // symbolsIn returns the symbols of a folder.
 func (s *site) symbolsIn(folderID int64) []symbols.Symbol {
-	s.is.Helper()
+	s.t.Helper()
 	var list []symbols.Symbol
 	for after := int64(0); ; {
 		page, err := s.Symbols.ListSymbols(s.t.Context(), folderID, symbols.Range{After: after})
@@ -131,7 +131,7 @@ func (s *site) symbolsIn(folderID int64) []symbols.Symbol {
 
 // register registers the export of a source without a file name.
 func (s *site) register(source, exportedURL string) {
-	s.is.Helper()
+	s.t.Helper()
 	_, _, err := s.Exports.Register(s.t.Context(), exports.Registration{SourceURL: source, ExportedURL: exportedURL})
 	s.is.NoErr(err)
 }
