@@ -20,25 +20,16 @@ func (s exportStore) FindFacts(ctx context.Context, urls ...[32]byte) ([]exports
 	)
 }
 
-func scanFact(row pgx.CollectableRow) (exports.Fact, error) {
+func scanFact(row pgx.CollectableRow) (fact exports.Fact, err error) {
 	var (
-		fact     exports.Fact
 		url      []byte
-		crc      *int64
 		modified *time.Time
 	)
-	err := row.Scan(
-		&url, &fact.Validator, &fact.Size, &fact.Revision, &crc, &fact.Type, &fact.Name, &modified, &fact.SeenAt, &fact.Blocks,
+	err = row.Scan(
+		&url, &fact.Validator, &fact.Size, &fact.Revision, &fact.CRC32, &fact.Type, &fact.Name, &modified, &fact.SeenAt, &fact.Blocks,
 	)
 	copy(fact.URL[:], url)
-	if crc != nil {
-		sum := uint32(*crc)
-		fact.CRC32 = &sum
-	}
-	if modified != nil {
-		fact.Modified = modified.UTC()
-	}
-	fact.SeenAt = fact.SeenAt.UTC()
+	fact.Modified, fact.SeenAt = fromNullTime(modified), fact.SeenAt.UTC()
 	return fact, err
 }
 
@@ -61,15 +52,6 @@ func (s exportStore) PutFacts(ctx context.Context, facts []exports.Fact, limit i
 	return s.db.transact(ctx, func(tx pgx.Tx) error {
 		var batch pgx.Batch
 		for _, fact := range facts {
-			var crc *int64
-			if fact.CRC32 != nil {
-				sum := int64(*fact.CRC32)
-				crc = &sum
-			}
-			var modified *time.Time
-			if !fact.Modified.IsZero() {
-				modified = &fact.Modified
-			}
 			batch.Queue(s.db.sql(`
 				INSERT INTO canvasback_facts (
 					url_digest, validator, size, revision, crc32, type, name, modified, seen_at, blocks
@@ -79,8 +61,8 @@ func (s exportStore) PutFacts(ctx context.Context, facts []exports.Fact, limit i
 				SET id = EXCLUDED.id, validator = $2, size = $3, revision = $4, crc32 = $5,
 					type = $6, name = $7, modified = $8, seen_at = $9, blocks = $10
 				WHERE canvasback_facts.revision <= $4`),
-				fact.URL[:], fact.Validator, fact.Size, fact.Revision, crc, fact.Type, fact.Name,
-				modified, fact.SeenAt, notNull(fact.Blocks),
+				fact.URL[:], fact.Validator, fact.Size, fact.Revision, fact.CRC32, fact.Type, fact.Name,
+				nullTime(fact.Modified), fact.SeenAt, notNull(fact.Blocks),
 			)
 		}
 		batch.Queue(s.db.sql(`

@@ -10,7 +10,7 @@ import (
 )
 
 func (s exportStore) FindFacts(ctx context.Context, urls ...[32]byte) ([]exports.Fact, error) {
-	rows, err := s.db.query(ctx, `
+	return queryAll(ctx, s.db, scanFact, `
 		SELECT url_digest, validator, size, revision, crc32, type, name, modified, seen_at, blocks
 		FROM canvasback_facts
 		WHERE url_digest IN (
@@ -19,33 +19,19 @@ func (s exportStore) FindFacts(ctx context.Context, urls ...[32]byte) ([]exports
 		)`,
 		hexArray(urls),
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var list []exports.Fact
-	for rows.Next() {
-		var (
-			fact           exports.Fact
-			url            []byte
-			crc            sql.NullInt64
-			modified, seen sql.NullInt64
-		)
-		err := rows.Scan(
-			&url, &fact.Validator, &fact.Size, &fact.Revision, &crc, &fact.Type, &fact.Name, &modified, &seen, &fact.Blocks,
-		)
-		if err != nil {
-			return nil, err
-		}
-		copy(fact.URL[:], url)
-		if crc.Valid {
-			sum := uint32(crc.Int64)
-			fact.CRC32 = &sum
-		}
-		fact.Modified, fact.SeenAt = fromMillis(modified), fromMillis(seen)
-		list = append(list, fact)
-	}
-	return list, rows.Err()
+}
+
+func scanFact(rows *sql.Rows) (fact exports.Fact, err error) {
+	var (
+		url            []byte
+		modified, seen sql.NullInt64
+	)
+	err = rows.Scan(
+		&url, &fact.Validator, &fact.Size, &fact.Revision, &fact.CRC32, &fact.Type, &fact.Name, &modified, &seen, &fact.Blocks,
+	)
+	copy(fact.URL[:], url)
+	fact.Modified, fact.SeenAt = fromMillis(modified), fromMillis(seen)
+	return fact, err
 }
 
 // hexArray returns digests as one parameter, because SQLite limits their number.
@@ -65,10 +51,6 @@ func (s exportStore) PutFacts(ctx context.Context, facts []exports.Fact, limit i
 	return s.db.write(ctx, func(conn *sql.Conn) error {
 		var last int64
 		for _, fact := range facts {
-			var crc sql.NullInt64
-			if fact.CRC32 != nil {
-				crc = sql.NullInt64{Int64: int64(*fact.CRC32), Valid: true}
-			}
 			err := conn.QueryRowContext(ctx, `
 				REPLACE INTO canvasback_facts (
 					url_digest, validator, size, revision, crc32, type, name, modified, seen_at, blocks
@@ -79,7 +61,7 @@ func (s exportStore) PutFacts(ctx context.Context, facts []exports.Fact, limit i
 					WHERE url_digest = ?1 AND revision > ?4
 				)
 				RETURNING id`,
-				fact.URL[:], fact.Validator, fact.Size, fact.Revision, crc, fact.Type, fact.Name,
+				fact.URL[:], fact.Validator, fact.Size, fact.Revision, fact.CRC32, fact.Type, fact.Name,
 				toMillis(fact.Modified), toMillis(fact.SeenAt), notNull(fact.Blocks),
 			).Scan(&last)
 			if err != nil && err != sql.ErrNoRows {
