@@ -181,13 +181,22 @@ func TestCache_ProcessesAddToEachOther(t *testing.T) {
 	is.Equal(*f.store.records[Key{1}].CRC32, crc32.ChecksumIEEE(f.file))
 
 	f = newFactTest(t, 3*minBlock)
-	for _, c := range []*Cache{f.process, f.other} { // which read different contents
-		_, err := f.part(f.confirm(c), 0, minBlock)
+	f.store.err = errors.New("unavailable") // so they do not know of each other
+	var facts []*Fact
+	for _, c := range []*Cache{f.process, f.other} {
+		fact := f.confirm(c)
+		_, err := f.part(fact, 0, minBlock)
 		is.NoErr(err)
+		f.flush(c)
 		f.file[0]++
+		facts = append(facts, fact)
 	}
-	f.flush(f.process)
-	f.flush(f.other)
+	f.store.err = nil
+	for _, fact := range facts {
+		_, err := f.part(fact, 2*minBlock, minBlock)
+		is.NoErr(err)
+		f.flush(fact.cache)
+	}
 	is.Equal(f.store.records[Key{1}].Revision, int64(1))
 }
 
