@@ -200,6 +200,29 @@ func TestCache_ProcessesAddToEachOther(t *testing.T) {
 	is.Equal(f.store.records[Key{1}].Revision, int64(1))
 }
 
+func TestCache_LoadsTheDescriptionSeenLast(t *testing.T) {
+	is := is.New(t)
+	f := newFactTest(t, 2*minBlock)
+	fact := f.confirm(f.process)
+	f.flush(f.process)
+	f.clock = f.clock.Add(2 * confirmInterval)
+	r := f.record()
+	r.Name = "plan.pdf"
+	_, err := f.part(f.other.Confirm(r), 0, 2*minBlock)
+	is.NoErr(err)
+	f.flush(f.other)
+	f.store.writes = 0
+	_, err = f.process.Load(t.Context(), []Key{{1}})
+	is.NoErr(err)
+	is.Equal(fact.Record().Name, "plan.pdf")
+	is.True(fact.Record().SeenAt.Equal(f.clock))
+
+	_, err = f.part(f.process.Confirm(r), 0, 1)
+	is.NoErr(err)
+	f.flush(f.process)
+	is.Equal(f.store.writes, 0) // the store knows all that
+}
+
 func TestCache_KeepsTheVersionSeenLast(t *testing.T) {
 	is := is.New(t)
 	f := newFactTest(t, 5)
@@ -341,7 +364,7 @@ func TestCache_WritesWhatIsNew(t *testing.T) {
 	is.Equal(writes(), 1)
 
 	f.store.err = errors.New("unavailable")
-	for range 2 { // is tried again when the file is read again
+	for range 2 { // it is retried when the file is read again
 		_, err := f.part(fact, 0, 1)
 		is.NoErr(err)
 		is.Equal(writes(), 1)

@@ -66,7 +66,7 @@ func (f *Fact) add(offset int64, crc uint32) error {
 	c := f.cache
 	c.mu.Lock()
 	ok := !f.invalid && f.setBlock(offset/f.blocks.length, crc)
-	if ok && c.now().After(f.nextSave) {
+	if ok && f.changed && c.now().After(f.nextSave) {
 		c.save(f)
 	}
 	c.mu.Unlock()
@@ -100,7 +100,7 @@ func (f *Fact) setCRC(crc uint32) bool {
 // SetCRC records the CRC of the content, which was read to its end.
 func (f *Fact) SetCRC(crc uint32) {
 	f.cache.mu.Lock()
-	ok := f.invalid || f.setCRC(crc)
+	ok := f.setCRC(crc)
 	f.saveChanged()
 	f.cache.mu.Unlock()
 	if !ok {
