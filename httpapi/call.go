@@ -21,7 +21,8 @@ import (
 // for concurrent use.
 type call struct {
 	api   *API
-	r     *http.Request // a clone without keys, whose path has no prefix
+	r     *http.Request   // a clone without keys, whose path has no prefix
+	ctx   context.Context // of detached, once it was called
 	w     response
 	start time.Time
 
@@ -158,7 +159,12 @@ func (c *call) storeContext() (context.Context, context.CancelFunc) {
 }
 
 // detached returns the context of the request without its end, see storeContext.
-func (c *call) detached() context.Context { return context.WithoutCancel(c.r.Context()) }
+func (c *call) detached() context.Context {
+	if c.ctx == nil {
+		c.ctx = context.WithoutCancel(c.r.Context())
+	}
+	return c.ctx
+}
 
 // disconnected reports whether the client has disconnected.
 func (c *call) disconnected() bool { return c.r.Context().Err() != nil }

@@ -88,11 +88,14 @@ type noneMatch struct {
 	etag  string                     // the one that has matched
 }
 
+// unconditional is the condition of a request without If-None-Match.
+var unconditional = new(noneMatch)
+
 // ifNoneMatch returns the condition of a request for a view.
 func (c *call) ifNoneMatch(view string) *noneMatch {
 	lines := c.r.Header["If-None-Match"]
 	if lines == nil {
-		return &noneMatch{}
+		return unconditional
 	}
 	m, tags := new(noneMatch), ranges.ParseTags(lines)
 	m.known = func(version symbols.Version) bool {

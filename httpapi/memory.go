@@ -28,6 +28,9 @@ func (c *call) reserveWithin(size int64, wait time.Duration) error {
 }
 
 func growWithin(ctx context.Context, memory *budget.Reservation[client], size int64, wait time.Duration) error {
+	if memory.TryGrow(size) {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	return memory.Grow(ctx, size)

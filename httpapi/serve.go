@@ -17,7 +17,8 @@ func newMux(routes []route) *http.ServeMux {
 	mux := http.NewServeMux()
 	allow := make(map[string][]string)
 	for _, route := range routes {
-		mux.HandleFunc(route.method+" "+route.path, func(_ http.ResponseWriter, r *http.Request) { callOf(r).serve(&route) })
+		kind := route.resource()
+		mux.HandleFunc(route.method+" "+route.path, func(_ http.ResponseWriter, r *http.Request) { callOf(r).serve(&route, kind) })
 		allow[route.path] = append(allow[route.path], route.method)
 		if route.method == http.MethodGet {
 			allow[route.path] = append(allow[route.path], http.MethodHead)
@@ -93,13 +94,12 @@ func (c *call) cutPrefix() bool {
 }
 
 // serve applies the key check and the body limit of a route, calls its endpoint, and
-// responds to errors.
-func (c *call) serve(route *route) {
+// responds to errors. The {id} in the path of the route, if any, is that of a record of
+// the kind.
+func (c *call) serve(route *route, kind string) {
 	c.route = route.path
-	if kind := route.resource(); kind != "" {
-		if id, err := c.id(); err == nil {
-			c.touch(Resource{Kind: kind, ID: id})
-		}
+	if id, err := c.id(); err == nil && kind != "" {
+		c.touch(Resource{Kind: kind, ID: id})
 	}
 	c.openBody(route.limit)
 	defer c.memory.Release()

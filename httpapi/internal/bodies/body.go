@@ -72,9 +72,12 @@ func (b *Body) interrupt(rest partKey) {
 // listEnd ends a list, whose parts begin with a bracket or a comma.
 const listEnd = "]"
 
+// deflatedEnd is listEnd as a stored block (RFC 1951, section 3.2.4).
+const deflatedEnd = "\x00\x01\x00\xfe\xff" + listEnd
+
 // Size returns the size of the body in bytes, or -1 if it is unknown.
 func (b *Body) Size() int64 {
-	size := int64(len(b.end()))
+	size := int64(len(b.end().data))
 	if b.Gzip {
 		size += int64(len(gzipHeader) + gzipTrailerSize)
 	}
@@ -90,15 +93,15 @@ func (b *Body) Size() int64 {
 	return size
 }
 
-// end returns what follows the parts, compressed like them.
-func (b *Body) end() string {
+// end returns what follows the parts: a page that ends early ends between two.
+func (b *Body) end() part {
 	switch {
-	case !b.key.isList():
-		return ""
+	case !b.key.isList() || b.rest != nil || b.parts[len(b.parts)-1].ended:
+		return part{}
 	case b.Gzip:
-		return "\x00\x01\x00\xfe\xff" + listEnd // a stored block (RFC 1951, section 3.2.4)
+		return part{data: []byte(deflatedEnd), deflated: true, crc: crc32.ChecksumIEEE([]byte(listEnd)), size: int64(len(listEnd))}
 	default:
-		return listEnd
+		return part{data: []byte(listEnd)}
 	}
 }
 
@@ -120,9 +123,8 @@ func (b *Body) Write(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	if b.key.isList() {
-		end := &part{data: []byte(b.end()), deflated: b.Gzip, crc: crc32.ChecksumIEEE([]byte(listEnd)), size: int64(len(listEnd))}
-		if err := out.write(end); err != nil {
+	if end := b.end(); len(end.data) > 0 {
+		if err := out.write(&end); err != nil {
 			return err
 		}
 	}

@@ -28,14 +28,6 @@ func (k partKey) after(p *part) (next partKey, more bool) {
 	return k, p.more && (!limited || k.Range.Limit > 0)
 }
 
-// bodySize returns the size of a body whose only part is p, before compression.
-func (k partKey) bodySize(p *part) int {
-	if k.isList() {
-		return len(p.data) + len(listEnd)
-	}
-	return len(p.data)
-}
-
 // part is a part of a body. It is read only, except for its pins.
 type part struct {
 	version  symbols.Version
@@ -50,7 +42,8 @@ type part struct {
 	// of a list
 	records int
 	last    int64 // id of the last record
-	more    bool  // records follow, if the limit permits
+	more    bool  // records follow
+	ended   bool  // data has the end of the list: no record follows, or the limit is reached
 
 	pinned  int // responses; guarded by pins, like release
 	release func()
@@ -88,7 +81,10 @@ func (l *Library) load(ctx context.Context, key partKey) (*part, error) {
 		return nil, err
 	}
 	_, follows := key.after(p)
-	p.gzip = key.Gzip && key.Kind != Image && (!key.first || follows || key.bodySize(p) >= MinCompressed)
+	if p.ended = !follows; p.ended && key.isList() {
+		p.data = append(p.data, listEnd...)
+	}
+	p.gzip = key.Gzip && key.Kind != Image && (!key.first || follows || len(p.data) >= MinCompressed)
 	const maxDeflated = 16 << 20 // longer ones are compressed while they are written
 	if p.gzip && len(p.data) <= maxDeflated {
 		p.crc, p.size = crc32.ChecksumIEEE(p.data), int64(len(p.data))
@@ -174,7 +170,7 @@ func (l *Library) readInfos(ctx context.Context, key partKey) (*part, error) {
 
 // open begins a part of a list whose records take about size bytes.
 func (k partKey) open(p *part, size int) {
-	p.data = make([]byte, 0, size+1)
+	p.data = make([]byte, 0, size+len("[]"))
 	p.last = k.Range.After
 	if k.first {
 		p.data = append(p.data, '[')

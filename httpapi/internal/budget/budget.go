@@ -83,6 +83,9 @@ func (r *Reservation[Client]) Size() int64 { return r.size + r.excess }
 // wait for each other, so the first of them may exceed the budget, one at a time.
 func (r *Reservation[Client]) Grow(ctx context.Context, size int64) error {
 	w := r.request(size)
+	if w == nil {
+		return nil
+	}
 	select {
 	case <-w.granted:
 		return nil
@@ -92,25 +95,31 @@ func (r *Reservation[Client]) Grow(ctx context.Context, size int64) error {
 }
 
 // TryGrow is Grow without waiting. It reports whether the Reservation has size bytes.
-func (r *Reservation[Client]) TryGrow(size int64) bool { return r.request(size).cancel() == nil }
+func (r *Reservation[Client]) TryGrow(size int64) bool {
+	w := r.request(size)
+	return w == nil || w.cancel() == nil
+}
 
-// request returns a waiter, which may have been granted already.
+// request returns nil if the Reservation has size bytes, or else a waiter, which may
+// have been granted already.
 func (r *Reservation[Client]) request(size int64) *waiter[Client] {
 	b := r.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := &waiter[Client]{r, size, make(chan struct{})}
 	switch {
 	case size <= r.Size():
-		close(w.granted)
+		return nil
 	case r.excess > 0: // others wait for it to end
 		r.excess = size - r.size
-		close(w.granted)
-	default:
-		i, _ := slices.BinarySearchFunc(b.waiting, w, func(a, b *waiter[Client]) int { return cmp.Compare(a.order, b.order) })
-		b.waiting = slices.Insert(b.waiting, i, w)
-		b.grant()
+		return nil
+	case len(b.waiting) == 0 && b.fits(r, size):
+		b.extend(r, size)
+		return nil
 	}
+	w := &waiter[Client]{r, size, make(chan struct{})}
+	i, _ := slices.BinarySearchFunc(b.waiting, w, func(a, b *waiter[Client]) int { return cmp.Compare(a.order, b.order) })
+	b.waiting = slices.Insert(b.waiting, i, w)
+	b.grant()
 	return w
 }
 
