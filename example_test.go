@@ -6,6 +6,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
@@ -16,18 +17,20 @@ import (
 )
 
 func Example() {
-	ctx := context.Background()
-	db := memory.New() // data is lost at exit; see sqlite.New and postgres.New
+	db := memory.New() // data is lost at exit
 	clientKeys := must(keys.NewService(db.Keys(), nil))
-	go clientKeys.Run(ctx) // enables the cache and writes last-used times
+	go clientKeys.Run(context.Background()) // enables the cache and writes last-used times
 
 	mux := http.NewServeMux()
 	mux.Handle("/api/", httpapi.Handler(&httpapi.Options{
 		Prefix:    "/api",
+		AdminKeys: []string{"change me"},
 		Keys:      clientKeys,
 		Symbols:   must(symbols.NewService(db.Symbols(), nil)),
-		Exports:   must(exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{must(fetch.New(nil))}})),
-		AdminKeys: []string{"change me"},
+		Exports: must(exports.NewService(db.Exports(), &exports.Options{
+			Openers: []exports.Opener{must(fetch.New(nil))}, // files of public HTTP servers
+			Resolve: resolve,
+		})),
 	}))
 
 	request := httptest.NewRequest("POST", "/api/admin/api-keys", nil)
@@ -36,6 +39,11 @@ func Example() {
 	mux.ServeHTTP(response, request)
 	fmt.Println(response.Code)
 	// Output: 201
+}
+
+// resolve returns the export of a source that is not registered.
+func resolve(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
+	return exports.Resolution{ExportedURL: "https://render.example/pdf?drawing=" + url.QueryEscape(r.Source)}, nil
 }
 
 func must[T any](value T, err error) T {

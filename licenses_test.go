@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/matryer/is"
 )
 
 // licenses are the accepted licenses: permissive ones, and the MPL, whose
@@ -42,11 +44,10 @@ var notices = map[string]string{
 // depend on, on each platform.
 func TestLicenses(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	for path, dir := range shippedModules(t) {
 		files, err := filepath.Glob(dir + "/*")
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
 		found := false
 		for _, file := range files {
 			name := filepath.Base(file)
@@ -70,9 +71,7 @@ func TestLicenses(t *testing.T) {
 // TestLicense_IsAccepted checks this module's own license.
 func TestLicense_IsAccepted(t *testing.T) {
 	t.Parallel()
-	if recognizeLicense(read(t, "LICENSE")) == "" {
-		t.Error("unknown or restricted license in LICENSE")
-	}
+	is.New(t).True(recognizeLicense(read(t, "LICENSE")) != "")
 }
 
 // recognizeLicense returns the name of an accepted license, or "". It ignores
@@ -115,6 +114,7 @@ func TestRecognizeLicense_RejectsRestrictions(t *testing.T) {
 // packages depend on, by module path.
 func shippedModules(t *testing.T) map[string]string {
 	t.Helper()
+	is := is.New(t)
 	modules := make(map[string]string)
 	for _, platform := range []string{"linux", "darwin", "windows"} {
 		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=Module", "./...")
@@ -129,9 +129,7 @@ func shippedModules(t *testing.T) map[string]string {
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			is.NoErr(err)
 			if p.Module != nil && p.Module.Path != module {
 				modules[p.Module.Path] = p.Module.Dir
 			}

@@ -7,73 +7,34 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/matryer/is"
 )
 
-func TestReadme_ProgramCompilesAndMatchesExample(t *testing.T) {
+// The programs of README.md and of the example differ at the end: one serves, the other
+// sends a request.
+func TestReadme_ProgramMatchesExample(t *testing.T) {
 	t.Parallel()
-	program, open := readmePrograms(t)
-	for name, text := range map[string]string{"the program": program, "the durable program": durable(t, program, open)} {
-		file := filepath.Join(t.TempDir(), "main.go")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := exec.CommandContext(t.Context(), "go", "vet", file).CombinedOutput(); err != nil {
-			t.Errorf("%s of README.md: %v\n%s", name, err, out)
-		}
-	}
-
-	// They differ at the end: the program serves, the example sends a request.
-	body := between(t, program, "func main() {\n", "\tlog.Print(")
-	example := between(t, read(t, "example_test.go"), "func Example() {\n", "\trequest :=")
-	if body != example {
-		t.Errorf("README.md has\n%s\nbut the example has\n%s", body, example)
-	}
-}
-
-// readmePrograms returns the Go code in README.md: a program, and a function that
-// replaces its storage.
-func readmePrograms(t *testing.T) (program, open string) {
-	t.Helper()
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "README.md"), -1)
-	if len(blocks) != 2 {
-		t.Fatalf("README.md has %d blocks of Go, want 2", len(blocks))
-	}
-	return blocks[0][1], blocks[1][1]
-}
-
-// durable does what README.md says to keep the data of the program.
-func durable(t *testing.T, program, open string) string {
-	t.Helper()
-	for _, edit := range [][2]string{
-		{"db := memory.New() //", "db := open(ctx, \"canvasback.db\") //"},
-		{"\"example.com/canvasback/storage/memory\"", "\"example.com/canvasback/storage/sqlite\"\n\t_ \"modernc.org/sqlite\""},
-		{"import (\n", "import (\n\t\"database/sql\"\n"},
-	} {
-		if strings.Count(program, edit[0]) != 1 {
-			t.Fatalf("README.md's program lacks %q", edit[0])
-		}
-		program = strings.Replace(program, edit[0], edit[1], 1)
-	}
-	return program + "\n" + open
+	is := is.New(t)
+	readme := read(t, "README.md")
+	is.Equal(between(t, readme, "func main() {\n", "\tlog.Print("), between(t, read(t, "example_test.go"), "func Example() {\n", "\trequest :="))
+	is.Equal(between(t, readme, "// resolve returns", "func must"), between(t, read(t, "example_test.go"), "// resolve returns", "func must"))
 }
 
 // TestReadme_ImporterCanBuildProgram follows README.md in a new module and checks
 // which modules that module requires.
 func TestReadme_ImporterCanBuildProgram(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	readme := read(t, "README.md")
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	commands := between(t, readme, "```sh\ngo mod edit", "```")
+	is.NoErr(err)
+	commands := between(t, readme, "```sh\ngo mod init viewer", "go run .\n```")
 	program := between(t, readme, "```go\n", "```")
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	script := "go mod init app.example/viewer && go mod edit" + strings.ReplaceAll(commands, "=../canvasback", "="+here) + " && go build -o viewer ."
-	script = strings.ReplaceAll(script, "\n", " ")
+	is.NoErr(os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600))
+	script := "set -e; go mod init viewer" + strings.ReplaceAll(commands, "=../canvasback", "="+here) + "go build -o viewer ."
 	command := exec.CommandContext(t.Context(), "sh", "-c", script)
 	command.Dir = dir
 	command.Env = append(os.Environ(), "GOFLAGS=-mod=mod")
@@ -92,15 +53,60 @@ func TestReadme_ImporterCanBuildProgram(t *testing.T) {
 
 func TestReadme_IsShort(t *testing.T) {
 	t.Parallel()
-	if lines := strings.Count(read(t, "README.md"), "\n"); lines > 160 {
-		t.Errorf("README.md has %d lines, want at most 160", lines)
+	if lines := strings.Count(read(t, "README.md"), "\n"); lines > 110 {
+		t.Errorf("README.md has %d lines, want at most 110", lines)
 	}
+}
+
+// TestDocs_LinesAreShort checks lines and the cells of tables.
+func TestDocs_LinesAreShort(t *testing.T) {
+	t.Parallel()
+	for _, name := range documents(t) {
+		for i, line := range strings.Split(read(t, name), "\n") {
+			if length := utf8.RuneCountInString(line); length > 160 {
+				t.Errorf("%s:%d has %d characters, want at most 160", name, i+1, length)
+			}
+			if !strings.HasPrefix(line, "|") {
+				continue
+			}
+			for cell := range strings.SplitSeq(line, " | ") {
+				if words := len(strings.Fields(cell)); words > 30 {
+					t.Errorf("%s:%d has a cell of %d words, want at most 30", name, i+1, words)
+				}
+			}
+		}
+	}
+}
+
+// TestDocs_AgreeOnVersion compares the version of README.md with others.
+func TestDocs_AgreeOnVersion(t *testing.T) {
+	t.Parallel()
+	version := between(t, read(t, "README.md"), "This is version ", ":")
+	for name, want := range map[string]string{
+		"CHANGELOG.md":                "## [" + version + "]",
+		"httpapi/openapi.json":        `"version": "` + version + `"`, // the console shows it
+		"examples/standalone/main.go": `const release = "` + version + `"`,
+	} {
+		if !strings.Contains(read(t, name), want) {
+			t.Errorf("%s does not contain %s", name, want)
+		}
+	}
+}
+
+// documents returns README.md and the pages below .github.
+func documents(t *testing.T) []string {
+	t.Helper()
+	pages, err := filepath.Glob(".github/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(pages, "README.md")
 }
 
 // TestDocs_LinksResolve checks the files and headings that the documents link to.
 func TestDocs_LinksResolve(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"README.md", "CHANGELOG.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md"} {
+	for _, name := range append(documents(t), "CHANGELOG.md") {
 		text := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(read(t, name), "") // code has no links
 		for _, link := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(text, -1) {
 			file, fragment, _ := strings.Cut(link[1], "#")
@@ -133,9 +139,7 @@ func hasHeading(text, fragment string) bool {
 func read(t *testing.T, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return string(content)
 }
 

@@ -1,15 +1,12 @@
 package exports
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,50 +30,14 @@ type Batch struct {
 	current int                        // index of an item, -1 at first
 	file    prefetch.Result[batchFile] // of the current item
 	skipped []Skipped
+
+	requested int // items, for the manifest
+	maxNamed  int // skipped items in the manifest
+
 	size    int64
 	planned []*zipstream.Entry // by item, nil if skipped; no elements if the size is unknown
 	known   chan map[filefacts.Key]*filefacts.Fact
 	assumed []*filefacts.Fact // on which the size depends
-}
-
-// OpenBatch starts to open the files of the items that [Service.FindBatch] has
-// returned. It waits until the first file that can be opened is prefetched, and for
-// the sizes of the others: an eighth of that time longer, or 100 ms if the first file
-// took at most 25 ms. Sizes of files that are not open then are taken from earlier
-// downloads. If no file can be opened, the error is a [BatchError].
-//
-// When ctx ends, WriteZip fails.
-func (s *Service) OpenBatch(ctx context.Context, items []BatchItem) (*Batch, error) {
-	var jobs []prefetch.Job[batchFile]
-	var urls []filefacts.Key
-	for _, item := range items {
-		if item.Export != nil {
-			urls = append(urls, factKey(item.Export.ExportedURL))
-			jobs = append(jobs, prefetch.Job[batchFile]{
-				Host:        hostOf(item.Export.ExportedURL),
-				Concurrency: s.concurrency(item.Export.ExportedURL),
-				Open: func(ctx context.Context) (batchFile, error) {
-					download, err := s.Open(ctx, *item.Export)
-					return batchFile{download}, err
-				},
-			})
-		}
-	}
-	b := &Batch{ctx: ctx, service: s, now: s.now(), items: items, current: -1, known: make(chan map[filefacts.Key]*filefacts.Fact, 1)}
-	go b.loadFacts(urls)
-	b.queue = prefetch.New(ctx, s.prefetch, jobs)
-	start, opened := time.Now(), false
-	defer func() { // also if an Opener panics
-		if !opened {
-			b.Close()
-		}
-	}()
-	if err := b.advance(func() {}); err != nil {
-		return nil, &BatchError{Skipped: b.skipped, Err: batchError(b.skipped)}
-	}
-	b.plan(time.Since(start))
-	opened = true
-	return b, nil
 }
 
 // advance moves to the next item whose file can be read, and skips those before
@@ -84,30 +45,20 @@ func (s *Service) OpenBatch(ctx context.Context, items []BatchItem) (*Batch, err
 func (b *Batch) advance(onWait func()) error {
 	for b.current++; b.current < len(b.items); b.current++ {
 		item := b.items[b.current]
-		err := ErrNotFound
-		if item.Export != nil {
+		err := item.Err
+		if err == nil {
 			if b.file, err = b.queue.Next(onWait); err == nil {
 				return nil
 			}
+			err = prefetchError(err)
 			if b.planned != nil && b.planned[b.current] != nil {
 				b.service.facts.Unconfirm(b.assumed)
 				return fmt.Errorf("%w: %w", errBatchChanged, err)
 			}
 		}
-		b.skipped = append(b.skipped, newSkipped(item.SourceURL, prefetchError(err)))
+		b.skipped = append(b.skipped, newSkipped(item.SourceURL, err))
 	}
 	return io.EOF
-}
-
-// loadFacts loads what is known about the files, while the first one is opened. If
-// that fails, the size may be unknown.
-func (b *Batch) loadFacts(urls []filefacts.Key) {
-	var known map[filefacts.Key]*filefacts.Fact
-	var err error
-	defer func() { b.known <- known }()
-	defer recoverToError(&err)
-	slices.SortFunc(urls, func(a, b filefacts.Key) int { return bytes.Compare(a[:], b[:]) })
-	known, err = b.service.facts.Load(b.ctx, slices.Compact(urls))
 }
 
 // Size returns the size of the archive in bytes. It is -1 unless the size of
@@ -166,7 +117,7 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 		return err
 	}
 	if len(b.skipped) > 0 {
-		if err := z.AddBytes(newManifest(b.now, len(b.items), z.Len(), b.skipped)); err != nil {
+		if err := z.AddBytes(b.manifest(z.Len(), b.skipped)); err != nil {
 			return err
 		}
 	}
@@ -208,11 +159,16 @@ func (b *Batch) addStored(z *zipstream.Writer, entry zipstream.Entry) error {
 // entry describes the zip entry of an item's file.
 func (b *Batch) entry(item int, file prefetch.Result[batchFile], names *filename.Dedup) zipstream.Entry {
 	download := file.File.Download
-	entry := zipEntry(*b.items[item].Export, &download.File, download.fact, names)
+	entry := zipEntry(&b.items[item], &download.File, download.fact, names)
 	if file.Complete {
 		entry.Size, entry.CRC, entry.Streamed = int64(len(file.Prefix)), file.CRC, false
 	}
 	return entry
+}
+
+// manifest returns the entry manifest.json and its content.
+func (b *Batch) manifest(included int, skipped []Skipped) (zipstream.Entry, []byte) {
+	return newManifest(b.now, b.requested, included, skipped[:min(len(skipped), b.maxNamed)])
 }
 
 // Skipped returns the items that have been left out so far, in the order of the
@@ -226,44 +182,13 @@ func (b *Batch) Close() error {
 	return nil
 }
 
-// batchError returns the error of a batch without any file.
-func batchError(skipped []Skipped) error {
-	for _, s := range skipped {
-		if s.Err != ErrNotFound && !errors.Is(s.Err, ErrTimeout) {
-			return fmt.Errorf("%w: %w", ErrFailed, s.Err)
-		}
-	}
-	return ErrTimeout
-}
-
-// prefetchError classifies the error of a prefetched file.
-func prefetchError(err error) error {
-	switch {
-	case err == ErrNotFound:
-		return err
-	case errors.Is(err, prefetch.ErrUnresponsive):
-		return fmt.Errorf("%w: %w", ErrTimeout, err)
-	}
-	return openError(err, nil)
-}
-
 // batchFile is a Download as a [prefetch.File].
 type batchFile struct{ *Download }
 
 func (f batchFile) Read(p []byte) (int, error) { return f.Body.Read(p) }
-
-func (f batchFile) Length() int64 { return f.Size }
+func (f batchFile) Length() int64              { return f.Size }
 
 // CanIdle reports whether the file is local or can be resumed by its strong ETag.
 func (f batchFile) CanIdle() bool {
 	return f.local || f.ETag != "" && !strings.HasPrefix(f.ETag, "W/")
-}
-
-// hostOf returns the host and port by which connections are limited.
-func hostOf(rawURL string) string {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(u.Host)
 }

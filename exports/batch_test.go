@@ -157,7 +157,7 @@ func TestBatch_EndsWithItsContext(t *testing.T) {
 			})
 			urls = append(urls, u)
 		}
-		items, err := s.FindBatch(t.Context(), register(t, s, urls...))
+		items, err := s.FindBatch(t.Context(), exports.BatchOf(register(t, s, urls...)...))
 		is.NoErr(err)
 		ctx, cancel := context.WithCancel(t.Context())
 		batch, err := s.OpenBatch(ctx, items)
@@ -197,6 +197,7 @@ func TestBatch_FlushesBeforeItWaits(t *testing.T) {
 
 func TestBatch_Size(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	upstream := newFakeUpstream()
 	var urls []string
 	for _, size := range []int{0, 1, 1<<20 - 1, 1 << 20, 1<<20 + 1, 65535 * 20, 65535*20 + 1, 3 << 20} {
@@ -240,9 +241,7 @@ func TestBatch_Size(t *testing.T) {
 			})
 		})
 	}
-	if n := upstream.open.Load(); n != 0 {
-		t.Errorf("%d files are still open", n)
-	}
+	is.True(upstream.open.Load() == 0)
 }
 
 // A file that changes after the size was announced breaks the archive.

@@ -2,7 +2,8 @@
 //
 // A source URL identifies a drawing or document. At most one export is
 // registered for it: the URL of its exported file. The source URL is only a
-// lookup key and is never opened. The exported URL is opened by an [Opener],
+// lookup key and is never opened. If none is registered, [Options.Resolve] may return
+// the export when a client asks for it. The exported URL is opened by an [Opener],
 // such as those of packages fetch, files and s3, or one of the application's own.
 //
 // # Batches
@@ -24,6 +25,13 @@
 // and the [File.Validator] of each file. All bytes but checksums follow from the
 // plan, and these follow from the content, so that any process delivers any range
 // of the same bytes as long as the link has the same ETag. Nothing else is stored.
+//
+// A [PrivateOpener] has files that clients cannot download from the exported URL, such
+// as those of package files. If they ask for its URL, they get that of a link.
+//
+// The manifest of a link names at most 100 skipped items and counts the rest as
+// moreSkipped. An item without an export when the link is made stays out of its later
+// plans.
 //
 // A file that is not the planned one ends the plan: [Link.Serve] makes another, with
 // another ETag. Two states of a file are never mixed. A link to a file without a

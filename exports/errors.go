@@ -1,9 +1,11 @@
 package exports
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 )
 
 var (
@@ -19,6 +21,12 @@ var (
 	// ErrInvalid matches errors about an invalid argument. Their text begins
 	// with the field's JSON name and may be shown to users.
 	ErrInvalid = errors.New("exports: invalid field")
+
+	// ErrTooLarge means that a download link has too many or too long items.
+	ErrTooLarge = errors.New("items are too long for a link")
+
+	// ErrTooManyLinks means that a key, or a client of it, has as many links as it may.
+	ErrTooManyLinks = errors.New("this client has too many download links")
 
 	// ErrUnavailable means that the store failed. It wraps the store's error,
 	// which is for logs only.
@@ -55,22 +63,57 @@ type ForbiddenError struct {
 func (e *ForbiddenError) Error() string        { return ErrForbidden.Error() + ": " + e.Reason }
 func (e *ForbiddenError) Is(target error) bool { return target == ErrForbidden }
 
-// BatchError means that no item of a batch can be delivered. It wraps
-// [ErrNotFound] if none is registered, [ErrTimeout] if all registered ones timed
-// out, and [ErrFailed] otherwise.
-type BatchError struct {
-	Skipped []Skipped // one for each item, in the order of the request
-	Err     error
+// NotReadyError is an error of [Options.Resolve]: the file is being made.
+type NotReadyError struct {
+	RetryAfter time.Duration // 1 second to a day; 5 seconds if zero
 }
 
-func (e *BatchError) Error() string { return e.Err.Error() }
-func (e *BatchError) Unwrap() error { return e.Err }
+func (e *NotReadyError) Error() string { return "exports: the file is not ready" }
+
+// CauseError is an error of an [Opener] with a cause for administrators, without secrets.
+type CauseError struct {
+	Code  string // of an object store, such as AccessDenied; may be empty
+	Cause string // such as "the connection is refused"
+	Err   error
+}
+
+func (e *CauseError) Error() string { return e.Err.Error() }
+func (e *CauseError) Unwrap() error { return e.Err }
 
 // invalid is an [ErrInvalid] with its own text.
 type invalid string
 
 func (e invalid) Error() string        { return string(e) }
 func (e invalid) Is(target error) bool { return target == ErrInvalid }
+
+// storeError wraps an error of the store in [ErrUnavailable], except nil,
+// [ErrNotFound], [ErrNotOwner] and [ErrTooManyLinks].
+func storeError(operation string, err error) error {
+	if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrNotOwner) || errors.Is(err, ErrTooManyLinks) {
+		return err
+	}
+	return fmt.Errorf("%w: %s: %w", ErrUnavailable, operation, err)
+}
+
+// openError wraps err in one of the errors of an [Opener], unless it already
+// matches one. The argument cause is the cause of the ended context, or nil.
+func openError(err, cause error) error {
+	switch {
+	case cause == ErrTimeout && !errors.Is(err, ErrTimeout):
+		return fmt.Errorf("%w: %w", ErrTimeout, err)
+	case errors.Is(err, ErrForbidden), errors.Is(err, ErrTimeout), errors.Is(err, ErrFailed):
+		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", ErrTimeout, err)
+	}
+	return fmt.Errorf("%w: %w", ErrFailed, err)
+}
+
+// isLost reports whether an error means that a file has changed or does not exist any
+// more, so that its link must be renewed.
+func isLost(err error) bool {
+	return errors.Is(err, ErrChanged) || errors.Is(err, ErrGone) || errors.Is(err, ErrForbidden) || errors.Is(err, ErrNotFound)
+}
 
 // recoverToError converts a panic of an [Opener] or a [Store] to an error, in a
 // goroutine where it would end the process.

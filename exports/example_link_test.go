@@ -44,7 +44,7 @@ func ExampleLink_Serve() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	link, err := service.CreateFileLink(ctx, export, exports.Digest{})
+	link, err := service.CreateLink(ctx, exports.LinkRequest{Items: []exports.BatchItem{{SourceURL: export.SourceURL, Export: &export}}, Single: true})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -52,7 +52,11 @@ func ExampleLink_Serve() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := found.Serve(ctx, rangeWriter{os.Stdout, 13, 12}); err != nil {
+	link, err = found.Load(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := link.Serve(ctx, rangeWriter{os.Stdout, 13, 12}); err != nil {
 		log.Fatal(err)
 	}
 	if err := service.Flush(ctx); err != nil { // at shutdown

@@ -38,7 +38,7 @@ func Example() {
 		}
 	}
 
-	items, err := service.FindBatch(ctx, []string{"drawing-1", "drawing-2", "drawing-3"})
+	items, err := service.FindBatch(ctx, exports.BatchOf("drawing-1", "drawing-2", "drawing-3"))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,8 +1,11 @@
 package exports
 
 import (
-	"errors"
+	"net/url"
+	"strings"
 	"time"
+
+	"example.com/canvasback/exports/filename"
 )
 
 // Export is the registration of an exported file. Times are UTC, truncated to
@@ -35,29 +38,49 @@ type Page struct {
 	More    bool // exports with higher ids follow
 }
 
-// BatchItem is a source URL of a batch with its export.
-type BatchItem struct {
-	SourceURL string
-	Export    *Export // nil if none is registered
-}
+const fallbackName = "canvas-export"
 
-// Skipped is an item that a batch does not deliver.
-type Skipped struct {
-	SourceURL string
-	Reason    string // may be shown to clients
-	Err       error  // for the log
-}
-
-// newSkipped returns the Skipped element of a source URL that failed with err. Its
-// Reason reveals nothing about the server's network: it is the same for a name that
-// does not exist and one with a private IP address.
-func newSkipped(source string, err error) Skipped {
-	reason := "file cannot be fetched"
-	switch {
-	case errors.Is(err, ErrNotFound):
-		reason = "not registered"
-	case errors.Is(err, ErrTimeout):
-		reason = "file takes too long"
+// deliveryName returns the name under which an export is delivered: the
+// registered one, the one its upstream proposes, the last path segment of its
+// URL, or a fallback with an extension for its content type.
+func deliveryName(export Export, file *File) string {
+	for _, name := range []string{export.FileName, file.Name, lastSegment(export.ExportedURL)} {
+		if name = filename.Clean(name); name != "" {
+			return name
+		}
 	}
-	return Skipped{SourceURL: source, Reason: reason, Err: err}
+	return fallbackName + filename.Extension(file.Type)
+}
+
+// lastSegment returns the last path segment of a URL, unescaped.
+func lastSegment(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return ""
+	}
+	escaped := u.EscapedPath()
+	segment, err := url.PathUnescape(escaped[strings.LastIndexByte(escaped, '/')+1:])
+	if err != nil {
+		return ""
+	}
+	return segment
+}
+
+const maxRedacted = 200 // bytes
+
+// RedactURL returns rawURL for a log: without user info, query and fragment,
+// which often hold secrets, and cut to 200 bytes. It returns "[invalid URL]" if rawURL
+// does not parse.
+func RedactURL(rawURL string) string {
+	u, err := url.Parse(strings.TrimSpace(rawURL))
+	if err != nil || strings.Contains(u.Opaque, "@") { // as in user:password@host
+		return "[invalid URL]"
+	}
+	opaque := strings.ReplaceAll(u.Opaque, " ", "%20") // as in Path, so that a list of URLs can be read
+	u = &url.URL{Scheme: u.Scheme, Opaque: opaque, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
+	text := u.String()
+	if len(text) > maxRedacted {
+		return strings.ToValidUTF8(text[:maxRedacted], "") + "..."
+	}
+	return text
 }

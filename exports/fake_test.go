@@ -126,10 +126,11 @@ func register(t *testing.T, s *exports.Service, urls ...string) (sources []strin
 
 func openBatch(t *testing.T, s *exports.Service, sources []string) (*exports.Batch, error) {
 	t.Helper()
-	items, err := s.FindBatch(t.Context(), sources)
+	items, err := s.FindBatch(t.Context(), exports.BatchOf(sources...))
 	if err != nil {
 		return nil, err
 	}
+	s.Resolve(t.Context(), items)
 	return s.OpenBatch(t.Context(), items)
 }
 

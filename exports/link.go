@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"example.com/canvasback/exports/internal/zipstream"
@@ -29,7 +30,10 @@ type Link struct {
 	ETag      string    // with its quotes; empty unless the link is resumable
 	Zip       bool
 	Sources   []string  // of its files, also of those it skips; read only
-	Skipped   []Skipped // without Err, except in a new link
+	Skipped   []Skipped // the first 100, without Err; all with Err in a new link
+
+	// NotResumable are the items of a new link that make it not resumable.
+	NotResumable []Skipped
 
 	// ModifiedStrong reports whether Modified is a strong validator (RFC 9110,
 	// section 8.8.2.2): its second is over, and all responses of the link so far
@@ -38,7 +42,6 @@ type Link struct {
 
 	service  *Service
 	stored   StoredLink // without Plan
-	planSize int        // encoded
 	plan     *plan
 	archive  *zipstream.Archive // nil unless it is a resumable zip
 	manifest []byte             // content of manifest.json
@@ -48,34 +51,35 @@ type Link struct {
 // includes a secret.
 func (l *Link) Format(f fmt.State, _ rune) { io.WriteString(f, "exports.Link") }
 
+// Resumable reports whether the link delivers ranges.
+func (l *Link) Resumable() bool { return l.plan.Resumable }
+
 // tokenBytes is the number of random bytes in a token.
 const tokenBytes = 32
 
-// CreateLink makes a link to a zip of the items that [Service.FindBatch] has
-// returned. Items whose files are not available are skipped; if there is none, the
-// error is a [BatchError]. The owner identifies who may use the link, for the
-// caller; it may be zero.
-func (s *Service) CreateLink(ctx context.Context, items []BatchItem, owner Digest) (*Link, error) {
-	return s.createLink(ctx, items, true, owner)
+// LinkRequest is the input of [Service.CreateLink].
+type LinkRequest struct {
+	Items  []BatchItem // that FindBatch or FindItem has returned
+	Single bool        // the link is to the file of the only item, not to a zip
+
+	Owner  Digest // identifies who may use the link, for the caller; it may be zero
+	Client string // of the owner, such as a client IP, for the limits
 }
 
-// CreateFileLink makes a link to the file of an export. The error wraps
-// [ErrForbidden], [ErrTimeout] or [ErrFailed] if it is not available.
-func (s *Service) CreateFileLink(ctx context.Context, export Export, owner Digest) (*Link, error) {
-	return s.createLink(ctx, []BatchItem{{SourceURL: export.SourceURL, Export: &export}}, false, owner)
-}
-
-func (s *Service) createLink(ctx context.Context, items []BatchItem, zip bool, owner Digest) (*Link, error) {
+// CreateLink makes a link. Items whose files are not available are skipped; if there is
+// none, the error is a [BatchError], or that of [Service.Open] for a single file. It is
+// [ErrTooLarge] if there is too much to store, and [ErrTooManyLinks] beyond the limits.
+func (s *Service) CreateLink(ctx context.Context, r LinkRequest) (*Link, error) {
 	if !s.HasLinks() {
 		return nil, errors.New("exports: the Store is not a LinkStore")
 	}
-	p, files, err := s.newPlan(ctx, items, zip, nil)
+	p, files, err := s.newPlan(ctx, r.Items, !r.Single, nil)
 	if err != nil {
 		return nil, err
 	}
-	encoded, err := p.encode()
-	if err != nil {
-		return nil, err
+	encoded := p.encode()
+	if len(encoded) > maxPlanSize {
+		return nil, ErrTooLarge
 	}
 	random := make([]byte, tokenBytes)
 	rand.Read(random)
@@ -83,15 +87,17 @@ func (s *Service) createLink(ctx context.Context, items []BatchItem, zip bool, o
 	now := s.now()
 	stored := StoredLink{
 		Digest:    sha256.Sum256([]byte(token)),
-		Owner:     owner,
+		Owner:     r.Owner,
+		Client:    sha256.Sum256([]byte(r.Client)),
 		Version:   1,
 		CreatedAt: now,
-		ExpiresAt: now.Add(s.linkLifetime),
+		ExpiresAt: now.Add(s.options.LinkLifetime),
 		Plan:      encoded,
+		PlanSize:  len(encoded),
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if err := s.links.InsertLink(ctx, stored, s.linkLimits); err != nil {
+	if err := s.insertLink(ctx, stored); err != nil {
 		return nil, storeError("insert link", err)
 	}
 	link, err := s.newLink(stored, p)
@@ -100,27 +106,53 @@ func (s *Service) createLink(ctx context.Context, items []BatchItem, zip bool, o
 	}
 	link.Token = token
 	link.Skipped = nil
-	for i, item := range items {
-		if files[i].err != nil {
-			link.Skipped = append(link.Skipped, newSkipped(item.SourceURL, files[i].err))
+	for i, file := range files {
+		source := r.Items[i].SourceURL
+		switch {
+		case file.err != nil:
+			link.Skipped = append(link.Skipped, newSkipped(source, file.err))
+		case file.fact == nil:
+			link.NotResumable = append(link.NotResumable, Skipped{SourceURL: source, Reason: file.notResumable()})
 		}
 	}
 	return link, nil
 }
 
+// insertLink inserts a link. Those that are used up end only if there are too many, so
+// that their clients learn why they get no more.
+func (s *Service) insertLink(ctx context.Context, link StoredLink) error {
+	limits := s.linkLimits()
+	keep := limits
+	keep.Served = math.MaxInt64
+	err := s.links.InsertLink(ctx, link, keep)
+	if errors.Is(err, ErrTooManyLinks) {
+		err = s.links.InsertLink(ctx, link, limits)
+	}
+	return err
+}
+
+// linkLimits are those of one key and of a client of it.
+func (s *Service) linkLimits() LinkLimits {
+	all := LinkLimit{s.options.LinksPerKey, s.options.LinkBytesPerKey}
+	return LinkLimits{all, LinkLimit{max(all.Links/10, 1), max(all.Bytes/10, 1)}, s.usages.served * usageUnit}
+}
+
+// FoundLink is a link whose plan is not read yet.
+type FoundLink struct {
+	Owner    Digest // as given to CreateLink
+	PlanSize int    // in bytes; Load takes a few times as much memory
+
+	service *Service
+	stored  StoredLink
+}
+
 // FindLink returns the link with a token. The error is [ErrLinkNotFound], or
 // matches [ErrUnavailable].
-func (s *Service) FindLink(ctx context.Context, token string) (*Link, error) {
+func (s *Service) FindLink(ctx context.Context, token string) (*FoundLink, error) {
 	if random, err := base64.RawURLEncoding.DecodeString(token); err != nil || len(random) != tokenBytes || !s.HasLinks() {
 		return nil, ErrLinkNotFound
 	}
-	digest := Digest(sha256.Sum256([]byte(token)))
-	cached := s.plans.get(digest)
-	known := int64(0)
-	if cached != nil {
-		known = cached.stored.Version
-	}
-	stored, err := s.links.FindLink(ctx, digest, known)
+	stored, err := s.links.FindLink(ctx, sha256.Sum256([]byte(token)), false)
 	switch {
 	case err == ErrLinkNotFound:
 		return nil, err
@@ -128,17 +160,27 @@ func (s *Service) FindLink(ctx context.Context, token string) (*Link, error) {
 		return nil, storeError("find link", err)
 	case !s.now().Before(stored.ExpiresAt):
 		return nil, ErrLinkNotFound
-	case cached != nil && stored.Version == known:
-		return cached.with(stored), nil
 	}
-	// Many requests may wait for a large plan.
-	result, err, _ := s.decodings.Do(fmt.Sprintf("%x %d", digest[:], stored.Version), func() (any, error) {
-		return s.decodeLink(stored)
-	})
+	return &FoundLink{stored.Owner, stored.PlanSize, s, stored}, nil
+}
+
+// Load returns the link with its plan. Its errors are those of [Service.FindLink].
+func (f *FoundLink) Load(ctx context.Context) (*Link, error) {
+	if cached := f.service.plans.get(f.stored.Digest); cached != nil && cached.stored.Version == f.stored.Version {
+		return cached.with(f.stored), nil
+	}
+	stored, err := f.service.links.FindLink(ctx, f.stored.Digest, true)
+	if err == ErrLinkNotFound {
+		return nil, err
+	}
+	if err != nil {
+		return nil, storeError("find link", err)
+	}
+	link, err := f.service.decodeLink(stored)
 	if err != nil {
 		return nil, err
 	}
-	return result.(*Link).with(stored), nil
+	return link.with(stored), nil
 }
 
 // with returns the link with the same plan and what else is stored now.
@@ -172,7 +214,6 @@ func (s *Service) newLink(stored StoredLink, p *plan) (*Link, error) {
 		Skipped:   p.skipped(),
 		service:   s,
 		stored:    stored,
-		planSize:  len(stored.Plan),
 		plan:      p,
 	}
 	if modified := time.Unix(p.Entries[0].Modified, 0).UTC(); !p.Zip && p.Resumable && modified.Year() > 1 {
@@ -188,9 +229,6 @@ func (s *Service) newLink(stored StoredLink, p *plan) (*Link, error) {
 		}
 	}
 	link.stored.Plan = nil
-	s.plans.put(link)
+	s.plans.put(link.stored.Digest, link, link.stored.PlanSize)
 	return link, nil
 }
-
-// Resumable reports whether the link delivers ranges.
-func (l *Link) Resumable() bool { return l.plan.Resumable }

@@ -64,13 +64,9 @@ func (l *Link) replan(ctx context.Context) (_ *Link, err error) {
 
 // replace replaces the plan of the link.
 func (l *Link) replace(ctx context.Context, p *plan) (*Link, error) {
-	encoded, err := p.encode()
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	stored, err := l.service.links.ReplacePlan(ctx, l.stored.Digest, l.stored.Version, encoded)
+	stored, err := l.service.links.ReplacePlan(ctx, l.stored.Digest, l.stored.Version, p.encode())
 	if err == ErrLinkNotFound {
 		return nil, err
 	}
@@ -87,11 +83,23 @@ func (l *Link) outdate() {
 	l.replace(context.Background(), &p) // if it fails, the next request notices the same change
 }
 
-// items returns the sources of the link with what is registered for them now. The
-// error matches [ErrUnavailable].
+// items returns the sources of the link with their exports, but for those that had none
+// when it was made. The error matches [ErrUnavailable].
 func (l *Link) items(ctx context.Context) ([]BatchItem, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	items := BatchOf(l.plan.Sources...)
+	for _, name := range l.plan.Names {
+		items[name.Source].Path, items[name.Source].FileName = name.Path, name.FileName
+	}
+	for _, s := range l.plan.Skipped {
+		if s.Absent {
+			items[s.Source].absent, items[s.Source].Err = true, invalid(s.Reason)
+		}
+	}
+	storeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	items, _, err := l.service.findItems(ctx, l.plan.Sources)
+	err := l.service.lookUp(storeCtx, items)
+	if err == nil {
+		l.service.Resolve(ctx, items)
+	}
 	return items, err
 }

@@ -111,7 +111,6 @@ func TestLink_ReadsMissingFilesInParallel(t *testing.T) {
 
 // TestLink_ParallelRangesReadEachByteOnce downloads in eight parts at a time.
 func TestLink_ParallelRangesReadEachByteOnce(t *testing.T) {
-	is := is.New(t)
 	l := newLinkTest(t, largeFiles()...)
 	s := l.service(exports.Options{})
 	link := l.create(s)
@@ -129,7 +128,7 @@ func TestLink_ParallelRangesReadEachByteOnce(t *testing.T) {
 	group.Wait()
 	read := l.origin.bytes.Load()
 	t.Logf("%d bytes read for %d", read, link.Size)
-	is.True(read < 2*link.Size)
+	is.New(t).True(read < 2*link.Size)
 }
 
 // The test is not parallel, because it measures the heap.
@@ -223,6 +222,7 @@ func TestLink_NeverMixesStates(t *testing.T) {
 }
 
 func faultRun(t *testing.T, seed uint64) string {
+	is := is.New(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	const count = 5
 	var files []fakeFile
@@ -279,9 +279,7 @@ func faultRun(t *testing.T, seed uint64) string {
 		s, cut := services[r.IntN(2)], r.Int64N(3<<20)
 		mu.Unlock()
 		for _, service := range services { // what they learn is stored within milliseconds
-			if err := service.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			is.NoErr(service.Flush(t.Context()))
 		}
 		left := cut
 		w := &sectionWriter{out: writerFunc(func(p []byte) (int, error) {

@@ -5,9 +5,6 @@ import (
 	"io"
 )
 
-// Section is a part of a link.
-type Section struct{ Offset, Length int64 }
-
 // LinkWriter receives what [Link.Serve] delivers. One goroutine calls its methods.
 type LinkWriter interface {
 	// Select returns the sections of l to deliver, in their order. If it returns
@@ -68,18 +65,19 @@ type delivery struct {
 	w       LinkWriter
 	begun   bool             // Begin was called
 	sent    int64            // bytes
-	done    func(sent int64) // ends the reservation; nil if there is none
+	done    func(sent int64) // ends the admission; nil if there is none
 	skipped []Skipped
 }
 
-// reserve replaces the reservation by one of n bytes, -1 for all.
-func (d *delivery) reserve(n int64) (err error) {
+// admit begins to serve n bytes of the link, -1 for all, in place of what was admitted
+// before.
+func (d *delivery) admit(n int64) (err error) {
 	d.release()
-	d.done, err = d.link.reserve(n)
+	d.done, err = d.link.service.usages.admit(d.link.stored, d.link.Size, n)
 	return err
 }
 
-// release ends the reservation.
+// release ends the admission.
 func (d *delivery) release() {
 	if d.done != nil {
 		d.done(d.sent)
@@ -87,10 +85,10 @@ func (d *delivery) release() {
 	}
 }
 
-// renew gives the link a new plan. It reserves all of it first, because a renewal sends
+// renew gives the link a new plan. All of it is admitted first, because a renewal sends
 // requests and may wait for them.
 func (d *delivery) renew() error {
-	if err := d.reserve(-1); err != nil {
+	if err := d.admit(-1); err != nil {
 		return err
 	}
 	link, err := d.link.renew(d.ctx)
@@ -114,7 +112,7 @@ func (d *delivery) deliver() error {
 		if !d.link.Resumable() {
 			length = -1
 		}
-		if err := d.reserve(length); err != nil {
+		if err := d.admit(length); err != nil {
 			return err
 		}
 	}
@@ -154,7 +152,7 @@ func (d *delivery) deliverAll() error {
 	}
 	link := *d.link
 	if link.Zip {
-		batch, err := link.service.OpenBatch(d.ctx, items)
+		batch, err := link.service.openBatch(d.ctx, items, link.plan.requested(), maxNamedSkipped)
 		if err != nil {
 			return err
 		}
@@ -164,10 +162,10 @@ func (d *delivery) deliverAll() error {
 		d.skipped = batch.Skipped()
 		return err
 	}
-	if items[0].Export == nil {
-		return ErrNotFound
+	if items[0].Err != nil {
+		return items[0].Err
 	}
-	download, err := link.service.Open(d.ctx, *items[0].Export)
+	download, err := link.service.Open(d.ctx, items[0].Named())
 	if err != nil {
 		return err
 	}

@@ -59,11 +59,11 @@ func (l *linkTest) service(options exports.Options) *exports.Service {
 
 func (l *linkTest) create(s *exports.Service) *exports.Link {
 	l.t.Helper()
-	items, err := s.FindBatch(l.t.Context(), l.sources)
+	items, err := s.FindBatch(l.t.Context(), exports.BatchOf(l.sources...))
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	link, err := s.CreateLink(l.t.Context(), items, exports.Digest{1})
+	link, err := s.CreateLink(l.t.Context(), exports.LinkRequest{Items: items, Owner: exports.Digest{1}})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -72,7 +72,11 @@ func (l *linkTest) create(s *exports.Service) *exports.Link {
 
 func (l *linkTest) find(s *exports.Service, token string) *exports.Link {
 	l.t.Helper()
-	link, err := s.FindLink(l.t.Context(), token)
+	found, err := s.FindLink(l.t.Context(), token)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	link, err := found.Load(l.t.Context())
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -158,7 +162,7 @@ func TestLink_SingleFilePassesRangesThrough(t *testing.T) {
 	s := l.service(exports.Options{})
 	export, err := s.Find(t.Context(), l.sources[0])
 	is.NoErr(err)
-	link, err := s.CreateFileLink(t.Context(), export, exports.Digest{})
+	link, err := s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{{SourceURL: export.SourceURL, Export: &export}}, Single: true})
 	is.NoErr(err)
 	is.Equal(link.Size, int64(3_000_000))
 	is.Equal(link.FileName, "7.bin")
@@ -266,7 +270,7 @@ func TestLink_BeginsSectionsWithoutBytes(t *testing.T) {
 		s := l.service(exports.Options{})
 		export, err := s.Find(t.Context(), l.sources[0])
 		is.NoErr(err)
-		link, err := s.CreateFileLink(t.Context(), export, exports.Digest{})
+		link, err := s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{{SourceURL: export.SourceURL, Export: &export}}, Single: true})
 		is.NoErr(err)
 		delivered, body, err := readCurrent(t.Context(), link)
 		is.NoErr(err)
@@ -283,7 +287,7 @@ func TestLink_TruncatedFileIsAnError(t *testing.T) {
 	upstream.serveSized("https://x.example/a", make([]byte, 10_000), 20_000)
 	export, err := s.Find(t.Context(), "source-0")
 	is.NoErr(err)
-	link, err := s.CreateFileLink(t.Context(), export, exports.Digest{})
+	link, err := s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{{SourceURL: export.SourceURL, Export: &export}}, Single: true})
 	is.NoErr(err)
 	_, body, err := readCurrent(t.Context(), link)
 	is.True(errors.Is(err, io.ErrUnexpectedEOF))
@@ -359,9 +363,9 @@ func TestService_WithoutLinkStore(t *testing.T) {
 	is.True(!s.HasLinks())
 	_, err := s.FindLink(t.Context(), link.Token)
 	is.Equal(err, exports.ErrLinkNotFound)
-	items, err := s.FindBatch(t.Context(), l.sources)
+	items, err := s.FindBatch(t.Context(), exports.BatchOf(l.sources...))
 	is.NoErr(err)
-	_, err = s.CreateLink(t.Context(), items, exports.Digest{})
+	_, err = s.CreateLink(t.Context(), exports.LinkRequest{Items: items})
 	is.True(err != nil)
 	for range 2 { // facts are in memory
 		archive, _, err := downloadBatch(t, s, l.sources)

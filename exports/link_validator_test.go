@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -35,7 +36,7 @@ func TestLink_NoticesChangeInAnyPartOfAKnownBlock(t *testing.T) {
 		s := l.service(exports.Options{})
 		export, err := s.Find(t.Context(), l.sources[0])
 		is.NoErr(err)
-		link, err := s.CreateFileLink(t.Context(), export, exports.Digest{})
+		link, err := s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{{SourceURL: export.SourceURL, Export: &export}}, Single: true})
 		is.NoErr(err)
 		_, err = read(t.Context(), link, size/2, 10) // makes the block known
 		is.NoErr(err)
@@ -136,7 +137,7 @@ func TestLink_PlanOfTheVersionBefore(t *testing.T) {
 	s := l.service(exports.Options{})
 	link := l.create(s)
 	digest := sha256.Sum256([]byte(link.Token))
-	stored, err := l.store.FindLink(t.Context(), digest, 0)
+	stored, err := l.store.FindLink(t.Context(), digest, true)
 	is.NoErr(err)
 	plan := strings.Replace(string(stored.Plan), `"streamed":true,`, "", 1)
 	is.True(plan != string(stored.Plan))
@@ -171,23 +172,35 @@ func TestLink_SlowSmallFileIsDelivered(t *testing.T) {
 	})
 }
 
-func TestCreateLink_StoresEachTextOnce(t *testing.T) {
+func TestCreateLink_StoresFewOfTheSourcesWithoutExport(t *testing.T) {
 	is := is.New(t)
 	l := newLinkTest(t, newFile(100, 1))
 	s := l.service(exports.Options{})
 	for i := range 200 {
-		l.sources = append(l.sources, fmt.Sprintf("%s%d", strings.Repeat("é", 8000), i)) // not registered
+		l.sources = append(l.sources, fmt.Sprintf("%s%d", strings.Repeat("é", 500), i)) // not registered
 	}
 	link := l.create(s)
-	digest := sha256.Sum256([]byte(link.Token))
-	stored, err := l.store.FindLink(t.Context(), digest, 0)
+	is.Equal(len(link.Skipped), 200)
+	stored, err := l.store.FindLink(t.Context(), sha256.Sum256([]byte(link.Token)), true)
 	is.NoErr(err)
-	is.True(len(stored.Plan) < 200*16_000*11/10)
+	is.True(len(stored.Plan) < 100*1_000*12/10)
 	found := l.find(l.service(exports.Options{}), link.Token)
-	is.Equal(len(found.Skipped), 200)
+	is.Equal(len(found.Skipped), 100)
 	is.Equal(found.Skipped[7].SourceURL, l.sources[8])
-	_, contents := readZip(t, l.readAll(found))
+	archive := l.readAll(found)
+	_, contents := readZip(t, archive)
 	is.True(strings.Contains(contents["manifest.json"], `"requested": 201`))
+	is.True(strings.Contains(contents["manifest.json"], `"moreSkipped": 100`))
+
+	registration := exports.Registration{SourceURL: l.sources[8], ExportedURL: fileURL(0)}
+	_, _, err = s.Register(t.Context(), registration) // stays out of later plans
+	is.NoErr(err)
+	l.origin.set(fileURL(0), newFile(200, 2))
+	_, renewed := l.renew(found)
+	names, contents := readZip(t, renewed)
+	is.Equal(len(names), 2)
+	is.True(strings.Contains(contents["manifest.json"], `"requested": 201`))
+	is.True(strings.Contains(contents["manifest.json"], l.sources[8]))
 }
 
 func TestLink_ComparesWithWhatOtherProcessesHaveRead(t *testing.T) {
@@ -213,7 +226,7 @@ func TestLink_ComparesBothNeighbors(t *testing.T) {
 	s := l.service(exports.Options{})
 	export, err := s.Find(t.Context(), l.sources[0])
 	is.NoErr(err)
-	link, err := s.CreateFileLink(t.Context(), export, exports.Digest{})
+	link, err := s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{{SourceURL: export.SourceURL, Export: &export}}, Single: true})
 	is.NoErr(err)
 	_, err = read(t.Context(), link, 2<<20, 2<<20)
 	is.NoErr(err)
@@ -286,15 +299,21 @@ func TestCreateLink_BoundsThePlan(t *testing.T) {
 	is := is.New(t)
 	l := newLinkTest(t, newFile(100, 1))
 	s := l.service(exports.Options{})
-	for i := range 600 {
+	create := func(n int) error {
+		items := exports.BatchOf(slices.Repeat(l.sources, n)...)
+		for i := range items {
+			items[i].Path = strings.Repeat("é", 1000) // stored as what was asked for, and in the name
+		}
+		items, err := s.FindBatch(t.Context(), items)
+		is.NoErr(err)
+		_, err = s.CreateLink(t.Context(), exports.LinkRequest{Items: items})
+		return err
+	}
+	is.NoErr(create(300))
+	is.True(errors.Is(create(600), exports.ErrTooLarge))
+
+	for i := range 600 { // a few of them are named
 		l.sources = append(l.sources, fmt.Sprintf("%s%d", strings.Repeat("&", 8000), i))
 	}
-	items, err := s.FindBatch(t.Context(), l.sources[:400])
-	is.NoErr(err)
-	_, err = s.CreateLink(t.Context(), items, exports.Digest{})
-	is.NoErr(err) // ampersands are not escaped
-	items, err = s.FindBatch(t.Context(), l.sources)
-	is.NoErr(err)
-	_, err = s.CreateLink(t.Context(), items, exports.Digest{})
-	is.True(errors.Is(err, exports.ErrInvalid))
+	l.create(s)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/ziptest"
 )
@@ -17,6 +19,7 @@ func TestBatch_MemoryDoesNotGrowWithFiles(t *testing.T) {
 	for _, size := range []int{300 << 10, 1 << 20, 1<<20 + 100<<10} {
 		for _, known := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%d bytes, size known: %t", size, known), func(t *testing.T) {
+				is := is.New(t)
 				upstream := newFakeUpstream()
 				var urls []string
 				files := content / size
@@ -33,19 +36,13 @@ func TestBatch_MemoryDoesNotGrowWithFiles(t *testing.T) {
 				}
 				s := newService(upstream, exports.Options{})
 				sources := register(t, s, urls...)
-				items, err := s.FindBatch(t.Context(), sources)
-				if err != nil {
-					t.Fatal(err)
-				}
+				items, err := s.FindBatch(t.Context(), exports.BatchOf(sources...))
+				is.NoErr(err)
 				meter := ziptest.NewHeapMeter()
 				batch, err := s.OpenBatch(t.Context(), items)
-				if err != nil {
-					t.Fatal(err)
-				}
+				is.NoErr(err)
 				defer batch.Close()
-				if err := batch.WriteZip(meter, nil); err != nil {
-					t.Fatal(err)
-				}
+				is.NoErr(batch.WriteZip(meter, nil))
 				if skipped := batch.Skipped(); len(skipped) > 0 {
 					t.Fatal(skipped)
 				}

@@ -64,10 +64,20 @@ type Presigner interface {
 	Opener
 
 	// PublicURL returns a URL at which anyone can download the file at u for
-	// a limited time. Check accepted u when it was registered; PublicURL must
-	// check it again. It sends no request to the upstream. Its errors are
-	// those of Open.
-	PublicURL(ctx context.Context, u *url.URL) (string, error)
+	// a limited time, under a clean file name unless that is empty. Check
+	// accepted u when it was registered; PublicURL must check it again. It
+	// sends no request to the upstream. Its errors are those of Open.
+	PublicURL(ctx context.Context, u *url.URL, fileName string) (string, error)
+}
+
+// PrivateOpener is an optional interface of an [Opener] with files that clients cannot
+// download from the exported URL. Those of a [Presigner] have a URL of their own;
+// others have a download link.
+type PrivateOpener interface {
+	Opener
+
+	// IsPrivate reports whether the file at u is private. It does no I/O.
+	IsPrivate(u *url.URL) bool
 }
 
 // Part is a part of a file that has not changed since [Opener.Open] or
@@ -100,4 +110,20 @@ type File struct {
 	// CRC32 is the CRC-32 (IEEE) of the content, nil if unknown. It is a
 	// statement of the upstream, which may be wrong.
 	CRC32 *uint32
+}
+
+// ResolveRequest asks for the export of a source for which none is registered.
+type ResolveRequest struct {
+	// Source is what the client sent, without surrounding white space. The client
+	// chose it: an application that requests it must guard against SSRF itself.
+	Source string
+
+	Tenant string // of the client; empty without tenants
+}
+
+// Resolution is the export of a source.
+type Resolution struct {
+	ExportedURL string // must be allowed like that of a registration
+	FileName    string // may be empty
+	Register    bool   // store the export for later requests
 }

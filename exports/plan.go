@@ -2,12 +2,13 @@ package exports
 
 import (
 	"bytes"
-	"context"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"time"
 
 	"example.com/canvasback/exports/filename"
@@ -15,8 +16,13 @@ import (
 	"example.com/canvasback/exports/internal/zipstream"
 )
 
-// planLayout is raised when the bytes of an archive change for equal plans.
-const planLayout = 2
+// planLayout is raised when the bytes of an archive change for equal plans. The layout
+// of a plan is partLayout if its manifest does not name all that is skipped, which the
+// version before would do.
+const (
+	planLayout = 2
+	partLayout = 3
+)
 
 // plan describes the bytes of a link. It is stored as JSON and never changes; a
 // link gets another plan instead. All bytes except CRCs follow from it, and those
@@ -24,8 +30,10 @@ const planLayout = 2
 type plan struct {
 	Layout    int           `json:"layout"`
 	Zip       bool          `json:"zip"`
-	Sources   []string      `json:"sources"` // as requested
-	MadeAt    int64         `json:"madeAt"`  // Unix milliseconds
+	Sources   []string      `json:"sources"` // as requested, but for those that are left out
+	Names     []planName    `json:"names,omitempty"`
+	Requested int           `json:"requested,omitempty"` // sources; len(Sources) if zero
+	MadeAt    int64         `json:"madeAt"`              // Unix milliseconds
 	FileName  string        `json:"fileName"`
 	Type      string        `json:"type,omitempty"` // of a single file
 	Resumable bool          `json:"resumable"`
@@ -53,35 +61,35 @@ type planEntry struct {
 	CRC32     *uint32 `json:"crc32,omitempty"`    // if it was known
 }
 
+// planName is what the client asked to name a file.
+type planName struct {
+	Source   int    `json:"source"` // index
+	Path     string `json:"path,omitempty"`
+	FileName string `json:"fileName,omitempty"`
+}
+
 // planSkipped is an element of Sources that is not in the plan.
 type planSkipped struct {
 	Source int    `json:"source"` // index
 	Reason string `json:"reason"`
+	Absent bool   `json:"absent,omitempty"` // from all plans of the link: it had no export
 }
 
-// A link that has been renewed maxRenewals times, each time within quickRenewal, has
-// a file whose validator keeps changing. It is not resumable until that ends.
 const (
-	maxRenewals  = 8
-	quickRenewal = 10 * time.Minute
+	maxPlanSize     = 1 << 20   // of the stored form of a new plan
+	maxNamedSkipped = 100       // in the manifest of a link
+	maxAbsentSize   = 256 << 10 // of the sources in a plan that had no export
 )
 
-// maxPlanSize bounds the stored form of a plan.
-const maxPlanSize = 4 << 20
-
-// encode returns the stored form of a plan. The error matches [ErrInvalid] if that is
-// too large.
-func (p *plan) encode() ([]byte, error) {
+// encode returns the stored form of a plan.
+func (p *plan) encode() []byte {
 	var data bytes.Buffer
 	encoder := json.NewEncoder(&data)
 	encoder.SetEscapeHTML(false) // URLs have many ampersands
 	if err := encoder.Encode(p); err != nil {
 		panic(err) // a plan has only encodable fields
 	}
-	if data.Len() > maxPlanSize {
-		return nil, invalid("items are too long for a link")
-	}
-	return data.Bytes(), nil
+	return data.Bytes()
 }
 
 // planETag returns the entity tag of a stored plan. It includes the version, so
@@ -99,20 +107,23 @@ func decodePlan(data []byte) (*plan, error) {
 	if err := json.Unmarshal(data, p); err != nil {
 		return nil, err
 	}
-	if p.Layout != planLayout || len(p.Entries) == 0 {
+	if p.Layout != planLayout && p.Layout != partLayout || len(p.Entries) == 0 {
 		return nil, fmt.Errorf("exports: layout %d of a plan is unknown", p.Layout)
 	}
 	return p, nil
 }
 
-// skipped returns the skipped sources.
+// skipped returns the skipped sources that the manifest names.
 func (p *plan) skipped() []Skipped {
 	var list []Skipped
-	for _, s := range p.Skipped {
+	for _, s := range p.Skipped[:min(len(p.Skipped), maxNamedSkipped)] {
 		list = append(list, Skipped{SourceURL: p.Sources[s.Source], Reason: s.Reason})
 	}
 	return list
 }
+
+// requested returns the number of sources of the link.
+func (p *plan) requested() int { return cmp.Or(p.Requested, len(p.Sources)) }
 
 // archive returns the layout of the zip, and the content of manifest.json, which is
 // nil without one.
@@ -124,90 +135,54 @@ func (p *plan) archive() (*zipstream.Archive, []byte, error) {
 	var manifest []byte
 	if len(p.Skipped) > 0 {
 		var entry zipstream.Entry
-		entry, manifest = newManifest(time.UnixMilli(p.MadeAt).UTC(), len(p.Sources), len(p.Entries), p.skipped())
+		entry, manifest = newManifest(time.UnixMilli(p.MadeAt).UTC(), p.requested(), len(p.Entries), p.skipped())
 		entries = append(entries, entry)
 	}
 	archive, err := zipstream.NewArchive(entries)
 	return archive, manifest, err
 }
 
-// plannedFile is the description of an item's file, or the reason to skip it.
-type plannedFile struct {
-	file *File // without Body
-	fact *filefacts.Fact
-	err  error
-}
+// BatchName is the file name of a batch.
+const BatchName = "canvas-exports.zip"
 
-// newPlan makes the plan of items, of which one is the file of a link without zip.
-// It opens no file to read it: sizes come from the upstreams, or from facts that
-// were confirmed recently if there is no previous plan.
-//
-// The second result has an element for each item. If no file is available, the error
-// is a [BatchError], or that of the single file.
-func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip bool, previous *plan) (*plan, []plannedFile, error) {
-	files, err := s.describe(ctx, items, previous)
+const manifestName = "manifest.json"
+
+// newManifest returns the entry manifest.json and its content, which names the skipped
+// items and counts the rest.
+func newManifest(now time.Time, requested, included int, skipped []Skipped) (zipstream.Entry, []byte) {
+	type item struct {
+		SourceURL string `json:"sourceFileUrl"`
+		Reason    string `json:"reason"`
+	}
+	items := make([]item, len(skipped))
+	for i, s := range skipped {
+		items[i] = item{s.SourceURL, s.Reason}
+	}
+	content, err := json.MarshalIndent(struct {
+		GeneratedAt string `json:"generatedAt"`
+		Requested   int    `json:"requested"`
+		Included    int    `json:"included"`
+		Skipped     []item `json:"skipped"`
+		MoreSkipped int    `json:"moreSkipped,omitempty"`
+	}{now.Format("2006-01-02T15:04:05.000Z"), requested, included, items, requested - included - len(items)}, "", "  ")
 	if err != nil {
-		return nil, nil, err
+		panic(err) // strings and numbers always encode
 	}
-	if !zip {
-		if err := files[0].err; err != nil {
-			return nil, files, err
-		}
-	}
-	p := &plan{Layout: planLayout, Zip: zip, MadeAt: s.now().UnixMilli(), FileName: BatchName, Resumable: true, Size: -1}
-	if previous != nil && p.MadeAt-previous.MadeAt < quickRenewal.Milliseconds() {
-		p.Renewals = previous.Renewals + 1
-		p.Resumable = p.Renewals < maxRenewals
-	}
-	names := filename.NewDedup(manifestName)
-	var skipped []Skipped
-	for i, item := range items {
-		p.Sources = append(p.Sources, item.SourceURL)
-		f := files[i]
-		if f.err != nil {
-			skip := newSkipped(item.SourceURL, f.err)
-			skipped = append(skipped, skip)
-			p.Skipped = append(p.Skipped, planSkipped{i, skip.Reason})
-			continue
-		}
-		p.add(*item.Export, f, names)
-	}
-	if len(p.Entries) == 0 {
-		return nil, files, &BatchError{Skipped: skipped, Err: batchError(skipped)}
-	}
-	if !zip {
-		p.FileName, p.Type, p.Size = deliveryName(*items[0].Export, files[0].file), files[0].file.Type, p.Entries[0].Size
-		p.Entries[0].Modified = files[0].file.Modified.Unix()
-	} else if p.Resumable {
-		archive, _, err := p.archive()
-		if err != nil {
-			return nil, files, fmt.Errorf("%w: %w", ErrFailed, err)
-		}
-		p.Size = archive.Size()
-	}
-	return p, files, nil
+	content = append(content, '\n')
+	return zipstream.Entry{
+		Name:     manifestName,
+		Modified: now,
+		Size:     int64(len(content)),
+		CRC:      crc32.ChecksumIEEE(content),
+	}, content
 }
 
-// add adds the file of an export.
-func (p *plan) add(export Export, f plannedFile, names *filename.Dedup) {
-	e := zipEntry(export, f.file, f.fact, names)
-	entry := planEntry{URL: export.ExportedURL, Name: e.Name, Modified: e.Modified.Unix(), Size: e.Size, Streamed: e.Streamed}
-	if f.fact == nil {
-		p.Resumable = false
-	} else {
-		entry.Validator, entry.Revision = f.file.Validator, f.fact.Record().Revision
-		if crc, ok := f.fact.CRC(); ok {
-			entry.CRC32 = &crc
-		}
-	}
-	p.Entries = append(p.Entries, entry)
-}
-
-// zipEntry describes the zip entry of a file. The fact may be nil.
-func zipEntry(export Export, file *File, f *filefacts.Fact, names *filename.Dedup) zipstream.Entry {
-	entry := zipstream.Entry{Name: names.Unique(deliveryName(export, file)), Modified: file.Modified, Size: file.Size, Streamed: true}
+// zipEntry describes the zip entry of an item's file. The fact may be nil.
+func zipEntry(item *BatchItem, file *File, f *filefacts.Fact, names *filename.Dedup) zipstream.Entry {
+	name := names.Unique(item.Path, deliveryName(item.Named(), file))
+	entry := zipstream.Entry{Name: name, Modified: file.Modified, Size: file.Size, Streamed: true}
 	if entry.Modified.IsZero() { // the same in each download
-		entry.Modified = export.UpdatedAt
+		entry.Modified = item.Export.UpdatedAt
 	}
 	if f != nil {
 		crc, known := f.CRC()

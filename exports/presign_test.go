@@ -22,7 +22,7 @@ type fakeObjectStore struct {
 
 func (f *fakeObjectStore) Serves(u *url.URL) bool { return u.Scheme == "store" }
 
-func (f *fakeObjectStore) PublicURL(ctx context.Context, u *url.URL) (string, error) {
+func (f *fakeObjectStore) PublicURL(ctx context.Context, u *url.URL, _ string) (string, error) {
 	if f.err == context.DeadlineExceeded {
 		<-ctx.Done()
 		return "", ctx.Err()
@@ -38,16 +38,16 @@ func TestService_PublicURL(t *testing.T) {
 			Openers: []exports.Opener{store, newFakeUpstream()}, OpenTimeout: 10 * time.Millisecond,
 		}))
 		sources := register(t, s, "store://files.example/a", "https://x.example/b")
-		items, err := s.FindBatch(t.Context(), append(sources, "unknown"))
+		items, err := s.FindBatch(t.Context(), exports.BatchOf(append(sources, "unknown")...))
 		is.NoErr(err)
 
-		public, err := s.PublicURL(t.Context(), *items[0].Export)
+		public, err := s.PublicURL(t.Context(), *items[0].Export, nil)
 		is.NoErr(err)
 		is.Equal(public, "https://files.example/a?signed")
-		public, err = s.PublicURL(t.Context(), *items[1].Export)
+		public, err = s.PublicURL(t.Context(), *items[1].Export, nil)
 		is.NoErr(err)
 		is.Equal(public, "https://x.example/b")
-		urls, skipped, err := s.PublicURLs(t.Context(), items)
+		urls, skipped, err := s.PublicURLs(t.Context(), items, nil)
 		is.NoErr(err)
 		is.Equal(urls, []string{"https://files.example/a?signed", "https://x.example/b"})
 		is.Equal(skipped, []exports.Skipped{{SourceURL: "unknown", Reason: "not registered", Err: exports.ErrNotFound}})
@@ -57,13 +57,13 @@ func TestService_PublicURL(t *testing.T) {
 			{context.DeadlineExceeded, exports.ErrTimeout},
 		} {
 			store.err = c.err
-			_, err = s.PublicURL(t.Context(), *items[0].Export)
+			_, err = s.PublicURL(t.Context(), *items[0].Export, nil)
 			is.True(errors.Is(err, c.want))
-			urls, skipped, err = s.PublicURLs(t.Context(), items)
+			urls, skipped, err = s.PublicURLs(t.Context(), items, nil)
 			is.NoErr(err)
 			is.Equal(urls, []string{"https://x.example/b"})
 			is.True(errors.Is(skipped[0].Err, c.want))
-			_, _, err = s.PublicURLs(t.Context(), items[:1])
+			_, _, err = s.PublicURLs(t.Context(), items[:1], nil)
 			batch, ok := errors.AsType[*exports.BatchError](err)
 			is.True(ok)
 			is.True(errors.Is(batch, c.want))
@@ -72,10 +72,68 @@ func TestService_PublicURL(t *testing.T) {
 	})
 }
 
-func TestRegister_RejectsSchemeWithoutOpener(t *testing.T) {
+// privateOrigin is an origin whose files clients cannot download.
+type privateOrigin struct{ *fakeOrigin }
+
+func (privateOrigin) IsPrivate(*url.URL) bool { return true }
+
+func TestService_PublicURLOfPrivateFile(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
+	l := newLinkTest(t, fakeFile{size: 100, validator: "1"}, fakeFile{size: 100, validator: "1"}, fakeFile{err: exports.ErrGone})
+	now := time.Now()
+	s := must(exports.NewService(l.store, &exports.Options{
+		Openers: []exports.Opener{privateOrigin{l.origin}}, LinkServed: 2, Now: func() time.Time { return now },
+	}))
+	items, err := s.FindBatch(t.Context(), exports.BatchOf(l.sources...))
+	is.NoErr(err)
+	owned := func(owner byte) exports.PrivateURL {
+		return func(ctx context.Context, export exports.Export) (string, error) {
+			link, err := s.ShareLink(ctx, export, exports.Digest{owner}, "client")
+			if err != nil {
+				return "", err
+			}
+			return link.Token, nil
+		}
+	}
+	url := func(item int, owner byte) string {
+		url, err := s.PublicURL(t.Context(), *items[item].Export, owned(owner))
+		is.NoErr(err)
+		return url
+	}
+	first := url(0, 1)
+	is.Equal(url(0, 1), first)
+	is.True(url(0, 2) != first) // another key
+	is.True(url(1, 1) != first) // another file
+	urls, skipped, err := s.PublicURLs(t.Context(), items, owned(1))
+	is.NoErr(err)
+	is.Equal(urls, []string{first, url(1, 1)})
+	is.Equal(len(skipped), 1)
+	is.True(errors.Is(skipped[0].Err, exports.ErrGone))
+
+	found, err := s.FindLink(t.Context(), first)
+	is.NoErr(err)
+	is.Equal(found.Owner, exports.Digest{1})
+	for range 2 {
+		l.readAll(l.find(s, first))
+	}
+	is.NoErr(s.Flush(t.Context()))
+	second := url(0, 1)
+	is.True(second != first) // it has been used up
+	now = now.Add(12*time.Hour - time.Millisecond)
+	is.Equal(url(0, 1), second)
+	now = now.Add(time.Millisecond)
+	is.True(url(0, 1) != second)
+
+	// Without links there is no URL.
+	s = must(exports.NewService(struct{ exports.Store }{l.store}, &exports.Options{Openers: []exports.Opener{privateOrigin{l.origin}}}))
+	_, err = s.PublicURL(t.Context(), *items[0].Export, owned(1))
+	is.True(errors.Is(err, exports.ErrFailed))
+}
+
+func TestRegister_RejectsSchemeWithoutOpener(t *testing.T) {
+	t.Parallel()
 	s := newService(newFakeUpstream(), exports.Options{})
 	_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "store://files.example/a"})
-	is.True(errors.Is(err, exports.ErrInvalid))
+	is.New(t).True(errors.Is(err, exports.ErrInvalid))
 }

@@ -22,6 +22,7 @@ func TestRedactURL(t *testing.T) {
 		`C:\drawings\d.dwg`:                                                       `c:\drawings\d.dwg`,
 		"dwg:plan key 5":                                                          "dwg:plan%20key%205",
 		"plan key 5":                                                              "plan%20key%205",
+		" https://viewer.example/e?secret\n":                                      "https://viewer.example/e",
 		"?secret":                                                                 "",
 		"":                                                                        "",
 

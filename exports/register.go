@@ -2,6 +2,7 @@ package exports
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strings"
 )
@@ -20,40 +21,89 @@ type Registration struct {
 	OwnOnly bool   // return [ErrNotOwner] rather than replace the export of another
 }
 
-// validate returns the export of a registration without times, and its parsed URL.
-func (r Registration) validate() (export Export, u *url.URL, err error) {
-	if export.SourceURL, err = checkSource("sourceFileUrl", r.SourceURL); err != nil {
-		return Export{}, nil, err
+// check returns the export of a registration, without times.
+func (s *Service) check(r Registration) (export Export, err error) {
+	if export.SourceURL, err = s.SourceKey(r.SourceURL); err != nil {
+		return Export{}, err
 	}
 	export.ExportedURL = strings.TrimSpace(r.ExportedURL)
-	if u, err = parseExported(export.ExportedURL); err != nil {
-		return Export{}, nil, err
+	u, err := parseExported(export.ExportedURL)
+	if err != nil {
+		return Export{}, err
 	}
 	if r.FileName != nil {
 		if err := checkText("fileName", *r.FileName); err != nil {
-			return Export{}, nil, err
+			return Export{}, err
 		}
 		if strings.TrimSpace(*r.FileName) != "" {
 			export.FileName = *r.FileName
 		}
 	}
 	export.RegisteredBy = r.By
-	return export, u, checkText("registeredBy", r.By)
+	if err := checkText("registeredBy", r.By); err != nil {
+		return Export{}, err
+	}
+	return export, s.checkAllowed(u)
 }
 
 // Register registers the export of a source in place of a previous one; created reports
 // that there was none. The error matches [ErrInvalid] if a field is invalid or the
 // exported URL may not be opened.
 func (s *Service) Register(ctx context.Context, r Registration) (export Export, created bool, err error) {
-	export, u, err := r.validate()
-	if err != nil {
-		return Export{}, false, err
-	}
-	if err := s.checkAllowed(u); err != nil {
+	if export, err = s.check(r); err != nil {
 		return Export{}, false, err
 	}
 	export.CreatedAt = s.now()
 	export.UpdatedAt = export.CreatedAt
 	export, created, err = s.store.Put(ctx, export, PutRule{KeepName: r.FileName == nil, OwnOnly: r.OwnOnly})
 	return export, created, storeError("put export", err)
+}
+
+// checkAllowed returns an error with the reason of the Opener if u may not be
+// opened.
+func (s *Service) checkAllowed(u *url.URL) error {
+	const message = "exportedUrl is not an allowed URL"
+	opener := s.opener(u)
+	switch {
+	case opener == nil && u.Scheme == "s3":
+		return invalid(message + ": the bucket " + u.Host + " is not configured")
+	case opener == nil && u.Scheme != "http" && u.Scheme != "https":
+		return invalid("exportedUrl must be an http or https URL, or have a configured scheme and host")
+	case opener == nil:
+		return invalid(message)
+	}
+	err := opener.Check(u)
+	if err == nil {
+		return nil
+	}
+	if forbidden, ok := errors.AsType[*ForbiddenError](err); ok && forbidden.Reason != "" {
+		return invalid(message + ": " + forbidden.Reason)
+	}
+	return invalid(message)
+}
+
+// List returns a page of the exports that the filter selects. To read all pages,
+// continue with the last id while Page.More is true. The error matches [ErrInvalid] if
+// Contains is longer than a source URL or not valid text.
+//
+// A search reads exports until the page is full, in the worst case all above After:
+// 100,000 in 20 to 50 ms with any driver. If ctx ends before, it returns an error.
+func (s *Service) List(ctx context.Context, filter Filter, r Range) (Page, error) {
+	if err := checkText("q", filter.Contains); err != nil {
+		return Page{}, err
+	}
+	page, err := s.store.List(ctx, filter, r)
+	return page, storeError("list exports", err)
+}
+
+// Get returns the export with the id, or [ErrNotFound].
+func (s *Service) Get(ctx context.Context, id int64) (Export, error) {
+	export, err := s.store.Get(ctx, id)
+	return export, storeError("get export", err)
+}
+
+// Remove deletes the export with the id, or returns [ErrNotFound]. A link keeps the
+// file until its next plan.
+func (s *Service) Remove(ctx context.Context, id int64) error {
+	return storeError("delete export", s.store.Delete(ctx, id))
 }

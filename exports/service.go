@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"time"
 
@@ -15,9 +14,6 @@ import (
 	"example.com/canvasback/exports/internal/filefacts"
 	"example.com/canvasback/exports/internal/prefetch"
 )
-
-// storeTimeout limits calls of a store that outlive their request.
-const storeTimeout = 5 * time.Second
 
 // Options configure a [Service]. The zero value opens no URL at all. Numbers and
 // durations below zero count as zero.
@@ -30,6 +26,17 @@ type Options struct {
 	// OpenTimeout limits the wait for the first byte of a file, and the
 	// prefetch of each file of a batch; 20 seconds if zero.
 	OpenTimeout time.Duration
+
+	// Resolve, if set, returns the export of a source for which none is registered, or
+	// [ErrNotFound], a [NotReadyError], or an error as of a file that cannot be fetched.
+	// Requests for one source share a call, which has OpenTimeout. A batch resolves
+	// Prefetch sources at a time.
+	Resolve func(ctx context.Context, r ResolveRequest) (Resolution, error)
+
+	// SourceKey, if set, maps a source URL to what is looked up and registered, such
+	// as the part before the query of a presigned URL. A source is not usable if the
+	// result is empty.
+	SourceKey func(source string) string
 
 	// MaxItems is the largest number of items in a batch; 1,000 if zero.
 	MaxItems int
@@ -58,11 +65,11 @@ type Options struct {
 	LinkRequests int
 	LinkServed   int
 
-	// LinksPerKey is how many links of one client key are stored, and MaxLinks
-	// how many in total; 10,000 and 100,000 if zero. A new link replaces the
-	// oldest one.
-	LinksPerKey int
-	MaxLinks    int
+	// LinksPerKey is how many links of one client key are stored, and
+	// LinkBytesPerKey how large they are together; 10,000 and 64 MiB if zero. A
+	// client of the key has a tenth of both. Further links are [ErrTooManyLinks].
+	LinksPerKey     int
+	LinkBytesPerKey int64
 
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
@@ -71,25 +78,19 @@ type Options struct {
 // Service registers, finds and opens exports over a [Store]. It is safe for
 // concurrent use.
 type Service struct {
-	store       Store
-	links       LinkStore // nil if the Store is none
-	openers     []Opener
-	openTimeout time.Duration
-	maxItems    int
-	perHost     int // 0 if Openers decide
-	prefetch    prefetch.Config
-	clock       func() time.Time
+	options Options // with defaults
+	store   Store
+	links   LinkStore // nil if the Store is none
 
 	facts        *filefacts.Cache
 	usages       *usages
-	plans        *planCache
+	plans        *cache[*Link] // with the size of their encoded plans as cost
+	shared       *cache[sharedLink]
+	prefetch     prefetch.Config
 	statPrefetch prefetch.Config
-	linkLifetime time.Duration
-	linkRequests int
-	linkServed   int64
-	linkLimits   LinkLimits
 	renewals     *singleflight.Group
-	decodings    *singleflight.Group
+	resolutions  *singleflight.Group
+	sharings     *singleflight.Group
 }
 
 // NewService returns a Service over store; nil options are the defaults. It returns an
@@ -106,65 +107,40 @@ func NewService(store Store, options *Options) (*Service, error) {
 		return nil, errors.New("exports: an Opener is nil")
 	}
 	o.OpenTimeout = cmp.Or(max(o.OpenTimeout, 0), 20*time.Second)
+	o.MaxItems = cmp.Or(max(o.MaxItems, 0), 1000)
+	o.Prefetch = cmp.Or(max(o.Prefetch, 0), 16)
+	o.LinkLifetime = cmp.Or(max(o.LinkLifetime, 0), 24*time.Hour)
+	o.LinksPerKey = cmp.Or(max(o.LinksPerKey, 0), 10_000)
+	o.LinkBytesPerKey = cmp.Or(max(o.LinkBytesPerKey, 0), 64<<20)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	files := cmp.Or(max(o.Prefetch, 0), 16)
 	s := &Service{
-		store:       store,
-		openers:     o.Openers,
-		openTimeout: o.OpenTimeout,
-		maxItems:    cmp.Or(max(o.MaxItems, 0), 1000),
-		perHost:     max(o.PrefetchPerHost, 0),
+		options: o,
+		store:   store,
+		plans:   newCache[*Link](16 << 20),
+		shared:  newCache[sharedLink](10_000),
 		prefetch: prefetch.Config{
-			Files:       files,
+			Files:       o.Prefetch,
 			Budget:      prefetch.NewBudget(cmp.Or(max(o.PrefetchBytes, 0), 40<<20)),
 			Timeout:     o.OpenTimeout,
 			IdleTimeout: 2 * time.Second,
 		},
-		clock: o.Now,
-
-		plans:        newPlanCache(),
-		renewals:     new(singleflight.Group),
-		decodings:    new(singleflight.Group),
-		linkLifetime: cmp.Or(max(o.LinkLifetime, 0), 24*time.Hour),
-		linkRequests: cmp.Or(max(o.LinkRequests, 0), 16),
-		linkServed:   int64(cmp.Or(max(o.LinkServed, 0), 64)),
-		linkLimits: LinkLimits{
-			PerOwner: cmp.Or(max(o.LinksPerKey, 0), 10_000),
-			Total:    cmp.Or(max(o.MaxLinks, 0), 100_000),
-		},
+		renewals:    new(singleflight.Group),
+		resolutions: new(singleflight.Group),
+		sharings:    new(singleflight.Group),
 	}
 	s.links, _ = store.(LinkStore)
-	s.facts, s.usages = filefacts.New(factStore{s.links}, s.now, ErrChanged), newUsages(s.links)
+	s.facts = filefacts.New(factStore{s.links}, s.now, ErrChanged)
+	s.usages = newUsages(s.links, s.now, cmp.Or(max(o.LinkRequests, 0), 16), cmp.Or(max(o.LinkServed, 0), 64))
 	s.statPrefetch = s.prefetch // a description takes one short request and no memory
-	s.statPrefetch.Budget = prefetch.NewBudget(files * prefetch.PrefixSize)
+	s.statPrefetch.Budget = prefetch.NewBudget(o.Prefetch * prefetch.PrefixSize)
 	return s, nil
 }
 
 // Format implements [fmt.Formatter] for all verbs. It prints no state, which other
 // goroutines change.
 func (s *Service) Format(f fmt.State, _ rune) { io.WriteString(f, "exports.Service") }
-
-// concurrency returns a function that returns how many files of the host of an
-// exported URL may be open at a time.
-func (s *Service) concurrency(exportedURL string) (get func() int) {
-	const fallback = 6
-	defer func() {
-		if recover() != nil { // the same panic fails the file
-			get = func() int { return fallback }
-		}
-	}()
-	u, opener, err := s.locate(exportedURL)
-	adaptive, ok := opener.(AdaptiveOpener)
-	switch {
-	case s.perHost > 0:
-		return func() int { return s.perHost }
-	case err != nil || !ok:
-		return func() int { return fallback }
-	}
-	return func() int { return adaptive.Concurrency(u) }
-}
 
 // HasLinks reports whether there can be links: the [Store] is a [LinkStore]. Otherwise
 // creating one fails, none is found, and what is known about files is only in memory.
@@ -176,111 +152,23 @@ func (s *Service) Flush(ctx context.Context) error {
 	return errors.Join(s.facts.Flush(ctx), s.usages.loop.Flush(ctx))
 }
 
-// checkAllowed returns an error with the reason of the Opener if u may not be
-// opened.
-func (s *Service) checkAllowed(u *url.URL) error {
-	const message = "exportedUrl is not an allowed URL"
-	opener := s.opener(u)
-	switch {
-	case opener == nil && u.Scheme != "http" && u.Scheme != "https":
-		return invalid("exportedUrl must be an http or https URL, or have a configured scheme and host")
-	case opener == nil:
-		return invalid(message)
-	}
-	err := opener.Check(u)
-	if err == nil {
-		return nil
-	}
-	if forbidden, ok := errors.AsType[*ForbiddenError](err); ok && forbidden.Reason != "" {
-		return invalid(message + ": " + forbidden.Reason)
-	}
-	return invalid(message)
-}
-
-// Find returns the export that is registered for a source URL, or
-// [ErrNotFound]. The error matches [ErrInvalid] if source is empty or too long.
-func (s *Service) Find(ctx context.Context, source string) (Export, error) {
-	source, err := checkSource("sourceFileUrl", source)
-	if err != nil {
-		return Export{}, err
-	}
-	list, err := s.store.Find(ctx, source)
-	if err != nil {
-		return Export{}, storeError("find export", err)
-	}
-	if len(list) == 0 {
-		return Export{}, ErrNotFound
-	}
-	return list[0], nil
-}
-
-// FindBatch looks up the export of each source URL and returns an item for
-// each, in the same order. If none has an export, the error is a [BatchError].
-// It matches [ErrInvalid] if there are no source URLs, too many, or an invalid
-// one.
-func (s *Service) FindBatch(ctx context.Context, sources []string) ([]BatchItem, error) {
-	if len(sources) == 0 {
-		return nil, invalid("items must not be empty")
-	}
-	if len(sources) > s.maxItems {
-		return nil, invalid(fmt.Sprintf("items must have at most %d elements", s.maxItems))
-	}
-	trimmed := make([]string, len(sources))
-	for i, source := range sources {
-		var err error
-		if trimmed[i], err = checkSource(fmt.Sprintf("items[%d].sourceFileUrl", i), source); err != nil {
-			return nil, err
-		}
-	}
-	items, skipped, err := s.findItems(ctx, trimmed)
-	if err != nil {
-		return nil, err
-	}
-	if len(skipped) == len(items) {
-		return nil, &BatchError{Skipped: skipped, Err: ErrNotFound}
-	}
-	return items, nil
-}
-
-// findItems looks up the export of each valid source. It also returns those that
-// have none.
-func (s *Service) findItems(ctx context.Context, sources []string) (items []BatchItem, skipped []Skipped, err error) {
-	list, err := s.store.Find(ctx, sources...)
-	if err != nil {
-		return nil, nil, storeError("find exports", err)
-	}
-	bySource := make(map[string]*Export, len(list))
-	for i := range list {
-		bySource[list[i].SourceURL] = &list[i]
-	}
-	items = make([]BatchItem, len(sources))
-	for i, source := range sources {
-		items[i] = BatchItem{SourceURL: source, Export: bySource[source]}
-		if items[i].Export == nil {
-			skipped = append(skipped, newSkipped(source, ErrNotFound))
-		}
-	}
-	return items, skipped, nil
-}
-
-// opener returns the first Opener that serves u, or nil.
-func (s *Service) opener(u *url.URL) Opener {
-	for _, opener := range s.openers {
-		if opener.Serves(u) {
-			return opener
-		}
-	}
-	return nil
-}
-
 // now returns the time in UTC, truncated to the millisecond.
-func (s *Service) now() time.Time { return time.UnixMilli(s.clock().UnixMilli()).UTC() }
+func (s *Service) now() time.Time { return time.UnixMilli(s.options.Now().UnixMilli()).UTC() }
 
-// storeError wraps an error of the store in [ErrUnavailable], except nil,
-// [ErrNotFound] and [ErrNotOwner].
-func storeError(operation string, err error) error {
-	if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrNotOwner) {
-		return err
-	}
-	return fmt.Errorf("%w: %s: %w", ErrUnavailable, operation, err)
+// Stats counts what a [Service] has done since it was created.
+type Stats struct {
+	// Files of batches and links that were prefetched when the response reached
+	// them, and those that it had to wait for, such as the first of each.
+	PrefetchReady  uint64
+	PrefetchWaited uint64
+
+	// Memory in use for prefetched files, and its limit [Options.PrefetchBytes].
+	PrefetchBytes    int
+	PrefetchMaxBytes int
+}
+
+// Stats returns the current statistics.
+func (s *Service) Stats() Stats {
+	stats := s.prefetch.Budget.Stats()
+	return Stats{stats.Ready, stats.Waited, stats.UsedBytes, stats.MaxBytes}
 }

@@ -103,11 +103,11 @@ func TestFindBatch_RejectsInvalidSources(t *testing.T) {
 	is := is.New(t)
 	s := newService(newFakeUpstream(), exports.Options{MaxItems: 2})
 	register(t, s, "https://x.example/a")
-	for _, sources := range [][]string{nil, {"a", "b", "c"}, {"source-0", " "}} {
-		_, err := s.FindBatch(t.Context(), sources)
+	for _, sources := range [][]string{nil, {"a", "b", "c"}, {"", " "}} {
+		_, err := s.FindBatch(t.Context(), exports.BatchOf(sources...))
 		is.True(errors.Is(err, exports.ErrInvalid))
 	}
-	_, err := s.FindBatch(t.Context(), []string{"b", "b"})
+	_, err := openBatch(t, s, []string{"b", "b"})
 	var batch *exports.BatchError
 	is.True(errors.As(err, &batch) && errors.Is(err, exports.ErrNotFound))
 	is.Equal(withoutErrors(batch.Skipped), []exports.Skipped{{SourceURL: "b", Reason: "not registered"}, {SourceURL: "b", Reason: "not registered"}})

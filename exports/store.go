@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"time"
+
+	"example.com/canvasback/exports/internal/filefacts"
 )
 
 // Store stores exports. It enforces no rules: its input is valid and complete. It is
@@ -47,23 +49,22 @@ type Store interface {
 }
 
 // LinkStore is an optional interface of a [Store], for download links and facts about
-// files. What the comment of Store says of methods holds for these too; the sentinel
-// is [ErrLinkNotFound].
+// files. What the comment of Store says of methods holds for these too; the sentinels
+// are [ErrLinkNotFound] and [ErrTooManyLinks].
 //
 // A type that embeds a Store as an interface does not have the methods of a LinkStore.
 // Embed both.
 type LinkStore interface {
-	// InsertLink stores a link with Version 1 and Served 0; its digest is new.
-	// It then deletes up to [PruneStep] links of each kind, oldest first: those
-	// that have expired at link.CreatedAt, those of the same owner beyond the
-	// newest limits.PerOwner, and those beyond the newest limits.Total. It may
-	// count links that have been deleted.
+	// InsertLink deletes up to [PruneStep] links that have expired at
+	// link.CreatedAt, and as many of the same owner that are used up. It then
+	// stores a link with Version 1 and Served 0; its digest is new. Instead it
+	// returns [ErrTooManyLinks] if the owner, or the client of the owner, would
+	// have more than the limits. Concurrent calls may exceed them.
 	InsertLink(ctx context.Context, link StoredLink, limits LinkLimits) error
 
 	// FindLink returns the link with the digest, also if it has expired, or
-	// [ErrLinkNotFound]. Its Plan is nil if its Version is known, which may be
-	// any number.
-	FindLink(ctx context.Context, digest Digest, known int64) (StoredLink, error)
+	// [ErrLinkNotFound]. Its Plan is nil, with PlanSize set, unless withPlan.
+	FindLink(ctx context.Context, digest Digest, withPlan bool) (StoredLink, error)
 
 	// ReplacePlan replaces the plan of a link and increments its Version, if
 	// that is the given one. Otherwise it changes nothing. It returns the link
@@ -107,6 +108,9 @@ func (r PutRule) Replace(previous, export Export) (Export, error) {
 // a limit. It exceeds what one call adds, so the excess shrinks.
 const PruneStep = 1000
 
+// storeTimeout limits calls of a store that outlive their request.
+const storeTimeout = 5 * time.Second
+
 // Digest is a SHA-256 digest. It is printed as a placeholder, because that of a
 // link identifies a secret.
 type Digest [sha256.Size]byte
@@ -118,17 +122,25 @@ func (d Digest) Format(f fmt.State, _ rune) { fmt.Fprint(f, "[digest]") }
 type StoredLink struct {
 	Digest    Digest // of the token
 	Owner     Digest // of the raw key that made the link; zero if none
+	Client    Digest // of the owner's client that made it
 	Version   int64  // of the plan, from 1
 	Served    int64  // in units of the [Service]
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	Plan      []byte // what the link delivers, as the [Service] encodes it
+	PlanSize  int    // length of Plan
 }
 
-// LinkLimits bound the number of links in a [Store]. Both are positive.
+// LinkLimits bound the links in a [Store].
 type LinkLimits struct {
-	PerOwner int
-	Total    int
+	PerOwner, PerClient LinkLimit
+	Served              int64 // with which a link is used up
+}
+
+// LinkLimit is how many links there may be, and how many bytes their plans may have.
+type LinkLimit struct {
+	Links int
+	Bytes int64
 }
 
 // Fact is what is known about the file at a URL. It is true as long as the file
@@ -144,4 +156,30 @@ type Fact struct {
 	Modified  time.Time // zero if unknown
 	SeenAt    time.Time // when the upstream last confirmed the Validator; not zero
 	Blocks    []byte    // checksums of parts, as the [Service] encodes them; empty if none
+}
+
+// factStore is a [LinkStore] for package filefacts. Without one it stores nothing.
+type factStore struct{ links LinkStore }
+
+func (s factStore) FindFacts(ctx context.Context, urls ...filefacts.Key) ([]filefacts.Record, error) {
+	if s.links == nil {
+		return nil, nil
+	}
+	list, err := s.links.FindFacts(ctx, urls...)
+	records := make([]filefacts.Record, len(list))
+	for i, fact := range list {
+		records[i] = filefacts.Record(fact)
+	}
+	return records, err
+}
+
+func (s factStore) PutFacts(ctx context.Context, records []filefacts.Record, limit int) error {
+	if s.links == nil {
+		return nil
+	}
+	list := make([]Fact, len(records))
+	for i, record := range records {
+		list[i] = Fact(record)
+	}
+	return s.links.PutFacts(ctx, list, limit)
 }

@@ -22,24 +22,27 @@ func (e *LinkLimitError) Error() string { return "exports: " + e.Reason }
 // usage although its size changes.
 const usageUnit = 1_000_000
 
-// linkUsage is how this process uses a link.
-type linkUsage struct {
-	active   int
-	reserved int64 // of the running responses
-	unsaved  int64 // served, not yet in the store
-}
-
 // usages counts what links serve, and writes it to the store behind them.
 type usages struct {
-	store LinkStore
-	loop  *writebehind.Loop
+	store    LinkStore
+	now      func() time.Time
+	requests int   // of a link at a time
+	served   int64 // how many times its size
+	loop     *writebehind.Loop
 
 	mu    sync.Mutex
 	links map[Digest]*linkUsage
 }
 
-func newUsages(store LinkStore) *usages {
-	u := &usages{store: store, links: make(map[Digest]*linkUsage)}
+// linkUsage is how this process uses a link.
+type linkUsage struct {
+	active   int
+	admitted int64 // of the running responses
+	unsaved  int64 // served, not yet in the store
+}
+
+func newUsages(store LinkStore, now func() time.Time, requests, served int) *usages {
+	u := &usages{store: store, now: now, requests: requests, served: int64(served), links: make(map[Digest]*linkUsage)}
 	u.loop = writebehind.New(u.nextWrite)
 	return u
 }
@@ -76,52 +79,50 @@ func (u *usages) release(link Digest, usage *linkUsage) {
 	}
 }
 
-// usage returns what a response of n bytes adds to the usage of the link, rounded
-// up.
-func (l *Link) usage(n int64) int64 {
-	if l.Size <= 0 || n >= l.Size {
+// usageOf returns what a response of n bytes adds to the usage of a link, rounded up.
+func usageOf(n, size int64) int64 {
+	if size <= 0 || n >= size {
 		return usageUnit
 	}
-	return max(1, int64(float64(n)/float64(l.Size)*usageUnit)+1)
+	return max(1, int64(float64(n)/float64(size)*usageUnit)+1)
 }
 
-// reserve begins a response with n bytes of the link, -1 for all of them. It
-// returns a [LinkLimitError] if the link may not serve them now. Otherwise the
+// admit begins a response with n bytes of a link that has size bytes, -1 for all of
+// them. It returns a [LinkLimitError] if the link may not serve them now. Otherwise the
 // caller must call done once, with the number of bytes that were sent.
-func (l *Link) reserve(n int64) (done func(sent int64), err error) {
-	s, u := l.service, l.service.usages
+func (u *usages) admit(link StoredLink, size, n int64) (done func(sent int64), err error) {
 	if n < 0 {
-		n = max(l.Size, 0)
+		n = max(size, 0)
 	}
-	reserved := l.usage(n)
+	amount := usageOf(n, size)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	usage := u.links[l.stored.Digest]
+	usage := u.links[link.Digest]
 	if usage == nil {
 		usage = new(linkUsage)
 	}
-	switch limit, used := s.linkServed*usageUnit, l.stored.Served+usage.unsaved; {
-	case usage.active >= s.linkRequests:
-		return nil, &LinkLimitError{fmt.Sprintf("this link serves at most %d requests at a time", s.linkRequests), time.Second}
-	case used+usage.reserved >= limit:
-		retry := l.ExpiresAt.Sub(s.now())
+	switch limit, used := u.served*usageUnit, link.Served+usage.unsaved; {
+	case usage.active >= u.requests:
+		return nil, &LinkLimitError{fmt.Sprintf("this link serves at most %d requests at a time", u.requests), time.Second}
+	case used+usage.admitted >= limit:
+		retry := link.ExpiresAt.Sub(u.now())
 		if used < limit {
 			retry = time.Second // the running responses may end early
 		}
-		return nil, &LinkLimitError{fmt.Sprintf("this link has delivered %d times its size", s.linkServed), retry}
+		return nil, &LinkLimitError{fmt.Sprintf("this link has delivered %d times its size", u.served), retry}
 	}
-	u.links[l.stored.Digest] = usage
+	u.links[link.Digest] = usage
 	usage.active++
-	usage.reserved += reserved
+	usage.admitted += amount
 	return func(sent int64) {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		usage.active--
-		usage.reserved -= reserved
+		usage.admitted -= amount
 		if sent > 0 {
-			usage.unsaved += min(reserved, l.usage(sent))
+			usage.unsaved += min(amount, usageOf(sent, size))
 			u.loop.Start()
 		}
-		u.release(l.stored.Digest, usage)
+		u.release(link.Digest, usage)
 	}, nil
 }

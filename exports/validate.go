@@ -24,16 +24,6 @@ func checkText(field, text string) error {
 	return nil
 }
 
-// checkSource validates a source URL and returns it without surrounding white
-// space.
-func checkSource(field, source string) (string, error) {
-	source = strings.TrimSpace(source)
-	if source == "" {
-		return "", invalid(field + " must not be empty")
-	}
-	return source, checkText(field, source)
-}
-
 // parseExported parses the URL of an exported file. An [Opener] decides whether
 // it is allowed.
 func parseExported(exported string) (*url.URL, error) {

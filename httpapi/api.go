@@ -28,6 +28,8 @@ type API struct {
 	crossOrigin *http.CrossOriginProtection
 	memory      *budget.Budget[client]
 	streams     *streamLimiter
+	turns       *turns
+	refusals    *refusals
 	cors        *cors
 	prefix      string // with a slash before it, or empty
 	log         *slog.Logger
@@ -67,7 +69,9 @@ func New(options *Options) (*API, error) {
 		auth:        checker,
 		crossOrigin: http.NewCrossOriginProtection(),
 		memory:      budget.New[client](opts.Limits.Memory),
-		streams:     &streamLimiter{limit: opts.Limits.Downloads, running: make(map[client]int)},
+		streams:     &streamLimiter{limit: opts.Limits.Downloads, running: make(map[streamClient]int)},
+		turns:       &turns{clients: make(map[client]*turn)},
+		refusals:    newRefusals(),
 		cors:        newCORS(opts.AllowedOrigins),
 		log:         opts.Logger,
 	}
@@ -77,6 +81,9 @@ func New(options *Options) (*API, error) {
 	a.warnBuffered = sync.OnceFunc(func() {
 		a.log.Warn("downloads may be buffered: the ResponseWriter can neither flush nor set deadlines, as behind http.TimeoutHandler")
 	})
+	if opts.DangerouslySkipClientKeys && a.cors.allowAll {
+		a.log.Warn("client routes are open to the pages of all origins")
+	}
 	if prefix := strings.Trim(opts.Prefix, "/"); prefix != "" {
 		a.prefix = "/" + prefix
 	}

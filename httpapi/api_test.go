@@ -1,9 +1,11 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -155,6 +157,8 @@ func TestAuthenticate_WithoutProtection(t *testing.T) {
 	for _, path := range []string{"/own/7", "/things/7"} {
 		is.Equal(string(h.send("GET", path, "").want(200).body), "hello  false")
 	}
+	h.send("POST", "/things/7", "").want(200)
+	h.send("POST", "/things/7", "", "Origin", "https://evil.example").wantError(403, "forbidden")
 }
 
 func TestAuthenticate_SharesTheRateLimit(t *testing.T) {
@@ -330,5 +334,39 @@ func TestAPI_SetsPattern(t *testing.T) {
 		request := httptest.NewRequest("GET", c.path, nil)
 		httpapi.Handler(&h.options).ServeHTTP(httptest.NewRecorder(), request)
 		is.Equal(request.Pattern, c.want)
+	}
+}
+
+func TestOptions_FormatRedactsAdminKeys(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	options := httpapi.Options{AdminKeys: []string{"first-secret", "second-secret"}, Prefix: "/shown"}
+	var out bytes.Buffer
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		fmt.Fprintf(&out, verb, options)
+		fmt.Fprintf(&out, verb, &options)
+		fmt.Fprintf(&out, verb, struct{ Options httpapi.Options }{options})
+		fmt.Fprintf(&out, verb, []httpapi.Options{options})
+	}
+	fmt.Fprintln(&out, options, &options)
+	for _, handler := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+		slog.New(handler).Info("x", "options", options, "pointer", &options)
+	}
+	for _, secret := range []string{"secret", fmt.Sprintf("%x", "secret"), fmt.Sprintf("%X", "secret")} {
+		is.True(!strings.Contains(out.String(), secret))
+	}
+	is.True(strings.Contains(out.String(), `Prefix:/shown`))
+	is.True(strings.Contains(out.String(), `AdminKeys:[[admin key] [admin key]]`))
+}
+
+func TestOptions_RejectsPublicURL(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for _, url := range []string{
+		"canvas.example", "ftp://canvas.example", "https://", "https://u@canvas.example",
+		"https://canvas.example?x", "https://canvas.example/#", ":",
+	} {
+		_, err := httpapi.New(&httpapi.Options{PublicURL: url})
+		is.True(err != nil && strings.Contains(err.Error(), "PublicURL"))
 	}
 }

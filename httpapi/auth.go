@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 
 	"example.com/canvasback/keys"
 )
@@ -13,7 +14,9 @@ type credential int
 
 const (
 	clientKey credential = iota
+	ownKey               // a client key, even if client routes are open; checking it is no use
 	adminKey
+	registerKey // an admin key, or a client key whose scopes name the one of the route
 	noKey
 )
 
@@ -21,27 +24,84 @@ const (
 // requires.
 func (c *call) authenticate(route *route) error {
 	switch {
-	case route.auth == noKey, route.auth == clientKey && c.api.options.DangerouslySkipClientKeys:
+	case route.auth == noKey:
 		return nil
-	case route.auth == adminKey:
+	case route.auth == clientKey && c.api.options.DangerouslySkipClientKeys:
+		return c.checkOrigin()
+	case route.auth == adminKey, route.auth == registerKey && c.registersAsAdmin():
 		return c.checkAdmin()
+	case route.auth == registerKey && c.api.options.DangerouslySkipClientKeys:
+		return &permitError{DeniedError{Message: "only an admin key may register exports"}, nil}
 	}
 	defer c.replaceBody() // Authorize may have read it
-	return c.checkClientKey([]string{route.scope})
+	switch route.auth {
+	case ownKey:
+		return c.checkClientKey(nil, func(*keys.Key) error { return keys.SkipUse })
+	case registerKey:
+		return c.checkClientKey([]string{route.scope}, c.checkRegistrant)
+	}
+	return c.checkClientKey([]string{route.scope}, nil)
+}
+
+// registersAsAdmin reports whether the admin key of the request, or the login of the
+// application, decides alone.
+func (c *call) registersAsAdmin() bool {
+	given := c.credentials()
+	return given.admin != nil || given.client == nil && c.api.options.AuthenticateAdmin != nil
+}
+
+// checkRegistrant checks that the scopes of a key name ScopeExportsRegister. Those of a
+// page token do not count: whoever holds an unlimited key can make one with any scope.
+func (c *call) checkRegistrant(key *keys.Key) error {
+	scopes := key.Scopes
+	if key.Token != nil {
+		owner, err := c.api.keys.VerifyDigest(c.detached(), key.Digest)
+		if err != nil {
+			return err
+		}
+		scopes = owner.Scopes
+	}
+	if !slices.Contains(scopes.List(), ScopeExportsRegister) {
+		return &permitError{DeniedError{Message: "the scopes of this API key do not name " + ScopeExportsRegister}, nil}
+	}
+	return nil
+}
+
+// checkOrigin rejects requests without a key that change something, if they come from
+// pages of origins that CORS does not allow.
+func (c *call) checkOrigin() error {
+	if c.api.cors.allowAll || c.api.cors.allows(c.r.Header.Get("Origin")) || c.api.crossOrigin.Check(c.r) == nil {
+		return nil
+	}
+	return errCrossOrigin
 }
 
 // checkClientKey verifies the client key of the request, which must have the scopes. It
-// verifies no key twice for a request.
-func (c *call) checkClientKey(scopes []string) error {
-	permit := func(key *keys.Key) error { return c.permit(key, scopes) }
+// verifies no key twice for a request. The last check may be nil, or return
+// [keys.SkipUse].
+func (c *call) checkClientKey(scopes []string, last func(*keys.Key) error) error {
+	permit := func(key *keys.Key) error {
+		err := c.permit(key, scopes)
+		if err == nil && last != nil {
+			err = last(key)
+		}
+		return err
+	}
 	if c.inherited && c.outer.verified && c.outer.api == c.api {
 		c.key, c.verified = c.outer.key, true
-		return permit(&c.key)
+		if err := permit(&c.key); err != keys.SkipUse {
+			return err
+		}
+		return nil
 	}
-	values, _ := c.credentials()
-	key, err := c.api.auth.Client(c.detached(), c.clientIP, values, permit)
+	values, check := c.credentials(), c.api.auth.Client
+	given := values.client
+	if given == nil && values.token != nil {
+		given, check = values.token, c.api.auth.Token
+	}
+	key, err := check(c.detached(), c.clientIP, given, permit)
 	if err != nil {
-		c.keyID = key.ID // of the rejected key
+		c.setKey(&key) // the rejected one
 		return err
 	}
 	c.key, c.verified = key, true
@@ -80,7 +140,7 @@ func (a *API) RequireClientKey(next http.Handler) http.Handler { return a.requir
 
 func (a *API) requireClientKey(next http.Handler, scopes ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := a.newCall(w, r)
+		c := a.newCall(w, r, nil)
 		c.aborted = true // until next returns
 		defer func() {
 			c.route = cmp.Or(c.route, r.Pattern)
@@ -116,7 +176,7 @@ func (a *API) requireClientKey(next http.Handler, scopes ...string) http.Handler
 // DangerouslySkipClientKeys there is no key. Observe is called for rejected requests
 // only. The key must have all scopes, as behind [API.RequireScope].
 func (a *API) Authenticate(w http.ResponseWriter, r *http.Request, scopes ...string) (*http.Request, bool) {
-	c := a.newCall(w, r)
+	c := a.newCall(w, r, nil)
 	if !c.authenticateOwn(scopes) {
 		c.observe()
 		return nil, false
@@ -130,11 +190,12 @@ func (c *call) authenticateOwn(scopes []string) bool {
 	if c.api.cors.handle(&c.w, c.r) {
 		return false
 	}
-	if c.api.options.DangerouslySkipClientKeys {
-		return true
-	}
 	c.route = c.r.Pattern
-	if err := c.checkClientKey(scopes); err != nil {
+	check := c.checkOrigin
+	if !c.api.options.DangerouslySkipClientKeys {
+		check = func() error { return c.checkClientKey(scopes, nil) }
+	}
+	if err := check(); err != nil {
 		c.fail(err)
 		return false
 	}

@@ -14,8 +14,7 @@ func (c *call) checkAdmin() error {
 	if c.api.options.AuthenticateAdmin != nil {
 		return c.checkAdminLogin()
 	}
-	_, values := c.credentials()
-	number, err := c.api.auth.Admin(c.r.Context(), c.clientIP(), values)
+	number, err := c.api.auth.Admin(c.r.Context(), c.clientIP(), c.credentials().admin)
 	if err != nil {
 		return err
 	}

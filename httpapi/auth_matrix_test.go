@@ -31,15 +31,15 @@ type credential struct {
 func TestAuth_AllRoutesAndCredentials(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*httpapi.Options){
-		"default":            func(*httpapi.Options) {},
-		"admin registration": func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey },
-		"no admin key":       func(o *httpapi.Options) { o.AdminKeys = nil },
-		"no protection":      func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true },
-		"no keys service":    func(o *httpapi.Options) { o.Keys = nil },
+		"default":             func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithScope },
+		"client registration": func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithClientKey },
+		"admin registration":  func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey },
+		"no admin key":        func(o *httpapi.Options) { o.AdminKeys = nil },
+		"no protection":       func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true },
+		"no keys service":     func(o *httpapi.Options) { o.Keys = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			is := is.New(t)
 			h := newHarness(t, func(o *httpapi.Options) { o.Limits.WrongKeys.Burst = -1 })
 			issued := issueKeys(t, h)
 			change(&h.options)
@@ -66,7 +66,7 @@ func TestAuth_AllRoutesAndCredentials(t *testing.T) {
 					}
 				}
 			}
-			is.Equal(fmt.Sprint(h.options.Symbols.ListFolders(t.Context(), symbols.Range{})), before)
+			is.New(t).Equal(fmt.Sprint(h.options.Symbols.ListFolders(t.Context(), symbols.Range{})), before)
 		})
 	}
 }
@@ -136,14 +136,14 @@ type model struct {
 
 func (m model) status(method, path string, lines []string) int {
 	var allowed []string
-	key := ""
+	key, own := "", false
 	for _, route := range m.routes {
 		if route.Path != path {
 			continue
 		}
 		allowed = append(allowed, route.Method)
 		if route.Method == method || route.Method == "GET" && method == "HEAD" {
-			key = route.Key
+			key, own = route.Key, route.Own
 		}
 		if route.Method == "GET" {
 			allowed = append(allowed, "HEAD")
@@ -170,9 +170,24 @@ func (m model) status(method, path string, lines []string) int {
 		case headerValue(lines, key) != adminKey:
 			return 401
 		}
+	case "register":
+		admin, client := headerValue(lines, "x-admin-key"), headerValue(lines, "x-api-key")
+		switch {
+		case len(m.options.AdminKeys) == 0 && hasHeader(lines, "x-admin-key"):
+			return 403
+		case hasHeader(lines, "x-admin-key") && admin != adminKey:
+			return 401
+		case hasHeader(lines, "x-admin-key"):
+		case m.options.DangerouslySkipClientKeys:
+			return 403
+		case m.options.Keys == nil, !slices.Contains([]keys.RawKey{m.issued.valid, m.issued.inactive, m.issued.expired}, keys.RawKey(client)):
+			return 401
+		default:
+			return 403 // its scopes name nothing
+		}
 	case "x-api-key":
 		switch raw := keys.RawKey(headerValue(lines, key)); {
-		case m.options.DangerouslySkipClientKeys:
+		case m.options.DangerouslySkipClientKeys && !own:
 		case m.options.Keys == nil:
 			return 401
 		case raw == m.issued.inactive, raw == m.issued.expired:
@@ -182,6 +197,13 @@ func (m model) status(method, path string, lines []string) int {
 		}
 	}
 	return authenticated
+}
+
+func hasHeader(lines []string, header string) bool {
+	return slices.ContainsFunc(lines, func(line string) bool {
+		name, _, _ := strings.Cut(line, ":")
+		return strings.EqualFold(name, header)
+	})
 }
 
 // headerValue returns the value of a header, or "" unless it is sent once.

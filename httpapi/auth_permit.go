@@ -12,9 +12,17 @@ import (
 	"example.com/canvasback/keys"
 )
 
+// setKey sets the client key of the request, which may be rejected, for logs.
+func (c *call) setKey(key *keys.Key) {
+	c.keyID = key.ID
+	if key.Token != nil {
+		c.tokenID = key.Token.ID
+	}
+}
+
 // permit checks the scopes of a valid key and calls Authorize.
 func (c *call) permit(key *keys.Key, scopes []string) error {
-	c.keyID = key.ID
+	c.setKey(key)
 	for _, scope := range scopes {
 		if !key.Allows(scope) {
 			return &permitError{DeniedError{Message: "this API key lacks the scope " + scope}, nil}
@@ -77,7 +85,7 @@ func (e *permitError) Error() string {
 
 func (e *permitError) response() errorResponse {
 	if e.RetryAfter > 0 {
-		return errorResponse{e, http.StatusTooManyRequests, "too_many_requests", e.Message}
+		return errorResponse{e, http.StatusTooManyRequests, "too_many_requests", e.Message, e.RetryAfter}
 	}
-	return errorResponse{e, http.StatusForbidden, "forbidden", e.Message}
+	return errorResponse{e, http.StatusForbidden, "forbidden", e.Message, 0}
 }

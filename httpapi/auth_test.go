@@ -15,6 +15,8 @@ import (
 	"example.com/canvasback/storage/memory"
 )
 
+// TestAdminKey has two keys, and keys that are nearly right. TestAuth_AllRoutesAndCredentials
+// has other credentials.
 func TestAdminKey(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -25,19 +27,12 @@ func TestAdminKey(t *testing.T) {
 	}
 	for _, headers := range [][]string{
 		nil,
-		{"x-admin-key", ""},
 		{"x-admin-key", "firs"},
 		{"x-admin-key", "firstt"},
 		{"x-admin-key", "First"},
-		{"x-admin-key", "first,second"},
 		{"x-admin-key", "first", "x-admin-key", "second"},
-		{"x-admin-key", "first", "x-admin-key", "first"},
-		{"x-api-key", "first"},
 		{"x-admin-key2", "first"},
-		{"x_admin_key", "first"},
 		{"Authorization", "first"},
-		{"x-api-key", h.rawKey},
-		{"x-admin-key", h.rawKey},
 	} {
 		response := h.send("GET", "/admin/api-keys", "", headers...).wantError(401, "unauthorized")
 		is.Equal(response.header.Get("WWW-Authenticate"), `ApiKey header="x-admin-key"`)
@@ -57,6 +52,8 @@ func TestAdminKey_NoneConfiguredIs403(t *testing.T) {
 	}
 }
 
+// TestClientKey has keys that are nearly right. TestAuth_AllRoutesAndCredentials has other
+// credentials.
 func TestClientKey(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -65,24 +62,11 @@ func TestClientKey(t *testing.T) {
 	flipped := []byte(h.rawKey)
 	flipped[10] ^= 1
 	for name, headers := range map[string][]string{
-		"none":             nil,
-		"empty":            {"x-api-key", ""},
-		"short":            {"x-api-key", h.rawKey[:len(h.rawKey)-1]},
-		"long":             {"x-api-key", h.rawKey + "0"},
-		"typo":             {"x-api-key", string(flipped)},
-		"other case":       {"x-api-key", strings.ToUpper(h.rawKey)},
-		"prefix":           {"x-api-key", h.rawKey[:10]},
-		"mask":             {"x-api-key", h.rawKey[:10] + "****" + h.rawKey[len(h.rawKey)-4:]},
-		"unknown":          {"x-api-key", foreignKey(t)},
-		"twice the same":   {"x-api-key", h.rawKey, "x-api-key", h.rawKey},
-		"valid, invalid":   {"x-api-key", h.rawKey, "x-api-key", "x"},
-		"invalid, valid":   {"x-api-key", "x", "x-api-key", h.rawKey},
-		"list":             {"x-api-key", h.rawKey + ", " + h.rawKey},
-		"bearer":           {"Authorization", "Bearer " + h.rawKey},
-		"admin's header":   {"x-admin-key", h.rawKey},
-		"the admin key":    {"x-api-key", adminKey},
-		"quotes":           {"x-api-key", `"` + h.rawKey + `"`},
-		"underscored name": {"x_api_key", h.rawKey},
+		"none":   nil,
+		"short":  {"x-api-key", h.rawKey[:len(h.rawKey)-1]},
+		"long":   {"x-api-key", h.rawKey + "0"},
+		"typo":   {"x-api-key", string(flipped)},
+		"prefix": {"x-api-key", h.rawKey[:10]},
 	} {
 		for _, c := range []struct{ method, path string }{
 			{"GET", "/symbol/folders"}, {"GET", "/symbol/folders/1"}, {"POST", "/symbol/folders"}, {"POST", "/viewer/exports/download"},
@@ -181,7 +165,11 @@ func TestRateLimit_LimitsWrongKeysOnly(t *testing.T) {
 	}
 	send("a", "x-api-key", "junk").wantError(401, "unauthorized")
 	send("a", "x-api-key", foreignKey(t)).wantError(401, "unauthorized")
-	send("a", "x-admin-key", "wrong").wantError(401, "unauthorized")
+	send("a", "x-api-key", "wrong").wantError(401, "unauthorized")
+	send("a", "x-api-key", "wrong").wantError(429, "too_many_requests")
+	for range 3 { // counted apart
+		send("a", "x-admin-key", "wrong").wantError(401, "unauthorized")
+	}
 	for _, header := range []string{"x-api-key", "x-admin-key"} {
 		response := send("a", header, "wrong").wantError(429, "too_many_requests")
 		is.Equal(response.header.Get("Retry-After"), "60")
@@ -193,4 +181,12 @@ func TestRateLimit_LimitsWrongKeysOnly(t *testing.T) {
 	send("a", "x-api-key", adminKey).wantError(429, "too_many_requests")
 	send("b", "x-admin-key", "wrong").wantError(401, "unauthorized")                      // other clients
 	h.send("GET", "/symbol/folders", "", "X-Real-IP", "a").wantError(401, "unauthorized") // a missing key does not count
+
+	send("c", "x-admin-key", adminKey).want(200)
+	for range 10 {
+		send("c", "x-api-key", "wrong")
+		send("c", "x-admin-key", "wrong")
+	}
+	send("c", "x-admin-key", adminKey).want(200) // was used rightly by this IP before
+	send("c", "x-admin-key", "wrong").wantError(429, "too_many_requests")
 }

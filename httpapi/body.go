@@ -114,7 +114,7 @@ func (b *requestBody) readAll(factor int64) ([]byte, error) {
 		case len(body) < cap(body):
 			continue
 		}
-		size := min(2*int64(cap(body)), max(length, int64(cap(body))+512))
+		size := min(4*int64(cap(body)), max(length, int64(cap(body))+512))
 		if err := b.reserve(factor * size); err != nil {
 			b.discard()
 			return nil, err

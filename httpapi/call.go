@@ -34,8 +34,10 @@ type call struct {
 
 	route   string // in the route table, or r.Pattern of the application's own routes
 	keyID   int64  // of the client key, also of a rejected one
+	tokenID string // of its page token, if it was one
 	actor   string // of an admin route
 	code    string // of the error
+	failure string // of the API, for the log
 	touched []Resource
 	aborted bool
 
@@ -45,17 +47,20 @@ type call struct {
 	memory budget.Reservation[client]
 }
 
-// newCall begins a request, of which it modifies nothing. It sets the request id of w.
-func (a *API) newCall(w http.ResponseWriter, r *http.Request) *call {
+// newCall begins a request, of which it modifies nothing, with the given tokens of its
+// URL. It sets the request id of w.
+func (a *API) newCall(w http.ResponseWriter, r *http.Request, tokens []string) *call {
 	c := &call{api: a, w: response{ResponseWriter: w}, start: time.Now()}
-	c.credentials = headerCredentials(r.Header)
+	c.credentials = newCredentials(r.Header, tokens)
 	header := withoutKeys(r.Header)
 	if passed, ok := r.Context().Value(callKey{}).(*callContext); ok {
 		c.outer, c.inherited = passed.call, passed.call != nil && len(header) == len(r.Header)
 		c.credentials = passed.join(c.credentials)
 	}
-	c.r = r.WithContext(&callContext{r.Context(), c.credentials, c, a.setRequestID(w, r)})
+	passed := &callContext{r.Context(), c.credentials, c, ""}
+	c.r = r.WithContext(passed)
 	c.r.Header = header
+	passed.requestID = a.setRequestID(w, c.r)
 	return c
 }
 
@@ -77,14 +82,18 @@ func withoutKeys(header http.Header) http.Header {
 	return header
 }
 
-// credentials returns the values of the key headers of a request. It is a
-// function, because package fmt prints the fields of structs.
-type credentials func() (client, admin []string)
+// keyValues are the values of the key headers of a request, and of the parameter token
+// in its URL.
+type keyValues struct{ client, admin, token []string }
 
-// headerCredentials returns the credentials in a header.
-func headerCredentials(header http.Header) credentials {
-	client, admin := header[headerAPIKey], header[headerAdminKey]
-	return func() ([]string, []string) { return client, admin }
+// credentials returns the keys of a request. It is a function, because package fmt prints
+// the fields of structs.
+type credentials func() keyValues
+
+// newCredentials returns the credentials in a header and a URL.
+func newCredentials(header http.Header, tokens []string) credentials {
+	values := keyValues{header[headerAPIKey], header[headerAdminKey], tokens}
+	return func() keyValues { return values }
 }
 
 // callContext carries what this package knows of a request through its context.
@@ -116,31 +125,35 @@ func RequestIDFromContext(ctx context.Context) string {
 // join returns the credentials that are given, and instead of absent ones those that
 // the request had before.
 func (c *callContext) join(given credentials) credentials {
-	return func() (client, admin []string) {
-		client, admin = given()
-		outerClient, outerAdmin := c.credentials()
-		if client == nil {
-			client = outerClient
+	return func() keyValues {
+		values, outer := given(), c.credentials()
+		if values.client == nil {
+			values.client = outer.client
 		}
-		if admin == nil {
-			admin = outerAdmin
+		if values.admin == nil {
+			values.admin = outer.admin
 		}
-		return client, admin
+		if values.token == nil {
+			values.token = outer.token
+		}
+		return values
 	}
 }
 
 // HideKeys returns a handler that calls next with a clone of the request, whose header
-// has neither x-api-key nor x-admin-key. An [API] behind it finds both in the context.
+// has neither x-api-key nor x-admin-key, and whose URL has no page token. An [API] behind
+// it finds them in the context.
 //
 // Put it in front of middleware that logs the headers of requests, as gin.Recovery does
 // when a download is aborted.
 func HideKeys(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given := headerCredentials(r.Header)
+		shown, tokens := cutToken(r)
+		given := newCredentials(r.Header, tokens)
 		if passed, ok := r.Context().Value(callKey{}).(*callContext); ok {
 			given = passed.join(given)
 		}
-		inner := r.WithContext(&callContext{r.Context(), given, nil, ""})
+		inner := shown.WithContext(&callContext{r.Context(), given, nil, ""})
 		inner.Header = withoutKeys(r.Header)
 		next.ServeHTTP(w, inner)
 		r.Pattern = inner.Pattern

@@ -52,7 +52,6 @@ func waitForResources(t *testing.T, before resources) {
 }
 
 func TestConcurrency_IdleConnections(t *testing.T) {
-	is := is.New(t)
 	h := newHarness(t)
 	h.url, _ = serveWithTimeouts(t, httpapi.Handler(&h.options), func(server *http.Server) {
 		server.ReadHeaderTimeout, server.IdleTimeout = time.Hour, time.Hour
@@ -69,7 +68,7 @@ func TestConcurrency_IdleConnections(t *testing.T) {
 		h.client("GET", "/symbol/folders", "").want(200)
 		h.admin("GET", "/admin/api-keys", "").want(200)
 	}
-	is.True(runtime.NumGoroutine() >= before.goroutines+len(idle))
+	is.New(t).True(runtime.NumGoroutine() >= before.goroutines+len(idle))
 	for _, conn := range idle {
 		conn.Close()
 	}

@@ -22,6 +22,7 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/files"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 )
 
@@ -91,6 +92,31 @@ func TestConnection_HalfClosedClientGetsResponse(t *testing.T) {
 	}
 }
 
+// interruptedKeys is a store whose client disconnects before an insertion.
+type interruptedKeys struct {
+	keys.Store
+	disconnect func()
+}
+
+func (s interruptedKeys) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
+	s.disconnect()
+	if ctx.Err() != nil {
+		return keys.Key{}, ctx.Err()
+	}
+	return s.Store.Insert(ctx, key)
+}
+
+func TestConnection_DisconnectDoesNotCancelStoreCalls(t *testing.T) {
+	t.Parallel()
+	ctx, disconnect := context.WithCancel(t.Context())
+	service := newKeyService(t, interruptedKeys{memory.New().Keys(), disconnect}, nil)
+	r := httptest.NewRequestWithContext(ctx, "POST", "/admin/api-keys", nil)
+	r.Header.Set("x-admin-key", adminKey)
+	recorder := httptest.NewRecorder()
+	httpapi.Handler(&httpapi.Options{Keys: service, AdminKeys: []string{adminKey}}).ServeHTTP(recorder, r)
+	is.New(t).Equal(recorder.Code, 201)
+}
+
 // truncatedOpener opens files of a size, or of unknown size if negative, whose Read
 // fails after length bytes.
 type truncatedOpener struct {
@@ -121,12 +147,17 @@ func TestDownload_EarlyFailureIs502(t *testing.T) {
 	}
 }
 
+// withOpener returns a change of options: exports are opened by opener only.
+func withOpener(opener exports.Opener) func(*httpapi.Options) {
+	return func(o *httpapi.Options) {
+		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
+	}
+}
+
 // serveExport serves an export of opener for the source s.
 func serveExport(t *testing.T, opener exports.Opener) *harness {
 	t.Helper()
-	h := serve(t, func(o *httpapi.Options) {
-		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
-	})
+	h := serve(t, withOpener(opener))
 	h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://x.example/"}`).want(201)
 	return h
 }
@@ -169,10 +200,7 @@ func TestDownload_GrowingFileKeepsItsLength(t *testing.T) {
 	is.NoErr(os.WriteFile(name, bytes.Repeat([]byte("x"), 1000), 0o600))
 	inner, err := files.New("https://x.example/", os.DirFS(dir))
 	is.NoErr(err)
-	opener := growingOpener{inner, name}
-	h := serve(t, func(o *httpapi.Options) {
-		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
-	})
+	h := serve(t, withOpener(growingOpener{inner, name}))
 	h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://x.example/log.txt"}`).want(201)
 	body := exportBody("s")
 	conn := h.dial()
@@ -266,5 +294,40 @@ func TestDownload_SlowFileDoesNotDelayHeader(t *testing.T) {
 		_, err := io.Copy(io.Discard, response.Body)
 		is.NoErr(err)
 		response.Body.Close()
+	}
+}
+
+// TestDrain_UnreadBody: net/http alone would wait for an unread body before or
+// after the response.
+func TestDrain_UnreadBody(t *testing.T) {
+	t.Parallel()
+	h := serve(t)
+	h.client("POST", "/symbol/folders", `{"name":"f"}`).want(201)
+	for request, want := range map[string]int{
+		"GET /symbol/folders HTTP/1.1\r\nContent-Length: 100":                                     200,
+		"GET /symbol/folders/1/symbols HTTP/1.1\r\nTransfer-Encoding: chunked":                    200,
+		"GET /symbol/folders/1/export HTTP/1.1\r\nContent-Length: 100":                            200,
+		"GET /openapi.json HTTP/1.1\r\nContent-Length: 100":                                       200,
+		"DELETE /symbol/symbols/9 HTTP/1.1\r\nContent-Length: 100":                                404,
+		"POST /nope HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 100":                      404,
+		"POST /symbol/folders HTTP/1.1\r\nX-None: 1\r\nExpect: 100-continue\r\nContent-Length: 9": -401,
+	} {
+		t.Run(request, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			conn := h.dial()
+			credentials := "X-Api-Key: " + h.rawKey + "\r\nX-Admin-Key: " + adminKey + "\r\n"
+			if want < 0 {
+				want, credentials = -want, ""
+			}
+			fmt.Fprintf(conn, "%s\r\nHost: x\r\n%s\r\n1", request, credentials)
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			is.NoErr(err)
+			is.Equal(response.StatusCode, want)
+			_, err = io.Copy(io.Discard, response.Body)
+			is.NoErr(err)
+			_, err = io.Copy(io.Discard, conn)
+			is.NoErr(err) // the server closes the connection
+		})
 	}
 }

@@ -16,9 +16,9 @@ type cors struct {
 
 const (
 	corsMethods = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
-	corsHeaders = "Content-Type, Authorization, x-api-key, x-admin-key, x-access-token, If-Match, If-None-Match, If-Range, Range, X-Request-Id"
+	corsHeaders = "Content-Type, Authorization, x-api-key, x-admin-key, x-access-token, If-Match, If-None-Match, If-Range, Last-Event-ID, Range, X-Request-Id"
 	corsExposed = "Accept-Ranges, Content-Disposition, Content-Length, Content-Range, ETag, Link, Retry-After, X-Request-Id"
-	corsMaxAge  = "600" // seconds
+	corsMaxAge  = "7200" // seconds; Chromium honors no more
 )
 
 func newCORS(origins []string) *cors {
@@ -27,6 +27,11 @@ func newCORS(origins []string) *cors {
 		c.origins = append(c.origins, strings.ToLower(strings.TrimSuffix(origin, "/")))
 	}
 	return c
+}
+
+// allows reports whether CORS allows an origin; "" is none.
+func (c *cors) allows(origin string) bool {
+	return origin != "" && (c.allowAll || slices.Contains(c.origins, strings.ToLower(origin)))
 }
 
 // handle sets the CORS headers. It responds to preflights and returns true then.
@@ -39,7 +44,7 @@ func (c *cors) handle(w http.ResponseWriter, r *http.Request) bool {
 	if !c.allowAll {
 		header.Add("Vary", "Origin")
 	}
-	allowed := origin != "" && (c.allowAll || slices.Contains(c.origins, strings.ToLower(origin)))
+	allowed := c.allows(origin)
 	switch {
 	case allowed && c.allowAll:
 		header.Set("Access-Control-Allow-Origin", "*")

@@ -29,10 +29,14 @@ func TestCORS(t *testing.T) {
 		h := serve(t, func(o *httpapi.Options) { o.AllowedOrigins = configured })
 		preflight := h.send("OPTIONS", "/symbol/folders/1", "", "Origin", origin,
 			"Access-Control-Request-Method", "PATCH", "Access-Control-Request-Headers", "X-Api-Key, content-type").want(204)
-		for _, name := range []string{"x-api-key", "x-admin-key", "Content-Type", "Authorization", "x-access-token", "If-None-Match", "X-Request-Id"} {
+		for _, name := range []string{
+			"x-api-key", "x-admin-key", "Content-Type", "Authorization",
+			"x-access-token", "If-None-Match", "Last-Event-ID", "X-Request-Id",
+		} {
 			t.Log(name)
 			is.True(strings.Contains(preflight.header.Get("Access-Control-Allow-Headers"), name))
 		}
+		is.Equal(preflight.header.Get("Access-Control-Max-Age"), "7200")
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
 			t.Log(method)
 			is.True(strings.Contains(preflight.header.Get("Access-Control-Allow-Methods"), method))
@@ -65,4 +69,27 @@ func TestCORS(t *testing.T) {
 		is.Equal(other.header.Get("Access-Control-Allow-Origin"), "")
 		is.Equal(other.header.Get("Vary"), "Origin")
 	}
+}
+
+// TestOpenRoutes_RejectPagesOfOtherOrigins sends what browsers send without a preflight.
+func TestOpenRoutes_RejectPagesOfOtherOrigins(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	const allowed, other = "https://viewer.example", "https://evil.example"
+	h := serve(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys, o.AllowedOrigins = true, []string{allowed} })
+	create := func(headers ...string) response {
+		return h.send("POST", "/symbol/folders", `{"name":"a `+strings.Join(headers, " ")+`"}`, headers...)
+	}
+	create("Origin", other, "Sec-Fetch-Site", "cross-site").wantError(403, "forbidden")
+	create("Origin", other).wantError(403, "forbidden")
+	create("Sec-Fetch-Site", "same-site").wantError(403, "forbidden")
+	create("Origin", allowed, "Sec-Fetch-Site", "cross-site").want(201)
+	create("Origin", h.url, "Sec-Fetch-Site", "same-origin").want(201)
+	create().want(201)
+	h.send("GET", "/symbol/folders", "", "Origin", other, "Sec-Fetch-Site", "cross-site").want(200)
+	is.True(!strings.Contains(h.log.String(), "all origins"))
+
+	h = serve(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys, o.AllowedOrigins = true, []string{"*"} })
+	create("Origin", other, "Sec-Fetch-Site", "cross-site").want(201)
+	is.True(strings.Contains(h.log.String(), "client routes are open to the pages of all origins"))
 }

@@ -49,8 +49,12 @@
 // [API.RequireClientKey], [API.RequireScope] and [API.Authenticate] protect the
 // application's own routes with client keys; [KeyFromContext] returns the key.
 //
+// Wherever a client key is accepted, a page token of it is too, with what both permit:
+// see package keys. GET of the image of a symbol takes one as the parameter token, for
+// pages with an img element; such a response has Referrer-Policy: no-referrer.
+//
 // The requests that the application gets from the API, RequireClientKey and
-// Authenticate have neither header, so that nothing logs a key. An API behind
+// Authenticate have neither header nor that parameter, so that nothing logs a key. An API behind
 // RequireClientKey or Authenticate takes the keys from the request context, and
 // verifies no key twice. The request of the caller is not modified: middleware around
 // the API that logs headers, as gin.Recovery does, belongs behind [HideKeys].
@@ -75,8 +79,9 @@
 // The query parameters limit (1 to 1000) and after (an id) select a page of a list.
 // While more records exist, the response has a Link to the next page. A page of long
 // symbols ends before its limit. The parameter
-// fields selects the fields of symbols. A search finds names in all folders under
-// Unicode simple case folding, and shows every change at once.
+// fields selects the fields of symbols, also of a single one. A search finds the words of a
+// text, in any order, in the names and tags of all folders' symbols, and shows every change
+// at once.
 //
 // # Conditional requests
 //
@@ -135,6 +140,13 @@
 //		propagation.TraceContext{}.Inject(ctx, carrier)
 //		return carrier["traceparent"]
 //	}
+//
+// # JavaScript
+//
+// The handler serves a client as /client.js, an ES module, and its types as
+// /client.d.ts. Package client has both as files.
+//
+//	import { createClient } from "https://viewer.example/api/client.js";
 //
 // # Generated clients
 //

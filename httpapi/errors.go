@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
@@ -27,13 +28,14 @@ var (
 	errTooLarge         = errors.New("body is too large")
 	errCharset          = errors.New("the charset of Content-Type must be UTF-8")
 	errMediaType        = errors.New("Content-Type must be application/json")
-	errZipType          = errors.New("Content-Type must be application/zip")
 	errNoExport         = errors.New("no such export")
 	errContentEncoding  = errors.New("Content-Encoding is not supported")
 	errLoop             = errors.New("a download link cannot be the file of an export")
 
 	errAdminLogin  = errors.New("not logged in as an administrator")
 	errCrossOrigin = errors.New("a page of another origin cannot use this route")
+
+	errTokenOfToken = errors.New("a page token cannot make page tokens")
 )
 
 // invalidRequest is a 400 with this message.
@@ -44,81 +46,103 @@ func (e invalidRequest) Error() string { return string(e) }
 // errorResponse is a row of the error table. If message is empty, the response
 // has the text of the error, which is written for clients.
 type errorResponse struct {
-	err     error
-	status  int
-	code    string
-	message string
+	err        error
+	status     int
+	code       string
+	message    string
+	retryAfter time.Duration // zero if it is unknown
 }
 
 // errorTable maps errors to responses. The first row that matches applies, so the
 // errors of an export come before those of its store.
 var errorTable = []errorResponse{
-	{errNoRoute, http.StatusNotFound, "not_found", ""},
-	{errMethodNotAllowed, http.StatusMethodNotAllowed, "method_not_allowed", ""},
-	{errTooLarge, http.StatusRequestEntityTooLarge, "too_large", ""},
-	{errCharset, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
-	{errMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
-	{errZipType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
-	{errContentEncoding, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
+	{errNoRoute, http.StatusNotFound, "not_found", "", 0},
+	{errMethodNotAllowed, http.StatusMethodNotAllowed, "method_not_allowed", "", 0},
+	{errTooLarge, http.StatusRequestEntityTooLarge, "too_large", "", 0},
+	{errCharset, http.StatusUnsupportedMediaType, "unsupported_media_type", "", 0},
+	{errMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", "", 0},
+	{errContentEncoding, http.StatusUnsupportedMediaType, "unsupported_media_type", "", 0},
 
-	{linkserve.ErrUnsatisfiable, http.StatusRequestedRangeNotSatisfiable, "range_not_satisfiable", ""},
-	{linkserve.ErrPrecondition, http.StatusPreconditionFailed, "precondition_failed", ""},
-	{linkserve.ErrRevoked, http.StatusForbidden, "forbidden", ""},
-	{errLoop, http.StatusForbidden, "forbidden", ""},
-	{errNoExport, http.StatusNotFound, "not_found", ""},
-	{exports.ErrNotOwner, http.StatusForbidden, "forbidden", "another key has registered the export of this source"},
+	{linkserve.ErrUnsatisfiable, http.StatusRequestedRangeNotSatisfiable, "range_not_satisfiable", "", 0},
+	{linkserve.ErrPrecondition, http.StatusPreconditionFailed, "precondition_failed", "", 0},
+	{linkserve.ErrRevoked, http.StatusForbidden, "forbidden", "", 0},
+	{errLoop, http.StatusForbidden, "forbidden", "", 0},
+	{errNoExport, http.StatusNotFound, "not_found", "", 0},
+	{exports.ErrNotOwner, http.StatusForbidden, "forbidden", "another key has registered the export of this source", 0},
 
-	{auth.ErrAdminKeyMissing, http.StatusUnauthorized, "unauthorized", ""},
-	{auth.ErrAdminKeyWrong, http.StatusUnauthorized, "unauthorized", ""},
-	{auth.ErrAdminOff, http.StatusForbidden, "forbidden", ""},
-	{auth.ErrClientKeyMissing, http.StatusUnauthorized, "unauthorized", ""},
-	{errAdminLogin, http.StatusUnauthorized, "unauthorized", errAdminLogin.Error()},
-	{errCrossOrigin, http.StatusForbidden, "forbidden", ""},
-	{keys.ErrMalformed, http.StatusUnauthorized, "unauthorized", "x-api-key is not a valid key"},
-	{keys.ErrUnknown, http.StatusUnauthorized, "unauthorized", "x-api-key is not a valid key"},
-	{keys.ErrInactive, http.StatusForbidden, "forbidden", "this API key is inactive"},
-	{keys.ErrExpired, http.StatusForbidden, "forbidden", "this API key has expired"},
+	{auth.ErrAdminKeyMissing, http.StatusUnauthorized, "unauthorized", "", 0},
+	{auth.ErrAdminKeyWrong, http.StatusUnauthorized, "unauthorized", "", 0},
+	{auth.ErrAdminOff, http.StatusForbidden, "forbidden", "", 0},
+	{auth.ErrClientKeyMissing, http.StatusUnauthorized, "unauthorized", "", 0},
+	{auth.ErrTokenInvalid, http.StatusUnauthorized, "unauthorized", "", 0},
+	{errTokenOfToken, http.StatusForbidden, "forbidden", "", 0},
+	{errAdminLogin, http.StatusUnauthorized, "unauthorized", errAdminLogin.Error(), 0},
+	{errCrossOrigin, http.StatusForbidden, "forbidden", "", 0},
+	{keys.ErrMalformed, http.StatusUnauthorized, "unauthorized", "x-api-key is not a valid key", 0},
+	{keys.ErrUnknown, http.StatusUnauthorized, "unauthorized", "x-api-key is not a valid key", 0},
+	{keys.ErrInactive, http.StatusForbidden, "forbidden", "this API key is inactive", 0},
+	{keys.ErrExpired, http.StatusForbidden, "forbidden", "this API key has expired", 0},
+	{keys.ErrTokenExpired, http.StatusForbidden, "forbidden", "this page token has expired", 0},
+	{keys.ErrNotPermitted, http.StatusForbidden, "forbidden", "", 0},
 
-	{keys.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
-	{symbols.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
-	{exports.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
-	{bundle.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
-	{bundle.ErrTooLarge, http.StatusRequestEntityTooLarge, "too_large", ""},
+	{keys.ErrInvalid, http.StatusBadRequest, "invalid_request", "", 0},
+	{symbols.ErrInvalid, http.StatusBadRequest, "invalid_request", "", 0},
+	{exports.ErrInvalid, http.StatusBadRequest, "invalid_request", "", 0},
+	{bundle.ErrInvalid, http.StatusBadRequest, "invalid_request", "", 0},
+	{bundle.ErrTooLarge, http.StatusRequestEntityTooLarge, "too_large", "", 0},
 
-	{keys.ErrNotFound, http.StatusNotFound, "not_found", "no such API key"},
-	{symbols.ErrFolderNotFound, http.StatusNotFound, "not_found", "no such folder"},
-	{symbols.ErrSymbolNotFound, http.StatusNotFound, "not_found", "no such symbol"},
-	{exports.ErrLinkNotFound, http.StatusNotFound, "not_found", "no such link"},
-	{exports.ErrNotFound, http.StatusNotFound, "not_found", "no export is registered for this source"},
-	{bodies.ErrNoImage, http.StatusNotFound, "not_found", ""},
-	{symbols.ErrFolderNameTaken, http.StatusConflict, "conflict", "name is taken by another folder"},
-	{symbols.ErrChanged, http.StatusPreconditionFailed, "precondition_failed", "changed in the meantime"},
+	{keys.ErrNotFound, http.StatusNotFound, "not_found", "no such API key", 0},
+	{symbols.ErrFolderNotFound, http.StatusNotFound, "not_found", "no such folder", 0},
+	{symbols.ErrTrashNotFound, http.StatusNotFound, "not_found", "no such entry in the trash", 0},
+	{symbols.ErrFolderGone, http.StatusConflict, "conflict", "the folder of the symbol was deleted, so folderId must name another", 0},
+	{symbols.ErrSymbolNotFound, http.StatusNotFound, "not_found", "no such symbol", 0},
+	{exports.ErrLinkNotFound, http.StatusNotFound, "not_found", "no such link", 0},
+	{exports.ErrNotFound, http.StatusNotFound, "not_found", "no export is registered for this source", 0},
+	{exports.ErrTooManyLinks, http.StatusTooManyRequests, "too_many_requests", "", time.Minute},
+	{exports.ErrTooLarge, http.StatusRequestEntityTooLarge, "too_large", "", 0},
+	{bodies.ErrNoImage, http.StatusNotFound, "not_found", "", 0},
+	{symbols.ErrFolderNameTaken, http.StatusConflict, "conflict", "name is taken by another folder", 0},
+	{symbols.ErrChanged, http.StatusPreconditionFailed, "precondition_failed", "changed in the meantime", 0},
 
-	{exports.ErrTimeout, http.StatusGatewayTimeout, "export_timeout", "the exported file takes too long"},
-	{exports.ErrForbidden, http.StatusBadGateway, "export_failed", "the exported file cannot be fetched"},
-	{exports.ErrFailed, http.StatusBadGateway, "export_failed", "the exported file cannot be fetched"},
+	{exports.ErrTimeout, http.StatusGatewayTimeout, "export_timeout", "the exported file takes too long", 0},
+	{exports.ErrForbidden, http.StatusBadGateway, "export_failed", "the exported file cannot be fetched", 0},
+	{exports.ErrFailed, http.StatusBadGateway, "export_failed", "the exported file cannot be fetched", 0},
 
-	{budget.ErrExhausted, http.StatusServiceUnavailable, "unavailable", "too many large requests are being processed"},
-	{keys.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", unavailableMessage},
-	{symbols.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", unavailableMessage},
-	{exports.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", unavailableMessage},
+	{budget.ErrExhausted, http.StatusServiceUnavailable, "unavailable", "too many large requests are being processed", time.Second},
+	{keys.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", unavailableMessage, time.Second},
+	{symbols.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", unavailableMessage, time.Second},
+	{exports.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", unavailableMessage, time.Second},
 }
 
 const unavailableMessage = "the service is not available right now"
 
 // lookupError returns the response to an error.
 func lookupError(err error) errorResponse {
+	const tooMany, code = http.StatusTooManyRequests, "too_many_requests"
 	if text, ok := errors.AsType[invalidRequest](err); ok {
-		return errorResponse{err, http.StatusBadRequest, "invalid_request", string(text)}
+		return errorResponse{err, http.StatusBadRequest, "invalid_request", string(text), 0}
 	}
 	if limit, ok := errors.AsType[*exports.LinkLimitError](err); ok {
-		return errorResponse{err, http.StatusTooManyRequests, "too_many_requests", limit.Reason}
+		return errorResponse{err, tooMany, code, limit.Reason, limit.RetryAfter}
 	}
 	if permit, ok := errors.AsType[*permitError](err); ok {
 		return permit.response()
 	}
+	if taken, ok := errors.AsType[*keys.TakenError](err); ok {
+		return errorResponse{err, http.StatusConflict, "conflict", taken.Error(), 0}
+	}
+	if missing, ok := errors.AsType[*keys.MissingError](err); ok {
+		return errorResponse{err, http.StatusNotFound, "not_found", missing.Error(), 0}
+	}
 	if limit, ok := errors.AsType[*auth.LimitError](err); ok {
-		return errorResponse{err, http.StatusTooManyRequests, "too_many_requests", limit.Error()}
+		return errorResponse{err, tooMany, code, limit.Error(), limit.Wait}
+	}
+	if notReady, ok := errors.AsType[*exports.NotReadyError](err); ok {
+		const message = "the exported file is not ready yet"
+		return errorResponse{err, http.StatusServiceUnavailable, "not_ready", message, notReady.RetryAfter}
+	}
+	if missing, ok := errors.AsType[*symbols.MissingError](err); ok {
+		return errorResponse{err, http.StatusNotFound, "not_found", missing.Error()[len("symbols: "):], 0}
 	}
 	for _, row := range errorTable {
 		if errors.Is(err, row.err) {
@@ -128,7 +152,7 @@ func lookupError(err error) errorResponse {
 			return row
 		}
 	}
-	return errorResponse{err, http.StatusInternalServerError, "internal", "internal error"}
+	return errorResponse{err, http.StatusInternalServerError, "internal", "internal error", 0}
 }
 
 // errorBody is the JSON body of every error response.
@@ -143,9 +167,13 @@ type errorBody struct {
 // fail writes the response to an error. The cause of the error is logged only.
 func (c *call) fail(err error) {
 	c.drain()
+	c.memory.Release()
 	out := lookupError(err)
 	c.code = out.code
 	c.logError(out, err)
+	if out.status == http.StatusTooManyRequests || errors.Is(err, budget.ErrExhausted) {
+		c.slowDown(out.retryAfter)
+	}
 
 	header := c.w.Header()
 	// The endpoint may have set these for its own response.
@@ -153,37 +181,25 @@ func (c *call) fail(err error) {
 	for _, name := range []string{"Content-Disposition", "Content-Encoding", "Content-Security-Policy", "Etag", "Last-Modified", "Link"} {
 		header.Del(name)
 	}
-	switch out.status {
-	case http.StatusUnauthorized:
+	if out.status == http.StatusUnauthorized {
 		header.Set("WWW-Authenticate", challenge(out.err))
-	case http.StatusServiceUnavailable:
-		header.Set("Retry-After", "1")
-	case http.StatusTooManyRequests:
-		header.Set("Retry-After", seconds(retryAfter(err)))
+	}
+	if out.retryAfter > 0 {
+		header.Set("Retry-After", seconds(out.retryAfter))
 	}
 	body := errorBody{Message: out.message, Code: out.code, RequestID: c.requestID()}
 	if batch, ok := errors.AsType[*exports.BatchError](err); ok {
 		body.Skipped = skippedItems(batch.Skipped)
-		c.logSkipped(out.status, batch.Skipped)
 	}
 	if rejected, ok := errors.AsType[*bundle.RejectedError](err); ok {
 		body.Rejected = fileNotes(rejected.Files)
 	}
-	c.encode(out.status, body)
-}
-
-// retryAfter returns how long the client has to wait, or zero.
-func retryAfter(err error) time.Duration {
-	if limit, ok := errors.AsType[*exports.LinkLimitError](err); ok {
-		return limit.RetryAfter
+	text, _ := marshal(body) // strings always encode
+	if c.count(int64(len(text))) != nil {
+		body.Skipped, body.Rejected = nil, nil // there is no memory for them
+		text, _ = marshal(body)
 	}
-	if permit, ok := errors.AsType[*permitError](err); ok {
-		return permit.RetryAfter
-	}
-	if limit, ok := errors.AsType[*auth.LimitError](err); ok {
-		return limit.Wait
-	}
-	return 0
+	c.write(out.status, text)
 }
 
 // seconds formats a duration for Retry-After, rounded up.
@@ -201,17 +217,35 @@ func challenge(err error) string {
 	return `ApiKey header="` + strings.ToLower(headerAPIKey) + `"`
 }
 
-// logError logs client errors at debug level, and others as warning or error.
+// logError logs client errors at debug level, and others as warning or error unless
+// Observe gets them.
 func (c *call) logError(out errorResponse, err error) {
-	level := slog.LevelDebug
 	switch {
 	case err == errPanic: // logged with its stack
-		return
-	case c.disconnected():
-	case out.status == http.StatusInternalServerError:
-		level = slog.LevelError
-	case out.status > http.StatusInternalServerError:
-		level = slog.LevelWarn
+	case c.disconnected(), out.status < http.StatusInternalServerError:
+		c.logFailure(slog.LevelDebug, "request failed", out.status, "error", err)
+	default:
+		c.failed(out.status, "request failed", err)
 	}
-	c.logFailure(level, "request failed", out.status, "error", err)
+}
+
+// failed records a failure of the API for Observe, or logs it without one.
+func (c *call) failed(status int, message string, err error) {
+	c.failure = err.Error()
+	if batch, ok := errors.AsType[*exports.BatchError](err); ok {
+		if count, first := summarize(batch.Skipped); count > 0 {
+			c.failure += fmt.Sprintf("; %d files skipped: %s", count, strings.Join(first, ", "))
+		}
+	}
+	if c.api.options.Observe == nil {
+		c.logFailure(failureLevel(status), message, status, "error", c.failure)
+	}
+}
+
+// failureLevel returns the level at which a failure with a status is logged.
+func failureLevel(status int) slog.Level {
+	if status == http.StatusInternalServerError {
+		return slog.LevelError
+	}
+	return slog.LevelWarn
 }

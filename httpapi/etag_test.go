@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,13 +76,13 @@ func TestETag_ChangesWithContent(t *testing.T) {
 		var remaining []string
 		for _, path := range paths {
 			t.Log(c.method, c.path, c.body, path)
-			if contains(c.deleted, path) {
+			if slices.Contains(c.deleted, path) {
 				h.client("GET", path, "").wantError(404, "not_found")
 				h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", before[path]).wantError(404, "not_found")
 				continue
 			}
 			remaining = append(remaining, path)
-			is.Equal(h.tag(path) != before[path], contains(c.changes, path))
+			is.Equal(h.tag(path) != before[path], slices.Contains(c.changes, path))
 			response := h.client("GET", path, "")
 			key := path + response.header.Get("ETag")
 			shown, ok := seen[key]
@@ -90,15 +91,6 @@ func TestETag_ChangesWithContent(t *testing.T) {
 		}
 		paths = remaining
 	}
-}
-
-func contains(list []string, text string) bool {
-	for _, s := range list {
-		if s == text {
-			return true
-		}
-	}
-	return false
 }
 
 func TestETag_IfNoneMatch(t *testing.T) {

@@ -4,6 +4,7 @@ package httpapi
 type Route struct {
 	Method, Path string
 	Key          string // the required header, or empty
+	Own          bool   // the client key is required even if client routes are open
 	Scope        string // that the client key needs, or empty
 	Limit        int64
 }
@@ -16,8 +17,8 @@ func Routes(options *Options) []Route {
 		panic(err)
 	}
 	for _, r := range a.routes() {
-		key := map[credential]string{adminKey: "x-admin-key", clientKey: "x-api-key"}[r.auth]
-		list = append(list, Route{r.method, r.path, key, r.scope, r.limit})
+		key := map[credential]string{adminKey: "x-admin-key", clientKey: "x-api-key", ownKey: "x-api-key", registerKey: "register"}[r.auth]
+		list = append(list, Route{r.method, r.path, key, r.auth == ownKey, r.scope, r.limit})
 	}
 	return list
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/filename"
 )
 
 type registerExportRequest struct {
@@ -60,12 +65,15 @@ func (e exportEndpoints) register(c *call) error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
+	if err := c.permitItems(e.service, exports.BatchOf(in.SourceFileURL)); err != nil {
+		return err
+	}
 	registration := exports.Registration{
 		SourceURL:   in.SourceFileURL,
 		ExportedURL: in.ExportedURL,
 		FileName:    in.FileName.value,
 		By:          c.actorName(),
-		OwnOnly:     e.ownOnly,
+		OwnOnly:     e.ownOnly && c.actor == "", // an administrator replaces all
 	}
 	if in.FileName.set && in.FileName.value == nil {
 		registration.FileName = new(string)
@@ -81,11 +89,16 @@ func (e exportEndpoints) register(c *call) error {
 	if created {
 		status = http.StatusCreated
 	}
-	return c.encode(status, registerExportResponse{Success: true, Record: newExportRecord(export)})
+	record := newExportRecord(export)
+	if !in.FileName.set && c.verified && !c.key.Allows(ScopeExportsRead) {
+		record.FileName = nil // that of an earlier registration
+	}
+	return c.encode(status, registerExportResponse{Success: true, Record: record})
 }
 
 type singleExportRequest struct {
-	SourceFileURL string `json:"sourceFileUrl"`
+	SourceFileURL string  `json:"sourceFileUrl"`
+	FileName      *string `json:"fileName"`
 }
 
 type singleExportURLResponse struct {
@@ -102,27 +115,71 @@ func (e exportEndpoints) download(c *call) error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	c.memory.Shrink(int64(len(in.SourceFileURL)))
-	ctx, cancel := c.storeContext()
-	defer cancel()
-	export, err := e.service.Find(ctx, in.SourceFileURL)
-	c.touchExport(in.SourceFileURL, export.ID)
+	if err := c.settle(int64(len(in.SourceFileURL))); err != nil {
+		return err
+	}
+	item, err := e.find(c, in)
 	if err != nil {
 		return err
 	}
 	if urls {
-		public, err := e.service.PublicURL(c.r.Context(), export)
+		public, err := e.service.PublicURL(c.r.Context(), *item.Export, e.privateURL(c))
 		if err != nil {
 			return err
 		}
 		return c.encode(http.StatusOK, singleExportURLResponse{Success: true, ExportedURL: public})
 	}
-	download, err := e.service.Open(c.r.Context(), export)
+	download, err := e.service.Open(c.r.Context(), item.Named())
 	if err != nil {
 		return err
 	}
 	defer download.Close()
 	return c.sendFile(download)
+}
+
+// find returns the item of a request for one file, with its export.
+func (e exportEndpoints) find(c *call, in singleExportRequest) (exports.BatchItem, error) {
+	item := exports.BatchItem{SourceURL: in.SourceFileURL}
+	if in.FileName != nil {
+		item.FileName = *in.FileName
+	}
+	items := []exports.BatchItem{item}
+	if err := c.permitItems(e.service, items); err != nil {
+		return item, err
+	}
+	ctx, cancel := c.storeContext()
+	defer cancel()
+	var err error
+	if items[0], err = e.service.FindItem(ctx, item); err == nil {
+		e.service.Resolve(c.r.Context(), items)
+	}
+	c.touchItems(items)
+	return items[0], cmp.Or(err, items[0].Err)
+}
+
+// findBatch returns the items of a request with their exports.
+func (e exportEndpoints) findBatch(c *call, items []exports.BatchItem) ([]exports.BatchItem, error) {
+	if err := c.permitItems(e.service, items); err != nil {
+		return nil, err
+	}
+	find := func() (err error) {
+		ctx, cancel := c.storeContext()
+		defer cancel()
+		if items, err = e.service.FindBatch(ctx, items); err != nil {
+			return err
+		}
+		return c.countItems(items)
+	}
+	const many = 100
+	if len(items) > many {
+		find = c.inTurn(find)
+	}
+	if err := find(); err != nil {
+		return nil, err
+	}
+	e.service.Resolve(c.r.Context(), items)
+	c.touchItems(items)
+	return items, c.countItems(items)
 }
 
 // sendFile responds with a file. Its content type is never JSON, so that no
@@ -134,7 +191,7 @@ func (c *call) sendFile(download *exports.Download) error {
 	}
 	header := c.w.Header()
 	header.Set("Content-Type", downloadContentType(download.Type))
-	header.Set("Content-Disposition", disposition("attachment", download.Name))
+	header.Set("Content-Disposition", filename.Disposition("attachment", download.Name))
 	if download.Size >= 0 {
 		header.Set("Content-Length", strconv.FormatInt(download.Size, 10))
 	}
@@ -174,23 +231,65 @@ func downloadContentType(contentType string) string {
 }
 
 type batchExportRequest struct {
-	Items []singleExportRequest `json:"items"`
+	Items exportItems `json:"items"`
 }
 
-func (in *batchExportRequest) sources() []string {
-	sources := make([]string, len(in.Items))
-	for i, item := range in.Items {
-		sources[i] = item.SourceFileURL
-	}
-	return sources
+// exportItems are the items of a request, one more than max if there are too many.
+type exportItems struct {
+	list []exportItem
+	max  int
 }
 
-// size returns how many bytes the sources have.
-func (in *batchExportRequest) size() (bytes int64) {
-	for _, item := range in.Items {
-		bytes += int64(len(item.SourceFileURL))
+// items returns exportItems to decode.
+func (e exportEndpoints) items() exportItems { return exportItems{max: e.service.MaxItems()} }
+
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
+func (i *exportItems) UnmarshalJSONFrom(dec *jsontext.Decoder) (err error) {
+	i.list, err = decodeList[exportItem](dec, i.max)
+	return err
+}
+
+type exportItem struct {
+	SourceFileURL sourceText `json:"sourceFileUrl"`
+	Path          *string    `json:"path"`
+	FileName      *string    `json:"fileName"`
+}
+
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom]. An item that is no object is
+// skipped like one without a source.
+func (i *exportItem) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() != '{' {
+		return dec.SkipValue()
 	}
-	return bytes
+	type object exportItem
+	return json.UnmarshalDecode(dec, (*object)(i))
+}
+
+// sourceText is a source URL, empty if the value is no string.
+type sourceText string
+
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
+func (s *sourceText) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() != '"' {
+		return dec.SkipValue()
+	}
+	return json.UnmarshalDecode(dec, (*string)(s))
+}
+
+// batch returns the items, and the size of their texts in bytes.
+func (in exportItems) batch() (items []exports.BatchItem, size int64) {
+	items = make([]exports.BatchItem, len(in.list))
+	for i, item := range in.list {
+		items[i].SourceURL = string(item.SourceFileURL)
+		if item.Path != nil {
+			items[i].Path = *item.Path
+		}
+		if item.FileName != nil {
+			items[i].FileName = *item.FileName
+		}
+		size += int64(len(items[i].SourceURL) + len(items[i].Path) + len(items[i].FileName))
+	}
+	return items, size
 }
 
 type batchExportURLsResponse struct {
@@ -204,20 +303,19 @@ func (e exportEndpoints) downloadBatch(c *call) error {
 	if err != nil {
 		return err
 	}
-	var in batchExportRequest
+	in := batchExportRequest{e.items()}
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	c.memory.Shrink(in.size())
-	ctx, cancel := c.storeContext()
-	defer cancel()
-	items, err := e.service.FindBatch(ctx, in.sources())
-	if err != nil {
+	items, size := in.Items.batch()
+	if err := c.settle(size); err != nil {
 		return err
 	}
-	c.touchItems(items)
+	if items, err = e.findBatch(c, items); err != nil {
+		return err
+	}
 	if urls {
-		list, skipped, err := e.service.PublicURLs(c.r.Context(), items)
+		list, skipped, err := e.service.PublicURLs(c.r.Context(), items, e.privateURL(c))
 		if err != nil {
 			return err
 		}
@@ -237,7 +335,7 @@ func (e exportEndpoints) sendBatch(c *call, items []exports.BatchItem) error {
 	defer batch.Close()
 	header := c.w.Header()
 	header.Set("Content-Type", "application/zip")
-	header.Set("Content-Disposition", disposition("attachment", exports.BatchName))
+	header.Set("Content-Disposition", filename.Disposition("attachment", exports.BatchName))
 	if size := batch.Size(); size >= 0 {
 		header.Set("Content-Length", strconv.FormatInt(size, 10))
 	}
@@ -285,24 +383,34 @@ func skippedItems(list []exports.Skipped) []skippedItem {
 	return items
 }
 
+// isExpected reports whether an item was skipped without a failure of the server or an
+// upstream.
+func isExpected(err error) bool {
+	_, notReady := errors.AsType[*exports.NotReadyError](err)
+	return notReady || errors.Is(err, exports.ErrNotFound) || errors.Is(err, exports.ErrInvalid)
+}
+
 // logSkipped logs in one line why files of a batch were skipped, unless they are not
 // registered. It names the first ones.
 func (c *call) logSkipped(status int, list []exports.Skipped) {
-	const maxNamed = 5
 	if c.disconnected() {
 		return // they were skipped because the client has disconnected
 	}
-	count := 0
-	var named []string
+	if count, first := summarize(list); count > 0 {
+		c.logFailure(slog.LevelWarn, "files skipped", status, "count", count, "first", first)
+	}
+}
+
+// summarize returns how many files could not be delivered, and why the first ones.
+func summarize(list []exports.Skipped) (count int, first []string) {
+	const maxNamed = 5
 	for _, skipped := range list {
-		if errors.Is(skipped.Err, exports.ErrNotFound) {
+		if isExpected(skipped.Err) {
 			continue
 		}
 		if count++; count <= maxNamed {
-			named = append(named, fmt.Sprintf("%s: %.500v", exports.RedactURL(skipped.SourceURL), skipped.Err))
+			first = append(first, fmt.Sprintf("%s: %.500v", exports.RedactURL(skipped.SourceURL), skipped.Err))
 		}
 	}
-	if count > 0 {
-		c.logFailure(slog.LevelWarn, "files skipped", status, "count", count, "first", named)
-	}
+	return count, first
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"example.com/canvasback/exports"
@@ -14,13 +16,15 @@ import (
 // adminExportRecord is an export as administrators see it.
 type adminExportRecord struct {
 	exportRecord
-	RegisteredBy *string `json:"registeredBy"`
+	RegisteredBy *int64 `json:"registeredBy"` // id of a client key; administrators are null
 }
 
 func newAdminExportRecord(export exports.Export) adminExportRecord {
 	record := adminExportRecord{exportRecord: newExportRecord(export)}
-	if export.RegisteredBy != "" {
-		record.RegisteredBy = &export.RegisteredBy
+	if id, ok := strings.CutPrefix(export.RegisteredBy, "key "); ok {
+		if id, err := strconv.ParseInt(id, 10, 64); err == nil {
+			record.RegisteredBy = &id
+		}
 	}
 	return record
 }
@@ -44,24 +48,45 @@ func (e exportEndpoints) listExports(c *call) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.storeContext()
-	defer cancel()
-	list, err := e.service.List(ctx, exports.Filter{Contains: text}, exports.Range(page))
+	records, last, err := e.listRecords(c, exports.Filter{Contains: text}, exports.Range(page))
 	if err != nil {
 		return err
 	}
-	if list.More {
-		c.setLink(page.Limit, list.Exports[len(list.Exports)-1].ID)
-	}
-	records := make([]adminExportRecord, len(list.Exports))
-	for i, export := range list.Exports {
-		records[i] = newAdminExportRecord(export)
+	if last > 0 {
+		c.setLink(page.Limit, last)
 	}
 	body, err := marshal(records)
 	if err != nil {
 		return err
 	}
 	return c.sendCompressible(body)
+}
+
+// listRecords reads records in pages, and counts each before it reads the next. If more
+// follow, it returns the id of the last one.
+func (e exportEndpoints) listRecords(c *call, filter exports.Filter, r exports.Range) (records []adminExportRecord, last int64, err error) {
+	const pageSize, factor = 20, 3 // the records and their JSON
+	ctx, cancel := c.storeContext()
+	defer cancel()
+	records, last = []adminExportRecord{}, r.After
+	size := int64(0)
+	for more := true; more && len(records) < r.Limit; {
+		page, err := e.service.List(ctx, filter, exports.Range{After: last, Limit: min(pageSize, r.Limit-len(records))})
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, export := range page.Exports {
+			records, last = append(records, newAdminExportRecord(export)), export.ID
+			size += factor * exportSize(export)
+		}
+		if err := c.count(size); err != nil {
+			return nil, 0, err
+		}
+		if more = page.More; !more {
+			last = 0
+		}
+	}
+	return records, last, nil
 }
 
 func (e exportEndpoints) getExport(ctx context.Context, t target) (reply, error) {
@@ -146,7 +171,7 @@ func (e exportEndpoints) checkExport(c *call) error {
 }
 
 // failureReason describes why a file cannot be opened, without the secrets of its
-// URL and without the details of the network.
+// URL.
 func failureReason(export exports.Export, err error) string {
 	reason := "cannot be fetched"
 	switch {
@@ -156,6 +181,9 @@ func failureReason(export exports.Export, err error) string {
 		reason = "is not allowed"
 	case errors.Is(err, exports.ErrGone):
 		reason = "does not exist"
+	}
+	if cause, ok := errors.AsType[*exports.CauseError](err); ok {
+		reason += ": " + cause.Cause
 	}
 	return exports.RedactURL(export.ExportedURL) + " " + reason
 }

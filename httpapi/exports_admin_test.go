@@ -97,7 +97,7 @@ func TestExportsAdmin_GetAndDelete(t *testing.T) {
 	h := serve(t)
 	h.register("s", "plan.pdf", "x")
 	const record = `{"id":1,"sourceFileUrl":"s","exportedUrl":"https://files.example/out/plan.pdf","fileName":null,` +
-		`"createdAt":"2026-03-30T10:00:00.123Z","updatedAt":"2026-03-30T10:00:00.123Z","registeredBy":"key 1"}`
+		`"createdAt":"2026-03-30T10:00:00.123Z","updatedAt":"2026-03-30T10:00:00.123Z","registeredBy":1}`
 	is.Equal(string(h.admin("GET", "/admin/exports/1", "").want(200).body), record)
 	is.Equal(string(h.admin("GET", "/admin/exports", "").want(200).body), "["+record+"]")
 	for _, method := range []string{"GET", "DELETE"} {
@@ -123,23 +123,26 @@ func TestExportsAdmin_ShowsRegistrant(t *testing.T) {
 	other, err := h.options.Keys.Create(t.Context(), keys.Fields{})
 	is.NoErr(err)
 	h.client("POST", "/viewer/exports/register", body).want(201)
-	is.Equal(registrant(h), "key 1")
+	is.Equal(registrant(h), 1.0)
 	h.send("POST", "/viewer/exports/register", body, "x-api-key", string(other.Raw)).want(200)
-	is.Equal(registrant(h), "key 2")
+	is.Equal(registrant(h), 2.0)
 	_, _, err = h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: filesURL + "a.pdf"})
 	is.NoErr(err)
 	is.Equal(registrant(h), nil) // the application
 
 	h = serve(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey })
 	h.admin("POST", "/viewer/exports/register", body).want(201)
-	is.Equal(registrant(h), "admin 1")
+	is.Equal(registrant(h), nil)
 	h = serve(t, func(o *httpapi.Options) {
 		o.RegisterWith = httpapi.RegisterWithAdminKey
 		o.AdminKeys = nil
 		o.AuthenticateAdmin = func(*http.Request) (string, error) { return "M\xfcller\n\x00" + strings.Repeat("é", 9000), nil }
 	})
 	h.admin("POST", "/viewer/exports/register", body).want(201)
-	is.Equal(registrant(h), "M\uFFFDller"+strings.Repeat("é", 247))
+	is.Equal(registrant(h), nil)
+	export, err := h.options.Exports.Get(t.Context(), 1)
+	is.NoErr(err)
+	is.Equal(export.RegisteredBy, "M\uFFFDller"+strings.Repeat("é", 247))
 	h = serve(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })
 	h.send("POST", "/viewer/exports/register", body).want(201)
 	is.Equal(registrant(h), nil)
@@ -210,6 +213,8 @@ func (checkedOpener) Open(ctx context.Context, u *url.URL) (*exports.File, error
 		return nil, exports.ErrForbidden
 	case "/refused":
 		return nil, errors.New("dial tcp 10.0.0.7:443: connection refused")
+	case "/known":
+		return nil, fmt.Errorf("secret: %w", &exports.CauseError{Cause: "the connection is refused", Err: errors.New("10.0.0.7")})
 	case "/slow":
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -234,6 +239,7 @@ func TestExportsAdmin_CheckReportsFailures(t *testing.T) {
 	for path, want := range map[string]string{
 		"/forbidden": `"export_failed","reason":"https://files.example/forbidden is not allowed"`,
 		"/refused":   `"export_failed","reason":"https://files.example/refused cannot be fetched"`,
+		"/known":     `"export_failed","reason":"https://files.example/known cannot be fetched: the connection is refused"`,
 		"/slow":      `"export_timeout","reason":"https://files.example/slow takes too long"`,
 		"/broken":    `"export_failed","reason":"https://files.example/broken cannot be fetched"`,
 		"/short":     `"export_failed","reason":"https://files.example/short cannot be fetched"`,
@@ -245,7 +251,7 @@ func TestExportsAdmin_CheckReportsFailures(t *testing.T) {
 		is.Equal(string(h.admin("POST", fmt.Sprintf("/admin/exports/%d/check", export.ID), "").want(200).body), `{"ok":false,"code":`+want+`}`)
 	}
 	is.True(!strings.Contains(h.log.String(), "token=secret"))
-	is.Equal(strings.Count(h.log.String(), `level=WARN msg="export check failed" method=POST route=/admin/exports/{id}/check status=200 `), 5)
+	is.Equal(strings.Count(h.log.String(), `level=WARN msg="export check failed" method=POST route=/admin/exports/{id}/check status=200 `), 6)
 	is.True(!strings.Contains(h.log.String(), "request failed")) // the response was 200
 	export, _, err := h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://files.example/a"})
 	is.NoErr(err)

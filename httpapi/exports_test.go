@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net/http"
 	"net/url"
+	"path"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -107,10 +110,12 @@ func TestExports_Single(t *testing.T) {
 func TestExports_URLs(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serve(t)
+	h := serve(t, func(o *httpapi.Options) {
+		opener := openerFunc(func(context.Context) (*exports.File, error) { panic("URLs are returned, not contacted") })
+		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
+	})
 	h.register("1", "a.pdf", "a")
 	h.register("2", "b.pdf", "b")
-	delete(h.files, "a.pdf") // URLs are returned, not contacted
 	is.Equal(string(h.client("POST", "/viewer/exports/download?responseType=urls", exportBody("1")).want(200).body),
 		`{"success":true,"exportedUrl":"https://files.example/out/a.pdf"}`)
 	h.client("POST", "/viewer/exports/download?responseType=urls", exportBody("3")).wantError(404, "not_found")
@@ -122,6 +127,52 @@ func TestExports_URLs(t *testing.T) {
 	for _, bad := range []string{"?responseType=URLS", "?responseType=binary", "?responseType=urls&responseType=urls", "?responseType=%zz", "?responseType=urls%20"} {
 		h.client("POST", "/viewer/exports/download"+bad, exportBody("1")).wantError(400, "invalid_request")
 		h.client("POST", "/viewer/exports/download-batch"+bad, batchBody("1")).wantError(400, "invalid_request")
+	}
+}
+
+func TestExports_URLsOfPrivateFilesAreLinks(t *testing.T) {
+	t.Parallel()
+	const path = "/viewer/exports/links/"
+	for prefix, publicURL := range map[string]string{"": "", "/canvas": "", "/api/v1": "https://canvas.example/tools/"} {
+		t.Run(prefix+publicURL, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			h := newHarness(t, func(o *httpapi.Options) { o.PublicURL = publicURL })
+			if publicURL != "" {
+				h.options.Prefix = prefix
+				h.listen(httpapi.Handler(&h.options))
+			} else {
+				h.listen(http.StripPrefix(prefix, httpapi.Handler(&h.options)))
+			}
+			api := h.url + prefix
+			if publicURL != "" {
+				api = "https://canvas.example/tools" + prefix
+			}
+			h.url += prefix
+			h.register("1", "a.pdf", "content")
+			h.register("2", "b b.pdf", "content")
+			url := func(source string) string {
+				url, _ := h.client("POST", "/viewer/exports/download?responseType=urls", exportBody(source)).want(200).object()["exportedUrl"].(string)
+				return url
+			}
+			first := url("1")
+			is.True(strings.HasPrefix(first, api+path) && strings.HasSuffix(first, "/a.pdf"))
+			is.Equal(string(h.send("GET", strings.TrimPrefix(first, api), "").want(200).body), "content")
+			batch := h.client("POST", "/viewer/exports/download-batch?responseType=urls", batchBody("1", "2", "3")).want(200).object()
+			urls := batch["exportedUrls"].([]any)
+			is.Equal(len(urls), 2)
+			is.Equal(urls[0], first) // the same link
+			is.True(strings.HasSuffix(urls[1].(string), "/b%20b.pdf"))
+			h.clock.Set(h.clock.Now().Add(12 * time.Hour))
+			is.True(url("1") != first) // half of its lifetime is over
+			h.send("GET", strings.TrimPrefix(first, api), "").want(200)
+
+			delete(h.files, "a.pdf")
+			h.client("POST", "/viewer/exports/download?responseType=urls", exportBody("1")).wantError(502, "export_failed")
+			batch = h.client("POST", "/viewer/exports/download-batch?responseType=urls", batchBody("1", "2")).want(200).object()
+			is.Equal(len(batch["exportedUrls"].([]any)), 1)
+			is.Equal(len(batch["skipped"].([]any)), 1)
+		})
 	}
 }
 
@@ -148,11 +199,22 @@ func TestExports_Batch(t *testing.T) {
 	is.Equal(fmt.Sprint(body["skipped"]), "[map[reason:file cannot be fetched sourceFileUrl:3] map[reason:not registered sourceFileUrl:5]]")
 
 	for _, bad := range []string{``, `{}`, `{"items":null}`, `{"items":[]}`, `{"items":{}}`, `{"items":"1"}`, `{"items":["1"]}`, `{"items":[null]}`,
-		batchBody("1", ""), batchBody("1", " "), `{"items":[{"sourceFileUrl":"1"},{"sourceFileUrl":null}]}`, batchBody(strings.Split(strings.Repeat("1", 1001), "")...)} {
+		batchBody("", " "), `{"items":[{"sourceFileUrl":1},{"sourceFileUrl":null}]}`, `{"items":[{"sourceFileUrl":"1","path":7}]}`,
+		`{"items":[{"sourceFileUrl":"1","path":"a\u0000"}]}`, `{"items":[{"sourceFileUrl":"1","fileName":"a\u0000"}]}`,
+		batchBody(strings.Split(strings.Repeat("1", 1001), "")...),
+	} {
 		h.client("POST", "/viewer/exports/download-batch", bad).wantError(400, "invalid_request")
 	}
-	message := h.client("POST", "/viewer/exports/download-batch", batchBody("1", "1", " ")).message()
-	is.True(strings.Contains(message, "items[2]")) // the message names the item
+	body = h.client("POST", "/viewer/exports/download-batch?responseType=urls",
+		`{"items":["x",null,{"sourceFileUrl":" "},{"sourceFileUrl":{"a":[1]}},{"sourceFileUrl":"\u0000"},{"sourceFileUrl":"1","path":null},{}]}`).want(200).object()
+	is.Equal(len(body["exportedUrls"].([]any)), 1)
+	var skipped []any
+	for _, element := range body["skipped"].([]any) {
+		item := element.(map[string]any)
+		skipped = append(skipped, item["sourceFileUrl"])
+		is.True(strings.Contains(item["reason"].(string), "sourceFileUrl"))
+	}
+	is.Equal(skipped, []any{"", "", " ", "", "\x00", ""})
 	h.client("POST", "/viewer/exports/download-batch", batchBody(strings.Split(strings.Repeat("1", 1000), "")...)).want(200)
 }
 
@@ -202,9 +264,17 @@ func TestExports_FileNames(t *testing.T) {
 // TestExports_FailedBatchLogsOneLine has long source URLs that fail.
 func TestExports_FailedBatchLogsOneLine(t *testing.T) {
 	t.Parallel()
+	for name, observe := range map[string]bool{"of the API": false, "of LogRequests": true} {
+		t.Run(name, func(t *testing.T) { failedBatchLogsOneLine(t, observe) })
+	}
+}
+
+func failedBatchLogsOneLine(t *testing.T, observe bool) {
 	is := is.New(t)
-	h := serve(t, func(o *httpapi.Options) {
-		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{}}}))
+	h := serve(t, withOpener(failingOpener{}), func(o *httpapi.Options) {
+		if observe {
+			o.Observe = httpapi.LogRequests(o.Logger)
+		}
 	})
 	sources := []string{"not registered"}
 	for i := range 20 {
@@ -212,14 +282,19 @@ func TestExports_FailedBatchLogsOneLine(t *testing.T) {
 		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"`+source+`","exportedUrl":"https://x.example/gone"}`).want(201)
 		sources = append(sources, source)
 	}
-	before := len(h.log.String())
 	h.client("POST", "/viewer/exports/download-batch", batchBody(sources...)).wantError(502, "export_failed")
-	log := h.log.String()[before:]
-	lines := strings.Count(log, "files skipped")
-	is.Equal(lines, 1)
-	is.True(strings.Contains(log, "count=20"))
+	eventually(t, func() bool { return strings.Contains(h.log.String(), "/viewer/exports/download-batch") })
+	var log string
+	for line := range strings.Lines(h.log.String()) {
+		if strings.Contains(line, "/viewer/exports/download-batch") {
+			is.Equal(log, "")
+			log = line
+		}
+	}
+	is.True(strings.Contains(log, "level=WARN"))
+	is.True(strings.Contains(log, "20 files skipped"))
 	is.True(strings.Contains(log, "nothing there"))
-	is.True(len(log) <= 8000)
+	is.True(len(log) <= 16_000) // with the first resources
 }
 
 // failingOpener opens files whose Read fails after 2 MiB. It cannot open /gone.
@@ -240,10 +315,7 @@ func TestExports_TruncatedFileAborts(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	for _, size := range []int64{-1, 3 << 20} {
-		h := serve(t, func(o *httpapi.Options) {
-			o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{size: size}}}))
-		})
-		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://x.example/"}`).want(201)
+		h := serveExport(t, failingOpener{size: size})
 		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"gone","exportedUrl":"https://x.example/gone"}`).want(201)
 		for path, body := range map[string]string{"/viewer/exports/download": exportBody("s"), "/viewer/exports/download-batch": batchBody("gone", "s")} {
 			t.Log(path, size)
@@ -253,5 +325,78 @@ func TestExports_TruncatedFileAborts(t *testing.T) {
 			t.Log(text)
 			is.True(strings.Contains(h.log.String(), text))
 		}
+	}
+}
+
+// sizedUpstream is an Opener of files with the size that ends their path. It
+// claims a size of -1 for hosts named unknown, and delivers no more than half a
+// file for hosts named short.
+type sizedUpstream struct{ anyURL }
+
+func (sizedUpstream) Open(_ context.Context, u *url.URL) (*exports.File, error) {
+	size, err := strconv.Atoi(path.Base(u.Path))
+	if err != nil {
+		return nil, exports.ErrFailed
+	}
+	file := &exports.File{Body: io.NopCloser(bytes.NewReader(make([]byte, size))), Size: int64(size)}
+	switch u.Host {
+	case "unknown":
+		file.Size = -1
+	case "short":
+		file.Size = int64(2 * size)
+	}
+	return file, nil
+}
+
+func TestDownloadBatch_ContentLength(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t, withOpener(sizedUpstream{}))
+	register := func(exported string) string {
+		_, _, err := h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: exported, ExportedURL: exported})
+		is.NoErr(err)
+		return exported
+	}
+	var many []string
+	for i := range 17 {
+		many = append(many, register(fmt.Sprintf("https://many/%d/100", i)))
+	}
+	large, small, gone := register("https://known/3000000"), register("https://unknown/100"), register("https://known/gone")
+	for name, c := range map[string]struct {
+		sources []string
+		known   bool
+		broken  bool
+	}{
+		"all known":            {[]string{large, small, many[0]}, true, false},
+		"one gone":             {[]string{gone, large, "unregistered", many[0]}, true, false},
+		"one large unknown":    {[]string{large, register("https://unknown/3000000")}, false, false},
+		"more than prefetched": {many, false, false},
+		"known but truncated":  {[]string{many[0], register("https://short/3000000")}, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			send := func() *http.Response {
+				return h.open("POST", "/viewer/exports/download-batch", batchBody(c.sources...))
+			}
+			response := send()
+			for range 50 { // a busy machine opens files late
+				if !c.known || response.ContentLength >= 0 {
+					break
+				}
+				response.Body.Close()
+				response = send()
+			}
+			defer response.Body.Close()
+			is.Equal(response.StatusCode, 200)
+			is.Equal(response.ContentLength >= 0, c.known)
+			is.Equal(len(response.TransferEncoding) == 0, c.known) // otherwise chunked
+			body, err := io.ReadAll(response.Body)
+			is.Equal(err != nil, c.broken)
+			if c.known && !c.broken {
+				is.Equal(int64(len(body)), response.ContentLength)
+				zipNames(t, body)
+			}
+		})
 	}
 }

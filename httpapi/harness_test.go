@@ -79,11 +79,14 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	is.NoErr(err)
 	db := memory.New()
 	h.options = httpapi.Options{
-		Keys:      newKeyService(t, db.Keys(), &keys.Options{Now: h.clock.Now, CacheSize: 256}),
+		Keys:      newKeyService(t, db.Keys(), &keys.Options{Now: h.clock.Now, CacheSize: 256, ForeignKeys: true}),
 		Symbols:   must(symbols.NewService(db.Symbols(), &symbols.Options{PageSize: 1000})),
 		Exports:   must(exports.NewService(db.Exports(), &exports.Options{Now: h.clock.Now, Openers: []exports.Opener{opener}})),
 		AdminKeys: []string{adminKey},
-		Logger:    slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+
+		RegisterWith: httpapi.RegisterWithClientKey,
+		RevokeRoute:  true,
+		Logger:       slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, f := range change {
 		f(&h.options)

@@ -34,7 +34,7 @@ func FuzzDisposition(f *testing.F) {
 		if name == "" {
 			return
 		}
-		header := disposition("attachment", name)
+		header := filename.Disposition("attachment", name)
 		parts := dispositionSyntax.FindStringSubmatch(header)
 		if parts == nil {
 			t.Fatalf("the header for %q is malformed: %q", name, header)

@@ -132,3 +132,51 @@ func (o *optional[T]) pointer() *T {
 	}
 	return &o.value
 }
+
+// decodeList decodes a JSON array of at most most elements, and one more if it is longer:
+// short elements would take many times the memory of the body. A null is an error unless T
+// decodes itself.
+func decodeList[T any](dec *jsontext.Decoder, most int) (list []T, err error) {
+	if dec.PeekKind() != '[' {
+		return nil, &json.SemanticError{JSONPointer: dec.StackPointer(), GoType: reflect.TypeFor[[]T]()}
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	takesNull := reflect.TypeFor[*T]().Implements(reflect.TypeFor[json.UnmarshalerFrom]())
+	list = []T{}
+	for dec.PeekKind() != ']' && err == nil {
+		if len(list) > most {
+			err = dec.SkipValue()
+			continue
+		}
+		if dec.PeekKind() == 'n' && !takesNull { // json would take it as zero
+			dec.SkipValue()
+			return nil, &json.SemanticError{JSONPointer: dec.StackPointer(), GoType: reflect.TypeFor[T]()}
+		}
+		list = append(list, *new(T))
+		err = json.UnmarshalDecode(dec, &list[len(list)-1])
+	}
+	if err == nil {
+		_, err = dec.ReadToken()
+	}
+	return list, err
+}
+
+// texts is a JSON array of strings, of which no field may have more than 1,000.
+type texts []string
+
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
+func (t *texts) UnmarshalJSONFrom(dec *jsontext.Decoder) (err error) {
+	*t, err = decodeList[string](dec, 1000)
+	return err
+}
+
+// ids is a JSON array of ids, of which no request may have more than 1,000.
+type ids []int64
+
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
+func (i *ids) UnmarshalJSONFrom(dec *jsontext.Decoder) (err error) {
+	*i, err = decodeList[int64](dec, 1000)
+	return err
+}

@@ -147,9 +147,9 @@ func TestErrorMessage_BeginsWithField(t *testing.T) {
 		{"/viewer/exports/download", `{"sourceFileUrl":7}`, "sourceFileUrl must be a string"},
 		{"/viewer/exports/download", `{}`, "sourceFileUrl must not be empty"},
 		{"/viewer/exports/download-batch", `{"items":{}}`, "items must be an array"},
-		{"/viewer/exports/download-batch", `{"items":["x"]}`, "items[0] must be an object"},
-		{"/viewer/exports/download-batch", `{"items":[{"sourceFileUrl":"x"},{"sourceFileUrl":[]}]}`, "items[1].sourceFileUrl must be a string"},
-		{"/viewer/exports/download-batch", `{"items":[{"sourceFileUrl":"x"},{}]}`, "items[1].sourceFileUrl must not be empty"},
+		{"/viewer/exports/download-batch", `{"items":["x"]}`, "items has no element with a usable sourceFileUrl"},
+		{"/viewer/exports/download-batch", `{"items":[{"sourceFileUrl":"x"},{"path":[]}]}`, "items[1].path must be a string"},
+		{"/viewer/exports/download-batch", `{"items":[{"sourceFileUrl":"x"},{"fileName":"\u0000"}]}`, "items[1].fileName must not contain"},
 		{"/viewer/exports/register", `{"sourceFileUrl":"x","exportedUrl":"ftp://x/y"}`, "exportedUrl must be"},
 	} {
 		t.Log(c.body, c.want)

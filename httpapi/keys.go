@@ -3,6 +3,9 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -10,6 +13,7 @@ import (
 
 	"example.com/canvasback/httpapi/internal/bodies"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/symbols"
 )
 
 // apiKeyRecord is the JSON form of a key.
@@ -69,15 +73,26 @@ func appendScopes(dst []byte, list []string) []byte {
 }
 
 type apiKeyRequest struct {
-	Name      optional[string]    `json:"name"`
-	IsActive  optional[bool]      `json:"isActive"`
-	ExpiresAt optional[*string]   `json:"expiresAt"`
-	Owner     optional[*string]   `json:"owner"`
-	Scopes    optional[*[]string] `json:"scopes"`
+	Name optional[string] `json:"name"`
+	keyChanges
 }
 
 func (in *apiKeyRequest) fields() (keys.Fields, error) {
-	fields := keys.Fields{Name: in.Name.pointer(), Active: in.IsActive.pointer()}
+	fields, err := in.keyChanges.fields()
+	fields.Name = in.Name.pointer()
+	return fields, err
+}
+
+// keyChanges are the fields that several keys may get at once.
+type keyChanges struct {
+	IsActive  optional[bool]    `json:"isActive"`
+	ExpiresAt optional[*string] `json:"expiresAt"`
+	Owner     optional[*string] `json:"owner"`
+	Scopes    optional[*texts]  `json:"scopes"`
+}
+
+func (in *keyChanges) fields() (keys.Fields, error) {
+	fields := keys.Fields{Active: in.IsActive.pointer()}
 	if in.ExpiresAt.set {
 		fields.ExpiresAt = new(time.Time)
 		if text := in.ExpiresAt.value; text != nil {
@@ -119,7 +134,26 @@ type issuedKeyResponse struct {
 // keyEndpoints are the endpoints of client keys.
 type keyEndpoints struct{ service *keys.Service }
 
-func keyReply(key keys.Key, err error) (reply, error) { return reply{body: appendKey(nil, key)}, err }
+func keyReply(key keys.Key, err error) (reply, error) {
+	return reply{body: appendKey(nil, key), version: keyVersion(&key)}, err
+}
+
+// keyVersion returns the version of a key for its ETag: a hash of the raw key and of what
+// an administrator can change. Uses do not change it.
+func keyVersion(key *keys.Key) symbols.Version {
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%d %q %t %d %q %q ", key.ID, key.Name, key.Active, key.ExpiresAt.UnixMilli(), key.Owner, key.Scopes.String())
+	hash.Write(key.Digest[:])
+	return symbols.Version(1 + binary.BigEndian.Uint64(hash.Sum(nil))>>2)
+}
+
+// unchanged returns the condition that If-Match holds for a key.
+func (t target) unchanged(key *keys.Key) error {
+	if !t.match.Matches(keyVersion(key)) {
+		return symbols.ErrChanged
+	}
+	return nil
+}
 
 // issuedReply returns a reply with a new raw key.
 func issuedReply(message string, issued keys.Issued) (reply, error) {
@@ -149,6 +183,10 @@ func (e keyEndpoints) listKeys(c *call) error {
 		filter.Owner = &owner
 	}
 	list, err := e.page(c, filter, rows)
+	if err == nil {
+		const perKey = 4 << 10 // at most, with its JSON
+		err = c.count(int64(perKey * len(list.Keys)))
+	}
 	switch {
 	case err != nil:
 		return err
@@ -223,7 +261,43 @@ func (e keyEndpoints) updateKey(ctx context.Context, t target, in apiKeyRequest)
 	if err != nil {
 		return reply{}, err
 	}
-	return keyReply(e.service.Update(ctx, t.id, fields))
+	return keyReply(e.service.Update(ctx, t.id, fields, t.unchanged))
+}
+
+type updateKeysRequest struct {
+	IDs ids `json:"ids"`
+	keyChanges
+}
+
+type updatedKeysResponse struct {
+	Updated int `json:"updated"`
+}
+
+func (e keyEndpoints) updateKeys(ctx context.Context, _ target, in updateKeysRequest) (reply, error) {
+	fields, err := in.fields()
+	if err != nil {
+		return reply{}, err
+	}
+	updated, err := e.service.UpdateMany(ctx, in.IDs, fields)
+	if err != nil {
+		return reply{}, err
+	}
+	return jsonReply(updatedKeysResponse{updated})
+}
+
+type deleteKeysRequest struct {
+	IDs ids `json:"ids"`
+}
+
+type deletedKeysResponse struct {
+	Deleted int `json:"deleted"`
+}
+
+func (e keyEndpoints) deleteKeys(ctx context.Context, _ target, in deleteKeysRequest) (reply, error) {
+	if err := e.service.DeleteMany(ctx, in.IDs); err != nil {
+		return reply{}, err
+	}
+	return jsonReply(deletedKeysResponse{len(in.IDs)})
 }
 
 type rotateKeyRequest struct {
@@ -231,8 +305,7 @@ type rotateKeyRequest struct {
 }
 
 func (e keyEndpoints) rotateKey(ctx context.Context, t target, in rotateKeyRequest) (reply, error) {
-	seconds := max(-1, min(in.OverlapSeconds.value, 1<<30)) // others overflow; Rotate rejects these
-	issued, err := e.service.Rotate(ctx, t.id, time.Duration(seconds)*time.Second)
+	issued, err := e.service.Rotate(ctx, t.id, wholeSeconds(in.OverlapSeconds.value), t.unchanged)
 	if err != nil {
 		return reply{}, err
 	}
@@ -243,6 +316,11 @@ func (e keyEndpoints) rotateKey(ctx context.Context, t target, in rotateKeyReque
 	return issuedReply("API key rotated. "+previous+" Store the new one now: it is not shown again.", issued)
 }
 
+// wholeSeconds returns a duration. What would overflow stays too long, or negative.
+func wholeSeconds(seconds int64) time.Duration {
+	return time.Duration(max(-1, min(seconds, 1<<30))) * time.Second
+}
+
 func (e keyEndpoints) deleteKey(ctx context.Context, t target) (reply, error) {
-	return messageReply("API key deleted.", e.service.Delete(ctx, t.id))
+	return messageReply("API key deleted.", e.service.Delete(ctx, t.id, t.unchanged))
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -407,4 +409,143 @@ func TestKeys_RotateAfterOverlap(t *testing.T) {
 	body := h.admin("POST", "/admin/api-keys/1/rotate", `{"overlapSeconds":1}`).want(200).object()
 	is.True(strings.Contains(body["message"].(string), "The previous key no longer works."))
 	is.Equal(body["key"].(map[string]any)["previousKeyExpiresAt"], nil)
+}
+
+func TestKeys_ManyAtOnce(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	for range 3 {
+		h.admin("POST", "/admin/api-keys", "").want(201)
+	}
+	var before [5]map[string]any
+	record := func(id int) map[string]any {
+		return h.admin("GET", fmt.Sprint("/admin/api-keys/", id), "").want(200).object()
+	}
+	for id := 1; id <= 4; id++ {
+		before[id] = record(id)
+	}
+	h.clock.Add(time.Second)
+	got := h.admin("PATCH", "/admin/api-keys",
+		`{"ids":[4,2],"owner":"tenant 7","scopes":["a"],"isActive":true,"expiresAt":"2027-01-01","name":"ignored"}`).want(200)
+	is.Equal(string(got.body), `{"updated":2}`)
+	for id := 1; id <= 4; id++ {
+		want := before[id]
+		if id%2 == 0 {
+			want["owner"], want["scopes"], want["expiresAt"] = "tenant 7", []any{"a"}, "2027-01-01T00:00:00.000Z"
+			want["updatedAt"] = "2026-03-30T10:00:01.123Z"
+		}
+		is.Equal(record(id), want)
+	}
+	for body, updated := range map[string]string{
+		`{"ids":[2,4],"owner":"tenant 7"}`:      "0", // equal values
+		`{"ids":[1,2,3,4],"owner":"tenant 7"}`:  "2",
+		`{"ids":[1]}`:                           "0",
+		`{"ids":[3],"isActive":false,"name":1}`: "1", // an unknown field here
+	} {
+		is.Equal(string(h.admin("PATCH", "/admin/api-keys", body).want(200).body), `{"updated":`+updated+`}`)
+	}
+	all := string(h.admin("GET", "/admin/api-keys", "").body)
+	for _, path := range []string{"PATCH /admin/api-keys", "POST /admin/api-keys/delete"} {
+		method, path, _ := strings.Cut(path, " ")
+		for _, ids := range []string{"[]", "null", `"1"`, "[1,1]", "[0]", "[-1]", "[1.5]", `["1"]`, "[null]", "[" + strings.Repeat("1,", 1000) + "1]"} {
+			message := h.admin(method, path, `{"isActive":false,"ids":`+ids+`}`).wantError(400, "invalid_request").message()
+			is.True(strings.HasPrefix(message, "ids"))
+		}
+		h.admin(method, path, `{}`).wantError(400, "invalid_request")
+		got := h.admin(method, path, `{"isActive":false,"ids":[1,2,9,8]}`).wantError(404, "not_found")
+		is.Equal(got.message(), "no API key has the id 9")
+	}
+	h.admin("PATCH", "/admin/api-keys", `{"ids":[9],"scopes":["A"]}`).wantError(400, "invalid_request")
+	is.Equal(string(h.admin("GET", "/admin/api-keys", "").body), all) // unchanged
+
+	is.Equal(string(h.admin("POST", "/admin/api-keys/delete", `{"ids":[4,1]}`).want(200).body), `{"deleted":2}`)
+	is.Equal(len(h.admin("GET", "/admin/api-keys", "").array()), 2)
+	h.client("GET", "/symbol/folders", "").wantError(401, "unauthorized")
+	is.Equal(h.admin("GET", "/admin/api-keys/delete", "").wantError(405, "method_not_allowed").header.Get("Allow"), "POST")
+	h.admin("DELETE", "/admin/api-keys/delete", "").wantError(405, "method_not_allowed")
+	h.admin("DELETE", "/admin/api-keys", "").wantError(405, "method_not_allowed")
+}
+
+// TestKeys_Conflicts checks the entity tag of a key.
+func TestKeys_Conflicts(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	const path = "/admin/api-keys/1"
+	send := func(method, path, body, name, tag string) response {
+		return h.send(method, path, body, "x-admin-key", adminKey, name, tag)
+	}
+	get := h.admin("GET", path, "").want(200)
+	tag := get.header.Get("ETag")
+	is.Equal(get.header.Get("Cache-Control"), "no-store")
+	h.client("GET", "/symbol/folders", "").want(200)
+	is.Equal(send("GET", path, "", "If-None-Match", tag).want(200).header.Get("ETag"), tag) // a use keeps it, and it is ignored
+	is.Equal(h.admin("POST", "/admin/api-keys", "").want(201).header.Get("ETag"), "")
+	is.True(h.admin("GET", "/admin/api-keys/2", "").header.Get("ETag") != tag)
+
+	seen := map[string]bool{tag: true}
+	for _, body := range []string{`{"name":"Viewer"}`, `{"isActive":false}`, `{"expiresAt":"2027-01-01"}`, `{"owner":"a"}`, `{"scopes":[]}`, `{"scopes":["a"]}`} {
+		for _, stale := range []string{`"other"`, `W/"x"`, "nonsense", ""} {
+			send("PATCH", path, body, "If-Match", stale).wantError(412, "precondition_failed")
+		}
+		tag = send("PATCH", path, body, "If-Match", `"x", W/`+tag).want(200).header.Get("ETag")
+		is.True(!seen[tag]) // changes
+		seen[tag] = true
+		is.Equal(h.admin("PATCH", path, body).want(200).header.Get("ETag"), tag) // equal values
+		is.Equal(h.admin("GET", path, "").want(200).header.Get("ETag"), tag)
+	}
+	send("PATCH", path, `{"name":""}`, "If-Match", `"x"`).wantError(400, "invalid_request")
+	send("PATCH", "/admin/api-keys/9", `{}`, "If-Match", `"x"`).wantError(404, "not_found")
+	send("DELETE", "/admin/api-keys/9", "", "If-Match", `"x"`).wantError(404, "not_found")
+	send("POST", path+"/rotate", "", "If-Match", `"x"`).wantError(412, "precondition_failed")
+	is.Equal(h.admin("GET", path, "").header.Get("ETag"), tag)
+	send("POST", path+"/rotate", "", "If-Match", tag).want(200)
+	send("DELETE", path, "", "If-Match", tag).wantError(412, "precondition_failed") // another raw key
+	send("DELETE", path, "", "If-Match", h.admin("GET", path, "").header.Get("ETag")).want(200)
+	send("DELETE", "/admin/api-keys/2", "", "If-Match", "*").want(200)
+}
+
+func TestKeys_Usage(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := newHarness(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	flush := func() { cancel(); running.Wait() } // writes what is left
+	running.Go(func() { h.options.Keys.Run(ctx) })
+	h.listen(httpapi.Handler(&h.options))
+	other := h.anotherKey()
+	h.admin("PATCH", "/admin/api-keys/2", `{"owner":"tenant 7"}`).want(200)
+	token := h.token("")
+	for range 3 {
+		h.client("GET", "/symbol/folders", "").want(200)
+		h.send("GET", "/symbol/folders", "", "x-api-key", token).want(200)
+		h.send("GET", "/symbol/folders", "", "x-api-key", other).want(200)
+	}
+	h.client("GET", "/viewer/key", "").want(200) // no use
+	h.clock.Add(14 * time.Hour)                  // the next day
+	h.client("GET", "/symbol/folders", "").want(200)
+	flush()
+	get := func(path string) string { return string(h.admin("GET", path, "").want(200).body) }
+	is.Equal(get("/admin/api-keys/1/usage?days=3"), `[{"day":"2026-03-29","requests":0},{"day":"2026-03-30","requests":7},{"day":"2026-03-31","requests":1}]`)
+	is.Equal(len(h.admin("GET", "/admin/api-keys/2/usage", "").want(200).array()), 30)
+	is.Equal(get("/admin/usage?days=2"), `[{"day":"2026-03-30","requests":10},{"day":"2026-03-31","requests":1}]`)
+	is.Equal(get("/admin/usage?days=2&owner=tenant+7"), `[{"day":"2026-03-30","requests":3},{"day":"2026-03-31","requests":0}]`)
+	is.Equal(get("/admin/usage?days=1&ids=2,1"), `[{"id":2,"days":[{"day":"2026-03-31","requests":0}]},{"id":1,"days":[{"day":"2026-03-31","requests":1}]}]`)
+	h.admin("PATCH", "/admin/api-keys/2", `{"owner":"other"}`).want(200)
+	h.admin("DELETE", "/admin/api-keys/2", "").want(200)
+	is.Equal(get("/admin/usage?days=2&owner=tenant+7"), `[{"day":"2026-03-30","requests":3},{"day":"2026-03-31","requests":0}]`) // as it was then
+	h.admin("GET", "/admin/api-keys/2/usage", "").wantError(404, "not_found")
+	h.admin("GET", "/admin/usage?ids=1,2", "").wantError(404, "not_found")
+	for _, path := range []string{"/admin/api-keys/1/usage?days=", "/admin/usage?days="} {
+		for _, days := range []string{"0", "401", "-1", "x", "", "01", "1&days=1"} {
+			is.True(strings.HasPrefix(h.admin("GET", path+days, "").wantError(400, "invalid_request").message(), "days"))
+		}
+	}
+	for _, ids := range []string{"", "0", "x", "1,", "1,1", "01", "-1", "1,2;3", strings.Repeat("1,", 100) + "1"} {
+		is.True(strings.HasPrefix(h.admin("GET", "/admin/usage?ids="+url.QueryEscape(ids), "").wantError(400, "invalid_request").message(), "ids"))
+	}
+	h.admin("GET", "/admin/usage?owner=", "").wantError(400, "invalid_request")
+	h.admin("GET", "/admin/api-keys/x/usage", "").wantError(400, "invalid_request")
 }

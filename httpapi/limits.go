@@ -13,7 +13,7 @@ import (
 // key, or a client IP without one. Zero fields have the stated defaults.
 type Limits struct {
 	// Body is the maximum size of a request body in bytes, 1 MiB by default.
-	// Others apply to creating or updating a symbol (Symbol, 50 MiB), downloads of
+	// That of an import of keys is eight times as large. Others apply to creating or updating a symbol (Symbol, 50 MiB), downloads of
 	// several files (Batch, 16 MiB) and the zips of imports (Import, 64 MiB).
 	Body   int64
 	Symbol int64
@@ -65,12 +65,13 @@ type Limits struct {
 	IdleTimeout time.Duration
 }
 
-// RateLimit limits how many wrong keys a client IP may send. Beyond the limit a
-// wrong key gets 429 with Retry-After and not 401. Accepted client keys always
-// pass; on admin routes the limit holds for right keys too, which may be much
-// shorter than client keys. A client key sent as x-admin-key counts as wrong, and
-// so does an admin key sent as x-api-key; a missing key does not. The limit of an
-// IPv6 address holds for its /64 network.
+// RateLimit limits how many wrong keys a client IP may send: so many client keys, and so
+// many admin keys. Beyond the limit a wrong key gets 429 with Retry-After and not 401.
+// Accepted client keys always pass; on admin routes the limit holds for right keys too,
+// which may be much shorter than client keys. Only an admin key in clear of at least 16
+// characters passes, if the same IP has used it within the last hour. A client key sent as
+// x-admin-key counts as wrong, and so does an admin key sent as x-api-key; a missing key
+// does not. The limit of an IPv6 address holds for its /64 network.
 //
 // The limit slows brute-force attacks and makes them visible. Only the length of
 // the keys makes them infeasible.

@@ -1,20 +1,25 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/httpapi/internal/auth"
 	"example.com/canvasback/httpapi/internal/linkserve"
 	"example.com/canvasback/httpapi/internal/stream"
 	"example.com/canvasback/keys"
 )
 
 type createLinkRequest struct {
-	SourceFileURL optional[string]                `json:"sourceFileUrl"`
-	Items         optional[[]singleExportRequest] `json:"items"`
+	SourceFileURL optional[string]      `json:"sourceFileUrl"`
+	FileName      *string               `json:"fileName"`
+	Items         optional[exportItems] `json:"items"`
 }
 
 type linkResponse struct {
@@ -26,16 +31,21 @@ type linkResponse struct {
 	ETag      *string       `json:"etag"`
 	ExpiresAt string        `json:"expiresAt"`
 	Skipped   []skippedItem `json:"skipped"`
+
+	// NotResumable are the items that make the link not resumable.
+	NotResumable []skippedItem `json:"notResumable"`
 }
 
 func newLinkResponse(link *exports.Link) linkResponse {
 	out := linkResponse{
 		Success:   true,
-		URL:       "links/" + link.Token + "/" + url.PathEscape(link.FileName), // relative to the URL of the request
+		URL:       linkPath(link),
 		FileName:  link.FileName,
 		Resumable: link.Resumable(),
 		ExpiresAt: formatTime(link.ExpiresAt),
 		Skipped:   skippedItems(link.Skipped),
+
+		NotResumable: skippedItems(link.NotResumable),
 	}
 	if link.Size >= 0 {
 		out.Size = &link.Size
@@ -47,7 +57,7 @@ func newLinkResponse(link *exports.Link) linkResponse {
 }
 
 func (e exportEndpoints) createLink(c *call) error {
-	var in createLinkRequest
+	in := createLinkRequest{Items: optional[exportItems]{value: e.items()}}
 	if err := c.decode(&in); err != nil {
 		return err
 	}
@@ -57,35 +67,74 @@ func (e exportEndpoints) createLink(c *call) error {
 	case !in.SourceFileURL.set && !in.Items.set:
 		return invalidRequest("sourceFileUrl or items must be given")
 	}
-	var owner exports.Digest
-	if c.verified {
-		owner = exports.Digest(c.key.Digest)
-	}
-	ctx, cancel := c.storeContext()
-	defer cancel()
-	var link *exports.Link
-	if in.SourceFileURL.set {
-		export, err := e.service.Find(ctx, in.SourceFileURL.value)
-		c.touchExport(in.SourceFileURL.value, export.ID)
-		if err != nil {
-			return err
-		}
-		if link, err = e.service.CreateFileLink(c.r.Context(), export, owner); err != nil {
-			return err
-		}
+	request := exports.LinkRequest{Owner: c.linkOwner(), Client: c.linkClient(), Single: in.SourceFileURL.set}
+	var err error
+	if request.Single {
+		request.Items = make([]exports.BatchItem, 1)
+		request.Items[0], err = e.find(c, singleExportRequest{in.SourceFileURL.value, in.FileName})
 	} else {
-		batch := batchExportRequest{in.Items.value}
-		items, err := e.service.FindBatch(ctx, batch.sources())
-		if err != nil {
-			return err
-		}
-		c.touchItems(items)
-		if link, err = e.service.CreateLink(c.r.Context(), items, owner); err != nil {
-			return err
-		}
+		items, _ := in.Items.value.batch()
+		request.Items, err = e.findBatch(c, items)
+	}
+	if err != nil {
+		return err
+	}
+	link, err := e.service.CreateLink(c.r.Context(), request)
+	if err != nil {
+		return err
 	}
 	c.logSkipped(http.StatusCreated, link.Skipped)
 	return c.encode(http.StatusCreated, newLinkResponse(link))
+}
+
+// linkPath returns the URL of a link, relative to those of the routes that make links.
+func linkPath(link *exports.Link) string {
+	return "links/" + link.Token + "/" + url.PathEscape(link.FileName)
+}
+
+// linkOwner returns the digest of the raw key of the request; zero without one.
+func (c *call) linkOwner() (owner exports.Digest) {
+	if c.verified {
+		owner = exports.Digest(c.key.Digest)
+	}
+	return owner
+}
+
+// linkClient identifies the client of a key that makes a link: a page token, or else the
+// network of a client IP.
+func (c *call) linkClient() string {
+	if c.key.Token != nil {
+		return "token " + c.key.Token.ID
+	}
+	return auth.Network(c.clientIP())
+}
+
+// privateURL returns absolute URLs of links that stand for private files.
+func (e exportEndpoints) privateURL(c *call) exports.PrivateURL {
+	owner, client := c.linkOwner(), c.linkClient()
+	return func(ctx context.Context, export exports.Export) (string, error) {
+		link, err := e.service.ShareLink(ctx, export, owner, client)
+		if err != nil {
+			return "", err
+		}
+		return c.publicBase() + "/viewer/exports/" + linkPath(link), nil
+	}
+}
+
+// publicBase returns the URL of the API for clients, prefix included.
+func (c *call) publicBase() string {
+	if base := c.api.options.PublicURL; base != "" {
+		return base + c.api.prefix
+	}
+	scheme := "http"
+	if c.r.TLS != nil {
+		scheme = "https"
+	}
+	prefix := c.api.prefix
+	if requested, err := url.ParseRequestURI(c.r.RequestURI); err == nil { // with what http.StripPrefix removes
+		prefix = strings.TrimSuffix(requested.EscapedPath(), c.r.URL.EscapedPath())
+	}
+	return scheme + "://" + c.r.Host + prefix
 }
 
 // serveLink responds with a link, or with ranges of it.
@@ -107,7 +156,20 @@ func (e exportEndpoints) serveLink(c *call) error {
 	if err != nil {
 		return err
 	}
-	return download(func(c *call) error { return c.sendLink(link) })(c)
+	return download(func(c *call) error { return c.loadLink(ctx, link) })(c)
+}
+
+// loadLink responds with a link when there is memory for its plan.
+func (c *call) loadLink(ctx context.Context, found *exports.FoundLink) error {
+	const factor = 3 // decoded, with its manifest
+	if err := c.reserve(factor * int64(found.PlanSize)); err != nil {
+		return err
+	}
+	link, err := found.Load(ctx)
+	if err != nil {
+		return err
+	}
+	return c.sendLink(link)
 }
 
 // checkLinkKey returns the key that a link belongs to, and [linkserve.ErrRevoked] if it
@@ -142,7 +204,7 @@ func (c *call) sendLink(link *exports.Link) error {
 			if !l.Zip {
 				header.Set("Content-Type", downloadContentType(l.Type))
 			}
-			header.Set("Content-Disposition", disposition("attachment", l.FileName))
+			header.Set("Content-Disposition", filename.Disposition("attachment", l.FileName))
 		},
 		OnContent: func(l *exports.Link) {
 			c.touched = nil // by a previous state

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/httpapi/apitest"
+	"example.com/canvasback/storage/memory"
 )
 
 // anyURL has the methods of an Opener that serves any URL.
@@ -61,33 +64,35 @@ func TestLinks_WithoutValidatorIgnoreConditions(t *testing.T) {
 func TestLinks_DateInIfRange(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	clock := time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC)
-	l := serveLinks(t, exports.Options{Now: func() time.Time { return clock }})
+	now := time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC)
+	var clock apitest.Clock
+	clock.Set(now)
+	l := serveLinks(t, exports.Options{Now: clock.Now})
 	setModified := func(at time.Time) string {
 		is.NoErr(os.Chtimes(filepath.Join(l.dir, "a"), time.Time{}, at))
 		return at.Format(http.TimeFormat)
 	}
 	l.add("a", largeContent)
-	date := setModified(clock.Add(-time.Hour))
+	date := setModified(now.Add(-time.Hour))
 	_, path := l.create(exportBody("a"))
 	_, zipPath := l.create(batchBody("a"))
 	is.Equal(l.send("HEAD", path, "").want(200).header.Get("Last-Modified"), date)
 	is.Equal(len(l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", date).want(206).body), 3)
-	l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", clock.Format(http.TimeFormat)).want(200)
+	l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", now.Format(http.TimeFormat)).want(200)
 	l.send("GET", zipPath, "", "Range", "bytes=1-3", "If-Range", date).want(200)
 
 	l.write("a", strings.ToUpper(largeContent))
-	setModified(clock.Add(-time.Hour)) // replaced by a file of the same time
+	setModified(now.Add(-time.Hour)) // replaced by a file of the same time
 	for range 2 {
 		changed := l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", date).want(200)
 		is.Equal(changed.header.Get("Last-Modified"), date)
 	}
 
-	date = setModified(clock)
+	date = setModified(now)
 	_, path = l.create(exportBody("a"))
-	clock = clock.Add(999 * time.Millisecond) // the file may still change in that second
+	clock.Add(999 * time.Millisecond) // the file may still change in that second
 	l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", date).want(200)
-	clock = clock.Add(time.Millisecond)
+	clock.Add(time.Millisecond)
 	l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", date).want(206)
 }
 
@@ -123,4 +128,43 @@ func TestLinks_EveryResponseHasReferrerPolicy(t *testing.T) {
 	want(429, "GET", path)
 	l.admin("PATCH", "/admin/api-keys/1", `{"isActive":false}`).want(200)
 	want(403, "GET", path)
+}
+
+// TestLinks_RenewalsCountAsRequests requests a link that must be renewed 17 times
+// while its upstream does not respond.
+func TestLinks_RenewalsCountAsRequests(t *testing.T) {
+	t.Parallel()
+	var clock apitest.Clock
+	clock.Set(time.Now())
+	var mu sync.Mutex // held while the upstream does not respond
+	options := &exports.Options{Now: clock.Now, Openers: []exports.Opener{openerFunc(func(context.Context) (*exports.File, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return &exports.File{Body: io.NopCloser(strings.NewReader(smallContent)), Size: -1}, nil
+	})}}
+	l := &linkHarness{harness: serve(t, func(o *httpapi.Options) { o.Exports = must(exports.NewService(memory.New().Exports(), options)) })}
+	l.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":`+quote(filesURL)+`}`).want(201)
+	_, path := l.create(exportBody("s"))
+	clock.Add(time.Hour) // its plan is outdated, because it has no validator
+
+	const requests = 17
+	responses := make(chan response, requests)
+	mu.Lock()
+	for range requests {
+		go func() { responses <- l.send("GET", path, "") }()
+	}
+	select {
+	case first := <-responses:
+		first.wantError(429, "too_many_requests")
+	case <-time.After(testTimeout):
+		t.Error("no request was rejected")
+	}
+	mu.Unlock()
+	rejected := 0
+	for range requests - 1 {
+		if (<-responses).status != 200 {
+			rejected++
+		}
+	}
+	is.New(t).Equal(rejected, 0)
 }

@@ -23,6 +23,7 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/files"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 )
@@ -203,11 +204,9 @@ func (o restlessOpener) OpenRange(context.Context, *url.URL, exports.Part) (io.R
 
 func TestLinks_FileThatChangesAllTheTimeIsAnError(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	opener, err := files.New(filesURL, fstest.MapFS{"a": {Data: []byte(largeContent), ModTime: time.Unix(1e9, 0)}})
-	is.NoErr(err)
-	options := &exports.Options{Openers: []exports.Opener{restlessOpener{opener}}}
-	l := &linkHarness{harness: serve(t, func(o *httpapi.Options) { o.Exports = must(exports.NewService(memory.New().Exports(), options)) })}
+	is.New(t).NoErr(err)
+	l := &linkHarness{harness: serve(t, withOpener(restlessOpener{opener}))}
 	l.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"a","exportedUrl":`+quote(filesURL+"a")+`}`)
 	for _, body := range []string{exportBody("a"), batchBody("a")} {
 		_, path := l.create(body)
@@ -371,17 +370,16 @@ func TestLinks_AreNoUseOfTheirKey(t *testing.T) {
 
 func TestLinks_OpenClientRoutes(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	l := serveLinks(t, exports.Options{}, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })
 	l.add("a", smallContent)
 	_, path := l.create(exportBody("a"))
-	is.Equal(string(l.send("GET", path, "").want(200).body), smallContent)
+	is.New(t).Equal(string(l.send("GET", path, "").want(200).body), smallContent)
 }
 
 func TestLinks_AreBounded(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	l := serveLinks(t, exports.Options{LinkServed: 2})
+	l := serveLinks(t, exports.Options{LinkServed: 2, LinksPerKey: 20}) // 2 for a client
 	l.add("a", smallContent)
 	_, path := l.create(exportBody("a"))
 	for range 2 {
@@ -391,31 +389,36 @@ func TestLinks_AreBounded(t *testing.T) {
 	response := l.send("GET", path, "").wantError(429, "too_many_requests")
 	is.True(response.header.Get("Retry-After") != "")
 	l.send("HEAD", path, "").want(200)
+
+	l.create(exportBody("a"))
+	l.send("GET", path, "").want(429)
+	l.create(exportBody("a")) // one too many
+	l.send("GET", path, "").want(404)
 }
 
 func TestLinks_ExpireAndBelongToNoOneElse(t *testing.T) {
 	t.Parallel()
-	clock := time.Now()
-	l := serveLinks(t, exports.Options{LinkLifetime: time.Minute, Now: func() time.Time { return clock }})
+	now := time.Now()
+	var clock apitest.Clock
+	clock.Set(now)
+	l := serveLinks(t, exports.Options{LinkLifetime: time.Minute, Now: clock.Now})
 	l.add("a", smallContent)
 	link, path := l.create(exportBody("a"))
-	is.New(t).Equal(link.ExpiresAt, clock.Add(time.Minute).UTC().Format("2006-01-02T15:04:05.000Z"))
+	is.New(t).Equal(link.ExpiresAt, now.Add(time.Minute).UTC().Format("2006-01-02T15:04:05.000Z"))
 	l.send("GET", path, "").want(200)
-	clock = clock.Add(time.Minute)
+	clock.Add(time.Minute)
 	l.send("GET", path, "").wantError(404, "not_found")
 }
 
 func TestLinks_WithoutValidatorAreSentCompletely(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	l := serveLinks(t, exports.Options{}, func(o *httpapi.Options) {
-		opener, err := files.New(filesURL, fstest.MapFS{
-			"a": &fstest.MapFile{Data: []byte(smallContent)}, // without times
-			"b": &fstest.MapFile{Data: []byte(smallContent)},
-		})
-		is.NoErr(err)
-		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
+	opener, err := files.New(filesURL, fstest.MapFS{
+		"a": &fstest.MapFile{Data: []byte(smallContent)}, // without times
+		"b": &fstest.MapFile{Data: []byte(smallContent)},
 	})
+	is.NoErr(err)
+	l := serveLinks(t, exports.Options{}, withOpener(opener))
 	l.add("a", "")
 	l.add("b", "")
 	link, path := l.create(batchBody("a", "b"))

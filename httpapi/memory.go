@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi/internal/bodies"
 	"example.com/canvasback/httpapi/internal/budget"
 )
 
@@ -17,11 +19,15 @@ func (c *call) reserve(size int64) error {
 	return c.reserveWithin(size, c.api.options.Limits.StoreTimeout)
 }
 
+// count is reserve without waiting, for what is in memory already: nothing waits with
+// memory that is not counted.
+func (c *call) count(size int64) error { return c.reserveWithin(size, 0) }
+
 func (c *call) reserveWithin(size int64, wait time.Duration) error {
-	if size <= max(uncounted, c.memory.Size()) {
-		return nil
-	}
-	if c.memory == (budget.Reservation[client]{}) {
+	if c.memory.IsZero() {
+		if size <= uncounted {
+			return nil
+		}
 		c.memory = c.api.memory.Reserve(c.client())
 	}
 	return growWithin(c.detached(), &c.memory, size, wait)
@@ -36,12 +42,49 @@ func growWithin(ctx context.Context, memory *budget.Reservation[client], size in
 	return memory.Grow(ctx, size)
 }
 
-// reserveApart counts memory that may outlast the request, until release is called. It
-// is a [bodies.Reserve].
-func (c *call) reserveApart(size int64, wait bool) (release func(), err error) {
+// settle reduces the memory of a request, whose response may last long, to size bytes.
+func (c *call) settle(size int64) error {
+	if !c.memory.IsZero() && !c.memory.Settle(size) {
+		return budget.ErrExhausted
+	}
+	return nil
+}
+
+// countItems counts the items of a batch with what is made of them: a zip with a manifest,
+// or a response.
+func (c *call) countItems(items []exports.BatchItem) error {
+	const perItem, factor = 1 << 10, 3
+	size := int64(perItem * len(items))
+	for _, item := range items {
+		size += factor * (escapedSize(item.SourceURL) + int64(len(item.Path)+len(item.FileName)))
+		if item.Export != nil {
+			size += factor * exportSize(*item.Export)
+		}
+	}
+	return c.count(size)
+}
+
+// escapedSize returns the size of text in a manifest, whose JSON is escaped for HTML.
+func escapedSize(text string) (size int64) {
+	for _, b := range []byte(text) {
+		if size++; b < ' ' || b == '&' || b == '<' || b == '>' {
+			size += 5
+		}
+	}
+	return size
+}
+
+// exportSize returns how many bytes the texts of an export have.
+func exportSize(export exports.Export) int64 {
+	return int64(len(export.SourceURL) + len(export.ExportedURL) + len(export.FileName))
+}
+
+// reserveApart counts memory that may outlast the request, until it is released. It is a
+// [bodies.Reserve].
+func (c *call) reserveApart(size int64, wait bool) (bodies.Memory, error) {
 	memory := c.api.memory.Reserve(c.client())
 	if !wait && !memory.TryGrow(size) {
 		return nil, budget.ErrExhausted
 	}
-	return memory.Release, growWithin(c.detached(), &memory, size, c.api.options.Limits.StoreTimeout)
+	return &memory, growWithin(c.detached(), &memory, size, c.api.options.Limits.StoreTimeout)
 }

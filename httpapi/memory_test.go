@@ -3,19 +3,23 @@ package httpapi_test
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
 )
 
 // anotherKey returns a second valid client key.
@@ -113,7 +117,6 @@ func TestMemoryBudget_LargeBodiesOfOneKeyEnd(t *testing.T) {
 
 func TestMemoryBudget_CountsImportsBeforeTheyExpand(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) {
 		o.Limits.Memory, o.Limits.StoreTimeout, o.Limits.IdleTimeout = 4<<20, 500*time.Millisecond, time.Second
 		o.Limits.ImportContents.Ratio, o.Limits.ImportContents.Total = 2000, 8<<20
@@ -129,7 +132,7 @@ func TestMemoryBudget_CountsImportsBeforeTheyExpand(t *testing.T) {
 	eventually(t, func() bool { rejected = send(bomb); return rejected.status == 503 })
 	rejected.wantError(503, "unavailable")
 	send(blankZip(t, 1, 10<<10)).want(200)
-	is.NoErr(conn.Close())
+	is.New(t).NoErr(conn.Close())
 	eventually(t, func() bool { return send(bomb).status == 200 })
 }
 
@@ -167,14 +170,13 @@ func TestMemoryBudget_CountsBodiesThatSlowClientsReceive(t *testing.T) {
 // longer than its sources.
 func TestMemoryBudget_ForgetsTheBodyOfADownload(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := serveExport(t, unsizedOpener(100<<20))
 	h.options.Limits.Memory, h.options.Limits.StoreTimeout = 4<<20, 500*time.Millisecond
 	h.listen(httpapi.Handler(&h.options))
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	body := batchBody("s") + strings.Repeat(" ", 900<<10)
 	stalled := h.startBody("/viewer/exports/download-batch", h.anotherKey(), len(body), body)
-	is.Equal(status(t, stalled), 200)
+	is.New(t).Equal(status(t, stalled), 200)
 	h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 512<<10))).want(201)
 }
 
@@ -210,4 +212,43 @@ func TestMemoryBudget_CountsWhatAuthorizeReads(t *testing.T) {
 		eventually(t, func() bool { return read.Load() == (i+1)*sent })
 	}
 	h.client("POST", "/symbol/folders/1/symbols", large).wantError(503, "unavailable")
+}
+
+// findStore counts calls of Find, which wait until it is closed.
+type findStore struct {
+	exports.Store
+	calls  atomic.Int64
+	closed chan struct{}
+}
+
+func (s *findStore) Find(ctx context.Context, sources ...string) ([]exports.Export, error) {
+	s.calls.Add(1)
+	<-s.closed
+	return s.Store.Find(ctx, sources...)
+}
+
+// TestTurns_ClientLooksUpOneLargeBatchAtATime has two keys.
+func TestTurns_ClientLooksUpOneLargeBatchAtATime(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	store := &findStore{Store: memory.New().Exports(), closed: make(chan struct{})}
+	h := serve(t, func(o *httpapi.Options) { o.Exports = must(exports.NewService(store, nil)) })
+	other := h.anotherKey()
+	large, small := batchBody(strings.Split(strings.Repeat("1", 101), "")...), batchBody("1")
+	var all sync.WaitGroup
+	send := func(key, body string) {
+		all.Go(func() {
+			h.send("POST", "/viewer/exports/download-batch", body, "x-api-key", key).wantError(404, "not_found")
+		})
+	}
+	for range 3 {
+		send(h.rawKey, large)
+	}
+	eventually(t, func() bool { return store.calls.Load() == 1 })
+	send(other, large)
+	send(h.rawKey, small)
+	eventually(t, func() bool { return store.calls.Load() == 3 })
+	close(store.closed)
+	all.Wait()
+	is.True(store.calls.Load() >= 5)
 }

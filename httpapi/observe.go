@@ -23,9 +23,15 @@ type Observation struct {
 	Duration  time.Duration // until the response was complete
 	Aborted   bool          // the response is incomplete
 	KeyID     int64         // of the client key, also of a rejected one, or 0
+	TokenID   string        // the first 8 hex digits of the SHA-256 of its page token, or empty; no metric label
 	Actor     string        // "admin 1", counting AdminKeys from 1, "key 7", or that of AuthenticateAdmin
 	ClientIP  string        // of Options.ClientIP, or the remote address
 	RequestID string
+
+	// Error is why the API failed, with its cause: of a response with status 5xx, or an
+	// incomplete one. It is for logs, not for clients, and empty if the client has
+	// disconnected.
+	Error string
 
 	// Resources are what the request asked for, also if it was denied, and what
 	// it created. Requests of a download link have those that they send.
@@ -55,8 +61,9 @@ func (r Resource) String() string {
 const maxLoggedResources = 100
 
 // LogRequests returns a function for [Options.Observe] that logs each request at
-// info level: an access log and an audit log. Of more than 100 resources it logs
-// the first ones, and their number as resourceCount.
+// info level, failures of the API with their Error at warn or error level, and those
+// with the method OPTIONS at debug level: an access log and an audit log. Of more than 100 resources it logs the first ones, and their number as
+// resourceCount.
 func LogRequests(log *slog.Logger) func(context.Context, Observation) {
 	return func(ctx context.Context, o Observation) {
 		attrs := []slog.Attr{
@@ -70,6 +77,9 @@ func LogRequests(log *slog.Logger) func(context.Context, Observation) {
 		}
 		if o.Actor != "" {
 			attrs = append(attrs, slog.String("actor", o.Actor))
+		}
+		if o.TokenID != "" {
+			attrs = append(attrs, slog.String("token", o.TokenID))
 		}
 		if o.Code != "" {
 			attrs = append(attrs, slog.String("code", o.Code))
@@ -87,7 +97,15 @@ func LogRequests(log *slog.Logger) func(context.Context, Observation) {
 				attrs = append(attrs, slog.Int("resourceCount", len(o.Resources)))
 			}
 		}
-		log.LogAttrs(ctx, slog.LevelInfo, "request", attrs...)
+		level := slog.LevelInfo
+		if o.Method == http.MethodOptions {
+			level = slog.LevelDebug
+		}
+		if o.Error != "" {
+			attrs = append(attrs, slog.String("error", o.Error))
+			level = failureLevel(o.Status)
+		}
+		log.LogAttrs(ctx, level, "request", attrs...)
 	}
 }
 
@@ -124,6 +142,7 @@ func (c *call) observe() {
 	}
 	if outer := c.outer; outer != nil && outer.api == c.api && outer.observes {
 		outer.route, outer.code, outer.actor, outer.touched = c.route, c.code, c.actor, c.touched
+		outer.failure = c.failure
 		return
 	}
 	c.api.options.Observe(c.r.Context(), Observation{
@@ -136,9 +155,11 @@ func (c *call) observe() {
 		Duration:  time.Since(c.start),
 		Aborted:   c.aborted,
 		KeyID:     c.keyID,
+		TokenID:   c.tokenID,
 		Actor:     c.actorName(),
 		ClientIP:  c.clientIP(),
 		RequestID: c.requestID(),
+		Error:     c.failure,
 		Resources: c.touched,
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/matryer/is"
@@ -69,7 +70,13 @@ func TestObserve_CalledOncePerRequest(t *testing.T) {
 		{"BREW", "/api/symbol/folders", "", nil, httpapi.Observation{Method: "OTHER", Route: "/symbol/folders", Status: 405, Code: "method_not_allowed"}},
 		{"GET", "/api/nope/77", "", nil, httpapi.Observation{Status: 404, Code: "not_found"}},
 		{"GET", "/other", "", nil, httpapi.Observation{Status: 404, Code: "not_found"}},
-		{"OPTIONS", "/api/symbol/folders", "", []string{"Origin", "https://a.example", "Access-Control-Request-Method", "GET"}, httpapi.Observation{Status: 204}},
+		{"OPTIONS", "/api/symbol/folders/1", "", []string{"Origin", "https://a.example", "Access-Control-Request-Method", "PATCH"},
+			httpapi.Observation{Route: "/symbol/folders/{id}", Status: 204}},
+		{"OPTIONS", "/api/symbol/folders/1", "", []string{"Origin", "https://a.example", "Access-Control-Request-Method", "PUT"},
+			httpapi.Observation{Route: "/symbol/folders/{id}", Status: 204}},
+		{"OPTIONS", "/api/nope", "", []string{"Origin", "https://a.example", "Access-Control-Request-Method", "GET"}, httpapi.Observation{Status: 204}},
+		{"OPTIONS", "/other", "", []string{"Origin", "https://a.example", "Access-Control-Request-Method", "GET"}, httpapi.Observation{Status: 204}},
+		{"OPTIONS", "/api/symbol/folders", "", nil, httpapi.Observation{Route: "/symbol/folders", Status: 405, Code: "method_not_allowed"}},
 		{"HEAD", "/api/symbol/folders", "", []string{"x-api-key", h.rawKey}, httpapi.Observation{Route: "/symbol/folders", Status: 200, KeyID: 1}},
 	} {
 		t.Log(c.method, c.path, c.want)
@@ -135,6 +142,7 @@ func TestObserve_ReportsWhoDidWhat(t *testing.T) {
 		options.ClientIP = func(r *http.Request) string { return r.Header.Get("X-Real-IP") }
 	})
 	const source = "https://cad.example/a.dwg"
+	h.files["a.pdf"] = &fstest.MapFile{}
 	export := httpapi.Resource{Kind: "export", ID: 1, URL: source}
 	key := httpapi.Resource{Kind: "key", ID: 1}
 	client := []string{"x-api-key", h.rawKey, "X-Real-IP", "192.0.2.1"}
@@ -173,7 +181,7 @@ func TestLogRequests(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	var out bytes.Buffer
-	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
 		}
@@ -182,8 +190,10 @@ func TestLogRequests(t *testing.T) {
 	log := httpapi.LogRequests(slog.New(handler))
 	log(t.Context(), httpapi.Observation{Method: "GET", Route: "/x", Status: 200, Bytes: 5, Duration: time.Second, ClientIP: "192.0.2.1", RequestID: "r"})
 	log(t.Context(), httpapi.Observation{Method: "DELETE", Status: 404, Code: "not_found", Actor: "admin 2", Aborted: true, Resources: []httpapi.Resource{{Kind: "key", ID: 5}, {Kind: "export", URL: "u"}}})
+	log(t.Context(), httpapi.Observation{Method: "OPTIONS", Route: "/x", Status: 204})
 	is.Equal(out.String(), `level=INFO msg=request method=GET route=/x status=200 bytes=5 duration=1s clientIP=192.0.2.1 requestId=r
 level=INFO msg=request method=DELETE route="" status=404 bytes=0 duration=0s clientIP="" requestId="" actor="admin 2" code=not_found aborted=true resources="[key 5 export u]"
+level=DEBUG msg=request method=OPTIONS route=/x status=204 bytes=0 duration=0s clientIP="" requestId=""
 `)
 }
 

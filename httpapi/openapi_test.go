@@ -34,14 +34,13 @@ type openAPI struct {
 
 func readDocument(t *testing.T) (doc openAPI) {
 	t.Helper()
-	if err := json.Unmarshal(OpenAPI(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(json.Unmarshal(OpenAPI(), &doc))
 	return doc
 }
 
 func TestOpenAPI_HasAllRoutes(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	name := regexp.MustCompile(`\{\w+\}`) // of path parameters, which may differ
 	var inDocument, inTable []string
 	for path, item := range readDocument(t).Paths {
@@ -52,22 +51,14 @@ func TestOpenAPI_HasAllRoutes(t *testing.T) {
 		}
 	}
 	db := memory.New()
-	clientKeys, err := keys.NewService(db.Keys(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	clientKeys, err := keys.NewService(db.Keys(), &keys.Options{ForeignKeys: true})
+	is.NoErr(err)
 	library, err := symbols.NewService(db.Symbols(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	files, err := exports.NewService(db.Exports(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := New(&Options{Keys: clientKeys, Symbols: library, Exports: files})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
+	a, err := New(&Options{Keys: clientKeys, Symbols: library, Exports: files, RevokeRoute: true})
+	is.NoErr(err)
 	for _, route := range a.routes() {
 		inTable = append(inTable, route.method+" "+name.ReplaceAllString(route.path, "{}"))
 	}
@@ -81,7 +72,8 @@ func TestOpenAPI_HasAllErrorCodes(t *testing.T) {
 	is := is.New(t)
 	statuses := make(map[string]int)
 	for _, f := range append(slices.Clone(errorTable),
-		lookupError(invalidRequest("")), lookupError(&permitError{DeniedError{RetryAfter: 1}, nil}), lookupError(errors.New("unforeseen"))) {
+		lookupError(invalidRequest("")), lookupError(&permitError{DeniedError{RetryAfter: 1}, nil}), lookupError(&exports.NotReadyError{}),
+		lookupError(errors.New("unforeseen"))) {
 		if status, ok := statuses[f.code]; ok && status != f.status {
 			t.Errorf("%s has the statuses %d and %d", f.code, status, f.status)
 		}
@@ -90,9 +82,7 @@ func TestOpenAPI_HasAllErrorCodes(t *testing.T) {
 	codes := readDocument(t).Components.Schemas.ErrorCode
 	is.Equal(slices.Sorted(slices.Values(codes.Enum)), slices.Sorted(maps.Keys(statuses)))
 	for code, status := range statuses {
-		if want := "`" + code + "` " + strconv.Itoa(status); !strings.Contains(codes.Description, want) {
-			t.Errorf("the description of the codes lacks %s", want)
-		}
+		is.True(strings.Contains(codes.Description, "`"+code+"` "+strconv.Itoa(status)))
 	}
 }
 

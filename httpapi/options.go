@@ -56,7 +56,7 @@ type Options struct {
 	Authorize func(r *http.Request, key keys.Key, route string) error
 
 	// RegisterWith selects who may register exports; the zero value is
-	// RegisterWithClientKey.
+	// RegisterWithScope.
 	RegisterWith RegisterWith
 
 	// RegisterOwnOnly makes a client key replace only exports that it has
@@ -64,13 +64,25 @@ type Options struct {
 	// registered belongs to no key.
 	RegisterOwnOnly bool
 
-	// DangerouslySkipClientKeys opens the client routes to everyone.
+	// RevokeRoute adds the route POST /viewer/key/revoke, by which whoever has found a
+	// client key revokes it.
+	RevokeRoute bool
+
+	// DangerouslySkipClientKeys opens the client routes to everyone. Requests that change
+	// something must not come from pages of other origins, except those that CORS
+	// allows: see [http.CrossOriginProtection].
 	DangerouslySkipClientKeys bool
 
 	// ClientIP returns the client IP of a request. If nil it is the remote address of
 	// the connection. An application behind a proxy must set it, because only the
 	// application knows which header to trust.
 	ClientIP func(*http.Request) string
+
+	// PublicURL is the URL in front of Prefix for clients, such as
+	// "https://canvas.example". If empty, the absolute URLs of links to private files
+	// have the scheme and host of the request. Set it behind a proxy that terminates
+	// TLS or changes the host or path.
+	PublicURL string
 
 	// Prefix is the path in front of all routes, such as "/api". It is not
 	// needed behind http.StripPrefix.
@@ -88,6 +100,7 @@ type Options struct {
 	// request to [API.RequireClientKey], and after each one that
 	// [API.Authenticate] rejects. It runs on the request's goroutine and must
 	// be fast and safe for concurrent use. [LogRequests] returns one that logs.
+	// The API leaves its failures to it: see [Observation.Error].
 	Observe func(ctx context.Context, o Observation)
 
 	// RequestID, if set, returns the request id that the application has given to
@@ -112,6 +125,7 @@ func (o Options) Format(f fmt.State, _ rune) {
 // withDefaults returns the options with zero and invalid limits replaced.
 func (o Options) withDefaults() Options {
 	o.Limits = o.Limits.withDefaults()
+	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -120,11 +134,15 @@ func (o Options) withDefaults() Options {
 
 // validate checks the options that may come from configuration.
 func (o Options) validate() error {
-	if o.RegisterWith < RegisterWithClientKey || o.RegisterWith > RegisterOff {
+	if o.RegisterWith < RegisterWithScope || o.RegisterWith > RegisterOff {
 		return fmt.Errorf("httpapi: unknown RegisterWith %d", o.RegisterWith)
 	}
 	if o.AuthenticateAdmin != nil && slices.ContainsFunc(o.AdminKeys, func(key string) bool { return key != "" }) {
 		return errors.New("httpapi: AuthenticateAdmin replaces AdminKeys, so only one of both can be set")
+	}
+	if u, err := url.Parse(o.PublicURL); o.PublicURL != "" &&
+		(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.ContainsAny(o.PublicURL, "?#")) {
+		return errors.New("httpapi: PublicURL is not an http or https URL without user, query and fragment")
 	}
 	for _, origin := range o.AllowedOrigins {
 		if !validOrigin(origin) {
@@ -148,8 +166,13 @@ func validOrigin(origin string) bool {
 type RegisterWith int
 
 const (
+	// RegisterWithScope requires an admin key, or a client key whose scopes name
+	// ScopeExportsRegister: unlimited scopes are not enough, because client keys are in
+	// browsers, and who registers decides what others download.
+	RegisterWithScope RegisterWith = iota
+
 	// RegisterWithClientKey requires a client key, as other client routes do.
-	RegisterWithClientKey RegisterWith = iota
+	RegisterWithClientKey
 
 	// RegisterWithAdminKey requires an admin key.
 	RegisterWithAdminKey

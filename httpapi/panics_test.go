@@ -200,16 +200,19 @@ func (h *harness) trySend(method, path, body string) (content []byte, status int
 func TestPanic_InStore(t *testing.T) {
 	t.Parallel()
 	bodies := map[string]string{
+		"/admin/api-keys/import":         `{"keys":[{"sha256":"` + strings.Repeat("1", 64) + `"}]}`,
 		"/viewer/exports/download":       exportBody("s"),
 		"/viewer/exports/download-batch": batchBody("s"),
 		"/viewer/exports/register":       `{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/a"}`,
+		"/symbol/symbols":                `{"ids":[1]}`,
+		"/symbol/symbols/delete":         `{"ids":[1]}`,
 		"/symbol/folders/1/symbols":      `{"name":"x","type":"a/b","data":"y"}`,
 		"/symbol/folders/1/import":       string(zipOf(t, "valve.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>")),
 	}
 	for _, open := range []bool{false, true} {
 		h := serve(t, func(o *httpapi.Options) {
 			o.DangerouslySkipClientKeys = open
-			o.Keys = newKeyService(t, struct{ keys.Store }{}, nil)
+			o.Keys = newKeyService(t, struct{ keys.Store }{}, &keys.Options{ForeignKeys: true})
 			o.Symbols = must(symbols.NewService(panickingStore{}, nil))
 			o.Exports = must(exports.NewService(struct {
 				exports.Store
@@ -220,10 +223,10 @@ func TestPanic_InStore(t *testing.T) {
 			for method := range methods {
 				body := bodies[path]
 				if body == "" && method != "GET" && method != "DELETE" {
-					body = `{"name":"x"}`
+					body = `{"name":"x","ids":[1]}`
 				}
 				contentType := "application/json"
-				if strings.HasSuffix(path, "/import") {
+				if strings.HasPrefix(path, "/symbol") && strings.HasSuffix(path, "/import") {
 					contentType = "application/zip"
 				}
 				if path == "/symbol/search" {
@@ -232,6 +235,7 @@ func TestPanic_InStore(t *testing.T) {
 				h.send(method, path, body, "Content-Type", contentType, "x-admin-key", adminKey, "x-api-key", h.rawKey).wantError(500, "internal")
 			}
 		}
+		h.send("POST", "/viewer/key/revoke", `{"apiKeys":["`+h.rawKey+`"]}`).wantError(500, "internal")
 		h.client("GET", "/nope", "").wantError(404, "not_found")
 	}
 }
@@ -257,9 +261,8 @@ func (panickingKeys) Find(context.Context, keys.Digest) (keys.Key, error) { pani
 
 func TestPanic_Is500(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) { o.Keys = newKeyService(t, panickingKeys{memory.New().Keys()}, nil) })
 	h.client("GET", "/symbol/folders", "").wantError(500, "internal")
 	h.client("GET", "/symbol/folders", "").wantError(500, "internal")
-	is.True(strings.Contains(h.log.String(), "a bug")) // the panic is logged
+	is.New(t).True(strings.Contains(h.log.String(), "a bug")) // the panic is logged
 }

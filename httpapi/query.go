@@ -16,9 +16,11 @@ type query []parameter
 type parameter struct{ name, value, raw string }
 
 // query returns the query of the request.
-func (c *call) query() query {
+func (c *call) query() query { return parseQuery(c.r.URL.RawQuery) }
+
+func parseQuery(text string) query {
 	var q query
-	for raw := range strings.SplitSeq(c.r.URL.RawQuery, "&") {
+	for raw := range strings.SplitSeq(text, "&") {
 		if raw == "" {
 			continue
 		}
@@ -62,6 +64,19 @@ func (q query) number(name string, least, most int64) (int64, error) {
 		return 0, invalidRequest(fmt.Sprintf("%s must be a whole number from %d to %d", name, least, most))
 	}
 	return n, nil
+}
+
+// flag returns a parameter that is true, false or absent.
+func (q query) flag(name string) (bool, error) {
+	switch value, _, err := q.get(name); {
+	case err != nil:
+		return false, err
+	case value == "" || value == "false":
+		return false, nil
+	case value == "true":
+		return true, nil
+	}
+	return false, invalidRequest(name + ` must be "true", "false" or absent`)
 }
 
 const (

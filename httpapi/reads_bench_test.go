@@ -219,9 +219,8 @@ func newReadClient(b *testing.B, addr string, t readTarget) *readClient {
 	var header bytes.Buffer
 	reader := bufio.NewReader(io.TeeReader(conn, &header))
 	response, err := http.ReadResponse(reader, nil)
-	if err != nil || response.StatusCode != 200 {
-		b.Fatal(response, err)
-	}
+	is.NoErr(err)
+	is.Equal(response.StatusCode, 200)
 	_, err = io.Copy(io.Discard, response.Body)
 	is.NoErr(err)
 	if response.ContentLength >= 0 {

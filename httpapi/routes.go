@@ -25,15 +25,16 @@ const (
 	ScopeSymbolsWrite    = "symbols:write"    // all else with folders and symbols
 )
 
-// resource returns the kind of record that {id} in the path identifies.
-func (r route) resource() string {
+// resourceKind returns the kind of record that {id} in a path identifies.
+func resourceKind(path string) string {
 	for prefix, kind := range map[string]string{
 		"/admin/api-keys/{id}": "key",
 		"/admin/exports/{id}":  "export",
 		"/symbol/folders/{id}": "folder",
 		"/symbol/symbols/{id}": "symbol",
+		"/symbol/trash/{id}":   "trash",
 	} {
-		if strings.HasPrefix(r.path, prefix) {
+		if strings.HasPrefix(path, prefix) {
 			return kind
 		}
 	}
@@ -57,16 +58,34 @@ func (a *API) routes() []route {
 	options := &a.options
 	limit, symbolLimit, batchLimit, importLimit := options.Limits.Body, options.Limits.Symbol, options.Limits.Batch, options.Limits.Import
 
-	list := []route{{get, "/openapi.json", noKey, none, limit, serveDocument}}
+	list := []route{
+		{get, "/openapi.json", noKey, none, limit, serveDocument},
+		{get, "/client.js", noKey, none, limit, clientFile("client.js", "text/javascript")},
+		{get, "/client.d.ts", noKey, none, limit, clientFile("client.d.ts", "text/plain")},
+	}
 	if a.keys != nil {
 		e := keyEndpoints{a.keys}
 		list = append(list,
 			route{get, "/admin/api-keys", adminKey, none, limit, e.listKeys},
 			route{post, "/admin/api-keys", adminKey, none, limit, withBody(created, e.createKey)},
+			route{patch, "/admin/api-keys", adminKey, none, limit, withBody(ok, e.updateKeys)},
+			route{post, "/admin/api-keys/delete", adminKey, none, limit, withBody(ok, e.deleteKeys)},
 			route{get, "/admin/api-keys/{id}", adminKey, none, limit, withoutBody(e.getKey)},
 			route{patch, "/admin/api-keys/{id}", adminKey, none, limit, withBody(ok, e.updateKey)},
 			route{post, "/admin/api-keys/{id}/rotate", adminKey, none, limit, withBody(ok, e.rotateKey)},
 			route{remove, "/admin/api-keys/{id}", adminKey, none, limit, withoutBody(e.deleteKey)},
+			route{get, "/admin/api-keys/{id}/usage", adminKey, none, limit, e.keyUsage},
+			route{get, "/admin/usage", adminKey, none, limit, e.totalUsage},
+		)
+		if a.keys.AcceptsForeign() {
+			list = append(list, route{post, "/admin/api-keys/import", adminKey, none, 8 * limit, withBody(created, e.importKeys)})
+		}
+		if options.RevokeRoute {
+			list = append(list, route{post, "/viewer/key/revoke", noKey, none, limit, e.revokeRawKeys})
+		}
+		list = append(list,
+			route{post, "/viewer/tokens", ownKey, none, limit, e.createToken},
+			route{get, "/viewer/key", ownKey, none, limit, getOwnKey},
 		)
 	}
 	if a.symbols != nil {
@@ -84,13 +103,17 @@ func (a *API) routes() []route {
 			route{get, "/symbol/symbols/{id}", clientKey, ScopeSymbolsRead, limit, e.get(bodies.Symbol)},
 			route{get, "/symbol/symbols/{id}/image", clientKey, ScopeSymbolsRead, limit, e.get(bodies.Image)},
 			route{get, "/symbol/search", clientKey, ScopeSymbolsRead, limit, e.searchSymbols},
-			route{patch, "/symbol/symbols/{id}", clientKey, ScopeSymbolsWrite, symbolLimit, withBody(ok, e.updateSymbol)},
+			route{patch, "/symbol/symbols/{id}", clientKey, ScopeSymbolsWrite, symbolLimit, e.updateSymbol},
 			route{remove, "/symbol/symbols/{id}", clientKey, ScopeSymbolsWrite, limit, withoutBody(e.deleteSymbol)},
+			route{patch, "/symbol/symbols", clientKey, ScopeSymbolsWrite, limit, withBody(ok, e.updateSymbols)},
+			route{post, "/symbol/symbols/delete", clientKey, ScopeSymbolsWrite, limit, withBody(ok, e.deleteSymbols)},
+			route{get, "/symbol/trash", clientKey, ScopeSymbolsWrite, limit, e.listTrash},
+			route{post, "/symbol/trash/{id}/restore", clientKey, ScopeSymbolsWrite, limit, expensive(withBody(ok, e.restore))},
+			route{remove, "/symbol/trash/{id}", clientKey, ScopeSymbolsWrite, limit, withoutBody(e.deleteTrash)},
 		)
 	}
 	if a.exports != nil {
-		ownOnly := options.RegisterOwnOnly && options.RegisterWith == RegisterWithClientKey
-		e := exportEndpoints{a.exports, ownOnly}
+		e := exportEndpoints{a.exports, options.RegisterOwnOnly}
 		list = append(list,
 			route{get, "/admin/exports", adminKey, none, limit, e.listExports},
 			route{get, "/admin/exports/{id}", adminKey, none, limit, withoutBody(e.getExport)},
@@ -105,11 +128,9 @@ func (a *API) routes() []route {
 				route{get, "/viewer/exports/links/{token}/{fileName}", noKey, none, limit, e.serveLink}, // checks the key of the link
 			)
 		}
-		switch options.RegisterWith {
-		case RegisterWithClientKey:
-			list = append(list, route{post, "/viewer/exports/register", clientKey, ScopeExportsRegister, limit, e.register})
-		case RegisterWithAdminKey:
-			list = append(list, route{post, "/viewer/exports/register", adminKey, none, limit, e.register})
+		if options.RegisterWith != RegisterOff {
+			auth := map[RegisterWith]credential{RegisterWithScope: registerKey, RegisterWithClientKey: clientKey, RegisterWithAdminKey: adminKey}
+			list = append(list, route{post, "/viewer/exports/register", auth[options.RegisterWith], ScopeExportsRegister, limit, e.register})
 		}
 	}
 	return list

@@ -16,12 +16,18 @@ import (
 
 // documentedRoutes are the routes of the API, each with the key that it requires.
 var documentedRoutes = map[string]map[string]string{
-	"/admin/api-keys":                {"GET": "admin", "POST": "admin"},
+	"/admin/api-keys":                {"GET": "admin", "POST": "admin", "PATCH": "admin"},
+	"/admin/api-keys/delete":         {"POST": "admin"},
+	"/admin/api-keys/import":         {"POST": "admin"},
 	"/admin/api-keys/1":              {"GET": "admin", "PATCH": "admin", "DELETE": "admin"},
 	"/admin/api-keys/1/rotate":       {"POST": "admin"},
+	"/admin/api-keys/1/usage":        {"GET": "admin"},
+	"/admin/usage":                   {"GET": "admin"},
 	"/admin/exports":                 {"GET": "admin"},
 	"/admin/exports/1":               {"GET": "admin", "DELETE": "admin"},
 	"/admin/exports/1/check":         {"POST": "admin"},
+	"/viewer/tokens":                 {"POST": "client"},
+	"/viewer/key":                    {"GET": "client"},
 	"/viewer/exports/download":       {"POST": "client"},
 	"/viewer/exports/download-batch": {"POST": "client"},
 	"/viewer/exports/register":       {"POST": "client"},
@@ -30,6 +36,11 @@ var documentedRoutes = map[string]map[string]string{
 	"/symbol/folders/1/symbols":      {"GET": "client", "POST": "client"},
 	"/symbol/folders/1/export":       {"GET": "client"},
 	"/symbol/folders/1/import":       {"POST": "client"},
+	"/symbol/symbols":                {"PATCH": "client"},
+	"/symbol/symbols/delete":         {"POST": "client"},
+	"/symbol/trash":                  {"GET": "client"},
+	"/symbol/trash/1":                {"DELETE": "client"},
+	"/symbol/trash/1/restore":        {"POST": "client"},
 	"/symbol/symbols/1":              {"GET": "client", "PATCH": "client", "DELETE": "client"},
 	"/symbol/symbols/1/image":        {"GET": "client"},
 	"/symbol/search":                 {"GET": "client"},
@@ -89,7 +100,7 @@ func TestRoutes_UnknownPathIs404(t *testing.T) {
 		"/", "/nope", "/admin", "/admin/api-keys/", "/admin/api-keys/1/", "/admin/api-keys/1/rotate/x",
 		"//symbol/folders", "/symbol//folders", "/symbol/./folders", "/symbol/x/../folders", "/symbol/folders/",
 		"/Symbol/folders", "/symbol/folders/1/symbols/1", "/symbol/folders/1%2Fsymbols/x", "/symbol/folders/1/",
-		"/openapi", "/symbol/symbols", "/viewer/exports",
+		"/openapi", "/symbol", "/viewer/exports",
 	} {
 		for _, method := range []string{"GET", "POST", "OPTIONS"} {
 			t.Log(method, path)
@@ -183,4 +194,25 @@ func TestOpenAPI_NeedsNoKey(t *testing.T) {
 	h := serve(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{"*"} })
 	response := h.send("GET", "/openapi.json", "", "Origin", "https://viewer.example").want(200)
 	is.Equal(response.header.Get("Access-Control-Allow-Origin"), "*")
+}
+
+// TestErrorBody_InvalidRequestID is behind an application that copies the request id
+// of the client to the response without checking it.
+func TestErrorBody_InvalidRequestID(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := newHarness(t)
+	api := httpapi.Handler(&h.options)
+	h.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Request-Id", r.Header.Get("X-Request-Id"))
+		api.ServeHTTP(w, r)
+	}))
+	for _, id := range []string{"\xff", "a\xc3(", "\xed\xa0\x80", "\xc0\x80", "ü", `"\`} {
+		body := h.send("GET", "/symbol/folders", "", "X-Request-Id", id).want(401).object()
+		is.Equal(body["code"], "unauthorized")
+		is.True(body["requestId"] != "")
+		h.send("GET", "/nope", "", "X-Request-Id", id).want(404)
+		h.send("PUT", "/symbol/folders", "", "X-Request-Id", id).want(405)
+		h.send("POST", "/symbol/folders", "{", "X-Request-Id", id, "x-api-key", h.rawKey).want(400)
+	}
 }

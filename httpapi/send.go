@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"example.com/canvasback/exports/filename"
 	"example.com/canvasback/httpapi/internal/accept"
 	"example.com/canvasback/httpapi/internal/bodies"
 	"example.com/canvasback/httpapi/internal/stream"
@@ -62,23 +63,24 @@ func (c *call) encode(status int, value any) error {
 	if err != nil {
 		return err
 	}
-	c.write(status, body)
-	return nil
+	return c.send(status, body)
 }
 
-// send responds with JSON, which counts as memory of the client while it is slow.
+// send responds with JSON, which counts as memory of the client while it is slow. It does
+// so without memory, too, because the request may have changed something.
 func (c *call) send(status int, body []byte) error {
-	if err := c.reserve(int64(len(body))); err != nil {
-		return err
-	}
+	c.count(int64(len(body)))
 	c.write(status, body)
 	return nil
 }
 
 // write is send without counting. An error means that the client has disconnected.
-func (c *call) write(status int, body []byte) {
+func (c *call) write(status int, body []byte) { c.writeAs("application/json", status, body) }
+
+// writeAs is write for another media type.
+func (c *call) writeAs(mediaType string, status int, body []byte) {
 	header := c.w.Header()
-	header.Set("Content-Type", "application/json")
+	header.Set("Content-Type", mediaType)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	c.w.WriteHeader(status)
 	if len(body) <= stream.ChunkSize {
@@ -93,6 +95,9 @@ func (c *call) write(status int, body []byte) {
 
 // sendCompressible responds with JSON without an ETag, compressed if possible.
 func (c *call) sendCompressible(body []byte) error {
+	if err := c.count(int64(len(body))); err != nil {
+		return err
+	}
 	if c.compressible() && len(body) >= bodies.MinCompressed {
 		body = bodies.Gzip(body)
 		c.w.Header().Set("Content-Encoding", "gzip")
@@ -113,7 +118,7 @@ func (c *call) sendBody(body *bodies.Body) error {
 	header.Set("Content-Type", "application/json")
 	if image := body.Image; image.Type != "" {
 		header.Set("Content-Type", image.Type)
-		header.Set("Content-Disposition", disposition("inline", image.FileName))
+		header.Set("Content-Disposition", filename.Disposition("inline", image.FileName))
 		header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 	}
 	if body.Gzip {

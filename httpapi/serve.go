@@ -11,23 +11,34 @@ import (
 	"example.com/canvasback/httpapi/internal/stream"
 )
 
-// newMux returns the mux of a route table, with a handler of other methods for each
-// path.
+// newMux returns the mux of a route table. Its patterns are paths, because those with a
+// method conflict: POST /keys/delete and GET /keys/{id} both match GET /keys/delete.
 func newMux(routes []route) *http.ServeMux {
 	mux := http.NewServeMux()
+	paths := make(map[string]map[string]*route)
 	allow := make(map[string][]string)
-	for _, route := range routes {
-		kind := route.resource()
-		mux.HandleFunc(route.method+" "+route.path, func(_ http.ResponseWriter, r *http.Request) { callOf(r).serve(&route, kind) })
-		allow[route.path] = append(allow[route.path], route.method)
-		if route.method == http.MethodGet {
-			allow[route.path] = append(allow[route.path], http.MethodHead)
+	for _, row := range routes {
+		if paths[row.path] == nil {
+			paths[row.path] = make(map[string]*route)
 		}
+		methods := []string{row.method}
+		if row.method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+		for _, method := range methods {
+			paths[row.path][method] = &row
+		}
+		allow[row.path] = append(allow[row.path], methods...)
 	}
-	for path, methods := range allow {
-		allowed := strings.Join(methods, ", ")
+	for path, byMethod := range paths {
+		allowed, kind := strings.Join(allow[path], ", "), resourceKind(path)
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			c := callOf(r)
+			if route := byMethod[r.Method]; route != nil {
+				r.Pattern = route.method + " " + path
+				c.serve(route, kind)
+				return
+			}
 			c.route = path
 			w.Header().Set("Allow", allowed)
 			c.fail(errMethodNotAllowed)
@@ -45,7 +56,8 @@ func newMux(routes []route) *http.ServeMux {
 // has no keys in its header. Middleware around the API that logs headers belongs
 // behind [HideKeys].
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := a.newCall(w, r)
+	shown, tokens := cutToken(r)
+	c := a.newCall(w, shown, tokens)
 	defer c.observe()
 	defer c.recoverPanic()
 	c.r.Pattern = ""
@@ -57,12 +69,16 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := c.w.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
+	hasPrefix := c.cutPrefix()
 	switch {
 	case a.cors.handle(&c.w, c.r):
-	case !c.cutPrefix():
+		if hasPrefix {
+			c.route = a.routeOf(c.r.URL, c.r.Header.Get("Access-Control-Request-Method"))
+		}
+	case !hasPrefix:
 		c.fail(errNoRoute)
 	default:
-		if strings.HasPrefix(c.r.URL.Path, "/viewer/exports/links/") { // the URL has a secret
+		if strings.HasPrefix(c.r.URL.Path, "/viewer/exports/links/") || c.credentials().token != nil { // the URL has a secret
 			header.Set("Referrer-Policy", "no-referrer")
 		}
 		// ServeMux redirects unclean paths, without the prefix under which it is
@@ -73,6 +89,13 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		a.mux.ServeHTTP(&c.w, c.r)
 	}
+}
+
+// routeOf returns the path of the route for a request, or of other methods; empty if
+// there is none.
+func (a *API) routeOf(u *url.URL, method string) string {
+	_, pattern := a.mux.Handler(&http.Request{Method: method, URL: u})
+	return strings.TrimSuffix(pattern[strings.IndexByte(pattern, ' ')+1:], "/")
 }
 
 // cutPrefix removes the prefix from the path. Other paths have no route.
@@ -150,7 +173,7 @@ func (c *call) recoverPanic() {
 // return.
 func (c *call) abort(err error) {
 	if !c.disconnected() {
-		c.logFailure(slog.LevelWarn, "response aborted", http.StatusOK, "error", err)
+		c.failed(http.StatusOK, "response aborted", err)
 	}
 	panic(http.ErrAbortHandler)
 }

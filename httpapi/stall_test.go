@@ -9,13 +9,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
 )
 
 // unsizedOpener returns an Opener of files of size zero bytes and unknown size.
@@ -71,7 +74,6 @@ const smallBuffer = 8 << 10
 // the client stalls at various points of a response, the last byte included.
 func TestStall_EndsEveryConnection(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) { o.Limits.IdleTimeout = 300 * time.Millisecond })
 	h.register("small", "small.pdf", strings.Repeat("x", 3000))
 	h.register("large", "large.pdf", strings.Repeat("x", 300_000))
@@ -112,5 +114,142 @@ func TestStall_EndsEveryConnection(t *testing.T) {
 			}
 		}
 	}
-	is.True(seen.count(http.StateClosed) >= 4)
+	is.New(t).True(seen.count(http.StateClosed) >= 4)
+}
+
+// TestDownloads_AreLimitedForEachClient has downloads whose clients do not read, by each
+// route and by a link.
+func TestDownloads_AreLimitedForEachClient(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serveExport(t, unsizedOpener(100<<20))
+	h.options.Limits.Downloads = 3
+	h.listen(httpapi.Handler(&h.options))
+	l := &linkHarness{harness: h}
+	_, link := l.create(exportBody("s"))
+	other := h.anotherKey()
+
+	open := func(key string, kind int) (net.Conn, *http.Response) {
+		conn := h.dial()
+		body := [...]string{exportBody("s"), batchBody("s"), ""}[kind]
+		line := [...]string{"POST /viewer/exports/download", "POST /viewer/exports/download-batch", "GET " + link}[kind]
+		fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", line, key, len(body), body)
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		is.NoErr(err)
+		return conn, response
+	}
+	var conns []net.Conn
+	for kind := range 3 {
+		conn, response := open(h.rawKey, kind)
+		is.Equal(response.StatusCode, 200)
+		conns = append(conns, conn)
+	}
+	for kind := range 3 {
+		conn, response := open(h.rawKey, kind)
+		is.Equal(response.StatusCode, 429)
+		is.Equal(response.Header.Get("Retry-After"), "1")
+		is.NoErr(conn.Close())
+	}
+	h.client("POST", "/viewer/exports/links", exportBody("s")).wantError(429, "too_many_requests")
+	h.client("GET", "/symbol/folders", "").want(200)
+	conn, response := open(other, 0)
+	is.Equal(response.StatusCode, 200)
+	is.NoErr(conn.Close())
+	conn, response = open(other, 2) // counts for the key of the link
+	is.Equal(response.StatusCode, 429)
+	is.NoErr(conn.Close())
+
+	is.NoErr(conns[0].Close())
+	eventually(t, func() bool {
+		conn, response := open(h.rawKey, 0)
+		conn.Close()
+		return response.StatusCode == 200
+	})
+}
+
+// TestDownloads_TokensAreClients has downloads of many tokens of one key.
+func TestDownloads_TokensAreClients(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serveExport(t, unsizedOpener(100<<20))
+	h.options.Limits.Downloads = 1
+	h.listen(httpapi.Handler(&h.options))
+	open := func(key string) int {
+		conn := h.dial()
+		body := exportBody("s")
+		fmt.Fprintf(conn, "POST /viewer/exports/download HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		is.NoErr(err)
+		return response.StatusCode
+	}
+	for i := range 16 {
+		token := h.token(fmt.Sprintf(`{"expiresInSeconds":%d}`, 100+i))
+		is.Equal([]int{open(token), open(token)}, []int{200, 429})
+	}
+	is.Equal(open(h.token(`{"expiresInSeconds":200}`)), 429) // the seventeenth
+	is.Equal([]int{open(h.rawKey), open(h.rawKey)}, []int{200, 429})
+}
+
+// TestDownloads_OfClientIPsAreLimited has no client keys.
+func TestDownloads_OfClientIPsAreLimited(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serveExport(t, unsizedOpener(100<<20))
+	h.options.Limits.Downloads, h.options.DangerouslySkipClientKeys = 1, true
+	h.options.ClientIP = func(r *http.Request) string { return r.Header.Get("X-Client") }
+	api := newAPI(t, h.options)
+	h.listen(api)
+	status := func(ip string) int {
+		conn := h.dial()
+		body := exportBody("s")
+		fmt.Fprintf(conn, "POST /viewer/exports/download HTTP/1.1\r\nHost: x\r\nX-Client: %s\r\nContent-Length: %d\r\n\r\n%s", ip, len(body), body)
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		is.NoErr(err)
+		return response.StatusCode
+	}
+	got := []int{status("192.0.2.1"), status("192.0.2.1"), status("192.0.2.2"), status(strings.Repeat("x", 2000))}
+	is.New(t).Equal(got, []int{200, 429, 200, 200})
+}
+
+// TestDownloads_ClientThatDoesNotWaitIsSlowedDown sends requests on one connection without
+// waiting as Retry-After says.
+func TestDownloads_ClientThatDoesNotWaitIsSlowedDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		h := newHarness(t, func(o *httpapi.Options) {
+			o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
+				if r.Header.Get("X-Refused") == "" {
+					return nil
+				}
+				return &httpapi.DeniedError{RetryAfter: 2 * time.Second}
+			}
+		})
+		server := &http.Server{Handler: httpapi.Handler(&h.options)}
+		listener := newPipeListener()
+		var all sync.WaitGroup
+		defer all.Wait()
+		all.Go(func() { server.Serve(listener) })
+		defer server.Close()
+
+		conn := listener.dial()
+		defer conn.Close()
+		responses := bufio.NewReader(conn)
+		send := func(header string) (status int, took time.Duration) {
+			start := time.Now()
+			fmt.Fprintf(conn, "GET /symbol/folders HTTP/1.1\r\nHost: x\r\n%sX-Api-Key: %s\r\n\r\n", header, h.rawKey)
+			response, err := http.ReadResponse(responses, nil)
+			is.NoErr(err)
+			io.Copy(io.Discard, response.Body)
+			return response.StatusCode, time.Since(start)
+		}
+		for i := range 10 {
+			status, took := send("X-Refused: yes\r\n")
+			is.Equal(status, 429)
+			is.Equal(took, [10]time.Duration{3: 2 * time.Second, 7: 2 * time.Second}[i]) // three of each second are not delayed
+			status, took = send("")
+			is.Equal(status, 200)
+			is.Equal(took, time.Duration(0))
+		}
+	})
 }

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"sync"
 	"time"
+
+	"example.com/canvasback/httpapi/internal/budget"
 )
 
 // streamLimiter limits how many downloads a client has at a time. Each holds a
@@ -11,36 +13,153 @@ type streamLimiter struct {
 	limit int
 
 	mu      sync.Mutex
-	running map[client]int
+	running map[streamClient]int
 }
 
+// streamClient is a client, or one of its page tokens, or all of them.
+type streamClient struct {
+	client
+	token string // the id, or allTokens; empty: none
+}
+
+const (
+	allTokens = "all"
+
+	// maxTokenClients is as how many clients all tokens of a key count: visitors of one
+	// page must not starve each other.
+	maxTokenClients = 16
+)
+
 // start counts a download, until the caller calls end.
-func (l *streamLimiter) start(c client) error {
+func (l *streamLimiter) start(c streamClient) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.limit >= 0 && l.running[c] >= l.limit {
+	all := streamClient{c.client, allTokens}
+	if l.limit >= 0 && (l.running[c] >= l.limit || c.token != "" && l.running[all] >= maxTokenClients*l.limit) {
 		return &permitError{DeniedError{"too many downloads of this client at a time", time.Second}, nil}
 	}
 	l.running[c]++
+	if c.token != "" {
+		l.running[all]++
+	}
 	return nil
 }
 
-func (l *streamLimiter) end(c client) {
+func (l *streamLimiter) end(c streamClient) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.running[c]--; l.running[c] == 0 {
-		delete(l.running, c)
+	list := []streamClient{c}
+	if c.token != "" {
+		list = append(list, streamClient{c.client, allTokens})
+	}
+	for _, c := range list {
+		if l.running[c]--; l.running[c] == 0 {
+			delete(l.running, c)
+		}
 	}
 }
 
 // download returns an endpoint that counts as a download of its client while it runs.
 func download(next endpoint) endpoint {
 	return func(c *call) error {
-		streams, client := c.api.streams, c.client()
+		streams, client := c.api.streams, streamClient{c.client(), c.tokenID}
 		if err := streams.start(client); err != nil {
 			return err
 		}
 		defer streams.end(client)
 		return next(c)
+	}
+}
+
+// turns lets each client do one expensive thing at a time, so that it leaves processors and
+// database connections to others.
+type turns struct {
+	mu      sync.Mutex
+	clients map[client]*turn
+}
+
+type turn struct {
+	taken chan struct{}
+	users int // requests that have it or wait for it
+}
+
+func (t *turns) join(c client) *turn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.clients[c] == nil {
+		t.clients[c] = &turn{taken: make(chan struct{}, 1)}
+	}
+	t.clients[c].users++
+	return t.clients[c]
+}
+
+func (t *turns) leave(c client) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.clients[c].users--; t.clients[c].users == 0 {
+		delete(t.clients, c)
+	}
+}
+
+// inTurn returns a function that calls f when no other expensive request of the client
+// runs. It waits as long as for memory.
+func (c *call) inTurn(f func() error) func() error {
+	return func() error {
+		turn := c.api.turns.join(c.client())
+		defer c.api.turns.leave(c.client())
+		select {
+		case turn.taken <- struct{}{}:
+			defer func() { <-turn.taken }()
+			return f()
+		case <-time.After(c.api.options.Limits.IdleTimeout):
+			return budget.ErrExhausted
+		}
+	}
+}
+
+// expensive returns an endpoint that runs in the turn of its client.
+func expensive(next endpoint) endpoint {
+	return func(c *call) error { return c.inTurn(func() error { return next(c) })() }
+}
+
+// refusals counts the requests of each client that were refused within a second.
+type refusals struct {
+	parked chan struct{} // held by each response that is delayed
+
+	mu     sync.Mutex
+	second int64 // of all counts
+	counts map[client]int
+}
+
+func newRefusals() *refusals { return &refusals{parked: make(chan struct{}, 1000)} }
+
+// add returns how often a client has been refused within this second.
+func (r *refusals) add(c client) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if second := time.Now().Unix(); second != r.second {
+		r.second, r.counts = second, make(map[client]int)
+	}
+	r.counts[c]++
+	return r.counts[c]
+}
+
+// slowDown delays the response to a client that sends more requests instead of waiting, or
+// closes its connection if too many responses are delayed.
+func (c *call) slowDown(retryAfter time.Duration) {
+	const patience, maxDelay = 3, 5 * time.Second
+	if c.api.refusals.add(c.client()) <= patience {
+		return
+	}
+	select {
+	case c.api.refusals.parked <- struct{}{}:
+		defer func() { <-c.api.refusals.parked }()
+	default:
+		c.w.Header().Set("Connection", "close")
+		return
+	}
+	select {
+	case <-time.After(min(retryAfter, maxDelay)):
+	case <-c.r.Context().Done():
 	}
 }

@@ -2,6 +2,10 @@ package httpapi
 
 import (
 	"context"
+	"errors"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"example.com/canvasback/httpapi/internal/bodies"
 	"example.com/canvasback/symbols"
@@ -64,7 +68,13 @@ func (e symbolEndpoints) get(kind bodies.Kind) endpoint {
 		if err != nil {
 			return err
 		}
-		return e.send(c, bodies.Key{Kind: kind, ID: id})
+		key := bodies.Key{Kind: kind, ID: id}
+		if kind == bodies.Symbol {
+			if key.Fields, err = c.fields(); err != nil {
+				return err
+			}
+		}
+		return e.send(c, key)
 	}
 }
 
@@ -80,6 +90,9 @@ func (e symbolEndpoints) send(c *call, key bodies.Key) error {
 		return err
 	}
 	defer body.Release()
+	if key.Kind == bodies.Image { // pages of other origins show it, with a token in its URL
+		c.w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
+	}
 	if body.Current {
 		return c.sendNotModified(condition.etag)
 	}
@@ -107,17 +120,54 @@ func (e symbolEndpoints) updateFolder(ctx context.Context, t target, in updateFo
 }
 
 func (e symbolEndpoints) deleteFolder(ctx context.Context, t target) (reply, error) {
-	return messageReply("Folder deleted.", e.service.DeleteFolder(ctx, t.id, t.match))
+	return messageReply("Folder deleted.", e.service.DeleteFolder(ctx, t.id, t.match, t.by))
 }
 
 type createSymbolRequest struct {
 	Name string `json:"name"`
 	Type string `json:"type"`
 	Data string `json:"data"`
+	detailsRequest
 }
 
 func (e symbolEndpoints) createSymbol(ctx context.Context, t target, in createSymbolRequest) (reply, error) {
-	return symbolReply(e.service.CreateSymbol(ctx, t.id, in.Name, in.Type, in.Data))
+	tags, meta, err := in.details()
+	if err != nil {
+		return reply{}, err
+	}
+	given := symbols.NewSymbol{Name: in.Name, Type: in.Type, Data: in.Data, By: t.by}
+	if tags != nil {
+		given.Tags = *tags
+	}
+	if meta != nil {
+		given.Meta = *meta
+	}
+	return symbolReply(e.service.CreateSymbol(ctx, t.id, given))
+}
+
+// detailsRequest are the fields of a symbol beyond those of its record.
+type detailsRequest struct {
+	Tags optional[*texts]          `json:"tags"`
+	Meta optional[*jsontext.Value] `json:"meta"`
+}
+
+// details returns the tags and the meta of a request; nil if they are absent.
+func (in detailsRequest) details() (tags *symbols.Tags, meta *string, err error) {
+	if in.Tags.set {
+		tags = new(symbols.Tags)
+		if list := in.Tags.value; list != nil {
+			if *tags, err = symbols.NewTags(*list...); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	if in.Meta.set {
+		meta = new(string)
+		if value := in.Meta.value; value != nil {
+			*meta, err = bundle.ParseMeta(*value)
+		}
+	}
+	return tags, meta, err
 }
 
 type updateSymbolRequest struct {
@@ -125,17 +175,45 @@ type updateSymbolRequest struct {
 	Type     optional[string] `json:"type"`
 	Data     optional[string] `json:"data"`
 	FolderID optional[int64]  `json:"folderId"`
+	detailsRequest
 }
 
-func (e symbolEndpoints) updateSymbol(ctx context.Context, t target, in updateSymbolRequest) (reply, error) {
-	return symbolReply(e.service.UpdateSymbol(ctx, t.id, symbols.SymbolFields{
-		Name:     in.Name.pointer(),
-		Type:     in.Type.pointer(),
-		Data:     in.Data.pointer(),
-		FolderID: in.FolderID.pointer(),
-	}, t.match))
+// updateSymbol reserves memory for the symbol that the store reads, and its JSON.
+func (e symbolEndpoints) updateSymbol(c *call) error {
+	t, err := c.target()
+	if err != nil {
+		return err
+	}
+	var in updateSymbolRequest
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	tags, meta, err := in.details()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.storeContext()
+	defer cancel()
+	info, err := e.service.GetSymbolInfo(ctx, t.id)
+	if err != nil && !errors.Is(err, symbols.ErrSymbolNotFound) { // invalid fields come first
+		return err
+	}
+	if err := c.reserve(c.memory.Size() + 2*info.Size); err != nil {
+		return err
+	}
+	return c.respond(http.StatusOK, func(ctx context.Context) (reply, error) {
+		return symbolReply(e.service.UpdateSymbol(ctx, t.id, symbols.SymbolFields{
+			Name:     in.Name.pointer(),
+			Type:     in.Type.pointer(),
+			Data:     in.Data.pointer(),
+			FolderID: in.FolderID.pointer(),
+			Tags:     tags,
+			Meta:     meta,
+			By:       t.by,
+		}, t.match))
+	})
 }
 
 func (e symbolEndpoints) deleteSymbol(ctx context.Context, t target) (reply, error) {
-	return messageReply("Symbol deleted.", e.service.DeleteSymbol(ctx, t.id, t.match))
+	return messageReply("Symbol deleted.", e.service.DeleteSymbol(ctx, t.id, t.match, t.by))
 }

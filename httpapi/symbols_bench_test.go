@@ -180,7 +180,7 @@ func fillBench(b *testing.B, store symbols.Store) {
 		is.NoErr(err)
 	}
 	for i := range benchSymbols {
-		_, err := service.CreateSymbol(b.Context(), benchFolder, fmt.Sprint("Gate valve ", i), "application/json", canvasData(i))
+		_, err := service.CreateSymbol(b.Context(), benchFolder, symbols.NewSymbol{Name: fmt.Sprint("Gate valve ", i), Type: "application/json", Data: canvasData(i)})
 		is.NoErr(err)
 	}
 }

@@ -2,22 +2,31 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 
 	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/httpapi/internal/picture"
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
 )
 
-// exportSymbols writes the symbols of a folder as a zip, page by page.
+// exportSymbols writes the symbols of a folder as a zip or a draw.io library, page by page.
 func (e symbolEndpoints) exportSymbols(c *call) error {
 	id, err := c.id()
 	if err != nil {
 		return err
+	}
+	format, _, err := c.query().get("format")
+	if err != nil {
+		return err
+	}
+	drawio := format == "drawio"
+	if !drawio && format != "" && format != "zip" {
+		return invalidRequest("format must be zip or drawio")
 	}
 	ctx, cancel := c.storeContext()
 	defer cancel()
@@ -25,50 +34,54 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := c.reserve(streamMemory); err != nil {
+		return err
+	}
 	first, err := e.symbolPage(c, id, 0)
 	if err != nil {
 		return err
 	}
+	pages := func(after int64) (page symbols.Page, err error) {
+		page, first = first, symbols.Page{}
+		if after > 0 {
+			page, err = e.symbolPage(c, id, after)
+		}
+		return page, err
+	}
 	header := c.w.Header()
+	if drawio {
+		header.Set("Content-Type", "application/xml")
+		header.Set("Content-Disposition", filename.Disposition("attachment", bundleFileName(folder, ".xml")))
+		return c.stream(func(w io.Writer) error { return bundle.WriteDrawio(w, findPicture, pages) })
+	}
 	header.Set("Content-Type", "application/zip")
-	header.Set("Content-Disposition", disposition("attachment", bundleFileName(folder)))
-	if err := c.reserve(streamMemory); err != nil {
+	header.Set("Content-Disposition", filename.Disposition("attachment", bundleFileName(folder, ".zip")))
+	return c.stream(func(w io.Writer) error { return bundle.Write(w, folder.Name, pages) })
+}
+
+func (e symbolEndpoints) symbolPage(c *call, folderID, after int64) (page symbols.Page, err error) {
+	err = c.inTurn(func() (err error) {
+		ctx, cancel := c.storeContext()
+		defer cancel()
+		page, err = e.service.ListSymbols(ctx, folderID, symbols.Range{After: after}, func(size int64) error {
+			return c.reserve(streamMemory + 2*size) // and what is made of it
+		}, true)
 		return err
-	}
-	return c.stream(func(w io.Writer) error {
-		return bundle.Write(w, folder.Name, func(after int64) (page symbols.Page, err error) {
-			page, first = first, symbols.Page{}
-			if after > 0 {
-				if page, err = e.symbolPage(c, id, after); err != nil {
-					return page, err
-				}
-			}
-			return page, c.reserve(2 * dataSize(page)) // and what is made of it
-		})
-	})
+	})()
+	return page, err
 }
 
-func (e symbolEndpoints) symbolPage(c *call, folderID, after int64) (symbols.Page, error) {
-	ctx, cancel := c.storeContext()
-	defer cancel()
-	return e.service.ListSymbols(ctx, folderID, symbols.Range{After: after})
+func findPicture(data string) (mimeType string, content []byte, ok bool) {
+	found, ok := picture.Find(data)
+	return found.Type, found.Content, ok
 }
 
-// dataSize returns how many bytes the data of a page has.
-func dataSize(page symbols.Page) int64 {
-	size := int64(0)
-	for _, symbol := range page.Symbols {
-		size += int64(len(symbol.Data))
-	}
-	return size
-}
-
-func bundleFileName(folder symbols.Folder) string {
+func bundleFileName(folder symbols.Folder, extension string) string {
 	name := filename.Clean(folder.Name)
 	if name == "" {
 		name = "symbols"
 	}
-	return filename.Clean(name + ".zip")
+	return filename.Clean(name + extension)
 }
 
 type importResponse struct {
@@ -77,6 +90,7 @@ type importResponse struct {
 	Imported int            `json:"imported"`
 	Files    []importedFile `json:"files"`
 	Ignored  []fileNote     `json:"ignored"`
+	Skipped  *[]fileNote    `json:"skipped,omitzero"` // absent without skip
 }
 
 type importedFile struct {
@@ -99,21 +113,42 @@ func fileNotes(list []bundle.FileNote) []fileNote {
 	return notes
 }
 
-// importSymbols creates the symbols of a zip, or none of them.
+// importSymbols creates the symbols of a zip, a library or a picture, or none of them.
 func (e symbolEndpoints) importSymbols(c *call) error {
 	id, err := c.id()
 	if err != nil {
 		return err
 	}
-	dryRun, err := wantsDryRun(c.r.URL)
+	options := &bundle.Options{Limits: e.limits}
+	q := c.query()
+	if options.DryRun, err = q.flag("dryRun"); err != nil {
+		return err
+	}
+	if options.Skip, err = q.flag("skip"); err != nil {
+		return err
+	}
+	if options.Name, _, err = q.get("name"); err != nil {
+		return err
+	}
+	archive, err := c.readBody(anyType, nil, 2)
 	if err != nil {
 		return err
 	}
-	archive, err := c.readBody(isZip, errZipType, 2)
-	if err != nil {
-		return err
+	return c.inTurn(func() error { return e.importArchive(c, id, options, archive) })()
+}
+
+// anyType accepts every media type: the bytes tell the format.
+func anyType(string) bool { return true }
+
+func (e symbolEndpoints) importArchive(c *call, id int64, options *bundle.Options, archive []byte) error {
+	// This detects an unavailable store before the longer timeout of the import.
+	ctx, cancel := c.storeContext()
+	defer cancel()
+	folder, missing := e.service.GetFolder(ctx, id)
+	if missing != nil && !errors.Is(missing, symbols.ErrFolderNotFound) { // an invalid archive comes first
+		return missing
 	}
-	options := &bundle.Options{Limits: e.limits, DryRun: dryRun}
+	options.Folder = folder.Name
 	size, err := bundle.MemorySize(archive, options)
 	if err != nil {
 		return err
@@ -125,21 +160,17 @@ func (e symbolEndpoints) importSymbols(c *call) error {
 	if err != nil {
 		return err
 	}
-	// A dry run needs the folder for its status. Otherwise this detects an
-	// unavailable store before the longer timeout of the import.
-	ctx, cancel := c.storeContext()
-	defer cancel()
-	if _, err := e.service.GetFolder(ctx, id); err != nil {
-		return err
+	if missing != nil {
+		return missing
 	}
-	if dryRun {
-		return c.encode(http.StatusOK, newImportResponse(contents, nil, dryRun))
+	if options.DryRun {
+		return c.encode(http.StatusOK, newImportResponse(contents, nil, options))
 	}
 	created, err := e.createSymbols(c, id, contents.Symbols())
 	if err != nil {
 		return err
 	}
-	return c.encode(http.StatusCreated, newImportResponse(contents, created, dryRun))
+	return c.encode(http.StatusCreated, newImportResponse(contents, created, options))
 }
 
 // bytesPerStoreTimeout is how much data a store is expected to write within
@@ -148,8 +179,9 @@ const bytesPerStoreTimeout = 16 << 20
 
 func (e symbolEndpoints) createSymbols(c *call, folderID int64, list []symbols.NewSymbol) ([]symbols.Symbol, error) {
 	size := 0
-	for _, symbol := range list {
-		size += len(symbol.Data)
+	for i := range list {
+		list[i].By = c.keyID
+		size += len(list[i].Data)
 	}
 	timeout := c.api.options.Limits.StoreTimeout * time.Duration(1+size/bytesPerStoreTimeout)
 	ctx, cancel := context.WithTimeout(c.detached(), timeout)
@@ -158,7 +190,7 @@ func (e symbolEndpoints) createSymbols(c *call, folderID int64, list []symbols.N
 }
 
 // newImportResponse returns the response to an import. A dry run has created none.
-func newImportResponse(contents *bundle.Contents, created []symbols.Symbol, dryRun bool) importResponse {
+func newImportResponse(contents *bundle.Contents, created []symbols.Symbol, options *bundle.Options) importResponse {
 	count := len(contents.Files)
 	out := importResponse{
 		Message:  fmt.Sprintf("Symbols imported: %d.", count),
@@ -169,7 +201,11 @@ func newImportResponse(contents *bundle.Contents, created []symbols.Symbol, dryR
 	for i, file := range contents.Files {
 		out.Files[i] = importedFile{File: file.Name, Name: file.Symbol.Name, Type: file.Symbol.Type}
 	}
-	if dryRun {
+	if options.Skip {
+		skipped := fileNotes(contents.Skipped)
+		out.Skipped = &skipped
+	}
+	if options.DryRun {
 		out.DryRun = true
 		out.Message = fmt.Sprintf("Symbols that can be imported: %d. Nothing was changed.", count)
 		return out
@@ -178,28 +214,4 @@ func newImportResponse(contents *bundle.Contents, created []symbols.Symbol, dryR
 		out.Files[i].SymbolID = symbol.ID
 	}
 	return out
-}
-
-// isZip accepts the media types that browsers and other programs use for zips.
-func isZip(mediaType string) bool {
-	switch mediaType {
-	case "application/zip", "application/x-zip-compressed", "application/octet-stream":
-		return true
-	}
-	return false
-}
-
-// wantsDryRun parses the query parameter dryRun.
-func wantsDryRun(u *url.URL) (bool, error) {
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return false, invalidRequest("query is malformed")
-	}
-	switch values := query["dryRun"]; {
-	case len(values) == 0, len(values) == 1 && (values[0] == "" || values[0] == "false"):
-		return false, nil
-	case len(values) == 1 && values[0] == "true":
-		return true, nil
-	}
-	return false, invalidRequest(`dryRun must be "true", "false" or absent`)
 }

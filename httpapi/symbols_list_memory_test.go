@@ -19,11 +19,12 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// readSlowly reads a list of count symbols of 4 KB from SQLite in steps. Between them
-// it measures the growth of the heap, and checks that no database connection is in
-// use.
-func readSlowly(t testing.TB, count int) (heap int64) {
+// TestSymbolList_LongListMemory reads a list of symbols of 4 KB from SQLite in steps.
+// Between them it measures the growth of the heap, and checks that no database
+// connection is in use.
+func TestSymbolList_LongListMemory(t *testing.T) {
 	is := is.New(t)
+	const count = 3000
 	pool, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "huge.db")+
 		"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 	is.NoErr(err)
@@ -50,13 +51,13 @@ func readSlowly(t testing.TB, count int) (heap int64) {
 		runtime.ReadMemStats(&stats)
 		return int64(stats.HeapAlloc)
 	}
-	idle := inUse()
+	idle, heap := inUse(), int64(0)
 	response, err := http.Get(server.URL + "/symbol/folders/1/symbols")
 	is.NoErr(err)
 	defer response.Body.Close()
 	var read int64
 	for {
-		n, err := io.CopyN(io.Discard, response.Body, int64(count)*(4<<10)/16)
+		n, err := io.CopyN(io.Discard, response.Body, count*(4<<10)/16)
 		read += n
 		heap = max(heap, inUse()-idle)
 		if err == io.EOF {
@@ -65,21 +66,6 @@ func readSlowly(t testing.TB, count int) (heap int64) {
 		is.NoErr(err)
 		eventually(t, func() bool { return pool.Stats().InUse == 0 }) // while the client is slow
 	}
-	is.True(read >= int64(count)*(4<<10))
-	return heap
-}
-
-func TestSymbolList_LongListMemory(t *testing.T) {
-	is := is.New(t)
-	const atMost = 8 << 20
-	is.True(readSlowly(t, 3000) <= atMost)
-}
-
-// BenchmarkLongList reports the heap that a list of 80 MB takes.
-func BenchmarkLongList(b *testing.B) {
-	var heap int64
-	for b.Loop() {
-		heap = max(heap, readSlowly(b, 20_000))
-	}
-	b.ReportMetric(float64(heap)/(1<<20), "MiB-heap")
+	is.True(read >= count*(4<<10))
+	is.True(heap <= 8<<20)
 }

@@ -24,14 +24,14 @@ type hookedStore struct {
 	hook               atomic.Pointer[func(after int64) error]
 }
 
-func (s *hookedStore) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int) (symbols.Page, error) {
+func (s *hookedStore) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int, details bool) (symbols.Page, error) {
 	s.reads.Add(1)
 	if hook := s.hook.Load(); hook != nil {
 		if err := (*hook)(r.After); err != nil {
 			return symbols.Page{}, err
 		}
 	}
-	return s.Store.ListSymbols(ctx, folderID, r, size)
+	return s.Store.ListSymbols(ctx, folderID, r, size, details)
 }
 
 func (s *hookedStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderPage, error) {
@@ -60,7 +60,7 @@ func createFolder(t *testing.T, service *symbols.Service, name string, count, si
 	is.NoErr(err)
 	for i := range count {
 		data := strings.Repeat(string(rune('a'+i%26)), size)
-		_, err = service.CreateSymbol(t.Context(), folder.ID, fmt.Sprint("symbol ", i), "text/plain", data)
+		_, err = service.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: fmt.Sprint("symbol ", i), Type: "text/plain", Data: data})
 		is.NoErr(err)
 	}
 	return folder
@@ -82,13 +82,13 @@ func TestSymbolList_ReadOncePerVersion(t *testing.T) {
 	h.send("GET", "/symbol/folders/1/symbols", "", "x-api-key", h.rawKey, "If-None-Match", first.header.Get("ETag")).want(304)
 	is.Equal(store.reads.Load(), int64(1)) // no data is read
 
-	_, err := otherProcess.CreateSymbol(t.Context(), folder.ID, "late", "text/plain", "x")
+	_, err := otherProcess.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "late", Type: "text/plain", Data: "x"})
 	is.NoErr(err)
 	second := h.client("GET", "/symbol/folders/1/symbols", "").want(200)
 	is.True(strings.Contains(string(second.body), "late")) // immediately
 	is.True(second.header.Get("ETag") != first.header.Get("ETag"))
 	is.Equal(store.reads.Load(), int64(2))
-	is.NoErr(otherProcess.DeleteFolder(t.Context(), folder.ID, symbols.Any))
+	is.NoErr(otherProcess.DeleteFolder(t.Context(), folder.ID, symbols.Any, 0))
 	h.client("GET", "/symbol/folders/1/symbols", "").wantError(404, "not_found")
 }
 
@@ -258,9 +258,9 @@ func TestSymbolList_LastSymbolDeleted(t *testing.T) {
 		switch {
 		case after == 0:
 			attempts++
-			end, err = otherProcess.CreateSymbol(t.Context(), folder.ID, "end", "text/plain", "x")
+			end, err = otherProcess.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "end", Type: "text/plain", Data: "x"})
 		case after == 3 && end.ID > 0:
-			err = otherProcess.DeleteSymbol(t.Context(), end.ID, symbols.Any)
+			err = otherProcess.DeleteSymbol(t.Context(), end.ID, symbols.Any, 0)
 			end.ID = 0
 		}
 		return err

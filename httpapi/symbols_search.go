@@ -11,8 +11,7 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// searchSymbols responds with the symbols of all folders whose name contains the
-// parameter q.
+// searchSymbols responds with the symbols of all folders that match the parameter q.
 func (e symbolEndpoints) searchSymbols(c *call) error {
 	text, _, err := c.query().get("q")
 	if err != nil {
@@ -28,86 +27,82 @@ func (e symbolEndpoints) searchSymbols(c *call) error {
 		return err
 	}
 	fields = cmp.Or(fields, bodies.InfoFields)
-	ctx, cancel := c.storeContext()
-	defer cancel()
-	found, err := e.service.Search(ctx, text, symbols.Range(page))
+	query, err := symbols.ParseQuery(text)
 	if err != nil {
+		return err
+	}
+	var found symbols.InfoPage
+	search := func() (err error) {
+		ctx, cancel := c.storeContext()
+		defer cancel()
+		found, err = e.service.Search(ctx, query, symbols.Range(page))
+		return err
+	}
+	if page.Limit > defaultPageSize {
+		search = c.inTurn(search)
+	}
+	if err := search(); err != nil {
 		return err
 	}
 	if found.More {
 		c.setLink(page.Limit, found.Symbols[len(found.Symbols)-1].ID)
 	}
-	if fields.HasData() {
-		return e.sendFoundData(c, text, found.Symbols, fields)
+	if !fields.InInfo() {
+		return e.sendFoundData(c, query, found.Symbols, fields)
 	}
 	body := []byte{'['}
 	for i, info := range found.Symbols {
 		if i > 0 {
 			body = append(body, ',')
 		}
-		body = bodies.AppendFields(body, info, "", fields)
+		body = bodies.AppendInfo(body, info, fields)
 	}
 	return c.sendCompressible(append(body, ']'))
 }
 
-// sendFoundData responds with the symbols whose names contain text. Those found are
-// read again with their data, one by one.
-func (e symbolEndpoints) sendFoundData(c *call, text string, found []symbols.SymbolInfo, fields bodies.Fields) error {
+// sendFoundData responds with the symbols found, which it reads again completely, one by
+// one.
+func (e symbolEndpoints) sendFoundData(c *call, query symbols.Query, found []symbols.SymbolInfo, fields bodies.Fields) error {
 	size := int64(0)
 	for _, info := range found {
 		size += info.Size
 	}
 	if size > stream.ChunkSize {
-		return c.streamJSON(func(w io.Writer) error { return e.writeFound(c, w, text, found, fields) })
+		return c.streamJSON(func(w io.Writer) error { return e.writeFound(c, w, query, found, fields) })
 	}
 	var body bytes.Buffer
-	if err := e.writeFound(c, &body, text, found, fields); err != nil {
+	if err := e.writeFound(c, &body, query, found, fields); err != nil {
 		return err
 	}
 	return c.sendCompressible(body.Bytes())
 }
 
 // writeFound omits symbols that the search no longer finds.
-func (e symbolEndpoints) writeFound(c *call, w io.Writer, text string, found []symbols.SymbolInfo, fields bodies.Fields) error {
+func (e symbolEndpoints) writeFound(c *call, w io.Writer, query symbols.Query, found []symbols.SymbolInfo, fields bodies.Fields) error {
 	var buffer []byte
 	separator := byte('[')
 	for _, info := range found {
-		symbol, err := e.readFound(c, text, info)
+		if err := c.reserve(2 * info.Size); err != nil { // as read, and encoded
+			return err
+		}
+		symbol, err := e.getSymbol(c, info.ID)
 		switch {
-		case errors.Is(err, symbols.ErrSymbolNotFound):
+		case errors.Is(err, symbols.ErrSymbolNotFound), err == nil && !query.Matches(symbol.Name, symbol.Tags):
 			continue
 		case err != nil:
 			return err
 		}
-		if err := c.reserve(2 * int64(len(symbol.Data))); err != nil { // as read, and encoded
-			return err
-		}
-		buffer = bodies.AppendFields(append(buffer[:0], separator), symbol.Info(), symbol.Data, fields)
+		buffer = bodies.AppendFields(append(buffer[:0], separator), symbol, fields)
 		if _, err := w.Write(buffer); err != nil {
 			return err
 		}
 		separator = ','
 	}
-	end := "]"
-	if separator == '[' {
-		end = "[]"
-	}
-	_, err := io.WriteString(w, end)
-	return err
+	return closeList(w, separator)
 }
 
-// readFound reads a symbol that a search has found. The error is
-// [symbols.ErrSymbolNotFound] if it has changed and the search no longer finds it.
-func (e symbolEndpoints) readFound(c *call, text string, found symbols.SymbolInfo) (symbols.Symbol, error) {
+func (e symbolEndpoints) getSymbol(c *call, id int64) (symbols.Symbol, error) {
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	symbol, err := e.service.GetSymbol(ctx, found.ID)
-	if err != nil || symbol.Version == found.Version {
-		return symbol, err
-	}
-	page, err := e.service.Search(ctx, text, symbols.Range{After: symbol.ID - 1, Limit: 1})
-	if err == nil && (len(page.Symbols) == 0 || page.Symbols[0] != symbol.Info()) {
-		err = symbols.ErrSymbolNotFound
-	}
-	return symbol, err
+	return e.service.GetSymbol(ctx, id)
 }

@@ -35,14 +35,14 @@ func TestSearch_SymbolsChangeAfterTheyAreFound(t *testing.T) {
 	folder, err := writer.CreateFolder(t.Context(), "A")
 	is.NoErr(err)
 	for i := range 5 {
-		_, err := writer.CreateSymbol(t.Context(), folder.ID, fmt.Sprint("valve ", i+1), "a/b", "x")
+		_, err := writer.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: fmt.Sprint("valve ", i+1), Type: "a/b", Data: "x"})
 		is.NoErr(err)
 	}
 	changes := map[int64]symbols.SymbolFields{2: {Data: new("y")}, 3: {Name: new("Valve III")}, 4: {Name: new("pump")}}
 	h := serve(t, func(o *httpapi.Options) {
 		o.Symbols = must(symbols.NewService(changingStore{store, func(id int64) error {
 			if id == 5 {
-				return writer.DeleteSymbol(context.Background(), id, symbols.Any)
+				return writer.DeleteSymbol(context.Background(), id, symbols.Any, 0)
 			}
 			_, err := writer.UpdateSymbol(context.Background(), id, changes[id], symbols.Any)
 			return err

@@ -4,25 +4,19 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"example.com/canvasback/httpapi/internal/bodies"
 )
 
 // formatTime formats a time as RFC 3339 in UTC with milliseconds.
-func formatTime(t time.Time) string { return string(appendTime(nil, t)) }
-
-// appendTime appends what formatTime returns. AppendFormat has a fast path for
-// time.RFC3339 only.
-func appendTime(dst []byte, t time.Time) []byte {
-	dst = t.UTC().AppendFormat(dst, time.RFC3339)
-	ms := t.Nanosecond() / int(time.Millisecond)
-	return append(dst[:len(dst)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
-}
+func formatTime(t time.Time) string { return string(bodies.AppendTime(nil, t)) }
 
 // appendOptionalTime appends a time as JSON: null if it is zero.
 func appendOptionalTime(dst []byte, t time.Time) []byte {
 	if t.IsZero() {
 		return append(dst, "null"...)
 	}
-	return append(appendTime(append(dst, '"'), t), '"')
+	return append(bodies.AppendTime(append(dst, '"'), t), '"')
 }
 
 // rfc3339 is the grammar of RFC 3339, section 5.6. time.Parse alone accepts an hour

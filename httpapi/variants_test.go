@@ -322,7 +322,7 @@ func TestCompression_LongLists(t *testing.T) {
 		for i, b := range data {
 			data[i] = ' ' + b%90
 		}
-		_, err := service.CreateSymbol(t.Context(), folder.ID, fmt.Sprint(i), "text/plain", string(data))
+		_, err := service.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: fmt.Sprint(i), Type: "text/plain", Data: string(data)})
 		is.NoErr(err)
 	}
 	for _, query := range []string{"", "?limit=7", "?limit=7&fields=data,size"} {

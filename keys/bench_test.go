@@ -15,17 +15,6 @@ import (
 	"example.com/canvasback/storage/postgres/pgtest"
 )
 
-// startService returns a Service that runs until the end of the benchmark.
-func startService(tb testing.TB, store keys.Store) *keys.Service {
-	tb.Helper()
-	s := newService(tb, store, nil)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { s.Run(ctx); close(done) }()
-	tb.Cleanup(func() { cancel(); <-done })
-	return s
-}
-
 // waitForLease waits until s has a lease.
 func waitForLease(s *keys.Service) {
 	for s.Stats().LeaseAge < 0 {
@@ -52,8 +41,9 @@ func fastest(b *testing.B, f func()) float64 {
 
 // BenchmarkVerify compares a cache hit with its lower bound, the digest of the raw key.
 func BenchmarkVerify(b *testing.B) {
+	store := memory.New().Keys()
 	is := is.New(b)
-	s := startService(b, memory.New().Keys())
+	s := startService(b, store, nil)
 	raw := string(issue(b, s, keys.Fields{}).Raw)
 	waitForLease(s)
 	ctx := b.Context()
@@ -72,15 +62,13 @@ func BenchmarkVerify(b *testing.B) {
 		b.ReportMetric(check/digest, "x-digest")
 	})
 	b.Run("cached,overlap", func(b *testing.B) {
-		issued, err := s.Rotate(b.Context(), 1, time.Hour)
-		is.NoErr(err)
+		issued := rotate(b, s, 1, time.Hour)
 		previous := fastest(b, verify)
 		raw = string(issued.Raw)
 		b.ReportMetric(previous-check, "ns-more")
 	})
 	b.Run("cached,scope", func(b *testing.B) {
-		_, err := s.Update(b.Context(), 1, keys.Fields{Scopes: scopes("exports:read", "exports:register", "symbols:read")})
-		is.NoErr(err)
+		update(b, s, 1, keys.Fields{Scopes: scopes("exports:read", "exports:register", "symbols:read")})
 		requireScope := func(key *keys.Key) error {
 			if !key.Allows("symbols:read") {
 				return keys.ErrInactive
@@ -93,6 +81,34 @@ func BenchmarkVerify(b *testing.B) {
 			}
 		})
 		b.ReportMetric(scoped-check, "ns-more")
+	})
+	b.Run("cached,token", func(b *testing.B) {
+		token := string(issueToken(b, s, keys.RawKey(raw), keys.TokenFields{Scopes: *scopes("symbols:read")}).Raw)
+		cached := fastest(b, func() {
+			if _, err := s.Verify(ctx, token); err != nil {
+				b.Fatal(err)
+			}
+		})
+		b.ReportMetric(cached/check, "x-cached")
+		b.ReportMetric(float64(len(token)), "characters")
+	})
+	b.Run("new,token", func(b *testing.B) {
+		small, err := keys.NewService(store, &keys.Options{CacheSize: 8}) // holds no token until its next turn
+		if err != nil {
+			b.Fatal(err)
+		}
+		expires := time.Now().Add(time.Hour)
+		var tokens []string
+		for i := range 1 << 10 {
+			tokens = append(tokens, signToken(keys.RawKey(raw), tokenPayload(1, expires.Add(time.Duration(i)*time.Second))))
+		}
+		i := 0
+		fastest(b, func() {
+			if _, err := small.Verify(ctx, tokens[i%len(tokens)]); err != nil {
+				b.Fatal(err)
+			}
+			i++
+		})
 	})
 	b.Run("cached,parallel", func(b *testing.B) {
 		is := is.NewRelaxed(b) // FailNow is for the benchmark's goroutine only
@@ -149,7 +165,7 @@ func BenchmarkVerify_LastUsed(b *testing.B) {
 	is := is.New(b)
 	for b.Loop() {
 		store := newHookedStore()
-		s := startService(b, store)
+		s := startService(b, store, nil)
 		raw := string(issue(b, s, keys.Fields{}).Raw)
 		waitForLease(s)
 		start := time.Now()

@@ -19,6 +19,9 @@ type entry struct {
 	use    *use // nil unless known
 	digest Digest
 	read   time.Time // when the read began
+
+	unsigned bool   // the store does not have the public key
+	base     *entry // of the raw key, if this is the entry of a page token
 }
 
 // cache holds entries by digest. A check may use it only under a valid [lease].

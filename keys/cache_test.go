@@ -40,8 +40,7 @@ func TestCache_ChangeEvictsOnlyItsKey(t *testing.T) {
 		for id := range int64(10) {
 			issue(t, other, keys.Fields{})
 			for _, active := range []bool{false, true} {
-				_, err := other.Update(t.Context(), id+1, keys.Fields{Active: new(active)})
-				is.NoErr(err)
+				update(t, other, id+1, keys.Fields{Active: new(active)})
 				settle()
 				verifyAll(int(id))
 				is.Equal(store.finds.Load(), finds)
@@ -62,8 +61,7 @@ func TestCache_OwnChangesEvictOnlyTheirKeys(t *testing.T) {
 		for range 20 {
 			id := issue(t, s, keys.Fields{}).Key.ID
 			is.NoErr(verify(t, s, raw))
-			_, err := s.Rotate(t.Context(), id, 0)
-			is.NoErr(err)
+			rotate(t, s, id, 0)
 			is.NoErr(verify(t, s, raw))
 			is.NoErr(s.Delete(t.Context(), id))
 			is.NoErr(verify(t, s, raw))
@@ -74,16 +72,16 @@ func TestCache_OwnChangesEvictOnlyTheirKeys(t *testing.T) {
 
 // Without other processes a revoking call does not wait for a lease.
 func TestCache_OwnRevocationNeedsNoLease(t *testing.T) {
-	for name, revoke := range map[string]func(*keys.Service) error{
-		"deactivate": func(s *keys.Service) error {
-			_, err := s.Update(t.Context(), 1, keys.Fields{Active: new(false)})
+	for name, revoke := range map[string]func(context.Context, *keys.Service) error{
+		"deactivate": func(ctx context.Context, s *keys.Service) error {
+			_, err := s.Update(ctx, 1, keys.Fields{Active: new(false)})
 			return err
 		},
-		"rotate": func(s *keys.Service) error {
-			_, err := s.Rotate(t.Context(), 1, 0)
+		"rotate": func(ctx context.Context, s *keys.Service) error {
+			_, err := s.Rotate(ctx, 1, 0)
 			return err
 		},
-		"delete": func(s *keys.Service) error { return s.Delete(t.Context(), 1) },
+		"delete": func(ctx context.Context, s *keys.Service) error { return s.Delete(ctx, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
@@ -92,7 +90,7 @@ func TestCache_OwnRevocationNeedsNoLease(t *testing.T) {
 				settle()
 				is.NoErr(verify(t, s, issued.Raw))
 				start := time.Now()
-				is.NoErr(revoke(s))
+				is.NoErr(revoke(t.Context(), s))
 				is.Equal(time.Since(start), time.Duration(0))
 				is.True(verify(t, s, issued.Raw) != nil)
 			})
@@ -140,19 +138,14 @@ func TestCache_EvictsDigestOfPreviousPepper(t *testing.T) {
 		is := is.New(t)
 		store := newHookedStore()
 		previous := newService(t, store, &keys.Options{Pepper: []byte("previous")})
-		s := newService(t, store, &keys.Options{Pepper: []byte("current"), PreviousPeppers: [][]byte{[]byte("previous"), nil}})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { s.Run(ctx); close(done) }()
-		defer func() { cancel(); <-done }()
+		s := startService(t, store, &keys.Options{Pepper: []byte("current"), PreviousPeppers: [][]byte{[]byte("previous"), nil}})
 		issued := issue(t, previous, keys.Fields{})
 		settle()
 		for range 3 {
 			is.NoErr(verify(t, s, issued.Raw))
 		}
 		is.Equal(store.finds.Load(), int64(2)) // one for each digest until the key is found
-		_, err := previous.Update(t.Context(), 1, keys.Fields{Active: new(false)})
-		is.NoErr(err)
+		update(t, previous, 1, keys.Fields{Active: new(false)})
 		is.Equal(verify(t, s, issued.Raw), keys.ErrInactive)
 		is.NoErr(previous.Delete(t.Context(), 1))
 		is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
@@ -170,7 +163,7 @@ func TestCache_IncompleteResponseEvictsAll(t *testing.T) {
 			changes, err := next()
 			return keys.Changes{Epoch: changes.Epoch}, err
 		})
-		_, err := store.Update(t.Context(), 1, func(key *keys.Key) error { key.Active = false; return nil })
+		_, err := updateKey(t.Context(), store, 1, func(key *keys.Key) error { key.Active = false; return nil })
 		is.NoErr(err)
 		settle()
 		is.Equal(verify(t, s, raw), keys.ErrInactive)
@@ -188,7 +181,7 @@ func TestCache_EntryExpires(t *testing.T) {
 			changes.Digests, changes.Complete = nil, true
 			return changes, err
 		})
-		_, err := store.Update(t.Context(), 1, func(key *keys.Key) error { key.Active = false; return nil })
+		_, err := updateKey(t.Context(), store, 1, func(key *keys.Key) error { key.Active = false; return nil })
 		is.NoErr(err)
 		time.Sleep(58 * time.Second)
 		is.NoErr(verify(t, s, raw))
@@ -209,7 +202,7 @@ func TestCache_SmallerThanWorkingSet(t *testing.T) {
 			}
 		}
 		for id := range int64(2000) {
-			_, err := store.Update(t.Context(), id+1, func(key *keys.Key) error { key.Active = false; return nil })
+			_, err := updateKey(t.Context(), store, id+1, func(key *keys.Key) error { key.Active = false; return nil })
 			is.NoErr(err)
 		}
 		settle()
@@ -231,8 +224,7 @@ func TestVerify_ExpiredKeyStaysExpiredIfClockIsSetBack(t *testing.T) {
 		is.Equal(verify(t, s, issued.Raw), keys.ErrExpired)
 		time.Sleep(2 * time.Minute) // the entry has expired
 		is.Equal(verify(t, s, issued.Raw), keys.ErrExpired)
-		_, err := s.Update(t.Context(), 1, keys.Fields{ExpiresAt: new(time.Now().Add(2 * time.Hour))})
-		is.NoErr(err)
+		update(t, s, 1, keys.Fields{ExpiresAt: new(time.Now().Add(2 * time.Hour))})
 		is.NoErr(verify(t, s, issued.Raw)) // an administrator may set another expiry
 	})
 }
@@ -248,8 +240,7 @@ func TestVerify_LastUsedAtRecoversFromClockAhead(t *testing.T) {
 			time.Sleep(defaultFlushInterval + time.Second)
 			synctest.Wait()
 		}
-		key, err := s.Get(t.Context(), 1)
-		is.NoErr(err)
+		key := get(t, s, 1)
 		is.True(key.LastUsedAt.Before(time.Now()))
 		is.Equal(key.UseCount, int64(2))
 	})
@@ -257,31 +248,23 @@ func TestVerify_LastUsedAtRecoversFromClockAhead(t *testing.T) {
 
 func TestUseCount_SumsAllProcesses(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-		other := newService(t, store, nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { other.Run(ctx); close(done) }()
+		other := startService(t, store, nil)
 		issued := issue(t, s, keys.Fields{})
 		settle()
 		for range 1000 {
 			is.NoErr(verify(t, s, issued.Raw))
 			is.NoErr(verify(t, other, issued.Raw))
 		}
-		key, err := s.Get(t.Context(), 1)
-		is.NoErr(err)
+		key := get(t, s, 1)
 		is.Equal(key.UseCount, int64(1000)) // its own are visible at once
-		_, err = s.Update(t.Context(), 1, keys.Fields{Active: new(false)})
-		is.NoErr(err)
+		update(t, s, 1, keys.Fields{Active: new(false)})
 		is.Equal(verify(t, s, issued.Raw), keys.ErrInactive) // not a use
 		time.Sleep(2 * defaultFlushInterval)
 		synctest.Wait()
 		for _, service := range []*keys.Service{s, other} {
-			key, err = service.Get(t.Context(), 1)
-			is.NoErr(err)
+			key = get(t, service, 1)
 			is.Equal(key.UseCount, int64(2000))
 		}
-		cancel()
-		<-done
 	})
 }
 
@@ -297,8 +280,7 @@ func TestUse_BelongsToOneKey(t *testing.T) {
 	time.Sleep(2 * time.Millisecond)
 	issue(t, s, keys.Fields{})
 	for range 2 {
-		key, err := s.Get(t.Context(), 1)
-		is.NoErr(err)
+		key := get(t, s, 1)
 		is.True(key.LastUsedAt.IsZero())
 		is.Equal(key.UseCount, int64(0))
 		ended, cancel := context.WithCancel(t.Context())

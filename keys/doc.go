@@ -21,6 +21,9 @@
 // [Options.Pepper] is set. A slow password hash would cost time on every request
 // and add no strength to 256 random bits.
 //
+// With [Options.ForeignKeys], raw keys of another system are accepted too, whose SHA-256
+// was imported ([Service.Import]).
+//
 // # Verification
 //
 // [Service.Verify] authenticates a request. [ErrMalformed] and [ErrUnknown]
@@ -36,11 +39,33 @@
 // memory, included in every key that this Service returns, and written to the
 // store in batches. A crash loses at most those of one [Options.FlushInterval].
 //
+// # Page tokens
+//
+// A page token is what a page gets in place of a raw key. It ends within a day, and may
+// be narrowed to scopes and to the sources of exports. [Service.Verify] accepts it and
+// returns its key, with [Key.Token] and the scopes that both permit. A use of the token
+// is a use of the key.
+//
+// A token is a payload and an Ed25519 signature, both in base64url without padding:
+//
+//	cbt_ + payload + . + signature
+//
+// The payload is JSON: {"k": key id, "e": expiry in Unix seconds, "s": [scopes],
+// "x": [sources]}, of which s and x may be absent. The seed of the signature is derived
+// from the raw key with HKDF-SHA-256 (no salt, info "canvasback page token", 32 bytes).
+// So a holder of the raw key makes tokens without a request; the directory
+// examples/pagetoken has programs in Go and JavaScript. With another
+// [Options.Prefix], a token begins with that prefix and t_.
+//
+// The store has the public key of each raw key, and no row for a token: who reads the
+// store makes none. A key of an earlier version gets its public key with its first use.
+//
 // # Revocation
 //
 // A call that deactivates a key, sets its expiry, scopes or owner, rotates it or
 // deletes it is a revoking call. Once it returns, no process accepts what it revoked,
-// although most checks are served from a cache and read no store.
+// although most checks are served from a cache and read no store. That includes page
+// tokens: a process remembers that one is signed, and looks up its key like any other.
 //
 // The store logs every change that can affect a check, in the same transaction
 // and no matter which process makes it. Several times per [Options.Lease],

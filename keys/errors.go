@@ -14,6 +14,10 @@ var (
 	// with the field's JSON name and may be shown to users.
 	ErrInvalid = errors.New("keys: invalid field")
 
+	// ErrNotPermitted matches errors of [Service.IssueToken] whose text may be shown to
+	// users.
+	ErrNotPermitted = errors.New("keys: not permitted")
+
 	// ErrUnavailable means that the store failed. It wraps the store's error,
 	// which is for logs only.
 	ErrUnavailable = errors.New("keys: store unavailable")
@@ -21,10 +25,12 @@ var (
 
 // Errors of [Service.Verify].
 var (
-	// ErrMalformed means that the text does not have the format of a raw key.
+	// ErrMalformed means that the text has the format of neither a raw key nor a page
+	// token, or that a token ends too late.
 	ErrMalformed = errors.New("keys: malformed raw key")
 
-	// ErrUnknown means that a well-formed raw key belongs to no record.
+	// ErrUnknown means that a well-formed raw key belongs to no record, or that no
+	// such key has signed the page token.
 	ErrUnknown = errors.New("keys: unknown raw key")
 
 	// ErrInactive means that the key is deactivated.
@@ -32,13 +38,39 @@ var (
 
 	// ErrExpired means that the key has expired.
 	ErrExpired = errors.New("keys: key has expired")
+
+	// ErrTokenExpired means that a page token has expired.
+	ErrTokenExpired = errors.New("keys: page token has expired")
+
+	// SkipUse is for the function of [Service.VerifyFunc]: the check succeeds, and
+	// is no use of the key.
+	SkipUse = errors.New("keys: skip use") //nolint:staticcheck // no failure, like fs.SkipDir
 )
+
+// MissingError names one of several keys that does not exist. It matches [ErrNotFound].
+type MissingError struct{ ID int64 }
+
+func (e *MissingError) Error() string        { return fmt.Sprintf("no API key has the id %d", e.ID) }
+func (e *MissingError) Is(target error) bool { return target == ErrNotFound }
+
+// TakenError names one of several imported keys whose digest exists already.
+type TakenError struct{ Index int }
+
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("keys[%d].sha256 is that of another key", e.Index)
+}
 
 // invalid is an error with its own text that matches ErrInvalid.
 type invalid string
 
 func (e invalid) Error() string        { return string(e) }
 func (e invalid) Is(target error) bool { return target == ErrInvalid }
+
+// notPermitted is an error with its own text that matches ErrNotPermitted.
+type notPermitted string
+
+func (e notPermitted) Error() string        { return string(e) }
+func (e notPermitted) Is(target error) bool { return target == ErrNotPermitted }
 
 // storeError wraps an error of the store in [ErrUnavailable], except nil and
 // [ErrNotFound].

@@ -35,6 +35,17 @@ func newService(tb testing.TB, store keys.Store, options *keys.Options) *keys.Se
 	return service
 }
 
+// startService returns a Service that runs until the end of the test.
+func startService(tb testing.TB, store keys.Store, options *keys.Options) *keys.Service {
+	tb.Helper()
+	s := newService(tb, store, options)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { s.Run(ctx); close(done) }()
+	tb.Cleanup(func() { cancel(); <-done })
+	return s
+}
+
 // issue creates a key.
 func issue(tb testing.TB, s *keys.Service, fields keys.Fields) keys.Issued {
 	is := is.New(tb)
@@ -42,6 +53,30 @@ func issue(tb testing.TB, s *keys.Service, fields keys.Fields) keys.Issued {
 	issued, err := s.Create(tb.Context(), fields)
 	is.NoErr(err)
 	return issued
+}
+
+// update, rotate and get are calls that must not fail.
+func update(tb testing.TB, s *keys.Service, id int64, fields keys.Fields) {
+	tb.Helper()
+	_, err := s.Update(tb.Context(), id, fields)
+	is.New(tb).NoErr(err)
+}
+
+func rotate(tb testing.TB, s *keys.Service, id int64, overlap time.Duration) keys.Issued {
+	tb.Helper()
+	issued, err := s.Rotate(tb.Context(), id, overlap)
+	is.New(tb).NoErr(err)
+	return issued
+}
+
+// get reads a key from a Service or a Store.
+func get(tb testing.TB, from interface {
+	Get(ctx context.Context, id int64) (keys.Key, error)
+}, id int64) keys.Key {
+	tb.Helper()
+	key, err := from.Get(tb.Context(), id)
+	is.New(tb).NoErr(err)
+	return key
 }
 
 // verify returns the error of a check.
@@ -69,11 +104,18 @@ func newHookedStore() *hookedStore { return &hookedStore{Store: memory.New().Key
 func (s *hookedStore) Shared() bool { return !s.unshared }
 
 func (s *hookedStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
+	return s.callFind(func() (keys.Key, error) { return s.Store.Find(ctx, digest) })
+}
+
+func (s *hookedStore) FindID(ctx context.Context, id int64) (keys.Key, error) {
+	return s.callFind(func() (keys.Key, error) { return s.Store.FindID(ctx, id) })
+}
+
+func (s *hookedStore) callFind(next func() (keys.Key, error)) (keys.Key, error) {
 	s.finds.Add(1)
 	s.mu.Lock()
 	hook := s.find
 	s.mu.Unlock()
-	next := func() (keys.Key, error) { return s.Store.Find(ctx, digest) }
 	if hook != nil {
 		return hook(next)
 	}
@@ -104,15 +146,15 @@ func (s *hookedStore) Touch(ctx context.Context, uses []keys.Use, now time.Time)
 	return next()
 }
 
-func (s *hookedStore) Delete(ctx context.Context, id int64) (keys.Key, error) {
-	key, err := s.Store.Delete(ctx, id)
+func (s *hookedStore) Delete(ctx context.Context, ids []int64, check func([]keys.Key) error) ([]keys.Key, error) {
+	list, err := s.Store.Delete(ctx, ids, check)
 	s.mu.Lock()
 	hook := s.deleted
 	s.mu.Unlock()
 	if err == nil && hook != nil {
 		hook()
 	}
-	return key, err
+	return list, err
 }
 
 // onDeleted sets a function that Delete calls when it has deleted a key.
@@ -162,4 +204,13 @@ func testRunning(t *testing.T, o keys.Options, test func(t *testing.T, is *is.I,
 		synctest.Wait()
 		test(t, is, store, s)
 	})
+}
+
+// updateKey changes one key in a store.
+func updateKey(ctx context.Context, store keys.Store, id int64, change func(*keys.Key) error) (keys.Key, error) {
+	list, err := store.Update(ctx, []int64{id}, func(list []keys.Key) error { return change(&list[0]) })
+	if err != nil {
+		return keys.Key{}, err
+	}
+	return list[0], nil
 }

@@ -24,6 +24,15 @@ type Key struct {
 	PreviousDigest    Digest
 	PreviousExpiresAt time.Time
 
+	// PublicKey checks the page tokens of the raw key, and PreviousPublicKey those of
+	// the previous one. A zero one is not known yet.
+	PublicKey         PublicKey
+	PreviousPublicKey PublicKey
+
+	// Token is the page token with which Verify has found the key, or nil. Scopes are
+	// then what both permit.
+	Token *Token
+
 	Active     bool
 	ExpiresAt  time.Time // zero: never
 	LastUsedAt time.Time // zero: never
@@ -40,6 +49,19 @@ func (k *Key) Expired(at time.Time) bool {
 // Allows reports whether the key has the scope. It does not check whether the key
 // is usable.
 func (k *Key) Allows(scope string) bool { return k.Scopes.allow(scope) }
+
+// ValidUntil returns when the raw key or page token with which Verify has found the key
+// ends, or zero if never.
+func (k *Key) ValidUntil() time.Time {
+	end := k.ExpiresAt
+	if k.isPrevious() && (end.IsZero() || k.PreviousExpiresAt.Before(end)) {
+		end = k.PreviousExpiresAt
+	}
+	if k.Token != nil && (end.IsZero() || k.Token.ExpiresAt.Before(end)) {
+		end = k.Token.ExpiresAt
+	}
+	return end
+}
 
 // isPrevious reports whether k was found by its PreviousDigest.
 func (k *Key) isPrevious() bool {
@@ -60,7 +82,7 @@ func (k *Key) usable(at time.Time) error {
 	return nil
 }
 
-// Issued is a key and its raw key, which cannot be retrieved later.
+// Issued is a key and its raw key, or a page token, which cannot be retrieved later.
 type Issued struct {
 	Key Key
 	Raw RawKey
@@ -101,4 +123,9 @@ type Use struct {
 	CreatedAt time.Time // of the key, which identifies it together with ID
 	At        time.Time
 	Count     int64
+	Today     int64 // those of Count on the UTC day of At; the others were on the day before
+
+	// PublicKey, unless zero, belongs to the raw key with the Digest.
+	Digest    Digest
+	PublicKey PublicKey
 }

@@ -3,17 +3,14 @@ package keys
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 )
 
-const (
-	// renewalsPerLease is how often a lease is renewed within its duration.
-	renewalsPerLease = 5
-
-	// idleRenewal is how often a lease is renewed while no check needs it.
-	idleRenewal = 5 * time.Second
-)
+// renewalsPerLease is how often a lease is renewed within its duration, while checks
+// need it.
+const renewalsPerLease = 5
 
 // lease permits checks to use the cache. When it was obtained, every change that
 // was committed before requested had been evicted. A change that the cache does
@@ -106,19 +103,24 @@ func (l *leases) renew(ctx context.Context, store Store) (err error) {
 		l.cache.evict(changes.Digests...)
 	}
 	l.epoch = changes.Epoch
-	l.last.Store(newLease(requested, l.duration))
+	requested = requested.Add(-changes.Age)
+	if last == nil || requested.After(last.requested) {
+		l.last.Store(newLease(requested, l.duration))
+	}
 	return nil
 }
 
-// renewLoop renews the lease periodically until ctx ends. It logs each
-// transition between success and failure once.
+// renewLoop renews the lease periodically until ctx ends, except while no key has been
+// checked for a minute. It logs each transition between success and failure once.
 func (l *leases) renewLoop(ctx context.Context, store Store, log *slog.Logger) {
 	defer l.last.Store(nil)
-	ticker := time.NewTicker(max(l.duration/renewalsPerLease, 1))
-	defer ticker.Stop()
 	used := time.Now()
 	for healthy := true; ; {
+		epoch := l.epoch
 		err := l.renew(ctx, store)
+		if l.epoch < epoch {
+			log.WarnContext(ctx, "key store is older than before: revoke again what was revoked since")
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -128,8 +130,9 @@ func (l *leases) renewLoop(ctx context.Context, store Store, log *slog.Logger) {
 			log.InfoContext(ctx, "key store available, cache enabled")
 		}
 		healthy = err == nil
+		interval := l.duration / renewalsPerLease
 		select {
-		case <-ticker.C:
+		case <-time.After(interval - rand.N(interval/5+1)): // other processes ask at other times
 		case <-ctx.Done():
 			return
 		}
@@ -137,18 +140,11 @@ func (l *leases) renewLoop(ctx context.Context, store Store, log *slog.Logger) {
 			used = time.Now()
 		}
 		if time.Since(used) > maxEntryAge { // no entry is left to serve
-			l.rest(ctx)
+			select {
+			case <-l.wake: // a check without a lease
+			case <-ctx.Done():
+				return
+			}
 		}
-	}
-}
-
-// rest waits until the next check without a lease, or for idleRenewal.
-func (l *leases) rest(ctx context.Context) {
-	timer := time.NewTimer(idleRenewal)
-	defer timer.Stop()
-	select {
-	case <-l.wake:
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

@@ -23,9 +23,10 @@ type rules struct {
 	floorFirst     bool // the floor is raised before digests are evicted
 	evictFirst     bool // digests are evicted before the lease is published
 	gapInvalidates bool // an incomplete log evicts everything
+	tokenChecksKey bool // a page token that is known to be signed needs the entry of its key
 }
 
-var protocol = rules{floorRaised: true, floorChecked: true, floorFirst: true, evictFirst: true, gapInvalidates: true}
+var protocol = rules{floorRaised: true, floorChecked: true, floorFirst: true, evictFirst: true, gapInvalidates: true, tokenChecksKey: true}
 
 const modelKeys = 2
 
@@ -54,6 +55,7 @@ type model struct {
 	floor  int
 	since  int             // epoch of the last response that was applied
 	cached [modelKeys]bool // an entry that accepts the key
+	signed [modelKeys]bool // a page token of the key is known to be signed
 	leased bool
 	asked  int // step of the question behind the lease
 
@@ -82,6 +84,7 @@ type revokerState struct {
 
 type checkerState struct {
 	at, key int
+	token   bool // checks a page token
 	late    bool // the check began after the revoking call returned
 	rounds  int
 }
@@ -103,14 +106,20 @@ func (m model) successors(r rules) (next []model, err error) {
 	switch m.checker.at {
 	case 0:
 		for key := range modelKeys {
-			if m.checker.rounds < checkerRounds && m.leased {
-				add(func(s *model) {
-					s.checker = checkerState{at: 1, key: key, late: m.revoker.returned[key], rounds: m.checker.rounds + 1}
-				})
+			for _, token := range []bool{false, true} {
+				if m.checker.rounds < checkerRounds && m.leased {
+					add(func(s *model) {
+						s.checker = checkerState{at: 1, key: key, token: token, late: m.revoker.returned[key], rounds: m.checker.rounds + 1}
+					})
+				}
 			}
 		}
 	case 1:
-		if m.checker.late && m.cached[m.checker.key] {
+		accepted := m.cached[m.checker.key]
+		if m.checker.token && !r.tokenChecksKey {
+			accepted = m.signed[m.checker.key]
+		}
+		if m.checker.late && accepted {
 			return nil, fmt.Errorf("key %d accepted after its revocation returned", m.checker.key)
 		}
 		add(func(s *model) { s.checker.at = 0 })
@@ -137,6 +146,7 @@ func (m model) addFiller(r rules, add func(func(*model))) {
 			s.filler.at = 0
 			if m.filler.found && (!r.floorChecked || m.floor == m.filler.floor) {
 				s.cached[m.filler.key] = true
+				s.signed[m.filler.key] = true
 			}
 		})
 	}
@@ -255,6 +265,7 @@ func TestModel_ProtocolIsSufficientAndNecessary(t *testing.T) {
 		"evicted before the floor":  func(r *rules) { r.floorFirst = false },
 		"published before evicting": func(r *rules) { r.evictFirst = false },
 		"gap in the log ignored":    func(r *rules) { r.gapInvalidates = false },
+		"token without its key":     func(r *rules) { r.tokenChecksKey = false },
 	} {
 		r := protocol
 		broken(&r)

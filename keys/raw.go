@@ -1,9 +1,11 @@
 package keys
 
 import (
+	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
 	"fmt"
 	"hash"
 	"hash/crc32"
@@ -14,6 +16,8 @@ import (
 )
 
 const (
+	defaultPrefix = "cbk"
+
 	digits       = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	secretBytes  = 32
 	secretDigits = 43
@@ -30,7 +34,7 @@ const (
 	shownTail   = 4 // of the checksum, shown in Mask
 )
 
-// RawKey is the secret of a client key. To keep it out of logs and JSON, it
+// RawKey is the secret of a client key, or a page token. To keep it out of logs and JSON, it
 // formats and encodes as a placeholder; string(raw) is the secret itself.
 type RawKey string
 
@@ -139,6 +143,11 @@ type Digest [sha256.Size]byte
 // Format implements [fmt.Formatter] for every verb.
 func (Digest) Format(f fmt.State, _ rune) { io.WriteString(f, "[digest]") }
 
+// PublicKey checks the signatures of page tokens: an Ed25519 public key. With
+// [Options.Pepper] it is encrypted, so that nobody can choose one who writes into the
+// store.
+type PublicKey [ed25519.PublicKeySize]byte
+
 // digester computes digests with one pepper, or with none.
 type digester struct {
 	macs *sync.Pool // of hash.Hash; nil without a pepper
@@ -152,13 +161,22 @@ func newDigester(pepper []byte) *digester {
 	return &digester{macs: &sync.Pool{New: func() any { return hmac.New(sha256.New, pepper) }}}
 }
 
-// digest returns the digest of raw, which must have at most maxRaw bytes.
+// digest returns the digest of raw.
 func (d *digester) digest(raw string) Digest {
 	if d.macs == nil {
-		var text [maxRaw]byte // on the stack; []byte(raw) would allocate
-		return sha256.Sum256(text[:copy(text[:], raw)])
+		var text [maxRaw]byte // on the stack, unless raw is longer; []byte(raw) would allocate
+		return sha256.Sum256(append(text[:0], raw...))
 	}
 	return d.mac(raw)
+}
+
+// seal encrypts the public key of a raw key with the digest, or decrypts it.
+func (d *digester) seal(digest Digest, public PublicKey) PublicKey {
+	if d.macs != nil {
+		mask := d.mac("public key " + string(digest[:])) // no raw key has a space
+		subtle.XORBytes(public[:], public[:], mask[:])
+	}
+	return public
 }
 
 func (d *digester) mac(raw string) (digest Digest) {

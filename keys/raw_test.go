@@ -92,7 +92,6 @@ func TestWellFormed_AcceptsLimits(t *testing.T) {
 
 func TestWellFormed_RejectsEveryTypo(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	raw := string(newRawKey("cbk"))
 	var accepted []string
 	check := func(typo string) {
@@ -108,7 +107,7 @@ func TestWellFormed_RejectsEveryTypo(t *testing.T) {
 			check(raw[:i-1] + raw[i:i+1] + raw[i-1:i] + raw[i+1:]) // swapped digits
 		}
 	}
-	is.Equal(strings.Join(accepted, " "), "")
+	is.New(t).Equal(strings.Join(accepted, " "), "")
 }
 
 func TestRawKey_MasksSecret(t *testing.T) {

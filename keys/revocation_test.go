@@ -89,9 +89,8 @@ const prune = `
 	WHERE number <= (SELECT max(number) FROM canvasback_key_changes) - `
 
 func postgresPruner(t *testing.T, dsn string) pruner {
-	is := is.New(t)
 	pool, err := pgxpool.New(t.Context(), dsn)
-	is.NoErr(err)
+	is.New(t).NoErr(err)
 	t.Cleanup(pool.Close)
 	return func(ctx context.Context) error {
 		_, err := pool.Exec(ctx, prune+strconv.Itoa(rand.IntN(4)))
@@ -100,9 +99,8 @@ func postgresPruner(t *testing.T, dsn string) pruner {
 }
 
 func sqlitePruner(t *testing.T, file string) pruner {
-	is := is.New(t)
 	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
-	is.NoErr(err)
+	is.New(t).NoErr(err)
 	t.Cleanup(func() { db.Close() })
 	return func(ctx context.Context) error {
 		_, err := db.ExecContext(ctx, prune+strconv.Itoa(rand.IntN(4)))
@@ -137,12 +135,21 @@ func (s *unreliableStore) sleep(limit time.Duration) {
 }
 
 func (s *unreliableStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
+	return s.slowly(func() (keys.Key, error) { return s.Store.Find(ctx, digest) })
+}
+
+func (s *unreliableStore) FindID(ctx context.Context, id int64) (keys.Key, error) {
+	return s.slowly(func() (keys.Key, error) { return s.Store.FindID(ctx, id) })
+}
+
+// slowly calls find, often with a delay before or after it.
+func (s *unreliableStore) slowly(find func() (keys.Key, error)) (keys.Key, error) {
 	s.frozen.RLock()
 	defer s.frozen.RUnlock()
 	if s.happens(100) {
 		s.sleep(shortLease / 4)
 	}
-	key, err := s.Store.Find(ctx, digest)
+	key, err := find()
 	if s.happens(100) {
 		s.slowFinds.Add(1)
 		s.sleep(3 * shortLease)
@@ -182,12 +189,16 @@ type switchedStore struct {
 	current    atomic.Pointer[keys.Store]
 }
 
-func (s *switchedStore) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {
-	return (*s.current.Load()).Update(ctx, id, change)
+func (s *switchedStore) Update(ctx context.Context, ids []int64, change func([]keys.Key) error) ([]keys.Key, error) {
+	return (*s.current.Load()).Update(ctx, ids, change)
 }
 
 func (s *switchedStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
 	return (*s.current.Load()).Find(ctx, digest)
+}
+
+func (s *switchedStore) FindID(ctx context.Context, id int64) (keys.Key, error) {
+	return (*s.current.Load()).FindID(ctx, id)
 }
 
 func (s *switchedStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {
@@ -214,8 +225,10 @@ func TestRevocation_FollowsRestoredDatabase(t *testing.T) {
 	running.Go(func() { checker.Run(ctx) })
 
 	var issued []keys.Issued
-	for range 8 {
+	var tokens []keys.RawKey
+	for i := range 8 {
 		issued = append(issued, issue(t, changer, keys.Fields{}))
+		tokens = append(tokens, issueToken(t, changer, issued[i].Raw, keys.TokenFields{}).Raw)
 	}
 	db, err := sql.Open("sqlite", "file:"+original)
 	is.NoErr(err)
@@ -233,13 +246,15 @@ func TestRevocation_FollowsRestoredDatabase(t *testing.T) {
 			is.NoErr(err)
 			if !active {
 				is.Equal(verify(t, checker, issued[i].Raw), keys.ErrInactive)
+				is.Equal(verify(t, checker, tokens[i]), keys.ErrInactive)
 			}
 		}
 		time.Sleep(2 * shortLease)
-		for _, key := range issued {
+		for i, key := range issued {
 			stored, err := store.Find(ctx, key.Key.Digest)
 			is.NoErr(err)
 			is.Equal(verify(t, checker, key.Raw) == nil, stored.Active)
+			is.Equal(verify(t, checker, tokens[i]) == nil, stored.Active)
 		}
 	}
 	is.True(checker.Stats().Hits > 0)
@@ -247,9 +262,24 @@ func TestRevocation_FollowsRestoredDatabase(t *testing.T) {
 
 // keyState is what checks of a key must return.
 type keyState struct {
-	valid   []string // raw keys that must be accepted, the newest first
-	revoked []string // raw keys that must be rejected
-	version int      // counts the changes of the state
+	valid   []credential // of raw keys that must be accepted, the newest first
+	revoked []credential // of raw keys that must be rejected
+	version int          // counts the changes of the state
+}
+
+// credential is a raw key and a page token that was made with it.
+type credential struct{ raw, token string }
+
+func newCredential(issued keys.Issued) credential {
+	return credential{string(issued.Raw), signToken(issued.Raw, tokenPayload(issued.Key.ID, time.Now().Add(time.Hour)))}
+}
+
+// either returns one of both at random.
+func (c credential) either(random *rand.Rand) string {
+	if random.IntN(2) == 0 {
+		return c.token
+	}
+	return c.raw
 }
 
 // trackedKey is a key whose state is known.
@@ -259,7 +289,7 @@ type trackedKey struct {
 }
 
 // set sets the raw keys that must be accepted and rejected from now on.
-func (k *trackedKey) set(valid, revoked []string) {
+func (k *trackedKey) set(valid, revoked []credential) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.state = keyState{valid, revoked, k.state.version + 1}
@@ -306,7 +336,7 @@ func testRevocation(t *testing.T, restart func(), prune pruner, open func() keys
 		changing.Go(func() { changeKey(ctx, is, k, services, random) })
 	}
 
-	var accepted, acceptedPrevious, rejected, acceptedRevoked, rejectedValid atomic.Int64
+	var accepted, acceptedTokens, acceptedPrevious, rejected, acceptedRevoked, rejectedValid atomic.Int64
 	checkCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	var checking sync.WaitGroup
@@ -320,7 +350,7 @@ func testRevocation(t *testing.T, restart func(), prune pruner, open func() keys
 				// A check counts only if the state is the same before and after it.
 				unchanged := func() bool { return k.load().version == state.version }
 				if len(state.revoked) > 0 {
-					_, err := service.VerifyFunc(ctx, state.revoked[random.IntN(len(state.revoked))], requireScope)
+					_, err := service.VerifyFunc(ctx, state.revoked[random.IntN(len(state.revoked))].either(random), requireScope)
 					switch {
 					case err == nil && unchanged():
 						acceptedRevoked.Add(1)
@@ -333,7 +363,10 @@ func testRevocation(t *testing.T, restart func(), prune pruner, open func() keys
 					continue
 				}
 				which := random.IntN(len(state.valid))
-				_, err := service.VerifyFunc(ctx, state.valid[which], requireScope)
+				key, err := service.VerifyFunc(ctx, state.valid[which].either(random), requireScope)
+				if key.Token != nil && err == nil {
+					acceptedTokens.Add(1)
+				}
 				switch {
 				case err == nil && which > 0:
 					acceptedPrevious.Add(1)
@@ -376,12 +409,13 @@ func testRevocation(t *testing.T, restart func(), prune pruner, open func() keys
 		slow += stores[i].slowFinds.Load()
 		freezes += stores[i].freezes.Load()
 	}
-	t.Logf("accepted %d, previous %d, rejected %d, hits %d, responses late %d, lost %d, incomplete %d, slow finds %d, freezes %d",
-		accepted.Load(), acceptedPrevious.Load(), rejected.Load(), hits, late, lost, incomplete, slow, freezes)
+	t.Logf("accepted %d, tokens %d, previous %d, rejected %d, hits %d, responses late %d, lost %d, incomplete %d, slow finds %d, freezes %d",
+		accepted.Load(), acceptedTokens.Load(), acceptedPrevious.Load(), rejected.Load(), hits, late, lost, incomplete, slow, freezes)
 	is.Equal(acceptedRevoked.Load(), int64(0))
 	is.Equal(rejectedValid.Load(), int64(0))
 	// The test proves nothing unless all of these occurred.
 	is.True(accepted.Load() > 0)
+	is.True(acceptedTokens.Load() > 0)
 	is.True(acceptedPrevious.Load() > 0)
 	is.True(rejected.Load() > 0)
 	is.True(hits > 0)
@@ -443,7 +477,7 @@ func changeKey(ctx context.Context, is *is.I, k *trackedKey, services []*keys.Se
 		})
 	}
 	// revokeAndRestore revokes the key and makes it valid again.
-	revokeAndRestore := func(raws []string, revoke, restore keys.Fields) {
+	revokeAndRestore := func(raws []credential, revoke, restore keys.Fields) {
 		update(revoke)
 		k.set(nil, raws)
 		time.Sleep(shortLease / 2)
@@ -453,7 +487,7 @@ func changeKey(ctx context.Context, is *is.I, k *trackedKey, services []*keys.Se
 		time.Sleep(shortLease + shortLease/5)
 	}
 	create()
-	valid := []string{string(issued.Raw)} // the newest first
+	valid := []credential{newCredential(issued)} // the newest first
 	for changes := 0; changes < 15 || changes < 80 && (*longFlag || cacheHits(services) == 0); changes++ {
 		k.set(valid, nil)
 		time.Sleep(time.Duration(random.Int64N(int64(2 * shortLease))))
@@ -467,26 +501,26 @@ func changeKey(ctx context.Context, is *is.I, k *trackedKey, services []*keys.Se
 			revokeAndRestore(valid, keys.Fields{Scopes: scopes("b")}, keys.Fields{Scopes: scopes("a", "b")})
 		case 3:
 			rotate(0)
-			k.set([]string{string(issued.Raw)}, valid)
+			k.set([]credential{newCredential(issued)}, valid)
 			time.Sleep(shortLease / 2)
-			valid = []string{string(issued.Raw)}
+			valid = []credential{newCredential(issued)}
 		case 4: // a long overlap ends an earlier one
 			ended := valid[1:]
 			if rotate(time.Hour) > 0 {
 				valid = nil // a rotation may have been committed whose raw key is lost
 			}
-			valid = append([]string{string(issued.Raw)}, valid[:min(1, len(valid))]...)
+			valid = append([]credential{newCredential(issued)}, valid[:min(1, len(valid))]...)
 			k.set(valid, ended)
 			time.Sleep(shortLease / 2)
 		case 5: // a short overlap ends by itself
 			const overlap = 3 * shortLease
 			rotate(overlap)
 			end := time.Now().Add(overlap + time.Millisecond)
-			k.set([]string{string(issued.Raw)}, valid[1:])
+			k.set([]credential{newCredential(issued)}, valid[1:])
 			time.Sleep(time.Until(end))
-			k.set([]string{string(issued.Raw)}, valid)
+			k.set([]credential{newCredential(issued)}, valid)
 			time.Sleep(shortLease / 2)
-			valid = []string{string(issued.Raw)}
+			valid = []credential{newCredential(issued)}
 		case 6:
 			retry(func(service *keys.Service) error {
 				err := service.Delete(ctx, issued.Key.ID)
@@ -498,7 +532,7 @@ func changeKey(ctx context.Context, is *is.I, k *trackedKey, services []*keys.Se
 			k.set(nil, valid)
 			time.Sleep(shortLease / 2)
 			create()
-			valid = []string{string(issued.Raw)}
+			valid = []credential{newCredential(issued)}
 		}
 	}
 	k.set(nil, nil)

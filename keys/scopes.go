@@ -64,6 +64,18 @@ func (s Scopes) List() []string {
 	return strings.Fields(s.list)
 }
 
+// and returns the scopes that both permit, in the order of s.
+func (s Scopes) and(other Scopes) Scopes {
+	if !s.limited {
+		return other
+	}
+	list := slices.DeleteFunc(s.List(), func(scope string) bool { return !other.allow(scope) })
+	return Scopes{strings.Join(list, " "), true}
+}
+
+// within reports whether other permits whatever s does, which may be unlimited to be so.
+func (s Scopes) within(other Scopes) bool { return !s.limited || s.and(other) == s }
+
 func (s Scopes) allow(scope string) bool {
 	if !s.limited || scope == "" {
 		return !s.limited

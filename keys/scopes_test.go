@@ -108,23 +108,19 @@ func TestUpdate_NarrowingIsRevoking(t *testing.T) {
 		for _, list := range [][]string{{"exports:read"}, {"symbols:read"}, {}} {
 			key, err := s.Verify(t.Context(), string(issued.Raw))
 			is.NoErr(err)
-			_, err = other.Update(t.Context(), key.ID, keys.Fields{Scopes: scopes(list...)})
-			is.NoErr(err)
+			update(t, other, key.ID, keys.Fields{Scopes: scopes(list...)})
 			key, err = s.Verify(t.Context(), string(issued.Raw))
 			is.NoErr(err)
 			is.Equal(key.Scopes.List(), list)
 		}
-		before, err := s.Get(t.Context(), 1)
-		is.NoErr(err)
-		_, err = s.VerifyFunc(t.Context(), string(issued.Raw), permit)
+		before := get(t, s, 1)
+		_, err := s.VerifyFunc(t.Context(), string(issued.Raw), permit)
 		is.Equal(err.Error(), "no scope")
-		after, err := s.Get(t.Context(), 1)
-		is.NoErr(err)
+		after := get(t, s, 1)
 		is.Equal(after, before) // it is not a use
 		is.Equal(s.Stats().Denied, uint64(1))
 
-		_, err = other.Update(t.Context(), 1, keys.Fields{Owner: new("b")})
-		is.NoErr(err)
+		update(t, other, 1, keys.Fields{Owner: new("b")})
 		key, err := s.Verify(t.Context(), string(issued.Raw))
 		is.NoErr(err)
 		is.Equal(key.Owner, "b")

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"example.com/canvasback/keys/internal/pagetoken"
 )
 
 // Options configure a [Service]. The zero value is ready to use; a duration or
@@ -43,12 +46,21 @@ type Options struct {
 
 	// CacheSize is the maximum number of cached keys, at a few hundred bytes
 	// each; 65,536 by default and at least 8. Some keys are dropped before the
-	// cache is full.
+	// cache is full. As many page tokens are cached, at up to 5 KiB each; those of
+	// one key take a sixteenth at most.
 	CacheSize int
 
 	// ReadTimeout bounds the store reads of one check, in addition to the
 	// caller's context; 5 seconds by default.
 	ReadTimeout time.Duration
+
+	// UsageDays is for how many days [Service.Usage] is kept, 400 by default.
+	UsageDays int
+
+	// ForeignKeys accepts raw keys of another form that [Service.Import] has taken
+	// over: 16 to 512 visible ASCII characters. Without it they are rejected without a
+	// store read.
+	ForeignKeys bool
 
 	// Logger receives background failures; slog.Default if nil.
 	Logger *slog.Logger
@@ -77,6 +89,8 @@ func (o Options) Format(f fmt.State, verb rune) {
 type Service struct {
 	store         Store
 	prefix        string
+	tokenPrefix   string
+	foreignKeys   bool
 	digesters     []*digester // the current pepper's first
 	readTimeout   time.Duration
 	flushInterval time.Duration
@@ -84,6 +98,7 @@ type Service struct {
 	clock         func() time.Time // nil: time.Now
 
 	cache  *cache
+	tokens *tokenCache
 	leases *leases
 	loads  singleflight.Group // by digest and floor of the cache
 	uses   uses
@@ -110,7 +125,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 	if options != nil {
 		o = *options
 	}
-	o.Prefix = cmp.Or(o.Prefix, "cbk")
+	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
 	if !validPrefix(o.Prefix) {
 		return nil, fmt.Errorf("keys: prefix %q must be 1 to %d of A-Z a-z 0-9 _", o.Prefix, maxPrefix)
 	}
@@ -118,15 +133,20 @@ func NewService(store Store, options *Options) (*Service, error) {
 	o.Lease = cmp.Or(max(o.Lease, 0), 500*time.Millisecond)
 	o.CacheSize = cmp.Or(max(o.CacheSize, 0), 1<<16)
 	o.ReadTimeout = cmp.Or(max(o.ReadTimeout, 0), 5*time.Second)
+	o.UsageDays = cmp.Or(max(o.UsageDays, 0), maxUsageDays)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	s := &Service{
 		store:         store,
 		prefix:        o.Prefix,
+		tokenPrefix:   tokenPrefix(o.Prefix),
+		foreignKeys:   o.ForeignKeys,
 		readTimeout:   o.ReadTimeout,
 		flushInterval: o.FlushInterval,
 		log:           o.Logger,
 		clock:         o.Now,
 		cache:         newCache(o.CacheSize),
+		tokens:        newTokenCache(o.CacheSize),
+		uses:          uses{usageDays: int64(o.UsageDays)},
 	}
 	s.leases = newLeases(o.Lease, s.cache)
 	for _, pepper := range append([][]byte{o.Pepper}, o.PreviousPeppers...) {
@@ -153,7 +173,7 @@ func (s *Service) Create(ctx context.Context, fields Fields) (Issued, error) {
 		return Issued{}, err
 	}
 	now := s.now()
-	key := Key{Name: "API key", Active: true, CreatedAt: now, UpdatedAt: now}
+	key := Key{Name: defaultName, Active: true, CreatedAt: now, UpdatedAt: now}
 	fields.apply(&key)
 	raw := s.setRawKey(&key)
 	key, err := s.store.Insert(ctx, key)
@@ -177,7 +197,7 @@ func (s *Service) List(ctx context.Context, filter Filter, r Range) (Page, error
 		return Page{}, storeError("list keys", err)
 	}
 	for i := range page.Keys {
-		s.update(&page.Keys[i])
+		s.complete(&page.Keys[i])
 	}
 	return page, nil
 }
@@ -189,13 +209,13 @@ func (s *Service) Get(ctx context.Context, id int64) (Key, error) {
 	if err != nil {
 		return Key{}, storeError("get key", err)
 	}
-	s.update(&key)
+	s.complete(&key)
 	return key, nil
 }
 
-// update adds to a key what the store does not have, and removes an overlap that
+// complete adds to a key what the store does not have, and removes an overlap that
 // has ended.
-func (s *Service) update(key *Key) {
+func (s *Service) complete(key *Key) {
 	s.uses.applyTo(key)
 	if !s.now().Before(key.PreviousExpiresAt) {
 		key.PreviousDigest, key.PreviousExpiresAt = Digest{}, time.Time{}
@@ -209,110 +229,207 @@ func (s *Service) Ready(ctx context.Context) error {
 	return storeError("read changes of keys", err)
 }
 
+// Condition is what a change of a key depends on, such as an entity tag. It is called
+// in the transaction of the change with the key before it; its error prevents the change
+// and is returned.
+type Condition func(key *Key) error
+
 // Update sets the given fields, all or none, and returns the key. UpdatedAt
-// changes only if a field does. The error is [ErrNotFound] or matches
-// [ErrInvalid] or [ErrUnavailable].
+// changes only if a field does. The error is [ErrNotFound] or that of a condition, or
+// matches [ErrInvalid] or [ErrUnavailable].
 //
 // An update that sets Active to false, an expiry, scopes or the owner is a revoking
 // call: see the package comment.
-func (s *Service) Update(ctx context.Context, id int64, fields Fields) (Key, error) {
-	if err := fields.check(); err != nil {
-		return Key{}, err
+func (s *Service) Update(ctx context.Context, id int64, fields Fields, conditions ...Condition) (Key, error) {
+	list, _, err := s.update(ctx, []int64{id}, fields, conditions)
+	return one(list, err)
+}
+
+// UpdateMany is [Service.Update] of up to 1000 keys in one transaction, all or none: a
+// revoking call waits once. It returns how many keys have changed. The error for a
+// missing key is a [MissingError].
+func (s *Service) UpdateMany(ctx context.Context, ids []int64, fields Fields) (changed int, err error) {
+	if err := checkIDs(ids, maxIDs); err != nil {
+		return 0, err
 	}
-	return s.change(ctx, "update key", id, func(key *Key) (bool, error) {
-		if !fields.apply(key) {
-			return fields.revokes(), errUnchanged
-		}
-		return fields.revokes(), nil
+	_, changed, err = s.update(ctx, ids, fields, nil)
+	return changed, err
+}
+
+func (s *Service) update(ctx context.Context, ids []int64, fields Fields, conditions []Condition) ([]Key, int, error) {
+	if err := fields.check(); err != nil {
+		return nil, 0, err
+	}
+	if fields.Owner != nil {
+		s.countUses(ctx, ids)
+	}
+	check := func(list []Key) error { return checkKeys(ids, list, conditions) }
+	return s.change(ctx, "update keys", ids, check, func(key *Key) (revoking bool) {
+		fields.apply(key)
+		return fields.revokes()
 	})
 }
 
-// errUnchanged makes [Store.Update] return without writing.
-var errUnchanged = errors.New("keys: nothing to change")
+// one returns the only key of a list. A missing one is [ErrNotFound].
+func one(list []Key, err error) (Key, error) {
+	if errors.Is(err, ErrNotFound) {
+		return Key{}, ErrNotFound
+	}
+	if err != nil {
+		return Key{}, err
+	}
+	return list[0], nil
+}
 
 // maxOverlap is the maximum overlap of a rotation.
 const maxOverlap = 7 * 24 * time.Hour
 
 // Rotate replaces the raw key of a record and returns the new one. Prefix, Mask,
-// Digest and UpdatedAt change with it. The error is [ErrNotFound] or matches
-// [ErrInvalid] or [ErrUnavailable].
+// Digest and UpdatedAt change with it. The error is [ErrNotFound] or that of a condition,
+// or matches [ErrInvalid] or [ErrUnavailable].
 //
 // The previous raw key stays valid for the overlap, which is at most a week. It
 // ends with the record, and with the next rotation: two raw keys are valid at
 // most. Rotate is a revoking call for the raw keys that it ends: see the package
 // comment.
-func (s *Service) Rotate(ctx context.Context, id int64, overlap time.Duration) (Issued, error) {
+func (s *Service) Rotate(ctx context.Context, id int64, overlap time.Duration, conditions ...Condition) (Issued, error) {
 	if overlap < 0 || overlap > maxOverlap {
 		return Issued{}, invalid(fmt.Sprintf("overlapSeconds must be from 0 to %d", maxOverlap/time.Second))
 	}
 	var raw RawKey
-	key, err := s.change(ctx, "rotate key", id, func(key *Key) (revoking bool, err error) {
+	check := func(list []Key) error { return checkKeys([]int64{id}, list, conditions) }
+	list, _, err := s.change(ctx, "rotate key", []int64{id}, check, func(key *Key) (revoking bool) {
 		// An overlap that ends within a lease ends before all processes know of it.
 		revoking = key.PreviousDigest != Digest{} || overlap <= 2*s.leases.duration
-		key.PreviousDigest, key.PreviousExpiresAt = Digest{}, time.Time{}
+		previous := *key
+		key.PreviousDigest, key.PreviousPublicKey, key.PreviousExpiresAt = Digest{}, PublicKey{}, time.Time{}
 		if overlap > 0 {
-			key.PreviousDigest, key.PreviousExpiresAt = key.Digest, s.now().Add(overlap.Truncate(time.Millisecond))
+			key.PreviousDigest, key.PreviousPublicKey = previous.Digest, previous.PublicKey
+			key.PreviousExpiresAt = s.now().Add(overlap.Truncate(time.Millisecond))
 		}
 		raw = s.setRawKey(key)
-		return revoking, nil
+		return revoking
 	})
+	key, err := one(list, err)
 	if err != nil {
 		return Issued{}, err
 	}
 	return Issued{Key: key, Raw: raw}, nil
 }
 
-// Delete removes a key permanently. The error is [ErrNotFound] or matches
-// [ErrUnavailable].
+// Delete removes a key permanently. The error is [ErrNotFound] or that of a condition, or
+// matches [ErrUnavailable].
 //
 // Delete is a revoking call: see the package comment.
-func (s *Service) Delete(ctx context.Context, id int64) error {
-	key, err := s.store.Delete(ctx, id)
-	switch {
-	case err == nil:
-		s.cache.evict(key.Digest, key.PreviousDigest)
-		s.uses.remove(key)
-	case errors.Is(err, ErrNotFound):
-		s.cache.clear() // another call may have just deleted it; see change
-	default:
-		return storeError("delete key", err)
+func (s *Service) Delete(ctx context.Context, id int64, conditions ...Condition) error {
+	if err := s.remove(ctx, []int64{id}, conditions); !errors.Is(err, ErrNotFound) {
+		return err
 	}
-	s.waitLeaseExpiry()
-	return err
+	return ErrNotFound
 }
 
-// change updates a key in the store unless apply returns errUnchanged. Apply also
-// returns whether the change is a revoking one.
+// DeleteMany is [Service.Delete] of up to 1000 keys in one transaction, all or none: it
+// waits once. The error for a missing key is a [MissingError].
+func (s *Service) DeleteMany(ctx context.Context, ids []int64) error {
+	if err := checkIDs(ids, maxIDs); err != nil {
+		return err
+	}
+	return s.remove(ctx, ids, nil)
+}
+
+func (s *Service) remove(ctx context.Context, ids []int64, conditions []Condition) error {
+	s.countUses(ctx, ids)
+	var rejected error
+	list, err := s.store.Delete(ctx, ids, func(list []Key) error {
+		rejected = checkKeys(ids, list, conditions)
+		return rejected
+	})
+	switch {
+	case rejected != nil && !errors.Is(rejected, ErrNotFound):
+		return rejected
+	case rejected != nil:
+		s.cache.clear() // another call may have just deleted it; see change
+	case err != nil:
+		return storeError("delete keys", err)
+	}
+	for _, key := range list {
+		s.cache.evict(key.Digest, key.PreviousDigest)
+		s.uses.remove(key)
+	}
+	s.waitLeaseExpiry()
+	return rejected
+}
+
+// countUses writes the uses of keys before these are deleted or get another owner. An error
+// does not prevent that: uses must not keep a key alive.
+func (s *Service) countUses(ctx context.Context, ids []int64) {
+	if err := s.uses.flushKeys(ctx, s.store, s.now, ids); err != nil {
+		s.log.WarnContext(ctx, "key uses not written before a change", "error", err)
+	}
+}
+
+// checkKeys returns a [MissingError] for an id without a key, or the error of a condition.
+func checkKeys(ids []int64, list []Key, conditions []Condition) error {
+	for _, id := range ids {
+		if !slices.ContainsFunc(list, func(key Key) bool { return key.ID == id }) {
+			return &MissingError{id}
+		}
+	}
+	for i := range list {
+		for _, condition := range conditions {
+			if err := condition(&list[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// change applies a change to keys in the store, all or none, and returns how many
+// differ then. Check is called before with all of them. Apply also returns whether the
+// change is a revoking one. Both may be called again.
 //
 // A revoking change waits even if nothing changed: another call may have made the
 // same change and still be waiting, or its response may have been lost.
-func (s *Service) change(ctx context.Context, operation string, id int64, apply func(*Key) (revoking bool, err error)) (Key, error) {
+func (s *Service) change(
+	ctx context.Context, operation string, ids []int64, check func([]Key) error, apply func(*Key) (revoking bool),
+) (list []Key, changed int, err error) {
 	var (
-		previous Key
+		digests  []Digest // of the keys before the change
 		revoking bool
+		rejected error
 	)
-	key, err := s.store.Update(ctx, id, func(key *Key) (err error) {
-		previous = *key
-		if revoking, err = apply(key); err != nil {
-			return err
+	list, err = s.store.Update(ctx, ids, func(list []Key) error {
+		digests, changed, revoking = nil, 0, false
+		if rejected = check(list); rejected != nil {
+			return rejected
 		}
-		s.bumpUpdatedAt(key)
+		for i := range list {
+			key := &list[i]
+			before := *key
+			digests = append(digests, key.Digest, key.PreviousDigest)
+			revoking = apply(key) || revoking
+			if *key != before {
+				changed++
+				s.bumpUpdatedAt(key)
+			}
+		}
 		return nil
 	})
-	if err == errUnchanged {
-		key, err = previous, nil
+	if rejected != nil {
+		return nil, 0, rejected
 	}
-	if !errors.Is(err, ErrNotFound) {
-		s.cache.evict(previous.Digest, previous.PreviousDigest) // even after an error, the change may have been committed
-	}
+	s.cache.evict(digests...) // even after an error, the change may have been committed
 	if err != nil {
-		return Key{}, storeError(operation, err)
+		return nil, 0, storeError(operation, err)
 	}
 	if revoking {
 		s.waitLeaseExpiry()
 	}
-	s.update(&key)
-	return key, nil
+	for i := range list {
+		s.complete(&list[i])
+	}
+	return list, changed, nil
 }
 
 // waitLeaseExpiry waits until no process has a lease from before the committed
@@ -328,7 +445,18 @@ func (s *Service) setRawKey(key *Key) RawKey {
 	raw := newRawKey(s.prefix)
 	key.Prefix, key.Mask = raw.prefix(), raw.mask()
 	key.Digest = s.digesters[0].digest(string(raw))
+	key.PublicKey = s.publicKey(string(raw), key.Digest)
 	return raw
+}
+
+// publicKey returns the public key of a raw key with the digest, as it is stored.
+func (s *Service) publicKey(raw string, digest Digest) (public PublicKey) {
+	for _, d := range s.digesters {
+		if d.digest(raw) == digest {
+			return d.seal(digest, pagetoken.PublicKey(raw))
+		}
+	}
+	return public
 }
 
 // bumpUpdatedAt sets UpdatedAt to now, and at least a millisecond forward.

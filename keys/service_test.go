@@ -1,11 +1,15 @@
 package keys_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
@@ -106,5 +110,68 @@ func TestFields_RejectsInvalid(t *testing.T) {
 			_, err = s.Update(t.Context(), 1, c.fields)
 			is.True(errors.Is(err, keys.ErrInvalid))
 		})
+	}
+}
+
+func TestOptions_FormatsWithoutPeppers(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	options := keys.Options{Prefix: "shown", Pepper: []byte("secret"), PreviousPeppers: [][]byte{[]byte("secret too")}}
+	service := newService(t, memory.New().Keys(), &options)
+	var out bytes.Buffer
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		fmt.Fprintf(&out, verb, options)
+		fmt.Fprintf(&out, verb, &options)
+		fmt.Fprintf(&out, verb, struct{ Options keys.Options }{options})
+		fmt.Fprintf(&out, verb, service)
+	}
+	for _, handler := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+		slog.New(handler).Info("x", "options", options, "service", service)
+	}
+	for _, verb := range []string{"%s", "%x", "%X", "%d", "%#v"} {
+		secret := strings.Trim(fmt.Sprintf(verb, []byte("secret")), "[]byte{}")
+		is.True(!strings.Contains(out.String(), secret))
+	}
+	is.True(strings.Contains(out.String(), "Prefix:shown"))
+	is.True(strings.Contains(out.String(), "Peppers:2"))
+}
+
+// TestRun_SurvivesStorePanics covers the goroutines of a Service, where the
+// application cannot recover.
+func TestRun_SurvivesStorePanics(t *testing.T) {
+	var log strings.Builder
+	options := keys.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	testRunning(t, options, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		issued := issue(t, s, keys.Fields{})
+		synctest.Wait()
+		is.NoErr(verify(t, s, issued.Raw))
+
+		store.onTouch(func(func() error) error { panic("a bug in Touch") })
+		store.onChanges(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) { panic("a bug in Changes") })
+		time.Sleep(time.Minute)
+		is.True(s.Stats().LeaseAge >= defaultLease) // the cache is disabled
+		is.NoErr(verify(t, s, issued.Raw))
+		store.onFind(func(func() (keys.Key, error)) (keys.Key, error) { panic("a bug in Find") })
+		store.onChanges(nil)
+		settle() // the entry has expired meanwhile
+		err := verify(t, s, issued.Raw)
+		is.True(errors.Is(err, keys.ErrUnavailable))
+		is.True(strings.Contains(err.Error(), "a bug in Find"))
+		is.True(strings.Contains(err.Error(), "service_test.go")) // the stack
+
+		store.onFind(nil)
+		store.onTouch(nil)
+		is.NoErr(verify(t, s, issued.Raw))
+		time.Sleep(defaultFlushInterval)
+		synctest.Wait()
+		key := get(t, store, 1)
+		is.True(time.Since(key.LastUsedAt) < time.Minute) // the use remained pending
+		finds := store.finds.Load()
+		is.NoErr(verify(t, s, issued.Raw))
+		is.Equal(store.finds.Load(), finds) // served from the cache
+	})
+	is := is.New(t)
+	for _, text := range []string{"a bug in Changes", "a bug in Touch", "service_test.go"} {
+		is.True(strings.Contains(log.String(), text))
 	}
 }

@@ -21,7 +21,8 @@ type Stats struct {
 	Denied      uint64 // by the function of VerifyFunc
 
 	// LeaseAge is the time since the last successful [Store.Changes] call
-	// began. It is negative before the first one and after Run.
+	// began. It is negative before the first one and after Run. It grows after a
+	// minute without checks.
 	LeaseAge time.Duration
 }
 
@@ -41,7 +42,7 @@ func (c *counters) countError(err error) {
 		c.unknown.Add(1)
 	case ErrInactive:
 		c.inactive.Add(1)
-	case ErrExpired:
+	case ErrExpired, ErrTokenExpired:
 		c.expired.Add(1)
 	default:
 		c.unavailable.Add(1)

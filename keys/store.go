@@ -40,6 +40,11 @@ type Store interface {
 	// ascending and never reused, not even after a deletion or a restart.
 	Insert(ctx context.Context, key Key) (Key, error)
 
+	// Import stores keys under new ids, in this order, all or none, and returns the ids.
+	// Their digests are different. If another key has one of them as its Digest or
+	// PreviousDigest, the error is a [TakenError] for the first one.
+	Import(ctx context.Context, list []Key) (ids []int64, err error)
+
 	// Get returns the key with the id, or [ErrNotFound].
 	Get(ctx context.Context, id int64) (Key, error)
 
@@ -47,18 +52,19 @@ type Store interface {
 	// depend on the number of other keys.
 	List(ctx context.Context, filter Filter, r Range) (Page, error)
 
-	// Update reads the key with the id, calls change to modify it, and stores
-	// the result in the same transaction: concurrent updates of one key are
-	// serialized. It returns the key as stored, or [ErrNotFound].
+	// Update reads the keys with the ids, calls change to modify them, and stores
+	// those that differ in the same transaction: concurrent updates of one key are
+	// serialized. It returns the keys as stored. The ids are different; keys have
+	// ascending ids, and ids without a key are left out.
 	//
 	// If change returns an error, nothing is stored and Update returns that
 	// error. Update may call change more than once; change must not call the
 	// store. Changes of ID, CreatedAt, LastUsedAt and UseCount are ignored.
-	Update(ctx context.Context, id int64, change func(*Key) error) (Key, error)
+	Update(ctx context.Context, ids []int64, change func([]Key) error) ([]Key, error)
 
-	// Delete removes the key with the id and returns it, or returns
-	// [ErrNotFound].
-	Delete(ctx context.Context, id int64) (Key, error)
+	// Delete removes the keys with the ids and returns them, unless check returns an
+	// error. It reads, calls and returns as Update does.
+	Delete(ctx context.Context, ids []int64, check func([]Key) error) ([]Key, error)
 
 	// Find returns the key whose Digest or PreviousDigest is the given one, no
 	// matter when it ends, or [ErrNotFound]. Client requests wait for it. It must
@@ -66,9 +72,18 @@ type Store interface {
 	// replica.
 	Find(ctx context.Context, digest Digest) (Key, error)
 
+	// FindID is Find for the key with the id.
+	FindID(ctx context.Context, id int64) (Key, error)
+
 	// Touch adds Count to the UseCount of each key, and moves its LastUsedAt
 	// forward to At. A stored LastUsedAt more than [MaxClockSkew] after now is
 	// replaced by At.
+	//
+	// It adds the uses of each day to the usage of the key, under the owner that the key
+	// has now.
+	//
+	// If a use has a PublicKey, Touch stores it with the Digest or PreviousDigest that
+	// equals that of the use.
 	//
 	// Touch ignores a use if no key has both the ID and the CreatedAt, because
 	// ids can repeat after a failover that lost commits, and if At is before
@@ -76,9 +91,18 @@ type Store interface {
 	// No pair of ID and CreatedAt appears twice in uses.
 	Touch(ctx context.Context, uses []Use, now time.Time) error
 
+	// Usage returns the usage of keys since a day, in any order: of those with the ids, or
+	// the sum of all if ids is nil; of one owner unless that is nil. Usage outlives its key.
+	Usage(ctx context.Context, ids []int64, owner *string, since int64) ([]UsageRow, error)
+
+	// PruneUsage removes the usage of days before a day, at most the given number of
+	// rows, and returns how many it has removed.
+	PruneUsage(ctx context.Context, before int64, most int) (removed int, err error)
+
 	// Changes returns the epoch and the digests that the log has after the epoch
 	// since, all read at one instant. Like Find, it must see every change that
-	// has returned.
+	// has returned, except for the Age of the result. That should be less than the
+	// time until the deadline of ctx.
 	//
 	// Since may be any number, such as 0 or the epoch of another database. If the
 	// log does not contain it, or it is higher than the epoch, the result is not
@@ -99,6 +123,10 @@ type Changes struct {
 
 	// Digests are in the order of the log. One may appear several times.
 	Digests []Digest
+
+	// Age is how old the result may be: it reflects every change that had returned
+	// when the call began, less Age. It is 0 unless processes share what they ask.
+	Age time.Duration
 
 	// Complete means that Find has had the same results since the given epoch
 	// for all digests but these. If it is false, any result may differ.

@@ -98,7 +98,7 @@ func changeKeys(ctx context.Context, store keys.Store, count, rate int) (changes
 		if changes%2 == 0 {
 			err = insertRandomKey(ctx, store)
 		} else {
-			_, err = store.Update(ctx, 1+rand.Int64N(int64(count)), func(key *keys.Key) error {
+			_, err = updateKey(ctx, store, 1+rand.Int64N(int64(count)), func(key *keys.Key) error {
 				key.ExpiresAt = time.Now().Add(time.Hour + rand.N(time.Hour))
 				return nil
 			})
@@ -130,7 +130,7 @@ func BenchmarkVerify_WhileKeysChange(b *testing.B) {
 		b.Run(fmt.Sprintf("%d per second", rate), func(b *testing.B) {
 			is := is.New(b)
 			counting := &countingStore{Store: store}
-			s := startService(b, counting)
+			s := startService(b, counting, nil)
 			waitForLease(s)
 			verifyAll := func() {
 				for _, raw := range raws {
@@ -177,7 +177,7 @@ func BenchmarkVerify_MoreKeysThanCache(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			is := is.New(b)
 			store := open(b, list)
-			s := startService(b, store)
+			s := startService(b, store, nil)
 			waitForLease(s)
 			for _, raw := range raws {
 				_, err := s.Verify(b.Context(), raw)

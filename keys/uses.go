@@ -24,27 +24,67 @@ const (
 // use counts the uses of a key by this process. Times are Unix milliseconds.
 type use struct {
 	at    atomic.Int64 // of the last use
-	count atomic.Int64
+	count dayCounts
 
 	// What the store has of both. Only flush writes them.
-	writtenAt, writtenCount atomic.Int64
+	writtenAt    atomic.Int64
+	writtenCount dayCounts
 
 	// When get returned it, or flush found something to write.
 	touched atomic.Int64
+
+	public atomic.Pointer[publicKeyOf] // that the store does not have
 
 	// The expiries with which the key, and its previous raw key, were seen
 	// expired; see entry.usable.
 	expiry, previousExpiry atomic.Int64
 }
 
-// record counts a use at the given time.
+// publicKeyOf is the public key of the raw key with the digest.
+type publicKeyOf struct {
+	digest Digest
+	public PublicKey
+}
+
+// dayCounts counts uses by the parity of their UTC day. Uses are written within seconds, so
+// those of one parity are of one day.
+type dayCounts [2]atomic.Int64
+
+func (c *dayCounts) of(at int64) *atomic.Int64 { return &c[dayOfMillis(at)&1] }
+
+func (c *dayCounts) sum() int64 { return c[0].Load() + c[1].Load() }
+
+// record counts a use at the given time. It counts last, so that at is never of a day
+// before a use that is counted.
 func (u *use) record(at int64) {
-	u.count.Add(1)
 	for last := u.at.Load(); at > last || last > at+MaxClockSkew.Milliseconds(); last = u.at.Load() {
 		if u.at.CompareAndSwap(last, at) {
-			return
+			break
 		}
 	}
+	u.count.of(at).Add(1)
+}
+
+// isWritten reports whether the store has all uses.
+func (u *use) isWritten() bool {
+	return u.count.sum() == u.writtenCount.sum() && u.at.Load() == u.writtenAt.Load()
+}
+
+// unwritten returns what the store does not have of the uses of a key.
+func (u *use) unwritten(key useKey) Use {
+	counts := [2]int64{u.count[0].Load() - u.writtenCount[0].Load(), u.count[1].Load() - u.writtenCount[1].Load()}
+	at := u.at.Load()
+	unwritten := Use{
+		ID:        key.id,
+		CreatedAt: time.UnixMilli(key.created).UTC(),
+		At:        time.UnixMilli(at).UTC(),
+		Count:     counts[0] + counts[1],
+		Today:     counts[dayOfMillis(at)&1],
+	}
+	if p := u.public.Load(); p != nil {
+		unwritten.Digest, unwritten.PublicKey = p.digest, p.public
+	}
+	return unwritten
 }
 
 // uses holds the uses of the keys that this process has checked in the last minutes,
@@ -52,6 +92,11 @@ func (u *use) record(at int64) {
 type uses struct {
 	mu    sync.RWMutex
 	byKey map[useKey]*use
+
+	writing sync.Mutex // by write: two would write the same uses
+
+	usageDays int64     // that are kept
+	nextPrune time.Time // used by flush only
 }
 
 // useKey identifies a key. After a failover that lost commits, an id can be
@@ -104,7 +149,7 @@ func (u *uses) applyTo(key *Key) {
 	if at := found.at.Load(); at > 0 && (key.LastUsedAt.IsZero() || at > key.LastUsedAt.UnixMilli()) {
 		key.LastUsedAt = time.UnixMilli(at).UTC()
 	}
-	key.UseCount += found.count.Load() - found.writtenCount.Load()
+	key.UseCount += found.count.sum() - found.writtenCount.sum()
 }
 
 // remove removes the use of a deleted key.
@@ -119,7 +164,7 @@ func (u *uses) pending() (list []useKey) {
 	now := time.Now().UnixMilli()
 	u.mu.RLock()
 	for key, use := range u.byKey {
-		if use.count.Load() != use.writtenCount.Load() || use.at.Load() != use.writtenAt.Load() {
+		if !use.isWritten() {
 			use.touched.Store(now)
 			list = append(list, key)
 		}
@@ -138,12 +183,7 @@ func (u *uses) unwritten(keys []useKey) []Use {
 	list := make([]Use, 0, len(keys))
 	for _, key := range keys {
 		if use := u.byKey[key]; use != nil {
-			list = append(list, Use{
-				ID:        key.id,
-				CreatedAt: time.UnixMilli(key.created).UTC(),
-				At:        time.UnixMilli(use.at.Load()).UTC(),
-				Count:     use.count.Load() - use.writtenCount.Load(),
-			})
+			list = append(list, use.unwritten(key))
 		}
 	}
 	return list
@@ -154,8 +194,7 @@ func (u *uses) unwritten(keys []useKey) []Use {
 func (u *uses) removeIdle() {
 	before := time.Now().Add(-idleTime).UnixMilli()
 	idle := func(use *use) bool {
-		return use.touched.Load() < before && use.expiry.Load() == 0 && use.previousExpiry.Load() == 0 &&
-			use.count.Load() == use.writtenCount.Load() && use.at.Load() == use.writtenAt.Load()
+		return use.touched.Load() < before && use.expiry.Load() == 0 && use.previousExpiry.Load() == 0 && use.isWritten()
 	}
 	u.mu.RLock()
 	var list []useKey
@@ -183,7 +222,12 @@ func (u *uses) markWritten(list []Use) {
 	for _, written := range list {
 		if use := u.byKey[useKey{written.ID, written.CreatedAt.UnixMilli()}]; use != nil {
 			use.writtenAt.Store(written.At.UnixMilli())
-			use.writtenCount.Add(written.Count)
+			at := written.At.UnixMilli()
+			use.writtenCount.of(at).Add(written.Today)
+			use.writtenCount.of(at - day.Milliseconds()).Add(written.Count - written.Today)
+			if p := use.public.Load(); p != nil && p.public == written.PublicKey {
+				use.public.CompareAndSwap(p, nil)
+			}
 		}
 	}
 }
@@ -197,11 +241,26 @@ func (u *uses) flush(ctx context.Context, store Store, now func() time.Time) (er
 		}
 	}
 	u.removeIdle()
-	return nil
+	return u.pruneUsage(ctx, store, now())
+}
+
+// flushKeys writes the pending uses of keys with the ids.
+func (u *uses) flushKeys(ctx context.Context, store Store, now func() time.Time, ids []int64) error {
+	wanted := make(map[int64]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	list := slices.DeleteFunc(u.pending(), func(key useKey) bool { return !wanted[key.id] })
+	if len(list) == 0 {
+		return nil
+	}
+	return u.write(ctx, store, now, list)
 }
 
 // write writes the uses of some keys.
 func (u *uses) write(ctx context.Context, store Store, now func() time.Time, keys []useKey) error {
+	u.writing.Lock()
+	defer u.writing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	list := u.unwritten(keys)

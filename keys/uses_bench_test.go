@@ -25,10 +25,9 @@ var usesFlag = flag.Int("uses", 10_000, "number of keys of BenchmarkUses")
 func BenchmarkUses(b *testing.B) {
 	for name, open := range map[string]func(*testing.B, int) keys.Store{"sqlite": fillSQLite, "postgres": fillPostgres} {
 		b.Run(name, func(b *testing.B) {
-			is := is.New(b)
 			store := &touchTimes{Store: open(b, *usesFlag)}
 			page, err := store.List(b.Context(), keys.Filter{}, keys.Range{})
-			is.NoErr(err)
+			is.New(b).NoErr(err)
 			var (
 				uses                keys.Uses
 				parts, once         writeTimes
@@ -99,6 +98,7 @@ type writeTimes struct{ longest time.Duration }
 // measure changes a key, one time after the other, until f returns. It returns how
 // long f takes.
 func (w *writeTimes) measure(b *testing.B, store keys.Store, f func() error) time.Duration {
+	is := is.New(b)
 	stop, stopped := make(chan struct{}), make(chan error, 1)
 	go func() {
 		for {
@@ -117,14 +117,10 @@ func (w *writeTimes) measure(b *testing.B, store keys.Store, f func() error) tim
 		}
 	}()
 	began := time.Now()
-	if err := f(); err != nil {
-		b.Error(err)
-	}
+	is.NoErr(f())
 	duration := time.Since(began)
 	close(stop)
-	if err := <-stopped; err != nil {
-		b.Error(err)
-	}
+	is.NoErr(<-stopped)
 	return duration
 }
 

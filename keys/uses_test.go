@@ -20,14 +20,12 @@ func TestRun_WritesUsesInBatches(t *testing.T) {
 		for i := range 10_000 {
 			is.NoErr(verify(t, s, raws[i%len(raws)]))
 		}
-		stored, err := store.Get(t.Context(), 1)
-		is.NoErr(err)
+		stored := get(t, store, 1)
 		is.True(stored.LastUsedAt.IsZero()) // not written yet
 		time.Sleep(defaultFlushInterval)
 		synctest.Wait()
 		is.Equal(store.touches.Load(), int64(1)) // one write for all
-		stored, err = store.Get(t.Context(), 10)
-		is.NoErr(err)
+		stored = get(t, store, 10)
 		is.True(!stored.LastUsedAt.IsZero())
 		time.Sleep(10 * defaultFlushInterval)
 		synctest.Wait()
@@ -47,13 +45,39 @@ func TestRun_RetriesFailedFlush(t *testing.T) {
 		time.Sleep(3 * defaultFlushInterval)
 		synctest.Wait()
 		is.Equal(store.touches.Load(), int64(3))
-		key, err := service.Get(t.Context(), 1)
-		is.NoErr(err)
+		key := get(t, service, 1)
 		is.Equal(key.LastUsedAt, used) // pending uses are visible
 		store.onTouch(nil)
 	})
-	is := is.New(t)
-	stored, err := store.Get(t.Context(), 1)
-	is.NoErr(err)
-	is.Equal(stored.LastUsedAt, used) // written when Run ended
+	stored := get(t, store, 1)
+	is.New(t).Equal(stored.LastUsedAt, used) // written when Run ended
+}
+
+// TestUsage_CountsUsesBeforeAChange uses keys immediately before they are deleted or get
+// another owner.
+func TestUsage_CountsUsesBeforeAChange(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		requests := func(owner string) int64 {
+			usage, err := s.Usage(t.Context(), keys.UsageFilter{Owner: &owner, Days: 1})
+			is.NoErr(err)
+			return usage[0].Days[0].Requests
+		}
+		deleted, moved := issue(t, s, keys.Fields{Owner: new("a")}), issue(t, s, keys.Fields{Owner: new("b")})
+		is.NoErr(verify(t, s, deleted.Raw))
+		is.NoErr(verify(t, s, moved.Raw))
+		is.NoErr(s.Delete(t.Context(), deleted.Key.ID))
+		is.Equal(requests("a"), int64(1))
+		update(t, s, moved.Key.ID, keys.Fields{Owner: new("c")})
+		is.Equal(requests("b"), int64(1))
+
+		is.NoErr(verify(t, s, moved.Raw))
+		time.Sleep(defaultFlushInterval)
+		synctest.Wait()
+		is.Equal(requests("b"), int64(1))
+		is.Equal(requests("c"), int64(1))
+
+		is.NoErr(verify(t, s, moved.Raw))
+		store.onTouch(func(func() error) error { return errors.New("connection refused") })
+		is.NoErr(s.Delete(t.Context(), moved.Key.ID)) // nevertheless
+	})
 }

@@ -7,6 +7,9 @@ import (
 	"unicode/utf8"
 )
 
+// defaultName is the name of a key that was created without one.
+const defaultName = "API key"
+
 // maxText is the maximum length of a name or an owner in Unicode code points.
 const maxText = 255
 
@@ -69,9 +72,29 @@ func (f Fields) revokes() bool {
 		f.Owner != nil
 }
 
-// apply sets the given fields of key and reports whether any changed.
-func (f Fields) apply(key *Key) bool {
-	before := *key
+// maxIDs is the maximum number of keys that are changed at once.
+const maxIDs = 1000
+
+// checkIDs accepts 1 to most different ids.
+func checkIDs(ids []int64, most int) error {
+	if len(ids) == 0 || len(ids) > most {
+		return invalid(fmt.Sprintf("ids must be 1 to %d", most))
+	}
+	seen := make(map[int64]bool)
+	for i, id := range ids {
+		switch {
+		case id < 1:
+			return invalid(fmt.Sprintf("ids[%d] must be positive", i))
+		case seen[id]:
+			return invalid(fmt.Sprintf("ids[%d] must not be repeated", i))
+		}
+		seen[id] = true
+	}
+	return nil
+}
+
+// apply sets the given fields of key.
+func (f Fields) apply(key *Key) {
 	if f.Name != nil {
 		key.Name = *f.Name
 	}
@@ -87,7 +110,6 @@ func (f Fields) apply(key *Key) bool {
 	if f.Scopes != nil {
 		key.Scopes = *f.Scopes
 	}
-	return *key != before
 }
 
 // milli returns t in UTC, truncated to the millisecond. The zero time stays zero.

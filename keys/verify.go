@@ -4,25 +4,27 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"time"
 )
 
-// Verify returns the key that raw belongs to and records its use. The error is
-// [ErrMalformed], [ErrUnknown], [ErrInactive] or [ErrExpired], or matches
-// [ErrUnavailable] if the store cannot be read.
+// Verify returns the key that raw, a raw key or page token, belongs to and records its
+// use. The error is [ErrMalformed], [ErrUnknown], [ErrTokenExpired], [ErrInactive] or
+// [ErrExpired], or matches [ErrUnavailable] if the store cannot be read.
 func (s *Service) Verify(ctx context.Context, raw string) (key Key, err error) {
 	e, now, err := s.check(ctx, raw)
 	if err != nil {
 		s.stats.countError(err)
 		return Key{}, err
 	}
-	e.recordUse(now, &key)
+	s.recordUse(e, raw, now, &key)
 	return key, nil
 }
 
 // VerifyFunc is [Service.Verify] with a further condition, such as a scope. It
 // calls permit with a valid key, and returns its error. A key that is not permitted
 // is not used. The key is that of the cache: permit must neither change nor keep it.
+// If permit returns [SkipUse], the key is returned without a use.
 //
 // With an error VerifyFunc returns the rejected key, for logs, or zero if raw
 // belongs to none.
@@ -35,19 +37,25 @@ func (s *Service) VerifyFunc(ctx context.Context, raw string, permit func(*Key) 
 		}
 		return key, err
 	}
-	if err := permit(&e.key); err != nil {
+	switch err := permit(&e.key); {
+	case err == SkipUse:
+		return e.key, nil
+	case err != nil:
 		s.stats.denied.Add(1)
 		return e.key, err
 	}
-	e.recordUse(now, &key)
+	s.recordUse(e, raw, now, &key)
 	return key, nil
 }
 
 // recordUse records a use at the given time, and sets key to the used key. Returning
 // it would copy it twice.
-func (e *entry) recordUse(now time.Time, key *Key) {
+func (s *Service) recordUse(e *entry, raw string, now time.Time, key *Key) {
 	at := now.UnixMilli()
 	e.use.record(at)
+	if e.unsigned && e.use.public.Load() == nil {
+		e.use.public.Store(&publicKeyOf{e.digest, s.publicKey(raw, e.digest)})
+	}
 	*key = e.key
 	key.LastUsedAt = time.UnixMilli(at).UTC()
 }
@@ -76,7 +84,12 @@ func (s *Service) VerifyDigest(ctx context.Context, digest Digest) (key Key, err
 // returns the entry of the rejected key, or nil.
 func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, error) {
 	if len(raw) > maxRaw {
-		return nil, time.Time{}, ErrMalformed
+		if strings.HasPrefix(raw, s.tokenPrefix) {
+			return s.checkToken(ctx, raw)
+		}
+		if !s.foreign(raw) {
+			return nil, time.Time{}, ErrMalformed
+		}
 	}
 	now := time.Now()
 	digest := s.digesters[0].digest(raw)
@@ -88,7 +101,7 @@ func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, err
 	if e != nil {
 		s.stats.hits.Add(1)
 	} else {
-		if !wellFormed(raw) { // a cached key is
+		if !wellFormed(raw) && !s.foreign(raw) { // a cached key is one of both
 			return nil, now, ErrMalformed
 		}
 		var err error
@@ -194,8 +207,9 @@ func (s *Service) load(ctx context.Context, digest Digest) (*entry, error) {
 		if key.PreviousDigest != digest || key.PreviousExpiresAt.IsZero() {
 			return e, nil // a previous raw key without an end is not valid
 		}
-		key.Digest = digest
+		key.Digest, key.PublicKey = digest, key.PreviousPublicKey
 	}
+	e.unsigned = key.PublicKey == PublicKey{}
 	e.key, e.known, e.use = key, true, s.uses.get(key)
 	return e, nil
 }

@@ -2,7 +2,10 @@
 //
 // A [Folder] has a unique name; names are case-sensitive. A [Symbol] belongs to
 // one folder and has a name, a MIME type and data, a text that this package
-// does not interpret. Deleting a folder deletes its symbols.
+// does not interpret, and tags, meta, times and an author.
+//
+// Deleting a folder deletes its symbols. Both are in the trash until they are too old,
+// or the trash too large, see [Options]. A [TrashEntry] is restored with its ids.
 //
 // [Service] enforces the rules, a [Store] holds the data. The package bundle
 // exports and imports a folder as a zip.

@@ -1,6 +1,9 @@
 package symbols
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 var (
 	// ErrFolderNotFound means that no folder has the id.
@@ -8,6 +11,12 @@ var (
 
 	// ErrSymbolNotFound means that no symbol has the id.
 	ErrSymbolNotFound = errors.New("symbols: symbol not found")
+
+	// ErrTrashNotFound means that no entry of the trash has the id.
+	ErrTrashNotFound = errors.New("symbols: trash entry not found")
+
+	// ErrFolderGone means that the folder of a symbol to restore was deleted.
+	ErrFolderGone = errors.New("symbols: folder of the symbol is gone")
 
 	// ErrFolderNameTaken means that another folder has the name.
 	ErrFolderNameTaken = errors.New("symbols: folder name is taken")
@@ -24,6 +33,15 @@ var (
 	// which is for logs only.
 	ErrUnavailable = errors.New("symbols: store unavailable")
 )
+
+// MissingError is an [ErrSymbolNotFound] or [ErrFolderNotFound] with the id.
+type MissingError struct {
+	Err error
+	ID  int64
+}
+
+func (e *MissingError) Error() string { return fmt.Sprintf("%v: %d", e.Err, e.ID) }
+func (e *MissingError) Unwrap() error { return e.Err }
 
 // invalid is an [ErrInvalid] with its own text.
 type invalid string

@@ -23,7 +23,7 @@ func Example() {
 	}
 	var created []symbols.Symbol
 	for _, name := range []string{"Gate valve", "Ball valve"} {
-		symbol, err := service.CreateSymbol(ctx, folder.ID, name, "image/svg+xml", "<svg/>")
+		symbol, err := service.CreateSymbol(ctx, folder.ID, symbols.NewSymbol{Name: name, Type: "image/svg+xml", Data: "<svg/>"})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func Example() {
 	fmt.Println(errors.Is(err, symbols.ErrChanged))
 
 	for page, after := (symbols.Page{More: true}), int64(0); page.More; {
-		page, err = service.ListSymbols(ctx, folder.ID, symbols.Range{After: after})
+		page, err = service.ListSymbols(ctx, folder.ID, symbols.Range{After: after}, nil, true)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package symbols_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -14,16 +15,29 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// search returns the names that contain text.
+// parseQuery returns the query for a text.
+func parseQuery(t testing.TB, text string) symbols.Query {
+	t.Helper()
+	query, err := symbols.ParseQuery(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return query
+}
+
+// search returns the names of all symbols that match text.
 func search(t testing.TB, s *symbols.Service, text string) []string {
 	t.Helper()
-	page, err := s.Search(t.Context(), text, symbols.Range{})
-	if err != nil || page.More {
-		t.Fatal(err, page.More)
-	}
-	names := []string{}
-	for _, info := range page.Symbols {
-		names = append(names, info.Name)
+	names, last := []string{}, int64(0)
+	for more := true; more; {
+		page, err := s.Search(t.Context(), parseQuery(t, text), symbols.Range{After: last})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, info := range page.Symbols {
+			names, last = append(names, info.Name), info.ID
+		}
+		more = page.More
 	}
 	return names
 }
@@ -37,12 +51,15 @@ func TestSearch_FoldsCase(t *testing.T) {
 	for _, name := range []string{
 		"Gate valve", "GROẞ", "groß", "gross", "Ärger", "ärger", "a\u0308rger", "100%", "under_score", "ΣΊΣΥΦΟΣ", "σίσυφος", "\u212a", "İ", "ı", "ſ",
 	} {
-		_, err := s.CreateSymbol(t.Context(), folder.ID, name, "a/b", "x")
+		_, err := s.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: name, Type: "a/b", Data: "x"})
 		is.NoErr(err)
 	}
 	for text, want := range map[string][]string{
 		"VALVE":                  {"Gate valve"},
 		"e V":                    {"Gate valve"},
+		"valve\u2003gate":        {"Gate valve"}, // in any order, at any white space
+		"\tgat val\u00a0":        {"Gate valve"},
+		"gate valves":            {},
 		"Groß":                   {"GROẞ", "groß"}, // ẞ equals ß, not ss
 		"ss":                     {"gross"},
 		"ÄRGER":                  {"Ärger", "ärger"}, // not normalized
@@ -60,8 +77,8 @@ func TestSearch_FoldsCase(t *testing.T) {
 			t.Errorf("%q: found %q, want %q", text, got, want)
 		}
 	}
-	for _, text := range []string{"", "a\x00b", "\xff", strings.Repeat("ä", 256)} {
-		_, err := s.Search(t.Context(), text, symbols.Range{})
+	for _, text := range []string{"", " ", "\u2003\t", "a\x00b", "\xff", strings.Repeat("ä", 256)} {
+		_, err := symbols.ParseQuery(text)
 		is.True(err != nil && strings.HasPrefix(err.Error(), "q "))
 	}
 }
@@ -94,7 +111,7 @@ func TestSearch_Pages(t *testing.T) {
 		var got []int64
 		for page, after := (symbols.InfoPage{More: true}), int64(0); page.More; after = got[len(got)-1] {
 			var err error
-			page, err = s.Search(t.Context(), "VALVE", symbols.Range{After: after, Limit: limit})
+			page, err = s.Search(t.Context(), parseQuery(t, "VALVE"), symbols.Range{After: after, Limit: limit})
 			is.NoErr(err)
 			is.True(len(page.Symbols) <= limit && (len(page.Symbols) == limit || !page.More))
 			for _, info := range page.Symbols {
@@ -131,9 +148,12 @@ func TestSearch_ComparesAllNames(t *testing.T) {
 	is.NoErr(err)
 	for range 300 {
 		part := text(6)
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
 		want := []string{}
 		for _, symbol := range given {
-			if symbols.Contains(symbol.Name, part) {
+			if parseQuery(t, part).Matches(symbol.Name, symbol.Tags) {
 				want = append(want, symbol.Name)
 			}
 		}
@@ -148,21 +168,19 @@ func TestSearch_NeverStale(t *testing.T) {
 	store := memory.New().Symbols()
 	processes := []*symbols.Service{newService(t, store), newService(t, store)}
 	folder, err := processes[0].CreateFolder(t.Context(), "A")
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	var wg sync.WaitGroup
 	for writer := range 4 {
 		wg.Go(func() {
 			s, other := processes[writer%2], processes[1-writer%2]
 			found := func(text string, want int) {
-				if page, err := other.Search(t.Context(), text, symbols.Range{}); err != nil || len(page.Symbols) != want {
+				if page, err := other.Search(t.Context(), parseQuery(t, text), symbols.Range{}); err != nil || len(page.Symbols) != want {
 					t.Errorf("%q: found %v %v, want %d", text, page, err, want)
 				}
 			}
 			for i := range 200 {
 				name := fmt.Sprintf("<%d %d>", writer, i)
-				symbol, err := s.CreateSymbol(t.Context(), folder.ID, name, "a/b", "x")
+				symbol, err := s.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: name, Type: "a/b", Data: "x"})
 				if err != nil {
 					t.Error(err)
 					return
@@ -172,7 +190,7 @@ func TestSearch_NeverStale(t *testing.T) {
 					t.Error(err)
 				}
 				found("NEW "+name, 1)
-				if err := s.DeleteSymbol(t.Context(), symbol.ID, symbols.Any); err != nil {
+				if err := s.DeleteSymbol(t.Context(), symbol.ID, symbols.Any, 0); err != nil {
 					t.Error(err)
 				}
 				found(name, 0)
@@ -180,4 +198,100 @@ func TestSearch_NeverStale(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestSearch_IsCorrectBeyondIndex compares an index that keeps some of the segments with
+// one that keeps all, and with none.
+func TestSearch_IsCorrectBeyondIndex(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	store := memory.New().Symbols()
+	const limit = 120 << 10 // three or four segments of nine
+	all := newService(t, store)
+	some, err := symbols.NewService(store, &symbols.Options{SearchIndex: limit})
+	is.NoErr(err)
+	none, err := symbols.NewService(store, &symbols.Options{SearchIndex: 1})
+	is.NoErr(err)
+	folder, err := all.CreateFolder(t.Context(), "A")
+	is.NoErr(err)
+	for range 3 {
+		var given []symbols.NewSymbol
+		for i := range 3000 {
+			given = append(given, symbols.NewSymbol{Name: fmt.Sprint("Gate valve ", i), Type: "a/b", Data: "x"})
+		}
+		_, err := all.CreateSymbols(t.Context(), folder.ID, given)
+		is.NoErr(err)
+	}
+	is.NoErr(some.LoadSearchIndex(t.Context()))
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 30 {
+		id, name := 1+random.Int64N(9000), fmt.Sprint("renamed ", i)
+		_, err := all.UpdateSymbol(t.Context(), id, symbols.SymbolFields{Name: &name}, symbols.Any)
+		is.NoErr(err)
+		is.Equal(search(t, some, name), []string{name})
+		is.Equal(search(t, none, name), []string{name})
+		text := fmt.Sprint(random.IntN(3000), " valve")
+		is.Equal(search(t, some, text), search(t, all, text))
+		size, counted := some.IndexSize()
+		is.True(size == counted && size > limit/2 && size <= limit)
+	}
+	size, _ := none.IndexSize()
+	is.Equal(size, int64(0))
+}
+
+// TestSearch_IndexIsSmall measures names of ordinary length.
+func TestSearch_IndexIsSmall(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newService(t, memory.New().Symbols())
+	folder, err := s.CreateFolder(t.Context(), "A")
+	is.NoErr(err)
+	given := make([]symbols.NewSymbol, 10*symbols.SegmentSize)
+	for i := range given {
+		given[i] = symbols.NewSymbol{Name: fmt.Sprintf("Gate valve, flanged %5d", i), Type: "a/b", Data: "x"}
+	}
+	_, err = s.CreateSymbols(t.Context(), folder.ID, given)
+	is.NoErr(err)
+	is.NoErr(s.LoadSearchIndex(t.Context()))
+	size, _ := s.IndexSize()
+	is.True(size > 0 && size/int64(len(given)) < 64)
+}
+
+func TestSearch_FindsTags(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newService(t, memory.New().Symbols())
+	folder, err := s.CreateFolder(t.Context(), "A")
+	is.NoErr(err)
+	for name, tags := range map[string][]string{"Gate valve": {"Brass", "DN 50\nflanged"}, "brasserie": nil} {
+		list, err := symbols.NewTags(tags...)
+		is.NoErr(err)
+		is.Equal(list.List(), tags)
+		_, err = s.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: name, Type: "a/b", Data: "x", Tags: list})
+		is.NoErr(err)
+	}
+	for text, want := range map[string][]string{
+		"brass valve": {"Gate valve"},
+		"FLANGED gat": {"Gate valve"},
+		"50 brass dn": {"Gate valve"},
+		"brassdn":     {},
+		"brass serie": {"brasserie"},
+	} {
+		is.Equal(search(t, s, text), want)
+	}
+}
+
+func TestNewTags_RejectsInvalid(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	many := make([]string, 33)
+	for i := range many {
+		many[i] = fmt.Sprint(i)
+	}
+	_, err := symbols.NewTags(many[1:]...)
+	is.NoErr(err)
+	for _, list := range [][]string{many, {"a", "a"}, {""}, {" \t"}, {"a\x00"}, {"\xff"}, {strings.Repeat("ä", 65)}} {
+		_, err := symbols.NewTags(list...)
+		is.True(errors.Is(err, symbols.ErrInvalid) && strings.HasPrefix(err.Error(), "tags"))
+	}
 }

@@ -1,9 +1,12 @@
 package symbols
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 )
 
 // Options configure a [Service]. The zero value is valid.
@@ -11,6 +14,22 @@ type Options struct {
 	// PageSize is the number of bytes of data after which a [Page] ends. Zero
 	// or less means 256 KiB.
 	PageSize int
+
+	// SearchIndex is the memory in bytes for the index of searches, which takes about
+	// 24 bytes and the name of each symbol. Zero or less means 64 MiB. Searches read
+	// what does not fit from the store.
+	SearchIndex int64
+
+	// TrashLifetime is how long deleted folders and symbols can be restored; zero means
+	// 30 days. If it is negative, they are deleted at once.
+	TrashLifetime time.Duration
+
+	// TrashSize is the number of bytes of data, meta and [PageOverhead] in the trash
+	// from which its oldest entries are removed. Zero or less means 1 GiB.
+	TrashSize int64
+
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
 }
 
 // Service enforces the rules of the symbol library on top of a [Store]. It is
@@ -22,11 +41,16 @@ type Options struct {
 type Service struct {
 	store    Store
 	pageSize int
-	index    searchIndex
+	index    *searchIndex
+	clock    func() time.Time
+
+	trashLifetime time.Duration
+	trashSize     int64
 
 	// Reads of versions are shared.
-	folderLists                freshReads[struct{}, Version]
-	folders, contents, symbols freshReads[int64, Version]
+	folderLists       freshReads[struct{}, Version]
+	folders, contents freshReads[int64, Version]
+	symbols           freshReads[int64, SymbolInfo]
 }
 
 // NewService returns a Service over store; nil options are the defaults. It returns an
@@ -35,12 +59,26 @@ func NewService(store Store, options *Options) (*Service, error) {
 	if store == nil {
 		return nil, errors.New("symbols: no store")
 	}
-	s := &Service{store: store, pageSize: 256 << 10, index: searchIndex{segments: make(map[int64]*indexedSegment)}}
-	if options != nil && options.PageSize > 0 {
-		s.pageSize = options.PageSize
+	var o Options
+	if options != nil {
+		o = *options
 	}
-	return s, nil
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Service{
+		store: store,
+		clock: o.Now,
+
+		trashLifetime: cmp.Or(o.TrashLifetime, 30*24*time.Hour),
+		trashSize:     cmp.Or(max(o.TrashSize, 0), 1<<30),
+		pageSize:      cmp.Or(max(o.PageSize, 0), 256<<10),
+		index:         newSearchIndex(cmp.Or(max(o.SearchIndex, 0), 64<<20)),
+	}, nil
 }
+
+// now returns the time of a change.
+func (s *Service) now() time.Time { return s.clock().UTC().Truncate(time.Millisecond) }
 
 // ListFolders returns a page of the folders.
 func (s *Service) ListFolders(ctx context.Context, r Range) (FolderPage, error) {
@@ -90,33 +128,80 @@ func (s *Service) UpdateFolder(ctx context.Context, id int64, fields FolderField
 
 // DeleteFolder deletes a folder and its symbols. The error is [ErrChanged] if the
 // folder's version does not match.
-func (s *Service) DeleteFolder(ctx context.Context, id int64, match Match) error {
-	return storeError("delete folder", s.store.DeleteFolder(ctx, id, match))
+func (s *Service) DeleteFolder(ctx context.Context, id int64, match Match, by int64) error {
+	err := s.store.DeleteFolder(ctx, id, s.deletion(match, by))
+	if err == nil {
+		s.prune(ctx)
+	}
+	return storeError("delete folder", err)
 }
 
 // ListSymbols returns a page of the symbols of a folder, which may have fewer than
 // the limit. To read all pages, continue with the last id while [Page.More] is true.
-func (s *Service) ListSymbols(ctx context.Context, folderID int64, r Range) (Page, error) {
-	page, err := s.store.ListSymbols(ctx, folderID, r, s.pageSize)
-	return page, storeError("list symbols", err)
+//
+// A symbol with more than [LargeSize] bytes of data is a page of its own. Before its data
+// is read, reserve is called with the size; nil allows any. Its error ends the call.
+// Without details, tags, meta, times and author may be absent.
+func (s *Service) ListSymbols(
+	ctx context.Context, folderID int64, r Range, reserve func(size int64) error, details bool,
+) (Page, error) {
+	for {
+		page, err := s.store.ListSymbols(ctx, folderID, r, s.pageSize, details)
+		if err != nil {
+			return Page{}, storeError("list symbols", err)
+		}
+		large := slices.IndexFunc(page.Symbols, func(symbol Symbol) bool { return symbol.Data == "" })
+		switch {
+		case large < 0:
+			return page, nil
+		case large > 0:
+			page.Symbols, page.More = page.Symbols[:large], true
+			return page, nil
+		}
+		symbol, err := s.getLarge(ctx, page.Symbols[0].ID, reserve)
+		if err == nil && symbol.Version == page.Symbols[0].Version {
+			page.More = page.More || len(page.Symbols) > 1
+			page.Symbols = []Symbol{symbol}
+			return page, nil
+		}
+		if err != nil && !errors.Is(err, ErrSymbolNotFound) { // else the folder has changed
+			return Page{}, err
+		}
+	}
 }
 
-// maxInfos is the maximum number of symbols in an [InfoPage].
-const maxInfos = 1000
+func (s *Service) getLarge(ctx context.Context, id int64, reserve func(size int64) error) (Symbol, error) {
+	if reserve != nil {
+		info, err := s.GetSymbolInfo(ctx, id)
+		if err != nil {
+			return Symbol{}, err
+		}
+		if err := reserve(info.Size); err != nil {
+			return Symbol{}, err
+		}
+	}
+	return s.GetSymbol(ctx, id)
+}
+
+// infoLimit returns the maximum number of symbols in an [InfoPage].
+func infoLimit(limit int) int {
+	const most = 1000
+	if limit <= 0 {
+		return most
+	}
+	return min(limit, most)
+}
 
 // ListSymbolInfos is [Service.ListSymbols] without data. A page has up to 1,000
 // symbols.
 func (s *Service) ListSymbolInfos(ctx context.Context, folderID int64, r Range) (InfoPage, error) {
-	if r.Limit <= 0 || r.Limit > maxInfos {
-		r.Limit = maxInfos
-	}
+	r.Limit = infoLimit(r.Limit)
 	page, err := s.store.ListSymbolInfos(ctx, folderID, r)
 	return page, storeError("list symbol infos", err)
 }
 
 // CreateSymbol creates a symbol in a folder.
-func (s *Service) CreateSymbol(ctx context.Context, folderID int64, name, mimeType, data string) (Symbol, error) {
-	given := NewSymbol{Name: name, Type: mimeType, Data: data}
+func (s *Service) CreateSymbol(ctx context.Context, folderID int64, given NewSymbol) (Symbol, error) {
 	if err := given.Check(); err != nil {
 		return Symbol{}, err
 	}
@@ -140,9 +225,13 @@ func (s *Service) CreateSymbols(ctx context.Context, folderID int64, given []New
 }
 
 func (s *Service) insertSymbols(ctx context.Context, folderID int64, given []NewSymbol) ([]Symbol, error) {
+	now := s.now()
 	list := make([]Symbol, len(given))
-	for i, symbol := range given {
-		list[i] = Symbol{Name: symbol.Name, Type: symbol.Type, Data: symbol.Data}
+	for i, n := range given {
+		list[i] = Symbol{
+			Name: n.Name, Type: n.Type, Data: n.Data, Tags: n.Tags, Meta: n.Meta,
+			CreatedAt: now, UpdatedAt: now, UpdatedBy: n.By,
+		}
 	}
 	list, err := s.store.InsertSymbols(ctx, folderID, list)
 	return list, storeError("insert symbols", err)
@@ -166,7 +255,7 @@ func (s *Service) UpdateSymbol(ctx context.Context, id int64, fields SymbolField
 		if !match.Matches(symbol.Version) {
 			return ErrChanged
 		}
-		if !fields.apply(symbol) {
+		if !fields.apply(symbol, s.now()) {
 			return errUnchanged
 		}
 		return nil
@@ -179,8 +268,12 @@ func (s *Service) UpdateSymbol(ctx context.Context, id int64, fields SymbolField
 
 // DeleteSymbol deletes a symbol. The error is [ErrChanged] if the symbol's version
 // does not match.
-func (s *Service) DeleteSymbol(ctx context.Context, id int64, match Match) error {
-	return storeError("delete symbol", s.store.DeleteSymbol(ctx, id, match))
+func (s *Service) DeleteSymbol(ctx context.Context, id int64, match Match, by int64) error {
+	err := s.deleteSymbols(ctx, []int64{id}, s.deletion(match, by))
+	if errors.Is(err, ErrSymbolNotFound) {
+		return ErrSymbolNotFound
+	}
+	return err
 }
 
 // FolderListVersion returns the current version of the folder list. Like all versions
@@ -204,10 +297,10 @@ func (s *Service) ContentsVersion(ctx context.Context, folderID int64) (Version,
 	return version, storeError("read contents version", err)
 }
 
-// SymbolVersion returns the current version of one symbol.
-func (s *Service) SymbolVersion(ctx context.Context, id int64) (Version, error) {
-	version, err := s.symbols.get(ctx, id, s.store.SymbolVersion)
-	return version, storeError("read symbol version", err)
+// GetSymbolInfo returns one symbol without its data, with its current version.
+func (s *Service) GetSymbolInfo(ctx context.Context, id int64) (SymbolInfo, error) {
+	info, err := s.symbols.get(ctx, id, s.store.GetSymbolInfo)
+	return info, storeError("get symbol info", err)
 }
 
 // errUnchanged ends an update of the store without writing.
@@ -220,6 +313,9 @@ func storeError(operation string, err error) error {
 	case err == nil,
 		errors.Is(err, ErrFolderNotFound),
 		errors.Is(err, ErrSymbolNotFound),
+		errors.Is(err, ErrTrashNotFound),
+		errors.Is(err, ErrFolderGone),
+		errors.Is(err, ErrInvalid),
 		errors.Is(err, ErrFolderNameTaken),
 		errors.Is(err, ErrChanged):
 		return err

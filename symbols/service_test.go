@@ -16,30 +16,24 @@ import (
 func newService(tb testing.TB, store symbols.Store) *symbols.Service {
 	tb.Helper()
 	s, err := symbols.NewService(store, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	is.New(tb).NoErr(err)
 	return s
 }
 
 func TestNewService_RequiresStore(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	_, err := symbols.NewService(nil, nil)
-	is.True(err != nil)
+	is.New(t).True(err != nil)
 }
 
 func TestService_RejectsInvalidFields(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	s := newService(t, memory.New().Symbols())
 	folder, err := s.CreateFolder(t.Context(), strings.Repeat("🦆", 255))
-	if err != nil {
-		t.Fatal(err)
-	}
-	symbol, err := s.CreateSymbol(t.Context(), folder.ID, " n ", "image/svg+xml;a=b", "d")
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
+	symbol, err := s.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: " n ", Type: "image/svg+xml;a=b", Data: "d"})
+	is.NoErr(err)
 	for _, c := range []struct {
 		field  string
 		fields symbols.SymbolFields
@@ -79,7 +73,7 @@ func TestService_ConditionalChanges(t *testing.T) {
 	s := newService(t, memory.New().Symbols())
 	folder, err := s.CreateFolder(ctx, "A")
 	is.NoErr(err)
-	symbol, err := s.CreateSymbol(ctx, folder.ID, "n", "a/b", "d")
+	symbol, err := s.CreateSymbol(ctx, folder.ID, symbols.NewSymbol{Name: "n", Type: "a/b", Data: "d"})
 	is.NoErr(err)
 
 	same, err := s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("n")}, symbols.IfMatch(symbol.Version))
@@ -96,16 +90,16 @@ func TestService_ConditionalChanges(t *testing.T) {
 		_, err = s.UpdateFolder(ctx, folder.ID, symbols.FolderFields{Name: new("x")}, match)
 		is.Equal(err, symbols.ErrChanged)
 	}
-	is.Equal(s.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(symbol.Version)), symbols.ErrChanged)
-	is.NoErr(s.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(changed.Version)))
-	is.Equal(s.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(changed.Version)), symbols.ErrSymbolNotFound)
+	is.Equal(s.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(symbol.Version), 0), symbols.ErrChanged)
+	is.NoErr(s.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(changed.Version), 0))
+	is.Equal(s.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(changed.Version), 0), symbols.ErrSymbolNotFound)
 
 	renamed, err := s.UpdateFolder(ctx, folder.ID, symbols.FolderFields{Name: new("B")}, symbols.IfMatch(folder.Version))
 	is.NoErr(err)
 	_, err = s.UpdateFolder(ctx, folder.ID, symbols.FolderFields{Name: new("C")}, symbols.IfMatch(folder.Version))
 	is.Equal(err, symbols.ErrChanged)
-	is.Equal(s.DeleteFolder(ctx, folder.ID, symbols.IfMatch(folder.Version)), symbols.ErrChanged)
-	is.NoErr(s.DeleteFolder(ctx, folder.ID, symbols.IfMatch(renamed.Version)))
+	is.Equal(s.DeleteFolder(ctx, folder.ID, symbols.IfMatch(folder.Version), 0), symbols.ErrChanged)
+	is.NoErr(s.DeleteFolder(ctx, folder.ID, symbols.IfMatch(renamed.Version), 0))
 }
 
 func TestService_CreatesAllSymbolsOrNone(t *testing.T) {
@@ -123,13 +117,13 @@ func TestService_CreatesAllSymbolsOrNone(t *testing.T) {
 	is.True(strings.HasPrefix(err.Error(), "symbols[2].type must be"))
 	_, err = s.CreateSymbols(ctx, folder.ID+1, []symbols.NewSymbol{first})
 	is.Equal(err, symbols.ErrFolderNotFound)
-	page, err := s.ListSymbols(ctx, folder.ID, symbols.Range{})
+	page, err := s.ListSymbols(ctx, folder.ID, symbols.Range{}, nil, true)
 	is.NoErr(err)
 	is.Equal(len(page.Symbols), 0)
 
 	created, err := s.CreateSymbols(ctx, folder.ID, []symbols.NewSymbol{first, second})
 	is.NoErr(err)
-	page, err = s.ListSymbols(ctx, folder.ID, symbols.Range{})
+	page, err = s.ListSymbols(ctx, folder.ID, symbols.Range{}, nil, true)
 	is.NoErr(err)
 	is.Equal(page.Symbols, created)
 	is.Equal(len(created), 2)

@@ -1,10 +1,17 @@
 package symbols
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // PageOverhead is the number of bytes that a store may add to the size of each
 // symbol's data in a page. It bounds the number of symbols with little data.
 const PageOverhead = 1 << 10
+
+// LargeSize is the number of bytes of data from which a symbol is large. Pages do not have
+// the data of larger symbols.
+const LargeSize = 256 << 10
 
 // SegmentSize is the number of ids in a segment.
 const SegmentSize = 1 << 10
@@ -14,6 +21,13 @@ const SegmentSize = 1 << 10
 type Segment struct {
 	ID      int64
 	Version Version
+}
+
+// SegmentSymbol is what searches look for in a symbol.
+type SegmentSymbol struct {
+	ID   int64
+	Name string
+	Tags Tags
 }
 
 // Store stores folders and symbols. It enforces no rules: its input is valid
@@ -57,21 +71,28 @@ type Store interface {
 	// not call the store. Changes of ID and Version are ignored.
 	UpdateFolder(ctx context.Context, id int64, change func(*Folder) error) (Folder, error)
 
-	// DeleteFolder removes the folder with the id and its symbols, or returns
-	// [ErrFolderNotFound], or [ErrChanged] if its version does not match.
-	DeleteFolder(ctx context.Context, id int64, match Match) error
+	// DeleteFolder moves the folder with the id and its symbols to the trash,
+	// unless the deletion is final, or returns [ErrFolderNotFound], or
+	// [ErrChanged] if its version does not match.
+	DeleteFolder(ctx context.Context, id int64, d Deletion) error
 
 	// ListSymbols returns a page of the symbols of a folder, or
 	// [ErrFolderNotFound]. The page ends with the symbol whose data makes
 	// the total reach size bytes; a size below 1 means 1. It may end earlier,
 	// because of [PageOverhead] for example, but is empty only if no symbol
-	// follows. No connection or lock outlives the call.
-	ListSymbols(ctx context.Context, folderID int64, r Range, size int) (Page, error)
+	// follows. Data of more than [LargeSize] bytes is not read and empty in the
+	// page. Without details, tags, meta, times and author are not read. No
+	// connection or lock outlives the call.
+	ListSymbols(ctx context.Context, folderID int64, r Range, size int, details bool) (Page, error)
 
 	// ListSymbolInfos returns a page of the symbols of a folder without their
 	// data, or [ErrFolderNotFound]. The page has all symbols in the range.
 	// ListSymbolInfos does not read data.
 	ListSymbolInfos(ctx context.Context, folderID int64, r Range) (InfoPage, error)
+
+	// FindSymbolInfos returns the symbols with the given ids that exist, without
+	// their data, ids ascending. It does not read data.
+	FindSymbolInfos(ctx context.Context, ids []int64) ([]SymbolInfo, error)
 
 	// GetSymbol returns the symbol with the id, or [ErrSymbolNotFound].
 	GetSymbol(ctx context.Context, id int64) (Symbol, error)
@@ -86,14 +107,43 @@ type Store interface {
 	// fields, and stores the result in the same transaction: concurrent
 	// updates of one symbol are serialized. A change of FolderID moves the
 	// symbol. It returns the symbol as stored, [ErrSymbolNotFound], or
-	// [ErrFolderNotFound] for the new folder.
+	// [ErrFolderNotFound] for the new folder. CreatedAt does not change.
 	//
 	// The function change is as in UpdateFolder.
 	UpdateSymbol(ctx context.Context, id int64, change func(*Symbol) error) (Symbol, error)
 
-	// DeleteSymbol removes the symbol with the id, or returns
-	// [ErrSymbolNotFound], or [ErrChanged] if its version does not match.
-	DeleteSymbol(ctx context.Context, id int64, match Match) error
+	// UpdateSymbols calls change for the symbols with the given ids, which are
+	// different, and stores the folders and tags that it has changed, with the
+	// stamp. It returns how many these are, a [MissingError] for a symbol, or
+	// [ErrFolderNotFound]. The function change is as in UpdateFolder.
+	UpdateSymbols(ctx context.Context, ids []int64, stamp Stamp, change func(*SymbolInfo) error) (int, error)
+
+	// DeleteSymbols moves the symbols with the given ids, which are different, to
+	// the trash, each as an entry, unless the deletion is final. It does this for
+	// all or none, and returns a [MissingError], or [ErrChanged] if a version does
+	// not match.
+	DeleteSymbols(ctx context.Context, ids []int64, d Deletion) error
+
+	// ListTrash returns a page of the entries that were deleted after oldest.
+	ListTrash(ctx context.Context, oldest time.Time, r Range) (TrashPage, error)
+
+	// RestoreTrash restores an entry that was deleted after oldest: a folder and
+	// its symbols, or a symbol into the folder that the function target returns.
+	// Symbols get the stamp, and all get new versions. It returns
+	// [ErrTrashNotFound], [ErrFolderNameTaken], [ErrFolderNotFound], or the error
+	// of target.
+	RestoreTrash(
+		ctx context.Context, id int64, oldest time.Time, stamp Stamp, target func(TrashEntry) (folderID int64, err error),
+	) (Restored, error)
+
+	// DeleteTrash removes an entry that was deleted after oldest, or returns
+	// [ErrTrashNotFound].
+	DeleteTrash(ctx context.Context, id int64, oldest time.Time) error
+
+	// PruneTrash removes some of the entries that were not deleted after oldest,
+	// or with which the trash, from the newest entry on, has more than size bytes
+	// as in [Options.TrashSize]. It returns whether there are more to remove.
+	PruneTrash(ctx context.Context, oldest time.Time, size int64) (more bool, err error)
 
 	// FolderListVersion returns the current version of the folder list.
 	FolderListVersion(ctx context.Context) (Version, error)
@@ -106,15 +156,15 @@ type Store interface {
 	// folder with the id, or [ErrFolderNotFound]. It does not read symbols.
 	ContentsVersion(ctx context.Context, folderID int64) (Version, error)
 
-	// SymbolVersion returns the current version of the symbol with the id,
-	// or [ErrSymbolNotFound]. It does not read the symbol's data.
-	SymbolVersion(ctx context.Context, id int64) (Version, error)
+	// GetSymbolInfo returns the symbol with the id without its data, which it does
+	// not read, or [ErrSymbolNotFound].
+	GetSymbolInfo(ctx context.Context, id int64) (SymbolInfo, error)
 
 	// ListSegments returns the current versions of the segments that have
 	// symbols, ids ascending. It may include segments that had some.
 	ListSegments(ctx context.Context) ([]Segment, error)
 
-	// ListSegment returns the symbols of a segment without their data, ids
-	// ascending. It does not read data.
-	ListSegment(ctx context.Context, id int64) ([]SymbolInfo, error)
+	// ListSegment returns the symbols of a segment, ids ascending. It does not
+	// read data.
+	ListSegment(ctx context.Context, id int64) ([]SegmentSymbol, error)
 }

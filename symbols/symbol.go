@@ -1,5 +1,7 @@
 package symbols
 
+import "time"
+
 // Symbol is a drawing symbol.
 type Symbol struct {
 	ID       int64 // positive, ascending, never reused
@@ -8,8 +10,14 @@ type Symbol struct {
 	Data     string // not empty, not interpreted
 	FolderID int64
 
-	// Version changes with every other field.
+	// Version changes with the fields above, and with Tags and Meta.
 	Version Version
+
+	Tags      Tags
+	Meta      string    // the application's own: a JSON object without white space, or empty
+	CreatedAt time.Time // times are in UTC, cut to the millisecond
+	UpdatedAt time.Time // of the last change by this package
+	UpdatedBy int64     // id of the key that has created or updated the symbol; 0 if unknown
 }
 
 // NewSymbol is a symbol to create.
@@ -17,14 +25,17 @@ type NewSymbol struct {
 	Name string
 	Type string
 	Data string
+	Tags Tags
+	Meta string
+	By   int64 // see UpdatedBy of [Symbol]
 }
 
 // Check returns an error that matches [ErrInvalid] for the first invalid field.
 func (n NewSymbol) Check() error {
-	return SymbolFields{Name: &n.Name, Type: &n.Type, Data: &n.Data}.check()
+	return SymbolFields{Name: &n.Name, Type: &n.Type, Data: &n.Data, Meta: &n.Meta}.check()
 }
 
-// SymbolInfo is a symbol without its data.
+// SymbolInfo is what lists show of a symbol without its data.
 type SymbolInfo struct {
 	ID       int64
 	Name     string
@@ -32,11 +43,12 @@ type SymbolInfo struct {
 	FolderID int64
 	Version  Version
 	Size     int64 // of the data in UTF-8, in bytes
+	Tags     Tags
 }
 
 // Info returns the symbol without its data.
 func (s Symbol) Info() SymbolInfo {
-	return SymbolInfo{s.ID, s.Name, s.Type, s.FolderID, s.Version, int64(len(s.Data))}
+	return SymbolInfo{s.ID, s.Name, s.Type, s.FolderID, s.Version, int64(len(s.Data)), s.Tags}
 }
 
 // Range selects the first records of a list with ids above After. The zero value
@@ -70,6 +82,9 @@ type SymbolFields struct {
 	Type     *string
 	Data     *string
 	FolderID *int64 // moves the symbol
+	Tags     *Tags
+	Meta     *string
+	By       int64 // see UpdatedBy of [Symbol]
 }
 
 // check returns an error for the first invalid field.
@@ -89,14 +104,19 @@ func (f SymbolFields) check() error {
 			return err
 		}
 	}
+	if f.Meta != nil {
+		if err := checkMeta(*f.Meta); err != nil {
+			return err
+		}
+	}
 	if f.FolderID != nil && *f.FolderID < 1 {
 		return invalid("folderId must be a positive number")
 	}
 	return nil
 }
 
-// apply sets the given fields of symbol and reports whether one has changed.
-func (f SymbolFields) apply(symbol *Symbol) bool {
+// apply sets the given fields of symbol at a time, and reports whether one has changed.
+func (f SymbolFields) apply(symbol *Symbol, at time.Time) bool {
 	before := *symbol
 	if f.Name != nil {
 		symbol.Name = *f.Name
@@ -110,5 +130,15 @@ func (f SymbolFields) apply(symbol *Symbol) bool {
 	if f.FolderID != nil {
 		symbol.FolderID = *f.FolderID
 	}
-	return *symbol != before
+	if f.Tags != nil {
+		symbol.Tags = *f.Tags
+	}
+	if f.Meta != nil {
+		symbol.Meta = *f.Meta
+	}
+	if *symbol == before {
+		return false
+	}
+	symbol.UpdatedAt, symbol.UpdatedBy = at, f.By
+	return true
 }

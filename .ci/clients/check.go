@@ -16,7 +16,7 @@ import (
 
 const (
 	sourceURL   = "https://viewer.example/documents/generated"
-	exportedURL = "http://127.0.0.1:18080/samples/pump-skid.svg"
+	exportedURL = "http://standalone.internal/samples/exports/pump-skid.svg"
 )
 
 var called = make(map[string]bool)
@@ -54,6 +54,15 @@ func main() {
 	must(api.UpdateKeyWithResponse(ctx, id, nil, canvasback.UpdateKeyJSONRequestBody{Name: new("Other")}, admin))
 	key := header("x-api-key", must(api.RotateKeyWithResponse(ctx, id, nil, canvasback.RotateKeyJSONRequestBody{OverlapSeconds: new(0)}, admin)).JSON200.ApiKey)
 
+	other := must(api.CreateKeyWithResponse(ctx, nil, canvasback.CreateKeyJSONRequestBody{}, admin)).JSON201.Key.Id
+	must(api.UpdateKeysWithResponse(ctx, nil, canvasback.UpdateKeysJSONRequestBody{Ids: []canvasback.Id{other}, IsActive: new(false)}, admin))
+	imported := canvasback.ImportKeysJSONRequestBody{Keys: []canvasback.ImportedApiKey{{Sha256: strings.Repeat("b", 64)}}}
+	must(api.ImportKeysWithResponse(ctx, nil, imported, admin))
+	must(api.RevokeRawKeysWithResponse(ctx, nil, canvasback.RevokeRawKeysJSONRequestBody{ApiKeys: []string{"unknown"}}))
+	must(api.DeleteKeysWithResponse(ctx, nil, canvasback.DeleteKeysJSONRequestBody{Ids: []canvasback.Id{other}}, admin))
+	must(api.CreateTokenWithResponse(ctx, nil, canvasback.CreateTokenJSONRequestBody{Scopes: &[]string{"symbols:read"}}, key))
+	must(api.GetOwnKeyWithResponse(ctx, nil, key))
+
 	folder := must(api.CreateFolderWithResponse(ctx, nil, canvasback.CreateFolderJSONRequestBody{Name: "Generated Go"}, key)).JSON201.Id
 	must(api.ListFoldersWithResponse(ctx, &canvasback.ListFoldersParams{Limit: new(canvasback.Limit(10))}, key))
 	must(api.GetFolderWithResponse(ctx, folder, nil, key))
@@ -70,14 +79,24 @@ func main() {
 	}
 	zip := must(api.ExportFolderWithResponse(ctx, folder, nil, key)).Body
 	must(api.ImportSymbolsWithBodyWithResponse(ctx, folder, nil, "application/zip", bytes.NewReader(zip), key))
+	ids := []canvasback.Id{symbol}
+	must(api.UpdateSymbolsWithResponse(ctx, nil, canvasback.UpdateSymbolsJSONRequestBody{Ids: ids, AddTags: &[]string{"valve"}}, key))
+	must(api.DeleteSymbolsWithResponse(ctx, nil, canvasback.DeleteSymbolsJSONRequestBody{Ids: ids}, key))
+	trash := *must(api.ListTrashWithResponse(ctx, nil, key)).JSON200
+	must(api.RestoreTrashWithResponse(ctx, trash[len(trash)-1].Id, nil, canvasback.RestoreTrashJSONRequestBody{}, key))
 	must(api.DeleteSymbolWithResponse(ctx, symbol, nil, key))
 	must(api.DeleteFolderWithResponse(ctx, folder, nil, key))
+	trash = *must(api.ListTrashWithResponse(ctx, nil, key)).JSON200
+	must(api.DeleteTrashWithResponse(ctx, trash[0].Id, nil, key))
 
-	must(api.RegisterExportWithResponse(ctx, nil, canvasback.RegisterExportJSONRequestBody{SourceFileUrl: sourceURL, ExportedUrl: exportedURL}, key))
+	must(api.RegisterExportWithResponse(ctx, nil, canvasback.RegisterExportJSONRequestBody{SourceFileUrl: sourceURL, ExportedUrl: exportedURL}, admin))
 	if file := must(api.DownloadExportWithResponse(ctx, nil, canvasback.DownloadExportJSONRequestBody{SourceFileUrl: sourceURL}, key)); len(file.Body) == 0 {
 		log.Fatal("empty file")
 	}
-	items := []canvasback.BatchExportItem{{SourceFileUrl: sourceURL}}
+	items := make([]canvasback.BatchExportDownloadRequest_Items_Item, 1)
+	if err := items[0].FromBatchExportItem(canvasback.BatchExportItem{SourceFileUrl: sourceURL}); err != nil {
+		log.Fatal(err)
+	}
 	must(api.DownloadExportBatchWithResponse(ctx, nil, canvasback.DownloadExportBatchJSONRequestBody{Items: items}, key))
 	link := must(api.CreateDownloadLinkWithResponse(ctx, nil, canvasback.CreateDownloadLinkJSONRequestBody{SourceFileUrl: new(sourceURL)}, key)).JSON201
 	parts := strings.Split(link.Url, "/")
@@ -88,6 +107,8 @@ func main() {
 	must(api.DeleteExportWithResponse(ctx, list[0].Id, nil, admin))
 	must(api.DeleteKeyWithResponse(ctx, id, nil, admin))
 	must(api.GetDocumentWithResponse(ctx, nil))
+	must(api.GetClientScriptWithResponse(ctx, nil))
+	must(api.GetClientTypesWithResponse(ctx, nil))
 
 	client := reflect.TypeOf(api)
 	for i := range client.NumMethod() {

@@ -26,7 +26,15 @@ await call("getKey", api.getKey({ ...admin, path: { id } }));
 await call("updateKey", api.updateKey({ ...admin, path: { id }, body: { name: "Other" } }));
 const rotated = await call("rotateKey", api.rotateKey({ ...admin, path: { id } }));
 
+const other = await call("createKey", api.createKey({ ...admin, body: {} }));
+await call("updateKeys", api.updateKeys({ ...admin, body: { ids: [other.key.id], isActive: false } }));
+await call("importKeys", api.importKeys({ ...admin, body: { keys: [{ sha256: "a".repeat(64) }] } }));
+await call("revokeRawKeys", api.revokeRawKeys({ body: { apiKeys: ["unknown"] }, throwOnError: true }));
+await call("deleteKeys", api.deleteKeys({ ...admin, body: { ids: [other.key.id] } }));
+
 const key = { headers: { "x-api-key": rotated.apiKey }, throwOnError: true } as const;
+await call("createToken", api.createToken({ ...key, body: { scopes: ["symbols:read"] } }));
+await call("getOwnKey", api.getOwnKey(key));
 const folder = await call("createFolder", api.createFolder({ ...key, body: { name: "Generated" } }));
 await call("listFolders", api.listFolders({ ...key, query: { limit: 10 } }));
 await call("getFolder", api.getFolder({ ...key, path: { id: folder.id } }));
@@ -49,12 +57,19 @@ await call("importSymbols", api.importSymbols({
 	path: { id: folder.id },
 	body: zip,
 }));
+const symbols = { ids: [symbol.id] };
+await call("updateSymbols", api.updateSymbols({ ...key, body: { ...symbols, addTags: ["valve"] } }));
+await call("deleteSymbols", api.deleteSymbols({ ...key, body: symbols }));
+const [deleted] = await call("listTrash", api.listTrash({ ...key, query: { limit: 1 } }));
+await call("restoreTrash", api.restoreTrash({ ...key, path: { id: deleted?.id ?? 0 } }));
 await call("deleteSymbol", api.deleteSymbol({ ...key, path: { id: symbol.id } }));
 await call("deleteFolder", api.deleteFolder({ ...key, path: { id: folder.id } }));
+const [rest] = await call("listTrash", api.listTrash(key));
+await call("deleteTrash", api.deleteTrash({ ...key, path: { id: rest?.id ?? 0 } }));
 
 const sourceFileUrl = "https://viewer.example/documents/generated";
-const exportedUrl = "http://127.0.0.1:18080/samples/pump-skid.svg";
-await call("registerExport", api.registerExport({ ...key, body: { sourceFileUrl, exportedUrl } }));
+const exportedUrl = "http://standalone.internal/samples/exports/pump-skid.svg";
+await call("registerExport", api.registerExport({ ...admin, body: { sourceFileUrl, exportedUrl } }));
 await call("downloadExport", api.downloadExport({ ...key, body: { sourceFileUrl }, parseAs: "blob" }));
 const file = await createClient<paths>({ baseUrl }).POST("/viewer/exports/download", { headers: key.headers, body: { sourceFileUrl }, parseAs: "blob" });
 if (!file.data?.size) throw new Error(`openapi-fetch: ${file.response.status}`);
@@ -69,6 +84,8 @@ await call("checkExport", api.checkExport(exported));
 await call("deleteExport", api.deleteExport(exported));
 await call("deleteKey", api.deleteKey({ ...admin, path: { id } }));
 await call("getDocument", api.getDocument({ throwOnError: true }));
+await call("getClientScript", api.getClientScript({ throwOnError: true }));
+await call("getClientTypes", api.getClientTypes({ throwOnError: true }));
 
 const missing = Object.keys(api).filter((name) => !called.has(name));
 if (missing.length) throw new Error(`not called: ${missing}`);

@@ -1,20 +1,20 @@
 // The images of a folder as templates in the stamp picker of the Nutrient Web SDK:
 //
 //	const instance = await NutrientViewer.load({ container, document });
-//	await addStamps(NutrientViewer, instance, new Symbols("/api/", key), folder);
+//	await addStamps(NutrientViewer, instance, createClient({ getToken }), folder);
 //
 // It uses createAttachment and setStampAnnotationTemplates as described in
 // https://www.nutrient.io/guides/web/headless/stamp/.
 
-export async function addStamps(NutrientViewer, instance, library, folder) {
+export async function addStamps(NutrientViewer, instance, client, folder) {
 	const templates = [];
-	for await (const symbols of library.symbols(folder)) {
+	for await (const symbols of client.pages("listSymbols", folder, { fields: "id,name" })) {
 		for (const { id, name } of symbols) {
-			const image = await library.image(id).catch((error) => {
+			const image = await client.getSymbolImage(id).catch((error) => {
 				if (error.status !== 404) throw error;
 			});
 			if (!image) continue; // the symbol has no image
-			const { blob, width, height } = await asBitmap(image);
+			const { blob, width, height } = await asBitmap(await image.blob());
 			templates.push(new NutrientViewer.Annotations.ImageAnnotation({
 				imageAttachmentId: await instance.createAttachment(blob),
 				contentType: blob.type,

@@ -129,8 +129,8 @@ func entityTag(t *testing.T, url, key string) string {
 	return response.Header.Get("ETag")
 }
 
-// Processes with one PUBLIC_URL open the same samples and files. Without one they
-// open the samples of the process that created them.
+// Processes on one database open the same samples and files, whatever their addresses
+// are. Their links have the address of the request or PUBLIC_URL.
 func TestReplicas_ShareSamplesAndFiles(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -140,26 +140,29 @@ func TestReplicas_ShareSamplesAndFiles(t *testing.T) {
 	start := func(publicURL string) *server {
 		return startServer(t, map[string]string{"DATABASE_URL": databaseURL, "EXPORT_DIR": dir, "PUBLIC_URL": publicURL, "PROTECT_ROUTES": "false"})
 	}
-	const sample = `{"sourceFileUrl":"https://viewer.example/drawings/datasheet"}`
-	first, second := start(""), start("")
-	is.True(strings.Contains(first.log.String(), "PUBLIC_URL is not set"))
-	is.True(strings.Contains(first.log.String(), "ADMIN_API_KEY is not set"))
-	for _, s := range []*server{first, second, start(""), first} {
+	const publicURL = "https://canvas.example/tools"
+	const sample, plan = `{"sourceFileUrl":"https://viewer.example/drawings/datasheet"}`, `{"sourceFileUrl":"plan"}`
+	replicas := []*server{start(""), start(""), start(publicURL + "/")}
+	is.True(strings.Contains(replicas[0].log.String(), "ADMIN_API_KEY is not set"))
+	is.True(strings.Contains(replicas[2].banner, "API="+publicURL+"/api\n"))
+	replicas[0].sendJSON(201, "POST", "/viewer/exports/register", `{"sourceFileUrl":"plan","exportedUrl":"http://files.internal/plan.pdf"}`)
+	for i, s := range replicas {
 		status, _ := s.send("POST", "/viewer/exports/download", sample)
 		is.Equal(status, 200)
-	}
-
-	const publicURL = "https://canvas.example/tools"
-	replicas := []*server{start(publicURL + "/"), start(publicURL)}
-	is.True(!strings.Contains(replicas[0].log.String(), "PUBLIC_URL is not set"))
-	is.True(strings.Contains(replicas[0].banner, "API="+publicURL+"/api\n"))
-	replicas[0].sendJSON(201, "POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"`+publicURL+`/files/plan.pdf"}`)
-	for _, s := range replicas {
-		status, body := s.send("POST", "/viewer/exports/download", `{"sourceFileUrl":"s"}`)
+		status, body := s.send("POST", "/viewer/exports/download", plan)
 		is.Equal(status, 200)
 		is.Equal(string(body), "plan")
-		status, _ = s.send("POST", "/viewer/exports/download", sample)
-		is.Equal(status, 200)
-		is.Equal(s.sendJSON(200, "POST", "/viewer/exports/download?responseType=urls", sample)["exportedUrl"], publicURL+"/samples/datasheet.pdf")
+		url, _ := s.sendJSON(200, "POST", "/viewer/exports/download?responseType=urls", plan)["exportedUrl"].(string)
+		api := s.url
+		if i == 2 {
+			api = publicURL + "/api"
+		}
+		path, ok := strings.CutPrefix(url, api)
+		is.True(ok)
+		for _, other := range replicas {
+			status, body := other.send("GET", path, "")
+			is.Equal(status, 200)
+			is.Equal(string(body), "plan")
+		}
 	}
 }

@@ -17,8 +17,12 @@ type memoryGroup struct{ dir string }
 // newMemoryGroup creates a cgroup of bytes below that of the test, and removes it at the
 // end of the test. It returns nil if this machine does not allow it.
 func newMemoryGroup(t *testing.T, bytes int64) *memoryGroup {
-	for _, group := range memoryCgroups(os.ReadFile) {
-		dir, err := os.MkdirTemp(filepath.Join(group.root, group.dir), "canvasback-test-")
+	groups, _ := os.ReadFile("/proc/self/cgroup")
+	for line := range strings.Lines(string(groups)) {
+		_, group, _ := strings.Cut(strings.TrimSpace(line), ":")
+		controllers, group, _ := strings.Cut(group, ":")
+		limitFile := map[string]string{"": "memory.max", "memory": "memory.limit_in_bytes"}[controllers]
+		dir, err := os.MkdirTemp(filepath.Join("/sys/fs/cgroup", controllers, group), "canvasback-test-")
 		if err != nil {
 			continue
 		}
@@ -31,7 +35,7 @@ func newMemoryGroup(t *testing.T, bytes int64) *memoryGroup {
 			}
 			t.Errorf("%s could not be removed", dir)
 		})
-		limit, err := os.OpenFile(filepath.Join(dir, group.file), os.O_WRONLY, 0) // never created here
+		limit, err := os.OpenFile(filepath.Join(dir, limitFile), os.O_WRONLY, 0) // never created here
 		if err != nil {
 			continue
 		}

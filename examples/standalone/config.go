@@ -3,258 +3,248 @@ package main
 import (
 	"cmp"
 	"crypto/rand"
-	"fmt"
+	"errors"
 	"log/slog"
 	"net"
-	"net/url"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"example.com/canvasback/examples/internal/acme"
+	"example.com/canvasback/examples/internal/clientip"
+	"example.com/canvasback/examples/internal/database"
+	"example.com/canvasback/examples/internal/env"
+	"example.com/canvasback/examples/internal/resolver"
+	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/fetch"
+	"example.com/canvasback/exports/s3"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/symbols"
 )
 
-// config is the parsed environment.
+// config is the parsed environment. What run adds to the options is not in it.
 type config struct {
+	api      httpapi.Options
+	keys     keys.Options
+	exports  exports.Options
+	symbols  symbols.Options
+	fetch    fetch.Options
+	s3       s3.Options
+	postgres postgres.Options
+
 	addr            string
-	publicURL       string // without a trailing slash; empty: that of the listener
-	basePath        string // "" or "/...", without a trailing slash
-	tls             tlsConfig
-	adminKeys       []string
+	port            string // empty if ADDR is set
 	adminKeyGiven   bool
 	databaseURL     string
-	protect         bool
-	allowedHosts    []string
+	demo            *bool // nil: on a new database
 	exportDir       string
-	exportDirURL    string
-	objectStore     objectStore
-	registerWith    httpapi.RegisterWith
-	corsOrigins     []string
-	clientIPs       clientIPs
+	resolver        resolver.Resolver
+	ignoreQuery     bool
+	exportDirURLs   []string
+	protect         bool
+	tls             acme.Config
+	httpAddr        string // empty: no HTTP beside HTTPS
+	clientIP        clientip.Finder
 	metricsAddr     string // empty: no metrics
-	linkLifetime    time.Duration
-	demo            demoMode
 	logLevel        slog.Level
 	logJSON         bool
 	shutdownTimeout time.Duration
 }
 
-// demoMode selects when sample data is created.
-type demoMode int
+// variables returns the variables that set c.
+func (c *config) variables() env.Table {
+	return env.Table{
+		{Title: "Usual", Variables: []env.Variable{
+			env.String(&c.addr, "ADDR", "", "listen address (default 127.0.0.1:8080, or :443 with TLS_HOSTS)"),
+			env.Func(c.setPort, "PORT", "", "port to listen on at all interfaces, unless ADDR is set"),
+			env.Func(c.setAdminKeys, "ADMIN_API_KEY", "", "admin keys or hashes, comma-separated; generated if empty"),
+			env.Func(c.setDatabaseURL, "DATABASE_URL", "sqlite:canvasback.db", "sqlite:PATH, memory: or postgres://..."),
+			env.String(&c.api.PublicURL, "PUBLIC_URL", "", "http(s) base URL of this server for clients"),
+			env.List(&c.api.AllowedOrigins, "CORS_ORIGINS", "", "origins of pages, comma-separated, or *"),
+			env.OptionalBool(&c.demo, "DEMO", "create sample data and a client key (default true on a new database)"),
+		}},
+		{Title: "Exported files", Variables: []env.Variable{
+			env.String(&c.exportDir, "EXPORT_DIR", "", "directory of exported files; only downloads serve them"),
+			env.List(&c.exportDirURLs, "EXPORT_DIR_URL", "http://files.internal/", "URLs of this directory, comma-separated"),
+			env.List(&c.fetch.AllowedHosts, "EXPORT_ALLOWED_HOSTS", "", "host[:port] that may be private, comma-separated"),
+			env.List(&c.s3.Buckets, "EXPORT_S3_BUCKETS", "", "bucket[/prefix], comma-separated; credentials of AWS tools"),
+			env.String(&c.s3.Endpoint, "EXPORT_S3_ENDPOINT", "", "URL of the object store, if it is not AWS"),
+			env.String(&c.s3.Region, "EXPORT_S3_REGION", "", "its region (default AWS_REGION or us-east-1)"),
+			env.Duration(&c.s3.PresignLifetime, time.Second, maxPresignLifetime, "EXPORT_S3_URL_LIFETIME", "15m", "lifetime of a presigned URL"),
+			env.Duration(&c.exports.LinkLifetime, 1, 0, "LINK_LIFETIME", "24h", "lifetime of a download link"),
+			env.Choice(&c.api.RegisterWith, registerWith, "REGISTER_WITH", "scope", "who registers: scope (and admin), client, admin, off"),
+			env.String(&c.resolver.URL, "EXPORT_RESOLVE_URL", "", "URL that is asked for exports that are not registered"),
+			env.String(&c.resolver.Token, "EXPORT_RESOLVE_TOKEN", "", "bearer token for it"),
+			env.Bool(&c.ignoreQuery, "SOURCE_IGNORE_QUERY", "false", "true cuts source URLs at their first question mark"),
+		}},
+		{Title: "Routes", Variables: []env.Variable{
+			env.Path(&c.api.Prefix, "BASE_PATH", "/api", "path prefix of the API; may be empty"),
+			env.Duration(&c.symbols.TrashLifetime, 0, 0, "TRASH_LIFETIME", "720h", "how long deleted symbols can be restored; 0: not at all"),
+			env.Bool(&c.keys.ForeignKeys, "FOREIGN_KEYS", "false", "true imports client keys of other systems, in any form"),
+			env.Bool(&c.api.RevokeRoute, "REVOKE_ROUTE", "false", "true lets whoever has found a client key revoke it"),
+			env.Bool(&c.protect, "PROTECT_ROUTES", "true", "false opens the client routes to everyone"),
+		}},
+		{Title: "Proxies and TLS", Variables: []env.Variable{
+			env.Func(c.clientIP.SetProxies, "TRUSTED_PROXIES", "", "IP addresses or prefixes whose X-Forwarded-For counts"),
+			env.Func(c.clientIP.SetHeader, "CLIENT_IP_HEADER", "", "other header, which the proxy must overwrite"),
+			env.List(&c.tls.Hosts, "TLS_HOSTS", "", "host names, comma-separated: HTTPS with ACME certificates"),
+			env.String(&c.tls.CacheDir, "TLS_CACHE_DIR", "", "directory of certificates and keys (default certificates)"),
+			env.String(&c.tls.DirectoryURL, "TLS_DIRECTORY_URL", "", "URL of the ACME server, if it is not Let's Encrypt"),
+			env.String(&c.httpAddr, "TLS_HTTP_ADDR", "", "listen address, such as :80, that redirects to HTTPS"),
+		}},
+		{Title: "Operation", Variables: []env.Variable{
+			env.String(&c.metricsAddr, "METRICS_ADDR", "", "listen address of Prometheus metrics"),
+			env.Choice(&c.logLevel, logLevels, "LOG_LEVEL", "info", "debug, info, warn or error"),
+			env.Choice(&c.logJSON, logFormats, "LOG_FORMAT", "text", "text or json"),
+			env.Duration(&c.shutdownTimeout, 0, 0, "SHUTDOWN_TIMEOUT", "30s", "how long downloads continue after a signal"),
+			env.Choice(&c.postgres.Fence, fenceModes, "POSTGRES_FENCE", "auto", "when calls wait for a standby: auto, always, never, strict"),
+		}},
+	}
+}
 
-const (
-	demoIfNew demoMode = iota // the database has no keys and no folders
-	demoAlways
-	demoNever
+// maxPresignLifetime is the limit of S3.
+const maxPresignLifetime = 7 * 24 * time.Hour
+
+// Values of variables.
+var (
+	logLevels = map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	}
+	logFormats   = map[string]bool{"text": false, "json": true}
+	registerWith = map[string]httpapi.RegisterWith{
+		"scope": httpapi.RegisterWithScope, "client": httpapi.RegisterWithClientKey,
+		"admin": httpapi.RegisterWithAdminKey, "off": httpapi.RegisterOff,
+	}
+	fenceModes = map[string]postgres.Fence{
+		"auto": postgres.FenceAuto, "always": postgres.FenceAlways,
+		"never": postgres.FenceNever, "strict": postgres.FenceStrict,
+	}
 )
 
-// readConfig reads the environment through lookup. Empty variables count as
-// unset, except BASE_PATH.
-func readConfig(lookup func(string) (string, bool)) (config, error) {
-	env := &environment{lookup: lookup}
-	c := config{
-		publicURL:       strings.TrimRight(env.url("PUBLIC_URL"), "/"),
-		basePath:        env.basePath(),
-		tls:             env.tls(),
-		adminKeys:       env.adminKeys(),
-		databaseURL:     env.text("DATABASE_URL", defaultDatabase),
-		protect:         env.flag("PROTECT_ROUTES", true),
-		allowedHosts:    env.list("EXPORT_ALLOWED_HOSTS"),
-		exportDir:       env.text("EXPORT_DIR", ""),
-		exportDirURL:    env.text("EXPORT_DIR_URL", ""),
-		corsOrigins:     env.list("CORS_ORIGINS"),
-		metricsAddr:     env.address("METRICS_ADDR", ""),
-		linkLifetime:    env.duration("LINK_LIFETIME", 24*time.Hour, 1, 0),
-		logJSON:         env.choice("LOG_FORMAT", "text", "json") == "json",
-		shutdownTimeout: env.duration("SHUTDOWN_TIMEOUT", 30*time.Second, 0, 0),
-		objectStore: objectStore{
-			buckets:     env.list("EXPORT_S3_BUCKETS"),
-			endpoint:    env.text("EXPORT_S3_ENDPOINT", ""),
-			region:      env.text("EXPORT_S3_REGION", ""),
-			urlLifetime: env.duration("EXPORT_S3_URL_LIFETIME", 15*time.Minute, time.Second, 7*24*time.Hour),
-		},
+// readConfig reads the environment through lookup.
+func readConfig(lookup func(string) (string, bool)) (*config, error) {
+	c := new(config)
+	if err := c.variables().Read(lookup, c.check); err != nil {
+		return nil, err
 	}
-	if c.adminKeyGiven = len(c.adminKeys) > 0; !c.adminKeyGiven {
-		c.adminKeys = []string{"admin_" + rand.Text()}
+	c.addr = cmp.Or(c.addr, c.defaultAddr())
+	if c.adminKeyGiven = len(c.api.AdminKeys) > 0; !c.adminKeyGiven {
+		c.api.AdminKeys = []string{"admin_" + rand.Text()}
 	}
-	addr := "127.0.0.1:8080"
-	if c.tls.enabled() {
-		addr = ":443"
-		if strings.HasPrefix(c.publicURL, "http:") {
-			env.fail("PUBLIC_URL must begin with https: because TLS_HOSTS is set")
+	c.api.DangerouslySkipClientKeys = !c.protect
+	if c.resolver.URL != "" {
+		c.exports.Resolve = c.resolver.Resolve
+	}
+	if c.ignoreQuery {
+		c.exports.SourceKey = resolver.CutQuery
+	}
+	c.api.ClientIP = c.clientIP.Find
+	return c, nil
+}
+
+// check returns an error if the variables that were read so far do not fit together.
+func (c *config) check() error {
+	if _, err := httpapi.New(&c.api); err != nil {
+		return err
+	}
+	if _, err := fetch.New(&c.fetch); err != nil {
+		return err
+	}
+	if len(c.s3.Buckets) > 0 {
+		options := c.s3
+		options.Credentials = aws.AnonymousCredentials{}
+		if _, err := s3.New(&options); err != nil {
+			return err
 		}
 	}
-	c.addr = env.address("ADDR", addr)
-	switch env.choice("REGISTER_WITH", "client", "admin", "off") {
-	case "admin":
-		c.registerWith = httpapi.RegisterWithAdminKey
-	case "off":
-		c.registerWith = httpapi.RegisterOff
+	if err := c.tls.Check(); err != nil {
+		return err
 	}
-	if env.text("DEMO", "") != "" {
-		c.demo = demoNever
-		if env.flag("DEMO", false) {
-			c.demo = demoAlways
-		}
+	if err := c.resolver.Check(); err != nil {
+		return err
 	}
-	if err := c.logLevel.UnmarshalText([]byte(env.text("LOG_LEVEL", "info"))); err != nil {
-		env.fail("LOG_LEVEL must be debug, info, warn or error")
-	}
-	var err error
-	if c.clientIPs, err = parseClientIPs(env.text("CLIENT_IP_HEADER", ""), env.list("TRUSTED_PROXIES")); err != nil {
-		env.fail("%w", err)
-	}
-	if err := checkDatabaseURL(c.databaseURL); err != nil {
-		env.fail("%w", err)
-	}
-	return c, env.err
-}
-
-// environment reads variables and keeps the first error.
-type environment struct {
-	lookup func(string) (string, bool)
-	err    error
-}
-
-func (e *environment) fail(format string, args ...any) {
-	e.err = cmp.Or(e.err, fmt.Errorf(format, args...))
-}
-
-func (e *environment) text(name, fallback string) string {
-	value, _ := e.lookup(name)
-	return cmp.Or(strings.TrimSpace(value), fallback)
-}
-
-func (e *environment) list(name string) []string { return splitList(e.text(name, "")) }
-
-func (e *environment) flag(name string, fallback bool) bool {
-	value, err := strconv.ParseBool(e.text(name, strconv.FormatBool(fallback)))
-	if err != nil {
-		e.fail("%s must be true or false", name)
-	}
-	return value
-}
-
-// choice returns one of values; the first is the default.
-func (e *environment) choice(name string, values ...string) string {
-	value := e.text(name, values[0])
-	if !slices.Contains(values, value) {
-		last := len(values) - 1
-		e.fail("%s must be %s or %s, not %q", name, strings.Join(values[:last], ", "), values[last], value)
-	}
-	return value
-}
-
-// duration returns a duration from least to most; a most of 0 is no limit.
-func (e *environment) duration(name string, fallback, least, most time.Duration) time.Duration {
-	value, err := time.ParseDuration(e.text(name, fallback.String()))
 	switch {
-	case err == nil && value >= least && (most == 0 || value <= most):
-	case most > 0:
-		e.fail("%s must be a duration from %v to %v", name, least, most)
-	case least > 0:
-		e.fail("%s must be a positive duration such as 24h or 90m", name)
-	default:
-		e.fail("%s must be a duration such as 25s", name)
-	}
-	return value
-}
-
-func (e *environment) address(name, fallback string) string {
-	value := e.text(name, fallback)
-	if _, _, err := net.SplitHostPort(value); value != "" && err != nil {
-		e.fail("%s must be host:port: %w", name, err)
-	}
-	return value
-}
-
-// url returns an http or https URL of a server and a path.
-func (e *environment) url(name string) string {
-	value := e.text(name, "")
-	u, err := url.Parse(value)
-	if value != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.ContainsAny(value, "?#")) {
-		e.fail("%s must be a URL such as https://canvas.example, without query or credentials", name)
-	}
-	return value
-}
-
-func (e *environment) basePath() (base string) {
-	text, set := e.lookup("BASE_PATH")
-	if !set {
-		text = "/api"
-	}
-	if text = strings.Trim(text, "/ "); text != "" {
-		base = "/" + text
-	}
-	if base != path.Clean(base) && base != "" || (&url.URL{Path: base}).EscapedPath() != base {
-		e.fail("BASE_PATH must be a plain path such as /api, not %q", base)
-	}
-	return base
-}
-
-// minAdminKey is the length of the shortest admin key in characters. The rate limit
-// of httpapi permits 860,000 guesses a day for each client IP.
-const minAdminKey = 16
-
-func (e *environment) adminKeys() []string {
-	list := e.list("ADMIN_API_KEY")
-	if len(list) == 0 && e.text("ADMIN_API_KEY", "") != "" {
-		e.fail("ADMIN_API_KEY is a list without a key")
-	}
-	allowShort := e.flag("ALLOW_SHORT_ADMIN_KEYS", false)
-	for i, key := range list {
-		if err := checkAdminKey(key, allowShort); err != nil {
-			e.fail("ADMIN_API_KEY: key %d: %w", i+1, err)
-		}
-	}
-	return list
-}
-
-func checkAdminKey(key string, allowShort bool) error {
-	if utf8.RuneCountInString(key) < minAdminKey && !allowShort {
-		return fmt.Errorf("an admin key of less than %d characters can be guessed; choose a longer one or set ALLOW_SHORT_ADMIN_KEYS=true", minAdminKey)
+	case len(c.s3.Buckets) == 0 && c.s3.Endpoint != "":
+		return errors.New("requires EXPORT_S3_BUCKETS")
+	case !c.tls.Enabled() && c.tls.CacheDir+c.tls.DirectoryURL+c.httpAddr != "":
+		return errors.New("requires TLS_HOSTS")
+	case c.tls.Enabled() && strings.HasPrefix(c.api.PublicURL, "http:"):
+		return errors.New("requires an https URL in PUBLIC_URL")
 	}
 	return nil
 }
 
-// baseURL returns the URL of this server for clients.
-func (c config) baseURL(listener net.Addr) string {
-	if c.publicURL != "" {
-		return c.publicURL
+func (c *config) defaultAddr() string {
+	switch {
+	case c.port != "":
+		return ":" + c.port
+	case c.tls.Enabled():
+		return ":443"
 	}
-	if !c.tls.enabled() {
-		return localURL(listener)
+	return "127.0.0.1:8080"
+}
+
+func (c *config) setPort(value string) error {
+	if n, err := strconv.ParseUint(value, 10, 16); err != nil || n == 0 {
+		return errors.New("must be a number from 1 to 65535")
 	}
-	host := c.tls.hosts[0]
+	if c.addr == "" {
+		c.port = value
+	}
+	return nil
+}
+
+// minAdminKey is the length in characters of the shortest admin key that is hard to
+// guess. The rate limit of httpapi permits 860,000 guesses a day for each client IP.
+const minAdminKey = 16
+
+func isShort(adminKey string) bool { return utf8.RuneCountInString(adminKey) < minAdminKey }
+
+func (c *config) setDatabaseURL(value string) error {
+	c.databaseURL = value
+	return database.CheckURL(value)
+}
+
+// setAdminKeys takes the parts of a value between commas for keys if none is short.
+// Otherwise the value is one key, which may contain commas.
+func (c *config) setAdminKeys(value string) error {
+	c.api.AdminKeys = strings.Split(value, ",")
+	for i, key := range c.api.AdminKeys {
+		c.api.AdminKeys[i] = strings.TrimSpace(key)
+	}
+	if slices.ContainsFunc(c.api.AdminKeys, isShort) {
+		c.api.AdminKeys = []string{value}
+	}
+	return nil
+}
+
+// urlOf returns the URL of this server for clients, without a trailing slash.
+func (c *config) urlOf(listener net.Addr) string {
+	if c.api.PublicURL != "" {
+		return strings.TrimRight(c.api.PublicURL, "/")
+	}
+	if !c.tls.Enabled() {
+		return localURL(listener.String())
+	}
+	host := c.tls.Hosts[0]
 	if _, port, err := net.SplitHostPort(listener.String()); err == nil && port != "443" {
 		host = net.JoinHostPort(host, port)
 	}
 	return "https://" + host
 }
 
-// splitList splits text at commas and drops white space and empty elements.
-func splitList(text string) []string {
-	var elements []string
-	for element := range strings.SplitSeq(text, ",") {
-		if element = strings.TrimSpace(element); element != "" {
-			elements = append(elements, element)
-		}
-	}
-	return elements
-}
-
-// localURL returns the URL of a listener as seen from this machine. It replaces
+// localURL returns the URL of a listen address as seen from this machine. It replaces
 // an unspecified IP address by the loopback address.
-func localURL(listener net.Addr) string {
-	host, port, err := net.SplitHostPort(listener.String())
-	if err != nil {
-		return "http://" + listener.String()
-	}
+func localURL(addr string) string {
+	host, port, _ := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return (&url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}).String()
+	return "http://" + net.JoinHostPort(host, port)
 }

@@ -125,7 +125,7 @@ var (
 // startServer runs the program with these variables on a free port.
 func startServer(t *testing.T, env map[string]string) *server {
 	t.Helper()
-	variables := map[string]string{"ADDR": "127.0.0.1:0", "LOG_LEVEL": "debug"}
+	variables := map[string]string{"ADDR": "127.0.0.1:0", "LOG_LEVEL": "debug", "REGISTER_WITH": "client"}
 	for name, value := range env {
 		variables[name] = value
 	}

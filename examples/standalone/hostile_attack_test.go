@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -28,12 +29,12 @@ type hostileClient struct {
 	results tallies
 }
 
-func newHostileClient(h *hostileTest) *hostileClient {
-	addr, _, _ := strings.Cut(strings.TrimPrefix(h.url, "http://"), "/")
+func newHostileClient(s *soak, files string) *hostileClient {
+	addr, _, _ := strings.Cut(strings.TrimPrefix(s.url, "http://"), "/")
 	return &hostileClient{
-		worker: &worker{soak: h.soak, random: rand.New(rand.NewPCG(0, 3)), data: make(map[int64]string)},
+		worker: &worker{soak: s, random: rand.New(rand.NewPCG(0, 3)), data: make(map[int64]string)},
 		addr:   addr,
-		files:  h.files.URL,
+		files:  files,
 		bomb:   zipBomb(),
 	}
 }
@@ -77,16 +78,32 @@ func (c *hostileClient) prepare() {
 			c.sendClient("prepare", "POST", "/viewer/exports/register", body, 201)
 		}
 	}
+	for i := range longURLs {
+		body := fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":"%s/large/0?%s"}`, drawingSource("long", i), c.files, strings.Repeat("u", 8000))
+		c.sendClient("prepare", "POST", "/viewer/exports/register", body, 201)
+	}
+	data := `{"name":"large","type":"text/plain","data":"` + strings.Repeat("d", 8<<20) + `"}`
+	for range largeSymbols {
+		out := c.sendClient("prepare", "POST", c.symbolsPath(), data, 201)
+		var symbol struct{ ID int64 }
+		if json.Unmarshal(out.body, &symbol) == nil {
+			c.ids = append(c.ids, symbol.ID)
+		}
+	}
 }
+
+// Numbers of the records of the hostile client.
+const (
+	longURLs     = 200
+	largeSymbols = 12
+)
 
 // attack starts the attacks whose digits kinds has. They end with ctx.
 func (c *hostileClient) attack(ctx context.Context, kinds string) *sync.WaitGroup {
 	single := fmt.Sprintf(`{"sourceFileUrl":%q}`, drawingSource("large", 0))
-	var items []string
-	for i := range smallFiles {
-		items = append(items, fmt.Sprintf(`{"sourceFileUrl":%q}`, drawingSource("small", i)))
-	}
-	batch := `{"items":[` + strings.Join(items, ",") + `]}`
+	batch, long := drawings("small", smallFiles), drawings("long", longURLs)
+	missing := `{"items":[` + strings.Repeat(fmt.Sprintf(`{"sourceFileUrl":%q},`, strings.Repeat("&", 4000)), 999) + single + `]}`
+	empty := `{"items":[` + strings.Repeat("{},", 1<<20) + `{}]}`
 	pair := fmt.Sprintf(`{"items":[{"sourceFileUrl":%q},{"sourceFileUrl":%q}]}`, drawingSource("large", 0), drawingSource("large", 1))
 
 	attacks := []struct {
@@ -99,6 +116,11 @@ func (c *hostileClient) attack(ctx context.Context, kinds string) *sync.WaitGrou
 		{"3 stalled download", 300, c.stall("/viewer/exports/download", single)},
 		{"4 stalled batch", 200, c.stall("/viewer/exports/download-batch", batch)},
 		{"5 stalled zip", 1000, c.stall("/viewer/exports/download-batch", pair)},
+		{"6 unread URLs", 32, c.stall("/viewer/exports/download-batch?responseType=urls", long)},
+		{"7 large symbol", 32, c.stallSymbol},
+		{"8 long manifest", 8, c.stall("/viewer/exports/download-batch", missing)},
+		{"8 empty items", 8, c.stall("/viewer/exports/links", empty)},
+		{"9 no waiting", 32, c.stall("/viewer/exports/download", single)},
 	}
 	running := new(sync.WaitGroup)
 	for _, attack := range attacks {
@@ -149,7 +171,7 @@ func (c *hostileClient) repeat(ctx context.Context, kind string, run func(*net.T
 		}
 		closed()
 		conn.Close()
-		if result == "429" || result == "503" {
+		if (result == "429" || result == "503") && kind[0] != '9' {
 			wait(time.Second + rand.N(4*time.Second))
 		}
 	}
@@ -200,4 +222,25 @@ func (c *hostileClient) stall(path, body string) func(*net.TCPConn) (string, boo
 		result := status(conn)
 		return result, result == "200"
 	}
+}
+
+// stallSymbol changes nothing of a large symbol, or gets it, and does not read it.
+func (c *hostileClient) stallSymbol(conn *net.TCPConn) (string, bool) {
+	method, body := "GET", ""
+	if rand.IntN(2) == 0 {
+		method, body = "PATCH", "{}"
+	}
+	fmt.Fprintf(conn, "%s /api/symbol/symbols/%d HTTP/1.1\r\nHost: hostile\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s",
+		method, c.ids[rand.IntN(len(c.ids))], c.key, len(body), body)
+	result := status(conn)
+	return result, result == "200"
+}
+
+// drawings returns the body of a batch of n drawings.
+func drawings(directory string, n int) string {
+	var items []string
+	for i := range n {
+		items = append(items, fmt.Sprintf(`{"sourceFileUrl":%q}`, drawingSource(directory, i)))
+	}
+	return `{"items":[` + strings.Join(items, ",") + `]}`
 }

@@ -23,7 +23,7 @@ import (
 
 var (
 	hostileFlag = flag.Duration("hostile", 0, "duration of TestHostileClient per storage driver; it asserts ratios from a minute on")
-	attacksFlag = flag.String("attacks", "12345", "attacks of TestHostileClient")
+	attacksFlag = flag.String("attacks", "123456789", "attacks of TestHostileClient")
 	thinkFlag   = flag.Duration("think", 20*time.Millisecond, "mean pause of a client of TestHostileClient after a request")
 )
 
@@ -33,9 +33,9 @@ const (
 )
 
 // TestHostileClient runs the program with 512 MiB of memory. It compares what honest
-// clients get while another client key attacks with what they get without it. It fails
-// if the program is killed, or if an honest request gets an error or a truncated
-// response.
+// clients get while another client key attacks with what they get while it attacks another
+// instance on the machine. It fails if the program is killed, or if an honest request gets
+// an error or a truncated response.
 func TestHostileClient(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		newHostileTest(t, "sqlite:"+filepath.Join(t.TempDir(), "hostile.db")).run()
@@ -55,6 +55,7 @@ type hostileTest struct {
 	files   *httptest.Server
 	clients []*honestClient
 	hostile *hostileClient
+	other   *hostileClient           // of another instance
 	elapsed map[string]time.Duration // by phase
 }
 
@@ -71,7 +72,7 @@ func newHostileTest(t *testing.T, databaseURL string) *hostileTest {
 		elapsed: make(map[string]time.Duration),
 	}
 	t.Cleanup(h.files.Close)
-	h.env = append(h.env, "EXPORT_ALLOWED_HOSTS="+strings.TrimPrefix(h.files.URL, "http://"), "DEMO=false")
+	h.env = append(h.env, h.limits()...)
 	h.client.Timeout = 2 * time.Minute // a loaded machine is no failure
 	if h.group = newMemoryGroup(t, memoryLimit); h.group != nil {
 		h.command = h.group.command(h.command[0])
@@ -82,28 +83,37 @@ func newHostileTest(t *testing.T, databaseURL string) *hostileTest {
 	return h
 }
 
-// run measures the honest clients in turn without and with the hostile one.
+// limits returns variables of both instances.
+func (h *hostileTest) limits() []string {
+	return []string{"EXPORT_ALLOWED_HOSTS=" + strings.TrimPrefix(h.files.URL, "http://"), "DEMO=false"}
+}
+
+// run measures the honest clients in turn beside attacks on the other instance and on theirs.
 func (h *hostileTest) run() {
 	h.start()
 	defer h.kill()
-	h.prepare()
+	other := newSoak(h.t, "memory:")
+	other.env = append(other.env, h.limits()...)
+	other.start()
+	defer other.kill()
+	h.prepare(other)
 	phase, phases := time.Second, 2
 	if *hostileFlag > 0 {
 		phase, phases = *hostileFlag/8, 8
 	}
 	h.measure("warm up", phase/4)
 	for i := range phases {
-		if i%2 == 0 {
-			h.measure(phaseAlone, phase)
-			continue
+		hostile, name := h.other, phaseAlone
+		if i%2 == 1 {
+			hostile, name = h.hostile, phaseAttacked
 		}
 		ctx, stop := context.WithCancel(h.t.Context())
-		ended := h.hostile.attack(ctx, *attacksFlag)
-		for deadline := time.Now().Add(time.Minute); h.hostile.rejected() == 0 && time.Now().Before(deadline); {
+		ended := hostile.attack(ctx, *attacksFlag)
+		for deadline := time.Now().Add(time.Minute); hostile.rejected() == 0 && time.Now().Before(deadline); {
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(phase / 4)
-		h.measure(phaseAttacked, phase)
+		h.measure(name, phase)
 		stop()
 		ended.Wait()
 		time.Sleep(phase / 4) // the program notices
@@ -112,9 +122,10 @@ func (h *hostileTest) run() {
 }
 
 // prepare creates the keys, symbols and exports of all clients.
-func (h *hostileTest) prepare() {
-	h.hostile = newHostileClient(h)
+func (h *hostileTest) prepare(other *soak) {
+	h.hostile, h.other = newHostileClient(h.soak, h.files.URL), newHostileClient(other, h.files.URL)
 	h.hostile.prepare()
+	h.other.prepare()
 	var working sync.WaitGroup
 	for i := range honestClients {
 		client := newHonestClient(h, i)

@@ -18,14 +18,19 @@ import (
 	"syscall"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"example.com/canvasback/examples/internal/database"
 )
 
 func main() {
 	showVersion := flag.Bool("version", false, "print the version")
-	backup := flag.String("backup", "", "copy the SQLite database of DATABASE_URL to the new file `FILE`, also while a server runs")
-	hash := flag.Bool("hash-admin-key", false, "read an admin key from standard input and print a bcrypt hash for ADMIN_API_KEY")
+	health := flag.Bool("health", false, "check that the server with these variables is ready")
+	backup := flag.String("backup", "", "copy the SQLite database to the new file `FILE`, also while a server runs")
+	hash := flag.Bool("hash-admin-key", false, "read an admin key and print a hash for ADMIN_API_KEY")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "standalone runs Canvasback as a server, configured by environment variables:\n\n%s\nFlags:\n\n", usage())
+		out := flag.CommandLine.Output()
+		fmt.Fprint(out, "standalone runs Canvasback as a server, configured by environment variables.\n\n")
+		fmt.Fprint(out, new(config).variables().Usage(), "Flags:\n\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -42,7 +47,9 @@ func main() {
 	case *showVersion:
 		fmt.Println(version())
 	case *hash:
-		err = hashAdminKey(os.LookupEnv, os.Stdin, os.Stdout)
+		err = hashAdminKey(os.Stdin, os.Stdout, os.Stderr)
+	case *health:
+		err = checkHealth(ctx, os.LookupEnv)
 	case *backup != "":
 		err = backUp(ctx, os.LookupEnv, *backup)
 	default:
@@ -54,27 +61,32 @@ func main() {
 	}
 }
 
-// version returns the version of the module, the commit and the Go release.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+// backUp copies the database to a new file.
+func backUp(ctx context.Context, lookup func(string) (string, bool), target string) error {
+	c, err := readConfig(lookup)
+	if err != nil {
+		return err
 	}
-	text := info.Main.Version
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			text += " " + setting.Value
-		}
-	}
-	return text + " " + info.GoVersion
+	return database.BackUp(ctx, c.databaseURL, target)
 }
 
-// hashAdminKey prints a bcrypt hash of the line that it reads.
-func hashAdminKey(lookup func(string) (string, bool), in io.Reader, out io.Writer) error {
-	env := environment{lookup: lookup}
-	allowShort := env.flag("ALLOW_SHORT_ADMIN_KEYS", false)
-	if env.err != nil {
-		return env.err
+// release is the version in CHANGELOG.md.
+const release = "0.1.0"
+
+// version returns the release, the version of the module, which names the commit, and that
+// of Go.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return release + " " + info.Main.Version + " " + info.GoVersion
+	}
+	return release
+}
+
+// hashAdminKey prints a bcrypt hash of the line that it reads. It prompts for it if in is
+// a terminal.
+func hashAdminKey(in *os.File, out, prompt io.Writer) error {
+	if info, err := in.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+		fmt.Fprint(prompt, "Admin key: ")
 	}
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil && err != io.EOF {
@@ -84,8 +96,8 @@ func hashAdminKey(lookup func(string) (string, bool), in io.Reader, out io.Write
 	if key == "" {
 		return errors.New("no admin key on standard input")
 	}
-	if err := checkAdminKey(key, allowShort); err != nil {
-		return err
+	if isShort(key) {
+		fmt.Fprintf(prompt, "warning: an admin key of less than %d characters can be guessed\n", minAdminKey)
 	}
 	hash, err := bcrypt.GenerateFromPassword([]byte(key), bcrypt.DefaultCost)
 	if err != nil {

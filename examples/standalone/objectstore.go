@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -11,46 +10,34 @@ import (
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 
 	"example.com/canvasback/exports"
-	"example.com/canvasback/exports/fetch"
 	"example.com/canvasback/exports/s3"
-	"example.com/canvasback/httpapi"
 )
 
-// objectStore is the configuration of an S3-compatible object store.
-type objectStore struct {
-	buckets          []string // none if empty
-	endpoint, region string
-	urlLifetime      time.Duration
-}
-
-// openers returns the Opener of the object store, if one is configured. The AWS SDK
-// finds the credentials, and renews them if they are those of a role.
-func (o objectStore) openers(ctx context.Context, log *slog.Logger) ([]exports.Opener, error) {
-	if len(o.buckets) == 0 {
-		if o.endpoint != "" {
-			return nil, errors.New("EXPORT_S3_ENDPOINT requires EXPORT_S3_BUCKETS")
-		}
+// openObjectStore returns the Opener of the object store, if one is configured. The AWS
+// SDK finds the credentials, and renews them if they are those of a role. It warns if a
+// bucket cannot be used.
+func openObjectStore(ctx context.Context, options s3.Options, log *slog.Logger) ([]exports.Opener, error) {
+	if len(options.Buckets) == 0 {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	sdk, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithDefaultRegion(cmp.Or(o.region, "us-east-1")))
+	sdk, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithDefaultRegion(cmp.Or(options.Region, "us-east-1")))
 	if err == nil {
 		_, err = sdk.Credentials.Retrieve(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("EXPORT_S3_BUCKETS requires credentials, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: %w", err)
+		return nil, fmt.Errorf("EXPORT_S3_BUCKETS: requires credentials, such as AWS_ACCESS_KEY_ID: %w", err)
 	}
-	opener, err := s3.New(&s3.Options{
-		Buckets:         o.buckets,
-		Credentials:     sdk.Credentials,
-		Region:          cmp.Or(o.region, sdk.Region),
-		Endpoint:        o.endpoint,
-		PresignLifetime: o.urlLifetime,
-		Fetch:           fetch.Options{Logger: log, RequestID: httpapi.RequestIDFromContext},
-	})
+	options.Credentials, options.Region = sdk.Credentials, cmp.Or(options.Region, sdk.Region)
+	opener, err := s3.New(&options)
 	if err != nil {
-		return nil, fmt.Errorf("EXPORT_S3_BUCKETS, EXPORT_S3_ENDPOINT or EXPORT_S3_REGION: %w", err)
+		return nil, fmt.Errorf("EXPORT_S3_BUCKETS: %w", err)
+	}
+	ctx, cancel = context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := opener.Probe(ctx); err != nil {
+		log.Warn("object store cannot be used", "error", err)
 	}
 	return []exports.Opener{opener}, nil
 }

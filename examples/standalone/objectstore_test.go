@@ -106,8 +106,8 @@ func TestServer_DownloadsWithRole(t *testing.T) {
 		status, _ := s.send("POST", "/viewer/exports/download", `{"sourceFileUrl":"1"}`, "Content-Type", "application/json")
 		is.Equal(status, 200)
 	}
-	is.Equal(used.Load(), int32(3))
-	is.Equal(retrieved.Load(), int32(4)) // the first one at startup
+	is.Equal(used.Load(), int32(4))      // the first one probes the bucket
+	is.Equal(retrieved.Load(), int32(5)) // the first one checks that there are any
 }
 
 func TestRun_RejectsBucketsWithoutCredentials(t *testing.T) {
@@ -115,5 +115,5 @@ func TestRun_RejectsBucketsWithoutCredentials(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := run(ctx, lookupIn(map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": "memory:", "EXPORT_S3_BUCKETS": "plans"}), nil, io.Discard, io.Discard)
-	is.New(t).True(err != nil && strings.HasPrefix(err.Error(), "EXPORT_S3_BUCKETS requires credentials"))
+	is.New(t).True(err != nil && strings.HasPrefix(err.Error(), "EXPORT_S3_BUCKETS: requires credentials"))
 }

@@ -89,7 +89,7 @@ func TestProxies_DeliverTheContract(t *testing.T) {
 			conform.Run(t, conform.Options{
 				BaseURL:  startProxy(t, path, proxy.args, proxy.config, address) + "/api",
 				AdminKey: firstAdminKey,
-				FileURL:  "http://" + address + "/files/plan.pdf",
+				FileURL:  "http://files.internal/plan.pdf",
 			})
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,9 +12,10 @@ import (
 	"slices"
 	"time"
 
+	"example.com/canvasback/examples/internal/database"
+	"example.com/canvasback/examples/internal/memlimit"
 	"example.com/canvasback/examples/internal/metrics"
 	"example.com/canvasback/exports"
-	"example.com/canvasback/exports/fetch"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
@@ -30,48 +30,48 @@ func run(ctx context.Context, lookup func(string) (string, bool), environ []stri
 	}
 	p := &program{config: c, log: newLogger(c, stderr)}
 	defer p.close()
-	for _, name := range misspelled(environ) {
-		p.log.Warn("unknown environment variable", "error", name)
-	}
+	p.warn(environ)
+	p.api.Limits.Memory = min(memlimit.Set(lookup, os.ReadFile)/4, 256<<20)
 
 	startup, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := p.open(startup); err != nil {
+	steps := []func(context.Context) error{p.openDatabase, p.openFiles, p.createServices, p.startMetrics, p.startTLS}
+	for _, step := range steps {
+		if err := step(startup); err != nil {
+			return err
+		}
+	}
+	api, err := httpapi.New(&p.api)
+	if err != nil {
 		return err
 	}
-	if err := p.createServices(startup); err != nil {
-		return err
-	}
-	handler, err := p.handler(limitMemory(lookup, os.ReadFile))
+	handler, err := withPages(api, p.api.Prefix)
 	if err != nil {
 		return err
 	}
 	if err := p.announce(ctx, stdout); err != nil {
 		return err
 	}
-	listener, err := p.startTLS()
-	if err != nil {
-		return err
+	return p.serve(ctx, handler)
+}
+
+func newLogger(c *config, w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: c.logLevel}
+	if c.logJSON {
+		return slog.New(slog.NewJSONHandler(w, options))
 	}
-	return p.services.serve(ctx, listener, handler, p.shutdownTimeout, p.log)
+	return slog.New(slog.NewTextHandler(w, options))
 }
 
 // program is what run opens and creates.
 type program struct {
-	config
+	*config // with what the options lack
 	log     *slog.Logger
 	closers []func() // called in reverse order
 
-	remote     []exports.Opener // of files on other servers
-	root       *os.Root         // of EXPORT_DIR, or nil
-	db         *database
-	listener   net.Listener
-	url        string // of this server, without a trailing slash
-	samplesURL string
-
-	openers    []exports.Opener // of all files
-	staticDirs map[string]fs.FS // by URL path
-	services   services
+	db       *database.Database
+	listener net.Listener
+	url      string // of this server, without a trailing slash
 }
 
 func (p *program) close() {
@@ -80,163 +80,107 @@ func (p *program) close() {
 	}
 }
 
-// open opens what the configuration names, and migrates the database. The port comes
-// after the database, so that a mistake in DATABASE_URL is reported first.
-func (p *program) open(ctx context.Context) (err error) {
-	fetcher, err := fetch.New(&fetch.Options{AllowedHosts: p.allowedHosts, Logger: p.log, RequestID: httpapi.RequestIDFromContext})
-	if err != nil {
-		return fmt.Errorf("EXPORT_ALLOWED_HOSTS: %w", err)
+// otherNames are names of variables of other programs, which this one does not read.
+var otherNames = map[string]string{"LISTEN": "ADDR", "ADMIN_KEY": "ADMIN_API_KEY", "DATABASE_URI": "DATABASE_URL"}
+
+// warn logs what is probably not meant.
+func (p *program) warn(environ []string) {
+	for _, name := range p.variables().Misspelled(environ, otherNames, "EXPORT_", "LOG_", "TLS_") {
+		p.log.Warn("unknown environment variable", "error", name)
 	}
-	if p.remote, err = p.objectStore.openers(ctx, p.log); err != nil {
-		return err
+	if slices.ContainsFunc(p.api.AdminKeys, isShort) {
+		p.log.Warn("ADMIN_API_KEY is short and can be guessed", "recommendedLength", minAdminKey)
 	}
-	p.remote = append(p.remote, fetcher)
-	if p.exportDir != "" {
-		if p.root, err = os.OpenRoot(p.exportDir); err != nil { // symbolic links cannot leave it
-			return fmt.Errorf("EXPORT_DIR: %w", err)
-		}
-		p.closers = append(p.closers, func() { p.root.Close() })
+	if p.port != "" {
+		p.log.Info("PORT is set and ADDR is not: listening on all interfaces", "port", p.port)
 	}
-	if p.db, err = openStorage(ctx, p.databaseURL); err != nil {
-		return err
+}
+
+// openDatabase opens and migrates the database. It listens before it migrates, so that a
+// program whose port is in use changes nothing, and after it has opened the database, so
+// that a mistake in DATABASE_URL is reported first.
+func (p *program) openDatabase(ctx context.Context) (err error) {
+	p.postgres.Logger = p.log
+	if p.db, err = database.Open(ctx, p.databaseURL, &p.postgres); err != nil {
+		return fmt.Errorf("DATABASE_URL: %w", err)
 	}
-	p.closers = append(p.closers, p.db.close)
-	if p.listener, err = listen("ADDR", p.addr); err != nil {
+	p.closers = append(p.closers, p.db.Close)
+	if p.db.Shared && !p.adminKeyGiven {
+		p.log.Warn("ADMIN_API_KEY is not set: each process on this database has an admin key of its own")
+	}
+	variable := "ADDR"
+	if p.port != "" {
+		variable = "PORT"
+	}
+	if p.listener, err = listen(variable, p.addr); err != nil {
 		return err
 	}
 	p.closers = append(p.closers, func() { p.listener.Close() })
-	return p.db.migrate(ctx)
-}
-
-// createServices creates the services on the database and the exported files.
-func (p *program) createServices(ctx context.Context) (err error) {
-	p.url = p.baseURL(p.listener.Addr())
-	warnShared(p.config, p.db, p.log)
-	if p.samplesURL, err = samplesURL(ctx, p.config, p.db, p.url); err != nil {
-		return err
+	p.url = p.urlOf(p.listener.Addr())
+	if err := p.db.Migrate(ctx, p.log); err != nil {
+		return fmt.Errorf("DATABASE_URL: %w", err)
 	}
-	local, staticDirs, err := openFiles(p.config, p.root, p.url, p.samplesURL)
-	if err != nil {
-		return err
-	}
-	p.openers, p.staticDirs = slices.Concat(local, p.remote), staticDirs
-	clientKeys, err := keys.NewService(p.db.Keys(), &keys.Options{Logger: p.log})
-	if err != nil {
-		return err
-	}
-	symbolService, err := symbols.NewService(p.db.Symbols(), nil)
-	if err != nil {
-		return err
-	}
-	exportService, err := exports.NewService(p.db.Exports(), &exports.Options{Openers: p.openers, LinkLifetime: p.linkLifetime})
-	if err != nil {
-		return err
-	}
-	p.services = services{keys: clientKeys, symbols: symbolService, exports: exportService}
 	return nil
 }
 
-// handler returns the handler of the API and the pages beside it.
-func (p *program) handler(memoryBudget int64) (http.Handler, error) {
-	observe, err := p.startMetrics()
-	if err != nil {
-		return nil, err
+func (p *program) createServices(context.Context) (err error) {
+	p.keys.Logger = p.log
+	if p.api.Keys, err = keys.NewService(p.db.Keys(), &p.keys); err != nil {
+		return err
 	}
-	options := httpapi.Options{
-		Keys:                      p.services.keys,
-		Symbols:                   p.services.symbols,
-		Exports:                   p.services.exports,
-		AdminKeys:                 p.adminKeys,
-		RegisterWith:              p.registerWith,
-		DangerouslySkipClientKeys: !p.protect,
-		Prefix:                    p.basePath,
-		AllowedOrigins:            p.corsOrigins,
-		ClientIP:                  p.clientIPs.function(),
-		Limits:                    httpapi.Limits{Memory: memoryBudget},
-		Observe:                   observe,
-		Logger:                    p.log,
+	if p.symbols.TrashLifetime == 0 {
+		p.symbols.TrashLifetime = -1 // no trash
 	}
-	api, err := httpapi.New(&options)
-	if err != nil {
-		return nil, fmt.Errorf("ADMIN_API_KEY or CORS_ORIGINS: %w", err)
+	if p.api.Symbols, err = symbols.NewService(p.db.Symbols(), &p.symbols); err != nil {
+		return err
 	}
-	pages, err := newPages(api, p.basePath, p.staticDirs)
-	if err != nil {
-		return nil, err
-	}
-	return withPages(api, p.basePath, pages), nil
+	p.api.Exports, err = exports.NewService(p.db.Exports(), &p.exports)
+	return err
 }
 
-// startMetrics serves the metrics at METRICS_ADDR. It returns the function that counts
-// and logs requests.
-func (p *program) startMetrics() (observe func(context.Context, httpapi.Observation), err error) {
-	meter, logRequest := metrics.New(p.services.keys, p.services.exports, p.openers...), httpapi.LogRequests(p.log)
-	if p.db.poolStats != nil {
-		meter.AddPool(p.db.poolStats)
+// startMetrics serves the metrics at METRICS_ADDR, and observes requests for them and for
+// the log.
+func (p *program) startMetrics(context.Context) error {
+	meter, logRequest := metrics.New(p.api.Keys, p.api.Exports, p.exports.Openers...), httpapi.LogRequests(p.log)
+	if p.db.PoolStats != nil {
+		meter.AddPool(p.db.PoolStats)
+	}
+	if p.db.FreeSpace != nil {
+		meter.AddDisk(p.db.FreeSpace)
+	}
+	if p.db.Fence != nil {
+		meter.AddFence(p.db.Fence)
+	}
+	p.api.Logger = p.log
+	p.api.Observe = func(ctx context.Context, o httpapi.Observation) {
+		meter.Observe(ctx, o)
+		logRequest(ctx, o)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", meter.Handler())
-	stop, err := serveBeside("METRICS_ADDR", p.metricsAddr, mux, p.log)
-	if err != nil {
-		return nil, err
+	return p.serveBeside("METRICS_ADDR", p.metricsAddr, mux)
+}
+
+// startTLS replaces the listener by one with TLS, if it is enabled.
+func (p *program) startTLS(context.Context) error {
+	if !p.tls.Enabled() {
+		return nil
 	}
-	p.closers = append(p.closers, stop)
-	return func(ctx context.Context, o httpapi.Observation) {
-		meter.Observe(ctx, o)
-		logRequest(ctx, o)
-	}, nil
+	manager, err := p.tls.Manager()
+	if err != nil {
+		return fmt.Errorf("TLS_CACHE_DIR: %w", err)
+	}
+	p.listener = tls.NewListener(p.listener, p.tls.TLS(manager, p.log))
+	return p.serveBeside("TLS_HTTP_ADDR", p.httpAddr, manager.HTTPHandler(redirectTo(p.url))) // also for HTTP-01
 }
 
 // announce creates the sample data and prints the banner.
 func (p *program) announce(ctx context.Context, stdout io.Writer) error {
-	seeded, err := p.services.seed(ctx, p.demo, p.samplesURL)
+	seeded, err := p.seed(ctx)
 	if err != nil {
 		return fmt.Errorf("create sample data: %w", err)
 	}
-	if err := writeBanner(stdout, p.config, p.url, p.listener.Addr(), seeded); err != nil {
-		return err
-	}
-	p.log.Info("listening", "address", p.listener.Addr().String(), "url", p.url+p.basePath, "storage", redactPassword(p.databaseURL), "version", version())
-	return nil
-}
-
-// startTLS returns the listener to serve on: that of ADDR, with TLS if it is enabled.
-func (p *program) startTLS() (net.Listener, error) {
-	if !p.tls.enabled() {
-		return p.listener, nil
-	}
-	manager, err := p.tls.manager()
-	if err != nil {
-		return nil, err
-	}
-	if p.tls.httpAddr != "" { // HTTPHandler enables HTTP-01
-		stop, err := serveBeside("TLS_HTTP_ADDR", p.tls.httpAddr, manager.HTTPHandler(redirectTo(p.url)), p.log)
-		if err != nil {
-			return nil, err
-		}
-		p.closers = append(p.closers, stop)
-	}
-	return tls.NewListener(p.listener, p.tls.config(manager, p.log)), nil
-}
-
-func newLogger(c config, w io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: c.logLevel}
-	if c.logJSON {
-		return slog.New(slog.NewJSONHandler(w, options))
-	}
-	return slog.New(slog.NewTextHandler(w, options))
-}
-
-// warnShared warns about settings that each process on a shared database chooses for
-// itself.
-func warnShared(c config, db *database, log *slog.Logger) {
-	if !db.shared {
-		return
-	}
-	if !c.adminKeyGiven {
-		log.Warn("ADMIN_API_KEY is not set: each process on this database has an admin key of its own")
-	}
-	if c.publicURL == "" && !c.tls.enabled() && c.exportDir != "" && c.exportDirURL == "" {
-		log.Warn("PUBLIC_URL is not set: other processes on this database cannot open the files in EXPORT_DIR")
-	}
+	p.log.Info("listening", "address", p.listener.Addr().String(), "url", p.url+p.api.Prefix,
+		"storage", p.db.Name, "version", version())
+	return p.writeBanner(stdout, seeded)
 }

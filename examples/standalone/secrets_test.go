@@ -186,7 +186,6 @@ func TestServer_LeaksNoSecrets(t *testing.T) {
 
 func TestServer_PrintsGeneratedKeysOnlyInBanner(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	path := filepath.Join(t.TempDir(), "canvasback.db")
 	s := startServer(t, map[string]string{"DATABASE_URL": "sqlite:" + path})
 	var secrets scanner
@@ -194,7 +193,7 @@ func TestServer_PrintsGeneratedKeysOnlyInBanner(t *testing.T) {
 	client := regexp.MustCompile(`CLIENT_KEY=(cbk_\S+)`).FindStringSubmatch(s.banner)[1]
 	secrets.add("the admin key", admin)
 	secrets.addRaw("the client key", client)
-	is.Equal(len(secrets.find(s.banner)), 2)
+	is.New(t).Equal(len(secrets.find(s.banner)), 2)
 	s.sendJSON(200, "GET", "/admin/api-keys/1", "", "x-admin-key", admin)
 	s.send("GET", "/symbol/folders", "", "x-api-key", client)
 	s.send("GET", "/symbol/folders", "", "x-api-key", client+"x")
@@ -239,12 +238,12 @@ func (s failingKeys) Insert(ctx context.Context, key keys.Key) (keys.Key, error)
 	return s.Store.Insert(ctx, key)
 }
 
-func (s failingKeys) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {
-	return s.Store.Update(ctx, id, func(key *keys.Key) error {
-		if err := change(key); err != nil {
+func (s failingKeys) Update(ctx context.Context, ids []int64, change func([]keys.Key) error) ([]keys.Key, error) {
+	return s.Store.Update(ctx, ids, func(list []keys.Key) error {
+		if err := change(list); err != nil {
 			return err
 		}
-		return s.fail(*key)
+		return s.fail(list)
 	})
 }
 
@@ -290,8 +289,11 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 		Symbols:   symbolService,
 		Exports:   exportService,
 		AdminKeys: []string{firstAdminKey, secondAdminKey},
-		Observe:   func(_ context.Context, o httpapi.Observation) { fmt.Fprintf(observed, "%+v %#v\n", o, o) },
-		Logger:    logger,
+
+		RegisterWith: httpapi.RegisterWithClientKey,
+
+		Observe: func(_ context.Context, o httpapi.Observation) { fmt.Fprintf(observed, "%+v %#v\n", o, o) },
+		Logger:  logger,
 	}
 	handler := httpapi.Handler(&options)
 	web := httptest.NewUnstartedServer(handler)
@@ -335,8 +337,11 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 	l.keys.check(t, "observations", observed.String())
 	l.urls.check(t, "observations", observed.String())
 	l.keys.check(t, "database trace", trace.String())
-	l.check(log.String(), databaseURL)
-	for text, content := range map[string]string{"a bug: ": log.String(), "no connection: ": log.String(), "INSERT INTO canvasback_keys": trace.String(), "AdminKeys": dumps.String()} {
+	l.check(log.String()+observed.String(), databaseURL)
+	for text, content := range map[string]string{
+		"a bug: ": log.String(), "no connection: ": observed.String(),
+		"INSERT INTO canvasback_keys": trace.String(), "AdminKeys": dumps.String(),
+	} {
 		t.Log(text)
 		is.True(strings.Contains(content, text)) // the test has covered it
 	}

@@ -7,21 +7,20 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
-	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/keys"
-	"example.com/canvasback/symbols"
 )
 
 // listen listens at addr, the value of the variable name.
 func listen(name, addr string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is in use by another program; choose another address with %s=127.0.0.1:8081", addr, name)
+		return nil, fmt.Errorf("%s: %s is in use by another program; set %s to another", name, addr, name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -29,75 +28,114 @@ func listen(name, addr string) (net.Listener, error) {
 	return listener, nil
 }
 
-// serveBeside serves handler at addr, the value of the variable name, until stop is
-// called. If addr is empty it does nothing.
-func serveBeside(name, addr string, handler http.Handler, log *slog.Logger) (stop func(), err error) {
+// serveBeside serves handler at addr, the value of the variable name, until the program
+// closes. If addr is empty it does nothing.
+func (p *program) serveBeside(name, addr string, handler http.Handler) error {
 	if addr == "" {
-		return func() {}, nil
+		return nil
 	}
 	listener, err := listen(name, addr)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		IdleTimeout:       time.Minute,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 	}
 	var running sync.WaitGroup
 	running.Go(func() { server.Serve(listener) })
-	log.Info("listening", "variable", name, "address", listener.Addr().String())
-	return func() {
-		server.Close()
-		running.Wait()
-	}, nil
-}
-
-// services are used by the handler and to create the sample data.
-type services struct {
-	keys    *keys.Service
-	symbols *symbols.Service
-	exports *exports.Service
+	p.closers = append(p.closers, running.Wait, func() { server.Close() })
+	p.log.Info("listening", "variable", name, "address", listener.Addr().String())
+	return nil
 }
 
 // serve runs the server and the background work of the services until ctx ends. It
-// then waits up to timeout for running downloads.
-func (s services) serve(ctx context.Context, listener net.Listener, handler http.Handler, timeout time.Duration, log *slog.Logger) error {
+// then waits up to SHUTDOWN_TIMEOUT for running downloads.
+func (p *program) serve(ctx context.Context, handler http.Handler) error {
+	var downloads atomic.Int64
 	server := &http.Server{
-		Handler:  handler,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Handler:  countDownloads(handler, &downloads),
+		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 	}
 	httpapi.ConfigureServer(server)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := s.keys.Run(background); err != nil {
-			log.Error("flush of last-used times failed", "error", err)
+		if err := p.api.Keys.Run(background); err != nil {
+			p.log.Error("flush of last-used times failed", "error", err)
 		}
 	})
+	running.Go(func() {
+		if err := p.api.Symbols.LoadSearchIndex(background); err != nil && background.Err() == nil {
+			p.log.Warn("search index not loaded, the first search takes longer", "error", err)
+		}
+	})
+	if p.db.FreeSpace != nil {
+		running.Go(func() { p.watchDisk(background) })
+	}
 	defer running.Wait()
 	defer stop()
 
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- server.Serve(p.listener) }()
 	select {
 	case err := <-failed:
 		return err
 	case <-ctx.Done():
 	}
-	log.Info("shutting down", "timeout", timeout)
-	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	p.log.Info("shutting down; a second signal ends the process at once",
+		"downloads", downloads.Load(), "timeout", p.shutdownTimeout)
+	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.shutdownTimeout)
 	defer cancel()
 	if err := server.Shutdown(shutdownCtx); err != nil {
-		log.Warn("shutdown timeout reached, closing connections", "error", err)
+		p.log.Warn("shutdown timeout reached, closing connections", "error", err)
 		server.Close()
 	}
 	flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := s.exports.Flush(flushCtx); err != nil {
-		log.Warn("facts about files are not stored", "error", err)
+	if err := p.api.Exports.Flush(flushCtx); err != nil {
+		p.log.Warn("facts about files are not stored", "error", err)
 	}
 	return nil
+}
+
+// countDownloads counts the downloads that run.
+func countDownloads(next http.Handler, running *atomic.Int64) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/viewer/exports/") {
+			running.Add(1)
+			defer running.Add(-1)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// redirectTo redirects reads to baseURL. It returns an error for other requests,
+// because their keys and bodies have been sent in clear text.
+func redirectTo(baseURL string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			http.Error(w, "use "+baseURL, http.StatusBadRequest)
+			return
+		}
+		http.Redirect(w, r, baseURL+r.URL.RequestURI(), http.StatusPermanentRedirect)
+	}
+}
+
+// watchDisk warns before the disk is full, because no key can be revoked then.
+func (p *program) watchDisk(ctx context.Context) {
+	const little = 256 << 20
+	for {
+		if free, err := p.db.FreeSpace(); err == nil && free < little {
+			p.log.Warn("little space on the disk of the database", "bytes", free)
+		}
+		select {
+		case <-time.After(time.Minute):
+		case <-ctx.Done():
+			return
+		}
+	}
 }

@@ -73,9 +73,8 @@ var soakFile = bytes.Repeat([]byte("canvasback "), 200_000)
 
 // newSoak returns a soak whose program has not been started.
 func newSoak(t *testing.T, databaseURL string) *soak {
-	is := is.New(t)
 	program, err := unwatchedProgram()
-	is.NoErr(err)
+	is.New(t).NoErr(err)
 	addr := freeAddr(t) // kept across restarts
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(soakFile))
@@ -84,10 +83,13 @@ func newSoak(t *testing.T, databaseURL string) *soak {
 	s := &soak{
 		t:       t,
 		command: []string{program},
-		env:     []string{asProgram + "=1", "ADDR=" + addr, "DATABASE_URL=" + databaseURL, "ADMIN_API_KEY=" + soakAdminKey, "LOG_LEVEL=error", "EXPORT_ALLOWED_HOSTS=" + strings.TrimPrefix(origin.URL, "http://")},
-		origin:  origin.URL,
-		url:     "http://" + addr + "/api",
-		client:  &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute},
+		env: []string{
+			asProgram + "=1", "REGISTER_WITH=client", "ADDR=" + addr, "DATABASE_URL=" + databaseURL,
+			"ADMIN_API_KEY=" + soakAdminKey, "LOG_LEVEL=error", "EXPORT_ALLOWED_HOSTS=" + strings.TrimPrefix(origin.URL, "http://"),
+		},
+		origin: origin.URL,
+		url:    "http://" + addr + "/api",
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute},
 	}
 	return s
 }

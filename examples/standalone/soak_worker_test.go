@@ -195,7 +195,7 @@ func (w *worker) download() {
 		w.t.Error(err)
 		return
 	}
-	out := w.sendClient("download", "POST", "/viewer/exports/download", `{"sourceFileUrl":"`+source.source+`"}`, 200)
+	out := w.sendClient("download", "POST", "/viewer/exports/download", `{"sourceFileUrl":"`+source.Source+`"}`, 200)
 	if out.status == 200 && out.err == nil && !bytes.Equal(out.body, want) {
 		w.t.Errorf("%s: %d bytes, want %d", source.file, len(out.body), len(want))
 	}
@@ -204,7 +204,7 @@ func (w *worker) download() {
 func batchBody() string {
 	var items []string
 	for _, drawing := range sampleDrawings {
-		items = append(items, `{"sourceFileUrl":"`+drawing.source+`"}`)
+		items = append(items, `{"sourceFileUrl":"`+drawing.Source+`"}`)
 	}
 	return `{"items":[` + strings.Join(items, ",") + `]}`
 }

@@ -103,11 +103,11 @@ func TestTLS_ObtainsCertificate(t *testing.T) {
 	response, err = get("https://" + host + "/healthz")
 	is.NoErr(err)
 	is.Equal(response.TLS.PeerCertificates[0].SerialNumber, serial) // from the cache
-	response, err = get("http://" + host + "/samples/datasheet.pdf?x=1")
+	response, err = get("http://" + host + "/console.js?x=1")
 	is.NoErr(err)
 	is.Equal(response.StatusCode, http.StatusPermanentRedirect)
 	_, port, _ := net.SplitHostPort(httpsAddr)
-	is.Equal(response.Header.Get("Location"), "https://"+host+":"+port+"/samples/datasheet.pdf?x=1")
+	is.Equal(response.Header.Get("Location"), "https://"+host+":"+port+"/console.js?x=1")
 	stop()
 
 	httpsAddr = freeAddr(t) // unknown to the ACME server, so TLS-ALPN-01 fails

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/storage/memory"
 )
 
@@ -149,23 +151,18 @@ func BenchmarkBatch_FirstByte(b *testing.B) {
 		for _, known := range []bool{false, true} {
 			c := batchCase{files: files, size: 100 * kiB, delay: 50 * time.Millisecond, tagged: known}
 			b.Run(fmt.Sprintf("%v/known=%v", c, known), func(b *testing.B) {
+				is := is.New(b)
 				urls, client := c.startOrigins(b), newHTTPClient(b)
 				store := memory.New().Exports()
 				var ratios, times []float64
 				for b.Loop() {
 					first, err := timeToFirstByte(func(w io.Writer) error { return copyURL(b.Context(), client, w, urls[0]) })
-					if err != nil {
-						b.Fatal(err)
-					}
+					is.NoErr(err)
 					service := newFetchService(b, store, urls)
 					batchURL := startAPI(b, service) + "/viewer/exports/download-batch"
 					ours, err := timeToFirstByte(func(w io.Writer) error { return post(b.Context(), client, batchURL, itemsOf(urls), w) })
-					if err != nil {
-						b.Fatal(err)
-					}
-					if err := service.Flush(b.Context()); err != nil {
-						b.Fatal(err)
-					}
+					is.NoErr(err)
+					is.NoErr(service.Flush(b.Context()))
 					times = append(times, ours.Seconds())
 					ratios = append(ratios, ours.Seconds()/first.Seconds())
 				}

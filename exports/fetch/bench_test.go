@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
 	"example.com/canvasback/exports/files"
@@ -129,17 +131,15 @@ func newFetchService(b *testing.B, store exports.Store, urls []string) *exports.
 }
 
 func newService(b testing.TB, store exports.Store, urls []string, options exports.Options) *exports.Service {
+	is := is.New(b)
 	service, err := exports.NewService(store, &options)
-	if err != nil {
-		b.Fatal(err)
-	}
+	is.NoErr(err)
 	for _, u := range urls {
 		if _, err := service.Find(b.Context(), u); err == nil {
 			continue
 		}
-		if _, _, err := service.Register(b.Context(), exports.Registration{SourceURL: u, ExportedURL: u}); err != nil {
-			b.Fatal(err)
-		}
+		_, _, err := service.Register(b.Context(), exports.Registration{SourceURL: u, ExportedURL: u})
+		is.NoErr(err)
 	}
 	return service
 }
@@ -263,11 +263,10 @@ func BenchmarkFile(b *testing.B) {
 		compareWith(b, "proxy", baselineURL, startAPI(b, newFetchService(b, memory.New().Exports(), []string{u})), u)
 	})
 	b.Run("256MiB/from_disk", func(b *testing.B) {
+		is := is.New(b)
 		const u = "https://files.example/plan.bin"
 		name := filepath.Join(b.TempDir(), "plan.bin")
-		if err := os.WriteFile(name, randomBytes(4, size), 0o600); err != nil {
-			b.Fatal(err)
-		}
+		is.NoErr(os.WriteFile(name, randomBytes(4, size), 0o600))
 		baselineURL, _ := startOrigin(b, func(w http.ResponseWriter, r *http.Request) {
 			file, err := os.Open(name)
 			if err != nil {
@@ -278,14 +277,10 @@ func BenchmarkFile(b *testing.B) {
 			http.ServeContent(w, r, "plan.bin", time.Time{}, file)
 		})
 		root, err := os.OpenRoot(filepath.Dir(name))
-		if err != nil {
-			b.Fatal(err)
-		}
+		is.NoErr(err)
 		b.Cleanup(func() { root.Close() })
 		opener, err := files.New(u[:strings.LastIndexByte(u, '/')], root.FS())
-		if err != nil {
-			b.Fatal(err)
-		}
+		is.NoErr(err)
 		compareWith(b, "ServeContent", baselineURL, startAPI(b, newService(b, memory.New().Exports(), []string{u}, exports.Options{Openers: []exports.Opener{opener}})), u)
 	})
 }
@@ -313,27 +308,6 @@ func liveHeap() float64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc) / (1 << 20)
-}
-
-// BenchmarkOpenRange_OriginWithoutRanges reads the last byte of 4 MiB from an
-// origin that always sends the complete file.
-func BenchmarkOpenRange_OriginWithoutRanges(b *testing.B) {
-	const size = 4 << 20
-	content := randomBytes(4, size)
-	baseURL, host := startOrigin(b, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("ETag", `"1"`)
-		w.Header().Set("Content-Length", strconv.Itoa(size))
-		w.Write(content)
-	})
-	c := newClient(b, fetch.Options{AllowedHosts: []string{host}})
-	b.SetBytes(size)
-	b.ReportAllocs()
-	for b.Loop() {
-		got, err := c.readRange(b, baseURL, exports.Part{Validator: `"1"`, Size: size, Offset: size - 1, Length: 1})
-		if err != nil || got != string(content[size-1:]) {
-			b.Fatalf("%q, %v", got, err)
-		}
-	}
 }
 
 // BenchmarkHeap reports the peak memory of a batch with a slow client, while

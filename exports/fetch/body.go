@@ -113,8 +113,8 @@ func (b *body) readLimit() int64 {
 	switch {
 	case b.end >= 0:
 		return b.end - b.offset
-	case b.opener.maxBytes > 0:
-		return b.opener.maxBytes - b.offset + 1
+	case b.opener.options.MaxBytes > 0:
+		return b.opener.options.MaxBytes - b.offset + 1
 	}
 	return 1 << 62
 }
@@ -136,7 +136,7 @@ func (b *body) resume(cause error) error {
 	}
 	b.resumes++
 	b.resumedAt = b.offset
-	if b.validator == "" || !stalled && !errors.Is(cause, io.ErrUnexpectedEOF) || max(b.stalls, b.resumes-1) >= b.opener.maxAttempts {
+	if b.validator == "" || !stalled && !errors.Is(cause, io.ErrUnexpectedEOF) || max(b.stalls, b.resumes-1) >= b.opener.options.MaxAttempts {
 		return cause
 	}
 	b.stream.close()

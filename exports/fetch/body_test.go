@@ -161,7 +161,6 @@ func TestBody_FreesConnection(t *testing.T) {
 
 func TestOpener_CancelBeforeHeader(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	requested, closed := make(chan struct{}), make(chan struct{})
 	baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
 		close(requested)
@@ -175,6 +174,6 @@ func TestOpener_CancelBeforeHeader(t *testing.T) {
 		cancel()
 	}()
 	_, err := c.Open(ctx, parse(t, baseURL))
-	is.True(errors.Is(err, context.Canceled))
+	is.New(t).True(errors.Is(err, context.Canceled))
 	receive(t, closed)
 }

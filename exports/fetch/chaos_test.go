@@ -73,9 +73,7 @@ func newFaultyOrigin(t *testing.T, etag string, cutAt ...int) *faultyOrigin {
 	o.service, err = exports.NewService(memory.New().Exports(), &exports.Options{
 		Openers: []exports.Opener{newClient(t, fetch.Options{AllowedHosts: []string{host}})},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	for _, name := range o.sources() {
 		if _, _, err := o.service.Register(t.Context(), exports.Registration{
 			SourceURL: name, ExportedURL: baseURL + "/" + name,
@@ -196,7 +194,7 @@ func (o *faultyOrigin) downloadFile() ([]byte, error) {
 // downloadZip downloads all three files.
 func (o *faultyOrigin) downloadZip() ([]byte, error) {
 	o.t.Helper()
-	found, err := o.service.FindBatch(o.t.Context(), o.sources())
+	found, err := o.service.FindBatch(o.t.Context(), exports.BatchOf(o.sources()...))
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -215,9 +213,7 @@ func faultlessZip(t *testing.T) []byte {
 	t.Helper()
 	o := newFaultyOrigin(t, `"1"`)
 	archive, err := o.downloadZip()
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	o.wantCuts(0)
 	return archive
 }

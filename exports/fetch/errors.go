@@ -2,11 +2,13 @@ package fetch
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
+	"syscall"
 
 	"example.com/canvasback/exports"
 )
@@ -25,6 +27,9 @@ func wrapError(ctx context.Context, u *url.URL, err error) error {
 			err = fmt.Errorf("%w: %w", err, cause)
 		}
 	}
+	if cause := causeOf(err); cause.Cause != "" {
+		err = &cause
+	}
 	switch {
 	case errors.Is(err, exports.ErrForbidden), errors.Is(err, exports.ErrChanged):
 	case errors.Is(err, exports.ErrTimeout), isTimeout(err):
@@ -33,6 +38,53 @@ func wrapError(ctx context.Context, u *url.URL, err error) error {
 		err = fmt.Errorf("%w: %w", exports.ErrFailed, err)
 	}
 	return fmt.Errorf("fetch: %s: %w", redact(u), err)
+}
+
+// causeOf returns what administrators may know about an error. Its Cause is empty if
+// that is nothing.
+func causeOf(err error) exports.CauseError {
+	cause, code := "", ""
+	status, isStatus := errors.AsType[*statusError](err)
+	_, isDNS := errors.AsType[*net.DNSError](err)
+	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, isAlert := errors.AsType[tls.AlertError](err)
+	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
+	switch {
+	case isStatus:
+		code = status.code
+		cause = status.cause()
+	case isDNS:
+		cause = "the host name cannot be resolved"
+	case isCertificate:
+		cause = "the TLS certificate is not accepted"
+	case isAlert, isRecord:
+		cause = "the TLS handshake fails"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		cause = "the connection is refused"
+	case errors.Is(err, exports.ErrForbidden):
+		cause = "the URL policy blocks it"
+	}
+	return exports.CauseError{Code: code, Cause: cause, Err: err}
+}
+
+// cause describes a response to administrators. Codes are those of S3.
+func (e *statusError) cause() string {
+	text := ""
+	switch e.code {
+	case "":
+		return fmt.Sprintf("the server responds with status %d", e.status)
+	case "SignatureDoesNotMatch", "InvalidAccessKeyId", "XAdminUserNotFound", "ExpiredToken", "InvalidToken":
+		text = "the object store rejects the credentials"
+	case "AccessDenied":
+		text = "the credentials do not permit it"
+	case "NoSuchBucket":
+		text = "there is no such bucket"
+	case "AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException":
+		text = "the region or the endpoint is wrong"
+	default:
+		text = fmt.Sprintf("the object store responds with status %d", e.status)
+	}
+	return text + " (" + e.code + ")"
 }
 
 // isTimeout reports whether err is a timeout. The resolver of the operating system

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"example.com/canvasback/exports"
@@ -29,28 +31,20 @@ const (
 // Opener opens exported files over HTTP. It is safe for concurrent use and
 // should be reused, because it pools connections.
 type Opener struct {
+	options        Options // with defaults
 	policy         urlPolicy
 	allowedDialer  *net.Dialer // for AllowedHosts
 	publicDialer   *net.Dialer // for all other hosts, with the SSRF guard
 	transport      *http.Transport
-	idleTimeout    time.Duration
-	maxAttempts    int
 	initialBackoff time.Duration
-	maxRedirects   int
-	maxBytes       int64
-	userAgent      string
-	sign           func(*http.Request) error // nil if there are no credentials
-	statWithHead   bool
-	traceparent    func(context.Context) string // may be nil
-	requestID      func(context.Context) string
 	stats          counters
-	log            *slog.Logger
 	hosts          hosts
 }
 
 var (
 	_ exports.RangeOpener    = (*Opener)(nil)
 	_ exports.AdaptiveOpener = (*Opener)(nil)
+	_ exports.PrivateOpener  = (*Opener)(nil)
 )
 
 // New returns an Opener; nil options are the defaults. It returns an error if an
@@ -70,46 +64,37 @@ func New(options *Options) (*Opener, error) {
 	if opts.RequestID == nil {
 		opts.RequestID = func(context.Context) string { return "" }
 	}
-	connectTimeout := cmp.Or(max(opts.ConnectTimeout, 0), defaultConnectTimeout)
+	opts.ConnectTimeout = cmp.Or(max(opts.ConnectTimeout, 0), defaultConnectTimeout)
+	opts.IdleTimeout = cmp.Or(max(opts.IdleTimeout, 0), defaultIdleTimeout)
+	opts.MaxAttempts = cmp.Or(max(opts.MaxAttempts, 0), defaultMaxAttempts)
+	opts.MaxRedirects = max(0, cmp.Or(opts.MaxRedirects, defaultMaxRedirects))
+	opts.UserAgent = cmp.Or(opts.UserAgent, defaultUserAgent)
+	dialer := func(control func(context.Context, string, string, syscall.RawConn) error) *net.Dialer {
+		return &net.Dialer{Timeout: opts.ConnectTimeout, Resolver: opts.Resolver, ControlContext: control}
+	}
 	o := &Opener{
-		policy: policy,
-		allowedDialer: &net.Dialer{
-			Timeout:        connectTimeout,
-			Resolver:       opts.Resolver,
-			ControlContext: rejectOwnListener,
-		},
-		publicDialer: &net.Dialer{
-			Timeout:        connectTimeout,
-			Resolver:       opts.Resolver,
-			ControlContext: policy.ssrf.controlContext,
-		},
-		idleTimeout:    cmp.Or(max(opts.IdleTimeout, 0), defaultIdleTimeout),
-		maxAttempts:    cmp.Or(max(opts.MaxAttempts, 0), defaultMaxAttempts),
+		options:        opts,
+		policy:         policy,
+		allowedDialer:  dialer(rejectOwnListener),
+		publicDialer:   dialer(policy.ssrf.controlContext),
 		initialBackoff: initialBackoff,
-		maxRedirects:   max(0, cmp.Or(opts.MaxRedirects, defaultMaxRedirects)),
-		maxBytes:       opts.MaxBytes,
-		userAgent:      cmp.Or(opts.UserAgent, defaultUserAgent),
-		sign:           opts.Sign,
-		statWithHead:   opts.StatWithHead,
-		traceparent:    opts.Traceparent,
-		requestID:      opts.RequestID,
-		log:            opts.Logger,
 		hosts:          hosts{loads: make(map[string]*load)},
 	}
 	o.transport = &http.Transport{
 		Proxy:                  nil, // not from the environment: see SSRF guard in the package comment
 		DialContext:            o.dial,
 		TLSClientConfig:        &tls.Config{RootCAs: opts.RootCAs},
-		TLSHandshakeTimeout:    connectTimeout,
+		TLSHandshakeTimeout:    opts.ConnectTimeout,
 		ResponseHeaderTimeout:  cmp.Or(max(opts.HeaderTimeout, 0), defaultHeaderTimeout),
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: connectTimeout, PingTimeout: connectTimeout}, // detect dead connections
-		MaxConnsPerHost:        maxConnsPerHost,
-		MaxIdleConnsPerHost:    maxIdlePerHost,
-		MaxIdleConns:           maxIdleConns,
-		IdleConnTimeout:        idleConnTimeout,
+		// Pings detect dead connections.
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: opts.ConnectTimeout, PingTimeout: opts.ConnectTimeout},
+		MaxConnsPerHost:     maxConnsPerHost,
+		MaxIdleConnsPerHost: maxIdlePerHost,
+		MaxIdleConns:        maxIdleConns,
+		IdleConnTimeout:     idleConnTimeout,
 	}
 	return o, nil
 }
@@ -118,6 +103,10 @@ func New(options *Options) (*Opener, error) {
 func (o *Opener) Serves(u *url.URL) bool {
 	return strings.EqualFold(u.Scheme, "http") || strings.EqualFold(u.Scheme, "https")
 }
+
+// IsPrivate implements [exports.PrivateOpener]: clients lack the credentials of
+// [Options.Sign].
+func (o *Opener) IsPrivate(*url.URL) bool { return o.options.Sign != nil }
 
 // Check applies the URL policy to u, without DNS resolution. The error is an
 // [exports.ForbiddenError].
@@ -145,7 +134,7 @@ func (o *Opener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
 // Stat implements [exports.RangeOpener]. It sends a GET request for the first
 // byte, because presigned URLs reject HEAD requests; see [Options.StatWithHead].
 func (o *Opener) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {
-	if o.statWithHead {
+	if o.options.StatWithHead {
 		b, err := o.openBody(ctx, u, source{size: -1, head: true}, 0, 0)
 		if err == nil && b.size >= 0 {
 			defer b.Close()
@@ -191,4 +180,18 @@ func (o *Opener) dial(ctx context.Context, network, address string) (net.Conn, e
 		return o.allowedDialer.DialContext(ctx, network, address)
 	}
 	return o.publicDialer.DialContext(ctx, network, address)
+}
+
+// Stats counts what an [Opener] has done since it was created.
+type Stats struct {
+	Attempts uint64 // requests to origin servers, redirects included
+	Retries  uint64 // after a failed attempt
+	Resumes  uint64 // of a file whose transfer was interrupted
+}
+
+type counters struct{ attempts, retries, resumes atomic.Uint64 }
+
+// Stats returns the counters.
+func (o *Opener) Stats() Stats {
+	return Stats{o.stats.attempts.Load(), o.stats.retries.Load(), o.stats.resumes.Load()}
 }

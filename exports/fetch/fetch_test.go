@@ -176,7 +176,6 @@ func TestOpener_OpenRejectsResponse(t *testing.T) {
 
 func TestOpener_OpenLimitsInterimResponses(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
 		for range 100 {
 			fmt.Fprintf(conn, "HTTP/1.1 103 Early Hints\r\nLink: %s\r\n\r\n", strings.Repeat("x", 1<<10))
@@ -184,7 +183,7 @@ func TestOpener_OpenLimitsInterimResponses(t *testing.T) {
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1")
 	})
 	_, err := newClient(t, fetch.Options{AllowedHosts: []string{host}, MaxAttempts: 1}).read(t, baseURL)
-	is.True(errors.Is(err, exports.ErrFailed))
+	is.New(t).True(errors.Is(err, exports.ErrFailed))
 }
 
 func TestOpener_OpenRedactsURLs(t *testing.T) {

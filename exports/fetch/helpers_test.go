@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/matryer/is"
 	"go.uber.org/goleak"
 	"golang.org/x/net/dns/dnsmessage"
 
@@ -37,9 +38,7 @@ type client struct {
 func newOpener(t testing.TB, o fetch.Options) *fetch.Opener {
 	t.Helper()
 	opener, err := fetch.New(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return opener
 }
 
@@ -96,9 +95,7 @@ func (c *client) read(t testing.TB, rawURL string) (string, error) {
 func parse(t testing.TB, rawURL string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(rawURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return u
 }
 
@@ -125,9 +122,7 @@ func (h rawHandler) serve(conn net.Conn, n int) {
 func startRawOrigin(t testing.TB, handler rawHandler) (baseURL, host string) {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	var conns sync.WaitGroup
 	conns.Go(func() {
 		for n := 1; ; n++ {

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
 	"example.com/canvasback/httpapi"
@@ -151,15 +153,12 @@ func BenchmarkLink(b *testing.B) {
 // getRange requests a part of a link and returns the response.
 func getRange(tb testing.TB, client *http.Client, linkURL string, offset, length int64) *http.Response {
 	tb.Helper()
+	is := is.New(tb)
 	request, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, linkURL, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	is.NoErr(err)
 	request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, offset+length-1))
 	response, err := client.Do(request)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	is.NoErr(err)
 	if response.StatusCode != http.StatusPartialContent {
 		tb.Fatal(response.Status)
 	}

@@ -158,10 +158,9 @@ func TestOpener_OpenRangeOfLyingOrigin(t *testing.T) {
 
 func TestOpener_OpenRangeByLastModified(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	modified, err := http.ParseTime(testModified)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	for name, c := range map[string]struct {
 		etag     string
 		modified time.Time
@@ -196,12 +195,11 @@ func TestOpener_OpenRangeByLastModified(t *testing.T) {
 
 func TestOpener_OpenRangeWithoutValidator(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	baseURL, host := startOrigin(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, testFile) })
 	r := testRange(0, 10)
 	r.Validator = ""
 	_, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).readRange(t, baseURL, r)
-	is.True(errors.Is(err, exports.ErrChanged))
+	is.New(t).True(errors.Is(err, exports.ErrChanged))
 }
 
 func TestOpener_OpenRangeOfUnknownSize(t *testing.T) {

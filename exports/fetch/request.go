@@ -14,7 +14,7 @@ import (
 // followRedirects returns the first response that is not a redirect. If none are
 // followed, a redirect is a response like any other.
 func (o *Opener) followRedirects(ctx context.Context, method string, u *url.URL, header http.Header) (*http.Response, error) {
-	signed := o.sign != nil
+	signed := o.options.Sign != nil
 	var from *url.URL
 	for redirects := 0; ; redirects++ {
 		checked, err := o.policy.checkURL(u)
@@ -26,11 +26,11 @@ func (o *Opener) followRedirects(ctx context.Context, method string, u *url.URL,
 		if err != nil && redirects > 0 {
 			err = fmt.Errorf("redirect to %s: %w", redact(u), err)
 		}
-		if err != nil || o.maxRedirects == 0 || !isRedirect(response.StatusCode) {
+		if err != nil || o.options.MaxRedirects == 0 || !isRedirect(response.StatusCode) {
 			return response, err
 		}
 		response.Body.Close()
-		if redirects == o.maxRedirects {
+		if redirects == o.options.MaxRedirects {
 			return nil, fmt.Errorf("stopped after %d redirects", redirects)
 		}
 		if u, err = redirectURL(checked, response); err != nil {
@@ -50,16 +50,16 @@ const loopID = "canvasback"
 func (o *Opener) roundTrip(ctx context.Context, method string, u *url.URL, header http.Header, signed bool) (*http.Response, error) {
 	target := *u
 	request := (&http.Request{Method: method, URL: &target, Header: header.Clone()}).WithContext(ctx)
-	request.Header.Set("User-Agent", o.userAgent)
+	request.Header.Set("User-Agent", o.options.UserAgent)
 	request.Header.Set("Accept-Encoding", "identity")
 	request.Header.Set("CDN-Loop", loopID)
-	if o.traceparent != nil {
-		if parent := o.traceparent(ctx); parent != "" {
+	if o.options.Traceparent != nil {
+		if parent := o.options.Traceparent(ctx); parent != "" {
 			request.Header.Set("Traceparent", parent)
 		}
 	}
 	if signed {
-		if err := o.sign(request); err != nil {
+		if err := o.options.Sign(request); err != nil {
 			return nil, fmt.Errorf("sign request: %w", err)
 		}
 		if request.URL.Scheme != u.Scheme || request.URL.Host != u.Host {
@@ -97,5 +97,5 @@ func redirectURL(from *url.URL, response *http.Response) (*url.URL, error) {
 }
 
 func (o *Opener) tooLarge(size int64) bool {
-	return o.maxBytes > 0 && size > o.maxBytes
+	return o.options.MaxBytes > 0 && size > o.options.MaxBytes
 }

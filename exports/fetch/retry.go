@@ -34,7 +34,8 @@ func (o *Opener) backoff(ctx context.Context, attempt int, err error) error {
 }
 
 func (o *Opener) logRetry(ctx context.Context, u *url.URL, err error) {
-	o.log.LogAttrs(ctx, slog.LevelDebug, "retrying fetch", slog.String("url", redact(u)), slog.Any("err", err), slog.String("requestId", o.requestID(ctx)))
+	o.options.Logger.LogAttrs(ctx, slog.LevelDebug, "retrying fetch",
+		slog.String("url", redact(u)), slog.Any("err", err), slog.String("requestId", o.options.RequestID(ctx)))
 }
 
 // statusError is a response that is not a file.

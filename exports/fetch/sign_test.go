@@ -30,6 +30,18 @@ func signWith(calls *atomic.Int32) func(*http.Request) error {
 	}
 }
 
+func TestOpener_SignedFilesArePrivate(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	u, err := url.Parse("https://files.example/plan.pdf")
+	is.NoErr(err)
+	for _, options := range []fetch.Options{{}, {Sign: signWith(new(atomic.Int32))}} {
+		o, err := fetch.New(&options)
+		is.NoErr(err)
+		is.Equal(o.IsPrivate(u), options.Sign != nil)
+	}
+}
+
 func TestOptions_SignEachAttempt(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

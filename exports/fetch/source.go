@@ -29,7 +29,7 @@ func (s *source) open(offset, end int64) (*stream, error) {
 	for attempt := 1; ; attempt++ {
 		stream, err := s.attempt(offset, end)
 		s.recordAttempt(err)
-		if err == nil || s.ctx.Err() != nil || attempt >= s.opener.maxAttempts || !isTransient(err) {
+		if err == nil || s.ctx.Err() != nil || attempt >= s.opener.options.MaxAttempts || !isTransient(err) {
 			return stream, err
 		}
 		s.opener.stats.retries.Add(1)
@@ -92,7 +92,7 @@ func (s *source) request(offset, end, first int64, header http.Header) (*stream,
 		cancel(err)
 		return nil, err
 	}
-	stream := newStream(ctx, cancel, response, s.opener.idleTimeout)
+	stream := newStream(ctx, cancel, response, s.opener.options.IdleTimeout)
 	part, err := parsePart(response, first)
 	if err == nil {
 		err = s.check(response, part, offset)

@@ -83,9 +83,7 @@ func TestOpener_CheckIPInURL(t *testing.T) {
 			t.Errorf("Open(%s): %v", ip, err)
 		}
 	}
-	if dialed := c.dials(); dialed != nil {
-		t.Errorf("dialed %v", dialed)
-	}
+	is.New(t).True(c.dials() == nil)
 	for _, ip := range publicIPs {
 		if err := c.Check(parse(t, ipURL(ip))); err != nil {
 			t.Errorf("Check(%s): %v", ip, err)
@@ -219,9 +217,7 @@ func TestOpener_OpenRejectsOwnListener(t *testing.T) {
 func atoi(t *testing.T, text string) int {
 	t.Helper()
 	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return n
 }
 
@@ -239,7 +235,7 @@ func TestOpener_ErrorsHideNetwork(t *testing.T) {
 
 	urls := []string{"http://intern.example.test/", "http://nosuch.example.test/"}
 	service := newService(t, memory.New().Exports(), urls, exports.Options{Openers: []exports.Opener{c}})
-	items, err := service.FindBatch(t.Context(), urls)
+	items, err := service.FindBatch(t.Context(), exports.BatchOf(urls...))
 	is.NoErr(err)
 	_, err = service.OpenBatch(t.Context(), items)
 	failed := new(exports.BatchError)

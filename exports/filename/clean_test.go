@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/matryer/is"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -83,13 +84,11 @@ var cleanNames = []struct{ given, want string }{
 
 func TestClean(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	for _, c := range cleanNames {
-		if got := Clean(c.given); got != c.want {
-			t.Errorf("Clean(%q) = %q, want %q", c.given, got, c.want)
-		}
-		if got := Clean(c.want); got != c.want {
-			t.Errorf("Clean(%q) = %q, want it unchanged", c.want, got)
-		}
+		t.Log(c.given, c.want)
+		is.Equal(Clean(c.given), c.want)
+		is.Equal(Clean(c.want), c.want)
 	}
 }
 

@@ -4,15 +4,15 @@
 //
 //	root, err := os.OpenRoot("/srv/exports")
 //	...
-//	opener, err := files.New("https://example.com/exports/", root.FS())
+//	opener, err := files.New("http://files.internal/", root.FS())
 //
-// The URL https://example.com/exports/2024/plan.pdf then stands for the file
-// /srv/exports/2024/plan.pdf. The Opener sends no request to example.com, which
-// need not serve the files.
+// The URL http://files.internal/2024/plan.pdf then stands for the file
+// /srv/exports/2024/plan.pdf. The Opener sends no request, and nothing serves the
+// files at these URLs: clients download them, or get a download link.
 //
 // Prefer [os.Root] to [os.DirFS], which follows symbolic links out of its
-// directory. Every client that may register exports can download every file of
-// the file system.
+// directory. Names that begin with a dot do not exist. Whoever may register exports
+// can download every other file of the file system.
 //
 // # Changes
 //
@@ -21,6 +21,9 @@
 // time; a change that preserves both is not detected. Timestamps have a limited
 // resolution, so a file has no Validator until two seconds after its change if the
 // file system stores seconds. Otherwise Open and Stat wait for up to 20 ms.
+//
+// The Validator of a file in an [embed.FS] is the digest of its content, which each
+// Open and Stat reads. Other files without a modification time have no Validator.
 //
 // [Opener.OpenRange] checks the Validator after each Read. A file that is replaced,
 // linked or unlinked during the read counts as changed, even though its content is

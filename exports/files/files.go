@@ -2,12 +2,16 @@ package files
 
 import (
 	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/url"
 	"slices"
+	"strings"
 
 	"example.com/canvasback/exports"
 )
@@ -15,12 +19,15 @@ import (
 // Opener opens the files of an [fs.FS]. It is safe for concurrent use if the
 // file system is.
 type Opener struct {
-	origin origin
+	serves func(u *url.URL) bool // ignores the path
 	prefix []string
 	fsys   fs.FS
 }
 
-var _ exports.RangeOpener = (*Opener)(nil)
+var (
+	_ exports.RangeOpener   = (*Opener)(nil)
+	_ exports.PrivateOpener = (*Opener)(nil)
+)
 
 // New returns an Opener for the URLs below prefix, an absolute http or https
 // URL without user info, query and fragment. A slash at its end is optional.
@@ -32,24 +39,34 @@ func New(prefix string, fsys fs.FS) (*Opener, error) {
 	case u.User != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "":
 		return nil, errors.New("files: prefix has user info, a query or a fragment")
 	}
-	segments := pathSegments(u)
+	prefixOrigin := originOf(u)
+	return NewFunc(func(u *url.URL) bool { return originOf(u) == prefixOrigin }, u.EscapedPath(), fsys)
+}
+
+// NewFunc returns an Opener for the URLs below path that serves accepts, for example those
+// of several hosts.
+func NewFunc(serves func(u *url.URL) bool, path string, fsys fs.FS) (*Opener, error) {
+	segments := pathSegments(path)
 	if segments[len(segments)-1] == "" { // no path, or a slash at its end
 		segments = segments[:len(segments)-1]
 	}
 	if len(segments) > 0 && joinSegments(segments) == "" {
 		return nil, errors.New("files: path of prefix is not clean")
 	}
-	return &Opener{origin: originOf(u), prefix: segments, fsys: fsys}, nil
+	return &Opener{serves: serves, prefix: segments, fsys: fsys}, nil
 }
 
 // Serves reports whether u has the origin of the prefix and its path begins with
-// the segments of the prefix. It ignores letter case in scheme and host, an
+// the segments of the prefix. With [NewFunc], the function decides about the origin. It ignores letter case in scheme and host, an
 // explicit default port, and differences in path escaping.
 func (o *Opener) Serves(u *url.URL) bool {
-	segments := pathSegments(u)
-	return originOf(u) == o.origin && len(segments) >= len(o.prefix) &&
+	segments := pathSegments(u.EscapedPath())
+	return o.serves(u) && len(segments) >= len(o.prefix) &&
 		slices.Equal(segments[:len(o.prefix)], o.prefix)
 }
+
+// IsPrivate implements [exports.PrivateOpener]: nothing serves the URLs.
+func (o *Opener) IsPrivate(*url.URL) bool { return true }
 
 // Check rejects a URL that names no file below the prefix: one with a segment
 // that is empty, "." or "..", or that contains a slash, backslash or NUL once it
@@ -60,7 +77,8 @@ func (o *Opener) Check(u *url.URL) error {
 	return err
 }
 
-// Open implements [exports.Opener]. A file that is not regular is forbidden. If
+// Open implements [exports.Opener]. A file that is not regular is forbidden. One whose
+// name, or that of a directory above it, begins with a dot does not exist. If
 // the file system opens an [os.File], the Body is that file, and it is closed
 // when ctx ends.
 func (o *Opener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
@@ -112,6 +130,9 @@ func (o *Opener) open(ctx context.Context, u *url.URL) (*localFile, error) {
 	if ctx.Err() != nil {
 		return nil, wrapError(context.Cause(ctx))
 	}
+	if strings.HasPrefix(name, ".") || strings.Contains(name, "/.") {
+		return nil, wrapError(fs.ErrNotExist)
+	}
 	// Stat comes first because opening a named pipe blocks until it has a writer.
 	info, err := fs.Stat(o.fsys, name)
 	if err == nil && !info.Mode().IsRegular() {
@@ -132,7 +153,25 @@ func (o *Opener) open(ctx context.Context, u *url.URL) (*localFile, error) {
 		f.Close()
 		return nil, wrapError(err)
 	}
+	if _, ok := o.fsys.(embed.FS); ok {
+		return o.openEmbedded(name, f, info)
+	}
 	return &localFile{File: f, name: name, info: info}, nil
+}
+
+// openEmbedded returns an embedded file, identified by its content. It closes f.
+func (o *Opener) openEmbedded(name string, f fs.File, info fs.FileInfo) (*localFile, error) {
+	defer f.Close()
+	digest := sha256.New()
+	if _, err := io.Copy(digest, f); err != nil {
+		return nil, wrapError(err)
+	}
+	again, err := o.fsys.Open(name)
+	if err != nil {
+		return nil, wrapError(err)
+	}
+	embedded := embeddedInfo{info, hex.EncodeToString(digest.Sum(nil))}
+	return &localFile{File: embeddedFile{again, embedded}, name: name, info: embedded}, nil
 }
 
 // name returns the file name that u stands for. The error is an
@@ -141,7 +180,7 @@ func (o *Opener) name(u *url.URL) (string, error) {
 	if !o.Serves(u) || u.User != nil {
 		return "", &exports.ForbiddenError{Reason: "the URL is not below the prefix"}
 	}
-	name := joinSegments(pathSegments(u)[len(o.prefix):])
+	name := joinSegments(pathSegments(u.EscapedPath())[len(o.prefix):])
 	if name == "" {
 		return "", &exports.ForbiddenError{Reason: "the URL names no file"}
 	}

@@ -2,6 +2,7 @@ package files_test
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -27,18 +28,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func newOpener(t testing.TB, prefix string, fsys fs.FS) *files.Opener {
 	t.Helper()
 	o, err := files.New(prefix, fsys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return o
 }
 
 func parse(t testing.TB, rawURL string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(rawURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return u
 }
 
@@ -124,16 +121,13 @@ func TestOpener_Check(t *testing.T) {
 
 func TestOpener_Open(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	modTime := time.Date(2024, 2, 29, 12, 0, 0, 5, time.UTC)
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "2024"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(os.MkdirAll(filepath.Join(dir, "2024"), 0o700))
 	write(t, filepath.Join(dir, "2024", "plan é?.PDF"), "content", modTime)
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	t.Cleanup(func() { root.Close() })
 	for name, fsys := range map[string]fs.FS{
 		"os.DirFS":     os.DirFS(dir),
@@ -201,24 +195,55 @@ func TestOpener_ContextEnds(t *testing.T) {
 
 func TestOpener_OpenContentType(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	fsys := fstest.MapFS{}
 	want := map[string]string{
 		"a.svg": "image/svg+xml", "a.JSON": "application/json", "a.dwg": "image/vnd.dwg", "a": "", "a.": "",
-		"a.no-such-extension": "", ".pdf": "application/pdf", "a.tar.zip": "application/zip", "a.geojson": "",
+		"a.no-such-extension": "", "-.pdf": "application/pdf", "a.tar.zip": "application/zip", "a.geojson": "",
 	}
 	for name := range want {
 		fsys[name] = &fstest.MapFile{}
 	}
 	o := newOpener(t, "https://example.com/", fsys)
 	for name, want := range want {
+		t.Log(name)
 		file, err := o.Open(t.Context(), parse(t, "https://example.com/"+name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if file.Type != want {
-			t.Errorf("%s: %q", name, file.Type)
-		}
+		is.NoErr(err)
+		is.Equal(file.Type, want)
 		file.Body.Close()
+	}
+}
+
+//go:embed doc.go
+var embedded embed.FS
+
+func TestOpener_EmbeddedFileHasValidator(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	o := newOpener(t, "http://program.internal/", embedded)
+	u := parse(t, "http://program.internal/doc.go")
+	file, err := o.Stat(t.Context(), u)
+	is.NoErr(err)
+	is.True(file.Validator != "")
+	content, err := embedded.ReadFile("doc.go")
+	is.NoErr(err)
+	body, err := o.OpenRange(t.Context(), u, exports.Part{Validator: file.Validator, Size: file.Size, Offset: 100, Length: 50})
+	is.NoErr(err)
+	part, err := io.ReadAll(body)
+	is.NoErr(err)
+	is.Equal(part, content[100:150])
+	_, err = o.OpenRange(t.Context(), u, exports.Part{Validator: "other", Size: file.Size, Length: 50})
+	is.True(errors.Is(err, exports.ErrChanged))
+}
+
+func TestOpener_HiddenNamesDoNotExist(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	o := newOpener(t, "https://example.com/", fstest.MapFS{".env": {}, ".git/config": {}, "a/.git/config": {}, "a/.env": {}, "a..b": {}})
+	for path, visible := range map[string]bool{".env": false, ".git/config": false, "a/.git/config": false, "a/%2eenv": false, "a..b": true} {
+		_, err := o.Stat(t.Context(), parse(t, "https://example.com/"+path))
+		is.Equal(err == nil, visible)
+		is.Equal(errors.Is(err, exports.ErrGone), !visible)
 	}
 }
 
@@ -275,12 +300,9 @@ func (truncatedFile) Close() error                 { return nil }
 
 func write(t testing.TB, name, content string, modTime time.Time) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(name, modTime, modTime); err != nil {
-		t.Fatal(err)
-	}
+	is := is.New(t)
+	is.NoErr(os.WriteFile(name, []byte(content), 0o600))
+	is.NoErr(os.Chtimes(name, modTime, modTime))
 }
 
 func FuzzOpener_Check(f *testing.F) {

@@ -36,9 +36,7 @@ func newDir(t *testing.T) (name string, o *files.Opener) {
 func stat(t *testing.T, o *files.Opener) *exports.File {
 	t.Helper()
 	file, err := o.Stat(t.Context(), parse(t, fileURL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return file
 }
 
@@ -142,14 +140,12 @@ var changes = map[string]func(t *testing.T, name string){
 // overwrite changes the content of a file, but not its size.
 func overwrite(t *testing.T, name string) {
 	t.Helper()
+	is := is.New(t)
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	defer f.Close()
-	if _, err := f.WriteString("abcdefghij"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = f.WriteString("abcdefghij")
+	is.NoErr(err)
 }
 
 func TestOpener_OpenRangeOfChangedFile(t *testing.T) {
@@ -157,12 +153,11 @@ func TestOpener_OpenRangeOfChangedFile(t *testing.T) {
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			is := is.New(t)
 			path, o := newDir(t)
 			file := stat(t, o)
 			change(t, path)
 			_, err := o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(file, 0, 5))
-			is.True(errors.Is(err, exports.ErrChanged))
+			is.New(t).True(errors.Is(err, exports.ErrChanged))
 		})
 		t.Run(name+" during the read", func(t *testing.T) {
 			t.Parallel()

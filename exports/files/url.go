@@ -23,10 +23,10 @@ func originOf(u *url.URL) origin {
 	return o
 }
 
-// pathSegments splits the path of u at its slashes and then unescapes each
+// pathSegments splits an escaped path at its slashes and then unescapes each
 // segment, so a segment may contain an escaped slash. It returns at least one.
-func pathSegments(u *url.URL) []string {
-	segments := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
+func pathSegments(path string) []string {
+	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for i, segment := range segments {
 		if unescaped, err := url.PathUnescape(segment); err == nil { // EscapedPath is well-formed
 			segments[i] = unescaped

@@ -16,11 +16,28 @@ const (
 	coarseResolution = 2 * time.Second
 )
 
+// embeddedFile is a file of an [embed.FS], which has no modification time.
+type embeddedFile struct {
+	fs.File
+	info embeddedInfo
+}
+
+func (f embeddedFile) Stat() (fs.FileInfo, error) { return f.info, nil }
+
+// embeddedInfo describes an embeddedFile. Its digest is that of the content.
+type embeddedInfo struct {
+	fs.FileInfo
+	digest string
+}
+
 // validator returns the Validator of a file: device, inode, size, modification
-// time and change time, or else size and modification time. It is empty if there
-// are no times. It must not be used before the returned time has passed, because another
-// change could still get the same timestamps.
+// time and change time, or else size and modification time; or the digest of an
+// embeddedFile. It is empty if there are no times. It must not be used before the
+// returned time has passed, because another change could still get the same timestamps.
 func validator(info fs.FileInfo) (v string, wait time.Duration) {
+	if embedded, ok := info.(embeddedInfo); ok {
+		return embedded.digest, 0
+	}
 	modified, resolution := info.ModTime(), coarseResolution
 	if modified.IsZero() {
 		return "", 0

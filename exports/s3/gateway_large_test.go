@@ -86,14 +86,12 @@ func TestGateway_LargeMultipartObject(t *testing.T) {
 	step("download")
 
 	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	_, _, err = service.Register(t.Context(), exports.Registration{SourceURL: "1", ExportedURL: g.objectURL("large").String()})
 	is.NoErr(err)
-	items, err := service.FindBatch(t.Context(), []string{"1", "1"})
+	items, err := service.FindBatch(t.Context(), exports.BatchOf("1", "1"))
 	is.NoErr(err)
-	link, err := service.CreateLink(t.Context(), items, exports.Digest{})
+	link, err := service.CreateLink(t.Context(), exports.LinkRequest{Items: items})
 	is.NoErr(err)
 	is.True(link.Resumable() && link.Size > 2*size)
 	archive, err := zip.NewReader(linkReaderAt{t, link}, link.Size)

@@ -47,7 +47,7 @@ func TestGateway_OddKeys(t *testing.T) {
 		part, err := opener.OpenRange(t.Context(), g.objectURL(key), exports.Part{Validator: file.Validator, Size: file.Size, Offset: 3, Length: 4})
 		is.NoErr(err)
 		is.Equal(read(t, part), "tent")
-		public, err := opener.PublicURL(t.Context(), g.objectURL(key))
+		public, err := opener.PublicURL(t.Context(), g.objectURL(key), "")
 		is.NoErr(err)
 		status, got := get(t, public)
 		is.Equal(status, http.StatusOK)
@@ -60,12 +60,12 @@ func TestGateway_PublicURLIsLimited(t *testing.T) {
 	g := newGateway(t)
 	g.put(t, "a", []byte("content"))
 	g.put(t, "b", []byte("content"))
-	public, err := g.opener(t).PublicURL(t.Context(), g.objectURL("a"))
+	public, err := g.opener(t).PublicURL(t.Context(), g.objectURL("a"), "")
 	is.NoErr(err)
 	status, _ := get(t, strings.Replace(public, "/a?", "/b?", 1))
 	is.Equal(status, http.StatusForbidden)
 	expired := g.opener(t, func(o *s3.Options) { o.Now = func() time.Time { return time.Now().Add(-16 * time.Minute) } })
-	public, err = expired.PublicURL(t.Context(), g.objectURL("a"))
+	public, err = expired.PublicURL(t.Context(), g.objectURL("a"), "")
 	is.NoErr(err)
 	status, _ = get(t, public)
 	is.Equal(status, http.StatusForbidden)
@@ -103,7 +103,7 @@ func TestGateway_ChangedObject(t *testing.T) {
 func TestGateway_VersionedObject(t *testing.T) {
 	is := is.New(t)
 	g := newGateway(t)
-	opener := g.opener(t)
+	opener := g.opener(t, allowVersions)
 	g.do(t, http.MethodPut, "", "versioning=", []byte(`<VersioningConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status>Enabled</Status></VersioningConfiguration>`), nil)
 	first := g.put(t, "a", []byte("first")).Get("X-Amz-Version-Id")
 	g.put(t, "a", []byte("second"))
@@ -129,7 +129,7 @@ func TestGateway_VersionedObject(t *testing.T) {
 	part, err := opener.OpenRange(t.Context(), previous, exports.Part{Validator: file.Validator, Size: 5, Offset: 1, Length: 2})
 	is.NoErr(err)
 	is.Equal(read(t, part), "ir")
-	public, err := opener.PublicURL(t.Context(), previous)
+	public, err := opener.PublicURL(t.Context(), previous, "")
 	is.NoErr(err)
 	status, content := get(t, public)
 	is.Equal(status, http.StatusOK)
@@ -145,9 +145,7 @@ func TestGateway_Errors(t *testing.T) {
 	g := newGateway(t)
 	g.put(t, "a", []byte("content"))
 	valid, err := g.credentials(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	other := g.bucket + "x"
 	for _, c := range []struct {
 		url    *url.URL
@@ -182,9 +180,7 @@ func TestGateway_Link(t *testing.T) {
 	is := is.New(t)
 	g := newGateway(t)
 	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{g.opener(t)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	var sources []string
 	want := make(map[string]string)
 	for i, size := range []int{0, 1, 1 << 10, 3 << 20} {
@@ -197,9 +193,9 @@ func TestGateway_Link(t *testing.T) {
 		is.NoErr(err)
 		sources = append(sources, name)
 	}
-	items, err := service.FindBatch(t.Context(), sources)
+	items, err := service.FindBatch(t.Context(), exports.BatchOf(sources...))
 	is.NoErr(err)
-	link, err := service.CreateLink(t.Context(), items, exports.Digest{})
+	link, err := service.CreateLink(t.Context(), exports.LinkRequest{Items: items})
 	is.NoErr(err)
 	is.True(link.Resumable())
 	got, err := zip.NewReader(linkReaderAt{t, link}, link.Size)

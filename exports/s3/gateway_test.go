@@ -23,6 +23,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/s3"
@@ -82,9 +83,7 @@ func (g *gateway) start(t testing.TB) {
 		"posix", "--versioning-dir", versions, data)
 	command.Env = []string{"HOME=" + data}
 	command.Stdout, command.Stderr = &log, &log
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(command.Start())
 	t.Cleanup(func() {
 		cancel()
 		command.Wait()
@@ -107,9 +106,7 @@ func (g *gateway) start(t testing.TB) {
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	defer listener.Close()
 	return listener.Addr().String()
 }
@@ -117,15 +114,14 @@ func freeAddress(t testing.TB) string {
 // do sends a signed request and returns the header and the body of the response.
 func (g *gateway) do(t testing.TB, method, key, query string, content []byte, header http.Header) (http.Header, string) {
 	t.Helper()
+	is := is.New(t)
 	escaped := strings.ReplaceAll(url.QueryEscape(key), "+", "%20")
 	target := g.url + "/" + g.bucket + "/" + strings.ReplaceAll(escaped, "%2F", "/")
 	if key == "" {
 		target = strings.TrimSuffix(target, "/")
 	}
 	request, err := http.NewRequestWithContext(t.Context(), method, target+"?"+query, bytes.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	for name, values := range header {
 		request.Header[http.CanonicalHeaderKey(name)] = values
 	}
@@ -133,13 +129,9 @@ func (g *gateway) do(t testing.TB, method, key, query string, content []byte, he
 	request.Header.Set("X-Amz-Content-Sha256", unsigned)
 	credentials, _ := g.credentials(t.Context())
 	signer := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
-	if err := signer.SignHTTP(t.Context(), credentials, request, unsigned, "s3", g.region, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(signer.SignHTTP(t.Context(), credentials, request, unsigned, "s3", g.region, time.Now()))
 	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode >= 300 {
@@ -166,9 +158,7 @@ func (g *gateway) opener(t testing.TB, change ...func(*s3.Options)) *s3.Opener {
 		c(&options)
 	}
 	opener, err := s3.New(&options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	t.Cleanup(opener.CloseIdleConnections)
 	return opener
 }
@@ -182,23 +172,18 @@ func (g *gateway) objectURL(key string) *url.URL {
 func openKey(t testing.TB, opener *s3.Opener, u *url.URL) (*exports.File, string) {
 	t.Helper()
 	file, err := opener.Open(t.Context(), parse(t, u.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return file, read(t, file.Body)
 }
 
 // get returns the status and the body of a URL, as a browser requests it.
 func get(t testing.TB, rawURL string) (int, string) {
 	t.Helper()
+	is := is.New(t)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, rawURL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	return response.StatusCode, read(t, response.Body)
 }
 

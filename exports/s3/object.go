@@ -80,6 +80,8 @@ func (o *Opener) check(u *url.URL, found object) error {
 		return errors.New("the URL has user info")
 	case u.Fragment != "":
 		return errors.New("the URL has a fragment; write # in a key as %23")
+	case u.RawQuery != "" && !o.versions:
+		return errors.New("the URL has a query; write ? in a key as %3F")
 	case err != nil, len(query) > 1, len(query) == 1 && (len(versions) != 1 || versions[0] == ""), u.ForceQuery:
 		return errors.New("the URL has a query other than versionId; write ? in a key as %3F")
 	}

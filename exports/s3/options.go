@@ -40,6 +40,10 @@ type Options struct {
 	// into the path, unless the bucket is no DNS label.
 	VirtualHost bool
 
+	// AllowVersions allows versionId in the query of a URL, which opens previous
+	// versions of an object, deleted ones included.
+	AllowVersions bool
+
 	// PresignLifetime is how long a presigned URL is valid: 15 minutes if
 	// zero, else 1 second to 7 days. Credentials that expire earlier end it.
 	PresignLifetime time.Duration

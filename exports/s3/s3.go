@@ -20,6 +20,7 @@ import (
 // is, and should be reused, because it pools connections.
 type Opener struct {
 	locations   []location
+	versions    bool // are allowed
 	endpoint    endpoint
 	public      endpoint // of presigned URLs
 	region      string
@@ -43,6 +44,7 @@ func New(options *Options) (*Opener, error) {
 	o := &Opener{
 		region:      cmp.Or(options.Region, defaultRegion),
 		credentials: options.Credentials,
+		versions:    options.AllowVersions,
 		lifetime:    min(max(cmp.Or(options.PresignLifetime, defaultPresignLifetime), time.Second), maxPresignLifetime),
 		now:         options.Now,
 	}
@@ -92,6 +94,24 @@ func New(options *Options) (*Opener, error) {
 
 // Stats counts the requests to the object store.
 func (o *Opener) Stats() fetch.Stats { return o.fetcher.Stats() }
+
+// Probe opens an object that need not exist in each of [Options.Buckets]. Its error tells
+// which cannot be used, such as with wrong credentials; permissions alone are not seen.
+func (o *Opener) Probe(ctx context.Context) error {
+	var failed []error
+	for _, location := range o.locations {
+		file, err := o.fetcher.Open(ctx, o.endpoint.objectURL(object{bucket: location.bucket, key: location.prefix + "canvasback-probe"}))
+		if err == nil {
+			file.Body.Close()
+			continue
+		}
+		cause, ok := errors.AsType[*exports.CauseError](err)
+		if !errors.Is(err, exports.ErrGone) && !(ok && cause.Code == "AccessDenied") { // of an absent object, without the right to list
+			failed = append(failed, fmt.Errorf("bucket %s: %w", location.bucket, err))
+		}
+	}
+	return errors.Join(failed...)
+}
 
 // Serves reports whether u is the URL of an object in one of [Options.Buckets], and
 // not presigned.

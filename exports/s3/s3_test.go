@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -28,9 +29,7 @@ func read(t testing.TB, body io.ReadCloser) string {
 	t.Helper()
 	defer body.Close()
 	content, err := io.ReadAll(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return string(content)
 }
 
@@ -74,16 +73,49 @@ func TestOpener_OpensOddKeys(t *testing.T) {
 func TestOpener_OpensVersion(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	file, err := newFakeStore(t).opener(t).Open(t.Context(), parse(t, "s3://plans/a?versionId=3%2B%20x"))
+	store := newFakeStore(t)
+	versioned := parse(t, "s3://plans/a?versionId=3%2B%20x")
+	file, err := store.opener(t, allowVersions).Open(t.Context(), versioned)
 	is.NoErr(err)
 	is.Equal(read(t, file.Body), "content of plans/a3+ x")
+	is.True(errors.Is(store.opener(t).Check(versioned), exports.ErrForbidden)) // it may have been deleted since
+}
+
+func allowVersions(o *s3.Options) { o.AllowVersions = true }
+
+func TestOpener_PublicURLHasTheFileName(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	public, err := newFakeStore(t).opener(t).PublicURL(t.Context(), parse(t, "s3://plans/a"), "plan ä.pdf")
+	is.NoErr(err)
+	query := parse(t, public).Query()
+	is.Equal(query.Get("response-content-disposition"), `attachment; filename="plan _.pdf"; filename*=UTF-8''plan%20%C3%A4.pdf`)
+}
+
+func TestOpener_Probe(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	store := newFakeStore(t)
+	is.NoErr(store.opener(t).Probe(t.Context()))
+	err := store.opener(t, func(o *s3.Options) { o.Credentials = static(fakeAccess, "another secret") }).Probe(t.Context())
+	cause, ok := errors.AsType[*exports.CauseError](err)
+	is.True(ok)
+	is.Equal(cause.Cause, "the object store rejects the credentials (SignatureDoesNotMatch)")
+	unused, err := net.Listen("tcp", "127.0.0.1:0")
+	is.NoErr(err)
+	is.NoErr(unused.Close())
+	err = store.opener(t, func(o *s3.Options) { o.Endpoint, o.Fetch.MaxAttempts = "http://"+unused.Addr().String(), 1 }).Probe(t.Context())
+	cause, ok = errors.AsType[*exports.CauseError](err)
+	is.True(ok)
+	is.Equal(cause.Cause, "the connection is refused")
 }
 
 // Nothing but objects below the configured prefixes can be opened.
 func TestOpener_RejectsURL(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	store := newFakeStore(t)
-	opener := store.opener(t)
+	opener := store.opener(t, allowVersions)
 	base := store.URL
 	for _, rawURL := range []string{ // of no configured bucket
 		"s3://other/a", "s3://Plans/a", "s3://plans.example/a", "s3://plans:443/a", "s3://photo/public/a", "s3:///plans/a", "s3:plans/a", "S4://plans/a",
@@ -92,13 +124,11 @@ func TestOpener_RejectsURL(t *testing.T) {
 		"http://localhost" + base[strings.LastIndex(base, ":"):] + "/plans/a", "https://s3.amazonaws.com/plans/a", "http://169.254.169.254/plans/a",
 		base + "/plans/a?X-Amz-Signature=0", "s3://plans/a?X-Amz-Signature=0",
 	} {
+		t.Log(rawURL)
 		u := parse(t, rawURL)
-		if opener.Serves(u) {
-			t.Errorf("Serves(%q)", rawURL)
-		}
-		if _, err := opener.Open(t.Context(), u); !errors.Is(err, exports.ErrForbidden) {
-			t.Errorf("Open(%q): %v", rawURL, err)
-		}
+		is.True(!opener.Serves(u))
+		_, err := opener.Open(t.Context(), u)
+		is.True(errors.Is(err, exports.ErrForbidden))
 	}
 	for _, rawURL := range []string{
 		// not an object
@@ -117,10 +147,9 @@ func TestOpener_RejectsURL(t *testing.T) {
 		"s3://plans/a#b", "s3://user:password@plans/a", "s3://user@plans/a", strings.Replace(base, "//", "//user:password@", 1) + "/plans/a",
 		"s3://plans/a%00b", "s3://plans/a%0d%0aX-Amz-Acl:%20public", "s3://plans/a%7f", "s3://plans/a%ffb", "s3://plans/" + strings.Repeat("k", 1025), "s3://plans/" + strings.Repeat("ä", 513),
 	} {
+		t.Log(rawURL)
 		u := parse(t, rawURL)
-		if !opener.Serves(u) {
-			t.Errorf("Serves(%q) is false", rawURL)
-		}
+		is.True(opener.Serves(u))
 		err := opener.Check(u)
 		if forbidden, ok := errors.AsType[*exports.ForbiddenError](err); !ok || forbidden.Reason == "" {
 			t.Errorf("Check(%q): %v", rawURL, err)
@@ -128,11 +157,10 @@ func TestOpener_RejectsURL(t *testing.T) {
 		_, errOpen := opener.Open(t.Context(), u)
 		_, errStat := opener.Stat(t.Context(), u)
 		_, errRange := opener.OpenRange(t.Context(), u, exports.Part{Validator: `"1"`, Size: 1, Length: 1})
-		_, errPublic := opener.PublicURL(t.Context(), u)
+		_, errPublic := opener.PublicURL(t.Context(), u, "")
 		for _, err := range []error{errOpen, errStat, errRange, errPublic} {
-			if !errors.Is(err, exports.ErrForbidden) {
-				t.Errorf("open %q: %v", rawURL, err)
-			}
+			t.Log(rawURL, err)
+			is.True(errors.Is(err, exports.ErrForbidden))
 		}
 	}
 	if taken := store.taken(); len(taken) > 0 {
@@ -142,13 +170,12 @@ func TestOpener_RejectsURL(t *testing.T) {
 
 func TestNew_RejectsOptions(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	valid := s3.Options{Buckets: []string{"plans"}, Credentials: static("a", "b")}
-	if _, err := s3.New(nil); err == nil {
-		t.Error("nil options are valid")
-	}
-	if _, err := s3.New(&valid); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s3.New(nil)
+	is.True(err != nil)
+	_, err = s3.New(&valid)
+	is.NoErr(err)
 	for field, change := range map[string]func(*s3.Options){
 		"Credentials":    func(o *s3.Options) { o.Credentials = nil },
 		"Buckets":        func(o *s3.Options) { o.Buckets = nil },
@@ -286,7 +313,7 @@ func TestOpener_UsesRotatedCredentials(t *testing.T) {
 	failure = errors.New("role cannot be assumed")
 	is.True(errors.Is(open(), exports.ErrFailed))
 	is.True(errors.Is(open(), failure))
-	_, err := opener.PublicURL(t.Context(), parse(t, "s3://plans/a"))
+	_, err := opener.PublicURL(t.Context(), parse(t, "s3://plans/a"), "")
 	is.True(errors.Is(err, exports.ErrFailed))
 	failure, current = nil, aws.Credentials{}
 	is.True(errors.Is(open(), exports.ErrFailed))
@@ -328,7 +355,7 @@ func TestOpener_PublicURL(t *testing.T) {
 			c.change(&options)
 			opener, err := s3.New(&options)
 			is.NoErr(err)
-			public, err := opener.PublicURL(t.Context(), parse(t, c.open))
+			public, err := opener.PublicURL(t.Context(), parse(t, c.open), "")
 			if c.base == "" {
 				is.True(errors.Is(err, exports.ErrFailed))
 				return

@@ -14,6 +14,7 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/filename"
 )
 
 const (
@@ -71,19 +72,19 @@ func (o *Opener) retrieve(ctx context.Context) (aws.Credentials, error) {
 
 // PublicURL implements [exports.Presigner]. The URL is valid for
 // [Options.PresignLifetime], or until the credentials expire.
-func (o *Opener) PublicURL(ctx context.Context, u *url.URL) (string, error) {
+func (o *Opener) PublicURL(ctx context.Context, u *url.URL, fileName string) (string, error) {
 	found, err := o.checkObject(u)
 	if err != nil {
 		return "", err
 	}
-	public, err := o.presign(ctx, found)
+	public, err := o.presign(ctx, found, fileName)
 	if err != nil {
 		return "", fmt.Errorf("%w: s3: presign %s: %w", exports.ErrFailed, exports.RedactURL(u.String()), err)
 	}
 	return public, nil
 }
 
-func (o *Opener) presign(ctx context.Context, found object) (string, error) {
+func (o *Opener) presign(ctx context.Context, found object, fileName string) (string, error) {
 	credentials, err := o.retrieve(ctx)
 	if err != nil {
 		return "", err
@@ -99,6 +100,9 @@ func (o *Opener) presign(ctx context.Context, found object) (string, error) {
 	u := o.public.objectURL(found)
 	query := u.Query()
 	query.Set("X-Amz-Expires", strconv.FormatInt(int64(lifetime/time.Second), 10))
+	if fileName != "" {
+		query.Set("response-content-disposition", filename.Disposition("attachment", fileName))
+	}
 	u.RawQuery = query.Encode()
 	request := &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}
 	signed, _, err := newSigner().PresignHTTP(ctx, credentials, request, unsignedPayload, service, o.region, now)

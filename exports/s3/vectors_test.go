@@ -23,9 +23,7 @@ func static(accessKey, secretKey string) aws.CredentialsProviderFunc {
 func parse(t testing.TB, rawURL string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(rawURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return u
 }
 
@@ -54,7 +52,7 @@ func TestOpener_SignatureVectors(t *testing.T) {
 	is.Equal(request.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request, "+
 		"SignedHeaders=host;range;x-amz-content-sha256;x-amz-date, Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41")
 
-	public, err := opener.PublicURL(t.Context(), parse(t, "s3://examplebucket/test.txt"))
+	public, err := opener.PublicURL(t.Context(), parse(t, "s3://examplebucket/test.txt"), "")
 	is.NoErr(err)
 	is.Equal(public, "https://examplebucket.s3.amazonaws.com/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256"+
 		"&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400"+

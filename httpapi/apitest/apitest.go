@@ -77,7 +77,7 @@ func New(t testing.TB, opts ...func(*httpapi.Options)) *Server {
 		t.Fatal(err)
 	}
 	db := memory.New()
-	clientKeys, err := keys.NewService(db.Keys(), &keys.Options{Now: s.Clock.Now})
+	clientKeys, err := keys.NewService(db.Keys(), &keys.Options{Now: s.Clock.Now, ForeignKeys: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +118,16 @@ func New(t testing.TB, opts ...func(*httpapi.Options)) *Server {
 	s.host = server.Listener.Addr().String()
 	s.URL = server.URL + strings.TrimRight("/"+strings.Trim(s.Options.Prefix, "/"), "/")
 	return s
+}
+
+// Token returns a page token of RawKey.
+func (s *Server) Token(t testing.TB, fields keys.TokenFields) keys.RawKey {
+	t.Helper()
+	issued, err := s.Keys.IssueToken(t.Context(), string(s.RawKey), fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return issued.Raw
 }
 
 // Client returns an HTTP client that adds the client key to requests to this

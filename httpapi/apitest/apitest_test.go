@@ -58,7 +58,6 @@ func TestServer_ServesTheAPI(t *testing.T) {
 
 func TestClock_AddIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	clock := apitest.New(t).Clock
 	start := clock.Now()
 	var wg sync.WaitGroup
@@ -70,7 +69,7 @@ func TestClock_AddIsSafeForConcurrentUse(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	is.Equal(clock.Now().Sub(start), 80_000*time.Second)
+	is.New(t).Equal(clock.Now().Sub(start), 80_000*time.Second)
 }
 
 func TestServer_ClientsSendKeysOnlyToTheirServer(t *testing.T) {
@@ -81,4 +80,20 @@ func TestServer_ClientsSendKeysOnlyToTheirServer(t *testing.T) {
 	is.True(strings.HasPrefix(readResponse(t, response, err), "401 "))
 	response, err = s.Admin().Get(other.URL + "/admin/api-keys")
 	is.True(strings.HasPrefix(readResponse(t, response, err), "401 "))
+}
+
+func TestServer_Token(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := apitest.New(t)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/symbol/folders", http.NoBody)
+	is.NoErr(err)
+	request.Header.Set("x-api-key", string(s.Token(t, keys.TokenFields{Lifetime: time.Minute})))
+	for _, want := range []int{200, 403} {
+		response, err := http.DefaultClient.Do(request)
+		is.NoErr(err)
+		is.NoErr(response.Body.Close())
+		is.Equal(response.StatusCode, want)
+		s.Clock.Add(2 * time.Minute)
+	}
 }

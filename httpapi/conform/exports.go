@@ -37,7 +37,7 @@ func testRegistration(s *suite) {
 	s.send("POST", "/viewer/exports/download", `{"sourceFileUrl":" "}`).wantError(400, "invalid_request", "sourceFileUrl")
 	s.send("POST", "/viewer/exports/download?responseType=zip", unknown).wantError(400, "invalid_request", "responseType")
 	s.send("POST", "/viewer/exports/download-batch", `{"items":[]}`).wantError(400, "invalid_request", "items")
-	s.send("POST", "/viewer/exports/download-batch", `{"items":[`+unknown+`,{}]}`).wantError(400, "invalid_request", "items[1]")
+	s.send("POST", "/viewer/exports/download-batch", `{"items":[{},7]}`).wantError(400, "invalid_request", "items")
 	s.send("GET", "/viewer/exports/links/unknown/x", "").wantError(404, "not_found", "")
 }
 

@@ -104,9 +104,15 @@ func testRevocation(s *suite) {
 	with("wrong").wantError(401, "unauthorized", "")
 	with(s.key+"x").wantError(401, "unauthorized", "")
 	with(s.key).want(200)
+	token, _ := decode[record](s.send("POST", "/viewer/tokens", `{"scopes":["symbols:read"]}`, "x-api-key", s.key).want(201))["token"].(string)
+	with(token).want(200)
+	with(token+"x").wantError(401, "unauthorized", "")
+	s.send("POST", "/viewer/tokens", "", "x-api-key", token).wantError(403, "forbidden", "")
+	s.send("POST", "/symbol/folders", "{}", "x-api-key", token).wantError(403, "forbidden", "")
 	s.send("PATCH", path, `{"isActive":false}`).want(200)
 	for range 5 { // on several processes
 		with(s.key).wantError(403, "forbidden", "")
+		with(token).wantError(403, "forbidden", "")
 	}
 	s.send("PATCH", path, `{"isActive":true}`).want(200)
 	with(s.key).want(200)
@@ -115,6 +121,7 @@ func testRevocation(s *suite) {
 	s.key = decode[issued](s.send("POST", path+"/rotate", "").want(200)).APIKey
 	for range 5 {
 		with(first).wantError(401, "unauthorized", "")
+		with(token).wantError(401, "unauthorized", "")
 	}
 	with(s.key).want(200)
 	second := s.key

@@ -2,12 +2,15 @@ package console
 
 import (
 	"bytes"
+	"io/fs"
 	"path"
 	"regexp"
+
+	"example.com/canvasback/httpapi/client"
 )
 
 var (
-	importLine = regexp.MustCompile(`(?m)^import .* from "\./(.+)";$`)
+	importLine = regexp.MustCompile(`(?m)^import .* from "(.+)";$`)
 
 	// omitted are imports, exports, comments on lines of their own, and indentation,
 	// a tenth of the compressed page.
@@ -27,12 +30,12 @@ func joinModules() ([]byte, error) {
 			return nil
 		}
 		seen[name] = true
-		content, err := page.ReadFile(path.Join("page", name))
+		content, err := readModule(name)
 		if err != nil {
 			return err
 		}
 		for _, imported := range importLine.FindAllSubmatch(content, -1) {
-			if err := add(string(imported[1])); err != nil {
+			if err := add(path.Clean(string(imported[1]))); err != nil {
 				return err
 			}
 		}
@@ -41,4 +44,12 @@ func joinModules() ([]byte, error) {
 	}
 	err := add(script)
 	return joined.Bytes(), err
+}
+
+// readModule returns a module, which may be that of the client.
+func readModule(name string) ([]byte, error) {
+	if dir, file := path.Split(name); dir == "../../client/" {
+		return fs.ReadFile(client.Files, file)
+	}
+	return page.ReadFile("page/" + name)
 }

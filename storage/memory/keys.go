@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/internal/keyrecord"
 )
 
 type keyStore struct{ db *DB }
@@ -22,20 +23,42 @@ func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
 	if err := ctx.Err(); err != nil {
 		return keys.Key{}, err
 	}
-	digests := digestsOf(key)
-	if s.taken(0, digests) {
+	if s.taken(0, digestsOf(key)) {
 		return keys.Key{}, errDigestTaken
 	}
+	return s.insert(key), nil
+}
+
+func (s keyStore) Import(ctx context.Context, list []keys.Key) ([]int64, error) {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	for i, key := range list {
+		if s.taken(0, digestsOf(key)) {
+			return nil, &keys.TakenError{Index: i}
+		}
+	}
+	ids := make([]int64, len(list))
+	for i, key := range list {
+		ids[i] = s.insert(key).ID
+	}
+	return ids, nil
+}
+
+// insert adds a key under a new id.
+func (s keyStore) insert(key keys.Key) keys.Key {
 	s.db.lastKeyID++
 	key.ID, key.UseCount = s.db.lastKeyID, 0
 	s.db.keys[key.ID] = key
 	s.db.keyIDs = append(s.db.keyIDs, key.ID)
 	s.db.moveKey(key.ID, "", key.Owner)
-	for _, digest := range digests {
+	for _, digest := range digestsOf(key) {
 		s.db.digests[digest] = key.ID
 	}
-	s.db.changes.add(digests...)
-	return key, nil
+	s.db.changes.add(digestsOf(key)...)
+	return key
 }
 
 // moveKey moves an id from the list of one owner to that of another.
@@ -121,30 +144,46 @@ func (s keyStore) List(ctx context.Context, filter keys.Filter, r keys.Range) (k
 	return page, nil
 }
 
-func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {
+// existing returns the keys that have the ids, ids ascending.
+func (s keyStore) existing(ids []int64) (list []keys.Key) {
+	for _, id := range slices.Sorted(slices.Values(ids)) {
+		if key, ok := s.db.keys[id]; ok {
+			list = append(list, key)
+		}
+	}
+	return list
+}
+
+func (s keyStore) Update(ctx context.Context, ids []int64, change func([]keys.Key) error) ([]keys.Key, error) {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return keys.Key{}, err
+		return nil, err
 	}
-	previous, ok := s.db.keys[id]
-	if !ok {
-		return keys.Key{}, keys.ErrNotFound
+	list := s.existing(ids)
+	modified, err := keyrecord.Change(list, change)
+	if err != nil {
+		return nil, err
 	}
-	key := previous
-	if err := change(&key); err != nil {
-		return keys.Key{}, err
+	for _, key := range modified {
+		if s.taken(key.ID, digestsOf(key)) {
+			return nil, errDigestTaken
+		}
 	}
-	key.ID, key.CreatedAt = previous.ID, previous.CreatedAt
-	key.LastUsedAt, key.UseCount = previous.LastUsedAt, previous.UseCount
-	if s.taken(id, digestsOf(key)) {
-		return keys.Key{}, errDigestTaken
+	for _, key := range modified {
+		s.replace(key)
 	}
+	return list, nil
+}
+
+// replace stores a key in place of the one with its id.
+func (s keyStore) replace(key keys.Key) {
+	previous := s.db.keys[key.ID]
 	for _, digest := range digestsOf(previous) {
 		delete(s.db.digests, digest)
 	}
 	for _, digest := range digestsOf(key) {
-		s.db.digests[digest] = id
+		s.db.digests[digest] = key.ID
 	}
 	if key.Digest != previous.Digest || key.PreviousDigest != previous.PreviousDigest ||
 		!key.PreviousExpiresAt.Equal(previous.PreviousExpiresAt) ||
@@ -152,29 +191,30 @@ func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) e
 		key.Owner != previous.Owner || key.Scopes != previous.Scopes {
 		s.db.changes.add(digestsOf(previous, key)...)
 	}
-	s.db.keys[id] = key
-	s.db.moveKey(id, previous.Owner, key.Owner)
-	return key, nil
+	s.db.keys[key.ID] = key
+	s.db.moveKey(key.ID, previous.Owner, key.Owner)
 }
 
-func (s keyStore) Delete(ctx context.Context, id int64) (keys.Key, error) {
+func (s keyStore) Delete(ctx context.Context, ids []int64, check func([]keys.Key) error) ([]keys.Key, error) {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return keys.Key{}, err
+		return nil, err
 	}
-	key, ok := s.db.keys[id]
-	if !ok {
-		return keys.Key{}, keys.ErrNotFound
+	list := s.existing(ids)
+	if err := check(slices.Clone(list)); err != nil {
+		return nil, err
 	}
-	delete(s.db.keys, id)
-	s.db.keyIDs = removeID(s.db.keyIDs, id)
-	s.db.moveKey(id, key.Owner, "")
-	for _, digest := range digestsOf(key) {
-		delete(s.db.digests, digest)
+	for _, key := range list {
+		delete(s.db.keys, key.ID)
+		s.db.keyIDs = removeID(s.db.keyIDs, key.ID)
+		s.db.moveKey(key.ID, key.Owner, "")
+		for _, digest := range digestsOf(key) {
+			delete(s.db.digests, digest)
+		}
+		s.db.changes.add(digestsOf(key)...)
 	}
-	s.db.changes.add(digestsOf(key)...)
-	return key, nil
+	return list, nil
 }
 
 func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
@@ -189,6 +229,8 @@ func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error
 	}
 	return s.db.keys[id], nil
 }
+
+func (s keyStore) FindID(ctx context.Context, id int64) (keys.Key, error) { return s.Get(ctx, id) }
 
 func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
 	s.db.mu.Lock()
@@ -205,9 +247,68 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) err
 			key.LastUsedAt = use.At
 		}
 		key.UseCount += use.Count
+		today := use.At.UnixMilli() / millisPerDay
+		s.db.addUsage(usageKey{key.ID, today, key.Owner}, use.Today)
+		s.db.addUsage(usageKey{key.ID, today - 1, key.Owner}, use.Count-use.Today)
+		if use.PublicKey != (keys.PublicKey{}) {
+			switch use.Digest {
+			case key.Digest:
+				key.PublicKey = use.PublicKey
+			case key.PreviousDigest:
+				key.PreviousPublicKey = use.PublicKey
+			}
+		}
 		s.db.keys[use.ID] = key
 	}
 	return nil
+}
+
+// usageKey identifies the usage of a key on a day.
+type usageKey struct {
+	id, day int64
+	owner   string
+}
+
+const millisPerDay = 24 * 60 * 60 * 1000
+
+func (db *DB) addUsage(key usageKey, requests int64) {
+	if requests != 0 {
+		db.usage[key] += requests
+	}
+}
+
+func (s keyStore) Usage(ctx context.Context, ids []int64, owner *string, since int64) ([]keys.UsageRow, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var rows []keys.UsageRow
+	for key, requests := range s.db.usage {
+		row := keys.UsageRow{KeyID: key.id, Day: key.day, Requests: requests}
+		if ids == nil {
+			row.KeyID = 0
+		}
+		if key.day >= since && (owner == nil || key.owner == *owner) && (ids == nil || slices.Contains(ids, key.id)) {
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+func (s keyStore) PruneUsage(ctx context.Context, before int64, most int) (removed int, err error) {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	for key := range s.db.usage {
+		if key.day < before && removed < most {
+			delete(s.db.usage, key)
+			removed++
+		}
+	}
+	return removed, nil
 }
 
 func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {

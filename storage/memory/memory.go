@@ -28,6 +28,7 @@ type DB struct {
 	ownerIDs  map[string][]int64    // the same by owner, without keys that have none
 	digests   map[keys.Digest]int64 // current and previous ones
 	lastKeyID int64
+	usage     map[usageKey]int64 // requests
 	changes   changeLog
 
 	folders        map[int64]*folder
@@ -37,6 +38,8 @@ type DB struct {
 	symbols        map[int64]symbols.Symbol
 	lastSymbolID   int64
 	segments       map[int64]symbols.Version
+	trash          map[int64]trashEntry
+	lastTrashID    int64
 
 	exports      map[int64]exports.Export
 	sources      map[string]int64 // ids of exports
@@ -55,12 +58,14 @@ func New() *DB {
 		keys:           make(map[int64]keys.Key),
 		ownerIDs:       make(map[string][]int64),
 		digests:        make(map[keys.Digest]int64),
+		usage:          make(map[usageKey]int64),
 		changes:        newChangeLog(),
 		folders:        make(map[int64]*folder),
 		folderNames:    make(map[string]int64),
 		foldersVersion: newVersion(),
 		symbols:        make(map[int64]symbols.Symbol),
 		segments:       make(map[int64]symbols.Version),
+		trash:          make(map[int64]trashEntry),
 		exports:        make(map[int64]exports.Export),
 		sources:        make(map[string]int64),
 		links:          make(map[exports.Digest]exports.StoredLink),

@@ -6,7 +6,6 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/canvasback/exports"
-	"example.com/canvasback/storage/internal/storebench"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/storage/storagetest"
 )
@@ -34,21 +33,4 @@ func TestStorage_WithoutLinks(t *testing.T) {
 	open := func(testing.TB) storagetest.Harness { return storagetest.Harness{Storage: withoutLinks{memory.New()}} }
 	storagetest.Run(t, open)
 	storagetest.RunConcurrent(t, open)
-}
-
-func BenchmarkStorage(b *testing.B) {
-	storebench.RunCalls(b, open)
-}
-
-func BenchmarkExports(b *testing.B) {
-	storebench.RunExports(b, func(t testing.TB) (storagetest.Storage, func([]exports.Export)) {
-		db := memory.New()
-		return db, func(list []exports.Export) {
-			for _, export := range list {
-				if _, _, err := db.Exports().Put(t.Context(), export, exports.PutRule{}); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	})
 }

@@ -83,14 +83,16 @@ func (s symbolStore) InsertFolder(ctx context.Context, given symbols.Folder) (sy
 		return symbols.Folder{}, symbols.ErrFolderNameTaken
 	}
 	s.db.lastFolderID++
-	f := &folder{
-		Folder:   symbols.Folder{ID: s.db.lastFolderID, Name: given.Name, Version: newVersion()},
-		contents: newVersion(),
-	}
-	s.db.folders[f.ID] = f
-	s.db.folderNames[f.Name] = f.ID
-	s.db.foldersVersion = newVersion()
-	return f.Folder, nil
+	return s.db.putFolder(s.db.lastFolderID, given.Name), nil
+}
+
+// putFolder adds an empty folder.
+func (db *DB) putFolder(id int64, name string) symbols.Folder {
+	f := &folder{Folder: symbols.Folder{ID: id, Name: name, Version: newVersion()}, contents: newVersion()}
+	db.folders[id] = f
+	db.folderNames[name] = id
+	db.foldersVersion = newVersion()
+	return f.Folder
 }
 
 func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*symbols.Folder) error) (symbols.Folder, error) {
@@ -121,7 +123,7 @@ func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*sy
 	return f.Folder, nil
 }
 
-func (s symbolStore) DeleteFolder(ctx context.Context, id int64, match symbols.Match) error {
+func (s symbolStore) DeleteFolder(ctx context.Context, id int64, d symbols.Deletion) error {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -131,19 +133,22 @@ func (s symbolStore) DeleteFolder(ctx context.Context, id int64, match symbols.M
 	if !ok {
 		return symbols.ErrFolderNotFound
 	}
-	if !match.Matches(f.Version) {
+	if !d.Match.Matches(f.Version) {
 		return symbols.ErrChanged
 	}
+	var list []symbols.Symbol
 	for _, symbolID := range f.symbolIDs {
+		list = append(list, s.db.symbols[symbolID])
 		s.db.deleteSymbol(symbolID)
 	}
+	s.db.discard(symbols.TrashEntry{FolderID: id, Name: f.Name, Symbols: int64(len(list))}, list, d)
 	delete(s.db.folders, id)
 	delete(s.db.folderNames, f.Name)
 	s.db.foldersVersion = newVersion()
 	return nil
 }
 
-func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int) (symbols.Page, error) {
+func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int, details bool) (symbols.Page, error) {
 	s.db.mu.RLock()
 	defer s.db.mu.RUnlock()
 	if err := ctx.Err(); err != nil {
@@ -158,8 +163,17 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 	ids, more := inRange(f.symbolIDs, r.After, r.Limit)
 	for i, read := 0, 0; i < len(ids) && read < size; i++ {
 		symbol := s.db.symbols[ids[i]]
+		if !details {
+			symbol = symbols.Symbol{
+				ID: symbol.ID, Name: symbol.Name, Type: symbol.Type, Data: symbol.Data,
+				FolderID: folderID, Version: symbol.Version,
+			}
+		}
+		if len(symbol.Data) > symbols.LargeSize {
+			symbol.Data = ""
+		}
 		page.Symbols = append(page.Symbols, symbol)
-		read += len(symbol.Data) + symbols.PageOverhead
+		read += len(symbol.Data) + len(symbol.Meta) + symbols.PageOverhead
 	}
 	page.More = more || len(page.Symbols) < len(ids)
 	return page, nil
@@ -181,6 +195,18 @@ func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symb
 		page.Symbols = append(page.Symbols, s.db.symbols[id].Info())
 	}
 	return page, nil
+}
+
+func (s symbolStore) FindSymbolInfos(ctx context.Context, ids []int64) ([]symbols.SymbolInfo, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	var list []symbols.SymbolInfo
+	for _, id := range slices.Sorted(slices.Values(ids)) {
+		if symbol, ok := s.db.symbols[id]; ok {
+			list = append(list, symbol.Info())
+		}
+	}
+	return list, ctx.Err()
 }
 
 func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
@@ -230,7 +256,7 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 	if err := change(&symbol); err != nil {
 		return symbols.Symbol{}, err
 	}
-	symbol.ID, symbol.Version = previous.ID, previous.Version
+	symbol.ID, symbol.Version, symbol.CreatedAt = previous.ID, previous.Version, previous.CreatedAt
 	if symbol == previous {
 		return symbol, nil
 	}
@@ -247,24 +273,6 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 	symbol.Version = newVersion()
 	s.db.putSymbol(symbol)
 	return symbol, nil
-}
-
-func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, match symbols.Match) error {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	symbol, ok := s.db.symbols[id]
-	if !ok {
-		return symbols.ErrSymbolNotFound
-	}
-	if !match.Matches(symbol.Version) {
-		return symbols.ErrChanged
-	}
-	s.db.deleteSymbol(id)
-	s.db.folders[symbol.FolderID].remove(id)
-	return nil
 }
 
 func (s symbolStore) FolderListVersion(ctx context.Context) (symbols.Version, error) {
@@ -291,9 +299,9 @@ func (s symbolStore) ContentsVersion(ctx context.Context, folderID int64) (symbo
 	return f.contents, nil
 }
 
-func (s symbolStore) SymbolVersion(ctx context.Context, id int64) (symbols.Version, error) {
+func (s symbolStore) GetSymbolInfo(ctx context.Context, id int64) (symbols.SymbolInfo, error) {
 	symbol, err := s.GetSymbol(ctx, id)
-	return symbol.Version, err
+	return symbol.Info(), err
 }
 
 func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
@@ -306,13 +314,13 @@ func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error
 	return list, ctx.Err()
 }
 
-func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.SymbolInfo, error) {
+func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.SegmentSymbol, error) {
 	s.db.mu.RLock()
 	defer s.db.mu.RUnlock()
-	var list []symbols.SymbolInfo
+	var list []symbols.SegmentSymbol
 	for i := range int64(symbols.SegmentSize) {
 		if symbol, ok := s.db.symbols[id*symbols.SegmentSize+i]; ok {
-			list = append(list, symbol.Info())
+			list = append(list, symbols.SegmentSymbol{ID: symbol.ID, Name: symbol.Name, Tags: symbol.Tags})
 		}
 	}
 	return list, ctx.Err()

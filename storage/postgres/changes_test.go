@@ -26,9 +26,7 @@ func insertKeys(from, to int) string {
 
 func migrate(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	if err := must(postgres.New(pool, nil)).Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(must(postgres.New(pool, nil)).Migrate(t.Context()))
 }
 
 // While a change is not committed, neither its epoch nor its digests are visible,

@@ -27,10 +27,9 @@ func TestStorage_WriteIsAtomicWhenConnectionIsLost(t *testing.T) {
 	for _, at := range []dropPoint{beforeRequest, afterRequest, afterResponse} {
 		t.Run(at.String(), func(t *testing.T) {
 			t.Parallel()
-			is := is.New(t)
 			dsn := pgtest.Database(t)
 			db := must(postgres.New(connect(t, dsn), nil))
-			is.NoErr(db.Migrate(t.Context()))
+			is.New(t).NoErr(db.Migrate(t.Context()))
 			p, through := newProxy(t, dsn)
 			c := droppingClient{client: newClient(t, serve(t, connect(t, through), time.Minute)), proxy: p, at: at}
 			issued := c.must("POST", "/admin/api-keys", "")
@@ -103,7 +102,7 @@ func (c droppingClient) insert(round int, store symbols.Store) {
 	folder := c.must("POST", "/symbol/folders", fmt.Sprintf(`{"name":"folder %d"}`, round))
 	acknowledged := c.sendAndDrop(func(statement string) bool { return strings.Contains(statement, "INSERT INTO canvasback_symbols") },
 		"POST", fmt.Sprintf("/symbol/folders/%d/symbols", folder.ID), `{"name":"symbol","type":"image/svg+xml","data":"<svg/>"}`)
-	page, err := store.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 256<<10)
+	page, err := store.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 256<<10, true)
 	if err != nil {
 		t.Fatal(err)
 	}

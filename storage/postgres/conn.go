@@ -37,7 +37,8 @@ func (db *database) sql(statement string) string {
 
 // withConn calls f with a connection of the pool. If the connection is dead, the
 // others are probably dead or dying too: withConn makes the pool replace them, and
-// retries on a new one if f reported safeToRetry.
+// retries on a new one if f reported safeToRetry. It also retries without prepared
+// statements if a pooler has lost one, because no statement was executed then.
 func (db *database) withConn(ctx context.Context, f func(*pgx.Conn) (safeToRetry bool, err error)) error {
 	const attempts = 3
 	for attempt := 1; ; attempt++ {
@@ -47,6 +48,9 @@ func (db *database) withConn(ctx context.Context, f func(*pgx.Conn) (safeToRetry
 			return err
 		}
 		safeToRetry, dead, err := callAndRelease(conn, f)
+		if db.fence.LosesStatements(ctx, err) && attempt < attempts {
+			continue
+		}
 		lost := dead && ctx.Err() == nil
 		if lost || fence.IsNotPrimary(err) {
 			db.reset(began)
@@ -88,7 +92,7 @@ func (db *database) read(ctx context.Context, f func(*pgx.Conn) error) error {
 func (db *database) readRow(ctx context.Context, statement string, args ...any) pgx.Row {
 	return row(func(dest ...any) error {
 		return db.read(ctx, func(conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, db.sql(statement), args...).Scan(dest...)
+			return conn.QueryRow(ctx, db.sql(statement), db.fence.Args(args)...).Scan(dest...)
 		})
 	})
 }
@@ -98,62 +102,73 @@ type row func(dest ...any) error
 
 func (r row) Scan(dest ...any) error { return r(dest...) }
 
-// readFenced is readRow for a fenced statement with the argument $2.
-func (db *database) readFenced(ctx context.Context, statement string, arg any) pgx.Row {
+// readFenced is readRow for a fenced query.
+func (db *database) readFenced(ctx context.Context, statement string, args ...any) pgx.Row {
 	return row(func(dest ...any) error {
 		return db.read(ctx, func(conn *pgx.Conn) error {
-			return db.fence.Exec(ctx, conn, fence.Statement{Text: db.sql(statement), Arg: arg, Read: true}, dest...)
+			result, err := db.fence.Exec(ctx, conn, fence.Statement{Text: db.sql(statement), Args: args, Read: true})
+			if err != nil {
+				return err
+			}
+			return result.Scan(dest...)
 		})
 	})
 }
 
-// writeFenced is readFenced for a statement that writes.
-func (db *database) writeFenced(ctx context.Context, statement string, arg any) pgx.Row {
-	return row(func(dest ...any) error {
-		return db.write(ctx, func(conn *pgx.Conn) error {
-			return db.fence.Exec(ctx, conn, fence.Statement{Text: db.sql(statement), Arg: arg}, dest...)
-		})
+// ask is readFenced for a question that all processes repeat. The result is that of a
+// primary at some time after age before the call.
+func (db *database) ask(ctx context.Context, statement string, args ...any) (result fence.Result, age time.Duration, err error) {
+	err = db.read(ctx, func(conn *pgx.Conn) error {
+		result, age, err = db.fence.Ask(ctx, conn, fence.Statement{Text: db.sql(statement), Args: args, Read: true})
+		return err
 	})
+	return result, age, err
 }
 
 // readRows returns all rows of a query.
 func readRows[T any](ctx context.Context, db *database, scan pgx.RowToFunc[T], statement string, args ...any) (list []T, err error) {
 	err = db.read(ctx, func(conn *pgx.Conn) error {
-		rows, _ := conn.Query(ctx, db.sql(statement), args...) // rows return the error too
+		rows, _ := conn.Query(ctx, db.sql(statement), db.fence.Args(args)...) // rows return the error too
 		list, err = pgx.CollectRows(rows, scan)
 		return err
 	})
 	return list, err
 }
 
-// write calls f, which must run a single statement outside a transaction.
-func (db *database) write(ctx context.Context, f func(*pgx.Conn) error) error {
-	return retry(ctx, func() error {
+// write runs a single statement outside a transaction. It returns an error if the
+// standby has not confirmed the commit.
+func (db *database) write(ctx context.Context, statement string, args ...any) (result fence.Result, err error) {
+	err = retry(ctx, func() error {
 		return db.withConn(ctx, func(conn *pgx.Conn) (bool, error) {
-			err := f(conn)
+			result, err = db.fence.Exec(ctx, conn, fence.Statement{Text: db.sql(statement), Args: args})
 			return pgconn.SafeToRetry(err), err
 		})
 	})
+	return result, err
 }
 
-// exec runs a statement that writes, and returns the number of affected rows.
-func (db *database) exec(ctx context.Context, statement string, args ...any) (affected int64, err error) {
-	err = db.write(ctx, func(conn *pgx.Conn) error {
-		tag, err := conn.Exec(ctx, db.sql(statement), args...)
-		affected = tag.RowsAffected()
-		return err
+// writeRow is write for a statement that returns a row, which runs when the row is
+// scanned.
+func (db *database) writeRow(ctx context.Context, statement string, args ...any) pgx.Row {
+	return row(func(dest ...any) error {
+		result, err := db.write(ctx, statement, args...)
+		if err != nil {
+			return err
+		}
+		return result.Scan(dest...)
 	})
-	return affected, err
+}
+
+// exec is write for a statement that returns the number of affected rows.
+func (db *database) exec(ctx context.Context, statement string, args ...any) (affected int64, err error) {
+	result, err := db.write(ctx, statement, args...)
+	return result.Tag.RowsAffected(), err
 }
 
 // transact calls change in a transaction with isolation level read committed,
-// regardless of the default.
+// regardless of the default. Like write, it returns an error if the standby has not
+// confirmed the commit.
 func (db *database) transact(ctx context.Context, change func(pgx.Tx) error) error {
-	return db.transactThen(ctx, change, func(_ *pgx.Conn, tx pgx.Tx) error { return tx.Commit(ctx) })
-}
-
-// transactThen is transact with another way to commit.
-func (db *database) transactThen(ctx context.Context, change func(pgx.Tx) error, commit func(*pgx.Conn, pgx.Tx) error) error {
 	return retry(ctx, func() error {
 		return db.withConn(ctx, func(conn *pgx.Conn) (bool, error) {
 			tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
@@ -166,14 +181,55 @@ func (db *database) transactThen(ctx context.Context, change func(pgx.Tx) error,
 					tx.Rollback(ctx)
 				}
 			}()
-			if err := change(tx); err != nil {
-				return false, err
+			if err := change(transaction{tx, db.fence}); err != nil {
+				return false, explainCanceled(err)
 			}
 			committing = true
-			return false, commit(conn, tx)
+			_, err = db.fence.Exec(ctx, conn, fence.Commit)
+			return false, err
 		})
 	})
 }
+
+// transaction is a transaction whose statements pgx prepares unless a pooler loses them.
+type transaction struct {
+	pgx.Tx
+	fence *fence.Fence
+}
+
+func (t transaction) Exec(ctx context.Context, statement string, args ...any) (pgconn.CommandTag, error) {
+	return t.Tx.Exec(ctx, statement, t.fence.Args(args)...)
+}
+
+func (t transaction) Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error) {
+	return t.Tx.Query(ctx, statement, t.fence.Args(args)...)
+}
+
+func (t transaction) QueryRow(ctx context.Context, statement string, args ...any) pgx.Row {
+	return t.Tx.QueryRow(ctx, statement, t.fence.Args(args)...)
+}
+
+// SendBatch sends the statements one after the other behind such a pooler, because pgx
+// prepares those of a batch.
+func (t transaction) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
+	if len(t.fence.Args(nil)) == 0 {
+		return t.Tx.SendBatch(ctx, batch)
+	}
+	for _, query := range batch.QueuedQueries {
+		if _, err := t.Exec(ctx, query.SQL, query.Arguments...); err != nil {
+			return batchError{err: err}
+		}
+	}
+	return batchError{}
+}
+
+// batchError is the result of a batch of which only the error is needed.
+type batchError struct {
+	pgx.BatchResults
+	err error
+}
+
+func (b batchError) Close() error { return b.err }
 
 // retry calls write, up to five times if PostgreSQL aborts it in favor of
 // another transaction.

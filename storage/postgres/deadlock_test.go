@@ -72,7 +72,7 @@ func changeRandomly(t *testing.T, store symbols.Store, name string) error {
 	}
 	folder := list.Folders[rand.N(len(list.Folders))].ID
 	another := list.Folders[rand.N(len(list.Folders))].ID
-	page, err := store.ListSymbols(ctx, folder, symbols.Range{}, 1<<20)
+	page, err := store.ListSymbols(ctx, folder, symbols.Range{}, 1<<20, true)
 	if errors.Is(err, symbols.ErrFolderNotFound) {
 		return nil
 	}
@@ -82,7 +82,7 @@ func changeRandomly(t *testing.T, store symbols.Store, name string) error {
 	choice := rand.N(20)
 	switch {
 	case choice == 0:
-		err = store.DeleteFolder(ctx, folder, symbols.Any)
+		err = store.DeleteFolder(ctx, folder, symbols.Deletion{Match: symbols.Any})
 	case choice == 1:
 		_, err = store.UpdateFolder(ctx, folder, func(folder *symbols.Folder) error {
 			folder.Name = name
@@ -91,7 +91,7 @@ func changeRandomly(t *testing.T, store symbols.Store, name string) error {
 	case choice < 5 || len(page.Symbols) == 0:
 		_, err = store.InsertSymbols(ctx, folder, make([]symbols.Symbol, 3))
 	case choice < 8:
-		err = store.DeleteSymbol(ctx, page.Symbols[rand.N(len(page.Symbols))].ID, symbols.Any)
+		err = store.DeleteSymbols(ctx, []int64{page.Symbols[rand.N(len(page.Symbols))].ID}, symbols.Deletion{Match: symbols.Any})
 	default:
 		_, err = store.UpdateSymbol(ctx, page.Symbols[rand.N(len(page.Symbols))].ID, func(symbol *symbols.Symbol) error {
 			symbol.Name, symbol.FolderID = name, another

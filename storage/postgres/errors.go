@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -14,12 +16,17 @@ var constraintErrors = map[string]error{
 	"canvasback_symbols_folder_id_fkey": symbols.ErrFolderNotFound,
 }
 
+const uniqueViolation = "23505"
+
 // mapConstraint returns the sentinel of the constraint that err violates, or
 // err itself.
 func mapConstraint(err error) error {
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
 		if sentinel, ok := constraintErrors[pgErr.ConstraintName]; ok {
 			return sentinel
+		}
+		if pgErr.Code == uniqueViolation && strings.HasSuffix(pgErr.ConstraintName, "_pkey") {
+			return fmt.Errorf("postgres: the sequence of the ids is behind them, as after logical replication; set it with setval: %w", err)
 		}
 	}
 	return err
@@ -33,4 +40,16 @@ func isRetryable(err error) bool {
 	)
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (pgErr.Code == serializationFailure || pgErr.Code == deadlockDetected)
+}
+
+// explainCanceled adds to the error of a canceled statement where it was, for example which
+// row of which table an operator's transaction had locked. The server tells that only if
+// the pool cancels statements, as with [pgconn.CancelRequestContextWatcherHandler].
+func explainCanceled(err error) error {
+	const queryCanceled = "57014"
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == queryCanceled && pgErr.Where != "" {
+		where, _, _ := strings.Cut(pgErr.Where, "\n")
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	return err
 }

@@ -12,11 +12,11 @@ import (
 )
 
 func ExampleNew() {
-	config, err := pgxpool.ParseConfig("postgres://canvasback:secret@db1,db2/app?connect_timeout=2")
+	config, err := pgxpool.ParseConfig("postgres://canvasback:secret@db1,db2/app")
 	if err != nil {
 		log.Fatal(err)
 	}
-	config.ConnConfig.ValidateConnect = postgres.ValidateConnect
+	postgres.ConfigurePool(config)
 	ctx := context.Background()
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {

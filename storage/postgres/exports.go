@@ -27,8 +27,8 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 	// ON CONFLICT DO UPDATE would consume an id for each replacement, and
 	// not report whether it inserted or updated. An id of 0 means that the
 	// rule is violated.
-	put := func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, s.db.sql(`
+	put := func() error {
+		return s.db.writeRow(ctx, `
 			WITH replaced AS (
 				UPDATE canvasback_exports
 				SET
@@ -53,14 +53,14 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 			UNION ALL
 			SELECT 0, file_name, created_at, false
 			FROM canvasback_exports
-			WHERE source_digest = $1 AND $9 AND registered_by <> $5`),
+			WHERE source_digest = $1 AND $9 AND registered_by <> $5`,
 			sourceDigest(export.SourceURL), export.SourceURL, export.ExportedURL, export.FileName,
 			export.RegisteredBy, export.CreatedAt, export.UpdatedAt, rule.KeepName, rule.OwnOnly,
 		).Scan(&export.ID, &export.FileName, &export.CreatedAt, &created)
 	}
-	err = s.db.write(ctx, put)
+	err = put()
 	for errors.Is(err, pgx.ErrNoRows) { // a concurrent call inserted it after the statement began
-		err = s.db.write(ctx, put)
+		err = put()
 	}
 	if err == nil && export.ID == 0 {
 		err = exports.ErrNotOwner

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,16 +29,9 @@ const (
 // the way that the package comment documents.
 func connectToPrimary(t testing.TB, dsn string) *pgxpool.Pool {
 	t.Helper()
-	comment, err := os.ReadFile("postgres.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	documented := regexp.MustCompile(`postgres://canvasback:secret@db1,db2/app\?([^"]+)"`).FindSubmatch(comment)
-	if documented == nil {
-		t.Fatal("no URL in the package comment")
-	}
-	return connectWith(t, dsn+"&"+string(documented[1])+"&pool_max_conns=10", func(config *pgxpool.Config) {
-		config.ConnConfig.ValidateConnect = postgres.ValidateConnect
+	return connectWith(t, dsn+"&pool_max_conns=10", func(config *pgxpool.Config) {
+		postgres.ConfigurePool(config)
+		config.ConnConfig.ValidateConnect = postgres.ValidateConnect // also of a single host
 	})
 }
 
@@ -52,9 +43,7 @@ func startKeys(t testing.TB, pool *pgxpool.Pool, fence postgres.Fence) *keys.Ser
 		ReadTimeout: testReadTimeout,
 		Logger:      slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() { service.Run(ctx) })
@@ -69,6 +58,7 @@ func startKeys(t testing.TB, pool *pgxpool.Pool, fence postgres.Fence) *keys.Ser
 type testKey struct {
 	id       int64
 	raw      string
+	token    string      // a page token of it
 	revoking atomic.Bool // a call that revokes it has begun
 	revoked  atomic.Bool // such a call has returned
 }
@@ -83,6 +73,11 @@ func createKeys(t testing.TB, service *keys.Service, n int) []*testKey {
 			repeat(t, func(ctx context.Context) error {
 				issued, err := service.Create(ctx, keys.Fields{})
 				list[i] = &testKey{id: issued.Key.ID, raw: string(issued.Raw)}
+				return err
+			})
+			repeat(t, func(ctx context.Context) error {
+				issued, err := service.IssueToken(ctx, list[i].raw, keys.TokenFields{})
+				list[i].token = string(issued.Raw)
 				return err
 			})
 		})
@@ -140,9 +135,10 @@ type checker struct {
 	name    string
 	service *keys.Service
 
-	accepted, rejected, unavailable atomic.Int64
-	afterRevocation                 atomic.Int64 // checks of revoked keys
-	stale                           atomic.Int64 // accepted ones of them
+	checks, accepted, rejected, unavailable atomic.Int64
+
+	afterRevocation atomic.Int64 // checks of revoked keys
+	stale           atomic.Int64 // accepted ones of them
 }
 
 func (c *checker) check(k *testKey) error {
@@ -150,7 +146,11 @@ func (c *checker) check(k *testKey) error {
 	if revoked {
 		c.afterRevocation.Add(1)
 	}
-	_, err := c.service.Verify(c.t.Context(), k.raw)
+	credential := k.raw
+	if c.checks.Add(1)%2 == 0 {
+		credential = k.token
+	}
+	_, err := c.service.Verify(c.t.Context(), credential)
 	switch {
 	case err == nil && revoked:
 		c.stale.Add(1)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
 
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
@@ -56,9 +57,7 @@ func BenchmarkChanges(b *testing.B) {
 			prepareKeys(b, pool, n)
 			store := must(postgres.New(pool, nil)).Keys()
 			known, err := store.Changes(b.Context(), 0)
-			if err != nil {
-				b.Fatal(err)
-			}
+			is.New(b).NoErr(err)
 			execute(b, pool, `UPDATE canvasback_keys SET active = false WHERE id = 1`)
 			benchmarkCall(b, store, fencedCall{call: func(ctx context.Context, store keys.Store) error {
 				changes, err := store.Changes(ctx, known.Epoch)
@@ -74,21 +73,18 @@ func BenchmarkChanges(b *testing.B) {
 // prepareKeys creates the schema and at least 1000 keys. The log has the last 1000.
 func prepareKeys(b *testing.B, pool *pgxpool.Pool, n int) {
 	b.Helper()
-	if err := must(postgres.New(pool, nil)).Migrate(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	is.New(b).NoErr(must(postgres.New(pool, nil)).Migrate(b.Context()))
 	execute(b, pool, insertKeys(1, n-1000))
 	execute(b, pool, insertKeys(n-999, n))
 	execute(b, pool, `VACUUM ANALYZE canvasback_keys, canvasback_key_changes`)
 }
 
 func benchmarkCall(b *testing.B, store keys.Store, call fencedCall) {
+	is := is.New(b)
 	var times []time.Duration
 	for b.Loop() {
 		began := time.Now()
-		if err := call.call(b.Context(), store); err != nil {
-			b.Fatal(err)
-		}
+		is.NoErr(call.call(b.Context(), store))
 		times = append(times, time.Since(began))
 	}
 	reportPercentiles(b, times)

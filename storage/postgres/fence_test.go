@@ -1,9 +1,11 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +18,8 @@ import (
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/symbols"
 )
 
 var errRejected = errors.New("rejected by the test")
@@ -36,6 +40,10 @@ var fencedReads = []fencedCall{
 		_, err := store.Find(ctx, digestOf("unknown"))
 		return err
 	}, keys.ErrNotFound},
+	{"FindID", func(ctx context.Context, store keys.Store) error {
+		_, err := store.FindID(ctx, 1)
+		return err
+	}, nil},
 	{"Changes", func(ctx context.Context, store keys.Store) error {
 		_, err := store.Changes(ctx, 0)
 		return err
@@ -44,7 +52,7 @@ var fencedReads = []fencedCall{
 
 var fencedWrites = []fencedCall{
 	{"Update", func(ctx context.Context, store keys.Store) error {
-		_, err := store.Update(ctx, 1, func(key *keys.Key) error {
+		_, err := storagetest.UpdateKey(ctx, store, 1, func(key *keys.Key) error {
 			key.Active = !key.Active
 			return nil
 		})
@@ -52,15 +60,15 @@ var fencedWrites = []fencedCall{
 	}, nil},
 	// A key that another call has revoked, whose commit may be unconfirmed.
 	{"Update that changes nothing", func(ctx context.Context, store keys.Store) error {
-		_, err := store.Update(ctx, 1, func(*keys.Key) error { return errRejected })
+		_, err := storagetest.UpdateKey(ctx, store, 1, func(*keys.Key) error { return errRejected })
 		return err
 	}, errRejected},
 	{"Update of an unknown key", func(ctx context.Context, store keys.Store) error {
-		_, err := store.Update(ctx, 99, func(*keys.Key) error { return nil })
+		_, err := storagetest.UpdateKey(ctx, store, 99, func(*keys.Key) error { return nil })
 		return err
 	}, keys.ErrNotFound},
 	{"Delete of an unknown key", func(ctx context.Context, store keys.Store) error {
-		_, err := store.Delete(ctx, 99)
+		_, err := storagetest.DeleteKey(ctx, store, 99)
 		return err
 	}, keys.ErrNotFound},
 }
@@ -274,8 +282,8 @@ func TestFence_LostConnection(t *testing.T) {
 			store := must(postgres.New(connect(t, through), &postgres.Options{Fence: postgres.FenceAlways})).Keys()
 			execute(t, operator, insertKeys(1, 10))
 			for id := int64(1); id <= 10; id++ {
-				dropped := p.dropNext(at, func(statement string) bool { return strings.Contains(statement, "DELETE") })
-				_, err := store.Delete(t.Context(), id)
+				dropped := p.dropNext(at, isCommit)
+				_, err := storagetest.DeleteKey(t.Context(), store, id)
 				<-dropped
 				is.True(err == nil && at == afterRequest || err != nil && !errors.Is(err, keys.ErrNotFound))
 				_, err = store.Get(t.Context(), id)
@@ -283,14 +291,14 @@ func TestFence_LostConnection(t *testing.T) {
 
 				calls := 0
 				dropped = p.dropNext(at, isCommit)
-				_, err = store.Update(t.Context(), id, func(*keys.Key) error { calls++; return nil })
+				_, err = storagetest.UpdateKey(t.Context(), store, id, func(*keys.Key) error { calls++; return nil })
 				if at == beforeRequest { // otherwise there is no such key, but a commit too
 					is.Equal(calls, 1)
 				}
 				<-dropped
 				is.True(err != nil || at == afterRequest)
 
-				dropped = p.dropNext(at, func(statement string) bool { return strings.Contains(statement, "pg_logical_emit_message") })
+				dropped = p.dropNext(at, func(statement string) bool { return strings.Contains(statement, "canvasback_key_epoch") })
 				_, err = store.Changes(t.Context(), 0) // repeated
 				is.NoErr(err)
 				<-dropped
@@ -298,5 +306,53 @@ func TestFence_LostConnection(t *testing.T) {
 				is.True(err == nil || errors.Is(err, keys.ErrNotFound))
 			}
 		})
+	}
+}
+
+// TestDB_FenceStateFollowsSetting alters synchronous_standby_names of a server.
+func TestDB_FenceStateFollowsSetting(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pair, operator := startFenced(t)
+	var log bytes.Buffer // of one process, whose calls follow each other
+	open := func(fence postgres.Fence) *postgres.DB {
+		return must(postgres.New(connect(t, pair.Primary.DSN()), &postgres.Options{Fence: fence, Logger: slog.New(slog.NewJSONHandler(&log, nil))}))
+	}
+	auto, strict, never := open(postgres.FenceAuto), open(postgres.FenceStrict), open(postgres.FenceNever)
+	always := open(postgres.FenceAlways)
+	is.Equal(auto.FenceState(), "")
+	for _, test := range []struct{ names, state, level, always string }{
+		{`FIRST 1 (canvasback_standby)`, "complete", "INFO", "complete"},
+		{`ANY 1 (canvasback_standby, c)`, "partial", "WARN", "partial"},
+		{`canvasback_standby, c`, "partial", "WARN", "partial"},
+		{`canvasback_standby`, "complete", "INFO", "complete"},
+		{``, "off", "WARN", "complete"},
+	} {
+		execute(t, operator, `ALTER SYSTEM SET synchronous_standby_names = '`+test.names+`'`)
+		execute(t, operator, `SELECT pg_reload_conf()`)
+		for !strings.Contains(log.String(), `"synchronous_standby_names":"`+test.names+`"`) { // until the server has read the setting
+			log.Reset()
+			_, err := auto.Keys().Changes(t.Context(), 0)
+			is.NoErr(err)
+		}
+		is.Equal(auto.FenceState(), test.state)
+		is.True(strings.Contains(log.String(), `"level":"`+test.level+`","msg":"failover fence","state":"`+test.state+`"`))
+		for strict.FenceState() != test.state || always.FenceState() != test.always {
+			strict.Keys().Changes(t.Context(), 0) // fails unless complete
+			always.Keys().Changes(t.Context(), 0)
+		}
+		log.Reset()
+		_, err := auto.Keys().Changes(t.Context(), 0)
+		is.NoErr(err)
+		is.Equal(log.String(), "") // no change
+
+		for _, call := range slices.Concat(fencedReads, fencedWrites) {
+			err := call.call(t.Context(), strict.Keys())
+			is.Equal(test.state == "complete", errors.Is(err, call.want))
+			is.True(errors.Is(call.call(t.Context(), never.Keys()), call.want))
+		}
+		_, err = strict.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: test.names})
+		is.Equal(test.state == "complete", err == nil)
+		is.Equal(never.FenceState(), "off")
 	}
 }

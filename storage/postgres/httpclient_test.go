@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
@@ -37,15 +38,12 @@ const (
 // Timeout bounds each call of the store.
 func serve(t *testing.T, pool *pgxpool.Pool, timeout time.Duration) string {
 	t.Helper()
+	is := is.New(t)
 	db, log := must(postgres.New(pool, nil)), slog.New(slog.NewTextHandler(t.Output(), nil))
 	clientKeys, err := keys.NewService(db.Keys(), &keys.Options{ReadTimeout: timeout, Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	library, err := symbols.NewService(db.Symbols(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{
 		Keys:      clientKeys,
 		Symbols:   library,

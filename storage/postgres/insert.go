@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"example.com/canvasback/symbols"
@@ -159,41 +159,42 @@ func (g *insertGroup) fail(err error) {
 
 // insertSymbols inserts symbols of one folder in one statement.
 func (db *database) insertSymbols(ctx context.Context, list []*insertion) error {
-	names, types, data := make([]string, len(list)), make([]string, len(list)), make([]string, len(list))
-	for i, s := range list {
-		names[i], types[i], data[i] = s.Name, s.Type, s.Data
+	var names, types, data, tags, metas []string
+	var createdAt, updatedAt []time.Time
+	var updatedBy []int64
+	for _, s := range list {
+		names, types, data = append(names, s.Name), append(types, s.Type), append(data, s.Data)
+		tags, metas = append(tags, s.Tags.String()), append(metas, s.Meta)
+		createdAt, updatedAt, updatedBy = append(createdAt, s.CreatedAt), append(updatedAt, s.UpdatedAt), append(updatedBy, s.UpdatedBy)
 	}
-	return db.write(ctx, func(conn *pgx.Conn) error {
-		// Ids are assigned and rows returned in the order of the inner SELECT.
-		rows, _ := conn.Query(ctx, db.sql(`
-			WITH folder AS (
-				SELECT id
-				FROM canvasback_folders
-				WHERE id = $1
-				FOR NO KEY UPDATE
-			)
-			INSERT INTO canvasback_symbols (folder_id, name, type, data)
-			SELECT folder.id, given.name, given.type, given.data
-			FROM folder
-			CROSS JOIN unnest($2::text[], $3::text[], $4::text[])
-				WITH ORDINALITY AS given (name, type, data, position)
-			ORDER BY given.position
-			RETURNING id, version`),
-			list[0].FolderID, names, types, data,
+	// Ids are assigned and rows returned in the order of the inner SELECT.
+	result, err := db.write(ctx, `
+		WITH folder AS (
+			SELECT id
+			FROM canvasback_folders
+			WHERE id = $1
+			FOR NO KEY UPDATE
 		)
-		defer rows.Close()
-		n := 0
-		for ; rows.Next(); n++ {
-			if err := rows.Scan(&list[n].ID, &list[n].Version); err != nil {
-				return err
-			}
-		}
-		if err := rows.Err(); err != nil {
+		INSERT INTO canvasback_symbols (folder_id, name, type, data, `+detailColumns+`)
+		SELECT folder.id, name, type, data, `+detailColumns+`
+		FROM folder
+		CROSS JOIN unnest(
+			$2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[], $9::bigint[]
+		) WITH ORDINALITY AS given (name, type, data, `+detailColumns+`, position)
+		ORDER BY given.position
+		RETURNING id, version`,
+		list[0].FolderID, names, types, data, tags, metas, createdAt, updatedAt, updatedBy,
+	)
+	if err != nil {
+		return err
+	}
+	if len(result.Rows) == 0 {
+		return symbols.ErrFolderNotFound
+	}
+	for i, row := range result.Rows {
+		if err := row.Scan(&list[i].ID, &list[i].Version); err != nil {
 			return err
 		}
-		if n == 0 {
-			return symbols.ErrFolderNotFound
-		}
-		return nil
-	})
+	}
+	return nil
 }

@@ -94,7 +94,7 @@ func TestInsertSymbols_WaitingShareStatement(t *testing.T) {
 					want[inserted[i]] = true
 				}
 			}
-			page, err := store.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 1<<20)
+			page, err := store.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 1<<20, true)
 			is.NoErr(err)
 			is.Equal(len(page.Symbols), len(want))
 			for _, symbol := range page.Symbols {

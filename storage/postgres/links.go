@@ -10,69 +10,52 @@ import (
 )
 
 func (s exportStore) InsertLink(ctx context.Context, link exports.StoredLink, limits exports.LinkLimits) error {
-	// Each subquery sees the table without the new link. Rows that a
-	// concurrent call deletes are skipped, so calls do not wait for each
-	// other.
-	_, err := s.db.exec(ctx, `
-		WITH inserted AS (
-			INSERT INTO canvasback_links (digest, owner, created_at, expires_at, plan)
-			VALUES ($1, $2, $3, $4, $5)
-			RETURNING id
-		), expired AS (
+	// Each subquery sees the table without deletions. Rows that a concurrent call
+	// deletes are skipped, so calls do not wait for each other.
+	inserted, err := s.db.exec(ctx, `
+		WITH ended AS (
 			SELECT id
 			FROM canvasback_links
-			WHERE expires_at <= $3
-			ORDER BY expires_at
-			LIMIT $8
-			FOR UPDATE SKIP LOCKED
-		), owned AS (
-			SELECT id
-			FROM canvasback_links
-			WHERE owner = $2 AND id <= (
-				SELECT id
-				FROM canvasback_links
-				WHERE owner = $2
-				ORDER BY id DESC
-				LIMIT 1 OFFSET $6
-			)
+			WHERE expires_at <= $4 OR owner = $2 AND served >= $12
 			ORDER BY id
-			LIMIT $8
+			LIMIT $13
 			FOR UPDATE SKIP LOCKED
-		), excess AS (
-			SELECT id
+		), deleted AS (
+			DELETE FROM canvasback_links
+			WHERE id IN (SELECT id FROM ended)
+		), held AS (
+			SELECT count(*) AS links, coalesce(sum(size), 0)::bigint AS bytes,
+				count(*) FILTER (WHERE client = $3) AS client_links,
+				coalesce(sum(size) FILTER (WHERE client = $3), 0)::bigint AS client_bytes
 			FROM canvasback_links
-			WHERE id <= (SELECT id FROM inserted) - $7
-			ORDER BY id
-			LIMIT $8
-			FOR UPDATE SKIP LOCKED
+			WHERE owner = $2 AND expires_at > $4 AND served < $12
 		)
-		DELETE FROM canvasback_links
-		WHERE id IN (
-			SELECT id FROM expired
-			UNION ALL
-			SELECT id FROM owned
-			UNION ALL
-			SELECT id FROM excess
-		)`,
-		link.Digest[:], link.Owner[:], link.CreatedAt, link.ExpiresAt, notNull(link.Plan),
-		limits.PerOwner-1, limits.Total, exports.PruneStep,
+		INSERT INTO canvasback_links (digest, owner, client, created_at, expires_at, plan, size)
+		SELECT $1, $2, $3, $4, $5, $6, $7::bigint
+		FROM held
+		WHERE links < $8 AND bytes + $7::bigint <= $9 AND client_links < $10 AND client_bytes + $7::bigint <= $11`,
+		link.Digest[:], link.Owner[:], link.Client[:], link.CreatedAt, link.ExpiresAt, notNull(link.Plan), int64(len(link.Plan)),
+		limits.PerOwner.Links, limits.PerOwner.Bytes, limits.PerClient.Links, limits.PerClient.Bytes, limits.Served, exports.PruneStep,
 	)
+	if err == nil && inserted == 0 {
+		return exports.ErrTooManyLinks
+	}
 	return err
 }
 
-func (s exportStore) FindLink(ctx context.Context, digest exports.Digest, known int64) (exports.StoredLink, error) {
+func (s exportStore) FindLink(ctx context.Context, digest exports.Digest, withPlan bool) (exports.StoredLink, error) {
 	return scanLink(digest, s.db.readRow(ctx, `
-		SELECT owner, version, served, created_at, expires_at, CASE WHEN version <> $2 THEN plan END
+		SELECT owner, client, version, served, created_at, expires_at, size, CASE WHEN $2 THEN plan END
 		FROM canvasback_links
 		WHERE digest = $1`,
-		digest[:], known,
+		digest[:], withPlan,
 	))
 }
 
 func scanLink(digest exports.Digest, row pgx.Row) (exports.StoredLink, error) {
 	link := exports.StoredLink{Digest: digest}
-	var owner []byte
-	err := row.Scan(&owner, &link.Version, &link.Served, &link.CreatedAt, &link.ExpiresAt, &link.Plan)
+	var owner, client []byte
+	err := row.Scan(&owner, &client, &link.Version, &link.Served, &link.CreatedAt, &link.ExpiresAt, &link.PlanSize, &link.Plan)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return exports.StoredLink{}, exports.ErrLinkNotFound
 	}
@@ -80,24 +63,21 @@ func scanLink(digest exports.Digest, row pgx.Row) (exports.StoredLink, error) {
 		return exports.StoredLink{}, err
 	}
 	copy(link.Owner[:], owner)
+	copy(link.Client[:], client)
 	link.CreatedAt, link.ExpiresAt = link.CreatedAt.UTC(), link.ExpiresAt.UTC()
 	return link, nil
 }
 
 func (s exportStore) ReplacePlan(ctx context.Context, digest exports.Digest, version int64, plan []byte) (exports.StoredLink, error) {
-	var link exports.StoredLink
-	err := s.db.write(ctx, func(conn *pgx.Conn) (err error) {
-		link, err = scanLink(digest, conn.QueryRow(ctx, s.db.sql(`
-			UPDATE canvasback_links
-			SET plan = $3, version = version + 1
-			WHERE digest = $1 AND version = $2
-			RETURNING owner, version, served, created_at, expires_at, plan`),
-			digest[:], version, notNull(plan),
-		))
-		return err
-	})
+	link, err := scanLink(digest, s.db.writeRow(ctx, `
+		UPDATE canvasback_links
+		SET plan = $3, size = octet_length($3::bytea), version = version + 1
+		WHERE digest = $1 AND version = $2
+		RETURNING owner, client, version, served, created_at, expires_at, size, plan`,
+		digest[:], version, notNull(plan),
+	))
 	if err == exports.ErrLinkNotFound { // or another version
-		return s.FindLink(ctx, digest, 0)
+		return s.FindLink(ctx, digest, true)
 	}
 	return link, err
 }

@@ -3,15 +3,19 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"
 )
 
@@ -102,12 +106,12 @@ func TestStorage_EndedContextReleasesConnection(t *testing.T) {
 		},
 		func(ctx context.Context) error { _, err := db.Keys().Find(ctx, key.Digest); return err },
 		func(ctx context.Context) error {
-			_, err := db.Keys().Update(ctx, key.ID, func(*keys.Key) error { return nil })
+			_, err := storagetest.UpdateKey(ctx, db.Keys(), key.ID, func(*keys.Key) error { return nil })
 			return err
 		},
 		func(ctx context.Context) error { _, err := db.Symbols().ListFolders(ctx, symbols.Range{}); return err },
 		func(ctx context.Context) error {
-			_, err := db.Symbols().ListSymbols(ctx, folder.ID, symbols.Range{}, 1)
+			_, err := db.Symbols().ListSymbols(ctx, folder.ID, symbols.Range{}, 1, true)
 			return err
 		},
 		func(ctx context.Context) error {
@@ -118,7 +122,9 @@ func TestStorage_EndedContextReleasesConnection(t *testing.T) {
 			_, err := db.Symbols().UpdateSymbol(ctx, list[0].ID, func(*symbols.Symbol) error { return nil })
 			return err
 		},
-		func(ctx context.Context) error { return db.Symbols().DeleteFolder(ctx, folder.ID, symbols.Any) },
+		func(ctx context.Context) error {
+			return db.Symbols().DeleteFolder(ctx, folder.ID, symbols.Deletion{Match: symbols.Any})
+		},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		is.True(errors.Is(call(ctx), context.DeadlineExceeded))
@@ -176,4 +182,35 @@ func TestStorage_WritersOfDifferentFoldersDoNotWait(t *testing.T) {
 	is.NoErr(err)
 	is.True(committed[0].Version != inserted[0].Version)
 	is.Equal(len(committed), 1)
+}
+
+// TestKeys_ErrorNamesTheLock: a transaction of an operator, which touches keys, delays a
+// deletion until its context ends.
+func TestKeys_ErrorNamesTheLock(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	dsn := pgtest.Database(t)
+	store := must(postgres.New(connectWith(t, dsn, func(config *pgxpool.Config) {
+		config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+			return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Minute}
+		}
+	}), nil))
+	is.NoErr(store.Migrate(t.Context()))
+	var ids []int64
+	for i := range byte(2) {
+		key, err := store.Keys().Insert(t.Context(), keys.Key{Name: "a", Digest: keys.Digest{i + 1}, CreatedAt: time.Now(), UpdatedAt: time.Now()})
+		is.NoErr(err)
+		ids = append(ids, key.ID)
+	}
+	tx, err := connect(t, dsn).Begin(t.Context())
+	is.NoErr(err)
+	defer tx.Rollback(context.Background())
+	_, err = tx.Exec(t.Context(), `UPDATE canvasback_keys SET active = false`)
+	is.NoErr(err)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, err = store.Keys().Delete(ctx, ids[1:], func([]keys.Key) error { return nil })
+	is.True(err != nil)
+	t.Log(err)
+	is.True(strings.Contains(err.Error(), `in relation "canvasback_key`))
 }

@@ -27,27 +27,30 @@ func pending(ctx context.Context, db *database) ([]migration.Migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	var version int
-	err = pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		schema, err := resolveSchema(ctx, tx, db.schema)
-		if err != nil {
+	var version, contracted int
+	err = db.read(ctx, func(conn *pgx.Conn) error {
+		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+			tx = transaction{tx, db.fence}
+			schema, err := resolveSchema(ctx, tx, db.schema)
+			if err != nil {
+				return err
+			}
+			version, contracted, err = schemaVersion(ctx, tx, schema)
 			return err
-		}
-		version, err = schemaVersion(ctx, tx, schema)
-		return err
+		})
 	})
 	if err != nil {
 		return nil, err
 	}
-	if version > len(list) {
-		return nil, fmt.Errorf("postgres: the schema has version %d, this release supports %d", version, len(list))
+	if list, err = migration.Pending(list, version, contracted); err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	return list[version:], nil
+	return list, nil
 }
 
 // apply runs a migration, unless another process has already done so.
 func apply(ctx context.Context, db *database, m migration.Migration) error {
-	return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+	return db.transact(ctx, func(tx pgx.Tx) error {
 		schema, err := resolveSchema(ctx, tx, db.schema)
 		if err != nil {
 			return err
@@ -55,7 +58,7 @@ func apply(ctx context.Context, db *database, m migration.Migration) error {
 		if err := lockSchema(ctx, tx, schema); err != nil {
 			return err
 		}
-		version, err := schemaVersion(ctx, tx, schema)
+		version, _, err := schemaVersion(ctx, tx, schema)
 		if err != nil || version >= m.Version {
 			return err
 		}
@@ -74,7 +77,7 @@ func apply(ctx context.Context, db *database, m migration.Migration) error {
 // baseline records migrations as applied, unless another process has already done
 // so.
 func baseline(ctx context.Context, db *database, list []migration.Migration) error {
-	return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+	return db.transact(ctx, func(tx pgx.Tx) error {
 		schema, err := resolveSchema(ctx, tx, db.schema)
 		if err != nil {
 			return err
@@ -173,8 +176,9 @@ func lockSchema(ctx context.Context, tx pgx.Tx, schema string) error {
 	return err
 }
 
-// schemaVersion returns the version of the last applied migration, or 0.
-func schemaVersion(ctx context.Context, tx pgx.Tx, schema string) (version int, err error) {
+// schemaVersion returns the versions of the last applied migration and of the last one
+// that contracts, or 0.
+func schemaVersion(ctx context.Context, tx pgx.Tx, schema string) (version, contracted int, err error) {
 	table := schema + ".canvasback_migrations"
 	var exists bool
 	err = tx.QueryRow(ctx, `
@@ -182,16 +186,16 @@ func schemaVersion(ctx context.Context, tx pgx.Tx, schema string) (version int, 
 		table,
 	).Scan(&exists)
 	if err != nil || !exists {
-		return 0, err
+		return 0, 0, err
 	}
 	if err := checkOwners(ctx, tx, schema); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	err = tx.QueryRow(ctx, `
-		SELECT coalesce(max(version), 0)
+		SELECT coalesce(max(version), 0), coalesce(max(version) FILTER (WHERE starts_with(title, 'contract_')), 0)
 		FROM `+table,
-	).Scan(&version)
-	return version, err
+	).Scan(&version, &contracted)
+	return version, contracted, err
 }
 
 // checkOwners returns an error if the schema has a table or function of this package

@@ -41,7 +41,7 @@ func checkWorks(t testing.TB, db *postgres.DB) {
 	list, err := db.Symbols().ListFolders(ctx, symbols.Range{})
 	is.NoErr(err)
 	is.Equal(len(list.Folders), 1) // no folder but this one
-	is.NoErr(db.Symbols().DeleteFolder(ctx, folder.ID, symbols.Any))
+	is.NoErr(db.Symbols().DeleteFolder(ctx, folder.ID, symbols.Deletion{Match: symbols.Any}))
 }
 
 func TestMigrate_RunsConcurrentlyInNewSchema(t *testing.T) {
@@ -92,7 +92,7 @@ func TestOptions_SchemasAreSeparate(t *testing.T) {
 		_, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder of each"})
 		is.NoErr(err)
 	}
-	is.NoErr(all[1].Symbols().DeleteFolder(t.Context(), 1, symbols.Any))
+	is.NoErr(all[1].Symbols().DeleteFolder(t.Context(), 1, symbols.Deletion{Match: symbols.Any}))
 	checkWorks(t, all[1])
 	for _, db := range []*postgres.DB{all[0], all[2]} {
 		folder, err := db.Symbols().GetFolder(t.Context(), 1)

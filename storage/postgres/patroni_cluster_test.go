@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
 )
 
 // patroniConfig is the configuration of one node. The three times are as short as
@@ -73,14 +74,12 @@ type patroniCluster struct {
 // those of the Debian packages patroni, python3-etcd, etcd-server and postgresql.
 func startPatroni(t testing.TB) *patroniCluster {
 	t.Helper()
+	is := is.New(t)
 	programs, err := filepath.Glob("/usr/lib/postgresql/*/bin")
-	if err != nil || len(programs) == 0 {
-		t.Fatal("no programs of PostgreSQL")
-	}
+	is.NoErr(err)
+	is.True(len(programs) != 0)
 	dir, err := os.MkdirTemp("", "canvasback-patroni-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	credential := postgresAccount(t)
 	if credential != nil {
@@ -97,13 +96,9 @@ func startPatroni(t testing.TB) *patroniCluster {
 	for _, name := range []string{"a", "b", "c"} {
 		n := &patroniNode{t: t, name: name, dir: dir + "/" + name, port: freePort(t), rest: freePort(t), credential: credential}
 		c.nodes = append(c.nodes, n)
-		if err := os.Mkdir(n.dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(os.Mkdir(n.dir, 0o700))
 		config := fmt.Sprintf(patroniConfig, name, n.rest, client, n.port, n.dir, programs[len(programs)-1])
-		if err := os.WriteFile(n.dir+"/patroni.yml", []byte(config), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(os.WriteFile(n.dir+"/patroni.yml", []byte(config), 0o644))
 		if credential != nil {
 			os.Chown(n.dir, int(credential.Uid), int(credential.Gid))
 		}
@@ -120,9 +115,7 @@ func postgresAccount(t testing.TB) *syscall.Credential {
 		return nil
 	}
 	account, err := user.Lookup("postgres")
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	uid, _ := strconv.Atoi(account.Uid)
 	gid, _ := strconv.Atoi(account.Gid)
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
@@ -131,9 +124,7 @@ func postgresAccount(t testing.TB) *syscall.Credential {
 func freePort(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	defer listener.Close()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	return port
@@ -142,18 +133,15 @@ func freePort(t testing.TB) string {
 // startProcess starts a process that is killed at the end of the test.
 func startProcess(t testing.TB, cmd *exec.Cmd, credential *syscall.Credential, logFile string) {
 	t.Helper()
+	is := is.New(t)
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Dir = filepath.Dir(logFile)
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+cmd.Dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential, Setsid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()

@@ -40,7 +40,7 @@ func TestReads_AreTooCheapToCompile(t *testing.T) {
 	for _, limit := range []int{0, 100} {
 		_, err = db.Symbols().ListFolders(t.Context(), symbols.Range{Limit: limit})
 		is.NoErr(err)
-		_, err = db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{Limit: limit}, 1<<20)
+		_, err = db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{Limit: limit}, 1<<20, true)
 		is.NoErr(err)
 		_, err = db.Keys().List(t.Context(), keys.Filter{}, keys.Range{Limit: limit})
 		is.NoErr(err)
@@ -50,6 +50,8 @@ func TestReads_AreTooCheapToCompile(t *testing.T) {
 	_, err = db.Symbols().ListSegments(t.Context())
 	is.NoErr(err)
 	_, err = db.Symbols().ListSegment(t.Context(), 0)
+	is.NoErr(err)
+	_, err = db.Symbols().FindSymbolInfos(t.Context(), []int64{1, 2})
 	is.NoErr(err)
 
 	is.True(len(reads) >= 6)

@@ -1,18 +1,14 @@
 package postgres_test
 
 import (
-	"crypto/sha256"
 	"flag"
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 	"go.uber.org/goleak"
 
-	"example.com/canvasback/exports"
-	"example.com/canvasback/storage/internal/storebench"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
@@ -35,15 +31,12 @@ func connect(t testing.TB, dsn string) *pgxpool.Pool {
 
 func connectWith(t testing.TB, dsn string, configure func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
+	is := is.New(t)
 	config, err := pgxpool.ParseConfig(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	configure(config)
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -63,12 +56,12 @@ func TestNew_RejectsInvalidOptions(t *testing.T) {
 	is.True(err != nil)
 	pool := connect(t, "postgres://127.0.0.1:1/unused")
 	for _, options := range []*postgres.Options{
-		{Schema: strings.Repeat("s", 64)}, {Schema: "a\x00b"}, {Fence: -1}, {Fence: postgres.FenceNever + 1},
+		{Schema: strings.Repeat("s", 64)}, {Schema: "a\x00b"}, {Fence: -1}, {Fence: postgres.FenceStrict + 1},
 	} {
 		_, err := postgres.New(pool, options)
 		is.True(err != nil)
 	}
-	for _, options := range []*postgres.Options{nil, {}, {Schema: strings.Repeat("s", 63), Fence: postgres.FenceNever}} {
+	for _, options := range []*postgres.Options{nil, {}, {Schema: strings.Repeat("s", 63), Fence: postgres.FenceStrict}} {
 		_, err := postgres.New(pool, options)
 		is.NoErr(err)
 	}
@@ -99,34 +92,4 @@ func TestStorage(t *testing.T) {
 	}
 	storagetest.Run(t, open)
 	storagetest.RunConcurrent(t, open)
-}
-
-func BenchmarkStorage(b *testing.B) {
-	storebench.RunCalls(b, func(t testing.TB) storagetest.Harness {
-		harness := newHarness(t, pgtest.Database(t), nil)
-		if err := harness.Storage.(*postgres.DB).Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return harness
-	})
-}
-
-func BenchmarkExports(b *testing.B) {
-	storebench.RunExports(b, func(t testing.TB) (storagetest.Storage, func([]exports.Export)) {
-		pool := connect(t, pgtest.Database(t))
-		db := must(postgres.New(pool, nil))
-		if err := db.Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return db, func(list []exports.Export) {
-			rows := pgx.CopyFromSlice(len(list), func(i int) ([]any, error) {
-				digest := sha256.Sum256([]byte(list[i].SourceURL))
-				return []any{digest[:], list[i].SourceURL, list[i].ExportedURL, list[i].FileName, list[i].CreatedAt, list[i].UpdatedAt}, nil
-			})
-			columns := []string{"source_digest", "source_url", "exported_url", "file_name", "created_at", "updated_at"}
-			if _, err := pool.CopyFrom(t.Context(), pgx.Identifier{"canvasback_exports"}, columns, rows); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
 }

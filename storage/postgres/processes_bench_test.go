@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
 
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
@@ -216,6 +217,7 @@ func BenchmarkRevoke(b *testing.B) {
 	processes := startProcesses(b, server.DSN(), 16)
 	for _, lease := range []time.Duration{500 * time.Millisecond, 100 * time.Millisecond} {
 		b.Run(lease.String(), func(b *testing.B) {
+			is := is.New(b)
 			options := &keys.Options{Lease: lease, Logger: slog.New(slog.DiscardHandler)}
 			ctx, stop := context.WithCancel(b.Context())
 			var running sync.WaitGroup
@@ -225,16 +227,13 @@ func BenchmarkRevoke(b *testing.B) {
 				running.Go(func() { runService(ctx, p, options) })
 			}
 			revoker, err := keys.NewService(must(postgres.New(admin, nil)).Keys(), options)
-			if err != nil {
-				b.Fatal(err)
-			}
+			is.NoErr(err)
 			var times []time.Duration
 			began, cpu := time.Now(), serverCPU(b, admin)
 			for b.Loop() {
 				began := time.Now()
-				if _, err := revoker.Update(b.Context(), 1, keys.Fields{Active: new(false)}); err != nil {
-					b.Fatal(err)
-				}
+				_, err := revoker.Update(b.Context(), 1, keys.Fields{Active: new(false)})
+				is.NoErr(err)
 				times = append(times, time.Since(began))
 			}
 			b.ReportMetric((serverCPU(b, admin)-cpu).Seconds()/time.Since(began).Seconds(), "CPUs")

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+
+	"github.com/matryer/is"
 )
 
 // dropPoint is when the proxy drops a connection, relative to a statement.
@@ -40,14 +42,11 @@ type proxy struct {
 // newProxy returns a proxy and the URL of the database through the proxy.
 func newProxy(t testing.TB, dsn string) (*proxy, string) {
 	t.Helper()
+	is := is.New(t)
 	through, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	p := &proxy{listener: listener, server: through.Host, conns: make(map[net.Conn]bool)}
 	p.running.Go(p.accept)
 	t.Cleanup(func() {
@@ -117,7 +116,7 @@ type link struct {
 	client, server net.Conn
 
 	prepared map[string]string // statements by name
-	bound    string            // the statement that the next Sync executes
+	bound    string            // the last one to be executed
 
 	mu           sync.Mutex
 	dropResponse bool
@@ -216,8 +215,8 @@ func (l *link) inspect(kind byte, body []byte) dropPoint {
 	case 'B': // Bind: portal and name of a prepared statement
 		text()
 		l.bound = l.prepared[text()]
-	case 'S': // Sync
-		if l.bound != "" {
+	case 'E', 'S': // Execute, which commits a transaction, and Sync, which commits a statement outside one
+		if l.bound != "" && (kind == 'S') != isCommit(l.bound) {
 			bound := l.bound
 			l.bound = ""
 			return l.takeDrop(bound)

@@ -73,7 +73,10 @@ func (s *schemas) take(t testing.TB) *postgres.Options {
 			DELETE FROM `+schema+`.canvasback_keys;
 			DELETE FROM `+schema+`.canvasback_symbols;
 			DELETE FROM `+schema+`.canvasback_folders;
+			DELETE FROM `+schema+`.canvasback_trash;
+			DELETE FROM `+schema+`.canvasback_trash_symbols;
 			DELETE FROM `+schema+`.canvasback_exports;
+			DELETE FROM `+schema+`.canvasback_key_usage;
 			DELETE FROM `+schema+`.canvasback_links;
 			DELETE FROM `+schema+`.canvasback_facts`)
 		if err != nil {

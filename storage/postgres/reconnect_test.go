@@ -13,17 +13,17 @@ import (
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"
 )
 
 // fillPool opens n connections of a pool and leaves them idle.
 func fillPool(t testing.TB, pool *pgxpool.Pool, n int) {
 	t.Helper()
+	is := is.New(t)
 	for range n {
 		conn, err := pool.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
 		defer conn.Release()
 	}
 }
@@ -36,9 +36,7 @@ const otherSessions = `
 // count runs a query for a number.
 func count(t testing.TB, pool *pgxpool.Pool, query string) (n int) {
 	t.Helper()
-	if err := pool.QueryRow(t.Context(), query).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(pool.QueryRow(t.Context(), query).Scan(&n))
 	return n
 }
 
@@ -66,7 +64,7 @@ func TestStorage_ReconnectsAfterLostConnections(t *testing.T) {
 			return err
 		}, false},
 		"a transaction": {func(t *testing.T, db *postgres.DB) error {
-			_, err := db.Keys().Update(t.Context(), 1, func(*keys.Key) error { return nil })
+			_, err := storagetest.UpdateKey(t.Context(), db.Keys(), 1, func(*keys.Key) error { return nil })
 			return err
 		}, false},
 		"a statement that writes": {func(t *testing.T, db *postgres.DB) error {

@@ -60,14 +60,12 @@ func (s symbolStore) GetFolder(ctx context.Context, id int64) (symbols.Folder, e
 }
 
 func (s symbolStore) InsertFolder(ctx context.Context, folder symbols.Folder) (symbols.Folder, error) {
-	err := s.db.write(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, s.db.sql(`
-			INSERT INTO canvasback_folders (name)
-			VALUES ($1)
-			RETURNING id, version`),
-			folder.Name,
-		).Scan(&folder.ID, &folder.Version)
-	})
+	err := s.db.writeRow(ctx, `
+		INSERT INTO canvasback_folders (name)
+		VALUES ($1)
+		RETURNING id, version`,
+		folder.Name,
+	).Scan(&folder.ID, &folder.Version)
 	if err != nil {
 		return symbols.Folder{}, err
 	}
@@ -107,41 +105,13 @@ func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*sy
 	return folder, nil
 }
 
-func (s symbolStore) DeleteFolder(ctx context.Context, id int64, match symbols.Match) error {
-	return s.deleteIfMatch(ctx, id, match, s.FolderVersion, `
-		DELETE FROM canvasback_folders
-		WHERE id = $1 AND ($3::boolean OR version = ANY ($2::bigint[]))`,
-	)
-}
-
-// deleteIfMatch runs a statement that deletes the row with the id $1 if its version
-// is in $2 or $3 is true. The function current reads its version.
-func (s symbolStore) deleteIfMatch(
-	ctx context.Context, id int64, match symbols.Match,
-	current func(context.Context, int64) (symbols.Version, error), statement string,
-) error {
-	list, all := match.Versions()
-	versions := make([]int64, len(list))
-	for i, version := range list {
-		versions[i] = int64(version)
+func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int, details bool) (symbols.Page, error) {
+	columns, inner := "", ""
+	if details {
+		columns, inner = `,
+			coalesce(symbol.tags, ''), coalesce(symbol.meta, ''), coalesce(symbol.created_at, 'epoch'),
+			coalesce(symbol.updated_at, 'epoch'), coalesce(symbol.updated_by, 0)`, `, `+detailColumns
 	}
-	for {
-		affected, err := s.db.exec(ctx, statement, id, versions, all)
-		if err != nil || affected > 0 {
-			return err
-		}
-		version, err := current(ctx, id)
-		if err != nil {
-			return err
-		}
-		if !match.Matches(version) {
-			return symbols.ErrChanged
-		}
-		// A concurrent call has moved the symbol to another folder: retry.
-	}
-}
-
-func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int) (symbols.Page, error) {
 	// The size of the next four symbols shows how many the page is likely to have,
 	// so that few others are visited. octet_length does not read data that is
 	// stored out of line.
@@ -153,22 +123,25 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 	var last int64
 	list, err := readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.Symbol, error) {
 		symbol := symbols.Symbol{FolderID: folderID}
-		err := row.Scan(
+		dest := []any{
 			&page.Version, &last, // the same in each row
 			&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.Version,
-		)
-		return symbol, err
+		}
+		if details {
+			return scanDetails(row, &symbol, dest)
+		}
+		return symbol, row.Scan(dest...)
 	}, `
 		SELECT
 			folder.contents_version,
 			coalesce((SELECT max(id) FROM canvasback_symbols WHERE folder_id = $1), 0),
 			coalesce(symbol.id, 0), coalesce(symbol.name, ''), coalesce(symbol.type, ''),
-			coalesce(symbol.data, ''), coalesce(symbol.version, 0)
+			CASE WHEN octet_length(symbol.data) <= $6 THEN symbol.data ELSE '' END, coalesce(symbol.version, 0)`+columns+`
 		FROM canvasback_folders AS folder
 		LEFT JOIN (
 			SELECT *, sum(octet_length(data)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - octet_length(data) AS preceding
 			FROM (
-				SELECT id, name, type, data, version
+				SELECT id, name, type, data, version`+inner+`
 				FROM canvasback_symbols
 				WHERE folder_id = $1 AND id > $2
 				ORDER BY id
@@ -185,7 +158,7 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 			) AS candidate
 		) AS symbol ON symbol.preceding < $3::bigint
 		WHERE folder.id = $1`,
-		folderID, r.After, max(size, 1), limit, symbols.PageOverhead,
+		folderID, r.After, max(size, 1), limit, symbols.PageOverhead, symbols.LargeSize,
 	)
 	if err != nil {
 		return symbols.Page{}, err
@@ -207,12 +180,15 @@ func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symb
 	var page symbols.InfoPage
 	list, err := readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.SymbolInfo, error) {
 		info := symbols.SymbolInfo{FolderID: folderID}
-		err := row.Scan(&page.Version, &info.ID, &info.Name, &info.Type, &info.Version, &info.Size)
+		var tags string
+		err := row.Scan(&page.Version, &info.ID, &info.Name, &info.Type, &info.Version, &info.Size, &tags)
+		info.Tags = symbols.ParseTags(tags)
 		return info, err
 	}, `
 		SELECT
 			folder.contents_version, coalesce(symbol.id, 0), coalesce(symbol.name, ''),
-			coalesce(symbol.type, ''), coalesce(symbol.version, 0), coalesce(octet_length(symbol.data), 0)
+			coalesce(symbol.type, ''), coalesce(symbol.version, 0), coalesce(octet_length(symbol.data), 0),
+			coalesce(symbol.tags, '')
 		FROM canvasback_folders AS folder
 		LEFT JOIN canvasback_symbols AS symbol
 			ON symbol.folder_id = folder.id AND symbol.id > $2
@@ -234,9 +210,49 @@ func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symb
 	return page, nil
 }
 
+func (s symbolStore) FindSymbolInfos(ctx context.Context, ids []int64) ([]symbols.SymbolInfo, error) {
+	return readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.SymbolInfo, error) {
+		return scanInfo(row)
+	}, selectInfo+`
+		WHERE id = ANY ($1::bigint[])
+		ORDER BY id`,
+		ids,
+	)
+}
+
+// selectInfo selects what scanInfo reads.
+const selectInfo = `
+	SELECT id, name, type, folder_id, version, octet_length(data), tags
+	FROM canvasback_symbols`
+
+func scanInfo(row pgx.Row) (info symbols.SymbolInfo, err error) {
+	var tags string
+	err = row.Scan(&info.ID, &info.Name, &info.Type, &info.FolderID, &info.Version, &info.Size, &tags)
+	info.Tags = symbols.ParseTags(tags)
+	return info, err
+}
+
+const detailColumns = `tags, meta, created_at, updated_at, updated_by`
+
+// selectSymbol reads a symbol by its id.
+const selectSymbol = `
+	SELECT id, name, type, data, folder_id, version, ` + detailColumns + `
+	FROM canvasback_symbols
+	WHERE id = $1`
+
+// scanDetails scans a row whose last columns are detailColumns.
+func scanDetails(row pgx.Row, symbol *symbols.Symbol, dest []any) (symbols.Symbol, error) {
+	var tags string
+	err := row.Scan(append(dest, &tags, &symbol.Meta, &symbol.CreatedAt, &symbol.UpdatedAt, &symbol.UpdatedBy)...)
+	symbol.Tags = symbols.ParseTags(tags)
+	symbol.CreatedAt, symbol.UpdatedAt = symbol.CreatedAt.UTC(), symbol.UpdatedAt.UTC()
+	return *symbol, err
+}
+
 func scanSymbol(row pgx.Row) (symbols.Symbol, error) {
 	var symbol symbols.Symbol
-	err := row.Scan(&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.FolderID, &symbol.Version)
+	dest := []any{&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.FolderID, &symbol.Version}
+	symbol, err := scanDetails(row, &symbol, dest)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return symbols.Symbol{}, symbols.ErrSymbolNotFound
 	}
@@ -244,12 +260,7 @@ func scanSymbol(row pgx.Row) (symbols.Symbol, error) {
 }
 
 func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
-	return scanSymbol(s.db.readRow(ctx, `
-		SELECT id, name, type, data, folder_id, version
-		FROM canvasback_symbols
-		WHERE id = $1`,
-		id,
-	))
+	return scanSymbol(s.db.readRow(ctx, selectSymbol, id))
 }
 
 func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []symbols.Symbol) ([]symbols.Symbol, error) {
@@ -290,26 +301,26 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 		if err := change(&symbol); err != nil {
 			return symbols.Symbol{}, err
 		}
-		symbol.ID = id
-		err = s.db.write(ctx, func(conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, s.db.sql(`
-				WITH folders AS (
-					SELECT id
-					FROM canvasback_folders
-					WHERE id IN ($3::bigint, $4::bigint)
-					ORDER BY id
-					FOR NO KEY UPDATE
-				)
-				UPDATE canvasback_symbols
-				SET folder_id = $4, name = $5, type = $6, data = $7
-				WHERE id = $1
-					AND version = $2
-					AND ARRAY (SELECT id FROM folders) @> ARRAY [$3::bigint, $4::bigint]
-				RETURNING version`),
-				id, int64(stored.Version), stored.FolderID, symbol.FolderID,
-				symbol.Name, symbol.Type, symbol.Data,
-			).Scan(&symbol.Version)
-		})
+		symbol.ID, symbol.CreatedAt = id, stored.CreatedAt
+		err = s.db.writeRow(ctx, `
+			WITH folders AS (
+				SELECT id
+				FROM canvasback_folders
+				WHERE id IN ($3::bigint, $4::bigint)
+				ORDER BY id
+				FOR NO KEY UPDATE
+			)
+			UPDATE canvasback_symbols
+			SET folder_id = $4, name = $5, type = $6, data = $7,
+				tags = $8, meta = $9, updated_at = $10, updated_by = $11
+			WHERE id = $1
+				AND version = $2
+				AND ARRAY (SELECT id FROM folders) @> ARRAY [$3::bigint, $4::bigint]
+			RETURNING version`,
+			id, int64(stored.Version), stored.FolderID, symbol.FolderID,
+			symbol.Name, symbol.Type, symbol.Data,
+			symbol.Tags.String(), symbol.Meta, symbol.UpdatedAt, symbol.UpdatedBy,
+		).Scan(&symbol.Version)
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return symbol, err
 		}
@@ -319,22 +330,6 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 			}
 		}
 	}
-}
-
-func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, match symbols.Match) error {
-	return s.deleteIfMatch(ctx, id, match, s.SymbolVersion, `
-		WITH folder AS (
-			SELECT id
-			FROM canvasback_folders
-			WHERE id = (SELECT folder_id FROM canvasback_symbols WHERE id = $1)
-			FOR NO KEY UPDATE
-		)
-		DELETE FROM canvasback_symbols AS symbol
-		USING folder
-		WHERE symbol.id = $1
-			AND symbol.folder_id = folder.id
-			AND ($3::boolean OR symbol.version = ANY ($2::bigint[]))`,
-	)
 }
 
 func (s symbolStore) FolderListVersion(ctx context.Context) (symbols.Version, error) {
@@ -352,8 +347,12 @@ func (s symbolStore) ContentsVersion(ctx context.Context, folderID int64) (symbo
 	return s.version(ctx, `SELECT contents_version FROM canvasback_folders WHERE id = $1`, folderID, symbols.ErrFolderNotFound)
 }
 
-func (s symbolStore) SymbolVersion(ctx context.Context, id int64) (symbols.Version, error) {
-	return s.version(ctx, `SELECT version FROM canvasback_symbols WHERE id = $1`, id, symbols.ErrSymbolNotFound)
+func (s symbolStore) GetSymbolInfo(ctx context.Context, id int64) (symbols.SymbolInfo, error) {
+	info, err := scanInfo(s.db.readRow(ctx, selectInfo+` WHERE id = $1`, id))
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = symbols.ErrSymbolNotFound
+	}
+	return info, err
 }
 
 // version returns the version that a query selects by id, or the error missing.
@@ -374,13 +373,15 @@ func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error
 	)
 }
 
-func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.SymbolInfo, error) {
-	return readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.SymbolInfo, error) {
-		var info symbols.SymbolInfo
-		err := row.Scan(&info.ID, &info.Name, &info.Type, &info.FolderID, &info.Version, &info.Size)
-		return info, err
+func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.SegmentSymbol, error) {
+	return readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.SegmentSymbol, error) {
+		var symbol symbols.SegmentSymbol
+		var tags string
+		err := row.Scan(&symbol.ID, &symbol.Name, &tags)
+		symbol.Tags = symbols.ParseTags(tags)
+		return symbol, err
 	}, `
-		SELECT id, name, type, folder_id, version, octet_length(data)
+		SELECT id, name, tags
 		FROM canvasback_symbols
 		WHERE id BETWEEN $1 AND $2
 		ORDER BY id`,

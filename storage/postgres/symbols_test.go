@@ -41,7 +41,7 @@ func TestListSymbols_VisitsFewOtherSymbols(t *testing.T) {
 	_, err = pool.Exec(t.Context(), `ANALYZE canvasback_symbols`)
 	is.NoErr(err)
 	before := visited()
-	page, err := db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{After: 50}, 256<<10)
+	page, err := db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{After: 50}, 256<<10, true)
 	is.NoErr(err)
 	is.True(page.More)
 	is.True(len(page.Symbols) > 60)

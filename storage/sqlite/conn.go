@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -137,6 +139,11 @@ func requireRow(result sql.Result, err, none error) error {
 		return none
 	}
 	return err
+}
+
+// jsonArray returns numbers as the argument of json_each.
+func jsonArray(numbers []int64) string {
+	return strings.ReplaceAll(fmt.Sprint(numbers), " ", ",")
 }
 
 // toMillis returns the column value of t: NULL for the zero time.

@@ -23,7 +23,7 @@ import (
 )
 
 // If the database cannot grow, writes return 503 and reads succeed. After a
-// deletion writes succeed again.
+// final deletion writes succeed again.
 func TestStorage_FullDatabaseRejectsWritesOnly(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -87,15 +87,12 @@ type api struct {
 
 func serve(t *testing.T, dsn string) api {
 	t.Helper()
+	is := is.New(t)
 	pool := connect(t, dsn)
 	db := must(sqlite.New(pool))
-	if err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	library, err := symbols.NewService(db.Symbols(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(db.Migrate(t.Context()))
+	library, err := symbols.NewService(db.Symbols(), &symbols.Options{TrashLifetime: -1})
+	is.NoErr(err)
 	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{
 		Symbols:                   library,
 		DangerouslySkipClientKeys: true,

@@ -111,15 +111,17 @@ func (db *database) insertAlone(ctx context.Context, symbol *symbols.Symbol) err
 	return err
 }
 
+const insertedColumns = `version, name, type, data, tags, meta, created_at, updated_at, updated_by, folder_id`
+
 const insertSymbol = `
-	INSERT INTO canvasback_symbols (version, name, type, data, folder_id)
-	VALUES (?, ?, ?, ?, ?)`
+	INSERT INTO canvasback_symbols (` + insertedColumns + `)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // insertIfFolder is insertSymbol without an error if the folder is missing, which would
 // end the transaction of a group. It takes longer.
 const insertIfFolder = `
-	INSERT INTO canvasback_symbols (version, name, type, data, folder_id)
-	SELECT ?, ?, ?, ?, id
+	INSERT INTO canvasback_symbols (` + insertedColumns + `)
+	SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, id
 	FROM canvasback_folders
 	WHERE id = ?`
 
@@ -128,7 +130,8 @@ const insertIfFolder = `
 func execInsert(ctx context.Context, statement *sql.Stmt, symbol *symbols.Symbol) error {
 	symbol.Version = symbols.Version(1 + rand.Int64N(1<<62))
 	result, err := statement.ExecContext(ctx,
-		symbol.Version, symbol.Name, symbol.Type, symbol.Data, symbol.FolderID,
+		symbol.Version, symbol.Name, symbol.Type, symbol.Data, symbol.Tags.String(), symbol.Meta,
+		symbol.CreatedAt.UnixMilli(), symbol.UpdatedAt.UnixMilli(), symbol.UpdatedBy, symbol.FolderID,
 	)
 	if err != nil {
 		return err

@@ -6,9 +6,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/internal/keyrecord"
 	"example.com/canvasback/storage/internal/paging"
 )
 
@@ -19,12 +21,13 @@ var _ keys.Store = keyStore{}
 // keyColumns are the columns that scanKey reads.
 const keyColumns = `
 	id, name, prefix, mask, owner, scopes, digest, previous_digest, previous_expires_at, active,
-	expires_at, last_used_at, use_count, created_at, updated_at`
+	expires_at, last_used_at, use_count, created_at, updated_at, public_key, previous_public_key`
 
 // keyRow is a row of keyColumns. It can be scanned repeatedly.
 type keyRow struct {
-	key    keys.Key
-	scopes string
+	key              keys.Key
+	scopes           string
+	public, previous publicKey
 }
 
 func (r *keyRow) dest() []any {
@@ -33,11 +36,14 @@ func (r *keyRow) dest() []any {
 		&k.ID, &k.Name, &k.Prefix, &k.Mask, &k.Owner, &r.scopes,
 		(*digest)(&k.Digest), (*digest)(&k.PreviousDigest), (*millis)(&k.PreviousExpiresAt), &k.Active,
 		(*millis)(&k.ExpiresAt), (*millis)(&k.LastUsedAt), &k.UseCount, (*millis)(&k.CreatedAt), (*millis)(&k.UpdatedAt),
+		&r.public, &r.previous,
 	}
 }
 
 func (r *keyRow) value() keys.Key {
 	r.key.Scopes = keys.ParseScopes(r.scopes)
+	r.key.PublicKey = keyrecord.PublicKey(r.public[:], r.key.Digest)
+	r.key.PreviousPublicKey = keyrecord.PublicKey(r.previous[:], r.key.PreviousDigest)
 	return r.key
 }
 
@@ -53,16 +59,24 @@ func scanKey(row *sql.Row) (keys.Key, error) {
 	return r.value(), nil
 }
 
-// digest and millis implement [sql.Scanner]. NULL is the zero value.
+// digest, publicKey and millis implement [sql.Scanner]. NULL is the zero value.
 type (
-	digest keys.Digest
-	millis time.Time
+	digest    keys.Digest
+	publicKey [keyrecord.PublicKeySize]byte
+	millis    time.Time
 )
 
 func (d *digest) Scan(column any) error {
 	value, err := columnAs[[]byte](column)
 	*d = digest{}
 	copy(d[:], value)
+	return err
+}
+
+func (k *publicKey) Scan(column any) error {
+	value, err := columnAs[[]byte](column)
+	*k = publicKey{}
+	copy(k[:], value)
 	return err
 }
 
@@ -93,24 +107,55 @@ func previousDigest(key keys.Key) []byte {
 }
 
 func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
-	err := s.db.write(ctx, func(conn *sql.Conn) error {
-		return conn.QueryRowContext(ctx, `
-			INSERT INTO canvasback_keys (
-				name, prefix, mask, owner, scopes, digest, previous_digest, previous_expires_at, active,
-				expires_at, last_used_at, created_at, updated_at
-			)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-			RETURNING id`,
-			key.Name, key.Prefix, key.Mask, key.Owner, key.Scopes.String(),
-			key.Digest[:], previousDigest(key), toMillis(key.PreviousExpiresAt), key.Active,
-			toMillis(key.ExpiresAt), toMillis(key.LastUsedAt), toMillis(key.CreatedAt), toMillis(key.UpdatedAt),
-		).Scan(&key.ID)
+	err := s.db.write(ctx, func(conn *sql.Conn) (err error) {
+		key.ID, err = insertKey(ctx, conn, key)
+		return err
 	})
 	if err != nil {
 		return keys.Key{}, err
 	}
 	key.UseCount = 0
 	return key, nil
+}
+
+func insertKey(ctx context.Context, conn *sql.Conn, key keys.Key) (id int64, err error) {
+	err = conn.QueryRowContext(ctx, `
+		INSERT INTO canvasback_keys (
+			name, prefix, mask, owner, scopes, digest, previous_digest, previous_expires_at, active,
+			expires_at, last_used_at, created_at, updated_at, public_key, previous_public_key
+		)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		RETURNING id`,
+		key.Name, key.Prefix, key.Mask, key.Owner, key.Scopes.String(),
+		key.Digest[:], previousDigest(key), toMillis(key.PreviousExpiresAt), key.Active,
+		toMillis(key.ExpiresAt), toMillis(key.LastUsedAt), toMillis(key.CreatedAt), toMillis(key.UpdatedAt),
+		keyrecord.PublicKeyColumn(key.Digest, key.PublicKey), keyrecord.PublicKeyColumn(key.PreviousDigest, key.PreviousPublicKey),
+	).Scan(&id)
+	return id, err
+}
+
+func (s keyStore) Import(ctx context.Context, list []keys.Key) (ids []int64, err error) {
+	err = s.db.write(ctx, func(conn *sql.Conn) error {
+		ids = make([]int64, len(list))
+		for i, key := range list {
+			var taken bool
+			err := conn.QueryRowContext(ctx, `
+				SELECT EXISTS (SELECT 1 FROM canvasback_keys WHERE digest = ?1 OR previous_digest = ?1)`,
+				key.Digest[:],
+			).Scan(&taken)
+			if err != nil {
+				return err
+			}
+			if taken {
+				return &keys.TakenError{Index: i}
+			}
+			if ids[i], err = insertKey(ctx, conn, key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return ids, err
 }
 
 func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
@@ -138,17 +183,8 @@ func (s keyStore) List(ctx context.Context, filter keys.Filter, r keys.Range) (k
 	if err != nil {
 		return keys.Page{}, err
 	}
-	defer rows.Close()
-	list := make([]keys.Key, 0, max(0, min(r.Limit, 1024)+1))
-	var row keyRow
-	dest := row.dest()
-	for rows.Next() {
-		if err := rows.Scan(dest...); err != nil {
-			return keys.Page{}, err
-		}
-		list = append(list, row.value())
-	}
-	if err := rows.Err(); err != nil {
+	list, err := scanKeys(rows, max(0, min(r.Limit, 1024)+1))
+	if err != nil {
 		return keys.Page{}, err
 	}
 	var page keys.Page
@@ -156,53 +192,94 @@ func (s keyStore) List(ctx context.Context, filter keys.Filter, r keys.Range) (k
 	return page, nil
 }
 
-func (s keyStore) Update(ctx context.Context, id int64, change func(*keys.Key) error) (keys.Key, error) {
-	var key keys.Key
-	err := s.db.write(ctx, func(conn *sql.Conn) error {
-		stored, err := scanKey(conn.QueryRowContext(ctx, `
-			SELECT `+keyColumns+`
-			FROM canvasback_keys
-			WHERE id = ?`,
-			id,
-		))
+// scanKeys returns the keys of rows, about as many as given, and closes rows.
+func scanKeys(rows *sql.Rows, about int) ([]keys.Key, error) {
+	defer rows.Close()
+	list := make([]keys.Key, 0, about)
+	var row keyRow
+	dest := row.dest()
+	for rows.Next() {
+		if err := rows.Scan(dest...); err != nil {
+			return nil, err
+		}
+		list = append(list, row.value())
+	}
+	return list, rows.Err()
+}
+
+// readKeys returns the keys that have the ids, ids ascending.
+func readKeys(ctx context.Context, conn *sql.Conn, ids []int64) ([]keys.Key, error) {
+	rows, err := conn.QueryContext(ctx, `
+		SELECT `+keyColumns+`
+		FROM canvasback_keys
+		WHERE id IN (SELECT value FROM json_each(?))
+		ORDER BY id`,
+		jsonArray(ids),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return scanKeys(rows, len(ids))
+}
+
+func (s keyStore) Update(ctx context.Context, ids []int64, change func([]keys.Key) error) (list []keys.Key, err error) {
+	err = s.db.write(ctx, func(conn *sql.Conn) error {
+		if list, err = readKeys(ctx, conn, ids); err != nil {
+			return err
+		}
+		modified, err := keyrecord.Change(list, change)
 		if err != nil {
 			return err
 		}
-		key = stored
-		if err := change(&key); err != nil {
-			return err
-		}
-		key.ID, key.CreatedAt = stored.ID, stored.CreatedAt
-		key.LastUsedAt, key.UseCount = stored.LastUsedAt, stored.UseCount
-		_, err = conn.ExecContext(ctx, `
+		update, err := conn.PrepareContext(ctx, `
 			UPDATE canvasback_keys
 			SET
 				name = ?, prefix = ?, mask = ?, owner = ?, scopes = ?, digest = ?,
-				previous_digest = ?, previous_expires_at = ?, active = ?, expires_at = ?, updated_at = ?
-			WHERE id = ?`,
-			key.Name, key.Prefix, key.Mask, key.Owner, key.Scopes.String(), key.Digest[:],
-			previousDigest(key), toMillis(key.PreviousExpiresAt), key.Active, toMillis(key.ExpiresAt), toMillis(key.UpdatedAt),
-			id,
+				previous_digest = ?, previous_expires_at = ?, active = ?, expires_at = ?, updated_at = ?,
+				public_key = ?, previous_public_key = ?
+			WHERE id = ?`)
+		if err != nil {
+			return err
+		}
+		defer update.Close()
+		for _, key := range modified {
+			_, err := update.ExecContext(ctx,
+				key.Name, key.Prefix, key.Mask, key.Owner, key.Scopes.String(), key.Digest[:],
+				previousDigest(key), toMillis(key.PreviousExpiresAt), key.Active, toMillis(key.ExpiresAt), toMillis(key.UpdatedAt),
+				keyrecord.PublicKeyColumn(key.Digest, key.PublicKey), keyrecord.PublicKeyColumn(key.PreviousDigest, key.PreviousPublicKey),
+				key.ID,
+			)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+func (s keyStore) Delete(ctx context.Context, ids []int64, check func([]keys.Key) error) (list []keys.Key, err error) {
+	err = s.db.write(ctx, func(conn *sql.Conn) error {
+		if list, err = readKeys(ctx, conn, ids); err != nil {
+			return err
+		}
+		if err := check(slices.Clone(list)); err != nil {
+			return err
+		}
+		_, err := conn.ExecContext(ctx, `
+			DELETE FROM canvasback_keys
+			WHERE id IN (SELECT value FROM json_each(?))`,
+			jsonArray(ids),
 		)
 		return err
 	})
 	if err != nil {
-		return keys.Key{}, err
+		return nil, err
 	}
-	return key, nil
-}
-
-func (s keyStore) Delete(ctx context.Context, id int64) (key keys.Key, err error) {
-	err = s.db.write(ctx, func(conn *sql.Conn) error {
-		key, err = scanKey(conn.QueryRowContext(ctx, `
-			DELETE FROM canvasback_keys
-			WHERE id = ?
-			RETURNING `+keyColumns,
-			id,
-		))
-		return err
-	})
-	return key, err
+	return list, nil
 }
 
 func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
@@ -214,27 +291,89 @@ func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error
 	))
 }
 
+func (s keyStore) FindID(ctx context.Context, id int64) (keys.Key, error) { return s.Get(ctx, id) }
+
 func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
 	return s.db.write(ctx, func(conn *sql.Conn) error {
 		touch, err := conn.PrepareContext(ctx, `
 			UPDATE canvasback_keys
 			SET
 				last_used_at = CASE WHEN last_used_at BETWEEN ?1 AND ?2 THEN last_used_at ELSE ?1 END,
-				use_count = use_count + ?3
-			WHERE id = ?4 AND created_at = ?5 AND created_at <= ?1`)
+				use_count = use_count + ?3,
+				public_key = CASE digest WHEN substr(?6, 1, 32) THEN ?6 ELSE public_key END,
+				previous_public_key = CASE previous_digest WHEN substr(?6, 1, 32) THEN ?6 ELSE previous_public_key END
+			WHERE id = ?4 AND created_at = ?5 AND created_at <= ?1
+			RETURNING owner`)
 		if err != nil {
 			return err
 		}
 		defer touch.Close()
+		count, err := conn.PrepareContext(ctx, `
+			INSERT INTO canvasback_key_usage (key_id, day, owner, requests)
+			SELECT ?1, ?2 / 86400000 - ?3, ?4, ?5
+			WHERE ?5 <> 0
+			ON CONFLICT (key_id, day, owner) DO UPDATE SET requests = requests + excluded.requests`)
+		if err != nil {
+			return err
+		}
+		defer count.Close()
 		latest := toMillis(now.Add(keys.MaxClockSkew))
 		for _, use := range uses {
-			_, err := touch.ExecContext(ctx, toMillis(use.At), latest, use.Count, use.ID, toMillis(use.CreatedAt))
+			public := keyrecord.PublicKeyColumn(use.Digest, use.PublicKey)
+			var owner string
+			err := touch.QueryRowContext(ctx, toMillis(use.At), latest, use.Count, use.ID, toMillis(use.CreatedAt), public).Scan(&owner)
+			if errors.Is(err, sql.ErrNoRows) {
+				continue
+			}
 			if err != nil {
 				return err
+			}
+			for daysAgo, requests := range []int64{use.Today, use.Count - use.Today} {
+				if _, err := count.ExecContext(ctx, use.ID, toMillis(use.At), daysAgo, owner, requests); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
 	})
+}
+
+func (s keyStore) Usage(ctx context.Context, ids []int64, owner *string, since int64) ([]keys.UsageRow, error) {
+	columns, where, group, args := "0, day, sum(requests)", "day >= ?", "day", []any{since}
+	if ids != nil {
+		columns, group = "key_id, day, sum(requests)", "key_id, day"
+		where, args = where+" AND key_id IN (SELECT value FROM json_each(?))", append(args, jsonArray(ids))
+	}
+	if owner != nil {
+		where, args = where+" AND owner = ?", append(args, *owner)
+	}
+	return queryAll(ctx, s.db, func(rows *sql.Rows) (row keys.UsageRow, err error) {
+		err = rows.Scan(&row.KeyID, &row.Day, &row.Requests)
+		return row, err
+	}, `
+		SELECT `+columns+`
+		FROM canvasback_key_usage
+		WHERE `+where+`
+		GROUP BY `+group,
+		args...,
+	)
+}
+
+func (s keyStore) PruneUsage(ctx context.Context, before int64, most int) (removed int, err error) {
+	err = s.db.write(ctx, func(conn *sql.Conn) error {
+		result, err := conn.ExecContext(ctx, `
+			DELETE FROM canvasback_key_usage
+			WHERE (key_id, day, owner) IN (SELECT key_id, day, owner FROM canvasback_key_usage WHERE day < ? LIMIT ?)`,
+			before, most,
+		)
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		removed = int(n)
+		return err
+	})
+	return removed, err
 }
 
 func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {

@@ -9,74 +9,63 @@ import (
 )
 
 func (s exportStore) InsertLink(ctx context.Context, link exports.StoredLink, limits exports.LinkLimits) error {
-	return s.db.write(ctx, func(conn *sql.Conn) error {
-		result, err := conn.ExecContext(ctx, `
-			INSERT INTO canvasback_links (digest, owner, created_at, expires_at, plan)
-			VALUES (?, ?, ?, ?, ?)`,
-			link.Digest[:], link.Owner[:], toMillis(link.CreatedAt), toMillis(link.ExpiresAt), notNull(link.Plan),
-		)
-		if err != nil {
-			return err
-		}
-		id, err := result.LastInsertId()
-		if err != nil {
-			return err
-		}
+	inserted := int64(0)
+	err := s.db.write(ctx, func(conn *sql.Conn) error {
 		for _, prune := range []struct {
-			statement string
-			args      []any
+			where string
+			arg   []any
 		}{
-			{`DELETE FROM canvasback_links
-			WHERE id IN (
-				SELECT id FROM canvasback_links
-				WHERE expires_at <= ?
-				ORDER BY expires_at
-				LIMIT ?
-			)`, []any{toMillis(link.CreatedAt), exports.PruneStep}},
-			{`DELETE FROM canvasback_links
-			WHERE id IN (
-				SELECT id FROM canvasback_links
-				WHERE owner = ?1 AND id <= (
-					SELECT id FROM canvasback_links
-					WHERE owner = ?1
-					ORDER BY id DESC
-					LIMIT 1 OFFSET ?2
-				)
-				ORDER BY id
-				LIMIT ?3
-			)`, []any{link.Owner[:], limits.PerOwner, exports.PruneStep}},
-			{`DELETE FROM canvasback_links
-			WHERE id IN (
-				SELECT id FROM canvasback_links
-				WHERE id <= ?
-				ORDER BY id
-				LIMIT ?
-			)`, []any{id - int64(limits.Total), exports.PruneStep}},
+			{`expires_at <= ? ORDER BY expires_at`, []any{toMillis(link.CreatedAt)}},
+			{`owner = ? AND served >= ? ORDER BY id`, []any{link.Owner[:], limits.Served}},
 		} {
-			if _, err := conn.ExecContext(ctx, prune.statement, prune.args...); err != nil {
+			if _, err := conn.ExecContext(ctx, `
+				DELETE FROM canvasback_links
+				WHERE id IN (SELECT id FROM canvasback_links WHERE `+prune.where+` LIMIT ?)`,
+				append(prune.arg, exports.PruneStep)...,
+			); err != nil {
 				return err
 			}
 		}
-		return nil
+		result, err := conn.ExecContext(ctx, `
+			INSERT INTO canvasback_links (digest, owner, client, created_at, expires_at, plan, size)
+			SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
+			FROM (
+				SELECT count(*) AS links, total(size) AS bytes,
+					count(*) FILTER (WHERE client = ?3) AS client_links, total(size) FILTER (WHERE client = ?3) AS client_bytes
+				FROM canvasback_links
+				WHERE owner = ?2
+			)
+			WHERE links < ?8 AND bytes + ?7 <= ?9 AND client_links < ?10 AND client_bytes + ?7 <= ?11`,
+			link.Digest[:], link.Owner[:], link.Client[:], toMillis(link.CreatedAt), toMillis(link.ExpiresAt), notNull(link.Plan), len(link.Plan),
+			limits.PerOwner.Links, limits.PerOwner.Bytes, limits.PerClient.Links, limits.PerClient.Bytes,
+		)
+		if err == nil {
+			inserted, err = result.RowsAffected()
+		}
+		return err
 	})
+	if err == nil && inserted == 0 {
+		return exports.ErrTooManyLinks
+	}
+	return err
 }
 
-func (s exportStore) FindLink(ctx context.Context, digest exports.Digest, known int64) (exports.StoredLink, error) {
+func (s exportStore) FindLink(ctx context.Context, digest exports.Digest, withPlan bool) (exports.StoredLink, error) {
 	return scanLink(digest, s.db.queryRow(ctx, `
-		SELECT owner, version, served, created_at, expires_at, CASE WHEN version <> ? THEN plan END
+		SELECT owner, client, version, served, created_at, expires_at, size, CASE WHEN ? THEN plan END
 		FROM canvasback_links
 		WHERE digest = ?`,
-		known, digest[:],
+		withPlan, digest[:],
 	))
 }
 
 func scanLink(digest exports.Digest, row *sql.Row) (exports.StoredLink, error) {
 	link := exports.StoredLink{Digest: digest}
 	var (
-		owner            []byte
+		owner, client    []byte
 		created, expires sql.NullInt64
 	)
-	err := row.Scan(&owner, &link.Version, &link.Served, &created, &expires, &link.Plan)
+	err := row.Scan(&owner, &client, &link.Version, &link.Served, &created, &expires, &link.PlanSize, &link.Plan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return exports.StoredLink{}, exports.ErrLinkNotFound
 	}
@@ -84,6 +73,7 @@ func scanLink(digest exports.Digest, row *sql.Row) (exports.StoredLink, error) {
 		return exports.StoredLink{}, err
 	}
 	copy(link.Owner[:], owner)
+	copy(link.Client[:], client)
 	link.CreatedAt, link.ExpiresAt = fromMillis(created), fromMillis(expires)
 	return link, nil
 }
@@ -93,15 +83,15 @@ func (s exportStore) ReplacePlan(ctx context.Context, digest exports.Digest, ver
 	err := s.db.write(ctx, func(conn *sql.Conn) (err error) {
 		link, err = scanLink(digest, conn.QueryRowContext(ctx, `
 			UPDATE canvasback_links
-			SET plan = ?, version = version + 1
+			SET plan = ?, size = ?, version = version + 1
 			WHERE digest = ? AND version = ?
-			RETURNING owner, version, served, created_at, expires_at, plan`,
-			notNull(plan), digest[:], version,
+			RETURNING owner, client, version, served, created_at, expires_at, size, plan`,
+			notNull(plan), len(plan), digest[:], version,
 		))
 		return err
 	})
 	if err == exports.ErrLinkNotFound { // or another version
-		return s.FindLink(ctx, digest, 0)
+		return s.FindLink(ctx, digest, true)
 	}
 	return link, err
 }

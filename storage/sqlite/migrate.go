@@ -110,16 +110,16 @@ func pending(ctx context.Context, conn *sql.Conn) ([]migration.Migration, error)
 	if err != nil || !recorded {
 		return list, err
 	}
-	var version int
+	var version, contracted int
 	err = conn.QueryRowContext(ctx, `
-		SELECT coalesce(max(version), 0)
+		SELECT coalesce(max(version), 0), coalesce(max(version) FILTER (WHERE title GLOB 'contract_*'), 0)
 		FROM canvasback_migrations`,
-	).Scan(&version)
+	).Scan(&version, &contracted)
 	if err != nil {
 		return nil, err
 	}
-	if version > len(list) {
-		return nil, fmt.Errorf("sqlite: the schema has version %d, this release supports %d", version, len(list))
+	if list, err = migration.Pending(list, version, contracted); err != nil {
+		return nil, fmt.Errorf("sqlite: %w", err)
 	}
-	return list[version:], nil
+	return list, nil
 }

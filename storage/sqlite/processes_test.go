@@ -42,7 +42,7 @@ func TestStorage_TwoProcessesLoseNoUpdate(t *testing.T) {
 	folder, err := db.Symbols().GetFolder(t.Context(), 1)
 	is.NoErr(err)
 	is.Equal(folder.Name, fmt.Sprint(2*rounds)) // no update is lost
-	page, err := db.Symbols().ListSymbols(t.Context(), 1, symbols.Range{}, 1<<30)
+	page, err := db.Symbols().ListSymbols(t.Context(), 1, symbols.Range{}, 1<<30, true)
 	is.NoErr(err)
 	is.Equal(len(page.Symbols), 2*2*rounds)
 }

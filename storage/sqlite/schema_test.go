@@ -36,7 +36,7 @@ func TestSchema_TriggersTrackManualStatements(t *testing.T) {
 			func() (symbols.Version, error) { return store.FolderListVersion(ctx) },
 			func() (symbols.Version, error) { return store.FolderVersion(ctx, folder.ID) },
 			func() (symbols.Version, error) { return store.ContentsVersion(ctx, folder.ID) },
-			func() (symbols.Version, error) { return store.SymbolVersion(ctx, 1) },
+			func() (symbols.Version, error) { info, err := store.GetSymbolInfo(ctx, 1); return info.Version, err },
 		} {
 			version, err := read()
 			is.NoErr(err)

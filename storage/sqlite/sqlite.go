@@ -96,7 +96,7 @@ func (d *DB) Check(ctx context.Context) error {
 // Migrate brings the database to the latest schema, in one transaction. It may
 // be called at every startup and by several processes at once. Migrate returns
 // the error of [DB.Check] if there is one, and an error if a newer release has
-// migrated the database.
+// removed what this one needs.
 func (d *DB) Migrate(ctx context.Context) error {
 	if err := d.Check(ctx); err != nil {
 		return err

@@ -14,8 +14,6 @@ import (
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
-	"example.com/canvasback/exports"
-	"example.com/canvasback/storage/internal/storebench"
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/storage/storagetest"
 )
@@ -29,9 +27,7 @@ const pragmas = "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=jou
 func connect(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	t.Cleanup(func() { db.Close() })
 	db.SetMaxOpenConns(4)
 	db.SetMaxIdleConns(4)
@@ -48,9 +44,8 @@ func must[T any](value T, err error) T {
 
 func TestNew_RequiresDatabase(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	_, err := sqlite.New(nil)
-	is.True(err != nil)
+	is.New(t).True(err != nil)
 }
 
 // file returns the data source name of a new database file.
@@ -89,9 +84,7 @@ func open(t testing.TB) storagetest.Harness {
 	t.Helper()
 	if _, again := opened.LoadOrStore(t.Name(), true); again {
 		harness := newHarness(t, file(t)+pragmas)
-		if err := harness.Storage.(*sqlite.DB).Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		is.New(t).NoErr(harness.Storage.(*sqlite.DB).Migrate(t.Context()))
 		return harness
 	}
 	harness, _ := openFile(t)
@@ -120,14 +113,11 @@ var migratedFile = sync.OnceValues(func() ([]byte, error) {
 // openFile opens a copy of the migrated database file.
 func openFile(t testing.TB) (harness storagetest.Harness, dsn string) {
 	t.Helper()
+	is := is.New(t)
 	content, err := migratedFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	name := file(t)
-	if err := os.WriteFile(strings.TrimPrefix(name, "file:"), content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(os.WriteFile(strings.TrimPrefix(name, "file:"), content, 0o600))
 	return newHarness(t, name+pragmas), name + pragmas
 }
 
@@ -150,34 +140,4 @@ func TestStorage(t *testing.T) {
 	t.Parallel()
 	storagetest.Run(t, open)
 	storagetest.RunConcurrent(t, open)
-}
-
-func BenchmarkStorage(b *testing.B) {
-	storebench.RunCalls(b, open)
-}
-
-func BenchmarkExports(b *testing.B) {
-	storebench.RunExports(b, func(t testing.TB) (storagetest.Storage, func([]exports.Export)) {
-		harness, dsn := openFile(t)
-		conn := connect(t, dsn)
-		return harness.Storage, func(list []exports.Export) {
-			tx, err := conn.BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, export := range list {
-				_, err := tx.ExecContext(t.Context(), `
-					INSERT INTO canvasback_exports (source_url, exported_url, file_name, created_at, updated_at)
-					VALUES (?, ?, ?, 0, 0)`,
-					export.SourceURL, export.ExportedURL, export.FileName,
-				)
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
 }

@@ -127,49 +127,24 @@ func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*sy
 	return folder, nil
 }
 
-func (s symbolStore) DeleteFolder(ctx context.Context, id int64, match symbols.Match) error {
-	return s.deleteIfMatch(ctx, "canvasback_folders", id, match, symbols.ErrFolderNotFound)
-}
-
-// deleteIfMatch deletes a row of a table if its version matches. It returns the error
-// missing if there is no row.
-func (s symbolStore) deleteIfMatch(ctx context.Context, table string, id int64, match symbols.Match, missing error) error {
-	return s.db.write(ctx, func(conn *sql.Conn) error {
-		version, err := scanVersion(conn.QueryRowContext(ctx, `
-			SELECT version
-			FROM `+table+`
-			WHERE id = ?`,
-			id,
-		), missing)
-		if err != nil {
-			return err
-		}
-		if !match.Matches(version) {
-			return symbols.ErrChanged
-		}
-		_, err = conn.ExecContext(ctx, `
-			DELETE FROM `+table+`
-			WHERE id = ?`,
-			id,
-		)
-		return err
-	})
-}
-
-func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int) (symbols.Page, error) {
-	// The last column shows whether symbols follow, without reading their
-	// data.
+func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int, details bool) (symbols.Page, error) {
+	columns := ""
+	if details {
+		columns = ", " + detailColumns
+	}
+	// The last column without details shows whether symbols follow, without
+	// reading their data.
 	rows, err := s.db.query(ctx, `
 		SELECT
-			f.contents_version, s.id, s.name, s.type, s.data, s.version,
-			(SELECT max(id) FROM canvasback_symbols WHERE folder_id = ?1)
+			f.contents_version, s.id, s.name, s.type, iif(octet_length(s.data) > ?4, '', s.data), s.version,
+			(SELECT max(id) FROM canvasback_symbols WHERE folder_id = ?1)`+columns+`
 		FROM canvasback_folders AS f
 		LEFT JOIN canvasback_symbols AS s
 			ON s.folder_id = f.id AND s.id > ?2
 		WHERE f.id = ?1
 		ORDER BY s.id
 		LIMIT iif(?3 > 0, ?3, -1)`,
-		folderID, r.After, r.Limit,
+		folderID, r.After, r.Limit, symbols.LargeSize,
 	)
 	if err != nil {
 		return symbols.Page{}, err
@@ -181,25 +156,33 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 		var (
 			id, version, last    sql.NullInt64
 			name, mimeType, data sql.NullString
+			detail               detailRow
 		)
-		err := rows.Scan(&page.Version, &id, &name, &mimeType, &data, &version, &last)
-		if err != nil {
+		dest := []any{&page.Version, &id, &name, &mimeType, &data, &version, &last}
+		if details {
+			dest = append(dest, detail.dest()...)
+		}
+		if err := rows.Scan(dest...); err != nil {
 			return symbols.Page{}, err
 		}
 		found = true
 		if !id.Valid {
 			break // no symbols after the given id
 		}
-		page.Symbols = append(page.Symbols, symbols.Symbol{
+		symbol := symbols.Symbol{
 			ID:       id.Int64,
 			Name:     name.String,
 			Type:     mimeType.String,
 			Data:     data.String,
 			FolderID: folderID,
 			Version:  symbols.Version(version.Int64),
-		})
+		}
+		if details {
+			detail.set(&symbol)
+		}
+		page.Symbols = append(page.Symbols, symbol)
 		page.More = id.Int64 < last.Int64
-		if read += len(data.String) + symbols.PageOverhead; read >= size {
+		if read += len(symbol.Data) + len(symbol.Meta) + symbols.PageOverhead; read >= size {
 			break
 		}
 	}
@@ -215,7 +198,7 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symbols.Range) (symbols.InfoPage, error) {
 	// octet_length does not read the data.
 	rows, err := s.db.query(ctx, `
-		SELECT f.contents_version, s.id, s.name, s.type, s.version, octet_length(s.data)
+		SELECT f.contents_version, s.id, s.name, s.type, s.version, octet_length(s.data), `+tagsColumn+`
 		FROM canvasback_folders AS f
 		LEFT JOIN canvasback_symbols AS s
 			ON s.folder_id = f.id AND s.id > ?2
@@ -234,8 +217,9 @@ func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symb
 		var (
 			id, version, size sql.NullInt64
 			name, mimeType    sql.NullString
+			tags              string
 		)
-		if err := rows.Scan(&page.Version, &id, &name, &mimeType, &version, &size); err != nil {
+		if err := rows.Scan(&page.Version, &id, &name, &mimeType, &version, &size, &tags); err != nil {
 			return symbols.InfoPage{}, err
 		}
 		found = true
@@ -247,6 +231,7 @@ func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symb
 				FolderID: folderID,
 				Version:  symbols.Version(version.Int64),
 				Size:     size.Int64,
+				Tags:     symbols.ParseTags(tags),
 			})
 		}
 	}
@@ -260,9 +245,75 @@ func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symb
 	return page, nil
 }
 
+func (s symbolStore) FindSymbolInfos(ctx context.Context, ids []int64) ([]symbols.SymbolInfo, error) {
+	return queryAll(ctx, s.db, func(rows *sql.Rows) (symbols.SymbolInfo, error) {
+		return scanInfo(rows)
+	}, selectInfo+`
+		WHERE id IN (SELECT value FROM json_each(?))
+		ORDER BY id`,
+		jsonArray(ids),
+	)
+}
+
+// tagsColumn reads the tags of a symbol s from an index: they are behind the data, which
+// SQLite would have to read.
+const tagsColumn = `
+	coalesce((
+		SELECT t.tags
+		FROM canvasback_symbols AS t INDEXED BY canvasback_symbols_tags_idx
+		WHERE t.id = s.id AND t.tags <> ''
+	), '')`
+
+// selectInfo selects what scanInfo reads.
+const selectInfo = `
+	SELECT id, name, type, folder_id, version, octet_length(data), ` + tagsColumn + `
+	FROM canvasback_symbols AS s`
+
+// scanner is a row or rows.
+type scanner interface{ Scan(dest ...any) error }
+
+func scanInfo(row scanner) (info symbols.SymbolInfo, err error) {
+	var tags string
+	err = row.Scan(&info.ID, &info.Name, &info.Type, &info.FolderID, &info.Version, &info.Size, &tags)
+	info.Tags = symbols.ParseTags(tags)
+	return info, err
+}
+
+// detailColumns are the columns of a symbol s that a detailRow reads. Symbols of before have
+// the time of the migration.
+const detailColumns = `
+	s.tags, s.meta,
+	coalesce(s.created_at, (SELECT migrated_at FROM canvasback_symbol_details)),
+	coalesce(s.updated_at, (SELECT migrated_at FROM canvasback_symbol_details)),
+	s.updated_by`
+
+type detailRow struct {
+	tags, meta                      sql.NullString
+	createdAt, updatedAt, updatedBy sql.NullInt64
+}
+
+func (d *detailRow) dest() []any {
+	return []any{&d.tags, &d.meta, &d.createdAt, &d.updatedAt, &d.updatedBy}
+}
+
+func (d *detailRow) set(symbol *symbols.Symbol) {
+	symbol.Tags, symbol.Meta = symbols.ParseTags(d.tags.String), d.meta.String
+	symbol.CreatedAt, symbol.UpdatedAt = fromMillis(d.createdAt), fromMillis(d.updatedAt)
+	symbol.UpdatedBy = d.updatedBy.Int64
+}
+
+// selectSymbol reads a symbol by its id.
+const selectSymbol = `
+	SELECT s.id, s.name, s.type, s.data, s.folder_id, s.version, ` + detailColumns + `
+	FROM canvasback_symbols AS s
+	WHERE s.id = ?`
+
 func scanSymbol(row *sql.Row) (symbols.Symbol, error) {
 	var symbol symbols.Symbol
-	err := row.Scan(&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.FolderID, &symbol.Version)
+	var detail detailRow
+	dest := []any{&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.FolderID, &symbol.Version}
+	err := row.Scan(append(dest, detail.dest()...)...)
+	detail.set(&symbol)
 	if errors.Is(err, sql.ErrNoRows) {
 		return symbols.Symbol{}, symbols.ErrSymbolNotFound
 	}
@@ -270,12 +321,7 @@ func scanSymbol(row *sql.Row) (symbols.Symbol, error) {
 }
 
 func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
-	return scanSymbol(s.db.queryRow(ctx, `
-		SELECT id, name, type, data, folder_id, version
-		FROM canvasback_symbols
-		WHERE id = ?`,
-		id,
-	))
+	return scanSymbol(s.db.queryRow(ctx, selectSymbol, id))
 }
 
 func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []symbols.Symbol) ([]symbols.Symbol, error) {
@@ -314,12 +360,7 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*symbols.Symbol) error) (symbols.Symbol, error) {
 	var symbol symbols.Symbol
 	err := s.db.write(ctx, func(conn *sql.Conn) error {
-		stored, err := scanSymbol(conn.QueryRowContext(ctx, `
-			SELECT id, name, type, data, folder_id, version
-			FROM canvasback_symbols
-			WHERE id = ?`,
-			id,
-		))
+		stored, err := scanSymbol(conn.QueryRowContext(ctx, selectSymbol, id))
 		if err != nil {
 			return err
 		}
@@ -327,7 +368,7 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 		if err := change(&symbol); err != nil {
 			return err
 		}
-		symbol.ID, symbol.Version = stored.ID, stored.Version
+		symbol.ID, symbol.Version, symbol.CreatedAt = stored.ID, stored.Version, stored.CreatedAt
 		if symbol == stored {
 			return nil
 		}
@@ -336,9 +377,10 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 		}
 		_, err = conn.ExecContext(ctx, `
 			UPDATE canvasback_symbols
-			SET name = ?, type = ?, data = ?, folder_id = ?
+			SET name = ?, type = ?, data = ?, folder_id = ?, tags = ?, meta = ?, updated_at = ?, updated_by = ?
 			WHERE id = ?`,
-			symbol.Name, symbol.Type, symbol.Data, symbol.FolderID, id,
+			symbol.Name, symbol.Type, symbol.Data, symbol.FolderID, symbol.Tags.String(), symbol.Meta,
+			symbol.UpdatedAt.UnixMilli(), symbol.UpdatedBy, id,
 		)
 		if err != nil {
 			return err
@@ -358,10 +400,6 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 	return symbol, nil
 }
 
-func (s symbolStore) DeleteSymbol(ctx context.Context, id int64, match symbols.Match) error {
-	return s.deleteIfMatch(ctx, "canvasback_symbols", id, match, symbols.ErrSymbolNotFound)
-}
-
 func (s symbolStore) FolderListVersion(ctx context.Context) (symbols.Version, error) {
 	return scanVersion(s.db.queryRow(ctx, `
 		SELECT version
@@ -377,8 +415,12 @@ func (s symbolStore) ContentsVersion(ctx context.Context, folderID int64) (symbo
 	return s.version(ctx, `SELECT contents_version FROM canvasback_folders WHERE id = ?`, folderID, symbols.ErrFolderNotFound)
 }
 
-func (s symbolStore) SymbolVersion(ctx context.Context, id int64) (symbols.Version, error) {
-	return s.version(ctx, `SELECT version FROM canvasback_symbols WHERE id = ?`, id, symbols.ErrSymbolNotFound)
+func (s symbolStore) GetSymbolInfo(ctx context.Context, id int64) (symbols.SymbolInfo, error) {
+	info, err := scanInfo(s.db.queryRow(ctx, selectInfo+` WHERE id = ?`, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = symbols.ErrSymbolNotFound
+	}
+	return info, err
 }
 
 // version returns the version that a query selects by id, or the error missing.
@@ -387,47 +429,31 @@ func (s symbolStore) version(ctx context.Context, query string, id int64, missin
 }
 
 func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
-	rows, err := s.db.query(ctx, `
+	return queryAll(ctx, s.db, func(rows *sql.Rows) (symbols.Segment, error) {
+		var segment symbols.Segment
+		err := rows.Scan(&segment.ID, &segment.Version)
+		return segment, err
+	}, `
 		SELECT id, version
 		FROM canvasback_symbol_segments
-		ORDER BY id`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var list []symbols.Segment
-	for rows.Next() {
-		var segment symbols.Segment
-		if err := rows.Scan(&segment.ID, &segment.Version); err != nil {
-			return nil, err
-		}
-		list = append(list, segment)
-	}
-	return list, rows.Err()
+		ORDER BY id`,
+	)
 }
 
-func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.SymbolInfo, error) {
-	rows, err := s.db.query(ctx, `
-		SELECT id, name, type, folder_id, version, octet_length(data)
-		FROM canvasback_symbols
+func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.SegmentSymbol, error) {
+	return queryAll(ctx, s.db, func(rows *sql.Rows) (symbols.SegmentSymbol, error) {
+		var symbol symbols.SegmentSymbol
+		var tags string
+		err := rows.Scan(&symbol.ID, &symbol.Name, &tags)
+		symbol.Tags = symbols.ParseTags(tags)
+		return symbol, err
+	}, `
+		SELECT id, name, `+tagsColumn+`
+		FROM canvasback_symbols AS s
 		WHERE id BETWEEN ? AND ?
 		ORDER BY id`,
 		id*symbols.SegmentSize, (id+1)*symbols.SegmentSize-1,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var list []symbols.SymbolInfo
-	for rows.Next() {
-		var info symbols.SymbolInfo
-		err := rows.Scan(&info.ID, &info.Name, &info.Type, &info.FolderID, &info.Version, &info.Size)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, info)
-	}
-	return list, rows.Err()
 }
 
 // scanVersion returns the error missing if there is no row.

@@ -18,6 +18,7 @@ import (
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/internal/testflag"
 	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"
 )
 
@@ -90,7 +91,7 @@ func (w *worker) write(ctx context.Context, n int) (assigned []int64, err error)
 		})
 		assigned = []int64{int64(folder.Version)}
 	case rotateStep:
-		_, err = w.db.Keys().Update(ctx, w.key, func(key *keys.Key) error {
+		_, err = storagetest.UpdateKey(ctx, w.db.Keys(), w.key, func(key *keys.Key) error {
 			key.Digest = w.digest(n)
 			return nil
 		})
@@ -99,7 +100,7 @@ func (w *worker) write(ctx context.Context, n int) (assigned []int64, err error)
 			SourceURL: w.source, ExportedURL: w.text(n), CreatedAt: time.Now(), UpdatedAt: time.Now(),
 		}, exports.PutRule{})
 	case deleteStep:
-		err = w.db.Symbols().DeleteSymbol(ctx, w.first, symbols.Any)
+		err = w.db.Symbols().DeleteSymbols(ctx, []int64{w.first}, symbols.Deletion{Match: symbols.Any})
 	}
 	return assigned, err
 }
@@ -153,7 +154,7 @@ func (w *worker) actual(ctx context.Context, db *sqlite.DB) (text string, versio
 	if len(found) == 1 {
 		export = found[0].ExportedURL
 	}
-	page, err := db.Symbols().ListSymbols(ctx, w.folder, symbols.Range{}, 1<<30)
+	page, err := db.Symbols().ListSymbols(ctx, w.folder, symbols.Range{}, 1<<30, true)
 	if err != nil {
 		return "", 0, nil, err
 	}

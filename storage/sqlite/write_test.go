@@ -72,7 +72,7 @@ func TestWrite_InterruptionRollsBack(t *testing.T) {
 	is.NoErr(err)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	is.True(store.DeleteFolder(ctx, folder.ID, symbols.Any) != nil)
+	is.True(store.DeleteFolder(ctx, folder.ID, symbols.Deletion{Match: symbols.Any}) != nil)
 	_, err = conn.ExecContext(t.Context(), `DROP TRIGGER slow`)
 	is.NoErr(err)
 
@@ -92,5 +92,5 @@ func TestWrite_InterruptionRollsBack(t *testing.T) {
 	got, err := store.GetFolder(t.Context(), folder.ID)
 	is.NoErr(err)
 	is.Equal(got, folder) // unchanged
-	is.NoErr(store.DeleteFolder(t.Context(), folder.ID, symbols.Any))
+	is.NoErr(store.DeleteFolder(t.Context(), folder.ID, symbols.Deletion{Match: symbols.Any}))
 }

@@ -60,7 +60,7 @@ type changeStep struct {
 // updateStep returns a step that updates the key.
 func updateStep(t *testing.T, s Storage, name string, change func(*keys.Key)) changeStep {
 	return changeStep{name, func(id int64) error {
-		_, err := s.Keys().Update(t.Context(), id, func(key *keys.Key) error {
+		_, err := UpdateKey(t.Context(), s.Keys(), id, func(key *keys.Key) error {
 			change(key)
 			return nil
 		})
@@ -204,14 +204,14 @@ func changesFailedUpdate(t *testing.T, s Harness) {
 	before := epoch(t, s)
 	for _, do := range []func() error{
 		func() error {
-			_, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
+			_, err := UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
 				key.Active = false
 				return errCallback
 			})
 			return err
 		},
 		func() error {
-			_, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
+			_, err := UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
 				key.Digest = other.Digest
 				return nil
 			})

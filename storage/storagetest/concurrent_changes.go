@@ -108,9 +108,9 @@ func changeRandomKey(ctx context.Context, store keys.Store, name string) error {
 	}
 	id := all.Keys[rand.N(len(all.Keys))].ID
 	if choice == 1 {
-		_, err = store.Delete(ctx, id)
+		_, err = DeleteKey(ctx, store, id)
 	} else {
-		_, err = store.Update(ctx, id, func(key *keys.Key) error {
+		_, err = UpdateKey(ctx, store, id, func(key *keys.Key) error {
 			switch choice {
 			case 2:
 				key.Active = !key.Active

@@ -19,7 +19,7 @@ func concurrentKeyUpdates(t *testing.T, handles []Storage) {
 	before := epoch(t, handles[0])
 	for _, err := range parallel(handles, workers, func(s Storage, _ int) error {
 		for range rounds {
-			_, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
+			_, err := UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
 				appendMark(&key.Name)
 				key.Active = !key.Active
 				return nil
@@ -49,7 +49,7 @@ func concurrentDigestUpdates(t *testing.T, handles []Storage) {
 	for _, err := range parallel(handles, 8, func(s Storage, i int) error {
 		for round := range iterations(10, 1000) {
 			var previous keys.Digest
-			rotated, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
+			rotated, err := UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
 				previous = key.Digest
 				key.Digest = newKey(fmt.Sprint(i, round)).Digest
 				return nil

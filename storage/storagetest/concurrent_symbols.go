@@ -80,7 +80,7 @@ func concurrentFolderDeletes(t *testing.T, handles []Storage) {
 		inserted := make([][]symbols.Symbol, 3)
 		errs := parallel(handles, 7, func(s Storage, i int) error {
 			if i == 3 {
-				return s.Symbols().DeleteFolder(t.Context(), folder.ID, symbols.Any)
+				return s.Symbols().DeleteFolder(t.Context(), folder.ID, symbols.Deletion{Match: symbols.Any})
 			}
 			var err error
 			if i < 3 {
@@ -182,7 +182,7 @@ func concurrentReads(t *testing.T, handles []Storage) {
 				_, err = renameFolder(t, s, folder.ID, strconv.Itoa(round))
 			case i < 6:
 				var page symbols.Page
-				if page, err = s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, unlimited); err == nil {
+				if page, err = s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, unlimited, true); err == nil {
 					err = record(page.Version, page.Symbols)
 				}
 			default:

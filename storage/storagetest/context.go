@@ -29,6 +29,7 @@ func contextEnded(t *testing.T, s Harness) {
 	key := insertKey(t, s, "key")
 	folder := insertFolder(t, s, "folder")
 	symbol := insertSymbols(t, s, folder.ID, newSymbols("symbol")...)[0]
+	fillTrash(t, s)
 	export := putExport(t, s, newExport("export"))
 	link := newLink("link", "x")
 	if hasLinks(s) {
@@ -89,16 +90,20 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Exp
 	k, y, e := s.Keys(), s.Symbols(), s.Exports()
 	calls := []call{
 		{"keys.Insert", func(ctx context.Context) error { _, err := k.Insert(ctx, newKey("new")); return err }},
+		{"keys.Import", func(ctx context.Context) error { _, err := k.Import(ctx, []keys.Key{newKey("imported")}); return err }},
 		{"keys.Get", func(ctx context.Context) error { _, err := k.Get(ctx, key.ID); return err }},
 		{"keys.List", func(ctx context.Context) error { _, err := k.List(ctx, keys.Filter{}, keys.Range{}); return err }},
 		{"keys.Update", func(ctx context.Context) error {
-			_, err := k.Update(ctx, key.ID, func(key *keys.Key) error { key.Active = false; return nil })
+			_, err := UpdateKey(ctx, k, key.ID, func(key *keys.Key) error { key.Active = false; return nil })
 			return err
 		}},
 		{"keys.Find", func(ctx context.Context) error { _, err := k.Find(ctx, key.Digest); return err }},
+		{"keys.FindID", func(ctx context.Context) error { _, err := k.FindID(ctx, key.ID); return err }},
 		{"keys.Touch", func(ctx context.Context) error { return k.Touch(ctx, []keys.Use{useOf(key, testTime)}, testTime) }},
+		{"keys.Usage", func(ctx context.Context) error { _, err := k.Usage(ctx, []int64{key.ID}, nil, 0); return err }},
+		{"keys.PruneUsage", func(ctx context.Context) error { _, err := k.PruneUsage(ctx, 1, 1); return err }},
 		{"keys.Changes", func(ctx context.Context) error { _, err := k.Changes(ctx, 0); return err }},
-		{"keys.Delete", func(ctx context.Context) error { _, err := k.Delete(ctx, key.ID); return err }},
+		{"keys.Delete", func(ctx context.Context) error { _, err := DeleteKey(ctx, k, key.ID); return err }},
 
 		{"symbols.ListFolders", func(ctx context.Context) error { _, err := y.ListFolders(ctx, symbols.Range{}); return err }},
 		{"symbols.GetFolder", func(ctx context.Context) error { _, err := y.GetFolder(ctx, symbol.FolderID); return err }},
@@ -114,7 +119,7 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Exp
 			return err
 		}},
 		{"symbols.ListSymbols", func(ctx context.Context) error {
-			_, err := y.ListSymbols(ctx, symbol.FolderID, symbols.Range{}, unlimited)
+			_, err := y.ListSymbols(ctx, symbol.FolderID, symbols.Range{}, unlimited, true)
 			return err
 		}},
 		{"symbols.ListSymbolInfos", func(ctx context.Context) error {
@@ -123,6 +128,10 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Exp
 		}},
 		{"symbols.ListSegments", func(ctx context.Context) error { _, err := y.ListSegments(ctx); return err }},
 		{"symbols.ListSegment", func(ctx context.Context) error { _, err := y.ListSegment(ctx, 0); return err }},
+		{"symbols.FindSymbolInfos", func(ctx context.Context) error {
+			_, err := y.FindSymbolInfos(ctx, []int64{symbol.ID})
+			return err
+		}},
 		{"symbols.GetSymbol", func(ctx context.Context) error { _, err := y.GetSymbol(ctx, symbol.ID); return err }},
 		{"symbols.InsertSymbols", func(ctx context.Context) error {
 			_, err := y.InsertSymbols(ctx, symbol.FolderID, newSymbols("new"))
@@ -138,9 +147,35 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Exp
 		{"symbols.FolderListVersion", func(ctx context.Context) error { _, err := y.FolderListVersion(ctx); return err }},
 		{"symbols.FolderVersion", func(ctx context.Context) error { _, err := y.FolderVersion(ctx, symbol.FolderID); return err }},
 		{"symbols.ContentsVersion", func(ctx context.Context) error { _, err := y.ContentsVersion(ctx, symbol.FolderID); return err }},
-		{"symbols.SymbolVersion", func(ctx context.Context) error { _, err := y.SymbolVersion(ctx, symbol.ID); return err }},
-		{"symbols.DeleteSymbol", func(ctx context.Context) error { return y.DeleteSymbol(ctx, symbol.ID, symbols.Any) }},
-		{"symbols.DeleteFolder", func(ctx context.Context) error { return y.DeleteFolder(ctx, symbol.FolderID, symbols.Any) }},
+		{"symbols.GetSymbolInfo", func(ctx context.Context) error { _, err := y.GetSymbolInfo(ctx, symbol.ID); return err }},
+		{"symbols.UpdateSymbols", func(ctx context.Context) error {
+			_, err := y.UpdateSymbols(ctx, []int64{symbol.ID}, restorer, func(info *symbols.SymbolInfo) error {
+				info.Tags = newTags("altered")
+				return nil
+			})
+			return err
+		}},
+		{"symbols.DeleteSymbols", func(ctx context.Context) error { return y.DeleteSymbols(ctx, []int64{symbol.ID}, deletion) }},
+		{"symbols.DeleteFolder", func(ctx context.Context) error { return y.DeleteFolder(ctx, symbol.FolderID, deletion) }},
+		{"symbols.ListTrash", func(ctx context.Context) error {
+			_, err := y.ListTrash(ctx, longAgo, symbols.Range{})
+			return err
+		}},
+		{"symbols.RestoreTrash", func(ctx context.Context) error {
+			page, err := y.ListTrash(ctx, longAgo, symbols.Range{})
+			if err == nil {
+				_, err = y.RestoreTrash(ctx, page.Entries[0].ID, longAgo, restorer, toOwn)
+			}
+			return err
+		}},
+		{"symbols.DeleteTrash", func(ctx context.Context) error {
+			page, err := y.ListTrash(ctx, longAgo, symbols.Range{})
+			if err == nil {
+				err = y.DeleteTrash(ctx, page.Entries[0].ID, longAgo)
+			}
+			return err
+		}},
+		{"symbols.PruneTrash", func(ctx context.Context) error { _, err := y.PruneTrash(ctx, longAgo, 1<<40); return err }},
 
 		{"exports.Put", func(ctx context.Context) error {
 			_, _, err := e.Put(ctx, newExport("new"), exports.PutRule{})
@@ -164,7 +199,7 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Exp
 	}
 	return append(calls, []call{
 		{"exports.InsertLink", func(ctx context.Context) error { return l.InsertLink(ctx, newLink("new", "x"), manyLinks) }},
-		{"exports.FindLink", func(ctx context.Context) error { _, err := l.FindLink(ctx, digestOf("link"), 0); return err }},
+		{"exports.FindLink", func(ctx context.Context) error { _, err := l.FindLink(ctx, digestOf("link"), true); return err }},
 		{"exports.ReplacePlan", func(ctx context.Context) error {
 			_, err := l.ReplacePlan(ctx, digestOf("link"), 1, []byte("new"))
 			return err
@@ -233,7 +268,7 @@ func concurrentCancels(t *testing.T, handles []Storage) {
 	if n := int64(len(got.Data)); n < updated.Load() || n > updated.Load()+inDoubt.Load() {
 		t.Errorf("%d updates are stored, want %d and up to %d more", n, updated.Load(), inDoubt.Load())
 	}
-	page, err := handles[0].Symbols().ListSymbols(t.Context(), counted.ID, symbols.Range{}, unlimited)
+	page, err := handles[0].Symbols().ListSymbols(t.Context(), counted.ID, symbols.Range{}, unlimited, true)
 	must(t, err)
 	found := make(map[string]int)
 	for _, symbol := range page.Symbols {
@@ -249,6 +284,7 @@ func concurrentCancels(t *testing.T, handles []Storage) {
 	for i, s := range handles {
 		wantVersions(t, s)
 		if i == 0 {
+			fillTrash(t, s)
 			for _, c := range allCalls(s, key, symbol, export) {
 				if err := c.do(t.Context()); err != nil {
 					t.Errorf("%s with a valid context: %v", c.method, err)
@@ -276,14 +312,14 @@ func randomCall(s Storage, key keys.Key, symbol symbols.Symbol, folderID int64, 
 		case callInsert:
 			_, err = s.Symbols().InsertSymbols(ctx, folderID, newSymbols(pair+"a", pair+"b"))
 		case 2:
-			_, err = s.Keys().Update(ctx, key.ID, func(key *keys.Key) error {
+			_, err = UpdateKey(ctx, s.Keys(), key.ID, func(key *keys.Key) error {
 				key.Active = !key.Active
 				return nil
 			})
 		case 3:
 			_, err = s.Keys().Find(ctx, key.Digest)
 		case 4:
-			_, err = s.Symbols().ListSymbols(ctx, folderID, symbols.Range{}, 1<<14)
+			_, err = s.Symbols().ListSymbols(ctx, folderID, symbols.Range{}, 1<<14, true)
 		case 5:
 			err = s.Keys().Touch(ctx, []keys.Use{useOf(key, time.Now())}, time.Now())
 		case 6:

@@ -70,21 +70,25 @@ func concurrentDownloads(t *testing.T, handles []Storage) {
 		must(t, err)
 		sources = append(sources, source)
 	}
-	items, err := services[0].FindBatch(t.Context(), append(sources, "missing"))
+	items, err := services[0].FindBatch(t.Context(), exports.BatchOf(append(sources, "missing")...))
 	must(t, err)
-	link, err := services[0].CreateLink(t.Context(), items, exports.Digest{1})
+	link, err := services[0].CreateLink(t.Context(), exports.LinkRequest{Items: items, Owner: exports.Digest{1}})
 	must(t, err)
 	read := func(service *exports.Service, offset, length int64) ([]byte, error) {
 		found, err := service.FindLink(t.Context(), link.Token)
 		if err != nil {
 			return nil, err
 		}
-		if found.ETag != link.ETag {
-			return nil, fmt.Errorf("ETag is %s, want %s", found.ETag, link.ETag)
+		loaded, err := found.Load(t.Context())
+		if err != nil {
+			return nil, err
+		}
+		if loaded.ETag != link.ETag {
+			return nil, fmt.Errorf("ETag is %s, want %s", loaded.ETag, link.ETag)
 		}
 		var out sectionBuffer
 		out.section = exports.Section{Offset: offset, Length: length}
-		_, err = found.Serve(t.Context(), &out)
+		_, err = loaded.Serve(t.Context(), &out)
 		return out.Bytes(), err
 	}
 	want, err := read(services[1], 0, link.Size)

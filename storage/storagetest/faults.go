@@ -91,34 +91,41 @@ type faultCalls struct {
 
 func newFaultCalls(t testing.TB, f FaultHarness) faultCalls {
 	f.Faults.Inject(Rejected, 0)
-	key, other := insertKey(t, f, "key"), insertKey(t, f, "other")
-	folder, target := insertFolder(t, f, "folder"), insertFolder(t, f, "target")
-	symbol := insertSymbols(t, f, folder.ID, newSymbols("first", "second")...)[0]
-	export := putExport(t, f, newExport("export"))
-	if hasLinks(f) {
-		insertLink(t, f, newLink("link", "x"), manyLinks)
-		putFacts(t, f, newFact("fact"))
+	return faultCalls{f, prepareCalls(t, f)}
+}
+
+// prepareCalls fills a storage and returns variants of the calls of allCalls, and these.
+// All of them succeed in this order.
+func prepareCalls(t testing.TB, s Storage) []call {
+	key, other := insertKey(t, s, "key"), insertKey(t, s, "other")
+	folder, target := insertFolder(t, s, "folder"), insertFolder(t, s, "target")
+	symbol := insertSymbols(t, s, folder.ID, newSymbols("first", "second")...)[0]
+	fillTrash(t, s)
+	export := putExport(t, s, newExport("export"))
+	if hasLinks(s) {
+		insertLink(t, s, newLink("link", "x"), manyLinks)
+		putFacts(t, s, newFact("fact"))
 	}
-	return faultCalls{f, append(allCalls(f, key, symbol, export), []call{
+	return append([]call{
 		{"keys.Touch of two", func(ctx context.Context) error {
-			return f.Keys().Touch(ctx, []keys.Use{useOf(key, testTime), useOf(other, testTime)}, testTime)
+			return s.Keys().Touch(ctx, []keys.Use{useOf(key, testTime), useOf(other, testTime)}, testTime)
 		}},
 		{"symbols.InsertSymbols of three", func(ctx context.Context) error {
-			_, err := f.Symbols().InsertSymbols(ctx, folder.ID, newSymbols("a", "b", "c"))
+			_, err := s.Symbols().InsertSymbols(ctx, folder.ID, newSymbols("a", "b", "c"))
 			return err
 		}},
 		{"symbols.UpdateSymbol to another folder", func(ctx context.Context) error {
-			_, err := f.Symbols().UpdateSymbol(ctx, symbol.ID, func(symbol *symbols.Symbol) error {
+			_, err := s.Symbols().UpdateSymbol(ctx, symbol.ID, func(symbol *symbols.Symbol) error {
 				symbol.FolderID, symbol.Data = target.ID, "altered"
 				return nil
 			})
 			return err
 		}},
 		{"exports.Put of a registered source", func(ctx context.Context) error {
-			_, _, err := f.Exports().Put(ctx, exports.Export{SourceURL: "export", CreatedAt: testTime, UpdatedAt: testTime}, exports.PutRule{})
+			_, _, err := s.Exports().Put(ctx, exports.Export{SourceURL: "export", CreatedAt: testTime, UpdatedAt: testTime}, exports.PutRule{})
 			return err
 		}},
-	}...)}
+	}, allCalls(s, key, symbol, export)...)
 }
 
 // injectEverywhere makes calls[index] fail at each of its database calls, each

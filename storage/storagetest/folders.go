@@ -116,7 +116,7 @@ func folderNameTaken(t *testing.T, s Harness) {
 	wantError(t, err, symbols.ErrFolderNameTaken)
 	wantFolders(t, s, folder)
 
-	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID, symbols.Any))
+	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID, symbols.Deletion{Match: symbols.Any}))
 	wantFolders(t, s, insertFolder(t, s, "folder"))
 }
 
@@ -169,8 +169,8 @@ func folderNotFound(t *testing.T, s Harness) {
 		wantError(t, err, symbols.ErrFolderNotFound)
 		_, err = renameFolder(t, s, id, "renamed")
 		wantError(t, err, symbols.ErrFolderNotFound)
-		wantError(t, s.Symbols().DeleteFolder(t.Context(), id, symbols.Any), symbols.ErrFolderNotFound)
-		_, err = s.Symbols().ListSymbols(t.Context(), id, symbols.Range{}, unlimited)
+		wantError(t, s.Symbols().DeleteFolder(t.Context(), id, symbols.Deletion{Match: symbols.Any}), symbols.ErrFolderNotFound)
+		_, err = s.Symbols().ListSymbols(t.Context(), id, symbols.Range{}, unlimited, true)
 		wantError(t, err, symbols.ErrFolderNotFound)
 		_, err = s.Symbols().InsertSymbols(t.Context(), id, newSymbols("stray"))
 		wantError(t, err, symbols.ErrFolderNotFound)
@@ -188,14 +188,14 @@ func folderDelete(t *testing.T, s Harness) {
 	folder, other := insertFolder(t, s, "folder"), insertFolder(t, s, "other")
 	deleted := insertSymbols(t, s, folder.ID, newSymbols("a", "b")...)
 	kept := insertSymbols(t, s, other.ID, newSymbols("a", "b")...)
-	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID, symbols.Any))
+	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID, symbols.Deletion{Match: symbols.Any}))
 	for _, symbol := range deleted {
 		_, err := s.Symbols().GetSymbol(t.Context(), symbol.ID)
 		wantError(t, err, symbols.ErrSymbolNotFound)
 	}
-	_, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, unlimited)
+	_, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, unlimited, true)
 	wantError(t, err, symbols.ErrFolderNotFound)
-	wantError(t, s.Symbols().DeleteFolder(t.Context(), folder.ID, symbols.Any), symbols.ErrFolderNotFound)
+	wantError(t, s.Symbols().DeleteFolder(t.Context(), folder.ID, symbols.Deletion{Match: symbols.Any}), symbols.ErrFolderNotFound)
 	wantFolders(t, s, other)
 	wantSymbols(t, s, other.ID, kept...)
 }
@@ -203,12 +203,12 @@ func folderDelete(t *testing.T, s Harness) {
 func folderIDsNotReused(t *testing.T, s Harness) {
 	insertFolder(t, s, "stays")
 	last := insertFolder(t, s, "newest").ID
-	must(t, s.Symbols().DeleteFolder(t.Context(), last, symbols.Any))
+	must(t, s.Symbols().DeleteFolder(t.Context(), last, symbols.Deletion{Match: symbols.Any}))
 	folder := insertFolder(t, s, "next")
 	if folder.ID <= last {
 		t.Errorf("InsertFolder assigns id %d, want more than the deleted %d", folder.ID, last)
 	}
-	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID, symbols.Any))
+	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID, symbols.Deletion{Match: symbols.Any}))
 	second := s.reopen(t)
 	if id := insertFolder(t, second, "after a restart").ID; id <= folder.ID {
 		t.Errorf("InsertFolder after reopening assigns id %d, want more than the deleted %d", id, folder.ID)

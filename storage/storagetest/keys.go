@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"context"
 	"crypto/sha256"
 	"math"
 	"slices"
@@ -22,8 +23,13 @@ var keyChecks = []check{
 	{"an error of the function leaves the key unchanged", keyUpdateFails},
 	{"Update ignores changes of ID, CreatedAt, LastUsedAt and UseCount", keyUpdateIgnoresFields},
 	{"Delete removes one key", keyDelete},
+	{"Import stores all keys or none", keyImport},
+	{"Update and Delete of several keys are atomic", keyMany},
 	{"Find uses the current digest", keyFind},
 	{"Find uses the previous digest", keyFindPrevious},
+	{"FindID returns what Find does", keyFindID},
+	{"Touch stores public keys", keyTouchPublicKey},
+	{"Touch counts uses by day", keyUsage},
 	{"List selects by owner, after an id, up to a limit", keyFilter},
 	{"Touch only moves LastUsedAt forward", keyTouch},
 	{"Touch adds to UseCount", keyTouchCounts},
@@ -56,7 +62,7 @@ func insertKey(t testing.TB, s Storage, name string) keys.Key {
 }
 
 func deleteKey(t testing.TB, s Storage, id int64) error {
-	_, err := s.Keys().Delete(t.Context(), id)
+	_, err := DeleteKey(t.Context(), s.Keys(), id)
 	return err
 }
 
@@ -183,7 +189,7 @@ func keyTimes(t *testing.T, s Harness) {
 		wantKey(t, s, want)
 		wantUTC(stored)
 
-		key, err = s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
+		key, err = UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
 			key.ExpiresAt, key.UpdatedAt, key.PreviousExpiresAt = at, at, at
 			key.PreviousDigest = newKey("previous").Digest
 			return nil
@@ -194,7 +200,7 @@ func keyTimes(t *testing.T, s Harness) {
 		key.UseCount++
 		wantKey(t, s, key)
 	}
-	key, err = s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
+	key, err = UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
 		key.ExpiresAt, key.PreviousExpiresAt, key.PreviousDigest = time.Time{}, time.Time{}, keys.Digest{}
 		return nil
 	})
@@ -210,7 +216,7 @@ func keyNotFound(t *testing.T, s Harness) {
 	for _, id := range []int64{key.ID + 1, 0, -1, 1<<63 - 1} {
 		_, err := s.Keys().Get(t.Context(), id)
 		wantError(t, err, keys.ErrNotFound)
-		_, err = s.Keys().Update(t.Context(), id, func(*keys.Key) error { return nil })
+		_, err = UpdateKey(t.Context(), s.Keys(), id, func(*keys.Key) error { return nil })
 		wantError(t, err, keys.ErrNotFound)
 		wantError(t, deleteKey(t, s, id), keys.ErrNotFound)
 		must(t, s.Keys().Touch(t.Context(), []keys.Use{{ID: id, CreatedAt: key.CreatedAt, At: testTime, Count: 1}}, testTime))
@@ -231,7 +237,7 @@ func keyUpdate(t *testing.T, s Harness) {
 	want.Active = false
 	want.ExpiresAt, want.UpdatedAt = testTime.Add(time.Hour), testTime.Add(time.Second)
 	for range 2 { // the second call changes nothing
-		got, err := s.Keys().Update(t.Context(), key.ID, func(current *keys.Key) error {
+		got, err := UpdateKey(t.Context(), s.Keys(), key.ID, func(current *keys.Key) error {
 			if *current != key {
 				t.Errorf("the function is called with %+v, want %+v", *current, key)
 			}
@@ -251,7 +257,7 @@ func keyUpdate(t *testing.T, s Harness) {
 func keyUpdateFails(t *testing.T, s Harness) {
 	key := insertKey(t, s, "key")
 	before := epoch(t, s)
-	_, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
+	_, err := UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
 		*key = keys.Key{Name: "altered"}
 		return errCallback
 	})
@@ -265,7 +271,7 @@ func keyUpdateFails(t *testing.T, s Harness) {
 func keyUpdateIgnoresFields(t *testing.T, s Harness) {
 	key := insertKey(t, s, "key")
 	must(t, s.Keys().Touch(t.Context(), []keys.Use{useOf(key, testTime)}, testTime))
-	got, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
+	got, err := UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
 		key.ID += 7
 		key.Name = "renamed"
 		key.CreatedAt = testTime.Add(time.Hour)
@@ -282,7 +288,7 @@ func keyUpdateIgnoresFields(t *testing.T, s Harness) {
 
 func keyDelete(t *testing.T, s Harness) {
 	key, other := insertKey(t, s, "key"), insertKey(t, s, "other")
-	deleted, err := s.Keys().Delete(t.Context(), key.ID)
+	deleted, err := DeleteKey(t.Context(), s.Keys(), key.ID)
 	must(t, err)
 	if deleted != key {
 		t.Errorf("Delete returns %+v, want %+v", deleted, key)
@@ -302,7 +308,7 @@ func keyDelete(t *testing.T, s Harness) {
 func keyFind(t *testing.T, s Harness) {
 	key, other := insertKey(t, s, "key"), insertKey(t, s, "other")
 	previous := key.Digest
-	key, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
+	key, err := UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
 		key.Digest[len(key.Digest)-1]++
 		return nil
 	})
@@ -319,7 +325,7 @@ func keyFindPrevious(t *testing.T, s Harness) {
 	rotate := func(name string, previous keys.Digest) {
 		t.Helper()
 		var err error
-		key, err = s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
+		key, err = UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
 			key.Digest, key.PreviousDigest = newKey(name).Digest, previous
 			key.PreviousExpiresAt = time.Time{}
 			if previous != (keys.Digest{}) {
@@ -358,6 +364,21 @@ func keyFindPrevious(t *testing.T, s Harness) {
 	wantKey(t, s, other)
 }
 
+func keyFindID(t *testing.T, s Harness) {
+	insertKey(t, s, "other")
+	key := insertKey(t, s, "key")
+	got, err := s.Keys().FindID(t.Context(), key.ID)
+	must(t, err)
+	if got != key {
+		t.Errorf("FindID returns %+v, want %+v", got, key)
+	}
+	must(t, deleteKey(t, s, key.ID))
+	for _, id := range []int64{key.ID, key.ID + 1, 0, -1, math.MaxInt64} {
+		_, err = s.Keys().FindID(t.Context(), id)
+		wantError(t, err, keys.ErrNotFound)
+	}
+}
+
 func keyFilter(t *testing.T, s Harness) {
 	var all []keys.Key
 	for i := range 12 {
@@ -370,7 +391,7 @@ func keyFilter(t *testing.T, s Harness) {
 	must(t, deleteKey(t, s, all[5].ID))
 	all = slices.Delete(all, 5, 6)
 	for i, owner := range map[int]string{0: "a", 1: "", 2: "a", 3: "A"} {
-		key, err := s.Keys().Update(t.Context(), all[i].ID, func(key *keys.Key) error {
+		key, err := UpdateKey(t.Context(), s.Keys(), all[i].ID, func(key *keys.Key) error {
 			key.Owner = owner
 			return nil
 		})
@@ -406,97 +427,6 @@ func keyFilter(t *testing.T, s Harness) {
 	}
 }
 
-func keyTouch(t *testing.T, s Harness) {
-	const day = 24 * time.Hour
-	now := testTime.Add(day)
-	var list []keys.Key
-	for _, name := range []string{"never used", "used before", "used since", "used then", "not in the batch"} {
-		key := newKey(name)
-		key.CreatedAt = testTime.Add(-day)
-		key, err := s.Keys().Insert(t.Context(), key)
-		must(t, err)
-		list = append(list, key)
-	}
-	must(t, s.Keys().Touch(t.Context(), []keys.Use{
-		useOf(list[1], testTime.Add(-day)),
-		useOf(list[2], testTime.Add(day)),
-		useOf(list[3], testTime),
-	}, now))
-	before := epoch(t, s)
-	must(t, s.Keys().Touch(t.Context(), []keys.Use{
-		useOf(list[2], testTime),
-		useOf(list[0], testTime),
-		useOf(list[3], testTime),
-		useOf(list[1], testTime),
-	}, now))
-	must(t, s.Keys().Touch(t.Context(), nil, now))
-	for i, at := range []time.Time{testTime, testTime, testTime.Add(day), testTime, {}} {
-		list[i].LastUsedAt, list[i].UseCount = at, []int64{1, 2, 2, 2, 0}[i]
-		wantKey(t, s, list[i])
-	}
-	if after := wantChanges(t, s, before); after != before {
-		t.Errorf("the epoch changed from %d to %d", before, after)
-	}
-}
-
-func keyTouchCounts(t *testing.T, s Harness) {
-	key, other := insertKey(t, s, "key"), insertKey(t, s, "other")
-	for _, count := range []int64{1, 0, 1 << 40, 2} {
-		must(t, s.Keys().Touch(t.Context(), []keys.Use{
-			{ID: key.ID, CreatedAt: key.CreatedAt, At: testTime, Count: count},
-		}, testTime))
-		key.LastUsedAt = testTime
-		key.UseCount += count
-		wantKey(t, s, key)
-	}
-	wantKey(t, s, other)
-}
-
-// keyTouchIdentity touches keys that had the same ids in a lost history.
-func keyTouchIdentity(t *testing.T, s Harness) {
-	key, other := insertKey(t, s, "key"), insertKey(t, s, "other")
-	now := testTime.Add(time.Hour)
-	for _, difference := range []time.Duration{-time.Hour, -time.Millisecond, time.Millisecond} {
-		must(t, s.Keys().Touch(t.Context(), []keys.Use{
-			{ID: key.ID, CreatedAt: key.CreatedAt.Add(difference), At: now, Count: 1},
-			{ID: other.ID, CreatedAt: other.CreatedAt, At: other.CreatedAt.Add(-time.Millisecond), Count: 1},
-			{ID: other.ID + 1, CreatedAt: other.CreatedAt, At: now, Count: 1},
-		}, now))
-		wantKey(t, s, key)
-		wantKey(t, s, other)
-	}
-	must(t, s.Keys().Touch(t.Context(), []keys.Use{
-		{ID: key.ID, CreatedAt: key.CreatedAt.Add(-time.Hour), At: now, Count: 1},
-		useOf(key, key.CreatedAt),
-		{ID: key.ID, CreatedAt: key.CreatedAt.Add(time.Hour), At: now, Count: 1},
-	}, now))
-	key.LastUsedAt, key.UseCount = key.CreatedAt, 1
-	wantKey(t, s, key)
-}
-
-func keyTouchFuture(t *testing.T, s Harness) {
-	const year = 365 * 24 * time.Hour
-	key := insertKey(t, s, "key")
-	touch := func(at, now, want time.Time) {
-		t.Helper()
-		must(t, s.Keys().Touch(t.Context(), []keys.Use{useOf(key, at)}, now))
-		key.LastUsedAt = want
-		key.UseCount++
-		wantKey(t, s, key)
-	}
-	future := testTime.Add(year)
-	touch(future, future, future) // with a wrong clock
-	touch(testTime, testTime, testTime)
-	minute := testTime.Add(time.Minute)
-	touch(minute, testTime, minute)
-	touch(testTime, testTime, minute) // within the tolerance
-	late := minute.Add(time.Millisecond)
-	touch(late, testTime, late)
-	touch(testTime, testTime, testTime) // beyond it
-	touch(future, testTime, future)
-	touch(future.Add(-time.Hour), testTime, future.Add(-time.Hour)) // both are beyond it
-}
-
 func keyIDsNotReused(t *testing.T, s Harness) {
 	insertKey(t, s, "stays")
 	last := insertKey(t, s, "newest").ID
@@ -515,7 +445,7 @@ func keyIDsNotReused(t *testing.T, s Harness) {
 func keyValues(t *testing.T, s Harness) {
 	var given *keys.Key
 	key := insertKey(t, s, "key")
-	key, err := s.Keys().Update(t.Context(), key.ID, func(key *keys.Key) error {
+	key, err := UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
 		given = key
 		key.Name = "renamed"
 		return nil
@@ -551,4 +481,35 @@ func keyShared(t *testing.T, s Harness) {
 	if got, want := s.Keys().Shared(), s.Reopen != nil; got != want {
 		t.Errorf("Shared returns %v, want %v", got, want)
 	}
+}
+
+// UpdateKey is Update of one key.
+func UpdateKey(ctx context.Context, store keys.Store, id int64, change func(*keys.Key) error) (keys.Key, error) {
+	list, err := store.Update(ctx, []int64{id}, func(list []keys.Key) error {
+		if len(list) == 0 {
+			return keys.ErrNotFound
+		}
+		return change(&list[0])
+	})
+	if err == nil && len(list) == 0 {
+		err = keys.ErrNotFound
+	}
+	if err != nil {
+		return keys.Key{}, err
+	}
+	return list[0], nil
+}
+
+// DeleteKey is Delete of one key.
+func DeleteKey(ctx context.Context, store keys.Store, id int64) (keys.Key, error) {
+	list, err := store.Delete(ctx, []int64{id}, func(list []keys.Key) error {
+		if len(list) == 0 {
+			return keys.ErrNotFound
+		}
+		return nil
+	})
+	if err != nil {
+		return keys.Key{}, err
+	}
+	return list[0], nil
 }

@@ -2,7 +2,6 @@ package storagetest
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"reflect"
 	"strconv"
@@ -14,30 +13,39 @@ import (
 
 var linkChecks = []check{
 	{"a link is found as stored", linkFound},
-	{"FindLink omits a known plan", linkKnownPlan},
+	{"FindLink omits the plan", linkWithoutPlan},
 	{"ReplacePlan replaces the plan of a version once", linkReplacePlan},
 	{"AddServed adds up", linkServed},
-	{"links are bounded per owner", linkOwnerLimit},
-	{"links are bounded in total", linkTotalLimit},
+	{"links are bounded per owner and client", linkLimits},
+	{"used-up links give way", linkUsedUp},
 	{"expired links are deleted", linkExpiry},
 	{"links are not shared with the caller", linkValues},
 	{"links persist", linkPersists},
 }
 
-// manyLinks exceed the number of links in a test.
-var manyLinks = exports.LinkLimits{PerOwner: 1000, Total: 1000}
+// manyLinks exceed the links in a test.
+var manyLinks = linksUpTo(1000, 1<<40)
+
+// linksUpTo returns limits of an owner, which are also those of a client.
+func linksUpTo(links int, bytes int64) exports.LinkLimits {
+	limit := exports.LinkLimit{Links: links, Bytes: bytes}
+	return exports.LinkLimits{PerOwner: limit, PerClient: limit, Served: 1 << 60}
+}
 
 func digestOf(text string) exports.Digest { return sha256.Sum256([]byte(text)) }
 
 // newLink returns a link of an owner as it is stored.
 func newLink(token, owner string) exports.StoredLink {
+	plan := []byte("plan of " + token + "\x00\xff")
 	return exports.StoredLink{
 		Digest:    digestOf(token),
 		Owner:     digestOf(owner),
+		Client:    digestOf("client"),
 		Version:   1,
 		CreatedAt: testTime,
 		ExpiresAt: testTime.Add(time.Hour),
-		Plan:      []byte("plan of " + token + "\x00\xff"),
+		Plan:      plan,
+		PlanSize:  len(plan),
 	}
 }
 
@@ -51,7 +59,7 @@ func insertLink(t testing.TB, s Storage, link exports.StoredLink, limits exports
 
 func wantLink(t testing.TB, s Storage, want exports.StoredLink) {
 	t.Helper()
-	got, err := linkStore(t, s).FindLink(t.Context(), want.Digest, 0)
+	got, err := linkStore(t, s).FindLink(t.Context(), want.Digest, true)
 	must(t, err)
 	if !equalLinks(got, want) {
 		t.Errorf("FindLink returns %s, want %s", summary(got), summary(want))
@@ -66,18 +74,18 @@ func equalLinks(a, b exports.StoredLink) bool {
 
 func wantNoLink(t testing.TB, s Storage, link exports.StoredLink) {
 	t.Helper()
-	_, err := linkStore(t, s).FindLink(t.Context(), link.Digest, 0)
+	_, err := linkStore(t, s).FindLink(t.Context(), link.Digest, true)
 	wantError(t, err, exports.ErrLinkNotFound)
 }
 
 func linkFound(t *testing.T, s Harness) {
 	a := insertLink(t, s, newLink("a", "x"), manyLinks)
 	b := newLink("b", "x")
-	b.Owner, b.Plan = exports.Digest{}, []byte{}
+	b.Owner, b.Client, b.Plan, b.PlanSize = exports.Digest{}, exports.Digest{}, []byte{}, 0
 	b.CreatedAt, b.ExpiresAt = times[1], times[3]
 	insertLink(t, s, b, manyLinks)
 	large := newLink("large", "y")
-	large.Plan = bytes.Repeat([]byte("plan"), 1<<20)
+	large.Plan, large.PlanSize = bytes.Repeat([]byte("plan"), 1<<20), 4<<20
 	insertLink(t, s, large, manyLinks)
 	for _, link := range []exports.StoredLink{a, b, large} {
 		wantLink(t, s, link)
@@ -85,16 +93,15 @@ func linkFound(t *testing.T, s Harness) {
 	wantNoLink(t, s, newLink("c", "x"))
 }
 
-func linkKnownPlan(t *testing.T, s Harness) {
+func linkWithoutPlan(t *testing.T, s Harness) {
 	link := insertLink(t, s, newLink("a", "x"), manyLinks)
-	for known, want := range map[int64][]byte{1: nil, 0: link.Plan, 2: link.Plan, -1: link.Plan} {
-		got, err := linkStore(t, s).FindLink(t.Context(), link.Digest, known)
-		must(t, err)
-		if !bytes.Equal(got.Plan, want) || got.Version != 1 {
-			t.Errorf("FindLink with version %d known returns plan %q of version %d", known, got.Plan, got.Version)
-		}
+	link.Plan = nil
+	got, err := linkStore(t, s).FindLink(t.Context(), link.Digest, false)
+	must(t, err)
+	if got.Plan != nil || !equalLinks(got, link) {
+		t.Errorf("FindLink without plan returns %s, want %s", summary(got), summary(link))
 	}
-	_, err := linkStore(t, s).FindLink(t.Context(), digestOf("b"), 1)
+	_, err = linkStore(t, s).FindLink(t.Context(), digestOf("b"), false)
 	wantError(t, err, exports.ErrLinkNotFound)
 }
 
@@ -103,7 +110,7 @@ func linkReplacePlan(t *testing.T, s Harness) {
 	for _, version := range []int64{2, 1, 1, 0, 2} {
 		plan := []byte("replaced " + strconv.FormatInt(version, 10))
 		if version == link.Version {
-			link.Version, link.Plan = link.Version+1, plan
+			link.Version, link.Plan, link.PlanSize = link.Version+1, plan, len(plan)
 		}
 		got, err := linkStore(t, s).ReplacePlan(t.Context(), link.Digest, version, plan)
 		must(t, err)
@@ -135,35 +142,53 @@ func linkServed(t *testing.T, s Harness) {
 	wantLink(t, s, other)
 }
 
-func linkOwnerLimit(t *testing.T, s Harness) {
-	limits := exports.LinkLimits{PerOwner: 3, Total: 1000}
-	other := insertLink(t, s, newLink("other", "y"), limits)
-	var links []exports.StoredLink
-	for i := range 10 {
-		links = append(links, insertLink(t, s, newLink(strconv.Itoa(i), "x"), limits))
-		for j, link := range links {
-			if j <= i-limits.PerOwner {
-				wantNoLink(t, s, link)
-			} else {
-				wantLink(t, s, link)
-			}
-		}
+func linkLimits(t *testing.T, s Harness) {
+	limits := linksUpTo(4, 1000)
+	limits.PerClient = exports.LinkLimit{Links: 3, Bytes: 600}
+	sized := func(token, owner, client string, size int) exports.StoredLink {
+		link := newLink(token, owner)
+		link.Client, link.Plan, link.PlanSize = digestOf(client), bytes.Repeat([]byte("x"), size), size
+		return link
 	}
-	wantLink(t, s, other)
+	tooMany := func(link exports.StoredLink) {
+		t.Helper()
+		wantError(t, linkStore(t, s).InsertLink(t.Context(), link, limits), exports.ErrTooManyLinks)
+		wantNoLink(t, s, link)
+	}
+	kept := []exports.StoredLink{
+		insertLink(t, s, sized("a", "x", "one", 200), limits),
+		insertLink(t, s, sized("b", "x", "one", 400), limits),
+	}
+	tooMany(sized("c", "x", "one", 1))
+	kept = append(kept, insertLink(t, s, sized("c", "x", "two", 400), limits))
+	tooMany(sized("d", "x", "three", 1))
+	kept = append(kept, insertLink(t, s, sized("d", "x", "three", 0), limits))
+	tooMany(sized("e", "x", "four", 0))
+
+	for _, token := range []string{"f", "g", "h"} {
+		kept = append(kept, insertLink(t, s, sized(token, "y", "one", 1), limits))
+	}
+	tooMany(sized("i", "y", "one", 1))
+	kept = append(kept, insertLink(t, s, sized("i", "y", "two", 599), limits))
+	for _, link := range kept {
+		wantLink(t, s, link)
+	}
 }
 
-func linkTotalLimit(t *testing.T, s Harness) {
-	limits := exports.LinkLimits{PerOwner: 1000, Total: 3}
-	var links []exports.StoredLink
-	for i := range 10 {
-		links = append(links, insertLink(t, s, newLink(strconv.Itoa(i), strconv.Itoa(i)), limits))
-		for j, link := range links {
-			if j <= i-limits.Total {
-				wantNoLink(t, s, link)
-			} else {
-				wantLink(t, s, link)
-			}
-		}
+func linkUsedUp(t *testing.T, s Harness) {
+	limits := linksUpTo(2, 1000)
+	limits.Served = 10
+	a, b := insertLink(t, s, newLink("a", "x"), limits), insertLink(t, s, newLink("b", "x"), limits)
+	other := insertLink(t, s, newLink("other", "y"), limits)
+	must(t, linkStore(t, s).AddServed(t.Context(), a.Digest, 9))
+	wantError(t, linkStore(t, s).InsertLink(t.Context(), newLink("c", "x"), limits), exports.ErrTooManyLinks)
+	must(t, linkStore(t, s).AddServed(t.Context(), a.Digest, 1))
+	must(t, linkStore(t, s).AddServed(t.Context(), other.Digest, 10))
+	other.Served = 10
+	c := insertLink(t, s, newLink("c", "x"), limits)
+	wantNoLink(t, s, a)
+	for _, link := range []exports.StoredLink{b, c, other} {
+		wantLink(t, s, link)
 	}
 }
 
@@ -193,7 +218,7 @@ func linkValues(t *testing.T, s Harness) {
 	insertLink(t, s, given, manyLinks)
 	plan[0]++
 	wantLink(t, s, link)
-	got, err := linkStore(t, s).FindLink(t.Context(), link.Digest, 0)
+	got, err := linkStore(t, s).FindLink(t.Context(), link.Digest, true)
 	must(t, err)
 	got.Plan[0]++
 	wantLink(t, s, link)
@@ -229,18 +254,17 @@ func concurrentPlans(t *testing.T, handles []Storage) {
 			t.Errorf("ReplacePlan returns plan %q of version %d, another call %q", stored.Plan, stored.Version, got[0].Plan)
 		}
 	}
-	link.Version, link.Served, link.Plan = 2, workers, got[0].Plan
+	link.Version, link.Served, link.Plan, link.PlanSize = 2, workers, got[0].Plan, len(got[0].Plan)
 	wantLink(t, handles[1], link)
 }
 
-// concurrentLinks checks the limits after concurrent insertions.
+// concurrentLinks checks that concurrent insertions do not disturb each other.
 func concurrentLinks(t *testing.T, handles []Storage) {
 	linkStore(t, handles[0])
 	const workers, each = 8, 10
-	limits := exports.LinkLimits{PerOwner: 5, Total: 1000}
 	for _, err := range parallel(handles, workers, func(s Storage, i int) error {
 		for n := range each {
-			if err := linkStore(t, s).InsertLink(t.Context(), newLink(strconv.Itoa(i*each+n), "x"), limits); err != nil {
+			if err := linkStore(t, s).InsertLink(t.Context(), newLink(strconv.Itoa(i*each+n), "x"), manyLinks); err != nil {
 				return err
 			}
 		}
@@ -248,15 +272,9 @@ func concurrentLinks(t *testing.T, handles []Storage) {
 	}) {
 		must(t, err)
 	}
-	last := insertLink(t, handles[0], newLink("last", "x"), limits)
-	wantLink(t, handles[1], last)
-	left := 0
 	for i := range workers * each {
-		if _, err := linkStore(t, handles[0]).FindLink(context.Background(), digestOf(strconv.Itoa(i)), 0); err == nil {
-			left++
-		}
+		wantLink(t, handles[1], newLink(strconv.Itoa(i), "x"))
 	}
-	if left != limits.PerOwner-1 {
-		t.Errorf("%d links are left besides the last one, want %d", left, limits.PerOwner-1)
-	}
+	err := linkStore(t, handles[0]).InsertLink(t.Context(), newLink("last", "x"), linksUpTo(workers*each, 1<<40))
+	wantError(t, err, exports.ErrTooManyLinks)
 }

@@ -44,7 +44,7 @@ func takeSnapshot(t testing.TB, s Storage) snapshot {
 	must(t, err)
 	all.add("folders", record{generated: fmt.Sprint(list.Version)})
 	for _, folder := range list.Folders {
-		page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, unlimited)
+		page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, unlimited, true)
 		must(t, err)
 		all.add("folder "+folder.Name, record{generated: fmt.Sprint(folder.ID, folder.Version)})
 		all.add("contents of "+folder.Name, record{generated: fmt.Sprint(page.Version)})
@@ -53,6 +53,13 @@ func takeSnapshot(t testing.TB, s Storage) snapshot {
 				fmt.Sprint(symbol.Type, symbol.Data, folder.Name), fmt.Sprint(symbol.ID, symbol.Version),
 			})
 		}
+	}
+	trash, err := s.Symbols().ListTrash(t.Context(), longAgo, symbols.Range{})
+	must(t, err)
+	for _, entry := range trash.Entries {
+		all.add("trash "+entry.Name, record{
+			fmt.Sprint(entry.Symbols, entry.DeletedAt, entry.DeletedBy), fmt.Sprint(entry.ID, entry.SymbolID, entry.FolderID),
+		})
 	}
 	found, err := s.Exports().List(t.Context(), exports.Filter{}, exports.Range{})
 	must(t, err)
@@ -65,7 +72,7 @@ func takeSnapshot(t testing.TB, s Storage) snapshot {
 		return all
 	}
 	for _, token := range []string{"link", "new"} {
-		link, err := linkStore(t, s).FindLink(t.Context(), digestOf(token), 0)
+		link, err := linkStore(t, s).FindLink(t.Context(), digestOf(token), true)
 		if !errors.Is(err, exports.ErrLinkNotFound) {
 			must(t, err)
 			all.add("link "+token, record{given: fmt.Sprintf("%d %d %q", link.Version, link.Served, link.Plan)})

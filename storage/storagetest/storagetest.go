@@ -10,7 +10,8 @@
 //		storagetest.RunConcurrent(t, open)
 //	}
 //
-// [RunFaults] also injects faults into database calls. The package adds the flag
+// [RunFaults] also injects faults into database calls, and [RunUnconfirmed] checks
+// writes that the storage cannot confirm. The package adds the flag
 // -long, which runs the concurrent checks for minutes to find rare failures:
 //
 //	go test -race -timeout 2h ./mydriver -long
@@ -60,6 +61,7 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 		{"changes", changeChecks},
 		{"folders", folderChecks},
 		{"symbols", symbolChecks},
+		{"trash", trashChecks},
 		{"versions", versionChecks},
 		{"exports", exportChecks},
 		{"links", linkChecks},

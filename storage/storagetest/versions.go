@@ -43,7 +43,8 @@ func ofContents(folderID int64) resource {
 
 func ofSymbol(id int64) resource {
 	return resource{fmt.Sprint("symbol ", id), func(ctx context.Context, store symbols.Store) (symbols.Version, error) {
-		return store.SymbolVersion(ctx, id)
+		info, err := store.GetSymbolInfo(ctx, id)
+		return info.Version, err
 	}}
 }
 
@@ -77,7 +78,7 @@ func wantVersions(t testing.TB, s Storage) {
 	for _, folder := range list.Folders {
 		wantVersion(ofFolder(folder.ID), folder.Version)
 		for _, size := range []int{1, unlimited} {
-			page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, size)
+			page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, size, true)
 			must(t, err)
 			wantVersion(ofContents(folder.ID), page.Version)
 			for _, symbol := range page.Symbols {
@@ -190,22 +191,22 @@ func versionSteps(t *testing.T, s Harness) {
 		}), changed: []int{contentsA, contentsB, first}},
 
 		{name: "delete symbol", do: func() error {
-			return store.DeleteSymbol(ctx, inA[1].ID, symbols.Any)
+			return store.DeleteSymbols(ctx, []int64{inA[1].ID}, symbols.Deletion{Match: symbols.Any})
 		}, changed: []int{contentsA, second}},
 		{name: "delete missing symbol", do: func() error {
-			return store.DeleteSymbol(ctx, inA[1].ID, symbols.Any)
+			return store.DeleteSymbols(ctx, []int64{inA[1].ID}, symbols.Deletion{Match: symbols.Any})
 		}, err: symbols.ErrSymbolNotFound},
 		{name: "delete changed symbol", do: func() error {
-			return store.DeleteSymbol(ctx, inA[0].ID, symbols.IfMatch(inA[0].Version))
+			return store.DeleteSymbols(ctx, []int64{inA[0].ID}, symbols.Deletion{Match: symbols.IfMatch(inA[0].Version)})
 		}, err: symbols.ErrChanged},
 		{name: "delete changed folder", do: func() error {
-			return store.DeleteFolder(ctx, a.ID, symbols.IfMatch(a.Version))
+			return store.DeleteFolder(ctx, a.ID, symbols.Deletion{Match: symbols.IfMatch(a.Version)})
 		}, err: symbols.ErrChanged},
 		{name: "delete folder", do: func() error {
-			return store.DeleteFolder(ctx, b.ID, symbols.Any)
+			return store.DeleteFolder(ctx, b.ID, symbols.Deletion{Match: symbols.Any})
 		}, changed: []int{folders, folderB, contentsB, first, third}},
 		{name: "delete missing folder", do: func() error {
-			return store.DeleteFolder(ctx, b.ID, symbols.Any)
+			return store.DeleteFolder(ctx, b.ID, symbols.Deletion{Match: symbols.Any})
 		}, err: symbols.ErrFolderNotFound},
 		{name: "insert folder again", do: insertFolder("b"), changed: []int{folders}},
 	}
@@ -248,15 +249,15 @@ func versionOfDeletedFolder(t *testing.T, s Harness) {
 	list := insertSymbols(t, s, folder.ID, newSymbols("symbol")...)
 
 	for _, match := range matchingNot(previous.Version) {
-		wantError(t, store.DeleteFolder(ctx, folder.ID, match), symbols.ErrChanged)
+		wantError(t, store.DeleteFolder(ctx, folder.ID, symbols.Deletion{Match: match}), symbols.ErrChanged)
 	}
-	wantError(t, store.DeleteFolder(ctx, folder.ID+1, symbols.IfMatch(folder.Version)), symbols.ErrFolderNotFound)
+	wantError(t, store.DeleteFolder(ctx, folder.ID+1, symbols.Deletion{Match: symbols.IfMatch(folder.Version)}), symbols.ErrFolderNotFound)
 	wantFolders(t, s, folder)
 	wantSymbols(t, s, folder.ID, list...)
 
-	must(t, store.DeleteFolder(ctx, folder.ID, symbols.IfMatch(previous.Version, folder.Version)))
+	must(t, store.DeleteFolder(ctx, folder.ID, symbols.Deletion{Match: symbols.IfMatch(previous.Version, folder.Version)}))
 	wantFolders(t, s)
-	wantError(t, store.DeleteFolder(ctx, folder.ID, symbols.IfMatch(folder.Version)), symbols.ErrFolderNotFound)
+	wantError(t, store.DeleteFolder(ctx, folder.ID, symbols.Deletion{Match: symbols.IfMatch(folder.Version)}), symbols.ErrFolderNotFound)
 }
 
 func versionOfDeletedSymbol(t *testing.T, s Harness) {
@@ -269,14 +270,14 @@ func versionOfDeletedSymbol(t *testing.T, s Harness) {
 	must(t, err)
 
 	for _, match := range matchingNot(previous.Version) {
-		wantError(t, store.DeleteSymbol(ctx, symbol.ID, match), symbols.ErrChanged)
+		wantError(t, store.DeleteSymbols(ctx, []int64{symbol.ID}, symbols.Deletion{Match: match}), symbols.ErrChanged)
 	}
-	wantError(t, store.DeleteSymbol(ctx, symbol.ID+1, symbols.IfMatch(symbol.Version)), symbols.ErrSymbolNotFound)
+	wantError(t, store.DeleteSymbols(ctx, []int64{symbol.ID + 1}, symbols.Deletion{Match: symbols.IfMatch(symbol.Version)}), symbols.ErrSymbolNotFound)
 	wantSymbols(t, s, symbol.FolderID, symbol)
 
-	must(t, store.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(previous.Version, symbol.Version)))
+	must(t, store.DeleteSymbols(ctx, []int64{symbol.ID}, symbols.Deletion{Match: symbols.IfMatch(previous.Version, symbol.Version)}))
 	wantSymbols(t, s, symbol.FolderID)
-	wantError(t, store.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(symbol.Version)), symbols.ErrSymbolNotFound)
+	wantError(t, store.DeleteSymbols(ctx, []int64{symbol.ID}, symbols.Deletion{Match: symbols.IfMatch(symbol.Version)}), symbols.ErrSymbolNotFound)
 }
 
 func versionPersists(t *testing.T, s Harness) {

@@ -47,14 +47,14 @@ func openArchive(data []byte, options Options) (*archive, error) {
 
 // memorySize returns the size of all files in base64, and of two more copies of the
 // largest: the file, and what a store makes of it.
-func (a *archive) memorySize() int64 {
+func (a *archive) memorySize(dryRun bool) int64 {
 	var total, largest int64
 	for _, entry := range a.entries {
 		size := int64(min(entry.UncompressedSize64, uint64(a.remaining)))
 		total = min(total+size, a.remaining) // decompress reads no more
 		largest = max(largest, size)
 	}
-	if a.options.DryRun {
+	if dryRun {
 		total = largest
 	}
 	return (total + 2*largest) / 3 * 4

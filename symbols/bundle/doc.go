@@ -1,6 +1,6 @@
 // Package bundle exports the symbols of a folder as a zip and imports them.
 // [Write] writes a bundle. [Read] restores exactly the same symbols from it; it
-// also imports a plain zip of SVG and PNG files.
+// also imports libraries and pictures, and plain zips of them.
 //
 // # Bundle
 //
@@ -12,7 +12,7 @@
 //	  "symbols": [
 //	    {
 //	      "file": "Gate valve.svg", "name": "Gate valve", "type": "image/svg+xml",
-//	      "size": 713, "sha256": "5f3a...",
+//	      "size": 713, "sha256": "5f3a...", "tags": ["brass"], "meta": {"license":"MIT"},
 //	      "before": "{\"name\":\"Gate valve\",\"type\":\"image/svg+xml\",\"content\":\"",
 //	      "after": "\",\"width\":96,\"height\":96}"
 //	    }
@@ -20,9 +20,9 @@
 //	}
 //
 // Symbols are in the order of the folder. The fields size and sha256 describe
-// the file. With before and after, a symbol's data is before, the file in
-// base64, and after: the data of most viewers then gives a file that other
-// programs can open. Otherwise the file is the data. Either way the data is
+// the file; tags and meta are absent if they are empty. With before and after, a
+// symbol's data is before, the file in base64, and after: the data of most viewers
+// then gives a file that other programs can open. Otherwise the file is the data. Either way the data is
 // restored byte for byte.
 //
 // The same folder gives the same bytes if the program is built with the same
@@ -35,10 +35,16 @@
 //
 // # Plain zip
 //
-// Without a manifest each file becomes a symbol, in the order of the zip and
-// regardless of directories. The name is the file name without its extension.
-// The extension, .svg or .png, determines the type. The data is a JSON object
-// with name, type, content (base64), width and height, as viewers write it.
+// Without a manifest each picture (SVG, PNG, JPEG, GIF, WebP) becomes a symbol, in
+// the order of the zip. The name is the file name without its extension, which
+// determines the type. The directories become tags. The data is a JSON object with
+// name, type, content (base64), width and height, as viewers write it.
+//
+// # Libraries
+//
+// The entries of a draw.io library become symbols if they are images: as data URLs, or
+// in the style of the only image cell of a diagram. Icons of an Iconify set and their
+// aliases become SVGs. Size, license and author are in the meta of the symbols.
 //
 // Width and height are CSS pixels. For an SVG they are its width and height
 // attributes in any absolute CSS unit; em and rem are 16 px, ex is 8 px. If one

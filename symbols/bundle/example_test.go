@@ -22,13 +22,13 @@ func Example() {
 		log.Fatal(err)
 	}
 	const data = `{"name":"Gate valve","type":"image/svg+xml","content":"PHN2Zy8+","width":96,"height":96}`
-	if _, err := service.CreateSymbol(ctx, folder.ID, "Gate valve", "image/svg+xml", data); err != nil {
+	if _, err := service.CreateSymbol(ctx, folder.ID, symbols.NewSymbol{Name: "Gate valve", Type: "image/svg+xml", Data: data}); err != nil {
 		log.Fatal(err)
 	}
 
 	var archive bytes.Buffer // or a file
 	err = bundle.Write(&archive, folder.Name, func(after int64) (symbols.Page, error) {
-		return service.ListSymbols(ctx, folder.ID, symbols.Range{After: after})
+		return service.ListSymbols(ctx, folder.ID, symbols.Range{After: after}, nil, true)
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"io"
 	"testing"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
 )
@@ -25,6 +27,7 @@ type file struct {
 // zipOf returns a zip of stored files.
 func zipOf(t testing.TB, files ...file) []byte {
 	t.Helper()
+	is := is.New(t)
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
 	for _, f := range files {
@@ -38,36 +41,26 @@ func zipOf(t testing.TB, files ...file) []byte {
 			f.alter(header)
 		}
 		w, err := z.CreateRaw(header)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(w, f.content); err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
+		_, err = io.WriteString(w, f.content)
+		is.NoErr(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(z.Close())
 	return out.Bytes()
 }
 
 // unzip returns the files of an archive.
 func unzip(t testing.TB, archive []byte) []file {
 	t.Helper()
+	is := is.New(t)
 	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	var files []file
 	for _, entry := range z.File {
 		r, err := entry.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
 		content, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
 		files = append(files, file{name: entry.Name, content: string(content)})
 	}
 	return files
@@ -77,9 +70,7 @@ func unzip(t testing.TB, archive []byte) []file {
 func writeBundle(t testing.TB, folder string, list ...symbols.NewSymbol) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := bundle.Write(&out, folder, pagesOf(list, 3)); err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(bundle.Write(&out, folder, pagesOf(list, 3)))
 	return out.Bytes()
 }
 
@@ -89,7 +80,9 @@ func pagesOf(list []symbols.NewSymbol, size int) func(int64) (symbols.Page, erro
 		rest := list[after:]
 		page := symbols.Page{More: len(rest) > size}
 		for i, s := range rest[:min(len(rest), size)] {
-			page.Symbols = append(page.Symbols, symbols.Symbol{ID: after + int64(i) + 1, Name: s.Name, Type: s.Type, Data: s.Data})
+			page.Symbols = append(page.Symbols, symbols.Symbol{
+				ID: after + int64(i) + 1, Name: s.Name, Type: s.Type, Data: s.Data, Tags: s.Tags, Meta: s.Meta,
+			})
 		}
 		return page, nil
 	}
@@ -106,8 +99,6 @@ const drawing = `<svg xmlns="http://www.w3.org/2000/svg" width="96" height="48">
 func pngOf(t testing.TB, width, height int) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := png.Encode(&out, image.NewGray(image.Rect(0, 0, width, height))); err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(png.Encode(&out, image.NewGray(image.Rect(0, 0, width, height))))
 	return out.String()
 }

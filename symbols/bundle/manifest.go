@@ -16,9 +16,9 @@ const (
 
 	// maxManifestEntry is the size of a manifest in bytes per allowed symbol,
 	// plus one for its header. Write stays below it: escaping doubles the
-	// maxEnvelope bytes of an envelope, and a name or type of 255 characters
-	// takes up to 1530 bytes.
-	maxManifestEntry = 8 << 10
+	// maxEnvelope bytes of an envelope, a name or type of 255 characters takes
+	// up to 1530 bytes, 32 tags of 64 characters 12 KiB, and meta 16 KiB.
+	maxManifestEntry = 40 << 10
 
 	// maxEnvelope is the size of an envelope in bytes. Write keeps all
 	// envelopes in memory until it writes the manifest.
@@ -41,6 +41,8 @@ type manifestEntry struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 	envelope
+	Tags []string        `json:"tags,omitempty"`
+	Meta json.RawMessage `json:"meta,omitempty"`
 }
 
 // parseManifest returns the entries of a manifest, at most limit+1.
@@ -55,7 +57,7 @@ func parseManifest(text []byte, limit int) ([]manifestEntry, error) {
 	case header.Version != formatVersion:
 		return nil, fileError(fmt.Sprintf("unsupported format version %d", header.Version))
 	}
-	// Decoding entry by entry bounds memory: "{}," takes 3 bytes, a manifestEntry 104.
+	// Decoding entry by entry bounds memory: "{}," takes 3 bytes, a manifestEntry 152.
 	decoder := json.NewDecoder(bytes.NewReader(header.Symbols))
 	if start, err := decoder.Token(); err != nil || start != json.Delim('[') {
 		return nil, fileError("not a symbol manifest: symbols is not an array")

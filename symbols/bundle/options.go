@@ -9,12 +9,20 @@ type Options struct {
 	// DryRun makes Read return symbols without their data, which it checks one
 	// after the other.
 	DryRun bool
+
+	// Skip leaves out what cannot be imported, instead of all, and reports it in
+	// [Contents].
+	Skip bool
+
+	// Name is the name of a single picture, and Folder, after it, that of a library
+	// without a title.
+	Name, Folder string
 }
 
 // Limits bound what [Read] accepts from an archive.
 type Limits struct {
 	// Entries is the maximum number of entries, ignored ones included and the
-	// manifest excluded. Zero means 10,000.
+	// manifest excluded. Zero means 50,000.
 	Entries int
 
 	// Symbol is the maximum size of one symbol's data in bytes. Zero means 50
@@ -42,7 +50,7 @@ func (o *Options) withDefaults() Options {
 	// These caps prevent integer overflow.
 	const maxCount, maxSize, maxRatio = 1<<31 - 1, 1 << 40, 1 << 20
 	given.Limits = Limits{
-		Entries: min(cmp.Or(max(limits.Entries, 0), 10_000), maxCount),
+		Entries: min(cmp.Or(max(limits.Entries, 0), 50_000), maxCount),
 		Symbol:  min(cmp.Or(max(limits.Symbol, 0), 50<<20), maxSize),
 		Total:   min(cmp.Or(max(limits.Total, 0), 256<<20), maxSize),
 		Ratio:   min(cmp.Or(max(limits.Ratio, 0), 200), maxRatio),

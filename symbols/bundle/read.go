@@ -2,6 +2,8 @@ package bundle
 
 import (
 	"archive/zip"
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,13 +13,16 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/encoding/charmap"
+
 	"example.com/canvasback/symbols"
 )
 
 // Contents are the symbols of an archive.
 type Contents struct {
 	Files   []File
-	Ignored []FileNote // directories and files that operating systems add
+	Ignored []FileNote // directories, documentation, and files that operating systems add
+	Skipped []FileNote // files that cannot be imported, with [Options.Skip]
 }
 
 // File is a symbol and the path of its file in the archive.
@@ -36,19 +41,25 @@ func (c *Contents) Symbols() []symbols.NewSymbol {
 	return list
 }
 
-// Read reads a bundle written by [Write], or a plain zip of SVG and PNG files.
+// Read reads a bundle written by [Write], a draw.io library, an icon set in the JSON of
+// Iconify, a picture (SVG, PNG, JPEG, GIF or WebP), or a zip of any of the last three.
 // Each symbol passes [symbols.NewSymbol.Check]. A bundle may be empty, a plain zip
 // must have a symbol. Nil options are the defaults.
 //
 // The error matches [ErrInvalid] or [ErrTooLarge], or is that of ctx. It is a
 // [RejectedError] if some files cannot be imported.
 func Read(ctx context.Context, data []byte, options *Options) (*Contents, error) {
+	if !isZip(data) {
+		return readUnpacked(data, options.withDefaults())
+	}
 	archive, err := openArchive(data, options.withDefaults())
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{archive: archive, dataRemaining: archive.options.Limits.Total}
+	// A library in the zip may have compressed diagrams.
+	r := &reader{archive: archive, dataRemaining: min(archive.options.Limits.Total, archive.memorySize(false)+freeData)}
 	manifest := r.findManifest()
+	r.listed = manifest != nil
 	count := len(r.entries)
 	if manifest != nil {
 		count--
@@ -66,8 +77,38 @@ func Read(ctx context.Context, data []byte, options *Options) (*Contents, error)
 		return nil, err
 	case r.rejected.Count > 0:
 		return nil, &r.rejected
-	case manifest == nil && len(r.contents.Files) == 0:
+	case manifest == nil && len(r.contents.Files) == 0 && !r.options.Skip:
 		return nil, invalid("nothing in the zip can be imported")
+	}
+	return &r.contents, nil
+}
+
+const (
+	// unpackedRatio is the size of what is made of a library, divided by its own.
+	unpackedRatio = 4
+
+	// freeData is how many bytes of data any archive may have beyond MemorySize: a small
+	// library of compressed SVGs has ten times its own size.
+	freeData = ratioFreeBytes
+)
+
+// isZip reports whether data begins as a zip does.
+func isZip(data []byte) bool { return bytes.HasPrefix(data, []byte("PK")) }
+
+// readUnpacked reads a picture or a library. What is neither is not a zip either.
+func readUnpacked(data []byte, options Options) (*Contents, error) {
+	limits := options.Limits
+	remaining := min(limits.Total, max(ratioFreeBytes, limits.Ratio*int64(len(data))))
+	r := &reader{archive: &archive{options: options, remaining: remaining}}
+	r.dataRemaining = min(limits.Total, unpackedRatio*int64(len(data))+freeData)
+	known, err := r.readBody(data)
+	switch {
+	case err != nil:
+		return nil, err
+	case !known:
+		return nil, invalid("the archive is not a zip, a library or a picture")
+	case r.rejected.Count > 0:
+		return nil, &r.rejected
 	}
 	return &r.contents, nil
 }
@@ -76,11 +117,14 @@ func Read(ctx context.Context, data []byte, options *Options) (*Contents, error)
 // store, need for the contents of an archive. It decompresses nothing. The error
 // matches [ErrInvalid] or [ErrTooLarge].
 func MemorySize(data []byte, options *Options) (int64, error) {
+	if !isZip(data) {
+		return unpackedRatio * int64(len(data)), nil
+	}
 	archive, err := openArchive(data, options.withDefaults())
 	if err != nil {
 		return 0, err
 	}
-	return archive.memorySize(), nil
+	return archive.memorySize(archive.options.DryRun), nil
 }
 
 // reader collects the symbols of an archive.
@@ -89,12 +133,16 @@ type reader struct {
 	dataRemaining int64 // bytes of data that symbols may still have
 	contents      Contents
 	rejected      RejectedError
+	listed        bool // by a manifest
 }
 
 // addSymbol adds the symbol that was read from a file. If err is a fileError or
 // the symbol is invalid, it rejects the file and returns nil. Any other error
 // is returned and ends Read.
 func (r *reader) addSymbol(name string, symbol symbols.NewSymbol, err error) error {
+	if len(r.contents.Files) >= r.options.Limits.Entries {
+		return tooManyEntries(r.options.Limits.Entries)
+	}
 	if reason, ok := errors.AsType[fileError](err); ok {
 		r.reject(name, string(reason))
 		return nil
@@ -121,6 +169,10 @@ func (r *reader) addSymbol(name string, symbol symbols.NewSymbol, err error) err
 }
 
 func (r *reader) reject(name, reason string) {
+	if r.options.Skip {
+		r.contents.Skipped = append(r.contents.Skipped, FileNote{printable(name), reason})
+		return
+	}
 	if r.rejected.Count++; r.rejected.Count <= maxRejected {
 		r.rejected.Files = append(r.rejected.Files, FileNote{printable(name), reason})
 	}
@@ -138,6 +190,12 @@ func (r *reader) skipIfSystemFile(entry *zip.File) bool {
 		slices.Contains(strings.Split(entry.Name, "/"), "__MACOSX"),
 		slices.Contains([]string{".ds_store", ".directory", "thumbs.db", "ehthumbs.db", "desktop.ini"}, lower):
 		reason = "operating system file"
+	case strings.HasPrefix(lower, "license"), strings.HasPrefix(lower, "copying"), strings.HasPrefix(lower, "readme"),
+		strings.HasSuffix(lower, ".md"), strings.HasSuffix(lower, ".txt"):
+		if r.listed {
+			return false
+		}
+		reason = "documentation"
 	default:
 		return false
 	}
@@ -160,12 +218,24 @@ func (r *reader) readPlain(ctx context.Context) error {
 			continue
 		}
 		seen[entry.Name] = true
-		symbol, err := r.readImage(entry)
-		if err := r.addSymbol(entry.Name, symbol, err); err != nil {
+		if err := r.readEntry(entry); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// readEntry adds the symbols of an entry of a zip.
+func (r *reader) readEntry(entry *zip.File) error {
+	name := zipName(entry)
+	if !utf8.ValidString(name) {
+		return r.addSymbol(name, symbols.NewSymbol{}, fileError("name is not in UTF-8"))
+	}
+	content, err := r.decompress(entry, r.options.Limits.Symbol)
+	if err != nil {
+		return r.addSymbol(name, symbols.NewSymbol{}, err)
+	}
+	return r.readFile(name, foldersOf(name), content)
 }
 
 // imageData is the JSON form of a symbol's data that viewers write.
@@ -177,35 +247,62 @@ type imageData struct {
 	Height  float64 `json:"height"`
 }
 
-// readImage returns the symbol for an SVG or PNG file.
-func (r *reader) readImage(entry *zip.File) (symbols.NewSymbol, error) {
-	if !utf8.ValidString(entry.Name) {
-		return symbols.NewSymbol{}, fileError("name is not in UTF-8")
+// readFile adds the symbols of a file: a picture, or a library. The folders that it is in
+// become tags.
+func (r *reader) readFile(name string, folders []string, content []byte) error {
+	base := baseName(name)
+	mimeType, isPicture := pictureTypes[strings.ToLower(path.Ext(base))]
+	switch {
+	case !isPicture && isDrawio(content):
+		return r.readDrawio(name, content, folders)
+	case !isPicture && isJSONObject(content):
+		return r.readIconify(name, content, folders)
+	case !isPicture:
+		return r.addSymbol(name, symbols.NewSymbol{}, fileError("neither a picture nor a library"))
 	}
-	base := baseName(entry.Name)
-	extension := path.Ext(base)
-	mimeType, sizeOf := "", pngSize
-	switch strings.ToLower(extension) {
-	case ".png":
-		mimeType = "image/png"
-	case ".svg":
-		mimeType, sizeOf = "image/svg+xml", svgSize
-	default:
-		return symbols.NewSymbol{}, fileError("neither SVG nor PNG")
+	symbol, err := pictureSymbol(stem(base), mimeType, content)
+	if err == nil {
+		symbol, err = withDetails(symbol, folders, nil)
 	}
-	content, err := r.decompress(entry, r.options.Limits.Symbol)
-	if err != nil {
-		return symbols.NewSymbol{}, err
+	return r.addSymbol(name, symbol, err)
+}
+
+// readBody adds the symbols of a file that is no zip, and returns false if it is neither a
+// picture nor a library.
+func (r *reader) readBody(content []byte) (known bool, err error) {
+	switch mimeType := sniffPicture(content); {
+	case isDrawio(content):
+		return true, r.readDrawio("", content, nil)
+	case isJSONObject(content):
+		return true, r.readIconify("", content, nil)
+	case mimeType != "":
+		name := cmp.Or(r.options.Name, "symbol")
+		symbol, err := pictureSymbol(name, mimeType, content)
+		return true, r.addSymbol(name, symbol, err)
 	}
-	width, height, err := sizeOf(content)
-	if err != nil {
-		return symbols.NewSymbol{}, err
+	return false, nil
+}
+
+// libraryName returns the name of a library in a file.
+func (r *reader) libraryName(title, file string) string {
+	return cmp.Or(strings.TrimSpace(title), stem(baseName(file)), r.options.Name, r.options.Folder, "symbol")
+}
+
+// zipName returns the name of an entry, which is in code page 437 if it is not in UTF-8.
+func zipName(entry *zip.File) string {
+	const utf8Flag = 1 << 11
+	if entry.Flags&utf8Flag == 0 && !utf8.ValidString(entry.Name) {
+		if name, err := charmap.CodePage437.NewDecoder().String(entry.Name); err == nil {
+			return name
+		}
 	}
-	name := strings.TrimSuffix(base, extension)
-	// The JSON is not encoded at once, because that takes three times its size.
-	before, after, _ := strings.Cut(string(encodeJSON(imageData{name, mimeType, []byte{}, width, height})), `"content":""`)
-	data := envelope{before + `"content":"`, `"` + after}.join(content)
-	return symbols.NewSymbol{Name: name, Type: mimeType, Data: data}, nil
+	return entry.Name
+}
+
+// foldersOf returns the names of the folders of a path.
+func foldersOf(name string) []string {
+	folders := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' })
+	return slices.DeleteFunc(folders[:len(folders)-1], func(folder string) bool { return folder == "." || folder == ".." })
 }
 
 // findManifest returns the manifest of a bundle, which may be in a top-level
@@ -293,7 +390,14 @@ func (r *reader) readListed(unread map[string]*zip.File, name string, listed man
 	case hex.EncodeToString(digest[:]) != listed.SHA256:
 		return symbols.NewSymbol{}, fileError("changed: SHA-256 differs from " + manifestName)
 	}
-	return symbols.NewSymbol{Name: listed.Name, Type: listed.Type, Data: listed.join(file)}, nil
+	symbol := symbols.NewSymbol{Name: listed.Name, Type: listed.Type, Data: listed.join(file)}
+	if symbol.Tags, err = symbols.NewTags(listed.Tags...); err == nil && listed.Meta != nil {
+		symbol.Meta, err = ParseMeta(listed.Meta)
+	}
+	if err != nil {
+		return symbols.NewSymbol{}, fileError(err.Error())
+	}
+	return symbol, nil
 }
 
 // baseName returns the last element of a path. Some programs separate elements

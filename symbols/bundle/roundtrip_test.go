@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
@@ -18,57 +20,44 @@ import (
 // another and compares.
 func checkRoundTrip(t *testing.T, given []symbols.NewSymbol) {
 	t.Helper()
+	is := is.New(t)
 	ctx := t.Context()
 	service, err := symbols.NewService(memory.New().Symbols(), &symbols.Options{PageSize: 1 << 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	from, err := service.CreateFolder(ctx, "from")
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	to, err := service.CreateFolder(ctx, "to")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := service.CreateSymbols(ctx, from.ID, given); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
+	_, err = service.CreateSymbols(ctx, from.ID, given)
+	is.NoErr(err)
 	var archive bytes.Buffer
 	err = bundle.Write(&archive, from.Name, func(after int64) (symbols.Page, error) {
-		return service.ListSymbols(ctx, from.ID, symbols.Range{After: after})
+		return service.ListSymbols(ctx, from.ID, symbols.Range{After: after}, nil, true)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	contents, err := bundle.Read(ctx, archive.Bytes(), nil)
-	if err != nil {
-		t.Fatal(rejections(err))
-	}
+	is.NoErr(err)
 	if len(contents.Ignored) > 0 {
 		t.Errorf("ignored: %q", contents.Ignored)
 	}
-	if _, err := service.CreateSymbols(ctx, to.ID, contents.Symbols()); err != nil {
-		t.Fatal(err)
-	}
+	_, err = service.CreateSymbols(ctx, to.ID, contents.Symbols())
+	is.NoErr(err)
 	var got []symbols.NewSymbol
 	for after, more := int64(0), true; more; {
-		page, err := service.ListSymbols(ctx, to.ID, symbols.Range{After: after})
-		if err != nil {
-			t.Fatal(err)
-		}
+		page, err := service.ListSymbols(ctx, to.ID, symbols.Range{After: after}, nil, true)
+		is.NoErr(err)
 		for _, symbol := range page.Symbols {
-			got = append(got, symbols.NewSymbol{Name: symbol.Name, Type: symbol.Type, Data: symbol.Data})
+			got = append(got, symbols.NewSymbol{
+				Name: symbol.Name, Type: symbol.Type, Data: symbol.Data, Tags: symbol.Tags, Meta: symbol.Meta,
+			})
 			after = symbol.ID
 		}
 		more = page.More
 	}
-	if len(got) != len(given) {
-		t.Fatalf("%d symbols are restored, want %d", len(got), len(given))
-	}
+	is.Equal(len(got), len(given))
 	for i := range given {
 		if got[i] != given[i] {
-			t.Errorf("symbol %d is restored as %.300q, want %.300q", i, got[i], given[i])
+			t.Errorf("symbol %d is restored as %+.300v, want %+.300v", i, got[i], given[i])
 		}
 	}
 }

@@ -74,7 +74,7 @@ type writer struct {
 func (b *writer) addSymbol(symbol symbols.Symbol) error {
 	envelope, file := splitData(symbol.Data)
 	digest := sha256.Sum256(file)
-	name := b.names.Unique(entryName(symbol, envelope.empty()))
+	name := b.names.Unique("", entryName(symbol, envelope.empty()))
 	separator := "\n"
 	if b.count > 0 {
 		separator = ",\n"
@@ -87,6 +87,8 @@ func (b *writer) addSymbol(symbol symbols.Symbol) error {
 		Size:     int64(len(file)),
 		SHA256:   hex.EncodeToString(digest[:]),
 		envelope: envelope,
+		Tags:     symbol.Tags.List(),
+		Meta:     json.RawMessage(symbol.Meta),
 	}))
 
 	b.file.reset()

@@ -128,16 +128,14 @@ func TestWrite_CanBeReadByOtherPrograms(t *testing.T) {
 
 func TestWrite_LocalHeaders(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	archive := writeBundle(t, "Mixed", mixedSymbols(t)...)
 	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	for _, entry := range z.File {
+		t.Log(entry.Name, entry.Method)
 		offset, err := entry.DataOffset()
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
 		local := archive[offset-int64(len(entry.Name))-30:]
 		if entry.Flags&8 != 0 || binary.LittleEndian.Uint16(local[6:]) != 1<<11 ||
 			binary.LittleEndian.Uint32(local[14:]) != entry.CRC32 ||
@@ -155,16 +153,10 @@ func TestWrite_LocalHeaders(t *testing.T) {
 		if strings.HasPrefix(entry.Name, "🦆") {
 			want = zip.Store
 		}
-		if entry.Method != want {
-			t.Errorf("%s has method %d, want %d", entry.Name, entry.Method, want)
-		}
-		if at := entry.Modified; at.Year() != 1980 {
-			t.Errorf("%s was modified %s", entry.Name, at)
-		}
+		is.Equal(entry.Method, want)
+		is.Equal(entry.Modified.Year(), 1980)
 	}
-	if !bytes.Equal(archive, writeBundle(t, "Mixed", mixedSymbols(t)...)) {
-		t.Error("the same folder gives different bytes")
-	}
+	is.True(bytes.Equal(archive, writeBundle(t, "Mixed", mixedSymbols(t)...)))
 }
 
 // failingWriter fails after this number of bytes.
@@ -201,6 +193,7 @@ func TestWrite_ReturnsErrors(t *testing.T) {
 
 // TestWrite_MemoryDoesNotGrow is not parallel because it measures the heap.
 func TestWrite_MemoryDoesNotGrow(t *testing.T) {
+	is := is.New(t)
 	const size = 4 << 10
 	noise := make([]byte, 3*size/4)
 	source := rand.NewChaCha8([32]byte{2})
@@ -216,9 +209,7 @@ func TestWrite_MemoryDoesNotGrow(t *testing.T) {
 			return page, nil
 		}
 		meter := ziptest.NewHeapMeter()
-		if err := bundle.Write(meter, "F", pages); err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(bundle.Write(meter, "F", pages))
 		growth[count] = meter.Growth()
 		t.Logf("%d symbols of %d bytes used %d KiB", count, size, growth[count]>>10)
 	}

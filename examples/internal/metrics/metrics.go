@@ -9,7 +9,7 @@
 //	canvasback_key_cache_bypasses_total        key checks that read the store without a valid lease
 //	canvasback_key_rejections_total            key checks that failed
 //	canvasback_key_unavailable_total           key checks without a store
-//	canvasback_key_lease_age_seconds           up to 5 without checks; above the lease, checks read the store; +Inf without one
+//	canvasback_key_lease_age_seconds           grows after a minute without checks; +Inf without a lease
 //	canvasback_fetch_attempts_total            requests to origin servers and object stores
 //	canvasback_fetch_retries_total             attempts after a failed one
 //	canvasback_fetch_resumes_total             downloads that continued after an interruption
@@ -22,6 +22,8 @@
 //	canvasback_pool_connections_in_use         of them in use
 //	canvasback_pool_waits_total                waits for a connection
 //	canvasback_pool_wait_seconds_total         time spent waiting
+//	canvasback_disk_free_bytes                 space on the disk of the SQLite database; -1 if unknown
+//	canvasback_fence                           1 for the state of the PostgreSQL fence, "off", "partial" or "complete"; 0 for others
 //	go_*, process_*                            those of the Prometheus client
 package metrics
 
@@ -32,6 +34,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -140,6 +143,47 @@ func (m *Metrics) AddPool(stats func() sql.DBStats) {
 		Name: "canvasback_pool_wait_seconds_total",
 		Help: "Time spent waiting for a connection to the database.",
 	}, func() float64 { return stats().WaitDuration.Seconds() }))
+}
+
+// PoolStats returns the statistics of a pgx pool for AddPool.
+func PoolStats(pool *pgxpool.Pool) func() sql.DBStats {
+	return func() sql.DBStats {
+		s := pool.Stat()
+		return sql.DBStats{
+			MaxOpenConnections: int(s.MaxConns()),
+			OpenConnections:    int(s.TotalConns()),
+			InUse:              int(s.AcquiredConns()),
+			WaitCount:          s.EmptyAcquireCount(),
+			WaitDuration:       s.EmptyAcquireWaitTime(),
+		}
+	}
+}
+
+// AddFence adds the state of the fence of a PostgreSQL database.
+func (m *Metrics) AddFence(state func() string) {
+	for _, s := range []string{"off", "partial", "complete"} {
+		m.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name:        "canvasback_fence",
+			Help:        "Which standbys confirm commits: 1 for the state off (none), partial or complete (all).",
+			ConstLabels: prometheus.Labels{"state": s},
+		}, func() float64 {
+			if state() == s {
+				return 1
+			}
+			return 0
+		}))
+	}
+}
+
+// AddDisk adds the free space of a disk.
+func (m *Metrics) AddDisk(free func() (int64, error)) {
+	m.gauge("canvasback_disk_free_bytes", "Space on the disk of the database.", func() float64 {
+		n, err := free()
+		if err != nil {
+			return -1
+		}
+		return float64(n)
+	})
 }
 
 func (m *Metrics) counter(name, help string, value func() uint64) {

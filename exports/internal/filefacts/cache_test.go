@@ -163,10 +163,25 @@ func TestCache_FindComparesTheCRCOfThePlan(t *testing.T) {
 }
 
 func TestCache_RevisionOutlivesTheVersion(t *testing.T) {
-	is := is.New(t)
 	f := newFactTest(t, 5)
 	f.confirm(f.process).Invalidate()
-	is.Equal(f.process.Confirm(Record{URL: Key{1}, Validator: "w", Size: 5}).Record().Revision, int64(1))
+	is.New(t).Equal(f.process.Confirm(Record{URL: Key{1}, Validator: "w", Size: 5}).Record().Revision, int64(1))
+	f.flush(f.process)
+}
+
+// TestCache_PlanHasALaterRevision has a plan of another process, which has seen content
+// that contradicts what this process knows.
+func TestCache_PlanHasALaterRevision(t *testing.T) {
+	is := is.New(t)
+	f := newFactTest(t, 5)
+	f.confirm(f.process).SetCRC(7)
+	planned := f.record()
+	planned.Revision = 1
+	found, err := f.process.Find(planned)
+	is.NoErr(err)
+	is.Equal(found.Record().Revision, int64(1))
+	_, known := found.CRC()
+	is.True(!known)
 	f.flush(f.process)
 }
 
@@ -343,6 +358,8 @@ func TestCache_UnconfirmedFactsAreSoInAllProcesses(t *testing.T) {
 	}
 	f.flush(f.process)
 	is.True(f.store.records[Key{1}].SeenAt.Equal(f.clock)) // confirmed again
+	f.process.Unconfirm([]*Fact{f.confirm(f.process)})
+	is.True(f.store.records[Key{1}].SeenAt.Equal(unconfirmed)) // when Unconfirm returns
 }
 
 func TestCache_WritesWhatIsNew(t *testing.T) {

@@ -49,15 +49,17 @@ type task[F File] struct {
 	admitted <-chan struct{} // closed when the host has admitted the file
 	leave    func()          // tells the host that the file is no longer open
 	wanted   chan struct{}   // closed when the consumer waits for the file
-	outcomes chan outcome[F] // holds the outcome until the consumer receives it
+	outcomes chan Outcome[F] // holds the outcome until the consumer receives it
 
-	outcome outcome[F] // only for the consumer
+	outcome Outcome[F] // only for the consumer
 }
 
-type outcome[F File] struct {
-	result    Result[F]
-	err       error
-	givenBack bool // the file was closed and must be opened again
+// Outcome is what is known about a job. It is zero while the file is not open, or if it
+// was closed and must be opened again.
+type Outcome[F File] struct {
+	Arrived bool // Result or Err is set
+	Result  Result[F]
+	Err     error
 }
 
 // New returns a Queue and starts to open its first files. When ctx ends, all
@@ -79,7 +81,7 @@ func New[F File](ctx context.Context, config Config, jobs []Job[F]) *Queue[F] {
 			admitted: h.enter(),
 			leave:    sync.OnceFunc(h.leave),
 			wanted:   make(chan struct{}),
-			outcomes: make(chan outcome[F], 1),
+			outcomes: make(chan Outcome[F], 1),
 		}
 	}
 	q.start()
@@ -95,14 +97,14 @@ func (q *Queue[F]) start() {
 
 func (q *Queue[F]) startWorker(t *task[F]) {
 	q.workers.Go(func() {
-		result, err := work(q.ctx, t, q.config.Budget, q.limits(t))
-		if result.Complete || err != nil {
+		o := q.work(t)
+		if o.Result.Complete || o.Err != nil {
 			t.leave()
 		} else {
 			t.host.admit() // it may allow more files than before
 		}
-		t.outcomes <- outcome[F]{result: result, err: err}
-		if err == nil {
+		t.outcomes <- o
+		if o.Err == nil {
 			q.config.Budget.setReady(q.member, t, t.discard)
 		}
 	})
@@ -115,10 +117,10 @@ func (q *Queue[F]) restart() {
 	for _, t := range q.tasks[q.next:min(q.next+concurrency, q.started)] {
 		select {
 		case o := <-t.outcomes:
-			if o.givenBack {
-				q.startWorker(t)
-			} else {
+			if o.Arrived {
 				t.outcomes <- o
+			} else {
+				q.startWorker(t)
 			}
 		default:
 		}
@@ -133,15 +135,11 @@ func (t *task[F]) discard() {
 		defer func() {
 			recover() // Close may panic
 			t.leave()
-			t.outcomes <- outcome[F]{givenBack: true}
+			t.outcomes <- Outcome[F]{}
 		}()
-		o.result.close()
+		o.Result.close()
 	default:
 	}
-}
-
-func (q *Queue[F]) limits(t *task[F]) limits {
-	return limits{timeout: q.config.Timeout, queue: q.breaker, host: t.host.breaker}
 }
 
 // Next closes the previous file, waits for the next one and returns it, or the
@@ -163,15 +161,15 @@ func (q *Queue[F]) Next(onWait func()) (Result[F], error) {
 	t := q.tasks[q.next]
 	q.next++
 	q.wait(t, onWait)
-	if t.outcome.err == nil && !t.outcome.result.Complete {
-		t.outcome.result, t.outcome.err = q.refresh(t, t.outcome.result)
+	if t.outcome.Err == nil && !t.outcome.Result.Complete {
+		q.refresh(t)
 	}
-	return t.outcome.result, t.outcome.err
+	return t.outcome.Result, t.outcome.Err
 }
 
 func (q *Queue[F]) release(t *task[F]) {
-	t.outcome.result.close()
-	t.outcome = outcome[F]{} // frees the prefix
+	t.outcome.Result.close()
+	t.outcome = Outcome[F]{} // frees the prefix
 	t.leave()
 }
 
@@ -192,37 +190,29 @@ func (q *Queue[F]) wait(t *task[F], onWait func()) {
 			t.outcome = <-t.outcomes
 		}
 	}
-	q.config.Budget.count(ready && !t.outcome.givenBack)
+	q.config.Budget.count(ready && t.outcome.Arrived)
 	q.config.Budget.setReady(q.member, t, nil)
-	if t.outcome.givenBack {
-		result, err := work(q.ctx, t, q.config.Budget, q.limits(t))
-		t.outcome = outcome[F]{result: result, err: err}
+	if !t.outcome.Arrived {
+		t.outcome = q.work(t)
 	}
 }
 
-// refresh checks that an incomplete file can still be read, and reopens it if
+// refresh checks that the incomplete file of a task can still be read, and reopens it if
 // not. After an idle timeout a successful read is no proof, because the data may
 // have been buffered before the upstream closed the connection.
-func (q *Queue[F]) refresh(t *task[F], r Result[F]) (Result[F], error) {
+func (q *Queue[F]) refresh(t *task[F]) {
+	r := &t.outcome.Result
 	mayBeClosed := !r.File.CanIdle() && time.Since(r.readAt) > q.config.IdleTimeout
 	if !mayBeClosed && r.readMore() == nil {
-		return r, nil
+		return
 	}
 	r.close()
-	r, err := work(q.ctx, t, q.config.Budget, q.limits(t))
-	if err == nil && !r.Complete {
-		if err = r.readMore(); err != nil {
+	t.outcome = q.work(t)
+	if t.outcome.Err == nil && !r.Complete {
+		if t.outcome.Err = r.readMore(); t.outcome.Err != nil {
 			r.close()
 		}
 	}
-	return r, err
-}
-
-// Outcome is what is known about a job that Next has not returned.
-type Outcome[F File] struct {
-	Arrived bool // Result or Err is set
-	Result  Result[F]
-	Err     error
 }
 
 // Rest returns the outcomes of the jobs that Next has not returned yet. It waits for
@@ -237,14 +227,14 @@ func (q *Queue[F]) Rest(timeout time.Duration) []Outcome[F] {
 	for i, t := range q.tasks[q.next:q.started] {
 		if o, ok := t.receive(late); ok {
 			t.outcomes <- o
-			rest[i] = Outcome[F]{!o.givenBack, o.result, o.err}
+			rest[i] = o
 		}
 	}
 	return rest
 }
 
 // receive returns the outcome if it arrives before late is closed.
-func (t *task[F]) receive(late <-chan struct{}) (o outcome[F], ok bool) {
+func (t *task[F]) receive(late <-chan struct{}) (o Outcome[F], ok bool) {
 	select {
 	case o = <-t.outcomes:
 		return o, true
@@ -264,7 +254,7 @@ func (q *Queue[F]) Close() {
 	q.workers.Wait()
 	q.config.Budget.close(q.member)
 	if q.next > 0 {
-		defer q.tasks[q.next-1].outcome.result.close() // even if another panics
+		defer q.tasks[q.next-1].outcome.Result.close() // even if another panics
 	}
 	for _, t := range q.tasks[q.next:q.started] {
 		defer t.discard()

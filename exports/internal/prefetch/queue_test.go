@@ -69,6 +69,21 @@ func testConfig() Config {
 
 func noWait() {}
 
+// next returns the next file of a queue, which must not fail.
+func next(is *is.I, q *Queue[*fakeFile]) Result[*fakeFile] {
+	is.Helper()
+	file, err := q.Next(noWait)
+	is.NoErr(err)
+	return file
+}
+
+func contentOf(is *is.I, file Result[*fakeFile]) []byte {
+	is.Helper()
+	content, err := io.ReadAll(file.Content())
+	is.NoErr(err)
+	return content
+}
+
 func TestQueue_YieldsFilesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
@@ -90,8 +105,7 @@ func TestQueue_YieldsFilesInOrder(t *testing.T) {
 			}
 			is.NoErr(err)
 			is.Equal(file.Complete, i != 52)
-			content, err := io.ReadAll(file.Content())
-			is.NoErr(err)
+			content := contentOf(is, file)
 			switch {
 			case i == 51 || i == 52:
 				is.Equal(len(content), PrefixSize+i-51)
@@ -135,8 +149,7 @@ func TestQueue_LimitsFilesInFlight(t *testing.T) {
 				q := New(t.Context(), config, jobs)
 				start := time.Now()
 				for range jobs {
-					_, err := q.Next(noWait)
-					is.NoErr(err)
+					next(is, q)
 				}
 				q.Close()
 				is.Equal(most[hosts].Load(), want[0])
@@ -184,8 +197,7 @@ func TestQueue_FollowsConcurrency(t *testing.T) {
 		is.Equal(u.opened.Load(), int64(10))
 		u.perHost.Store(2)
 		for i := range 12 {
-			_, err := q.Next(noWait)
-			is.NoErr(err)
+			next(is, q)
 			time.Sleep(1500 * time.Millisecond)
 			is.Equal(u.opened.Load()-u.closed.Load(), int64(max(2, 10-i)))
 		}
@@ -204,8 +216,7 @@ func TestQueue_LargeFilesHoldTheirConnection(t *testing.T) {
 		synctest.Wait()
 		is.Equal(u.opened.Load(), int64(3))
 		for range 2 {
-			_, err := q.Next(noWait)
-			is.NoErr(err)
+			next(is, q)
 		}
 		synctest.Wait()
 		is.Equal(u.opened.Load(), int64(4))
@@ -232,10 +243,7 @@ func TestQueue_BudgetIsShared(t *testing.T) {
 		is.True(config.Budget.large >= 0 && config.Budget.small >= 0)
 		for _, q := range []*Queue[*fakeFile]{first, second} {
 			for range jobs { // one file beyond the budget keeps each queue going
-				file, err := q.Next(noWait)
-				is.NoErr(err)
-				got, err := io.ReadAll(file.Content())
-				is.NoErr(err)
+				got := contentOf(is, next(is, q))
 				is.True(string(got) == content)
 			}
 			q.Close()
@@ -281,12 +289,10 @@ func TestBudget_Stats(t *testing.T) {
 		large := strings.Repeat("x", PrefixSize+1)
 		jobs := []Job[*fakeFile]{u.file("a", large, time.Second), u.file("a", large, 0), u.file("a", "x", time.Hour)}
 		q := New(t.Context(), config, jobs)
-		_, err := q.Next(noWait) // waits a second
-		is.NoErr(err)
+		next(is, q)                                                         // waits a second
 		is.Equal(config.Budget.Stats().UsedBytes, 2*PrefixSize+smallPrefix) // the last one is not open yet
 		for range 2 {                                                       // one is ready, one is not
-			_, err := q.Next(noWait)
-			is.NoErr(err)
+			next(is, q)
 		}
 		q.Close()
 		is.Equal(config.Budget.Stats(), Stats{Ready: 1, Waited: 2, MaxBytes: 64 << 20})
@@ -310,10 +316,7 @@ func TestQueue_StalledQueuesDoNotSlowOthers(t *testing.T) {
 				consume := func(q *Queue[*fakeFile]) time.Duration {
 					start := time.Now()
 					for range jobs {
-						file, err := q.Next(noWait)
-						is.NoErr(err)
-						got, err := io.ReadAll(file.Content())
-						is.NoErr(err)
+						got := contentOf(is, next(is, q))
 						is.Equal(len(got), size)
 					}
 					return time.Since(start)
@@ -325,8 +328,7 @@ func TestQueue_StalledQueuesDoNotSlowOthers(t *testing.T) {
 				var stalled []*Queue[*fakeFile]
 				for range 100 {
 					q := New(t.Context(), config, jobs)
-					_, err := q.Next(noWait)
-					is.NoErr(err)
+					next(is, q)
 					stalled = append(stalled, q)
 				}
 				time.Sleep(2 * stallTime)
@@ -338,10 +340,7 @@ func TestQueue_StalledQueuesDoNotSlowOthers(t *testing.T) {
 				is.True(config.Budget.large >= 0 && config.Budget.small >= 0)
 
 				for range jobs[1:] { // a consumer that goes on gets all files
-					file, err := stalled[0].Next(noWait)
-					is.NoErr(err)
-					got, err := io.ReadAll(file.Content())
-					is.NoErr(err)
+					got := contentOf(is, next(is, stalled[0]))
 					is.Equal(len(got), size)
 				}
 				for _, q := range stalled {
@@ -381,8 +380,7 @@ func TestQueue_StopsAfterRepeatedTimeouts(t *testing.T) {
 				}
 				is.True(tried.Load() < 60)
 				if hosts == 1 {
-					_, err := q.Next(noWait) // another host is not affected
-					is.NoErr(err)
+					next(is, q) // another host is not affected
 				}
 			})
 		})
@@ -404,8 +402,7 @@ func TestQueue_FastErrorsDoNotStopIt(t *testing.T) {
 			_, err := q.Next(noWait)
 			is.Equal(err, errGone)
 		}
-		_, err := q.Next(noWait)
-		is.NoErr(err)
+		next(is, q)
 	})
 }
 
@@ -462,13 +459,9 @@ func TestQueue_ReopensIdleFile(t *testing.T) {
 					return &fakeFile{Reader: body, length: int64(len(content)), canIdle: c.canIdle}, nil
 				})
 				q := New(t.Context(), testConfig(), []Job[*fakeFile]{u.file("a", "first", 0), waits})
-				_, err := q.Next(noWait)
-				is.NoErr(err)
+				next(is, q)
 				time.Sleep(c.wait)
-				file, err := q.Next(noWait)
-				is.NoErr(err)
-				got, err := io.ReadAll(file.Content())
-				is.NoErr(err)
+				got := contentOf(is, next(is, q))
 				is.True(string(got) == content)
 				q.Close()
 				is.Equal(u.opened.Load(), 1+c.want)
@@ -491,10 +484,7 @@ func TestQueue_ReopensFileThatFailsBeforeItsTurn(t *testing.T) {
 			return &fakeFile{Reader: body, length: int64(len(content))}, nil
 		})
 		q := New(t.Context(), testConfig(), []Job[*fakeFile]{job})
-		file, err := q.Next(noWait)
-		is.NoErr(err)
-		got, err := io.ReadAll(file.Content())
-		is.NoErr(err)
+		got := contentOf(is, next(is, q))
 		is.True(bytes.Equal(got, content))
 		q.Close()
 		is.Equal(u.closed.Load(), int64(2))
@@ -532,8 +522,7 @@ func TestQueue_PanicFailsTheFile(t *testing.T) {
 		_, err := q.Next(noWait)
 		is.True(err != nil && strings.Contains(err.Error(), want))
 	}
-	_, err := q.Next(noWait)
-	is.NoErr(err)
+	next(is, q)
 	q.Close()
 	is.Equal(u.opened.Load(), int64(2))
 	is.Equal(u.closed.Load(), int64(2))
@@ -549,8 +538,7 @@ func TestQueue_Rest(t *testing.T) {
 		}
 		q := New(t.Context(), testConfig(), jobs)
 		defer q.Close()
-		_, err := q.Next(noWait)
-		is.NoErr(err)
+		next(is, q)
 		rest := q.Rest(50 * time.Millisecond)
 		is.Equal(len(rest), 2)
 		is.True(!rest[0].Arrived)
@@ -559,8 +547,7 @@ func TestQueue_Rest(t *testing.T) {
 		is.True(rest[0].Arrived && rest[1].Arrived)
 		is.Equal(string(rest[0].Result.Prefix), "second")
 		is.NoErr(rest[0].Err)
-		file, err := q.Next(noWait) // they are still to come
-		is.NoErr(err)
+		file := next(is, q) // they are still to come
 		is.Equal(string(file.Prefix), "second")
 
 		config := testConfig()
@@ -584,8 +571,7 @@ func TestQueue_CloseEndsWorkers(t *testing.T) {
 		}
 		start := time.Now()
 		q := New(t.Context(), testConfig(), jobs)
-		_, err := q.Next(noWait)
-		is.NoErr(err)
+		next(is, q)
 		q.Close()
 		is.Equal(time.Since(start), time.Duration(0))
 		is.Equal(u.opened.Load(), u.closed.Load())

@@ -92,31 +92,25 @@ func (r *Result[F]) closeFile() {
 	}
 }
 
-// limits apply to opening one file.
-type limits struct {
-	timeout time.Duration
-	queue   *breaker // of all files of the queue
-	host    *breaker // of those from the same host
-}
-
 // work waits for a connection to the host and for memory, then reads.
-func work[F File](ctx context.Context, t *task[F], budget *Budget, l limits) (Result[F], error) {
+func (q *Queue[F]) work(t *task[F]) Outcome[F] {
 	select {
 	case <-t.admitted:
-	case <-ctx.Done():
-		return Result[F]{}, ctx.Err()
+	case <-q.ctx.Done():
+		return Outcome[F]{Arrived: true, Err: q.ctx.Err()}
 	}
-	memory, err := budget.acquire(ctx, t.wanted)
+	memory, err := q.config.Budget.acquire(q.ctx, t.wanted)
 	if err != nil {
-		return Result[F]{}, err
+		return Outcome[F]{Arrived: true, Err: err}
 	}
-	return read(ctx, t.job, l, memory)
+	result, err := q.read(t, memory)
+	return Outcome[F]{true, result, err}
 }
 
 // read opens a file and reads its prefix. It converts a panic to an error,
 // because a panic in a worker's goroutine would end the process. If it returns an
 // error, it has released the memory.
-func read[F File](ctx context.Context, job Job[F], l limits, memory *allocation) (result Result[F], err error) {
+func (q *Queue[F]) read(t *task[F], memory *allocation) (result Result[F], err error) {
 	result.release = memory.release
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -127,21 +121,21 @@ func read[F File](ctx context.Context, job Job[F], l limits, memory *allocation)
 			result.close()
 		}
 	}()
-	if l.queue.open() || l.host.open() {
+	if q.breaker.open() || t.host.breaker.open() {
 		return result, ErrUnresponsive
 	}
 	start := time.Now()
-	file, err := job.Open(ctx)
-	slow := min(time.Second, l.timeout)
-	l.queue.record(err, time.Since(start), slow)
-	l.host.record(err, time.Since(start), slow)
+	file, err := t.job.Open(q.ctx)
+	slow := min(time.Second, q.config.Timeout)
+	q.breaker.record(err, time.Since(start), slow)
+	t.host.breaker.record(err, time.Since(start), slow)
 	if err != nil {
 		return result, err
 	}
 	result.File, result.open = file, true
-	buffer, free := prefixBuffer(memory.resize(job.prefixSize(file.Length())))
+	buffer, free := prefixBuffer(memory.resize(t.job.prefixSize(file.Length())))
 	result.release = func() { free(); memory.release() }
-	n, err := ReadUntil(file, buffer, start.Add(l.timeout))
+	n, err := ReadUntil(file, buffer, start.Add(q.config.Timeout))
 	switch {
 	case err == io.EOF && file.Length() >= 0 && int64(n) != file.Length():
 		return result, io.ErrUnexpectedEOF

@@ -20,6 +20,7 @@ import (
 // an archive needs zip64.
 func TestArchive_EqualsWrittenArchive(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	check := func(name string, files []file) {
 		t.Helper()
 		entries := make([]Entry, len(files))
@@ -55,13 +56,9 @@ func TestArchive_EqualsWrittenArchive(t *testing.T) {
 		entries := []Entry{first}
 		for _, f := range files {
 			entries = append(entries, f.entry())
-			if err := f.add(z); err != nil {
-				t.Fatal(err)
-			}
+			is.NoErr(f.add(z))
 		}
-		if err := z.Close(); err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(z.Close())
 		compareLayout(t, fmt.Sprintf("entries from %d", z.headers[1].offset), entries, z)
 	}
 	if testing.Short() {
@@ -72,9 +69,7 @@ func TestArchive_EqualsWrittenArchive(t *testing.T) {
 	for _, size := range []int64{largest, largest + 1} {
 		e := Entry{Name: "stream", Modified: modified, Size: size, Streamed: true}
 		z := NewWriter(io.Discard)
-		if err := errors.Join(z.AddStream(e, zeros{}), z.Close()); err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(errors.Join(z.AddStream(e, zeros{}), z.Close()))
 		compareLayout(t, fmt.Sprintf("a stream of %d bytes", size), []Entry{e}, z)
 	}
 }
@@ -96,9 +91,7 @@ func compareLayout(t *testing.T, name string, entries []Entry, z *Writer) {
 func newArchive(t testing.TB, entries []Entry) *Archive {
 	t.Helper()
 	archive, err := NewArchive(entries)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return archive
 }
 

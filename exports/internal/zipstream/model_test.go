@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sort"
 	"testing"
+
+	"github.com/matryer/is"
 )
 
 // model is a complete archive of entries with generated content. It stores the
@@ -33,6 +35,7 @@ const maxWritten = 1 << 20
 // newModel writes an archive with a Writer.
 func newModel(t testing.TB, entries []Entry) *model {
 	t.Helper()
+	is := is.New(t)
 	m := &model{entries: entries}
 	z := NewWriter(m)
 	var content []byte
@@ -53,13 +56,9 @@ func newModel(t testing.TB, entries []Entry) *model {
 		default:
 			err = m.addStream(z, e, i)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(z.Close())
 	return m
 }
 

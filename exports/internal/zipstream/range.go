@@ -1,6 +1,7 @@
 package zipstream
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"iter"
@@ -104,7 +105,7 @@ func (a *Archive) appendSection(b []byte, s section) []byte {
 
 // writeBody writes the included bytes of a bodySection.
 func (s *section) writeBody(w io.Writer, src Source) error {
-	var content io.Reader = eof{}
+	var content io.Reader = new(bytes.Reader)
 	if offset, length := s.content(); length > 0 {
 		opened, err := src.Content(s.entry, offset, length)
 		if err != nil {
@@ -122,8 +123,3 @@ func (s *section) writeBody(w io.Writer, src Source) error {
 	}
 	return err
 }
-
-// eof is empty content.
-type eof struct{}
-
-func (eof) Read([]byte) (int, error) { return 0, io.EOF }

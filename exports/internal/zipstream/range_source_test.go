@@ -95,9 +95,7 @@ func TestArchive_AsksOnlyForIncludedBytes(t *testing.T) {
 			parts[i] = part
 		}
 	}
-	if part != len(source.calls)-1 {
-		t.Fatalf("%d parts depend on %d calls", part+1, len(source.calls))
-	}
+	is.Equal(part, len(source.calls)-1)
 	for start := range parts {
 		for end := start; end <= len(parts); end += 5 {
 			var want []Need
@@ -165,6 +163,7 @@ func (s *failingSource) CRC(int) (uint32, error) { return 0, s.crc }
 
 func TestArchive_WriteRangeReturnsErrors(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	failed := errors.New("failed")
 	for _, streamed := range []bool{false, true} {
 		archive := newArchive(t, []Entry{{Name: "x", Modified: modified, Size: 100_000, Streamed: streamed}})
@@ -181,13 +180,10 @@ func TestArchive_WriteRangeReturnsErrors(t *testing.T) {
 			"CRC":           {failingSource{content: io.EOF, crc: failed}, failed},
 			"no error":      {failingSource{content: io.EOF}, nil},
 		} {
+			t.Log(name, streamed, c.want, c.source.closed)
 			err := archive.WriteRange(io.Discard, 0, archive.Size(), &c.source)
-			if !errors.Is(err, c.want) {
-				t.Errorf("%s, streamed %v: error is %v, want %v", name, streamed, err, c.want)
-			}
-			if opened := c.source.err == nil && (streamed || c.source.crc == nil); opened != (c.source.closed == 1) {
-				t.Errorf("%s, streamed %v: %d readers closed", name, streamed, c.source.closed)
-			}
+			is.True(errors.Is(err, c.want))
+			is.Equal(c.source.err == nil && (streamed || c.source.crc == nil), c.source.closed == 1)
 		}
 	}
 }

@@ -74,9 +74,7 @@ func TestArchive_RangesEqualSlices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(t, entries)
 			archive := newArchive(t, entries)
-			if archive.Size() != m.size {
-				t.Fatalf("size is %d, want %d", archive.Size(), m.size)
-			}
+			is.New(t).Equal(archive.Size(), m.size)
 			if m.size < 16<<20 {
 				checkRange(t, m, archive, 0, m.size)
 			}
@@ -118,9 +116,7 @@ func checkRange(t *testing.T, m *model, archive *Archive, offset, length int64) 
 	if err := archive.WriteRange(&out, offset, length, m); err != nil {
 		t.Fatalf("%d bytes at %d: %v", length, offset, err)
 	}
-	if !bytes.Equal(out.Bytes(), m.slice(offset, length)) {
-		t.Fatalf("%d bytes at %d differ", length, offset)
-	}
+	is.New(t).True(bytes.Equal(out.Bytes(), m.slice(offset, length)))
 }
 
 // TestArchive_ReadByAllReaders joins an archive from many ranges.
@@ -179,12 +175,11 @@ func BenchmarkArchive_WriteRange(b *testing.B) {
 	archive := newArchive(b, entries)
 	for name, offset := range map[string]int64{"directory": archive.directory, "end": archive.end} {
 		b.Run(name, func(b *testing.B) {
+			is := is.New(b)
 			b.ReportAllocs()
 			b.SetBytes(archive.size - offset)
 			for b.Loop() {
-				if err := archive.WriteRange(io.Discard, offset, archive.size-offset, &model{entries: entries}); err != nil {
-					b.Fatal(err)
-				}
+				is.NoErr(archive.WriteRange(io.Discard, offset, archive.size-offset, &model{entries: entries}))
 			}
 		})
 	}

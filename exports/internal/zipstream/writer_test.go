@@ -77,16 +77,13 @@ var modified = time.Date(2026, 3, 30, 10, 20, 31, 0, time.UTC)
 
 func writeZip(t testing.TB, files []file) []byte {
 	t.Helper()
+	is := is.New(t)
 	var out bytes.Buffer
 	z := NewWriter(&out)
 	for _, f := range files {
-		if err := f.add(z); err != nil {
-			t.Fatal(err)
-		}
+		is.NoErr(f.add(z))
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(z.Close())
 	return out.Bytes()
 }
 
@@ -248,15 +245,14 @@ func TestWriter_LargeStreamHasZip64Header(t *testing.T) {
 // TestWriter_Over4GiBReadByAllReaders takes minutes, because each reader unpacks
 // the archive: go test ./exports/internal/zipstream -run 4GiB -huge
 func TestWriter_Over4GiBReadByAllReaders(t *testing.T) {
+	is := is.New(t)
 	if !*huge {
 		t.Skip("runs with -huge only")
 	}
 	const size = 1<<32 + 10
 	path := filepath.Join(t.TempDir(), "archive.zip")
 	archive, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	out := &sparseWriter{file: archive}
 	z := NewWriter(out)
 	err = errors.Join(
@@ -266,9 +262,7 @@ func TestWriter_Over4GiBReadByAllReaders(t *testing.T) {
 		archive.Truncate(out.size),
 		archive.Close(),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.NoErr(err)
 	ziptest.ReadFile(t, path, 2, []string{"large.bin", "behind.txt"})
 }
 

@@ -1,6 +1,8 @@
 // The keys that the user has entered, and requests with them. Keys are kept in
 // memory and, if the user chooses so, in the session storage of the tab.
 
+import { CanvasbackError, createClient, readJSON } from "../../client/client.js";
+
 export const base = new URL(document.documentElement.dataset.api, document.baseURI);
 
 export const apiURL = (path) => new URL(path, base).href;
@@ -44,49 +46,44 @@ export const access = {
 	},
 };
 
-// Failure is an error response, or the lack of a response (status 0).
-export class Failure extends Error {
-	constructor(status, message, more) {
-		super(message);
-		Object.assign(this, { status, ...more });
-	}
-}
-
 // failures are the last failed requests of this page, the latest one first.
 export const failures = [];
 
+// connect returns a client, whose GETs are not repeated: the page shows when to retry.
+const connect = (fetch) => createClient({ baseUrl: base, maxWait: 0, fetch });
+
+const plain = connect();
+
 // send sends a request with a key, "admin" or "client", or both. It throws a
-// Failure unless the response is a success. Objects are sent as JSON. progress is
-// called with the events of the upload. A 404 for what is optional is no failure of
+// CanvasbackError unless the response is a success. Objects are sent as JSON. progress
+// is called with the events of the upload. A 404 for what is optional is no failure of
 // the page.
 export async function send(method, path, { key, body, headers, signal, progress, optional } = {}) {
-	const all = new Headers(headers);
+	const all = { ...headers };
 	for (const kind of [key].flat()) {
-		if (keys[kind]) all.set(kinds[kind][2], keys[kind]);
+		if (keys[kind]) all[kinds[kind][2]] = keys[kind];
 	}
-	if (body?.constructor === Object) {
-		all.set("Content-Type", "application/json");
-		body = JSON.stringify(body);
-	}
-	const request = { method, headers: all, body, signal };
+	const content = body?.constructor === Object ? { json: body } : { body };
+	const { request } = progress ? connect((url, init) => upload(url, init, progress)) : plain;
 	try {
-		const response = await (progress ? upload(apiURL(path), request, progress) : fetch(apiURL(path), request)).catch(rethrow);
-		if (response.ok) return response;
-		const failure = new Failure(response.status, `The response has status ${response.status}`, {
-			requestId: response.headers.get("X-Request-Id"),
-			wait: response.headers.get("Retry-After"),
-			login: response.headers.get("WWW-Authenticate") === "Application", // the server has a login of its own
-			...await response.json().catch(() => ({})),
-		});
-		if (failure.status === 401) failure.missing = access.kinds.find((kind) => failure.message.startsWith(kinds[kind][2]) && !keys[kind]);
-		throw failure;
+		return await request(method, path, { ...content, headers: all, signal });
 	} catch (error) {
-		if (error instanceof Failure && !error.missing && !(optional && error.status === 404)) {
+		if (!(error instanceof CanvasbackError)) throw error;
+		explain(error);
+		if (!error.missing && !(optional && error.status === 404)) {
 			failures.unshift({ at: new Date().toISOString(), method, path: path.replace(/\?.*/, ""), error });
 			failures.length = Math.min(failures.length, 20);
 		}
 		throw error;
 	}
+}
+
+// explain adds to an error what this page knows about it.
+function explain(error) {
+	const { status, message, response } = error;
+	if (!status) error.message = navigator.onLine ? `No response from ${base}` : "This device has no connection";
+	error.login = response?.headers.get("WWW-Authenticate") === "Application"; // the server has a login of its own
+	if (status === 401) error.missing = access.kinds.find((kind) => message.startsWith(kinds[kind][2]) && !keys[kind]);
 }
 
 // upload is a fetch that reports the progress of the request body.
@@ -107,23 +104,14 @@ const upload = (url, { method, headers, body, signal }, progress) => new Promise
 });
 
 // call is send for a JSON response.
-export const call = async (...request) => parse(await send(...request));
+export const call = async (...request) => readJSON(await send(...request));
 
 // pages yields the pages of a list as {records, more}.
 export async function* pages(path, options) {
 	while (path) {
 		const response = await send("GET", path, options);
 		const [, next] = /<([^>]*)>; rel="next"/.exec(response.headers.get("Link")) ?? [];
-		path = next && new URL(next, response.url).href;
-		yield { records: await parse(response), more: Boolean(path) };
+		path = next && new URL(next, apiURL(path)).href;
+		yield { records: await readJSON(response), more: Boolean(path) };
 	}
-}
-
-const parse = (response) => response.json().catch((error) => {
-	if (error.name === "SyntaxError") throw new Failure(response.status, "The response is not JSON. Is this the URL of the API?");
-	rethrow(error);
-});
-
-function rethrow(error) {
-	throw error.name === "AbortError" ? error : new Failure(0, navigator.onLine ? `No response from ${base}` : "This device has no connection");
 }

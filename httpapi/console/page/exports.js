@@ -1,4 +1,4 @@
-import { Failure, access, apiURL, call, send } from "./api.js";
+import { access, apiURL, call, send } from "./api.js";
 import { bytes, curl, fill, h, plural, timeNode } from "./dom.js";
 import { loadFailed } from "./keyforms.js";
 import { announce, button, codeBlock, emptyState, errorContent, field, form, formDialog, heading, menuButton, recordRow, records, runOnce, searchField, showProblem, table } from "./ui.js";
@@ -16,7 +16,7 @@ export function exportsScreen(root) {
 	const main = form("card.stack", () => {
 		fill(result);
 		fill(banner);
-		runOnce(go, run).catch((error) => showProblem(banner, [errorContent(error), skipped(error.skipped)]));
+		runOnce(go, run).catch((error) => showProblem(banner, [errorContent(error), skipped(error.body?.skipped)]));
 	}, h("h2", "Download"),
 	field("Sources", list, "Registered sources, one per line. Several files are downloaded as a zip."),
 	h("label.check", urls, "Show the URLs of the files instead"),
@@ -172,7 +172,7 @@ function registered({ select, download }) {
 		box.checked = selected.includes(sourceFileUrl);
 		const status = h("div");
 		const line = recordRow(`export-${id}`, [h("label.check", box, h("span", h("span.name", sourceFileUrl), h("span.hint", exportedUrl, fileName && ` as ${fileName}`))), status],
-			{ Registered: [timeNode(updatedAt), registeredBy && ` by ${registeredBy}`] }, [
+			{ Registered: [timeNode(updatedAt), registeredBy && ` by key ${registeredBy}`] }, [
 				button("Check", { kind: "small", "aria-label": `Check ${sourceFileUrl}`, onclick: ({ currentTarget }) => runOnce(currentTarget, () => check(id, status)).catch(problem) }),
 				menuButton(`More for ${sourceFileUrl}`, `export-${id}-menu`, () => [
 					["Download", () => download(sourceFileUrl)],
@@ -193,7 +193,7 @@ function registered({ select, download }) {
 
 	const remove = (record, line) => formDialog({ title: "Remove this export?", submit: "Remove", danger: true, after: "title", async run() {
 		await admin("DELETE", `/${record.id}`).catch((error) => {
-			if (!(error instanceof Failure) || error.status !== 404) throw error; // someone else has removed it
+			if (error.status !== 404) throw error; // someone else has removed it
 		});
 		line.remove();
 		loaded = loaded.filter((one) => one !== record);

@@ -1,4 +1,5 @@
-import { Failure, call, pages, send } from "./api.js";
+import { CanvasbackError } from "../../client/client.js";
+import { call, pages, send } from "./api.js";
 import { byId, byName, fill, h, icon, plural } from "./dom.js";
 import { virtualGrid } from "./grid.js";
 import { loadFailed } from "./keyforms.js";
@@ -304,7 +305,9 @@ export function symbolsScreen(root) {
 				throw error;
 			});
 			const [record] = symbol ? await client("GET", `folders/${shown.folderId}/symbols?${fields}&limit=1&after=${shown.id - 1}`) : [await response.json()];
-			if (Object.keys(record ?? shown).some((name) => record?.[name] !== shown[name])) throw new Failure(412, "The view has been reloaded. Check it and retry");
+			if (Object.keys(record ?? shown).some((name) => record?.[name] !== shown[name])) {
+				throw new CanvasbackError("The view has been reloaded. Check it and retry", { status: 412 });
+			}
 			const etag = response.headers.get("ETag");
 			return await client(method, path, { headers: etag ? { "If-Match": etag } : {}, body });
 		} catch (error) {

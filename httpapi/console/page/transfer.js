@@ -1,4 +1,5 @@
-import { Failure, call, send } from "./api.js";
+import { CanvasbackError } from "../../client/client.js";
+import { call, send } from "./api.js";
 import { bytes, fill, h, plural } from "./dom.js";
 import { fileName } from "./symbol.js";
 import { announce, button, errorContent, openDialog, percent, runOnce, saveBlob, showProgress, table } from "./ui.js";
@@ -30,7 +31,7 @@ async function collect({ headers, body }, { bar, text }) {
 	let [parts, size] = [[], 0];
 	for (;;) {
 		const { done, value } = await reader.read().catch(() => {
-			throw new Failure(502, `The download was aborted after ${bytes(blob.size + size)}. Nothing was saved`);
+			throw new CanvasbackError(`The download was aborted after ${bytes(blob.size + size)}. Nothing was saved`, { status: 502 });
 		});
 		if (value) size += parts.push(value) && value.length;
 		if (done || size > 16e6) {
@@ -63,7 +64,12 @@ export const importZip = (folder, file, imported) => new Promise((closed) => {
 		} });
 	};
 	const attempt = async (action) => {
-		await action().catch((error) => fill(content, h("div.problem", errorContent(error)), reasons("Rejected files", error.rejected), h("footer", button("Close", { kind: "main", onclick: close }))));
+		await action().catch((error) => fill(
+			content,
+			h("div.problem", errorContent(error)),
+			reasons("Rejected files", error.body?.rejected),
+			h("footer", button("Close", { kind: "main", onclick: close })),
+		));
 		dialog.querySelector("footer .main")?.focus();
 	};
 	const go = button("", { kind: "main", onclick: () => runOnce(go, () => attempt(async () => {

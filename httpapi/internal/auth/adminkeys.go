@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -70,6 +71,11 @@ func newAdminKeys(list []string) (*adminKeys, error) {
 }
 
 func (k *adminKeys) empty() bool { return len(k.clear)+len(k.hashed) == 0 }
+
+// isClear reports whether the key with the number is configured in clear.
+func (k *adminKeys) isClear(number int) bool {
+	return slices.ContainsFunc(k.clear, func(c clearAdminKey) bool { return c.number == number })
+}
 
 // find returns the number of a clear or remembered key, or zero, and whether the
 // key must be compared with the hashes. It compares digests, and all of them: its

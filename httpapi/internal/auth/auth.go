@@ -2,7 +2,7 @@
 // an identity or an error. It knows no routes and writes no response.
 //
 // Invariants: an error does not contain the key. Beyond the rate limit of a client IP,
-// no error shows whether an admin key was right.
+// no error shows whether an admin key was right, unless the IP knew it before.
 package auth
 
 import (
@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"example.com/canvasback/keys"
@@ -21,6 +22,7 @@ var (
 	ErrAdminKeyWrong    = errors.New("x-admin-key is not a valid key")
 	ErrAdminOff         = errors.New("no admin key is configured on this server")
 	ErrClientKeyMissing = errors.New("x-api-key is missing or sent more than once")
+	ErrTokenInvalid     = errors.New("token must be one page token")
 )
 
 // LimitError means that a client IP has sent too many wrong keys.
@@ -41,10 +43,12 @@ type Options struct {
 
 // Checker checks credentials. It is safe for concurrent use.
 type Checker struct {
-	keys    *keys.Service
-	admin   *adminKeys
-	limiter *limiter
-	timeout time.Duration
+	keys         *keys.Service
+	admin        *adminKeys
+	clientLimit  *limiter // of wrong client keys
+	adminLimit   *limiter // of wrong admin keys
+	recentAdmins *recentUses
+	timeout      time.Duration
 }
 
 // New returns a Checker. An error means that a bcrypt hash is malformed.
@@ -53,7 +57,14 @@ func New(options Options) (*Checker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Checker{options.Keys, admin, newLimiter(options.Burst, options.Interval), options.Timeout}, nil
+	return &Checker{
+		keys:         options.Keys,
+		admin:        admin,
+		clientLimit:  newLimiter(options.Burst, options.Interval),
+		adminLimit:   newLimiter(options.Burst, options.Interval),
+		recentAdmins: newRecentUses(),
+		timeout:      options.Timeout,
+	}, nil
 }
 
 // Client returns the client key of a request whose header has the given values. The
@@ -67,14 +78,32 @@ func (c *Checker) Client(ctx context.Context, ip func() string, values []string,
 	}
 	key, err := c.keys.VerifyFunc(ctx, values[0], permit)
 	if errors.Is(err, keys.ErrMalformed) || errors.Is(err, keys.ErrUnknown) {
-		err = cmp.Or(c.limiter.take(Network(ip()), true), err)
+		err = cmp.Or(c.CountWrong(ip()), err)
 	}
 	return key, err
 }
 
+// CountWrong counts a wrong client key, and returns a [LimitError] if the client IP is over
+// its limit.
+func (c *Checker) CountWrong(ip string) error { return c.clientLimit.take(Network(ip), true) }
+
+// Token is Client for the values of the parameter token in a URL. They must be a page
+// token: a raw key in a URL is not accepted.
+func (c *Checker) Token(ctx context.Context, ip func() string, values []string, permit func(*keys.Key) error) (keys.Key, error) {
+	if len(values) != 1 || !strings.Contains(values[0], ".") { // raw keys have none
+		return keys.Key{}, ErrTokenInvalid
+	}
+	return c.Client(ctx, ip, values, func(key *keys.Key) error {
+		if key.Token == nil {
+			return ErrTokenInvalid
+		}
+		return permit(key)
+	})
+}
+
 // Admin returns the number of the admin key of a request, counted from 1. The limit of
 // a client IP holds for right keys too: beyond it a response does not reveal whether a
-// key is one.
+// key is one. Only a long key in clear that the IP has used within the last hour passes.
 func (c *Checker) Admin(ctx context.Context, ip string, values []string) (number int, err error) {
 	switch {
 	case c.admin.empty():
@@ -84,7 +113,11 @@ func (c *Checker) Admin(ctx context.Context, ip string, values []string) (number
 	}
 	ip = Network(ip)
 	number, slow := c.admin.find(values[0])
-	if err := c.limiter.take(ip, number == 0); err != nil {
+	use, long := recentID{ip, number}, len(values[0]) >= minRecentKey && c.admin.isClear(number)
+	if long && c.recentAdmins.has(use, time.Now()) {
+		return number, nil
+	}
+	if err := c.adminLimit.take(ip, number == 0); err != nil {
 		return 0, err
 	}
 	if slow {
@@ -94,11 +127,14 @@ func (c *Checker) Admin(ctx context.Context, ip string, values []string) (number
 			return 0, fmt.Errorf("%w: wait for the comparison of a key: %w", keys.ErrUnavailable, err)
 		}
 		if number > 0 {
-			c.limiter.refund(ip)
+			c.adminLimit.refund(ip)
 		}
 	}
 	if number == 0 {
 		return 0, ErrAdminKeyWrong
+	}
+	if long {
+		c.recentAdmins.add(use, time.Now())
 	}
 	return number, nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxClientIPs limits the entries of a limiter.
+// maxClientIPs limits the entries of a limiter, and of recentUses.
 const maxClientIPs = 1 << 14
 
 // limiter counts wrong keys by client IP with the generic cell rate algorithm (GCRA).
@@ -17,11 +17,11 @@ type limiter struct {
 
 	seed maphash.Seed
 	mu   sync.Mutex
-	tats map[uint64]time.Time // theoretical arrival times, by hash of the IP, which may be long
+	tats expiries // theoretical arrival times, by hash of the IP, which may be long
 }
 
 func newLimiter(burst int, interval time.Duration) *limiter {
-	return &limiter{burst: burst, interval: interval, seed: maphash.MakeSeed(), tats: make(map[uint64]time.Time)}
+	return &limiter{burst: burst, interval: interval, seed: maphash.MakeSeed(), tats: make(expiries)}
 }
 
 // Network returns the network of an IPv6 address, to which a limit applies, and any
@@ -76,25 +76,29 @@ func (l *limiter) allow(ip string, now time.Time, count bool) time.Duration {
 	if !count {
 		return 0
 	}
-	if len(l.tats) >= maxClientIPs {
-		l.evict(now)
-	}
+	l.tats.makeRoom(now)
 	l.tats[hash] = tat.Add(l.interval)
 	return 0
 }
 
-// evict removes the expired entries and then others down to half of the maximum,
-// so that it is rarely called.
-func (l *limiter) evict(now time.Time) {
-	for hash, tat := range l.tats {
-		if tat.Before(now) {
-			delete(l.tats, hash)
+// expiries are times by hash. Those in the past mean nothing.
+type expiries map[uint64]time.Time
+
+// makeRoom removes, if there are maxClientIPs entries, those that mean nothing and then
+// others down to half, so that this is rare.
+func (e expiries) makeRoom(now time.Time) {
+	if len(e) < maxClientIPs {
+		return
+	}
+	for hash, end := range e {
+		if end.Before(now) {
+			delete(e, hash)
 		}
 	}
-	for hash := range l.tats {
-		if len(l.tats) <= maxClientIPs/2 {
+	for hash := range e {
+		if len(e) <= maxClientIPs/2 {
 			return
 		}
-		delete(l.tats, hash)
+		delete(e, hash)
 	}
 }

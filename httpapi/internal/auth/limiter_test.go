@@ -77,9 +77,7 @@ func TestLimiter_StoresNoClientIPs(t *testing.T) {
 	if grown := heap() - before; grown > count*length/4 {
 		t.Errorf("%d client IPs of %d bytes take %d bytes", count, length, grown)
 	}
-	if len(l.tats) != count {
-		t.Errorf("%d entries, want %d", len(l.tats), count)
-	}
+	is.New(t).Equal(len(l.tats), count)
 }
 
 func TestNetwork(t *testing.T) {

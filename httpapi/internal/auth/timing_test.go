@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/matryer/is"
+
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 )
@@ -44,9 +46,7 @@ func BenchmarkTiming(b *testing.B) {
 	})
 	b.Run("admin key", func(b *testing.B) {
 		admin, err := newAdminKeys([]string{"another admin key", string(secret)})
-		if err != nil {
-			b.Fatal(err)
-		}
+		is.New(b).NoErr(err)
 		t := 0.0
 		for b.Loop() {
 			t = welchT(samples, candidates(secret, decoy, unchanged), func(candidate string) { admin.find(candidate) })
@@ -57,15 +57,12 @@ func BenchmarkTiming(b *testing.B) {
 		}
 	})
 	b.Run("client key", func(b *testing.B) {
+		is := is.New(b)
 		service := newKeyService(b, memory.New().Keys(), nil)
 		issued, err := service.Create(context.Background(), keys.Fields{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		is.NoErr(err)
 		other, err := newKeyService(b, memory.New().Keys(), nil).Create(context.Background(), keys.Fields{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		is.NoErr(err)
 		t := 0.0
 		for b.Loop() {
 			t = welchT(samples, candidates([]byte(issued.Raw), []byte(other.Raw), seal), func(candidate string) { service.Verify(context.Background(), candidate) })
@@ -148,8 +145,6 @@ func welchT(samples int, candidate func(class int) string, check func(string)) f
 func newKeyService(tb testing.TB, store keys.Store, options *keys.Options) *keys.Service {
 	tb.Helper()
 	service, err := keys.NewService(store, options)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	is.New(tb).NoErr(err)
 	return service
 }

@@ -11,10 +11,13 @@ package bodies
 
 import (
 	"context"
+	"errors"
+	"runtime"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
+	"example.com/canvasback/httpapi/internal/budget"
 	"example.com/canvasback/symbols"
 )
 
@@ -49,6 +52,7 @@ type Library struct {
 	cache   *cache
 	maxRead int64 // bytes of a list that are read before it is written
 	fills   singleflight.Group
+	loads   chan struct{} // held by each load
 	pins    pins
 }
 
@@ -60,12 +64,19 @@ func New(service *symbols.Service, size int64, timeout time.Duration) *Library {
 		timeout: timeout,
 		cache:   newCache(size - size/3), // a third is for what the garbage collector has not freed yet
 		maxRead: max(size/4, 4<<20),
+		loads:   make(chan struct{}, 4*runtime.GOMAXPROCS(0)),
 	}
 }
 
-// Reserve counts size bytes of memory until release is called. It waits for memory if wait
-// is set, and otherwise returns an error at once.
-type Reserve func(size int64, wait bool) (release func(), err error)
+// Reserve counts size bytes of memory. It waits for memory if wait is set, and otherwise
+// returns an error at once: [budget.ErrExhausted].
+type Reserve func(size int64, wait bool) (Memory, error)
+
+// Memory is what a Reserve counts, until Release is called.
+type Memory interface {
+	Shrink(size int64)
+	Release()
+}
 
 // Get returns the current body of a key, or one that is only Current if the client has
 // it, which known reports of a version; known may be nil. The caller must release the
@@ -84,70 +95,56 @@ func (l *Library) Get(ctx context.Context, key Key, known func(symbols.Version) 
 
 // fill reads what a body has in advance.
 func (l *Library) fill(ctx context.Context, body *Body, known func(symbols.Version) bool) error {
-	first := body.key.first()
 	if known == nil {
 		known = func(symbols.Version) bool { return false }
-		if !first.isList() && first.Kind != Image && !l.cache.has(first) {
-			p, err := l.load(ctx, first) // one read of the store instead of two
-			if err != nil {
-				return err
-			}
-			return body.add(p)
-		}
 	}
-	version, err := l.version(ctx, body.key)
-	switch {
-	case err != nil:
+	version, size, err := l.version(ctx, body.key)
+	if err != nil {
 		return err
-	case first.Kind == Image:
-		return l.fillImage(ctx, body, version, known)
-	case known(version):
+	}
+	first := body.key.first()
+	cached := l.cache.get(first, version)
+	switch {
+	case known(version) && (first.Kind != Image || cached != nil && cached.image.Type != ""):
 		body.Version, body.Current = version, true
 		return nil
 	case first.isList():
 		return l.fillList(ctx, body, version)
 	}
-	p, _, err := l.part(ctx, first, version)
-	if err != nil {
+	p, _, err := body.start(ctx, first, version, size)
+	switch {
+	case err != nil:
 		return err
+	case first.Kind == Image && p.image.Type == "":
+		return ErrNoImage
+	case known(p.version):
+		body.Current = true
 	}
-	return body.add(p)
+	return nil
 }
 
-// version returns the version that was current at some time during the call. Concurrent
-// calls share reads of the store.
-func (l *Library) version(ctx context.Context, key Key) (symbols.Version, error) {
+// version returns the version that was current at some time during the call, and the size
+// of the data of a single symbol unless it is small. Concurrent calls share reads of the
+// store.
+func (l *Library) version(ctx context.Context, key Key) (version symbols.Version, size int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	switch key.Kind {
 	case Folders:
-		return l.service.FolderListVersion(ctx)
+		version, err = l.service.FolderListVersion(ctx)
 	case Folder:
-		return l.service.FolderVersion(ctx, key.ID)
+		version, err = l.service.FolderVersion(ctx, key.ID)
 	case Contents:
-		return l.service.ContentsVersion(ctx, key.ID)
+		version, err = l.service.ContentsVersion(ctx, key.ID)
 	default:
-		return l.service.SymbolVersion(ctx, key.ID)
+		var info symbols.SymbolInfo
+		info, err = l.service.GetSymbolInfo(ctx, key.ID)
+		version, size = info.Version, info.Size
+		if readFactor*size <= maxUncounted {
+			size = 0
+		}
 	}
-}
-
-// fillImage reads an image that is too long for the cache only if the client does not
-// have it.
-func (l *Library) fillImage(ctx context.Context, body *Body, version symbols.Version, known func(symbols.Version) bool) error {
-	p, _, err := l.part(ctx, body.key.first(), version)
-	if err == nil && p.dropped && !known(p.version) {
-		p, err = l.load(ctx, body.key.first())
-	}
-	switch {
-	case err != nil:
-		return err
-	case p.image.Type == "":
-		return ErrNoImage
-	case known(p.version):
-		body.Version, body.Current = p.version, true
-		return nil
-	}
-	return body.add(p)
+	return version, size, err
 }
 
 // maxRatio is the compression ratio above which a part counts for more than its size. It
@@ -172,33 +169,36 @@ func (l *Library) fillList(ctx context.Context, body *Body, version symbols.Vers
 // the store, and the version of the part that it has read last. It ends before a part of
 // another version, after maxRead bytes, and when there is no memory for more.
 func (l *Library) tryFillList(ctx context.Context, body *Body, version symbols.Version) (read int64, latest symbols.Version, err error) {
-	for next, more := body.key.first(), true; more; {
-		p, cached, err := l.part(ctx, next, version)
-		if err != nil {
-			return 0, 0, err
-		}
-		if len(body.parts) > 0 && p.version != version {
-			body.interrupt(next)
-			return read, p.version, nil
-		}
-		if err := body.add(p); err != nil {
-			if len(body.parts) == 0 {
-				return 0, 0, err
-			}
-			body.interrupt(next)
-			return read, version, nil
-		}
-		version = p.version
+	next := body.key.first()
+	p, cached, err := body.start(ctx, next, version, 0)
+	for err == nil {
 		if !cached {
 			read += max(p.cost(), p.size/maxRatio)
 		}
-		if next, more = next.after(p); !more && p.more {
-			body.Next = p.last
+		var more bool
+		if next, more = next.after(p); !more {
+			if p.more {
+				body.Next = p.last
+			}
+			return read, p.version, nil
 		}
-		if more && read > l.maxRead {
-			body.interrupt(next)
+		if read > l.maxRead {
 			break
 		}
+		var memory Memory
+		if p, cached, memory, err = body.read(ctx, next, body.Version, 0); err != nil {
+			break
+		}
+		if p.version != body.Version {
+			release(memory)
+			body.interrupt(next)
+			return read, p.version, nil
+		}
+		err = body.add(p, memory)
 	}
-	return read, version, nil
+	if err != nil && (len(body.parts) == 0 || !errors.Is(err, budget.ErrExhausted)) {
+		return 0, 0, err
+	}
+	body.interrupt(next)
+	return read, body.Version, nil
 }

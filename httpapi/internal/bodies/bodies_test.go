@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/httpapi/internal/budget"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/symbols"
 )
@@ -28,14 +28,29 @@ func newLibrary(t *testing.T, cacheSize int64, count, size int) *Library {
 	_, err = service.CreateFolder(t.Context(), "A")
 	is.NoErr(err)
 	for i := range count {
-		_, err := service.CreateSymbol(t.Context(), 1, fmt.Sprint("symbol ", i), "text/plain", strings.Repeat(fmt.Sprint(i, " "), size/4))
+		_, err := service.CreateSymbol(t.Context(), 1, symbols.NewSymbol{
+			Name: fmt.Sprint("symbol ", i), Type: "text/plain", Data: strings.Repeat(fmt.Sprint(i, " "), size/4),
+		})
 		is.NoErr(err)
 	}
 	return New(service, cacheSize, time.Minute)
 }
 
+// memoryOf counts memory in an int64.
+type memoryOf struct {
+	used *int64
+	size int64
+}
+
+func (m *memoryOf) Shrink(size int64) {
+	*m.used -= m.size - min(m.size, size)
+	m.size = min(m.size, size)
+}
+
+func (m *memoryOf) Release() { m.Shrink(0) }
+
 // free is memory without end.
-func free(int64, bool) (func(), error) { return func() {}, nil }
+func free(int64, bool) (Memory, error) { return &memoryOf{used: new(int64)}, nil }
 
 // read returns the text of a body.
 func read(t *testing.T, l *Library, key Key) (string, *Body) {
@@ -101,9 +116,9 @@ func TestLibrary_CountsPartsOnce(t *testing.T) {
 	is := is.New(t)
 	l := newLibrary(t, 64<<20, 50, 4000)
 	held := int64(0)
-	reserve := func(size int64, _ bool) (func(), error) {
+	reserve := func(size int64, _ bool) (Memory, error) {
 		held += size
-		return func() { held -= size }, nil
+		return &memoryOf{&held, size}, nil
 	}
 	first, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, reserve)
 	is.NoErr(err)
@@ -123,22 +138,25 @@ func TestLibrary_CountsPartsOnce(t *testing.T) {
 }
 
 // TestLibrary_StreamsWithoutMemory: a list for which there is no memory is read while it
-// is written.
+// is written, and holds none afterwards.
 func TestLibrary_StreamsWithoutMemory(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	l := newLibrary(t, -1, 50, 4000)
-	errFull := errors.New("no memory")
-	body, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, func(_ int64, wait bool) (func(), error) {
-		if !wait {
-			return nil, errFull
+	reserved, held := 0, int64(0)
+	body, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, func(size int64, wait bool) (Memory, error) {
+		if reserved++; reserved > 1 && !wait {
+			return nil, budget.ErrExhausted
 		}
-		return func() {}, nil
+		held += size
+		return &memoryOf{&held, size}, nil
 	})
 	is.NoErr(err)
 	is.True(!body.Settled)
 	var out bytes.Buffer
 	is.NoErr(body.Write(t.Context(), &out))
+	body.Release()
+	is.Equal(held, int64(0))
 	want, _ := read(t, l, Key{Kind: Contents, ID: 1})
 	is.Equal(out.String(), want)
 

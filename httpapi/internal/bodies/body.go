@@ -2,9 +2,11 @@ package bodies
 
 import (
 	"context"
+	"errors"
 	"hash/crc32"
 	"io"
 
+	"example.com/canvasback/httpapi/internal/budget"
 	"example.com/canvasback/symbols"
 )
 
@@ -29,16 +31,83 @@ type Body struct {
 // maxUncounted is the size in bytes up to which a body is not counted.
 const maxUncounted = 64 << 10
 
-// add adds a part that was read in advance. Only the first part waits for memory.
-func (b *Body) add(p *part) error {
+// readFactor is how much memory takes the reading of data of a size: the data, and the part.
+const readFactor = 2
+
+// read returns a part at version, from the cache or the store. It reserves memory before it
+// reads a large symbol, and if size is not zero, the expected size of the data. It waits
+// for memory if the body has no part in memory.
+func (b *Body) read(ctx context.Context, key partKey, version symbols.Version, size int64) (p *part, cached bool, memory Memory, err error) {
+	if p := b.library.cached(key, version); p != nil {
+		return p, true, nil, nil
+	}
+	for {
+		if size > 0 {
+			if memory, err = b.reserve(readFactor*size, b.pinned == 0); err != nil {
+				return nil, false, nil, err
+			}
+		}
+		if p, err = b.library.part(ctx, key, version, size); err == nil {
+			if memory != nil {
+				memory.Shrink(p.cost())
+			}
+			return p, false, memory, nil
+		}
+		release(memory)
+		large, ok := errors.AsType[*largeError](err)
+		if !ok {
+			return nil, false, nil, err
+		}
+		size = large.size
+	}
+}
+
+// start reads and adds the first part.
+func (b *Body) start(ctx context.Context, key partKey, version symbols.Version, size int64) (p *part, cached bool, err error) {
+	for {
+		p, cached, memory, err := b.read(ctx, key, version, size)
+		if err != nil {
+			return nil, false, err
+		}
+		if err = b.add(p, memory); !errors.Is(err, budget.ErrExhausted) {
+			return p, cached, err
+		}
+		// Wait for memory without the part, and read it again.
+		if memory, err = b.reserve(p.cost(), true); err != nil {
+			return nil, false, err
+		}
+		memory.Release()
+	}
+}
+
+// release releases memory that may be nil.
+func release(memory Memory) {
+	if memory != nil {
+		memory.Release()
+	}
+}
+
+// add adds a part that was read in advance, and the memory that is reserved for it or nil.
+// It does not wait for more, because the part is in memory already.
+func (b *Body) add(p *part, memory Memory) error {
 	b.parts, b.size = append(b.parts, p), b.size+p.cost()
 	for b.size > maxUncounted && b.pinned < len(b.parts) {
-		if err := b.library.pins.pin(b.parts[b.pinned], len(b.parts) == 1, b.reserve); err != nil {
+		next := b.parts[b.pinned]
+		reserve := func() (Memory, error) { return b.reserve(next.cost(), false) }
+		if next == p && memory != nil {
+			reserve = func() (reserved Memory, err error) {
+				reserved, memory = memory, nil
+				return reserved, nil
+			}
+		}
+		if err := b.library.pins.pin(next, reserve); err != nil {
+			release(memory)
 			b.parts, b.size = b.parts[:len(b.parts)-1], b.size-p.cost()
 			return err
 		}
 		b.pinned++
 	}
+	release(memory) // small, or another response has the same part
 	if len(b.parts) == 1 {
 		b.Version, b.Gzip, b.Image = p.version, p.gzip, p.image
 	}
@@ -134,15 +203,12 @@ func (b *Body) Write(ctx context.Context, w io.Writer) error {
 // writeRest writes the parts that are not read in advance.
 func (b *Body) writeRest(ctx context.Context, out *partWriter) error {
 	for next, more := *b.rest, true; more; {
-		p, _, err := b.library.part(ctx, next, b.Version)
+		p, _, memory, err := b.read(ctx, next, b.Version, symbols.LargeSize)
 		if err != nil {
 			return err
 		}
-		if err := b.library.pins.pin(p, true, b.reserve); err != nil {
-			return err
-		}
 		err = out.write(p)
-		b.library.pins.unpin(p)
+		release(memory)
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 // Fields is a set of the fields of a symbol record.
-type Fields uint8
+type Fields uint16
 
 const (
 	idField Fields = 1 << iota
@@ -15,14 +15,21 @@ const (
 	dataField
 	folderIDField
 	sizeField
+	tagsField
+	metaField
+	createdAtField
+	updatedAtField
+	updatedByField
 
 	AllFields  = idField | nameField | typeField | dataField | folderIDField // of a record by default
 	InfoFields = AllFields &^ dataField
+
+	detailFields = tagsField | metaField | createdAtField | updatedAtField | updatedByField
 )
 
 // fieldNames are the names of the fields, in the order of the constants and of
 // records.
-var fieldNames = []string{"id", "name", "type", "data", "folderId", "size"}
+var fieldNames = []string{"id", "name", "type", "data", "folderId", "size", "tags", "meta", "createdAt", "updatedAt", "updatedBy"}
 
 // ParseFields parses names that are separated by commas. It returns false unless they
 // are known and different.
@@ -40,5 +47,5 @@ func ParseFields(text string) (set Fields, ok bool) {
 // FieldNames returns the names of all fields, in the order of records.
 func FieldNames() []string { return slices.Clone(fieldNames) }
 
-// HasData reports whether the data of a symbol is among the fields.
-func (f Fields) HasData() bool { return f&dataField != 0 }
+// InInfo reports whether a [symbols.SymbolInfo] has all fields.
+func (f Fields) InInfo() bool { return f&^(InfoFields|sizeField|tagsField) == 0 }

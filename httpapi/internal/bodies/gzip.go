@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"io"
+	"runtime"
 	"sync"
 )
 
@@ -22,12 +23,17 @@ var flateWriters = sync.Pool{New: func() any {
 	return w
 }}
 
+// deflating is held by each deflate, so that few of them need memory at a time.
+var deflating = make(chan struct{}, 2*runtime.GOMAXPROCS(0))
+
 // gzipHeader begins a gzip member without optional fields (RFC 1952, section 2.3).
 const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
 // deflate compresses a part of a gzip member. Parts refer to no others, so they can be
 // joined in any order.
 func deflate(plain []byte) []byte {
+	deflating <- struct{}{}
+	defer func() { <-deflating }()
 	var out bytes.Buffer
 	deflateTo(&out, plain) // a Buffer returns no error
 	return bytes.Clone(out.Bytes())

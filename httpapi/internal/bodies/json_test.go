@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/matryer/is"
 
 	"example.com/canvasback/symbols"
 )
@@ -14,9 +15,7 @@ import (
 func reflectedJSON(t *testing.T, value any) string {
 	t.Helper()
 	body, err := json.Marshal(value, jsontext.AllowInvalidUTF8(true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	return string(body)
 }
 
@@ -46,6 +45,7 @@ func FuzzAppendSymbol(f *testing.F) {
 	f.Add(int64(1<<62), ascii.String(), "ä\u2028\u2029\u2030🦆", "\xff\xfe\xed\xa0\x80")
 	f.Add(int64(-1), "\ufffd", "a\xc3", "<>&'\x7f\u0080")
 	f.Fuzz(func(t *testing.T, id int64, name, mimeType, data string) {
+		is := is.New(t)
 		got := string(AppendSymbol(nil, symbols.Symbol{ID: id, Name: name, Type: mimeType, Data: data, FolderID: -id}))
 		want := reflectedJSON(t, struct {
 			ID       int64  `json:"id"`
@@ -54,16 +54,26 @@ func FuzzAppendSymbol(f *testing.F) {
 			Data     string `json:"data"`
 			FolderID int64  `json:"folderId"`
 		}{id, name, mimeType, data, -id})
-		if got != want {
-			t.Errorf("symbol is %s, want %s", got, want)
-		}
+		is.Equal(got, want)
 		got = string(AppendFolder(nil, symbols.Folder{ID: id, Name: name}))
 		want = reflectedJSON(t, struct {
 			ID   int64  `json:"id"`
 			Name string `json:"name"`
 		}{id, name})
-		if got != want {
-			t.Errorf("folder is %s, want %s", got, want)
+		is.Equal(got, want)
+	})
+}
+
+// FuzzAppendString appends to buffers of different capacities.
+func FuzzAppendString(f *testing.F) {
+	f.Add("")
+	f.Add("\x00\b\f\n\r\t\x1f\x7f<>&/\u2028\u2029€😀\xff\xed\xa0\x80\xc3")
+	f.Add(strings.Repeat(`"\`, 100) + strings.Repeat("ä\n", 100))
+	f.Fuzz(func(t *testing.T, text string) {
+		is := is.New(t)
+		want, _ := jsontext.AppendQuote([]byte("x"), text) // the error only reports invalid UTF-8
+		for _, size := range []int{1, len(text), 3 * len(text)} {
+			is.Equal(string(AppendString(append(make([]byte, 0, size), 'x'), text)), string(want))
 		}
 	})
 }

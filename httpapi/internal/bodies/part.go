@@ -1,6 +1,7 @@
 package bodies
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/crc32"
@@ -45,8 +46,8 @@ type part struct {
 	more    bool  // records follow
 	ended   bool  // data has the end of the list: no record follows, or the limit is reached
 
-	pinned  int // responses; guarded by pins, like release
-	release func()
+	pinned int // responses; guarded by pins, like memory
+	memory Memory
 }
 
 // cost returns how many bytes the part takes in memory.
@@ -55,28 +56,44 @@ func (p *part) cost() int64 {
 	return int64(cap(p.data)) + overhead
 }
 
-// part returns the part with a key at version, from the cache or the store; cached tells
-// which. What the store returns may be of a later version.
+// cached returns the part with a key at version, or nil.
+func (l *Library) cached(key partKey, version symbols.Version) *part {
+	if p := l.cache.get(key, version); p != nil && !p.dropped {
+		return p
+	}
+	return nil
+}
+
+// part reads the part with a key at version. What the store returns may be of a later
+// version. In a list, a large symbol with more than size bytes of data is a [largeError].
 //
 // Requests share a read only if they have read the same version. The read starts after
 // one of them has read version, so it is not older. Waiters have the deadline and the
 // error of the request that reads.
-func (l *Library) part(ctx context.Context, key partKey, version symbols.Version) (p *part, cached bool, err error) {
-	if p := l.cache.get(key, version); p != nil {
-		return p, true, nil
-	}
-	result, err, _ := l.fills.Do(fmt.Sprint(key, version), func() (any, error) { return l.load(ctx, key) })
+func (l *Library) part(ctx context.Context, key partKey, version symbols.Version, size int64) (*part, error) {
+	result, err, _ := l.fills.Do(fmt.Sprint(key, version, size), func() (any, error) { return l.load(ctx, key, size) })
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	return result.(*part), false, nil
+	return result.(*part), nil
 }
 
+// largeError means that the memory for a symbol must be reserved before it is read.
+type largeError struct{ size int64 }
+
+func (e *largeError) Error() string { return "the symbol is large" }
+
 // load reads a part from the store, encodes it and puts it into the cache.
-func (l *Library) load(ctx context.Context, key partKey) (*part, error) {
+func (l *Library) load(ctx context.Context, key partKey, size int64) (*part, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	p, err := l.read(ctx, key)
+	select {
+	case l.loads <- struct{}{}:
+		defer func() { <-l.loads }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", symbols.ErrUnavailable, ctx.Err())
+	}
+	p, err := l.read(ctx, key, size)
 	if err != nil {
 		return nil, err
 	}
@@ -95,21 +112,21 @@ func (l *Library) load(ctx context.Context, key partKey) (*part, error) {
 }
 
 // read reads and encodes a part.
-func (l *Library) read(ctx context.Context, key partKey) (*part, error) {
+func (l *Library) read(ctx context.Context, key partKey, size int64) (*part, error) {
 	switch key.Kind {
 	case Folders:
 		return l.readFolders(ctx, key)
 	case Contents:
-		if key.Fields.HasData() {
-			return l.readSymbols(ctx, key)
+		if key.Fields.InInfo() {
+			return l.readInfos(ctx, key)
 		}
-		return l.readInfos(ctx, key)
+		return l.readSymbols(ctx, key, size)
 	case Folder:
 		folder, err := l.service.GetFolder(ctx, key.ID)
 		return &part{version: folder.Version, data: AppendFolder(nil, folder)}, err
 	case Symbol:
 		symbol, err := l.service.GetSymbol(ctx, key.ID)
-		return &part{version: symbol.Version, data: AppendSymbol(nil, symbol)}, err
+		return &part{version: symbol.Version, data: AppendFields(nil, symbol, cmp.Or(key.Fields, AllFields))}, err
 	default:
 		symbol, err := l.service.GetSymbol(ctx, key.ID)
 		return imagePart(symbol), err
@@ -134,19 +151,24 @@ func (l *Library) readFolders(ctx context.Context, key partKey) (*part, error) {
 	return p, nil
 }
 
-func (l *Library) readSymbols(ctx context.Context, key partKey) (*part, error) {
-	page, err := l.service.ListSymbols(ctx, key.ID, key.Range)
+func (l *Library) readSymbols(ctx context.Context, key partKey, size int64) (*part, error) {
+	page, err := l.service.ListSymbols(ctx, key.ID, key.Range, func(needed int64) error {
+		if needed > size {
+			return &largeError{needed}
+		}
+		return nil
+	}, key.Fields&detailFields != 0)
 	if err != nil {
 		return nil, err
 	}
-	size := 0
+	encoded := 0
 	for _, symbol := range page.Symbols {
-		size += encodedSize(symbol.Name, symbol.Type, symbol.Data)
+		encoded += encodedSize(symbol.Name, symbol.Type, symbol.Data)
 	}
 	p := &part{version: page.Version, more: page.More}
-	key.open(p, size)
-	for _, symbol := range page.Symbols {
-		p.data = AppendFields(key.begin(p, symbol.ID), symbol.Info(), symbol.Data, key.Fields)
+	key.open(p, encoded)
+	for i, symbol := range page.Symbols {
+		p.data = appendFields(key.begin(p, symbol.ID), &page.Symbols[i], int64(len(symbol.Data)), key.Fields)
 	}
 	return p, nil
 }
@@ -163,7 +185,7 @@ func (l *Library) readInfos(ctx context.Context, key partKey) (*part, error) {
 	p := &part{version: page.Version, more: page.More}
 	key.open(p, size)
 	for _, info := range page.Symbols {
-		p.data = AppendFields(key.begin(p, info.ID), info, "", key.Fields)
+		p.data = AppendInfo(key.begin(p, info.ID), info, key.Fields)
 	}
 	return p, nil
 }
@@ -191,21 +213,21 @@ func (k partKey) begin(p *part, id int64) []byte {
 // or not: each part once.
 type pins struct{ mu sync.Mutex }
 
-func (l *pins) pin(p *part, wait bool, reserve Reserve) error {
+func (l *pins) pin(p *part, reserve func() (Memory, error)) error {
 	if l.join(p) {
 		return nil
 	}
-	release, err := reserve(p.cost(), wait)
+	memory, err := reserve()
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p.pinned++; p.pinned > 1 { // another response was first
-		release()
+		memory.Release()
 		return nil
 	}
-	p.release = release
+	p.memory = memory
 	return nil
 }
 
@@ -225,6 +247,6 @@ func (l *pins) unpin(p *part) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p.pinned--; p.pinned == 0 {
-		p.release()
+		p.memory.Release()
 	}
 }

@@ -25,12 +25,12 @@ const SmallSize = 64 << 10
 type Budget[Client comparable] struct {
 	size int64
 
-	mu       sync.Mutex
-	used     int64
-	clients  map[Client]int64 // bytes of used
-	arrived  int64            // number of reservations so far
-	waiting  []*waiter[Client]
-	exceeded bool // by one reservation
+	mu        sync.Mutex
+	used      int64
+	clients   map[Client]int64 // bytes of used
+	arrived   int64            // number of reservations so far
+	waiting   []*waiter[Client]
+	exceeding *Reservation[Client] // the one with an excess, or nil
 }
 
 // New returns a Budget of size bytes.
@@ -75,8 +75,20 @@ func (b *Budget[Client]) Reserve(client Client) Reservation[Client] {
 	return Reservation[Client]{budget: b, client: client, order: b.arrived}
 }
 
+// IsZero reports whether the Reservation is the zero value, which has no budget.
+func (r *Reservation[Client]) IsZero() bool { return r.budget == nil }
+
 // Size returns how many bytes the Reservation has.
-func (r *Reservation[Client]) Size() int64 { return r.size + r.excess }
+func (r *Reservation[Client]) Size() int64 {
+	if r.IsZero() {
+		return 0
+	}
+	r.budget.mu.Lock()
+	defer r.budget.mu.Unlock()
+	return r.total()
+}
+
+func (r *Reservation[Client]) total() int64 { return r.size + r.excess }
 
 // Grow extends the Reservation to size bytes. It waits until ctx ends, and then returns
 // [ErrExhausted]. Earlier requests come first. Requests that have memory already could
@@ -107,7 +119,7 @@ func (r *Reservation[Client]) request(size int64) *waiter[Client] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case size <= r.Size():
+	case size <= r.total():
 		return nil
 	case r.excess > 0: // others wait for it to end
 		r.excess = size - r.size
@@ -164,14 +176,18 @@ func (b *Budget[Client]) add(client Client, n int64) {
 // grant gives memory to those that wait, in order of arrival. A request that waits for
 // others of its client is in nobody's way.
 func (b *Budget[Client]) grant() {
+	if r := b.exceeding; r != nil && b.fits(r, r.total()) {
+		b.extend(r, r.total())
+		b.exceeding, r.excess = nil, 0
+	}
 	var full [3]bool // classes
 	b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter[Client]) bool {
 		class, _ := b.class(w.wants)
 		switch {
 		case !full[class] && b.fits(w.Reservation, w.wants):
 			b.extend(w.Reservation, w.wants)
-		case w.size > 0 && !b.exceeded:
-			b.exceeded = true
+		case w.size > 0 && b.exceeding == nil:
+			b.exceeding = w.Reservation
 			w.excess = w.wants - w.size
 		default:
 			others := b.clients[w.client] - w.size
@@ -185,14 +201,16 @@ func (b *Budget[Client]) grant() {
 
 // Shrink reduces the Reservation to size bytes.
 func (r *Reservation[Client]) Shrink(size int64) {
-	if r.Size() <= size {
-		return
-	}
 	b := r.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if r.total() <= size {
+		return
+	}
 	if r.excess > 0 {
-		b.exceeded, r.excess = false, 0
+		if r.excess = max(0, size-r.size); r.excess == 0 {
+			b.exceeding = nil
+		}
 	}
 	if r.size > size {
 		b.add(r.client, size-r.size)
@@ -201,5 +219,18 @@ func (r *Reservation[Client]) Shrink(size int64) {
 	b.grant()
 }
 
+// Settle is Shrink for a request that may last long. It returns false if the Reservation
+// still exceeds the budget, and others would wait for it.
+func (r *Reservation[Client]) Settle(size int64) bool {
+	r.Shrink(size)
+	r.budget.mu.Lock()
+	defer r.budget.mu.Unlock()
+	return r.excess == 0
+}
+
 // Release returns the memory. It may be called more than once, and on the zero value.
-func (r *Reservation[Client]) Release() { r.Shrink(0) }
+func (r *Reservation[Client]) Release() {
+	if !r.IsZero() {
+		r.Shrink(0)
+	}
+}

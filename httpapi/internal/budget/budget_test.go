@@ -25,7 +25,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 func (b *Budget[Client]) isEmpty() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.used == 0 && len(b.clients) == 0 && len(b.waiting) == 0 && !b.exceeded
+	return b.used == 0 && len(b.clients) == 0 && len(b.waiting) == 0 && b.exceeding == nil
 }
 
 func TestReservation_DoesNotWaitForLargerOnes(t *testing.T) {
@@ -90,6 +90,25 @@ func TestReservation_WaitsInOrderAndNotForever(t *testing.T) {
 		is.NoErr(last.Grow(within(t, time.Minute), mib))
 		last.Release()
 		last.Release()
+		is.True(b.isEmpty())
+	})
+}
+
+func TestReservation_CanceledOneIsInNobodysWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		b := New[string](64 * mib)
+		first, second, third := b.Reserve("a"), b.Reserve("b"), b.Reserve("c")
+		is.NoErr(first.Grow(t.Context(), 20*mib))
+		ctx, canceled := within(t, time.Second), make(chan error, 1)
+		go func() { canceled <- second.Grow(ctx, 40*mib) }()
+		synctest.Wait()
+		start := time.Now()
+		is.NoErr(third.Grow(within(t, time.Minute), 10*mib)) // fits, but waits behind the second
+		is.Equal(time.Since(start), time.Second)
+		is.Equal(<-canceled, ErrExhausted)
+		first.Release()
+		third.Release()
 		is.True(b.isEmpty())
 	})
 }
@@ -170,7 +189,26 @@ func TestReservation_NeverExceedsTheBudgetByTwo(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if !b.isEmpty() {
-		t.Error("memory is not released")
-	}
+	is.New(t).True(b.isEmpty())
+}
+
+// TestReservation_ExcessCountsUntilItFits reduces a reservation that exceeds the budget.
+func TestReservation_ExcessCountsUntilItFits(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	b := New[string](64 * mib)
+	first, second, third := b.Reserve("a"), b.Reserve("b"), b.Reserve("c")
+	is.True(first.TryGrow(16 * mib))
+	is.True(second.TryGrow(16 * mib))
+	is.True(third.TryGrow(mib))
+	is.True(first.TryGrow(40 * mib))
+	is.True(!first.Settle(35 * mib))
+	is.Equal(first.Size(), int64(35*mib))
+	is.True(!third.TryGrow(20 * mib)) // only one exceeds the budget
+	second.Release()
+	is.True(first.Settle(35 * mib))
+	first.Release()
+	is.True(third.TryGrow(20 * mib))
+	third.Release()
+	is.True(b.isEmpty())
 }

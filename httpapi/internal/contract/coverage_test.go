@@ -97,7 +97,7 @@ func (c *coverage) missing() (list []string) {
 				miss(op.OperationID + " takes " + http.CanonicalHeaderKey(parameter.Value.Name))
 			}
 		}
-		if op.RequestBody != nil {
+		if op.RequestBody != nil && op.RequestBody.Value.Content["*/*"] == nil {
 			for _, mediaType := range slices.Sorted(maps.Keys(op.RequestBody.Value.Content)) {
 				miss(op.OperationID + " takes " + mediaType)
 			}

@@ -98,10 +98,11 @@ func closeObject(schema *openapi3.SchemaRef) {
 }
 
 // find returns the operations of a path by method, nil for an unknown path, and
-// the values of the path parameters.
+// the values of the path parameters. A path without parameters comes first.
 func (d *document) find(path string) (methods map[string]operation, values map[string]string) {
+	exact := d.Paths.Find(path) != nil
 	for _, op := range d.operations {
-		if found, ok := match(op.path, path); ok {
+		if found, ok := match(op.path, path); ok && (!exact || op.path == path) {
 			if methods == nil {
 				methods = make(map[string]operation)
 			}

@@ -20,6 +20,7 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
+	"example.com/canvasback/symbols"
 )
 
 // fixture is a server with the records of the document's examples: client key 1,
@@ -35,7 +36,7 @@ type fixture struct {
 func newFixture(t *testing.T, doc *document, opts ...func(*httpapi.Options)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, doc: doc}
-	f.server = apitest.New(t, slices.Concat([]func(*httpapi.Options){f.addRecords}, opts)...)
+	f.server = apitest.New(t, slices.Concat([]func(*httpapi.Options){f.addRecords, f.openRegistration}, opts)...)
 	for _, name := range []string{"plan.pdf", "section.pdf"} {
 		f.server.AddFile(name, "%PDF-1.7 "+name)
 	}
@@ -46,14 +47,16 @@ func newFixture(t *testing.T, doc *document, opts ...func(*httpapi.Options)) *fi
 func (f *fixture) addRecords(options *httpapi.Options) {
 	f.t.Helper()
 	is, ctx := is.New(f.t), f.t.Context()
+	options.RevokeRoute = true
 	for _, name := range []string{"Valves", "Pumps"} {
 		_, err := options.Symbols.CreateFolder(ctx, name)
 		is.NoErr(err)
 	}
-	for _, name := range []string{"Gate valve", "Globe valve"} {
-		_, err := options.Symbols.CreateSymbol(ctx, 1, name, "image/svg+xml", "<svg/>")
+	for _, name := range []string{"Gate valve", "Globe valve", "In the trash"} {
+		_, err := options.Symbols.CreateSymbol(ctx, 1, symbols.NewSymbol{Name: name, Type: "image/svg+xml", Data: "<svg/>"})
 		is.NoErr(err)
 	}
+	is.NoErr(options.Symbols.DeleteSymbol(ctx, 3, symbols.Any, 0))
 	for source, file := range map[string]string{"17": "plan.pdf", "18": "section.pdf"} {
 		_, _, err := options.Exports.Register(ctx, exports.Registration{
 			SourceURL: "https://viewer.example/documents/" + source, ExportedURL: apitest.FilesURL + file,
@@ -201,3 +204,6 @@ func (d *document) operation(t *testing.T, id string) operation {
 	}
 	return d.operations[i]
 }
+
+// openRegistration lets the client key of the fixture register exports.
+func (*fixture) openRegistration(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithClientKey }

@@ -51,7 +51,7 @@ func variants(schema *openapi3.Schema, example map[string]any) (list []variant) 
 		if !ok || len(items) == 0 {
 			continue
 		}
-		if object, ok := items[0].(map[string]any); ok {
+		if object, ok := items[len(items)-1].(map[string]any); ok {
 			for _, inner := range variants(property.Items.Value, object) {
 				with(fmt.Sprintf("%s[1] %s", field, inner.name), field, []any{items[0], inner.body})
 			}

@@ -91,7 +91,7 @@ var failures = []struct {
 		status: "500",
 		option: func(t *testing.T, o *httpapi.Options) {
 			o.DangerouslySkipClientKeys = true
-			service, err := keys.NewService(struct{ keys.Store }{}, nil) // panics in every method
+			service, err := keys.NewService(struct{ keys.Store }{}, &keys.Options{ForeignKeys: true}) // panics in every method
 			is.New(t).NoErr(err)
 			o.Keys = service
 			if o.Symbols, err = symbols.NewService(panickingStore{}, nil); err != nil {
@@ -295,6 +295,20 @@ var scenarios = map[string]func(*fixture){
 		f.call("updateKey", `{"isActive":false}`, withID("2"))
 		f.call("updateKey", `{"expiresAt":"2099-12-31T23:59:59+01:00"}`)
 		f.call("updateKey", "")
+		const imported = `{"keys":[{"sha256":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}]}`
+		f.call("importKeys", imported)
+		f.call("importKeys", imported)
+		f.call("getKeyUsage", "", withQuery("?days=2"))
+		f.call("getUsage", "", withQuery("?days=2&owner=tenant+7"))
+		f.call("getUsage", "", withQuery("?ids=1,2"))
+		f.call("getUsage", "", withQuery("?ids=9"))
+		f.call("getUsage", "", withQuery("?days=0"))
+		f.call("updateKeys", `{"ids":[1,9]}`)
+		f.call("deleteKeys", `{"ids":[9]}`)
+		for _, id := range []string{"updateKey", "rotateKey", "deleteKey"} {
+			f.call(id, "", withHeader("If-Match", `"other"`))
+			f.call(id, "", withHeader("If-Match", "*"))
+		}
 		f.call("createKey", "")
 	},
 	"lists are empty": func(f *fixture) {
@@ -368,6 +382,10 @@ var scenarios = map[string]func(*fixture){
 		}
 		f.call("downloadLink", "", func(r *request) { r.values["token"] = "unknown" })
 		f.call("downloadLink", "", func(r *request) { f.call("updateKey", `{"isActive":false}`) })
+	},
+	"the trash is listed": func(f *fixture) {
+		f.call("listTrash", "", withQuery("?limit=1&after=0"))
+		f.call("listTrash", "", withQuery("?limit=0"))
 	},
 	"a folder is exported and imported": func(f *fixture) {
 		zipped := withHeader("Content-Type", "application/zip")

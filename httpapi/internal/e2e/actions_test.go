@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"image"
@@ -123,6 +124,18 @@ func (b *tab) downloaded(name string) []byte {
 			b.t.Fatalf("no download %q, only %v", name, entries)
 		}
 	}
+}
+
+// downloadedNames waits for a zip and returns the names of its files.
+func (b *tab) downloadedNames(archive string) (names []string) {
+	b.t.Helper()
+	content := b.downloaded(archive)
+	r, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
+	is.New(b.t).NoErr(err)
+	for _, file := range r.File {
+		names = append(names, file.Name)
+	}
+	return names
 }
 
 // writeFile writes a temporary file and returns its path.

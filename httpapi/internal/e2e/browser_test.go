@@ -46,11 +46,10 @@ var (
 type chrome struct {
 	names []string // of programs, the first that is found
 
-	once sync.Once
-	ctx  context.Context
-	dir  string // for downloads
+	mu   sync.Mutex
+	ctx  context.Context // ends if the process exits
+	dir  string          // for downloads
 	stop func()
-	err  error
 }
 
 var (
@@ -72,18 +71,27 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// start starts the browser if this is the first call.
-func (c *chrome) start(t *testing.T) {
+// start returns the context of the browser. It starts it if this is the first call, or
+// if it has crashed, which fails only the tests of that moment.
+func (c *chrome) start(t *testing.T) context.Context {
 	t.Helper()
-	c.once.Do(func() {
-		if c.ctx, c.stop, c.err = startBrowser(c.names); c.err == nil {
-			c.dir, c.err = os.MkdirTemp("", "canvasback-e2e-")
-		}
-	})
-	if c.err == errNoBrowser && os.Getenv("CI") != "true" {
-		t.Skip("SKIPPED, NOTHING WAS TESTED: " + c.err.Error())
+	is := is.New(t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx != nil && c.ctx.Err() == nil {
+		return c.ctx
 	}
-	is.New(t).NoErr(c.err)
+	ctx, stop, err := startBrowser(c.names)
+	if err == errNoBrowser && os.Getenv("CI") != "true" {
+		t.Skip("SKIPPED, NOTHING WAS TESTED: " + err.Error())
+	}
+	is.NoErr(err)
+	c.ctx, c.stop = ctx, stop
+	if c.dir == "" {
+		c.dir, err = os.MkdirTemp("", "canvasback-e2e-")
+		is.NoErr(err)
+	}
+	return ctx
 }
 
 func startBrowser(names []string) (ctx context.Context, stop func(), err error) {
@@ -182,8 +190,7 @@ func openTab(t *testing.T, pageURL string) *tab {
 func (c *chrome) openTab(t *testing.T, pageURL string) *tab {
 	t.Helper()
 	is := is.New(t)
-	c.start(t)
-	ctx, cancel := chromedp.NewContext(c.ctx, chromedp.WithNewBrowserContext())
+	ctx, cancel := chromedp.NewContext(c.start(t), chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx}
 	is.NoErr(chromedp.Do(ctx))
@@ -339,10 +346,12 @@ func (b *tab) waitFor(condition func() bool) {
 	}
 }
 
-// waitText waits until the page shows a text, waitNoText until it does not.
-func (b *tab) waitText(text string) {
+// waitText waits until the page has shown each text, waitNoText until it does not show one.
+func (b *tab) waitText(texts ...string) {
 	b.t.Helper()
-	b.wait(`e2e.text().includes(` + quote(text) + `)`)
+	for _, text := range texts {
+		b.wait(`e2e.text().includes(` + quote(text) + `)`)
+	}
 }
 
 func (b *tab) waitNoText(text string) {
@@ -350,16 +359,22 @@ func (b *tab) waitNoText(text string) {
 	b.wait(`!e2e.text().includes(` + quote(text) + `)`)
 }
 
-// click clicks the button, link or label with a name.
-func (b *tab) click(name string) {
+// click clicks the buttons, links or labels with the names, one after the other.
+func (b *tab) click(names ...string) {
 	b.t.Helper()
-	b.clickNode(`e2e.button(` + quote(name) + `)`)
+	for _, name := range names {
+		b.clickNode(`e2e.button(` + quote(name) + `)`)
+	}
 }
 
 // clickNode clicks the element of an expression.
 func (b *tab) clickNode(expression string) {
 	b.t.Helper()
-	at := b.clickPoint(expression)
+	b.clickAt(b.clickPoint(expression))
+}
+
+func (b *tab) clickAt(at point) {
+	b.t.Helper()
 	if b.firefox != nil {
 		b.firefox.click(at)
 		return

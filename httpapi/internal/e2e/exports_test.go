@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -71,22 +71,13 @@ func TestExports_DownloadsZip(t *testing.T) {
 	b := openWithClientKey(s, "exports")
 	b.fill("Sources", strings.Join([]string{sourceURL("plan"), sourceURL("nope"), "", "  " + sourceURL("large") + "  ", sourceURL("lost"), sourceURL("plan")}, "\n"))
 	b.click("Download 5 files as a zip")
-	b.waitText("2 files skipped")
-	b.waitText("canvas-exports.zip, 1.0 MB, is in your browser's downloads.")
+	b.waitText("2 files skipped", "canvas-exports.zip, 1.0 MB, is in your browser's downloads.")
 	is.Equal(b.tableRows(), []string{sourceURL("nope") + " not registered", sourceURL("lost") + " file cannot be fetched"})
-	content := b.downloaded("canvas-exports.zip")
-	archive, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
-	is.NoErr(err)
-	var names []string
-	for _, file := range archive.File {
-		names = append(names, file.Name)
-	}
-	is.Equal(names, []string{"plan.pdf", "large.bin", "plan-1.pdf", "manifest.json"})
+	is.Equal(b.downloadedNames("canvas-exports.zip"), []string{"plan.pdf", "large.bin", "plan-1.pdf", "manifest.json"})
 
 	b.fill("Sources", strings.Join([]string{sourceURL("nope"), sourceURL("never")}, "\n"))
 	b.click("Download 2 files as a zip")
-	b.waitText("No export is registered for this source.")
-	b.waitText("2 files skipped")
+	b.waitText("No export is registered for this source.", "2 files skipped")
 
 	b.fill("Sources", strings.Join([]string{sourceURL("plan"), sourceURL("large")}, "\n")) // nothing is skipped
 	b.click("Download 2 files as a zip")
@@ -98,21 +89,26 @@ func TestExports_ShowsURLs(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := startSite(t)
-	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "x")
+	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	s.RegisterExport(t, sourceURL("section"), "section.pdf", "x")
 	b := openWithClientKey(s, "exports")
 	b.click("Show the URLs of the files instead")
 	b.fill("Sources", strings.Join([]string{sourceURL("nope"), sourceURL("plan"), sourceURL("nope"), sourceURL("section"), sourceURL("plan")}, "\n"))
 	b.click("Show URLs")
 	b.waitText("section.pdf")
-	is.Equal(b.tableRows(), []string{
-		sourceURL("nope") + " not registered", sourceURL("plan") + " " + apitest.FilesURL + "plan.pdf", sourceURL("nope") + " not registered",
-		sourceURL("section") + " " + apitest.FilesURL + "section.pdf", sourceURL("plan") + " " + apitest.FilesURL + "plan.pdf",
+	links := s.url + "api/viewer/exports/links/" // of private files
+	var rows []string
+	for _, row := range b.tableRows() {
+		rows = append(rows, regexp.MustCompile(`links/[\w-]{43}/`).ReplaceAllString(row, "links/"))
+	}
+	is.Equal(rows, []string{
+		sourceURL("nope") + " not registered", sourceURL("plan") + " " + links + "plan.pdf", sourceURL("nope") + " not registered",
+		sourceURL("section") + " " + links + "section.pdf", sourceURL("plan") + " " + links + "plan.pdf",
 	})
 	b.fill("Sources", sourceURL("plan"))
 	b.click("Show URLs")
 	b.wait(`document.querySelectorAll("main tbody tr").length === 1`)
-	is.Equal(eval[string](b, `document.querySelector("main tbody a").href`), apitest.FilesURL+"plan.pdf")
+	is.Equal(eval[string](b, `fetch(document.querySelector("main tbody a").href).then((response) => response.text())`), "the plan")
 }
 
 // pausingOpener opens files of pausingSize bytes and pauses each in the middle
@@ -161,7 +157,6 @@ func newPausingSite(t *testing.T, opener pausingOpener) *site {
 // TestExports_DownloadOutlivesTheScreen leaves the screen during a download.
 func TestExports_DownloadOutlivesTheScreen(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	resume := make(chan struct{})
 	s := newPausingSite(t, pausingOpener{pausingSize, resume})
 	s.listen(s.handler())
@@ -172,7 +167,7 @@ func TestExports_DownloadOutlivesTheScreen(t *testing.T) {
 	b.click("Symbols")
 	b.wait(`location.hash.includes("symbols")`)
 	close(resume)
-	is.Equal(len(b.downloaded("large.bin")), pausingSize)
+	is.New(t).Equal(len(b.downloaded("large.bin")), pausingSize)
 }
 
 // exportFolder starts the export of a folder that begins with half of its bytes.
@@ -205,8 +200,7 @@ func exportFolder(t *testing.T, size int, lengthKnown bool, resume chan struct{}
 	}))
 	b = openTab(t, s.url+"#/symbols")
 	b.waitText("1 symbol")
-	b.click("Folder actions")
-	b.click("Export as zip")
+	b.click("Folder actions", "Export as zip")
 	return b, returned
 }
 
@@ -249,8 +243,7 @@ func TestDownload_CancelAbortsRequest(t *testing.T) {
 func TestDownload_ShowsAbortedOne(t *testing.T) {
 	t.Parallel()
 	b, _ := exportFolder(t, 600_000, true, nil)
-	b.waitText("The download was aborted after")
-	b.waitText("Nothing was saved.")
+	b.waitText("The download was aborted after", "Nothing was saved.")
 }
 
 func TestExports_RegistersWithAdminKeyIfRequired(t *testing.T) {
@@ -274,17 +267,23 @@ func TestExports_RegistersWithAdminKeyIfRequired(t *testing.T) {
 	b.waitText("Registered.")
 }
 
-// TestExports_DownloadFromOtherOrigin downloads a file from a page of a viewer.
-func TestExports_DownloadFromOtherOrigin(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
+// startSiteOfViewer returns a site whose API allows pages of a viewer on another origin.
+func startSiteOfViewer(t *testing.T) (s *site, viewerURL string) {
+	t.Helper()
 	viewer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "<!doctype html><title>A viewer</title>")
 	}))
 	t.Cleanup(viewer.Close)
-	s := startSite(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{viewer.URL} })
+	return startSite(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{viewer.URL} }), viewer.URL
+}
+
+// TestExports_DownloadFromOtherOrigin downloads a file from a page of a viewer.
+func TestExports_DownloadFromOtherOrigin(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s, viewerURL := startSiteOfViewer(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan ä.pdf", "the plan")
-	b := openTab(t, viewer.URL)
+	b := openTab(t, viewerURL)
 	download := func(url string) string {
 		return eval[string](b, `fetch(`+quote(url)+`, {
 			method: "POST",
@@ -304,25 +303,20 @@ func TestExports_DownloadFromOtherOrigin(t *testing.T) {
 func TestExports_LinkFromOtherOrigin(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	viewer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "<!doctype html><title>A viewer</title>")
-	}))
-	t.Cleanup(viewer.Close)
-	s := startSite(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{viewer.URL} })
+	s, viewerURL := startSiteOfViewer(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan ä.pdf", "the plan")
 	s.RegisterExport(t, sourceURL("large"), "large.bin", strings.Repeat("0123456789abcdef", 1<<16))
-	b := openTab(t, viewer.URL)
+	b := openTab(t, viewerURL)
 	readme, err := os.ReadFile("../../../README.md")
 	is.NoErr(err)
 	_, lines, _ := strings.Cut(string(readme), "```js\n")
 	lines, _, _ = strings.Cut(lines, "```")
-	lines = strings.Replace(lines, `"/api/`, `"`+s.url+`api/`, 1)
+	lines = strings.NewReplacer(
+		`import {`, `const {`, `from "/api/client.js"`, `= await import("`+s.url+`api/client.js")`, // a script has no import statement
+	).Replace(lines)
 	sources := `[` + quote(sourceURL("plan")) + `, ` + quote(sourceURL("large")) + `]`
 	eval[any](b, `(async (key, sources) => { `+lines+` })(`+quote(string(s.RawKey))+`, `+sources+`)`)
-	content := b.downloaded("canvas-exports.zip")
-	archive, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
-	is.NoErr(err)
-	is.Equal(len(archive.File), 2)
+	is.Equal(len(b.downloadedNames("canvas-exports.zip")), 2)
 	is.Equal(eval[string](b, `document.title`), "A viewer") // the page is still there
 }
 

@@ -43,7 +43,6 @@ type object map[string]any
 // openFirefox starts Firefox with a URL. It ends with the test.
 func openFirefox(t *testing.T, pageURL string) *tab {
 	t.Helper()
-	is := is.New(t)
 	program, err := exec.LookPath("firefox-esr")
 	if err != nil {
 		program, err = exec.LookPath("firefox")
@@ -51,7 +50,7 @@ func openFirefox(t *testing.T, pageURL string) *tab {
 	if err != nil && os.Getenv("CI") != "true" {
 		t.Skip("SKIPPED, NOTHING WAS TESTED: no Firefox: install firefox-esr")
 	}
-	is.NoErr(err)
+	is.New(t).NoErr(err)
 	b := &tab{t: t, ctx: context.Background(), downloads: t.TempDir()}
 	b.firefox = &firefox{tab: b}
 	b.firefox.start(program)

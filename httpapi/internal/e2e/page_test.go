@@ -34,26 +34,19 @@ func visitScreens(b *tab, visit func(name string)) {
 	visit("keys")
 	b.click("Keyboard shortcuts")
 	visit("shortcuts")
-	b.click("Close")
-	b.click("More for apitest")
+	b.click("Close", "More for apitest")
 	b.wait(`document.querySelector(".menu")`)
 	visit("menu")
-	b.click("Change expiry…")
-	b.click("Date")
+	b.click("Change expiry…", "Date")
 	visit("expiry")
-	b.click("Cancel")
-	b.click("More for apitest")
-	b.click("Rotate…")
+	b.click("Cancel", "More for apitest", "Rotate…")
 	visit("confirmation")
 	b.click("Rotate key")
 	b.wait(`e2e.button("Copy key")`)
 	visit("raw key")
-	b.click("Use it in this console")
-	b.click("Done")
-	b.click("Access admin client")
+	b.click("Use it in this console", "Done", "Access admin client")
 	visit("access")
-	b.click("Close")
-	b.click("Symbols")
+	b.click("Close", "Symbols")
 	b.wait(`document.querySelectorAll(".preview img").length === 2`)
 	visit("symbols")
 	b.click("Gate valve")
@@ -217,7 +210,6 @@ func TestPage_FitsNarrowWindow(t *testing.T) {
 
 func TestPage_RespectsReducedMotion(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	animations := func(b *tab) int { return eval[int](b, `document.getAnimations().length`) }
 	b := openTab(t, s.url)
@@ -225,7 +217,7 @@ func TestPage_RespectsReducedMotion(t *testing.T) {
 	b.visit(s.url + "?still#/symbols")
 	b.waitText("No folders yet")
 	eval[bool](b, `(document.body.insertAdjacentElement("beforeend", Object.assign(document.createElement("div"), { className: "skeleton" })).ariaBusy = "true", true)`)
-	is.Equal(animations(b), 0)
+	is.New(t).Equal(animations(b), 0)
 	b.setMedia("prefers-reduced-motion", "no-preference")
 	b.wait(`document.getAnimations().length > 0`)
 }
@@ -277,7 +269,6 @@ func TestPage_WorksBelowAnyPrefix(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			is := is.New(t)
 			s := newSite(t)
 			s.listen(c.mount(s))
 			b := openTab(t, s.url+c.start)
@@ -287,7 +278,7 @@ func TestPage_WorksBelowAnyPrefix(t *testing.T) {
 			b.wait(`location.hash === "#/symbols"`)
 			b.click("Keys")
 			b.waitText(keyName)
-			is.Equal(eval[string](b, `location.href`), s.url+c.end)
+			is.New(t).Equal(eval[string](b, `location.href`), s.url+c.end)
 		})
 	}
 }

@@ -2,47 +2,283 @@ package e2e_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/chromedp/chromedp/kb"
 	"github.com/matryer/is"
+
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/symbols"
 )
 
-// startPicker returns a site with the example beside the API, and the fragment with
-// the client key, which the page would get from its application.
-func startPicker(t *testing.T) *site {
+const picker = "../../../examples/picker"
+
+// pickerSite is an API and, on another origin, the example, whose /token makes page
+// tokens.
+type pickerSite struct {
+	*site
+	pageURL string
+	events  chan string // data that /symbol/changes sends; nil if there is no such route
+
+	mu       sync.Mutex
+	requests []string // method and path, of the API and of /token
+}
+
+// count returns how many requests have a part.
+func (s *pickerSite) count(part string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, request := range s.requests {
+		if strings.Contains(request, part) {
+			n++
+		}
+	}
+	return n
+}
+
+// record returns a handler that records requests.
+func (s *pickerSite) record(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.requests = append(s.requests, r.Method+" "+r.URL.Path)
+		s.mu.Unlock()
+		next(w, r)
+	})
+}
+
+func startPicker(t *testing.T, events chan string) *pickerSite {
 	t.Helper()
-	s := newSite(t)
-	mux := http.NewServeMux()
-	mux.Handle("/api/", http.StripPrefix("/api", s.api()))
-	mux.Handle("/", http.FileServer(http.Dir("../../../examples/picker")))
-	s.listen(mux)
+	is := is.New(t)
+	s := &pickerSite{events: events}
+	index, err := os.ReadFile(picker + "/index.html")
+	is.NoErr(err)
+	lines := strings.Count(string(index), "\n")
+	is.True(lines <= 15) // what a page needs
+	files := http.NewServeMux()
+	page := httptest.NewServer(files)
+	t.Cleanup(page.Close)
+	s.pageURL = page.URL
+	s.site = newSite(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{page.URL} })
+	api := http.StripPrefix("/api", s.api())
+	s.listen(s.record(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/symbol/changes" && events != nil {
+			s.sendEvents(w, r)
+		} else {
+			api.ServeHTTP(w, r)
+		}
+	}))
+	files.Handle("/", http.FileServer(http.Dir(picker)))
+	files.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, strings.Replace(string(index), "http://127.0.0.1:8080/", s.url, 1))
+	})
+	files.HandleFunc("/favicon.ico", func(http.ResponseWriter, *http.Request) {})
+	files.Handle("/token", s.record(func(w http.ResponseWriter, r *http.Request) {
+		request, err := http.NewRequestWithContext(r.Context(), "POST", s.url+"api/viewer/tokens", strings.NewReader(`{"scopes":["symbols:read"]}`))
+		is.NoErr(err)
+		request.Header.Set("X-Api-Key", string(s.RawKey))
+		response, err := http.DefaultTransport.RoundTrip(request)
+		is.NoErr(err)
+		defer response.Body.Close()
+		w.WriteHeader(response.StatusCode)
+		io.Copy(w, response.Body)
+	}))
 	return s
 }
 
-func TestPicker_ShowsImages(t *testing.T) {
+func (s *pickerSite) sendEvents(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Access-Control-Allow-Origin", s.pageURL)
+	w.Header().Set("Content-Type", "text/event-stream")
+	for text := `{"folders":true,"folderIds":null}`; ; {
+		fmt.Fprintf(w, "event: symbols\nid: 1\ndata: %s\n\n", text)
+		w.(http.Flusher).Flush()
+		select {
+		case text = <-s.events:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// requestsToOpen is the limit on the requests that open the palette, preflights included,
+// besides images and scripts.
+const requestsToOpen = 6
+
+func (s *pickerSite) requestsBesidesImages() int {
+	return s.count("") - s.count("/image") - s.count("/client.js") - s.count("POST") // by the application's server
+}
+
+// inPalette returns an expression with root and options, the shadow root and the options
+// of the palette.
+func inPalette(expression string) string {
+	return `(() => { const { shadowRoot: root } = document.querySelector("canvasback-palette"); ` +
+		`const options = [...root.querySelectorAll("[role=option]")]; return ` + expression + `; })()`
+}
+
+// paletteNames returns the names of the options.
+func paletteNames(b *tab) []string {
+	return eval[[]string](b, inPalette(`options.map((one) => one.innerText.trim())`))
+}
+
+// clickOption clicks the option at an index.
+func clickOption(b *tab, i int) {
+	b.t.Helper()
+	at := eval[point](b, inPalette(fmt.Sprintf(
+		`(({ x, y, width, height }) => ({ x: x + width / 2, y: y + height / 2 }))(options[%d].getBoundingClientRect())`, i,
+	)))
+	b.clickAt(at)
+}
+
+// placed returns the names of the images on the drawing that have loaded.
+const placed = `[...document.querySelectorAll("main img")].filter((image) => image.naturalWidth > 0).map((image) => image.alt).join()`
+
+func TestPicker_PlacesSymbols(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(*testing.T, string) *tab{"chromium": openTab, "firefox": openFirefox} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			s := startPicker(t, nil)
+			s.folder("Pumps", "Centrifugal", "Gear")
+			valves := s.folder("Valves", "Ball", "Check", "Gate", "Globe")
+			s.symbol(valves.ID, "Not an image", "text/plain", "text")
+			b := open(t, s.pageURL)
+			b.ignoreProblem("404") // changes, an image
+			b.wait(inPalette(`options.length === 2`))
+			is.Equal(paletteNames(b), []string{"Centrifugal", "Gear"})
+			b.wait(inPalette(`options.every((one) => one.firstChild.naturalWidth > 0)`))
+			b.typeKeys(kb.Tab)
+			b.wait(inPalette(`root.activeElement?.localName === "select"`))
+			b.typeKeys(kb.Tab)
+			eval[any](b, inPalette(`["g", "ga", "gat"].forEach((text) => {
+				root.querySelector("input").value = text;
+				root.querySelector("input").dispatchEvent(new Event("input"));
+			})`))
+			b.wait(inPalette(`options.length === 1`))
+			is.Equal(s.count("GET /api/symbol/search"), 1) // in the pause
+			b.typeKeys(kb.Tab + kb.Enter)
+			b.wait(placed + ` === "Gate"`)
+
+			eval[any](b, inPalette(`(root.querySelector("select").value = "2", root.querySelector("select").dispatchEvent(new Event("change")), null)`))
+			b.wait(inPalette(`options.length === 5`))
+			b.wait(inPalette(`options[4].ariaDisabled`))
+			is.Equal(paletteNames(b), []string{"Ball", "Check", "Gate", "Globe", "No image: Not an image"})
+			clickOption(b, 4)
+			clickOption(b, 0)
+			b.typeKeys(kb.ArrowRight + kb.ArrowDown + kb.ArrowUp + kb.ArrowRight + kb.Enter)
+			b.wait(placed + ` === "Gate,Ball,Gate"`)
+			is.Equal(eval[string](b, inPalette(`root.getElementById(root.querySelector("ul").getAttribute("aria-activedescendant")).innerText.trim()`)), "Gate")
+			is.Equal(eval[string](b, inPalette(`options.find((one) => one.ariaSelected === "true").innerText.trim()`)), "Gate")
+
+			eval[any](b, `(() => {
+				const { shadowRoot: root } = document.querySelector("canvasback-palette");
+				const dataTransfer = new DataTransfer();
+				root.querySelectorAll("[role=option]")[3].dispatchEvent(new DragEvent("dragstart", { dataTransfer, bubbles: true }));
+				document.querySelector("main").dispatchEvent(new DragEvent("drop", { dataTransfer, clientX: 600, clientY: 300 }));
+				window.symbol = document.querySelector("canvasback-palette").dropped(dataTransfer);
+			})()`)
+			b.wait(placed + ` === "Gate,Ball,Gate,Globe"`)
+			is.Equal(eval[string](b, `symbol.blob().then((blob) => [symbol.id, symbol.name, symbol.type, blob.type].join())`), "6,Globe,image/svg+xml,image/svg+xml")
+			is.True(eval[bool](b, `symbol.url.includes("&token=cbt_")`))
+		})
+	}
+}
+
+// TestPicker_FollowsChanges: what others change shows, and what stays keeps its element.
+func TestPicker_FollowsChanges(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := startPicker(t)
-	for i := range 3 {
-		var names []string
-		for j := range 70 {
-			names = append(names, fmt.Sprintf("Valve %d-%d", i, j))
+	events := make(chan string)
+	s := startPicker(t, events)
+	folder := s.folder("Valves", "Ball", "Check")
+	b := openTab(t, s.pageURL)
+	b.wait(inPalette(`options.length === 2 && options.every((one) => one.firstChild.naturalWidth > 0)`))
+	is.True(s.requestsBesidesImages() <= requestsToOpen)
+	is.Equal(s.count("OPTIONS /api/symbol/symbols/"), 0) // for images
+	eval[any](b, inPalette(`(window.check = options[1], null)`))
+	is.NoErr(s.Symbols.DeleteSymbol(t.Context(), 1, symbols.Any, 0))
+	gate := s.symbol(folder.ID, "Gate", "image/svg+xml", imageData("Gate", "image/svg+xml", svgImage))
+	events <- `{"folders":false,"folderIds":[1]}`
+	b.wait(inPalette(`options.length === 2 && options[1].innerText.trim() === "Gate"`))
+	is.True(eval[bool](b, inPalette(`options[0] === check`)))
+	b.wait(inPalette(`options[1].firstChild.naturalWidth === 40`))
+	redrawn := strings.Replace(svgImage, `width="40"`, `width="50"`, 1)
+	_, err := s.Symbols.UpdateSymbol(t.Context(), gate.ID, symbols.SymbolFields{Data: &redrawn}, symbols.Any)
+	is.NoErr(err)
+	events <- `{"folders":false,"folderIds":[1]}`
+	b.wait(inPalette(`options[1].firstChild.naturalWidth === 50`))
+	s.folder("Pumps")
+	events <- `{"folders":true,"folderIds":[]}`
+	b.wait(inPalette(`[...root.querySelectorAll("option")].map((one) => one.text).join() === "Pumps,Valves"`))
+	is.Equal(eval[string](b, inPalette(`root.querySelector("select").selectedOptions[0].text`)), "Valves")
+	requests := s.count("GET /api/symbol/folders/1/symbols")
+	events <- `{"folders":false,"folderIds":[2]}` // is not shown
+	events <- `{"folders":false,"folderIds":[1]}`
+	b.waitFor(func() bool { return s.count("GET /api/symbol/folders/1/symbols") == requests+1 })
+}
+
+// TestPicker_LoadsWhatIsSeen opens a library that is too large to load.
+func TestPicker_LoadsWhatIsSeen(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startPicker(t, nil)
+	folder := s.folder("Folder 0")
+	for i := range 1000 {
+		s.symbol(folder.ID, fmt.Sprint("Valve ", i), "image/svg+xml", svgImage)
+		if i > 0 {
+			s.folder(fmt.Sprint("Folder ", i))
 		}
-		s.folder(fmt.Sprint("folder ", i), names...)
 	}
-	s.symbol(1, "Not an image", "text/plain", "text")
-	b := openTab(t, s.url+"#base=/api/&key="+string(s.RawKey))
-	b.ignoreProblem("key in the URL")
-	b.waitText("211 symbols")
-	b.wait(`document.querySelector("img").naturalWidth > 0`)
-	is.True(eval[int](b, `[...document.images].filter((image) => image.src).length`) < 211) // the others are not in view
-	b.fill("Search", "vALVE 1-6")
-	b.waitText("11 symbols")
-	b.wait(`[...document.images].every((image) => image.naturalWidth > 0)`)
-	b.fill("Search", "not an")
-	b.waitText("no image")
-	b.ignoreProblem("404")
+	b := openTab(t, s.pageURL)
+	b.ignoreProblem("404") // changes
+	b.waitText("Drawing")
+	b.wait(inPalette(`root.querySelector("p").innerText === "200+ symbols"`))
+	is.Equal(eval[int](b, inPalette(`root.querySelectorAll("option").length`)), 1000)
+	b.wait(inPalette(`options[0].firstChild.naturalWidth > 0`))
+	is.True(s.count("/image") < 200)
+	is.True(s.requestsBesidesImages() <= requestsToOpen)
+	for _, count := range []string{"400+ symbols", "600+ symbols", "800+ symbols", "1,000+ symbols", "1,000 symbols"} {
+		eval[any](b, inPalette(`(root.querySelector("ul").scrollTop = 1e6, null)`))
+		b.wait(inPalette(`root.querySelector("p").innerText === ` + quote(count)))
+	}
+	is.True(eval[bool](b, inPalette(`root.querySelector("ul").scrollTop > 0`)))
+	eval[any](b, inPalette(`(root.querySelector("ul").focus(), null)`))
+	b.typeKeys(kb.End)
+	b.wait(inPalette(`options[999].ariaSelected === "true"`))
+	b.typeKeys(kb.Home)
+	b.wait(inPalette(`options[0].ariaSelected === "true" && root.querySelector("ul").scrollTop < 100`))
+}
+
+func TestPicker_IsAccessible(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	script, scriptErr := axeScript()
+	s := startPicker(t, nil)
+	s.folder("Valves", "Ball", "Check", strings.Repeat("long name ", 9), strings.Repeat("x", 200))
+	b := openTab(t, s.pageURL)
+	b.ignoreProblem("404") // changes
+	b.wait(inPalette(`options.length === 4`))
+	clickOption(b, 0)
+	b.wait(placed + ` === "Ball"`)
+	var violations []string
+	for _, theme := range []string{"light", "dark"} {
+		b.setMedia("prefers-color-scheme", theme)
+		is.Equal(eval[string](b, inPalette(`getComputedStyle(root.host).backgroundColor`)) == "rgb(255, 255, 255)", theme == "light")
+		for _, width := range []int64{1280, 320} {
+			b.resize(width, 700)
+			is.True(eval[bool](b, `document.documentElement.scrollWidth <= innerWidth`))
+			is.True(eval[float64](b, inPalette(`root.host.offsetWidth`)) == 320)
+			if scriptErr == nil {
+				violations = append(violations, b.violations(fmt.Sprint(theme, " ", width), script)...)
+			}
+		}
+	}
+	reportViolations(t, violations, scriptErr)
 }
 
 // TestPicker_AddsStamps runs the example with a double that records the calls of the
@@ -50,14 +286,14 @@ func TestPicker_ShowsImages(t *testing.T) {
 func TestPicker_AddsStamps(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := startPicker(t)
+	s := startPicker(t, nil)
 	s.folder("folder", "Gate valve")
 	s.symbol(1, "A note", "text/plain", "no image, which is skipped")
 	s.symbol(1, "Globe valve", "image/svg+xml", imageData("Globe valve", "image/svg+xml", svgImage))
-	b := openTab(t, s.url)
-	b.ignoreProblem("401")
+	b := openTab(t, s.pageURL)
+	b.ignoreProblem("404")
 	got := eval[[]string](b, `(async () => {
-		const { Symbols } = await import("/symbols.js");
+		const { createClient } = await import("`+s.url+`api/client.js");
 		const { addStamps } = await import("/nutrient.js");
 		class Rect { constructor(values) { Object.assign(this, values); } }
 		class ImageAnnotation { constructor(values) { Object.assign(this, values); } }
@@ -66,7 +302,7 @@ func TestPicker_AddsStamps(t *testing.T) {
 		await addStamps({ Annotations: { ImageAnnotation }, Geometry: { Rect } }, {
 			async createAttachment(blob) { return "attachment " + attachments.push((await createImageBitmap(blob)).width); },
 			setStampAnnotationTemplates(change) { templates = change(templates); },
-		}, new Symbols("/api/", "`+string(s.RawKey)+`"), 1);
+		}, createClient({ key: "`+string(s.RawKey)+`" }), 1);
 		return templates.map((t) => t.boundingBox ? [t.description, t.contentType, t.imageAttachmentId, t.boundingBox.width > 0].join() : t);
 	})()`)
 	is.Equal(got, []string{"default", "Gate valve,image/png,attachment 1,true", "Globe valve,image/png,attachment 2,true"})

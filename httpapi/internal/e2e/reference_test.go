@@ -72,8 +72,7 @@ func TestReference_ShowsOperations(t *testing.T) {
 	s := newSite(t)
 	s.listen(s.withDocument(s.handler()))
 	b := openTab(t, s.url+"#/api")
-	b.waitText("Create a client key")
-	b.waitText(s.url + "api/")
+	b.waitText("Create a client key", s.url+"api/")
 	b.click("About this API")
 	b.waitText("An x-admin-key for some.")
 	show := func(summary string) string {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ type site struct {
 // of its API.
 func newSite(t *testing.T, opts ...func(*httpapi.Options)) *site {
 	t.Helper()
-	s := &site{Server: apitest.New(t, opts...), t: t, is: is.New(t)}
+	s := &site{Server: apitest.New(t, slices.Insert(opts, 0, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithClientKey })...), t: t, is: is.New(t)}
 	s.Clock.Set(time.Now()) // as in the browser
 	return s
 }
@@ -109,7 +110,7 @@ func (s *site) folder(name string, symbolNames ...string) symbols.Folder {
 
 func (s *site) symbol(folderID int64, name, mediaType, data string) symbols.Symbol {
 	s.t.Helper()
-	symbol, err := s.Symbols.CreateSymbol(s.t.Context(), folderID, name, mediaType, data)
+	symbol, err := s.Symbols.CreateSymbol(s.t.Context(), folderID, symbols.NewSymbol{Name: name, Type: mediaType, Data: data})
 	s.is.NoErr(err)
 	return symbol
 }
@@ -119,7 +120,7 @@ func (s *site) symbolsIn(folderID int64) []symbols.Symbol {
 	s.t.Helper()
 	var list []symbols.Symbol
 	for after := int64(0); ; {
-		page, err := s.Symbols.ListSymbols(s.t.Context(), folderID, symbols.Range{After: after})
+		page, err := s.Symbols.ListSymbols(s.t.Context(), folderID, symbols.Range{After: after}, nil, true)
 		s.is.NoErr(err)
 		list = append(list, page.Symbols...)
 		if !page.More {

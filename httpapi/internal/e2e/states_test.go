@@ -137,13 +137,11 @@ func TestStates_LoginOfTheApplication(t *testing.T) {
 	b.waitText("Key created")
 	b.click("Copy key")
 	b.wait(`e2e.button("Copied")`)
-	b.click("Done")
-	b.click("Deactivate By ann")
+	b.click("Done", "Deactivate By ann")
 	b.waitText("is deactivated")
 	is.True(!s.keyNamed("By ann").Active)
 
-	b.click("Exports")
-	b.click("Register…")
+	b.click("Exports", "Register…")
 	b.fill("Source", sourceURL("plan"))
 	b.fill("Exported file", apitest.FilesURL+"plan.pdf")
 	b.click("Register")
@@ -171,7 +169,6 @@ var emulateNetworkConditions = cdp.Command[network.Conditions, cdp.Empty]{Method
 
 func TestStates_Offline(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	s.folder("Valves", "Gate valve")
 	b := openTab(t, s.url+"#/symbols")
@@ -181,25 +178,22 @@ func TestStates_Offline(t *testing.T) {
 		b.wait(fmt.Sprintf(`navigator.onLine !== %v`, on))
 	}
 	offline(true)
-	b.click("Actions for Gate valve")
-	b.click("Rename…")
+	b.click("Actions for Gate valve", "Rename…")
 	b.fill("Name", "Ball valve")
 	b.click("Rename")
 	b.waitText("You are offline")
-	is.Equal(eval[string](b, `e2e.field("Name").value`), "Ball valve") // the input is kept
+	is.New(t).Equal(eval[string](b, `e2e.field("Name").value`), "Ball valve") // the input is kept
 	offline(false)
 	b.click("Rename")
 	b.wait(`e2e.button("Actions for Ball valve")`)
 
 	s.server.Close()
 	b.click("Reload")
-	b.waitText("Server unreachable")
-	b.waitText("No response from " + s.url + "api/")
+	b.waitText("Server unreachable", "No response from "+s.url+"api/")
 }
 
 func TestStates_Loading(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := newSite(t, unprotected)
 	release := make(chan struct{})
 	handler := s.handler()
@@ -215,7 +209,7 @@ func TestStates_Loading(t *testing.T) {
 	s.folder("Valves", "Gate valve")
 	b := openTab(t, s.url+"#/symbols")
 	b.wait(`document.querySelector(".skeleton")`)
-	is.Equal(eval[string](b, `document.querySelector(".skeleton").getAttribute("aria-label")`), "Loading")
+	is.New(t).Equal(eval[string](b, `document.querySelector(".skeleton").getAttribute("aria-label")`), "Loading")
 	b.click("Exports") // loading does not block
 	b.wait(`e2e.field("Sources")`)
 	b.click("Symbols")

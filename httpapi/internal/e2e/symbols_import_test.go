@@ -36,8 +36,7 @@ func TestSymbols_ImportShowsDryRunFirst(t *testing.T) {
 	const chooser = `document.querySelector("input[type=file]:not([multiple])")`
 
 	b.chooseFiles(chooser, b.writeFile("more.zip", archive(t, "set/Ball valve.svg", svgImage, "Check valve.svg", svgImage, "__MACOSX/._x", "x")))
-	b.waitText("2 symbols will be added to Valves. Existing symbols are kept.")
-	b.waitText("__MACOSX/._x")
+	b.waitText("2 symbols will be added to Valves. Existing symbols are kept.", "__MACOSX/._x")
 	b.waitText("operating system file")
 	is.Equal(len(s.symbolsIn(folder.ID)), 1) // nothing is stored
 	b.wait(`e2e.name(document.activeElement) === "Import 2 symbols"`)
@@ -47,18 +46,16 @@ func TestSymbols_ImportShowsDryRunFirst(t *testing.T) {
 
 	b.chooseFiles(chooser, b.writeFile("more.zip", archive(t, "set/Ball valve.svg", svgImage, "Check valve.svg", svgImage)))
 	b.click("Import 2 symbols")
-	b.waitText("2 symbols imported into Valves.")
-	b.waitText("3 symbols")
+	b.waitText("2 symbols imported into Valves.", "3 symbols")
 	b.wait(`e2e.button("Check valve")`)
 	is.Equal(len(s.symbolsIn(folder.ID)), 3)
 
 	b.chooseFiles(chooser, b.writeFile("bad.zip", archive(t, "empty.svg", "", "Good.svg", svgImage)))
-	b.waitText("1 file of the zip cannot be imported")
-	b.waitText("Rejected files")
+	b.waitText("1 file of the zip cannot be imported", "Rejected files")
 	b.waitText("broken SVG: it is not well-formed XML")
 	b.click("Close")
 	b.chooseFiles(chooser, b.writeFile("no.zip", []byte("no archive")))
-	b.waitText("The archive is not a zip.")
+	b.waitText("The archive is not a zip, a library or a picture.")
 	b.click("Close")
 	b.chooseFiles(chooser, b.writeFile("nothing.zip", archive(t, "__MACOSX/._x", "x")))
 	b.waitText("Nothing in the zip can be imported.")
@@ -73,11 +70,7 @@ func TestSymbols_ExportDownloadsZip(t *testing.T) {
 	s.folder("Valves ä", "Gate valve", "Ball valve")
 	b := openTab(t, s.url+"#/symbols")
 	b.waitText("2 symbols")
-	b.click("Folder actions")
-	b.click("Export as zip")
+	b.click("Folder actions", "Export as zip")
 	b.waitText("Valves ä.zip is in your downloads.")
-	content := b.downloaded("Valves ä.zip")
-	reader, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
-	is.NoErr(err)
-	is.Equal(len(reader.File), 3) // two files and the manifest
+	is.Equal(len(b.downloadedNames("Valves ä.zip")), 3) // two files and the manifest
 }

@@ -56,8 +56,7 @@ func TestSymbols_FoldersAreCreatedRenamedAndDeleted(t *testing.T) {
 	b.click("Create folder")
 	b.wait(`location.hash === "#/symbols/2" && document.title === "Symbols · Canvasback"`)
 
-	b.click("Folder actions")
-	b.click("Rename folder…")
+	b.click("Folder actions", "Rename folder…")
 	b.fill("Name", "Vents & fans")
 	b.click("Rename")
 	b.wait(`document.getElementById("title").innerText === "Vents & fans"`)
@@ -67,8 +66,7 @@ func TestSymbols_FoldersAreCreatedRenamedAndDeleted(t *testing.T) {
 	b.do(reload)
 	b.wait(`document.getElementById("title").innerText === "Valves"`)
 
-	b.click("Folder actions")
-	b.click("Delete folder…")
+	b.click("Folder actions", "Delete folder…")
 	b.waitText("The folder is empty.")
 	b.click("Delete folder")
 	b.waitText("Valves deleted.")
@@ -122,34 +120,27 @@ func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
 	b.wait(`document.getElementById("tile-2")?.old !== true`) // new tiles close menus
 	b.waitText("5 symbols")
 
-	b.click("Actions for Ball valve")
-	b.click("Rename…")
+	b.click("Actions for Ball valve", "Rename…")
 	b.fill("Name", "Globe valve")
 	b.click("Rename")
 	b.waitFocus(`e2e.button("Actions for Globe valve")`)
 
-	b.click("Actions for Globe valve")
-	b.click("Move…")
-	b.click("Move")
+	b.click("Actions for Globe valve", "Move…", "Move")
 	b.waitText("Globe valve moved to Vents.")
 	b.waitFocus(`document.getElementById("symbol-3")`)
 	b.waitText("4 symbols")
 	is.Equal(s.symbolsIn(pumps.ID)[0].Name, "Globe valve")
 
 	b.drag(`document.getElementById("symbol-3")`, `document.getElementById("folder-2")`)
-	b.waitText("Check valve moved to Vents.")
-	b.waitText("3 symbols")
+	b.waitText("Check valve moved to Vents.", "3 symbols")
 	is.Equal(len(s.symbolsIn(pumps.ID)), 2)
 
-	b.click("Actions for Gate valve")
-	b.click("Delete…")
-	b.click("Delete symbol")
+	b.click("Actions for Gate valve", "Delete…", "Delete symbol")
 	b.waitText("Gate valve deleted.")
 	b.waitFocus(`document.getElementById("symbol-4")`)
 	is.Equal(len(s.symbolsIn(valves.ID)), 2)
 
-	b.click("Folder actions")
-	b.click("Delete folder…")
+	b.click("Folder actions", "Delete folder…")
 	b.waitText("and 2 symbols are deleted permanently")
 	b.click("Delete folder and 2 symbols")
 	b.wait(`document.getElementById("title").innerText === "Vents"`)
@@ -166,10 +157,8 @@ func TestSymbols_ImagesAreAdded(t *testing.T) {
 	unsized := `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 12"><path d="M0 0h24"/></svg>`
 	b.chooseFiles(`document.querySelector("input[type=file][multiple]")`,
 		b.writeFile("two by one.png", pngImage(2, 1)), b.writeFile("notes.txt", []byte("text")), b.writeFile("unsized.svg", []byte(unsized)), b.writeFile("broken.png", []byte("no")))
-	b.waitText("Adding to Valves: 2 of 4 failed")
-	b.waitText("notes.txt: Not an image.")
-	b.waitText("broken.png: The browser cannot decode the image.")
-	b.waitText("2 symbols")
+	b.waitText("Adding to Valves: 2 of 4 failed", "notes.txt: Not an image.")
+	b.waitText("broken.png: The browser cannot decode the image.", "2 symbols")
 	b.click("Dismiss")
 	b.waitNoText("2 of 4 failed")
 
@@ -206,8 +195,7 @@ func TestSymbols_ReportsImageAboveLimit(t *testing.T) {
 	b.waitText("This folder is empty")
 	large := strings.Replace(svgImage, "<path", "<!--"+strings.Repeat("x", 4000)+"--><path", 1)
 	b.chooseFiles(`document.querySelector("input[type=file][multiple]")`, b.writeFile("large.svg", []byte(large)), b.writeFile("small.svg", []byte(svgImage)))
-	b.waitText("large.svg: body is too large")
-	b.waitText("1 symbol")
+	b.waitText("large.svg: body is too large", "1 symbol")
 }
 
 // TestSymbols_ReportsConcurrentChange changes symbols that the page shows.
@@ -237,9 +225,7 @@ func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 	b.waitText("2 symbols")
 
 	rename(1, "Slide valve") // before the GET
-	b.click("Actions for Gate valve")
-	b.click("Delete…")
-	b.click("Delete symbol")
+	b.click("Actions for Gate valve", "Delete…", "Delete symbol")
 	b.waitText("Changed by someone else")
 	b.click("Cancel")
 	b.wait(`e2e.button("Slide valve")`)
@@ -249,24 +235,20 @@ func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 		beforeChange = func() {}
 		rename(2, "Globe valve")
 	}
-	b.click("Actions for Ball valve")
-	b.click("Rename…")
+	b.click("Actions for Ball valve", "Rename…")
 	b.fill("Name", "Mine")
 	b.click("Rename")
 	b.waitText("Changed by someone else")
 	b.click("Cancel")
 	b.wait(`e2e.button("Globe valve")`)
 
-	b.click("Actions for Globe valve")
-	b.click("Rename…")
+	b.click("Actions for Globe valve", "Rename…")
 	b.fill("Name", "Mine")
 	b.click("Rename")
 	b.wait(`e2e.button("Mine")`)
 
-	is.NoErr(s.Symbols.DeleteSymbol(t.Context(), 1, symbols.Any))
-	b.click("Actions for Slide valve")
-	b.click("Delete…")
-	b.click("Delete symbol")
+	is.NoErr(s.Symbols.DeleteSymbol(t.Context(), 1, symbols.Any, 0))
+	b.click("Actions for Slide valve", "Delete…", "Delete symbol")
 	b.waitText("No such symbol.")
 	b.click("Cancel")
 	b.waitText("1 symbol")
@@ -383,9 +365,7 @@ func TestSymbols_RendersThousandsLazily(t *testing.T) {
 	}
 	b.fill("Filter by name or type", "Symbol 1999")
 	b.waitText("1 of 2,000 symbols")
-	b.click("Actions for Symbol 1999")
-	b.click("Delete…")
-	b.click("Delete symbol")
+	b.click("Actions for Symbol 1999", "Delete…", "Delete symbol")
 	b.waitText("No symbol matches")
 	b.fill("Filter by name or type", "")
 	b.waitText("1,999 symbols")
@@ -407,8 +387,7 @@ func TestSymbols_AreFoundInAllFolders(t *testing.T) {
 	b.do(reload)
 	b.waitText("3 symbols") // the URL is kept
 
-	b.click("Actions for GATE")
-	b.click("Rename…")
+	b.click("Actions for GATE", "Rename…")
 	b.fill("Name", "Gateway")
 	b.click("Rename")
 	b.waitText("Gateway")
@@ -416,9 +395,7 @@ func TestSymbols_AreFoundInAllFolders(t *testing.T) {
 	b.waitText("Gateway moved to Vents.")
 	b.wait(`document.querySelector("#tile-3 .hint").innerText === "Vents"`)
 	is.Equal(len(s.symbolsIn(pumps.ID)), 3)
-	b.click("Actions for Gateway")
-	b.click("Delete…")
-	b.click("Delete symbol")
+	b.click("Actions for Gateway", "Delete…", "Delete symbol")
 	b.waitText("2 symbols")
 
 	b.clickNode(`document.getElementById("symbol-5")`)

@@ -76,6 +76,7 @@ func TestOpenTelemetry_SpansAndTraceparent(t *testing.T) {
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 
 	s := apitest.New(t, func(options *httpapi.Options) {
+		options.RegisterWith = httpapi.RegisterWithClientKey
 		fetchOptions := fetch.Options{AllowedHosts: []string{strings.TrimPrefix(origin.URL, "http://")}}
 		setTelemetry(options, &fetchOptions)
 		fetcher, err := fetch.New(&fetchOptions)

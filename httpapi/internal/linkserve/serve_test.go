@@ -42,7 +42,7 @@ func newLinkServer(t *testing.T, checkKey func() error) *linkServer {
 	is.NoErr(err)
 	export, _, err := service.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://files.example/plan.txt"})
 	is.NoErr(err)
-	link, err := service.CreateFileLink(t.Context(), export, exports.Digest{})
+	link, err := service.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{{SourceURL: export.SourceURL, Export: &export}}, Single: true})
 	is.NoErr(err)
 
 	l := &linkServer{results: make(chan error, 1)}
@@ -72,9 +72,7 @@ func newLinkServer(t *testing.T, checkKey func() error) *linkServer {
 func (l *linkServer) get(t *testing.T) *http.Response {
 	t.Helper()
 	response, err := l.Client().Get(l.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	t.Cleanup(func() { response.Body.Close() })
 	return response
 }
@@ -101,6 +99,20 @@ func TestServe_EndsABlockedWriteWithItsKey(t *testing.T) {
 	is.True(l.result(t) != nil)
 	_, err := io.Copy(io.Discard, response.Body)
 	is.True(err != nil)
+}
+
+func TestServe_WritesNothingAfterRevocation(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := newLinkServer(t, func() error { return ErrRevoked })
+	response, err := l.Client().Get(l.URL)
+	if err == nil { // unless the header is lost with the connection
+		defer response.Body.Close()
+		n, err := io.Copy(io.Discard, response.Body)
+		is.True(err != nil)
+		is.Equal(n, int64(0))
+	}
+	is.Equal(l.result(t), ErrRevoked)
 }
 
 func TestServe_OutlastsAShortOutageOfTheStore(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"example.com/canvasback/storage/internal/migration"
 	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/symbols"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,6 +30,7 @@ type driver struct {
 	createMigrations string                    // a table as Migrate creates it
 	schema           string                    // a query of lines with a name and its definition
 
+	sixteen        string   // parameters of 16 connections
 	sessions       []string // parameters of sessions that may fire triggers otherwise
 	manualChanges  func(d *driver) []manualChange
 	epochChanges   map[string]epochChange
@@ -48,6 +50,10 @@ type database struct {
 	scan    func(query string, dest any) error
 	prepare func(statement string) (execute func() error)
 	copy    func() *database
+
+	// plainInsert creates a table without triggers, and returns a function that inserts a
+	// row. It is safe for concurrent use.
+	plainInsert func() func(folderID int64, symbol symbols.Symbol) error
 }
 
 // handle is what a driver provides.

@@ -32,12 +32,11 @@ func TestChanges_RestoreInPlaceIsNoticed(t *testing.T) {
 // they had.
 func TestMigrate_SupportsRolesOfFirstVersion(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	db := postgresDriver.newDatabase(t, "")
 	db.migrateTo("0001_initial")
 	db.execute(db.insertKeys(1, 3))
 	var name string // roles belong to the server, not to the database
-	is.NoErr(db.scan(`SELECT current_database()`, &name))
+	is.New(t).NoErr(db.scan(`SELECT current_database()`, &name))
 	roles := []string{name + "_old", name + "_few"}
 	for _, role := range roles {
 		if err := db.exec(`CREATE ROLE ` + role); err != nil {

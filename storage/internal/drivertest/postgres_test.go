@@ -11,6 +11,7 @@ import (
 
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/symbols"
 )
 
 var postgresDriver = driver{
@@ -20,7 +21,8 @@ var postgresDriver = driver{
 	migrations: postgres.Migrations,
 	names: []string{
 		"0001_initial", "0002_key_changes", "0003_links", "0004_fact_revision", "0005_exports_admin", "0006_id_bounds",
-		"0007_key_fields", "0008_symbol_segments", "0009_trigger_plans", "0010_export_scan",
+		"0007_key_fields", "0008_symbol_segments", "0009_trigger_plans", "0010_export_scan", "0011_key_tokens",
+		"0012_fence", "0013_symbol_details", "0014_link_bounds", "0015_trash", "0016_key_usage",
 	},
 
 	now:   `now()`,
@@ -49,6 +51,7 @@ var postgresDriver = driver{
 			SELECT proname || ': ' || md5(prosrc) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
 		) AS names`,
 
+	sixteen:  "&pool_max_conns=16",
 	sessions: []string{"&session_replication_role=origin", "&session_replication_role=replica", "&session_replication_role=local"},
 	manualChanges: func(d *driver) []manualChange {
 		return []manualChange{
@@ -116,6 +119,17 @@ func openPostgres(t testing.TB, dsn string) *database {
 				is.NoErr(err)
 			})
 			return openPostgres(t, strings.ReplaceAll(dsn, name, name+"_copy"))
+		},
+		plainInsert: func() func(int64, symbols.Symbol) error {
+			_, err := operator.Exec(t.Context(), `
+				CREATE TABLE plain (LIKE canvasback_symbols INCLUDING IDENTITY INCLUDING INDEXES INCLUDING STORAGE INCLUDING DEFAULTS);
+				ALTER TABLE plain SET (toast_tuple_target = 8160)`)
+			is.NoErr(err)
+			return func(folderID int64, symbol symbols.Symbol) error {
+				_, err := operator.Exec(t.Context(), `INSERT INTO plain (folder_id, name, type, data) VALUES ($1, $2, $3, $4)`,
+					folderID, symbol.Name, symbol.Type, symbol.Data)
+				return err
+			}
 		},
 	}
 }

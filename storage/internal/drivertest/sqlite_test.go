@@ -4,12 +4,14 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/matryer/is"
 	_ "modernc.org/sqlite"
 
 	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/symbols"
 )
 
 var sqliteDriver = driver{
@@ -19,7 +21,8 @@ var sqliteDriver = driver{
 	migrations: sqlite.Migrations,
 	names: []string{
 		"0001_initial", "0002_key_changes", "0003_links", "0004_fact_revision", "0005_exports_admin", "0006_id_bounds",
-		"0007_key_fields", "0008_symbol_segments", "0009_export_scan",
+		"0007_key_fields", "0008_symbol_segments", "0009_export_scan", "0010_key_tokens",
+		"0011_symbol_details", "0012_link_bounds", "0013_trash", "0014_key_usage",
 	},
 
 	now:   `1`,
@@ -111,6 +114,21 @@ func openSQLite(t testing.TB, file, parameters string) *database {
 			name := filepath.Join(t.TempDir(), "copy.db")
 			is.NoErr(exec(`VACUUM INTO '` + name + `'`))
 			return openSQLite(t, name, parameters)
+		},
+		plainInsert: func() func(int64, symbols.Symbol) error {
+			is.NoErr(exec(`
+				CREATE TABLE plain (id INTEGER PRIMARY KEY AUTOINCREMENT, folder_id INTEGER, version INTEGER, name TEXT, type TEXT, data TEXT) STRICT;
+				CREATE INDEX plain_folder_id ON plain (folder_id)`))
+			insert, err := operator.PrepareContext(t.Context(), `INSERT INTO plain (folder_id, version, name, type, data) VALUES (?, 1, ?, ?, ?)`)
+			is.NoErr(err)
+			t.Cleanup(func() { insert.Close() })
+			var writer sync.Mutex
+			return func(folderID int64, symbol symbols.Symbol) error {
+				writer.Lock()
+				defer writer.Unlock()
+				_, err := insert.ExecContext(t.Context(), folderID, symbol.Name, symbol.Type, symbol.Data)
+				return err
+			}
 		},
 	}
 }

@@ -2,7 +2,8 @@
 // github.com/mattn/go-sqlite3, which needs cgo, and github.com/ncruces/go-sqlite3.
 //
 // It is a module of its own, so that importers of the main module do not depend on
-// these drivers. Each has a package, because both register the name sqlite3.
+// these drivers. Each has a package, because both register the name sqlite3. Package
+// powerloss simulates power losses.
 package sqlitedrivers
 
 import (

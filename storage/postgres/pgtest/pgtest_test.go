@@ -20,9 +20,7 @@ import (
 func connect(t testing.TB, dsn string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(err)
 	t.Cleanup(func() { conn.Close(context.Background()) })
 	return conn
 }
@@ -31,9 +29,7 @@ func connect(t testing.TB, dsn string) *pgx.Conn {
 func count(t testing.TB, conn *pgx.Conn, query string, args ...any) int {
 	t.Helper()
 	var n int
-	if err := conn.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	is.New(t).NoErr(conn.QueryRow(t.Context(), query, args...).Scan(&n))
 	return n
 }
 
@@ -141,9 +137,56 @@ func TestServer_StopsWhenProcessIsKilled(t *testing.T) {
 		if os.IsNotExist(err) {
 			break // the last step of the watchdog
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("the server still runs a minute after its process was killed")
-		}
+		is.True(!time.Now().After(deadline))
 	}
 	is.True(conn.Ping(t.Context()) != nil) // the server is stopped
+}
+
+func TestPair_CommitsWaitForStandby(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	began := time.Now()
+	pair := pgtest.StartPair(t)
+	t.Log("started in", time.Since(began))
+	conn := connect(t, pair.Primary.DSN())
+	standby := connect(t, pair.Standby.DSN())
+	_, err := conn.Exec(t.Context(), `CREATE TABLE kept AS SELECT 1 AS id`)
+	is.NoErr(err)
+	_, err = standby.Exec(t.Context(), `CREATE TABLE other ()`)
+	is.True(err != nil) // read-only
+
+	for _, outage := range []struct{ begin, end func() }{
+		{pair.Standby.Pause, pair.Standby.Resume},
+		{pair.Standby.Stop, pair.Standby.Restart},
+		{pair.Standby.Kill, pair.Standby.Restart},
+	} {
+		outage.begin()
+		committed := make(chan error, 1)
+		go func() {
+			_, err := conn.Exec(context.WithoutCancel(t.Context()), `INSERT INTO kept VALUES (2)`)
+			committed <- err
+		}()
+		select {
+		case <-committed:
+			t.Error("a commit does not wait for the standby")
+		case <-time.After(200 * time.Millisecond):
+		}
+		outage.end()
+		is.NoErr(<-committed)
+	}
+
+	pair.Promote()
+	promoted := connect(t, pair.DSN(pair.Standby, pair.Primary)+"&target_session_attrs=read-write")
+	is.Equal(count(t, promoted, `SELECT count(*) FROM kept`), 4) // all that was committed
+	_, err = promoted.Exec(t.Context(), `INSERT INTO kept VALUES (3)`)
+	is.NoErr(err)
+	is.Equal(count(t, conn, `SELECT count(*) FROM kept`), 4) // the old primary still serves reads
+	pair.Primary.Pause()
+	_, err = promoted.Exec(t.Context(), `INSERT INTO kept VALUES (4)`)
+	is.NoErr(err)
+	pair.Primary.Resume()
+	is.NoErr(conn.Ping(t.Context()))
+	pair.Primary.Kill()
+	_, err = pgx.Connect(t.Context(), pair.Primary.DSN())
+	is.True(err != nil)
 }

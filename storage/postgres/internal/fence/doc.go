@@ -3,32 +3,63 @@
 //
 // # What it promises
 //
-// If [Fence.Exec] returns no error for a fenced statement, a commit that includes the reads
-// and writes of the statement has reached the standby. So the server was the primary when
-// it read: a primary that its standby has replaced cannot make such a commit. It returns an
-// error for a standby, and within a second for a read that nobody confirms. An error of a
-// write may mean that the write has an effect, now or once the standby is back.
+// If [Fence.Exec] returns no error, the standby has confirmed the commit of the statement,
+// or of the transaction that it ends, if the server has synchronous_standby_names. On a
+// fenced server this holds for statements that only read too. So the server was the primary
+// when it read: a primary that its standby has replaced cannot make such a commit. Exec
+// returns an error for a standby, and within a second for a read that nobody confirms. An
+// error of a write may mean that the write has an effect, now or once the standby is back.
 //
-// A statement is fenced in [Always] mode, and in [Auto] mode if the server has
+// A server is fenced in [Always] mode, and in [Auto] mode if it has
 // synchronous_standby_names. A plain read would not do. PostgreSQL serves it without asking
 // the standby, so a frozen manager leaves a primary that accepts revoked keys forever.
 //
 // # How it works
 //
-// The statement selects from [Server], which calls pg_logical_emit_message(true, ...). That
-// adds a record to the WAL, in the transaction of the statement. The commit then waits for
-// the standby, because Server also sets synchronous_commit for this transaction. The
-// message has no content, and nothing decodes it. A standby cannot write WAL, so there
-// Server calls nothing and reports the role.
+// Exec sends two statements in one transaction and one round trip. The first one,
+// selectServer, reads the role of the server and calls pg_logical_emit_message(true, ...).
+// That adds a record to the WAL, so that the commit waits for the standby, because the
+// statement also sets synchronous_commit for this transaction. The message has no content,
+// and nothing decodes it. A standby cannot write WAL, so there the statement only reports
+// the role.
 //
 // The wait has one gap. A cancel request, by a client or by pg_cancel_backend, and
 // pg_terminate_backend end it: the transaction stays committed on this server alone, and
 // the server reports success, preceded by a warning. pgx passes warnings only to the
 // OnNotice of the application. So Exec exchanges the messages itself: Parse if the
-// statement is not prepared, Bind, Describe, Execute, Sync. A warning from the source file
-// syncrep.c of PostgreSQL makes it return an error. The text of the warning is localized,
-// and its code is that of any warning. Server sets client_min_messages, so that the
-// warning is sent.
+// statement is not prepared, Bind, Describe and Execute of both statements, Sync. A warning
+// from the source file syncrep.c of PostgreSQL makes it return an error. The text of the
+// warning is localized, and its code is that of any warning. selectServer sets
+// client_min_messages, so that the warning is sent.
+//
+// # Shared confirmations
+//
+// [Fence.Ask] is for a question that all processes repeat. If each waited for a commit,
+// 1,000 processes would use 10,000 transaction ids a second. So one of them waits, and
+// publishes in the row of a table where in the WAL its message ends. The others read that
+// row and the current position of the WAL, without writing. A process that was shown a
+// position before the end of a message asked before the message was written, and the
+// standby has confirmed the message. So the server was the primary after that question
+// began, at most about 300 ms ago.
+//
+// A message is published only after its commit was confirmed, by a second transaction:
+// the row of a canceled commit would be visible. The row names the server process by its
+// start, because positions of another server mean nothing. Clocks decide only who writes
+// the next message.
+//
+// # Why all named standbys
+//
+// A fence holds if no standby can be promoted that has not confirmed it. With ANY 1 (b, c)
+// or FIRST 1 (b, c) none can hold, whatever the question is. Let b be promoted while c
+// still follows the primary a. Then a and c see the same as if b were only unreachable. A
+// question to which they respond without b cannot tell the two cases apart, so it either accepts
+// what b has revoked, or fails whenever b is unreachable, as with FIRST 2 (b, c). A lease
+// row is such a question: a renews it with the confirmation of c. And a commit that only c
+// has confirmed is lost on b, which no question on b can show.
+//
+// Quorums can intersect: b would have to wait for c from its first commit on, and the
+// manager to promote the standby that has all commits. Neither can be seen from a, or by
+// one statement, so the state of such a server is [Partial].
 //
 // Owner: the goroutine that calls Exec owns the connection until Exec returns. Invariant: a
 // connection whose exchange has not ended with ReadyForQuery is closed before Exec returns.
@@ -48,7 +79,8 @@
 //     (replication/logical/message.c) assigns a transaction id, and
 //     RecordTransactionCommit (access/transam/xact.c) waits if there is one.
 //   - The values of synchronous_commit are off, local, remote_write, on and remote_apply.
-//     A new one that waits for more than "on" must be treated like remote_apply in Server.
+//     A new one that waits for more than "on" must be treated like remote_apply in
+//     selectServer.
 //   - SyncRepWaitForLSN (replication/syncrep.c) reports an end of the wait without the
 //     standby by ereport(WARNING), or ends the connection, and the file keeps its name.
 //

@@ -3,9 +3,9 @@ package fence
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,46 +14,71 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// result is the result of a statement.
-type result struct {
-	types  []uint32 // of the columns
-	values [][]byte // of the last row, in binary format; nil if there is none
-	tag    string
+// Result is the result of a statement.
+type Result struct {
+	Tag  pgconn.CommandTag
+	Rows []Row
 }
 
-func (r result) scan(types *pgtype.Map, dest []any) error {
-	if r.values == nil {
+// Scan implements [pgx.Row] by the first row.
+func (r Result) Scan(dest ...any) error {
+	if len(r.Rows) == 0 {
 		return pgx.ErrNoRows
 	}
+	return r.Rows[0].Scan(dest...)
+}
+
+// Row implements [pgx.Row].
+type Row struct {
+	types  *pgtype.Map
+	fields []pgproto3.FieldDescription
+	values [][]byte // nil for NULL
+}
+
+// Scan implements [pgx.Row]. A nil destination skips its column. There may be more
+// destinations than columns.
+func (r Row) Scan(dest ...any) error {
 	for i, value := range r.values {
-		if err := types.Scan(r.types[i], pgx.BinaryFormatCode, value, dest[i]); err != nil {
+		if dest[i] == nil {
+			continue
+		}
+		if err := r.types.Scan(r.fields[i].DataTypeOID, r.fields[i].Format, value, dest[i]); err != nil {
 			return fmt.Errorf("postgres: column %d: %w", i, err)
 		}
 	}
 	return nil
 }
 
-// request is a statement to be executed, with arguments of type [Mode], int64 and
-// []byte.
+// request is a statement with encoded arguments.
 type request struct {
-	prepared string // name; empty to parse the text for each execution
-	text     string
-	args     []any
+	prepared  string // name; empty to parse the text for each execution
+	text      string
+	arguments pgx.ExtendedQueryBuilder
 }
 
-// exchange executes a statement in one round trip. It returns errUnconfirmed if the
-// standby has not confirmed the commit when ctx ends, and closes the connection.
-func exchange(ctx context.Context, conn *pgconn.PgConn, q request) (result, error) {
+// newRequest encodes arguments. The statement is prepared unless description is nil.
+func newRequest(types *pgtype.Map, text string, description *pgconn.StatementDescription, args []any) (*request, error) {
+	r := &request{text: text}
+	if description != nil {
+		r.prepared = description.Name
+	}
+	return r, r.arguments.Build(types, description, args)
+}
+
+// exchange executes statements in one round trip and, outside a transaction, in one
+// transaction. It returns errUnconfirmed if the standby has not confirmed the commit
+// when ctx ends, and closes the connection.
+func exchange(ctx context.Context, conn *pgconn.PgConn, types *pgtype.Map, requests ...*request) ([]Result, error) {
 	stop := context.AfterFunc(ctx, func() { expire(conn) })
-	r, err := roundTrip(conn, q)
+	results, err := roundTrip(conn, types, requests)
 	if ended := !stop(); ended {
 		drop(conn)
-		return result{}, contextError(ctx)
+		return nil, contextError(ctx)
 	}
 	if isInvalidStatement(err) {
 		drop(conn)
 	}
-	return r, err
+	return results, err
 }
 
 // contextError returns the error of a call whose context has ended.
@@ -66,13 +91,18 @@ func contextError(ctx context.Context) error {
 
 // isInvalidStatement reports whether err means that a prepared statement must be
 // prepared again: a migration has changed its columns, or DEALLOCATE removed it.
-func isInvalidStatement(err error) bool {
-	const (
-		featureNotSupported     = "0A000" // of a cached plan
-		invalidSQLStatementName = "26000"
-	)
+func isInvalidStatement(err error) bool { return hasCode(err, cachedPlanChanged, noSuchStatement) }
+
+const (
+	cachedPlanChanged  = "0A000" // or another feature that is not supported
+	noSuchStatement    = "26000"
+	duplicateStatement = "42P05"
+)
+
+// hasCode reports whether the server has returned an error with one of the codes.
+func hasCode(err error, codes ...string) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (pgErr.Code == featureNotSupported || pgErr.Code == invalidSQLStatementName)
+	return ok && slices.Contains(codes, pgErr.Code)
 }
 
 // expire makes reads and writes of conn fail.
@@ -86,30 +116,38 @@ func drop(conn *pgconn.PgConn) {
 	conn.Ping(context.Background())
 }
 
-// roundTrip sends a statement and receives its result.
-func roundTrip(conn *pgconn.PgConn, q request) (r result, err error) {
-	if err := q.send(conn.Frontend()); err != nil {
-		drop(conn)
-		return result{}, lostError(err)
+// roundTrip sends statements and receives their results.
+func roundTrip(conn *pgconn.PgConn, types *pgtype.Map, requests []*request) (results []Result, err error) {
+	for _, r := range requests {
+		r.send(conn.Frontend())
 	}
+	conn.Frontend().SendSync(&pgproto3.Sync{})
+	if err := conn.Frontend().Flush(); err != nil {
+		drop(conn)
+		return nil, lostError(err)
+	}
+	var (
+		result Result
+		fields []pgproto3.FieldDescription
+	)
 	for {
 		message, receiveErr := conn.ReceiveMessage(context.Background())
 		if receiveErr != nil {
 			drop(conn)
-			return result{}, lostError(receiveErr)
+			return nil, lostError(receiveErr)
 		}
 		switch message := message.(type) {
 		case *pgproto3.RowDescription:
-			for _, field := range message.Fields {
-				r.types = append(r.types, field.DataTypeOID)
-			}
+			fields = append([]pgproto3.FieldDescription(nil), message.Fields...)
 		case *pgproto3.DataRow:
-			r.values = nil
-			for _, value := range message.Values {
-				r.values = append(r.values, bytes.Clone(value)) // NULL stays nil
+			values := make([][]byte, len(message.Values))
+			for i, value := range message.Values {
+				values[i] = bytes.Clone(value) // NULL stays nil
 			}
+			result.Rows = append(result.Rows, Row{types, fields, values})
 		case *pgproto3.CommandComplete:
-			r.tag = string(message.CommandTag)
+			result.Tag = pgconn.NewCommandTag(string(message.CommandTag))
+			results, result = append(results, result), Result{}
 		case *pgproto3.NoticeResponse:
 			if message.File == "syncrep.c" { // its text is localized and its code not specific
 				err = errUnconfirmed
@@ -117,50 +155,29 @@ func roundTrip(conn *pgconn.PgConn, q request) (r result, err error) {
 		case *pgproto3.ErrorResponse:
 			err = pgconn.ErrorResponseToPgError(message)
 		case *pgproto3.ReadyForQuery:
-			return r, err
+			return results, err
 		}
 	}
 }
 
 // send sends the messages that execute the statement. Without a name, it is
 // prepared for this execution only, which all poolers support.
-func (q request) send(frontend *pgproto3.Frontend) error {
-	parse := pgproto3.Parse{Query: q.text}
-	bind := pgproto3.Bind{
-		PreparedStatement:    q.prepared,
-		ParameterFormatCodes: []int16{pgx.BinaryFormatCode},
-		ResultFormatCodes:    []int16{pgx.BinaryFormatCode},
+func (r *request) send(frontend *pgproto3.Frontend) {
+	if r.prepared == "" {
+		frontend.SendParse(&pgproto3.Parse{Query: r.text})
 	}
-	for _, arg := range q.args {
-		oid, value := encode(arg)
-		parse.ParameterOIDs = append(parse.ParameterOIDs, oid)
-		bind.Parameters = append(bind.Parameters, value)
-	}
-	if q.prepared == "" {
-		frontend.SendParse(&parse)
-	}
-	frontend.SendBind(&bind)
+	frontend.SendBind(&pgproto3.Bind{
+		PreparedStatement:    r.prepared,
+		ParameterFormatCodes: r.arguments.ParamFormats,
+		Parameters:           r.arguments.ParamValues,
+		ResultFormatCodes:    r.arguments.ResultFormats,
+	})
 	frontend.SendDescribe(&pgproto3.Describe{ObjectType: 'P'})
 	frontend.SendExecute(&pgproto3.Execute{})
-	frontend.SendSync(&pgproto3.Sync{})
-	return frontend.Flush()
 }
 
 // lostError returns the error of a lost connection. It does not wrap the one of
 // pgx, which may claim that the statement is safe to retry.
 func lostError(err error) error {
 	return fmt.Errorf("postgres: connection lost: %v", err) //nolint:errorlint // see above
-}
-
-// encode returns the type and the binary format of an argument.
-func encode(arg any) (oid uint32, value []byte) {
-	switch arg := arg.(type) {
-	case Mode:
-		return pgtype.Int4OID, binary.BigEndian.AppendUint32(nil, uint32(arg))
-	case int64:
-		return pgtype.Int8OID, binary.BigEndian.AppendUint64(nil, uint64(arg))
-	case []byte:
-		return pgtype.ByteaOID, arg
-	}
-	panic(fmt.Sprintf("postgres: argument of type %T", arg))
 }

@@ -3,6 +3,8 @@ package fence_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -44,21 +46,26 @@ func execute(t *testing.T, pool *pgxpool.Pool, statements string) {
 // newFence returns a Fence for the connections of a pool.
 func newFence(pool *pgxpool.Pool, mode fence.Mode) *fence.Fence {
 	prepare := pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
-	return fence.New(fence.Options{Mode: mode, Prepare: prepare})
+	return fence.New(fence.Options{Mode: mode, Prepare: prepare, Table: "shared", Logger: slog.New(slog.DiscardHandler)})
 }
 
 // createItems creates the table of the statements below.
 const createItems = `CREATE TABLE items (id bigint, name varchar); INSERT INTO items VALUES (1, 'one'), (2, '')`
 
-var (
-	readItem   = `SELECT ` + fence.Columns + `, id, name FROM ` + fence.Server + ` LEFT JOIN items ON id = $2`
-	renameItem = `
-		WITH item AS (UPDATE items SET name = name WHERE id = $2 RETURNING id, name)
-		SELECT ` + fence.Columns + `, item.id, item.name FROM ` + fence.Server + ` LEFT JOIN item ON true`
-	lockItem = `
-		WITH item AS (SELECT id FROM items WHERE id = $2 FOR UPDATE)
-		SELECT server.fenced, item.id FROM ` + fence.Server + ` LEFT JOIN item ON true`
+const (
+	readItem   = `SELECT id, name FROM items WHERE id = $1`
+	renameItem = `UPDATE items SET name = name WHERE id = $1 RETURNING id, name`
+	lockItem   = `SELECT FROM items WHERE id = $1 FOR UPDATE`
 )
+
+// scanItem executes a statement and scans its row. It returns no error if there is none.
+func scanItem(ctx context.Context, f *fence.Fence, conn *pgx.Conn, s fence.Statement) (id int64, name string, err error) {
+	result, err := f.Exec(ctx, conn, s)
+	if err == nil && len(result.Rows) > 0 {
+		err = result.Scan(&id, &name)
+	}
+	return id, name, err
+}
 
 // transact locks an item and commits.
 func transact(ctx context.Context, f *fence.Fence, conn *pgx.Conn, id int64) error {
@@ -67,14 +74,11 @@ func transact(ctx context.Context, f *fence.Fence, conn *pgx.Conn, id int64) err
 		return err
 	}
 	defer tx.Rollback(ctx)
-	var fenced bool
-	if err := tx.QueryRow(ctx, lockItem, f.Parameter(), id).Scan(&fenced, new(*int64)); err != nil {
+	if _, err := tx.Exec(ctx, lockItem, id); err != nil {
 		return err
 	}
-	if !fenced {
-		return errors.New("the server is not fenced")
-	}
-	return f.Exec(ctx, conn, fence.Commit)
+	_, err = f.Exec(ctx, conn, fence.Commit)
+	return err
 }
 
 // callAll makes all kinds of calls at once, each for an item that exists and one that
@@ -89,14 +93,16 @@ func callAll(t *testing.T, pool *pgxpool.Pool, timeout time.Duration) []error {
 		calling.Go(func() {
 			errs[i] = pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
 				id := int64(1 + 98*(i%2))
+				statement := fence.Statement{Text: readItem, Args: []any{id}, Read: true}
 				switch i / 2 {
 				case 0:
-					return f.Exec(ctx, c.Conn(), fence.Statement{Text: readItem, Arg: id, Read: true}, new(*int64), new(*string))
 				case 1:
-					return f.Exec(ctx, c.Conn(), fence.Statement{Text: renameItem, Arg: id}, new(*int64), new(*string))
+					statement = fence.Statement{Text: renameItem, Args: []any{id}}
 				default:
 					return transact(ctx, f, c.Conn(), id)
 				}
+				_, _, err := scanItem(ctx, f, c.Conn(), statement)
+				return err
 			})
 		})
 	}
@@ -189,31 +195,74 @@ func TestExec_ScansRow(t *testing.T) {
 	for _, mode := range []fence.Mode{fence.Auto, fence.Always, fence.Never} {
 		f := newFence(pool, mode)
 		for _, s := range []fence.Statement{{Text: readItem, Read: true}, {Text: renameItem}} {
+			s.Args = []any{int64(1)}
+			id, name, err := scanItem(t.Context(), f, conn, s)
+			is.NoErr(err)
+			is.Equal(id, int64(1))
+			is.Equal(name, "one")
+			s.Args = []any{int64(2)}
+			_, name, err = scanItem(t.Context(), f, conn, s)
+			is.NoErr(err)
+			is.Equal(name, "") // not NULL
+			s.Args = []any{int64(99)}
+			result, err := f.Exec(t.Context(), conn, s)
+			is.NoErr(err)
+			is.True(errors.Is(result.Scan(&id, &name), pgx.ErrNoRows))
+			s.Args = []any{int64(1)}
+			result, err = f.Exec(t.Context(), conn, s)
+			is.NoErr(err)
+			is.Equal(len(result.Rows), 1)
+			is.True(result.Scan(&id, new(int)) != nil) // not a number
+			result, err = f.Exec(t.Context(), conn, fence.Statement{Text: `SELECT $1::bytea, NULL`, Args: []any{[]byte{0, 1, 255}}, Read: true})
+			is.NoErr(err)
 			var (
-				id   *int64
-				name *string
+				bytes []byte
+				null  *string
 			)
-			s.Arg = int64(1)
-			is.NoErr(f.Exec(t.Context(), conn, s, &id, &name))
-			is.Equal(*id, int64(1))
-			is.Equal(*name, "one")
-			s.Arg = int64(2)
-			is.NoErr(f.Exec(t.Context(), conn, s, &id, &name))
-			is.Equal(*name, "") // not NULL
-			s.Arg = int64(99)
-			is.NoErr(f.Exec(t.Context(), conn, s, &id, &name))
-			is.Equal(id, nil)
-			is.Equal(name, nil)
-			s.Arg = int64(1)
-			is.True(f.Exec(t.Context(), conn, s, &id, new(int)) != nil) // not a number
-			s.Text += ` WHERE false`
-			is.True(errors.Is(f.Exec(t.Context(), conn, s, &id, &name), pgx.ErrNoRows))
-			var bytes []byte
-			s.Text, s.Arg = `SELECT `+fence.Columns+`, $2::bytea FROM `+fence.Server, []byte{0, 1, 255}
-			is.NoErr(f.Exec(t.Context(), conn, s, &bytes))
-			is.Equal(bytes, s.Arg)
+			is.NoErr(result.Scan(&bytes, &null))
+			is.Equal(bytes, []byte{0, 1, 255})
+			is.Equal(null, nil)
 		}
+		result, err := f.Exec(t.Context(), conn, fence.Statement{Text: `UPDATE items SET name = name`})
+		is.NoErr(err)
+		is.Equal(result.Tag.RowsAffected(), int64(2))
 	}
+}
+
+// countingTracer counts queries.
+type countingTracer struct{ started, ended int }
+
+func (c *countingTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.started++
+	return ctx
+}
+
+func (c *countingTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) { c.ended++ }
+
+func TestExec_CallsTracer(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	_, conn := acquire(t)
+	tracer := new(countingTracer)
+	f := fence.New(fence.Options{Tracer: tracer, Logger: slog.New(slog.DiscardHandler)})
+	_, err := f.Exec(t.Context(), conn, fence.Statement{Text: readItem, Args: []any{int64(1)}, Read: true})
+	is.NoErr(err)
+	is.Equal(*tracer, countingTracer{1, 1})
+}
+
+// TestExec_DiscardsPreparedStatements uses more statements than a connection keeps.
+func TestExec_DiscardsPreparedStatements(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool, conn := acquire(t)
+	f := newFence(pool, fence.Always)
+	for i := range 1200 {
+		_, err := f.Exec(t.Context(), conn, fence.Statement{Text: fmt.Sprint(`SELECT `, i), Read: true})
+		is.NoErr(err)
+	}
+	var prepared int
+	is.NoErr(conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_prepared_statements`).Scan(&prepared))
+	is.True(prepared > 100 && prepared <= 513) // that of this query too
 }
 
 func TestExec_CommitReportsRollback(t *testing.T) {
@@ -230,9 +279,9 @@ func TestExec_CommitReportsRollback(t *testing.T) {
 			_, err = tx.Exec(t.Context(), `SELECT 1 / 0`)
 			is.True(err != nil)
 		}
-		err = f.Exec(t.Context(), conn, fence.Commit)
-		is.Equal(errors.Is(err, pgx.ErrTxCommitRollback), fails)
+		_, err = f.Exec(t.Context(), conn, fence.Commit)
 		is.Equal(err != nil, fails)
+		is.NoErr(tx.Rollback(t.Context()))
 	}
 }
 
@@ -243,9 +292,7 @@ func TestExec_ContextClosesConnection(t *testing.T) {
 	pool, conn := acquire(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	err := newFence(pool, fence.Always).Exec(ctx, conn, fence.Statement{
-		Text: `SELECT ` + fence.Columns + `, $2::bigint FROM ` + fence.Server + ` CROSS JOIN pg_sleep(3600)`, Arg: int64(1),
-	}, new(int64))
+	_, err := newFence(pool, fence.Always).Exec(ctx, conn, fence.Statement{Text: `SELECT pg_sleep(3600)`})
 	is.True(errors.Is(err, context.DeadlineExceeded))
 	is.True(fence.IsNotPrimary(err))
 	is.True(conn.IsClosed())
@@ -263,7 +310,8 @@ func TestExec_PreparesAgain(t *testing.T) {
 	f := newFence(pool, fence.Always)
 	read := func() error {
 		return pool.AcquireFunc(t.Context(), func(c *pgxpool.Conn) error {
-			return f.Exec(t.Context(), c.Conn(), fence.Statement{Text: readItem, Arg: int64(1), Read: true}, new(int64), new(string))
+			_, _, err := scanItem(t.Context(), f, c.Conn(), fence.Statement{Text: readItem, Args: []any{int64(1)}, Read: true})
+			return err
 		})
 	}
 	for _, statement := range []string{`ALTER TABLE items ALTER COLUMN name TYPE text`, `DEALLOCATE ALL`} {

@@ -2,6 +2,9 @@ package fence
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -10,136 +13,227 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Mode selects on which servers statements are fenced. It is the parameter $1 of [Server].
+// Mode selects on which servers statements are fenced. It is the parameter of
+// selectServer.
 type Mode int32
 
 const (
 	Auto Mode = iota // on servers that have synchronous_standby_names
 	Always
 	Never
+	Strict // as Auto, and reject a server whose state is not Complete
 )
 
-// timeout bounds a fenced read. It is much longer than the read takes, and short
-// enough to find a new primary while the caller waits.
-const timeout = time.Second
+const (
+	// timeout bounds a fenced read. It is much longer than the read takes, and short
+	// enough to find a new primary while the caller waits.
+	timeout = time.Second
+
+	// maxPrepared bounds the prepared statements of a connection: each schema has its
+	// own.
+	maxPrepared = 512
+)
 
 // Options configure a [Fence].
 type Options struct {
 	Mode      Mode
-	Prepare   bool // statements that read, once per connection
-	ReadWrite bool // statements that read reject a server that is read-only
+	Table     string          // name of canvasback_fence
+	Prepare   bool            // statements, once per connection
+	ReadWrite bool            // reject a server that is read-only
+	Tracer    pgx.QueryTracer // or nil
+	Logger    *slog.Logger
 }
 
 // Fence executes the statements of one database. It is safe for concurrent use.
 type Fence struct {
-	options     Options
-	synchronous atomic.Bool // the server last read has synchronous_standby_names
+	options   Options
+	last      atomic.Pointer[setting] // of the last server; nil at first
+	process   int64                   // random
+	pooled    atomic.Bool             // see LosesStatements
+	questions questions
+}
+
+// setting is synchronous_standby_names of a server.
+type setting struct {
+	names string
+	state State
 }
 
 // New returns a Fence.
-func New(options Options) *Fence { return &Fence{options: options} }
+func New(options Options) *Fence { return &Fence{options: options, process: rand.Int64()} }
 
-// Parameter returns the parameter $1 of a statement that pgx executes in a transaction. If
-// the statement returns true for the column fenced of [Server], the transaction must be
-// ended by [Commit].
-func (f *Fence) Parameter() int32 { return int32(f.options.Mode) }
-
-// Statement is what [Fence.Exec] executes: [Commit], or a statement outside a
-// transaction, whose table [Server] takes the parameter $1.
+// Statement is a statement outside a transaction, or [Commit].
 type Statement struct {
-	Text string // its columns begin with [Columns]
-	Arg  any    // the parameter $2, an int64 or []byte
-	Read bool   // Text does not write
+	Text string
+	Args []any
+	Read bool // Text does not write
 }
 
-// Commit ends a transaction. It has no row.
+// Commit ends a transaction.
 var Commit = Statement{Text: "commit"}
 
-// Exec executes a statement in one round trip and scans its row, without [Columns],
-// into dest. It returns [pgx.ErrNoRows] if there is none. Errors for which
-// [IsNotPrimary] reports true mean that conn leads to the wrong server. If ctx ends, Exec
-// closes the connection. Tracers of pgx do not see the statement.
-//
-// A statement that reads is a query of pgx while it need not be fenced.
-func (f *Fence) Exec(ctx context.Context, conn *pgx.Conn, s Statement, dest ...any) error {
-	switch {
-	case s.Arg == nil: // Commit
-		result, err := exchange(ctx, conn.PgConn(), request{text: s.Text})
-		if err == nil && result.tag != "COMMIT" {
-			err = pgx.ErrTxCommitRollback
-		}
-		return err
-	case s.Read:
-		return f.read(ctx, conn, s, dest)
-	default:
-		var server server
-		return query(ctx, conn, f.options.Mode, s, server.dest(dest), false)
-	}
+// Exec executes a statement in one round trip. Errors for which [IsNotPrimary] reports
+// true mean that conn leads to the wrong server. If ctx ends, Exec closes the connection.
+func (f *Fence) Exec(ctx context.Context, conn *pgx.Conn, s Statement) (Result, error) {
+	result, _, err := f.exec(ctx, conn, s, Statement{Text: selectServer, Args: []any{int32(f.options.Mode)}})
+	return result, err
 }
 
-// read is Exec for a statement that reads.
-func (f *Fence) read(ctx context.Context, conn *pgx.Conn, s Statement, dest []any) error {
-	mode := f.options.Mode
-	if mode == Auto && !f.synchronous.Load() {
-		mode = Never
+// exec is Exec with a first statement that returns the server.
+func (f *Fence) exec(ctx context.Context, conn *pgx.Conn, s, first Statement) (result Result, server server, err error) {
+	if tracer := f.options.Tracer; tracer != nil {
+		ctx = tracer.TraceQueryStart(ctx, conn, pgx.TraceQueryStartData{SQL: s.Text, Args: s.Args})
+		defer func() { tracer.TraceQueryEnd(ctx, conn, pgx.TraceQueryEndData{CommandTag: result.Tag, Err: err}) }()
 	}
-	for {
-		var server server
-		err := f.readOnce(ctx, conn, mode, s, server.dest(dest))
-		if err == nil {
-			err = server.check(f.options.ReadWrite)
-		}
-		if err != nil {
-			return err
-		}
-		f.synchronous.Store(server.synchronous)
-		fences := f.options.Mode == Always || f.options.Mode == Auto && server.synchronous
-		if mode != Never || !fences {
-			return nil
-		}
-		mode = f.options.Mode
+	if s.Read && f.State() != Off {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
 	}
-}
-
-func (f *Fence) readOnce(ctx context.Context, conn *pgx.Conn, mode Mode, s Statement, dest []any) error {
-	if mode == Never {
-		return conn.QueryRow(ctx, s.Text, int32(mode), s.Arg).Scan(dest...)
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return query(ctx, conn, mode, s, dest, f.options.Prepare)
-}
-
-// query exchanges the messages of a statement with a row. Preparing it once saves four
-// times the CPU time of the execution, for parsing and planning.
-func query(ctx context.Context, conn *pgx.Conn, mode Mode, s Statement, dest []any, prepare bool) error {
-	q := request{text: s.Text, args: []any{mode, s.Arg}}
-	if prepare {
-		description, err := conn.Prepare(ctx, s.Text, s.Text)
-		switch {
-		case ctx.Err() != nil:
-			return contextError(ctx)
-		case err != nil:
-			return err
-		}
-		q.prepared = description.Name
-	}
-	result, err := exchange(ctx, conn.PgConn(), q)
+	request, err := f.request(ctx, conn, s)
 	if err != nil {
+		return Result{}, server, err
+	}
+	firstRequest, err := f.request(ctx, conn, first) // second, because preparing s can discard it
+	if err != nil {
+		return Result{}, server, err
+	}
+	results, err := exchange(ctx, conn.PgConn(), conn.TypeMap(), firstRequest, request)
+	if err != nil {
+		return Result{}, server, err
+	}
+	if err := server.scan(results[0]); err != nil {
+		return Result{}, server, err
+	}
+	f.observe(ctx, server.names)
+	if s.Text == Commit.Text && results[1].Tag.String() != "COMMIT" {
+		return Result{}, server, pgx.ErrTxCommitRollback
+	}
+	return results[1], server, f.check(server)
+}
+
+// State returns the state of the last server, or an empty text before the first
+// statement.
+func (f *Fence) State() State {
+	if last := f.last.Load(); last != nil {
+		return last.state
+	}
+	return ""
+}
+
+// observe logs a setting that differs from the last one.
+func (f *Fence) observe(ctx context.Context, names string) {
+	last := f.last.Load()
+	if last != nil && last.names == names {
+		return
+	}
+	state := stateOf(names)
+	switch {
+	case f.options.Mode == Never:
+		state = Off
+	case f.options.Mode == Always && state == Off: // the application knows better
+		state = Complete
+	}
+	if !f.last.CompareAndSwap(last, &setting{names, state}) {
+		return
+	}
+	level := slog.LevelWarn
+	if state == Complete || state == Off && last == nil && f.options.Mode != Strict {
+		level = slog.LevelInfo
+	}
+	f.options.Logger.Log(ctx, level, "failover fence", "state", state, "synchronous_standby_names", names)
+}
+
+// check returns an error unless the server is a primary, and writable or fenced as the
+// options require.
+func (f *Fence) check(server server) error {
+	if err := server.check(f.options.ReadWrite); err != nil {
 		return err
 	}
-	return result.scan(conn.TypeMap(), dest)
+	if f.options.Mode == Strict && stateOf(server.names) != Complete {
+		return fmt.Errorf("postgres: not all standbys confirm commits: synchronous_standby_names = %q", server.names)
+	}
+	return nil
+}
+
+// LosesStatements reports whether err means that a pooler does not keep the prepared
+// statements of a connection, so that the call can be repeated. From the first such error
+// on, Exec prepares nothing.
+func (f *Fence) LosesStatements(ctx context.Context, err error) bool {
+	if !f.options.Prepare || !hasCode(err, noSuchStatement, duplicateStatement) {
+		return false
+	}
+	if !f.pooled.Swap(true) {
+		f.options.Logger.WarnContext(ctx, "pooler loses prepared statements, using none from now on", "error", err)
+	}
+	return true
+}
+
+// Args returns the arguments for a statement of pgx, after an option to prepare nothing
+// behind such a pooler.
+func (f *Fence) Args(args []any) []any {
+	if !f.pooled.Load() {
+		return args
+	}
+	return append([]any{pgx.QueryExecModeExec}, args...)
+}
+
+// request prepares a statement. Doing so once saves four times the CPU time of the
+// execution, for parsing and planning.
+func (f *Fence) request(ctx context.Context, conn *pgx.Conn, s Statement) (*request, error) {
+	var description *pgconn.StatementDescription
+	if f.options.Prepare && !f.pooled.Load() {
+		var err error
+		if description, err = prepare(ctx, conn, s.Text); err != nil {
+			if ctx.Err() != nil {
+				return nil, contextError(ctx)
+			}
+			return nil, err
+		}
+	}
+	return newRequest(conn.TypeMap(), s.Text, description, s.Args)
+}
+
+// prepare returns the description of a statement. It discards all prepared statements
+// when there are too many.
+func prepare(ctx context.Context, conn *pgx.Conn, text string) (*pgconn.StatementDescription, error) {
+	const key = "canvasback prepared statements"
+	prepared, _ := conn.PgConn().CustomData()[key].(map[string]*pgconn.StatementDescription)
+	if description, ok := prepared[text]; ok {
+		return description, nil
+	}
+	if len(prepared) == maxPrepared {
+		if err := conn.DeallocateAll(ctx); err != nil {
+			return nil, err
+		}
+		prepared = nil
+	}
+	description, err := conn.Prepare(ctx, text, text)
+	if err != nil {
+		return nil, err
+	}
+	if prepared == nil {
+		prepared = make(map[string]*pgconn.StatementDescription)
+		conn.PgConn().CustomData()[key] = prepared
+	}
+	prepared[text] = description
+	return description, nil
 }
 
 // Validate returns an error unless conn leads to a writable primary that can commit with
 // its standby, if it has synchronous_standby_names.
 func Validate(ctx context.Context, conn *pgconn.PgConn) error {
-	result, err := exchange(ctx, conn, request{text: `SELECT ` + Columns + ` FROM ` + Server, args: []any{Auto}})
+	types := pgtype.NewMap()
+	settings, err := newRequest(types, selectServer, nil, []any{int32(Auto)})
+	if err != nil {
+		return err
+	}
+	results, err := exchange(ctx, conn, types, settings)
 	if err != nil {
 		return err
 	}
 	var server server
-	if err := result.scan(pgtype.NewMap(), server.dest(nil)); err != nil {
+	if err := server.scan(results[0]); err != nil {
 		return err
 	}
 	return server.check(true)

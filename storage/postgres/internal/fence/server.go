@@ -2,8 +2,7 @@ package fence
 
 import (
 	"errors"
-
-	"github.com/jackc/pgx/v5/pgconn"
+	"time"
 )
 
 var (
@@ -16,49 +15,61 @@ var (
 // primary.
 func IsNotPrimary(err error) bool {
 	const readOnlyTransaction = "25006"
-	pgErr, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pgErr.Code == readOnlyTransaction ||
+	return hasCode(err, readOnlyTransaction) ||
 		errors.Is(err, errStandby) || errors.Is(err, errReadOnly) || errors.Is(err, errUnconfirmed)
 }
 
-// Server is a table of one row for a FROM clause. The parameter $1 is a [Mode]. If
-// server.fenced, the commit of the transaction waits for the standby, even if the
-// role has synchronous_commit=off.
-const Server = `
-	(
+const (
+	// settings is a table of one row.
+	settings = `(
 		SELECT
-			*,
-			CASE WHEN fenced THEN concat(
-				CASE WHEN current_setting('synchronous_commit') <> 'remote_apply' THEN
-					set_config('synchronous_commit', 'on', true)
-				END,
-				set_config('client_min_messages', 'warning', true),
-				pg_logical_emit_message(true, 'canvasback', '')
-			) END
-		FROM (
-			SELECT *, NOT standby AND ($1 = 1 OR $1 = 0 AND synchronous) AS fenced
-			FROM (
-				SELECT
-					pg_is_in_recovery() AS standby,
-					current_setting('transaction_read_only') = 'on' AS read_only,
-					current_setting('synchronous_standby_names') <> '' AS synchronous
-			) AS settings
-		) AS decision
-	) AS server`
+			pg_is_in_recovery() AS standby,
+			current_setting('transaction_read_only') = 'on' AS read_only,
+			current_setting('synchronous_standby_names') AS names
+	) AS settings`
 
-// Columns are the columns of [Server] with which the row of a [Statement] begins.
-const Columns = `server.standby, server.read_only, server.synchronous`
+	// isFenced is a condition over the table settings and the parameter $1, a [Mode].
+	isFenced = `NOT standby AND ($1::integer = 1 OR $1::integer <> 2 AND names <> '')`
 
-// server has the values of Columns.
+	// setCommit makes the commit of the transaction wait for the standby, even if the
+	// role has synchronous_commit=off, provided that it writes.
+	setCommit = `concat(
+		CASE WHEN current_setting('synchronous_commit') <> 'remote_apply' THEN
+			set_config('synchronous_commit', 'on', true)
+		END,
+		set_config('client_min_messages', 'warning', true)
+	)`
+
+	// writeMessage writes an empty message and returns the position of its end in the WAL.
+	writeMessage = `(pg_logical_emit_message(true, 'canvasback', '') - '0/0')::bigint`
+)
+
+// selectServer reads the role of the server. Its parameter is a [Mode]. On a fenced
+// server it adds a message to the transaction, whose commit then waits for the standby.
+const selectServer = `
+	SELECT
+		standby,
+		read_only,
+		names,
+		CASE WHEN ` + isFenced + ` THEN ` + setCommit + ` END,
+		CASE WHEN ` + isFenced + ` THEN ` + writeMessage + ` END
+	FROM ` + settings
+
+// server is the row of selectServer or selectQuestion.
 type server struct {
-	standby     bool
-	readOnly    bool
-	synchronous bool // its commits wait for a standby
+	standby  bool
+	readOnly bool
+	names    string // synchronous_standby_names
+	message  *int64 // position of the message; nil without one
+
+	// Of selectQuestion.
+	started   time.Time // of the server process
+	position  *int64    // of the WAL; nil if the server is not fenced
+	confirmed *int64    // position of a confirmed message of this process; nil without one
 }
 
-// dest returns the destinations of a row that begins with Columns.
-func (s *server) dest(others []any) []any {
-	return append([]any{&s.standby, &s.readOnly, &s.synchronous}, others...)
+func (s *server) scan(result Result) error {
+	return result.Scan(&s.standby, &s.readOnly, &s.names, nil, &s.message, &s.started, &s.position, &s.confirmed)
 }
 
 // check returns an error if the server is not the primary, or if it is read-only and

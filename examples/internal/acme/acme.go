@@ -1,0 +1,78 @@
+// Package acme serves HTTPS with certificates of an ACME server, such as Let's Encrypt.
+package acme
+
+import (
+	"cmp"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/acme"
+	"golang.org/x/crypto/acme/autocert"
+)
+
+// Config selects certificates.
+type Config struct {
+	Hosts        []string // none: HTTP
+	CacheDir     string   // "certificates" if empty
+	DirectoryURL string   // of the ACME server; that of Let's Encrypt if empty
+}
+
+// Enabled reports whether there are hosts.
+func (c *Config) Enabled() bool { return len(c.Hosts) > 0 }
+
+// Check returns an error for a host for which no ACME server issues a certificate.
+func (c *Config) Check() error {
+	for _, host := range c.Hosts {
+		if !strings.Contains(host, ".") || strings.ContainsAny(host, ":/*") || net.ParseIP(host) != nil {
+			return fmt.Errorf("must be names such as canvas.example, not %q: ACME servers issue no certificate for others", host)
+		}
+	}
+	return nil
+}
+
+// Manager returns the source of certificates. It checks that the cache can be
+// written: without it each start requests a certificate, and ACME servers limit them.
+func (c *Config) Manager() (*autocert.Manager, error) {
+	cacheDir := cmp.Or(c.CacheDir, "certificates")
+	if err := os.MkdirAll(cacheDir, 0o700); err != nil {
+		return nil, err
+	}
+	file, err := os.CreateTemp(cacheDir, ".writable-*")
+	if err != nil {
+		return nil, err
+	}
+	file.Close()
+	os.Remove(file.Name())
+	m := &autocert.Manager{
+		Prompt:     autocert.AcceptTOS,
+		HostPolicy: autocert.HostWhitelist(c.Hosts...),
+		Cache:      autocert.DirCache(cacheDir),
+	}
+	if c.DirectoryURL != "" {
+		m.Client = &acme.Client{DirectoryURL: c.DirectoryURL}
+	}
+	return m, nil
+}
+
+// TLS returns the TLS configuration with certificates of m. It logs why a host has
+// no certificate; other hosts, which scanners ask for, are logged at debug level.
+func (c *Config) TLS(m *autocert.Manager, log *slog.Logger) *tls.Config {
+	config := m.TLSConfig()
+	config.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		certificate, err := m.GetCertificate(hello)
+		if err != nil {
+			level := slog.LevelWarn
+			if !slices.Contains(c.Hosts, strings.ToLower(hello.ServerName)) {
+				level = slog.LevelDebug
+			}
+			log.Log(hello.Context(), level, "no certificate", "host", hello.ServerName, "error", err)
+		}
+		return certificate, err
+	}
+	return config
+}

@@ -1,0 +1,92 @@
+// Package clientip finds the IP address of a client behind proxies.
+package clientip
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Finder finds the IP address of a client in a header that a proxy sets. The zero value
+// returns the remote address.
+type Finder struct {
+	header  string         // empty: X-Forwarded-For of proxies
+	proxies []netip.Prefix // that may set it; none: everyone may set the header
+}
+
+// minProxyBits is the length of the shortest prefix of proxies: that of fc00::/7, the
+// private addresses of IPv6. Shorter ones contain public addresses.
+const minProxyBits = 7
+
+// SetHeader sets the header to read instead of X-Forwarded-For, such as X-Real-IP.
+func (f *Finder) SetHeader(name string) error {
+	f.header = http.CanonicalHeaderKey(name)
+	if name == "" || strings.ContainsAny(name, " ,:;_") {
+		return errors.New("must be the name of one header, such as X-Real-IP")
+	}
+	return nil
+}
+
+// SetProxies sets the IP addresses and prefixes of proxies, separated by commas.
+func (f *Finder) SetProxies(list string) error {
+	for _, proxy := range strings.FieldsFunc(list, func(c rune) bool { return c == ',' || c == ' ' }) {
+		prefix, err := netip.ParsePrefix(proxy)
+		if ip, ipErr := netip.ParseAddr(proxy); ipErr == nil {
+			prefix, err = ip.Unmap().Prefix(ip.Unmap().BitLen())
+		}
+		if err != nil {
+			return fmt.Errorf("must be IP addresses or prefixes such as 10.0.0.0/8, not %q", proxy)
+		}
+		if prefix.Bits() < minProxyBits {
+			return fmt.Errorf("with %s, clients could choose their IP", prefix)
+		}
+		f.proxies = append(f.proxies, prefix)
+	}
+	return nil
+}
+
+// Find returns the IP address of the client that has sent a request, or the remote address
+// if the header does not count.
+func (f *Finder) Find(r *http.Request) string {
+	remote, _, _ := net.SplitHostPort(r.RemoteAddr)
+	peer, _ := parseIP(remote)
+	if !f.trusts(peer) && (f.header == "" || len(f.proxies) > 0) {
+		return remote
+	}
+	if f.header != "" {
+		if values := r.Header.Values(f.header); len(values) == 1 {
+			if ip, err := parseIP(values[0]); err == nil {
+				return ip.String()
+			}
+		}
+		return remote
+	}
+	// Each proxy appends the address of its peer. Entries before that of an untrusted
+	// peer are what the client sent.
+	list := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	client := remote
+	for _, entry := range slices.Backward(list) {
+		ip, err := parseIP(entry)
+		if err != nil {
+			break
+		}
+		client = ip.String()
+		if !f.trusts(ip) {
+			break
+		}
+	}
+	return client
+}
+
+func (f *Finder) trusts(ip netip.Addr) bool {
+	return slices.ContainsFunc(f.proxies, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+func parseIP(text string) (netip.Addr, error) {
+	ip, err := netip.ParseAddr(strings.TrimSpace(text))
+	return ip.Unmap().WithZone(""), err
+}

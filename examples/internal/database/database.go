@@ -1,0 +1,98 @@
+// Package database opens the storage that a URL selects: sqlite:PATH, memory: or that of
+// a PostgreSQL database.
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/symbols"
+)
+
+// Storage is the interface that all drivers implement.
+type Storage interface {
+	Keys() keys.Store
+	Symbols() symbols.Store
+	Exports() exports.Store
+}
+
+// Database is an open storage.
+type Database struct {
+	Storage
+	Name      string             // without credentials
+	Shared    bool               // with processes on other machines
+	PoolStats func() sql.DBStats // nil without a connection pool
+	Fence     func() string      // the state of the fence; nil without PostgreSQL
+
+	// FreeSpace returns how many bytes the disk of the database has; nil without SQLite.
+	FreeSpace func() (int64, error)
+
+	// Migrate migrates the database and logs what it has applied.
+	Migrate func(context.Context, *slog.Logger) error
+
+	Close func()
+}
+
+// CheckURL returns an error for a URL that Open does not support. The error has no part of
+// a URL of PostgreSQL, because it could be one of the password.
+func CheckURL(databaseURL string) error {
+	scheme, path, _ := strings.Cut(databaseURL, ":")
+	path = strings.TrimSpace(path)
+	switch {
+	case scheme == "memory":
+		return nil
+	case scheme == "sqlite" && (path == "" || path == ":memory:"): // SQLite would open a database per connection
+		return errors.New("sqlite:PATH needs the path of a file; use memory: for data that is lost at exit")
+	case scheme == "sqlite" && strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"):
+		return fmt.Errorf("for a file use sqlite:%s", strings.TrimPrefix(path, "//"))
+	case scheme == "sqlite":
+		return nil
+	case scheme == "postgres", scheme == "postgresql":
+		_, err := postgresConfig(databaseURL)
+		return err
+	case strings.Contains(databaseURL, "="):
+		return errors.New("must be a URL; instead of keywords use postgres://USER:PASSWORD@HOST/DATABASE")
+	}
+	return errors.New("must be sqlite:PATH for a file, memory:, or postgres://USER:PASSWORD@HOST/DATABASE")
+}
+
+// Open connects to the storage. The options are those of PostgreSQL.
+func Open(ctx context.Context, databaseURL string, options *postgres.Options) (*Database, error) {
+	if err := CheckURL(databaseURL); err != nil {
+		return nil, err
+	}
+	scheme, path, _ := strings.Cut(databaseURL, ":")
+	switch scheme {
+	case "memory":
+		migrate := func(context.Context, *slog.Logger) error { return nil }
+		return &Database{Storage: memory.New(), Name: databaseURL, Migrate: migrate, Close: func() {}}, nil
+	case "sqlite":
+		return openSQLite(ctx, path)
+	}
+	return openPostgres(ctx, databaseURL, options)
+}
+
+// migrator is a driver of a database.
+type migrator interface {
+	Pending(ctx context.Context) ([]string, error)
+	Migrate(ctx context.Context) error
+}
+
+func migrate(ctx context.Context, db migrator, log *slog.Logger) error {
+	pending, err := db.Pending(ctx)
+	if err == nil {
+		err = db.Migrate(ctx)
+	}
+	if err == nil && len(pending) > 0 {
+		log.Info("database migrated", "migrations", pending)
+	}
+	return err
+}

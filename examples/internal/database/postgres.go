@@ -1,0 +1,65 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/canvasback/examples/internal/metrics"
+	"example.com/canvasback/storage/postgres"
+)
+
+// postgresConfig returns the configuration of the connection pool. The error has no
+// part of the URL.
+func postgresConfig(databaseURL string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(databaseURL)
+	if err != nil || strings.Contains(config.ConnConfig.Host, "@") { // behind an @ of the password
+		return nil, errors.New("is not a valid postgres URL; in a password write @ as %40, / as %2F and % as %25")
+	}
+	postgres.ConfigurePool(config)
+	return config, nil
+}
+
+func openPostgres(ctx context.Context, databaseURL string, options *postgres.Options) (*Database, error) {
+	config, err := postgresConfig(databaseURL)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("open PostgreSQL: %w", connectError(err))
+	}
+	db, err := postgres.New(pool, options)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return &Database{
+		Storage:   db,
+		Name:      fmt.Sprintf("PostgreSQL on %s", config.ConnConfig.Host),
+		Shared:    true,
+		Migrate:   func(ctx context.Context, log *slog.Logger) error { return migrate(ctx, db, log) },
+		PoolStats: metrics.PoolStats(pool),
+		Fence:     db.FenceState,
+		Close:     pool.Close,
+	}, nil
+}
+
+// connectError returns an error about connecting without the user and the database in its
+// text, and without what an attempt with TLS repeats.
+func connectError(err error) error {
+	if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		err = connect.Unwrap()
+	}
+	return errors.New(strings.Join(slices.Compact(strings.Split(err.Error(), "\n")), "; "))
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"net/http"
+
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/httpapi/console"
+)
+
+// withPages serves the console and health checks next to the API, to which all other
+// paths and methods belong: its errors are JSON.
+func withPages(api *httpapi.API, basePath string) (http.Handler, error) {
+	web, err := console.New(&console.Options{API: "." + basePath + "/"})
+	if err != nil {
+		return nil, err
+	}
+	pages := map[string]http.Handler{"/": web, "/healthz": httpapi.Alive(), "/readyz": api.Ready()}
+	for _, file := range console.Files() {
+		pages["/"+file] = web
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		page, ok := pages[r.URL.Path]
+		if ok && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+			page.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	}), nil
+}

@@ -1,0 +1,264 @@
+// Package filename cleans the names of delivered files, in headers and archives.
+// Every file system accepts a clean name, and none interprets it as a path, a
+// device or another name.
+package filename
+
+import (
+	"mime"
+	"path"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+const (
+	maxBytes    = 255
+	maxExtBytes = 32
+)
+
+// Clean returns name in a form that every file system accepts and no reader of
+// archives or headers misinterprets. It returns the empty string if no character
+// remains, and a clean name unchanged.
+func Clean(name string) string {
+	name = dropInvisible(strings.ToValidUTF8(name, ""))
+	name = compose(name)
+	name = trimName(strings.Map(replaceReserved, name))
+	if rest, ok := strings.CutPrefix(name, "-"); ok {
+		name = "_" + rest // programs take it for an option
+	}
+	return truncate(name, "")
+}
+
+// dropInvisible drops control and invisible characters, such as the direction
+// marks that make one name look like another. It keeps a variation selector, as
+// in emoji, after a character that it can apply to.
+func dropInvisible(name string) string {
+	last := ' '
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point):
+			return -1
+		case unicode.Is(unicode.Variation_Selector, r) &&
+			(last == '.' || isBlank(last) || unicode.Is(unicode.Variation_Selector, last)):
+			return -1
+		}
+		last = r
+		return r
+	}, name)
+}
+
+const graphemeJoiner = "\u034f"
+
+// compose returns name in NFC without grapheme joiners. Package norm inserts a
+// joiner after 30 combining characters in a row. compose drops the joiner and
+// the combining characters after it, which would have no stable order without
+// it. No writing system needs more than 30.
+func compose(name string) string {
+	composed := norm.NFC.String(name)
+	if !strings.Contains(composed, graphemeJoiner) {
+		return composed
+	}
+	var kept strings.Builder
+	start := 0
+	for i, r := range name + "." {
+		if p := norm.NFC.PropertiesString(string(r)); p.BoundaryBefore() && p.LeadCCC() == 0 {
+			cluster, _, _ := strings.Cut(norm.NFC.String(name[start:i]), graphemeJoiner)
+			kept.WriteString(cluster)
+			start = i
+		}
+	}
+	return kept.String()
+}
+
+// replaceReserved replaces the characters that Windows and path syntax reserve.
+// It does not turn a backslash into a slash, which would make the name a path.
+func replaceReserved(r rune) rune {
+	if strings.ContainsRune(`/\:*?"<>|`, r) {
+		return '_'
+	}
+	return r
+}
+
+// trimName removes blanks around a name and trailing dots, which Windows drops
+// as well. It returns the empty string for "." and "..".
+func trimName(name string) string {
+	return strings.TrimRightFunc(strings.TrimLeftFunc(name, isBlank), func(r rune) bool {
+		return r == '.' || isBlank(r)
+	})
+}
+
+// isBlank reports whether r is white space or the blank Braille pattern.
+func isBlank(r rune) bool {
+	return unicode.IsSpace(r) || r == '\u2800'
+}
+
+// isDeviceName reports whether Windows takes the name, up to its first dot, for
+// a device.
+func isDeviceName(name string) bool {
+	base, _, _ := strings.Cut(strings.ToUpper(name), ".")
+	base = strings.TrimSpace(base)
+	switch base {
+	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$":
+		return true
+	}
+	if device, ok := strings.CutPrefix(base, "COM"); ok {
+		base = device
+	} else if device, ok := strings.CutPrefix(base, "LPT"); ok {
+		base = device
+	} else {
+		return false
+	}
+	return utf8.RuneCountInString(base) == 1 && strings.Contains("0123456789¹²³", base)
+}
+
+// truncate inserts suffix before the extension of a name and shortens the stem
+// so that the result has at most maxBytes bytes. If the shortened name is a device
+// name, it prefixes name with an underscore.
+func truncate(name, suffix string) string {
+	short := truncateStem(name, suffix)
+	if isDeviceName(short) {
+		return truncateStem("_"+name, suffix)
+	}
+	return short
+}
+
+func truncateStem(name, suffix string) string {
+	stem, ext := splitName(name)
+	limit := maxBytes - len(suffix) - len(ext)
+	if len(stem) > limit {
+		stem = stem[:limit]
+		for !utf8.ValidString(stem) { // at most three times
+			stem = stem[:len(stem)-1]
+		}
+		if suffix == "" && ext == "" {
+			stem = trimName(stem)
+		}
+	}
+	return stem + suffix + ext
+}
+
+// splitName splits a name before its last dot. The extension is empty if the dot
+// is the first character or the extension would exceed maxExtBytes.
+func splitName(name string) (stem, ext string) {
+	ext = path.Ext(name)
+	if len(ext) == len(name) || len(ext) > maxExtBytes {
+		return name, ""
+	}
+	return name[:len(name)-len(ext)], ext
+}
+
+// Dedup makes the names of an archive's entries unique, also on file systems
+// that ignore letter case and Unicode composition. It is not safe for concurrent
+// use.
+type Dedup struct {
+	used       map[string]bool // by folded path; whether it is a folder
+	lastSuffix map[string]int  // of an entry, by folded path
+}
+
+// NewDedup returns a Dedup that has already used the reserved names.
+func NewDedup(reserved ...string) *Dedup {
+	d := &Dedup{used: make(map[string]bool), lastSuffix: make(map[string]int)}
+	for _, name := range reserved {
+		d.used[foldCase(name)] = false
+	}
+	return d
+}
+
+// Unique returns a path that it has not returned before: that of name, which must be
+// clean, in a folder, or with the first free number as in plan-1.pdf, plan-2.pdf. The
+// segments of the folder are cleaned, and those that are empty, "." or ".." dropped. If
+// one is the path of an entry, it gets a number too.
+func (d *Dedup) Unique(folder, name string) string {
+	parent := ""
+	for segment := range strings.SplitSeq(folder, "/") {
+		if segment = Clean(segment); segment != "" {
+			parent = d.free(parent, segment, true) + "/"
+		}
+	}
+	return d.free(parent, name, false)
+}
+
+// free returns the path of name, or of name with a number, that is free for a folder or
+// an entry.
+func (d *Dedup) free(parent, name string, isFolder bool) string {
+	path := parent + name
+	folded := foldCase(path)
+	number := 0
+	for key := folded; ; key = foldCase(path) {
+		if usedByFolder, used := d.used[key]; !used || usedByFolder && isFolder {
+			d.used[key] = isFolder
+			return path
+		}
+		if number++; !isFolder {
+			d.lastSuffix[folded]++
+			number = d.lastSuffix[folded]
+		}
+		path = parent + truncate(name, "-"+strconv.Itoa(number))
+	}
+}
+
+// foldCase maps names that some file system treats as equal to the same string.
+func foldCase(name string) string {
+	return norm.NFC.String(cases.Fold().String(norm.NFC.String(name)))
+}
+
+// contentTypes lists the types of exported files, so that they do not depend on
+// the machine. If a type has several extensions, or an extension several types,
+// the first is used.
+var contentTypes = []struct{ contentType, extensions string }{
+	{"application/json", ".json"},
+	{"application/pdf", ".pdf"},
+	{"application/vnd.openxmlformats-officedocument.presentationml.presentation", ".pptx"},
+	{"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", ".xlsx"},
+	{"application/vnd.openxmlformats-officedocument.wordprocessingml.document", ".docx"},
+	{"application/zip", ".zip"},
+	{"image/bmp", ".bmp"},
+	{"image/gif", ".gif"},
+	{"image/jpeg", ".jpg .jpeg"},
+	{"image/png", ".png"},
+	{"image/svg+xml", ".svg"},
+	{"image/tiff", ".tiff .tif"},
+	{"image/vnd.dwg", ".dwg"},
+	{"image/vnd.dxf", ".dxf"},
+	{"application/dxf", ".dxf"},
+	{"image/webp", ".webp"},
+	{"text/csv; charset=utf-8", ".csv"},
+	{"text/html; charset=utf-8", ".html .htm"},
+	{"text/plain; charset=utf-8", ".txt"},
+	{"text/xml; charset=utf-8", ".xml"},
+	{"application/xml", ".xml"},
+}
+
+var typeByExtension, extensionByType = indexContentTypes()
+
+func indexContentTypes() (byExtension, byType map[string]string) {
+	byExtension, byType = make(map[string]string), make(map[string]string)
+	for _, t := range contentTypes {
+		extensions := strings.Fields(t.extensions)
+		mediaType, _, _ := strings.Cut(t.contentType, ";")
+		byType[mediaType] = extensions[0]
+		for _, ext := range extensions {
+			if byExtension[ext] == "" {
+				byExtension[ext] = t.contentType
+			}
+		}
+	}
+	return byExtension, byType
+}
+
+// Extension returns the extension of files of a content type, with its dot. It
+// returns the empty string for an unknown type.
+func Extension(contentType string) string {
+	mediaType, _, _ := mime.ParseMediaType(contentType)
+	return extensionByType[mediaType]
+}
+
+// ContentType returns the content type of a file by the extension of its name. It
+// returns the empty string for an unknown extension.
+func ContentType(name string) string {
+	return typeByExtension[strings.ToLower(path.Ext(name))]
+}

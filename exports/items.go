@@ -1,0 +1,231 @@
+package exports
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxPathLength bounds [BatchItem.Path], in Unicode code points.
+const maxPathLength = 1024
+
+// BatchItem is a source URL of a batch with its export.
+type BatchItem struct {
+	SourceURL string
+	Path      string // folders of the entry in a zip, separated by slashes
+	FileName  string // instead of that of the export, unless it is blank
+
+	// FindItem, FindBatch and Resolve set the export, or why there is none:
+	// [ErrNotFound], an error of [Options.Resolve], or an [ErrInvalid] about SourceURL.
+	Export *Export
+	Err    error
+
+	key    string // that is looked up
+	absent bool   // from all plans of a link
+}
+
+// BatchOf returns the items of source URLs.
+func BatchOf(sources ...string) []BatchItem {
+	items := make([]BatchItem, len(sources))
+	for i, source := range sources {
+		items[i].SourceURL = source
+	}
+	return items
+}
+
+// Named returns the export of the item with the file name of the item.
+func (i *BatchItem) Named() Export {
+	export := *i.Export
+	if strings.TrimSpace(i.FileName) != "" {
+		export.FileName = i.FileName
+	}
+	return export
+}
+
+// checkNames returns an error if the path or the file name is invalid.
+func (i *BatchItem) checkNames(prefix string) error {
+	if utf8.RuneCountInString(i.Path) > maxPathLength {
+		return invalid(fmt.Sprintf("%spath must have at most %d characters", prefix, maxPathLength))
+	}
+	return cmp.Or(checkText(prefix+"path", i.Path), checkText(prefix+"fileName", i.FileName))
+}
+
+// Skipped is an item that a batch does not deliver.
+type Skipped struct {
+	SourceURL string
+	Reason    string // may be shown to clients
+	Err       error  // for the log
+}
+
+// newSkipped returns the Skipped element of a source URL that failed with err. Its
+// Reason reveals nothing about the server's network: it is the same for a name that
+// does not exist and one with a private IP address.
+func newSkipped(source string, err error) Skipped {
+	reason := "file cannot be fetched"
+	switch _, notReady := errors.AsType[*NotReadyError](err); {
+	case notReady:
+		reason = "file is not ready"
+	case errors.Is(err, ErrInvalid):
+		reason = err.Error()
+	case errors.Is(err, ErrNotFound):
+		reason = "not registered"
+	case errors.Is(err, ErrTimeout):
+		reason = "file takes too long"
+	}
+	return Skipped{SourceURL: source, Reason: reason, Err: err}
+}
+
+// BatchError means that no item of a batch can be delivered. It wraps the first of
+// these for which there is an item: [ErrFailed], [NotReadyError] with the longest time,
+// [ErrTimeout], [ErrNotFound].
+type BatchError struct {
+	Skipped []Skipped // one for each item, in the order of the request
+	Err     error
+}
+
+func (e *BatchError) Error() string { return e.Err.Error() }
+func (e *BatchError) Unwrap() error { return e.Err }
+
+// newBatchError returns the error of a batch without any file.
+func newBatchError(skipped []Skipped) *BatchError {
+	var notReady *NotReadyError
+	var timeout error
+	for _, s := range skipped {
+		if e, ok := errors.AsType[*NotReadyError](s.Err); ok {
+			if notReady == nil || notReady.RetryAfter < e.RetryAfter {
+				notReady = e
+			}
+			continue
+		}
+		switch {
+		case errors.Is(s.Err, ErrTimeout):
+			timeout = ErrTimeout
+		case !errors.Is(s.Err, ErrNotFound) && !errors.Is(s.Err, ErrInvalid):
+			return &BatchError{skipped, fmt.Errorf("%w: %w", ErrFailed, s.Err)}
+		}
+	}
+	if notReady != nil {
+		return &BatchError{skipped, notReady}
+	}
+	return &BatchError{skipped, cmp.Or(timeout, ErrNotFound)}
+}
+
+// SourceKey returns what is looked up and registered for a source URL: that without
+// surrounding white space, mapped by [Options.SourceKey]. The error matches [ErrInvalid]
+// if the source is empty or too long.
+func (s *Service) SourceKey(source string) (key string, err error) {
+	const field = "sourceFileUrl"
+	key = strings.TrimSpace(source)
+	if err := checkText(field, key); err != nil {
+		return "", err
+	}
+	if key != "" && s.options.SourceKey != nil {
+		key = s.options.SourceKey(key)
+	}
+	if key == "" {
+		return "", invalid(field + " must not be empty")
+	}
+	return key, checkText(field, key)
+}
+
+// Find returns the export that is registered for a source URL, or [ErrNotFound]. The
+// error matches [ErrInvalid] if source is empty or too long.
+func (s *Service) Find(ctx context.Context, source string) (Export, error) {
+	items := BatchOf(source)
+	if err := s.lookUp(ctx, items); err != nil || items[0].Err != nil {
+		return Export{}, cmp.Or(err, items[0].Err)
+	}
+	return *items[0].Export, nil
+}
+
+// FindItem returns an item with the registered export, if there is one. The error matches
+// [ErrInvalid] if a field is invalid.
+func (s *Service) FindItem(ctx context.Context, item BatchItem) (BatchItem, error) {
+	if err := item.checkNames(""); err != nil {
+		return item, err
+	}
+	items := []BatchItem{item}
+	err := s.lookUp(ctx, items)
+	if errors.Is(items[0].Err, ErrInvalid) {
+		err = items[0].Err
+	}
+	return items[0], err
+}
+
+// MaxItems returns the largest number of items in a batch.
+func (s *Service) MaxItems() int { return s.options.MaxItems }
+
+// FindBatch returns the items with the registered exports, in the same order. The error
+// matches [ErrInvalid] if there are no items, too many, none with a usable source URL, or
+// one with an invalid path or file name.
+func (s *Service) FindBatch(ctx context.Context, items []BatchItem) ([]BatchItem, error) {
+	if len(items) == 0 {
+		return nil, invalid("items must not be empty")
+	}
+	if len(items) > s.options.MaxItems {
+		return nil, invalid(fmt.Sprintf("items must have at most %d elements", s.options.MaxItems))
+	}
+	for i := range items {
+		if err := items[i].checkNames(fmt.Sprintf("items[%d].", i)); err != nil {
+			return nil, err
+		}
+	}
+	items = slices.Clone(items)
+	if err := s.lookUp(ctx, items); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(items, func(item BatchItem) bool { return !errors.Is(item.Err, ErrInvalid) }) {
+		return nil, invalid("items has no element with a usable sourceFileUrl")
+	}
+	return items, nil
+}
+
+// lookUp sets the exports of items that are registered.
+func (s *Service) lookUp(ctx context.Context, items []BatchItem) error {
+	var keys []string
+	for i := range items {
+		item := &items[i]
+		if item.absent {
+			continue
+		}
+		if item.key, item.Err = s.SourceKey(item.SourceURL); item.Err == nil {
+			item.Err = ErrNotFound
+			keys = append(keys, item.key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	list, err := s.findExports(ctx, keys)
+	if err != nil {
+		return err
+	}
+	byKey := make(map[string]*Export, len(list))
+	for i := range list {
+		byKey[list[i].SourceURL] = &list[i]
+	}
+	for i := range items {
+		if export := byKey[items[i].key]; export != nil {
+			items[i].Export, items[i].Err = export, nil
+		}
+	}
+	return nil
+}
+
+// findExports returns the exports of the sources that have one. It asks the store for a
+// few at a time, because texts are long.
+func (s *Service) findExports(ctx context.Context, sources []string) (list []Export, err error) {
+	const step = 100
+	for part := range slices.Chunk(sources, step) {
+		found, err := s.store.Find(ctx, part...)
+		if err != nil {
+			return nil, storeError("find exports", err)
+		}
+		list = append(list, found...)
+	}
+	return list, nil
+}

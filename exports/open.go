@@ -1,0 +1,202 @@
+package exports
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"example.com/canvasback/exports/internal/filefacts"
+	"example.com/canvasback/exports/internal/prefetch"
+)
+
+// Download is an open exported file. Its Name is clean and never empty. The
+// caller must close it. It is not safe for concurrent use.
+type Download struct {
+	File
+	local  bool            // Body is an *os.File, or was
+	fact   *filefacts.Fact // nil if the file has no Validator
+	cancel context.CancelCauseFunc
+}
+
+// Open opens the file of an export. The error wraps [ErrForbidden],
+// [ErrTimeout] or [ErrFailed].
+//
+// The file is bound to ctx: when ctx ends, reading it fails.
+func (s *Service) Open(ctx context.Context, export Export) (*Download, error) {
+	u, opener, err := s.locate(export.ExportedURL)
+	if err != nil {
+		return nil, err
+	}
+	file, cancel, err := openWithin(ctx, s.options.OpenTimeout, func(ctx context.Context) (*File, error) {
+		return opener.Open(ctx, u)
+	}, func(file *File) { file.Body.Close() })
+	if err != nil {
+		return nil, err
+	}
+	download := &Download{File: *file, cancel: cancel}
+	_, download.local = file.Body.(*os.File)
+	cleaned := cleanFile(*file)
+	download.fact = s.confirmFact(export.ExportedURL, &cleaned)
+	download.Name = deliveryName(export, file)
+	return download, nil
+}
+
+// Prefetch buffers up to n bytes of the file, so that an early failure can still
+// be reported with a status code. It waits at most two seconds plus one Read. The
+// error wraps [ErrFailed] or [ErrTimeout]. Local files are not buffered.
+func (d *Download) Prefetch(n int) error {
+	if _, local := d.Body.(*os.File); local {
+		return nil
+	}
+	prefix := make([]byte, n)
+	n, err := prefetch.ReadUntil(d.Body, prefix, time.Now().Add(2*time.Second))
+	if err == io.EOF && d.Size >= 0 && int64(n) != d.Size {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil && err != io.EOF {
+		return openError(err, nil)
+	}
+	d.Body = &prefetchedBody{io.MultiReader(bytes.NewReader(prefix[:n]), d.Body), d.Body}
+	return nil
+}
+
+// prefetchedBody is a body whose first bytes have been read.
+type prefetchedBody struct {
+	io.Reader
+	io.Closer
+}
+
+// Close closes the file and releases its connection.
+func (d *Download) Close() error {
+	err := d.Body.Close()
+	d.cancel(nil)
+	return err
+}
+
+// Check is what [Service.Check] found.
+type Check struct {
+	File           // as a download has it, without Body
+	Resumable bool // a link to the file alone delivers ranges
+}
+
+// Check opens the file of an export as a download does, reads up to n bytes of it,
+// and closes it. Its errors are those of [Service.Open].
+func (s *Service) Check(ctx context.Context, export Export, n int) (Check, error) {
+	download, err := s.Open(ctx, export)
+	if err != nil {
+		return Check{}, err
+	}
+	defer download.Close()
+	if err := download.Prefetch(n); err != nil {
+		return Check{}, err
+	}
+	check := Check{File: download.File}
+	check.Body = nil
+	if _, opener, err := s.locate(export.ExportedURL); err == nil && check.Validator != "" && check.Size >= 0 {
+		_, check.Resumable = opener.(RangeOpener)
+	}
+	return check, nil
+}
+
+// openWithin calls open, and cancels its context if it takes longer than timeout.
+// A context.WithTimeout would also end reads after the first byte. On success, the
+// caller must call cancel when it is done with the result.
+func openWithin[T any](
+	ctx context.Context, timeout time.Duration, open func(context.Context) (T, error), closeResult func(T),
+) (result T, cancel context.CancelCauseFunc, err error) {
+	ctx, cancel = context.WithCancelCause(ctx)
+	timer := time.AfterFunc(timeout, func() { cancel(ErrTimeout) })
+	result, err = open(ctx)
+	if !timer.Stop() && err == nil {
+		closeResult(result)
+		err = ErrTimeout
+	}
+	if err != nil {
+		err = openError(err, context.Cause(ctx))
+		cancel(nil)
+	}
+	return result, cancel, err
+}
+
+// cleanFile removes from a description of a file what stores cannot hold.
+func cleanFile(file File) File {
+	clean := func(text string) string {
+		return strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
+	}
+	file.Type, file.Name = clean(file.Type), clean(file.Name)
+	if !utf8.ValidString(file.Validator) || strings.ContainsRune(file.Validator, 0) {
+		file.Validator = ""
+	}
+	return file
+}
+
+// factKey identifies an exported URL.
+func factKey(exportedURL string) filefacts.Key { return sha256.Sum256([]byte(exportedURL)) }
+
+// confirmFact records a file as its upstream has just described it. It returns nil if
+// nothing can be known about the file, such as without a Validator.
+func (s *Service) confirmFact(exportedURL string, file *File) *filefacts.Fact {
+	return s.facts.Confirm(filefacts.Record{
+		URL: factKey(exportedURL), Validator: file.Validator, Size: file.Size, CRC32: file.CRC32,
+		Type: file.Type, Name: file.Name, Modified: file.Modified,
+	})
+}
+
+// locate returns the parsed form of an exported URL and its Opener.
+func (s *Service) locate(exportedURL string) (*url.URL, Opener, error) {
+	u, err := url.Parse(exportedURL)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrForbidden, err)
+	}
+	opener := s.opener(u)
+	if opener == nil {
+		return nil, nil, ErrForbidden
+	}
+	return u, opener, nil
+}
+
+// opener returns the first Opener that serves u, or nil.
+func (s *Service) opener(u *url.URL) Opener {
+	for _, opener := range s.options.Openers {
+		if opener.Serves(u) {
+			return opener
+		}
+	}
+	return nil
+}
+
+// concurrency returns a function that returns how many files of the host of an
+// exported URL may be open at a time.
+func (s *Service) concurrency(exportedURL string) (get func() int) {
+	const fallback = 6
+	defer func() {
+		if recover() != nil { // the same panic fails the file
+			get = func() int { return fallback }
+		}
+	}()
+	u, opener, err := s.locate(exportedURL)
+	adaptive, ok := opener.(AdaptiveOpener)
+	switch {
+	case s.options.PrefetchPerHost > 0:
+		return func() int { return s.options.PrefetchPerHost }
+	case err != nil || !ok:
+		return func() int { return fallback }
+	}
+	return func() int { return adaptive.Concurrency(u) }
+}
+
+// hostOf returns the host and port by which connections are limited.
+func hostOf(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Host)
+}

@@ -1,0 +1,120 @@
+package exports
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"example.com/canvasback/exports/filename"
+)
+
+// PrivateURL returns the URL of a file of a [PrivateOpener] for a client, such as that of
+// a link of [Service.ShareLink]. It must be safe for concurrent use.
+type PrivateURL func(ctx context.Context, export Export) (string, error)
+
+// PublicURL returns the URL from which a client can download an export: that of a
+// [Presigner], a private one if the file is private, or else the exported URL itself.
+// The error wraps [ErrForbidden], [ErrTimeout] or [ErrFailed].
+func (s *Service) PublicURL(ctx context.Context, export Export, private PrivateURL) (string, error) {
+	u, opener, err := s.locate(export.ExportedURL)
+	if err != nil {
+		return export.ExportedURL, nil
+	}
+	if presigner, ok := opener.(Presigner); ok {
+		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
+		defer cancel()
+		public, err := presigner.PublicURL(ctx, u, filename.Clean(export.FileName))
+		if err != nil {
+			return "", openError(err, context.Cause(ctx))
+		}
+		return public, nil
+	}
+	if local, ok := opener.(PrivateOpener); !ok || !local.IsPrivate(u) {
+		return export.ExportedURL, nil
+	}
+	return private(ctx, export)
+}
+
+// PublicURLs returns the PublicURL of each item that has one, and an element for
+// each other item. If there are no URLs, the error is a [BatchError].
+func (s *Service) PublicURLs(ctx context.Context, items []BatchItem, private PrivateURL) (urls []string, skipped []Skipped, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
+	defer cancel()
+	results := inParallel(ctx, s.statPrefetch, make([]string, len(items)), func(ctx context.Context, i int) (string, error) {
+		if items[i].Err != nil {
+			return "", items[i].Err
+		}
+		return s.PublicURL(ctx, *items[i].Export, private)
+	})
+	for i, result := range results {
+		switch {
+		case errors.Is(result.err, ErrUnavailable):
+			return nil, nil, result.err
+		case result.err != nil:
+			skipped = append(skipped, newSkipped(items[i].SourceURL, result.err))
+		default:
+			urls = append(urls, result.value)
+		}
+	}
+	if len(urls) == 0 {
+		return nil, nil, newBatchError(skipped)
+	}
+	return urls, skipped, nil
+}
+
+// sharedLink is the token of a link that [Service.ShareLink] has made, and the end of half
+// of its lifetime.
+type sharedLink struct {
+	token string
+	until time.Time
+}
+
+// ShareLink returns a link to the file of an export, which must be available now. The
+// links of one owner to one file are the same until half of their lifetime is over. The
+// client is as in [LinkRequest].
+func (s *Service) ShareLink(ctx context.Context, export Export, owner Digest, client string) (*Link, error) {
+	if !s.HasLinks() {
+		return nil, fmt.Errorf("%w: a private file needs a link, but the Store is not a LinkStore", ErrFailed)
+	}
+	if _, err := s.stat(ctx, export); err != nil {
+		return nil, err
+	}
+	key := Digest(sha256.Sum256(fmt.Appendf(nil, "%x %q %q %q", owner[:], export.SourceURL, export.ExportedURL, export.FileName)))
+	// The result is shared, so it must not be canceled with its first caller.
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), s.options.OpenTimeout, ErrTimeout)
+	defer cancel()
+	request := LinkRequest{Items: []BatchItem{{SourceURL: export.SourceURL, Export: &export}}, Single: true, Owner: owner, Client: client}
+	result, err, _ := s.sharings.Do(string(key[:]), func() (any, error) {
+		link, err := s.findUnused(ctx, s.shared.get(key))
+		if err != ErrLinkNotFound {
+			return link, err
+		}
+		if link, err = s.CreateLink(ctx, request); err == nil {
+			s.shared.put(key, sharedLink{link.Token, s.now().Add(s.options.LinkLifetime / 2)}, 1)
+		}
+		return link, err
+	})
+	link, _ := result.(*Link)
+	return link, err
+}
+
+// findUnused returns a shared link, or [ErrLinkNotFound] if it is too old or used up.
+func (s *Service) findUnused(ctx context.Context, known sharedLink) (*Link, error) {
+	if !s.now().Before(known.until) {
+		return nil, ErrLinkNotFound
+	}
+	found, err := s.FindLink(ctx, known.token)
+	if err != nil {
+		return nil, err
+	}
+	if found.stored.Served >= s.usages.served*usageUnit {
+		return nil, ErrLinkNotFound
+	}
+	link, err := found.Load(ctx)
+	if err == nil {
+		link.Token = known.token
+	}
+	return link, err
+}

@@ -1,0 +1,227 @@
+package exports_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+)
+
+// newResolving returns a Service with Options.Resolve.
+func newResolving(upstream *fakeUpstream, resolve func(context.Context, exports.ResolveRequest) (exports.Resolution, error)) *exports.Service {
+	return newService(upstream, exports.Options{OpenTimeout: 20 * time.Second, Resolve: resolve})
+}
+
+// resolve returns the item of a source after Resolve.
+func resolve(ctx context.Context, s *exports.Service, source string) exports.BatchItem {
+	items := exports.BatchOf(source)
+	item, err := s.FindItem(ctx, items[0])
+	items[0] = item
+	s.Resolve(ctx, items)
+	items[0].Err = cmp.Or(err, items[0].Err)
+	return items[0]
+}
+
+func TestResolve_IsUsedLikeARegisteredExport(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	upstream := newFakeUpstream()
+	upstream.serve("https://x.example/made", []byte("made"))
+	var calls atomic.Int64
+	s := newResolving(upstream, func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
+		calls.Add(1)
+		if !strings.HasPrefix(r.Source, "known") {
+			return exports.Resolution{}, fmt.Errorf("no: %w", exports.ErrNotFound)
+		}
+		return exports.Resolution{ExportedURL: "https://x.example/made", FileName: "a.pdf", Register: r.Source == "known-kept"}, nil
+	})
+	archive, skipped, err := downloadBatch(t, s, []string{" known ", "unknown", "known", "known-kept"})
+	is.NoErr(err)
+	is.Equal(withoutErrors(skipped), []exports.Skipped{{SourceURL: "unknown", Reason: "not registered"}})
+	names, contents := readZip(t, archive)
+	is.Equal(names, []string{"a.pdf", "a-1.pdf", "a-2.pdf", "manifest.json"})
+	is.Equal(contents["a-2.pdf"], "made")
+	is.Equal(calls.Load(), int64(3)) // once for each source
+
+	_, err = s.Find(t.Context(), "known")
+	is.Equal(err, exports.ErrNotFound) // not kept
+	export, err := s.Find(t.Context(), "known-kept")
+	is.NoErr(err)
+	is.Equal(export.FileName, "a.pdf")
+	is.NoErr(resolve(t.Context(), s, "known-kept").Err)
+	is.Equal(calls.Load(), int64(3))
+	is.Equal(resolve(t.Context(), s, "unknown").Err, exports.ErrNotFound)
+}
+
+func TestResolve_Failures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		s := newResolving(newFakeUpstream(), func(ctx context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
+			switch r.Source {
+			case "soon":
+				return exports.Resolution{}, &exports.NotReadyError{RetryAfter: 30 * time.Second}
+			case "later":
+				return exports.Resolution{}, &exports.NotReadyError{RetryAfter: 99 * time.Hour}
+			case "some time":
+				return exports.Resolution{}, fmt.Errorf("queued: %w", &exports.NotReadyError{})
+			case "slow":
+				<-ctx.Done()
+				return exports.Resolution{}, ctx.Err()
+			case "stuck":
+				time.Sleep(time.Minute) // in spite of ctx
+			case "invalid":
+				return exports.Resolution{}, fmt.Errorf("of another service: %w", exports.ErrInvalid)
+			case "forbidden":
+				return exports.Resolution{ExportedURL: "https://forbidden.example/"}, nil
+			case "malformed":
+				return exports.Resolution{ExportedURL: "x", Register: true}, nil
+			case "panic":
+				panic("of the application")
+			case "broken":
+				return exports.Resolution{}, errors.New("broken")
+			}
+			return exports.Resolution{}, exports.ErrNotFound
+		})
+		find := func(source string) error { return resolve(t.Context(), s, source).Err }
+		for source, after := range map[string]time.Duration{"soon": 30 * time.Second, "later": 24 * time.Hour, "some time": 5 * time.Second} {
+			notReady, ok := errors.AsType[*exports.NotReadyError](find(source))
+			is.True(ok)
+			is.Equal(notReady.RetryAfter, after)
+		}
+		is.True(errors.Is(find("slow"), exports.ErrTimeout))
+		is.True(errors.Is(find("stuck"), exports.ErrTimeout))
+		time.Sleep(time.Minute) // until the call has ended
+		for _, source := range []string{"forbidden", "malformed", "panic", "broken", "invalid"} {
+			err := find(source)
+			is.True(errors.Is(err, exports.ErrFailed))
+			is.True(!errors.Is(err, exports.ErrInvalid))
+		}
+
+		batch := func(sources ...string) error {
+			_, err := openBatch(t, s, sources)
+			is.True(err != nil)
+			return err
+		}
+		is.True(errors.Is(batch("nothing", ""), exports.ErrNotFound))
+		is.True(errors.Is(batch("slow", "nothing"), exports.ErrTimeout))
+		is.True(errors.Is(batch("soon", "broken", "slow"), exports.ErrFailed))
+		notReady, ok := errors.AsType[*exports.NotReadyError](batch("soon", "slow", "later", "soon"))
+		is.True(ok)
+		is.Equal(notReady.RetryAfter, 24*time.Hour) // the largest
+	})
+}
+
+func TestResolve_SharesACallThatOutlivesARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var calls atomic.Int64
+		s := newResolving(newFakeUpstream(), func(ctx context.Context, _ exports.ResolveRequest) (exports.Resolution, error) {
+			calls.Add(1)
+			time.Sleep(10 * time.Second)
+			return exports.Resolution{ExportedURL: "https://x.example/"}, ctx.Err()
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		results := make(chan error)
+		for i := range 3 {
+			go func() {
+				if i > 0 {
+					time.Sleep(time.Second)
+				}
+				results <- resolve([]context.Context{ctx, t.Context(), t.Context()}[i], s, "source").Err
+			}()
+		}
+		time.Sleep(2 * time.Second)
+		cancel()
+		is.True(<-results != nil) // the first one, which began the call
+		is.NoErr(<-results)
+		is.NoErr(<-results)
+		is.Equal(calls.Load(), int64(1))
+	})
+}
+
+func TestResolve_BatchResolvesSixteenAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var running, most atomic.Int64
+		s := newResolving(newFakeUpstream(), func(context.Context, exports.ResolveRequest) (exports.Resolution, error) {
+			most.Store(max(most.Load(), running.Add(1)))
+			time.Sleep(time.Second)
+			running.Add(-1)
+			return exports.Resolution{ExportedURL: "https://x.example/"}, nil
+		})
+		sources := make([]string, 160)
+		for i := range sources {
+			sources[i] = fmt.Sprint(i)
+		}
+		start := time.Now()
+		items, err := s.FindBatch(t.Context(), exports.BatchOf(sources...))
+		is.NoErr(err)
+		s.Resolve(t.Context(), items)
+		is.Equal(most.Load(), int64(16))
+		is.Equal(time.Since(start), 10*time.Second)
+	})
+}
+
+func TestOptions_SourceKey(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	upstream := newFakeUpstream()
+	upstream.serve("https://x.example/a", []byte("a"))
+	s := newService(upstream, exports.Options{SourceKey: func(source string) string {
+		path, _, _ := strings.Cut(source, "?")
+		return path
+	}})
+	export, created, err := s.Register(t.Context(), exports.Registration{SourceURL: "https://cad.example/a?sig=1", ExportedURL: "https://x.example/a"})
+	is.NoErr(err)
+	is.True(created)
+	is.Equal(export.SourceURL, "https://cad.example/a")
+	_, created, err = s.Register(t.Context(), exports.Registration{SourceURL: "https://cad.example/a?sig=2", ExportedURL: "https://x.example/a"})
+	is.NoErr(err)
+	is.True(!created)
+	_, _, err = s.Register(t.Context(), exports.Registration{SourceURL: "?sig=2", ExportedURL: "https://x.example/a"})
+	is.True(errors.Is(err, exports.ErrInvalid))
+	_, skipped, err := downloadBatch(t, s, []string{"https://cad.example/a?sig=3", " https://cad.example/b?sig=4 ", "?x"})
+	is.NoErr(err)
+	is.Equal(withoutErrors(skipped), []exports.Skipped{ // as given
+		{SourceURL: " https://cad.example/b?sig=4 ", Reason: "not registered"},
+		{SourceURL: "?x", Reason: "sourceFileUrl must not be empty"},
+	})
+}
+
+func TestBatch_PutsEntriesIntoFolders(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	upstream := newFakeUpstream()
+	upstream.serve("https://x.example/plan.pdf", []byte("plan"))
+	s := newService(upstream, exports.Options{})
+	source := register(t, s, "https://x.example/plan.pdf")[0]
+	var items []exports.BatchItem
+	for _, name := range [][2]string{{"", ""}, {"A/B", ""}, {"a/b", ""}, {"./x//../y/", "cut.dwg"}, {"plan.pdf", "in"}, {"plan.pdf", "in"}, {"", "y/z"}, {"", " "},
+		{"manifest.json", "1"}, {"sub", "manifest.json"}, {"a", "b"}} {
+		items = append(items, exports.BatchItem{SourceURL: source, Path: name[0], FileName: name[1]})
+	}
+	items, err := s.FindBatch(t.Context(), items)
+	is.NoErr(err)
+	want := []string{"plan.pdf", "A/B/plan.pdf", "a/b/plan-1.pdf", "x/y/cut.dwg", "plan-1.pdf/in", "plan-1.pdf/in-1", "y_z", "plan-2.pdf",
+		"manifest-1.json/1", "sub/manifest.json", "a/b-1"}
+	batch, err := s.OpenBatch(t.Context(), items)
+	is.NoErr(err)
+	defer batch.Close()
+	var out strings.Builder
+	is.NoErr(batch.WriteZip(&out, nil))
+	names, _ := readZip(t, []byte(out.String()))
+	is.Equal(names, want)
+	link, err := s.CreateLink(t.Context(), exports.LinkRequest{Items: items})
+	is.NoErr(err)
+	is.True(!link.Resumable())
+	is.Equal(len(link.NotResumable), len(items))
+}

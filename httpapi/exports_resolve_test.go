@@ -1,0 +1,50 @@
+package httpapi_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/files"
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/memory"
+)
+
+func TestExports_Resolve(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	made := fstest.MapFS{"made.txt": {Data: []byte("made"), ModTime: time.Unix(1e9, 0)}}
+	h := serve(t, func(o *httpapi.Options) {
+		opener := must(files.New(filesURL, made))
+		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{
+			Openers: []exports.Opener{opener},
+			Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
+				switch r.Source {
+				case "made":
+					return exports.Resolution{ExportedURL: filesURL + "made.txt", FileName: "made on demand.txt"}, nil
+				case "soon":
+					return exports.Resolution{}, &exports.NotReadyError{RetryAfter: 1500 * time.Millisecond}
+				}
+				return exports.Resolution{}, exports.ErrNotFound
+			},
+		}))
+	})
+	response := h.client("POST", "/viewer/exports/download", exportBody("made")).want(200)
+	is.Equal(string(response.body), "made")
+	is.Equal(response.header.Get("Content-Disposition"), `attachment; filename="made on demand.txt"`)
+	named := h.client("POST", "/viewer/exports/download", `{"sourceFileUrl":"made","fileName":"mine.txt"}`).want(200)
+	is.Equal(named.header.Get("Content-Disposition"), `attachment; filename="mine.txt"`)
+	h.client("POST", "/viewer/exports/download", exportBody("other")).wantError(404, "not_found")
+	for path, body := range map[string]string{"download": exportBody("soon"), "download-batch": batchBody("soon", "other"), "links": batchBody("soon")} {
+		response := h.client("POST", "/viewer/exports/"+path, body).wantError(503, "not_ready")
+		is.Equal(response.header.Get("Retry-After"), "2")
+	}
+	link := h.client("POST", "/viewer/exports/links", `{"items":[{"sourceFileUrl":"made","path":"a/b"},{"sourceFileUrl":"soon"}]}`).want(201).object()
+	archive := h.send("GET", "/viewer/exports/"+link["url"].(string), "").want(200)
+	is.Equal(strings.Join(zipNames(t, archive.body), " "), "a/b/made on demand.txt manifest.json")
+}

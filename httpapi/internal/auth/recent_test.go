@@ -1,0 +1,71 @@
+package auth
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/keys"
+)
+
+// TestChecker_RecentAdminPasses checks which admin keys pass the limit of a client IP.
+func TestChecker_RecentAdminPasses(t *testing.T) {
+	t.Parallel()
+	const long, other, short, hashed = "a key of 16 char", "another key of more", "15 characters..", "is in the hash"
+	hash := hashKey(t, hashed)
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		c, err := New(Options{AdminKeys: []string{long, other, short, hash}, Burst: 1, Interval: 24 * time.Hour, Timeout: time.Minute})
+		is.NoErr(err)
+		limited := func(ip, key string) bool {
+			_, err := c.Admin(t.Context(), ip, []string{key})
+			limit := new(LimitError)
+			return errors.As(err, &limit)
+		}
+		for _, key := range []string{long, short, hashed} {
+			is.True(!limited("a", key))
+		}
+		is.True(!limited("a", "wrong"))
+		is.True(limited("a", "wrong"))
+		is.True(!limited("a", long))
+		is.True(limited("a", other))  // was not used
+		is.True(limited("a", short))  // could be guessed
+		is.True(limited("a", hashed)) // would need a comparison
+		is.True(!limited("b", "wrong"))
+		is.True(limited("b", long)) // another IP
+		time.Sleep(time.Hour)
+		is.True(limited("a", long))
+	})
+}
+
+func TestRecentUses_LimitsEntries(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	r := newRecentUses()
+	now := time.Now()
+	for i := range 3 * maxClientIPs {
+		r.add(recentID{strconv.Itoa(i), 1}, now)
+	}
+	is.True(len(r.ends) <= maxClientIPs)
+}
+
+// TestChecker_WrongKeysCountApart checks that wrong client keys limit no admin key.
+func TestChecker_WrongKeysCountApart(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	service, err := keys.NewService(struct{ keys.Store }{}, nil)
+	is.NoErr(err)
+	c, err := New(Options{Keys: service, AdminKeys: []string{"right"}, Burst: 1, Interval: time.Hour})
+	is.NoErr(err)
+	limit := new(LimitError)
+	for range 3 {
+		_, err = c.Client(t.Context(), func() string { return "a" }, []string{"wrong"}, nil)
+	}
+	is.True(errors.As(err, &limit))
+	_, err = c.Admin(t.Context(), "a", []string{"right"})
+	is.NoErr(err)
+}

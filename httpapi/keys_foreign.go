@@ -1,0 +1,85 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"example.com/canvasback/keys"
+)
+
+type importKeysRequest struct {
+	Keys importedKeys `json:"keys"`
+}
+
+type importedKey struct {
+	SHA256    string           `json:"sha256"`
+	KeyPrefix optional[string] `json:"keyPrefix"`
+	apiKeyRequest
+}
+
+func (in *importedKey) imported() (key keys.ImportedKey, err error) {
+	digest, err := hex.DecodeString(in.SHA256)
+	if err != nil || len(digest) != len(key.Digest) {
+		return key, invalidRequest("sha256 must be 64 hexadecimal digits")
+	}
+	key.Digest = keys.Digest(digest)
+	key.Prefix = in.KeyPrefix.value
+	key.Fields, err = in.fields()
+	return key, err
+}
+
+type importedKeysResponse struct {
+	Imported int     `json:"imported"`
+	IDs      []int64 `json:"ids"`
+}
+
+// importedKeys are the keys of a request, which may have 1,000.
+type importedKeys []importedKey
+
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
+func (k *importedKeys) UnmarshalJSONFrom(dec *jsontext.Decoder) (err error) {
+	*k, err = decodeList[importedKey](dec, 1000)
+	return err
+}
+
+func (e keyEndpoints) importKeys(ctx context.Context, _ target, in importKeysRequest) (reply, error) {
+	list := make([]keys.ImportedKey, len(in.Keys))
+	for i := range in.Keys {
+		var err error
+		if list[i], err = in.Keys[i].imported(); err != nil {
+			return reply{}, invalidRequest(fmt.Sprintf("keys[%d].%v", i, err))
+		}
+	}
+	ids, err := e.service.Import(ctx, list)
+	if err != nil {
+		return reply{}, err
+	}
+	return jsonReply(importedKeysResponse{len(ids), ids})
+}
+
+type revokeRawKeysRequest struct {
+	APIKeys texts `json:"apiKeys"`
+}
+
+type revokedRawKeysResponse struct {
+	Revoked int `json:"revoked"`
+}
+
+// revokeRawKeys revokes the client keys in the body. Wrong ones count as in a header.
+func (e keyEndpoints) revokeRawKeys(c *call) error {
+	var in revokeRawKeysRequest
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	ctx, cancel := c.storeContext()
+	defer cancel()
+	revoked, err := e.service.RevokeRaw(ctx, in.APIKeys, func() error { return c.api.auth.CountWrong(c.clientIP()) })
+	if err != nil {
+		return err
+	}
+	return c.encode(http.StatusOK, revokedRawKeysResponse{revoked})
+}

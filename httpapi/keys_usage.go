@@ -1,0 +1,108 @@
+package httpapi
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/canvasback/keys"
+)
+
+type dayUsage struct {
+	Day      string `json:"day"`
+	Requests int64  `json:"requests"`
+}
+
+func dayUsages(list []keys.DayUsage) []dayUsage {
+	days := make([]dayUsage, len(list))
+	for i, usage := range list {
+		days[i] = dayUsage{usage.Day.Format(time.DateOnly), usage.Requests}
+	}
+	return days
+}
+
+type keyUsage struct {
+	ID   int64      `json:"id"`
+	Days []dayUsage `json:"days"`
+}
+
+// keyUsage responds with the usage of one key.
+func (e keyEndpoints) keyUsage(c *call) error {
+	id, err := c.id()
+	if err != nil {
+		return err
+	}
+	list, err := e.usage(c, keys.UsageFilter{IDs: []int64{id}})
+	if errors.Is(err, keys.ErrNotFound) {
+		return keys.ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	return c.sendUsage(dayUsages(list[0].Days))
+}
+
+// totalUsage responds with the usage of several keys, or their sum.
+func (e keyEndpoints) totalUsage(c *call) error {
+	var filter keys.UsageFilter
+	owner, ok, err := c.query().get("owner")
+	if err != nil {
+		return err
+	}
+	if ok {
+		filter.Owner = &owner
+	}
+	if filter.IDs, err = c.ids(); err != nil {
+		return err
+	}
+	list, err := e.usage(c, filter)
+	if err != nil {
+		return err
+	}
+	if filter.IDs == nil {
+		return c.sendUsage(dayUsages(list[0].Days))
+	}
+	out := make([]keyUsage, len(list))
+	for i, usage := range list {
+		out[i] = keyUsage{usage.ID, dayUsages(usage.Days)}
+	}
+	return c.sendUsage(out)
+}
+
+// usage returns the usage of the parameter days.
+func (e keyEndpoints) usage(c *call, filter keys.UsageFilter) ([]keys.KeyUsage, error) {
+	days, err := c.query().number("days", 1, 400)
+	if err != nil {
+		return nil, err
+	}
+	filter.Days = int(days)
+	ctx, cancel := c.storeContext()
+	defer cancel()
+	return e.service.Usage(ctx, filter)
+}
+
+func (c *call) sendUsage(usage any) error {
+	body, err := marshal(usage)
+	if err != nil {
+		return err
+	}
+	return c.sendCompressible(body)
+}
+
+// ids returns the parameter ids, or nil if the request does not have it.
+func (c *call) ids() ([]int64, error) {
+	text, ok, err := c.query().get("ids")
+	if err != nil || !ok {
+		return nil, err
+	}
+	var ids []int64
+	for part := range strings.SplitSeq(text, ",") {
+		id, err := strconv.ParseInt(part, 10, 64)
+		if err != nil || strconv.FormatInt(id, 10) != part {
+			return nil, invalidRequest("ids must be positive whole numbers, separated by commas")
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}

@@ -1,0 +1,155 @@
+package httpapi
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/keys"
+)
+
+type tokenRequest struct {
+	ExpiresInSeconds optional[int64]  `json:"expiresInSeconds"`
+	Scopes           optional[*texts] `json:"scopes"`
+	Sources          optional[*texts] `json:"sources"`
+}
+
+func (in *tokenRequest) fields() (fields keys.TokenFields, err error) {
+	if in.ExpiresInSeconds.set {
+		fields.Lifetime = wholeSeconds(cmp.Or(in.ExpiresInSeconds.value, -1)) // zero is not the default
+	}
+	if list := in.Scopes.value; list != nil {
+		if fields.Scopes, err = keys.NewScopes(*list...); err != nil {
+			return fields, err
+		}
+	}
+	if list := in.Sources.value; list != nil {
+		fields.Sources = *list
+	}
+	return fields, nil
+}
+
+type tokenResponse struct {
+	Token     string    `json:"token"`
+	ExpiresAt string    `json:"expiresAt"`
+	Scopes    *[]string `json:"scopes"`
+	Sources   *[]string `json:"sources"`
+}
+
+// listOrNull returns a list that is encoded as null if it is nil.
+func listOrNull(list []string) *[]string {
+	if list == nil {
+		return nil
+	}
+	return &list
+}
+
+// createToken responds with a page token of the raw key of the request.
+func (e keyEndpoints) createToken(c *call) error {
+	if c.key.Token != nil {
+		return errTokenOfToken
+	}
+	var in tokenRequest
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	fields, err := in.fields()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.storeContext()
+	defer cancel()
+	issued, err := e.service.IssueToken(ctx, c.credentials().client[0], fields)
+	if err != nil {
+		return err
+	}
+	return c.encode(http.StatusCreated, tokenResponse{
+		Token:     string(issued.Raw),
+		ExpiresAt: formatTime(issued.Key.Token.ExpiresAt),
+		Scopes:    listOrNull(issued.Key.Scopes.List()),
+		Sources:   listOrNull(issued.Key.Token.Sources),
+	})
+}
+
+type ownKeyResponse struct {
+	ID        int64     `json:"id"`
+	Name      string    `json:"name"`
+	Owner     *string   `json:"owner"`
+	Scopes    *[]string `json:"scopes"`
+	Sources   *[]string `json:"sources"`
+	ExpiresAt *string   `json:"expiresAt"`
+	IsToken   bool      `json:"isToken"`
+}
+
+// getOwnKey responds with what the key of the request permits.
+func getOwnKey(c *call) error {
+	key := &c.key
+	out := ownKeyResponse{ID: key.ID, Name: key.Name, Scopes: listOrNull(key.Scopes.List())}
+	if key.Owner != "" {
+		out.Owner = &key.Owner
+	}
+	if key.Token != nil {
+		out.IsToken, out.Sources = true, listOrNull(key.Token.Sources)
+	}
+	if end := key.ValidUntil(); !end.IsZero() {
+		out.ExpiresAt = new(formatTime(end))
+	}
+	return c.encode(http.StatusOK, out)
+}
+
+// permitItems checks that the page token of the request, if it has one, is for the
+// exports of the sources. Each is compared as it is looked up; unusable ones are not.
+func (c *call) permitItems(service *exports.Service, items []exports.BatchItem) error {
+	if c.key.Token == nil || c.key.Token.Sources == nil {
+		return nil
+	}
+	permitted := make(map[string]bool)
+	for _, source := range c.key.Token.Sources {
+		if source, err := service.SourceKey(source); err == nil {
+			permitted[source] = true
+		}
+	}
+	for _, item := range items {
+		if source, err := service.SourceKey(item.SourceURL); err == nil && !permitted[source] {
+			c.touchExport(source, 0)
+			return &permitError{DeniedError{Message: "this page token is not for the source " + source}, nil}
+		}
+	}
+	return nil
+}
+
+// cutToken returns a request without the parameter token, and the values of that. A
+// browser cannot set a header for an image or an EventSource; on other routes the
+// parameter means nothing.
+func cutToken(r *http.Request) (*http.Request, []string) {
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if !reads || !strings.HasSuffix(r.URL.Path, "/image") && !strings.HasSuffix(r.URL.Path, "/symbol/changes") {
+		return r, nil
+	}
+	var values, others []string
+	for _, p := range parseQuery(r.URL.RawQuery) {
+		if p.name != "token" {
+			others = append(others, p.raw)
+			continue
+		}
+		value, err := url.QueryUnescape(p.value)
+		if err != nil {
+			value = "" // is no token either
+		}
+		values = append(values, value)
+	}
+	if values == nil {
+		return r, nil
+	}
+	inner := r.WithContext(r.Context())
+	inner.URL = new(*r.URL)
+	inner.URL.RawQuery = strings.Join(others, "&")
+	inner.RequestURI, _, _ = strings.Cut(r.RequestURI, "?")
+	if len(others) > 0 {
+		inner.RequestURI += "?" + inner.URL.RawQuery
+	}
+	inner.Form, inner.PostForm = nil, nil // may have it too
+	return inner, values
+}

@@ -1,0 +1,287 @@
+package httpapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
+)
+
+// token creates a page token.
+func (h *harness) token(body string) string {
+	h.t.Helper()
+	token, _ := h.client("POST", "/viewer/tokens", body).want(201).object()["token"].(string)
+	return token
+}
+
+func TestTokens_Create(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	got := h.client("POST", "/viewer/tokens", "").want(201)
+	is.Equal(got.header.Get("Cache-Control"), "no-store")
+	out := got.object()
+	is.True(strings.HasPrefix(out["token"].(string), "cbt_"))
+	delete(out, "token")
+	is.Equal(out, map[string]any{"expiresAt": "2026-03-30T11:00:01.000Z", "scopes": nil, "sources": nil})
+
+	body := `{"expiresInSeconds":60,"scopes":["symbols:read"],"sources":["https://viewer.example/1"]}`
+	out = h.client("POST", "/viewer/tokens", body).want(201).object()
+	token := out["token"].(string)
+	delete(out, "token")
+	is.Equal(out, map[string]any{"expiresAt": "2026-03-30T10:01:01.000Z", "scopes": []any{"symbols:read"}, "sources": []any{"https://viewer.example/1"}})
+	h.send("POST", "/viewer/tokens", "{}", "x-api-key", token).wantError(403, "forbidden")
+	h.send("POST", "/viewer/tokens", "[", "x-api-key", token).wantError(403, "forbidden") // before the body
+	h.send("POST", "/viewer/tokens", "{}").wantError(401, "unauthorized")
+
+	for body, name := range map[string]string{
+		`{"expiresInSeconds":0}`:                            "expiresInSeconds",
+		`{"expiresInSeconds":-1}`:                           "expiresInSeconds",
+		`{"expiresInSeconds":86401}`:                        "expiresInSeconds",
+		`{"expiresInSeconds":1e30}`:                         "expiresInSeconds",
+		`{"expiresInSeconds":1.0}`:                          "expiresInSeconds",
+		`{"expiresInSeconds":null}`:                         "expiresInSeconds",
+		`{"expiresInSeconds":9223372036854}`:                "expiresInSeconds",
+		`{"scopes":["A"]}`:                                  "scopes",
+		`{"sources":[]}`:                                    "sources",
+		`{"sources":[""]}`:                                  "sources",
+		`{"sources":[1]}`:                                   "sources",
+		`{"sources":"x"}`:                                   "sources",
+		`{"sources":["` + strings.Repeat("x", 4000) + `"]}`: "sources",
+	} {
+		is.True(strings.HasPrefix(h.client("POST", "/viewer/tokens", body).wantError(400, "invalid_request").message(), name))
+	}
+	_, err := h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes("symbols:read")})
+	is.NoErr(err)
+	h.client("POST", "/viewer/tokens", `{"scopes":["symbols:read","symbols:write"]}`).wantError(403, "forbidden")
+	is.Equal(h.client("POST", "/viewer/tokens", `{"scopes":null}`).want(201).object()["scopes"], []any{"symbols:read"})
+	h.send("GET", "/symbol/folders", "", "x-api-key", token).want(200)
+	h.client("POST", "/viewer/tokens", `{"scopes":[]}`).want(201)
+}
+
+func TestTokens_EndWithTheirTime(t *testing.T) {
+	t.Parallel()
+	h := serve(t)
+	token := h.token(`{"expiresInSeconds":60}`)
+	h.send("GET", "/symbol/folders", "", "x-api-key", token).want(200)
+	h.clock.Add(61 * time.Second)
+	for range 3 { // no wrong guess
+		h.send("GET", "/symbol/folders", "", "x-api-key", token).wantError(403, "forbidden")
+	}
+	signed, signature, _ := strings.Cut(token, ".")
+	h.send("GET", "/symbol/folders", "", "x-api-key", signed+"."+strings.Repeat("A", len(signature))).wantError(401, "unauthorized")
+}
+
+func TestOwnKey(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for _, open := range []bool{false, true} {
+		h := serve(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = open })
+		own := func(key string) map[string]any {
+			got := h.send("GET", "/viewer/key", "", "x-api-key", key).want(200)
+			is.Equal(got.header.Get("Cache-Control"), "no-store")
+			return got.object()
+		}
+		null := map[string]any{
+			"id": 1.0, "name": "API key", "owner": nil, "scopes": nil, "sources": nil, "expiresAt": nil, "isToken": false,
+		}
+		is.Equal(own(h.rawKey), null)
+		_, err := h.options.Keys.Update(t.Context(), 1, keys.Fields{Owner: new("tenant 7"), Scopes: scopes("a", "b"), ExpiresAt: new(h.clock.Now().Add(time.Hour))})
+		is.NoErr(err)
+		rotated, err := h.options.Keys.Rotate(t.Context(), 1, time.Minute)
+		is.NoErr(err)
+		is.Equal(own(h.rawKey)["expiresAt"], "2026-03-30T10:01:00.123Z") // the end of the overlap
+		is.Equal(own(string(rotated.Raw))["expiresAt"], "2026-03-30T11:00:00.123Z")
+		h.rawKey = string(rotated.Raw)
+		is.Equal(own(h.token(`{"expiresInSeconds":5,"scopes":["b"],"sources":["x"]}`)), map[string]any{
+			"id": 1.0, "name": "API key", "owner": "tenant 7", "scopes": []any{"b"}, "sources": []any{"x"},
+			"expiresAt": "2026-03-30T10:00:06.000Z", "isToken": true,
+		})
+		key, err := h.options.Keys.Get(t.Context(), 1)
+		is.NoErr(err)
+		is.Equal(key.UseCount, int64(1)) // to make the token
+		for _, wrong := range []string{"", "x", h.rawKey[:20]} {
+			h.send("GET", "/viewer/key", "", "x-api-key", wrong).wantError(401, "unauthorized")
+		}
+	}
+	h := serve(t, func(o *httpapi.Options) { o.Keys = newKeyService(t, failingKeys{}, nil) })
+	h.client("GET", "/viewer/key", "").wantError(503, "unavailable")
+	h.client("POST", "/viewer/tokens", "").wantError(503, "unavailable")
+}
+
+// TestTokens_Sources checks that a token is for the exports of its sources only.
+func TestTokens_Sources(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	for _, source := range []string{"a", "b"} {
+		h.register(source, source, "content of "+source)
+	}
+	token := h.token(`{"sources":[" a ","c"]}`)
+	post := func(path, body string) response { return h.send("POST", path, body, "x-api-key", token) }
+	const items = `{"items":[{"sourceFileUrl":"a"},{"sourceFileUrl":" %s "},{"sourceFileUrl":"b2"}]}`
+	for path, bodies := range map[string][]string{
+		"/viewer/exports/download":                         {`{"sourceFileUrl":"%s"}`},
+		"/viewer/exports/download?responseType=urls":       {`{"sourceFileUrl":" %s"}`},
+		"/viewer/exports/download-batch":                   {items},
+		"/viewer/exports/download-batch?responseType=urls": {items},
+		"/viewer/exports/links":                            {items, `{"sourceFileUrl":"%s"}`},
+		"/viewer/exports/register":                         {`{"sourceFileUrl":"%s","exportedUrl":"` + filesURL + `b"}`},
+	} {
+		for _, body := range bodies {
+			got := post(path, fmt.Sprintf(body, "b")).wantError(403, "forbidden")
+			is.True(strings.HasSuffix(got.message(), "source b")) // names the first one
+		}
+	}
+	post("/viewer/exports/download", `{"sourceFileUrl":"a"}`).want(200)
+	post("/viewer/exports/download", `{"sourceFileUrl":"c"}`).want(404)
+	post("/viewer/exports/download", `{"sourceFileUrl":" "}`).want(400) // unusable
+	post("/viewer/exports/register", `{"sourceFileUrl":"c","exportedUrl":"`+filesURL+`b"}`).want(201)
+	var link struct{ URL string }
+	post("/viewer/exports/links", `{"items":[{"sourceFileUrl":"a"},{"sourceFileUrl":"c"}]}`).want(201).into(&link)
+	h.clock.Add(2 * time.Hour)
+	post("/viewer/exports/download", `{"sourceFileUrl":"a"}`).want(403) // the token has expired
+	h.send("GET", "/viewer/exports/"+link.URL, "").want(200)            // outlives it
+	_, err := h.options.Keys.Rotate(t.Context(), 1, 0)
+	is.NoErr(err)
+	h.send("GET", "/viewer/exports/"+link.URL, "").want(403) // ends with the raw key
+}
+
+// TestTokens_InURL checks the parameter token, which an img element needs.
+func TestTokens_InURL(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var seen observer
+	var requests []string
+	show := func(r *http.Request) {
+		requests = append(requests, r.URL.String(), r.RequestURI, fmt.Sprint(r.Form), fmt.Sprint(r.Header))
+	}
+	h := newHarness(t, func(o *httpapi.Options) {
+		o.Observe = seen.observe
+		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error { show(r); return nil }
+		o.RequestID = func(r *http.Request) string { show(r); return "" }
+		o.ClientIP = func(r *http.Request) string { show(r); return "192.0.2.1" }
+	})
+	api := newAPI(t, h.options)
+	h.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { r.ParseForm(); api.ServeHTTP(w, r) }))
+	h.client("POST", "/symbol/folders", `{"name":"Valves"}`).want(201)
+	h.client("POST", "/symbol/folders/1/symbols", `{"name":"Gate","type":"image/svg+xml","data":"<svg xmlns='http://www.w3.org/2000/svg'/>"}`).want(201)
+	const path = "/symbol/symbols/1/image"
+	token := h.token(`{"scopes":["symbols:read"]}`)
+	inURL := path + "?token=" + token
+	wantPolicy := func(got response) response {
+		t.Helper()
+		is.Equal(got.header.Get("Referrer-Policy"), "no-referrer")
+		return got
+	}
+	requests = nil
+	for _, target := range []string{inURL, path + "?x=1&%74oken=" + url.QueryEscape(token) + "&y"} {
+		got := wantPolicy(h.send("GET", target, "").want(200))
+		is.Equal(got.header.Get("Cross-Origin-Resource-Policy"), "cross-origin")
+		etag := got.header.Get("ETag")
+		got = wantPolicy(h.send("GET", target, "", "If-None-Match", etag).want(304))
+		is.Equal(got.header.Get("Cross-Origin-Resource-Policy"), "cross-origin")
+		wantPolicy(h.send("HEAD", target, "").want(200))
+	}
+	is.True(len(requests) > 0)
+	is.True(!strings.Contains(strings.Join(requests, "\n"), token))
+	is.True(slices.Contains(requests, path+"?x=1&y"))
+	is.Equal(h.client("GET", path, "").want(200).header.Get("Referrer-Policy"), "")
+
+	for _, query := range []string{"token=", "token", "token=" + token + "&token=" + token, "token=x", "token=" + h.rawKey, "token=%zz", "token=" + token + "x"} {
+		wantPolicy(h.send("GET", path+"?"+query, "").wantError(401, "unauthorized"))
+	}
+	_, err := h.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(false)})
+	is.NoErr(err)
+	wantPolicy(h.send("GET", path+"?token="+h.rawKey, "").wantError(401, "unauthorized")) // says nothing of the key
+	wantPolicy(h.send("GET", inURL, "").wantError(403, "forbidden"))
+	_, err = h.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(true)})
+	is.NoErr(err)
+
+	h.send("GET", inURL, "", "x-api-key", "wrong").wantError(401, "unauthorized") // the header counts
+	h.send("GET", path+"?token=wrong", "", "x-api-key", h.rawKey).want(200)
+	h.send("GET", "/symbol/folders?token="+token, "").wantError(401, "unauthorized")
+	got := h.client("GET", "/symbol/folders?limit=1&token=kept", "").want(200)
+	is.Equal(got.header.Get("Referrer-Policy"), "")
+	h.send("GET", path+"x?token="+token, "").wantError(404, "not_found")
+	wantPolicy(h.send("GET", "/symbol/symbols/9/image?token="+token, "").wantError(404, "not_found"))
+	is.True(!strings.Contains(h.log.String(), token))
+	for _, o := range seen.list {
+		is.True(!strings.Contains(fmt.Sprint(o), token))
+	}
+}
+
+func TestHideKeys_TokenInURL(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := newHarness(t)
+	api := newAPI(t, h.options)
+	var shown string
+	h.listen(httpapi.HideKeys(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown = r.URL.String() + r.RequestURI
+		api.ServeHTTP(w, r)
+	})))
+	got := h.send("GET", "/symbol/symbols/9/image?token="+h.token(""), "").wantError(404, "not_found")
+	is.Equal(got.header.Get("Referrer-Policy"), "no-referrer")
+	is.Equal(shown, "/symbol/symbols/9/image/symbol/symbols/9/image")
+}
+
+// TestTokens_Observed checks that an observation names the token.
+func TestTokens_Observed(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var seen observer
+	h := serve(t, func(o *httpapi.Options) {
+		log := httpapi.LogRequests(o.Logger)
+		o.Observe = func(ctx context.Context, o httpapi.Observation) { seen.observe(ctx, o); log(ctx, o) }
+	})
+	issued, err := h.options.Keys.IssueToken(t.Context(), h.rawKey, keys.TokenFields{Scopes: *scopes("symbols:read")})
+	is.NoErr(err)
+	h.send("GET", "/symbol/folders", "", "x-api-key", string(issued.Raw)).want(200)
+	o := seen.last(t, 1)
+	is.Equal(o.KeyID, int64(1))
+	is.Equal(o.Actor, "key 1")
+	is.Equal(o.TokenID, issued.Key.Token.ID)
+	is.Equal(len(o.TokenID), 8)
+	is.True(strings.Contains(h.log.String(), "token="+o.TokenID))
+	h.send("POST", "/symbol/folders", "{}", "x-api-key", string(issued.Raw)).want(403)
+	is.Equal(seen.last(t, 2).TokenID, o.TokenID) // of a rejected one, too
+	h.clock.Add(2 * time.Hour)
+	h.send("GET", "/symbol/folders", "", "x-api-key", string(issued.Raw)).want(403)
+	is.Equal(seen.last(t, 3).TokenID, o.TokenID)
+	h.client("GET", "/symbol/folders", "")
+	is.Equal(seen.last(t, 4).TokenID, "")
+}
+
+// TestTokens_OwnRoutes checks a token behind the middleware for an application's routes.
+func TestTokens_OwnRoutes(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := newHarness(t)
+	api := newAPI(t, h.options)
+	mux := http.NewServeMux()
+	mux.Handle("/own", api.RequireScope("app:own")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key, _ := httpapi.KeyFromContext(r.Context())
+		json.NewEncoder(w).Encode(map[string]any{"scopes": key.Scopes.List(), "sources": key.Token.Sources})
+	})))
+	mux.Handle("/own/image", api.RequireClientKey(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `"`+r.URL.Query().Get("token")+`"`)
+	})))
+	mux.Handle("/", api.RequireClientKey(api))
+	h.listen(mux)
+	token := h.token(`{"scopes":["app:own"],"sources":["x"]}`)
+	is.Equal(h.send("GET", "/own", "", "x-api-key", token).want(200).object(), map[string]any{"scopes": []any{"app:own"}, "sources": []any{"x"}})
+	h.send("GET", "/symbol/folders", "", "x-api-key", token).want(403)
+	h.send("GET", "/own", "", "x-api-key", h.token(`{"scopes":["app:other"]}`)).want(403)
+	is.Equal(string(h.send("GET", "/own/image?token=mine", "", "x-api-key", token).want(200).body), `"mine"`) // no parameter of ours
+}

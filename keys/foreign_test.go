@@ -1,0 +1,159 @@
+package keys_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
+)
+
+func imported(raw string) keys.ImportedKey {
+	return keys.ImportedKey{Digest: sha256.Sum256([]byte(raw)), Prefix: raw[:4]}
+}
+
+func TestImport_AcceptsForeignRawKeys(t *testing.T) {
+	testRunning(t, keys.Options{ForeignKeys: true}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		own := issue(t, s, keys.Fields{})
+		short, long := strings.Repeat("s", 16), "sk-"+strings.Repeat("~", 509)
+		list := []keys.ImportedKey{imported(short), imported(long), imported("inactive 16 char")}
+		list[1].Fields = keys.Fields{Name: new("old"), Scopes: scopes("a"), Owner: new("tenant 7")}
+		list[2] = imported("inactive-16-char")
+		list[2].Fields.Active = new(false)
+		ids, err := s.Import(t.Context(), list)
+		is.NoErr(err)
+		is.Equal(ids, []int64{2, 3, 4})
+		is.NoErr(verify(t, s, keys.RawKey(short)))
+		key, err := s.Verify(t.Context(), long)
+		is.NoErr(err)
+		is.Equal(key.Mask, "sk-~...")
+		is.Equal(key.Name, "old")
+		is.Equal(key.Owner, "tenant 7")
+		is.Equal(verify(t, s, "inactive-16-char"), keys.ErrInactive)
+
+		time.Sleep(defaultFlushInterval + time.Millisecond) // the public key is written
+		is.NoErr(verify(t, s, keys.RawKey(signToken(keys.RawKey(long), tokenPayload(3, time.Now().Add(time.Hour))))))
+
+		finds := store.finds.Load()
+		for _, raw := range []string{short[1:], long + "x", "sixteen blanks  ", "cbk_sixteen-characters", "cbt_sixteen-characters", "sixteen-ü-characters"} {
+			is.Equal(verify(t, s, keys.RawKey(raw)), keys.ErrMalformed)
+		}
+		is.Equal(store.finds.Load(), finds)
+		is.Equal(verify(t, newService(t, store, nil), keys.RawKey(short)), keys.ErrMalformed) // without the option
+		is.Equal(verify(t, s, "another-16-chars"), keys.ErrUnknown)
+
+		rotated, err := s.Rotate(t.Context(), 2, 0)
+		is.NoErr(err)
+		is.True(strings.HasPrefix(string(rotated.Raw), "cbk_"))
+		is.Equal(verify(t, s, keys.RawKey(short)), keys.ErrUnknown)
+
+		for _, test := range []struct {
+			list []keys.ImportedKey
+			want string
+		}{
+			{nil, "keys must be 1 to 1000"},
+			{make([]keys.ImportedKey, 1001), "keys must be 1 to 1000"},
+			{[]keys.ImportedKey{imported("free"), {}}, "keys[1].sha256 must not be zero"},
+			{[]keys.ImportedKey{imported("free"), imported("free")}, "keys[1].sha256 must not be repeated"},
+			{[]keys.ImportedKey{imported("free"), {Digest: own.Key.Digest}}, "keys[1].sha256 is that of another key"},
+			{[]keys.ImportedKey{{Digest: keys.Digest{1}, Prefix: strings.Repeat("ä", 33)}}, "keys[0].keyPrefix must have at most 32 characters"},
+			{[]keys.ImportedKey{{Digest: keys.Digest{1}, Fields: keys.Fields{Name: new(" ")}}}, "keys[0].name must not be empty"},
+		} {
+			_, err := s.Import(t.Context(), test.list)
+			is.Equal(err.Error(), test.want)
+		}
+		_, err = s.Get(t.Context(), 5)
+		is.Equal(err, keys.ErrNotFound)                                       // all or none
+		ids, err = s.Import(t.Context(), []keys.ImportedKey{imported(short)}) // was rotated away
+		is.NoErr(err)
+		is.Equal(ids, []int64{5})
+		is.NoErr(verify(t, s, keys.RawKey(short)))
+	})
+}
+
+func TestImport_NeedsTheOptionAndNoPepper(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for _, options := range []*keys.Options{nil, {ForeignKeys: true, Pepper: []byte("x")}} {
+		_, err := newService(t, memory.New().Keys(), options).Import(t.Context(), []keys.ImportedKey{imported("some-raw-key-of-16")})
+		is.True(errors.Is(err, keys.ErrInvalid))
+	}
+}
+
+func TestRevokeRaw(t *testing.T) {
+	testRunning(t, keys.Options{ForeignKeys: true}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		first := issue(t, s, keys.Fields{})
+		second, err := s.Rotate(t.Context(), 1, time.Hour)
+		is.NoErr(err)
+		other, expired, inactive := issue(t, s, keys.Fields{}), issue(t, s, keys.Fields{}), issue(t, s, keys.Fields{})
+		_, err = s.UpdateMany(t.Context(), []int64{expired.Key.ID}, keys.Fields{ExpiresAt: new(time.Now())})
+		is.NoErr(err)
+		_, err = s.Update(t.Context(), inactive.Key.ID, keys.Fields{Active: new(false)})
+		is.NoErr(err)
+		token := issueToken(t, s, other.Raw, keys.TokenFields{}).Raw
+		unknown := string(issue(t, newService(t, memory.New().Keys(), nil), keys.Fields{}).Raw)
+
+		wrong := 0
+		countWrong := func() error { wrong++; return nil } //nolint:unparam // of RevokeRaw
+		revoke := func(raws ...string) int {
+			t.Helper()
+			revoked, err := s.RevokeRaw(t.Context(), raws, countWrong)
+			is.NoErr(err)
+			return revoked
+		}
+		is.Equal(revoke(string(token), "x", unknown, unknown), 0)
+		is.Equal(wrong, 2)
+		is.NoErr(verify(t, s, other.Raw))
+
+		denied := errors.New("denied")
+		_, err = s.RevokeRaw(t.Context(), []string{string(other.Raw), unknown}, func() error { return denied })
+		is.Equal(err, denied)
+		is.NoErr(verify(t, s, other.Raw)) // nothing was revoked
+
+		is.Equal(revoke(string(first.Raw), string(first.Raw)), 1) // ends the overlap
+		is.Equal(verify(t, s, first.Raw), keys.ErrUnknown)
+		is.NoErr(verify(t, s, second.Raw))
+
+		start := time.Now()
+		is.Equal(revoke(string(second.Raw), string(other.Raw), string(expired.Raw), string(inactive.Raw)), 2)
+		is.True(time.Since(start) >= defaultLease && time.Since(start) < 2*defaultLease) // one wait
+		for _, raw := range []keys.RawKey{second.Raw, other.Raw, token} {
+			is.Equal(verify(t, s, raw), keys.ErrInactive)
+		}
+		key, err := s.Update(t.Context(), expired.Key.ID, keys.Fields{ExpiresAt: new(time.Time{})})
+		is.NoErr(err)
+		is.True(!key.Active) // although it had expired
+		for _, raws := range [][]string{nil, make([]string, 1001)} {
+			_, err = s.RevokeRaw(t.Context(), raws, nil)
+			is.True(errors.Is(err, keys.ErrInvalid))
+		}
+	})
+}
+
+// TestUpdateMany_WaitsOnce revokes many keys on a shared store.
+func TestUpdateMany_WaitsOnce(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		var ids []int64
+		for range 1000 {
+			ids = append(ids, issue(t, s, keys.Fields{}).Key.ID)
+		}
+		start := time.Now()
+		changed, err := s.UpdateMany(t.Context(), ids, keys.Fields{Active: new(false)})
+		is.NoErr(err)
+		is.Equal(changed, 1000)
+		is.NoErr(s.DeleteMany(t.Context(), ids[:999]))
+		is.True(time.Since(start) < 3*defaultLease)
+		missing := new(keys.MissingError)
+		_, err = s.UpdateMany(t.Context(), []int64{1000, 7}, keys.Fields{Active: new(true)})
+		is.True(errors.As(err, &missing) && missing.ID == 7 && errors.Is(err, keys.ErrNotFound))
+		is.True(errors.As(s.DeleteMany(t.Context(), []int64{1000, 7}), &missing))
+		key, err := s.Get(t.Context(), 1000)
+		is.NoErr(err)
+		is.True(!key.Active)
+	})
+}

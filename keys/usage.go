@@ -1,0 +1,121 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	day = 24 * time.Hour
+
+	defaultUsageDays = 30  // of UsageFilter
+	maxUsageDays     = 400 // of UsageFilter
+	maxUsageIDs      = 100
+
+	// pruneInterval is how often expired usage is removed, maxPruned rows at a time.
+	pruneInterval = time.Hour
+	maxPruned     = 1000
+)
+
+// UsageFilter selects usage: of the last Days days, from 1 to 400, 30 if zero.
+type UsageFilter struct {
+	IDs   []int64 // up to 100 different keys; nil: the sum of all, deleted ones included
+	Owner *string // only of requests while the key had this owner; nil: of all
+	Days  int
+}
+
+// KeyUsage is the usage of a key, or the sum of several with ID 0. Its days are
+// consecutive, and today is the last one.
+type KeyUsage struct {
+	ID   int64
+	Days []DayUsage
+}
+
+// DayUsage is how many requests were accepted on a UTC day, which begins at Day.
+type DayUsage struct {
+	Day      time.Time
+	Requests int64
+}
+
+// UsageRow is what a [Store] has of the usage of a key, or of all with KeyID 0. Day is a
+// number of days since 1970-01-01 UTC.
+type UsageRow struct {
+	KeyID    int64
+	Day      int64
+	Requests int64
+}
+
+// dayOf returns the number of the UTC day of a time.
+func dayOf(at time.Time) int64 { return dayOfMillis(at.UnixMilli()) }
+
+func dayOfMillis(at int64) int64 { return at / day.Milliseconds() }
+
+// Usage returns how many requests were accepted, as counted by UseCount: one element for
+// each of the IDs in their order, or one for the sum. It lacks what was not written to the
+// store yet, of the last [Options.FlushInterval]. The error matches [ErrInvalid] or
+// [ErrUnavailable], or is a [MissingError].
+func (s *Service) Usage(ctx context.Context, filter UsageFilter) ([]KeyUsage, error) {
+	if filter.Days == 0 {
+		filter.Days = defaultUsageDays
+	}
+	if filter.Days < 1 || filter.Days > maxUsageDays {
+		return nil, invalid(fmt.Sprintf("days must be a whole number from 1 to %d", maxUsageDays))
+	}
+	if filter.Owner != nil {
+		if err := checkText("owner", *filter.Owner); err != nil {
+			return nil, err
+		}
+	}
+	ids := []int64{0}
+	if filter.IDs != nil {
+		ids = filter.IDs
+		if err := checkIDs(ids, maxUsageIDs); err != nil {
+			return nil, err
+		}
+	}
+	first := dayOf(s.now()) - int64(filter.Days) + 1
+	list := make([]KeyUsage, len(ids))
+	index := make(map[int64]int)
+	for i, id := range ids {
+		if id != 0 {
+			if _, err := s.store.Get(ctx, id); errors.Is(err, ErrNotFound) {
+				return nil, &MissingError{id}
+			} else if err != nil {
+				return nil, storeError("get key", err)
+			}
+		}
+		index[id], list[i] = i, KeyUsage{ID: id, Days: make([]DayUsage, filter.Days)}
+		for j := range list[i].Days {
+			list[i].Days[j].Day = time.UnixMilli((first + int64(j)) * day.Milliseconds()).UTC()
+		}
+	}
+	rows, err := s.store.Usage(ctx, filter.IDs, filter.Owner, first)
+	if err != nil {
+		return nil, storeError("read usage", err)
+	}
+	for _, row := range rows {
+		if i := row.Day - first; i < int64(filter.Days) { // not of a process with a wrong clock
+			list[index[row.KeyID]].Days[i].Requests += row.Requests
+		}
+	}
+	return list, nil
+}
+
+// pruneUsage removes expired usage, if it is time to.
+func (u *uses) pruneUsage(ctx context.Context, store Store, now time.Time) error {
+	if u.usageDays == 0 || now.Before(u.nextPrune) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	removed, err := store.PruneUsage(ctx, dayOf(now)-u.usageDays+1, maxPruned)
+	if err != nil {
+		return storeError("prune usage", err)
+	}
+	if removed < maxPruned { // otherwise continue with the next flush
+		u.nextPrune = now.Add(pruneInterval)
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package memory
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"example.com/canvasback/symbols"
+)
+
+// trashEntry is an entry of the trash with its symbols.
+type trashEntry struct {
+	symbols.TrashEntry
+	symbols []symbols.Symbol
+}
+
+// size returns how many bytes count for the entry.
+func (e trashEntry) size() (size int64) {
+	for _, symbol := range e.symbols {
+		size += int64(len(symbol.Data) + len(symbol.Meta) + symbols.PageOverhead)
+	}
+	return size
+}
+
+// discard adds an entry to the trash, unless the deletion is final.
+func (db *DB) discard(entry symbols.TrashEntry, list []symbols.Symbol, d symbols.Deletion) {
+	if d.Final {
+		return
+	}
+	db.lastTrashID++
+	entry.ID, entry.DeletedAt, entry.DeletedBy = db.lastTrashID, d.At, d.By
+	db.trash[entry.ID] = trashEntry{entry, list}
+}
+
+func (s symbolStore) DeleteSymbols(ctx context.Context, ids []int64, d symbols.Deletion) error {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		symbol, ok := s.db.symbols[id]
+		if !ok {
+			return &symbols.MissingError{Err: symbols.ErrSymbolNotFound, ID: id}
+		}
+		if !d.Match.Matches(symbol.Version) {
+			return symbols.ErrChanged
+		}
+	}
+	for _, id := range slices.Sorted(slices.Values(ids)) {
+		symbol := s.db.symbols[id]
+		s.db.discard(symbols.TrashEntry{SymbolID: id, FolderID: symbol.FolderID, Name: symbol.Name}, []symbols.Symbol{symbol}, d)
+		s.db.deleteSymbol(id)
+		s.db.folders[symbol.FolderID].remove(id)
+	}
+	return nil
+}
+
+func (s symbolStore) UpdateSymbols(
+	ctx context.Context, ids []int64, stamp symbols.Stamp, change func(*symbols.SymbolInfo) error,
+) (int, error) {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	var changed []symbols.SymbolInfo
+	for _, id := range ids {
+		symbol, ok := s.db.symbols[id]
+		if !ok {
+			return 0, &symbols.MissingError{Err: symbols.ErrSymbolNotFound, ID: id}
+		}
+		info := symbol.Info()
+		if err := change(&info); err != nil {
+			return 0, err
+		}
+		if info == symbol.Info() {
+			continue
+		}
+		if s.db.folders[info.FolderID] == nil {
+			return 0, symbols.ErrFolderNotFound
+		}
+		changed = append(changed, info)
+	}
+	for _, info := range changed {
+		symbol := s.db.symbols[info.ID]
+		s.db.folders[symbol.FolderID].remove(info.ID)
+		s.db.folders[info.FolderID].add(info.ID)
+		symbol.FolderID, symbol.Tags, symbol.Version = info.FolderID, info.Tags, newVersion()
+		symbol.UpdatedAt, symbol.UpdatedBy = stamp.At, stamp.By
+		s.db.putSymbol(symbol)
+	}
+	return len(changed), nil
+}
+
+func (s symbolStore) ListTrash(ctx context.Context, oldest time.Time, r symbols.Range) (symbols.TrashPage, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	var ids []int64
+	for _, id := range slices.Sorted(maps.Keys(s.db.trash)) {
+		if s.db.trash[id].DeletedAt.After(oldest) {
+			ids = append(ids, id)
+		}
+	}
+	var page symbols.TrashPage
+	ids, page.More = inRange(ids, r.After, r.Limit)
+	for _, id := range ids {
+		page.Entries = append(page.Entries, s.db.trash[id].TrashEntry)
+	}
+	return page, ctx.Err()
+}
+
+// findTrash returns an entry that was deleted after oldest.
+func (db *DB) findTrash(ctx context.Context, id int64, oldest time.Time) (trashEntry, error) {
+	entry, ok := db.trash[id]
+	if err := ctx.Err(); err != nil {
+		return trashEntry{}, err
+	}
+	if !ok || !entry.DeletedAt.After(oldest) {
+		return trashEntry{}, symbols.ErrTrashNotFound
+	}
+	return entry, nil
+}
+
+func (s symbolStore) RestoreTrash(
+	ctx context.Context, id int64, oldest time.Time, stamp symbols.Stamp, target func(symbols.TrashEntry) (int64, error),
+) (symbols.Restored, error) {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	entry, err := s.db.findTrash(ctx, id, oldest)
+	if err != nil {
+		return symbols.Restored{}, err
+	}
+	folderID, err := target(entry.TrashEntry)
+	if err != nil {
+		return symbols.Restored{}, err
+	}
+	if entry.SymbolID == 0 {
+		if _, taken := s.db.folderNames[entry.Name]; taken {
+			return symbols.Restored{}, symbols.ErrFolderNameTaken
+		}
+		s.db.putFolder(folderID, entry.Name)
+	}
+	into, ok := s.db.folders[folderID]
+	if !ok {
+		return symbols.Restored{}, symbols.ErrFolderNotFound
+	}
+	folder := into.Folder
+	restored := symbols.Restored{Folder: &folder}
+	for _, symbol := range entry.symbols {
+		symbol.FolderID, symbol.Version, symbol.UpdatedAt, symbol.UpdatedBy = folderID, newVersion(), stamp.At, stamp.By
+		s.db.putSymbol(symbol)
+		into.add(symbol.ID)
+		if entry.SymbolID != 0 {
+			restored = symbols.Restored{Symbol: &symbol}
+		}
+	}
+	delete(s.db.trash, id)
+	return restored, nil
+}
+
+func (s symbolStore) DeleteTrash(ctx context.Context, id int64, oldest time.Time) error {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	_, err := s.db.findTrash(ctx, id, oldest)
+	if err == nil {
+		delete(s.db.trash, id)
+	}
+	return err
+}
+
+func (s symbolStore) PruneTrash(ctx context.Context, oldest time.Time, size int64) (more bool, err error) {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	total := int64(0)
+	for _, id := range slices.Backward(slices.Sorted(maps.Keys(s.db.trash))) {
+		total += s.db.trash[id].size()
+		if total > size || !s.db.trash[id].DeletedAt.After(oldest) {
+			delete(s.db.trash, id)
+		}
+	}
+	return false, nil
+}

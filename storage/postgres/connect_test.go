@@ -1,0 +1,89 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/storage/postgres/pgtest"
+)
+
+func TestConfigurePool_SetsDefaults(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for dsn, test := range map[string]struct {
+		timeout time.Duration
+		several bool
+	}{
+		"postgres://a/db":                                {2 * time.Second, false},
+		"postgres://a/db?connect_timeout=7":              {7 * time.Second, false},
+		"postgres://a,b/db?sslmode=prefer":               {2 * time.Second, true},
+		"postgres://a/db?sslmode=prefer":                 {2 * time.Second, false},
+		"postgres://a:1,a:2/db?target_session_attrs=any": {2 * time.Second, true},
+	} {
+		config, err := pgxpool.ParseConfig(dsn)
+		is.NoErr(err)
+		postgres.ConfigurePool(config)
+		is.Equal(config.ConnConfig.ConnectTimeout, test.timeout)
+		is.Equal(config.ConnConfig.ValidateConnect != nil, test.several)
+		is.Equal(config.BeforeConnect != nil, test.several)
+	}
+}
+
+// TestConfigurePool_FrozenHostDelaysNothing waits an hour for a host, which would time
+// out in this test.
+func TestConfigurePool_FrozenHostDelaysNothing(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pair := pgtest.StartPair(t)
+	slow := "&connect_timeout=3600&sslmode=prefer"
+	pool := connectToPrimary(t, pair.DSN(pair.Primary, pair.Standby)+slow)
+	is.NoErr(pool.Ping(t.Context()))
+	pair.Primary.Pause()
+	pool.Reset()
+	connected := make(chan error)
+	for range 5 { // begin while there is no primary
+		go func() { connected <- pool.Ping(t.Context()) }()
+	}
+	time.Sleep(300 * time.Millisecond)
+	pair.Promote()
+	for range 5 {
+		is.NoErr(<-connected)
+	}
+	standby := true
+	is.NoErr(pool.QueryRow(t.Context(), `SELECT pg_is_in_recovery()`).Scan(&standby))
+	is.True(!standby)
+	is.NoErr(connectToPrimary(t, pair.DSN(pair.Primary, pair.Standby)+slow).Ping(t.Context()))
+}
+
+func TestConfigurePool_CallsBeforeConnect(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pair := pgtest.StartPair(t)
+	config, err := pgxpool.ParseConfig(pair.DSN(pair.Standby, pair.Primary))
+	is.NoErr(err)
+	password := config.ConnConfig.Password
+	config.ConnConfig.Password = "expired"
+	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		c.Password = password
+		return nil
+	}
+	postgres.ConfigurePool(config)
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	is.NoErr(err)
+	defer pool.Close()
+	is.NoErr(pool.Ping(t.Context()))
+}
+
+// If each host rejects the connection, the error is returned at once.
+func TestConfigurePool_ReturnsErrorOfHosts(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool := connectToPrimary(t, "postgres://127.0.0.1:1,127.0.0.1:2/db?connect_timeout=3600")
+	is.True(pool.Ping(t.Context()) != nil)
+}

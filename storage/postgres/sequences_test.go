@@ -1,0 +1,39 @@
+package postgres_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/postgres"
+	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/symbols"
+)
+
+// Logical replication copies no sequences.
+func TestStorage_ExplainsSequenceBehindIDs(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool := connect(t, pgtest.Database(t))
+	migrate(t, pool)
+	store := must(postgres.New(pool, nil)).Symbols()
+	_, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "first"})
+	is.NoErr(err)
+	execute(t, pool, `SELECT setval(pg_get_serial_sequence('canvasback_folders', 'id'), 1, false)`)
+	_, err = store.InsertFolder(t.Context(), symbols.Folder{Name: "second"})
+	is.True(err != nil)
+	is.True(strings.Contains(err.Error(), "setval"))
+
+	page, err := os.ReadFile("../../.github/PROCESSES.md")
+	is.NoErr(err)
+	documented := regexp.MustCompile("(?s)```sql\n(DO .*?)```").FindSubmatch(page)
+	is.True(documented != nil)
+	execute(t, pool, string(documented[1]))
+	folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "second"})
+	is.NoErr(err)
+	is.True(folder.ID > 1)
+	is.Equal(count(t, pool, `SELECT count(*) FROM pg_sequences WHERE last_value IS NULL AND sequencename LIKE '%_id_seq'`), 0)
+}

@@ -1,0 +1,123 @@
+package storagetest
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"example.com/canvasback/keys"
+)
+
+func keyImport(t *testing.T, s Harness) {
+	existing := newKey("existing")
+	existing.PreviousDigest, existing.PreviousExpiresAt = newKey("previous").Digest, testTime
+	existing, err := s.Keys().Insert(t.Context(), existing)
+	must(t, err)
+	var list []keys.Key
+	for i := range 1000 {
+		key := newKey(strconv.Itoa(i))
+		key.Owner, key.Scopes, key.ExpiresAt, key.Active = "tenant", keys.ParseScopes("a b"), testTime.Add(time.Hour), i%2 == 0
+		list = append(list, key)
+	}
+	for _, taken := range []string{"existing", "previous"} {
+		with := slices.Clone(list)
+		with[7] = newKey(taken)
+		_, err := s.Keys().Import(t.Context(), with[:10])
+		if got := new(keys.TakenError); !errors.As(err, &got) || got.Index != 7 {
+			t.Errorf("Import of a digest that exists returns %v", err)
+		}
+	}
+	before := epoch(t, s)
+	ids, err := s.Keys().Import(t.Context(), list)
+	must(t, err)
+	if !slices.IsSorted(ids) || len(ids) != len(list) || ids[0] <= existing.ID {
+		t.Fatalf("Import returns the ids %v", ids)
+	}
+	for _, i := range []int{0, 1, 500, 999} {
+		want := list[i]
+		want.ID = ids[i]
+		got, err := s.Keys().Find(t.Context(), want.Digest)
+		must(t, err)
+		if got != want {
+			t.Errorf("Find returns %+v, want %+v", got, want)
+		}
+	}
+	if changes := changesSince(t, s, before); !changes.Complete || len(changes.Digests) != len(list) {
+		t.Errorf("the log has %d digests, complete: %v", len(changes.Digests), changes.Complete)
+	}
+	page, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
+	must(t, err)
+	if len(page.Keys) != len(list)+1 {
+		t.Errorf("there are %d keys, want %d", len(page.Keys), len(list)+1)
+	}
+}
+
+func keyMany(t *testing.T, s Harness) {
+	var all []keys.Key
+	var ids []int64
+	for i := range 5 {
+		all = append(all, insertKey(t, s, strconv.Itoa(i)))
+		ids = append([]int64{all[i].ID}, ids...)
+	}
+	before := epoch(t, s)
+	some := append([]int64{ids[0] + 1000}, ids[1:4]...) // one does not exist
+	change := func(list []keys.Key) {
+		if !slices.Equal(list, all[1:4]) {
+			t.Errorf("the function is called with %+v, want %+v", list, all[1:4])
+		}
+		list[0].Name, list[2].Active = "renamed", false
+		list[1].ID, list[1].UseCount = 7, 7 // ignored
+	}
+	_, err := s.Keys().Update(t.Context(), some, func(list []keys.Key) error {
+		change(list)
+		return errCallback
+	})
+	wantError(t, err, errCallback)
+	for _, key := range all {
+		wantKey(t, s, key)
+	}
+	if after := wantChanges(t, s, before); after != before {
+		t.Errorf("the epoch changed from %d to %d", before, after)
+	}
+	got, err := s.Keys().Update(t.Context(), some, func(list []keys.Key) error {
+		change(list)
+		return nil
+	})
+	must(t, err)
+	all[1].Name, all[3].Active = "renamed", false
+	if !slices.Equal(got, all[1:4]) {
+		t.Errorf("Update returns %+v, want %+v", got, all[1:4])
+	}
+	wantChanges(t, s, before, all[3].Digest) // a name does not count
+	for _, key := range all {
+		wantKey(t, s, key)
+	}
+
+	_, err = s.Keys().Delete(t.Context(), some, func(list []keys.Key) error {
+		if !slices.Equal(list, all[1:4]) {
+			t.Errorf("the function is called with %+v, want %+v", list, all[1:4])
+		}
+		return errCallback
+	})
+	wantError(t, err, errCallback)
+	wantKey(t, s, all[1])
+	got, err = s.Keys().Delete(t.Context(), some, func([]keys.Key) error { return nil })
+	must(t, err)
+	if !slices.Equal(got, all[1:4]) {
+		t.Errorf("Delete returns %+v, want %+v", got, all[1:4])
+	}
+	page, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
+	must(t, err)
+	if !slices.Equal(page.Keys, []keys.Key{all[0], all[4]}) {
+		t.Errorf("List returns %+v", page.Keys)
+	}
+	for _, none := range [][]int64{nil, {ids[0] + 1000}} {
+		got, err = s.Keys().Update(t.Context(), none, func([]keys.Key) error { return nil })
+		must(t, err)
+		if len(got) > 0 {
+			t.Errorf("Update of no key returns %+v", got)
+		}
+	}
+}

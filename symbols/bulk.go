@@ -1,0 +1,110 @@
+package symbols
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const maxRemoveTags = 1000
+
+// BulkFields are what UpdateSymbols changes of each symbol.
+type BulkFields struct {
+	FolderID   *int64   // moves the symbols
+	RemoveTags []string // up to 1,000
+	AddTags    []string // after those that a symbol has
+	By         int64    // see UpdatedBy of [Symbol]
+}
+
+func (f BulkFields) check() error {
+	if f.FolderID != nil && *f.FolderID < 1 {
+		return invalid("folderId must be a positive number")
+	}
+	if _, err := NewTags(f.AddTags...); err != nil {
+		return invalid("addTags" + strings.TrimPrefix(err.Error(), "tags"))
+	}
+	if len(f.RemoveTags) > maxRemoveTags {
+		return invalid(fmt.Sprintf("removeTags must be at most %d", maxRemoveTags))
+	}
+	for i, tag := range f.RemoveTags {
+		field := fmt.Sprintf("removeTags[%d]", i)
+		if err := checkText(field, tag); err != nil {
+			return err
+		}
+		if slices.Contains(f.AddTags, tag) {
+			return invalid(field + " is also in addTags")
+		}
+	}
+	return nil
+}
+
+// apply sets the fields of a symbol.
+func (f BulkFields) apply(info *SymbolInfo) error {
+	if f.FolderID != nil {
+		info.FolderID = *f.FolderID
+	}
+	tags := slices.DeleteFunc(info.Tags.List(), func(tag string) bool { return slices.Contains(f.RemoveTags, tag) })
+	for _, tag := range f.AddTags {
+		if !slices.Contains(tags, tag) {
+			tags = append(tags, tag)
+		}
+	}
+	changed, err := NewTags(tags...)
+	if err != nil {
+		return invalid(fmt.Sprintf("addTags: symbol %d would have more than %d tags", info.ID, maxTags))
+	}
+	info.Tags = changed
+	return nil
+}
+
+// checkIDs returns an error unless there are 1 to 1,000 different ids.
+func checkIDs(ids []int64) error {
+	const most = 1000
+	if len(ids) < 1 || len(ids) > most {
+		return invalid(fmt.Sprintf("ids must be 1 to %d", most))
+	}
+	seen := make(map[int64]bool, len(ids))
+	for i, id := range ids {
+		if id < 1 {
+			return invalid(fmt.Sprintf("ids[%d] must be a positive number", i))
+		}
+		if seen[id] {
+			return invalid(fmt.Sprintf("ids[%d] must not be repeated", i))
+		}
+		seen[id] = true
+	}
+	return nil
+}
+
+// UpdateSymbols changes 1 to 1,000 symbols, all or none, and returns how many have changed.
+// The error is a [MissingError] for a symbol, or for the folder.
+func (s *Service) UpdateSymbols(ctx context.Context, ids []int64, fields BulkFields) (int, error) {
+	if err := checkIDs(ids); err != nil {
+		return 0, err
+	}
+	if err := fields.check(); err != nil {
+		return 0, err
+	}
+	n, err := s.store.UpdateSymbols(ctx, ids, Stamp{s.now(), fields.By}, fields.apply)
+	if err == ErrFolderNotFound && fields.FolderID != nil {
+		err = &MissingError{ErrFolderNotFound, *fields.FolderID}
+	}
+	return n, storeError("update symbols", err)
+}
+
+// DeleteSymbols deletes 1 to 1,000 symbols, all or none. The error is a [MissingError].
+func (s *Service) DeleteSymbols(ctx context.Context, ids []int64, by int64) error {
+	if err := checkIDs(ids); err != nil {
+		return err
+	}
+	return s.deleteSymbols(ctx, ids, s.deletion(Any, by))
+}
+
+func (s *Service) deleteSymbols(ctx context.Context, ids []int64, d Deletion) error {
+	err := s.store.DeleteSymbols(ctx, ids, d)
+	if err == nil {
+		s.prune(ctx)
+	}
+	return storeError("delete symbols", err)
+}

@@ -1,0 +1,203 @@
+package bundle
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"html"
+	"io"
+	"net/url"
+	"strings"
+
+	"example.com/canvasback/symbols"
+)
+
+// drawioEntry is a symbol of a draw.io library: an image in data, or in the style of the
+// cell of a diagram in xml.
+type drawioEntry struct {
+	Data   string   `json:"data,omitempty"`
+	XML    string   `json:"xml,omitempty"`
+	Width  *float64 `json:"w,omitempty"`
+	Height *float64 `json:"h,omitempty"`
+	Title  string   `json:"title,omitempty"`
+	Tags   string   `json:"tags,omitempty"` // separated by blanks
+	Aspect string   `json:"aspect,omitempty"`
+}
+
+func isDrawio(content []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(content, whiteSpace+"\ufeff"), []byte("<")) &&
+		bytes.Contains(content[:min(len(content), 1<<10)], []byte("<mxlibrary"))
+}
+
+// readDrawio adds the symbols of a draw.io library, a file of the given name.
+func (r *reader) readDrawio(file string, content []byte, folders []string) error {
+	var library struct {
+		Title string `xml:"title,attr"`
+		JSON  string `xml:",chardata"`
+	}
+	decoder := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(content, []byte("\ufeff"))))
+	decoder.Strict = false // some libraries do not escape "&" in titles
+	if err := decoder.Decode(&library); err != nil {
+		return r.addSymbol(file, symbols.NewSymbol{}, fileError("broken draw.io library: it is not well-formed XML"))
+	}
+	entries := json.NewDecoder(strings.NewReader(library.JSON))
+	start, err := entries.Token()
+	for position := 1; err == nil && entries.More(); position++ {
+		var entry drawioEntry
+		if err = entries.Decode(&entry); err != nil {
+			break
+		}
+		name := entry.Title
+		if strings.TrimSpace(name) == "" {
+			name = fmt.Sprintf("%s %d", r.libraryName(library.Title, file), position)
+		}
+		symbol, entryErr := r.drawioSymbol(name, entry, folders)
+		if err := r.addSymbol(name, symbol, entryErr); err != nil {
+			return err
+		}
+	}
+	if err != nil || start != json.Delim('[') {
+		return r.addSymbol(file, symbols.NewSymbol{}, fileError("broken draw.io library: it has no JSON array"))
+	}
+	return nil
+}
+
+func (r *reader) drawioSymbol(name string, entry drawioEntry, folders []string) (symbols.NewSymbol, error) {
+	image := entry.Data
+	if image == "" {
+		diagram, err := r.inflateDiagram(entry.XML)
+		if err != nil {
+			return symbols.NewSymbol{}, err
+		}
+		image = imageOfStyle(diagram)
+	}
+	content, ok := decodeImage(image)
+	if !ok {
+		return symbols.NewSymbol{}, fileError("not an image: draw.io would have to draw it")
+	}
+	if sniffPicture(content) == typeSVG {
+		content = bytes.ReplaceAll(content, []byte("&#xa;"), []byte("\n")) // some are escaped twice
+	}
+	symbol, err := pictureSymbol(name, "", content)
+	if err != nil {
+		return symbols.NewSymbol{}, err
+	}
+	meta := map[string]any{}
+	if entry.Width != nil && entry.Height != nil {
+		meta["width"], meta["height"] = *entry.Width, *entry.Height
+	}
+	return withDetails(symbol, append(folders[:len(folders):len(folders)], strings.Fields(entry.Tags)...), meta)
+}
+
+// inflateDiagram returns the XML of a diagram, which may be escaped once more, or base64 of
+// DEFLATE of percent-encoded text.
+func (r *reader) inflateDiagram(text string) (string, error) {
+	text = strings.TrimSpace(text)
+	if strings.HasPrefix(text, "&lt;") {
+		text = html.UnescapeString(text)
+	}
+	if strings.HasPrefix(text, "<") {
+		return text, nil
+	}
+	compressed, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return "", fileError("broken diagram")
+	}
+	encoded, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(compressed)), r.remaining+1))
+	if err != nil {
+		return "", fileError("broken diagram")
+	}
+	if r.remaining -= int64(len(encoded)); r.remaining < 0 {
+		return "", tooLarge("the library is too large: its diagrams are too large when decompressed")
+	}
+	diagram, err := url.PathUnescape(string(encoded))
+	if err != nil {
+		return "", fileError("broken diagram")
+	}
+	return diagram, nil
+}
+
+// imageOfStyle returns the data URL in the style of the only cell with one, or "".
+func imageOfStyle(diagram string) string {
+	const start = "image=data:"
+	_, rest, _ := strings.Cut(diagram, start)
+	if strings.Contains(rest, start) {
+		return "" // several images
+	}
+	end := strings.IndexAny(rest, `;"'<`)
+	if end < 0 {
+		return ""
+	}
+	return "data:" + html.UnescapeString(rest[:end])
+}
+
+// decodeImage returns the content of a data URL. In draw.io, base64 needs no ";base64".
+func decodeImage(dataURL string) ([]byte, bool) {
+	_, rest, found := strings.Cut(dataURL, "data:")
+	mimeType, body, hasBody := strings.Cut(rest, ",")
+	if !found || !hasBody {
+		return nil, false
+	}
+	if text, err := url.PathUnescape(body); err == nil {
+		body = text
+	}
+	content, err := base64.StdEncoding.DecodeString(strings.Map(dropSpace, body))
+	if err != nil && !strings.Contains(mimeType, ";base64") {
+		return []byte(body), true
+	}
+	return content, err == nil
+}
+
+func dropSpace(r rune) rune {
+	if strings.ContainsRune(whiteSpace, r) {
+		return -1
+	}
+	return r
+}
+
+// WriteDrawio writes the symbols of a folder to w as a draw.io library, page by page as
+// [Write] does. The function picture returns the image in the data of a symbol; symbols
+// without one are left out.
+func WriteDrawio(
+	w io.Writer, picture func(data string) (mimeType string, content []byte, ok bool),
+	pages func(after int64) (symbols.Page, error),
+) error {
+	separator := "<mxlibrary>["
+	for after, more := int64(0), true; more; {
+		page, err := pages(after)
+		if err != nil {
+			return err
+		}
+		for _, symbol := range page.Symbols {
+			after = symbol.ID
+			mimeType, content, ok := picture(symbol.Data)
+			if !ok {
+				continue
+			}
+			entry := drawioEntry{
+				Data:  "data:" + mimeType + ";base64," + base64.StdEncoding.EncodeToString(content),
+				Title: symbol.Name, Tags: strings.Join(symbol.Tags.List(), " "), Aspect: "fixed",
+			}
+			if width, height, err := pictureSize(mimeType, content); err == nil {
+				entry.Width, entry.Height = &width, &height
+			}
+			if _, err := io.WriteString(w, separator); err != nil {
+				return err
+			}
+			if err := xml.EscapeText(w, encodeJSON(entry)); err != nil {
+				return err
+			}
+			separator = ","
+		}
+		more = page.More
+	}
+	end := "]</mxlibrary>\n"
+	if separator != "," {
+		end = separator + end
+	}
+	_, err := io.WriteString(w, end)
+	return err
+}

@@ -1,0 +1,149 @@
+package bundle
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"example.com/canvasback/symbols"
+)
+
+// icon is an icon of an Iconify set, or an alias, which changes its parent.
+type icon struct {
+	Parent string   `json:"parent"`
+	Body   string   `json:"body"`
+	Left   *float64 `json:"left"`
+	Top    *float64 `json:"top"`
+	Width  *float64 `json:"width"`
+	Height *float64 `json:"height"`
+	Rotate int      `json:"rotate"` // quarters, clockwise
+	HFlip  bool     `json:"hFlip"`
+	VFlip  bool     `json:"vFlip"`
+	Hidden bool     `json:"hidden"`
+}
+
+// iconSet is a set of icons in the JSON of Iconify.
+type iconSet struct {
+	icon                    // defaults
+	Prefix  string          `json:"prefix"`
+	Icons   map[string]icon `json:"icons"`
+	Aliases map[string]icon `json:"aliases"`
+	Info    struct {
+		Author struct {
+			Name string `json:"name"`
+		} `json:"author"`
+		License struct {
+			Title string `json:"title"`
+			SPDX  string `json:"spdx"`
+		} `json:"license"`
+	} `json:"info"`
+}
+
+func isJSONObject(content []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(content, whiteSpace+"\ufeff"), []byte("{"))
+}
+
+// readIconify adds the symbols of an icon set, those with the names of aliases last.
+func (r *reader) readIconify(file string, content []byte, folders []string) error {
+	var set iconSet
+	err := json.Unmarshal(bytes.TrimPrefix(content, []byte("\ufeff")), &set)
+	if err != nil || set.Prefix == "" || set.Icons == nil {
+		return r.addSymbol(file, symbols.NewSymbol{}, fileError("not an icon set: prefix or icons are missing"))
+	}
+	for _, name := range slices.Concat(slices.Sorted(maps.Keys(set.Icons)), slices.Sorted(maps.Keys(set.Aliases))) {
+		found, err := set.find(name, 0)
+		if found.Hidden {
+			r.contents.Ignored = append(r.contents.Ignored, FileNote{printable(name), "hidden icon"})
+			continue
+		}
+		symbol := symbols.NewSymbol{}
+		if err == nil {
+			symbol, err = set.symbol(name, found, folders)
+		}
+		if err := r.addSymbol(name, symbol, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find returns an icon, with what its aliases change.
+func (s *iconSet) find(name string, depth int) (icon, error) {
+	const maxDepth = 10
+	if found, ok := s.Icons[name]; ok {
+		return found, nil
+	}
+	alias, ok := s.Aliases[name]
+	if !ok || depth == maxDepth {
+		return icon{}, fileError("the parent of this alias is missing")
+	}
+	found, err := s.find(alias.Parent, depth+1)
+	found.Left, found.Top = cmp.Or(alias.Left, found.Left), cmp.Or(alias.Top, found.Top)
+	found.Width, found.Height = cmp.Or(alias.Width, found.Width), cmp.Or(alias.Height, found.Height)
+	found.Rotate += alias.Rotate
+	found.HFlip, found.VFlip = found.HFlip != alias.HFlip, found.VFlip != alias.VFlip
+	found.Hidden = found.Hidden || alias.Hidden
+	return found, err
+}
+
+func (s *iconSet) symbol(name string, i icon, folders []string) (symbols.NewSymbol, error) {
+	number := func(own, shared *float64, fallback float64) float64 {
+		if own = cmp.Or(own, shared); own != nil {
+			return *own
+		}
+		return fallback
+	}
+	const size = 16 // the default of Iconify
+	left, top := number(i.Left, s.Left, 0), number(i.Top, s.Top, 0)
+	width, height := number(i.Width, s.Width, size), number(i.Height, s.Height, size)
+	body := i.Body
+	if width <= 0 || height <= 0 || body == "" {
+		return symbols.NewSymbol{}, fileError("the icon is empty")
+	}
+	if i.HFlip || i.VFlip {
+		body = fmt.Sprintf(`<g transform="%s">%s</g>`, flip(i, left, top, width, height), body)
+	}
+	if quarters := (i.Rotate%4 + 4) % 4; quarters > 0 {
+		// About the center; a quarter swaps width and height.
+		x, y := left+width/2, top+height/2
+		body = fmt.Sprintf(`<g transform="rotate(%d %g %g)">%s</g>`, 90*quarters, x, y, body)
+		if quarters%2 == 1 {
+			width, height = height, width
+			left, top = x-width/2, y-height/2
+		}
+	}
+	namespaces := `xmlns="` + svgNamespace + `"`
+	if strings.Contains(body, "xlink:") {
+		namespaces += ` xmlns:xlink="http://www.w3.org/1999/xlink"`
+	}
+	svg := fmt.Sprintf(`<svg %s width="%g" height="%g" viewBox="%g %g %g %g">%s</svg>`,
+		namespaces, width, height, left, top, width, height, body)
+	symbol, err := pictureSymbol(name, typeSVG, []byte(svg))
+	if err != nil {
+		return symbols.NewSymbol{}, err
+	}
+	meta := map[string]any{"width": width, "height": height}
+	if license := cmp.Or(s.Info.License.SPDX, s.Info.License.Title); license != "" {
+		meta["license"] = license
+	}
+	if s.Info.Author.Name != "" {
+		meta["author"] = s.Info.Author.Name
+	}
+	return withDetails(symbol, folders, meta)
+}
+
+// flip returns the transform that flips an icon within its box.
+func flip(i icon, left, top, width, height float64) string {
+	x, y, scaleX, scaleY := 0.0, 0.0, 1, 1
+	if i.HFlip {
+		x, scaleX = 2*left+width, -1
+	}
+	if i.VFlip {
+		y, scaleY = 2*top+height, -1
+	}
+	return fmt.Sprintf("translate(%g %g) scale(%d %d)", x, y, scaleX, scaleY)
+}

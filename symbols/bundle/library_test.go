@@ -1,0 +1,201 @@
+package bundle_test
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/jpeg"
+	"net/url"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/symbols"
+	"example.com/canvasback/symbols/bundle"
+)
+
+// drawioLibrary returns a library with the entries of a JSON array.
+func drawioLibrary(t testing.TB, entries ...map[string]any) string {
+	t.Helper()
+	text, err := json.Marshal(entries)
+	is.New(t).NoErr(err)
+	var escaped bytes.Buffer
+	is.New(t).NoErr(xml.EscapeText(&escaped, text))
+	return `<mxlibrary title="Pipes">` + escaped.String() + `</mxlibrary>`
+}
+
+// deflated returns a diagram as draw.io stores it.
+func deflated(t testing.TB, diagram string) string {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := flate.NewWriter(&out, flate.BestCompression)
+	is.New(t).NoErr(err)
+	_, err = w.Write([]byte(url.PathEscape(diagram)))
+	is.New(t).NoErr(err)
+	is.New(t).NoErr(w.Close())
+	return base64.StdEncoding.EncodeToString(out.Bytes())
+}
+
+// drawingData returns the data of a symbol whose picture is drawing.
+func drawingData(name string) string {
+	text, _ := json.Marshal(name)
+	text = bytes.ReplaceAll(bytes.ReplaceAll(bytes.ReplaceAll(text, []byte(`\u003c`), []byte("<")), []byte(`\u003e`), []byte(">")), []byte(`\u0026`), []byte("&"))
+	return `{"name":` + string(text) + strings.TrimPrefix(strings.Replace(viewerData("", "image/svg+xml", drawing), `"height":96`, `"height":48`, 1), `{"name":""`)
+}
+
+func readLibrary(t testing.TB, text string, options *bundle.Options) *bundle.Contents {
+	t.Helper()
+	contents, err := bundle.Read(t.Context(), []byte(text), options)
+	is.New(t).NoErr(err)
+	return contents
+}
+
+func TestRead_DrawioLibrary(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	svg := base64.StdEncoding.EncodeToString([]byte(drawing))
+	cell := `<mxGraphModel><root><mxCell style="shape=image;image=data:image/svg+xml,` + svg + `;" vertex="1"/></root></mxGraphModel>`
+	library := drawioLibrary(t,
+		map[string]any{"data": "data:image/svg+xml;base64," + svg, "w": 40, "h": 30.5, "title": "Gate & valve", "aspect": "fixed", "tags": "brass  DN50 brass"},
+		map[string]any{"xml": cell, "w": 1, "h": 2, "title": "In a style"}, // drawn by one cell
+		map[string]any{"xml": strings.NewReplacer("<", "&lt;", ">", "&gt;", `"`, "&quot;").Replace(cell), "title": "Escaped"},
+		map[string]any{"xml": deflated(t, cell)},
+		map[string]any{"data": "data:image/png;base64," + base64.StdEncoding.EncodeToString([]byte(pngOf(t, 3, 2))), "title": "PNG"},
+	)
+	contents := readLibrary(t, library, nil)
+	var names []string
+	for _, file := range contents.Files {
+		names = append(names, file.Symbol.Name)
+	}
+	is.Equal(names, []string{"Gate & valve", "In a style", "Escaped", "Pipes 4", "PNG"})
+	is.Equal(contents.Files[0].Symbol.Tags.List(), []string{"brass", "DN50"})
+	is.Equal(contents.Files[0].Symbol.Meta, `{"height":30.5,"width":40}`)
+	for _, file := range contents.Files[:4] {
+		is.Equal(file.Symbol.Data, drawingData(file.Symbol.Name))
+	}
+	is.Equal(contents.Files[4].Symbol.Type, "image/png")
+
+	shape := map[string]any{"xml": `<mxGraphModel><root><mxCell style="ellipse"/></root></mxGraphModel>`, "title": "Ellipse"}
+	_, err := bundle.Read(t.Context(), []byte(drawioLibrary(t, shape)), nil)
+	is.Equal(rejections(err), "Ellipse: not an image: draw.io would have to draw it")
+	skipped := readLibrary(t, drawioLibrary(t, shape), &bundle.Options{Skip: true})
+	is.Equal(skipped.Skipped, []bundle.FileNote{{File: "Ellipse", Reason: "not an image: draw.io would have to draw it"}})
+	is.Equal(len(readLibrary(t, "<mxlibrary>[]</mxlibrary>", nil).Files), 0)
+	twice := base64.StdEncoding.EncodeToString([]byte("<svg/>&#xa;"))
+	raw := readLibrary(t, `<mxlibrary>[{"data":"data:image/svg+xml;base64,`+twice+`","title":"D&D"}]</mxlibrary>`, nil)
+	is.Equal(raw.Files[0].Symbol.Name, "D&D")
+	bomb := drawioLibrary(t, map[string]any{"xml": deflated(t, strings.Repeat(" ", 40<<20))})
+	_, err = bundle.Read(t.Context(), []byte(bomb), nil)
+	is.True(err != nil)
+}
+
+func TestWriteDrawio_RoundTrip(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	tags, err := symbols.NewTags("a", "b")
+	is.NoErr(err)
+	list := []symbols.Symbol{
+		{ID: 1, Name: `Gate <"&'> valve`, Data: drawing, Tags: tags}, {ID: 2, Name: "text", Data: "x"}, {ID: 3, Name: "b", Data: drawing},
+	}
+	write := func(list []symbols.Symbol) string {
+		var out bytes.Buffer
+		is.NoErr(bundle.WriteDrawio(&out, func(data string) (string, []byte, bool) {
+			return "image/svg+xml", []byte(data), strings.HasPrefix(data, "<")
+		}, func(int64) (symbols.Page, error) { return symbols.Page{Symbols: list}, nil }))
+		return out.String()
+	}
+	contents := readLibrary(t, write(list), nil)
+	is.Equal(len(contents.Files), 2)
+	is.Equal(contents.Files[0].Symbol.Name, list[0].Name)
+	is.Equal(contents.Files[0].Symbol.Tags, tags)
+	is.Equal(contents.Files[0].Symbol.Data, drawingData(list[0].Name))
+	is.Equal(len(readLibrary(t, write(list[1:2]), nil).Files), 0)
+}
+
+func TestRead_IconSet(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	contents := readLibrary(t, `{
+		"prefix": "pid", "width": 24, "height": 20,
+		"info": {"name": "P&ID", "author": {"name": "Ann"}, "license": {"title": "MIT License", "spdx": "MIT"}},
+		"icons": {"valve": {"body": "<path d='M0 0h1'/>"}, "old": {"body": "<g/>", "hidden": true},
+			"pump": {"body": "<use xlink:href='#a'/>", "width": 10, "left": 2}},
+		"aliases": {"turned": {"parent": "valve", "rotate": 1, "hFlip": true}, "back": {"parent": "turned", "hFlip": true, "rotate": 3}}
+	}`, nil)
+	svgs := make(map[string]string)
+	for _, file := range contents.Files {
+		var data struct{ Content []byte }
+		is.NoErr(json.Unmarshal([]byte(file.Symbol.Data), &data))
+		svgs[file.Symbol.Name] = string(data.Content)
+	}
+	const ns = `xmlns="http://www.w3.org/2000/svg"`
+	is.Equal(svgs, map[string]string{
+		"valve": `<svg ` + ns + ` width="24" height="20" viewBox="0 0 24 20"><path d='M0 0h1'/></svg>`,
+		"pump":  `<svg ` + ns + ` xmlns:xlink="http://www.w3.org/1999/xlink" width="10" height="20" viewBox="2 0 10 20"><use xlink:href='#a'/></svg>`,
+		"turned": `<svg ` + ns + ` width="20" height="24" viewBox="2 -2 20 24">` +
+			`<g transform="rotate(90 12 10)"><g transform="translate(24 0) scale(-1 1)"><path d='M0 0h1'/></g></g></svg>`,
+		"back": `<svg ` + ns + ` width="24" height="20" viewBox="0 0 24 20"><path d='M0 0h1'/></svg>`,
+	})
+	is.Equal(contents.Files[1].Symbol.Meta, `{"author":"Ann","height":20,"license":"MIT","width":24}`)
+	is.Equal(contents.Ignored, []bundle.FileNote{{File: "old", Reason: "hidden icon"}})
+	for _, text := range []string{`{}`, `{"prefix":"a"}`, `{"prefix":"a","icons":{"a":{"body":"<g>"}}}`,
+		`{"prefix":"a","icons":{},"aliases":{"a":{"parent":"a"}}}`,
+	} {
+		_, err := bundle.Read(t.Context(), []byte(text), nil)
+		is.True(rejections(err) != "")
+	}
+}
+
+func TestRead_ZipOfPicturesAndLibraries(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var jpg, gifs bytes.Buffer
+	picture := image.NewPaletted(image.Rect(0, 0, 3, 2), color.Palette{color.Black})
+	is.NoErr(jpeg.Encode(&jpg, picture, nil))
+	is.NoErr(gif.Encode(&gifs, picture, nil))
+	webp := "RIFF\x16\x00\x00\x00WEBPVP8L\x09\x00\x00\x00/\x02\x40\x00\x00\x00\x00\x00\x00\x00\x00"
+	utf16SVG := binary.LittleEndian.AppendUint16(nil, 0xfeff)
+	for _, unit := range utf16.Encode([]rune(`<?xml version="1.0" encoding="UTF-16"?>` + drawing)) {
+		utf16SVG = binary.LittleEndian.AppendUint16(utf16SVG, unit)
+	}
+	archive := zipOf(t,
+		file{name: "LICENSE", content: "MIT"}, file{name: "docs/README.md", content: "x"}, file{name: "notes.txt", content: "x"},
+		file{name: "valves/gate/a.jpg", content: jpg.String()}, file{name: "valves/b.GIF", content: gifs.String()},
+		file{name: "c.webp", content: webp}, file{name: "wide.svg", content: string(utf16SVG)},
+		file{name: "pipes/lib.xml", content: drawioLibrary(t, map[string]any{
+			"data":  "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(drawing)),
+			"title": "In a library", "tags": "t",
+		})},
+		file{name: "V\x84ter/V\x84ter.svg", content: drawing}, file{name: "fake.svg", content: pngOf(t, 3, 2)}, file{name: "x.pdf", content: "%PDF"},
+	)
+	_, err := bundle.Read(t.Context(), archive, nil)
+	is.Equal(rejections(err), "fake.svg: a PNG, not an SVG; x.pdf: neither a picture nor a library")
+	contents, err := bundle.Read(t.Context(), archive, &bundle.Options{Skip: true})
+	is.NoErr(err)
+	var got []string
+	for _, file := range contents.Files {
+		s := file.Symbol
+		got = append(got, fmt.Sprint(s.Name, " ", s.Type, " ", s.Tags.List()))
+	}
+	is.Equal(got, []string{
+		"a image/jpeg [valves gate]", "b image/gif [valves]", "c image/webp []", "wide image/svg+xml []",
+		"In a library image/svg+xml [pipes t]", "Väter image/svg+xml [Väter]",
+	})
+	is.True(strings.Contains(contents.Files[0].Symbol.Data, `"width":3,"height":2}`))
+	is.True(strings.Contains(contents.Files[2].Symbol.Data, `"width":3,"height":2}`))
+	is.Equal(len(contents.Ignored), 3)
+	is.Equal(len(contents.Skipped), 2)
+
+	one := readLibrary(t, drawing, &bundle.Options{Name: "Gate valve"})
+	is.Equal(one.Files[0].Symbol.Data, drawingData("Gate valve"))
+	is.Equal(readLibrary(t, jpg.String(), nil).Files[0].Symbol.Name, "symbol")
+}

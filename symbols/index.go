@@ -1,0 +1,222 @@
+package symbols
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"math/bits"
+	"slices"
+	"sync"
+)
+
+// searchIndex keeps packed segments in memory, those with the lowest ids: every search
+// begins there. The others are read by each search that gets to them.
+//
+// Invariant: what a segment has was read after its version was.
+type searchIndex struct {
+	limit int64 // bytes
+
+	lists   freshReads[struct{}, []Segment]
+	reads   freshReads[int64, *packedSegment] // by id
+	reading chan struct{}                     // holds an element for each read of a segment
+
+	mu       sync.Mutex
+	segments map[int64]*packedSegment
+	size     int64 // bytes
+}
+
+// list returns the segments of a state that was current during the call, ids ascending.
+func (x *searchIndex) list(ctx context.Context, store Store) ([]Segment, error) {
+	return x.lists.get(ctx, struct{}{}, func(ctx context.Context, _ struct{}) ([]Segment, error) {
+		return store.ListSegments(ctx)
+	})
+}
+
+// newSearchIndex returns an index that keeps up to limit bytes. A segment of long names may
+// take megabytes while it is read, so only two are at a time.
+func newSearchIndex(limit int64) *searchIndex {
+	return &searchIndex{limit: limit, reading: make(chan struct{}, 2), segments: make(map[int64]*packedSegment)}
+}
+
+// find returns the ids of symbols in the given segments that match a query, and whether
+// more of them do.
+func (x *searchIndex) find(ctx context.Context, store Store, segments []Segment, query Query, r Range) (ids []int64, more bool, err error) {
+	for _, segment := range segments {
+		if (segment.ID+1)*SegmentSize <= r.After {
+			continue
+		}
+		packed, err := x.get(ctx, store, segment)
+		if err != nil {
+			return nil, false, err
+		}
+		for id := range packed.matches(query) {
+			switch {
+			case id <= r.After:
+			case len(ids) == r.Limit:
+				return ids, true, nil
+			default:
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids, false, nil
+}
+
+// get returns a segment at its version or a later one.
+func (x *searchIndex) get(ctx context.Context, store Store, segment Segment) (*packedSegment, error) {
+	x.mu.Lock()
+	kept := x.segments[segment.ID]
+	x.mu.Unlock()
+	if kept != nil && kept.Version == segment.Version {
+		return kept, nil
+	}
+	return x.read(ctx, store, segment)
+}
+
+// read reads a segment from the store and keeps it. Concurrent calls share reads.
+func (x *searchIndex) read(ctx context.Context, store Store, segment Segment) (*packedSegment, error) {
+	return x.reads.get(ctx, segment.ID, func(ctx context.Context, id int64) (*packedSegment, error) {
+		select {
+		case x.reading <- struct{}{}:
+			defer func() { <-x.reading }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		list, err := store.ListSegment(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		packed := pack(segment, list)
+		x.keep(id, packed)
+		return packed, nil
+	})
+}
+
+// keep replaces a segment, and then removes those with the highest ids that do not fit.
+func (x *searchIndex) keep(id int64, packed *packedSegment) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.size += packed.cost() - x.segments[id].cost()
+	x.segments[id] = packed
+	for x.size > x.limit {
+		highest := slices.Max(slices.Collect(maps.Keys(x.segments)))
+		x.size -= x.segments[highest].cost()
+		delete(x.segments, highest)
+	}
+}
+
+func (x *searchIndex) isKept(id int64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.segments[id] != nil
+}
+
+// packedSegment has the texts of the symbols in a segment: 16 bytes for the index of a
+// symbol, 8 for its place, and the text itself. It is read only.
+type packedSegment struct {
+	Segment
+	text   string    // of all symbols, each folded
+	places []place   // ids ascending
+	having *pairSets // nil without symbols
+}
+
+// place is where a symbol is.
+type place struct {
+	id  uint16 // less the first id of the segment
+	end uint32 // of its text
+}
+
+// groupSize is the number of symbols that share a bit of the index.
+const groupSize = 4
+
+// groupSet is a set of groups of symbols in a segment.
+type groupSet [SegmentSize / groupSize / 64]uint64
+
+// pairSets has, for each hash of a byte and of a pair of bytes, the groups whose texts
+// have it.
+type pairSets [512]groupSet
+
+func pack(segment Segment, list []SegmentSymbol) *packedSegment {
+	s := &packedSegment{Segment: segment}
+	if len(list) == 0 { // all symbols may have been deleted
+		return s
+	}
+	var text []byte
+	s.places, s.having = make([]place, len(list)), new(pairSets)
+	for i, symbol := range list {
+		folded := foldAll(symbol.Name, symbol.Tags)
+		text = append(text, folded...)
+		s.places[i] = place{uint16(symbol.ID % SegmentSize), uint32(len(text))}
+		group := i / groupSize
+		for _, hash := range hashes(folded) {
+			s.having[hash][group/64] |= 1 << (group % 64)
+		}
+	}
+	s.text = string(text)
+	return s
+}
+
+// cost returns how many bytes the segment takes in memory; a missing one takes none.
+func (s *packedSegment) cost() int64 {
+	if s == nil {
+		return 0
+	}
+	const overhead, placeSize, setsSize = 200, 8, 16 << 10
+	size := overhead + len(s.text) + placeSize*len(s.places)
+	if s.having != nil {
+		size += setsSize
+	}
+	return int64(size)
+}
+
+// matches yields the ids of the symbols that match a query. It compares only the texts in
+// groups that have all hashes: 20 times as fast as comparing 100,000 names.
+func (s *packedSegment) matches(query Query) iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		if s.having == nil {
+			return
+		}
+		candidates := s.having[query.hashes[0]]
+		for _, hash := range query.hashes[1:] {
+			for i, groups := range &s.having[hash] {
+				candidates[i] &= groups
+			}
+		}
+		for i, groups := range candidates {
+			for ; groups != 0; groups &= groups - 1 {
+				if !s.matchGroup(i*64+bits.TrailingZeros64(groups), query, yield) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// matchGroup yields the symbols of a group that match. It returns what yield returns.
+func (s *packedSegment) matchGroup(group int, query Query, yield func(int64) bool) bool {
+	first := group * groupSize
+	start := uint32(0)
+	if first > 0 {
+		start = s.places[first-1].end
+	}
+	for _, place := range s.places[first:min(first+groupSize, len(s.places))] {
+		if query.matches(s.text[start:place.end]) && !yield(s.ID*SegmentSize+int64(place.id)) {
+			return false
+		}
+		start = place.end
+	}
+	return true
+}
+
+// hashes returns the hashes of each byte of text and of each pair.
+func hashes(text string) []int {
+	list := make([]int, 0, 2*len(text))
+	for i := range len(text) {
+		one := int(text[i])
+		list = append(list, one)
+		if i > 0 {
+			list = append(list, (int(text[i-1])*37+one*5+256)%512)
+		}
+	}
+	return list
+}
