@@ -9,17 +9,6 @@ import (
 	"example.com/canvasback/keys"
 )
 
-// credential is what a route requires.
-type credential int
-
-const (
-	clientKey credential = iota
-	ownKey               // a client key, even if client routes are open; checking it is no use
-	adminKey
-	registerKey // an admin key, or a client key whose scopes name the one of the route
-	noKey
-)
-
 // authenticate checks that the request has the key, and the key the scope, that a route
 // requires.
 func (c *call) authenticate(route *route) error {

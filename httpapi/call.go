@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -60,40 +59,8 @@ func (a *API) newCall(w http.ResponseWriter, r *http.Request, tokens []string) *
 	passed := &callContext{r.Context(), c.credentials, c, ""}
 	c.r = r.WithContext(passed)
 	c.r.Header = header
-	passed.requestID = a.setRequestID(w, c.r)
+	passed.requestID = a.options.setRequestID(w, c.r)
 	return c
-}
-
-// The headers that carry keys, in canonical form.
-const (
-	headerAdminKey = "X-Admin-Key"
-	headerAPIKey   = "X-Api-Key"
-)
-
-// withoutKeys returns the header without keys. It does not modify header, and returns
-// it if it has none.
-func withoutKeys(header http.Header) http.Header {
-	if header[headerAPIKey] == nil && header[headerAdminKey] == nil {
-		return header
-	}
-	header = maps.Clone(header)
-	delete(header, headerAPIKey)
-	delete(header, headerAdminKey)
-	return header
-}
-
-// keyValues are the values of the key headers of a request, and of the parameter token
-// in its URL.
-type keyValues struct{ client, admin, token []string }
-
-// credentials returns the keys of a request. It is a function, because package fmt prints
-// the fields of structs.
-type credentials func() keyValues
-
-// newCredentials returns the credentials in a header and a URL.
-func newCredentials(header http.Header, tokens []string) credentials {
-	values := keyValues{header[headerAPIKey], header[headerAdminKey], tokens}
-	return func() keyValues { return values }
 }
 
 // callContext carries what this package knows of a request through its context.
@@ -198,13 +165,6 @@ func (c *call) id() (int64, error) {
 	return id, nil
 }
 
-// client identifies whom a request counts for: its client key, or the network of its
-// client IP if it has none.
-type client struct {
-	keyID int64
-	ip    string
-}
-
 func (c *call) client() client {
 	if c.keyID != 0 {
 		return client{keyID: c.keyID}
@@ -236,4 +196,13 @@ func (c *call) logFailure(level slog.Level, message string, status int, more ...
 		"requestId", c.requestID(),
 		"duration", time.Since(c.start),
 	}, more...)...)
+}
+
+func knownMethod(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace:
+		return method
+	}
+	return "OTHER"
 }

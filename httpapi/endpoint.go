@@ -7,10 +7,6 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// endpoint responds to an authenticated request, or returns the error to respond
-// with.
-type endpoint func(c *call) error
-
 // target is the record that a request names.
 type target struct {
 	id    int64         // in the path; zero if the route has none

@@ -1,13 +1,11 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"example.com/canvasback/exports"
@@ -155,97 +153,58 @@ func lookupError(err error) errorResponse {
 	return errorResponse{err, http.StatusInternalServerError, "internal", "internal error", 0}
 }
 
-// errorBody is the JSON body of every error response.
-type errorBody struct {
-	Message   string        `json:"message"`
-	Code      string        `json:"code"`
-	RequestID string        `json:"requestId"`
-	Skipped   []skippedItem `json:"skipped,omitempty"`
-	Rejected  []fileNote    `json:"rejected,omitempty"`
-}
-
-// fail writes the response to an error. The cause of the error is logged only.
-func (c *call) fail(err error) {
-	c.drain()
-	c.memory.Release()
-	out := lookupError(err)
-	c.code = out.code
-	c.logError(out, err)
-	if out.status == http.StatusTooManyRequests || errors.Is(err, budget.ErrExhausted) {
-		c.slowDown(out.retryAfter)
-	}
-
-	header := c.w.Header()
-	// The endpoint may have set these for its own response.
-	header.Set("Cache-Control", "no-store")
-	for _, name := range []string{"Content-Disposition", "Content-Encoding", "Content-Security-Policy", "Etag", "Last-Modified", "Link"} {
-		header.Del(name)
-	}
-	if out.status == http.StatusUnauthorized {
-		header.Set("WWW-Authenticate", challenge(out.err))
-	}
-	if out.retryAfter > 0 {
-		header.Set("Retry-After", seconds(out.retryAfter))
-	}
-	body := errorBody{Message: out.message, Code: out.code, RequestID: c.requestID()}
-	if batch, ok := errors.AsType[*exports.BatchError](err); ok {
-		body.Skipped = skippedItems(batch.Skipped)
-	}
-	if rejected, ok := errors.AsType[*bundle.RejectedError](err); ok {
-		body.Rejected = fileNotes(rejected.Files)
-	}
-	text, _ := marshal(body) // strings always encode
-	if c.count(int64(len(text))) != nil {
-		body.Skipped, body.Rejected = nil, nil // there is no memory for them
-		text, _ = marshal(body)
-	}
-	c.write(out.status, text)
-}
-
-// seconds formats a duration for Retry-After, rounded up.
-func seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
-
-// challenge returns the WWW-Authenticate of a request rejected with err. The login
-// of an application has no authentication scheme.
-func challenge(err error) string {
-	switch err {
-	case errAdminLogin:
-		return "Application"
-	case auth.ErrAdminKeyMissing, auth.ErrAdminKeyWrong:
-		return `ApiKey header="` + strings.ToLower(headerAdminKey) + `"`
-	}
-	return `ApiKey header="` + strings.ToLower(headerAPIKey) + `"`
-}
-
-// logError logs client errors at debug level, and others as warning or error unless
-// Observe gets them.
-func (c *call) logError(out errorResponse, err error) {
-	switch {
-	case err == errPanic: // logged with its stack
-	case c.disconnected(), out.status < http.StatusInternalServerError:
-		c.logFailure(slog.LevelDebug, "request failed", out.status, "error", err)
-	default:
-		c.failed(out.status, "request failed", err)
-	}
-}
-
-// failed records a failure of the API for Observe, or logs it without one.
-func (c *call) failed(status int, message string, err error) {
-	c.failure = err.Error()
-	if batch, ok := errors.AsType[*exports.BatchError](err); ok {
-		if count, first := summarize(batch.Skipped); count > 0 {
-			c.failure += fmt.Sprintf("; %d files skipped: %s", count, strings.Join(first, ", "))
-		}
-	}
-	if c.api.options.Observe == nil {
-		c.logFailure(failureLevel(status), message, status, "error", c.failure)
-	}
-}
-
 // failureLevel returns the level at which a failure with a status is logged.
 func failureLevel(status int) slog.Level {
 	if status == http.StatusInternalServerError {
 		return slog.LevelError
 	}
 	return slog.LevelWarn
+}
+
+// isUnavailable reports whether err is that of a store that is not available.
+func isUnavailable(err error) bool {
+	return errors.Is(err, keys.ErrUnavailable) || errors.Is(err, symbols.ErrUnavailable) || errors.Is(err, exports.ErrUnavailable)
+}
+
+// DeniedError is an error of [Options.Authorize] or [Options.AuthenticateAdmin] with
+// a text for the client, or none. The response is 403, or 429 with Retry-After if RetryAfter
+// is positive.
+type DeniedError struct {
+	Message    string
+	RetryAfter time.Duration
+}
+
+func (e *DeniedError) Error() string { return e.Message }
+
+// permitError is the rejection of a request, with the response of a DeniedError. It
+// does not wrap the cause, which must not select another response.
+type permitError struct {
+	DeniedError
+	cause error // for the log; may be nil
+}
+
+// denied returns a permitError for an error of the application, or
+// [keys.ErrUnavailable] if that of a store is the cause.
+func denied(err error) error {
+	out := &permitError{DeniedError{Message: "this is not permitted"}, err}
+	if known, ok := errors.AsType[*DeniedError](err); ok {
+		out.Message, out.RetryAfter = cmp.Or(known.Message, out.Message), known.RetryAfter
+	} else if isUnavailable(err) {
+		return fmt.Errorf("%w: %v", keys.ErrUnavailable, err) //nolint:errorlint // the cause must not select the response
+	}
+	return out
+}
+
+func (e *permitError) Error() string {
+	if e.cause == nil {
+		return e.Message
+	}
+	return e.cause.Error()
+}
+
+func (e *permitError) response() errorResponse {
+	if e.RetryAfter > 0 {
+		return errorResponse{e, http.StatusTooManyRequests, "too_many_requests", e.Message, e.RetryAfter}
+	}
+	return errorResponse{e, http.StatusForbidden, "forbidden", e.Message, 0}
 }

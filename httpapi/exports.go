@@ -2,10 +2,7 @@ package httpapi
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"io"
-	"log/slog"
 	"mime"
 	"net/http"
 	"net/url"
@@ -366,51 +363,23 @@ func wantsURLs(u *url.URL) (bool, error) {
 	return false, invalidRequest(`responseType must be "urls" or absent`)
 }
 
-type skippedItem struct {
-	SourceFileURL string `json:"sourceFileUrl"`
-	Reason        string `json:"reason"`
-}
-
-func newSkippedItem(skipped exports.Skipped) skippedItem {
-	return skippedItem{SourceFileURL: skipped.SourceURL, Reason: skipped.Reason}
-}
-
-func skippedItems(list []exports.Skipped) []skippedItem {
-	items := make([]skippedItem, len(list))
-	for i, skipped := range list {
-		items[i] = newSkippedItem(skipped)
+// permitItems checks that the page token of the request, if it has one, is for the
+// exports of the sources. Each is compared as it is looked up; unusable ones are not.
+func (c *call) permitItems(service *exports.Service, items []exports.BatchItem) error {
+	if c.key.Token == nil || c.key.Token.Sources == nil {
+		return nil
 	}
-	return items
-}
-
-// isExpected reports whether an item was skipped without a failure of the server or an
-// upstream.
-func isExpected(err error) bool {
-	_, notReady := errors.AsType[*exports.NotReadyError](err)
-	return notReady || errors.Is(err, exports.ErrNotFound) || errors.Is(err, exports.ErrInvalid)
-}
-
-// logSkipped logs in one line why files of a batch were skipped, unless they are not
-// registered. It names the first ones.
-func (c *call) logSkipped(status int, list []exports.Skipped) {
-	if c.disconnected() {
-		return // they were skipped because the client has disconnected
-	}
-	if count, first := summarize(list); count > 0 {
-		c.logFailure(slog.LevelWarn, "files skipped", status, "count", count, "first", first)
-	}
-}
-
-// summarize returns how many files could not be delivered, and why the first ones.
-func summarize(list []exports.Skipped) (count int, first []string) {
-	const maxNamed = 5
-	for _, skipped := range list {
-		if isExpected(skipped.Err) {
-			continue
-		}
-		if count++; count <= maxNamed {
-			first = append(first, fmt.Sprintf("%s: %.500v", exports.RedactURL(skipped.SourceURL), skipped.Err))
+	permitted := make(map[string]bool)
+	for _, source := range c.key.Token.Sources {
+		if source, err := service.SourceKey(source); err == nil {
+			permitted[source] = true
 		}
 	}
-	return count, first
+	for _, item := range items {
+		if source, err := service.SourceKey(item.SourceURL); err == nil && !permitted[source] {
+			c.touchExport(source, 0)
+			return &permitError{DeniedError{Message: "this page token is not for the source " + source}, nil}
+		}
+	}
+	return nil
 }

@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"cmp"
-	"net"
-	"net/http"
 	"time"
 
 	"example.com/canvasback/symbols/bundle"
@@ -101,16 +99,4 @@ func (l Limits) withDefaults() Limits {
 	l.StoreTimeout = cmp.Or(max(l.StoreTimeout, 0), 5*time.Second)
 	l.IdleTimeout = cmp.Or(max(l.IdleTimeout, 0), time.Minute)
 	return l
-}
-
-// clientIP returns the client IP of a request.
-func (o *Options) clientIP(r *http.Request) string {
-	if o.ClientIP != nil {
-		return o.ClientIP(r)
-	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -180,3 +181,15 @@ const (
 	// RegisterOff removes the route; exports are registered in Go.
 	RegisterOff
 )
+
+// clientIP returns the client IP of a request.
+func (o *Options) clientIP(r *http.Request) string {
+	if o.ClientIP != nil {
+		return o.ClientIP(r)
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}

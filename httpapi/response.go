@@ -68,13 +68,13 @@ const headerRequestID = "X-Request-Id"
 // application has set, else that of Options.RequestID, else the client's, else a new
 // one. It replaces invalid ones, because the application may pass on what a client
 // sent.
-func (a *API) setRequestID(w http.ResponseWriter, r *http.Request) string {
+func (o *Options) setRequestID(w http.ResponseWriter, r *http.Request) string {
 	id := w.Header().Get(headerRequestID)
 	if validRequestID(id) {
 		return id
 	}
-	if a.options.RequestID != nil {
-		id = a.options.RequestID(r)
+	if o.RequestID != nil {
+		id = o.RequestID(r)
 	}
 	if !validRequestID(id) {
 		id = r.Header.Get(headerRequestID)

@@ -2,44 +2,9 @@ package httpapi
 
 import (
 	"net/http"
-	"strings"
 
 	"example.com/canvasback/httpapi/internal/bodies"
 )
-
-// route is a row of the table below.
-type route struct {
-	method   string
-	path     string
-	auth     credential
-	scope    string // that a client key needs
-	limit    int64  // of the request body, in bytes
-	endpoint endpoint
-}
-
-// Scopes that routes require of client keys. Others are the application's own.
-const (
-	ScopeExportsRead     = "exports:read"     // downloads and links
-	ScopeExportsRegister = "exports:register" // registration of exports
-	ScopeSymbolsRead     = "symbols:read"     // GET of folders and symbols
-	ScopeSymbolsWrite    = "symbols:write"    // all else with folders and symbols
-)
-
-// resourceKind returns the kind of record that {id} in a path identifies.
-func resourceKind(path string) string {
-	for prefix, kind := range map[string]string{
-		"/admin/api-keys/{id}": "key",
-		"/admin/exports/{id}":  "export",
-		"/symbol/folders/{id}": "folder",
-		"/symbol/symbols/{id}": "symbol",
-		"/symbol/trash/{id}":   "trash",
-	} {
-		if strings.HasPrefix(path, prefix) {
-			return kind
-		}
-	}
-	return ""
-}
 
 // routes returns the route table. The mux, the key checks, the body limits and the
 // tests are derived from it.

@@ -168,12 +168,3 @@ func (c *call) recoverPanic() {
 	stream.Abort(&c.w, c.r)
 	panic(http.ErrAbortHandler)
 }
-
-// abort aborts a response that has begun and cannot be completed. It does not
-// return.
-func (c *call) abort(err error) {
-	if !c.disconnected() {
-		c.failed(http.StatusOK, "response aborted", err)
-	}
-	panic(http.ErrAbortHandler)
-}

@@ -100,19 +100,6 @@ type importedFile struct {
 	Type     string `json:"type"`
 }
 
-type fileNote struct {
-	File   string `json:"file"`
-	Reason string `json:"reason"`
-}
-
-func fileNotes(list []bundle.FileNote) []fileNote {
-	notes := make([]fileNote, len(list))
-	for i, note := range list {
-		notes[i] = fileNote(note)
-	}
-	return notes
-}
-
 // importSymbols creates the symbols of a zip, a library or a picture, or none of them.
 func (e symbolEndpoints) importSymbols(c *call) error {
 	id, err := c.id()

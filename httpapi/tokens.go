@@ -3,10 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"net/http"
-	"net/url"
-	"strings"
 
-	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
 )
 
@@ -97,59 +94,4 @@ func getOwnKey(c *call) error {
 		out.ExpiresAt = new(formatTime(end))
 	}
 	return c.encode(http.StatusOK, out)
-}
-
-// permitItems checks that the page token of the request, if it has one, is for the
-// exports of the sources. Each is compared as it is looked up; unusable ones are not.
-func (c *call) permitItems(service *exports.Service, items []exports.BatchItem) error {
-	if c.key.Token == nil || c.key.Token.Sources == nil {
-		return nil
-	}
-	permitted := make(map[string]bool)
-	for _, source := range c.key.Token.Sources {
-		if source, err := service.SourceKey(source); err == nil {
-			permitted[source] = true
-		}
-	}
-	for _, item := range items {
-		if source, err := service.SourceKey(item.SourceURL); err == nil && !permitted[source] {
-			c.touchExport(source, 0)
-			return &permitError{DeniedError{Message: "this page token is not for the source " + source}, nil}
-		}
-	}
-	return nil
-}
-
-// cutToken returns a request without the parameter token, and the values of that. A
-// browser cannot set a header for an image or an EventSource; on other routes the
-// parameter means nothing.
-func cutToken(r *http.Request) (*http.Request, []string) {
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if !reads || !strings.HasSuffix(r.URL.Path, "/image") && !strings.HasSuffix(r.URL.Path, "/symbol/changes") {
-		return r, nil
-	}
-	var values, others []string
-	for _, p := range parseQuery(r.URL.RawQuery) {
-		if p.name != "token" {
-			others = append(others, p.raw)
-			continue
-		}
-		value, err := url.QueryUnescape(p.value)
-		if err != nil {
-			value = "" // is no token either
-		}
-		values = append(values, value)
-	}
-	if values == nil {
-		return r, nil
-	}
-	inner := r.WithContext(r.Context())
-	inner.URL = new(*r.URL)
-	inner.URL.RawQuery = strings.Join(others, "&")
-	inner.RequestURI, _, _ = strings.Cut(r.RequestURI, "?")
-	if len(others) > 0 {
-		inner.RequestURI += "?" + inner.URL.RawQuery
-	}
-	inner.Form, inner.PostForm = nil, nil // may have it too
-	return inner, values
 }
