@@ -7,6 +7,7 @@
 //	keys        issues and verifies client keys
 //	symbols     stores symbols in folders
 //	  bundle      encodes and decodes a folder as a zip
+//	  picture     finds the image in a symbol, and its size
 //	exports     registers exported files and delivers them, singly or as a zip
 //	  fetch       opens files over HTTP, behind an SSRF guard
 //	  files       opens files on the local disk

@@ -45,8 +45,14 @@ var importRules = []importRule{
 		reason: "a domain depends on neither HTTP nor JSON nor a database",
 	},
 	{
+		pkg:    "symbols/picture",
+		may:    []string{"github.com/go-json-experiment/json"},
+		never:  []string{"net/http", "database/sql"},
+		reason: "it decodes images and knows no records",
+	},
+	{
 		pkg:    "symbols/bundle",
-		may:    []string{module + "/symbols", module + "/exports/filename", "github.com/go-json-experiment/json", "golang.org/x/text/"},
+		may:    []string{module + "/symbols", module + "/symbols/picture", module + "/exports/filename", "github.com/go-json-experiment/json", "golang.org/x/text/"},
 		never:  []string{"net/http", "database/sql"},
 		reason: "it encodes and decodes archives; its JSON is the manifest and the symbol data of viewers",
 	},
@@ -112,7 +118,7 @@ var importRules = []importRule{
 			module + "/keys", module + "/symbols", module + "/exports",
 			module + "/httpapi/client", module + "/httpapi/internal/accept", module + "/httpapi/internal/auth",
 			module + "/httpapi/internal/bodies", module + "/httpapi/internal/budget", module + "/httpapi/internal/linkserve",
-			module + "/httpapi/internal/picture", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
+			module + "/symbols/picture", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
 			"github.com/google/uuid", "github.com/go-json-experiment/json",
 		},
 		never:  []string{"database/sql"},
@@ -133,7 +139,7 @@ var importRules = []importRule{
 	{
 		pkg: "httpapi/internal/bodies",
 		may: []string{
-			module + "/symbols", module + "/exports/filename", module + "/httpapi/internal/budget", module + "/httpapi/internal/picture",
+			module + "/symbols", module + "/exports/filename", module + "/httpapi/internal/budget", module + "/symbols/picture",
 			"github.com/go-json-experiment/json", "golang.org/x/sync/singleflight",
 		},
 		never:  []string{"net/http", "database/sql"},
@@ -154,12 +160,6 @@ var importRules = []importRule{
 		may:    []string{module + "/exports", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream"},
 		never:  []string{"encoding/json", "database/sql"},
 		reason: "it serves links over HTTP, and knows neither keys nor routes",
-	},
-	{
-		pkg:    "httpapi/internal/picture",
-		may:    []string{module + "/symbols/bundle", "github.com/go-json-experiment/json"},
-		never:  []string{"net/http", "database/sql"},
-		reason: "it decodes text and knows neither requests nor records",
 	},
 	{
 		pkg:    "httpapi/internal/stream",

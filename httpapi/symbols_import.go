@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"example.com/canvasback/exports/filename"
-	"example.com/canvasback/httpapi/internal/picture"
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
 )
@@ -52,7 +51,7 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 	if drawio {
 		header.Set("Content-Type", "application/xml")
 		header.Set("Content-Disposition", filename.Disposition("attachment", bundleFileName(folder, ".xml")))
-		return c.stream(func(w io.Writer) error { return bundle.WriteDrawio(w, findPicture, pages) })
+		return c.stream(func(w io.Writer) error { return bundle.WriteDrawio(w, pages) })
 	}
 	header.Set("Content-Type", "application/zip")
 	header.Set("Content-Disposition", filename.Disposition("attachment", bundleFileName(folder, ".zip")))
@@ -69,11 +68,6 @@ func (e symbolEndpoints) symbolPage(c *call, folderID, after int64) (page symbol
 		return err
 	})()
 	return page, err
-}
-
-func findPicture(data string) (mimeType string, content []byte, ok bool) {
-	found, ok := picture.Find(data)
-	return found.Type, found.Content, ok
 }
 
 func bundleFileName(folder symbols.Folder, extension string) string {

@@ -46,10 +46,7 @@
 // in the style of the only image cell of a diagram. Icons of an Iconify set and their
 // aliases become SVGs. Size, license and author are in the meta of the symbols.
 //
-// Width and height are CSS pixels. For an SVG they are its width and height
-// attributes in any absolute CSS unit; em and rem are 16 px, ex is 8 px. If one
-// is missing or relative, it follows from the viewBox; without a viewBox it is
-// 300 or 150. Browsers do the same.
+// Width and height are those of [picture.Size].
 //
 // # Limits
 //

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"example.com/canvasback/symbols"
+	"example.com/canvasback/symbols/picture"
 )
 
 // drawioEntry is a symbol of a draw.io library: an image in data, or in the style of the
@@ -28,8 +29,7 @@ type drawioEntry struct {
 }
 
 func isDrawio(content []byte) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(content, whiteSpace+"\ufeff"), []byte("<")) &&
-		bytes.Contains(content[:min(len(content), 1<<10)], []byte("<mxlibrary"))
+	return beginsWith(content, "<") && bytes.Contains(content[:min(len(content), 1<<10)], []byte("<mxlibrary"))
 }
 
 // readDrawio adds the symbols of a draw.io library, a file of the given name.
@@ -78,7 +78,7 @@ func (r *reader) drawioSymbol(name string, entry drawioEntry, folders []string) 
 	if !ok {
 		return symbols.NewSymbol{}, fileError("not an image: draw.io would have to draw it")
 	}
-	if sniffPicture(content) == typeSVG {
+	if mimeType, _ := picture.Sniff(content); mimeType == picture.SVG {
 		content = bytes.ReplaceAll(content, []byte("&#xa;"), []byte("\n")) // some are escaped twice
 	}
 	symbol, err := pictureSymbol(name, "", content)
@@ -152,19 +152,15 @@ func decodeImage(dataURL string) ([]byte, bool) {
 }
 
 func dropSpace(r rune) rune {
-	if strings.ContainsRune(whiteSpace, r) {
+	if strings.ContainsRune(" \t\r\n", r) {
 		return -1
 	}
 	return r
 }
 
 // WriteDrawio writes the symbols of a folder to w as a draw.io library, page by page as
-// [Write] does. The function picture returns the image in the data of a symbol; symbols
-// without one are left out.
-func WriteDrawio(
-	w io.Writer, picture func(data string) (mimeType string, content []byte, ok bool),
-	pages func(after int64) (symbols.Page, error),
-) error {
+// [Write] does. Symbols whose data has no picture, see [picture.Find], are left out.
+func WriteDrawio(w io.Writer, pages func(after int64) (symbols.Page, error)) error {
 	separator := "<mxlibrary>["
 	for after, more := int64(0), true; more; {
 		page, err := pages(after)
@@ -173,15 +169,15 @@ func WriteDrawio(
 		}
 		for _, symbol := range page.Symbols {
 			after = symbol.ID
-			mimeType, content, ok := picture(symbol.Data)
+			found, ok := picture.Find(symbol.Data)
 			if !ok {
 				continue
 			}
 			entry := drawioEntry{
-				Data:  "data:" + mimeType + ";base64," + base64.StdEncoding.EncodeToString(content),
+				Data:  "data:" + found.Type + ";base64," + base64.StdEncoding.EncodeToString(found.Content),
 				Title: symbol.Name, Tags: strings.Join(symbol.Tags.List(), " "), Aspect: "fixed",
 			}
-			if width, height, err := pictureSize(mimeType, content); err == nil {
+			if width, height, err := picture.Size(found.Type, found.Content); err == nil {
 				entry.Width, entry.Height = &width, &height
 			}
 			if _, err := io.WriteString(w, separator); err != nil {

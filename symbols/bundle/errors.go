@@ -3,6 +3,7 @@ package bundle
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 var (
@@ -66,3 +67,6 @@ func (e *RejectedError) Is(target error) bool { return target == ErrInvalid }
 type fileError string
 
 func (e fileError) Error() string { return string(e) }
+
+// printable returns name with invalid UTF-8 replaced.
+func printable(name string) string { return strings.ToValidUTF8(name, "\ufffd") }

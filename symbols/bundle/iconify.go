@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"example.com/canvasback/symbols"
+	"example.com/canvasback/symbols/picture"
 )
 
 // icon is an icon of an Iconify set, or an alias, which changes its parent.
@@ -41,10 +42,6 @@ type iconSet struct {
 			SPDX  string `json:"spdx"`
 		} `json:"license"`
 	} `json:"info"`
-}
-
-func isJSONObject(content []byte) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(content, whiteSpace+"\ufeff"), []byte("{"))
 }
 
 // readIconify adds the symbols of an icon set, those with the names of aliases last.
@@ -116,13 +113,13 @@ func (s *iconSet) symbol(name string, i icon, folders []string) (symbols.NewSymb
 			left, top = x-width/2, y-height/2
 		}
 	}
-	namespaces := `xmlns="` + svgNamespace + `"`
+	namespaces := `xmlns="` + picture.SVGNamespace + `"`
 	if strings.Contains(body, "xlink:") {
 		namespaces += ` xmlns:xlink="http://www.w3.org/1999/xlink"`
 	}
 	svg := fmt.Sprintf(`<svg %s width="%g" height="%g" viewBox="%g %g %g %g">%s</svg>`,
 		namespaces, width, height, left, top, width, height, body)
-	symbol, err := pictureSymbol(name, typeSVG, []byte(svg))
+	symbol, err := pictureSymbol(name, picture.SVG, []byte(svg))
 	if err != nil {
 		return symbols.NewSymbol{}, err
 	}

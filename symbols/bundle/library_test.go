@@ -108,9 +108,7 @@ func TestWriteDrawio_RoundTrip(t *testing.T) {
 	}
 	write := func(list []symbols.Symbol) string {
 		var out bytes.Buffer
-		is.NoErr(bundle.WriteDrawio(&out, func(data string) (string, []byte, bool) {
-			return "image/svg+xml", []byte(data), strings.HasPrefix(data, "<")
-		}, func(int64) (symbols.Page, error) { return symbols.Page{Symbols: list}, nil }))
+		is.NoErr(bundle.WriteDrawio(&out, func(int64) (symbols.Page, error) { return symbols.Page{Symbols: list}, nil }))
 		return out.String()
 	}
 	contents := readLibrary(t, write(list), nil)

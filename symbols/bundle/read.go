@@ -16,6 +16,7 @@ import (
 	"golang.org/x/text/encoding/charmap"
 
 	"example.com/canvasback/symbols"
+	"example.com/canvasback/symbols/picture"
 )
 
 // Contents are the symbols of an archive.
@@ -238,15 +239,6 @@ func (r *reader) readEntry(entry *zip.File) error {
 	return r.readFile(name, foldersOf(name), content)
 }
 
-// imageData is the JSON form of a symbol's data that viewers write.
-type imageData struct {
-	Name    string  `json:"name"`
-	Type    string  `json:"type"`
-	Content []byte  `json:"content"` // base64
-	Width   float64 `json:"width"`
-	Height  float64 `json:"height"`
-}
-
 // readFile adds the symbols of a file: a picture, or a library. The folders that it is in
 // become tags.
 func (r *reader) readFile(name string, folders []string, content []byte) error {
@@ -255,7 +247,7 @@ func (r *reader) readFile(name string, folders []string, content []byte) error {
 	switch {
 	case !isPicture && isDrawio(content):
 		return r.readDrawio(name, content, folders)
-	case !isPicture && isJSONObject(content):
+	case !isPicture && beginsWith(content, "{"):
 		return r.readIconify(name, content, folders)
 	case !isPicture:
 		return r.addSymbol(name, symbols.NewSymbol{}, fileError("neither a picture nor a library"))
@@ -270,10 +262,10 @@ func (r *reader) readFile(name string, folders []string, content []byte) error {
 // readBody adds the symbols of a file that is no zip, and returns false if it is neither a
 // picture nor a library.
 func (r *reader) readBody(content []byte) (known bool, err error) {
-	switch mimeType := sniffPicture(content); {
+	switch mimeType, _ := picture.Sniff(content); {
 	case isDrawio(content):
 		return true, r.readDrawio("", content, nil)
-	case isJSONObject(content):
+	case beginsWith(content, "{"):
 		return true, r.readIconify("", content, nil)
 	case mimeType != "":
 		name := cmp.Or(r.options.Name, "symbol")
@@ -281,6 +273,11 @@ func (r *reader) readBody(content []byte) (known bool, err error) {
 		return true, r.addSymbol(name, symbol, err)
 	}
 	return false, nil
+}
+
+// beginsWith reports whether content begins with text after white space.
+func beginsWith(content []byte, text string) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(content, " \t\r\n\ufeff"), []byte(text))
 }
 
 // libraryName returns the name of a library in a file.
@@ -405,6 +402,3 @@ func (r *reader) readListed(unread map[string]*zip.File, name string, listed man
 func baseName(name string) string {
 	return name[strings.LastIndexAny(name, `/\`)+1:]
 }
-
-// printable returns name with invalid UTF-8 replaced.
-func printable(name string) string { return strings.ToValidUTF8(name, "\ufffd") }

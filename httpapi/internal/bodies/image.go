@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"example.com/canvasback/exports/filename"
-	"example.com/canvasback/httpapi/internal/picture"
 	"example.com/canvasback/symbols"
+	"example.com/canvasback/symbols/picture"
 )
 
 // ErrNoImage means that the data of a symbol is not an image.

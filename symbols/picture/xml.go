@@ -1,4 +1,4 @@
-package bundle
+package picture
 
 import (
 	"bytes"

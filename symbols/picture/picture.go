@@ -1,22 +1,18 @@
-// Package picture finds the image in the data of a symbol.
+// Package picture finds the image in the data of a symbol, and the size of an image.
 //
-// The data is an SVG document, a data URL, or a JSON object as viewers write it,
+// For [Find] the data is an SVG document, a data URL, or a JSON object as viewers write it,
 // whose field content is base64 or a data URL. The bytes determine the type of the
 // image (WHATWG MIME Sniffing, section 6.1); a type that the data URL or the JSON
 // object names must agree.
 package picture
 
 import (
-	"bytes"
 	"encoding/base64"
-	"encoding/binary"
 	"net/url"
 	"regexp"
 	"strings"
 
 	"github.com/go-json-experiment/json"
-
-	"example.com/canvasback/symbols/bundle"
 )
 
 // Picture is an image.
@@ -130,12 +126,11 @@ func decodeBase64(text string) ([]byte, bool) {
 
 // newPicture returns the image with a content whose type agrees with the named one.
 func newPicture(content []byte, named string) (Picture, bool) {
-	for _, format := range formats {
-		if format.matches(content) {
-			return Picture{format.mimeType, format.extension, content}, agrees(format.mimeType, named)
-		}
+	format := sniff(content)
+	if format == nil || format.mimeType == SVG && !isSVG(content) {
+		return Picture{}, false
 	}
-	return Picture{}, false
+	return Picture{format.mimeType, format.extension, content}, agrees(format.mimeType, named)
 }
 
 // aliases are other names of the types of images.
@@ -153,62 +148,4 @@ func agrees(mimeType, named string) bool {
 	essence, _, _ := strings.Cut(named, ";")
 	essence = strings.ToLower(strings.TrimSpace(essence))
 	return essence == mimeType || aliases[essence] == mimeType
-}
-
-var formats = []struct {
-	mimeType, extension string
-	matches             func([]byte) bool
-}{
-	{"image/png", ".png", hasPrefix("\x89PNG\r\n\x1a\n")},
-	{"image/jpeg", ".jpg", hasPrefix("\xff\xd8\xff")},
-	{"image/gif", ".gif", func(b []byte) bool { return hasPrefix("GIF87a")(b) || hasPrefix("GIF89a")(b) }},
-	{"image/webp", ".webp", func(b []byte) bool {
-		return len(b) >= 15 && string(b[:4]) == "RIFF" && string(b[8:14]) == "WEBPVP"
-	}},
-	{"image/avif", ".avif", isAVIF},
-	{"image/bmp", ".bmp", isBMP},
-	{"image/x-icon", ".ico", isIcon},
-	{"image/svg+xml", ".svg", func(b []byte) bool { return bytes.IndexByte(b, '<') >= 0 && bundle.IsSVG(b) }},
-}
-
-func hasPrefix(prefix string) func([]byte) bool {
-	return func(b []byte) bool { return bytes.HasPrefix(b, []byte(prefix)) }
-}
-
-// isAVIF reports whether the first box lists the brand of AVIF.
-func isAVIF(b []byte) bool {
-	if len(b) < 16 || string(b[4:8]) != "ftyp" {
-		return false
-	}
-	size := binary.BigEndian.Uint32(b)
-	if size < 16 || size%4 != 0 || uint64(size) > uint64(len(b)) {
-		return false
-	}
-	for at := uint32(8); at < size; at += 4 {
-		if brand := string(b[at : at+4]); at != 12 && (brand == "avif" || brand == "avis") { // 12: minor version
-			return true
-		}
-	}
-	return false
-}
-
-// isBMP also checks the size of the second header, because two letters are little.
-func isBMP(b []byte) bool {
-	if len(b) < 26 || string(b[:2]) != "BM" {
-		return false
-	}
-	switch binary.LittleEndian.Uint32(b[14:]) {
-	case 12, 40, 52, 56, 64, 108, 124:
-		return true
-	}
-	return false
-}
-
-// isIcon also checks that the first image is within the file.
-func isIcon(b []byte) bool {
-	if len(b) < 22 || string(b[:4]) != "\x00\x00\x01\x00" || binary.LittleEndian.Uint16(b[4:]) == 0 {
-		return false
-	}
-	size, offset := binary.LittleEndian.Uint32(b[14:]), binary.LittleEndian.Uint32(b[18:])
-	return size > 0 && offset >= 22 && uint64(offset)+uint64(size) <= uint64(len(b))
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/httpapi/internal/picture"
+	"example.com/canvasback/symbols/picture"
 )
 
 const (
@@ -116,7 +116,9 @@ func TestFind_TypesAgree(t *testing.T) {
 }
 
 func FuzzFind(f *testing.F) {
-	for _, data := range []string{svg, "data:image/png;base64," + b64(pngImage()), `{"content":"` + b64(ico) + `"}`, "data:image/avif;base64," + b64(avif), "data:,%"} {
+	for _, data := range []string{
+		svg, "data:image/png;base64," + b64(pngImage()), `{"content":"` + b64(ico) + `"}`, "data:image/avif;base64," + b64(avif), "data:,%",
+	} {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data string) {

@@ -1,13 +1,61 @@
-package bundle
+package picture
 
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
+	"image"
+	_ "image/gif"
+	_ "image/jpeg"
 	"math"
 	"strconv"
 	"strings"
 )
+
+// Size returns the width and height of an image of the type PNG, JPEG, GIF, WebP or SVG:
+// in pixels, and of an SVG in CSS pixels. For an SVG they are its width and height
+// attributes in any absolute CSS unit; em and rem are 16 px, ex is 8 px. If one is missing
+// or relative, it follows from the viewBox; without a viewBox it is 300 or 150, as in
+// browsers. The text of the error may be shown to users.
+//
+// Size reads the complete content of PNG and SVG, and the headers of the others.
+func Size(mimeType string, content []byte) (width, height float64, err error) {
+	switch mimeType {
+	case SVG:
+		return svgSize(content)
+	case "image/png":
+		return pngSize(content)
+	case "image/webp":
+		return webpSize(content)
+	}
+	name := strings.ToUpper(strings.TrimPrefix(mimeType, "image/"))
+	config, _, err := image.DecodeConfig(bytes.NewReader(content))
+	if err != nil || config.Width < 1 || config.Height < 1 {
+		return 0, 0, errors.New("broken " + name)
+	}
+	return float64(config.Width), float64(config.Height), nil
+}
+
+// webpSize reads the header of the first chunk (RFC 9649, sections 2.5 to 2.7).
+func webpSize(content []byte) (width, height float64, err error) {
+	errBroken := errors.New("broken WebP")
+	if len(content) < 30 || string(content[8:12]) != "WEBP" || uint64(binary.LittleEndian.Uint32(content[4:]))+8 > uint64(len(content)) {
+		return 0, 0, errBroken
+	}
+	switch string(content[12:16]) {
+	case "VP8 ":
+		const mask = 1<<14 - 1 // the rest is the scale
+		return float64(binary.LittleEndian.Uint16(content[26:]) & mask), float64(binary.LittleEndian.Uint16(content[28:]) & mask), nil
+	case "VP8L":
+		bits := binary.LittleEndian.Uint32(content[21:])
+		return float64(1 + bits&(1<<14-1)), float64(1 + bits>>14&(1<<14-1)), nil
+	case "VP8X":
+		const mask = 1<<24 - 1
+		return float64(1 + binary.LittleEndian.Uint32(content[24:])&mask), float64(1 + binary.LittleEndian.Uint32(content[26:])>>8), nil
+	}
+	return 0, 0, errBroken
+}
 
 // pngSize returns the size of a PNG in pixels. It checks every chunk but does
 // not decode pixels.
@@ -16,13 +64,13 @@ import (
 // truncated files, and Decode allocates as many pixels as the header declares.
 func pngSize(content []byte) (width, height float64, err error) {
 	const (
-		errBroken = fileError("broken PNG")
-		headSize  = 8  // length and type of a chunk
-		overhead  = 12 // headSize and the CRC-32
+		headSize = 8  // length and type of a chunk
+		overhead = 12 // headSize and the CRC-32
 	)
+	errBroken := errors.New("broken PNG")
 	rest, ok := bytes.CutPrefix(content, []byte("\x89PNG\r\n\x1a\n"))
 	if !ok {
-		return 0, 0, fileError("not a PNG")
+		return 0, 0, errors.New("not a PNG")
 	}
 	for hasPixels, first := false, true; ; first = false {
 		if len(rest) < overhead {
@@ -58,10 +106,10 @@ func pngSize(content []byte) (width, height float64, err error) {
 	}
 }
 
-const svgNamespace = "http://www.w3.org/2000/svg"
+// SVGNamespace is the XML namespace of SVG documents.
+const SVGNamespace = "http://www.w3.org/2000/svg"
 
-// IsSVG reports whether content is a well-formed SVG document.
-func IsSVG(content []byte) bool {
+func isSVG(content []byte) bool {
 	_, _, err := svgSize(content)
 	return err == nil
 }
@@ -71,7 +119,7 @@ func IsSVG(content []byte) bool {
 func svgSize(content []byte) (width, height float64, err error) {
 	root, ok := parseXML(content)
 	if !ok {
-		return 0, 0, fileError("broken SVG: it is not well-formed XML")
+		return 0, 0, errors.New("broken SVG: it is not well-formed XML")
 	}
 	declaration, local := "xmlns", root.name
 	if prefix, rest, ok := strings.Cut(root.name, ":"); ok {
@@ -79,8 +127,8 @@ func svgSize(content []byte) (width, height float64, err error) {
 	}
 	namespace, declared := root.attributes[declaration]
 	// Adobe Illustrator writes an entity in place of the namespace.
-	if local != "svg" || declared && namespace != svgNamespace && !strings.HasPrefix(namespace, "&") {
-		return 0, 0, fileError("not an SVG")
+	if local != "svg" || declared && namespace != SVGNamespace && !strings.HasPrefix(namespace, "&") {
+		return 0, 0, errors.New("not an SVG")
 	}
 	width, height = svgIntrinsicSize(root.attributes)
 	return width, height, nil

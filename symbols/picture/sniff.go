@@ -1,0 +1,119 @@
+package picture
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+	"unicode/utf16"
+)
+
+// SVG is the media type of SVG documents.
+const SVG = "image/svg+xml"
+
+// format is a type of images.
+type format struct {
+	mimeType, extension, name string
+	matches                   func([]byte) bool
+}
+
+// formats are the types that the first bytes identify; SVG is the last.
+var formats = []format{
+	{"image/png", ".png", "a PNG", hasPrefix("\x89PNG\r\n\x1a\n")},
+	{"image/jpeg", ".jpg", "a JPEG", hasPrefix("\xff\xd8\xff")},
+	{"image/gif", ".gif", "a GIF", func(b []byte) bool { return hasPrefix("GIF87a")(b) || hasPrefix("GIF89a")(b) }},
+	{"image/webp", ".webp", "a WebP", func(b []byte) bool {
+		return len(b) >= 15 && string(b[:4]) == "RIFF" && string(b[8:14]) == "WEBPVP"
+	}},
+	{"image/avif", ".avif", "an AVIF", isAVIF},
+	{"image/bmp", ".bmp", "a BMP", isBMP},
+	{"image/x-icon", ".ico", "an icon", isIcon},
+	{SVG, ".svg", "an SVG", hasTag},
+}
+
+// Sniff returns the media type of an image and its name in a sentence, such as "a PNG",
+// or empty strings. Content that begins with a tag is taken for an SVG.
+func Sniff(content []byte) (mimeType, name string) {
+	if format := sniff(content); format != nil {
+		return format.mimeType, format.name
+	}
+	return "", ""
+}
+
+func sniff(content []byte) *format {
+	for i := range formats {
+		if formats[i].matches(content) {
+			return &formats[i]
+		}
+	}
+	return nil
+}
+
+// hasTag reports whether a document, which may be in UTF-16, begins with a tag.
+func hasTag(b []byte) bool {
+	start := ToUTF8(b[:min(len(b), 64)])
+	return bytes.HasPrefix(bytes.TrimLeft(start, whiteSpace+"\ufeff"), []byte("<"))
+}
+
+func hasPrefix(prefix string) func([]byte) bool {
+	return func(b []byte) bool { return bytes.HasPrefix(b, []byte(prefix)) }
+}
+
+// isAVIF reports whether the first box lists the brand of AVIF.
+func isAVIF(b []byte) bool {
+	if len(b) < 16 || string(b[4:8]) != "ftyp" {
+		return false
+	}
+	size := binary.BigEndian.Uint32(b)
+	if size < 16 || size%4 != 0 || uint64(size) > uint64(len(b)) {
+		return false
+	}
+	for at := uint32(8); at < size; at += 4 {
+		if brand := string(b[at : at+4]); at != 12 && (brand == "avif" || brand == "avis") { // 12: minor version
+			return true
+		}
+	}
+	return false
+}
+
+// isBMP also checks the size of the second header, because two letters are little.
+func isBMP(b []byte) bool {
+	if len(b) < 26 || string(b[:2]) != "BM" {
+		return false
+	}
+	switch binary.LittleEndian.Uint32(b[14:]) {
+	case 12, 40, 52, 56, 64, 108, 124:
+		return true
+	}
+	return false
+}
+
+// isIcon also checks that the first image is within the file.
+func isIcon(b []byte) bool {
+	if len(b) < 22 || string(b[:4]) != "\x00\x00\x01\x00" || binary.LittleEndian.Uint16(b[4:]) == 0 {
+		return false
+	}
+	size, offset := binary.LittleEndian.Uint32(b[14:]), binary.LittleEndian.Uint32(b[18:])
+	return size > 0 && offset >= 22 && uint64(offset)+uint64(size) <= uint64(len(b))
+}
+
+// ToUTF8 returns a document in UTF-8, if it begins as XML in UTF-16 does.
+func ToUTF8(content []byte) []byte {
+	order := binary.ByteOrder(binary.LittleEndian)
+	switch {
+	case bytes.HasPrefix(content, []byte("\xff\xfe")), bytes.HasPrefix(content, []byte("<\x00")):
+	case bytes.HasPrefix(content, []byte("\xfe\xff")), bytes.HasPrefix(content, []byte("\x00<")):
+		order = binary.BigEndian
+	default:
+		return content
+	}
+	units := make([]uint16, len(content)/2)
+	for i := range units {
+		units[i] = order.Uint16(content[2*i:])
+	}
+	text := strings.TrimPrefix(string(utf16.Decode(units)), "\ufeff")
+	if declaration, rest, ok := strings.Cut(text, "?>"); ok && strings.HasPrefix(declaration, "<?xml") {
+		declaration = strings.NewReplacer("UTF-16LE", "UTF-8", "UTF-16BE", "UTF-8", "UTF-16", "UTF-8", "utf-16", "UTF-8").Replace(declaration)
+		text = declaration + "?>" + rest
+	}
+	return []byte(text)
+}
