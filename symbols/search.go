@@ -66,7 +66,7 @@ func (s *Service) Search(ctx context.Context, query Query, r Range) (InfoPage, e
 	limit := infoLimit(r.Limit)
 	for page := (InfoPage{}); ; {
 		rest := Range{After: r.After, Limit: limit - len(page.Symbols)}
-		ids, more, err := s.index.find(ctx, s.store, segments, query, rest)
+		ids, more, err := s.index.find(ctx, s.store, segments, s.tenant, query, rest)
 		if err != nil {
 			return InfoPage{}, storeError("read a segment", err)
 		}

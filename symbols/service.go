@@ -39,7 +39,8 @@ type Options struct {
 // symbol does not exist. For an invalid field the error matches [ErrInvalid], and
 // if the store fails, [ErrUnavailable].
 type Service struct {
-	store    Store
+	tenant   string
+	store    Store // of the tenant
 	pageSize int
 	index    *searchIndex
 	clock    func() time.Time
@@ -47,10 +48,20 @@ type Service struct {
 	trashLifetime time.Duration
 	trashSize     int64
 
-	// Reads of versions are shared.
-	folderLists       freshReads[struct{}, Version]
-	folders, contents freshReads[int64, Version]
-	symbols           freshReads[int64, SymbolInfo]
+	reads *reads
+}
+
+// reads are shared reads of versions.
+type reads struct {
+	folderLists       freshReads[string, Version] // by tenant
+	folders, contents freshReads[recordKey, Version]
+	symbols           freshReads[recordKey, SymbolInfo]
+}
+
+// recordKey is a record as a tenant sees it.
+type recordKey struct {
+	tenant string
+	id     int64
 }
 
 // NewService returns a Service over store; nil options are the defaults. It returns an
@@ -74,7 +85,29 @@ func NewService(store Store, options *Options) (*Service, error) {
 		trashSize:     cmp.Or(max(o.TrashSize, 0), 1<<30),
 		pageSize:      cmp.Or(max(o.PageSize, 0), 256<<10),
 		index:         newSearchIndex(cmp.Or(max(o.SearchIndex, 0), 64<<20)),
+		reads:         new(reads),
 	}, nil
+}
+
+// Tenant returns the library of a tenant: its folders, symbols and trash do not exist for
+// another. The Service of [NewService] is that of the tenant "". It costs nothing to call
+// this for each request.
+func (s *Service) Tenant(tenant string) *Service {
+	if tenant == s.tenant {
+		return s
+	}
+	other := *s
+	other.tenant, other.store = tenant, s.store.Tenant(tenant)
+	return &other
+}
+
+// AssignTenant gives the whole library, with its trash, to another tenant. The error is
+// [ErrFolderNameTaken], and nothing is changed, if both have a folder of the same name.
+func (s *Service) AssignTenant(ctx context.Context, to string) error {
+	if err := checkText("tenant", to); err != nil || to == s.tenant {
+		return err
+	}
+	return storeError("assign tenant", s.store.AssignTenant(ctx, to))
 }
 
 // now returns the time of a change.
@@ -279,7 +312,7 @@ func (s *Service) DeleteSymbol(ctx context.Context, id int64, match Match, by in
 // FolderListVersion returns the current version of the folder list. Like all versions
 // it is read after the call began, and concurrent calls share reads.
 func (s *Service) FolderListVersion(ctx context.Context) (Version, error) {
-	version, err := s.folderLists.get(ctx, struct{}{}, func(ctx context.Context, _ struct{}) (Version, error) {
+	version, err := s.reads.folderLists.get(ctx, s.tenant, func(ctx context.Context, _ string) (Version, error) {
 		return s.store.FolderListVersion(ctx)
 	})
 	return version, storeError("read folder list version", err)
@@ -287,19 +320,25 @@ func (s *Service) FolderListVersion(ctx context.Context) (Version, error) {
 
 // FolderVersion returns the current version of one folder.
 func (s *Service) FolderVersion(ctx context.Context, id int64) (Version, error) {
-	version, err := s.folders.get(ctx, id, s.store.FolderVersion)
+	version, err := s.reads.folders.get(ctx, recordKey{s.tenant, id}, func(ctx context.Context, key recordKey) (Version, error) {
+		return s.store.FolderVersion(ctx, key.id)
+	})
 	return version, storeError("read folder version", err)
 }
 
 // ContentsVersion returns the current version of a folder's contents.
 func (s *Service) ContentsVersion(ctx context.Context, folderID int64) (Version, error) {
-	version, err := s.contents.get(ctx, folderID, s.store.ContentsVersion)
+	version, err := s.reads.contents.get(ctx, recordKey{s.tenant, folderID}, func(ctx context.Context, key recordKey) (Version, error) {
+		return s.store.ContentsVersion(ctx, key.id)
+	})
 	return version, storeError("read contents version", err)
 }
 
 // GetSymbolInfo returns one symbol without its data, with its current version.
 func (s *Service) GetSymbolInfo(ctx context.Context, id int64) (SymbolInfo, error) {
-	info, err := s.symbols.get(ctx, id, s.store.GetSymbolInfo)
+	info, err := s.reads.symbols.get(ctx, recordKey{s.tenant, id}, func(ctx context.Context, key recordKey) (SymbolInfo, error) {
+		return s.store.GetSymbolInfo(ctx, key.id)
+	})
 	return info, storeError("get symbol info", err)
 }
 

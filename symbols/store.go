@@ -25,9 +25,10 @@ type Segment struct {
 
 // SegmentSymbol is what searches look for in a symbol.
 type SegmentSymbol struct {
-	ID   int64
-	Name string
-	Tags Tags
+	ID     int64
+	Tenant string // of its folder
+	Name   string
+	Tags   Tags
 }
 
 // Store stores folders and symbols. It enforces no rules: its input is valid
@@ -46,10 +47,23 @@ type SegmentSymbol struct {
 // response to a commit was lost. When ctx ends, methods promptly return an
 // error.
 //
+// A store has the records of one tenant: folders, their symbols, and what was deleted.
+// Those of other tenants do not exist for it, and change nothing that it returns. Folder
+// names are unique for each tenant, ids over all. Methods that are about all tenants say
+// so.
+//
 // Versions are replaced as the package comment describes. A version must not
 // recur after a restart or a deletion, nor when another database takes the place
 // of this one, such as an older backup. Random versions have this property.
 type Store interface {
+	// Tenant returns the store of a tenant, which shares everything else with this one.
+	// A driver returns that of the tenant "".
+	Tenant(tenant string) Store
+
+	// AssignTenant gives all records to another tenant. It returns
+	// [ErrFolderNameTaken], and changes nothing, if that has a folder of the same name.
+	AssignTenant(ctx context.Context, to string) error
+
 	// ListFolders returns a page of the folders.
 	ListFolders(ctx context.Context, r Range) (FolderPage, error)
 
@@ -161,10 +175,10 @@ type Store interface {
 	GetSymbolInfo(ctx context.Context, id int64) (SymbolInfo, error)
 
 	// ListSegments returns the current versions of the segments that have
-	// symbols, ids ascending. It may include segments that had some.
+	// symbols of any tenant, ids ascending. It may include segments that had some.
 	ListSegments(ctx context.Context) ([]Segment, error)
 
-	// ListSegment returns the symbols of a segment, ids ascending. It does not
-	// read data.
+	// ListSegment returns the symbols of all tenants in a segment, ids ascending. It
+	// does not read data.
 	ListSegment(ctx context.Context, id int64) ([]SegmentSymbol, error)
 }

@@ -31,15 +31,16 @@ type DB struct {
 	usage     map[usageKey]int64 // requests
 	changes   changeLog
 
-	folders        map[int64]*folder
-	folderNames    map[string]int64
-	lastFolderID   int64
-	foldersVersion symbols.Version
-	symbols        map[int64]symbols.Symbol
-	lastSymbolID   int64
-	segments       map[int64]symbols.Version
-	trash          map[int64]trashEntry
-	lastTrashID    int64
+	folders      map[int64]*folder
+	folderNames  map[folderName]int64
+	lastFolderID int64
+	listVersions map[string]symbols.Version // of the folder lists of tenants
+	emptyVersion symbols.Version
+	symbols      map[int64]symbols.Symbol
+	lastSymbolID int64
+	segments     map[int64]symbols.Version
+	trash        map[int64]trashEntry
+	lastTrashID  int64
 
 	exports      map[int64]exports.Export
 	sources      map[string]int64 // ids of exports
@@ -55,21 +56,22 @@ type DB struct {
 // New returns an empty storage.
 func New() *DB {
 	return &DB{
-		keys:           make(map[int64]keys.Key),
-		ownerIDs:       make(map[string][]int64),
-		digests:        make(map[keys.Digest]int64),
-		usage:          make(map[usageKey]int64),
-		changes:        newChangeLog(),
-		folders:        make(map[int64]*folder),
-		folderNames:    make(map[string]int64),
-		foldersVersion: newVersion(),
-		symbols:        make(map[int64]symbols.Symbol),
-		segments:       make(map[int64]symbols.Version),
-		trash:          make(map[int64]trashEntry),
-		exports:        make(map[int64]exports.Export),
-		sources:        make(map[string]int64),
-		links:          make(map[exports.Digest]exports.StoredLink),
-		facts:          make(map[[32]byte]storedFact),
+		keys:         make(map[int64]keys.Key),
+		ownerIDs:     make(map[string][]int64),
+		digests:      make(map[keys.Digest]int64),
+		usage:        make(map[usageKey]int64),
+		changes:      newChangeLog(),
+		folders:      make(map[int64]*folder),
+		folderNames:  make(map[folderName]int64),
+		listVersions: make(map[string]symbols.Version),
+		emptyVersion: newVersion(),
+		symbols:      make(map[int64]symbols.Symbol),
+		segments:     make(map[int64]symbols.Version),
+		trash:        make(map[int64]trashEntry),
+		exports:      make(map[int64]exports.Export),
+		sources:      make(map[string]int64),
+		links:        make(map[exports.Digest]exports.StoredLink),
+		facts:        make(map[[32]byte]storedFact),
 	}
 }
 
@@ -77,7 +79,7 @@ func New() *DB {
 func (db *DB) Keys() keys.Store { return keyStore{db} }
 
 // Symbols returns the store of folders and symbols.
-func (db *DB) Symbols() symbols.Store { return symbolStore{db} }
+func (db *DB) Symbols() symbols.Store { return symbolStore{db: db} }
 
 // Exports returns the store of registered exports.
 func (db *DB) Exports() exports.Store { return exportStore{db} }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 // folder is a folder and its contents.
 type folder struct {
 	symbols.Folder
+	tenant    string
 	symbolIDs []int64 // ascending
 	contents  symbols.Version
 }
@@ -39,9 +41,42 @@ func (db *DB) deleteSymbol(id int64) {
 	db.segments[id/symbols.SegmentSize] = newVersion()
 }
 
-type symbolStore struct{ db *DB }
+// folderName is what is unique for a folder.
+type folderName struct{ tenant, name string }
+
+// symbolStore is the store of a tenant.
+type symbolStore struct {
+	db     *DB
+	tenant string
+}
 
 var _ symbols.Store = symbolStore{}
+
+func (s symbolStore) Tenant(tenant string) symbols.Store {
+	s.tenant = tenant
+	return s
+}
+
+// folder returns a folder of the tenant.
+func (s symbolStore) folder(id int64) (*folder, bool) {
+	f, ok := s.db.folders[id]
+	return f, ok && f.tenant == s.tenant
+}
+
+// symbol returns a symbol of the tenant.
+func (s symbolStore) symbol(id int64) (symbols.Symbol, bool) {
+	symbol, ok := s.db.symbols[id]
+	return symbol, ok && s.db.folders[symbol.FolderID].tenant == s.tenant
+}
+
+// changeList changes the version of the folder list.
+func (s symbolStore) changeList() { s.db.listVersions[s.tenant] = newVersion() }
+
+// listVersion returns the version of the folder list. Those of tenants that never had a
+// folder are the same.
+func (s symbolStore) listVersion() symbols.Version {
+	return cmp.Or(s.db.listVersions[s.tenant], s.db.emptyVersion)
+}
 
 func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderPage, error) {
 	s.db.mu.RLock()
@@ -50,10 +85,10 @@ func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.
 		return symbols.FolderPage{}, err
 	}
 	list := symbols.FolderPage{
-		Version: s.db.foldersVersion,
+		Version: s.listVersion(),
 	}
-	var ids []int64
-	ids, list.More = inRange(slices.Sorted(maps.Keys(s.db.folders)), r.After, r.Limit)
+	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(s.db.folders)), func(id int64) bool { return s.db.folders[id].tenant != s.tenant })
+	ids, list.More = inRange(ids, r.After, r.Limit)
 	for _, id := range ids {
 		list.Folders = append(list.Folders, s.db.folders[id].Folder)
 	}
@@ -66,7 +101,7 @@ func (s symbolStore) GetFolder(ctx context.Context, id int64) (symbols.Folder, e
 	if err := ctx.Err(); err != nil {
 		return symbols.Folder{}, err
 	}
-	f, ok := s.db.folders[id]
+	f, ok := s.folder(id)
 	if !ok {
 		return symbols.Folder{}, symbols.ErrFolderNotFound
 	}
@@ -79,19 +114,19 @@ func (s symbolStore) InsertFolder(ctx context.Context, given symbols.Folder) (sy
 	if err := ctx.Err(); err != nil {
 		return symbols.Folder{}, err
 	}
-	if _, taken := s.db.folderNames[given.Name]; taken {
+	if _, taken := s.db.folderNames[folderName{s.tenant, given.Name}]; taken {
 		return symbols.Folder{}, symbols.ErrFolderNameTaken
 	}
 	s.db.lastFolderID++
-	return s.db.putFolder(s.db.lastFolderID, given.Name), nil
+	return s.putFolder(s.db.lastFolderID, given.Name), nil
 }
 
 // putFolder adds an empty folder.
-func (db *DB) putFolder(id int64, name string) symbols.Folder {
-	f := &folder{Folder: symbols.Folder{ID: id, Name: name, Version: newVersion()}, contents: newVersion()}
-	db.folders[id] = f
-	db.folderNames[name] = id
-	db.foldersVersion = newVersion()
+func (s symbolStore) putFolder(id int64, name string) symbols.Folder {
+	f := &folder{Folder: symbols.Folder{ID: id, Name: name, Version: newVersion()}, tenant: s.tenant, contents: newVersion()}
+	s.db.folders[id] = f
+	s.db.folderNames[folderName{s.tenant, name}] = id
+	s.changeList()
 	return f.Folder
 }
 
@@ -101,7 +136,7 @@ func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*sy
 	if err := ctx.Err(); err != nil {
 		return symbols.Folder{}, err
 	}
-	f, ok := s.db.folders[id]
+	f, ok := s.folder(id)
 	if !ok {
 		return symbols.Folder{}, symbols.ErrFolderNotFound
 	}
@@ -112,14 +147,14 @@ func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*sy
 	if changed.Name == f.Name {
 		return f.Folder, nil
 	}
-	if _, taken := s.db.folderNames[changed.Name]; taken {
+	if _, taken := s.db.folderNames[folderName{s.tenant, changed.Name}]; taken {
 		return symbols.Folder{}, symbols.ErrFolderNameTaken
 	}
-	delete(s.db.folderNames, f.Name)
-	s.db.folderNames[changed.Name] = id
+	delete(s.db.folderNames, folderName{s.tenant, f.Name})
+	s.db.folderNames[folderName{s.tenant, changed.Name}] = id
 	f.Name = changed.Name
 	f.Version = newVersion()
-	s.db.foldersVersion = newVersion()
+	s.changeList()
 	return f.Folder, nil
 }
 
@@ -129,7 +164,7 @@ func (s symbolStore) DeleteFolder(ctx context.Context, id int64, d symbols.Delet
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	f, ok := s.db.folders[id]
+	f, ok := s.folder(id)
 	if !ok {
 		return symbols.ErrFolderNotFound
 	}
@@ -141,10 +176,10 @@ func (s symbolStore) DeleteFolder(ctx context.Context, id int64, d symbols.Delet
 		list = append(list, s.db.symbols[symbolID])
 		s.db.deleteSymbol(symbolID)
 	}
-	s.db.discard(symbols.TrashEntry{FolderID: id, Name: f.Name, Symbols: int64(len(list))}, list, d)
+	s.discard(symbols.TrashEntry{FolderID: id, Name: f.Name, Symbols: int64(len(list))}, list, d)
 	delete(s.db.folders, id)
-	delete(s.db.folderNames, f.Name)
-	s.db.foldersVersion = newVersion()
+	delete(s.db.folderNames, folderName{s.tenant, f.Name})
+	s.changeList()
 	return nil
 }
 
@@ -154,7 +189,7 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 	if err := ctx.Err(); err != nil {
 		return symbols.Page{}, err
 	}
-	f, ok := s.db.folders[folderID]
+	f, ok := s.folder(folderID)
 	if !ok {
 		return symbols.Page{}, symbols.ErrFolderNotFound
 	}
@@ -185,7 +220,7 @@ func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symb
 	if err := ctx.Err(); err != nil {
 		return symbols.InfoPage{}, err
 	}
-	f, ok := s.db.folders[folderID]
+	f, ok := s.folder(folderID)
 	if !ok {
 		return symbols.InfoPage{}, symbols.ErrFolderNotFound
 	}
@@ -202,7 +237,7 @@ func (s symbolStore) FindSymbolInfos(ctx context.Context, ids []int64) ([]symbol
 	defer s.db.mu.RUnlock()
 	var list []symbols.SymbolInfo
 	for _, id := range slices.Sorted(slices.Values(ids)) {
-		if symbol, ok := s.db.symbols[id]; ok {
+		if symbol, ok := s.symbol(id); ok {
 			list = append(list, symbol.Info())
 		}
 	}
@@ -215,7 +250,7 @@ func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, e
 	if err := ctx.Err(); err != nil {
 		return symbols.Symbol{}, err
 	}
-	symbol, ok := s.db.symbols[id]
+	symbol, ok := s.symbol(id)
 	if !ok {
 		return symbols.Symbol{}, symbols.ErrSymbolNotFound
 	}
@@ -228,7 +263,7 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	f, ok := s.db.folders[folderID]
+	f, ok := s.folder(folderID)
 	if !ok {
 		return nil, symbols.ErrFolderNotFound
 	}
@@ -248,7 +283,7 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 	if err := ctx.Err(); err != nil {
 		return symbols.Symbol{}, err
 	}
-	previous, ok := s.db.symbols[id]
+	previous, ok := s.symbol(id)
 	if !ok {
 		return symbols.Symbol{}, symbols.ErrSymbolNotFound
 	}
@@ -260,7 +295,7 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 	if symbol == previous {
 		return symbol, nil
 	}
-	to, ok := s.db.folders[symbol.FolderID]
+	to, ok := s.folder(symbol.FolderID)
 	if !ok {
 		return symbols.Symbol{}, symbols.ErrFolderNotFound
 	}
@@ -278,7 +313,7 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 func (s symbolStore) FolderListVersion(ctx context.Context) (symbols.Version, error) {
 	s.db.mu.RLock()
 	defer s.db.mu.RUnlock()
-	return s.db.foldersVersion, ctx.Err()
+	return s.listVersion(), ctx.Err()
 }
 
 func (s symbolStore) FolderVersion(ctx context.Context, id int64) (symbols.Version, error) {
@@ -292,7 +327,7 @@ func (s symbolStore) ContentsVersion(ctx context.Context, folderID int64) (symbo
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	f, ok := s.db.folders[folderID]
+	f, ok := s.folder(folderID)
 	if !ok {
 		return 0, symbols.ErrFolderNotFound
 	}
@@ -320,8 +355,43 @@ func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.Segme
 	var list []symbols.SegmentSymbol
 	for i := range int64(symbols.SegmentSize) {
 		if symbol, ok := s.db.symbols[id*symbols.SegmentSize+i]; ok {
-			list = append(list, symbols.SegmentSymbol{ID: symbol.ID, Name: symbol.Name, Tags: symbol.Tags})
+			list = append(list, symbols.SegmentSymbol{
+				ID: symbol.ID, Tenant: s.db.folders[symbol.FolderID].tenant, Name: symbol.Name, Tags: symbol.Tags,
+			})
 		}
 	}
 	return list, ctx.Err()
+}
+
+func (s symbolStore) AssignTenant(ctx context.Context, to string) error {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	target := symbolStore{s.db, to}
+	for name := range s.db.folderNames {
+		if _, taken := s.db.folderNames[folderName{to, name.name}]; name.tenant == s.tenant && taken {
+			return symbols.ErrFolderNameTaken
+		}
+	}
+	for id, f := range s.db.folders {
+		if f.tenant == s.tenant {
+			f.tenant, f.Version = to, newVersion()
+			delete(s.db.folderNames, folderName{s.tenant, f.Name})
+			s.db.folderNames[folderName{to, f.Name}] = id
+		}
+	}
+	for id, entry := range s.db.trash {
+		if entry.tenant == s.tenant {
+			entry.tenant = to
+			s.db.trash[id] = entry
+		}
+	}
+	for id := range s.db.segments {
+		s.db.segments[id] = newVersion()
+	}
+	s.changeList()
+	target.changeList()
+	return nil
 }

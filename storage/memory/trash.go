@@ -12,6 +12,7 @@ import (
 // trashEntry is an entry of the trash with its symbols.
 type trashEntry struct {
 	symbols.TrashEntry
+	tenant  string
 	symbols []symbols.Symbol
 }
 
@@ -24,13 +25,13 @@ func (e trashEntry) size() (size int64) {
 }
 
 // discard adds an entry to the trash, unless the deletion is final.
-func (db *DB) discard(entry symbols.TrashEntry, list []symbols.Symbol, d symbols.Deletion) {
+func (s symbolStore) discard(entry symbols.TrashEntry, list []symbols.Symbol, d symbols.Deletion) {
 	if d.Final {
 		return
 	}
-	db.lastTrashID++
-	entry.ID, entry.DeletedAt, entry.DeletedBy = db.lastTrashID, d.At, d.By
-	db.trash[entry.ID] = trashEntry{entry, list}
+	s.db.lastTrashID++
+	entry.ID, entry.DeletedAt, entry.DeletedBy = s.db.lastTrashID, d.At, d.By
+	s.db.trash[entry.ID] = trashEntry{entry, s.tenant, list}
 }
 
 func (s symbolStore) DeleteSymbols(ctx context.Context, ids []int64, d symbols.Deletion) error {
@@ -40,7 +41,7 @@ func (s symbolStore) DeleteSymbols(ctx context.Context, ids []int64, d symbols.D
 		return err
 	}
 	for _, id := range ids {
-		symbol, ok := s.db.symbols[id]
+		symbol, ok := s.symbol(id)
 		if !ok {
 			return &symbols.MissingError{Err: symbols.ErrSymbolNotFound, ID: id}
 		}
@@ -50,7 +51,7 @@ func (s symbolStore) DeleteSymbols(ctx context.Context, ids []int64, d symbols.D
 	}
 	for _, id := range slices.Sorted(slices.Values(ids)) {
 		symbol := s.db.symbols[id]
-		s.db.discard(symbols.TrashEntry{SymbolID: id, FolderID: symbol.FolderID, Name: symbol.Name}, []symbols.Symbol{symbol}, d)
+		s.discard(symbols.TrashEntry{SymbolID: id, FolderID: symbol.FolderID, Name: symbol.Name}, []symbols.Symbol{symbol}, d)
 		s.db.deleteSymbol(id)
 		s.db.folders[symbol.FolderID].remove(id)
 	}
@@ -67,7 +68,7 @@ func (s symbolStore) UpdateSymbols(
 	}
 	var changed []symbols.SymbolInfo
 	for _, id := range ids {
-		symbol, ok := s.db.symbols[id]
+		symbol, ok := s.symbol(id)
 		if !ok {
 			return 0, &symbols.MissingError{Err: symbols.ErrSymbolNotFound, ID: id}
 		}
@@ -78,7 +79,7 @@ func (s symbolStore) UpdateSymbols(
 		if info == symbol.Info() {
 			continue
 		}
-		if s.db.folders[info.FolderID] == nil {
+		if _, ok := s.folder(info.FolderID); !ok {
 			return 0, symbols.ErrFolderNotFound
 		}
 		changed = append(changed, info)
@@ -99,7 +100,7 @@ func (s symbolStore) ListTrash(ctx context.Context, oldest time.Time, r symbols.
 	defer s.db.mu.RUnlock()
 	var ids []int64
 	for _, id := range slices.Sorted(maps.Keys(s.db.trash)) {
-		if s.db.trash[id].DeletedAt.After(oldest) {
+		if entry := s.db.trash[id]; entry.tenant == s.tenant && entry.DeletedAt.After(oldest) {
 			ids = append(ids, id)
 		}
 	}
@@ -112,12 +113,12 @@ func (s symbolStore) ListTrash(ctx context.Context, oldest time.Time, r symbols.
 }
 
 // findTrash returns an entry that was deleted after oldest.
-func (db *DB) findTrash(ctx context.Context, id int64, oldest time.Time) (trashEntry, error) {
-	entry, ok := db.trash[id]
+func (s symbolStore) findTrash(ctx context.Context, id int64, oldest time.Time) (trashEntry, error) {
+	entry, ok := s.db.trash[id]
 	if err := ctx.Err(); err != nil {
 		return trashEntry{}, err
 	}
-	if !ok || !entry.DeletedAt.After(oldest) {
+	if !ok || entry.tenant != s.tenant || !entry.DeletedAt.After(oldest) {
 		return trashEntry{}, symbols.ErrTrashNotFound
 	}
 	return entry, nil
@@ -128,7 +129,7 @@ func (s symbolStore) RestoreTrash(
 ) (symbols.Restored, error) {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
-	entry, err := s.db.findTrash(ctx, id, oldest)
+	entry, err := s.findTrash(ctx, id, oldest)
 	if err != nil {
 		return symbols.Restored{}, err
 	}
@@ -137,12 +138,12 @@ func (s symbolStore) RestoreTrash(
 		return symbols.Restored{}, err
 	}
 	if entry.SymbolID == 0 {
-		if _, taken := s.db.folderNames[entry.Name]; taken {
+		if _, taken := s.db.folderNames[folderName{s.tenant, entry.Name}]; taken {
 			return symbols.Restored{}, symbols.ErrFolderNameTaken
 		}
-		s.db.putFolder(folderID, entry.Name)
+		s.putFolder(folderID, entry.Name)
 	}
-	into, ok := s.db.folders[folderID]
+	into, ok := s.folder(folderID)
 	if !ok {
 		return symbols.Restored{}, symbols.ErrFolderNotFound
 	}
@@ -163,7 +164,7 @@ func (s symbolStore) RestoreTrash(
 func (s symbolStore) DeleteTrash(ctx context.Context, id int64, oldest time.Time) error {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
-	_, err := s.db.findTrash(ctx, id, oldest)
+	_, err := s.findTrash(ctx, id, oldest)
 	if err == nil {
 		delete(s.db.trash, id)
 	}
@@ -178,6 +179,9 @@ func (s symbolStore) PruneTrash(ctx context.Context, oldest time.Time, size int6
 	}
 	total := int64(0)
 	for _, id := range slices.Backward(slices.Sorted(maps.Keys(s.db.trash))) {
+		if s.db.trash[id].tenant != s.tenant {
+			continue
+		}
 		total += s.db.trash[id].size()
 		if total > size || !s.db.trash[id].DeletedAt.After(oldest) {
 			delete(s.db.trash, id)

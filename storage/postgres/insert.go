@@ -23,7 +23,13 @@ const (
 // the folder anyway, and the triggers run once for each statement.
 type inserter struct {
 	mu     sync.Mutex
-	queues map[int64][]*insertGroup // of the folders with a running goroutine
+	queues map[queueKey][]*insertGroup // of the folders with a running goroutine
+}
+
+// queueKey is a folder as a tenant sees it.
+type queueKey struct {
+	tenant   string
+	folderID int64
 }
 
 // insertGroup is one statement.
@@ -40,13 +46,13 @@ type insertGroup struct {
 // insertion is a symbol to insert. The statement sets its id and version, or err.
 type insertion struct {
 	symbols.Symbol
-	err error
+	tenant string
+	err    error
 }
 
 // insert inserts a symbol. If ctx ends during the statement, which others may share,
 // the symbol can be inserted nevertheless.
-func (in *inserter) insert(ctx context.Context, db *database, symbol symbols.Symbol) (symbols.Symbol, error) {
-	own := &insertion{Symbol: symbol}
+func (in *inserter) insert(ctx context.Context, db *database, own *insertion) (symbols.Symbol, error) {
 	group := in.join(ctx, db, own)
 	select {
 	case <-group.done:
@@ -61,7 +67,8 @@ func (in *inserter) insert(ctx context.Context, db *database, symbol symbols.Sym
 func (in *inserter) join(ctx context.Context, db *database, own *insertion) *insertGroup {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	queue, running := in.queues[own.FolderID]
+	key := queueKey{own.tenant, own.FolderID}
+	queue, running := in.queues[key]
 	if n := len(queue); n == 0 || !queue[n-1].isOpen() {
 		group := &insertGroup{done: make(chan struct{})}
 		group.ctx, group.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -72,11 +79,11 @@ func (in *inserter) join(ctx context.Context, db *database, own *insertion) *ins
 	group.size += len(own.Data)
 	group.waiting++
 	if in.queues == nil {
-		in.queues = make(map[int64][]*insertGroup)
+		in.queues = make(map[queueKey][]*insertGroup)
 	}
-	in.queues[own.FolderID] = queue
+	in.queues[key] = queue
 	if !running {
-		go in.run(db, own.FolderID)
+		go in.run(db, key)
 	}
 	return group
 }
@@ -101,21 +108,21 @@ func (in *inserter) leave(group *insertGroup, own *insertion) {
 }
 
 // run runs the groups of a folder until its queue is empty.
-func (in *inserter) run(db *database, folderID int64) {
-	for group := in.next(folderID); group != nil; group = in.next(folderID) {
+func (in *inserter) run(db *database, key queueKey) {
+	for group := in.next(key); group != nil; group = in.next(key) {
 		group.run(db)
 	}
 }
 
-func (in *inserter) next(folderID int64) *insertGroup {
+func (in *inserter) next(key queueKey) *insertGroup {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	queue := in.queues[folderID]
+	queue := in.queues[key]
 	if len(queue) == 0 {
-		delete(in.queues, folderID)
+		delete(in.queues, key)
 		return nil
 	}
-	in.queues[folderID] = queue[1:]
+	in.queues[key] = queue[1:]
 	queue[0].started = true
 	return queue[0]
 }
@@ -172,7 +179,7 @@ func (db *database) insertSymbols(ctx context.Context, list []*insertion) error 
 		WITH folder AS (
 			SELECT id
 			FROM canvasback_folders
-			WHERE id = $1
+			WHERE id = $1 AND tenant = $10
 			FOR NO KEY UPDATE
 		)
 		INSERT INTO canvasback_symbols (folder_id, name, type, data, `+detailColumns+`)
@@ -183,7 +190,7 @@ func (db *database) insertSymbols(ctx context.Context, list []*insertion) error 
 		) WITH ORDINALITY AS given (name, type, data, `+detailColumns+`, position)
 		ORDER BY given.position
 		RETURNING id, version`,
-		list[0].FolderID, names, types, data, tags, metas, createdAt, updatedAt, updatedBy,
+		list[0].FolderID, names, types, data, tags, metas, createdAt, updatedAt, updatedBy, list[0].tenant,
 	)
 	if err != nil {
 		return err

@@ -246,7 +246,7 @@ func New(pool *pgxpool.Pool, options *Options) (*DB, error) {
 func (d *DB) Keys() keys.Store { return keyStore{d.db} }
 
 // Symbols returns the store of folders and symbols.
-func (d *DB) Symbols() symbols.Store { return symbolStore{d.db} }
+func (d *DB) Symbols() symbols.Store { return symbolStore{db: d.db} }
 
 // Exports returns the store of registered exports.
 func (d *DB) Exports() exports.Store { return exportStore{d.db} }

@@ -12,11 +12,19 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-type symbolStore struct{ db *database }
+// symbolStore is the store of a tenant.
+type symbolStore struct {
+	db     *database
+	tenant string
+}
 
 var _ symbols.Store = symbolStore{}
 
 func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderPage, error) {
+	index := "" // of other tenants than ""
+	if s.tenant != "" {
+		index = ` AND folder.tenant <> ''`
+	}
 	var version symbols.Version // the same in each row
 	folders, err := readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.Folder, error) {
 		var folder symbols.Folder
@@ -24,11 +32,11 @@ func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.
 		return folder, err
 	}, `
 		SELECT list.version, coalesce(folder.id, 0), coalesce(folder.name, ''), coalesce(folder.version, 0)
-		FROM (SELECT version FROM canvasback_folder_list LIMIT 1) AS list
-		LEFT JOIN canvasback_folders AS folder ON folder.id > $1
+		FROM (SELECT `+s.listVersion()+` AS version) AS list
+		LEFT JOIN canvasback_folders AS folder ON folder.id > $2 AND folder.tenant = $1`+index+`
 		ORDER BY folder.id
-		LIMIT $2::bigint`,
-		r.After, paging.FetchLimit(r.Limit),
+		LIMIT $3::bigint`,
+		s.tenant, r.After, paging.FetchLimit(r.Limit),
 	)
 	if err != nil {
 		return symbols.FolderPage{}, err
@@ -50,21 +58,22 @@ func scanFolder(row pgx.Row) (symbols.Folder, error) {
 	return folder, err
 }
 
+// selectFolder selects what scanFolder reads, by id and tenant.
+const selectFolder = `
+	SELECT id, name, version
+	FROM canvasback_folders
+	WHERE id = $1 AND tenant = $2`
+
 func (s symbolStore) GetFolder(ctx context.Context, id int64) (symbols.Folder, error) {
-	return scanFolder(s.db.readRow(ctx, `
-		SELECT id, name, version
-		FROM canvasback_folders
-		WHERE id = $1`,
-		id,
-	))
+	return scanFolder(s.db.readRow(ctx, selectFolder, id, s.tenant))
 }
 
 func (s symbolStore) InsertFolder(ctx context.Context, folder symbols.Folder) (symbols.Folder, error) {
 	err := s.db.writeRow(ctx, `
-		INSERT INTO canvasback_folders (name)
-		VALUES ($1)
+		INSERT INTO canvasback_folders (name, tenant)
+		VALUES ($1, $2)
 		RETURNING id, version`,
-		folder.Name,
+		folder.Name, s.tenant,
 	).Scan(&folder.ID, &folder.Version)
 	if err != nil {
 		return symbols.Folder{}, err
@@ -77,13 +86,7 @@ func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*sy
 	err := s.db.transact(ctx, func(tx pgx.Tx) (err error) {
 		// Changing the name takes this lock anyway. Two transactions that
 		// both upgraded to it from a weaker lock would deadlock.
-		folder, err = scanFolder(tx.QueryRow(ctx, s.db.sql(`
-			SELECT id, name, version
-			FROM canvasback_folders
-			WHERE id = $1
-			FOR UPDATE`),
-			id,
-		))
+		folder, err = scanFolder(tx.QueryRow(ctx, s.db.sql(selectFolder+` FOR UPDATE`), id, s.tenant))
 		if err != nil {
 			return err
 		}
@@ -157,8 +160,8 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 				)))
 			) AS candidate
 		) AS symbol ON symbol.preceding < $3::bigint
-		WHERE folder.id = $1`,
-		folderID, r.After, max(size, 1), limit, symbols.PageOverhead, symbols.LargeSize,
+		WHERE folder.id = $1 AND folder.tenant = $7`,
+		folderID, r.After, max(size, 1), limit, symbols.PageOverhead, symbols.LargeSize, s.tenant,
 	)
 	if err != nil {
 		return symbols.Page{}, err
@@ -192,10 +195,10 @@ func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symb
 		FROM canvasback_folders AS folder
 		LEFT JOIN canvasback_symbols AS symbol
 			ON symbol.folder_id = folder.id AND symbol.id > $2
-		WHERE folder.id = $1
+		WHERE folder.id = $1 AND folder.tenant = $4
 		ORDER BY symbol.id
 		LIMIT $3::bigint`,
-		folderID, r.After, paging.FetchLimit(r.Limit),
+		folderID, r.After, paging.FetchLimit(r.Limit), s.tenant,
 	)
 	if err != nil {
 		return symbols.InfoPage{}, err
@@ -214,16 +217,20 @@ func (s symbolStore) FindSymbolInfos(ctx context.Context, ids []int64) ([]symbol
 	return readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.SymbolInfo, error) {
 		return scanInfo(row)
 	}, selectInfo+`
-		WHERE id = ANY ($1::bigint[])
-		ORDER BY id`,
-		ids,
+		WHERE s.id = ANY ($2::bigint[])
+		ORDER BY s.id`,
+		s.tenant, ids,
 	)
 }
 
+// ofTenant restricts symbols s to those of the tenant $1.
+const ofTenant = `
+	JOIN canvasback_folders AS f ON f.id = s.folder_id AND f.tenant = $1`
+
 // selectInfo selects what scanInfo reads.
 const selectInfo = `
-	SELECT id, name, type, folder_id, version, octet_length(data), tags
-	FROM canvasback_symbols`
+	SELECT s.id, s.name, s.type, s.folder_id, s.version, octet_length(s.data), s.tags
+	FROM canvasback_symbols AS s` + ofTenant
 
 func scanInfo(row pgx.Row) (info symbols.SymbolInfo, err error) {
 	var tags string
@@ -236,9 +243,9 @@ const detailColumns = `tags, meta, created_at, updated_at, updated_by`
 
 // selectSymbol reads a symbol by its id.
 const selectSymbol = `
-	SELECT id, name, type, data, folder_id, version, ` + detailColumns + `
-	FROM canvasback_symbols
-	WHERE id = $1`
+	SELECT s.id, s.name, s.type, s.data, s.folder_id, s.version, ` + detailColumns + `
+	FROM canvasback_symbols AS s` + ofTenant + `
+	WHERE s.id = $2`
 
 // scanDetails scans a row whose last columns are detailColumns.
 func scanDetails(row pgx.Row, symbol *symbols.Symbol, dest []any) (symbols.Symbol, error) {
@@ -260,7 +267,7 @@ func scanSymbol(row pgx.Row) (symbols.Symbol, error) {
 }
 
 func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
-	return scanSymbol(s.db.readRow(ctx, selectSymbol, id))
+	return scanSymbol(s.db.readRow(ctx, selectSymbol, s.tenant, id))
 }
 
 func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []symbols.Symbol) ([]symbols.Symbol, error) {
@@ -268,14 +275,14 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 	insertions := make([]*insertion, len(list))
 	for i := range list {
 		list[i].FolderID = folderID
-		insertions[i] = &insertion{Symbol: list[i]}
+		insertions[i] = &insertion{Symbol: list[i], tenant: s.tenant}
 	}
 	var err error
 	switch len(list) {
 	case 0:
 		return nil, nil
 	case 1:
-		list[0], err = s.db.inserter.insert(ctx, s.db, list[0])
+		list[0], err = s.db.inserter.insert(ctx, s.db, insertions[0])
 	default:
 		err = s.db.insertSymbols(ctx, insertions)
 		for i, inserted := range insertions {
@@ -306,7 +313,7 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 			WITH folders AS (
 				SELECT id
 				FROM canvasback_folders
-				WHERE id IN ($3::bigint, $4::bigint)
+				WHERE id IN ($3::bigint, $4::bigint) AND tenant = $12
 				ORDER BY id
 				FOR NO KEY UPDATE
 			)
@@ -319,7 +326,7 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 			RETURNING version`,
 			id, int64(stored.Version), stored.FolderID, symbol.FolderID,
 			symbol.Name, symbol.Type, symbol.Data,
-			symbol.Tags.String(), symbol.Meta, symbol.UpdatedAt, symbol.UpdatedBy,
+			symbol.Tags.String(), symbol.Meta, symbol.UpdatedAt, symbol.UpdatedBy, s.tenant,
 		).Scan(&symbol.Version)
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return symbol, err
@@ -333,31 +340,33 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 }
 
 func (s symbolStore) FolderListVersion(ctx context.Context) (symbols.Version, error) {
-	return scanVersion(s.db.readRow(ctx, `
-		SELECT version
-		FROM canvasback_folder_list`,
-	), pgx.ErrNoRows)
+	return scanVersion(s.db.readRow(ctx, `SELECT `+s.listVersion(), s.tenant), pgx.ErrNoRows)
 }
 
 func (s symbolStore) FolderVersion(ctx context.Context, id int64) (symbols.Version, error) {
-	return s.version(ctx, `SELECT version FROM canvasback_folders WHERE id = $1`, id, symbols.ErrFolderNotFound)
+	return scanVersion(s.db.readRow(ctx, `
+		SELECT version
+		FROM canvasback_folders
+		WHERE id = $1 AND tenant = $2`,
+		id, s.tenant,
+	), symbols.ErrFolderNotFound)
 }
 
 func (s symbolStore) ContentsVersion(ctx context.Context, folderID int64) (symbols.Version, error) {
-	return s.version(ctx, `SELECT contents_version FROM canvasback_folders WHERE id = $1`, folderID, symbols.ErrFolderNotFound)
+	return scanVersion(s.db.readRow(ctx, `
+		SELECT contents_version
+		FROM canvasback_folders
+		WHERE id = $1 AND tenant = $2`,
+		folderID, s.tenant,
+	), symbols.ErrFolderNotFound)
 }
 
 func (s symbolStore) GetSymbolInfo(ctx context.Context, id int64) (symbols.SymbolInfo, error) {
-	info, err := scanInfo(s.db.readRow(ctx, selectInfo+` WHERE id = $1`, id))
+	info, err := scanInfo(s.db.readRow(ctx, selectInfo+` WHERE s.id = $2`, s.tenant, id))
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = symbols.ErrSymbolNotFound
 	}
 	return info, err
-}
-
-// version returns the version that a query selects by id, or the error missing.
-func (s symbolStore) version(ctx context.Context, query string, id int64, missing error) (symbols.Version, error) {
-	return scanVersion(s.db.readRow(ctx, query, id), missing)
 }
 
 func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
@@ -377,14 +386,15 @@ func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.Segme
 	return readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.SegmentSymbol, error) {
 		var symbol symbols.SegmentSymbol
 		var tags string
-		err := row.Scan(&symbol.ID, &symbol.Name, &tags)
+		err := row.Scan(&symbol.ID, &symbol.Tenant, &symbol.Name, &tags)
 		symbol.Tags = symbols.ParseTags(tags)
 		return symbol, err
 	}, `
-		SELECT id, name, tags
-		FROM canvasback_symbols
-		WHERE id BETWEEN $1 AND $2
-		ORDER BY id`,
+		SELECT s.id, f.tenant, s.name, s.tags
+		FROM canvasback_symbols AS s
+		JOIN canvasback_folders AS f ON f.id = s.folder_id
+		WHERE s.id BETWEEN $1 AND $2
+		ORDER BY s.id`,
 		id*symbols.SegmentSize, (id+1)*symbols.SegmentSize-1,
 	)
 }

@@ -33,13 +33,7 @@ func (s symbolStore) execTx(ctx context.Context, tx pgx.Tx, statement string, ar
 // DeleteFolder locks the folder before it reads the symbols: nobody adds one then.
 func (s symbolStore) DeleteFolder(ctx context.Context, id int64, d symbols.Deletion) error {
 	return s.db.transact(ctx, func(tx pgx.Tx) error {
-		folder, err := scanFolder(tx.QueryRow(ctx, s.db.sql(`
-			SELECT id, name, version
-			FROM canvasback_folders
-			WHERE id = $1
-			FOR UPDATE`),
-			id,
-		))
+		folder, err := scanFolder(tx.QueryRow(ctx, s.db.sql(selectFolder+` FOR UPDATE`), id, s.tenant))
 		switch {
 		case err != nil:
 			return err
@@ -50,12 +44,12 @@ func (s symbolStore) DeleteFolder(ctx context.Context, id int64, d symbols.Delet
 		}
 		var entry int64
 		err = tx.QueryRow(ctx, s.db.sql(`
-			INSERT INTO canvasback_trash (folder_id, name, symbols, size, deleted_at, deleted_by)
-			SELECT $1, $2, count(*), `+trashSize+`, $3, $4
+			INSERT INTO canvasback_trash (tenant, folder_id, name, symbols, size, deleted_at, deleted_by)
+			SELECT $5, $1, $2, count(*), `+trashSize+`, $3, $4
 			FROM canvasback_symbols
 			WHERE folder_id = $1
 			RETURNING id`),
-			id, folder.Name, d.At, d.By,
+			id, folder.Name, d.At, d.By, s.tenant,
 		).Scan(&entry)
 		if err == nil {
 			err = s.execTx(ctx, tx, `
@@ -81,16 +75,16 @@ func (s symbolStore) lockSymbols(ctx context.Context, ids []int64, f func(pgx.Tx
 			rows, _ := tx.Query(ctx, s.db.sql(`
 				SELECT id
 				FROM canvasback_folders
-				WHERE id IN (SELECT folder_id FROM canvasback_symbols WHERE id = ANY ($1::bigint[]))
+				WHERE tenant = $1 AND id IN (SELECT folder_id FROM canvasback_symbols WHERE id = ANY ($2::bigint[]))
 				ORDER BY id
 				FOR NO KEY UPDATE`),
-				ids,
+				s.tenant, ids,
 			)
 			locked, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 			if err != nil {
 				return err
 			}
-			rows, _ = tx.Query(ctx, s.db.sql(selectInfo+` WHERE id = ANY ($1::bigint[])`), ids)
+			rows, _ = tx.Query(ctx, s.db.sql(selectInfo+` WHERE s.id = ANY ($2::bigint[])`), s.tenant, ids)
 			list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (symbols.SymbolInfo, error) { return scanInfo(row) })
 			if err != nil {
 				return err
@@ -129,13 +123,13 @@ func (s symbolStore) DeleteSymbols(ctx context.Context, ids []int64, d symbols.D
 			return s.execTx(ctx, tx, `DELETE FROM canvasback_symbols WHERE id = ANY ($1::bigint[])`, ids)
 		}
 		err := s.execTx(ctx, tx, `
-			INSERT INTO canvasback_trash (folder_id, symbol_id, name, symbols, size, deleted_at, deleted_by)
-			SELECT folder_id, id, name, 0, `+trashSize+`, $2, $3
+			INSERT INTO canvasback_trash (tenant, folder_id, symbol_id, name, symbols, size, deleted_at, deleted_by)
+			SELECT $4, folder_id, id, name, 0, `+trashSize+`, $2, $3
 			FROM canvasback_symbols
 			WHERE id = ANY ($1::bigint[])
 			GROUP BY id
 			ORDER BY id`,
-			ids, d.At, d.By,
+			ids, d.At, d.By, s.tenant,
 		)
 		if err != nil {
 			return err
@@ -190,10 +184,10 @@ func (s symbolStore) tryUpdateSymbols(
 		rows, _ := tx.Query(ctx, s.db.sql(`
 			SELECT id
 			FROM canvasback_folders
-			WHERE id = ANY ($1::bigint[])
+			WHERE id = ANY ($1::bigint[]) AND tenant = $2
 			ORDER BY id
 			FOR NO KEY UPDATE`),
-			slices.Concat(previous, folderIDs),
+			slices.Concat(previous, folderIDs), s.tenant,
 		)
 		locked, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 		if err != nil {
@@ -219,11 +213,12 @@ func (s symbolStore) tryUpdateSymbols(
 	return len(changedIDs), err
 }
 
-// selectTrash selects what scanTrash reads: entries that were deleted after a time.
+// selectTrash selects what scanTrash reads: entries of a tenant that were deleted after a
+// time.
 const selectTrash = `
 	SELECT id, coalesce(symbol_id, 0), folder_id, name, symbols, deleted_at, deleted_by
 	FROM canvasback_trash
-	WHERE deleted_at > $1`
+	WHERE tenant = $1 AND deleted_at > $2`
 
 func scanTrash(row pgx.Row) (entry symbols.TrashEntry, err error) {
 	err = row.Scan(
@@ -238,8 +233,8 @@ func scanTrash(row pgx.Row) (entry symbols.TrashEntry, err error) {
 
 func (s symbolStore) ListTrash(ctx context.Context, oldest time.Time, r symbols.Range) (symbols.TrashPage, error) {
 	list, err := readRows(ctx, s.db, func(row pgx.CollectableRow) (symbols.TrashEntry, error) { return scanTrash(row) },
-		selectTrash+` AND id > $2 ORDER BY id LIMIT $3::bigint`,
-		oldest, r.After, paging.FetchLimit(r.Limit),
+		selectTrash+` AND id > $3 ORDER BY id LIMIT $4::bigint`,
+		s.tenant, oldest, r.After, paging.FetchLimit(r.Limit),
 	)
 	var page symbols.TrashPage
 	page.Entries, page.More = paging.Cut(list, r.Limit)
@@ -250,7 +245,7 @@ func (s symbolStore) RestoreTrash(
 	ctx context.Context, id int64, oldest time.Time, stamp symbols.Stamp, target func(symbols.TrashEntry) (int64, error),
 ) (restored symbols.Restored, err error) {
 	err = s.db.transact(ctx, func(tx pgx.Tx) error {
-		entry, err := scanTrash(tx.QueryRow(ctx, s.db.sql(selectTrash+` AND id = $2 FOR UPDATE`), oldest, id))
+		entry, err := scanTrash(tx.QueryRow(ctx, s.db.sql(selectTrash+` AND id = $3 FOR UPDATE`), s.tenant, oldest, id))
 		if err != nil {
 			return err
 		}
@@ -260,22 +255,16 @@ func (s symbolStore) RestoreTrash(
 		}
 		if entry.SymbolID == 0 {
 			err := s.execTx(ctx, tx, `
-				INSERT INTO canvasback_folders (id, name)
+				INSERT INTO canvasback_folders (id, name, tenant)
 				OVERRIDING SYSTEM VALUE
-				VALUES ($1, $2)`,
-				folderID, entry.Name,
+				VALUES ($1, $2, $3)`,
+				folderID, entry.Name, s.tenant,
 			)
 			if err != nil {
 				return err
 			}
 		}
-		folder, err := scanFolder(tx.QueryRow(ctx, s.db.sql(`
-			SELECT id, name, version
-			FROM canvasback_folders
-			WHERE id = $1
-			FOR NO KEY UPDATE`),
-			folderID,
-		))
+		folder, err := scanFolder(tx.QueryRow(ctx, s.db.sql(selectFolder+` FOR NO KEY UPDATE`), folderID, s.tenant))
 		if err != nil {
 			return err
 		}
@@ -292,7 +281,7 @@ func (s symbolStore) RestoreTrash(
 		}
 		restored = symbols.Restored{Folder: &folder}
 		if err == nil && entry.SymbolID != 0 {
-			symbol, err := scanSymbol(tx.QueryRow(ctx, s.db.sql(selectSymbol), entry.SymbolID))
+			symbol, err := scanSymbol(tx.QueryRow(ctx, s.db.sql(selectSymbol), s.tenant, entry.SymbolID))
 			restored = symbols.Restored{Symbol: &symbol}
 			return err
 		}
@@ -306,7 +295,7 @@ func (s symbolStore) RestoreTrash(
 
 func (s symbolStore) DeleteTrash(ctx context.Context, id int64, oldest time.Time) error {
 	return s.db.transact(ctx, func(tx pgx.Tx) error {
-		_, err := scanTrash(tx.QueryRow(ctx, s.db.sql(selectTrash+` AND id = $2 FOR UPDATE`), oldest, id))
+		_, err := scanTrash(tx.QueryRow(ctx, s.db.sql(selectTrash+` AND id = $3 FOR UPDATE`), s.tenant, oldest, id))
 		if err == nil {
 			err = s.execTx(ctx, tx, `DELETE FROM canvasback_trash_symbols WHERE trash_id = $1`, id)
 		}
@@ -317,38 +306,41 @@ func (s symbolStore) DeleteTrash(ctx context.Context, id int64, oldest time.Time
 	})
 }
 
-// PruneTrash removes entries, and then the symbols of entries that were removed before.
+// PruneTrash removes the symbols of an entry before it. Nobody restores it meanwhile,
+// because it is marked as expired.
 func (s symbolStore) PruneTrash(ctx context.Context, oldest time.Time, size int64) (more bool, err error) {
 	const step = 200 // rows
 	var last int64
-	var orphans bool
 	err = s.db.readRow(ctx, `
-		SELECT coalesce(max(id), 0), EXISTS (SELECT FROM canvasback_trash_symbols WHERE trash_id < `+firstTrash+`)
+		SELECT coalesce(max(id), 0)
 		FROM (
 			SELECT id, deleted_at, sum(size) OVER (ORDER BY id DESC) AS total
 			FROM canvasback_trash
+			WHERE tenant = $1
 		) AS entry
-		WHERE deleted_at <= $1 OR total > $2`,
-		oldest, size,
-	).Scan(&last, &orphans)
-	if err != nil || last == 0 && !orphans {
+		WHERE deleted_at <= $2 OR total > $3`,
+		s.tenant, oldest, size,
+	).Scan(&last)
+	if err != nil || last == 0 {
 		return false, err
 	}
-	entries, err := s.db.exec(ctx, `
-		DELETE FROM canvasback_trash
-		WHERE id IN (SELECT id FROM canvasback_trash WHERE id <= $1 ORDER BY id LIMIT $2)`,
-		last, step,
-	)
+	const oldestEntries = ` IN (SELECT id FROM canvasback_trash WHERE tenant = $1 AND id <= $2 ORDER BY id LIMIT $3)`
+	_, err = s.db.exec(ctx, `UPDATE canvasback_trash SET deleted_at = 'epoch' WHERE id`+oldestEntries, s.tenant, last, step)
 	if err != nil {
 		return false, err
 	}
 	rows, err := s.db.exec(ctx, `
 		DELETE FROM canvasback_trash_symbols
-		WHERE id IN (SELECT id FROM canvasback_trash_symbols WHERE trash_id < `+firstTrash+` ORDER BY trash_id LIMIT $1)`,
-		step,
+		WHERE id IN (SELECT id FROM canvasback_trash_symbols WHERE trash_id`+oldestEntries+` LIMIT $3)`,
+		s.tenant, last, step,
+	)
+	if err != nil {
+		return false, err
+	}
+	entries, err := s.db.exec(ctx, `
+		DELETE FROM canvasback_trash AS t
+		WHERE t.id`+oldestEntries+` AND NOT EXISTS (SELECT FROM canvasback_trash_symbols WHERE trash_id = t.id)`,
+		s.tenant, last, step,
 	)
 	return entries == step || rows == step, err
 }
-
-// firstTrash is the lowest id of an entry. What the trash has below it was pruned.
-const firstTrash = `coalesce((SELECT min(id) FROM canvasback_trash), 9223372036854775807)`

@@ -20,14 +20,15 @@ const (
 // version and err, and closes done.
 type insertion struct {
 	*symbols.Symbol
-	err  error
-	done chan struct{}
+	tenant string
+	err    error
+	done   chan struct{}
 }
 
 // insert inserts a symbol. Insertions that wait for the writer join the next one, so
 // that they share a commit. They return after it.
-func (db *database) insert(ctx context.Context, symbol *symbols.Symbol) error {
-	own := &insertion{symbol, errors.New("sqlite: panic during an insertion"), make(chan struct{})}
+func (db *database) insert(ctx context.Context, tenant string, symbol *symbols.Symbol) error {
+	own := &insertion{symbol, tenant, errors.New("sqlite: panic during an insertion"), make(chan struct{})}
 	select {
 	case db.writeLock <- struct{}{}:
 		defer func() { <-db.writeLock }()
@@ -69,7 +70,7 @@ func (db *database) gather(first *insertion) []*insertion {
 // folder is one of the database, and that of all.
 func (db *database) insertGroup(ctx context.Context, group []*insertion) {
 	if len(group) == 1 {
-		group[0].err = db.insertAlone(ctx, group[0].Symbol)
+		group[0].err = db.insertAlone(ctx, group[0])
 		return
 	}
 	if err := db.insertTogether(ctx, group); err != nil {
@@ -81,13 +82,13 @@ func (db *database) insertGroup(ctx context.Context, group []*insertion) {
 
 func (db *database) insertTogether(ctx context.Context, group []*insertion) error {
 	return db.transact(ctx, func(conn *sql.Conn) error {
-		statement, err := conn.PrepareContext(ctx, insertIfFolder)
+		statement, err := conn.PrepareContext(ctx, insertSymbol)
 		if err != nil {
 			return err
 		}
 		defer statement.Close()
 		for _, i := range group {
-			i.err = execInsert(ctx, statement, i.Symbol)
+			i.err = execInsert(ctx, statement, i.tenant, i.Symbol)
 			if i.err != nil && !errors.Is(i.err, symbols.ErrFolderNotFound) {
 				return i.err // SQLite may have ended the transaction
 			}
@@ -97,41 +98,29 @@ func (db *database) insertTogether(ctx context.Context, group []*insertion) erro
 }
 
 // insertAlone needs no explicit transaction, which takes longer than the insertion.
-func (db *database) insertAlone(ctx context.Context, symbol *symbols.Symbol) error {
+func (db *database) insertAlone(ctx context.Context, i *insertion) error {
 	statement, err := db.prepare(ctx, insertSymbol) //nolint:sqlclosecheck // kept for later calls
-	if err == nil {
-		err = execInsert(ctx, statement, symbol)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		return nil
-	}
-	if _, missing := (symbolStore{db}).FolderVersion(ctx, symbol.FolderID); errors.Is(missing, symbols.ErrFolderNotFound) {
-		return missing
-	}
-	return err
+	return execInsert(ctx, statement, i.tenant, i.Symbol)
 }
 
-const insertedColumns = `version, name, type, data, tags, meta, created_at, updated_at, updated_by, folder_id`
-
+// insertSymbol inserts a symbol if the tenant has its folder. An error, such as that of a
+// missing reference, would end the transaction of a group.
 const insertSymbol = `
-	INSERT INTO canvasback_symbols (` + insertedColumns + `)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-
-// insertIfFolder is insertSymbol without an error if the folder is missing, which would
-// end the transaction of a group. It takes longer.
-const insertIfFolder = `
-	INSERT INTO canvasback_symbols (` + insertedColumns + `)
+	INSERT INTO canvasback_symbols (version, name, type, data, tags, meta, created_at, updated_at, updated_by, folder_id)
 	SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, id
 	FROM canvasback_folders
-	WHERE id = ?`
+	WHERE id = ? AND tenant = ?`
 
-// execInsert executes one of these statements, and sets the id and the version. A statement with
+// execInsert executes insertSymbol, and sets the id and the version. A statement with
 // RETURNING takes 1.5 times as long.
-func execInsert(ctx context.Context, statement *sql.Stmt, symbol *symbols.Symbol) error {
+func execInsert(ctx context.Context, statement *sql.Stmt, tenant string, symbol *symbols.Symbol) error {
 	symbol.Version = symbols.Version(1 + rand.Int64N(1<<62))
 	result, err := statement.ExecContext(ctx,
 		symbol.Version, symbol.Name, symbol.Type, symbol.Data, symbol.Tags.String(), symbol.Meta,
-		symbol.CreatedAt.UnixMilli(), symbol.UpdatedAt.UnixMilli(), symbol.UpdatedBy, symbol.FolderID,
+		symbol.CreatedAt.UnixMilli(), symbol.UpdatedAt.UnixMilli(), symbol.UpdatedBy, symbol.FolderID, tenant,
 	)
 	if err != nil {
 		return err

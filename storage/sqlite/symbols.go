@@ -5,12 +5,18 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"strings"
 
 	"example.com/canvasback/storage/internal/paging"
 	"example.com/canvasback/symbols"
 )
 
-type symbolStore struct{ db *database }
+// symbolStore is the store of a tenant.
+type symbolStore struct {
+	db     *database
+	tenant string
+	prefix string // see tenantPrefix
+}
 
 var _ symbols.Store = symbolStore{}
 
@@ -18,15 +24,18 @@ var _ symbols.Store = symbolStore{}
 // parameter that is a LIMIT by itself is bound.
 
 func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderPage, error) {
+	index := "" // of other tenants than ""
+	if s.tenant != "" {
+		index = ` AND f.tenant <> ''`
+	}
 	rows, err := s.db.query(ctx, `
 		SELECT l.version, f.id, f.name, f.version
-		FROM canvasback_folder_list AS l
+		FROM (SELECT `+s.listVersion()+` AS version) AS l
 		LEFT JOIN canvasback_folders AS f
-			ON f.id > ?1
-		WHERE l.only_row = 1
+			ON f.id > ?2 AND f.tenant = ?1`+index+`
 		ORDER BY f.id
-		LIMIT ?2 + 0`,
-		r.After, paging.FetchLimit(r.Limit),
+		LIMIT ?3 + 0`,
+		s.tenant, r.After, paging.FetchLimit(r.Limit),
 	)
 	if err != nil {
 		return symbols.FolderPage{}, err
@@ -44,7 +53,7 @@ func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.
 		if id.Valid {
 			list.Folders = append(list.Folders, symbols.Folder{
 				ID:      id.Int64,
-				Name:    name.String,
+				Name:    strings.TrimPrefix(name.String, s.prefix),
 				Version: symbols.Version(version.Int64),
 			})
 		}
@@ -56,32 +65,24 @@ func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.
 	return list, nil
 }
 
-func scanFolder(row *sql.Row) (symbols.Folder, error) {
-	var folder symbols.Folder
-	err := row.Scan(&folder.ID, &folder.Name, &folder.Version)
-	if errors.Is(err, sql.ErrNoRows) {
-		return symbols.Folder{}, symbols.ErrFolderNotFound
-	}
-	return folder, err
-}
+// selectFolder selects what scanFolder reads, by id and tenant.
+const selectFolder = `
+	SELECT id, name, version
+	FROM canvasback_folders
+	WHERE id = ? AND tenant = ?`
 
 func (s symbolStore) GetFolder(ctx context.Context, id int64) (symbols.Folder, error) {
-	return scanFolder(s.db.queryRow(ctx, `
-		SELECT id, name, version
-		FROM canvasback_folders
-		WHERE id = ?`,
-		id,
-	))
+	return s.scanFolder(s.db.queryRow(ctx, selectFolder, id, s.tenant))
 }
 
 func (s symbolStore) InsertFolder(ctx context.Context, folder symbols.Folder) (symbols.Folder, error) {
 	err := s.db.write(ctx, func(conn *sql.Conn) error {
 		err := conn.QueryRowContext(ctx, `
-			INSERT INTO canvasback_folders (name)
-			VALUES (?)
+			INSERT INTO canvasback_folders (name, tenant)
+			VALUES (?, ?)
 			ON CONFLICT (name) DO NOTHING
 			RETURNING id, version`,
-			folder.Name,
+			s.prefix+folder.Name, s.tenant,
 		).Scan(&folder.ID, &folder.Version)
 		if errors.Is(err, sql.ErrNoRows) {
 			return symbols.ErrFolderNameTaken
@@ -96,13 +97,8 @@ func (s symbolStore) InsertFolder(ctx context.Context, folder symbols.Folder) (s
 
 func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*symbols.Folder) error) (symbols.Folder, error) {
 	var folder symbols.Folder
-	err := s.db.write(ctx, func(conn *sql.Conn) error {
-		const get = `
-			SELECT id, name, version
-			FROM canvasback_folders
-			WHERE id = ?`
-		var err error
-		if folder, err = scanFolder(conn.QueryRowContext(ctx, get, id)); err != nil {
+	err := s.db.write(ctx, func(conn *sql.Conn) (err error) {
+		if folder, err = s.scanFolder(conn.QueryRowContext(ctx, selectFolder, id, s.tenant)); err != nil {
 			return err
 		}
 		if err := change(&folder); err != nil {
@@ -113,12 +109,12 @@ func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*sy
 			UPDATE OR IGNORE canvasback_folders
 			SET name = ?
 			WHERE id = ?`,
-			folder.Name, id,
+			s.prefix+folder.Name, id,
 		)
 		if err := requireRow(result, err, symbols.ErrFolderNameTaken); err != nil {
 			return err
 		}
-		folder, err = scanFolder(conn.QueryRowContext(ctx, get, id))
+		folder, err = s.scanFolder(conn.QueryRowContext(ctx, selectFolder, id, s.tenant))
 		return err
 	})
 	if err != nil {
@@ -141,10 +137,10 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 		FROM canvasback_folders AS f
 		LEFT JOIN canvasback_symbols AS s
 			ON s.folder_id = f.id AND s.id > ?2
-		WHERE f.id = ?1
+		WHERE f.id = ?1 AND f.tenant = ?5
 		ORDER BY s.id
 		LIMIT iif(?3 > 0, ?3, -1)`,
-		folderID, r.After, r.Limit, symbols.LargeSize,
+		folderID, r.After, r.Limit, symbols.LargeSize, s.tenant,
 	)
 	if err != nil {
 		return symbols.Page{}, err
@@ -202,10 +198,10 @@ func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symb
 		FROM canvasback_folders AS f
 		LEFT JOIN canvasback_symbols AS s
 			ON s.folder_id = f.id AND s.id > ?2
-		WHERE f.id = ?1
+		WHERE f.id = ?1 AND f.tenant = ?4
 		ORDER BY s.id
 		LIMIT ?3 + 0`,
-		folderID, r.After, paging.FetchLimit(r.Limit),
+		folderID, r.After, paging.FetchLimit(r.Limit), s.tenant,
 	)
 	if err != nil {
 		return symbols.InfoPage{}, err
@@ -249,9 +245,9 @@ func (s symbolStore) FindSymbolInfos(ctx context.Context, ids []int64) ([]symbol
 	return queryAll(ctx, s.db, func(rows *sql.Rows) (symbols.SymbolInfo, error) {
 		return scanInfo(rows)
 	}, selectInfo+`
-		WHERE id IN (SELECT value FROM json_each(?))
-		ORDER BY id`,
-		jsonArray(ids),
+		WHERE s.id IN (SELECT value FROM json_each(?))
+		ORDER BY s.id`,
+		s.tenant, jsonArray(ids),
 	)
 }
 
@@ -264,10 +260,14 @@ const tagsColumn = `
 		WHERE t.id = s.id AND t.tags <> ''
 	), '')`
 
-// selectInfo selects what scanInfo reads.
+// ofTenant restricts symbols s to those of a tenant.
+const ofTenant = `
+	JOIN canvasback_folders AS f ON f.id = s.folder_id AND f.tenant = ?`
+
+// selectInfo selects what scanInfo reads, of a tenant.
 const selectInfo = `
-	SELECT id, name, type, folder_id, version, octet_length(data), ` + tagsColumn + `
-	FROM canvasback_symbols AS s`
+	SELECT s.id, s.name, s.type, s.folder_id, s.version, octet_length(s.data), ` + tagsColumn + `
+	FROM canvasback_symbols AS s` + ofTenant
 
 // scanner is a row or rows.
 type scanner interface{ Scan(dest ...any) error }
@@ -302,10 +302,10 @@ func (d *detailRow) set(symbol *symbols.Symbol) {
 	symbol.UpdatedBy = d.updatedBy.Int64
 }
 
-// selectSymbol reads a symbol by its id.
+// selectSymbol reads a symbol by its tenant and id.
 const selectSymbol = `
 	SELECT s.id, s.name, s.type, s.data, s.folder_id, s.version, ` + detailColumns + `
-	FROM canvasback_symbols AS s
+	FROM canvasback_symbols AS s` + ofTenant + `
 	WHERE s.id = ?`
 
 func scanSymbol(row *sql.Row) (symbols.Symbol, error) {
@@ -321,7 +321,7 @@ func scanSymbol(row *sql.Row) (symbols.Symbol, error) {
 }
 
 func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
-	return scanSymbol(s.db.queryRow(ctx, selectSymbol, id))
+	return scanSymbol(s.db.queryRow(ctx, selectSymbol, s.tenant, id))
 }
 
 func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []symbols.Symbol) ([]symbols.Symbol, error) {
@@ -330,13 +330,13 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 		list[i].FolderID = folderID
 	}
 	if len(list) == 1 {
-		if err := s.db.insert(ctx, &list[0]); err != nil {
+		if err := s.db.insert(ctx, s.tenant, &list[0]); err != nil {
 			return nil, err
 		}
 		return list, nil
 	}
 	err := s.db.write(ctx, func(conn *sql.Conn) error {
-		if err := requireFolder(ctx, conn, folderID); err != nil {
+		if err := s.requireFolder(ctx, conn, folderID); err != nil {
 			return err
 		}
 		insert, err := conn.PrepareContext(ctx, insertSymbol)
@@ -345,7 +345,7 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 		}
 		defer insert.Close()
 		for i := range list {
-			if err := execInsert(ctx, insert, &list[i]); err != nil {
+			if err := execInsert(ctx, insert, s.tenant, &list[i]); err != nil {
 				return err
 			}
 		}
@@ -360,7 +360,7 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*symbols.Symbol) error) (symbols.Symbol, error) {
 	var symbol symbols.Symbol
 	err := s.db.write(ctx, func(conn *sql.Conn) error {
-		stored, err := scanSymbol(conn.QueryRowContext(ctx, selectSymbol, id))
+		stored, err := scanSymbol(conn.QueryRowContext(ctx, selectSymbol, s.tenant, id))
 		if err != nil {
 			return err
 		}
@@ -372,7 +372,7 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 		if symbol == stored {
 			return nil
 		}
-		if err := requireFolder(ctx, conn, symbol.FolderID); err != nil {
+		if err := s.requireFolder(ctx, conn, symbol.FolderID); err != nil {
 			return err
 		}
 		_, err = conn.ExecContext(ctx, `
@@ -401,31 +401,33 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 }
 
 func (s symbolStore) FolderListVersion(ctx context.Context) (symbols.Version, error) {
-	return scanVersion(s.db.queryRow(ctx, `
-		SELECT version
-		FROM canvasback_folder_list`,
-	), sql.ErrNoRows)
+	return scanVersion(s.db.queryRow(ctx, `SELECT `+s.listVersion(), s.tenant), sql.ErrNoRows)
 }
 
 func (s symbolStore) FolderVersion(ctx context.Context, id int64) (symbols.Version, error) {
-	return s.version(ctx, `SELECT version FROM canvasback_folders WHERE id = ?`, id, symbols.ErrFolderNotFound)
+	return scanVersion(s.db.queryRow(ctx, `
+		SELECT version
+		FROM canvasback_folders
+		WHERE id = ? AND tenant = ?`,
+		id, s.tenant,
+	), symbols.ErrFolderNotFound)
 }
 
 func (s symbolStore) ContentsVersion(ctx context.Context, folderID int64) (symbols.Version, error) {
-	return s.version(ctx, `SELECT contents_version FROM canvasback_folders WHERE id = ?`, folderID, symbols.ErrFolderNotFound)
+	return scanVersion(s.db.queryRow(ctx, `
+		SELECT contents_version
+		FROM canvasback_folders
+		WHERE id = ? AND tenant = ?`,
+		folderID, s.tenant,
+	), symbols.ErrFolderNotFound)
 }
 
 func (s symbolStore) GetSymbolInfo(ctx context.Context, id int64) (symbols.SymbolInfo, error) {
-	info, err := scanInfo(s.db.queryRow(ctx, selectInfo+` WHERE id = ?`, id))
+	info, err := scanInfo(s.db.queryRow(ctx, selectInfo+` WHERE s.id = ?`, s.tenant, id))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = symbols.ErrSymbolNotFound
 	}
 	return info, err
-}
-
-// version returns the version that a query selects by id, or the error missing.
-func (s symbolStore) version(ctx context.Context, query string, id int64, missing error) (symbols.Version, error) {
-	return scanVersion(s.db.queryRow(ctx, query, id), missing)
 }
 
 func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
@@ -444,14 +446,15 @@ func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.Segme
 	return queryAll(ctx, s.db, func(rows *sql.Rows) (symbols.SegmentSymbol, error) {
 		var symbol symbols.SegmentSymbol
 		var tags string
-		err := rows.Scan(&symbol.ID, &symbol.Name, &tags)
+		err := rows.Scan(&symbol.ID, &symbol.Tenant, &symbol.Name, &tags)
 		symbol.Tags = symbols.ParseTags(tags)
 		return symbol, err
 	}, `
-		SELECT id, name, `+tagsColumn+`
+		SELECT s.id, f.tenant, s.name, `+tagsColumn+`
 		FROM canvasback_symbols AS s
-		WHERE id BETWEEN ? AND ?
-		ORDER BY id`,
+		JOIN canvasback_folders AS f ON f.id = s.folder_id
+		WHERE s.id BETWEEN ? AND ?
+		ORDER BY s.id`,
 		id*symbols.SegmentSize, (id+1)*symbols.SegmentSize-1,
 	)
 }
@@ -467,12 +470,7 @@ func scanVersion(row *sql.Row, missing error) (symbols.Version, error) {
 }
 
 // requireFolder returns ErrFolderNotFound unless the folder exists.
-func requireFolder(ctx context.Context, conn *sql.Conn, id int64) error {
-	_, err := scanVersion(conn.QueryRowContext(ctx, `
-		SELECT version
-		FROM canvasback_folders
-		WHERE id = ?`,
-		id,
-	), symbols.ErrFolderNotFound)
+func (s symbolStore) requireFolder(ctx context.Context, conn *sql.Conn, id int64) error {
+	_, err := s.scanFolder(conn.QueryRowContext(ctx, selectFolder, id, s.tenant))
 	return err
 }

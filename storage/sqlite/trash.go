@@ -24,12 +24,7 @@ const moveSymbols = `
 
 func (s symbolStore) DeleteFolder(ctx context.Context, id int64, d symbols.Deletion) error {
 	return s.db.write(ctx, func(conn *sql.Conn) error {
-		folder, err := scanFolder(conn.QueryRowContext(ctx, `
-			SELECT id, name, version
-			FROM canvasback_folders
-			WHERE id = ?`,
-			id,
-		))
+		folder, err := s.scanFolder(conn.QueryRowContext(ctx, selectFolder, id, s.tenant))
 		switch {
 		case err != nil:
 			return err
@@ -39,12 +34,12 @@ func (s symbolStore) DeleteFolder(ctx context.Context, id int64, d symbols.Delet
 		if !d.Final {
 			var entry int64
 			err := conn.QueryRowContext(ctx, `
-				INSERT INTO canvasback_trash (folder_id, name, symbols, size, deleted_at, deleted_by)
-				SELECT ?1, ?2, count(*), `+trashSize+`, ?3, ?4
+				INSERT INTO canvasback_trash (tenant, folder_id, name, symbols, size, deleted_at, deleted_by)
+				SELECT ?5, ?1, ?2, count(*), `+trashSize+`, ?3, ?4
 				FROM canvasback_symbols AS s
 				WHERE s.folder_id = ?1
 				RETURNING id`,
-				id, folder.Name, d.At.UnixMilli(), d.By,
+				id, folder.Name, d.At.UnixMilli(), d.By, s.tenant,
 			).Scan(&entry)
 			if err == nil {
 				_, err = conn.ExecContext(ctx, moveSymbols+`
@@ -68,7 +63,7 @@ func (s symbolStore) DeleteFolder(ctx context.Context, id int64, d symbols.Delet
 
 func (s symbolStore) DeleteSymbols(ctx context.Context, ids []int64, d symbols.Deletion) error {
 	return s.db.write(ctx, func(conn *sql.Conn) error {
-		found, err := findInfos(ctx, conn, ids)
+		found, err := s.findInfos(ctx, conn, ids)
 		if err != nil {
 			return err
 		}
@@ -79,13 +74,13 @@ func (s symbolStore) DeleteSymbols(ctx context.Context, ids []int64, d symbols.D
 		}
 		if !d.Final {
 			_, err := conn.ExecContext(ctx, `
-				INSERT INTO canvasback_trash (folder_id, symbol_id, name, symbols, size, deleted_at, deleted_by)
-				SELECT s.folder_id, s.id, s.name, 0, `+trashSize+`, ?, ?
+				INSERT INTO canvasback_trash (tenant, folder_id, symbol_id, name, symbols, size, deleted_at, deleted_by)
+				SELECT ?, s.folder_id, s.id, s.name, 0, `+trashSize+`, ?, ?
 				FROM canvasback_symbols AS s
 				WHERE s.id IN (SELECT value FROM json_each(?))
 				GROUP BY s.id
 				ORDER BY s.id`,
-				d.At.UnixMilli(), d.By, jsonArray(ids),
+				s.tenant, d.At.UnixMilli(), d.By, jsonArray(ids),
 			)
 			if err == nil {
 				_, err = conn.ExecContext(ctx, moveSymbols+`
@@ -108,15 +103,15 @@ func (s symbolStore) DeleteSymbols(ctx context.Context, ids []int64, d symbols.D
 }
 
 // findInfos returns the symbols with the given ids, in this order, or a MissingError.
-func findInfos(ctx context.Context, conn *sql.Conn, ids []int64) ([]symbols.SymbolInfo, error) {
-	statement, err := conn.PrepareContext(ctx, selectInfo+` WHERE id = ?`)
+func (s symbolStore) findInfos(ctx context.Context, conn *sql.Conn, ids []int64) ([]symbols.SymbolInfo, error) {
+	statement, err := conn.PrepareContext(ctx, selectInfo+` WHERE s.id = ?`)
 	if err != nil {
 		return nil, err
 	}
 	defer statement.Close()
 	list := make([]symbols.SymbolInfo, len(ids))
 	for i, id := range ids {
-		list[i], err = scanInfo(statement.QueryRowContext(ctx, id))
+		list[i], err = scanInfo(statement.QueryRowContext(ctx, s.tenant, id))
 		if errors.Is(err, sql.ErrNoRows) {
 			err = &symbols.MissingError{Err: symbols.ErrSymbolNotFound, ID: id}
 		}
@@ -131,7 +126,7 @@ func (s symbolStore) UpdateSymbols(
 	ctx context.Context, ids []int64, stamp symbols.Stamp, change func(*symbols.SymbolInfo) error,
 ) (changed int, err error) {
 	err = s.db.write(ctx, func(conn *sql.Conn) error {
-		list, err := findInfos(ctx, conn, ids)
+		list, err := s.findInfos(ctx, conn, ids)
 		if err != nil {
 			return err
 		}
@@ -151,7 +146,7 @@ func (s symbolStore) UpdateSymbols(
 			if info == stored {
 				continue
 			}
-			if err := requireFolder(ctx, conn, info.FolderID); err != nil {
+			if err := s.requireFolder(ctx, conn, info.FolderID); err != nil {
 				return err
 			}
 			_, err := update.ExecContext(ctx, info.FolderID, info.Tags.String(), stamp.At.UnixMilli(), stamp.By, info.ID)
@@ -168,11 +163,12 @@ func (s symbolStore) UpdateSymbols(
 	return changed, nil
 }
 
-// selectTrash selects what scanTrash reads: entries that were deleted after a time.
+// selectTrash selects what scanTrash reads: entries of a tenant that were deleted after a
+// time.
 const selectTrash = `
 	SELECT id, coalesce(symbol_id, 0), folder_id, name, symbols, deleted_at, deleted_by
 	FROM canvasback_trash
-	WHERE deleted_at > ?`
+	WHERE tenant = ? AND deleted_at > ?`
 
 func scanTrash(row scanner) (entry symbols.TrashEntry, err error) {
 	var deletedAt sql.NullInt64
@@ -189,7 +185,7 @@ func scanTrash(row scanner) (entry symbols.TrashEntry, err error) {
 func (s symbolStore) ListTrash(ctx context.Context, oldest time.Time, r symbols.Range) (symbols.TrashPage, error) {
 	list, err := queryAll(ctx, s.db, func(rows *sql.Rows) (symbols.TrashEntry, error) { return scanTrash(rows) },
 		selectTrash+` AND id > ? ORDER BY id LIMIT ? + 0`,
-		oldest.UnixMilli(), r.After, paging.FetchLimit(r.Limit),
+		s.tenant, oldest.UnixMilli(), r.After, paging.FetchLimit(r.Limit),
 	)
 	var page symbols.TrashPage
 	page.Entries, page.More = paging.Cut(list, r.Limit)
@@ -200,7 +196,7 @@ func (s symbolStore) RestoreTrash(
 	ctx context.Context, id int64, oldest time.Time, stamp symbols.Stamp, target func(symbols.TrashEntry) (int64, error),
 ) (restored symbols.Restored, err error) {
 	err = s.db.write(ctx, func(conn *sql.Conn) error {
-		entry, err := scanTrash(conn.QueryRowContext(ctx, selectTrash+` AND id = ?`, oldest.UnixMilli(), id))
+		entry, err := scanTrash(conn.QueryRowContext(ctx, selectTrash+` AND id = ?`, s.tenant, oldest.UnixMilli(), id))
 		if err != nil {
 			return err
 		}
@@ -210,16 +206,16 @@ func (s symbolStore) RestoreTrash(
 		}
 		if entry.SymbolID == 0 {
 			result, err := conn.ExecContext(ctx, `
-				INSERT INTO canvasback_folders (id, name)
-				VALUES (?, ?)
+				INSERT INTO canvasback_folders (id, name, tenant)
+				VALUES (?, ?, ?)
 				ON CONFLICT (name) DO NOTHING`,
-				folderID, entry.Name,
+				folderID, s.prefix+entry.Name, s.tenant,
 			)
 			if err := requireRow(result, err, symbols.ErrFolderNameTaken); err != nil {
 				return err
 			}
 		}
-		if err := requireFolder(ctx, conn, folderID); err != nil {
+		if err := s.requireFolder(ctx, conn, folderID); err != nil {
 			return err
 		}
 		_, err = conn.ExecContext(ctx, `
@@ -237,11 +233,11 @@ func (s symbolStore) RestoreTrash(
 			return err
 		}
 		if entry.SymbolID != 0 {
-			symbol, err := scanSymbol(conn.QueryRowContext(ctx, selectSymbol, entry.SymbolID))
+			symbol, err := scanSymbol(conn.QueryRowContext(ctx, selectSymbol, s.tenant, entry.SymbolID))
 			restored.Symbol = &symbol
 			return err
 		}
-		folder, err := scanFolder(conn.QueryRowContext(ctx, `SELECT id, name, version FROM canvasback_folders WHERE id = ?`, folderID))
+		folder, err := s.scanFolder(conn.QueryRowContext(ctx, selectFolder, folderID, s.tenant))
 		restored.Folder = &folder
 		return err
 	})
@@ -261,7 +257,7 @@ func deleteTrash(ctx context.Context, conn *sql.Conn, id int64) error {
 
 func (s symbolStore) DeleteTrash(ctx context.Context, id int64, oldest time.Time) error {
 	return s.db.write(ctx, func(conn *sql.Conn) error {
-		_, err := scanTrash(conn.QueryRowContext(ctx, selectTrash+` AND id = ?`, oldest.UnixMilli(), id))
+		_, err := scanTrash(conn.QueryRowContext(ctx, selectTrash+` AND id = ?`, s.tenant, oldest.UnixMilli(), id))
 		if err != nil {
 			return err
 		}
@@ -269,42 +265,46 @@ func (s symbolStore) DeleteTrash(ctx context.Context, id int64, oldest time.Time
 	})
 }
 
-const pruneStep = 200 // rows
-
 // PruneTrash first looks whether there is something to do, which does not wait for
 // writers.
 func (s symbolStore) PruneTrash(ctx context.Context, oldest time.Time, size int64) (more bool, err error) {
+	const step = 200 // rows
 	var last int64
-	var orphans bool
 	err = s.db.queryRow(ctx, `
-		SELECT
-			coalesce(max(id), 0),
-			EXISTS (SELECT 1 FROM canvasback_trash_symbols WHERE trash_id < `+firstTrash+`)
+		SELECT coalesce(max(id), 0)
 		FROM (
 			SELECT id, deleted_at, sum(size) OVER (ORDER BY id DESC) AS total
 			FROM canvasback_trash
+			WHERE tenant = ?
 		)
 		WHERE deleted_at <= ? OR total > ?`,
-		oldest.UnixMilli(), size,
-	).Scan(&last, &orphans)
-	if err != nil || last == 0 && !orphans {
+		s.tenant, oldest.UnixMilli(), size,
+	).Scan(&last)
+	if err != nil || last == 0 {
 		return false, err
 	}
+	// The symbols of an entry are removed before it, and nobody restores it meanwhile.
+	const oldestEntries = ` IN (SELECT id FROM canvasback_trash WHERE tenant = ?1 AND id <= ?2 ORDER BY id LIMIT ?3)`
 	err = s.db.write(ctx, func(conn *sql.Conn) error {
-		entries, err := affected(conn.ExecContext(ctx, `
-			DELETE FROM canvasback_trash
-			WHERE id IN (SELECT id FROM canvasback_trash WHERE id <= ? ORDER BY id LIMIT ?)`,
-			last, pruneStep,
-		))
+		_, err := conn.ExecContext(ctx, `UPDATE canvasback_trash SET deleted_at = 0 WHERE id`+oldestEntries, s.tenant, last, step)
 		if err != nil {
 			return err
 		}
 		rows, err := affected(conn.ExecContext(ctx, `
 			DELETE FROM canvasback_trash_symbols
-			WHERE id IN (SELECT id FROM canvasback_trash_symbols WHERE trash_id < `+firstTrash+` ORDER BY trash_id LIMIT ?)`,
-			pruneStep,
+			WHERE id IN (SELECT id FROM canvasback_trash_symbols WHERE trash_id`+oldestEntries+` LIMIT ?3)`,
+			s.tenant, last, step,
 		))
-		more = entries == pruneStep || rows == pruneStep
+		if err != nil {
+			return err
+		}
+		entries, err := affected(conn.ExecContext(ctx, `
+			DELETE FROM canvasback_trash
+			WHERE id`+oldestEntries+`
+				AND NOT EXISTS (SELECT 1 FROM canvasback_trash_symbols WHERE trash_id = canvasback_trash.id)`,
+			s.tenant, last, step,
+		))
+		more = entries == step || rows == step
 		return err
 	})
 	return more, err
@@ -316,6 +316,3 @@ func affected(result sql.Result, err error) (int64, error) {
 	}
 	return result.RowsAffected()
 }
-
-// firstTrash is the lowest id of an entry. What the trash has below it was pruned.
-const firstTrash = `coalesce((SELECT min(id) FROM canvasback_trash), 9223372036854775807)`
