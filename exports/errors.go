@@ -15,6 +15,12 @@ var (
 	// ErrNotOwner means that another registrant has registered the export.
 	ErrNotOwner = errors.New("exports: registered by another")
 
+	// ErrPrivate means that a registration is limited to public files.
+	ErrPrivate = errors.New("exports: the file is private")
+
+	// ErrTaken means that two tenants have an export of one source.
+	ErrTaken = errors.New("exports: source is taken")
+
 	// ErrLinkNotFound means that a download link is unknown or has expired.
 	ErrLinkNotFound = errors.New("exports: no such link")
 
@@ -86,10 +92,15 @@ type invalid string
 func (e invalid) Error() string        { return string(e) }
 func (e invalid) Is(target error) bool { return target == ErrInvalid }
 
-// storeError wraps an error of the store in [ErrUnavailable], except nil,
-// [ErrNotFound], [ErrNotOwner] and [ErrTooManyLinks].
+// storeError returns the errors that [Store] documents and wraps all others in
+// [ErrUnavailable].
 func storeError(operation string, err error) error {
-	if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrNotOwner) || errors.Is(err, ErrTooManyLinks) {
+	switch {
+	case err == nil,
+		errors.Is(err, ErrNotFound),
+		errors.Is(err, ErrNotOwner),
+		errors.Is(err, ErrTaken),
+		errors.Is(err, ErrTooManyLinks):
 		return err
 	}
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, operation, err)

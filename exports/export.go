@@ -12,7 +12,8 @@ import (
 // the millisecond.
 type Export struct {
 	ID           int64  // positive, ascending, never reused
-	SourceURL    string // lookup key, unique
+	Tenant       string // see [Service.Tenant]
+	SourceURL    string // lookup key, unique for a tenant
 	ExportedURL  string // of the exported file
 	FileName     string // as registered, empty if none
 	RegisteredBy string // who registered it last, such as "key 7"; empty if unknown
@@ -22,7 +23,8 @@ type Export struct {
 
 // Filter selects the exports of a list. The zero value selects all.
 type Filter struct {
-	Contains string // only exports whose SourceURL contains it, as bytes
+	Contains string  // only exports whose SourceURL contains it, as bytes
+	Tenant   *string // only those of this tenant, unless it is nil
 }
 
 // Range selects the first records of a list with ids above After. The zero value

@@ -221,7 +221,7 @@ func (s *Service) lookUp(ctx context.Context, items []BatchItem) error {
 func (s *Service) findExports(ctx context.Context, sources []string) (list []Export, err error) {
 	const step = 100
 	for part := range slices.Chunk(sources, step) {
-		found, err := s.store.Find(ctx, part...)
+		found, err := s.store.Find(ctx, s.tenant, part...)
 		if err != nil {
 			return nil, storeError("find exports", err)
 		}

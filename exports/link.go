@@ -87,6 +87,7 @@ func (s *Service) CreateLink(ctx context.Context, r LinkRequest) (*Link, error) 
 	now := s.now()
 	stored := StoredLink{
 		Digest:    sha256.Sum256([]byte(token)),
+		Tenant:    s.tenant,
 		Owner:     r.Owner,
 		Client:    sha256.Sum256([]byte(r.Client)),
 		Version:   1,
@@ -139,6 +140,7 @@ func (s *Service) linkLimits() LinkLimits {
 
 // FoundLink is a link whose plan is not read yet.
 type FoundLink struct {
+	Tenant   string // that has made the link
 	Owner    Digest // as given to CreateLink
 	PlanSize int    // in bytes; Load takes a few times as much memory
 
@@ -161,13 +163,13 @@ func (s *Service) FindLink(ctx context.Context, token string) (*FoundLink, error
 	case !s.now().Before(stored.ExpiresAt):
 		return nil, ErrLinkNotFound
 	}
-	return &FoundLink{stored.Owner, stored.PlanSize, s, stored}, nil
+	return &FoundLink{stored.Tenant, stored.Owner, stored.PlanSize, s.Tenant(stored.Tenant), stored}, nil
 }
 
 // Load returns the link with its plan. Its errors are those of [Service.FindLink].
 func (f *FoundLink) Load(ctx context.Context) (*Link, error) {
 	if cached := f.service.plans.get(f.stored.Digest); cached != nil && cached.stored.Version == f.stored.Version {
-		return cached.with(f.stored), nil
+		return cached.with(f.service, f.stored), nil
 	}
 	stored, err := f.service.links.FindLink(ctx, f.stored.Digest, true)
 	if err == ErrLinkNotFound {
@@ -180,13 +182,13 @@ func (f *FoundLink) Load(ctx context.Context) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return link.with(stored), nil
+	return link.with(f.service, stored), nil
 }
 
 // with returns the link with the same plan and what else is stored now.
-func (l *Link) with(stored StoredLink) *Link {
+func (l *Link) with(service *Service, stored StoredLink) *Link {
 	link := *l
-	link.stored = stored
+	link.service, link.stored = service, stored
 	link.stored.Plan = nil
 	link.ModifiedStrong = stored.Version == 1 && !link.Modified.IsZero() && l.service.now().Sub(link.Modified) >= time.Second
 	return &link

@@ -81,7 +81,7 @@ func (s *Service) ShareLink(ctx context.Context, export Export, owner Digest, cl
 	if _, err := s.stat(ctx, export); err != nil {
 		return nil, err
 	}
-	key := Digest(sha256.Sum256(fmt.Appendf(nil, "%x %q %q %q", owner[:], export.SourceURL, export.ExportedURL, export.FileName)))
+	key := Digest(sha256.Sum256(fmt.Appendf(nil, "%q %x %q %q %q", s.tenant, owner[:], export.SourceURL, export.ExportedURL, export.FileName)))
 	// The result is shared, so it must not be canceled with its first caller.
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), s.options.OpenTimeout, ErrTimeout)
 	defer cancel()

@@ -17,8 +17,9 @@ type Registration struct {
 	// previous one; empty or only white space means none.
 	FileName *string
 
-	By      string // see RegisteredBy of [Export]
-	OwnOnly bool   // return [ErrNotOwner] rather than replace the export of another
+	By         string // see RegisteredBy of [Export]
+	OwnOnly    bool   // return [ErrNotOwner] rather than replace the export of another
+	PublicOnly bool   // return [ErrPrivate] if the file is one of a [Presigner] or private
 }
 
 // check returns the export of a registration, without times.
@@ -39,11 +40,26 @@ func (s *Service) check(r Registration) (export Export, err error) {
 			export.FileName = *r.FileName
 		}
 	}
-	export.RegisteredBy = r.By
+	export.Tenant, export.RegisteredBy = s.tenant, r.By
 	if err := checkText("registeredBy", r.By); err != nil {
 		return Export{}, err
 	}
-	return export, s.checkAllowed(u)
+	if err := s.checkAllowed(u); err != nil {
+		return Export{}, err
+	}
+	if r.PublicOnly && isPrivate(s.opener(u), u) {
+		return Export{}, ErrPrivate
+	}
+	return export, nil
+}
+
+// isPrivate reports whether clients need the opener for the file at u.
+func isPrivate(opener Opener, u *url.URL) bool {
+	if _, ok := opener.(Presigner); ok {
+		return true
+	}
+	private, ok := opener.(PrivateOpener)
+	return ok && private.IsPrivate(u)
 }
 
 // Register registers the export of a source in place of a previous one; created reports

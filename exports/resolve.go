@@ -44,7 +44,7 @@ func (s *Service) Resolve(ctx context.Context, items []BatchItem) {
 // resolveOnce shares a call among the requests for one key. It goes on when a request
 // ends, and each waits for OpenTimeout even if the application ignores the context.
 func (s *Service) resolveOnce(ctx context.Context, key, source string) (*Export, error) {
-	result := s.resolutions.DoChan(key, func() (any, error) {
+	result := s.resolutions.DoChan(fmt.Sprintf("%q %s", s.tenant, key), func() (any, error) {
 		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), s.options.OpenTimeout, ErrTimeout)
 		defer cancel()
 		export, err := s.resolveSource(ctx, source)
@@ -66,7 +66,7 @@ func (s *Service) resolveOnce(ctx context.Context, key, source string) (*Export,
 
 func (s *Service) resolveSource(ctx context.Context, source string) (_ *Export, err error) {
 	defer recoverToError(&err)
-	resolved, err := s.options.Resolve(ctx, ResolveRequest{Source: source})
+	resolved, err := s.options.Resolve(ctx, ResolveRequest{Source: source, Tenant: s.tenant})
 	if notReady, ok := errors.AsType[*NotReadyError](err); ok {
 		if notReady.RetryAfter <= 0 {
 			return nil, &NotReadyError{5 * time.Second}

@@ -78,6 +78,7 @@ type Options struct {
 // Service registers, finds and opens exports over a [Store]. It is safe for
 // concurrent use.
 type Service struct {
+	tenant  string
 	options Options // with defaults
 	store   Store
 	links   LinkStore // nil if the Store is none
@@ -136,6 +137,28 @@ func NewService(store Store, options *Options) (*Service, error) {
 	s.statPrefetch = s.prefetch // a description takes one short request and no memory
 	s.statPrefetch.Budget = prefetch.NewBudget(o.Prefetch * prefetch.PrefixSize)
 	return s, nil
+}
+
+// Tenant returns the exports of a tenant: what it registers, finds and resolves, and the
+// links that it makes, do not exist for another. The Service of [NewService] is that of
+// the tenant "". [Service.List], [Service.Get], [Service.Remove] and [Service.FindLink] are
+// about all tenants. It costs nothing to call this for each request.
+func (s *Service) Tenant(tenant string) *Service {
+	if tenant == s.tenant {
+		return s
+	}
+	other := *s
+	other.tenant = tenant
+	return &other
+}
+
+// AssignTenant gives all exports and links of the tenant to another. The error is
+// [ErrTaken], and nothing is changed, if both have an export of one source.
+func (s *Service) AssignTenant(ctx context.Context, to string) error {
+	if err := checkText("tenant", to); err != nil || to == s.tenant {
+		return err
+	}
+	return storeError("assign tenant", s.store.AssignTenant(ctx, s.tenant, to))
 }
 
 // Format implements [fmt.Formatter] for all verbs. It prints no state, which other

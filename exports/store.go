@@ -11,7 +11,8 @@ import (
 
 // Store stores exports. It enforces no rules: its input is valid and complete. It is
 // responsible for identity and unique source URLs, which are compared exactly and
-// have up to [MaxURLLength] code points.
+// have up to [MaxURLLength] code points. They do not begin with a space, and are
+// unique for each tenant.
 //
 // Download links need a [LinkStore] as well.
 //
@@ -27,7 +28,7 @@ import (
 // return an error.
 type Store interface {
 	// Put stores an export under a new id, ignoring the id it has. If the
-	// source URL already has an export, Put replaces it and keeps its id and
+	// source URL already has an export of the tenant, Put replaces it and keeps its id and
 	// CreatedAt, unless the rule is violated. It returns the export as stored and
 	// whether it is new. Ids are positive, ascending and never reused, not even
 	// after a deletion or a restart.
@@ -40,12 +41,16 @@ type Store interface {
 	// it may read all exports above After.
 	List(ctx context.Context, filter Filter, r Range) (Page, error)
 
-	// Find returns the exports of the source URLs that have one, in any
+	// Find returns the exports of a tenant's source URLs that have one, in any
 	// order, each once even if its source URL is given more than once.
-	Find(ctx context.Context, sources ...string) ([]Export, error)
+	Find(ctx context.Context, tenant string, sources ...string) ([]Export, error)
 
 	// Delete removes the export with the id, or returns [ErrNotFound].
 	Delete(ctx context.Context, id int64) error
+
+	// AssignTenant gives the exports of a tenant, and its links, to another. It
+	// returns [ErrTaken], and changes nothing, if both have an export of one source.
+	AssignTenant(ctx context.Context, from, to string) error
 }
 
 // LinkStore is an optional interface of a [Store], for download links and facts about
@@ -121,6 +126,7 @@ func (d Digest) Format(f fmt.State, _ rune) { fmt.Fprint(f, "[digest]") }
 // StoredLink is a download link in a [Store].
 type StoredLink struct {
 	Digest    Digest // of the token
+	Tenant    string
 	Owner     Digest // of the raw key that made the link; zero if none
 	Client    Digest // of the owner's client that made it
 	Version   int64  // of the plan, from 1

@@ -221,10 +221,10 @@ type findStore struct {
 	closed chan struct{}
 }
 
-func (s *findStore) Find(ctx context.Context, sources ...string) ([]exports.Export, error) {
+func (s *findStore) Find(ctx context.Context, tenant string, sources ...string) ([]exports.Export, error) {
 	s.calls.Add(1)
 	<-s.closed
-	return s.Store.Find(ctx, sources...)
+	return s.Store.Find(ctx, tenant, sources...)
 }
 
 // TestTurns_ClientLooksUpOneLargeBatchAtATime has two keys.

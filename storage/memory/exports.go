@@ -9,6 +9,9 @@ import (
 	"example.com/canvasback/storage/internal/paging"
 )
 
+// tenantSource is what is unique for an export.
+type tenantSource struct{ tenant, source string }
+
 type exportStore struct{ db *DB }
 
 var (
@@ -22,7 +25,8 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 	if err := ctx.Err(); err != nil {
 		return exports.Export{}, false, err
 	}
-	if id, ok := s.db.sources[export.SourceURL]; ok {
+	source := tenantSource{export.Tenant, export.SourceURL}
+	if id, ok := s.db.sources[source]; ok {
 		if export, err = rule.Replace(s.db.exports[id], export); err != nil {
 			return exports.Export{}, false, err
 		}
@@ -32,7 +36,7 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 	s.db.lastExportID++
 	export.ID = s.db.lastExportID
 	s.db.exports[export.ID] = export
-	s.db.sources[export.SourceURL] = export.ID
+	s.db.sources[source] = export.ID
 	s.db.exportIDs = append(s.db.exportIDs, export.ID)
 	return export, true, nil
 }
@@ -59,7 +63,8 @@ func (s exportStore) List(ctx context.Context, filter exports.Filter, r exports.
 		if ctx.Err() != nil || len(list) == paging.FetchLimit(r.Limit) {
 			break
 		}
-		if export := s.db.exports[id]; strings.Contains(export.SourceURL, filter.Contains) {
+		export := s.db.exports[id]
+		if strings.Contains(export.SourceURL, filter.Contains) && (filter.Tenant == nil || *filter.Tenant == export.Tenant) {
 			list = append(list, export)
 		}
 	}
@@ -70,7 +75,7 @@ func (s exportStore) List(ctx context.Context, filter exports.Filter, r exports.
 	return page, nil
 }
 
-func (s exportStore) Find(ctx context.Context, sources ...string) ([]exports.Export, error) {
+func (s exportStore) Find(ctx context.Context, tenant string, sources ...string) ([]exports.Export, error) {
 	s.db.mu.RLock()
 	defer s.db.mu.RUnlock()
 	if err := ctx.Err(); err != nil {
@@ -79,7 +84,7 @@ func (s exportStore) Find(ctx context.Context, sources ...string) ([]exports.Exp
 	found := make([]exports.Export, 0, len(sources))
 	given := make(map[string]bool, len(sources))
 	for _, source := range sources {
-		id, ok := s.db.sources[source]
+		id, ok := s.db.sources[tenantSource{tenant, source}]
 		if ok && !given[source] {
 			found = append(found, s.db.exports[id])
 		}
@@ -99,8 +104,36 @@ func (s exportStore) Delete(ctx context.Context, id int64) error {
 		return exports.ErrNotFound
 	}
 	delete(s.db.exports, id)
-	delete(s.db.sources, export.SourceURL)
+	delete(s.db.sources, tenantSource{export.Tenant, export.SourceURL})
 	s.db.exportIDs = without(s.db.exportIDs, id)
+	return nil
+}
+
+func (s exportStore) AssignTenant(ctx context.Context, from, to string) error {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for source := range s.db.sources {
+		if _, taken := s.db.sources[tenantSource{to, source.source}]; source.tenant == from && taken {
+			return exports.ErrTaken
+		}
+	}
+	for id, export := range s.db.exports {
+		if export.Tenant == from {
+			delete(s.db.sources, tenantSource{from, export.SourceURL})
+			s.db.sources[tenantSource{to, export.SourceURL}] = id
+			export.Tenant = to
+			s.db.exports[id] = export
+		}
+	}
+	for digest, link := range s.db.links {
+		if link.Tenant == from {
+			link.Tenant = to
+			s.db.links[digest] = link
+		}
+	}
 	return nil
 }
 

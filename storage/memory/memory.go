@@ -43,8 +43,8 @@ type DB struct {
 	lastTrashID  int64
 
 	exports      map[int64]exports.Export
-	sources      map[string]int64 // ids of exports
-	exportIDs    []int64          // ascending
+	sources      map[tenantSource]int64 // ids of exports
+	exportIDs    []int64                // ascending
 	lastExportID int64
 	links        map[exports.Digest]exports.StoredLink
 	linkOrder    []exports.Digest // oldest first
@@ -69,7 +69,7 @@ func New() *DB {
 		segments:     make(map[int64]symbols.Version),
 		trash:        make(map[int64]trashEntry),
 		exports:      make(map[int64]exports.Export),
-		sources:      make(map[string]int64),
+		sources:      make(map[tenantSource]int64),
 		links:        make(map[exports.Digest]exports.StoredLink),
 		facts:        make(map[[32]byte]storedFact),
 	}

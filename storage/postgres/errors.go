@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/symbols"
 )
 
@@ -14,6 +15,8 @@ import (
 var constraintErrors = map[string]error{
 	"canvasback_folders_name_key":       symbols.ErrFolderNameTaken,
 	"canvasback_symbols_folder_id_fkey": symbols.ErrFolderNotFound,
+
+	"canvasback_exports_source_digest_key": exports.ErrTaken, // of AssignTenant
 }
 
 const uniqueViolation = "23505"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,8 +18,12 @@ var (
 	_ exports.LinkStore = exportStore{}
 )
 
-// sourceDigest returns the indexed form of a source URL.
-func sourceDigest(source string) []byte {
+// sourceDigest returns the indexed form of a tenant's source URL, as the function
+// canvasback_tenant_source of the database does. No source URL begins with a space.
+func sourceDigest(tenant, source string) []byte {
+	if tenant != "" {
+		source = fmt.Sprintf(" %x %s", sha256.Sum256([]byte(tenant)), source)
+	}
 	digest := sha256.Sum256([]byte(source))
 	return digest[:]
 }
@@ -38,9 +43,9 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 				RETURNING id, file_name, created_at
 			), inserted AS (
 				INSERT INTO canvasback_exports (
-					source_digest, source_url, exported_url, file_name, registered_by, created_at, updated_at
+					source_digest, source_url, exported_url, file_name, registered_by, created_at, updated_at, tenant
 				)
-				SELECT $1::bytea, $2::text, $3::text, $4::text, $5::text, $6::timestamptz, $7::timestamptz
+				SELECT $1::bytea, $2::text, $3::text, $4::text, $5::text, $6::timestamptz, $7::timestamptz, $10::text
 				WHERE NOT EXISTS (SELECT FROM replaced)
 				ON CONFLICT (source_digest) DO NOTHING
 				RETURNING id, file_name, created_at
@@ -54,8 +59,8 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 			SELECT 0, file_name, created_at, false
 			FROM canvasback_exports
 			WHERE source_digest = $1 AND $9 AND registered_by <> $5`,
-			sourceDigest(export.SourceURL), export.SourceURL, export.ExportedURL, export.FileName,
-			export.RegisteredBy, export.CreatedAt, export.UpdatedAt, rule.KeepName, rule.OwnOnly,
+			sourceDigest(export.Tenant, export.SourceURL), export.SourceURL, export.ExportedURL, export.FileName,
+			export.RegisteredBy, export.CreatedAt, export.UpdatedAt, rule.KeepName, rule.OwnOnly, export.Tenant,
 		).Scan(&export.ID, &export.FileName, &export.CreatedAt, &created)
 	}
 	err = put()
@@ -72,25 +77,28 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 	return export, created, nil
 }
 
-func (s exportStore) Find(ctx context.Context, sources ...string) ([]exports.Export, error) {
+func (s exportStore) Find(ctx context.Context, tenant string, sources ...string) ([]exports.Export, error) {
 	digests := make([][]byte, len(sources))
 	for i, source := range sources {
-		digests[i] = sourceDigest(source)
+		digests[i] = sourceDigest(tenant, source)
 	}
 	return readRows(ctx, s.db, scanExportRow, `
-		SELECT id, source_url, exported_url, file_name, registered_by, created_at, updated_at
+		SELECT `+exportColumns+`
 		FROM canvasback_exports
 		WHERE source_digest = ANY ($1::bytea[])`,
 		digests,
 	)
 }
 
+// exportColumns are what scanExport reads.
+const exportColumns = `id, tenant, source_url, exported_url, file_name, registered_by, created_at, updated_at`
+
 func scanExportRow(row pgx.CollectableRow) (exports.Export, error) { return scanExport(row) }
 
 func scanExport(row pgx.Row) (exports.Export, error) {
 	var export exports.Export
 	err := row.Scan(
-		&export.ID, &export.SourceURL, &export.ExportedURL, &export.FileName, &export.RegisteredBy,
+		&export.ID, &export.Tenant, &export.SourceURL, &export.ExportedURL, &export.FileName, &export.RegisteredBy,
 		&export.CreatedAt, &export.UpdatedAt,
 	)
 	export.CreatedAt, export.UpdatedAt = export.CreatedAt.UTC(), export.UpdatedAt.UTC()

@@ -30,12 +30,12 @@ func (s exportStore) InsertLink(ctx context.Context, link exports.StoredLink, li
 			FROM canvasback_links
 			WHERE owner = $2 AND expires_at > $4 AND served < $12
 		)
-		INSERT INTO canvasback_links (digest, owner, client, created_at, expires_at, plan, size)
-		SELECT $1, $2, $3, $4, $5, $6, $7::bigint
+		INSERT INTO canvasback_links (digest, owner, client, created_at, expires_at, plan, size, tenant)
+		SELECT $1, $2, $3, $4, $5, $6, $7::bigint, $14
 		FROM held
 		WHERE links < $8 AND bytes + $7::bigint <= $9 AND client_links < $10 AND client_bytes + $7::bigint <= $11`,
 		link.Digest[:], link.Owner[:], link.Client[:], link.CreatedAt, link.ExpiresAt, notNull(link.Plan), int64(len(link.Plan)),
-		limits.PerOwner.Links, limits.PerOwner.Bytes, limits.PerClient.Links, limits.PerClient.Bytes, limits.Served, exports.PruneStep,
+		limits.PerOwner.Links, limits.PerOwner.Bytes, limits.PerClient.Links, limits.PerClient.Bytes, limits.Served, exports.PruneStep, link.Tenant,
 	)
 	if err == nil && inserted == 0 {
 		return exports.ErrTooManyLinks
@@ -45,7 +45,7 @@ func (s exportStore) InsertLink(ctx context.Context, link exports.StoredLink, li
 
 func (s exportStore) FindLink(ctx context.Context, digest exports.Digest, withPlan bool) (exports.StoredLink, error) {
 	return scanLink(digest, s.db.readRow(ctx, `
-		SELECT owner, client, version, served, created_at, expires_at, size, CASE WHEN $2 THEN plan END
+		SELECT tenant, owner, client, version, served, created_at, expires_at, size, CASE WHEN $2 THEN plan END
 		FROM canvasback_links
 		WHERE digest = $1`,
 		digest[:], withPlan,
@@ -55,7 +55,7 @@ func (s exportStore) FindLink(ctx context.Context, digest exports.Digest, withPl
 func scanLink(digest exports.Digest, row pgx.Row) (exports.StoredLink, error) {
 	link := exports.StoredLink{Digest: digest}
 	var owner, client []byte
-	err := row.Scan(&owner, &client, &link.Version, &link.Served, &link.CreatedAt, &link.ExpiresAt, &link.PlanSize, &link.Plan)
+	err := row.Scan(&link.Tenant, &owner, &client, &link.Version, &link.Served, &link.CreatedAt, &link.ExpiresAt, &link.PlanSize, &link.Plan)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return exports.StoredLink{}, exports.ErrLinkNotFound
 	}
@@ -73,7 +73,7 @@ func (s exportStore) ReplacePlan(ctx context.Context, digest exports.Digest, ver
 		UPDATE canvasback_links
 		SET plan = $3, size = octet_length($3::bytea), version = version + 1
 		WHERE digest = $1 AND version = $2
-		RETURNING owner, client, version, served, created_at, expires_at, size, plan`,
+		RETURNING tenant, owner, client, version, served, created_at, expires_at, size, plan`,
 		digest[:], version, notNull(plan),
 	))
 	if err == exports.ErrLinkNotFound { // or another version

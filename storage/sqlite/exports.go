@@ -20,17 +20,17 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 	err = s.db.write(ctx, func(conn *sql.Conn) error {
 		var previous exports.Export
 		previous, err := scanExport(conn.QueryRowContext(ctx, `
-			SELECT id, source_url, exported_url, file_name, registered_by, created_at, updated_at
+			SELECT `+exportColumns+`
 			FROM canvasback_exports
 			WHERE source_url = ?`,
-			export.SourceURL,
+			tenantPrefix(export.Tenant)+export.SourceURL,
 		))
 		if created = errors.Is(err, sql.ErrNoRows); created {
 			return conn.QueryRowContext(ctx, `
-				INSERT INTO canvasback_exports (source_url, exported_url, file_name, registered_by, created_at, updated_at)
-				VALUES (?, ?, ?, ?, ?, ?)
+				INSERT INTO canvasback_exports (tenant, source_url, exported_url, file_name, registered_by, created_at, updated_at)
+				VALUES (?, ?, ?, ?, ?, ?, ?)
 				RETURNING id`,
-				export.SourceURL, export.ExportedURL, export.FileName, export.RegisteredBy,
+				export.Tenant, tenantPrefix(export.Tenant)+export.SourceURL, export.ExportedURL, export.FileName, export.RegisteredBy,
 				toMillis(export.CreatedAt), toMillis(export.UpdatedAt),
 			).Scan(&export.ID)
 		}
@@ -54,14 +54,18 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 	return export, created, nil
 }
 
-func (s exportStore) Find(ctx context.Context, sources ...string) ([]exports.Export, error) {
+func (s exportStore) Find(ctx context.Context, tenant string, sources ...string) ([]exports.Export, error) {
+	prefix, stored := tenantPrefix(tenant), make([]string, len(sources))
+	for i, source := range sources {
+		stored[i] = prefix + source
+	}
 	// SQLite limits the number of parameters, so all URLs are one array.
-	array, err := json.Marshal(sources)
+	array, err := json.Marshal(stored)
 	if err != nil {
 		return nil, err
 	}
 	return queryExports(ctx, s.db, `
-		SELECT id, source_url, exported_url, file_name, registered_by, created_at, updated_at
+		SELECT `+exportColumns+`
 		FROM canvasback_exports
 		WHERE source_url IN (
 			SELECT value
@@ -76,15 +80,21 @@ func queryExports(ctx context.Context, db *database, statement string, args ...a
 	return queryAll(ctx, db, func(rows *sql.Rows) (exports.Export, error) { return scanExport(rows) }, statement, args...)
 }
 
+// exportColumns are what scanExport reads.
+const exportColumns = `id, tenant, source_url, exported_url, file_name, registered_by, created_at, updated_at`
+
 func scanExport(row interface{ Scan(dest ...any) error }) (exports.Export, error) {
 	var (
 		export           exports.Export
 		created, updated sql.NullInt64
 	)
 	err := row.Scan(
-		&export.ID, &export.SourceURL, &export.ExportedURL, &export.FileName, &export.RegisteredBy,
+		&export.ID, &export.Tenant, &export.SourceURL, &export.ExportedURL, &export.FileName, &export.RegisteredBy,
 		&created, &updated,
 	)
+	if export.Tenant != "" {
+		export.SourceURL = export.SourceURL[tenantPrefixSize:]
+	}
 	export.CreatedAt, export.UpdatedAt = fromMillis(created), fromMillis(updated)
 	return export, err
 }

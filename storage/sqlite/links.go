@@ -27,8 +27,8 @@ func (s exportStore) InsertLink(ctx context.Context, link exports.StoredLink, li
 			}
 		}
 		result, err := conn.ExecContext(ctx, `
-			INSERT INTO canvasback_links (digest, owner, client, created_at, expires_at, plan, size)
-			SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
+			INSERT INTO canvasback_links (digest, owner, client, created_at, expires_at, plan, size, tenant)
+			SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?12
 			FROM (
 				SELECT count(*) AS links, total(size) AS bytes,
 					count(*) FILTER (WHERE client = ?3) AS client_links, total(size) FILTER (WHERE client = ?3) AS client_bytes
@@ -37,7 +37,7 @@ func (s exportStore) InsertLink(ctx context.Context, link exports.StoredLink, li
 			)
 			WHERE links < ?8 AND bytes + ?7 <= ?9 AND client_links < ?10 AND client_bytes + ?7 <= ?11`,
 			link.Digest[:], link.Owner[:], link.Client[:], toMillis(link.CreatedAt), toMillis(link.ExpiresAt), notNull(link.Plan), len(link.Plan),
-			limits.PerOwner.Links, limits.PerOwner.Bytes, limits.PerClient.Links, limits.PerClient.Bytes,
+			limits.PerOwner.Links, limits.PerOwner.Bytes, limits.PerClient.Links, limits.PerClient.Bytes, link.Tenant,
 		)
 		if err == nil {
 			inserted, err = result.RowsAffected()
@@ -52,7 +52,7 @@ func (s exportStore) InsertLink(ctx context.Context, link exports.StoredLink, li
 
 func (s exportStore) FindLink(ctx context.Context, digest exports.Digest, withPlan bool) (exports.StoredLink, error) {
 	return scanLink(digest, s.db.queryRow(ctx, `
-		SELECT owner, client, version, served, created_at, expires_at, size, CASE WHEN ? THEN plan END
+		SELECT tenant, owner, client, version, served, created_at, expires_at, size, CASE WHEN ? THEN plan END
 		FROM canvasback_links
 		WHERE digest = ?`,
 		withPlan, digest[:],
@@ -65,7 +65,7 @@ func scanLink(digest exports.Digest, row *sql.Row) (exports.StoredLink, error) {
 		owner, client    []byte
 		created, expires sql.NullInt64
 	)
-	err := row.Scan(&owner, &client, &link.Version, &link.Served, &created, &expires, &link.PlanSize, &link.Plan)
+	err := row.Scan(&link.Tenant, &owner, &client, &link.Version, &link.Served, &created, &expires, &link.PlanSize, &link.Plan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return exports.StoredLink{}, exports.ErrLinkNotFound
 	}
@@ -85,7 +85,7 @@ func (s exportStore) ReplacePlan(ctx context.Context, digest exports.Digest, ver
 			UPDATE canvasback_links
 			SET plan = ?, size = ?, version = version + 1
 			WHERE digest = ? AND version = ?
-			RETURNING owner, client, version, served, created_at, expires_at, size, plan`,
+			RETURNING tenant, owner, client, version, served, created_at, expires_at, size, plan`,
 			notNull(plan), len(plan), digest[:], version,
 		))
 		return err

@@ -146,7 +146,7 @@ func (w *worker) actual(ctx context.Context, db *sqlite.DB) (text string, versio
 	if err != nil {
 		return "", 0, nil, err
 	}
-	found, err := db.Exports().Find(ctx, w.source)
+	found, err := db.Exports().Find(ctx, "", w.source)
 	if err != nil {
 		return "", 0, nil, err
 	}

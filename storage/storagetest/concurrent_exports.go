@@ -35,7 +35,7 @@ func concurrentPuts(t *testing.T, handles []Storage) {
 		t.Errorf("%d of %d created the export, want 1", count, workers)
 	}
 	for _, s := range handles {
-		found, err := s.Exports().Find(t.Context(), "source")
+		found, err := s.Exports().Find(t.Context(), "", "source")
 		must(t, err)
 		if len(found) != 1 || !slices.Contains(stored, found[0]) {
 			t.Errorf("Find returns %+v, want one of %+v", found, stored)
@@ -65,7 +65,7 @@ func concurrentOwners(t *testing.T, handles []Storage) {
 	}
 	want := strconv.FormatInt(owner.Load()-1, 10)
 	for _, s := range handles {
-		found, err := s.Exports().Find(t.Context(), "source")
+		found, err := s.Exports().Find(t.Context(), "", "source")
 		must(t, err)
 		if len(found) != 1 || found[0].RegisteredBy != want {
 			t.Errorf("Find returns %+v, want one of %s", found, want)

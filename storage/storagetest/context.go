@@ -181,7 +181,7 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Exp
 			_, _, err := e.Put(ctx, newExport("new"), exports.PutRule{})
 			return err
 		}},
-		{"exports.Find", func(ctx context.Context) error { _, err := e.Find(ctx, "export"); return err }},
+		{"exports.Find", func(ctx context.Context) error { _, err := e.Find(ctx, "", "export"); return err }},
 		{"exports.Get", func(ctx context.Context) error { _, err := e.Get(ctx, export.ID); return err }},
 		{"exports.List", func(ctx context.Context) error {
 			_, err := e.List(ctx, exports.Filter{}, exports.Range{Limit: 1})
@@ -323,7 +323,7 @@ func randomCall(s Storage, key keys.Key, symbol symbols.Symbol, folderID int64, 
 		case 5:
 			err = s.Keys().Touch(ctx, []keys.Use{useOf(key, time.Now())}, time.Now())
 		case 6:
-			_, err = s.Exports().Find(ctx, "export")
+			_, err = s.Exports().Find(ctx, "", "export")
 		case 7:
 			_, _, err = s.Exports().Put(ctx, exports.Export{SourceURL: "export", CreatedAt: testTime, UpdatedAt: testTime}, exports.PutRule{})
 		}

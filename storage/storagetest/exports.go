@@ -69,7 +69,7 @@ func wantExports(t testing.TB, s Storage, want ...exports.Export) {
 // wantFound checks that Find returns want in any order.
 func wantFound(t testing.TB, s Storage, sources []string, want ...exports.Export) {
 	t.Helper()
-	got, err := s.Exports().Find(t.Context(), sources...)
+	got, err := s.Exports().Find(t.Context(), "", sources...)
 	must(t, err)
 	byID := func(a, b exports.Export) int { return cmp.Compare(a.ID, b.ID) }
 	got, want = slices.SortedFunc(slices.Values(got), byID), slices.SortedFunc(slices.Values(want), byID)
@@ -208,7 +208,7 @@ func exportIDsNotReused(t *testing.T, s Harness) {
 
 func exportValues(t *testing.T, s Harness) {
 	export := putExport(t, s, newExport("export"))
-	found, err := s.Exports().Find(t.Context(), "export")
+	found, err := s.Exports().Find(t.Context(), "", "export")
 	must(t, err)
 	found[0].FileName = "altered"
 	wantExports(t, s, export)

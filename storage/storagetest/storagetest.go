@@ -66,6 +66,7 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 		{"exports", exportChecks},
 		{"links", linkChecks},
 		{"facts", factChecks},
+		{"tenants", tenantChecks},
 		{"contexts", contextChecks},
 	} {
 		t.Run(area.name, func(t *testing.T) {

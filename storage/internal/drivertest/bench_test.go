@@ -100,11 +100,11 @@ func benchmarkCalls(b *testing.B, s storagetest.Storage) {
 			return err
 		}},
 		{"exports/find 1", func(i int) error {
-			_, err := s.Exports().Find(ctx, sources[i%count])
+			_, err := s.Exports().Find(ctx, "", sources[i%count])
 			return err
 		}},
 		{"exports/find 1,000", func(int) error {
-			_, err := s.Exports().Find(ctx, sources...)
+			_, err := s.Exports().Find(ctx, "", sources...)
 			return err
 		}},
 		{"exports/put", put},

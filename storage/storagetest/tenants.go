@@ -1,0 +1,350 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"example.com/canvasback/exports"
+	"example.com/canvasback/symbols"
+)
+
+var tenantChecks = []check{
+	{"records of a tenant do not exist for another", tenantRecords},
+	{"a symbol does not move to the folder of another tenant", tenantMoves},
+	{"folder names are unique for each tenant", tenantFolderNames},
+	{"a change of a tenant changes no version of another", tenantVersions},
+	{"segments have the tenants of all symbols", tenantSegments},
+	{"the trash of each tenant is pruned by itself", tenantPrune},
+	{"AssignTenant moves folders and trash, or nothing", tenantAssign},
+	{"sources are unique for each tenant", tenantSources},
+	{"AssignTenant moves exports and links, or nothing", tenantAssignExports},
+}
+
+// tenants are those of the checks. Their order is that of no index.
+var tenants = []string{"b", "", "a", "A", "ä\n"}
+
+// tenantFolder inserts a folder of a tenant with a symbol.
+func tenantFolder(t testing.TB, store symbols.Store, name string) (symbols.Folder, symbols.Symbol) {
+	t.Helper()
+	folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: name})
+	must(t, err)
+	list, err := store.InsertSymbols(t.Context(), folder.ID, newSymbols(name))
+	must(t, err)
+	return folder, list[0]
+}
+
+// symbolCalls are the calls of methods of a store with the id of a folder, symbol or entry of
+// the trash.
+func symbolCalls(store symbols.Store) map[string]func(ctx context.Context, id int64) (any, error) {
+	none := func(err error) (any, error) { return nil, err }
+	return map[string]func(ctx context.Context, id int64) (any, error){
+		"GetFolder": func(ctx context.Context, id int64) (any, error) { return store.GetFolder(ctx, id) },
+		"UpdateFolder": func(ctx context.Context, id int64) (any, error) {
+			return store.UpdateFolder(ctx, id, func(f *symbols.Folder) error { f.Name = "changed"; return nil })
+		},
+		"DeleteFolder": func(ctx context.Context, id int64) (any, error) { return none(store.DeleteFolder(ctx, id, deletion)) },
+		"ListSymbols": func(ctx context.Context, id int64) (any, error) {
+			return store.ListSymbols(ctx, id, symbols.Range{}, unlimited, true)
+		},
+		"ListSymbolInfos": func(ctx context.Context, id int64) (any, error) { return store.ListSymbolInfos(ctx, id, symbols.Range{}) },
+		"FindSymbolInfos": func(ctx context.Context, id int64) (any, error) { return store.FindSymbolInfos(ctx, []int64{id}) },
+		"GetSymbol":       func(ctx context.Context, id int64) (any, error) { return store.GetSymbol(ctx, id) },
+		"GetSymbolInfo":   func(ctx context.Context, id int64) (any, error) { return store.GetSymbolInfo(ctx, id) },
+		"InsertSymbols": func(ctx context.Context, id int64) (any, error) {
+			_, one := store.InsertSymbols(ctx, id, newSymbols("x"))
+			_, many := store.InsertSymbols(ctx, id, newSymbols("x", "y"))
+			return fmt.Sprint(many), one
+		},
+		"UpdateSymbol": func(ctx context.Context, id int64) (any, error) {
+			return store.UpdateSymbol(ctx, id, func(s *symbols.Symbol) error { s.Name = "changed"; return nil })
+		},
+		"UpdateSymbols": func(ctx context.Context, id int64) (any, error) {
+			_, err := store.UpdateSymbols(ctx, []int64{id}, restorer, func(s *symbols.SymbolInfo) error { s.Tags = symbols.Tags{}; return nil })
+			return nil, missingID(err)
+		},
+		"DeleteSymbols": func(ctx context.Context, id int64) (any, error) {
+			return none(missingID(store.DeleteSymbols(ctx, []int64{id}, deletion)))
+		},
+		"RestoreTrash": func(ctx context.Context, id int64) (any, error) {
+			return store.RestoreTrash(ctx, id, longAgo, restorer, toOwn)
+		},
+		"DeleteTrash":     func(ctx context.Context, id int64) (any, error) { return none(store.DeleteTrash(ctx, id, longAgo)) },
+		"FolderVersion":   func(ctx context.Context, id int64) (any, error) { return store.FolderVersion(ctx, id) },
+		"ContentsVersion": func(ctx context.Context, id int64) (any, error) { return store.ContentsVersion(ctx, id) },
+		"ListFolders":     func(ctx context.Context, _ int64) (any, error) { return store.ListFolders(ctx, symbols.Range{}) },
+		"ListTrash":       func(ctx context.Context, _ int64) (any, error) { return store.ListTrash(ctx, longAgo, symbols.Range{}) },
+	}
+}
+
+// missingID returns the error without the id that it names.
+func missingID(err error) error {
+	if missing, ok := errors.AsType[*symbols.MissingError](err); ok {
+		return missing.Err
+	}
+	return err
+}
+
+func tenantRecords(t *testing.T, s Harness) {
+	calls := symbolCalls(s.Symbols())
+	other := []string{ // checked below
+		"Tenant", "AssignTenant", "InsertFolder", "FolderListVersion", "ListSegments", "ListSegment", "PruneTrash",
+	}
+	for method := range reflect.TypeFor[symbols.Store]().Methods() {
+		if calls[method.Name] == nil && !slices.Contains(other, method.Name) {
+			t.Errorf("no check calls %s", method.Name)
+		}
+	}
+	owner := s.Symbols().Tenant("owner")
+	folder, symbol := tenantFolder(t, owner, "kept")
+	deleted, _ := tenantFolder(t, owner, "deleted")
+	must(t, owner.DeleteFolder(t.Context(), deleted.ID, deletion))
+	trash, err := owner.ListTrash(t.Context(), longAgo, symbols.Range{})
+	must(t, err)
+	const missing = 1 << 40
+	for _, tenant := range tenants {
+		for name, call := range symbolCalls(s.Symbols().Tenant(tenant)) {
+			want, wantErr := call(t.Context(), missing)
+			for _, id := range []int64{folder.ID, symbol.ID, trash.Entries[0].ID} {
+				got, gotErr := call(t.Context(), id)
+				if !reflect.DeepEqual(got, want) || fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
+					t.Errorf("%s as %q: got %v, %v; want %v, %v", name, tenant, got, gotErr, want, wantErr)
+				}
+			}
+		}
+	}
+	got, err := owner.GetSymbol(t.Context(), symbol.ID)
+	must(t, err)
+	if got != symbol {
+		t.Errorf("the symbol has become %+v", got)
+	}
+	if after, err := owner.ListTrash(t.Context(), longAgo, symbols.Range{}); err != nil || !reflect.DeepEqual(after, trash) {
+		t.Errorf("the trash has become %+v, %v", after, err)
+	}
+}
+
+func tenantMoves(t *testing.T, s Harness) {
+	_, symbol := tenantFolder(t, s.Symbols(), "own")
+	other, _ := tenantFolder(t, s.Symbols().Tenant("b"), "other")
+	_, err := s.Symbols().UpdateSymbol(t.Context(), symbol.ID, func(s *symbols.Symbol) error { s.FolderID = other.ID; return nil })
+	wantError(t, err, symbols.ErrFolderNotFound)
+	_, err = s.Symbols().UpdateSymbols(t.Context(), []int64{symbol.ID}, restorer, func(s *symbols.SymbolInfo) error { s.FolderID = other.ID; return nil })
+	wantError(t, err, symbols.ErrFolderNotFound)
+	must(t, s.Symbols().DeleteSymbols(t.Context(), []int64{symbol.ID}, deletion))
+	entry := wantTrash(t, s, symbols.TrashEntry{SymbolID: symbol.ID, FolderID: symbol.FolderID, Name: symbol.Name})[0]
+	_, err = s.Symbols().RestoreTrash(t.Context(), entry.ID, longAgo, restorer, func(symbols.TrashEntry) (int64, error) { return other.ID, nil })
+	wantError(t, err, symbols.ErrFolderNotFound)
+}
+
+func tenantFolderNames(t *testing.T, s Harness) {
+	for _, tenant := range tenants {
+		store := s.Symbols().Tenant(tenant)
+		folder, _ := tenantFolder(t, store, "Valves")
+		_, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "Valves"})
+		wantError(t, err, symbols.ErrFolderNameTaken)
+		second, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "Pumps"})
+		must(t, err)
+		_, err = store.UpdateFolder(t.Context(), second.ID, func(f *symbols.Folder) error { f.Name = "Valves"; return nil })
+		wantError(t, err, symbols.ErrFolderNameTaken)
+		got, err := store.GetFolder(t.Context(), folder.ID)
+		must(t, err)
+		page, err := store.ListFolders(t.Context(), symbols.Range{After: folder.ID - 1, Limit: 1})
+		must(t, err)
+		if got != folder || !page.More || len(page.Folders) != 1 || page.Folders[0] != folder {
+			t.Errorf("tenant %q has %+v and the list %+v, want %+v", tenant, got, page, folder)
+		}
+	}
+}
+
+func tenantVersions(t *testing.T, s Harness) {
+	versions := func() map[string]symbols.Version {
+		list := make(map[string]symbols.Version)
+		for _, tenant := range tenants {
+			version, err := s.Symbols().Tenant(tenant).FolderListVersion(t.Context())
+			must(t, err)
+			page, err := s.Symbols().Tenant(tenant).ListFolders(t.Context(), symbols.Range{})
+			must(t, err)
+			if list[tenant] = version; page.Version != version {
+				t.Errorf("the list has version %d, want %d", page.Version, version)
+			}
+		}
+		return list
+	}
+	before := versions()
+	for _, tenant := range tenants {
+		folder, _ := tenantFolder(t, s.Symbols().Tenant(tenant), "Valves")
+		for i, change := range []func() error{
+			func() error { return nil }, // the insertion
+			func() error {
+				_, err := s.Symbols().Tenant(tenant).UpdateFolder(t.Context(), folder.ID, func(f *symbols.Folder) error { f.Name = "Pumps"; return nil })
+				return err
+			},
+			func() error { return s.Symbols().Tenant(tenant).DeleteFolder(t.Context(), folder.ID, deletion) },
+		} {
+			must(t, change())
+			after := versions()
+			for other := range after {
+				if changed := after[other] != before[other]; changed != (other == tenant) {
+					t.Errorf("change %d of the tenant %q: the version of %q has changed: %t", i, tenant, other, changed)
+				}
+			}
+			before = after
+		}
+	}
+}
+
+func tenantSegments(t *testing.T, s Harness) {
+	want := make(map[int64]string)
+	for _, tenant := range tenants {
+		_, symbol := tenantFolder(t, s.Symbols().Tenant(tenant), "Valves")
+		want[symbol.ID] = tenant
+	}
+	list, err := s.Symbols().ListSegment(t.Context(), 0)
+	must(t, err)
+	got := make(map[int64]string)
+	for _, symbol := range list {
+		got[symbol.ID] = symbol.Tenant
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the segment has %v, want %v", got, want)
+	}
+}
+
+func tenantPrune(t *testing.T, s Harness) {
+	for _, tenant := range tenants {
+		folder, _ := tenantFolder(t, s.Symbols().Tenant(tenant), "Valves")
+		must(t, s.Symbols().Tenant(tenant).DeleteFolder(t.Context(), folder.ID, deletion))
+	}
+	const size = symbols.PageOverhead + 100 // more than one, less than two
+	for _, tenant := range tenants {
+		_, err := s.Symbols().Tenant(tenant).PruneTrash(t.Context(), longAgo, size)
+		must(t, err)
+	}
+	for i, tenant := range tenants {
+		_, err := s.Symbols().Tenant(tenant).PruneTrash(t.Context(), testTime, size)
+		must(t, err)
+		for j, other := range tenants {
+			page, err := s.Symbols().Tenant(other).ListTrash(t.Context(), longAgo, symbols.Range{})
+			must(t, err)
+			if pruned := len(page.Entries) == 0; pruned != (j <= i) {
+				t.Errorf("after pruning %q the trash of %q is empty: %t", tenant, other, pruned)
+			}
+		}
+	}
+}
+
+func tenantAssign(t *testing.T, s Harness) {
+	for _, to := range []string{"to", ""} {
+		from, target := s.Symbols().Tenant("from"), s.Symbols().Tenant(to)
+		folder, symbol := tenantFolder(t, from, "Valves"+to)
+		deleted, _ := tenantFolder(t, from, "deleted"+to)
+		must(t, from.DeleteFolder(t.Context(), deleted.ID, deletion))
+		taken, _ := tenantFolder(t, target, "Valves"+to)
+		before, err := target.FolderListVersion(t.Context())
+		must(t, err)
+		segments, err := target.ListSegments(t.Context())
+		must(t, err)
+
+		wantError(t, from.AssignTenant(t.Context(), to), symbols.ErrFolderNameTaken)
+		if _, err := from.GetSymbol(t.Context(), symbol.ID); err != nil {
+			t.Errorf("a failed AssignTenant has moved a symbol: %v", err)
+		}
+		_, err = target.UpdateFolder(t.Context(), taken.ID, func(f *symbols.Folder) error { f.Name = "Pumps" + to; return nil })
+		must(t, err)
+		must(t, from.AssignTenant(t.Context(), to))
+
+		got, err := target.GetFolder(t.Context(), folder.ID)
+		must(t, err)
+		if got.Name != folder.Name {
+			t.Errorf("the folder has the name %q, want %q", got.Name, folder.Name)
+		}
+		_, err = target.GetSymbol(t.Context(), symbol.ID)
+		must(t, err)
+		_, err = from.GetSymbol(t.Context(), symbol.ID)
+		wantError(t, err, symbols.ErrSymbolNotFound)
+		trash, err := target.ListTrash(t.Context(), longAgo, symbols.Range{})
+		must(t, err)
+		if len(trash.Entries) != 1 {
+			t.Errorf("the trash has %d entries, want 1", len(trash.Entries))
+		}
+		after, err := target.FolderListVersion(t.Context())
+		must(t, err)
+		now, err := target.ListSegments(t.Context())
+		must(t, err)
+		if after == before || slices.Equal(now, segments) {
+			t.Error("AssignTenant has not changed the versions")
+		}
+	}
+}
+
+func tenantSources(t *testing.T, s Harness) {
+	var all []exports.Export
+	for _, tenant := range tenants {
+		export := newExport("https://cad.example/a")
+		export.Tenant, export.FileName = tenant, "of "+tenant
+		all = append(all, putExport(t, s, export))
+	}
+	replaced := all[0]
+	replaced.FileName = "replaced"
+	got, created, err := s.Exports().Put(t.Context(), replaced, exports.PutRule{})
+	must(t, err)
+	if created || got != replaced {
+		t.Errorf("Put returns %+v, %t; want %+v", got, created, replaced)
+	}
+	all[0] = replaced
+	for i, tenant := range tenants {
+		found, err := s.Exports().Find(t.Context(), tenant, all[i].SourceURL, "https://cad.example/b")
+		must(t, err)
+		page, err := s.Exports().List(t.Context(), exports.Filter{Contains: "example/a", Tenant: &tenant}, exports.Range{})
+		must(t, err)
+		one, err := s.Exports().Get(t.Context(), all[i].ID)
+		must(t, err)
+		if want := all[i : i+1]; !slices.Equal(found, want) || !slices.Equal(page.Exports, want) || one != want[0] {
+			t.Errorf("tenant %q has %+v, %+v and %+v; want %+v", tenant, found, page.Exports, one, want)
+		}
+	}
+	page, err := s.Exports().List(t.Context(), exports.Filter{}, exports.Range{})
+	must(t, err)
+	if !slices.Equal(page.Exports, all) {
+		t.Errorf("all tenants have %+v, want %+v", page.Exports, all)
+	}
+	page, err = s.Exports().List(t.Context(), exports.Filter{Contains: "0"}, exports.Range{})
+	must(t, err)
+	if len(page.Exports) > 0 { // in what a driver stores with a source
+		t.Errorf("a search finds %+v, want none", page.Exports)
+	}
+}
+
+func tenantAssignExports(t *testing.T, s Harness) {
+	for _, to := range []string{"to", ""} {
+		export := newExport("a" + to)
+		export.Tenant = "from"
+		export = putExport(t, s, export)
+		taken := newExport("a" + to)
+		taken.Tenant = to
+		taken = putExport(t, s, taken)
+		link := newLink("token"+to, "owner")
+		link.Tenant = "from"
+		if hasLinks(s) {
+			insertLink(t, s, link, manyLinks)
+		}
+		wantError(t, s.Exports().AssignTenant(t.Context(), "from", to), exports.ErrTaken)
+		must(t, s.Exports().Delete(t.Context(), taken.ID))
+		must(t, s.Exports().AssignTenant(t.Context(), "from", to))
+		export.Tenant, link.Tenant = to, to
+		found, err := s.Exports().Find(t.Context(), to, export.SourceURL)
+		must(t, err)
+		if !slices.Equal(found, []exports.Export{export}) {
+			t.Errorf("Find returns %+v, want %+v", found, export)
+		}
+		if found, err = s.Exports().Find(t.Context(), "from", export.SourceURL); err != nil || len(found) > 0 {
+			t.Errorf("Find returns %+v, %v; want nothing", found, err)
+		}
+		if hasLinks(s) {
+			wantLink(t, s, link)
+		}
+	}
+}
