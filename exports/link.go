@@ -21,6 +21,7 @@ import (
 // A Link does not change. Its methods are safe for concurrent use.
 type Link struct {
 	Token     string // of a new link; otherwise empty
+	Tenant    string // that has made the link
 	Owner     Digest // as given to CreateLink
 	ExpiresAt time.Time
 	FileName  string    // clean
@@ -188,7 +189,7 @@ func (f *FoundLink) Load(ctx context.Context) (*Link, error) {
 // with returns the link with the same plan and what else is stored now.
 func (l *Link) with(service *Service, stored StoredLink) *Link {
 	link := *l
-	link.service, link.stored = service, stored
+	link.service, link.stored, link.Tenant = service, stored, stored.Tenant
 	link.stored.Plan = nil
 	link.ModifiedStrong = stored.Version == 1 && !link.Modified.IsZero() && l.service.now().Sub(link.Modified) >= time.Second
 	return &link
@@ -206,6 +207,7 @@ func (s *Service) decodeLink(stored StoredLink) (*Link, error) {
 // newLink returns a link with a plan, and caches it.
 func (s *Service) newLink(stored StoredLink, p *plan) (*Link, error) {
 	link := &Link{
+		Tenant:    stored.Tenant,
 		Owner:     stored.Owner,
 		ExpiresAt: stored.ExpiresAt,
 		FileName:  p.FileName,

@@ -23,6 +23,7 @@ func (c *call) authenticate(route *route) error {
 		return &permitError{DeniedError{Message: "only an admin key may register exports"}, nil}
 	}
 	defer c.replaceBody() // Authorize may have read it
+	c.hasTenant = route.auth != ownKey
 	switch route.auth {
 	case ownKey:
 		return c.checkClientKey(nil, func(*keys.Key) error { return keys.SkipUse })

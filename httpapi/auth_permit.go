@@ -17,12 +17,17 @@ func (c *call) setKey(key *keys.Key) {
 	}
 }
 
-// permit checks the scopes of a valid key and calls Authorize.
+// permit checks the scopes of a valid key, sets its tenant, and calls Authorize.
 func (c *call) permit(key *keys.Key, scopes []string) error {
 	c.setKey(key)
 	for _, scope := range scopes {
 		if !key.Allows(scope) {
 			return &permitError{DeniedError{Message: "this API key lacks the scope " + scope}, nil}
+		}
+	}
+	if c.hasTenant {
+		if err := c.setTenant(key); err != nil {
+			return err
 		}
 	}
 	if c.api.options.Authorize == nil {

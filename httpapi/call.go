@@ -29,6 +29,8 @@ type call struct {
 	outer       *call    // of middleware that the request has passed, or nil
 	inherited   bool     // credentials are those of outer
 	key         keys.Key // if verified
+	hasTenant   bool     // the route is about records of a tenant
+	tenant      string   // of the key, if hasTenant
 	verified    bool     // by api; false with open client routes
 
 	route   string // in the route table, or r.Pattern of the application's own routes

@@ -12,6 +12,8 @@ type target struct {
 	id    int64         // in the path; zero if the route has none
 	match symbols.Match // in If-Match
 	by    int64         // id of the client key, or zero
+
+	tenant string
 }
 
 // withBody returns an endpoint that decodes the body, calls f and responds with its
@@ -44,5 +46,5 @@ func withoutBody(f func(ctx context.Context, t target) (reply, error)) endpoint 
 
 func (c *call) target() (target, error) {
 	id, err := c.id()
-	return target{id, ifMatch(c.r.Header), c.keyID}, err
+	return target{id, ifMatch(c.r.Header), c.keyID, c.tenant}, err
 }

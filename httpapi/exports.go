@@ -21,6 +21,7 @@ type registerExportRequest struct {
 	SourceFileURL string            `json:"sourceFileUrl"`
 	ExportedURL   string            `json:"exportedUrl"`
 	FileName      optional[*string] `json:"fileName"`
+	Tenant        jsontext.Value    `json:"tenant"`
 }
 
 type registerExportResponse struct {
@@ -53,31 +54,42 @@ func newExportRecord(export exports.Export) exportRecord {
 
 // exportEndpoints are the endpoints of exports.
 type exportEndpoints struct {
-	service *exports.Service
+	all     *exports.Service
 	ownOnly bool // a client key registers only exports that are its own
+	tenants bool // with Options.Tenant
 }
+
+// service returns the exports of a tenant.
+func (e exportEndpoints) service(tenant string) *exports.Service { return e.all.Tenant(tenant) }
 
 func (e exportEndpoints) register(c *call) error {
 	var in registerExportRequest
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	if err := c.permitItems(e.service, exports.BatchOf(in.SourceFileURL)); err != nil {
+	if err := c.permitItems(e.all, exports.BatchOf(in.SourceFileURL)); err != nil {
 		return err
+	}
+	isAdmin := c.actor != ""
+	if e.tenants && isAdmin {
+		if in.Tenant != nil && json.Unmarshal(in.Tenant, &c.tenant) != nil || in.Tenant.Kind() == 'n' || !validTenant(c.tenant) {
+			return invalidRequest("tenant must be a string, empty or like the owner of a key")
+		}
 	}
 	registration := exports.Registration{
 		SourceURL:   in.SourceFileURL,
 		ExportedURL: in.ExportedURL,
 		FileName:    in.FileName.value,
 		By:          c.actorName(),
-		OwnOnly:     e.ownOnly && c.actor == "", // an administrator replaces all
+		OwnOnly:     e.ownOnly && !isAdmin,
+		PublicOnly:  e.tenants && !isAdmin,
 	}
 	if in.FileName.set && in.FileName.value == nil {
 		registration.FileName = new(string)
 	}
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	export, created, err := e.service.Register(ctx, registration)
+	export, created, err := e.service(c.tenant).Register(ctx, registration)
 	c.touchExport(in.SourceFileURL, export.ID)
 	if err != nil {
 		return err
@@ -120,13 +132,13 @@ func (e exportEndpoints) download(c *call) error {
 		return err
 	}
 	if urls {
-		public, err := e.service.PublicURL(c.r.Context(), *item.Export, e.privateURL(c))
+		public, err := e.service(c.tenant).PublicURL(c.r.Context(), *item.Export, e.privateURL(c))
 		if err != nil {
 			return err
 		}
 		return c.encode(http.StatusOK, singleExportURLResponse{Success: true, ExportedURL: public})
 	}
-	download, err := e.service.Open(c.r.Context(), item.Named())
+	download, err := e.service(c.tenant).Open(c.r.Context(), item.Named())
 	if err != nil {
 		return err
 	}
@@ -141,14 +153,14 @@ func (e exportEndpoints) find(c *call, in singleExportRequest) (exports.BatchIte
 		item.FileName = *in.FileName
 	}
 	items := []exports.BatchItem{item}
-	if err := c.permitItems(e.service, items); err != nil {
+	if err := c.permitItems(e.all, items); err != nil {
 		return item, err
 	}
 	ctx, cancel := c.storeContext()
 	defer cancel()
 	var err error
-	if items[0], err = e.service.FindItem(ctx, item); err == nil {
-		e.service.Resolve(c.r.Context(), items)
+	if items[0], err = e.service(c.tenant).FindItem(ctx, item); err == nil {
+		e.service(c.tenant).Resolve(c.r.Context(), items)
 	}
 	c.touchItems(items)
 	return items[0], cmp.Or(err, items[0].Err)
@@ -156,13 +168,13 @@ func (e exportEndpoints) find(c *call, in singleExportRequest) (exports.BatchIte
 
 // findBatch returns the items of a request with their exports.
 func (e exportEndpoints) findBatch(c *call, items []exports.BatchItem) ([]exports.BatchItem, error) {
-	if err := c.permitItems(e.service, items); err != nil {
+	if err := c.permitItems(e.all, items); err != nil {
 		return nil, err
 	}
 	find := func() (err error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
-		if items, err = e.service.FindBatch(ctx, items); err != nil {
+		if items, err = e.service(c.tenant).FindBatch(ctx, items); err != nil {
 			return err
 		}
 		return c.countItems(items)
@@ -174,7 +186,7 @@ func (e exportEndpoints) findBatch(c *call, items []exports.BatchItem) ([]export
 	if err := find(); err != nil {
 		return nil, err
 	}
-	e.service.Resolve(c.r.Context(), items)
+	e.service(c.tenant).Resolve(c.r.Context(), items)
 	c.touchItems(items)
 	return items, c.countItems(items)
 }
@@ -238,7 +250,7 @@ type exportItems struct {
 }
 
 // items returns exportItems to decode.
-func (e exportEndpoints) items() exportItems { return exportItems{max: e.service.MaxItems()} }
+func (e exportEndpoints) items() exportItems { return exportItems{max: e.all.MaxItems()} }
 
 // UnmarshalJSONFrom implements [json.UnmarshalerFrom].
 func (i *exportItems) UnmarshalJSONFrom(dec *jsontext.Decoder) (err error) {
@@ -312,7 +324,7 @@ func (e exportEndpoints) downloadBatch(c *call) error {
 		return err
 	}
 	if urls {
-		list, skipped, err := e.service.PublicURLs(c.r.Context(), items, e.privateURL(c))
+		list, skipped, err := e.service(c.tenant).PublicURLs(c.r.Context(), items, e.privateURL(c))
 		if err != nil {
 			return err
 		}
@@ -325,7 +337,7 @@ func (e exportEndpoints) downloadBatch(c *call) error {
 // sendBatch responds with the zip of a batch.
 func (e exportEndpoints) sendBatch(c *call, items []exports.BatchItem) error {
 	start := time.Now()
-	batch, err := e.service.OpenBatch(c.r.Context(), items)
+	batch, err := e.service(c.tenant).OpenBatch(c.r.Context(), items)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"example.com/canvasback/exports"
 )
@@ -16,11 +17,15 @@ import (
 // adminExportRecord is an export as administrators see it.
 type adminExportRecord struct {
 	exportRecord
-	RegisteredBy *int64 `json:"registeredBy"` // id of a client key; administrators are null
+	RegisteredBy *int64  `json:"registeredBy"`    // id of a client key; administrators are null
+	Tenant       *string `json:"tenant,omitzero"` // with Options.Tenant
 }
 
-func newAdminExportRecord(export exports.Export) adminExportRecord {
+func (e exportEndpoints) adminRecord(export exports.Export) adminExportRecord {
 	record := adminExportRecord{exportRecord: newExportRecord(export)}
+	if e.tenants {
+		record.Tenant = &export.Tenant
+	}
 	if id, ok := strings.CutPrefix(export.RegisteredBy, "key "); ok {
 		if id, err := strconv.ParseInt(id, 10, 64); err == nil {
 			record.RegisteredBy = &id
@@ -44,11 +49,23 @@ func (e exportEndpoints) listExports(c *call) error {
 		return err
 	}
 	page.Limit = cmp.Or(page.Limit, defaultPageSize)
-	text, _, err := c.query().get("q")
-	if err != nil {
+	filter := exports.Filter{}
+	if filter.Contains, _, err = c.query().get("q"); err != nil {
 		return err
 	}
-	records, last, err := e.listRecords(c, exports.Filter{Contains: text}, exports.Range(page))
+	if e.tenants {
+		tenant, given, err := c.query().get("tenant")
+		if err != nil {
+			return err
+		}
+		if !utf8.ValidString(tenant) || strings.ContainsRune(tenant, 0) {
+			return invalidRequest("tenant must be valid UTF-8 without NUL")
+		}
+		if given {
+			filter.Tenant = &tenant
+		}
+	}
+	records, last, err := e.listRecords(c, filter, exports.Range(page))
 	if err != nil {
 		return err
 	}
@@ -71,12 +88,12 @@ func (e exportEndpoints) listRecords(c *call, filter exports.Filter, r exports.R
 	records, last = []adminExportRecord{}, r.After
 	size := int64(0)
 	for more := true; more && len(records) < r.Limit; {
-		page, err := e.service.List(ctx, filter, exports.Range{After: last, Limit: min(pageSize, r.Limit-len(records))})
+		page, err := e.all.List(ctx, filter, exports.Range{After: last, Limit: min(pageSize, r.Limit-len(records))})
 		if err != nil {
 			return nil, 0, err
 		}
 		for _, export := range page.Exports {
-			records, last = append(records, newAdminExportRecord(export)), export.ID
+			records, last = append(records, e.adminRecord(export)), export.ID
 			size += factor * exportSize(export)
 		}
 		if err := c.count(size); err != nil {
@@ -90,11 +107,11 @@ func (e exportEndpoints) listRecords(c *call, filter exports.Filter, r exports.R
 }
 
 func (e exportEndpoints) getExport(ctx context.Context, t target) (reply, error) {
-	export, err := e.service.Get(ctx, t.id)
+	export, err := e.all.Get(ctx, t.id)
 	if err != nil {
 		return reply{}, noExport(err)
 	}
-	return jsonReply(newAdminExportRecord(export))
+	return jsonReply(e.adminRecord(export))
 }
 
 // exportOf returns the export of the id in the path of a request without input.
@@ -106,7 +123,7 @@ func (e exportEndpoints) exportOf(c *call) (exports.Export, error) {
 	c.drain()
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	export, err := e.service.Get(ctx, id)
+	export, err := e.all.Get(ctx, id)
 	return export, noExport(err)
 }
 
@@ -120,7 +137,7 @@ func (e exportEndpoints) deleteExport(c *call) error {
 	c.touchExport(export.SourceURL, export.ID)
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	if err := e.service.Remove(ctx, export.ID); err != nil {
+	if err := e.all.Remove(ctx, export.ID); err != nil {
 		return noExport(err)
 	}
 	return c.encode(http.StatusOK, messageResponse{"Export deleted."})
@@ -149,7 +166,7 @@ func (e exportEndpoints) checkExport(c *call) error {
 		return err
 	}
 	start := time.Now()
-	check, err := e.service.Check(c.r.Context(), export, prefetchBytes)
+	check, err := e.all.Check(c.r.Context(), export, prefetchBytes)
 	if err != nil {
 		out := lookupError(err)
 		if !c.disconnected() {

@@ -79,7 +79,7 @@ func (e exportEndpoints) createLink(c *call) error {
 	if err != nil {
 		return err
 	}
-	link, err := e.service.CreateLink(c.r.Context(), request)
+	link, err := e.service(c.tenant).CreateLink(c.r.Context(), request)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (c *call) linkClient() string {
 func (e exportEndpoints) privateURL(c *call) exports.PrivateURL {
 	owner, client := c.linkOwner(), c.linkClient()
 	return func(ctx context.Context, export exports.Export) (string, error) {
-		link, err := e.service.ShareLink(ctx, export, owner, client)
+		link, err := e.service(c.tenant).ShareLink(ctx, export, owner, client)
 		if err != nil {
 			return "", err
 		}
@@ -144,12 +144,15 @@ func (e exportEndpoints) serveLink(c *call) error {
 	}
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	link, err := e.service.FindLink(ctx, c.r.PathValue("token"))
+	link, err := e.all.FindLink(ctx, c.r.PathValue("token"))
 	if err != nil {
 		return err
 	}
 	key, err := c.checkLinkKey(link.Owner)
 	c.keyID = key.ID // also of a rejected key
+	if err == nil {
+		err = c.checkLinkTenant(&key, link.Tenant)
+	}
 	if err == nil && key.ID != 0 {
 		err = c.permit(&key, nil)
 	}
@@ -195,7 +198,10 @@ func (c *call) sendLink(link *exports.Link) error {
 	start := time.Now()
 	skipped, err := linkserve.Serve(&c.w, c.r, link, linkserve.Options{
 		CheckKey: func() error {
-			_, err := c.checkLinkKey(link.Owner)
+			key, err := c.checkLinkKey(link.Owner)
+			if err == nil {
+				err = c.checkLinkTenant(&key, link.Tenant)
+			}
 			return err
 		},
 		StoreTimeout: c.api.options.Limits.StoreTimeout,

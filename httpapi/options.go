@@ -56,6 +56,14 @@ type Options struct {
 	// a request does not count as a use of the key.
 	Authorize func(r *http.Request, key keys.Key, route string) error
 
+	// Tenant, if set, returns the tenant of a client key, such as [TenantOfOwner].
+	// Folders, symbols, trash, exports and links of a tenant do not exist for another.
+	// Without it all keys have the tenant "". It is called for each request, may be
+	// called at the same time, and returns a text like the owner of a key. The
+	// response to an error is as with Authorize. Administrators see the exports of all
+	// tenants. With open client routes New returns an error.
+	Tenant func(key keys.Key) (string, error)
+
 	// RegisterWith selects who may register exports; the zero value is
 	// RegisterWithScope.
 	RegisterWith RegisterWith
@@ -140,6 +148,9 @@ func (o Options) validate() error {
 	}
 	if o.AuthenticateAdmin != nil && slices.ContainsFunc(o.AdminKeys, func(key string) bool { return key != "" }) {
 		return errors.New("httpapi: AuthenticateAdmin replaces AdminKeys, so only one of both can be set")
+	}
+	if o.Tenant != nil && o.DangerouslySkipClientKeys {
+		return errors.New("httpapi: Tenant needs client keys, but DangerouslySkipClientKeys is set")
 	}
 	if u, err := url.Parse(o.PublicURL); o.PublicURL != "" &&
 		(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.ContainsAny(o.PublicURL, "?#")) {

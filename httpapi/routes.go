@@ -78,7 +78,7 @@ func (a *API) routes() []route {
 		)
 	}
 	if a.exports != nil {
-		e := exportEndpoints{a.exports, options.RegisterOwnOnly}
+		e := exportEndpoints{a.exports, options.RegisterOwnOnly, options.Tenant != nil}
 		list = append(list,
 			route{get, "/admin/exports", adminKey, none, limit, e.listExports},
 			route{get, "/admin/exports/{id}", adminKey, none, limit, withoutBody(e.getExport)},

@@ -14,10 +14,13 @@ import (
 
 // symbolEndpoints are the endpoints of folders and symbols.
 type symbolEndpoints struct {
-	service *symbols.Service
-	bodies  *bodies.Library
-	limits  bundle.Limits // of imports
+	all    *symbols.Service
+	bodies *bodies.Library
+	limits bundle.Limits // of imports
 }
+
+// service returns the library of a tenant.
+func (e symbolEndpoints) service(tenant string) *symbols.Service { return e.all.Tenant(tenant) }
 
 func folderReply(folder symbols.Folder, err error) (reply, error) {
 	return reply{
@@ -83,6 +86,7 @@ func (e symbolEndpoints) send(c *call, key bodies.Key) error {
 	if key.Kind != bodies.Image {
 		key.Gzip = c.compressible()
 	}
+	key.Tenant = c.tenant
 	view := c.view(key)
 	condition := c.ifNoneMatch(view)
 	body, err := e.bodies.Get(c.detached(), key, condition.known, c.reserveApart)
@@ -107,8 +111,8 @@ type createFolderRequest struct {
 	Name string `json:"name"`
 }
 
-func (e symbolEndpoints) createFolder(ctx context.Context, _ target, in createFolderRequest) (reply, error) {
-	return folderReply(e.service.CreateFolder(ctx, in.Name))
+func (e symbolEndpoints) createFolder(ctx context.Context, t target, in createFolderRequest) (reply, error) {
+	return folderReply(e.service(t.tenant).CreateFolder(ctx, in.Name))
 }
 
 type updateFolderRequest struct {
@@ -116,11 +120,11 @@ type updateFolderRequest struct {
 }
 
 func (e symbolEndpoints) updateFolder(ctx context.Context, t target, in updateFolderRequest) (reply, error) {
-	return folderReply(e.service.UpdateFolder(ctx, t.id, symbols.FolderFields{Name: in.Name.pointer()}, t.match))
+	return folderReply(e.service(t.tenant).UpdateFolder(ctx, t.id, symbols.FolderFields{Name: in.Name.pointer()}, t.match))
 }
 
 func (e symbolEndpoints) deleteFolder(ctx context.Context, t target) (reply, error) {
-	return messageReply("Folder deleted.", e.service.DeleteFolder(ctx, t.id, t.match, t.by))
+	return messageReply("Folder deleted.", e.service(t.tenant).DeleteFolder(ctx, t.id, t.match, t.by))
 }
 
 type createSymbolRequest struct {
@@ -142,7 +146,7 @@ func (e symbolEndpoints) createSymbol(ctx context.Context, t target, in createSy
 	if meta != nil {
 		given.Meta = *meta
 	}
-	return symbolReply(e.service.CreateSymbol(ctx, t.id, given))
+	return symbolReply(e.service(t.tenant).CreateSymbol(ctx, t.id, given))
 }
 
 // detailsRequest are the fields of a symbol beyond those of its record.
@@ -194,7 +198,7 @@ func (e symbolEndpoints) updateSymbol(c *call) error {
 	}
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	info, err := e.service.GetSymbolInfo(ctx, t.id)
+	info, err := e.service(c.tenant).GetSymbolInfo(ctx, t.id)
 	if err != nil && !errors.Is(err, symbols.ErrSymbolNotFound) { // invalid fields come first
 		return err
 	}
@@ -202,7 +206,7 @@ func (e symbolEndpoints) updateSymbol(c *call) error {
 		return err
 	}
 	return c.respond(http.StatusOK, func(ctx context.Context) (reply, error) {
-		return symbolReply(e.service.UpdateSymbol(ctx, t.id, symbols.SymbolFields{
+		return symbolReply(e.service(c.tenant).UpdateSymbol(ctx, t.id, symbols.SymbolFields{
 			Name:     in.Name.pointer(),
 			Type:     in.Type.pointer(),
 			Data:     in.Data.pointer(),
@@ -215,5 +219,5 @@ func (e symbolEndpoints) updateSymbol(c *call) error {
 }
 
 func (e symbolEndpoints) deleteSymbol(ctx context.Context, t target) (reply, error) {
-	return messageReply("Symbol deleted.", e.service.DeleteSymbol(ctx, t.id, t.match, t.by))
+	return messageReply("Symbol deleted.", e.service(t.tenant).DeleteSymbol(ctx, t.id, t.match, t.by))
 }

@@ -35,7 +35,7 @@ func (e symbolEndpoints) searchSymbols(c *call) error {
 	search := func() (err error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
-		found, err = e.service.Search(ctx, query, symbols.Range(page))
+		found, err = e.service(c.tenant).Search(ctx, query, symbols.Range(page))
 		return err
 	}
 	if page.Limit > defaultPageSize {
@@ -104,5 +104,5 @@ func (e symbolEndpoints) writeFound(c *call, w io.Writer, query symbols.Query, f
 func (e symbolEndpoints) getSymbol(c *call, id int64) (symbols.Symbol, error) {
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	return e.service.GetSymbol(ctx, id)
+	return e.service(c.tenant).GetSymbol(ctx, id)
 }

@@ -16,7 +16,7 @@ type updateSymbolsRequest struct {
 }
 
 func (e symbolEndpoints) updateSymbols(ctx context.Context, t target, in updateSymbolsRequest) (reply, error) {
-	updated, err := e.service.UpdateSymbols(ctx, in.IDs, symbols.BulkFields{
+	updated, err := e.service(t.tenant).UpdateSymbols(ctx, in.IDs, symbols.BulkFields{
 		FolderID:   in.FolderID.pointer(),
 		AddTags:    in.AddTags,
 		RemoveTags: in.RemoveTags,
@@ -35,7 +35,7 @@ type deleteSymbolsRequest struct {
 }
 
 func (e symbolEndpoints) deleteSymbols(ctx context.Context, t target, in deleteSymbolsRequest) (reply, error) {
-	if err := e.service.DeleteSymbols(ctx, in.IDs, t.by); err != nil {
+	if err := e.service(t.tenant).DeleteSymbols(ctx, in.IDs, t.by); err != nil {
 		return reply{}, err
 	}
 	return jsonReply(struct {
@@ -122,7 +122,7 @@ func (e symbolEndpoints) listTrash(c *call) error {
 func (e symbolEndpoints) trashPage(c *call, selected page) (symbols.TrashPage, error) {
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	return e.service.ListTrash(ctx, symbols.Range(selected))
+	return e.service(c.tenant).ListTrash(ctx, symbols.Range(selected))
 }
 
 type restoreRequest struct {
@@ -133,7 +133,7 @@ func (e symbolEndpoints) restore(ctx context.Context, t target, in restoreReques
 	if in.FolderID.set && in.FolderID.value < 1 {
 		return reply{}, invalidRequest("folderId must be a positive number")
 	}
-	restored, err := e.service.Restore(ctx, t.id, in.FolderID.value, t.by)
+	restored, err := e.service(t.tenant).Restore(ctx, t.id, in.FolderID.value, t.by)
 	switch {
 	case err != nil:
 		return reply{}, err
@@ -144,7 +144,7 @@ func (e symbolEndpoints) restore(ctx context.Context, t target, in restoreReques
 }
 
 func (e symbolEndpoints) deleteTrash(ctx context.Context, t target) (reply, error) {
-	return messageReply("Deleted for good.", e.service.DeleteTrash(ctx, t.id))
+	return messageReply("Deleted for good.", e.service(t.tenant).DeleteTrash(ctx, t.id))
 }
 
 // closeList ends a list of records, of which the next would have had a separator.

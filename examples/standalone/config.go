@@ -89,6 +89,7 @@ func (c *config) variables() env.Table {
 			env.Bool(&c.keys.ForeignKeys, "FOREIGN_KEYS", "false", "true imports client keys of other systems, in any form"),
 			env.Bool(&c.api.RevokeRoute, "REVOKE_ROUTE", "false", "true lets whoever has found a client key revoke it"),
 			env.Bool(&c.protect, "PROTECT_ROUTES", "true", "false opens the client routes to everyone"),
+			env.Choice(&c.api.Tenant, tenants, "TENANTS", "off", "owner: keys of an owner see only its records; off"),
 		}},
 		{Title: "Proxies and TLS", Variables: []env.Variable{
 			env.Func(c.clientIP.SetProxies, "TRUSTED_PROXIES", "", "IP addresses or prefixes whose X-Forwarded-For counts"),
@@ -121,6 +122,8 @@ var (
 		"scope": httpapi.RegisterWithScope, "client": httpapi.RegisterWithClientKey,
 		"admin": httpapi.RegisterWithAdminKey, "off": httpapi.RegisterOff,
 	}
+	tenants = map[string]func(keys.Key) (string, error){"off": nil, "owner": httpapi.TenantOfOwner}
+
 	fenceModes = map[string]postgres.Fence{
 		"auto": postgres.FenceAuto, "always": postgres.FenceAlways,
 		"never": postgres.FenceNever, "strict": postgres.FenceStrict,
@@ -170,6 +173,8 @@ func (c *config) check() error {
 		return err
 	}
 	switch {
+	case c.api.Tenant != nil && !c.protect:
+		return errors.New("requires PROTECT_ROUTES=true")
 	case len(c.s3.Buckets) == 0 && c.s3.Endpoint != "":
 		return errors.New("requires EXPORT_S3_BUCKETS")
 	case !c.tls.Enabled() && c.tls.CacheDir+c.tls.DirectoryURL+c.httpAddr != "":

@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -20,12 +21,15 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"example.com/canvasback/examples/internal/database"
+	"example.com/canvasback/exports"
+	"example.com/canvasback/symbols"
 )
 
 func main() {
 	showVersion := flag.Bool("version", false, "print the version")
 	health := flag.Bool("health", false, "check that the server with these variables is ready")
 	backup := flag.String("backup", "", "copy the SQLite database to the new file `FILE`, also while a server runs")
+	assign := flag.Bool("assign-tenant", false, "give the records of the tenant in the argument FROM to the one in TO")
 	hash := flag.Bool("hash-admin-key", false, "read an admin key and print a hash for ADMIN_API_KEY")
 	flag.Usage = func() {
 		out := flag.CommandLine.Output()
@@ -34,7 +38,11 @@ func main() {
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if flag.NArg() > 0 {
+	if *assign && flag.NArg() != 2 {
+		fmt.Fprintln(os.Stderr, "standalone: -assign-tenant requires two arguments, FROM and TO")
+		os.Exit(2)
+	}
+	if !*assign && flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "standalone: unexpected argument %q; -h lists flags and environment variables\n", flag.Arg(0))
 		os.Exit(2)
 	}
@@ -52,6 +60,8 @@ func main() {
 		err = checkHealth(ctx, os.LookupEnv)
 	case *backup != "":
 		err = backUp(ctx, os.LookupEnv, *backup)
+	case *assign:
+		err = assignTenant(ctx, os.LookupEnv, flag.Arg(0), flag.Arg(1))
 	default:
 		err = run(ctx, os.LookupEnv, os.Environ(), os.Stdout, os.Stderr)
 	}
@@ -68,6 +78,35 @@ func backUp(ctx context.Context, lookup func(string) (string, bool), target stri
 		return err
 	}
 	return database.BackUp(ctx, c.databaseURL, target)
+}
+
+// assignTenant gives the folders, the trash, the exports and the links of a tenant to
+// another. After an error it can be repeated.
+func assignTenant(ctx context.Context, lookup func(string) (string, bool), from, to string) error {
+	c, err := readConfig(lookup)
+	if err != nil {
+		return err
+	}
+	db, err := database.Open(ctx, c.databaseURL, &c.postgres)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := db.Migrate(ctx, slog.Default()); err != nil {
+		return err
+	}
+	library, err := symbols.NewService(db.Symbols(), nil)
+	if err == nil {
+		err = library.Tenant(from).AssignTenant(ctx, to)
+	}
+	if err != nil {
+		return err
+	}
+	registered, err := exports.NewService(db.Exports(), nil)
+	if err == nil {
+		err = registered.Tenant(from).AssignTenant(ctx, to)
+	}
+	return err
 }
 
 // release is the version in CHANGELOG.md.

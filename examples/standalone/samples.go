@@ -44,7 +44,7 @@ func (p *program) seed(ctx context.Context) (d demo, err error) {
 	if p.demo != nil && !*p.demo {
 		return demo{}, nil
 	}
-	list, err := p.api.Symbols.ListFolders(ctx, symbols.Range{})
+	list, err := p.api.Symbols.Tenant(p.sampleTenant()).ListFolders(ctx, symbols.Range{})
 	if err != nil {
 		return demo{}, err
 	}
@@ -76,9 +76,17 @@ func (p *program) seed(ctx context.Context) (d demo, err error) {
 	return d, err
 }
 
+// sampleTenant returns the tenant of the samples.
+func (p *program) sampleTenant() string {
+	if p.api.Tenant != nil {
+		return "demo"
+	}
+	return ""
+}
+
 // seedSymbols creates the sample folder and returns its id.
 func (p *program) seedSymbols(ctx context.Context) (int64, error) {
-	folder, err := p.api.Symbols.CreateFolder(ctx, sampleFolder)
+	folder, err := p.api.Symbols.Tenant(p.sampleTenant()).CreateFolder(ctx, sampleFolder)
 	if err != nil {
 		return 0, err
 	}
@@ -99,7 +107,7 @@ func (p *program) seedSymbols(ctx context.Context) (int64, error) {
 			return 0, err
 		}
 		symbol := symbols.NewSymbol{Name: name, Type: svg, Data: string(data)}
-		if _, err := p.api.Symbols.CreateSymbol(ctx, folder.ID, symbol); err != nil {
+		if _, err := p.api.Symbols.Tenant(p.sampleTenant()).CreateSymbol(ctx, folder.ID, symbol); err != nil {
 			return 0, err
 		}
 	}
@@ -117,12 +125,12 @@ func symbolName(file string) string {
 // has registered under the URL of its process. It reports whether all are registered.
 func (p *program) seedExports(ctx context.Context, create bool) (complete bool, err error) {
 	for _, drawing := range sampleDrawings {
-		export, err := p.api.Exports.Find(ctx, drawing.Source)
+		export, err := p.api.Exports.Tenant(p.sampleTenant()).Find(ctx, drawing.Source)
 		if errors.Is(err, exports.ErrNotFound) && create {
 			err = nil
 		}
 		if err == nil && (create || strings.HasSuffix(export.ExportedURL, "/samples/"+drawing.file)) {
-			_, _, err = p.api.Exports.Register(ctx, exports.Registration{
+			_, _, err = p.api.Exports.Tenant(p.sampleTenant()).Register(ctx, exports.Registration{
 				SourceURL: drawing.Source, ExportedURL: samplesURL + drawing.file, FileName: &drawing.name,
 			})
 		}
@@ -142,6 +150,6 @@ func (p *program) seedKey(ctx context.Context) (keys.RawKey, error) {
 	if err != nil || slices.ContainsFunc(all.Keys, func(k keys.Key) bool { return k.Name == sampleKeyName }) {
 		return "", err
 	}
-	issued, err := p.api.Keys.Create(ctx, keys.Fields{Name: new(sampleKeyName)})
+	issued, err := p.api.Keys.Create(ctx, keys.Fields{Name: new(sampleKeyName), Owner: new(p.sampleTenant())})
 	return issued.Raw, err
 }

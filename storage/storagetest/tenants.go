@@ -50,7 +50,9 @@ func symbolCalls(store symbols.Store) map[string]func(ctx context.Context, id in
 		"ListSymbols": func(ctx context.Context, id int64) (any, error) {
 			return store.ListSymbols(ctx, id, symbols.Range{}, unlimited, true)
 		},
-		"ListSymbolInfos": func(ctx context.Context, id int64) (any, error) { return store.ListSymbolInfos(ctx, id, symbols.Range{}) },
+		"ListSymbolInfos": func(ctx context.Context, id int64) (any, error) {
+			return store.ListSymbolInfos(ctx, id, symbols.Range{})
+		},
 		"FindSymbolInfos": func(ctx context.Context, id int64) (any, error) { return store.FindSymbolInfos(ctx, []int64{id}) },
 		"GetSymbol":       func(ctx context.Context, id int64) (any, error) { return store.GetSymbol(ctx, id) },
 		"GetSymbolInfo":   func(ctx context.Context, id int64) (any, error) { return store.GetSymbolInfo(ctx, id) },

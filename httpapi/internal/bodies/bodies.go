@@ -35,6 +35,7 @@ const (
 
 // Key identifies a body.
 type Key struct {
+	Tenant string
 	Kind   Kind
 	ID     int64         // of the folder or symbol
 	Range  symbols.Range // of a list
@@ -129,16 +130,17 @@ func (l *Library) fill(ctx context.Context, body *Body, known func(symbols.Versi
 func (l *Library) version(ctx context.Context, key Key) (version symbols.Version, size int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
+	service := l.service.Tenant(key.Tenant)
 	switch key.Kind {
 	case Folders:
-		version, err = l.service.FolderListVersion(ctx)
+		version, err = service.FolderListVersion(ctx)
 	case Folder:
-		version, err = l.service.FolderVersion(ctx, key.ID)
+		version, err = service.FolderVersion(ctx, key.ID)
 	case Contents:
-		version, err = l.service.ContentsVersion(ctx, key.ID)
+		version, err = service.ContentsVersion(ctx, key.ID)
 	default:
 		var info symbols.SymbolInfo
-		info, err = l.service.GetSymbolInfo(ctx, key.ID)
+		info, err = service.GetSymbolInfo(ctx, key.ID)
 		version, size = info.Version, info.Size
 		if readFactor*size <= maxUncounted {
 			size = 0

@@ -122,13 +122,13 @@ func (l *Library) read(ctx context.Context, key partKey, size int64) (*part, err
 		}
 		return l.readSymbols(ctx, key, size)
 	case Folder:
-		folder, err := l.service.GetFolder(ctx, key.ID)
+		folder, err := l.service.Tenant(key.Tenant).GetFolder(ctx, key.ID)
 		return &part{version: folder.Version, data: AppendFolder(nil, folder)}, err
 	case Symbol:
-		symbol, err := l.service.GetSymbol(ctx, key.ID)
+		symbol, err := l.service.Tenant(key.Tenant).GetSymbol(ctx, key.ID)
 		return &part{version: symbol.Version, data: AppendFields(nil, symbol, cmp.Or(key.Fields, AllFields))}, err
 	default:
-		symbol, err := l.service.GetSymbol(ctx, key.ID)
+		symbol, err := l.service.Tenant(key.Tenant).GetSymbol(ctx, key.ID)
 		return imagePart(symbol), err
 	}
 }
@@ -139,7 +139,7 @@ func (l *Library) readFolders(ctx context.Context, key partKey) (*part, error) {
 	if selected.Limit == 0 || selected.Limit > most {
 		selected.Limit = most
 	}
-	list, err := l.service.ListFolders(ctx, selected)
+	list, err := l.service.Tenant(key.Tenant).ListFolders(ctx, selected)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (l *Library) readFolders(ctx context.Context, key partKey) (*part, error) {
 }
 
 func (l *Library) readSymbols(ctx context.Context, key partKey, size int64) (*part, error) {
-	page, err := l.service.ListSymbols(ctx, key.ID, key.Range, func(needed int64) error {
+	page, err := l.service.Tenant(key.Tenant).ListSymbols(ctx, key.ID, key.Range, func(needed int64) error {
 		if needed > size {
 			return &largeError{needed}
 		}
@@ -174,7 +174,7 @@ func (l *Library) readSymbols(ctx context.Context, key partKey, size int64) (*pa
 }
 
 func (l *Library) readInfos(ctx context.Context, key partKey) (*part, error) {
-	page, err := l.service.ListSymbolInfos(ctx, key.ID, key.Range)
+	page, err := l.service.Tenant(key.Tenant).ListSymbolInfos(ctx, key.ID, key.Range)
 	if err != nil {
 		return nil, err
 	}
