@@ -1,6 +1,16 @@
 package exports
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
+
+// sharedLink is a link that [Service.ShareLink] has made, until half of its lifetime is
+// over.
+type sharedLink struct {
+	token string
+	until time.Time
+}
 
 // cache remembers values by digest. It is safe for concurrent use.
 type cache[V any] struct {

@@ -71,12 +71,12 @@ func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip bool, prev
 	if !zip {
 		p.FileName, p.Type, p.Size = p.Entries[0].Name, files[0].file.Type, p.Entries[0].Size
 		p.Entries[0].Modified = files[0].file.Modified.Unix()
-	} else if p.Resumable {
-		archive, _, err := p.archive()
-		if err != nil {
-			return nil, files, fmt.Errorf("%w: %w", ErrFailed, err)
-		}
-		p.Size = archive.Size()
+	}
+	if err := p.layOut(); err != nil {
+		return nil, files, fmt.Errorf("%w: %w", ErrFailed, err)
+	}
+	if p.archive != nil {
+		p.Size = p.archive.Size()
 	}
 	return p, files, nil
 }
@@ -208,7 +208,7 @@ func (s *Service) statAll(ctx context.Context, list []*Export, validators map[st
 	for i, export := range list {
 		hosts[i] = hostOf(export.ExportedURL)
 	}
-	results := inParallel(ctx, s.statPrefetch, hosts, func(ctx context.Context, i int) (*File, error) {
+	results := inParallel(ctx, s.prefetch, hosts, func(ctx context.Context, i int) (*File, error) {
 		file, err := s.stat(ctx, *list[i])
 		previous, planned := validators[list[i].ExportedURL]
 		if err != nil || !planned || file.Validator == "" || file.Validator == previous {

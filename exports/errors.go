@@ -92,14 +92,15 @@ type invalid string
 func (e invalid) Error() string        { return string(e) }
 func (e invalid) Is(target error) bool { return target == ErrInvalid }
 
-// storeError returns the errors that [Store] documents and wraps all others in
-// [ErrUnavailable].
+// storeError returns nil and the errors that [Store] and [LinkStore] document, and wraps
+// all others in [ErrUnavailable].
 func storeError(operation string, err error) error {
 	switch {
 	case err == nil,
 		errors.Is(err, ErrNotFound),
 		errors.Is(err, ErrNotOwner),
 		errors.Is(err, ErrTaken),
+		errors.Is(err, ErrLinkNotFound),
 		errors.Is(err, ErrTooManyLinks):
 		return err
 	}

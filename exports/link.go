@@ -10,8 +10,6 @@ import (
 	"io"
 	"math"
 	"time"
-
-	"example.com/canvasback/exports/internal/zipstream"
 )
 
 // Link is a download link: one file, or a zip of several, that a client downloads
@@ -41,11 +39,9 @@ type Link struct {
 	// were of one file. A later plan may be of another file with an equal Modified.
 	ModifiedStrong bool
 
-	service  *Service
-	stored   StoredLink // without Plan
-	plan     *plan
-	archive  *zipstream.Archive // nil unless it is a resumable zip
-	manifest []byte             // content of manifest.json
+	service *Service
+	stored  StoredLink // without Plan
+	plan    *plan
 }
 
 // Format implements [fmt.Formatter] for all verbs. It prints no state, which
@@ -102,10 +98,7 @@ func (s *Service) CreateLink(ctx context.Context, r LinkRequest) (*Link, error) 
 	if err := s.insertLink(ctx, stored); err != nil {
 		return nil, storeError("insert link", err)
 	}
-	link, err := s.newLink(stored, p)
-	if err != nil {
-		return nil, err
-	}
+	link := s.newLink(stored, p)
 	link.Token = token
 	link.Skipped = nil
 	for i, file := range files {
@@ -156,56 +149,46 @@ func (s *Service) FindLink(ctx context.Context, token string) (*FoundLink, error
 		return nil, ErrLinkNotFound
 	}
 	stored, err := s.links.FindLink(ctx, sha256.Sum256([]byte(token)), false)
-	switch {
-	case err == ErrLinkNotFound:
-		return nil, err
-	case err != nil:
+	if err != nil {
 		return nil, storeError("find link", err)
-	case !s.now().Before(stored.ExpiresAt):
+	}
+	if !s.now().Before(stored.ExpiresAt) {
 		return nil, ErrLinkNotFound
 	}
-	return &FoundLink{stored.Tenant, stored.Owner, stored.PlanSize, s.Tenant(stored.Tenant), stored}, nil
+	return &FoundLink{stored.Tenant, stored.Owner, stored.PlanSize, s, stored}, nil
 }
 
 // Load returns the link with its plan. Its errors are those of [Service.FindLink].
 func (f *FoundLink) Load(ctx context.Context) (*Link, error) {
-	if cached := f.service.plans.get(f.stored.Digest); cached != nil && cached.stored.Version == f.stored.Version {
-		return cached.with(f.service, f.stored), nil
+	if p := f.service.plans.get(f.stored.Digest); p != nil && p.version == f.stored.Version {
+		return f.service.newLink(f.stored, p), nil
 	}
 	stored, err := f.service.links.FindLink(ctx, f.stored.Digest, true)
-	if err == ErrLinkNotFound {
-		return nil, err
-	}
 	if err != nil {
 		return nil, storeError("find link", err)
 	}
-	link, err := f.service.decodeLink(stored)
-	if err != nil {
-		return nil, err
-	}
-	return link.with(f.service, stored), nil
-}
-
-// with returns the link with the same plan and what else is stored now.
-func (l *Link) with(service *Service, stored StoredLink) *Link {
-	link := *l
-	link.service, link.stored, link.Tenant = service, stored, stored.Tenant
-	link.stored.Plan = nil
-	link.ModifiedStrong = stored.Version == 1 && !link.Modified.IsZero() && l.service.now().Sub(link.Modified) >= time.Second
-	return &link
+	return f.service.decodeLink(stored)
 }
 
 // decodeLink returns a stored link.
 func (s *Service) decodeLink(stored StoredLink) (*Link, error) {
 	p, err := decodePlan(stored.Plan)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrLinkNotFound, err)
+		return nil, err
 	}
-	return s.newLink(stored, p)
+	return s.newLink(stored, p), nil
 }
 
-// newLink returns a link with a plan, and caches it.
-func (s *Service) newLink(stored StoredLink, p *plan) (*Link, error) {
+// newLink returns a link with a plan. If the plan is stored with it, it is cached.
+func (s *Service) newLink(stored StoredLink, p *plan) *Link {
+	if stored.Plan != nil {
+		p.version = stored.Version
+		if p.Resumable {
+			p.etag = planETag(stored.Plan, stored.Version)
+		}
+		s.plans.put(stored.Digest, p, stored.PlanSize)
+		stored.Plan = nil
+	}
 	link := &Link{
 		Tenant:    stored.Tenant,
 		Owner:     stored.Owner,
@@ -213,26 +196,17 @@ func (s *Service) newLink(stored StoredLink, p *plan) (*Link, error) {
 		FileName:  p.FileName,
 		Type:      p.Type,
 		Size:      p.Size,
+		ETag:      p.etag,
 		Zip:       p.Zip,
 		Sources:   p.Sources,
 		Skipped:   p.skipped(),
-		service:   s,
+		service:   s.Tenant(stored.Tenant),
 		stored:    stored,
 		plan:      p,
 	}
 	if modified := time.Unix(p.Entries[0].Modified, 0).UTC(); !p.Zip && p.Resumable && modified.Year() > 1 {
 		link.Modified = modified
+		link.ModifiedStrong = stored.Version == 1 && s.now().Sub(modified) >= time.Second
 	}
-	if p.Resumable {
-		link.ETag = planETag(stored.Plan, stored.Version)
-		if p.Zip {
-			var err error
-			if link.archive, link.manifest, err = p.archive(); err != nil {
-				return nil, fmt.Errorf("%w: %w", ErrLinkNotFound, err)
-			}
-		}
-	}
-	link.stored.Plan = nil
-	s.plans.put(link.stored.Digest, link, link.stored.PlanSize)
-	return link, nil
+	return link
 }

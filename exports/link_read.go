@@ -29,18 +29,12 @@ type linkReader struct {
 	onWait   func()
 
 	queue   *prefetch.Queue[*filefacts.Reader]
-	parts   []filePart
+	parts   []zipstream.Need                   // to read, without CRC
 	next    int                                // index of the part that the queue returns next
 	current prefetch.Result[*filefacts.Reader] // of the part before
 
 	unknown []int          // entries whose CRC the sections need and nobody knew
 	readers sync.WaitGroup // of what is missing of them
-}
-
-// filePart is a part of a file that the sections need.
-type filePart struct {
-	entry          int
-	offset, length int64
 }
 
 // open starts to read sections of a resumable link, in the order in which they will be
@@ -58,69 +52,66 @@ func (l *Link) open(ctx context.Context, sections []Section, flush func() error)
 			r.Close()
 		}
 	}()
-	if err := r.findFacts(); err != nil {
+	needs := l.plan.needs(sections)
+	if err := r.findFacts(needs); err != nil {
 		return nil, err
 	}
-	r.planParts()
+	r.planParts(needs)
 	jobs := make([]prefetch.Job[*filefacts.Reader], len(r.parts))
 	for i, part := range r.parts {
-		e, f := r.entries[part.entry], r.facts[part.entry]
+		e, f := r.entries[part.Entry], r.facts[part.Entry]
 		jobs[i] = prefetch.Job[*filefacts.Reader]{
 			Host:        hostOf(e.URL),
 			Concurrency: l.service.concurrency(e.URL),
 			Limit:       int(f.Block()), // hides the latency
 			Open: func(ctx context.Context) (*filefacts.Reader, error) {
-				return f.Open(ctx, l.service.planSource(e), part.offset, part.length)
+				return f.Open(ctx, l.service.planSource(e), part.Offset, part.Length)
 			},
 		}
 	}
 	r.queue = prefetch.New(r.ctx, l.service.prefetch, jobs)
+	err := r.checkFirst()
 	if len(jobs) > 0 {
-		if err := r.advance(); err != nil {
-			return nil, err
-		}
-	} else if err := r.checkFirst(); err != nil {
-		return nil, err
+		err = r.advance()
 	}
-	opened = true
-	return r, nil
+	opened = err == nil
+	return r, err
 }
 
-// needs yields what a section requires of each file, in order.
-func (r *linkReader) needs(s Section) func(yield func(zipstream.Need) bool) {
-	return func(yield func(zipstream.Need) bool) {
-		if !r.link.Zip {
-			if s.Length > 0 {
-				yield(zipstream.Need{Offset: s.Offset, Length: s.Length})
-			}
-			return
+// needs returns what sections require of each file, in order.
+func (p *plan) needs(sections []Section) (list []zipstream.Need) {
+	for _, s := range sections {
+		if !p.Zip && s.Length > 0 {
+			list = append(list, zipstream.Need{Offset: s.Offset, Length: s.Length})
 		}
-		for need := range r.link.archive.Needs(s.Offset, s.Length) {
-			if need.Entry < len(r.entries) && !yield(need) { // not of manifest.json
-				return
+		if !p.Zip {
+			continue
+		}
+		for need := range p.archive.Needs(s.Offset, s.Length) {
+			if need.Entry < len(p.Entries) { // not of manifest.json
+				list = append(list, need)
 			}
 		}
 	}
+	return list
 }
 
 // findFacts sets facts, and reads from the store what this process does not know. If
 // that fails, the response costs more reads.
-func (r *linkReader) findFacts() error {
+func (r *linkReader) findFacts(needs []zipstream.Need) error {
 	r.facts = make(map[int]*filefacts.Fact)
 	find := func(entry int) (err error) {
 		r.facts[entry], err = r.link.service.planFact(r.entries[entry])
 		return err
 	}
 	incomplete := make(map[filefacts.Key]bool)
-	for _, s := range r.sections {
-		for need := range r.needs(s) {
-			if err := find(need.Entry); err != nil {
-				return err
-			}
-			f := r.facts[need.Entry]
-			if _, known := f.CRC(); need.CRC && !known || !f.Includes(need.Offset, need.Length) {
-				incomplete[factKey(r.entries[need.Entry].URL)] = true
-			}
+	for _, need := range needs {
+		if err := find(need.Entry); err != nil {
+			return err
+		}
+		f := r.facts[need.Entry]
+		if _, known := f.CRC(); need.CRC && !known || !f.Includes(need.Offset, need.Length) {
+			incomplete[factKey(r.entries[need.Entry].URL)] = true
 		}
 	}
 	if len(incomplete) == 0 {
@@ -137,22 +128,20 @@ func (r *linkReader) findFacts() error {
 
 // planParts sets the parts to read and the unknown CRCs. An empty part shows whether an
 // empty file has changed.
-func (r *linkReader) planParts() {
+func (r *linkReader) planParts(needs []zipstream.Need) {
 	planned := make(map[int]bool)
-	for _, s := range r.sections {
-		for need := range r.needs(s) {
-			_, known := r.facts[need.Entry].CRC()
-			switch {
-			case need.Length > 0:
-				r.parts = append(r.parts, filePart{need.Entry, need.Offset, need.Length})
-			case planned[need.Entry]:
-			case r.entries[need.Entry].Size == 0:
-				r.parts = append(r.parts, filePart{entry: need.Entry})
-				planned[need.Entry] = true
-			case !known:
-				r.unknown = append(r.unknown, need.Entry)
-				planned[need.Entry] = true
-			}
+	for _, need := range needs {
+		_, known := r.facts[need.Entry].CRC()
+		switch {
+		case need.Length > 0:
+			r.parts = append(r.parts, zipstream.Need{Entry: need.Entry, Offset: need.Offset, Length: need.Length})
+		case planned[need.Entry]:
+		case r.entries[need.Entry].Size == 0:
+			r.parts = append(r.parts, zipstream.Need{Entry: need.Entry})
+			planned[need.Entry] = true
+		case !known:
+			r.unknown = append(r.unknown, need.Entry)
+			planned[need.Entry] = true
 		}
 	}
 }
@@ -162,9 +151,9 @@ func (r *linkReader) planParts() {
 func (r *linkReader) checkFirst() error {
 	entry := 0
 	if r.link.Zip {
-		entry = r.link.archive.EntryAt(r.sections[0].Offset)
+		entry = r.link.plan.archive.EntryAt(r.sections[0].Offset)
 	}
-	if entry < 0 || entry >= len(r.entries) {
+	if len(r.parts) > 0 || entry < 0 || entry >= len(r.entries) {
 		return nil
 	}
 	return r.link.service.checkPlanned(r.ctx, r.entries[entry])
@@ -228,7 +217,7 @@ func (r *linkReader) writeSection(w io.Writer, index int) (err error) {
 	}()
 	s := r.sections[index]
 	if r.link.Zip {
-		return r.link.archive.WriteRange(w, s.Offset, s.Length, r)
+		return r.link.plan.archive.WriteRange(w, s.Offset, s.Length, r)
 	}
 	if s.Length == 0 {
 		return nil
@@ -247,9 +236,9 @@ func (r *linkReader) writeSection(w io.Writer, index int) (err error) {
 // Content implements [zipstream.Source].
 func (r *linkReader) Content(entry int, offset, length int64) (io.ReadCloser, error) {
 	if entry >= len(r.entries) {
-		return io.NopCloser(bytes.NewReader(r.link.manifest[offset : offset+length])), nil
+		return io.NopCloser(bytes.NewReader(r.link.plan.manifest[offset : offset+length])), nil
 	}
-	want := filePart{entry, offset, length}
+	want := zipstream.Need{Entry: entry, Offset: offset, Length: length}
 	for r.next == 0 || r.parts[r.next-1] != want {
 		if err := r.advance(); err != nil {
 			return nil, err
@@ -259,16 +248,15 @@ func (r *linkReader) Content(entry int, offset, length int64) (io.ReadCloser, er
 }
 
 // CRC implements [zipstream.Source].
-func (r *linkReader) CRC(entry int) (uint32, error) {
+func (r *linkReader) CRC(entry int) (crc uint32, err error) {
 	if entry >= len(r.entries) {
-		return crc32.ChecksumIEEE(r.link.manifest), nil
+		return crc32.ChecksumIEEE(r.link.plan.manifest), nil
 	}
 	if crc, ok := r.facts[entry].CRC(); ok {
-		empty := filePart{entry: entry}
-		if r.next < len(r.parts) && r.parts[r.next] == empty {
-			return crc, r.advance()
+		if r.next < len(r.parts) && r.parts[r.next] == (zipstream.Need{Entry: entry}) { // an empty file
+			err = r.advance()
 		}
-		return crc, nil
+		return crc, err
 	}
 	r.onWait()
 	r.readUnknown()
@@ -283,4 +271,59 @@ func (r *linkReader) Close() error {
 	}
 	r.readers.Wait()
 	return nil
+}
+
+// planFact returns the fact about a planned file. The error is [ErrChanged] if its
+// content has changed since the plan was made.
+func (s *Service) planFact(e planEntry) (*filefacts.Fact, error) {
+	return s.facts.Find(filefacts.Record{
+		URL: factKey(e.URL), Validator: e.Validator, Size: e.Size, Revision: e.Revision, CRC32: e.CRC32,
+	})
+}
+
+// planSource returns what opens parts of a planned file. Opening a part of an empty one
+// shows whether it has changed.
+func (s *Service) planSource(e planEntry) filefacts.Source {
+	return func(ctx context.Context, offset, length int64) (io.ReadCloser, error) {
+		u, opener, err := s.locate(e.URL)
+		if err != nil {
+			return nil, err
+		}
+		ranger, ok := opener.(RangeOpener)
+		if !ok { // the configuration has changed
+			return nil, ErrChanged
+		}
+		if e.Size == 0 {
+			return io.NopCloser(bytes.NewReader(nil)), s.checkPlanned(ctx, e)
+		}
+		body, cancel, err := openWithin(ctx, s.options.OpenTimeout, func(ctx context.Context) (io.ReadCloser, error) {
+			return ranger.OpenRange(ctx, u, Part{Validator: e.Validator, Size: e.Size, Offset: offset, Length: length})
+		}, func(body io.ReadCloser) { body.Close() })
+		if err != nil {
+			return nil, err
+		}
+		return &partBody{body, cancel}, nil
+	}
+}
+
+// partBody is an open part of a file.
+type partBody struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
+}
+
+// Close closes the part and releases its connection.
+func (b *partBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.cancel(nil)
+	return err
+}
+
+// checkPlanned returns an error if a planned file has changed.
+func (s *Service) checkPlanned(ctx context.Context, e planEntry) error {
+	file, err := s.stat(ctx, Export{ExportedURL: e.URL})
+	if err == nil && (file.Validator != e.Validator || file.Size != e.Size) {
+		err = ErrChanged
+	}
+	return err
 }

@@ -24,22 +24,10 @@ func (l *Link) outdated() bool {
 // If a file that was available cannot be reached for the moment, renew returns the
 // error and the link keeps its plan.
 func (l *Link) renew(ctx context.Context) (*Link, error) {
-	key := fmt.Sprintf("%x %d", l.stored.Digest[:], l.stored.Version)
-	result := l.service.renewals.DoChan(key, func() (any, error) {
-		// The result is shared, so it must not be canceled with its first caller.
-		return l.replan(context.WithoutCancel(ctx))
-	})
-	select {
-	case r := <-result:
-		link, _ := r.Val.(*Link)
-		return link, r.Err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return share(ctx, l.service, fmt.Sprintf("renew %x %d", l.stored.Digest[:], l.stored.Version), l.replan)
 }
 
-func (l *Link) replan(ctx context.Context) (_ *Link, err error) {
-	defer recoverToError(&err)
+func (l *Link) replan(ctx context.Context) (*Link, error) {
 	items, err := l.items(ctx)
 	if err != nil {
 		return nil, err
@@ -67,9 +55,6 @@ func (l *Link) replace(ctx context.Context, p *plan) (*Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	stored, err := l.service.links.ReplacePlan(ctx, l.stored.Digest, l.stored.Version, p.encode())
-	if err == ErrLinkNotFound {
-		return nil, err
-	}
 	if err != nil {
 		return nil, storeError("replace plan", err)
 	}

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+
+	"golang.org/x/sync/errgroup"
 
 	"example.com/canvasback/exports/internal/prefetch"
 )
@@ -15,40 +16,51 @@ type result[T any] struct {
 	err   error
 }
 
-// inParallel calls f for the index of each host, several at a time, and returns the
-// results. After many timeouts in a row the others fail without a call.
+// inParallel calls f for the index of each host, as many at a time as a batch has files in
+// flight, and returns the results. After many timeouts in a row the others fail without a
+// call.
 func inParallel[T any](ctx context.Context, config prefetch.Config, hosts []string, f func(context.Context, int) (T, error)) []result[T] {
-	jobs := make([]prefetch.Job[noContent[T]], len(hosts))
-	for i, host := range hosts {
-		jobs[i] = prefetch.Job[noContent[T]]{
-			Host:        host,
-			Concurrency: func() int { return config.Files },
-			Open: func(ctx context.Context) (noContent[T], error) {
-				value, err := f(ctx, i)
-				return noContent[T]{value}, err
-			},
-		}
-	}
-	queue := prefetch.New(ctx, config, jobs)
-	defer queue.Close()
 	results := make([]result[T], len(hosts))
-	for i := range results {
-		file, err := queue.Next(func() {})
-		if errors.Is(err, prefetch.ErrUnresponsive) {
-			err = prefetchError(err)
+	all, breakers := prefetch.NewBreaker(2*config.Files, nil), make(map[string]*prefetch.Breaker)
+	var calls errgroup.Group
+	calls.SetLimit(config.Files)
+	for i, host := range hosts {
+		if breakers[host] == nil {
+			breakers[host] = prefetch.NewBreaker(config.Files*3/2, all)
 		}
-		results[i] = result[T]{file.File.value, err}
+		breaker := breakers[host]
+		calls.Go(func() error {
+			r := &results[i]
+			r.err = breaker.Call(config.Timeout, func() (err error) {
+				defer recoverToError(&err)
+				r.value, err = f(ctx, i)
+				return err
+			})
+			if r.err == prefetch.ErrUnresponsive {
+				r.err = prefetchError(r.err)
+			}
+			return nil
+		})
 	}
+	calls.Wait()
 	return results
 }
 
-// noContent is a value as an empty [prefetch.File].
-type noContent[T any] struct{ value T }
-
-func (noContent[T]) Read([]byte) (int, error) { return 0, io.EOF }
-func (noContent[T]) Close() error             { return nil }
-func (noContent[T]) Length() int64            { return 0 }
-func (noContent[T]) CanIdle() bool            { return true }
+// share calls f once for all callers with a key that wait at the same time. The call goes
+// on when the context of one of them ends.
+func share[T any](ctx context.Context, s *Service, key string, f func(ctx context.Context) (T, error)) (value T, err error) {
+	result := s.flights.DoChan(key, func() (_ any, err error) {
+		defer recoverToError(&err)
+		return f(context.WithoutCancel(ctx))
+	})
+	select {
+	case r := <-result:
+		value, _ = r.Val.(T)
+		return value, r.Err
+	case <-ctx.Done():
+		return value, context.Cause(ctx)
+	}
+}
 
 // prefetchError classifies the error of a prefetched file.
 func prefetchError(err error) error {

@@ -47,6 +47,13 @@ type plan struct {
 	// Outdated means that the plan cannot be delivered, and that the next
 	// request must replace it.
 	Outdated bool `json:"outdated,omitempty"`
+
+	// What follows from the fields above. The etag is empty unless the plan is resumable,
+	// and the archive nil unless it is also a zip.
+	version  int64 // in the store
+	etag     string
+	archive  *zipstream.Archive
+	manifest []byte // content of manifest.json
 }
 
 // planEntry is a file of a plan.
@@ -101,14 +108,19 @@ func planETag(data []byte, version int64) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18]) + `"`
 }
 
-// decodePlan returns a stored plan. The error means that another release has made it.
+// decodePlan returns a stored plan. The error is [ErrLinkNotFound] if another release has
+// made it.
 func decodePlan(data []byte) (*plan, error) {
 	p := new(plan)
-	if err := json.Unmarshal(data, p); err != nil {
-		return nil, err
+	err := json.Unmarshal(data, p)
+	if err == nil && (p.Layout != planLayout && p.Layout != partLayout || len(p.Entries) == 0) {
+		err = fmt.Errorf("exports: layout %d of a plan is unknown", p.Layout)
 	}
-	if p.Layout != planLayout && p.Layout != partLayout || len(p.Entries) == 0 {
-		return nil, fmt.Errorf("exports: layout %d of a plan is unknown", p.Layout)
+	if err == nil {
+		err = p.layOut()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrLinkNotFound, err)
 	}
 	return p, nil
 }
@@ -125,21 +137,22 @@ func (p *plan) skipped() []Skipped {
 // requested returns the number of sources of the link.
 func (p *plan) requested() int { return cmp.Or(p.Requested, len(p.Sources)) }
 
-// archive returns the layout of the zip, and the content of manifest.json, which is
-// nil without one.
-func (p *plan) archive() (*zipstream.Archive, []byte, error) {
+// layOut sets the archive and its manifest.
+func (p *plan) layOut() (err error) {
+	if !p.Zip || !p.Resumable {
+		return nil
+	}
 	entries := make([]zipstream.Entry, len(p.Entries), len(p.Entries)+1)
 	for i, e := range p.Entries {
 		entries[i] = zipstream.Entry{Name: e.Name, Modified: time.Unix(e.Modified, 0), Size: e.Size, Streamed: e.Streamed}
 	}
-	var manifest []byte
 	if len(p.Skipped) > 0 {
 		var entry zipstream.Entry
-		entry, manifest = newManifest(time.UnixMilli(p.MadeAt).UTC(), p.requested(), len(p.Entries), p.skipped())
+		entry, p.manifest = newManifest(time.UnixMilli(p.MadeAt).UTC(), p.requested(), len(p.Entries), p.skipped())
 		entries = append(entries, entry)
 	}
-	archive, err := zipstream.NewArchive(entries)
-	return archive, manifest, err
+	p.archive, err = zipstream.NewArchive(entries)
+	return err
 }
 
 // BatchName is the file name of a batch.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"time"
 
 	"example.com/canvasback/exports/filename"
 )
@@ -42,7 +41,7 @@ func (s *Service) PublicURL(ctx context.Context, export Export, private PrivateU
 func (s *Service) PublicURLs(ctx context.Context, items []BatchItem, private PrivateURL) (urls []string, skipped []Skipped, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
 	defer cancel()
-	results := inParallel(ctx, s.statPrefetch, make([]string, len(items)), func(ctx context.Context, i int) (string, error) {
+	results := inParallel(ctx, s.prefetch, make([]string, len(items)), func(ctx context.Context, i int) (string, error) {
 		if items[i].Err != nil {
 			return "", items[i].Err
 		}
@@ -64,13 +63,6 @@ func (s *Service) PublicURLs(ctx context.Context, items []BatchItem, private Pri
 	return urls, skipped, nil
 }
 
-// sharedLink is the token of a link that [Service.ShareLink] has made, and the end of half
-// of its lifetime.
-type sharedLink struct {
-	token string
-	until time.Time
-}
-
 // ShareLink returns a link to the file of an export, which must be available now. The
 // links of one owner to one file are the same until half of their lifetime is over. The
 // client is as in [LinkRequest].
@@ -82,11 +74,10 @@ func (s *Service) ShareLink(ctx context.Context, export Export, owner Digest, cl
 		return nil, err
 	}
 	key := Digest(sha256.Sum256(fmt.Appendf(nil, "%q %x %q %q %q", s.tenant, owner[:], export.SourceURL, export.ExportedURL, export.FileName)))
-	// The result is shared, so it must not be canceled with its first caller.
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), s.options.OpenTimeout, ErrTimeout)
-	defer cancel()
 	request := LinkRequest{Items: []BatchItem{{SourceURL: export.SourceURL, Export: &export}}, Single: true, Owner: owner, Client: client}
-	result, err, _ := s.sharings.Do(string(key[:]), func() (any, error) {
+	return share(ctx, s, string(key[:]), func(ctx context.Context) (*Link, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
+		defer cancel()
 		link, err := s.findUnused(ctx, s.shared.get(key))
 		if err != ErrLinkNotFound {
 			return link, err
@@ -96,8 +87,6 @@ func (s *Service) ShareLink(ctx context.Context, export Export, owner Digest, cl
 		}
 		return link, err
 	})
-	link, _ := result.(*Link)
-	return link, err
 }
 
 // findUnused returns a shared link, or [ErrLinkNotFound] if it is too old or used up.

@@ -24,7 +24,7 @@ func (s *Service) Resolve(ctx context.Context, items []BatchItem) {
 			missing[item.key] = append(missing[item.key], item)
 		}
 	}
-	results := inParallel(ctx, s.statPrefetch, make([]string, len(keys)), func(ctx context.Context, i int) (BatchItem, error) {
+	results := inParallel(ctx, s.prefetch, make([]string, len(keys)), func(ctx context.Context, i int) (BatchItem, error) {
 		export, err := s.resolveOnce(ctx, keys[i], strings.TrimSpace(missing[keys[i]][0].SourceURL))
 		if errors.Is(err, ErrTimeout) { // many in a row end the others
 			return BatchItem{}, err
@@ -44,8 +44,10 @@ func (s *Service) Resolve(ctx context.Context, items []BatchItem) {
 // resolveOnce shares a call among the requests for one key. It goes on when a request
 // ends, and each waits for OpenTimeout even if the application ignores the context.
 func (s *Service) resolveOnce(ctx context.Context, key, source string) (*Export, error) {
-	result := s.resolutions.DoChan(fmt.Sprintf("%q %s", s.tenant, key), func() (any, error) {
-		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), s.options.OpenTimeout, ErrTimeout)
+	wait, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, fmt.Errorf("%w: resolve", ErrTimeout))
+	defer cancel()
+	return share(wait, s, fmt.Sprintf("resolve %q %s", s.tenant, key), func(ctx context.Context) (*Export, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
 		defer cancel()
 		export, err := s.resolveSource(ctx, source)
 		if errors.Is(err, ErrInvalid) { // in what the application returned
@@ -53,19 +55,9 @@ func (s *Service) resolveOnce(ctx context.Context, key, source string) (*Export,
 		}
 		return export, err
 	})
-	wait, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, fmt.Errorf("%w: resolve", ErrTimeout))
-	defer cancel()
-	select {
-	case r := <-result:
-		export, _ := r.Val.(*Export)
-		return export, r.Err
-	case <-wait.Done():
-		return nil, context.Cause(wait)
-	}
 }
 
-func (s *Service) resolveSource(ctx context.Context, source string) (_ *Export, err error) {
-	defer recoverToError(&err)
+func (s *Service) resolveSource(ctx context.Context, source string) (*Export, error) {
 	resolved, err := s.options.Resolve(ctx, ResolveRequest{Source: source, Tenant: s.tenant})
 	if notReady, ok := errors.AsType[*NotReadyError](err); ok {
 		if notReady.RetryAfter <= 0 {

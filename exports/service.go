@@ -83,15 +83,12 @@ type Service struct {
 	store   Store
 	links   LinkStore // nil if the Store is none
 
-	facts        *filefacts.Cache
-	usages       *usages
-	plans        *cache[*Link] // with the size of their encoded plans as cost
-	shared       *cache[sharedLink]
-	prefetch     prefetch.Config
-	statPrefetch prefetch.Config
-	renewals     *singleflight.Group
-	resolutions  *singleflight.Group
-	sharings     *singleflight.Group
+	facts    *filefacts.Cache
+	usages   *usages
+	plans    *cache[*plan] // with the size of their encoded form as cost
+	shared   *cache[sharedLink]
+	prefetch prefetch.Config
+	flights  *singleflight.Group
 }
 
 // NewService returns a Service over store; nil options are the defaults. It returns an
@@ -119,7 +116,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 	s := &Service{
 		options: o,
 		store:   store,
-		plans:   newCache[*Link](16 << 20),
+		plans:   newCache[*plan](16 << 20),
 		shared:  newCache[sharedLink](10_000),
 		prefetch: prefetch.Config{
 			Files:       o.Prefetch,
@@ -127,15 +124,11 @@ func NewService(store Store, options *Options) (*Service, error) {
 			Timeout:     o.OpenTimeout,
 			IdleTimeout: 2 * time.Second,
 		},
-		renewals:    new(singleflight.Group),
-		resolutions: new(singleflight.Group),
-		sharings:    new(singleflight.Group),
+		flights: new(singleflight.Group),
 	}
 	s.links, _ = store.(LinkStore)
 	s.facts = filefacts.New(factStore{s.links}, s.now, ErrChanged)
 	s.usages = newUsages(s.links, s.now, cmp.Or(max(o.LinkRequests, 0), 16), cmp.Or(max(o.LinkServed, 0), 64))
-	s.statPrefetch = s.prefetch // a description takes one short request and no memory
-	s.statPrefetch.Budget = prefetch.NewBudget(o.Prefetch * prefetch.PrefixSize)
 	return s, nil
 }
 

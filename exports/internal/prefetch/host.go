@@ -10,7 +10,7 @@ import (
 // host limits how many files of one host are open, and admits them in order. It is
 // safe for concurrent use.
 type host struct {
-	breaker     *breaker
+	breaker     *Breaker
 	concurrency func() int
 
 	mu      sync.Mutex
@@ -20,8 +20,8 @@ type host struct {
 
 // newHost returns a host whose files fail after two rounds of timeouts: the second one
 // may have half as many files.
-func newHost(concurrency func() int) *host {
-	return &host{breaker: newBreaker(concurrency() * 3 / 2), concurrency: concurrency}
+func newHost(concurrency func() int, all *Breaker) *host {
+	return &host{breaker: NewBreaker(concurrency()*3/2, all), concurrency: concurrency}
 }
 
 // enter adds a file. It returns a channel that is closed when the file is admitted.
@@ -53,29 +53,37 @@ func (h *host) admit() {
 	}
 }
 
-// ErrUnresponsive is the error of a file that was not opened because too many
-// before it, on its host or overall, have timed out.
+// ErrUnresponsive is the error of a call that was not made because too many before it,
+// of its host or of all, have timed out.
 var ErrUnresponsive = errors.New("prefetch: too many consecutive timeouts")
 
-// breaker counts consecutive slow failures, so that a queue of a thousand files
+// Breaker ends calls after many timeouts in a row, so that a queue of a thousand files
 // does not wait for the timeout of each. It is safe for concurrent use.
-type breaker struct {
+type Breaker struct {
 	failures atomic.Int32
 	limit    int32
+	all      *Breaker // may be nil
 }
 
-func newBreaker(limit int) *breaker { return &breaker{limit: int32(limit)} }
+// NewBreaker returns a Breaker that permits a number of consecutive slow failures of its
+// own calls, and what the other Breaker permits, unless that is nil.
+func NewBreaker(limit int, all *Breaker) *Breaker { return &Breaker{limit: int32(limit), all: all} }
 
-// open reports whether files must fail without being opened.
-func (b *breaker) open() bool { return b.failures.Load() >= b.limit }
-
-// record counts the outcome of opening a file. Errors that took less than slow
-// cost little and are not counted.
-func (b *breaker) record(err error, took, slow time.Duration) {
-	switch {
-	case err == nil:
-		b.failures.Store(0)
-	case took >= slow:
-		b.failures.Add(1)
+// Call calls f, whose timeout is given, or returns [ErrUnresponsive]. Errors that took less
+// than a second cost little and are not counted.
+func (b *Breaker) Call(timeout time.Duration, f func() error) error {
+	if b.failures.Load() >= b.limit || b.all != nil && b.all.failures.Load() >= b.all.limit {
+		return ErrUnresponsive
 	}
+	start := time.Now()
+	err := f()
+	slow := time.Since(start) >= min(time.Second, timeout)
+	for ; b != nil; b = b.all {
+		if err == nil {
+			b.failures.Store(0)
+		} else if slow {
+			b.failures.Add(1)
+		}
+	}
+	return err
 }

@@ -31,7 +31,6 @@ type Config struct {
 // Concurrency allows. So the file being consumed never waits for a later one.
 type Queue[F File] struct {
 	config  Config
-	breaker *breaker
 	ctx     context.Context
 	cancel  context.CancelFunc
 	member  *member // in the budget
@@ -65,14 +64,14 @@ type Outcome[F File] struct {
 // New returns a Queue and starts to open its first files. When ctx ends, all
 // files fail. The caller must call [Queue.Close].
 func New[F File](ctx context.Context, config Config, jobs []Job[F]) *Queue[F] {
-	q := &Queue[F]{config: config, breaker: newBreaker(2 * config.Files), tasks: make([]*task[F], len(jobs))}
+	q := &Queue[F]{config: config, tasks: make([]*task[F], len(jobs))}
 	q.ctx, q.cancel = context.WithCancel(ctx)
 	q.member = config.Budget.open()
-	hosts := make(map[string]*host)
+	hosts, all := make(map[string]*host), NewBreaker(2*config.Files, nil)
 	for i, job := range jobs {
 		h := hosts[job.Host]
 		if h == nil {
-			h = newHost(job.Concurrency)
+			h = newHost(job.Concurrency, all)
 			hosts[job.Host] = h
 		}
 		q.tasks[i] = &task[F]{

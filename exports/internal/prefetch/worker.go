@@ -121,18 +121,16 @@ func (q *Queue[F]) read(t *task[F], memory *allocation) (result Result[F], err e
 			result.close()
 		}
 	}()
-	if q.breaker.open() || t.host.breaker.open() {
-		return result, ErrUnresponsive
-	}
 	start := time.Now()
-	file, err := t.job.Open(q.ctx)
-	slow := min(time.Second, q.config.Timeout)
-	q.breaker.record(err, time.Since(start), slow)
-	t.host.breaker.record(err, time.Since(start), slow)
+	err = t.host.breaker.Call(q.config.Timeout, func() (err error) {
+		result.File, err = t.job.Open(q.ctx)
+		return err
+	})
 	if err != nil {
 		return result, err
 	}
-	result.File, result.open = file, true
+	file := result.File
+	result.open = true
 	buffer, free := prefixBuffer(memory.resize(t.job.prefixSize(file.Length())))
 	result.release = func() { free(); memory.release() }
 	n, err := ReadUntil(file, buffer, start.Add(q.config.Timeout))
