@@ -18,13 +18,12 @@ const smallPrefix = 64 << 10
 // the files after it, if others need the memory.
 const stallTime = 250 * time.Millisecond
 
-// Budget bounds the memory for prefixes of all queues that share it. A quarter of it
+// Budget bounds the memory for prefixes of all queues that share it. The last quarter of it
 // is for small prefixes, so that stalled queues do not stop others. It is safe for
 // concurrent use.
 type Budget struct {
 	mu      sync.Mutex
-	large   int // bytes left for prefixes of up to PrefixSize
-	small   int // bytes left for prefixes of up to smallPrefix
+	left    int // bytes
 	members map[*member]bool
 	freed   chan struct{} // closed when memory becomes free
 	stats   Stats         // without UsedBytes
@@ -32,10 +31,7 @@ type Budget struct {
 
 // NewBudget returns a Budget of the given number of bytes.
 func NewBudget(bytes int) *Budget {
-	return &Budget{
-		large: bytes - bytes/4, small: bytes / 4, members: make(map[*member]bool), freed: make(chan struct{}),
-		stats: Stats{MaxBytes: bytes},
-	}
+	return &Budget{left: bytes, members: make(map[*member]bool), freed: make(chan struct{}), stats: Stats{MaxBytes: bytes}}
 }
 
 // Stats counts the files of all queues that share a [Budget].
@@ -51,7 +47,7 @@ func (b *Budget) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	stats := b.stats
-	stats.UsedBytes = stats.MaxBytes - b.large - b.small
+	stats.UsedBytes = stats.MaxBytes - b.left
 	return stats
 }
 
@@ -66,108 +62,45 @@ func (b *Budget) count(ready bool) {
 	}
 }
 
-// member is what a [Budget] knows of a queue. It is guarded by Budget.mu.
+// member is what a [Budget] knows of a queue.
 type member struct {
+	*Budget                  // its lock guards the fields
 	consuming time.Time      // since when the consumer has had a file; zero while it waits for one
 	ready     map[any]func() // discard prefetched files, by task
 }
 
-// open adds a queue.
-func (b *Budget) open() *member {
+// join adds a queue.
+func (b *Budget) join() *member {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	m := &member{ready: make(map[any]func())}
+	m := &member{Budget: b, ready: make(map[any]func())}
 	b.members[m] = true
 	return m
 }
 
-// close removes a queue.
-func (b *Budget) close(m *member) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.members, m)
+// leave removes the queue.
+func (m *member) leave() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.members, m)
 }
 
-// setConsuming records that the consumer of a queue has got a file, or waits for one.
-func (b *Budget) setConsuming(m *member, consuming bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	m.consuming = time.Time{}
-	if consuming {
-		m.consuming = time.Now()
-	}
+// setConsuming records that the consumer has got a file, or waits for one if since is zero.
+func (m *member) setConsuming(since time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.consuming = since
 }
 
 // setReady adds a function that discards the file of a task, or removes it if nil.
-func (b *Budget) setReady(m *member, task any, discard func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (m *member) setReady(task any, discard func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if discard == nil {
 		delete(m.ready, task)
-		return
+	} else {
+		m.ready[task] = discard
 	}
-	m.ready[task] = discard
-}
-
-// acquire returns memory for a small prefix. It takes that of stalled queues before it
-// waits. Once the consumer waits for the file, it waits no longer: the allocation may
-// be empty.
-func (b *Budget) acquire(ctx context.Context, wanted <-chan struct{}) (*allocation, error) {
-	l := &allocation{budget: b}
-	for {
-		if b.takeLarge(&l.large, smallPrefix) {
-			return l, nil
-		}
-		freed, ok := b.takeSmall(&l.small)
-		if ok {
-			return l, nil
-		}
-		retry := time.NewTimer(stallTime / 4)
-		select {
-		case <-freed:
-		case <-retry.C: // others may have stalled
-		case <-wanted:
-			retry.Stop()
-			return l, nil
-		case <-ctx.Done():
-			retry.Stop()
-			return nil, ctx.Err()
-		}
-		retry.Stop()
-	}
-}
-
-// takeLarge adds n bytes to an allocation if they are left after stalled queues have discarded
-// files.
-func (b *Budget) takeLarge(held *int, n int) bool {
-	for {
-		b.mu.Lock()
-		if b.large >= n {
-			b.large -= n
-			*held += n
-			b.mu.Unlock()
-			return true
-		}
-		discard := b.stalled()
-		b.mu.Unlock()
-		if discard == nil {
-			return false
-		}
-		discard()
-	}
-}
-
-// takeSmall adds a small prefix to an allocation, or returns a channel that is closed when
-// memory becomes free.
-func (b *Budget) takeSmall(held *int) (freed <-chan struct{}, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.small < smallPrefix {
-		return b.freed, false
-	}
-	b.small -= smallPrefix
-	*held += smallPrefix
-	return nil, true
 }
 
 // stalled returns a function that discards a file of the queue that has stalled
@@ -189,38 +122,88 @@ func (b *Budget) stalled() (discard func()) {
 	return nil
 }
 
+// acquire returns memory for a small prefix. It takes that of stalled queues before it
+// waits. Once the consumer waits for the file, it waits no longer: the allocation may
+// be empty.
+func (b *Budget) acquire(ctx context.Context, wanted <-chan struct{}) (*allocation, error) {
+	a := &allocation{budget: b}
+	for {
+		b.mu.Lock()
+		freed := b.freed
+		b.mu.Unlock()
+		if a.grow(smallPrefix) {
+			return a, nil
+		}
+		select {
+		case <-freed:
+		case <-time.After(stallTime / 4): // others may have stalled
+		case <-wanted:
+			return a, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
 // allocation is memory for one prefix.
 type allocation struct {
-	budget       *Budget
-	large, small int
+	budget *Budget
+	bytes  int
+}
+
+// grow adds n bytes if they are left after stalled queues have discarded files.
+func (a *allocation) grow(n int) bool {
+	for {
+		ok, discard := a.tryGrow(n)
+		if discard == nil {
+			return ok
+		}
+		discard()
+	}
+}
+
+// tryGrow adds n bytes if they are left. Otherwise it returns what may free memory.
+func (a *allocation) tryGrow(n int) (ok bool, discard func()) {
+	b := a.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.left-n < b.stats.MaxBytes/4 {
+		if discard := b.stalled(); discard != nil {
+			return false, discard
+		}
+		if a.bytes+n > smallPrefix || b.left < n {
+			return false, nil
+		}
+	}
+	a.bytes += n
+	b.left -= n
+	return true, nil
 }
 
 // resize adapts the allocation to a prefix of n bytes, and returns how many of them there
 // is memory for: at least those of a small prefix.
-func (l *allocation) resize(n int) int {
-	if missing := n - l.large - l.small; missing > 0 {
-		l.budget.takeLarge(&l.large, missing)
+func (a *allocation) resize(n int) int {
+	if n > a.bytes {
+		a.grow(n - a.bytes)
 	} else {
-		large := min(l.large, -missing)
-		l.free(large, -missing-large)
+		a.shrink(n)
 	}
-	return min(n, max(l.large+l.small, smallPrefix))
+	return min(n, max(a.bytes, smallPrefix))
 }
 
 // release frees all memory. It may be called more than once.
-func (l *allocation) release() { l.free(l.large, l.small) }
+func (a *allocation) release() { a.shrink(0) }
 
-func (l *allocation) free(large, small int) {
-	if large == 0 && small == 0 {
+// shrink frees all but n bytes.
+func (a *allocation) shrink(n int) {
+	if a.bytes == n {
 		return
 	}
-	l.large -= large
-	l.small -= small
-	b := l.budget
+	b := a.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.large += large
-	b.small += small
+	b.left += a.bytes - n
+	a.bytes = n
 	close(b.freed)
 	b.freed = make(chan struct{})
 }

@@ -66,7 +66,7 @@ type Outcome[F File] struct {
 func New[F File](ctx context.Context, config Config, jobs []Job[F]) *Queue[F] {
 	q := &Queue[F]{config: config, tasks: make([]*task[F], len(jobs))}
 	q.ctx, q.cancel = context.WithCancel(ctx)
-	q.member = config.Budget.open()
+	q.member = config.Budget.join()
 	hosts, all := make(map[string]*host), NewBreaker(2*config.Files, nil)
 	for i, job := range jobs {
 		h := hosts[job.Host]
@@ -104,7 +104,7 @@ func (q *Queue[F]) startWorker(t *task[F]) {
 		}
 		t.outcomes <- o
 		if o.Err == nil {
-			q.config.Budget.setReady(q.member, t, t.discard)
+			q.member.setReady(t, t.discard)
 		}
 	})
 }
@@ -150,8 +150,8 @@ func (t *task[F]) discard() {
 // and reopens it if that fails or if the upstream may have closed the idle
 // connection.
 func (q *Queue[F]) Next(onWait func()) (Result[F], error) {
-	q.config.Budget.setConsuming(q.member, false)
-	defer q.config.Budget.setConsuming(q.member, true)
+	q.member.setConsuming(time.Time{})
+	defer func() { q.member.setConsuming(time.Now()) }()
 	if q.next > 0 {
 		q.release(q.tasks[q.next-1])
 	}
@@ -189,8 +189,8 @@ func (q *Queue[F]) wait(t *task[F], onWait func()) {
 			t.outcome = <-t.outcomes
 		}
 	}
-	q.config.Budget.count(ready && t.outcome.Arrived)
-	q.config.Budget.setReady(q.member, t, nil)
+	q.member.count(ready && t.outcome.Arrived)
+	q.member.setReady(t, nil)
 	if !t.outcome.Arrived {
 		t.outcome = q.work(t)
 	}
@@ -251,7 +251,7 @@ func (t *task[F]) receive(late <-chan struct{}) (o Outcome[F], ok bool) {
 func (q *Queue[F]) Close() {
 	q.cancel()
 	q.workers.Wait()
-	q.config.Budget.close(q.member)
+	q.member.leave()
 	if q.next > 0 {
 		defer q.tasks[q.next-1].outcome.Result.close() // even if another panics
 	}

@@ -231,7 +231,7 @@ func TestQueue_BudgetIsShared(t *testing.T) {
 		var u fakeUpstream
 		config := testConfig()
 		config.Budget = NewBudget(2*PrefixSize + 8*smallPrefix)
-		large, small := config.Budget.large, config.Budget.small
+		left := config.Budget.left
 		var jobs []Job[*fakeFile]
 		content := strings.Repeat("x", PrefixSize)
 		for i := range 40 {
@@ -240,7 +240,7 @@ func TestQueue_BudgetIsShared(t *testing.T) {
 		first, second := New(t.Context(), config, jobs), New(t.Context(), config, jobs)
 		synctest.Wait()
 		is.True(u.opened.Load() < 32) // the others wait for memory
-		is.True(config.Budget.large >= 0 && config.Budget.small >= 0)
+		is.True(config.Budget.left >= 0)
 		for _, q := range []*Queue[*fakeFile]{first, second} {
 			for range jobs { // one file beyond the budget keeps each queue going
 				got := contentOf(is, next(is, q))
@@ -248,8 +248,7 @@ func TestQueue_BudgetIsShared(t *testing.T) {
 			}
 			q.Close()
 		}
-		is.Equal(config.Budget.large, large)
-		is.Equal(config.Budget.small, small)
+		is.Equal(config.Budget.left, left)
 		is.Equal(u.closed.Load(), u.opened.Load())
 	})
 }
@@ -337,7 +336,7 @@ func TestQueue_StalledQueuesDoNotSlowOthers(t *testing.T) {
 				q.Close()
 				t.Logf("alone %v, beside stalled queues %v", alone, beside)
 				is.True(alone*10 >= beside*8)
-				is.True(config.Budget.large >= 0 && config.Budget.small >= 0)
+				is.True(config.Budget.left >= 0)
 
 				for range jobs[1:] { // a consumer that goes on gets all files
 					got := contentOf(is, next(is, stalled[0]))
@@ -347,8 +346,7 @@ func TestQueue_StalledQueuesDoNotSlowOthers(t *testing.T) {
 					q.Close()
 				}
 				is.Equal(u.closed.Load(), u.opened.Load())
-				is.Equal(config.Budget.large, 48<<20)
-				is.Equal(config.Budget.small, 16<<20)
+				is.Equal(config.Budget.left, 64<<20)
 			})
 		})
 	}
