@@ -63,14 +63,11 @@ func (d *Download) Prefetch(n int) error {
 	if err != nil && err != io.EOF {
 		return openError(err, nil)
 	}
-	d.Body = &prefetchedBody{io.MultiReader(bytes.NewReader(prefix[:n]), d.Body), d.Body}
+	d.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(prefix[:n]), d.Body), d.Body}
 	return nil
-}
-
-// prefetchedBody is a body whose first bytes have been read.
-type prefetchedBody struct {
-	io.Reader
-	io.Closer
 }
 
 // Close closes the file and releases its connection.

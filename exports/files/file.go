@@ -3,10 +3,8 @@ package files
 import (
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"mime"
-	"os"
 	"path"
 	"strings"
 	"time"
@@ -47,38 +45,6 @@ func (f *localFile) describe(ctx context.Context) *exports.File {
 		ETag:      entityTag(f.info),
 		Validator: v,
 	}
-}
-
-// withContext returns a file whose Read fails once ctx has ended.
-func withContext(ctx context.Context, f fs.File, size int64) io.ReadCloser {
-	if f, ok := f.(*os.File); ok {
-		context.AfterFunc(ctx, func() { f.Close() })
-		return f
-	}
-	return &ctxFile{File: f, ctx: ctx, remaining: size}
-}
-
-// ctxFile checks its context before each Read, because an [fs.File] need not
-// support Close during Read.
-type ctxFile struct {
-	fs.File
-	ctx       context.Context
-	remaining int64
-}
-
-func (f *ctxFile) Read(p []byte) (int, error) {
-	if f.ctx.Err() != nil {
-		return 0, wrapError(context.Cause(f.ctx))
-	}
-	n, err := f.File.Read(p)
-	f.remaining -= int64(n)
-	switch {
-	case err == io.EOF && f.remaining > 0:
-		err = wrapError(io.ErrUnexpectedEOF)
-	case err != nil && err != io.EOF:
-		err = wrapError(err)
-	}
-	return n, err
 }
 
 // contentType returns the content type of a file by the extension of its name.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 
@@ -56,9 +56,10 @@ func NewFunc(serves func(u *url.URL) bool, path string, fsys fs.FS) (*Opener, er
 	return &Opener{serves: serves, prefix: segments, fsys: fsys}, nil
 }
 
-// Serves reports whether u has the origin of the prefix and its path begins with
-// the segments of the prefix. With [NewFunc], the function decides about the origin. It ignores letter case in scheme and host, an
-// explicit default port, and differences in path escaping.
+// Serves reports whether u has the origin of the prefix and its path begins with the
+// segments of the prefix. It ignores letter case in scheme and host, an explicit default
+// port, and differences in path escaping. With [NewFunc], the function decides about the
+// origin.
 func (o *Opener) Serves(u *url.URL) bool {
 	segments := pathSegments(u.EscapedPath())
 	return o.serves(u) && len(segments) >= len(o.prefix) &&
@@ -87,7 +88,12 @@ func (o *Opener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
 		return nil, err
 	}
 	file := f.describe(ctx)
-	file.Body = withContext(ctx, f.File, file.Size)
+	if local, ok := f.File.(*os.File); ok {
+		context.AfterFunc(ctx, func() { local.Close() })
+		file.Body = local
+	} else {
+		file.Body = &reader{File: f.File, ctx: ctx, remaining: file.Size}
+	}
 	return file, nil
 }
 
@@ -110,15 +116,14 @@ func (o *Opener) OpenRange(ctx context.Context, u *url.URL, r exports.Part) (io.
 	if err != nil {
 		return nil, err
 	}
-	section := &sectionReader{File: f.File, ctx: ctx, want: r, remaining: r.Length}
-	if err = section.check(f.info); err == nil {
+	if err = checkPart(f.info, r); err == nil {
 		err = skip(f.File, r.Offset)
 	}
 	if err != nil {
 		f.Close()
 		return nil, wrapError(err)
 	}
-	return section, nil
+	return &reader{File: f.File, ctx: ctx, remaining: r.Length, part: &r}, nil
 }
 
 // open opens the file at u if it is regular.
@@ -153,25 +158,15 @@ func (o *Opener) open(ctx context.Context, u *url.URL) (*localFile, error) {
 		f.Close()
 		return nil, wrapError(err)
 	}
-	if _, ok := o.fsys.(embed.FS); ok {
-		return o.openEmbedded(name, f, info)
+	if embedded, ok := o.fsys.(embed.FS); ok {
+		content, err := embedded.ReadFile(name)
+		if err != nil {
+			return nil, wrapError(err)
+		}
+		info = embeddedInfo{info, fmt.Sprintf("%x", sha256.Sum256(content))}
+		f = embeddedFile{f, info}
 	}
 	return &localFile{File: f, name: name, info: info}, nil
-}
-
-// openEmbedded returns an embedded file, identified by its content. It closes f.
-func (o *Opener) openEmbedded(name string, f fs.File, info fs.FileInfo) (*localFile, error) {
-	defer f.Close()
-	digest := sha256.New()
-	if _, err := io.Copy(digest, f); err != nil {
-		return nil, wrapError(err)
-	}
-	again, err := o.fsys.Open(name)
-	if err != nil {
-		return nil, wrapError(err)
-	}
-	embedded := embeddedInfo{info, hex.EncodeToString(digest.Sum(nil))}
-	return &localFile{File: embeddedFile{again, embedded}, name: name, info: embedded}, nil
 }
 
 // name returns the file name that u stands for. The error is an
@@ -190,10 +185,10 @@ func (o *Opener) name(u *url.URL) (string, error) {
 var errNotRegular = fmt.Errorf("%w: not a regular file", exports.ErrForbidden)
 
 // wrapError wraps err in an error that [exports.Opener] documents, unless it
-// already wraps one.
+// already wraps one or is nil.
 func wrapError(err error) error {
 	switch {
-	case errors.Is(err, exports.ErrForbidden), errors.Is(err, exports.ErrTimeout), errors.Is(err, exports.ErrFailed):
+	case err == nil, errors.Is(err, exports.ErrForbidden), errors.Is(err, exports.ErrTimeout), errors.Is(err, exports.ErrFailed):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: %w", exports.ErrTimeout, err)

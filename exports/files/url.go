@@ -1,26 +1,16 @@
 package files
 
 import (
+	"cmp"
 	"io/fs"
 	"net/url"
 	"strings"
 )
 
-// origin is the scheme, host and port of a URL in canonical form.
-type origin struct {
-	scheme, host, port string
-}
-
-func originOf(u *url.URL) origin {
-	o := origin{
-		scheme: strings.ToLower(u.Scheme),
-		host:   strings.TrimSuffix(strings.ToLower(u.Hostname()), "."),
-		port:   u.Port(),
-	}
-	if o.port == "" {
-		o.port = map[string]string{"http": "80", "https": "443"}[o.scheme]
-	}
-	return o
+// originOf returns the scheme, host and port of a URL in canonical form.
+func originOf(u *url.URL) [3]string {
+	scheme, host := strings.ToLower(u.Scheme), strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	return [3]string{scheme, host, cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[scheme])}
 }
 
 // pathSegments splits an escaped path at its slashes and then unescapes each

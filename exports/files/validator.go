@@ -19,7 +19,7 @@ const (
 // embeddedFile is a file of an [embed.FS], which has no modification time.
 type embeddedFile struct {
 	fs.File
-	info embeddedInfo
+	info fs.FileInfo
 }
 
 func (f embeddedFile) Stat() (fs.FileInfo, error) { return f.info, nil }
