@@ -6,6 +6,7 @@
 package ziptest
 
 import (
+	"crypto/rand"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -50,72 +51,65 @@ func Read(t *testing.T, archive []byte, count int, names []string) {
 	ReadFile(t, path, count, names)
 }
 
-// javaClasses returns a directory with the compiled javaReader, or "" without a
-// compiler. Processes share it, because compiling takes ten times as long as reading
-// an archive.
+// javaClasses returns a directory with the compiled javaReader. Processes share it,
+// because compiling takes ten times as long as reading an archive.
 func javaClasses(t *testing.T) string {
 	t.Helper()
-	javac, err := exec.LookPath("javac")
-	if err != nil {
-		return ""
-	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		cache = t.TempDir()
+		t.Fatal(err)
 	}
-	dir := filepath.Join(cache, fmt.Sprintf("canvasback-ziptest-%x", crc32.ChecksumIEEE([]byte(javaReader))))
-	if _, err := os.Stat(filepath.Join(dir, "Read.class")); err == nil {
+	dir := filepath.Join(cache, "canvasback-ziptest", fmt.Sprintf("%x", crc32.ChecksumIEEE([]byte(javaReader))))
+	if _, err := os.Stat(dir); err == nil {
 		return dir
+	}
+	classes := dir + rand.Text()
+	if err := os.MkdirAll(classes, 0o700); err != nil {
+		t.Fatal(err)
 	}
 	source := filepath.Join(t.TempDir(), "Read.java")
 	if err := os.WriteFile(source, []byte(javaReader), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	classes := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), javac, "-d", classes, source).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "javac", "-d", classes, source).CombinedOutput(); err != nil {
 		t.Fatalf("javac: %v\n%s", err, out)
 	}
-	content, err := os.ReadFile(filepath.Join(classes, "Read.class"))
-	if err != nil {
-		t.Fatal(err)
+	if os.Rename(classes, dir) != nil { // another process was faster
+		os.RemoveAll(classes)
 	}
-	// A rename makes the file appear at once to other processes.
-	temporary := filepath.Join(classes, "complete")
-	if os.MkdirAll(dir, 0o700) == nil && os.WriteFile(temporary, content, 0o600) == nil && os.Rename(temporary, filepath.Join(dir, "Read.class")) == nil {
-		return dir
-	}
-	return classes
+	return dir
 }
 
 // ReadFile is like [Read] for an archive in a file.
 func ReadFile(t *testing.T, path string, count int, names []string) {
 	t.Helper()
 	for _, tool := range []struct {
-		args  []string
-		pipe  bool
-		lists bool // prints one name per line
+		program string
+		args    []string
+		pipe    bool
+		lists   bool // prints one name per line
 	}{
-		{args: []string{"unzip", "-tqq", path}},
-		{args: []string{"7z", "t", path}},
-		{args: []string{"python3", "-c", pythonReader, path}, lists: true},
-		{args: []string{"bsdtar", "-tf", path}, lists: true},
-		{args: []string{"bsdtar", "-tf", "-"}, pipe: true, lists: true},
-		{args: []string{"bsdtar", "-xOf", "-"}, pipe: true}, // also verifies checksums
-		{args: []string{"java", "-Dfile.encoding=UTF-8", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", javaClasses(t), "Read"}, pipe: true, lists: true},
+		{program: "unzip", args: []string{"-tqq", path}},
+		{program: "7z", args: []string{"t", path}},
+		{program: "python3", args: []string{"-c", pythonReader, path}, lists: true},
+		{program: "bsdtar", args: []string{"-tf", path}, lists: true},
+		{program: "bsdtar", args: []string{"-tf", "-"}, pipe: true, lists: true},
+		{program: "bsdtar", args: []string{"-xOf", "-"}, pipe: true}, // also verifies checksums
+		{program: "javac", args: []string{"-Dfile.encoding=UTF-8", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "Read"}, pipe: true, lists: true},
 	} {
-		program := tool.args[0]
-		if program == "java" {
-			program = "javac"
-		}
-		if _, err := exec.LookPath(program); err != nil {
+		if _, err := exec.LookPath(tool.program); err != nil {
 			if os.Getenv("CI") == "true" {
-				t.Errorf("%s is not installed", program)
+				t.Errorf("%s is not installed", tool.program)
 			}
-			t.Logf("SKIPPED: %s is not installed", program)
+			t.Logf("SKIPPED: %s is not installed", tool.program)
 			continue
 		}
-		cmd := exec.CommandContext(t.Context(), tool.args[0], tool.args[1:]...)
+		cmd := exec.CommandContext(t.Context(), tool.program, tool.args...)
 		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
+		if tool.program == "javac" {
+			cmd = exec.CommandContext(t.Context(), "java", tool.args...)
+			cmd.Env = append(os.Environ(), "CLASSPATH="+javaClasses(t))
+		}
 		if tool.pipe {
 			archive, err := os.Open(path)
 			if err != nil {
@@ -126,7 +120,7 @@ func ReadFile(t *testing.T, path string, count int, names []string) {
 		}
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			t.Errorf("%s: %v\n%.2000s", tool.args, err, out)
+			t.Errorf("%s: %v\n%.2000s", cmd, err, out)
 			continue
 		}
 		if !tool.lists {
@@ -134,11 +128,11 @@ func ReadFile(t *testing.T, path string, count int, names []string) {
 		}
 		listed := strings.Split(strings.TrimSpace(string(out)), "\n")
 		if len(listed) != count {
-			t.Errorf("%s lists %d entries, want %d", tool.args, len(listed), count)
+			t.Errorf("%s lists %d entries, want %d", cmd, len(listed), count)
 		}
 		for i, name := range names {
 			if i < len(listed) && listed[i] != name {
-				t.Errorf("%s lists %q, want %q", tool.args, listed[i], name)
+				t.Errorf("%s lists %q, want %q", cmd, listed[i], name)
 			}
 		}
 	}
