@@ -64,11 +64,11 @@ func New(options *Options) (*Opener, error) {
 	if opts.RequestID == nil {
 		opts.RequestID = func(context.Context) string { return "" }
 	}
-	opts.ConnectTimeout = cmp.Or(max(opts.ConnectTimeout, 0), defaultConnectTimeout)
-	opts.IdleTimeout = cmp.Or(max(opts.IdleTimeout, 0), defaultIdleTimeout)
-	opts.MaxAttempts = cmp.Or(max(opts.MaxAttempts, 0), defaultMaxAttempts)
-	opts.MaxRedirects = max(0, cmp.Or(opts.MaxRedirects, defaultMaxRedirects))
-	opts.UserAgent = cmp.Or(opts.UserAgent, defaultUserAgent)
+	opts.ConnectTimeout = cmp.Or(max(opts.ConnectTimeout, 0), 5*time.Second)
+	opts.IdleTimeout = cmp.Or(max(opts.IdleTimeout, 0), 30*time.Second)
+	opts.MaxAttempts = cmp.Or(max(opts.MaxAttempts, 0), 3)
+	opts.MaxRedirects = max(0, cmp.Or(opts.MaxRedirects, 5))
+	opts.UserAgent = cmp.Or(opts.UserAgent, loopID)
 	dialer := func(control func(context.Context, string, string, syscall.RawConn) error) *net.Dialer {
 		return &net.Dialer{Timeout: opts.ConnectTimeout, Resolver: opts.Resolver, ControlContext: control}
 	}
@@ -85,7 +85,7 @@ func New(options *Options) (*Opener, error) {
 		DialContext:            o.dial,
 		TLSClientConfig:        &tls.Config{RootCAs: opts.RootCAs},
 		TLSHandshakeTimeout:    opts.ConnectTimeout,
-		ResponseHeaderTimeout:  cmp.Or(max(opts.HeaderTimeout, 0), defaultHeaderTimeout),
+		ResponseHeaderTimeout:  cmp.Or(max(opts.HeaderTimeout, 0), 20*time.Second),
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,
@@ -135,18 +135,16 @@ func (o *Opener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
 // byte, because presigned URLs reject HEAD requests; see [Options.StatWithHead].
 func (o *Opener) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {
 	if o.options.StatWithHead {
-		b, err := o.openBody(ctx, u, source{size: -1, head: true}, 0, 0)
-		if err == nil && b.size >= 0 {
-			defer b.Close()
-			return b.file(), nil
-		}
-		if err == nil {
-			b.Close()
-		} else if !isRejected(err) {
-			return nil, err
+		file, err := o.stat(ctx, u, true)
+		if err == nil && file.Size >= 0 || err != nil && !isRejected(err) {
+			return file, err
 		}
 	}
-	b, err := o.openBody(ctx, u, source{size: -1}, 0, 0)
+	return o.stat(ctx, u, false)
+}
+
+func (o *Opener) stat(ctx context.Context, u *url.URL, head bool) (*exports.File, error) {
+	b, err := o.openBody(ctx, u, source{size: -1, head: head}, 0, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -165,9 +163,7 @@ func (o *Opener) OpenRange(ctx context.Context, u *url.URL, r exports.Part) (io.
 }
 
 // CloseIdleConnections closes pooled connections that are not in use.
-func (o *Opener) CloseIdleConnections() {
-	o.transport.CloseIdleConnections()
-}
+func (o *Opener) CloseIdleConnections() { o.transport.CloseIdleConnections() }
 
 // dial connects to a host. The transport pools connections by scheme, host and
 // port, so the choice of dialer holds for every request on a connection.

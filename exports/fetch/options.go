@@ -9,15 +9,6 @@ import (
 	"time"
 )
 
-const (
-	defaultConnectTimeout = 5 * time.Second
-	defaultHeaderTimeout  = 20 * time.Second
-	defaultIdleTimeout    = 30 * time.Second
-	defaultMaxAttempts    = 3
-	defaultMaxRedirects   = 5
-	defaultUserAgent      = "canvasback"
-)
-
 // Options configure an [Opener]. The zero value allows public hosts on ports 80
 // and 443. Negative numbers count as zero, except in MaxRedirects.
 type Options struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"example.com/canvasback/exports"
@@ -40,8 +41,8 @@ func (o *Opener) followRedirects(ctx context.Context, method string, u *url.URL,
 	}
 }
 
-// loopID names this library in the header CDN-Loop (RFC 8586). Package httpapi rejects
-// requests that have it on the routes of links.
+// loopID names this library in the headers User-Agent and CDN-Loop (RFC 8586). Package
+// httpapi rejects requests that have the latter on the routes of links.
 const loopID = "canvasback"
 
 // roundTrip sends one request to a checked URL, with the given header fields and
@@ -71,12 +72,7 @@ func (o *Opener) roundTrip(ctx context.Context, method string, u *url.URL, heade
 }
 
 func isRedirect(status int) bool {
-	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
-		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		return true
-	}
-	return false
+	return slices.Contains([]int{301, 302, 303, 307, 308}, status)
 }
 
 // redirectURL returns the target of a redirect of from. Its errors do not contain the

@@ -54,7 +54,7 @@ func (p hostPattern) matches(host, port string) bool {
 // dot. It rejects every other host, including names that inet_aton and browsers
 // take for an IPv4 address.
 func canonicalHost(host string) (string, error) {
-	if !isASCII(host) {
+	if strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		mapped, err := idna.Lookup.ToASCII(host) // as net/http does
 		if err != nil {
 			return "", errors.New("the host is not a valid name")
@@ -91,15 +91,6 @@ func isIPv4Label(label string) bool {
 
 func onlyChars(s, chars string) bool {
 	return strings.Trim(s, chars) == ""
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }
 
 // canonicalPort returns port in decimal, or the default port of the scheme if

@@ -8,12 +8,6 @@ import (
 	"example.com/canvasback/exports/fetch"
 )
 
-const (
-	defaultRegion          = "us-east-1"
-	defaultPresignLifetime = 15 * time.Minute
-	maxPresignLifetime     = 7 * 24 * time.Hour // limit of Signature Version 4
-)
-
 // Options configure an [Opener]. Buckets and Credentials are required.
 type Options struct {
 	// Buckets are the buckets whose objects may be opened. An entry is

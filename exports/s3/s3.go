@@ -16,6 +16,8 @@ import (
 	"example.com/canvasback/exports/fetch"
 )
 
+const maxPresignLifetime = 7 * 24 * time.Hour // limit of Signature Version 4
+
 // Opener opens objects. It is safe for concurrent use if the credentials provider
 // is, and should be reused, because it pools connections.
 type Opener struct {
@@ -42,10 +44,10 @@ func New(options *Options) (*Opener, error) {
 		options = new(Options)
 	}
 	o := &Opener{
-		region:      cmp.Or(options.Region, defaultRegion),
+		region:      cmp.Or(options.Region, "us-east-1"),
 		credentials: options.Credentials,
 		versions:    options.AllowVersions,
-		lifetime:    min(max(cmp.Or(options.PresignLifetime, defaultPresignLifetime), time.Second), maxPresignLifetime),
+		lifetime:    min(max(cmp.Or(options.PresignLifetime, 15*time.Minute), time.Second), maxPresignLifetime),
 		now:         options.Now,
 	}
 	if o.now == nil {
