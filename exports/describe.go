@@ -129,17 +129,13 @@ func (f plannedFile) notResumable() string {
 // describe returns the description of each item's file. With a previous plan it asks
 // each upstream, otherwise those of which there are no recent facts.
 func (s *Service) describe(ctx context.Context, items []BatchItem, previous *plan) ([]plannedFile, error) {
+	byURL := make(map[string]*plannedFile)
 	var urls []filefacts.Key
-	byURL := make(map[filefacts.Key]*plannedFile)
 	var unknown []*Export // one for each URL
 	for _, item := range items {
-		if item.Err != nil {
-			continue
-		}
-		digest := factKey(item.Export.ExportedURL)
-		if byURL[digest] == nil {
-			byURL[digest] = new(plannedFile)
-			urls = append(urls, digest)
+		if item.Err == nil && byURL[item.Export.ExportedURL] == nil {
+			byURL[item.Export.ExportedURL] = new(plannedFile)
+			urls = append(urls, factKey(item.Export.ExportedURL))
 			unknown = append(unknown, item.Export)
 		}
 	}
@@ -154,10 +150,10 @@ func (s *Service) describe(ctx context.Context, items []BatchItem, previous *pla
 		}
 	} else {
 		unknown = slices.DeleteFunc(unknown, func(export *Export) bool {
-			digest := factKey(export.ExportedURL)
-			file, recent := s.recentFact(known[digest], export)
+			fact := known[factKey(export.ExportedURL)]
+			recent := fact != nil && s.isRecent(fact.Record(), export)
 			if recent {
-				*byURL[digest] = plannedFile{file: file, fact: known[digest]}
+				*byURL[export.ExportedURL] = plannedFile{file: knownFile(fact.Record()), fact: fact}
 			}
 			return recent
 		})
@@ -170,29 +166,19 @@ func (s *Service) describe(ctx context.Context, items []BatchItem, previous *pla
 	for i, item := range items {
 		files[i] = plannedFile{err: item.Err}
 		if item.Err == nil {
-			files[i] = *byURL[factKey(item.Export.ExportedURL)]
+			files[i] = *byURL[item.Export.ExportedURL]
 		}
 	}
 	return files, nil
 }
 
-// recentFact returns the description of a file by a fact that stands for a request
-// to the upstream: it was confirmed recently, after the export was registered, and
-// its Opener can read parts. The fact may be nil.
-func (s *Service) recentFact(f *filefacts.Fact, export *Export) (*File, bool) {
-	if f == nil {
-		return nil, false
-	}
-	known := f.Record()
-	if age := s.now().Sub(known.SeenAt); age > maxFactAge || age < 0 || !known.SeenAt.After(export.UpdatedAt) {
-		return nil, false
-	}
+// isRecent reports whether a fact stands for a request to the upstream: it was confirmed
+// recently, after the export was registered, and its Opener can read parts.
+func (s *Service) isRecent(known filefacts.Record, export *Export) bool {
+	age := s.now().Sub(known.SeenAt)
 	_, opener, err := s.locate(export.ExportedURL)
-	if err != nil {
-		return nil, false
-	}
 	_, ok := opener.(RangeOpener)
-	return knownFile(known), ok
+	return 0 <= age && age <= maxFactAge && known.SeenAt.After(export.UpdatedAt) && err == nil && ok
 }
 
 // knownFile returns a file as its fact describes it.
@@ -203,7 +189,7 @@ func knownFile(r filefacts.Record) *File {
 // statAll describes the files of exports, several at a time. It asks twice for a file
 // whose validator is not that of the previous plan: one that differs in each response
 // identifies nothing.
-func (s *Service) statAll(ctx context.Context, list []*Export, validators map[string]string, byURL map[filefacts.Key]*plannedFile) {
+func (s *Service) statAll(ctx context.Context, list []*Export, validators map[string]string, byURL map[string]*plannedFile) {
 	hosts := make([]string, len(list))
 	for i, export := range list {
 		hosts[i] = hostOf(export.ExportedURL)
@@ -221,7 +207,7 @@ func (s *Service) statAll(ctx context.Context, list []*Export, validators map[st
 		return again, err
 	})
 	for i, export := range list {
-		file := byURL[factKey(export.ExportedURL)]
+		file := byURL[export.ExportedURL]
 		if err := results[i].err; err != nil {
 			file.err = openError(err, nil)
 			continue

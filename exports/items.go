@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -114,24 +115,6 @@ func newBatchError(skipped []Skipped) *BatchError {
 	return &BatchError{skipped, cmp.Or(timeout, ErrNotFound)}
 }
 
-// SourceKey returns what is looked up and registered for a source URL: that without
-// surrounding white space, mapped by [Options.SourceKey]. The error matches [ErrInvalid]
-// if the source is empty or too long.
-func (s *Service) SourceKey(source string) (key string, err error) {
-	const field = "sourceFileUrl"
-	key = strings.TrimSpace(source)
-	if err := checkText(field, key); err != nil {
-		return "", err
-	}
-	if key != "" && s.options.SourceKey != nil {
-		key = s.options.SourceKey(key)
-	}
-	if key == "" {
-		return "", invalid(field + " must not be empty")
-	}
-	return key, checkText(field, key)
-}
-
 // Find returns the export that is registered for a source URL, or [ErrNotFound]. The
 // error matches [ErrInvalid] if source is empty or too long.
 func (s *Service) Find(ctx context.Context, source string) (Export, error) {
@@ -197,16 +180,15 @@ func (s *Service) lookUp(ctx context.Context, items []BatchItem) error {
 			keys = append(keys, item.key)
 		}
 	}
-	if len(keys) == 0 {
-		return nil
-	}
-	list, err := s.findExports(ctx, keys)
-	if err != nil {
-		return err
-	}
-	byKey := make(map[string]*Export, len(list))
-	for i := range list {
-		byKey[list[i].SourceURL] = &list[i]
+	byKey := make(map[string]*Export, len(keys))
+	for part := range slices.Chunk(keys, 100) { // texts are long
+		found, err := s.store.Find(ctx, s.tenant, part...)
+		if err != nil {
+			return storeError("find exports", err)
+		}
+		for i := range found {
+			byKey[found[i].SourceURL] = &found[i]
+		}
 	}
 	for i := range items {
 		if export := byKey[items[i].key]; export != nil {
@@ -216,16 +198,75 @@ func (s *Service) lookUp(ctx context.Context, items []BatchItem) error {
 	return nil
 }
 
-// findExports returns the exports of the sources that have one. It asks the store for a
-// few at a time, because texts are long.
-func (s *Service) findExports(ctx context.Context, sources []string) (list []Export, err error) {
-	const step = 100
-	for part := range slices.Chunk(sources, step) {
-		found, err := s.store.Find(ctx, s.tenant, part...)
-		if err != nil {
-			return nil, storeError("find exports", err)
-		}
-		list = append(list, found...)
+// Resolve sets the exports of items that are not registered, if there is an
+// [Options.Resolve], several at a time. The other functions of a batch do not call it.
+func (s *Service) Resolve(ctx context.Context, items []BatchItem) {
+	if s.options.Resolve == nil {
+		return
 	}
-	return list, nil
+	missing := make(map[string][]*BatchItem) // by key
+	var keys []string
+	for i := range items {
+		if item := &items[i]; item.Err == ErrNotFound {
+			if missing[item.key] == nil {
+				keys = append(keys, item.key)
+			}
+			missing[item.key] = append(missing[item.key], item)
+		}
+	}
+	results := inParallel(ctx, s.prefetch, make([]string, len(keys)), func(ctx context.Context, i int) (BatchItem, error) {
+		export, err := s.resolveOnce(ctx, keys[i], strings.TrimSpace(missing[keys[i]][0].SourceURL))
+		if errors.Is(err, ErrTimeout) { // many in a row end the others
+			return BatchItem{}, err
+		}
+		return BatchItem{Export: export, Err: err}, nil
+	})
+	for i, result := range results {
+		if result.err != nil {
+			result.value.Err = result.err
+		}
+		for _, item := range missing[keys[i]] {
+			item.Export, item.Err = result.value.Export, result.value.Err
+		}
+	}
+}
+
+// resolveOnce shares a call among the requests for one key. It goes on when a request
+// ends, and each waits for OpenTimeout even if the application ignores the context.
+func (s *Service) resolveOnce(ctx context.Context, key, source string) (*Export, error) {
+	wait, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, fmt.Errorf("%w: resolve", ErrTimeout))
+	defer cancel()
+	return share(wait, s, fmt.Sprintf("resolve %q %s", s.tenant, key), func(ctx context.Context) (*Export, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
+		defer cancel()
+		export, err := s.resolveSource(ctx, source)
+		if errors.Is(err, ErrInvalid) { // in what the application returned
+			err = fmt.Errorf("%w: resolve: %s", ErrFailed, err.Error())
+		}
+		return export, err
+	})
+}
+
+func (s *Service) resolveSource(ctx context.Context, source string) (*Export, error) {
+	resolved, err := s.options.Resolve(ctx, ResolveRequest{Source: source, Tenant: s.tenant})
+	if notReady, ok := errors.AsType[*NotReadyError](err); ok {
+		if notReady.RetryAfter <= 0 {
+			return nil, &NotReadyError{5 * time.Second}
+		}
+		return nil, &NotReadyError{min(max(notReady.RetryAfter, time.Second), 24*time.Hour)}
+	}
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil, ErrNotFound
+	case err != nil:
+		return nil, openError(fmt.Errorf("resolve: %w", err), context.Cause(ctx))
+	}
+	r := Registration{SourceURL: source, ExportedURL: resolved.ExportedURL, FileName: &resolved.FileName}
+	var export Export
+	if resolved.Register {
+		export, _, err = s.Register(ctx, r)
+	} else {
+		export, err = s.check(r)
+	}
+	return &export, err
 }
