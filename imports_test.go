@@ -58,7 +58,7 @@ var importRules = []importRule{
 	},
 	{
 		pkg:    "exports",
-		may:    []string{module + "/exports/filename", module + "/exports/internal", "golang.org/x/sync/singleflight"},
+		may:    []string{module + "/exports/filename", module + "/exports/internal", "golang.org/x/sync"},
 		never:  []string{"net/http", "database/sql"},
 		reason: "a domain depends on neither HTTP nor a database; its JSON is the manifest in a zip and the plan of a link",
 	},

@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,6 +86,66 @@ type CauseError struct {
 
 func (e *CauseError) Error() string { return e.Err.Error() }
 func (e *CauseError) Unwrap() error { return e.Err }
+
+// Skipped is an item that a batch does not deliver.
+type Skipped struct {
+	SourceURL string
+	Reason    string // may be shown to clients
+	Err       error  // for the log
+}
+
+// newSkipped returns the Skipped element of a source URL that failed with err. Its
+// Reason reveals nothing about the server's network: it is the same for a name that
+// does not exist and one with a private IP address.
+func newSkipped(source string, err error) Skipped {
+	reason := "file cannot be fetched"
+	switch _, notReady := errors.AsType[*NotReadyError](err); {
+	case notReady:
+		reason = "file is not ready"
+	case errors.Is(err, ErrInvalid):
+		reason = err.Error()
+	case errors.Is(err, ErrNotFound):
+		reason = "not registered"
+	case errors.Is(err, ErrTimeout):
+		reason = "file takes too long"
+	}
+	return Skipped{SourceURL: source, Reason: reason, Err: err}
+}
+
+// BatchError means that no item of a batch can be delivered. It wraps the first of
+// these for which there is an item: [ErrFailed], [NotReadyError] with the longest time,
+// [ErrTimeout], [ErrNotFound].
+type BatchError struct {
+	Skipped []Skipped // one for each item, in the order of the request
+	Err     error
+}
+
+func (e *BatchError) Error() string { return e.Err.Error() }
+func (e *BatchError) Unwrap() error { return e.Err }
+
+// newBatchError returns the error of a batch without any file.
+func newBatchError(skipped []Skipped) *BatchError {
+	var notReady *NotReadyError
+	var timeout error
+	for _, s := range skipped {
+		if e, ok := errors.AsType[*NotReadyError](s.Err); ok {
+			if notReady == nil || notReady.RetryAfter < e.RetryAfter {
+				notReady = e
+			}
+			continue
+		}
+		switch {
+		case errors.Is(s.Err, ErrTimeout):
+			timeout = ErrTimeout
+		case !errors.Is(s.Err, ErrNotFound) && !errors.Is(s.Err, ErrInvalid):
+			return &BatchError{skipped, fmt.Errorf("%w: %w", ErrFailed, s.Err)}
+		}
+	}
+	if notReady != nil {
+		return &BatchError{skipped, notReady}
+	}
+	return &BatchError{skipped, cmp.Or(timeout, ErrNotFound)}
+}
 
 // invalid is an [ErrInvalid] with its own text.
 type invalid string

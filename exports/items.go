@@ -9,6 +9,10 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/exports/internal/filefacts"
+	"example.com/canvasback/exports/internal/zipstream"
 )
 
 // maxPathLength bounds [BatchItem.Path], in Unicode code points.
@@ -53,66 +57,6 @@ func (i *BatchItem) checkNames(prefix string) error {
 		return invalid(fmt.Sprintf("%spath must have at most %d characters", prefix, maxPathLength))
 	}
 	return cmp.Or(checkText(prefix+"path", i.Path), checkText(prefix+"fileName", i.FileName))
-}
-
-// Skipped is an item that a batch does not deliver.
-type Skipped struct {
-	SourceURL string
-	Reason    string // may be shown to clients
-	Err       error  // for the log
-}
-
-// newSkipped returns the Skipped element of a source URL that failed with err. Its
-// Reason reveals nothing about the server's network: it is the same for a name that
-// does not exist and one with a private IP address.
-func newSkipped(source string, err error) Skipped {
-	reason := "file cannot be fetched"
-	switch _, notReady := errors.AsType[*NotReadyError](err); {
-	case notReady:
-		reason = "file is not ready"
-	case errors.Is(err, ErrInvalid):
-		reason = err.Error()
-	case errors.Is(err, ErrNotFound):
-		reason = "not registered"
-	case errors.Is(err, ErrTimeout):
-		reason = "file takes too long"
-	}
-	return Skipped{SourceURL: source, Reason: reason, Err: err}
-}
-
-// BatchError means that no item of a batch can be delivered. It wraps the first of
-// these for which there is an item: [ErrFailed], [NotReadyError] with the longest time,
-// [ErrTimeout], [ErrNotFound].
-type BatchError struct {
-	Skipped []Skipped // one for each item, in the order of the request
-	Err     error
-}
-
-func (e *BatchError) Error() string { return e.Err.Error() }
-func (e *BatchError) Unwrap() error { return e.Err }
-
-// newBatchError returns the error of a batch without any file.
-func newBatchError(skipped []Skipped) *BatchError {
-	var notReady *NotReadyError
-	var timeout error
-	for _, s := range skipped {
-		if e, ok := errors.AsType[*NotReadyError](s.Err); ok {
-			if notReady == nil || notReady.RetryAfter < e.RetryAfter {
-				notReady = e
-			}
-			continue
-		}
-		switch {
-		case errors.Is(s.Err, ErrTimeout):
-			timeout = ErrTimeout
-		case !errors.Is(s.Err, ErrNotFound) && !errors.Is(s.Err, ErrInvalid):
-			return &BatchError{skipped, fmt.Errorf("%w: %w", ErrFailed, s.Err)}
-		}
-	}
-	if notReady != nil {
-		return &BatchError{skipped, notReady}
-	}
-	return &BatchError{skipped, cmp.Or(timeout, ErrNotFound)}
 }
 
 // Find returns the export that is registered for a source URL, or [ErrNotFound]. The
@@ -269,4 +213,18 @@ func (s *Service) resolveSource(ctx context.Context, source string) (*Export, er
 		export, err = s.check(r)
 	}
 	return &export, err
+}
+
+// zipEntry describes the zip entry of an item's file. The fact may be nil.
+func zipEntry(item *BatchItem, file *File, f *filefacts.Fact, names *filename.Dedup) zipstream.Entry {
+	name := names.Unique(item.Path, deliveryName(item.Named(), file))
+	entry := zipstream.Entry{Name: name, Modified: file.Modified, Size: file.Size, Streamed: true}
+	if entry.Modified.IsZero() { // the same in each download
+		entry.Modified = item.Export.UpdatedAt
+	}
+	if f != nil {
+		crc, known := f.CRC()
+		entry.CRC, entry.Streamed = crc, !known
+	}
+	return entry
 }

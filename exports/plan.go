@@ -11,8 +11,6 @@ import (
 	"hash/crc32"
 	"time"
 
-	"example.com/canvasback/exports/filename"
-	"example.com/canvasback/exports/internal/filefacts"
 	"example.com/canvasback/exports/internal/zipstream"
 )
 
@@ -188,18 +186,4 @@ func newManifest(now time.Time, requested, included int, skipped []Skipped) (zip
 		Size:     int64(len(content)),
 		CRC:      crc32.ChecksumIEEE(content),
 	}, content
-}
-
-// zipEntry describes the zip entry of an item's file. The fact may be nil.
-func zipEntry(item *BatchItem, file *File, f *filefacts.Fact, names *filename.Dedup) zipstream.Entry {
-	name := names.Unique(item.Path, deliveryName(item.Named(), file))
-	entry := zipstream.Entry{Name: name, Modified: file.Modified, Size: file.Size, Streamed: true}
-	if entry.Modified.IsZero() { // the same in each download
-		entry.Modified = item.Export.UpdatedAt
-	}
-	if f != nil {
-		crc, known := f.CRC()
-		entry.CRC, entry.Streamed = crc, !known
-	}
-	return entry
 }

@@ -180,3 +180,12 @@ func (s *Service) Get(ctx context.Context, id int64) (Export, error) {
 func (s *Service) Remove(ctx context.Context, id int64) error {
 	return storeError("delete export", s.store.Delete(ctx, id))
 }
+
+// AssignTenant gives all exports and links of the tenant to another. The error is
+// [ErrTaken], and nothing is changed, if both have an export of one source.
+func (s *Service) AssignTenant(ctx context.Context, to string) error {
+	if err := checkText("tenant", to); err != nil || to == s.tenant {
+		return err
+	}
+	return storeError("assign tenant", s.store.AssignTenant(ctx, s.tenant, to))
+}

@@ -145,15 +145,6 @@ func (s *Service) Tenant(tenant string) *Service {
 	return &other
 }
 
-// AssignTenant gives all exports and links of the tenant to another. The error is
-// [ErrTaken], and nothing is changed, if both have an export of one source.
-func (s *Service) AssignTenant(ctx context.Context, to string) error {
-	if err := checkText("tenant", to); err != nil || to == s.tenant {
-		return err
-	}
-	return storeError("assign tenant", s.store.AssignTenant(ctx, s.tenant, to))
-}
-
 // Format implements [fmt.Formatter] for all verbs. It prints no state, which other
 // goroutines change.
 func (s *Service) Format(f fmt.State, _ rune) { io.WriteString(f, "exports.Service") }
