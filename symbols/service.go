@@ -48,7 +48,8 @@ type Service struct {
 	trashLifetime time.Duration
 	trashSize     int64
 
-	reads *reads
+	reads   *reads
+	changes *changeFeed
 }
 
 // reads are shared reads of versions.
@@ -86,6 +87,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 		pageSize:      cmp.Or(max(o.PageSize, 0), 256<<10),
 		index:         newSearchIndex(cmp.Or(max(o.SearchIndex, 0), 64<<20)),
 		reads:         new(reads),
+		changes:       newChangeFeed(store),
 	}, nil
 }
 

@@ -174,6 +174,12 @@ type Store interface {
 	// not read, or [ErrSymbolNotFound].
 	GetSymbolInfo(ctx context.Context, id int64) (SymbolInfo, error)
 
+	// Changes returns what may have changed after a position, for all tenants, and the
+	// current position. That something is deleted is a change of the list or folder
+	// that had it. If the position is not one of this history of the database, only
+	// the current one is returned. Something may be returned again.
+	Changes(ctx context.Context, since Position) (ChangeSet, error)
+
 	// ListSegments returns the current versions of the segments that have
 	// symbols of any tenant, ids ascending. It may include segments that had some.
 	ListSegments(ctx context.Context) ([]Segment, error)

@@ -36,6 +36,8 @@ type DB struct {
 	lastFolderID int64
 	listVersions map[string]symbols.Version // of the folder lists of tenants
 	emptyVersion symbols.Version
+	position     symbols.Position // of the last change
+	listChanges  map[string]int64 // numbers of changes of folder lists
 	symbols      map[int64]symbols.Symbol
 	lastSymbolID int64
 	segments     map[int64]symbols.Version
@@ -65,6 +67,8 @@ func New() *DB {
 		folderNames:  make(map[folderName]int64),
 		listVersions: make(map[string]symbols.Version),
 		emptyVersion: newVersion(),
+		position:     symbols.Position{History: int64(newVersion())},
+		listChanges:  make(map[string]int64),
 		symbols:      make(map[int64]symbols.Symbol),
 		segments:     make(map[int64]symbols.Version),
 		trash:        make(map[int64]trashEntry),

@@ -15,20 +15,26 @@ type folder struct {
 	tenant    string
 	symbolIDs []int64 // ascending
 	contents  symbols.Version
+	changed   int64 // see symbols.Changed
 }
 
 // add adds a symbol to the folder.
-func (f *folder) add(id int64) {
+func (db *DB) add(f *folder, id int64) {
 	at, _ := slices.BinarySearch(f.symbolIDs, id)
 	f.symbolIDs = slices.Insert(f.symbolIDs, at, id)
-	f.contents = newVersion()
+	db.changeContents(f)
 }
 
 // remove removes a symbol from the folder.
-func (f *folder) remove(id int64) {
+func (db *DB) remove(f *folder, id int64) {
 	at, _ := slices.BinarySearch(f.symbolIDs, id)
 	f.symbolIDs = slices.Delete(f.symbolIDs, at, at+1)
-	f.contents = newVersion()
+	db.changeContents(f)
+}
+
+func (db *DB) changeContents(f *folder) {
+	db.position.Number++
+	f.contents, f.changed = newVersion(), db.position.Number
 }
 
 func (db *DB) putSymbol(symbol symbols.Symbol) {
@@ -70,7 +76,10 @@ func (s symbolStore) symbol(id int64) (symbols.Symbol, bool) {
 }
 
 // changeList changes the version of the folder list.
-func (s symbolStore) changeList() { s.db.listVersions[s.tenant] = newVersion() }
+func (s symbolStore) changeList() {
+	s.db.position.Number++
+	s.db.listVersions[s.tenant], s.db.listChanges[s.tenant] = newVersion(), s.db.position.Number
+}
 
 // listVersion returns the version of the folder list. Those of tenants that never had a
 // folder are the same.
@@ -272,7 +281,7 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 		s.db.lastSymbolID++
 		list[i].ID, list[i].FolderID, list[i].Version = s.db.lastSymbolID, folderID, newVersion()
 		s.db.putSymbol(list[i])
-		f.add(list[i].ID)
+		s.db.add(f, list[i].ID)
 	}
 	return list, nil
 }
@@ -300,10 +309,10 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 		return symbols.Symbol{}, symbols.ErrFolderNotFound
 	}
 	if symbol.FolderID == previous.FolderID {
-		to.contents = newVersion()
+		s.db.changeContents(to)
 	} else {
-		s.db.folders[previous.FolderID].remove(id)
-		to.add(id)
+		s.db.remove(s.db.folders[previous.FolderID], id)
+		s.db.add(to, id)
 	}
 	symbol.Version = newVersion()
 	s.db.putSymbol(symbol)
@@ -394,4 +403,24 @@ func (s symbolStore) AssignTenant(ctx context.Context, to string) error {
 	s.changeList()
 	target.changeList()
 	return nil
+}
+
+func (s symbolStore) Changes(ctx context.Context, since symbols.Position) (symbols.ChangeSet, error) {
+	s.db.mu.RLock()
+	defer s.db.mu.RUnlock()
+	set := symbols.ChangeSet{Position: s.db.position}
+	if since.History != set.History {
+		return set, ctx.Err()
+	}
+	for tenant, number := range s.db.listChanges {
+		if number > since.Number {
+			set.Changed = append(set.Changed, symbols.Changed{Tenant: tenant, Number: number})
+		}
+	}
+	for _, f := range s.db.folders {
+		if f.changed > since.Number {
+			set.Changed = append(set.Changed, symbols.Changed{Tenant: f.tenant, FolderID: f.ID, Number: f.changed})
+		}
+	}
+	return set, ctx.Err()
 }

@@ -53,7 +53,7 @@ func (s symbolStore) DeleteSymbols(ctx context.Context, ids []int64, d symbols.D
 		symbol := s.db.symbols[id]
 		s.discard(symbols.TrashEntry{SymbolID: id, FolderID: symbol.FolderID, Name: symbol.Name}, []symbols.Symbol{symbol}, d)
 		s.db.deleteSymbol(id)
-		s.db.folders[symbol.FolderID].remove(id)
+		s.db.remove(s.db.folders[symbol.FolderID], id)
 	}
 	return nil
 }
@@ -86,8 +86,8 @@ func (s symbolStore) UpdateSymbols(
 	}
 	for _, info := range changed {
 		symbol := s.db.symbols[info.ID]
-		s.db.folders[symbol.FolderID].remove(info.ID)
-		s.db.folders[info.FolderID].add(info.ID)
+		s.db.remove(s.db.folders[symbol.FolderID], info.ID)
+		s.db.add(s.db.folders[info.FolderID], info.ID)
 		symbol.FolderID, symbol.Tags, symbol.Version = info.FolderID, info.Tags, newVersion()
 		symbol.UpdatedAt, symbol.UpdatedBy = stamp.At, stamp.By
 		s.db.putSymbol(symbol)
@@ -152,7 +152,7 @@ func (s symbolStore) RestoreTrash(
 	for _, symbol := range entry.symbols {
 		symbol.FolderID, symbol.Version, symbol.UpdatedAt, symbol.UpdatedBy = folderID, newVersion(), stamp.At, stamp.By
 		s.db.putSymbol(symbol)
-		into.add(symbol.ID)
+		s.db.add(into, symbol.ID)
 		if entry.SymbolID != 0 {
 			restored = symbols.Restored{Symbol: &symbol}
 		}

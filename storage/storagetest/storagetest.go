@@ -66,6 +66,7 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 		{"exports", exportChecks},
 		{"links", linkChecks},
 		{"facts", factChecks},
+		{"symbol changes", symbolChangeChecks},
 		{"tenants", tenantChecks},
 		{"contexts", contextChecks},
 	} {

@@ -93,7 +93,7 @@ func missingID(err error) error {
 func tenantRecords(t *testing.T, s Harness) {
 	calls := symbolCalls(s.Symbols())
 	other := []string{ // checked below
-		"Tenant", "AssignTenant", "InsertFolder", "FolderListVersion", "ListSegments", "ListSegment", "PruneTrash",
+		"Tenant", "AssignTenant", "InsertFolder", "FolderListVersion", "ListSegments", "ListSegment", "PruneTrash", "Changes",
 	}
 	for method := range reflect.TypeFor[symbols.Store]().Methods() {
 		if calls[method.Name] == nil && !slices.Contains(other, method.Name) {

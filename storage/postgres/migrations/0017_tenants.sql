@@ -27,10 +27,17 @@ ALTER TABLE canvasback_exports
         source_digest = sha256(convert_to(canvasback_tenant_source(tenant, source_url), 'UTF8'))
     );
 
+-- The transaction that changed the list of folders, or the contents of a folder, last; null
+-- if it was before this migration.
+ALTER TABLE canvasback_folders ADD COLUMN changed xid8;
+ALTER TABLE canvasback_folders ALTER COLUMN changed SET DEFAULT pg_current_xact_id();
+ALTER TABLE canvasback_folder_list ADD COLUMN changed xid8;
+
 -- canvasback_tenant_lists has the versions of the folder lists of other tenants.
 CREATE TABLE canvasback_tenant_lists (
     tenant  text COLLATE "C" NOT NULL,
     version bigint NOT NULL DEFAULT (1 + (random() * 2 ^ 62)::bigint),
+    changed xid8   NOT NULL DEFAULT pg_current_xact_id(),
     CONSTRAINT canvasback_tenant_lists_pkey PRIMARY KEY (tenant)
 );
 
@@ -60,30 +67,30 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    changed text[];
+    tenants text[];
 BEGIN
     CASE TG_OP
     WHEN 'INSERT' THEN
-        changed := ARRAY (SELECT DISTINCT tenant FROM after);
+        tenants := ARRAY (SELECT DISTINCT tenant FROM after);
     WHEN 'UPDATE' THEN
-        changed := ARRAY [OLD.tenant, NEW.tenant];
+        tenants := ARRAY [OLD.tenant, NEW.tenant];
     WHEN 'DELETE' THEN
-        changed := ARRAY (SELECT DISTINCT tenant FROM before);
+        tenants := ARRAY (SELECT DISTINCT tenant FROM before);
     ELSE -- TRUNCATE
-        changed := array_append(ARRAY (SELECT tenant FROM canvasback_tenant_lists), '');
+        tenants := array_append(ARRAY (SELECT tenant FROM canvasback_tenant_lists), '');
     END CASE;
 
     UPDATE canvasback_folder_list
-    SET version = 1 + (random() * 2 ^ 62)::bigint
-    WHERE '' = ANY (changed);
+    SET version = 1 + (random() * 2 ^ 62)::bigint, changed = pg_current_xact_id()
+    WHERE '' = ANY (tenants);
 
     -- The order prevents deadlocks.
     INSERT INTO canvasback_tenant_lists (tenant)
     SELECT DISTINCT tenant
-    FROM unnest(changed) AS tenant
+    FROM unnest(tenants) AS tenant
     WHERE tenant <> ''
     ORDER BY tenant
-    ON CONFLICT (tenant) DO UPDATE SET version = EXCLUDED.version;
+    ON CONFLICT (tenant) DO UPDATE SET version = EXCLUDED.version, changed = EXCLUDED.changed;
     RETURN NULL;
 END
 $$;
@@ -101,3 +108,41 @@ CREATE TRIGGER canvasback_folders_version
 BEFORE UPDATE ON canvasback_folders
 FOR EACH ROW WHEN ((OLD.name, OLD.tenant) IS DISTINCT FROM (NEW.name, NEW.tenant))
 EXECUTE FUNCTION canvasback_draw_version();
+
+CREATE OR REPLACE FUNCTION canvasback_draw_contents_version() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    folders bigint[];
+BEGIN
+    CASE TG_OP
+    WHEN 'INSERT' THEN
+        folders := ARRAY (SELECT DISTINCT folder_id FROM after);
+    WHEN 'UPDATE' THEN
+        folders := ARRAY (
+            SELECT DISTINCT unnest(ARRAY [before.folder_id, after.folder_id])
+            FROM before
+            FULL JOIN after USING (id)
+            WHERE before.version IS DISTINCT FROM after.version
+        );
+    WHEN 'DELETE' THEN
+        folders := ARRAY (SELECT DISTINCT folder_id FROM before);
+    ELSE -- TRUNCATE
+        folders := ARRAY (SELECT id FROM canvasback_folders);
+    END CASE;
+
+    -- Whoever writes symbols locks folders in this order.
+    PERFORM
+    FROM canvasback_folders
+    WHERE id = ANY (folders)
+    ORDER BY id
+    FOR NO KEY UPDATE;
+
+    UPDATE canvasback_folders
+    SET contents_version = 1 + (random() * 2 ^ 62)::bigint, changed = pg_current_xact_id()
+    WHERE id = ANY (folders);
+    RETURN NULL;
+END
+$$;
