@@ -24,7 +24,8 @@ type API struct {
 	auth        *auth.Checker
 	crossOrigin *http.CrossOriginProtection
 	memory      *budget.Budget[client]
-	streams     *streamLimiter
+	streams     *streamLimiter // downloads
+	changes     *streamLimiter // streams of changes
 	turns       *turns
 	refusals    *refusals
 	cors        *cors

@@ -49,6 +49,12 @@ type Limits struct {
 	// of the link.
 	Downloads int
 
+	// ChangeStreams is how many streams of changes a client may have open, 1,000 by
+	// default, and AllChangeStreams how many all may have, 10,000; no limit if
+	// negative. Others get 429. Each takes 16 KiB of Memory.
+	ChangeStreams    int
+	AllChangeStreams int
+
 	// WrongKeys limits how many wrong keys a client IP may send.
 	WrongKeys RateLimit
 
@@ -94,6 +100,8 @@ func (l Limits) withDefaults() Limits {
 	l.ListCache = cmp.Or(l.ListCache, 64<<20)
 	l.BodyRate = cmp.Or(l.BodyRate, 1<<10)
 	l.Downloads = cmp.Or(l.Downloads, 64)
+	l.ChangeStreams = cmp.Or(l.ChangeStreams, 1000)
+	l.AllChangeStreams = cmp.Or(l.AllChangeStreams, 10_000)
 	l.WrongKeys.Burst = cmp.Or(l.WrongKeys.Burst, 1000)
 	l.WrongKeys.Interval = cmp.Or(max(l.WrongKeys.Interval, 0), 100*time.Millisecond)
 	l.StoreTimeout = cmp.Or(max(l.StoreTimeout, 0), 5*time.Second)

@@ -81,6 +81,7 @@ func worstRequests(h *harness, link string) map[string]worstRequest {
 		"POST /symbol/folders/{id}/import":  {path: "/symbol/folders/1/import?dryRun=true", body: blankZip(h.t, 3, 4<<20), zip: true},
 		"GET /symbol/symbols/{id}":          {},
 		"GET /symbol/symbols/{id}/image":    {},
+		"GET /symbol/changes":               {},
 		"GET /symbol/search":                {path: "/symbol/search?q=a&limit=1000&fields=id,name,type,data"},
 		"PATCH /symbol/symbols/{id}":        {body: `{}`},
 		"PATCH /symbol/symbols":             {body: `{"ids":[` + strings.Repeat("1,", 500_000) + `1]}`},

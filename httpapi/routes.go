@@ -67,6 +67,7 @@ func (a *API) routes() []route {
 			route{post, "/symbol/folders/{id}/import", clientKey, ScopeSymbolsWrite, importLimit, e.importSymbols},
 			route{get, "/symbol/symbols/{id}", clientKey, ScopeSymbolsRead, limit, e.get(bodies.Symbol)},
 			route{get, "/symbol/symbols/{id}/image", clientKey, ScopeSymbolsRead, limit, e.get(bodies.Image)},
+			route{get, "/symbol/changes", clientKey, ScopeSymbolsRead, limit, e.streamChanges},
 			route{get, "/symbol/search", clientKey, ScopeSymbolsRead, limit, e.searchSymbols},
 			route{patch, "/symbol/symbols/{id}", clientKey, ScopeSymbolsWrite, symbolLimit, e.updateSymbol},
 			route{remove, "/symbol/symbols/{id}", clientKey, ScopeSymbolsWrite, limit, withoutBody(e.deleteSymbol)},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"example.com/canvasback/httpapi/internal/stream"
@@ -19,7 +20,8 @@ import (
 //	IdleTimeout        2m
 //	MaxHeaderBytes     64 KiB
 //
-// It adds [ConnContext] to the ConnContext of s. The API itself ends a request whose
+// It adds [ConnContext] to the ConnContext of s, and makes [http.Server.Shutdown] end
+// streams of changes at once. The API itself ends a request whose
 // body arrives more slowly than [Limits.BodyRate].
 func ConfigureServer(s *http.Server) {
 	s.ReadHeaderTimeout = cmp.Or(s.ReadHeaderTimeout, 10*time.Second)
@@ -27,13 +29,14 @@ func ConfigureServer(s *http.Server) {
 	s.WriteTimeout = cmp.Or(s.WriteTimeout, 6*time.Minute)
 	s.IdleTimeout = cmp.Or(s.IdleTimeout, 2*time.Minute)
 	s.MaxHeaderBytes = cmp.Or(s.MaxHeaderBytes, 64<<10)
+	shutdown := make(chan struct{})
+	s.RegisterOnShutdown(sync.OnceFunc(func() { close(shutdown) }))
 	connContext := s.ConnContext
 	if connContext == nil {
-		s.ConnContext = ConnContext
-		return
+		connContext = func(ctx context.Context, _ net.Conn) context.Context { return ctx }
 	}
 	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-		return ConnContext(connContext(ctx, conn), conn)
+		return ConnContext(stream.WithShutdown(connContext(ctx, conn), shutdown), conn)
 	}
 }
 

@@ -5,13 +5,21 @@ import (
 	"time"
 )
 
-// streamLimiter limits how many downloads a client has at a time. Each holds a
-// connection to an origin, and as much memory as its slowest reader needs.
+// streamLimiter limits how many long responses of a kind a client, and all clients, may
+// have at a time. A download holds a connection to an origin, and as much memory as its
+// slowest reader needs.
 type streamLimiter struct {
-	limit int
+	limit int    // of a client; no limit if negative
+	total int    // of all; no limit if 0 or less
+	kind  string // in the message
 
 	mu      sync.Mutex
 	running map[streamClient]int
+	count   int // of all
+}
+
+func newStreamLimiter(limit, total int, kind string) *streamLimiter {
+	return &streamLimiter{limit: limit, total: total, kind: kind, running: make(map[streamClient]int)}
 }
 
 // streamClient is a client, or one of its page tokens, or all of them.
@@ -28,14 +36,16 @@ const (
 	maxTokenClients = 16
 )
 
-// start counts a download, until the caller calls end.
+// start counts a response, until the caller calls end.
 func (l *streamLimiter) start(c streamClient) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := streamClient{c.client, allTokens}
-	if l.limit >= 0 && (l.running[c] >= l.limit || c.token != "" && l.running[all] >= maxTokenClients*l.limit) {
-		return &permitError{DeniedError{"too many downloads of this client at a time", time.Second}, nil}
+	own := l.limit >= 0 && (l.running[c] >= l.limit || c.token != "" && l.running[all] >= maxTokenClients*l.limit)
+	if own || l.total > 0 && l.count >= l.total {
+		return &permitError{DeniedError{"too many " + l.kind + " of this client at a time", time.Second}, nil}
 	}
+	l.count++
 	l.running[c]++
 	if c.token != "" {
 		l.running[all]++
@@ -46,6 +56,7 @@ func (l *streamLimiter) start(c streamClient) error {
 func (l *streamLimiter) end(c streamClient) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.count--
 	list := []streamClient{c}
 	if c.token != "" {
 		list = append(list, streamClient{c.client, allTokens})
@@ -115,3 +126,19 @@ type client struct {
 	keyID int64
 	ip    string
 }
+
+// all returns how many responses are counted.
+func (l *streamLimiter) all() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count
+}
+
+// Stats are current figures of an [API].
+type Stats struct {
+	Downloads     int // that run
+	ChangeStreams int // that are open
+}
+
+// Stats returns the current figures.
+func (a *API) Stats() Stats { return Stats{a.streams.all(), a.changes.all()} }

@@ -31,7 +31,8 @@ func (c ChangeSet) reaches(since Position) bool {
 	return since.History == c.History && since.Number <= c.Number
 }
 
-// Change is what may have changed in the library of a tenant.
+// Change is what may have changed in the library of a tenant: nothing if it has none of
+// both.
 type Change struct {
 	ID        string  // from which [Service.Follow] continues
 	All       bool    // everything; the other fields are empty
@@ -41,8 +42,6 @@ type Change struct {
 
 // maxChangedFolders is the length of FolderIDs from which a Change is one of everything.
 const maxChangedFolders = 1000
-
-func (c *Change) isEmpty() bool { return !c.All && !c.Folders && len(c.FolderIDs) == 0 }
 
 func (c *Change) add(changed Changed) {
 	at, found := slices.BinarySearch(c.FolderIDs, changed.FolderID)
@@ -73,58 +72,87 @@ func parsePosition(id string) Position {
 	return Position{}
 }
 
-// Follow calls f with what has changed after the Change with an ID, and then with each
-// change of any process, within half a second. Changes may be joined, and may name more than
-// has changed. The first call may be for an empty Change; it is one of everything if the ID
-// is empty, or not one of this database. Follow returns when ctx ends, or with the error of
-// f, or with one that matches [ErrUnavailable] if the first read fails.
+// Follower follows the changes of a library by any process. It is for one goroutine.
+type Follower struct {
+	feed    *changeFeed
+	tenant  string
+	wake    chan struct{} // has an element if there are changes
+	pending Change        // protected by changeFeed.mu
+}
+
+// Follow returns what changes after the Change with an ID; the caller must close it. The
+// first Change is one of everything if the ID is empty or not one of this database, and
+// may be of nothing. Each later change is there within half a second. Changes may be joined,
+// and may name more than has changed.
 //
-// All calls together read the store five times a second.
-func (s *Service) Follow(ctx context.Context, id string, f func(Change) error) error {
-	const timeout = 5 * time.Second
-	l, ready := s.changes.join(s.tenant)
-	defer s.changes.leave(l)
+// All followers together read the store five times a second.
+func (s *Service) Follow(ctx context.Context, id string) (*Follower, error) {
+	f, ready := s.changes.join(s.tenant)
+	err := s.begin(ctx, f, ready, parsePosition(id))
+	if err != nil {
+		f.Close()
+		return nil, storeError("read changes", err)
+	}
+	return f, nil
+}
+
+// begin adds what has changed since a position.
+func (s *Service) begin(ctx context.Context, f *Follower, ready <-chan struct{}, since Position) error {
 	select {
 	case <-ready:
-	case <-time.After(timeout):
-		return storeError("read changes", context.DeadlineExceeded)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	change, err := s.changesSince(ctx, id)
-	for err == nil {
-		if err = f(change); err != nil {
+	current := f.feed.current()
+	if (current == Position{}) {
+		return f.feed.failed()
+	}
+	set := ChangeSet{Position: current}
+	if since != current && since.History == current.History {
+		var err error
+		if set, err = s.store.Changes(ctx, since); err != nil {
 			return err
 		}
-		select {
-		case <-l.wake:
-			change = s.changes.take(l)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	}
-	return err
+	f.feed.mu.Lock()
+	defer f.feed.mu.Unlock()
+	f.add(set.Changed, !set.reaches(since))
+	f.wakeUp()
+	return nil
 }
 
-// changesSince returns what has changed since the Change with an ID.
-func (s *Service) changesSince(ctx context.Context, id string) (Change, error) {
-	since := parsePosition(id)
-	current := s.changes.current()
-	if since == current {
-		return Change{ID: id}, nil
+// Changes returns a channel that has an element when Take has something.
+func (f *Follower) Changes() <-chan struct{} { return f.wake }
+
+// Take returns what has changed since the last call.
+func (f *Follower) Take() Change {
+	f.feed.mu.Lock()
+	defer f.feed.mu.Unlock()
+	change := f.pending
+	change.ID = f.feed.position.String()
+	f.pending = Change{}
+	return change
+}
+
+// Close ends the follower.
+func (f *Follower) Close() { f.feed.leave(f) }
+
+func (f *Follower) add(list []Changed, all bool) {
+	if all {
+		f.pending = Change{All: true}
 	}
-	if since.History != current.History {
-		return Change{ID: current.String(), All: true}, nil
-	}
-	set, err := s.store.Changes(ctx, since)
-	change := Change{All: !set.reaches(since)}
-	for _, changed := range set.Changed {
-		if changed.Tenant == s.tenant {
-			change.add(changed)
+	for _, changed := range list {
+		if changed.Tenant == f.tenant {
+			f.pending.add(changed)
 		}
 	}
-	change.ID = set.Position.String()
-	return change, storeError("read changes", err)
+}
+
+func (f *Follower) wakeUp() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
 }
 
 // pollInterval is how often the store is asked for changes while somebody follows them.
@@ -136,11 +164,12 @@ type changeFeed struct {
 	store Store // of any tenant
 
 	mu        sync.Mutex
-	listeners map[*listener]struct{}
+	followers map[*Follower]struct{}
 	stop      context.CancelFunc // of the running goroutine; nil without one
-	ready     chan struct{}      // closed when there is a position
+	ready     chan struct{}      // closed when there is a position, or an err instead
+	err       error              // of the last read
 	position  Position
-	known     map[folderOf]int64 // numbers of changes that listeners have, from the position on
+	known     map[folderOf]int64 // numbers of changes that followers have, from the position on
 }
 
 // folderOf is a folder, or the folder list, of a tenant.
@@ -149,38 +178,31 @@ type folderOf struct {
 	id     int64
 }
 
-// listener is a call of Follow.
-type listener struct {
-	tenant  string
-	wake    chan struct{} // has an element if there are changes
-	pending Change        // protected by changeFeed.mu
-}
-
 func newChangeFeed(store Store) *changeFeed {
-	return &changeFeed{store: store, listeners: make(map[*listener]struct{})}
+	return &changeFeed{store: store, followers: make(map[*Follower]struct{})}
 }
 
-// join adds a listener. It gets all changes after the position that is current when ready
+// join adds a follower. It gets all changes after the position that is current when ready
 // is closed.
-func (c *changeFeed) join(tenant string) (l *listener, ready <-chan struct{}) {
+func (c *changeFeed) join(tenant string) (f *Follower, ready <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l = &listener{tenant: tenant, wake: make(chan struct{}, 1)}
-	c.listeners[l] = struct{}{}
+	f = &Follower{feed: c, tenant: tenant, wake: make(chan struct{}, 1)}
+	c.followers[f] = struct{}{}
 	if c.stop == nil {
 		var ctx context.Context
 		ctx, c.stop = context.WithCancel(context.Background())
 		c.ready, c.position, c.known = make(chan struct{}), Position{}, make(map[folderOf]int64)
-		go c.run(ctx, c.ready)
+		go c.run(ctx)
 	}
-	return l, c.ready
+	return f, c.ready
 }
 
-func (c *changeFeed) leave(l *listener) {
+func (c *changeFeed) leave(f *Follower) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.listeners, l)
-	if len(c.listeners) == 0 {
+	delete(c.followers, f)
+	if len(c.followers) == 0 && c.stop != nil {
 		c.stop()
 		c.stop = nil
 	}
@@ -193,18 +215,15 @@ func (c *changeFeed) current() Position {
 	return c.position
 }
 
-// take returns what has changed for a listener.
-func (c *changeFeed) take(l *listener) Change {
+// failed returns the error of the last read.
+func (c *changeFeed) failed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	change := l.pending
-	change.ID = c.position.String()
-	l.pending = Change{}
-	return change
+	return c.err
 }
 
 // run reads changes until ctx ends. While the store is unavailable it tries again.
-func (c *changeFeed) run(ctx context.Context, ready chan struct{}) {
+func (c *changeFeed) run(ctx context.Context) {
 	for {
 		set, err := c.read(ctx)
 		c.mu.Lock()
@@ -212,11 +231,14 @@ func (c *changeFeed) run(ctx context.Context, ready chan struct{}) {
 			c.mu.Unlock()
 			return
 		}
-		if err == nil {
+		begun := c.position != Position{}
+		if c.err = err; err == nil {
 			c.publish(set)
-			if ready != nil {
-				close(ready)
-				ready = nil
+		}
+		if !begun {
+			close(c.ready)
+			if err != nil {
+				c.ready = make(chan struct{})
 			}
 		}
 		c.mu.Unlock()
@@ -240,16 +262,15 @@ func (c *changeFeed) read(ctx context.Context) (set ChangeSet, err error) {
 	return c.store.Changes(ctx, c.current())
 }
 
-// publish gives listeners what has changed. Another history of the database changes
+// publish gives followers what has changed. Another history of the database changes
 // everything.
 func (c *changeFeed) publish(set ChangeSet) {
-	byTenant, all := make(map[string][]Changed), false
-	switch {
-	case c.position == Position{}: // nobody has an earlier one
-	case !set.reaches(c.position):
-		all = true
+	begins := c.position == Position{} // nobody has an earlier one
+	all := !begins && !set.reaches(c.position)
+	if all {
 		clear(c.known)
 	}
+	byTenant := make(map[string][]Changed)
 	for _, changed := range set.Changed {
 		key := folderOf{changed.Tenant, changed.FolderID}
 		if c.known[key] != changed.Number {
@@ -263,19 +284,10 @@ func (c *changeFeed) publish(set ChangeSet) {
 		}
 	}
 	c.position = set.Position
-	for l := range c.listeners {
-		if all {
-			l.pending = Change{All: true}
-		}
-		for _, changed := range byTenant[l.tenant] {
-			l.pending.add(changed)
-		}
-		if l.pending.isEmpty() {
-			continue
-		}
-		select {
-		case l.wake <- struct{}{}:
-		default:
+	for f := range c.followers {
+		f.add(byTenant[f.tenant], all)
+		if f.pending.All || f.pending.Folders || len(f.pending.FolderIDs) > 0 {
+			f.wakeUp()
 		}
 	}
 }

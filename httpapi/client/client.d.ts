@@ -226,6 +226,9 @@ export interface Operations {
 
 	/** Finds symbols of all folders whose name and tags contain each word of `q`, without `data` unless `fields` has it. */
 	searchSymbols(options: RequestOptions & Page & { q: string; fields?: string }): Promise<ListedSymbol[]>;
+
+	/** The events that `changes` follows, as a stream that ends when `signal` aborts. */
+	streamChanges(options?: RequestOptions & { lastEventId?: string }): Promise<Response>;
 }
 
 export interface Page {
@@ -271,6 +274,9 @@ export interface RegisterExportRequest {
 
 	/** Null for the name of the exported file. Absent: as before. */
 	fileName?: string | null;
+
+	/** Of a server with tenants, with an admin key. Otherwise ignored. */
+	tenant?: unknown;
 }
 
 export interface RegisteredExport {

@@ -29,6 +29,7 @@ const operations = {
 	restoreTrash: ["POST", "symbol/trash/{id}/restore", "json"],
 	getSymbolImage: ["GET", "symbol/symbols/{id}/image", "file"],
 	searchSymbols: ["GET", "symbol/search", "json"],
+	streamChanges: ["GET", "symbol/changes", "file"],
 };
 
 const maxCache = 16e6; // bytes

@@ -47,6 +47,10 @@ test("symbols", async () => {
 	const image = await api.getSymbolImage(symbol.id);
 	assert.equal(image.headers.get("Content-Type"), "image/svg+xml");
 	assert.equal(await image.text(), svg);
+	const stop = new AbortController();
+	const events = (await api.streamChanges({ signal: stop.signal })).body.getReader();
+	assert.match(new TextDecoder().decode((await events.read()).value), /^event: symbols\nid: .+\ndata: {"folders":true,"folderIds":null}\n\n$/);
+	stop.abort();
 	const zip = await api.exportFolder(folder.id);
 	assert.equal(zip.headers.get("Content-Type"), "application/zip");
 	const archive = await zip.arrayBuffer();

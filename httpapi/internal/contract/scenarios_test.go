@@ -277,6 +277,10 @@ func withID(id string) func(*request) {
 
 // scenarios are sequences of requests, each with its own fixture.
 var scenarios = map[string]func(*fixture){
+	"changes are followed": func(f *fixture) {
+		f.call("streamChanges", "", withHeader("Last-Event-ID", "1.1"))
+		f.call("streamChanges", "", func(r *request) { r.query = "?lastEventId=1.1" })
+	},
 	"a key is created, used, updated and rotated": func(f *fixture) {
 		var issued struct{ APIKey string }
 		created := f.call("createKey", `{"name":"Viewer","expiresAt":"2099-12-31"}`)

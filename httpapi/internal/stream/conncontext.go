@@ -33,3 +33,17 @@ func netConn(conn net.Conn) net.Conn {
 	}
 	return conn
 }
+
+type shutdownKey struct{}
+
+// WithShutdown adds a channel to the context of a connection that is closed when its server
+// shuts down.
+func WithShutdown(ctx context.Context, shutdown <-chan struct{}) context.Context {
+	return context.WithValue(ctx, shutdownKey{}, shutdown)
+}
+
+// Shutdown returns the channel of WithShutdown, or nil.
+func Shutdown(ctx context.Context) <-chan struct{} {
+	shutdown, _ := ctx.Value(shutdownKey{}).(<-chan struct{})
+	return shutdown
+}
