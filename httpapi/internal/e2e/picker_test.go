@@ -24,7 +24,6 @@ const picker = "../../../examples/picker"
 type pickerSite struct {
 	*site
 	pageURL string
-	events  chan string // data that /symbol/changes sends; nil if there is no such route
 
 	mu       sync.Mutex
 	requests []string // method and path, of the API and of /token
@@ -52,10 +51,10 @@ func (s *pickerSite) record(next http.HandlerFunc) http.Handler {
 	})
 }
 
-func startPicker(t *testing.T, events chan string) *pickerSite {
+func startPicker(t *testing.T) *pickerSite {
 	t.Helper()
 	is := is.New(t)
-	s := &pickerSite{events: events}
+	s := new(pickerSite)
 	index, err := os.ReadFile(picker + "/index.html")
 	is.NoErr(err)
 	lines := strings.Count(string(index), "\n")
@@ -65,14 +64,7 @@ func startPicker(t *testing.T, events chan string) *pickerSite {
 	t.Cleanup(page.Close)
 	s.pageURL = page.URL
 	s.site = newSite(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{page.URL} })
-	api := http.StripPrefix("/api", s.api())
-	s.listen(s.record(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/api/symbol/changes" && events != nil {
-			s.sendEvents(w, r)
-		} else {
-			api.ServeHTTP(w, r)
-		}
-	}))
+	s.listen(s.record(http.StripPrefix("/api", s.api()).ServeHTTP))
 	files.Handle("/", http.FileServer(http.Dir(picker)))
 	files.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, strings.Replace(string(index), "http://127.0.0.1:8080/", s.url, 1))
@@ -89,20 +81,6 @@ func startPicker(t *testing.T, events chan string) *pickerSite {
 		io.Copy(w, response.Body)
 	}))
 	return s
-}
-
-func (s *pickerSite) sendEvents(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Access-Control-Allow-Origin", s.pageURL)
-	w.Header().Set("Content-Type", "text/event-stream")
-	for text := `{"folders":true,"folderIds":null}`; ; {
-		fmt.Fprintf(w, "event: symbols\nid: 1\ndata: %s\n\n", text)
-		w.(http.Flusher).Flush()
-		select {
-		case text = <-s.events:
-		case <-r.Context().Done():
-			return
-		}
-	}
 }
 
 // requestsToOpen is the limit on the requests that open the palette, preflights included,
@@ -143,12 +121,12 @@ func TestPicker_PlacesSymbols(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
-			s := startPicker(t, nil)
+			s := startPicker(t)
 			s.folder("Pumps", "Centrifugal", "Gear")
 			valves := s.folder("Valves", "Ball", "Check", "Gate", "Globe")
 			s.symbol(valves.ID, "Not an image", "text/plain", "text")
 			b := open(t, s.pageURL)
-			b.ignoreProblem("404") // changes, an image
+			b.ignoreProblem("404") // an image
 			b.wait(inPalette(`options.length === 2`))
 			is.Equal(paletteNames(b), []string{"Centrifugal", "Gear"})
 			b.wait(inPalette(`options.every((one) => one.firstChild.naturalWidth > 0)`))
@@ -193,8 +171,7 @@ func TestPicker_PlacesSymbols(t *testing.T) {
 func TestPicker_FollowsChanges(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	events := make(chan string)
-	s := startPicker(t, events)
+	s := startPicker(t)
 	folder := s.folder("Valves", "Ball", "Check")
 	b := openTab(t, s.pageURL)
 	b.wait(inPalette(`options.length === 2 && options.every((one) => one.firstChild.naturalWidth > 0)`))
@@ -203,22 +180,19 @@ func TestPicker_FollowsChanges(t *testing.T) {
 	eval[any](b, inPalette(`(window.check = options[1], null)`))
 	is.NoErr(s.Symbols.DeleteSymbol(t.Context(), 1, symbols.Any, 0))
 	gate := s.symbol(folder.ID, "Gate", "image/svg+xml", imageData("Gate", "image/svg+xml", svgImage))
-	events <- `{"folders":false,"folderIds":[1]}`
 	b.wait(inPalette(`options.length === 2 && options[1].innerText.trim() === "Gate"`))
 	is.True(eval[bool](b, inPalette(`options[0] === check`)))
 	b.wait(inPalette(`options[1].firstChild.naturalWidth === 40`))
 	redrawn := strings.Replace(svgImage, `width="40"`, `width="50"`, 1)
 	_, err := s.Symbols.UpdateSymbol(t.Context(), gate.ID, symbols.SymbolFields{Data: &redrawn}, symbols.Any)
 	is.NoErr(err)
-	events <- `{"folders":false,"folderIds":[1]}`
 	b.wait(inPalette(`options[1].firstChild.naturalWidth === 50`))
 	s.folder("Pumps")
-	events <- `{"folders":true,"folderIds":[]}`
 	b.wait(inPalette(`[...root.querySelectorAll("option")].map((one) => one.text).join() === "Pumps,Valves"`))
 	is.Equal(eval[string](b, inPalette(`root.querySelector("select").selectedOptions[0].text`)), "Valves")
 	requests := s.count("GET /api/symbol/folders/1/symbols")
-	events <- `{"folders":false,"folderIds":[2]}` // is not shown
-	events <- `{"folders":false,"folderIds":[1]}`
+	s.symbol(2, "Gear", "image/svg+xml", svgImage) // is not shown
+	s.symbol(1, "Globe", "image/svg+xml", svgImage)
 	b.waitFor(func() bool { return s.count("GET /api/symbol/folders/1/symbols") == requests+1 })
 }
 
@@ -226,7 +200,7 @@ func TestPicker_FollowsChanges(t *testing.T) {
 func TestPicker_LoadsWhatIsSeen(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := startPicker(t, nil)
+	s := startPicker(t)
 	folder := s.folder("Folder 0")
 	for i := range 1000 {
 		s.symbol(folder.ID, fmt.Sprint("Valve ", i), "image/svg+xml", svgImage)
@@ -235,7 +209,6 @@ func TestPicker_LoadsWhatIsSeen(t *testing.T) {
 		}
 	}
 	b := openTab(t, s.pageURL)
-	b.ignoreProblem("404") // changes
 	b.waitText("Drawing")
 	b.wait(inPalette(`root.querySelector("p").innerText === "200+ symbols"`))
 	is.Equal(eval[int](b, inPalette(`root.querySelectorAll("option").length`)), 1000)
@@ -258,10 +231,9 @@ func TestPicker_IsAccessible(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	script, scriptErr := axeScript()
-	s := startPicker(t, nil)
+	s := startPicker(t)
 	s.folder("Valves", "Ball", "Check", strings.Repeat("long name ", 9), strings.Repeat("x", 200))
 	b := openTab(t, s.pageURL)
-	b.ignoreProblem("404") // changes
 	b.wait(inPalette(`options.length === 4`))
 	clickOption(b, 0)
 	b.wait(placed + ` === "Ball"`)
@@ -286,7 +258,7 @@ func TestPicker_IsAccessible(t *testing.T) {
 func TestPicker_AddsStamps(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := startPicker(t, nil)
+	s := startPicker(t)
 	s.folder("folder", "Gate valve")
 	s.symbol(1, "A note", "text/plain", "no image, which is skipped")
 	s.symbol(1, "Globe valve", "image/svg+xml", imageData("Globe valve", "image/svg+xml", svgImage))
