@@ -10,48 +10,28 @@ import (
 // 65,535 bytes. 60 KiB with all headers fit into one 64 KiB segment of the
 // kernel, which measured up to 1.4 times faster.
 const (
-	maxBlock     = 60 << 10
-	blockHeader  = 5
-	fullBlock    = blockHeader + maxBlock
-	blocksAtOnce = 2 // per read
+	maxBlock    = 60 << 10
+	blockHeader = 5
+	fullBlock   = blockHeader + maxBlock
 )
-
-// blockBuffer is the buffer of copyBlocks.
-type blockBuffer [blockHeader + blocksAtOnce*maxBlock]byte
 
 // copyBlocks writes the content of r as a DEFLATE stream of stored blocks, and
 // returns its size and CRC-32. The last block is the one that is not full, even
 // if it is empty.
-func copyBlocks(write func([]byte) error, r io.Reader, buf *blockBuffer) (size int64, crc uint32, err error) {
-	content := buf[blockHeader:]
-	n := 0 // bytes in content
-	for {
-		m, err := readAtLeast(r, content[n:], maxBlock-n)
-		if err != nil && err != io.EOF {
+func copyBlocks(write func([]byte) error, r io.Reader, buf *[fullBlock]byte) (size int64, crc uint32, err error) {
+	for n := maxBlock; n == maxBlock; {
+		if n, err = readFull(r, buf[blockHeader:]); err != nil && err != io.EOF {
 			return size, crc, err
 		}
-		crc = crc32.Update(crc, crc32.IEEETable, content[n:n+m])
-		size += int64(m)
-		n += m
-		start := 0
-		for ; n >= maxBlock; n -= maxBlock {
-			if err := writeBlock(write, buf[start:], maxBlock); err != nil {
-				return size, crc, err
-			}
-			start += maxBlock
+		block := buf[:blockHeader+n]
+		crc = crc32.Update(crc, crc32.IEEETable, block[blockHeader:])
+		size += int64(n)
+		putBlockHeader(block, n)
+		if err := write(block); err != nil {
+			return size, crc, err
 		}
-		if err == io.EOF {
-			return size, crc, writeBlock(write, buf[start:], n)
-		}
-		copy(content, content[start:start+n])
 	}
-}
-
-// writeBlock writes n bytes of buf, which begins with room for a block header.
-// The room may be the end of the previous block, which has been written.
-func writeBlock(write func([]byte) error, buf []byte, n int) error {
-	putBlockHeader(buf, n)
-	return write(buf[:blockHeader+n])
+	return size, crc, nil
 }
 
 // putBlockHeader puts the header of a block with n bytes of content into buf.
@@ -85,7 +65,7 @@ func copyBlockRange(w io.Writer, r io.Reader, size, start, end int64) error {
 		}
 		start += to - from
 	}
-	n, err := readAtLeast(r, buf[:1], 1)
+	n, err := readFull(r, buf[:1])
 	if n > 0 || err == io.EOF {
 		return checkLength(int64(n), 0)
 	}
@@ -98,11 +78,10 @@ func contentBefore(n int64) int64 {
 	return n/fullBlock*maxBlock + max(n%fullBlock-blockHeader, 0)
 }
 
-// readAtLeast reads at least least bytes into p. Unlike [io.ReadAtLeast] it
-// returns io.EOF at the end of r, never io.ErrUnexpectedEOF, which stands for a
-// truncated file here.
-func readAtLeast(r io.Reader, p []byte, least int) (n int, err error) {
-	for n < least && err == nil {
+// readFull reads until p is full. Unlike [io.ReadFull] it returns io.EOF at the end of
+// r, never io.ErrUnexpectedEOF, which stands for a truncated file here.
+func readFull(r io.Reader, p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
 		var m int
 		m, err = r.Read(p[n:])
 		n += m

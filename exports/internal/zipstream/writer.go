@@ -16,7 +16,7 @@ type Writer struct {
 	w       io.Writer
 	offset  int64
 	headers []header
-	blocks  *blockBuffer // nil until the first stream
+	buffer  *[fullBlock]byte // nil until the first stream
 }
 
 // NewWriter returns a Writer to w. The caller must call [Writer.Close] after
@@ -91,12 +91,12 @@ func (z *Writer) AddStream(e Entry, r io.Reader) error {
 	if e.Size >= 0 {
 		r = io.LimitReader(r, e.Size)
 	}
-	if z.blocks == nil {
-		z.blocks = new(blockBuffer)
+	if z.buffer == nil {
+		z.buffer = new([fullBlock]byte)
 	}
 	start := z.offset
 	var err error
-	if h.Size, h.CRC, err = copyBlocks(z.write, r, z.blocks); err != nil {
+	if h.Size, h.CRC, err = copyBlocks(z.write, r, z.buffer); err != nil {
 		return err
 	}
 	if e.Size >= 0 && h.Size != e.Size {
