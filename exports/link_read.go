@@ -63,7 +63,6 @@ func (l *Link) open(ctx context.Context, sections []Section, flush func() error)
 		jobs[i] = prefetch.Job[*filefacts.Reader]{
 			Host:        hostOf(e.URL),
 			Concurrency: l.service.concurrency(e.URL),
-			Limit:       int(f.Block()), // hides the latency
 			Open: func(ctx context.Context) (*filefacts.Reader, error) {
 				return f.Open(ctx, l.service.planSource(e), part.Offset, part.Length)
 			},

@@ -36,9 +36,6 @@ func newFact(c *Cache, r Record) *Fact {
 // isOf reports whether a fact is about the same version as a record.
 func (f *Fact) isOf(r Record) bool { return f.known.Validator == r.Validator && f.known.Size == r.Size }
 
-// Block returns the length of the blocks that a [Reader] reads.
-func (f *Fact) Block() int64 { return f.blocks.length }
-
 // Record returns what is known, without blocks.
 func (f *Fact) Record() Record {
 	f.cache.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/crc32"
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -18,7 +19,8 @@ type Reader struct {
 	body        io.ReadCloser // from offset to end
 	offset, end int64         // blocks that are left to read
 	first, last int64         // what Read returns of the file
-	buffer      *[]byte       // of a block; nil if verified is empty
+	pool        *sync.Pool    // of buffer
+	buffer      *[]byte       // of blocks; nil if verified is empty
 	verified    []byte        // part of buffer that Read has not returned yet
 	err         error
 }
@@ -36,26 +38,48 @@ func (f *Fact) Open(ctx context.Context, source Source, offset, length int64) (*
 	return &Reader{fact: f, body: body, offset: start, end: end, first: offset, last: offset + length}, nil
 }
 
-// buffers are for blocks of the usual length.
-var buffers = sync.Pool{New: func() any { return new(make([]byte, minBlock)) }}
+// Blocks of the usual length that [Reader.WriteTo] reads at once. As many readers may do
+// so as there are largeReaders: a slow client holds the buffer until the end.
+const blocksAtOnce = 4
+
+var (
+	buffers      = sync.Pool{New: func() any { return new(make([]byte, minBlock)) }}
+	largeBuffers = sync.Pool{New: func() any { return new(make([]byte, blocksAtOnce*minBlock)) }}
+	largeReaders = make(chan struct{}, 16)
+)
 
 // Read implements [io.Reader]. It holds a buffer only while it has bytes of a block
-// that it has not returned.
-func (r *Reader) Read(p []byte) (int, error) {
+// that it has not returned. If p has room for a block, Read needs none.
+func (r *Reader) Read(p []byte) (n int, err error) {
 	for len(r.verified) == 0 && r.err == nil {
-		r.err = r.readBlock()
+		if int64(len(p)) < r.fact.blocks.length {
+			r.err = r.fill(&buffers)
+			continue
+		}
+		var verified []byte
+		if verified, r.err = r.readBlocks(p); len(verified) > 0 {
+			return copy(p, verified), nil
+		}
 	}
 	if len(r.verified) == 0 {
 		return 0, r.err
 	}
-	n := copy(p, r.verified)
+	n = copy(p, r.verified)
 	r.verified = r.verified[n:]
 	r.freeBuffer()
 	return n, nil
 }
 
-// WriteTo implements [io.WriterTo]. It saves a copy.
+// WriteTo implements [io.WriterTo]. It saves a copy, and reads several blocks at once if
+// the source has them.
 func (r *Reader) WriteTo(w io.Writer) (n int64, err error) {
+	pool := &buffers
+	select {
+	case largeReaders <- struct{}{}:
+		defer func() { <-largeReaders }()
+		pool = &largeBuffers
+	default:
+	}
 	for {
 		if len(r.verified) > 0 {
 			m, err := w.Write(r.verified)
@@ -67,7 +91,7 @@ func (r *Reader) WriteTo(w io.Writer) (n int64, err error) {
 			}
 		}
 		if r.err == nil {
-			r.err = r.readBlock()
+			r.err = r.fill(pool)
 		}
 		switch r.err {
 		case nil:
@@ -82,35 +106,54 @@ func (r *Reader) WriteTo(w io.Writer) (n int64, err error) {
 // freeBuffer frees the buffer if nothing is left of it.
 func (r *Reader) freeBuffer() {
 	if len(r.verified) == 0 && r.buffer != nil {
-		buffers.Put(r.buffer)
+		r.pool.Put(r.buffer)
 		r.buffer = nil
 	}
 }
 
-// readBlock reads the next block. At the end it returns io.EOF.
-func (r *Reader) readBlock() error {
-	if r.offset == r.end {
-		return io.EOF
+// fill reads blocks into a buffer of a pool.
+func (r *Reader) fill(pool *sync.Pool) (err error) {
+	r.pool, r.buffer = pool, pool.Get().(*[]byte)
+	if length := r.fact.blocks.length; length > int64(len(*r.buffer)) {
+		*r.buffer = make([]byte, length)
 	}
-	n := min(r.fact.blocks.length, r.end-r.offset)
-	r.buffer = buffers.Get().(*[]byte)
-	defer r.freeBuffer()
-	if n > int64(len(*r.buffer)) {
-		*r.buffer = make([]byte, n)
+	r.verified, err = r.readBlocks(*r.buffer)
+	r.freeBuffer()
+	return err
+}
+
+// readBlocks reads one block, and those after it that the source has and for which the
+// buffer has room. It returns the bytes of the part. At the end the error is io.EOF.
+func (r *Reader) readBlocks(buffer []byte) (verified []byte, err error) {
+	left, length := r.end-r.offset, int(r.fact.blocks.length)
+	if left == 0 {
+		return nil, io.EOF
 	}
-	block := (*r.buffer)[:n]
-	if _, err := io.ReadFull(r.body, block); err == io.EOF {
-		return io.ErrUnexpectedEOF
-	} else if err != nil {
-		return err
+	if left > int64(len(buffer)) {
+		left = int64(len(buffer) - len(buffer)%length)
 	}
-	if err := r.fact.add(r.offset, crc32.ChecksumIEEE(block)); err != nil {
-		return err
+	buffer = buffer[:left]
+	n, err := io.ReadAtLeast(r.body, buffer, min(length, len(buffer)))
+	if rest := n % length; err == nil && rest > 0 && n < len(buffer) {
+		var m int
+		m, err = io.ReadFull(r.body, buffer[n:min(n-rest+length, len(buffer))])
+		n += m
 	}
-	within := func(offset int64) int64 { return min(max(0, offset-r.offset), n) }
-	r.verified = block[within(r.first):within(r.last)]
-	r.offset += n
-	return nil
+	if err == io.EOF {
+		return nil, io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, err
+	}
+	within := func(offset int64) int64 { return min(max(0, offset-r.offset), int64(n)) }
+	first, last := within(r.first), within(r.last)
+	for block := range slices.Chunk(buffer[:n], length) {
+		if err := r.fact.add(r.offset, crc32.ChecksumIEEE(block)); err != nil {
+			return nil, err
+		}
+		r.offset += int64(len(block))
+	}
+	return buffer[first:last], nil
 }
 
 // Close closes the source, and stores what was learned.
@@ -163,7 +206,7 @@ func (f *Fact) readRun(ctx context.Context, source Source, offset, length int64)
 	defer r.Close()
 	for known := false; r.offset < r.end && !known; {
 		known = r.offset >= offset && f.Includes(r.offset, 1)
-		if err := r.readBlock(); err != nil {
+		if err := r.fill(&buffers); err != nil {
 			return err
 		}
 		r.verified = nil
