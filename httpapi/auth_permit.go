@@ -40,6 +40,9 @@ func (c *call) permit(key *keys.Key, scopes []string) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok { // it has read the body
 		return errTooLarge
 	}
+	if failed, ok := errors.AsType[*resourcesError](err); ok {
+		return failed.error
+	}
 	if errors.Is(err, budget.ErrExhausted) {
 		return err
 	}

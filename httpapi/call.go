@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi/internal/auth"
 	"example.com/canvasback/httpapi/internal/budget"
 	"example.com/canvasback/keys"
@@ -42,7 +43,8 @@ type call struct {
 	touched []Resource
 	aborted bool
 
-	observes bool // calls Observe for the API behind it too
+	link     *exports.FoundLink // of a link's route
+	observes bool               // calls Observe for the API behind it too
 
 	body   requestBody
 	memory budget.Reservation[client]

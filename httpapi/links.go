@@ -153,26 +153,29 @@ func (e exportEndpoints) serveLink(c *call) error {
 	if err == nil {
 		err = c.checkLinkTenant(&key, link.Tenant)
 	}
+	c.link = link
 	if err == nil && key.ID != 0 {
 		err = c.permit(&key, nil)
 	}
 	if err != nil {
 		return err
 	}
-	return download(func(c *call) error { return c.loadLink(ctx, link) })(c)
+	return download(func(c *call) error {
+		link, err := c.loadPlan(ctx, link)
+		if err != nil {
+			return err
+		}
+		return c.sendLink(link)
+	})(c)
 }
 
-// loadLink responds with a link when there is memory for its plan.
-func (c *call) loadLink(ctx context.Context, found *exports.FoundLink) error {
+// loadPlan returns a link when there is memory for its plan.
+func (c *call) loadPlan(ctx context.Context, found *exports.FoundLink) (*exports.Link, error) {
 	const factor = 3 // decoded, with its manifest
 	if err := c.reserve(factor * int64(found.PlanSize)); err != nil {
-		return err
+		return nil, err
 	}
-	link, err := found.Load(ctx)
-	if err != nil {
-		return err
-	}
-	return c.sendLink(link)
+	return found.Load(ctx)
 }
 
 // checkLinkKey returns the key that a link belongs to, and [linkserve.ErrRevoked] if it

@@ -1,0 +1,119 @@
+package httpapi
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"example.com/canvasback/exports"
+)
+
+// Resources are the records that a request names, in its path and its body. They need not
+// exist.
+type Resources struct {
+	FolderIDs   []int64
+	SymbolIDs   []int64
+	Sources     []string // source URLs as they are looked up, without unusable ones
+	ExportedURL string   // of a registration
+}
+
+// RequestResources returns what a request names, for [Options.Authorize]: the rules of an
+// application need not parse bodies. For a download link the sources are those of its
+// plan. It may read the body, which the API still gets. Authorize must return its error,
+// which is the response to a body that is malformed or too large.
+func RequestResources(r *http.Request) (Resources, error) {
+	passed, ok := r.Context().Value(callKey{}).(*callContext)
+	if !ok || passed.call == nil {
+		return Resources{}, errors.New("httpapi: not a request to an API")
+	}
+	return passed.call.resources()
+}
+
+// resourcesError is an error of RequestResources.
+type resourcesError struct{ error }
+
+func (e *resourcesError) Unwrap() error { return e.error }
+
+func (c *call) resources() (out Resources, err error) {
+	if c.link != nil {
+		link, err := c.loadPlan(c.detached(), c.link)
+		if err != nil {
+			return Resources{}, &resourcesError{err}
+		}
+		return Resources{Sources: link.Sources}, nil
+	}
+	if id, err := c.id(); err == nil && id > 0 {
+		switch resourceKind(c.route) {
+		case "folder":
+			out.FolderIDs = []int64{id}
+		case "symbol":
+			out.SymbolIDs = []int64{id}
+		}
+	}
+	hasBody := c.r.Method == http.MethodPost || c.r.Method == http.MethodPatch
+	if !hasBody || strings.HasSuffix(c.route, "/import") || c.body.call == nil {
+		return out, nil
+	}
+	if err := out.addBody(c); err != nil {
+		return Resources{}, &resourcesError{err}
+	}
+	return out, nil
+}
+
+// addBody adds what the body names. The endpoint reads it again. Fields of another type
+// than the endpoint accepts are left to it.
+func (r *Resources) addBody(c *call) error {
+	const factor = 3 // as in decode
+	text, err := c.readBody(isJSON, errMediaType, factor)
+	if err != nil {
+		return err
+	}
+	c.body.source = bytes.NewReader(text)
+	var in struct {
+		FolderID      jsontext.Value `json:"folderId"`
+		IDs           jsontext.Value `json:"ids"`
+		SourceFileURL jsontext.Value `json:"sourceFileUrl"`
+		ExportedURL   jsontext.Value `json:"exportedUrl"`
+		Items         jsontext.Value `json:"items"`
+	}
+	if len(text) > 0 {
+		if err := json.Unmarshal(text, &in); err != nil {
+			return invalidRequest(decodeErrorMessage(err))
+		}
+	}
+	var folderID int64
+	if json.Unmarshal(in.FolderID, &folderID) == nil && in.FolderID.Kind() == '0' {
+		r.FolderIDs = append(r.FolderIDs, folderID)
+	}
+	var ids []int64
+	if json.Unmarshal(in.IDs, &ids) == nil {
+		r.SymbolIDs = append(r.SymbolIDs, ids...)
+	}
+	json.Unmarshal(in.ExportedURL, &r.ExportedURL)
+	r.addSource(c.api.exports, in.SourceFileURL)
+	var items []jsontext.Value
+	json.Unmarshal(in.Items, &items)
+	for _, item := range items {
+		var one struct {
+			SourceFileURL jsontext.Value `json:"sourceFileUrl"`
+		}
+		if json.Unmarshal(item, &one) == nil {
+			r.addSource(c.api.exports, one.SourceFileURL)
+		}
+	}
+	return nil
+}
+
+func (r *Resources) addSource(service *exports.Service, value jsontext.Value) {
+	var source string
+	if service == nil || json.Unmarshal(value, &source) != nil {
+		return
+	}
+	if key, err := service.SourceKey(source); err == nil {
+		r.Sources = append(r.Sources, key)
+	}
+}
