@@ -98,6 +98,7 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 	if err != nil {
 		return err
 	}
+	meter.AddAPI(api)
 	mux := http.NewServeMux()
 	mux.Handle("/canvas/", api)
 	mux.Handle("GET /report", api.RequireClientKey(http.HandlerFunc(report)))

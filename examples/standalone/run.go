@@ -45,6 +45,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), environ []stri
 	if err != nil {
 		return err
 	}
+	p.meter.AddAPI(api)
 	handler, err := withPages(api, p.api.Prefix)
 	if err != nil {
 		return err
@@ -72,6 +73,7 @@ type program struct {
 	db       *database.Database
 	listener net.Listener
 	url      string // of this server, without a trailing slash
+	meter    *metrics.Metrics
 }
 
 func (p *program) close() {
@@ -142,6 +144,7 @@ func (p *program) createServices(context.Context) (err error) {
 // the log.
 func (p *program) startMetrics(context.Context) error {
 	meter, logRequest := metrics.New(p.api.Keys, p.api.Exports, p.exports.Openers...), httpapi.LogRequests(p.log)
+	p.meter = meter
 	if p.db.PoolStats != nil {
 		meter.AddPool(p.db.PoolStats)
 	}

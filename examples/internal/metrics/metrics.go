@@ -23,6 +23,7 @@
 //	canvasback_pool_waits_total                waits for a connection
 //	canvasback_pool_wait_seconds_total         time spent waiting
 //	canvasback_disk_free_bytes                 space on the disk of the SQLite database; -1 if unknown
+//	canvasback_change_streams                  open streams of /symbol/changes
 //	canvasback_fence                           1 for the state of the PostgreSQL fence, "off", "partial" or "complete"; 0 for others
 //	go_*, process_*                            those of the Prometheus client
 package metrics
@@ -127,6 +128,12 @@ func fetchStats(openers []exports.Opener) (sum fetch.Stats) {
 		}
 	}
 	return sum
+}
+
+// AddAPI adds the current figures of an API.
+func (m *Metrics) AddAPI(api *httpapi.API) {
+	m.gauge("canvasback_change_streams", "Open streams of changes of the symbol library.",
+		func() float64 { return float64(api.Stats().ChangeStreams) })
 }
 
 // AddPool adds the metrics of a connection pool.
