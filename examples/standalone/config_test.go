@@ -51,6 +51,7 @@ func TestRun_RejectsConfig(t *testing.T) {
 		{"PUBLIC_URL", "https://canvas.example?x"},
 		{"REGISTER_WITH", "everyone"},
 		{"SHUTDOWN_TIMEOUT", "30"},
+		{"TENANTS", "key"},
 		{"TLS_CACHE_DIR", "certificates"},
 		{"TLS_DIRECTORY_URL", "https://acme.example/directory"},
 		{"TLS_HOSTS", "localhost"},

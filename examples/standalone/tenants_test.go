@@ -1,0 +1,40 @@
+package main
+
+import (
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/matryer/is"
+)
+
+// folderCount returns how many folders a client key sees.
+func (s *server) folderCount(key string) int {
+	s.t.Helper()
+	status, body := s.send("GET", "/symbol/folders", "", "x-api-key", key)
+	is.New(s.t).Equal(status, 200)
+	return len(regexp.MustCompile(`"id":`).FindAll(body, -1))
+}
+
+func TestTenants_OfOwners(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	databaseURL := "sqlite:" + filepath.Join(t.TempDir(), "canvas.db")
+	is.NoErr(startServer(t, map[string]string{"DATABASE_URL": databaseURL}).stop()) // samples of the tenant ""
+	variables := []string{"DATABASE_URL=" + databaseURL}
+	for _, args := range [][]string{{"-assign-tenant"}, {"-assign-tenant", ""}, {"-assign-tenant", "a", "b", "c"}} {
+		is.True(programCommand(t, variables, args...).Run() != nil)
+	}
+	output, err := programCommand(t, variables, "-assign-tenant", "", "acme").CombinedOutput()
+	t.Logf("%s", output)
+	is.NoErr(err)
+
+	const adminKey = "an admin key for tests"
+	s := startServer(t, map[string]string{"DATABASE_URL": databaseURL, "TENANTS": "owner", "DEMO": "false", "ADMIN_API_KEY": adminKey})
+	for owner, count := range map[string]int{"acme": 1, "globex": 0} {
+		issued := s.sendJSON(201, "POST", "/admin/api-keys", `{"owner":"`+owner+`"}`, "x-admin-key", adminKey, "Content-Type", "application/json")
+		is.Equal(s.folderCount(issued["apiKey"].(string)), count)
+	}
+	demo := startServer(t, map[string]string{"DATABASE_URL": "memory:", "TENANTS": "owner"})
+	is.Equal(demo.folderCount(regexp.MustCompile(`CLIENT_KEY=(cbk_\S+)`).FindStringSubmatch(demo.banner)[1]), 1)
+}
