@@ -156,7 +156,6 @@ func (b *Batch) addStored(z *zipstream.Writer, entry zipstream.Entry) error {
 	return err
 }
 
-// entry describes the zip entry of an item's file.
 func (b *Batch) entry(item int, file prefetch.Result[batchFile], names *filename.Dedup) zipstream.Entry {
 	download := file.File.Download
 	entry := zipEntry(&b.items[item], &download.File, download.fact, names)
@@ -166,7 +165,6 @@ func (b *Batch) entry(item int, file prefetch.Result[batchFile], names *filename
 	return entry
 }
 
-// manifest returns the entry manifest.json and its content.
 func (b *Batch) manifest(included int, skipped []Skipped) (zipstream.Entry, []byte) {
 	return newManifest(b.now, b.requested, included, skipped[:min(len(skipped), b.maxNamed)])
 }

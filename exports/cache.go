@@ -23,7 +23,6 @@ type cache[V any] struct {
 
 func newCache[V any](limit int) *cache[V] { return &cache[V]{limit: limit, values: make(map[Digest]V)} }
 
-// get returns the value of a key, or the zero value.
 func (c *cache[V]) get(key Digest) V {
 	c.mu.Lock()
 	defer c.mu.Unlock()

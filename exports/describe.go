@@ -91,7 +91,6 @@ func (p *plan) addSource(item *BatchItem) int {
 	return i
 }
 
-// add adds the file of an item.
 func (p *plan) add(item *BatchItem, f plannedFile, names *filename.Dedup) {
 	e := zipEntry(item, f.file, f.fact, names)
 	entry := planEntry{URL: item.Export.ExportedURL, Name: e.Name, Modified: e.Modified.Unix(), Size: e.Size, Streamed: e.Streamed}
@@ -181,7 +180,6 @@ func (s *Service) isRecent(known filefacts.Record, export *Export) bool {
 	return 0 <= age && age <= maxFactAge && known.SeenAt.After(export.UpdatedAt) && err == nil && ok
 }
 
-// knownFile returns a file as its fact describes it.
 func knownFile(r filefacts.Record) *File {
 	return &File{Size: r.Size, Type: r.Type, Name: r.Name, Modified: r.Modified, Validator: r.Validator}
 }

@@ -54,7 +54,6 @@ func deliveryName(export Export, file *File) string {
 	return fallbackName + filename.Extension(file.Type)
 }
 
-// lastSegment returns the last path segment of a URL, unescaped.
 func lastSegment(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {

@@ -51,7 +51,6 @@ func (i *BatchItem) Named() Export {
 	return export
 }
 
-// checkNames returns an error if the path or the file name is invalid.
 func (i *BatchItem) checkNames(prefix string) error {
 	if utf8.RuneCountInString(i.Path) > maxPathLength {
 		return invalid(fmt.Sprintf("%spath must have at most %d characters", prefix, maxPathLength))
@@ -111,7 +110,6 @@ func (s *Service) FindBatch(ctx context.Context, items []BatchItem) ([]BatchItem
 	return items, nil
 }
 
-// lookUp sets the exports of items that are registered.
 func (s *Service) lookUp(ctx context.Context, items []BatchItem) error {
 	var keys []string
 	for i := range items {

@@ -170,7 +170,6 @@ func (f *FoundLink) Load(ctx context.Context) (*Link, error) {
 	return f.service.decodeLink(stored)
 }
 
-// decodeLink returns a stored link.
 func (s *Service) decodeLink(stored StoredLink) (*Link, error) {
 	p, err := decodePlan(stored.Plan)
 	if err != nil {

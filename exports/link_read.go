@@ -193,7 +193,6 @@ func (r *linkReader) readMissing(entry int) (crc uint32, err error) {
 	return crc, nil
 }
 
-// advance opens the next part.
 func (r *linkReader) advance() (err error) {
 	if r.next == len(r.parts) {
 		return fmt.Errorf("%w: it is not part of the sections", ErrFailed)
@@ -305,20 +304,17 @@ func (s *Service) planSource(e planEntry) filefacts.Source {
 	}
 }
 
-// partBody is an open part of a file.
 type partBody struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc
 }
 
-// Close closes the part and releases its connection.
 func (b *partBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.cancel(nil)
 	return err
 }
 
-// checkPlanned returns an error if a planned file has changed.
 func (s *Service) checkPlanned(ctx context.Context, e planEntry) error {
 	file, err := s.stat(ctx, Export{ExportedURL: e.URL})
 	if err == nil && (file.Validator != e.Validator || file.Size != e.Size) {

@@ -50,7 +50,6 @@ func (l *Link) replan(ctx context.Context) (*Link, error) {
 	return l.replace(ctx, p)
 }
 
-// replace replaces the plan of the link.
 func (l *Link) replace(ctx context.Context, p *plan) (*Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

@@ -77,7 +77,6 @@ func (d *delivery) admit(n int64) (err error) {
 	return err
 }
 
-// release ends the admission.
 func (d *delivery) release() {
 	if d.done != nil {
 		d.done(d.sent)
@@ -206,7 +205,6 @@ func (s *sectionWriter) begin() error {
 	return s.w.Begin(s.link, s.section)
 }
 
-// Write implements [io.Writer].
 func (s *sectionWriter) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

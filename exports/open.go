@@ -134,7 +134,6 @@ func cleanFile(file File) File {
 	return file
 }
 
-// factKey identifies an exported URL.
 func factKey(exportedURL string) filefacts.Key { return sha256.Sum256([]byte(exportedURL)) }
 
 // confirmFact records a file as its upstream has just described it. It returns nil if
@@ -146,7 +145,6 @@ func (s *Service) confirmFact(exportedURL string, file *File) *filefacts.Fact {
 	})
 }
 
-// locate returns the parsed form of an exported URL and its Opener.
 func (s *Service) locate(exportedURL string) (*url.URL, Opener, error) {
 	u, err := url.Parse(exportedURL)
 	if err != nil {
@@ -159,7 +157,6 @@ func (s *Service) locate(exportedURL string) (*url.URL, Opener, error) {
 	return u, opener, nil
 }
 
-// opener returns the first Opener that serves u, or nil.
 func (s *Service) opener(u *url.URL) Opener {
 	for _, opener := range s.options.Openers {
 		if opener.Serves(u) {

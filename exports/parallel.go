@@ -10,7 +10,6 @@ import (
 	"example.com/canvasback/exports/internal/prefetch"
 )
 
-// result is what a job of inParallel returned.
 type result[T any] struct {
 	value T
 	err   error
@@ -62,7 +61,6 @@ func share[T any](ctx context.Context, s *Service, key string, f func(ctx contex
 	}
 }
 
-// prefetchError classifies the error of a prefetched file.
 func prefetchError(err error) error {
 	if errors.Is(err, prefetch.ErrUnresponsive) {
 		return fmt.Errorf("%w: %w", ErrTimeout, err)

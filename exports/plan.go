@@ -54,7 +54,6 @@ type plan struct {
 	manifest []byte // content of manifest.json
 }
 
-// planEntry is a file of a plan.
 type planEntry struct {
 	URL       string  `json:"url"`
 	Name      string  `json:"name"`
@@ -86,7 +85,6 @@ const (
 	maxAbsentSize   = 256 << 10 // of the sources in a plan that had no export
 )
 
-// encode returns the stored form of a plan.
 func (p *plan) encode() []byte {
 	var data bytes.Buffer
 	encoder := json.NewEncoder(&data)
@@ -132,10 +130,8 @@ func (p *plan) skipped() []Skipped {
 	return list
 }
 
-// requested returns the number of sources of the link.
 func (p *plan) requested() int { return cmp.Or(p.Requested, len(p.Sources)) }
 
-// layOut sets the archive and its manifest.
 func (p *plan) layOut() (err error) {
 	if !p.Zip || !p.Resumable {
 		return nil

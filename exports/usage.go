@@ -34,7 +34,6 @@ type usages struct {
 	links map[Digest]*linkUsage
 }
 
-// linkUsage is how this process uses a link.
 type linkUsage struct {
 	active   int
 	admitted int64 // of the running responses

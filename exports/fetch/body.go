@@ -45,7 +45,6 @@ func (o *Opener) openBody(ctx context.Context, u *url.URL, pin source, offset, e
 	return b, nil
 }
 
-// open opens the rest of the range.
 func (b *body) open() (err error) {
 	if b.stream, err = b.source.open(b.offset, b.end); err == nil && b.end < 0 {
 		b.end = b.size
@@ -53,7 +52,6 @@ func (b *body) open() (err error) {
 	return err
 }
 
-// file describes the file by the current response.
 func (b *body) file() *exports.File {
 	header := b.stream.response.Header
 	return &exports.File{
@@ -67,7 +65,6 @@ func (b *body) file() *exports.File {
 	}
 }
 
-// Read implements [io.Reader].
 func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err

@@ -8,7 +8,6 @@ import (
 	"example.com/canvasback/exports"
 )
 
-// part is the part of a file that a response contains.
 type part struct {
 	first  int64 // position of the first byte
 	length int64 // in bytes, -1 if unknown

@@ -85,7 +85,6 @@ func isRejected(err error) bool {
 	return ok && !isTransient(err)
 }
 
-// isTransient reports whether another attempt may succeed.
 func isTransient(err error) bool {
 	if errors.Is(err, exports.ErrForbidden) {
 		return false

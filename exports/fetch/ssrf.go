@@ -75,7 +75,6 @@ func rejectOwnListener(ctx context.Context, _, address string, _ syscall.RawConn
 	return nil
 }
 
-// isOwnIP reports whether ip is an address of this machine.
 func isOwnIP(ip netip.Addr) bool {
 	ip = ip.Unmap().WithZone("")
 	if ip.IsLoopback() || ip.IsUnspecified() {

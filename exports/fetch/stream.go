@@ -71,7 +71,6 @@ func (s *stream) peek() error {
 	return s.err
 }
 
-// Read implements [io.Reader].
 func (s *stream) Read(p []byte) (int, error) {
 	if s.skip > 0 && len(p) > 0 {
 		if err := s.discard(); err != nil {
@@ -99,7 +98,6 @@ func (s *stream) discard() error {
 	return nil
 }
 
-// read reads the response.
 func (s *stream) read(p []byte) (int, error) {
 	if s.ctx.Err() != nil {
 		s.err = context.Cause(s.ctx)

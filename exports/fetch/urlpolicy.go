@@ -12,7 +12,6 @@ import (
 	"example.com/canvasback/exports"
 )
 
-// urlPolicy decides which URLs may be requested.
 type urlPolicy struct {
 	allowed     []hostPattern
 	onlyAllowed bool
@@ -86,7 +85,6 @@ func isAmbiguous(r rune) bool {
 	return r < ' ' || r == 0x7f || r == '\\'
 }
 
-// isAllowed reports whether AllowedHosts contains a canonical host and port.
 func (p *urlPolicy) isAllowed(host, port string) bool {
 	return slices.ContainsFunc(p.allowed, func(pattern hostPattern) bool {
 		return pattern.matches(host, port)

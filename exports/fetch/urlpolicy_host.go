@@ -12,7 +12,6 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// hostPattern is an entry of [Options.AllowedHosts].
 type hostPattern struct {
 	host       string // canonical
 	subdomains bool   // match the names below host instead of host

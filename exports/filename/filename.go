@@ -91,7 +91,6 @@ func trimName(name string) string {
 	})
 }
 
-// isBlank reports whether r is white space or the blank Braille pattern.
 func isBlank(r rune) bool {
 	return unicode.IsSpace(r) || r == '\u2800'
 }

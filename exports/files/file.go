@@ -13,7 +13,6 @@ import (
 	"example.com/canvasback/exports/filename"
 )
 
-// localFile is an open regular file.
 type localFile struct {
 	fs.File
 	name string

@@ -126,7 +126,6 @@ func (o *Opener) OpenRange(ctx context.Context, u *url.URL, r exports.Part) (io.
 	return &reader{File: f.File, ctx: ctx, remaining: r.Length, part: &r}, nil
 }
 
-// open opens the file at u if it is regular.
 func (o *Opener) open(ctx context.Context, u *url.URL) (*localFile, error) {
 	name, err := o.name(u)
 	if err != nil {

@@ -55,7 +55,6 @@ func checkPart(info fs.FileInfo, part exports.Part) error {
 	return nil
 }
 
-// skip moves to an offset from the start of a file.
 func skip(f fs.File, offset int64) error {
 	if seeker, ok := f.(io.Seeker); ok {
 		_, err := seeker.Seek(offset, io.SeekStart)

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// endpoint is the base URL of an object store.
 type endpoint struct {
 	scheme      string
 	host        string // in lower case, without the default port
@@ -52,7 +51,6 @@ func (e endpoint) bucketURL(bucket string, virtualHost bool) (host, path string)
 	return e.host, e.path + "/" + bucket
 }
 
-// objectURL returns the URL of an object.
 func (e endpoint) objectURL(o object) *url.URL {
 	host, path := e.bucketURL(o.bucket, e.virtualHost)
 	path += "/" + o.key

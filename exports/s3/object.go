@@ -16,7 +16,6 @@ const (
 	maxKeyLength = 1024 // bytes
 )
 
-// object is an object of a bucket.
 type object struct {
 	bucket, key string
 	version     string // empty for the current one

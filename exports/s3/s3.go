@@ -157,7 +157,6 @@ func (o *Opener) OpenRange(ctx context.Context, u *url.URL, r exports.Part) (io.
 	return o.fetcher.OpenRange(ctx, target, r)
 }
 
-// target returns the URL to request for u if it may be opened.
 func (o *Opener) target(u *url.URL) (*url.URL, error) {
 	found, err := o.checkObject(u)
 	if err != nil {

@@ -28,7 +28,6 @@ func (h *HeapMeter) Write(p []byte) (int, error) {
 // bytes.
 func (h *HeapMeter) Growth() int64 { return int64(h.peak) - int64(h.baseline) }
 
-// reachableBytes returns the size of the heap without garbage.
 func reachableBytes() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

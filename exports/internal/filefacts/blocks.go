@@ -34,14 +34,12 @@ func newBlocks(size int64) blocks {
 	return b
 }
 
-// n returns the number of blocks.
 func (b *blocks) n() int64 { return (b.size + b.length - 1) / b.length }
 
 func (b *blocks) isComplete() bool { return b.count == b.n() }
 
 func (b *blocks) isKnown(i int64) bool { return b.known != nil && b.known[i] }
 
-// includes reports whether all blocks of a part of the content are known.
 func (b *blocks) includes(offset, length int64) bool {
 	for i := offset / b.length; i*b.length < offset+length; i++ {
 		if !b.isKnown(i) {

@@ -229,7 +229,6 @@ func (f *Fact) saveChanged() {
 	}
 }
 
-// nextWrite returns the next write to the store.
 func (c *Cache) nextWrite() (write func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

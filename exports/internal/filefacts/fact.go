@@ -33,7 +33,6 @@ func newFact(c *Cache, r Record) *Fact {
 	return &Fact{cache: c, known: r, blocks: newBlocks(r.Size), nextSave: c.now().Add(saveInterval), reading: make(chan struct{}, 1)}
 }
 
-// isOf reports whether a fact is about the same version as a record.
 func (f *Fact) isOf(r Record) bool { return f.known.Validator == r.Validator && f.known.Size == r.Size }
 
 // Record returns what is known, without blocks.
@@ -58,7 +57,6 @@ func (f *Fact) Includes(offset, length int64) bool {
 	return f.blocks.includes(offset, length)
 }
 
-// add records the CRC of the block at offset.
 func (f *Fact) add(offset int64, crc uint32) error {
 	c := f.cache
 	c.mu.Lock()

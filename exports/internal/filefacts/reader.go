@@ -103,7 +103,6 @@ func (r *Reader) WriteTo(w io.Writer) (n int64, err error) {
 	}
 }
 
-// freeBuffer frees the buffer if nothing is left of it.
 func (r *Reader) freeBuffer() {
 	if len(r.verified) == 0 && r.buffer != nil {
 		r.pool.Put(r.buffer)

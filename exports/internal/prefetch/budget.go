@@ -51,7 +51,6 @@ func (b *Budget) Stats() Stats {
 	return stats
 }
 
-// count counts a file.
 func (b *Budget) count(ready bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,7 +68,6 @@ type member struct {
 	ready     map[any]func() // discard prefetched files, by task
 }
 
-// join adds a queue.
 func (b *Budget) join() *member {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,7 +76,6 @@ func (b *Budget) join() *member {
 	return m
 }
 
-// leave removes the queue.
 func (m *member) leave() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -145,7 +142,6 @@ func (b *Budget) acquire(ctx context.Context, wanted <-chan struct{}) (*allocati
 	}
 }
 
-// allocation is memory for one prefix.
 type allocation struct {
 	budget *Budget
 	bytes  int
@@ -194,7 +190,6 @@ func (a *allocation) resize(n int) int {
 // release frees all memory. It may be called more than once.
 func (a *allocation) release() { a.shrink(0) }
 
-// shrink frees all but n bytes.
 func (a *allocation) shrink(n int) {
 	if a.bytes == n {
 		return
@@ -212,7 +207,6 @@ func (a *allocation) shrink(n int) {
 // byte lets a read of a file of exactly PrefixSize bytes return io.EOF.
 var prefixes = sync.Pool{New: func() any { return new([PrefixSize + 1]byte) }}
 
-// prefixBuffer returns a buffer for a prefix of n bytes.
 func prefixBuffer(n int) (buffer []byte, free func()) {
 	if n < PrefixSize {
 		return make([]byte, n), func() {}

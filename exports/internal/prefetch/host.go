@@ -34,7 +34,6 @@ func (h *host) enter() <-chan struct{} {
 	return admitted
 }
 
-// leave removes an admitted file.
 func (h *host) leave() {
 	h.mu.Lock()
 	h.files--

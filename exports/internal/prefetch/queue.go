@@ -41,7 +41,6 @@ type Queue[F File] struct {
 	next    int // task that Next returns
 }
 
-// task is a job in a queue.
 type task[F File] struct {
 	job      Job[F]
 	host     *host
@@ -87,7 +86,6 @@ func New[F File](ctx context.Context, config Config, jobs []Job[F]) *Queue[F] {
 	return q
 }
 
-// start starts workers up to the limit.
 func (q *Queue[F]) start() {
 	for ; q.started < min(q.next+q.config.Files, len(q.tasks)); q.started++ {
 		q.startWorker(q.tasks[q.started])
@@ -172,7 +170,6 @@ func (q *Queue[F]) release(t *task[F]) {
 	t.leave()
 }
 
-// wait receives the outcome of a task.
 func (q *Queue[F]) wait(t *task[F], onWait func()) {
 	close(t.wanted)
 	ready := true

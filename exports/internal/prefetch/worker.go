@@ -148,7 +148,6 @@ func (q *Queue[F]) read(t *task[F], memory *allocation) (result Result[F], err e
 	return result, nil
 }
 
-// readMore reads beyond the prefix.
 func (r *Result[F]) readMore() error {
 	more := make([]byte, 64<<10-1) // with the prefix, 64 KiB beyond PrefixSize
 	n, err := ReadUntil(r.File, more, time.Now().Add(time.Second))

@@ -43,7 +43,6 @@ func (l *Loop) run() {
 	}
 }
 
-// end reports whether the goroutine ends.
 func (l *Loop) end() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

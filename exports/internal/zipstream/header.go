@@ -38,7 +38,6 @@ type header struct {
 	offset     int64 // of the local header
 }
 
-// large reports whether the sizes need zip64.
 func (h *header) large() bool {
 	return h.Size >= math.MaxUint32 || h.compressed >= math.MaxUint32
 }
@@ -54,7 +53,6 @@ func (h *header) localSize() int64 {
 	return size
 }
 
-// appendLocal appends the local header.
 func (h *header) appendLocal(b []byte) []byte {
 	var extra []byte
 	crc, compressed, size := h.CRC, uint32(h.compressed), uint32(h.Size)
@@ -110,7 +108,6 @@ func (h *header) centralSize() int64 {
 	return size
 }
 
-// appendCentral appends the record in the central directory.
 func (h *header) appendCentral(b []byte) []byte {
 	compressed, size, offset := uint32(h.compressed), uint32(h.Size), uint32(h.offset)
 	version := uint16(versionDefault)
@@ -203,7 +200,6 @@ func (h *header) appendDOSTime(b []byte) []byte {
 	return append16(b, uint16(clock), uint16(date))
 }
 
-// timeSize returns the size of the extra field with the modification time.
 func (h *header) timeSize() int64 {
 	if !h.hasUnixTime() {
 		return 0

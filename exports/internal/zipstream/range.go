@@ -103,7 +103,6 @@ func (a *Archive) appendSection(b []byte, s section) []byte {
 	return append(b[:start], b[start+int(s.start):start+int(s.end)]...)
 }
 
-// writeBody writes the included bytes of a bodySection.
 func (s *section) writeBody(w io.Writer, src Source) error {
 	var content io.Reader = new(bytes.Reader)
 	if offset, length := s.content(); length > 0 {

@@ -24,7 +24,6 @@ import (
 	"example.com/canvasback/httpapi/internal/stream"
 )
 
-// Errors of requests.
 var (
 	ErrPrecondition  = errors.New("the file has changed in the meantime")
 	ErrUnsatisfiable = errors.New("range is not satisfiable")
@@ -129,7 +128,6 @@ func (r *response) conditions(l *exports.Link) http.Header {
 	return header
 }
 
-// setHeader sets the header of a response with the complete link.
 func (r *response) setHeader(l *exports.Link) http.Header {
 	header := r.w.Header()
 	r.Describe(header, l)
@@ -178,7 +176,6 @@ func (r *response) writeHeader(l *exports.Link) {
 	r.Writer = r.NewStream(r.w)
 }
 
-// finish ends the body, if there is one.
 func (r *response) finish() error {
 	if r.Writer == nil {
 		return nil

@@ -66,7 +66,6 @@ func (k *watch) stop() {
 	k.timer.Stop()
 }
 
-// Write implements [io.Writer].
 func (k *watch) Write(p []byte) (int, error) {
 	if err := k.wait(); err != nil {
 		return 0, err

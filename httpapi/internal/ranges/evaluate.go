@@ -92,5 +92,4 @@ func (rep *Representation) date(lines []string) (date time.Time, ok bool) {
 	return date, err == nil
 }
 
-// modified returns the time that Last-Modified shows.
 func (rep *Representation) modified() time.Time { return rep.Modified.Truncate(time.Second) }

@@ -26,7 +26,6 @@ func http1Conn(r *http.Request) net.Conn {
 	return conn
 }
 
-// netConn returns the connection below TLS.
 func netConn(conn net.Conn) net.Conn {
 	if outer, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		return outer.NetConn()
