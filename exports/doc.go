@@ -8,11 +8,10 @@
 //
 // # Batches
 //
-// A single download is one file. A batch is a zip archive that is written while
-// its files are read: nothing is stored on disk, and memory does not grow with
-// the size or number of files. Files are prefetched in parallel. Each item of a
-// batch ends as exactly one file or one [Skipped] element. If any item was
-// skipped, the last entry of the archive, manifest.json, lists them.
+// A batch is a zip archive that is written while its files are read, several in
+// parallel: nothing is stored on disk, and memory does not grow with the size or number
+// of files. Each item ends as exactly one file or one [Skipped] element, which the last
+// entry of the archive, manifest.json, lists.
 //
 // The size of a batch is known if all its files are open with known size before
 // the first byte is written, or have been opened before. If one of them fails later,
@@ -20,30 +19,20 @@
 //
 // # Links
 //
-// A [Link] delivers one file or a zip of several to a client without a key. Its
-// plan is stored when it is made: the names, times, sizes and forms of the entries,
-// and the [File.Validator] of each file. All bytes but checksums follow from the
-// plan, and these follow from the content, so that any process delivers any range
-// of the same bytes as long as the link has the same ETag. Nothing else is stored.
-//
-// A [PrivateOpener] has files that clients cannot download from the exported URL, such
-// as those of package files. If they ask for its URL, they get that of a link.
-//
-// The manifest of a link names at most 100 skipped items and counts the rest as
-// moreSkipped. An item without an export when the link is made stays out of its later
-// plans.
-//
-// A file that is not the planned one ends the plan: [Link.Serve] makes another, with
-// another ETag. Two states of a file are never mixed. A link to a file without a
-// Validator is not resumable.
+// A [Link] delivers one file or a zip of several to a client without a key. Its plan is
+// stored when it is made: the names, times, sizes and forms of the entries, and the
+// [File.Validator] of each file. Any process delivers any range of the same bytes as
+// long as the link has the same ETag. A file that is not the planned one ends the plan:
+// [Link.Serve] makes another, with another ETag, and never mixes two states of a file.
+// A link to a file without a Validator is not resumable. Files of a [PrivateOpener] are
+// downloaded by links only.
 //
 // To send a range of a zip, the server needs only the CRC-32 of the files outside of it.
-// A batch contributes those of the files that it has read. A link contributes the CRCs of
-// the blocks of 64 KiB that it reads, from which that of a file follows; a [LinkStore]
-// keeps them as a [Fact]. What is still missing is read when the content of the range is
-// sent. A link returns no byte of a block before it is compared with earlier reads. A
-// difference shows a Validator that did not change with the content: the response fails,
-// and the revision of the fact is raised, which outdates all plans that depend on it.
+// It follows from the CRCs of the blocks of 64 KiB that all processes have read, which a
+// [LinkStore] keeps as a [Fact]; what is missing is read after the content. A link
+// returns no byte of a block before it is compared with earlier reads. A difference
+// shows a Validator that did not change with the content: the response fails, and the
+// revision of the fact is raised, which outdates all plans that depend on it.
 //
 // # Failures
 //
