@@ -1,11 +1,9 @@
 package fetch
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -32,16 +30,6 @@ type hosts struct {
 type load struct {
 	concurrency float64
 	overloaded  time.Time // when it was reduced
-}
-
-// Concurrency implements [exports.AdaptiveOpener].
-func (o *Opener) Concurrency(u *url.URL) int {
-	o.hosts.mu.Lock()
-	defer o.hosts.mu.Unlock()
-	if l := o.hosts.loads[u.Host]; l != nil {
-		return int(l.concurrency)
-	}
-	return initialConcurrency
 }
 
 // record adapts the concurrency of a host to the outcome of an attempt.
@@ -82,12 +70,4 @@ func isOverload(err error) bool {
 	}
 	timeout, ok := errors.AsType[net.Error](err)
 	return ok && timeout.Timeout() || errors.Is(err, exports.ErrTimeout)
-}
-
-// recordAttempt records an attempt, unless its caller has ended it.
-func (s *source) recordAttempt(err error) {
-	if s.ctx.Err() != nil {
-		err = context.Cause(s.ctx) // exports.ErrTimeout if the host was slow
-	}
-	s.opener.hosts.record(s.url.Host, err)
 }

@@ -97,5 +97,3 @@ func isTimeout(err error) bool {
 	var timeout interface{ Timeout() bool }
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
-
-func redact(u *url.URL) string { return exports.RedactURL(u.String()) }

@@ -1,13 +1,20 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
 
 	"example.com/canvasback/exports"
 )
@@ -95,3 +102,111 @@ func redirectURL(from *url.URL, response *http.Response) (*url.URL, error) {
 func (o *Opener) tooLarge(size int64) bool {
 	return o.options.MaxBytes > 0 && size > o.options.MaxBytes
 }
+
+// Opener opens exported files over HTTP. It is safe for concurrent use and
+// should be reused, because it pools connections.
+type Opener struct {
+	options        Options // with defaults
+	policy         urlPolicy
+	allowedDialer  *net.Dialer // for AllowedHosts
+	publicDialer   *net.Dialer // for all other hosts, with the SSRF guard
+	transport      *http.Transport
+	initialBackoff time.Duration
+	stats          counters
+	hosts          hosts
+}
+
+// New returns an Opener; nil options are the defaults. It returns an error if an
+// entry of [Options.AllowedHosts] is malformed.
+func New(options *Options) (*Opener, error) {
+	var opts Options
+	if options != nil {
+		opts = *options
+	}
+	policy, err := newURLPolicy(&opts)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	if opts.RequestID == nil {
+		opts.RequestID = func(context.Context) string { return "" }
+	}
+	opts.ConnectTimeout = cmp.Or(max(opts.ConnectTimeout, 0), 5*time.Second)
+	opts.IdleTimeout = cmp.Or(max(opts.IdleTimeout, 0), 30*time.Second)
+	opts.MaxAttempts = cmp.Or(max(opts.MaxAttempts, 0), 3)
+	opts.MaxRedirects = max(0, cmp.Or(opts.MaxRedirects, 5))
+	opts.UserAgent = cmp.Or(opts.UserAgent, loopID)
+	dialer := func(control func(context.Context, string, string, syscall.RawConn) error) *net.Dialer {
+		return &net.Dialer{Timeout: opts.ConnectTimeout, Resolver: opts.Resolver, ControlContext: control}
+	}
+	o := &Opener{
+		options:        opts,
+		policy:         policy,
+		allowedDialer:  dialer(rejectOwnListener),
+		publicDialer:   dialer(policy.ssrf.controlContext),
+		initialBackoff: initialBackoff,
+		hosts:          hosts{loads: make(map[string]*load)},
+	}
+	o.transport = &http.Transport{
+		Proxy:                  nil, // not from the environment: see SSRF guard in the package comment
+		DialContext:            o.dial,
+		TLSClientConfig:        &tls.Config{RootCAs: opts.RootCAs},
+		TLSHandshakeTimeout:    opts.ConnectTimeout,
+		ResponseHeaderTimeout:  cmp.Or(max(opts.HeaderTimeout, 0), 20*time.Second),
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		DisableCompression:     true,
+		ForceAttemptHTTP2:      true,
+		// Pings detect dead connections.
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: opts.ConnectTimeout, PingTimeout: opts.ConnectTimeout},
+		MaxConnsPerHost:     maxConnsPerHost,
+		MaxIdleConnsPerHost: maxIdlePerHost,
+		MaxIdleConns:        maxIdleConns,
+		IdleConnTimeout:     idleConnTimeout,
+	}
+	return o, nil
+}
+
+// dial connects to a host. The transport pools connections by scheme, host and
+// port, so the choice of dialer holds for every request on a connection.
+func (o *Opener) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if o.policy.isAllowed(host, port) {
+		return o.allowedDialer.DialContext(ctx, network, address)
+	}
+	return o.publicDialer.DialContext(ctx, network, address)
+}
+
+type counters struct{ attempts, retries, resumes atomic.Uint64 }
+
+// CloseIdleConnections closes pooled connections that are not in use.
+func (o *Opener) CloseIdleConnections() { o.transport.CloseIdleConnections() }
+
+// Stats counts what an [Opener] has done since it was created.
+type Stats struct {
+	Attempts uint64 // requests to origin servers, redirects included
+	Retries  uint64 // after a failed attempt
+	Resumes  uint64 // of a file whose transfer was interrupted
+}
+
+// Stats returns the counters.
+func (o *Opener) Stats() Stats {
+	return Stats{o.stats.attempts.Load(), o.stats.retries.Load(), o.stats.resumes.Load()}
+}
+
+const (
+	initialBackoff = 250 * time.Millisecond // doubles with each attempt
+	maxBackoff     = 5 * time.Second
+
+	maxHeaderBytes  = 64 << 10
+	maxConnsPerHost = 1024 // far above what one client may use
+	maxIdlePerHost  = 64   // four batches
+	maxIdleConns    = 128
+	idleConnTimeout = 90 * time.Second
+)
+
+func redact(u *url.URL) string { return exports.RedactURL(u.String()) }

@@ -1,42 +1,16 @@
 package fetch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
 	"example.com/canvasback/exports"
 )
-
-// backoff sleeps after a failed attempt: exponentially with full jitter, at
-// least Retry-After, and at most maxBackoff. Attempts count from 1.
-func (o *Opener) backoff(ctx context.Context, attempt int, err error) error {
-	delay := rand.N(min(o.initialBackoff<<min(attempt-1, 10), maxBackoff))
-	if status, ok := errors.AsType[*statusError](err); ok {
-		delay = min(max(delay, status.retryAfter), maxBackoff)
-	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
-}
-
-func (o *Opener) logRetry(ctx context.Context, u *url.URL, err error) {
-	o.options.Logger.LogAttrs(ctx, slog.LevelDebug, "retrying fetch",
-		slog.String("url", redact(u)), slog.Any("err", err), slog.String("requestId", o.options.RequestID(ctx)))
-}
 
 // statusError is a response that is not a file.
 type statusError struct {
@@ -76,13 +50,6 @@ func (e *statusError) Is(target error) bool {
 		return true
 	}
 	return false
-}
-
-// isRejected reports whether an origin responded to a request with a status that
-// another attempt would not change.
-func isRejected(err error) bool {
-	_, ok := errors.AsType[*statusError](err)
-	return ok && !isTransient(err)
 }
 
 func isTransient(err error) bool {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"time"
 
 	"example.com/canvasback/exports"
 )
@@ -125,4 +128,34 @@ func (s *source) check(response *http.Response, p part, offset int64) error {
 		return errTooLarge
 	}
 	return nil
+}
+
+// recordAttempt records an attempt, unless its caller has ended it.
+func (s *source) recordAttempt(err error) {
+	if s.ctx.Err() != nil {
+		err = context.Cause(s.ctx) // exports.ErrTimeout if the host was slow
+	}
+	s.opener.hosts.record(s.url.Host, err)
+}
+
+// backoff sleeps after a failed attempt: exponentially with full jitter, at
+// least Retry-After, and at most maxBackoff. Attempts count from 1.
+func (o *Opener) backoff(ctx context.Context, attempt int, err error) error {
+	delay := rand.N(min(o.initialBackoff<<min(attempt-1, 10), maxBackoff))
+	if status, ok := errors.AsType[*statusError](err); ok {
+		delay = min(max(delay, status.retryAfter), maxBackoff)
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+func (o *Opener) logRetry(ctx context.Context, u *url.URL, err error) {
+	o.options.Logger.LogAttrs(ctx, slog.LevelDebug, "retrying fetch",
+		slog.String("url", redact(u)), slog.Any("err", err), slog.String("requestId", o.options.RequestID(ctx)))
 }

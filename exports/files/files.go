@@ -182,17 +182,3 @@ func (o *Opener) name(u *url.URL) (string, error) {
 }
 
 var errNotRegular = fmt.Errorf("%w: not a regular file", exports.ErrForbidden)
-
-// wrapError wraps err in an error that [exports.Opener] documents, unless it
-// already wraps one or is nil.
-func wrapError(err error) error {
-	switch {
-	case err == nil, errors.Is(err, exports.ErrForbidden), errors.Is(err, exports.ErrTimeout), errors.Is(err, exports.ErrFailed):
-		return err
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w: %w", exports.ErrTimeout, err)
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: %w", exports.ErrGone, err)
-	}
-	return fmt.Errorf("%w: %w", exports.ErrFailed, err)
-}

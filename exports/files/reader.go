@@ -2,6 +2,8 @@ package files
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 
@@ -62,4 +64,18 @@ func skip(f fs.File, offset int64) error {
 	}
 	_, err := io.CopyN(io.Discard, f, offset)
 	return err
+}
+
+// wrapError wraps err in an error that [exports.Opener] documents, unless it
+// already wraps one or is nil.
+func wrapError(err error) error {
+	switch {
+	case err == nil, errors.Is(err, exports.ErrForbidden), errors.Is(err, exports.ErrTimeout), errors.Is(err, exports.ErrFailed):
+		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", exports.ErrTimeout, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w", exports.ErrGone, err)
+	}
+	return fmt.Errorf("%w: %w", exports.ErrFailed, err)
 }

@@ -8,9 +8,8 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"strings"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
@@ -21,15 +20,12 @@ const maxPresignLifetime = 7 * 24 * time.Hour // limit of Signature Version 4
 // Opener opens objects. It is safe for concurrent use if the credentials provider
 // is, and should be reused, because it pools connections.
 type Opener struct {
-	locations   []location
-	versions    bool // are allowed
-	endpoint    endpoint
-	public      endpoint // of presigned URLs
-	region      string
-	credentials aws.CredentialsProvider
-	lifetime    time.Duration
-	now         func() time.Time
-	fetcher     *fetch.Opener
+	locations []location
+	versions  bool // are allowed
+	endpoint  endpoint
+	public    endpoint // of presigned URLs
+	signer    signer
+	fetcher   *fetch.Opener
 }
 
 var (
@@ -44,16 +40,18 @@ func New(options *Options) (*Opener, error) {
 		options = new(Options)
 	}
 	o := &Opener{
-		region:      cmp.Or(options.Region, "us-east-1"),
-		credentials: options.Credentials,
-		versions:    options.AllowVersions,
-		lifetime:    min(max(cmp.Or(options.PresignLifetime, 15*time.Minute), time.Second), maxPresignLifetime),
-		now:         options.Now,
+		versions: options.AllowVersions,
+		signer: signer{
+			credentials: options.Credentials,
+			region:      cmp.Or(options.Region, "us-east-1"),
+			lifetime:    min(max(cmp.Or(options.PresignLifetime, 15*time.Minute), time.Second), maxPresignLifetime),
+			now:         options.Now,
+		},
 	}
-	if o.now == nil {
-		o.now = time.Now
+	if options.Now == nil {
+		o.signer.now = time.Now
 	}
-	if o.credentials == nil {
+	if options.Credentials == nil {
 		return nil, errors.New("s3: Credentials is nil")
 	}
 	if len(options.Buckets) == 0 {
@@ -68,7 +66,7 @@ func New(options *Options) (*Opener, error) {
 	}
 	base, virtualHost := options.Endpoint, options.VirtualHost
 	if base == "" {
-		base, virtualHost = "https://s3."+o.region+".amazonaws.com", true
+		base, virtualHost = "https://s3."+o.signer.region+".amazonaws.com", true
 	}
 	var err error
 	if o.endpoint, err = parseEndpoint(base, virtualHost); err != nil {
@@ -86,7 +84,7 @@ func New(options *Options) (*Opener, error) {
 		fetching.AllowedHosts = append(fetching.AllowedHosts, net.JoinHostPort(u.Hostname(), port))
 	}
 	fetching.MaxRedirects = -1
-	fetching.Sign = o.sign
+	fetching.Sign = o.signer.sign
 	fetching.StatWithHead = true // for the checksum
 	if o.fetcher, err = fetch.New(&fetching); err != nil {
 		return nil, fmt.Errorf("s3: invalid Endpoint: %w", err)
@@ -175,3 +173,75 @@ func (o *Opener) Concurrency(u *url.URL) int {
 
 // CloseIdleConnections closes pooled connections that are not in use.
 func (o *Opener) CloseIdleConnections() { o.fetcher.CloseIdleConnections() }
+
+// findObject returns the object at a URL. It reports false if the URL is not one of
+// a bucket in [Options.Buckets]. The object may still not be allowed.
+func (o *Opener) findObject(u *url.URL) (object, bool) {
+	if u.Query().Has("X-Amz-Signature") {
+		return object{}, false
+	}
+	version := u.Query().Get(versionID)
+	for _, location := range o.locations {
+		if u.Scheme == "s3" && u.Host == location.bucket {
+			return object{location.bucket, strings.TrimPrefix(u.Path, "/"), version}, true
+		}
+		for _, e := range []endpoint{o.endpoint, o.public} {
+			if key, ok := e.cutBucket(u, location.bucket); ok {
+				return object{location.bucket, key, version}, true
+			}
+		}
+	}
+	return object{}, false
+}
+
+// checkObject returns the object at a URL if it may be opened. The error is an
+// [exports.ForbiddenError].
+func (o *Opener) checkObject(u *url.URL) (object, error) {
+	found, ok := o.findObject(u)
+	err := errors.New("the bucket is not allowed")
+	if ok {
+		err = o.check(u, found)
+	}
+	if err != nil {
+		return object{}, &exports.ForbiddenError{Reason: err.Error()}
+	}
+	return found, o.fetcher.Check(o.endpoint.objectURL(found))
+}
+
+func (o *Opener) check(u *url.URL, found object) error {
+	query, err := url.ParseQuery(u.RawQuery)
+	versions := query[versionID]
+	switch {
+	case u.User != nil:
+		return errors.New("the URL has user info")
+	case u.Fragment != "":
+		return errors.New("the URL has a fragment; write # in a key as %23")
+	case u.RawQuery != "" && !o.versions:
+		return errors.New("the URL has a query; write ? in a key as %3F")
+	case err != nil, len(query) > 1, len(query) == 1 && (len(versions) != 1 || versions[0] == ""), u.ForceQuery:
+		return errors.New("the URL has a query other than versionId; write ? in a key as %3F")
+	}
+	if err := checkKey(found.key); err != nil {
+		return err
+	}
+	for _, location := range o.locations {
+		if location.bucket == found.bucket && strings.HasPrefix(found.key, location.prefix) {
+			return nil
+		}
+	}
+	return errors.New("the prefix is not allowed")
+}
+
+// PublicURL implements [exports.Presigner]. The URL is valid for
+// [Options.PresignLifetime], or until the credentials expire.
+func (o *Opener) PublicURL(ctx context.Context, u *url.URL, fileName string) (string, error) {
+	found, err := o.checkObject(u)
+	if err != nil {
+		return "", err
+	}
+	public, err := o.signer.presign(ctx, o.public.objectURL(found), fileName)
+	if err != nil {
+		return "", fmt.Errorf("%w: s3: presign %s: %w", exports.ErrFailed, exports.RedactURL(u.String()), err)
+	}
+	return public, nil
+}

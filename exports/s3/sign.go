@@ -13,7 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
-	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/filename"
 )
 
@@ -27,12 +26,20 @@ const (
 	unsignedPayload = "UNSIGNED-PAYLOAD"
 )
 
+// signer signs requests with the credentials of [Options].
+type signer struct {
+	credentials aws.CredentialsProvider
+	region      string
+	lifetime    time.Duration // of presigned URLs
+	now         func() time.Time
+}
+
 // sign signs Host, Range and X-Amz-*. Proxies may change other header fields.
 //
 // A HEAD request asks for the checksum. A GET request does not, because reading the
 // object computes it, and versitygw takes 3 % longer with it.
-func (o *Opener) sign(r *http.Request) error {
-	credentials, err := o.retrieve(r.Context())
+func (s *signer) sign(r *http.Request) error {
+	credentials, err := s.retrieve(r.Context())
 	if err != nil {
 		return err
 	}
@@ -46,7 +53,7 @@ func (o *Opener) sign(r *http.Request) error {
 			signed.Header.Set(name, value)
 		}
 	}
-	if err := newSigner().SignHTTP(r.Context(), credentials, signed, emptyPayload, service, o.region, o.now()); err != nil {
+	if err := newSigner().SignHTTP(r.Context(), credentials, signed, emptyPayload, service, s.region, s.now()); err != nil {
 		return err
 	}
 	maps.Copy(r.Header, signed.Header)
@@ -59,8 +66,8 @@ func newSigner() *v4.Signer {
 	return v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
 }
 
-func (o *Opener) retrieve(ctx context.Context) (aws.Credentials, error) {
-	credentials, err := o.credentials.Retrieve(ctx)
+func (s *signer) retrieve(ctx context.Context) (aws.Credentials, error) {
+	credentials, err := s.credentials.Retrieve(ctx)
 	if err == nil && !credentials.HasKeys() {
 		err = errors.New("the provider has none")
 	}
@@ -70,34 +77,19 @@ func (o *Opener) retrieve(ctx context.Context) (aws.Credentials, error) {
 	return credentials, nil
 }
 
-// PublicURL implements [exports.Presigner]. The URL is valid for
-// [Options.PresignLifetime], or until the credentials expire.
-func (o *Opener) PublicURL(ctx context.Context, u *url.URL, fileName string) (string, error) {
-	found, err := o.checkObject(u)
+func (s *signer) presign(ctx context.Context, u *url.URL, fileName string) (string, error) {
+	credentials, err := s.retrieve(ctx)
 	if err != nil {
 		return "", err
 	}
-	public, err := o.presign(ctx, found, fileName)
-	if err != nil {
-		return "", fmt.Errorf("%w: s3: presign %s: %w", exports.ErrFailed, exports.RedactURL(u.String()), err)
-	}
-	return public, nil
-}
-
-func (o *Opener) presign(ctx context.Context, found object, fileName string) (string, error) {
-	credentials, err := o.retrieve(ctx)
-	if err != nil {
-		return "", err
-	}
-	now := o.now()
-	lifetime := o.lifetime
+	now := s.now()
+	lifetime := s.lifetime
 	if credentials.CanExpire {
 		lifetime = min(lifetime, credentials.Expires.Sub(now))
 	}
 	if lifetime < time.Second {
 		return "", errors.New("the credentials have expired")
 	}
-	u := o.public.objectURL(found)
 	query := u.Query()
 	query.Set("X-Amz-Expires", strconv.FormatInt(int64(lifetime/time.Second), 10))
 	if fileName != "" {
@@ -105,6 +97,6 @@ func (o *Opener) presign(ctx context.Context, found object, fileName string) (st
 	}
 	u.RawQuery = query.Encode()
 	request := &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}
-	signed, _, err := newSigner().PresignHTTP(ctx, credentials, request, unsignedPayload, service, o.region, now)
+	signed, _, err := newSigner().PresignHTTP(ctx, credentials, request, unsignedPayload, service, s.region, now)
 	return signed, err
 }

@@ -8,6 +8,10 @@ package prefetch
 
 import (
 	"context"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -255,4 +259,60 @@ func (q *Queue[F]) Close() {
 	for _, t := range q.tasks[q.next:q.started] {
 		defer t.discard()
 	}
+}
+
+// work waits for a connection to the host and for memory, then reads.
+func (q *Queue[F]) work(t *task[F]) Outcome[F] {
+	select {
+	case <-t.admitted:
+	case <-q.ctx.Done():
+		return Outcome[F]{Arrived: true, Err: q.ctx.Err()}
+	}
+	memory, err := q.config.Budget.acquire(q.ctx, t.wanted)
+	if err != nil {
+		return Outcome[F]{Arrived: true, Err: err}
+	}
+	result, err := q.read(t, memory)
+	return Outcome[F]{true, result, err}
+}
+
+// read opens a file and reads its prefix. It converts a panic to an error,
+// because a panic in a worker's goroutine would end the process. If it returns an
+// error, it has released the memory.
+func (q *Queue[F]) read(t *task[F], memory *allocation) (result Result[F], err error) {
+	result.release = memory.release
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("prefetch: panic: %v\n%s", reason, debug.Stack())
+		}
+		if err != nil {
+			defer func() { recover() }() // Close may panic too
+			result.close()
+		}
+	}()
+	start := time.Now()
+	err = t.host.breaker.Call(q.config.Timeout, func() (err error) {
+		result.File, err = t.job.Open(q.ctx)
+		return err
+	})
+	if err != nil {
+		return result, err
+	}
+	file := result.File
+	result.open = true
+	buffer, free := prefixBuffer(memory.resize(t.job.prefixSize(file.Length())))
+	result.release = func() { free(); memory.release() }
+	n, err := ReadUntil(file, buffer, start.Add(q.config.Timeout))
+	switch {
+	case err == io.EOF && file.Length() >= 0 && int64(n) != file.Length():
+		return result, io.ErrUnexpectedEOF
+	case err == io.EOF:
+		result.Complete = true
+		result.CRC = crc32.ChecksumIEEE(buffer[:n]) // here workers compute it in parallel
+		result.closeFile()
+	case err != nil:
+		return result, err
+	}
+	result.Prefix, result.readAt = buffer[:n], time.Now()
+	return result, nil
 }

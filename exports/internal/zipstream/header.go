@@ -243,3 +243,26 @@ func append64(b []byte, values ...int64) []byte {
 	}
 	return b
 }
+
+// Entry describes one file of an archive.
+type Entry struct {
+	Name     string    // as shown by readers: UTF-8 with slashes, at most 65,535 bytes
+	Modified time.Time // stored to the second
+	Size     int64     // of the content in bytes; -1 if unknown, which only [Writer.AddStream] allows
+	CRC      uint32    // CRC-32 (IEEE) of the content; set by AddStream, ignored by [Archive]
+
+	// Streamed entries have size and CRC in a data descriptor after the
+	// content. The content is in stored DEFLATE blocks, so that streaming
+	// readers, such as Java's ZipInputStream, find its end. Other entries
+	// have a complete header and unencoded content.
+	Streamed bool
+}
+
+// compressedSize returns how many bytes the content takes in the archive. The last
+// block of a stream is the one that is not full, even if it is empty.
+func (e *Entry) compressedSize() int64 {
+	if !e.Streamed {
+		return e.Size
+	}
+	return e.Size + blockHeader*(e.Size/maxBlock+1)
+}

@@ -4,22 +4,7 @@ import (
 	"errors"
 	"math"
 	"sort"
-	"time"
 )
-
-// Entry describes one file of an archive.
-type Entry struct {
-	Name     string    // as shown by readers: UTF-8 with slashes, at most 65,535 bytes
-	Modified time.Time // stored to the second
-	Size     int64     // of the content in bytes; -1 if unknown, which only [Writer.AddStream] allows
-	CRC      uint32    // CRC-32 (IEEE) of the content; set by AddStream, ignored by [Archive]
-
-	// Streamed entries have size and CRC in a data descriptor after the
-	// content. The content is in stored DEFLATE blocks, so that streaming
-	// readers, such as Java's ZipInputStream, find its end. Other entries
-	// have a complete header and unencoded content.
-	Streamed bool
-}
 
 // maxSize is the limit of an archive's size, 1 EiB. It keeps sums in 64 bits.
 const maxSize = 1 << 60
@@ -89,13 +74,4 @@ func (a *Archive) header(entry int) header {
 // last returns the index of the last offset that is at most offset, or 0.
 func last(offsets []int64, offset int64) int {
 	return max(sort.Search(len(offsets), func(i int) bool { return offsets[i] > offset })-1, 0)
-}
-
-// compressedSize returns how many bytes the content takes in the archive. The last
-// block of a stream is the one that is not full, even if it is empty.
-func (e *Entry) compressedSize() int64 {
-	if !e.Streamed {
-		return e.Size
-	}
-	return e.Size + blockHeader*(e.Size/maxBlock+1)
 }

@@ -21,9 +21,10 @@ const watchInterval = 200 * time.Millisecond
 // key is revoked, and a blocked write is interrupted.
 type watch struct {
 	http.ResponseWriter
-	r       *http.Request
-	options Options
-	cancel  func() // called when the key is revoked
+	r            *http.Request
+	checkKey     func() error
+	storeTimeout time.Duration
+	cancel       func() // called when the key is revoked
 
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -33,8 +34,8 @@ type watch struct {
 
 // watchKey begins to watch the key of a response. The caller must call stop before it
 // returns.
-func watchKey(w http.ResponseWriter, r *http.Request, o Options, cancel func()) *watch {
-	k := &watch{ResponseWriter: w, r: r, options: o, cancel: cancel}
+func watchKey(w http.ResponseWriter, r *http.Request, checkKey func() error, storeTimeout time.Duration, cancel func()) *watch {
+	k := &watch{ResponseWriter: w, r: r, checkKey: checkKey, storeTimeout: storeTimeout, cancel: cancel}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.timer = time.AfterFunc(watchInterval, k.check)
@@ -44,7 +45,7 @@ func watchKey(w http.ResponseWriter, r *http.Request, o Options, cancel func()) 
 // check runs while the response is sent. An error of the store is left to the next
 // write.
 func (k *watch) check() {
-	err := k.options.CheckKey()
+	err := k.checkKey()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stopped {
@@ -101,12 +102,12 @@ func (k *watch) wait() error {
 	ctx := k.r.Context()
 	var deadline time.Time
 	for {
-		err := k.options.CheckKey()
+		err := k.checkKey()
 		if err == nil || err == ErrRevoked {
 			return err
 		}
 		if deadline.IsZero() {
-			deadline = time.Now().Add(k.options.StoreTimeout)
+			deadline = time.Now().Add(k.storeTimeout)
 		}
 		if time.Now().After(deadline) {
 			return err

@@ -86,3 +86,15 @@ func resetConn(conn net.Conn) {
 	}
 	inner.Close()
 }
+
+// innermost returns the ResponseWriter of the server, or of a middleware that hides
+// it.
+func innermost(w http.ResponseWriter) http.ResponseWriter {
+	for {
+		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return w
+		}
+		w = outer.Unwrap()
+	}
+}

@@ -96,18 +96,6 @@ func Buffers(w http.ResponseWriter, r *http.Request) bool {
 	return !deadlines && !canFlush(w, r)
 }
 
-// innermost returns the ResponseWriter of the server, or of a middleware that hides
-// it.
-func innermost(w http.ResponseWriter) http.ResponseWriter {
-	for {
-		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return w
-		}
-		w = outer.Unwrap()
-	}
-}
-
 // canFlush does not use the Flush of an adaptor: up to v1.65 it does nothing, and that
 // of v1.66 starts a body that nothing can abort.
 func canFlush(w http.ResponseWriter, r *http.Request) bool {
