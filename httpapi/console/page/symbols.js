@@ -36,7 +36,7 @@ export function symbolsScreen(root) {
 		}, 120);
 	});
 	const folderFilter = searchField("Find a folder", "Find a folder", renderFolders);
-	const more = button("Show more", { onclick: () => showMore() });
+	const more = button("Show more", { hidden: true, onclick: () => showMore() });
 	let showMore;
 	const images = chooser("image/*,.svg", true, (files) => add(files));
 	const archive = chooser(".zip,application/zip", false, (files) => add(files));
@@ -306,7 +306,9 @@ export function symbolsScreen(root) {
 			});
 			const [record] = symbol ? await client("GET", `folders/${shown.folderId}/symbols?${fields}&limit=1&after=${shown.id - 1}`) : [await response.json()];
 			if (Object.keys(record ?? shown).some((name) => record?.[name] !== shown[name])) {
-				throw new CanvasbackError("The view has been reloaded. Check it and retry", { status: 412 });
+				const now = record && (record.name === shown.name ? "in another folder" : `now "${record.name}"`);
+				Object.assign(shown, record); // the second attempt is meant
+				throw new CanvasbackError(now ? `It is ${now}. Submit again to change that, or cancel to keep it` : "It is gone", { status: 412 });
 			}
 			const etag = response.headers.get("ETag");
 			return await client(method, path, { headers: etag ? { "If-Match": etag } : {}, body });

@@ -10,14 +10,55 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
 )
 
 // unprotected disables client keys.
 func unprotected(o *httpapi.Options) { o.DangerouslySkipClientKeys = true }
+
+// A key that lacks a scope is still in use on other screens.
+func TestSymbols_KeepTheKeyWithoutScope(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t)
+	scopes, err := keys.NewScopes("exports:read")
+	is.NoErr(err)
+	_, err = s.Keys.Update(t.Context(), s.keyNamed(keyName).ID, keys.Fields{Scopes: &scopes})
+	is.NoErr(err)
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("Client key required")
+	is.True(eval[bool](b, `![...document.querySelectorAll("main button")].some((one) => one.innerText === "Show more" && one.offsetParent)`))
+	b.enterKey("Client key", string(s.RawKey))
+	b.waitText("lacks the scope symbols:read")
+	b.do(chromedp.Navigate(s.url + "#/exports"))
+	b.waitText("Exports")
+	is.True(eval[bool](b, `!document.body.innerText.includes("Client key missing")`))
+}
+
+// TestSymbols_FitPhones opens folders with names that do not wrap.
+func TestSymbols_FitPhones(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t, unprotected)
+	s.folder("A", "Gate valve")
+	for _, name := range []string{"صمامات التحكم الصناعية الكبيرة", strings.Repeat("配管記号", 5), strings.Repeat("x", 200)} {
+		s.folder(name, "Gate valve")
+	}
+	b := openTab(t, s.url+"#/symbols")
+	for folder := 1; folder <= 4; folder++ {
+		b.do(chromedp.Navigate(s.url + fmt.Sprint("#/symbols/", folder)))
+		b.waitText("1 symbol")
+		for _, width := range []int64{390, 320} {
+			b.resize(width, 700)
+			is.True(eval[bool](b, `document.documentElement.scrollWidth <= innerWidth`))
+		}
+	}
+}
 
 func TestSymbols_RequireKeyOnlyIfTheServerDoes(t *testing.T) {
 	t.Parallel()
@@ -239,11 +280,8 @@ func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 	b.fill("Name", "Mine")
 	b.click("Rename")
 	b.waitText("Changed by someone else")
-	b.click("Cancel")
-	b.wait(`e2e.button("Globe valve")`)
-
-	b.click("Actions for Globe valve", "Rename…")
-	b.fill("Name", "Mine")
+	b.click("Rename")
+	b.waitText(`It is now "Globe valve".`) // and not lost silently
 	b.click("Rename")
 	b.wait(`e2e.button("Mine")`)
 
