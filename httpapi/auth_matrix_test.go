@@ -264,9 +264,13 @@ func (w *rawClient) send(method, target string, lines []string, body string) res
 	is.NoErr(err)
 	got, err := http.ReadResponse(w.reader, &http.Request{Method: method})
 	is.NoErr(err)
-	content, err := io.ReadAll(got.Body)
-	is.NoErr(err)
-	if got.Close {
+	var content []byte
+	isStream := got.Header.Get("Content-Type") == "text/event-stream" && method != "HEAD" // which does not end
+	if !isStream {
+		content, err = io.ReadAll(got.Body)
+		is.NoErr(err)
+	}
+	if got.Close || isStream {
 		w.conn.Close()
 		w.conn = nil
 	}

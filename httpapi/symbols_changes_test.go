@@ -329,7 +329,8 @@ func converge(t *testing.T, seed uint64) {
 			}
 		})
 		reader := rand.New(rand.NewPCG(seed, uint64(i)+4))
-		readers.Go(func() { follow(t, processes[random.IntN(2)], reader, done) })
+		from := processes[random.IntN(2)]
+		readers.Go(func() { follow(t, from, reader, done) })
 	}
 	writers.Wait()
 	close(done)
