@@ -25,24 +25,31 @@ func Alive() http.Handler {
 
 // Ready returns a readiness check. It responds 200 if the store of each service
 // responds within two seconds, and otherwise 503. It logs transitions between the
-// two with their cause.
-func (a *API) Ready() http.Handler {
+// two with their cause. A line of each detail follows the result, such as the state of
+// the failover fence; everybody who can reach the check reads it.
+func (a *API) Ready(details ...func() string) http.Handler {
 	var failing atomic.Bool
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		drain(w, r, r.Body)
+		respond := func(status int, text string) {
+			for _, detail := range details {
+				text += detail() + "\n"
+			}
+			writeHealth(w, status, text)
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), readyTimeout) // see storeContext
 		defer cancel()
 		if err := a.checkStores(ctx); err != nil {
 			if !failing.Swap(true) {
 				a.log.WarnContext(ctx, "not ready", "error", err)
 			}
-			writeHealth(w, http.StatusServiceUnavailable, "storage unavailable\n")
+			respond(http.StatusServiceUnavailable, "storage unavailable\n")
 			return
 		}
 		if failing.Swap(false) {
 			a.log.InfoContext(ctx, "ready")
 		}
-		writeHealth(w, http.StatusOK, "ok\n")
+		respond(http.StatusOK, "ok\n")
 	})
 }
 

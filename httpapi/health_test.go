@@ -38,13 +38,15 @@ func TestReady(t *testing.T) {
 	is.Equal(get(httpapi.Alive()).Code, 200)
 	is.Equal(get(newAPI(t, h.options).Ready()).Code, 200)
 	is.Equal(get(newAPI(t, httpapi.Options{}).Ready()).Code, 200) // no store to check
+	detail := func() string { return "fence: complete" }
+	is.Equal(get(newAPI(t, h.options).Ready(detail)).Body.String(), "ok\nfence: complete\n")
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		service := must(symbols.NewService(hangingStore{memory.New().Symbols()}, nil))
 		start := time.Now()
-		response := get(newAPI(t, httpapi.Options{Symbols: service, Logger: h.options.Logger}).Ready())
+		response := get(newAPI(t, httpapi.Options{Symbols: service, Logger: h.options.Logger}).Ready(detail))
 		is.Equal(response.Code, 503)
-		is.Equal(response.Body.String(), "storage unavailable\n")
+		is.Equal(response.Body.String(), "storage unavailable\nfence: complete\n")
 		is.Equal(time.Since(start), 2*time.Second)
 	})
 	is.Equal(strings.Count(h.log.String(), "not ready"), 1)

@@ -8,13 +8,18 @@ import (
 )
 
 // withPages serves the console and health checks next to the API, to which all other
-// paths and methods belong: its errors are JSON.
-func withPages(api *httpapi.API, basePath string) (http.Handler, error) {
+// paths and methods belong: its errors are JSON. The readiness check shows the state of the
+// failover fence unless there is none.
+func withPages(api *httpapi.API, basePath string, fence func() string) (http.Handler, error) {
 	web, err := console.New(&console.Options{API: "." + basePath + "/"})
 	if err != nil {
 		return nil, err
 	}
-	pages := map[string]http.Handler{"/": web, "/healthz": httpapi.Alive(), "/readyz": api.Ready()}
+	var details []func() string
+	if fence != nil {
+		details = append(details, func() string { return "fence: " + fence() })
+	}
+	pages := map[string]http.Handler{"/": web, "/healthz": httpapi.Alive(), "/readyz": api.Ready(details...)}
 	for _, file := range console.Files() {
 		pages["/"+file] = web
 	}

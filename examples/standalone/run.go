@@ -46,7 +46,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), environ []stri
 		return err
 	}
 	p.meter.AddAPI(api)
-	handler, err := withPages(api, p.api.Prefix)
+	handler, err := withPages(api, p.api.Prefix, p.db.Fence)
 	if err != nil {
 		return err
 	}
