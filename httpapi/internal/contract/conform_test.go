@@ -45,8 +45,8 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = request.Clone(request.Context())
 	request.Body = io.NopCloser(bytes.NewReader(sent))
 	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		return nil, err
+	if err != nil || response.Header.Get("Content-Type") == "text/event-stream" { // which does not end
+		return response, err
 	}
 	defer response.Body.Close()
 	got, err := io.ReadAll(response.Body)
