@@ -97,13 +97,14 @@ func TestOpener_ReducesConcurrency(t *testing.T) {
 // hits that moment every time.
 func TestStream_PeekAfterContextEnds(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // fails if peek blocks
+	synctest.Test(t, func(t *testing.T) { // fails if Peek blocks
 		cause := errors.New("client left")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		s := newStream(ctx, cancel, &http.Response{Body: io.NopCloser(strings.NewReader("content"))}, time.Minute)
 		defer s.close()
 		cancel(cause)
-		is.New(t).True(errors.Is(s.peek(), cause))
+		_, err := s.content.Peek(1)
+		is.New(t).True(errors.Is(err, cause))
 	})
 }
 

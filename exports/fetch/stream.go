@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -20,14 +21,15 @@ type stream struct {
 	response    *http.Response
 	idleTimeout time.Duration
 	timer       *time.Timer
-	content     io.Reader // of the response
-	peeked      []byte
-	skip        int64 // bytes of the response before the offset of the next Read
+	part        io.Reader     // what to read of the response
+	content     *bufio.Reader // of the part
+	skip        int64         // bytes of the response before the offset of the next Read
 	err         error
 }
 
 func newStream(ctx context.Context, cancel context.CancelCauseFunc, response *http.Response, idleTimeout time.Duration) *stream {
-	s := &stream{ctx: ctx, cancel: cancel, response: response, content: response.Body, idleTimeout: idleTimeout}
+	s := &stream{ctx: ctx, cancel: cancel, response: response, part: response.Body, idleTimeout: idleTimeout}
+	s.content = bufio.NewReaderSize(timedReader{s}, 512)
 	s.timer = time.AfterFunc(idleTimeout, func() { cancel(errIdleTimeout) })
 	s.timer.Stop()
 	return s
@@ -38,81 +40,53 @@ func newStream(ctx context.Context, cancel context.CancelCauseFunc, response *ht
 // offset. The error is not io.EOF.
 func (s *stream) start(p part, offset, end int64) error {
 	if p.length >= 0 {
-		s.content = io.LimitReader(s.content, p.length)
+		s.part = io.LimitReader(s.part, p.length)
 	}
 	if offset == end {
 		if p.length == 1 {
-			s.peek() // so that the connection is reused
+			s.content.Peek(1) // so that the connection is reused
 		}
 		return nil
 	}
 	s.skip = offset - p.first
-	err := s.peek()
-	switch {
+	switch _, err := s.content.Peek(1); {
 	case err == io.EOF && end < 0 && s.skip == 0:
 		return nil
 	case err == io.EOF:
 		return io.ErrUnexpectedEOF
+	default:
+		return err
 	}
-	return err
-}
-
-// peek waits for the first byte. It returns io.EOF if there is none.
-func (s *stream) peek() error {
-	p := make([]byte, 512)
-	n := 0
-	for n == 0 && s.err == nil {
-		n, _ = s.read(p)
-	}
-	s.peeked = p[:n]
-	if n > 0 {
-		return nil
-	}
-	return s.err
 }
 
 func (s *stream) Read(p []byte) (int, error) {
+	if s.ctx.Err() != nil { // content may have bytes
+		return 0, context.Cause(s.ctx)
+	}
 	if s.skip > 0 && len(p) > 0 {
-		if err := s.discard(); err != nil {
+		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(s.content, s.skip), make([]byte, min(s.skip, 64<<10)))
+		if s.skip -= n; err == nil && s.skip > 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
 			return 0, err
 		}
 	}
-	return s.read(p)
+	return s.content.Read(p)
 }
 
-// discard reads what precedes the offset. Its buffer is not that of Read, which
-// may be as short as the rest of the range.
-func (s *stream) discard() error {
-	buffer := make([]byte, min(s.skip, 64<<10))
-	for s.skip > 0 {
-		n, err := s.read(buffer[:min(s.skip, int64(len(buffer)))])
-		s.skip -= int64(n)
-		switch {
-		case err == nil, s.skip == 0:
-		case err == io.EOF:
-			return io.ErrUnexpectedEOF
-		default:
-			return err
-		}
-	}
-	return nil
-}
+// timedReader reads the part of a stream with its idle timeout.
+type timedReader struct{ *stream }
 
-func (s *stream) read(p []byte) (int, error) {
-	if s.ctx.Err() != nil {
+func (s timedReader) Read(p []byte) (int, error) {
+	if s.err == nil && s.ctx.Err() != nil {
 		s.err = context.Cause(s.ctx)
-		return 0, s.err
-	}
-	if len(s.peeked) > 0 {
-		n := copy(p, s.peeked)
-		s.peeked = s.peeked[n:]
-		return n, nil
 	}
 	if s.err != nil {
 		return 0, s.err
 	}
 	s.timer.Reset(s.idleTimeout)
-	n, err := s.content.Read(p)
+	n, err := s.part.Read(p)
 	s.timer.Stop()
 	switch {
 	case err == nil, err == io.EOF:
