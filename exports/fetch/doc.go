@@ -32,17 +32,8 @@
 // the well-known NAT64 prefix 64:ff9b::/96, so networks that reach IPv4 through
 // NAT64 alone cannot fetch from IPv4 origins.
 //
-// # Loops
-//
-// An exported URL can be a download link of the same server, or of one in a chain
-// that leads back to it. Each request has the header CDN-Loop (RFC 8586), and no
-// server of this library delivers a link to such a request.
-//
-// # Credentials
-//
-// [Options.Sign] adds credentials to requests, for origins that are not public.
-// Clients choose the URLs, so it must decide by the host of the request which
-// credentials to add, if any. Package s3 signs requests to object stores.
+// An exported URL can be a download link of the same server. Each request therefore has
+// the header CDN-Loop (RFC 8586), and no server of this library delivers a link to it.
 //
 // # Retry
 //

@@ -58,7 +58,8 @@ type Options struct {
 	// be safe for concurrent use. The host is request.URL.Host, in lower
 	// case and without a default port. The text of an error is logged.
 	//
-	// Only requests to the scheme, host and port of the opened URL are
+	// Clients choose the URLs, so Sign must decide by the host which credentials to
+	// add, if any. Only requests to the scheme, host and port of the opened URL are
 	// signed. After a redirect to others, no request is signed any more.
 	Sign func(*http.Request) error
 
