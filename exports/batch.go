@@ -140,9 +140,11 @@ func (b *Batch) complete(entry *zipstream.Entry) error {
 func (b *Batch) addStored(z *zipstream.Writer, entry zipstream.Entry) error {
 	download := b.file.File.Download
 	if _, ok := download.Body.(*os.File); !ok {
-		err := z.AddStored(entry, zipstream.Verify(b.file.Content(), entry.Size, entry.CRC))
-		if errors.Is(err, zipstream.ErrChecksum) {
+		checksum := crc32.NewIEEE()
+		err := z.AddStored(entry, io.TeeReader(b.file.Content(), checksum))
+		if err == nil && checksum.Sum32() != entry.CRC {
 			download.fact.Invalidate()
+			err = ErrChanged
 		}
 		return err
 	}

@@ -2,6 +2,7 @@ package zipstream
 
 import (
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"io"
 )
@@ -87,4 +88,17 @@ func readFull(r io.Reader, p []byte) (n int, err error) {
 		n += m
 	}
 	return n, err
+}
+
+var errTooLong = errors.New("zipstream: too much content")
+
+// checkLength returns an error unless n bytes of content are as many as expected.
+func checkLength(n, want int64) error {
+	switch {
+	case n < want:
+		return io.ErrUnexpectedEOF
+	case n > want:
+		return errTooLong
+	}
+	return nil
 }

@@ -47,7 +47,7 @@ func (z *Writer) AddBytes(e Entry, content []byte) error {
 //
 // AddStored copies each reader by [io.Copy] from an [io.LimitedReader], so that the
 // kernel can copy an *os.File. It therefore does not check that the content has
-// the entry's CRC. [Verify] returns a reader that does.
+// the entry's CRC.
 func (z *Writer) AddStored(e Entry, content ...io.Reader) error {
 	if e.Streamed || e.Size < 0 {
 		return fmt.Errorf("zipstream: entry %q has no complete header", e.Name)

@@ -2,8 +2,6 @@ package zipstream
 
 import (
 	"bytes"
-	"errors"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,38 +10,6 @@ import (
 
 	"github.com/matryer/is"
 )
-
-func TestVerify(t *testing.T) {
-	t.Parallel()
-	content := bytes.Repeat([]byte("canvasback "), 10_000)
-	size, crc := int64(len(content)), crc32.ChecksumIEEE(content)
-	for name, c := range map[string]struct {
-		r    io.Reader
-		size int64
-		crc  uint32
-		err  error
-	}{
-		"correct":        {bytes.NewReader(content), size, crc, nil},
-		"small reads":    {iotest.OneByteReader(bytes.NewReader(content)), size, crc, nil},
-		"data with EOF":  {iotest.DataErrReader(bytes.NewReader(content)), size, crc, nil},
-		"longer":         {io.MultiReader(bytes.NewReader(content), iotest.ErrReader(errors.New("not read"))), size, crc, nil},
-		"empty":          {bytes.NewReader(nil), 0, 0, nil},
-		"wrong checksum": {bytes.NewReader(content), size, crc + 1, ErrChecksum},
-		"shorter":        {bytes.NewReader(content[1:]), size, crc, io.ErrUnexpectedEOF},
-		"cut":            {io.MultiReader(bytes.NewReader(content[1:]), iotest.ErrReader(io.ErrClosedPipe)), size, crc, io.ErrClosedPipe},
-	} {
-		r := Verify(c.r, c.size, c.crc)
-		got, err := io.ReadAll(r)
-		if !errors.Is(err, c.err) || err == nil && !bytes.Equal(got, content[:c.size]) {
-			t.Errorf("%s: read %d bytes, %v, want %v", name, len(got), err, c.err)
-		}
-		if c.err == ErrChecksum {
-			if _, again := r.Read(make([]byte, 10)); again == nil || again == io.EOF || len(got) == len(content) {
-				t.Errorf("%s: %d bytes, then %v", name, len(got), again)
-			}
-		}
-	}
-}
 
 func TestWriter_AddStoredEqualsAddBytes(t *testing.T) {
 	t.Parallel()
@@ -67,7 +33,6 @@ func TestWriter_AddStoredReturnsErrors(t *testing.T) {
 	content := bytes.NewReader(make([]byte, 9))
 	is.Equal(NewWriter(io.Discard).AddStored(e, content), io.ErrUnexpectedEOF)
 	is.Equal(NewWriter(io.Discard).AddStored(e, iotest.ErrReader(io.ErrClosedPipe)), io.ErrClosedPipe)
-	is.Equal(NewWriter(io.Discard).AddStored(e, Verify(bytes.NewReader(make([]byte, 10)), 10, 1)), ErrChecksum)
 	is.True(NewWriter(io.Discard).AddStored(Entry{Size: -1}) != nil)
 	is.True(NewWriter(io.Discard).AddStored(Entry{Streamed: true}) != nil)
 }
