@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,17 +37,32 @@ func (c repeatedContent) ReadAt(p []byte, offset int64) (n int, err error) {
 }
 
 // startTaggedOrigin starts an origin that serves /SIZE/NAME with an ETag, also in
-// ranges. It returns the URLs of files.
-func startTaggedOrigin(tb testing.TB, files int, size int64) (urls []string, host string) {
+// ranges, and counts the bytes of responses unless sent is nil. It returns the URLs of files.
+func startTaggedOrigin(tb testing.TB, files int, size int64, sent *atomic.Int64) (urls []string, host string) {
 	block := randomBytes(5, 256<<10)
 	baseURL, host := startOrigin(tb, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"1"`)
+		if sent != nil {
+			w = &countingResponse{w, sent}
+		}
 		http.ServeContent(w, r, "x.bin", time.Time{}, io.NewSectionReader(repeatedContent{block, size}, 0, size))
 	})
 	for i := range files {
 		urls = append(urls, fmt.Sprintf("%s/%d/%d.bin", baseURL, size, i))
 	}
 	return urls, host
+}
+
+// countingResponse counts the bytes of a body.
+type countingResponse struct {
+	http.ResponseWriter
+	sent *atomic.Int64
+}
+
+func (w *countingResponse) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.sent.Add(int64(n))
+	return n, err
 }
 
 // linkServer serves an API that can be replaced by one of a new process.
@@ -116,7 +132,7 @@ func BenchmarkLink(b *testing.B) {
 		for _, known := range []bool{false, true} {
 			facts := map[bool]string{false: "nothing_known", true: "facts_known"}[known]
 			b.Run(fmt.Sprintf("%dx%dMiB/%s", c.files, c.size>>20, facts), func(b *testing.B) {
-				urls, host := startTaggedOrigin(b, c.files, c.size)
+				urls, host := startTaggedOrigin(b, c.files, c.size, nil)
 				s, client := startLinkServer(b, host), newHTTPClient(b)
 				s.restart(urls)
 				var linkURL string
@@ -165,10 +181,45 @@ func getRange(tb testing.TB, client *http.Client, linkURL string, offset, length
 	return response
 }
 
+// BenchmarkLink_Ranges reports how many bytes the origin sends for each byte that parallel
+// ranges of a zip deliver, about whose files nothing is known but their size.
+func BenchmarkLink_Ranges(b *testing.B) {
+	for _, c := range []struct {
+		ranges int64
+		files  int
+		size   int64
+	}{{8, 100, 1 << 20}, {64, 16, 256 << 10}} {
+		b.Run(fmt.Sprintf("%d/%dx%dKiB", c.ranges, c.files, c.size>>10), func(b *testing.B) {
+			var sent atomic.Int64
+			urls, host := startTaggedOrigin(b, c.files, c.size, &sent)
+			s, client := startLinkServer(b, host), newHTTPClient(b)
+			var delivered int64
+			for b.Loop() {
+				s.restart(urls)
+				linkURL, size := s.createLink(urls)
+				delivered += size
+				var ranges sync.WaitGroup
+				for i := range c.ranges {
+					ranges.Go(func() {
+						start, end := size*i/c.ranges, size*(i+1)/c.ranges
+						response := getRange(b, client, linkURL, start, end-start)
+						defer response.Body.Close()
+						if n, _ := io.Copy(io.Discard, response.Body); n != end-start {
+							b.Errorf("received %d of %d bytes", n, end-start)
+						}
+					})
+				}
+				ranges.Wait()
+			}
+			b.ReportMetric(float64(sent.Load())/float64(delivered), "x-delivered")
+		})
+	}
+}
+
 // BenchmarkLink_FirstByte reports the time to the first byte of the last 5 % of a zip
 // of 4 GiB about whose files nothing is known but their size.
 func BenchmarkLink_FirstByte(b *testing.B) {
-	urls, host := startTaggedOrigin(b, 4, 1<<30)
+	urls, host := startTaggedOrigin(b, 4, 1<<30, nil)
 	s, client := startLinkServer(b, host), newHTTPClient(b)
 	var times []float64
 	for b.Loop() {
@@ -195,7 +246,7 @@ func BenchmarkLink_Heap(b *testing.B) {
 	if once() {
 		size >>= 5
 	}
-	urls, host := startTaggedOrigin(b, 4, size)
+	urls, host := startTaggedOrigin(b, 4, size, nil)
 	s, client := startLinkServer(b, host), newHTTPClient(b)
 	var peak float64
 	for b.Loop() {

@@ -47,7 +47,7 @@ func TestOpener_CountsAndLogsRetries(t *testing.T) {
 func TestOpener_CannotFetchLinks(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	urls, host := startTaggedOrigin(t, 1, 10)
+	urls, host := startTaggedOrigin(t, 1, 10, nil)
 	s := startLinkServer(t, host)
 	s.restart(urls)
 	link, _ := s.createLink(urls)
