@@ -132,7 +132,7 @@ func (e exportEndpoints) download(c *call) error {
 		return err
 	}
 	if urls {
-		public, err := e.service(c.tenant).PublicURL(c.r.Context(), *item.Export, e.privateURL(c))
+		public, err := e.service(c.tenant).PublicURL(c.r.Context(), *item.Export, c.privateURL(e.service(c.tenant)))
 		if err != nil {
 			return err
 		}
@@ -324,7 +324,7 @@ func (e exportEndpoints) downloadBatch(c *call) error {
 		return err
 	}
 	if urls {
-		list, skipped, err := e.service(c.tenant).PublicURLs(c.r.Context(), items, e.privateURL(c))
+		list, skipped, err := e.service(c.tenant).PublicURLs(c.r.Context(), items, c.privateURL(e.service(c.tenant)))
 		if err != nil {
 			return err
 		}

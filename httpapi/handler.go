@@ -73,3 +73,12 @@ func Handler(options *Options) http.Handler {
 	}
 	return a
 }
+
+// Stats are current figures of an [API].
+type Stats struct {
+	Downloads     int // that run
+	ChangeStreams int // that are open
+}
+
+// Stats returns the current figures.
+func (a *API) Stats() Stats { return Stats{a.streams.all(), a.changes.all()} }

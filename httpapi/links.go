@@ -1,16 +1,12 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/filename"
-	"example.com/canvasback/httpapi/internal/auth"
 	"example.com/canvasback/httpapi/internal/linkserve"
 	"example.com/canvasback/httpapi/internal/stream"
 	"example.com/canvasback/keys"
@@ -87,56 +83,6 @@ func (e exportEndpoints) createLink(c *call) error {
 	return c.encode(http.StatusCreated, newLinkResponse(link))
 }
 
-// linkPath returns the URL of a link, relative to those of the routes that make links.
-func linkPath(link *exports.Link) string {
-	return "links/" + link.Token + "/" + url.PathEscape(link.FileName)
-}
-
-// linkOwner returns the digest of the raw key of the request; zero without one.
-func (c *call) linkOwner() (owner exports.Digest) {
-	if c.verified {
-		owner = exports.Digest(c.key.Digest)
-	}
-	return owner
-}
-
-// linkClient identifies the client of a key that makes a link: a page token, or else the
-// network of a client IP.
-func (c *call) linkClient() string {
-	if c.key.Token != nil {
-		return "token " + c.key.Token.ID
-	}
-	return auth.Network(c.clientIP())
-}
-
-// privateURL returns absolute URLs of links that stand for private files.
-func (e exportEndpoints) privateURL(c *call) exports.PrivateURL {
-	owner, client := c.linkOwner(), c.linkClient()
-	return func(ctx context.Context, export exports.Export) (string, error) {
-		link, err := e.service(c.tenant).ShareLink(ctx, export, owner, client)
-		if err != nil {
-			return "", err
-		}
-		return c.publicBase() + "/viewer/exports/" + linkPath(link), nil
-	}
-}
-
-// publicBase returns the URL of the API for clients, prefix included.
-func (c *call) publicBase() string {
-	if base := c.api.options.PublicURL; base != "" {
-		return base + c.api.prefix
-	}
-	scheme := "http"
-	if c.r.TLS != nil {
-		scheme = "https"
-	}
-	prefix := c.api.prefix
-	if requested, err := url.ParseRequestURI(c.r.RequestURI); err == nil { // with what http.StripPrefix removes
-		prefix = strings.TrimSuffix(requested.EscapedPath(), c.r.URL.EscapedPath())
-	}
-	return scheme + "://" + c.r.Host + prefix
-}
-
 // serveLink responds with a link, or with ranges of it.
 func (e exportEndpoints) serveLink(c *call) error {
 	if linkserve.IsFetch(c.r.Header) {
@@ -167,15 +113,6 @@ func (e exportEndpoints) serveLink(c *call) error {
 		}
 		return c.sendLink(link)
 	})(c)
-}
-
-// loadPlan returns a link when there is memory for its plan.
-func (c *call) loadPlan(ctx context.Context, found *exports.FoundLink) (*exports.Link, error) {
-	const factor = 3 // decoded, with its manifest
-	if err := c.reserve(factor * int64(found.PlanSize)); err != nil {
-		return nil, err
-	}
-	return found.Load(ctx)
 }
 
 // checkLinkKey returns the key that a link belongs to, and [linkserve.ErrRevoked] if it

@@ -88,3 +88,12 @@ func (c *call) reserveApart(size int64, wait bool) (bodies.Memory, error) {
 	}
 	return &memory, growWithin(c.detached(), &memory, size, c.api.options.Limits.StoreTimeout)
 }
+
+// loadPlan returns a link when there is memory for its plan.
+func (c *call) loadPlan(ctx context.Context, found *exports.FoundLink) (*exports.Link, error) {
+	const factor = 3 // decoded, with its manifest
+	if err := c.reserve(factor * int64(found.PlanSize)); err != nil {
+		return nil, err
+	}
+	return found.Load(ctx)
+}

@@ -133,12 +133,3 @@ func (l *streamLimiter) all() int {
 	defer l.mu.Unlock()
 	return l.count
 }
-
-// Stats are current figures of an [API].
-type Stats struct {
-	Downloads     int // that run
-	ChangeStreams int // that are open
-}
-
-// Stats returns the current figures.
-func (a *API) Stats() Stats { return Stats{a.streams.all(), a.changes.all()} }
