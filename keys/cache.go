@@ -8,22 +8,6 @@ import (
 	"time"
 )
 
-// maxEntryAge bounds how long an entry is served. Every change of a key evicts
-// its entries; the bound is for changes that bypass the store's change log.
-const maxEntryAge = time.Minute
-
-// entry is the result of a store read for a digest. It is immutable.
-type entry struct {
-	key    Key
-	known  bool // false: no key has the digest
-	use    *use // nil unless known
-	digest Digest
-	read   time.Time // when the read began
-
-	unsigned bool   // the store does not have the public key
-	base     *entry // of the raw key, if this is the entry of a page token
-}
-
 // cache holds entries by digest. A check may use it only under a valid [lease].
 //
 // The floor orders fills and evictions. Evicting raises it; a fill is dropped if
@@ -116,8 +100,6 @@ func (t table) get(digest *Digest, now time.Time) *entry {
 	return nil
 }
 
-func (e *entry) expired(now time.Time) bool { return now.Sub(e.read) >= maxEntryAge }
-
 // put adds an entry in place of that of the same digest, or else in the first
 // slot that is free, or else in place of any one.
 func (t table) put(e *entry) {
@@ -155,3 +137,6 @@ func (t table) evictReadSince(since time.Time) {
 		}
 	}
 }
+
+// maxUnknown is the maximum number of cached digests of no key.
+const maxUnknown = 1 << 13

@@ -129,3 +129,10 @@ type Use struct {
 	Digest    Digest
 	PublicKey PublicKey
 }
+
+// Token is what a page token adds to its key.
+type Token struct {
+	ID        string // the first 8 hex digits of the token's SHA-256, for logs
+	ExpiresAt time.Time
+	Sources   []string // the only sources whose exports it is for; nil: all. It must not be changed.
+}

@@ -187,3 +187,11 @@ func (d *digester) mac(raw string) (digest Digest) {
 	mac.Sum(digest[:0])
 	return digest
 }
+
+// tokenPrefix returns what the page tokens of a Service begin with.
+func tokenPrefix(keyPrefix string) string {
+	if keyPrefix == defaultPrefix {
+		return "cbt_"
+	}
+	return keyPrefix + "t_"
+}

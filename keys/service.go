@@ -109,9 +109,6 @@ type Service struct {
 // goroutines change.
 func (s *Service) Format(f fmt.State, _ rune) { io.WriteString(f, "keys.Service") }
 
-// maxUnknown is the maximum number of cached digests of no key.
-const maxUnknown = 1 << 13
-
 // NewService returns a Service over store; nil options are the defaults. It
 // returns an error if there is no store or the prefix is invalid.
 //
@@ -473,4 +470,21 @@ func (s *Service) now() time.Time {
 		return milli(time.Now())
 	}
 	return milli(s.clock())
+}
+
+// Stats returns the counters. It does not read them as one snapshot, so sums
+// may be off by concurrent checks.
+func (s *Service) Stats() Stats {
+	return Stats{
+		Hits:        s.stats.hits.Load(),
+		Misses:      s.stats.misses.Load(),
+		Uncached:    s.stats.uncached.Load(),
+		Malformed:   s.stats.malformed.Load(),
+		Unknown:     s.stats.unknown.Load(),
+		Inactive:    s.stats.inactive.Load(),
+		Expired:     s.stats.expired.Load(),
+		Unavailable: s.stats.unavailable.Load(),
+		Denied:      s.stats.denied.Load(),
+		LeaseAge:    s.leases.age(),
+	}
 }

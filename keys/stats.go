@@ -48,20 +48,3 @@ func (c *counters) countError(err error) {
 		c.unavailable.Add(1)
 	}
 }
-
-// Stats returns the counters. It does not read them as one snapshot, so sums
-// may be off by concurrent checks.
-func (s *Service) Stats() Stats {
-	return Stats{
-		Hits:        s.stats.hits.Load(),
-		Misses:      s.stats.misses.Load(),
-		Uncached:    s.stats.uncached.Load(),
-		Malformed:   s.stats.malformed.Load(),
-		Unknown:     s.stats.unknown.Load(),
-		Inactive:    s.stats.inactive.Load(),
-		Expired:     s.stats.expired.Load(),
-		Unavailable: s.stats.unavailable.Load(),
-		Denied:      s.stats.denied.Load(),
-		LeaseAge:    s.leases.age(),
-	}
-}

@@ -132,3 +132,11 @@ type Changes struct {
 	// for all digests but these. If it is false, any result may differ.
 	Complete bool
 }
+
+// UsageRow is what a [Store] has of the usage of a key, or of all with KeyID 0. Day is a
+// number of days since 1970-01-01 UTC.
+type UsageRow struct {
+	KeyID    int64
+	Day      int64
+	Requests int64
+}

@@ -2,49 +2,20 @@ package keys
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"example.com/canvasback/keys/internal/pagetoken"
 )
 
-const (
-	defaultLifetime = time.Hour
-	maxLifetime     = 24 * time.Hour
-
-	// lifetimeSlack is how much later than maxLifetime a token may end, because clocks
-	// differ and expiries are whole seconds.
-	lifetimeSlack = time.Minute
-
-	maxSources = 100 // of a token
-)
-
-// Token is what a page token adds to its key.
-type Token struct {
-	ID        string // the first 8 hex digits of the token's SHA-256, for logs
-	ExpiresAt time.Time
-	Sources   []string // the only sources whose exports it is for; nil: all. It must not be changed.
-}
-
 // TokenFields are the restrictions of a page token. The zero value has none but an hour.
 type TokenFields struct {
 	Lifetime time.Duration // 1 second to 24 hours; an hour if zero
 	Scopes   Scopes        // of [NewScopes]; the zero value is no restriction
 	Sources  []string      // up to 100 source URLs of exports; nil is no restriction
-}
-
-// tokenPrefix returns what the page tokens of a Service begin with.
-func tokenPrefix(keyPrefix string) string {
-	if keyPrefix == defaultPrefix {
-		return "cbt_"
-	}
-	return keyPrefix + "t_"
 }
 
 // IssueToken returns a page token of a raw key, and the key as [Service.Verify] returns
@@ -116,59 +87,6 @@ func checkSources(list []string) error {
 	return nil
 }
 
-// verifiedToken is a page token with a valid signature. Apart from narrowed it is
-// immutable, and it stays true: whether the raw key is still accepted is another
-// question.
-type verifiedToken struct {
-	Token
-	digest Digest // of the text
-	keyID  int64
-	signer Digest // of the raw key
-	scopes Scopes // of the token alone
-
-	narrowed atomic.Pointer[entry]
-}
-
-func newVerifiedToken(digest Digest, expires int64, scopes Scopes, sources []string) *verifiedToken {
-	return &verifiedToken{
-		Token: Token{
-			ID:        hex.EncodeToString(digest[:4]),
-			ExpiresAt: time.Unix(expires, 0).UTC(),
-			Sources:   sources,
-		},
-		digest: digest,
-		scopes: scopes,
-	}
-}
-
-// narrow returns the entry of a raw key with what its token also permits. It remembers
-// the last one, so that checks do not allocate.
-func (t *verifiedToken) narrow(e *entry) *entry {
-	if last := t.narrowed.Load(); last != nil && last.base == e {
-		return last
-	}
-	narrowed := *e
-	narrowed.base, narrowed.unsigned = e, false
-	narrowed.key.Scopes = t.scopes.and(e.key.Scopes)
-	narrowed.key.Token = &t.Token
-	t.narrowed.Store(&narrowed)
-	return &narrowed
-}
-
-// usable is [entry.usable] for a token, in the order of its errors.
-func (t *verifiedToken) usable(e *entry, now time.Time) error {
-	err := e.usable(now)
-	switch {
-	case err == ErrUnknown:
-		return err
-	case t.ExpiresAt.Sub(now) > maxLifetime+lifetimeSlack:
-		return ErrMalformed
-	case !now.Before(t.ExpiresAt):
-		return ErrTokenExpired
-	}
-	return err
-}
-
 // checkToken is check for a page token. Its raw key is looked up like that of any other
 // check, so a token ends with it on all processes.
 func (s *Service) checkToken(ctx context.Context, text string) (*entry, time.Time, error) {
@@ -195,12 +113,6 @@ func (s *Service) checkToken(ctx context.Context, text string) (*entry, time.Tim
 		now = s.clock()
 	}
 	return e, now, t.usable(e, now)
-}
-
-// tokenDigest returns the SHA-256 of a token. Longer ones are copied to the heap.
-func tokenDigest(text string) Digest {
-	var short [256]byte
-	return sha256.Sum256(append(short[:0], text...))
 }
 
 // verifyToken checks form and signature of a page token. It reads the store once.

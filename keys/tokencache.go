@@ -1,11 +1,24 @@
 package keys
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
+)
+
+const (
+	defaultLifetime = time.Hour
+	maxLifetime     = 24 * time.Hour
+
+	// lifetimeSlack is how much later than maxLifetime a token may end, because clocks
+	// differ and expiries are whole seconds.
+	lifetimeSlack = time.Minute
+
+	maxSources = 100 // of a token
 )
 
 // maxTokensOfKey is how many slots of a set the tokens of one key take at most: a
@@ -71,4 +84,63 @@ func (c *tokenCache) put(t *verifiedToken, now time.Time) {
 	default:
 		s[first%len(s)].Store(t)
 	}
+}
+
+// verifiedToken is a page token with a valid signature. Apart from narrowed it is
+// immutable, and it stays true: whether the raw key is still accepted is another
+// question.
+type verifiedToken struct {
+	Token
+	digest Digest // of the text
+	keyID  int64
+	signer Digest // of the raw key
+	scopes Scopes // of the token alone
+
+	narrowed atomic.Pointer[entry]
+}
+
+func newVerifiedToken(digest Digest, expires int64, scopes Scopes, sources []string) *verifiedToken {
+	return &verifiedToken{
+		Token: Token{
+			ID:        hex.EncodeToString(digest[:4]),
+			ExpiresAt: time.Unix(expires, 0).UTC(),
+			Sources:   sources,
+		},
+		digest: digest,
+		scopes: scopes,
+	}
+}
+
+// narrow returns the entry of a raw key with what its token also permits. It remembers
+// the last one, so that checks do not allocate.
+func (t *verifiedToken) narrow(e *entry) *entry {
+	if last := t.narrowed.Load(); last != nil && last.base == e {
+		return last
+	}
+	narrowed := *e
+	narrowed.base, narrowed.unsigned = e, false
+	narrowed.key.Scopes = t.scopes.and(e.key.Scopes)
+	narrowed.key.Token = &t.Token
+	t.narrowed.Store(&narrowed)
+	return &narrowed
+}
+
+// usable is [entry.usable] for a token, in the order of its errors.
+func (t *verifiedToken) usable(e *entry, now time.Time) error {
+	err := e.usable(now)
+	switch {
+	case err == ErrUnknown:
+		return err
+	case t.ExpiresAt.Sub(now) > maxLifetime+lifetimeSlack:
+		return ErrMalformed
+	case !now.Before(t.ExpiresAt):
+		return ErrTokenExpired
+	}
+	return err
+}
+
+// tokenDigest returns the SHA-256 of a token. Longer ones are copied to the heap.
+func tokenDigest(text string) Digest {
+	var short [256]byte
+	return sha256.Sum256(append(short[:0], text...))
 }

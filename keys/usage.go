@@ -7,18 +7,6 @@ import (
 	"time"
 )
 
-const (
-	day = 24 * time.Hour
-
-	defaultUsageDays = 30  // of UsageFilter
-	maxUsageDays     = 400 // of UsageFilter
-	maxUsageIDs      = 100
-
-	// pruneInterval is how often expired usage is removed, maxPruned rows at a time.
-	pruneInterval = time.Hour
-	maxPruned     = 1000
-)
-
 // UsageFilter selects usage: of the last Days days, from 1 to 400, 30 if zero.
 type UsageFilter struct {
 	IDs   []int64 // up to 100 different keys; nil: the sum of all, deleted ones included
@@ -38,19 +26,6 @@ type DayUsage struct {
 	Day      time.Time
 	Requests int64
 }
-
-// UsageRow is what a [Store] has of the usage of a key, or of all with KeyID 0. Day is a
-// number of days since 1970-01-01 UTC.
-type UsageRow struct {
-	KeyID    int64
-	Day      int64
-	Requests int64
-}
-
-// dayOf returns the number of the UTC day of a time.
-func dayOf(at time.Time) int64 { return dayOfMillis(at.UnixMilli()) }
-
-func dayOfMillis(at int64) int64 { return at / day.Milliseconds() }
 
 // Usage returns how many requests were accepted, as counted by UseCount: one element for
 // each of the IDs in their order, or one for the sum. It lacks what was not written to the
@@ -101,21 +76,4 @@ func (s *Service) Usage(ctx context.Context, filter UsageFilter) ([]KeyUsage, er
 		}
 	}
 	return list, nil
-}
-
-// pruneUsage removes expired usage, if it is time to.
-func (u *uses) pruneUsage(ctx context.Context, store Store, now time.Time) error {
-	if u.usageDays == 0 || now.Before(u.nextPrune) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
-	defer cancel()
-	removed, err := store.PruneUsage(ctx, dayOf(now)-u.usageDays+1, maxPruned)
-	if err != nil {
-		return storeError("prune usage", err)
-	}
-	if removed < maxPruned { // otherwise continue with the next flush
-		u.nextPrune = now.Add(pruneInterval)
-	}
-	return nil
 }

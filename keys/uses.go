@@ -10,6 +10,10 @@ import (
 	"time"
 )
 
+// maxEntryAge bounds how long an entry is served. Every change of a key evicts
+// its entries; the bound is for changes that bypass the store's change log.
+const maxEntryAge = time.Minute
+
 const (
 	// flushTimeout bounds one write of uses, and flushSize how many it has: the
 	// only writer of SQLite is free again after about 10 ms, most of it CPU time.
@@ -19,6 +23,18 @@ const (
 	// idleTime is how long an unused use is kept. No entry of the cache has it
 	// any more, because an entry is served for maxEntryAge after get was called.
 	idleTime = 2 * maxEntryAge
+)
+
+const (
+	day = 24 * time.Hour
+
+	defaultUsageDays = 30  // of UsageFilter
+	maxUsageDays     = 400 // of UsageFilter
+	maxUsageIDs      = 100
+
+	// pruneInterval is how often expired usage is removed, maxPruned rows at a time.
+	pruneInterval = time.Hour
+	maxPruned     = 1000
 )
 
 // use counts the uses of a key by this process. Times are Unix milliseconds.
@@ -292,4 +308,26 @@ func (u *uses) flushLoop(ctx context.Context, store Store, interval time.Duratio
 		}
 		healthy = err == nil
 	}
+}
+
+// dayOf returns the number of the UTC day of a time.
+func dayOf(at time.Time) int64 { return dayOfMillis(at.UnixMilli()) }
+
+func dayOfMillis(at int64) int64 { return at / day.Milliseconds() }
+
+// pruneUsage removes expired usage, if it is time to.
+func (u *uses) pruneUsage(ctx context.Context, store Store, now time.Time) error {
+	if u.usageDays == 0 || now.Before(u.nextPrune) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	removed, err := store.PruneUsage(ctx, dayOf(now)-u.usageDays+1, maxPruned)
+	if err != nil {
+		return storeError("prune usage", err)
+	}
+	if removed < maxPruned { // otherwise continue with the next flush
+		u.nextPrune = now.Add(pruneInterval)
+	}
+	return nil
 }

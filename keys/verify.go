@@ -118,27 +118,6 @@ func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, err
 	return e, now, e.usable(now)
 }
 
-// usable is key.usable for a clock that may be set back: a key that has once been
-// seen expired stays so until its expiry is changed, and so does a previous raw key.
-func (e *entry) usable(now time.Time) error {
-	if err := e.key.usable(now); err != nil {
-		switch err {
-		case ErrExpired:
-			e.use.expiry.Store(e.key.ExpiresAt.UnixMilli())
-		case ErrUnknown:
-			e.use.previousExpiry.Store(e.key.PreviousExpiresAt.UnixMilli())
-		}
-		return err
-	}
-	switch {
-	case e.key.isPrevious() && e.use.previousExpiry.Load() == e.key.PreviousExpiresAt.UnixMilli():
-		return ErrUnknown
-	case !e.key.ExpiresAt.IsZero() && e.use.expiry.Load() == e.key.ExpiresAt.UnixMilli():
-		return ErrExpired
-	}
-	return nil
-}
-
 // lookup returns the entry of a well-formed raw key. The digest is that of the
 // current pepper; those of previous peppers follow.
 func (s *Service) lookup(ctx context.Context, raw string, digest Digest, leased bool, now time.Time) (e *entry, err error) {
