@@ -285,7 +285,7 @@ func openChanges(t *testing.T, path string) (*sql.DB, *sqlite.DB) {
 	return pool, db
 }
 
-var changeSeeds = flag.Int("changes", 5, "seeds of TestChanges_ReadersConverge")
+var changeSeeds = flag.Int("changes", 5, "seeds of TestChanges_ReadersConverge; with more than 5, 500 changes each instead of 100")
 
 // TestChanges_ReadersConverge has two processes that change folders at random. Readers
 // that reload what events name, and reconnect at random, end with the current versions.
@@ -312,11 +312,15 @@ func converge(t *testing.T, seed uint64) {
 		processes[0].client("POST", "/symbol/folders", fmt.Sprintf(`{"name":"%d"}`, i)).want(201)
 	}
 	done := make(chan struct{})
+	writes := 50
+	if *changeSeeds > 5 {
+		writes = 250
+	}
 	var readers, writers sync.WaitGroup
 	for i, h := range processes {
 		writer := rand.New(rand.NewPCG(seed, uint64(i)+2))
 		writers.Go(func() {
-			for range 50 {
+			for range writes {
 				folder := 1 + writer.IntN(5)
 				switch writer.IntN(4) {
 				case 0:

@@ -84,6 +84,18 @@ func wantNoSentinel(t testing.TB, method string, err error) {
 	}
 }
 
+// firstOfTrash returns the id of an entry of the trash.
+func firstOfTrash(ctx context.Context, store symbols.Store) (int64, error) {
+	page, err := store.ListTrash(ctx, longAgo, symbols.Range{Limit: 1})
+	if err == nil && len(page.Entries) == 0 {
+		err = errors.New("the trash is empty") // because an earlier call has failed
+	}
+	if err != nil {
+		return 0, err
+	}
+	return page.Entries[0].ID, nil
+}
+
 // allCalls returns a call of each method that can fail. All of them succeed in
 // this order.
 func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Export) []call {
@@ -162,20 +174,22 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Exp
 			return err
 		}},
 		{"symbols.RestoreTrash", func(ctx context.Context) error {
-			page, err := y.ListTrash(ctx, longAgo, symbols.Range{})
+			id, err := firstOfTrash(ctx, y)
 			if err == nil {
-				_, err = y.RestoreTrash(ctx, page.Entries[0].ID, longAgo, restorer, toOwn)
+				_, err = y.RestoreTrash(ctx, id, longAgo, restorer, toOwn)
 			}
 			return err
 		}},
 		{"symbols.DeleteTrash", func(ctx context.Context) error {
-			page, err := y.ListTrash(ctx, longAgo, symbols.Range{})
+			id, err := firstOfTrash(ctx, y)
 			if err == nil {
-				err = y.DeleteTrash(ctx, page.Entries[0].ID, longAgo)
+				err = y.DeleteTrash(ctx, id, longAgo)
 			}
 			return err
 		}},
 		{"symbols.PruneTrash", func(ctx context.Context) error { _, err := y.PruneTrash(ctx, longAgo, 1<<40); return err }},
+		{"symbols.Changes", func(ctx context.Context) error { _, err := y.Changes(ctx, symbols.Position{}); return err }},
+		{"symbols.AssignTenant", func(ctx context.Context) error { return y.Tenant("other").AssignTenant(ctx, "moved") }},
 
 		{"exports.Put", func(ctx context.Context) error {
 			_, _, err := e.Put(ctx, newExport("new"), exports.PutRule{})
@@ -192,6 +206,7 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Exp
 			return err
 		}},
 		{"exports.Delete", func(ctx context.Context) error { return e.Delete(ctx, export.ID) }},
+		{"exports.AssignTenant", func(ctx context.Context) error { return e.AssignTenant(ctx, "", "moved") }},
 	}
 	l, ok := s.Exports().(exports.LinkStore)
 	if !ok {

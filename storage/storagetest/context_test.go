@@ -13,7 +13,7 @@ import (
 // The checks of contexts, faults and unconfirmed writes make these calls only.
 func TestAllCalls_HaveEveryMethod(t *testing.T) {
 	t.Parallel()
-	called := map[string]bool{"keys.Shared": true} // cannot fail
+	called := map[string]bool{"keys.Shared": true, "symbols.Tenant": true} // cannot fail
 	for _, c := range allCalls(memory.New(), keys.Key{}, symbols.Symbol{}, exports.Export{}) {
 		called[c.method] = true
 	}
