@@ -59,7 +59,7 @@ func (s *suite) follow(query string) (events func() string, end func()) {
 		s.Fatal(err)
 	}
 	request.Header.Set("x-api-key", s.key)
-	response, err := s.options.Client.Do(request)
+	response, err := s.options.Client.Do(request) //nolint:bodyclose // end closes it
 	if err != nil {
 		s.Fatal(err)
 	}
