@@ -175,6 +175,7 @@ func TestImport_Statuses(t *testing.T) {
 		"maximum of entries":   {path, zipOf(t, "a.svg", "<svg/>", "b.svg", "<svg/>", "c.svg", "<svg/>"), 201, ""},
 		"too many":             {path, zipOf(t, "a.svg", "<svg/>", "b.svg", "<svg/>", "c/", "", "d/", ""), 413, "too_large"},
 		"one symbol too large": {path, zipOf(t, "a.svg", large+strings.Repeat(" ", 400)), 413, "too_large"},
+		"one left out":         {path + "?skip=true", zipOf(t, "a.svg", large+strings.Repeat(" ", 400), "b.svg", "<svg/>"), 201, ""},
 		"total too large":      {path, zipOf(t, "a.svg", large, "b.svg", large), 413, "too_large"},
 		"body too large":       {path, append(make([]byte, 100_000), good...), 413, "too_large"},
 	} {

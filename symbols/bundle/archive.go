@@ -85,7 +85,7 @@ func (a *archive) decompress(entry *zip.File, maxSize int64) ([]byte, error) {
 	case size > a.remaining:
 		return nil, tooLarge("the zip is too large: its files are too large when decompressed")
 	case size > maxSize:
-		return nil, fileTooLarge(entry.Name)
+		return nil, a.fileTooLarge(entry.Name)
 	}
 	a.remaining -= size
 	content := make([]byte, size)

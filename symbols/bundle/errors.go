@@ -32,7 +32,13 @@ func tooManyEntries(limit int) error {
 	return tooLarge(fmt.Sprintf("the zip has too many entries: the limit is %d", limit))
 }
 
-func fileTooLarge(name string) error { return tooLarge(printable(name) + " is too large") }
+// fileTooLarge returns the error about a file that alone exceeds a limit.
+func (a *archive) fileTooLarge(name string) error {
+	if a.options.Skip {
+		return fileError("too large")
+	}
+	return tooLarge(printable(name) + " is too large")
+}
 
 // FileNote is the reason why a file was rejected or ignored.
 type FileNote struct {

@@ -92,7 +92,12 @@ func TestRead_LimitsApplyToData(t *testing.T) {
 	_, err = bundle.Read(t.Context(), twice, &bundle.Options{Limits: bundle.Limits{Entries: 2, Symbol: one, Total: 2 * one}})
 	is.NoErr(err)
 	_, err = bundle.Read(t.Context(), writeBundle(t, "F", mixedSymbols(t)...), &bundle.Options{Limits: bundle.Limits{Entries: len(mixedSymbols(t))}})
-	is.NoErr(err) // the manifest does not count
+	is.NoErr(err)                                  // the manifest does not count
+	for _, symbol := range []int64{100, one - 1} { // of the file, of the data
+		skipped, err := bundle.Read(t.Context(), twice, &bundle.Options{Skip: true, Limits: bundle.Limits{Symbol: symbol}})
+		is.NoErr(err)
+		is.Equal(skipped.Skipped, []bundle.FileNote{{File: "a.svg", Reason: "too large"}, {File: "b.svg", Reason: "too large"}})
+	}
 	for _, limits := range []bundle.Limits{{Entries: 1}, {Symbol: one - 1}, {Total: 2*one - 1}} {
 		_, err = bundle.Read(t.Context(), twice, &bundle.Options{Limits: limits})
 		is.True(errors.Is(err, bundle.ErrTooLarge))

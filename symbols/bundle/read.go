@@ -144,6 +144,10 @@ func (r *reader) addSymbol(name string, symbol symbols.NewSymbol, err error) err
 	if len(r.contents.Files) >= r.options.Limits.Entries {
 		return tooManyEntries(r.options.Limits.Entries)
 	}
+	size := int64(len(symbol.Data))
+	if size > r.options.Limits.Symbol {
+		err = r.fileTooLarge(name)
+	}
 	if reason, ok := errors.AsType[fileError](err); ok {
 		r.reject(name, string(reason))
 		return nil
@@ -154,10 +158,6 @@ func (r *reader) addSymbol(name string, symbol symbols.NewSymbol, err error) err
 	if err := symbol.Check(); err != nil {
 		r.reject(name, err.Error())
 		return nil
-	}
-	size := int64(len(symbol.Data))
-	if size > r.options.Limits.Symbol {
-		return fileTooLarge(name)
 	}
 	if r.dataRemaining -= size; r.dataRemaining < 0 {
 		return tooLarge("the zip is too large: its symbols have too much data")
