@@ -36,9 +36,14 @@ type Options struct {
 var page embed.FS
 
 const (
-	index  = "index.html"
-	script = "main.js"
+	index         = "index.html"
+	mainScript    = "main.js"
+	symbolsScript = "symbols.js" // loaded when its screen is opened
 )
+
+// omitted are comments on lines of their own, and indentation, a tenth of the
+// compressed page.
+var omitted = regexp.MustCompile(`(?m)^\s*// .*\n|^/\*.*\*/\n|^\s+`)
 
 // New returns the console as a handler for GET and HEAD that is safe for
 // concurrent use. It returns an error if Options.API is not a URL that a
@@ -60,7 +65,7 @@ func New(options *Options) (http.Handler, error) {
 
 // Files returns the names of the console's files, for an application that has
 // other routes below the same path. The console also serves its mount point.
-func Files() []string { return []string{"icon.svg", index, script, "style.css"} }
+func Files() []string { return []string{"icon.svg", index, mainScript, "style.css", symbolsScript} }
 
 // handler serves the embedded files.
 type handler struct {
@@ -111,9 +116,12 @@ var loadShared = sync.OnceValues(func() (map[string]file, error) {
 		if name == index {
 			continue
 		}
-		content, err := page.ReadFile("page/" + name)
-		if name == script {
-			content, err = joinModules()
+		var content []byte
+		var err error
+		if path.Ext(name) == ".js" {
+			content, err = joinModules(name)
+		} else {
+			content, err = page.ReadFile("page/" + name)
 		}
 		if err != nil {
 			return nil, err
@@ -157,14 +165,20 @@ var mediaTypes = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
+const self = "'self'" // the origin of the page, as a source expression
+
 // policy returns the content security policy of the page. connectSource is the
 // source expression of the API.
 func policy(connectSource string) string {
+	images := "img-src 'self' blob:"
+	if connectSource != self {
+		images += " " + connectSource
+	}
 	return strings.Join([]string{
 		"default-src 'none'",
 		"script-src 'self'",
 		"style-src 'self'",
-		"img-src 'self' blob:",
+		images,
 		"connect-src " + connectSource,
 		"form-action 'none'",
 		"base-uri 'none'",
@@ -198,7 +212,7 @@ func parseAPI(api string) (apiURL, connectSource string, err error) {
 		}
 	}
 	if u.Scheme == "" && u.Host == "" {
-		return u.String(), "'self'", nil
+		return u.String(), self, nil
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || !hostPattern.MatchString(u.Host) {
 		return "", "", fmt.Errorf("API must be a relative, http or https URL: %q", api)

@@ -36,6 +36,7 @@ export const access = {
 	// set replaces a key; an empty one removes it.
 	set(kind, key, store, load) {
 		keys[kind] = key;
+		forImages = images();
 		try {
 			sessionStorage.removeItem(storageKey(kind));
 			if (store) sessionStorage.setItem(storageKey(kind), key);
@@ -54,12 +55,22 @@ const connect = (fetch) => createClient({ baseUrl: base, maxWait: 0, fetch });
 
 const plain = connect();
 
+// The client whose page token is in the URLs of images. It makes the token with the
+// client key, which counts as one use of the key an hour.
+const images = () => createClient({ baseUrl: base, key: keys.client || undefined });
+let forImages = images();
+
+// imageURL returns the URL of the picture of a symbol. A picture that has changed needs
+// another version, because a page keeps images by URL.
+export const imageURL = (id, version) => forImages.imageUrl(id, { version });
+
 // send sends a request with a key, "admin" or "client", or both. It throws a
-// CanvasbackError unless the response is a success. Objects are sent as JSON. progress
-// is called with the events of the upload. A 404 for what is optional is no failure of
-// the page.
+// CanvasbackError unless the response is a success. The error is outdated if a key has
+// changed since the request. Objects are sent as JSON. progress is called with the events
+// of the upload. A 404 for what is optional is no failure of the page.
 export async function send(method, path, { key, body, headers, signal, progress, optional } = {}) {
 	const all = { ...headers };
+	const sent = { ...keys };
 	for (const kind of [key].flat()) {
 		if (keys[kind]) all[kinds[kind][2]] = keys[kind];
 	}
@@ -70,6 +81,7 @@ export async function send(method, path, { key, body, headers, signal, progress,
 	} catch (error) {
 		if (!(error instanceof CanvasbackError)) throw error;
 		explain(error);
+		error.outdated = access.kinds.some((kind) => sent[kind] !== keys[kind]);
 		if (!error.missing && !(optional && error.status === 404)) {
 			failures.unshift({ at: new Date().toISOString(), method, path: path.replace(/\?.*/, ""), error });
 			failures.length = Math.min(failures.length, 20);

@@ -45,16 +45,17 @@ const icons = {
 	warning: "M12 4l9 16H3zM12 10v4.5M12 17.5h.01",
 };
 
-// icon returns a decorative icon, hidden from assistive technology.
-export function icon(name) {
-	const [svg, path] = ["svg", "path"].map((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
-	svg.setAttribute("class", `icon ${name}`);
-	svg.setAttribute("viewBox", "0 0 24 24");
-	svg.setAttribute("aria-hidden", "true");
-	path.setAttribute("d", icons[name]);
-	svg.append(path);
-	return svg;
+// svg creates an element of a drawing.
+export function svg(tag, attributes, ...children) {
+	const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+	for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+	node.append(...children);
+	return node;
 }
+
+// icon returns a decorative icon, hidden from assistive technology.
+export const icon = (name) =>
+	svg("svg", { class: `icon ${name}`, viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: icons[name] }));
 
 let count = 0;
 

@@ -1,7 +1,7 @@
 import { access, apiURL, call, send } from "./api.js";
 import { bytes, curl, fill, h, plural, timeNode } from "./dom.js";
 import { loadFailed } from "./keyforms.js";
-import { announce, button, codeBlock, emptyState, errorContent, field, form, formDialog, heading, menuButton, recordRow, records, runOnce, searchField, showProblem, table } from "./ui.js";
+import { announce, button, codeBlock, each, emptyState, errorContent, field, form, formDialog, heading, menuButton, recordRow, records, runOnce, searchField, showProblem, table } from "./ui.js";
 
 const path = "viewer/exports/";
 const limit = 20;
@@ -21,20 +21,21 @@ export function exportsScreen(root) {
 	field("Sources", list, "Registered sources, one per line. Several files are downloaded as a zip."),
 	h("label.check", urls, "Show the URLs of the files instead"),
 	h("div.actions", go), banner, result, command.node);
+	const register = registration((record) => {
+		select(record.sourceFileUrl, true);
+		all.changed(record);
+	});
 	const all = registered({
 		select,
+		register,
 		download(source) {
 			list.value = source;
 			render();
 			main.requestSubmit();
 		},
 	});
-	const register = registration((source) => {
-		select(source, true);
-		all.load();
-	});
 	render();
-	root.append(heading("Exports", "Exported files of source drawings, one by one or as a zip", button("Register…", { symbol: "plus", onclick: register })),
+	root.append(heading("Exports", "Exported files of source drawings, one by one or as a zip", button("Register…", { symbol: "plus", onclick: () => register() })),
 		h("div.split", main, all.node));
 	return all.load;
 
@@ -91,7 +92,8 @@ function urlTable(sources, { exportedUrl, exportedUrls = [exportedUrl], skipped 
 const skipped = (list) => list?.length > 0 && [h("h3", `${plural(list.length, "file")} skipped`), table("Skipped files", ["Source", "Reason"], list.map((one) => [one.sourceFileUrl, one.reason]))];
 
 // registration returns a function that opens a form, which keeps what is entered
-// until it is submitted. registered is called with the source.
+// until it is submitted, or has the values of a record. registered is called with the
+// new record.
 function registration(registered) {
 	const input = (props) => h("input", { autocomplete: "off", spellcheck: "false", ...props });
 	const inputs = [input({ required: true }), input({ required: true, type: "url", placeholder: "https://" }), input()];
@@ -101,18 +103,26 @@ function registration(registered) {
 		field("Exported file", exported, "An http(s) URL that the server may fetch."),
 		field("File name (optional)", fileName, "The name of downloads."),
 	];
-	return () => formDialog({ title: "Register an export", submit: "Register", async run() {
+	return (record) => {
+		const values = [record?.sourceFileUrl, record?.exportedUrl, record?.fileName];
+		if (record || source.readOnly) inputs.forEach((one, i) => (one.value = values[i] ?? ""));
+		source.readOnly = Boolean(record);
+		return formDialog({ title: record ? "Change the file" : "Register an export", submit: record ? "Change" : "Register", run }, fields);
+	};
+
+	async function run() {
 		// The configuration of the server decides which key is required.
 		const { record } = await call("POST", `${path}register`, { key: ["client", "admin"], body: { sourceFileUrl: source.value, exportedUrl: exported.value, fileName: fileName.value } });
-		registered(record.sourceFileUrl);
+		registered(record);
 		announce(record.createdAt === record.updatedAt ? "Registered." : "Registered. The previous export was replaced.");
 		for (const one of inputs) one.value = "";
-	} }, fields);
+	}
 }
 
 // registered shows the registered exports. select is called with a source and
-// whether it is selected, download with the source of one export.
-function registered({ select, download }) {
+// whether it is selected, download with the source of one export, register with an
+// export to change.
+function registered({ select, download, register }) {
 	let selected = [];
 	let loaded = [];
 	let next; // the query of the next page
@@ -122,11 +132,15 @@ function registered({ select, download }) {
 		clearTimeout(typing);
 		typing = setTimeout(load, 250);
 	});
+	const checks = new Map(); // results by id
+	const places = new Map(); // where they are shown
+	const broken = h("input", { type: "checkbox", onchange: () => render() });
+	const checkAll = button("Check all", { kind: "small", hidden: true, onclick: ({ currentTarget }) => runOnce(currentTarget, checkLoaded) });
 	const banner = h("div");
 	const [list, rows] = records("Registered exports", ["Source", "Registered", ""]);
 	const body = h("div");
 	const more = button("Show more", { kind: "small", hidden: true, onclick: ({ currentTarget }) => runOnce(currentTarget, () => page(next)).catch(problem) });
-	const node = h("section.stack", h("div.head", h("h2", "Registered"), h("div.actions", search)), banner, body, h("div.actions", more));
+	const node = h("section.stack", h("div.head", h("h2", "Registered"), h("div.actions", h("label.check", broken, "Not available"), checkAll, search)), banner, body, h("div.actions", more));
 
 	const admin = async (method, suffix, signal) => send(method, `admin/exports${suffix}`, { key: "admin", signal });
 	const problem = (error) => error.name !== "AbortError" && showProblem(banner, errorContent(error));
@@ -140,7 +154,7 @@ function registered({ select, download }) {
 		} catch (error) {
 			if (signal.aborted) return;
 			loaded = [];
-			search.hidden = more.hidden = true;
+			search.hidden = more.hidden = checkAll.hidden = true;
 			if (error.missing) fill(body, h("p.hint", "The admin key lists, checks and removes registered exports. "), button("Enter the admin key", { kind: "small", onclick: access.ask }));
 			else loadFailed(body, "admin", error, load);
 		}
@@ -154,13 +168,15 @@ function registered({ select, download }) {
 		loaded = first ? added : [...loaded, ...added];
 		if (first) fill(rows);
 		rows.append(...added.map(row));
-		search.hidden = false;
+		search.hidden = checkAll.hidden = false;
 		render();
 	}
 
 	function render() {
 		more.hidden = !next;
-		const content = loaded.length > 0 ? list : search.value
+		loaded.forEach(({ id }, i) => (rows.rows[i].hidden = broken.checked && checks.get(id)?.ok !== false));
+		const hidden = broken.checked && !loaded.some(({ id }) => checks.get(id)?.ok === false);
+		const content = hidden ? emptyState("check", "No broken file", "Of those that have been checked.") : loaded.length > 0 ? list : search.value
 			? emptyState("folder", "No source matches", "Upper and lower case differ.")
 			: emptyState("folder", "No exports yet", "Register the URL of an exported file for a source.");
 		if (!list.isConnected || content !== list) fill(body, content);
@@ -170,25 +186,49 @@ function registered({ select, download }) {
 		const { id, sourceFileUrl, exportedUrl, fileName, updatedAt, registeredBy } = record;
 		const box = h("input", { type: "checkbox", "aria-label": `Select ${sourceFileUrl}`, onchange: () => select(sourceFileUrl, box.checked) });
 		box.checked = selected.includes(sourceFileUrl);
-		const status = h("div");
+		const status = h("div", result(id));
+		places.set(id, status);
 		const line = recordRow(`export-${id}`, [h("label.check", box, h("span", h("span.name", sourceFileUrl), h("span.hint", exportedUrl, fileName && ` as ${fileName}`))), status],
 			{ Registered: [timeNode(updatedAt), registeredBy && ` by key ${registeredBy}`] }, [
-				button("Check", { kind: "small", "aria-label": `Check ${sourceFileUrl}`, onclick: ({ currentTarget }) => runOnce(currentTarget, () => check(id, status)).catch(problem) }),
+				button("Check", { kind: "small", "aria-label": `Check ${sourceFileUrl}`, onclick: ({ currentTarget }) => runOnce(currentTarget, () => checkOne(id)).catch(problem) }),
 				menuButton(`More for ${sourceFileUrl}`, `export-${id}-menu`, () => [
 					["Download", () => download(sourceFileUrl)],
+					["Change file…", () => register(record)],
 					["Remove…", () => remove(record, line), "danger"],
 				]),
 			]);
 		return line;
 	}
 
-	async function check(id, status) {
+	// check opens the file of an export. Its result is kept until the page is left.
+	async function check(id) {
 		const found = await (await admin("POST", `/${id}/check`)).json();
+		checks.set(id, { ...found, at: new Date().toISOString() });
+		fill(places.get(id), result(id));
+		return found;
+	}
+
+	async function checkOne(id) {
+		const { ok } = await check(id);
+		announce(ok ? "The file is available." : "The file is not available.");
+		render();
+	}
+
+	async function checkLoaded() {
+		const done = await each(banner, "Checking", loaded.map(({ id, sourceFileUrl }) => ({ id, name: sourceFileUrl })), ({ id }) => check(id));
+		const bad = done.filter(({ ok }) => !ok).length;
+		announce(`${plural(done.length, "file")} checked, ${bad.toLocaleString("en")} not available.`);
+		render();
+	}
+
+	// result shows the last check of an export.
+	function result(id) {
+		const found = checks.get(id);
+		if (!found) return "";
 		const details = found.ok
 			? [found.fileName, found.size === null ? "size unknown" : bytes(found.size), found.type, found.resumable ? "resumable" : "not resumable", `opened in ${found.durationMs} ms`].join(", ")
 			: found.reason;
-		fill(status, h(`span.badge.${found.ok ? "good" : "bad"}`, found.ok ? "Available" : "Not available"), h("span.hint", details));
-		announce(found.ok ? "The file is available." : "The file is not available.");
+		return [h(`span.badge.${found.ok ? "good" : "bad"}`, found.ok ? "Available" : "Not available"), h("span.hint", details, ", ", timeNode(found.at))];
 	}
 
 	const remove = (record, line) => formDialog({ title: "Remove this export?", submit: "Remove", danger: true, after: "title", async run() {
@@ -210,6 +250,11 @@ function registered({ select, download }) {
 	return {
 		node,
 		load,
+
+		changed({ id }) {
+			checks.delete(id);
+			load();
+		},
 
 		// show marks the selected sources.
 		show(sources) {

@@ -38,6 +38,7 @@ function enterKey(kind, problem, done) {
 // loadFailed shows a failure to load, with a form if a key may help. The admin
 // routes return 403 if the server has no admin key, or does not permit the user.
 export function loadFailed(body, kind, error, retry) {
+	if (error.outdated) return retry();
 	const disabled = error.status === 403 && kind === "admin";
 	if (disabled || error.login || ![401, 403].includes(error.status)) return fill(body, errorState(error, !disabled && retry));
 	const rejected = access.get(kind);

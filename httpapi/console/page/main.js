@@ -5,13 +5,38 @@ import { openAccess } from "./keyforms.js";
 import { keysScreen } from "./keys.js";
 import { overviewScreen } from "./overview.js";
 import { referenceScreen } from "./reference.js";
-import { symbolsScreen } from "./symbols.js";
-import { openDialog } from "./ui.js";
+import { errorState, heading, openDialog, skeleton } from "./ui.js";
 
 // A screen is a function of its root element. It returns a function that opens the
 // rest of a fragment, or {open, leave}. Screens stay in memory with all that the
 // user has entered and started there.
-const screens = { overview: overviewScreen, keys: keysScreen, symbols: symbolsScreen, exports: exportsScreen, api: referenceScreen };
+const screens = { overview: overviewScreen, keys: keysScreen, symbols: largeScreen, exports: exportsScreen, api: referenceScreen };
+
+// largeScreen is the screen of symbols, whose code is a third of the page. It is loaded
+// when the screen is opened.
+function largeScreen(root) {
+	let loaded;
+	const wait = () => fill(root, heading("Symbols", ""), skeleton("grid"));
+	const load = async () => {
+		const { symbolsScreen } = await import("./symbols.js");
+		const focused = root.contains(document.activeElement);
+		fill(root);
+		const made = symbolsScreen(root);
+		if (focused) byId("title").focus({ preventScroll: true });
+		return made;
+	};
+	const open = async (...state) => {
+		try {
+			const { open } = await (loaded ??= load());
+			if (root.isConnected) open(...state);
+		} catch (error) {
+			loaded = undefined;
+			fill(root, heading("Symbols", ""), errorState(error, () => (wait(), open(...state))));
+		}
+	};
+	wait();
+	return { open, leave: () => loaded?.then(({ leave }) => leave(), () => {}) };
+}
 
 const main = byId("main");
 const built = new Map();

@@ -3,6 +3,7 @@ import { fill, h, plural, timeNode } from "./dom.js";
 import { allKeys, filters } from "./keys.js";
 import { loadFailed } from "./keyforms.js";
 import { button, copyText, errorContent, heading, iconButton, table } from "./ui.js";
+import { usage } from "./usage.js";
 
 const counted = 1000; // records at most
 
@@ -63,7 +64,7 @@ export function overviewScreen(root) {
 		}
 		const states = Object.entries(filters).map(([id, [text, matches]]) => [id, text, list.filter(matches).length]);
 		const used = list.filter((key) => key.useCount).sort((a, b) => b.useCount - a.useCount).slice(0, 5);
-		fill(body, h("div.columns",
+		fill(body, h("section.card.uses-of-all", h("h2", "Requests"), usage("admin/usage")), h("div.columns",
 			h("section.card", h("h2", "Keys by status"), h("ul.counts", states.map(([id, text, n]) => h("li", h("a", { href: `#/keys/${id}` }, h("span", text), h("b", n.toLocaleString("en"))))))),
 			h("section.card", h("h2", "Most used keys"), used.length
 				? h("ul.counts", used.map(({ id, name, useCount, lastUsedAt }) => h("li", h("a", { href: `#/keys/${id}` }, h("span", name, h("span.hint", "Last used ", timeNode(lastUsedAt))), h("b", useCount.toLocaleString("en"))))))

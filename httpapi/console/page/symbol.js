@@ -1,14 +1,16 @@
-import { call, send } from "./api.js";
-import { bytes, fill, h, newId } from "./dom.js";
-import { button, copyText, errorContent, iconButton, menuButton, openDialog, saveBlob } from "./ui.js";
+import { call, imageURL, send } from "./api.js";
+import { bytes, fill, h, newId, timeNode } from "./dom.js";
+import { button, copyText, errorContent, formDialog, iconButton, menuButton, openDialog, saveBlob } from "./ui.js";
 
 // The data of a symbol is any text. Front ends use JSON with name, type, content
 // (base64), width and height. Images are shown in an <img>, where no script runs.
 
 const imageType = /^image\/[a-z0-9.+-]+$/i;
-const svg = "image/svg+xml";
+const svgType = "image/svg+xml";
 
-const get = ({ id }, signal) => call("GET", `symbol/symbols/${id}`, { key: "client", signal });
+const details = "?fields=id,name,type,folderId,data,tags,createdAt,updatedAt,updatedBy";
+
+const get = ({ id }, signal) => call("GET", `symbol/symbols/${id}${details}`, { key: "client", signal });
 
 // imageOf returns the image of a symbol as {blob, name}, or undefined if it has
 // none.
@@ -21,14 +23,31 @@ async function imageOf({ id }, signal) {
 	}
 }
 
-// preview returns the image of a symbol, or the start of its data.
-export async function preview(symbol, alt, signal) {
+// thumbnail shows the image of a symbol, or the start of its data, until the signal is
+// aborted.
+export async function thumbnail(symbol, place, signal) {
+	const node = new Image();
+	node.alt = "";
+	node.draggable = false;
+	node.onerror = () => signal.aborted || instead(symbol, place, signal).catch(() => {});
+	const url = await imageURL(symbol.id, symbol.updatedAt);
+	if (signal.aborted) return;
+	signal.addEventListener("abort", () => node.removeAttribute("src")); // ends the request
+	node.src = url;
+	fill(place, node);
+}
+
+async function instead(symbol, place, signal) {
 	const image = await imageOf(symbol, signal);
-	if (!image) return h("code", (await get(symbol, signal)).data.slice(0, 120));
+	fill(place, image ? "Cannot be displayed." : h("code", (await get(symbol, signal)).data.slice(0, 120)));
+}
+
+// picture shows an image that is in memory.
+function picture(blob, alt) {
 	const node = new Image();
 	node.alt = alt;
 	node.draggable = false;
-	node.src = URL.createObjectURL(image.blob);
+	node.src = URL.createObjectURL(blob);
 	node.onload = node.onerror = ({ type }) => {
 		URL.revokeObjectURL(node.src);
 		if (type === "error") node.replaceWith("Cannot be displayed.");
@@ -56,8 +75,8 @@ export function fileName({ headers }) {
 
 // openSymbol shows a symbol in a dialog. list returns the symbols around it,
 // actions(symbol) the entries of its menu; moved is called when another one is
-// shown.
-export function openSymbol(symbol, { list, actions, moved, closed }) {
+// shown, dropped with the symbol and the files that are dropped on it.
+export function openSymbol(symbol, { list, actions, moved, closed, dropped }) {
 	const content = h("div.stack", h("div.preview.large"));
 	const group = newId();
 	const step = (by) => {
@@ -70,6 +89,11 @@ export function openSymbol(symbol, { list, actions, moved, closed }) {
 		const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
 		if (by && !event.target.closest("input, pre, .menu")) step(by);
 	});
+	dialog.addEventListener("dragover", (event) => {
+		event.preventDefault();
+		event.dataTransfer.dropEffect = "copy";
+	});
+	dialog.addEventListener("drop", (event) => dropped(symbol, [...event.dataTransfer.files]));
 	show(symbol);
 	return { close, show, update, shown: () => symbol };
 
@@ -86,12 +110,28 @@ export function openSymbol(symbol, { list, actions, moved, closed }) {
 		titleNode.textContent = to.name;
 		moved(to);
 		try {
-			const [{ data, type }, shown] = await Promise.all([get(to), preview(to, to.name)]);
+			const [{ data, type, tags, createdAt, updatedAt, updatedBy }, image] = await Promise.all([get(to), imageOf(to)]);
 			if (symbol !== to) return; // another one is shown meanwhile
-			const facts = { Type: type, Dimensions: dimensions(data), Size: bytes(new Blob([data]).size), ID: to.id };
-			const copies = () => [["Copy ID", () => copyText(String(to.id))], ["Copy data", () => copyText(data)], ...actions(to)];
+			const facts = {
+				Type: type,
+				Dimensions: dimensions(data),
+				Size: bytes(new Blob([data]).size),
+				ID: to.id,
+				Tags: tags.join(", "),
+				Created: timeNode(createdAt),
+				Changed: updatedAt !== createdAt && [timeNode(updatedAt), updatedBy && ` by key ${updatedBy}`],
+			};
+			const url = image && await dataURL(image.blob);
+			const drawing = image?.blob.type.startsWith(svgType) && await image.blob.text();
+			const copies = () => [
+				["Copy ID", () => copyText(String(to.id))],
+				["Copy data", () => copyText(data)],
+				...(drawing ? [["Copy as SVG", () => copyText(drawing)]] : []),
+				...(image ? [["Copy as data URL", () => copyText(url)]] : []),
+				...actions(to),
+			];
 			fill(content,
-				h("div.preview.large", shown),
+				h("div.preview.large", image ? picture(image.blob, to.name) : h("code", data.slice(0, 120))),
 				plates(group),
 				h("dl", Object.entries(facts).map(([name, value]) => value && h("div", h("dt", name), h("dd", value)))),
 				h("details", h("summary", "Data"), h("pre", { tabindex: "0" }, data.slice(0, 4000), data.length > 4000 && "…")),
@@ -123,13 +163,36 @@ function dimensions(data) {
 	}
 }
 
-// encode returns the fields of a symbol for an image file.
-export async function encode(file) {
-	const type = file.type || (/\.svg$/i.test(file.name) ? svg : "");
-	if (!imageType.test(type)) throw new Error("Not an image.");
-	const name = file.name.replace(/(.)\.[^.]+$/, "$1");
-	const size = await imageSize(new Blob([file], { type }));
-	return { name: [...name].slice(0, 255).join(""), type, data: JSON.stringify({ name, type, content: await base64(file), ...size }) };
+// replacePicture asks whether a file replaces the picture of a symbol, and calls run with
+// the new and the old {type, data}. The data keeps its form: JSON, a data URL or SVG. add
+// is called if the file is to be a symbol of its own.
+export async function replacePicture(symbol, file, { run, add }) {
+	const type = file.type || (/\.svg$/i.test(file.name) ? svgType : "");
+	if (!imageType.test(type)) throw new Error(`${file.name} is not an image.`);
+	const blob = new Blob([file], { type });
+	const size = await imageSize(blob);
+	const [before, image, url] = [await get(symbol), await imageOf(symbol), await dataURL(blob)];
+	const apart = h("input", { type: "checkbox" });
+	return formDialog({ title: `Replace the picture of ${symbol.name}?`, submit: "Replace", run: () => (apart.checked ? add(file) : run(
+		{ type, data: dataLike(before.data, { type, url, size }) },
+		{ type: before.type, data: before.data },
+	)) },
+	h("div.before-after",
+		h("figure", h("div.preview", image ? picture(image.blob, "The current picture") : "No picture"), h("figcaption.hint", "Now")),
+		h("figure", h("div.preview", picture(blob, "The new picture")), h("figcaption.hint", file.name))),
+	h("p", "Its id, name, tags and folder stay."),
+	h("label.check", apart, "Add it as a new symbol instead"));
+}
+
+// dataLike returns the data for a picture in the form of other data.
+function dataLike(data, { type, url, size }) {
+	const content = url.slice(url.indexOf(",") + 1);
+	try {
+		return JSON.stringify({ ...JSON.parse(data), type, content, ...size });
+	} catch {
+		// not JSON
+	}
+	return data.trimStart().startsWith("<") && type === svgType ? new TextDecoder().decode(Uint8Array.from(atob(content), (c) => c.charCodeAt(0))) : url;
 }
 
 async function imageSize(blob) {
@@ -143,16 +206,16 @@ async function imageSize(blob) {
 		URL.revokeObjectURL(image.src);
 	}
 	const size = { width: image.naturalWidth, height: image.naturalHeight };
-	if (blob.type !== svg) return size;
+	if (blob.type !== svgType) return size;
 	// Browsers differ in the size of an SVG without width and height.
 	const [root] = /<svg[^>]*>/i.exec(await blob.text()) ?? [""];
 	const [, width, height] = /viewBox=["'][^"']*?([\d.]+)[\s,]+([\d.]+)\s*["']/.exec(root) ?? [];
 	return /\swidth=/.test(root) || !(width > 0 && height > 0) ? size : { width: Math.round(width), height: Math.round(height) };
 }
 
-const base64 = (file) => new Promise((resolve, reject) => {
+const dataURL = (blob) => new Promise((resolve, reject) => {
 	const reader = new FileReader();
-	reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
+	reader.onload = () => resolve(reader.result);
 	reader.onerror = () => reject(new Error("The file cannot be read."));
-	reader.readAsDataURL(file);
+	reader.readAsDataURL(blob);
 });

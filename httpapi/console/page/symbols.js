@@ -3,13 +3,21 @@ import { call, pages, send } from "./api.js";
 import { byId, byName, fill, h, icon, plural } from "./dom.js";
 import { virtualGrid } from "./grid.js";
 import { loadFailed } from "./keyforms.js";
-import { encode, openSymbol, preview, saveSymbol } from "./symbol.js";
-import { download, importZip, isZip } from "./transfer.js";
-import { announce, button, each, emptyState, errorContent, errorState, field, focusFirst, formDialog, heading, iconButton, menuButton, nameField, openMenu, searchField, selection, showProblem, skeleton } from "./ui.js";
+import { openSymbol, replacePicture, saveSymbol, thumbnail } from "./symbol.js";
+import { download, importLibrary, isLibrary, uploads } from "./transfer.js";
+import { openTrash, undelete } from "./trash.js";
+import { announce, button, each, emptyState, errorContent, errorState, field, focusFirst, formDialog, heading, iconButton, inParts, menuButton, nameField, openMenu, searchField, selection, showProblem, skeleton } from "./ui.js";
+import { zipOf } from "./zip.js";
 
 const client = (method, path, options) => call(method, `symbol/${path}`, { key: "client", ...options });
-const fields = "fields=id,name,type,folderId,size";
+const fields = "fields=id,name,type,folderId,size,updatedAt";
 const nextToMe = 8; // folders that need no search
+const isPicture = ({ name, type }) => type.startsWith("image/") || /\.svg$/i.test(name);
+
+const toTrash = "What is deleted can be restored from the trash, for 30 days unless the server is set otherwise.";
+
+const wordsOf = (text) => text.trim().toLowerCase().split(/\s+/);
+const listOf = (text) => text.split(",").map((one) => one.trim()).filter(Boolean);
 
 export function symbolsScreen(root) {
 	let folders; // by name; undefined until loaded
@@ -39,15 +47,17 @@ export function symbolsScreen(root) {
 	const more = button("Show more", { hidden: true, onclick: () => showMore() });
 	let showMore;
 	const images = chooser("image/*,.svg", true, (files) => add(files));
-	const archive = chooser(".zip,application/zip", false, (files) => add(files));
+	const archive = chooser(".zip,.xml,.drawio,.json,application/zip", false, (files) => add(files));
 	const addImages = (id) => button("Add images", { kind: "main", symbol: "plus", id, onclick: () => images.click() });
 	const tools = h("div.actions", { hidden: true }, filter,
 		iconButton("reload", "Reload", { id: "reload", onclick: () => load().then(() => focusFirst("reload")) }),
 		menuButton("Folder actions", "folder-menu", () => [
 			["Rename folder…", renameFolder],
-			["Import a zip…", () => archive.click()],
-			["Export as zip", exportFolder],
+			["Import a zip or library…", () => archive.click()],
+			["Export as zip", () => exportFolder("zip")],
+			["Export for draw.io", () => exportFolder("drawio")],
 			["Select all", () => chosen.set(found.map(({ id }) => id))],
+			["Trash…", () => openTrash(named, load)],
 			["Delete folder…", deleteFolder, "danger"],
 		]),
 		addImages("add-images"), images, archive);
@@ -56,9 +66,11 @@ export function symbolsScreen(root) {
 	const chosen = selection("symbol", () => {
 		for (const box of grid.node.querySelectorAll("input")) box.checked = chosen.ids.has(Number(box.value));
 		grid.node.classList.toggle("selecting", chosen.ids.size > 0);
+		chosen.count(found);
 	},
 	button("Select all", { kind: "small", onclick: () => chosen.set(found.map(({ id }) => id)) }),
 	button("Move…", { kind: "small", onclick: () => chooseFolder(selected(), "Move") }),
+	button("Tag…", { kind: "small", onclick: () => tagAll(selected()) }),
 	button("Delete…", { kind: "small", onclick: () => remove(selected()) }));
 	const pane = h("section.pane", { "aria-labelledby": "title" }, chosen.node, banner, body, more);
 	const list = h("ul", { onkeydown });
@@ -124,11 +136,12 @@ export function symbolsScreen(root) {
 		tools.hidden = !folder;
 		more.hidden = true;
 		title.textContent = folder?.name ?? (text ? "Search" : "Symbols");
+		if (!same) summary.textContent = "";
 		if (!folder && !text) return fill(body, emptyState("folder", "No folders yet", "Create a folder and drop drawings into it.", button("New folder", { kind: "main", symbol: "plus", onclick: createFolder })));
 		if (!same) {
 			symbols = new Map();
 			chosen.set([]);
-			summary.textContent = filter.value = "";
+			filter.value = "";
 			if (!again) fill(body, skeleton("grid"));
 			if (root.isConnected) scrollTo(0, 0);
 		}
@@ -196,6 +209,7 @@ export function symbolsScreen(root) {
 					if (location.hash.split("/").length > 3 && location.hash.startsWith("#/symbols/")) history.replaceState(null, "", shownHash);
 				},
 				actions: (one) => entries(one).filter(([text]) => text !== "Download"),
+				dropped: (one, files) => (files.length === 1 ? replaceBy(one, files[0]) : undefined),
 			});
 		} catch (error) {
 			history.replaceState(null, "", shownHash);
@@ -205,14 +219,16 @@ export function symbolsScreen(root) {
 
 	function render() {
 		const text = filter.value.trim().toLowerCase();
-		found = [...symbols.values()].filter(({ name, type }) => `${name} ${type}`.toLowerCase().includes(text));
+		const words = wordsOf(text);
+		found = [...symbols.values()].filter(({ name, type }) => words.every((word) => `${name} ${type}`.toLowerCase().includes(word)));
 		viewer?.update();
-		summary.textContent = `${found.length < symbols.size ? `${found.length.toLocaleString("en")} of ` : ""}${plural(symbols.size, "symbol")}`;
+		chosen.count(found);
+		summary.textContent = `${found.length < symbols.size ? `${found.length.toLocaleString("en")} of ` : ""}${plural(symbols.size, "symbol")}${complete || folder ? "" : ", more on request"}`;
 		if (found.length) {
 			if (!grid.node.isConnected) fill(body, grid.node);
 			grid.show(found, folder ? 3.9 : 5.3);
 		} else if (!folder) fill(body, emptyState("folder", "No symbol matches", `No name contains “${searched}”.`));
-		else if (!symbols.size) fill(body, emptyState("folder", "This folder is empty", "Drop images or a zip here, or choose some.", addImages(), button("Import a zip", { onclick: () => archive.click() })));
+		else if (!symbols.size) fill(body, emptyState("folder", "This folder is empty", "Drop images or a zip here, or choose some.", addImages(), button("Import a zip or library", { onclick: () => archive.click() })));
 		else fill(body, emptyState("folder", "No symbol matches", `No name or type in ${folder.name} contains “${text}”.`));
 	}
 
@@ -232,9 +248,14 @@ export function symbolsScreen(root) {
 			id: `symbol-${id}`,
 			draggable: "true",
 			onkeydown(event) {
-				if (event.key !== " ") return;
+				const action = {
+					" ": () => toggle(event.shiftKey),
+					F2: () => rename(symbol),
+					Delete: () => remove(chosen.ids.has(id) ? selected() : [symbol]),
+				}[event.key];
+				if (!action) return;
 				event.preventDefault();
-				toggle(event.shiftKey);
+				action();
 			},
 			onclick(event) {
 				if (!event.shiftKey) return;
@@ -250,12 +271,14 @@ export function symbolsScreen(root) {
 		}, plate, h("span.name", { title: name }, name), !folder && h("span.hint", named(folderId)?.name)), box, menu);
 		loads.set(node, load);
 		// A tile that is only passed loads nothing.
-		setTimeout(() => load.signal.aborted || preview(symbol, "", load.signal).then((image) => fill(plate, image), () => {}), 60);
+		setTimeout(() => load.signal.aborted || thumbnail(symbol, plate, load.signal).catch(() => {}), 60);
 		return node;
 	}
 
 	const entries = (symbol) => [
 		["Rename…", () => rename(symbol)],
+		["Replace picture…", () => chooser("image/*,.svg", false, ([file]) => replaceBy(symbol, file)).click()],
+		["Tags…", () => editTags(symbol)],
 		["Move…", () => chooseFolder([symbol], "Move")],
 		["Copy to a folder…", () => chooseFolder([symbol], "Copy")],
 		["Download", () => saveSymbol(symbol).catch(showError)],
@@ -277,21 +300,71 @@ export function symbolsScreen(root) {
 		on("drop", (event, to) => {
 			node.classList.remove("over");
 			if (dragged) move(dragged, to.id).catch(showError);
-			else add([...event.dataTransfer.files], to);
+			else {
+				const files = [...event.dataTransfer.files];
+				const tile = event.target.closest(".tile");
+				const onto = tile && files.length === 1 && isPicture(files[0]) && symbols.get(Number(tile.id.replace("tile-", "")));
+				if (onto) replaceBy(onto, files[0]);
+				else add(files, to);
+			}
 		});
 	}
 
-	// add adds images one at a time, to keep their order, and imports zips.
+	// add adds pictures, a few hundred with each request, and imports libraries.
 	async function add(files, to = folder) {
-		const pictures = files.filter((file) => !isZip(file));
-		const done = await each(banner, `Adding to ${to.name}`, pictures, async (file, signal, progress) => {
-			const symbol = await client("POST", `folders/${to.id}/symbols`, { body: await encode(file), signal, progress });
-			replace({ ...symbol, data: undefined, size: new Blob([symbol.data]).size });
-			return symbol;
-		}, 1);
-		if (done.length) announce(`${plural(done.length, "symbol")} added to ${to.name}.`);
-		if (root.isConnected && pictures.length && done.length === pictures.length) focusFirst("add-images");
-		for (const file of files.filter(isZip)) await importZip(to, file, () => load());
+		const pictures = files.filter((file) => !isLibrary(file));
+		const done = await each(banner, `Adding to ${to.name}`, uploads(pictures), async (upload, signal, progress) =>
+			client("POST", `folders/${to.id}/import?skip=true`, { body: await zipOf(upload.files), signal, progress }), 1);
+		const added = done.flatMap((one) => one.files);
+		const left = done.flatMap((one) => [...one.skipped, ...one.ignored]);
+		if (added.length) {
+			await open(true);
+			announce(`${plural(added.length, "symbol")} added to ${to.name}.`, async () => {
+				await deleteAll("Undoing", added.map(({ symbolId, name }) => ({ id: symbolId, name })));
+				await open(true);
+			});
+		}
+		if (left.length) showProblem(banner, [h("strong", `Adding to ${to.name}: ${left.length} of ${pictures.length} left out`), h("ul", left.slice(0, 20).map(({ file, reason }) => h("li", h("b", file), `: ${reason}`)))]);
+		else if (root.isConnected && added.length) focusFirst("add-images");
+		for (const file of files.filter(isLibrary)) await importLibrary(to, file, () => load());
+	}
+
+	const updateAll = (title, list, fields) => inParts(banner, title, list, (ids) => client("PATCH", "symbols", { body: { ids, ...fields } }));
+	const deleteAll = (title, list) => inParts(banner, title, list, (ids) => client("POST", "symbols/delete", { body: { ids } }));
+
+	const replaceBy = (symbol, file) => replacePicture(symbol, file, {
+		add: (one) => add([one]),
+		async run(after, before) {
+			const changed = await update(symbol, after);
+			announce(`The picture of ${symbol.name} is replaced.`, () => update(changed, before));
+		},
+	}).catch(showError);
+
+	// tagsField is a field for tags.
+	const tagsField = (label, tags = []) =>
+		field(label, h("input", { value: tags.join(", "), autocomplete: "off" }), "Separated by commas.");
+
+	async function editTags(symbol) {
+		try {
+			const { tags } = await client("GET", `symbols/${symbol.id}?fields=tags`);
+			const edited = tagsField("Tags", tags);
+			await formDialog({ title: `Tags of ${symbol.name}`, submit: "Save", async run() {
+				const changed = await update(symbol, { tags: listOf(edited.querySelector("input").value) });
+				announce(`Tags of ${symbol.name} changed.`, () => update(changed, { tags }));
+			} }, edited);
+		} catch (error) {
+			showError(error);
+		}
+	}
+
+	function tagAll(list) {
+		const [added, removed] = [tagsField("Add"), tagsField("Remove")];
+		return formDialog({ title: `Tag ${plural(list.length, "symbol")}`, submit: "Save", async run() {
+			const [addTags, removeTags] = [added, removed].map((one) => listOf(one.querySelector("input").value));
+			const done = await updateAll("Tagging", list, { addTags, removeTags });
+			announce(`Tags of ${plural(done.length, "symbol")} changed.`);
+			await open(true);
+		} }, added, removed);
 	}
 
 	// change changes a record if it is still as shown. It sends the ETag, so that
@@ -305,7 +378,7 @@ export function symbolsScreen(root) {
 				throw error;
 			});
 			const [record] = symbol ? await client("GET", `folders/${shown.folderId}/symbols?${fields}&limit=1&after=${shown.id - 1}`) : [await response.json()];
-			if (Object.keys(record ?? shown).some((name) => record?.[name] !== shown[name])) {
+			if (!record || ["name", "type", "folderId", "size"].some((name) => record[name] !== shown[name])) {
 				const now = record && (record.name === shown.name ? "in another folder" : `now "${record.name}"`);
 				Object.assign(shown, record); // the second attempt is meant
 				throw new CanvasbackError(now ? `It is ${now}. Submit again to change that, or cancel to keep it` : "It is gone", { status: 412 });
@@ -320,7 +393,7 @@ export function symbolsScreen(root) {
 
 	const update = async (symbol, body) => {
 		const { data, ...record } = await change("PATCH", `symbols/${symbol.id}`, symbol, body);
-		return replace({ ...record, size: symbol.size });
+		return replace({ ...record, size: new Blob([data]).size, updatedAt: Date.now() });
 	};
 
 	const rename = (symbol) => formDialog({ title: "Rename symbol", submit: "Rename", async run(name) {
@@ -355,10 +428,16 @@ export function symbolsScreen(root) {
 	// move moves symbols and offers to undo that. The error of one is thrown.
 	async function move(list, to) {
 		const back = new Map(list.map(({ id, folderId }) => [id, folderId]));
-		const apply = (all, target) => (all.length === 1 ? update(all[0], { folderId: target(all[0]) }).then((one) => [one])
-			: each(banner, "Moving", all, (one) => update(one, { folderId: target(one) })));
-		const done = await apply(list.filter(({ folderId }) => folderId !== to), () => to);
-		if (done.length) announce(`${done.length === 1 ? done[0].name : plural(done.length, "symbol")} moved to ${named(to).name}.`, () => apply(done, ({ id }) => back.get(id)).then(() => open(true)));
+		const apply = async (all, folderId) => {
+			if (all.length === 1) return [await update(all[0], { folderId })];
+			const moved = await updateAll("Moving", all, { folderId });
+			return moved.map((one) => replace({ ...one, folderId }));
+		};
+		const done = await apply(list.filter(({ folderId }) => folderId !== to), to);
+		if (done.length) announce(`${done.length === 1 ? done[0].name : plural(done.length, "symbol")} moved to ${named(to).name}.`, async () => {
+			for (const [folderId, group] of Map.groupBy(done, ({ id }) => back.get(id))) await apply(group, folderId);
+			await open(true);
+		});
 	}
 
 	async function copy({ id }, to) {
@@ -386,11 +465,11 @@ export function symbolsScreen(root) {
 		const [one] = list;
 		const what = list.length === 1 ? one.name : plural(list.length, "symbol");
 		return formDialog({ title: `Delete ${what}?`, submit: list.length === 1 ? "Delete symbol" : `Delete ${what}`, danger: true, after: neighbor(list), async run() {
-			const action = async (symbol) => (await change("DELETE", `symbols/${symbol.id}`, symbol), symbol);
-			const done = list.length === 1 ? [await action(one)] : await each(banner, "Deleting", list, action);
+			if (list.length === 1) await change("DELETE", `symbols/${one.id}`, one);
+			const done = list.length === 1 ? list : await deleteAll("Deleting", list);
 			drop(done);
-			announce(`${done.length === 1 ? done[0].name : plural(done.length, "symbol")} deleted.`);
-		} }, h("p", list.length === 1 ? "The symbol is deleted permanently." : "The symbols are deleted permanently. Export the folder first to keep a copy."));
+			if (done.length) announce(`${done.length === 1 ? done[0].name : plural(done.length, "symbol")} deleted.`, () => undelete(...done).then(() => open(true)));
+		} }, h("p", toTrash));
 	}
 
 	// neighbor returns the id of the element to focus after symbols are removed.
@@ -425,16 +504,17 @@ export function symbolsScreen(root) {
 		announce(`${previous} renamed.`, () => renameTo(updated, previous));
 	} }, nameField(folder.name, "Unique among folders."));
 
-	const exportFolder = () => download(banner, `Exporting ${folder.name}`, `${folder.name}.zip`, `symbol/folders/${folder.id}/export`).catch(showError);
+	const exportFolder = (format) => download(banner, `Exporting ${folder.name}`, `${folder.name}.${format === "zip" ? "zip" : "xml"}`, `symbol/folders/${folder.id}/export?format=${format}`).catch(showError);
 
 	async function deleteFolder() {
+		const gone = folder;
 		const { id, name } = folder;
 		const all = symbols.size ? ` and ${complete ? plural(symbols.size, "symbol") : "its symbols"}` : "";
 		const deleted = await formDialog({ title: `Delete ${name}?`, submit: `Delete folder${all}`, danger: true, run: () => change("DELETE", `folders/${id}`, folder) },
-			h("p", all ? `The folder${all} are deleted permanently. Export it first to keep a copy.` : "The folder is empty. It is deleted permanently."));
+			h("p", all ? toTrash : `The folder is empty. ${toTrash}`));
 		if (!deleted) return;
 		folders = folders.filter((one) => one.id !== id);
-		announce(`${name} deleted.`);
+		announce(`${name} deleted.`, () => undelete(gone).then(() => load()));
 		history.replaceState(null, "", "#/symbols");
 		await open(true);
 		focusFirst("title");
@@ -449,7 +529,10 @@ export function symbolsScreen(root) {
 		leave() {
 			viewer?.close();
 			// Images still loading would occupy the connections that the next screen needs.
-			grid.drop((_, tile) => tile.querySelector(".preview").firstChild);
+			grid.drop((_, tile) => {
+				const shown = tile.querySelector(".preview").firstChild;
+				return shown && shown.complete !== false;
+			});
 		},
 	};
 }

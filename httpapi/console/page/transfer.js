@@ -45,11 +45,29 @@ async function collect({ headers, body }, { bar, text }) {
 	}
 }
 
-export const isZip = ({ name, type }) => /zip/.test(type) || /\.zip$/i.test(name);
+export const isLibrary = ({ name, type }) => /zip/.test(type) || /\.(zip|xml|drawio|json)$/i.test(name);
 
-// importZip shows the result of a dry run and imports a zip on confirmation. The
-// promise ends when the dialog is closed.
-export const importZip = (folder, file, imported) => new Promise((closed) => {
+const [maxFiles, maxBytes] = [200, 32e6]; // of one upload
+
+// uploads divides files into {name, files} for one request each. The names of the files
+// in one are unique.
+export function uploads(files) {
+	const list = [];
+	for (const file of files) {
+		let last = list.at(-1);
+		if (!last || last.files.length === maxFiles || last.size + file.size > maxBytes || last.files.some(({ name }) => name === file.name)) {
+			last = { name: file.name, files: [], size: 0 };
+			list.push(last);
+		}
+		last.files.push(file);
+		last.size += file.size;
+	}
+	return list;
+}
+
+// importLibrary shows the result of a dry run and imports a zip, a draw.io library or
+// Iconify JSON on confirmation. The promise ends when the dialog is closed.
+export const importLibrary = (folder, file, imported) => new Promise((closed) => {
 	const bar = h("progress", { "aria-label": "Upload" });
 	const text = h("p");
 	const content = h("div.stack");
@@ -58,7 +76,8 @@ export const importZip = (folder, file, imported) => new Promise((closed) => {
 	const upload = (query, doing) => {
 		text.textContent = `${doing} ${file.name}…`;
 		fill(content, text, bar);
-		return call("POST", `symbol/folders/${folder.id}/import${query}`, { key: "client", body: file, headers: { "Content-Type": "application/zip" }, signal: stop.signal, progress({ loaded, total }) {
+		const name = file.name.replace(/(.)\.[^.]+$/, "$1");
+		return call("POST", `symbol/folders/${folder.id}/import?skip=true&name=${encodeURIComponent(name)}${query}`, { key: "client", body: file, headers: { "Content-Type": "application/octet-stream" }, signal: stop.signal, progress({ loaded, total }) {
 			[bar.max, bar.value] = [total, loaded];
 			text.textContent = `${doing} ${file.name}: ${percent(loaded, total)}`;
 		} });
@@ -73,19 +92,25 @@ export const importZip = (folder, file, imported) => new Promise((closed) => {
 		dialog.querySelector("footer .main")?.focus();
 	};
 	const go = button("", { kind: "main", onclick: () => runOnce(go, () => attempt(async () => {
-		const { imported: count } = await upload("", "Importing");
+		const { imported: count, files } = await upload("", "Importing");
 		close();
 		await imported();
-		announce(`${plural(count, "symbol")} imported into ${folder.name}.`);
+		announce(`${plural(count, "symbol")} imported into ${folder.name}.`, async () => {
+			for (let i = 0; i < files.length; i += 1000) {
+				await call("POST", "symbol/symbols/delete", { key: "client", body: { ids: files.slice(i, i + 1000).map(({ symbolId }) => symbolId) } });
+			}
+			await imported();
+		});
 	})) });
 	attempt(async () => {
-		const { imported: count, files = [], ignored } = await upload("?dryRun=true", "Checking");
+		const { imported: count, files = [], ignored, skipped } = await upload("&dryRun=true", "Checking");
 		go.textContent = `Import ${plural(count, "symbol")}`;
 		fill(content,
-			h("p", count ? `${plural(count, "symbol")} will be added to ${folder.name}. Existing symbols are kept.` : "This zip contains no symbols."),
+			h("p", count ? `${plural(count, "symbol")} will be added to ${folder.name}. Existing symbols are kept.` : "This file contains no symbols."),
 			files.length ? table("Files to import", ["File", "Symbol", "Type"], files.map((one) => [one.file, one.name, one.type])) : "",
+			reasons("Files that are left out", skipped),
 			reasons("Ignored files", ignored),
-			h("footer", button("Cancel", { kind: count ? "quiet" : "main", onclick: close }), count && go));
+			h("footer", button("Cancel", { kind: count ? "quiet" : "main", onclick: close }), count > 0 && go));
 	});
 });
 

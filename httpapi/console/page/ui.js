@@ -227,12 +227,18 @@ export function selection(one, changed, ...actions) {
 	const node = h("div.selection", { hidden: true, role: "group", "aria-label": "Selection" }, text, actions, button("Clear", { kind: "quiet small", onclick: () => self.set([]) }));
 	const render = () => {
 		node.hidden = !ids.size;
-		text.textContent = `${plural(ids.size, one)} selected`;
 		changed();
 	};
 	const self = {
 		node,
 		ids,
+
+		// count tells how many of a list are selected, and how many others.
+		count(shown) {
+			const hidden = ids.size - shown.filter(({ id }) => ids.has(id)).length;
+			text.textContent = `${plural(ids.size, one)} selected${hidden ? `, ${hidden.toLocaleString("en")} of them not in this list` : ""}`;
+		},
+
 		set(list) {
 			ids.clear();
 			for (const id of list) ids.add(id);
@@ -258,13 +264,23 @@ export async function each(banner, title, list, action, width = 6) {
 	const { bar, text, signal } = showProgress(banner, title);
 	const [queue, done, failed] = [list.entries(), [], []];
 	let lost; // a failure that the others would have too
+	let waits = 20; // in all, when the server asks for them
+	// patiently runs an action again when the server says when.
+	const patiently = (action) => action().catch(async (error) => {
+		if (signal.aborted || !error.retryAfter || !waits--) throw error;
+		text.textContent = `${title}: the server asks to wait ${error.retryAfter} s`;
+		await new Promise((resolve) => setTimeout(resolve, error.retryAfter * 1000));
+		if (signal.aborted) throw error;
+		return patiently(action);
+	});
 	const worker = async () => {
 		for (const [i, one] of queue) {
 			if (signal.aborted || lost) return;
 			text.textContent = `${title}: ${i + 1} of ${list.length}, ${one.name}`;
 			[bar.max, bar.value] = [list.length, i];
+			const progress = ({ loaded, total }) => (text.textContent = `${title}: ${i + 1} of ${list.length}, ${one.name}, ${percent(loaded, total)}`);
 			try {
-				done.push(await action(one, signal, ({ loaded, total }) => (text.textContent = `${title}: ${i + 1} of ${list.length}, ${one.name}, ${percent(loaded, total)}`)));
+				done.push(await patiently(() => action(one, signal, progress)));
 			} catch (error) {
 				if (signal.aborted) return;
 				failed.push(h("li", h("b", one.name), `: ${error.message}`));
@@ -279,6 +295,20 @@ export async function each(banner, title, list, action, width = 6) {
 	return done;
 }
 
+const atOnce = 1000; // records that one request changes
+
+// inParts runs a request with the ids of each thousand records, which changes all of
+// them or none. It returns the changed ones.
+export async function inParts(banner, title, list, run) {
+	const parts = Array.from({ length: Math.ceil(list.length / atOnce) }, (_, i) => list.slice(i * atOnce, (i + 1) * atOnce));
+	const named = parts.map((part) => ({ name: `${part[0].name} and ${part.length - 1} more`, part }));
+	const done = await each(banner, title, named, async ({ part }) => {
+		await run(part.map(({ id }) => id));
+		return part;
+	}, 1);
+	return done.flat();
+}
+
 export const percent = (loaded, total) => `${bytes(loaded)} of ${bytes(total)}, ${Math.floor((100 * loaded) / total)} %`;
 
 // saveBlob saves a blob in the browser's downloads.
@@ -288,7 +318,7 @@ export function saveBlob(blob, name) {
 	setTimeout(() => URL.revokeObjectURL(url), 60_000); // the download has begun by then
 }
 
-const titles = { 401: "Key rejected", 403: "Not permitted", 404: "Not found", 412: "Changed by someone else", 413: "Too large" };
+const titles = { 401: "Key rejected", 403: "Not permitted", 404: "Not found", 412: "Changed by someone else", 413: "Too large", 429: "Too many requests" };
 
 // errorContent shows an error: a heading, the message and the request id.
 export function errorContent({ status, requestId, retryAfter, message, login, missing }) {
@@ -299,7 +329,22 @@ export function errorContent({ status, requestId, retryAfter, message, login, mi
 	let title = login ? "Login required" : titles[status] ?? (status >= 500 ? "Server error" : "Request rejected");
 	if (!status) title = status === undefined ? "Page error" : navigator.onLine ? "Server unreachable" : "You are offline";
 	const text = message.replace(/^[a-z]+ /, (word) => word[0].toUpperCase() + word.slice(1)) + (/[./]$/.test(message) ? "" : ".");
-	return [h("strong", title), h("p", text, retryAfter ? ` Retry in ${retryAfter} s.` : ""), requestId && h("p.hint", "Request ", h("code", requestId))];
+	return [h("strong", title), h("p", text, retryAfter ? countdown(retryAfter) : ""), requestId && h("p.hint", "Request ", h("code", requestId))];
+}
+
+// countdown tells when to retry.
+function countdown(seconds) {
+	const node = h("span");
+	const end = Date.now() + seconds * 1000;
+	const write = () => {
+		const left = Math.ceil((end - Date.now()) / 1000);
+		node.textContent = left > 0 ? ` Retry in ${left} s.` : " Retry now.";
+		if (left <= 0 || (timer && !node.isConnected)) clearInterval(timer);
+	};
+	let timer;
+	write();
+	timer = setInterval(write, 1000);
+	return node;
 }
 
 // notice fills an otherwise empty screen.
@@ -330,7 +375,7 @@ export function showProgress(banner, name) {
 }
 
 export const heading = (title, summary, tools = "") =>
-	h("div.head", h("div", h("h1#title", { tabindex: "-1" }, title), h("p.summary", summary)), tools);
+	h("div.head", h("div", h("h1#title", { tabindex: "-1" }, title), h("p.summary", { role: "status" }, summary)), tools);
 
 export const skeleton = (kind) =>
 	h(`div.skeleton.${kind}`, { role: "img", "aria-label": "Loading" }, Array.from({ length: 8 }, () => h("div")));

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/matryer/is"
 
@@ -77,6 +78,43 @@ func TestExportList_ChecksAndRemoves(t *testing.T) {
 	b.wait(listedSources + `.length === 1`)
 	_, err = s.Exports.Find(t.Context(), sourceURL("lost"))
 	is.Equal(err, exports.ErrNotFound)
+}
+
+// TestExportList_BrokenFilesAreFoundAndChanged checks a list, and gives the one export
+// whose file is gone another file.
+func TestExportList_BrokenFilesAreFoundAndChanged(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t)
+	for _, name := range []string{"a", "b"} {
+		s.RegisterExport(t, sourceURL(name), name+".pdf", "file "+name)
+	}
+	s.register(sourceURL("lost"), apitest.FilesURL+"lost.pdf")
+	b := openExportList(s)
+	b.wait(listedSources + `.length === 3`)
+	shown := `[...document.querySelectorAll(".records .name")].filter((one) => one.checkVisibility()).map((one) => one.innerText)`
+	b.clickNode(`e2e.field("Not available")`)
+	b.waitText("No broken file")
+	b.click("Check all")
+	b.waitText("3 files checked, 1 not available.")
+	b.wait(shown + `.length === 1`)
+	is.Equal(eval[[]string](b, shown), []string{sourceURL("lost")})
+
+	b.click("More for "+sourceURL("lost"), "Change file…")
+	is.Equal(eval[[]string](b, `[...document.querySelectorAll("dialog input")].map((one) => one.value)`), []string{sourceURL("lost"), apitest.FilesURL + "lost.pdf", ""})
+	is.True(eval[bool](b, `e2e.field("Source").readOnly`))
+	b.fill("Exported file", apitest.FilesURL+"a.pdf")
+	s.Clock.Add(time.Minute)
+	b.click("Change")
+	b.waitText("No broken file", "The previous export was replaced.")
+	export, err := s.Exports.Find(t.Context(), sourceURL("lost"))
+	is.NoErr(err)
+	is.Equal(export.ExportedURL, apitest.FilesURL+"a.pdf")
+	b.click("Check all")
+	b.waitText("3 files checked, 0 not available.", "No broken file")
+
+	b.click("Register…") // is empty again
+	is.Equal(eval[[]string](b, `[...document.querySelectorAll("dialog input")].map((one) => one.value + one.readOnly)`), []string{"false", "false", "false"})
 }
 
 func TestExportList_DownloadsSelection(t *testing.T) {

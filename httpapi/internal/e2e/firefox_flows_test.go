@@ -87,7 +87,7 @@ func TestFirefox_MainFlows(t *testing.T) {
 	b.click("Create folder")
 	b.waitText("This folder is empty")
 	b.chooseFiles(`document.querySelector("input[type=file][multiple]")`, b.writeFile("drawn.png", pngImage(2, 1)), b.writeFile("notes.txt", []byte("text")))
-	b.waitText("notes.txt: Not an image.", "1 symbol")
+	b.waitText("notes.txt: documentation", "1 symbol")
 	b.chooseFiles(`document.querySelector("input[type=file]:not([multiple])")`, b.writeFile("more.zip", archive(t, "Ball valve.svg", svgImage)))
 	b.click("Import 1 symbol")
 	b.waitText("1 symbol imported into Fans.")

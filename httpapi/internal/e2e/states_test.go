@@ -216,3 +216,30 @@ func TestStates_Loading(t *testing.T) {
 	close(release)
 	b.waitText("Gate valve")
 }
+
+// TestStates_KeyEnteredWhileLoading receives the rejection of a request without a key
+// after the key has been entered.
+func TestStates_KeyEnteredWhileLoading(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	handler := s.handler()
+	entered := make(chan struct{})
+	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/folders") && r.Header.Get("x-api-key") == "" {
+			select {
+			case <-entered:
+			case <-r.Context().Done():
+			}
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	s.folder("Valves", "Gate valve")
+	b := openTab(t, s.url+"#/symbols")
+	b.wait(`document.querySelector(".skeleton")`)
+	b.enterClientKey(s)
+	close(entered)
+	b.waitText("1 symbol")
+	b.click("Reload")
+	b.waitText("1 symbol")
+	b.wait(`e2e.button("Access client")`)
+}

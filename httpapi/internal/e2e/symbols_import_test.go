@@ -51,15 +51,15 @@ func TestSymbols_ImportShowsDryRunFirst(t *testing.T) {
 	is.Equal(len(s.symbolsIn(folder.ID)), 3)
 
 	b.chooseFiles(chooser, b.writeFile("bad.zip", archive(t, "empty.svg", "", "Good.svg", svgImage)))
-	b.waitText("1 file of the zip cannot be imported", "Rejected files")
+	b.waitText("1 symbol will be added to Valves", "Files that are left out")
 	b.waitText("broken SVG: it is not well-formed XML")
-	b.click("Close")
+	b.click("Cancel")
 	b.chooseFiles(chooser, b.writeFile("no.zip", []byte("no archive")))
 	b.waitText("The archive is not a zip, a library or a picture.")
 	b.click("Close")
 	b.chooseFiles(chooser, b.writeFile("nothing.zip", archive(t, "__MACOSX/._x", "x")))
-	b.waitText("Nothing in the zip can be imported.")
-	b.click("Close")
+	b.waitText("This file contains no symbols.", "operating system file")
+	b.click("Cancel")
 	is.Equal(len(s.symbolsIn(folder.ID)), 3)
 }
 

@@ -1,0 +1,50 @@
+import { call } from "./api.js";
+import { date, fill, h, newId, plural, svg } from "./dom.js";
+import { errorContent, openDialog, table } from "./ui.js";
+
+const [barWidth, barHeight] = [4, 60];
+
+// plot draws requests per day, a bar for each. Its description says what one sees.
+export function plot(days) {
+	const counts = days.map(({ requests }) => requests);
+	const most = Math.max(1, ...counts);
+	const bars = days.map(({ day, requests }, i) => {
+		const height = (requests / most) * barHeight || 0.5;
+		return svg("rect", { x: i * barWidth, y: barHeight - height, width: barWidth - 1, height }, svg("title", {}, `${date(day)}: ${plural(requests, "request")}`));
+	});
+	return svg("svg", {
+		class: "plot",
+		viewBox: `0 0 ${days.length * barWidth} ${barHeight}`,
+		preserveAspectRatio: "none",
+		role: "img",
+		"aria-label": `${plural(total(days), "request")} in ${days.length} days, ${Math.max(...counts).toLocaleString("en")} at most in one`,
+	}, ...bars);
+}
+
+const total = (days) => days.reduce((sum, { requests }) => sum + requests, 0);
+
+// usage shows the requests of 30 days or of a year, which the path returns.
+export function usage(path) {
+	const group = newId();
+	const content = h("div.stack");
+	const choice = (days, text) => h("label",
+		h("input", { type: "radio", name: group, checked: days === 30, onchange: () => show(days) }),
+		h("span.button.small", text));
+	show(30);
+	return h("section.stack", h("fieldset.actions", h("legend.visually-hidden", "Period"), choice(30, "30 days"), choice(365, "A year")), content);
+
+	async function show(days) {
+		try {
+			const list = await call("GET", `${path}${path.includes("?") ? "&" : "?"}days=${days}`, { key: "admin" });
+			const used = list.filter(({ requests }) => requests).reverse();
+			fill(content,
+				h("p", h("b", plural(total(list), "accepted request")), ` since ${date(list[0].day)}. Days are those of UTC.`),
+				plot(list),
+				used.length > 0 && h("details", h("summary", "As a table"), table("Requests per day", ["Day", "Requests"], used.map(({ day, requests }) => [date(day), requests.toLocaleString("en")]))));
+		} catch (error) {
+			fill(content, h("div.problem", errorContent(error)));
+		}
+	}
+}
+
+export const openUsage = (title, path) => openDialog({ title }, usage(path));

@@ -1,0 +1,251 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/symbols"
+)
+
+// names returns the names of symbols.
+func names(list []symbols.Symbol) (names []string) {
+	for _, one := range list {
+		names = append(names, one.Name)
+	}
+	return names
+}
+
+// selectSymbols selects symbols of the grid by id.
+func (b *tab) selectSymbols(ids ...int) {
+	b.t.Helper()
+	for _, id := range ids {
+		eval[bool](b, fmt.Sprintf(`(document.querySelector("#tile-%d input").click(), true)`, id))
+	}
+}
+
+func TestSymbols_DeletedAreRestored(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t, unprotected)
+	valves := s.folder("Valves", "Gate valve", "Ball valve", "Gate valve", "Check valve")
+	before := s.symbolsIn(valves.ID)
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("4 symbols")
+	undone := func(text string) {
+		t.Helper()
+		b.waitText(text)
+		b.click("Undo")
+		b.waitText("Undone.", "4 symbols")
+		after := s.symbolsIn(valves.ID)
+		is.Equal(len(after), len(before))
+		for i, one := range after {
+			is.Equal([]any{one.ID, one.Name, one.Data}, []any{before[i].ID, before[i].Name, before[i].Data})
+		}
+		b.click("Dismiss")
+		b.waitNoText("Undone.")
+	}
+	b.click("Actions for Check valve", "Delete…", "Delete symbol")
+	b.waitText("3 symbols")
+	undone("Check valve deleted.")
+	b.selectSymbols(1, 3, 4) // two of one name
+	b.waitText("3 symbols selected")
+	b.clickNode(`[...document.querySelectorAll(".selection button")].find((one) => one.innerText === "Delete…")`)
+	b.click("Delete 3 symbols")
+	b.waitText("1 symbol")
+	undone("3 symbols deleted.")
+	b.click("Folder actions", "Delete folder…", "Delete folder and 4 symbols")
+	b.waitText("No folders yet")
+	undone("Valves deleted.")
+}
+
+func TestSymbols_TrashIsShown(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t, unprotected)
+	valves := s.folder("Valves", "Gate valve", "Ball valve")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("2 symbols")
+	b.click("Folder actions", "Trash…")
+	b.waitText("The trash is empty")
+	b.click("Close")
+	for _, name := range []string{"Gate valve", "Ball valve"} {
+		b.click("Actions for "+name, "Delete…", "Delete symbol")
+		b.waitText(name + " deleted.")
+	}
+	b.waitText("This folder is empty")
+	b.click("Folder actions", "Trash…")
+	b.waitText("Symbol of Valves, deleted just now")
+	is.Equal(b.texts(".trash b"), []string{"Ball valve", "Gate valve"}) // the latest first
+	b.click("Restore Gate valve")
+	b.waitText("Gate valve restored.", "1 symbol")
+	is.Equal(names(s.symbolsIn(valves.ID)), []string{"Gate valve"})
+	b.click("Delete Ball valve permanently", "Delete permanently")
+	b.waitText("Ball valve deleted permanently.")
+	b.wait(`!document.querySelector(".trash li")`)
+	b.click("Close")
+	b.click("Folder actions", "Trash…")
+	b.waitText("The trash is empty")
+}
+
+func TestSymbols_PictureIsReplaced(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t, unprotected)
+	valves := s.folder("Valves", "Gate valve")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("1 symbol")
+	type content struct {
+		Name, Type    string
+		Content       []byte
+		Width, Height int
+	}
+	get := func() (symbol symbols.Symbol, data content) {
+		t.Helper()
+		symbol = s.symbolsIn(valves.ID)[0]
+		is.NoErr(json.Unmarshal([]byte(symbol.Data), &data))
+		return symbol, data
+	}
+	before, _ := get()
+	path := b.writeFile("New drawing.png", pngImage(3, 2))
+	b.dropFiles(`document.getElementById("tile-1")`, path)
+	b.waitText("Replace the picture of Gate valve?", "New drawing.png")
+	b.wait(`[...document.querySelectorAll(".before-after img")].map((image) => image.naturalWidth).join() === "40,3"`)
+	b.click("Replace")
+	b.waitText("The picture of Gate valve is replaced.")
+	b.wait(`document.querySelector("#tile-1 img")?.naturalWidth === 3`)
+	after, data := get()
+	is.Equal([]any{after.ID, after.Name, after.Type}, []any{before.ID, before.Name, "image/png"})
+	is.Equal(data, content{"Gate valve", "image/png", pngImage(3, 2), 3, 2})
+	b.click("Undo")
+	b.waitText("Undone.")
+	b.wait(`document.querySelector("#tile-1 img")?.naturalWidth === 40`)
+	again, _ := get()
+	is.Equal([]any{again.Type, again.Data}, []any{before.Type, before.Data})
+
+	b.dropFiles(`document.getElementById("tile-1")`, path)
+	b.waitText("Replace the picture of Gate valve?")
+	b.clickNode(`e2e.field("Add it as a new symbol instead")`)
+	b.click("Replace")
+	b.waitText("1 symbol added to Valves.", "2 symbols")
+	is.Equal(names(s.symbolsIn(valves.ID)), []string{"Gate valve", "New drawing"})
+	b.dropFiles(`document.getElementById("tile-1")`, b.writeFile("broken.png", []byte("no image")))
+	b.waitText("The browser cannot decode the image.")
+	b.click("Dismiss")
+
+	b.clickNode(`document.getElementById("symbol-1")`)
+	b.waitText("40 × 20")
+	b.click("More actions", "Copy as SVG")
+	b.wait(`navigator.clipboard.readText().then((text) => text === ` + quote(svgImage) + `)`)
+	b.click("More actions", "Copy as data URL")
+	b.wait(`navigator.clipboard.readText().then((text) => text.startsWith("data:image/svg+xml;base64,"))`)
+}
+
+func TestSymbols_TagsAreChanged(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t, unprotected)
+	valves := s.folder("Valves", "Gate valve", "Ball valve")
+	tags := func() (all []string) {
+		for _, one := range s.symbolsIn(valves.ID) {
+			all = append(all, strings.Join(one.Tags.List(), "+"))
+		}
+		return all
+	}
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("2 symbols")
+	b.click("Actions for Gate valve", "Tags…")
+	b.fill("Tags", "brass, DN 50,")
+	b.click("Save")
+	b.waitText("Tags of Gate valve changed.")
+	is.Equal(tags(), []string{"brass+DN 50", ""})
+	b.click("Undo")
+	b.waitText("Undone.")
+	is.Equal(tags(), []string{"", ""})
+	b.selectSymbols(1, 2)
+	b.waitText("2 symbols selected")
+	for _, change := range [][2]string{{"Add", "steel, brass"}, {"Remove", "brass"}} {
+		b.click("Tag…")
+		b.fill(change[0], change[1])
+		b.click("Save")
+		b.waitText("Tags of 2 symbols changed.")
+		b.clickNode(`[...document.querySelectorAll(".toast button")].pop()`)
+		b.waitNoText("Tags of 2 symbols changed.")
+	}
+	is.Equal(tags(), []string{"steel", "steel"})
+}
+
+// TestSymbols_ManyFilesNeedFewRequests adds as many files as a team has, while the server
+// once asks to wait.
+func TestSymbols_ManyFilesNeedFewRequests(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newSite(t, unprotected)
+	handler := s.handler()
+	var uploads atomic.Int64
+	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/import") && uploads.Add(1) == 2 {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, `{"message":"too many requests","code":"too_many_requests"}`, http.StatusTooManyRequests)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	folder := s.folder("Valves")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("This folder is empty")
+	var paths []string
+	for i := range 450 {
+		paths = append(paths, b.writeFile(fmt.Sprintf("Välve %03d.png", i), pngImage(1+i, 1)))
+	}
+	b.chooseFiles(`document.querySelector("input[type=file][multiple]")`, paths...)
+	b.waitText("the server asks to wait 1 s")
+	b.waitText("450 symbols added to Valves.", "450 symbols")
+	is.Equal(uploads.Load(), int64(4))
+	list := s.symbolsIn(folder.ID)
+	is.Equal(len(list), 450)
+	is.Equal(list[449].Name, "Välve 449")
+	b.click("Undo")
+	b.waitText("Undone.", "This folder is empty")
+	is.Equal(len(s.symbolsIn(folder.ID)), 0)
+}
+
+// TestSymbols_ScreenIsLoadedOnDemand loses the code of the screen once.
+func TestSymbols_ScreenIsLoadedOnDemand(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newSite(t, unprotected)
+	handler := s.handler()
+	var mu sync.Mutex
+	requested := 0
+	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/symbols.js") {
+			mu.Lock()
+			requested++
+			fail := requested == 1
+			mu.Unlock()
+			if fail {
+				http.Error(w, "no", http.StatusServiceUnavailable)
+				return
+			}
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	s.folder("Valves", "Gate valve")
+	b := openTab(t, s.url)
+	b.waitText("Admin key required")
+	is.Equal(requested, 0)
+	b.click("Symbols")
+	b.waitText("Page error")
+	b.click("Retry")
+	b.waitText("Gate valve")
+	b.click("Overview", "Symbols")
+	b.waitText("Gate valve")
+	is.Equal(requested, 2)
+}

@@ -1,0 +1,165 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/httpapi/apitest"
+	"example.com/canvasback/keys"
+)
+
+// TestUsage_IsDrawn uses a key on three days.
+func TestUsage_IsDrawn(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t)
+	key := s.keyNamed(keyName)
+	_, err := s.Keys.Update(t.Context(), key.ID, keys.Fields{Owner: new("team-1")})
+	is.NoErr(err)
+	for day, requests := range []int{3, 0, 5, 1} {
+		if day > 0 {
+			s.Clock.Add(24 * time.Hour)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { s.Keys.Run(ctx) })
+		for range requests {
+			is.True(s.accepts(string(s.RawKey)))
+		}
+		cancel()
+		running.Wait() // writes what has been counted
+	}
+	b := openKeys(s)
+	const sum = "9 requests in 30 days, 5 at most in one"
+	b.wait(`document.querySelector(".records .plot")?.getAttribute("aria-label") === ` + quote(sum))
+	for _, entry := range []string{"Usage…", "Usage of the owner…"} {
+		b.click("More for apitest", entry)
+		b.waitText("9 accepted requests since")
+		is.Equal(eval[string](b, `document.querySelector("dialog .plot").getAttribute("aria-label")`), sum)
+		b.click("A year")
+		b.wait(`document.querySelectorAll("dialog .plot rect").length === 365`)
+		b.click("As a table")
+		is.Equal(eval[[]string](b, `[...document.querySelectorAll("dialog tbody td:last-child")].map((cell) => cell.innerText)`), []string{"1", "5", "3"})
+		b.click("Close")
+	}
+	b.click("Overview")
+	b.waitText("9 accepted requests since")
+}
+
+// TestKeys_ManyAreChangedByOneRequest counts the requests that change keys.
+func TestKeys_ManyAreChangedByOneRequest(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newSite(t)
+	handler := s.handler()
+	var changes atomic.Int64
+	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			changes.Add(1)
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	for i := range 24 {
+		_, err := s.Keys.Create(t.Context(), keys.Fields{Name: new(fmt.Sprintf("Viewer %d", i))})
+		is.NoErr(err)
+	}
+	all := func(matches func(keys.Key) bool) (n int) {
+		for i := range 24 {
+			if matches(s.keyNamed(fmt.Sprintf("Viewer %d", i))) {
+				n++
+			}
+		}
+		return n
+	}
+	active := func(key keys.Key) bool { return key.Active }
+	b := openKeys(s)
+	b.fill("Search by name, owner, id or scope", "viewer")
+	b.waitText("24 of 25 keys")
+	b.clickNode(`e2e.field("Select Viewer 0")`)
+	button := func(name string) {
+		t.Helper()
+		b.clickNode(`[...document.querySelectorAll(".selection button")].find((one) => one.innerText === ` + quote(name) + `)`)
+	}
+	button("Select all")
+	b.waitText("24 keys selected")
+
+	button("Deactivate") // so many are confirmed
+	b.waitText("Deactivate 24 keys?", "Clients that use them are rejected from then on.")
+	b.click("Cancel")
+	is.Equal(all(active), 24)
+	button("Deactivate")
+	b.click("Deactivate 24 keys")
+	b.waitText("24 keys deactivated.")
+	is.Equal([]int64{changes.Load(), int64(all(active))}, []int64{1, 0})
+	b.click("Undo")
+	b.waitText("Undone.")
+	is.Equal([]int64{changes.Load(), int64(all(active))}, []int64{2, 24})
+
+	button("Change…")
+	b.waitText("Change 24 keys")
+	b.click("Change")
+	b.waitText("Choose what to change.")
+	b.clickNode(`e2e.field("Owner")`)
+	b.wait(`document.querySelector("dialog input[list=owners], dialog input:not([type])")?.checkVisibility()`)
+	eval[bool](b, `(() => {
+		const input = [...document.querySelectorAll("dialog input:not([type=checkbox], [type=radio])")].find((one) => one.checkVisibility());
+		input.value = "team-9";
+		return true;
+	})()`)
+	b.clickNode(`document.querySelector("dialog footer .main, dialog footer [type=submit]")`)
+	b.waitText("24 keys changed.")
+	is.Equal(all(func(key keys.Key) bool { return key.Owner == "team-9" }), 24)
+	is.Equal(changes.Load(), int64(3))
+
+	b.fill("Search by name, owner, id or scope", "viewer 2")
+	b.waitText("24 keys selected, 19 of them not in this list")
+}
+
+// TestKeys_ReportsConcurrentChange changes a key that the page shows.
+func TestKeys_ReportsConcurrentChange(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t)
+	b := openKeys(s)
+	b.wait(`e2e.button("Deactivate apitest")`)
+	key := s.keyNamed(keyName)
+	_, err := s.Keys.Update(t.Context(), key.ID, keys.Fields{Name: new("Renamed by Bob")})
+	is.NoErr(err)
+	b.click("More for apitest", "Rename…")
+	b.fill("Name", "Renamed by Ann")
+	b.click("Rename")
+	b.waitText("Changed by someone else", `The key is now named "Renamed by Bob".`)
+	b.click("Rename")
+	b.waitText("Renamed by Ann changed.")
+	is.Equal(s.keyNamed("Renamed by Ann").ID, key.ID)
+}
+
+// TestKeys_ListIsInTheURL opens the URL of a list elsewhere.
+func TestKeys_ListIsInTheURL(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t)
+	for i := range 120 {
+		_, err := s.Keys.Create(t.Context(), keys.Fields{Name: new(fmt.Sprintf("Viewer %d", i)), Owner: new("team & co")})
+		is.NoErr(err)
+	}
+	b := openKeys(s)
+	b.waitText("121 keys")
+	b.fill("Owner", "team &")
+	b.chooseOption("Order", "Oldest first")
+	b.click("Next page")
+	b.waitText("51–100 of 120")
+	first := b.texts(".records .name")[0]
+	url := s.url + eval[string](b, `location.hash`)
+	other := openTab(t, url)
+	other.enterKey("Admin key", apitest.AdminKey)
+	other.waitText("51–100 of 120")
+	is.Equal(other.texts(".records .name")[0], first)
+}
