@@ -17,6 +17,9 @@ func RunUnconfirmed(t *testing.T, s Storage, begin func(), timeout time.Duration
 		_, err := s.Symbols().PruneTrash(ctx, time.Now().Add(time.Hour), 0)
 		return err
 	}})
+	for range 2 { // besides what RestoreTrash and DeleteTrash may remove
+		fillTrash(t, s)
+	}
 	begin()
 	for _, c := range calls {
 		if c.isRead() || c.method == pruneNothing {

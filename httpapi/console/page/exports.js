@@ -1,7 +1,7 @@
 import { access, apiURL, call, send } from "./api.js";
 import { bytes, curl, fill, h, plural, timeNode } from "./dom.js";
-import { loadFailed } from "./keyforms.js";
-import { announce, button, codeBlock, each, emptyState, errorContent, field, form, formDialog, heading, menuButton, recordRow, records, runOnce, searchField, showProblem, table } from "./ui.js";
+import { isRejected, loadFailed } from "./keyforms.js";
+import { announce, button, codeBlock, each, emptyState, errorContent, field, form, formDialog, heading, menuButton, recordRow, records, runOnce, searchField, showLoadProblem, showProblem, table } from "./ui.js";
 
 const path = "viewer/exports/";
 const limit = 20;
@@ -153,6 +153,7 @@ function registered({ select, download, register }) {
 			await page(`?limit=${limit}&q=${encodeURIComponent(search.value)}`, true);
 		} catch (error) {
 			if (signal.aborted) return;
+			if (loaded.length && !isRejected(error)) return showLoadProblem(banner, error, load);
 			loaded = [];
 			search.hidden = more.hidden = checkAll.hidden = true;
 			if (error.missing) fill(body, h("p.hint", "The admin key lists, checks and removes registered exports. "), button("Enter the admin key", { kind: "small", onclick: access.ask }));

@@ -35,12 +35,16 @@ function enterKey(kind, problem, done) {
 		} })));
 }
 
+// isRejected reports whether an error is about the key. After any other, what has been
+// loaded before stays.
+export const isRejected = ({ status }) => [401, 403].includes(status);
+
 // loadFailed shows a failure to load, with a form if a key may help. The admin
 // routes return 403 if the server has no admin key, or does not permit the user.
 export function loadFailed(body, kind, error, retry) {
 	if (error.outdated) return retry();
 	const disabled = error.status === 403 && kind === "admin";
-	if (disabled || error.login || ![401, 403].includes(error.status)) return fill(body, errorState(error, !disabled && retry));
+	if (disabled || error.login || !isRejected(error)) return fill(body, errorState(error, !disabled && retry));
 	const rejected = access.get(kind);
 	if (rejected && error.status === 401) access.set(kind, ""); // a 403 may be for this screen only
 	fill(body, h("div.login", h("div.emblem", icon("key")), h("h2", `${access.describe(kind)[0]} required`), enterKey(kind, rejected && errorContent(error))));

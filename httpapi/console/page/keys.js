@@ -1,8 +1,8 @@
 import { CanvasbackError } from "../../client/client.js";
 import { call, pages, send } from "./api.js";
 import { byId, byName, date, exact, fill, h, plural, timeNode } from "./dom.js";
-import { createKey, expiryField, loadFailed, overlapField, ownerField, permissions, showRawKey } from "./keyforms.js";
-import { announce, button, emptyState, errorContent, formDialog, heading, iconButton, inParts, menuButton, nameField, options, recordRow, records, runOnce, searchField, selection, showProblem, skeleton } from "./ui.js";
+import { createKey, expiryField, isRejected, loadFailed, overlapField, ownerField, permissions, showRawKey } from "./keyforms.js";
+import { announce, button, emptyState, errorContent, formDialog, heading, iconButton, inParts, menuButton, nameField, options, recordRow, records, runOnce, searchField, selection, showLoadProblem, showProblem, skeleton } from "./ui.js";
 import { openUsage, plot } from "./usage.js";
 
 const soon = 30; // days before a key expires
@@ -105,7 +105,7 @@ export function keysScreen(root) {
 			fill(owners, [...new Set(keys.map((key) => key.owner))].filter(Boolean).sort(byName).slice(0, 1000).map((value) => h("option", { value })));
 		} catch (error) {
 			if (signal.aborted) return;
-			if (keys && ![401, 403].includes(error.status)) return problem(error); // what is shown stays
+			if (keys && !isRejected(error)) return showLoadProblem(banner, error, load);
 			keys = undefined;
 			tools.hidden = toolbar.hidden = true;
 			summary.textContent = "";

@@ -2,11 +2,11 @@ import { CanvasbackError } from "../../client/client.js";
 import { call, pages, send } from "./api.js";
 import { byId, byName, fill, h, icon, plural } from "./dom.js";
 import { virtualGrid } from "./grid.js";
-import { loadFailed } from "./keyforms.js";
+import { isRejected, loadFailed } from "./keyforms.js";
 import { openSymbol, replacePicture, saveSymbol, thumbnail } from "./symbol.js";
 import { download, importLibrary, isLibrary, uploads } from "./transfer.js";
 import { openTrash, undelete } from "./trash.js";
-import { announce, button, each, emptyState, errorContent, errorState, field, focusFirst, formDialog, heading, iconButton, inParts, menuButton, nameField, openMenu, searchField, selection, showProblem, skeleton } from "./ui.js";
+import { announce, button, each, emptyState, errorContent, errorState, field, focusFirst, formDialog, heading, iconButton, inParts, menuButton, nameField, openMenu, searchField, selection, showLoadProblem, showProblem, skeleton } from "./ui.js";
 import { zipOf } from "./zip.js";
 
 const client = (method, path, options) => call(method, `symbol/${path}`, { key: "client", ...options });
@@ -105,6 +105,7 @@ export function symbolsScreen(root) {
 			for await (const { records } of pages("symbol/folders?limit=1000", { key: "client" })) all.push(...records);
 			folders = all.sort((a, b) => byName(a.name, b.name));
 		} catch (error) {
+			if (folders && !isRejected(error)) return showLoadProblem(banner, error, load);
 			folders = undefined;
 			side.hidden = tools.hidden = true;
 			return loadFailed(body, "client", error, load);
@@ -148,7 +149,10 @@ export function symbolsScreen(root) {
 		try {
 			await read(folder ? `folders/${folder.id}/symbols?limit=1000` : `search?q=${encodeURIComponent(text)}`, signal, same);
 		} catch (error) {
-			if (!signal.aborted) fill(body, errorState(error, load));
+			if (signal.aborted) return;
+			if (same && !isRejected(error)) return showLoadProblem(banner, error, load);
+			shownHash = undefined; // of a list that is not shown
+			fill(body, errorState(error, load));
 		}
 	}
 

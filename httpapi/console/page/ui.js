@@ -365,6 +365,12 @@ export function showProblem(banner, content, after = "title") {
 	node.focus();
 }
 
+// showLoadProblem shows that a list could not be loaded again. What is shown stays.
+export const showLoadProblem = (banner, error, retry) => showProblem(banner, [errorContent(error), button("Retry", { kind: "small", symbol: "reload", onclick() {
+	fill(banner);
+	retry();
+} })]);
+
 // showProgress shows a progress bar and a cancel button in a banner.
 export function showProgress(banner, name) {
 	const stop = new AbortController();

@@ -243,3 +243,74 @@ func TestStates_KeyEnteredWhileLoading(t *testing.T) {
 	b.waitText("1 symbol")
 	b.wait(`e2e.button("Access client")`)
 }
+
+// TestStates_LoadedAgain loads every screen, and once more in every state of the server.
+func TestStates_LoadedAgain(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newSite(t)
+	var state atomic.Pointer[failingHandler]
+	handler := s.handler()
+	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		failing := state.Load()
+		switch {
+		case failing == nil:
+			handler.ServeHTTP(w, r)
+		case failing.status == 0 && strings.Contains(r.URL.Path, "/api/"):
+			panic(http.ErrAbortHandler) // no response
+		default:
+			failing.ServeHTTP(w, r)
+		}
+	}))
+	s.folder("Valves", "Gate valve")
+	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
+	b := openTab(t, s.url)
+	enterKeys := func() {
+		b.enterClientKey(s)
+		b.click("Keys")
+		b.wait(`document.title.startsWith("Keys")`)
+		b.enterKey("Admin key", apitest.AdminKey)
+		b.waitText(keyName)
+	}
+	enterKeys()
+	on := new(atomic.Bool)
+	on.Store(true)
+	for _, failing := range []failingHandler{
+		{status: 0},
+		{status: 429, body: `{"message":"too many requests","code":"too_many_requests","requestId":"r-429"}`, retry: "30"},
+		{status: 500, body: `{"message":"internal error","code":"internal","requestId":"r-500"}`},
+		{status: 502, body: `<h1>Bad gateway</h1>`},
+		{status: 503, body: `{"message":"not available","code":"unavailable","requestId":"r-503"}`, retry: "30"},
+		{status: 403, body: `{"message":"this key lacks the scope","code":"forbidden","requestId":"r-403"}`},
+		{status: 401, body: `{"message":"unknown key","code":"unauthorized","requestId":"r-401"}`},
+	} {
+		failing.Handler, failing.on, failing.part = handler, on, "/api/"
+		for screen, record := range map[string]string{"Keys": keyName, "Symbols": "Gate valve", "Exports": sourceURL("plan"), "Overview": "Keys by status"} {
+			b.click(screen)
+			b.waitText(record)
+			state.Store(&failing)
+			if screen == "Exports" {
+				b.fill("Search sources", "plan")
+			} else {
+				b.click("Reload")
+			}
+			if failing.retry != "" {
+				b.wait(`/Retry in (30|29|28|27|26|25) s/.test(e2e.text())`)
+			}
+			if failing.status != 401 && failing.status != 403 {
+				b.wait(`e2e.button("Retry")`)
+				is.True(screen == "Overview" || eval[bool](b, `e2e.text().includes(`+quote(record)+`)`)) // the list is not lost
+				state.Store(nil)
+				b.click("Retry")
+			} else {
+				b.waitText(map[int]string{401: "Unknown key.", 403: "This key lacks the scope."}[failing.status])
+				state.Store(nil)
+				b.do(reload)
+				enterKeys()
+				b.click(screen)
+			}
+			b.waitText(record)
+			b.wait(`!e2e.button("Retry")`)
+		}
+	}
+}

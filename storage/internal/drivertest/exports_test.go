@@ -63,9 +63,11 @@ func TestList_SearchEndsWithContext(t *testing.T) {
 		list, err := store.List(t.Context(), exports.Filter{Contains: "example/100000"}, exports.Range{Limit: 10})
 		is.NoErr(err)
 		is.Equal(len(list.Exports), 1)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		list, err = store.List(ctx, exports.Filter{Contains: "missing"}, exports.Range{Limit: 10})
+		for attempt := 0; err == nil && attempt < 20; attempt++ { // on a busy machine, the timer may be late
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			list, err = store.List(ctx, exports.Filter{Contains: "missing"}, exports.Range{Limit: 10})
+			cancel()
+		}
 		is.True(err != nil) // of the context, or of the driver that it interrupts
 		is.Equal(len(list.Exports), 0)
 	})
