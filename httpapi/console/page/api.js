@@ -66,8 +66,8 @@ export const imageURL = (id, version) => forImages.imageUrl(id, { version });
 
 // send sends a request with a key, "admin" or "client", or both. It throws a
 // CanvasbackError unless the response is a success. The error is outdated if a key has
-// changed since the request. Objects are sent as JSON. progress is called with the events
-// of the upload. A 404 for what is optional is no failure of the page.
+// been entered since the request. Objects are sent as JSON. progress is called with the
+// events of the upload. A 404 for what is optional is no failure of the page.
 export async function send(method, path, { key, body, headers, signal, progress, optional } = {}) {
 	const all = { ...headers };
 	const sent = { ...keys };
@@ -81,7 +81,7 @@ export async function send(method, path, { key, body, headers, signal, progress,
 	} catch (error) {
 		if (!(error instanceof CanvasbackError)) throw error;
 		explain(error);
-		error.outdated = access.kinds.some((kind) => sent[kind] !== keys[kind]);
+		error.outdated = access.kinds.some((kind) => keys[kind] && sent[kind] !== keys[kind]);
 		if (!error.missing && !(optional && error.status === 404)) {
 			failures.unshift({ at: new Date().toISOString(), method, path: path.replace(/\?.*/, ""), error });
 			failures.length = Math.min(failures.length, 20);

@@ -45,9 +45,8 @@ export function loadFailed(body, kind, error, retry) {
 	if (error.outdated) return retry();
 	const disabled = error.status === 403 && kind === "admin";
 	if (disabled || error.login || !isRejected(error)) return fill(body, errorState(error, !disabled && retry));
-	const rejected = access.get(kind);
-	if (rejected && error.status === 401) access.set(kind, ""); // a 403 may be for this screen only
-	fill(body, h("div.login", h("div.emblem", icon("key")), h("h2", `${access.describe(kind)[0]} required`), enterKey(kind, rejected && errorContent(error))));
+	if (access.get(kind) && error.status === 401) access.set(kind, ""); // a 403 may be for this screen only
+	fill(body, h("div.login", h("div.emblem", icon("key")), h("h2", `${access.describe(kind)[0]} required`), enterKey(kind, !error.missing && errorContent(error))));
 	body.querySelector("input").focus();
 }
 

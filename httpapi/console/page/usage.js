@@ -26,7 +26,7 @@ const total = (days) => days.reduce((sum, { requests }) => sum + requests, 0);
 // usage shows the requests of 30 days or of a year, which the path returns.
 export function usage(path) {
 	const group = newId();
-	const content = h("div.stack");
+	const content = h("div.stack.days");
 	const choice = (days, text) => h("label",
 		h("input", { type: "radio", name: group, checked: days === 30, onchange: () => show(days) }),
 		h("span.button.small", text));

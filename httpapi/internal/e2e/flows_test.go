@@ -57,6 +57,7 @@ func TestOverview_ShowsHealthCountsAndFailures(t *testing.T) {
 	failing.on.Store(false)
 	b.click("Reload")
 	b.waitText("1 folder")
+	b.wait(`document.querySelectorAll(".cards .good").length === 4 && document.querySelector(".plot")`) // complete
 	b.click("Inactive 1")
 	b.wait(`document.title === "Keys · Canvasback"`)
 	b.waitText("1 of 2 keys")
