@@ -14,13 +14,16 @@ export function overviewScreen(root) {
 	const problems = h("section");
 	root.append(heading("Overview", h("code", base.href), iconButton("reload", "Reload", { id: "reload", onclick: load })), cards, body, problems);
 
+	let newest; // identifies the latest load; an earlier one that ends after it shows nothing
+
 	async function load() {
+		const current = (newest = {});
 		const parts = [
 			["API", "#/api", async () => {
 				const { info } = await call("GET", "openapi.json");
 				return `Version ${info.version}`;
 			}],
-			["Client keys", "#/keys", keys],
+			["Client keys", "#/keys", (progress) => keys(progress, current)],
 			["Symbol folders", "#/symbols", () => count("symbol/folders", "client", "folder")],
 			["Exports", "#/exports", () => count("admin/exports", "admin", "export")],
 		];
@@ -54,14 +57,15 @@ export function overviewScreen(root) {
 	}
 
 	// keys counts the client keys, and shows those that need attention.
-	async function keys(progress) {
+	async function keys(progress, current) {
 		let list = [];
 		try {
 			for await (list of allKeys()) progress(plural(list.length, "key"));
 		} catch (error) {
-			loadFailed(body, "admin", error, load);
+			if (current === newest) loadFailed(body, "admin", error, load);
 			throw error;
 		}
+		if (current !== newest) return plural(list.length, "key");
 		const states = Object.entries(filters).map(([id, [text, matches]]) => [id, text, list.filter(matches).length]);
 		const used = list.filter((key) => key.useCount).sort((a, b) => b.useCount - a.useCount).slice(0, 5);
 		fill(body, h("section.card.uses-of-all", h("h2", "Requests"), usage("admin/usage")), h("div.columns",
