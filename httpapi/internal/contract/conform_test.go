@@ -20,10 +20,10 @@ func sendConform(t *testing.T) []exchange {
 	recorder := &recorder{base: server.URL}
 	t.Run("conform", func(t *testing.T) {
 		conform.Run(t, conform.Options{
-			BaseURL:  server.URL,
-			AdminKey: apitest.AdminKey,
-			FileURL:  server.AddFile("plan.pdf", strings.Repeat("%PDF-1.7 ", 100)),
-			Client:   &http.Client{Transport: recorder},
+			BaseURL:   server.URL,
+			AdminKey:  apitest.AdminKey,
+			FileURL:   server.AddFile("plan.pdf", strings.Repeat("%PDF-1.7 ", 100)),
+			Transport: recorder,
 		})
 	})
 	return recorder.exchanges
