@@ -61,50 +61,50 @@ type config struct {
 func (c *config) variables() env.Table {
 	return env.Table{
 		{Title: "Usual", Variables: []env.Variable{
-			env.String(&c.addr, "ADDR", "", "listen address (default 127.0.0.1:8080, or :443 with TLS_HOSTS)"),
+			env.Var(&c.addr, env.Text, "ADDR", "", "listen address (default 127.0.0.1:8080, or :443 with TLS_HOSTS)"),
 			env.Func(c.setPort, "PORT", "", "port to listen on at all interfaces, unless ADDR is set"),
 			env.Func(c.setAdminKeys, "ADMIN_API_KEY", "", "admin keys or hashes, comma-separated; generated if empty"),
 			env.Func(c.setDatabaseURL, "DATABASE_URL", "sqlite:canvasback.db", "sqlite:PATH, memory: or postgres://..."),
-			env.String(&c.api.PublicURL, "PUBLIC_URL", "", "http(s) base URL of this server for clients"),
-			env.List(&c.api.AllowedOrigins, "CORS_ORIGINS", "", "origins of pages, comma-separated, or *"),
-			env.OptionalBool(&c.demo, "DEMO", "create sample data and a client key (default true on a new database)"),
+			env.Var(&c.api.PublicURL, env.Text, "PUBLIC_URL", "", "http(s) base URL of this server for clients"),
+			env.Var(&c.api.AllowedOrigins, env.List, "CORS_ORIGINS", "", "origins of pages, comma-separated, or *"),
+			env.Var(&c.demo, env.OptionalBool, "DEMO", "", "create sample data and a client key (default true on a new database)"),
 		}},
 		{Title: "Exported files", Variables: []env.Variable{
-			env.String(&c.exportDir, "EXPORT_DIR", "", "directory of exported files; only downloads serve them"),
-			env.List(&c.exportDirURLs, "EXPORT_DIR_URL", "http://files.internal/", "URLs of this directory, comma-separated"),
-			env.List(&c.fetch.AllowedHosts, "EXPORT_ALLOWED_HOSTS", "", "host[:port] that may be private, comma-separated"),
-			env.List(&c.s3.Buckets, "EXPORT_S3_BUCKETS", "", "bucket[/prefix], comma-separated; credentials of AWS tools"),
-			env.String(&c.s3.Endpoint, "EXPORT_S3_ENDPOINT", "", "URL of the object store, if it is not AWS"),
-			env.String(&c.s3.Region, "EXPORT_S3_REGION", "", "its region (default AWS_REGION or us-east-1)"),
-			env.Duration(&c.s3.PresignLifetime, time.Second, maxPresignLifetime, "EXPORT_S3_URL_LIFETIME", "15m", "lifetime of a presigned URL"),
-			env.Duration(&c.exports.LinkLifetime, 1, 0, "LINK_LIFETIME", "24h", "lifetime of a download link"),
-			env.Choice(&c.api.RegisterWith, registerWith, "REGISTER_WITH", "scope", "who registers: scope (and admin), client, admin, off"),
-			env.String(&c.resolver.URL, "EXPORT_RESOLVE_URL", "", "URL that is asked for exports that are not registered"),
-			env.String(&c.resolver.Token, "EXPORT_RESOLVE_TOKEN", "", "bearer token for it"),
-			env.Bool(&c.ignoreQuery, "SOURCE_IGNORE_QUERY", "false", "true cuts source URLs at their first question mark"),
+			env.Var(&c.exportDir, env.Text, "EXPORT_DIR", "", "directory of exported files; only downloads serve them"),
+			env.Var(&c.exportDirURLs, env.List, "EXPORT_DIR_URL", "http://files.internal/", "URLs of this directory, comma-separated"),
+			env.Var(&c.fetch.AllowedHosts, env.List, "EXPORT_ALLOWED_HOSTS", "", "host[:port] that may be private, comma-separated"),
+			env.Var(&c.s3.Buckets, env.List, "EXPORT_S3_BUCKETS", "", "bucket[/prefix], comma-separated; credentials of AWS tools"),
+			env.Var(&c.s3.Endpoint, env.Text, "EXPORT_S3_ENDPOINT", "", "URL of the object store, if it is not AWS"),
+			env.Var(&c.s3.Region, env.Text, "EXPORT_S3_REGION", "", "its region (default AWS_REGION or us-east-1)"),
+			env.Var(&c.s3.PresignLifetime, env.Duration(time.Second, maxPresignLifetime), "EXPORT_S3_URL_LIFETIME", "15m", "lifetime of a presigned URL"),
+			env.Var(&c.exports.LinkLifetime, env.Duration(1, 0), "LINK_LIFETIME", "24h", "lifetime of a download link"),
+			env.Var(&c.api.RegisterWith, env.Choice(registerWith), "REGISTER_WITH", "scope", "who registers: scope (and admin), client, admin, off"),
+			env.Var(&c.resolver.URL, env.Text, "EXPORT_RESOLVE_URL", "", "URL that is asked for exports that are not registered"),
+			env.Var(&c.resolver.Token, env.Text, "EXPORT_RESOLVE_TOKEN", "", "bearer token for it"),
+			env.Var(&c.ignoreQuery, env.Bool, "SOURCE_IGNORE_QUERY", "false", "true cuts source URLs at their first question mark"),
 		}},
 		{Title: "Routes", Variables: []env.Variable{
-			env.Path(&c.api.Prefix, "BASE_PATH", "/api", "path prefix of the API; may be empty"),
-			env.Duration(&c.symbols.TrashLifetime, 0, 0, "TRASH_LIFETIME", "720h", "how long deleted symbols can be restored; 0: not at all"),
-			env.Bool(&c.keys.ForeignKeys, "FOREIGN_KEYS", "false", "true imports client keys of other systems, in any form"),
-			env.Bool(&c.api.RevokeRoute, "REVOKE_ROUTE", "false", "true lets whoever has found a client key revoke it"),
-			env.Bool(&c.protect, "PROTECT_ROUTES", "true", "false opens the client routes to everyone"),
-			env.Choice(&c.api.Tenant, tenants, "TENANTS", "off", "owner: keys of an owner see only its records; off"),
+			env.Var(&c.api.Prefix, env.Path, "BASE_PATH", "/api", "path prefix of the API; may be empty").OrEmpty(),
+			env.Var(&c.symbols.TrashLifetime, env.Duration(0, 0), "TRASH_LIFETIME", "720h", "how long deleted symbols can be restored; 0: not at all"),
+			env.Var(&c.keys.ForeignKeys, env.Bool, "FOREIGN_KEYS", "false", "true imports client keys of other systems, in any form"),
+			env.Var(&c.api.RevokeRoute, env.Bool, "REVOKE_ROUTE", "false", "true lets whoever has found a client key revoke it"),
+			env.Var(&c.protect, env.Bool, "PROTECT_ROUTES", "true", "false opens the client routes to everyone"),
+			env.Var(&c.api.Tenant, env.Choice(tenants), "TENANTS", "off", "owner: keys of an owner see only its records; off"),
 		}},
 		{Title: "Proxies and TLS", Variables: []env.Variable{
 			env.Func(c.clientIP.SetProxies, "TRUSTED_PROXIES", "", "IP addresses or prefixes whose X-Forwarded-For counts"),
 			env.Func(c.clientIP.SetHeader, "CLIENT_IP_HEADER", "", "other header, which the proxy must overwrite"),
-			env.List(&c.tls.Hosts, "TLS_HOSTS", "", "host names, comma-separated: HTTPS with ACME certificates"),
-			env.String(&c.tls.CacheDir, "TLS_CACHE_DIR", "", "directory of certificates and keys (default certificates)"),
-			env.String(&c.tls.DirectoryURL, "TLS_DIRECTORY_URL", "", "URL of the ACME server, if it is not Let's Encrypt"),
-			env.String(&c.httpAddr, "TLS_HTTP_ADDR", "", "listen address, such as :80, that redirects to HTTPS"),
+			env.Var(&c.tls.Hosts, env.List, "TLS_HOSTS", "", "host names, comma-separated: HTTPS with ACME certificates"),
+			env.Var(&c.tls.CacheDir, env.Text, "TLS_CACHE_DIR", "", "directory of certificates and keys (default certificates)"),
+			env.Var(&c.tls.DirectoryURL, env.Text, "TLS_DIRECTORY_URL", "", "URL of the ACME server, if it is not Let's Encrypt"),
+			env.Var(&c.httpAddr, env.Text, "TLS_HTTP_ADDR", "", "listen address, such as :80, that redirects to HTTPS"),
 		}},
 		{Title: "Operation", Variables: []env.Variable{
-			env.String(&c.metricsAddr, "METRICS_ADDR", "", "listen address of Prometheus metrics"),
-			env.Choice(&c.logLevel, logLevels, "LOG_LEVEL", "info", "debug, info, warn or error"),
-			env.Choice(&c.logJSON, logFormats, "LOG_FORMAT", "text", "text or json"),
-			env.Duration(&c.shutdownTimeout, 0, 0, "SHUTDOWN_TIMEOUT", "30s", "how long downloads continue after a signal"),
-			env.Choice(&c.postgres.Fence, fenceModes, "POSTGRES_FENCE", "auto", "when calls wait for a standby: auto, always, never, strict"),
+			env.Var(&c.metricsAddr, env.Text, "METRICS_ADDR", "", "listen address of Prometheus metrics"),
+			env.Var(&c.logLevel, env.Choice(logLevels), "LOG_LEVEL", "info", "debug, info, warn or error"),
+			env.Var(&c.logJSON, env.Choice(logFormats), "LOG_FORMAT", "text", "text or json"),
+			env.Var(&c.shutdownTimeout, env.Duration(0, 0), "SHUTDOWN_TIMEOUT", "30s", "how long downloads continue after a signal"),
+			env.Var(&c.postgres.Fence, env.Choice(fenceModes), "POSTGRES_FENCE", "auto", "when calls wait for a standby: auto, always, never, strict"),
 		}},
 	}
 }
@@ -153,23 +153,14 @@ func readConfig(lookup func(string) (string, bool)) (*config, error) {
 
 // check returns an error if the variables that were read so far do not fit together.
 func (c *config) check() error {
-	if _, err := httpapi.New(&c.api); err != nil {
-		return err
-	}
-	if _, err := fetch.New(&c.fetch); err != nil {
-		return err
-	}
-	if len(c.s3.Buckets) > 0 {
-		options := c.s3
+	_, apiErr := httpapi.New(&c.api)
+	_, fetchErr := fetch.New(&c.fetch)
+	var s3Err error
+	if options := c.s3; len(options.Buckets) > 0 {
 		options.Credentials = aws.AnonymousCredentials{}
-		if _, err := s3.New(&options); err != nil {
-			return err
-		}
+		_, s3Err = s3.New(&options)
 	}
-	if err := c.tls.Check(); err != nil {
-		return err
-	}
-	if err := c.resolver.Check(); err != nil {
+	if err := errors.Join(apiErr, fetchErr, s3Err, c.tls.Check(), c.resolver.Check()); err != nil {
 		return err
 	}
 	switch {

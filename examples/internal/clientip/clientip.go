@@ -2,6 +2,7 @@
 package clientip
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -57,19 +58,11 @@ func (f *Finder) Find(r *http.Request) string {
 	if !f.trusts(peer) && (f.header == "" || len(f.proxies) > 0) {
 		return remote
 	}
-	if f.header != "" {
-		if values := r.Header.Values(f.header); len(values) == 1 {
-			if ip, err := parseIP(values[0]); err == nil {
-				return ip.String()
-			}
-		}
-		return remote
-	}
 	// Each proxy appends the address of its peer. Entries before that of an untrusted
 	// peer are what the client sent.
-	list := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	list := strings.Join(r.Header.Values(cmp.Or(f.header, "X-Forwarded-For")), ",")
 	client := remote
-	for _, entry := range slices.Backward(list) {
+	for _, entry := range slices.Backward(strings.Split(list, ",")) {
 		ip, err := parseIP(entry)
 		if err != nil {
 			break

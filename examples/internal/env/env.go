@@ -34,23 +34,22 @@ type Variable struct {
 }
 
 // Read sets all variables, and calls check after each. White space around a value is
-// ignored, and an empty one counts as unset, except that of a [Path]. An error begins with
-// the name of a variable.
+// ignored. An error begins with the name of a variable.
 func (t Table) Read(lookup func(string) (string, bool), check func() error) error {
 	for _, g := range t {
 		for _, v := range g.Variables {
-			value, ok := lookup(v.name)
+			value, isSet := lookup(v.name)
 			value = strings.TrimSpace(value)
-			if value == "" && !(ok && v.empty) {
-				value = v.fallback
+			if value == "" && !(isSet && v.empty) {
+				if value = v.fallback; value == "" {
+					continue
+				}
 			}
-			if value == "" && !v.empty {
-				continue
+			err := v.set(value)
+			if err == nil {
+				err = check()
 			}
-			if err := v.set(value); err != nil {
-				return fmt.Errorf("%s: %w", v.name, err)
-			}
-			if err := check(); err != nil {
+			if err != nil {
 				return fmt.Errorf("%s: %w", v.name, err)
 			}
 		}
@@ -63,46 +62,35 @@ func Func(set func(value string) error, name, fallback, usage string) Variable {
 	return Variable{name: name, fallback: fallback, usage: usage, set: set}
 }
 
-// Parsed returns a variable whose value a function parses.
-func Parsed[T any](target *T, parse func(value string) (T, error), name, fallback, usage string) Variable {
+// Var returns a variable whose value a function parses.
+func Var[T any](target *T, parse func(value string) (T, error), name, fallback, usage string) Variable {
 	return Func(func(value string) (err error) {
 		*target, err = parse(value)
 		return err
 	}, name, fallback, usage)
 }
 
-// String returns a variable for any text.
-func String(target *string, name, fallback, usage string) Variable {
-	return Parsed(target, func(value string) (string, error) { return value, nil }, name, fallback, usage)
+// OrEmpty returns v as a variable that an empty value sets.
+func (v Variable) OrEmpty() Variable {
+	v.empty = true
+	return v
 }
 
-// List returns a variable for texts between commas, without white space around them and
-// empty ones.
-func List(target *[]string, name, fallback, usage string) Variable {
-	return Parsed(target, func(value string) (list []string, err error) {
-		for element := range strings.SplitSeq(value, ",") {
-			if element = strings.TrimSpace(element); element != "" {
-				list = append(list, element)
-			}
+// Text accepts any text.
+func Text(value string) (string, error) { return value, nil }
+
+// List splits a value at commas, without white space around elements and empty ones.
+func List(value string) (list []string, _ error) {
+	for element := range strings.SplitSeq(value, ",") {
+		if element = strings.TrimSpace(element); element != "" {
+			list = append(list, element)
 		}
-		return list, nil
-	}, name, fallback, usage)
+	}
+	return list, nil
 }
 
-// Bool returns a variable for what [strconv.ParseBool] accepts.
-func Bool(target *bool, name, fallback, usage string) Variable {
-	return Parsed(target, parseBool, name, fallback, usage)
-}
-
-// OptionalBool is [Bool] with a target that stays nil if the variable is unset.
-func OptionalBool(target **bool, name, usage string) Variable {
-	return Parsed(target, func(value string) (*bool, error) {
-		on, err := parseBool(value)
-		return &on, err
-	}, name, "", usage)
-}
-
-func parseBool(value string) (bool, error) {
+// Bool accepts what [strconv.ParseBool] does.
+func Bool(value string) (bool, error) {
 	on, err := strconv.ParseBool(value)
 	if err != nil {
 		return false, errors.New("must be true or false")
@@ -110,47 +98,44 @@ func parseBool(value string) (bool, error) {
 	return on, nil
 }
 
-// Choice returns a variable with one of the keys of values.
-func Choice[T any](target *T, values map[string]T, name, fallback, usage string) Variable {
-	return Parsed(target, func(value string) (T, error) {
+// OptionalBool is [Bool] for a pointer, which stays nil if the variable is unset.
+func OptionalBool(value string) (*bool, error) {
+	on, err := Bool(value)
+	return &on, err
+}
+
+// Choice accepts the keys of values.
+func Choice[T any](values map[string]T) func(string) (T, error) {
+	return func(value string) (T, error) {
 		chosen, ok := values[value]
 		if !ok {
 			return chosen, fmt.Errorf("must be one of %s", strings.Join(slices.Sorted(maps.Keys(values)), ", "))
 		}
 		return chosen, nil
-	}, name, fallback, usage)
+	}
 }
 
-// Duration returns a variable for a duration from least to most; a most of 0 is no limit.
-func Duration(target *time.Duration, least, most time.Duration, name, fallback, usage string) Variable {
-	return Parsed(target, func(value string) (time.Duration, error) {
+// Duration accepts durations from least to most; a most of 0 is no limit.
+func Duration(least, most time.Duration) func(string) (time.Duration, error) {
+	return func(value string) (time.Duration, error) {
 		d, err := time.ParseDuration(value)
-		switch {
-		case err == nil && d >= least && (most == 0 || d <= most):
+		if err == nil && d >= least && (most == 0 || d <= most) {
 			return d, nil
-		case most > 0:
+		}
+		if most > 0 {
 			return 0, fmt.Errorf("must be a duration from %v to %v", least, most)
 		}
 		return 0, errors.New("must be a duration such as 90s or 24h")
-	}, name, fallback, usage)
+	}
 }
 
-// Path returns a variable for a path of URLs. An empty value is the root, which is "".
-func Path(target *string, name, fallback, usage string) Variable {
-	v := Parsed(target, parsePath, name, fallback, usage)
-	v.empty = true
-	return v
-}
-
-func parsePath(value string) (string, error) {
-	trimmed := strings.Trim(value, "/")
-	if trimmed == "" {
-		return "", nil
+// Path accepts a path of URLs. The root is "".
+func Path(value string) (string, error) {
+	p := path.Clean("/" + value)
+	if p != (&url.URL{Path: p}).EscapedPath() {
+		return "", fmt.Errorf("must be a plain path such as /api, not %q", value)
 	}
-	if p := "/" + trimmed; p == path.Clean(p) && p == (&url.URL{Path: p}).EscapedPath() {
-		return p, nil
-	}
-	return "", fmt.Errorf("must be a plain path such as /api, not %q", value)
+	return strings.TrimSuffix(p, "/"), nil
 }
 
 // Usage returns the documentation of the variables.
@@ -173,9 +158,8 @@ func (t Table) Usage() string {
 }
 
 // Misspelled returns a sentence for each variable of environ, a list of NAME=value, that is
-// not in the table but named like one that is: in another case, in the singular or plural, or
-// by another name in the map aliases. Any other variable with one of the prefixes is
-// misspelled, too.
+// named like one of the table: in another case, in the singular or plural, by another name in
+// the map aliases, or with one of the prefixes.
 func (t Table) Misspelled(environ []string, aliases map[string]string, prefixes ...string) (found []string) {
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
@@ -190,7 +174,7 @@ func (t Table) Misspelled(environ []string, aliases map[string]string, prefixes 
 		switch {
 		case meant == name:
 		case meant != "":
-			found = append(found, fmt.Sprintf("%s is not read, use %s", name, meant))
+			found = append(found, name+" is not read, use "+meant)
 		case slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }):
 			found = append(found, name+" is not read")
 		}

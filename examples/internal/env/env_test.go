@@ -22,13 +22,13 @@ type settings struct {
 
 func (s *settings) table() env.Table {
 	return env.Table{{Title: "All", Variables: []env.Variable{
-		env.String(&s.text, "TEXT", "fallback", "any text"),
-		env.Path(&s.path, "BASE", "/api", "a path"),
-		env.List(&s.list, "LIST", "", "elements"),
-		env.Bool(&s.on, "ON", "true", "a switch"),
-		env.OptionalBool(&s.maybe, "MAYBE", "another"),
-		env.Choice(&s.level, map[string]int{"low": 1, "high": 2}, "LEVEL", "low", "a choice"),
-		env.Duration(&s.wait, time.Second, time.Hour, "WAIT", "1m", "a duration"),
+		env.Var(&s.text, env.Text, "TEXT", "fallback", "any text"),
+		env.Var(&s.path, env.Path, "BASE", "/api", "a path").OrEmpty(),
+		env.Var(&s.list, env.List, "LIST", "", "elements"),
+		env.Var(&s.on, env.Bool, "ON", "true", "a switch"),
+		env.Var(&s.maybe, env.OptionalBool, "MAYBE", "", "another"),
+		env.Var(&s.level, env.Choice(map[string]int{"low": 1, "high": 2}), "LEVEL", "low", "a choice"),
+		env.Var(&s.wait, env.Duration(time.Second, time.Hour), "WAIT", "1m", "a duration"),
 	}}}
 }
 

@@ -75,14 +75,10 @@ func (r *Resolver) Resolve(ctx context.Context, in exports.ResolveRequest) (reso
 }
 
 func readResolution(response *http.Response) (resolved exports.Resolution, err error) {
-	const maxSize = 1 << 20
 	if mediaType, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); mediaType != "application/json" {
 		return resolved, fmt.Errorf("unexpected Content-Type %q", mediaType)
 	}
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxSize+1))
-	if err == nil && len(text) > maxSize {
-		err = fmt.Errorf("the response has more than %d bytes", maxSize)
-	}
+	text, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, 1<<20))
 	if err != nil {
 		return resolved, err
 	}
