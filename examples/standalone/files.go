@@ -5,9 +5,9 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
 	"example.com/canvasback/exports/files"
 	"example.com/canvasback/httpapi"
@@ -39,30 +39,23 @@ func (p *program) openFiles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir, dirURLs := fs.FS(embed.FS{}), p.exportDirURLs // without EXPORT_DIR no files, and no requests for them
+	dir := fs.FS(embed.FS{}) // without EXPORT_DIR no files, and no requests for them
 	if p.exportDir != "" {
 		root, err := os.OpenRoot(p.exportDir) // symbolic links cannot leave it
 		if err != nil {
 			return fmt.Errorf("EXPORT_DIR: %w", err)
 		}
 		p.closers = append(p.closers, func() { root.Close() })
-		dir, dirURLs = root.FS(), append(dirURLs, p.url+formerPath)
+		dir = root.FS()
 	}
-	openers := append(p.exports.Openers, embedded)
-	for _, dirURL := range dirURLs {
+	openers := []exports.Opener{embedded}
+	for _, dirURL := range p.exportDirURLs {
 		opener, err := files.New(dirURL, dir)
 		if err != nil {
 			return fmt.Errorf("EXPORT_DIR_URL: %w", err)
 		}
 		openers = append(openers, opener)
 	}
-	previous, err := files.NewFunc(func(u *url.URL) bool {
-		return p.exportDir != "" && fetcher.Serves(u) && fetcher.Check(u) != nil
-	}, formerPath, dir)
-	p.exports.Openers = append(append(openers, stores...), previous, fetcher)
-	return err
+	p.exports.Openers = append(append(openers, stores...), fetcher)
+	return nil
 }
-
-// formerPath is where earlier versions served EXPORT_DIR. They registered the URL of their
-// own address then, which the fetcher rejects, unless it is a PUBLIC_URL.
-const formerPath = "/files/"

@@ -2,8 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -15,10 +16,8 @@ import (
 )
 
 const (
-	sampleFolder  = "P&ID symbols"
-	sampleKeyName = "Sample key"
-	sampleSize    = 96 // width and height of the symbols
-	svg           = "image/svg+xml"
+	sampleFolder = "P&ID symbols"
+	svg          = "image/svg+xml"
 )
 
 // sampleExport is the source URL of a drawing, the file it was exported to, and
@@ -40,22 +39,25 @@ type demo struct {
 
 // seed creates the sample data that does not exist yet, if DEMO is true, or in a new
 // database if it is unset. In others it finds the samples, unless some have been deleted.
+// It issues a client key if there is none.
 func (p *program) seed(ctx context.Context) (d demo, err error) {
 	if p.demo != nil && !*p.demo {
 		return demo{}, nil
 	}
-	list, err := p.api.Symbols.Tenant(p.sampleTenant()).ListFolders(ctx, symbols.Range{})
+	tenant := ""
+	if p.api.Tenant != nil {
+		tenant = "demo"
+	}
+	library, registered := p.api.Symbols.Tenant(tenant), p.api.Exports.Tenant(tenant)
+	list, err := library.ListFolders(ctx, symbols.Range{})
 	if err != nil {
 		return demo{}, err
 	}
-	create := p.demo != nil
-	if !create && len(list.Folders) == 0 {
-		first, err := p.api.Keys.List(ctx, keys.Filter{}, keys.Range{Limit: 1})
-		if err != nil {
-			return demo{}, err
-		}
-		create = len(first.Keys) == 0
+	issued, err := p.api.Keys.List(ctx, keys.Filter{}, keys.Range{Limit: 1})
+	if err != nil {
+		return demo{}, err
 	}
+	create := p.demo != nil || len(list.Folders) == 0 && len(issued.Keys) == 0
 	at := slices.IndexFunc(list.Folders, func(f symbols.Folder) bool { return f.Name == sampleFolder })
 	switch {
 	case at >= 0:
@@ -63,30 +65,39 @@ func (p *program) seed(ctx context.Context) (d demo, err error) {
 	case !create:
 		return demo{}, nil
 	default:
-		if d.folderID, err = p.seedSymbols(ctx); err != nil {
+		if d.folderID, err = seedSymbols(ctx, library); err != nil {
 			return demo{}, err
 		}
 	}
-	if d.seeded, err = p.seedExports(ctx, create); err != nil || !d.seeded {
-		return demo{}, err
+	for _, drawing := range sampleDrawings {
+		if create {
+			_, _, err = registered.Register(ctx, exports.Registration{
+				SourceURL: drawing.Source, ExportedURL: samplesURL + drawing.file, FileName: &drawing.name,
+			})
+		} else {
+			_, err = registered.Find(ctx, drawing.Source)
+		}
+		if errors.Is(err, exports.ErrNotFound) {
+			return demo{}, nil
+		}
+		if err != nil {
+			return demo{}, err
+		}
 	}
-	if create {
-		d.clientKey, err = p.seedKey(ctx)
+	d.seeded = true
+	if create && len(issued.Keys) == 0 {
+		key, err := p.api.Keys.Create(ctx, keys.Fields{Name: new("Sample key"), Owner: &tenant})
+		if err != nil {
+			return demo{}, err
+		}
+		d.clientKey = key.Raw
 	}
-	return d, err
-}
-
-// sampleTenant returns the tenant of the samples.
-func (p *program) sampleTenant() string {
-	if p.api.Tenant != nil {
-		return "demo"
-	}
-	return ""
+	return d, nil
 }
 
 // seedSymbols creates the sample folder and returns its id.
-func (p *program) seedSymbols(ctx context.Context) (int64, error) {
-	folder, err := p.api.Symbols.Tenant(p.sampleTenant()).CreateFolder(ctx, sampleFolder)
+func seedSymbols(ctx context.Context, library *symbols.Service) (int64, error) {
+	folder, err := library.CreateFolder(ctx, sampleFolder)
 	if err != nil {
 		return 0, err
 	}
@@ -99,57 +110,12 @@ func (p *program) seedSymbols(ctx context.Context) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		name := symbolName(file)
-		data, err := json.Marshal(map[string]any{ // as viewers store it
-			"name": name, "type": svg, "content": content, "width": sampleSize, "height": sampleSize,
-		})
-		if err != nil {
-			return 0, err
-		}
-		symbol := symbols.NewSymbol{Name: name, Type: svg, Data: string(data)}
-		if _, err := p.api.Symbols.Tenant(p.sampleTenant()).CreateSymbol(ctx, folder.ID, symbol); err != nil {
+		name := strings.TrimSuffix(path.Base(file), ".svg")[len("01-"):]
+		data := fmt.Sprintf(`{"name":%q,"type":%q,"content":%q,"width":96,"height":96}`, // as viewers store it
+			name, svg, base64.StdEncoding.EncodeToString(content))
+		if _, err := library.CreateSymbol(ctx, folder.ID, symbols.NewSymbol{Name: name, Type: svg, Data: data}); err != nil {
 			return 0, err
 		}
 	}
 	return folder.ID, nil
-}
-
-// symbolName returns "Gate valve" for "samples/symbols/01-gate-valve.svg".
-func symbolName(file string) string {
-	name := strings.TrimLeft(strings.TrimSuffix(path.Base(file), ".svg"), "0123456789-")
-	name = strings.ReplaceAll(name, "-", " ")
-	return strings.ToUpper(name[:1]) + name[1:]
-}
-
-// seedExports registers the samples if create is set, and those that an earlier version
-// has registered under the URL of its process. It reports whether all are registered.
-func (p *program) seedExports(ctx context.Context, create bool) (complete bool, err error) {
-	for _, drawing := range sampleDrawings {
-		export, err := p.api.Exports.Tenant(p.sampleTenant()).Find(ctx, drawing.Source)
-		if errors.Is(err, exports.ErrNotFound) && create {
-			err = nil
-		}
-		if err == nil && (create || strings.HasSuffix(export.ExportedURL, "/samples/"+drawing.file)) {
-			_, _, err = p.api.Exports.Tenant(p.sampleTenant()).Register(ctx, exports.Registration{
-				SourceURL: drawing.Source, ExportedURL: samplesURL + drawing.file, FileName: &drawing.name,
-			})
-		}
-		if errors.Is(err, exports.ErrNotFound) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// seedKey issues the sample key unless a key of that name exists.
-func (p *program) seedKey(ctx context.Context) (keys.RawKey, error) {
-	all, err := p.api.Keys.List(ctx, keys.Filter{}, keys.Range{})
-	if err != nil || slices.ContainsFunc(all.Keys, func(k keys.Key) bool { return k.Name == sampleKeyName }) {
-		return "", err
-	}
-	issued, err := p.api.Keys.Create(ctx, keys.Fields{Name: new(sampleKeyName), Owner: new(p.sampleTenant())})
-	return issued.Raw, err
 }

@@ -19,7 +19,10 @@ import (
 func (s *soak) work(ctx context.Context, number int) {
 	random := rand.New(rand.NewPCG(uint64(number), 1))
 	w := &worker{soak: s, random: random, data: make(map[int64]string)}
-	for ctx.Err() == nil && !w.prepare(number) {
+	for !w.prepare(number) {
+		if ctx.Err() != nil {
+			return // a busy machine, and nothing to compare
+		}
 		time.Sleep(50 * time.Millisecond)
 	}
 	jobs := []func(){

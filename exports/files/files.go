@@ -19,7 +19,7 @@ import (
 // Opener opens the files of an [fs.FS]. It is safe for concurrent use if the
 // file system is.
 type Opener struct {
-	serves func(u *url.URL) bool // ignores the path
+	origin [3]string // scheme, host name and port
 	prefix []string
 	fsys   fs.FS
 }
@@ -39,30 +39,22 @@ func New(prefix string, fsys fs.FS) (*Opener, error) {
 	case u.User != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "":
 		return nil, errors.New("files: prefix has user info, a query or a fragment")
 	}
-	prefixOrigin := originOf(u)
-	return NewFunc(func(u *url.URL) bool { return originOf(u) == prefixOrigin }, u.EscapedPath(), fsys)
-}
-
-// NewFunc returns an Opener for the URLs below path that serves accepts, for example those
-// of several hosts.
-func NewFunc(serves func(u *url.URL) bool, path string, fsys fs.FS) (*Opener, error) {
-	segments := pathSegments(path)
+	segments := pathSegments(u.EscapedPath())
 	if segments[len(segments)-1] == "" { // no path, or a slash at its end
 		segments = segments[:len(segments)-1]
 	}
 	if len(segments) > 0 && joinSegments(segments) == "" {
 		return nil, errors.New("files: path of prefix is not clean")
 	}
-	return &Opener{serves: serves, prefix: segments, fsys: fsys}, nil
+	return &Opener{origin: originOf(u), prefix: segments, fsys: fsys}, nil
 }
 
 // Serves reports whether u has the origin of the prefix and its path begins with the
 // segments of the prefix. It ignores letter case in scheme and host, an explicit default
-// port, and differences in path escaping. With [NewFunc], the function decides about the
-// origin.
+// port, and differences in path escaping.
 func (o *Opener) Serves(u *url.URL) bool {
 	segments := pathSegments(u.EscapedPath())
-	return o.serves(u) && len(segments) >= len(o.prefix) &&
+	return originOf(u) == o.origin && len(segments) >= len(o.prefix) &&
 		slices.Equal(segments[:len(o.prefix)], o.prefix)
 }
 
