@@ -23,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	_ "modernc.org/sqlite"
 
 	"example.com/canvasback/examples/internal/metrics"
@@ -78,7 +79,7 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 	if err != nil {
 		return err
 	}
-	meter := metrics.New(clientKeys, exportService, fetcher)
+	meter := metrics.New(clientKeys, fetcher)
 	meter.AddPool(pool.Stats)
 	audit := httpapi.LogRequests(log.With("component", "canvasback"))
 	api, err := httpapi.New(&httpapi.Options{
@@ -105,28 +106,26 @@ func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 	mux.Handle("GET /{$}", home(symbolService))
 	mux.Handle("GET /metrics", meter.Handler()) // put it on an address that is not public
 
-	// Run must outlive the server, so that it writes all last-used times.
-	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
-	ran := make(chan error, 1)
-	go func() { ran <- clientKeys.Run(background) }()
-	stopKeys := func() error {
-		stopBackground()
-		return <-ran
-	}
-
 	server := &http.Server{Addr: addr, Handler: logRequests(log, mux)}
 	httpapi.ConfigureServer(server)
-	served := make(chan error, 1)
-	go func() { served <- server.ListenAndServe() }()
-	log.Info("listening", "url", "http://"+addr)
-	select {
-	case err := <-served:
-		return errors.Join(err, stopKeys())
-	case <-ctx.Done():
-	}
-	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	return errors.Join(server.Shutdown(shutdownCtx), ignoreServerClosed(<-served), exportService.Flush(shutdownCtx), stopKeys())
+	running, ctx := errgroup.WithContext(ctx)
+	running.Go(func() error {
+		log.Info("listening", "url", "http://"+addr)
+		if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	running.Go(func() error { return clientKeys.Run(background) })
+	running.Go(func() error {
+		<-ctx.Done()
+		defer stop() // after the server, so that Run writes all last-used times
+		shutdown, cancel := context.WithTimeout(background, 10*time.Second)
+		defer cancel()
+		return errors.Join(server.Shutdown(shutdown), exportService.Flush(shutdown))
+	})
+	return running.Wait()
 }
 
 // report handles a route of the application that requires a client key.
@@ -154,12 +153,4 @@ func logRequests(log *slog.Logger, next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 		log.InfoContext(r.Context(), "request", "method", r.Method, "pattern", r.Pattern, "requestId", w.Header().Get("X-Request-Id"), "duration", time.Since(start))
 	})
-}
-
-// ignoreServerClosed returns nil for http.ErrServerClosed, else err.
-func ignoreServerClosed(err error) error {
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
 }

@@ -65,7 +65,7 @@ func TestAudit_ClientIPHeader(t *testing.T) {
 		{"192.0.2.7", "192.0.2.7"},
 		{"::ffff:192.0.2.8", "192.0.2.8"},
 		{"2001:db8::1", "2001:db8::1"},
-		{"192.0.2.9, 192.0.2.10", "127.0.0.1"},
+		{"192.0.2.9, 192.0.2.10", "192.0.2.10"}, // what the proxy has appended
 		{"not an address", "127.0.0.1"},
 		{"", "127.0.0.1"},
 	} {
@@ -145,9 +145,6 @@ func TestMetrics(t *testing.T) {
 		}
 		if databaseURL != "memory:" {
 			want = append(want, "canvasback_pool_connections_max ")
-		}
-		if strings.HasPrefix(databaseURL, "sqlite:") {
-			want = append(want, "canvasback_disk_free_bytes ")
 		}
 		for _, line := range want {
 			t.Log(line)

@@ -39,7 +39,7 @@ type config struct {
 	postgres postgres.Options
 
 	addr            string
-	port            string // empty if ADDR is set
+	addrVariable    string // from which addr is: ADDR or PORT
 	adminKeyGiven   bool
 	databaseURL     string
 	demo            *bool // nil: on a new database
@@ -60,57 +60,49 @@ type config struct {
 // variables returns the variables that set c.
 func (c *config) variables() env.Table {
 	return env.Table{
-		{Title: "Usual", Variables: []env.Variable{
-			env.Var(&c.addr, env.Text, "ADDR", "", "listen address (default 127.0.0.1:8080, or :443 with TLS_HOSTS)"),
-			env.Func(c.setPort, "PORT", "", "port to listen on at all interfaces, unless ADDR is set"),
-			env.Func(c.setAdminKeys, "ADMIN_API_KEY", "", "admin keys or hashes, comma-separated; generated if empty"),
-			env.Func(c.setDatabaseURL, "DATABASE_URL", "sqlite:canvasback.db", "sqlite:PATH, memory: or postgres://..."),
-			env.Var(&c.api.PublicURL, env.Text, "PUBLIC_URL", "", "http(s) base URL of this server for clients"),
-			env.Var(&c.api.AllowedOrigins, env.List, "CORS_ORIGINS", "", "origins of pages, comma-separated, or *"),
-			env.Var(&c.demo, env.OptionalBool, "DEMO", "", "create sample data and a client key (default true on a new database)"),
-		}},
-		{Title: "Exported files", Variables: []env.Variable{
-			env.Var(&c.exportDir, env.Text, "EXPORT_DIR", "", "directory of exported files; only downloads serve them"),
-			env.Var(&c.exportDirURLs, env.List, "EXPORT_DIR_URL", "http://files.internal/", "URLs of this directory, comma-separated"),
-			env.Var(&c.fetch.AllowedHosts, env.List, "EXPORT_ALLOWED_HOSTS", "", "host[:port] that may be private, comma-separated"),
-			env.Var(&c.s3.Buckets, env.List, "EXPORT_S3_BUCKETS", "", "bucket[/prefix], comma-separated; credentials of AWS tools"),
-			env.Var(&c.s3.Endpoint, env.Text, "EXPORT_S3_ENDPOINT", "", "URL of the object store, if it is not AWS"),
-			env.Var(&c.s3.Region, env.Text, "EXPORT_S3_REGION", "", "its region (default AWS_REGION or us-east-1)"),
-			env.Var(&c.s3.PresignLifetime, env.Duration(time.Second, maxPresignLifetime), "EXPORT_S3_URL_LIFETIME", "15m", "lifetime of a presigned URL"),
-			env.Var(&c.exports.LinkLifetime, env.Duration(1, 0), "LINK_LIFETIME", "24h", "lifetime of a download link"),
-			env.Var(&c.api.RegisterWith, env.Choice(registerWith), "REGISTER_WITH", "scope", "who registers: scope (and admin), client, admin, off"),
-			env.Var(&c.resolver.URL, env.Text, "EXPORT_RESOLVE_URL", "", "URL that is asked for exports that are not registered"),
-			env.Var(&c.resolver.Token, env.Text, "EXPORT_RESOLVE_TOKEN", "", "bearer token for it"),
-			env.Var(&c.ignoreQuery, env.Bool, "SOURCE_IGNORE_QUERY", "false", "true cuts source URLs at their first question mark"),
-		}},
-		{Title: "Routes", Variables: []env.Variable{
-			env.Var(&c.api.Prefix, env.Path, "BASE_PATH", "/api", "path prefix of the API; may be empty").OrEmpty(),
-			env.Var(&c.symbols.TrashLifetime, env.Duration(0, 0), "TRASH_LIFETIME", "720h", "how long deleted symbols can be restored; 0: not at all"),
-			env.Var(&c.keys.ForeignKeys, env.Bool, "FOREIGN_KEYS", "false", "true imports client keys of other systems, in any form"),
-			env.Var(&c.api.RevokeRoute, env.Bool, "REVOKE_ROUTE", "false", "true lets whoever has found a client key revoke it"),
-			env.Var(&c.protect, env.Bool, "PROTECT_ROUTES", "true", "false opens the client routes to everyone"),
-			env.Var(&c.api.Tenant, env.Choice(tenants), "TENANTS", "off", "owner: keys of an owner see only its records; off"),
-		}},
-		{Title: "Proxies and TLS", Variables: []env.Variable{
-			env.Func(c.clientIP.SetProxies, "TRUSTED_PROXIES", "", "IP addresses or prefixes whose X-Forwarded-For counts"),
-			env.Func(c.clientIP.SetHeader, "CLIENT_IP_HEADER", "", "other header, which the proxy must overwrite"),
-			env.Var(&c.tls.Hosts, env.List, "TLS_HOSTS", "", "host names, comma-separated: HTTPS with ACME certificates"),
-			env.Var(&c.tls.CacheDir, env.Text, "TLS_CACHE_DIR", "", "directory of certificates and keys (default certificates)"),
-			env.Var(&c.tls.DirectoryURL, env.Text, "TLS_DIRECTORY_URL", "", "URL of the ACME server, if it is not Let's Encrypt"),
-			env.Var(&c.httpAddr, env.Text, "TLS_HTTP_ADDR", "", "listen address, such as :80, that redirects to HTTPS"),
-		}},
-		{Title: "Operation", Variables: []env.Variable{
-			env.Var(&c.metricsAddr, env.Text, "METRICS_ADDR", "", "listen address of Prometheus metrics"),
-			env.Var(&c.logLevel, env.Choice(logLevels), "LOG_LEVEL", "info", "debug, info, warn or error"),
-			env.Var(&c.logJSON, env.Choice(logFormats), "LOG_FORMAT", "text", "text or json"),
-			env.Var(&c.shutdownTimeout, env.Duration(0, 0), "SHUTDOWN_TIMEOUT", "30s", "how long downloads continue after a signal"),
-			env.Var(&c.postgres.Fence, env.Choice(fenceModes), "POSTGRES_FENCE", "auto", "when calls wait for a standby: auto, always, never, strict"),
-		}},
+		env.Title("Usual"),
+		env.Var(&c.addr, env.Text, "ADDR", "", "listen address (default 127.0.0.1:8080, or :443 with TLS_HOSTS)"),
+		env.Func(c.setPort, "PORT", "", "port to listen on at all interfaces, unless ADDR is set"),
+		env.Func(c.setAdminKeys, "ADMIN_API_KEY", "", "admin keys or hashes, comma-separated; generated if empty"),
+		env.Func(c.setDatabaseURL, "DATABASE_URL", "sqlite:canvasback.db", "sqlite:PATH, memory: or postgres://..."),
+		env.Var(&c.api.PublicURL, env.Text, "PUBLIC_URL", "", "http(s) base URL of this server for clients"),
+		env.Var(&c.api.AllowedOrigins, env.List, "CORS_ORIGINS", "", "origins of pages, comma-separated, or *"),
+		env.Var(&c.demo, env.OptionalBool, "DEMO", "", "create sample data and a client key (default true on a new database)"),
+		env.Title("Exported files"),
+		env.Var(&c.exportDir, env.Text, "EXPORT_DIR", "", "directory of exported files; only downloads serve them"),
+		env.Var(&c.exportDirURLs, env.List, "EXPORT_DIR_URL", "http://files.internal/", "URLs of this directory, comma-separated"),
+		env.Var(&c.fetch.AllowedHosts, env.List, "EXPORT_ALLOWED_HOSTS", "", "host[:port] that may be private, comma-separated"),
+		env.Var(&c.s3.Buckets, env.List, "EXPORT_S3_BUCKETS", "", "bucket[/prefix], comma-separated; credentials of AWS tools"),
+		env.Var(&c.s3.Endpoint, env.Text, "EXPORT_S3_ENDPOINT", "", "URL of the object store, if it is not AWS"),
+		env.Var(&c.s3.Region, env.Text, "EXPORT_S3_REGION", "", "its region (default AWS_REGION or us-east-1)"),
+		env.Var(&c.s3.PresignLifetime, env.Duration(time.Second, 7*24*time.Hour), "EXPORT_S3_URL_LIFETIME", "15m", "lifetime of a presigned URL"),
+		env.Var(&c.exports.LinkLifetime, env.Duration(1, 0), "LINK_LIFETIME", "24h", "lifetime of a download link"),
+		env.Var(&c.api.RegisterWith, env.Choice(registerWith), "REGISTER_WITH", "scope", "who registers: scope (and admin), client, admin, off"),
+		env.Var(&c.resolver.URL, env.Text, "EXPORT_RESOLVE_URL", "", "URL that is asked for exports that are not registered"),
+		env.Var(&c.resolver.Token, env.Text, "EXPORT_RESOLVE_TOKEN", "", "bearer token for it"),
+		env.Var(&c.ignoreQuery, env.Bool, "SOURCE_IGNORE_QUERY", "false", "true cuts source URLs at their first question mark"),
+		env.Title("Routes"),
+		env.Var(&c.api.Prefix, env.Path, "BASE_PATH", "/api", "path prefix of the API; may be empty").OrEmpty(),
+		env.Var(&c.symbols.TrashLifetime, env.Duration(0, 0), "TRASH_LIFETIME", "720h", "how long deleted symbols can be restored; 0: not at all"),
+		env.Var(&c.keys.ForeignKeys, env.Bool, "FOREIGN_KEYS", "false", "true imports client keys of other systems, in any form"),
+		env.Var(&c.api.RevokeRoute, env.Bool, "REVOKE_ROUTE", "false", "true lets whoever has found a client key revoke it"),
+		env.Var(&c.protect, env.Bool, "PROTECT_ROUTES", "true", "false opens the client routes to everyone"),
+		env.Var(&c.api.Tenant, env.Choice(tenants), "TENANTS", "off", "owner: keys of an owner see only its records; off"),
+		env.Title("Proxies and TLS"),
+		env.Func(c.clientIP.SetProxies, "TRUSTED_PROXIES", "", "IP addresses or prefixes whose X-Forwarded-For counts"),
+		env.Func(c.clientIP.SetHeader, "CLIENT_IP_HEADER", "", "other header, which the proxy must overwrite"),
+		env.Var(&c.tls.Hosts, env.List, "TLS_HOSTS", "", "host names, comma-separated: HTTPS with ACME certificates"),
+		env.Var(&c.tls.CacheDir, env.Text, "TLS_CACHE_DIR", "", "directory of certificates and keys (default certificates)"),
+		env.Var(&c.tls.DirectoryURL, env.Text, "TLS_DIRECTORY_URL", "", "URL of the ACME server, if it is not Let's Encrypt"),
+		env.Var(&c.httpAddr, env.Text, "TLS_HTTP_ADDR", "", "listen address, such as :80, that redirects to HTTPS"),
+		env.Title("Operation"),
+		env.Var(&c.metricsAddr, env.Text, "METRICS_ADDR", "", "listen address of Prometheus metrics"),
+		env.Var(&c.logLevel, env.Choice(logLevels), "LOG_LEVEL", "info", "debug, info, warn or error"),
+		env.Var(&c.logJSON, env.Choice(logFormats), "LOG_FORMAT", "text", "text or json"),
+		env.Var(&c.shutdownTimeout, env.Duration(0, 0), "SHUTDOWN_TIMEOUT", "30s", "how long downloads continue after a signal"),
+		env.Var(&c.postgres.Fence, env.Choice(fenceModes), "POSTGRES_FENCE", "auto", "when calls wait for a standby: auto, always, never, strict"),
 	}
 }
-
-// maxPresignLifetime is the limit of S3.
-const maxPresignLifetime = 7 * 24 * time.Hour
 
 // Values of variables.
 var (
@@ -132,11 +124,14 @@ var (
 
 // readConfig reads the environment through lookup.
 func readConfig(lookup func(string) (string, bool)) (*config, error) {
-	c := new(config)
+	c := &config{addrVariable: "ADDR"}
 	if err := c.variables().Read(lookup, c.check); err != nil {
 		return nil, err
 	}
-	c.addr = cmp.Or(c.addr, c.defaultAddr())
+	if c.tls.Enabled() {
+		c.addr = cmp.Or(c.addr, ":443")
+	}
+	c.addr = cmp.Or(c.addr, "127.0.0.1:8080")
 	if c.adminKeyGiven = len(c.api.AdminKeys) > 0; !c.adminKeyGiven {
 		c.api.AdminKeys = []string{"admin_" + rand.Text()}
 	}
@@ -166,8 +161,10 @@ func (c *config) check() error {
 	switch {
 	case c.api.Tenant != nil && !c.protect:
 		return errors.New("requires PROTECT_ROUTES=true")
-	case len(c.s3.Buckets) == 0 && c.s3.Endpoint != "":
+	case len(c.s3.Buckets) == 0 && c.s3.Endpoint+c.s3.Region != "":
 		return errors.New("requires EXPORT_S3_BUCKETS")
+	case c.resolver.URL == "" && c.resolver.Token != "":
+		return errors.New("requires EXPORT_RESOLVE_URL")
 	case !c.tls.Enabled() && c.tls.CacheDir+c.tls.DirectoryURL+c.httpAddr != "":
 		return errors.New("requires TLS_HOSTS")
 	case c.tls.Enabled() && strings.HasPrefix(c.api.PublicURL, "http:"):
@@ -176,22 +173,12 @@ func (c *config) check() error {
 	return nil
 }
 
-func (c *config) defaultAddr() string {
-	switch {
-	case c.port != "":
-		return ":" + c.port
-	case c.tls.Enabled():
-		return ":443"
-	}
-	return "127.0.0.1:8080"
-}
-
 func (c *config) setPort(value string) error {
 	if n, err := strconv.ParseUint(value, 10, 16); err != nil || n == 0 {
 		return errors.New("must be a number from 1 to 65535")
 	}
 	if c.addr == "" {
-		c.port = value
+		c.addr, c.addrVariable = ":"+value, "PORT"
 	}
 	return nil
 }

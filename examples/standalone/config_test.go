@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/matryer/is"
+
+	"example.com/canvasback/examples/internal/database"
 )
 
 func TestRun_RejectsConfig(t *testing.T) {
@@ -33,7 +35,9 @@ func TestRun_RejectsConfig(t *testing.T) {
 		{"DEMO", "perhaps"},
 		{"EXPORT_ALLOWED_HOSTS", "http://x"},
 		{"EXPORT_DIR", "/does/not/exist"},
+		{"EXPORT_RESOLVE_TOKEN", "secret"},
 		{"EXPORT_S3_ENDPOINT", "https://s3.example"},
+		{"EXPORT_S3_REGION", "eu-central-1"},
 		{"EXPORT_S3_URL_LIFETIME", "900"},
 		{"EXPORT_S3_URL_LIFETIME", "169h"},
 		{"LINK_LIFETIME", "1"},
@@ -125,9 +129,11 @@ func TestCheckHealth(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	env := map[string]string{"ADDR": freeAddr(t), "DATABASE_URL": "memory:"}
-	is.True(checkHealth(t.Context(), lookupIn(env)) != nil)
+	c, err := readConfig(lookupIn(env))
+	is.NoErr(err)
+	is.True(c.checkHealth() != nil)
 	startServer(t, env)
-	is.NoErr(checkHealth(t.Context(), lookupIn(env)))
+	is.NoErr(c.checkHealth())
 }
 
 func TestMigrate_IsLogged(t *testing.T) {
@@ -183,7 +189,7 @@ func TestRun_ErrorsHaveNoCredentials(t *testing.T) {
 		env := lookupIn(map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": databaseURL})
 		for _, err := range []error{
 			run(t.Context(), env, nil, io.Discard, io.Discard),
-			backUp(t.Context(), env, "backup.db"),
+			database.BackUp(t.Context(), databaseURL, "backup.db"),
 		} {
 			t.Log(databaseURL, err)
 			is.True(err != nil && !strings.Contains(err.Error(), "SECRET"))

@@ -14,7 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -33,8 +33,8 @@ func main() {
 	hash := flag.Bool("hash-admin-key", false, "read an admin key and print a hash for ADMIN_API_KEY")
 	flag.Usage = func() {
 		out := flag.CommandLine.Output()
-		fmt.Fprint(out, "standalone runs Canvasback as a server, configured by environment variables.\n\n")
-		fmt.Fprint(out, new(config).variables().Usage(), "Flags:\n\n")
+		fmt.Fprintln(out, "standalone runs Canvasback as a server, configured by environment variables.")
+		fmt.Fprint(out, new(config).variables().Usage(), "\nFlags:\n\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -50,18 +50,20 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // restore the default: a second signal ends the process
-	var err error
+	c, err := readConfig(os.LookupEnv)
 	switch {
 	case *showVersion:
 		fmt.Println(version())
+		return
 	case *hash:
 		err = hashAdminKey(os.Stdin, os.Stdout, os.Stderr)
+	case err != nil:
 	case *health:
-		err = checkHealth(ctx, os.LookupEnv)
+		err = c.checkHealth()
 	case *backup != "":
-		err = backUp(ctx, os.LookupEnv, *backup)
+		err = database.BackUp(ctx, c.databaseURL, *backup)
 	case *assign:
-		err = assignTenant(ctx, os.LookupEnv, flag.Arg(0), flag.Arg(1))
+		err = c.assignTenant(ctx, flag.Arg(0), flag.Arg(1))
 	default:
 		err = run(ctx, os.LookupEnv, os.Environ(), os.Stdout, os.Stderr)
 	}
@@ -71,22 +73,9 @@ func main() {
 	}
 }
 
-// backUp copies the database to a new file.
-func backUp(ctx context.Context, lookup func(string) (string, bool), target string) error {
-	c, err := readConfig(lookup)
-	if err != nil {
-		return err
-	}
-	return database.BackUp(ctx, c.databaseURL, target)
-}
-
 // assignTenant gives the folders, the trash, the exports and the links of a tenant to
 // another. After an error it can be repeated.
-func assignTenant(ctx context.Context, lookup func(string) (string, bool), from, to string) error {
-	c, err := readConfig(lookup)
-	if err != nil {
-		return err
-	}
+func (c *config) assignTenant(ctx context.Context, from, to string) error {
 	db, err := database.Open(ctx, c.databaseURL, &c.postgres)
 	if err != nil {
 		return err
@@ -96,30 +85,21 @@ func assignTenant(ctx context.Context, lookup func(string) (string, bool), from,
 		return err
 	}
 	library, err := symbols.NewService(db.Symbols(), nil)
-	if err == nil {
-		err = library.Tenant(from).AssignTenant(ctx, to)
-	}
 	if err != nil {
 		return err
 	}
 	registered, err := exports.NewService(db.Exports(), nil)
-	if err == nil {
-		err = registered.Tenant(from).AssignTenant(ctx, to)
+	if err != nil {
+		return err
 	}
-	return err
+	return errors.Join(library.Tenant(from).AssignTenant(ctx, to), registered.Tenant(from).AssignTenant(ctx, to))
 }
 
 // release is the version in CHANGELOG.md.
 const release = "0.1.0"
 
-// version returns the release, the version of the module, which names the commit, and that
-// of Go.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return release + " " + info.Main.Version + " " + info.GoVersion
-	}
-	return release
-}
+// version returns the release and the version of Go. go version -m also shows the commit.
+func version() string { return release + " " + runtime.Version() }
 
 // hashAdminKey prints a bcrypt hash of the line that it reads. It prompts for it if in is
 // a terminal.

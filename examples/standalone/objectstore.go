@@ -20,7 +20,7 @@ func openObjectStore(ctx context.Context, options s3.Options, log *slog.Logger) 
 	if len(options.Buckets) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	sdk, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithDefaultRegion(cmp.Or(options.Region, "us-east-1")))
 	if err == nil {
@@ -34,8 +34,6 @@ func openObjectStore(ctx context.Context, options s3.Options, log *slog.Logger) 
 	if err != nil {
 		return nil, fmt.Errorf("EXPORT_S3_BUCKETS: %w", err)
 	}
-	ctx, cancel = context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
 	if err := opener.Probe(ctx); err != nil {
 		log.Warn("object store cannot be used", "error", err)
 	}

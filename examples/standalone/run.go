@@ -8,12 +8,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
+
 	"example.com/canvasback/examples/internal/database"
-	"example.com/canvasback/examples/internal/memlimit"
 	"example.com/canvasback/examples/internal/metrics"
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
@@ -31,12 +31,12 @@ func run(ctx context.Context, lookup func(string) (string, bool), environ []stri
 	p := &program{config: c, log: newLogger(c, stderr)}
 	defer p.close()
 	p.warn(environ)
-	p.api.Limits.Memory = min(memlimit.Set(lookup, os.ReadFile)/4, 256<<20)
+	limit, _ := memlimit.Set(memlimit.WithRatio(0.8)) // of the cgroup; memory of SQLite is outside of it
+	p.api.Limits.Memory = min(limit/4, 256<<20)
 
 	startup, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	steps := []func(context.Context) error{p.openDatabase, p.openFiles, p.createServices, p.startMetrics, p.startTLS}
-	for _, step := range steps {
+	for _, step := range []func(context.Context) error{p.openDatabase, p.openFiles, p.createServices, p.observe, p.startTLS} {
 		if err := step(startup); err != nil {
 			return err
 		}
@@ -50,7 +50,13 @@ func run(ctx context.Context, lookup func(string) (string, bool), environ []stri
 	if err != nil {
 		return err
 	}
-	if err := p.announce(ctx, stdout); err != nil {
+	seeded, err := p.seed(startup)
+	if err != nil {
+		return fmt.Errorf("create sample data: %w", err)
+	}
+	p.log.Info("listening", "address", p.listener.Addr().String(), "url", p.url+p.api.Prefix,
+		"storage", p.db.Name, "version", version())
+	if err := p.writeBanner(stdout, seeded); err != nil {
 		return err
 	}
 	return p.serve(ctx, handler)
@@ -83,7 +89,10 @@ func (p *program) close() {
 }
 
 // otherNames are names of variables of other programs, which this one does not read.
-var otherNames = map[string]string{"LISTEN": "ADDR", "ADMIN_KEY": "ADMIN_API_KEY", "DATABASE_URI": "DATABASE_URL"}
+var otherNames = map[string]string{
+	"LISTEN": "ADDR", "ADMIN_KEY": "ADMIN_API_KEY", "CORS": "CORS_ORIGINS", "METRICS_PORT": "METRICS_ADDR",
+	"DATABASE": "DATABASE_URL", "DATABASE_URI": "DATABASE_URL", "DB_URL": "DATABASE_URL",
+}
 
 // warn logs what is probably not meant.
 func (p *program) warn(environ []string) {
@@ -93,8 +102,8 @@ func (p *program) warn(environ []string) {
 	if slices.ContainsFunc(p.api.AdminKeys, isShort) {
 		p.log.Warn("ADMIN_API_KEY is short and can be guessed", "recommendedLength", minAdminKey)
 	}
-	if p.port != "" {
-		p.log.Info("PORT is set and ADDR is not: listening on all interfaces", "port", p.port)
+	if p.addrVariable == "PORT" {
+		p.log.Info("PORT is set and ADDR is not: listening on all interfaces", "address", p.addr)
 	}
 }
 
@@ -110,11 +119,7 @@ func (p *program) openDatabase(ctx context.Context) (err error) {
 	if p.db.Shared && !p.adminKeyGiven {
 		p.log.Warn("ADMIN_API_KEY is not set: each process on this database has an admin key of its own")
 	}
-	variable := "ADDR"
-	if p.port != "" {
-		variable = "PORT"
-	}
-	if p.listener, err = listen(variable, p.addr); err != nil {
+	if p.listener, err = listen(p.addrVariable, p.addr); err != nil {
 		return err
 	}
 	p.closers = append(p.closers, func() { p.listener.Close() })
@@ -140,50 +145,35 @@ func (p *program) createServices(context.Context) (err error) {
 	return err
 }
 
-// startMetrics serves the metrics at METRICS_ADDR, and observes requests for them and for
-// the log.
-func (p *program) startMetrics(context.Context) error {
-	meter, logRequest := metrics.New(p.api.Keys, p.api.Exports, p.exports.Openers...), httpapi.LogRequests(p.log)
-	p.meter = meter
+// observe counts and logs requests, and serves the metrics at METRICS_ADDR.
+func (p *program) observe(context.Context) error {
+	p.meter = metrics.New(p.api.Keys, p.exports.Openers...)
 	if p.db.PoolStats != nil {
-		meter.AddPool(p.db.PoolStats)
-	}
-	if p.db.FreeSpace != nil {
-		meter.AddDisk(p.db.FreeSpace)
+		p.meter.AddPool(p.db.PoolStats)
 	}
 	if p.db.Fence != nil {
-		meter.AddFence(p.db.Fence)
+		p.meter.AddFence(p.db.Fence)
 	}
+	logRequest := httpapi.LogRequests(p.log)
 	p.api.Logger = p.log
 	p.api.Observe = func(ctx context.Context, o httpapi.Observation) {
-		meter.Observe(ctx, o)
+		p.meter.Observe(ctx, o)
 		logRequest(ctx, o)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", meter.Handler())
+	mux.Handle("GET /metrics", p.meter.Handler())
 	return p.serveBeside("METRICS_ADDR", p.metricsAddr, mux)
 }
 
 // startTLS replaces the listener by one with TLS, if it is enabled.
-func (p *program) startTLS(context.Context) error {
+func (p *program) startTLS(ctx context.Context) error {
 	if !p.tls.Enabled() {
 		return nil
 	}
-	manager, err := p.tls.Manager()
+	manager, err := p.tls.Manager(ctx)
 	if err != nil {
 		return fmt.Errorf("TLS_CACHE_DIR: %w", err)
 	}
 	p.listener = tls.NewListener(p.listener, p.tls.TLS(manager, p.log))
 	return p.serveBeside("TLS_HTTP_ADDR", p.httpAddr, manager.HTTPHandler(redirectTo(p.url))) // also for HTTP-01
-}
-
-// announce creates the sample data and prints the banner.
-func (p *program) announce(ctx context.Context, stdout io.Writer) error {
-	seeded, err := p.seed(ctx)
-	if err != nil {
-		return fmt.Errorf("create sample data: %w", err)
-	}
-	p.log.Info("listening", "address", p.listener.Addr().String(), "url", p.url+p.api.Prefix,
-		"storage", p.db.Name, "version", version())
-	return p.writeBanner(stdout, seeded)
 }

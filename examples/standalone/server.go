@@ -38,13 +38,8 @@ func (p *program) serveBeside(name, addr string, handler http.Handler) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		IdleTimeout:       time.Minute,
-		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
-	}
+	server := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)}
+	httpapi.ConfigureServer(server)
 	var running sync.WaitGroup
 	running.Go(func() { server.Serve(listener) })
 	p.closers = append(p.closers, running.Wait, func() { server.Close() })
@@ -73,9 +68,6 @@ func (p *program) serve(ctx context.Context, handler http.Handler) error {
 			p.log.Warn("search index not loaded, the first search takes longer", "error", err)
 		}
 	})
-	if p.db.FreeSpace != nil {
-		running.Go(func() { p.watchDisk(background) })
-	}
 	defer running.Wait()
 	defer stop()
 
@@ -122,20 +114,5 @@ func redirectTo(baseURL string) http.HandlerFunc {
 			return
 		}
 		http.Redirect(w, r, baseURL+r.URL.RequestURI(), http.StatusPermanentRedirect)
-	}
-}
-
-// watchDisk warns before the disk is full, because no key can be revoked then.
-func (p *program) watchDisk(ctx context.Context) {
-	const little = 256 << 20
-	for {
-		if free, err := p.db.FreeSpace(); err == nil && free < little {
-			p.log.Warn("little space on the disk of the database", "bytes", free)
-		}
-		select {
-		case <-time.After(time.Minute):
-		case <-ctx.Done():
-			return
-		}
 	}
 }

@@ -21,6 +21,9 @@ func TestMisspelled(t *testing.T) {
 		"DATABASE_URI":     "DATABASE_URL",
 		"EXPORT_S3_BUCKET": "EXPORT_S3_BUCKETS",
 		"CORS_ORIGIN":      "CORS_ORIGINS",
+		"CORS":             "CORS_ORIGINS",
+		"DATABASE":         "DATABASE_URL",
+		"METRICS_PORT":     "METRICS_ADDR",
 		"TLS_HOST":         "TLS_HOSTS",
 		"ADMIN_KEY":        "ADMIN_API_KEY",
 	} {

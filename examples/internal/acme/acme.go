@@ -3,11 +3,12 @@ package acme
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"slices"
 	"strings"
 
@@ -37,40 +38,28 @@ func (c *Config) Check() error {
 
 // Manager returns the source of certificates. It checks that the cache can be
 // written: without it each start requests a certificate, and ACME servers limit them.
-func (c *Config) Manager() (*autocert.Manager, error) {
-	cacheDir := cmp.Or(c.CacheDir, "certificates")
-	if err := os.MkdirAll(cacheDir, 0o700); err != nil {
+func (c *Config) Manager(ctx context.Context) (*autocert.Manager, error) {
+	cache := autocert.DirCache(cmp.Or(c.CacheDir, "certificates"))
+	const name = "writable"
+	if err := errors.Join(cache.Put(ctx, name, nil), cache.Delete(ctx, name)); err != nil {
 		return nil, err
 	}
-	file, err := os.CreateTemp(cacheDir, ".writable-*")
-	if err != nil {
-		return nil, err
-	}
-	file.Close()
-	os.Remove(file.Name())
-	m := &autocert.Manager{
+	return &autocert.Manager{
 		Prompt:     autocert.AcceptTOS,
 		HostPolicy: autocert.HostWhitelist(c.Hosts...),
-		Cache:      autocert.DirCache(cacheDir),
-	}
-	if c.DirectoryURL != "" {
-		m.Client = &acme.Client{DirectoryURL: c.DirectoryURL}
-	}
-	return m, nil
+		Cache:      cache,
+		Client:     &acme.Client{DirectoryURL: cmp.Or(c.DirectoryURL, autocert.DefaultACMEDirectory)},
+	}, nil
 }
 
-// TLS returns the TLS configuration with certificates of m. It logs why a host has
-// no certificate; other hosts, which scanners ask for, are logged at debug level.
+// TLS returns the TLS configuration with certificates of m. It logs why a host has no
+// certificate.
 func (c *Config) TLS(m *autocert.Manager, log *slog.Logger) *tls.Config {
 	config := m.TLSConfig()
 	config.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		certificate, err := m.GetCertificate(hello)
-		if err != nil {
-			level := slog.LevelWarn
-			if !slices.Contains(c.Hosts, strings.ToLower(hello.ServerName)) {
-				level = slog.LevelDebug
-			}
-			log.Log(hello.Context(), level, "no certificate", "host", hello.ServerName, "error", err)
+		if err != nil && slices.Contains(c.Hosts, strings.ToLower(hello.ServerName)) {
+			log.Warn("no certificate", "host", hello.ServerName, "error", err)
 		}
 		return certificate, err
 	}

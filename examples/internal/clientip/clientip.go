@@ -19,10 +19,6 @@ type Finder struct {
 	proxies []netip.Prefix // that may set it; none: everyone may set the header
 }
 
-// minProxyBits is the length of the shortest prefix of proxies: that of fc00::/7, the
-// private addresses of IPv6. Shorter ones contain public addresses.
-const minProxyBits = 7
-
 // SetHeader sets the header to read instead of X-Forwarded-For, such as X-Real-IP.
 func (f *Finder) SetHeader(name string) error {
 	f.header = http.CanonicalHeaderKey(name)
@@ -42,7 +38,7 @@ func (f *Finder) SetProxies(list string) error {
 		if err != nil {
 			return fmt.Errorf("must be IP addresses or prefixes such as 10.0.0.0/8, not %q", proxy)
 		}
-		if prefix.Bits() < minProxyBits {
+		if prefix.Bits() < 7 { // that of fc00::/7; shorter ones contain public addresses
 			return fmt.Errorf("with %s, clients could choose their IP", prefix)
 		}
 		f.proxies = append(f.proxies, prefix)

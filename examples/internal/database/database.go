@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 
@@ -31,14 +30,7 @@ type Database struct {
 	Shared    bool               // with processes on other machines
 	PoolStats func() sql.DBStats // nil without a connection pool
 	Fence     func() string      // the state of the fence; nil without PostgreSQL
-
-	// FreeSpace returns how many bytes the disk of the database has; nil without SQLite.
-	FreeSpace func() (int64, error)
-
-	// Migrate migrates the database and logs what it has applied.
-	Migrate func(context.Context, *slog.Logger) error
-
-	Close func()
+	Close     func()
 }
 
 // CheckURL returns an error for a URL that Open does not support. The error has no part of
@@ -52,7 +44,7 @@ func CheckURL(databaseURL string) error {
 	case scheme == "sqlite" && (path == "" || path == ":memory:"): // SQLite would open a database per connection
 		return errors.New("sqlite:PATH needs the path of a file; use memory: for data that is lost at exit")
 	case scheme == "sqlite" && strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"):
-		return fmt.Errorf("for a file use sqlite:%s", strings.TrimPrefix(path, "//"))
+		return errors.New("for a file use sqlite:" + strings.TrimPrefix(path, "//"))
 	case scheme == "sqlite":
 		return nil
 	case scheme == "postgres", scheme == "postgresql":
@@ -64,32 +56,31 @@ func CheckURL(databaseURL string) error {
 	return errors.New("must be sqlite:PATH for a file, memory:, or postgres://USER:PASSWORD@HOST/DATABASE")
 }
 
-// Open connects to the storage. The options are those of PostgreSQL.
+// Open connects to the storage of a URL that [CheckURL] accepts. The options are those of
+// PostgreSQL.
 func Open(ctx context.Context, databaseURL string, options *postgres.Options) (*Database, error) {
-	if err := CheckURL(databaseURL); err != nil {
-		return nil, err
-	}
 	scheme, path, _ := strings.Cut(databaseURL, ":")
 	switch scheme {
 	case "memory":
-		migrate := func(context.Context, *slog.Logger) error { return nil }
-		return &Database{Storage: memory.New(), Name: databaseURL, Migrate: migrate, Close: func() {}}, nil
+		return &Database{Storage: memory.New(), Name: databaseURL, Close: func() {}}, nil
 	case "sqlite":
 		return openSQLite(ctx, path)
 	}
 	return openPostgres(ctx, databaseURL, options)
 }
 
-// migrator is a driver of a database.
-type migrator interface {
-	Pending(ctx context.Context) ([]string, error)
-	Migrate(ctx context.Context) error
-}
-
-func migrate(ctx context.Context, db migrator, log *slog.Logger) error {
-	pending, err := db.Pending(ctx)
+// Migrate migrates the database and logs what it has applied.
+func (d *Database) Migrate(ctx context.Context, log *slog.Logger) error {
+	driver, ok := d.Storage.(interface {
+		Pending(ctx context.Context) ([]string, error)
+		Migrate(ctx context.Context) error
+	})
+	if !ok {
+		return nil // memory
+	}
+	pending, err := driver.Pending(ctx)
 	if err == nil {
-		err = db.Migrate(ctx)
+		err = driver.Migrate(ctx)
 	}
 	if err == nil && len(pending) > 0 {
 		log.Info("database migrated", "migrations", pending)

@@ -2,16 +2,15 @@ package database
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/canvasback/examples/internal/metrics"
 	"example.com/canvasback/storage/postgres"
 )
 
@@ -48,11 +47,20 @@ func openPostgres(ctx context.Context, databaseURL string, options *postgres.Opt
 		Storage:   db,
 		Name:      fmt.Sprintf("PostgreSQL on %s", config.ConnConfig.Host),
 		Shared:    true,
-		Migrate:   func(ctx context.Context, log *slog.Logger) error { return migrate(ctx, db, log) },
-		PoolStats: metrics.PoolStats(pool),
+		PoolStats: func() sql.DBStats { return poolStats(pool.Stat()) },
 		Fence:     db.FenceState,
 		Close:     pool.Close,
 	}, nil
+}
+
+func poolStats(s *pgxpool.Stat) sql.DBStats {
+	return sql.DBStats{
+		MaxOpenConnections: int(s.MaxConns()),
+		OpenConnections:    int(s.TotalConns()),
+		InUse:              int(s.AcquiredConns()),
+		WaitCount:          s.EmptyAcquireCount(),
+		WaitDuration:       s.EmptyAcquireWaitTime(),
+	}
 }
 
 // connectError returns an error about connecting without the user and the database in its

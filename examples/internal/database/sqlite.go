@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -19,85 +17,64 @@ import (
 )
 
 func openSQLite(ctx context.Context, path string) (*Database, error) {
-	// SQLite gives its other files the mode of this one.
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, sqliteError(path, err)
-	}
-	file.Close()
-	pool, db, err := connectSQLite(path)
+	name := "sqlite:" + path
+	path, err := filepath.Abs(path) // for errors
 	if err != nil {
 		return nil, err
 	}
-	if err := db.Check(ctx); err != nil {
-		pool.Close()
-		return nil, sqliteError(path, err)
-	}
-	return &Database{
-		Storage:   db,
-		Name:      "sqlite:" + path,
-		Migrate:   func(ctx context.Context, log *slog.Logger) error { return sqliteError(path, migrate(ctx, db, log)) },
-		PoolStats: pool.Stats,
-		FreeSpace: func() (int64, error) { return freeSpace(filepath.Dir(path)) },
-		Close:     func() { pool.Close() },
-	}, nil
-}
-
-func connectSQLite(path string) (*sql.DB, *sqlite.DB, error) {
-	pragmas := url.Values{"_pragma": {
-		"busy_timeout(5000)",
-		"journal_mode(WAL)",
-		"synchronous(FULL)",
-		"foreign_keys(ON)",
-	}}
-	file := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: pragmas.Encode()}
-	pool, err := sql.Open("sqlite", file.String())
+	// SQLite gives its other files the mode of this one.
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	file.Close()
+	pragmas := url.Values{"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)"}}
+	source := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: pragmas.Encode()}
+	pool, err := sql.Open("sqlite", source.String())
+	if err != nil {
+		return nil, err
 	}
 	pool.SetMaxOpenConns(1 + runtime.NumCPU()) // one writer; more readers than cores only delay it
 	pool.SetMaxIdleConns(1 + runtime.NumCPU())
 	db, err := sqlite.New(pool)
+	if err == nil {
+		err = db.Check(ctx)
+	}
 	if err != nil {
 		pool.Close()
+		return nil, fmt.Errorf("open %s: %w", path, errors.Join(err, checkWritable(filepath.Dir(path))))
 	}
-	return pool, db, err
+	return &Database{
+		Storage:   db,
+		Name:      name,
+		PoolStats: pool.Stats,
+		Close:     func() { pool.Close() },
+	}, nil
 }
 
-// sqliteError adds the absolute path to an error, and the cause if SQLite cannot
-// create its other files in the directory. The error may be nil.
-func sqliteError(path string, err error) error {
-	if err == nil {
-		return nil
+// checkWritable returns an error if SQLite cannot create its other files in a directory.
+func checkWritable(directory string) error {
+	file, err := os.CreateTemp(directory, ".canvasback-*")
+	if err != nil {
+		return err
 	}
-	if absolute, absErr := filepath.Abs(path); absErr == nil {
-		path = absolute
-	}
-	var cause *fs.PathError
-	if errors.As(err, &cause) {
-		err = cause.Err
-	} else if probe, probeErr := os.CreateTemp(filepath.Dir(path), ".canvasback-*"); probeErr != nil {
-		err = errors.Join(err, probeErr)
-	} else {
-		probe.Close()
-		os.Remove(probe.Name())
-	}
-	return fmt.Errorf("open %s: %w", path, err)
+	file.Close()
+	return os.Remove(file.Name())
 }
 
 // BackUp copies the SQLite database of a URL to a new file, without migrating it.
 func BackUp(ctx context.Context, databaseURL, target string) error {
 	scheme, path, _ := strings.Cut(databaseURL, ":")
 	if scheme != "sqlite" {
-		return fmt.Errorf("only SQLite databases can be copied, not %s: use pg_dump for PostgreSQL", scheme)
+		return errors.New("only SQLite databases can be copied: use pg_dump for PostgreSQL")
 	}
-	if _, err := os.Stat(path); err != nil { // SQLite would create it
-		return sqliteError(path, err)
+	if _, err := os.Stat(path); err != nil { // openSQLite would create it
+		return err
 	}
-	pool, db, err := connectSQLite(path)
+	source, err := openSQLite(ctx, path)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	return db.Backup(ctx, target)
+	defer source.Close()
+	return source.Storage.(*sqlite.DB).Backup(ctx, target)
 }

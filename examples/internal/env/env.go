@@ -15,16 +15,10 @@ import (
 	"time"
 )
 
-// Table is a list of groups of variables.
-type Table []Group
+// Table is a list of variables and titles.
+type Table []Variable
 
-// Group is a part of the documentation of a [Table].
-type Group struct {
-	Title     string
-	Variables []Variable
-}
-
-// Variable is an environment variable.
+// Variable is an environment variable, or a [Title].
 type Variable struct {
 	name     string
 	fallback string // value if it is unset or empty
@@ -36,26 +30,28 @@ type Variable struct {
 // Read sets all variables, and calls check after each. White space around a value is
 // ignored. An error begins with the name of a variable.
 func (t Table) Read(lookup func(string) (string, bool), check func() error) error {
-	for _, g := range t {
-		for _, v := range g.Variables {
-			value, isSet := lookup(v.name)
-			value = strings.TrimSpace(value)
-			if value == "" && !(isSet && v.empty) {
-				if value = v.fallback; value == "" {
-					continue
-				}
-			}
-			err := v.set(value)
-			if err == nil {
-				err = check()
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", v.name, err)
-			}
+	for _, v := range t {
+		value, isSet := lookup(v.name)
+		value = strings.TrimSpace(value)
+		if value == "" && !(isSet && v.empty) {
+			value = v.fallback
+		}
+		if v.set == nil || value == "" && !v.empty {
+			continue
+		}
+		err := v.set(value)
+		if err == nil {
+			err = check()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", v.name, err)
 		}
 	}
 	return nil
 }
+
+// Title returns a title of the documentation of the variables behind it.
+func Title(text string) Variable { return Variable{usage: text} }
 
 // Func returns a variable that a function sets. Its error does not need the name.
 func Func(set func(value string) error, name, fallback, usage string) Variable {
@@ -142,16 +138,15 @@ func Path(value string) (string, error) {
 func (t Table) Usage() string {
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-	for _, g := range t {
-		fmt.Fprintf(table, "%s:\n\n", g.Title)
-		for _, v := range g.Variables {
-			usage := v.usage
-			if v.fallback != "" {
-				usage += " (default " + v.fallback + ")"
-			}
-			fmt.Fprintf(table, "  %s\t%s\n", v.name, usage)
+	for _, v := range t {
+		switch {
+		case v.set == nil:
+			fmt.Fprintf(table, "\n%s:\n\n", v.usage)
+		case v.fallback != "":
+			fmt.Fprintf(table, "  %s\t%s (default %s)\n", v.name, v.usage, v.fallback)
+		default:
+			fmt.Fprintf(table, "  %s\t%s\n", v.name, v.usage)
 		}
-		fmt.Fprintln(table)
 	}
 	table.Flush()
 	return out.String()
@@ -164,11 +159,9 @@ func (t Table) Misspelled(environ []string, aliases map[string]string, prefixes 
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
 		meant := aliases[name]
-		for _, g := range t {
-			for _, v := range g.Variables {
-				if strings.TrimSuffix(strings.ToUpper(name), "S") == strings.TrimSuffix(v.name, "S") {
-					meant = v.name
-				}
+		for _, v := range t {
+			if strings.TrimSuffix(strings.ToUpper(name), "S") == strings.TrimSuffix(v.name, "S") {
+				meant = v.name
 			}
 		}
 		switch {

@@ -21,7 +21,8 @@ type settings struct {
 }
 
 func (s *settings) table() env.Table {
-	return env.Table{{Title: "All", Variables: []env.Variable{
+	return env.Table{
+		env.Title("All"),
 		env.Var(&s.text, env.Text, "TEXT", "fallback", "any text"),
 		env.Var(&s.path, env.Path, "BASE", "/api", "a path").OrEmpty(),
 		env.Var(&s.list, env.List, "LIST", "", "elements"),
@@ -29,7 +30,7 @@ func (s *settings) table() env.Table {
 		env.Var(&s.maybe, env.OptionalBool, "MAYBE", "", "another"),
 		env.Var(&s.level, env.Choice(map[string]int{"low": 1, "high": 2}), "LEVEL", "low", "a choice"),
 		env.Var(&s.wait, env.Duration(time.Second, time.Hour), "WAIT", "1m", "a duration"),
-	}}}
+	}
 }
 
 func (s *settings) read(values map[string]string, check func() error) error {

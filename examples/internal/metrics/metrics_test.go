@@ -9,7 +9,6 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/examples/internal/metrics"
-	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 )
@@ -21,10 +20,8 @@ func TestMetrics_LeaseAgeIsInfiniteWithoutLease(t *testing.T) {
 	db := memory.New()
 	clientKeys, err := keys.NewService(db.Keys(), nil) // Run is not called
 	is.NoErr(err)
-	exportService, err := exports.NewService(db.Exports(), nil)
-	is.NoErr(err)
 	w := httptest.NewRecorder()
-	metrics.New(clientKeys, exportService).Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	metrics.New(clientKeys).Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	is.True(strings.Contains(w.Body.String(), "\ncanvasback_key_lease_age_seconds +Inf\n"))
 }
 
@@ -34,9 +31,7 @@ func TestMetrics_FenceHasOneState(t *testing.T) {
 	db := memory.New()
 	clientKeys, err := keys.NewService(db.Keys(), nil)
 	is.NoErr(err)
-	exportService, err := exports.NewService(db.Exports(), nil)
-	is.NoErr(err)
-	meter := metrics.New(clientKeys, exportService)
+	meter := metrics.New(clientKeys)
 	state := "partial"
 	meter.AddFence(func() string { return state })
 	states := []string{"off", "partial", "complete"}
