@@ -146,6 +146,9 @@ func TestMetrics(t *testing.T) {
 		if databaseURL != "memory:" {
 			want = append(want, "canvasback_pool_connections_max ")
 		}
+		if strings.HasPrefix(databaseURL, "sqlite:") {
+			want = append(want, "canvasback_disk_free_bytes ")
+		}
 		for _, line := range want {
 			t.Log(line)
 			is.True(strings.Contains(string(body), line))

@@ -151,6 +151,9 @@ func (p *program) observe(context.Context) error {
 	if p.db.PoolStats != nil {
 		p.meter.AddPool(p.db.PoolStats)
 	}
+	if p.db.FreeSpace != nil {
+		p.meter.AddDisk(p.db.FreeSpace)
+	}
 	if p.db.Fence != nil {
 		p.meter.AddFence(p.db.Fence)
 	}

@@ -68,6 +68,9 @@ func (p *program) serve(ctx context.Context, handler http.Handler) error {
 			p.log.Warn("search index not loaded, the first search takes longer", "error", err)
 		}
 	})
+	if p.db.FreeSpace != nil {
+		running.Go(func() { p.watchDisk(background) })
+	}
 	defer running.Wait()
 	defer stop()
 
@@ -114,5 +117,20 @@ func redirectTo(baseURL string) http.HandlerFunc {
 			return
 		}
 		http.Redirect(w, r, baseURL+r.URL.RequestURI(), http.StatusPermanentRedirect)
+	}
+}
+
+// watchDisk warns before the disk is full, because no key can be revoked then.
+func (p *program) watchDisk(ctx context.Context) {
+	const little = 256 << 20
+	for {
+		if free, err := p.db.FreeSpace(); err == nil && free < little {
+			p.log.Warn("little space on the disk of the database", "bytes", free)
+		}
+		select {
+		case <-time.After(time.Minute):
+		case <-ctx.Done():
+			return
+		}
 	}
 }

@@ -30,7 +30,11 @@ type Database struct {
 	Shared    bool               // with processes on other machines
 	PoolStats func() sql.DBStats // nil without a connection pool
 	Fence     func() string      // the state of the fence; nil without PostgreSQL
-	Close     func()
+
+	// FreeSpace returns how many bytes the disk of the database has; nil without SQLite.
+	FreeSpace func() (int64, error)
+
+	Close func()
 }
 
 // CheckURL returns an error for a URL that Open does not support. The error has no part of

@@ -48,6 +48,7 @@ func openSQLite(ctx context.Context, path string) (*Database, error) {
 		Storage:   db,
 		Name:      name,
 		PoolStats: pool.Stats,
+		FreeSpace: func() (int64, error) { return freeSpace(filepath.Dir(path)) },
 		Close:     func() { pool.Close() },
 	}, nil
 }

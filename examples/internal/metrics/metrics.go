@@ -116,6 +116,17 @@ func (m *Metrics) AddPool(stats func() sql.DBStats) {
 		func() float64 { return stats().WaitDuration.Seconds() })
 }
 
+// AddDisk adds the free space of a disk.
+func (m *Metrics) AddDisk(free func() (int64, error)) {
+	m.add("canvasback_disk_free_bytes", "Space on the disk of the database; -1 if unknown.", func() float64 {
+		n, err := free()
+		if err != nil {
+			return -1
+		}
+		return float64(n)
+	})
+}
+
 // AddFence adds the state of the fence of a PostgreSQL database.
 func (m *Metrics) AddFence(state func() string) {
 	for _, s := range []string{"off", "partial", "complete"} {
