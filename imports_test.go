@@ -218,6 +218,14 @@ var importRules = []importRule{
 		reason: "it compares records and runs no SQL",
 	},
 	{
+		pkg: "storage/internal/sqlstore",
+		may: []string{
+			module + "/keys", module + "/symbols", module + "/exports", module + "/storage/internal/keyrecord",
+			module + "/storage/internal/paging", "database/sql",
+		},
+		reason: "it has statements for each SQL database, and only the error of package database/sql",
+	},
+	{
 		pkg:    "storage/internal/drivertest",
 		reason: "it contains tests only, so that drivers do not depend on each other, nor importers on the linearizability checker",
 	},

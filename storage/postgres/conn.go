@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/canvasback/storage/internal/sqlstore"
 	"example.com/canvasback/storage/postgres/internal/fence"
 )
 
@@ -88,23 +90,23 @@ func (db *database) read(ctx context.Context, f func(*pgx.Conn) error) error {
 	return db.withConn(ctx, func(conn *pgx.Conn) (bool, error) { return true, f(conn) })
 }
 
-// readRow returns the first row of a query, which runs when the row is scanned.
-func (db *database) readRow(ctx context.Context, statement string, args ...any) pgx.Row {
-	return row(func(dest ...any) error {
+// QueryRow returns the first row of a query, which runs when the row is scanned.
+func (db *database) QueryRow(ctx context.Context, statement string, args ...any) sqlstore.Row {
+	return rowFunc(func(dest ...any) error {
 		return db.read(ctx, func(conn *pgx.Conn) error {
 			return conn.QueryRow(ctx, db.sql(statement), db.fence.Args(args)...).Scan(dest...)
 		})
 	})
 }
 
-// row implements pgx.Row.
-type row func(dest ...any) error
+// rowFunc implements [sqlstore.Row].
+type rowFunc func(dest ...any) error
 
-func (r row) Scan(dest ...any) error { return r(dest...) }
+func (f rowFunc) Scan(dest ...any) error { return f(dest...) }
 
-// readFenced is readRow for a fenced query.
-func (db *database) readFenced(ctx context.Context, statement string, args ...any) pgx.Row {
-	return row(func(dest ...any) error {
+// QueryCurrent is QueryRow for a fenced query.
+func (db *database) QueryCurrent(ctx context.Context, statement string, args ...any) sqlstore.Row {
+	return rowFunc(func(dest ...any) error {
 		return db.read(ctx, func(conn *pgx.Conn) error {
 			result, err := db.fence.Exec(ctx, conn, fence.Statement{Text: db.sql(statement), Args: args, Read: true})
 			if err != nil {
@@ -115,7 +117,7 @@ func (db *database) readFenced(ctx context.Context, statement string, args ...an
 	})
 }
 
-// ask is readFenced for a question that all processes repeat. The result is that of a
+// ask is QueryCurrent for a question that all processes repeat. The result is that of a
 // primary at some time after age before the call.
 func (db *database) ask(ctx context.Context, statement string, args ...any) (result fence.Result, age time.Duration, err error) {
 	err = db.read(ctx, func(conn *pgx.Conn) error {
@@ -125,14 +127,24 @@ func (db *database) ask(ctx context.Context, statement string, args ...any) (res
 	return result, age, err
 }
 
-// readRows returns all rows of a query.
-func readRows[T any](ctx context.Context, db *database, scan pgx.RowToFunc[T], statement string, args ...any) (list []T, err error) {
-	err = db.read(ctx, func(conn *pgx.Conn) error {
-		rows, _ := conn.Query(ctx, db.sql(statement), db.fence.Args(args)...) // rows return the error too
-		list, err = pgx.CollectRows(rows, scan)
-		return err
+func (db *database) Query(ctx context.Context, read func(sqlstore.Rows) error, statement string, args ...any) error {
+	return db.read(ctx, func(conn *pgx.Conn) error {
+		return query(ctx, conn, read, db.sql(statement), db.fence.Args(args))
 	})
-	return list, err
+}
+
+// query calls read with the rows of a query of a connection or transaction.
+func query(
+	ctx context.Context, q interface {
+		Query(context.Context, string, ...any) (pgx.Rows, error)
+	},
+	read func(sqlstore.Rows) error, statement string, args []any,
+) error {
+	rows, _ := q.Query(ctx, statement, args...) // rows return the error too
+	defer rows.Close()
+	err := read(rows)
+	rows.Close()
+	return cmp.Or(err, rows.Err())
 }
 
 // write runs a single statement outside a transaction. It returns an error if the
@@ -147,10 +159,10 @@ func (db *database) write(ctx context.Context, statement string, args ...any) (r
 	return result, err
 }
 
-// writeRow is write for a statement that returns a row, which runs when the row is
+// WriteRow is write for a statement that returns a row, which runs when the row is
 // scanned.
-func (db *database) writeRow(ctx context.Context, statement string, args ...any) pgx.Row {
-	return row(func(dest ...any) error {
+func (db *database) WriteRow(ctx context.Context, statement string, args ...any) sqlstore.Row {
+	return rowFunc(func(dest ...any) error {
 		result, err := db.write(ctx, statement, args...)
 		if err != nil {
 			return err
@@ -159,16 +171,21 @@ func (db *database) writeRow(ctx context.Context, statement string, args ...any)
 	})
 }
 
-// exec is write for a statement that returns the number of affected rows.
-func (db *database) exec(ctx context.Context, statement string, args ...any) (affected int64, err error) {
+// Exec is write for a statement that returns the number of affected rows.
+func (db *database) Exec(ctx context.Context, statement string, args ...any) (affected int64, err error) {
 	result, err := db.write(ctx, statement, args...)
 	return result.Tag.RowsAffected(), err
 }
 
-// transact calls change in a transaction with isolation level read committed,
+// Transact calls change in a transaction with isolation level read committed,
 // regardless of the default. Like write, it returns an error if the standby has not
 // confirmed the commit.
-func (db *database) transact(ctx context.Context, change func(pgx.Tx) error) error {
+func (db *database) Transact(ctx context.Context, change func(sqlstore.Tx) error) error {
+	return db.transact(ctx, db.sql, change)
+}
+
+// transact is Transact with a function that qualifies the names in statements.
+func (db *database) transact(ctx context.Context, qualify func(string) string, change func(sqlstore.Tx) error) error {
 	return retry(ctx, func() error {
 		return db.withConn(ctx, func(conn *pgx.Conn) (bool, error) {
 			tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
@@ -181,7 +198,7 @@ func (db *database) transact(ctx context.Context, change func(pgx.Tx) error) err
 					tx.Rollback(ctx)
 				}
 			}()
-			if err := change(transaction{tx, db.fence}); err != nil {
+			if err := change(transaction{tx, db.fence, qualify}); err != nil {
 				return false, explainCanceled(err)
 			}
 			committing = true
@@ -191,45 +208,50 @@ func (db *database) transact(ctx context.Context, change func(pgx.Tx) error) err
 	})
 }
 
-// transaction is a transaction whose statements pgx prepares unless a pooler loses them.
+// transaction implements [sqlstore.Tx].
 type transaction struct {
-	pgx.Tx
+	tx    pgx.Tx
 	fence *fence.Fence
+	sql   func(statement string) string
 }
 
-func (t transaction) Exec(ctx context.Context, statement string, args ...any) (pgconn.CommandTag, error) {
-	return t.Tx.Exec(ctx, statement, t.fence.Args(args)...)
+func (t transaction) QueryRow(ctx context.Context, statement string, args ...any) sqlstore.Row {
+	return t.tx.QueryRow(ctx, t.sql(statement), t.fence.Args(args)...)
 }
 
-func (t transaction) Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error) {
-	return t.Tx.Query(ctx, statement, t.fence.Args(args)...)
+func (t transaction) Query(ctx context.Context, read func(sqlstore.Rows) error, statement string, args ...any) error {
+	return query(ctx, t.tx, read, t.sql(statement), t.fence.Args(args))
 }
 
-func (t transaction) QueryRow(ctx context.Context, statement string, args ...any) pgx.Row {
-	return t.Tx.QueryRow(ctx, statement, t.fence.Args(args)...)
+func (t transaction) Exec(ctx context.Context, statement string, args ...any) (affected int64, err error) {
+	tag, err := t.tx.Exec(ctx, t.sql(statement), t.fence.Args(args)...)
+	return tag.RowsAffected(), err
 }
 
-// SendBatch sends the statements one after the other behind such a pooler, because pgx
-// prepares those of a batch.
-func (t transaction) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
-	if len(t.fence.Args(nil)) == 0 {
-		return t.Tx.SendBatch(ctx, batch)
-	}
-	for _, query := range batch.QueuedQueries {
-		if _, err := t.Exec(ctx, query.SQL, query.Arguments...); err != nil {
-			return batchError{err: err}
+// ExecAll sends the statements together. Behind a pooler that loses prepared statements it
+// sends one after the other, because pgx prepares those of a batch.
+func (t transaction) ExecAll(ctx context.Context, statement string, list [][]any) (affected int64, err error) {
+	var batch pgx.Batch
+	for _, args := range list {
+		if len(t.fence.Args(nil)) > 0 || len(list) == 1 {
+			n, err := t.Exec(ctx, statement, args...)
+			if err != nil {
+				return 0, err
+			}
+			affected += n
+			continue
 		}
+		batch.Queue(t.sql(statement), args...).Exec(func(tag pgconn.CommandTag) error {
+			affected += tag.RowsAffected()
+			return nil
+		})
 	}
-	return batchError{}
+	if batch.Len() == 0 {
+		return affected, nil
+	}
+	err = t.tx.SendBatch(ctx, &batch).Close()
+	return affected, err
 }
-
-// batchError is the result of a batch of which only the error is needed.
-type batchError struct {
-	pgx.BatchResults
-	err error
-}
-
-func (b batchError) Close() error { return b.err }
 
 // retry calls write, up to five times if PostgreSQL aborts it in favor of
 // another transaction.

@@ -9,9 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/internal/sqlstore"
 )
 
-type exportStore struct{ db *database }
+type exportStore struct {
+	sqlstore.Exports
+	db *database
+}
 
 var (
 	_ exports.Store     = exportStore{}
@@ -33,7 +37,7 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 	// not report whether it inserted or updated. An id of 0 means that the
 	// rule is violated.
 	put := func() error {
-		return s.db.writeRow(ctx, `
+		return s.db.WriteRow(ctx, `
 			WITH replaced AS (
 				UPDATE canvasback_exports
 				SET
@@ -82,25 +86,57 @@ func (s exportStore) Find(ctx context.Context, tenant string, sources ...string)
 	for i, source := range sources {
 		digests[i] = sourceDigest(tenant, source)
 	}
-	return readRows(ctx, s.db, scanExportRow, `
-		SELECT `+exportColumns+`
-		FROM canvasback_exports
+	return sqlstore.List(ctx, s.db, sqlstore.ScanExport, sqlstore.SelectExport+`
 		WHERE source_digest = ANY ($1::bytea[])`,
 		digests,
 	)
 }
 
-// exportColumns are what scanExport reads.
-const exportColumns = `id, tenant, source_url, exported_url, file_name, registered_by, created_at, updated_at`
+func (s exportStore) AssignTenant(ctx context.Context, from, to string) error {
+	return s.db.Transact(ctx, func(tx sqlstore.Tx) error {
+		_, err := tx.Exec(ctx, `
+			UPDATE canvasback_exports
+			SET tenant = $2, source_digest = sha256(convert_to(canvasback_tenant_source($2, source_url), 'UTF8'))
+			WHERE tenant = $1`,
+			from, to,
+		)
+		if err == nil {
+			_, err = tx.Exec(ctx, `UPDATE canvasback_links SET tenant = $2 WHERE tenant = $1`, from, to)
+		}
+		return err
+	})
+}
 
-func scanExportRow(row pgx.CollectableRow) (exports.Export, error) { return scanExport(row) }
-
-func scanExport(row pgx.Row) (exports.Export, error) {
-	var export exports.Export
-	err := row.Scan(
-		&export.ID, &export.Tenant, &export.SourceURL, &export.ExportedURL, &export.FileName, &export.RegisteredBy,
-		&export.CreatedAt, &export.UpdatedAt,
+func (s exportStore) InsertLink(ctx context.Context, link exports.StoredLink, limits exports.LinkLimits) error {
+	// Each subquery sees the table without deletions. Rows that a concurrent call
+	// deletes are skipped, so calls do not wait for each other.
+	inserted, err := s.db.Exec(ctx, `
+		WITH ended AS (
+			SELECT id
+			FROM canvasback_links
+			WHERE expires_at <= $4 OR owner = $2 AND served >= $12
+			ORDER BY id
+			LIMIT $13
+			FOR UPDATE SKIP LOCKED
+		), deleted AS (
+			DELETE FROM canvasback_links
+			WHERE id IN (SELECT id FROM ended)
+		), held AS (
+			SELECT count(*) AS links, coalesce(sum(size), 0)::bigint AS bytes,
+				count(*) FILTER (WHERE client = $3) AS client_links,
+				coalesce(sum(size) FILTER (WHERE client = $3), 0)::bigint AS client_bytes
+			FROM canvasback_links
+			WHERE owner = $2 AND expires_at > $4 AND served < $12
+		)
+		INSERT INTO canvasback_links (digest, owner, client, created_at, expires_at, plan, size, tenant)
+		SELECT $1, $2, $3, $4, $5, $6, $7::bigint, $14
+		FROM held
+		WHERE links < $8 AND bytes + $7::bigint <= $9 AND client_links < $10 AND client_bytes + $7::bigint <= $11`,
+		link.Digest[:], link.Owner[:], link.Client[:], link.CreatedAt, link.ExpiresAt, sqlstore.NotNull(link.Plan), int64(len(link.Plan)),
+		limits.PerOwner.Links, limits.PerOwner.Bytes, limits.PerClient.Links, limits.PerClient.Bytes, limits.Served, exports.PruneStep, link.Tenant,
 	)
-	export.CreatedAt, export.UpdatedAt = export.CreatedAt.UTC(), export.UpdatedAt.UTC()
-	return export, err
+	if err == nil && inserted == 0 {
+		return exports.ErrTooManyLinks
+	}
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -18,136 +19,129 @@ const (
 	maxGroupData = 1 << 20 // bytes of their data, less the last one
 )
 
-// inserter inserts symbols, one statement after the other in each folder. Insertions
-// that arrive during a statement share the next one: they would wait for the lock on
-// the folder anyway, and the triggers run once for each statement.
+// inserter inserts symbols. Those that arrive during a statement share the next one, so
+// that they share its commit, and triggers run once. A tenant has a queue for all folders.
+// If another transaction has locked a folder, those who insert into it wait for the lock
+// in a queue of its own, and nobody else does.
 type inserter struct {
 	mu     sync.Mutex
-	queues map[queueKey][]*insertGroup // of the folders with a running goroutine
+	queues map[queueKey][]*insertion // each with a running goroutine
 }
 
-// queueKey is a folder as a tenant sees it.
+// queueKey is a tenant, or one of its folders.
 type queueKey struct {
 	tenant   string
+	isFolder bool
 	folderID int64
 }
 
-// insertGroup is one statement.
-type insertGroup struct {
-	ctx     context.Context // ends when no caller waits for the group
-	cancel  context.CancelFunc
-	started bool
-	waiting int // callers
-	size    int // bytes of data
-	list    []*insertion
-	done    chan struct{}
-}
-
-// insertion is a symbol to insert. The statement sets its id and version, or err.
+// insertion is a symbol to insert. Its queue sets the id and the version, or err, and
+// closes done.
 type insertion struct {
 	symbols.Symbol
-	tenant string
-	err    error
+	ctx  context.Context
+	err  error
+	done chan struct{}
 }
 
 // insert inserts a symbol. If ctx ends during the statement, which others may share,
 // the symbol can be inserted nevertheless.
-func (in *inserter) insert(ctx context.Context, db *database, own *insertion) (symbols.Symbol, error) {
-	group := in.join(ctx, db, own)
+func (db *database) insert(ctx context.Context, tenant string, symbol symbols.Symbol) (symbols.Symbol, error) {
+	own := &insertion{Symbol: symbol, ctx: ctx, done: make(chan struct{})}
+	db.inserter.add(db, queueKey{tenant: tenant}, own)
 	select {
-	case <-group.done:
+	case <-own.done:
 		return own.Symbol, own.err
 	case <-ctx.Done():
-		in.leave(group, own)
 		return symbols.Symbol{}, ctx.Err()
 	}
 }
 
-// join adds an insertion to the last group in the queue of its folder.
-func (in *inserter) join(ctx context.Context, db *database, own *insertion) *insertGroup {
+// add adds an insertion to the queue of its folder, if there is one, or else to the given
+// one.
+func (in *inserter) add(db *database, key queueKey, i *insertion) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	key := queueKey{own.tenant, own.FolderID}
-	queue, running := in.queues[key]
-	if n := len(queue); n == 0 || !queue[n-1].isOpen() {
-		group := &insertGroup{done: make(chan struct{})}
-		group.ctx, group.cancel = context.WithCancel(context.WithoutCancel(ctx))
-		queue = append(queue, group)
+	if own := (queueKey{key.tenant, true, i.FolderID}); in.queues[own] != nil {
+		key = own
 	}
-	group := queue[len(queue)-1]
-	group.list = append(group.list, own)
-	group.size += len(own.Data)
-	group.waiting++
-	if in.queues == nil {
-		in.queues = make(map[queueKey][]*insertGroup)
-	}
-	in.queues[key] = queue
-	if !running {
+	if in.queues[key] == nil {
+		if in.queues == nil {
+			in.queues = make(map[queueKey][]*insertion)
+		}
 		go in.run(db, key)
 	}
-	return group
+	in.queues[key] = append(in.queues[key], i)
 }
 
-// isOpen reports whether insertions can join the group. It is canceled when all of its
-// callers have left.
-func (g *insertGroup) isOpen() bool {
-	return g.waiting > 0 && len(g.list) < maxGroup && g.size < maxGroupData
-}
-
-// leave withdraws an insertion, if its group has not started.
-func (in *inserter) leave(group *insertGroup, own *insertion) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if !group.started {
-		group.list = slices.DeleteFunc(group.list, func(i *insertion) bool { return i == own })
-		group.size -= len(own.Data)
-	}
-	if group.waiting--; group.waiting == 0 {
-		group.cancel()
-	}
-}
-
-// run runs the groups of a folder until its queue is empty.
+// run inserts what is in a queue until it is empty.
 func (in *inserter) run(db *database, key queueKey) {
-	for group := in.next(key); group != nil; group = in.next(key) {
-		group.run(db)
+	for list := in.next(key); len(list) > 0; list = in.next(key) {
+		db.insertGroup(key, list)
 	}
 }
 
-func (in *inserter) next(key queueKey) *insertGroup {
+// next removes the next insertions of a queue, less those that nobody waits for. It removes
+// the queue if there are none.
+func (in *inserter) next(key queueKey) (list []*insertion) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	queue := in.queues[key]
-	if len(queue) == 0 {
-		delete(in.queues, key)
-		return nil
+	queue, size := in.queues[key], 0
+	for len(queue) > 0 && len(list) < maxGroup && size < maxGroupData {
+		if queue[0].ctx.Err() == nil {
+			list, size = append(list, queue[0]), size+len(queue[0].Data)
+		}
+		queue = queue[1:]
 	}
-	in.queues[key] = queue[1:]
-	queue[0].started = true
-	return queue[0]
+	if in.queues[key] = queue; len(list) == 0 {
+		delete(in.queues, key)
+	}
+	return list
 }
 
-// run inserts the group in one statement. If the server rejects a symbol, it inserts
-// each by itself, so that none has the error of another.
-func (g *insertGroup) run(db *database) {
-	defer close(g.done)
-	defer g.cancel()
+// insertGroup inserts a group in one statement, which is canceled when nobody waits for it.
+// If the server rejects a symbol, each is inserted by itself, so that none has the error
+// of another.
+func (db *database) insertGroup(key queueKey, list []*insertion) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(list[0].ctx))
+	defer cancel()
+	var left atomic.Int32
+	for _, i := range list {
+		defer context.AfterFunc(i.ctx, func() {
+			if int(left.Add(1)) == len(list) {
+				cancel()
+			}
+		})()
+	}
+	inserted, err := db.insertOrFail(ctx, key, list)
+	if len(list) > 1 && rejectsRow(err) {
+		for i := range list {
+			db.insertGroup(key, list[i:i+1])
+		}
+		return
+	}
+	for n, i := range list {
+		if err == nil && !inserted[n] {
+			if !key.isFolder {
+				db.inserter.add(db, queueKey{key.tenant, true, i.FolderID}, i)
+				continue
+			}
+			i.err = symbols.ErrFolderNotFound
+		} else {
+			i.err = err
+		}
+		close(i.done)
+	}
+}
+
+// insertOrFail is insertSymbols, and returns a panic of a tracer of the pool as an error.
+func (db *database) insertOrFail(ctx context.Context, key queueKey, list []*insertion) (inserted []bool, err error) {
 	defer func() {
-		if p := recover(); p != nil { // of a tracer of the pool
-			g.fail(fmt.Errorf("postgres: panic during an insertion: %v", p))
+		if p := recover(); p != nil {
+			err = fmt.Errorf("postgres: panic during an insertion: %v", p)
 		}
 	}()
-	if len(g.list) == 0 {
-		return
-	}
-	err := db.insertSymbols(g.ctx, g.list)
-	if len(g.list) > 1 && rejectsRow(err) {
-		for i := range g.list {
-			g.list[i].err = db.insertSymbols(g.ctx, g.list[i:i+1])
-		}
-		return
-	}
-	g.fail(err)
+	return db.insertSymbols(ctx, key, list)
 }
 
 // rejectsRow reports whether the server has rejected the content of a row. After other
@@ -157,51 +151,56 @@ func rejectsRow(err error) bool {
 	return ok && slices.Contains([]string{"22", "23", "54"}, pgErr.Code[:min(2, len(pgErr.Code))]) // classes of SQLSTATE
 }
 
-// fail sets the errors of all insertions.
-func (g *insertGroup) fail(err error) {
-	for _, i := range g.list {
-		i.err = err
-	}
-}
-
-// insertSymbols inserts symbols of one folder in one statement.
-func (db *database) insertSymbols(ctx context.Context, list []*insertion) error {
+// insertSymbols inserts symbols of a tenant in one statement, and reports which of them.
+// Unless the key is a folder, those in folders that are locked are left out, besides those in
+// folders that do not exist.
+func (db *database) insertSymbols(ctx context.Context, key queueKey, list []*insertion) (inserted []bool, err error) {
+	var folders, updatedBy []int64
 	var names, types, data, tags, metas []string
 	var createdAt, updatedAt []time.Time
-	var updatedBy []int64
 	for _, s := range list {
-		names, types, data = append(names, s.Name), append(types, s.Type), append(data, s.Data)
+		folders, names, types, data = append(folders, s.FolderID), append(names, s.Name), append(types, s.Type), append(data, s.Data)
 		tags, metas = append(tags, s.Tags.String()), append(metas, s.Meta)
 		createdAt, updatedAt, updatedBy = append(createdAt, s.CreatedAt), append(updatedAt, s.UpdatedAt), append(updatedBy, s.UpdatedBy)
+	}
+	skip := ""
+	if !key.isFolder {
+		skip = "SKIP LOCKED"
 	}
 	// Ids are assigned and rows returned in the order of the inner SELECT.
 	result, err := db.write(ctx, `
 		WITH folder AS (
 			SELECT id
 			FROM canvasback_folders
-			WHERE id = $1 AND tenant = $10
-			FOR NO KEY UPDATE
+			WHERE id = ANY ($1::bigint[]) AND tenant = $10
+			ORDER BY id
+			FOR NO KEY UPDATE `+skip+`
 		)
-		INSERT INTO canvasback_symbols (folder_id, name, type, data, `+detailColumns+`)
-		SELECT folder.id, name, type, data, `+detailColumns+`
-		FROM folder
-		CROSS JOIN unnest(
-			$2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[], $9::bigint[]
-		) WITH ORDINALITY AS given (name, type, data, `+detailColumns+`, position)
+		INSERT INTO canvasback_symbols (folder_id, name, type, data, tags, meta, created_at, updated_at, updated_by)
+		SELECT folder_id, name, type, data, tags, meta, created_at, updated_at, updated_by
+		FROM unnest(
+			$1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[], $9::bigint[]
+		) WITH ORDINALITY AS given (folder_id, name, type, data, tags, meta, created_at, updated_at, updated_by, position)
+		JOIN folder ON folder.id = given.folder_id
 		ORDER BY given.position
-		RETURNING id, version`,
-		list[0].FolderID, names, types, data, tags, metas, createdAt, updatedAt, updatedBy, list[0].tenant,
+		RETURNING folder_id, id, version`,
+		folders, names, types, data, tags, metas, createdAt, updatedAt, updatedBy, key.tenant,
 	)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if len(result.Rows) == 0 {
-		return symbols.ErrFolderNotFound
-	}
-	for i, row := range result.Rows {
-		if err := row.Scan(&list[i].ID, &list[i].Version); err != nil {
-			return err
+	inserted = make([]bool, len(list))
+	n := 0 // in the list
+	for _, row := range result.Rows {
+		var symbol symbols.Symbol
+		if err := row.Scan(&symbol.FolderID, &symbol.ID, &symbol.Version); err != nil {
+			return nil, err
 		}
+		for list[n].FolderID != symbol.FolderID {
+			n++
+		}
+		list[n].ID, list[n].Version, inserted[n] = symbol.ID, symbol.Version, true
+		n++
 	}
-	return nil
+	return inserted, nil
 }

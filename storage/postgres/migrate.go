@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/canvasback/storage/internal/migration"
+	"example.com/canvasback/storage/internal/sqlstore"
 )
 
 //go:embed migrations/*.sql
@@ -29,8 +30,8 @@ func pending(ctx context.Context, db *database) ([]migration.Migration, error) {
 	}
 	var version, contracted int
 	err = db.read(ctx, func(conn *pgx.Conn) error {
-		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-			tx = transaction{tx, db.fence}
+		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(pgxTx pgx.Tx) error {
+			tx := transaction{pgxTx, db.fence, asWritten}
 			schema, err := resolveSchema(ctx, tx, db.schema)
 			if err != nil {
 				return err
@@ -48,16 +49,37 @@ func pending(ctx context.Context, db *database) ([]migration.Migration, error) {
 	return list, nil
 }
 
-// apply runs a migration, unless another process has already done so.
-func apply(ctx context.Context, db *database, m migration.Migration) error {
-	return db.transact(ctx, func(tx pgx.Tx) error {
+// inSchema calls change in a transaction that holds the lock of migrations, with the
+// quoted name of the schema, which is first in the search_path.
+func inSchema(ctx context.Context, db *database, change func(tx sqlstore.Tx, schema string) error) error {
+	return db.transact(ctx, asWritten, func(tx sqlstore.Tx) error {
 		schema, err := resolveSchema(ctx, tx, db.schema)
+		if err == nil {
+			err = lockSchema(ctx, tx, schema)
+		}
 		if err != nil {
 			return err
 		}
-		if err := lockSchema(ctx, tx, schema); err != nil {
-			return err
-		}
+		return change(tx, schema)
+	})
+}
+
+// asWritten does not qualify the names in a statement.
+func asWritten(statement string) string { return statement }
+
+func record(ctx context.Context, tx sqlstore.Tx, m migration.Migration) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO canvasback_migrations (version, title)
+		VALUES ($1, $2)
+		ON CONFLICT (version) DO NOTHING`,
+		m.Version, m.Title,
+	)
+	return err
+}
+
+// apply runs a migration, unless another process has already done so.
+func apply(ctx context.Context, db *database, m migration.Migration) error {
+	return inSchema(ctx, db, func(tx sqlstore.Tx, schema string) error {
 		version, _, err := schemaVersion(ctx, tx, schema)
 		if err != nil || version >= m.Version {
 			return err
@@ -65,32 +87,16 @@ func apply(ctx context.Context, db *database, m migration.Migration) error {
 		if _, err := tx.Exec(ctx, m.SQL); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `
-			INSERT INTO canvasback_migrations (version, title)
-			VALUES ($1, $2)`,
-			m.Version, m.Title,
-		)
-		return err
+		return record(ctx, tx, m)
 	})
 }
 
 // baseline records migrations as applied, unless another process has already done
 // so.
 func baseline(ctx context.Context, db *database, list []migration.Migration) error {
-	return db.transact(ctx, func(tx pgx.Tx) error {
-		schema, err := resolveSchema(ctx, tx, db.schema)
-		if err != nil {
-			return err
-		}
-		if err := lockSchema(ctx, tx, schema); err != nil {
-			return err
-		}
+	return inSchema(ctx, db, func(tx sqlstore.Tx, schema string) error {
 		for _, table := range migration.Tables(list) {
-			var exists bool
-			err := tx.QueryRow(ctx, `
-				SELECT to_regclass($1::text) IS NOT NULL`,
-				schema+"."+table,
-			).Scan(&exists)
+			exists, err := tableExists(ctx, tx, schema, table)
 			if err == nil && !exists {
 				err = fmt.Errorf("postgres: baseline: table %s does not exist", table)
 			}
@@ -99,13 +105,7 @@ func baseline(ctx context.Context, db *database, list []migration.Migration) err
 			}
 		}
 		for _, m := range list {
-			_, err := tx.Exec(ctx, `
-				INSERT INTO canvasback_migrations (version, title)
-				VALUES ($1, $2)
-				ON CONFLICT (version) DO NOTHING`,
-				m.Version, m.Title,
-			)
-			if err != nil {
+			if err := record(ctx, tx, m); err != nil {
 				return err
 			}
 		}
@@ -113,10 +113,15 @@ func baseline(ctx context.Context, db *database, list []migration.Migration) err
 	})
 }
 
+func tableExists(ctx context.Context, tx sqlstore.Tx, schema, table string) (exists bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT to_regclass($1::text) IS NOT NULL`, schema+"."+table).Scan(&exists)
+	return exists, err
+}
+
 // resolveSchema returns the quoted name of the schema for the tables. Without a
 // configured one it is the schema where the search_path finds the tables, or
 // else the one where it would create them.
-func resolveSchema(ctx context.Context, tx pgx.Tx, configured string) (string, error) {
+func resolveSchema(ctx context.Context, tx sqlstore.Tx, configured string) (string, error) {
 	if configured != "" {
 		return configured, nil
 	}
@@ -143,7 +148,7 @@ func resolveSchema(ctx context.Context, tx pgx.Tx, configured string) (string, e
 // lockSchema locks the schema against other migrations and makes it the default
 // for unqualified names, both until the end of the transaction. It creates the
 // schema and the table of migrations if they do not exist.
-func lockSchema(ctx context.Context, tx pgx.Tx, schema string) error {
+func lockSchema(ctx context.Context, tx sqlstore.Tx, schema string) error {
 	_, err := tx.Exec(ctx, `
 		SELECT
 			pg_advisory_xact_lock(hashtextextended('canvasback ' || $1::text, 0)),
@@ -178,13 +183,8 @@ func lockSchema(ctx context.Context, tx pgx.Tx, schema string) error {
 
 // schemaVersion returns the versions of the last applied migration and of the last one
 // that contracts, or 0.
-func schemaVersion(ctx context.Context, tx pgx.Tx, schema string) (version, contracted int, err error) {
-	table := schema + ".canvasback_migrations"
-	var exists bool
-	err = tx.QueryRow(ctx, `
-		SELECT to_regclass($1::text) IS NOT NULL`,
-		table,
-	).Scan(&exists)
+func schemaVersion(ctx context.Context, tx sqlstore.Tx, schema string) (version, contracted int, err error) {
+	exists, err := tableExists(ctx, tx, schema, "canvasback_migrations")
 	if err != nil || !exists {
 		return 0, 0, err
 	}
@@ -193,7 +193,7 @@ func schemaVersion(ctx context.Context, tx pgx.Tx, schema string) (version, cont
 	}
 	err = tx.QueryRow(ctx, `
 		SELECT coalesce(max(version), 0), coalesce(max(version) FILTER (WHERE starts_with(title, 'contract_')), 0)
-		FROM `+table,
+		FROM `+schema+`.canvasback_migrations`,
 	).Scan(&version, &contracted)
 	return version, contracted, err
 }
@@ -202,7 +202,7 @@ func schemaVersion(ctx context.Context, tx pgx.Tx, schema string) (version, cont
 // whose owner is not trusted: its triggers and policies run with the rights of the
 // role that uses it. Trusted are the current role and the roles that it is a member
 // of, superusers, and the owners of the schema and the database.
-func checkOwners(ctx context.Context, tx pgx.Tx, schema string) error {
+func checkOwners(ctx context.Context, tx sqlstore.Tx, schema string) error {
 	var role, object, owner string
 	err := tx.QueryRow(ctx, `
 		WITH objects AS (

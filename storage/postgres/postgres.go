@@ -138,8 +138,8 @@
 // deadlocks between calls. Statements run by hand may lock in another order; a call
 // that PostgreSQL aborts with a deadlock or serialization failure is retried.
 //
-// Insertions of single symbols that arrive during another one in their folder share a
-// statement. If the context of one ends during it, the symbol may be stored.
+// Insertions of single symbols that arrive during another one share a statement and its
+// commit. If the context of one ends during it, the symbol may be stored.
 package postgres
 
 import (
@@ -156,6 +156,7 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/internal/migration"
+	"example.com/canvasback/storage/internal/sqlstore"
 	"example.com/canvasback/storage/postgres/internal/fence"
 	"example.com/canvasback/symbols"
 )
@@ -243,13 +244,13 @@ func New(pool *pgxpool.Pool, options *Options) (*DB, error) {
 }
 
 // Keys returns the store of client keys.
-func (d *DB) Keys() keys.Store { return keyStore{d.db} }
+func (d *DB) Keys() keys.Store { return keyStore{sqlstore.Keys{DB: d.db}, d.db} }
 
 // Symbols returns the store of folders and symbols.
-func (d *DB) Symbols() symbols.Store { return symbolStore{db: d.db} }
+func (d *DB) Symbols() symbols.Store { return symbolsOf(d.db, "") }
 
 // Exports returns the store of registered exports.
-func (d *DB) Exports() exports.Store { return exportStore{d.db} }
+func (d *DB) Exports() exports.Store { return exportStore{sqlstore.Exports{DB: d.db}, d.db} }
 
 // FenceState returns what the fence is worth on the server that the last fenced call
 // has used, by its synchronous_standby_names:

@@ -1,13 +1,13 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"fmt"
-	"strings"
 	"sync"
-	"time"
+
+	"example.com/canvasback/storage/internal/sqlstore"
 )
 
 // database runs statements on the connections of a pool.
@@ -18,40 +18,97 @@ type database struct {
 	prepared  sync.Map // of *sql.Stmt, by their text
 }
 
-// query runs a statement that reads. The text must be a constant, because each
+// Query runs a statement that reads. The text must be a constant, because each
 // prepared statement is kept.
-func (db *database) query(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
+func (db *database) Query(ctx context.Context, read func(sqlstore.Rows) error, statement string, args ...any) error {
 	prepared, err := db.prepare(ctx, statement) //nolint:sqlclosecheck // kept for later calls
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return prepared.QueryContext(ctx, args...)
+	rows, err := prepared.QueryContext(ctx, arguments(args)...)
+	return readRows(rows, err, read)
 }
 
-// queryAll returns all rows of a query.
-func queryAll[T any](ctx context.Context, db *database, scan func(*sql.Rows) (T, error), statement string, args ...any) (list []T, err error) {
-	rows, err := db.query(ctx, statement, args...)
+func readRows(rows *sql.Rows, err error, read func(sqlstore.Rows) error) error {
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		value, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, value)
-	}
-	return list, rows.Err()
+	return cmp.Or(read(rows), rows.Err())
 }
 
-// queryRow is query for a statement that returns at most one row.
-func (db *database) queryRow(ctx context.Context, statement string, args ...any) *sql.Row {
+func (db *database) QueryRow(ctx context.Context, statement string, args ...any) sqlstore.Row {
 	prepared, err := db.prepare(ctx, statement) //nolint:sqlclosecheck // kept for later calls
 	if err != nil {
-		return db.pool.QueryRowContext(ctx, statement, args...) // an error can be returned only in a Row
+		return rowFunc(func(...any) error { return err })
 	}
-	return prepared.QueryRowContext(ctx, args...)
+	return prepared.QueryRowContext(ctx, arguments(args)...)
+}
+
+// rowFunc implements [sqlstore.Row].
+type rowFunc func(dest ...any) error
+
+func (f rowFunc) Scan(dest ...any) error { return f(dest...) }
+
+func (db *database) QueryCurrent(ctx context.Context, statement string, args ...any) sqlstore.Row {
+	return db.QueryRow(ctx, statement, args...)
+}
+
+func (db *database) WriteRow(ctx context.Context, statement string, args ...any) sqlstore.Row {
+	return rowFunc(func(dest ...any) error {
+		return db.Transact(ctx, func(tx sqlstore.Tx) error { return tx.QueryRow(ctx, statement, args...).Scan(dest...) })
+	})
+}
+
+func (db *database) Exec(ctx context.Context, statement string, args ...any) (affected int64, err error) {
+	err = db.Transact(ctx, func(tx sqlstore.Tx) error {
+		affected, err = tx.Exec(ctx, statement, args...)
+		return err
+	})
+	return affected, err
+}
+
+func (db *database) Transact(ctx context.Context, change func(sqlstore.Tx) error) error {
+	return db.write(ctx, func(tx transaction) error { return change(tx) })
+}
+
+// transaction is a transaction of a connection.
+type transaction struct{ conn *sql.Conn }
+
+func (t transaction) Query(ctx context.Context, read func(sqlstore.Rows) error, statement string, args ...any) error {
+	rows, err := t.conn.QueryContext(ctx, dialect.Replace(statement), arguments(args)...) //nolint:rowserrcheck,sqlclosecheck // readRows does
+	return readRows(rows, err, read)
+}
+
+func (t transaction) QueryRow(ctx context.Context, statement string, args ...any) sqlstore.Row {
+	return t.conn.QueryRowContext(ctx, dialect.Replace(statement), arguments(args)...)
+}
+
+func (t transaction) Exec(ctx context.Context, statement string, args ...any) (affected int64, err error) {
+	return t.ExecAll(ctx, statement, [][]any{args})
+}
+
+func (t transaction) ExecAll(ctx context.Context, statement string, list [][]any) (affected int64, err error) {
+	if len(list) == 0 {
+		return 0, nil
+	}
+	prepared, err := t.conn.PrepareContext(ctx, dialect.Replace(statement))
+	if err != nil {
+		return 0, err
+	}
+	defer prepared.Close()
+	for _, args := range list {
+		result, err := prepared.ExecContext(ctx, arguments(args)...)
+		if err != nil {
+			return 0, err
+		}
+		n, err := result.RowsAffected()
+		if err != nil {
+			return 0, err
+		}
+		affected += n
+	}
+	return affected, nil
 }
 
 // prepare returns a statement that is closed with the pool.
@@ -59,7 +116,7 @@ func (db *database) prepare(ctx context.Context, statement string) (*sql.Stmt, e
 	if prepared, ok := db.prepared.Load(statement); ok {
 		return prepared.(*sql.Stmt), nil
 	}
-	prepared, err := db.pool.PrepareContext(ctx, statement)
+	prepared, err := db.pool.PrepareContext(ctx, dialect.Replace(statement))
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +128,7 @@ func (db *database) prepare(ctx context.Context, statement string) (*sql.Stmt, e
 }
 
 // write calls transact while it holds the write lock of this process.
-func (db *database) write(ctx context.Context, change func(*sql.Conn) error) error {
+func (db *database) write(ctx context.Context, change func(transaction) error) error {
 	select {
 	case db.writeLock <- struct{}{}:
 		defer func() { <-db.writeLock }()
@@ -84,7 +141,7 @@ func (db *database) write(ctx context.Context, change func(*sql.Conn) error) err
 // transact calls change in a transaction that holds SQLite's write lock from the
 // start, so nothing that it reads can become stale before it writes. The
 // transaction is rolled back if change returns an error or panics.
-func (db *database) transact(ctx context.Context, change func(*sql.Conn) error) error {
+func (db *database) transact(ctx context.Context, change func(transaction) error) error {
 	conn, err := db.pool.Conn(ctx)
 	if err != nil {
 		return err
@@ -100,7 +157,7 @@ func (db *database) transact(ctx context.Context, change func(*sql.Conn) error) 
 	if _, err := conn.ExecContext(ctx, `BEGIN IMMEDIATE`); err != nil {
 		return err
 	}
-	if err := change(conn); err != nil {
+	if err := change(transaction{conn}); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -126,35 +183,4 @@ func rollback(conn *sql.Conn) {
 		}
 	}
 	conn.Raw(func(any) error { return driver.ErrBadConn })
-}
-
-// requireRow returns the error none if a statement succeeded without affecting
-// a row.
-func requireRow(result sql.Result, err, none error) error {
-	if err != nil {
-		return err
-	}
-	n, err := result.RowsAffected()
-	if err == nil && n == 0 {
-		return none
-	}
-	return err
-}
-
-// jsonArray returns numbers as the argument of json_each.
-func jsonArray(numbers []int64) string {
-	return strings.ReplaceAll(fmt.Sprint(numbers), " ", ",")
-}
-
-// toMillis returns the column value of t: NULL for the zero time.
-func toMillis(t time.Time) sql.NullInt64 {
-	return sql.NullInt64{Int64: t.UnixMilli(), Valid: !t.IsZero()}
-}
-
-// fromMillis reverses toMillis.
-func fromMillis(n sql.NullInt64) time.Time {
-	if !n.Valid {
-		return time.Time{}
-	}
-	return time.UnixMilli(n.Int64).UTC()
 }

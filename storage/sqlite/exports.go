@@ -2,14 +2,15 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
-	"errors"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/internal/sqlstore"
 )
 
-type exportStore struct{ db *database }
+type exportStore struct {
+	sqlstore.Exports
+	db *database
+}
 
 var (
 	_ exports.Store     = exportStore{}
@@ -17,21 +18,15 @@ var (
 )
 
 func (s exportStore) Put(ctx context.Context, export exports.Export, rule exports.PutRule) (stored exports.Export, created bool, err error) {
-	err = s.db.write(ctx, func(conn *sql.Conn) error {
-		var previous exports.Export
-		previous, err := scanExport(conn.QueryRowContext(ctx, `
-			SELECT `+exportColumns+`
-			FROM canvasback_exports
-			WHERE source_url = ?`,
-			tenantPrefix(export.Tenant)+export.SourceURL,
-		))
-		if created = errors.Is(err, sql.ErrNoRows); created {
-			return conn.QueryRowContext(ctx, `
+	source := tenantPrefix(export.Tenant) + export.SourceURL
+	err = s.db.write(ctx, func(tx transaction) error {
+		previous, err := sqlstore.ScanExport(tx.QueryRow(ctx, sqlstore.SelectExport+` WHERE source_url = ?`, source))
+		if created = err == exports.ErrNotFound; created {
+			return tx.QueryRow(ctx, `
 				INSERT INTO canvasback_exports (tenant, source_url, exported_url, file_name, registered_by, created_at, updated_at)
 				VALUES (?, ?, ?, ?, ?, ?, ?)
 				RETURNING id`,
-				export.Tenant, tenantPrefix(export.Tenant)+export.SourceURL, export.ExportedURL, export.FileName, export.RegisteredBy,
-				toMillis(export.CreatedAt), toMillis(export.UpdatedAt),
+				export.Tenant, source, export.ExportedURL, export.FileName, export.RegisteredBy, export.CreatedAt, export.UpdatedAt,
 			).Scan(&export.ID)
 		}
 		if err != nil {
@@ -40,11 +35,11 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 		if export, err = rule.Replace(previous, export); err != nil {
 			return err
 		}
-		_, err = conn.ExecContext(ctx, `
+		_, err = tx.Exec(ctx, `
 			UPDATE canvasback_exports
 			SET exported_url = ?, file_name = ?, registered_by = ?, updated_at = ?
 			WHERE id = ?`,
-			export.ExportedURL, export.FileName, export.RegisteredBy, toMillis(export.UpdatedAt), export.ID,
+			export.ExportedURL, export.FileName, export.RegisteredBy, export.UpdatedAt, export.ID,
 		)
 		return err
 	})
@@ -59,42 +54,40 @@ func (s exportStore) Find(ctx context.Context, tenant string, sources ...string)
 	for i, source := range sources {
 		stored[i] = prefix + source
 	}
-	// SQLite limits the number of parameters, so all URLs are one array.
-	array, err := json.Marshal(stored)
-	if err != nil {
-		return nil, err
-	}
-	return queryExports(ctx, s.db, `
-		SELECT `+exportColumns+`
-		FROM canvasback_exports
-		WHERE source_url IN (
-			SELECT value
-			FROM json_each(?)
-		)`,
-		string(array),
+	return sqlstore.List(ctx, s.db, sqlstore.ScanExport, sqlstore.SelectExport+`
+		WHERE source_url IN (SELECT value FROM json_each(?))`,
+		stored,
 	)
 }
 
-// queryExports returns the exports of a query.
-func queryExports(ctx context.Context, db *database, statement string, args ...any) ([]exports.Export, error) {
-	return queryAll(ctx, db, func(rows *sql.Rows) (exports.Export, error) { return scanExport(rows) }, statement, args...)
-}
-
-// exportColumns are what scanExport reads.
-const exportColumns = `id, tenant, source_url, exported_url, file_name, registered_by, created_at, updated_at`
-
-func scanExport(row interface{ Scan(dest ...any) error }) (exports.Export, error) {
-	var (
-		export           exports.Export
-		created, updated sql.NullInt64
-	)
-	err := row.Scan(
-		&export.ID, &export.Tenant, &export.SourceURL, &export.ExportedURL, &export.FileName, &export.RegisteredBy,
-		&created, &updated,
-	)
-	if export.Tenant != "" {
-		export.SourceURL = export.SourceURL[tenantPrefixSize:]
+func (s exportStore) InsertLink(ctx context.Context, link exports.StoredLink, limits exports.LinkLimits) error {
+	var inserted int64
+	err := s.db.write(ctx, func(tx transaction) error {
+		const prune = `DELETE FROM canvasback_links WHERE id IN (SELECT id FROM canvasback_links WHERE `
+		_, err := tx.Exec(ctx, prune+`expires_at <= ? ORDER BY expires_at LIMIT ?)`, link.CreatedAt, exports.PruneStep)
+		if err == nil {
+			_, err = tx.Exec(ctx, prune+`owner = ? AND served >= ? ORDER BY id LIMIT ?)`, link.Owner[:], limits.Served, exports.PruneStep)
+		}
+		if err != nil {
+			return err
+		}
+		inserted, err = tx.Exec(ctx, `
+			INSERT INTO canvasback_links (digest, owner, client, created_at, expires_at, plan, size, tenant)
+			SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?12
+			FROM (
+				SELECT count(*) AS links, total(size) AS bytes,
+					count(*) FILTER (WHERE client = ?3) AS client_links, total(size) FILTER (WHERE client = ?3) AS client_bytes
+				FROM canvasback_links
+				WHERE owner = ?2
+			)
+			WHERE links < ?8 AND bytes + ?7 <= ?9 AND client_links < ?10 AND client_bytes + ?7 <= ?11`,
+			link.Digest[:], link.Owner[:], link.Client[:], link.CreatedAt, link.ExpiresAt, sqlstore.NotNull(link.Plan), len(link.Plan),
+			limits.PerOwner.Links, limits.PerOwner.Bytes, limits.PerClient.Links, limits.PerClient.Bytes, link.Tenant,
+		)
+		return err
+	})
+	if err == nil && inserted == 0 {
+		return exports.ErrTooManyLinks
 	}
-	export.CreatedAt, export.UpdatedAt = fromMillis(created), fromMillis(updated)
-	return export, err
+	return err
 }

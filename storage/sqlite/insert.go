@@ -81,8 +81,8 @@ func (db *database) insertGroup(ctx context.Context, group []*insertion) {
 }
 
 func (db *database) insertTogether(ctx context.Context, group []*insertion) error {
-	return db.transact(ctx, func(conn *sql.Conn) error {
-		statement, err := conn.PrepareContext(ctx, insertSymbol)
+	return db.transact(ctx, func(tx transaction) error {
+		statement, err := tx.conn.PrepareContext(ctx, insertSymbol)
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func record(ctx context.Context, conn *sql.Conn, m migration.Migration) error {
 	_, err := conn.ExecContext(ctx, `
 		INSERT INTO canvasback_migrations (version, title, applied_at)
 		VALUES (?, ?, ?)`,
-		m.Version, m.Title, toMillis(time.Now()),
+		m.Version, m.Title, time.Now().UnixMilli(),
 	)
 	return err
 }

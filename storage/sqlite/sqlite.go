@@ -58,6 +58,7 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/internal/migration"
+	"example.com/canvasback/storage/internal/sqlstore"
 	"example.com/canvasback/symbols"
 )
 
@@ -74,13 +75,13 @@ func New(db *sql.DB) (*DB, error) {
 }
 
 // Keys returns the store of client keys.
-func (d *DB) Keys() keys.Store { return keyStore{d.db} }
+func (d *DB) Keys() keys.Store { return keyStore{sqlstore.Keys{DB: d.db}, d.db} }
 
 // Symbols returns the store of folders and symbols.
-func (d *DB) Symbols() symbols.Store { return symbolStore{db: d.db} }
+func (d *DB) Symbols() symbols.Store { return symbolsOf(d.db, "") }
 
 // Exports returns the store of registered exports.
-func (d *DB) Exports() exports.Store { return exportStore{d.db} }
+func (d *DB) Exports() exports.Store { return exportStore{sqlstore.Exports{DB: d.db}, d.db} }
 
 // Check returns an error that lists the required settings that the database
 // lacks. It inspects one connection and assumes that all are opened alike.
@@ -101,14 +102,14 @@ func (d *DB) Migrate(ctx context.Context) error {
 	if err := d.Check(ctx); err != nil {
 		return err
 	}
-	return d.db.write(ctx, func(conn *sql.Conn) error { return migrate(ctx, conn) })
+	return d.db.write(ctx, func(tx transaction) error { return migrate(ctx, tx.conn) })
 }
 
 // Baseline records that the database has the latest schema, after another tool has
 // applied all [Migrations]. Then Pending and Migrate find nothing to do. It returns
 // an error if a table is missing, and checks nothing else.
 func (d *DB) Baseline(ctx context.Context) error {
-	return d.db.write(ctx, func(conn *sql.Conn) error { return baseline(ctx, conn) })
+	return d.db.write(ctx, func(tx transaction) error { return baseline(ctx, tx.conn) })
 }
 
 // Pending returns the names of the migrations that Migrate would apply, in

@@ -3,15 +3,12 @@ package sqlite
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
-	"errors"
 	"strings"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/symbols"
 )
-
-const tenantPrefixSize = 1 + 4*2*sha256.Size
 
 // tenantPrefix returns what stands before the names of folders and the source URLs of a
 // tenant. Their columns are unique, which processes of the previous version rely on. No
@@ -25,59 +22,54 @@ func tenantPrefix(tenant string) string {
 	return " " + strings.Repeat(hex.EncodeToString(digest[:]), 4)
 }
 
-func (s symbolStore) Tenant(tenant string) symbols.Store {
-	return symbolStore{s.db, tenant, tenantPrefix(tenant)}
-}
-
 func (s symbolStore) AssignTenant(ctx context.Context, to string) error {
-	return s.db.write(ctx, func(conn *sql.Conn) error {
-		var taken bool
-		err := conn.QueryRowContext(ctx, `
-			SELECT EXISTS (
-				SELECT 1
-				FROM canvasback_folders AS f
-				JOIN canvasback_folders AS other ON other.name = ?1 || substr(f.name, ?2)
-				WHERE f.tenant = ?3
-			)`,
-			tenantPrefix(to), len(s.prefix)+1, s.tenant,
-		).Scan(&taken)
-		if err == nil && taken {
-			err = symbols.ErrFolderNameTaken
-		}
-		if err != nil {
-			return err
-		}
-		_, err = conn.ExecContext(ctx, `
-			UPDATE canvasback_folders
-			SET tenant = ?, name = ? || substr(name, ?)
-			WHERE tenant = ?`,
-			to, tenantPrefix(to), len(s.prefix)+1, s.tenant,
-		)
+	return s.db.write(ctx, func(tx transaction) error {
+		err := tx.assign(ctx, "canvasback_folders", "name", s.Of, to, symbols.ErrFolderNameTaken)
 		if err == nil {
-			_, err = conn.ExecContext(ctx, `UPDATE canvasback_trash SET tenant = ? WHERE tenant = ?`, to, s.tenant)
+			_, err = tx.Exec(ctx, `UPDATE canvasback_trash SET tenant = ? WHERE tenant = ?`, to, s.Of)
 		}
 		if err == nil {
-			_, err = conn.ExecContext(ctx, `UPDATE canvasback_symbol_segments SET version = abs(random() / 2) + 1`)
+			_, err = tx.Exec(ctx, `UPDATE canvasback_symbol_segments SET version = abs(random() / 2) + 1`)
 		}
 		return err
 	})
 }
 
-// listVersion selects the version of the folder list of the tenant ?1. That of a tenant
-// which never had a folder is 1.
-func (s symbolStore) listVersion() string {
-	if s.tenant == "" {
-		return `(SELECT version FROM canvasback_folder_list WHERE ?1 = '')`
-	}
-	return `coalesce((SELECT version FROM canvasback_tenant_lists WHERE tenant = ?1), 1)`
+func (s exportStore) AssignTenant(ctx context.Context, from, to string) error {
+	return s.db.write(ctx, func(tx transaction) error {
+		err := tx.assign(ctx, "canvasback_exports", "source_url", from, to, exports.ErrTaken)
+		if err == nil {
+			_, err = tx.Exec(ctx, `UPDATE canvasback_links SET tenant = ? WHERE tenant = ?`, to, from)
+		}
+		return err
+	})
 }
 
-func (s symbolStore) scanFolder(row *sql.Row) (symbols.Folder, error) {
-	var folder symbols.Folder
-	err := row.Scan(&folder.ID, &folder.Name, &folder.Version)
-	if errors.Is(err, sql.ErrNoRows) {
-		return symbols.Folder{}, symbols.ErrFolderNotFound
+// assign gives the rows of a table to another tenant, or returns the error taken if that
+// has one with the same value in a column, which has the tenant's prefix.
+func (t transaction) assign(ctx context.Context, table, column, from, to string, taken error) error {
+	start, prefix := len(tenantPrefix(from))+1, tenantPrefix(to)
+	var exists bool
+	err := t.QueryRow(ctx, `
+		SELECT EXISTS (
+			SELECT 1
+			FROM `+table+` AS own
+			JOIN `+table+` AS other ON other.`+column+` = ?1 || substr(own.`+column+`, ?2)
+			WHERE own.tenant = ?3
+		)`,
+		prefix, start, from,
+	).Scan(&exists)
+	if err != nil {
+		return err
 	}
-	folder.Name = strings.TrimPrefix(folder.Name, s.prefix)
-	return folder, err
+	if exists {
+		return taken
+	}
+	_, err = t.Exec(ctx, `
+		UPDATE `+table+`
+		SET tenant = ?1, `+column+` = ?2 || substr(`+column+`, ?3)
+		WHERE tenant = ?4`,
+		to, prefix, start, from,
+	)
+	return err
 }

@@ -2,7 +2,6 @@
 package keyrecord
 
 import (
-	"bytes"
 	"slices"
 
 	"example.com/canvasback/keys"
@@ -24,26 +23,4 @@ func Change(list []keys.Key, change func([]keys.Key) error) (modified []keys.Key
 		}
 	}
 	return modified, nil
-}
-
-// PublicKeySize is the length of PublicKeyColumn in bytes.
-const PublicKeySize = len(keys.Digest{}) + len(keys.PublicKey{})
-
-// PublicKeyColumn returns the column value of a public key: the digest of its raw key,
-// then the public key, or nil for a zero one. A process of an earlier version changes a
-// digest only, and the public key that it leaves behind then belongs to no raw key.
-func PublicKeyColumn(digest keys.Digest, public keys.PublicKey) []byte {
-	if public == (keys.PublicKey{}) {
-		return nil
-	}
-	return slices.Concat(digest[:], public[:])
-}
-
-// PublicKey returns the public key in the value of a column, or zero if it belongs to
-// another digest.
-func PublicKey(column []byte, digest keys.Digest) (public keys.PublicKey) {
-	if value, ok := bytes.CutPrefix(column, digest[:]); ok {
-		copy(public[:], value)
-	}
-	return public
 }

@@ -1,0 +1,351 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+
+	"example.com/canvasback/storage/internal/paging"
+	"example.com/canvasback/symbols"
+)
+
+// Symbols has methods of a [symbols.Store].
+type Symbols struct {
+	DB     DB
+	Of     string // tenant
+	Prefix string // of the names of its folders, as they are stored
+}
+
+func (s Symbols) ListFolders(ctx context.Context, r symbols.Range) (page symbols.FolderPage, err error) {
+	index := "" // of other tenants than ""
+	if s.Of != "" {
+		index = ` AND folder.tenant <> ''`
+	}
+	list, err := List(ctx, s.DB, func(row Row) (symbols.Folder, error) {
+		var folder symbols.Folder
+		err := row.Scan(&page.Version, &folder.ID, &folder.Name, &folder.Version)
+		folder.Name = strings.TrimPrefix(folder.Name, s.Prefix)
+		return folder, err
+	}, `
+		SELECT list.version, coalesce(folder.id, 0), coalesce(folder.name, ''), coalesce(folder.version, 0)
+		FROM (SELECT `+s.listVersion()+` AS version) AS list
+		LEFT JOIN canvasback_folders AS folder ON folder.id > $2 AND folder.tenant = $1`+index+`
+		ORDER BY folder.id
+		LIMIT CAST($3 AS bigint)`,
+		s.Of, r.After, paging.FetchLimit(r.Limit),
+	)
+	if len(list) == 1 && list[0].ID == 0 { // only the version
+		list = nil
+	}
+	page.Folders, page.More = paging.Cut(list, r.Limit)
+	return page, err
+}
+
+// listVersion selects the version of the folder list of the tenant $1. That of a tenant
+// which never had a folder is 1.
+func (s Symbols) listVersion() string {
+	if s.Of == "" {
+		return `(SELECT version FROM canvasback_folder_list WHERE CAST($1 AS text) = '')`
+	}
+	return `coalesce((SELECT version FROM canvasback_tenant_lists WHERE tenant = CAST($1 AS text)), 1)`
+}
+
+// selectFolder selects what scanFolder reads, by id and tenant.
+const selectFolder = `
+	SELECT id, name, version
+	FROM canvasback_folders
+	WHERE id = $1 AND tenant = $2`
+
+func (s Symbols) scanFolder(row Row) (folder symbols.Folder, err error) {
+	err = row.Scan(&folder.ID, &folder.Name, &folder.Version)
+	folder.Name = strings.TrimPrefix(folder.Name, s.Prefix)
+	return folder, orMissing(err, symbols.ErrFolderNotFound)
+}
+
+// lockFolder returns a folder, and locks it and its symbols.
+func (s Symbols) lockFolder(ctx context.Context, tx Tx, id int64) (symbols.Folder, error) {
+	return s.scanFolder(tx.QueryRow(ctx, selectFolder+` FOR UPDATE`, id, s.Of))
+}
+
+func (s Symbols) GetFolder(ctx context.Context, id int64) (symbols.Folder, error) {
+	return s.scanFolder(s.DB.QueryRow(ctx, selectFolder, id, s.Of))
+}
+
+func (s Symbols) InsertFolder(ctx context.Context, folder symbols.Folder) (symbols.Folder, error) {
+	err := s.DB.WriteRow(ctx, `
+		INSERT INTO canvasback_folders (name, tenant)
+		VALUES ($1, $2)
+		ON CONFLICT DO NOTHING
+		RETURNING id, version`,
+		s.Prefix+folder.Name, s.Of,
+	).Scan(&folder.ID, &folder.Version)
+	if err != nil {
+		return symbols.Folder{}, orMissing(err, symbols.ErrFolderNameTaken)
+	}
+	return folder, nil
+}
+
+func (s Symbols) UpdateFolder(ctx context.Context, id int64, change func(*symbols.Folder) error) (folder symbols.Folder, err error) {
+	err = s.DB.Transact(ctx, func(tx Tx) error {
+		// Changing the name takes this lock anyway. Two transactions that
+		// both upgraded to it from a weaker lock would deadlock.
+		if folder, err = s.lockFolder(ctx, tx, id); err != nil {
+			return err
+		}
+		if err := change(&folder); err != nil {
+			return err
+		}
+		affected, err := tx.Exec(ctx, `
+			UPDATE canvasback_folders
+			SET name = $2
+			WHERE id = $1
+				AND NOT EXISTS (SELECT 1 FROM canvasback_folders WHERE name = $2 AND tenant = $3 AND id <> $1)`,
+			id, s.Prefix+folder.Name, s.Of,
+		)
+		if err := require(affected, err, symbols.ErrFolderNameTaken); err != nil {
+			return err
+		}
+		folder, err = s.lockFolder(ctx, tx, id)
+		return err
+	})
+	if err != nil {
+		return symbols.Folder{}, err
+	}
+	return folder, nil
+}
+
+func (s Symbols) ListSymbolInfos(ctx context.Context, folderID int64, r symbols.Range) (page symbols.InfoPage, err error) {
+	list, err := List(ctx, s.DB, func(row Row) (symbols.SymbolInfo, error) {
+		return scanInfo(row, &page.Version)
+	}, `
+		SELECT
+			folder.contents_version, coalesce(s.id, 0), coalesce(s.name, ''), coalesce(s.type, ''), folder.id,
+			coalesce(s.version, 0), coalesce(octet_length(s.data), 0), coalesce(s.tags, '')
+		FROM canvasback_folders AS folder
+		LEFT JOIN canvasback_symbols AS s ON s.folder_id = folder.id AND s.id > $2
+		WHERE folder.id = $1 AND folder.tenant = $4
+		ORDER BY s.id
+		LIMIT CAST($3 AS bigint)`,
+		folderID, r.After, paging.FetchLimit(r.Limit), s.Of,
+	)
+	switch {
+	case err != nil:
+		return symbols.InfoPage{}, err
+	case len(list) == 0:
+		return symbols.InfoPage{}, symbols.ErrFolderNotFound
+	case list[0].ID == 0: // only the version
+		list = nil
+	}
+	page.Symbols, page.More = paging.Cut(list, r.Limit)
+	return page, nil
+}
+
+// ofTenant restricts symbols s to those of the tenant $1.
+const ofTenant = `
+	JOIN canvasback_folders AS f ON f.id = s.folder_id AND f.tenant = $1`
+
+// selectInfo selects what scanInfo reads.
+const selectInfo = `
+	SELECT s.id, s.name, s.type, s.folder_id, s.version, octet_length(s.data), coalesce(s.tags, '')
+	FROM canvasback_symbols AS s` + ofTenant
+
+func scanInfo(row Row, first ...any) (info symbols.SymbolInfo, err error) {
+	var tags string
+	err = row.Scan(append(first, &info.ID, &info.Name, &info.Type, &info.FolderID, &info.Version, &info.Size, &tags)...)
+	info.Tags = symbols.ParseTags(tags)
+	return info, orMissing(err, symbols.ErrSymbolNotFound)
+}
+
+// findInfos returns the symbols with the given ids, in any order.
+func (s Symbols) findInfos(ctx context.Context, q querier, ids []int64) ([]symbols.SymbolInfo, error) {
+	return List(ctx, q, func(row Row) (symbols.SymbolInfo, error) { return scanInfo(row) }, selectInfo+`
+		WHERE s.id = ANY ($2::bigint[])
+		ORDER BY s.id`,
+		s.Of, ids,
+	)
+}
+
+func (s Symbols) FindSymbolInfos(ctx context.Context, ids []int64) ([]symbols.SymbolInfo, error) {
+	return s.findInfos(ctx, s.DB, ids)
+}
+
+func (s Symbols) GetSymbolInfo(ctx context.Context, id int64) (symbols.SymbolInfo, error) {
+	return scanInfo(s.DB.QueryRow(ctx, selectInfo+` WHERE s.id = $2`, s.Of, id))
+}
+
+// DetailColumns are the columns of symbols s that [ScanDetails] reads.
+const DetailColumns = `s.tags, s.meta, s.created_at, s.updated_at, s.updated_by`
+
+// SelectSymbol selects what [ScanSymbol] reads, by tenant and id.
+const SelectSymbol = `
+	SELECT s.id, s.name, s.type, s.data, s.folder_id, s.version, ` + DetailColumns + `
+	FROM canvasback_symbols AS s` + ofTenant + `
+	WHERE s.id = $2`
+
+// ScanSymbol reads a row of [SelectSymbol].
+func ScanSymbol(row Row) (symbols.Symbol, error) {
+	var symbol symbols.Symbol
+	err := ScanDetails(row, &symbol,
+		&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.FolderID, &symbol.Version)
+	return symbol, orMissing(err, symbols.ErrSymbolNotFound)
+}
+
+// ScanDetails scans a row whose last columns are [DetailColumns].
+func ScanDetails(row Row, symbol *symbols.Symbol, dest ...any) error {
+	var tags string
+	err := row.Scan(append(dest, &tags, &symbol.Meta, (*Time)(&symbol.CreatedAt), (*Time)(&symbol.UpdatedAt), &symbol.UpdatedBy)...)
+	symbol.Tags = symbols.ParseTags(tags)
+	return err
+}
+
+func (s Symbols) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
+	return ScanSymbol(s.DB.QueryRow(ctx, SelectSymbol, s.Of, id))
+}
+
+// errMoved means that a symbol was changed before its folder was locked.
+var errMoved = errors.New("storage: a symbol was moved")
+
+// UpdateSymbols must lock the folders before the symbols, but learns the folders from the
+// symbols. So it reads without locks, and writes only if the versions are unchanged;
+// otherwise it starts over.
+func (s Symbols) UpdateSymbols(
+	ctx context.Context, ids []int64, stamp symbols.Stamp, change func(*symbols.SymbolInfo) error,
+) (changed int, err error) {
+	for {
+		changed, err = s.tryUpdateSymbols(ctx, ids, stamp, change)
+		if !errors.Is(err, errMoved) {
+			return changed, err
+		}
+	}
+}
+
+func (s Symbols) tryUpdateSymbols(
+	ctx context.Context, ids []int64, stamp symbols.Stamp, change func(*symbols.SymbolInfo) error,
+) (changed int, err error) {
+	list, err := s.findInfos(ctx, s.DB, ids)
+	if err == nil {
+		list, err = inOrder(list, ids)
+	}
+	if err != nil {
+		return 0, err
+	}
+	var updates [][]any
+	var folderIDs, newFolderIDs []int64
+	for _, stored := range list {
+		info := stored
+		if err := change(&info); err != nil {
+			return 0, err
+		}
+		if info != stored {
+			updates = append(updates, []any{info.ID, int64(info.Version), info.FolderID, info.Tags.String(), stamp.At, stamp.By})
+			folderIDs, newFolderIDs = append(folderIDs, stored.FolderID), append(newFolderIDs, info.FolderID)
+		}
+	}
+	if len(updates) == 0 {
+		return 0, nil
+	}
+	err = s.DB.Transact(ctx, func(tx Tx) error {
+		locked, err := s.lockFolders(ctx, tx, `= ANY ($2::bigint[])`, slices.Concat(folderIDs, newFolderIDs))
+		if err != nil {
+			return err
+		}
+		for _, id := range newFolderIDs {
+			if !slices.Contains(locked, id) {
+				return symbols.ErrFolderNotFound
+			}
+		}
+		affected, err := tx.ExecAll(ctx, `
+			UPDATE canvasback_symbols
+			SET folder_id = $3, tags = $4, updated_at = $5, updated_by = $6
+			WHERE id = $1 AND version = $2`,
+			updates,
+		)
+		if err == nil && affected < int64(len(updates)) {
+			err = errMoved
+		}
+		return err
+	})
+	return len(updates), err
+}
+
+// lockFolders locks the folders whose id fulfills a condition over $2, against changes of
+// their symbols, and returns their ids.
+func (s Symbols) lockFolders(ctx context.Context, tx Tx, condition string, ids []int64) ([]int64, error) {
+	return List(ctx, tx, scanID, `
+		SELECT id
+		FROM canvasback_folders
+		WHERE tenant = $1 AND id `+condition+`
+		ORDER BY id
+		FOR NO KEY UPDATE`,
+		s.Of, ids,
+	)
+}
+
+// inOrder returns the symbols in the order of the ids, or a MissingError for the first one
+// that is missing.
+func inOrder(list []symbols.SymbolInfo, ids []int64) (ordered []symbols.SymbolInfo, err error) {
+	found := make(map[int64]symbols.SymbolInfo, len(list))
+	for _, info := range list {
+		found[info.ID] = info
+	}
+	for _, id := range ids {
+		info, ok := found[id]
+		if !ok {
+			return nil, &symbols.MissingError{Err: symbols.ErrSymbolNotFound, ID: id}
+		}
+		ordered = append(ordered, info)
+	}
+	return ordered, nil
+}
+
+func (s Symbols) FolderListVersion(ctx context.Context) (symbols.Version, error) {
+	return scanVersion(s.DB.QueryRow(ctx, `SELECT `+s.listVersion(), s.Of), sql.ErrNoRows)
+}
+
+func (s Symbols) FolderVersion(ctx context.Context, id int64) (symbols.Version, error) {
+	return scanVersion(s.DB.QueryRow(ctx, `
+		SELECT version
+		FROM canvasback_folders
+		WHERE id = $1 AND tenant = $2`,
+		id, s.Of,
+	), symbols.ErrFolderNotFound)
+}
+
+func (s Symbols) ContentsVersion(ctx context.Context, folderID int64) (symbols.Version, error) {
+	return scanVersion(s.DB.QueryRow(ctx, `
+		SELECT contents_version
+		FROM canvasback_folders
+		WHERE id = $1 AND tenant = $2`,
+		folderID, s.Of,
+	), symbols.ErrFolderNotFound)
+}
+
+// scanVersion returns the error missing if there is no row.
+func scanVersion(row Row, missing error) (version symbols.Version, err error) {
+	err = row.Scan(&version)
+	return version, orMissing(err, missing)
+}
+
+func (s Symbols) ListSegment(ctx context.Context, id int64) ([]symbols.SegmentSymbol, error) {
+	return List(ctx, s.DB, func(row Row) (symbol symbols.SegmentSymbol, err error) {
+		var tags string
+		err = row.Scan(&symbol.ID, &symbol.Tenant, &symbol.Name, &tags)
+		symbol.Tags = symbols.ParseTags(tags)
+		return symbol, err
+	}, `
+		SELECT s.id, f.tenant, s.name, coalesce(s.tags, '')
+		FROM canvasback_symbols AS s
+		JOIN canvasback_folders AS f ON f.id = s.folder_id
+		WHERE s.id BETWEEN $1 AND $2
+		ORDER BY s.id`,
+		id*symbols.SegmentSize, (id+1)*symbols.SegmentSize-1,
+	)
+}
+
+// ScanSegment reads the id and the version of a segment.
+func ScanSegment(row Row) (segment symbols.Segment, err error) {
+	err = row.Scan(&segment.ID, &segment.Version)
+	return segment, err
+}
