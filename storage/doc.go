@@ -49,8 +49,8 @@
 // release has changed the database. Pending lists what Migrate would apply. The
 // SQL files are exported as Migrations, for applications with their own tool:
 // golang-migrate reads them as NNNN_title.up.sql, and goose between the lines
-// "-- +goose Up", "-- +goose StatementBegin" and "-- +goose StatementEnd". Then call
-// Baseline, which records what is there.
+// "-- +goose Up", "-- +goose StatementBegin" and "-- +goose StatementEnd". They do not
+// call Migrate, which knows only what it has recorded in canvasback_migrations.
 //
 // Triggers maintain the epoch and the versions. A change made directly in the database
 // therefore revokes keys, replaces entity tags and is found by searches, as a change

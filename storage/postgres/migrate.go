@@ -49,37 +49,19 @@ func pending(ctx context.Context, db *database) ([]migration.Migration, error) {
 	return list, nil
 }
 
-// inSchema calls change in a transaction that holds the lock of migrations, with the
-// quoted name of the schema, which is first in the search_path.
-func inSchema(ctx context.Context, db *database, change func(tx sqlstore.Tx, schema string) error) error {
-	return db.transact(ctx, asWritten, func(tx sqlstore.Tx) error {
-		schema, err := resolveSchema(ctx, tx, db.schema)
-		if err == nil {
-			err = lockSchema(ctx, tx, schema)
-		}
-		if err != nil {
-			return err
-		}
-		return change(tx, schema)
-	})
-}
-
 // asWritten does not qualify the names in a statement.
 func asWritten(statement string) string { return statement }
 
-func record(ctx context.Context, tx sqlstore.Tx, m migration.Migration) error {
-	_, err := tx.Exec(ctx, `
-		INSERT INTO canvasback_migrations (version, title)
-		VALUES ($1, $2)
-		ON CONFLICT (version) DO NOTHING`,
-		m.Version, m.Title,
-	)
-	return err
-}
-
 // apply runs a migration, unless another process has already done so.
 func apply(ctx context.Context, db *database, m migration.Migration) error {
-	return inSchema(ctx, db, func(tx sqlstore.Tx, schema string) error {
+	return db.transact(ctx, asWritten, func(tx sqlstore.Tx) error {
+		schema, err := resolveSchema(ctx, tx, db.schema)
+		if err != nil {
+			return err
+		}
+		if err := lockSchema(ctx, tx, schema); err != nil {
+			return err
+		}
 		version, _, err := schemaVersion(ctx, tx, schema)
 		if err != nil || version >= m.Version {
 			return err
@@ -87,35 +69,13 @@ func apply(ctx context.Context, db *database, m migration.Migration) error {
 		if _, err := tx.Exec(ctx, m.SQL); err != nil {
 			return err
 		}
-		return record(ctx, tx, m)
+		_, err = tx.Exec(ctx, `
+			INSERT INTO canvasback_migrations (version, title)
+			VALUES ($1, $2)`,
+			m.Version, m.Title,
+		)
+		return err
 	})
-}
-
-// baseline records migrations as applied, unless another process has already done
-// so.
-func baseline(ctx context.Context, db *database, list []migration.Migration) error {
-	return inSchema(ctx, db, func(tx sqlstore.Tx, schema string) error {
-		for _, table := range migration.Tables(list) {
-			exists, err := tableExists(ctx, tx, schema, table)
-			if err == nil && !exists {
-				err = fmt.Errorf("postgres: baseline: table %s does not exist", table)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		for _, m := range list {
-			if err := record(ctx, tx, m); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func tableExists(ctx context.Context, tx sqlstore.Tx, schema, table string) (exists bool, err error) {
-	err = tx.QueryRow(ctx, `SELECT to_regclass($1::text) IS NOT NULL`, schema+"."+table).Scan(&exists)
-	return exists, err
 }
 
 // resolveSchema returns the quoted name of the schema for the tables. Without a
@@ -184,7 +144,8 @@ func lockSchema(ctx context.Context, tx sqlstore.Tx, schema string) error {
 // schemaVersion returns the versions of the last applied migration and of the last one
 // that contracts, or 0.
 func schemaVersion(ctx context.Context, tx sqlstore.Tx, schema string) (version, contracted int, err error) {
-	exists, err := tableExists(ctx, tx, schema, "canvasback_migrations")
+	var exists bool
+	err = tx.QueryRow(ctx, `SELECT to_regclass($1::text) IS NOT NULL`, schema+".canvasback_migrations").Scan(&exists)
 	if err != nil || !exists {
 		return 0, 0, err
 	}

@@ -19,63 +19,15 @@ var files embed.FS
 // run the files in order. Such applications should call [DB.Check] at startup.
 var Migrations, _ = fs.Sub(files, "migrations") // fails only for a malformed path
 
-// createMigrations creates the table of applied migrations if it does not exist.
-func createMigrations(ctx context.Context, conn *sql.Conn) error {
+// migrate applies the pending migrations.
+func migrate(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, `
 		CREATE TABLE IF NOT EXISTS canvasback_migrations (
 			version    INTEGER PRIMARY KEY,
 			title      TEXT    NOT NULL,
 			applied_at INTEGER NOT NULL
 		) STRICT`)
-	return err
-}
-
-func record(ctx context.Context, conn *sql.Conn, m migration.Migration) error {
-	_, err := conn.ExecContext(ctx, `
-		INSERT INTO canvasback_migrations (version, title, applied_at)
-		VALUES (?, ?, ?)`,
-		m.Version, m.Title, time.Now().UnixMilli(),
-	)
-	return err
-}
-
-// baseline records the pending migrations as applied.
-func baseline(ctx context.Context, conn *sql.Conn) error {
-	if err := createMigrations(ctx, conn); err != nil {
-		return err
-	}
-	list, err := pending(ctx, conn)
 	if err != nil {
-		return err
-	}
-	for _, table := range migration.Tables(list) {
-		var exists bool
-		err := conn.QueryRowContext(ctx, `
-			SELECT EXISTS (
-				SELECT 1
-				FROM sqlite_schema
-				WHERE type = 'table' AND name = ?
-			)`,
-			table,
-		).Scan(&exists)
-		if err == nil && !exists {
-			err = fmt.Errorf("sqlite: baseline: table %s does not exist", table)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for _, m := range list {
-		if err := record(ctx, conn, m); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// migrate applies the pending migrations.
-func migrate(ctx context.Context, conn *sql.Conn) error {
-	if err := createMigrations(ctx, conn); err != nil {
 		return err
 	}
 	list, err := pending(ctx, conn)
@@ -86,7 +38,12 @@ func migrate(ctx context.Context, conn *sql.Conn) error {
 		if _, err := conn.ExecContext(ctx, m.SQL); err != nil {
 			return fmt.Errorf("sqlite: migration %s: %w", m.Name(), err)
 		}
-		if err := record(ctx, conn, m); err != nil {
+		_, err := conn.ExecContext(ctx, `
+			INSERT INTO canvasback_migrations (version, title, applied_at)
+			VALUES (?, ?, ?)`,
+			m.Version, m.Title, time.Now().UnixMilli(),
+		)
+		if err != nil {
 			return err
 		}
 	}

@@ -105,13 +105,6 @@ func (d *DB) Migrate(ctx context.Context) error {
 	return d.db.write(ctx, func(tx transaction) error { return migrate(ctx, tx.conn) })
 }
 
-// Baseline records that the database has the latest schema, after another tool has
-// applied all [Migrations]. Then Pending and Migrate find nothing to do. It returns
-// an error if a table is missing, and checks nothing else.
-func (d *DB) Baseline(ctx context.Context) error {
-	return d.db.write(ctx, func(tx transaction) error { return baseline(ctx, tx.conn) })
-}
-
 // Pending returns the names of the migrations that Migrate would apply, in
 // order, such as "0001_initial". It changes nothing.
 func (d *DB) Pending(ctx context.Context) ([]string, error) {

@@ -61,7 +61,6 @@ type handle interface {
 	storagetest.Storage
 	Migrate(ctx context.Context) error
 	Pending(ctx context.Context) ([]string, error)
-	Baseline(ctx context.Context) error
 }
 
 // newDatabase opens an empty database.

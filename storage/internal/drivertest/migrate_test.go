@@ -87,28 +87,16 @@ func TestMigrate_RunsConcurrently(t *testing.T) {
 	})
 }
 
-// TestBaseline_RecordsMigrationsOfOtherTool applies each file as one script, as other
-// tools do.
-func TestBaseline_RecordsMigrationsOfOtherTool(t *testing.T) {
+// TestMigrations_RunAsScripts applies each file as one script, as other tools do.
+func TestMigrations_RunAsScripts(t *testing.T) {
 	runEach(t, func(t *testing.T, db *database) {
 		is := is.New(t)
-		h := db.connect()
 		for _, name := range db.names {
-			if name <= "0008_symbol_segments" { // the last that creates a table
-				is.True(h.Baseline(t.Context()) != nil)
-			}
 			text, err := fs.ReadFile(db.migrations, name+".sql")
 			is.NoErr(err)
 			db.execute("-- +goose Up\n-- +goose StatementBegin\n" + string(text) + "-- +goose StatementEnd\n")
 		}
-		for range 2 {
-			is.NoErr(h.Baseline(t.Context()))
-			pending, err := h.Pending(t.Context())
-			is.NoErr(err)
-			is.Equal(len(pending), 0)
-			is.NoErr(h.Migrate(t.Context()))
-		}
-		_, err := h.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
+		_, err := db.connect().Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 		is.NoErr(err)
 	})
 }

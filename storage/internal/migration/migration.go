@@ -39,19 +39,6 @@ func Pending(list []Migration, version, contracted int) ([]Migration, error) {
 	return list[min(version, len(list)):], nil
 }
 
-var createTable = regexp.MustCompile(`CREATE TABLE (canvasback_\w+)`)
-
-// Tables returns the names of the tables that migrations create.
-func Tables(list []Migration) []string {
-	var names []string
-	for _, m := range list {
-		for _, match := range createTable.FindAllStringSubmatch(m.SQL, -1) {
-			names = append(names, match[1])
-		}
-	}
-	return names
-}
-
 var fileName = regexp.MustCompile(`^([0-9]{4})_([a-z0-9]+(?:_[a-z0-9]+)*)\.sql$`)
 
 // Read returns the migrations at the root of fsys, versions ascending. All files
