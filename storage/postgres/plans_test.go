@@ -69,6 +69,44 @@ func TestReads_AreTooCheapToCompile(t *testing.T) {
 	}
 }
 
+// A page of a large folder reads the symbols in the order of an index, also before the
+// table has statistics.
+func TestListSymbols_ReadsFreshFolderInOrder(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	dsn := pgtest.Database(t)
+	operator := connect(t, dsn)
+	reads := make(queryRecorder)
+	db := must(postgres.New(connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = reads }), nil))
+	is.NoErr(db.Migrate(t.Context()))
+	execute(t, operator, `ALTER TABLE canvasback_symbols SET (autovacuum_enabled = off)`)
+	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
+	is.NoErr(err)
+	execute(t, operator, `
+		INSERT INTO canvasback_symbols (folder_id, name, type, data)
+		SELECT id, '', '', repeat(md5(i::text), 64)
+		FROM canvasback_folders, generate_series(1, 10000) AS i`)
+	for _, statement := range []string{`SELECT`, `ANALYZE canvasback_symbols`} {
+		execute(t, operator, statement)
+		clear(reads)
+		for _, after := range []int64{0, 9000} {
+			_, err := db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{After: after}, 64<<10, false)
+			is.NoErr(err)
+			for query, args := range reads {
+				rows, _ := operator.Query(t.Context(), `EXPLAIN `+query, args...)
+				plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+				is.NoErr(err)
+				for _, line := range plan {
+					if strings.Contains(line, "Sort ") || strings.Contains(line, "Seq Scan on canvasback_symbols") || strings.Contains(line, "Bitmap") {
+						t.Errorf("after %s: %s", statement, strings.Join(plan, "\n"))
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
 // queryRecorder records the arguments of each query that reads.
 type queryRecorder map[string][]any
 
