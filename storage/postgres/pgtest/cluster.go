@@ -56,9 +56,6 @@ type cluster struct {
 	watchdogInput io.WriteCloser
 }
 
-// newCluster starts a server with an empty data directory.
-func newCluster() (*cluster, error) { return startCluster((*cluster).initialize) }
-
 // startCluster starts a server with the data directory that initialize creates.
 func startCluster(initialize func(*cluster) error) (_ *cluster, err error) {
 	c, err := newFiles()
@@ -230,10 +227,11 @@ func freeAddress() (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// start starts the server and waits until it accepts connections.
+// start starts the server, after stopping it if it runs, and waits until it accepts
+// connections.
 func (c *cluster) start() error {
 	log := filepath.Join(c.dir, "log")
-	err := c.run("pg_ctl", "--pgdata", c.data(), "--log", log, "--wait", "--options", "-p "+c.url.Port(), "start")
+	err := c.run("pg_ctl", "--pgdata", c.data(), "--log", log, "--wait", "--options", "-p "+c.url.Port(), "restart")
 	if err != nil {
 		text, _ := os.ReadFile(log)
 		return fmt.Errorf("%w\n%s", err, text)
@@ -244,11 +242,6 @@ func (c *cluster) start() error {
 // stop stops the server in a shutdown mode of pg_ctl.
 func (c *cluster) stop(mode string) error {
 	return c.run("pg_ctl", "--pgdata", c.data(), "--mode", mode, "--wait", "stop")
-}
-
-// running reports whether the server process exists.
-func (c *cluster) running() bool {
-	return c.run("pg_ctl", "--pgdata", c.data(), "status") == nil
 }
 
 func (c *cluster) data() string { return filepath.Join(c.dir, "data") }

@@ -28,35 +28,31 @@ type Pair struct {
 // StartPair starts a pair, which is removed at the end of the test.
 func StartPair(t testing.TB) *Pair {
 	t.Helper()
-	primary := start(t, func() (*cluster, error) {
-		return startCluster(func(c *cluster) error {
-			if err := c.initialize(); err != nil {
-				return err
-			}
-			return c.configure(pairSettings)
-		})
+	primary := start(t, func(c *cluster) error {
+		if err := c.initialize(); err != nil {
+			return err
+		}
+		return c.configure(pairSettings)
 	})
-	standby := start(t, func() (*cluster, error) { return newStandby(primary.c) })
+	standby := start(t, primary.c.copyTo)
 	p := &Pair{primary, standby}
 	p.SetSynchronous(primary)
 	p.waitSynchronous(t)
 	return p
 }
 
-// newStandby starts a standby of a running primary.
-func newStandby(primary *cluster) (*cluster, error) {
-	return startCluster(func(c *cluster) error {
-		source := primary.url
-		query := source.Query()
-		query.Set("application_name", standbyName)
-		source.RawQuery = query.Encode()
-		c.url = primary.url
-		return c.run("pg_basebackup",
-			"--dbname", source.String(), "--pgdata", c.data(),
-			"--wal-method", "stream", "--checkpoint", "fast", "--no-sync", "--no-manifest",
-			"--write-recovery-conf",
-		)
-	})
+// copyTo creates the data directory of a standby of a running primary.
+func (c *cluster) copyTo(standby *cluster) error {
+	source := c.url
+	query := source.Query()
+	query.Set("application_name", standbyName)
+	source.RawQuery = query.Encode()
+	standby.url = c.url
+	return standby.run("pg_basebackup",
+		"--dbname", source.String(), "--pgdata", standby.data(),
+		"--wal-method", "stream", "--checkpoint", "fast", "--no-sync", "--no-manifest",
+		"--write-recovery-conf",
+	)
 }
 
 // DSN returns the URL of the database "postgres" on both servers, in the given

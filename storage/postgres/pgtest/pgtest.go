@@ -64,7 +64,7 @@ func serverURL(t testing.TB) url.URL {
 
 // sharedCluster starts the server of this process, which its watchdog stops
 // after this process has ended.
-var sharedCluster = sync.OnceValues(newCluster)
+var sharedCluster = sync.OnceValues(func() (*cluster, error) { return startCluster((*cluster).initialize) })
 
 // skipOrFail ends a test that has no server.
 func skipOrFail(t testing.TB, err error) {

@@ -12,12 +12,12 @@ type Server struct {
 // Start starts a private server, which is removed at the end of the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	return start(t, newCluster)
+	return start(t, (*cluster).initialize)
 }
 
-func start(t testing.TB, newCluster func() (*cluster, error)) *Server {
+func start(t testing.TB, initialize func(*cluster) error) *Server {
 	t.Helper()
-	c, err := newCluster()
+	c, err := startCluster(initialize)
 	if err != nil {
 		skipOrFail(t, err)
 	}
@@ -47,9 +47,6 @@ func (s *Server) Kill() {
 // Restart starts the server, after stopping it if it runs.
 func (s *Server) Restart() {
 	s.t.Helper()
-	if s.c.running() {
-		s.Stop()
-	}
 	s.check(s.c.start())
 }
 
