@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"example.com/canvasback/exports"
@@ -20,127 +19,100 @@ var (
 )
 
 func (s exportStore) Put(ctx context.Context, export exports.Export, rule exports.PutRule) (stored exports.Export, created bool, err error) {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return exports.Export{}, false, err
-	}
-	source := tenantSource{export.Tenant, export.SourceURL}
-	if id, ok := s.db.sources[source]; ok {
-		if export, err = rule.Replace(s.db.exports[id], export); err != nil {
-			return exports.Export{}, false, err
+	stored, err = write(ctx, s.db, func() (exports.Export, error) {
+		source := tenantSource{export.Tenant, export.SourceURL}
+		id, exists := s.db.sources[source]
+		if exists {
+			if export, err = rule.Replace(s.db.exports[id], export); err != nil {
+				return exports.Export{}, err
+			}
+		} else {
+			s.db.lastExportID++
+			id = s.db.lastExportID
+			export.ID, created = id, true
+			s.db.sources[source] = id
+			s.db.exportIDs = append(s.db.exportIDs, id)
 		}
 		s.db.exports[id] = export
-		return export, false, nil
-	}
-	s.db.lastExportID++
-	export.ID = s.db.lastExportID
-	s.db.exports[export.ID] = export
-	s.db.sources[source] = export.ID
-	s.db.exportIDs = append(s.db.exportIDs, export.ID)
-	return export, true, nil
+		return export, nil
+	})
+	return stored, created, err
 }
 
 func (s exportStore) Get(ctx context.Context, id int64) (exports.Export, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	if err := ctx.Err(); err != nil {
-		return exports.Export{}, err
-	}
-	export, ok := s.db.exports[id]
-	if !ok {
-		return exports.Export{}, exports.ErrNotFound
-	}
-	return export, nil
+	return read(ctx, s.db, func() (exports.Export, error) { return find(s.db.exports, id, exports.ErrNotFound) })
 }
 
 func (s exportStore) List(ctx context.Context, filter exports.Filter, r exports.Range) (page exports.Page, err error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	var list []exports.Export
-	ids, _ := inRange(s.db.exportIDs, r.After, 0)
-	for _, id := range ids {
-		if ctx.Err() != nil || len(list) == paging.FetchLimit(r.Limit) {
-			break
+	return read(ctx, s.db, func() (page exports.Page, err error) {
+		var list []exports.Export
+		ids, _ := inRange(s.db.exportIDs, r.After, 0)
+		for _, id := range ids {
+			if ctx.Err() != nil || len(list) == paging.FetchLimit(r.Limit) {
+				break
+			}
+			export := s.db.exports[id]
+			if strings.Contains(export.SourceURL, filter.Contains) && (filter.Tenant == nil || *filter.Tenant == export.Tenant) {
+				list = append(list, export)
+			}
 		}
-		export := s.db.exports[id]
-		if strings.Contains(export.SourceURL, filter.Contains) && (filter.Tenant == nil || *filter.Tenant == export.Tenant) {
-			list = append(list, export)
+		if err := ctx.Err(); err != nil {
+			return exports.Page{}, err
 		}
-	}
-	if err := ctx.Err(); err != nil {
-		return exports.Page{}, err
-	}
-	page.Exports, page.More = paging.Cut(list, r.Limit)
-	return page, nil
+		page.Exports, page.More = paging.Cut(list, r.Limit)
+		return page, nil
+	})
 }
 
 func (s exportStore) Find(ctx context.Context, tenant string, sources ...string) ([]exports.Export, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	found := make([]exports.Export, 0, len(sources))
-	given := make(map[string]bool, len(sources))
-	for _, source := range sources {
-		id, ok := s.db.sources[tenantSource{tenant, source}]
-		if ok && !given[source] {
-			found = append(found, s.db.exports[id])
+	return read(ctx, s.db, func() ([]exports.Export, error) {
+		found := make([]exports.Export, 0, len(sources))
+		given := make(map[string]bool, len(sources))
+		for _, source := range sources {
+			id, ok := s.db.sources[tenantSource{tenant, source}]
+			if ok && !given[source] {
+				found = append(found, s.db.exports[id])
+			}
+			given[source] = true
 		}
-		given[source] = true
-	}
-	return found, nil
+		return found, nil
+	})
 }
 
 func (s exportStore) Delete(ctx context.Context, id int64) error {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	export, ok := s.db.exports[id]
-	if !ok {
-		return exports.ErrNotFound
-	}
-	delete(s.db.exports, id)
-	delete(s.db.sources, tenantSource{export.Tenant, export.SourceURL})
-	s.db.exportIDs = without(s.db.exportIDs, id)
-	return nil
+	return s.db.change(ctx, func() error {
+		export, err := find(s.db.exports, id, exports.ErrNotFound)
+		if err != nil {
+			return err
+		}
+		delete(s.db.exports, id)
+		delete(s.db.sources, tenantSource{export.Tenant, export.SourceURL})
+		s.db.exportIDs = without(s.db.exportIDs, id)
+		return nil
+	})
 }
 
 func (s exportStore) AssignTenant(ctx context.Context, from, to string) error {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	for source := range s.db.sources {
-		if _, taken := s.db.sources[tenantSource{to, source.source}]; source.tenant == from && taken {
-			return exports.ErrTaken
+	return s.db.change(ctx, func() error {
+		for source := range s.db.sources {
+			if _, taken := s.db.sources[tenantSource{to, source.source}]; source.tenant == from && taken {
+				return exports.ErrTaken
+			}
 		}
-	}
-	for id, export := range s.db.exports {
-		if export.Tenant == from {
-			delete(s.db.sources, tenantSource{from, export.SourceURL})
-			s.db.sources[tenantSource{to, export.SourceURL}] = id
-			export.Tenant = to
-			s.db.exports[id] = export
+		for id, export := range s.db.exports {
+			if export.Tenant == from {
+				delete(s.db.sources, tenantSource{from, export.SourceURL})
+				s.db.sources[tenantSource{to, export.SourceURL}] = id
+				export.Tenant = to
+				s.db.exports[id] = export
+			}
 		}
-	}
-	for digest, link := range s.db.links {
-		if link.Tenant == from {
-			link.Tenant = to
-			s.db.links[digest] = link
+		for digest, link := range s.db.links {
+			if link.Tenant == from {
+				link.Tenant = to
+				s.db.links[digest] = link
+			}
 		}
-	}
-	return nil
-}
-
-// without removes an id from ascending ids, in place.
-func without(ids []int64, id int64) []int64 {
-	if i, found := slices.BinarySearch(ids, id); found {
-		return slices.Delete(ids, i, i+1)
-	}
-	return ids
+		return nil
+	})
 }

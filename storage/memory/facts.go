@@ -20,42 +20,36 @@ type factID struct {
 }
 
 func (s exportStore) FindFacts(ctx context.Context, urls ...[32]byte) ([]exports.Fact, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	var list []exports.Fact
-	for _, url := range urls {
-		if stored, ok := s.db.facts[url]; ok {
-			list = append(list, cloneFact(stored.Fact))
+	return read(ctx, s.db, func() ([]exports.Fact, error) {
+		var list []exports.Fact
+		for _, url := range urls {
+			if stored, ok := s.db.facts[url]; ok {
+				list = append(list, cloneFact(stored.Fact))
+			}
 		}
-	}
-	return list, nil
+		return list, nil
+	})
 }
 
 func (s exportStore) PutFacts(ctx context.Context, facts []exports.Fact, limit int) error {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	for _, fact := range facts {
-		if s.db.facts[fact.URL].Revision > fact.Revision {
-			continue
+	return s.db.change(ctx, func() error {
+		for _, fact := range facts {
+			if s.db.facts[fact.URL].Revision > fact.Revision {
+				continue
+			}
+			s.db.lastFactID++
+			s.db.facts[fact.URL] = storedFact{cloneFact(fact), s.db.lastFactID}
+			s.db.factOrder = append(s.db.factOrder, factID{fact.URL, s.db.lastFactID})
 		}
-		s.db.lastFactID++
-		s.db.facts[fact.URL] = storedFact{cloneFact(fact), s.db.lastFactID}
-		s.db.factOrder = append(s.db.factOrder, factID{fact.URL, s.db.lastFactID})
-	}
-	excess := max(0, len(s.db.factOrder)-limit)
-	for _, oldest := range s.db.factOrder[:excess] {
-		if s.db.facts[oldest.url].id == oldest.id {
-			delete(s.db.facts, oldest.url)
+		excess := max(0, len(s.db.factOrder)-limit)
+		for _, oldest := range s.db.factOrder[:excess] {
+			if s.db.facts[oldest.url].id == oldest.id {
+				delete(s.db.facts, oldest.url)
+			}
 		}
-	}
-	s.db.factOrder = s.db.factOrder[excess:]
-	return nil
+		s.db.factOrder = s.db.factOrder[excess:]
+		return nil
+	})
 }
 
 func cloneFact(fact exports.Fact) exports.Fact {

@@ -18,33 +18,27 @@ var _ keys.Store = keyStore{}
 var errDigestTaken = errors.New("memory: another key has the digest")
 
 func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return keys.Key{}, err
-	}
-	if s.taken(0, digestsOf(key)) {
-		return keys.Key{}, errDigestTaken
-	}
-	return s.insert(key), nil
+	return write(ctx, s.db, func() (keys.Key, error) {
+		if s.taken(0, digestsOf(key)) {
+			return keys.Key{}, errDigestTaken
+		}
+		return s.insert(key), nil
+	})
 }
 
 func (s keyStore) Import(ctx context.Context, list []keys.Key) ([]int64, error) {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	for i, key := range list {
-		if s.taken(0, digestsOf(key)) {
-			return nil, &keys.TakenError{Index: i}
+	return write(ctx, s.db, func() ([]int64, error) {
+		for i, key := range list {
+			if s.taken(0, digestsOf(key)) {
+				return nil, &keys.TakenError{Index: i}
+			}
 		}
-	}
-	ids := make([]int64, len(list))
-	for i, key := range list {
-		ids[i] = s.insert(key).ID
-	}
-	return ids, nil
+		ids := make([]int64, len(list))
+		for i, key := range list {
+			ids[i] = s.insert(key).ID
+		}
+		return ids, nil
+	})
 }
 
 // insert adds a key under a new id.
@@ -67,24 +61,13 @@ func (db *DB) moveKey(id int64, from, to string) {
 		return
 	}
 	if from != "" {
-		if db.ownerIDs[from] = removeID(db.ownerIDs[from], id); len(db.ownerIDs[from]) == 0 {
+		if db.ownerIDs[from] = without(db.ownerIDs[from], id); len(db.ownerIDs[from]) == 0 {
 			delete(db.ownerIDs, from)
 		}
 	}
 	if to != "" {
-		ids := db.ownerIDs[to]
-		at, _ := slices.BinarySearch(ids, id)
-		db.ownerIDs[to] = slices.Insert(ids, at, id)
+		db.ownerIDs[to] = with(db.ownerIDs[to], id)
 	}
-}
-
-// removeID removes an id from an ascending list.
-func removeID(ids []int64, id int64) []int64 {
-	at, ok := slices.BinarySearch(ids, id)
-	if !ok {
-		return ids
-	}
-	return slices.Delete(ids, at, at+1)
 }
 
 // digestsOf returns the digests by which the keys are found, each once: first the
@@ -114,34 +97,22 @@ func (s keyStore) taken(id int64, digests []keys.Digest) bool {
 }
 
 func (s keyStore) Get(ctx context.Context, id int64) (keys.Key, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	if err := ctx.Err(); err != nil {
-		return keys.Key{}, err
-	}
-	key, ok := s.db.keys[id]
-	if !ok {
-		return keys.Key{}, keys.ErrNotFound
-	}
-	return key, nil
+	return read(ctx, s.db, func() (keys.Key, error) { return find(s.db.keys, id, keys.ErrNotFound) })
 }
 
 func (s keyStore) List(ctx context.Context, filter keys.Filter, r keys.Range) (keys.Page, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	if err := ctx.Err(); err != nil {
-		return keys.Page{}, err
-	}
-	ids := s.db.keyIDs
-	if filter.Owner != nil {
-		ids = s.db.ownerIDs[*filter.Owner]
-	}
-	ids, more := inRange(ids, r.After, r.Limit)
-	page := keys.Page{Keys: make([]keys.Key, len(ids)), More: more}
-	for i, id := range ids {
-		page.Keys[i] = s.db.keys[id]
-	}
-	return page, nil
+	return read(ctx, s.db, func() (keys.Page, error) {
+		ids := s.db.keyIDs
+		if filter.Owner != nil {
+			ids = s.db.ownerIDs[*filter.Owner]
+		}
+		ids, more := inRange(ids, r.After, r.Limit)
+		page := keys.Page{Keys: make([]keys.Key, len(ids)), More: more}
+		for i, id := range ids {
+			page.Keys[i] = s.db.keys[id]
+		}
+		return page, nil
+	})
 }
 
 // existing returns the keys that have the ids, ids ascending.
@@ -155,25 +126,22 @@ func (s keyStore) existing(ids []int64) (list []keys.Key) {
 }
 
 func (s keyStore) Update(ctx context.Context, ids []int64, change func([]keys.Key) error) ([]keys.Key, error) {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	list := s.existing(ids)
-	modified, err := keyrecord.Change(list, change)
-	if err != nil {
-		return nil, err
-	}
-	for _, key := range modified {
-		if s.taken(key.ID, digestsOf(key)) {
-			return nil, errDigestTaken
+	return write(ctx, s.db, func() ([]keys.Key, error) {
+		list := s.existing(ids)
+		modified, err := keyrecord.Change(list, change)
+		if err != nil {
+			return nil, err
 		}
-	}
-	for _, key := range modified {
-		s.replace(key)
-	}
-	return list, nil
+		for _, key := range modified {
+			if s.taken(key.ID, digestsOf(key)) {
+				return nil, errDigestTaken
+			}
+		}
+		for _, key := range modified {
+			s.replace(key)
+		}
+		return list, nil
+	})
 }
 
 // replace stores a key in place of the one with its id.
@@ -196,71 +164,59 @@ func (s keyStore) replace(key keys.Key) {
 }
 
 func (s keyStore) Delete(ctx context.Context, ids []int64, check func([]keys.Key) error) ([]keys.Key, error) {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	list := s.existing(ids)
-	if err := check(slices.Clone(list)); err != nil {
-		return nil, err
-	}
-	for _, key := range list {
-		delete(s.db.keys, key.ID)
-		s.db.keyIDs = removeID(s.db.keyIDs, key.ID)
-		s.db.moveKey(key.ID, key.Owner, "")
-		for _, digest := range digestsOf(key) {
-			delete(s.db.digests, digest)
+	return write(ctx, s.db, func() ([]keys.Key, error) {
+		list := s.existing(ids)
+		if err := check(slices.Clone(list)); err != nil {
+			return nil, err
 		}
-		s.db.changes.add(digestsOf(key)...)
-	}
-	return list, nil
+		for _, key := range list {
+			delete(s.db.keys, key.ID)
+			s.db.keyIDs = without(s.db.keyIDs, key.ID)
+			s.db.moveKey(key.ID, key.Owner, "")
+			for _, digest := range digestsOf(key) {
+				delete(s.db.digests, digest)
+			}
+			s.db.changes.add(digestsOf(key)...)
+		}
+		return list, nil
+	})
 }
 
 func (s keyStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	if err := ctx.Err(); err != nil {
-		return keys.Key{}, err
-	}
-	id, ok := s.db.digests[digest]
-	if !ok {
-		return keys.Key{}, keys.ErrNotFound
-	}
-	return s.db.keys[id], nil
+	return read(ctx, s.db, func() (keys.Key, error) {
+		id, err := find(s.db.digests, digest, keys.ErrNotFound)
+		return s.db.keys[id], err
+	})
 }
 
 func (s keyStore) FindID(ctx context.Context, id int64) (keys.Key, error) { return s.Get(ctx, id) }
 
 func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	for _, use := range uses {
-		key, ok := s.db.keys[use.ID]
-		if !ok || !key.CreatedAt.Equal(use.CreatedAt) || use.At.Before(key.CreatedAt) {
-			continue
-		}
-		if use.At.After(key.LastUsedAt) || key.LastUsedAt.After(now.Add(keys.MaxClockSkew)) {
-			key.LastUsedAt = use.At
-		}
-		key.UseCount += use.Count
-		today := use.At.UnixMilli() / millisPerDay
-		s.db.addUsage(usageKey{key.ID, today, key.Owner}, use.Today)
-		s.db.addUsage(usageKey{key.ID, today - 1, key.Owner}, use.Count-use.Today)
-		if use.PublicKey != (keys.PublicKey{}) {
-			switch use.Digest {
-			case key.Digest:
-				key.PublicKey = use.PublicKey
-			case key.PreviousDigest:
-				key.PreviousPublicKey = use.PublicKey
+	return s.db.change(ctx, func() error {
+		for _, use := range uses {
+			key, ok := s.db.keys[use.ID]
+			if !ok || !key.CreatedAt.Equal(use.CreatedAt) || use.At.Before(key.CreatedAt) {
+				continue
 			}
+			if use.At.After(key.LastUsedAt) || key.LastUsedAt.After(now.Add(keys.MaxClockSkew)) {
+				key.LastUsedAt = use.At
+			}
+			key.UseCount += use.Count
+			today := use.At.UnixMilli() / millisPerDay
+			s.db.addUsage(usageKey{key.ID, today, key.Owner}, use.Today)
+			s.db.addUsage(usageKey{key.ID, today - 1, key.Owner}, use.Count-use.Today)
+			if use.PublicKey != (keys.PublicKey{}) {
+				switch use.Digest {
+				case key.Digest:
+					key.PublicKey = use.PublicKey
+				case key.PreviousDigest:
+					key.PreviousPublicKey = use.PublicKey
+				}
+			}
+			s.db.keys[use.ID] = key
 		}
-		s.db.keys[use.ID] = key
-	}
-	return nil
+		return nil
+	})
 }
 
 // usageKey identifies the usage of a key on a day.
@@ -278,46 +234,35 @@ func (db *DB) addUsage(key usageKey, requests int64) {
 }
 
 func (s keyStore) Usage(ctx context.Context, ids []int64, owner *string, since int64) ([]keys.UsageRow, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	var rows []keys.UsageRow
-	for key, requests := range s.db.usage {
-		row := keys.UsageRow{KeyID: key.id, Day: key.day, Requests: requests}
-		if ids == nil {
-			row.KeyID = 0
+	return read(ctx, s.db, func() ([]keys.UsageRow, error) {
+		var rows []keys.UsageRow
+		for key, requests := range s.db.usage {
+			if key.day < since || owner != nil && key.owner != *owner || ids != nil && !slices.Contains(ids, key.id) {
+				continue
+			}
+			if ids == nil {
+				key.id = 0
+			}
+			rows = append(rows, keys.UsageRow{KeyID: key.id, Day: key.day, Requests: requests})
 		}
-		if key.day >= since && (owner == nil || key.owner == *owner) && (ids == nil || slices.Contains(ids, key.id)) {
-			rows = append(rows, row)
-		}
-	}
-	return rows, nil
+		return rows, nil
+	})
 }
 
 func (s keyStore) PruneUsage(ctx context.Context, before int64, most int) (removed int, err error) {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	for key := range s.db.usage {
-		if key.day < before && removed < most {
-			delete(s.db.usage, key)
-			removed++
+	return write(ctx, s.db, func() (removed int, err error) {
+		for key := range s.db.usage {
+			if key.day < before && removed < most {
+				delete(s.db.usage, key)
+				removed++
+			}
 		}
-	}
-	return removed, nil
+		return removed, nil
+	})
 }
 
 func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	if err := ctx.Err(); err != nil {
-		return keys.Changes{}, err
-	}
-	return s.db.changes.since(since), nil
+	return read(ctx, s.db, func() (keys.Changes, error) { return s.db.changes.since(since), nil })
 }
 
 func (keyStore) Shared() bool { return false }

@@ -7,6 +7,7 @@
 package memory
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -49,7 +50,6 @@ type DB struct {
 	exportIDs    []int64                // ascending
 	lastExportID int64
 	links        map[exports.Digest]exports.StoredLink
-	linkOrder    []exports.Digest // oldest first
 	facts        map[[32]byte]storedFact
 	factOrder    []factID // in the order of their storage
 	lastFactID   int64
@@ -88,6 +88,37 @@ func (db *DB) Symbols() symbols.Store { return symbolStore{db: db} }
 // Exports returns the store of registered exports.
 func (db *DB) Exports() exports.Store { return exportStore{db} }
 
+// read calls f while nobody changes data, unless ctx has ended. With an error, the value is
+// zero.
+func read[T any](ctx context.Context, db *DB, f func() (T, error)) (T, error) {
+	db.mu.RLock()
+	defer db.mu.RUnlock()
+	return call(ctx, f)
+}
+
+// write is read for a function that changes data.
+func write[T any](ctx context.Context, db *DB, f func() (T, error)) (T, error) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return call(ctx, f)
+}
+
+func call[T any](ctx context.Context, f func() (T, error)) (value T, err error) {
+	if err = ctx.Err(); err == nil {
+		value, err = f()
+	}
+	if err != nil {
+		value = *new(T)
+	}
+	return value, err
+}
+
+// change is write for a function without a value.
+func (db *DB) change(ctx context.Context, f func() error) error {
+	_, err := write(ctx, db, func() (struct{}, error) { return struct{}{}, f() })
+	return err
+}
+
 // inRange returns the first ids above after, and whether others follow. A limit of
 // 0 or less is none. The ids must be sorted.
 func inRange(ids []int64, after int64, limit int) (selected []int64, more bool) {
@@ -96,6 +127,29 @@ func inRange(ids []int64, after int64, limit int) (selected []int64, more bool) 
 		from++
 	}
 	return paging.Cut(ids[from:], limit)
+}
+
+// find returns the value of a key, or the error missing.
+func find[K comparable, V any](values map[K]V, key K, missing error) (V, error) {
+	value, ok := values[key]
+	if !ok {
+		return value, missing
+	}
+	return value, nil
+}
+
+// with adds an id to ascending ids.
+func with(ids []int64, id int64) []int64 {
+	at, _ := slices.BinarySearch(ids, id)
+	return slices.Insert(ids, at, id)
+}
+
+// without removes an id from ascending ids, in place.
+func without(ids []int64, id int64) []int64 {
+	if i, found := slices.BinarySearch(ids, id); found {
+		return slices.Delete(ids, i, i+1)
+	}
+	return ids
 }
 
 // newVersion returns a random version, which is practically unique across

@@ -20,15 +20,13 @@ type folder struct {
 
 // add adds a symbol to the folder.
 func (db *DB) add(f *folder, id int64) {
-	at, _ := slices.BinarySearch(f.symbolIDs, id)
-	f.symbolIDs = slices.Insert(f.symbolIDs, at, id)
+	f.symbolIDs = with(f.symbolIDs, id)
 	db.changeContents(f)
 }
 
 // remove removes a symbol from the folder.
 func (db *DB) remove(f *folder, id int64) {
-	at, _ := slices.BinarySearch(f.symbolIDs, id)
-	f.symbolIDs = slices.Delete(f.symbolIDs, at, at+1)
+	f.symbolIDs = without(f.symbolIDs, id)
 	db.changeContents(f)
 }
 
@@ -63,16 +61,21 @@ func (s symbolStore) Tenant(tenant string) symbols.Store {
 	return s
 }
 
-// folder returns a folder of the tenant.
-func (s symbolStore) folder(id int64) (*folder, bool) {
-	f, ok := s.db.folders[id]
-	return f, ok && f.tenant == s.tenant
+// folder returns a folder of the tenant. It is not nil if there is none.
+func (s symbolStore) folder(id int64) (*folder, error) {
+	if f, ok := s.db.folders[id]; ok && f.tenant == s.tenant {
+		return f, nil
+	}
+	return new(folder), symbols.ErrFolderNotFound
 }
 
 // symbol returns a symbol of the tenant.
-func (s symbolStore) symbol(id int64) (symbols.Symbol, bool) {
+func (s symbolStore) symbol(id int64) (symbols.Symbol, error) {
 	symbol, ok := s.db.symbols[id]
-	return symbol, ok && s.db.folders[symbol.FolderID].tenant == s.tenant
+	if !ok || s.db.folders[symbol.FolderID].tenant != s.tenant {
+		return symbols.Symbol{}, symbols.ErrSymbolNotFound
+	}
+	return symbol, nil
 }
 
 // changeList changes the version of the folder list.
@@ -88,46 +91,32 @@ func (s symbolStore) listVersion() symbols.Version {
 }
 
 func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderPage, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	if err := ctx.Err(); err != nil {
-		return symbols.FolderPage{}, err
-	}
-	list := symbols.FolderPage{
-		Version: s.listVersion(),
-	}
-	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(s.db.folders)), func(id int64) bool { return s.db.folders[id].tenant != s.tenant })
-	ids, list.More = inRange(ids, r.After, r.Limit)
-	for _, id := range ids {
-		list.Folders = append(list.Folders, s.db.folders[id].Folder)
-	}
-	return list, nil
+	return read(ctx, s.db, func() (symbols.FolderPage, error) {
+		list := symbols.FolderPage{Version: s.listVersion()}
+		ids := slices.DeleteFunc(slices.Sorted(maps.Keys(s.db.folders)), func(id int64) bool { return s.db.folders[id].tenant != s.tenant })
+		ids, list.More = inRange(ids, r.After, r.Limit)
+		for _, id := range ids {
+			list.Folders = append(list.Folders, s.db.folders[id].Folder)
+		}
+		return list, nil
+	})
 }
 
 func (s symbolStore) GetFolder(ctx context.Context, id int64) (symbols.Folder, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	if err := ctx.Err(); err != nil {
-		return symbols.Folder{}, err
-	}
-	f, ok := s.folder(id)
-	if !ok {
-		return symbols.Folder{}, symbols.ErrFolderNotFound
-	}
-	return f.Folder, nil
+	return read(ctx, s.db, func() (symbols.Folder, error) {
+		f, err := s.folder(id)
+		return f.Folder, err
+	})
 }
 
 func (s symbolStore) InsertFolder(ctx context.Context, given symbols.Folder) (symbols.Folder, error) {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return symbols.Folder{}, err
-	}
-	if _, taken := s.db.folderNames[folderName{s.tenant, given.Name}]; taken {
-		return symbols.Folder{}, symbols.ErrFolderNameTaken
-	}
-	s.db.lastFolderID++
-	return s.putFolder(s.db.lastFolderID, given.Name), nil
+	return write(ctx, s.db, func() (symbols.Folder, error) {
+		if _, taken := s.db.folderNames[folderName{s.tenant, given.Name}]; taken {
+			return symbols.Folder{}, symbols.ErrFolderNameTaken
+		}
+		s.db.lastFolderID++
+		return s.putFolder(s.db.lastFolderID, given.Name), nil
+	})
 }
 
 // putFolder adds an empty folder.
@@ -140,189 +129,160 @@ func (s symbolStore) putFolder(id int64, name string) symbols.Folder {
 }
 
 func (s symbolStore) UpdateFolder(ctx context.Context, id int64, change func(*symbols.Folder) error) (symbols.Folder, error) {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return symbols.Folder{}, err
-	}
-	f, ok := s.folder(id)
-	if !ok {
-		return symbols.Folder{}, symbols.ErrFolderNotFound
-	}
-	changed := f.Folder
-	if err := change(&changed); err != nil {
-		return symbols.Folder{}, err
-	}
-	if changed.Name == f.Name {
+	return write(ctx, s.db, func() (symbols.Folder, error) {
+		f, err := s.folder(id)
+		if err != nil {
+			return symbols.Folder{}, err
+		}
+		changed := f.Folder
+		if err := change(&changed); err != nil {
+			return symbols.Folder{}, err
+		}
+		if changed.Name == f.Name {
+			return f.Folder, nil
+		}
+		if _, taken := s.db.folderNames[folderName{s.tenant, changed.Name}]; taken {
+			return symbols.Folder{}, symbols.ErrFolderNameTaken
+		}
+		delete(s.db.folderNames, folderName{s.tenant, f.Name})
+		s.db.folderNames[folderName{s.tenant, changed.Name}] = id
+		f.Name = changed.Name
+		f.Version = newVersion()
+		s.changeList()
 		return f.Folder, nil
-	}
-	if _, taken := s.db.folderNames[folderName{s.tenant, changed.Name}]; taken {
-		return symbols.Folder{}, symbols.ErrFolderNameTaken
-	}
-	delete(s.db.folderNames, folderName{s.tenant, f.Name})
-	s.db.folderNames[folderName{s.tenant, changed.Name}] = id
-	f.Name = changed.Name
-	f.Version = newVersion()
-	s.changeList()
-	return f.Folder, nil
+	})
 }
 
 func (s symbolStore) DeleteFolder(ctx context.Context, id int64, d symbols.Deletion) error {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	f, ok := s.folder(id)
-	if !ok {
-		return symbols.ErrFolderNotFound
-	}
-	if !d.Match.Matches(f.Version) {
-		return symbols.ErrChanged
-	}
-	var list []symbols.Symbol
-	for _, symbolID := range f.symbolIDs {
-		list = append(list, s.db.symbols[symbolID])
-		s.db.deleteSymbol(symbolID)
-	}
-	s.discard(symbols.TrashEntry{FolderID: id, Name: f.Name, Symbols: int64(len(list))}, list, d)
-	delete(s.db.folders, id)
-	delete(s.db.folderNames, folderName{s.tenant, f.Name})
-	s.changeList()
-	return nil
+	return s.db.change(ctx, func() error {
+		f, err := s.folder(id)
+		if err != nil {
+			return err
+		}
+		if !d.Match.Matches(f.Version) {
+			return symbols.ErrChanged
+		}
+		var list []symbols.Symbol
+		for _, symbolID := range f.symbolIDs {
+			list = append(list, s.db.symbols[symbolID])
+			s.db.deleteSymbol(symbolID)
+		}
+		s.discard(symbols.TrashEntry{FolderID: id, Name: f.Name, Symbols: int64(len(list))}, list, d)
+		delete(s.db.folders, id)
+		delete(s.db.folderNames, folderName{s.tenant, f.Name})
+		s.changeList()
+		return nil
+	})
 }
 
 func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int, details bool) (symbols.Page, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	if err := ctx.Err(); err != nil {
-		return symbols.Page{}, err
-	}
-	f, ok := s.folder(folderID)
-	if !ok {
-		return symbols.Page{}, symbols.ErrFolderNotFound
-	}
-	size = max(size, 1) // a page has at least one symbol
-	page := symbols.Page{Version: f.contents}
-	ids, more := inRange(f.symbolIDs, r.After, r.Limit)
-	for i, read := 0, 0; i < len(ids) && read < size; i++ {
-		symbol := s.db.symbols[ids[i]]
-		if !details {
-			symbol = symbols.Symbol{
-				ID: symbol.ID, Name: symbol.Name, Type: symbol.Type, Data: symbol.Data,
-				FolderID: folderID, Version: symbol.Version,
+	return read(ctx, s.db, func() (symbols.Page, error) {
+		f, err := s.folder(folderID)
+		if err != nil {
+			return symbols.Page{}, err
+		}
+		size = max(size, 1) // a page has at least one symbol
+		page := symbols.Page{Version: f.contents}
+		ids, more := inRange(f.symbolIDs, r.After, r.Limit)
+		for i, read := 0, 0; i < len(ids) && read < size; i++ {
+			symbol := s.db.symbols[ids[i]]
+			if !details {
+				symbol = symbols.Symbol{
+					ID: symbol.ID, Name: symbol.Name, Type: symbol.Type, Data: symbol.Data,
+					FolderID: folderID, Version: symbol.Version,
+				}
 			}
+			if len(symbol.Data) > symbols.LargeSize {
+				symbol.Data = ""
+			}
+			page.Symbols = append(page.Symbols, symbol)
+			read += len(symbol.Data) + len(symbol.Meta) + symbols.PageOverhead
 		}
-		if len(symbol.Data) > symbols.LargeSize {
-			symbol.Data = ""
-		}
-		page.Symbols = append(page.Symbols, symbol)
-		read += len(symbol.Data) + len(symbol.Meta) + symbols.PageOverhead
-	}
-	page.More = more || len(page.Symbols) < len(ids)
-	return page, nil
+		page.More = more || len(page.Symbols) < len(ids)
+		return page, nil
+	})
 }
 
 func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symbols.Range) (symbols.InfoPage, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	if err := ctx.Err(); err != nil {
-		return symbols.InfoPage{}, err
-	}
-	f, ok := s.folder(folderID)
-	if !ok {
-		return symbols.InfoPage{}, symbols.ErrFolderNotFound
-	}
-	ids, more := inRange(f.symbolIDs, r.After, r.Limit)
-	page := symbols.InfoPage{Version: f.contents, More: more}
-	for _, id := range ids {
-		page.Symbols = append(page.Symbols, s.db.symbols[id].Info())
-	}
-	return page, nil
+	return read(ctx, s.db, func() (symbols.InfoPage, error) {
+		f, err := s.folder(folderID)
+		if err != nil {
+			return symbols.InfoPage{}, err
+		}
+		ids, more := inRange(f.symbolIDs, r.After, r.Limit)
+		page := symbols.InfoPage{Version: f.contents, More: more}
+		for _, id := range ids {
+			page.Symbols = append(page.Symbols, s.db.symbols[id].Info())
+		}
+		return page, nil
+	})
 }
 
 func (s symbolStore) FindSymbolInfos(ctx context.Context, ids []int64) ([]symbols.SymbolInfo, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	var list []symbols.SymbolInfo
-	for _, id := range slices.Sorted(slices.Values(ids)) {
-		if symbol, ok := s.symbol(id); ok {
-			list = append(list, symbol.Info())
+	return read(ctx, s.db, func() ([]symbols.SymbolInfo, error) {
+		var list []symbols.SymbolInfo
+		for _, id := range slices.Sorted(slices.Values(ids)) {
+			if symbol, err := s.symbol(id); err == nil {
+				list = append(list, symbol.Info())
+			}
 		}
-	}
-	return list, ctx.Err()
+		return list, nil
+	})
 }
 
 func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	if err := ctx.Err(); err != nil {
-		return symbols.Symbol{}, err
-	}
-	symbol, ok := s.symbol(id)
-	if !ok {
-		return symbols.Symbol{}, symbols.ErrSymbolNotFound
-	}
-	return symbol, nil
+	return read(ctx, s.db, func() (symbols.Symbol, error) { return s.symbol(id) })
 }
 
 func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []symbols.Symbol) ([]symbols.Symbol, error) {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	f, ok := s.folder(folderID)
-	if !ok {
-		return nil, symbols.ErrFolderNotFound
-	}
-	list := slices.Clone(given)
-	for i := range list {
-		s.db.lastSymbolID++
-		list[i].ID, list[i].FolderID, list[i].Version = s.db.lastSymbolID, folderID, newVersion()
-		s.db.putSymbol(list[i])
-		s.db.add(f, list[i].ID)
-	}
-	return list, nil
+	return write(ctx, s.db, func() ([]symbols.Symbol, error) {
+		f, err := s.folder(folderID)
+		if err != nil {
+			return nil, err
+		}
+		list := slices.Clone(given)
+		for i := range list {
+			s.db.lastSymbolID++
+			list[i].ID, list[i].FolderID, list[i].Version = s.db.lastSymbolID, folderID, newVersion()
+			s.db.putSymbol(list[i])
+			s.db.add(f, list[i].ID)
+		}
+		return list, nil
+	})
 }
 
 func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*symbols.Symbol) error) (symbols.Symbol, error) {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return symbols.Symbol{}, err
-	}
-	previous, ok := s.symbol(id)
-	if !ok {
-		return symbols.Symbol{}, symbols.ErrSymbolNotFound
-	}
-	symbol := previous
-	if err := change(&symbol); err != nil {
-		return symbols.Symbol{}, err
-	}
-	symbol.ID, symbol.Version, symbol.CreatedAt = previous.ID, previous.Version, previous.CreatedAt
-	if symbol == previous {
+	return write(ctx, s.db, func() (symbols.Symbol, error) {
+		previous, err := s.symbol(id)
+		if err != nil {
+			return symbols.Symbol{}, err
+		}
+		symbol := previous
+		if err := change(&symbol); err != nil {
+			return symbols.Symbol{}, err
+		}
+		symbol.ID, symbol.Version, symbol.CreatedAt = previous.ID, previous.Version, previous.CreatedAt
+		if symbol == previous {
+			return symbol, nil
+		}
+		to, err := s.folder(symbol.FolderID)
+		if err != nil {
+			return symbols.Symbol{}, err
+		}
+		if symbol.FolderID == previous.FolderID {
+			s.db.changeContents(to)
+		} else {
+			s.db.remove(s.db.folders[previous.FolderID], id)
+			s.db.add(to, id)
+		}
+		symbol.Version = newVersion()
+		s.db.putSymbol(symbol)
 		return symbol, nil
-	}
-	to, ok := s.folder(symbol.FolderID)
-	if !ok {
-		return symbols.Symbol{}, symbols.ErrFolderNotFound
-	}
-	if symbol.FolderID == previous.FolderID {
-		s.db.changeContents(to)
-	} else {
-		s.db.remove(s.db.folders[previous.FolderID], id)
-		s.db.add(to, id)
-	}
-	symbol.Version = newVersion()
-	s.db.putSymbol(symbol)
-	return symbol, nil
+	})
 }
 
 func (s symbolStore) FolderListVersion(ctx context.Context) (symbols.Version, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	return s.listVersion(), ctx.Err()
+	return read(ctx, s.db, func() (symbols.Version, error) { return s.listVersion(), nil })
 }
 
 func (s symbolStore) FolderVersion(ctx context.Context, id int64) (symbols.Version, error) {
@@ -331,16 +291,10 @@ func (s symbolStore) FolderVersion(ctx context.Context, id int64) (symbols.Versi
 }
 
 func (s symbolStore) ContentsVersion(ctx context.Context, folderID int64) (symbols.Version, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	f, ok := s.folder(folderID)
-	if !ok {
-		return 0, symbols.ErrFolderNotFound
-	}
-	return f.contents, nil
+	return read(ctx, s.db, func() (symbols.Version, error) {
+		f, err := s.folder(folderID)
+		return f.contents, err
+	})
 }
 
 func (s symbolStore) GetSymbolInfo(ctx context.Context, id int64) (symbols.SymbolInfo, error) {
@@ -349,78 +303,75 @@ func (s symbolStore) GetSymbolInfo(ctx context.Context, id int64) (symbols.Symbo
 }
 
 func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	var list []symbols.Segment
-	for _, id := range slices.Sorted(maps.Keys(s.db.segments)) {
-		list = append(list, symbols.Segment{ID: id, Version: s.db.segments[id]})
-	}
-	return list, ctx.Err()
+	return read(ctx, s.db, func() ([]symbols.Segment, error) {
+		var list []symbols.Segment
+		for _, id := range slices.Sorted(maps.Keys(s.db.segments)) {
+			list = append(list, symbols.Segment{ID: id, Version: s.db.segments[id]})
+		}
+		return list, nil
+	})
 }
 
 func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.SegmentSymbol, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	var list []symbols.SegmentSymbol
-	for i := range int64(symbols.SegmentSize) {
-		if symbol, ok := s.db.symbols[id*symbols.SegmentSize+i]; ok {
-			list = append(list, symbols.SegmentSymbol{
-				ID: symbol.ID, Tenant: s.db.folders[symbol.FolderID].tenant, Name: symbol.Name, Tags: symbol.Tags,
-			})
+	return read(ctx, s.db, func() ([]symbols.SegmentSymbol, error) {
+		var list []symbols.SegmentSymbol
+		for i := range int64(symbols.SegmentSize) {
+			if symbol, ok := s.db.symbols[id*symbols.SegmentSize+i]; ok {
+				list = append(list, symbols.SegmentSymbol{
+					ID: symbol.ID, Tenant: s.db.folders[symbol.FolderID].tenant, Name: symbol.Name, Tags: symbol.Tags,
+				})
+			}
 		}
-	}
-	return list, ctx.Err()
+		return list, nil
+	})
 }
 
 func (s symbolStore) AssignTenant(ctx context.Context, to string) error {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	target := symbolStore{s.db, to}
-	for name := range s.db.folderNames {
-		if _, taken := s.db.folderNames[folderName{to, name.name}]; name.tenant == s.tenant && taken {
-			return symbols.ErrFolderNameTaken
+	return s.db.change(ctx, func() error {
+		target := symbolStore{s.db, to}
+		for name := range s.db.folderNames {
+			if _, taken := s.db.folderNames[folderName{to, name.name}]; name.tenant == s.tenant && taken {
+				return symbols.ErrFolderNameTaken
+			}
 		}
-	}
-	for id, f := range s.db.folders {
-		if f.tenant == s.tenant {
-			f.tenant, f.Version = to, newVersion()
-			delete(s.db.folderNames, folderName{s.tenant, f.Name})
-			s.db.folderNames[folderName{to, f.Name}] = id
+		for id, f := range s.db.folders {
+			if f.tenant == s.tenant {
+				f.tenant, f.Version = to, newVersion()
+				delete(s.db.folderNames, folderName{s.tenant, f.Name})
+				s.db.folderNames[folderName{to, f.Name}] = id
+			}
 		}
-	}
-	for id, entry := range s.db.trash {
-		if entry.tenant == s.tenant {
-			entry.tenant = to
-			s.db.trash[id] = entry
+		for id, entry := range s.db.trash {
+			if entry.tenant == s.tenant {
+				entry.tenant = to
+				s.db.trash[id] = entry
+			}
 		}
-	}
-	for id := range s.db.segments {
-		s.db.segments[id] = newVersion()
-	}
-	s.changeList()
-	target.changeList()
-	return nil
+		for id := range s.db.segments {
+			s.db.segments[id] = newVersion()
+		}
+		s.changeList()
+		target.changeList()
+		return nil
+	})
 }
 
 func (s symbolStore) Changes(ctx context.Context, since symbols.Position) (symbols.ChangeSet, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	set := symbols.ChangeSet{Position: s.db.position}
-	if since.History != set.History {
-		return set, ctx.Err()
-	}
-	for tenant, number := range s.db.listChanges {
-		if number > since.Number {
-			set.Changed = append(set.Changed, symbols.Changed{Tenant: tenant, Number: number})
+	return read(ctx, s.db, func() (symbols.ChangeSet, error) {
+		set := symbols.ChangeSet{Position: s.db.position}
+		if since.History != set.History {
+			return set, nil
 		}
-	}
-	for _, f := range s.db.folders {
-		if f.changed > since.Number {
-			set.Changed = append(set.Changed, symbols.Changed{Tenant: f.tenant, FolderID: f.ID, Number: f.changed})
+		for tenant, number := range s.db.listChanges {
+			if number > since.Number {
+				set.Changed = append(set.Changed, symbols.Changed{Tenant: tenant, Number: number})
+			}
 		}
-	}
-	return set, ctx.Err()
+		for _, f := range s.db.folders {
+			if f.changed > since.Number {
+				set.Changed = append(set.Changed, symbols.Changed{Tenant: f.tenant, FolderID: f.ID, Number: f.changed})
+			}
+		}
+		return set, nil
+	})
 }

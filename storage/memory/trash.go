@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -34,90 +35,93 @@ func (s symbolStore) discard(entry symbols.TrashEntry, list []symbols.Symbol, d 
 	s.db.trash[entry.ID] = trashEntry{entry, s.tenant, list}
 }
 
-func (s symbolStore) DeleteSymbols(ctx context.Context, ids []int64, d symbols.Deletion) error {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+// symbolsOf returns the symbols with the ids, in this order, or a MissingError.
+func (s symbolStore) symbolsOf(ids []int64) (list []symbols.Symbol, err error) {
 	for _, id := range ids {
-		symbol, ok := s.symbol(id)
-		if !ok {
-			return &symbols.MissingError{Err: symbols.ErrSymbolNotFound, ID: id}
+		symbol, err := s.symbol(id)
+		if err != nil {
+			return nil, &symbols.MissingError{Err: err, ID: id}
 		}
-		if !d.Match.Matches(symbol.Version) {
-			return symbols.ErrChanged
+		list = append(list, symbol)
+	}
+	return list, nil
+}
+
+func (s symbolStore) DeleteSymbols(ctx context.Context, ids []int64, d symbols.Deletion) error {
+	return s.db.change(ctx, func() error {
+		list, err := s.symbolsOf(ids)
+		if err != nil {
+			return err
 		}
-	}
-	for _, id := range slices.Sorted(slices.Values(ids)) {
-		symbol := s.db.symbols[id]
-		s.discard(symbols.TrashEntry{SymbolID: id, FolderID: symbol.FolderID, Name: symbol.Name}, []symbols.Symbol{symbol}, d)
-		s.db.deleteSymbol(id)
-		s.db.remove(s.db.folders[symbol.FolderID], id)
-	}
-	return nil
+		for _, symbol := range list {
+			if !d.Match.Matches(symbol.Version) {
+				return symbols.ErrChanged
+			}
+		}
+		slices.SortFunc(list, func(a, b symbols.Symbol) int { return cmp.Compare(a.ID, b.ID) })
+		for _, symbol := range list {
+			s.discard(symbols.TrashEntry{SymbolID: symbol.ID, FolderID: symbol.FolderID, Name: symbol.Name}, []symbols.Symbol{symbol}, d)
+			s.db.deleteSymbol(symbol.ID)
+			s.db.remove(s.db.folders[symbol.FolderID], symbol.ID)
+		}
+		return nil
+	})
 }
 
 func (s symbolStore) UpdateSymbols(
 	ctx context.Context, ids []int64, stamp symbols.Stamp, change func(*symbols.SymbolInfo) error,
 ) (int, error) {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	var changed []symbols.SymbolInfo
-	for _, id := range ids {
-		symbol, ok := s.symbol(id)
-		if !ok {
-			return 0, &symbols.MissingError{Err: symbols.ErrSymbolNotFound, ID: id}
-		}
-		info := symbol.Info()
-		if err := change(&info); err != nil {
+	return write(ctx, s.db, func() (int, error) {
+		list, err := s.symbolsOf(ids)
+		if err != nil {
 			return 0, err
 		}
-		if info == symbol.Info() {
-			continue
+		var changed []symbols.SymbolInfo
+		for _, symbol := range list {
+			info := symbol.Info()
+			if err := change(&info); err != nil {
+				return 0, err
+			}
+			if info == symbol.Info() {
+				continue
+			}
+			if _, err := s.folder(info.FolderID); err != nil {
+				return 0, err
+			}
+			changed = append(changed, info)
 		}
-		if _, ok := s.folder(info.FolderID); !ok {
-			return 0, symbols.ErrFolderNotFound
+		for _, info := range changed {
+			symbol := s.db.symbols[info.ID]
+			s.db.remove(s.db.folders[symbol.FolderID], info.ID)
+			s.db.add(s.db.folders[info.FolderID], info.ID)
+			symbol.FolderID, symbol.Tags, symbol.Version = info.FolderID, info.Tags, newVersion()
+			symbol.UpdatedAt, symbol.UpdatedBy = stamp.At, stamp.By
+			s.db.putSymbol(symbol)
 		}
-		changed = append(changed, info)
-	}
-	for _, info := range changed {
-		symbol := s.db.symbols[info.ID]
-		s.db.remove(s.db.folders[symbol.FolderID], info.ID)
-		s.db.add(s.db.folders[info.FolderID], info.ID)
-		symbol.FolderID, symbol.Tags, symbol.Version = info.FolderID, info.Tags, newVersion()
-		symbol.UpdatedAt, symbol.UpdatedBy = stamp.At, stamp.By
-		s.db.putSymbol(symbol)
-	}
-	return len(changed), nil
+		return len(changed), nil
+	})
 }
 
 func (s symbolStore) ListTrash(ctx context.Context, oldest time.Time, r symbols.Range) (symbols.TrashPage, error) {
-	s.db.mu.RLock()
-	defer s.db.mu.RUnlock()
-	var ids []int64
-	for _, id := range slices.Sorted(maps.Keys(s.db.trash)) {
-		if entry := s.db.trash[id]; entry.tenant == s.tenant && entry.DeletedAt.After(oldest) {
-			ids = append(ids, id)
+	return read(ctx, s.db, func() (symbols.TrashPage, error) {
+		var ids []int64
+		for _, id := range slices.Sorted(maps.Keys(s.db.trash)) {
+			if entry := s.db.trash[id]; entry.tenant == s.tenant && entry.DeletedAt.After(oldest) {
+				ids = append(ids, id)
+			}
 		}
-	}
-	var page symbols.TrashPage
-	ids, page.More = inRange(ids, r.After, r.Limit)
-	for _, id := range ids {
-		page.Entries = append(page.Entries, s.db.trash[id].TrashEntry)
-	}
-	return page, ctx.Err()
+		var page symbols.TrashPage
+		ids, page.More = inRange(ids, r.After, r.Limit)
+		for _, id := range ids {
+			page.Entries = append(page.Entries, s.db.trash[id].TrashEntry)
+		}
+		return page, nil
+	})
 }
 
 // findTrash returns an entry that was deleted after oldest.
-func (s symbolStore) findTrash(ctx context.Context, id int64, oldest time.Time) (trashEntry, error) {
+func (s symbolStore) findTrash(id int64, oldest time.Time) (trashEntry, error) {
 	entry, ok := s.db.trash[id]
-	if err := ctx.Err(); err != nil {
-		return trashEntry{}, err
-	}
 	if !ok || entry.tenant != s.tenant || !entry.DeletedAt.After(oldest) {
 		return trashEntry{}, symbols.ErrTrashNotFound
 	}
@@ -127,65 +131,62 @@ func (s symbolStore) findTrash(ctx context.Context, id int64, oldest time.Time) 
 func (s symbolStore) RestoreTrash(
 	ctx context.Context, id int64, oldest time.Time, stamp symbols.Stamp, target func(symbols.TrashEntry) (int64, error),
 ) (symbols.Restored, error) {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	entry, err := s.findTrash(ctx, id, oldest)
-	if err != nil {
-		return symbols.Restored{}, err
-	}
-	folderID, err := target(entry.TrashEntry)
-	if err != nil {
-		return symbols.Restored{}, err
-	}
-	if entry.SymbolID == 0 {
-		if _, taken := s.db.folderNames[folderName{s.tenant, entry.Name}]; taken {
-			return symbols.Restored{}, symbols.ErrFolderNameTaken
+	return write(ctx, s.db, func() (symbols.Restored, error) {
+		entry, err := s.findTrash(id, oldest)
+		if err != nil {
+			return symbols.Restored{}, err
 		}
-		s.putFolder(folderID, entry.Name)
-	}
-	into, ok := s.folder(folderID)
-	if !ok {
-		return symbols.Restored{}, symbols.ErrFolderNotFound
-	}
-	folder := into.Folder
-	restored := symbols.Restored{Folder: &folder}
-	for _, symbol := range entry.symbols {
-		symbol.FolderID, symbol.Version, symbol.UpdatedAt, symbol.UpdatedBy = folderID, newVersion(), stamp.At, stamp.By
-		s.db.putSymbol(symbol)
-		s.db.add(into, symbol.ID)
-		if entry.SymbolID != 0 {
-			restored = symbols.Restored{Symbol: &symbol}
+		folderID, err := target(entry.TrashEntry)
+		if err != nil {
+			return symbols.Restored{}, err
 		}
-	}
-	delete(s.db.trash, id)
-	return restored, nil
+		if entry.SymbolID == 0 {
+			if _, taken := s.db.folderNames[folderName{s.tenant, entry.Name}]; taken {
+				return symbols.Restored{}, symbols.ErrFolderNameTaken
+			}
+			s.putFolder(folderID, entry.Name)
+		}
+		into, err := s.folder(folderID)
+		if err != nil {
+			return symbols.Restored{}, err
+		}
+		folder := into.Folder
+		restored := symbols.Restored{Folder: &folder}
+		for _, symbol := range entry.symbols {
+			symbol.FolderID, symbol.Version, symbol.UpdatedAt, symbol.UpdatedBy = folderID, newVersion(), stamp.At, stamp.By
+			s.db.putSymbol(symbol)
+			s.db.add(into, symbol.ID)
+			if entry.SymbolID != 0 {
+				restored = symbols.Restored{Symbol: &symbol}
+			}
+		}
+		delete(s.db.trash, id)
+		return restored, nil
+	})
 }
 
 func (s symbolStore) DeleteTrash(ctx context.Context, id int64, oldest time.Time) error {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	_, err := s.findTrash(ctx, id, oldest)
-	if err == nil {
-		delete(s.db.trash, id)
-	}
-	return err
+	return s.db.change(ctx, func() error {
+		_, err := s.findTrash(id, oldest)
+		if err == nil {
+			delete(s.db.trash, id)
+		}
+		return err
+	})
 }
 
 func (s symbolStore) PruneTrash(ctx context.Context, oldest time.Time, size int64) (more bool, err error) {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return false, err
-	}
-	total := int64(0)
-	for _, id := range slices.Backward(slices.Sorted(maps.Keys(s.db.trash))) {
-		if s.db.trash[id].tenant != s.tenant {
-			continue
+	return write(ctx, s.db, func() (more bool, err error) {
+		total := int64(0)
+		for _, id := range slices.Backward(slices.Sorted(maps.Keys(s.db.trash))) {
+			if s.db.trash[id].tenant != s.tenant {
+				continue
+			}
+			total += s.db.trash[id].size()
+			if total > size || !s.db.trash[id].DeletedAt.After(oldest) {
+				delete(s.db.trash, id)
+			}
 		}
-		total += s.db.trash[id].size()
-		if total > size || !s.db.trash[id].DeletedAt.After(oldest) {
-			delete(s.db.trash, id)
-		}
-	}
-	return false, nil
+		return false, nil
+	})
 }
