@@ -27,7 +27,8 @@ var dialect = strings.NewReplacer(
 
 	"OVERRIDING SYSTEM VALUE", "",
 
-	// The source URLs of tenants have a prefix.
+	// The names of folders and the source URLs of tenants have a prefix.
+	"(tenant, name)", "(name)",
 	"strpos(source_url,", "instr(substr(source_url, iif(tenant = '', 1, "+strconv.Itoa(sqlstore.TenantPrefixSize+1)+")),",
 
 	// Tags are behind the data, which SQLite would have to read. So they are read from an

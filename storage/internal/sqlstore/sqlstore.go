@@ -8,7 +8,7 @@
 //   - parameters $1, $2; each has the same type wherever it occurs
 //   - a list of ids or digests as "= ANY ($1::bigint[])", "digest = ANY ($1::bytea[])"
 //   - FOR UPDATE and FOR NO KEY UPDATE, because SQLite has one writer anyway
-//   - OVERRIDING SYSTEM VALUE, and strpos for source URLs
+//   - OVERRIDING SYSTEM VALUE, strpos for source URLs, and (tenant, name) of folders
 //   - CAST and coalesce; LIMIT of an expression, because SQLite prepares a statement again
 //     whenever a parameter that is a LIMIT by itself is bound
 //

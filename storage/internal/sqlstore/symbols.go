@@ -77,7 +77,7 @@ func (s Symbols) InsertFolder(ctx context.Context, folder symbols.Folder) (symbo
 	err := s.DB.WriteRow(ctx, `
 		INSERT INTO canvasback_folders (name, tenant)
 		VALUES ($1, $2)
-		ON CONFLICT DO NOTHING
+		ON CONFLICT (tenant, name) DO NOTHING
 		RETURNING id, version`,
 		s.Prefix+folder.Name, s.Of,
 	).Scan(&folder.ID, &folder.Version)

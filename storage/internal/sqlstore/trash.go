@@ -149,7 +149,7 @@ func (s Symbols) RestoreTrash(
 				INSERT INTO canvasback_folders (id, name, tenant)
 				OVERRIDING SYSTEM VALUE
 				VALUES ($1, $2, $3)
-				ON CONFLICT DO NOTHING`,
+				ON CONFLICT (tenant, name) DO NOTHING`,
 				folderID, s.Prefix+entry.Name, s.Of,
 			)
 			if err := require(affected, err, symbols.ErrFolderNameTaken); err != nil {
