@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"example.com/canvasback/exports/filename"
-	"example.com/canvasback/exports/internal/filefacts"
 	"example.com/canvasback/exports/internal/prefetch"
 	"example.com/canvasback/exports/internal/zipstream"
 )
@@ -36,8 +35,6 @@ type Batch struct {
 
 	size    int64
 	planned []*zipstream.Entry // by item, nil if skipped; no elements if the size is unknown
-	known   chan map[filefacts.Key]*filefacts.Fact
-	assumed []*filefacts.Fact // on which the size depends
 }
 
 // advance moves to the next item whose file can be read, and skips those before
@@ -52,7 +49,6 @@ func (b *Batch) advance(onWait func()) error {
 			}
 			err = prefetchError(err)
 			if b.planned != nil && b.planned[b.current] != nil {
-				b.service.facts.Unconfirm(b.assumed)
 				return fmt.Errorf("%w: %w", errBatchChanged, err)
 			}
 		}
@@ -89,7 +85,6 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 				err = b.complete(&entry)
 			}
 			if err != nil || entry.Size != planned.Size || entry.Streamed && !planned.Streamed {
-				b.service.facts.Unconfirm(b.assumed)
 				return fmt.Errorf("zip entry %q: %w", planned.Name, errBatchChanged)
 			}
 			planned.CRC = entry.CRC

@@ -59,43 +59,8 @@ func TestBatch_WaitsForSizes(t *testing.T) {
 				is.Equal(batch.Size() > 0, c.known)
 
 				is.NoErr(batch.WriteZip(io.Discard, nil))
-				start = time.Now()
-				again, err := openBatch(t, s, sources)
-				is.NoErr(err)
-				defer again.Close()
-				is.True(time.Since(start) <= c.took)
-				is.True(again.Size() > 0) // all sizes are remembered
-				is.NoErr(again.WriteZip(io.Discard, nil))
 				is.NoErr(s.Flush(t.Context()))
 			})
 		})
 	}
-}
-
-// A file that has changed since its size was remembered, but is open in time, has the
-// size that it has now.
-func TestBatch_PrefersSizesOfOpenFiles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		upstream := newFakeUpstream()
-		s := newService(upstream, exports.Options{})
-		var urls []string
-		for i := range 3 {
-			urls = append(urls, fmt.Sprintf("https://x.example/%d", i))
-			upstream.serveSlowly(urls[i], 100, 0)
-		}
-		sources := register(t, s, urls...)
-		_, _, err := downloadBatch(t, s, sources)
-		is.NoErr(err)
-		upstream.serveSlowly(urls[0], 100, time.Second)
-		upstream.serveSlowly(urls[1], 5000, 0)
-		upstream.serveSlowly(urls[2], 100, 10*time.Second)
-		batch, err := openBatch(t, s, sources)
-		is.NoErr(err)
-		defer batch.Close()
-		var archive bytes.Buffer
-		is.NoErr(batch.WriteZip(&archive, nil))
-		is.Equal(batch.Size(), int64(archive.Len()))
-		is.NoErr(s.Flush(t.Context()))
-	})
 }

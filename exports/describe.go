@@ -3,7 +3,6 @@ package exports
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"example.com/canvasback/exports/filename"
@@ -17,13 +16,15 @@ const (
 	quickRenewal = 10 * time.Minute
 )
 
+// A plan that is not resumable is used for this time before its files are described again.
+const notResumableAge = time.Minute
+
 // newPlan makes the plan of items, of which one is the file of a link without zip.
-// It opens no file to read it: sizes come from the upstreams, or from facts that
-// were confirmed recently if there is no previous plan.
+// It opens no file to read it: sizes come from the upstreams.
 //
 // The second result has an element for each item. If no file is available, the error
 // is a [BatchError], or that of the single file.
-func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip bool, previous *plan) (*plan, []plannedFile, error) {
+func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip bool, previous *plan) (*plan, []*plannedFile, error) {
 	files, err := s.describe(ctx, items, previous)
 	if err != nil {
 		return nil, nil, err
@@ -43,19 +44,20 @@ func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip bool, prev
 	var skipped []Skipped
 	absentSize := 0
 	for i, f := range files {
+		item := &items[i]
 		if f.err == nil {
-			p.addSource(&items[i])
-			p.add(&items[i], f, names)
+			p.addSource(item)
+			p.add(item, f, names)
 			continue
 		}
-		skip := newSkipped(items[i].SourceURL, f.err)
+		skip := newSkipped(item.SourceURL, f.err)
 		skipped = append(skipped, skip)
-		absent := items[i].absent || previous == nil && items[i].Err != nil
+		absent := item.absent || previous == nil && item.Err != nil
 		if absent {
 			absentSize += len(skip.SourceURL)
 		}
 		if !absent || len(p.Skipped) < maxNamedSkipped && absentSize <= maxAbsentSize {
-			p.Skipped = append(p.Skipped, planSkipped{p.addSource(&items[i]), skip.Reason, absent})
+			p.Skipped = append(p.Skipped, planSkipped{p.addSource(item), skip.Reason, absent})
 		}
 	}
 	if len(p.Entries) == 0 {
@@ -91,13 +93,13 @@ func (p *plan) addSource(item *BatchItem) int {
 	return i
 }
 
-func (p *plan) add(item *BatchItem, f plannedFile, names *filename.Dedup) {
+func (p *plan) add(item *BatchItem, f *plannedFile, names *filename.Dedup) {
 	e := zipEntry(item, f.file, f.fact, names)
 	entry := planEntry{URL: item.Export.ExportedURL, Name: e.Name, Modified: e.Modified.Unix(), Size: e.Size, Streamed: e.Streamed}
 	if f.fact == nil {
 		p.Resumable = false
 	} else {
-		entry.Validator, entry.Revision = f.file.Validator, f.fact.Record().Revision
+		entry.Validator, entry.Revision = f.file.Validator, f.fact.Revision()
 		if crc, ok := f.fact.CRC(); ok {
 			entry.CRC32 = &crc
 		}
@@ -105,112 +107,84 @@ func (p *plan) add(item *BatchItem, f plannedFile, names *filename.Dedup) {
 	p.Entries = append(p.Entries, entry)
 }
 
-// plannedFile is the description of an item's file, or the reason to skip it.
+// plannedFile is the description of the file of one or more items, or the reason to skip
+// them.
 type plannedFile struct {
-	file *File // without Body
-	fact *filefacts.Fact
-	err  error
+	export   *Export
+	previous *planEntry // of the previous plan; nil if it has none
+	file     *File      // without Body
+	fact     *filefacts.Fact
+	err      error
 }
 
-// maxFactAge is how long a fact may stand for a request to the upstream when a link
-// is made. If the file has changed nevertheless, the first request that reads it
-// notices.
-const maxFactAge = time.Minute
-
 // notResumable returns why a link with the file is not resumable.
-func (f plannedFile) notResumable() string {
+func (f *plannedFile) notResumable() string {
 	if f.file.Size < 0 {
 		return "the size of the file is unknown"
 	}
 	return "the file has no strong validator"
 }
 
-// describe returns the description of each item's file. With a previous plan it asks
-// each upstream, otherwise those of which there are no recent facts.
-func (s *Service) describe(ctx context.Context, items []BatchItem, previous *plan) ([]plannedFile, error) {
+// describe asks the upstream of each item's file, once for each URL.
+func (s *Service) describe(ctx context.Context, items []BatchItem, previous *plan) ([]*plannedFile, error) {
+	files := make([]*plannedFile, len(items))
 	byURL := make(map[string]*plannedFile)
 	var urls []filefacts.Key
-	var unknown []*Export // one for each URL
-	for _, item := range items {
-		if item.Err == nil && byURL[item.Export.ExportedURL] == nil {
-			byURL[item.Export.ExportedURL] = new(plannedFile)
-			urls = append(urls, factKey(item.Export.ExportedURL))
-			unknown = append(unknown, item.Export)
+	var distinct []*plannedFile
+	for i, item := range items {
+		if item.Err != nil {
+			files[i] = &plannedFile{err: item.Err}
+			continue
 		}
+		f := byURL[item.Export.ExportedURL]
+		if f == nil {
+			f = &plannedFile{export: item.Export}
+			byURL[f.export.ExportedURL] = f
+			distinct = append(distinct, f)
+			urls = append(urls, factKey(f.export.ExportedURL))
+		}
+		files[i] = f
 	}
-	known, err := s.facts.Load(ctx, urls)
-	if err != nil {
+	if err := s.facts.Load(ctx, urls); err != nil {
 		return nil, storeError("load facts", err)
 	}
-	validators := make(map[string]string) // of the previous plan, by URL
 	if previous != nil {
-		for _, e := range previous.Entries {
-			validators[e.URL] = e.Validator
-		}
-	} else {
-		unknown = slices.DeleteFunc(unknown, func(export *Export) bool {
-			fact := known[factKey(export.ExportedURL)]
-			recent := fact != nil && s.isRecent(fact.Record(), export)
-			if recent {
-				*byURL[export.ExportedURL] = plannedFile{file: knownFile(fact.Record()), fact: fact}
+		for i, e := range previous.Entries {
+			if f := byURL[e.URL]; f != nil {
+				f.previous = &previous.Entries[i]
 			}
-			return recent
-		})
-	}
-	s.statAll(ctx, unknown, validators, byURL)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	files := make([]plannedFile, len(items))
-	for i, item := range items {
-		files[i] = plannedFile{err: item.Err}
-		if item.Err == nil {
-			files[i] = *byURL[item.Export.ExportedURL]
 		}
 	}
-	return files, nil
+	s.statAll(ctx, distinct)
+	return files, ctx.Err()
 }
 
-// isRecent reports whether a fact stands for a request to the upstream: it was confirmed
-// recently, after the export was registered, and its Opener can read parts.
-func (s *Service) isRecent(known filefacts.Record, export *Export) bool {
-	age := s.now().Sub(known.SeenAt)
-	_, opener, err := s.locate(export.ExportedURL)
-	_, ok := opener.(RangeOpener)
-	return 0 <= age && age <= maxFactAge && known.SeenAt.After(export.UpdatedAt) && err == nil && ok
-}
-
-func knownFile(r filefacts.Record) *File {
-	return &File{Size: r.Size, Type: r.Type, Name: r.Name, Modified: r.Modified, Validator: r.Validator}
-}
-
-// statAll describes the files of exports, several at a time. It asks twice for a file
+// statAll describes files by their upstreams, several at a time. It asks twice for a file
 // whose validator is not that of the previous plan: one that differs in each response
 // identifies nothing.
-func (s *Service) statAll(ctx context.Context, list []*Export, validators map[string]string, byURL map[string]*plannedFile) {
-	hosts := make([]string, len(list))
-	for i, export := range list {
-		hosts[i] = hostOf(export.ExportedURL)
+func (s *Service) statAll(ctx context.Context, files []*plannedFile) {
+	hosts := make([]string, len(files))
+	for i, f := range files {
+		hosts[i] = hostOf(f.export.ExportedURL)
 	}
 	results := inParallel(ctx, s.prefetch, hosts, func(ctx context.Context, i int) (*File, error) {
-		file, err := s.stat(ctx, *list[i])
-		previous, planned := validators[list[i].ExportedURL]
-		if err != nil || !planned || file.Validator == "" || file.Validator == previous {
+		f := files[i]
+		file, err := s.stat(ctx, *f.export)
+		if err != nil || f.previous == nil || file.Validator == "" || file.Validator == f.previous.Validator {
 			return file, err
 		}
-		again, err := s.stat(ctx, *list[i])
+		again, err := s.stat(ctx, *f.export)
 		if err == nil && again.Validator != file.Validator {
 			again.Validator = ""
 		}
 		return again, err
 	})
-	for i, export := range list {
-		file := byURL[export.ExportedURL]
+	for i, f := range files {
 		if err := results[i].err; err != nil {
-			file.err = openError(err, nil)
+			f.err = openError(err, nil)
 			continue
 		}
-		file.file, file.fact = results[i].value, s.confirmFact(export.ExportedURL, results[i].value)
+		f.file, f.fact = results[i].value, s.fact(f.export.ExportedURL, results[i].value)
 	}
 }
 
@@ -236,7 +210,7 @@ func (s *Service) stat(ctx context.Context, export Export) (*File, error) {
 		return nil, err
 	}
 	cancel(nil)
-	cleaned := cleanFile(*file)
-	cleaned.Body = nil
-	return &cleaned, nil
+	described := *file
+	described.Body = nil
+	return &described, nil
 }

@@ -14,8 +14,8 @@
 // entry of the archive, manifest.json, lists.
 //
 // The size of a batch is known if all its files are open with known size before
-// the first byte is written, or have been opened before. If one of them fails later,
-// the batch fails instead of skipping it.
+// the first byte is written. If one of them fails later, the batch fails instead of
+// skipping it.
 //
 // # Links
 //

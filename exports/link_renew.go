@@ -13,7 +13,7 @@ import (
 // before planned it for small files.
 func (l *Link) outdated() bool {
 	age := l.service.now().Sub(time.UnixMilli(l.plan.MadeAt))
-	return l.plan.Outdated || !l.plan.Resumable && age > maxFactAge ||
+	return l.plan.Outdated || !l.plan.Resumable && age > notResumableAge ||
 		slices.ContainsFunc(l.plan.Entries, func(e planEntry) bool { return l.Zip && !e.Streamed && e.CRC32 == nil })
 }
 

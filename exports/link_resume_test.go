@@ -181,22 +181,12 @@ func TestCreateLink_TakesFewRoundTrips(t *testing.T) {
 		}
 		l := newLinkTest(t, list...)
 		l.origin.delay = 50 * time.Millisecond
-		time.Sleep(time.Second) // the exports are older than what is learned
 		s := l.service(exports.Options{})
 		start := time.Now()
 		link := l.create(s)
-		unknown := time.Since(start)
-		start = time.Now()
-		l.create(s)
-		known := time.Since(start)
-		t.Logf("nothing known: %v, all known: %v", unknown, known)
-		is.True(unknown <= 500*time.Millisecond)
-		is.True(known <= 60*time.Millisecond)
+		is.True(time.Since(start) <= 500*time.Millisecond)
 		l.readAll(link)
 		is.NoErr(s.Flush(t.Context()))
-		start = time.Now()
-		l.create(l.service(exports.Options{}))
-		is.True(time.Since(start) <= 60*time.Millisecond)
 	})
 }
 

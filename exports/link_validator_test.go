@@ -75,28 +75,6 @@ func TestLink_InvalidFactOutdatesPlansOfAllProcesses(t *testing.T) {
 	}
 }
 
-func TestLink_WrongCRCOfUpstreamIsNotBelievedTwice(t *testing.T) {
-	is := is.New(t)
-	liar := newFile(2<<20, 1)
-	liar.crc = new(uint32)
-	l := newLinkTest(t, liar, newFile(100, 2))
-	s := l.service(exports.Options{})
-	link := l.create(s)
-	_, err := read(t.Context(), link, 0, link.Size)
-	is.True(isLost(err))
-	for _, service := range []*exports.Service{s, l.service(exports.Options{})} {
-		found, body, err := readCurrent(t.Context(), l.find(service, link.Token))
-		is.NoErr(err)
-		is.True(found.ETag != link.ETag)
-		_, contents := readZip(t, body)
-		is.True(contents["1.bin"] == string(contentOf(liar)))
-		archive, _, err := downloadBatch(t, service, l.sources)
-		is.NoErr(err)
-		_, contents = readZip(t, archive)
-		is.True(contents["1.bin"] == string(contentOf(liar)))
-	}
-}
-
 func TestLink_UnstableValidatorIsNone(t *testing.T) {
 	is := is.New(t)
 	unstable := newFile(2<<20, 2)

@@ -42,8 +42,7 @@ func (s *Service) Open(ctx context.Context, export Export) (*Download, error) {
 	}
 	download := &Download{File: *file, cancel: cancel}
 	_, download.local = file.Body.(*os.File)
-	cleaned := cleanFile(*file)
-	download.fact = s.confirmFact(export.ExportedURL, &cleaned)
+	download.fact = s.fact(export.ExportedURL, file)
 	download.Name = deliveryName(export, file)
 	return download, nil
 }
@@ -122,27 +121,15 @@ func openWithin[T any](
 	return result, cancel, err
 }
 
-// cleanFile removes from a description of a file what stores cannot hold.
-func cleanFile(file File) File {
-	clean := func(text string) string {
-		return strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
-	}
-	file.Type, file.Name = clean(file.Type), clean(file.Name)
-	if !utf8.ValidString(file.Validator) || strings.ContainsRune(file.Validator, 0) {
-		file.Validator = ""
-	}
-	return file
-}
-
 func factKey(exportedURL string) filefacts.Key { return sha256.Sum256([]byte(exportedURL)) }
 
-// confirmFact records a file as its upstream has just described it. It returns nil if
-// nothing can be known about the file, such as without a Validator.
-func (s *Service) confirmFact(exportedURL string, file *File) *filefacts.Fact {
-	return s.facts.Confirm(filefacts.Record{
-		URL: factKey(exportedURL), Validator: file.Validator, Size: file.Size, CRC32: file.CRC32,
-		Type: file.Type, Name: file.Name, Modified: file.Modified,
-	})
+// fact returns what is known about a file that its upstream has just described, or nil
+// if nothing can be known: it has no Validator, or one that stores cannot hold.
+func (s *Service) fact(exportedURL string, file *File) *filefacts.Fact {
+	if !utf8.ValidString(file.Validator) || strings.ContainsRune(file.Validator, 0) {
+		return nil
+	}
+	return s.facts.Confirm(factKey(exportedURL), file.Validator, file.Size)
 }
 
 func (s *Service) locate(exportedURL string) (*url.URL, Opener, error) {
@@ -169,21 +156,13 @@ func (s *Service) opener(u *url.URL) Opener {
 // concurrency returns a function that returns how many files of the host of an
 // exported URL may be open at a time.
 func (s *Service) concurrency(exportedURL string) (get func() int) {
-	const fallback = 6
-	defer func() {
-		if recover() != nil { // the same panic fails the file
-			get = func() int { return fallback }
-		}
-	}()
+	get = func() int { return 6 }
+	defer func() { recover() }() // the same panic fails the file
 	u, opener, err := s.locate(exportedURL)
-	adaptive, ok := opener.(AdaptiveOpener)
-	switch {
-	case s.options.PrefetchPerHost > 0:
-		return func() int { return s.options.PrefetchPerHost }
-	case err != nil || !ok:
-		return func() int { return fallback }
+	if adaptive, ok := opener.(AdaptiveOpener); ok && err == nil {
+		get = func() int { return adaptive.Concurrency(u) }
 	}
-	return func() int { return adaptive.Concurrency(u) }
+	return get
 }
 
 // hostOf returns the host and port by which connections are limited.

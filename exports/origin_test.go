@@ -20,9 +20,8 @@ type fakeFile struct {
 	seed      uint64
 	validator string
 	name      string
-	crc       *uint32 // as the origin states it
-	unstable  bool    // each response has another validator
-	err       error   // of each request
+	unstable  bool  // each response has another validator
+	err       error // of each request
 }
 
 // fillContent sets p to the content of a file from offset.
@@ -135,7 +134,7 @@ func (o *fakeOrigin) Open(ctx context.Context, u *url.URL) (*exports.File, error
 }
 
 func describe(f fakeFile) *exports.File {
-	return &exports.File{Size: f.size, Type: "application/pdf", Name: f.name, Validator: f.validator, CRC32: f.crc}
+	return &exports.File{Size: f.size, Type: "application/pdf", Name: f.name, Validator: f.validator}
 }
 
 func (o *fakeOrigin) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {

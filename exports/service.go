@@ -42,12 +42,9 @@ type Options struct {
 	MaxItems int
 
 	// Prefetch is how many files of a batch are in flight; 16 if zero. Up to
-	// 1 MiB of each file is prefetched.
-	//
-	// PrefetchPerHost is how many of them are on one host. If zero, it is what
-	// an [AdaptiveOpener] finds out, and 6 for other Openers.
-	Prefetch        int
-	PrefetchPerHost int
+	// 1 MiB of each file is prefetched. How many of them are on one host is what an
+	// [AdaptiveOpener] finds out, and 6 for other Openers.
+	Prefetch int
 
 	// PrefetchBytes bounds the memory for prefetched files of all batches;
 	// 40 MiB if zero. When it is used up, a batch holds 64 KiB of the file that

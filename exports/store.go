@@ -149,19 +149,15 @@ type LinkLimit struct {
 	Bytes int64
 }
 
-// Fact is what is known about the file at a URL. It is true as long as the file
-// has the Validator. Texts are valid UTF-8 without NUL.
+// Fact is what is known about the content of the file at a URL. It is true as long as
+// the file has the Validator, which is valid UTF-8 without NUL.
 type Fact struct {
 	URL       [sha256.Size]byte // SHA-256 of the exported URL
 	Validator string            // not empty
 	Size      int64
-	Revision  int64     // raised when the content changed and the Validator did not
-	CRC32     *uint32   // of the content; nil if unknown
-	Type      string    // as in [File]
-	Name      string    // as in [File]
-	Modified  time.Time // zero if unknown
-	SeenAt    time.Time // when the upstream last confirmed the Validator; not zero
-	Blocks    []byte    // checksums of parts, as the [Service] encodes them; empty if none
+	Revision  int64   // raised when the content changed and the Validator did not
+	CRC32     *uint32 // of the content; nil if unknown
+	Blocks    []byte  // checksums of parts, as the [Service] encodes them; empty if none
 }
 
 // factStore is a [LinkStore] for package filefacts. Without one it stores nothing.

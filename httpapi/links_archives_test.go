@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -30,8 +31,7 @@ type generatedFile struct {
 	size    int64
 	name    string // as registered
 	missing bool
-	crc     bool // the upstream states it
-	sum     uint32
+	crc     bool // is known
 }
 
 // generatedOpener is a RangeOpener. The file at /N of a URL is files[N].
@@ -56,11 +56,7 @@ func (o *generatedOpener) Stat(_ context.Context, u *url.URL) (*exports.File, er
 	if err != nil {
 		return nil, err
 	}
-	file := &exports.File{Size: f.size, Validator: strconv.FormatInt(f.size, 10)}
-	if f.crc {
-		file.CRC32 = &f.sum
-	}
-	return file, nil
+	return &exports.File{Size: f.size, Validator: strconv.FormatInt(f.size, 10)}, nil
 }
 
 func (o *generatedOpener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
@@ -194,17 +190,22 @@ func newArchiveTest(t *testing.T, files []generatedFile) *archiveTest {
 	l := a.processes[0]
 	var sources []string
 	for i, f := range files {
+		url := "https://files.example/" + strconv.Itoa(i)
 		if f.crc {
 			hash := crc32.NewIEEE()
 			io.Copy(hash, f.open(0, f.size))
-			files[i].sum = hash.Sum32()
+			crc := hash.Sum32()
+			fact := exports.Fact{
+				URL: sha256.Sum256([]byte(url)), Validator: strconv.FormatInt(f.size, 10), Size: f.size, CRC32: &crc,
+			}
+			is.NoErr(store.(exports.LinkStore).PutFacts(t.Context(), []exports.Fact{fact}, 1<<20))
 		}
 		name := f.name
 		if name == "" {
 			name = fmt.Sprintf("%d.bin", i)
 		}
 		_, _, err := l.options.Exports.Register(t.Context(), exports.Registration{
-			SourceURL: strconv.Itoa(i), ExportedURL: "https://files.example/" + strconv.Itoa(i), FileName: &name,
+			SourceURL: strconv.Itoa(i), ExportedURL: url, FileName: &name,
 		})
 		is.NoErr(err)
 		sources = append(sources, strconv.Itoa(i))

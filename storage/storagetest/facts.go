@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	"example.com/canvasback/exports"
 )
@@ -34,10 +33,6 @@ func newFact(url string) exports.Fact {
 		Size:      1 << 50,
 		Revision:  1 << 40,
 		CRC32:     &crc,
-		Type:      "application/pdf",
-		Name:      url + ".pdf",
-		Modified:  testTime,
-		SeenAt:    testTime.Add(time.Second),
 		Blocks:    []byte{0, 1, 255},
 	}
 }
@@ -80,7 +75,7 @@ func factsFound(t *testing.T, s Harness) {
 	wantFacts(t, s, []string{"a"})
 	must(t, linkStore(t, s).PutFacts(t.Context(), nil, 1))
 	a, b := newFact("a"), newFact("b")
-	b.Size, b.CRC32, b.Type, b.Name, b.Modified, b.Blocks = 0, nil, "", "", time.Time{}, []byte{}
+	b.Size, b.CRC32, b.Blocks = 0, nil, []byte{}
 	zero := newFact("zero")
 	zero.CRC32 = new(uint32)
 	zero.Blocks = bytes.Repeat([]byte{1, 2, 3, 4}, 1<<15)
@@ -89,8 +84,7 @@ func factsFound(t *testing.T, s Harness) {
 	wantFacts(t, s, []string{"b"}, b)
 	for i, text := range sampleTexts {
 		fact := newFact(strconv.Itoa(i))
-		fact.Validator, fact.Type, fact.Name = text, text, text
-		fact.Modified, fact.SeenAt = times[i%len(times)], times[i%len(times)]
+		fact.Validator = text
 		putFacts(t, s, fact)
 		wantFacts(t, s, []string{strconv.Itoa(i)}, fact)
 	}
@@ -99,7 +93,7 @@ func factsFound(t *testing.T, s Harness) {
 func factsReplaced(t *testing.T, s Harness) {
 	a, b := newFact("a"), newFact("b")
 	putFacts(t, s, a, b)
-	a.Validator, a.Size, a.CRC32, a.Blocks, a.Modified = "other", 5, nil, []byte{}, time.Time{}
+	a.Validator, a.Size, a.CRC32, a.Blocks = "other", 5, nil, []byte{}
 	putFacts(t, s, a, newFact("c"))
 	wantFacts(t, s, []string{"a", "b", "c"}, a, b, newFact("c"))
 }

@@ -1,6 +1,6 @@
-// Package filefacts remembers what reads of exported files have shown: their
-// descriptions, the CRC-32 of each, and the CRCs of its blocks of 64 KiB, which may be
-// read in any order, by several readers, in several processes.
+// Package filefacts remembers what reads of exported files have shown: the CRC-32 of
+// each, and the CRCs of its blocks of 64 KiB, which may be read in any order, by several
+// readers, in several processes.
 //
 // From the blocks follow the CRC of a file of which each byte was read once, and what
 // is left to read. They also show that content has changed although its validator has
@@ -30,13 +30,12 @@ import (
 )
 
 const (
-	storeTimeout    = 5 * time.Second
-	maxStored       = 100_000         // facts in the store
-	maxCost         = 6 << 20         // of the facts in memory, in blocks of 5 bytes
-	factCost        = 200             // of a fact without blocks
-	perWrite        = 500             // facts
-	saveInterval    = 5 * time.Second // of a fact that is being read
-	confirmInterval = 30 * time.Second
+	storeTimeout = 5 * time.Second
+	maxStored    = 100_000         // facts in the store
+	maxCost      = 6 << 20         // of the facts in memory, in blocks of 5 bytes
+	factCost     = 200             // of a fact without blocks
+	perWrite     = 500             // facts
+	saveInterval = 5 * time.Second // of a fact that is being read
 )
 
 // Key identifies the URL of a file: it is its SHA-256.
@@ -55,10 +54,6 @@ type Record struct {
 	Size      int64
 	Revision  int64
 	CRC32     *uint32 // not modified
-	Type      string
-	Name      string
-	Modified  time.Time
-	SeenAt    time.Time
 	Blocks    []byte
 }
 
@@ -125,81 +120,45 @@ func (c *Cache) Find(planned Record) (*Fact, error) {
 	return f, nil
 }
 
-// Confirm records a file as its upstream has just described it. It returns nil if the
-// file has no validator or no suitable size. The upstream's CRC counts as known, unless
-// the content has once contradicted what was known.
-func (c *Cache) Confirm(r Record) *Fact {
-	if r.Validator == "" || r.Size < 0 || r.Size > MaxSize {
+// Confirm returns the fact about the version of a file that its upstream has just
+// described. It is nil if the file has no validator or no suitable size.
+func (c *Cache) Confirm(url Key, validator string, size int64) *Fact {
+	if validator == "" || size < 0 || size > MaxSize {
 		return nil
 	}
-	r.Modified = r.Modified.UTC().Truncate(time.Millisecond)
-	if year := r.Modified.Year(); year < 1970 || year > 9999 {
-		r.Modified = time.Time{}
-	}
-	r.SeenAt, r.Revision = c.now(), 0
+	current := Record{URL: url, Validator: validator, Size: size}
 	c.mu.Lock()
-	f := c.facts[r.URL]
+	defer c.mu.Unlock()
+	f := c.facts[url]
 	if f != nil {
-		r.Revision = f.known.Revision
+		current.Revision = f.known.Revision
 	}
-	if f == nil || !f.isOf(r) {
-		f = c.add(newFact(c, r))
+	if f == nil || !f.isOf(current) {
+		f = c.add(newFact(c, current))
 	}
-	f.describe(r)
-	if r.CRC32 != nil && r.Revision == 0 && !f.setCRC(*r.CRC32) {
-		c.mu.Unlock()
-		return f.Invalidate()
-	}
-	if f.changed || r.SeenAt.Sub(f.storedAt) > confirmInterval {
-		c.save(f)
-	}
-	c.mu.Unlock()
 	return f
 }
 
-// Unconfirm makes facts stand for no request to an upstream until that confirms them
-// again, in all processes.
-func (c *Cache) Unconfirm(list []*Fact) {
-	var records []Record
-	c.mu.Lock()
-	for _, f := range list {
-		f.known.SeenAt, f.storedAt = unconfirmed, unconfirmed
-		records = append(records, f.encode())
-	}
-	c.mu.Unlock()
-	c.put(records)
-}
-
-// Load returns what is known about the latest versions of the files at URLs, in this
-// process or in the store. No URL is given twice.
-func (c *Cache) Load(ctx context.Context, urls []Key) (map[Key]*Fact, error) {
+// Load reads what is known about the files at URLs from the store. No URL is given twice.
+func (c *Cache) Load(ctx context.Context, urls []Key) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	records, err := c.store.FindFacts(ctx, urls...)
 	if err != nil {
-		return nil, fmt.Errorf("find facts: %w", err)
+		return fmt.Errorf("find facts: %w", err)
 	}
 	for _, r := range records {
 		c.merge(r)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := make(map[Key]*Fact)
-	for _, url := range urls {
-		if f := c.facts[url]; f != nil {
-			known[url] = f
-		}
-	}
-	return known, nil
+	return nil
 }
 
-// merge adds a stored fact, unless there is one of a higher revision, or of a version
-// seen later.
+// merge adds a stored fact, unless one of a higher revision or of another version is in
+// memory.
 func (c *Cache) merge(r Record) {
 	c.mu.Lock()
 	f := c.facts[r.URL]
-	if f == nil || f.known.Revision < r.Revision ||
-		f.known.Revision == r.Revision && !f.isOf(r) && f.known.SeenAt.Before(r.SeenAt) {
+	if f == nil || f.known.Revision < r.Revision {
 		f = c.add(newFact(c, r))
 	}
 	ok := f.known.Revision != r.Revision || !f.isOf(r) || f.merge(r)
@@ -258,7 +217,7 @@ func (c *Cache) write(batch []*Fact) {
 	}
 	c.mu.Unlock()
 	if len(incomplete) > 0 {
-		if _, err := c.Load(context.Background(), incomplete); err != nil {
+		if err := c.Load(context.Background(), incomplete); err != nil {
 			return
 		}
 	}
@@ -266,7 +225,7 @@ func (c *Cache) write(batch []*Fact) {
 	c.mu.Lock()
 	for _, f := range batch {
 		records = append(records, f.encode())
-		f.changed, f.storedAt = false, f.known.SeenAt
+		f.changed = false
 	}
 	c.mu.Unlock()
 	if c.put(records) == nil {
@@ -285,9 +244,6 @@ func (c *Cache) put(records []Record) error {
 	return c.store.PutFacts(ctx, records, maxStored)
 }
 
-// unconfirmed is the SeenAt of a file that must be seen again.
-var unconfirmed = time.UnixMilli(0).UTC()
-
 // Fact is what this process knows about one version of a file. All responses that
 // read the version share it. The lock of its Cache guards it.
 type Fact struct {
@@ -296,41 +252,34 @@ type Fact struct {
 	blocks  blocks // their lengths do not change
 	invalid bool   // a fact of a higher revision has replaced it
 
-	changed  bool      // since it was stored, except for SeenAt
-	storedAt time.Time // SeenAt in the store
+	changed  bool      // since it was stored
 	nextSave time.Time // while it is being read
 
 	reading chan struct{} // holds an element while ReadMissing runs; not guarded
 }
 
-// newFact returns a fact with the description of a file, of whose content nothing is
-// known.
+// newFact returns a fact about a version of a file, of whose content nothing is known.
 func newFact(c *Cache, r Record) *Fact {
 	r.CRC32, r.Blocks = nil, nil
 	if r.Size == 0 {
 		r.CRC32 = new(uint32)
-	}
-	if r.SeenAt.IsZero() {
-		r.SeenAt = unconfirmed
 	}
 	return &Fact{cache: c, known: r, blocks: newBlocks(r.Size), nextSave: c.now().Add(saveInterval), reading: make(chan struct{}, 1)}
 }
 
 func (f *Fact) isOf(r Record) bool { return f.known.Validator == r.Validator && f.known.Size == r.Size }
 
-// Record returns what is known, without blocks.
-func (f *Fact) Record() Record {
-	f.cache.mu.Lock()
-	defer f.cache.mu.Unlock()
-	return f.known
-}
+// Revision is how many facts about the URL were invalidated before.
+func (f *Fact) Revision() int64 { return f.known.Revision }
 
 // CRC returns the CRC-32 of the content, if it is known.
 func (f *Fact) CRC() (crc uint32, ok bool) {
-	if known := f.Record().CRC32; known != nil {
-		return *known, true
+	f.cache.mu.Lock()
+	defer f.cache.mu.Unlock()
+	if f.known.CRC32 == nil {
+		return 0, false
 	}
-	return 0, false
+	return *f.known.CRC32, true
 }
 
 // Includes reports whether all blocks of a part of the content are known.
@@ -386,12 +335,12 @@ func (f *Fact) SetCRC(crc uint32) {
 	}
 }
 
-// Invalidate records that the content of a version was not always the same. It returns
-// the fact that takes the place of f: of the same version and a higher revision, with
-// nothing known about the content. That is stored when Invalidate returns, so plans
-// that depend on f are outdated in each process that reads the file. If the store
-// fails, other processes find the same difference.
-func (f *Fact) Invalidate() *Fact {
+// Invalidate records that the content of a version was not always the same. A fact of
+// the same version and a higher revision takes the place of f, with nothing known about
+// the content. It is stored when Invalidate returns, so plans that depend on f are
+// outdated in each process that reads the file. If the store fails, other processes find
+// the same difference.
+func (f *Fact) Invalidate() {
 	c := f.cache
 	c.mu.Lock()
 	f.invalid = true
@@ -399,13 +348,12 @@ func (f *Fact) Invalidate() *Fact {
 	r.Revision++
 	if next := c.facts[r.URL]; next != nil && next.known.Revision >= r.Revision {
 		c.mu.Unlock()
-		return next
+		return
 	}
 	next := c.add(newFact(c, r))
 	r = next.encode()
 	c.mu.Unlock()
 	c.put([]Record{r})
-	return next
 }
 
 // encode returns the stored form. The caller holds the lock.
@@ -415,20 +363,10 @@ func (f *Fact) encode() Record {
 	return r
 }
 
-// describe replaces what the upstream says, except for the CRC. The caller holds the
-// lock.
-func (f *Fact) describe(r Record) {
-	f.known.Type, f.known.Name, f.known.Modified, f.known.SeenAt = r.Type, r.Name, r.Modified, r.SeenAt
-}
-
 // merge adds what the store knows. It reports false if that contradicts f. The caller
 // holds the lock.
 func (f *Fact) merge(r Record) bool {
 	defer func(changed bool) { f.changed = changed }(f.changed)
-	if f.known.SeenAt.Before(r.SeenAt) {
-		f.describe(r)
-	}
-	f.storedAt = r.SeenAt
 	if r.CRC32 != nil && !f.setCRC(*r.CRC32) || !f.blocks.merge(r.Blocks) {
 		return false
 	}

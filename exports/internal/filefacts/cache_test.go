@@ -74,7 +74,7 @@ func (f *factTest) record() Record {
 	return Record{URL: Key{1}, Validator: "v", Size: int64(len(f.file))}
 }
 
-func (f *factTest) confirm(c *Cache) *Fact { return c.Confirm(f.record()) }
+func (f *factTest) confirm(c *Cache) *Fact { return c.Confirm(Key{1}, "v", int64(len(f.file))) }
 
 func (f *factTest) flush(c *Cache) {
 	f.t.Helper()
@@ -106,12 +106,12 @@ func TestReader_ReturnsNoByteOfABlockThatDiffers(t *testing.T) {
 	is.NoErr(err)
 	is.True(bytes.Equal(got, f.file[minBlock+1:][:100]))
 	f.flush(f.process)
-	known, err := f.other.Load(t.Context(), []Key{{1}})
-	is.NoErr(err)
+	is.NoErr(f.other.Load(t.Context(), []Key{{1}}))
+	known := f.confirm(f.other)
 
 	f.file[minBlock]++ // the same validator
 	for _, offset := range []int64{2 * minBlock, minBlock, minBlock + 50} {
-		got, err = f.part(known[Key{1}], offset, 10)
+		got, err = f.part(known, offset, 10)
 		is.True(errors.Is(err, errChanged))
 		is.Equal(len(got), 0)
 	}
@@ -119,7 +119,7 @@ func TestReader_ReturnsNoByteOfABlockThatDiffers(t *testing.T) {
 	_, err = f.part(fact, 0, 1)                          // this process has not read the difference
 	is.True(errors.Is(err, errChanged))
 	next := f.confirm(f.process)
-	is.Equal(next.Record().Revision, int64(1))
+	is.Equal(next.Revision(), int64(1))
 	_, err = f.process.Find(f.record())
 	is.True(errors.Is(err, errChanged)) // a plan of before
 	got, err = f.part(next, 0, int64(len(f.file)))
@@ -158,14 +158,14 @@ func TestCache_FindComparesTheCRCOfThePlan(t *testing.T) {
 	is.NoErr(err)
 	_, err = find()
 	is.True(errors.Is(err, errChanged))
-	is.Equal(f.confirm(f.process).Record().Revision, int64(1))
+	is.Equal(f.confirm(f.process).Revision(), int64(1))
 	f.flush(f.process)
 }
 
 func TestCache_RevisionOutlivesTheVersion(t *testing.T) {
 	f := newFactTest(t, 5)
 	f.confirm(f.process).Invalidate()
-	is.New(t).Equal(f.process.Confirm(Record{URL: Key{1}, Validator: "w", Size: 5}).Record().Revision, int64(1))
+	is.New(t).Equal(f.process.Confirm(Key{1}, "w", 5).Revision(), int64(1))
 	f.flush(f.process)
 }
 
@@ -179,7 +179,7 @@ func TestCache_PlanHasALaterRevision(t *testing.T) {
 	planned.Revision = 1
 	found, err := f.process.Find(planned)
 	is.NoErr(err)
-	is.Equal(found.Record().Revision, int64(1))
+	is.Equal(found.Revision(), int64(1))
 	_, known := found.CRC()
 	is.True(!known)
 	f.flush(f.process)
@@ -213,44 +213,6 @@ func TestCache_ProcessesAddToEachOther(t *testing.T) {
 		f.flush(fact.cache)
 	}
 	is.Equal(f.store.records[Key{1}].Revision, int64(1))
-}
-
-func TestCache_LoadsTheDescriptionSeenLast(t *testing.T) {
-	is := is.New(t)
-	f := newFactTest(t, 2*minBlock)
-	fact := f.confirm(f.process)
-	f.flush(f.process)
-	f.clock = f.clock.Add(2 * confirmInterval)
-	r := f.record()
-	r.Name = "plan.pdf"
-	_, err := f.part(f.other.Confirm(r), 0, 2*minBlock)
-	is.NoErr(err)
-	f.flush(f.other)
-	f.store.writes = 0
-	_, err = f.process.Load(t.Context(), []Key{{1}})
-	is.NoErr(err)
-	is.Equal(fact.Record().Name, "plan.pdf")
-	is.True(fact.Record().SeenAt.Equal(f.clock))
-
-	_, err = f.part(f.process.Confirm(r), 0, 1)
-	is.NoErr(err)
-	f.flush(f.process)
-	is.Equal(f.store.writes, 0) // the store knows all that
-}
-
-func TestCache_KeepsTheVersionSeenLast(t *testing.T) {
-	is := is.New(t)
-	f := newFactTest(t, 5)
-	f.confirm(f.process)
-	f.flush(f.process)
-	f.clock = f.clock.Add(time.Millisecond)
-	f.other.Confirm(Record{URL: Key{1}, Validator: "w", Size: 7})
-	for _, c := range []*Cache{f.other, f.process} {
-		known, err := c.Load(t.Context(), []Key{{1}})
-		is.NoErr(err)
-		f.flush(f.other)
-		is.Equal(known[Key{1}].Record().Validator, "w")
-	}
 }
 
 func TestFact_ReadMissingReadsEachByteOnce(t *testing.T) {
@@ -313,53 +275,12 @@ func TestFact_SetCRCInvalidatesAnother(t *testing.T) {
 	is.Equal(*f.store.records[Key{1}].CRC32, uint32(7))
 	fact.SetCRC(8)
 	next := f.confirm(f.process)
-	is.Equal(next.Record().Revision, int64(1))
+	is.Equal(next.Revision(), int64(1))
 	_, known := next.CRC()
 	is.True(!known)
 	fact.SetCRC(9) // by who still reads the version before
 	is.Equal(f.confirm(f.process), next)
 	f.flush(f.process)
-}
-
-// TestCache_WrongCRCOfUpstreamIsNotBelievedTwice has an upstream that states another CRC
-// than that of the content.
-func TestCache_WrongCRCOfUpstreamIsNotBelievedTwice(t *testing.T) {
-	is := is.New(t)
-	f := newFactTest(t, minBlock+5)
-	r := f.record()
-	r.CRC32 = new(uint32)
-	fact := f.process.Confirm(r)
-	_, known := fact.CRC()
-	is.True(known)
-	_, err := f.part(fact, 0, int64(len(f.file)))
-	is.True(errors.Is(err, errChanged))
-	for _, c := range []*Cache{f.process, f.other} {
-		_, err := c.Load(t.Context(), []Key{{1}})
-		is.NoErr(err)
-		fact = c.Confirm(r)
-		_, known = fact.CRC()
-		is.True(!known)
-		f.flush(c)
-	}
-	_, err = f.part(fact, 0, int64(len(f.file)))
-	is.NoErr(err)
-	f.flush(f.other)
-}
-
-func TestCache_UnconfirmedFactsAreSoInAllProcesses(t *testing.T) {
-	is := is.New(t)
-	f := newFactTest(t, 5)
-	f.process.Unconfirm([]*Fact{f.confirm(f.process)})
-	f.flush(f.process)
-	known, err := f.other.Load(t.Context(), []Key{{1}})
-	is.NoErr(err)
-	for _, fact := range []*Fact{known[Key{1}], f.confirm(f.process)} {
-		is.Equal(fact.Record().SeenAt.Equal(f.clock), fact.cache == f.process)
-	}
-	f.flush(f.process)
-	is.True(f.store.records[Key{1}].SeenAt.Equal(f.clock)) // confirmed again
-	f.process.Unconfirm([]*Fact{f.confirm(f.process)})
-	is.True(f.store.records[Key{1}].SeenAt.Equal(unconfirmed)) // when Unconfirm returns
 }
 
 func TestCache_WritesWhatIsNew(t *testing.T) {
@@ -372,13 +293,7 @@ func TestCache_WritesWhatIsNew(t *testing.T) {
 		return n
 	}
 	fact := f.confirm(f.process)
-	is.Equal(writes(), 1)
-	f.clock = f.clock.Add(confirmInterval)
-	f.confirm(f.process)
 	is.Equal(writes(), 0)
-	f.clock = f.clock.Add(time.Millisecond)
-	f.confirm(f.process)
-	is.Equal(writes(), 1)
 
 	f.store.err = errors.New("unavailable")
 	for range 2 { // it is retried when the file is read again
@@ -410,7 +325,7 @@ func TestCache_BoundsMemory(t *testing.T) {
 	evictions := 0
 	for i := range 200 {
 		before := len(f.process.facts)
-		f.process.Confirm(Record{URL: Key{2, byte(i)}, Validator: "v", Size: 4 << 30})
+		f.process.Confirm(Key{2, byte(i)}, "v", 4<<30)
 		f.flush(f.process)
 		is.True(f.process.cost <= maxCost)
 		if len(f.process.facts) < before {
@@ -430,11 +345,11 @@ func TestCache_BoundsMemory(t *testing.T) {
 		sum += other.cost()
 	}
 	is.Equal(f.process.cost, sum)
-	f.process.Confirm(Record{URL: Key{1}, Validator: "w", Size: minBlock}) // in place of the other version
+	f.process.Confirm(Key{1}, "w", minBlock) // in place of the other version
 	is.Equal(f.process.cost, sum-1)
-	f.flush(f.process)
+	f.store.writes = 0
 	_, err = f.part(fact, minBlock, 1)
 	is.NoErr(err)
 	f.flush(f.process)
-	is.Equal(f.store.records[Key{1}].Validator, "w")
+	is.Equal(f.store.writes, 0) // of the version before
 }

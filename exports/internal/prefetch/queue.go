@@ -208,11 +208,6 @@ func (q *Queue[F]) refresh(t *task[F]) {
 	}
 	r.close()
 	t.outcome = q.work(t)
-	if t.outcome.Err == nil && !r.Complete {
-		if t.outcome.Err = r.readMore(); t.outcome.Err != nil {
-			r.close()
-		}
-	}
 }
 
 // Rest returns the outcomes of the jobs that Next has not returned yet. It waits for
@@ -225,27 +220,18 @@ func (q *Queue[F]) Rest(timeout time.Duration) []Outcome[F] {
 	defer time.AfterFunc(timeout, func() { close(late) }).Stop()
 	rest := make([]Outcome[F], len(q.tasks)-q.next)
 	for i, t := range q.tasks[q.next:q.started] {
-		if o, ok := t.receive(late); ok {
-			t.outcomes <- o
-			rest[i] = o
+		select {
+		case rest[i] = <-t.outcomes:
+			t.outcomes <- rest[i]
+		case <-late:
+			select {
+			case rest[i] = <-t.outcomes:
+				t.outcomes <- rest[i]
+			default:
+			}
 		}
 	}
 	return rest
-}
-
-// receive returns the outcome if it arrives before late is closed.
-func (t *task[F]) receive(late <-chan struct{}) (o Outcome[F], ok bool) {
-	select {
-	case o = <-t.outcomes:
-		return o, true
-	default:
-	}
-	select {
-	case o = <-t.outcomes:
-		return o, true
-	case <-late:
-		return o, false
-	}
 }
 
 // Close closes all files and returns when no worker runs.
@@ -300,7 +286,7 @@ func (q *Queue[F]) read(t *task[F], memory *allocation) (result Result[F], err e
 	}
 	file := result.File
 	result.open = true
-	buffer, free := prefixBuffer(memory.resize(t.job.prefixSize(file.Length())))
+	buffer, free := prefixBuffer(memory.resize(prefixSize(file.Length())))
 	result.release = func() { free(); memory.release() }
 	n, err := ReadUntil(file, buffer, start.Add(q.config.Timeout))
 	switch {

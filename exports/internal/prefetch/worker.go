@@ -2,7 +2,6 @@ package prefetch
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"io"
 	"time"
@@ -28,10 +27,6 @@ type Job[F File] struct {
 	// least 1. It may change. The host has that of its first job.
 	Concurrency func() int
 
-	// Limit is how many bytes of the file are prefetched at most; PrefixSize if
-	// zero. While memory is scarce, it may be less.
-	Limit int
-
 	// Open returns the file, or an error after all retries. When ctx ends,
 	// reads of the file must fail promptly.
 	Open func(ctx context.Context) (F, error)
@@ -39,12 +34,11 @@ type Job[F File] struct {
 
 // prefixSize returns how many bytes of a file of the given length are prefetched if
 // there is memory. One more than a small file has shows its end.
-func (j *Job[F]) prefixSize(length int64) int {
-	limit := cmp.Or(j.Limit, PrefixSize)
+func prefixSize(length int64) int {
 	if 0 <= length && length < PrefixSize/2 {
-		return int(min(length+1, int64(limit)))
+		return int(length + 1)
 	}
-	return limit
+	return PrefixSize
 }
 
 // Result is a file whose start has been read.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"time"
 	"strings"
 
 	"example.com/canvasback/exports"
@@ -94,21 +95,16 @@ func (s Exports) AddServed(ctx context.Context, digest exports.Digest, amount in
 	return err
 }
 
-const factColumns = `url_digest, validator, size, revision, crc32, type, name, modified, seen_at, blocks`
-
 func (s Exports) FindFacts(ctx context.Context, urls ...[32]byte) ([]exports.Fact, error) {
 	digests := make([][]byte, len(urls))
 	for i := range urls {
 		digests[i] = urls[i][:]
 	}
 	return List(ctx, s.DB, func(row Row) (fact exports.Fact, err error) {
-		err = row.Scan(
-			(*digest)(&fact.URL), &fact.Validator, &fact.Size, &fact.Revision, &fact.CRC32, &fact.Type, &fact.Name,
-			(*Time)(&fact.Modified), (*Time)(&fact.SeenAt), &fact.Blocks,
-		)
+		err = row.Scan((*digest)(&fact.URL), &fact.Validator, &fact.Size, &fact.Revision, &fact.CRC32, &fact.Blocks)
 		return fact, err
 	}, `
-		SELECT `+factColumns+`
+		SELECT url_digest, validator, size, revision, crc32, blocks
 		FROM canvasback_facts
 		WHERE url_digest = ANY ($1::bytea[])`,
 		digests,
@@ -126,17 +122,18 @@ func (s Exports) PutFacts(ctx context.Context, facts []exports.Fact, limit int) 
 	var list [][]any
 	for _, fact := range facts {
 		list = append(list, []any{
-			fact.URL[:], fact.Validator, fact.Size, fact.Revision, fact.CRC32, fact.Type, fact.Name,
-			nullTime(fact.Modified), fact.SeenAt, NotNull(fact.Blocks),
+			fact.URL[:], fact.Validator, fact.Size, fact.Revision, fact.CRC32, NotNull(fact.Blocks), time.Unix(0, 0),
 		})
 	}
 	return s.DB.Transact(ctx, func(tx Tx) error {
 		_, err := tx.ExecAll(ctx, `
-			INSERT INTO canvasback_facts (`+factColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+			INSERT INTO canvasback_facts (
+				url_digest, validator, size, revision, crc32, blocks, type, name, seen_at
+			)
+			VALUES ($1, $2, $3, $4, $5, $6, '', '', $7) -- the last three are unused
 			ON CONFLICT (url_digest) DO UPDATE
-			SET id = excluded.id, validator = $2, size = $3, revision = $4, crc32 = $5,
-				type = $6, name = $7, modified = $8, seen_at = $9, blocks = $10
+			SET id = excluded.id, validator = $2, size = $3, revision = $4, crc32 = $5, blocks = $6,
+				type = '', name = '', modified = NULL, seen_at = $7
 			WHERE canvasback_facts.revision <= $4`,
 			list,
 		)
