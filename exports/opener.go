@@ -106,10 +106,6 @@ type File struct {
 	// Validator return the same bytes. Its format is that of the Opener. It
 	// is empty if the content may change unnoticed.
 	Validator string
-
-	// CRC32 is the CRC-32 (IEEE) of the content, nil if unknown. It is a
-	// statement of the upstream, which may be wrong.
-	CRC32 *uint32
 }
 
 // ResolveRequest asks for the export of a source for which none is registered.

@@ -61,7 +61,6 @@ func (b *body) file() *exports.File {
 		Modified:  parseTime(header.Get("Last-Modified")),
 		ETag:      entityTag(header.Get("ETag")),
 		Validator: b.validator,
-		CRC32:     checksum(header),
 	}
 }
 

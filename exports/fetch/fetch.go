@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/url"
 	"strings"
@@ -49,19 +48,9 @@ func (o *Opener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
 }
 
 // Stat implements [exports.RangeOpener]. It sends a GET request for the first
-// byte, because presigned URLs reject HEAD requests; see [Options.StatWithHead].
+// byte, because presigned URLs reject HEAD requests.
 func (o *Opener) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {
-	if o.options.StatWithHead {
-		file, err := o.stat(ctx, u, true)
-		if err == nil && file.Size >= 0 || err != nil && !isRejected(err) {
-			return file, err
-		}
-	}
-	return o.stat(ctx, u, false)
-}
-
-func (o *Opener) stat(ctx context.Context, u *url.URL, head bool) (*exports.File, error) {
-	b, err := o.openBody(ctx, u, source{size: -1, head: head}, 0, 0)
+	b, err := o.openBody(ctx, u, source{size: -1}, 0, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -77,13 +66,6 @@ func (o *Opener) OpenRange(ctx context.Context, u *url.URL, r exports.Part) (io.
 		return nil, err
 	}
 	return b, nil
-}
-
-// isRejected reports whether an origin responded to a request with a status that
-// another attempt would not change.
-func isRejected(err error) bool {
-	_, ok := errors.AsType[*statusError](err)
-	return ok && !isTransient(err)
 }
 
 // Concurrency implements [exports.AdaptiveOpener].

@@ -63,11 +63,6 @@ type Options struct {
 	// signed. After a redirect to others, no request is signed any more.
 	Sign func(*http.Request) error
 
-	// StatWithHead makes Stat send HEAD requests. Object stores return a
-	// checksum with them. Stat sends a GET request if the origin rejects
-	// HEAD.
-	StatWithHead bool
-
 	// Traceparent, if set, returns the traceparent header (W3C Trace Context) of a
 	// request, or "" for none. All origins and redirect targets see it.
 	Traceparent func(ctx context.Context) string

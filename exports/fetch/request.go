@@ -21,7 +21,7 @@ import (
 
 // followRedirects returns the first response that is not a redirect. If none are
 // followed, a redirect is a response like any other.
-func (o *Opener) followRedirects(ctx context.Context, method string, u *url.URL, header http.Header) (*http.Response, error) {
+func (o *Opener) followRedirects(ctx context.Context, u *url.URL, header http.Header) (*http.Response, error) {
 	signed := o.options.Sign != nil
 	var from *url.URL
 	for redirects := 0; ; redirects++ {
@@ -29,7 +29,7 @@ func (o *Opener) followRedirects(ctx context.Context, method string, u *url.URL,
 		var response *http.Response
 		if err == nil {
 			signed = signed && (from == nil || checked.Scheme == from.Scheme && checked.Host == from.Host)
-			response, err = o.roundTrip(ctx, method, checked, header, signed)
+			response, err = o.roundTrip(ctx, checked, header, signed)
 		}
 		if err != nil && redirects > 0 {
 			err = fmt.Errorf("redirect to %s: %w", redact(u), err)
@@ -55,9 +55,9 @@ const loopID = "canvasback"
 // roundTrip sends one request to a checked URL, with the given header fields and
 // credentials only: no Referer, no cookies and nothing from an earlier hop. It does
 // not use http.Client, which follows redirects by rules of its own.
-func (o *Opener) roundTrip(ctx context.Context, method string, u *url.URL, header http.Header, signed bool) (*http.Response, error) {
+func (o *Opener) roundTrip(ctx context.Context, u *url.URL, header http.Header, signed bool) (*http.Response, error) {
 	target := *u
-	request := (&http.Request{Method: method, URL: &target, Header: header.Clone()}).WithContext(ctx)
+	request := (&http.Request{Method: http.MethodGet, URL: &target, Header: header.Clone()}).WithContext(ctx)
 	request.Header.Set("User-Agent", o.options.UserAgent)
 	request.Header.Set("Accept-Encoding", "identity")
 	request.Header.Set("CDN-Loop", loopID)

@@ -19,7 +19,6 @@ type source struct {
 	opener    *Opener
 	ctx       context.Context
 	url       *url.URL
-	head      bool // request the header only
 	pinned    bool
 	size      int64  // -1 if unknown
 	validator string // the value of If-Range, empty if there is none
@@ -63,7 +62,7 @@ func (s *source) attempt(offset, end int64) (*stream, error) {
 // file, so the range begins one byte before.
 func (s *source) rangeHeader(offset, end int64) (first int64, header http.Header) {
 	header = http.Header{}
-	if s.head || offset == 0 && end == s.size {
+	if offset == 0 && end == s.size {
 		return -1, header
 	}
 	first = offset
@@ -86,11 +85,7 @@ func (s *source) rangeHeader(offset, end int64) (first int64, header http.Header
 // the beginning of the range in the header, -1 if there is none.
 func (s *source) request(offset, end, first int64, header http.Header) (*stream, error) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
-	method := http.MethodGet
-	if s.head {
-		method = http.MethodHead
-	}
-	response, err := s.opener.followRedirects(ctx, method, s.url, header) //nolint:bodyclose // the stream closes it
+	response, err := s.opener.followRedirects(ctx, s.url, header) //nolint:bodyclose // the stream closes it
 	if err != nil {
 		cancel(err)
 		return nil, err

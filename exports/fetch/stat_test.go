@@ -137,35 +137,27 @@ func TestOpener_OpenGone(t *testing.T) {
 	}
 }
 
-// Stat describes a file as Open does. Both set Validator and CRC32.
+// Stat describes a file as Open does. Both set Validator.
 func TestOpener_DescribesFile(t *testing.T) {
 	t.Parallel()
 	const early, date = "Last-Modified: Sun, 06 Nov 1994 08:49:36 GMT\r\n", "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
-	crc := uint32(0xcbf43926)
 	for name, c := range map[string]struct {
 		header    string
 		validator string
-		crc       *uint32
 	}{
-		"ETag":                             {"ETag: \"1\"\r\n", `"1"`, nil},
-		"ETag and Last-Modified":           {"ETag: \"1\"\r\n" + early + date, `"1"`, nil},
-		"weak ETag":                        {"ETag: W/\"1\"\r\n", "", nil},
-		"malformed ETag":                   {"ETag: 1\r\n", "", nil},
-		"weak ETag and Last-Modified":      {"ETag: W/\"1\"\r\n" + early + date, "Sun, 06 Nov 1994 08:49:36 GMT", nil},
-		"Last-Modified":                    {early + date, "Sun, 06 Nov 1994 08:49:36 GMT", nil},
-		"Last-Modified of RFC 850":         {"Last-Modified: Sunday, 06-Nov-94 08:49:36 GMT\r\n" + date, "Sunday, 06-Nov-94 08:49:36 GMT", nil},
-		"Last-Modified in the same second": {"Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n" + date, "", nil},
-		"Last-Modified after Date":         {"Last-Modified: Sun, 06 Nov 1994 08:49:38 GMT\r\n" + date, "", nil},
-		"Last-Modified without Date":       {early, "", nil},
-		"Last-Modified with invalid Date":  {early + "Date: today\r\n", "", nil},
-		"invalid Last-Modified":            {"Last-Modified: yesterday\r\n" + date, "", nil},
-		"nothing":                          {date, "", nil},
-		"CRC-32":                           {"X-Amz-Checksum-Crc32: y/Q5Jg==\r\nX-Amz-Checksum-Type: FULL_OBJECT\r\n", "", &crc},
-		"CRC-32 of parts":                  {"X-Amz-Checksum-Crc32: y/Q5Jg==\r\nX-Amz-Checksum-Type: COMPOSITE\r\n", "", nil},
-		"CRC-32 without type":              {"X-Amz-Checksum-Crc32: y/Q5Jg==\r\n", "", nil},
-		"other checksum":                   {"X-Amz-Checksum-Crc32c: y/Q5Jg==\r\nX-Amz-Checksum-Type: FULL_OBJECT\r\n", "", nil},
-		"short CRC-32":                     {"X-Amz-Checksum-Crc32: y/Q5\r\nX-Amz-Checksum-Type: FULL_OBJECT\r\n", "", nil},
-		"malformed CRC-32":                 {"X-Amz-Checksum-Crc32: y/Q5Jg==-2\r\nX-Amz-Checksum-Type: FULL_OBJECT\r\n", "", nil},
+		"ETag":                             {"ETag: \"1\"\r\n", `"1"`},
+		"ETag and Last-Modified":           {"ETag: \"1\"\r\n" + early + date, `"1"`},
+		"weak ETag":                        {"ETag: W/\"1\"\r\n", ""},
+		"malformed ETag":                   {"ETag: 1\r\n", ""},
+		"weak ETag and Last-Modified":      {"ETag: W/\"1\"\r\n" + early + date, "Sun, 06 Nov 1994 08:49:36 GMT"},
+		"Last-Modified":                    {early + date, "Sun, 06 Nov 1994 08:49:36 GMT"},
+		"Last-Modified of RFC 850":         {"Last-Modified: Sunday, 06-Nov-94 08:49:36 GMT\r\n" + date, "Sunday, 06-Nov-94 08:49:36 GMT"},
+		"Last-Modified in the same second": {"Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n" + date, ""},
+		"Last-Modified after Date":         {"Last-Modified: Sun, 06 Nov 1994 08:49:38 GMT\r\n" + date, ""},
+		"Last-Modified without Date":       {early, ""},
+		"Last-Modified with invalid Date":  {early + "Date: today\r\n", ""},
+		"invalid Last-Modified":            {"Last-Modified: yesterday\r\n" + date, ""},
+		"nothing":                          {date, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -182,7 +174,6 @@ func TestOpener_DescribesFile(t *testing.T) {
 			file, err := client.Stat(t.Context(), parse(t, baseURL))
 			is.NoErr(err)
 			is.Equal(file.Validator, c.validator)
-			is.Equal(file.CRC32, c.crc)
 			is.Equal(file.Name, "plan.pdf")
 			opened, err := client.open(t, baseURL)
 			is.NoErr(err)

@@ -1,8 +1,6 @@
 package fetch
 
 import (
-	"encoding/base64"
-	"encoding/binary"
 	"net/http"
 	"strings"
 	"time"
@@ -34,15 +32,4 @@ func hasValidator(header http.Header, validator string) bool {
 		field = "ETag"
 	}
 	return validator != "" && header.Get(field) == validator
-}
-
-// checksum returns the CRC-32 of the complete file as S3 states it, or nil.
-func checksum(header http.Header) *uint32 {
-	text := header.Get("X-Amz-Checksum-Crc32")
-	sum, err := base64.StdEncoding.DecodeString(text)
-	if err != nil || len(sum) != 4 || header.Get("X-Amz-Checksum-Type") != "FULL_OBJECT" {
-		return nil
-	}
-	crc := binary.BigEndian.Uint32(sum)
-	return &crc
 }

@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -140,12 +138,11 @@ func (g *gateway) do(t testing.TB, method, key, query string, content []byte, he
 	return response.Header, string(body)
 }
 
-// put stores an object with its CRC-32 and returns the header of the response.
+// put stores an object and returns the header of the response.
 func (g *gateway) put(t testing.TB, key string, content []byte) http.Header {
 	t.Helper()
 	response, _ := g.do(t, http.MethodPut, key, "", content, http.Header{
-		"Content-Type":         {"application/pdf"},
-		"X-Amz-Checksum-Crc32": {encodeCRC(crc32.ChecksumIEEE(content))},
+		"Content-Type": {"application/pdf"},
 	})
 	return response
 }
@@ -187,21 +184,10 @@ func get(t testing.TB, rawURL string) (int, string) {
 	return response.StatusCode, read(t, response.Body)
 }
 
-// putParts stores an object with a multipart upload, and returns its CRC-32. The
-// store knows that of the complete object if withCRC is set, else none.
-func (g *gateway) putParts(t testing.TB, key string, parts iter.Seq[[]byte], withCRC bool) (sum uint32) {
+// putParts stores an object with a multipart upload, and returns its CRC-32.
+func (g *gateway) putParts(t testing.TB, key string, parts iter.Seq[[]byte]) (sum uint32) {
 	t.Helper()
-	header := func(sum uint32, others ...string) http.Header {
-		if !withCRC {
-			return nil
-		}
-		return http.Header{"X-Amz-Checksum-Crc32": {encodeCRC(sum)}, "X-Amz-Checksum-Type": others}
-	}
-	create := http.Header{}
-	if withCRC {
-		create = http.Header{"X-Amz-Checksum-Algorithm": {"CRC32"}, "X-Amz-Checksum-Type": {"FULL_OBJECT"}}
-	}
-	_, body := g.do(t, http.MethodPost, key, "uploads=", nil, create)
+	_, body := g.do(t, http.MethodPost, key, "uploads=", nil, nil)
 	_, id, _ := strings.Cut(body, "<UploadId>")
 	id, _, _ = strings.Cut(id, "<")
 	var list strings.Builder
@@ -209,19 +195,9 @@ func (g *gateway) putParts(t testing.TB, key string, parts iter.Seq[[]byte], wit
 	for part := range parts {
 		number++
 		sum = crc32.Update(sum, crc32.IEEETable, part)
-		partSum := crc32.ChecksumIEEE(part)
-		response, _ := g.do(t, http.MethodPut, key, fmt.Sprintf("partNumber=%d&uploadId=%s", number, id), part, header(partSum))
-		fmt.Fprintf(&list, "<Part><PartNumber>%d</PartNumber><ETag>%s</ETag>", number, response.Get("ETag"))
-		if withCRC {
-			fmt.Fprintf(&list, "<ChecksumCRC32>%s</ChecksumCRC32>", encodeCRC(partSum))
-		}
-		list.WriteString("</Part>")
+		response, _ := g.do(t, http.MethodPut, key, fmt.Sprintf("partNumber=%d&uploadId=%s", number, id), part, nil)
+		fmt.Fprintf(&list, "<Part><PartNumber>%d</PartNumber><ETag>%s</ETag></Part>", number, response.Get("ETag"))
 	}
-	g.do(t, http.MethodPost, key, "uploadId="+id, []byte("<CompleteMultipartUpload>"+list.String()+"</CompleteMultipartUpload>"), header(sum, "FULL_OBJECT"))
+	g.do(t, http.MethodPost, key, "uploadId="+id, []byte("<CompleteMultipartUpload>"+list.String()+"</CompleteMultipartUpload>"), nil)
 	return sum
-}
-
-// encodeCRC returns a CRC-32 as S3 writes it.
-func encodeCRC(sum uint32) string {
-	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, sum))
 }

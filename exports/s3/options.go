@@ -46,7 +46,7 @@ type Options struct {
 	// signatures that are some minutes off.
 	Now func() time.Time
 
-	// Fetch configures requests. AllowedHosts, OnlyAllowed, MaxRedirects,
-	// Sign and StatWithHead are overwritten.
+	// Fetch configures requests. AllowedHosts, OnlyAllowed, MaxRedirects
+	// and Sign are overwritten.
 	Fetch fetch.Options
 }

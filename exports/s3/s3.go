@@ -85,7 +85,6 @@ func New(options *Options) (*Opener, error) {
 	}
 	fetching.MaxRedirects = -1
 	fetching.Sign = o.signer.sign
-	fetching.StatWithHead = true // for the checksum
 	if o.fetcher, err = fetch.New(&fetching); err != nil {
 		return nil, fmt.Errorf("s3: invalid Endpoint: %w", err)
 	}
@@ -137,7 +136,7 @@ func (o *Opener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
 	return o.fetcher.Open(ctx, target)
 }
 
-// Stat implements [exports.RangeOpener] with a HEAD request.
+// Stat implements [exports.RangeOpener].
 func (o *Opener) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {
 	target, err := o.target(u)
 	if err != nil {
