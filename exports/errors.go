@@ -87,31 +87,6 @@ type CauseError struct {
 func (e *CauseError) Error() string { return e.Err.Error() }
 func (e *CauseError) Unwrap() error { return e.Err }
 
-// Skipped is an item that a batch does not deliver.
-type Skipped struct {
-	SourceURL string
-	Reason    string // may be shown to clients
-	Err       error  // for the log
-}
-
-// newSkipped returns the Skipped element of a source URL that failed with err. Its
-// Reason reveals nothing about the server's network: it is the same for a name that
-// does not exist and one with a private IP address.
-func newSkipped(source string, err error) Skipped {
-	reason := "file cannot be fetched"
-	switch _, notReady := errors.AsType[*NotReadyError](err); {
-	case notReady:
-		reason = "file is not ready"
-	case errors.Is(err, ErrInvalid):
-		reason = err.Error()
-	case errors.Is(err, ErrNotFound):
-		reason = "not registered"
-	case errors.Is(err, ErrTimeout):
-		reason = "file takes too long"
-	}
-	return Skipped{SourceURL: source, Reason: reason, Err: err}
-}
-
 // BatchError means that no item of a batch can be delivered. It wraps the first of
 // these for which there is an item: [ErrFailed], [NotReadyError] with the longest time,
 // [ErrTimeout], [ErrNotFound].

@@ -4,8 +4,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"example.com/canvasback/exports/filename"
 )
 
 // Export is the registration of an exported file. Times are UTC, truncated to
@@ -38,33 +36,6 @@ type Range struct {
 type Page struct {
 	Exports []Export
 	More    bool // exports with higher ids follow
-}
-
-const fallbackName = "canvas-export"
-
-// deliveryName returns the name under which an export is delivered: the
-// registered one, the one its upstream proposes, the last path segment of its
-// URL, or a fallback with an extension for its content type.
-func deliveryName(export Export, file *File) string {
-	for _, name := range []string{export.FileName, file.Name, lastSegment(export.ExportedURL)} {
-		if name = filename.Clean(name); name != "" {
-			return name
-		}
-	}
-	return fallbackName + filename.Extension(file.Type)
-}
-
-func lastSegment(rawURL string) string {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		return ""
-	}
-	escaped := u.EscapedPath()
-	segment, err := url.PathUnescape(escaped[strings.LastIndexByte(escaped, '/')+1:])
-	if err != nil {
-		return ""
-	}
-	return segment
 }
 
 const maxRedacted = 200 // bytes

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -225,4 +226,56 @@ func zipEntry(item *BatchItem, file *File, f *filefacts.Fact, names *filename.De
 		entry.CRC, entry.Streamed = crc, !known
 	}
 	return entry
+}
+
+const fallbackName = "canvas-export"
+
+// deliveryName returns the name under which an export is delivered: the
+// registered one, the one its upstream proposes, the last path segment of its
+// URL, or a fallback with an extension for its content type.
+func deliveryName(export Export, file *File) string {
+	for _, name := range []string{export.FileName, file.Name, lastSegment(export.ExportedURL)} {
+		if name = filename.Clean(name); name != "" {
+			return name
+		}
+	}
+	return fallbackName + filename.Extension(file.Type)
+}
+
+func lastSegment(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return ""
+	}
+	escaped := u.EscapedPath()
+	segment, err := url.PathUnescape(escaped[strings.LastIndexByte(escaped, '/')+1:])
+	if err != nil {
+		return ""
+	}
+	return segment
+}
+
+// Skipped is an item that a batch does not deliver.
+type Skipped struct {
+	SourceURL string
+	Reason    string // may be shown to clients
+	Err       error  // for the log
+}
+
+// newSkipped returns the Skipped element of a source URL that failed with err. Its
+// Reason reveals nothing about the server's network: it is the same for a name that
+// does not exist and one with a private IP address.
+func newSkipped(source string, err error) Skipped {
+	reason := "file cannot be fetched"
+	switch _, notReady := errors.AsType[*NotReadyError](err); {
+	case notReady:
+		reason = "file is not ready"
+	case errors.Is(err, ErrInvalid):
+		reason = err.Error()
+	case errors.Is(err, ErrNotFound):
+		reason = "not registered"
+	case errors.Is(err, ErrTimeout):
+		reason = "file takes too long"
+	}
+	return Skipped{SourceURL: source, Reason: reason, Err: err}
 }

@@ -173,3 +173,30 @@ func hostOf(rawURL string) string {
 	}
 	return strings.ToLower(u.Host)
 }
+
+// stat describes the file of an export. The Validator is empty unless its Opener
+// can read parts of it.
+func (s *Service) stat(ctx context.Context, export Export) (*File, error) {
+	u, opener, err := s.locate(export.ExportedURL)
+	if err != nil {
+		return nil, err
+	}
+	file, cancel, err := openWithin(ctx, s.options.OpenTimeout, func(ctx context.Context) (*File, error) {
+		if ranger, ok := opener.(RangeOpener); ok {
+			return ranger.Stat(ctx, u)
+		}
+		file, err := opener.Open(ctx, u)
+		if err == nil {
+			file.Body.Close()
+			file.Validator = ""
+		}
+		return file, err
+	}, func(*File) {})
+	if err != nil {
+		return nil, err
+	}
+	cancel(nil)
+	described := *file
+	described.Body = nil
+	return &described, nil
+}

@@ -3,6 +3,7 @@ package exports
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -11,6 +12,7 @@ import (
 	"hash/crc32"
 	"time"
 
+	"example.com/canvasback/exports/filename"
 	"example.com/canvasback/exports/internal/zipstream"
 )
 
@@ -147,6 +149,104 @@ func (p *plan) layOut() (err error) {
 	}
 	p.archive, err = zipstream.NewArchive(entries)
 	return err
+}
+
+// A link that has been renewed maxRenewals times, each time within quickRenewal, has
+// a file whose validator keeps changing. It is not resumable until that ends.
+const (
+	maxRenewals  = 8
+	quickRenewal = 10 * time.Minute
+)
+
+// A plan that is not resumable is used for this time before its files are described again.
+const notResumableAge = time.Minute
+
+// newPlan makes the plan of items, of which one is the file of a link without zip.
+// It opens no file to read it: sizes come from the upstreams.
+//
+// The second result has an element for each item. If no file is available, the error
+// is a [BatchError], or that of the single file.
+func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip bool, previous *plan) (*plan, []*plannedFile, error) {
+	files, err := s.describe(ctx, items, previous)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !zip && files[0].err != nil {
+		return nil, files, files[0].err
+	}
+	p := &plan{Layout: planLayout, Zip: zip, MadeAt: s.now().UnixMilli(), FileName: BatchName, Resumable: true, Size: -1}
+	if previous != nil && p.MadeAt-previous.MadeAt < quickRenewal.Milliseconds() {
+		p.Renewals = previous.Renewals + 1
+		p.Resumable = p.Renewals < maxRenewals
+	}
+	names := filename.NewDedup()
+	if zip {
+		names = filename.NewDedup(manifestName)
+	}
+	var skipped []Skipped
+	absentSize := 0
+	for i, f := range files {
+		item := &items[i]
+		if f.err == nil {
+			p.addSource(item)
+			p.add(item, f, names)
+			continue
+		}
+		skip := newSkipped(item.SourceURL, f.err)
+		skipped = append(skipped, skip)
+		absent := item.absent || previous == nil && item.Err != nil
+		if absent {
+			absentSize += len(skip.SourceURL)
+		}
+		if !absent || len(p.Skipped) < maxNamedSkipped && absentSize <= maxAbsentSize {
+			p.Skipped = append(p.Skipped, planSkipped{p.addSource(item), skip.Reason, absent})
+		}
+	}
+	if len(p.Entries) == 0 {
+		return nil, files, newBatchError(skipped)
+	}
+	requested := len(items)
+	if previous != nil {
+		requested = previous.requested()
+	}
+	if requested > len(p.Entries)+len(p.skipped()) {
+		p.Layout, p.Requested = partLayout, requested
+	}
+	if !zip {
+		p.FileName, p.Type, p.Size = p.Entries[0].Name, files[0].file.Type, p.Entries[0].Size
+		p.Entries[0].Modified = files[0].file.Modified.Unix()
+	}
+	if err := p.layOut(); err != nil {
+		return nil, files, fmt.Errorf("%w: %w", ErrFailed, err)
+	}
+	if p.archive != nil {
+		p.Size = p.archive.Size()
+	}
+	return p, files, nil
+}
+
+// addSource adds the source of an item, and returns its index.
+func (p *plan) addSource(item *BatchItem) int {
+	i := len(p.Sources)
+	p.Sources = append(p.Sources, item.SourceURL)
+	if item.Path != "" || item.FileName != "" {
+		p.Names = append(p.Names, planName{i, item.Path, item.FileName})
+	}
+	return i
+}
+
+func (p *plan) add(item *BatchItem, f *plannedFile, names *filename.Dedup) {
+	e := zipEntry(item, f.file, f.fact, names)
+	entry := planEntry{URL: item.Export.ExportedURL, Name: e.Name, Modified: e.Modified.Unix(), Size: e.Size, Streamed: e.Streamed}
+	if f.fact == nil {
+		p.Resumable = false
+	} else {
+		entry.Validator, entry.Revision = f.file.Validator, f.fact.Revision()
+		if crc, ok := f.fact.CRC(); ok {
+			entry.CRC32 = &crc
+		}
+	}
+	p.Entries = append(p.Entries, entry)
 }
 
 // BatchName is the file name of a batch.
