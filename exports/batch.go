@@ -48,7 +48,7 @@ func (b *Batch) advance(onWait func()) error {
 			if b.file, err = b.queue.Next(onWait); err == nil {
 				return nil
 			}
-			err = prefetchError(err)
+			err = openError(err, nil)
 			if b.planned != nil && b.planned[b.current] != nil {
 				return fmt.Errorf("%w: %w", errBatchChanged, err)
 			}
@@ -255,7 +255,7 @@ func (b *Batch) plan(took time.Duration) {
 			case outcome.Err == nil:
 				entry = b.entry(i, outcome.Result, names)
 			default:
-				err = prefetchError(outcome.Err)
+				err = openError(outcome.Err, nil)
 			}
 		}
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"example.com/canvasback/exports/internal/filefacts"
+	"example.com/canvasback/exports/internal/prefetch"
 )
 
 // plannedFile is the description of the file of one or more items, or the reason to skip
@@ -66,23 +67,24 @@ func (s *Service) statAll(ctx context.Context, files []*plannedFile) {
 	for i, f := range files {
 		hosts[i] = hostOf(f.export.ExportedURL)
 	}
-	results := inParallel(ctx, s.prefetch, hosts, func(ctx context.Context, i int) (*File, error) {
+	errs := prefetch.Parallel(s.prefetch, hosts, func(i int) (err error) {
 		f := files[i]
-		file, err := s.stat(ctx, *f.export)
-		if err != nil || f.previous == nil || file.Validator == "" || file.Validator == f.previous.Validator {
-			return file, err
+		f.file, err = s.stat(ctx, *f.export)
+		if err != nil || f.previous == nil || f.file.Validator == "" || f.file.Validator == f.previous.Validator {
+			return err
 		}
-		again, err := s.stat(ctx, *f.export)
-		if err == nil && again.Validator != file.Validator {
-			again.Validator = ""
+		before := f.file.Validator
+		f.file, err = s.stat(ctx, *f.export)
+		if err == nil && f.file.Validator != before {
+			f.file.Validator = ""
 		}
-		return again, err
+		return err
 	})
 	for i, f := range files {
-		if err := results[i].err; err != nil {
-			f.err = openError(err, nil)
+		if errs[i] != nil {
+			f.err = openError(errs[i], nil)
 			continue
 		}
-		f.file, f.fact = results[i].value, s.fact(f.export.ExportedURL, results[i].value)
+		f.fact = s.fact(f.export.ExportedURL, f.file)
 	}
 }

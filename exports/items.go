@@ -13,6 +13,7 @@ import (
 
 	"example.com/canvasback/exports/filename"
 	"example.com/canvasback/exports/internal/filefacts"
+	"example.com/canvasback/exports/internal/prefetch"
 	"example.com/canvasback/exports/internal/zipstream"
 )
 
@@ -157,19 +158,22 @@ func (s *Service) Resolve(ctx context.Context, items []BatchItem) {
 			missing[item.key] = append(missing[item.key], item)
 		}
 	}
-	results := inParallel(ctx, s.prefetch, make([]string, len(keys)), func(ctx context.Context, i int) (BatchItem, error) {
+	set := func(i int, export *Export, err error) {
+		for _, item := range missing[keys[i]] {
+			item.Export, item.Err = export, err
+		}
+	}
+	errs := prefetch.Parallel(s.prefetch, make([]string, len(keys)), func(i int) error {
 		export, err := s.resolveOnce(ctx, keys[i], strings.TrimSpace(missing[keys[i]][0].SourceURL))
 		if errors.Is(err, ErrTimeout) { // many in a row end the others
-			return BatchItem{}, err
+			return err
 		}
-		return BatchItem{Export: export, Err: err}, nil
+		set(i, export, err)
+		return nil
 	})
-	for i, result := range results {
-		if result.err != nil {
-			result.value.Err = result.err
-		}
-		for _, item := range missing[keys[i]] {
-			item.Export, item.Err = result.value.Export, result.value.Err
+	for i, err := range errs {
+		if err != nil {
+			set(i, nil, openError(err, nil))
 		}
 	}
 }

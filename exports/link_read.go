@@ -200,7 +200,7 @@ func (r *linkReader) advance() (err error) {
 	r.current, err = r.queue.Next(r.onWait)
 	r.next++
 	if err != nil {
-		return prefetchError(err)
+		return openError(err, nil)
 	}
 	return nil
 }

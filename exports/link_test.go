@@ -239,6 +239,20 @@ func TestLink_LyingValidatorIsNoticed(t *testing.T) {
 	l.renew(l.find(s, link.Token))
 }
 
+func TestLink_ValidatorThatStoresCannotHoldIsNone(t *testing.T) {
+	for _, validator := range []string{"a\x00b", "\xff"} {
+		is := is.New(t)
+		file := newFile(100, 1)
+		file.validator = validator
+		l := newLinkTest(t, file)
+		link := l.create(l.service(exports.Options{}))
+		is.True(!link.Resumable())
+		is.Equal(len(link.NotResumable), 1)
+		_, body := l.renew(link)
+		readZip(t, body)
+	}
+}
+
 func TestLink_WithoutValidatorIsNotResumable(t *testing.T) {
 	is := is.New(t)
 	weak := newFile(100, 1)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/exports/internal/prefetch"
 )
 
 // PrivateURL returns the URL of a file of a [PrivateOpener] for a client, such as that of
@@ -41,20 +42,24 @@ func (s *Service) PublicURL(ctx context.Context, export Export, private PrivateU
 func (s *Service) PublicURLs(ctx context.Context, items []BatchItem, private PrivateURL) (urls []string, skipped []Skipped, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
 	defer cancel()
-	results := inParallel(ctx, s.prefetch, make([]string, len(items)), func(ctx context.Context, i int) (string, error) {
-		if items[i].Err != nil {
-			return "", items[i].Err
+	found := make([]string, len(items))
+	errs := prefetch.Parallel(s.prefetch, make([]string, len(items)), func(i int) (err error) {
+		if err = items[i].Err; err == nil {
+			found[i], err = s.PublicURL(ctx, *items[i].Export, private)
 		}
-		return s.PublicURL(ctx, *items[i].Export, private)
+		return err
 	})
-	for i, result := range results {
+	for i, err := range errs {
 		switch {
-		case errors.Is(result.err, ErrUnavailable):
-			return nil, nil, result.err
-		case result.err != nil:
-			skipped = append(skipped, newSkipped(items[i].SourceURL, result.err))
+		case errors.Is(err, ErrUnavailable):
+			return nil, nil, err
+		case errors.Is(err, prefetch.ErrUnresponsive):
+			err = openError(err, nil)
+			fallthrough
+		case err != nil:
+			skipped = append(skipped, newSkipped(items[i].SourceURL, err))
 		default:
-			urls = append(urls, result.value)
+			urls = append(urls, found[i])
 		}
 	}
 	if len(urls) == 0 {

@@ -176,3 +176,19 @@ func (s *Service) Stats() Stats {
 	stats := s.prefetch.Budget.Stats()
 	return Stats{stats.Ready, stats.Waited, stats.UsedBytes, stats.MaxBytes}
 }
+
+// share calls f once for all callers with a key that wait at the same time. The call goes
+// on when the context of one of them ends.
+func share[T any](ctx context.Context, s *Service, key string, f func(ctx context.Context) (T, error)) (value T, err error) {
+	result := s.flights.DoChan(key, func() (_ any, err error) {
+		defer recoverToError(&err)
+		return f(context.WithoutCancel(ctx))
+	})
+	select {
+	case r := <-result:
+		value, _ = r.Val.(T)
+		return value, r.Err
+	case <-ctx.Done():
+		return value, context.Cause(ctx)
+	}
+}

@@ -8,10 +8,8 @@ package prefetch
 
 import (
 	"context"
-	"fmt"
 	"hash/crc32"
 	"io"
-	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -70,7 +68,7 @@ func New[F File](ctx context.Context, config Config, jobs []Job[F]) *Queue[F] {
 	q := &Queue[F]{config: config, tasks: make([]*task[F], len(jobs))}
 	q.ctx, q.cancel = context.WithCancel(ctx)
 	q.member = config.Budget.join()
-	hosts, all := make(map[string]*host), NewBreaker(2*config.Files, nil)
+	hosts, all := make(map[string]*host), newBreaker(2*config.Files, nil)
 	for i, job := range jobs {
 		h := hosts[job.Host]
 		if h == nil {
@@ -262,22 +260,19 @@ func (q *Queue[F]) work(t *task[F]) Outcome[F] {
 	return Outcome[F]{true, result, err}
 }
 
-// read opens a file and reads its prefix. It converts a panic to an error,
-// because a panic in a worker's goroutine would end the process. If it returns an
-// error, it has released the memory.
+// read opens a file and reads its prefix. If it returns an error, it has released the
+// memory.
 func (q *Queue[F]) read(t *task[F], memory *allocation) (result Result[F], err error) {
 	result.release = memory.release
 	defer func() {
-		if reason := recover(); reason != nil {
-			err = fmt.Errorf("prefetch: panic: %v\n%s", reason, debug.Stack())
-		}
 		if err != nil {
 			defer func() { recover() }() // Close may panic too
 			result.close()
 		}
 	}()
+	defer recoverToError(&err)
 	start := time.Now()
-	err = t.host.breaker.Call(q.config.Timeout, func() (err error) {
+	err = t.host.breaker.call(q.config.Timeout, func() (err error) {
 		result.File, err = t.job.Open(q.ctx)
 		return err
 	})

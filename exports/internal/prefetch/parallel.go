@@ -1,0 +1,79 @@
+package prefetch
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// ErrUnresponsive is the error of a call that was not made because too many before it,
+// of its host or of all, have timed out. It is a [context.DeadlineExceeded].
+var ErrUnresponsive = fmt.Errorf("prefetch: too many consecutive timeouts: %w", context.DeadlineExceeded)
+
+// breaker ends calls after many timeouts in a row, so that a queue of a thousand files
+// does not wait for the timeout of each. It is safe for concurrent use.
+type breaker struct {
+	failures atomic.Int32
+	limit    int32
+	all      *breaker // may be nil
+}
+
+// newBreaker returns a breaker that permits a number of consecutive slow failures of its
+// own calls, and what the other one permits, unless that is nil.
+func newBreaker(limit int, all *breaker) *breaker { return &breaker{limit: int32(limit), all: all} }
+
+// call calls f, whose timeout is given, or returns [ErrUnresponsive]. Errors that took less
+// than a second cost little and are not counted.
+func (b *breaker) call(timeout time.Duration, f func() error) error {
+	if b.failures.Load() >= b.limit || b.all != nil && b.all.failures.Load() >= b.all.limit {
+		return ErrUnresponsive
+	}
+	start := time.Now()
+	err := f()
+	slow := time.Since(start) >= min(time.Second, timeout)
+	for ; b != nil; b = b.all {
+		if err == nil {
+			b.failures.Store(0)
+		} else if slow {
+			b.failures.Add(1)
+		}
+	}
+	return err
+}
+
+// Parallel calls f for the index of each host, as many at a time as a [Queue] has files in
+// flight, and returns the errors. After many timeouts in a row, of a host or of all, the
+// other calls are not made.
+func Parallel(config Config, hosts []string, f func(i int) error) []error {
+	errs := make([]error, len(hosts))
+	all, breakers := newBreaker(2*config.Files, nil), make(map[string]*breaker)
+	var calls errgroup.Group
+	calls.SetLimit(config.Files)
+	for i, host := range hosts {
+		if breakers[host] == nil {
+			breakers[host] = newBreaker(config.Files*3/2, all)
+		}
+		b := breakers[host]
+		calls.Go(func() error {
+			errs[i] = b.call(config.Timeout, func() (err error) {
+				defer recoverToError(&err)
+				return f(i)
+			})
+			return nil
+		})
+	}
+	calls.Wait()
+	return errs
+}
+
+// recoverToError converts a panic to an error, in a goroutine where it would end the
+// process.
+func recoverToError(err *error) {
+	if reason := recover(); reason != nil {
+		*err = fmt.Errorf("prefetch: panic: %v\n%s", reason, debug.Stack())
+	}
+}
