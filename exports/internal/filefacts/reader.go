@@ -49,17 +49,10 @@ var (
 )
 
 // Read implements [io.Reader]. It holds a buffer only while it has bytes of a block
-// that it has not returned. If p has room for a block, Read needs none.
+// that it has not returned.
 func (r *Reader) Read(p []byte) (n int, err error) {
 	for len(r.verified) == 0 && r.err == nil {
-		if int64(len(p)) < r.fact.blocks.length {
-			r.err = r.fill(&buffers)
-			continue
-		}
-		var verified []byte
-		if verified, r.err = r.readBlocks(p); len(verified) > 0 {
-			return copy(p, verified), nil
-		}
+		r.err = r.fill(&buffers)
 	}
 	if len(r.verified) == 0 {
 		return 0, r.err
@@ -110,7 +103,8 @@ func (r *Reader) freeBuffer() {
 	}
 }
 
-// fill reads blocks into a buffer of a pool.
+// fill reads one block into a buffer of a pool, and those after it that the source has and
+// for which the buffer has room. At the end the error is io.EOF.
 func (r *Reader) fill(pool *sync.Pool) (err error) {
 	r.pool, r.buffer = pool, pool.Get().(*[]byte)
 	if length := r.fact.blocks.length; length > int64(len(*r.buffer)) {
@@ -121,8 +115,7 @@ func (r *Reader) fill(pool *sync.Pool) (err error) {
 	return err
 }
 
-// readBlocks reads one block, and those after it that the source has and for which the
-// buffer has room. It returns the bytes of the part. At the end the error is io.EOF.
+// readBlocks returns the bytes of the part that are in the blocks it has read.
 func (r *Reader) readBlocks(buffer []byte) (verified []byte, err error) {
 	left, length := r.end-r.offset, int(r.fact.blocks.length)
 	if left == 0 {
