@@ -235,7 +235,10 @@ func (s *Service) openBatch(ctx context.Context, items []BatchItem, requested, m
 // is how long the first file took.
 func (b *Batch) plan(took time.Duration) {
 	b.size = -1
-	rest := b.queue.Rest(sizeWait(took))
+	rest, ok := b.queue.Rest(sizeWait(took))
+	if !ok {
+		return
+	}
 	planned := make([]*zipstream.Entry, len(b.items))
 	names := filename.NewDedup(manifestName)
 	skipped := slices.Clone(b.skipped)
@@ -249,12 +252,9 @@ func (b *Batch) plan(took time.Duration) {
 		case err == nil:
 			outcome := rest[0]
 			rest = rest[1:]
-			switch {
-			case !outcome.Arrived:
-				return
-			case outcome.Err == nil:
+			if outcome.Err == nil {
 				entry = b.entry(i, outcome.Result, names)
-			default:
+			} else {
 				err = openError(outcome.Err, nil)
 			}
 		}

@@ -208,28 +208,28 @@ func (q *Queue[F]) refresh(t *task[F]) {
 	t.outcome = q.work(t)
 }
 
-// Rest returns the outcomes of the jobs that Next has not returned yet. It waits for
-// them until the timeout, unless some have not started. The files must not be read.
-func (q *Queue[F]) Rest(timeout time.Duration) []Outcome[F] {
+// Rest returns the outcomes of the jobs that Next has not returned yet. It reports false
+// if some have not started, or do not arrive within the timeout. The files must not be
+// read.
+func (q *Queue[F]) Rest(timeout time.Duration) (rest []Outcome[F], ok bool) {
 	if q.started < len(q.tasks) {
-		timeout = 0
+		return nil, false
 	}
-	late := make(chan struct{})
-	defer time.AfterFunc(timeout, func() { close(late) }).Stop()
-	rest := make([]Outcome[F], len(q.tasks)-q.next)
-	for i, t := range q.tasks[q.next:q.started] {
+	late := time.NewTimer(timeout)
+	defer late.Stop()
+	for _, t := range q.tasks[q.next:] {
 		select {
-		case rest[i] = <-t.outcomes:
-			t.outcomes <- rest[i]
-		case <-late:
-			select {
-			case rest[i] = <-t.outcomes:
-				t.outcomes <- rest[i]
-			default:
+		case o := <-t.outcomes:
+			t.outcomes <- o
+			if !o.Arrived {
+				return nil, false
 			}
+			rest = append(rest, o)
+		case <-late.C:
+			return nil, false
 		}
 	}
-	return rest
+	return rest, true
 }
 
 // Close closes all files and returns when no worker runs.

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"time"
 	"strings"
+	"time"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/storage/internal/paging"
