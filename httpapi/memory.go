@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"example.com/canvasback/exports"
-	"example.com/canvasback/httpapi/internal/bodies"
 	"example.com/canvasback/httpapi/internal/budget"
 )
 
@@ -79,14 +78,25 @@ func exportSize(export exports.Export) int64 {
 	return int64(len(export.SourceURL) + len(export.ExportedURL) + len(export.FileName))
 }
 
-// reserveApart counts memory that may outlast the request, until it is released. It is a
-// [bodies.Reserve].
-func (c *call) reserveApart(size int64, wait bool) (bodies.Memory, error) {
-	memory := c.api.memory.Reserve(c.client())
-	if !wait && !memory.TryGrow(size) {
-		return nil, budget.ErrExhausted
+// bodyMemory is the memory of a body, which may outlast the request. It is a
+// [bodies.Memory].
+type bodyMemory struct {
+	budget.Reservation[client]
+	call *call
+}
+
+func (m *bodyMemory) Grow(size int64, wait bool) error {
+	if m.IsZero() {
+		m.Reservation = m.call.api.memory.Reserve(m.call.client())
 	}
-	return &memory, growWithin(c.detached(), &memory, size, c.api.options.Limits.StoreTimeout)
+	if before := m.Size(); !wait {
+		if m.TryGrow(size) && m.Settle(size) {
+			return nil
+		}
+		m.Shrink(before)
+		return budget.ErrExhausted
+	}
+	return growWithin(m.call.detached(), &m.Reservation, size, m.call.api.options.Limits.StoreTimeout)
 }
 
 // loadPlan returns a link when there is memory for its plan.

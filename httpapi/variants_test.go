@@ -340,8 +340,8 @@ func TestCompression_LongLists(t *testing.T) {
 	}
 }
 
-// TestVariants_LongSymbolIsStreamed compresses a symbol as it is sent, not in memory.
-func TestVariants_LongSymbolIsStreamed(t *testing.T) {
+// TestVariants_LongSymbol is compressed in pieces.
+func TestVariants_LongSymbol(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t)
@@ -350,7 +350,7 @@ func TestVariants_LongSymbolIsStreamed(t *testing.T) {
 	plain := h.get("/symbol/symbols/1").want(200)
 	zipped := h.get("/symbol/symbols/1", "Accept-Encoding", "gzip").want(200)
 	is.Equal(zipped.header.Get("Content-Encoding"), "gzip")
-	is.Equal(zipped.header.Get("Content-Length"), "")
+	is.True(zipped.header.Get("Content-Length") != "")
 	is.True(string(zipped.body) == string(plain.body))
 	etag := zipped.header.Get("ETag")
 	is.Equal(etag, strings.TrimSuffix(plain.header.Get("ETag"), `"`)+`.gz"`)

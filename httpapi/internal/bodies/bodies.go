@@ -1,23 +1,25 @@
 // Package bodies returns the JSON of folders, symbols and their lists, and the images
 // of symbols. It knows no requests and no entity tags.
 //
-// A body is a sequence of parts. Each part has the records of one page of the store,
-// about 256 KiB, and comes from the cache or from the store. A body begins with the
-// parts that were read in advance; the rest of a long list is read while it is written.
+// A body is read completely, compressed once, and cached. Of a list that is longer than
+// a quarter of the cache only the start is read in advance, and the rest while it is
+// written.
 //
-// Invariants: a body is not older than the call that returns it. The parts of a settled
-// body have the same version; an unsettled one may also have later changes.
+// Invariants: a body is not older than the call that returns it. All of a settled body
+// is of one version; an unsettled one may also have later changes.
 package bodies
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
-	"example.com/canvasback/httpapi/internal/budget"
 	"example.com/canvasback/symbols"
 )
 
@@ -39,11 +41,11 @@ type Key struct {
 	Kind   Kind
 	ID     int64         // of the folder or symbol
 	Range  symbols.Range // of a list
-	Fields Fields        // of Contents; 0 means AllFields
+	Fields Fields        // of Contents and Symbol; 0 means AllFields
 	Gzip   bool          // compress JSON from MinCompressed bytes on
 }
 
-// isList reports whether a body of the key may have several parts.
+// isList reports whether a body of the key is a list.
 func (k Key) isList() bool { return k.Kind == Folders || k.Kind == Contents }
 
 // Library returns bodies. It is safe for concurrent use.
@@ -53,80 +55,64 @@ type Library struct {
 	cache   *cache
 	maxRead int64 // bytes of a list that are read before it is written
 	fills   singleflight.Group
-	loads   chan struct{} // held by each load
-	pins    pins
+	reads   chan struct{} // held by each read of records
+	pins    sync.Mutex    // guards those of all contents
 }
 
 // New returns a Library with a cache that takes size bytes of memory, none if size is
 // negative. A call of the service may take as long as timeout.
 func New(service *symbols.Service, size int64, timeout time.Duration) *Library {
+	maxRead := max(size/4, 4<<20)
 	return &Library{
 		service: service,
 		timeout: timeout,
-		cache:   newCache(size - size/3), // a third is for what the garbage collector has not freed yet
-		maxRead: max(size/4, 4<<20),
-		loads:   make(chan struct{}, 4*runtime.GOMAXPROCS(0)),
+		cache:   newCache(size-size/3, maxRead), // a third is for what the garbage collector has not freed yet
+		maxRead: maxRead,
+		reads:   make(chan struct{}, 4*runtime.GOMAXPROCS(0)),
 	}
 }
 
-// Reserve counts size bytes of memory. It waits for memory if wait is set, and otherwise
-// returns an error at once: [budget.ErrExhausted].
-type Reserve func(size int64, wait bool) (Memory, error)
-
-// Memory is what a Reserve counts, until Release is called.
+// Memory counts the bytes of a body, from none. It is not safe for concurrent use.
 type Memory interface {
+	// Grow extends the Memory to size bytes. It waits for them if wait is set. Its error
+	// means that there is no memory; without wait, [budget.ErrExhausted].
+	Grow(size int64, wait bool) error
+
+	// Shrink reduces the Memory to size bytes. 0 releases it.
 	Shrink(size int64)
-	Release()
 }
 
 // Get returns the current body of a key, or one that is only Current if the client has
 // it, which known reports of a version; known may be nil. The caller must release the
-// body. The error is [ErrNoImage], that of the [symbols.Service], or that of reserve.
-func (l *Library) Get(ctx context.Context, key Key, known func(symbols.Version) bool, reserve Reserve) (*Body, error) {
-	if key.Kind == Contents && key.Fields == 0 {
-		key.Fields = AllFields
-	}
-	body := &Body{library: l, key: key, reserve: reserve, Settled: true}
-	if err := l.fill(ctx, body, known); err != nil {
-		body.Release()
+// body. The error is [ErrNoImage], that of the [symbols.Service], or that of a Memory.
+func (l *Library) Get(ctx context.Context, key Key, known func(symbols.Version) bool, newMemory func() Memory) (*Body, error) {
+	key.Fields = cmp.Or(key.Fields, AllFields)
+	version, size, err := l.version(ctx, key)
+	if err != nil {
 		return nil, err
 	}
+	body := &Body{Version: version, library: l, key: key, newMemory: newMemory}
+	cached := l.cache.get(key, version)
+	isKnown := known != nil && known(version)
+	if isKnown && (key.Kind != Image || cached != nil && cached.image.Type != "") {
+		body.Current = true
+		return body, nil
+	}
+	if body.content, err = l.content(ctx, key, version, size, newMemory()); err != nil {
+		return nil, err
+	}
+	if key.Kind == Image && body.content.image.Type == "" {
+		body.Release()
+		return nil, ErrNoImage
+	}
+	body.Version, body.Gzip, body.Image = body.content.version, body.content.gzip, body.content.image
+	body.Settled, body.Next = body.content.settled(), body.content.next
+	body.Current = isKnown && body.Version == version
 	return body, nil
 }
 
-// fill reads what a body has in advance.
-func (l *Library) fill(ctx context.Context, body *Body, known func(symbols.Version) bool) error {
-	if known == nil {
-		known = func(symbols.Version) bool { return false }
-	}
-	version, size, err := l.version(ctx, body.key)
-	if err != nil {
-		return err
-	}
-	first := body.key.first()
-	cached := l.cache.get(first, version)
-	switch {
-	case known(version) && (first.Kind != Image || cached != nil && cached.image.Type != ""):
-		body.Version, body.Current = version, true
-		return nil
-	case first.isList():
-		return l.fillList(ctx, body, version)
-	}
-	p, _, err := body.start(ctx, first, version, size)
-	switch {
-	case err != nil:
-		return err
-	case first.Kind == Image && p.image.Type == "":
-		return ErrNoImage
-	case known(p.version):
-		body.Current = true
-	}
-	return nil
-}
-
 // version returns the version that was current at some time during the call, and the size
-// of the data of a single symbol unless it is small. Concurrent calls share reads of the
-// store.
+// of the data of a single symbol.
 func (l *Library) version(ctx context.Context, key Key) (version symbols.Version, size int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
@@ -142,65 +128,109 @@ func (l *Library) version(ctx context.Context, key Key) (version symbols.Version
 		var info symbols.SymbolInfo
 		info, err = service.GetSymbolInfo(ctx, key.ID)
 		version, size = info.Version, info.Size
-		if readFactor*size <= maxUncounted {
-			size = 0
-		}
 	}
 	return version, size, err
 }
 
-// maxRatio is the compression ratio above which a part counts for more than its size. It
-// bounds the time until the first byte of a list.
-const maxRatio = 4
+// memoryError means that a body needs size bytes of memory.
+type memoryError struct{ size int64 }
 
-// fillList reads a list, or the start of a long one. If the list changes in the
-// meantime, the read starts over; after three attempts the body is unsettled.
-func (l *Library) fillList(ctx context.Context, body *Body, version symbols.Version) error {
-	const maxAttempts, maxRepeated = 3, 4 << 20
-	for attempt := 1; ; attempt++ {
-		read, latest, err := l.tryFillList(ctx, body, version)
-		if err != nil || latest == body.Version || read > maxRepeated || attempt == maxAttempts {
-			return err
+func (e *memoryError) Error() string { return "memory is needed" }
+
+// content returns the content of a key at version or later. The caller must unpin it.
+// Requests share a read only if they have read the same version. The read starts after
+// one of them has read version, so it is not older. No request waits for memory during a
+// shared read, or with content that it has not counted.
+func (l *Library) content(ctx context.Context, key Key, version symbols.Version, size int64, memory Memory) (*content, error) {
+	for {
+		c, err := l.cache.get(key, version), error(nil)
+		if c == nil {
+			var filled any
+			filled, err, _ = l.fills.Do(fmt.Sprint(key, version), func() (any, error) { return l.fill(ctx, key, size, memory) })
+			c, _ = filled.(*content)
 		}
-		body.reset()
-		version = latest
+		if err == nil {
+			err = l.pin(c, memory)
+		}
+		if needed, ok := errors.AsType[*memoryError](err); ok {
+			memory.Shrink(0) // nobody waits for others with memory that others wait for
+			if err = memory.Grow(needed.size, true); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			memory.Shrink(0)
+			return nil, err
+		}
+		return c, nil
 	}
 }
 
-// tryFillList is one attempt of fillList. It returns how many bytes it has read from
-// the store, and the version of the part that it has read last. It ends before a part of
-// another version, after maxRead bytes, and when there is no memory for more.
-func (l *Library) tryFillList(ctx context.Context, body *Body, version symbols.Version) (read int64, latest symbols.Version, err error) {
-	next := body.key.first()
-	p, cached, err := body.start(ctx, next, version, 0)
-	for err == nil {
-		if !cached {
-			read += max(p.cost(), p.size/maxRatio)
+// fill reads a body, or the start of a long list, and puts what is settled into the
+// cache. If the list changes in the meantime, the read starts over; after three attempts
+// the content is unsettled.
+func (l *Library) fill(ctx context.Context, key Key, size int64, memory Memory) (*content, error) {
+	const maxAttempts, maxRepeated = 3, 4 << 20
+	for attempt := 1; ; attempt++ {
+		c, changed, err := l.tryFill(ctx, key, size, memory)
+		if err != nil {
+			return nil, err
 		}
-		var more bool
-		if next, more = next.after(p); !more {
-			if p.more {
-				body.Next = p.last
+		if changed && attempt < maxAttempts && c.read <= maxRepeated {
+			continue
+		}
+		memory.Shrink(c.cost())
+		if c.settled() {
+			l.cache.put(key, c)
+		}
+		return c, nil
+	}
+}
+
+// tryFill is one attempt of fill. It ends before a page of another version, which it
+// reports, after maxRead bytes, and when there is no memory for more.
+func (l *Library) tryFill(ctx context.Context, key Key, size int64, memory Memory) (c *content, changed bool, err error) {
+	c = new(content)
+	next := key.Range
+	for {
+		held, first := c.cost(), len(c.parts) == 0
+		grow := func(size int64) error { return growUncounted(memory, held+size) }
+		p, err := l.page(ctx, key, next, first, size, grow)
+		if err == nil {
+			err = grow(int64(cap(p.data)))
+		}
+		switch {
+		case errors.As(err, new(*memoryError)) && !first:
+			c.interrupt(key, next)
+			return c, false, nil
+		case err != nil:
+			return nil, false, err
+		case first:
+			c.version, c.image = p.version, p.image
+			c.gzip = key.Gzip && key.Kind != Image && (p.more || len(p.data) >= MinCompressed)
+		case p.version != c.version:
+			c.interrupt(key, next)
+			return c, true, nil
+		}
+		c.add(p.data)
+		if next = p.next(next); !p.more {
+			if p.follows {
+				c.next = next.After
 			}
-			return read, p.version, nil
+			return c, false, nil
 		}
-		if read > l.maxRead {
-			break
+		if c.read > l.maxRead {
+			c.interrupt(key, next)
+			return c, false, nil
 		}
-		var memory Memory
-		if p, cached, memory, err = body.read(ctx, next, body.Version, 0); err != nil {
-			break
-		}
-		if p.version != body.Version {
-			release(memory)
-			body.interrupt(next)
-			return read, p.version, nil
-		}
-		err = body.add(p, memory)
 	}
-	if err != nil && (len(body.parts) == 0 || !errors.Is(err, budget.ErrExhausted)) {
-		return 0, 0, err
+}
+
+// growUncounted extends the memory of a body to size bytes without waiting, unless it is
+// small.
+func growUncounted(memory Memory, size int64) error {
+	if size > maxUncounted && memory.Grow(size, false) != nil {
+		return &memoryError{size}
 	}
-	body.interrupt(next)
-	return read, body.Version, nil
+	return nil
 }

@@ -5,9 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"fmt"
-	"hash/crc32"
 	"io"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -36,10 +34,20 @@ func newLibrary(t *testing.T, cacheSize int64, count, size int) *Library {
 	return New(service, cacheSize, time.Minute)
 }
 
-// memoryOf counts memory in an int64.
+// memoryOf counts memory in used. Without waiting there are limit bytes.
 type memoryOf struct {
-	used *int64
-	size int64
+	used  *int64
+	limit int64
+	size  int64
+}
+
+func (m *memoryOf) Grow(size int64, wait bool) error {
+	if !wait && size > max(m.limit, m.size) {
+		return budget.ErrExhausted
+	}
+	*m.used += max(size-m.size, 0)
+	m.size = max(m.size, size)
+	return nil
 }
 
 func (m *memoryOf) Shrink(size int64) {
@@ -47,10 +55,8 @@ func (m *memoryOf) Shrink(size int64) {
 	m.size = min(m.size, size)
 }
 
-func (m *memoryOf) Release() { m.Shrink(0) }
-
 // free is memory without end.
-func free(int64, bool) (Memory, error) { return &memoryOf{used: new(int64)}, nil }
+func free() Memory { return &memoryOf{used: new(int64), limit: 1 << 40} }
 
 // read returns the text of a body.
 func read(t *testing.T, l *Library, key Key) (string, *Body) {
@@ -60,8 +66,10 @@ func read(t *testing.T, l *Library, key Key) (string, *Body) {
 	is.NoErr(err)
 	defer body.Release()
 	var out bytes.Buffer
+	size := body.Size()
 	is.NoErr(body.Write(t.Context(), &out))
-	if size := body.Size(); size >= 0 {
+	is.Equal(size >= 0, body.Settled)
+	if body.Settled {
 		is.Equal(int64(out.Len()), size)
 	}
 	if !body.Gzip {
@@ -99,60 +107,53 @@ func TestLibrary_PartsAreJoined(t *testing.T) {
 				is.Equal(got, want)
 				is.Equal(body.Gzip, compress)
 				is.True(body.Settled)
-				is.True(len(body.parts) > 10)
+
 			}
 		}
 		l.maxRead = 20_000
 		got, body := read(t, l, Key{Kind: Contents, ID: 1, Gzip: true, Fields: idField | dataField | sizeField})
 		is.True(strings.HasPrefix(got, `[{"id":1,"data":"0 0 0 `) && strings.HasSuffix(got, `,"size":3000}]`))
-		is.Equal(body.Size(), int64(-1))
 		is.True(!body.Settled)
 	}
 }
 
-// TestLibrary_CountsPartsOnce has two responses with the same parts.
-func TestLibrary_CountsPartsOnce(t *testing.T) {
+// TestLibrary_CountsContentOnce has two responses with the same content.
+func TestLibrary_CountsContentOnce(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	l := newLibrary(t, 64<<20, 50, 4000)
 	held := int64(0)
-	reserve := func(size int64, _ bool) (Memory, error) {
-		held += size
-		return &memoryOf{&held, size}, nil
-	}
-	first, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, reserve)
+	memory := func() Memory { return &memoryOf{used: &held, limit: 1 << 40} }
+	first, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, memory)
 	is.NoErr(err)
 	once := held
 	is.True(once > 150_000)
-	second, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, reserve)
+	is.Equal(once, first.content.cost())
+	second, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, memory)
 	is.NoErr(err)
 	is.Equal(held, once)
 	first.Release()
 	is.Equal(held, once)
 	second.Release()
 	is.Equal(held, int64(0))
-	small, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1, Range: symbols.Range{Limit: 3}}, nil, reserve)
+	small, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1, Range: symbols.Range{Limit: 3}}, nil, memory)
 	is.NoErr(err)
 	is.Equal(held, int64(0))
 	small.Release()
 }
 
 // TestLibrary_StreamsWithoutMemory: a list for which there is no memory is read while it
-// is written, and holds none afterwards.
+// is written, and holds none afterwards. A page ends there.
 func TestLibrary_StreamsWithoutMemory(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	l := newLibrary(t, -1, 50, 4000)
-	reserved, held := 0, int64(0)
-	body, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, func(size int64, wait bool) (Memory, error) {
-		if reserved++; reserved > 1 && !wait {
-			return nil, budget.ErrExhausted
-		}
-		held += size
-		return &memoryOf{&held, size}, nil
-	})
+	held := int64(0)
+	memory := func() Memory { return &memoryOf{used: &held, limit: 70_000} }
+	body, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, memory)
 	is.NoErr(err)
 	is.True(!body.Settled)
+	is.True(held <= 70_000)
 	var out bytes.Buffer
 	is.NoErr(body.Write(t.Context(), &out))
 	body.Release()
@@ -160,8 +161,37 @@ func TestLibrary_StreamsWithoutMemory(t *testing.T) {
 	want, _ := read(t, l, Key{Kind: Contents, ID: 1})
 	is.Equal(out.String(), want)
 
-	_, err = l.Get(t.Context(), Key{Kind: Symbol, ID: 1}, nil, free)
+	page, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1, Range: symbols.Range{Limit: 40}}, nil, memory)
 	is.NoErr(err)
+	is.True(page.Settled)
+	is.True(page.Next > 5 && page.Next < 40)
+	page.Release()
+}
+
+// TestLibrary_WaitsForMemory: what fits only later is read again when it fits.
+func TestLibrary_WaitsForMemory(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := newLibrary(t, -1, 1, 400_000)
+	for _, kind := range []Kind{Contents, Symbol} {
+		held := int64(0)
+		m := &memoryOf{used: &held}
+		body, err := l.Get(t.Context(), Key{Kind: kind, ID: 1}, nil, func() Memory { return &grownMemory{m} })
+		is.NoErr(err)
+		is.True(held >= 200_000)
+		body.Release()
+		is.Equal(held, int64(0))
+	}
+}
+
+// grownMemory has the memory that a call has waited for.
+type grownMemory struct{ *memoryOf }
+
+func (m *grownMemory) Grow(size int64, wait bool) error {
+	if wait {
+		m.limit = size
+	}
+	return m.memoryOf.Grow(size, wait)
 }
 
 // TestLibrary_KnownVersionIsNotRead counts no part for a client that has the body.
@@ -182,36 +212,22 @@ func TestLibrary_KnownVersionIsNotRead(t *testing.T) {
 func TestCache_EvictsLeastRecentlyUsed(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	c := newCache(10 << 10)
+	c := newCache(10<<10, 10<<10)
 	put := func(id int64, version symbols.Version) {
-		c.put(Key{ID: id}.first(), &part{version: version, data: make([]byte, 1<<10)})
+		c.put(Key{ID: id}, &content{version: version, size: 1 << 10})
 		is.True(c.size <= c.limit)
 	}
 	for id := range int64(5) { // each takes 2 KiB
 		put(id, 1)
 	}
-	is.True(c.get(Key{ID: 0}.first(), 1) != nil)
+	is.True(c.get(Key{ID: 0}, 1) != nil)
 	put(5, 1)
-	is.True(c.get(Key{ID: 0}.first(), 1) != nil)
-	is.True(!c.has(Key{ID: 1}.first()))
+	is.True(c.get(Key{ID: 0}, 1) != nil)
+	is.True(c.get(Key{ID: 1}, 1) == nil)
 	put(0, 2)
-	is.True(c.get(Key{ID: 0}.first(), 1) == nil) // replaced
-	is.True(c.get(Key{ID: 0}.first(), 2) != nil)
+	is.True(c.get(Key{ID: 0}, 1) == nil) // replaced
+	is.True(c.get(Key{ID: 0}, 2) != nil)
 	is.Equal(len(c.entries), 5)
-}
-
-func TestCombineCRC(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		text := make([]byte, random.IntN(5000))
-		for i := range text {
-			text[i] = byte(random.Uint32())
-		}
-		at := random.IntN(len(text) + 1)
-		is.Equal(combineCRC(crc32.ChecksumIEEE(text[:at]), crc32.ChecksumIEEE(text[at:]), int64(len(text)-at)), crc32.ChecksumIEEE(text))
-	}
 }
 
 func TestGzipWriter(t *testing.T) {

@@ -29,8 +29,7 @@ var deflating = make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 // gzipHeader begins a gzip member without optional fields (RFC 1952, section 2.3).
 const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
-// deflate compresses a part of a gzip member. Parts refer to no others, so they can be
-// joined in any order.
+// deflate compresses a part of a gzip member. Parts refer to no others.
 func deflate(plain []byte) []byte {
 	deflating <- struct{}{}
 	defer func() { <-deflating }()
@@ -82,8 +81,10 @@ func (g *GzipWriter) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if err := g.begin(); err != nil {
-		return 0, err
+	if g.size == 0 {
+		if _, err := io.WriteString(g.w, gzipHeader); err != nil {
+			return 0, err
+		}
 	}
 	g.crc, g.size = crc32.Update(g.crc, crc32.IEEETable, p), g.size+int64(len(p))
 	if err := deflateTo(g.w, p); err != nil {
@@ -92,58 +93,8 @@ func (g *GzipWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// begin writes the header before the first part.
-func (g *GzipWriter) begin() error {
-	if g.size > 0 {
-		return nil
-	}
-	_, err := io.WriteString(g.w, gzipHeader)
-	return err
-}
-
-// writeDeflated writes a part that is compressed, and has the given CRC-32 and size
-// otherwise.
-func (g *GzipWriter) writeDeflated(part []byte, crc uint32, size int64) error {
-	if err := g.begin(); err != nil {
-		return err
-	}
-	g.crc, g.size = combineCRC(g.crc, crc, size), g.size+size
-	_, err := g.w.Write(part)
-	return err
-}
-
 // Close writes the end of the member. At least one byte must have been written.
 func (g *GzipWriter) Close() error {
 	_, err := g.w.Write(appendGzipTrailer(nil, g.crc, g.size))
 	return err
-}
-
-// combineCRC returns the CRC-32 of the concatenation of two texts, the second of which
-// has size bytes: the first CRC, multiplied by x to the power of 8*size, plus the
-// second.
-func combineCRC(first, second uint32, size int64) uint32 {
-	const one, x8 = 1 << 31, 1 << 23 // polynomials are reflected, as in package crc32
-	power, square := uint32(one), uint32(x8)
-	for ; size > 0; size >>= 1 {
-		if size&1 != 0 {
-			power = multiply(power, square)
-		}
-		square = multiply(square, square)
-	}
-	return multiply(power, first) ^ second
-}
-
-// multiply returns the product of two polynomials modulo that of CRC-32.
-func multiply(a, b uint32) (product uint32) {
-	for bit := uint32(1 << 31); bit != 0; bit >>= 1 {
-		if a&bit != 0 {
-			product ^= b
-		}
-		carry := b & 1
-		b >>= 1
-		if carry != 0 {
-			b ^= crc32.IEEE
-		}
-	}
-	return product
 }

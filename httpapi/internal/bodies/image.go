@@ -18,14 +18,13 @@ type ImageInfo struct {
 	FileName string // clean, with the extension of the type
 }
 
-// imagePart decodes the image of a symbol.
-func imagePart(symbol symbols.Symbol) *part {
-	p := &part{version: symbol.Version}
-	if found, ok := picture.Find(symbol.Data); ok {
-		p.data = found.Content
-		p.image = ImageInfo{found.Type, imageFileName(symbol, found.Extension)}
+// image returns the image of a symbol; the zero ImageInfo if there is none.
+func image(symbol symbols.Symbol) ([]byte, ImageInfo) {
+	found, ok := picture.Find(symbol.Data)
+	if !ok {
+		return nil, ImageInfo{}
 	}
-	return p
+	return found.Content, ImageInfo{found.Type, imageFileName(symbol, found.Extension)}
 }
 
 func imageFileName(symbol symbols.Symbol, extension string) string {

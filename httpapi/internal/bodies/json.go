@@ -6,7 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"example.com/canvasback/symbols"
 )
@@ -112,68 +113,9 @@ func encodedSize(name, mimeType, data string) int {
 	return overhead + len(name) + len(mimeType) + len(data) + strings.Count(data, `"`) + strings.Count(data, `\`)
 }
 
-// AppendString appends a JSON string (RFC 8259, section 7): the same bytes as
-// jsontext.AppendQuote. It replaces invalid UTF-8 by U+FFFD.
-//
-// The loop has no branch for the most frequent escapes, quotes: in data that is JSON
-// itself, the processor would mispredict each.
+// AppendString appends a JSON string (RFC 8259, section 7). It replaces invalid UTF-8 by
+// U+FFFD.
 func AppendString(dst []byte, text string) []byte {
-	dst = append(dst, '"')
-	for len(text) > 0 {
-		n := min(len(text), max(cap(dst)-len(dst), 64)/2)
-		dst = slices.Grow(dst, 2*n)
-		out := dst[len(dst) : len(dst)+2*n]
-		i, j := 0, 0
-		for ; i < n; i++ {
-			c := text[i]
-			backslash := escapes[c]
-			if backslash > 1 {
-				break
-			}
-			out[j] = '\\'
-			j += int(backslash)
-			out[j] = c
-			j++
-		}
-		dst, text = dst[:len(dst)+j], text[i:]
-		if i < n {
-			dst, text = appendRune(dst, text)
-		}
-	}
-	return append(dst, '"')
+	dst, _ = jsontext.AppendQuote(dst, text) // the error only reports invalid UTF-8
+	return dst
 }
-
-// appendRune appends the control character, or the characters that are not ASCII, at
-// the start of text. It returns what follows.
-func appendRune(dst []byte, text string) (appended []byte, rest string) {
-	if c := text[0]; c < ' ' {
-		if i := strings.IndexByte("\b\f\n\r\t", c); i >= 0 {
-			return append(dst, '\\', "bfnrt"[i]), text[1:]
-		}
-		const hex = "0123456789abcdef"
-		return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15]), text[1:]
-	}
-	end := 0 // text[:end] is UTF-8
-	for end < len(text) && text[end] >= utf8.RuneSelf {
-		r, size := utf8.DecodeRuneInString(text[end:])
-		if r == utf8.RuneError && size == 1 {
-			return append(append(dst, text[:end]...), "\ufffd"...), text[end+1:]
-		}
-		end += size
-	}
-	return append(dst, text[:end]...), text[end:]
-}
-
-// escapes has 1 for each byte that needs only a backslash, and 2 for those that need
-// more or are not ASCII.
-var escapes = func() (table [256]uint8) {
-	for c := range table {
-		switch {
-		case c == '"' || c == '\\':
-			table[c] = 1
-		case c < ' ' || c >= utf8.RuneSelf:
-			table[c] = 2
-		}
-	}
-	return table
-}()

@@ -63,17 +63,3 @@ func FuzzAppendSymbol(f *testing.F) {
 		is.Equal(got, want)
 	})
 }
-
-// FuzzAppendString appends to buffers of different capacities.
-func FuzzAppendString(f *testing.F) {
-	f.Add("")
-	f.Add("\x00\b\f\n\r\t\x1f\x7f<>&/\u2028\u2029€😀\xff\xed\xa0\x80\xc3")
-	f.Add(strings.Repeat(`"\`, 100) + strings.Repeat("ä\n", 100))
-	f.Fuzz(func(t *testing.T, text string) {
-		is := is.New(t)
-		want, _ := jsontext.AppendQuote([]byte("x"), text) // the error only reports invalid UTF-8
-		for _, size := range []int{1, len(text), 3 * len(text)} {
-			is.Equal(string(AppendString(append(make([]byte, 0, size), 'x'), text)), string(want))
-		}
-	})
-}

@@ -199,9 +199,12 @@ func (b *Budget[Client]) grant() {
 	})
 }
 
-// Shrink reduces the Reservation to size bytes.
+// Shrink reduces the Reservation to size bytes. It may be called on the zero value.
 func (r *Reservation[Client]) Shrink(size int64) {
 	b := r.budget
+	if b == nil {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r.total() <= size {
@@ -229,8 +232,4 @@ func (r *Reservation[Client]) Settle(size int64) bool {
 }
 
 // Release returns the memory. It may be called more than once, and on the zero value.
-func (r *Reservation[Client]) Release() {
-	if !r.IsZero() {
-		r.Shrink(0)
-	}
-}
+func (r *Reservation[Client]) Release() { r.Shrink(0) }
