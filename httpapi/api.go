@@ -33,7 +33,7 @@ type API struct {
 	log         *slog.Logger
 	mux         *http.ServeMux
 
-	warnServer, warnBuffered func() // log once
+	warnBuffered func() // logs once
 }
 
 // Format implements [fmt.Formatter] for all verbs. It prints no state, which other

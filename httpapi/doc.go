@@ -27,11 +27,8 @@
 //   - http.TimeoutHandler, and echo's timeout middleware, which uses it, hold a
 //     response in memory until it is complete. Mount the API outside of them. A
 //     warning is logged once.
-//   - Other servers than net/http, such as fasthttp behind Fiber's adaptor, set no
-//     http.ServerContextKey. They may not recover http.ErrAbortHandler, so a
-//     truncated download closes the connection there without a panic. If the
-//     adaptor holds responses in memory, the status becomes 502. A warning is
-//     logged once.
+//   - Behind other servers than net/http, such as fasthttp with Fiber's adaptor, a
+//     truncated download may look complete.
 //   - Caddy 2.6 completes a truncated response that has no Content-Length. Download
 //     links, and files of known size, are safe.
 //

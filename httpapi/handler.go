@@ -48,9 +48,6 @@ func New(options *Options) (*API, error) {
 		cors:        newCORS(opts.AllowedOrigins),
 		log:         opts.Logger,
 	}
-	a.warnServer = sync.OnceFunc(func() {
-		a.log.Warn("the server sets no http.ServerContextKey: aborted downloads end without http.ErrAbortHandler")
-	})
 	a.warnBuffered = sync.OnceFunc(func() {
 		a.log.Warn("downloads may be buffered: the ResponseWriter can neither flush nor set deadlines, as behind http.TimeoutHandler")
 	})

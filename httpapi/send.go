@@ -34,6 +34,14 @@ func messageReply(message string, err error) (reply, error) {
 	return jsonReply(messageResponse{message})
 }
 
+// countReply returns a reply with the number of changed records, or the error.
+func countReply(field string, n int, err error) (reply, error) {
+	if err != nil {
+		return reply{}, err
+	}
+	return jsonReply(map[string]int{field: n})
+}
+
 // jsonReply returns the JSON of a value.
 func jsonReply(value any) (reply, error) {
 	body, err := marshal(value)
@@ -79,16 +87,23 @@ func (c *call) write(status int, body []byte) { c.writeAs("application/json", st
 
 // writeAs is write for another media type.
 func (c *call) writeAs(mediaType string, status int, body []byte) {
-	header := c.w.Header()
-	header.Set("Content-Type", mediaType)
-	header.Set("Content-Length", strconv.Itoa(len(body)))
+	c.w.Header().Set("Content-Type", mediaType)
+	c.writeSized(status, int64(len(body)), func(w io.Writer) error {
+		_, err := w.Write(body)
+		return err
+	})
+}
+
+// writeSized writes the header and then the size bytes that write writes.
+func (c *call) writeSized(status int, size int64, write func(io.Writer) error) {
+	c.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	c.w.WriteHeader(status)
-	if len(body) <= stream.ChunkSize {
-		c.w.Write(body)
+	if size <= stream.ChunkSize {
+		write(&c.w)
 		return
 	}
 	out := c.newStream(&c.w)
-	if _, err := out.Write(body); err == nil {
+	if write(out) == nil { // an error means that the client has disconnected
 		out.Finish()
 	}
 }
@@ -124,19 +139,11 @@ func (c *call) sendBody(body *bodies.Body) error {
 	if body.Gzip {
 		header.Set("Content-Encoding", "gzip")
 	}
+	write := func(w io.Writer) error { return body.Write(c.detached(), w) }
 	if size < 0 {
-		return c.stream(func(w io.Writer) error { return body.Write(c.detached(), w) })
+		return c.stream(write)
 	}
-	header.Set("Content-Length", strconv.FormatInt(size, 10))
-	c.w.WriteHeader(http.StatusOK)
-	if size <= stream.ChunkSize {
-		body.Write(c.detached(), &c.w)
-		return nil
-	}
-	out := c.newStream(&c.w)
-	if body.Write(c.detached(), out) == nil { // an error means that the client has disconnected
-		out.Finish()
-	}
+	c.writeSized(http.StatusOK, size, write)
 	return nil
 }
 
@@ -188,14 +195,10 @@ func (c *call) streamJSON(write func(io.Writer) error) error {
 // newStream returns a Writer of a response that may be long, and whose header is
 // complete.
 func (c *call) newStream(w http.ResponseWriter) *stream.Writer {
-	if stream.Buffers(w, c.r) {
+	if stream.Buffers(w) {
 		c.api.warnBuffered()
 	}
-	out := stream.New(w, c.r, c.api.options.Limits.IdleTimeout)
-	if !stream.IsNetHTTP(c.r) {
-		out.Flush() // the adaptor of fasthttp streams what is written after a Flush
-	}
-	return out
+	return stream.New(w, c.r, c.api.options.Limits.IdleTimeout)
 }
 
 // flushIfSlow sends the header of a response whose first file took long to open.

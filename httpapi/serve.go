@@ -160,11 +160,8 @@ func (c *call) recoverPanic() {
 		}
 	}
 	c.aborted = true
-	if !stream.IsNetHTTP(c.r) {
-		c.api.warnServer()
-		stream.AbortElsewhere(&c.w, c.r)
-		return
-	}
 	stream.Abort(&c.w, c.r)
-	panic(http.ErrAbortHandler)
+	if stream.IsNetHTTP(c.r) {
+		panic(http.ErrAbortHandler)
+	}
 }

@@ -28,24 +28,9 @@ func Abort(w http.ResponseWriter, r *http.Request) {
 }
 
 // IsNetHTTP reports whether an [http.Server] serves r. Others may not recover
-// http.ErrAbortHandler, which then ends the process.
+// http.ErrAbortHandler, which then would end the process.
 func IsNetHTTP(r *http.Request) bool {
 	return r.Context().Value(http.ServerContextKey) != nil
-}
-
-// adaptor is the ResponseWriter of fasthttp's adaptor up to v1.66. It holds the
-// response in memory, and its last status counts.
-type adaptor interface{ StatusCode() int }
-
-// AbortElsewhere is Abort for servers other than [http.Server]. The response of an
-// adaptor gets status 502, because its Hijack would send the body without a header.
-func AbortElsewhere(w http.ResponseWriter, r *http.Request) {
-	w.Header().Del("Content-Length")
-	w.WriteHeader(http.StatusBadGateway)
-	buffered, ok := innermost(w).(adaptor)
-	if !ok || buffered.StatusCode() != http.StatusBadGateway {
-		Abort(w, r)
-	}
 }
 
 // Interrupt resets the connection of a response, or the stream over HTTP/2, from
@@ -80,11 +65,16 @@ func hijack(w http.ResponseWriter) net.Conn {
 // resetConn closes a connection with RST, which no peer takes for the end of a
 // body.
 func resetConn(conn net.Conn) {
-	inner := netConn(conn)
-	if tcp, ok := inner.(interface{ SetLinger(int) error }); ok {
-		tcp.SetLinger(0)
+	setLinger(conn, 0)
+	netConn(conn).Close()
+}
+
+// setLinger makes closing a connection reset it if seconds is 0, and undoes that if it is
+// negative: the client of a closed one receives the queued bytes and FIN.
+func setLinger(conn net.Conn, seconds int) {
+	if tcp, ok := netConn(conn).(interface{ SetLinger(int) error }); ok {
+		tcp.SetLinger(seconds)
 	}
-	inner.Close()
 }
 
 // innermost returns the ResponseWriter of the server, or of a middleware that hides

@@ -7,6 +7,7 @@ package stream
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -35,13 +36,13 @@ const serverBuffer = 4 << 10
 type Writer struct {
 	w             http.ResponseWriter
 	control       *http.ResponseController
+	conn          net.Conn // serves this response and nothing else; nil if it is unknown
 	timeout       time.Duration
-	chunkSize     int       // bytes per write
-	serverTimeout bool      // the server sets a write deadline for each request
-	watchdog      *watchdog // limits the time of a chunk; if nil, write deadlines do
-	noFlush       bool      // see canFlush
-	untilClose    bool      // closing the connection ends the body
-	sent          int64     // bytes
+	chunkSize     int   // bytes per write
+	serverTimeout bool  // the server sets a write deadline for each request
+	noFlush       bool  // see canFlush
+	untilClose    bool  // closing the connection ends the body
+	sent          int64 // bytes
 	flushed       bool
 }
 
@@ -54,18 +55,18 @@ func New(w http.ResponseWriter, r *http.Request, idleTimeout time.Duration) *Wri
 	out := &Writer{
 		w:             w,
 		control:       http.NewResponseController(w),
+		conn:          http1Conn(r),
 		timeout:       idleTimeout,
 		chunkSize:     ChunkSize,
 		serverTimeout: server != nil && server.WriteTimeout > 0,
-		noFlush:       !canFlush(innermost(w), r),
+		noFlush:       !canFlush(innermost(w)),
 	}
 	if r.ProtoMajor == 1 && w.Header().Get("Content-Length") == "" {
 		out.chunkSize += serverBuffer - 16 // net/http puts these behind the chunk header in its buffer
 	}
-	if conn := http1Conn(r); conn != nil {
-		out.watchdog = newWatchdog(conn, idleTimeout)
+	if out.conn != nil {
+		setLinger(out.conn, 0) // until Finish: the server closes the connection after a failed write
 		out.untilClose = !r.ProtoAtLeast(1, 1) && w.Header().Get("Content-Length") == ""
-		out.control.SetWriteDeadline(time.Time{})
 	}
 	return out
 }
@@ -81,8 +82,7 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 }
 
 func (w *Writer) writeChunk(p []byte) (int, error) {
-	w.startTimer()
-	defer w.stopTimer()
+	w.extendDeadline()
 	n, err := w.w.Write(p)
 	w.sent += int64(n)
 	return n, err
@@ -90,18 +90,14 @@ func (w *Writer) writeChunk(p []byte) (int, error) {
 
 // Buffers reports whether w probably holds the response in memory, like that of
 // [http.TimeoutHandler]: it can neither flush nor set deadlines.
-func Buffers(w http.ResponseWriter, r *http.Request) bool {
+func Buffers(w http.ResponseWriter) bool {
 	w = innermost(w)
 	_, deadlines := w.(interface{ SetWriteDeadline(time.Time) error })
-	return !deadlines && !canFlush(w, r)
+	return !deadlines && !canFlush(w)
 }
 
-// canFlush does not use the Flush of an adaptor: up to v1.65 it does nothing, and that
-// of v1.66 starts a body that nothing can abort.
-func canFlush(w http.ResponseWriter, r *http.Request) bool {
+func canFlush(w http.ResponseWriter) bool {
 	switch w.(type) {
-	case adaptor:
-		return IsNetHTTP(r)
 	case http.Flusher, interface{ FlushError() error }:
 		return true
 	}
@@ -114,8 +110,7 @@ func (w *Writer) Flush() error {
 	if w.noFlush {
 		return http.ErrNotSupported
 	}
-	w.startTimer()
-	defer w.stopTimer()
+	w.extendDeadline()
 	w.flushed = true
 	return w.control.Flush()
 }
@@ -185,8 +180,7 @@ func (w *Writer) copyFile(file *os.File, size int64) (n int64, err error) {
 }
 
 func (w *Writer) copyChunk(chunk *io.LimitedReader) (int64, error) {
-	w.startTimer()
-	defer w.stopTimer()
+	w.extendDeadline()
 	n, err := io.Copy(w.w, chunk)
 	w.sent += n
 	return n, err
@@ -197,11 +191,14 @@ func (w *Writer) copyChunk(chunk *io.LimitedReader) (int64, error) {
 // WriteTimeout, Finish clears the deadline, which would otherwise apply to the
 // next response.
 //
-// If closing the connection ends the body, Finish sends the last bytes itself,
-// under the watchdog: an expired deadline would close the connection with FIN.
+// If closing the connection ends the body, Finish sends the last bytes itself: after an
+// expired deadline the server would close the connection with FIN.
 func (w *Writer) Finish() {
-	if w.untilClose && (w.sent > serverBuffer || w.flushed) {
-		w.Flush()
+	if w.untilClose && (w.sent > serverBuffer || w.flushed) && w.Flush() != nil {
+		return // the connection is reset
+	}
+	if w.conn != nil {
+		setLinger(w.conn, -1)
 	}
 	if w.serverTimeout {
 		w.extendDeadline()
@@ -210,20 +207,13 @@ func (w *Writer) Finish() {
 	w.control.SetWriteDeadline(time.Time{})
 }
 
-// startTimer starts the timeout of a chunk, and stopTimer ends it. A write
-// deadline is left in place between chunks: it has no effect there.
-func (w *Writer) startTimer() {
-	if w.watchdog != nil {
-		w.watchdog.start()
+// extendDeadline sets the deadline of a chunk. It is left in place between chunks, where
+// it has no effect.
+func (w *Writer) extendDeadline() {
+	deadline := time.Now().Add(w.timeout)
+	if w.conn == nil {
+		w.control.SetWriteDeadline(deadline)
 		return
 	}
-	w.extendDeadline()
+	w.conn.SetWriteDeadline(deadline)
 }
-
-func (w *Writer) stopTimer() {
-	if w.watchdog != nil {
-		w.watchdog.stop()
-	}
-}
-
-func (w *Writer) extendDeadline() { w.control.SetWriteDeadline(time.Now().Add(w.timeout)) }
