@@ -20,9 +20,8 @@ func (c *call) authenticate(route *route) error {
 	case route.auth == adminKey, route.auth == registerKey && c.registersAsAdmin():
 		return c.checkAdmin()
 	case route.auth == registerKey && c.api.options.DangerouslySkipClientKeys:
-		return &permitError{DeniedError{Message: "only an admin key may register exports"}, nil}
+		return &DeniedError{Message: "only an admin key may register exports"}
 	}
-	defer c.replaceBody() // Authorize may have read it
 	c.hasTenant = route.auth != ownKey
 	switch route.auth {
 	case ownKey:
@@ -52,7 +51,7 @@ func (c *call) checkRegistrant(key *keys.Key) error {
 		scopes = owner.Scopes
 	}
 	if !slices.Contains(scopes.List(), ScopeExportsRegister) {
-		return &permitError{DeniedError{Message: "the scopes of this API key do not name " + ScopeExportsRegister}, nil}
+		return &DeniedError{Message: "the scopes of this API key do not name " + ScopeExportsRegister}
 	}
 	return nil
 }
@@ -139,7 +138,7 @@ func (a *API) requireClientKey(next http.Handler, scopes ...string) http.Handler
 		if c.authenticateOwn(scopes) {
 			if a.options.Observe != nil {
 				c.observes = true
-				w = appResponse{&c.w}
+				w = &c.w
 			}
 			defer func() { r.Pattern = c.r.Pattern }()
 			next.ServeHTTP(w, c.r)

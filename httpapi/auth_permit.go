@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 
-	"example.com/canvasback/httpapi/internal/budget"
 	"example.com/canvasback/keys"
 )
 
@@ -22,7 +21,7 @@ func (c *call) permit(key *keys.Key, scopes []string) error {
 	c.setKey(key)
 	for _, scope := range scopes {
 		if !key.Allows(scope) {
-			return &permitError{DeniedError{Message: "this API key lacks the scope " + scope}, nil}
+			return &DeniedError{Message: "this API key lacks the scope " + scope}
 		}
 	}
 	if c.hasTenant {
@@ -37,14 +36,8 @@ func (c *call) permit(key *keys.Key, scopes []string) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok { // it has read the body
-		return errTooLarge
-	}
 	if failed, ok := errors.AsType[*resourcesError](err); ok {
 		return failed.error
-	}
-	if errors.Is(err, budget.ErrExhausted) {
-		return err
 	}
 	if _, ok := errors.AsType[*DeniedError](err); !ok && !isUnavailable(err) && !c.disconnected() {
 		c.logFailure(slog.LevelWarn, "Authorize failed", http.StatusForbidden, "error", err)

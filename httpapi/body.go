@@ -18,49 +18,29 @@ const bodyWindow = 10 * time.Second
 // requestBody is the body of a request, with a minimum rate. It keeps the ReadTimeout
 // of the server.
 type requestBody struct {
-	io.ReadCloser
-	call    *call
-	source  io.Reader // of readAll and isEmpty; a timedBody unless Options.Authorize has replaced it
+	call    *call     // nil behind middleware
+	source  io.Reader // without its rate
+	text    []byte    // what RequestResources has read, or nil
 	end     time.Time // of ReadTimeout; zero if there is none
 	missing int64     // bytes until the next window begins
-	read    int64     // bytes that Options.Authorize has read
 }
 
 // openBody limits the size, the rate and the memory of the body of the request.
+// Options.Authorize gets none: its way is RequestResources.
 func (c *call) openBody(limit int64) {
-	b := &c.body
-	b.call, b.ReadCloser, b.source = c, http.MaxBytesReader(&c.w, c.r.Body, limit), timedBody{b}
+	c.body = requestBody{call: c, source: http.MaxBytesReader(&c.w, c.r.Body, limit)}
 	if server, ok := c.r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ReadTimeout > 0 {
-		b.end = c.start.Add(server.ReadTimeout)
+		c.body.end = c.start.Add(server.ReadTimeout)
 	}
-	c.r.Body = b
+	c.r.Body = http.NoBody
 }
 
-// replaceBody makes the body that Options.Authorize has set the one of the request.
-func (c *call) replaceBody() {
-	if c.r.Body != &c.body {
-		c.body.source, c.r.Body = c.r.Body, &c.body
-	}
-}
-
-// Read is for Options.Authorize, which may read the body and keep it.
+// Read reads at BodyRate at least.
 func (b *requestBody) Read(p []byte) (int, error) {
-	n, err := timedBody{b}.Read(p)
-	b.read += int64(n)
-	if err := b.reserve(2 * b.read); err != nil {
-		return n, err
-	}
-	return n, err
-}
-
-// timedBody reads a body at BodyRate at least.
-type timedBody struct{ *requestBody }
-
-func (b timedBody) Read(p []byte) (int, error) {
 	if b.missing <= 0 {
 		b.startWindow()
 	}
-	n, err := b.ReadCloser.Read(p)
+	n, err := b.source.Read(p)
 	b.missing -= int64(n)
 	if err == io.EOF && b.call.r.ContentLength != 0 {
 		b.control().SetReadDeadline(time.Time{})
@@ -77,7 +57,7 @@ func (b *requestBody) isEmpty() bool {
 	if b.call.r.ContentLength > 0 {
 		return false
 	}
-	n, err := b.source.Read(make([]byte, 1))
+	n, err := b.Read(make([]byte, 1))
 	return n == 0 && err == io.EOF
 }
 
@@ -98,13 +78,16 @@ func (b *requestBody) startWindow() {
 // readAll returns the body. When a part has arrived, it reserves factor times the memory
 // for the next.
 func (b *requestBody) readAll(factor int64) ([]byte, error) {
+	if b.text != nil {
+		return b.text, nil
+	}
 	length := b.call.r.ContentLength + 1 // one byte of space for io.EOF
 	if length <= 0 {
 		length = 1 << 62 // unknown
 	}
 	body := make([]byte, 0, min(length, 4<<10))
 	for {
-		n, err := b.source.Read(body[len(body):cap(body)])
+		n, err := b.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		switch {
 		case err == io.EOF:
@@ -127,7 +110,7 @@ func (b *requestBody) readAll(factor int64) ([]byte, error) {
 // response before they have sent their request.
 func (b *requestBody) discard() {
 	b.control().SetReadDeadline(time.Now().Add(bodyWindow))
-	io.Copy(io.Discard, b.ReadCloser)
+	io.Copy(io.Discard, b.source)
 }
 
 // reserve is [call.reserve] while the body arrives. It may wait until the bodies of
@@ -175,9 +158,9 @@ func checkBodyType(header http.Header, accepted func(mediaType string) bool, err
 
 // drain discards an unread body, so that the connection can be reused.
 func (c *call) drain() {
-	body := io.Reader(c.r.Body)
-	if c.body.call != nil {
-		body = c.body.ReadCloser // without its rate
+	body := c.body.source
+	if body == nil {
+		body = c.r.Body
 	}
 	drain(&c.w, c.r, body)
 }

@@ -124,8 +124,8 @@ func lookupError(err error) errorResponse {
 	if limit, ok := errors.AsType[*exports.LinkLimitError](err); ok {
 		return errorResponse{err, tooMany, code, limit.Reason, limit.RetryAfter}
 	}
-	if permit, ok := errors.AsType[*permitError](err); ok {
-		return permit.response()
+	if denied, ok := errors.AsType[*DeniedError](err); ok {
+		return denied.response()
 	}
 	if taken, ok := errors.AsType[*keys.TakenError](err); ok {
 		return errorResponse{err, http.StatusConflict, "conflict", taken.Error(), 0}
@@ -173,39 +173,32 @@ func isUnavailable(err error) bool {
 type DeniedError struct {
 	Message    string
 	RetryAfter time.Duration
+
+	cause error // for the log; it is not wrapped, because it must not select another response
 }
 
-func (e *DeniedError) Error() string { return e.Message }
-
-// permitError is the rejection of a request, with the response of a DeniedError. It
-// does not wrap the cause, which must not select another response.
-type permitError struct {
-	DeniedError
-	cause error // for the log; may be nil
-}
-
-// denied returns a permitError for an error of the application, or
-// [keys.ErrUnavailable] if that of a store is the cause.
-func denied(err error) error {
-	out := &permitError{DeniedError{Message: "this is not permitted"}, err}
-	if known, ok := errors.AsType[*DeniedError](err); ok {
-		out.Message, out.RetryAfter = cmp.Or(known.Message, out.Message), known.RetryAfter
-	} else if isUnavailable(err) {
-		return fmt.Errorf("%w: %v", keys.ErrUnavailable, err) //nolint:errorlint // the cause must not select the response
-	}
-	return out
-}
-
-func (e *permitError) Error() string {
+func (e *DeniedError) Error() string {
 	if e.cause == nil {
 		return e.Message
 	}
 	return e.cause.Error()
 }
 
-func (e *permitError) response() errorResponse {
+func (e *DeniedError) response() errorResponse {
 	if e.RetryAfter > 0 {
 		return errorResponse{e, http.StatusTooManyRequests, "too_many_requests", e.Message, e.RetryAfter}
 	}
 	return errorResponse{e, http.StatusForbidden, "forbidden", e.Message, 0}
+}
+
+// denied returns a DeniedError for an error of the application, or
+// [keys.ErrUnavailable] if that of a store is the cause.
+func denied(err error) error {
+	out := &DeniedError{Message: "this is not permitted", cause: err}
+	if known, ok := errors.AsType[*DeniedError](err); ok {
+		out.Message, out.RetryAfter = cmp.Or(known.Message, out.Message), known.RetryAfter
+	} else if isUnavailable(err) {
+		return fmt.Errorf("%w: %v", keys.ErrUnavailable, err) //nolint:errorlint // the cause must not select the response
+	}
+	return out
 }

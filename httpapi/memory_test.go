@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -178,40 +177,6 @@ func TestMemoryBudget_ForgetsTheBodyOfADownload(t *testing.T) {
 	stalled := h.startBody("/viewer/exports/download-batch", h.anotherKey(), len(body), body)
 	is.New(t).Equal(status(t, stalled), 200)
 	h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 512<<10))).want(201)
-}
-
-// TestMemoryBudget_CountsWhatAuthorizeReads has an Authorize that reads bodies.
-func TestMemoryBudget_CountsWhatAuthorizeReads(t *testing.T) {
-	t.Parallel()
-	var read atomic.Int64
-	h := serve(t, func(o *httpapi.Options) {
-		o.Limits.Memory, o.Limits.StoreTimeout, o.Limits.IdleTimeout = 4<<20, 500*time.Millisecond, time.Second
-		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
-			var body bytes.Buffer
-			for {
-				n, err := io.CopyN(&body, r.Body, 1<<10)
-				read.Add(n)
-				if err == io.EOF {
-					r.Body = io.NopCloser(&body)
-					return nil
-				}
-				if err != nil {
-					return err
-				}
-			}
-		}
-	})
-	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
-	large := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 400<<10))
-	h.client("POST", "/symbol/folders/1/symbols", large).want(201)
-	const sent = 1400 << 10
-	read.Store(0)
-	for i := range int64(2) { // the second exceeds the budget
-		conn := h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 6<<20, strings.Repeat(" ", sent))
-		defer conn.Close()
-		eventually(t, func() bool { return read.Load() == (i+1)*sent })
-	}
-	h.client("POST", "/symbol/folders/1/symbols", large).wantError(503, "unavailable")
 }
 
 // findStore counts calls of Find, which wait until it is closed.

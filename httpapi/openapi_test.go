@@ -72,7 +72,7 @@ func TestOpenAPI_HasAllErrorCodes(t *testing.T) {
 	is := is.New(t)
 	statuses := make(map[string]int)
 	for _, f := range append(slices.Clone(errorTable),
-		lookupError(invalidRequest("")), lookupError(&permitError{DeniedError{RetryAfter: 1}, nil}), lookupError(&exports.NotReadyError{}),
+		lookupError(invalidRequest("")), lookupError(&DeniedError{RetryAfter: 1}), lookupError(&exports.NotReadyError{}),
 		lookupError(errors.New("unforeseen"))) {
 		if status, ok := statuses[f.code]; ok && status != f.status {
 			t.Errorf("%s has the statuses %d and %d", f.code, status, f.status)

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"strings"
@@ -72,7 +71,7 @@ func (r *Resources) addBody(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.body.source = bytes.NewReader(text)
+	c.body.text = text
 	var in struct {
 		FolderID      jsontext.Value `json:"folderId"`
 		IDs           jsontext.Value `json:"ids"`

@@ -47,18 +47,16 @@ func (w *response) begin() {
 // Unwrap is for [http.ResponseController].
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// appResponse is a response for the application's handlers, which may assert
-// http.Flusher or http.Hijacker.
-type appResponse struct{ *response }
-
-func (w appResponse) Flush() { w.FlushError() }
-
-func (w appResponse) FlushError() error {
+// FlushError is for [http.ResponseController]. Handlers of the application may assert
+// http.Flusher and http.Hijacker.
+func (w *response) FlushError() error {
 	w.begin()
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-func (w appResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w *response) Flush() { w.FlushError() }
+
+func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
 
