@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -48,6 +47,8 @@ type call struct {
 
 	body   requestBody
 	memory budget.Reservation[client]
+
+	bodyMemory bodyMemory
 }
 
 // newCall begins a request, of which it modifies nothing, with the given tokens of its
@@ -159,11 +160,9 @@ func (c *call) id() (int64, error) {
 		return 0, nil
 	}
 	text := c.r.PathValue("id")
-	id, err := strconv.ParseInt(text, 10, 64)
-	// ParseInt accepts signs and leading zeros, and PathValue is unescaped, which
-	// would give one record several URLs.
-	escaped := !strings.Contains(c.r.URL.EscapedPath()+"/", "/"+text+"/")
-	if err != nil || id < 1 || strconv.FormatInt(id, 10) != text || escaped {
+	id, ok := parseNumber(text)
+	escaped := !strings.Contains(c.r.URL.EscapedPath()+"/", "/"+text+"/") // would give one record several URLs
+	if !ok || id < 1 || escaped {
 		return 0, invalidRequest("id must be a positive whole number")
 	}
 	return id, nil

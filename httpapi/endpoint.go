@@ -16,6 +16,11 @@ type target struct {
 	tenant string
 }
 
+// idsRequest is the body of a request for several records.
+type idsRequest struct {
+	IDs ids `json:"ids"`
+}
+
 // withBody returns an endpoint that decodes the body, calls f and responds with its
 // reply.
 func withBody[In any](status int, f func(ctx context.Context, t target, in In) (reply, error)) endpoint {

@@ -23,5 +23,5 @@ func Routes(options *Options) []Route {
 	return list
 }
 
-// AppendKeys is appendKeys.
-var AppendKeys = appendKeys
+// AppendKey is appendKey.
+var AppendKey = appendKey

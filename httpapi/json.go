@@ -163,20 +163,16 @@ func decodeList[T any](dec *jsontext.Decoder, most int) (list []T, err error) {
 	return list, err
 }
 
-// texts is a JSON array of strings, of which no field may have more than 1,000.
-type texts []string
+// limited is a JSON array, of which no field may have more than 1,000 elements.
+type limited[T any] []T
+
+type (
+	texts = limited[string]
+	ids   = limited[int64]
+)
 
 // UnmarshalJSONFrom implements [json.UnmarshalerFrom].
-func (t *texts) UnmarshalJSONFrom(dec *jsontext.Decoder) (err error) {
-	*t, err = decodeList[string](dec, 1000)
-	return err
-}
-
-// ids is a JSON array of ids, of which no request may have more than 1,000.
-type ids []int64
-
-// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
-func (i *ids) UnmarshalJSONFrom(dec *jsontext.Decoder) (err error) {
-	*i, err = decodeList[int64](dec, 1000)
+func (l *limited[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) (err error) {
+	*l, err = decodeList[T](dec, 1000)
 	return err
 }

@@ -1,13 +1,10 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"io"
-	"slices"
 	"strconv"
 	"time"
 
@@ -168,12 +165,6 @@ func issuedReply(message string, issued keys.Issued) (reply, error) {
 
 // listKeys responds with a page of keys, or with all.
 func (e keyEndpoints) listKeys(c *call) error {
-	page, err := c.page()
-	if err != nil {
-		return err
-	}
-	rows := keys.Range(page)
-	rows.Limit = cmp.Or(page.Limit, maxPageSize)
 	filter := keys.Filter{}
 	owner, ok, err := c.query().get("owner")
 	if err != nil {
@@ -182,62 +173,15 @@ func (e keyEndpoints) listKeys(c *call) error {
 	if ok {
 		filter.Owner = &owner
 	}
-	list, err := e.page(c, filter, rows)
-	if err == nil {
-		const perKey = 4 << 10 // at most, with its JSON
-		err = c.count(int64(perKey * len(list.Keys)))
-	}
-	switch {
-	case err != nil:
-		return err
-	case list.More && page.Limit == 0:
-		return c.streamJSON(func(w io.Writer) error { return e.writeKeys(c, w, filter, rows, list) })
-	case list.More:
-		c.setLink(page.Limit, list.Keys[len(list.Keys)-1].ID)
-	}
-	return c.sendCompressible(append(appendKeys(nil, list.Keys, '['), ']'))
-}
-
-// writeKeys writes the first page of keys and then the others as they are read, so
-// that a long list takes no more memory than a page.
-func (e keyEndpoints) writeKeys(c *call, out io.Writer, filter keys.Filter, rows keys.Range, page keys.Page) error {
-	body := appendKeys(nil, page.Keys, '[')
-	for page.More {
-		if _, err := out.Write(body); err != nil {
-			return err
-		}
-		rows.After = page.Keys[len(page.Keys)-1].ID
-		var err error
-		if page, err = e.page(c, filter, rows); err != nil {
-			return err
-		}
-		body = appendKeys(body[:0], page.Keys, ',')
-	}
-	_, err := out.Write(append(body, ']'))
-	return err
-}
-
-// page returns a page of the keys that the filter selects.
-func (e keyEndpoints) page(c *call, filter keys.Filter, rows keys.Range) (keys.Page, error) {
-	ctx, cancel := c.storeContext()
-	defer cancel()
-	return e.service.List(ctx, filter, rows)
-}
-
-// appendKeys appends keys as JSON, each after a separator, which is the given one
-// and then a comma. A page after the first may be empty, because keys may have been
-// deleted.
-func appendKeys(dst []byte, list []keys.Key, separator byte) []byte {
-	if separator == '[' && len(list) == 0 {
-		return append(dst, '[')
-	}
-	const estimate = 384 // bytes of a key, rarely too low
-	dst = slices.Grow(dst, estimate*len(list))
-	for _, key := range list {
-		dst = appendKey(append(dst, separator), key)
-		separator = ','
-	}
-	return dst
+	return sendPages(c, pages[keys.Key]{
+		read: func(ctx context.Context, selected page) ([]keys.Key, bool, error) {
+			list, err := e.service.List(ctx, filter, keys.Range(selected))
+			return list.Keys, list.More, err
+		},
+		append: appendKey,
+		id:     func(key keys.Key) int64 { return key.ID },
+		size:   4 << 10,
+	})
 }
 
 func (e keyEndpoints) createKey(ctx context.Context, _ target, in apiKeyRequest) (reply, error) {
@@ -269,35 +213,17 @@ type updateKeysRequest struct {
 	keyChanges
 }
 
-type updatedKeysResponse struct {
-	Updated int `json:"updated"`
-}
-
 func (e keyEndpoints) updateKeys(ctx context.Context, _ target, in updateKeysRequest) (reply, error) {
 	fields, err := in.fields()
 	if err != nil {
 		return reply{}, err
 	}
 	updated, err := e.service.UpdateMany(ctx, in.IDs, fields)
-	if err != nil {
-		return reply{}, err
-	}
-	return jsonReply(updatedKeysResponse{updated})
+	return countReply("updated", updated, err)
 }
 
-type deleteKeysRequest struct {
-	IDs ids `json:"ids"`
-}
-
-type deletedKeysResponse struct {
-	Deleted int `json:"deleted"`
-}
-
-func (e keyEndpoints) deleteKeys(ctx context.Context, _ target, in deleteKeysRequest) (reply, error) {
-	if err := e.service.DeleteMany(ctx, in.IDs); err != nil {
-		return reply{}, err
-	}
-	return jsonReply(deletedKeysResponse{len(in.IDs)})
+func (e keyEndpoints) deleteKeys(ctx context.Context, _ target, in idsRequest) (reply, error) {
+	return countReply("deleted", len(in.IDs), e.service.DeleteMany(ctx, in.IDs))
 }
 
 type rotateKeyRequest struct {

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"example.com/canvasback/keys"
 )
 
 type importKeysRequest struct {
-	Keys importedKeys `json:"keys"`
+	Keys limited[importedKey] `json:"keys"`
 }
 
 type importedKey struct {
@@ -37,15 +35,6 @@ type importedKeysResponse struct {
 	IDs      []int64 `json:"ids"`
 }
 
-// importedKeys are the keys of a request, which may have 1,000.
-type importedKeys []importedKey
-
-// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
-func (k *importedKeys) UnmarshalJSONFrom(dec *jsontext.Decoder) (err error) {
-	*k, err = decodeList[importedKey](dec, 1000)
-	return err
-}
-
 func (e keyEndpoints) importKeys(ctx context.Context, _ target, in importKeysRequest) (reply, error) {
 	list := make([]keys.ImportedKey, len(in.Keys))
 	for i := range in.Keys {
@@ -65,10 +54,6 @@ type revokeRawKeysRequest struct {
 	APIKeys texts `json:"apiKeys"`
 }
 
-type revokedRawKeysResponse struct {
-	Revoked int `json:"revoked"`
-}
-
 // revokeRawKeys revokes the client keys in the body. Wrong ones count as in a header.
 func (e keyEndpoints) revokeRawKeys(c *call) error {
 	var in revokeRawKeysRequest
@@ -81,5 +66,5 @@ func (e keyEndpoints) revokeRawKeys(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.encode(http.StatusOK, revokedRawKeysResponse{revoked})
+	return c.encode(http.StatusOK, map[string]int{"revoked": revoked})
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 	"time"
 
@@ -98,8 +97,8 @@ func (c *call) ids() ([]int64, error) {
 	}
 	var ids []int64
 	for part := range strings.SplitSeq(text, ",") {
-		id, err := strconv.ParseInt(part, 10, 64)
-		if err != nil || strconv.FormatInt(id, 10) != part {
+		id, ok := parseNumber(part)
+		if !ok {
 			return nil, invalidRequest("ids must be positive whole numbers, separated by commas")
 		}
 		ids = append(ids, id)

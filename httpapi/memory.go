@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi/internal/bodies"
 	"example.com/canvasback/httpapi/internal/budget"
 )
 
@@ -84,6 +85,8 @@ type bodyMemory struct {
 	budget.Reservation[client]
 	call *call
 }
+
+func (m *bodyMemory) New() bodies.Memory { return &bodyMemory{call: m.call} }
 
 func (m *bodyMemory) Grow(size int64, wait bool) error {
 	if m.IsZero() {

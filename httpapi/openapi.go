@@ -1,11 +1,16 @@
 package httpapi
 
 import (
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
+	"io/fs"
 	"net/http"
 	"sync"
 
+	jsclient "example.com/canvasback/httpapi/client"
 	"example.com/canvasback/httpapi/internal/bodies"
+	"example.com/canvasback/httpapi/internal/ranges"
 )
 
 // document describes the API in OpenAPI 3.1. Tests compare it with the handler.
@@ -21,16 +26,39 @@ var document string
 // The caller owns the slice.
 func OpenAPI() []byte { return []byte(document) }
 
-var plainDocument = []byte(document)
-
-var compressedDocument = sync.OnceValue(func() []byte { return bodies.Gzip(plainDocument) })
-
-func serveDocument(c *call) error {
-	if c.compressible() {
-		c.w.Header().Set("Content-Encoding", "gzip")
-		c.write(http.StatusOK, compressedDocument())
+// staticFile returns an endpoint for a file of the program. With cacheable it has an ETag,
+// which is the same in all processes of a version.
+func staticFile(content []byte, mediaType string, cacheable bool) endpoint {
+	digest := sha256.Sum256(content)
+	plainTag := hex.EncodeToString(digest[:16])
+	compressed := sync.OnceValue(func() []byte { return bodies.Gzip(content) })
+	return func(c *call) error {
+		header, body, tag := c.w.Header(), content, plainTag
+		isGzip := c.compressible()
+		if isGzip {
+			body, tag = compressed(), tag+".gz"
+		}
+		if cacheable {
+			header.Set("Cache-Control", "no-cache")
+			header.Set("ETag", `"`+tag+`"`)
+			if ranges.ParseTags(c.r.Header["If-None-Match"]).MatchWeak(ranges.Tag{Opaque: tag}) {
+				c.w.WriteHeader(http.StatusNotModified)
+				return nil
+			}
+		}
+		if isGzip {
+			header.Set("Content-Encoding", "gzip")
+		}
+		c.writeAs(mediaType, http.StatusOK, body)
 		return nil
 	}
-	c.write(http.StatusOK, plainDocument)
-	return nil
+}
+
+// clientFile returns the endpoint of a file of package client.
+func clientFile(name, mediaType string) endpoint {
+	content, err := fs.ReadFile(jsclient.Files, name)
+	if err != nil {
+		panic(err) // the file is embedded
+	}
+	return staticFile(content, mediaType, true)
 }

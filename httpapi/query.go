@@ -58,12 +58,17 @@ func (q query) number(name string, least, most int64) (int64, error) {
 	if err != nil || !ok {
 		return 0, err
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	// ParseInt accepts signs and leading zeros.
-	if err != nil || n < least || n > most || strconv.FormatInt(n, 10) != text {
+	n, ok := parseNumber(text)
+	if !ok || n < least || n > most {
 		return 0, invalidRequest(fmt.Sprintf("%s must be a whole number from %d to %d", name, least, most))
 	}
 	return n, nil
+}
+
+// parseNumber parses a whole number in decimal digits.
+func parseNumber(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == text // ParseInt accepts signs and leading zeros
 }
 
 // flag returns a parameter that is true, false or absent.

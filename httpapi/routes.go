@@ -24,7 +24,7 @@ func (a *API) routes() []route {
 	limit, symbolLimit, batchLimit, importLimit := options.Limits.Body, options.Limits.Symbol, options.Limits.Batch, options.Limits.Import
 
 	list := []route{
-		{get, "/openapi.json", noKey, none, limit, serveDocument},
+		{get, "/openapi.json", noKey, none, limit, staticFile([]byte(document), "application/json", false)},
 		{get, "/client.js", noKey, none, limit, clientFile("client.js", "text/javascript")},
 		{get, "/client.d.ts", noKey, none, limit, clientFile("client.d.ts", "text/plain")},
 	}

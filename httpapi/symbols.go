@@ -89,7 +89,8 @@ func (e symbolEndpoints) send(c *call, key bodies.Key) error {
 	key.Tenant = c.tenant
 	view := c.view(key)
 	condition := c.ifNoneMatch(view)
-	body, err := e.bodies.Get(c.detached(), key, condition.known, func() bodies.Memory { return &bodyMemory{call: c} })
+	c.bodyMemory.call = c
+	body, err := e.bodies.Get(c.detached(), key, condition.known, &c.bodyMemory)
 	if err != nil {
 		return err
 	}

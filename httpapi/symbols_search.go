@@ -98,7 +98,8 @@ func (e symbolEndpoints) writeFound(c *call, w io.Writer, query symbols.Query, f
 		}
 		separator = ','
 	}
-	return closeList(w, separator)
+	_, err := w.Write(closeList(nil, separator))
+	return err
 }
 
 func (e symbolEndpoints) getSymbol(c *call, id int64) (symbols.Symbol, error) {

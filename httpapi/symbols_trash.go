@@ -1,9 +1,7 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
-	"io"
 
 	"example.com/canvasback/symbols"
 )
@@ -22,25 +20,11 @@ func (e symbolEndpoints) updateSymbols(ctx context.Context, t target, in updateS
 		RemoveTags: in.RemoveTags,
 		By:         t.by,
 	})
-	if err != nil {
-		return reply{}, err
-	}
-	return jsonReply(struct {
-		Updated int `json:"updated"`
-	}{updated})
+	return countReply("updated", updated, err)
 }
 
-type deleteSymbolsRequest struct {
-	IDs ids `json:"ids"`
-}
-
-func (e symbolEndpoints) deleteSymbols(ctx context.Context, t target, in deleteSymbolsRequest) (reply, error) {
-	if err := e.service(t.tenant).DeleteSymbols(ctx, in.IDs, t.by); err != nil {
-		return reply{}, err
-	}
-	return jsonReply(struct {
-		Deleted int `json:"deleted"`
-	}{len(in.IDs)})
+func (e symbolEndpoints) deleteSymbols(ctx context.Context, t target, in idsRequest) (reply, error) {
+	return countReply("deleted", len(in.IDs), e.service(t.tenant).DeleteSymbols(ctx, in.IDs, t.by))
 }
 
 type trashRecord struct {
@@ -66,63 +50,20 @@ func newTrashRecord(entry symbols.TrashEntry) trashRecord {
 	return record
 }
 
-// listTrash writes the trash page by page, if the request has no limit.
+// listTrash responds with the trash.
 func (e symbolEndpoints) listTrash(c *call) error {
-	selected, err := c.page()
-	if err != nil {
-		return err
-	}
-	limited := selected.Limit > 0
-	if !limited {
-		selected.Limit = maxPageSize
-	}
-	page, err := e.trashPage(c, selected)
-	if err != nil {
-		return err
-	}
-	if limited && page.More {
-		c.setLink(selected.Limit, page.Entries[len(page.Entries)-1].ID)
-	}
-	write := func(w io.Writer) error {
-		separator := byte('[')
-		for {
-			for _, entry := range page.Entries {
-				record, err := marshal(newTrashRecord(entry))
-				if err != nil {
-					return err
-				}
-				if _, err := w.Write(append([]byte{separator}, record...)); err != nil {
-					return err
-				}
-				separator, selected.After = ',', entry.ID
-			}
-			if limited || !page.More {
-				break
-			}
-			if page, err = e.trashPage(c, selected); err != nil {
-				return err
-			}
-		}
-		return closeList(w, separator)
-	}
-	if !limited && page.More {
-		return c.streamJSON(write)
-	}
-	const perEntry = 2 << 10 // at most, with its JSON
-	if err := c.count(int64(perEntry * len(page.Entries))); err != nil {
-		return err
-	}
-	var body bytes.Buffer
-	if err := write(&body); err != nil {
-		return err
-	}
-	return c.sendCompressible(body.Bytes())
-}
-
-func (e symbolEndpoints) trashPage(c *call, selected page) (symbols.TrashPage, error) {
-	ctx, cancel := c.storeContext()
-	defer cancel()
-	return e.service(c.tenant).ListTrash(ctx, symbols.Range(selected))
+	return sendPages(c, pages[symbols.TrashEntry]{
+		read: func(ctx context.Context, selected page) ([]symbols.TrashEntry, bool, error) {
+			list, err := e.service(c.tenant).ListTrash(ctx, symbols.Range(selected))
+			return list.Entries, list.More, err
+		},
+		append: func(dst []byte, entry symbols.TrashEntry) []byte {
+			record, _ := marshal(newTrashRecord(entry)) // texts and numbers always encode
+			return append(dst, record...)
+		},
+		id:   func(entry symbols.TrashEntry) int64 { return entry.ID },
+		size: 2 << 10,
+	})
 }
 
 type restoreRequest struct {
@@ -145,14 +86,4 @@ func (e symbolEndpoints) restore(ctx context.Context, t target, in restoreReques
 
 func (e symbolEndpoints) deleteTrash(ctx context.Context, t target) (reply, error) {
 	return messageReply("Deleted for good.", e.service(t.tenant).DeleteTrash(ctx, t.id))
-}
-
-// closeList ends a list of records, of which the next would have had a separator.
-func closeList(w io.Writer, separator byte) error {
-	end := "]"
-	if separator == '[' {
-		end = "[]"
-	}
-	_, err := io.WriteString(w, end)
-	return err
 }

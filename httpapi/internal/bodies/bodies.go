@@ -80,25 +80,29 @@ type Memory interface {
 
 	// Shrink reduces the Memory to size bytes. 0 releases it.
 	Shrink(size int64)
+
+	// New returns another Memory of the same client.
+	New() Memory
 }
 
 // Get returns the current body of a key, or one that is only Current if the client has
 // it, which known reports of a version; known may be nil. The caller must release the
-// body. The error is [ErrNoImage], that of the [symbols.Service], or that of a Memory.
-func (l *Library) Get(ctx context.Context, key Key, known func(symbols.Version) bool, newMemory func() Memory) (*Body, error) {
+// body. The error is [ErrNoImage], that of the [symbols.Service], or that of the memory,
+// which may be in use after the body is released.
+func (l *Library) Get(ctx context.Context, key Key, known func(symbols.Version) bool, memory Memory) (*Body, error) {
 	key.Fields = cmp.Or(key.Fields, AllFields)
 	version, size, err := l.version(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	body := &Body{Version: version, library: l, key: key, newMemory: newMemory}
+	body := &Body{Version: version, library: l, key: key, memory: memory}
 	cached := l.cache.get(key, version)
 	isKnown := known != nil && known(version)
 	if isKnown && (key.Kind != Image || cached != nil && cached.image.Type != "") {
 		body.Current = true
 		return body, nil
 	}
-	if body.content, err = l.content(ctx, key, version, size, newMemory()); err != nil {
+	if body.content, err = l.content(ctx, key, version, size, memory); err != nil {
 		return nil, err
 	}
 	if key.Kind == Image && body.content.image.Type == "" {

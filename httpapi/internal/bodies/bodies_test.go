@@ -55,14 +55,16 @@ func (m *memoryOf) Shrink(size int64) {
 	m.size = min(m.size, size)
 }
 
-// free is memory without end.
+func (m *memoryOf) New() Memory { return &memoryOf{used: m.used, limit: m.limit} }
+
+// free returns memory without end.
 func free() Memory { return &memoryOf{used: new(int64), limit: 1 << 40} }
 
 // read returns the text of a body.
 func read(t *testing.T, l *Library, key Key) (string, *Body) {
 	t.Helper()
 	is := is.New(t)
-	body, err := l.Get(t.Context(), key, nil, free)
+	body, err := l.Get(t.Context(), key, nil, free())
 	is.NoErr(err)
 	defer body.Release()
 	var out bytes.Buffer
@@ -123,20 +125,20 @@ func TestLibrary_CountsContentOnce(t *testing.T) {
 	is := is.New(t)
 	l := newLibrary(t, 64<<20, 50, 4000)
 	held := int64(0)
-	memory := func() Memory { return &memoryOf{used: &held, limit: 1 << 40} }
-	first, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, memory)
+	memory := &memoryOf{used: &held, limit: 1 << 40}
+	first, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, memory.New())
 	is.NoErr(err)
 	once := held
 	is.True(once > 150_000)
 	is.Equal(once, first.content.cost())
-	second, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, memory)
+	second, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, memory.New())
 	is.NoErr(err)
 	is.Equal(held, once)
 	first.Release()
 	is.Equal(held, once)
 	second.Release()
 	is.Equal(held, int64(0))
-	small, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1, Range: symbols.Range{Limit: 3}}, nil, memory)
+	small, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1, Range: symbols.Range{Limit: 3}}, nil, memory.New())
 	is.NoErr(err)
 	is.Equal(held, int64(0))
 	small.Release()
@@ -149,8 +151,8 @@ func TestLibrary_StreamsWithoutMemory(t *testing.T) {
 	is := is.New(t)
 	l := newLibrary(t, -1, 50, 4000)
 	held := int64(0)
-	memory := func() Memory { return &memoryOf{used: &held, limit: 70_000} }
-	body, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, memory)
+	memory := &memoryOf{used: &held, limit: 70_000}
+	body, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, memory.New())
 	is.NoErr(err)
 	is.True(!body.Settled)
 	is.True(held <= 70_000)
@@ -161,7 +163,7 @@ func TestLibrary_StreamsWithoutMemory(t *testing.T) {
 	want, _ := read(t, l, Key{Kind: Contents, ID: 1})
 	is.Equal(out.String(), want)
 
-	page, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1, Range: symbols.Range{Limit: 40}}, nil, memory)
+	page, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1, Range: symbols.Range{Limit: 40}}, nil, memory.New())
 	is.NoErr(err)
 	is.True(page.Settled)
 	is.True(page.Next > 5 && page.Next < 40)
@@ -176,7 +178,7 @@ func TestLibrary_WaitsForMemory(t *testing.T) {
 	for _, kind := range []Kind{Contents, Symbol} {
 		held := int64(0)
 		m := &memoryOf{used: &held}
-		body, err := l.Get(t.Context(), Key{Kind: kind, ID: 1}, nil, func() Memory { return &grownMemory{m} })
+		body, err := l.Get(t.Context(), Key{Kind: kind, ID: 1}, nil, &grownMemory{m})
 		is.NoErr(err)
 		is.True(held >= 200_000)
 		body.Release()
@@ -200,12 +202,12 @@ func TestLibrary_KnownVersionIsNotRead(t *testing.T) {
 	is := is.New(t)
 	l := newLibrary(t, 64<<20, 3, 100)
 	for _, kind := range []Kind{Folders, Folder, Contents, Symbol} {
-		body, err := l.Get(t.Context(), Key{Kind: kind, ID: 1}, func(symbols.Version) bool { return true }, free)
+		body, err := l.Get(t.Context(), Key{Kind: kind, ID: 1}, func(symbols.Version) bool { return true }, free())
 		is.NoErr(err)
 		is.True(body.Current)
 		is.Equal(len(l.cache.entries), 0)
 	}
-	_, err := l.Get(t.Context(), Key{Kind: Image, ID: 1}, func(symbols.Version) bool { return true }, free)
+	_, err := l.Get(t.Context(), Key{Kind: Image, ID: 1}, func(symbols.Version) bool { return true }, free())
 	is.Equal(err, ErrNoImage) // also for a client that has the version
 }
 

@@ -17,10 +17,10 @@ type Body struct {
 	Next    int64 // the id after which the next page of a list begins, or 0
 	Image   ImageInfo
 
-	library   *Library
-	key       Key
-	newMemory func() Memory
-	content   *content // nil if there is none, or it is released
+	library *Library
+	key     Key
+	memory  Memory
+	content *content // nil if there is none, or it is released
 }
 
 // Size returns the size of the body in bytes, or -1 if it is unknown.
@@ -70,7 +70,7 @@ func (b *Body) Write(ctx context.Context, w io.Writer) error {
 
 // writeRest writes what is not read in advance, of which one page is in memory at a time.
 func (b *Body) writeRest(ctx context.Context, w io.Writer, rest symbols.Range) error {
-	memory := b.newMemory()
+	memory := b.memory.New()
 	defer memory.Shrink(0)
 	for {
 		p, err := b.library.page(ctx, b.key, rest, false, symbols.LargeSize, func(size int64) error { return growUncounted(memory, size) })
