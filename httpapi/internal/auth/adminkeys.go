@@ -8,11 +8,9 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
-	"hash"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/crypto/bcrypt"
@@ -23,7 +21,7 @@ type adminKeys struct {
 	clear  []clearAdminKey
 	hashed []*hashedAdminKey
 
-	macs      sync.Pool     // of HMACs under a random secret
+	secret    []byte        // random, of the HMACs
 	comparing chan struct{} // has a value while a request compares a key with the hashes
 }
 
@@ -50,10 +48,8 @@ var bcryptHash = regexp.MustCompile(`^\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}$`)
 
 // newAdminKeys ignores empty keys. It returns an error for a malformed hash.
 func newAdminKeys(list []string) (*adminKeys, error) {
-	k := &adminKeys{comparing: make(chan struct{}, 1)}
-	secret := make([]byte, sha256.Size)
-	rand.Read(secret) // never fails
-	k.macs.New = func() any { return hmac.New(sha256.New, secret) }
+	k := &adminKeys{secret: make([]byte, sha256.Size), comparing: make(chan struct{}, 1)}
+	rand.Read(k.secret) // never fails
 	for i, key := range list {
 		switch {
 		case key == "":
@@ -98,9 +94,7 @@ func (k *adminKeys) find(key string) (number int, slow bool) {
 }
 
 func (k *adminKeys) mac(key string) (mac [sha256.Size]byte) {
-	h := k.macs.Get().(hash.Hash)
-	defer k.macs.Put(h)
-	h.Reset()
+	h := hmac.New(sha256.New, k.secret)
 	h.Write([]byte(key))
 	h.Sum(mac[:0])
 	return mac
