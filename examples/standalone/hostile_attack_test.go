@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,6 +28,8 @@ type hostileClient struct {
 	files   string
 	bomb    []byte
 	results tallies
+	links   atomic.Int64 // made by makeLinks
+	imports atomic.Int64 // of long names
 }
 
 func newHostileClient(s *soak, files string) *hostileClient {
@@ -121,6 +124,12 @@ func (c *hostileClient) attack(ctx context.Context, kinds string) *sync.WaitGrou
 		{"8 long manifest", 8, c.stall("/viewer/exports/download-batch", missing)},
 		{"8 empty items", 8, c.stall("/viewer/exports/links", empty)},
 		{"9 no waiting", 32, c.stall("/viewer/exports/download", single)},
+		{"a stalled link", 32, c.stallLink},
+		{"b many links", 4, c.makeLinks},
+		{"c long names", 4, c.searchLongNames},
+		{"d uploads at once", 2, c.upload},
+		{"e wrong keys", 4, c.wrongKeys},
+		{"f no waiting, kept", 16, c.noWaiting},
 	}
 	running := new(sync.WaitGroup)
 	for _, attack := range attacks {

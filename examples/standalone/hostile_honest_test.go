@@ -60,7 +60,7 @@ func (c *honestClient) work(ctx context.Context, phase string) {
 	c.phase = phase
 	jobs := []func(){
 		c.browseFolders, c.browseFolders, c.browseFolders, c.browseList, c.browseList, c.browseList, c.browseSymbol, c.browseSymbol, c.browseSymbol,
-		c.downloadSmall, c.downloadSmall, c.downloadMedium, c.downloadSeveral, c.downloadRange, c.downloadRange, c.save,
+		c.downloadSmall, c.downloadSmall, c.downloadMedium, c.downloadSeveral, c.downloadRange, c.downloadRange, c.save, c.administrate,
 	}
 	for ctx.Err() == nil {
 		jobs[c.random.IntN(len(jobs))]()
@@ -145,6 +145,11 @@ func (c *honestClient) downloadRange() {
 	if out.status == 206 && len(out.body) != part {
 		c.t.Errorf("range: got %d bytes, want %d", len(out.body), part)
 	}
+}
+
+// administrate reads a key as an administrator, whose client IP sends wrong keys too.
+func (c *honestClient) administrate() {
+	c.send(c.phase+" administrate", "GET", "/admin/api-keys?limit=1", "", []int{200}, "x-admin-key", soakAdminKey)
 }
 
 // save updates a symbol that does not count as a small request.

@@ -23,7 +23,7 @@ import (
 
 var (
 	hostileFlag = flag.Duration("hostile", 0, "duration of TestHostileClient per storage driver; it asserts ratios from a minute on")
-	attacksFlag = flag.String("attacks", "123456789", "attacks of TestHostileClient")
+	attacksFlag = flag.String("attacks", "123456789abcdef", "attacks of TestHostileClient")
 	thinkFlag   = flag.Duration("think", 20*time.Millisecond, "mean pause of a client of TestHostileClient after a request")
 )
 
