@@ -47,8 +47,6 @@ type call struct {
 
 	body   requestBody
 	memory budget.Reservation[client]
-
-	bodyMemory bodyMemory
 }
 
 // newCall begins a request, of which it modifies nothing, with the given tokens of its

@@ -89,8 +89,7 @@ func (e symbolEndpoints) send(c *call, key bodies.Key) error {
 	key.Tenant = c.tenant
 	view := c.view(key)
 	condition := c.ifNoneMatch(view)
-	c.bodyMemory.call = c
-	body, err := e.bodies.Get(c.detached(), key, condition.known, &c.bodyMemory)
+	body, err := e.bodies.Get(c.detached(), key, condition.known, &bodyMemory{call: c})
 	if err != nil {
 		return err
 	}
