@@ -11,7 +11,9 @@ import (
 	"hash/crc32"
 	"io"
 	"log/slog"
+	"math/big"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -63,77 +65,40 @@ func (raw RawKey) mask() string {
 func newRawKey(prefix string) RawKey {
 	var secret [secretBytes]byte
 	rand.Read(secret[:]) // never fails
-
-	raw := make([]byte, 0, len(prefix)+1+secretDigits+sumDigits)
-	raw = append(raw, prefix...)
-	raw = append(raw, '_')
-	raw = appendSecret(raw, secret)
-	sum := checksum(string(raw))
-	return RawKey(append(raw, sum[:]...))
-}
-
-// appendSecret appends secret, a big-endian number, in base62.
-func appendSecret(dst []byte, secret [secretBytes]byte) []byte {
-	var text [secretDigits]byte
-	for i := len(text) - 1; i >= 0; i-- {
-		remainder := 0
-		for j, b := range secret {
-			n := remainder<<8 | int(b)
-			secret[j] = byte(n / len(digits))
-			remainder = n % len(digits)
-		}
-		text[i] = digits[remainder]
-	}
-	return append(dst, text[:]...)
+	raw := prefix + "_" + base62(new(big.Int).SetBytes(secret[:]), secretDigits)
+	return RawKey(raw + checksum(raw))
 }
 
 // checksum returns the CRC-32 of text in base62.
-func checksum(text string) [sumDigits]byte {
-	n := crc32.ChecksumIEEE([]byte(text))
-	var sum [sumDigits]byte
-	for i := len(sum) - 1; i >= 0; i-- {
-		sum[i] = digits[n%uint32(len(digits))]
-		n /= uint32(len(digits))
+func checksum(text string) string {
+	return base62(big.NewInt(int64(crc32.ChecksumIEEE([]byte(text)))), sumDigits)
+}
+
+// base62 returns n with leading zeros.
+func base62(n *big.Int, width int) string {
+	text := []byte(n.Text(len(digits))) // its letters are of the other case
+	for i, c := range text {
+		if c > '9' {
+			text[i] = c ^ ('a' - 'A')
+		}
 	}
-	return sum
+	return strings.Repeat("0", width-len(text)) + string(text)
 }
 
 // wellFormed reports whether text has the format of a raw key with any prefix:
 // keys remain valid when the application changes Options.Prefix.
 func wellFormed(text string) bool {
 	prefixLen := len(text) - 1 - secretDigits - sumDigits
-	if prefixLen < 1 || prefixLen > maxPrefix || text[prefixLen] != '_' || !validPrefix(text[:prefixLen]) {
+	if prefixLen < 1 || text[prefixLen] != '_' || !validPrefix(text[:prefixLen]) {
 		return false
 	}
-	secret := text[prefixLen+1 : len(text)-sumDigits]
-	for i := range len(secret) {
-		if !isDigit(secret[i]) {
-			return false
-		}
-	}
-	if secret > maxSecret {
-		return false
-	}
-	sum := checksum(text[:len(text)-sumDigits])
-	return text[len(text)-sumDigits:] == string(sum[:])
+	secret, sum := text[prefixLen+1:len(text)-sumDigits], text[len(text)-sumDigits:]
+	return strings.Trim(secret, digits) == "" && secret <= maxSecret && sum == checksum(text[:len(text)-sumDigits])
 }
 
 // validPrefix reports whether text may be the prefix of a raw key.
 func validPrefix(text string) bool {
-	if text == "" || len(text) > maxPrefix {
-		return false
-	}
-	for i := range len(text) {
-		if !isDigit(text[i]) && text[i] != '_' {
-			return false
-		}
-	}
-	return true
-}
-
-// isDigit reports whether c is a base62 digit.
-func isDigit(c byte) bool {
-	return '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
+	return text != "" && len(text) <= maxPrefix && strings.Trim(text, digits+"_") == ""
 }
 
 // Digest identifies a raw key in the store: a SHA-256 or HMAC-SHA-256. It is printed

@@ -13,6 +13,8 @@ type Scopes struct {
 	limited bool   // if false, everything is permitted
 }
 
+const scopeChars = "abcdefghijklmnopqrstuvwxyz0123456789:._-"
+
 // allScopes is the text of Scopes that permit everything. It is not a valid scope.
 const allScopes = "*"
 
@@ -25,7 +27,7 @@ func NewScopes(list ...string) (Scopes, error) {
 		return Scopes{}, invalid(fmt.Sprintf("scopes must be at most %d", maxScopes))
 	}
 	for i, scope := range list {
-		if scope == "" || len(scope) > maxScope || strings.IndexFunc(scope, notInScope) >= 0 {
+		if scope == "" || len(scope) > maxScope || strings.Trim(scope, scopeChars) != "" {
 			return Scopes{}, invalid(fmt.Sprintf("scopes[%d] must be 1 to %d of a-z 0-9 : . _ -", i, maxScope))
 		}
 		if slices.Contains(list[:i], scope) {
@@ -33,10 +35,6 @@ func NewScopes(list ...string) (Scopes, error) {
 		}
 	}
 	return Scopes{strings.Join(list, " "), true}, nil
-}
-
-func notInScope(r rune) bool {
-	return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789:._-", r)
 }
 
 // ParseScopes reverses [Scopes.String]. It is for implementations of [Store].
@@ -80,14 +78,10 @@ func (s Scopes) allow(scope string) bool {
 	if !s.limited || scope == "" {
 		return !s.limited
 	}
-	for list := s.list; ; {
-		i := strings.IndexByte(list, ' ')
-		if i < 0 {
-			return list == scope
-		}
-		if list[:i] == scope {
+	for permitted := range strings.SplitSeq(s.list, " ") {
+		if permitted == scope {
 			return true
 		}
-		list = list[i+1:]
 	}
+	return false
 }
