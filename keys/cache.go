@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math/bits"
 	"sync"
@@ -8,7 +9,19 @@ import (
 	"time"
 )
 
-// cache holds entries by digest. A check may use it only under a valid [lease].
+// maxEntryAge bounds how long an entry is served. Every change of a key evicts
+// its entries; the bound is for changes that bypass the store's change log.
+const maxEntryAge = time.Minute
+
+// maxUnknown is the maximum number of cached digests of no key.
+const maxUnknown = 1 << 13
+
+// maxOfKey is how many slots of a set the entries of one key take at most. Those of its
+// raw keys are two; its page tokens take a sixteenth, so that they cannot evict others.
+const maxOfKey = 4
+
+// cache holds entries by digest. A check may use it only under a valid [lease],
+// except for tokens.
 //
 // The floor orders fills and evictions. Evicting raises it; a fill is dropped if
 // the floor was raised since its read began, because the read may have missed
@@ -17,13 +30,14 @@ import (
 type cache struct {
 	known   table
 	unknown table // a flood of unknown digests evicts no known ones
+	tokens  table // with a valid signature, which no change of a key makes invalid
 
 	mu    sync.Mutex // held by all writers of the tables
 	floor atomic.Uint64
 }
 
 func newCache(size int) *cache {
-	return &cache{known: newTable(size), unknown: newTable(min(size, maxUnknown))}
+	return &cache{known: newTable(size, 8), unknown: newTable(min(size, maxUnknown), 8), tokens: newTable(size, 16*maxOfKey)}
 }
 
 // get returns the entry of a digest, known or unknown, or nil.
@@ -47,6 +61,13 @@ func (c *cache) put(e *entry, floor uint64) {
 	}
 }
 
+// putToken adds the entry of a page token.
+func (c *cache) putToken(e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tokens.put(e)
+}
+
 // evict removes the entries of digests.
 func (c *cache) evict(digests ...Digest) {
 	c.mu.Lock()
@@ -58,10 +79,8 @@ func (c *cache) evict(digests ...Digest) {
 	}
 }
 
-// clear removes all entries.
-func (c *cache) clear() { c.evictReadSince(time.Time{}) }
-
-// evictReadSince removes the entries whose reads began at t or later.
+// evictReadSince removes the entries whose reads began at t or later: with the zero
+// time all.
 func (c *cache) evictReadSince(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,29 +89,72 @@ func (c *cache) evictReadSince(t time.Time) {
 	c.unknown.evictReadSince(t)
 }
 
+// entry is the result of a store read for a digest. It is immutable.
+type entry struct {
+	key    Key
+	known  bool // false: no key has the digest
+	use    *use // nil unless known
+	digest Digest
+	read   time.Time // when the read began
+
+	unsigned bool   // the store does not have the public key
+	base     *entry // of the raw key, if this is what a page token permits of it
+
+	// The entry of a page token has no use. Its key consists of ID, Token, Scopes, which are
+	// those of the token alone, and Digest, which is that of its raw key. See permitted.
+	last atomic.Pointer[entry]
+}
+
+func (e *entry) expired(now time.Time) bool { return now.Sub(e.read) >= maxEntryAge }
+
+// usable is key.usable for a clock that may be set back: a key that has once been
+// seen expired stays so until its expiry is changed, and so does a previous raw key.
+func (e *entry) usable(now time.Time) error {
+	err := e.key.usable(now)
+	switch {
+	case err == ErrExpired:
+		e.use.expiry.Store(e.key.ExpiresAt.UnixMilli())
+	case err == ErrUnknown:
+		e.use.previousExpiry.Store(e.key.PreviousExpiresAt.UnixMilli())
+	case err != nil:
+	case e.key.isPrevious() && e.use.previousExpiry.Load() == e.key.PreviousExpiresAt.UnixMilli():
+		err = ErrUnknown
+	case !e.key.ExpiresAt.IsZero() && e.use.expiry.Load() == e.key.ExpiresAt.UnixMilli():
+		err = ErrExpired
+	}
+	if e.key.Token != nil && err != ErrUnknown {
+		return cmp.Or(e.key.Token.usable(now), err)
+	}
+	return err
+}
+
 // table is a hash table of fixed size. It consists of sets of slots: an entry can
 // be in any slot of the set that its digest selects. Digests are uniformly
 // distributed, so their bytes serve as hashes. Readers take no lock, and putting
 // an entry costs the same in a full table as in an empty one.
-type table []set
+type table struct {
+	slots []atomic.Pointer[entry]
+	sets  uint64
+	ways  int // slots of a set: a power of two. Eight take one cache line.
+}
 
-// set takes one cache line.
-type set [8]atomic.Pointer[entry]
-
-func newTable(size int) table { return make(table, max(1, size/len(set{}))) }
+func newTable(size, ways int) table {
+	sets := max(1, size/ways)
+	return table{make([]atomic.Pointer[entry], sets*ways), uint64(sets), ways}
+}
 
 // find returns the set of a digest, and the index of the slot that lookups probe
 // first.
-func (t table) find(digest *Digest) (s *set, first int) {
-	i, _ := bits.Mul64(binary.NativeEndian.Uint64(digest[:]), uint64(len(t)))
-	return &t[i], int(digest[8])
+func (t *table) find(digest *Digest) (set []atomic.Pointer[entry], first int) {
+	i, _ := bits.Mul64(binary.NativeEndian.Uint64(digest[:]), t.sets)
+	return t.slots[int(i)*t.ways:][:t.ways], int(digest[8])
 }
 
 // get returns the entry of a digest, or nil.
-func (t table) get(digest *Digest, now time.Time) *entry {
-	s, first := t.find(digest)
-	for i := range len(s) {
-		e := s[(first+i)%len(s)].Load()
+func (t *table) get(digest *Digest, now time.Time) *entry {
+	set, first := t.find(digest)
+	for i := range set {
+		e := set[(first+i)&(len(set)-1)].Load()
 		if e != nil && e.digest == *digest && !e.expired(now) {
 			return e
 		}
@@ -100,43 +162,51 @@ func (t table) get(digest *Digest, now time.Time) *entry {
 	return nil
 }
 
-// put adds an entry in place of that of the same digest, or else in the first
-// slot that is free, or else in place of any one.
-func (t table) put(e *entry) {
-	s, first := t.find(&e.digest)
-	slot := &s[first%len(s)]
-	for i := len(s) - 1; i >= 0; i-- {
-		candidate := &s[(first+i)%len(s)]
-		other := candidate.Load()
-		if other != nil && other.digest == e.digest {
-			slot = candidate
-			break
-		}
-		if other == nil || other.expired(e.read) {
-			slot = candidate
-		}
-	}
-	slot.Store(e)
-}
-
-func (t table) evict(digest *Digest) {
-	s, _ := t.find(digest)
-	for i := range s {
-		if e := s[i].Load(); e != nil && e.digest == *digest {
-			s[i].Store(nil)
-		}
-	}
-}
-
-func (t table) evictReadSince(since time.Time) {
-	for i := range t {
-		for j := range t[i] {
-			if e := t[i][j].Load(); e != nil && !e.read.Before(since) {
-				t[i][j].Store(nil)
+// put adds an entry: in place of that of the same digest, or of another one of its key if
+// these have all their slots, or else in the first slot that is free, or else in place of
+// any one.
+func (t *table) put(e *entry) {
+	set, first := t.find(&e.digest)
+	var free, own *atomic.Pointer[entry]
+	owned := 0
+	for i := range set {
+		slot := &set[(first+i)&(len(set)-1)]
+		switch other := slot.Load(); {
+		case other != nil && other.digest == e.digest:
+			slot.Store(e)
+			return
+		case other == nil || other.expired(e.read):
+			if free == nil {
+				free = slot
 			}
+		case e.known && other.key.ID == e.key.ID:
+			owned++
+			own = slot
+		}
+	}
+	switch {
+	case owned >= maxOfKey:
+	case free != nil:
+		own = free
+	default:
+		own = &set[first&(len(set)-1)]
+	}
+	own.Store(e)
+}
+
+func (t *table) evict(digest *Digest) {
+	set, _ := t.find(digest)
+	for i := range set {
+		if e := set[i].Load(); e != nil && e.digest == *digest {
+			set[i].Store(nil)
 		}
 	}
 }
 
-// maxUnknown is the maximum number of cached digests of no key.
-const maxUnknown = 1 << 13
+func (t *table) evictReadSince(since time.Time) {
+	for i := range t.slots {
+		if e := t.slots[i].Load(); e != nil && !e.read.Before(since) {
+			t.slots[i].Store(nil)
+		}
+	}
+}

@@ -101,12 +101,10 @@ func (s *Service) RevokeRaw(ctx context.Context, raws []string, wrong func() err
 	var ids []int64
 	given := make(map[Digest]bool)
 	for _, raw := range raws {
-		if !wellFormed(raw) && !s.foreign(raw) {
-			continue
-		}
 		now := time.Now()
-		e, err := s.lookup(ctx, raw, s.digesters[0].digest(raw), s.leases.use(now), now)
+		e, err := s.findRaw(ctx, raw, s.leases.use(now), now)
 		switch {
+		case err == ErrMalformed:
 		case err != nil:
 			return 0, err
 		case e.known:

@@ -95,7 +95,7 @@ func (l *leases) renew(ctx context.Context, store Store) (err error) {
 	case err != nil:
 		return err
 	case !changes.Complete || last == nil:
-		l.cache.clear()
+		l.cache.evictReadSince(time.Time{})
 	case !last.valid(time.Now()):
 		l.cache.evictReadSince(last.requested)
 		l.cache.evict(changes.Digests...)

@@ -118,7 +118,7 @@ func TestUpdate_NarrowingIsRevoking(t *testing.T) {
 		is.Equal(err.Error(), "no scope")
 		after := get(t, s, 1)
 		is.Equal(after, before) // it is not a use
-		is.Equal(s.Stats().Denied, uint64(1))
+		is.Equal(s.Stats().Rejected, uint64(1))
 
 		update(t, other, 1, keys.Fields{Owner: new("b")})
 		key, err := s.Verify(t.Context(), string(issued.Raw))

@@ -98,10 +98,9 @@ type Service struct {
 	clock         func() time.Time // nil: time.Now
 
 	cache  *cache
-	tokens *tokenCache
 	leases *leases
 	loads  singleflight.Group // by digest and floor of the cache
-	uses   uses
+	uses   *uses
 	stats  counters
 }
 
@@ -142,10 +141,9 @@ func NewService(store Store, options *Options) (*Service, error) {
 		log:           o.Logger,
 		clock:         o.Now,
 		cache:         newCache(o.CacheSize),
-		tokens:        newTokenCache(o.CacheSize),
-		uses:          uses{usageDays: int64(o.UsageDays)},
 	}
 	s.leases = newLeases(o.Lease, s.cache)
+	s.uses = newUses(store, s.now, o.UsageDays)
 	for _, pepper := range append([][]byte{o.Pepper}, o.PreviousPeppers...) {
 		s.digesters = append(s.digesters, newDigester(pepper))
 	}
@@ -161,7 +159,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var renewing sync.WaitGroup
 	renewing.Go(func() { s.leases.renewLoop(ctx, s.store, s.log) })
 	defer renewing.Wait()
-	return s.uses.flushLoop(ctx, s.store, s.flushInterval, s.now, s.log)
+	return s.uses.flushLoop(ctx, s.flushInterval, s.log)
 }
 
 // Create issues a new key. The error matches [ErrInvalid] or [ErrUnavailable].
@@ -345,7 +343,7 @@ func (s *Service) remove(ctx context.Context, ids []int64, conditions []Conditio
 	case rejected != nil && !errors.Is(rejected, ErrNotFound):
 		return rejected
 	case rejected != nil:
-		s.cache.clear() // another call may have just deleted it; see change
+		s.cache.evictReadSince(time.Time{}) // another call may have just deleted it; see change
 	case err != nil:
 		return storeError("delete keys", err)
 	}
@@ -360,7 +358,7 @@ func (s *Service) remove(ctx context.Context, ids []int64, conditions []Conditio
 // countUses writes the uses of keys before these are deleted or get another owner. An error
 // does not prevent that: uses must not keep a key alive.
 func (s *Service) countUses(ctx context.Context, ids []int64) {
-	if err := s.uses.flushKeys(ctx, s.store, s.now, ids); err != nil {
+	if err := s.uses.flush(ctx, ids); err != nil {
 		s.log.WarnContext(ctx, "key uses not written before a change", "error", err)
 	}
 }
@@ -470,21 +468,4 @@ func (s *Service) now() time.Time {
 		return milli(time.Now())
 	}
 	return milli(s.clock())
-}
-
-// Stats returns the counters. It does not read them as one snapshot, so sums
-// may be off by concurrent checks.
-func (s *Service) Stats() Stats {
-	return Stats{
-		Hits:        s.stats.hits.Load(),
-		Misses:      s.stats.misses.Load(),
-		Uncached:    s.stats.uncached.Load(),
-		Malformed:   s.stats.malformed.Load(),
-		Unknown:     s.stats.unknown.Load(),
-		Inactive:    s.stats.inactive.Load(),
-		Expired:     s.stats.expired.Load(),
-		Unavailable: s.stats.unavailable.Load(),
-		Denied:      s.stats.denied.Load(),
-		LeaseAge:    s.leases.age(),
-	}
 }

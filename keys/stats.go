@@ -12,13 +12,8 @@ type Stats struct {
 	Misses   uint64 // read from the store and cached
 	Uncached uint64 // read from the store because no lease was valid
 
-	// Checks that failed, by error.
-	Malformed   uint64
-	Unknown     uint64
-	Inactive    uint64
-	Expired     uint64
-	Unavailable uint64
-	Denied      uint64 // by the function of VerifyFunc
+	Rejected    uint64 // checks that failed, except for an unavailable store
+	Unavailable uint64 // checks that failed because of the store
 
 	// LeaseAge is the time since the last successful [Store.Changes] call
 	// began. It is negative before the first one and after Run. It grows after a
@@ -28,23 +23,18 @@ type Stats struct {
 
 // counters are the counters of [Stats].
 type counters struct {
-	hits, misses, uncached                             atomic.Uint64
-	malformed, unknown, inactive, expired, unavailable atomic.Uint64
-	denied                                             atomic.Uint64
+	hits, misses, uncached, rejected, unavailable atomic.Uint64
 }
 
-// countError counts a failed check.
-func (c *counters) countError(err error) {
-	switch err {
-	case ErrMalformed:
-		c.malformed.Add(1)
-	case ErrUnknown:
-		c.unknown.Add(1)
-	case ErrInactive:
-		c.inactive.Add(1)
-	case ErrExpired, ErrTokenExpired:
-		c.expired.Add(1)
-	default:
-		c.unavailable.Add(1)
+// Stats returns the counters. It does not read them as one snapshot, so sums
+// may be off by concurrent checks.
+func (s *Service) Stats() Stats {
+	return Stats{
+		Hits:        s.stats.hits.Load(),
+		Misses:      s.stats.misses.Load(),
+		Uncached:    s.stats.uncached.Load(),
+		Rejected:    s.stats.rejected.Load(),
+		Unavailable: s.stats.unavailable.Load(),
+		LeaseAge:    s.leases.age(),
 	}
 }

@@ -2,6 +2,8 @@ package keys
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +11,17 @@ import (
 	"unicode/utf8"
 
 	"example.com/canvasback/keys/internal/pagetoken"
+)
+
+const (
+	defaultLifetime = time.Hour
+	maxLifetime     = 24 * time.Hour
+
+	// lifetimeSlack is how much later than maxLifetime a token may end, because clocks
+	// differ and expiries are whole seconds.
+	lifetimeSlack = time.Minute
+
+	maxSources = 100 // of a token
 )
 
 // TokenFields are the restrictions of a page token. The zero value has none but an hour.
@@ -29,7 +42,6 @@ func (s *Service) IssueToken(ctx context.Context, raw string, fields TokenFields
 	e, now, err := s.check(ctx, raw)
 	switch {
 	case err != nil:
-		s.stats.countError(err)
 		return Issued{}, err
 	case e.key.Token != nil:
 		return Issued{}, notPermitted("a page token cannot make page tokens")
@@ -40,9 +52,8 @@ func (s *Service) IssueToken(ctx context.Context, raw string, fields TokenFields
 	if end := e.key.ValidUntil(); !end.IsZero() {
 		expires = min(expires, end.Unix())
 	}
-	text := pagetoken.Sign(s.tokenPrefix, raw, pagetoken.Claims{
-		KeyID: e.key.ID, Expires: expires, Scopes: fields.Scopes.List(), Sources: fields.Sources,
-	})
+	claims := pagetoken.Claims{KeyID: e.key.ID, Expires: expires, Scopes: fields.Scopes.List(), Sources: fields.Sources}
+	text := pagetoken.Sign(s.tokenPrefix, raw, claims)
 	if len(text) > pagetoken.MaxLength {
 		return Issued{}, invalid(fmt.Sprintf("sources must fit into a token of %d characters", pagetoken.MaxLength))
 	}
@@ -54,10 +65,9 @@ func (s *Service) IssueToken(ctx context.Context, raw string, fields TokenFields
 			return Issued{}, storeError("store public key", err)
 		}
 	}
-	t := newVerifiedToken(tokenDigest(text), expires, fields.Scopes, fields.Sources)
-	narrowed := t.narrow(e).key
-	narrowed.LastUsedAt = key.LastUsedAt
-	return Issued{Key: narrowed, Raw: RawKey(text)}, nil
+	permitted := newTokenEntry(tokenDigest(text), &claims, fields.Scopes).permitted(e).key
+	permitted.LastUsedAt = key.LastUsedAt
+	return Issued{Key: permitted, Raw: RawKey(text)}, nil
 }
 
 // check returns an error for the first invalid field, and sets the default.
@@ -87,38 +97,29 @@ func checkSources(list []string) error {
 	return nil
 }
 
-// checkToken is check for a page token. Its raw key is looked up like that of any other
+// findToken is findRaw for a page token. Its raw key is looked up like that of any other
 // check, so a token ends with it on all processes.
-func (s *Service) checkToken(ctx context.Context, text string) (*entry, time.Time, error) {
-	now := time.Now()
+func (s *Service) findToken(ctx context.Context, text string, leased bool, now time.Time) (*entry, error) {
 	digest := tokenDigest(text)
-	leased := s.leases.use(now)
-	t := s.tokens.get(&digest)
-	if t == nil {
+	token := s.cache.tokens.get(&digest, now)
+	if token == nil {
 		var err error
-		if t, err = s.verifyToken(ctx, text, digest); err != nil {
-			return nil, now, err
+		if token, err = s.verifyToken(ctx, text, digest); err != nil {
+			return nil, err
 		}
-		s.tokens.put(t, now)
+		s.cache.putToken(token)
 	}
-	e, err := s.find(ctx, t.signer, leased, now)
-	if err != nil {
-		return nil, now, err
+	e, err := s.find(ctx, token.key.Digest, leased, now)
+	if err != nil || !e.known {
+		return e, err
 	}
-	if !e.known {
-		return nil, now, ErrUnknown
-	}
-	e = t.narrow(e)
-	if s.clock != nil {
-		now = s.clock()
-	}
-	return e, now, t.usable(e, now)
+	return token.permitted(e), nil
 }
 
 // verifyToken checks form and signature of a page token. It reads the store once.
-func (s *Service) verifyToken(ctx context.Context, text string, digest Digest) (*verifiedToken, error) {
+func (s *Service) verifyToken(ctx context.Context, text string, digest Digest) (*entry, error) {
 	parsed, err := pagetoken.Parse(s.tokenPrefix, text)
-	if err != nil {
+	if err != nil || parsed.Sources != nil && checkSources(parsed.Sources) != nil {
 		return nil, ErrMalformed
 	}
 	var scopes Scopes
@@ -127,29 +128,23 @@ func (s *Service) verifyToken(ctx context.Context, text string, digest Digest) (
 			return nil, ErrMalformed
 		}
 	}
-	if parsed.Sources != nil && checkSources(parsed.Sources) != nil {
-		return nil, ErrMalformed
-	}
 	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()
+	e := newTokenEntry(digest, &parsed.Claims, scopes)
 	key, err := s.store.FindID(ctx, parsed.KeyID)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return nil, ErrUnknown
 	case err != nil:
 		return nil, storeError("find key", err)
-	}
-	t := newVerifiedToken(digest, parsed.Expires, scopes, parsed.Sources)
-	t.keyID = key.ID
-	switch {
 	case s.signed(&parsed, key.Digest, key.PublicKey):
-		t.signer = key.Digest
+		e.key.Digest = key.Digest
 	case s.signed(&parsed, key.PreviousDigest, key.PreviousPublicKey):
-		t.signer = key.PreviousDigest
+		e.key.Digest = key.PreviousDigest
 	default:
 		return nil, ErrUnknown
 	}
-	return t, nil
+	return e, nil
 }
 
 // signed reports whether a token was signed with the raw key that has the digest and the
@@ -164,4 +159,43 @@ func (s *Service) signed(t *pagetoken.Token, digest Digest, public PublicKey) bo
 		}
 	}
 	return false
+}
+
+// newTokenEntry returns the entry of a page token, without the digest of its raw key.
+func newTokenEntry(digest Digest, claims *pagetoken.Claims, scopes Scopes) *entry {
+	token := &Token{hex.EncodeToString(digest[:4]), time.Unix(claims.Expires, 0).UTC(), claims.Sources}
+	return &entry{
+		digest: digest, read: time.Now(), known: true,
+		key: Key{ID: claims.KeyID, Scopes: scopes, Token: token},
+	}
+}
+
+// permitted returns the entry of a raw key with what its page token also permits. It
+// remembers the last one, so that checks do not allocate.
+func (token *entry) permitted(e *entry) *entry {
+	if last := token.last.Load(); last != nil && last.base == e {
+		return last
+	}
+	both := &entry{digest: e.digest, read: e.read, known: true, key: e.key, use: e.use, base: e}
+	both.key.Scopes = token.key.Scopes.and(e.key.Scopes)
+	both.key.Token = token.key.Token
+	token.last.Store(both)
+	return both
+}
+
+// usable returns an error if the token ends too late, or has ended.
+func (t *Token) usable(now time.Time) error {
+	switch {
+	case t.ExpiresAt.Sub(now) > maxLifetime+lifetimeSlack:
+		return ErrMalformed
+	case !now.Before(t.ExpiresAt):
+		return ErrTokenExpired
+	}
+	return nil
+}
+
+// tokenDigest returns the SHA-256 of a token. Longer ones are copied to the heap.
+func tokenDigest(text string) Digest {
+	var short [256]byte
+	return sha256.Sum256(append(short[:0], text...))
 }

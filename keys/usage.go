@@ -7,6 +7,12 @@ import (
 	"time"
 )
 
+const (
+	defaultUsageDays = 30  // of UsageFilter
+	maxUsageDays     = 400 // of UsageFilter
+	maxUsageIDs      = 100
+)
+
 // UsageFilter selects usage: of the last Days days, from 1 to 400, 30 if zero.
 type UsageFilter struct {
 	IDs   []int64 // up to 100 different keys; nil: the sum of all, deleted ones included
@@ -50,7 +56,7 @@ func (s *Service) Usage(ctx context.Context, filter UsageFilter) ([]KeyUsage, er
 			return nil, err
 		}
 	}
-	first := dayOf(s.now()) - int64(filter.Days) + 1
+	first := dayOf(s.now().UnixMilli()) - int64(filter.Days) + 1
 	list := make([]KeyUsage, len(ids))
 	index := make(map[int64]int)
 	for i, id := range ids {

@@ -10,10 +10,6 @@ import (
 	"time"
 )
 
-// maxEntryAge bounds how long an entry is served. Every change of a key evicts
-// its entries; the bound is for changes that bypass the store's change log.
-const maxEntryAge = time.Minute
-
 const (
 	// flushTimeout bounds one write of uses, and flushSize how many it has: the
 	// only writer of SQLite is free again after about 10 ms, most of it CPU time.
@@ -23,14 +19,6 @@ const (
 	// idleTime is how long an unused use is kept. No entry of the cache has it
 	// any more, because an entry is served for maxEntryAge after get was called.
 	idleTime = 2 * maxEntryAge
-)
-
-const (
-	day = 24 * time.Hour
-
-	defaultUsageDays = 30  // of UsageFilter
-	maxUsageDays     = 400 // of UsageFilter
-	maxUsageIDs      = 100
 
 	// pruneInterval is how often expired usage is removed, maxPruned rows at a time.
 	pruneInterval = time.Hour
@@ -39,22 +27,32 @@ const (
 
 // use counts the uses of a key by this process. Times are Unix milliseconds.
 type use struct {
+	id    useID
 	at    atomic.Int64 // of the last use
 	count dayCounts
 
-	// What the store has of both. Only flush writes them.
+	// What the store has of both. Only write changes them.
 	writtenAt    atomic.Int64
 	writtenCount dayCounts
-
-	// When get returned it, or flush found something to write.
-	touched atomic.Int64
 
 	public atomic.Pointer[publicKeyOf] // that the store does not have
 
 	// The expiries with which the key, and its previous raw key, were seen
 	// expired; see entry.usable.
 	expiry, previousExpiry atomic.Int64
+
+	// When get returned it, or pending found something to write. Guarded by uses.mu.
+	touched time.Time
 }
+
+// useID identifies a key. After a failover that lost commits, an id can be
+// assigned again.
+type useID struct {
+	key     int64
+	created int64 // Unix milliseconds
+}
+
+func useIDOf(key Key) useID { return useID{key.ID, key.CreatedAt.UnixMilli()} }
 
 // publicKeyOf is the public key of the raw key with the digest.
 type publicKeyOf struct {
@@ -66,9 +64,14 @@ type publicKeyOf struct {
 // those of one parity are of one day.
 type dayCounts [2]atomic.Int64
 
-func (c *dayCounts) of(at int64) *atomic.Int64 { return &c[dayOfMillis(at)&1] }
+func (c *dayCounts) of(at int64) *atomic.Int64 { return &c[dayOf(at)&1] }
 
 func (c *dayCounts) sum() int64 { return c[0].Load() + c[1].Load() }
+
+const day = 24 * time.Hour
+
+// dayOf returns the number of the UTC day of a time.
+func dayOf(at int64) int64 { return at / day.Milliseconds() }
 
 // record counts a use at the given time. It counts last, so that at is never of a day
 // before a use that is counted.
@@ -86,16 +89,16 @@ func (u *use) isWritten() bool {
 	return u.count.sum() == u.writtenCount.sum() && u.at.Load() == u.writtenAt.Load()
 }
 
-// unwritten returns what the store does not have of the uses of a key.
-func (u *use) unwritten(key useKey) Use {
+// unwritten returns what the store does not have.
+func (u *use) unwritten() Use {
 	counts := [2]int64{u.count[0].Load() - u.writtenCount[0].Load(), u.count[1].Load() - u.writtenCount[1].Load()}
 	at := u.at.Load()
 	unwritten := Use{
-		ID:        key.id,
-		CreatedAt: time.UnixMilli(key.created).UTC(),
+		ID:        u.id.key,
+		CreatedAt: time.UnixMilli(u.id.created).UTC(),
 		At:        time.UnixMilli(at).UTC(),
 		Count:     counts[0] + counts[1],
-		Today:     counts[dayOfMillis(at)&1],
+		Today:     counts[dayOf(at)&1],
 	}
 	if p := u.public.Load(); p != nil {
 		unwritten.Digest, unwritten.PublicKey = p.digest, p.public
@@ -103,62 +106,55 @@ func (u *use) unwritten(key useKey) Use {
 	return unwritten
 }
 
+// markWritten records that the store has what unwritten returned.
+func (u *use) markWritten(written Use) {
+	at := written.At.UnixMilli()
+	u.writtenAt.Store(at)
+	u.writtenCount.of(at).Add(written.Today)
+	u.writtenCount.of(at - day.Milliseconds()).Add(written.Count - written.Today)
+	if p := u.public.Load(); p != nil && p.public == written.PublicKey {
+		u.public.CompareAndSwap(p, nil)
+	}
+}
+
 // uses holds the uses of the keys that this process has checked in the last minutes,
 // and of those that it has seen expired.
 type uses struct {
-	mu    sync.RWMutex
-	byKey map[useKey]*use
+	store Store
+	now   func() time.Time
+
+	mu   sync.Mutex
+	byID map[useID]*use
 
 	writing sync.Mutex // by write: two would write the same uses
 
 	usageDays int64     // that are kept
-	nextPrune time.Time // used by flush only
+	nextPrune time.Time // used by flushLoop only
 }
 
-// useKey identifies a key. After a failover that lost commits, an id can be
-// assigned again.
-type useKey struct {
-	id      int64
-	created int64 // Unix milliseconds
+func newUses(store Store, now func() time.Time, usageDays int) *uses {
+	return &uses{store: store, now: now, byID: make(map[useID]*use), usageDays: int64(usageDays)}
 }
-
-func useKeyOf(key Key) useKey { return useKey{key.ID, key.CreatedAt.UnixMilli()} }
 
 // get returns the use of a key, which it adds if necessary.
 func (u *uses) get(key Key) *use {
-	if found := u.touch(key); found != nil {
-		return found
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.byKey == nil {
-		u.byKey = make(map[useKey]*use)
-	}
-	found := u.byKey[useKeyOf(key)]
+	id := useIDOf(key)
+	found := u.byID[id]
 	if found == nil {
-		found = new(use)
-		u.byKey[useKeyOf(key)] = found
+		found = &use{id: id}
+		u.byID[id] = found
 	}
-	found.touched.Store(time.Now().UnixMilli())
-	return found
-}
-
-// touch returns the use of a key, or nil. removeIdle does not remove it soon.
-func (u *uses) touch(key Key) *use {
-	u.mu.RLock()
-	defer u.mu.RUnlock()
-	found := u.byKey[useKeyOf(key)]
-	if found != nil {
-		found.touched.Store(time.Now().UnixMilli())
-	}
+	found.touched = time.Now()
 	return found
 }
 
 // applyTo adds to the key what the store does not have of its uses.
 func (u *uses) applyTo(key *Key) {
-	u.mu.RLock()
-	found := u.byKey[useKeyOf(*key)]
-	u.mu.RUnlock()
+	u.mu.Lock()
+	found := u.byID[useIDOf(*key)]
+	u.mu.Unlock()
 	if found == nil {
 		return
 	}
@@ -172,133 +168,75 @@ func (u *uses) applyTo(key *Key) {
 func (u *uses) remove(key Key) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.byKey, useKeyOf(key))
+	delete(u.byID, useIDOf(key))
 }
 
-// pending returns the keys with uses that the store does not have, ids ascending.
-func (u *uses) pending() (list []useKey) {
-	now := time.Now().UnixMilli()
-	u.mu.RLock()
-	for key, use := range u.byKey {
-		if !use.isWritten() {
-			use.touched.Store(now)
-			list = append(list, key)
+// pending returns uses that the store does not have, keys ascending: of the keys with the
+// ids, or of all if ids is nil. It removes written uses after idleTime. A key that was seen
+// expired keeps its use, because the clock may be set back.
+func (u *uses) pending(ids []int64) (list []*use) {
+	now := time.Now()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for id, use := range u.byID {
+		switch {
+		case !use.isWritten():
+			use.touched = now
+			if ids == nil || slices.Contains(ids, id.key) {
+				list = append(list, use)
+			}
+		case now.Sub(use.touched) > idleTime && use.expiry.Load() == 0 && use.previousExpiry.Load() == 0:
+			delete(u.byID, id)
 		}
 	}
-	u.mu.RUnlock()
-	slices.SortFunc(list, func(a, b useKey) int {
-		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.created, b.created))
-	})
+	slices.SortFunc(list, func(a, b *use) int { return cmp.Compare(a.id.key, b.id.key) })
 	return list
 }
 
-// unwritten returns what the store does not have of the uses of keys.
-func (u *uses) unwritten(keys []useKey) []Use {
-	u.mu.RLock()
-	defer u.mu.RUnlock()
-	list := make([]Use, 0, len(keys))
-	for _, key := range keys {
-		if use := u.byKey[key]; use != nil {
-			list = append(list, use.unwritten(key))
-		}
-	}
-	return list
-}
-
-// removeIdle removes written uses after idleTime. A key that was seen expired keeps
-// its use, because the clock may be set back.
-func (u *uses) removeIdle() {
-	before := time.Now().Add(-idleTime).UnixMilli()
-	idle := func(use *use) bool {
-		return use.touched.Load() < before && use.expiry.Load() == 0 && use.previousExpiry.Load() == 0 && use.isWritten()
-	}
-	u.mu.RLock()
-	var list []useKey
-	for key, use := range u.byKey {
-		if idle(use) {
-			list = append(list, key)
-		}
-	}
-	u.mu.RUnlock()
-	for part := range slices.Chunk(list, flushSize) {
-		u.mu.Lock()
-		for _, key := range part {
-			if use := u.byKey[key]; use != nil && idle(use) {
-				delete(u.byKey, key)
-			}
-		}
-		u.mu.Unlock()
-	}
-}
-
-// markWritten records that the store has these uses.
-func (u *uses) markWritten(list []Use) {
-	u.mu.RLock()
-	defer u.mu.RUnlock()
-	for _, written := range list {
-		if use := u.byKey[useKey{written.ID, written.CreatedAt.UnixMilli()}]; use != nil {
-			use.writtenAt.Store(written.At.UnixMilli())
-			at := written.At.UnixMilli()
-			use.writtenCount.of(at).Add(written.Today)
-			use.writtenCount.of(at - day.Milliseconds()).Add(written.Count - written.Today)
-			if p := use.public.Load(); p != nil && p.public == written.PublicKey {
-				use.public.CompareAndSwap(p, nil)
-			}
-		}
-	}
-}
-
-// flush writes the pending uses, and removes idle ones.
-func (u *uses) flush(ctx context.Context, store Store, now func() time.Time) (err error) {
+// flush writes the pending uses of the keys with the ids, or all if ids is nil.
+func (u *uses) flush(ctx context.Context, ids []int64) (err error) {
 	defer recoverToError(&err)
-	for part := range slices.Chunk(u.pending(), flushSize) {
-		if err := u.write(ctx, store, now, part); err != nil {
+	for part := range slices.Chunk(u.pending(ids), flushSize) {
+		if err := u.write(ctx, part); err != nil {
 			return err
 		}
 	}
-	u.removeIdle()
-	return u.pruneUsage(ctx, store, now())
+	return nil
 }
 
-// flushKeys writes the pending uses of keys with the ids.
-func (u *uses) flushKeys(ctx context.Context, store Store, now func() time.Time, ids []int64) error {
-	wanted := make(map[int64]bool, len(ids))
-	for _, id := range ids {
-		wanted[id] = true
-	}
-	list := slices.DeleteFunc(u.pending(), func(key useKey) bool { return !wanted[key.id] })
-	if len(list) == 0 {
-		return nil
-	}
-	return u.write(ctx, store, now, list)
-}
-
-// write writes the uses of some keys.
-func (u *uses) write(ctx context.Context, store Store, now func() time.Time, keys []useKey) error {
+func (u *uses) write(ctx context.Context, list []*use) error {
 	u.writing.Lock()
 	defer u.writing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	list := u.unwritten(keys)
-	if err := store.Touch(ctx, list, now()); err != nil {
+	unwritten := make([]Use, len(list))
+	for i, use := range list {
+		unwritten[i] = use.unwritten()
+	}
+	if err := u.store.Touch(ctx, unwritten, u.now()); err != nil {
 		return storeError("touch keys", err)
 	}
-	u.markWritten(list)
+	for i, use := range list {
+		use.markWritten(unwritten[i])
+	}
 	return nil
 }
 
 // flushLoop flushes every interval and when ctx ends, and returns the error of
 // the last flush. Uses that could not be written remain pending.
-func (u *uses) flushLoop(ctx context.Context, store Store, interval time.Duration, now func() time.Time, log *slog.Logger) error {
+func (u *uses) flushLoop(ctx context.Context, interval time.Duration, log *slog.Logger) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for healthy := true; ; {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return u.flush(context.WithoutCancel(ctx), store, now)
+			return u.flush(context.WithoutCancel(ctx), nil)
 		}
-		err := u.flush(ctx, store, now)
+		err := u.flush(ctx, nil)
+		if err == nil {
+			err = u.pruneUsage(ctx)
+		}
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && healthy:
@@ -310,19 +248,16 @@ func (u *uses) flushLoop(ctx context.Context, store Store, interval time.Duratio
 	}
 }
 
-// dayOf returns the number of the UTC day of a time.
-func dayOf(at time.Time) int64 { return dayOfMillis(at.UnixMilli()) }
-
-func dayOfMillis(at int64) int64 { return at / day.Milliseconds() }
-
 // pruneUsage removes expired usage, if it is time to.
-func (u *uses) pruneUsage(ctx context.Context, store Store, now time.Time) error {
-	if u.usageDays == 0 || now.Before(u.nextPrune) {
+func (u *uses) pruneUsage(ctx context.Context) (err error) {
+	defer recoverToError(&err)
+	now := u.now()
+	if now.Before(u.nextPrune) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	removed, err := store.PruneUsage(ctx, dayOf(now)-u.usageDays+1, maxPruned)
+	removed, err := u.store.PruneUsage(ctx, dayOf(now.UnixMilli())-u.usageDays+1, maxPruned)
 	if err != nil {
 		return storeError("prune usage", err)
 	}

@@ -24,17 +24,17 @@ func TestUses_AreWrittenInPartsAndRemovedWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		var (
-			u     uses
 			store touchStore
+			u     = newUses(&store, time.Now, 0)
 		)
 		const count = 2*flushSize + 500
 		for id := range int64(count) {
 			u.get(Key{ID: id}).record(time.Now().UnixMilli())
 		}
-		flush := func() { is.NoErr(u.flush(t.Context(), &store, time.Now)) }
+		flush := func() { is.NoErr(u.flush(t.Context(), nil)) }
 		flush()
 		is.Equal(store.sizes, []int{flushSize, flushSize, 500})
-		is.Equal(len(u.byKey), count)
+		is.Equal(len(u.byID), count)
 
 		u.get(Key{ID: 1}).expiry.Store(1) // seen expired
 		cached := u.get(Key{ID: 2})
@@ -44,10 +44,10 @@ func TestUses_AreWrittenInPartsAndRemovedWhenIdle(t *testing.T) {
 		time.Sleep(maxEntryAge + time.Second)
 		flush()
 		is.Equal(store.sizes, []int{flushSize, flushSize, 500, 1})
-		is.Equal(len(u.byKey), 2)
+		is.Equal(len(u.byID), 2)
 		is.Equal(u.get(Key{ID: 2}), cached)
 		time.Sleep(idleTime + time.Second)
 		flush()
-		is.Equal(len(u.byKey), 1)
+		is.Equal(len(u.byID), 1)
 	})
 }

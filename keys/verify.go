@@ -14,7 +14,6 @@ import (
 func (s *Service) Verify(ctx context.Context, raw string) (key Key, err error) {
 	e, now, err := s.check(ctx, raw)
 	if err != nil {
-		s.stats.countError(err)
 		return Key{}, err
 	}
 	s.recordUse(e, raw, now, &key)
@@ -31,21 +30,28 @@ func (s *Service) Verify(ctx context.Context, raw string) (key Key, err error) {
 func (s *Service) VerifyFunc(ctx context.Context, raw string, permit func(*Key) error) (key Key, err error) {
 	e, now, err := s.check(ctx, raw)
 	if err != nil {
-		s.stats.countError(err)
-		if e != nil {
-			key = e.key
-		}
-		return key, err
+		return e.key, err
 	}
 	switch err := permit(&e.key); {
 	case err == SkipUse:
 		return e.key, nil
 	case err != nil:
-		s.stats.denied.Add(1)
+		s.stats.rejected.Add(1)
 		return e.key, err
 	}
 	s.recordUse(e, raw, now, &key)
 	return key, nil
+}
+
+// VerifyDigest is [Service.Verify] for something that was issued to a raw key,
+// such as a download link, and ends with it. The digest is that of the key that
+// Verify returned. VerifyDigest records no use. With an error it returns the
+// rejected key like VerifyFunc.
+func (s *Service) VerifyDigest(ctx context.Context, digest Digest) (Key, error) {
+	now := time.Now()
+	e, err := s.find(ctx, digest, s.leases.use(now), now)
+	e, _, err = s.decide(e, err, now)
+	return e.key, err
 }
 
 // recordUse records a use at the given time, and sets key to the used key. Returning
@@ -60,76 +66,71 @@ func (s *Service) recordUse(e *entry, raw string, now time.Time, key *Key) {
 	key.LastUsedAt = time.UnixMilli(at).UTC()
 }
 
-// VerifyDigest is [Service.Verify] for something that was issued to a raw key,
-// such as a download link, and ends with it. The digest is that of the key that
-// Verify returned. VerifyDigest records no use. With an error it returns the
-// rejected key like VerifyFunc.
-func (s *Service) VerifyDigest(ctx context.Context, digest Digest) (key Key, err error) {
-	now := time.Now()
-	e, err := s.find(ctx, digest, s.leases.use(now), now)
+// check returns the entry of a valid key and the time of the check. With an error it
+// returns the entry of the rejected key, or an empty one.
+func (s *Service) check(ctx context.Context, raw string) (e *entry, now time.Time, err error) {
+	now = time.Now()
+	leased := s.leases.use(now)
+	if len(raw) > maxRaw && strings.HasPrefix(raw, s.tokenPrefix) {
+		e, err = s.findToken(ctx, raw, leased, now)
+	} else {
+		e, err = s.findRaw(ctx, raw, leased, now)
+	}
+	return s.decide(e, err, now)
+}
+
+// decide is the last step of a check, for which find has returned e and err.
+func (s *Service) decide(e *entry, err error, now time.Time) (*entry, time.Time, error) {
+	if s.clock != nil {
+		now = s.clock()
+	}
 	switch {
 	case err != nil:
 	case !e.known:
 		err = ErrUnknown
 	default:
-		key, err = e.key, e.usable(s.now())
+		err = e.usable(now)
 	}
-	if err != nil {
-		s.stats.countError(err)
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrUnavailable):
+		s.stats.unavailable.Add(1)
+	default:
+		s.stats.rejected.Add(1)
 	}
-	return key, err
+	if e == nil {
+		e = &noEntry
+	}
+	return e, now, err
 }
 
-// check returns the entry of a valid key and the time of the check. With an error it
-// returns the entry of the rejected key, or nil.
-func (s *Service) check(ctx context.Context, raw string) (*entry, time.Time, error) {
-	if len(raw) > maxRaw {
-		if strings.HasPrefix(raw, s.tokenPrefix) {
-			return s.checkToken(ctx, raw)
-		}
-		if !s.foreign(raw) {
-			return nil, time.Time{}, ErrMalformed
-		}
+var noEntry entry
+
+// findRaw returns the entry of a raw key. The first digest is that of the current
+// pepper; those of previous peppers follow.
+func (s *Service) findRaw(ctx context.Context, raw string, leased bool, now time.Time) (e *entry, err error) {
+	if len(raw) > maxRaw && !s.foreign(raw) {
+		return nil, ErrMalformed
 	}
-	now := time.Now()
 	digest := s.digesters[0].digest(raw)
-	leased := s.leases.use(now)
-	var e *entry
 	if leased {
-		e = s.cache.known.get(&digest, now)
-	}
-	if e != nil {
-		s.stats.hits.Add(1)
-	} else {
-		if !wellFormed(raw) && !s.foreign(raw) { // a cached key is one of both
-			return nil, now, ErrMalformed
-		}
-		var err error
-		if e, err = s.lookup(ctx, raw, digest, leased, now); err != nil {
-			return nil, now, err
-		}
-		if !e.known {
-			return nil, now, ErrUnknown
+		if e := s.cache.known.get(&digest, now); e != nil {
+			s.stats.hits.Add(1)
+			return e, nil
 		}
 	}
-	if s.clock != nil {
-		now = s.clock()
+	if !wellFormed(raw) && !s.foreign(raw) { // a cached key is one of both
+		return nil, ErrMalformed
 	}
-	return e, now, e.usable(now)
-}
-
-// lookup returns the entry of a well-formed raw key. The digest is that of the
-// current pepper; those of previous peppers follow.
-func (s *Service) lookup(ctx context.Context, raw string, digest Digest, leased bool, now time.Time) (e *entry, err error) {
 	for i, d := range s.digesters {
 		if i > 0 {
 			digest = d.digest(raw)
 		}
 		if e, err = s.find(ctx, digest, leased, now); err != nil || e.known {
-			return e, err
+			break
 		}
 	}
-	return e, nil
+	return e, err
 }
 
 // find returns the entry of a digest. Without a lease it bypasses the cache.

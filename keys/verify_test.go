@@ -56,7 +56,7 @@ func TestVerify_RejectsMalformedWithoutStoreRead(t *testing.T) {
 		is.Equal(verify(t, s, keys.RawKey(raw)), keys.ErrMalformed)
 	}
 	is.Equal(store.finds.Load(), int64(0))
-	is.Equal(s.Stats().Malformed, uint64(5))
+	is.Equal(s.Stats().Rejected, uint64(5))
 }
 
 func TestVerify_ReadsStoreWithoutRun(t *testing.T) {
@@ -181,7 +181,7 @@ func TestVerify_UnknownKeysDoNotEvictKnownOnes(t *testing.T) {
 		finds := store.finds.Load()
 		is.NoErr(verify(t, s, issued.Raw))
 		is.Equal(store.finds.Load(), finds) // still cached
-		is.Equal(s.Stats().Unknown, uint64(20_010))
+		is.Equal(s.Stats().Rejected, uint64(20_010))
 	})
 }
 

@@ -1,9 +1,10 @@
 // Command mutate changes one place of a package at a time, runs the tests of the package
 // with it, and prints the mutants that no test has found:
 //
-//	go run .ci/mutate/main.go -seed 1 -count 20 ./keys -skip 'Revocation'
+//	go run .ci/mutate/main.go -seed 1 -count 20 -then ./httpapi ./httpapi/internal/bodies -skip 'Slow'
 //
-// The arguments after the package are those of go test. The work tree is not changed.
+// The arguments after the package are those of go test. What the tests of the package do not
+// find is tested with those of -then too. The work tree is not changed.
 package main
 
 import (
@@ -103,15 +104,17 @@ func test(dir, name string, text []byte, args []string) (string, error) {
 	if err := os.WriteFile(overlay, table, 0o600); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	args = append([]string{"test", "-count=1", "-vet=off", "-failfast", "-timeout=60s", "-overlay=" + overlay}, args...)
+	args = append([]string{"test", "-count=1", "-vet=off", "-failfast", "-timeout=4m", "-overlay=" + overlay}, args...)
 	out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput()
 	switch {
 	case err == nil:
 		return "SURVIVED", nil
 	case bytes.Contains(out, []byte("[build failed]")):
 		return "invalid", nil
+	case ctx.Err() != nil, bytes.Contains(out, []byte("panic: test timed out")):
+		return "timeout", nil
 	}
 	return "found", nil
 }
@@ -119,6 +122,7 @@ func test(dir, name string, text []byte, args []string) (string, error) {
 func main() {
 	seed := flag.Uint64("seed", 1, "of the mutants that are drawn")
 	count := flag.Int("count", 10, "how many mutants")
+	then := flag.String("then", "", "arguments of a second go test for what the first has not found")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "mutate")
 	if err != nil {
@@ -149,7 +153,7 @@ func main() {
 	random := rand.New(rand.NewPCG(*seed, 0))
 	results := make(map[string]int)
 	for _, i := range random.Perm(len(places)) {
-		if results["found"]+results["SURVIVED"] >= *count {
+		if results["found"]+results["SURVIVED"]+results["timeout"] >= *count {
 			break
 		}
 		text, what, _, err := source(places[i].file, places[i].n)
@@ -157,6 +161,9 @@ func main() {
 			log.Fatal(err)
 		}
 		result, err := test(dir, places[i].file, text, flag.Args())
+		if err == nil && result == "SURVIVED" && *then != "" {
+			result, err = test(dir, places[i].file, text, strings.Fields(*then))
+		}
 		if err != nil {
 			log.Fatal(err)
 		}

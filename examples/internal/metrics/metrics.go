@@ -58,7 +58,7 @@ func New(clientKeys *keys.Service, openers ...exports.Opener) *Metrics {
 	key("cache_bypasses_total", "Key checks that read the store because no lease was valid.",
 		func(s keys.Stats) uint64 { return s.Uncached })
 	key("rejections_total", "Key checks that failed, except for an unavailable store.",
-		func(s keys.Stats) uint64 { return s.Malformed + s.Unknown + s.Inactive + s.Expired + s.Denied })
+		func(s keys.Stats) uint64 { return s.Rejected })
 	key("unavailable_total", "Key checks that failed because the store was unavailable.",
 		func(s keys.Stats) uint64 { return s.Unavailable })
 	m.add("canvasback_key_lease_age_seconds", "Time since the last successful read of changes; +Inf without one.", func() float64 {
