@@ -60,17 +60,19 @@ func (e *TakenError) Error() string {
 	return fmt.Sprintf("keys[%d].sha256 is that of another key", e.Index)
 }
 
-// invalid is an error with its own text that matches ErrInvalid.
-type invalid string
+// textError is an error with its own text that matches another one.
+type textError struct {
+	text  string
+	match error
+}
 
-func (e invalid) Error() string        { return string(e) }
-func (e invalid) Is(target error) bool { return target == ErrInvalid }
+func (e *textError) Error() string        { return e.text }
+func (e *textError) Is(target error) bool { return target == e.match }
 
-// notPermitted is an error with its own text that matches ErrNotPermitted.
-type notPermitted string
-
-func (e notPermitted) Error() string        { return string(e) }
-func (e notPermitted) Is(target error) bool { return target == ErrNotPermitted }
+// invalid returns an error that matches ErrInvalid, with a text as fmt.Sprintf makes it.
+func invalid(format string, args ...any) error {
+	return &textError{fmt.Sprintf(format, args...), ErrInvalid}
+}
 
 // storeError wraps an error of the store in [ErrUnavailable], except nil and
 // [ErrNotFound].

@@ -3,7 +3,6 @@ package keys
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -29,13 +28,13 @@ type ImportedKey struct {
 
 // foreign reports whether a text may be a raw key of another form.
 func (s *Service) foreign(text string) bool {
-	return s.foreignKeys && len(text) >= minForeign && len(text) <= maxForeign &&
-		!strings.HasPrefix(text, s.prefix+"_") && !strings.HasPrefix(text, s.tokenPrefix) &&
+	return s.options.ForeignKeys && len(text) >= minForeign && len(text) <= maxForeign &&
+		!strings.HasPrefix(text, s.options.Prefix+"_") && !strings.HasPrefix(text, s.tokenPrefix) &&
 		!strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' })
 }
 
 // AcceptsForeign reports whether [Options.ForeignKeys] is set.
-func (s *Service) AcceptsForeign() bool { return s.foreignKeys }
+func (s *Service) AcceptsForeign() bool { return s.options.ForeignKeys }
 
 // Import takes over up to 1000 keys of another system, all or none, and returns their ids
 // in the same order. Their raw keys are accepted from then on; rotating one gives it a raw
@@ -43,22 +42,22 @@ func (s *Service) AcceptsForeign() bool { return s.foreignKeys }
 // [TakenError]. With [Options.Pepper], no key can be imported.
 func (s *Service) Import(ctx context.Context, list []ImportedKey) ([]int64, error) {
 	switch {
-	case !s.foreignKeys:
+	case !s.options.ForeignKeys:
 		return nil, invalid("keys cannot be imported: foreign keys are not accepted")
 	case s.digesters[0].macs != nil:
 		return nil, invalid("keys cannot be imported: digests have a pepper")
 	case len(list) == 0 || len(list) > maxImport:
-		return nil, invalid(fmt.Sprintf("keys must be 1 to %d", maxImport))
+		return nil, invalid("keys must be 1 to %d", maxImport)
 	}
 	now := s.now()
 	seen := make(map[Digest]bool)
 	keys := make([]Key, len(list))
 	for i, given := range list {
 		if err := given.check(); err != nil {
-			return nil, invalid(fmt.Sprintf("keys[%d].%v", i, err))
+			return nil, invalid("keys[%d].%v", i, err)
 		}
 		if seen[given.Digest] {
-			return nil, invalid(fmt.Sprintf("keys[%d].sha256 must not be repeated", i))
+			return nil, invalid("keys[%d].sha256 must not be repeated", i)
 		}
 		seen[given.Digest] = true
 		keys[i] = Key{
@@ -82,7 +81,7 @@ func (k *ImportedKey) check() error {
 	case !utf8.ValidString(k.Prefix) || strings.ContainsRune(k.Prefix, 0):
 		return invalid("keyPrefix must be valid UTF-8 without NUL")
 	case utf8.RuneCountInString(k.Prefix) > maxForeignPrefix:
-		return invalid(fmt.Sprintf("keyPrefix must have at most %d characters", maxForeignPrefix))
+		return invalid("keyPrefix must have at most %d characters", maxForeignPrefix)
 	}
 	return k.Fields.check()
 }
@@ -96,25 +95,36 @@ func (k *ImportedKey) check() error {
 // [ErrUnavailable].
 func (s *Service) RevokeRaw(ctx context.Context, raws []string, wrong func() error) (revoked int, err error) {
 	if len(raws) == 0 || len(raws) > maxRevoke {
-		return 0, invalid(fmt.Sprintf("apiKeys must be 1 to %d", maxRevoke))
+		return 0, invalid("apiKeys must be 1 to %d", maxRevoke)
 	}
 	var ids []int64
 	given := make(map[Digest]bool)
 	for _, raw := range raws {
 		now := time.Now()
 		e, err := s.findRaw(ctx, raw, s.leases.use(now), now)
-		switch {
-		case err == ErrMalformed:
-		case err != nil:
+		if err == ErrMalformed {
+			continue
+		}
+		if err != nil {
 			return 0, err
-		case e.known:
-			ids, given[e.digest] = append(ids, e.key.ID), true
-		case wrong != nil:
+		}
+		given[e.digest] = true
+		if e.known {
+			ids = append(ids, e.key.ID)
+		} else if wrong != nil {
 			if err := wrong(); err != nil {
 				return 0, err
 			}
 		}
 	}
+	if len(given) == 0 {
+		return 0, nil
+	}
+	defer func() {
+		if err == nil {
+			s.waitLeaseExpiry() // also for unknown keys: another call may have just deleted them
+		}
+	}()
 	if len(ids) == 0 {
 		return 0, nil
 	}
@@ -135,7 +145,7 @@ func (s *Service) RevokeRaw(ctx context.Context, raws []string, wrong func() err
 			}
 			key.Active = false
 		}
-		return true
+		return false
 	})
 	return revoked, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
@@ -132,6 +133,25 @@ func TestRevokeRaw(t *testing.T) {
 			_, err = s.RevokeRaw(t.Context(), raws, nil)
 			is.True(errors.Is(err, keys.ErrInvalid))
 		}
+	})
+}
+
+// TestRevokeRaw_WaitsForAnotherDeletion revokes a raw key whose key another process has
+// just deleted, and which a third one still accepts.
+func TestRevokeRaw_WaitsForAnotherDeletion(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		raw := issue(t, s, keys.Fields{}).Raw
+		settle()
+		is.NoErr(verify(t, s, raw))
+		deleted := make(chan error)
+		go func() { deleted <- newService(t, store, nil).Delete(t.Context(), 1) }()
+		synctest.Wait()
+		is.NoErr(verify(t, s, raw)) // under a lease from before
+		revoked, err := newService(t, store, nil).RevokeRaw(t.Context(), []string{string(raw)}, nil)
+		is.NoErr(err)
+		is.Equal(revoked, 0)
+		is.Equal(verify(t, s, raw), keys.ErrUnknown)
+		is.NoErr(<-deleted)
 	})
 }
 

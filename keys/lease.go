@@ -22,11 +22,6 @@ type lease struct {
 	wall      int64     // expires in Unix nanoseconds
 }
 
-func newLease(requested time.Time, duration time.Duration) *lease {
-	expires := requested.Add(duration)
-	return &lease{requested, expires, expires.UnixNano()}
-}
-
 // valid reports whether the lease, which may be nil, is valid at now. It
 // compares both clocks: the monotonic clock cannot be set back, and the wall
 // clock advances while the machine is suspended.
@@ -105,7 +100,8 @@ func (l *leases) renew(ctx context.Context, store Store) (err error) {
 	l.epoch = changes.Epoch
 	requested = requested.Add(-changes.Age)
 	if last == nil || requested.After(last.requested) {
-		l.last.Store(newLease(requested, l.duration))
+		expires := requested.Add(l.duration)
+		l.last.Store(&lease{requested, expires, expires.UnixNano()})
 	}
 	return nil
 }

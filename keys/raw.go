@@ -10,7 +10,6 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
-	"log/slog"
 	"math/big"
 	"slices"
 	"strings"
@@ -44,9 +43,6 @@ const redacted = "[raw key]"
 
 // Format implements [fmt.Formatter] for every verb.
 func (RawKey) Format(f fmt.State, _ rune) { io.WriteString(f, redacted) }
-
-// LogValue implements [slog.LogValuer].
-func (RawKey) LogValue() slog.Value { return slog.StringValue(redacted) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (RawKey) MarshalText() ([]byte, error) { return []byte(redacted), nil }

@@ -1,7 +1,6 @@
 package keys
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -24,14 +23,14 @@ const allScopes = "*"
 func NewScopes(list ...string) (Scopes, error) {
 	const maxScopes, maxScope = 32, 64
 	if len(list) > maxScopes {
-		return Scopes{}, invalid(fmt.Sprintf("scopes must be at most %d", maxScopes))
+		return Scopes{}, invalid("scopes must be at most %d", maxScopes)
 	}
 	for i, scope := range list {
 		if scope == "" || len(scope) > maxScope || strings.Trim(scope, scopeChars) != "" {
-			return Scopes{}, invalid(fmt.Sprintf("scopes[%d] must be 1 to %d of a-z 0-9 : . _ -", i, maxScope))
+			return Scopes{}, invalid("scopes[%d] must be 1 to %d of a-z 0-9 : . _ -", i, maxScope)
 		}
 		if slices.Contains(list[:i], scope) {
-			return Scopes{}, invalid(fmt.Sprintf("scopes[%d] must not be repeated", i))
+			return Scopes{}, invalid("scopes[%d] must not be repeated", i)
 		}
 	}
 	return Scopes{strings.Join(list, " "), true}, nil

@@ -69,33 +69,17 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Format implements [fmt.Formatter] for every verb and prints the number of
-// peppers in place of their values.
-func (o Options) Format(f fmt.State, verb rune) {
-	type plain Options
-	shown := struct {
-		plain
-		Peppers int
-	}{plain(o), len(o.PreviousPeppers)}
-	if len(o.Pepper) > 0 {
-		shown.Peppers++
-	}
-	shown.Pepper, shown.PreviousPeppers = nil, nil
-	fmt.Fprintf(f, fmt.FormatString(f, verb), shown)
-}
+// Format implements [fmt.Formatter] for every verb. It prints no field, because some are
+// secret.
+func (Options) Format(f fmt.State, _ rune) { io.WriteString(f, "keys.Options") }
 
 // Service issues and verifies client keys over a [Store]. It is safe for
 // concurrent use.
 type Service struct {
-	store         Store
-	prefix        string
-	tokenPrefix   string
-	foreignKeys   bool
-	digesters     []*digester // the current pepper's first
-	readTimeout   time.Duration
-	flushInterval time.Duration
-	log           *slog.Logger
-	clock         func() time.Time // nil: time.Now
+	store       Store
+	options     Options // without peppers
+	tokenPrefix string
+	digesters   []*digester // the current pepper's first
 
 	cache  *cache
 	leases *leases
@@ -131,22 +115,14 @@ func NewService(store Store, options *Options) (*Service, error) {
 	o.ReadTimeout = cmp.Or(max(o.ReadTimeout, 0), 5*time.Second)
 	o.UsageDays = cmp.Or(max(o.UsageDays, 0), maxUsageDays)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
-	s := &Service{
-		store:         store,
-		prefix:        o.Prefix,
-		tokenPrefix:   tokenPrefix(o.Prefix),
-		foreignKeys:   o.ForeignKeys,
-		readTimeout:   o.ReadTimeout,
-		flushInterval: o.FlushInterval,
-		log:           o.Logger,
-		clock:         o.Now,
-		cache:         newCache(o.CacheSize),
-	}
-	s.leases = newLeases(o.Lease, s.cache)
-	s.uses = newUses(store, s.now, o.UsageDays)
+	s := &Service{store: store, tokenPrefix: tokenPrefix(o.Prefix), cache: newCache(o.CacheSize)}
 	for _, pepper := range append([][]byte{o.Pepper}, o.PreviousPeppers...) {
 		s.digesters = append(s.digesters, newDigester(pepper))
 	}
+	o.Pepper, o.PreviousPeppers = nil, nil
+	s.options = o
+	s.leases = newLeases(o.Lease, s.cache)
+	s.uses = newUses(store, s.now, o.UsageDays)
 	return s, nil
 }
 
@@ -157,9 +133,9 @@ func NewService(store Store, options *Options) (*Service, error) {
 // returned. Without Run every check reads the store.
 func (s *Service) Run(ctx context.Context) error {
 	var renewing sync.WaitGroup
-	renewing.Go(func() { s.leases.renewLoop(ctx, s.store, s.log) })
+	renewing.Go(func() { s.leases.renewLoop(ctx, s.store, s.options.Logger) })
 	defer renewing.Wait()
-	return s.uses.flushLoop(ctx, s.flushInterval, s.log)
+	return s.uses.flushLoop(ctx, s.options.FlushInterval, s.options.Logger)
 }
 
 // Create issues a new key. The error matches [ErrInvalid] or [ErrUnavailable].
@@ -237,7 +213,18 @@ type Condition func(key *Key) error
 // call: see the package comment.
 func (s *Service) Update(ctx context.Context, id int64, fields Fields, conditions ...Condition) (Key, error) {
 	list, _, err := s.update(ctx, []int64{id}, fields, conditions)
-	return one(list, err)
+	if err != nil {
+		return Key{}, notFound(err)
+	}
+	return list[0], nil
+}
+
+// notFound returns ErrNotFound for the MissingError of a call with one id.
+func notFound(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return ErrNotFound
+	}
+	return err
 }
 
 // UpdateMany is [Service.Update] of up to 1000 keys in one transaction, all or none: a
@@ -258,22 +245,10 @@ func (s *Service) update(ctx context.Context, ids []int64, fields Fields, condit
 	if fields.Owner != nil {
 		s.countUses(ctx, ids)
 	}
-	check := func(list []Key) error { return checkKeys(ids, list, conditions) }
-	return s.change(ctx, "update keys", ids, check, func(key *Key) (revoking bool) {
+	return s.change(ctx, "update keys", ids, checkKeys(ids, conditions), func(key *Key) (revoking bool) {
 		fields.apply(key)
 		return fields.revokes()
 	})
-}
-
-// one returns the only key of a list. A missing one is [ErrNotFound].
-func one(list []Key, err error) (Key, error) {
-	if errors.Is(err, ErrNotFound) {
-		return Key{}, ErrNotFound
-	}
-	if err != nil {
-		return Key{}, err
-	}
-	return list[0], nil
 }
 
 // maxOverlap is the maximum overlap of a rotation.
@@ -289,11 +264,11 @@ const maxOverlap = 7 * 24 * time.Hour
 // comment.
 func (s *Service) Rotate(ctx context.Context, id int64, overlap time.Duration, conditions ...Condition) (Issued, error) {
 	if overlap < 0 || overlap > maxOverlap {
-		return Issued{}, invalid(fmt.Sprintf("overlapSeconds must be from 0 to %d", maxOverlap/time.Second))
+		return Issued{}, invalid("overlapSeconds must be from 0 to %d", maxOverlap/time.Second)
 	}
 	var raw RawKey
-	check := func(list []Key) error { return checkKeys([]int64{id}, list, conditions) }
-	list, _, err := s.change(ctx, "rotate key", []int64{id}, check, func(key *Key) (revoking bool) {
+	ids := []int64{id}
+	list, _, err := s.change(ctx, "rotate key", ids, checkKeys(ids, conditions), func(key *Key) (revoking bool) {
 		// An overlap that ends within a lease ends before all processes know of it.
 		revoking = key.PreviousDigest != Digest{} || overlap <= 2*s.leases.duration
 		previous := *key
@@ -305,11 +280,10 @@ func (s *Service) Rotate(ctx context.Context, id int64, overlap time.Duration, c
 		raw = s.setRawKey(key)
 		return revoking
 	})
-	key, err := one(list, err)
 	if err != nil {
-		return Issued{}, err
+		return Issued{}, notFound(err)
 	}
-	return Issued{Key: key, Raw: raw}, nil
+	return Issued{Key: list[0], Raw: raw}, nil
 }
 
 // Delete removes a key permanently. The error is [ErrNotFound] or that of a condition, or
@@ -317,10 +291,7 @@ func (s *Service) Rotate(ctx context.Context, id int64, overlap time.Duration, c
 //
 // Delete is a revoking call: see the package comment.
 func (s *Service) Delete(ctx context.Context, id int64, conditions ...Condition) error {
-	if err := s.remove(ctx, []int64{id}, conditions); !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	return ErrNotFound
+	return notFound(s.remove(ctx, []int64{id}, conditions))
 }
 
 // DeleteMany is [Service.Delete] of up to 1000 keys in one transaction, all or none: it
@@ -335,8 +306,9 @@ func (s *Service) DeleteMany(ctx context.Context, ids []int64) error {
 func (s *Service) remove(ctx context.Context, ids []int64, conditions []Condition) error {
 	s.countUses(ctx, ids)
 	var rejected error
+	check := checkKeys(ids, conditions)
 	list, err := s.store.Delete(ctx, ids, func(list []Key) error {
-		rejected = checkKeys(ids, list, conditions)
+		rejected = check(list)
 		return rejected
 	})
 	switch {
@@ -359,25 +331,28 @@ func (s *Service) remove(ctx context.Context, ids []int64, conditions []Conditio
 // does not prevent that: uses must not keep a key alive.
 func (s *Service) countUses(ctx context.Context, ids []int64) {
 	if err := s.uses.flush(ctx, ids); err != nil {
-		s.log.WarnContext(ctx, "key uses not written before a change", "error", err)
+		s.options.Logger.WarnContext(ctx, "key uses not written before a change", "error", err)
 	}
 }
 
-// checkKeys returns a [MissingError] for an id without a key, or the error of a condition.
-func checkKeys(ids []int64, list []Key, conditions []Condition) error {
-	for _, id := range ids {
-		if !slices.ContainsFunc(list, func(key Key) bool { return key.ID == id }) {
-			return &MissingError{id}
-		}
-	}
-	for i := range list {
-		for _, condition := range conditions {
-			if err := condition(&list[i]); err != nil {
-				return err
+// checkKeys returns a function that returns a [MissingError] for an id without a key, or
+// the error of a condition.
+func checkKeys(ids []int64, conditions []Condition) func([]Key) error {
+	return func(list []Key) error {
+		for _, id := range ids {
+			if !slices.ContainsFunc(list, func(key Key) bool { return key.ID == id }) {
+				return &MissingError{id}
 			}
 		}
+		for i := range list {
+			for _, condition := range conditions {
+				if err := condition(&list[i]); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
 	}
-	return nil
 }
 
 // change applies a change to keys in the store, all or none, and returns how many
@@ -437,7 +412,7 @@ func (s *Service) waitLeaseExpiry() {
 
 // setRawKey gives key a new raw key.
 func (s *Service) setRawKey(key *Key) RawKey {
-	raw := newRawKey(s.prefix)
+	raw := newRawKey(s.options.Prefix)
 	key.Prefix, key.Mask = raw.prefix(), raw.mask()
 	key.Digest = s.digesters[0].digest(string(raw))
 	key.PublicKey = s.publicKey(string(raw), key.Digest)
@@ -464,8 +439,8 @@ func (s *Service) bumpUpdatedAt(key *Key) {
 }
 
 func (s *Service) now() time.Time {
-	if s.clock == nil {
+	if s.options.Now == nil {
 		return milli(time.Now())
 	}
-	return milli(s.clock())
+	return milli(s.options.Now())
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -44,9 +43,9 @@ func (s *Service) IssueToken(ctx context.Context, raw string, fields TokenFields
 	case err != nil:
 		return Issued{}, err
 	case e.key.Token != nil:
-		return Issued{}, notPermitted("a page token cannot make page tokens")
+		return Issued{}, &textError{"a page token cannot make page tokens", ErrNotPermitted}
 	case !fields.Scopes.within(e.key.Scopes):
-		return Issued{}, notPermitted("scopes must not exceed those of the API key")
+		return Issued{}, &textError{"scopes must not exceed those of the API key", ErrNotPermitted}
 	}
 	expires := now.Add(fields.Lifetime + time.Second - 1).Unix()
 	if end := e.key.ValidUntil(); !end.IsZero() {
@@ -55,7 +54,7 @@ func (s *Service) IssueToken(ctx context.Context, raw string, fields TokenFields
 	claims := pagetoken.Claims{KeyID: e.key.ID, Expires: expires, Scopes: fields.Scopes.List(), Sources: fields.Sources}
 	text := pagetoken.Sign(s.tokenPrefix, raw, claims)
 	if len(text) > pagetoken.MaxLength {
-		return Issued{}, invalid(fmt.Sprintf("sources must fit into a token of %d characters", pagetoken.MaxLength))
+		return Issued{}, invalid("sources must fit into a token of %d characters", pagetoken.MaxLength)
 	}
 	var key Key
 	s.recordUse(e, raw, now, &key)
@@ -76,7 +75,7 @@ func (f *TokenFields) check() error {
 		f.Lifetime = defaultLifetime
 	}
 	if f.Lifetime < time.Second || f.Lifetime > maxLifetime {
-		return invalid(fmt.Sprintf("expiresInSeconds must be from 1 to %d", maxLifetime/time.Second))
+		return invalid("expiresInSeconds must be from 1 to %d", maxLifetime/time.Second)
 	}
 	if f.Sources != nil {
 		return checkSources(f.Sources)
@@ -87,11 +86,11 @@ func (f *TokenFields) check() error {
 // checkSources accepts 1 to maxSources source URLs.
 func checkSources(list []string) error {
 	if len(list) == 0 || len(list) > maxSources {
-		return invalid(fmt.Sprintf("sources must be 1 to %d", maxSources))
+		return invalid("sources must be 1 to %d", maxSources)
 	}
 	for i, source := range list {
 		if strings.TrimSpace(source) == "" || strings.ContainsRune(source, 0) || !utf8.ValidString(source) {
-			return invalid(fmt.Sprintf("sources[%d] must be text without NUL, and not empty", i))
+			return invalid("sources[%d] must be text without NUL, and not empty", i)
 		}
 	}
 	return nil
@@ -128,7 +127,7 @@ func (s *Service) verifyToken(ctx context.Context, text string, digest Digest) (
 			return nil, ErrMalformed
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)
 	defer cancel()
 	e := newTokenEntry(digest, &parsed.Claims, scopes)
 	key, err := s.store.FindID(ctx, parsed.KeyID)

@@ -3,7 +3,6 @@ package keys
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -42,7 +41,7 @@ func (s *Service) Usage(ctx context.Context, filter UsageFilter) ([]KeyUsage, er
 		filter.Days = defaultUsageDays
 	}
 	if filter.Days < 1 || filter.Days > maxUsageDays {
-		return nil, invalid(fmt.Sprintf("days must be a whole number from 1 to %d", maxUsageDays))
+		return nil, invalid("days must be a whole number from 1 to %d", maxUsageDays)
 	}
 	if filter.Owner != nil {
 		if err := checkText("owner", *filter.Owner); err != nil {

@@ -1,7 +1,6 @@
 package keys
 
 import (
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -17,13 +16,13 @@ const maxText = 255
 func checkText(field, text string) error {
 	switch {
 	case !utf8.ValidString(text):
-		return invalid(field + " must be valid UTF-8")
+		return invalid("%s must be valid UTF-8", field)
 	case strings.ContainsRune(text, 0):
-		return invalid(field + " must not contain a NUL character")
+		return invalid("%s must not contain a NUL character", field)
 	case text == "":
-		return invalid(field + " must not be empty")
+		return invalid("%s must not be empty", field)
 	case utf8.RuneCountInString(text) > maxText:
-		return invalid(fmt.Sprintf("%s must have at most %d characters", field, maxText))
+		return invalid("%s must have at most %d characters", field, maxText)
 	}
 	return nil
 }
@@ -78,15 +77,15 @@ const maxIDs = 1000
 // checkIDs accepts 1 to most different ids.
 func checkIDs(ids []int64, most int) error {
 	if len(ids) == 0 || len(ids) > most {
-		return invalid(fmt.Sprintf("ids must be 1 to %d", most))
+		return invalid("ids must be 1 to %d", most)
 	}
 	seen := make(map[int64]bool)
 	for i, id := range ids {
 		switch {
 		case id < 1:
-			return invalid(fmt.Sprintf("ids[%d] must be positive", i))
+			return invalid("ids[%d] must be positive", i)
 		case seen[id]:
-			return invalid(fmt.Sprintf("ids[%d] must not be repeated", i))
+			return invalid("ids[%d] must not be repeated", i)
 		}
 		seen[id] = true
 	}

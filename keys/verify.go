@@ -81,8 +81,8 @@ func (s *Service) check(ctx context.Context, raw string) (e *entry, now time.Tim
 
 // decide is the last step of a check, for which find has returned e and err.
 func (s *Service) decide(e *entry, err error, now time.Time) (*entry, time.Time, error) {
-	if s.clock != nil {
-		now = s.clock()
+	if s.options.Now != nil {
+		now = s.options.Now()
 	}
 	switch {
 	case err != nil:
@@ -173,7 +173,7 @@ func (s *Service) loadOnce(ctx context.Context, digest Digest) (*entry, error) {
 
 // load reads the store.
 func (s *Service) load(ctx context.Context, digest Digest) (*entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)
 	defer cancel()
 	e := &entry{digest: digest, read: time.Now()}
 	key, err := s.store.Find(ctx, digest)
