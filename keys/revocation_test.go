@@ -274,8 +274,8 @@ func newCredential(issued keys.Issued) credential {
 	return credential{string(issued.Raw), signToken(issued.Raw, tokenPayload(issued.Key.ID, time.Now().Add(time.Hour)))}
 }
 
-// either returns one of both at random.
-func (c credential) either(random *rand.Rand) string {
+// any returns one of both at random.
+func (c credential) any(random *rand.Rand) string {
 	if random.IntN(2) == 0 {
 		return c.token
 	}
@@ -333,53 +333,21 @@ func testRevocation(t *testing.T, restart func(), prune pruner, open func() keys
 		k := new(trackedKey)
 		tracked = append(tracked, k)
 		random := rand.New(rand.NewPCG(seed, uint64(1000+i)))
-		changing.Go(func() { changeKey(ctx, is, k, services, random) })
+		c := changer{is: is, random: random, service: func() *keys.Service { return services[random.IntN(processes)] }}
+		more := func(changes int) bool {
+			return changes < 15 || changes < 80 && (*longFlag || cacheHits(services) == 0)
+		}
+		changing.Go(func() { c.change(ctx, k, more) })
 	}
 
-	var accepted, acceptedTokens, acceptedPrevious, rejected, acceptedRevoked, rejectedValid atomic.Int64
+	var counts checkCounts
 	checkCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	var checking sync.WaitGroup
 	for i := range 2 * processes {
 		random := rand.New(rand.NewPCG(seed, uint64(2000+i)))
-		service := services[i%processes]
-		checking.Go(func() {
-			for checkCtx.Err() == nil {
-				k := tracked[random.IntN(len(tracked))]
-				state := k.load()
-				// A check counts only if the state is the same before and after it.
-				unchanged := func() bool { return k.load().version == state.version }
-				if len(state.revoked) > 0 {
-					_, err := service.VerifyFunc(ctx, state.revoked[random.IntN(len(state.revoked))].either(random), requireScope)
-					switch {
-					case err == nil && unchanged():
-						acceptedRevoked.Add(1)
-					case err != nil && !errors.Is(err, keys.ErrUnavailable):
-						rejected.Add(1)
-					}
-				}
-				if len(state.valid) == 0 {
-					time.Sleep(100 * time.Microsecond)
-					continue
-				}
-				which := random.IntN(len(state.valid))
-				key, err := service.VerifyFunc(ctx, state.valid[which].either(random), requireScope)
-				if key.Token != nil && err == nil {
-					acceptedTokens.Add(1)
-				}
-				switch {
-				case err == nil && which > 0:
-					acceptedPrevious.Add(1)
-				case err == nil:
-					accepted.Add(1)
-				case !errors.Is(err, keys.ErrUnavailable) && unchanged():
-					rejectedValid.Add(1)
-				}
-				if random.IntN(20) == 0 {
-					time.Sleep(time.Duration(random.Int64N(int64(time.Millisecond))))
-				}
-			}
-		})
+		check := func(raw string) (keys.Key, error) { return services[i%processes].VerifyFunc(ctx, raw, requireScope) }
+		checking.Go(func() { counts.checkAll(checkCtx, tracked, check, random) })
 	}
 	checking.Go(func() {
 		random := rand.New(rand.NewPCG(seed, 3000))
@@ -409,21 +377,71 @@ func testRevocation(t *testing.T, restart func(), prune pruner, open func() keys
 		slow += stores[i].slowFinds.Load()
 		freezes += stores[i].freezes.Load()
 	}
-	t.Logf("accepted %d, tokens %d, previous %d, rejected %d, hits %d, responses late %d, lost %d, incomplete %d, slow finds %d, freezes %d",
-		accepted.Load(), acceptedTokens.Load(), acceptedPrevious.Load(), rejected.Load(), hits, late, lost, incomplete, slow, freezes)
-	is.Equal(acceptedRevoked.Load(), int64(0))
-	is.Equal(rejectedValid.Load(), int64(0))
+	t.Logf("hits %d, responses late %d, lost %d, incomplete %d, slow finds %d, freezes %d", hits, late, lost, incomplete, slow, freezes)
+	counts.report(t, is)
 	// The test proves nothing unless all of these occurred.
-	is.True(accepted.Load() > 0)
-	is.True(acceptedTokens.Load() > 0)
-	is.True(acceptedPrevious.Load() > 0)
-	is.True(rejected.Load() > 0)
 	is.True(hits > 0)
 	is.True(late > 0)
 	is.True(lost > 0)
 	is.True(incomplete > processes) // more than the first one of each
 	is.True(slow > 0)
 	is.True(freezes > 0)
+}
+
+// checkCounts counts the results of checks.
+type checkCounts struct {
+	accepted, acceptedTokens, acceptedPrevious, rejected, acceptedRevoked, rejectedValid atomic.Int64
+}
+
+// report fails unless the results were right, and all kinds of them occurred.
+func (c *checkCounts) report(t *testing.T, is *is.I) {
+	is.Helper()
+	t.Logf("accepted %d, tokens %d, previous %d, rejected %d", c.accepted.Load(), c.acceptedTokens.Load(), c.acceptedPrevious.Load(), c.rejected.Load())
+	is.Equal(c.acceptedRevoked.Load(), int64(0))
+	is.Equal(c.rejectedValid.Load(), int64(0))
+	is.True(c.accepted.Load() > 0)
+	is.True(c.acceptedTokens.Load() > 0)
+	is.True(c.acceptedPrevious.Load() > 0)
+	is.True(c.rejected.Load() > 0)
+}
+
+// checkAll checks random keys until ctx ends. A check counts only if the state of the
+// key is the same before and after it.
+func (c *checkCounts) checkAll(ctx context.Context, tracked []*trackedKey, check func(raw string) (keys.Key, error), random *rand.Rand) {
+	for ctx.Err() == nil {
+		k := tracked[random.IntN(len(tracked))]
+		state := k.load()
+		unchanged := func() bool { return k.load().version == state.version }
+		if len(state.revoked) > 0 {
+			_, err := check(state.revoked[random.IntN(len(state.revoked))].any(random))
+			switch {
+			case err == nil && unchanged():
+				c.acceptedRevoked.Add(1)
+			case err != nil && !errors.Is(err, keys.ErrUnavailable):
+				c.rejected.Add(1)
+			}
+		}
+		if len(state.valid) == 0 {
+			time.Sleep(100*time.Microsecond + time.Duration(random.Int64N(1000)))
+			continue
+		}
+		which := random.IntN(len(state.valid))
+		key, err := check(state.valid[which].any(random))
+		if key.Token != nil && err == nil {
+			c.acceptedTokens.Add(1)
+		}
+		switch {
+		case err == nil && which > 0:
+			c.acceptedPrevious.Add(1)
+		case err == nil:
+			c.accepted.Add(1)
+		case !errors.Is(err, keys.ErrUnavailable) && unchanged():
+			c.rejectedValid.Add(1)
+		}
+		if random.IntN(20) == 0 {
+			time.Sleep(time.Duration(random.Int64N(int64(time.Millisecond))))
+		}
+	}
 }
 
 func cacheHits(services []*keys.Service) (hits uint64) {
@@ -441,12 +459,21 @@ func requireScope(key *keys.Key) error {
 	return nil
 }
 
-// changeKey repeatedly revokes a key on random Services. While the outcome of a
+// changer repeatedly changes a key on random Services, whose clocks differ by skew at most.
+type changer struct {
+	is      *is.I
+	random  *rand.Rand
+	service func() *keys.Service
+	skew    time.Duration
+}
+
+// change changes a key as long as more returns true. While the outcome of a
 // change is unknown, the key has neither a valid nor a revoked raw key.
-func changeKey(ctx context.Context, is *is.I, k *trackedKey, services []*keys.Service, random *rand.Rand) {
+func (c changer) change(ctx context.Context, k *trackedKey, more func(changes int) bool) {
+	is, random := c.is, c.random
 	retry := func(f func(*keys.Service) error) (retries int) {
 		for ; ; retries++ {
-			err := f(services[random.IntN(len(services))])
+			err := f(c.service())
 			if !errors.Is(err, keys.ErrUnavailable) {
 				is.NoErr(err)
 				return retries
@@ -460,6 +487,7 @@ func changeKey(ctx context.Context, is *is.I, k *trackedKey, services []*keys.Se
 			issued, err = service.Create(ctx, keys.Fields{})
 			return err
 		})
+		time.Sleep(c.skew) // a use before the creation is not written
 	}
 	update := func(fields keys.Fields) {
 		retry(func(service *keys.Service) error {
@@ -488,7 +516,7 @@ func changeKey(ctx context.Context, is *is.I, k *trackedKey, services []*keys.Se
 	}
 	create()
 	valid := []credential{newCredential(issued)} // the newest first
-	for changes := 0; changes < 15 || changes < 80 && (*longFlag || cacheHits(services) == 0); changes++ {
+	for changes := 0; more(changes); changes++ {
 		k.set(valid, nil)
 		time.Sleep(time.Duration(random.Int64N(int64(2 * shortLease))))
 		k.set(nil, nil)
@@ -515,7 +543,7 @@ func changeKey(ctx context.Context, is *is.I, k *trackedKey, services []*keys.Se
 		case 5: // a short overlap ends by itself
 			const overlap = 3 * shortLease
 			rotate(overlap)
-			end := time.Now().Add(overlap + time.Millisecond)
+			end := time.Now().Add(overlap + c.skew + time.Millisecond)
 			k.set([]credential{newCredential(issued)}, valid[1:])
 			time.Sleep(time.Until(end))
 			k.set([]credential{newCredential(issued)}, valid)
