@@ -13,9 +13,6 @@ import (
 // its entries; the bound is for changes that bypass the store's change log.
 const maxEntryAge = time.Minute
 
-// maxUnknown is the maximum number of cached digests of no key.
-const maxUnknown = 1 << 13
-
 // maxOfKey is how many slots of a set the entries of one key take at most. Those of its
 // raw keys are two; its page tokens take a sixteenth, so that they cannot evict others.
 const maxOfKey = 4
@@ -28,36 +25,23 @@ const maxOfKey = 4
 // the change. Both hold mu, so either the fill sees the new floor or the eviction
 // sees the entry.
 type cache struct {
-	known   table
-	unknown table // a flood of unknown digests evicts no known ones
-	tokens  table // with a valid signature, which no change of a key makes invalid
+	keys   table
+	tokens table // with a valid signature, which no change of a key makes invalid
 
 	mu    sync.Mutex // held by all writers of the tables
 	floor atomic.Uint64
 }
 
 func newCache(size int) *cache {
-	return &cache{known: newTable(size, 8), unknown: newTable(min(size, maxUnknown), 8), tokens: newTable(size, 16*maxOfKey)}
-}
-
-// get returns the entry of a digest, known or unknown, or nil.
-func (c *cache) get(digest *Digest, now time.Time) *entry {
-	if e := c.known.get(digest, now); e != nil {
-		return e
-	}
-	return c.unknown.get(digest, now)
+	return &cache{keys: newTable(size, 8), tokens: newTable(size, 16*maxOfKey)}
 }
 
 // put adds an entry whose read began under the floor.
 func (c *cache) put(e *entry, floor uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.floor.Load() != floor:
-	case e.known:
-		c.known.put(e)
-	default:
-		c.unknown.put(e)
+	if c.floor.Load() == floor {
+		c.keys.put(e)
 	}
 }
 
@@ -74,8 +58,7 @@ func (c *cache) evict(digests ...Digest) {
 	defer c.mu.Unlock()
 	c.floor.Add(1)
 	for i := range digests {
-		c.known.evict(&digests[i])
-		c.unknown.evict(&digests[i])
+		c.keys.evict(&digests[i])
 	}
 }
 
@@ -85,24 +68,20 @@ func (c *cache) evictReadSince(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.floor.Add(1)
-	c.known.evictReadSince(t)
-	c.unknown.evictReadSince(t)
+	c.keys.evictReadSince(t)
 }
 
-// entry is the result of a store read for a digest. It is immutable.
+// entry is what the store has for a digest. It is immutable.
 type entry struct {
 	key    Key
-	known  bool // false: no key has the digest
-	use    *use // nil unless known
+	use    *use
 	digest Digest
 	read   time.Time // when the read began
-
-	unsigned bool   // the store does not have the public key
-	base     *entry // of the raw key, if this is what a page token permits of it
 
 	// The entry of a page token has no use. Its key consists of ID, Token, Scopes, which are
 	// those of the token alone, and Digest, which is that of its raw key. See permitted.
 	last atomic.Pointer[entry]
+	base *entry // of the raw key, in the last one
 }
 
 func (e *entry) expired(now time.Time) bool { return now.Sub(e.read) >= maxEntryAge }
@@ -179,7 +158,7 @@ func (t *table) put(e *entry) {
 			if free == nil {
 				free = slot
 			}
-		case e.known && other.key.ID == e.key.ID:
+		case other.key.ID == e.key.ID:
 			owned++
 			own = slot
 		}

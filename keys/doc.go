@@ -17,9 +17,8 @@
 // Secret scanners can recognize a key by its format, and a mistyped key is
 // rejected without a store read.
 //
-// The digest is the SHA-256 of the raw key, or its HMAC-SHA-256 if
-// [Options.Pepper] is set. A slow password hash would cost time on every request
-// and add no strength to 256 random bits.
+// The digest is the SHA-256 of the raw key, or its HMAC-SHA-256 with [Options.Pepper]. A
+// slow password hash would add no strength to 256 random bits.
 //
 // With [Options.ForeignKeys], raw keys of another system are accepted too, whose SHA-256
 // was imported ([Service.Import]).
@@ -28,12 +27,8 @@
 //
 // [Service.Verify] authenticates a request. [ErrMalformed] and [ErrUnknown]
 // reveal nothing about any key. [ErrInactive] and [ErrExpired] are returned only
-// to a caller that has the raw key.
-//
-// A key with scopes permits only these ([Key.Allows]). Verify does not check
-// scopes; the function of [Service.VerifyFunc] does. After a rotation with an overlap
-// both raw keys are valid for a time. Each is looked up by its own digest, so checks
-// of both cost the same.
+// to a caller that has the raw key. A key with scopes permits only these
+// ([Key.Allows]), which the function of [Service.VerifyFunc] checks.
 //
 // Each successful Verify updates LastUsedAt and UseCount. Uses are collected in
 // memory, included in every key that this Service returns, and written to the
@@ -64,30 +59,24 @@
 //
 // A call that deactivates a key, sets its expiry, scopes or owner, rotates it or
 // deletes it is a revoking call. Once it returns, no process accepts what it revoked,
-// although most checks are served from a cache and read no store. That includes page
-// tokens: a process remembers that one is signed, and looks up its key like any other.
+// page tokens included, although most checks are served from a cache.
 //
 // The store logs every change that can affect a check, in the same transaction
 // and no matter which process makes it. Several times per [Options.Lease],
 // [Service.Run] asks for the changes since the last response and evicts only
 // these keys. Then a new lease begins, as of when the request was sent. Checks use the
 // cache only while the lease is valid. After a minute without checks, which leaves
-// nothing to serve from the cache, Run asks only every five seconds.
+// nothing to serve from the cache, Run asks no more until the next check.
 //
 // So no process serves a cached result that has been outdated for longer than a
 // lease. A revoking call on a shared store returns one lease after its commit.
-// Processes exchange no messages, so none can be lost, and connection poolers
-// are safe.
+// Processes exchange no messages, so none can be lost.
 //
-// A read that began before an eviction is not cached afterwards: it may have
-// missed the change. If the log no longer reaches back to the last response, or
-// belongs to another database, such as a restored copy, all keys are evicted. An
-// entry is served for a minute at most, which bounds the effect of changes that
-// bypass the log.
+// If the log no longer reaches back to the last response, or belongs to another
+// database, such as a restored copy, all keys are evicted. An entry is served for a
+// minute at most, which bounds the effect of changes that bypass the log.
 //
 // Without Run, or while the store cannot be reached, every check reads the
 // store. If that read fails, the error is [ErrUnavailable] and never a
 // rejection. All processes that share a store must use the same Options.Lease.
-// Processes of a version without the log keep the same promise: they evict all
-// keys after every change.
 package keys

@@ -3,7 +3,6 @@ package keys
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,9 +12,7 @@ import (
 const (
 	minForeign, maxForeign = 16, 512 // characters of a raw key of another form
 
-	maxImport        = 1000 // keys
-	maxForeignPrefix = 32   // characters of ImportedKey.Prefix
-	maxRevoke        = 1000 // raw keys
+	maxForeignPrefix = 32 // characters of ImportedKey.Prefix
 )
 
 // ImportedKey is a key of another system. Digest is the SHA-256 of its raw key, and
@@ -46,8 +43,8 @@ func (s *Service) Import(ctx context.Context, list []ImportedKey) ([]int64, erro
 		return nil, invalid("keys cannot be imported: foreign keys are not accepted")
 	case s.digesters[0].macs != nil:
 		return nil, invalid("keys cannot be imported: digests have a pepper")
-	case len(list) == 0 || len(list) > maxImport:
-		return nil, invalid("keys must be 1 to %d", maxImport)
+	case len(list) == 0 || len(list) > maxIDs:
+		return nil, invalid("keys must be 1 to %d", maxIDs)
 	}
 	now := s.now()
 	seen := make(map[Digest]bool)
@@ -67,7 +64,6 @@ func (s *Service) Import(ctx context.Context, list []ImportedKey) ([]int64, erro
 		given.Fields.apply(&keys[i])
 	}
 	ids, err := s.store.Import(ctx, keys)
-	s.cache.evict(slices.Collect(maps.Keys(seen))...) // their raw keys may have been sent before
 	if taken, ok := errors.AsType[*TakenError](err); ok {
 		return nil, taken
 	}
@@ -94,35 +90,33 @@ func (k *ImportedKey) check() error {
 // unless wrong is nil, and returns its error. Otherwise the error matches [ErrInvalid] or
 // [ErrUnavailable].
 func (s *Service) RevokeRaw(ctx context.Context, raws []string, wrong func() error) (revoked int, err error) {
-	if len(raws) == 0 || len(raws) > maxRevoke {
-		return 0, invalid("apiKeys must be 1 to %d", maxRevoke)
+	if len(raws) == 0 || len(raws) > maxIDs {
+		return 0, invalid("apiKeys must be 1 to %d", maxIDs)
 	}
 	var ids []int64
 	given := make(map[Digest]bool)
+	revoking := false
 	for _, raw := range raws {
 		now := time.Now()
 		e, err := s.findRaw(ctx, raw, s.leases.use(now), now)
-		if err == ErrMalformed {
-			continue
-		}
-		if err != nil {
+		switch {
+		case err == ErrMalformed:
+		case err == nil:
+			ids, given[e.digest], revoking = append(ids, e.key.ID), true, true
+		case err != ErrUnknown:
 			return 0, err
-		}
-		given[e.digest] = true
-		if e.known {
-			ids = append(ids, e.key.ID)
-		} else if wrong != nil {
-			if err := wrong(); err != nil {
-				return 0, err
+		default: // another call may have just deleted it, and still wait
+			revoking = true
+			if wrong != nil {
+				if err := wrong(); err != nil {
+					return 0, err
+				}
 			}
 		}
 	}
-	if len(given) == 0 {
-		return 0, nil
-	}
 	defer func() {
-		if err == nil {
-			s.waitLeaseExpiry() // also for unknown keys: another call may have just deleted them
+		if revoking && err == nil {
+			s.waitLeaseExpiry()
 		}
 	}()
 	if len(ids) == 0 {
@@ -131,7 +125,7 @@ func (s *Service) RevokeRaw(ctx context.Context, raws []string, wrong func() err
 	slices.Sort(ids)
 	now := s.now()
 	restart := func([]Key) error { revoked = 0; return nil } // some may have been deleted meanwhile
-	_, _, err = s.change(ctx, "revoke keys", slices.Compact(ids), restart, func(key *Key) (revoking bool) {
+	_, _, err = s.change(ctx, "revoke keys", slices.Compact(ids), restart, func(key *Key) bool {
 		accepted := key.usable(now) == nil
 		if given[key.PreviousDigest] {
 			if accepted && now.Before(key.PreviousExpiresAt) {

@@ -59,14 +59,6 @@ func (l *leases) use(now time.Time) bool {
 	return false
 }
 
-// age returns the time since the last lease was requested, or -1 without one.
-func (l *leases) age() time.Duration {
-	if last := l.last.Load(); last != nil {
-		return time.Since(last.requested)
-	}
-	return -1
-}
-
 // waitExpiry waits until all leases that other processes obtained before the
 // call have expired, plus a margin for clocks of different speed. It takes no
 // context: the change is committed, and its result must be neither early nor

@@ -47,16 +47,6 @@ func (RawKey) Format(f fmt.State, _ rune) { io.WriteString(f, redacted) }
 // MarshalText implements [encoding.TextMarshaler].
 func (RawKey) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// prefix returns the part of a raw key that may be displayed.
-func (raw RawKey) prefix() string {
-	return string(raw[:len(raw)-sumDigits-secretDigits+shownDigits])
-}
-
-// mask returns the raw key with its middle replaced.
-func (raw RawKey) mask() string {
-	return raw.prefix() + "****" + string(raw[len(raw)-shownTail:])
-}
-
 // newRawKey returns a random raw key.
 func newRawKey(prefix string) RawKey {
 	var secret [secretBytes]byte

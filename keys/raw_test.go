@@ -111,10 +111,12 @@ func TestWellFormed_RejectsEveryTypo(t *testing.T) {
 func TestRawKey_MasksSecret(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	raw := newRawKey("acme")
-	is.Equal(raw.prefix(), string(raw[:len("acme_")+6]))
-	is.Equal(raw.mask(), string(raw[:len("acme_")+6])+"****"+string(raw[len(raw)-4:]))
-	is.True(!wellFormed(raw.mask()))
+	var key Key
+	s := Service{options: Options{Prefix: "acme"}, digesters: []*digester{newDigester(nil)}}
+	raw := s.setRawKey(&key)
+	is.Equal(key.Prefix, string(raw[:len("acme_")+6]))
+	is.Equal(key.Mask, string(raw[:len("acme_")+6])+"****"+string(raw[len(raw)-4:]))
+	is.True(!wellFormed(key.Mask))
 }
 
 func TestRawKey_FormatsAsPlaceholder(t *testing.T) {

@@ -381,7 +381,10 @@ func (s *Service) change(
 			revoking = apply(key) || revoking
 			if *key != before {
 				changed++
-				s.bumpUpdatedAt(key)
+				key.UpdatedAt = key.UpdatedAt.Add(time.Millisecond)
+				if now := s.now(); now.After(key.UpdatedAt) {
+					key.UpdatedAt = now
+				}
 			}
 		}
 		return nil
@@ -413,7 +416,8 @@ func (s *Service) waitLeaseExpiry() {
 // setRawKey gives key a new raw key.
 func (s *Service) setRawKey(key *Key) RawKey {
 	raw := newRawKey(s.options.Prefix)
-	key.Prefix, key.Mask = raw.prefix(), raw.mask()
+	key.Prefix = string(raw[:len(raw)-sumDigits-secretDigits+shownDigits])
+	key.Mask = key.Prefix + "****" + string(raw[len(raw)-shownTail:])
 	key.Digest = s.digesters[0].digest(string(raw))
 	key.PublicKey = s.publicKey(string(raw), key.Digest)
 	return raw
@@ -427,15 +431,6 @@ func (s *Service) publicKey(raw string, digest Digest) (public PublicKey) {
 		}
 	}
 	return public
-}
-
-// bumpUpdatedAt sets UpdatedAt to now, and at least a millisecond forward.
-func (s *Service) bumpUpdatedAt(key *Key) {
-	next := key.UpdatedAt.Add(time.Millisecond)
-	if now := s.now(); now.After(next) {
-		next = now
-	}
-	key.UpdatedAt = next
 }
 
 func (s *Service) now() time.Time {

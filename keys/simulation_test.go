@@ -53,9 +53,16 @@ func TestSimulation(t *testing.T) {
 				simulate(t, *seedFlag)
 				return
 			}
+			done := 0
+			deadline, limited := t.Deadline()
 			for seed := 1 + worker; seed <= simSeeds() && !t.Failed(); seed += workers {
+				if limited && time.Until(deadline) < 10*time.Second {
+					break
+				}
 				simulate(t, seed)
+				done++
 			}
+			t.Logf("%d simulations", done)
 		})
 	}
 }
@@ -272,7 +279,7 @@ type process struct {
 
 func (p *process) start(w *world) {
 	service, err := keys.NewService(p.link, &keys.Options{
-		Lease: shortLease, FlushInterval: simFlush, Logger: slog.New(slog.DiscardHandler),
+		Lease: shortLease, FlushInterval: simFlush, CacheSize: 1 << 10, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Now().Add(time.Duration(p.offset.Load())) },
 	})
 	w.is.NoErr(err)

@@ -29,12 +29,16 @@ type counters struct {
 // Stats returns the counters. It does not read them as one snapshot, so sums
 // may be off by concurrent checks.
 func (s *Service) Stats() Stats {
+	age := time.Duration(-1)
+	if last := s.leases.last.Load(); last != nil {
+		age = time.Since(last.requested)
+	}
 	return Stats{
 		Hits:        s.stats.hits.Load(),
 		Misses:      s.stats.misses.Load(),
 		Uncached:    s.stats.uncached.Load(),
 		Rejected:    s.stats.rejected.Load(),
 		Unavailable: s.stats.unavailable.Load(),
-		LeaseAge:    s.leases.age(),
+		LeaseAge:    age,
 	}
 }

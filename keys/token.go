@@ -58,10 +58,9 @@ func (s *Service) IssueToken(ctx context.Context, raw string, fields TokenFields
 	}
 	var key Key
 	s.recordUse(e, raw, now, &key)
-	if e.unsigned { // the token can be checked only when the store has the public key
-		use := Use{ID: key.ID, CreatedAt: key.CreatedAt, At: key.LastUsedAt, Digest: key.Digest, PublicKey: s.publicKey(raw, key.Digest)}
-		if err := s.store.Touch(ctx, []Use{use}, s.now()); err != nil {
-			return Issued{}, storeError("store public key", err)
+	if key.PublicKey == (PublicKey{}) { // the token can be checked only when the store has it
+		if err := s.uses.flush(ctx, []int64{key.ID}); err != nil {
+			return Issued{}, err
 		}
 	}
 	permitted := newTokenEntry(tokenDigest(text), &claims, fields.Scopes).permitted(e).key
@@ -109,76 +108,63 @@ func (s *Service) findToken(ctx context.Context, text string, leased bool, now t
 		s.cache.putToken(token)
 	}
 	e, err := s.find(ctx, token.key.Digest, leased, now)
-	if err != nil || !e.known {
-		return e, err
+	if err != nil {
+		return nil, err
 	}
 	return token.permitted(e), nil
 }
 
 // verifyToken checks form and signature of a page token. It reads the store once.
 func (s *Service) verifyToken(ctx context.Context, text string, digest Digest) (*entry, error) {
-	parsed, err := pagetoken.Parse(s.tokenPrefix, text)
-	if err != nil || parsed.Sources != nil && checkSources(parsed.Sources) != nil {
+	claims, signedBy, err := pagetoken.Parse(s.tokenPrefix, text)
+	if err != nil || claims.Sources != nil && checkSources(claims.Sources) != nil {
 		return nil, ErrMalformed
 	}
 	var scopes Scopes
-	if parsed.Scopes != nil {
-		if scopes, err = NewScopes(parsed.Scopes...); err != nil {
+	if claims.Scopes != nil {
+		if scopes, err = NewScopes(claims.Scopes...); err != nil {
 			return nil, ErrMalformed
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)
 	defer cancel()
-	e := newTokenEntry(digest, &parsed.Claims, scopes)
-	key, err := s.store.FindID(ctx, parsed.KeyID)
+	e := newTokenEntry(digest, &claims, scopes)
+	key, err := s.store.FindID(ctx, claims.KeyID)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return nil, ErrUnknown
 	case err != nil:
 		return nil, storeError("find key", err)
-	case s.signed(&parsed, key.Digest, key.PublicKey):
-		e.key.Digest = key.Digest
-	case s.signed(&parsed, key.PreviousDigest, key.PreviousPublicKey):
-		e.key.Digest = key.PreviousDigest
-	default:
-		return nil, ErrUnknown
-	}
-	return e, nil
-}
-
-// signed reports whether a token was signed with the raw key that has the digest and the
-// sealed public key.
-func (s *Service) signed(t *pagetoken.Token, digest Digest, public PublicKey) bool {
-	if public == (PublicKey{}) {
-		return false
 	}
 	for _, d := range s.digesters {
-		if t.SignedBy(d.seal(digest, public)) {
-			return true
+		switch {
+		case key.PublicKey != PublicKey{} && signedBy(d.seal(key.Digest, key.PublicKey)):
+			e.key.Digest = key.Digest
+			return e, nil
+		case key.PreviousPublicKey != PublicKey{} && signedBy(d.seal(key.PreviousDigest, key.PreviousPublicKey)):
+			e.key.Digest = key.PreviousDigest
+			return e, nil
 		}
 	}
-	return false
+	return nil, ErrUnknown
 }
 
 // newTokenEntry returns the entry of a page token, without the digest of its raw key.
 func newTokenEntry(digest Digest, claims *pagetoken.Claims, scopes Scopes) *entry {
 	token := &Token{hex.EncodeToString(digest[:4]), time.Unix(claims.Expires, 0).UTC(), claims.Sources}
-	return &entry{
-		digest: digest, read: time.Now(), known: true,
-		key: Key{ID: claims.KeyID, Scopes: scopes, Token: token},
-	}
+	return &entry{digest: digest, read: time.Now(), key: Key{ID: claims.KeyID, Scopes: scopes, Token: token}}
 }
 
 // permitted returns the entry of a raw key with what its page token also permits. It
 // remembers the last one, so that checks do not allocate.
-func (token *entry) permitted(e *entry) *entry {
-	if last := token.last.Load(); last != nil && last.base == e {
+func (e *entry) permitted(of *entry) *entry {
+	if last := e.last.Load(); last != nil && last.base == of {
 		return last
 	}
-	both := &entry{digest: e.digest, read: e.read, known: true, key: e.key, use: e.use, base: e}
-	both.key.Scopes = token.key.Scopes.and(e.key.Scopes)
-	both.key.Token = token.key.Token
-	token.last.Store(both)
+	both := &entry{key: of.key, use: of.use, base: of}
+	both.key.Scopes = e.key.Scopes.and(of.key.Scopes)
+	both.key.Token = e.key.Token
+	e.last.Store(both)
 	return both
 }
 

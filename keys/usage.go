@@ -54,18 +54,18 @@ func (s *Service) Usage(ctx context.Context, filter UsageFilter) ([]KeyUsage, er
 		if err := checkIDs(ids, maxUsageIDs); err != nil {
 			return nil, err
 		}
-	}
-	first := dayOf(s.now().UnixMilli()) - int64(filter.Days) + 1
-	list := make([]KeyUsage, len(ids))
-	index := make(map[int64]int)
-	for i, id := range ids {
-		if id != 0 {
+		for _, id := range ids {
 			if _, err := s.store.Get(ctx, id); errors.Is(err, ErrNotFound) {
 				return nil, &MissingError{id}
 			} else if err != nil {
 				return nil, storeError("get key", err)
 			}
 		}
+	}
+	first := dayOf(s.now().UnixMilli()) - int64(filter.Days) + 1
+	list := make([]KeyUsage, len(ids))
+	index := make(map[int64]int)
+	for i, id := range ids {
 		index[id], list[i] = i, KeyUsage{ID: id, Days: make([]DayUsage, filter.Days)}
 		for j := range list[i].Days {
 			list[i].Days[j].Day = time.UnixMilli((first + int64(j)) * day.Milliseconds()).UTC()

@@ -71,7 +71,7 @@ func (f Fields) revokes() bool {
 		f.Owner != nil
 }
 
-// maxIDs is the maximum number of keys that are changed at once.
+// maxIDs is the maximum number of keys that are changed, imported or revoked at once.
 const maxIDs = 1000
 
 // checkIDs accepts 1 to most different ids.

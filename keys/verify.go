@@ -57,11 +57,11 @@ func (s *Service) VerifyDigest(ctx context.Context, digest Digest) (Key, error) 
 // recordUse records a use at the given time, and sets key to the used key. Returning
 // it would copy it twice.
 func (s *Service) recordUse(e *entry, raw string, now time.Time, key *Key) {
-	at := now.UnixMilli()
-	e.use.record(at)
-	if e.unsigned && e.use.public.Load() == nil {
+	if e.key.PublicKey == (PublicKey{}) && e.key.Token == nil && e.use.public.Load() == nil {
 		e.use.public.Store(&publicKeyOf{e.digest, s.publicKey(raw, e.digest)})
 	}
+	at := now.UnixMilli()
+	e.use.record(at)
 	*key = e.key
 	key.LastUsedAt = time.UnixMilli(at).UTC()
 }
@@ -84,11 +84,7 @@ func (s *Service) decide(e *entry, err error, now time.Time) (*entry, time.Time,
 	if s.options.Now != nil {
 		now = s.options.Now()
 	}
-	switch {
-	case err != nil:
-	case !e.known:
-		err = ErrUnknown
-	default:
+	if err == nil {
 		err = e.usable(now)
 	}
 	switch {
@@ -106,15 +102,17 @@ func (s *Service) decide(e *entry, err error, now time.Time) (*entry, time.Time,
 
 var noEntry entry
 
-// findRaw returns the entry of a raw key. The first digest is that of the current
-// pepper; those of previous peppers follow.
+// findRaw returns the entry of a raw key. Its digest may be that of a previous pepper.
 func (s *Service) findRaw(ctx context.Context, raw string, leased bool, now time.Time) (e *entry, err error) {
 	if len(raw) > maxRaw && !s.foreign(raw) {
 		return nil, ErrMalformed
 	}
-	digest := s.digesters[0].digest(raw)
-	if leased {
-		if e := s.cache.known.get(&digest, now); e != nil {
+	for _, d := range s.digesters {
+		if !leased {
+			break
+		}
+		digest := d.digest(raw)
+		if e := s.cache.keys.get(&digest, now); e != nil {
 			s.stats.hits.Add(1)
 			return e, nil
 		}
@@ -122,11 +120,8 @@ func (s *Service) findRaw(ctx context.Context, raw string, leased bool, now time
 	if !wellFormed(raw) && !s.foreign(raw) { // a cached key is one of both
 		return nil, ErrMalformed
 	}
-	for i, d := range s.digesters {
-		if i > 0 {
-			digest = d.digest(raw)
-		}
-		if e, err = s.find(ctx, digest, leased, now); err != nil || e.known {
+	for _, d := range s.digesters {
+		if e, err = s.find(ctx, d.digest(raw), leased, now); err != ErrUnknown {
 			break
 		}
 	}
@@ -139,7 +134,7 @@ func (s *Service) find(ctx context.Context, digest Digest, leased bool, now time
 		s.stats.uncached.Add(1)
 		return s.load(ctx, digest)
 	}
-	if e := s.cache.get(&digest, now); e != nil {
+	if e := s.cache.keys.get(&digest, now); e != nil {
 		s.stats.hits.Add(1)
 		return e, nil
 	}
@@ -175,21 +170,19 @@ func (s *Service) loadOnce(ctx context.Context, digest Digest) (*entry, error) {
 func (s *Service) load(ctx context.Context, digest Digest) (*entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)
 	defer cancel()
-	e := &entry{digest: digest, read: time.Now()}
+	read := time.Now()
 	key, err := s.store.Find(ctx, digest)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return e, nil
+		return nil, ErrUnknown
 	case err != nil:
 		return nil, storeError("find key", err)
 	}
 	if key.Digest != digest {
 		if key.PreviousDigest != digest || key.PreviousExpiresAt.IsZero() {
-			return e, nil // a previous raw key without an end is not valid
+			return nil, ErrUnknown // a previous raw key without an end is not valid
 		}
 		key.Digest, key.PublicKey = digest, key.PreviousPublicKey
 	}
-	e.unsigned = key.PublicKey == PublicKey{}
-	e.key, e.known, e.use = key, true, s.uses.get(key)
-	return e, nil
+	return &entry{key: key, use: s.uses.get(key), digest: digest, read: read}, nil
 }

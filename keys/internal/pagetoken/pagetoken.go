@@ -70,34 +70,24 @@ func privateKey(rawKey string) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(seed)
 }
 
-// Token is a parsed token, whose signature is not yet checked.
-type Token struct {
-	Claims
-	signed    []byte
-	signature []byte
-}
-
-// Parse returns the token of a text, which must begin with the prefix.
-func Parse(prefix, text string) (Token, error) {
-	signed, signature, _ := strings.Cut(text, ".")
+// Parse returns the claims of a token, which must begin with the prefix, and a function that
+// reports whether it was signed with the raw key of a public key.
+func Parse(prefix, token string) (c Claims, signedBy func(public [ed25519.PublicKeySize]byte) bool, err error) {
+	signed, text, _ := strings.Cut(token, ".")
 	payload, ok := strings.CutPrefix(signed, prefix)
 	// Decoding ignores line breaks. Those in the payload are covered by the signature.
-	if !ok || len(text) > MaxLength || len(signature) != encoding.EncodedLen(ed25519.SignatureSize) {
-		return Token{}, errMalformed
+	if !ok || len(token) > MaxLength || len(text) != encoding.EncodedLen(ed25519.SignatureSize) {
+		return Claims{}, nil, errMalformed
 	}
-	t := Token{signed: []byte(signed)}
-	var err error
-	if t.signature, err = encoding.DecodeString(signature); err != nil {
-		return Token{}, errMalformed
+	signature, err := encoding.DecodeString(text)
+	if err != nil || len(signature) != ed25519.SignatureSize {
+		return Claims{}, nil, errMalformed
 	}
 	decoded, err := encoding.DecodeString(payload)
-	if err != nil || json.Unmarshal(decoded, &t.Claims, strict) != nil || t.KeyID < 1 || t.Expires < 1 {
-		return Token{}, errMalformed
+	if err != nil || json.Unmarshal(decoded, &c, strict) != nil || c.KeyID < 1 || c.Expires < 1 {
+		return Claims{}, nil, errMalformed
 	}
-	return t, nil
-}
-
-// SignedBy reports whether the token was signed with the raw key of a public key.
-func (t *Token) SignedBy(public [ed25519.PublicKeySize]byte) bool {
-	return len(t.signature) == ed25519.SignatureSize && ed25519.Verify(public[:], t.signed, t.signature)
+	return c, func(public [ed25519.PublicKeySize]byte) bool {
+		return ed25519.Verify(public[:], []byte(signed), signature)
+	}, nil
 }
