@@ -77,6 +77,16 @@ func TestAdminKeys_ComparesARightKeyOnce(t *testing.T) {
 	is.True(k.hashed[0].mac.Load() == remembered) // a comparison would store another one
 }
 
+func TestAdminKeys_CountsBothKinds(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for _, list := range [][]string{{"clear"}, {hashKey(t, "key")}, {"clear", hashKey(t, "key")}} {
+		k, err := newAdminKeys(list)
+		is.NoErr(err)
+		is.True(!k.empty())
+	}
+}
+
 func TestAdminKeys_RejectsMalformedHashes(t *testing.T) {
 	t.Parallel()
 	hash := hashKey(t, "key")

@@ -54,6 +54,21 @@ func TestRecentUses_LimitsEntries(t *testing.T) {
 }
 
 // TestChecker_WrongKeysCountApart checks that wrong client keys limit no admin key.
+// TestChecker_AdminLimitHoldsForNetworks: who has an IPv6 address has 2^64 of them.
+func TestChecker_AdminLimitHoldsForNetworks(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	c, err := New(Options{AdminKeys: []string{"right"}, Burst: 1, Interval: time.Hour})
+	is.NoErr(err)
+	limit := new(LimitError)
+	_, err = c.Admin(t.Context(), "2001:db8::1", []string{"wrong"})
+	is.True(!errors.As(err, &limit))
+	_, err = c.Admin(t.Context(), "2001:db8::2", []string{"wrong"})
+	is.True(errors.As(err, &limit))
+	_, err = c.Admin(t.Context(), "2001:db8:0:1::1", []string{"right"})
+	is.NoErr(err)
+}
+
 func TestChecker_WrongKeysCountApart(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
