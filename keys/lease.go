@@ -59,12 +59,6 @@ func (l *leases) use(now time.Time) bool {
 	return false
 }
 
-// waitExpiry waits until all leases that other processes obtained before the
-// call have expired, plus a margin for clocks of different speed. It takes no
-// context: the change is committed, and its result must be neither early nor
-// lost.
-func (l *leases) waitExpiry() { time.Sleep(l.duration + l.duration/50) }
-
 // renew obtains a new lease. It evicts what has changed since the last one
 // before it publishes the new one: a check that sees the new lease must not find
 // an entry from before those changes.

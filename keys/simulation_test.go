@@ -55,8 +55,9 @@ func TestSimulation(t *testing.T) {
 			}
 			done := 0
 			deadline, limited := t.Deadline()
+			reserved := time.Until(deadline) / 2 // for other tests
 			for seed := 1 + worker; seed <= simSeeds() && !t.Failed(); seed += workers {
-				if limited && time.Until(deadline) < 10*time.Second {
+				if limited && time.Until(deadline) < reserved {
 					break
 				}
 				simulate(t, seed)

@@ -35,14 +35,6 @@ func checkLabel(field, text string) error {
 	return checkText(field, text)
 }
 
-// checkExpiry accepts the zero time and the years 1970 to 9999.
-func checkExpiry(at time.Time) error {
-	if year := at.UTC().Year(); !at.IsZero() && (year < 1970 || year > 9999) {
-		return invalid("expiresAt must be in the years 1970 to 9999")
-	}
-	return nil
-}
-
 // check returns an error for the first invalid field.
 func (f Fields) check() error {
 	if f.Name != nil {
@@ -50,9 +42,9 @@ func (f Fields) check() error {
 			return err
 		}
 	}
-	if f.ExpiresAt != nil {
-		if err := checkExpiry(*f.ExpiresAt); err != nil {
-			return err
+	if f.ExpiresAt != nil && !f.ExpiresAt.IsZero() {
+		if year := f.ExpiresAt.UTC().Year(); year < 1970 || year > 9999 {
+			return invalid("expiresAt must be in the years 1970 to 9999")
 		}
 	}
 	if f.Owner != nil && *f.Owner != "" {
