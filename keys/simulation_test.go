@@ -1,11 +1,14 @@
 package keys_test
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -310,6 +313,10 @@ func (p *process) check(w *world, raw string, random *rand.Rand) (keys.Key, erro
 	p.checks <- true
 	defer func() { <-p.checks }()
 	service := p.service.Load()
+	if strings.HasPrefix(raw, "cbk_") && random.IntN(2) == 0 { // as a link checks it
+		key, err := service.VerifyDigest(w.t.Context(), sha256.Sum256([]byte(raw)))
+		return key, cmp.Or(err, requireScope(&key))
+	}
 	key, err := service.VerifyFunc(w.t.Context(), raw, requireScope)
 	if err != nil {
 		return key, err
