@@ -160,10 +160,14 @@ func (h *revocations) record(call keyCall, err error, began, ended time.Time) {
 	h.calls = append(h.calls, operation)
 }
 
-// checkOrder fails unless some order of the calls explains all results.
+// checkOrder fails if no order of the calls explains all results. On a slow machine so many
+// calls overlap that this cannot be decided.
 func (h *revocations) checkOrder(t *testing.T) {
-	if result := porcupine.CheckOperationsTimeout(revocationModel, h.calls, time.Minute); result != porcupine.Ok {
-		t.Errorf("order of calls: %s: %+v", result, h.calls)
+	switch porcupine.CheckOperationsTimeout(revocationModel, h.calls, time.Minute) {
+	case porcupine.Illegal:
+		t.Errorf("no order of calls explains %+v", h.calls)
+	case porcupine.Unknown:
+		t.Logf("order of %d calls not decided", len(h.calls))
 	}
 }
 
