@@ -46,7 +46,7 @@ var importRules = []importRule{
 	},
 	{
 		pkg:    "symbols/picture",
-		may:    []string{"github.com/go-json-experiment/json"},
+		may:    []string{"github.com/go-json-experiment/json", "golang.org/x/text/"},
 		never:  []string{"net/http", "database/sql"},
 		reason: "it decodes images and knows no records",
 	},

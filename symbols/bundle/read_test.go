@@ -130,7 +130,7 @@ func TestRead_RejectsMalformedSVG(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	for _, inner := range []string{
-		"<a>", "</a>", "<a></b>", "<a><b></a></b>", "<a", "<a b", "<a b=", "<a b='", "<a b=c/>", "<a b/>", "<a b='c'd='e'/>", "<a b='<'/>",
+		"<a>", "</a>", "<a></b>", "<a><b></a></b>", "<a", "<a b", "<a b=", "<a b='", "<a b=c/>", "<a b/>", "<a b='<'/>",
 		"<1/>", "< a/>", "<>", "<!-- ", "<![CDATA[ ]>", "<? ?", "&", "& ", "&x", "&x;", "&#;", "&#x;", "&#xg;", "<a b='&x;'/>", "\x00", "\x1b",
 		"<!DOCTYPE svg>", strings.Repeat("<a>", 1000) + strings.Repeat("</a>", 1000),
 	} {

@@ -9,7 +9,6 @@ import (
 	_ "image/gif"
 	_ "image/jpeg"
 	"math"
-	"strconv"
 	"strings"
 )
 
@@ -104,100 +103,4 @@ func pngSize(content []byte) (width, height float64, err error) {
 		}
 		rest = rest[end+4:]
 	}
-}
-
-// SVGNamespace is the XML namespace of SVG documents.
-const SVGNamespace = "http://www.w3.org/2000/svg"
-
-func isSVG(content []byte) bool {
-	_, _, err := svgSize(content)
-	return err == nil
-}
-
-// svgSize returns the size of an SVG in CSS pixels. It parses the complete
-// document.
-func svgSize(content []byte) (width, height float64, err error) {
-	root, ok := parseXML(content)
-	if !ok {
-		return 0, 0, errors.New("broken SVG: it is not well-formed XML")
-	}
-	declaration, local := "xmlns", root.name
-	if prefix, rest, ok := strings.Cut(root.name, ":"); ok {
-		declaration, local = "xmlns:"+prefix, rest
-	}
-	namespace, declared := root.attributes[declaration]
-	// Adobe Illustrator writes an entity in place of the namespace.
-	if local != "svg" || declared && namespace != SVGNamespace && !strings.HasPrefix(namespace, "&") {
-		return 0, 0, errors.New("not an SVG")
-	}
-	width, height = svgIntrinsicSize(root.attributes)
-	return width, height, nil
-}
-
-// svgIntrinsicSize returns the size in CSS pixels at which browsers draw an SVG
-// whose root element has these attributes.
-func svgIntrinsicSize(attributes map[string]string) (width, height float64) {
-	const defaultWidth, defaultHeight = 300, 150 // CSS 2.1, section 10.3.2
-	width, height = cssLength(attributes["width"]), cssLength(attributes["height"])
-	boxWidth, boxHeight := viewBoxSize(attributes["viewBox"])
-	switch hasBox := boxWidth > 0 && boxHeight > 0; {
-	case hasBox && width == 0 && height == 0:
-		width, height = boxWidth, boxHeight
-	case hasBox && width == 0:
-		width = height / boxHeight * boxWidth
-	case hasBox && height == 0:
-		height = width / boxWidth * boxHeight
-	}
-	return clampSize(width, defaultWidth), clampSize(height, defaultHeight)
-}
-
-// cssUnits are the absolute units in CSS pixels (CSS Values and Units 4, section
-// 6), and the units of a font of 16 pixels.
-var cssUnits = map[string]float64{
-	"": 1, "px": 1,
-	"in": 96, "pc": 16, "pt": 96.0 / 72, "cm": 96 / 2.54, "mm": 96 / 25.4, "q": 96 / 101.6,
-	"em": 16, "rem": 16, "ex": 8,
-}
-
-// cssLength returns a length in CSS pixels, or 0 if it is relative or invalid.
-func cssLength(text string) float64 {
-	text = strings.ToLower(strings.TrimSpace(text))
-	// An exponent ends in a digit, so trailing letters are the unit.
-	number := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyz%")
-	factor, known := cssUnits[text[len(number):]]
-	value, ok := parsePositive(number)
-	if !known || !ok {
-		return 0
-	}
-	return value * factor
-}
-
-// viewBoxSize returns the width and height of a viewBox attribute, or 0.
-func viewBoxSize(text string) (width, height float64) {
-	numbers := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) })
-	if len(numbers) != 4 {
-		return 0, 0
-	}
-	width, _ = parsePositive(numbers[2])
-	height, _ = parsePositive(numbers[3])
-	return width, height
-}
-
-// parsePositive parses a positive decimal number.
-func parsePositive(text string) (float64, bool) {
-	if strings.Trim(text, "+-.0123456789eE") != "" { // ParseFloat accepts NaN, Inf and 0x1p4
-		return 0, false
-	}
-	value, err := strconv.ParseFloat(text, 64)
-	return value, err == nil && value > 0
-}
-
-// clampSize rounds value to thousandths. It returns fallback if the result is
-// not positive or too large.
-func clampSize(value, fallback float64) float64 {
-	value = math.Round(value*1000) / 1000
-	if value > 0 && value <= math.MaxInt32 {
-		return value
-	}
-	return fallback
 }

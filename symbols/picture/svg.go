@@ -1,0 +1,165 @@
+package picture
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/text/encoding/charmap"
+)
+
+// SVGNamespace is the XML namespace of SVG documents.
+const SVGNamespace = "http://www.w3.org/2000/svg"
+
+func isSVG(content []byte) bool {
+	_, _, err := svgSize(content)
+	return err == nil
+}
+
+// svgSize returns the size in CSS pixels at which browsers draw an SVG. It parses the
+// complete document.
+func svgSize(content []byte) (width, height float64, err error) {
+	const defaultWidth, defaultHeight = 300, 150 // CSS 2.1, section 10.3.2
+	root, ok := parseXML(content)
+	if !ok {
+		return 0, 0, errors.New("broken SVG: it is not well-formed XML")
+	}
+	// Adobe Illustrator writes an entity in place of the namespace.
+	if root.Name.Local != "svg" || !slices.Contains([]string{"", SVGNamespace, entityText}, root.Name.Space) {
+		return 0, 0, errors.New("not an SVG")
+	}
+	var boxWidth, boxHeight float64
+	for _, attribute := range root.Attr {
+		switch attribute.Name {
+		case xml.Name{Local: "width"}:
+			width = cssLength(attribute.Value)
+		case xml.Name{Local: "height"}:
+			height = cssLength(attribute.Value)
+		case xml.Name{Local: "viewBox"}:
+			boxWidth, boxHeight = viewBoxSize(attribute.Value)
+		}
+	}
+	switch hasBox := boxWidth > 0 && boxHeight > 0; {
+	case hasBox && width == 0 && height == 0:
+		width, height = boxWidth, boxHeight
+	case hasBox && width == 0:
+		width = height / boxHeight * boxWidth
+	case hasBox && height == 0:
+		height = width / boxWidth * boxHeight
+	}
+	return clampSize(width, defaultWidth), clampSize(height, defaultHeight), nil
+}
+
+const (
+	maxDepth   = 1000 // of nested elements; browsers have a similar limit
+	entityText = "\ufffd"
+	whiteSpace = " \t\r\n"
+)
+
+var declaredEntity = regexp.MustCompile(`<!ENTITY\s+([^\s%]+)\s`)
+
+// parseXML returns the root of a document and reports whether the document is
+// well-formed. It accepts a few documents that are not, such as those with duplicate
+// attributes, but no truncated one. References to entities that the document declares
+// become entityText, which is not longer than any of them.
+func parseXML(content []byte) (root xml.StartElement, ok bool) {
+	decoder := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(content, []byte("\ufeff"))))
+	decoder.CharsetReader = charsetReader
+	decoder.Entity = make(map[string]string)
+	hasRoot := false
+	for depth := 0; ; {
+		token, err := decoder.Token()
+		switch outside := depth == 0; token := token.(type) {
+		case nil:
+			return root, err == io.EOF && hasRoot
+		case xml.StartElement:
+			if outside && hasRoot || depth == maxDepth {
+				return root, false
+			}
+			if !hasRoot {
+				root, hasRoot = token, true
+			}
+			depth++
+		case xml.EndElement:
+			depth--
+		case xml.CharData:
+			if outside && (len(token) == 0 || len(bytes.Trim(token, whiteSpace)) > 0) { // a CDATA section may be empty
+				return root, false
+			}
+		case xml.Directive:
+			if hasRoot || !bytes.HasPrefix(token, []byte("DOCTYPE")) {
+				return root, false
+			}
+			for _, match := range declaredEntity.FindAllSubmatch(token, -1) {
+				decoder.Entity[string(match[1])] = entityText
+			}
+		}
+	}
+}
+
+// charsetReader takes an encoding that extends ASCII with one byte per character for ISO
+// 8859-1, and any other for UTF-8: nothing here depends on other characters.
+func charsetReader(encoding string, content io.Reader) (io.Reader, error) {
+	encoding = strings.ToLower(encoding)
+	if strings.HasPrefix(encoding, "iso-8859-") || strings.HasPrefix(encoding, "windows-125") {
+		content = charmap.ISO8859_1.NewDecoder().Reader(content)
+	}
+	return content, nil
+}
+
+// cssUnits are the absolute units in CSS pixels (CSS Values and Units 4, section
+// 6), and the units of a font of 16 pixels.
+var cssUnits = map[string]float64{
+	"": 1, "px": 1,
+	"in": 96, "pc": 16, "pt": 96.0 / 72, "cm": 96 / 2.54, "mm": 96 / 25.4, "q": 96 / 101.6,
+	"em": 16, "rem": 16, "ex": 8,
+}
+
+// cssLength returns a length in CSS pixels, or 0 if it is relative or invalid.
+func cssLength(text string) float64 {
+	text = strings.ToLower(strings.TrimSpace(text))
+	// An exponent ends in a digit, so trailing letters are the unit.
+	number := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyz%")
+	factor, known := cssUnits[text[len(number):]]
+	value, ok := parsePositive(number)
+	if !known || !ok {
+		return 0
+	}
+	return value * factor
+}
+
+// viewBoxSize returns the width and height of a viewBox attribute, or 0.
+func viewBoxSize(text string) (width, height float64) {
+	numbers := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) })
+	if len(numbers) != 4 {
+		return 0, 0
+	}
+	width, _ = parsePositive(numbers[2])
+	height, _ = parsePositive(numbers[3])
+	return width, height
+}
+
+// parsePositive parses a positive decimal number.
+func parsePositive(text string) (float64, bool) {
+	if strings.Trim(text, "+-.0123456789eE") != "" { // ParseFloat accepts NaN, Inf and 0x1p4
+		return 0, false
+	}
+	value, err := strconv.ParseFloat(text, 64)
+	return value, err == nil && value > 0
+}
+
+// clampSize rounds value to thousandths. It returns fallback if the result is
+// not positive or too large.
+func clampSize(value, fallback float64) float64 {
+	value = math.Round(value*1000) / 1000
+	if value > 0 && value <= math.MaxInt32 {
+		return value
+	}
+	return fallback
+}
