@@ -3,6 +3,7 @@ package symbols
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,40 +86,15 @@ type Follower struct {
 // may be of nothing. Each later change is there within half a second. Changes may be joined,
 // and may name more than has changed.
 //
-// All followers together read the store five times a second.
+// All followers together read the store five times a second, and each once more when it
+// begins.
 func (s *Service) Follow(ctx context.Context, id string) (*Follower, error) {
-	f, ready := s.changes.join(s.tenant)
-	err := s.begin(ctx, f, ready, parsePosition(id))
+	since := parsePosition(id)
+	set, err := s.reads.changes.get(ctx, since, s.store.Changes)
 	if err != nil {
-		f.Close()
 		return nil, storeError("read changes", err)
 	}
-	return f, nil
-}
-
-// begin adds what has changed since a position.
-func (s *Service) begin(ctx context.Context, f *Follower, ready <-chan struct{}, since Position) error {
-	select {
-	case <-ready:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	current := f.feed.current()
-	if (current == Position{}) {
-		return f.feed.failed()
-	}
-	set := ChangeSet{Position: current}
-	if since != current && since.History == current.History {
-		var err error
-		if set, err = s.store.Changes(ctx, since); err != nil {
-			return err
-		}
-	}
-	f.feed.mu.Lock()
-	defer f.feed.mu.Unlock()
-	f.add(set.Changed, !set.reaches(since))
-	f.wakeUp()
-	return nil
+	return s.changes.join(s.tenant, since, set), nil
 }
 
 // Changes returns a channel that has an element when Take has something.
@@ -160,42 +136,40 @@ const pollInterval = 200 * time.Millisecond
 
 // changeFeed reads the changes for all that follow them. It reads nothing while nobody
 // does.
+//
+// Invariant: followers have been given all that has changed until position.
 type changeFeed struct {
 	store Store // of any tenant
 
 	mu        sync.Mutex
 	followers map[*Follower]struct{}
 	stop      context.CancelFunc // of the running goroutine; nil without one
-	ready     chan struct{}      // closed when there is a position, or an err instead
-	err       error              // of the last read
 	position  Position
-	known     map[folderOf]int64 // numbers of changes that followers have, from the position on
-}
-
-// folderOf is a folder, or the folder list, of a tenant.
-type folderOf struct {
-	tenant string
-	id     int64
+	known     map[Changed]int64 // numbers of changes that followers have, from the position on; keys have none
 }
 
 func newChangeFeed(store Store) *changeFeed {
 	return &changeFeed{store: store, followers: make(map[*Follower]struct{})}
 }
 
-// join adds a follower. It gets all changes after the position that is current when ready
-// is closed.
-func (c *changeFeed) join(tenant string) (f *Follower, ready <-chan struct{}) {
+// join adds a follower that begins with what has changed since a position. Others may be
+// given changes again if the set is older than what they have.
+func (c *changeFeed) join(tenant string, since Position, set ChangeSet) *Follower {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f = &Follower{feed: c, tenant: tenant, wake: make(chan struct{}, 1)}
+	f := &Follower{feed: c, tenant: tenant, wake: make(chan struct{}, 1)}
+	f.add(set.Changed, !set.reaches(since))
+	f.wakeUp()
+	if c.stop == nil || !set.reaches(c.position) {
+		c.position, c.known = set.Position, make(map[Changed]int64)
+	}
 	c.followers[f] = struct{}{}
 	if c.stop == nil {
 		var ctx context.Context
 		ctx, c.stop = context.WithCancel(context.Background())
-		c.ready, c.position, c.known = make(chan struct{}), Position{}, make(map[folderOf]int64)
 		go c.run(ctx)
 	}
-	return f, c.ready
+	return f
 }
 
 func (c *changeFeed) leave(f *Follower) {
@@ -208,49 +182,24 @@ func (c *changeFeed) leave(f *Follower) {
 	}
 }
 
-// current returns the position of the last read.
-func (c *changeFeed) current() Position {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.position
-}
-
-// failed returns the error of the last read.
-func (c *changeFeed) failed() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
-}
-
 // run reads changes until ctx ends. While the store is unavailable it tries again.
 func (c *changeFeed) run(ctx context.Context) {
 	for {
-		set, err := c.read(ctx)
-		c.mu.Lock()
-		if ctx.Err() != nil { // another goroutine may run already
-			c.mu.Unlock()
-			return
-		}
-		begun := c.position != Position{}
-		if c.err = err; err == nil {
-			c.publish(set)
-		}
-		if !begun {
-			close(c.ready)
-			if err != nil {
-				c.ready = make(chan struct{})
-			}
-		}
-		c.mu.Unlock()
 		select {
 		case <-time.After(pollInterval):
 		case <-ctx.Done():
 			return
 		}
+		c.mu.Lock()
+		since := c.position
+		c.mu.Unlock()
+		if set, err := c.read(ctx, since); err == nil {
+			c.publish(ctx, since, set)
+		}
 	}
 }
 
-func (c *changeFeed) read(ctx context.Context) (set ChangeSet, err error) {
+func (c *changeFeed) read(ctx context.Context, since Position) (set ChangeSet, err error) {
 	const timeout = 5 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -259,34 +208,34 @@ func (c *changeFeed) read(ctx context.Context) (set ChangeSet, err error) {
 			err = fmt.Errorf("%w: %v", errPanic, p)
 		}
 	}()
-	return c.store.Changes(ctx, c.current())
+	return c.store.Changes(ctx, since)
 }
 
-// publish gives followers what has changed. Another history of the database changes
-// everything.
-func (c *changeFeed) publish(set ChangeSet) {
-	begins := c.position == Position{} // nobody has an earlier one
-	all := !begins && !set.reaches(c.position)
+// publish gives followers what has changed since a position, unless that is no longer the
+// current one. Another history of the database changes everything.
+func (c *changeFeed) publish(ctx context.Context, since Position, set ChangeSet) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ctx.Err() != nil || c.position != since { // ctx: another goroutine may run already
+		return
+	}
+	all := !set.reaches(since)
 	if all {
 		clear(c.known)
 	}
 	byTenant := make(map[string][]Changed)
 	for _, changed := range set.Changed {
-		key := folderOf{changed.Tenant, changed.FolderID}
+		key := Changed{Tenant: changed.Tenant, FolderID: changed.FolderID}
 		if c.known[key] != changed.Number {
 			c.known[key] = changed.Number
 			byTenant[changed.Tenant] = append(byTenant[changed.Tenant], changed)
 		}
 	}
-	for key, number := range c.known {
-		if number < set.Number { // is not returned again
-			delete(c.known, key)
-		}
-	}
+	maps.DeleteFunc(c.known, func(_ Changed, number int64) bool { return number < set.Number }) // not returned again
 	c.position = set.Position
 	for f := range c.followers {
-		f.add(byTenant[f.tenant], all)
-		if f.pending.All || f.pending.Folders || len(f.pending.FolderIDs) > 0 {
+		if list := byTenant[f.tenant]; all || len(list) > 0 {
+			f.add(list, all)
 			f.wakeUp()
 		}
 	}

@@ -52,8 +52,9 @@ type Service struct {
 	changes *changeFeed
 }
 
-// reads are shared reads of versions.
+// reads are shared reads of versions, and of changes.
 type reads struct {
+	changes           freshReads[Position, ChangeSet]
 	folderLists       freshReads[string, Version] // by tenant
 	folders, contents freshReads[recordKey, Version]
 	symbols           freshReads[recordKey, SymbolInfo]

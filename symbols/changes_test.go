@@ -1,0 +1,83 @@
+package symbols_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/symbols"
+)
+
+// heldStore calls hold before it returns changes.
+type heldStore struct {
+	symbols.Store
+	hold atomic.Pointer[func(since symbols.Position)]
+}
+
+func (s *heldStore) Changes(ctx context.Context, since symbols.Position) (symbols.ChangeSet, error) {
+	set, err := s.Store.Changes(ctx, since)
+	if hold := s.hold.Load(); hold != nil {
+		(*hold)(since)
+	}
+	return set, err
+}
+
+// TestFollow_MissesNothingAfterSlowRead has a follower whose first read takes so long that
+// the others have later changes, also while the next read for all is running.
+func TestFollow_MissesNothingAfterSlowRead(t *testing.T) {
+	for _, duringRead := range []bool{false, true} {
+		t.Run(fmt.Sprint("duringRead=", duringRead), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				is := is.New(t)
+				store := &heldStore{Store: memory.New().Symbols()}
+				s := newService(t, store)
+				first, err := s.Follow(t.Context(), "")
+				is.NoErr(err)
+				defer first.Close()
+				is.True(first.Take().All)
+
+				joining, reading := make(chan struct{}), make(chan struct{})
+				hold := func(since symbols.Position) {
+					if since == (symbols.Position{}) {
+						<-joining
+					}
+				}
+				store.hold.Store(&hold)
+				joined := make(chan *symbols.Follower)
+				go func() {
+					f, err := s.Follow(t.Context(), "")
+					is.NoErr(err)
+					joined <- f
+				}()
+				synctest.Wait()
+				_, err = s.CreateFolder(t.Context(), "A")
+				is.NoErr(err)
+				time.Sleep(time.Second)
+				is.True(first.Take().Folders)
+				time.Sleep(time.Second)
+				is.Equal(len(first.Changes()), 1) // not taken: the change was there once
+				<-first.Changes()
+				is.True(!first.Take().Folders)
+
+				if duringRead {
+					hold := func(symbols.Position) { <-reading }
+					store.hold.Store(&hold)
+					time.Sleep(time.Second)
+				}
+				close(joining)
+				second := <-joined
+				defer second.Close()
+				is.True(second.Take().All)
+				close(reading)
+				time.Sleep(time.Second)
+				is.True(second.Take().Folders)
+			})
+		})
+	}
+}
