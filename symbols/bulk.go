@@ -18,8 +18,8 @@ type BulkFields struct {
 }
 
 func (f BulkFields) check() error {
-	if f.FolderID != nil && *f.FolderID < 1 {
-		return invalid("folderId must be a positive number")
+	if err := checkGiven(f.FolderID, checkFolderID); err != nil {
+		return err
 	}
 	if _, err := NewTags(f.AddTags...); err != nil {
 		return invalid("addTags" + strings.TrimPrefix(err.Error(), "tags"))

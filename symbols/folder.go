@@ -23,18 +23,11 @@ type FolderFields struct {
 }
 
 // check returns an error for the first invalid field.
-func (f FolderFields) check() error {
-	if f.Name != nil {
-		return checkName(*f.Name)
-	}
-	return nil
-}
+func (f FolderFields) check() error { return checkGiven(f.Name, checkName) }
 
 // apply sets the given fields of folder and reports whether one has changed.
 func (f FolderFields) apply(folder *Folder) bool {
 	before := *folder
-	if f.Name != nil {
-		folder.Name = *f.Name
-	}
+	setGiven(&folder.Name, f.Name)
 	return *folder != before
 }

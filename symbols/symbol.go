@@ -1,6 +1,9 @@
 package symbols
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Symbol is a drawing symbol.
 type Symbol struct {
@@ -89,56 +92,34 @@ type SymbolFields struct {
 
 // check returns an error for the first invalid field.
 func (f SymbolFields) check() error {
-	if f.Name != nil {
-		if err := checkName(*f.Name); err != nil {
-			return err
-		}
-	}
-	if f.Type != nil {
-		if err := checkType(*f.Type); err != nil {
-			return err
-		}
-	}
-	if f.Data != nil {
-		if err := checkData(*f.Data); err != nil {
-			return err
-		}
-	}
-	if f.Meta != nil {
-		if err := checkMeta(*f.Meta); err != nil {
-			return err
-		}
-	}
-	if f.FolderID != nil && *f.FolderID < 1 {
-		return invalid("folderId must be a positive number")
-	}
-	return nil
+	return cmp.Or(
+		checkGiven(f.Name, checkName),
+		checkGiven(f.Type, checkType),
+		checkGiven(f.Data, checkData),
+		checkGiven(f.Meta, checkMeta),
+		checkGiven(f.FolderID, checkFolderID),
+	)
 }
 
 // apply sets the given fields of symbol at a time, and reports whether one has changed.
 func (f SymbolFields) apply(symbol *Symbol, at time.Time) bool {
 	before := *symbol
-	if f.Name != nil {
-		symbol.Name = *f.Name
-	}
-	if f.Type != nil {
-		symbol.Type = *f.Type
-	}
-	if f.Data != nil {
-		symbol.Data = *f.Data
-	}
-	if f.FolderID != nil {
-		symbol.FolderID = *f.FolderID
-	}
-	if f.Tags != nil {
-		symbol.Tags = *f.Tags
-	}
-	if f.Meta != nil {
-		symbol.Meta = *f.Meta
-	}
+	setGiven(&symbol.Name, f.Name)
+	setGiven(&symbol.Type, f.Type)
+	setGiven(&symbol.Data, f.Data)
+	setGiven(&symbol.FolderID, f.FolderID)
+	setGiven(&symbol.Tags, f.Tags)
+	setGiven(&symbol.Meta, f.Meta)
 	if *symbol == before {
 		return false
 	}
 	symbol.UpdatedAt, symbol.UpdatedBy = at, f.By
 	return true
+}
+
+// setGiven sets a field unless value is nil.
+func setGiven[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
 }

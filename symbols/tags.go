@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // Tags are the tags of a symbol, in order. They are immutable and comparable. The zero
@@ -29,15 +28,10 @@ func NewTags(list ...string) (Tags, error) {
 	var text strings.Builder
 	for i, tag := range list {
 		field := fmt.Sprintf("tags[%d]", i)
-		if err := checkText(field, tag); err != nil {
+		if err := checkLabel(field, tag, maxTag); err != nil {
 			return Tags{}, err
 		}
-		switch {
-		case strings.TrimSpace(tag) == "":
-			return Tags{}, invalid(field + " must not be empty")
-		case utf8.RuneCountInString(tag) > maxTag:
-			return Tags{}, invalid(fmt.Sprintf("%s must have at most %d characters", field, maxTag))
-		case slices.Contains(list[:i], tag):
+		if slices.Contains(list[:i], tag) {
 			return Tags{}, invalid(field + " must not be repeated")
 		}
 		text.WriteString(tagEscapes.Replace(tag) + "\n")

@@ -27,19 +27,21 @@ func checkText(field, text string) error {
 	return nil
 }
 
-// checkName rejects names that are blank or too long.
-func checkName(name string) error {
-	if err := checkText("name", name); err != nil {
+// checkLabel rejects text that is blank or has more than most characters.
+func checkLabel(field, text string, most int) error {
+	if err := checkText(field, text); err != nil {
 		return err
 	}
-	if strings.TrimSpace(name) == "" {
-		return invalid("name must not be empty")
-	}
-	if utf8.RuneCountInString(name) > maxName {
-		return invalid(fmt.Sprintf("name must have at most %d characters", maxName))
+	switch {
+	case strings.TrimSpace(text) == "":
+		return invalid(field + " must not be empty")
+	case utf8.RuneCountInString(text) > most:
+		return invalid(fmt.Sprintf("%s must have at most %d characters", field, most))
 	}
 	return nil
 }
+
+func checkName(name string) error { return checkLabel("name", name, maxName) }
 
 // checkType rejects everything but a media type with optional parameters (RFC
 // 9110, section 8.3.1).
@@ -68,4 +70,19 @@ func checkData(data string) error {
 		return invalid("data must not be empty")
 	}
 	return checkText("data", data)
+}
+
+func checkFolderID(id int64) error {
+	if id < 1 {
+		return invalid("folderId must be a positive number")
+	}
+	return nil
+}
+
+// checkGiven checks a field unless value is nil.
+func checkGiven[T any](value *T, check func(T) error) error {
+	if value == nil {
+		return nil
+	}
+	return check(*value)
 }
