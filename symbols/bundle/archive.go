@@ -10,9 +10,10 @@ import (
 )
 
 // archive is a zip from an untrusted source: the sizes in its headers are compared
-// with its contents.
+// with its contents. Or it is a library or a picture.
 type archive struct {
-	entries   []*zip.File
+	size      int64       // of the archive
+	entries   []*zip.File // nil if it is not a zip
 	options   Options
 	remaining int64 // bytes that may still be decompressed
 }
@@ -22,11 +23,16 @@ type archive struct {
 const directoryBytes = 512
 
 func openArchive(data []byte, options Options) (*archive, error) {
-	source := &limitedReaderAt{r: bytes.NewReader(data), remaining: 128<<10 + int64(options.Limits.Entries)*directoryBytes}
-	z, err := zip.NewReader(source, int64(len(data)))
+	limits, size := options.Limits, int64(len(data))
+	a := &archive{size: size, options: options, remaining: min(limits.Total, max(ratioFreeBytes, limits.Ratio*size))}
+	if !isZip(data) {
+		return a, nil
+	}
+	source := &limitedReaderAt{r: bytes.NewReader(data), remaining: 128<<10 + int64(limits.Entries)*directoryBytes}
+	z, err := zip.NewReader(source, size)
 	switch {
 	case errors.Is(err, errReadLimit):
-		return nil, tooManyEntries(options.Limits.Entries)
+		return nil, tooManyEntries(limits.Entries)
 	case err != nil && !errors.Is(err, zip.ErrInsecurePath): // nothing is written to disk
 		return nil, invalid("the archive is not a zip")
 	}
@@ -40,14 +46,29 @@ func openArchive(data []byte, options Options) (*archive, error) {
 		}
 		unused -= entry.CompressedSize64
 	}
-	limits := options.Limits
-	remaining := min(limits.Total, max(ratioFreeBytes, limits.Ratio*int64(len(data))))
-	return &archive{entries: z.File, options: options, remaining: remaining}, nil
+	a.entries = z.File
+	return a, nil
 }
 
-// memorySize returns the size of all files in base64, and of two more copies of the
-// largest: the file, and what a store makes of it.
+const (
+	// entryMemory is what a symbol takes beside its name and data, and the JSON around
+	// that.
+	entryMemory = 1 << 10
+
+	// unpackedRatio is the size of what is made of a library, divided by its own.
+	unpackedRatio = 4
+
+	// freeData is how many bytes of data any archive may have beyond its memorySize: a
+	// small library of compressed SVGs has ten times its own size, also in a zip.
+	freeData = ratioFreeBytes
+)
+
+// memorySize returns the size of all files in base64, of what is made of each, and of two
+// more copies of the largest: the file, and what a store makes of it.
 func (a *archive) memorySize(dryRun bool) int64 {
+	if a.entries == nil {
+		return unpackedRatio * a.size
+	}
 	var total, largest int64
 	for _, entry := range a.entries {
 		size := int64(min(entry.UncompressedSize64, uint64(a.remaining)))
@@ -57,7 +78,7 @@ func (a *archive) memorySize(dryRun bool) int64 {
 	if dryRun {
 		total = largest
 	}
-	return (total + 2*largest) / 3 * 4
+	return (total+2*largest)/3*4 + entryMemory*int64(len(a.entries))
 }
 
 // maxDeflateRatio is the highest ratio of DEFLATE.

@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"bytes"
+	"cmp"
 	"compress/flate"
 	"encoding/base64"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"html"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 
 	"example.com/canvasback/symbols"
@@ -32,18 +34,14 @@ func isDrawio(content []byte) bool {
 	return beginsWith(content, "<") && bytes.Contains(content[:min(len(content), 1<<10)], []byte("<mxlibrary"))
 }
 
-// readDrawio adds the symbols of a draw.io library, a file of the given name.
+// readDrawio adds the symbols of a draw.io library, a file of the given name. It reads them
+// one after the other.
 func (r *reader) readDrawio(file string, content []byte, folders []string) error {
-	var library struct {
-		Title string `xml:"title,attr"`
-		JSON  string `xml:",chardata"`
-	}
-	decoder := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(content, []byte("\ufeff"))))
-	decoder.Strict = false // some libraries do not escape "&" in titles
-	if err := decoder.Decode(&library); err != nil {
+	title, text := openDrawio(bytes.TrimPrefix(content, []byte("\ufeff")))
+	if text == nil {
 		return r.addSymbol(file, symbols.NewSymbol{}, fileError("broken draw.io library: it is not well-formed XML"))
 	}
-	entries := json.NewDecoder(strings.NewReader(library.JSON))
+	entries := json.NewDecoder(text)
 	start, err := entries.Token()
 	for position := 1; err == nil && entries.More(); position++ {
 		var entry drawioEntry
@@ -52,12 +50,15 @@ func (r *reader) readDrawio(file string, content []byte, folders []string) error
 		}
 		name := entry.Title
 		if strings.TrimSpace(name) == "" {
-			name = fmt.Sprintf("%s %d", r.libraryName(library.Title, file), position)
+			name = fmt.Sprintf("%s %d", r.libraryName(title, file), position)
 		}
-		symbol, entryErr := r.drawioSymbol(name, entry, folders)
-		if err := r.addSymbol(name, symbol, entryErr); err != nil {
+		picture, entryErr := r.drawioPicture(name, entry, folders)
+		if err := r.addPicture(name, picture, entryErr); err != nil {
 			return err
 		}
+	}
+	if err == nil {
+		_, err = entries.Token()
 	}
 	if err != nil || start != json.Delim('[') {
 		return r.addSymbol(file, symbols.NewSymbol{}, fileError("broken draw.io library: it has no JSON array"))
@@ -65,31 +66,79 @@ func (r *reader) readDrawio(file string, content []byte, folders []string) error
 	return nil
 }
 
-func (r *reader) drawioSymbol(name string, entry drawioEntry, folders []string) (symbols.NewSymbol, error) {
-	image := entry.Data
-	if image == "" {
+// openDrawio returns the title of a library, and its JSON, or nil if there is none. A
+// decoder of XML would have a copy of all the JSON in memory.
+func openDrawio(content []byte) (title string, text io.Reader) {
+	decoder := xml.NewDecoder(bytes.NewReader(content))
+	decoder.Strict = false // some do not escape "&"
+	var root xml.StartElement
+	for root.Name.Local == "" {
+		token, err := decoder.Token()
+		if err != nil {
+			return "", nil
+		}
+		root, _ = token.(xml.StartElement)
+	}
+	for _, attribute := range root.Attr {
+		if attribute.Name.Local == "title" {
+			title = attribute.Value
+		}
+	}
+	body := bytes.TrimSpace(content[decoder.InputOffset():])
+	end := bytes.LastIndex(body, []byte("</mxlibrary"))
+	if end < 0 {
+		return "", nil
+	}
+	if raw, isRaw := bytes.CutPrefix(body[:end], []byte("<![CDATA[")); isRaw {
+		return title, bytes.NewReader(bytes.TrimSuffix(bytes.TrimSpace(raw), []byte("]]>")))
+	}
+	return title, &unescaper{rest: body[:end]}
+}
+
+// unescaper reads escaped text. It also accepts text in which "&" is not escaped, as in the
+// titles of some libraries.
+type unescaper struct {
+	rest  []byte
+	ready string // already unescaped
+}
+
+func (u *unescaper) Read(p []byte) (int, error) {
+	const size = 32 << 10
+	if u.ready == "" {
+		end := len(u.rest)
+		if end > size {
+			end = cmp.Or(max(bytes.LastIndexByte(u.rest[:size], '&'), 0), size) // no reference is cut
+		}
+		u.ready, u.rest = html.UnescapeString(string(u.rest[:end])), u.rest[end:]
+	}
+	n := copy(p, u.ready)
+	if u.ready = u.ready[n:]; n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (r *reader) drawioPicture(name string, entry drawioEntry, folders []string) (image, error) {
+	source := entry.Data
+	if source == "" {
 		diagram, err := r.inflateDiagram(entry.XML)
 		if err != nil {
-			return symbols.NewSymbol{}, err
+			return image{}, err
 		}
-		image = imageOfStyle(diagram)
+		source = imageOfStyle(diagram)
 	}
-	content, ok := decodeImage(image)
+	content, ok := decodeImage(source)
 	if !ok {
-		return symbols.NewSymbol{}, fileError("not an image: draw.io would have to draw it")
+		return image{}, fileError("not an image: draw.io would have to draw it")
 	}
 	if mimeType, _ := picture.Sniff(content); mimeType == picture.SVG {
 		content = bytes.ReplaceAll(content, []byte("&#xa;"), []byte("\n")) // some are escaped twice
 	}
-	symbol, err := pictureSymbol(name, "", content)
-	if err != nil {
-		return symbols.NewSymbol{}, err
-	}
-	meta := map[string]any{}
+	i := image{name: name, content: content, tags: slices.Concat(folders, strings.Fields(entry.Tags))}
 	if entry.Width != nil && entry.Height != nil {
-		meta["width"], meta["height"] = *entry.Width, *entry.Height
+		i.meta = map[string]any{"width": *entry.Width, "height": *entry.Height}
 	}
-	return withDetails(symbol, append(folders[:len(folders):len(folders)], strings.Fields(entry.Tags)...), meta)
+	return i, nil
 }
 
 // inflateDiagram returns the XML of a diagram, which may be escaped once more, or base64 of

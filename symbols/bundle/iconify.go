@@ -57,11 +57,11 @@ func (r *reader) readIconify(file string, content []byte, folders []string) erro
 			r.contents.Ignored = append(r.contents.Ignored, FileNote{printable(name), "hidden icon"})
 			continue
 		}
-		symbol := symbols.NewSymbol{}
+		var picture image
 		if err == nil {
-			symbol, err = set.symbol(name, found, folders)
+			picture, err = set.picture(name, found, folders)
 		}
-		if err := r.addSymbol(name, symbol, err); err != nil {
+		if err := r.addPicture(name, picture, err); err != nil {
 			return err
 		}
 	}
@@ -87,7 +87,8 @@ func (s *iconSet) find(name string, depth int) (icon, error) {
 	return found, err
 }
 
-func (s *iconSet) symbol(name string, i icon, folders []string) (symbols.NewSymbol, error) {
+// picture returns the SVG of an icon.
+func (s *iconSet) picture(name string, i icon, folders []string) (image, error) {
 	number := func(own, shared *float64, fallback float64) float64 {
 		if own = cmp.Or(own, shared); own != nil {
 			return *own
@@ -99,7 +100,7 @@ func (s *iconSet) symbol(name string, i icon, folders []string) (symbols.NewSymb
 	width, height := number(i.Width, s.Width, size), number(i.Height, s.Height, size)
 	body := i.Body
 	if width <= 0 || height <= 0 || body == "" {
-		return symbols.NewSymbol{}, fileError("the icon is empty")
+		return image{}, fileError("the icon is empty")
 	}
 	if i.HFlip || i.VFlip {
 		body = fmt.Sprintf(`<g transform="%s">%s</g>`, flip(i, left, top, width, height), body)
@@ -119,10 +120,6 @@ func (s *iconSet) symbol(name string, i icon, folders []string) (symbols.NewSymb
 	}
 	svg := fmt.Sprintf(`<svg %s width="%g" height="%g" viewBox="%g %g %g %g">%s</svg>`,
 		namespaces, width, height, left, top, width, height, body)
-	symbol, err := pictureSymbol(name, picture.SVG, []byte(svg))
-	if err != nil {
-		return symbols.NewSymbol{}, err
-	}
 	meta := map[string]any{"width": width, "height": height}
 	if license := cmp.Or(s.Info.License.SPDX, s.Info.License.Title); license != "" {
 		meta["license"] = license
@@ -130,7 +127,7 @@ func (s *iconSet) symbol(name string, i icon, folders []string) (symbols.NewSymb
 	if s.Info.Author.Name != "" {
 		meta["author"] = s.Info.Author.Name
 	}
-	return withDetails(symbol, folders, meta)
+	return image{name, picture.SVG, []byte(svg), folders, meta}, nil
 }
 
 // flip returns the transform that flips an icon within its box.

@@ -91,8 +91,20 @@ func TestRead_DrawioLibrary(t *testing.T) {
 	is.Equal(skipped.Skipped, []bundle.FileNote{{File: "Ellipse", Reason: "not an image: draw.io would have to draw it"}})
 	is.Equal(len(readLibrary(t, "<mxlibrary>[]</mxlibrary>", nil).Files), 0)
 	twice := base64.StdEncoding.EncodeToString([]byte("<svg/>&#xa;"))
-	raw := readLibrary(t, `<mxlibrary>[{"data":"data:image/svg+xml;base64,`+twice+`","title":"D&D"}]</mxlibrary>`, nil)
-	is.Equal(raw.Files[0].Symbol.Name, "D&D")
+	raw := `[{"data":"data:image/svg+xml;base64,` + twice + `","title":"D&D"}]`
+	is.Equal(readLibrary(t, `<mxlibrary>`+raw+`</mxlibrary>`, nil).Files[0].Symbol.Name, "D&D")
+	is.Equal(readLibrary(t, "\ufeff<?xml version='1.0'?>\n<mxlibrary> <![CDATA["+raw+"]]>\n</mxlibrary>", nil).Files[0].Symbol.Name, "D&D")
+	for _, broken := range []string{"<mxlibrary>" + raw, "<mxlibrary/>", "<mxlibrary>" + raw[:len(raw)-1] + "</mxlibrary>", "<mxlibrary>{}</mxlibrary>"} {
+		_, err := bundle.Read(t.Context(), []byte(broken), nil)
+		is.True(strings.HasPrefix(rejections(err), ": broken draw.io library"))
+	}
+	many := make([]map[string]any, 5000) // more text than is unescaped at once, with references at any place
+	for i := range many {
+		many[i] = map[string]any{"data": "data:image/svg+xml,<svg/>", "title": strings.Repeat("<&\">", i%50) + fmt.Sprint(i)}
+	}
+	for i, file := range readLibrary(t, drawioLibrary(t, many...), nil).Files {
+		is.Equal(file.Symbol.Name, many[i]["title"])
+	}
 	bomb := drawioLibrary(t, map[string]any{"xml": deflated(t, strings.Repeat(" ", 40<<20))})
 	_, err = bundle.Read(t.Context(), []byte(bomb), nil)
 	is.True(err != nil)

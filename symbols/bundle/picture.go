@@ -24,45 +24,47 @@ type imageData struct {
 	Height  float64 `json:"height"`
 }
 
-// pictureSymbol returns the symbol for a picture of the named type; any if that is empty.
-// An SVG in UTF-16 becomes one in UTF-8.
-func pictureSymbol(name, mimeType string, content []byte) (symbols.NewSymbol, error) {
-	actual, description := picture.Sniff(content)
-	switch {
-	case mimeType == picture.SVG && actual != "" && actual != picture.SVG:
-		return symbols.NewSymbol{}, fileError(description + ", not an SVG")
-	case mimeType == "" && actual == "":
-		return symbols.NewSymbol{}, fileError("not a picture")
-	}
-	mimeType = cmp.Or(mimeType, actual)
-	if mimeType == picture.SVG {
-		content = picture.ToUTF8(content)
-	}
-	width, height, err := picture.Size(mimeType, content)
-	if err != nil {
-		return symbols.NewSymbol{}, fileError(err.Error())
-	}
-	// The JSON is not encoded at once, because that takes three times its size.
-	before, after, _ := strings.Cut(string(encodeJSON(imageData{name, mimeType, []byte{}, width, height})), `"content":""`)
-	data := envelope{before + `"content":"`, `"` + after}.join(content)
-	return symbols.NewSymbol{Name: name, Type: mimeType, Data: data}, nil
+// image is a picture to import.
+type image struct {
+	name     string // of the symbol
+	mimeType string // that the content must have; any if empty
+	content  []byte
+	tags     []string // each may be repeated
+	meta     map[string]any
 }
 
-// withDetails adds tags, each once, and meta unless it is empty.
-func withDetails(symbol symbols.NewSymbol, tags []string, meta map[string]any) (symbols.NewSymbol, error) {
-	var unique []string
-	for _, tag := range tags {
-		if !slices.Contains(unique, tag) {
-			unique = append(unique, tag)
+// symbol returns the symbol of a picture. An SVG in UTF-16 becomes one in UTF-8.
+func (i image) symbol() (symbol symbols.NewSymbol, err error) {
+	actual, description := picture.Sniff(i.content)
+	switch {
+	case i.mimeType == picture.SVG && actual != "" && actual != picture.SVG:
+		return symbol, fileError(description + ", not an SVG")
+	case i.mimeType == "" && actual == "":
+		return symbol, fileError("not a picture")
+	}
+	mimeType := cmp.Or(i.mimeType, actual)
+	if mimeType == picture.SVG {
+		i.content = picture.ToUTF8(i.content)
+	}
+	width, height, err := picture.Size(mimeType, i.content)
+	if err != nil {
+		return symbol, fileError(err.Error())
+	}
+	var tags []string
+	for _, tag := range i.tags {
+		if !slices.Contains(tags, tag) {
+			tags = append(tags, tag)
 		}
 	}
-	var err error
-	if symbol.Tags, err = symbols.NewTags(unique...); err != nil {
-		return symbols.NewSymbol{}, fileError(err.Error())
+	if symbol.Tags, err = symbols.NewTags(tags...); err != nil {
+		return symbol, fileError(err.Error())
 	}
-	if len(meta) > 0 {
-		symbol.Meta = string(encodeJSON(meta))
+	if len(i.meta) > 0 {
+		symbol.Meta = string(encodeJSON(i.meta))
 	}
+	// The JSON is not encoded at once, because that takes three times its size.
+	before, after, _ := strings.Cut(string(encodeJSON(imageData{i.name, mimeType, []byte{}, width, height})), `"content":""`)
+	symbol.Name, symbol.Type, symbol.Data = i.name, mimeType, envelope{before + `"content":"`, `"` + after}.join(i.content)
 	return symbol, nil
 }
 

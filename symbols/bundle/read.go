@@ -50,77 +50,32 @@ func (c *Contents) Symbols() []symbols.NewSymbol {
 // The error matches [ErrInvalid] or [ErrTooLarge], or is that of ctx. It is a
 // [RejectedError] if some files cannot be imported.
 func Read(ctx context.Context, data []byte, options *Options) (*Contents, error) {
-	if !isZip(data) {
-		return readUnpacked(data, options.withDefaults())
-	}
 	archive, err := openArchive(data, options.withDefaults())
 	if err != nil {
 		return nil, err
 	}
-	// A library in the zip may have compressed diagrams.
 	r := &reader{archive: archive, dataRemaining: min(archive.options.Limits.Total, archive.memorySize(false)+freeData)}
-	manifest := r.findManifest()
-	r.listed = manifest != nil
-	count := len(r.entries)
-	if manifest != nil {
-		count--
-	}
-	switch {
-	case count > r.options.Limits.Entries:
-		err = tooManyEntries(r.options.Limits.Entries)
-	case manifest != nil:
-		err = r.readBundle(ctx, manifest)
-	default:
-		err = r.readPlain(ctx)
+	if isZip(data) {
+		err = r.readZip(ctx)
+	} else {
+		err = r.readUnpacked(data)
 	}
 	switch {
 	case err != nil:
 		return nil, err
 	case r.rejected.Count > 0:
 		return nil, &r.rejected
-	case manifest == nil && len(r.contents.Files) == 0 && !r.options.Skip:
-		return nil, invalid("nothing in the zip can be imported")
 	}
 	return &r.contents, nil
 }
-
-const (
-	// unpackedRatio is the size of what is made of a library, divided by its own.
-	unpackedRatio = 4
-
-	// freeData is how many bytes of data any archive may have beyond MemorySize: a small
-	// library of compressed SVGs has ten times its own size.
-	freeData = ratioFreeBytes
-)
 
 // isZip reports whether data begins as a zip does.
 func isZip(data []byte) bool { return bytes.HasPrefix(data, []byte("PK")) }
-
-// readUnpacked reads a picture or a library. What is neither is not a zip either.
-func readUnpacked(data []byte, options Options) (*Contents, error) {
-	limits := options.Limits
-	remaining := min(limits.Total, max(ratioFreeBytes, limits.Ratio*int64(len(data))))
-	r := &reader{archive: &archive{options: options, remaining: remaining}}
-	r.dataRemaining = min(limits.Total, unpackedRatio*int64(len(data))+freeData)
-	known, err := r.readBody(data)
-	switch {
-	case err != nil:
-		return nil, err
-	case !known:
-		return nil, invalid("the archive is not a zip, a library or a picture")
-	case r.rejected.Count > 0:
-		return nil, &r.rejected
-	}
-	return &r.contents, nil
-}
 
 // MemorySize returns how many bytes of memory [Read] with these options, and then a
 // store, need for the contents of an archive. It decompresses nothing. The error
 // matches [ErrInvalid] or [ErrTooLarge].
 func MemorySize(data []byte, options *Options) (int64, error) {
-	if !isZip(data) {
-		return unpackedRatio * int64(len(data)), nil
-	}
 	archive, err := openArchive(data, options.withDefaults())
 	if err != nil {
 		return 0, err
@@ -183,7 +138,7 @@ func (r *reader) reject(name, reason string) {
 // operating system has added, and adds it to Contents.Ignored.
 func (r *reader) skipIfSystemFile(entry *zip.File) bool {
 	reason := ""
-	base := baseName(entry.Name)
+	_, base := splitPath(entry.Name)
 	switch lower := strings.ToLower(base); {
 	case base == "":
 		reason = "directory"
@@ -204,7 +159,26 @@ func (r *reader) skipIfSystemFile(entry *zip.File) bool {
 	return true
 }
 
-// readPlain reads each file of a zip without a manifest as an image.
+// readZip reads a bundle or a plain zip.
+func (r *reader) readZip(ctx context.Context) error {
+	manifest := r.findManifest()
+	r.listed = manifest != nil
+	switch count, limit := len(r.entries), r.options.Limits.Entries; {
+	case count > limit+1, count > limit && !r.listed:
+		return tooManyEntries(limit)
+	case r.listed:
+		return r.readBundle(ctx, manifest)
+	}
+	if err := r.readPlain(ctx); err != nil {
+		return err
+	}
+	if len(r.contents.Files) == 0 && r.rejected.Count == 0 && !r.options.Skip {
+		return invalid("nothing in the zip can be imported")
+	}
+	return nil
+}
+
+// readPlain reads each file of a zip without a manifest as a picture or a library.
 func (r *reader) readPlain(ctx context.Context) error {
 	seen := make(map[string]bool, len(r.entries))
 	for _, entry := range r.entries {
@@ -214,65 +188,66 @@ func (r *reader) readPlain(ctx context.Context) error {
 		if r.skipIfSystemFile(entry) {
 			continue
 		}
-		if seen[entry.Name] {
-			r.reject(entry.Name, "more than one file has this name")
-			continue
+		name := zipName(entry)
+		var content []byte
+		var err error
+		switch {
+		case seen[entry.Name]:
+			err = fileError("more than one file has this name")
+		case !utf8.ValidString(name):
+			err = fileError("name is not in UTF-8")
+		default:
+			content, err = r.decompress(entry, r.options.Limits.Symbol)
 		}
 		seen[entry.Name] = true
-		if err := r.readEntry(entry); err != nil {
+		if err := r.readFile(name, content, err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readEntry adds the symbols of an entry of a zip.
-func (r *reader) readEntry(entry *zip.File) error {
-	name := zipName(entry)
-	if !utf8.ValidString(name) {
-		return r.addSymbol(name, symbols.NewSymbol{}, fileError("name is not in UTF-8"))
-	}
-	content, err := r.decompress(entry, r.options.Limits.Symbol)
-	if err != nil {
-		return r.addSymbol(name, symbols.NewSymbol{}, err)
-	}
-	return r.readFile(name, foldersOf(name), content)
-}
-
-// readFile adds the symbols of a file: a picture, or a library. The folders that it is in
-// become tags.
-func (r *reader) readFile(name string, folders []string, content []byte) error {
-	base := baseName(name)
+// readFile adds the symbols of a file in a zip, which the error says nothing against: a
+// picture, or a library. The folders that it is in become tags.
+func (r *reader) readFile(name string, content []byte, err error) error {
+	folders, base := splitPath(name)
 	mimeType, isPicture := pictureTypes[strings.ToLower(path.Ext(base))]
 	switch {
-	case !isPicture && isDrawio(content):
+	case err != nil:
+	case isPicture:
+		return r.addPicture(name, image{name: stem(base), mimeType: mimeType, content: content, tags: folders}, nil)
+	case isDrawio(content):
 		return r.readDrawio(name, content, folders)
-	case !isPicture && beginsWith(content, "{"):
+	case beginsWith(content, "{"):
 		return r.readIconify(name, content, folders)
-	case !isPicture:
-		return r.addSymbol(name, symbols.NewSymbol{}, fileError("neither a picture nor a library"))
+	default:
+		err = fileError("neither a picture nor a library")
 	}
-	symbol, err := pictureSymbol(stem(base), mimeType, content)
-	if err == nil {
-		symbol, err = withDetails(symbol, folders, nil)
-	}
-	return r.addSymbol(name, symbol, err)
+	return r.addSymbol(name, symbols.NewSymbol{}, err)
 }
 
-// readBody adds the symbols of a file that is no zip, and returns false if it is neither a
-// picture nor a library.
-func (r *reader) readBody(content []byte) (known bool, err error) {
+// readUnpacked adds the symbols of a picture or a library. What is neither is not a zip
+// either.
+func (r *reader) readUnpacked(content []byte) error {
 	switch mimeType, _ := picture.Sniff(content); {
 	case isDrawio(content):
-		return true, r.readDrawio("", content, nil)
+		return r.readDrawio("", content, nil)
 	case beginsWith(content, "{"):
-		return true, r.readIconify("", content, nil)
+		return r.readIconify("", content, nil)
 	case mimeType != "":
 		name := cmp.Or(r.options.Name, "symbol")
-		symbol, err := pictureSymbol(name, mimeType, content)
-		return true, r.addSymbol(name, symbol, err)
+		return r.addPicture(name, image{name: name, content: content}, nil)
 	}
-	return false, nil
+	return invalid("the archive is not a zip, a library or a picture")
+}
+
+// addPicture adds the symbol of a picture that was read from a file, as addSymbol does.
+func (r *reader) addPicture(file string, picture image, err error) error {
+	var symbol symbols.NewSymbol
+	if err == nil {
+		symbol, err = picture.symbol()
+	}
+	return r.addSymbol(file, symbol, err)
 }
 
 // beginsWith reports whether content begins with text after white space.
@@ -282,7 +257,8 @@ func beginsWith(content []byte, text string) bool {
 
 // libraryName returns the name of a library in a file.
 func (r *reader) libraryName(title, file string) string {
-	return cmp.Or(strings.TrimSpace(title), stem(baseName(file)), r.options.Name, r.options.Folder, "symbol")
+	_, base := splitPath(file)
+	return cmp.Or(strings.TrimSpace(title), stem(base), r.options.Name, r.options.Folder, "symbol")
 }
 
 // zipName returns the name of an entry, which is in code page 437 if it is not in UTF-8.
@@ -296,10 +272,12 @@ func zipName(entry *zip.File) string {
 	return entry.Name
 }
 
-// foldersOf returns the names of the folders of a path.
-func foldersOf(name string) []string {
-	folders := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' })
-	return slices.DeleteFunc(folders[:len(folders)-1], func(folder string) bool { return folder == "." || folder == ".." })
+// splitPath returns the folders and the last element of a path. Some programs separate
+// elements with a backslash.
+func splitPath(name string) (folders []string, base string) {
+	at := strings.LastIndexAny(name, `/\`) + 1
+	folders = strings.FieldsFunc(name[:at], func(r rune) bool { return r == '/' || r == '\\' })
+	return slices.DeleteFunc(folders, func(folder string) bool { return folder == "." || folder == ".." }), name[at:]
 }
 
 // findManifest returns the manifest of a bundle, which may be in a top-level
@@ -395,10 +373,4 @@ func (r *reader) readListed(unread map[string]*zip.File, name string, listed man
 		return symbols.NewSymbol{}, fileError(err.Error())
 	}
 	return symbol, nil
-}
-
-// baseName returns the last element of a path. Some programs separate elements
-// with a backslash.
-func baseName(name string) string {
-	return name[strings.LastIndexAny(name, `/\`)+1:]
 }
