@@ -64,25 +64,32 @@ func TestRead_DrawioLibrary(t *testing.T) {
 	is := is.New(t)
 	svg := base64.StdEncoding.EncodeToString([]byte(drawing))
 	cell := `<mxGraphModel><root><mxCell style="shape=image;image=data:image/svg+xml,` + svg + `;" vertex="1"/></root></mxGraphModel>`
+	png := base64.StdEncoding.EncodeToString([]byte(pngOf(t, 3, 2)))
+	pngCell := strings.NewReplacer("image/svg+xml", "image/png", svg, png).Replace(cell)
 	library := drawioLibrary(t,
 		map[string]any{"data": "data:image/svg+xml;base64," + svg, "w": 40, "h": 30.5, "title": "Gate & valve", "aspect": "fixed", "tags": "brass  DN50 brass"},
 		map[string]any{"xml": cell, "w": 1, "h": 2, "title": "In a style"}, // drawn by one cell
 		map[string]any{"xml": strings.NewReplacer("<", "&lt;", ">", "&gt;", `"`, "&quot;").Replace(cell), "title": "Escaped"},
 		map[string]any{"xml": deflated(t, cell)},
-		map[string]any{"data": "data:image/png;base64," + base64.StdEncoding.EncodeToString([]byte(pngOf(t, 3, 2))), "title": "PNG"},
+		map[string]any{"data": "data:image/png;base64," + png, "title": "PNG"},
+		map[string]any{"xml": pngCell, "title": "PNG in a style"},
+		map[string]any{"xml": deflated(t, pngCell), "title": "PNG, compressed"},
 	)
 	contents := readLibrary(t, library, nil)
 	var names []string
 	for _, file := range contents.Files {
 		names = append(names, file.Symbol.Name)
 	}
-	is.Equal(names, []string{"Gate & valve", "In a style", "Escaped", "Pipes 4", "PNG"})
+	is.Equal(names, []string{"Gate & valve", "In a style", "Escaped", "Pipes 4", "PNG", "PNG in a style", "PNG, compressed"})
 	is.Equal(contents.Files[0].Symbol.Tags.List(), []string{"brass", "DN50"})
 	is.Equal(contents.Files[0].Symbol.Meta, `{"height":30.5,"width":40}`)
 	for _, file := range contents.Files[:4] {
 		is.Equal(file.Symbol.Data, drawingData(file.Symbol.Name))
 	}
-	is.Equal(contents.Files[4].Symbol.Type, "image/png")
+	for _, file := range contents.Files[4:] {
+		is.Equal(file.Symbol.Type, "image/png")
+		is.True(strings.Contains(file.Symbol.Data, `"`+png+`","width":3,"height":2}`))
+	}
 
 	shape := map[string]any{"xml": `<mxGraphModel><root><mxCell style="ellipse"/></root></mxGraphModel>`, "title": "Ellipse"}
 	_, err := bundle.Read(t.Context(), []byte(drawioLibrary(t, shape)), nil)
