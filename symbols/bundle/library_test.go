@@ -185,7 +185,7 @@ func TestRead_ZipOfPicturesAndLibraries(t *testing.T) {
 		utf16SVG = binary.LittleEndian.AppendUint16(utf16SVG, unit)
 	}
 	archive := zipOf(t,
-		file{name: "LICENSE", content: "MIT"}, file{name: "docs/README.md", content: "x"}, file{name: "notes.txt", content: "x"},
+		file{name: "LICENSE", content: "MIT"}, file{name: "COPYING.lib"}, file{name: "V\x84ter/"}, file{name: "docs/README.md", content: "x"}, file{name: "notes.txt", content: "x"},
 		file{name: "valves/gate/a.jpg", content: jpg.String()}, file{name: "valves/b.GIF", content: gifs.String()},
 		file{name: "c.webp", content: webp}, file{name: "wide.svg", content: string(utf16SVG)},
 		file{name: "pipes/lib.xml", content: drawioLibrary(t, map[string]any{
@@ -193,9 +193,10 @@ func TestRead_ZipOfPicturesAndLibraries(t *testing.T) {
 			"title": "In a library", "tags": "t",
 		})},
 		file{name: "V\x84ter/V\x84ter.svg", content: drawing}, file{name: "fake.svg", content: pngOf(t, 3, 2)}, file{name: "x.pdf", content: "%PDF"},
+		file{name: "license.svg", content: drawing}, file{name: "copying.gif", content: gifs.String()}, file{name: "fake.jpg", content: gifs.String()},
 	)
 	_, err := bundle.Read(t.Context(), archive, nil)
-	is.Equal(rejections(err), "fake.svg: a PNG, not an SVG; x.pdf: neither a picture nor a library")
+	is.Equal(rejections(err), "fake.svg: a PNG, not an SVG; x.pdf: neither a picture nor a library; fake.jpg: a GIF, not a JPEG")
 	contents, err := bundle.Read(t.Context(), archive, &bundle.Options{Skip: true})
 	is.NoErr(err)
 	var got []string
@@ -205,12 +206,15 @@ func TestRead_ZipOfPicturesAndLibraries(t *testing.T) {
 	}
 	is.Equal(got, []string{
 		"a image/jpeg [valves gate]", "b image/gif [valves]", "c image/webp []", "wide image/svg+xml []",
-		"In a library image/svg+xml [pipes t]", "Väter image/svg+xml [Väter]",
+		"In a library image/svg+xml [pipes t]", "Väter image/svg+xml [Väter]", "license image/svg+xml []", "copying image/gif []",
 	})
 	is.True(strings.Contains(contents.Files[0].Symbol.Data, `"width":3,"height":2}`))
 	is.True(strings.Contains(contents.Files[2].Symbol.Data, `"width":3,"height":2}`))
-	is.Equal(len(contents.Ignored), 3)
-	is.Equal(len(contents.Skipped), 2)
+	is.Equal(contents.Ignored, []bundle.FileNote{
+		{File: "LICENSE", Reason: "documentation"}, {File: "COPYING.lib", Reason: "documentation"}, {File: "Väter/", Reason: "directory"},
+		{File: "docs/README.md", Reason: "documentation"}, {File: "notes.txt", Reason: "documentation"},
+	})
+	is.Equal(len(contents.Skipped), 3)
 
 	one := readLibrary(t, drawing, &bundle.Options{Name: "Gate valve"})
 	is.Equal(one.Files[0].Symbol.Data, drawingData("Gate valve"))

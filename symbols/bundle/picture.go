@@ -39,6 +39,8 @@ func (i image) symbol() (symbol symbols.NewSymbol, err error) {
 	switch {
 	case i.mimeType == picture.SVG && actual != "" && actual != picture.SVG:
 		return symbol, fileError(description + ", not an SVG")
+	case i.mimeType != "" && actual != "" && actual != i.mimeType:
+		return symbol, fileError(description + ", not a " + strings.ToUpper(strings.TrimPrefix(i.mimeType, "image/")))
 	case i.mimeType == "" && actual == "":
 		return symbol, fileError("not a picture")
 	}

@@ -134,28 +134,28 @@ func (r *reader) reject(name, reason string) {
 	}
 }
 
-// skipIfSystemFile reports whether an entry is a directory or a file that an
-// operating system has added, and adds it to Contents.Ignored.
-func (r *reader) skipIfSystemFile(entry *zip.File) bool {
+// skipIfSystemFile reports whether an entry is a directory, documentation, or a file that
+// an operating system has added, and adds it to Contents.Ignored.
+func (r *reader) skipIfSystemFile(name string) bool {
 	reason := ""
-	_, base := splitPath(entry.Name)
-	switch lower := strings.ToLower(base); {
+	folders, base := splitPath(name)
+	lower := strings.ToLower(base)
+	_, isPicture := pictureTypes[path.Ext(lower)]
+	switch {
 	case base == "":
 		reason = "directory"
-	case strings.HasPrefix(base, "._"),
-		slices.Contains(strings.Split(entry.Name, "/"), "__MACOSX"),
+	case strings.HasPrefix(base, "._"), slices.Contains(folders, "__MACOSX"),
 		slices.Contains([]string{".ds_store", ".directory", "thumbs.db", "ehthumbs.db", "desktop.ini"}, lower):
 		reason = "operating system file"
-	case strings.HasPrefix(lower, "license"), strings.HasPrefix(lower, "copying"), strings.HasPrefix(lower, "readme"),
-		strings.HasSuffix(lower, ".md"), strings.HasSuffix(lower, ".txt"):
-		if r.listed {
-			return false
-		}
+	case r.listed:
+		return false
+	case strings.HasPrefix(lower, "readme"), strings.HasSuffix(lower, ".md"), strings.HasSuffix(lower, ".txt"),
+		!isPicture && (strings.HasPrefix(lower, "license") || strings.HasPrefix(lower, "copying")):
 		reason = "documentation"
 	default:
 		return false
 	}
-	r.contents.Ignored = append(r.contents.Ignored, FileNote{printable(entry.Name), reason})
+	r.contents.Ignored = append(r.contents.Ignored, FileNote{printable(name), reason})
 	return true
 }
 
@@ -185,10 +185,10 @@ func (r *reader) readPlain(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if r.skipIfSystemFile(entry) {
+		name := zipName(entry)
+		if r.skipIfSystemFile(name) {
 			continue
 		}
-		name := zipName(entry)
 		var content []byte
 		var err error
 		switch {
@@ -323,7 +323,7 @@ func (r *reader) readBundle(ctx context.Context, manifest *zip.File) error {
 		}
 	}
 	for _, entry := range r.entries {
-		if unread[entry.Name] == entry && !r.skipIfSystemFile(entry) {
+		if unread[entry.Name] == entry && !r.skipIfSystemFile(entry.Name) {
 			r.reject(entry.Name, "not listed in "+manifestName)
 		}
 	}
