@@ -89,15 +89,9 @@ func (s *iconSet) find(name string, depth int) (icon, error) {
 
 // picture returns the SVG of an icon.
 func (s *iconSet) picture(name string, i icon, folders []string) (image, error) {
-	number := func(own, shared *float64, fallback float64) float64 {
-		if own = cmp.Or(own, shared); own != nil {
-			return *own
-		}
-		return fallback
-	}
-	const size = 16 // the default of Iconify
-	left, top := number(i.Left, s.Left, 0), number(i.Top, s.Top, 0)
-	width, height := number(i.Width, s.Width, size), number(i.Height, s.Height, size)
+	zero, size := 0.0, 16.0 // the defaults of Iconify
+	left, top := *cmp.Or(i.Left, s.Left, &zero), *cmp.Or(i.Top, s.Top, &zero)
+	width, height := *cmp.Or(i.Width, s.Width, &size), *cmp.Or(i.Height, s.Height, &size)
 	body := i.Body
 	if width <= 0 || height <= 0 || body == "" {
 		return image{}, fileError("the icon is empty")

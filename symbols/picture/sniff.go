@@ -3,8 +3,9 @@ package picture
 import (
 	"bytes"
 	"encoding/binary"
-	"strings"
-	"unicode/utf16"
+	"regexp"
+
+	"golang.org/x/text/encoding/unicode"
 )
 
 // SVG is the media type of SVG documents.
@@ -96,24 +97,21 @@ func isIcon(b []byte) bool {
 	return size > 0 && offset >= 22 && uint64(offset)+uint64(size) <= uint64(len(b))
 }
 
+var utf16Name = regexp.MustCompile(`(?i)^(<\?xml[^>]*["'])utf-16(?:le|be)?`)
+
 // ToUTF8 returns a document in UTF-8, if it begins as XML in UTF-16 does.
 func ToUTF8(content []byte) []byte {
-	order := binary.ByteOrder(binary.LittleEndian)
+	order := unicode.LittleEndian
 	switch {
 	case bytes.HasPrefix(content, []byte("\xff\xfe")), bytes.HasPrefix(content, []byte("<\x00")):
 	case bytes.HasPrefix(content, []byte("\xfe\xff")), bytes.HasPrefix(content, []byte("\x00<")):
-		order = binary.BigEndian
+		order = unicode.BigEndian
 	default:
 		return content
 	}
-	units := make([]uint16, len(content)/2)
-	for i := range units {
-		units[i] = order.Uint16(content[2*i:])
+	text, err := unicode.UTF16(order, unicode.UseBOM).NewDecoder().Bytes(content)
+	if err != nil {
+		return content
 	}
-	text := strings.TrimPrefix(string(utf16.Decode(units)), "\ufeff")
-	if declaration, rest, ok := strings.Cut(text, "?>"); ok && strings.HasPrefix(declaration, "<?xml") {
-		declaration = strings.NewReplacer("UTF-16LE", "UTF-8", "UTF-16BE", "UTF-8", "UTF-16", "UTF-8", "utf-16", "UTF-8").Replace(declaration)
-		text = declaration + "?>" + rest
-	}
-	return []byte(text)
+	return utf16Name.ReplaceAll(text, []byte("${1}UTF-8"))
 }
