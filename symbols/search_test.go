@@ -1,6 +1,7 @@
 package symbols_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -294,4 +295,34 @@ func TestNewTags_RejectsInvalid(t *testing.T) {
 		_, err := symbols.NewTags(list...)
 		is.True(errors.Is(err, symbols.ErrInvalid) && strings.HasPrefix(err.Error(), "tags"))
 	}
+}
+
+// renamingStore renames a symbol between the two reads of a search.
+type renamingStore struct{ symbols.Store }
+
+func (s renamingStore) FindSymbolInfos(ctx context.Context, ids []int64) ([]symbols.SymbolInfo, error) {
+	_, err := s.UpdateSymbol(ctx, ids[0], func(symbol *symbols.Symbol) error {
+		symbol.Name = "Pump"
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.Store.FindSymbolInfos(ctx, ids)
+}
+
+func TestSearch_LeavesOutRenamedSymbol(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newService(t, renamingStore{memory.New().Symbols()})
+	folder, err := s.CreateFolder(t.Context(), "A")
+	is.NoErr(err)
+	for range 2 {
+		_, err = s.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "Gate valve", Type: "a/b", Data: "x"})
+		is.NoErr(err)
+	}
+	page, err := s.Search(t.Context(), parseQuery(t, "valve"), symbols.Range{})
+	is.NoErr(err)
+	is.Equal(len(page.Symbols), 1)
+	is.Equal(page.Symbols[0].ID, int64(2))
 }

@@ -146,7 +146,8 @@ func TestRead_IconSet(t *testing.T) {
 		"info": {"name": "P&ID", "author": {"name": "Ann"}, "license": {"title": "MIT License", "spdx": "MIT"}},
 		"icons": {"valve": {"body": "<path d='M0 0h1'/>"}, "old": {"body": "<g/>", "hidden": true},
 			"pump": {"body": "<use xlink:href='#a'/>", "width": 10, "left": 2}},
-		"aliases": {"turned": {"parent": "valve", "rotate": 1, "hFlip": true}, "back": {"parent": "turned", "hFlip": true, "rotate": 3}}
+		"aliases": {"turned": {"parent": "valve", "rotate": 1, "hFlip": true}, "back": {"parent": "turned", "hFlip": true, "rotate": 3},
+			"gone": {"parent": "valve", "hidden": true}}
 	}`, nil)
 	svgs := make(map[string]string)
 	for _, file := range contents.Files {
@@ -163,7 +164,7 @@ func TestRead_IconSet(t *testing.T) {
 		"back": `<svg ` + ns + ` width="24" height="20" viewBox="0 0 24 20"><path d='M0 0h1'/></svg>`,
 	})
 	is.Equal(contents.Files[1].Symbol.Meta, `{"author":"Ann","height":20,"license":"MIT","width":24}`)
-	is.Equal(contents.Ignored, []bundle.FileNote{{File: "old", Reason: "hidden icon"}})
+	is.Equal(contents.Ignored, []bundle.FileNote{{File: "old", Reason: "hidden icon"}, {File: "gone", Reason: "hidden icon"}})
 	for _, text := range []string{`{}`, `{"prefix":"a"}`, `{"prefix":"a","icons":{"a":{"body":"<g>"}}}`,
 		`{"prefix":"a","icons":{},"aliases":{"a":{"parent":"a"}}}`,
 	} {
