@@ -11,7 +11,7 @@ import (
 // paths and methods belong: its errors are JSON. The readiness check shows the state of the
 // failover fence unless there is none.
 func withPages(api *httpapi.API, basePath string, fence func() string) (http.Handler, error) {
-	web, err := console.New(&console.Options{API: "." + basePath + "/"})
+	web, err := console.New(&console.Options{API: "." + basePath + "/", Ready: "readyz"})
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
-	"html/template"
+	"html"
 	"maps"
 	"net/http"
 	"net/url"
@@ -29,43 +29,47 @@ type Options struct {
 	// AllowedOrigins of httpapi.Options.
 	API string
 
+	// Ready is the path of the readiness check of httpapi.API, relative to the
+	// console. The overview shows what it returns, such as the state of the
+	// failover fence. If it is empty, the console does not show it.
+	Ready string
+
 	_ struct{} // prevents literals without field names
 }
 
 //go:embed page
 var page embed.FS
 
-const (
-	index         = "index.html"
-	mainScript    = "main.js"
-	symbolsScript = "symbols.js" // loaded when its screen is opened
-)
-
-// omitted are comments on lines of their own, and indentation, a tenth of the
-// compressed page.
-var omitted = regexp.MustCompile(`(?m)^\s*// .*\n|^/\*.*\*/\n|^\s+`)
-
-// New returns the console as a handler for GET and HEAD that is safe for
-// concurrent use. It returns an error if Options.API is not a URL that a
-// browser can connect to.
-func New(options *Options) (http.Handler, error) {
-	if options == nil {
-		options = new(Options)
-	}
-	api, connectSource, err := parseAPI(options.API)
-	if err != nil {
-		return nil, fmt.Errorf("console: %w", err)
-	}
-	files, err := load(api)
-	if err != nil {
-		return nil, fmt.Errorf("console: %w", err)
-	}
-	return &handler{files: files, policy: policy(connectSource)}, nil
-}
+const index = "index.html"
 
 // Files returns the names of the console's files, for an application that has
 // other routes below the same path. The console also serves its mount point.
 func Files() []string { return []string{"icon.svg", index, mainScript, "style.css", symbolsScript} }
+
+// New returns the console as a handler for GET and HEAD that is safe for
+// concurrent use. It returns an error if an option is not a URL that a browser can
+// connect to.
+func New(options *Options) (http.Handler, error) {
+	if options == nil {
+		options = new(Options)
+	}
+	api, source, err := parseAPI(options.API)
+	if err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	ready, err := url.Parse(options.Ready)
+	if err != nil || ready.IsAbs() || ready.Host != "" {
+		return nil, fmt.Errorf("console: Ready must be a path: %q", options.Ready)
+	}
+	shared, err := sharedFiles()
+	if err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	h := &handler{files: maps.Clone(shared), policy: policy(source, options.Ready != "")}
+	values := strings.NewReplacer("{{.API}}", html.EscapeString(api), "{{.Ready}}", html.EscapeString(options.Ready))
+	h.files[index] = newFile(index, []byte(values.Replace(string(shared[index].plain.content))))
+	return h, nil
+}
 
 // handler serves the embedded files.
 type handler struct {
@@ -74,9 +78,8 @@ type handler struct {
 }
 
 type file struct {
-	mediaType string
-	plain     representation
-	gzip      representation
+	mediaType   string
+	plain, gzip representation
 }
 
 type representation struct {
@@ -84,78 +87,23 @@ type representation struct {
 	content []byte
 }
 
-func newRepresentation(content []byte) representation {
-	digest := sha256.Sum256(content)
-	return representation{`"` + hex.EncodeToString(digest[:16]) + `"`, content}
-}
-
-// load reads the files and inserts the URL of the API into the index.
-func load(api string) (map[string]file, error) {
-	shared, err := loadShared()
-	if err != nil {
-		return nil, err
-	}
-	content, err := page.ReadFile("page/" + index)
-	if err != nil {
-		return nil, err
-	}
-	content, err = renderIndex(content, api)
-	if err != nil {
-		return nil, err
-	}
-	files := maps.Clone(shared)
-	files[index] = newFile(index, content)
-	return files, nil
-}
-
-// loadShared returns the files that all consoles have in common. Removing comments
-// and compressing takes 35 ms, or 475 ms with the race detector.
-var loadShared = sync.OnceValues(func() (map[string]file, error) {
+// sharedFiles returns the files that all consoles have in common, and the template of
+// the index. Removing comments and compressing takes 35 ms, or 475 ms with the race detector.
+var sharedFiles = sync.OnceValues(func() (map[string]file, error) {
 	files := make(map[string]file)
 	for _, name := range Files() {
-		if name == index {
-			continue
-		}
-		var content []byte
-		var err error
-		if path.Ext(name) == ".js" {
-			content, err = joinModules(name)
-		} else {
-			content, err = page.ReadFile("page/" + name)
-		}
+		content, err := readFile(name)
 		if err != nil {
 			return nil, err
 		}
-		files[name] = newFile(name, content)
+		files[name] = newFile(name, omitted.ReplaceAll(content, nil))
 	}
 	return files, nil
 })
 
-func newFile(name string, content []byte) file {
-	content = omitted.ReplaceAll(content, nil)
-	return file{mediaTypes[path.Ext(name)], newRepresentation(content), newRepresentation(compress(content))}
-}
-
-func compress(content []byte) []byte {
-	var out bytes.Buffer
-	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err != nil {
-		panic(err) // the level is valid
-	}
-	z.Write(content) // a Buffer returns no error
-	z.Close()
-	return out.Bytes()
-}
-
-func renderIndex(content []byte, api string) ([]byte, error) {
-	parsed, err := template.New(index).Parse(string(content))
-	if err != nil {
-		return nil, err
-	}
-	var rendered bytes.Buffer
-	err = parsed.Execute(&rendered, struct{ API string }{api})
-	return rendered.Bytes(), err
-}
+// omitted are comments on lines of their own, and indentation, a tenth of the
+// compressed page.
+var omitted = regexp.MustCompile(`(?m)^\s*// .*\n|^/\*.*\*/\n|^\s+`)
 
 // mediaTypes replaces package mime, whose types depend on the machine.
 var mediaTypes = map[string]string{
@@ -165,27 +113,36 @@ var mediaTypes = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
+func newFile(name string, content []byte) file {
+	var compressed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&compressed, gzip.BestCompression)
+	if err != nil {
+		panic(err) // the level is valid
+	}
+	z.Write(content) // a Buffer returns no error
+	z.Close()
+	return file{mediaTypes[path.Ext(name)], newRepresentation(content), newRepresentation(compressed.Bytes())}
+}
+
+func newRepresentation(content []byte) representation {
+	digest := sha256.Sum256(content)
+	return representation{`"` + hex.EncodeToString(digest[:16]) + `"`, content}
+}
+
 const self = "'self'" // the origin of the page, as a source expression
 
-// policy returns the content security policy of the page. connectSource is the
-// source expression of the API.
-func policy(connectSource string) string {
-	images := "img-src 'self' blob:"
-	if connectSource != self {
-		images += " " + connectSource
+// policy returns the content security policy of the page. api is the source expression
+// of the API; the readiness check is of the page's own origin.
+func policy(api string, ready bool) string {
+	images, connections := self+" blob:", api
+	if api != self {
+		images += " " + api
+		if ready {
+			connections = self + " " + api
+		}
 	}
-	return strings.Join([]string{
-		"default-src 'none'",
-		"script-src 'self'",
-		"style-src 'self'",
-		images,
-		"connect-src " + connectSource,
-		"form-action 'none'",
-		"base-uri 'none'",
-		"frame-ancestors 'none'",
-		"require-trusted-types-for 'script'",
-		"trusted-types 'none'",
-	}, "; ")
+	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src " + images + "; connect-src " + connections +
+		"; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 }
 
 // hostPattern matches hosts that need no escaping in a content security policy,
@@ -194,27 +151,19 @@ var hostPattern = regexp.MustCompile(`^[A-Za-z0-9.-]+(:[0-9]+)?$`)
 
 // parseAPI returns the URL of the API with a trailing slash, and its source
 // expression for the content security policy.
-func parseAPI(api string) (apiURL, connectSource string, err error) {
+func parseAPI(api string) (apiURL, source string, err error) {
 	if api == "" {
 		api = "../api/"
 	}
-	u, err := url.Parse(api)
-	if err != nil {
+	u, err := url.Parse(strings.TrimSuffix(api, "/") + "/")
+	switch {
+	case err != nil:
 		return "", "", err
-	}
-	if u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.Opaque != "" {
+	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.Opaque != "":
 		return "", "", fmt.Errorf("API must be a URL without user, query and fragment: %q", u.Redacted())
-	}
-	if !strings.HasSuffix(u.Path, "/") {
-		u.Path += "/"
-		if u.RawPath != "" {
-			u.RawPath += "/"
-		}
-	}
-	if u.Scheme == "" && u.Host == "" {
+	case u.Scheme == "" && u.Host == "":
 		return u.String(), self, nil
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || !hostPattern.MatchString(u.Host) {
+	case u.Scheme != "http" && u.Scheme != "https" || !hostPattern.MatchString(u.Host):
 		return "", "", fmt.Errorf("API must be a relative, http or https URL: %q", api)
 	}
 	return u.String(), u.Scheme + "://" + u.Host, nil

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/httpapi/client"
 	"example.com/canvasback/httpapi/console"
 )
 
@@ -85,6 +87,24 @@ func TestPage_ModulesCanBeJoined(t *testing.T) {
 		t.Log(identifier)
 		is.True(regexp.MustCompile(`(?m)^export (async )?(const|let|class|function\*?) ` + identifier + `\b`).MatchString(main))
 	}
+}
+
+// TestPage_LibraryInNode tests the modules that have no elements with Node.js.
+func TestPage_LibraryInNode(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	if _, err := exec.LookPath("node"); err != nil && os.Getenv("CI") != "true" {
+		t.Skip("SKIPPED, NOTHING WAS TESTED: " + err.Error())
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"page", "testdata"} {
+		is.NoErr(os.CopyFS(filepath.Join(dir, "console", name), os.DirFS(name)))
+	}
+	is.NoErr(os.CopyFS(filepath.Join(dir, "client"), client.Files))
+	is.NoErr(os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type": "module"}`), 0o600))
+	output, err := exec.Command("node", "--test", filepath.Join(dir, "console", "testdata")).CombinedOutput()
+	t.Logf("%s", output)
+	is.NoErr(err)
 }
 
 func TestHandler_CompressesIfAccepted(t *testing.T) {
@@ -186,7 +206,7 @@ func TestHandler_InsertsAPIURLIntoIndex(t *testing.T) {
 	} {
 		t.Log(api, want)
 		body := get(t, newConsole(t, api), "GET", "/").Body.String()
-		is.True(strings.Contains(body, `<html lang="en" data-api="`+want+`">`))
+		is.True(strings.Contains(body, `<html lang="en" data-api="`+want+`" data-ready="">`))
 	}
 }
 
@@ -196,6 +216,20 @@ func newConsole(t *testing.T, api string) http.Handler {
 	handler, err := console.New(&console.Options{API: api})
 	is.New(t).NoErr(err)
 	return handler
+}
+
+func TestNew_InsertsReadinessCheck(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	handler, err := console.New(&console.Options{API: "https://api.example", Ready: "ready?a&b"})
+	is.NoErr(err)
+	response := get(t, handler, "GET", "/")
+	is.True(strings.Contains(response.Body.String(), `data-ready="ready?a&amp;b">`))
+	is.True(strings.Contains(response.Header().Get("Content-Security-Policy"), "; connect-src 'self' https://api.example;"))
+	for _, ready := range []string{"https://other.example/readyz", "//other.example/readyz", "%zz"} {
+		_, err := console.New(&console.Options{Ready: ready})
+		is.True(err != nil)
+	}
 }
 
 func TestNew_RejectsInvalidAPI(t *testing.T) {

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"io/fs"
 	"maps"
 	"path"
@@ -12,81 +11,72 @@ import (
 	"example.com/canvasback/httpapi/client"
 )
 
+const (
+	mainScript    = "main.js"
+	symbolsScript = "symbols.js" // loaded when its screen is opened
+)
+
+// importLine matches an import, which is one line.
 var importLine = regexp.MustCompile(`(?m)^import \{ (.*) \} from "(.+)";\n`)
 
-// joinModules returns the modules of a script as one, without those of the main script,
-// from which it imports. Their imports are four levels deep, each of which would cost a
-// round trip, and one file is a third smaller than many when compressed. It requires
-// that top-level names are unique and that an import is one line.
-func joinModules(script string) ([]byte, error) {
-	modules, err := modulesOf(script)
-	if err != nil {
-		return nil, err
+// readFile returns a file of the console. A script has the modules that it imports in
+// it: they are four levels deep, each of which would cost a round trip, and one file is a
+// third smaller than many when compressed. Top-level names must be unique. The script of
+// the symbols imports what the main script has.
+func readFile(name string) ([]byte, error) {
+	if path.Ext(name) != ".js" {
+		return page.ReadFile("page/" + name)
 	}
-	var shared []string
-	if script != mainScript {
-		if shared, err = modulesOf(mainScript); err != nil {
+	j := joiner{seen: make(map[string]bool), imported: make(map[string]bool)}
+	if name != mainScript {
+		if err := j.add(mainScript); err != nil {
 			return nil, err
 		}
+		j.shared, j.text, j.seen = j.seen, nil, make(map[string]bool)
 	}
-	var joined bytes.Buffer
-	imported := make(map[string]bool)
-	for _, name := range modules {
-		if slices.Contains(shared, name) {
-			continue
-		}
-		content, err := readModule(name)
-		if err != nil {
-			return nil, err
-		}
-		for _, line := range importLine.FindAllStringSubmatch(string(content), -1) {
-			if !slices.Contains(shared, path.Clean(line[2])) {
-				continue
-			}
-			for identifier := range strings.SplitSeq(line[1], ", ") {
-				imported[identifier] = true
-			}
-		}
-		joined.Write(importLine.ReplaceAll(content, nil))
+	err := j.add(name)
+	if len(j.imported) > 0 {
+		names := slices.Sorted(maps.Keys(j.imported))
+		j.text = append([]byte("import { "+strings.Join(names, ", ")+` } from "./`+mainScript+"\";\n"), j.text...)
 	}
-	if len(imported) == 0 {
-		return joined.Bytes(), nil
-	}
-	names := strings.Join(slices.Sorted(maps.Keys(imported)), ", ")
-	return []byte("import { " + names + ` } from "./` + mainScript + "\";\n" + joined.String()), nil
+	return j.text, err
 }
 
-// modulesOf returns the names of the modules that a script imports, and its own, each
-// behind those that it imports.
-func modulesOf(script string) ([]string, error) {
-	var names []string
-	seen := make(map[string]bool)
-	var add func(name string) error
-	add = func(name string) error {
-		if seen[name] {
-			return nil
-		}
-		seen[name] = true
-		content, err := readModule(name)
-		if err != nil {
-			return err
-		}
-		for _, line := range importLine.FindAllSubmatch(content, -1) {
-			if err := add(path.Clean(string(line[2]))); err != nil {
-				return err
-			}
-		}
-		names = append(names, name)
+// joiner joins modules.
+type joiner struct {
+	seen     map[string]bool // modules in the text
+	shared   map[string]bool // modules that are not to be in it
+	imported map[string]bool // names of those
+	text     []byte
+}
+
+// add adds a module behind those that it imports. That of the client is elsewhere.
+func (j *joiner) add(name string) error {
+	if j.seen[name] {
 		return nil
 	}
-	err := add(script)
-	return names, err
-}
-
-// readModule returns a module, which may be that of the client.
-func readModule(name string) ([]byte, error) {
-	if dir, file := path.Split(name); dir == "../../client/" {
-		return fs.ReadFile(client.Files, file)
+	j.seen[name] = true
+	var files fs.FS = page
+	file := "page/" + name
+	if dir, base := path.Split(name); dir == "../../client/" {
+		files, file = client.Files, base
 	}
-	return page.ReadFile("page/" + name)
+	content, err := fs.ReadFile(files, file)
+	if err != nil {
+		return err
+	}
+	for _, line := range importLine.FindAllStringSubmatch(string(content), -1) {
+		from := path.Clean(line[2])
+		if !j.shared[from] {
+			if err := j.add(from); err != nil {
+				return err
+			}
+			continue
+		}
+		for identifier := range strings.SplitSeq(line[1], ", ") {
+			j.imported[identifier] = true
+		}
+	}
+	j.text = append(j.text, importLine.ReplaceAll(content, nil)...)
+	return nil
 }

@@ -64,6 +64,13 @@ let forImages = images();
 // another version, because a page keeps images by URL.
 export const imageURL = (id, version) => forImages.imageUrl(id, { version });
 
+// follow calls a listener with the changes of the library, of this page too, until the
+// signal is aborted.
+export const followChanges = (listener, signal) => forImages.changes(listener, { signal });
+
+// writes are the numbers of requests that change something.
+export const writes = { started: 0, finished: 0 };
+
 // send sends a request with a key, "admin" or "client", or both. It throws a
 // CanvasbackError unless the response is a success. The error is outdated if a key has
 // been entered since the request. Objects are sent as JSON. progress is called with the
@@ -75,6 +82,8 @@ export async function send(method, path, { key, body, headers, signal, progress,
 		if (keys[kind]) all[kinds[kind][2]] = keys[kind];
 	}
 	const content = body?.constructor === Object ? { json: body } : { body };
+	const writing = method !== "GET" && method !== "HEAD";
+	if (writing) writes.started++;
 	const { request } = progress ? connect((url, init) => upload(url, init, progress)) : plain;
 	try {
 		return await request(method, path, { ...content, headers: all, signal });
@@ -87,6 +96,8 @@ export async function send(method, path, { key, body, headers, signal, progress,
 			failures.length = Math.min(failures.length, 20);
 		}
 		throw error;
+	} finally {
+		if (writing) writes.finished++;
 	}
 }
 
@@ -117,6 +128,14 @@ const upload = (url, { method, headers, body, signal }, progress) => new Promise
 
 // call is send for a JSON response.
 export const call = async (...request) => readJSON(await send(...request));
+
+// readiness returns the lines of the server's readiness check, or none.
+export async function readiness() {
+	const { ready } = document.documentElement.dataset;
+	if (!ready) return [];
+	const response = await fetch(new URL(ready, document.baseURI));
+	return [200, 503].includes(response.status) ? (await response.text()).trim().split("\n") : [];
+}
 
 // pages yields the pages of a list as {records, more}.
 export async function* pages(path, options) {

@@ -1,5 +1,6 @@
-// Elements and texts. Elements are created one by one, so text is never parsed as
-// markup.
+// Elements are created one by one, so text is never parsed as markup.
+
+import { ago, exact } from "./text.js";
 
 // h creates an element: h("p#id.class", {name: value}, ...children). All but
 // the tag is optional.
@@ -57,49 +58,8 @@ export function svg(tag, attributes, ...children) {
 export const icon = (name) =>
 	svg("svg", { class: `icon ${name}`, viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: icons[name] }));
 
-let count = 0;
+let lastId = 0;
 
-export const newId = () => `u${++count}`;
-
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
-const day = { day: "numeric", month: "short", year: "numeric" };
-
-export const date = (time) => new Date(time).toLocaleString("en-GB", day);
-export const exact = (time) => new Date(time).toLocaleString("en-GB", { ...day, hour: "2-digit", minute: "2-digit" });
-
-// ago formats the distance of a time from now in the largest unit that fits.
-export function ago(time) {
-	let value = (new Date(time) - Date.now()) / 1000;
-	if (Math.abs(value) < 10) return "just now";
-	for (const [unit, size] of [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]]) {
-		if (Math.abs(value) < size) return relative.format(Math.trunc(value), unit);
-		value /= size;
-	}
-}
+export const newId = () => `u${++lastId}`;
 
 export const timeNode = (at, format = ago) => h("time", { datetime: at, title: `${exact(at)} (${at})` }, format(at));
-
-export function bytes(n) {
-	const unit = n < 1e3 ? 0 : n < 1e6 ? 1 : n < 1e9 ? 2 : 3;
-	const value = n / 1000 ** unit;
-	return `${value.toFixed(unit && value < 10 ? 1 : 0)} ${["B", "kB", "MB", "GB"][unit]}`;
-}
-
-export const plural = (n, one) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`;
-
-export const byName = new Intl.Collator("en", { numeric: true }).compare;
-
-// quoted returns text as one word of a POSIX shell.
-const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
-
-// curl returns the command for a request. The key is a shell variable unless raw
-// is given.
-export function curl({ method = "POST", url, flags = "", key, raw, body, file }) {
-	const data = body !== undefined || file;
-	const parts = [`curl ${flags}${method === (data ? "POST" : "GET") ? "" : `-X ${method} `}${quoted(url)}`];
-	if (raw) parts.push(`-H ${quoted(`x-api-key: ${raw}`)}`);
-	else if (key) parts.push(key === "admin" ? `-H "x-admin-key: $ADMIN_KEY"` : `-H "x-api-key: $CLIENT_KEY"`);
-	if (file) parts.push(`-H 'Content-Type: ${file}'`, "--data-binary @symbols.zip");
-	else if (data) parts.push("-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(body))}`);
-	return parts.join(" \\\n  ");
-}

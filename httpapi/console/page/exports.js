@@ -1,10 +1,21 @@
 import { access, apiURL, call, send } from "./api.js";
-import { bytes, curl, fill, h, plural, timeNode } from "./dom.js";
+import { fill, h, timeNode } from "./dom.js";
 import { isRejected, loadFailed } from "./keyforms.js";
-import { announce, button, codeBlock, each, emptyState, errorContent, field, form, formDialog, heading, menuButton, recordRow, records, runOnce, searchField, showLoadProblem, showProblem, table } from "./ui.js";
+import { pagedTable } from "./paged.js";
+import { byName, bytes, curl, plural } from "./text.js";
+import { announce, button, codeBlock, each, emptyState, errorContent, field, form, formDialog, heading, menuButton, options, recordRow, runOnce, searchField, showLoadProblem, showProblem, table } from "./ui.js";
 
 const path = "viewer/exports/";
-const limit = 20;
+const limit = 1000; // exports of one request
+
+const about = "Exported files of source drawings, one by one or as a zip";
+
+const exportOrders = {
+	"Oldest first": (a, b) => a.id - b.id,
+	"Newest first": (a, b) => b.id - a.id,
+	"Last changed first": (a, b) => (b.updatedAt > a.updatedAt ? 1 : -1),
+	"By source": (a, b) => byName(a.sourceFileUrl, b.sourceFileUrl),
+};
 
 export function exportsScreen(root) {
 	const list = h("textarea", { required: true, rows: "4", spellcheck: "false", autocomplete: "off", placeholder: "https://", oninput: render });
@@ -35,9 +46,9 @@ export function exportsScreen(root) {
 		},
 	});
 	render();
-	root.append(heading("Exports", "Exported files of source drawings, one by one or as a zip", button("Register…", { symbol: "plus", onclick: () => register() })),
+	root.append(heading("Exports", all.summary, button("Register…", { symbol: "plus", onclick: () => register() })),
 		h("div.split", main, all.node));
-	return all.load;
+	return all.open;
 
 	function chosen() {
 		return list.value.split("\n").map((line) => line.trim()).filter(Boolean);
@@ -124,26 +135,40 @@ function registration(registered) {
 // export to change.
 function registered({ select, download, register }) {
 	let selected = [];
-	let loaded = [];
+	let loaded; // in the order of their ids; undefined until loaded
+	let found = []; // those that are listed
 	let next; // the query of the next page
 	let searching = new AbortController();
 	let typing;
+	const checks = new Map(); // results by id, until the page is left
+	const changed = () => {
+		table.page = 1;
+		render();
+		remember();
+	};
+	const turned = () => {
+		render();
+		remember();
+	};
 	const search = searchField("Search", "Search sources", () => {
+		remember();
 		clearTimeout(typing);
 		typing = setTimeout(load, 250);
 	});
-	const checks = new Map(); // results by id
-	const places = new Map(); // where they are shown
-	const broken = h("input", { type: "checkbox", onchange: () => render() });
-	const checkAll = button("Check all", { kind: "small", hidden: true, onclick: ({ currentTarget }) => runOnce(currentTarget, checkLoaded) });
+	const broken = h("input", { type: "checkbox", onchange: changed });
+	const order = options(Object.keys(exportOrders).map((text) => [text, text]), { "aria-label": "Order", onchange: changed });
+	const checkAll = button("Check all", { kind: "small", onclick: ({ currentTarget }) => runOnce(currentTarget, checkListed).catch(problem) });
+	const tools = h("div.toolbar", { hidden: true }, search, order, h("label.check", broken, "Not available"), checkAll);
+	const summary = h("span", about);
 	const banner = h("div");
-	const [list, rows] = records("Registered exports", ["Source", "Registered", ""]);
+	const table = pagedTable("Registered exports", ["Source", "Registered", ""], row, turned);
 	const body = h("div");
-	const more = button("Show more", { kind: "small", hidden: true, onclick: ({ currentTarget }) => runOnce(currentTarget, () => page(next)).catch(problem) });
-	const node = h("section.stack", h("div.head", h("h2", "Registered"), h("div.actions", h("label.check", broken, "Not available"), checkAll, search)), banner, body, h("div.actions", more));
+	const more = button("Load more", { kind: "small", hidden: true, onclick: ({ currentTarget }) => runOnce(currentTarget, () => page(next)).catch(problem) });
+	const node = h("section.stack", h("h2", "Registered"), tools, banner, body, h("div.actions", more));
 
 	const admin = async (method, suffix, signal) => send(method, `admin/exports${suffix}`, { key: "admin", signal });
 	const problem = (error) => error.name !== "AbortError" && showProblem(banner, errorContent(error));
+	const isBroken = ({ id }) => checks.get(id)?.ok === false;
 
 	async function load() {
 		searching.abort();
@@ -153,9 +178,10 @@ function registered({ select, download, register }) {
 			await page(`?limit=${limit}&q=${encodeURIComponent(search.value)}`, true);
 		} catch (error) {
 			if (signal.aborted) return;
-			if (loaded.length && !isRejected(error)) return showLoadProblem(banner, error, load);
-			loaded = [];
-			search.hidden = more.hidden = checkAll.hidden = true;
+			if (loaded && !isRejected(error)) return showLoadProblem(banner, error, load);
+			loaded = undefined;
+			tools.hidden = more.hidden = true;
+			summary.textContent = about;
 			if (error.missing) fill(body, h("p.hint", "The admin key lists, checks and removes registered exports. "), button("Enter the admin key", { kind: "small", onclick: access.ask }));
 			else loadFailed(body, "admin", error, load);
 		}
@@ -167,56 +193,77 @@ function registered({ select, download, register }) {
 		const added = await response.json();
 		next = /^<([^>]+)>/.exec(response.headers.get("Link") ?? "")?.[1];
 		loaded = first ? added : [...loaded, ...added];
-		if (first) fill(rows);
-		rows.append(...added.map(row));
-		search.hidden = checkAll.hidden = false;
 		render();
 	}
 
 	function render() {
+		if (!loaded) return;
+		found = (broken.checked ? loaded.filter(isBroken) : [...loaded]).sort(exportOrders[order.value]);
 		more.hidden = !next;
-		loaded.forEach(({ id }, i) => (rows.rows[i].hidden = broken.checked && checks.get(id)?.ok !== false));
-		const hidden = broken.checked && !loaded.some(({ id }) => checks.get(id)?.ok === false);
-		const content = hidden ? emptyState("check", "No broken file", "Of those that have been checked.") : loaded.length > 0 ? list : search.value
+		tools.hidden = false;
+		const part = found.length < loaded.length ? `${found.length.toLocaleString("en")} of ` : "";
+		summary.textContent = `${part}${plural(loaded.length, "export")}${next ? ", more on request" : ""}`;
+		table.show(found, !next);
+		if (found.length === 0) fill(body, nothing());
+		else if (!table.node.isConnected) fill(body, table.node);
+		mark();
+	}
+
+	function nothing() {
+		if (loaded.length) return emptyState("check", "No broken file", "Of those that have been checked.");
+		return search.value
 			? emptyState("folder", "No source matches", "Upper and lower case differ.")
 			: emptyState("folder", "No exports yet", "Register the URL of an exported file for a source.");
-		if (!list.isConnected || content !== list) fill(body, content);
+	}
+
+	// mark shows which sources are selected.
+	function mark() {
+		for (const box of table.body.querySelectorAll("input")) box.checked = selected.includes(box.value);
+	}
+
+	// remember writes to the fragment what is listed, for a reload and for others.
+	function remember() {
+		const values = { q: search.value, order: order.selectedIndex ? order.value : "", broken: broken.checked ? "1" : "", page: table.page > 1 ? table.page : "" };
+		const query = new URLSearchParams(Object.entries(values).filter(([, value]) => value));
+		history.replaceState(null, "", query.size ? `#/exports?${query}` : "#/exports");
 	}
 
 	function row(record) {
 		const { id, sourceFileUrl, exportedUrl, fileName, updatedAt, registeredBy } = record;
-		const box = h("input", { type: "checkbox", "aria-label": `Select ${sourceFileUrl}`, onchange: () => select(sourceFileUrl, box.checked) });
-		box.checked = selected.includes(sourceFileUrl);
-		const status = h("div", result(id));
-		places.set(id, status);
-		const line = recordRow(`export-${id}`, [h("label.check", box, h("span", h("span.name", sourceFileUrl), h("span.hint", exportedUrl, fileName && ` as ${fileName}`))), status],
-			{ Registered: [timeNode(updatedAt), registeredBy && ` by key ${registeredBy}`] }, [
-				button("Check", { kind: "small", "aria-label": `Check ${sourceFileUrl}`, onclick: ({ currentTarget }) => runOnce(currentTarget, () => checkOne(id)).catch(problem) }),
-				menuButton(`More for ${sourceFileUrl}`, `export-${id}-menu`, () => [
-					["Download", () => download(sourceFileUrl)],
-					["Change file…", () => register(record)],
-					["Remove…", () => remove(record, line), "danger"],
-				]),
-			]);
-		return line;
+		const box = h("input", { type: "checkbox", value: sourceFileUrl, "aria-label": `Select ${sourceFileUrl}`, onchange: () => select(sourceFileUrl, box.checked) });
+		const source = h("span", h("span.name", sourceFileUrl), h("span.hint", exportedUrl, fileName && ` as ${fileName}`));
+		const by = registeredBy && [" by key ", h("a", { href: `#/key/${registeredBy}` }, registeredBy)];
+		const check = ({ currentTarget }) => runOnce(currentTarget, () => checkOne(record)).catch(problem);
+		return recordRow(`export-${id}`, [h("label.check", box, source), h("div.result", result(id))], { Registered: [timeNode(updatedAt), by] }, [
+			button("Check", { kind: "small", "aria-label": `Check ${sourceFileUrl}`, onclick: check }),
+			menuButton(`More for ${sourceFileUrl}`, `export-${id}-menu`, () => [
+				["Download", () => download(sourceFileUrl)],
+				["Change file…", () => register(record)],
+				["Remove…", () => remove(record), "danger"],
+			]),
+		]);
 	}
 
-	// check opens the file of an export. Its result is kept until the page is left.
-	async function check(id) {
-		const found = await (await admin("POST", `/${id}/check`)).json();
-		checks.set(id, { ...found, at: new Date().toISOString() });
-		fill(places.get(id), result(id));
-		return found;
+	// check opens the file of an export, and keeps the result.
+	async function check(record) {
+		const { id } = record;
+		const outcome = await (await admin("POST", `/${id}/check`)).json();
+		checks.set(id, { ...outcome, at: new Date().toISOString() });
+		const shown = table.rowOf(record);
+		if (shown) fill(shown.querySelector(".result"), result(id));
+		return outcome;
 	}
 
-	async function checkOne(id) {
-		const { ok } = await check(id);
+	async function checkOne(record) {
+		const { ok } = await check(record);
 		announce(ok ? "The file is available." : "The file is not available.");
 		render();
 	}
 
-	async function checkLoaded() {
-		const done = await each(banner, "Checking", loaded.map(({ id, sourceFileUrl }) => ({ id, name: sourceFileUrl })), ({ id }) => check(id));
+	// checkListed checks all exports that match the search, which it loads first.
+	async function checkListed() {
+		while (next) await page(next);
+		const done = await each(banner, "Checking", loaded.map((record) => ({ record, name: record.sourceFileUrl })), ({ record }) => check(record));
 		const bad = done.filter(({ ok }) => !ok).length;
 		announce(`${plural(done.length, "file")} checked, ${bad.toLocaleString("en")} not available.`);
 		render();
@@ -224,19 +271,18 @@ function registered({ select, download, register }) {
 
 	// result shows the last check of an export.
 	function result(id) {
-		const found = checks.get(id);
-		if (!found) return "";
-		const details = found.ok
-			? [found.fileName, found.size === null ? "size unknown" : bytes(found.size), found.type, found.resumable ? "resumable" : "not resumable", `opened in ${found.durationMs} ms`].join(", ")
-			: found.reason;
-		return [h(`span.badge.${found.ok ? "good" : "bad"}`, found.ok ? "Available" : "Not available"), h("span.hint", details, ", ", timeNode(found.at))];
+		const outcome = checks.get(id);
+		if (!outcome) return "";
+		const details = outcome.ok
+			? [outcome.fileName, outcome.size === null ? "size unknown" : bytes(outcome.size), outcome.type, outcome.resumable ? "resumable" : "not resumable", `opened in ${outcome.durationMs} ms`].join(", ")
+			: outcome.reason;
+		return [h(`span.badge.${outcome.ok ? "good" : "bad"}`, outcome.ok ? "Available" : "Not available"), h("span.hint", details, ", ", timeNode(outcome.at))];
 	}
 
-	const remove = (record, line) => formDialog({ title: "Remove this export?", submit: "Remove", danger: true, after: "title", async run() {
+	const remove = (record) => formDialog({ title: "Remove this export?", submit: "Remove", danger: true, after: "title", async run() {
 		await admin("DELETE", `/${record.id}`).catch((error) => {
 			if (error.status !== 404) throw error; // someone else has removed it
 		});
-		line.remove();
 		loaded = loaded.filter((one) => one !== record);
 		select(record.sourceFileUrl, false);
 		render();
@@ -250,7 +296,15 @@ function registered({ select, download, register }) {
 
 	return {
 		node,
-		load,
+		summary,
+
+		open(_, stale, query) {
+			search.value = query.get("q") ?? "";
+			order.value = query.get("order") in exportOrders ? query.get("order") : order.options[0].value;
+			broken.checked = query.has("broken");
+			table.page = Number(query.get("page") ?? 1);
+			load();
+		},
 
 		changed({ id }) {
 			checks.delete(id);
@@ -260,7 +314,7 @@ function registered({ select, download, register }) {
 		// show marks the selected sources.
 		show(sources) {
 			selected = sources;
-			loaded.forEach(({ sourceFileUrl }, i) => (rows.rows[i].querySelector("input").checked = sources.includes(sourceFileUrl)));
+			mark();
 		},
 	};
 }

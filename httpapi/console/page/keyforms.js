@@ -1,5 +1,6 @@
 import { access, apiURL, base, call } from "./api.js";
-import { byId, curl, exact, fill, h, icon, newId } from "./dom.js";
+import { byId, fill, h, icon, newId } from "./dom.js";
+import { curl, exact } from "./text.js";
 import { announce, button, codeBlock, copyButton, errorContent, errorState, field, form, formDialog, nameField, openDialog, options, saveBlob } from "./ui.js";
 
 // enterKey is a form for a key. Browsers do not fill saved passwords into a
@@ -54,6 +55,7 @@ export function loadFailed(body, kind, error, retry) {
 export function openAccess() {
 	const { close } = openDialog({ title: "Access" }, h("div.stack",
 		h("p.hint", "Keys are kept in memory or, if you choose so, in this tab. They are sent to the API only, in headers."),
+		h("p.hint", "What this page reads with a client key counts as uses of it. Pictures and news of changes need a page token instead, which the page makes with the key once an hour; they count as uses of its key too. To keep the numbers of a customer’s key exact, create a key for the console. Reads with the admin key count nowhere."),
 		access.kinds.map((kind) => {
 			const [title] = access.describe(kind);
 			return h("section.panel", !access.get(kind) ? enterKey(kind, "", () => close()) : [

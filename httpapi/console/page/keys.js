@@ -1,31 +1,29 @@
-import { CanvasbackError } from "../../client/client.js";
-import { call, pages, send } from "./api.js";
-import { byId, byName, date, exact, fill, h, plural, timeNode } from "./dom.js";
-import { createKey, expiryField, isRejected, loadFailed, overlapField, ownerField, permissions, showRawKey } from "./keyforms.js";
-import { announce, button, emptyState, errorContent, formDialog, heading, iconButton, inParts, menuButton, nameField, options, recordRow, records, runOnce, searchField, selection, showLoadProblem, showProblem, skeleton } from "./ui.js";
-import { openUsage, plot } from "./usage.js";
+import { call, pages } from "./api.js";
+import { byId, fill, h, timeNode } from "./dom.js";
+import { createKeyActions, daysLeft, isExpiring, statusBadges, valuesOf } from "./keyactions.js";
+import { createKey, expiryField, isRejected, loadFailed, ownerField, permissions, showRawKey } from "./keyforms.js";
+import { ownerLink } from "./keypage.js";
+import { pagedTable } from "./paged.js";
+import { byName, date, plural } from "./text.js";
+import { announce, button, emptyState, formDialog, heading, iconButton, inParts, menuButton, options, recordRow, runOnce, searchField, selection, showLoadProblem, skeleton } from "./ui.js";
+import { sparkline } from "./usage.js";
 
-const soon = 30; // days before a key expires
-const pageSize = 50;
 const unconfirmed = 20; // active keys that are deactivated without a question
 
-const last = (time) => time ?? "9999"; // sorts null behind all times
+const endless = (time) => time ?? "9999"; // sorts null behind all times
 
-const orders = {
+const keyOrders = {
 	"Newest first": (a, b) => b.id - a.id,
 	"Oldest first": (a, b) => a.id - b.id,
 	"By name": (a, b) => byName(a.name, b.name),
 	"Last used first": (a, b) => ((b.lastUsedAt ?? "") > (a.lastUsedAt ?? "") ? 1 : -1),
 	"Most used first": (a, b) => b.useCount - a.useCount,
-	"Next to expire": (a, b) => (last(a.expiresAt) > last(b.expiresAt) ? 1 : -1),
+	"Next to expire": (a, b) => (endless(a.expiresAt) > endless(b.expiresAt) ? 1 : -1),
 };
-
-// daysLeft returns the days until a key expires.
-const daysLeft = ({ expiresAt }) => (expiresAt ? (new Date(expiresAt) - Date.now()) / 86400e3 : Infinity);
 
 export const filters = {
 	active: ["Active", (key) => key.isActive && daysLeft(key) > 0],
-	expiring: ["Expiring soon", (key) => key.isActive && daysLeft(key) > 0 && daysLeft(key) < soon],
+	expiring: ["Expiring soon", (key) => key.isActive && isExpiring(key)],
 	expired: ["Expired", (key) => daysLeft(key) <= 0],
 	inactive: ["Inactive", (key) => !key.isActive],
 	unused: ["Never used", (key) => !key.lastUsedAt],
@@ -34,23 +32,31 @@ export const filters = {
 // allKeys yields the list of keys, which grows with each page.
 export async function* allKeys(signal) {
 	let list = [];
-	for await (const { records: page } of pages("admin/api-keys?limit=1000", { key: "admin", signal })) yield (list = [...list, ...page]);
+	for await (const { records } of pages("admin/api-keys?limit=1000", { key: "admin", signal })) {
+		list = [...list, ...records];
+		yield list;
+	}
 }
+
+// textOf returns what the search looks at.
+const textOf = ({ id, name, maskedKey, owner, scopes }) => `${id}\n${name}\n${maskedKey}\n${owner ?? ""}\n${scopes ?? ""}`.toLowerCase();
 
 export function keysScreen(root) {
 	let keys; // undefined until loaded
 	let complete = false; // whether all pages are loaded
 	let found = []; // keys that match the filters, in order
-	let start = 0; // index of the first row
 	let loading = new AbortController();
-	const rows = new WeakMap(); // by record
 	const uses = new Map(); // requests per day, by id of the key; null until known
 	const summary = h("span");
 	const tools = h("div.actions", { hidden: true },
 		iconButton("reload", "Reload", { id: "reload", onclick: () => load() }),
 		button("Create key", { kind: "main", symbol: "plus", id: "create-key", onclick: create }));
 	const changed = () => {
-		start = 0;
+		table.page = 1;
+		render();
+		remember();
+	};
+	const turned = () => {
 		render();
 		remember();
 	};
@@ -58,32 +64,23 @@ export function keysScreen(root) {
 	const status = options([["", "Any status"], ...Object.entries(filters).map(([id, [text]]) => [id, text])], { "aria-label": "Status", onchange: changed });
 	const owners = h("datalist#owners");
 	const owner = searchField("Owner", "Owner", changed, { list: "owners" });
-	const order = options(Object.keys(orders).map((text) => [text, text]), { "aria-label": "Order", onchange: changed });
+	const order = options(Object.keys(keyOrders).map((text) => [text, text]), { "aria-label": "Order", onchange: changed });
 	const toolbar = h("div.toolbar", { hidden: true }, search, owner, owners, status, order);
 	const banner = h("div");
 	const body = h("div");
-	const [table, tbody] = records("Client keys", ["Key", "Status", "Expires", "Last used", ""]);
-	const range = h("span", { role: "presentation" });
-	const [back, next] = [["back", "Previous page", -1], ["next", "Next page", 1]].map(([symbol, name, step]) =>
-		iconButton(symbol, name, { onclick() {
-			if (!found[start + step * pageSize]) return;
-			start += step * pageSize;
-			render();
-			remember();
-			scrollTo(0, 0);
-		} }));
-	const pager = h("nav.pager", { "aria-label": "Pages" }, range, back, next);
-	const chosen = selection("key", renderSelection,
+	const table = pagedTable("Client keys", ["Key", "Status", "Expires", "Last used", ""], row, turned);
+	const chosen = selection("key", renderSelection);
+	chosen.offer([
 		button("Select all", { kind: "small", onclick: () => chosen.set(found.map(({ id }) => id)) }),
 		button("Activate", { kind: "small", onclick: () => activateAll(true) }),
 		button("Deactivate", { kind: "small", onclick: () => activateAll(false) }),
 		button("Change…", { kind: "small", onclick: changeSelected }),
-		button("Delete…", { kind: "small", onclick: removeAll }));
+		button("Delete…", { kind: "small", onclick: removeAll }),
+	]);
+	const actions = createKeyActions({ banner, replaced: replace, removed: (key) => dropAll([key]), neighbor });
 	root.append(heading("Client keys", summary, tools), toolbar, chosen.node, banner, body);
 
-	const admin = (method, path, body, headers) => call(method, `admin/api-keys${path}`, { key: "admin", body, headers });
 	const selected = () => keys.filter((key) => chosen.ids.has(key.id));
-	const problem = (error) => showProblem(banner, errorContent(error));
 
 	async function load() {
 		loading.abort();
@@ -102,7 +99,8 @@ export function keysScreen(root) {
 			keys = latest;
 			complete = true;
 			render();
-			fill(owners, [...new Set(keys.map((key) => key.owner))].filter(Boolean).sort(byName).slice(0, 1000).map((value) => h("option", { value })));
+			const all = [...new Set(keys.map((key) => key.owner))].filter(Boolean).sort(byName);
+			fill(owners, all.slice(0, 1000).map((value) => h("option", { value })));
 		} catch (error) {
 			if (signal.aborted) return;
 			if (keys && !isRejected(error)) return showLoadProblem(banner, error, load);
@@ -116,41 +114,36 @@ export function keysScreen(root) {
 	function render() {
 		const text = search.value.trim().toLowerCase();
 		const of = owner.value.trim().toLowerCase();
-		const matches = filters[status.value]?.[1] ?? (() => true);
-		found = keys.filter((key) => matches(key) && (key.owner ?? "").toLowerCase().includes(of) &&
-			(text[0] === "#" ? text === `#${key.id}` : `${key.id}\n${key.name}\n${key.maskedKey}\n${key.owner ?? ""}\n${key.scopes ?? ""}`.toLowerCase().includes(text)));
-		if (complete || order.selectedIndex) found.sort(orders[order.value]); // pages come with the oldest keys first
-		const lastPage = Math.max(0, Math.ceil(found.length / pageSize) - 1) * pageSize;
-		if (complete) start = Math.min(start, lastPage);
-		const first = Math.min(start, lastPage);
-		const shown = found.slice(first, first + pageSize);
+		const [, matches] = filters[status.value] ?? ["", () => true];
+		const hasText = (key) => (text[0] === "#" ? text === `#${key.id}` : textOf(key).includes(text));
+		found = keys.filter((key) => matches(key) && (key.owner ?? "").toLowerCase().includes(of) && hasText(key));
+		if (complete || order.selectedIndex) found.sort(keyOrders[order.value]); // pages come with the oldest keys first
+		const shown = table.show(found, complete);
 		tools.hidden = false;
 		toolbar.hidden = !keys.length;
-		summary.textContent = found.length < keys.length ? `${found.length.toLocaleString("en")} of ${plural(keys.length, "key")}` : plural(keys.length, "key");
-		range.textContent = `${first + 1}–${first + shown.length} of ${found.length.toLocaleString("en")}`;
-		[back.ariaDisabled, next.ariaDisabled] = [!start, start + pageSize >= found.length];
-		const nodes = shown.map((key) => rows.get(key) ?? row(key));
-		if (nodes.length !== tbody.rows.length || nodes.some((node, i) => node !== tbody.rows[i])) fill(tbody, nodes);
-		const content = shown.length ? table
-			: keys.length ? emptyState("key", "No key matches", "No key has this name, owner, id, scope or status.")
-				: emptyState("key", "No client keys yet", "A viewer needs a key to read symbols and to download exports.");
-		if (!content.isConnected || content !== table) fill(body, content, found.length > pageSize && pager);
-		else if (pager.isConnected !== found.length > pageSize) fill(body, table, found.length > pageSize && pager);
+		const part = found.length < keys.length ? `${found.length.toLocaleString("en")} of ` : "";
+		summary.textContent = `${part}${plural(keys.length, "key")}`;
+		if (!shown.length) fill(body, nothing());
+		else if (!table.node.isConnected) fill(body, table.node);
 		renderSelection();
 		if (complete) showUses(shown);
 	}
 
+	const nothing = () => (keys.length
+		? emptyState("key", "No key matches", "No key has this name, owner, id, scope or status.")
+		: emptyState("key", "No client keys yet", "A viewer needs a key to read symbols and to download exports."));
+
 	function renderSelection() {
-		for (const box of tbody.querySelectorAll("input")) box.checked = chosen.ids.has(Number(box.value));
+		for (const box of table.body.querySelectorAll("input")) box.checked = chosen.ids.has(Number(box.value));
 		chosen.count(found);
 	}
 
 	// remember writes to the fragment what is shown, for a reload and for others.
 	function remember() {
-		const page = start ? start / pageSize + 1 : "";
+		const page = table.page > 1 ? table.page : "";
 		const state = { q: search.value, owner: owner.value, status: status.value, order: order.selectedIndex ? order.value : "", page };
 		const query = new URLSearchParams(Object.entries(state).filter(([, value]) => value));
-		history.replaceState(null, "", query.size ? `#/keys/?${query}` : "#/keys");
+		history.replaceState(null, "", query.size ? `#/keys?${query}` : "#/keys");
 	}
 
 	// showUses draws the uses of the shown keys, which one request reads.
@@ -161,77 +154,44 @@ export function keysScreen(root) {
 			const list = await call("GET", `admin/usage?days=30&ids=${unknown}`, { key: "admin" }).catch(() => []);
 			for (const { id, days } of list) uses.set(id, days);
 		}
-		for (const { id } of shown) {
-			const place = byId(`uses-${id}`);
-			if (place && !place.firstChild && uses.get(id)?.some(({ requests }) => requests)) fill(place, plot(uses.get(id)));
+		for (const { id, name } of shown) {
+			const cell = byId(`uses-${id}`);
+			if (cell && !cell.firstChild && uses.get(id)?.some(({ requests }) => requests)) fill(cell, sparkline(uses.get(id), id, name));
 		}
 	}
 
 	function row(key) {
 		const { id, name, isActive, createdAt, expiresAt, lastUsedAt, useCount } = key;
-		const expired = daysLeft(key) <= 0;
 		const verb = isActive ? "Deactivate" : "Activate";
-		const node = recordRow(`key-${id}`, h("label.check", h("input", { type: "checkbox", value: id, "aria-label": `Select ${name}`, onclick: (event) => chosen.toggle(id, event.shiftKey, found.map((one) => one.id)) }),
-			h("span", h("span.name", name), h("code", key.maskedKey), h("span.hint", `ID ${id}, created `, timeNode(createdAt, date), key.owner && [", owner ", h("b", key.owner)]))), {
-			Status: statuses(key).map(([kind, text]) => [h(`span.badge.${kind}`, text), " "]),
+		const toggle = ({ currentTarget }) => runOnce(currentTarget, () => actions.toggle(key));
+		const box = h("input", { type: "checkbox", value: id, "aria-label": `Select ${name}`, onclick: (event) => chosen.toggle(id, event.shiftKey, found.map((one) => one.id)) });
+		const head = h("div.check", box, h("span",
+			h("a.name", { href: `#/key/${id}` }, name),
+			h("code", key.maskedKey),
+			h("span.hint", `ID ${id}, created `, timeNode(createdAt, date), key.owner && [", owner ", ownerLink(key.owner)])));
+		return recordRow(`key-${id}`, head, {
+			Status: statusBadges(key),
 			Expires: expiresAt ? timeNode(expiresAt, date) : h("i", "Never"),
 			"Last used": lastUsedAt ? [timeNode(lastUsedAt), ` (${plural(useCount, "time")})`, h(`div#uses-${id}.uses`)] : h("i", "Never"),
 		}, [
-			expired ? button("Extend…", { kind: "small", "aria-label": `Extend ${name}`, onclick: () => changeExpiry(key) })
-				: button(verb, { kind: "small", id: `key-${id}-active`, "aria-label": `${verb} ${name}`, onclick: ({ currentTarget }) => runOnce(currentTarget, () => change(key, { isActive: !isActive })).catch(problem) }),
-			menuButton(`More for ${name}`, `key-${id}-menu`, () => [
-				["Rename…", () => rename(key)],
-				["Change expiry…", () => changeExpiry(key)],
-				["Change owner and scopes…", () => changeScopes(key)],
-				["Rotate…", () => rotate(key)],
-				["Usage…", () => openUsage(`Usage of ${name}`, `admin/api-keys/${id}/usage`)],
-				...(key.owner ? [["Usage of the owner…", () => openUsage(`Usage of ${key.owner}`, `admin/usage?owner=${encodeURIComponent(key.owner)}`)]] : []),
-				[verb, () => change(key, { isActive: !isActive }).catch(problem)],
-				["Delete…", () => remove(key), "danger"],
-			]),
+			daysLeft(key) <= 0
+				? button("Extend…", { kind: "small", "aria-label": `Extend ${name}`, onclick: () => actions.changeExpiry(key) })
+				: button(verb, { kind: "small", id: `key-${id}-active`, "aria-label": `${verb} ${name}`, onclick: toggle }),
+			menuButton(`More for ${name}`, `key-${id}-menu`, () => actions.entries(key)),
 		]);
-		rows.set(key, node);
-		return node;
 	}
 
 	function replace(key) {
 		keys = keys.map((one) => (one.id === key.id ? key : one));
 		render();
-		return key;
-	}
-
-	// update changes fields of a key if they are still as shown. The second attempt of
-	// the user is meant.
-	async function update(key, fields) {
-		const response = await send("GET", `admin/api-keys/${key.id}`, { key: "admin" });
-		const current = await response.json();
-		const differs = Object.keys(fields).find((name) => JSON.stringify(current[name]) !== JSON.stringify(key[name]));
-		if (differs) {
-			Object.assign(key, current);
-			replace({ ...current });
-			const now = { isActive: current.isActive ? "active" : "inactive", name: `named "${current.name}"`, expiresAt: current.expiresAt ? `valid until ${exact(current.expiresAt)}` : "without expiry" };
-			throw new CanvasbackError(`The key is now ${now[differs] ?? `of ${current.owner ?? "no owner"}, with ${current.scopes?.join(", ") ?? "all scopes"}`}. Submit again to change that, or cancel to keep it`, { status: 412 });
-		}
-		return replace(await admin("PATCH", `/${key.id}`, fields, { "If-Match": response.headers.get("ETag") }));
-	}
-
-	// change changes fields of a key and offers to undo that.
-	async function change(key, fields) {
-		const previous = valuesOf(key, fields);
-		const changed = await update(key, fields);
-		const { name, isActive } = changed;
-		announce(!("isActive" in fields) ? `${name} changed.`
-			: !isActive ? `${name} is deactivated and now rejected.`
-				: daysLeft(changed) <= 0 ? `${name} is activated, but it has expired and is still rejected.` : `${name} is active again.`,
-		() => update(changed, previous));
 	}
 
 	// many runs a request for each thousand of the keys. Those that it has not changed
 	// stay selected.
 	async function many(title, list, method, path, fields) {
-		const done = await inParts(banner, title, list, (ids) => admin(method, path, { ids, ...fields }));
-		const changed = new Set(done);
-		if (done.length < list.length) chosen.set(list.filter((key) => !changed.has(key)).map(({ id }) => id));
+		const done = await inParts(banner, title, list, (ids) => call(method, `admin/api-keys${path}`, { key: "admin", body: { ids, ...fields } }));
+		const all = new Set(done);
+		if (done.length < list.length) chosen.set(list.filter((key) => !all.has(key)).map(({ id }) => id));
 		return done;
 	}
 
@@ -260,8 +220,7 @@ export function keysScreen(root) {
 	// changeSelected changes what the user chooses of the selected keys.
 	function changeSelected() {
 		const list = selected();
-		const [expiry, owned, scopes] = [expiryField(), ownerField(), permissions()];
-		const parts = [["Expiry", "expiresAt", expiry], ["Owner", "owner", owned], ["Scopes", "scopes", scopes]].map(([text, name, part]) => {
+		const parts = [["Expiry", "expiresAt", expiryField()], ["Owner", "owner", ownerField()], ["Scopes", "scopes", permissions()]].map(([text, name, part]) => {
 			const box = h("input", { type: "checkbox", onchange: () => (part.node.hidden = !box.checked) });
 			part.node.hidden = true;
 			return { box, name, part, node: h("div.stack", h("label.check", box, text), part.node) };
@@ -292,6 +251,13 @@ export function keysScreen(root) {
 		render();
 	}
 
+	// neighbor returns the id of the element to focus when a key is deleted.
+	function neighbor(key) {
+		const at = found.indexOf(key);
+		const next = found[at + 1] ?? found[at - 1];
+		return next ? `key-${next.id}-menu` : "create-key";
+	}
+
 	async function create() {
 		const issued = await createKey();
 		if (!issued) return;
@@ -300,74 +266,15 @@ export function keysScreen(root) {
 		showRawKey("Key created", issued);
 	}
 
-	const rename = (key) => formDialog({
-		title: `Rename ${key.name}`,
-		submit: "Rename",
-		run: (name) => change(key, { name }),
-	}, nameField(key.name));
-
-	function changeExpiry(key) {
-		const expiry = expiryField(key.expiresAt);
-		return formDialog({ title: `When ${key.name} expires`, submit: "Save", run: () => change(key, { expiresAt: expiry.value() }) }, expiry.node);
-	}
-
-	function changeScopes(key) {
-		const [owned, scopes] = [ownerField(key.owner), permissions(key.scopes)];
-		return formDialog({
-			title: `What ${key.name} permits`,
-			submit: "Save",
-			run: () => change(key, { owner: owned.value(), scopes: scopes.value() }),
-		}, owned.node, scopes.node);
-	}
-
-	async function rotate(key) {
-		const overlap = overlapField();
-		const issued = await formDialog({ title: `Rotate ${key.name}?`, submit: "Rotate key", danger: true, run: () => admin("POST", `/${key.id}/rotate`, { overlapSeconds: overlap.value() }) },
-			h("p", "A new raw key is shown once; every client that uses this key needs it. A raw key from before the current one stops working immediately."), overlap.node,
-			h("p", "Name, status, expiry, owner and scopes are kept."), lastUse(key));
-		if (!issued) return;
-		replace(issued.key);
-		showRawKey("Key rotated", issued);
-	}
-
-	function remove(key) {
-		const at = found.indexOf(key);
-		const neighbor = found[at + 1] ?? found[at - 1];
-		return formDialog({ title: `Delete ${key.name}?`, submit: "Delete key", danger: true, after: neighbor ? `key-${neighbor.id}-menu` : "create-key", async run() {
-			await admin("DELETE", `/${key.id}`);
-			dropAll([key]);
-			announce(`${key.name} deleted.`);
-		} },
-		h("p", "The key is rejected permanently. To block it temporarily, deactivate it instead."), lastUse(key));
-	}
-
-	// open shows the key with an id, those with a status, or what remember wrote.
-	return ([what]) => {
-		if (what) {
-			const state = new URLSearchParams(what[0] === "?" ? what : what in filters ? { status: what } : { q: `#${what}` });
-			for (const [control, name] of [[search, "q"], [owner, "owner"], [status, "status"]]) control.value = state.get(name) ?? "";
-			order.value = state.get("order") in orders ? state.get("order") : order.options[0].value;
-			start = Math.max(0, Number(state.get("page") ?? 1) - 1) * pageSize || 0;
-		}
+	// open shows the keys with a status, or with an id, or what remember wrote.
+	return ([what], stale, query) => {
+		if (what) query.set(...(what in filters ? ["status", what] : ["q", `#${what}`]));
+		for (const [control, name] of [[search, "q"], [owner, "owner"], [status, "status"]]) control.value = query.get(name) ?? "";
+		order.value = query.get("order") in keyOrders ? query.get("order") : order.options[0].value;
+		table.page = Number(query.get("page") ?? 1);
 		load();
 	};
 }
 
-// valuesOf returns the values that a key has in the given fields.
-const valuesOf = (key, fields) => Object.fromEntries(Object.keys(fields).map((name) => [name, key[name]]));
-
 const namesOf = (list) =>
 	h("ul", list.slice(0, 8).map(({ name }) => h("li", h("b", name))), list.length > 8 && h("li.hint", `and ${plural(list.length - 8, "more key")}`));
-
-const lastUse = ({ lastUsedAt, useCount }) =>
-	h("p.hint", lastUsedAt ? [`Used ${plural(useCount, "time")}, last `, timeNode(lastUsedAt), "."] : "Never used.");
-
-function statuses(key) {
-	const list = key.isActive ? [] : [["off", "Inactive"]];
-	if (daysLeft(key) <= 0) list.push(["bad", "Expired"]);
-	else if (daysLeft(key) < soon) list.push(["warn", daysLeft(key) < 1 ? "Expires in a day" : `Expires in ${plural(Math.floor(daysLeft(key)), "day")}`]);
-	else if (key.isActive) list.push(["good", "Active"]);
-	if (key.scopes) list.push(["off", key.scopes.join(", ") || "Permits nothing"]);
-	if (key.previousKeyExpiresAt) list.push(["warn", `Previous key until ${exact(key.previousKeyExpiresAt)}`]);
-	return list;
-}

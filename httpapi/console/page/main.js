@@ -2,6 +2,7 @@ import { access } from "./api.js";
 import { byId, fill, h } from "./dom.js";
 import { exportsScreen } from "./exports.js";
 import { openAccess } from "./keyforms.js";
+import { keyScreen, ownerScreen } from "./keypage.js";
 import { keysScreen } from "./keys.js";
 import { overviewScreen } from "./overview.js";
 import { referenceScreen } from "./reference.js";
@@ -10,7 +11,9 @@ import { errorState, heading, openDialog, skeleton } from "./ui.js";
 // A screen is a function of its root element. It returns a function that opens the
 // rest of a fragment, or {open, leave}. Screens stay in memory with all that the
 // user has entered and started there.
-const screens = { overview: overviewScreen, keys: keysScreen, symbols: largeScreen, exports: exportsScreen, api: referenceScreen };
+const screens = { overview: overviewScreen, keys: keysScreen, symbols: largeScreen, exports: exportsScreen, api: referenceScreen, key: keyScreen, owner: ownerScreen };
+const tabOf = { key: "keys", owner: "keys" }; // those that the navigation does not have
+const tabs = Object.keys(screens).filter((name) => !tabOf[name]);
 
 // largeScreen is the screen of symbols, whose code is a third of the page. It is loaded
 // when the screen is opened.
@@ -45,15 +48,16 @@ let current;
 // show shows the screen of the fragment. from is the fragment that was left, to which
 // the link of its screen leads from now on.
 function show(from) {
-	const [, requested, ...rest] = location.hash.split("/");
+	const [path, values] = location.hash.split("?");
+	const [, requested, ...rest] = path.split("/");
 	const name = Object.hasOwn(screens, requested) ? requested : "overview";
 	const links = document.querySelectorAll(".screens a");
-	const link = (of) => links[Object.keys(screens).indexOf(of)];
+	const link = (of) => links[tabs.indexOf(tabOf[of] ?? of)];
 	if (current?.name !== name) {
 		const previous = current;
 		if (previous) {
 			previous.scroll = scrollY;
-			link(previous.name).setAttribute("href", from || "#");
+			if (!tabOf[previous.name]) link(previous.name).setAttribute("href", from || "#");
 			previous.leave?.();
 		}
 		if (!built.has(name)) {
@@ -66,13 +70,13 @@ function show(from) {
 		main.dataset.screen = name;
 		for (const one of links) one.ariaCurrent = one === link(name) ? "page" : null;
 		document.title = `${link(name).textContent} · Canvasback`;
-		link(name).setAttribute("href", `#/${name}`);
+		if (!tabOf[name]) link(name).setAttribute("href", `#/${name}`);
 		if (previous) byId("title").focus({ preventScroll: true });
 		scrollTo(0, current.scroll);
 	}
 	const { stale } = current;
 	current.stale = false;
-	current.open(rest, stale);
+	current.open(rest, stale, new URLSearchParams(values));
 }
 
 access.ask = openAccess;
@@ -97,7 +101,7 @@ const help = {
 	n: ["Create or add", () => main.querySelector(".head .main")],
 	u: ["Undo the last change", () => [...document.querySelectorAll(".undo")].pop()],
 	"?": ["Show the shortcuts", () => byId("help")],
-	...Object.fromEntries(Object.keys(screens).map((name, i) => [i + 1, [`Open ${name === "api" ? "API" : name}`, () => document.querySelectorAll(".screens a")[i]]])),
+	...Object.fromEntries(tabs.map((name, i) => [i + 1, [`Open ${name === "api" ? "API" : name}`, () => document.querySelectorAll(".screens a")[i]]])),
 };
 
 addEventListener("keydown", (event) => {

@@ -1,8 +1,10 @@
-import { access, base, call, failures, send } from "./api.js";
-import { fill, h, plural, timeNode } from "./dom.js";
+import { access, base, call, failures, readiness, send } from "./api.js";
+import { fill, h, timeNode } from "./dom.js";
+import { isRejected, loadFailed } from "./keyforms.js";
+import { keyCounts } from "./keypage.js";
 import { allKeys, filters } from "./keys.js";
-import { loadFailed } from "./keyforms.js";
-import { button, copyText, errorContent, heading, iconButton, table } from "./ui.js";
+import { plural } from "./text.js";
+import { button, copyText, errorContent, heading, iconButton, showLoadProblem, table } from "./ui.js";
 import { usage } from "./usage.js";
 
 const counted = 1000; // records at most
@@ -11,8 +13,10 @@ const counted = 1000; // records at most
 export function overviewScreen(root) {
 	const cards = h("ul.cards");
 	const body = h("div");
+	const banner = h("div");
 	const problems = h("section");
-	root.append(heading("Overview", h("code", base.href), iconButton("reload", "Reload", { id: "reload", onclick: load })), cards, body, problems);
+	let complete = false; // whether the body shows keys
+	root.append(heading("Overview", h("code", base.href), iconButton("reload", "Reload", { id: "reload", onclick: load })), banner, cards, body, problems);
 
 	let newest; // identifies the latest load; an earlier one that ends after it shows nothing
 
@@ -33,6 +37,16 @@ export function overviewScreen(root) {
 			measure(name, run, state, number);
 			return h("li", h("a.card", { href }, h("span.hint", name), number, state));
 		}));
+		showReadiness(current).catch(() => {}); // the other cards tell that the server does not respond
+	}
+
+	// showReadiness shows the readiness check, with the state of the failover fence.
+	async function showReadiness(current) {
+		const [result, ...details] = await readiness();
+		if (!result || current !== newest) return;
+		const kinds = { "fence: complete": "good", "fence: partial": "warn" };
+		const badges = details.map((text) => h(`span.badge.${kinds[text] ?? "off"}`, text[0].toUpperCase() + text.slice(1)));
+		cards.append(h("li.card", h("span.hint", "Readiness"), h("strong", result === "ok" ? "Ready" : "Not ready"), h(`span.badge.${result === "ok" ? "good" : "bad"}`, result), badges));
 	}
 
 	// measure shows the result of a check and its duration.
@@ -62,17 +76,18 @@ export function overviewScreen(root) {
 		try {
 			for await (list of allKeys()) progress(plural(list.length, "key"));
 		} catch (error) {
-			if (current === newest) loadFailed(body, "admin", error, load);
+			if (current !== newest) throw error;
+			if (complete && !isRejected(error)) showLoadProblem(banner, error, load);
+			else loadFailed(body, "admin", error, load);
 			throw error;
 		}
 		if (current !== newest) return plural(list.length, "key");
 		const states = Object.entries(filters).map(([id, [text, matches]]) => [id, text, list.filter(matches).length]);
 		const used = list.filter((key) => key.useCount).sort((a, b) => b.useCount - a.useCount).slice(0, 5);
+		complete = true;
 		fill(body, h("section.card.uses-of-all", h("h2", "Requests"), usage("admin/usage")), h("div.columns",
 			h("section.card", h("h2", "Keys by status"), h("ul.counts", states.map(([id, text, n]) => h("li", h("a", { href: `#/keys/${id}` }, h("span", text), h("b", n.toLocaleString("en"))))))),
-			h("section.card", h("h2", "Most used keys"), used.length
-				? h("ul.counts", used.map(({ id, name, useCount, lastUsedAt }) => h("li", h("a", { href: `#/keys/${id}` }, h("span", name, h("span.hint", "Last used ", timeNode(lastUsedAt))), h("b", useCount.toLocaleString("en"))))))
-				: h("p.hint", "No key has been used yet."))));
+			h("section.card", h("h2", "Most used keys"), keyCounts(used))));
 		return plural(list.length, "key");
 	}
 

@@ -1,5 +1,6 @@
 import { apiURL, base, call } from "./api.js";
-import { byId, curl, fill, h } from "./dom.js";
+import { byId, fill, h } from "./dom.js";
+import { curl } from "./text.js";
 import { codeBlock, emptyState, errorState, heading, searchField, skeleton, table } from "./ui.js";
 
 // referenceScreen shows the API's OpenAPI document. It supports the parts of

@@ -1,9 +1,12 @@
 import { call, imageURL, send } from "./api.js";
-import { bytes, fill, h, newId, timeNode } from "./dom.js";
+import { fill, h, newId, timeNode } from "./dom.js";
+import { bytes } from "./text.js";
 import { button, copyText, errorContent, formDialog, iconButton, menuButton, openDialog, saveBlob } from "./ui.js";
 
 // The data of a symbol is any text. Front ends use JSON with name, type, content
 // (base64), width and height. Images are shown in an <img>, where no script runs.
+
+export const isPicture = ({ name, type }) => type.startsWith("image/") || /\.svg$/i.test(name);
 
 const imageType = /^image\/[a-z0-9.+-]+$/i;
 const svgType = "image/svg+xml";
@@ -30,7 +33,7 @@ export async function thumbnail(symbol, place, signal) {
 	node.alt = "";
 	node.draggable = false;
 	node.onerror = () => signal.aborted || instead(symbol, place, signal).catch(() => {});
-	const url = await imageURL(symbol.id, symbol.updatedAt);
+	const url = await imageURL(symbol.id, symbol.version ?? symbol.updatedAt);
 	if (signal.aborted) return;
 	signal.addEventListener("abort", () => node.removeAttribute("src")); // ends the request
 	node.src = url;
@@ -43,7 +46,7 @@ async function instead(symbol, place, signal) {
 }
 
 // picture shows an image that is in memory.
-function picture(blob, alt) {
+export function picture(blob, alt) {
 	const node = new Image();
 	node.alt = alt;
 	node.draggable = false;
@@ -74,9 +77,9 @@ export function fileName({ headers }) {
 }
 
 // openSymbol shows a symbol in a dialog. list returns the symbols around it,
-// actions(symbol) the entries of its menu; moved is called when another one is
-// shown, dropped with the symbol and the files that are dropped on it.
-export function openSymbol(symbol, { list, actions, moved, closed, dropped }) {
+// actions(symbol) the entries of its menu; moved is called when another one, or another
+// ground, is shown, dropped with the symbol and the files that are dropped on it.
+export function openSymbol(symbol, { ground, list, actions, moved, closed, dropped }) {
 	const content = h("div.stack", h("div.preview.large"));
 	const group = newId();
 	const step = (by) => {
@@ -132,7 +135,7 @@ export function openSymbol(symbol, { list, actions, moved, closed, dropped }) {
 			];
 			fill(content,
 				h("div.preview.large", image ? picture(image.blob, to.name) : h("code", data.slice(0, 120))),
-				plates(group),
+				groundField(group, ground, () => moved(symbol)),
 				h("dl", Object.entries(facts).map(([name, value]) => value && h("div", h("dt", name), h("dd", value)))),
 				h("details", h("summary", "Data"), h("pre", { tabindex: "0" }, data.slice(0, 4000), data.length > 4000 && "…")),
 				h("footer", menuButton("More actions", "symbol-menu", copies), button("Download", { kind: "main", symbol: "down", onclick: () => saveSymbol(to).catch(fail) })));
@@ -146,11 +149,19 @@ export function openSymbol(symbol, { list, actions, moved, closed, dropped }) {
 	}
 }
 
-// plates is a choice of the ground behind symbols, here and in the grid.
-function plates(group) {
-	const { dataset } = document.documentElement;
-	return h("fieldset.actions", h("legend.visually-hidden", "Ground"), ["Light", "Dark", "Checker"].map((name) =>
-		h("label", h("input", { type: "radio", name: group, checked: (dataset.plate ?? "Light") === name, onchange: () => (dataset.plate = name) }), h("span.button.small", name))));
+export const grounds = ["Light", "Dark", "Checker"];
+
+// groundField is a choice of the ground behind symbols, here and in the grid.
+function groundField(group, ground, changed) {
+	const choice = (name) => {
+		const checked = (ground.value ?? grounds[0]) === name;
+		const onchange = () => {
+			ground.value = name;
+			changed();
+		};
+		return h("label", h("input", { type: "radio", name: group, checked, onchange }), h("span.button.small", name));
+	};
+	return h("fieldset.actions", h("legend.visually-hidden", "Ground"), grounds.map(choice));
 }
 
 // dimensions returns the size that front ends store in the data.

@@ -1,7 +1,9 @@
 import { CanvasbackError } from "../../client/client.js";
 import { call, send } from "./api.js";
-import { bytes, fill, h, plural } from "./dom.js";
-import { fileName } from "./symbol.js";
+import { fill, h } from "./dom.js";
+import { picturesIn } from "./pictures.js";
+import { fileName, picture } from "./symbol.js";
+import { bytes, plural } from "./text.js";
 import { announce, button, errorContent, openDialog, percent, runOnce, saveBlob, showProgress, table } from "./ui.js";
 
 // download saves a response in the browser's downloads and shows the progress
@@ -104,14 +106,28 @@ export const importLibrary = (folder, file, imported) => new Promise((closed) =>
 	})) });
 	attempt(async () => {
 		const { imported: count, files = [], ignored, skipped } = await upload("&dryRun=true", "Checking");
+		const pictures = await picturesIn(file).catch(() => new Map()); // the server reads more than this page
+		const preview = (one) => h("span.preview.mini", { "aria-hidden": "true" }, pictures.has(one.file) && lazyPicture(pictures.get(one.file), one.type));
 		go.textContent = `Import ${plural(count, "symbol")}`;
 		fill(content,
 			h("p", count ? `${plural(count, "symbol")} will be added to ${folder.name}. Existing symbols are kept.` : "This file contains no symbols."),
-			files.length ? table("Files to import", ["File", "Symbol", "Type"], files.map((one) => [one.file, one.name, one.type])) : "",
+			files.length > 0 && table("Files to import", ["", "File", "Symbol", "Type"], files.map((one) => [preview(one), one.file, one.name, one.type])),
 			reasons("Files that are left out", skipped),
 			reasons("Ignored files", ignored),
 			h("footer", button("Cancel", { kind: count ? "quiet" : "main", onclick: close }), count > 0 && go));
 	});
 });
+
+// lazyPicture shows a picture once it is scrolled to. read returns its bytes.
+function lazyPicture(read, type) {
+	const place = h("span");
+	const seen = new IntersectionObserver(async ([{ isIntersecting }]) => {
+		if (!isIntersecting) return;
+		seen.disconnect();
+		fill(place, picture(new Blob([await read()], { type }), ""));
+	});
+	seen.observe(place);
+	return place;
+}
 
 const reasons = (title, list) => list?.length > 0 && table(title, [title, "Reason"], list.map((one) => [one.file, one.reason]));

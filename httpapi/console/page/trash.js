@@ -1,6 +1,7 @@
 import { CanvasbackError } from "../../client/client.js";
 import { call, pages } from "./api.js";
-import { fill, h, icon, plural, timeNode } from "./dom.js";
+import { fill, h, icon, timeNode } from "./dom.js";
+import { plural } from "./text.js";
 import { announce, button, emptyState, errorContent, formDialog, openDialog, runOnce } from "./ui.js";
 
 const shownEntries = 200;

@@ -1,5 +1,6 @@
 import { access } from "./api.js";
-import { byId, bytes, fill, h, icon, newId, plural } from "./dom.js";
+import { byId, fill, h, icon, newId } from "./dom.js";
+import { bytes, plural } from "./text.js";
 
 const live = byId("live");
 
@@ -12,7 +13,7 @@ export function announce(text, undo) {
 	const wait = () => (timer = setTimeout(close, undo ? 12_000 : 7000));
 	const stop = () => clearTimeout(timer);
 	const toast = h("div.toast", { onpointerenter: stop, onfocusin: stop, onpointerleave: wait, onfocusout: wait }, h("span", text),
-		undo && button("Undo", { kind: "small undo", onclick: ({ currentTarget }) => runOnce(currentTarget, undo).then(() => announce("Undone."), (error) => announce(error.message)).then(close) }),
+		undo && button("Undo", { kind: "small undo", onclick: ({ currentTarget }) => runOnce(currentTarget, undo).then((done) => done !== false && announce("Undone."), (error) => announce(error.message)).then(close) }),
 		iconButton("close", "Dismiss", { onclick: close }));
 	live.append(toast);
 	if (live.children.length > 3) live.firstChild.remove();
@@ -94,30 +95,47 @@ export function openDialog({ title, closing, closed, closedFirst, tools }, ...co
 }
 
 // formDialog shows a form in a dialog. Submitting it calls run with the value of
-// the name field; an error is shown, success closes the dialog. It returns the
-// result of run or true, undefined if the user cancels. after is the id of the
-// element to focus if the opener is gone.
-export function formDialog({ title, submit, danger, run, after }, ...content) {
+// the name field; an error is shown, success closes the dialog. After a conflict, the
+// user keeps either change. It returns the result of run or true, undefined if the user
+// cancels. after is the id of the element to focus if the opener is gone.
+export function formDialog({ title, submit, cancel = "Cancel", danger, run, after }, ...content) {
 	return new Promise((resolve) => {
 		let result;
 		const problem = h("div.problem", { tabindex: "-1", hidden: true });
 		const go = h(`button.button.${danger ? "danger" : "main"}`, submit);
-		const cancel = button("Cancel", { kind: "quiet", onclick: () => close() });
+		const stay = button(cancel, { kind: "quiet", onclick: () => close() });
 		const node = form("stack", () => runOnce(go, async () => {
 			problem.hidden = true;
 			result = (await run(node.elements.name?.value)) ?? true;
 		}).then(() => result && close(), (error) => {
 			problem.hidden = false;
-			fill(problem, errorContent(error));
+			fill(problem, errorContent(error), bothOf(error));
+			if (error.values) [stay.textContent, go.textContent] = ["Keep theirs", "Use mine"];
 			problem.focus();
-		}), content, problem, h("footer", cancel, go));
+		}), content, problem, h("footer", stay, go));
 		const { close } = openDialog({
 			title,
 			closing: () => !go.hasAttribute("aria-busy"),
 			closed: () => (resolve(result), result && after),
 		}, node);
-		(node.querySelector("input, select") ?? cancel).focus();
+		(node.querySelector("input, select") ?? stay).focus();
 	});
+}
+
+// bothOf shows what someone else and the user have changed, if an error is a conflict.
+const bothOf = ({ values }) => values && table("Theirs and mine", ["", "Theirs", "Mine"], values.map(({ name, theirs, mine }) =>
+	[h("b", name), theirs, mine ?? h("i", "Deleted")]));
+
+// settled runs a change that has no dialog. After a conflict, it asks which one to keep;
+// it returns false if it is theirs.
+export async function settled(run) {
+	try {
+		return await run();
+	} catch (error) {
+		if (!error.values) throw error;
+		const result = await formDialog({ title: "Keep which change?", submit: "Use mine", cancel: "Keep theirs", run }, h("div.problem", errorContent(error), bothOf(error)));
+		return result ?? false;
+	}
 }
 
 // menuButton is a button with a menu. entries returns [text, action] or
@@ -196,7 +214,7 @@ export function records(name, heads) {
 	const body = h("tbody", { role: "rowgroup", onkeydown(event) {
 		const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] ?? [];
 		const row = event.target.closest("tr");
-		const controls = (one) => [...one.querySelectorAll("input, button")].filter((node) => node.checkVisibility());
+		const controls = (one) => [...one.querySelectorAll("input, button, a")].filter((node) => node.checkVisibility());
 		const to = down === undefined ? undefined : down ? body.rows[row.sectionRowIndex + down] : row;
 		if (!to) return;
 		event.preventDefault();
@@ -214,17 +232,16 @@ export function recordRow(id, head, cells, controls) {
 	const node = h("tr", { role: "row", id }, h("th", { role: "rowheader", scope: "row" }, head),
 		Object.entries(cells).map(([name, content]) => h("td", { role: "gridcell", "data-name": name }, h("div", content))),
 		h("td.actions", { role: "gridcell" }, controls));
-	for (const one of node.querySelectorAll("input, button")) one.tabIndex = one === last ? 0 : -1;
+	for (const one of node.querySelectorAll("input, button, a")) one.tabIndex = one === last ? 0 : -1;
 	return node;
 }
 
 // selection is a bar for the selected records; changed is called after a change.
-// actions are buttons.
-export function selection(one, changed, ...actions) {
+export function selection(one, changed) {
 	const ids = new Set();
 	let last; // toggled id
 	const text = h("b");
-	const node = h("div.selection", { hidden: true, role: "group", "aria-label": "Selection" }, text, actions, button("Clear", { kind: "quiet small", onclick: () => self.set([]) }));
+	const node = h("div.selection", { hidden: true, role: "group", "aria-label": "Selection" }, text, button("Clear", { kind: "quiet small", onclick: () => self.set([]) }));
 	const render = () => {
 		node.hidden = !ids.size;
 		changed();
@@ -232,6 +249,7 @@ export function selection(one, changed, ...actions) {
 	const self = {
 		node,
 		ids,
+		offer: (buttons) => text.after(...buttons),
 
 		// count tells how many of a list are selected, and how many others.
 		count(shown) {
