@@ -49,10 +49,41 @@ func openWithClientKey(s *site, screen string) *tab {
 func (b *tab) enterClientKey(s *site) {
 	b.t.Helper()
 	b.click("Access")
-	b.wait(`e2e.field("Client key")`)
-	b.fill("Client key", string(s.RawKey))
-	b.clickNode(`e2e.field("Client key").form.querySelector(".main")`)
+	b.enterInDialog("Client key", string(s.RawKey))
 	b.wait(`!document.querySelector("dialog")`)
+}
+
+// enterBothKeys enters the keys where the list of exports asks for them.
+func (b *tab) enterBothKeys(s *site) {
+	b.t.Helper()
+	b.enterClientKey(s)
+	b.click("Enter the admin key")
+	b.enterInDialog("Admin key", apitest.AdminKey)
+	b.wait(`!document.querySelector("dialog")`)
+}
+
+// enterInDialog enters a key in a dialog with two forms.
+func (b *tab) enterInDialog(label, key string) {
+	b.t.Helper()
+	b.fill(label, key)
+	b.clickNode(`e2e.field(` + quote(label) + `).form.querySelector(".main")`)
+}
+
+// rename enters another name in the dialog that an entry of a menu opens.
+func (b *tab) rename(menu, entry, name string) {
+	b.t.Helper()
+	b.click(menu, entry)
+	b.fill("Name", name)
+	b.click("Rename")
+}
+
+// registerExport fills in and submits the form for an export.
+func (b *tab) registerExport(source, exportedURL string) {
+	b.t.Helper()
+	b.click("Register…")
+	b.fill("Source", source)
+	b.fill("Exported file", exportedURL)
+	b.click("Register")
 }
 
 // moveSelectedAndUndo moves the two selected symbols to the folder that the dialog

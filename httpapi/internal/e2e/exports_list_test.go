@@ -15,12 +15,8 @@ import (
 // openExportList opens the exports screen with both keys.
 func openExportList(s *site) *tab {
 	s.t.Helper()
-	b := openWithClientKey(s, "exports")
-	b.click("Enter the admin key")
-	b.wait(`e2e.field("Admin key")`)
-	b.fill("Admin key", apitest.AdminKey)
-	b.clickNode(`e2e.field("Admin key").form.querySelector(".main")`)
-	b.wait(`!document.querySelector("dialog")`)
+	b := openTab(s.t, s.url+"#/exports")
+	b.enterBothKeys(s)
 	return b
 }
 
@@ -31,24 +27,33 @@ func TestExportList_PagesAndSearches(t *testing.T) {
 	is := is.New(t)
 	s := startSite(t)
 	var want []string
-	for i := range 25 {
+	for i := range 60 {
 		source := sourceURL(fmt.Sprintf("plan-%02d 100%%", i))
 		s.register(source, apitest.FilesURL+"plan.pdf")
 		want = append(want, source)
 	}
 	b := openExportList(s)
-	b.wait(listedSources + `.length === 20`)
-	is.Equal(eval[[]string](b, listedSources), want[:20])
-	b.click("Show more")
-	b.wait(listedSources + `.length === 25`)
-	is.Equal(eval[[]string](b, listedSources), want)
-	is.True(eval[bool](b, `!e2e.button("Show more")`)) // it was the last page
+	b.waitText("60 exports", "1–50 of 60")
+	is.Equal(eval[[]string](b, listedSources), want[:50])
+	b.click("Next page")
+	b.waitText("51–60 of 60")
+	is.Equal(eval[[]string](b, listedSources), want[50:])
+	b.chooseOption("Order", "Newest first")
+	b.waitText("1–50 of 60")
+	is.Equal(eval[[]string](b, listedSources)[0], want[59])
+	is.Equal(eval[string](b, `location.hash`), "#/exports?order=Newest+first")
+	b.chooseOption("Order", "Oldest first")
 
 	b.fill("Search sources", "plan-1")
 	b.wait(listedSources + `.length === 10`)
 	is.Equal(eval[[]string](b, listedSources), want[10:20])
 	b.fill("Search sources", "7 100%")
-	b.wait(listedSources + `.length === 2`)
+	b.wait(listedSources + `.length === 6`)
+	b.visit(s.url + "?" + eval[string](b, `location.hash`)) // is in the URL
+	b.wait(`e2e.field("Sources")`)
+	is.Equal(eval[string](b, `document.querySelector("main [type=search]").value`), "7 100%")
+	b.enterBothKeys(s)
+	b.wait(listedSources + `.length === 6`)
 	b.fill("Search sources", "PLAN-1")
 	b.waitText("No source matches")
 }

@@ -48,15 +48,9 @@ func TestExports_AreRegisteredAndDownloaded(t *testing.T) {
 	is.Equal(string(b.downloaded("Schnitt ä “1”.pdf")), "the plan")
 
 	s.Clock.Add(time.Second)
-	b.click("Register…")
-	b.fill("Source", sourceURL("section"))
-	b.fill("Exported file", apitest.FilesURL+"plan.pdf")
-	b.click("Register")
+	b.registerExport(sourceURL("section"), apitest.FilesURL+"plan.pdf")
 	b.waitText("The previous export was replaced.")
-	b.click("Register…")
-	b.fill("Source", sourceURL("x"))
-	b.fill("Exported file", "http://127.0.0.1/x")
-	b.click("Register")
+	b.registerExport(sourceURL("x"), "http://127.0.0.1/x")
 	b.waitText("Request rejected")
 	b.waitText("exportedUrl") // in the message
 }
@@ -251,17 +245,12 @@ func TestExports_RegistersWithAdminKeyIfRequired(t *testing.T) {
 	s := startSite(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey })
 	b := openWithClientKey(s, "exports")
 	register := func() {
-		b.click("Register…")
-		b.fill("Source", sourceURL("plan"))
-		b.fill("Exported file", apitest.FilesURL+"plan.pdf")
-		b.click("Register")
+		b.registerExport(sourceURL("plan"), apitest.FilesURL+"plan.pdf")
 	}
 	register()
 	b.waitText("Admin key missing")
 	b.click("Enter the admin key")
-	b.wait(`e2e.field("Admin key")`)
-	b.fill("Admin key", apitest.AdminKey)
-	b.clickNode(`e2e.field("Admin key").form.querySelector(".main")`)
+	b.enterInDialog("Admin key", apitest.AdminKey)
 	b.wait(`e2e.field("Source")?.value > ""`) // what was entered is kept
 	b.click("Register")
 	b.waitText("Registered.")

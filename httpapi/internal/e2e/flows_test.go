@@ -52,7 +52,7 @@ func TestOverview_ShowsHealthCountsAndFailures(t *testing.T) {
 	b.enterKey("Admin key", apitest.AdminKey)
 	b.waitText("2 keys")
 	b.wait(`document.querySelectorAll(".cards .good").length === 3 && document.querySelectorAll(".cards .bad").length === 1`)
-	b.waitText("Version 0.1.0", "1 export", "Server error")
+	b.waitText("Version 0.1.0", "1 export", "Server error", "Ready", "Fence: partial")
 	is.True(strings.Contains(strings.Join(b.tableRows(), "\n"), "GET symbol/folders 500 internal error r-500"))
 	failing.on.Store(false)
 	b.click("Reload")
@@ -100,7 +100,7 @@ func TestKeys_ThousandsAreFilteredAndPaged(t *testing.T) {
 	b.click("Next page")
 	b.waitText("51–100 of 2,301")
 	is.Equal(b.texts(".records .name")[0], "Viewer 2249")
-	is.Equal(eval[string](b, `location.hash`), "#/keys/?page=2")
+	is.Equal(eval[string](b, `location.hash`), "#/keys?page=2")
 
 	b.chooseOption("Order", "Oldest first")
 	b.waitText("1–50 of 2,301")
@@ -174,7 +174,7 @@ func TestKeys_RowsAreOneTabStop(t *testing.T) {
 	is.Equal(eval[int](b, `document.querySelectorAll("tbody [tabindex='0']").length`), 3)
 	eval[bool](b, `(document.querySelector("tbody [tabindex='0']").focus(), true)`)
 	for _, step := range [][2]string{
-		{kb.Tab, "More for One"}, {kb.ArrowLeft, "Deactivate One"}, {kb.ArrowUp, "Deactivate Two"}, {kb.ArrowLeft, "Select Two"},
+		{kb.Tab, "More for One"}, {kb.ArrowLeft, "Deactivate One"}, {kb.ArrowUp, "Deactivate Two"}, {kb.ArrowLeft, "Two"}, {kb.ArrowLeft, "Select Two"},
 		{kb.ArrowLeft, "Select Two"}, {kb.ArrowDown, "Select One"}, {kb.Tab, "More for One"}, {kb.Tab, "More for apitest"},
 	} {
 		b.typeKeys(step[0])
@@ -362,9 +362,7 @@ func TestSymbols_RenameReadsNoData(t *testing.T) {
 	s := startSite(t, unprotected)
 	s.folder("Valves", "Gate valve")
 	b := openTab(t, s.url+"#/symbols")
-	b.click("Actions for Gate valve", "Rename…")
-	b.fill("Name", "Slide valve")
-	b.click("Rename")
+	b.rename("Actions for Gate valve", "Rename…", "Slide valve")
 	b.waitText("Gate valve renamed.")
 	b.mu.Lock()
 	defer b.mu.Unlock()

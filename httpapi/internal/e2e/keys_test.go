@@ -80,9 +80,7 @@ func TestKeys_AreCreatedUsedAndChanged(t *testing.T) {
 	b.waitText("is active again")
 	is.True(s.accepts(raw))
 
-	b.click("More for My <b>viewer</b>", "Rename…")
-	b.fill("Name", "Kiosk")
-	b.click("Rename")
+	b.rename("More for My <b>viewer</b>", "Rename…", "Kiosk")
 	b.waitFocus(`e2e.button("More for Kiosk")`)
 	is.Equal(s.keyNamed("Kiosk").ExpiresAt, until) // unchanged
 

@@ -58,10 +58,13 @@ func (s *site) RegisterExport(t testing.TB, sourceURL, fileName, content string)
 	s.Clock.Add(time.Minute)
 }
 
-// handler returns the console and the API.
+// handler returns the console, the API and its readiness check.
 func (s *site) handler() http.Handler {
+	api, err := httpapi.New(&s.Options)
+	s.is.NoErr(err)
 	mux := http.NewServeMux()
-	mux.Handle("/api/", http.StripPrefix("/api", s.api()))
+	mux.Handle("/api/", http.StripPrefix("/api", api))
+	mux.Handle("/readyz", api.Ready(func() string { return "fence: partial" }))
 	mux.Handle("/", s.console("api/"))
 	return mux
 }
@@ -69,7 +72,7 @@ func (s *site) handler() http.Handler {
 // console returns a console for the API at a URL.
 func (s *site) console(api string) http.Handler {
 	s.t.Helper()
-	handler, err := console.New(&console.Options{API: api})
+	handler, err := console.New(&console.Options{API: api, Ready: "readyz"})
 	s.is.NoErr(err)
 	return handler
 }

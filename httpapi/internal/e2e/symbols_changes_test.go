@@ -181,6 +181,46 @@ func TestSymbols_TagsAreChanged(t *testing.T) {
 	b.waitText("Tags of 2 symbols changed.")
 }
 
+// TestSymbols_ShowsChangesByOthers receives them with a page token, and keeps what is
+// shown until the user wants them.
+func TestSymbols_ShowsChangesByOthers(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t)
+	valves := s.folder("Valves", "Gate valve", "Ball valve")
+	b := openWithClientKey(s, "symbols")
+	b.waitText("2 symbols")
+	b.rename("Actions for Gate valve", "Rename…", "Mine")
+	b.waitText("Gate valve renamed.")
+	s.symbol(valves.ID, "Check valve", "image/svg+xml", svgImage)
+	b.waitText("2 symbols, changed by others")
+	is.Equal(b.texts(".tile .name"), []string{"Mine", "Ball valve"})
+	b.click("Show changes")
+	b.waitText("3 symbols\n")
+	b.wait(`!e2e.button("Show changes")`)
+	is.Equal(b.texts(".tile .name"), []string{"Mine", "Ball valve", "Check valve"})
+}
+
+// TestSymbols_StateIsInTheURL opens URLs of a filtered list and of no folder.
+func TestSymbols_StateIsInTheURL(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startSite(t, unprotected)
+	s.folder("Pumps")
+	s.folder("Valves", "Gate valve", "Ball valve")
+	b := openTab(t, s.url+"#/symbols/2?filter=gate&ground=Dark")
+	b.waitText("1 of 2 symbols")
+	is.Equal(eval[string](b, `document.documentElement.dataset.plate + e2e.field("Filter by name or type").value`), "Darkgate")
+	b.fill("Filter by name or type", "valve")
+	b.waitText("2 symbols\n")
+	b.click("Ball valve", "Checker", "Close")
+	is.Equal(eval[string](b, `location.hash`), "#/symbols/2?filter=valve&ground=Checker")
+	eval[bool](b, `(location.hash = "#/symbols/99", true)`)
+	b.waitText("There is no folder 99")
+	b.click("Open the first folder")
+	b.waitText("This folder is empty")
+}
+
 // TestSymbols_ManyFilesNeedFewRequests adds as many files as a team has, while the server
 // once asks to wait.
 func TestSymbols_ManyFilesNeedFewRequests(t *testing.T) {

@@ -38,6 +38,7 @@ func TestSymbols_ImportShowsDryRunFirst(t *testing.T) {
 	b.chooseFiles(chooser, b.writeFile("more.zip", archive(t, "set/Ball valve.svg", svgImage, "Check valve.svg", svgImage, "__MACOSX/._x", "x")))
 	b.waitText("2 symbols will be added to Valves. Existing symbols are kept.", "__MACOSX/._x")
 	b.waitText("operating system file")
+	b.wait(`[...document.querySelectorAll("dialog .preview img")].filter((image) => image.naturalWidth === 40).length === 2`)
 	is.Equal(len(s.symbolsIn(folder.ID)), 1) // nothing is stored
 	b.wait(`e2e.name(document.activeElement) === "Import 2 symbols"`)
 	b.click("Cancel")

@@ -97,9 +97,7 @@ func TestSymbols_FoldersAreCreatedRenamedAndDeleted(t *testing.T) {
 	b.click("Create folder")
 	b.wait(`location.hash === "#/symbols/2" && document.title === "Symbols · Canvasback"`)
 
-	b.click("Folder actions", "Rename folder…")
-	b.fill("Name", "Vents & fans")
-	b.click("Rename")
+	b.rename("Folder actions", "Rename folder…", "Vents & fans")
 	b.wait(`document.getElementById("title").innerText === "Vents & fans"`)
 	b.click("Valves")
 	b.wait(`document.getElementById("title").innerText === "Valves"`)
@@ -152,12 +150,10 @@ func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
 	b.fill("Filter by name or type", "")
 	eval[any](b, `document.getElementById("tile-2").old = true`)
 	b.click("Reload")
-	b.wait(`document.getElementById("tile-2")?.old !== true`) // new tiles close menus
-	b.waitText("5 symbols")
+	b.waitFocus(`document.getElementById("reload")`)
+	is.True(eval[bool](b, `document.getElementById("tile-2").old`)) // what has not changed stays
 
-	b.click("Actions for Ball valve", "Rename…")
-	b.fill("Name", "Globe valve")
-	b.click("Rename")
+	b.rename("Actions for Ball valve", "Rename…", "Globe valve")
 	b.waitFocus(`e2e.button("Actions for Globe valve")`)
 
 	b.click("Actions for Globe valve", "Move…", "Move")
@@ -261,8 +257,8 @@ func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 
 	rename(1, "Slide valve") // before the GET
 	b.click("Actions for Gate valve", "Delete…", "Delete symbol")
-	b.waitText("Changed by someone else")
-	b.click("Cancel")
+	b.waitText("Changed by someone else", "Slide valve\tDeleted")
+	b.click("Keep theirs")
 	b.wait(`e2e.button("Slide valve")`)
 	is.Equal(len(s.symbolsIn(folder.ID)), 2)
 
@@ -270,23 +266,38 @@ func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 		beforeChange = func() {}
 		rename(2, "Globe valve")
 	}
-	b.click("Actions for Ball valve", "Rename…")
-	b.fill("Name", "Mine")
-	b.click("Rename")
-	b.waitText("Changed by someone else")
-	b.click("Rename")
-	b.waitText(`It is now "Globe valve".`) // and not lost silently
-	b.click("Rename")
+	b.rename("Actions for Ball valve", "Rename…", "Mine")
+	b.waitText("Changed by someone else", "Globe valve\tMine") // both are shown
+	b.click("Keep theirs")
+	b.wait(`e2e.button("Globe valve")`)
+	rename(2, "Needle valve")
+	b.rename("Actions for Globe valve", "Rename…", "Mine")
+	b.click("Use mine")
 	b.wait(`e2e.button("Mine")`)
 
+	b.click("Reload") // the conflict has reloaded the list, too
+	b.waitFocus(`document.getElementById("reload")`)
+	rename(1, "Third valve")
+	b.click("Actions for Slide valve", "Tags…")
+	b.fill("Tags", "brass")
+	b.click("Save")
+	b.waitText("Tags of Slide valve changed.") // of other fields: both changes stay
+	b.wait(`e2e.button("Third valve")`)
+	rename(1, "Fourth valve")
+	b.clickNode(`[...document.querySelectorAll(".undo")].pop()`) // has no dialog
+	b.waitText("Keep which change?", "brass")
+	b.click("Keep theirs")
+	b.waitNoText("Keep which change?")
+	is.Equal(s.symbolsIn(folder.ID)[0].Tags.List(), []string{"brass"})
+
 	is.NoErr(s.Symbols.DeleteSymbol(t.Context(), 1, symbols.Any, 0))
-	b.click("Actions for Slide valve", "Delete…", "Delete symbol")
+	b.click("Actions for Fourth valve", "Delete…", "Delete symbol")
 	b.waitText("No such symbol.")
 	b.click("Cancel")
 	b.waitText("1 symbol")
 	mu.Lock()
 	defer mu.Unlock()
-	is.Equal(len(conditions), 2) // a change found by the GET is not sent
+	is.Equal(len(conditions), 4) // a change found by the GET is not sent
 	for _, condition := range conditions {
 		is.True(strings.HasPrefix(condition, `"`))
 	}
@@ -360,7 +371,7 @@ func TestSymbols_LeavingCancelsImages(t *testing.T) {
 	s.folder("Valves", names...)
 	blocking.Store(true)
 	b := openTab(t, s.url+"#/symbols")
-	const connections = 6
+	const connections = 5 // besides that of the changes
 	b.waitFor(func() bool { return started.Load() == connections })
 	b.click("Overview")
 	b.waitText("1 folder")
@@ -419,9 +430,7 @@ func TestSymbols_AreFoundInAllFolders(t *testing.T) {
 	b.do(reload)
 	b.waitText("3 symbols") // the URL is kept
 
-	b.click("Actions for GATE", "Rename…")
-	b.fill("Name", "Gateway")
-	b.click("Rename")
+	b.rename("Actions for GATE", "Rename…", "Gateway")
 	b.waitText("Gateway")
 	b.drag(`document.getElementById("symbol-3")`, `document.getElementById("folder-2")`)
 	b.waitText("Gateway moved to Vents.")

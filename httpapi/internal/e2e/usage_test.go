@@ -39,16 +39,19 @@ func TestUsage_IsDrawn(t *testing.T) {
 	b := openKeys(s)
 	const sum = "9 requests in 30 days, 5 at most in one"
 	b.wait(`document.querySelector(".records .plot")?.getAttribute("aria-label") === ` + quote(sum))
-	for _, entry := range []string{"Usage…", "Usage of the owner…"} {
-		b.click("More for apitest", entry)
+	is.Equal(eval[[]string](b, `[...document.querySelectorAll(".records .uses td:last-child")].map((cell) => cell.textContent)`), []string{"1", "5", "3"})
+	for _, link := range []string{keyName, "team-1"} { // the page of the key, and from there of its owner
+		b.clickNode(`[...document.querySelectorAll("main a")].find((one) => one.innerText === ` + quote(link) + `)`)
 		b.waitText("9 accepted requests since")
-		is.Equal(eval[string](b, `document.querySelector("dialog .plot").getAttribute("aria-label")`), sum)
+		b.wait(`document.getElementById("title").innerText === ` + quote(link))
+		is.Equal(eval[string](b, `document.querySelector("main .plot").getAttribute("aria-label")`), sum)
 		b.click("A year")
-		b.wait(`document.querySelectorAll("dialog .plot rect").length === 365`)
+		b.wait(`document.querySelectorAll("main .plot rect").length === 365`)
 		b.click("As a table")
-		is.Equal(eval[[]string](b, `[...document.querySelectorAll("dialog tbody td:last-child")].map((cell) => cell.innerText)`), []string{"1", "5", "3"})
-		b.click("Close")
+		is.Equal(b.texts("main .days tbody td:last-child"), []string{"1", "5", "3"})
 	}
+	eval[bool](b, `(location.hash = "#/key/99", true)`)
+	b.waitText("There is no key 99")
 	b.click("Overview")
 	b.waitText("9 accepted requests since")
 }
@@ -132,13 +135,24 @@ func TestKeys_ReportsConcurrentChange(t *testing.T) {
 	key := s.keyNamed(keyName)
 	_, err := s.Keys.Update(t.Context(), key.ID, keys.Fields{Name: new("Renamed by Bob")})
 	is.NoErr(err)
-	b.click("More for apitest", "Rename…")
-	b.fill("Name", "Renamed by Ann")
-	b.click("Rename")
-	b.waitText("Changed by someone else", `The key is now named "Renamed by Bob".`)
-	b.click("Rename")
+	b.rename("More for apitest", "Rename…", "Renamed by Ann")
+	b.waitText("Changed by someone else", "Renamed by Bob\tRenamed by Ann")
+	b.click("Use mine")
 	b.waitText("Renamed by Ann changed.")
 	is.Equal(s.keyNamed("Renamed by Ann").ID, key.ID)
+
+	_, err = s.Keys.Update(t.Context(), key.ID, inactive)
+	is.NoErr(err)
+	b.click("Deactivate Renamed by Ann") // without a dialog
+	b.waitText("Keep which change?")
+	b.click("Keep theirs")
+	b.wait(`e2e.button("Activate Renamed by Ann")`)
+	_, err = s.Keys.Rotate(t.Context(), key.ID, 0)
+	is.NoErr(err)
+	b.click("More for Renamed by Ann", "Rotate…", "Rotate key")
+	b.waitText("Changed by someone else", "A new one")
+	b.click("Keep theirs", "More for Renamed by Ann", "Delete…", "Delete key")
+	b.waitText("Renamed by Ann deleted.")
 }
 
 // TestKeys_ListIsInTheURL opens the URL of a list elsewhere.
