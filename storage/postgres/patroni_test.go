@@ -16,12 +16,13 @@ import (
 	"example.com/canvasback/storage/postgres"
 )
 
-// TestPatroni_RevokedKeysAreRejected causes failovers of a cluster that Patroni
-// manages, and revokes keys after each. CANVASBACK_TEST_PATRONI is the number of
-// failovers, which take about 40 seconds each:
+// TestPatroni_FailoversLoseNothing causes failovers of a cluster that Patroni manages. It
+// revokes keys after each, which no process then accepts, and writes records of every
+// kind meanwhile, of which none that was acknowledged is lost. CANVASBACK_TEST_PATRONI
+// is the number of failovers, which take about 40 seconds each:
 //
 //	CANVASBACK_TEST_PATRONI=50 go test ./storage/postgres -run Patroni -v -timeout 1h
-func TestPatroni_RevokedKeysAreRejected(t *testing.T) {
+func TestPatroni_FailoversLoseNothing(t *testing.T) {
 	rounds, _ := strconv.Atoi(os.Getenv("CANVASBACK_TEST_PATRONI"))
 	if rounds == 0 {
 		t.Skip("set CANVASBACK_TEST_PATRONI to the number of failovers")
@@ -52,6 +53,7 @@ func TestPatroni_RevokedKeysAreRejected(t *testing.T) {
 	var (
 		longest                          time.Duration
 		failovers, revocations           int
+		writes, failedWrites             int
 		afterRevocation, stale, unfenced int64
 	)
 	for round := range rounds {
@@ -71,6 +73,12 @@ func TestPatroni_RevokedKeysAreRejected(t *testing.T) {
 				}
 				checking.Go(func() { c.checkAll(ctx, list) })
 			}
+
+			writers := []*writer{newWriter(t, connectToPrimary(t, cluster.dsn(cluster.nodes...))), newWriter(t, connect(t, cluster.dsn(old)))}
+			for _, w := range writers {
+				checking.Go(func() { w.run(ctx) })
+			}
+			time.Sleep(time.Second) // of writes before the fault
 
 			fault.begin(old)
 			began := time.Now()
@@ -98,6 +106,11 @@ func TestPatroni_RevokedKeysAreRejected(t *testing.T) {
 					stale += c.stale.Load()
 				}
 			}
+			acknowledged := newWriter(t, connectToPrimary(t, cluster.dsn(cluster.nodes...))).verify(writers...)
+			writes += acknowledged
+			for _, w := range writers {
+				failedWrites += w.failed
+			}
 			unfenced += control.stale.Load()
 			revocations += perRound
 			longest = max(longest, unavailable)
@@ -108,6 +121,7 @@ func TestPatroni_RevokedKeysAreRejected(t *testing.T) {
 			break
 		}
 	}
+	t.Logf("%d writes were acknowledged, and found; %d failed", writes, failedWrites)
 	t.Logf("%d failovers, %d revocations, %d checks after revocation, %d of them stale (%d by processes without a fence), unavailable for %v at most",
 		failovers, revocations, afterRevocation, stale, unfenced, longest.Round(time.Millisecond))
 }
