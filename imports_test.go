@@ -70,6 +70,7 @@ var importRules = []importRule{
 	},
 	{
 		pkg:    "exports/internal/prefetch",
+		may:    []string{"golang.org/x/sync/errgroup"},
 		never:  []string{"net", "archive/zip", "database/sql"},
 		reason: "prefetching knows open files, not where they come from or go to",
 	},

@@ -11,11 +11,15 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
+	_ "modernc.org/sqlite"
 
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/sqlite"
 )
 
 // issueMany returns keys that no database has yet, and their raw keys.
@@ -26,6 +30,33 @@ func issueMany(tb testing.TB, n int) (list []keys.Key, raws []string) {
 		list, raws = append(list, issued.Key), append(raws, string(issued.Raw))
 	}
 	return list, raws
+}
+
+// openPostgres returns a store with its own pool.
+func openPostgres(tb testing.TB, dsn string) keys.Store {
+	is := is.New(tb)
+	is.Helper()
+	pool, err := pgxpool.New(tb.Context(), dsn)
+	is.NoErr(err)
+	tb.Cleanup(pool.Close)
+	db, err := postgres.New(pool, nil)
+	is.NoErr(err)
+	is.NoErr(db.Migrate(tb.Context()))
+	return db.Keys()
+}
+
+// openSQLite returns a store with its own pool.
+func openSQLite(tb testing.TB, file string) keys.Store {
+	is := is.New(tb)
+	is.Helper()
+	pool, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	is.NoErr(err)
+	tb.Cleanup(func() { pool.Close() })
+	pool.SetMaxOpenConns(3)
+	db, err := sqlite.New(pool)
+	is.NoErr(err)
+	is.NoErr(db.Migrate(tb.Context()))
+	return db.Keys()
 }
 
 // openPostgresWith returns a store that contains keys.

@@ -1,4 +1,4 @@
-package keys_test
+package revocation_test
 
 import (
 	"cmp"
@@ -19,6 +19,7 @@ import (
 
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/storagetest"
 )
 
 const (
@@ -265,7 +266,7 @@ func (w *world) checkEntryLifetime() {
 	w.mu.Lock()
 	w.hidden[issued.Key.Digest] = true
 	w.mu.Unlock()
-	_, err = updateKey(w.t.Context(), w.database, issued.Key.ID, func(key *keys.Key) error { key.Active = false; return nil })
+	_, err = storagetest.UpdateKey(w.t.Context(), w.database, issued.Key.ID, func(key *keys.Key) error { key.Active = false; return nil })
 	w.is.NoErr(err)
 	time.Sleep(time.Minute)
 	w.checkAll(map[keys.RawKey]error{issued.Raw: keys.ErrInactive})

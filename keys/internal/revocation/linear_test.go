@@ -1,4 +1,4 @@
-package keys_test
+package revocation_test
 
 import (
 	"context"
