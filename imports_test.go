@@ -34,6 +34,10 @@ var importRules = []importRule{
 		reason: "a domain depends on neither HTTP nor JSON nor a database",
 	},
 	{
+		pkg:    "keys/internal/revocation",
+		reason: "it contains tests only, so that importers of package keys do not depend on the linearizability checker",
+	},
+	{
 		pkg:    "keys/internal/pagetoken",
 		may:    []string{"github.com/go-json-experiment/json"},
 		never:  []string{"net", "context", "database/sql"},
