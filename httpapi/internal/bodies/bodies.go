@@ -3,7 +3,7 @@
 //
 // A body is read completely, compressed once, and cached. Of a list that is longer than
 // a quarter of the cache only the start is read in advance, and the rest while it is
-// written.
+// written. It is cached then, if it has not changed and fits.
 //
 // Invariants: a body is not older than the call that returns it. All of a settled body
 // is of one version; an unsettled one may also have later changes.
@@ -62,12 +62,11 @@ type Library struct {
 // New returns a Library with a cache that takes size bytes of memory, none if size is
 // negative. A call of the service may take as long as timeout.
 func New(service *symbols.Service, size int64, timeout time.Duration) *Library {
-	maxRead := max(size/4, 4<<20)
 	return &Library{
 		service: service,
 		timeout: timeout,
-		cache:   newCache(size-size/3, maxRead), // a third is for what the garbage collector has not freed yet
-		maxRead: maxRead,
+		cache:   newCache(size - size/3), // a third is for what the garbage collector has not freed yet
+		maxRead: max(size/4, 4<<20),
 		reads:   make(chan struct{}, 4*runtime.GOMAXPROCS(0)),
 	}
 }
@@ -148,13 +147,15 @@ func (e *memoryError) Error() string { return "memory is needed" }
 func (l *Library) content(ctx context.Context, key Key, version symbols.Version, size int64, memory Memory) (*content, error) {
 	for {
 		c, err := l.cache.get(key, version), error(nil)
-		if c == nil {
+		if c != nil {
+			err = l.pin(c, memory)
+		}
+		if c == nil || err != nil && c.cost() > l.maxRead { // without memory, a long list is read page by page
 			var filled any
 			filled, err, _ = l.fills.Do(fmt.Sprint(key, version), func() (any, error) { return l.fill(ctx, key, size, memory) })
-			c, _ = filled.(*content)
-		}
-		if err == nil {
-			err = l.pin(c, memory)
+			if c, _ = filled.(*content); err == nil {
+				err = l.pin(c, memory)
+			}
 		}
 		if needed, ok := errors.AsType[*memoryError](err); ok {
 			memory.Shrink(0) // nobody waits for others with memory that others wait for

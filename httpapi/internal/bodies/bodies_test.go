@@ -119,6 +119,66 @@ func TestLibrary_PartsAreJoined(t *testing.T) {
 	}
 }
 
+// TestLibrary_CachesLongLists reads lists of which the start is read in advance.
+func TestLibrary_CachesLongLists(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for _, compress := range []bool{false, true} {
+		key := Key{Kind: Contents, ID: 1, Gzip: compress, Fields: AllFields}
+		l := newLibrary(t, 64<<20, 50, 4000)
+		l.maxRead = 20_000
+		held := int64(0)
+		memory := &memoryOf{used: &held, limit: 1 << 40}
+
+		first, body := read(t, l, key)
+		is.True(!body.Settled)
+		again, body := read(t, l, key)
+		is.True(body.Settled)
+		is.Equal(again, first)
+
+		held = 0 // while it is written, all that was read is counted
+		body, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1, Gzip: compress, Fields: AllFields | sizeField}, nil, memory.New())
+		is.NoErr(err)
+		started := held
+		is.NoErr(body.Write(t.Context(), writerFunc(func(p []byte) { is.True(held >= min(started, maxUncounted)) })))
+		body.Release()
+		is.Equal(held, int64(0))
+
+		// A list that changes while it is written, or for which there is no memory, is not kept.
+		name := "changed"
+		for _, disturb := range []func(*Body){
+			func(*Body) {
+				_, err := l.service.UpdateSymbol(t.Context(), 50, symbols.SymbolFields{Name: &name}, symbols.Any)
+				is.NoErr(err)
+			},
+			func(b *Body) { b.memory.(*memoryOf).limit = 1 },
+		} {
+			name += "."
+			_, err := l.service.UpdateSymbol(t.Context(), 1, symbols.SymbolFields{Name: &name}, symbols.Any)
+			is.NoErr(err)
+			body, err := l.Get(t.Context(), key, nil, memory.New())
+			is.NoErr(err)
+			is.True(!body.Settled)
+			disturb(body)
+			is.NoErr(body.Write(t.Context(), io.Discard))
+			body.Release()
+			is.Equal(held, int64(0))
+			is.True(l.cache.get(key, body.Version) == nil)
+		}
+
+		_, _ = read(t, l, key)
+		memory.limit = 60_000 // enough for the start, but not for all
+		body, err = l.Get(t.Context(), key, nil, memory.New())
+		is.NoErr(err)
+		is.Equal(body.Settled, compress) // the compressed list is small
+		body.Release()
+	}
+}
+
+type writerFunc func(p []byte)
+
+func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
+
 // TestLibrary_CountsContentOnce has two responses with the same content.
 func TestLibrary_CountsContentOnce(t *testing.T) {
 	t.Parallel()
@@ -219,7 +279,7 @@ func TestLibrary_KnownVersionIsNotRead(t *testing.T) {
 func TestCache_EvictsLeastRecentlyUsed(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	c := newCache(10<<10, 10<<10)
+	c := newCache(10 << 10)
 	put := func(id int64, version symbols.Version) {
 		c.put(Key{ID: id}, &content{version: version, size: 1 << 10})
 		is.True(c.size <= c.limit)

@@ -47,35 +47,45 @@ func (b *Body) Release() {
 
 // Write writes the body to w, once. An error leaves the body incomplete.
 func (b *Body) Write(ctx context.Context, w io.Writer) error {
-	for _, part := range b.content.parts {
+	c := b.content
+	for _, part := range c.parts {
 		if _, err := w.Write(part); err != nil {
 			return err
 		}
 	}
-	rest, compressor := b.content.rest, &GzipWriter{w, b.content.crc, b.content.plain}
-	if b.Gzip {
-		w = compressor
-	}
-	if rest != nil {
+	if c.rest != nil {
+		next, rest := c.continued(), *c.rest
 		b.Release()
-		if err := b.writeRest(ctx, w, *rest); err != nil {
+		if err := b.writeRest(ctx, w, next, rest); err != nil {
 			return err
 		}
+		c = next
 	}
 	if b.Gzip {
-		return compressor.Close()
+		_, err := w.Write(appendGzipTrailer(nil, c.crc, c.plain))
+		return err
 	}
 	return nil
 }
 
-// writeRest writes what is not read in advance, of which one page is in memory at a time.
-func (b *Body) writeRest(ctx context.Context, w io.Writer, rest symbols.Range) error {
-	memory := b.memory.New()
+// writeRest writes what is not read in advance, and adds it to c. If all pages are of one
+// version and there is memory for them, c is put into the cache. Otherwise, one page is in
+// memory at a time.
+func (b *Body) writeRest(ctx context.Context, w io.Writer, c *content, rest symbols.Range) error {
+	memory, keep := b.memory.New(), true
 	defer memory.Shrink(0)
 	for {
-		p, err := b.library.page(ctx, b.key, rest, false, symbols.LargeSize, func(size int64) error { return growUncounted(memory, size) })
-		if needed, ok := errors.AsType[*memoryError](err); ok {
-			if err := memory.Grow(needed.size, true); err != nil {
+		var needed int64
+		grow := func(size int64) error {
+			needed = size
+			return growUncounted(memory, c.size+size)
+		}
+		p, err := b.library.page(ctx, b.key, rest, false, symbols.LargeSize, grow)
+		if errors.As(err, new(*memoryError)) {
+			c.drop()
+			keep = false
+			memory.Shrink(0) // nobody waits for others with memory that others wait for
+			if err := memory.Grow(needed, true); err != nil {
 				return err
 			}
 			continue
@@ -83,10 +93,25 @@ func (b *Body) writeRest(ctx context.Context, w io.Writer, rest symbols.Range) e
 		if err != nil {
 			return err
 		}
-		if _, err := w.Write(p.data); err != nil || !p.more {
-			return err
+		written := len(c.parts)
+		c.add(p.data)
+		for _, part := range c.parts[written:] {
+			if _, err := w.Write(part); err != nil {
+				return err
+			}
 		}
+		keep = keep && p.version == c.version && c.cost() <= b.library.cache.limit
+		if !keep {
+			c.drop()
+		}
+		if !p.more {
+			break
+		}
+		memory.Shrink(c.size)
 		rest = p.next(rest)
-		memory.Shrink(0)
 	}
+	if keep {
+		b.library.cache.put(b.key, c)
+	}
+	return nil
 }

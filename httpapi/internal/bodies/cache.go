@@ -10,8 +10,7 @@ import (
 // cache keeps contents, one version of each, and evicts the least recently used. It is
 // safe for concurrent use.
 type cache struct {
-	limit   int64 // bytes
-	longest int64 // bytes of an entry
+	limit int64 // bytes
 
 	mu      sync.Mutex
 	entries map[Key]*list.Element // the values are cacheEntry
@@ -24,8 +23,8 @@ type cacheEntry struct {
 	*content
 }
 
-func newCache(limit, longest int64) *cache {
-	return &cache{limit: limit, longest: longest, entries: make(map[Key]*list.Element), recent: list.New()}
+func newCache(limit int64) *cache {
+	return &cache{limit: limit, entries: make(map[Key]*list.Element), recent: list.New()}
 }
 
 // get returns the content of a key at version, or nil.
@@ -48,7 +47,7 @@ func (c *cache) put(key Key, put *content) {
 	if previous := c.entries[key]; previous != nil {
 		c.evict(previous)
 	}
-	if put.cost() > min(c.limit, c.longest) {
+	if put.cost() > c.limit {
 		return
 	}
 	c.entries[key] = c.recent.PushFront(cacheEntry{key, put})

@@ -40,7 +40,7 @@ func (c *content) cost() int64 {
 func (c *content) add(text []byte) {
 	size := int64(len(text))
 	if c.gzip {
-		if c.parts == nil {
+		if c.plain == 0 {
 			c.append([]byte(gzipHeader))
 		}
 		c.crc, c.plain = crc32.Update(c.crc, crc32.IEEETable, text), c.plain+size
@@ -57,6 +57,14 @@ func (c *content) add(text []byte) {
 func (c *content) append(part []byte) {
 	c.parts, c.size = append(c.parts, part), c.size+int64(cap(part))
 }
+
+// continued returns a copy that can be continued. Its parts are those of c.
+func (c *content) continued() *content {
+	return &content{version: c.version, parts: slices.Clip(c.parts), size: c.size, gzip: c.gzip, crc: c.crc, plain: c.plain}
+}
+
+// drop forgets the parts, which are written, and goes on.
+func (c *content) drop() { c.parts, c.size = nil, 0 }
 
 // interrupt ends a list before the records of rest. A page ends there; the rest of a list
 // without limit is read while it is written.
