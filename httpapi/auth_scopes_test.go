@@ -198,16 +198,17 @@ func TestAuthorize(t *testing.T) {
 	is.Equal(h.admin("GET", "/admin/api-keys/1", "").object()["useCount"], 2.0) // denied requests are no uses
 }
 
-// TestAuthorize_GetsNoBody reads the body in Authorize, which leaves it to the endpoint.
-func TestAuthorize_GetsNoBody(t *testing.T) {
+// TestAuthorize_CannotReadBody reads the body in Authorize, which leaves it to the endpoint.
+func TestAuthorize_CannotReadBody(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) {
 		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
 			body, err := io.ReadAll(r.Body)
 			is.Equal(string(body), "")
+			is.True(err != nil)
 			r.Body = io.NopCloser(strings.NewReader(`{"name":"other"}`))
-			return err
+			return nil
 		}
 	})
 	is.Equal(h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201).object()["name"], "a")
