@@ -199,7 +199,7 @@ func mustBe(err, want error) error {
 	if errors.Is(err, want) {
 		return nil
 	}
-	return fmt.Errorf("%v; want %v", err, want)
+	return errors.Join(err, fmt.Errorf("want %w", want))
 }
 
 // verify finds all writes of others that were acknowledged, and returns how many there

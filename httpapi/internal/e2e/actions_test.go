@@ -53,11 +53,10 @@ func (b *tab) enterClientKey(s *site) {
 	b.wait(`!document.querySelector("dialog")`)
 }
 
-// enterBothKeys enters the keys where the list of exports asks for them.
 func (b *tab) enterBothKeys(s *site) {
 	b.t.Helper()
 	b.enterClientKey(s)
-	b.click("Enter the admin key")
+	b.click("Access")
 	b.enterInDialog("Admin key", apitest.AdminKey)
 	b.wait(`!document.querySelector("dialog")`)
 }

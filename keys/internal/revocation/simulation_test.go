@@ -19,7 +19,6 @@ import (
 
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
-	"example.com/canvasback/storage/storagetest"
 )
 
 const (
@@ -266,7 +265,10 @@ func (w *world) checkEntryLifetime() {
 	w.mu.Lock()
 	w.hidden[issued.Key.Digest] = true
 	w.mu.Unlock()
-	_, err = storagetest.UpdateKey(w.t.Context(), w.database, issued.Key.ID, func(key *keys.Key) error { key.Active = false; return nil })
+	_, err = w.database.Update(w.t.Context(), []int64{issued.Key.ID}, func(list []keys.Key) error {
+		list[0].Active = false
+		return nil
+	})
 	w.is.NoErr(err)
 	time.Sleep(time.Minute)
 	w.checkAll(map[keys.RawKey]error{issued.Raw: keys.ErrInactive})
