@@ -51,13 +51,13 @@ func TestOverview_ShowsHealthCountsAndFailures(t *testing.T) {
 	b.waitText("Server error") // the form of the admin key is shown again
 	b.enterKey("Admin key", apitest.AdminKey)
 	b.waitText("2 keys")
-	b.wait(`document.querySelectorAll(".cards .good").length === 3 && document.querySelectorAll(".cards .bad").length === 1`)
+	b.wait(`document.querySelectorAll(".cards .good").length === 4 && document.querySelectorAll(".cards .bad").length === 1`)
 	b.waitText("Version 0.1.0", "1 export", "Server error", "Ready", "Fence: partial")
 	is.True(strings.Contains(strings.Join(b.tableRows(), "\n"), "GET symbol/folders 500 internal error r-500"))
 	failing.on.Store(false)
 	b.click("Reload")
 	b.waitText("1 folder")
-	b.wait(`document.querySelectorAll(".cards .good").length === 4 && document.querySelector(".plot")`) // complete
+	b.wait(`document.querySelectorAll(".cards .good").length === 5 && document.querySelector(".plot")`) // complete
 	b.click("Inactive 1")
 	b.wait(`document.title === "Keys · Canvasback"`)
 	b.waitText("1 of 2 keys")
