@@ -70,6 +70,7 @@ func TestFollow_MissesNothingAfterSlowRead(t *testing.T) {
 					store.hold.Store(&hold)
 					time.Sleep(time.Second)
 				}
+				time.Sleep(50 * time.Millisecond) // not when the feed reads, which would add to the first Take
 				close(joining)
 				second := <-joined
 				defer second.Close()
