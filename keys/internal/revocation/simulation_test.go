@@ -443,7 +443,7 @@ func (l *link) FindID(ctx context.Context, id int64) (keys.Key, error) {
 	return send(ctx, l, true, func(s keys.Store) (keys.Key, error) { return s.FindID(context.WithoutCancel(ctx), id) })
 }
 
-// Touch does not wait, because time stands still while a goroutine waits for a mutex. It
+// Touch does not wait, because synthetic time does not pass while a goroutine waits for a mutex. It
 // loses no response, because uses of a lost one are written again.
 func (l *link) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
 	if l.draw().noRequest {
