@@ -53,18 +53,11 @@ func (b *tab) enterClientKey(s *site) {
 	b.wait(`!document.querySelector("dialog")`)
 }
 
-// enterBothKeys enters the keys where the list of exports asks for them. The list draws
-// itself again once it has the client key, so a first click may meet the previous button.
+// enterBothKeys enters the keys where the list of exports asks for them.
 func (b *tab) enterBothKeys(s *site) {
 	b.t.Helper()
 	b.enterClientKey(s)
-	open := func() bool { return eval[bool](b, `!!e2e.field("Admin key")`) }
-	for began := time.Now(); !open() && time.Since(began) < timeout; {
-		b.click("Enter the admin key")
-		for waiting := time.Now(); !open() && time.Since(waiting) < time.Second; {
-			time.Sleep(pollInterval)
-		}
-	}
+	b.click("Enter the admin key")
 	b.enterInDialog("Admin key", apitest.AdminKey)
 	b.wait(`!document.querySelector("dialog")`)
 }
@@ -106,11 +99,8 @@ func (b *tab) moveSelectedAndUndo(s *site, to symbols.Folder) {
 	b.waitText("Undone.") // until then, the symbols change places
 }
 
-// focused returns the name of the focused element.
-func (b *tab) focused() string {
-	b.t.Helper()
-	return eval[string](b, `e2e.name(document.activeElement)`)
-}
+// focused is the expression of the name of the focused element.
+const focused = `e2e.name(document.activeElement)`
 
 // waitFocus waits until the element of an expression has the focus and no closed
 // dialog is left, which would move the focus.
@@ -133,17 +123,19 @@ func (b *tab) chooseFiles(expression string, paths ...string) {
 // dropFiles drops files on the element of an expression.
 func (b *tab) dropFiles(expression string, paths ...string) {
 	b.t.Helper()
-	at := b.clickPoint(expression)
 	data := &input.DragData{Items: []*input.DragDataItem{}, Files: paths, DragOperationsMask: 1}
-	for _, step := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver, input.DispatchDragEventTypeDrop} {
-		call(b, input.DispatchDragEvent, input.DispatchDragEventParams{Type: step, X: at.X, Y: at.Y, Data: data})
-	}
+	steps := []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver, input.DispatchDragEventTypeDrop}
+	b.hit(expression, func(at point) {
+		for _, step := range steps {
+			call(b, input.DispatchDragEvent, input.DispatchDragEventParams{Type: step, X: at.X, Y: at.Y, Data: data})
+		}
+	})
 }
 
 // drag drags the element of one expression onto that of another.
 func (b *tab) drag(from, to string) {
 	b.t.Helper()
-	start, end := b.clickPoint(from), b.clickPoint(to)
+	start, end := b.pointOf("clickPoint", from), b.pointOf("clickPoint", to)
 	start = eval[point](b, `e2e.clickPoint(`+from+`)`)
 	end = eval[point](b, `e2e.clickPoint(`+to+`)`)
 	b.do(chromedp.DragAndDropXY(start.X, start.Y, end.X, end.Y))

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -169,17 +170,34 @@ window.e2e = {
 	// field finds an input by label.
 	field: (name) => [...e2e.top().querySelectorAll("input, select, textarea")]
 		.find((node) => (node.getAttribute("aria-label") ?? node.labels[0]?.innerText ?? "").trim() === name),
-	// clickPoint returns the center of an element, or null if it is busy or covered.
+	// clickPoint returns the center of an element, or null if it is disabled, busy or covered.
 	clickPoint(node) {
-		if (!node || node.getAttribute("aria-busy")) return null;
+		if (!node?.isConnected || node.disabled || node.getAttribute("aria-busy")) return null;
 		node.scrollIntoView({ block: "center", behavior: "instant" });
 		const { x, y, width, height } = node.getBoundingClientRect();
 		const at = { x: x + width / 2, y: y + height / 2 };
 		const hit = document.elementFromPoint(at.x, at.y);
 		return hit && (node.contains(hit) || hit.contains(node)) ? at : null;
 	},
+	// aim returns the clickPoint of an element that the next click or drop must hit. The
+	// page gets no event elsewhere, such as where the element was before it moved.
+	aim(node) {
+		const at = e2e.clickPoint(node);
+		if (at) e2e.target = node;
+		return at;
+	},
+	missed: () => Boolean(e2e.target),
 	text: () => document.body.innerText,
-};`
+};
+for (const type of ["pointerdown", "mousedown", "pointerup", "mouseup", "click", "dragenter", "dragover", "drop"]) {
+	addEventListener(type, (e) => {
+		const target = e2e.target;
+		if (!target || !e.isTrusted) return;
+		const hit = target.isConnected && (target.contains(e.target) || e.target.contains(target));
+		if (!hit) e.stopImmediatePropagation(), e.preventDefault();
+		else if (type === "click" || type === "drop") e2e.target = undefined;
+	}, true);
+}`
 
 // openTab opens a tab with a URL.
 func openTab(t *testing.T, pageURL string) *tab {
@@ -336,6 +354,20 @@ func (b *tab) wait(expression string) {
 	}
 }
 
+// equal polls until an expression has a value.
+func equal[T any](b *tab, expression string, want T) {
+	b.t.Helper()
+	for deadline := time.Now().Add(timeout); ; time.Sleep(pollInterval) {
+		got := eval[T](b, expression)
+		if reflect.DeepEqual(got, want) {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("%s is %#v; want %#v", expression, got, want)
+		}
+	}
+}
+
 // waitFor polls until a condition of the server is true.
 func (b *tab) waitFor(condition func() bool) {
 	b.t.Helper()
@@ -370,7 +402,21 @@ func (b *tab) click(names ...string) {
 // clickNode clicks the element of an expression.
 func (b *tab) clickNode(expression string) {
 	b.t.Helper()
-	b.clickAt(b.clickPoint(expression))
+	b.hit(expression, b.clickAt)
+}
+
+// hit does something at the element of an expression, again if it has missed it.
+func (b *tab) hit(expression string, do func(at point)) {
+	b.t.Helper()
+	for deadline := time.Now().Add(timeout); ; {
+		do(b.pointOf("aim", expression))
+		if !eval[bool](b, `e2e.missed()`) {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("timeout: missed %s", expression)
+		}
+	}
 }
 
 func (b *tab) clickAt(at point) {
@@ -384,11 +430,12 @@ func (b *tab) clickAt(at point) {
 
 type point struct{ X, Y float64 }
 
-// clickPoint waits until the element of an expression can be clicked.
-func (b *tab) clickPoint(expression string) point {
+// pointOf waits until the element of an expression can be clicked. The function is
+// clickPoint or aim.
+func (b *tab) pointOf(function, expression string) point {
 	b.t.Helper()
 	for deadline := time.Now().Add(timeout); ; time.Sleep(pollInterval) {
-		if at := eval[*point](b, `e2e.clickPoint(`+expression+`)`); at != nil {
+		if at := eval[*point](b, `e2e.`+function+`(`+expression+`)`); at != nil {
 			return *at
 		}
 		if time.Now().After(deadline) {
@@ -397,17 +444,21 @@ func (b *tab) clickPoint(expression string) point {
 	}
 }
 
-// fill replaces the text of the field with a label, in Chromium as if it was pasted.
+// fill replaces the text of the field with a label, in Chromium as if it was pasted. It
+// tries again if the page moved the focus meanwhile.
 func (b *tab) fill(label, text string) {
 	b.t.Helper()
-	b.wait(`e2e.field(` + quote(label) + `)`)
-	eval[bool](b, `(e2e.field(`+quote(label)+`).focus(), document.activeElement.select?.(), true)`)
-	if b.firefox != nil {
-		b.typeKeys(kb.Backspace + text)
-		return
+	field := `e2e.field(` + quote(label) + `)`
+	for filled := false; !filled; filled = eval[bool](b, `!`+field+` || `+field+`.value === `+quote(text)) {
+		b.wait(field + `?.focus() || document.activeElement === ` + field)
+		eval[bool](b, `(document.activeElement.select?.(), true)`)
+		if b.firefox != nil {
+			b.typeKeys(kb.Backspace + text)
+		} else {
+			b.typeKeys(kb.Backspace)
+			call(b, input.InsertText, input.InsertTextParams{Text: text})
+		}
 	}
-	b.typeKeys(kb.Backspace)
-	call(b, input.InsertText, input.InsertTextParams{Text: text})
 }
 
 // typeKeys types text or keys of package kb into the focused element.

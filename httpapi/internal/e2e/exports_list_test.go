@@ -34,24 +34,24 @@ func TestExportList_PagesAndSearches(t *testing.T) {
 	}
 	b := openExportList(s)
 	b.waitText("60 exports", "1–50 of 60")
-	is.Equal(eval[[]string](b, listedSources), want[:50])
+	equal(b, listedSources, want[:50])
 	b.click("Next page")
 	b.waitText("51–60 of 60")
-	is.Equal(eval[[]string](b, listedSources), want[50:])
+	equal(b, listedSources, want[50:])
 	b.chooseOption("Order", "Newest first")
 	b.waitText("1–50 of 60")
 	is.Equal(eval[[]string](b, listedSources)[0], want[59])
-	is.Equal(eval[string](b, `location.hash`), "#/exports?order=Newest+first")
+	equal(b, `location.hash`, "#/exports?order=Newest+first")
 	b.chooseOption("Order", "Oldest first")
 
 	b.fill("Search sources", "plan-1")
 	b.wait(listedSources + `.length === 10`)
-	is.Equal(eval[[]string](b, listedSources), want[10:20])
+	equal(b, listedSources, want[10:20])
 	b.fill("Search sources", "7 100%")
 	b.wait(listedSources + `.length === 6`)
 	b.visit(s.url + "?" + eval[string](b, `location.hash`)) // is in the URL
 	b.wait(`e2e.field("Sources")`)
-	is.Equal(eval[string](b, `document.querySelector("main [type=search]").value`), "7 100%")
+	equal(b, `document.querySelector("main [type=search]").value`, "7 100%")
 	b.enterBothKeys(s)
 	b.wait(listedSources + `.length === 6`)
 	b.fill("Search sources", "PLAN-1")
@@ -103,11 +103,11 @@ func TestExportList_BrokenFilesAreFoundAndChanged(t *testing.T) {
 	b.click("Check all")
 	b.waitText("3 files checked, 1 not available.")
 	b.wait(shown + `.length === 1`)
-	is.Equal(eval[[]string](b, shown), []string{sourceURL("lost")})
+	equal(b, shown, []string{sourceURL("lost")})
 
 	b.click("More for "+sourceURL("lost"), "Change file…")
-	is.Equal(eval[[]string](b, `[...document.querySelectorAll("dialog input")].map((one) => one.value)`), []string{sourceURL("lost"), apitest.FilesURL + "lost.pdf", ""})
-	is.True(eval[bool](b, `e2e.field("Source").readOnly`))
+	equal(b, `[...document.querySelectorAll("dialog input")].map((one) => one.value)`, []string{sourceURL("lost"), apitest.FilesURL + "lost.pdf", ""})
+	b.wait(`e2e.field("Source").readOnly`)
 	b.fill("Exported file", apitest.FilesURL+"a.pdf")
 	s.Clock.Add(time.Minute)
 	b.click("Change")
@@ -119,7 +119,7 @@ func TestExportList_BrokenFilesAreFoundAndChanged(t *testing.T) {
 	b.waitText("3 files checked, 0 not available.", "No broken file")
 
 	b.click("Register…") // is empty again
-	is.Equal(eval[[]string](b, `[...document.querySelectorAll("dialog input")].map((one) => one.value + one.readOnly)`), []string{"false", "false", "false"})
+	equal(b, `[...document.querySelectorAll("dialog input")].map((one) => one.value + one.readOnly)`, []string{"false", "false", "false"})
 }
 
 func TestExportList_DownloadsSelection(t *testing.T) {
@@ -132,14 +132,14 @@ func TestExportList_DownloadsSelection(t *testing.T) {
 	b := openExportList(s)
 	b.clickNode(`e2e.field(` + quote("Select "+sourceURL("c")) + `)`)
 	b.clickNode(`e2e.field(` + quote("Select "+sourceURL("a")) + `)`)
-	is.Equal(eval[string](b, `e2e.field("Sources").value`), sourceURL("c")+"\n"+sourceURL("a"))
+	equal(b, `e2e.field("Sources").value`, sourceURL("c")+"\n"+sourceURL("a"))
 	b.click("Download 2 files as a zip")
 	b.waitText("canvas-exports.zip")
 	is.Equal(b.downloadedNames("canvas-exports.zip"), []string{"c.pdf", "a.pdf"})
 
 	// The field and the boxes agree.
 	b.fill("Sources", sourceURL("b"))
-	is.Equal(eval[[]bool](b, `[...document.querySelectorAll(".records input")].map((one) => one.checked)`), []bool{false, true, false})
+	equal(b, `[...document.querySelectorAll(".records input")].map((one) => one.checked)`, []bool{false, true, false})
 	b.click("More for " + sourceURL("c"))
 	b.clickNode(`[...document.querySelectorAll("[role=menuitem]")].find((one) => one.innerText === "Download")`)
 	b.waitText("c.pdf, 6 B, is in your browser's downloads.")
@@ -150,7 +150,7 @@ func TestExportList_DownloadsSelection(t *testing.T) {
 	b.fill("Exported file", apitest.FilesURL+"a.pdf")
 	b.click("Register")
 	b.wait(listedSources + `.length === 4`)
-	is.True(eval[bool](b, `[...document.querySelectorAll(".records input")].at(-1).checked`))
+	b.wait(`[...document.querySelectorAll(".records input")].at(-1).checked`)
 }
 
 // tableRows returns the text of the table rows of the screen.

@@ -38,7 +38,7 @@ func TestExports_AreRegisteredAndDownloaded(t *testing.T) {
 	b.click("Register")
 	b.waitText("Registered.")
 	b.waitFocus(`e2e.button("Register…")`)
-	is.Equal(eval[string](b, `e2e.field("Sources").value`), sourceURL("section"))
+	equal(b, `e2e.field("Sources").value`, sourceURL("section"))
 	found, err := s.Exports.Find(t.Context(), sourceURL("section"))
 	is.NoErr(err)
 	is.Equal(found.ExportedURL, apitest.FilesURL+"plan.pdf")
@@ -102,7 +102,7 @@ func TestExports_ShowsURLs(t *testing.T) {
 	b.fill("Sources", sourceURL("plan"))
 	b.click("Show URLs")
 	b.wait(`document.querySelectorAll("main tbody tr").length === 1`)
-	is.Equal(eval[string](b, `fetch(document.querySelector("main tbody a").href).then((response) => response.text())`), "the plan")
+	equal(b, `fetch(document.querySelector("main tbody a").href).then((response) => response.text())`, "the plan")
 }
 
 // pausingOpener opens files of pausingSize bytes and pauses each in the middle
@@ -213,7 +213,7 @@ func TestDownload_ShowsProgress(t *testing.T) {
 			resume := make(chan struct{})
 			b, _ := exportFolder(t, pausingSize, c.known, resume)
 			b.waitText(c.shows)
-			is.Equal(eval[float64](b, `document.querySelector("progress").position`), map[bool]float64{true: 0.5, false: -1}[c.known])
+			equal(b, `document.querySelector("progress").position`, map[bool]float64{true: 0.5, false: -1}[c.known])
 			close(resume)
 			is.Equal(len(b.downloaded("Valves.zip")), pausingSize)
 		})
@@ -306,7 +306,7 @@ func TestExports_LinkFromOtherOrigin(t *testing.T) {
 	sources := `[` + quote(sourceURL("plan")) + `, ` + quote(sourceURL("large")) + `]`
 	eval[any](b, `(async (key, sources) => { `+lines+` })(`+quote(string(s.RawKey))+`, `+sources+`)`)
 	is.Equal(len(b.downloadedNames("canvas-exports.zip")), 2)
-	is.Equal(eval[string](b, `document.title`), "A viewer") // the page is still there
+	equal(b, `document.title`, "A viewer") // the page is still there
 }
 
 // TestExports_APIOfOtherOrigin has the console and its API on two origins.

@@ -36,7 +36,7 @@ func TestFirefox_MainFlows(t *testing.T) {
 	b.waitText("1 key", "Most used keys")
 	ground := func(theme string) string {
 		b.firefox.setTheme(theme)
-		is.Equal(eval[[]string](b, lowContrast), []string{})
+		equal(b, lowContrast, []string{})
 		return eval[string](b, `getComputedStyle(document.body).backgroundColor`)
 	}
 	is.Equal(ground("dark"), "rgb(23, 21, 19)")
@@ -53,7 +53,7 @@ func TestFirefox_MainFlows(t *testing.T) {
 	b.click("Use it in this console", "Done")
 	b.fill("Search by name, owner, id or scope", "kio")
 	b.waitText("1 of 2 keys")
-	is.Equal(b.texts(".records .name"), []string{"Kiosk"})
+	equal(b, texts(".records .name"), []string{"Kiosk"})
 	b.fill("Search by name, owner, id or scope", "")
 	b.waitText("2 keys")
 	b.click("More for apitest")

@@ -17,10 +17,9 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// lists returns the texts of the elements of a selector.
-func (b *tab) texts(selector string) []string {
-	b.t.Helper()
-	return eval[[]string](b, `[...document.querySelectorAll(`+quote(selector)+`)].map((one) => one.innerText.trim())`)
+// texts is the expression of the texts of the elements of a selector.
+func texts(selector string) string {
+	return `[...document.querySelectorAll(` + quote(selector) + `)].map((one) => one.innerText.trim())`
 }
 
 // choose selects an option of the field with a label.
@@ -46,7 +45,7 @@ func TestOverview_ShowsHealthCountsAndFailures(t *testing.T) {
 	_, err := s.Keys.Create(t.Context(), keys.Fields{Name: &name, Active: new(false)})
 	is.NoErr(err)
 	b := openTab(t, s.url)
-	is.Equal(eval[string](b, `document.title`), "Overview · Canvasback") // the landing page
+	equal(b, `document.title`, "Overview · Canvasback") // the landing page
 	b.enterClientKey(s)
 	b.waitText("Server error") // the form of the admin key is shown again
 	b.enterKey("Admin key", apitest.AdminKey)
@@ -61,7 +60,7 @@ func TestOverview_ShowsHealthCountsAndFailures(t *testing.T) {
 	b.click("Inactive 1")
 	b.wait(`document.title === "Keys · Canvasback"`)
 	b.waitText("1 of 2 keys")
-	is.Equal(b.texts(".records .name"), []string{"Old one"})
+	equal(b, texts(".records .name"), []string{"Old one"})
 	b.click("Overview") // without loading the page again, although its first URL had no fragment
 	b.waitText("2 keys")
 }
@@ -93,18 +92,18 @@ func TestKeys_ThousandsAreFilteredAndPaged(t *testing.T) {
 	}
 	b := openKeys(s)
 	b.waitText("1,000 keys")
-	is.Equal(eval[int](b, `document.querySelectorAll("tbody tr").length`), 50)
+	equal(b, `document.querySelectorAll("tbody tr").length`, 50)
 	once.Do(func() { close(shown) })
 	b.waitText("2,301 keys", "1–50 of 2,301")
 	is.True(eval[int](b, `document.querySelectorAll("*").length`) < 3000)
 	b.click("Next page")
 	b.waitText("51–100 of 2,301")
-	is.Equal(b.texts(".records .name")[0], "Viewer 2249")
-	is.Equal(eval[string](b, `location.hash`), "#/keys?page=2")
+	equal(b, texts(".records .name")+"[0]", "Viewer 2249")
+	equal(b, `location.hash`, "#/keys?page=2")
 
 	b.chooseOption("Order", "Oldest first")
 	b.waitText("1–50 of 2,301")
-	is.Equal(b.texts(".records .name")[1], "Viewer 0") // after the key of apitest
+	equal(b, texts(".records .name")+"[1]", "Viewer 0") // after the key of apitest
 	b.fill("Owner", "team-3")
 	b.waitText("575 of 2,301 keys")
 	b.fill("Search by name, owner, id or scope", "viewer 11")
@@ -171,20 +170,19 @@ func TestKeys_RowsAreOneTabStop(t *testing.T) {
 	}
 	b := openKeys(s)
 	b.wait(`document.querySelectorAll("tbody tr").length === 3`)
-	is.Equal(eval[int](b, `document.querySelectorAll("tbody [tabindex='0']").length`), 3)
+	equal(b, `document.querySelectorAll("tbody [tabindex='0']").length`, 3)
 	eval[bool](b, `(document.querySelector("tbody [tabindex='0']").focus(), true)`)
 	for _, step := range [][2]string{
 		{kb.Tab, "More for One"}, {kb.ArrowLeft, "Deactivate One"}, {kb.ArrowUp, "Deactivate Two"}, {kb.ArrowLeft, "Two"}, {kb.ArrowLeft, "Select Two"},
 		{kb.ArrowLeft, "Select Two"}, {kb.ArrowDown, "Select One"}, {kb.Tab, "More for One"}, {kb.Tab, "More for apitest"},
 	} {
 		b.typeKeys(step[0])
-		is.Equal(b.focused(), step[1])
+		equal(b, focused, step[1])
 	}
 }
 
 func TestPage_ShortcutsAndSkipLink(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	b := openKeys(startSite(t))
 	press := func(key, expression string) {
 		t.Helper()
@@ -203,14 +201,14 @@ func TestPage_ShortcutsAndSkipLink(t *testing.T) {
 	b.click("Single-key shortcuts")
 	press(kb.Escape, `!document.querySelector("dialog")`)
 	b.typeKeys("4")
-	is.Equal(eval[string](b, `document.title`), "Keys · Canvasback")
+	equal(b, `document.title`, "Keys · Canvasback")
 
 	b.do(reload)
 	b.waitText("Admin key required")
 	eval[bool](b, `(document.activeElement.blur(), document.getElementById("skip").focus(), true)`)
-	is.True(eval[bool](b, `document.getElementById("skip").getBoundingClientRect().height > 20`))
+	b.wait(`document.getElementById("skip").getBoundingClientRect().height > 20`)
 	press(kb.Enter, `document.activeElement.id === "title"`)
-	is.Equal(eval[string](b, `location.hash`), "#/keys")
+	equal(b, `location.hash`, "#/keys")
 }
 
 func TestPage_MissingKeys(t *testing.T) {
@@ -242,7 +240,7 @@ func TestPage_MissingKeys(t *testing.T) {
 
 	b.click("Exports")
 	b.wait(`e2e.field("Sources")`)
-	is.Equal(eval[string](b, `e2e.field("Sources").value`), sourceURL("plan")) // what was entered is kept
+	equal(b, `e2e.field("Sources").value`, sourceURL("plan")) // what was entered is kept
 	b.click("Download")
 	b.waitText("plan.pdf, 8 B, is in your browser's downloads.")
 	b.waitNoText("Client key missing") // an earlier error
@@ -259,16 +257,16 @@ func TestSymbols_ManyFoldersScrollByThemselves(t *testing.T) {
 	last := s.folder("Zone", "Gate valve")
 	b := openTab(t, s.url+"#/symbols")
 	b.wait(`document.querySelectorAll(".side li").length === 121`)
-	is.Equal(b.texts(".side li")[:11], strings.Split("Folder 1,Folder 2,Folder 3,Folder 4,Folder 5,Folder 6,Folder 7,Folder 8,Folder 9,Folder 10,Folder 11", ","))
-	is.Equal(eval[int](b, `document.querySelectorAll(".side li [tabindex='0']").length`), 1)
-	is.True(eval[bool](b, `document.documentElement.scrollHeight < 2 * innerHeight`))
+	equal(b, texts(".side li")+".slice(0, 11)", strings.Split("Folder 1,Folder 2,Folder 3,Folder 4,Folder 5,Folder 6,Folder 7,Folder 8,Folder 9,Folder 10,Folder 11", ","))
+	equal(b, `document.querySelectorAll(".side li [tabindex='0']").length`, 1)
+	b.wait(`document.documentElement.scrollHeight < 2 * innerHeight`)
 	b.click("Zone")
 	b.wait(`document.querySelector(".tile")?.getBoundingClientRect().top < innerHeight`)
-	is.Equal(eval[int](b, `scrollY`), 0)
+	equal(b, `scrollY`, 0)
 	b.fill("Find a folder", "older 11")
 	b.wait(`document.querySelectorAll(".side li").length === 11`)
 	b.typeKeys(kb.Tab + kb.ArrowDown)
-	is.Equal(b.focused(), "Folder 110")
+	equal(b, focused, "Folder 110")
 	b.typeKeys(kb.Enter)
 	b.waitText("This folder is empty")
 
@@ -291,11 +289,11 @@ func TestSymbols_AreSelectedMovedAndViewed(t *testing.T) {
 	vents := s.folder("Vents")
 	b := openTab(t, s.url+"#/symbols")
 	b.waitText("5 symbols")
-	is.Equal(eval[int](b, `document.querySelectorAll(".grid [tabindex='0']").length`), 1)
+	equal(b, `document.querySelectorAll(".grid [tabindex='0']").length`, 1)
 	eval[bool](b, `(document.getElementById("symbol-1").focus(), true)`)
 	for _, step := range [][2]string{{kb.ArrowRight, "B"}, {" ", "B"}, {kb.End, "E"}, {kb.ArrowLeft, "D"}, {" ", "D"}, {kb.Home, "A"}} {
 		b.typeKeys(step[0])
-		is.Equal(b.focused(), step[1])
+		equal(b, focused, step[1])
 	}
 	b.moveSelectedAndUndo(s, vents)
 	b.waitText("5 symbols")
@@ -311,7 +309,7 @@ func TestSymbols_AreSelectedMovedAndViewed(t *testing.T) {
 	title("C")
 	b.typeKeys(kb.ArrowLeft + kb.ArrowLeft)
 	title("A")
-	is.Equal(eval[string](b, `location.hash`), "#/symbols/1/1")
+	equal(b, `location.hash`, "#/symbols/1/1")
 	ground := `getComputedStyle(document.querySelector("dialog .preview")).backgroundColor`
 	light := eval[string](b, ground)
 	b.click("Dark")
@@ -324,7 +322,7 @@ func TestSymbols_AreSelectedMovedAndViewed(t *testing.T) {
 	}
 	act("Copy ID")
 	b.waitText("Copied.")
-	is.Equal(eval[string](b, `navigator.clipboard.readText()`), "1")
+	equal(b, `navigator.clipboard.readText()`, "1")
 	act("Rename…")
 	b.fill("Name", "A1")
 	b.click("Rename")
@@ -395,7 +393,7 @@ func TestReference_SearchesAndLinksOperations(t *testing.T) {
 	is := is.New(t)
 	b := openTab(t, startSite(t).url+"#/api/rotateKey")
 	b.wait(`document.querySelector(".operation[open] .command")`)
-	is.Equal(eval[string](b, `document.querySelector(".operation[open]").id`), "api-rotateKey")
+	equal(b, `document.querySelector(".operation[open]").id`, "api-rotateKey")
 	b.fill("Search operations", "folder export")
 	b.wait(`[...document.querySelectorAll(".operation")].filter((one) => e2e.shown(one)).length < 4`)
 	b.clickNode(`document.querySelector(".operation:not([hidden]) summary")`)

@@ -38,7 +38,7 @@ func TestKeys_AreCreatedUsedAndChanged(t *testing.T) {
 	b.enterKey("Admin key", "a wrong one")
 	b.waitText("Key rejected", "x-admin-key is not a valid key")
 	b.waitFocus(`e2e.field("Admin key")`)
-	is.Equal(eval[string](b, `e2e.field("Admin key").value`), "")
+	equal(b, `e2e.field("Admin key").value`, "")
 	b.enterKey("Admin key", apitest.AdminKey)
 	b.waitText(keyName)
 
@@ -56,7 +56,7 @@ func TestKeys_AreCreatedUsedAndChanged(t *testing.T) {
 
 	b.click("Copy key")
 	b.waitText("Copied.")
-	is.Equal(eval[string](b, `navigator.clipboard.readText()`), raw)
+	equal(b, `navigator.clipboard.readText()`, raw)
 	b.click("Download .env")
 	is.Equal(string(b.downloaded("canvasback.env")), "# My <b>viewer</b>\nCANVASBACK_URL="+s.url+"api\nCLIENT_API_KEY="+raw+"\n")
 	b.click("Use it in this console")
@@ -148,15 +148,15 @@ func TestKeys_CanBeManagedByKeyboard(t *testing.T) {
 	moveTo := func(key, name string) {
 		t.Helper()
 		for range 40 {
-			if b.focused() == name {
+			if eval[string](b, focused) == name {
 				return
 			}
 			b.typeKeys(key)
 			if !eval[bool](b, `document.activeElement === document.body || getComputedStyle(document.activeElement.matches("[type=radio]") ? document.activeElement.nextSibling : document.activeElement).outlineStyle !== "none"`) {
-				t.Errorf("the focus on %q is not visible", b.focused())
+				t.Errorf("the focus on %q is not visible", eval[string](b, focused))
 			}
 		}
-		t.Fatalf("%q does not get the focus; the last one is %q", name, b.focused())
+		t.Fatalf("%q does not get the focus; the last one is %q", name, eval[string](b, focused))
 	}
 	b.waitFocus(`e2e.field("Admin key")`)
 	b.typeKeys(apitest.AdminKey + kb.Enter)
@@ -209,10 +209,9 @@ func TestKeys_RawKeyDialogWarnsBeforeClosing(t *testing.T) {
 
 func TestKeys_StoreInTabIsOptional(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	b := openKeys(s)
-	is.Equal(eval[int](b, `sessionStorage.length + localStorage.length + document.cookie.length`), 0)
+	equal(b, `sessionStorage.length + localStorage.length + document.cookie.length`, 0)
 	b.do(reload)
 	b.waitText("Admin key required") // in memory only
 
@@ -221,33 +220,32 @@ func TestKeys_StoreInTabIsOptional(t *testing.T) {
 	b.waitText(keyName)
 	b.do(reload)
 	b.waitText(keyName)
-	is.Equal(eval[int](b, `sessionStorage.length`), 1)
-	is.Equal(eval[int](b, `localStorage.length + document.cookie.length`), 0)
+	equal(b, `sessionStorage.length`, 1)
+	equal(b, `localStorage.length + document.cookie.length`, 0)
 
 	b.click("Access admin")
 	b.waitText("kept in this tab")
 	b.click("Forget the admin key")
 	b.waitText("Admin key required")
-	is.Equal(eval[int](b, `sessionStorage.length`), 0)
+	equal(b, `sessionStorage.length`, 0)
 
 	b.click("Keep this key in this tab across reloads")
 	b.enterKey("Admin key", "a wrong one")
 	b.waitText("Key rejected")
-	is.Equal(eval[int](b, `sessionStorage.length`), 0) // a rejected key is not stored
+	equal(b, `sessionStorage.length`, 0) // a rejected key is not stored
 }
 
 func TestKeys_AreNotSavedAsPasswords(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	b := openTab(t, s.url+"#/keys")
 	b.waitText("Admin key required")
-	is.Equal(eval[string](b, `e2e.field("Admin key").type`), "password")
-	is.Equal(eval[string](b, `e2e.field("Admin key").autocomplete`), "new-password")
-	is.Equal(eval[string](b, `e2e.field("Admin key").form.autocomplete`), "off")
+	equal(b, `e2e.field("Admin key").type`, "password")
+	equal(b, `e2e.field("Admin key").autocomplete`, "new-password")
+	equal(b, `e2e.field("Admin key").form.autocomplete`, "off")
 	b.enterKey("Admin key", apitest.AdminKey)
 	b.click("Create key")
-	is.Equal(eval[string](b, `e2e.field("Name").autocomplete`), "off")
+	equal(b, `e2e.field("Name").autocomplete`, "off")
 }
 
 // inactive is the change that deactivates a key.

@@ -150,8 +150,8 @@ func TestPicker_PlacesSymbols(t *testing.T) {
 			clickOption(b, 0)
 			b.typeKeys(kb.ArrowRight + kb.ArrowDown + kb.ArrowUp + kb.ArrowRight + kb.Enter)
 			b.wait(placed + ` === "Gate,Ball,Gate"`)
-			is.Equal(eval[string](b, inPalette(`root.getElementById(root.querySelector("ul").getAttribute("aria-activedescendant")).innerText.trim()`)), "Gate")
-			is.Equal(eval[string](b, inPalette(`options.find((one) => one.ariaSelected === "true").innerText.trim()`)), "Gate")
+			equal(b, inPalette(`root.getElementById(root.querySelector("ul").getAttribute("aria-activedescendant")).innerText.trim()`), "Gate")
+			equal(b, inPalette(`options.find((one) => one.ariaSelected === "true").innerText.trim()`), "Gate")
 
 			eval[any](b, `(() => {
 				const { shadowRoot: root } = document.querySelector("canvasback-palette");
@@ -161,8 +161,8 @@ func TestPicker_PlacesSymbols(t *testing.T) {
 				window.symbol = document.querySelector("canvasback-palette").dropped(dataTransfer);
 			})()`)
 			b.wait(placed + ` === "Gate,Ball,Gate,Globe"`)
-			is.Equal(eval[string](b, `symbol.blob().then((blob) => [symbol.id, symbol.name, symbol.type, blob.type].join())`), "6,Globe,image/svg+xml,image/svg+xml")
-			is.True(eval[bool](b, `symbol.url.includes("&token=cbt_")`))
+			equal(b, `symbol.blob().then((blob) => [symbol.id, symbol.name, symbol.type, blob.type].join())`, "6,Globe,image/svg+xml,image/svg+xml")
+			b.wait(`symbol.url.includes("&token=cbt_")`)
 		})
 	}
 }
@@ -181,7 +181,7 @@ func TestPicker_FollowsChanges(t *testing.T) {
 	is.NoErr(s.Symbols.DeleteSymbol(t.Context(), 1, symbols.Any, 0))
 	gate := s.symbol(folder.ID, "Gate", "image/svg+xml", imageData("Gate", "image/svg+xml", svgImage))
 	b.wait(inPalette(`options.length === 2 && options[1].innerText.trim() === "Gate"`))
-	is.True(eval[bool](b, inPalette(`options[0] === check`)))
+	b.wait(inPalette(`options[0] === check`))
 	b.wait(inPalette(`options[1].firstChild.naturalWidth === 40`))
 	redrawn := strings.Replace(svgImage, `width="40"`, `width="50"`, 1)
 	_, err := s.Symbols.UpdateSymbol(t.Context(), gate.ID, symbols.SymbolFields{Data: &redrawn}, symbols.Any)
@@ -189,7 +189,7 @@ func TestPicker_FollowsChanges(t *testing.T) {
 	b.wait(inPalette(`options[1].firstChild.naturalWidth === 50`))
 	s.folder("Pumps")
 	b.wait(inPalette(`[...root.querySelectorAll("option")].map((one) => one.text).join() === "Pumps,Valves"`))
-	is.Equal(eval[string](b, inPalette(`root.querySelector("select").selectedOptions[0].text`)), "Valves")
+	equal(b, inPalette(`root.querySelector("select").selectedOptions[0].text`), "Valves")
 	requests := s.count("GET /api/symbol/folders/1/symbols")
 	s.symbol(2, "Gear", "image/svg+xml", svgImage) // is not shown
 	s.symbol(1, "Globe", "image/svg+xml", svgImage)
@@ -211,7 +211,7 @@ func TestPicker_LoadsWhatIsSeen(t *testing.T) {
 	b := openTab(t, s.pageURL)
 	b.waitText("Drawing")
 	b.wait(inPalette(`root.querySelector("p").innerText === "200+ symbols"`))
-	is.Equal(eval[int](b, inPalette(`root.querySelectorAll("option").length`)), 1000)
+	equal(b, inPalette(`root.querySelectorAll("option").length`), 1000)
 	b.wait(inPalette(`options[0].firstChild.naturalWidth > 0`))
 	is.True(s.count("/image") < 200)
 	is.True(s.requestsBesidesImages() <= requestsToOpen)
@@ -219,7 +219,7 @@ func TestPicker_LoadsWhatIsSeen(t *testing.T) {
 		eval[any](b, inPalette(`(root.querySelector("ul").scrollTop = 1e6, null)`))
 		b.wait(inPalette(`root.querySelector("p").innerText === ` + quote(count)))
 	}
-	is.True(eval[bool](b, inPalette(`root.querySelector("ul").scrollTop > 0`)))
+	b.wait(inPalette(`root.querySelector("ul").scrollTop > 0`))
 	eval[any](b, inPalette(`(root.querySelector("ul").focus(), null)`))
 	b.typeKeys(kb.End)
 	b.wait(inPalette(`options[999].ariaSelected === "true"`))
@@ -243,7 +243,7 @@ func TestPicker_IsAccessible(t *testing.T) {
 		is.Equal(eval[string](b, inPalette(`getComputedStyle(root.host).backgroundColor`)) == "rgb(255, 255, 255)", theme == "light")
 		for _, width := range []int64{1280, 320} {
 			b.resize(width, 700)
-			is.True(eval[bool](b, `document.documentElement.scrollWidth <= innerWidth`))
+			b.wait(`document.documentElement.scrollWidth <= innerWidth`)
 			is.True(eval[float64](b, inPalette(`root.host.offsetWidth`)) == 320)
 			if scriptErr == nil {
 				violations = append(violations, b.violations(fmt.Sprint(theme, " ", width), script)...)

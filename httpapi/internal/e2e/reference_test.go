@@ -133,7 +133,7 @@ func TestReference_ShowsAllOperationsOfTheAPI(t *testing.T) {
 	}
 	b := openTab(t, startSite(t).url+"#/api")
 	b.waitText("Create a client key")
-	is.Equal(eval[int](b, `document.querySelectorAll(".operation").length`), operations)
+	equal(b, `document.querySelectorAll(".operation").length`, operations)
 	b.clickNode(`document.querySelector(".operation summary")`)
 	b.wait(`document.querySelector(".operation .command")`)
 }

@@ -82,8 +82,15 @@ func (s *site) api() http.Handler { return httpapi.Handler(&s.Options) }
 
 func (s *site) listen(handler http.Handler) {
 	s.server = httptest.NewServer(handler)
-	s.t.Cleanup(s.server.Close)
+	s.t.Cleanup(s.close)
 	s.url = s.server.URL + "/"
+}
+
+// close stops the server, which would otherwise wait for pages that follow changes.
+func (s *site) close() {
+	s.server.Listener.Close()
+	s.server.CloseClientConnections()
+	s.server.Close()
 }
 
 // keyNamed returns the client key with a name.

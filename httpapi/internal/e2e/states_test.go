@@ -125,7 +125,7 @@ func TestStates_LoginOfTheApplication(t *testing.T) {
 	})
 	b := openTab(t, s.url+"#/keys")
 	b.waitText("Not logged in as an administrator.")
-	is.Equal(eval[string](b, `document.querySelector("main strong").innerText`), "Login required")
+	equal(b, `document.querySelector("main strong").innerText`, "Login required")
 	is.True(!eval[bool](b, `Boolean(document.querySelector("main form"))`)) // a key would not help
 
 	eval[string](b, `document.cookie = "session=ann"`)
@@ -180,12 +180,12 @@ func TestStates_Offline(t *testing.T) {
 	offline(true)
 	b.rename("Actions for Gate valve", "Rename…", "Ball valve")
 	b.waitText("You are offline")
-	is.New(t).Equal(eval[string](b, `e2e.field("Name").value`), "Ball valve") // the input is kept
+	equal(b, `e2e.field("Name").value`, "Ball valve") // the input is kept
 	offline(false)
 	b.click("Rename")
 	b.wait(`e2e.button("Actions for Ball valve")`)
 
-	s.server.Close()
+	s.close()
 	b.click("Reload")
 	b.waitText("Server unreachable", "No response from "+s.url+"api/")
 }
@@ -207,7 +207,7 @@ func TestStates_Loading(t *testing.T) {
 	s.folder("Valves", "Gate valve")
 	b := openTab(t, s.url+"#/symbols")
 	b.wait(`document.querySelector(".skeleton")`)
-	is.New(t).Equal(eval[string](b, `document.querySelector(".skeleton").getAttribute("aria-label")`), "Loading")
+	equal(b, `document.querySelector(".skeleton").getAttribute("aria-label")`, "Loading")
 	b.click("Exports") // loading does not block
 	b.wait(`e2e.field("Sources")`)
 	b.click("Symbols")
@@ -245,7 +245,6 @@ func TestStates_KeyEnteredWhileLoading(t *testing.T) {
 // TestStates_LoadedAgain loads every screen, and once more in every state of the server.
 func TestStates_LoadedAgain(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := newSite(t)
 	var state atomic.Pointer[failingHandler]
 	handler := s.handler()
@@ -297,7 +296,7 @@ func TestStates_LoadedAgain(t *testing.T) {
 			}
 			if failing.status != 401 && failing.status != 403 {
 				b.wait(`e2e.button("Retry")`)
-				is.True(eval[bool](b, `e2e.text().includes(`+quote(record)+`)`)) // the list is not lost
+				b.wait(`e2e.text().includes(` + quote(record) + `)`) // the list is not lost
 				state.Store(nil)
 				b.click("Retry")
 			} else {

@@ -83,7 +83,7 @@ func TestSymbols_TrashIsShown(t *testing.T) {
 	b.waitText("This folder is empty")
 	b.click("Folder actions", "Trash…")
 	b.waitText("Symbol of Valves, deleted just now")
-	is.Equal(b.texts(".trash b"), []string{"Ball valve", "Gate valve"}) // the latest first
+	equal(b, texts(".trash b"), []string{"Ball valve", "Gate valve"}) // the latest first
 	b.click("Restore Gate valve")
 	b.waitText("Gate valve restored.", "1 symbol")
 	is.Equal(names(s.symbolsIn(valves.ID)), []string{"Gate valve"})
@@ -185,7 +185,6 @@ func TestSymbols_TagsAreChanged(t *testing.T) {
 // shown until the user wants them.
 func TestSymbols_ShowsChangesByOthers(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	valves := s.folder("Valves", "Gate valve", "Ball valve")
 	b := openWithClientKey(s, "symbols")
@@ -194,27 +193,26 @@ func TestSymbols_ShowsChangesByOthers(t *testing.T) {
 	b.waitText("Gate valve renamed.")
 	s.symbol(valves.ID, "Check valve", "image/svg+xml", svgImage)
 	b.waitText("2 symbols, changed by others")
-	is.Equal(b.texts(".tile .name"), []string{"Mine", "Ball valve"})
+	equal(b, texts(".tile .name"), []string{"Mine", "Ball valve"})
 	b.click("Show changes")
 	b.waitText("3 symbols\n")
 	b.wait(`!e2e.button("Show changes")`)
-	is.Equal(b.texts(".tile .name"), []string{"Mine", "Ball valve", "Check valve"})
+	equal(b, texts(".tile .name"), []string{"Mine", "Ball valve", "Check valve"})
 }
 
 // TestSymbols_StateIsInTheURL opens URLs of a filtered list and of no folder.
 func TestSymbols_StateIsInTheURL(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	s.folder("Pumps")
 	s.folder("Valves", "Gate valve", "Ball valve")
 	b := openTab(t, s.url+"#/symbols/2?filter=gate&ground=Dark")
 	b.waitText("1 of 2 symbols")
-	is.Equal(eval[string](b, `document.documentElement.dataset.plate + e2e.field("Filter by name or type").value`), "Darkgate")
+	equal(b, `document.documentElement.dataset.plate + e2e.field("Filter by name or type").value`, "Darkgate")
 	b.fill("Filter by name or type", "valve")
 	b.waitText("2 symbols\n")
 	b.click("Ball valve", "Checker", "Close")
-	is.Equal(eval[string](b, `location.hash`), "#/symbols/2?filter=valve&ground=Checker")
+	b.wait(`location.hash === "#/symbols/2?filter=valve&ground=Checker"`)
 	eval[bool](b, `(location.hash = "#/symbols/99", true)`)
 	b.waitText("There is no folder 99")
 	b.click("Open the first folder")

@@ -39,16 +39,16 @@ func TestUsage_IsDrawn(t *testing.T) {
 	b := openKeys(s)
 	const sum = "9 requests in 30 days, 5 at most in one"
 	b.wait(`document.querySelector(".records .plot")?.getAttribute("aria-label") === ` + quote(sum))
-	is.Equal(eval[[]string](b, `[...document.querySelectorAll(".records .uses td:last-child")].map((cell) => cell.textContent)`), []string{"1", "5", "3"})
+	equal(b, `[...document.querySelectorAll(".records .uses td:last-child")].map((cell) => cell.textContent)`, []string{"1", "5", "3"})
 	for _, link := range []string{keyName, "team-1"} { // the page of the key, and from there of its owner
 		b.clickNode(`[...document.querySelectorAll("main a")].find((one) => one.innerText === ` + quote(link) + `)`)
 		b.waitText("9 accepted requests since")
 		b.wait(`document.getElementById("title").innerText === ` + quote(link))
-		is.Equal(eval[string](b, `document.querySelector("main .plot").getAttribute("aria-label")`), sum)
+		equal(b, `document.querySelector("main .plot").getAttribute("aria-label")`, sum)
 		b.click("A year")
 		b.wait(`document.querySelectorAll("main .plot rect").length === 365`)
 		b.click("As a table")
-		is.Equal(b.texts("main .days tbody td:last-child"), []string{"1", "5", "3"})
+		equal(b, texts("main .days tbody td:last-child"), []string{"1", "5", "3"})
 	}
 	eval[bool](b, `(location.hash = "#/key/99", true)`)
 	b.waitText("There is no key 99")
@@ -170,10 +170,10 @@ func TestKeys_ListIsInTheURL(t *testing.T) {
 	b.chooseOption("Order", "Oldest first")
 	b.click("Next page")
 	b.waitText("51–100 of 120")
-	first := b.texts(".records .name")[0]
+	first := eval[string](b, texts(".records .name")+"[0]")
 	url := s.url + eval[string](b, `location.hash`)
 	other := openTab(t, url)
 	other.enterKey("Admin key", apitest.AdminKey)
 	other.waitText("51–100 of 120")
-	is.Equal(other.texts(".records .name")[0], first)
+	equal(other, texts(".records .name")+"[0]", first)
 }

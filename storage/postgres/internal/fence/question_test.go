@@ -102,7 +102,7 @@ func TestAsk_SharesConfirmations(t *testing.T) {
 	t.Logf("%.0f questions/s, %.1f transaction ids/s, %.0f bytes of WAL/s, %d failures, confirmed %d ms before the response at most",
 		float64(asked)/seconds, float64(laterXIDs-xids)/seconds, float64(laterWAL-wal)/seconds, failures.Load(), oldest.Load())
 	is.True(asked > 0)
-	is.True(laterXIDs-xids < asked/2)
+	is.True(float64(laterXIDs-xids) <= 20*seconds)
 }
 
 // TestAsk_IsConfirmed checks that no process takes a lost standby for one that confirms.
