@@ -255,7 +255,7 @@ func TestExec_DiscardsPreparedStatements(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool, conn := acquire(t)
-	f := newFence(pool, fence.Always)
+	f := newFence(pool, fence.Auto)
 	for i := range 1200 {
 		_, err := f.Exec(t.Context(), conn, fence.Statement{Text: fmt.Sprint(`SELECT `, i), Read: true})
 		is.NoErr(err)
@@ -290,9 +290,15 @@ func TestExec_ContextClosesConnection(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool, conn := acquire(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	f := newFence(pool, fence.Always)
+	sleep := func(ctx context.Context, seconds float64) error {
+		_, err := f.Exec(ctx, conn, fence.Statement{Text: `SELECT pg_sleep($1)`, Args: []any{seconds}})
+		return err
+	}
+	is.NoErr(sleep(t.Context(), 0)) // prepares it
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, err := newFence(pool, fence.Always).Exec(ctx, conn, fence.Statement{Text: `SELECT pg_sleep(3600)`})
+	err := sleep(ctx, 3600)
 	is.True(errors.Is(err, context.DeadlineExceeded))
 	is.True(fence.IsNotPrimary(err))
 	is.True(conn.IsClosed())
