@@ -17,7 +17,7 @@ import (
 )
 
 // Options configure an [API]. The zero value, or nil, serves nothing but the OpenAPI
-// document.
+// document. Applications usually set some of the first ten fields.
 type Options struct {
 	// Keys, Symbols and Exports are the services behind the routes. The
 	// routes of a nil service do not exist, nor those of links if the store of
@@ -35,6 +35,38 @@ type Options struct {
 	// Only the first request with a hashed key pays for bcrypt. At the cost of 10
 	// this takes about 60 ms. A hashed key has at most 72 bytes.
 	AdminKeys []string
+
+	// AllowedOrigins are the origins that CORS allows: "*" for all, "null",
+	// or scheme://host[:port], such as "https://viewer.example". CORS is off
+	// if empty.
+	AllowedOrigins []string
+
+	// ClientIP returns the client IP of a request. If nil it is the remote address of
+	// the connection. An application behind a proxy must set it, because only the
+	// application knows which header to trust.
+	ClientIP func(*http.Request) string
+
+	// PublicURL is the URL in front of Prefix for clients, such as
+	// "https://canvas.example". If empty, the absolute URLs of links to private files
+	// have the scheme and host of the request. Set it behind a proxy that terminates
+	// TLS or changes the host or path.
+	PublicURL string
+
+	// Limits are what a request, a client and all of them may use.
+	Limits Limits
+
+	// Observe, if set, is called after each request of the handler, after each
+	// request to [API.RequireClientKey], and after each one that
+	// [API.Authenticate] rejects. It runs on the request's goroutine and must
+	// be fast and safe for concurrent use. [LogRequests] returns one that logs.
+	// The API leaves its failures to it: see [Observation.Error].
+	Observe func(ctx context.Context, o Observation)
+
+	// Logger receives the causes of failures; slog.Default() if nil.
+	Logger *slog.Logger
+
+	// The fields below have their zero value in most applications: who may do what, and
+	// what a server has that serves more than the API.
 
 	// AuthenticateAdmin, if set, replaces admin keys by the application's own
 	// login, such as a session or the header of a proxy. AdminKeys must be empty
@@ -82,43 +114,14 @@ type Options struct {
 	// allows: see [http.CrossOriginProtection].
 	DangerouslySkipClientKeys bool
 
-	// ClientIP returns the client IP of a request. If nil it is the remote address of
-	// the connection. An application behind a proxy must set it, because only the
-	// application knows which header to trust.
-	ClientIP func(*http.Request) string
-
-	// PublicURL is the URL in front of Prefix for clients, such as
-	// "https://canvas.example". If empty, the absolute URLs of links to private files
-	// have the scheme and host of the request. Set it behind a proxy that terminates
-	// TLS or changes the host or path.
-	PublicURL string
-
 	// Prefix is the path in front of all routes, such as "/api". It is not
 	// needed behind http.StripPrefix.
 	Prefix string
-
-	// AllowedOrigins are the origins that CORS allows: "*" for all, "null",
-	// or scheme://host[:port], such as "https://viewer.example". CORS is off
-	// if empty.
-	AllowedOrigins []string
-
-	// Limits are what a request, a client and all of them may use.
-	Limits Limits
-
-	// Observe, if set, is called after each request of the handler, after each
-	// request to [API.RequireClientKey], and after each one that
-	// [API.Authenticate] rejects. It runs on the request's goroutine and must
-	// be fast and safe for concurrent use. [LogRequests] returns one that logs.
-	// The API leaves its failures to it: see [Observation.Error].
-	Observe func(ctx context.Context, o Observation)
 
 	// RequestID, if set, returns the request id that the application has given to
 	// the request, for example in its context; "" if there is none. An
 	// X-Request-Id that the application has set on the response comes first.
 	RequestID func(r *http.Request) string
-
-	// Logger receives the causes of failures; slog.Default() if nil.
-	Logger *slog.Logger
 
 	_ struct{} // prevents literals without field names
 }
