@@ -152,7 +152,12 @@ func (l *Library) content(ctx context.Context, key Key, version symbols.Version,
 		}
 		if c == nil || err != nil && c.cost() > l.maxRead { // without memory, a long list is read page by page
 			var filled any
-			filled, err, _ = l.fills.Do(fmt.Sprint(key, version), func() (any, error) { return l.fill(ctx, key, size, memory) })
+			filled, err, _ = l.fills.Do(fmt.Sprint(key, version), func() (any, error) {
+				if c := l.cache.get(key, version); c != nil && c.cost() <= l.maxRead { // of a read that has just ended
+					return c, nil
+				}
+				return l.fill(ctx, key, size, memory)
+			})
 			if c, _ = filled.(*content); err == nil {
 				err = l.pin(c, memory)
 			}

@@ -123,13 +123,15 @@ func (b *tab) chooseFiles(expression string, paths ...string) {
 // dropFiles drops files on the element of an expression.
 func (b *tab) dropFiles(expression string, paths ...string) {
 	b.t.Helper()
+	b.hit(expression, func(at point) { b.dropFilesAt(at, paths...) })
+}
+
+func (b *tab) dropFilesAt(at point, paths ...string) {
+	b.t.Helper()
 	data := &input.DragData{Items: []*input.DragDataItem{}, Files: paths, DragOperationsMask: 1}
-	steps := []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver, input.DispatchDragEventTypeDrop}
-	b.hit(expression, func(at point) {
-		for _, step := range steps {
-			call(b, input.DispatchDragEvent, input.DispatchDragEventParams{Type: step, X: at.X, Y: at.Y, Data: data})
-		}
-	})
+	for _, step := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver, input.DispatchDragEventTypeDrop} {
+		call(b, input.DispatchDragEvent, input.DispatchDragEventParams{Type: step, X: at.X, Y: at.Y, Data: data})
+	}
 }
 
 // drag drags the element of one expression onto that of another.

@@ -211,7 +211,7 @@ func TestSymbols_ImagesAreAdded(t *testing.T) {
 	b.dropFiles(`document.getElementById("folder-2")`, b.writeFile("elsewhere.png", pngImage(3, 3)))
 	b.waitText("1 symbol added to Vents.")
 	is.Equal(s.symbolsIn(other.ID)[0].Name, "elsewhere")
-	b.dropFiles(`document.querySelector(".bar")`, b.writeFile("nowhere.png", pngImage(3, 3))) // ignored
+	b.dropFilesAt(b.pointOf("clickPoint", `document.querySelector(".bar")`), b.writeFile("nowhere.png", pngImage(3, 3))) // ignored
 	is.Equal(len(s.symbolsIn(folder.ID)), 3)
 	b.click("Vents")
 	b.waitText("elsewhere")
