@@ -10,9 +10,10 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
+	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 )
@@ -35,20 +36,40 @@ jit = off
 
 // watchdogScript stops a server and removes its files at the end of its input,
 // that is, when the test process closes the pipe or ends. It resumes the server
-// first, because a frozen one does not stop.
+// first, because a frozen one does not stop. Interrupts from the terminal are for the
+// test process.
 const watchdogScript = `
+trap '' HUP INT QUIT
 cat >/dev/null
-if [ -e "$1/data/postmaster.pid" ]; then
-	kill -CONT "$(head -n 1 "$1/data/postmaster.pid")"
-	"$2/pg_ctl" -D "$1/data" -m immediate stop
+if [ -e data/postmaster.pid ]; then
+	kill -CONT "$(head -n 1 data/postmaster.pid)"
+	pg_ctl -D data -m immediate stop
 fi
-rm -rf "$1"
+rm -rf "$PWD"
+`
+
+// directoryScript creates a directory: in TMPDIR if that is set, or else in memory with
+// 2 GiB free, where creating the many files of a database is fastest, or else in /tmp.
+const directoryScript = `
+memory=$(df -Pk /dev/shm 2>/dev/null | awk '$6 == "/dev/shm" && $4 > 2097152 { print $6 }')
+for parent in "${TMPDIR:-$memory}" /tmp; do
+	[ -n "$parent" ] && mktemp -d "$parent/canvasback-pgtest-XXXXXX" && exit
+done
+exit 1
+`
+
+// signalScript sends a signal to all processes of the server. It freezes the postmaster
+// first, which then neither starts a process nor misses the end of one.
+const signalScript = `
+postmaster=$(head -n 1 data/postmaster.pid) && kill -STOP "$postmaster" || exit
+children=$(cat "/proc/$postmaster/task/$postmaster/children" 2>/dev/null || pgrep -P "$postmaster")
+kill -"$0" $children "$postmaster" || true # one may have ended
 `
 
 // cluster is a private server, running or stopped, with its files.
 type cluster struct {
-	programs string // directory
-	account  account
+	programs string   // directory
+	account  []string // command that runs another one as the account of the server
 	dir      string
 	url      url.URL
 
@@ -82,22 +103,25 @@ func startCluster(initialize func(*cluster) error) (_ *cluster, err error) {
 }
 
 // newFiles returns a cluster with an empty directory, which its watchdog removes.
-func newFiles() (*cluster, error) {
-	programs, err := findPrograms()
-	if err != nil {
+func newFiles() (c *cluster, err error) {
+	c = new(cluster)
+	if c.programs, err = findPrograms(); err != nil {
 		return nil, err
 	}
-	account, err := newAccount()
-	if err != nil {
+	if c.account, err = findAccount(); err != nil {
 		return nil, err
 	}
-	dir, err := account.tempDir()
+	dir, err := c.command("sh", "-c", directoryScript).Output()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("create a directory: %w", err)
 	}
-	c := &cluster{programs: programs, account: account, dir: dir}
-	if err := c.startWatchdog(); err != nil {
-		os.RemoveAll(dir)
+	c.dir = strings.TrimSpace(string(dir))
+	c.watchdog = c.command("sh", "-c", watchdogScript)
+	if c.watchdogInput, err = c.watchdog.StdinPipe(); err == nil {
+		err = c.watchdog.Start()
+	}
+	if err != nil {
+		os.RemoveAll(c.dir)
 		return nil, err
 	}
 	return c, nil
@@ -106,24 +130,19 @@ func newFiles() (*cluster, error) {
 // findPrograms returns the directory of the server's programs: one in PATH, or
 // else the newest version that Debian packages have installed.
 func findPrograms() (string, error) {
-	var dirs []string
+	if runtime.GOOS == "windows" {
+		return "", errNoPrograms
+	}
+	dirs, _ := filepath.Glob("/usr/lib/postgresql/[1-9][0-9]/bin") // fails only for a malformed pattern
 	if path, err := exec.LookPath("postgres"); err == nil {
 		dirs = append(dirs, filepath.Dir(path))
 	}
-	debian, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // fails only for a malformed pattern
-	slices.SortFunc(debian, func(a, b string) int { return cmp.Compare(majorVersion(b), majorVersion(a)) })
-	for _, dir := range append(dirs, debian...) {
+	for _, dir := range slices.Backward(dirs) {
 		if hasPrograms(dir) {
 			return dir, nil
 		}
 	}
 	return "", errNoPrograms
-}
-
-// majorVersion returns 15 for /usr/lib/postgresql/15/bin.
-func majorVersion(dir string) float64 {
-	version, _ := strconv.ParseFloat(filepath.Base(filepath.Dir(dir)), 64)
-	return version
 }
 
 func hasPrograms(dir string) bool {
@@ -135,12 +154,18 @@ func hasPrograms(dir string) bool {
 	return true
 }
 
-func (c *cluster) startWatchdog() (err error) {
-	c.watchdog = c.command("/bin/sh", "-c", watchdogScript, "watchdog", c.dir, c.programs)
-	if c.watchdogInput, err = c.watchdog.StdinPipe(); err != nil {
-		return err
+// findAccount returns a command that runs another one as the user of a server: none for
+// the current user, unless that is root, because PostgreSQL does not run as root.
+func findAccount() ([]string, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
 	}
-	return c.watchdog.Start()
+	for _, name := range []string{"postgres", "nobody"} {
+		if found, err := user.Lookup(name); err == nil {
+			return []string{"setpriv", "--reuid", found.Uid, "--regid", found.Gid, "--clear-groups"}, nil
+		}
+	}
+	return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody")
 }
 
 // close stops the server and removes its files.
@@ -156,11 +181,8 @@ func (c *cluster) initialize() error {
 	if err != nil {
 		return err
 	}
-	if output, err := c.command("cp", "-Rp", from.data(), c.data()).CombinedOutput(); err != nil {
-		return fmt.Errorf("cp: %w\n%s", err, output)
-	}
 	c.url = from.url
-	return nil
+	return c.run("cp", "-Rp", from.data(), c.data())
 }
 
 // initialized returns a cluster that is never started. Its watchdog removes it at the
@@ -179,24 +201,10 @@ var initialized = sync.OnceValues(func() (*cluster, error) {
 
 func (c *cluster) initdb() error {
 	password := rand.Text()
-	passwordFile := filepath.Join(c.dir, "password")
-	if err := os.WriteFile(passwordFile, []byte(password), 0o600); err != nil {
-		return err
-	}
-	if err := c.account.chown(passwordFile); err != nil {
-		return err
-	}
-	err := c.run("initdb",
-		"--pgdata", c.data(),
-		"--username", "postgres", "--pwfile", passwordFile, "--auth", "md5",
-		"--encoding", "UTF8", "--locale", "C",
-		"--no-sync",
-	)
-	if err != nil {
-		return err
-	}
-	if err := c.configure(settings); err != nil {
-		return err
+	write := c.command("tee", "password")
+	write.Stdin = strings.NewReader(password)
+	if err := write.Run(); err != nil {
+		return fmt.Errorf("write the password: %w", err)
 	}
 	c.url = url.URL{
 		Scheme:   "postgres",
@@ -204,7 +212,16 @@ func (c *cluster) initdb() error {
 		Path:     "/postgres",
 		RawQuery: "sslmode=disable",
 	}
-	return nil
+	err := c.run("initdb",
+		"--pgdata", c.data(),
+		"--username", "postgres", "--pwfile", "password", "--auth", "md5",
+		"--encoding", "UTF8", "--locale", "C",
+		"--no-sync",
+	)
+	if err != nil {
+		return err
+	}
+	return c.configure(settings)
 }
 
 // configure appends settings to those of the server.
@@ -246,68 +263,29 @@ func (c *cluster) stop(mode string) error {
 
 func (c *cluster) data() string { return filepath.Join(c.dir, "data") }
 
-// run runs one of the programs of the server.
+// run runs a command.
 func (c *cluster) run(program string, args ...string) error {
-	output, err := c.command(filepath.Join(c.programs, program), args...).CombinedOutput()
+	output, err := c.command(program, args...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", program, err, output)
 	}
 	return nil
 }
 
-// command returns a command that runs as the account of the server, in its
-// directory, without inherited settings for PostgreSQL clients and locales.
+// command returns a command that runs as the account of the server, in its directory, with
+// the programs of the server first in PATH, and without inherited settings for PostgreSQL
+// clients and locales.
 func (c *cluster) command(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(name, args...)
-	cmd.Dir = c.dir
+	path := "PATH=" + c.programs + ":" + os.Getenv("PATH")
+	args = slices.Concat(c.account, []string{"env", path, name}, args)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = cmp.Or(c.dir, "/")
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "PG") || strings.HasPrefix(variable, "LC_")
 	})
 	cmd.Env = append(cmd.Env, "LC_ALL=C")
-	c.account.configure(cmd)
 	return cmd
 }
 
-// signal sends a signal to all processes of the server. The postmaster receives
-// it first, because a frozen postmaster starts no further processes.
-func (c *cluster) signal(signal os.Signal) error {
-	postmaster, err := c.postmaster()
-	if err != nil {
-		return err
-	}
-	if err := sendSignal(postmaster, signal); err != nil {
-		return err
-	}
-	children, err := childProcesses(postmaster)
-	if err != nil {
-		return err
-	}
-	for _, child := range children {
-		if err := sendSignal(child, signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return err
-		}
-	}
-	return nil
-}
-
-// postmaster returns the id of the first process of the server.
-func (c *cluster) postmaster() (int, error) {
-	text, err := os.ReadFile(filepath.Join(c.data(), "postmaster.pid"))
-	if err != nil {
-		return 0, err
-	}
-	first, _, _ := strings.Cut(string(text), "\n")
-	return strconv.Atoi(first)
-}
-
-func sendSignal(id int, signal os.Signal) error {
-	process, err := os.FindProcess(id) // fails only on Windows
-	if err != nil {
-		return err
-	}
-	defer process.Release()
-	if err := process.Signal(signal); err != nil {
-		return fmt.Errorf("send %v to process %d: %w", signal, id, err)
-	}
-	return nil
-}
+// signal sends a signal to all processes of the server.
+func (c *cluster) signal(name string) error { return c.run("sh", "-c", signalScript, name) }

@@ -22,7 +22,7 @@ func start(t testing.TB, initialize func(*cluster) error) *Server {
 		skipOrFail(t, err)
 	}
 	t.Cleanup(func() {
-		c.signal(resumeSignal) // fails if the server is stopped
+		c.signal("CONT") // fails if the server is stopped
 		c.close()
 	})
 	return &Server{t, c}
@@ -53,13 +53,13 @@ func (s *Server) Restart() {
 // Pause freezes the server: connections stay open, but get no response.
 func (s *Server) Pause() {
 	s.t.Helper()
-	s.check(s.c.signal(pauseSignal))
+	s.check(s.c.signal("STOP"))
 }
 
 // Resume ends a pause.
 func (s *Server) Resume() {
 	s.t.Helper()
-	s.check(s.c.signal(resumeSignal))
+	s.check(s.c.signal("CONT"))
 }
 
 func (s *Server) check(err error) {

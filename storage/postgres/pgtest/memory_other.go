@@ -1,5 +1,0 @@
-//go:build unix && !linux
-
-package pgtest
-
-func memoryDir() string { return "" }
