@@ -24,7 +24,3 @@ func IfMatch(versions ...Version) Match { return Match{versions: slices.Clone(ve
 
 // Matches reports whether the condition holds for a version.
 func (m Match) Matches(v Version) bool { return m.any || slices.Contains(m.versions, v) }
-
-// Versions returns the versions that match, or whether all do. It is for stores that
-// compare versions in a query.
-func (m Match) Versions() (list []Version, all bool) { return slices.Clone(m.versions), m.any }

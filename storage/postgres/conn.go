@@ -92,21 +92,16 @@ func (db *database) read(ctx context.Context, f func(*pgx.Conn) error) error {
 
 // QueryRow returns the first row of a query, which runs when the row is scanned.
 func (db *database) QueryRow(ctx context.Context, statement string, args ...any) sqlstore.Row {
-	return rowFunc(func(dest ...any) error {
+	return sqlstore.RowFunc(func(dest ...any) error {
 		return db.read(ctx, func(conn *pgx.Conn) error {
 			return conn.QueryRow(ctx, db.sql(statement), db.fence.Args(args)...).Scan(dest...)
 		})
 	})
 }
 
-// rowFunc implements [sqlstore.Row].
-type rowFunc func(dest ...any) error
-
-func (f rowFunc) Scan(dest ...any) error { return f(dest...) }
-
 // QueryCurrent is QueryRow for a fenced query.
 func (db *database) QueryCurrent(ctx context.Context, statement string, args ...any) sqlstore.Row {
-	return rowFunc(func(dest ...any) error {
+	return sqlstore.RowFunc(func(dest ...any) error {
 		return db.read(ctx, func(conn *pgx.Conn) error {
 			result, err := db.fence.Exec(ctx, conn, fence.Statement{Text: db.sql(statement), Args: args, Read: true})
 			if err != nil {
@@ -162,7 +157,7 @@ func (db *database) write(ctx context.Context, statement string, args ...any) (r
 // WriteRow is write for a statement that returns a row, which runs when the row is
 // scanned.
 func (db *database) WriteRow(ctx context.Context, statement string, args ...any) sqlstore.Row {
-	return rowFunc(func(dest ...any) error {
+	return sqlstore.RowFunc(func(dest ...any) error {
 		result, err := db.write(ctx, statement, args...)
 		if err != nil {
 			return err

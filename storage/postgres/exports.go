@@ -106,37 +106,3 @@ func (s exportStore) AssignTenant(ctx context.Context, from, to string) error {
 		return err
 	})
 }
-
-func (s exportStore) InsertLink(ctx context.Context, link exports.StoredLink, limits exports.LinkLimits) error {
-	// Each subquery sees the table without deletions. Rows that a concurrent call
-	// deletes are skipped, so calls do not wait for each other.
-	inserted, err := s.db.Exec(ctx, `
-		WITH ended AS (
-			SELECT id
-			FROM canvasback_links
-			WHERE expires_at <= $4 OR owner = $2 AND served >= $12
-			ORDER BY id
-			LIMIT $13
-			FOR UPDATE SKIP LOCKED
-		), deleted AS (
-			DELETE FROM canvasback_links
-			WHERE id IN (SELECT id FROM ended)
-		), held AS (
-			SELECT count(*) AS links, coalesce(sum(size), 0)::bigint AS bytes,
-				count(*) FILTER (WHERE client = $3) AS client_links,
-				coalesce(sum(size) FILTER (WHERE client = $3), 0)::bigint AS client_bytes
-			FROM canvasback_links
-			WHERE owner = $2 AND expires_at > $4 AND served < $12
-		)
-		INSERT INTO canvasback_links (digest, owner, client, created_at, expires_at, plan, size, tenant)
-		SELECT $1, $2, $3, $4, $5, $6, $7::bigint, $14
-		FROM held
-		WHERE links < $8 AND bytes + $7::bigint <= $9 AND client_links < $10 AND client_bytes + $7::bigint <= $11`,
-		link.Digest[:], link.Owner[:], link.Client[:], link.CreatedAt, link.ExpiresAt, sqlstore.NotNull(link.Plan), int64(len(link.Plan)),
-		limits.PerOwner.Links, limits.PerOwner.Bytes, limits.PerClient.Links, limits.PerClient.Bytes, limits.Served, exports.PruneStep, link.Tenant,
-	)
-	if err == nil && inserted == 0 {
-		return exports.ErrTooManyLinks
-	}
-	return err
-}

@@ -64,15 +64,6 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) err
 	return err
 }
 
-func (s keyStore) PruneUsage(ctx context.Context, before int64, most int) (int, error) {
-	removed, err := s.db.Exec(ctx, `
-		DELETE FROM canvasback_key_usage
-		WHERE ctid = ANY (ARRAY (SELECT ctid FROM canvasback_key_usage WHERE day < $1 LIMIT $2 FOR UPDATE SKIP LOCKED))`,
-		before, most,
-	)
-	return int(removed), err
-}
-
 func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {
 	var (
 		epoch   int64

@@ -24,12 +24,8 @@ var Migrations, _ = fs.Sub(files, "migrations") // fails only for a malformed pa
 
 // pending returns the migrations that are not recorded in the database.
 func pending(ctx context.Context, db *database) ([]migration.Migration, error) {
-	list, err := migration.Read(Migrations)
-	if err != nil {
-		return nil, err
-	}
 	var version, contracted int
-	err = db.read(ctx, func(conn *pgx.Conn) error {
+	err := db.read(ctx, func(conn *pgx.Conn) error {
 		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(pgxTx pgx.Tx) error {
 			tx := transaction{pgxTx, db.fence, asWritten}
 			schema, err := resolveSchema(ctx, tx, db.schema)
@@ -43,10 +39,7 @@ func pending(ctx context.Context, db *database) ([]migration.Migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	if list, err = migration.Pending(list, version, contracted); err != nil {
-		return nil, fmt.Errorf("postgres: %w", err)
-	}
-	return list, nil
+	return migration.Pending(Migrations, version, contracted)
 }
 
 // asWritten does not qualify the names in a statement.

@@ -3,10 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
-
-	"github.com/jackc/pgx/v5"
 
 	"example.com/canvasback/storage/internal/sqlstore"
 	"example.com/canvasback/symbols"
@@ -140,50 +137,6 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 		return nil, err
 	}
 	return list, nil
-}
-
-// UpdateSymbol must lock the folder before the symbol, but learns the folder
-// from the symbol. So it reads without a lock, and writes only if the version
-// is unchanged; otherwise it starts over.
-func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*symbols.Symbol) error) (symbols.Symbol, error) {
-	for {
-		stored, err := s.GetSymbol(ctx, id)
-		if err != nil {
-			return symbols.Symbol{}, err
-		}
-		symbol := stored
-		if err := change(&symbol); err != nil {
-			return symbols.Symbol{}, err
-		}
-		symbol.ID, symbol.CreatedAt = id, stored.CreatedAt
-		err = s.db.WriteRow(ctx, `
-			WITH folders AS (
-				SELECT id
-				FROM canvasback_folders
-				WHERE id IN ($3::bigint, $4::bigint) AND tenant = $12
-				ORDER BY id
-				FOR NO KEY UPDATE
-			)
-			UPDATE canvasback_symbols
-			SET folder_id = $4, name = $5, type = $6, data = $7,
-				tags = $8, meta = $9, updated_at = $10, updated_by = $11
-			WHERE id = $1
-				AND version = $2
-				AND ARRAY (SELECT id FROM folders) @> ARRAY [$3::bigint, $4::bigint]
-			RETURNING version`,
-			id, int64(stored.Version), stored.FolderID, symbol.FolderID,
-			symbol.Name, symbol.Type, symbol.Data,
-			symbol.Tags.String(), symbol.Meta, symbol.UpdatedAt, symbol.UpdatedBy, s.Of,
-		).Scan(&symbol.Version)
-		if !errors.Is(err, pgx.ErrNoRows) {
-			return symbol, err
-		}
-		if symbol.FolderID != stored.FolderID {
-			if _, err := s.GetFolder(ctx, symbol.FolderID); err != nil {
-				return symbols.Symbol{}, err
-			}
-		}
-	}
 }
 
 func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {

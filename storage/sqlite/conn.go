@@ -40,22 +40,17 @@ func readRows(rows *sql.Rows, err error, read func(sqlstore.Rows) error) error {
 func (db *database) QueryRow(ctx context.Context, statement string, args ...any) sqlstore.Row {
 	prepared, err := db.prepare(ctx, statement) //nolint:sqlclosecheck // kept for later calls
 	if err != nil {
-		return rowFunc(func(...any) error { return err })
+		return sqlstore.RowFunc(func(...any) error { return err })
 	}
 	return prepared.QueryRowContext(ctx, arguments(args)...)
 }
-
-// rowFunc implements [sqlstore.Row].
-type rowFunc func(dest ...any) error
-
-func (f rowFunc) Scan(dest ...any) error { return f(dest...) }
 
 func (db *database) QueryCurrent(ctx context.Context, statement string, args ...any) sqlstore.Row {
 	return db.QueryRow(ctx, statement, args...)
 }
 
 func (db *database) WriteRow(ctx context.Context, statement string, args ...any) sqlstore.Row {
-	return rowFunc(func(dest ...any) error {
+	return sqlstore.RowFunc(func(dest ...any) error {
 		return db.Transact(ctx, func(tx sqlstore.Tx) error { return tx.QueryRow(ctx, statement, args...).Scan(dest...) })
 	})
 }

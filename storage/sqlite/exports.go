@@ -59,35 +59,3 @@ func (s exportStore) Find(ctx context.Context, tenant string, sources ...string)
 		stored,
 	)
 }
-
-func (s exportStore) InsertLink(ctx context.Context, link exports.StoredLink, limits exports.LinkLimits) error {
-	var inserted int64
-	err := s.db.write(ctx, func(tx transaction) error {
-		const prune = `DELETE FROM canvasback_links WHERE id IN (SELECT id FROM canvasback_links WHERE `
-		_, err := tx.Exec(ctx, prune+`expires_at <= ? ORDER BY expires_at LIMIT ?)`, link.CreatedAt, exports.PruneStep)
-		if err == nil {
-			_, err = tx.Exec(ctx, prune+`owner = ? AND served >= ? ORDER BY id LIMIT ?)`, link.Owner[:], limits.Served, exports.PruneStep)
-		}
-		if err != nil {
-			return err
-		}
-		inserted, err = tx.Exec(ctx, `
-			INSERT INTO canvasback_links (digest, owner, client, created_at, expires_at, plan, size, tenant)
-			SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?12
-			FROM (
-				SELECT count(*) AS links, total(size) AS bytes,
-					count(*) FILTER (WHERE client = ?3) AS client_links, total(size) FILTER (WHERE client = ?3) AS client_bytes
-				FROM canvasback_links
-				WHERE owner = ?2
-			)
-			WHERE links < ?8 AND bytes + ?7 <= ?9 AND client_links < ?10 AND client_bytes + ?7 <= ?11`,
-			link.Digest[:], link.Owner[:], link.Client[:], link.CreatedAt, link.ExpiresAt, sqlstore.NotNull(link.Plan), len(link.Plan),
-			limits.PerOwner.Links, limits.PerOwner.Bytes, limits.PerClient.Links, limits.PerClient.Bytes, link.Tenant,
-		)
-		return err
-	})
-	if err == nil && inserted == 0 {
-		return exports.ErrTooManyLinks
-	}
-	return err
-}

@@ -73,28 +73,28 @@ func (db *database) insertGroup(ctx context.Context, group []*insertion) {
 		group[0].err = db.insertAlone(ctx, group[0])
 		return
 	}
-	if err := db.insertTogether(ctx, group); err != nil {
+	if err := db.transact(ctx, func(tx transaction) error { return tx.insert(ctx, group) }); err != nil {
 		for _, i := range group {
 			i.err = err
 		}
 	}
 }
 
-func (db *database) insertTogether(ctx context.Context, group []*insertion) error {
-	return db.transact(ctx, func(tx transaction) error {
-		statement, err := tx.conn.PrepareContext(ctx, insertSymbol)
-		if err != nil {
-			return err
+// insert inserts symbols. It returns no error of a missing folder, which is that of its
+// insertion.
+func (t transaction) insert(ctx context.Context, group []*insertion) error {
+	statement, err := t.conn.PrepareContext(ctx, insertSymbol)
+	if err != nil {
+		return err
+	}
+	defer statement.Close()
+	for _, i := range group {
+		i.err = execInsert(ctx, statement, i.tenant, i.Symbol)
+		if i.err != nil && !errors.Is(i.err, symbols.ErrFolderNotFound) {
+			return i.err // SQLite may have ended the transaction
 		}
-		defer statement.Close()
-		for _, i := range group {
-			i.err = execInsert(ctx, statement, i.tenant, i.Symbol)
-			if i.err != nil && !errors.Is(i.err, symbols.ErrFolderNotFound) {
-				return i.err // SQLite may have ended the transaction
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // insertAlone needs no explicit transaction, which takes longer than the insertion.

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"time"
 
 	"example.com/canvasback/keys"
@@ -17,58 +16,40 @@ type keyStore struct {
 
 var _ keys.Store = keyStore{}
 
+// Touch counts a use under the condition on which it touches the key.
 func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
-	return s.db.write(ctx, func(tx transaction) error {
-		touch, err := tx.conn.PrepareContext(ctx, `
+	latest := now.Add(keys.MaxClockSkew)
+	var touches, counts [][]any
+	for _, use := range uses {
+		public := sqlstore.PublicKeyColumn(use.Digest, use.PublicKey)
+		touches = append(touches, []any{use.ID, use.CreatedAt, use.At, latest, use.Count, public})
+		for daysAgo, requests := range []int64{use.Today, use.Count - use.Today} {
+			counts = append(counts, []any{use.ID, use.CreatedAt, use.At, daysAgo, requests})
+		}
+	}
+	return s.db.Transact(ctx, func(tx sqlstore.Tx) error {
+		_, err := tx.ExecAll(ctx, `
 			UPDATE canvasback_keys
 			SET
-				last_used_at = CASE WHEN last_used_at BETWEEN ?1 AND ?2 THEN last_used_at ELSE ?1 END,
-				use_count = use_count + ?3,
+				last_used_at = CASE WHEN last_used_at BETWEEN ?3 AND ?4 THEN last_used_at ELSE ?3 END,
+				use_count = use_count + ?5,
 				public_key = CASE digest WHEN substr(?6, 1, 32) THEN ?6 ELSE public_key END,
 				previous_public_key = CASE previous_digest WHEN substr(?6, 1, 32) THEN ?6 ELSE previous_public_key END
-			WHERE id = ?4 AND created_at = ?5 AND created_at <= ?1
-			RETURNING owner`)
-		if err != nil {
-			return err
+			WHERE id = ?1 AND created_at = ?2 AND created_at <= ?3`,
+			touches,
+		)
+		if err == nil {
+			_, err = tx.ExecAll(ctx, `
+				INSERT INTO canvasback_key_usage (key_id, day, owner, requests)
+				SELECT id, ?3 / 86400000 - ?4, owner, ?5
+				FROM canvasback_keys
+				WHERE id = ?1 AND created_at = ?2 AND created_at <= ?3 AND ?5 <> 0
+				ON CONFLICT (key_id, day, owner) DO UPDATE SET requests = requests + excluded.requests`,
+				counts,
+			)
 		}
-		defer touch.Close()
-		count, err := tx.conn.PrepareContext(ctx, `
-			INSERT INTO canvasback_key_usage (key_id, day, owner, requests)
-			SELECT ?1, ?2 / 86400000 - ?3, ?4, ?5
-			WHERE ?5 <> 0
-			ON CONFLICT (key_id, day, owner) DO UPDATE SET requests = requests + excluded.requests`)
-		if err != nil {
-			return err
-		}
-		defer count.Close()
-		latest := now.Add(keys.MaxClockSkew).UnixMilli()
-		for _, use := range uses {
-			public := sqlstore.PublicKeyColumn(use.Digest, use.PublicKey)
-			var owner string
-			err := touch.QueryRowContext(ctx, use.At.UnixMilli(), latest, use.Count, use.ID, use.CreatedAt.UnixMilli(), public).Scan(&owner)
-			if errors.Is(err, sql.ErrNoRows) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			for daysAgo, requests := range []int64{use.Today, use.Count - use.Today} {
-				if _, err := count.ExecContext(ctx, use.ID, use.At.UnixMilli(), daysAgo, owner, requests); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
+		return err
 	})
-}
-
-func (s keyStore) PruneUsage(ctx context.Context, before int64, most int) (int, error) {
-	removed, err := s.db.Exec(ctx, `
-		DELETE FROM canvasback_key_usage
-		WHERE (key_id, day, owner) IN (SELECT key_id, day, owner FROM canvasback_key_usage WHERE day < ? LIMIT ?)`,
-		before, most,
-	)
-	return int(removed), err
 }
 
 func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {

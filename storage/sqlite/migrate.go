@@ -52,31 +52,23 @@ func migrate(ctx context.Context, conn *sql.Conn) error {
 
 // pending returns the migrations that are not recorded in the database.
 func pending(ctx context.Context, conn *sql.Conn) ([]migration.Migration, error) {
-	list, err := migration.Read(Migrations)
-	if err != nil {
-		return nil, err
-	}
 	var recorded bool
-	err = conn.QueryRowContext(ctx, `
+	var version, contracted int
+	err := conn.QueryRowContext(ctx, `
 		SELECT EXISTS (
 			SELECT 1
 			FROM sqlite_schema
 			WHERE type = 'table' AND name = 'canvasback_migrations'
 		)`,
 	).Scan(&recorded)
-	if err != nil || !recorded {
-		return list, err
+	if err == nil && recorded {
+		err = conn.QueryRowContext(ctx, `
+			SELECT coalesce(max(version), 0), coalesce(max(version) FILTER (WHERE title GLOB 'contract_*'), 0)
+			FROM canvasback_migrations`,
+		).Scan(&version, &contracted)
 	}
-	var version, contracted int
-	err = conn.QueryRowContext(ctx, `
-		SELECT coalesce(max(version), 0), coalesce(max(version) FILTER (WHERE title GLOB 'contract_*'), 0)
-		FROM canvasback_migrations`,
-	).Scan(&version, &contracted)
 	if err != nil {
 		return nil, err
 	}
-	if list, err = migration.Pending(list, version, contracted); err != nil {
-		return nil, fmt.Errorf("sqlite: %w", err)
-	}
-	return list, nil
+	return migration.Pending(Migrations, version, contracted)
 }

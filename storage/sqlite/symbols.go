@@ -1,9 +1,8 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"slices"
 
 	"example.com/canvasback/storage/internal/sqlstore"
@@ -83,71 +82,21 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 		}
 		return list, nil
 	}
+	group := make([]*insertion, len(list))
+	for i := range list {
+		group[i] = &insertion{Symbol: &list[i], tenant: s.Of}
+	}
 	err := s.db.write(ctx, func(tx transaction) error {
-		if err := s.requireFolder(ctx, tx, folderID); err != nil {
-			return err
+		err := tx.insert(ctx, group)
+		for _, i := range group {
+			err = cmp.Or(err, i.err)
 		}
-		insert, err := tx.conn.PrepareContext(ctx, insertSymbol)
-		if err != nil {
-			return err
-		}
-		defer insert.Close()
-		for i := range list {
-			if err := execInsert(ctx, insert, s.Of, &list[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return list, nil
-}
-
-func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*symbols.Symbol) error) (symbol symbols.Symbol, err error) {
-	err = s.db.write(ctx, func(tx transaction) error {
-		stored, err := sqlstore.ScanSymbol(tx.QueryRow(ctx, sqlstore.SelectSymbol, s.Of, id))
-		if err != nil {
-			return err
-		}
-		symbol = stored
-		if err := change(&symbol); err != nil {
-			return err
-		}
-		symbol.ID, symbol.Version, symbol.CreatedAt = stored.ID, stored.Version, stored.CreatedAt
-		if symbol == stored {
-			return nil
-		}
-		if err := s.requireFolder(ctx, tx, symbol.FolderID); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `
-			UPDATE canvasback_symbols
-			SET name = ?, type = ?, data = ?, folder_id = ?, tags = ?, meta = ?, updated_at = ?, updated_by = ?
-			WHERE id = ?`,
-			symbol.Name, symbol.Type, symbol.Data, symbol.FolderID, symbol.Tags.String(), symbol.Meta,
-			symbol.UpdatedAt, symbol.UpdatedBy, id,
-		)
-		if err != nil {
-			return err
-		}
-		// RETURNING would not include the changes made by triggers.
-		return tx.QueryRow(ctx, `SELECT version FROM canvasback_symbols WHERE id = ?`, id).Scan(&symbol.Version)
-	})
-	if err != nil {
-		return symbols.Symbol{}, err
-	}
-	return symbol, nil
-}
-
-// requireFolder returns ErrFolderNotFound unless the folder exists.
-func (s symbolStore) requireFolder(ctx context.Context, tx transaction, id int64) error {
-	err := tx.QueryRow(ctx, `SELECT id FROM canvasback_folders WHERE id = ? AND tenant = ?`, id, s.Of).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return symbols.ErrFolderNotFound
-	}
-	return err
 }
 
 func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {

@@ -28,13 +28,17 @@ func Names(list []Migration) []string {
 	return names
 }
 
-// Pending returns the migrations that follow version, the last one that is recorded. A
-// newer release may have recorded more, because migrations only add. One that does not,
-// and that the release before therefore cannot work with, has a title that begins with
-// contract_; contracted is the last recorded one of these, or 0.
-func Pending(list []Migration, version, contracted int) ([]Migration, error) {
+// Pending returns the migrations in fsys that follow version, the last one that is
+// recorded. A newer release may have recorded more, because migrations only add. One that
+// does not, and that the release before therefore cannot work with, has a title that begins
+// with contract_; contracted is the last recorded one of these, or 0.
+func Pending(fsys fs.FS, version, contracted int) ([]Migration, error) {
+	list, err := Read(fsys)
+	if err != nil {
+		return nil, err
+	}
 	if contracted > len(list) {
-		return nil, fmt.Errorf("the schema has version %d, this release supports %d", contracted, len(list))
+		return nil, fmt.Errorf("migration: the schema has version %d, this release supports %d", contracted, len(list))
 	}
 	return list[min(version, len(list)):], nil
 }

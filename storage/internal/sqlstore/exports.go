@@ -55,6 +55,43 @@ func (s Exports) List(ctx context.Context, filter exports.Filter, r exports.Rang
 	return page, err
 }
 
+// InsertLink first deletes links that have ended. It skips those that another call deletes,
+// so that calls do not wait for each other.
+func (s Exports) InsertLink(ctx context.Context, link exports.StoredLink, limits exports.LinkLimits) error {
+	return s.DB.Transact(ctx, func(tx Tx) error {
+		_, err := tx.Exec(ctx, `
+			DELETE FROM canvasback_links
+			WHERE id IN (
+				SELECT id
+				FROM canvasback_links
+				WHERE expires_at <= $1 OR owner = $2 AND served >= $3
+				LIMIT CAST($4 AS bigint)
+				FOR UPDATE SKIP LOCKED
+			)`,
+			link.CreatedAt, link.Owner[:], limits.Served, exports.PruneStep,
+		)
+		if err != nil {
+			return err
+		}
+		inserted, err := tx.Exec(ctx, `
+			INSERT INTO canvasback_links (digest, owner, client, created_at, expires_at, plan, size, tenant)
+			SELECT $1, $2, $3, $4, $5, $6, CAST($7 AS bigint), $8
+			FROM (
+				SELECT count(*) AS links, CAST(coalesce(sum(size), 0) AS bigint) AS bytes,
+					count(*) FILTER (WHERE client = $3) AS client_links,
+					CAST(coalesce(sum(size) FILTER (WHERE client = $3), 0) AS bigint) AS client_bytes
+				FROM canvasback_links
+				WHERE owner = $2 AND expires_at > $4 AND served < $9
+			) AS held
+			WHERE links < $10 AND bytes + CAST($7 AS bigint) <= $11
+				AND client_links < $12 AND client_bytes + CAST($7 AS bigint) <= $13`,
+			link.Digest[:], link.Owner[:], link.Client[:], link.CreatedAt, link.ExpiresAt, notNull(link.Plan), int64(len(link.Plan)),
+			link.Tenant, limits.Served, limits.PerOwner.Links, limits.PerOwner.Bytes, limits.PerClient.Links, limits.PerClient.Bytes,
+		)
+		return require(inserted, err, exports.ErrTooManyLinks)
+	})
+}
+
 func scanLink(digestOfLink exports.Digest, row Row) (exports.StoredLink, error) {
 	link := exports.StoredLink{Digest: digestOfLink}
 	err := row.Scan(
@@ -82,7 +119,7 @@ func (s Exports) ReplacePlan(ctx context.Context, digest exports.Digest, version
 		SET plan = $3, size = $4, version = version + 1
 		WHERE digest = $1 AND version = $2
 		RETURNING tenant, owner, client, version, served, created_at, expires_at, size, plan`,
-		digest[:], version, NotNull(plan), len(plan),
+		digest[:], version, notNull(plan), len(plan),
 	))
 	if err == exports.ErrLinkNotFound { // or another version
 		return s.FindLink(ctx, digest, true)
@@ -122,7 +159,7 @@ func (s Exports) PutFacts(ctx context.Context, facts []exports.Fact, limit int) 
 	var list [][]any
 	for _, fact := range facts {
 		list = append(list, []any{
-			fact.URL[:], fact.Validator, fact.Size, fact.Revision, fact.CRC32, NotNull(fact.Blocks), time.Unix(0, 0),
+			fact.URL[:], fact.Validator, fact.Size, fact.Revision, fact.CRC32, notNull(fact.Blocks), time.Unix(0, 0),
 		})
 	}
 	return s.DB.Transact(ctx, func(tx Tx) error {

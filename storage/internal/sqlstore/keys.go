@@ -274,4 +274,19 @@ func (s Keys) Usage(ctx context.Context, ids []int64, owner *string, since int64
 	)
 }
 
+func (s Keys) PruneUsage(ctx context.Context, before int64, most int) (int, error) {
+	removed, err := s.DB.Exec(ctx, `
+		DELETE FROM canvasback_key_usage
+		WHERE (key_id, day, owner) IN (
+			SELECT key_id, day, owner
+			FROM canvasback_key_usage
+			WHERE day < $1
+			LIMIT CAST($2 AS bigint)
+			FOR UPDATE SKIP LOCKED
+		)`,
+		before, most,
+	)
+	return int(removed), err
+}
+
 func (Keys) Shared() bool { return true }

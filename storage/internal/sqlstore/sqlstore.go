@@ -27,6 +27,11 @@ import (
 // Row is a row of a result.
 type Row interface{ Scan(dest ...any) error }
 
+// RowFunc is a Row that runs a statement when it is scanned.
+type RowFunc func(dest ...any) error
+
+func (f RowFunc) Scan(dest ...any) error { return f(dest...) }
+
 // Rows are the rows of a result.
 type Rows interface {
 	Row
@@ -120,8 +125,8 @@ func nullTime(t time.Time) *time.Time {
 	return &t
 }
 
-// NotNull returns an empty value instead of NULL.
-func NotNull(b []byte) []byte {
+// notNull returns an empty value instead of NULL.
+func notNull(b []byte) []byte {
 	if b == nil {
 		return []byte{}
 	}

@@ -178,14 +178,13 @@ func (s Symbols) GetSymbolInfo(ctx context.Context, id int64) (symbols.SymbolInf
 // DetailColumns are the columns of symbols s that [ScanDetails] reads.
 const DetailColumns = `s.tags, s.meta, s.created_at, s.updated_at, s.updated_by`
 
-// SelectSymbol selects what [ScanSymbol] reads, by tenant and id.
-const SelectSymbol = `
+// selectSymbol selects what scanSymbol reads, by tenant and id.
+const selectSymbol = `
 	SELECT s.id, s.name, s.type, s.data, s.folder_id, s.version, ` + DetailColumns + `
 	FROM canvasback_symbols AS s` + ofTenant + `
 	WHERE s.id = $2`
 
-// ScanSymbol reads a row of [SelectSymbol].
-func ScanSymbol(row Row) (symbols.Symbol, error) {
+func scanSymbol(row Row) (symbols.Symbol, error) {
 	var symbol symbols.Symbol
 	err := ScanDetails(row, &symbol,
 		&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.FolderID, &symbol.Version)
@@ -201,73 +200,112 @@ func ScanDetails(row Row, symbol *symbols.Symbol, dest ...any) error {
 }
 
 func (s Symbols) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
-	return ScanSymbol(s.DB.QueryRow(ctx, SelectSymbol, s.Of, id))
+	return scanSymbol(s.DB.QueryRow(ctx, selectSymbol, s.Of, id))
 }
 
 // errMoved means that a symbol was changed before its folder was locked.
 var errMoved = errors.New("storage: a symbol was moved")
 
-// UpdateSymbols must lock the folders before the symbols, but learns the folders from the
-// symbols. So it reads without locks, and writes only if the versions are unchanged;
-// otherwise it starts over.
-func (s Symbols) UpdateSymbols(
-	ctx context.Context, ids []int64, stamp symbols.Stamp, change func(*symbols.SymbolInfo) error,
-) (changed int, err error) {
-	for {
-		changed, err = s.tryUpdateSymbols(ctx, ids, stamp, change)
-		if !errors.Is(err, errMoved) {
-			return changed, err
-		}
+// retryMoved calls try again while symbols are moved. A change must lock the folders before
+// the symbols, but learns the folders from the symbols. So it reads without locks, and writes
+// only if the versions are unchanged; otherwise it starts over.
+func retryMoved(try func() error) error {
+	err := try()
+	for errors.Is(err, errMoved) {
+		err = try()
 	}
+	return err
 }
 
-func (s Symbols) tryUpdateSymbols(
-	ctx context.Context, ids []int64, stamp symbols.Stamp, change func(*symbols.SymbolInfo) error,
-) (changed int, err error) {
-	list, err := s.findInfos(ctx, s.DB, ids)
-	if err == nil {
-		list, err = inOrder(list, ids)
-	}
-	if err != nil {
-		return 0, err
-	}
-	var updates [][]any
-	var folderIDs, newFolderIDs []int64
-	for _, stored := range list {
-		info := stored
-		if err := change(&info); err != nil {
-			return 0, err
-		}
-		if info != stored {
-			updates = append(updates, []any{info.ID, int64(info.Version), info.FolderID, info.Tags.String(), stamp.At, stamp.By})
-			folderIDs, newFolderIDs = append(folderIDs, stored.FolderID), append(newFolderIDs, info.FolderID)
-		}
-	}
-	if len(updates) == 0 {
-		return 0, nil
-	}
-	err = s.DB.Transact(ctx, func(tx Tx) error {
-		locked, err := s.lockFolders(ctx, tx, `= ANY ($2::bigint[])`, slices.Concat(folderIDs, newFolderIDs))
+// update calls write, which returns how many symbols it has changed, in a transaction that
+// has locked the folders that the symbols leave and those that they enter.
+func (s Symbols) update(ctx context.Context, left, entered []int64, write func(Tx) (int64, error)) error {
+	return s.DB.Transact(ctx, func(tx Tx) error {
+		locked, err := s.lockFolders(ctx, tx, `= ANY ($2::bigint[])`, slices.Concat(left, entered))
 		if err != nil {
 			return err
 		}
-		for _, id := range newFolderIDs {
+		for _, id := range entered {
 			if !slices.Contains(locked, id) {
 				return symbols.ErrFolderNotFound
 			}
 		}
-		affected, err := tx.ExecAll(ctx, `
-			UPDATE canvasback_symbols
-			SET folder_id = $3, tags = $4, updated_at = $5, updated_by = $6
-			WHERE id = $1 AND version = $2`,
-			updates,
-		)
-		if err == nil && affected < int64(len(updates)) {
+		affected, err := write(tx)
+		if err == nil && affected < int64(len(entered)) {
 			err = errMoved
 		}
 		return err
 	})
-	return len(updates), err
+}
+
+func (s Symbols) UpdateSymbol(ctx context.Context, id int64, change func(*symbols.Symbol) error) (symbol symbols.Symbol, err error) {
+	err = retryMoved(func() error {
+		stored, err := s.GetSymbol(ctx, id)
+		if err != nil {
+			return err
+		}
+		symbol = stored
+		if err := change(&symbol); err != nil {
+			return err
+		}
+		symbol.ID, symbol.Version, symbol.CreatedAt = stored.ID, stored.Version, stored.CreatedAt
+		if symbol == stored {
+			return nil
+		}
+		return s.update(ctx, []int64{stored.FolderID}, []int64{symbol.FolderID}, func(tx Tx) (affected int64, err error) {
+			affected, err = tx.Exec(ctx, `
+				UPDATE canvasback_symbols
+				SET folder_id = $3, name = $4, type = $5, data = $6,
+					tags = $7, meta = $8, updated_at = $9, updated_by = $10
+				WHERE id = $1 AND version = $2`,
+				id, int64(stored.Version), symbol.FolderID, symbol.Name, symbol.Type, symbol.Data,
+				symbol.Tags.String(), symbol.Meta, symbol.UpdatedAt, symbol.UpdatedBy,
+			)
+			if err == nil && affected > 0 { // a trigger has changed the version
+				err = tx.QueryRow(ctx, `SELECT version FROM canvasback_symbols WHERE id = $1`, id).Scan(&symbol.Version)
+			}
+			return affected, err
+		})
+	})
+	if err != nil {
+		return symbols.Symbol{}, err
+	}
+	return symbol, nil
+}
+
+func (s Symbols) UpdateSymbols(
+	ctx context.Context, ids []int64, stamp symbols.Stamp, change func(*symbols.SymbolInfo) error,
+) (changed int, err error) {
+	err = retryMoved(func() error {
+		list, err := s.findInOrder(ctx, s.DB, ids)
+		if err != nil {
+			return err
+		}
+		var updates [][]any
+		var left, entered []int64
+		for _, stored := range list {
+			info := stored
+			if err := change(&info); err != nil {
+				return err
+			}
+			if info != stored {
+				updates = append(updates, []any{info.ID, int64(info.Version), info.FolderID, info.Tags.String(), stamp.At, stamp.By})
+				left, entered = append(left, stored.FolderID), append(entered, info.FolderID)
+			}
+		}
+		if changed = len(updates); changed == 0 {
+			return nil
+		}
+		return s.update(ctx, left, entered, func(tx Tx) (int64, error) {
+			return tx.ExecAll(ctx, `
+				UPDATE canvasback_symbols
+				SET folder_id = $3, tags = $4, updated_at = $5, updated_by = $6
+				WHERE id = $1 AND version = $2`,
+				updates,
+			)
+		})
+	})
+	return changed, err
 }
 
 // lockFolders locks the folders whose id fulfills a condition over $2, against changes of
@@ -283,9 +321,13 @@ func (s Symbols) lockFolders(ctx context.Context, tx Tx, condition string, ids [
 	)
 }
 
-// inOrder returns the symbols in the order of the ids, or a MissingError for the first one
-// that is missing.
-func inOrder(list []symbols.SymbolInfo, ids []int64) (ordered []symbols.SymbolInfo, err error) {
+// findInOrder returns the symbols in the order of the ids, or a MissingError for the first
+// one that is missing.
+func (s Symbols) findInOrder(ctx context.Context, q querier, ids []int64) (ordered []symbols.SymbolInfo, err error) {
+	list, err := s.findInfos(ctx, q, ids)
+	if err != nil {
+		return nil, err
+	}
 	found := make(map[int64]symbols.SymbolInfo, len(list))
 	for _, info := range list {
 		found[info.ID] = info

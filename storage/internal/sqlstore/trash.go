@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -56,12 +55,9 @@ func (s Symbols) discardFolder(ctx context.Context, tx Tx, folder symbols.Folder
 }
 
 func (s Symbols) DeleteSymbols(ctx context.Context, ids []int64, d symbols.Deletion) error {
-	for {
-		err := s.DB.Transact(ctx, func(tx Tx) error { return s.tryDeleteSymbols(ctx, tx, ids, d) })
-		if !errors.Is(err, errMoved) {
-			return err
-		}
-	}
+	return retryMoved(func() error {
+		return s.DB.Transact(ctx, func(tx Tx) error { return s.tryDeleteSymbols(ctx, tx, ids, d) })
+	})
 }
 
 // tryDeleteSymbols locks the folders first, as every change of a symbol does.
@@ -70,10 +66,7 @@ func (s Symbols) tryDeleteSymbols(ctx context.Context, tx Tx, ids []int64, d sym
 	if err != nil {
 		return err
 	}
-	list, err := s.findInfos(ctx, tx, ids)
-	if err == nil {
-		list, err = inOrder(list, ids)
-	}
+	list, err := s.findInOrder(ctx, tx, ids)
 	if err != nil {
 		return err
 	}
@@ -174,7 +167,7 @@ func (s Symbols) RestoreTrash(
 		}
 		restored = symbols.Restored{Folder: &folder}
 		if err == nil && entry.SymbolID != 0 {
-			symbol, err := ScanSymbol(tx.QueryRow(ctx, SelectSymbol, s.Of, entry.SymbolID))
+			symbol, err := scanSymbol(tx.QueryRow(ctx, selectSymbol, s.Of, entry.SymbolID))
 			restored = symbols.Restored{Symbol: &symbol}
 			return err
 		}
