@@ -120,7 +120,7 @@ type updateFolderRequest struct {
 }
 
 func (e symbolEndpoints) updateFolder(ctx context.Context, t target, in updateFolderRequest) (reply, error) {
-	return folderReply(e.service(t.tenant).UpdateFolder(ctx, t.id, symbols.FolderFields{Name: in.Name.pointer()}, t.match))
+	return folderReply(e.service(t.tenant).UpdateFolder(ctx, t.id, in.Name.pointer(), t.match))
 }
 
 func (e symbolEndpoints) deleteFolder(ctx context.Context, t target) (reply, error) {

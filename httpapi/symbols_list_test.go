@@ -108,7 +108,7 @@ func TestFolderList_ReadOncePerVersion(t *testing.T) {
 			is.Equal(again.header.Get("Link"), first.header.Get("Link"))
 		}
 		is.Equal(store.folderReads.Load()-before, int64(1))
-		_, err := otherProcess.UpdateFolder(t.Context(), 1, symbols.FolderFields{Name: new("new name of " + path)}, symbols.Any)
+		_, err := otherProcess.UpdateFolder(t.Context(), 1, new("new name of "+path), symbols.Any)
 		is.NoErr(err)
 		is.True(strings.Contains(string(h.client("GET", path, "").want(200).body), "new name of "+path)) // immediately
 	}

@@ -16,18 +16,3 @@ type FolderPage struct {
 	Version Version // of the list of all folders
 	More    bool    // folders with higher ids follow
 }
-
-// FolderFields are the fields that UpdateFolder sets. Nil means unchanged.
-type FolderFields struct {
-	Name *string
-}
-
-// check returns an error for the first invalid field.
-func (f FolderFields) check() error { return checkGiven(f.Name, checkName) }
-
-// apply sets the given fields of folder and reports whether one has changed.
-func (f FolderFields) apply(folder *Folder) bool {
-	before := *folder
-	setGiven(&folder.Name, f.Name)
-	return *folder != before
-}

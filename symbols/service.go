@@ -138,27 +138,20 @@ func (s *Service) GetFolder(ctx context.Context, id int64) (Folder, error) {
 	return folder, storeError("get folder", err)
 }
 
-// UpdateFolder sets the given fields and returns the folder. The error is
+// UpdateFolder sets the name, unless that is nil, and returns the folder. The error is
 // [ErrFolderNameTaken] if another folder has the name, and [ErrChanged] if the
 // folder's version does not match.
-func (s *Service) UpdateFolder(ctx context.Context, id int64, fields FolderFields, match Match) (Folder, error) {
-	if err := fields.check(); err != nil {
+func (s *Service) UpdateFolder(ctx context.Context, id int64, name *string, match Match) (Folder, error) {
+	if err := checkGiven(name, checkName); err != nil {
 		return Folder{}, err
 	}
-	var current Folder
 	folder, err := s.store.UpdateFolder(ctx, id, func(folder *Folder) error {
-		current = *folder
 		if !match.Matches(folder.Version) {
 			return ErrChanged
 		}
-		if !fields.apply(folder) {
-			return errUnchanged
-		}
+		setGiven(&folder.Name, name)
 		return nil
 	})
-	if err == errUnchanged {
-		return current, nil
-	}
 	return folder, storeError("update folder", err)
 }
 
@@ -285,20 +278,13 @@ func (s *Service) UpdateSymbol(ctx context.Context, id int64, fields SymbolField
 	if err := fields.check(); err != nil {
 		return Symbol{}, err
 	}
-	var current Symbol
 	symbol, err := s.store.UpdateSymbol(ctx, id, func(symbol *Symbol) error {
-		current = *symbol
 		if !match.Matches(symbol.Version) {
 			return ErrChanged
 		}
-		if !fields.apply(symbol, s.now()) {
-			return errUnchanged
-		}
+		fields.apply(symbol, s.now())
 		return nil
 	})
-	if err == errUnchanged {
-		return current, nil
-	}
 	return symbol, storeError("update symbol", err)
 }
 
@@ -344,9 +330,6 @@ func (s *Service) GetSymbolInfo(ctx context.Context, id int64) (SymbolInfo, erro
 	})
 	return info, storeError("get symbol info", err)
 }
-
-// errUnchanged ends an update of the store without writing.
-var errUnchanged = errors.New("symbols: nothing to change")
 
 // storeError returns the errors that [Store] documents and wraps all others in
 // ErrUnavailable.

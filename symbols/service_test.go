@@ -57,7 +57,7 @@ func TestService_RejectsInvalidFields(t *testing.T) {
 			t.Errorf("%+v: got error %v, want one about %s", c.fields, err, c.field)
 		}
 		if c.field == "name" {
-			_, err := s.UpdateFolder(t.Context(), folder.ID, symbols.FolderFields{Name: c.fields.Name}, symbols.Any)
+			_, err := s.UpdateFolder(t.Context(), folder.ID, c.fields.Name, symbols.Any)
 			_, err2 := s.CreateFolder(t.Context(), *c.fields.Name)
 			if !errors.Is(err, symbols.ErrInvalid) || !errors.Is(err2, symbols.ErrInvalid) {
 				t.Errorf("folder name %q: %v, %v", *c.fields.Name, err, err2)
@@ -87,16 +87,16 @@ func TestService_ConditionalChanges(t *testing.T) {
 	for _, match := range []symbols.Match{{}, symbols.IfMatch()} {
 		_, err = s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("x")}, match)
 		is.Equal(err, symbols.ErrChanged)
-		_, err = s.UpdateFolder(ctx, folder.ID, symbols.FolderFields{Name: new("x")}, match)
+		_, err = s.UpdateFolder(ctx, folder.ID, new("x"), match)
 		is.Equal(err, symbols.ErrChanged)
 	}
 	is.Equal(s.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(symbol.Version), 0), symbols.ErrChanged)
 	is.NoErr(s.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(changed.Version), 0))
 	is.Equal(s.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(changed.Version), 0), symbols.ErrSymbolNotFound)
 
-	renamed, err := s.UpdateFolder(ctx, folder.ID, symbols.FolderFields{Name: new("B")}, symbols.IfMatch(folder.Version))
+	renamed, err := s.UpdateFolder(ctx, folder.ID, new("B"), symbols.IfMatch(folder.Version))
 	is.NoErr(err)
-	_, err = s.UpdateFolder(ctx, folder.ID, symbols.FolderFields{Name: new("C")}, symbols.IfMatch(folder.Version))
+	_, err = s.UpdateFolder(ctx, folder.ID, new("C"), symbols.IfMatch(folder.Version))
 	is.Equal(err, symbols.ErrChanged)
 	is.Equal(s.DeleteFolder(ctx, folder.ID, symbols.IfMatch(folder.Version), 0), symbols.ErrChanged)
 	is.NoErr(s.DeleteFolder(ctx, folder.ID, symbols.IfMatch(renamed.Version), 0))

@@ -80,8 +80,8 @@ type Store interface {
 	// of one folder are serialized. It returns the folder as stored,
 	// [ErrFolderNotFound] or [ErrFolderNameTaken].
 	//
-	// If change returns an error, nothing is stored and UpdateFolder returns
-	// that error. UpdateFolder may call change more than once; change must
+	// If change changes nothing, nothing is stored. If it returns an error,
+	// UpdateFolder returns that error. UpdateFolder may call change more than once; change must
 	// not call the store. Changes of ID and Version are ignored.
 	UpdateFolder(ctx context.Context, id int64, change func(*Folder) error) (Folder, error)
 

@@ -101,8 +101,8 @@ func (f SymbolFields) check() error {
 	)
 }
 
-// apply sets the given fields of symbol at a time, and reports whether one has changed.
-func (f SymbolFields) apply(symbol *Symbol, at time.Time) bool {
+// apply sets the given fields of symbol at a time.
+func (f SymbolFields) apply(symbol *Symbol, at time.Time) {
 	before := *symbol
 	setGiven(&symbol.Name, f.Name)
 	setGiven(&symbol.Type, f.Type)
@@ -110,11 +110,9 @@ func (f SymbolFields) apply(symbol *Symbol, at time.Time) bool {
 	setGiven(&symbol.FolderID, f.FolderID)
 	setGiven(&symbol.Tags, f.Tags)
 	setGiven(&symbol.Meta, f.Meta)
-	if *symbol == before {
-		return false
+	if *symbol != before {
+		symbol.UpdatedAt, symbol.UpdatedBy = at, f.By
 	}
-	symbol.UpdatedAt, symbol.UpdatedBy = at, f.By
-	return true
 }
 
 // setGiven sets a field unless value is nil.

@@ -94,8 +94,13 @@ func (s Symbols) UpdateFolder(ctx context.Context, id int64, change func(*symbol
 		if folder, err = s.lockFolder(ctx, tx, id); err != nil {
 			return err
 		}
+		stored := folder
 		if err := change(&folder); err != nil {
 			return err
+		}
+		if folder.Name == stored.Name {
+			folder = stored
+			return nil
 		}
 		affected, err := tx.Exec(ctx, `
 			UPDATE canvasback_folders
