@@ -113,6 +113,7 @@ func (f *Follower) Take() Change {
 // Close ends the follower.
 func (f *Follower) Close() { f.feed.leave(f) }
 
+// add adds changes and wakes the follower up.
 func (f *Follower) add(list []Changed, all bool) {
 	if all {
 		f.pending = Change{All: true}
@@ -122,9 +123,6 @@ func (f *Follower) add(list []Changed, all bool) {
 			f.pending.add(changed)
 		}
 	}
-}
-
-func (f *Follower) wakeUp() {
 	select {
 	case f.wake <- struct{}{}:
 	default:
@@ -159,7 +157,6 @@ func (c *changeFeed) join(tenant string, since Position, set ChangeSet) *Followe
 	defer c.mu.Unlock()
 	f := &Follower{feed: c, tenant: tenant, wake: make(chan struct{}, 1)}
 	f.add(set.Changed, !set.reaches(since))
-	f.wakeUp()
 	if c.stop == nil || !set.reaches(c.position) {
 		c.position, c.known = set.Position, make(map[Changed]int64)
 	}
@@ -236,7 +233,6 @@ func (c *changeFeed) publish(ctx context.Context, since Position, set ChangeSet)
 	for f := range c.followers {
 		if list := byTenant[f.tenant]; all || len(list) > 0 {
 			f.add(list, all)
-			f.wakeUp()
 		}
 	}
 }

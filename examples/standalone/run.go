@@ -116,7 +116,7 @@ func (p *program) openDatabase(ctx context.Context) (err error) {
 		return fmt.Errorf("DATABASE_URL: %w", err)
 	}
 	p.closers = append(p.closers, p.db.Close)
-	if p.db.Shared && !p.adminKeyGiven {
+	if p.db.Fence != nil && !p.adminKeyGiven { // other machines may share it
 		p.log.Warn("ADMIN_API_KEY is not set: each process on this database has an admin key of its own")
 	}
 	if p.listener, err = listen(p.addrVariable, p.addr); err != nil {

@@ -7,9 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -50,11 +48,7 @@ func (p *program) serveBeside(name, addr string, handler http.Handler) error {
 // serve runs the server and the background work of the services until ctx ends. It
 // then waits up to SHUTDOWN_TIMEOUT for running downloads.
 func (p *program) serve(ctx context.Context, handler http.Handler) error {
-	var downloads atomic.Int64
-	server := &http.Server{
-		Handler:  countDownloads(handler, &downloads),
-		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
-	}
+	server := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)}
 	httpapi.ConfigureServer(server)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -81,8 +75,7 @@ func (p *program) serve(ctx context.Context, handler http.Handler) error {
 		return err
 	case <-ctx.Done():
 	}
-	p.log.Info("shutting down; a second signal ends the process at once",
-		"downloads", downloads.Load(), "timeout", p.shutdownTimeout)
+	p.log.Info("shutting down; a second signal ends the process at once", "timeout", p.shutdownTimeout)
 	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.shutdownTimeout)
 	defer cancel()
 	if err := server.Shutdown(shutdownCtx); err != nil {
@@ -95,17 +88,6 @@ func (p *program) serve(ctx context.Context, handler http.Handler) error {
 		p.log.Warn("facts about files are not stored", "error", err)
 	}
 	return nil
-}
-
-// countDownloads counts the downloads that run.
-func countDownloads(next http.Handler, running *atomic.Int64) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.URL.Path, "/viewer/exports/") {
-			running.Add(1)
-			defer running.Add(-1)
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // redirectTo redirects reads to baseURL. It returns an error for other requests,

@@ -207,7 +207,7 @@ func TestFence_RejectsStandby(t *testing.T) {
 	k := createKeys(t, service, 1)[0]
 	for _, asynchronous := range []bool{false, true} {
 		if asynchronous {
-			execute(t, operator, `ALTER SYSTEM RESET synchronous_standby_names`)
+			execute(t, operator, `ALTER SYSTEM SET synchronous_standby_names = ''`)
 			execute(t, operator, `SELECT pg_reload_conf()`)
 		}
 		for _, fence := range []postgres.Fence{postgres.FenceAuto, postgres.FenceAlways, postgres.FenceNever} {

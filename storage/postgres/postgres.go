@@ -42,41 +42,26 @@
 // confirm commits of the previous primary after the promotion of a, until b follows
 // a. The names must be those of all standbys that may be promoted, each with a name of
 // its own. [DB.FenceState] reports whether a server fulfills this, each change is logged,
-// and with [FenceStrict] calls succeed only while it does. The managers below fit under
-// this condition:
-//
-//   - Patroni with synchronous_mode: on, but not quorum.
-//   - CloudNativePG with as many synchronous standbys as there are standbys.
-//   - Amazon RDS Multi-AZ instances and other services that replicate the storage.
-//     They have no synchronous_standby_names; use [FenceAlways], so that calls need
-//     a write to the storage. This is not tested.
+// and with [FenceStrict] calls succeed only while it does. Storage that replicates by itself
+// has no synchronous_standby_names; use [FenceAlways], so that calls need a write to it.
+// .github/PROCESSES.md has the settings of Patroni and other managers.
 //
 // Without synchronous replication, a failover loses the last commits. A key revoked
 // by one of them becomes valid again, and a new key unknown. While the previous
 // primary runs, the processes connected to it accept keys that were revoked on the
 // new one.
 //
-// A fenced call waits for one synchronous commit and uses a transaction id. Between
-// servers on one machine, without fsync, a check took 0.2 ms instead of 0.1 ms. A
-// process that checks keys makes one such call per key that is not in its cache. Ten
-// times a second it also asks for changes. Processes share the confirmations of these
-// questions: 90 processes, which asked 990 times a second, used 11 transaction ids and
-// 1.4 KB of WAL a second. If a question takes more than 40 ms, a process uses its own
-// confirmations. A process that has checked no key for a minute asks nothing.
+// A fenced call waits for one synchronous commit and uses a transaction id. A process that
+// checks keys makes one such call per key that is not in its cache, and ten times a second
+// it asks for changes, unless it has checked no key for a minute. Processes share the
+// confirmations of these questions, unless a question takes more than 40 ms.
 //
 // # Poolers
 //
 // The driver keeps no state in a session: no session locks, no LISTEN, and no
-// settings beyond a transaction. Behind a pooler such as PgBouncer:
-//
-//   - Session mode needs no configuration.
-//   - Transaction mode needs none either. A pooler that tracks prepared statements is
-//     faster: PgBouncer 1.21 or later with max_prepared_statements above 0. Behind
-//     another one, the driver logs the first statement that is lost, and prepares none
-//     from then on.
-//   - Earlier versions of PgBouncer are not supported: 1.18 has ended when the driver
-//     canceled a statement. A supervisor must restart it.
-//   - Statement mode does not work, because the driver uses transactions.
+// settings beyond a transaction. It works behind PgBouncer 1.21 or later in session and
+// transaction mode. If a pooler loses prepared statements, the driver logs the first one,
+// and prepares none from then on.
 //
 // # Tables
 //
@@ -138,8 +123,8 @@
 // deadlocks between calls. Statements run by hand may lock in another order; a call
 // that PostgreSQL aborts with a deadlock or serialization failure is retried.
 //
-// Insertions of single symbols that arrive during another one share a statement and its
-// commit. If the context of one ends during it, the symbol may be stored.
+// Insertions of single symbols that arrive during another one in their folder share a
+// statement and its commit. If the context of one ends during it, the symbol may be stored.
 package postgres
 
 import (

@@ -30,20 +30,19 @@ func check(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	var problems []string
-	if versionTooOld(version) {
-		problems = append(problems, "SQLite "+version+" can corrupt the file, use 3.51.3 or later")
-	}
-	if foreignKeys == 0 {
-		problems = append(problems, "foreign_keys is off, set it to 1")
-	}
-	if timeout <= 0 {
-		problems = append(problems, "busy_timeout is 0, set it to 5000 (milliseconds)")
-	}
-	if inMemory := file == ""; journal != "wal" && !inMemory {
-		problems = append(problems, "journal_mode is "+journal+", set it to WAL")
-	}
-	if synchronous < 2 { // 2 is FULL, 3 is EXTRA
-		problems = append(problems, "synchronous is below FULL, set it to FULL")
+	for _, setting := range []struct {
+		wrong   bool
+		problem string
+	}{
+		{versionTooOld(version), "SQLite " + version + " can corrupt the file, use 3.51.3 or later"},
+		{foreignKeys == 0, "foreign_keys is off, set it to 1"},
+		{timeout <= 0, "busy_timeout is 0, set it to 5000 (milliseconds)"},
+		{journal != "wal" && file != "", "journal_mode is " + journal + ", set it to WAL"}, // in memory there is no file
+		{synchronous < 2, "synchronous is below FULL, set it to FULL"},                     // 2 is FULL, 3 is EXTRA
+	} {
+		if setting.wrong {
+			problems = append(problems, setting.problem)
+		}
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("sqlite: unsupported database settings: %s", strings.Join(problems, "; "))

@@ -41,8 +41,6 @@
 // the WAL, a change of a key 24 KB. Once there is space, writes succeed without a
 // restart. So alert on free disk space.
 //
-// Earlier versions kept a file with the suffix -reserve, which can be deleted.
-//
 // # Tables
 //
 // The names of all tables, indexes and triggers begin with canvasback_, so the

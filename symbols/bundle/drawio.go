@@ -211,38 +211,31 @@ func dropSpace(r rune) rune {
 // [Write] does. Symbols whose data has no picture, see [picture.Find], are left out.
 func WriteDrawio(w io.Writer, pages func(after int64) (symbols.Page, error)) error {
 	separator := "<mxlibrary>["
-	for after, more := int64(0), true; more; {
-		page, err := pages(after)
-		if err != nil {
+	err := each(pages, func(symbol symbols.Symbol) error {
+		found, ok := picture.Find(symbol.Data)
+		if !ok {
+			return nil
+		}
+		entry := drawioEntry{
+			Data:  "data:" + found.Type + ";base64," + base64.StdEncoding.EncodeToString(found.Content),
+			Title: symbol.Name, Tags: strings.Join(symbol.Tags.List(), " "), Aspect: "fixed",
+		}
+		if width, height, err := picture.Size(found.Type, found.Content); err == nil {
+			entry.Width, entry.Height = &width, &height
+		}
+		if _, err := io.WriteString(w, separator); err != nil {
 			return err
 		}
-		for _, symbol := range page.Symbols {
-			after = symbol.ID
-			found, ok := picture.Find(symbol.Data)
-			if !ok {
-				continue
-			}
-			entry := drawioEntry{
-				Data:  "data:" + found.Type + ";base64," + base64.StdEncoding.EncodeToString(found.Content),
-				Title: symbol.Name, Tags: strings.Join(symbol.Tags.List(), " "), Aspect: "fixed",
-			}
-			if width, height, err := picture.Size(found.Type, found.Content); err == nil {
-				entry.Width, entry.Height = &width, &height
-			}
-			if _, err := io.WriteString(w, separator); err != nil {
-				return err
-			}
-			if err := xml.EscapeText(w, encodeJSON(entry)); err != nil {
-				return err
-			}
-			separator = ","
-		}
-		more = page.More
+		separator = ","
+		return xml.EscapeText(w, encodeJSON(entry))
+	})
+	if err != nil {
+		return err
 	}
 	end := "]</mxlibrary>\n"
 	if separator != "," {
 		end = separator + end
 	}
-	_, err := io.WriteString(w, end)
+	_, err = io.WriteString(w, end)
 	return err
 }

@@ -45,20 +45,28 @@ func Write(w io.Writer, folder string, pages func(after int64) (symbols.Page, er
 		manifest: newDeflateBuffer(),
 	}
 	fmt.Fprintf(b.manifest, `{"format":"%s","version":%d,"folder":%s,"symbols":[`, formatName, formatVersion, encodeJSON(folder))
+	if err := each(pages, b.addSymbol); err != nil {
+		return err
+	}
+	return b.close()
+}
+
+// each calls write with each symbol of the pages.
+func each(pages func(after int64) (symbols.Page, error), write func(symbols.Symbol) error) error {
 	for after, more := int64(0), true; more; {
 		page, err := pages(after)
 		if err != nil {
 			return err
 		}
 		for _, symbol := range page.Symbols {
-			if err := b.addSymbol(symbol); err != nil {
+			if err := write(symbol); err != nil {
 				return err
 			}
 			after = symbol.ID
 		}
 		more = page.More
 	}
-	return b.close()
+	return nil
 }
 
 // writer writes a bundle.

@@ -27,7 +27,6 @@ type Storage interface {
 type Database struct {
 	Storage
 	Name      string             // without credentials
-	Shared    bool               // with processes on other machines
 	PoolStats func() sql.DBStats // nil without a connection pool
 	Fence     func() string      // the state of the fence; nil without PostgreSQL
 

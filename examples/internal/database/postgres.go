@@ -46,7 +46,6 @@ func openPostgres(ctx context.Context, databaseURL string, options *postgres.Opt
 	return &Database{
 		Storage:   db,
 		Name:      fmt.Sprintf("PostgreSQL on %s", config.ConnConfig.Host),
-		Shared:    true,
 		PoolStats: func() sql.DBStats { return poolStats(pool.Stat()) },
 		Fence:     db.FenceState,
 		Close:     pool.Close,

@@ -15,51 +15,27 @@ import (
 // Keys has methods of a [keys.Store].
 type Keys struct{ DB DB }
 
-// keyColumns are the columns of a keyRow.
+// keyColumns are the columns that scanKey reads.
 const keyColumns = `
 	id, name, prefix, mask, owner, scopes, digest, previous_digest, previous_expires_at, active,
 	expires_at, last_used_at, use_count, created_at, updated_at, public_key, previous_public_key`
 
-// keyRow can be scanned repeatedly.
-type keyRow struct {
-	key              keys.Key
-	scopes           string
-	public, previous publicColumn
-}
-
-func (r *keyRow) dest() []any {
-	k := &r.key
-	return []any{
-		&k.ID, &k.Name, &k.Prefix, &k.Mask, &k.Owner, &r.scopes,
+func scanKey(row Row) (k keys.Key, err error) {
+	var scopes string
+	var public, previous publicColumn
+	err = row.Scan(
+		&k.ID, &k.Name, &k.Prefix, &k.Mask, &k.Owner, &scopes,
 		(*digest)(&k.Digest), (*digest)(&k.PreviousDigest), (*Time)(&k.PreviousExpiresAt), &k.Active,
 		(*Time)(&k.ExpiresAt), (*Time)(&k.LastUsedAt), &k.UseCount, (*Time)(&k.CreatedAt), (*Time)(&k.UpdatedAt),
-		&r.public, &r.previous,
-	}
-}
-
-func (r *keyRow) value() keys.Key {
-	r.key.Scopes = keys.ParseScopes(r.scopes)
-	r.key.PublicKey = publicKey(r.public[:], r.key.Digest)
-	r.key.PreviousPublicKey = publicKey(r.previous[:], r.key.PreviousDigest)
-	return r.key
-}
-
-func scanKey(row Row) (keys.Key, error) {
-	var r keyRow
-	if err := row.Scan(r.dest()...); err != nil {
+		&public, &previous,
+	)
+	if err != nil {
 		return keys.Key{}, orMissing(err, keys.ErrNotFound)
 	}
-	return r.value(), nil
-}
-
-// listKeys returns the keys of a query.
-func listKeys(ctx context.Context, q querier, statement string, args ...any) ([]keys.Key, error) {
-	var r keyRow
-	dest := r.dest()
-	return List(ctx, q, func(row Row) (keys.Key, error) {
-		err := row.Scan(dest...)
-		return r.value(), err
-	}, statement, args...)
+	k.Scopes = keys.ParseScopes(scopes)
+	k.PublicKey = publicKey(public[:], k.Digest)
+	k.PreviousPublicKey = publicKey(previous[:], k.PreviousDigest)
+	return k, nil
 }
 
 // PublicKeyColumn returns the column value of a public key: the digest of its raw key,
@@ -130,7 +106,7 @@ func (s Keys) Import(ctx context.Context, list []keys.Key) (ids []int64, err err
 	}
 	var taken error
 	err = s.DB.Transact(ctx, func(tx Tx) error {
-		found, err := listKeys(ctx, tx, `
+		found, err := List(ctx, tx, scanKey, `
 			SELECT `+keyColumns+`
 			FROM canvasback_keys
 			WHERE digest = ANY ($1::bytea[]) OR previous_digest = ANY ($1::bytea[])`,
@@ -193,7 +169,7 @@ func (s Keys) List(ctx context.Context, filter keys.Filter, r keys.Range) (page 
 	if filter.Owner != nil {
 		where, args = where+" AND owner = $3 AND owner <> ''", append(args, *filter.Owner)
 	}
-	list, err := listKeys(ctx, s.DB, `
+	list, err := List(ctx, s.DB, scanKey, `
 		SELECT `+keyColumns+`
 		FROM canvasback_keys
 		WHERE `+where+`
@@ -233,7 +209,7 @@ func (s Keys) Delete(ctx context.Context, ids []int64, check func([]keys.Key) er
 func (s Keys) update(ctx context.Context, ids []int64, write func(Tx, []keys.Key) (rejected, err error)) (list []keys.Key, err error) {
 	var rejected error
 	err = s.DB.Transact(ctx, func(tx Tx) (err error) {
-		list, err = listKeys(ctx, tx, `
+		list, err = List(ctx, tx, scanKey, `
 			SELECT `+keyColumns+`
 			FROM canvasback_keys
 			WHERE id = ANY ($1::bigint[])

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"slices"
 	"strings"
@@ -347,32 +346,27 @@ func (s Symbols) findInOrder(ctx context.Context, q querier, ids []int64) (order
 	return ordered, nil
 }
 
-func (s Symbols) FolderListVersion(ctx context.Context) (symbols.Version, error) {
-	return scanVersion(s.DB.QueryRow(ctx, `SELECT `+s.listVersion(), s.Of), sql.ErrNoRows)
+func (s Symbols) FolderListVersion(ctx context.Context) (version symbols.Version, err error) {
+	err = s.DB.QueryRow(ctx, `SELECT `+s.listVersion(), s.Of).Scan(&version)
+	return version, err
 }
 
 func (s Symbols) FolderVersion(ctx context.Context, id int64) (symbols.Version, error) {
-	return scanVersion(s.DB.QueryRow(ctx, `
-		SELECT version
-		FROM canvasback_folders
-		WHERE id = $1 AND tenant = $2`,
-		id, s.Of,
-	), symbols.ErrFolderNotFound)
+	return s.folderVersion(ctx, `version`, id)
 }
 
 func (s Symbols) ContentsVersion(ctx context.Context, folderID int64) (symbols.Version, error) {
-	return scanVersion(s.DB.QueryRow(ctx, `
-		SELECT contents_version
-		FROM canvasback_folders
-		WHERE id = $1 AND tenant = $2`,
-		folderID, s.Of,
-	), symbols.ErrFolderNotFound)
+	return s.folderVersion(ctx, `contents_version`, folderID)
 }
 
-// scanVersion returns the error missing if there is no row.
-func scanVersion(row Row, missing error) (version symbols.Version, err error) {
-	err = row.Scan(&version)
-	return version, orMissing(err, missing)
+func (s Symbols) folderVersion(ctx context.Context, column string, id int64) (version symbols.Version, err error) {
+	err = s.DB.QueryRow(ctx, `
+		SELECT `+column+`
+		FROM canvasback_folders
+		WHERE id = $1 AND tenant = $2`,
+		id, s.Of,
+	).Scan(&version)
+	return version, orMissing(err, symbols.ErrFolderNotFound)
 }
 
 func (s Symbols) ListSegment(ctx context.Context, id int64) ([]symbols.SegmentSymbol, error) {

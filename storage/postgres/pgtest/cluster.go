@@ -138,20 +138,11 @@ func findPrograms() (string, error) {
 		dirs = append(dirs, filepath.Dir(path))
 	}
 	for _, dir := range slices.Backward(dirs) {
-		if hasPrograms(dir) {
+		if _, err := exec.LookPath(filepath.Join(dir, "postgres")); err == nil {
 			return dir, nil
 		}
 	}
 	return "", errNoPrograms
-}
-
-func hasPrograms(dir string) bool {
-	for _, name := range []string{"postgres", "initdb", "pg_ctl", "pg_basebackup"} {
-		if _, err := exec.LookPath(filepath.Join(dir, name)); err != nil {
-			return false
-		}
-	}
-	return true
 }
 
 // findAccount returns a command that runs another one as the user of a server: none for

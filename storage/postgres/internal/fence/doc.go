@@ -51,15 +51,10 @@
 //
 // A fence holds if no standby can be promoted that has not confirmed it. With ANY 1 (b, c)
 // or FIRST 1 (b, c) none can hold, whatever the question is. Let b be promoted while c
-// still follows the primary a. Then a and c see the same as if b were only unreachable. A
-// question to which they respond without b cannot tell the two cases apart, so it either accepts
-// what b has revoked, or fails whenever b is unreachable, as with FIRST 2 (b, c). A lease
-// row is such a question: a renews it with the confirmation of c. And a commit that only c
-// has confirmed is lost on b, which no question on b can show.
-//
-// Quorums can intersect: b would have to wait for c from its first commit on, and the
-// manager to promote the standby that has all commits. Neither can be seen from a, or by
-// one statement, so the state of such a server is [Partial].
+// still follows the primary a. Then a and c see the same as if b were only unreachable, so a
+// question without b accepts what b has revoked, and one with b fails whenever b is
+// unreachable. A lease row is such a question, and a commit that only c has confirmed is lost
+// on b. Whether quorums intersect cannot be seen from a, so the state is [Partial].
 //
 // Owner: the goroutine that calls Exec owns the connection until Exec returns. Invariant: a
 // connection whose exchange has not ended with ReadyForQuery is closed before Exec returns.
@@ -73,17 +68,11 @@
 //
 //	PATH=/usr/lib/postgresql/19/bin:$PATH CI=true go test ./storage/postgres/... -run 'Exec|Fence|Failover|ValidateConnect'
 //
-// TestExec_WaitsForStandby fails if one of these no longer holds:
-//
-//   - A transactional logical message makes the commit of a read wait. LogLogicalMessage
-//     (replication/logical/message.c) assigns a transaction id, and
-//     RecordTransactionCommit (access/transam/xact.c) waits if there is one.
-//   - The values of synchronous_commit are off, local, remote_write, on and remote_apply.
-//     A new one that waits for more than "on" must be treated like remote_apply in
-//     selectServer.
-//   - SyncRepWaitForLSN (replication/syncrep.c) reports an end of the wait without the
-//     standby by ereport(WARNING), or ends the connection, and the file keeps its name.
-//
-// Then read the release notes for changes of synchronous_standby_names, of the protocol
-// version that pgx negotiates, and of pg_is_in_recovery. Add the version to .ci/matrix.
+// TestExec_WaitsForStandby fails if a transactional logical message no longer makes the
+// commit of a read wait (RecordTransactionCommit in access/transam/xact.c), if
+// synchronous_commit has a new value above "on", which selectServer must treat like
+// remote_apply, or if SyncRepWaitForLSN in replication/syncrep.c reports the end of a wait in
+// another way. Then read the release notes for changes of synchronous_standby_names, of
+// the protocol version that pgx negotiates, and of pg_is_in_recovery. Add the version to
+// .ci/matrix.
 package fence
