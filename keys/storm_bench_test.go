@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 	_ "modernc.org/sqlite"
@@ -59,45 +59,18 @@ func openSQLite(tb testing.TB, file string) keys.Store {
 	return db.Keys()
 }
 
-// openPostgresWith returns a store that contains keys.
-func openPostgresWith(tb testing.TB, list []keys.Key) keys.Store {
-	is := is.New(tb)
-	dsn := pgtest.Database(tb)
-	store := openPostgres(tb, dsn)
-	conn, err := pgx.Connect(tb.Context(), dsn)
-	is.NoErr(err)
-	defer conn.Close(tb.Context())
-	_, err = conn.CopyFrom(tb.Context(), pgx.Identifier{"canvasback_keys"},
-		[]string{"name", "prefix", "mask", "digest", "active", "created_at", "updated_at"},
-		pgx.CopyFromSlice(len(list), func(i int) ([]any, error) {
-			k := list[i]
-			return []any{k.Name, k.Prefix, k.Mask, k.Digest[:], k.Active, k.CreatedAt, k.UpdatedAt}, nil
-		}))
-	is.NoErr(err)
-	_, err = conn.Exec(tb.Context(), "ANALYZE")
-	is.NoErr(err)
-	return store
+// openers open an empty store of each database.
+var openers = map[string]func(testing.TB) keys.Store{
+	"sqlite":   func(tb testing.TB) keys.Store { return openSQLite(tb, filepath.Join(tb.TempDir(), "keys.db")) },
+	"postgres": func(tb testing.TB) keys.Store { return openPostgres(tb, pgtest.Database(tb)) },
 }
 
-// openSQLiteWith returns a store that contains keys.
-func openSQLiteWith(tb testing.TB, list []keys.Key) keys.Store {
-	is := is.New(tb)
-	file := filepath.Join(tb.TempDir(), "keys.db")
-	store := openSQLite(tb, file)
-	db, err := sql.Open("sqlite", "file:"+file)
-	is.NoErr(err)
-	defer db.Close()
-	tx, err := db.BeginTx(tb.Context(), nil)
-	is.NoErr(err)
-	for _, k := range list {
-		_, err := tx.ExecContext(tb.Context(), `
-			INSERT INTO canvasback_keys (name, prefix, mask, digest, active, created_at, updated_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			k.Name, k.Prefix, k.Mask, k.Digest[:], k.Active, k.CreatedAt.UnixMilli(), k.UpdatedAt.UnixMilli())
-		is.NoErr(err)
+// fill adds keys to a store.
+func fill(tb testing.TB, store keys.Store, list []keys.Key) {
+	for part := range slices.Chunk(list, 1000) {
+		_, err := store.Import(tb.Context(), part)
+		is.New(tb).NoErr(err)
 	}
-	is.NoErr(tx.Commit())
-	return store
 }
 
 // countingStore counts reads of keys.
@@ -127,7 +100,7 @@ func changeKeys(ctx context.Context, store keys.Store, count, rate int) (changes
 		}
 		var err error
 		if changes%2 == 0 {
-			err = insertRandomKey(ctx, store)
+			_, err = store.Insert(ctx, randomKey())
 		} else {
 			_, err = updateKey(ctx, store, 1+rand.Int64N(int64(count)), func(key *keys.Key) error {
 				key.ExpiresAt = time.Now().Add(time.Hour + rand.N(time.Hour))
@@ -140,13 +113,12 @@ func changeKeys(ctx context.Context, store keys.Store, count, rate int) (changes
 	}
 }
 
-func insertRandomKey(ctx context.Context, store keys.Store) error {
+func randomKey() keys.Key {
 	key := keys.Key{Name: "key", Active: true, CreatedAt: testTime, UpdatedAt: testTime}
 	for i := range key.Digest {
 		key.Digest[i] = byte(rand.Uint32())
 	}
-	_, err := store.Insert(ctx, key)
-	return err
+	return key
 }
 
 // BenchmarkVerify_WhileKeysChange checks 5,000 keys while another process changes
@@ -155,7 +127,8 @@ func insertRandomKey(ctx context.Context, store keys.Store) error {
 func BenchmarkVerify_WhileKeysChange(b *testing.B) {
 	const count = 5000
 	list, raws := issueMany(b, count)
-	store := openPostgresWith(b, list)
+	store := openers["postgres"](b)
+	fill(b, store, list)
 	var undisturbed float64
 	for _, rate := range []int{0, 1, 10, 100} {
 		b.Run(fmt.Sprintf("%d per second", rate), func(b *testing.B) {
@@ -201,13 +174,11 @@ func BenchmarkVerify_MoreKeysThanCache(b *testing.B) {
 		count = 1000 // to check that it runs
 	}
 	list, raws := issueMany(b, count)
-	for name, open := range map[string]func(testing.TB, []keys.Key) keys.Store{
-		"sqlite":   openSQLiteWith,
-		"postgres": openPostgresWith,
-	} {
+	for name, open := range openers {
 		b.Run(name, func(b *testing.B) {
 			is := is.New(b)
-			store := open(b, list)
+			store := open(b)
+			fill(b, store, list)
 			s := startService(b, store, nil)
 			waitForLease(s)
 			for _, raw := range raws {

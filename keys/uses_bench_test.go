@@ -2,20 +2,15 @@ package keys_test
 
 import (
 	"context"
-	"database/sql"
 	"flag"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/matryer/is"
 
 	"example.com/canvasback/keys"
-	"example.com/canvasback/storage/postgres/pgtest"
 )
 
 var usesFlag = flag.Int("uses", 10_000, "number of keys of BenchmarkUses")
@@ -23,9 +18,14 @@ var usesFlag = flag.Int("uses", 10_000, "number of keys of BenchmarkUses")
 // BenchmarkUses writes a use of each of many keys while another call writes to the
 // store. The baseline writes all uses by one call of the store.
 func BenchmarkUses(b *testing.B) {
-	for name, open := range map[string]func(*testing.B, int) keys.Store{"sqlite": fillSQLite, "postgres": fillPostgres} {
+	list := make([]keys.Key, *usesFlag)
+	for i := range list {
+		list[i] = randomKey()
+	}
+	for name, open := range openers {
 		b.Run(name, func(b *testing.B) {
-			store := &touchTimes{Store: open(b, *usesFlag)}
+			store := &touchTimes{Store: open(b)}
+			fill(b, store, list)
 			page, err := store.List(b.Context(), keys.Filter{}, keys.Range{})
 			is.New(b).NoErr(err)
 			var (
@@ -109,7 +109,7 @@ func (w *writeTimes) measure(b *testing.B, store keys.Store, f func() error) tim
 			case <-time.After(time.Millisecond):
 			}
 			began := time.Now()
-			if err := insertRandomKey(b.Context(), store); err != nil {
+			if _, err := store.Insert(b.Context(), randomKey()); err != nil {
 				stopped <- err
 				return
 			}
@@ -122,67 +122,4 @@ func (w *writeTimes) measure(b *testing.B, store keys.Store, f func() error) tim
 	close(stop)
 	is.NoErr(<-stopped)
 	return duration
-}
-
-// fillSQLite returns a store of n keys. Triggers are restored afterwards, because
-// they would take most of the time.
-func fillSQLite(b *testing.B, n int) keys.Store {
-	is := is.New(b)
-	file := filepath.Join(b.TempDir(), "keys.db")
-	store := openSQLite(b, file)
-	db, err := sql.Open("sqlite", "file:"+file)
-	is.NoErr(err)
-	defer db.Close()
-	rows, err := db.QueryContext(b.Context(), `SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'canvasback_keys'`)
-	is.NoErr(err)
-	defer rows.Close()
-	triggers := make(map[string]string)
-	for rows.Next() {
-		var name, text string
-		is.NoErr(rows.Scan(&name, &text))
-		triggers[name] = text
-	}
-	is.NoErr(rows.Err())
-	for name := range triggers {
-		_, err := db.ExecContext(b.Context(), `DROP TRIGGER `+name)
-		is.NoErr(err)
-	}
-	_, err = db.ExecContext(b.Context(), `
-		WITH RECURSIVE i (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM i WHERE i < ?)
-		INSERT INTO canvasback_keys (name, prefix, mask, digest, active, created_at, updated_at)
-		SELECT 'API key', 'cbk_abcdef', 'cbk_abcdef****wxyz', randomblob(32), true, 1e12, 1e12 FROM i`, n)
-	is.NoErr(err)
-	for _, text := range triggers {
-		_, err := db.ExecContext(b.Context(), text)
-		is.NoErr(err)
-	}
-	return store
-}
-
-// fillPostgres is fillSQLite for PostgreSQL.
-func fillPostgres(b *testing.B, n int) keys.Store {
-	is := is.New(b)
-	dsn := pgtest.Database(b)
-	store := openPostgres(b, dsn)
-	conn, err := pgx.Connect(b.Context(), dsn)
-	is.NoErr(err)
-	defer conn.Close(b.Context())
-	for _, statement := range []string{
-		`ALTER TABLE canvasback_keys DISABLE TRIGGER USER`,
-		`INSERT INTO canvasback_keys (name, prefix, mask, digest, active, created_at, updated_at)
-		SELECT 'API key', 'cbk_abcdef', 'cbk_abcdef****wxyz', sha256(i::text::bytea), true, timestamp '2020-01-01', timestamp '2020-01-01'
-		FROM generate_series(1, ` + strconv.Itoa(n) + `) AS i`,
-		`DO $$
-		DECLARE name text;
-		BEGIN
-			FOR name IN SELECT tgname FROM pg_trigger WHERE tgrelid = 'canvasback_keys'::regclass AND NOT tgisinternal LOOP
-				EXECUTE format('ALTER TABLE canvasback_keys ENABLE ALWAYS TRIGGER %I', name);
-			END LOOP;
-		END $$`,
-		`VACUUM ANALYZE canvasback_keys`, // as autovacuum would, in the benchmark
-	} {
-		_, err := conn.Exec(b.Context(), statement)
-		is.NoErr(err)
-	}
-	return store
 }
