@@ -100,7 +100,13 @@ func TestCache_OwnRevocationNeedsNoLease(t *testing.T) {
 		testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 			store.unshared = true
 			unblock := make(chan struct{})
-			store.onDeleted(func() { <-unblock })
+			store.deleted.set(func(_ context.Context, next func() ([]keys.Key, error)) ([]keys.Key, error) {
+				list, err := next()
+				if err == nil {
+					<-unblock
+				}
+				return list, err
+			})
 			issued := issue(t, s, keys.Fields{})
 			settle()
 			is.NoErr(verify(t, s, issued.Raw))
@@ -159,7 +165,7 @@ func TestCache_IncompleteResponseEvictsAll(t *testing.T) {
 		raw := issue(t, s, keys.Fields{}).Raw
 		settle()
 		is.NoErr(verify(t, s, raw))
-		store.onChanges(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
+		store.changes.set(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
 			changes, err := next()
 			return keys.Changes{Epoch: changes.Epoch}, err
 		})
@@ -176,7 +182,7 @@ func TestCache_EntryExpires(t *testing.T) {
 		raw := issue(t, s, keys.Fields{}).Raw
 		settle()
 		is.NoErr(verify(t, s, raw))
-		store.onChanges(func(ctx context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
+		store.changes.set(func(ctx context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
 			changes, err := next()
 			changes.Digests, changes.Complete = nil, true
 			return changes, err

@@ -85,18 +85,45 @@ func verify(tb testing.TB, s *keys.Service, raw keys.RawKey) error {
 	return err
 }
 
-// hookedStore is a memory store that claims to be shared. It counts calls and
-// runs the hooks of a test in place of them; next is the replaced call.
+// hook runs in place of a call, unless it is nil; next is the replaced call.
+type hook[T any] struct {
+	mu   sync.Mutex
+	hook func(ctx context.Context, next func() (T, error)) (T, error)
+}
+
+// set sets the hook; nil removes it.
+func (h *hook[T]) set(f func(ctx context.Context, next func() (T, error)) (T, error)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hook = f
+}
+
+// fail sets a hook that returns an error.
+func (h *hook[T]) fail(err error) {
+	h.set(func(context.Context, func() (T, error)) (none T, _ error) { return none, err })
+}
+
+func (h *hook[T]) call(ctx context.Context, next func() (T, error)) (T, error) {
+	h.mu.Lock()
+	f := h.hook
+	h.mu.Unlock()
+	if f != nil {
+		return f(ctx, next)
+	}
+	return next()
+}
+
+// hookedStore is a memory store that claims to be shared. It counts calls and runs the hooks
+// of a test.
 type hookedStore struct {
 	keys.Store
 	unshared                  bool
 	finds, touches, questions atomic.Int64
 
-	mu      sync.Mutex
-	find    func(next func() (keys.Key, error)) (keys.Key, error)
-	changes func(ctx context.Context, next func() (keys.Changes, error)) (keys.Changes, error)
-	touch   func(next func() error) error
-	deleted func()
+	find    hook[keys.Key] // and FindID
+	changes hook[keys.Changes]
+	touch   hook[struct{}]
+	deleted hook[[]keys.Key]
 }
 
 func newHookedStore() *hookedStore { return &hookedStore{Store: memory.New().Keys()} }
@@ -104,85 +131,28 @@ func newHookedStore() *hookedStore { return &hookedStore{Store: memory.New().Key
 func (s *hookedStore) Shared() bool { return !s.unshared }
 
 func (s *hookedStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
-	return s.callFind(func() (keys.Key, error) { return s.Store.Find(ctx, digest) })
+	s.finds.Add(1)
+	return s.find.call(ctx, func() (keys.Key, error) { return s.Store.Find(ctx, digest) })
 }
 
 func (s *hookedStore) FindID(ctx context.Context, id int64) (keys.Key, error) {
-	return s.callFind(func() (keys.Key, error) { return s.Store.FindID(ctx, id) })
-}
-
-func (s *hookedStore) callFind(next func() (keys.Key, error)) (keys.Key, error) {
 	s.finds.Add(1)
-	s.mu.Lock()
-	hook := s.find
-	s.mu.Unlock()
-	if hook != nil {
-		return hook(next)
-	}
-	return next()
+	return s.find.call(ctx, func() (keys.Key, error) { return s.Store.FindID(ctx, id) })
 }
 
 func (s *hookedStore) Changes(ctx context.Context, since int64) (keys.Changes, error) {
 	s.questions.Add(1)
-	s.mu.Lock()
-	hook := s.changes
-	s.mu.Unlock()
-	next := func() (keys.Changes, error) { return s.Store.Changes(ctx, since) }
-	if hook != nil {
-		return hook(ctx, next)
-	}
-	return next()
+	return s.changes.call(ctx, func() (keys.Changes, error) { return s.Store.Changes(ctx, since) })
 }
 
 func (s *hookedStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
 	s.touches.Add(1)
-	s.mu.Lock()
-	hook := s.touch
-	s.mu.Unlock()
-	next := func() error { return s.Store.Touch(ctx, uses, now) }
-	if hook != nil {
-		return hook(next)
-	}
-	return next()
+	_, err := s.touch.call(ctx, func() (struct{}, error) { return struct{}{}, s.Store.Touch(ctx, uses, now) })
+	return err
 }
 
 func (s *hookedStore) Delete(ctx context.Context, ids []int64, check func([]keys.Key) error) ([]keys.Key, error) {
-	list, err := s.Store.Delete(ctx, ids, check)
-	s.mu.Lock()
-	hook := s.deleted
-	s.mu.Unlock()
-	if err == nil && hook != nil {
-		hook()
-	}
-	return list, err
-}
-
-// onDeleted sets a function that Delete calls when it has deleted a key.
-func (s *hookedStore) onDeleted(hook func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.deleted = hook
-}
-
-// onFind sets the hook of Find; nil removes it.
-func (s *hookedStore) onFind(hook func(next func() (keys.Key, error)) (keys.Key, error)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.find = hook
-}
-
-// onChanges sets the hook of Changes; nil removes it.
-func (s *hookedStore) onChanges(hook func(ctx context.Context, next func() (keys.Changes, error)) (keys.Changes, error)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.changes = hook
-}
-
-// onTouch sets the hook of Touch; nil removes it.
-func (s *hookedStore) onTouch(hook func(next func() error) error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.touch = hook
+	return s.deleted.call(ctx, func() ([]keys.Key, error) { return s.Store.Delete(ctx, ids, check) })
 }
 
 // testRunning runs a test in a synctest bubble, with a Service that runs and has

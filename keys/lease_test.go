@@ -36,7 +36,7 @@ func TestLease_DoesNotCacheReadFromBeforeRevocation(t *testing.T) {
 				blocked, unblock := make(chan error, 1), make(chan struct{})
 				unblockOnce := sync.OnceFunc(func() { close(unblock) })
 				defer unblockOnce()
-				store.onFind(func(next func() (keys.Key, error)) (keys.Key, error) {
+				store.find.set(func(_ context.Context, next func() (keys.Key, error)) (keys.Key, error) {
 					key, err := next()
 					<-unblock
 					return key, err
@@ -44,7 +44,7 @@ func TestLease_DoesNotCacheReadFromBeforeRevocation(t *testing.T) {
 				go func() { blocked <- verify(t, s, issued.Raw) }()
 				synctest.Wait()
 				update(t, revoker, 1, keys.Fields{Active: new(false)})
-				store.onFind(nil)
+				store.find.set(nil)
 
 				is.Equal(verify(t, s, issued.Raw), keys.ErrInactive) // does not join the blocked read
 				unblockOnce()
@@ -62,22 +62,22 @@ func TestLease_DoesNotCacheReadFromBeforeGapInLog(t *testing.T) {
 		issued := issue(t, s, keys.Fields{})
 		settle()
 		blocked, unblock := make(chan error, 1), make(chan struct{})
-		store.onFind(func(next func() (keys.Key, error)) (keys.Key, error) {
+		store.find.set(func(_ context.Context, next func() (keys.Key, error)) (keys.Key, error) {
 			key, err := next()
 			<-unblock
 			return key, err
 		})
 		go func() { blocked <- verify(t, s, issued.Raw) }()
 		synctest.Wait()
-		store.onChanges(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
+		store.changes.set(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
 			changes, err := next()
 			return keys.Changes{Epoch: changes.Epoch}, err
 		})
 		_, err := updateKey(t.Context(), store, issued.Key.ID, func(key *keys.Key) error { key.Active = false; return nil })
 		is.NoErr(err)
 		settle()
-		store.onFind(nil)
-		store.onChanges(nil)
+		store.find.set(nil)
+		store.changes.set(nil)
 		close(unblock)
 		is.NoErr(<-blocked)
 		is.Equal(verify(t, s, issued.Raw), keys.ErrInactive)
@@ -93,7 +93,7 @@ func TestLease_IsNotExtendedByLateResponse(t *testing.T) {
 		settle()
 		is.NoErr(verify(t, s, issued.Raw))
 		settle() // a gap between two leases evicts later reads
-		store.onChanges(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
+		store.changes.set(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
 			changes, err := next()
 			time.Sleep(defaultLease - time.Millisecond) // just before the timeout
 			return changes, err
@@ -110,7 +110,7 @@ func TestLease_EndsIfStoreIsUnreachable(t *testing.T) {
 		issued := issue(t, s, keys.Fields{})
 		settle()
 		is.NoErr(verify(t, s, issued.Raw))
-		store.onChanges(func(ctx context.Context, _ func() (keys.Changes, error)) (keys.Changes, error) {
+		store.changes.set(func(ctx context.Context, _ func() (keys.Changes, error)) (keys.Changes, error) {
 			<-ctx.Done() // like a frozen connection
 			return keys.Changes{}, ctx.Err()
 		})
@@ -120,7 +120,7 @@ func TestLease_EndsIfStoreIsUnreachable(t *testing.T) {
 		is.True(time.Since(start) >= defaultLease) // other processes may have a lease
 		is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
 
-		store.onChanges(nil)
+		store.changes.set(nil)
 		issued = issue(t, other, keys.Fields{})
 		time.Sleep(defaultLease)
 		finds := store.finds.Load()
@@ -145,14 +145,12 @@ func TestLease_GapEvictsReadsOfLostCommits(t *testing.T) {
 
 		update(t, s, lost.Key.ID, keys.Fields{Active: new(true)})
 		is.NoErr(verify(t, s, lost.Raw)) // cached
-		store.onChanges(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) {
-			return keys.Changes{}, errors.New("connection refused")
-		})
+		store.changes.fail(errors.New("connection refused"))
 		time.Sleep(2 * defaultLease)
 
 		_, err = updateKey(t.Context(), store, lost.Key.ID, func(key *keys.Key) error { key.Active = false; return nil })
 		is.NoErr(err)
-		store.onChanges(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) {
+		store.changes.set(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) {
 			return keys.Changes{Epoch: standby.Epoch, Complete: true}, nil
 		})
 		settle()
@@ -200,7 +198,7 @@ func TestCache_LateResponseDoesNotUndoOwnChange(t *testing.T) {
 		issued := issue(t, s, keys.Fields{})
 		settle()
 		is.NoErr(verify(t, s, issued.Raw))
-		store.onChanges(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
+		store.changes.set(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
 			changes, err := next()
 			time.Sleep(10 * time.Millisecond)
 			return changes, err
@@ -296,7 +294,7 @@ func TestLease_BeginsWithAgeOfChanges(t *testing.T) {
 		settle()
 		var age atomic.Int64 // of the results
 		var fails atomic.Bool
-		store.onChanges(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
+		store.changes.set(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
 			if fails.Load() {
 				return keys.Changes{}, errors.New("connection refused")
 			}
@@ -339,7 +337,7 @@ func TestRun_LogsOlderStoreOnce(t *testing.T) {
 	options := keys.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	testRunning(t, options, func(_ *testing.T, _ *is.I, store *hookedStore, _ *keys.Service) {
 		for _, epoch := range []int64{1<<63 - 2, 1<<63 - 1, 10, 11} {
-			store.onChanges(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) {
+			store.changes.set(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) {
 				return keys.Changes{Epoch: epoch}, nil
 			})
 			time.Sleep(time.Second)
@@ -356,11 +354,9 @@ func TestRun_LogsTransitionsOfStoreOnce(t *testing.T) {
 	testRunning(t, options, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		service = s
 		for range 3 {
-			store.onChanges(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) {
-				return keys.Changes{}, errors.New("connection refused")
-			})
+			store.changes.fail(errors.New("connection refused"))
 			time.Sleep(9 * time.Second)
-			store.onChanges(nil)
+			store.changes.set(nil)
 			time.Sleep(9 * time.Second)
 		}
 	})

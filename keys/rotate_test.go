@@ -1,6 +1,7 @@
 package keys_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -58,7 +59,7 @@ func TestVerify_PreviousKeyWithoutEndIsUnknown(t *testing.T) {
 		first := issue(t, s, keys.Fields{})
 		second := rotate(t, s, first.Key.ID, time.Hour)
 		change := func(key *keys.Key) { key.PreviousExpiresAt = time.Time{} }
-		store.onFind(func(next func() (keys.Key, error)) (keys.Key, error) {
+		store.find.set(func(_ context.Context, next func() (keys.Key, error)) (keys.Key, error) {
 			key, err := next()
 			change(&key)
 			return key, err

@@ -145,21 +145,21 @@ func TestRun_SurvivesStorePanics(t *testing.T) {
 		synctest.Wait()
 		is.NoErr(verify(t, s, issued.Raw))
 
-		store.onTouch(func(func() error) error { panic("a bug in Touch") })
-		store.onChanges(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) { panic("a bug in Changes") })
+		store.touch.set(func(context.Context, func() (struct{}, error)) (struct{}, error) { panic("a bug in Touch") })
+		store.changes.set(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) { panic("a bug in Changes") })
 		time.Sleep(time.Minute)
 		is.True(s.Stats().LeaseAge >= defaultLease) // the cache is disabled
 		is.NoErr(verify(t, s, issued.Raw))
-		store.onFind(func(func() (keys.Key, error)) (keys.Key, error) { panic("a bug in Find") })
-		store.onChanges(nil)
+		store.find.set(func(context.Context, func() (keys.Key, error)) (keys.Key, error) { panic("a bug in Find") })
+		store.changes.set(nil)
 		settle() // the entry has expired meanwhile
 		err := verify(t, s, issued.Raw)
 		is.True(errors.Is(err, keys.ErrUnavailable))
 		is.True(strings.Contains(err.Error(), "a bug in Find"))
 		is.True(strings.Contains(err.Error(), "service_test.go")) // the stack
 
-		store.onFind(nil)
-		store.onTouch(nil)
+		store.find.set(nil)
+		store.touch.set(nil)
 		is.NoErr(verify(t, s, issued.Raw))
 		time.Sleep(defaultFlushInterval)
 		synctest.Wait()

@@ -268,12 +268,12 @@ func TestToken_KeyOfEarlierVersion(t *testing.T) {
 		token := issueToken(t, s, raw, keys.TokenFields{})
 		is.NoErr(verify(t, newService(t, store, nil), token.Raw)) // in another process, at once
 
-		store.onTouch(func(func() error) error { return errors.New("disk full") })
+		store.touch.fail(errors.New("disk full"))
 		raw = issue(t, s, keys.Fields{}).Raw
 		forget(3)
 		_, err = s.IssueToken(t.Context(), string(raw), keys.TokenFields{})
 		is.True(errors.Is(err, keys.ErrUnavailable)) // rather than a token that is not accepted
-		store.onTouch(nil)
+		store.touch.set(nil)
 	})
 }
 

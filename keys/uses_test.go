@@ -39,7 +39,7 @@ func TestRun_RetriesFailedFlush(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, s *hookedStore, service *keys.Service) {
 		store = s
 		raw := issue(t, service, keys.Fields{}).Raw
-		store.onTouch(func(func() error) error { return errors.New("connection refused") })
+		store.touch.fail(errors.New("connection refused"))
 		is.NoErr(verify(t, service, raw))
 		used = time.Now().UTC().Truncate(time.Millisecond)
 		time.Sleep(3 * defaultFlushInterval)
@@ -47,7 +47,7 @@ func TestRun_RetriesFailedFlush(t *testing.T) {
 		is.Equal(store.touches.Load(), int64(3))
 		key := get(t, service, 1)
 		is.Equal(key.LastUsedAt, used) // pending uses are visible
-		store.onTouch(nil)
+		store.touch.set(nil)
 	})
 	stored := get(t, store, 1)
 	is.New(t).Equal(stored.LastUsedAt, used) // written when Run ended
@@ -77,7 +77,7 @@ func TestUsage_CountsUsesBeforeAChange(t *testing.T) {
 		is.Equal(requests("c"), int64(1))
 
 		is.NoErr(verify(t, s, moved.Raw))
-		store.onTouch(func(func() error) error { return errors.New("connection refused") })
+		store.touch.fail(errors.New("connection refused"))
 		is.NoErr(s.Delete(t.Context(), moved.Key.ID)) // nevertheless
 	})
 }

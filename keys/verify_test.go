@@ -137,7 +137,7 @@ func TestVerify_SharesConcurrentReads(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		issued := issue(t, s, keys.Fields{})
 		synctest.Wait()
-		store.onFind(func(next func() (keys.Key, error)) (keys.Key, error) {
+		store.find.set(func(_ context.Context, next func() (keys.Key, error)) (keys.Key, error) {
 			time.Sleep(20 * time.Millisecond)
 			return next()
 		})
@@ -207,12 +207,12 @@ func TestVerify_ReturnsUnavailableIfStoreFails(t *testing.T) {
 		issued := issue(t, s, keys.Fields{})
 		synctest.Wait()
 		cause := errors.New("connection refused")
-		store.onFind(func(func() (keys.Key, error)) (keys.Key, error) { return keys.Key{}, cause })
+		store.find.fail(cause)
 		for range 3 {
 			err := verify(t, s, issued.Raw)
 			is.True(errors.Is(err, keys.ErrUnavailable) && errors.Is(err, cause))
 		}
-		store.onFind(nil)
+		store.find.set(nil)
 		is.NoErr(verify(t, s, issued.Raw)) // the error was not cached
 		is.Equal(s.Stats().Unavailable, uint64(3))
 	})
@@ -222,9 +222,9 @@ func TestVerify_ReturnsUnavailableIfStorePanics(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		issued := issue(t, s, keys.Fields{})
 		synctest.Wait()
-		store.onFind(func(func() (keys.Key, error)) (keys.Key, error) { panic("a bug") })
+		store.find.set(func(context.Context, func() (keys.Key, error)) (keys.Key, error) { panic("a bug") })
 		is.True(errors.Is(verify(t, s, issued.Raw), keys.ErrUnavailable))
-		store.onFind(nil)
+		store.find.set(nil)
 		is.NoErr(verify(t, s, issued.Raw))
 	})
 }

@@ -46,15 +46,10 @@ func search(t testing.TB, s *symbols.Service, text string) []string {
 func TestSearch_FoldsCase(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newService(t, memory.New().Symbols())
-	folder, err := s.CreateFolder(t.Context(), "A")
-	is.NoErr(err)
-	for _, name := range []string{
+	s := newLibrary(t, memory.New().Symbols())
+	create(t, s,
 		"Gate valve", "GROẞ", "groß", "gross", "Ärger", "ärger", "a\u0308rger", "100%", "under_score", "ΣΊΣΥΦΟΣ", "σίσυφος", "\u212a", "İ", "ı", "ſ",
-	} {
-		_, err := s.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: name, Type: "a/b", Data: "x"})
-		is.NoErr(err)
-	}
+	)
 	for text, want := range map[string][]string{
 		"VALVE":                  {"Gate valve"},
 		"e V":                    {"Gate valve"},
@@ -89,23 +84,19 @@ func TestSearch_Pages(t *testing.T) {
 	is := is.New(t)
 	s := newService(t, memory.New().Symbols())
 	var want []int64
-	for i := range 3 {
-		folder, err := s.CreateFolder(t.Context(), fmt.Sprint(i))
-		is.NoErr(err)
-		var given []symbols.NewSymbol
-		for j := range 1000 {
-			name := "other"
-			if j%7 == 0 {
-				name = "valve valve"
-			}
-			given = append(given, symbols.NewSymbol{Name: name, Type: "a/b", Data: "x"})
+	for i := range 3000 {
+		if i%1000 == 0 {
+			_, err := s.CreateFolder(t.Context(), fmt.Sprint(i))
+			is.NoErr(err)
 		}
-		created, err := s.CreateSymbols(t.Context(), folder.ID, given)
+		name := "other"
+		if i%1000%7 == 0 {
+			name = "valve valve"
+		}
+		symbol, err := s.CreateSymbol(t.Context(), int64(1+i/1000), symbols.NewSymbol{Name: name, Type: "a/b", Data: "x"})
 		is.NoErr(err)
-		for _, symbol := range created {
-			if symbol.Name != "other" {
-				want = append(want, symbol.ID)
-			}
+		if name != "other" {
+			want = append(want, symbol.ID)
 		}
 	}
 	for _, limit := range []int{1, 10, 142, 143, 428, 429, 430} {
@@ -127,9 +118,7 @@ func TestSearch_Pages(t *testing.T) {
 func TestSearch_ComparesAllNames(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newService(t, memory.New().Symbols())
-	folder, err := s.CreateFolder(t.Context(), "A")
-	is.NoErr(err)
+	s := newLibrary(t, memory.New().Symbols())
 	random := rand.New(rand.NewPCG(1, 2))
 	text := func(longest int) string {
 		letters := []rune("aAbB1 äÄẞ€")
@@ -139,23 +128,22 @@ func TestSearch_ComparesAllNames(t *testing.T) {
 		}
 		return string(out)
 	}
-	var given []symbols.NewSymbol
-	for len(given) < 3000 {
+	var names []string
+	for len(names) < 3000 {
 		if name := text(20); strings.TrimSpace(name) != "" {
-			given = append(given, symbols.NewSymbol{Name: name, Type: "a/b", Data: "x"})
+			names = append(names, name)
 		}
 	}
-	_, err = s.CreateSymbols(t.Context(), folder.ID, given)
-	is.NoErr(err)
+	create(t, s, names...)
 	for range 300 {
 		part := text(6)
 		if strings.TrimSpace(part) == "" {
 			continue
 		}
 		want := []string{}
-		for _, symbol := range given {
-			if parseQuery(t, part).Matches(symbol.Name, symbol.Tags) {
-				want = append(want, symbol.Name)
+		for _, name := range names {
+			if parseQuery(t, part).Matches(name, symbols.Tags{}) {
+				want = append(want, name)
 			}
 		}
 		is.Equal(search(t, s, part), want)
@@ -167,9 +155,7 @@ func TestSearch_ComparesAllNames(t *testing.T) {
 func TestSearch_NeverStale(t *testing.T) {
 	t.Parallel()
 	store := memory.New().Symbols()
-	processes := []*symbols.Service{newService(t, store), newService(t, store)}
-	folder, err := processes[0].CreateFolder(t.Context(), "A")
-	is.New(t).NoErr(err)
+	processes := []*symbols.Service{newLibrary(t, store), newService(t, store)}
 	var wg sync.WaitGroup
 	for writer := range 4 {
 		wg.Go(func() {
@@ -181,7 +167,7 @@ func TestSearch_NeverStale(t *testing.T) {
 			}
 			for i := range 200 {
 				name := fmt.Sprintf("<%d %d>", writer, i)
-				symbol, err := s.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: name, Type: "a/b", Data: "x"})
+				symbol, err := s.CreateSymbol(t.Context(), 1, symbols.NewSymbol{Name: name, Type: "a/b", Data: "x"})
 				if err != nil {
 					t.Error(err)
 					return
@@ -208,20 +194,13 @@ func TestSearch_IsCorrectBeyondIndex(t *testing.T) {
 	is := is.New(t)
 	store := memory.New().Symbols()
 	const limit = 120 << 10 // three or four segments of nine
-	all := newService(t, store)
+	all := newLibrary(t, store)
 	some, err := symbols.NewService(store, &symbols.Options{SearchIndex: limit})
 	is.NoErr(err)
 	none, err := symbols.NewService(store, &symbols.Options{SearchIndex: 1})
 	is.NoErr(err)
-	folder, err := all.CreateFolder(t.Context(), "A")
-	is.NoErr(err)
-	for range 3 {
-		var given []symbols.NewSymbol
-		for i := range 3000 {
-			given = append(given, symbols.NewSymbol{Name: fmt.Sprint("Gate valve ", i), Type: "a/b", Data: "x"})
-		}
-		_, err := all.CreateSymbols(t.Context(), folder.ID, given)
-		is.NoErr(err)
+	for i := range 9000 {
+		create(t, all, fmt.Sprint("Gate valve ", i%3000))
 	}
 	is.NoErr(some.LoadSearchIndex(t.Context()))
 	random := rand.New(rand.NewPCG(1, 2))
@@ -244,31 +223,25 @@ func TestSearch_IsCorrectBeyondIndex(t *testing.T) {
 func TestSearch_IndexIsSmall(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newService(t, memory.New().Symbols())
-	folder, err := s.CreateFolder(t.Context(), "A")
-	is.NoErr(err)
-	given := make([]symbols.NewSymbol, 10*symbols.SegmentSize)
-	for i := range given {
-		given[i] = symbols.NewSymbol{Name: fmt.Sprintf("Gate valve, flanged %5d", i), Type: "a/b", Data: "x"}
+	s := newLibrary(t, memory.New().Symbols())
+	const count = 10 * symbols.SegmentSize
+	for i := range count {
+		create(t, s, fmt.Sprintf("Gate valve, flanged %5d", i))
 	}
-	_, err = s.CreateSymbols(t.Context(), folder.ID, given)
-	is.NoErr(err)
 	is.NoErr(s.LoadSearchIndex(t.Context()))
 	size, _ := s.IndexSize()
-	is.True(size > 0 && size/int64(len(given)) < 64)
+	is.True(size > 0 && size/count < 64)
 }
 
 func TestSearch_FindsTags(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newService(t, memory.New().Symbols())
-	folder, err := s.CreateFolder(t.Context(), "A")
-	is.NoErr(err)
+	s := newLibrary(t, memory.New().Symbols())
 	for name, tags := range map[string][]string{"Gate valve": {"Brass", "DN 50\nflanged"}, "brasserie": nil} {
 		list, err := symbols.NewTags(tags...)
 		is.NoErr(err)
 		is.Equal(list.List(), tags)
-		_, err = s.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: name, Type: "a/b", Data: "x", Tags: list})
+		_, err = s.CreateSymbol(t.Context(), 1, symbols.NewSymbol{Name: name, Type: "a/b", Data: "x", Tags: list})
 		is.NoErr(err)
 	}
 	for text, want := range map[string][]string{
@@ -314,13 +287,8 @@ func (s renamingStore) FindSymbolInfos(ctx context.Context, ids []int64) ([]symb
 func TestSearch_LeavesOutRenamedSymbol(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newService(t, renamingStore{memory.New().Symbols()})
-	folder, err := s.CreateFolder(t.Context(), "A")
-	is.NoErr(err)
-	for range 2 {
-		_, err = s.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "Gate valve", Type: "a/b", Data: "x"})
-		is.NoErr(err)
-	}
+	s := newLibrary(t, renamingStore{memory.New().Symbols()})
+	create(t, s, "Gate valve", "Gate valve")
 	page, err := s.Search(t.Context(), parseQuery(t, "valve"), symbols.Range{})
 	is.NoErr(err)
 	is.Equal(len(page.Symbols), 1)

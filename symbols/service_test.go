@@ -20,6 +20,27 @@ func newService(tb testing.TB, store symbols.Store) *symbols.Service {
 	return s
 }
 
+// newLibrary returns a Service over a store with a folder, whose id is 1.
+func newLibrary(tb testing.TB, store symbols.Store) *symbols.Service {
+	tb.Helper()
+	s := newService(tb, store)
+	_, err := s.CreateFolder(tb.Context(), "A")
+	is.New(tb).NoErr(err)
+	return s
+}
+
+// create creates symbols with the given names in the folder 1.
+func create(tb testing.TB, s *symbols.Service, names ...string) []symbols.Symbol {
+	tb.Helper()
+	given := make([]symbols.NewSymbol, len(names))
+	for i, name := range names {
+		given[i] = symbols.NewSymbol{Name: name, Type: "a/b", Data: "x"}
+	}
+	created, err := s.CreateSymbols(tb.Context(), 1, given)
+	is.New(tb).NoErr(err)
+	return created
+}
+
 func TestNewService_RequiresStore(t *testing.T) {
 	t.Parallel()
 	_, err := symbols.NewService(nil, nil)
@@ -70,10 +91,9 @@ func TestService_ConditionalChanges(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	ctx := t.Context()
-	s := newService(t, memory.New().Symbols())
-	folder, err := s.CreateFolder(ctx, "A")
-	is.NoErr(err)
-	symbol, err := s.CreateSymbol(ctx, folder.ID, symbols.NewSymbol{Name: "n", Type: "a/b", Data: "d"})
+	s := newLibrary(t, memory.New().Symbols())
+	symbol := create(t, s, "n")[0]
+	folder, err := s.GetFolder(ctx, 1)
 	is.NoErr(err)
 
 	same, err := s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("n")}, symbols.IfMatch(symbol.Version))
@@ -106,24 +126,22 @@ func TestService_CreatesAllSymbolsOrNone(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	ctx := t.Context()
-	s := newService(t, memory.New().Symbols())
-	folder, err := s.CreateFolder(ctx, "A")
-	is.NoErr(err)
+	s := newLibrary(t, memory.New().Symbols())
 	first := symbols.NewSymbol{Name: "first", Type: "a/b", Data: "1"}
 	second := symbols.NewSymbol{Name: "second", Type: "c/d", Data: "2"}
 
-	_, err = s.CreateSymbols(ctx, folder.ID, []symbols.NewSymbol{first, second, {Name: "third", Data: "3"}})
+	_, err := s.CreateSymbols(ctx, 1, []symbols.NewSymbol{first, second, {Name: "third", Data: "3"}})
 	is.True(errors.Is(err, symbols.ErrInvalid))
 	is.True(strings.HasPrefix(err.Error(), "symbols[2].type must be"))
-	_, err = s.CreateSymbols(ctx, folder.ID+1, []symbols.NewSymbol{first})
+	_, err = s.CreateSymbols(ctx, 2, []symbols.NewSymbol{first})
 	is.Equal(err, symbols.ErrFolderNotFound)
-	page, err := s.ListSymbols(ctx, folder.ID, symbols.Range{}, nil, true)
+	page, err := s.ListSymbols(ctx, 1, symbols.Range{}, nil, true)
 	is.NoErr(err)
 	is.Equal(len(page.Symbols), 0)
 
-	created, err := s.CreateSymbols(ctx, folder.ID, []symbols.NewSymbol{first, second})
+	created, err := s.CreateSymbols(ctx, 1, []symbols.NewSymbol{first, second})
 	is.NoErr(err)
-	page, err = s.ListSymbols(ctx, folder.ID, symbols.Range{}, nil, true)
+	page, err = s.ListSymbols(ctx, 1, symbols.Range{}, nil, true)
 	is.NoErr(err)
 	is.Equal(page.Symbols, created)
 	is.Equal(len(created), 2)
