@@ -18,6 +18,15 @@ func settle() {
 	synctest.Wait()
 }
 
+// issueCached creates a key that is in the cache of s.
+func issueCached(t *testing.T, s *keys.Service) keys.Issued {
+	t.Helper()
+	issued := issue(t, s, keys.Fields{})
+	settle()
+	is.New(t).NoErr(verify(t, s, issued.Raw))
+	return issued
+}
+
 func TestCache_ChangeEvictsOnlyItsKey(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		other := newService(t, store, nil)
@@ -54,9 +63,7 @@ func TestCache_ChangeEvictsOnlyItsKey(t *testing.T) {
 
 func TestCache_OwnChangesEvictOnlyTheirKeys(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-		raw := issue(t, s, keys.Fields{}).Raw
-		settle()
-		is.NoErr(verify(t, s, raw))
+		raw := issueCached(t, s).Raw
 		finds := store.finds.Load()
 		for range 20 {
 			id := issue(t, s, keys.Fields{}).Key.ID
@@ -86,9 +93,7 @@ func TestCache_OwnRevocationNeedsNoLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 				store.unshared = true
-				issued := issue(t, s, keys.Fields{})
-				settle()
-				is.NoErr(verify(t, s, issued.Raw))
+				issued := issueCached(t, s)
 				start := time.Now()
 				is.NoErr(revoke(t.Context(), s))
 				is.Equal(time.Since(start), time.Duration(0))
@@ -107,9 +112,7 @@ func TestCache_OwnRevocationNeedsNoLease(t *testing.T) {
 				}
 				return list, err
 			})
-			issued := issue(t, s, keys.Fields{})
-			settle()
-			is.NoErr(verify(t, s, issued.Raw))
+			issued := issueCached(t, s)
 			deleted := make(chan error, 1)
 			go func() { deleted <- s.Delete(t.Context(), 1) }()
 			synctest.Wait()
@@ -162,9 +165,7 @@ func TestCache_EvictsDigestOfPreviousPepper(t *testing.T) {
 // database.
 func TestCache_IncompleteResponseEvictsAll(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-		raw := issue(t, s, keys.Fields{}).Raw
-		settle()
-		is.NoErr(verify(t, s, raw))
+		raw := issueCached(t, s).Raw
 		store.changes.set(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
 			changes, err := next()
 			return keys.Changes{Epoch: changes.Epoch}, err
@@ -179,9 +180,7 @@ func TestCache_IncompleteResponseEvictsAll(t *testing.T) {
 // A change that bypasses the change log takes effect when the entry expires.
 func TestCache_EntryExpires(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-		raw := issue(t, s, keys.Fields{}).Raw
-		settle()
-		is.NoErr(verify(t, s, raw))
+		raw := issueCached(t, s).Raw
 		store.changes.set(func(ctx context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
 			changes, err := next()
 			changes.Digests, changes.Complete = nil, true
@@ -203,8 +202,10 @@ func TestCache_SmallerThanWorkingSet(t *testing.T) {
 			raws = append(raws, issue(t, s, keys.Fields{}).Raw)
 		}
 		for range 3 {
-			for _, raw := range raws {
-				is.NoErr(verify(t, s, raw))
+			for i, raw := range raws {
+				key, err := s.Verify(t.Context(), string(raw))
+				is.NoErr(err)
+				is.Equal(key.ID, int64(i+1))
 			}
 		}
 		for id := range int64(2000) {

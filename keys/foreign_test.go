@@ -140,9 +140,7 @@ func TestRevokeRaw(t *testing.T) {
 // just deleted, and which a third one still accepts.
 func TestRevokeRaw_WaitsForAnotherDeletion(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-		raw := issue(t, s, keys.Fields{}).Raw
-		settle()
-		is.NoErr(verify(t, s, raw))
+		raw := issueCached(t, s).Raw
 		deleted := make(chan error)
 		go func() { deleted <- newService(t, store, nil).Delete(t.Context(), 1) }()
 		synctest.Wait()

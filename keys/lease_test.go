@@ -89,9 +89,7 @@ func TestLease_DoesNotCacheReadFromBeforeGapInLog(t *testing.T) {
 func TestLease_IsNotExtendedByLateResponse(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		other := newService(t, store, nil)
-		issued := issue(t, s, keys.Fields{})
-		settle()
-		is.NoErr(verify(t, s, issued.Raw))
+		issued := issueCached(t, s)
 		settle() // a gap between two leases evicts later reads
 		store.changes.set(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
 			changes, err := next()
@@ -107,9 +105,7 @@ func TestLease_IsNotExtendedByLateResponse(t *testing.T) {
 func TestLease_EndsIfStoreIsUnreachable(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		other := newService(t, store, nil)
-		issued := issue(t, s, keys.Fields{})
-		settle()
-		is.NoErr(verify(t, s, issued.Raw))
+		issued := issueCached(t, s)
 		store.changes.set(func(ctx context.Context, _ func() (keys.Changes, error)) (keys.Changes, error) {
 			<-ctx.Done() // like a frozen connection
 			return keys.Changes{}, ctx.Err()
@@ -195,9 +191,7 @@ func TestCache_OwnChangeTakesEffectAtOnce(t *testing.T) {
 func TestCache_LateResponseDoesNotUndoOwnChange(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		store.unshared = true
-		issued := issue(t, s, keys.Fields{})
-		settle()
-		is.NoErr(verify(t, s, issued.Raw))
+		issued := issueCached(t, s)
 		store.changes.set(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
 			changes, err := next()
 			time.Sleep(10 * time.Millisecond)
@@ -230,9 +224,7 @@ func TestLease_IsWaitedForByRepeatedRevocation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-				issued := issue(t, s, keys.Fields{})
-				settle()
-				is.NoErr(verify(t, s, issued.Raw))
+				issued := issueCached(t, s)
 				first, second := newService(t, store, nil), newService(t, store, nil)
 				var waiting sync.WaitGroup
 				defer waiting.Wait()
