@@ -56,7 +56,8 @@ func (s Exports) List(ctx context.Context, filter exports.Filter, r exports.Rang
 }
 
 // InsertLink first deletes links that have ended. It skips those that another call deletes,
-// so that calls do not wait for each other.
+// so that calls do not wait for each other. It adds up sizes in an index: in the rows of
+// SQLite they are behind the plans.
 func (s Exports) InsertLink(ctx context.Context, link exports.StoredLink, limits exports.LinkLimits) error {
 	return s.DB.Transact(ctx, func(tx Tx) error {
 		_, err := tx.Exec(ctx, `
@@ -81,7 +82,11 @@ func (s Exports) InsertLink(ctx context.Context, link exports.StoredLink, limits
 					count(*) FILTER (WHERE client = $3) AS client_links,
 					CAST(coalesce(sum(size) FILTER (WHERE client = $3), 0) AS bigint) AS client_bytes
 				FROM canvasback_links
-				WHERE owner = $2 AND expires_at > $4 AND served < $9
+				WHERE owner = $2 AND id NOT IN (
+					SELECT id
+					FROM canvasback_links
+					WHERE owner = $2 AND (expires_at <= $4 OR served >= $9)
+				)
 			) AS held
 			WHERE links < $10 AND bytes + CAST($7 AS bigint) <= $11
 				AND client_links < $12 AND client_bytes + CAST($7 AS bigint) <= $13`,
