@@ -19,18 +19,20 @@ const (
 	maxGroupData = 1 << 20 // bytes of their data, less the last one
 )
 
-// inserter inserts symbols. Those that arrive during a statement for their folder share the
-// next one, so that they share its commit, and triggers run once. Insertions into one folder
-// would wait for each other anyway, because each locks it.
+// inserter inserts symbols. Those that arrive during a statement share the next one, so
+// that they share its commit, and triggers run once. A tenant has a queue for all folders.
+// If another transaction has locked a folder, those who insert into it wait for the lock
+// in a queue of its own, and nobody else does.
 type inserter struct {
 	mu     sync.Mutex
-	queues map[folderKey][]*insertion // each with a running goroutine
+	queues map[queueKey][]*insertion // each with a running goroutine
 }
 
-// folderKey is a folder as a tenant sees it.
-type folderKey struct {
-	tenant string
-	id     int64
+// queueKey is a tenant, or one of its folders.
+type queueKey struct {
+	tenant   string
+	isFolder bool
+	folderID int64
 }
 
 // insertion is a symbol to insert. Its queue sets the id and the version, or err, and
@@ -46,7 +48,7 @@ type insertion struct {
 // the symbol can be inserted nevertheless.
 func (db *database) insert(ctx context.Context, tenant string, symbol symbols.Symbol) (symbols.Symbol, error) {
 	own := &insertion{Symbol: symbol, ctx: ctx, done: make(chan struct{})}
-	db.inserter.add(db, folderKey{tenant, symbol.FolderID}, own)
+	db.inserter.add(db, queueKey{tenant: tenant}, own)
 	select {
 	case <-own.done:
 		return own.Symbol, own.err
@@ -55,12 +57,17 @@ func (db *database) insert(ctx context.Context, tenant string, symbol symbols.Sy
 	}
 }
 
-func (in *inserter) add(db *database, key folderKey, i *insertion) {
+// add adds an insertion to the queue of its folder, if there is one, or else to the given
+// one.
+func (in *inserter) add(db *database, key queueKey, i *insertion) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	if own := (queueKey{key.tenant, true, i.FolderID}); in.queues[own] != nil {
+		key = own
+	}
 	if in.queues[key] == nil {
 		if in.queues == nil {
-			in.queues = make(map[folderKey][]*insertion)
+			in.queues = make(map[queueKey][]*insertion)
 		}
 		go in.run(db, key)
 	}
@@ -68,7 +75,7 @@ func (in *inserter) add(db *database, key folderKey, i *insertion) {
 }
 
 // run inserts what is in a queue until it is empty.
-func (in *inserter) run(db *database, key folderKey) {
+func (in *inserter) run(db *database, key queueKey) {
 	for list := in.next(key); len(list) > 0; list = in.next(key) {
 		db.insertGroup(key, list)
 	}
@@ -76,7 +83,7 @@ func (in *inserter) run(db *database, key folderKey) {
 
 // next removes the next insertions of a queue, less those that nobody waits for. It removes
 // the queue if there are none.
-func (in *inserter) next(key folderKey) (list []*insertion) {
+func (in *inserter) next(key queueKey) (list []*insertion) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	queue, size := in.queues[key], 0
@@ -95,7 +102,7 @@ func (in *inserter) next(key folderKey) (list []*insertion) {
 // insertGroup inserts a group in one statement, which is canceled when nobody waits for it.
 // If the server rejects a symbol, each is inserted by itself, so that none has the error
 // of another.
-func (db *database) insertGroup(key folderKey, list []*insertion) {
+func (db *database) insertGroup(key queueKey, list []*insertion) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(list[0].ctx))
 	defer cancel()
 	var left atomic.Int32
@@ -106,21 +113,29 @@ func (db *database) insertGroup(key folderKey, list []*insertion) {
 			}
 		})()
 	}
-	err := db.insertOrFail(ctx, key, list)
+	inserted, err := db.insertOrFail(ctx, key, list)
 	if len(list) > 1 && rejectsRow(err) {
 		for i := range list {
 			db.insertGroup(key, list[i:i+1])
 		}
 		return
 	}
-	for _, i := range list {
-		i.err = err
+	for n, i := range list {
+		if err == nil && !inserted[n] {
+			if !key.isFolder {
+				db.inserter.add(db, queueKey{key.tenant, true, i.FolderID}, i)
+				continue
+			}
+			i.err = symbols.ErrFolderNotFound
+		} else {
+			i.err = err
+		}
 		close(i.done)
 	}
 }
 
 // insertOrFail is insertSymbols, and returns a panic of a tracer of the pool as an error.
-func (db *database) insertOrFail(ctx context.Context, key folderKey, list []*insertion) (err error) {
+func (db *database) insertOrFail(ctx context.Context, key queueKey, list []*insertion) (inserted []bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("postgres: panic during an insertion: %v", p)
@@ -136,39 +151,56 @@ func rejectsRow(err error) bool {
 	return ok && slices.Contains([]string{"22", "23", "54"}, pgErr.Code[:min(2, len(pgErr.Code))]) // classes of SQLSTATE
 }
 
-// insertSymbols inserts symbols into a folder in one statement.
-func (db *database) insertSymbols(ctx context.Context, key folderKey, list []*insertion) error {
+// insertSymbols inserts symbols of a tenant in one statement, and reports which of them.
+// Unless the key is a folder, those in folders that are locked are left out, besides those in
+// folders that do not exist.
+func (db *database) insertSymbols(ctx context.Context, key queueKey, list []*insertion) (inserted []bool, err error) {
+	var folders, updatedBy []int64
 	var names, types, data, tags, metas []string
 	var createdAt, updatedAt []time.Time
-	var updatedBy []int64
 	for _, s := range list {
-		names, types, data = append(names, s.Name), append(types, s.Type), append(data, s.Data)
+		folders, names, types, data = append(folders, s.FolderID), append(names, s.Name), append(types, s.Type), append(data, s.Data)
 		tags, metas = append(tags, s.Tags.String()), append(metas, s.Meta)
 		createdAt, updatedAt, updatedBy = append(createdAt, s.CreatedAt), append(updatedAt, s.UpdatedAt), append(updatedBy, s.UpdatedBy)
+	}
+	skip := ""
+	if !key.isFolder {
+		skip = "SKIP LOCKED"
 	}
 	// Ids are assigned and rows returned in the order of the inner SELECT.
 	result, err := db.write(ctx, `
 		WITH folder AS (
 			SELECT id
 			FROM canvasback_folders
-			WHERE id = $1 AND tenant = $2
-			FOR NO KEY UPDATE
+			WHERE id = ANY ($1::bigint[]) AND tenant = $10
+			ORDER BY id
+			FOR NO KEY UPDATE `+skip+`
 		)
 		INSERT INTO canvasback_symbols (folder_id, name, type, data, tags, meta, created_at, updated_at, updated_by)
-		SELECT folder.id, name, type, data, tags, meta, created_at, updated_at, updated_by
-		FROM folder
-		CROSS JOIN unnest(
-			$3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::timestamptz[], $9::timestamptz[], $10::bigint[]
-		) WITH ORDINALITY AS given (name, type, data, tags, meta, created_at, updated_at, updated_by, position)
-		ORDER BY position
-		RETURNING id, version`,
-		key.id, key.tenant, names, types, data, tags, metas, createdAt, updatedAt, updatedBy,
+		SELECT folder_id, name, type, data, tags, meta, created_at, updated_at, updated_by
+		FROM unnest(
+			$1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[], $9::bigint[]
+		) WITH ORDINALITY AS given (folder_id, name, type, data, tags, meta, created_at, updated_at, updated_by, position)
+		JOIN folder ON folder.id = given.folder_id
+		ORDER BY given.position
+		RETURNING folder_id, id, version`,
+		folders, names, types, data, tags, metas, createdAt, updatedAt, updatedBy, key.tenant,
 	)
-	if err == nil && len(result.Rows) == 0 {
-		err = symbols.ErrFolderNotFound
+	if err != nil {
+		return nil, err
 	}
-	for i := 0; err == nil && i < len(result.Rows); i++ {
-		err = result.Rows[i].Scan(&list[i].ID, &list[i].Version)
+	inserted = make([]bool, len(list))
+	n := 0 // in the list
+	for _, row := range result.Rows {
+		var symbol symbols.Symbol
+		if err := row.Scan(&symbol.FolderID, &symbol.ID, &symbol.Version); err != nil {
+			return nil, err
+		}
+		for list[n].FolderID != symbol.FolderID {
+			n++
+		}
+		list[n].ID, list[n].Version, inserted[n] = symbol.ID, symbol.Version, true
+		n++
 	}
-	return err
+	return inserted, nil
 }

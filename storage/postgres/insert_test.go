@@ -33,8 +33,8 @@ func TestInsertSymbols_WaitingShareStatement(t *testing.T) {
 		invalid string // data of a symbol that PostgreSQL rejects
 		inserts int32
 	}{
-		"success": {inserts: 2},
-		"error":   {invalid: "\x00", inserts: 2 + calls - 2}, // each by itself
+		"success": {inserts: 3},                              // the first one that skips the folder
+		"error":   {invalid: "\x00", inserts: 3 + calls - 2}, // each by itself
 	} {
 		t.Run(name, func(t *testing.T) {
 			is := is.New(t)
@@ -104,6 +104,66 @@ func TestInsertSymbols_WaitingShareStatement(t *testing.T) {
 	}
 }
 
+// Insertions into several folders that arrive during another one share a statement and
+// its commit. They do not wait for a folder that somebody else has locked.
+func TestInsertSymbols_FoldersShareStatement(t *testing.T) {
+	t.Parallel()
+	const folders = 10
+	is := is.New(t)
+	dsn := pgtest.Database(t)
+	operator := connect(t, dsn)
+	inserts := &insertCounter{hold: make(chan struct{})}
+	db := must(postgres.New(connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = inserts }), nil))
+	is.NoErr(db.Migrate(t.Context()))
+	store := db.Symbols()
+	ids := []int64{0: 1 << 40} // no folder
+	for i := range folders {
+		folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: fmt.Sprint(i)})
+		is.NoErr(err)
+		ids = append(ids, folder.ID)
+	}
+	tx, err := operator.Begin(t.Context())
+	is.NoErr(err)
+	defer tx.Rollback(context.Background())
+	_, err = tx.Exec(t.Context(), `SELECT FROM canvasback_folders WHERE id = $1 FOR UPDATE`, ids[folders])
+	is.NoErr(err)
+
+	var missing, locked, others sync.WaitGroup
+	insert := func(folderID int64, want error) (joined chan struct{}, f func()) {
+		joined = make(chan struct{})
+		return joined, func() {
+			list, err := store.InsertSymbols(&waitContext{Context: t.Context(), waits: joined}, folderID, []symbols.Symbol{{Name: fmt.Sprint(folderID)}})
+			if err != want {
+				t.Errorf("folder %d: %v", folderID, err)
+			} else if err == nil {
+				stored, err := store.GetSymbol(t.Context(), list[0].ID)
+				if err != nil || stored != list[0] || stored.FolderID != folderID || stored.Name != fmt.Sprint(folderID) {
+					t.Errorf("folder %d: inserted %v, stored %v, %v", folderID, list[0], stored, err)
+				}
+			}
+		}
+	}
+	for i, id := range append(ids[1:2:2], ids...) { // the first one runs alone
+		group, want := &others, error(nil)
+		switch i {
+		case 1:
+			group, want = &missing, symbols.ErrFolderNotFound
+		case 1 + folders:
+			group = &locked
+		}
+		joined, call := insert(id, want)
+		group.Go(call)
+		<-joined
+		eventually(t, 1, func() int { return int(inserts.n.Load()) })
+	}
+	close(inserts.hold)
+	others.Wait()
+	missing.Wait()
+	is.NoErr(tx.Commit(t.Context()))
+	locked.Wait()
+	is.Equal(inserts.n.Load(), int32(4)) // the first, all others, the missing folder, the locked one
+}
+
 // waitContext closes the channel waits at the first wait for its end.
 type waitContext struct {
 	context.Context
@@ -117,11 +177,16 @@ func (c *waitContext) Done() <-chan struct{} {
 }
 
 // insertCounter counts statements that insert symbols.
-type insertCounter struct{ n atomic.Int32 }
+type insertCounter struct {
+	n    atomic.Int32
+	hold chan struct{} // closed when they may run, unless nil
+}
 
 func (c *insertCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	if strings.Contains(data.SQL, "INSERT INTO canvasback_symbols ") {
-		c.n.Add(1)
+		if c.n.Add(1); c.hold != nil {
+			<-c.hold
+		}
 	}
 	return ctx
 }

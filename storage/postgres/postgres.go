@@ -123,8 +123,8 @@
 // deadlocks between calls. Statements run by hand may lock in another order; a call
 // that PostgreSQL aborts with a deadlock or serialization failure is retried.
 //
-// Insertions of single symbols that arrive during another one in their folder share a
-// statement and its commit. If the context of one ends during it, the symbol may be stored.
+// Insertions of single symbols that arrive during another one share a statement and its
+// commit. If the context of one ends during it, the symbol may be stored.
 package postgres
 
 import (

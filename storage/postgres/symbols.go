@@ -124,7 +124,11 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 	case 1:
 		list[0], err = s.db.insert(ctx, s.Of, list[0])
 	default:
-		err = s.db.insertSymbols(ctx, folderKey{s.Of, folderID}, insertions)
+		var inserted []bool
+		inserted, err = s.db.insertSymbols(ctx, queueKey{s.Of, true, folderID}, insertions)
+		if err == nil && !inserted[0] {
+			err = symbols.ErrFolderNotFound
+		}
 		for i := range insertions {
 			list[i] = insertions[i].Symbol
 		}
