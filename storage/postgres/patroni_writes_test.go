@@ -178,7 +178,7 @@ func (w *writer) writeLink(name string) {
 	if !w.try("link created", func(ctx context.Context) error {
 		return w.links.InsertLink(ctx, link, exports.LinkLimits{PerOwner: all, PerClient: all, Served: 64})
 	}, func(ctx context.Context, w *writer) error {
-		_, err := w.links.FindLink(ctx, link.Digest, true)
+		_, err := w.findLink(ctx, link.Digest)
 		return err
 	}) {
 		return
@@ -187,12 +187,21 @@ func (w *writer) writeLink(name string) {
 		_, err := w.links.ReplacePlan(ctx, link.Digest, 1, []byte("replaced"))
 		return err
 	}, func(ctx context.Context, w *writer) error {
-		stored, err := w.links.FindLink(ctx, link.Digest, true)
+		stored, err := w.findLink(ctx, link.Digest)
 		if err == nil && string(stored.Plan) != "replaced" {
 			err = fmt.Errorf("the plan is %q", stored.Plan)
 		}
 		return err
 	})
+}
+
+// findLink returns a link of the store, and ErrUnavailable as a service would.
+func (w *writer) findLink(ctx context.Context, digest exports.Digest) (exports.StoredLink, error) {
+	stored, err := w.links.FindLink(ctx, digest, true)
+	if err != nil && !errors.Is(err, exports.ErrLinkNotFound) {
+		err = fmt.Errorf("%w: %w", exports.ErrUnavailable, err)
+	}
+	return stored, err
 }
 
 func mustBe(err, want error) error {
