@@ -45,14 +45,6 @@ func (h *header) large() bool {
 // needsZip64 reports whether the central directory needs zip64 for the entry.
 func (h *header) needsZip64() bool { return h.large() || h.offset >= math.MaxUint32 }
 
-func (h *header) localSize() int64 {
-	size := 30 + int64(len(h.Name)) + h.timeSize()
-	if h.large() {
-		size += 4 + 16
-	}
-	return size
-}
-
 func (h *header) appendLocal(b []byte) []byte {
 	var extra []byte
 	crc, compressed, size := h.CRC, uint32(h.compressed), uint32(h.Size)
@@ -68,6 +60,7 @@ func (h *header) appendLocal(b []byte) []byte {
 	case h.Streamed:
 		crc, compressed, size = 0, 0, 0
 	}
+	extra = h.appendUnixTime(extra)
 	version := uint16(versionDefault)
 	if h.needsZip64() {
 		version = version64
@@ -76,36 +69,23 @@ func (h *header) appendLocal(b []byte) []byte {
 	b = append16(b, version, h.flags(), h.method())
 	b = h.appendDOSTime(b)
 	b = append32(b, crc, compressed, size)
-	return h.appendNameAndExtra(b, extra)
+	b = append16(b, uint16(len(h.Name)), uint16(len(extra)))
+	b = append(b, h.Name...)
+	return append(b, extra...)
 }
 
-func (h *header) descriptorSize() int64 {
-	switch {
-	case !h.Streamed:
-		return 0
-	case h.large():
-		return 24
-	}
-	return 16
-}
-
-// appendDescriptor appends the data descriptor of a streamed entry. Its sizes
+// appendDescriptor appends the data descriptor, if the entry is streamed. Its sizes
 // take 8 bytes only if they need them: readers expect that if the local header
 // has no zip64 field.
 func (h *header) appendDescriptor(b []byte) []byte {
+	if !h.Streamed {
+		return b
+	}
 	b = append32(b, sigDescriptor, h.CRC)
 	if h.large() {
 		return append64(b, h.compressed, h.Size)
 	}
 	return append32(b, uint32(h.compressed), uint32(h.Size))
-}
-
-func (h *header) centralSize() int64 {
-	size := 46 + int64(len(h.Name)) + h.timeSize()
-	if h.needsZip64() {
-		size += 4 + 24
-	}
-	return size
 }
 
 func (h *header) appendCentral(b []byte) []byte {
@@ -118,32 +98,21 @@ func (h *header) appendCentral(b []byte) []byte {
 		extra = append16(extra, extra64, 24)
 		extra = append64(extra, h.Size, h.compressed, h.offset)
 	}
+	extra = h.appendUnixTime(extra)
 	b = append32(b, sigCentral)
 	b = append16(b, madeByUnix, version, h.flags(), h.method())
 	b = h.appendDOSTime(b)
 	b = append32(b, h.CRC, compressed, size)
-	b = append16(b, uint16(len(h.Name)), uint16(len(extra))+uint16(h.timeSize()), 0, 0, 0)
+	b = append16(b, uint16(len(h.Name)), uint16(len(extra)), 0, 0, 0)
 	b = append32(b, modeFile, offset)
 	b = append(b, h.Name...)
-	return h.appendUnixTime(append(b, extra...))
-}
-
-// endSize returns the size of what follows the central directory.
-func endSize(entries int, start, length int64) int64 {
-	if endNeedsZip64(entries, start, length) {
-		return 56 + 20 + 22
-	}
-	return 22
-}
-
-func endNeedsZip64(entries int, start, length int64) bool {
-	return entries >= math.MaxUint16 || length >= math.MaxUint32 || start >= math.MaxUint32
+	return append(b, extra...)
 }
 
 // appendEnd appends the end records for a central directory of length bytes at
 // offset start.
 func appendEnd(b []byte, entries int, start, length int64) []byte {
-	if endNeedsZip64(entries, start, length) {
+	if entries >= math.MaxUint16 || length >= math.MaxUint32 || start >= math.MaxUint32 {
 		b = append32(b, sigEnd64)
 		b = append64(b, 44) // size of the rest of this record
 		b = append16(b, madeByUnix, version64)
@@ -158,12 +127,6 @@ func appendEnd(b []byte, entries int, start, length int64) []byte {
 	b = append16(b, count, count)
 	b = append32(b, uint32(min(length, math.MaxUint32)), uint32(min(start, math.MaxUint32)))
 	return append16(b, 0)
-}
-
-func (h *header) appendNameAndExtra(b, extra []byte) []byte {
-	b = append16(b, uint16(len(h.Name)), uint16(len(extra))+uint16(h.timeSize()))
-	b = append(b, h.Name...)
-	return h.appendUnixTime(append(b, extra...))
 }
 
 func (h *header) method() uint16 {
@@ -200,27 +163,16 @@ func (h *header) appendDOSTime(b []byte) []byte {
 	return append16(b, uint16(clock), uint16(date))
 }
 
-func (h *header) timeSize() int64 {
-	if !h.hasUnixTime() {
-		return 0
-	}
-	return 9
-}
-
-func (h *header) hasUnixTime() bool {
-	seconds := h.Modified.Unix()
-	return seconds >= math.MinInt32 && seconds <= math.MaxInt32
-}
-
 // appendUnixTime appends the extra field with the modification time in Unix
 // seconds, if 32 bits hold it.
 func (h *header) appendUnixTime(b []byte) []byte {
-	if !h.hasUnixTime() {
+	seconds := h.Modified.Unix()
+	if seconds < math.MinInt32 || seconds > math.MaxInt32 {
 		return b
 	}
 	b = append16(b, extraTime, 5)
 	b = append(b, 1) // modification time only
-	return append32(b, uint32(int32(h.Modified.Unix())))
+	return append32(b, uint32(int32(seconds)))
 }
 
 func append16(b []byte, values ...uint16) []byte {

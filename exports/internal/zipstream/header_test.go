@@ -20,7 +20,6 @@ func TestHeader_Zip64FromItsFirstValue(t *testing.T) {
 	} {
 		is.True(h.needsZip64())
 		central := h.appendCentral(nil)
-		is.Equal(int64(len(central)), h.centralSize())
 		is.Equal(binary.LittleEndian.Uint16(central[6:]), uint16(version64)) // needed to extract
 	}
 	below := &header{Entry: Entry{Name: "a", Size: math.MaxUint32 - 1}, compressed: math.MaxUint32 - 1, offset: math.MaxUint32 - 1}

@@ -33,7 +33,7 @@ func NewArchive(entries []Entry) (*Archive, error) {
 		}
 		a.offsets[i] = a.directory
 		h := a.header(i)
-		a.directory += h.localSize() + h.compressed + h.descriptorSize()
+		a.directory += int64(len(h.appendLocal(nil))) + h.compressed + int64(len(h.appendDescriptor(nil)))
 		if a.directory > maxSize {
 			return nil, errLayout
 		}
@@ -42,9 +42,9 @@ func NewArchive(entries []Entry) (*Archive, error) {
 	for i := range entries {
 		a.records[i] = a.end
 		h := a.header(i)
-		a.end += h.centralSize()
+		a.end += int64(len(h.appendCentral(nil)))
 	}
-	a.size = a.end + endSize(len(entries), a.directory, a.end-a.directory)
+	a.size = a.end + int64(len(a.endRecords()))
 	return a, nil
 }
 
@@ -61,6 +61,11 @@ func (a *Archive) EntryAt(offset int64) int {
 		return last(a.records, offset)
 	}
 	return last(a.offsets, offset)
+}
+
+// endRecords returns what follows the central directory.
+func (a *Archive) endRecords() []byte {
+	return appendEnd(nil, len(a.entries), a.directory, a.end-a.directory)
 }
 
 // header returns the header of an entry, without its CRC.

@@ -2,6 +2,7 @@ package zipstream
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"iter"
@@ -34,7 +35,7 @@ func (a *Archive) Needs(offset, length int64) iter.Seq[Need] {
 	return func(yield func(Need) bool) {
 		for s := range a.sections(offset, length) {
 			need := Need{Entry: s.entry, CRC: s.needsCRC()}
-			if s.kind == bodySection {
+			if s.isBody() {
 				need.Offset, need.Length = s.content()
 			}
 			if (need.CRC || need.Length > 0) && !yield(need) {
@@ -62,46 +63,29 @@ func (a *Archive) WriteRange(w io.Writer, offset, length int64, src Source) erro
 		return err
 	}
 	for s := range a.sections(offset, length) {
-		var err error
 		if s.needsCRC() {
-			if s.header.CRC, err = src.CRC(s.entry); err != nil {
-				return fmt.Errorf("CRC of zip entry %q: %w", s.header.Name, err)
+			crc, err := src.CRC(s.entry)
+			if err != nil {
+				return fmt.Errorf("CRC of zip entry %q: %w", a.entries[s.entry].Name, err)
 			}
+			binary.LittleEndian.PutUint32(s.bytes[s.crc:], crc)
 		}
-		if s.kind == bodySection || len(pending) >= pendingSize {
+		if s.isBody() || len(pending) >= pendingSize {
 			if err := flush(); err != nil {
 				return err
 			}
 		}
-		if s.kind == bodySection {
-			if err := s.writeBody(w, src); err != nil {
-				return fmt.Errorf("zip entry %q: %w", s.header.Name, err)
-			}
-			continue
+		if !s.isBody() {
+			pending = append(pending, s.bytes[s.start:s.end]...)
+		} else if err := s.writeBody(w, src); err != nil {
+			return fmt.Errorf("zip entry %q: %w", s.header.Name, err)
 		}
-		pending = a.appendSection(pending, s)
 	}
 	return flush()
 }
 
 // pendingSize is how many bytes of the central directory are written at once.
 const pendingSize = 4 << 10
-
-// appendSection appends the included bytes of a section that is no body.
-func (a *Archive) appendSection(b []byte, s section) []byte {
-	start := len(b)
-	switch s.kind {
-	case localSection:
-		b = s.header.appendLocal(b)
-	case descriptorSection:
-		b = s.header.appendDescriptor(b)
-	case recordSection:
-		b = s.header.appendCentral(b)
-	case endSection:
-		b = appendEnd(b, len(a.entries), a.directory, a.end-a.directory)
-	}
-	return append(b[:start], b[start+int(s.start):start+int(s.end)]...)
-}
 
 func (s *section) writeBody(w io.Writer, src Source) error {
 	var content io.Reader = new(bytes.Reader)
@@ -123,24 +107,17 @@ func (s *section) writeBody(w io.Writer, src Source) error {
 	return err
 }
 
-type sectionKind int
-
-const (
-	localSection sectionKind = iota
-	bodySection
-	descriptorSection
-	recordSection // in the central directory
-	endSection
-)
-
 // section is a part of an archive, of which a range includes the bytes from
 // start to end.
 type section struct {
-	kind       sectionKind
-	header     header // without CRC; zero in an endSection
 	entry      int
+	header     header // of a body, without CRC
+	bytes      []byte // the complete section, without CRC; nil for a body
+	crc        int64  // offset of the CRC in bytes, or noCRC
 	start, end int64
 }
+
+const noCRC = -4 // so it ends before any section
 
 // sections returns the parts of an archive that a range includes, in their order.
 func (a *Archive) sections(offset, length int64) iter.Seq[section] {
@@ -151,50 +128,38 @@ func (a *Archive) sections(offset, length int64) iter.Seq[section] {
 			s.start, s.end = max(offset-at, 0), min(end-at, size)
 			return s.start >= s.end || yield(s)
 		}
+		record := func(entry int, b []byte, crc, at int64) bool {
+			return part(section{entry: entry, bytes: b, crc: crc}, at, int64(len(b)))
+		}
 		for i := last(a.offsets, offset); i < len(a.entries) && a.offsets[i] < end && offset < a.directory; i++ {
-			s := section{entry: i, header: a.header(i)}
-			body := s.header.offset + s.header.localSize()
-			descriptor := body + s.header.compressed
-			if !part(s, s.header.offset, body-s.header.offset) {
-				return
+			h := a.header(i)
+			local, localCRC := h.appendLocal(nil), int64(14)
+			if h.Streamed {
+				localCRC = noCRC // 0 in the local header
 			}
-			if s.kind = bodySection; !part(s, body, s.header.compressed) {
-				return
-			}
-			if s.kind = descriptorSection; !part(s, descriptor, s.header.descriptorSize()) {
+			body := h.offset + int64(len(local))
+			if !record(i, local, localCRC, h.offset) ||
+				!part(section{entry: i, header: h, crc: noCRC}, body, h.compressed) ||
+				!record(i, h.appendDescriptor(nil), 4, body+h.compressed) {
 				return
 			}
 		}
 		for i := last(a.records, offset); i < len(a.entries) && a.records[i] < end && offset < a.end; i++ {
-			s := section{kind: recordSection, entry: i, header: a.header(i)}
-			if !part(s, a.records[i], s.header.centralSize()) {
+			h := a.header(i)
+			if !record(i, h.appendCentral(nil), 16, a.records[i]) {
 				return
 			}
 		}
-		part(section{kind: endSection}, a.end, a.size-a.end)
+		record(0, a.endRecords(), noCRC, a.end)
 	}
 }
+
+func (s *section) isBody() bool { return s.bytes == nil }
 
 // needsCRC reports whether the section includes bytes of the entry's CRC.
-func (s *section) needsCRC() bool {
-	field := int64(0)
-	switch s.kind {
-	case localSection:
-		if s.header.Streamed {
-			return false // 0 in the local header
-		}
-		field = 14
-	case descriptorSection:
-		field = 4
-	case recordSection:
-		field = 16
-	default:
-		return false
-	}
-	return s.start < field+4 && s.end > field
-}
+func (s *section) needsCRC() bool { return s.start < s.crc+4 && s.end > s.crc }
 
-// content returns which bytes of the entry's content a bodySection includes.
+// content returns which bytes of the entry's content the section of its body includes.
 func (s *section) content() (offset, length int64) {
 	if !s.header.Streamed {
 		return s.start, s.end - s.start
