@@ -68,7 +68,6 @@ var importRules = []importRule{
 	},
 	{
 		pkg:    "exports/internal/filefacts",
-		may:    []string{module + "/exports/internal/writebehind"},
 		never:  []string{"net", "os", "database/sql"},
 		reason: "it compares bytes with what is known, and knows neither openers nor archives",
 	},
@@ -82,11 +81,6 @@ var importRules = []importRule{
 		pkg:    "exports/internal/zipstream",
 		never:  []string{"net", "os", "context", "database/sql"},
 		reason: "the layout of an archive is arithmetic, and writing it needs an io.Writer only",
-	},
-	{
-		pkg:    "exports/internal/writebehind",
-		never:  []string{"net", "os", "database/sql"},
-		reason: "it calls functions and knows no store",
 	},
 	{
 		pkg:    "exports/filename",

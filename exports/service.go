@@ -125,7 +125,13 @@ func NewService(store Store, options *Options) (*Service, error) {
 	}
 	s.links, _ = store.(LinkStore)
 	s.facts = filefacts.New(factStore{s.links}, s.now, ErrChanged)
-	s.usages = newUsages(s.links, s.now, cmp.Or(max(o.LinkRequests, 0), 16), cmp.Or(max(o.LinkServed, 0), 64))
+	s.usages = &usages{
+		store:    s.links,
+		now:      s.now,
+		requests: cmp.Or(max(o.LinkRequests, 0), 16),
+		served:   int64(cmp.Or(max(o.LinkServed, 0), 64)),
+		links:    make(map[Digest]*linkUsage),
+	}
 	return s, nil
 }
 
@@ -153,7 +159,7 @@ func (s *Service) HasLinks() bool { return s.links != nil }
 // Flush waits until the facts about files, and what links have served, are in the
 // store. Call it at shutdown, after the last request.
 func (s *Service) Flush(ctx context.Context) error {
-	return errors.Join(s.facts.Flush(ctx), s.usages.loop.Flush(ctx))
+	return errors.Join(s.facts.Flush(ctx), s.usages.flush(ctx))
 }
 
 // now returns the time in UTC, truncated to the millisecond.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"example.com/canvasback/exports/internal/writebehind"
 )
 
 // LinkLimitError means that a link serves too many requests at a time, or has
@@ -28,7 +26,7 @@ type usages struct {
 	now      func() time.Time
 	requests int   // of a link at a time
 	served   int64 // how many times its size
-	loop     *writebehind.Loop
+	writers  sync.WaitGroup
 
 	mu    sync.Mutex
 	links map[Digest]*linkUsage
@@ -38,42 +36,51 @@ type linkUsage struct {
 	active   int
 	admitted int64 // of the running responses
 	unsaved  int64 // served, not yet in the store
+	writing  bool
 }
 
-func newUsages(store LinkStore, now func() time.Time, requests, served int) *usages {
-	u := &usages{store: store, now: now, requests: requests, served: int64(served), links: make(map[Digest]*linkUsage)}
-	u.loop = writebehind.New(u.nextWrite)
-	return u
-}
-
-func (u *usages) nextWrite() (write func()) {
+// write adds what a link has served to its stored usage, until all is saved.
+func (u *usages) write(link Digest, usage *linkUsage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for link, usage := range u.links {
-		if amount := usage.unsaved; amount > 0 {
-			return func() { u.write(link, usage, amount) }
-		}
+	for usage.unsaved > 0 {
+		amount := usage.unsaved
+		u.mu.Unlock()
+		u.add(link, amount)
+		u.mu.Lock()
+		usage.unsaved -= amount
 	}
-	return nil
+	usage.writing = false
+	u.release(link, usage)
 }
 
-// write adds an amount to the stored usage. If the store fails, it is lost.
-func (u *usages) write(link Digest, usage *linkUsage, amount int64) {
-	defer func() {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		usage.unsaved -= amount
-		u.release(link, usage)
-	}()
+// add adds to the stored usage. If the store fails, the amount is lost.
+func (u *usages) add(link Digest, amount int64) {
+	defer func() { recover() }()
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	u.store.AddServed(ctx, link, amount)
 }
 
+// flush waits until all is saved.
+func (u *usages) flush(ctx context.Context) error {
+	saved := make(chan struct{})
+	go func() {
+		u.writers.Wait()
+		close(saved)
+	}()
+	select {
+	case <-saved:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // release removes the usage of a link if nothing is left of it. The caller holds the
 // lock.
 func (u *usages) release(link Digest, usage *linkUsage) {
-	if usage.active == 0 && usage.unsaved == 0 {
+	if usage.active == 0 && usage.unsaved == 0 && !usage.writing {
 		delete(u.links, link)
 	}
 }
@@ -120,7 +127,10 @@ func (u *usages) admit(link StoredLink, size, n int64) (done func(sent int64), e
 		usage.admitted -= amount
 		if sent > 0 {
 			usage.unsaved += min(amount, usageOf(sent, size))
-			u.loop.Start()
+			if !usage.writing {
+				usage.writing = true
+				u.writers.Go(func() { u.write(link.Digest, usage) })
+			}
 		}
 		u.release(link.Digest, usage)
 	}, nil

@@ -25,8 +25,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"example.com/canvasback/exports/internal/writebehind"
 )
 
 const (
@@ -63,24 +61,35 @@ type Cache struct {
 	store      Store
 	now        func() time.Time
 	errChanged error
-	loop       *writebehind.Loop
 
 	mu      sync.Mutex
 	facts   map[Key]*Fact
 	cost    int64 // of all facts
 	unsaved map[Key]*Fact
+	saving  chan struct{} // closed when all facts are saved; nil if they are
 }
 
 // New returns a Cache. The clock has milliseconds. Reads fail with errChanged if two of
 // one version return different bytes, or not those of a planned CRC.
 func New(store Store, now func() time.Time, errChanged error) *Cache {
-	c := &Cache{store: store, now: now, errChanged: errChanged, facts: make(map[Key]*Fact), unsaved: make(map[Key]*Fact)}
-	c.loop = writebehind.New(c.nextWrite)
-	return c
+	return &Cache{store: store, now: now, errChanged: errChanged, facts: make(map[Key]*Fact), unsaved: make(map[Key]*Fact)}
 }
 
 // Flush waits until what was known before is in the store.
-func (c *Cache) Flush(ctx context.Context) error { return c.loop.Flush(ctx) }
+func (c *Cache) Flush(ctx context.Context) error {
+	c.mu.Lock()
+	saving := c.saving
+	c.mu.Unlock()
+	if saving == nil {
+		return nil
+	}
+	select {
+	case <-saving:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // add puts a fact in place of a previous one. If there are too many then, the others are
 // evicted. The caller holds the lock.
@@ -177,7 +186,10 @@ func (c *Cache) save(f *Fact) {
 	if c.facts[f.known.URL] == f {
 		c.unsaved[f.known.URL] = f
 		f.nextSave = c.now().Add(saveInterval)
-		c.loop.Start()
+		if c.saving == nil {
+			c.saving = make(chan struct{})
+			go c.saveAll()
+		}
 	}
 }
 
@@ -188,26 +200,33 @@ func (f *Fact) saveChanged() {
 	}
 }
 
-func (c *Cache) nextWrite() (write func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var batch []*Fact
-	for url, f := range c.unsaved {
-		if len(batch) == perWrite {
-			break
+// saveAll stores facts, some at a time, while there are any.
+func (c *Cache) saveAll() {
+	for {
+		c.mu.Lock()
+		var batch []*Fact
+		for url, f := range c.unsaved {
+			if len(batch) == perWrite {
+				break
+			}
+			batch = append(batch, f)
+			delete(c.unsaved, url)
 		}
-		batch = append(batch, f)
-		delete(c.unsaved, url)
+		if len(batch) == 0 {
+			close(c.saving)
+			c.saving = nil
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+		c.write(batch)
 	}
-	if len(batch) == 0 {
-		return nil
-	}
-	return func() { c.write(batch) }
 }
 
 // write stores facts together with what other processes know of incomplete ones. What
-// it cannot store is stored with the next change.
+// it cannot store is stored with the next change, unless the store panics.
 func (c *Cache) write(batch []*Fact) {
+	defer func() { recover() }()
 	var incomplete []Key
 	c.mu.Lock()
 	for _, f := range batch {

@@ -14,7 +14,10 @@ import (
 	"github.com/matryer/is"
 )
 
-var errChanged = errors.New("changed")
+var (
+	errChanged = errors.New("changed")
+	errPanic   = errors.New("the store panics")
+)
 
 // mapStore is a Store whose writes can fail.
 type mapStore struct {
@@ -39,6 +42,9 @@ func (s *mapStore) PutFacts(_ context.Context, records []Record, _ int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writes++
+	if s.err == errPanic {
+		panic(s.err)
+	}
 	if s.err != nil {
 		return s.err
 	}
@@ -308,6 +314,12 @@ func TestCache_WritesWhatIsNew(t *testing.T) {
 	_, err = f.part(fact, 0, 1)
 	is.NoErr(err)
 	is.Equal(writes(), 0)
+
+	f.store.err = errPanic
+	other := f.process.Confirm(Key{2}, "v", 1)
+	other.SetCRC(7)
+	is.Equal(writes(), 1)
+	f.store.err = nil
 
 	r, err := fact.Open(t.Context(), f.open, minBlock, minBlock)
 	is.NoErr(err)
