@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"sync"
 
 	"example.com/canvasback/exports/internal/filefacts"
 	"example.com/canvasback/exports/internal/prefetch"
@@ -33,8 +32,7 @@ type linkReader struct {
 	next    int                                // index of the part that the queue returns next
 	current prefetch.Result[*filefacts.Reader] // of the part before
 
-	unknown []int          // entries whose CRC the sections need and nobody knew
-	readers sync.WaitGroup // of what is missing of them
+	unknown []int // entries whose CRC the sections need and nobody knew
 }
 
 // open starts to read sections of a resumable link, in the order in which they will be
@@ -95,30 +93,21 @@ func (p *plan) needs(sections []Section) (list []zipstream.Need) {
 	return list
 }
 
-// findFacts sets facts, and reads from the store what this process does not know. If
-// that fails, the response costs more reads.
-func (r *linkReader) findFacts(needs []zipstream.Need) error {
-	r.facts = make(map[int]*filefacts.Fact)
-	find := func(entry int) (err error) {
-		r.facts[entry], err = r.link.service.planFact(r.entries[entry])
-		return err
-	}
-	incomplete := make(map[filefacts.Key]bool)
+// findFacts sets facts, after it has read from the store what other processes know. If that
+// fails, the response costs more reads.
+func (r *linkReader) findFacts(needs []zipstream.Need) (err error) {
+	urls := make(map[filefacts.Key]bool)
 	for _, need := range needs {
-		if err := find(need.Entry); err != nil {
-			return err
-		}
-		f := r.facts[need.Entry]
-		if _, known := f.CRC(); need.CRC && !known || !f.Includes(need.Offset, need.Length) {
-			incomplete[factKey(r.entries[need.Entry].URL)] = true
-		}
+		urls[factKey(r.entries[need.Entry].URL)] = true
 	}
-	if len(incomplete) == 0 {
-		return nil
-	}
-	r.link.service.facts.Load(r.ctx, slices.Collect(maps.Keys(incomplete)))
-	for entry := range r.facts {
-		if err := find(entry); err != nil {
+	r.link.service.facts.Load(r.ctx, slices.Collect(maps.Keys(urls)))
+	r.facts = make(map[int]*filefacts.Fact)
+	for _, need := range needs {
+		e := r.entries[need.Entry]
+		r.facts[need.Entry], err = r.link.service.facts.Find(filefacts.Record{
+			URL: factKey(e.URL), Validator: e.Validator, Size: e.Size, Revision: e.Revision, CRC32: e.CRC32,
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -161,32 +150,23 @@ func (r *linkReader) checkFirst() error {
 // parallelCRCs is how many files one response reads for their CRCs at a time.
 const parallelCRCs = 4
 
-// readUnknown starts to read what is missing of the files whose CRC is unknown, when all
-// content is sent. Until then other responses may read it. CRC waits for the result, and
-// finds the same errors.
+// readUnknown reads what is missing of the files whose CRC is unknown, when all content
+// is sent. Until then other responses may read it. CRC finds the same errors.
 func (r *linkReader) readUnknown() {
-	if r.next < len(r.parts) || len(r.unknown) == 0 {
+	if r.next < len(r.parts) {
 		return
 	}
-	entries := make(chan int, len(r.unknown))
-	for _, entry := range r.unknown {
-		entries <- entry
-	}
-	close(entries)
-	r.unknown = nil
-	for range min(parallelCRCs, len(entries)) {
-		r.readers.Go(func() {
-			for entry := range entries {
-				r.readMissing(entry)
-			}
-		})
-	}
+	unknown, config := r.unknown, r.link.service.prefetch
+	r.unknown, config.Files = nil, parallelCRCs
+	prefetch.Parallel(config, make([]string, len(unknown)), func(i int) error {
+		_, err := r.readMissing(unknown[i])
+		return err
+	})
 }
 
 // readMissing returns the CRC of a file, and reads what is missing for it.
-func (r *linkReader) readMissing(entry int) (crc uint32, err error) {
-	defer recoverToError(&err)
-	crc, err = r.facts[entry].ReadMissing(r.ctx, r.link.service.planSource(r.entries[entry]))
+func (r *linkReader) readMissing(entry int) (uint32, error) {
+	crc, err := r.facts[entry].ReadMissing(r.ctx, r.link.service.planSource(r.entries[entry]))
 	if err != nil {
 		return 0, openError(err, nil)
 	}
@@ -267,16 +247,7 @@ func (r *linkReader) Close() error {
 	if r.queue != nil {
 		r.queue.Close()
 	}
-	r.readers.Wait()
 	return nil
-}
-
-// planFact returns the fact about a planned file. The error is [ErrChanged] if its
-// content has changed since the plan was made.
-func (s *Service) planFact(e planEntry) (*filefacts.Fact, error) {
-	return s.facts.Find(filefacts.Record{
-		URL: factKey(e.URL), Validator: e.Validator, Size: e.Size, Revision: e.Revision, CRC32: e.CRC32,
-	})
 }
 
 // planSource returns what opens parts of a planned file. Opening a part of an empty one

@@ -53,7 +53,7 @@ func (l *Link) Serve(ctx context.Context, w LinkWriter) (skipped []Skipped, err 
 			}
 		}
 		err = d.deliver()
-		if err == nil || d.begun || !isLost(err) || ctx.Err() != nil {
+		if err == nil || d.begun > 0 || !isLost(err) || ctx.Err() != nil {
 			break
 		}
 		renew = true
@@ -61,12 +61,13 @@ func (l *Link) Serve(ctx context.Context, w LinkWriter) (skipped []Skipped, err 
 	return d.skipped, err
 }
 
-// delivery is one call of [Link.Serve].
+// delivery is one call of [Link.Serve], and the [io.Writer] of its current section.
 type delivery struct {
 	ctx     context.Context
 	link    *Link
 	w       LinkWriter
-	begun   bool             // Begin was called
+	section int              // index
+	begun   int              // sections for which Begin was called
 	sent    int64            // bytes
 	done    func(sent int64) // ends the admission; nil if there is none
 	skipped []Skipped
@@ -93,7 +94,8 @@ func (d *delivery) renew() error {
 	if err := d.admit(-1); err != nil {
 		return err
 	}
-	link, err := d.link.renew(d.ctx)
+	key := fmt.Sprintf("renew %x %d", d.link.stored.Digest[:], d.link.stored.Version)
+	link, err := share(d.ctx, d.link.service, key, d.link.renew)
 	if err == nil {
 		d.link = link
 	}
@@ -126,24 +128,19 @@ func (d *delivery) deliver() error {
 		return err
 	}
 	defer reader.Close()
-	for i := range sections {
-		if err := d.write(d.link, i, func(w io.Writer) error { return reader.writeSection(w, i) }); err != nil {
-			if d.begun && isLost(err) {
+	for d.section = range sections {
+		err := reader.writeSection(d, d.section)
+		if err == nil {
+			err = d.begin() // of an empty file
+		}
+		if err != nil {
+			if d.begun > 0 && isLost(err) {
 				d.link.outdate()
 			}
 			return err
 		}
 	}
 	return nil
-}
-
-// write calls f with a Writer of a section. It begins a section that has no bytes.
-func (d *delivery) write(l *Link, section int, f func(w io.Writer) error) error {
-	w := &sectionWriter{delivery: d, link: l, section: section}
-	if err := f(w); err != nil {
-		return err
-	}
-	return w.begin()
 }
 
 // deliverAll delivers a link that is not resumable as what is registered for it now.
@@ -153,6 +150,7 @@ func (d *delivery) deliverAll() error {
 		return err
 	}
 	link := *d.link
+	d.link = &link
 	if link.Zip {
 		batch, err := link.service.openBatch(d.ctx, items, link.plan.requested(), maxNamedSkipped)
 		if err != nil {
@@ -160,7 +158,7 @@ func (d *delivery) deliverAll() error {
 		}
 		defer batch.Close()
 		link.Size = batch.Size()
-		err = d.write(&link, 0, func(w io.Writer) error { return batch.WriteZip(w, d.flush) })
+		err = batch.WriteZip(d, d.flush)
 		d.skipped = batch.Skipped()
 		return err
 	}
@@ -176,47 +174,42 @@ func (d *delivery) deliverAll() error {
 		return err
 	}
 	link.Size, link.Type, link.Modified = download.Size, download.Type, download.Modified
-	return d.write(&link, 0, func(w io.Writer) error {
-		n, err := io.Copy(w, download.Body)
-		if err == nil && link.Size >= 0 && n != link.Size {
-			err = io.ErrUnexpectedEOF
-		}
+	n, err := io.Copy(d, download.Body)
+	if err == nil && link.Size >= 0 && n != link.Size {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
 		return err
-	})
+	}
+	return d.begin() // of an empty file
 }
 
 func (d *delivery) flush() error {
-	if !d.begun {
+	if d.begun == 0 {
 		return nil
 	}
 	return d.w.Flush()
 }
 
-// sectionWriter calls Begin before the first byte of a section.
-type sectionWriter struct {
-	*delivery
-	link    *Link
-	section int
-	written bool
-}
-
-func (s *sectionWriter) begin() error {
-	if s.written {
+// begin begins the current section, unless it has begun.
+func (d *delivery) begin() error {
+	if d.section < d.begun {
 		return nil
 	}
-	s.written, s.begun = true, true
-	return s.w.Begin(s.link, s.section)
+	d.begun = d.section + 1
+	return d.w.Begin(d.link, d.section)
 }
 
-func (s *sectionWriter) Write(p []byte) (int, error) {
+// Write begins the current section before its first byte.
+func (d *delivery) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if err := s.begin(); err != nil {
+	if err := d.begin(); err != nil {
 		return 0, err
 	}
-	n, err := s.w.Write(p)
-	s.sent += int64(n)
+	n, err := d.w.Write(p)
+	d.sent += int64(n)
 	return n, err
 }
 
@@ -231,16 +224,12 @@ func (l *Link) outdated() bool {
 }
 
 // renew returns the link with a new plan of what is registered and available now. If
-// another call or process has replaced the plan of l before, renew returns the link
-// with that plan.
+// another process has replaced the plan of l before, renew returns the link with that
+// plan.
 //
 // If a file that was available cannot be reached for the moment, renew returns the
 // error and the link keeps its plan.
 func (l *Link) renew(ctx context.Context) (*Link, error) {
-	return share(ctx, l.service, fmt.Sprintf("renew %x %d", l.stored.Digest[:], l.stored.Version), l.replan)
-}
-
-func (l *Link) replan(ctx context.Context) (*Link, error) {
 	items, err := l.items(ctx)
 	if err != nil {
 		return nil, err

@@ -150,6 +150,9 @@ func (c *Cache) Confirm(url Key, validator string, size int64) *Fact {
 
 // Load reads what is known about the files at URLs from the store. No URL is given twice.
 func (c *Cache) Load(ctx context.Context, urls []Key) error {
+	if len(urls) == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	records, err := c.store.FindFacts(ctx, urls...)
@@ -235,10 +238,8 @@ func (c *Cache) write(batch []*Fact) {
 		}
 	}
 	c.mu.Unlock()
-	if len(incomplete) > 0 {
-		if err := c.Load(context.Background(), incomplete); err != nil {
-			return
-		}
+	if err := c.Load(context.Background(), incomplete); err != nil {
+		return
 	}
 	var records []Record
 	c.mu.Lock()
