@@ -165,24 +165,6 @@ func (s *Service) Flush(ctx context.Context) error {
 // now returns the time in UTC, truncated to the millisecond.
 func (s *Service) now() time.Time { return time.UnixMilli(s.options.Now().UnixMilli()).UTC() }
 
-// Stats counts what a [Service] has done since it was created.
-type Stats struct {
-	// Files of batches and links that were prefetched when the response reached
-	// them, and those that it had to wait for, such as the first of each.
-	PrefetchReady  uint64
-	PrefetchWaited uint64
-
-	// Memory in use for prefetched files, and its limit [Options.PrefetchBytes].
-	PrefetchBytes    int
-	PrefetchMaxBytes int
-}
-
-// Stats returns the current statistics.
-func (s *Service) Stats() Stats {
-	stats := s.prefetch.Budget.Stats()
-	return Stats{stats.Ready, stats.Waited, stats.UsedBytes, stats.MaxBytes}
-}
-
 // share calls f once for all callers with a key that wait at the same time. The call goes
 // on when the context of one of them ends.
 func share[T any](ctx context.Context, s *Service, key string, f func(ctx context.Context) (T, error)) (value T, err error) {

@@ -22,43 +22,17 @@ const stallTime = 250 * time.Millisecond
 // is for small prefixes, so that stalled queues do not stop others. It is safe for
 // concurrent use.
 type Budget struct {
+	max int // bytes
+
 	mu      sync.Mutex
 	left    int // bytes
 	members map[*member]bool
 	freed   chan struct{} // closed when memory becomes free
-	stats   Stats         // without UsedBytes
 }
 
 // NewBudget returns a Budget of the given number of bytes.
 func NewBudget(bytes int) *Budget {
-	return &Budget{left: bytes, members: make(map[*member]bool), freed: make(chan struct{}), stats: Stats{MaxBytes: bytes}}
-}
-
-// Stats counts the files of all queues that share a [Budget].
-type Stats struct {
-	Ready  uint64 // were prefetched, or had failed, when the consumer needed them
-	Waited uint64 // were not
-
-	UsedBytes, MaxBytes int // memory for prefixes
-}
-
-// Stats returns the current statistics.
-func (b *Budget) Stats() Stats {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	stats := b.stats
-	stats.UsedBytes = stats.MaxBytes - b.left
-	return stats
-}
-
-func (b *Budget) count(ready bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if ready {
-		b.stats.Ready++
-	} else {
-		b.stats.Waited++
-	}
+	return &Budget{max: bytes, left: bytes, members: make(map[*member]bool), freed: make(chan struct{})}
 }
 
 // member is what a [Budget] knows of a queue.
@@ -163,7 +137,7 @@ func (a *allocation) tryGrow(n int) (ok bool, discard func()) {
 	b := a.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.left-n < b.stats.MaxBytes/4 {
+	if b.left-n < b.max/4 {
 		if discard := b.stalled(); discard != nil {
 			return false, discard
 		}

@@ -6,6 +6,13 @@ import (
 	"github.com/matryer/is"
 )
 
+// used returns how many bytes prefixes take.
+func (b *Budget) used() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.max - b.left
+}
+
 func TestBudget_ForgetsQueuesThatLeave(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

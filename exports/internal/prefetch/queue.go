@@ -174,21 +174,14 @@ func (q *Queue[F]) release(t *task[F]) {
 
 func (q *Queue[F]) wait(t *task[F], onWait func()) {
 	close(t.wanted)
-	ready := true
+	soon := time.NewTimer(50 * time.Millisecond)
+	defer soon.Stop()
 	select {
 	case t.outcome = <-t.outcomes:
-	default:
-		ready = false
-		soon := time.NewTimer(50 * time.Millisecond)
-		defer soon.Stop()
-		select {
-		case t.outcome = <-t.outcomes:
-		case <-soon.C:
-			onWait()
-			t.outcome = <-t.outcomes
-		}
+	case <-soon.C:
+		onWait()
+		t.outcome = <-t.outcomes
 	}
-	q.member.count(ready && t.outcome.Arrived)
 	q.member.setReady(t, nil)
 	if !t.outcome.Arrived {
 		t.outcome = q.work(t)

@@ -272,15 +272,15 @@ func TestQueue_OpensFilesOfManyQueuesAtOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		is.Equal(u.closed.Load(), int64(32*config.Files)) // all are prefetched
-		is.Equal(config.Budget.Stats().UsedBytes, 32*config.Files*60_001)
+		is.Equal(config.Budget.used(), 32*config.Files*60_001)
 		for _, q := range queues {
 			q.Close()
 		}
-		is.Equal(config.Budget.Stats().UsedBytes, 0)
+		is.Equal(config.Budget.used(), 0)
 	})
 }
 
-func TestBudget_Stats(t *testing.T) {
+func TestBudget_CountsWhatAFileNeeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		var u fakeUpstream
@@ -288,13 +288,13 @@ func TestBudget_Stats(t *testing.T) {
 		large := strings.Repeat("x", PrefixSize+1)
 		jobs := []Job[*fakeFile]{u.file("a", large, time.Second), u.file("a", large, 0), u.file("a", "x", time.Hour)}
 		q := New(t.Context(), config, jobs)
-		next(is, q)                                                         // waits a second
-		is.Equal(config.Budget.Stats().UsedBytes, 2*PrefixSize+smallPrefix) // the last one is not open yet
-		for range 2 {                                                       // one is ready, one is not
+		next(is, q)                                              // waits a second
+		is.Equal(config.Budget.used(), 2*PrefixSize+smallPrefix) // the last one is not open yet
+		for range 2 {                                            // one is ready, one is not
 			next(is, q)
 		}
 		q.Close()
-		is.Equal(config.Budget.Stats(), Stats{Ready: 1, Waited: 2, MaxBytes: 64 << 20})
+		is.Equal(config.Budget.used(), 0)
 	})
 }
 
