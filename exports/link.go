@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync"
 	"time"
 )
 
@@ -93,10 +94,8 @@ func (s *Service) CreateLink(ctx context.Context, r LinkRequest) (*Link, error) 
 		Plan:      encoded,
 		PlanSize:  len(encoded),
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
 	if err := s.insertLink(ctx, stored); err != nil {
-		return nil, storeError("insert link", err)
+		return nil, err
 	}
 	link := s.newLink(stored, p)
 	link.Token = token
@@ -107,7 +106,11 @@ func (s *Service) CreateLink(ctx context.Context, r LinkRequest) (*Link, error) 
 		case file.err != nil:
 			link.Skipped = append(link.Skipped, newSkipped(source, file.err))
 		case file.fact == nil:
-			link.NotResumable = append(link.NotResumable, Skipped{SourceURL: source, Reason: file.notResumable()})
+			reason := "the file has no strong validator"
+			if file.file.Size < 0 {
+				reason = "the size of the file is unknown"
+			}
+			link.NotResumable = append(link.NotResumable, Skipped{SourceURL: source, Reason: reason})
 		}
 	}
 	return link, nil
@@ -116,20 +119,16 @@ func (s *Service) CreateLink(ctx context.Context, r LinkRequest) (*Link, error) 
 // insertLink inserts a link. Those that are used up end only if there are too many, so
 // that their clients learn why they get no more.
 func (s *Service) insertLink(ctx context.Context, link StoredLink) error {
-	limits := s.linkLimits()
-	keep := limits
-	keep.Served = math.MaxInt64
-	err := s.links.InsertLink(ctx, link, keep)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	all := LinkLimit{s.options.LinksPerKey, s.options.LinkBytesPerKey}
+	limits := LinkLimits{all, LinkLimit{max(all.Links/10, 1), max(all.Bytes/10, 1)}, math.MaxInt64}
+	err := s.links.InsertLink(ctx, link, limits)
 	if errors.Is(err, ErrTooManyLinks) {
+		limits.Served = s.usages.served * usageUnit
 		err = s.links.InsertLink(ctx, link, limits)
 	}
-	return err
-}
-
-// linkLimits are those of one key and of a client of it.
-func (s *Service) linkLimits() LinkLimits {
-	all := LinkLimit{s.options.LinksPerKey, s.options.LinkBytesPerKey}
-	return LinkLimits{all, LinkLimit{max(all.Links/10, 1), max(all.Bytes/10, 1)}, s.usages.served * usageUnit}
+	return storeError("insert link", err)
 }
 
 // FoundLink is a link whose plan is not read yet.
@@ -208,4 +207,32 @@ func (s *Service) newLink(stored StoredLink, p *plan) *Link {
 		link.ModifiedStrong = stored.Version == 1 && s.now().Sub(modified) >= time.Second
 	}
 	return link
+}
+
+// cache remembers values by digest. It is safe for concurrent use.
+type cache[V any] struct {
+	limit int // of the costs of all values
+
+	mu     sync.Mutex
+	values map[Digest]V
+	cost   int // of the values that were added
+}
+
+func newCache[V any](limit int) *cache[V] { return &cache[V]{limit: limit, values: make(map[Digest]V)} }
+
+func (c *cache[V]) get(key Digest) V {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.values[key]
+}
+
+// put adds a value in place of another. It evicts all others if they cost too much.
+func (c *cache[V]) put(key Digest, value V, cost int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cost += cost; c.cost > c.limit {
+		clear(c.values)
+		c.cost = cost
+	}
+	c.values[key] = value
 }

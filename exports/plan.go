@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/exports/internal/filefacts"
+	"example.com/canvasback/exports/internal/prefetch"
 	"example.com/canvasback/exports/internal/zipstream"
 )
 
@@ -233,6 +235,72 @@ func (p *plan) addSource(item *BatchItem) int {
 		p.Names = append(p.Names, planName{i, item.Path, item.FileName})
 	}
 	return i
+}
+
+// plannedFile is the description of the file of one or more items, or the reason to skip
+// them.
+type plannedFile struct {
+	export   *Export
+	previous *planEntry // of the previous plan; nil if it has none
+	file     *File      // without Body
+	fact     *filefacts.Fact
+	err      error
+}
+
+// describe asks the upstreams for the file of each item, several at a time and once for
+// each URL. It asks again for a file whose validator is not that of the previous plan: one
+// that differs in each response identifies nothing.
+func (s *Service) describe(ctx context.Context, items []BatchItem, previous *plan) ([]*plannedFile, error) {
+	files := make([]*plannedFile, len(items))
+	byURL := make(map[string]*plannedFile)
+	var distinct []*plannedFile
+	var keys []filefacts.Key
+	var hosts []string
+	for i, item := range items {
+		if item.Err != nil {
+			files[i] = &plannedFile{err: item.Err}
+			continue
+		}
+		url := item.Export.ExportedURL
+		f := byURL[url]
+		if f == nil {
+			f = &plannedFile{export: item.Export}
+			byURL[url] = f
+			distinct, keys, hosts = append(distinct, f), append(keys, factKey(url)), append(hosts, hostOf(url))
+		}
+		files[i] = f
+	}
+	if err := s.facts.Load(ctx, keys); err != nil {
+		return nil, storeError("load facts", err)
+	}
+	if previous != nil {
+		for i, e := range previous.Entries {
+			if f := byURL[e.URL]; f != nil {
+				f.previous = &previous.Entries[i]
+			}
+		}
+	}
+	errs := prefetch.Parallel(s.prefetch, hosts, func(i int) (err error) {
+		f := distinct[i]
+		f.file, err = s.stat(ctx, *f.export)
+		if err != nil || f.previous == nil || f.file.Validator == "" || f.file.Validator == f.previous.Validator {
+			return err
+		}
+		before := f.file.Validator
+		f.file, err = s.stat(ctx, *f.export)
+		if err == nil && f.file.Validator != before {
+			f.file.Validator = ""
+		}
+		return err
+	})
+	for i, f := range distinct {
+		if errs[i] != nil {
+			f.err = openError(errs[i], nil)
+			continue
+		}
+		f.fact = s.fact(f.export.ExportedURL, f.file)
+	}
+	return files, ctx.Err()
 }
 
 func (p *plan) add(item *BatchItem, f *plannedFile, names *filename.Dedup) {

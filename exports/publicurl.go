@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"time"
 
 	"example.com/canvasback/exports/filename"
 	"example.com/canvasback/exports/internal/prefetch"
@@ -66,6 +67,13 @@ func (s *Service) PublicURLs(ctx context.Context, items []BatchItem, private Pri
 		return nil, nil, newBatchError(skipped)
 	}
 	return urls, skipped, nil
+}
+
+// sharedLink is a link that [Service.ShareLink] has made, until half of its lifetime is
+// over.
+type sharedLink struct {
+	token string
+	until time.Time
 }
 
 // ShareLink returns a link to the file of an export, which must be available now. The
