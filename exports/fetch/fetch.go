@@ -38,7 +38,7 @@ func (o *Opener) Check(u *url.URL) error {
 // [io.ErrUnexpectedEOF] if the file is truncated, and [exports.ErrTimeout] after
 // an idle timeout.
 func (o *Opener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
-	b, err := o.openBody(ctx, u, source{size: -1}, 0, -1)
+	b, err := o.open(ctx, u, &body{size: -1, end: -1})
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (o *Opener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
 // Stat implements [exports.RangeOpener]. It sends a GET request for the first
 // byte, because presigned URLs reject HEAD requests.
 func (o *Opener) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {
-	b, err := o.openBody(ctx, u, source{size: -1}, 0, 0)
+	b, err := o.open(ctx, u, &body{size: -1})
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +60,7 @@ func (o *Opener) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {
 
 // OpenRange implements [exports.RangeOpener]. Its errors are like those of Open.
 func (o *Opener) OpenRange(ctx context.Context, u *url.URL, r exports.Part) (io.ReadCloser, error) {
-	pin := source{pinned: true, size: r.Size, validator: r.Validator}
-	b, err := o.openBody(ctx, u, pin, r.Offset, r.Offset+r.Length)
+	b, err := o.open(ctx, u, &body{pinned: true, size: r.Size, validator: r.Validator, offset: r.Offset, end: r.Offset + r.Length})
 	if err != nil {
 		return nil, err
 	}
