@@ -69,10 +69,10 @@ func (t tag) String() string {
 	return text + `"`
 }
 
-// parseTag returns the tag with an opaque part, or one with version 0, which is
-// never current.
-func parseTag(opaque string) tag {
-	text, _, _ := strings.Cut(opaque, "-")
+// parseTag returns a given tag, weak or strong, or one with version 0, which is never
+// current.
+func parseTag(given string) tag {
+	text, _, _ := strings.Cut(strings.Trim(strings.TrimPrefix(given, "W/"), `"`), "-")
 	text, gzip := strings.CutSuffix(text, ".gz")
 	text, view, hasView := strings.Cut(text, ".")
 	version, err := strconv.ParseInt(text, 36, 64)
@@ -104,8 +104,8 @@ func (c *call) ifNoneMatch(view string) *noneMatch {
 			return true
 		}
 		for _, given := range tags.List {
-			if t := parseTag(given.Opaque); t.version == version && t.view == view {
-				m.etag = `"` + given.Opaque + `"`
+			if t := parseTag(given); t.version == version && t.view == view {
+				m.etag = strings.TrimPrefix(given, "W/")
 				return true
 			}
 		}
@@ -139,7 +139,7 @@ func ifMatch(header http.Header) symbols.Match {
 	}
 	var versions []symbols.Version
 	for _, given := range tags.List {
-		if t := parseTag(given.Opaque); t.view == "" {
+		if t := parseTag(given); t.view == "" {
 			versions = append(versions, t.version)
 		}
 	}

@@ -41,7 +41,7 @@ func staticFile(content []byte, mediaType string, cacheable bool) endpoint {
 		if cacheable {
 			header.Set("Cache-Control", "no-cache")
 			header.Set("ETag", `"`+tag+`"`)
-			if ranges.ParseTags(c.r.Header["If-None-Match"]).MatchWeak(ranges.Tag{Opaque: tag}) {
+			if ranges.ParseTags(c.r.Header["If-None-Match"]).Match(`"`+tag+`"`, true) {
 				c.w.WriteHeader(http.StatusNotModified)
 				return nil
 			}

@@ -49,20 +49,15 @@ func Evaluate(method string, header http.Header, rep Representation) (status int
 // precondition returns 200 if the request is to be processed, or else the status of
 // the response.
 func precondition(header http.Header, rep Representation) int {
-	tag, tagged := ParseTag(rep.ETag)
-	matches := func(lines []string, match func(Tags, Tag) bool) bool {
-		tags := ParseTags(lines)
-		return tags.Any || tagged && match(tags, tag)
-	}
 	if lines := header["If-Match"]; lines != nil {
-		if !matches(lines, Tags.MatchStrong) {
+		if !ParseTags(lines).Match(rep.ETag, false) {
 			return http.StatusPreconditionFailed
 		}
 	} else if date, ok := rep.date(header["If-Unmodified-Since"]); ok && rep.modified().After(date) {
 		return http.StatusPreconditionFailed
 	}
 	if lines := header["If-None-Match"]; lines != nil {
-		if matches(lines, Tags.MatchWeak) {
+		if ParseTags(lines).Match(rep.ETag, true) {
 			return http.StatusNotModified
 		}
 	} else if date, ok := rep.date(header["If-Modified-Since"]); ok && !rep.modified().After(date) {
@@ -77,8 +72,8 @@ func ifRange(header http.Header, rep Representation) bool {
 	if len(lines) != 1 {
 		return lines == nil
 	}
-	if tag, ok := ParseTag(lines[0]); ok {
-		return !tag.Weak && lines[0] == rep.ETag
+	if strings.HasPrefix(lines[0], `"`) {
+		return lines[0] == rep.ETag
 	}
 	date, ok := rep.date(lines)
 	return ok && rep.ModifiedStrong && rep.modified().Equal(date)
@@ -96,16 +91,10 @@ func (rep *Representation) date(lines []string) (date time.Time, ok bool) {
 
 func (rep *Representation) modified() time.Time { return rep.Modified.Truncate(time.Second) }
 
-// Tag is an entity tag (RFC 9110, section 8.8.3).
-type Tag struct {
-	Opaque string // the text between the quotes
-	Weak   bool
-}
-
 // Tags is the value of If-Match or If-None-Match (sections 13.1.1 and 13.1.2).
 type Tags struct {
-	Any  bool // the value is *
-	List []Tag
+	Any  bool     // the value is *
+	List []string // with their quotes, and W/ if they are weak
 }
 
 // ParseTags parses the lines of a header up to the first malformed tag.
@@ -128,27 +117,20 @@ func ParseTags(lines []string) (t Tags) {
 	}
 }
 
-// ParseTag parses a single tag.
-func ParseTag(text string) (tag Tag, ok bool) {
-	tag, after, ok := cutTag(text)
-	return tag, ok && after == ""
+// cutTag cuts the tag (section 8.8.3) at the start of text.
+func cutTag(text string) (tag, after string, ok bool) {
+	opaque, quoted := strings.CutPrefix(strings.TrimPrefix(text, "W/"), `"`)
+	_, after, ok = strings.Cut(opaque, `"`)
+	return strings.TrimSuffix(text, after), after, ok && quoted
 }
 
-// cutTag parses the tag at the start of text.
-func cutTag(text string) (tag Tag, after string, ok bool) {
-	text, tag.Weak = strings.CutPrefix(text, "W/")
-	text, quoted := strings.CutPrefix(text, `"`)
-	tag.Opaque, after, ok = strings.Cut(text, `"`)
-	return tag, after, ok && quoted
-}
-
-// MatchStrong reports whether t is * or has the tag, by strong comparison (section
+// Match reports whether t is * or has the tag, by weak or strong comparison (section
 // 8.8.3.2).
-func (t Tags) MatchStrong(tag Tag) bool {
-	return t.Any || !tag.Weak && slices.Contains(t.List, tag)
-}
-
-// MatchWeak reports whether t is * or has the tag, by weak comparison.
-func (t Tags) MatchWeak(tag Tag) bool {
-	return t.Any || slices.ContainsFunc(t.List, func(other Tag) bool { return other.Opaque == tag.Opaque })
+func (t Tags) Match(tag string, weak bool) bool {
+	if !weak {
+		return t.Any || strings.HasPrefix(tag, `"`) && slices.Contains(t.List, tag)
+	}
+	return t.Any || slices.ContainsFunc(t.List, func(given string) bool {
+		return strings.TrimPrefix(given, "W/") == strings.TrimPrefix(tag, "W/")
+	})
 }
