@@ -265,25 +265,12 @@ func (s *Service) planSource(e planEntry) filefacts.Source {
 		if e.Size == 0 {
 			return io.NopCloser(bytes.NewReader(nil)), s.checkPlanned(ctx, e)
 		}
-		body, cancel, err := openWithin(ctx, s.options.OpenTimeout, func(ctx context.Context) (io.ReadCloser, error) {
+		// The context of the body ends with that of the linkReader.
+		body, _, err := openWithin(ctx, s.options.OpenTimeout, func(ctx context.Context) (io.ReadCloser, error) {
 			return ranger.OpenRange(ctx, u, Part{Validator: e.Validator, Size: e.Size, Offset: offset, Length: length})
 		}, func(body io.ReadCloser) { body.Close() })
-		if err != nil {
-			return nil, err
-		}
-		return &partBody{body, cancel}, nil
+		return body, err
 	}
-}
-
-type partBody struct {
-	io.ReadCloser
-	cancel context.CancelCauseFunc
-}
-
-func (b *partBody) Close() error {
-	err := b.ReadCloser.Close()
-	b.cancel(nil)
-	return err
 }
 
 func (s *Service) checkPlanned(ctx context.Context, e planEntry) error {

@@ -21,6 +21,9 @@ type part struct {
 // parsePart returns the part in a response to a request for a range that begins
 // at first, or for the complete file if first is -1. It returns errNoRange if a
 // request for the complete file may succeed instead.
+//
+// The origin may send less of a range than was requested (RFC 9110, section 15.3.7). It
+// must not encode the content: the size of the decoded file would be unknown.
 func parsePart(response *http.Response, first int64) (p part, err error) {
 	switch status := response.StatusCode; {
 	case status == http.StatusOK:
@@ -34,14 +37,14 @@ func parsePart(response *http.Response, first int64) (p part, err error) {
 	default:
 		err = newStatusError(response)
 	}
-	if err == nil {
-		err = checkContentEncoding(response)
+	for _, coding := range response.Header.Values("Content-Encoding") {
+		if err == nil && coding != "" && !strings.EqualFold(coding, "identity") {
+			err = fmt.Errorf("unexpected Content-Encoding %q", coding)
+		}
 	}
 	return p, err
 }
 
-// parsePartial returns the part in a 206 response (RFC 9110, section 15.3.7). The
-// origin may send less than was requested.
 func parsePartial(response *http.Response, first int64) (part, error) {
 	header := response.Header.Get("Content-Range")
 	p, ok := parseContentRange(header)
@@ -70,17 +73,6 @@ func parseContentRange(header string) (p part, ok bool) {
 	}
 	ok = ok && errFirst == nil && errLast == nil && errSize == nil && first <= last && (last < size || size < 0)
 	return part{first: first, length: last - first + 1, size: size}, ok
-}
-
-// checkContentEncoding rejects content codings: the request accepts none, and the
-// size of the decoded file would be unknown.
-func checkContentEncoding(response *http.Response) error {
-	for _, coding := range response.Header.Values("Content-Encoding") {
-		if coding != "" && !strings.EqualFold(coding, "identity") {
-			return fmt.Errorf("unexpected Content-Encoding %q", coding)
-		}
-	}
-	return nil
 }
 
 // fileName returns the file name of a Content-Disposition header, preferring

@@ -2,7 +2,6 @@ package linkserve
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -72,14 +71,6 @@ func (k *watch) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return k.ResponseWriter.Write(p)
-}
-
-// ReadFrom implements [io.ReaderFrom], which lets the kernel copy a file.
-func (k *watch) ReadFrom(r io.Reader) (int64, error) {
-	if err := k.wait(); err != nil {
-		return 0, err
-	}
-	return io.Copy(k.ResponseWriter, r)
 }
 
 // FlushError implements what [http.ResponseController] calls.

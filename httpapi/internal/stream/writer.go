@@ -74,17 +74,12 @@ func New(w http.ResponseWriter, r *http.Request, idleTimeout time.Duration) *Wri
 // Write implements [io.Writer].
 func (w *Writer) Write(p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
+		w.extendDeadline()
 		var m int
-		m, err = w.writeChunk(p[n:min(n+w.chunkSize, len(p))])
+		m, err = w.w.Write(p[n:min(n+w.chunkSize, len(p))])
+		w.sent += int64(m)
 		n += m
 	}
-	return n, err
-}
-
-func (w *Writer) writeChunk(p []byte) (int, error) {
-	w.extendDeadline()
-	n, err := w.w.Write(p)
-	w.sent += int64(n)
 	return n, err
 }
 
@@ -170,20 +165,15 @@ func (w *Writer) copyFile(file *os.File, size int64) (n int64, err error) {
 		if size >= 0 {
 			want = min(want, size-n)
 		}
-		m, err := w.copyChunk(&io.LimitedReader{R: file, N: want})
+		w.extendDeadline()
+		m, err := io.Copy(w.w, &io.LimitedReader{R: file, N: want})
+		w.sent += m
 		n += m
 		if err != nil || m < want {
 			return n, err
 		}
 	}
 	return n, nil
-}
-
-func (w *Writer) copyChunk(chunk *io.LimitedReader) (int64, error) {
-	w.extendDeadline()
-	n, err := io.Copy(w.w, chunk)
-	w.sent += n
-	return n, err
 }
 
 // Finish must be called after the last byte. It extends the deadline for the
@@ -210,10 +200,9 @@ func (w *Writer) Finish() {
 // extendDeadline sets the deadline of a chunk. It is left in place between chunks, where
 // it has no effect.
 func (w *Writer) extendDeadline() {
-	deadline := time.Now().Add(w.timeout)
-	if w.conn == nil {
-		w.control.SetWriteDeadline(deadline)
-		return
+	set := w.control.SetWriteDeadline
+	if w.conn != nil {
+		set = w.conn.SetWriteDeadline
 	}
-	w.conn.SetWriteDeadline(deadline)
+	set(time.Now().Add(w.timeout))
 }
