@@ -48,7 +48,10 @@ func (l *Link) Serve(ctx context.Context, w LinkWriter) (skipped []Skipped, err 
 	renew := l.outdated()
 	for range maxDeliveries {
 		if renew {
-			if err := d.renew(); err != nil {
+			if err = d.admit(-1); err == nil { // all, because a renewal sends requests and may wait
+				d.link, err = d.link.renew(ctx)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -86,20 +89,6 @@ func (d *delivery) release() {
 		d.done(d.sent)
 		d.done = nil
 	}
-}
-
-// renew gives the link a new plan. All of it is admitted first, because a renewal sends
-// requests and may wait for them.
-func (d *delivery) renew() error {
-	if err := d.admit(-1); err != nil {
-		return err
-	}
-	key := fmt.Sprintf("renew %x %d", d.link.stored.Digest[:], d.link.stored.Version)
-	link, err := share(d.ctx, d.link.service, key, d.link.renew)
-	if err == nil {
-		d.link = link
-	}
-	return err
 }
 
 // deliver delivers what is selected of the current plan.
@@ -224,12 +213,16 @@ func (l *Link) outdated() bool {
 }
 
 // renew returns the link with a new plan of what is registered and available now. If
-// another process has replaced the plan of l before, renew returns the link with that
+// another call or process has replaced the plan of l before, renew returns the link with that
 // plan.
 //
 // If a file that was available cannot be reached for the moment, renew returns the
 // error and the link keeps its plan.
 func (l *Link) renew(ctx context.Context) (*Link, error) {
+	return share(ctx, l.service, fmt.Sprintf("renew %x %d", l.stored.Digest[:], l.stored.Version), l.replan)
+}
+
+func (l *Link) replan(ctx context.Context) (*Link, error) {
 	items, err := l.items(ctx)
 	if err != nil {
 		return nil, err
