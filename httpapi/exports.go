@@ -2,7 +2,10 @@ package httpapi
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"mime"
 	"net/http"
 	"net/url"
@@ -17,41 +20,6 @@ import (
 	"example.com/canvasback/exports/filename"
 )
 
-type registerExportRequest struct {
-	SourceFileURL string            `json:"sourceFileUrl"`
-	ExportedURL   string            `json:"exportedUrl"`
-	FileName      optional[*string] `json:"fileName"`
-	Tenant        jsontext.Value    `json:"tenant"`
-}
-
-type registerExportResponse struct {
-	Success bool         `json:"success"`
-	Record  exportRecord `json:"record"`
-}
-
-type exportRecord struct {
-	ID            int64   `json:"id"`
-	SourceFileURL string  `json:"sourceFileUrl"`
-	ExportedURL   string  `json:"exportedUrl"`
-	FileName      *string `json:"fileName"`
-	CreatedAt     string  `json:"createdAt"`
-	UpdatedAt     string  `json:"updatedAt"`
-}
-
-func newExportRecord(export exports.Export) exportRecord {
-	record := exportRecord{
-		ID:            export.ID,
-		SourceFileURL: export.SourceURL,
-		ExportedURL:   export.ExportedURL,
-		CreatedAt:     formatTime(export.CreatedAt),
-		UpdatedAt:     formatTime(export.UpdatedAt),
-	}
-	if export.FileName != "" {
-		record.FileName = &export.FileName
-	}
-	return record
-}
-
 // exportEndpoints are the endpoints of exports.
 type exportEndpoints struct {
 	all     *exports.Service
@@ -61,49 +29,6 @@ type exportEndpoints struct {
 
 // service returns the exports of a tenant.
 func (e exportEndpoints) service(tenant string) *exports.Service { return e.all.Tenant(tenant) }
-
-func (e exportEndpoints) register(c *call) error {
-	var in registerExportRequest
-	if err := c.decode(&in); err != nil {
-		return err
-	}
-	if err := c.permitItems(e.all, exports.BatchOf(in.SourceFileURL)); err != nil {
-		return err
-	}
-	isAdmin := c.actor != ""
-	if e.tenants && isAdmin {
-		if in.Tenant != nil && json.Unmarshal(in.Tenant, &c.tenant) != nil || in.Tenant.Kind() == 'n' || !validTenant(c.tenant) {
-			return invalidRequest("tenant must be a string, empty or like the owner of a key")
-		}
-	}
-	registration := exports.Registration{
-		SourceURL:   in.SourceFileURL,
-		ExportedURL: in.ExportedURL,
-		FileName:    in.FileName.value,
-		By:          c.actorName(),
-		OwnOnly:     e.ownOnly && !isAdmin,
-		PublicOnly:  e.tenants && !isAdmin,
-	}
-	if in.FileName.set && in.FileName.value == nil {
-		registration.FileName = new(string)
-	}
-	ctx, cancel := c.storeContext()
-	defer cancel()
-	export, created, err := e.service(c.tenant).Register(ctx, registration)
-	c.touchExport(in.SourceFileURL, export.ID)
-	if err != nil {
-		return err
-	}
-	status := http.StatusOK
-	if created {
-		status = http.StatusCreated
-	}
-	record := newExportRecord(export)
-	if !in.FileName.set && c.verified && !c.key.Allows(ScopeExportsRead) {
-		record.FileName = nil // that of an earlier registration
-	}
-	return c.encode(status, registerExportResponse{Success: true, Record: record})
-}
 
 type singleExportRequest struct {
 	SourceFileURL string  `json:"sourceFileUrl"`
@@ -394,4 +319,91 @@ func (c *call) permitItems(service *exports.Service, items []exports.BatchItem) 
 		}
 	}
 	return nil
+}
+
+// touchExport adds the export of a source, which has the id 0 if there is none.
+func (c *call) touchExport(source string, id int64) {
+	if c.api.options.Observe != nil { // redacting takes time
+		c.touched = append(c.touched, Resource{Kind: "export", ID: id, URL: exports.RedactURL(source)})
+	}
+}
+
+// touchItems adds the exports of a batch.
+func (c *call) touchItems(items []exports.BatchItem) {
+	for _, item := range items {
+		id := int64(0)
+		if item.Export != nil {
+			id = item.Export.ID
+		}
+		c.touchExport(item.SourceURL, id)
+	}
+}
+
+// countItems counts the items of a batch with what is made of them: a zip with a manifest,
+// or a response.
+func (c *call) countItems(items []exports.BatchItem) error {
+	const perItem, factor = 1 << 10, 3
+	size := int64(perItem * len(items))
+	for _, item := range items {
+		size += factor * (escapedSize(item.SourceURL) + int64(len(item.Path)+len(item.FileName)))
+		if item.Export != nil {
+			size += factor * exportSize(*item.Export)
+		}
+	}
+	return c.count(size)
+}
+
+// escapedSize returns the size of text in a manifest, whose JSON is escaped for HTML.
+func escapedSize(text string) (size int64) {
+	for _, b := range []byte(text) {
+		if size++; b < ' ' || b == '&' || b == '<' || b == '>' {
+			size += 5
+		}
+	}
+	return size
+}
+
+// exportSize returns how many bytes the texts of an export have.
+func exportSize(export exports.Export) int64 {
+	return int64(len(export.SourceURL) + len(export.ExportedURL) + len(export.FileName))
+}
+
+type skippedItem struct {
+	SourceFileURL string `json:"sourceFileUrl"`
+	Reason        string `json:"reason"`
+}
+
+func skippedItems(list []exports.Skipped) []skippedItem {
+	items := make([]skippedItem, len(list))
+	for i, skipped := range list {
+		items[i] = skippedItem{SourceFileURL: skipped.SourceURL, Reason: skipped.Reason}
+	}
+	return items
+}
+
+// summarize returns how many files could not be delivered, and why the first ones. It
+// ignores those that are missing without a failure of the server or an upstream.
+func summarize(list []exports.Skipped) (count int, first []string) {
+	const maxNamed = 5
+	for _, skipped := range list {
+		_, notReady := errors.AsType[*exports.NotReadyError](skipped.Err)
+		if notReady || errors.Is(skipped.Err, exports.ErrNotFound) || errors.Is(skipped.Err, exports.ErrInvalid) {
+			continue
+		}
+		if count++; count <= maxNamed {
+			first = append(first, fmt.Sprintf("%s: %.500v", exports.RedactURL(skipped.SourceURL), skipped.Err))
+		}
+	}
+	return count, first
+}
+
+// logSkipped logs in one line why files of a batch were skipped, unless they are not
+// registered. It names the first ones.
+func (c *call) logSkipped(status int, list []exports.Skipped) {
+	if c.disconnected() {
+		return // they were skipped because the client has disconnected
+	}
+	if count, first := summarize(list); count > 0 {
+		c.logFailure(slog.LevelWarn, "files skipped", status, "count", count, "first", first)
+	}
 }

@@ -11,8 +11,89 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"example.com/canvasback/exports"
 )
+
+type registerExportRequest struct {
+	SourceFileURL string            `json:"sourceFileUrl"`
+	ExportedURL   string            `json:"exportedUrl"`
+	FileName      optional[*string] `json:"fileName"`
+	Tenant        jsontext.Value    `json:"tenant"`
+}
+
+type registerExportResponse struct {
+	Success bool         `json:"success"`
+	Record  exportRecord `json:"record"`
+}
+
+type exportRecord struct {
+	ID            int64   `json:"id"`
+	SourceFileURL string  `json:"sourceFileUrl"`
+	ExportedURL   string  `json:"exportedUrl"`
+	FileName      *string `json:"fileName"`
+	CreatedAt     string  `json:"createdAt"`
+	UpdatedAt     string  `json:"updatedAt"`
+}
+
+func newExportRecord(export exports.Export) exportRecord {
+	record := exportRecord{
+		ID:            export.ID,
+		SourceFileURL: export.SourceURL,
+		ExportedURL:   export.ExportedURL,
+		CreatedAt:     formatTime(export.CreatedAt),
+		UpdatedAt:     formatTime(export.UpdatedAt),
+	}
+	if export.FileName != "" {
+		record.FileName = &export.FileName
+	}
+	return record
+}
+
+func (e exportEndpoints) register(c *call) error {
+	var in registerExportRequest
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if err := c.permitItems(e.all, exports.BatchOf(in.SourceFileURL)); err != nil {
+		return err
+	}
+	isAdmin := c.actor != ""
+	if e.tenants && isAdmin {
+		if in.Tenant != nil && json.Unmarshal(in.Tenant, &c.tenant) != nil || in.Tenant.Kind() == 'n' || !validTenant(c.tenant) {
+			return invalidRequest("tenant must be a string, empty or like the owner of a key")
+		}
+	}
+	registration := exports.Registration{
+		SourceURL:   in.SourceFileURL,
+		ExportedURL: in.ExportedURL,
+		FileName:    in.FileName.value,
+		By:          c.actorName(),
+		OwnOnly:     e.ownOnly && !isAdmin,
+		PublicOnly:  e.tenants && !isAdmin,
+	}
+	if in.FileName.set && in.FileName.value == nil {
+		registration.FileName = new(string)
+	}
+	ctx, cancel := c.storeContext()
+	defer cancel()
+	export, created, err := e.service(c.tenant).Register(ctx, registration)
+	c.touchExport(in.SourceFileURL, export.ID)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+	}
+	record := newExportRecord(export)
+	if !in.FileName.set && c.verified && !c.key.Allows(ScopeExportsRead) {
+		record.FileName = nil // that of an earlier registration
+	}
+	return c.encode(status, registerExportResponse{Success: true, Record: record})
+}
 
 // adminExportRecord is an export as administrators see it.
 type adminExportRecord struct {

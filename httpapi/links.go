@@ -98,11 +98,8 @@ func (e exportEndpoints) serveLink(c *call) error {
 	if err != nil {
 		return err
 	}
-	key, err := c.checkLinkKey(link.Owner)
+	key, err := c.checkLinkKey(link.Owner, link.Tenant)
 	c.keyID = key.ID // also of a rejected key
-	if err == nil {
-		err = c.checkLinkTenant(&key, link.Tenant)
-	}
 	c.link = link
 	if err == nil && key.ID != 0 {
 		err = c.permit(&key, nil)
@@ -120,10 +117,11 @@ func (e exportEndpoints) serveLink(c *call) error {
 }
 
 // checkLinkKey returns the key that a link belongs to, and [linkserve.ErrRevoked] if it
-// is no longer accepted. With open client routes, a link belongs to no key.
-func (c *call) checkLinkKey(owner exports.Digest) (keys.Key, error) {
+// is no longer accepted. With open client routes, a link belongs to no key. The tenant is
+// that of the link.
+func (c *call) checkLinkKey(owner exports.Digest, tenant string) (keys.Key, error) {
 	if c.api.options.DangerouslySkipClientKeys {
-		return keys.Key{}, nil
+		return keys.Key{}, c.checkLinkTenant(new(keys.Key), tenant)
 	}
 	if c.api.keys == nil || owner == (exports.Digest{}) {
 		return keys.Key{}, linkserve.ErrRevoked
@@ -135,17 +133,14 @@ func (c *call) checkLinkKey(owner exports.Digest) (keys.Key, error) {
 	case err != nil, !key.Allows(ScopeExportsRead):
 		return key, linkserve.ErrRevoked
 	}
-	return key, nil
+	return key, c.checkLinkTenant(&key, tenant)
 }
 
 func (c *call) sendLink(link *exports.Link) error {
 	start := time.Now()
 	skipped, err := linkserve.Serve(&c.w, c.r, link, linkserve.Options{
 		CheckKey: func() error {
-			key, err := c.checkLinkKey(link.Owner)
-			if err == nil {
-				err = c.checkLinkTenant(&key, link.Tenant)
-			}
+			_, err := c.checkLinkKey(link.Owner, link.Tenant)
 			return err
 		},
 		StoreTimeout: c.api.options.Limits.StoreTimeout,

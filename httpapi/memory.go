@@ -50,35 +50,6 @@ func (c *call) settle(size int64) error {
 	return nil
 }
 
-// countItems counts the items of a batch with what is made of them: a zip with a manifest,
-// or a response.
-func (c *call) countItems(items []exports.BatchItem) error {
-	const perItem, factor = 1 << 10, 3
-	size := int64(perItem * len(items))
-	for _, item := range items {
-		size += factor * (escapedSize(item.SourceURL) + int64(len(item.Path)+len(item.FileName)))
-		if item.Export != nil {
-			size += factor * exportSize(*item.Export)
-		}
-	}
-	return c.count(size)
-}
-
-// escapedSize returns the size of text in a manifest, whose JSON is escaped for HTML.
-func escapedSize(text string) (size int64) {
-	for _, b := range []byte(text) {
-		if size++; b < ' ' || b == '&' || b == '<' || b == '>' {
-			size += 5
-		}
-	}
-	return size
-}
-
-// exportSize returns how many bytes the texts of an export have.
-func exportSize(export exports.Export) int64 {
-	return int64(len(export.SourceURL) + len(export.ExportedURL) + len(export.FileName))
-}
-
 // bodyMemory is the memory of a body, which may outlast the request. It is a
 // [bodies.Memory].
 type bodyMemory struct {

@@ -196,3 +196,16 @@ func newImportResponse(contents *bundle.Contents, created []symbols.Symbol, opti
 	}
 	return out
 }
+
+type fileNote struct {
+	File   string `json:"file"`
+	Reason string `json:"reason"`
+}
+
+func fileNotes(list []bundle.FileNote) []fileNote {
+	notes := make([]fileNote, len(list))
+	for i, note := range list {
+		notes[i] = fileNote(note)
+	}
+	return notes
+}

@@ -1,33 +1,11 @@
 package httpapi
 
-import (
-	"time"
-
-	"example.com/canvasback/exports"
-)
+import "time"
 
 // touch adds resources to the observation of the request.
 func (c *call) touch(resources ...Resource) {
 	if c.api.options.Observe != nil {
 		c.touched = append(c.touched, resources...)
-	}
-}
-
-// touchExport adds the export of a source, which has the id 0 if there is none.
-func (c *call) touchExport(source string, id int64) {
-	if c.api.options.Observe != nil { // redacting takes time
-		c.touch(Resource{Kind: "export", ID: id, URL: exports.RedactURL(source)})
-	}
-}
-
-// touchItems adds the exports of a batch.
-func (c *call) touchItems(items []exports.BatchItem) {
-	for _, item := range items {
-		id := int64(0)
-		if item.Export != nil {
-			id = item.Export.ID
-		}
-		c.touchExport(item.SourceURL, id)
 	}
 }
 
