@@ -13,10 +13,6 @@
 // of files. Each item ends as exactly one file or one [Skipped] element, which the last
 // entry of the archive, manifest.json, lists.
 //
-// The size of a batch is known if all its files are open with known size before
-// the first byte is written. If one of them fails later, the batch fails instead of
-// skipping it.
-//
 // # Links
 //
 // A [Link] delivers one file or a zip of several to a client without a key. Its plan is

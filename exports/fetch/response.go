@@ -104,10 +104,7 @@ func entityTag(tag string) string {
 
 // parseTime returns the zero Time if text is not an HTTP date.
 func parseTime(text string) time.Time {
-	t, err := http.ParseTime(text)
-	if err != nil {
-		return time.Time{}
-	}
+	t, _ := http.ParseTime(text)
 	return t.UTC()
 }
 

@@ -4,6 +4,8 @@
 package filename
 
 import (
+	"encoding/hex"
+	"fmt"
 	"mime"
 	"path"
 	"strconv"
@@ -282,12 +284,11 @@ func Disposition(kind, name string) string {
 	if ascii.String() == name {
 		return value
 	}
-	const hex = "0123456789ABCDEF"
-	for i := range len(name) {
-		if c := name[i]; attributeChar(c) {
+	for _, c := range []byte(name) {
+		if attributeChar(c) {
 			extended.WriteByte(c)
 		} else {
-			extended.Write([]byte{'%', hex[c>>4], hex[c&15]})
+			fmt.Fprintf(&extended, "%%%02X", c)
 		}
 	}
 	return value + `; filename*=UTF-8''` + extended.String()
@@ -296,11 +297,11 @@ func Disposition(kind, name string) string {
 // isPercentEscape reports whether text begins with a percent sign and two hexadecimal
 // digits.
 func isPercentEscape(text string) bool {
-	return len(text) > 2 && text[0] == '%' && isHexDigit(text[1]) && isHexDigit(text[2])
-}
-
-func isHexDigit(c byte) bool {
-	return '0' <= c && c <= '9' || 'A' <= c && c <= 'F' || 'a' <= c && c <= 'f'
+	if len(text) < 3 || text[0] != '%' {
+		return false
+	}
+	_, err := hex.DecodeString(text[1:3])
+	return err == nil
 }
 
 // attributeChar reports whether an extended value contains c unescaped (RFC 8187,

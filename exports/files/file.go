@@ -42,7 +42,7 @@ func (f *localFile) describe(ctx context.Context) *exports.File {
 		Size:      f.info.Size(),
 		Type:      contentType(f.name),
 		Name:      path.Base(f.name),
-		Modified:  modTime(f.info),
+		Modified:  f.info.ModTime().UTC(), // zero if the file system has none
 		ETag:      entityTag(f.info),
 		Validator: v,
 	}
@@ -60,14 +60,6 @@ func contentType(name string) string {
 		return ""
 	}
 	return local
-}
-
-// modTime returns the zero Time if the file system has no modification time.
-func modTime(info fs.FileInfo) time.Time {
-	if info.ModTime().IsZero() {
-		return time.Time{}
-	}
-	return info.ModTime().UTC()
 }
 
 // entityTag derives an entity tag from size and modification time. The tag is

@@ -81,14 +81,13 @@ func (e endpoint) cutBucket(u *url.URL, bucket string) (key string, ok bool) {
 // escapePath escapes all bytes but slashes and unreserved characters (RFC 3986,
 // section 2.3), as signatures require. [url.URL.EscapedPath] leaves more of them.
 func escapePath(path string) string {
-	const hex = "0123456789ABCDEF"
 	var escaped strings.Builder
 	for _, b := range []byte(path) {
 		switch {
 		case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9', strings.IndexByte("/-._~", b) >= 0:
 			escaped.WriteByte(b)
 		default:
-			escaped.Write([]byte{'%', hex[b>>4], hex[b&15]})
+			fmt.Fprintf(&escaped, "%%%02X", b)
 		}
 	}
 	return escaped.String()

@@ -14,15 +14,11 @@ import (
 	"time"
 )
 
-// ChunkSize is how many bytes a [Writer] writes under one timeout. A client
-// times out if it does not drain as much as the kernel requires before it wakes
-// a blocked writer:
-//
-//   - With [ConnContext] on Linux 64 KiB, or more if the client's kernel sends
-//     window updates late: over loopback 180 KB is too little and 300 KB enough.
-//     With a timeout of a minute the latter is 5 KB/s.
-//   - Otherwise a third of the socket's send buffer. That grows to 4 MB, so a
-//     client may have to drain 1.3 MB, or 22 KB/s.
+// ChunkSize is how many bytes a [Writer] writes under one timeout. A client times out if
+// it does not drain as much as the kernel requires before it wakes a blocked writer: with
+// [ConnContext] on Linux 64 KiB, or up to 300 KB if the client's kernel sends window updates
+// late; otherwise a third of the socket's send buffer, up to 1.3 MB. With a timeout of a
+// minute that is 5 or 22 KB/s.
 //
 // 63 KiB chunks measured 1.4x faster than 64 KiB ones, which split into two
 // segments.
