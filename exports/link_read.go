@@ -2,6 +2,7 @@ package exports
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"hash/crc32"
@@ -151,22 +152,28 @@ func (r *linkReader) checkFirst() error {
 const parallelCRCs = 4
 
 // readUnknown reads what is missing of the files whose CRC is unknown, when all content
-// is sent. Until then other responses may read it. CRC finds the same errors.
-func (r *linkReader) readUnknown() {
+// is sent. Until then other responses may read it. The first error ends it.
+func (r *linkReader) readUnknown() error {
 	if r.next < len(r.parts) {
-		return
+		return nil
 	}
+	ctx, cancel := context.WithCancelCause(r.ctx)
+	defer cancel(nil)
 	unknown, config := r.unknown, r.link.service.prefetch
 	r.unknown, config.Files = nil, parallelCRCs
-	prefetch.Parallel(config, make([]string, len(unknown)), func(i int) error {
-		_, err := r.readMissing(unknown[i])
+	errs := prefetch.Parallel(config, make([]string, len(unknown)), func(i int) error {
+		_, err := r.readMissing(ctx, unknown[i])
+		if err != nil {
+			cancel(err)
+		}
 		return err
 	})
+	return cmp.Or(context.Cause(ctx), cmp.Or(errs...))
 }
 
 // readMissing returns the CRC of a file, and reads what is missing for it.
-func (r *linkReader) readMissing(entry int) (uint32, error) {
-	crc, err := r.facts[entry].ReadMissing(r.ctx, r.link.service.planSource(r.entries[entry]))
+func (r *linkReader) readMissing(ctx context.Context, entry int) (uint32, error) {
+	crc, err := r.facts[entry].ReadMissing(ctx, r.link.service.planSource(r.entries[entry]))
 	if err != nil {
 		return 0, openError(err, nil)
 	}
@@ -237,8 +244,10 @@ func (r *linkReader) CRC(entry int) (crc uint32, err error) {
 		return crc, err
 	}
 	r.onWait()
-	r.readUnknown()
-	return r.readMissing(entry)
+	if err := r.readUnknown(); err != nil {
+		return 0, openError(err, nil)
+	}
+	return r.readMissing(r.ctx, entry)
 }
 
 // Close closes all files. It returns when no goroutine of the linkReader runs.

@@ -248,6 +248,24 @@ func TestLink_NoticesChangeOfEmptyFile(t *testing.T) {
 	}
 }
 
+// TestLink_LostFileEndsReadsForCRCs has a range of the central directory, which needs the
+// CRCs of files that nobody has read.
+func TestLink_LostFileEndsReadsForCRCs(t *testing.T) {
+	is := is.New(t)
+	const count, size = 40, 1 << 20
+	var files []fakeFile
+	for i := range count {
+		files = append(files, newFile(size, uint64(i)))
+	}
+	l := newLinkTest(t, files...)
+	link := l.create(l.service(exports.Options{}))
+	l.origin.remove(fileURL(4))
+	before := l.origin.bytes.Load()
+	_, err := read(t.Context(), link, link.Size-count*60, count*60)
+	is.True(isLost(err))
+	is.True(l.origin.bytes.Load()-before < count*size/2)
+}
+
 func TestLink_SlowReaderDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
