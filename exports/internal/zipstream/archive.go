@@ -38,7 +38,7 @@ func NewArchive(entries []Entry) (*Archive, error) {
 		}
 		a.offsets[i] = a.directory
 		h := a.header(i)
-		a.directory += int64(len(h.appendLocal(nil))) + h.compressed + int64(len(h.appendDescriptor(nil)))
+		a.directory += int64(len(h.local())) + h.compressed + int64(len(h.descriptor()))
 		if a.directory > maxSize {
 			return nil, errLayout
 		}
@@ -47,9 +47,9 @@ func NewArchive(entries []Entry) (*Archive, error) {
 	for i := range entries {
 		a.records[i] = a.end
 		h := a.header(i)
-		a.end += int64(len(h.appendCentral(nil)))
+		a.end += int64(len(h.central()))
 	}
-	a.size = a.end + int64(len(a.endRecords()))
+	a.size = a.end + int64(len(endRecords(len(a.entries), a.directory, a.end-a.directory)))
 	return a, nil
 }
 
@@ -66,11 +66,6 @@ func (a *Archive) EntryAt(offset int64) int {
 		return last(a.records, offset)
 	}
 	return last(a.offsets, offset)
-}
-
-// endRecords returns what follows the central directory.
-func (a *Archive) endRecords() []byte {
-	return appendEnd(nil, len(a.entries), a.directory, a.end-a.directory)
 }
 
 // header returns the header of an entry, without its CRC.
@@ -211,24 +206,24 @@ func (a *Archive) sections(offset, length int64) iter.Seq[section] {
 		}
 		for i := last(a.offsets, offset); i < len(a.entries) && a.offsets[i] < end && offset < a.directory; i++ {
 			h := a.header(i)
-			local, localCRC := h.appendLocal(nil), int64(14)
+			local, localCRC := h.local(), int64(14)
 			if h.Streamed {
 				localCRC = noCRC // 0 in the local header
 			}
 			body := h.offset + int64(len(local))
 			if !record(i, local, localCRC, h.offset) ||
 				!part(section{entry: i, header: h, crc: noCRC}, body, h.compressed) ||
-				!record(i, h.appendDescriptor(nil), 4, body+h.compressed) {
+				!record(i, h.descriptor(), 4, body+h.compressed) {
 				return
 			}
 		}
 		for i := last(a.records, offset); i < len(a.entries) && a.records[i] < end && offset < a.end; i++ {
 			h := a.header(i)
-			if !record(i, h.appendCentral(nil), 16, a.records[i]) {
+			if !record(i, h.central(), 16, a.records[i]) {
 				return
 			}
 		}
-		record(0, a.endRecords(), noCRC, a.end)
+		record(0, endRecords(len(a.entries), a.directory, a.end-a.directory), noCRC, a.end)
 	}
 }
 

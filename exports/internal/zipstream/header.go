@@ -45,7 +45,8 @@ func (h *header) large() bool {
 // needsZip64 reports whether the central directory needs zip64 for the entry.
 func (h *header) needsZip64() bool { return h.large() || h.offset >= math.MaxUint32 }
 
-func (h *header) appendLocal(b []byte) []byte {
+// local returns the local header.
+func (h *header) local() []byte {
 	var extra []byte
 	crc, compressed, size := h.CRC, uint32(h.compressed), uint32(h.Size)
 	switch {
@@ -65,7 +66,7 @@ func (h *header) appendLocal(b []byte) []byte {
 	if h.needsZip64() {
 		version = version64
 	}
-	b = append32(b, sigLocal)
+	b := append32(nil, sigLocal)
 	b = append16(b, version, h.flags(), h.method())
 	b = h.appendDOSTime(b)
 	b = append32(b, crc, compressed, size)
@@ -74,21 +75,22 @@ func (h *header) appendLocal(b []byte) []byte {
 	return append(b, extra...)
 }
 
-// appendDescriptor appends the data descriptor, if the entry is streamed. Its sizes
+// descriptor returns the data descriptor, which only a streamed entry has. Its sizes
 // take 8 bytes only if they need them: readers expect that if the local header
 // has no zip64 field.
-func (h *header) appendDescriptor(b []byte) []byte {
+func (h *header) descriptor() []byte {
 	if !h.Streamed {
-		return b
+		return nil
 	}
-	b = append32(b, sigDescriptor, h.CRC)
+	b := append32(nil, sigDescriptor, h.CRC)
 	if h.large() {
 		return append64(b, h.compressed, h.Size)
 	}
 	return append32(b, uint32(h.compressed), uint32(h.Size))
 }
 
-func (h *header) appendCentral(b []byte) []byte {
+// central returns the record in the central directory.
+func (h *header) central() []byte {
 	compressed, size, offset := uint32(h.compressed), uint32(h.Size), uint32(h.offset)
 	version := uint16(versionDefault)
 	var extra []byte
@@ -99,7 +101,7 @@ func (h *header) appendCentral(b []byte) []byte {
 		extra = append64(extra, h.Size, h.compressed, h.offset)
 	}
 	extra = h.appendUnixTime(extra)
-	b = append32(b, sigCentral)
+	b := append32(nil, sigCentral)
 	b = append16(b, madeByUnix, version, h.flags(), h.method())
 	b = h.appendDOSTime(b)
 	b = append32(b, h.CRC, compressed, size)
@@ -109,9 +111,8 @@ func (h *header) appendCentral(b []byte) []byte {
 	return append(b, extra...)
 }
 
-// appendEnd appends the end records for a central directory of length bytes at
-// offset start.
-func appendEnd(b []byte, entries int, start, length int64) []byte {
+// endRecords returns what follows a central directory of length bytes at offset start.
+func endRecords(entries int, start, length int64) (b []byte) {
 	if entries >= math.MaxUint16 || length >= math.MaxUint32 || start >= math.MaxUint32 {
 		b = append32(b, sigEnd64)
 		b = append64(b, 44) // size of the rest of this record

@@ -51,7 +51,7 @@ func TestArchive_EqualsWrittenArchive(t *testing.T) {
 	for at := range int64(250) {
 		first := Entry{Name: "first", Modified: modified, Size: math.MaxUint32 - 250 + at}
 		h := header{Entry: first, compressed: first.Size}
-		z := &Writer{w: io.Discard, headers: []header{h}, offset: int64(len(h.appendLocal(nil))) + h.compressed}
+		z := &Writer{w: io.Discard, headers: []header{h}, offset: int64(len(h.local())) + h.compressed}
 		files := []file{{"a", nil, false}, {"b", []byte("x"), true}, {"c", nil, false}}
 		entries := []Entry{first}
 		for _, f := range files {

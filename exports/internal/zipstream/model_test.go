@@ -65,14 +65,14 @@ func newModel(t testing.TB, entries []Entry) *model {
 // addStream does what [Writer.AddStream] does, but generates the content later.
 func (m *model) addStream(z *Writer, e Entry, i int) error {
 	h := header{Entry: e, offset: z.offset, compressed: e.compressedSize()}
-	if err := z.write(h.appendLocal(nil)); err != nil {
+	if err := z.write(h.local()); err != nil {
 		return err
 	}
 	m.segments = append(m.segments, segment{offset: m.size, content: newPattern(i, 0, e.Size), framed: true})
 	m.size += h.compressed
 	z.offset += h.compressed
 	z.headers = append(z.headers, h)
-	return z.write(h.appendDescriptor(nil))
+	return z.write(h.descriptor())
 }
 
 func (m *model) Write(p []byte) (int, error) {

@@ -97,7 +97,7 @@ func randomStart(random *rand.Rand, a *Archive) int64 {
 		at = []int64{0, a.directory, a.end, a.size}[random.IntN(4)]
 	default:
 		h := a.header(i)
-		body := h.offset + int64(len(h.appendLocal(nil)))
+		body := h.offset + int64(len(h.local()))
 		at = []int64{h.offset, body, body + random.Int64N(h.compressed/fullBlock+1)*fullBlock, body + h.compressed, a.records[i]}[random.IntN(5)]
 	}
 	return max(at+random.Int64N(60)-30, 0)

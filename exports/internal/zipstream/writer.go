@@ -73,7 +73,7 @@ func (z *Writer) AddStored(e Entry, content ...io.Reader) error {
 func (z *Writer) addLocal(e Entry) error {
 	h := header{Entry: e, compressed: e.Size, offset: z.offset}
 	z.headers = append(z.headers, h)
-	return z.write(h.appendLocal(nil))
+	return z.write(h.local())
 }
 
 // AddStream writes a streamed entry with the content of r. If the entry's Size
@@ -88,7 +88,7 @@ func (z *Writer) AddStream(e Entry, r io.Reader) error {
 	h.Streamed = true
 	h.Size = max(e.Size, 0)
 	h.compressed = h.compressedSize()
-	if err := z.write(h.appendLocal(nil)); err != nil {
+	if err := z.write(h.local()); err != nil {
 		return err
 	}
 	if e.Size >= 0 {
@@ -107,18 +107,18 @@ func (z *Writer) AddStream(e Entry, r io.Reader) error {
 	}
 	h.compressed = z.offset - start
 	z.headers = append(z.headers, h)
-	return z.write(h.appendDescriptor(nil))
+	return z.write(h.descriptor())
 }
 
 // Close writes the central directory. It does not close the underlying writer.
 func (z *Writer) Close() error {
 	start := z.offset
 	for i := range z.headers {
-		if err := z.write(z.headers[i].appendCentral(nil)); err != nil {
+		if err := z.write(z.headers[i].central()); err != nil {
 			return err
 		}
 	}
-	return z.write(appendEnd(nil, len(z.headers), start, z.offset-start))
+	return z.write(endRecords(len(z.headers), start, z.offset-start))
 }
 
 func (z *Writer) write(p []byte) error {
