@@ -220,8 +220,8 @@ func (s *Service) resolveSource(ctx context.Context, source string) (*Export, er
 
 // zipEntry describes the zip entry of an item's file. The fact may be nil.
 func zipEntry(item *BatchItem, file *File, f *filefacts.Fact, names *filename.Dedup) zipstream.Entry {
-	name := names.Unique(item.Path, deliveryName(item.Named(), file))
-	entry := zipstream.Entry{Name: name, Modified: file.Modified, Size: file.Size, Streamed: true}
+	name := deliveryName(item.Named(), file)
+	entry := zipstream.Entry{Name: names.Unique(item.Path, name), Modified: file.Modified, Size: file.Size, Streamed: true}
 	if entry.Modified.IsZero() { // the same in each download
 		entry.Modified = item.Export.UpdatedAt
 	}
