@@ -37,8 +37,8 @@ type Limits struct {
 	// ListCache is the memory in bytes for the cache of encoded lists and records,
 	// compressed bodies and images; 64 MiB by default, no cache if negative. Each
 	// request compares the cached version with the store. A quarter of it, at
-	// least 4 MiB, is how much of a list is read before the response begins. A list
-	// of up to two thirds of it is cached.
+	// least 4 MiB, is how much of a list is read before the response begins. Lists of
+	// up to two thirds of it are cached together, one of up to seven eighths alone.
 	ListCache int64
 
 	// BodyRate is the rate in bytes per second that a request body must have in

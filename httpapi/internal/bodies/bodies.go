@@ -65,7 +65,7 @@ func New(service *symbols.Service, size int64, timeout time.Duration) *Library {
 	return &Library{
 		service: service,
 		timeout: timeout,
-		cache:   newCache(size - size/3), // a third is for what the garbage collector has not freed yet
+		cache:   newCache(size-size/3, size-size/8), // the rest is for what the garbage collector has not freed yet
 		maxRead: max(size/4, 4<<20),
 		reads:   make(chan struct{}, 4*runtime.GOMAXPROCS(0)),
 	}

@@ -279,7 +279,7 @@ func TestLibrary_KnownVersionIsNotRead(t *testing.T) {
 func TestCache_EvictsLeastRecentlyUsed(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	c := newCache(10 << 10)
+	c := newCache(10<<10, 12<<10)
 	put := func(id int64, version symbols.Version) {
 		c.put(Key{ID: id}, &content{version: version, size: 1 << 10})
 		is.True(c.size <= c.limit)
@@ -295,6 +295,17 @@ func TestCache_EvictsLeastRecentlyUsed(t *testing.T) {
 	is.True(c.get(Key{ID: 0}, 1) == nil) // replaced
 	is.True(c.get(Key{ID: 0}, 2) != nil)
 	is.Equal(len(c.entries), 5)
+
+	// One content above the limit is kept alone.
+	long := &content{version: 1, size: 10<<10 + 1}
+	c.put(Key{ID: 6}, long)
+	is.Equal(c.get(Key{ID: 6}, 1), long)
+	is.Equal(len(c.entries), 1)
+	put(7, 1)
+	is.Equal(len(c.entries), 1)
+	c.put(Key{ID: 8}, &content{version: 1, size: 12 << 10})
+	is.Equal(len(c.entries), 1)
+	is.True(c.get(Key{ID: 8}, 1) == nil)
 }
 
 func TestGzipWriter(t *testing.T) {

@@ -100,7 +100,7 @@ func (b *Body) writeRest(ctx context.Context, w io.Writer, c *content, rest symb
 				return err
 			}
 		}
-		keep = keep && p.version == c.version && c.cost() <= b.library.cache.limit
+		keep = keep && p.version == c.version && c.cost() <= b.library.cache.longest
 		if !keep {
 			c.drop()
 		}

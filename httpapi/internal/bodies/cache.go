@@ -10,7 +10,8 @@ import (
 // cache keeps contents, one version of each, and evicts the least recently used. It is
 // safe for concurrent use.
 type cache struct {
-	limit int64 // bytes
+	limit   int64 // bytes
+	longest int64 // bytes of a content, which may be above the limit if it is the only one
 
 	mu      sync.Mutex
 	entries map[Key]*list.Element // the values are cacheEntry
@@ -23,8 +24,8 @@ type cacheEntry struct {
 	*content
 }
 
-func newCache(limit int64) *cache {
-	return &cache{limit: limit, entries: make(map[Key]*list.Element), recent: list.New()}
+func newCache(limit, longest int64) *cache {
+	return &cache{limit: limit, longest: longest, entries: make(map[Key]*list.Element), recent: list.New()}
 }
 
 // get returns the content of a key at version, or nil.
@@ -47,12 +48,12 @@ func (c *cache) put(key Key, put *content) {
 	if previous := c.entries[key]; previous != nil {
 		c.evict(previous)
 	}
-	if put.cost() > c.limit {
+	if put.cost() > c.longest {
 		return
 	}
 	c.entries[key] = c.recent.PushFront(cacheEntry{key, put})
 	c.size += put.cost()
-	for c.size > c.limit {
+	for c.size > c.limit && c.recent.Len() > 1 {
 		c.evict(c.recent.Back())
 	}
 }
