@@ -22,6 +22,7 @@ type honestClient struct {
 	tag     string // of the list of symbols
 	link    string // path of a link
 	size    int64  // of what the link delivers
+	ranges  int    // that were requested of the link
 }
 
 func newHonestClient(h *hostileTest, number int) *honestClient {
@@ -129,14 +130,14 @@ func (c *honestClient) createLink(kind string) {
 		Size int64
 	}
 	if out.status == 201 && json.Unmarshal(out.body, &link) == nil {
-		c.link, c.size = "/viewer/exports/"+link.URL, link.Size
+		c.link, c.size, c.ranges = "/viewer/exports/"+link.URL, link.Size, 0
 	}
 }
 
-// downloadRange requests a part of the link. After some time it creates another link,
-// because each delivers a limited number of bytes.
+// downloadRange requests a part of the link. After fifty it creates another link, because
+// each delivers a limited number of bytes.
 func (c *honestClient) downloadRange() {
-	if c.random.IntN(50) == 0 {
+	if c.ranges++; c.ranges > 50 {
 		c.createLink(c.phase + " download link")
 	}
 	const part = 256 << 10
