@@ -53,7 +53,7 @@ rm -rf "$PWD"
 const directoryScript = `
 memory=$(df -Pk /dev/shm 2>/dev/null | awk '$6 == "/dev/shm" && $4 > 2097152 { print $6 }')
 for parent in "${TMPDIR:-$memory}" /tmp; do
-	[ -n "$parent" ] && mktemp -d "$parent/canvasback-pgtest-XXXXXX" && exit
+	[ -n "$parent" ] && TMPDIR=$parent mktemp -d && exit
 done
 exit 1
 `

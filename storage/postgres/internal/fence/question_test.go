@@ -77,13 +77,13 @@ func TestAsk_SharesConfirmations(t *testing.T) {
 	pair := pgtest.StartPair(t)
 	operator := connect(t, pair.Primary.DSN(), nil)
 	createShared(t, operator)
-	var answers, failures, oldest atomic.Int64
+	var responses, failures, oldest atomic.Int64
 	stop := startAskers(t, pair.Primary.DSN(), func(confirmed time.Time, err error) {
 		if err != nil {
 			failures.Add(1)
 			return
 		}
-		answers.Add(1)
+		responses.Add(1)
 		oldest.Store(max(oldest.Load(), time.Since(confirmed).Milliseconds()))
 	})
 	time.Sleep(time.Second)
@@ -95,11 +95,11 @@ func TestAsk_SharesConfirmations(t *testing.T) {
 	defer stop()
 	for began := time.Now(); ; { // on a busy machine, slow questions do not share at times
 		xids, wal := usage()
-		before, from := answers.Load(), time.Now()
+		before, from := responses.Load(), time.Now()
 		time.Sleep(3 * time.Second)
 		seconds := time.Since(from).Seconds()
 		laterXIDs, laterWAL := usage()
-		asked := answers.Load() - before
+		asked := responses.Load() - before
 		t.Logf("%.0f questions/s, %.1f transaction ids/s, %.0f bytes of WAL/s, %d failures, confirmed %d ms before the response at most",
 			float64(asked)/seconds, float64(laterXIDs-xids)/seconds, float64(laterWAL-wal)/seconds, failures.Load(), oldest.Load())
 		if asked > 0 && float64(laterXIDs-xids) <= 20*seconds {
