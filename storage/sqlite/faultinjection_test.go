@@ -6,11 +6,11 @@ import (
 	"database/sql/driver"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/matryer/is"
-	modernc "modernc.org/sqlite"
 
 	"example.com/canvasback/storage/internal/testflag"
 	"example.com/canvasback/storage/sqlite"
@@ -123,7 +123,13 @@ type faultyConnector struct {
 	*faultInjector
 }
 
-func (faultyConnector) Driver() driver.Driver { return &modernc.Driver{} }
+func (faultyConnector) Driver() driver.Driver { return sqliteDriver() }
+
+var sqliteDriver = sync.OnceValue(func() driver.Driver {
+	pool := must(sql.Open("sqlite", ""))
+	defer pool.Close()
+	return pool.Driver()
+})
 
 func (c faultyConnector) Connect(context.Context) (driver.Conn, error) {
 	return runFaulty(c.faultInjector, c.err, func() (driver.Conn, error) {

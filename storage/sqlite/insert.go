@@ -106,13 +106,13 @@ func (db *database) insertAlone(ctx context.Context, i *insertion) error {
 	return execInsert(ctx, statement, i.tenant, i.Symbol)
 }
 
-// insertSymbol inserts a symbol if the tenant has its folder. An error, such as that of a
-// missing reference, would end the transaction of a group.
+// insertSymbol inserts a symbol if the tenant has its folder: folder_id is not null. An
+// INSERT with SELECT has two more copies of the data, in a temporary table for the triggers.
 const insertSymbol = `
-	INSERT INTO canvasback_symbols (version, name, type, data, tags, meta, created_at, updated_at, updated_by, folder_id)
-	SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, id
-	FROM canvasback_folders
-	WHERE id = ? AND tenant = ?`
+	INSERT OR IGNORE INTO canvasback_symbols (
+		version, name, type, data, tags, meta, created_at, updated_at, updated_by, folder_id
+	)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT id FROM canvasback_folders WHERE id = ? AND tenant = ?))`
 
 // execInsert executes insertSymbol, and sets the id and the version. A statement with
 // RETURNING takes 1.5 times as long.

@@ -34,6 +34,14 @@
 // Writers of several processes wait for each other in SQLite, at most for
 // busy_timeout, regardless of their contexts.
 //
+// # Memory
+//
+// SQLite has a copy of the data of a symbol while it reads it, and two while it writes it,
+// three to restore it, in memory that the limit of Go does not include. One symbol of
+// more than [symbols.LargeSize] bytes is read at a time, beside one writer. So set
+// GOMEMLIMIT below the memory of a container by four times the maximum size of a symbol,
+// 200 MiB by default.
+//
 // # Full disk
 //
 // On a full disk, reads succeed, and so do checks of keys. A write returns an error and
@@ -69,7 +77,12 @@ func New(db *sql.DB) (*DB, error) {
 	if db == nil {
 		return nil, errors.New("sqlite: no database")
 	}
-	return &DB{&database{pool: db, writeLock: make(chan struct{}, 1), joining: make(chan *insertion)}}, nil
+	return &DB{&database{
+		pool:      db,
+		writeLock: make(chan struct{}, 1),
+		large:     make(chan struct{}, 1),
+		joining:   make(chan *insertion),
+	}}, nil
 }
 
 // Keys returns the store of client keys.

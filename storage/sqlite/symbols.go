@@ -18,7 +18,7 @@ type symbolStore struct {
 var _ symbols.Store = symbolStore{}
 
 func symbolsOf(db *database, tenant string) symbolStore {
-	return symbolStore{sqlstore.Symbols{DB: db, Of: tenant, Prefix: tenantPrefix(tenant)}, db}
+	return symbolStore{sqlstore.Symbols{DB: db, Of: tenant, Prefix: tenantPrefix(tenant), Large: db.large}, db}
 }
 
 func (s symbolStore) Tenant(tenant string) symbols.Store { return symbolsOf(s.db, tenant) }

@@ -24,6 +24,7 @@ var sqliteDriver = driver{
 		"0007_key_fields", "0008_symbol_segments", "0009_export_scan", "0010_key_tokens",
 		"0011_symbol_details", "0012_link_bounds", "0013_trash", "0014_key_usage",
 		"0015_tenants",
+		"0016_single_writes",
 	},
 
 	now:   `1`,

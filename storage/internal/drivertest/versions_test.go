@@ -35,7 +35,6 @@ func TestVersions_FollowManualStatements(t *testing.T) {
 			{`UPDATE canvasback_folders SET name = upper(name)`, [4]bool{0: true, 1: true}},
 			{`INSERT INTO canvasback_folders (name) VALUES ('another')`, [4]bool{0: true}},
 			{`UPDATE canvasback_symbols SET name = 'renamed' WHERE id = 1`, [4]bool{2: true, 3: true}},
-			{`UPDATE canvasback_symbols SET name = 'renamed' WHERE id = 1`, [4]bool{}},
 			{`UPDATE canvasback_symbols SET folder_id = 2 WHERE id = 1`, [4]bool{2: true, 3: true}},
 			{`UPDATE canvasback_symbols SET folder_id = 1 WHERE id = 1`, [4]bool{2: true, 3: true}},
 			{`DELETE FROM canvasback_symbols WHERE id = 2`, [4]bool{2: true}},

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,6 +16,9 @@ type Symbols struct {
 	DB     DB
 	Of     string // tenant
 	Prefix string // of the names of its folders, as they are stored
+
+	// Large is held while a large symbol is read, unless it is nil.
+	Large chan struct{}
 }
 
 func (s Symbols) ListFolders(ctx context.Context, r symbols.Range) (page symbols.FolderPage, err error) {
@@ -182,9 +186,11 @@ func (s Symbols) GetSymbolInfo(ctx context.Context, id int64) (symbols.SymbolInf
 // DetailColumns are the columns of symbols s that [ScanDetails] reads.
 const DetailColumns = `s.tags, s.meta, s.created_at, s.updated_at, s.updated_by`
 
-// selectSymbol selects what scanSymbol reads, by tenant and id.
+// selectSymbol selects what scanSymbol reads, by tenant and id. Data of more than $3 bytes
+// is not read, and empty.
 const selectSymbol = `
-	SELECT s.id, s.name, s.type, s.data, s.folder_id, s.version, ` + DetailColumns + `
+	SELECT s.id, s.name, s.type, CASE WHEN octet_length(s.data) <= $3 THEN s.data ELSE '' END,
+		s.folder_id, s.version, ` + DetailColumns + `
 	FROM canvasback_symbols AS s` + ofTenant + `
 	WHERE s.id = $2`
 
@@ -204,7 +210,19 @@ func ScanDetails(row Row, symbol *symbols.Symbol, dest ...any) error {
 }
 
 func (s Symbols) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
-	return scanSymbol(s.DB.QueryRow(ctx, selectSymbol, s.Of, id))
+	if s.Large != nil {
+		symbol, err := scanSymbol(s.DB.QueryRow(ctx, selectSymbol, s.Of, id, symbols.LargeSize))
+		if err != nil || symbol.Data != "" {
+			return symbol, err
+		}
+		select {
+		case s.Large <- struct{}{}:
+			defer func() { <-s.Large }()
+		case <-ctx.Done():
+			return symbols.Symbol{}, ctx.Err()
+		}
+	}
+	return scanSymbol(s.DB.QueryRow(ctx, selectSymbol, s.Of, id, math.MaxInt32))
 }
 
 // errMoved means that a symbol was changed before its folder was locked.

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -156,18 +157,31 @@ func (s Symbols) RestoreTrash(
 		_, err = tx.Exec(ctx, `
 			INSERT INTO canvasback_symbols (id, folder_id, name, type, data, tags, meta, created_at, updated_at, updated_by)
 			OVERRIDING SYSTEM VALUE
-			SELECT id, $2, name, type, data, tags, meta, created_at, $3, $4
+			SELECT id, $2, name, type, CASE WHEN octet_length(data) <= $5 THEN data ELSE '' END,
+				tags, meta, created_at, $3, $4
 			FROM canvasback_trash_symbols
 			WHERE trash_id = $1
 			ORDER BY id`,
-			id, folderID, stamp.At, stamp.By,
+			id, folderID, stamp.At, stamp.By, symbols.LargeSize,
 		)
+		if err == nil { // SQLite would have four copies of large data
+			_, err = tx.Exec(ctx, `
+				UPDATE canvasback_symbols
+				SET data = (SELECT t.data FROM canvasback_trash_symbols AS t WHERE t.id = canvasback_symbols.id)
+				WHERE id IN (
+					SELECT id
+					FROM canvasback_trash_symbols
+					WHERE trash_id = $1 AND octet_length(data) > $2
+				)`,
+				id, symbols.LargeSize,
+			)
+		}
 		if err == nil {
 			err = removeTrash(ctx, tx, id)
 		}
 		restored = symbols.Restored{Folder: &folder}
 		if err == nil && entry.SymbolID != 0 {
-			symbol, err := scanSymbol(tx.QueryRow(ctx, selectSymbol, s.Of, entry.SymbolID))
+			symbol, err := scanSymbol(tx.QueryRow(ctx, selectSymbol, s.Of, entry.SymbolID, math.MaxInt32))
 			restored = symbols.Restored{Symbol: &symbol}
 			return err
 		}
