@@ -85,8 +85,12 @@ func (c *hostileClient) prepare() {
 		body := fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":"%s/large/0?%s"}`, drawingSource("long", i), c.files, strings.Repeat("u", 8000))
 		c.sendClient("prepare", "POST", "/viewer/exports/register", body, 201)
 	}
-	data := `{"name":"large","type":"text/plain","data":"` + strings.Repeat("d", 8<<20) + `"}`
-	for range largeSymbols {
+	for i := range largeSymbols {
+		size := 8 << 20
+		if i < 2 {
+			size = 45 << 20
+		}
+		data := `{"name":"large","type":"text/plain","data":"` + strings.Repeat("d", size) + `"}`
 		out := c.sendClient("prepare", "POST", c.symbolsPath(), data, 201)
 		var symbol struct{ ID int64 }
 		if json.Unmarshal(out.body, &symbol) == nil {

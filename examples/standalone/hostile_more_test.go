@@ -120,7 +120,7 @@ func (c *hostileClient) searchLongNames(conn *net.TCPConn) (string, bool) {
 // upload creates a large symbol at the same time as others, and deletes it.
 func (c *hostileClient) upload(conn *net.TCPConn) (string, bool) {
 	in := bufio.NewReader(conn)
-	body := `{"name":"upload","type":"text/plain","data":"` + strings.Repeat("u", 20<<20) + `"}`
+	body := `{"name":"upload","type":"text/plain","data":"` + strings.Repeat("u", 48<<20) + `"}`
 	status, text := c.exchange(conn, in, "POST", c.symbolsPath(), body, "X-Api-Key", c.key)
 	var symbol struct{ ID int64 }
 	if status == 201 && json.Unmarshal(text, &symbol) == nil {

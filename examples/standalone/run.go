@@ -31,7 +31,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), environ []stri
 	p := &program{config: c, log: newLogger(c, stderr)}
 	defer p.close()
 	p.warn(environ)
-	limit, _ := memlimit.Set(memlimit.WithRatio(0.8)) // of the cgroup; memory of SQLite is outside of it
+	limit, _ := memlimit.Set(memlimit.WithProvider(goMemory))
 	p.api.Limits.Memory = min(limit/4, 256<<20)
 
 	startup, cancel := context.WithTimeout(ctx, time.Minute)
@@ -60,6 +60,12 @@ func run(ctx context.Context, lookup func(string) (string, bool), environ []stri
 		return err
 	}
 	return p.serve(ctx, handler)
+}
+
+// goMemory returns the memory limit of the cgroup less what SQLite may need outside of Go's.
+func goMemory() (uint64, error) {
+	limit, err := memlimit.FromCgroup()
+	return limit - min(limit/3, 200<<20), err
 }
 
 func newLogger(c *config, w io.Writer) *slog.Logger {
