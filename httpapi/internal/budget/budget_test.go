@@ -133,6 +133,44 @@ func TestReservation_ClientHasHalfOfTheMemory(t *testing.T) {
 	is.True(b.isEmpty())
 }
 
+// TestReservation_WaitingForOwnOnes has a request that waits for others of its client, and
+// one that waits for those of all clients.
+func TestReservation_WaitingForOwnOnes(t *testing.T) {
+	for name, test := range map[string]struct {
+		wants int64
+		fits  bool // another client's
+	}{
+		"own": {17 * mib, true},
+		"all": {16 * mib, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				is := is.New(t)
+				b := New[string](64 * mib) // 48 for large ones
+				used, waiting := b.Reserve("a"), b.Reserve("a")
+				is.True(used.TryGrow(16 * mib))
+				is.True(waiting.TryGrow(6 * mib))
+				others, exceeding := b.Reserve("b"), b.Reserve("c")
+				is.True(others.TryGrow(20 * mib))
+				is.True(exceeding.TryGrow(4 * mib))
+				is.True(exceeding.TryGrow(30 * mib))
+				granted := make(chan error)
+				go func() { granted <- waiting.Grow(within(t, time.Minute), test.wants) }()
+				synctest.Wait()
+				later := b.Reserve("d")
+				is.Equal(later.TryGrow(2*mib), test.fits)
+				for _, r := range []*Reservation[string]{&others, &exceeding, &used} {
+					r.Release()
+				}
+				is.NoErr(<-granted)
+				waiting.Release()
+				later.Release()
+				is.True(b.isEmpty())
+			})
+		})
+	}
+}
+
 // TestReservation_GrowingRequestsEnd has two requests that need more than there is, and
 // have a part of it already.
 func TestReservation_GrowingRequestsEnd(t *testing.T) {
@@ -144,6 +182,7 @@ func TestReservation_GrowingRequestsEnd(t *testing.T) {
 			is.NoErr(first.Grow(t.Context(), 16*mib))
 			is.NoErr(second.Grow(t.Context(), 16*mib))
 			is.NoErr(first.Grow(t.Context(), 40*mib))
+			is.Equal(first.Size(), int64(40*mib))
 			is.NoErr(first.Grow(t.Context(), 90*mib)) // and all that it needs
 			is.Equal(first.Size(), int64(90*mib))
 			time.AfterFunc(time.Second, first.Release)

@@ -307,6 +307,17 @@ func TestExec_ContextClosesConnection(t *testing.T) {
 	}
 }
 
+func TestExec_ContextEndsBeforePreparing(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool, conn := acquire(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	_, err := newFence(pool, fence.Auto).Exec(ctx, conn, fence.Statement{Text: `SELECT 1`})
+	is.True(errors.Is(err, context.DeadlineExceeded))
+	is.True(fence.IsNotPrimary(err))
+}
+
 // TestExec_PreparesAgain invalidates the prepared statements of fenced reads.
 func TestExec_PreparesAgain(t *testing.T) {
 	t.Parallel()
