@@ -41,11 +41,6 @@ type Key struct {
 	UpdatedAt  time.Time
 }
 
-// Expired reports whether the given time is ExpiresAt or later.
-func (k *Key) Expired(at time.Time) bool {
-	return !k.ExpiresAt.IsZero() && !at.Before(k.ExpiresAt)
-}
-
 // Allows reports whether the key has the scope. It does not check whether the key
 // is usable.
 func (k *Key) Allows(scope string) bool { return k.Scopes.allow(scope) }
@@ -76,7 +71,7 @@ func (k *Key) usable(at time.Time) error {
 		return ErrUnknown
 	case !k.Active:
 		return ErrInactive
-	case k.Expired(at):
+	case !k.ExpiresAt.IsZero() && !at.Before(k.ExpiresAt):
 		return ErrExpired
 	}
 	return nil

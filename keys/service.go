@@ -54,9 +54,6 @@ type Options struct {
 	// caller's context; 5 seconds by default.
 	ReadTimeout time.Duration
 
-	// UsageDays is for how many days [Service.Usage] is kept, 400 by default.
-	UsageDays int
-
 	// ForeignKeys accepts raw keys of another form that [Service.Import] has taken
 	// over: 16 to 512 visible ASCII characters. Without it they are rejected without a
 	// store read.
@@ -113,7 +110,6 @@ func NewService(store Store, options *Options) (*Service, error) {
 	o.Lease = cmp.Or(max(o.Lease, 0), 500*time.Millisecond)
 	o.CacheSize = cmp.Or(max(o.CacheSize, 0), 1<<16)
 	o.ReadTimeout = cmp.Or(max(o.ReadTimeout, 0), 5*time.Second)
-	o.UsageDays = cmp.Or(max(o.UsageDays, 0), maxUsageDays)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	s := &Service{store: store, tokenPrefix: tokenPrefix(o.Prefix), cache: newCache(o.CacheSize)}
 	for _, pepper := range append([][]byte{o.Pepper}, o.PreviousPeppers...) {
@@ -122,7 +118,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 	o.Pepper, o.PreviousPeppers = nil, nil
 	s.options = o
 	s.leases = newLeases(o.Lease, s.cache)
-	s.uses = newUses(store, s.now, o.UsageDays)
+	s.uses = newUses(store, s.now)
 	return s, nil
 }
 
@@ -436,8 +432,9 @@ func (s *Service) publicKey(raw string, digest Digest) (public PublicKey) {
 }
 
 func (s *Service) now() time.Time {
-	if s.options.Now == nil {
-		return milli(time.Now())
+	now := time.Now
+	if s.options.Now != nil {
+		now = s.options.Now
 	}
-	return milli(s.options.Now())
+	return now().UTC().Truncate(time.Millisecond)
 }

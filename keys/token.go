@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -70,9 +71,7 @@ func (s *Service) IssueToken(ctx context.Context, raw string, fields TokenFields
 
 // check returns an error for the first invalid field, and sets the default.
 func (f *TokenFields) check() error {
-	if f.Lifetime == 0 {
-		f.Lifetime = defaultLifetime
-	}
+	f.Lifetime = cmp.Or(f.Lifetime, defaultLifetime)
 	if f.Lifetime < time.Second || f.Lifetime > maxLifetime {
 		return invalid("expiresInSeconds must be from 1 to %d", maxLifetime/time.Second)
 	}

@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -8,7 +9,7 @@ import (
 
 const (
 	defaultUsageDays = 30  // of UsageFilter
-	maxUsageDays     = 400 // of UsageFilter
+	maxUsageDays     = 400 // of UsageFilter, and how many are kept
 	maxUsageIDs      = 100
 )
 
@@ -37,9 +38,7 @@ type DayUsage struct {
 // store yet, of the last [Options.FlushInterval]. The error matches [ErrInvalid] or
 // [ErrUnavailable], or is a [MissingError].
 func (s *Service) Usage(ctx context.Context, filter UsageFilter) ([]KeyUsage, error) {
-	if filter.Days == 0 {
-		filter.Days = defaultUsageDays
-	}
+	filter.Days = cmp.Or(filter.Days, defaultUsageDays)
 	if filter.Days < 1 || filter.Days > maxUsageDays {
 		return nil, invalid("days must be a whole number from 1 to %d", maxUsageDays)
 	}

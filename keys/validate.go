@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -86,27 +87,9 @@ func checkIDs(ids []int64, most int) error {
 
 // apply sets the given fields of key.
 func (f Fields) apply(key *Key) {
-	if f.Name != nil {
-		key.Name = *f.Name
-	}
-	if f.Active != nil {
-		key.Active = *f.Active
-	}
-	if f.ExpiresAt != nil {
-		key.ExpiresAt = milli(*f.ExpiresAt)
-	}
-	if f.Owner != nil {
-		key.Owner = *f.Owner
-	}
-	if f.Scopes != nil {
-		key.Scopes = *f.Scopes
-	}
-}
-
-// milli returns t in UTC, truncated to the millisecond. The zero time stays zero.
-func milli(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Time{}
-	}
-	return time.UnixMilli(t.UnixMilli()).UTC()
+	key.Name = *cmp.Or(f.Name, &key.Name)
+	key.Active = *cmp.Or(f.Active, &key.Active)
+	key.ExpiresAt = cmp.Or(f.ExpiresAt, &key.ExpiresAt).UTC().Truncate(time.Millisecond)
+	key.Owner = *cmp.Or(f.Owner, &key.Owner)
+	key.Scopes = *cmp.Or(f.Scopes, &key.Scopes)
 }
