@@ -13,10 +13,7 @@ type tenantSource struct{ tenant, source string }
 
 type exportStore struct{ db *DB }
 
-var (
-	_ exports.Store     = exportStore{}
-	_ exports.LinkStore = exportStore{}
-)
+var _ exports.LinkStore = exportStore{}
 
 func (s exportStore) Put(ctx context.Context, export exports.Export, rule exports.PutRule) (stored exports.Export, created bool, err error) {
 	stored, err = write(ctx, s.db, func() (exports.Export, error) {

@@ -12,8 +12,6 @@ import (
 
 type keyStore struct{ db *DB }
 
-var _ keys.Store = keyStore{}
-
 // errDigestTaken means a collision of SHA-256 digests.
 var errDigestTaken = errors.New("memory: another key has the digest")
 

@@ -54,8 +54,6 @@ type symbolStore struct {
 	tenant string
 }
 
-var _ symbols.Store = symbolStore{}
-
 func (s symbolStore) Tenant(tenant string) symbols.Store {
 	s.tenant = tenant
 	return s

@@ -17,10 +17,7 @@ type exportStore struct {
 	db *database
 }
 
-var (
-	_ exports.Store     = exportStore{}
-	_ exports.LinkStore = exportStore{}
-)
+var _ exports.LinkStore = exportStore{}
 
 // sourceDigest returns the indexed form of a tenant's source URL, as the function
 // canvasback_tenant_source of the database does. No source URL begins with a space.

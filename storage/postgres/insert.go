@@ -113,7 +113,7 @@ func (db *database) insertGroup(key queueKey, list []*insertion) {
 			}
 		})()
 	}
-	inserted, err := db.insertOrFail(ctx, key, list)
+	inserted, err := db.insertSymbols(ctx, key, list)
 	if len(list) > 1 && rejectsRow(err) {
 		for i := range list {
 			db.insertGroup(key, list[i:i+1])
@@ -134,16 +134,6 @@ func (db *database) insertGroup(key queueKey, list []*insertion) {
 	}
 }
 
-// insertOrFail is insertSymbols, and returns a panic of a tracer of the pool as an error.
-func (db *database) insertOrFail(ctx context.Context, key queueKey, list []*insertion) (inserted []bool, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("postgres: panic during an insertion: %v", p)
-		}
-	}()
-	return db.insertSymbols(ctx, key, list)
-}
-
 // rejectsRow reports whether the server has rejected the content of a row. After other
 // errors the transaction may be committed.
 func rejectsRow(err error) bool {
@@ -153,8 +143,13 @@ func rejectsRow(err error) bool {
 
 // insertSymbols inserts symbols of a tenant in one statement, and reports which of them.
 // Unless the key is a folder, those in folders that are locked are left out, besides those in
-// folders that do not exist.
+// folders that do not exist. It returns a panic of a tracer of the pool as an error.
 func (db *database) insertSymbols(ctx context.Context, key queueKey, list []*insertion) (inserted []bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("postgres: panic during an insertion: %v", p)
+		}
+	}()
 	var folders, updatedBy []int64
 	var names, types, data, tags, metas []string
 	var createdAt, updatedAt []time.Time

@@ -16,8 +16,6 @@ type keyStore struct {
 	db *database
 }
 
-var _ keys.Store = keyStore{}
-
 func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
 	if len(uses) == 0 {
 		return nil

@@ -65,10 +65,6 @@
 //
 // # Tables
 //
-// The names of all tables, indexes, triggers and functions begin with
-// canvasback_, so the schema may be shared with the application. Triggers
-// maintain the epoch and all versions, also for statements run by hand.
-//
 //	canvasback_keys          client keys
 //	canvasback_key_epoch     one row: the epoch of the keys
 //	canvasback_key_changes   the last changes of keys

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"example.com/canvasback/storage/internal/sqlstore"
@@ -14,8 +15,6 @@ type symbolStore struct {
 	sqlstore.Symbols
 	db *database
 }
-
-var _ symbols.Store = symbolStore{}
 
 func symbolsOf(db *database, tenant string) symbolStore {
 	return symbolStore{sqlstore.Symbols{DB: db, Of: tenant}, db}
@@ -46,10 +45,6 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 	// The size of the next four symbols shows how many the page is likely to have,
 	// so that few others are visited. octet_length does not read data that is
 	// stored out of line.
-	var limit *int
-	if r.Limit > 0 {
-		limit = &r.Limit
-	}
 	var page symbols.Page
 	var last int64
 	list, err := sqlstore.List(ctx, s.db, func(row sqlstore.Row) (symbols.Symbol, error) {
@@ -92,7 +87,7 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 			) AS candidate
 		) AS symbol ON symbol.preceding < $3::bigint
 		WHERE folder.id = $1 AND folder.tenant = $7`,
-		folderID, r.After, max(size, 1), limit, symbols.PageOverhead, symbols.LargeSize, s.Of,
+		folderID, r.After, max(size, 1), cmp.Or(max(r.Limit, 0), math.MaxInt), symbols.PageOverhead, symbols.LargeSize, s.Of,
 	)
 	if err != nil {
 		return symbols.Page{}, err

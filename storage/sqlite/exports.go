@@ -12,10 +12,7 @@ type exportStore struct {
 	db *database
 }
 
-var (
-	_ exports.Store     = exportStore{}
-	_ exports.LinkStore = exportStore{}
-)
+var _ exports.LinkStore = exportStore{}
 
 func (s exportStore) Put(ctx context.Context, export exports.Export, rule exports.PutRule) (stored exports.Export, created bool, err error) {
 	source := tenantPrefix(export.Tenant) + export.SourceURL

@@ -14,8 +14,6 @@ type keyStore struct {
 	db *database
 }
 
-var _ keys.Store = keyStore{}
-
 // Touch counts a use under the condition on which it touches the key.
 func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
 	latest := now.Add(keys.MaxClockSkew)

@@ -48,12 +48,6 @@
 // changes nothing, also one that deletes something or revokes a key: each first adds to
 // the WAL, a change of a key 24 KB. Once there is space, writes succeed without a
 // restart. So alert on free disk space.
-//
-// # Tables
-//
-// The names of all tables, indexes and triggers begin with canvasback_, so the
-// database may be shared with the application. Triggers maintain the epoch and
-// all versions, also for statements run by hand.
 package sqlite
 
 import (

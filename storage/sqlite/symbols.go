@@ -15,8 +15,6 @@ type symbolStore struct {
 	db *database
 }
 
-var _ symbols.Store = symbolStore{}
-
 func symbolsOf(db *database, tenant string) symbolStore {
 	return symbolStore{sqlstore.Symbols{DB: db, Of: tenant, Prefix: tenantPrefix(tenant), Large: db.large}, db}
 }

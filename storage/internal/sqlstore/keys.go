@@ -22,7 +22,7 @@ const keyColumns = `
 
 func scanKey(row Row) (k keys.Key, err error) {
 	var scopes string
-	var public, previous publicColumn
+	var public, previous []byte
 	err = row.Scan(
 		&k.ID, &k.Name, &k.Prefix, &k.Mask, &k.Owner, &scopes,
 		(*digest)(&k.Digest), (*digest)(&k.PreviousDigest), (*Time)(&k.PreviousExpiresAt), &k.Active,
@@ -33,8 +33,8 @@ func scanKey(row Row) (k keys.Key, err error) {
 		return keys.Key{}, orMissing(err, keys.ErrNotFound)
 	}
 	k.Scopes = keys.ParseScopes(scopes)
-	k.PublicKey = publicKey(public[:], k.Digest)
-	k.PreviousPublicKey = publicKey(previous[:], k.PreviousDigest)
+	k.PublicKey = publicKey(public, k.Digest)
+	k.PreviousPublicKey = publicKey(previous, k.PreviousDigest)
 	return k, nil
 }
 

@@ -133,11 +133,10 @@ func notNull(b []byte) []byte {
 	return b
 }
 
-// Time, digest and publicColumn implement [sql.Scanner]. NULL is the zero value.
+// Time and digest implement [sql.Scanner]. NULL is the zero value.
 type (
-	Time         time.Time
-	digest       [32]byte
-	publicColumn [64]byte // see PublicKeyColumn
+	Time   time.Time
+	digest [32]byte
 )
 
 // Scan takes a time or milliseconds since 1970.
@@ -155,16 +154,12 @@ func (t *Time) Scan(column any) error {
 	return nil
 }
 
-func (d *digest) Scan(column any) error { return copyColumn(d[:], column) }
-
-func (c *publicColumn) Scan(column any) error { return copyColumn(c[:], column) }
-
-func copyColumn(to []byte, column any) error {
+func (d *digest) Scan(column any) error {
 	value, ok := column.([]byte)
 	if !ok && column != nil {
 		return fmt.Errorf("storage: bytes of type %T", column)
 	}
-	clear(to)
-	copy(to, value)
+	*d = digest{}
+	copy(d[:], value)
 	return nil
 }
