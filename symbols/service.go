@@ -310,7 +310,8 @@ func (s *Service) FolderListVersion(ctx context.Context) (Version, error) {
 // FolderVersion returns the current version of one folder.
 func (s *Service) FolderVersion(ctx context.Context, id int64) (Version, error) {
 	version, err := s.reads.folders.get(ctx, recordKey{s.tenant, id}, func(ctx context.Context, key recordKey) (Version, error) {
-		return s.store.FolderVersion(ctx, key.id)
+		folder, err := s.store.GetFolder(ctx, key.id)
+		return folder.Version, err
 	})
 	return version, storeError("read folder version", err)
 }
@@ -326,7 +327,11 @@ func (s *Service) ContentsVersion(ctx context.Context, folderID int64) (Version,
 // GetSymbolInfo returns one symbol without its data, with its current version.
 func (s *Service) GetSymbolInfo(ctx context.Context, id int64) (SymbolInfo, error) {
 	info, err := s.reads.symbols.get(ctx, recordKey{s.tenant, id}, func(ctx context.Context, key recordKey) (SymbolInfo, error) {
-		return s.store.GetSymbolInfo(ctx, key.id)
+		list, err := s.store.FindSymbolInfos(ctx, []int64{key.id})
+		if err != nil || len(list) == 0 {
+			return SymbolInfo{}, cmp.Or(err, ErrSymbolNotFound)
+		}
+		return list[0], nil
 	})
 	return info, storeError("get symbol info", err)
 }

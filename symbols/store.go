@@ -162,17 +162,9 @@ type Store interface {
 	// FolderListVersion returns the current version of the folder list.
 	FolderListVersion(ctx context.Context) (Version, error)
 
-	// FolderVersion returns the current version of the folder with the id,
-	// or [ErrFolderNotFound].
-	FolderVersion(ctx context.Context, id int64) (Version, error)
-
 	// ContentsVersion returns the current version of the contents of the
 	// folder with the id, or [ErrFolderNotFound]. It does not read symbols.
 	ContentsVersion(ctx context.Context, folderID int64) (Version, error)
-
-	// GetSymbolInfo returns the symbol with the id without its data, which it does
-	// not read, or [ErrSymbolNotFound].
-	GetSymbolInfo(ctx context.Context, id int64) (SymbolInfo, error)
 
 	// Changes returns what may have changed after a position, for all tenants, and the
 	// current position. That something is deleted is a change of the list or folder

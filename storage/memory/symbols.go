@@ -283,21 +283,11 @@ func (s symbolStore) FolderListVersion(ctx context.Context) (symbols.Version, er
 	return read(ctx, s.db, func() (symbols.Version, error) { return s.listVersion(), nil })
 }
 
-func (s symbolStore) FolderVersion(ctx context.Context, id int64) (symbols.Version, error) {
-	folder, err := s.GetFolder(ctx, id)
-	return folder.Version, err
-}
-
 func (s symbolStore) ContentsVersion(ctx context.Context, folderID int64) (symbols.Version, error) {
 	return read(ctx, s.db, func() (symbols.Version, error) {
 		f, err := s.folder(folderID)
 		return f.contents, err
 	})
-}
-
-func (s symbolStore) GetSymbolInfo(ctx context.Context, id int64) (symbols.SymbolInfo, error) {
-	symbol, err := s.GetSymbol(ctx, id)
-	return symbol.Info(), err
 }
 
 func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {

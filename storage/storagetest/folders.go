@@ -176,8 +176,6 @@ func folderNotFound(t *testing.T, s Harness) {
 		wantError(t, err, symbols.ErrFolderNotFound)
 		_, err = moveSymbol(t, s, symbol.ID, id)
 		wantError(t, err, symbols.ErrFolderNotFound)
-		_, err = s.Symbols().FolderVersion(t.Context(), id)
-		wantError(t, err, symbols.ErrFolderNotFound)
 		_, err = s.Symbols().ContentsVersion(t.Context(), id)
 		wantError(t, err, symbols.ErrFolderNotFound)
 	}

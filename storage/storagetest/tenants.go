@@ -55,7 +55,6 @@ func symbolCalls(store symbols.Store) map[string]func(ctx context.Context, id in
 		},
 		"FindSymbolInfos": func(ctx context.Context, id int64) (any, error) { return store.FindSymbolInfos(ctx, []int64{id}) },
 		"GetSymbol":       func(ctx context.Context, id int64) (any, error) { return store.GetSymbol(ctx, id) },
-		"GetSymbolInfo":   func(ctx context.Context, id int64) (any, error) { return store.GetSymbolInfo(ctx, id) },
 		"InsertSymbols": func(ctx context.Context, id int64) (any, error) {
 			_, one := store.InsertSymbols(ctx, id, newSymbols("x"))
 			_, many := store.InsertSymbols(ctx, id, newSymbols("x", "y"))
@@ -75,7 +74,6 @@ func symbolCalls(store symbols.Store) map[string]func(ctx context.Context, id in
 			return store.RestoreTrash(ctx, id, longAgo, restorer, toOwn)
 		},
 		"DeleteTrash":     func(ctx context.Context, id int64) (any, error) { return none(store.DeleteTrash(ctx, id, longAgo)) },
-		"FolderVersion":   func(ctx context.Context, id int64) (any, error) { return store.FolderVersion(ctx, id) },
 		"ContentsVersion": func(ctx context.Context, id int64) (any, error) { return store.ContentsVersion(ctx, id) },
 		"ListFolders":     func(ctx context.Context, _ int64) (any, error) { return store.ListFolders(ctx, symbols.Range{}) },
 		"ListTrash":       func(ctx context.Context, _ int64) (any, error) { return store.ListTrash(ctx, longAgo, symbols.Range{}) },

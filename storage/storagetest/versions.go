@@ -31,7 +31,8 @@ func ofFolderList() resource {
 
 func ofFolder(id int64) resource {
 	return resource{fmt.Sprint("folder ", id), func(ctx context.Context, store symbols.Store) (symbols.Version, error) {
-		return store.FolderVersion(ctx, id)
+		folder, err := store.GetFolder(ctx, id)
+		return folder.Version, err
 	}}
 }
 
@@ -43,8 +44,8 @@ func ofContents(folderID int64) resource {
 
 func ofSymbol(id int64) resource {
 	return resource{fmt.Sprint("symbol ", id), func(ctx context.Context, store symbols.Store) (symbols.Version, error) {
-		info, err := store.GetSymbolInfo(ctx, id)
-		return info.Version, err
+		symbol, err := store.GetSymbol(ctx, id)
+		return symbol.Version, err
 	}}
 }
 

@@ -20,10 +20,11 @@ func TestVersions_FollowManualStatements(t *testing.T) {
 			is.Helper()
 			var errs [4]error
 			versions[0], errs[0] = store.FolderListVersion(ctx)
-			versions[1], errs[1] = store.FolderVersion(ctx, folder.ID)
+			folder, err := store.GetFolder(ctx, folder.ID)
+			versions[1], errs[1] = folder.Version, err
 			versions[2], errs[2] = store.ContentsVersion(ctx, folder.ID)
-			info, err := store.GetSymbolInfo(ctx, 1)
-			versions[3], errs[3] = info.Version, err
+			symbol, err := store.GetSymbol(ctx, 1)
+			versions[3], errs[3] = symbol.Version, err
 			is.Equal(errs, [4]error{})
 			return versions
 		}

@@ -154,21 +154,18 @@ func (s Symbols) ListSymbolInfos(ctx context.Context, folderID int64, r symbols.
 const ofTenant = `
 	JOIN canvasback_folders AS f ON f.id = s.folder_id AND f.tenant = $1`
 
-// selectInfo selects what scanInfo reads.
-const selectInfo = `
-	SELECT s.id, s.name, s.type, s.folder_id, s.version, octet_length(s.data), coalesce(s.tags, '')
-	FROM canvasback_symbols AS s` + ofTenant
-
 func scanInfo(row Row, first ...any) (info symbols.SymbolInfo, err error) {
 	var tags string
 	err = row.Scan(append(first, &info.ID, &info.Name, &info.Type, &info.FolderID, &info.Version, &info.Size, &tags)...)
 	info.Tags = symbols.ParseTags(tags)
-	return info, orMissing(err, symbols.ErrSymbolNotFound)
+	return info, err
 }
 
 // findInfos returns the symbols with the given ids, in any order.
 func (s Symbols) findInfos(ctx context.Context, q querier, ids []int64) ([]symbols.SymbolInfo, error) {
-	return List(ctx, q, func(row Row) (symbols.SymbolInfo, error) { return scanInfo(row) }, selectInfo+`
+	return List(ctx, q, func(row Row) (symbols.SymbolInfo, error) { return scanInfo(row) }, `
+		SELECT s.id, s.name, s.type, s.folder_id, s.version, octet_length(s.data), coalesce(s.tags, '')
+		FROM canvasback_symbols AS s`+ofTenant+`
 		WHERE s.id = ANY ($2::bigint[])
 		ORDER BY s.id`,
 		s.Of, ids,
@@ -177,10 +174,6 @@ func (s Symbols) findInfos(ctx context.Context, q querier, ids []int64) ([]symbo
 
 func (s Symbols) FindSymbolInfos(ctx context.Context, ids []int64) ([]symbols.SymbolInfo, error) {
 	return s.findInfos(ctx, s.DB, ids)
-}
-
-func (s Symbols) GetSymbolInfo(ctx context.Context, id int64) (symbols.SymbolInfo, error) {
-	return scanInfo(s.DB.QueryRow(ctx, selectInfo+` WHERE s.id = $2`, s.Of, id))
 }
 
 // DetailColumns are the columns of symbols s that [ScanDetails] reads.
@@ -369,20 +362,12 @@ func (s Symbols) FolderListVersion(ctx context.Context) (version symbols.Version
 	return version, err
 }
 
-func (s Symbols) FolderVersion(ctx context.Context, id int64) (symbols.Version, error) {
-	return s.folderVersion(ctx, `version`, id)
-}
-
-func (s Symbols) ContentsVersion(ctx context.Context, folderID int64) (symbols.Version, error) {
-	return s.folderVersion(ctx, `contents_version`, folderID)
-}
-
-func (s Symbols) folderVersion(ctx context.Context, column string, id int64) (version symbols.Version, err error) {
+func (s Symbols) ContentsVersion(ctx context.Context, folderID int64) (version symbols.Version, err error) {
 	err = s.DB.QueryRow(ctx, `
-		SELECT `+column+`
+		SELECT contents_version
 		FROM canvasback_folders
 		WHERE id = $1 AND tenant = $2`,
-		id, s.Of,
+		folderID, s.Of,
 	).Scan(&version)
 	return version, orMissing(err, symbols.ErrFolderNotFound)
 }
