@@ -39,15 +39,10 @@ type Options struct {
 // symbol does not exist. For an invalid field the error matches [ErrInvalid], and
 // if the store fails, [ErrUnavailable].
 type Service struct {
-	tenant   string
-	store    Store // of the tenant
-	pageSize int
-	index    *searchIndex
-	clock    func() time.Time
-
-	trashLifetime time.Duration
-	trashSize     int64
-
+	tenant  string
+	store   Store   // of the tenant
+	options Options // with the defaults
+	index   *searchIndex
 	reads   *reads
 	changes *changeFeed
 }
@@ -79,17 +74,11 @@ func NewService(store Store, options *Options) (*Service, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{
-		store: store,
-		clock: o.Now,
-
-		trashLifetime: cmp.Or(o.TrashLifetime, 30*24*time.Hour),
-		trashSize:     cmp.Or(max(o.TrashSize, 0), 1<<30),
-		pageSize:      cmp.Or(max(o.PageSize, 0), 256<<10),
-		index:         newSearchIndex(cmp.Or(max(o.SearchIndex, 0), 64<<20)),
-		reads:         new(reads),
-		changes:       newChangeFeed(store),
-	}, nil
+	o.TrashLifetime = cmp.Or(o.TrashLifetime, 30*24*time.Hour)
+	o.TrashSize = cmp.Or(max(o.TrashSize, 0), 1<<30)
+	o.PageSize = cmp.Or(max(o.PageSize, 0), 256<<10)
+	index := newSearchIndex(cmp.Or(max(o.SearchIndex, 0), 64<<20))
+	return &Service{store: store, options: o, index: index, reads: new(reads), changes: newChangeFeed(store)}, nil
 }
 
 // Tenant returns the library of a tenant: its folders, symbols and trash do not exist for
@@ -114,7 +103,7 @@ func (s *Service) AssignTenant(ctx context.Context, to string) error {
 }
 
 // now returns the time of a change.
-func (s *Service) now() time.Time { return s.clock().UTC().Truncate(time.Millisecond) }
+func (s *Service) now() time.Time { return s.options.Now().UTC().Truncate(time.Millisecond) }
 
 // ListFolders returns a page of the folders.
 func (s *Service) ListFolders(ctx context.Context, r Range) (FolderPage, error) {
@@ -149,7 +138,7 @@ func (s *Service) UpdateFolder(ctx context.Context, id int64, name *string, matc
 		if !match.Matches(folder.Version) {
 			return ErrChanged
 		}
-		setGiven(&folder.Name, name)
+		folder.Name = *cmp.Or(name, &folder.Name)
 		return nil
 	})
 	return folder, storeError("update folder", err)
@@ -175,7 +164,7 @@ func (s *Service) ListSymbols(
 	ctx context.Context, folderID int64, r Range, reserve func(size int64) error, details bool,
 ) (Page, error) {
 	for {
-		page, err := s.store.ListSymbols(ctx, folderID, r, s.pageSize, details)
+		page, err := s.store.ListSymbols(ctx, folderID, r, s.options.PageSize, details)
 		if err != nil {
 			return Page{}, storeError("list symbols", err)
 		}

@@ -104,20 +104,13 @@ func (f SymbolFields) check() error {
 // apply sets the given fields of symbol at a time.
 func (f SymbolFields) apply(symbol *Symbol, at time.Time) {
 	before := *symbol
-	setGiven(&symbol.Name, f.Name)
-	setGiven(&symbol.Type, f.Type)
-	setGiven(&symbol.Data, f.Data)
-	setGiven(&symbol.FolderID, f.FolderID)
-	setGiven(&symbol.Tags, f.Tags)
-	setGiven(&symbol.Meta, f.Meta)
+	symbol.Name = *cmp.Or(f.Name, &symbol.Name)
+	symbol.Type = *cmp.Or(f.Type, &symbol.Type)
+	symbol.Data = *cmp.Or(f.Data, &symbol.Data)
+	symbol.FolderID = *cmp.Or(f.FolderID, &symbol.FolderID)
+	symbol.Tags = *cmp.Or(f.Tags, &symbol.Tags)
+	symbol.Meta = *cmp.Or(f.Meta, &symbol.Meta)
 	if *symbol != before {
 		symbol.UpdatedAt, symbol.UpdatedBy = at, f.By
-	}
-}
-
-// setGiven sets a field unless value is nil.
-func setGiven[T any](field, value *T) {
-	if value != nil {
-		*field = *value
 	}
 }

@@ -43,16 +43,16 @@ type Restored struct {
 
 // deletion returns how this service deletes.
 func (s *Service) deletion(match Match, by int64) Deletion {
-	return Deletion{Stamp: Stamp{s.now(), by}, Match: match, Final: s.trashLifetime < 0}
+	return Deletion{Stamp: Stamp{s.now(), by}, Match: match, Final: s.options.TrashLifetime < 0}
 }
 
 // oldest returns the time up to which deleted records are no longer in the trash.
-func (s *Service) oldest() time.Time { return s.now().Add(-max(s.trashLifetime, 0)) }
+func (s *Service) oldest() time.Time { return s.now().Add(-max(s.options.TrashLifetime, 0)) }
 
 // prune removes what is too old or too much. Another call continues after an error.
 func (s *Service) prune(ctx context.Context) {
 	for more, err := true, error(nil); more && err == nil; {
-		more, err = s.store.PruneTrash(ctx, s.oldest(), s.trashSize)
+		more, err = s.store.PruneTrash(ctx, s.oldest(), s.options.TrashSize)
 	}
 }
 

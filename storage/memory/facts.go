@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"example.com/canvasback/exports"
@@ -11,12 +12,6 @@ import (
 type storedFact struct {
 	exports.Fact
 	id int64
-}
-
-// factID is a fact in the order of storage. The fact may since have another id.
-type factID struct {
-	url [32]byte
-	id  int64
 }
 
 func (s exportStore) FindFacts(ctx context.Context, urls ...[32]byte) ([]exports.Fact, error) {
@@ -39,15 +34,9 @@ func (s exportStore) PutFacts(ctx context.Context, facts []exports.Fact, limit i
 			}
 			s.db.lastFactID++
 			s.db.facts[fact.URL] = storedFact{cloneFact(fact), s.db.lastFactID}
-			s.db.factOrder = append(s.db.factOrder, factID{fact.URL, s.db.lastFactID})
 		}
-		excess := max(0, len(s.db.factOrder)-limit)
-		for _, oldest := range s.db.factOrder[:excess] {
-			if s.db.facts[oldest.url].id == oldest.id {
-				delete(s.db.facts, oldest.url)
-			}
-		}
-		s.db.factOrder = s.db.factOrder[excess:]
+		oldest := s.db.lastFactID - int64(limit)
+		maps.DeleteFunc(s.db.facts, func(_ [32]byte, fact storedFact) bool { return fact.id <= oldest })
 		return nil
 	})
 }

@@ -51,7 +51,6 @@ type DB struct {
 	lastExportID int64
 	links        map[exports.Digest]exports.StoredLink
 	facts        map[[32]byte]storedFact
-	factOrder    []factID // in the order of their storage
 	lastFactID   int64
 }
 

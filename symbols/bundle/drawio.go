@@ -193,18 +193,12 @@ func decodeImage(dataURL string) ([]byte, bool) {
 	if text, err := url.PathUnescape(body); err == nil {
 		body = text
 	}
-	content, err := base64.StdEncoding.DecodeString(strings.Map(dropSpace, body))
+	compact := strings.NewReplacer(" ", "", "\t", "").Replace(body) // decoding ignores line breaks
+	content, err := base64.StdEncoding.DecodeString(compact)
 	if err != nil && !strings.Contains(mimeType, ";base64") {
 		return []byte(body), true
 	}
 	return content, err == nil
-}
-
-func dropSpace(r rune) rune {
-	if strings.ContainsRune(" \t\r\n", r) {
-		return -1
-	}
-	return r
 }
 
 // WriteDrawio writes the symbols of a folder to w as a draw.io library, page by page as
