@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 
 	"example.com/canvasback/keys"
-	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 )
 
@@ -24,19 +22,13 @@ func insertKeys(from, to int) string {
 		FROM generate_series(%d, %d) AS n;`, from, to)
 }
 
-func migrate(t *testing.T, pool *pgxpool.Pool) {
-	t.Helper()
-	is.New(t).NoErr(must(postgres.New(pool, nil)).Migrate(t.Context()))
-}
-
 // While a change is not committed, neither its epoch nor its digests are visible,
 // and later changes wait.
 func TestChanges_LogInOrderOfCommits(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
-	migrate(t, pool)
-	store := must(postgres.New(pool, nil)).Keys()
+	store := migrate(t, pool).Keys()
 	start, err := store.Changes(t.Context(), 0)
 	is.NoErr(err)
 	digests := func() []keys.Digest {
@@ -46,11 +38,7 @@ func TestChanges_LogInOrderOfCommits(t *testing.T) {
 		is.True(changes.Complete)
 		return changes.Digests
 	}
-	first, err := pool.Begin(t.Context())
-	is.NoErr(err)
-	defer first.Rollback(context.Background())
-	_, err = first.Exec(t.Context(), insertKeys(1, 1))
-	is.NoErr(err)
+	first := begin(t, pool, insertKeys(1, 1))
 	is.Equal(len(digests()), 0)
 	second := make(chan error)
 	go func() {

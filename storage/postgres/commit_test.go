@@ -7,10 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/matryer/is"
-
 	"example.com/canvasback/storage/internal/testflag"
-	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/symbols"
 )
@@ -28,8 +25,7 @@ func TestStorage_WriteIsAtomicWhenConnectionIsLost(t *testing.T) {
 		t.Run(at.String(), func(t *testing.T) {
 			t.Parallel()
 			dsn := pgtest.Database(t)
-			db := must(postgres.New(connect(t, dsn), nil))
-			is.New(t).NoErr(db.Migrate(t.Context()))
+			db := migrate(t, connect(t, dsn))
 			p, through := newProxy(t, dsn)
 			c := droppingClient{client: newClient(t, serve(t, connect(t, through), time.Minute)), proxy: p, at: at}
 			issued := c.must("POST", "/admin/api-keys", "")

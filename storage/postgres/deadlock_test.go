@@ -23,7 +23,7 @@ func TestStorage_ConcurrentWritesDoNotDeadlock(t *testing.T) {
 	const workers, rounds = 12, 60
 	dsn := pgtest.Database(t)
 	pools := []*pgxpool.Pool{connect(t, dsn), connect(t, dsn)}
-	is.NoErr(must(postgres.New(pools[0], nil)).Migrate(t.Context()))
+	migrate(t, pools[0])
 
 	var group sync.WaitGroup
 	for worker := range workers {

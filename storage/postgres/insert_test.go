@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 
-	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/symbols"
 )
@@ -25,10 +24,7 @@ func TestInsertSymbols_WaitingShareStatement(t *testing.T) {
 	dsn := pgtest.Database(t)
 	operator := connect(t, dsn)
 	inserts := new(insertCounter)
-	db := must(postgres.New(connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = inserts }), nil))
-	store := db.Symbols()
-	is := is.New(t)
-	is.NoErr(db.Migrate(t.Context()))
+	store := migrate(t, connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = inserts })).Symbols()
 	for name, test := range map[string]struct {
 		invalid string // data of a symbol that PostgreSQL rejects
 		inserts int32
@@ -40,11 +36,7 @@ func TestInsertSymbols_WaitingShareStatement(t *testing.T) {
 			is := is.New(t)
 			folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: name})
 			is.NoErr(err)
-			tx, err := operator.Begin(t.Context())
-			is.NoErr(err)
-			defer tx.Rollback(context.Background())
-			_, err = tx.Exec(t.Context(), `SELECT FROM canvasback_folders WHERE id = $1 FOR UPDATE`, folder.ID)
-			is.NoErr(err)
+			tx := begin(t, operator, `SELECT FROM canvasback_folders WHERE id = $1 FOR UPDATE`, folder.ID)
 			inserts.n.Store(0)
 
 			var all sync.WaitGroup
@@ -113,20 +105,14 @@ func TestInsertSymbols_FoldersShareStatement(t *testing.T) {
 	dsn := pgtest.Database(t)
 	operator := connect(t, dsn)
 	inserts := &insertCounter{hold: make(chan struct{})}
-	db := must(postgres.New(connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = inserts }), nil))
-	is.NoErr(db.Migrate(t.Context()))
-	store := db.Symbols()
+	store := migrate(t, connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = inserts })).Symbols()
 	ids := []int64{0: 1 << 40} // no folder
 	for i := range folders {
 		folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: fmt.Sprint(i)})
 		is.NoErr(err)
 		ids = append(ids, folder.ID)
 	}
-	tx, err := operator.Begin(t.Context())
-	is.NoErr(err)
-	defer tx.Rollback(context.Background())
-	_, err = tx.Exec(t.Context(), `SELECT FROM canvasback_folders WHERE id = $1 FOR UPDATE`, ids[folders])
-	is.NoErr(err)
+	tx := begin(t, operator, `SELECT FROM canvasback_folders WHERE id = $1 FOR UPDATE`, ids[folders])
 
 	var missing, locked, others sync.WaitGroup
 	insert := func(folderID int64, want error) (joined chan struct{}, f func()) {

@@ -13,7 +13,6 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/keys"
-	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"
@@ -50,8 +49,7 @@ func TestStorage_RetriesAfterDeadlock(t *testing.T) {
 	// A session looks for a deadlock once, after this timeout, and aborts itself. The
 	// operator must wait for its second lock by then.
 	operator := connect(t, dsn+"&deadlock_timeout=60s")
-	store := must(postgres.New(connect(t, dsn+"&deadlock_timeout=2s"), nil))
-	is.NoErr(store.Migrate(t.Context()))
+	store := migrate(t, connect(t, dsn+"&deadlock_timeout=2s"))
 	from, err := store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "from"})
 	is.NoErr(err)
 	to, err := store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "to"})
@@ -59,12 +57,8 @@ func TestStorage_RetriesAfterDeadlock(t *testing.T) {
 	list, err := store.Symbols().InsertSymbols(t.Context(), from.ID, make([]symbols.Symbol, 1))
 	is.NoErr(err)
 
-	tx, err := operator.Begin(t.Context())
-	is.NoErr(err)
-	defer tx.Rollback(context.Background())
 	const lock = `SELECT FROM canvasback_folders WHERE id = $1 FOR UPDATE`
-	_, err = tx.Exec(t.Context(), lock, to.ID)
-	is.NoErr(err)
+	tx := begin(t, operator, lock, to.ID)
 	moved := make(chan error, 1)
 	go func() {
 		_, err := store.Symbols().UpdateSymbol(t.Context(), list[0].ID, func(symbol *symbols.Symbol) error {
@@ -85,8 +79,7 @@ func TestStorage_EndedContextReleasesConnection(t *testing.T) {
 	is := is.New(t)
 	dsn := pgtest.Database(t)
 	operator, pool := connect(t, dsn), connect(t, dsn)
-	db := must(postgres.New(pool, nil))
-	is.NoErr(db.Migrate(t.Context()))
+	db := migrate(t, pool)
 	key, err := db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()})
 	is.NoErr(err)
 	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
@@ -94,11 +87,7 @@ func TestStorage_EndedContextReleasesConnection(t *testing.T) {
 	list, err := db.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1))
 	is.NoErr(err)
 
-	tx, err := operator.Begin(t.Context())
-	is.NoErr(err)
-	defer tx.Rollback(context.Background())
-	_, err = tx.Exec(t.Context(), `LOCK TABLE canvasback_keys, canvasback_folders`)
-	is.NoErr(err)
+	tx := begin(t, operator, `LOCK TABLE canvasback_keys, canvasback_folders`)
 	for _, call := range []func(context.Context) error{
 		func(ctx context.Context) error {
 			_, err := db.Keys().List(ctx, keys.Filter{}, keys.Range{})
@@ -153,8 +142,7 @@ func TestStorage_WritersOfDifferentFoldersDoNotWait(t *testing.T) {
 	for second == first {
 		pool, second = single()
 	}
-	store := must(postgres.New(pool, nil))
-	is.NoErr(store.Migrate(t.Context()))
+	store := migrate(t, pool)
 	var folders []int64
 	for _, name := range []string{"a", "b"} {
 		folder, err := store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: name})
@@ -163,11 +151,7 @@ func TestStorage_WritersOfDifferentFoldersDoNotWait(t *testing.T) {
 		is.NoErr(err)
 		folders = append(folders, folder.ID)
 	}
-	tx, err := operator.Begin(t.Context())
-	is.NoErr(err)
-	defer tx.Rollback(context.Background())
-	_, err = tx.Exec(t.Context(), `UPDATE canvasback_symbols SET name = 'changed' WHERE folder_id = $1`, folders[0])
-	is.NoErr(err)
+	tx := begin(t, operator, `UPDATE canvasback_symbols SET name = 'changed' WHERE folder_id = $1`, folders[0])
 	before, err := store.Symbols().ListSegments(t.Context())
 	is.NoErr(err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -190,26 +174,21 @@ func TestKeys_ErrorNamesTheLock(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	dsn := pgtest.Database(t)
-	store := must(postgres.New(connectWith(t, dsn, func(config *pgxpool.Config) {
+	store := migrate(t, connectWith(t, dsn, func(config *pgxpool.Config) {
 		config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 			return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Minute}
 		}
-	}), nil))
-	is.NoErr(store.Migrate(t.Context()))
+	}))
 	var ids []int64
 	for i := range byte(2) {
 		key, err := store.Keys().Insert(t.Context(), keys.Key{Name: "a", Digest: keys.Digest{i + 1}, CreatedAt: time.Now(), UpdatedAt: time.Now()})
 		is.NoErr(err)
 		ids = append(ids, key.ID)
 	}
-	tx, err := connect(t, dsn).Begin(t.Context())
-	is.NoErr(err)
-	defer tx.Rollback(context.Background())
-	_, err = tx.Exec(t.Context(), `UPDATE canvasback_keys SET active = false`)
-	is.NoErr(err)
+	begin(t, connect(t, dsn), `UPDATE canvasback_keys SET active = false`)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	_, err = store.Keys().Delete(ctx, ids[1:], func([]keys.Key) error { return nil })
+	_, err := store.Keys().Delete(ctx, ids[1:], func([]keys.Key) error { return nil })
 	is.True(err != nil)
 	t.Log(err)
 	is.True(strings.Contains(err.Error(), `in relation "canvasback_key`))

@@ -107,8 +107,7 @@ func TestMigrate_FollowsSearchPath(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	dsn := pgtest.Database(t)
-	first := must(postgres.New(connect(t, dsn), nil))
-	is.NoErr(first.Migrate(t.Context()))
+	migrate(t, connect(t, dsn))
 	execute(t, connect(t, dsn), `CREATE SCHEMA mine`)
 
 	second := must(postgres.New(connect(t, dsn+"&search_path=mine,public"), nil))
@@ -230,5 +229,5 @@ func TestMigrate_RejectsObjectsOfOtherOwner(t *testing.T) {
 	group := newRole(name + "_group")
 	execute(t, super, `REASSIGN OWNED BY `+name+`_app TO `+name+`_group; GRANT `+name+`_group TO `+name+`_app`)
 	is.NoErr(db.Migrate(t.Context())) // by a member of the owner
-	is.NoErr(must(postgres.New(group, nil)).Migrate(t.Context()))
+	migrate(t, group)
 }

@@ -36,7 +36,7 @@ func TestStorage_RecoversFromOutages(t *testing.T) {
 	server := pgtest.Start(t)
 	// The operator can write during the read-only outage.
 	operator := connect(t, server.DSN()+"&default_transaction_read_only=off&pool_max_conns=2")
-	is.NoErr(must(postgres.New(operator, nil)).Migrate(t.Context()))
+	migrate(t, operator)
 	execute(t, operator, `ALTER SYSTEM SET max_connections = 20`) // after the restart
 	execute(t, operator, `CREATE ROLE viewer LOGIN PASSWORD 'viewer'`)
 	grant := func() {

@@ -11,7 +11,6 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
-	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/symbols"
 )
@@ -24,8 +23,7 @@ func TestReads_AreTooCheapToCompile(t *testing.T) {
 	dsn := pgtest.Database(t)
 	operator := connect(t, dsn)
 	reads := make(queryRecorder)
-	db := must(postgres.New(connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = reads }), nil))
-	is.NoErr(db.Migrate(t.Context()))
+	db := migrate(t, connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = reads }))
 	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 	is.NoErr(err)
 	_, err = operator.Exec(t.Context(), `
@@ -77,8 +75,7 @@ func TestListSymbols_ReadsFreshFolderInOrder(t *testing.T) {
 	dsn := pgtest.Database(t)
 	operator := connect(t, dsn)
 	reads := make(queryRecorder)
-	db := must(postgres.New(connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = reads }), nil))
-	is.NoErr(db.Migrate(t.Context()))
+	db := migrate(t, connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = reads }))
 	execute(t, operator, `ALTER TABLE canvasback_symbols SET (autovacuum_enabled = off)`)
 	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 	is.NoErr(err)

@@ -1,10 +1,12 @@
 package postgres_test
 
 import (
+	"context"
 	"flag"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 	"go.uber.org/goleak"
@@ -47,6 +49,26 @@ func must[T any](value T, err error) T {
 		panic(err)
 	}
 	return value
+}
+
+// migrate returns a DB whose schema it brings to the latest version.
+func migrate(t testing.TB, pool *pgxpool.Pool) *postgres.DB {
+	t.Helper()
+	db := must(postgres.New(pool, nil))
+	is.New(t).NoErr(db.Migrate(t.Context()))
+	return db
+}
+
+// begin executes a statement in a transaction that ends with the test at the latest.
+func begin(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) pgx.Tx {
+	t.Helper()
+	is := is.New(t)
+	tx, err := pool.Begin(t.Context())
+	is.NoErr(err)
+	t.Cleanup(func() { tx.Rollback(context.Background()) })
+	_, err = tx.Exec(t.Context(), statement, args...)
+	is.NoErr(err)
+	return tx
 }
 
 func TestNew_RejectsInvalidOptions(t *testing.T) {

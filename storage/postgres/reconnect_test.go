@@ -77,8 +77,7 @@ func TestStorage_ReconnectsAfterLostConnections(t *testing.T) {
 			is := is.New(t)
 			dsn := pgtest.Database(t)
 			operator, pool := connect(t, dsn), connect(t, dsn+"&pool_max_conns=8")
-			db := must(postgres.New(pool, nil))
-			is.NoErr(db.Migrate(t.Context()))
+			db := migrate(t, pool)
 			_, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 			is.NoErr(err)
 			_, err = db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()})
@@ -122,8 +121,7 @@ func TestStorage_RetriesOnNewConnection(t *testing.T) {
 	dsn := pgtest.Database(t)
 	tracer := &terminator{t: t, operator: connect(t, dsn)}
 	pool := connectWith(t, dsn+"&pool_max_conns=8", func(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer })
-	db := must(postgres.New(pool, nil))
-	is.NoErr(db.Migrate(t.Context()))
+	db := migrate(t, pool)
 	fillPool(t, pool, 8)
 	doomed := make(map[uint32]bool)
 	for _, conn := range pool.AcquireAllIdle(t.Context()) {

@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 
-	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/symbols"
 )
@@ -17,8 +16,7 @@ func TestListSymbols_VisitsFewOtherSymbols(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool := connectWith(t, pgtest.Database(t), func(c *pgxpool.Config) { c.MaxConns = 1 })
-	db := must(postgres.New(pool, nil))
-	is.NoErr(db.Migrate(t.Context()))
+	db := migrate(t, pool)
 	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 	is.NoErr(err)
 	list := make([]symbols.Symbol, 300)
