@@ -22,8 +22,7 @@ func TestBackup_HasAcknowledgedWrites(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	name := file(t)
-	db := must(sqlite.New(connect(t, name+pragmas)))
-	is.NoErr(db.Migrate(t.Context()))
+	db := migrate(t, connect(t, name+pragmas))
 
 	var mu sync.Mutex
 	acknowledged := make(map[string]bool)
@@ -81,8 +80,7 @@ func TestBackup_HasAcknowledgedWrites(t *testing.T) {
 func TestBackup_ReplacesNoFileAndLeavesNone(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	db := must(sqlite.New(connect(t, file(t)+pragmas)))
-	is.NoErr(db.Migrate(t.Context()))
+	db := migrate(t, connect(t, file(t)+pragmas))
 	dir := t.TempDir()
 	existing := filepath.Join(dir, "existing.db")
 	is.NoErr(os.WriteFile(existing, []byte("content"), 0o600))
@@ -105,8 +103,7 @@ func TestBackup_ReplacesNoFileAndLeavesNone(t *testing.T) {
 func TestBackup_RestoredVersionsDoNotRepeat(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	db := must(sqlite.New(connect(t, file(t)+pragmas)))
-	is.NoErr(db.Migrate(t.Context()))
+	db := migrate(t, connect(t, file(t)+pragmas))
 	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "before"})
 	is.NoErr(err)
 	path := filepath.Join(t.TempDir(), "copy.db")

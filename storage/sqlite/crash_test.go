@@ -32,7 +32,7 @@ func TestStorage_KeepsAcknowledgedWritesAfterCrash(t *testing.T) {
 		cycles = 400
 	}
 	c := &crashTest{t: t, name: file(t), ids: make(map[int64]bool)}
-	is.NoErr(must(sqlite.New(connect(t, c.name+pragmas))).Migrate(t.Context()))
+	migrate(t, connect(t, c.name+pragmas))
 	for range cycles {
 		killed := c.runAndKill()
 		c.check(killed)

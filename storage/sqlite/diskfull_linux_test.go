@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/matryer/is"
-
-	"example.com/canvasback/storage/sqlite"
 )
 
 // TestStorage_FullFileSystemRejectsWritesOnly fills a file system of 8 MiB, which a
@@ -32,8 +30,7 @@ func TestStorage_FullFileSystemRejectsWritesOnly(t *testing.T) {
 		return
 	}
 	is.NoErr(syscall.Mount("none", dir, "tmpfs", 0, "size=8m"))
-	db := must(sqlite.New(connect(t, "file:"+filepath.Join(dir, "test.db")+pragmas)))
-	is.NoErr(db.Migrate(t.Context()))
+	db := migrate(t, connect(t, "file:"+filepath.Join(dir, "test.db")+pragmas))
 	other := filepath.Join(dir, "other")
 	rejectWritesOnly(t, db, func() {
 		err := os.WriteFile(other, make([]byte, 8<<20), 0o600)

@@ -89,8 +89,7 @@ func serve(t *testing.T, dsn string) api {
 	t.Helper()
 	is := is.New(t)
 	pool := connect(t, dsn)
-	db := must(sqlite.New(pool))
-	is.NoErr(db.Migrate(t.Context()))
+	db := migrate(t, pool)
 	library, err := symbols.NewService(db.Symbols(), &symbols.Options{TrashLifetime: -1})
 	is.NoErr(err)
 	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{

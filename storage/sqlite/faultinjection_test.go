@@ -56,7 +56,7 @@ func TestMigrate_FaultsLeaveNoPartialSchema(t *testing.T) {
 		}
 		_, injected := f.Injected()
 		f.Inject(storagetest.Rejected, 0)
-		is.NoErr(must(sqlite.New(pool)).Migrate(t.Context()))
+		migrate(t, pool)
 		if injected == 0 {
 			is.NoErr(err)
 			break

@@ -13,7 +13,6 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
 )
 
@@ -40,8 +39,7 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 				faults := new(faultInjector)
 				pool := sql.OpenDB(faultyConnector{dsn, faults})
 				defer pool.Close()
-				db := must(sqlite.New(pool))
-				is.NoErr(db.Migrate(t.Context()))
+				db := migrate(t, pool)
 				store := db.Symbols()
 				folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 				is.NoErr(err)
@@ -107,8 +105,7 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 func TestInsertSymbols_FullDatabaseKeepsAcknowledged(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	db := must(sqlite.New(connect(t, file(t)+pragmas+"&_pragma=max_page_count(400)")))
-	is.NoErr(db.Migrate(t.Context()))
+	db := migrate(t, connect(t, file(t)+pragmas+"&_pragma=max_page_count(400)"))
 	store := db.Symbols()
 	folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 	is.NoErr(err)

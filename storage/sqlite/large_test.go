@@ -12,7 +12,6 @@ import (
 	"github.com/matryer/is"
 	modernc "modernc.org/sqlite"
 
-	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
 )
 
@@ -54,8 +53,7 @@ func TestGetSymbol_ReadsOneLargeSymbolAtATime(t *testing.T) {
 	f := &faultInjector{rewrite: strings.NewReplacer("CASE WHEN octet_length(s.data) <= ?3", "CASE WHEN is_read(octet_length(s.data), ?3)")}
 	pool := sql.OpenDB(faultyConnector{file(t) + pragmas, f})
 	t.Cleanup(func() { pool.Close() })
-	db := must(sqlite.New(pool))
-	is.NoErr(db.Migrate(t.Context()))
+	db := migrate(t, pool)
 	store := db.Symbols()
 	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
 	var ids []int64
@@ -82,8 +80,7 @@ func TestUpdateSymbol_WritesRowOnce(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	conn := connect(t, file(t)+pragmas)
-	db := must(sqlite.New(conn))
-	is.NoErr(db.Migrate(t.Context()))
+	db := migrate(t, conn)
 	for _, statement := range []string{
 		"CREATE TABLE writes (n INTEGER)",
 		"CREATE TRIGGER count_writes AFTER UPDATE ON canvasback_symbols BEGIN INSERT INTO writes VALUES (1); END",

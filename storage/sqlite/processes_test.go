@@ -29,8 +29,7 @@ func TestStorage_TwoProcessesLoseNoUpdate(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	name := file(t)
-	db := must(sqlite.New(connect(t, name+pragmas)))
-	is.NoErr(db.Migrate(t.Context()))
+	db := migrate(t, connect(t, name+pragmas))
 	_, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "0"})
 	is.NoErr(err)
 	other := childCommand(t, name)
@@ -84,8 +83,7 @@ func TestStorage_LockedFileRejectsWritesOnly(t *testing.T) {
 	is := is.New(t)
 	const timeout = 50 * time.Millisecond
 	name := file(t)
-	db := must(sqlite.New(connect(t, name+strings.Replace(pragmas, "5000", "50", 1))))
-	is.NoErr(db.Migrate(t.Context()))
+	db := migrate(t, connect(t, name+strings.Replace(pragmas, "5000", "50", 1)))
 	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 	is.NoErr(err)
 

@@ -7,15 +7,13 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/keys"
-	"example.com/canvasback/storage/sqlite"
 )
 
 func TestSchema_PreviousKeyEnds(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	conn := connect(t, file(t)+pragmas)
-	db := must(sqlite.New(conn))
-	is.NoErr(db.Migrate(t.Context()))
+	db := migrate(t, conn)
 	_, err := db.Keys().Insert(t.Context(), keys.Key{Name: "key", Active: true})
 	is.True(err != nil) // times are required
 	now := time.UnixMilli(1)

@@ -42,6 +42,14 @@ func must[T any](value T, err error) T {
 	return value
 }
 
+// migrate returns a DB whose schema it brings to the latest version.
+func migrate(t testing.TB, pool *sql.DB) *sqlite.DB {
+	t.Helper()
+	db := must(sqlite.New(pool))
+	is.New(t).NoErr(db.Migrate(t.Context()))
+	return db
+}
+
 func TestNew_RequiresDatabase(t *testing.T) {
 	t.Parallel()
 	_, err := sqlite.New(nil)

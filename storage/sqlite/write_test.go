@@ -8,7 +8,6 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
 )
 
@@ -53,10 +52,9 @@ func TestWrite_InterruptionRollsBack(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, "file::memory:?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)")
 	conn.SetMaxOpenConns(1)
-	db := must(sqlite.New(conn))
+	db := migrate(t, conn)
 	store := db.Symbols()
 	is := is.New(t)
-	is.NoErr(db.Migrate(t.Context()))
 	folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
 	is.NoErr(err)
 
