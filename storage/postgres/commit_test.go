@@ -18,7 +18,7 @@ import (
 func TestStorage_WriteIsAtomicWhenConnectionIsLost(t *testing.T) {
 	t.Parallel()
 	rounds := 10
-	if testflag.Long() {
+	if *testflag.Long {
 		rounds = 300
 	}
 	for _, at := range []dropPoint{beforeRequest, afterRequest, afterResponse} {

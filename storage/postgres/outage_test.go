@@ -79,7 +79,7 @@ func TestStorage_RecoversFromOutages(t *testing.T) {
 		}},
 	}
 	rounds := 1
-	if testflag.Long() {
+	if *testflag.Long {
 		rounds = 10
 	}
 	for range rounds {
@@ -93,7 +93,7 @@ func TestStorage_RecoversFromOutages(t *testing.T) {
 // freezeDuration is how long a server is frozen after the first request has
 // timed out.
 func freezeDuration() time.Duration {
-	if testflag.Long() {
+	if *testflag.Long {
 		return 10 * time.Second
 	}
 	return 3 * time.Second

@@ -91,11 +91,10 @@
 // it. With synchronous_commit=off a crash can undo it, including the revocation
 // of a key, except on a fenced server.
 //
-// With synchronous replication, an acknowledged write is on the standby. PostgreSQL
-// reports success for a commit whose wait for the standby is canceled, with a warning; all
-// calls that write return an error then. After an error, a write may be stored
-// nevertheless, and may be lost by a failover. A repeated creation can therefore result in
-// two records, and the first one is visible in lists.
+// With synchronous replication, a write returns an error if its wait for the standby is
+// canceled. After an error, a write may be stored nevertheless, and may be lost by a
+// failover. A repeated creation can therefore result in two records, and the first one is
+// visible in lists.
 //
 // # Full disk
 //

@@ -28,7 +28,7 @@ func TestStorage_KeepsAcknowledgedWritesAfterCrash(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	cycles := 15
-	if testflag.Long() {
+	if *testflag.Long {
 		cycles = 400
 	}
 	c := &crashTest{t: t, name: file(t), ids: make(map[int64]bool)}

@@ -20,7 +20,7 @@ import (
 func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
 	t.Parallel()
 	failures := map[string]error{"error": errInjected}
-	if testflag.Long() {
+	if *testflag.Long {
 		failures["connection lost"] = driver.ErrBadConn
 	}
 	for name, failure := range failures {

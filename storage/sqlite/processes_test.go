@@ -19,7 +19,7 @@ import (
 // TestStorage_TwoProcessesLoseNoUpdate writes to one file from two processes.
 func TestStorage_TwoProcessesLoseNoUpdate(t *testing.T) {
 	rounds := 60
-	if testflag.Long() {
+	if *testflag.Long {
 		rounds = 2000
 	}
 	if name := os.Getenv(childFile); name != "" {

@@ -28,7 +28,7 @@ const childFile = "CANVASBACK_SQLITE_CHILD"
 
 // childCommand returns a command that runs the calling test as a child process.
 func childCommand(t *testing.T, file string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", fmt.Sprintf("-long=%v", testflag.Long()))
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", fmt.Sprintf("-long=%v", *testflag.Long))
 	cmd.Env = append(os.Environ(), childFile+"="+file)
 	return cmd
 }

@@ -37,14 +37,14 @@ func RunConcurrent(t *testing.T, open func(t testing.TB) Harness) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t)
-			if s.Reopen == nil || testflag.Long() {
+			if s.Reopen == nil || *testflag.Long {
 				c.run(t, []Storage{s, s})
 				s.wantIdle(t)
 			}
 			if s.Reopen == nil {
 				return
 			}
-			if testflag.Long() {
+			if *testflag.Long {
 				s = open(t)
 			}
 			c.run(t, []Storage{s, s.Reopen()})

@@ -154,7 +154,7 @@ func wantError(t testing.TB, got, want error) {
 
 // iterations returns long if the flag -long is set, otherwise short.
 func iterations(short, long int) int {
-	if testflag.Long() {
+	if *testflag.Long {
 		return long
 	}
 	return short

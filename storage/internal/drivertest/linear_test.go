@@ -22,7 +22,7 @@ const clients, calls = 6, 15
 
 // histories returns the number of histories per store.
 func histories() int {
-	if testflag.Long() {
+	if *testflag.Long {
 		return 1000
 	}
 	return 15

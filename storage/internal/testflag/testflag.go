@@ -3,7 +3,5 @@ package testflag
 
 import "flag"
 
-var long = flag.Bool("long", false, "run concurrent tests for minutes to find rare failures")
-
-// Long reports whether the flag -long is set.
-func Long() bool { return *long }
+// Long is the flag -long.
+var Long = flag.Bool("long", false, "run concurrent tests for minutes to find rare failures")

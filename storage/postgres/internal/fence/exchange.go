@@ -109,8 +109,7 @@ func hasCode(err error, codes ...string) bool {
 func expire(conn *pgconn.PgConn) { conn.Conn().SetDeadline(time.Unix(1, 0)) }
 
 // drop closes conn. The ping fails at once. pgx then sends a cancel request and
-// closes the connection, both in the background. Without the request, the server
-// process would wait until the standby is back, and hold its locks.
+// closes the connection, both in the background.
 func drop(conn *pgconn.PgConn) {
 	expire(conn)
 	conn.Ping(context.Background())

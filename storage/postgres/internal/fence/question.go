@@ -24,9 +24,8 @@ const (
 
 // selectQuestion is selectServer for a question. It writes a message only if $2 is true,
 // or if the published confirmation is old and no other question is writing a message. The
-// process $3 that has published it renews it, and others do so if it is gone. The clock of
-// the server decides how often that happens, and nothing else. Without LIMIT, default
-// statistics would make the server plan the statement for each execution.
+// process $3 that has published it renews it, and others do so if it is gone. Without LIMIT,
+// default statistics would make the server plan the statement for each execution.
 func selectQuestion(table string) string {
 	return `
 		SELECT
@@ -105,10 +104,7 @@ func (f *Fence) publish(ctx context.Context, conn *pgx.Conn, server server) {
 	}
 }
 
-// questions are the last questions of this process. The server shows each of them a
-// position of the WAL, and a confirmed message that another process has written. A
-// message behind that position was written later, so the server was the primary after
-// the question began. No clocks are compared.
+// questions are the last questions of this process: see the package comment.
 type questions struct {
 	mu       sync.Mutex
 	list     []question
