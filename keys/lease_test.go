@@ -16,6 +16,19 @@ import (
 	"example.com/canvasback/keys"
 )
 
+// verifyBlocked begins a check whose read of the store returns when unblock is called.
+func verifyBlocked(t *testing.T, store *hookedStore, s *keys.Service, raw keys.RawKey) (result chan error, unblock func()) {
+	blocked, read := make(chan error, 1), make(chan struct{})
+	store.find.set(func(_ context.Context, next func() (keys.Key, error)) (keys.Key, error) {
+		key, err := next()
+		<-read
+		return key, err
+	})
+	go func() { blocked <- verify(t, s, raw) }()
+	synctest.Wait()
+	return blocked, sync.OnceFunc(func() { close(read) })
+}
+
 // TestLease_DoesNotCacheReadFromBeforeRevocation blocks a read that has seen the
 // key active until the key is revoked.
 func TestLease_DoesNotCacheReadFromBeforeRevocation(t *testing.T) {
@@ -33,21 +46,13 @@ func TestLease_DoesNotCacheReadFromBeforeRevocation(t *testing.T) {
 				issued := issue(t, s, keys.Fields{})
 				synctest.Wait()
 
-				blocked, unblock := make(chan error, 1), make(chan struct{})
-				unblockOnce := sync.OnceFunc(func() { close(unblock) })
-				defer unblockOnce()
-				store.find.set(func(_ context.Context, next func() (keys.Key, error)) (keys.Key, error) {
-					key, err := next()
-					<-unblock
-					return key, err
-				})
-				go func() { blocked <- verify(t, s, issued.Raw) }()
-				synctest.Wait()
+				blocked, unblock := verifyBlocked(t, store, s, issued.Raw)
+				defer unblock()
 				update(t, revoker, 1, keys.Fields{Active: new(false)})
 				store.find.set(nil)
 
 				is.Equal(verify(t, s, issued.Raw), keys.ErrInactive) // does not join the blocked read
-				unblockOnce()
+				unblock()
 				is.NoErr(<-blocked)                                  // this check began before the revocation
 				is.Equal(verify(t, s, issued.Raw), keys.ErrInactive) // its result is not cached
 			})
@@ -61,14 +66,8 @@ func TestLease_DoesNotCacheReadFromBeforeGapInLog(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		issued := issue(t, s, keys.Fields{})
 		settle()
-		blocked, unblock := make(chan error, 1), make(chan struct{})
-		store.find.set(func(_ context.Context, next func() (keys.Key, error)) (keys.Key, error) {
-			key, err := next()
-			<-unblock
-			return key, err
-		})
-		go func() { blocked <- verify(t, s, issued.Raw) }()
-		synctest.Wait()
+		blocked, unblock := verifyBlocked(t, store, s, issued.Raw)
+		defer unblock()
 		store.changes.set(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
 			changes, err := next()
 			return keys.Changes{Epoch: changes.Epoch}, err
@@ -78,7 +77,7 @@ func TestLease_DoesNotCacheReadFromBeforeGapInLog(t *testing.T) {
 		settle()
 		store.find.set(nil)
 		store.changes.set(nil)
-		close(unblock)
+		unblock()
 		is.NoErr(<-blocked)
 		is.Equal(verify(t, s, issued.Raw), keys.ErrInactive)
 	})

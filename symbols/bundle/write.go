@@ -3,6 +3,7 @@ package bundle
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"compress/flate"
 	"crypto/sha256"
 	"encoding/hex"
@@ -144,23 +145,16 @@ func (b *writer) writeEntry(name string, method uint16, content *deflateBuffer, 
 	return nil
 }
 
-const (
-	fallbackName = "symbol"
-
-	// maxStem leaves room for an extension and a counter. If Unique had to
-	// truncate names, many could become equal.
-	maxStem = 200
-)
-
 // entryName returns a clean name for a symbol's file. It need not be unique.
 func entryName(symbol symbols.Symbol, isData bool) string {
+	// This leaves room for an extension and a counter. If Unique had to truncate names,
+	// many could become equal.
+	const maxStem = 200
 	name := filename.Clean(symbol.Name)
 	if len(name) > maxStem {
 		name = filename.Clean(name[:maxStem])
 	}
-	if name == "" {
-		name = fallbackName
-	}
+	name = cmp.Or(name, "symbol")
 	extension := filename.Extension(symbol.Type)
 	if isData {
 		extension = dataExtension(symbol)
