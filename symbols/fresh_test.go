@@ -81,36 +81,31 @@ func readTogether(reads *freshReads[int, int64], read func(context.Context, int)
 	return errs
 }
 
-func TestFreshReads_SharesErrors(t *testing.T) {
+func TestFreshReads_SharesErrorsAndPanics(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		var reads freshReads[int, int64]
-		var count atomic.Int64
-		failure := errors.New("no connection")
-		errs := readTogether(&reads, func(context.Context, int) (int64, error) {
-			count.Add(1)
-			time.Sleep(time.Second)
-			return 0, failure
-		}, t.Context(), t.Context(), t.Context(), t.Context())
-		is.Equal(errs, []error{failure, failure, failure, failure})
-		is.Equal(count.Load(), int64(2)) // the first one, and that of the others
-	})
-}
-
-func TestFreshReads_PanicFailsThoseThatShareIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		var reads freshReads[int, int64]
-		bug := errors.New("a bug in a driver")
-		errs := readTogether(&reads, func(context.Context, int) (int64, error) {
-			time.Sleep(time.Second)
-			panic(bug)
-		}, t.Context(), t.Context(), t.Context(), t.Context())
-		is.Equal(errs, []error{bug, bug, errPanic, errPanic})
-		is.Equal(len(reads.keys), 0)
-	})
+	failure := errors.New("no connection, or a bug in a driver")
+	for _, panics := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			is := is.New(t)
+			var reads freshReads[int, int64]
+			var count atomic.Int64
+			errs := readTogether(&reads, func(context.Context, int) (int64, error) {
+				count.Add(1)
+				time.Sleep(time.Second)
+				if panics {
+					panic(failure)
+				}
+				return 0, failure
+			}, t.Context(), t.Context(), t.Context(), t.Context())
+			shared := failure
+			if panics {
+				shared = errPanic
+			}
+			is.Equal(errs, []error{failure, failure, shared, shared})
+			is.Equal(count.Load(), int64(2)) // the first one, and that of the others
+			is.Equal(len(reads.keys), 0)
+		})
+	}
 }
 
 // TestFreshReads_EndedContext ends the contexts of a caller that reads and of one that
