@@ -11,7 +11,7 @@ type Uses struct{ *uses }
 // Record counts a use of a key.
 func (u *Uses) Record(key Key) {
 	if u.uses == nil {
-		u.uses = newUses(nil, time.Now)
+		u.uses = newUses(nil, time.Now, 0)
 	}
 	u.get(key).record(time.Now().UnixMilli())
 }

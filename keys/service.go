@@ -54,6 +54,9 @@ type Options struct {
 	// caller's context; 5 seconds by default.
 	ReadTimeout time.Duration
 
+	// UsageDays is for how many days [Service.Usage] is kept, 400 by default.
+	UsageDays int
+
 	// ForeignKeys accepts raw keys of another form that [Service.Import] has taken
 	// over: 16 to 512 visible ASCII characters. Without it they are rejected without a
 	// store read.
@@ -110,6 +113,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 	o.Lease = cmp.Or(max(o.Lease, 0), 500*time.Millisecond)
 	o.CacheSize = cmp.Or(max(o.CacheSize, 0), 1<<16)
 	o.ReadTimeout = cmp.Or(max(o.ReadTimeout, 0), 5*time.Second)
+	o.UsageDays = cmp.Or(max(o.UsageDays, 0), maxUsageDays)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	s := &Service{store: store, tokenPrefix: tokenPrefix(o.Prefix), cache: newCache(o.CacheSize)}
 	for _, pepper := range append([][]byte{o.Pepper}, o.PreviousPeppers...) {
@@ -118,7 +122,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 	o.Pepper, o.PreviousPeppers = nil, nil
 	s.options = o
 	s.leases = newLeases(o.Lease, s.cache)
-	s.uses = newUses(store, s.now)
+	s.uses = newUses(store, s.now, o.UsageDays)
 	return s, nil
 }
 

@@ -9,7 +9,7 @@ import (
 
 const (
 	defaultUsageDays = 30  // of UsageFilter
-	maxUsageDays     = 400 // of UsageFilter, and how many are kept
+	maxUsageDays     = 400 // of UsageFilter
 	maxUsageIDs      = 100
 )
 

@@ -128,11 +128,12 @@ type uses struct {
 
 	writing sync.Mutex // by write: two would write the same uses
 
-	nextPrune time.Time // of usage; used by flushLoop only
+	usageDays int64     // that are kept
+	nextPrune time.Time // used by flushLoop only
 }
 
-func newUses(store Store, now func() time.Time) *uses {
-	return &uses{store: store, now: now, byID: make(map[useID]*use)}
+func newUses(store Store, now func() time.Time, usageDays int) *uses {
+	return &uses{store: store, now: now, byID: make(map[useID]*use), usageDays: int64(usageDays)}
 }
 
 // get returns the use of a key, which it adds if necessary.
@@ -256,7 +257,7 @@ func (u *uses) pruneUsage(ctx context.Context) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	removed, err := u.store.PruneUsage(ctx, dayOf(now.UnixMilli())-maxUsageDays+1, maxPruned)
+	removed, err := u.store.PruneUsage(ctx, dayOf(now.UnixMilli())-u.usageDays+1, maxPruned)
 	if err != nil {
 		return storeError("prune usage", err)
 	}

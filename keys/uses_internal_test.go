@@ -25,7 +25,7 @@ func TestUses_AreWrittenInPartsAndRemovedWhenIdle(t *testing.T) {
 		is := is.New(t)
 		var (
 			store touchStore
-			u     = newUses(&store, time.Now)
+			u     = newUses(&store, time.Now, 0)
 		)
 		const count = 2*flushSize + 500
 		for id := range int64(count) {

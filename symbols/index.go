@@ -107,6 +107,12 @@ func (x *searchIndex) keep(id int64, packed *packedSegment) {
 	}
 }
 
+func (x *searchIndex) isKept(id int64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.segments[id] != nil
+}
+
 // packedSegment has the texts of the symbols in a segment: 16 bytes for the index of a
 // symbol, 8 for its place, and the text itself. It is read only.
 type packedSegment struct {

@@ -91,8 +91,8 @@ func (s *Service) Search(ctx context.Context, query Query, r Range) (InfoPage, e
 func (s *Service) LoadSearchIndex(ctx context.Context) error {
 	segments, err := s.index.list(ctx, s.store)
 	for _, segment := range segments {
-		if _, err = s.index.get(ctx, s.store, segment); err != nil {
-			break
+		if _, err = s.index.get(ctx, s.store, segment); err != nil || !s.index.isKept(segment.ID) {
+			break // the index is full, if there is no error
 		}
 	}
 	return storeError("load the search index", err)

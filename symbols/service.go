@@ -316,11 +316,7 @@ func (s *Service) ContentsVersion(ctx context.Context, folderID int64) (Version,
 // GetSymbolInfo returns one symbol without its data, with its current version.
 func (s *Service) GetSymbolInfo(ctx context.Context, id int64) (SymbolInfo, error) {
 	info, err := s.reads.symbols.get(ctx, recordKey{s.tenant, id}, func(ctx context.Context, key recordKey) (SymbolInfo, error) {
-		list, err := s.store.FindSymbolInfos(ctx, []int64{key.id})
-		if err != nil || len(list) == 0 {
-			return SymbolInfo{}, cmp.Or(err, ErrSymbolNotFound)
-		}
-		return list[0], nil
+		return s.store.GetSymbolInfo(ctx, key.id)
 	})
 	return info, storeError("get symbol info", err)
 }

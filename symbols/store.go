@@ -166,6 +166,10 @@ type Store interface {
 	// folder with the id, or [ErrFolderNotFound]. It does not read symbols.
 	ContentsVersion(ctx context.Context, folderID int64) (Version, error)
 
+	// GetSymbolInfo returns the symbol with the id without its data, which it does
+	// not read, or [ErrSymbolNotFound].
+	GetSymbolInfo(ctx context.Context, id int64) (SymbolInfo, error)
+
 	// Changes returns what may have changed after a position, for all tenants, and the
 	// current position. That something is deleted is a change of the list or folder
 	// that had it. If the position is not one of this history of the database, only

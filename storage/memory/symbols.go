@@ -290,6 +290,11 @@ func (s symbolStore) ContentsVersion(ctx context.Context, folderID int64) (symbo
 	})
 }
 
+func (s symbolStore) GetSymbolInfo(ctx context.Context, id int64) (symbols.SymbolInfo, error) {
+	symbol, err := s.GetSymbol(ctx, id)
+	return symbol.Info(), err
+}
+
 func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
 	return read(ctx, s.db, func() ([]symbols.Segment, error) {
 		var list []symbols.Segment

@@ -40,7 +40,7 @@ func TestReads_PassNoDataForDetails(t *testing.T) {
 			_, err := s.ListSymbolInfos(t.Context(), folder.ID, symbols.Range{})
 			return err
 		}, "canvasback_symbols_tags_idx"},
-		"found":   {func(s symbols.Store) error { _, err := s.FindSymbolInfos(t.Context(), []int64{1}); return err }, "canvasback_symbols_tags_idx"},
+		"info":    {func(s symbols.Store) error { _, err := s.GetSymbolInfo(t.Context(), 1); return err }, "canvasback_symbols_tags_idx"},
 		"segment": {func(s symbols.Store) error { _, err := s.ListSegment(t.Context(), 0); return err }, "canvasback_symbols_tags_idx"},
 	} {
 		d.db.prepared.Clear()

@@ -158,6 +158,7 @@ func allCalls(s Storage, key keys.Key, symbol symbols.Symbol, export exports.Exp
 		}},
 		{"symbols.FolderListVersion", func(ctx context.Context) error { _, err := y.FolderListVersion(ctx); return err }},
 		{"symbols.ContentsVersion", func(ctx context.Context) error { _, err := y.ContentsVersion(ctx, symbol.FolderID); return err }},
+		{"symbols.GetSymbolInfo", func(ctx context.Context) error { _, err := y.GetSymbolInfo(ctx, symbol.ID); return err }},
 		{"symbols.UpdateSymbols", func(ctx context.Context) error {
 			_, err := y.UpdateSymbols(ctx, []int64{symbol.ID}, restorer, func(info *symbols.SymbolInfo) error {
 				info.Tags = newTags("altered")

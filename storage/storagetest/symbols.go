@@ -274,6 +274,8 @@ func symbolNotFound(t *testing.T, s Harness) {
 		_, err = moveSymbol(t, s, id, symbol.FolderID)
 		wantError(t, err, symbols.ErrSymbolNotFound)
 		wantError(t, s.Symbols().DeleteSymbols(t.Context(), []int64{id}, symbols.Deletion{Match: symbols.Any}), symbols.ErrSymbolNotFound)
+		_, err = s.Symbols().GetSymbolInfo(t.Context(), id)
+		wantError(t, err, symbols.ErrSymbolNotFound)
 	}
 	wantSymbols(t, s, symbol.FolderID, symbol)
 }
@@ -421,10 +423,10 @@ func symbolInfos(t *testing.T, s Harness) {
 		insertSymbols(t, s, other.ID, given)
 	}
 	for _, info := range want {
-		got, err := s.Symbols().FindSymbolInfos(t.Context(), []int64{info.ID})
+		got, err := s.Symbols().GetSymbolInfo(t.Context(), info.ID)
 		must(t, err)
-		if !slices.Equal(got, []symbols.SymbolInfo{info}) {
-			t.Errorf("FindSymbolInfos returns %+v, want %+v", got, info)
+		if got != info {
+			t.Errorf("GetSymbolInfo returns %+v, want %+v", got, info)
 		}
 	}
 	count := len(want)

@@ -55,6 +55,7 @@ func symbolCalls(store symbols.Store) map[string]func(ctx context.Context, id in
 		},
 		"FindSymbolInfos": func(ctx context.Context, id int64) (any, error) { return store.FindSymbolInfos(ctx, []int64{id}) },
 		"GetSymbol":       func(ctx context.Context, id int64) (any, error) { return store.GetSymbol(ctx, id) },
+		"GetSymbolInfo":   func(ctx context.Context, id int64) (any, error) { return store.GetSymbolInfo(ctx, id) },
 		"InsertSymbols": func(ctx context.Context, id int64) (any, error) {
 			_, one := store.InsertSymbols(ctx, id, newSymbols("x"))
 			_, many := store.InsertSymbols(ctx, id, newSymbols("x", "y"))

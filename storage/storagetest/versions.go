@@ -44,8 +44,8 @@ func ofContents(folderID int64) resource {
 
 func ofSymbol(id int64) resource {
 	return resource{fmt.Sprint("symbol ", id), func(ctx context.Context, store symbols.Store) (symbols.Version, error) {
-		symbol, err := store.GetSymbol(ctx, id)
-		return symbol.Version, err
+		info, err := store.GetSymbolInfo(ctx, id)
+		return info.Version, err
 	}}
 }
 

@@ -23,8 +23,8 @@ func TestVersions_FollowManualStatements(t *testing.T) {
 			folder, err := store.GetFolder(ctx, folder.ID)
 			versions[1], errs[1] = folder.Version, err
 			versions[2], errs[2] = store.ContentsVersion(ctx, folder.ID)
-			symbol, err := store.GetSymbol(ctx, 1)
-			versions[3], errs[3] = symbol.Version, err
+			info, err := store.GetSymbolInfo(ctx, 1)
+			versions[3], errs[3] = info.Version, err
 			is.Equal(errs, [4]error{})
 			return versions
 		}

@@ -154,6 +154,11 @@ func (s Symbols) ListSymbolInfos(ctx context.Context, folderID int64, r symbols.
 const ofTenant = `
 	JOIN canvasback_folders AS f ON f.id = s.folder_id AND f.tenant = $1`
 
+// selectInfo selects what scanInfo reads.
+const selectInfo = `
+	SELECT s.id, s.name, s.type, s.folder_id, s.version, octet_length(s.data), coalesce(s.tags, '')
+	FROM canvasback_symbols AS s` + ofTenant
+
 func scanInfo(row Row, first ...any) (info symbols.SymbolInfo, err error) {
 	var tags string
 	err = row.Scan(append(first, &info.ID, &info.Name, &info.Type, &info.FolderID, &info.Version, &info.Size, &tags)...)
@@ -163,9 +168,7 @@ func scanInfo(row Row, first ...any) (info symbols.SymbolInfo, err error) {
 
 // findInfos returns the symbols with the given ids, in any order.
 func (s Symbols) findInfos(ctx context.Context, q querier, ids []int64) ([]symbols.SymbolInfo, error) {
-	return List(ctx, q, func(row Row) (symbols.SymbolInfo, error) { return scanInfo(row) }, `
-		SELECT s.id, s.name, s.type, s.folder_id, s.version, octet_length(s.data), coalesce(s.tags, '')
-		FROM canvasback_symbols AS s`+ofTenant+`
+	return List(ctx, q, func(row Row) (symbols.SymbolInfo, error) { return scanInfo(row) }, selectInfo+`
 		WHERE s.id = ANY ($2::bigint[])
 		ORDER BY s.id`,
 		s.Of, ids,
@@ -174,6 +177,11 @@ func (s Symbols) findInfos(ctx context.Context, q querier, ids []int64) ([]symbo
 
 func (s Symbols) FindSymbolInfos(ctx context.Context, ids []int64) ([]symbols.SymbolInfo, error) {
 	return s.findInfos(ctx, s.DB, ids)
+}
+
+func (s Symbols) GetSymbolInfo(ctx context.Context, id int64) (symbols.SymbolInfo, error) {
+	info, err := scanInfo(s.DB.QueryRow(ctx, selectInfo+` WHERE s.id = $2`, s.Of, id))
+	return info, orMissing(err, symbols.ErrSymbolNotFound)
 }
 
 // DetailColumns are the columns of symbols s that [ScanDetails] reads.
