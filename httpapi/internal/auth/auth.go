@@ -114,7 +114,7 @@ func (c *Checker) Admin(ctx context.Context, ip string, values []string) (number
 	ip = Network(ip)
 	number, slow := c.admin.find(values[0])
 	use, long := recentID{ip, number}, len(values[0]) >= minRecentKey && c.admin.isClear(number)
-	if long && c.recentAdmins.has(use, time.Now()) {
+	if long && c.recentAdmins.has(use) {
 		return number, nil
 	}
 	if err := c.adminLimit.take(ip, number == 0); err != nil {
@@ -134,7 +134,7 @@ func (c *Checker) Admin(ctx context.Context, ip string, values []string) (number
 		return 0, ErrAdminKeyWrong
 	}
 	if long {
-		c.recentAdmins.add(use, time.Now())
+		c.recentAdmins.add(use)
 	}
 	return number, nil
 }

@@ -44,8 +44,20 @@ func (l *limiter) take(ip string, count bool) error {
 	if l.burst < 0 {
 		return nil
 	}
-	if wait := l.allow(ip, time.Now(), count); wait > 0 {
+	now := time.Now()
+	hash := maphash.String(l.seed, ip)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	tat := l.tats[hash]
+	if tat.Before(now) {
+		tat = now
+	}
+	if wait := tat.Add(l.interval).Sub(now) - time.Duration(l.burst)*l.interval; wait > 0 {
 		return &LimitError{wait}
+	}
+	if count {
+		l.tats.makeRoom(now)
+		l.tats[hash] = tat.Add(l.interval)
 	}
 	return nil
 }
@@ -58,27 +70,6 @@ func (l *limiter) refund(ip string) {
 	if tat, ok := l.tats[hash]; ok {
 		l.tats[hash] = tat.Add(-l.interval)
 	}
-}
-
-// allow returns how long the client IP has to wait, or zero. It then counts a wrong
-// key, unless count is false.
-func (l *limiter) allow(ip string, now time.Time, count bool) time.Duration {
-	hash := maphash.String(l.seed, ip)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	tat := l.tats[hash]
-	if tat.Before(now) {
-		tat = now
-	}
-	if wait := tat.Add(l.interval).Sub(now) - time.Duration(l.burst)*l.interval; wait > 0 {
-		return wait
-	}
-	if !count {
-		return 0
-	}
-	l.tats.makeRoom(now)
-	l.tats[hash] = tat.Add(l.interval)
-	return 0
 }
 
 // expiries are times by hash. Those in the past mean nothing.

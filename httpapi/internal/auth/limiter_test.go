@@ -1,11 +1,13 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
@@ -13,18 +15,23 @@ import (
 
 func TestLimiter_AllowsOnePerInterval(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	l := newLimiter(2, time.Second)
-	now := time.Now()
-	is.Equal(l.allow("a", now, true), time.Duration(0))
-	is.Equal(l.allow("a", now, true), time.Duration(0))
-	is.Equal(l.allow("a", now, true), time.Second)
-	is.Equal(l.allow("a", now.Add(400*time.Millisecond), true), 600*time.Millisecond)
-	is.Equal(l.allow("a", now.Add(time.Second), true), time.Duration(0))
-	is.Equal(l.allow("a", now.Add(time.Second), true), time.Second)
-	is.Equal(l.allow("a", now.Add(time.Hour), true), time.Duration(0)) // the burst is the maximum
-	is.Equal(l.allow("a", now.Add(time.Hour), true), time.Duration(0))
-	is.Equal(l.allow("a", now.Add(time.Hour), true), time.Second)
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		l := newLimiter(2, time.Second)
+		for _, test := range []struct{ after, wait time.Duration }{
+			{0, 0}, {0, 0}, {0, time.Second},
+			{400 * time.Millisecond, 600 * time.Millisecond},
+			{600 * time.Millisecond, 0}, {0, time.Second},
+			{time.Hour, 0}, {0, 0}, {0, time.Second}, // the burst is the maximum
+		} {
+			time.Sleep(test.after)
+			var wait time.Duration
+			if limit, ok := errors.AsType[*LimitError](l.take("a", true)); ok {
+				wait = limit.Wait
+			}
+			is.Equal(wait, test.wait)
+		}
+	})
 }
 
 func TestLimiter_CountsOnlyWrongKeys(t *testing.T) {
@@ -48,15 +55,17 @@ func TestLimiter_CountsOnlyWrongKeys(t *testing.T) {
 
 func TestLimiter_LimitsEntries(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	l := newLimiter(1000, 100*time.Millisecond)
-	now := time.Now()
-	for i := range 3 * maxClientIPs {
-		l.allow(fmt.Sprint(i), now, true)
-	}
-	is.True(len(l.tats) <= maxClientIPs)
-	l.allow("later", now.Add(time.Hour), true)
-	is.Equal(len(l.tats), 1) // expired entries are evicted first
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		l := newLimiter(1000, 100*time.Millisecond)
+		for i := range 3 * maxClientIPs {
+			l.take(fmt.Sprint(i), true)
+		}
+		is.True(len(l.tats) <= maxClientIPs)
+		time.Sleep(time.Hour)
+		l.take("later", true)
+		is.Equal(len(l.tats), 1) // expired entries are evicted first
+	})
 }
 
 // TestLimiter_StoresNoClientIPs is not parallel: it measures the heap. ClientIP
@@ -72,7 +81,7 @@ func TestLimiter_StoresNoClientIPs(t *testing.T) {
 	const count, length = 1000, 64 << 10
 	before := heap()
 	for i := range count {
-		l.allow(strings.Repeat("x", length)+strconv.Itoa(i), time.Now(), true)
+		l.take(strings.Repeat("x", length)+strconv.Itoa(i), true)
 	}
 	if grown := heap() - before; grown > count*length/4 {
 		t.Errorf("%d client IPs of %d bytes take %d bytes", count, length, grown)

@@ -33,15 +33,16 @@ func newRecentUses() *recentUses {
 	return &recentUses{seed: maphash.MakeSeed(), ends: make(expiries)}
 }
 
-func (r *recentUses) has(id recentID, now time.Time) bool {
+func (r *recentUses) has(id recentID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return now.Before(r.ends[maphash.Comparable(r.seed, id)])
+	return time.Now().Before(r.ends[maphash.Comparable(r.seed, id)])
 }
 
-func (r *recentUses) add(id recentID, now time.Time) {
+func (r *recentUses) add(id recentID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := time.Now()
 	r.ends.makeRoom(now)
 	r.ends[maphash.Comparable(r.seed, id)] = now.Add(recentUse)
 }

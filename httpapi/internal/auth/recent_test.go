@@ -46,9 +46,8 @@ func TestRecentUses_LimitsEntries(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	r := newRecentUses()
-	now := time.Now()
 	for i := range 3 * maxClientIPs {
-		r.add(recentID{strconv.Itoa(i), 1}, now)
+		r.add(recentID{strconv.Itoa(i), 1})
 	}
 	is.True(len(r.ends) <= maxClientIPs)
 }
