@@ -3,6 +3,8 @@ package accept
 
 import (
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -10,46 +12,30 @@ import (
 // Gzip reports whether Accept-Encoding (RFC 9110, section 12.5.3) allows
 // gzip and does not prefer no encoding. It ignores malformed elements.
 func Gzip(header http.Header) bool {
-	const absent = -1
-	gzip, identity, others := float64(absent), float64(absent), float64(absent)
-	for _, line := range header["Accept-Encoding"] {
-		for element := range strings.SplitSeq(line, ",") {
-			coding, parameter, weighted := strings.Cut(element, ";")
-			var weight *float64
-			switch strings.ToLower(strings.Trim(coding, " \t")) {
-			case "gzip", "x-gzip":
-				weight = &gzip
-			case "identity":
-				weight = &identity
-			case "*":
-				weight = &others
-			}
-			if weight == nil || *weight != absent {
-				continue
-			}
-			if !weighted {
-				*weight = 1
-			} else if parsed, ok := parseWeight(parameter); ok {
-				*weight = parsed
-			}
-		}
-	}
-	weightOf := func(weight float64) float64 {
-		if weight == absent {
-			return max(others, 0)
-		}
-		return weight
-	}
-	return weightOf(gzip) > 0 && weightOf(gzip) >= weightOf(identity)
+	line := strings.Join(header["Accept-Encoding"], ",")
+	others := weight(line, 0, "*")
+	gzip := weight(line, others, "gzip", "x-gzip")
+	return gzip > 0 && gzip >= weight(line, others, "identity")
 }
 
-// parseWeight parses the weight of an element, such as q=0.5.
-func parseWeight(parameter string) (float64, bool) {
-	name, text, _ := strings.Cut(strings.Trim(parameter, " \t"), "=")
-	if !strings.EqualFold(name, "q") || len(text) == 0 || len(text) > len("0.000") ||
-		strings.Trim(text, "0123456789.") != "" || len(text) > 1 && text[1] != '.' {
-		return 0, false
+// parameter matches the weight of an element, such as q=0.5 (section 12.4.2).
+var parameter = regexp.MustCompile(`^[ \t]*[Qq]=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)[ \t]*$`)
+
+// weight returns the weight of the first element with one of the names of a coding, or
+// absent if there is none.
+func weight(line string, absent float64, names ...string) float64 {
+	for element := range strings.SplitSeq(line, ",") {
+		coding, given, weighted := strings.Cut(element, ";")
+		if !slices.Contains(names, strings.ToLower(strings.Trim(coding, " \t"))) {
+			continue
+		}
+		if !weighted {
+			return 1
+		}
+		if match := parameter.FindStringSubmatch(given); match != nil {
+			q, _ := strconv.ParseFloat(match[1], 64)
+			return q
+		}
 	}
-	weight, err := strconv.ParseFloat(text, 64)
-	return weight, err == nil && weight <= 1
+	return absent
 }

@@ -6,7 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"math"
+	"strconv"
 	"strings"
 )
 
@@ -101,18 +101,9 @@ func overlap(list []Range) bool {
 
 // parsePosition parses a decimal number. A number beyond int64 becomes the largest
 // int64, which no position in a representation reaches.
-func parsePosition(text string) (n int64, ok bool) {
-	for _, digit := range []byte(text) {
-		if digit < '0' || digit > '9' {
-			return 0, false
-		}
-		if n > (math.MaxInt64-9)/10 {
-			n = math.MaxInt64
-		} else {
-			n = n*10 + int64(digit-'0')
-		}
-	}
-	return n, text != ""
+func parsePosition(text string) (int64, bool) {
+	n, _ := strconv.ParseUint(text, 10, 63)
+	return int64(n), text != "" && strings.Trim(text, "0123456789") == ""
 }
 
 // Multipart is what surrounds the ranges in a response with several of them (RFC 9110,
