@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"io"
 	"net/http"
@@ -179,16 +180,15 @@ func (c *call) streamJSON(write func(io.Writer) error) error {
 	}
 	header.Set("Content-Encoding", "gzip")
 	return c.stream(func(w io.Writer) error {
-		const block = 64 << 10 // is compressed at a time
-		compressor := bodies.NewGzipWriter(w)
-		buffer := bufio.NewWriterSize(compressor, block)
-		if err := write(buffer); err != nil {
+		buffer := bufio.NewWriterSize(w, stream.ChunkSize)
+		compressor := gzip.NewWriter(buffer)
+		if err := write(compressor); err != nil {
 			return err
 		}
-		if err := buffer.Flush(); err != nil {
+		if err := compressor.Close(); err != nil {
 			return err
 		}
-		return compressor.Close()
+		return buffer.Flush()
 	})
 }
 
