@@ -16,11 +16,13 @@
 package apitest
 
 import (
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -156,7 +158,9 @@ func (t headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // AddFile adds a file below [FilesURL], or replaces it, and returns its URL. Its
 // modification time is the time of the Clock.
 func (s *Server) AddFile(name, content string) string {
-	s.files.put(name, content, s.Clock.Now())
+	s.files.mu.Lock()
+	defer s.files.mu.Unlock()
+	s.files.files[name] = &fstest.MapFile{Data: []byte(content), ModTime: s.Clock.Now()}
 	return FilesURL + url.PathEscape(name)
 }
 
@@ -168,4 +172,17 @@ func (s *Server) RegisterExport(t testing.TB, sourceURL, fileName, content strin
 	}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// fileSystem is an in-memory file system whose files may be added while others are read.
+type fileSystem struct {
+	mu    sync.Mutex
+	files fstest.MapFS
+}
+
+// Open implements [fs.FS].
+func (f *fileSystem) Open(name string) (fs.File, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.files.Open(name)
 }
