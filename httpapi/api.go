@@ -5,6 +5,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
+	"sync"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi/internal/auth"
@@ -39,3 +41,73 @@ type API struct {
 // Format implements [fmt.Formatter] for all verbs. It prints no state, which other
 // goroutines change.
 func (a *API) Format(f fmt.State, _ rune) { io.WriteString(f, "httpapi.API") }
+
+// New returns the API. It starts no goroutine: the application runs
+// [keys.Service.Run] itself. An error means that AllowedOrigins, RegisterWith or a
+// bcrypt hash in AdminKeys is invalid, or that AdminKeys and AuthenticateAdmin are set.
+func New(options *Options) (*API, error) {
+	var opts Options
+	if options != nil {
+		opts = *options
+	}
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	opts = opts.withDefaults()
+	checker, err := auth.New(auth.Options{
+		Keys:      opts.Keys,
+		AdminKeys: opts.AdminKeys,
+		Burst:     opts.Limits.WrongKeys.Burst,
+		Interval:  opts.Limits.WrongKeys.Interval,
+		Timeout:   opts.Limits.StoreTimeout,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("httpapi: %w", err)
+	}
+	opts.AdminKeys = nil // not shown when the API is printed
+	a := &API{
+		options:     opts,
+		keys:        opts.Keys,
+		symbols:     opts.Symbols,
+		exports:     opts.Exports,
+		auth:        checker,
+		crossOrigin: http.NewCrossOriginProtection(),
+		memory:      budget.New[client](opts.Limits.Memory),
+		streams:     newStreamLimiter(opts.Limits.Downloads, 0, "downloads"),
+		changes:     newStreamLimiter(opts.Limits.ChangeStreams, opts.Limits.AllChangeStreams, "streams of changes"),
+		turns:       &turns{clients: make(map[client]*turn)},
+		refusals:    newRefusals(),
+		cors:        newCORS(opts.AllowedOrigins),
+		log:         opts.Logger,
+	}
+	a.warnBuffered = sync.OnceFunc(func() {
+		a.log.Warn("downloads may be buffered: the ResponseWriter can neither flush nor set deadlines, as behind http.TimeoutHandler")
+	})
+	if opts.DangerouslySkipClientKeys && a.cors.allowAll {
+		a.log.Warn("client routes are open to the pages of all origins")
+	}
+	if prefix := strings.Trim(opts.Prefix, "/"); prefix != "" {
+		a.prefix = "/" + prefix
+	}
+	a.mux = newMux(a.routes())
+	return a, nil
+}
+
+// Handler is [New] for a program that cannot go on without it: it panics if New
+// returns an error, so that one expression mounts the API.
+func Handler(options *Options) http.Handler {
+	a, err := New(options)
+	if err != nil {
+		panic(err)
+	}
+	return a
+}
+
+// Stats are current figures of an [API].
+type Stats struct {
+	Downloads     int // that run
+	ChangeStreams int // that are open
+}
+
+// Stats returns the current figures.
+func (a *API) Stats() Stats { return Stats{a.streams.all(), a.changes.all()} }
