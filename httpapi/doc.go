@@ -51,10 +51,9 @@
 // pages with an img element; such a response has Referrer-Policy: no-referrer.
 //
 // The requests that the application gets from the API, RequireClientKey and
-// Authenticate have neither header nor that parameter, so that nothing logs a key. An API behind
-// RequireClientKey or Authenticate takes the keys from the request context, and
-// verifies no key twice. The request of the caller is not modified: middleware around
-// the API that logs headers, as gin.Recovery does, belongs behind [HideKeys].
+// Authenticate have neither header nor that parameter, so that nothing logs a key. An API
+// behind RequireClientKey or Authenticate takes the keys from the request context, and
+// verifies no key twice. The request of the caller is not modified: see [HideKeys].
 //
 // # Order of checks
 //

@@ -51,10 +51,6 @@ func newMux(routes []route) *http.ServeMux {
 // ServeHTTP implements [http.Handler]. It reads the body of r and, like
 // [http.ServeMux], sets its Pattern, prefix included, for middleware around it. It
 // modifies nothing else of r.
-//
-// What the application gets from the API, such as the request of Options.Authorize,
-// has no keys in its header. Middleware around the API that logs headers belongs
-// behind [HideKeys].
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	shown, tokens := cutToken(r)
 	c := a.newCall(w, shown, tokens)

@@ -49,10 +49,8 @@ func ConfigureServer(s *http.Server) {
 //   - On Linux a client makes progress if it acknowledges 64 to 300 KB per
 //     [Limits.IdleTimeout], depending on its TCP window updates. Otherwise it must
 //     drain a third of the socket's send buffer, which can exceed 1 MB.
-//   - The connection of a client that times out is reset (RST) and not closed
-//     (FIN), which an HTTP/1.0 client takes for the end of the file. So is that of
-//     an aborted download behind middleware whose ResponseWriter has neither Unwrap
-//     nor Hijack.
+//   - The connection of a client that times out is reset (RST) and not closed (FIN). So is
+//     that of an aborted download behind middleware without Unwrap and Hijack.
 func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	return stream.ConnContext(ctx, conn)
 }

@@ -102,8 +102,7 @@ func (c *Checker) Token(ctx context.Context, ip func() string, values []string, 
 }
 
 // Admin returns the number of the admin key of a request, counted from 1. The limit of
-// a client IP holds for right keys too: beyond it a response does not reveal whether a
-// key is one. Only a long key in clear that the IP has used within the last hour passes.
+// a client IP holds for right keys too, except for a long one in clear that it used recently.
 func (c *Checker) Admin(ctx context.Context, ip string, values []string) (number int, err error) {
 	switch {
 	case c.admin.empty():

@@ -1,9 +1,8 @@
 // Package budget bounds the memory that requests make the process hold.
 //
-// A Budget is one number of bytes for all requests. A request of up to 64 KiB may use
-// all of it, one of up to 1/128 seven eighths, and a larger one three quarters, so that
-// none waits for larger ones. A client has half of it, or a single request that needs
-// more.
+// A Budget is one number of bytes for all requests. Each class of requests leaves a part
+// of it to smaller ones, so that none waits for larger ones. A client has half of it, or a
+// single request that needs more.
 package budget
 
 import (

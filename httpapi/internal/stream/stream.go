@@ -16,13 +16,11 @@ import (
 )
 
 // ChunkSize is how many bytes a [Writer] writes under one timeout. A client times out if
-// it does not drain as much as the kernel requires before it wakes a blocked writer: with
-// [ConnContext] on Linux 64 KiB, or up to 300 KB if the client's kernel sends window updates
-// late; otherwise a third of the socket's send buffer, up to 1.3 MB. With a timeout of a
-// minute that is 5 or 22 KB/s.
+// it does not drain as much as the kernel requires before it wakes a blocked writer: see
+// ConnContext in package httpapi. With a timeout of a minute that is 5 KB/s with
+// [ConnContext] on Linux, and otherwise up to 22 KB/s.
 //
-// 63 KiB chunks measured 1.4x faster than 64 KiB ones, which split into two
-// segments.
+// 63 KiB chunks measured 1.4x faster than 64 KiB ones, which split into two segments.
 const ChunkSize = 63 << 10
 
 // serverBuffer is how many bytes of a response net/http buffers. It computes
