@@ -100,7 +100,7 @@ func (c *call) checkClientKey(scopes []string, last func(*keys.Key) error) error
 // KeyFromContext returns the verified client key of a request. It returns false
 // on routes that need no client key.
 func KeyFromContext(ctx context.Context) (keys.Key, bool) {
-	passed, ok := ctx.Value(callKey{}).(*callContext)
+	passed, ok := ctx.Value(callKey{}).(*passedCall)
 	if !ok || passed.call == nil || !passed.call.verified {
 		return keys.Key{}, false
 	}
@@ -118,9 +118,6 @@ func (a *API) RequireScope(scope string) func(http.Handler) http.Handler {
 // with the key in the context (see [KeyFromContext]), or responds like the routes
 // of the API: CORS headers and preflights, error bodies, rate limit. With
 // DangerouslySkipClientKeys it calls next without a key.
-//
-// The request of next has neither x-api-key nor x-admin-key in its header, so that
-// nothing logs them. Its context keeps them for an API behind it.
 //
 // The request is reported to Observe when next returns. Its Route is r.Pattern,
 // which http.ServeMux and chi set, or empty. With Observe set, next gets a
@@ -161,8 +158,7 @@ func (a *API) requireClientKey(next http.Handler, scopes ...string) http.Handler
 //		c.Request = r
 //	}
 //
-// The header of the returned request has neither x-api-key nor x-admin-key. With
-// DangerouslySkipClientKeys there is no key. Observe is called for rejected requests
+// With DangerouslySkipClientKeys there is no key. Observe is called for rejected requests
 // only. The key must have all scopes, as behind [API.RequireScope].
 func (a *API) Authenticate(w http.ResponseWriter, r *http.Request, scopes ...string) (*http.Request, bool) {
 	c := a.newCall(w, r, nil)

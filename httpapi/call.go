@@ -55,20 +55,19 @@ func (a *API) newCall(w http.ResponseWriter, r *http.Request, tokens []string) *
 	c := &call{api: a, w: response{ResponseWriter: w}, start: time.Now()}
 	c.credentials = newCredentials(r.Header, tokens)
 	header := withoutKeys(r.Header)
-	if passed, ok := r.Context().Value(callKey{}).(*callContext); ok {
+	if passed, ok := r.Context().Value(callKey{}).(*passedCall); ok {
 		c.outer, c.inherited = passed.call, passed.call != nil && len(header) == len(r.Header)
 		c.credentials = passed.join(c.credentials)
 	}
-	passed := &callContext{r.Context(), c.credentials, c, ""}
-	c.r = r.WithContext(passed)
+	passed := &passedCall{c.credentials, c, ""}
+	c.r = r.WithContext(context.WithValue(r.Context(), callKey{}, passed))
 	c.r.Header = header
 	passed.requestID = a.options.setRequestID(w, c.r)
 	return c
 }
 
-// callContext carries what this package knows of a request through its context.
-type callContext struct {
-	context.Context
+// passedCall is what this package knows of a request, in its context.
+type passedCall struct {
 	credentials credentials
 	call        *call // nil behind HideKeys
 	requestID   string
@@ -76,17 +75,10 @@ type callContext struct {
 
 type callKey struct{}
 
-func (c *callContext) Value(key any) any {
-	if key == (callKey{}) {
-		return c
-	}
-	return c.Context.Value(key)
-}
-
 // RequestIDFromContext returns the request id of a request to an [API], or "". It may be
 // the RequestID of fetch.Options.
 func RequestIDFromContext(ctx context.Context) string {
-	if passed, ok := ctx.Value(callKey{}).(*callContext); ok {
+	if passed, ok := ctx.Value(callKey{}).(*passedCall); ok {
 		return passed.requestID
 	}
 	return ""
@@ -94,9 +86,9 @@ func RequestIDFromContext(ctx context.Context) string {
 
 // join returns the credentials that are given, and instead of absent ones those that
 // the request had before.
-func (c *callContext) join(given credentials) credentials {
+func (p *passedCall) join(given credentials) credentials {
 	return func() keyValues {
-		values, outer := given(), c.credentials()
+		values, outer := given(), p.credentials()
 		if values.client == nil {
 			values.client = outer.client
 		}
@@ -120,10 +112,10 @@ func HideKeys(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shown, tokens := cutToken(r)
 		given := newCredentials(r.Header, tokens)
-		if passed, ok := r.Context().Value(callKey{}).(*callContext); ok {
+		if passed, ok := r.Context().Value(callKey{}).(*passedCall); ok {
 			given = passed.join(given)
 		}
-		inner := shown.WithContext(&callContext{r.Context(), given, nil, ""})
+		inner := shown.WithContext(context.WithValue(r.Context(), callKey{}, &passedCall{given, nil, ""}))
 		inner.Header = withoutKeys(r.Header)
 		next.ServeHTTP(w, inner)
 		r.Pattern = inner.Pattern
@@ -131,7 +123,7 @@ func HideKeys(next http.Handler) http.Handler {
 }
 
 // callOf returns the call of a request that the mux of an API serves.
-func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*callContext).call }
+func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*passedCall).call }
 
 // storeContext returns the context of store calls. It ends after StoreTimeout and
 // not when the client disconnects: a client may close its side of the connection

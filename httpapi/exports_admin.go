@@ -153,11 +153,7 @@ func (e exportEndpoints) listExports(c *call) error {
 	if last > 0 {
 		c.setLink(page.Limit, last)
 	}
-	body, err := marshal(records)
-	if err != nil {
-		return err
-	}
-	return c.sendCompressible(body)
+	return c.encodeCompressible(records)
 }
 
 // listRecords reads records in pages, and counts each before it reads the next. If more

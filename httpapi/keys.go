@@ -47,26 +47,16 @@ func appendKey(dst []byte, key keys.Key) []byte {
 		dst = bodies.AppendString(dst, key.Owner)
 	}
 	dst = append(dst, `,"scopes":`...)
-	dst = appendScopes(dst, key.Scopes.List())
+	if list := key.Scopes.List(); list == nil {
+		dst = append(dst, "null"...)
+	} else {
+		dst = bodies.AppendStrings(dst, list)
+	}
 	dst = append(dst, `,"previousKeyExpiresAt":`...)
 	dst = appendOptionalTime(dst, key.PreviousExpiresAt)
 	dst = append(dst, `,"useCount":`...)
 	dst = strconv.AppendInt(dst, key.UseCount, 10)
 	return append(dst, '}')
-}
-
-func appendScopes(dst []byte, list []string) []byte {
-	if list == nil {
-		return append(dst, "null"...)
-	}
-	dst = append(dst, '[')
-	for i, scope := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = bodies.AppendString(dst, scope)
-	}
-	return append(dst, ']')
 }
 
 type apiKeyRequest struct {

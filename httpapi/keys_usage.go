@@ -39,7 +39,7 @@ func (e keyEndpoints) keyUsage(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.sendUsage(dayUsages(list[0].Days))
+	return c.encodeCompressible(dayUsages(list[0].Days))
 }
 
 // totalUsage responds with the usage of several keys, or their sum.
@@ -60,13 +60,13 @@ func (e keyEndpoints) totalUsage(c *call) error {
 		return err
 	}
 	if filter.IDs == nil {
-		return c.sendUsage(dayUsages(list[0].Days))
+		return c.encodeCompressible(dayUsages(list[0].Days))
 	}
 	out := make([]keyUsage, len(list))
 	for i, usage := range list {
 		out[i] = keyUsage{usage.ID, dayUsages(usage.Days)}
 	}
-	return c.sendUsage(out)
+	return c.encodeCompressible(out)
 }
 
 // usage returns the usage of the parameter days.
@@ -79,14 +79,6 @@ func (e keyEndpoints) usage(c *call, filter keys.UsageFilter) ([]keys.KeyUsage, 
 	ctx, cancel := c.storeContext()
 	defer cancel()
 	return e.service.Usage(ctx, filter)
-}
-
-func (c *call) sendUsage(usage any) error {
-	body, err := marshal(usage)
-	if err != nil {
-		return err
-	}
-	return c.sendCompressible(body)
 }
 
 // ids returns the parameter ids, or nil if the request does not have it.

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
-	"io/fs"
 	"net/http"
 	"sync"
 
@@ -56,7 +55,7 @@ func staticFile(content []byte, mediaType string, cacheable bool) endpoint {
 
 // clientFile returns the endpoint of a file of package client.
 func clientFile(name, mediaType string) endpoint {
-	content, err := fs.ReadFile(jsclient.Files, name)
+	content, err := jsclient.Files.ReadFile(name)
 	if err != nil {
 		panic(err) // the file is embedded
 	}

@@ -109,6 +109,15 @@ func (c *call) writeSized(status int, size int64, write func(io.Writer) error) {
 	}
 }
 
+// encodeCompressible is encode with status 200, compressed if possible.
+func (c *call) encodeCompressible(value any) error {
+	body, err := marshal(value)
+	if err != nil {
+		return err
+	}
+	return c.sendCompressible(body)
+}
+
 // sendCompressible responds with JSON without an ETag, compressed if possible.
 func (c *call) sendCompressible(body []byte) error {
 	if err := c.count(int64(len(body))); err != nil {

@@ -9,14 +9,10 @@
 // comments of client.d.ts describe it.
 package client
 
-import (
-	"embed"
-	"io/fs"
-)
-
-//go:embed client.js client.d.ts
-var files embed.FS
+import "embed"
 
 // Files holds client.js, an ES module without dependencies, and client.d.ts, its types
 // for TypeScript.
-var Files fs.FS = files
+//
+//go:embed client.js client.d.ts
+var Files embed.FS

@@ -65,7 +65,7 @@ func appendFields(dst []byte, symbol *symbols.Symbol, size int64, fields Fields)
 		case sizeField:
 			dst = strconv.AppendInt(dst, size, 10)
 		case tagsField:
-			dst = appendTags(dst, symbol.Tags)
+			dst = AppendStrings(dst, symbol.Tags.List())
 		case metaField:
 			dst = append(dst, cmp.Or(symbol.Meta, "null")...)
 		case createdAtField:
@@ -73,26 +73,27 @@ func appendFields(dst []byte, symbol *symbols.Symbol, size int64, fields Fields)
 		case updatedAtField:
 			dst = append(AppendTime(append(dst, '"'), symbol.UpdatedAt), '"')
 		case updatedByField:
-			dst = AppendOptionalID(dst, symbol.UpdatedBy)
+			dst = appendOptionalID(dst, symbol.UpdatedBy)
 		}
 		separator = ','
 	}
 	return append(dst, '}')
 }
 
-func appendTags(dst []byte, tags symbols.Tags) []byte {
+// AppendStrings appends a list of JSON strings.
+func AppendStrings(dst []byte, list []string) []byte {
 	dst = append(dst, '[')
-	for i, tag := range tags.List() {
+	for i, text := range list {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = AppendString(dst, tag)
+		dst = AppendString(dst, text)
 	}
 	return append(dst, ']')
 }
 
-// AppendOptionalID appends an id, or null if it is zero.
-func AppendOptionalID(dst []byte, id int64) []byte {
+// appendOptionalID appends an id, or null if it is zero.
+func appendOptionalID(dst []byte, id int64) []byte {
 	if id == 0 {
 		return append(dst, "null"...)
 	}
