@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"bytes"
 	"compress/gzip"
+	"database/sql"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/matryer/is"
 	"go.uber.org/goleak"
+	_ "modernc.org/sqlite"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/files"
@@ -23,6 +25,7 @@ import (
 	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
 )
 
@@ -95,6 +98,17 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	is.NoErr(err)
 	h.rawKey = string(issued.Raw)
 	return h
+}
+
+// openSQLite opens and migrates the SQLite database of a file.
+func openSQLite(tb testing.TB, path string) (*sql.DB, *sqlite.DB) {
+	tb.Helper()
+	pool := must(sql.Open("sqlite", "file:"+path+
+		"?_pragma=busy_timeout(60000)&_pragma=foreign_keys(ON)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"))
+	tb.Cleanup(func() { pool.Close() })
+	db := must(sqlite.New(pool))
+	is.New(tb).NoErr(db.Migrate(tb.Context()))
+	return pool, db
 }
 
 // newKeyService returns a Service with options that must be valid.

@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"database/sql"
 	"flag"
 	"io"
 	"net/http"
@@ -21,7 +20,6 @@ import (
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
-	"example.com/canvasback/storage/sqlite"
 )
 
 var manyKeys = flag.Int("keys", 10_000, "number of keys of BenchmarkManyKeys")
@@ -48,11 +46,7 @@ var keyTables = map[string]func(b *testing.B) keyTable{
 		}}
 	},
 	"sqlite": func(b *testing.B) keyTable {
-		pool := must(sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "bench.db")+
-			"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"))
-		b.Cleanup(func() { pool.Close() })
-		db := must(sqlite.New(pool))
-		is.New(b).NoErr(db.Migrate(b.Context()))
+		pool, db := openSQLite(b, filepath.Join(b.TempDir(), "bench.db"))
 		return keyTable{db.Keys(), func(b *testing.B, count int) {
 			_, err := pool.ExecContext(b.Context(), `
 				WITH RECURSIVE i (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM i WHERE i < ?1)

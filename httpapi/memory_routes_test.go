@@ -3,7 +3,6 @@ package httpapi_test
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -23,7 +22,6 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
-	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
 )
 
@@ -184,13 +182,8 @@ func (h *harness) stall(method string, request worstRequest, clients []string) (
 // requests. It returns the path of a link.
 func serveWorst(t *testing.T, finished *atomic.Int64) (h *harness, link string) {
 	is := is.New(t)
-	pool, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "worst.db")+
-		"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
-	is.NoErr(err)
+	pool, db := openSQLite(t, filepath.Join(t.TempDir(), "worst.db"))
 	pool.SetMaxOpenConns(4)
-	t.Cleanup(func() { pool.Close() })
-	db := must(sqlite.New(pool))
-	is.NoErr(db.Migrate(t.Context()))
 	h = serve(t, func(o *httpapi.Options) {
 		o.Symbols = must(symbols.NewService(db.Symbols(), nil))
 		o.Exports = must(exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{unsizedOpener(100 << 20)}, PrefetchBytes: 2 << 20}))

@@ -129,40 +129,35 @@ func TestDownloads_AreLimitedForEachClient(t *testing.T) {
 	_, link := l.create(exportBody("s"))
 	other := h.anotherKey()
 
-	open := func(key string, kind int) (net.Conn, *http.Response) {
-		conn := h.dial()
-		body := [...]string{exportBody("s"), batchBody("s"), ""}[kind]
-		line := [...]string{"POST /viewer/exports/download", "POST /viewer/exports/download-batch", "GET " + link}[kind]
-		fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", line, key, len(body), body)
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		is.NoErr(err)
-		return conn, response
+	requests := [...]struct{ method, path, body string }{
+		{"POST", "/viewer/exports/download", exportBody("s")},
+		{"POST", "/viewer/exports/download-batch", batchBody("s")},
+		{"GET", link, ""},
 	}
-	var conns []net.Conn
-	for kind := range 3 {
-		conn, response := open(h.rawKey, kind)
-		is.Equal(response.StatusCode, 200)
-		conns = append(conns, conn)
+	open := func(key string, kind, status int) *http.Response {
+		r := requests[kind]
+		response := h.open(r.method, r.path, r.body, "x-api-key", key)
+		is.Equal(response.StatusCode, status)
+		return response
 	}
-	for kind := range 3 {
-		conn, response := open(h.rawKey, kind)
-		is.Equal(response.StatusCode, 429)
+	var running []*http.Response
+	for kind := range requests {
+		running = append(running, open(h.rawKey, kind, 200))
+	}
+	for kind := range requests {
+		response := open(h.rawKey, kind, 429)
 		is.Equal(response.Header.Get("Retry-After"), "1")
-		is.NoErr(conn.Close())
+		is.NoErr(response.Body.Close())
 	}
 	h.client("POST", "/viewer/exports/links", exportBody("s")).wantError(429, "too_many_requests")
 	h.client("GET", "/symbol/folders", "").want(200)
-	conn, response := open(other, 0)
-	is.Equal(response.StatusCode, 200)
-	is.NoErr(conn.Close())
-	conn, response = open(other, 2) // counts for the key of the link
-	is.Equal(response.StatusCode, 429)
-	is.NoErr(conn.Close())
+	is.NoErr(open(other, 0, 200).Body.Close())
+	is.NoErr(open(other, 2, 429).Body.Close()) // counts for the key of the link
 
-	is.NoErr(conns[0].Close())
+	is.NoErr(running[0].Body.Close())
 	eventually(t, func() bool {
-		conn, response := open(h.rawKey, 0)
-		conn.Close()
+		response := h.open("POST", "/viewer/exports/download", exportBody("s"))
+		response.Body.Close()
 		return response.StatusCode == 200
 	})
 }
@@ -175,12 +170,7 @@ func TestDownloads_TokensAreClients(t *testing.T) {
 	h.options.Limits.Downloads = 1
 	h.listen(httpapi.Handler(&h.options))
 	open := func(key string) int {
-		conn := h.dial()
-		body := exportBody("s")
-		fmt.Fprintf(conn, "POST /viewer/exports/download HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		is.NoErr(err)
-		return response.StatusCode
+		return h.open("POST", "/viewer/exports/download", exportBody("s"), "x-api-key", key).StatusCode
 	}
 	for i := range 16 {
 		token := h.token(fmt.Sprintf(`{"expiresInSeconds":%d}`, 100+i))
@@ -197,18 +187,12 @@ func TestDownloads_OfClientIPsAreLimited(t *testing.T) {
 	h := serveExport(t, unsizedOpener(100<<20))
 	h.options.Limits.Downloads, h.options.DangerouslySkipClientKeys = 1, true
 	h.options.ClientIP = func(r *http.Request) string { return r.Header.Get("X-Client") }
-	api := newAPI(t, h.options)
-	h.listen(api)
+	h.listen(httpapi.Handler(&h.options))
 	status := func(ip string) int {
-		conn := h.dial()
-		body := exportBody("s")
-		fmt.Fprintf(conn, "POST /viewer/exports/download HTTP/1.1\r\nHost: x\r\nX-Client: %s\r\nContent-Length: %d\r\n\r\n%s", ip, len(body), body)
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		is.NoErr(err)
-		return response.StatusCode
+		return h.open("POST", "/viewer/exports/download", exportBody("s"), "X-Client", ip).StatusCode
 	}
 	got := []int{status("192.0.2.1"), status("192.0.2.1"), status("192.0.2.2"), status(strings.Repeat("x", 2000))}
-	is.New(t).Equal(got, []int{200, 429, 200, 200})
+	is.Equal(got, []int{200, 429, 200, 200})
 }
 
 // TestDownloads_ClientThatDoesNotWaitIsSlowedDown sends requests on one connection without

@@ -19,13 +19,11 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
-	_ "modernc.org/sqlite"
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
-	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
 )
 
@@ -63,15 +61,9 @@ type benchDB struct {
 
 func benchSQLite(b *testing.B) benchDB {
 	is := is.New(b)
-	dsn := "file:" + filepath.Join(b.TempDir(), "bench.db") +
-		"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
-	pool, err := sql.Open("sqlite", dsn)
-	is.NoErr(err)
-	b.Cleanup(func() { pool.Close() })
+	pool, db := openSQLite(b, filepath.Join(b.TempDir(), "bench.db"))
 	pool.SetMaxOpenConns(3)
 	pool.SetMaxIdleConns(3)
-	db := must(sqlite.New(pool))
-	is.NoErr(db.Migrate(b.Context()))
 	prepare := func(statement string) *sql.Stmt {
 		prepared, err := pool.Prepare(statement)
 		is.NoErr(err)
@@ -81,7 +73,7 @@ func benchSQLite(b *testing.B) benchDB {
 	fillBench(b, db.Symbols())
 	list := prepare(`SELECT id, name, type, data FROM canvasback_symbols WHERE folder_id = ? ORDER BY id`)
 	get := prepare(`SELECT name, type, data FROM canvasback_symbols WHERE id = ?`)
-	_, err = pool.ExecContext(b.Context(), `
+	_, err := pool.ExecContext(b.Context(), `
 		CREATE TABLE plain_inserts (
 			id INTEGER PRIMARY KEY AUTOINCREMENT, folder_id INTEGER, name TEXT, type TEXT, data TEXT
 		) STRICT;

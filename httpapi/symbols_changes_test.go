@@ -3,7 +3,6 @@ package httpapi_test
 import (
 	"bufio"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -20,7 +19,6 @@ import (
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
-	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
 )
 
@@ -263,26 +261,13 @@ func TestChanges_Limits(t *testing.T) {
 func TestChanges_UnavailableStore(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	pool, db := openChanges(t, filepath.Join(t.TempDir(), "db"))
+	pool, db := openSQLite(t, filepath.Join(t.TempDir(), "db"))
 	h := serve(t, func(o *httpapi.Options) {
 		o.Symbols = must(symbols.NewService(db.Symbols(), nil))
 		o.Limits.StoreTimeout = 300 * time.Millisecond
 	})
 	is.NoErr(pool.Close())
 	h.client("GET", "/symbol/changes", "").wantError(503, "unavailable")
-}
-
-// openChanges opens a SQLite database.
-func openChanges(t *testing.T, path string) (*sql.DB, *sqlite.DB) {
-	t.Helper()
-	is := is.New(t)
-	dsn := "file:" + path + "?_pragma=busy_timeout(60000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)"
-	pool, err := sql.Open("sqlite", dsn)
-	is.NoErr(err)
-	t.Cleanup(func() { pool.Close() })
-	db := must(sqlite.New(pool))
-	is.NoErr(db.Migrate(t.Context()))
-	return pool, db
 }
 
 var changeSeeds = flag.Int("changes", 5, "seeds of TestChanges_ReadersConverge; with more than 5, 500 changes each instead of 100")
@@ -304,7 +289,7 @@ func converge(t *testing.T, seed uint64) {
 	path := filepath.Join(t.TempDir(), "db")
 	var processes [2]*harness
 	for i := range processes {
-		_, db := openChanges(t, path)
+		_, db := openSQLite(t, path)
 		processes[i] = serve(t, func(o *httpapi.Options) { o.Symbols = must(symbols.NewService(db.Symbols(), nil)) })
 	}
 	random := rand.New(rand.NewPCG(seed, 1))

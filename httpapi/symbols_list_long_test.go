@@ -53,6 +53,23 @@ func TestSymbolList_LongListIsCached(t *testing.T) {
 	}
 }
 
+// getChanging reads a list of 30 symbols, of which another process changes one meanwhile. The
+// ETag matches no later list.
+func getChanging(h *harness, store *hookedStore, other *symbols.Service, path string) response {
+	h.t.Helper()
+	store.onRead(func(after int64) error {
+		if after == 26 {
+			_, err := other.UpdateSymbol(h.t.Context(), 29, symbols.SymbolFields{Name: new("new")}, symbols.Any)
+			return err
+		}
+		return nil
+	})
+	mixed := h.client("GET", path, "").want(200)
+	store.onRead(func(int64) error { return nil })
+	h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", mixed.header.Get("ETag")).want(200)
+	return mixed
+}
+
 // TestSymbolList_LongListIsStreamed reads a list above the limit of what is read in
 // advance.
 func TestSymbolList_LongListIsStreamed(t *testing.T) {
@@ -69,17 +86,8 @@ func TestSymbolList_LongListIsStreamed(t *testing.T) {
 	h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", tag).want(304)
 
 	// A list that includes a concurrent change has another ETag.
-	store.onRead(func(after int64) error {
-		if after == 26 {
-			_, err := otherProcess.UpdateSymbol(t.Context(), 29, symbols.SymbolFields{Name: new("new")}, symbols.Any)
-			return err
-		}
-		return nil
-	})
-	mixed := h.client("GET", path, "").want(200)
+	mixed := getChanging(h, store, otherProcess, path)
 	is.True(mixed.header.Get("ETag") != tag)
-	store.onRead(func(int64) error { return nil })
-	h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", mixed.header.Get("ETag")).want(200)
 
 	// A failure of the store aborts the response.
 	store.onRead(func(after int64) error {
@@ -134,18 +142,9 @@ func TestSymbolList_LongListIsReadOnce(t *testing.T) {
 	is.Equal(len(tags), 2)
 
 	// A change between the encoded part and the streamed rest.
-	store.onRead(func(after int64) error {
-		if after == 26 {
-			_, err := otherProcess.UpdateSymbol(t.Context(), 29, symbols.SymbolFields{Name: new("new")}, symbols.Any)
-			return err
-		}
-		return nil
-	})
-	mixed := h.client("GET", path, "").want(200)
+	mixed := getChanging(h, store, otherProcess, path)
 	is.Equal(ids(mixed), upTo(30))
 	is.True(strings.Contains(string(mixed.body), `"name":"new"`))
-	store.onRead(func(int64) error { return nil })
-	h.send("GET", path, "", "x-api-key", h.rawKey, "If-None-Match", mixed.header.Get("ETag")).want(200)
 }
 
 func TestSymbolList_HeadOfLongList(t *testing.T) {

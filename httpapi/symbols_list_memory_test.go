@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"database/sql"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,10 +11,8 @@ import (
 	"testing"
 
 	"github.com/matryer/is"
-	_ "modernc.org/sqlite"
 
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
 )
 
@@ -25,12 +22,7 @@ import (
 func TestSymbolList_LongListMemory(t *testing.T) {
 	is := is.New(t)
 	const count = 3000
-	pool, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "huge.db")+
-		"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
-	is.NoErr(err)
-	defer pool.Close()
-	db := must(sqlite.New(pool))
-	is.NoErr(db.Migrate(t.Context()))
+	pool, db := openSQLite(t, filepath.Join(t.TempDir(), "huge.db"))
 	service := must(symbols.NewService(db.Symbols(), nil))
 	folder, err := service.CreateFolder(t.Context(), "A")
 	is.NoErr(err)

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"bytes"
-	"database/sql"
 	"encoding/base64"
 	"fmt"
 	"path/filepath"
@@ -12,12 +11,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
-	_ "modernc.org/sqlite"
 
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
-	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
 )
 
@@ -156,13 +153,10 @@ var symbolStores = map[string]func(t *testing.T, connections int) (connect func(
 		return func() symbols.Store { return store }
 	},
 	"sqlite": func(t *testing.T, connections int) func() symbols.Store {
-		name := "file:" + filepath.Join(t.TempDir(), "test.db") + "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)"
+		path := filepath.Join(t.TempDir(), "test.db")
 		return func() symbols.Store {
-			pool := must(sql.Open("sqlite", name))
-			t.Cleanup(func() { pool.Close() })
+			pool, db := openSQLite(t, path)
 			pool.SetMaxOpenConns(connections)
-			db := must(sqlite.New(pool))
-			is.New(t).NoErr(db.Migrate(t.Context()))
 			return db.Symbols()
 		}
 	},
