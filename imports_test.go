@@ -125,7 +125,6 @@ var importRules = []importRule{
 	},
 	{
 		pkg:    "httpapi/internal/budget",
-		may:    []string{"golang.org/x/sync/semaphore"},
 		never:  []string{"net/http", "database/sql"},
 		reason: "the budget knows no requests",
 	},

@@ -15,7 +15,6 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 )
 
@@ -120,13 +119,12 @@ func TestExportsAdmin_ShowsRegistrant(t *testing.T) {
 	const body = `{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/a.pdf"}`
 
 	h := serve(t)
-	other, err := h.options.Keys.Create(t.Context(), keys.Fields{})
-	is.NoErr(err)
+	other := h.keyOf("")
 	h.client("POST", "/viewer/exports/register", body).want(201)
 	is.Equal(registrant(h), 1.0)
-	h.send("POST", "/viewer/exports/register", body, "x-api-key", string(other.Raw)).want(200)
+	h.send("POST", "/viewer/exports/register", body, "x-api-key", other).want(200)
 	is.Equal(registrant(h), 2.0)
-	_, _, err = h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: filesURL + "a.pdf"})
+	_, _, err := h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: filesURL + "a.pdf"})
 	is.NoErr(err)
 	is.Equal(registrant(h), nil) // the application
 
@@ -155,9 +153,8 @@ func TestExports_RegisterOwnOnly(t *testing.T) {
 		return `{"sourceFileUrl":"` + source + `","exportedUrl":"https://files.example/out/a.pdf"}`
 	}
 	h := serve(t, func(o *httpapi.Options) { o.RegisterOwnOnly = true })
-	other, err := h.options.Keys.Create(t.Context(), keys.Fields{})
-	is.NoErr(err)
-	_, _, err = h.options.Exports.Register(t.Context(), exports.Registration{
+	other := h.keyOf("")
+	_, _, err := h.options.Exports.Register(t.Context(), exports.Registration{
 		SourceURL: "of the application", ExportedURL: filesURL + "a.pdf",
 	})
 	is.NoErr(err)
@@ -165,7 +162,7 @@ func TestExports_RegisterOwnOnly(t *testing.T) {
 	h.client("POST", "/viewer/exports/register", body("s")).want(200)
 	h.client("POST", "/viewer/exports/register", body("of the application")).wantError(403, "forbidden")
 	register := func(body string) response {
-		return h.send("POST", "/viewer/exports/register", body, "x-api-key", string(other.Raw))
+		return h.send("POST", "/viewer/exports/register", body, "x-api-key", other)
 	}
 	register(body("s")).wantError(403, "forbidden")
 	register(body("")).wantError(400, "invalid_request")

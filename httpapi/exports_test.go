@@ -22,7 +22,6 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/storage/memory"
 )
 
 // register adds a file and registers it as the export of source.
@@ -110,10 +109,9 @@ func TestExports_Single(t *testing.T) {
 func TestExports_URLs(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serve(t, func(o *httpapi.Options) {
-		opener := openerFunc(func(context.Context) (*exports.File, error) { panic("URLs are returned, not contacted") })
-		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
-	})
+	h := serve(t, withOpener(openerFunc(func(context.Context) (*exports.File, error) {
+		panic("URLs are returned, not contacted")
+	})))
 	h.register("1", "a.pdf", "a")
 	h.register("2", "b.pdf", "b")
 	is.Equal(string(h.client("POST", "/viewer/exports/download?responseType=urls", exportBody("1")).want(200).body),
@@ -319,7 +317,7 @@ func TestExports_TruncatedFileAborts(t *testing.T) {
 		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"gone","exportedUrl":"https://x.example/gone"}`).want(201)
 		for path, body := range map[string]string{"/viewer/exports/download": exportBody("s"), "/viewer/exports/download-batch": batchBody("gone", "s")} {
 			t.Log(path, size)
-			h.wantTruncated(path, body)
+			h.wantTruncated("POST", path, body)
 		}
 		for _, text := range []string{"response aborted", "files skipped", "nothing there"} {
 			t.Log(text)

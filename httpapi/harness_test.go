@@ -60,6 +60,12 @@ func serve(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	return h
 }
 
+// keyOf returns a new raw key, which has no owner if owner is empty.
+func (h *harness) keyOf(owner string) string {
+	h.t.Helper()
+	return string(must(h.options.Keys.Create(h.t.Context(), keys.Fields{Owner: &owner})).Raw)
+}
+
 // listen starts a server with a handler.
 func (h *harness) listen(handler http.Handler) {
 	server := httptest.NewServer(handler)
@@ -184,12 +190,13 @@ func (h *harness) open(method, path, body string, headers ...string) *http.Respo
 	return response
 }
 
-// wantTruncated downloads a file that does not end like a complete one.
-func (h *harness) wantTruncated(path, body string) {
+// wantTruncated is open for a response that does not end like a complete one.
+func (h *harness) wantTruncated(method, path, body string, headers ...string) {
 	is := is.New(h.t)
 	is.Helper()
-	response := h.open("POST", path, body)
+	response := h.open(method, path, body, headers...)
 	defer response.Body.Close()
+	is.Equal(response.StatusCode, 200)
 	_, err := io.Copy(io.Discard, response.Body)
 	is.True(err != nil)
 }

@@ -245,11 +245,7 @@ func TestLinks_ChangeAfterTheFirstByteResets(t *testing.T) {
 	}
 	link, path := l.create(batchBody("a", "b", "c", "d"))
 	l.write("d", "changed")
-	response := l.open("GET", path, "")
-	is.Equal(response.StatusCode, 200)
-	_, err := io.ReadAll(response.Body)
-	is.True(err != nil)
-	response.Body.Close()
+	l.wantTruncated("GET", path, "")
 	next := l.send("GET", path, "", "Range", "bytes=5-10", "If-Range", *link.ETag).want(200)
 	is.True(next.header.Get("ETag") != *link.ETag)
 	is.Equal(zipNames(t, next.body), []string{"a", "b", "c", "d"})
@@ -394,6 +390,20 @@ func TestLinks_AreBounded(t *testing.T) {
 	l.send("GET", path, "").want(429)
 	l.create(exportBody("a")) // one too many
 	l.send("GET", path, "").want(404)
+}
+
+func TestLinks_AreBoundedForEachClient(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := serveLinks(t, exports.Options{LinksPerKey: 20}) // 2 for a client
+	l.add("a", smallContent)
+	_, first := l.create(exportBody("a"))
+	l.create(exportBody("a"))
+	rejected := l.client("POST", "/viewer/exports/links", exportBody("a")).wantError(429, "too_many_requests")
+	is.True(rejected.header.Get("Retry-After") != "")
+	visitor := l.token("") // of a page has links of its own
+	l.send("POST", "/viewer/exports/links", exportBody("a"), "x-api-key", visitor).want(201)
+	l.send("GET", first, "").want(200)
 }
 
 func TestLinks_ExpireAndBelongToNoOneElse(t *testing.T) {

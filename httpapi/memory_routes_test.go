@@ -122,7 +122,7 @@ func TestMemoryBudget_WorstRequestOfEachRoute(t *testing.T) {
 	}
 	var clients []string
 	for range 3 {
-		clients = append(clients, h.anotherKey())
+		clients = append(clients, h.keyOf(""))
 	}
 	idle := usedHeap()
 	for _, name := range slices.Sorted(maps.Keys(worst)) {

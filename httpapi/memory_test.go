@@ -17,17 +17,8 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 )
-
-// anotherKey returns a second valid client key.
-func (h *harness) anotherKey() string {
-	h.t.Helper()
-	issued, err := h.options.Keys.Create(h.t.Context(), keys.Fields{})
-	is.New(h.t).NoErr(err)
-	return string(issued.Raw)
-}
 
 // startBody sends a request of which only part of the body arrives.
 func (h *harness) startBody(path, key string, size int, part string) net.Conn {
@@ -74,8 +65,8 @@ func TestMemoryBudget_UnfinishedBodiesHoldTheirShare(t *testing.T) {
 
 	// Each has 3 MiB, all there is for large requests: three times a buffer of 1 MiB.
 	unfinished := []net.Conn{
-		h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 6<<20, strings.Repeat(" ", 768<<10)),
-		h.startBody("/symbol/folders/1/import", h.anotherKey(), 6<<20, strings.Repeat(" ", 768<<10)),
+		h.startBody("/symbol/folders/1/symbols", h.keyOf(""), 6<<20, strings.Repeat(" ", 768<<10)),
+		h.startBody("/symbol/folders/1/import", h.keyOf(""), 6<<20, strings.Repeat(" ", 768<<10)),
 	}
 	var rejected response
 	eventually(t, func() bool {
@@ -126,7 +117,7 @@ func TestMemoryBudget_CountsImportsBeforeTheyExpand(t *testing.T) {
 	}
 	bomb := blankZip(t, 3, 768<<10)
 	send(bomb).want(200)
-	conn := h.startBody("/symbol/folders/1/symbols", h.anotherKey(), 6<<20, strings.Repeat(" ", 768<<10))
+	conn := h.startBody("/symbol/folders/1/symbols", h.keyOf(""), 6<<20, strings.Repeat(" ", 768<<10))
 	var rejected response
 	eventually(t, func() bool { rejected = send(bomb); return rejected.status == 503 })
 	rejected.wantError(503, "unavailable")
@@ -153,7 +144,7 @@ func TestMemoryBudget_CountsBodiesThatSlowClientsReceive(t *testing.T) {
 	} {
 		stalled := h.dial()
 		is.NoErr(stalled.SetReadBuffer(4 << 10))
-		fmt.Fprintf(stalled, "%s\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n{}", request, h.anotherKey())
+		fmt.Fprintf(stalled, "%s\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n{}", request, h.keyOf(""))
 		is.Equal(status(t, stalled), 200)
 		rejected := h.client("GET", "/symbol/symbols/2", "").wantError(503, "unavailable")
 		is.Equal(rejected.header.Get("Retry-After"), "1")
@@ -174,7 +165,7 @@ func TestMemoryBudget_ForgetsTheBodyOfADownload(t *testing.T) {
 	h.listen(httpapi.Handler(&h.options))
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	body := batchBody("s") + strings.Repeat(" ", 900<<10)
-	stalled := h.startBody("/viewer/exports/download-batch", h.anotherKey(), len(body), body)
+	stalled := h.startBody("/viewer/exports/download-batch", h.keyOf(""), len(body), body)
 	is.New(t).Equal(status(t, stalled), 200)
 	h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 512<<10))).want(201)
 }
@@ -198,7 +189,7 @@ func TestTurns_ClientLooksUpOneLargeBatchAtATime(t *testing.T) {
 	is := is.New(t)
 	store := &findStore{Store: memory.New().Exports(), closed: make(chan struct{})}
 	h := serve(t, func(o *httpapi.Options) { o.Exports = must(exports.NewService(store, nil)) })
-	other := h.anotherKey()
+	other := h.keyOf("")
 	large, small := batchBody(strings.Split(strings.Repeat("1", 101), "")...), batchBody("1")
 	var all sync.WaitGroup
 	send := func(key, body string) {

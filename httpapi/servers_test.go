@@ -62,7 +62,7 @@ func TestAbort_OtherServer(t *testing.T) {
 		h.listen(http.HandlerFunc(noPanic))
 		for path, body := range truncatedDownloads {
 			t.Log(path, size)
-			h.wantTruncated(path, body)
+			h.wantTruncated("POST", path, body)
 		}
 		h.client("GET", "/symbol/folders", "").want(200)
 	}

@@ -127,7 +127,7 @@ func TestDownloads_AreLimitedForEachClient(t *testing.T) {
 	h.listen(httpapi.Handler(&h.options))
 	l := &linkHarness{harness: h}
 	_, link := l.create(exportBody("s"))
-	other := h.anotherKey()
+	other := h.keyOf("")
 
 	requests := [...]struct{ method, path, body string }{
 		{"POST", "/viewer/exports/download", exportBody("s")},

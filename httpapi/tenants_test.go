@@ -21,14 +21,6 @@ import (
 // withTenants makes the owner of a key its tenant.
 func withTenants(o *httpapi.Options) { o.Tenant = httpapi.TenantOfOwner }
 
-// keyOf returns a new raw key of an owner.
-func (h *harness) keyOf(owner string) string {
-	h.t.Helper()
-	issued, err := h.options.Keys.Create(h.t.Context(), keys.Fields{Owner: &owner})
-	is.New(h.t).NoErr(err)
-	return string(issued.Raw)
-}
-
 // tenantRecords are the ids of records of a tenant, and a source.
 type tenantRecords struct {
 	folder, symbol, trash int64
