@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,16 +58,18 @@ func wantTrash(t testing.TB, s Storage, want ...symbols.TrashEntry) []symbols.Tr
 // wantRestored checks symbols of a folder that were restored into it.
 func wantRestored(t testing.TB, s Storage, folderID int64, deleted ...symbols.Symbol) {
 	t.Helper()
-	page, err := s.Symbols().ListSymbols(t.Context(), folderID, symbols.Range{}, unlimited, true)
+	page, err := s.Symbols().ListSymbolInfos(t.Context(), folderID, symbols.Range{Limit: 100})
 	must(t, err)
 	if len(page.Symbols) != len(deleted) {
 		t.Fatalf("%d symbols are restored, want %d", len(page.Symbols), len(deleted))
 	}
-	for i, got := range page.Symbols {
+	for i, info := range page.Symbols {
+		got, err := s.Symbols().GetSymbol(t.Context(), info.ID)
+		must(t, err)
 		want := deleted[i]
 		want.FolderID, want.Version, want.UpdatedAt, want.UpdatedBy = folderID, got.Version, restorer.At, restorer.By
 		if got != want || got.Version == deleted[i].Version {
-			t.Errorf("restored is %+v, want %+v with a new version", got, want)
+			t.Errorf("restored is %.200v, want %.200v with a new version", got, want)
 		}
 	}
 }
@@ -75,7 +78,9 @@ func trashFolder(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	early := insertSymbols(t, s, folder.ID, newSymbols("early")...)[0]
 	must(t, s.Symbols().DeleteSymbols(t.Context(), []int64{early.ID}, deletion))
-	list := insertSymbols(t, s, folder.ID, newSymbols("a", "b", "c")...)
+	given := newSymbols("a", "b", "c")
+	given[1].Data = strings.Repeat("large ", symbols.LargeSize)
+	list := insertSymbols(t, s, folder.ID, given...)
 	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID, deletion))
 	wantFolders(t, s)
 	entries := wantTrash(t, s,

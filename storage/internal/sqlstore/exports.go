@@ -61,14 +61,15 @@ func (s Exports) List(ctx context.Context, filter exports.Filter, r exports.Rang
 func (s Exports) InsertLink(ctx context.Context, link exports.StoredLink, limits exports.LinkLimits) error {
 	return s.DB.Transact(ctx, func(tx Tx) error {
 		_, err := tx.Exec(ctx, `
-			DELETE FROM canvasback_links
-			WHERE id IN (
+			WITH ended AS MATERIALIZED (
 				SELECT id
 				FROM canvasback_links
 				WHERE expires_at <= $1 OR owner = $2 AND served >= $3
 				LIMIT CAST($4 AS bigint)
 				FOR UPDATE SKIP LOCKED
-			)`,
+			)
+			DELETE FROM canvasback_links
+			WHERE id IN (SELECT id FROM ended)`,
 			link.CreatedAt, link.Owner[:], limits.Served, exports.PruneStep,
 		)
 		if err != nil {
@@ -181,15 +182,16 @@ func (s Exports) PutFacts(ctx context.Context, facts []exports.Fact, limit int) 
 		)
 		if err == nil {
 			_, err = tx.Exec(ctx, `
-				DELETE FROM canvasback_facts
-				WHERE id IN (
+				WITH oldest AS MATERIALIZED (
 					SELECT id
 					FROM canvasback_facts
 					WHERE id <= (SELECT max(id) FROM canvasback_facts) - CAST($1 AS bigint)
 					ORDER BY id
 					LIMIT CAST($2 AS bigint)
 					FOR UPDATE SKIP LOCKED
-				)`,
+				)
+				DELETE FROM canvasback_facts
+				WHERE id IN (SELECT id FROM oldest)`,
 				limit, exports.PruneStep,
 			)
 		}

@@ -252,14 +252,15 @@ func (s Keys) Usage(ctx context.Context, ids []int64, owner *string, since int64
 
 func (s Keys) PruneUsage(ctx context.Context, before int64, most int) (int, error) {
 	removed, err := s.DB.Exec(ctx, `
-		DELETE FROM canvasback_key_usage
-		WHERE (key_id, day, owner) IN (
+		WITH old AS MATERIALIZED ( -- a subquery could run, and skip what it has found, several times
 			SELECT key_id, day, owner
 			FROM canvasback_key_usage
 			WHERE day < $1
 			LIMIT CAST($2 AS bigint)
 			FOR UPDATE SKIP LOCKED
-		)`,
+		)
+		DELETE FROM canvasback_key_usage
+		WHERE (key_id, day, owner) IN (SELECT key_id, day, owner FROM old)`,
 		before, most,
 	)
 	return int(removed), err
