@@ -88,13 +88,16 @@ type noneMatch struct {
 	etag  string                     // the one that has matched
 }
 
+// unconditional is the condition of a request without If-None-Match.
+var unconditional = new(noneMatch)
+
 // ifNoneMatch returns the condition of a request for a view.
 func (c *call) ifNoneMatch(view string) *noneMatch {
-	m, lines := new(noneMatch), c.r.Header["If-None-Match"]
+	lines := c.r.Header["If-None-Match"]
 	if lines == nil {
-		return m
+		return unconditional
 	}
-	tags := ranges.ParseTags(lines)
+	m, tags := new(noneMatch), ranges.ParseTags(lines)
 	m.known = func(version symbols.Version) bool {
 		if tags.Any {
 			m.etag = tag{version: version, view: view}.String()

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -118,6 +119,7 @@ func (e exportEndpoints) findBatch(c *call, items []exports.BatchItem) ([]export
 // sendFile responds with a file. Its content type is never JSON, so that no
 // client takes it for a response of the API.
 func (c *call) sendFile(download *exports.Download) error {
+	start := time.Now()
 	if err := download.Prefetch(prefetchBytes); err != nil {
 		return err
 	}
@@ -135,6 +137,7 @@ func (c *call) sendFile(download *exports.Download) error {
 	}
 	c.w.WriteHeader(http.StatusOK)
 	out := c.newStream(&c.w)
+	flushIfSlow(out, start)
 	n, err := out.Copy(download.Body, download.Size)
 	if err == nil && download.Size >= 0 && n != download.Size {
 		err = io.ErrUnexpectedEOF
@@ -258,6 +261,7 @@ func (e exportEndpoints) downloadBatch(c *call) error {
 
 // sendBatch responds with the zip of a batch.
 func (e exportEndpoints) sendBatch(c *call, items []exports.BatchItem) error {
+	start := time.Now()
 	batch, err := e.service(c.tenant).OpenBatch(c.r.Context(), items)
 	if err != nil {
 		return err
@@ -271,6 +275,7 @@ func (e exportEndpoints) sendBatch(c *call, items []exports.BatchItem) error {
 	}
 	c.w.WriteHeader(http.StatusOK)
 	out := c.newStream(&c.w)
+	flushIfSlow(out, start)
 	err = batch.WriteZip(out, out.Flush)
 	c.logSkipped(http.StatusOK, batch.Skipped())
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	"example.com/canvasback/exports/filename"
 	"example.com/canvasback/httpapi/internal/accept"
@@ -207,4 +208,12 @@ func (c *call) newStream(w http.ResponseWriter) *stream.Writer {
 		c.api.warnBuffered()
 	}
 	return stream.New(w, c.r, c.api.options.Limits.IdleTimeout)
+}
+
+// flushIfSlow sends the header of a response whose first file took long to open.
+// The server would buffer it together with the first 4 KiB of the body.
+func flushIfSlow(out *stream.Writer, start time.Time) {
+	if time.Since(start) > 500*time.Millisecond {
+		out.Flush()
+	}
 }
