@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -235,6 +236,7 @@ func (g growingOpener) Open(ctx context.Context, u *url.URL) (*exports.File, err
 type slowOpener struct {
 	anyURL
 	release chan struct{}
+	read    *atomic.Int64 // bytes of /slow
 }
 
 func (o slowOpener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
@@ -242,7 +244,7 @@ func (o slowOpener) Open(ctx context.Context, u *url.URL) (*exports.File, error)
 	case "/now":
 		return &exports.File{Body: io.NopCloser(strings.NewReader("now")), Size: 3}, nil
 	case "/slow":
-		return &exports.File{Body: io.NopCloser(slowReader{o.release}), Size: -1}, nil
+		return &exports.File{Body: io.NopCloser(slowReader{o.release, o.read}), Size: -1}, nil
 	}
 	select {
 	case <-o.release:
@@ -253,19 +255,23 @@ func (o slowOpener) Open(ctx context.Context, u *url.URL) (*exports.File, error)
 }
 
 // slowReader returns a byte every 10 ms until the channel is closed.
-type slowReader struct{ until <-chan struct{} }
+type slowReader struct {
+	until <-chan struct{}
+	read  *atomic.Int64
+}
 
 func (d slowReader) Read(p []byte) (int, error) {
 	select {
 	case <-d.until:
 		return 0, io.EOF
 	case <-time.After(10 * time.Millisecond):
+		d.read.Add(1)
 		return copy(p, "."), nil
 	}
 }
 
-// TestDownload_SlowFileDoesNotDelayHeader: net/http buffers the first 4 KB, and a
-// slow file may not have more for a long time.
+// TestDownload_SlowFileDoesNotDelayHeader: net/http buffers the first 4 KB, which a slow
+// file may not have for a long time.
 func TestDownload_SlowFileDoesNotDelayHeader(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -274,7 +280,7 @@ func TestDownload_SlowFileDoesNotDelayHeader(t *testing.T) {
 		"/viewer/exports/download":       {"slow"},
 	} {
 		t.Log(path)
-		o := slowOpener{release: make(chan struct{})}
+		o := slowOpener{release: make(chan struct{}), read: new(atomic.Int64)}
 		h := serveExport(t, o)
 		body := exportBody(sources[0])
 		if len(sources) > 1 {
@@ -288,6 +294,7 @@ func TestDownload_SlowFileDoesNotDelayHeader(t *testing.T) {
 			close(o.release)
 		})
 		response := h.open("POST", path, body)
+		is.True(o.read.Load() < 1000)
 		if late.Stop() {
 			close(o.release)
 		}

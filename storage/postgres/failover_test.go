@@ -63,13 +63,16 @@ type testKey struct {
 	revoked  atomic.Bool // such a call has returned
 }
 
-// createKeys issues keys, concurrently because each waits for the standby.
+// createKeys issues keys, several at a time because each waits for the standby.
 func createKeys(t testing.TB, service *keys.Service, n int) []*testKey {
 	t.Helper()
 	list := make([]*testKey, n)
 	var creating sync.WaitGroup
+	limit := make(chan struct{}, 8)
 	for i := range list {
+		limit <- struct{}{}
 		creating.Go(func() {
+			defer func() { <-limit }()
 			repeat(t, func(ctx context.Context) error {
 				issued, err := service.Create(ctx, keys.Fields{})
 				list[i] = &testKey{id: issued.Key.ID, raw: string(issued.Raw)}
