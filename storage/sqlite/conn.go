@@ -14,7 +14,7 @@ import (
 type database struct {
 	pool      *sql.DB
 	writeLock chan struct{} // holds an element during a write
-	large     chan struct{} // holds an element during the read of a large symbol
+	large     chan struct{} // the same during the read of a large symbol; see Memory in the package comment
 	joining   chan *insertion
 	prepared  sync.Map // of *sql.Stmt, by their text
 }

@@ -17,7 +17,8 @@ type Symbols struct {
 	Of     string // tenant
 	Prefix string // of the names of its folders, as they are stored
 
-	// Large is held while a large symbol is read, unless it is nil.
+	// Large is held while a large symbol is read, unless it is nil: the driver has a copy
+	// of the data in memory that Go does not limit.
 	Large chan struct{}
 }
 
