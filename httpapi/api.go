@@ -1,12 +1,14 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi/internal/auth"
@@ -35,15 +37,17 @@ type API struct {
 	log         *slog.Logger
 	mux         *http.ServeMux
 
-	warnBuffered func() // logs once
+	warnBuffered    func() // logs once
+	loadSearchIndex func() // begins once
 }
 
 // Format implements [fmt.Formatter] for all verbs. It prints no state, which other
 // goroutines change.
 func (a *API) Format(f fmt.State, _ rune) { io.WriteString(f, "httpapi.API") }
 
-// New returns the API. It starts no goroutine: the application runs
-// [keys.Service.Run] itself. An error means that AllowedOrigins, RegisterWith or a
+// New returns the API. It starts no goroutine: the application runs [keys.Service.Run]
+// itself, and the first readiness check or read of symbols begins to load the index of
+// searches, for a minute at most. An error means that AllowedOrigins, RegisterWith or a
 // bcrypt hash in AdminKeys is invalid, or that AdminKeys and AuthenticateAdmin are set.
 func New(options *Options) (*API, error) {
 	var opts Options
@@ -83,6 +87,11 @@ func New(options *Options) (*API, error) {
 	a.warnBuffered = sync.OnceFunc(func() {
 		a.log.Warn("downloads may be buffered: the ResponseWriter can neither flush nor set deadlines, as behind http.TimeoutHandler")
 	})
+	a.loadSearchIndex = sync.OnceFunc(func() {
+		if a.symbols != nil {
+			go a.loadIndex()
+		}
+	})
 	if opts.DangerouslySkipClientKeys && a.cors.allowAll {
 		a.log.Warn("client routes are open to the pages of all origins")
 	}
@@ -91,6 +100,20 @@ func New(options *Options) (*API, error) {
 	}
 	a.mux = newMux(a.routes())
 	return a, nil
+}
+
+// loadIndex reads what the first search would have to read. The store may panic.
+func (a *API) loadIndex() {
+	defer func() {
+		if reason := recover(); reason != nil {
+			a.log.Error("panic of the store of symbols", "panic", reason)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := a.symbols.LoadSearchIndex(ctx); err != nil {
+		a.log.Info("search index not loaded, the first search takes longer", "error", err)
+	}
 }
 
 // Handler is [New] for a program that cannot go on without it: it panics if New

@@ -46,6 +46,7 @@ func (a *API) Ready(details ...func() string) http.Handler {
 			respond(http.StatusServiceUnavailable, "storage unavailable\n")
 			return
 		}
+		a.loadSearchIndex()
 		if failing.Swap(false) {
 			a.log.InfoContext(ctx, "ready")
 		}

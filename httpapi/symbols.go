@@ -87,6 +87,7 @@ func (e symbolEndpoints) send(c *call, key bodies.Key) error {
 		key.Gzip = c.compressible()
 	}
 	key.Tenant = c.tenant
+	c.api.loadSearchIndex()
 	view := c.view(key)
 	condition := c.ifNoneMatch(view)
 	body, err := e.bodies.Get(c.detached(), key, condition.known, &bodyMemory{call: c})

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -21,12 +22,14 @@ import (
 
 var searchWords = strings.Fields("gate globe valve pump check motor sensor relay filter tank Ventil Ärmel pipe heat exchanger")
 
-// fillSearch creates 100,000 symbols in 20 folders.
+var searchSymbols = flag.Int("symbols", 100_000, "number of symbols of BenchmarkSearch")
+
+// fillSearch creates symbols in folders of 5,000.
 func fillSearch(b *testing.B, service *symbols.Service) {
 	is := is.New(b)
 	random := rand.New(rand.NewPCG(1, 1))
 	word := func() string { return searchWords[random.IntN(len(searchWords))] }
-	folders := 20
+	folders := *searchSymbols / 5000
 	if testing.Short() {
 		folders = 1
 	}
@@ -103,10 +106,10 @@ func latencies(b *testing.B, handler http.Handler, path func(*rand.Rand) string)
 	return all
 }
 
-// BenchmarkSearch reports latencies of searches among 100,000 symbols (5,000 with
-// -short), alone and while another process changes 20 symbols a second, and their
-// relation to those of a handler that reads one symbol by its id. Both alternate, so
-// that other load affects both alike.
+// BenchmarkSearch reports latencies of searches among many symbols (5,000 with -short),
+// alone and while another process changes 20 symbols a second, and their relation to
+// those of a handler that reads one symbol by its id. Both alternate, so that other load
+// affects both alike.
 func BenchmarkSearch(b *testing.B) {
 	for name, open := range map[string]func(*testing.B) benchDB{"sqlite": benchSQLite, "postgres": benchPostgres} {
 		b.Run(name, func(b *testing.B) {
@@ -153,7 +156,7 @@ func BenchmarkSearch(b *testing.B) {
 
 // changeNames changes 20 names a second.
 func changeNames(b *testing.B, service *symbols.Service, stop <-chan struct{}) {
-	ids := int64(50_000)
+	ids := int64(*searchSymbols / 2)
 	if testing.Short() {
 		ids = 4_000
 	}

@@ -3,6 +3,9 @@ package httpapi_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/matryer/is"
@@ -50,4 +53,47 @@ func TestSearch_SymbolsChangeAfterTheyAreFound(t *testing.T) {
 	})
 	want := `[{"name":"valve 1","data":"x"},{"name":"valve 2","data":"y"},{"name":"Valve III","data":"x"}]`
 	is.Equal(string(h.client("GET", "/symbol/search?q=VALVE&fields=name,data", "").want(200).body), want)
+}
+
+// segmentStore tells which segments of the search index are read.
+type segmentStore struct {
+	symbols.Store
+	reads chan int64
+}
+
+func (s segmentStore) ListSegment(ctx context.Context, id int64) ([]symbols.SegmentSymbol, error) {
+	defer func() { s.reads <- id }()
+	return s.Store.ListSegment(ctx, id)
+}
+
+// TestSearch_IndexIsLoadedBefore reads segments before the first search, and only once.
+func TestSearch_IndexIsLoadedBefore(t *testing.T) {
+	t.Parallel()
+	for name, trigger := range map[string]func(*httpapi.API) http.Handler{
+		"readiness": func(api *httpapi.API) http.Handler { return api.Ready() },
+		"read":      func(api *httpapi.API) http.Handler { return api },
+	} {
+		t.Run(name, func(t *testing.T) {
+			is := is.New(t)
+			store := segmentStore{memory.New().Symbols(), make(chan int64, 10)}
+			_, err := must(symbols.NewService(store.Store, nil)).CreateFolder(t.Context(), "A")
+			is.NoErr(err)
+			service := must(symbols.NewService(store, nil))
+			_, err = service.CreateSymbol(t.Context(), 1, symbols.NewSymbol{Name: "valve", Type: "a/b", Data: "x"})
+			is.NoErr(err)
+			api := must(httpapi.New(&httpapi.Options{Symbols: service, DangerouslySkipClientKeys: true}))
+			get := func(handler http.Handler, path string) *httptest.ResponseRecorder {
+				recorder := httptest.NewRecorder()
+				handler.ServeHTTP(recorder, httptest.NewRequest("GET", path, nil))
+				is.Equal(recorder.Code, 200)
+				return recorder
+			}
+			for range 3 {
+				get(trigger(api), "/symbol/folders")
+			}
+			is.Equal(<-store.reads, int64(0))
+			is.True(strings.Contains(get(api, "/symbol/search?q=valve").Body.String(), `"valve"`))
+			is.Equal(len(store.reads), 0)
+		})
+	}
 }

@@ -86,8 +86,8 @@ func (s *Service) Search(ctx context.Context, query Query, r Range) (InfoPage, e
 	}
 }
 
-// LoadSearchIndex reads what the first search would have to read. An application may call
-// it at startup, in the background.
+// LoadSearchIndex reads what the first search would have to read. Package httpapi calls it
+// in the background.
 func (s *Service) LoadSearchIndex(ctx context.Context) error {
 	segments, err := s.index.list(ctx, s.store)
 	for _, segment := range segments {

@@ -57,11 +57,6 @@ func (p *program) serve(ctx context.Context, handler http.Handler) error {
 			p.log.Error("flush of last-used times failed", "error", err)
 		}
 	})
-	running.Go(func() {
-		if err := p.api.Symbols.LoadSearchIndex(background); err != nil && background.Err() == nil {
-			p.log.Warn("search index not loaded, the first search takes longer", "error", err)
-		}
-	})
 	if p.db.FreeSpace != nil {
 		running.Go(func() { p.watchDisk(background) })
 	}
