@@ -156,6 +156,29 @@ func TestMemoryBudget_CountsBodiesThatSlowClientsReceive(t *testing.T) {
 	h.get("/symbol/symbols/2", "Accept-Encoding", "gzip").want(200) // more than half of the memory
 }
 
+// TestMemoryBudget_ListsDoNotExceedIt has a list that needs more than what another request
+// leaves. A slow client would exceed the budget for long, so the end of the list is read
+// while it is written.
+func TestMemoryBudget_ListsDoNotExceedIt(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t, func(o *httpapi.Options) { o.Limits.Memory = 4 << 20 })
+	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
+	symbol := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 64<<10))
+	for range 40 {
+		h.client("POST", "/symbol/folders/1/symbols", symbol).want(201)
+	}
+	length := func() string {
+		return h.client("GET", "/symbol/folders/1/symbols", "").want(200).header.Get("Content-Length")
+	}
+	is.True(length() != "")
+	h.client("POST", "/symbol/folders/1/symbols", symbol).want(201) // the list is no longer cached
+	unfinished := h.startBody("/symbol/folders/1/symbols", h.keyOf(""), 500<<10, strings.Repeat(" ", 400<<10))
+	eventually(t, func() bool { return length() == "" })
+	is.NoErr(unfinished.Close())
+	eventually(t, func() bool { return length() != "" })
+}
+
 // TestMemoryBudget_ForgetsTheBodyOfADownload has a download whose request is much
 // longer than its sources.
 func TestMemoryBudget_ForgetsTheBodyOfADownload(t *testing.T) {
