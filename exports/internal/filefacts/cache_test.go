@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -148,6 +149,28 @@ func TestReader_ReturnsNoByteOfAnInvalidFact(t *testing.T) {
 	is.True(errors.Is(err, errChanged))
 }
 
+// TestReader_KeepsItsBufferWhileItHasBytes has readers that take turns, so that each finds
+// in the pool what the other has returned.
+func TestReader_KeepsItsBufferWhileItHasBytes(t *testing.T) {
+	is := is.New(t)
+	files := []*factTest{newFactTest(t, 2*minBlock), newFactTest(t, 2*minBlock)}
+	slices.Reverse(files[1].file)
+	var readers [2]*Reader
+	for i, f := range files {
+		r, err := f.confirm(f.process).Open(t.Context(), f.open, 0, int64(len(f.file)))
+		is.NoErr(err)
+		defer r.Close()
+		readers[i] = r
+	}
+	for offset, part := 0, make([]byte, minBlock/16); offset < 2*minBlock; offset += len(part) {
+		for i, r := range readers {
+			_, err := io.ReadFull(r, part)
+			is.NoErr(err)
+			is.True(bytes.Equal(part, files[i].file[offset:][:len(part)]))
+		}
+	}
+}
+
 func TestCache_FindComparesTheCRCOfThePlan(t *testing.T) {
 	is := is.New(t)
 	f := newFactTest(t, 5)
@@ -187,6 +210,22 @@ func TestCache_PlanHasALaterRevision(t *testing.T) {
 	is.NoErr(err)
 	is.Equal(found.Revision(), int64(1))
 	_, known := found.CRC()
+	is.True(!known)
+	f.flush(f.process)
+}
+
+// TestCache_StoreHasAnEarlierRevision has content that this process has found to be wrong.
+func TestCache_StoreHasAnEarlierRevision(t *testing.T) {
+	is := is.New(t)
+	f := newFactTest(t, 5)
+	f.confirm(f.process).Invalidate()
+	fact := f.confirm(f.process)
+	is.Equal(fact.Revision(), int64(1))
+	stored := f.record()
+	stored.CRC32 = new(uint32(7))
+	f.store.records[stored.URL] = stored
+	is.NoErr(f.process.Load(t.Context(), []Key{{1}}))
+	_, known := fact.CRC()
 	is.True(!known)
 	f.flush(f.process)
 }
