@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"
@@ -72,6 +74,28 @@ func TestStorage_RetriesAfterDeadlock(t *testing.T) {
 	is.NoErr(err)
 	is.NoErr(tx.Commit(t.Context()))
 	is.NoErr(<-moved)
+}
+
+// TestUpdateKey_SaysWhichLockItWaitedFor has a transaction of an operator that changed the
+// key.
+func TestUpdateKey_SaysWhichLockItWaitedFor(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	dsn := pgtest.Database(t)
+	operator := connect(t, dsn)
+	db := migrate(t, connectWith(t, dsn, postgres.ConfigurePool))
+	key, err := db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()})
+	is.NoErr(err)
+	begin(t, operator, `UPDATE canvasback_keys SET name = 'a' WHERE id = $1`, key.ID)
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := storagetest.UpdateKey(ctx, db.Keys(), key.ID, func(*keys.Key) error { return nil })
+		failed <- err
+	}()
+	eventually(t, 1, waiting(t, operator))
+	cancel()
+	is.True(strings.Contains(fmt.Sprint(<-failed), `in relation "canvasback_keys"`))
 }
 
 func TestStorage_EndedContextReleasesConnection(t *testing.T) {

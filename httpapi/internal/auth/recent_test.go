@@ -15,7 +15,7 @@ import (
 // TestChecker_RecentAdminPasses checks which admin keys pass the limit of a client IP.
 func TestChecker_RecentAdminPasses(t *testing.T) {
 	t.Parallel()
-	const long, other, short, hashed = "a key of 16 char", "another key of more", "15 characters..", "is in the hash"
+	const long, other, short, hashed = "a key of 16 char", "another key of more", "15 characters..", "is known by its hash"
 	hash := hashKey(t, hashed)
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
@@ -35,6 +35,7 @@ func TestChecker_RecentAdminPasses(t *testing.T) {
 		is.True(limited("a", other))  // was not used
 		is.True(limited("a", short))  // could be guessed
 		is.True(limited("a", hashed)) // would need a comparison
+		is.True(limited("a", "a wrong key of many characters"))
 		is.True(!limited("b", "wrong"))
 		is.True(limited("b", long)) // another IP
 		time.Sleep(time.Hour)
