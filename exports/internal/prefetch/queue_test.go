@@ -26,10 +26,18 @@ type fakeFile struct {
 	io.Reader
 	length  int64
 	canIdle bool
+	broken  bool          // Close panics
 	closed  *atomic.Int64 // counts closed files
 }
 
-func (f *fakeFile) Close() error  { f.closed.Add(1); return nil }
+func (f *fakeFile) Close() error {
+	f.closed.Add(1)
+	if f.broken {
+		panic("bug in Close")
+	}
+	return nil
+}
+
 func (f *fakeFile) Length() int64 { return f.length }
 func (f *fakeFile) CanIdle() bool { return f.canIdle }
 
@@ -514,16 +522,19 @@ func TestQueue_PanicFailsTheFile(t *testing.T) {
 	q := New(t.Context(), testConfig(), []Job[*fakeFile]{
 		u.job("a", func(context.Context) (*fakeFile, error) { panic("bug in Open") }),
 		u.job("a", func(context.Context) (*fakeFile, error) { return &fakeFile{Reader: panickingReader{}, length: 5}, nil }),
+		u.job("a", func(context.Context) (*fakeFile, error) {
+			return &fakeFile{Reader: panickingReader{}, length: 5, broken: true}, nil
+		}),
 		u.file("a", "ok", 0),
 	})
-	for _, want := range []string{"bug in Open", "bug in Read"} {
+	for _, want := range []string{"bug in Open", "bug in Read", "bug in Read"} {
 		_, err := q.Next(noWait)
 		is.True(err != nil && strings.Contains(err.Error(), want))
 	}
 	next(is, q)
 	q.Close()
-	is.Equal(u.opened.Load(), int64(2))
-	is.Equal(u.closed.Load(), int64(2))
+	is.Equal(u.opened.Load(), int64(3))
+	is.Equal(u.closed.Load(), int64(3))
 }
 
 func TestQueue_Rest(t *testing.T) {
