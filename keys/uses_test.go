@@ -53,6 +53,24 @@ func TestRun_RetriesFailedFlush(t *testing.T) {
 	is.New(t).Equal(stored.LastUsedAt, used) // written when Run ended
 }
 
+// TestUsage_IsKeptForDays uses a key once a day.
+func TestUsage_IsKeptForDays(t *testing.T) {
+	testRunning(t, keys.Options{UsageDays: 3, FlushInterval: time.Hour}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		raw := issue(t, s, keys.Fields{}).Raw
+		for range 6 {
+			is.NoErr(verify(t, s, raw))
+			time.Sleep(24 * time.Hour)
+		}
+		usage, err := s.Usage(t.Context(), keys.UsageFilter{Days: 7})
+		is.NoErr(err)
+		var requests []int64
+		for _, day := range usage[0].Days {
+			requests = append(requests, day.Requests)
+		}
+		is.Equal(requests, []int64{0, 0, 0, 0, 1, 1, 0}) // today it is not used
+	})
+}
+
 // TestUsage_CountsUsesBeforeAChange uses keys immediately before they are deleted or get
 // another owner.
 func TestUsage_CountsUsesBeforeAChange(t *testing.T) {
