@@ -130,7 +130,7 @@ func TestImport_IsAtomic(t *testing.T) {
 		bad := zipOf(t, "good.svg", "<svg/>", "a.gif", "GIF89a", "b.svg", "<svg>", long+".svg", "<svg/>")
 		for _, query := range []string{"", "?dryRun=true"} {
 			response := h.importZip("/symbol/folders/1/import"+query, bad).wantError(400, "invalid_request")
-			is.Equal(response.message(), "3 files of the zip cannot be imported")
+			is.Equal(response.message(), "3 files cannot be imported")
 			is.Equal(fmt.Sprint(response.object()["rejected"]), "[map[file:a.gif reason:broken GIF]"+
 				" map[file:b.svg reason:broken SVG: it is not well-formed XML]"+
 				" map[file:"+long+".svg reason:name must have at most 255 characters]]")

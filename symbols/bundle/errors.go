@@ -29,7 +29,7 @@ func (e tooLarge) Error() string        { return string(e) }
 func (e tooLarge) Is(target error) bool { return target == ErrTooLarge }
 
 func tooManyEntries(limit int) error {
-	return tooLarge(fmt.Sprintf("the zip has too many entries: the limit is %d", limit))
+	return tooLarge(fmt.Sprintf("too many entries: the limit is %d", limit))
 }
 
 // fileTooLarge returns the error about a file that alone exceeds a limit.
@@ -59,11 +59,11 @@ type RejectedError struct {
 func (e *RejectedError) Error() string {
 	switch {
 	case e.Count == 1:
-		return "1 file of the zip cannot be imported"
+		return "1 file cannot be imported"
 	case e.Count > len(e.Files):
-		return fmt.Sprintf("%d files of the zip cannot be imported; the first %d are listed", e.Count, len(e.Files))
+		return fmt.Sprintf("%d files cannot be imported; the first %d are listed", e.Count, len(e.Files))
 	}
-	return fmt.Sprintf("%d files of the zip cannot be imported", e.Count)
+	return fmt.Sprintf("%d files cannot be imported", e.Count)
 }
 
 // Is makes the error match [ErrInvalid].

@@ -85,7 +85,7 @@ func TestRead_LimitsApplyToData(t *testing.T) {
 	is.True(errors.Is(err, bundle.ErrTooLarge))
 	is.Equal(err.Error(), "a.svg is too large")
 	_, err = bundle.Read(t.Context(), archive, &bundle.Options{Limits: bundle.Limits{Total: 4 << 20}})
-	is.Equal(err.Error(), "the zip is too large: its symbols have too much data")
+	is.Equal(err.Error(), "too large: the symbols have too much data")
 
 	twice := zipOf(t, file{name: "a.svg", content: drawing}, file{name: "b.svg", content: drawing})
 	one := int64(len(viewerData("a", "image/svg+xml", drawing)))

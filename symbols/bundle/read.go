@@ -115,7 +115,7 @@ func (r *reader) addSymbol(name string, symbol symbols.NewSymbol, err error) err
 		return nil
 	}
 	if r.dataRemaining -= size; r.dataRemaining < 0 {
-		return tooLarge("the zip is too large: its symbols have too much data")
+		return tooLarge("too large: the symbols have too much data")
 	}
 	if r.options.DryRun {
 		symbol.Data = ""

@@ -213,7 +213,7 @@ func TestRead_ListsRejectedFiles(t *testing.T) {
 	_, err := bundle.Read(t.Context(), zipOf(t,
 		file{name: "a.pdf"}, file{name: "good.svg", content: drawing}, file{name: "b.svg"}, file{name: "good.svg", content: drawing}), nil)
 	is.Equal(rejections(err), "a.pdf: neither a picture nor a library; b.svg: broken SVG: it is not well-formed XML; good.svg: more than one file has this name")
-	is.Equal(err.Error(), "3 files of the zip cannot be imported")
+	is.Equal(err.Error(), "3 files cannot be imported")
 
 	many := make([]file, 150)
 	for i := range many {
@@ -223,9 +223,9 @@ func TestRead_ListsRejectedFiles(t *testing.T) {
 	rejected := new(bundle.RejectedError)
 	is.True(errors.As(err, &rejected))
 	is.Equal(len(rejected.Files), 100)
-	is.Equal(err.Error(), "150 files of the zip cannot be imported; the first 100 are listed")
+	is.Equal(err.Error(), "150 files cannot be imported; the first 100 are listed")
 	_, err = bundle.Read(t.Context(), zipOf(t, many[0]), nil)
-	is.Equal(err.Error(), "1 file of the zip cannot be imported")
+	is.Equal(err.Error(), "1 file cannot be imported")
 }
 
 func TestRead_AcceptsEmptyBundle(t *testing.T) {
