@@ -71,10 +71,7 @@ type restoreRequest struct {
 }
 
 func (e symbolEndpoints) restore(ctx context.Context, t target, in restoreRequest) (reply, error) {
-	if in.FolderID.set && in.FolderID.value < 1 {
-		return reply{}, invalidRequest("folderId must be a positive number")
-	}
-	restored, err := e.service(t.tenant).Restore(ctx, t.id, in.FolderID.value, t.by)
+	restored, err := e.service(t.tenant).Restore(ctx, t.id, in.FolderID.pointer(), t.by)
 	switch {
 	case err != nil:
 		return reply{}, err

@@ -63,23 +63,23 @@ func (s *Service) ListTrash(ctx context.Context, r Range) (TrashPage, error) {
 }
 
 // Restore restores a folder with the symbols that it had, or a symbol, with their ids. A
-// symbol comes back to its folder, or to the given one unless that is 0. The error is
+// symbol comes back to its folder, or to the given one unless that is nil. The error is
 // [ErrTrashNotFound], [ErrFolderNameTaken], [ErrFolderGone], or [ErrFolderNotFound] for the
 // given folder.
-func (s *Service) Restore(ctx context.Context, id, folderID, by int64) (Restored, error) {
-	if folderID < 0 {
-		return Restored{}, invalid("folderId must be a positive number")
+func (s *Service) Restore(ctx context.Context, id int64, folderID *int64, by int64) (Restored, error) {
+	if err := checkGiven(folderID, checkFolderID); err != nil {
+		return Restored{}, err
 	}
 	restored, err := s.store.RestoreTrash(ctx, id, s.oldest(), Stamp{s.now(), by}, func(entry TrashEntry) (int64, error) {
 		switch {
-		case folderID == 0:
+		case folderID == nil:
 			return entry.FolderID, nil
 		case entry.SymbolID == 0:
 			return 0, invalid("folderId is for symbols only")
 		}
-		return folderID, nil
+		return *folderID, nil
 	})
-	if err == ErrFolderNotFound && folderID == 0 {
+	if err == ErrFolderNotFound && folderID == nil {
 		err = ErrFolderGone
 	}
 	return restored, storeError("restore", err)
