@@ -194,6 +194,7 @@ func TestRead_ZipOfPicturesAndLibraries(t *testing.T) {
 			"title": "In a library", "tags": "t",
 		})},
 		file{name: "V\x84ter/V\x84ter.svg", content: drawing}, file{name: "fake.svg", content: pngOf(t, 3, 2)}, file{name: "x.pdf", content: "%PDF"},
+		file{name: "License plates.xml", content: "<mxlibrary>[]</mxlibrary>"}, file{name: "copying.json", content: `{"prefix":"a","icons":{}}`},
 		file{name: "license.svg", content: drawing}, file{name: "copying.gif", content: gifs.String()}, file{name: "fake.jpg", content: gifs.String()},
 	)
 	_, err := bundle.Read(t.Context(), archive, nil)

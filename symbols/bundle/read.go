@@ -140,7 +140,9 @@ func (r *reader) skipIfSystemFile(name string) bool {
 	reason := ""
 	folders, base := splitPath(name)
 	lower := strings.ToLower(base)
-	_, isPicture := pictureTypes[path.Ext(lower)]
+	extension := path.Ext(lower)
+	_, importable := pictureTypes[extension]
+	importable = importable || extension == ".xml" || extension == ".json"
 	switch {
 	case base == "":
 		reason = "directory"
@@ -150,7 +152,7 @@ func (r *reader) skipIfSystemFile(name string) bool {
 	case r.listed:
 		return false
 	case strings.HasPrefix(lower, "readme"), strings.HasSuffix(lower, ".md"), strings.HasSuffix(lower, ".txt"),
-		!isPicture && (strings.HasPrefix(lower, "license") || strings.HasPrefix(lower, "copying")):
+		!importable && (strings.HasPrefix(lower, "license") || strings.HasPrefix(lower, "copying")):
 		reason = "documentation"
 	default:
 		return false
