@@ -24,7 +24,7 @@ type icon struct {
 	Rotate int      `json:"rotate"` // quarters, clockwise
 	HFlip  bool     `json:"hFlip"`
 	VFlip  bool     `json:"vFlip"`
-	Hidden bool     `json:"hidden"`
+	Hidden *bool    `json:"hidden"`
 }
 
 // iconSet is a set of icons in the JSON of Iconify.
@@ -53,7 +53,7 @@ func (r *reader) readIconify(file string, content []byte, folders []string) erro
 	}
 	for _, name := range slices.Concat(slices.Sorted(maps.Keys(set.Icons)), slices.Sorted(maps.Keys(set.Aliases))) {
 		found, err := set.find(name, 0)
-		if found.Hidden {
+		if found.Hidden != nil && *found.Hidden {
 			r.contents.Ignored = append(r.contents.Ignored, FileNote{printable(name), "hidden icon"})
 			continue
 		}
@@ -83,7 +83,7 @@ func (s *iconSet) find(name string, depth int) (icon, error) {
 	found.Width, found.Height = cmp.Or(alias.Width, found.Width), cmp.Or(alias.Height, found.Height)
 	found.Rotate += alias.Rotate
 	found.HFlip, found.VFlip = found.HFlip != alias.HFlip, found.VFlip != alias.VFlip
-	found.Hidden = found.Hidden || alias.Hidden
+	found.Hidden = cmp.Or(alias.Hidden, found.Hidden)
 	return found, err
 }
 
