@@ -7,10 +7,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"html"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -45,15 +45,22 @@ func (r *reader) readDrawio(file string, content []byte, folders []string) error
 	start, err := entries.Token()
 	for position := 1; err == nil && entries.More(); position++ {
 		var entry drawioEntry
-		if err = entries.Decode(&entry); err != nil {
+		err = entries.Decode(&entry)
+		_, mistyped := errors.AsType[*json.UnmarshalTypeError](err)
+		if err != nil && !mistyped {
 			break
 		}
 		name := entry.Title
 		if strings.TrimSpace(name) == "" {
 			name = fmt.Sprintf("%s %d", r.libraryName(title, file), position)
 		}
-		picture, entryErr := r.drawioPicture(name, entry, folders)
-		if err := r.addPicture(name, picture, entryErr); err != nil {
+		var picture image
+		if mistyped {
+			err = fileError("not an entry of a draw.io library: a value has the wrong type")
+		} else {
+			picture, err = r.drawioPicture(name, entry, folders)
+		}
+		if err = r.addPicture(name, picture, err); err != nil {
 			return err
 		}
 	}
@@ -131,8 +138,11 @@ func (r *reader) drawioPicture(name string, entry drawioEntry, folders []string)
 	if !ok {
 		return image{}, fileError("not an image: draw.io would have to draw it")
 	}
-	if mimeType, _ := picture.Sniff(content); mimeType == picture.SVG {
-		content = bytes.ReplaceAll(content, []byte("&#xa;"), []byte("\n")) // some are escaped twice
+	lineBreak := []byte("&#xa;") // some SVGs are escaped twice
+	if mimeType, _ := picture.Sniff(content); mimeType == picture.SVG && bytes.Contains(content, lineBreak) {
+		if _, _, err := picture.Size(mimeType, content); err != nil {
+			content = bytes.ReplaceAll(content, lineBreak, []byte("\n"))
+		}
 	}
 	i := image{name: name, content: content, tags: slices.Concat(folders, strings.Fields(entry.Tags))}
 	if entry.Width != nil && entry.Height != nil {
@@ -151,22 +161,15 @@ func (r *reader) inflateDiagram(text string) (string, error) {
 	if strings.HasPrefix(text, "<") {
 		return text, nil
 	}
-	compressed, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		return "", fileError("broken diagram")
-	}
-	encoded, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(compressed)), r.remaining+1))
+	compressed := base64.NewDecoder(base64.StdEncoding, strings.NewReader(text))
+	encoded, err := io.ReadAll(io.LimitReader(flate.NewReader(compressed), r.remaining+1))
 	if err != nil {
 		return "", fileError("broken diagram")
 	}
 	if r.remaining -= int64(len(encoded)); r.remaining < 0 {
 		return "", tooLarge("the library is too large: its diagrams are too large when decompressed")
 	}
-	diagram, err := url.PathUnescape(string(encoded))
-	if err != nil {
-		return "", fileError("broken diagram")
-	}
-	return diagram, nil
+	return picture.Unescape(string(encoded)), nil
 }
 
 // imageOfStyle returns the data URL in the style of the only cell with one, or "".
@@ -185,20 +188,17 @@ func imageOfStyle(diagram string) string {
 
 // decodeImage returns the content of a data URL. In draw.io, base64 needs no ";base64".
 func decodeImage(dataURL string) ([]byte, bool) {
-	_, rest, found := strings.Cut(dataURL, "data:")
-	mimeType, body, hasBody := strings.Cut(rest, ",")
-	if !found || !hasBody {
+	named, body, hasBody := strings.Cut(dataURL, ",")
+	named = strings.ToLower(strings.TrimSpace(named))
+	if !hasBody || !strings.HasPrefix(named, "data:") {
 		return nil, false
 	}
-	if text, err := url.PathUnescape(body); err == nil {
-		body = text
-	}
-	compact := strings.NewReplacer(" ", "", "\t", "").Replace(body) // decoding ignores line breaks
-	content, err := base64.StdEncoding.DecodeString(compact)
-	if err != nil && !strings.Contains(mimeType, ";base64") {
+	body = picture.Unescape(body)
+	content, ok := picture.DecodeBase64(body)
+	if !ok && !strings.Contains(named, ";base64") {
 		return []byte(body), true
 	}
-	return content, err == nil
+	return content, ok
 }
 
 // WriteDrawio writes the symbols of a folder to w as a draw.io library, page by page as

@@ -105,6 +105,26 @@ func TestRead_DrawioLibrary(t *testing.T) {
 		_, err := bundle.Read(t.Context(), []byte(broken), nil)
 		is.True(strings.HasPrefix(rejections(err), ": broken draw.io library"))
 	}
+	for _, data := range []string{
+		"data:image/svg+xml;base64," + strings.TrimRight(svg, "="), "DATA:image/svg+xml;Base64," + svg[:9] + " \n" + svg[9:],
+		"data:image/svg+xml," + svg, "data:image/svg+xml," + url.PathEscape(drawing), "data:image/svg+xml;utf8," + drawing,
+	} {
+		contents := readLibrary(t, drawioLibrary(t, map[string]any{"data": data, "title": "d"}), nil)
+		is.Equal(contents.Files[0].Symbol.Data, drawingData("d"))
+	}
+	for content, want := range map[string]string{ // line breaks are unescaped only in a broken SVG
+		"<svg>&#xa;</svg>": "<svg>&#xa;</svg>", "<svg&#xa;/>": "<svg\n/>", "<svg width='100%'/>": "<svg width='100%'/>",
+	} {
+		data := "data:image/svg+xml," + strings.ReplaceAll(content, "<", "%3C")
+		contents := readLibrary(t, drawioLibrary(t, map[string]any{"data": data, "title": "d"}), nil)
+		is.True(strings.Contains(contents.Files[0].Symbol.Data, base64.StdEncoding.EncodeToString([]byte(want))))
+	}
+	good := `{"data":"data:image/svg+xml;base64,` + svg + `","title":"good"}`
+	mistyped := `<mxlibrary>[` + good + `,{"title":"a","w":"9"},{"title":7},{"title":"b","tags":["t"]},"text",` + good + `]</mxlibrary>`
+	skipped = readLibrary(t, mistyped, &bundle.Options{Skip: true, Folder: "F"})
+	is.Equal(len(skipped.Files), 2)
+	const wrong = "not an entry of a draw.io library: a value has the wrong type"
+	is.Equal(skipped.Skipped, []bundle.FileNote{{File: "a", Reason: wrong}, {File: "F 3", Reason: wrong}, {File: "b", Reason: wrong}, {File: "F 5", Reason: wrong}})
 	many := make([]map[string]any, 5000) // more text than is unescaped at once, with references at any place
 	for i := range many {
 		many[i] = map[string]any{"data": "data:image/svg+xml,<svg/>", "title": strings.Repeat("<&\">", i%50) + fmt.Sprint(i)}

@@ -48,7 +48,7 @@ func fromJSON(text string) (Picture, bool) {
 	if hasDataScheme(strings.TrimLeft(*object.Content, " \t\r\n")) {
 		return fromURL(*object.Content, object.Type)
 	}
-	content, ok := decodeBase64(*object.Content)
+	content, ok := DecodeBase64(*object.Content)
 	if !ok {
 		return Picture{}, false
 	}
@@ -72,12 +72,12 @@ func fromURL(text, outside string) (Picture, bool) {
 		return Picture{}, false
 	}
 	named = strings.Trim(named, " \f")
-	body = unescape(body)
+	body = Unescape(body)
 	var content []byte
 	if suffix := base64Suffix.FindString(named); suffix != "" {
 		named = strings.TrimSuffix(named, suffix)
 		var ok bool
-		if content, ok = decodeBase64(body); !ok {
+		if content, ok = DecodeBase64(body); !ok {
 			return Picture{}, false
 		}
 	} else {
@@ -92,8 +92,8 @@ func fromURL(text, outside string) (Picture, bool) {
 
 var percentEncoded = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 
-// unescape decodes percent-encoding. It leaves malformed sequences as they are.
-func unescape(text string) string {
+// Unescape decodes percent-encoding as URLs do. It leaves malformed sequences as they are.
+func Unescape(text string) string {
 	if decoded, err := url.PathUnescape(text); err == nil { // much faster
 		return decoded
 	}
@@ -103,8 +103,9 @@ func unescape(text string) string {
 	})
 }
 
-// decodeBase64 is the forgiving-base64 decode of the Infra standard, section 7.
-func decodeBase64(text string) ([]byte, bool) {
+// DecodeBase64 is the forgiving-base64 decode of the Infra standard, section 7: it ignores
+// white space, and padding may be absent.
+func DecodeBase64(text string) ([]byte, bool) {
 	if strings.ContainsAny(text, " \t\r\n\f") {
 		text = strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "", "\f", "").Replace(text)
 	}
