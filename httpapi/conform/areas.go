@@ -3,6 +3,7 @@ package conform
 import (
 	"archive/zip"
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"fmt"
 	"io"
@@ -133,6 +134,47 @@ func testLists(s *suite) {
 		s.Errorf("the compressed list differs: %v", err)
 	}
 	s.send("GET", list, "", "If-None-Match", zipped.header.Get("ETag")).want(304)
+}
+
+// testTrash changes and deletes two symbols at once, and restores them.
+func testTrash(s *suite) {
+	folder, other := s.createFolder(), s.createFolder()
+	ids := `{"ids":[` + path.Base(s.createSymbol(folder, "a", svg)) + "," + path.Base(s.createSymbol(folder, "b", svg)) + "]"
+	s.send("PATCH", "/symbol/symbols", ids+`,"addTags":["t"],"folderId":`+path.Base(other)+"}").want(200).wantBody(`{"updated":2}`)
+	list := s.send("GET", other+"/symbols?fields=id,data,tags", "").want(200)
+	s.send("POST", "/symbol/symbols/delete", ids+"}").want(200).wantBody(`{"deleted":2}`)
+	s.send("GET", other+"/symbols", "").want(200).wantBody("[]")
+	s.send("DELETE", other, "").want(200)
+	entries := decode[[]record](s.send("GET", "/symbol/trash", "").want(200))
+	for _, entry := range slices.Backward(entries) { // the folder before its symbols
+		if fmt.Sprintf("%.0f", entry["folderId"]) == path.Base(other) {
+			s.send("POST", "/symbol/trash/"+entry.id()+"/restore", "").want(200)
+		}
+	}
+	if s.send("GET", other, "").status == 404 {
+		s.Skip("the server has no trash")
+	}
+	s.send("GET", other+"/symbols?fields=id,data,tags", "").want(200).wantBody(list.body)
+}
+
+// testImport imports a zip of a picture and a library, and then what it exports.
+func testImport(s *suite) {
+	library := `<mxlibrary>[{"title":"pump","data":"data:image/svg+xml,` + url.PathEscape(svg) + `"},{}]</mxlibrary>`
+	var archive bytes.Buffer
+	files := zip.NewWriter(&archive)
+	for _, file := range [][2]string{{"a/valve.svg", svg}, {"LICENSE", "MIT"}, {"library.xml", library}} {
+		w, _ := files.Create(file[0]) // a Buffer returns no errors
+		io.WriteString(w, file[1])
+	}
+	files.Close()
+	content := archive.String()
+	for _, query := range []string{"?skip=true", ""} {
+		folder := s.createFolder()
+		s.send("POST", folder+"/import"+query, content, "Content-Type", "application/zip").want(201)
+		list := s.send("GET", folder+"/symbols?fields=name,tags", "").want(200)
+		list.wantBody(`[{"name":"valve","tags":["a"]},{"name":"pump","tags":[]}]`)
+		content = s.send("GET", folder+"/export", "").want(200).wantHeader("Content-Type", "application/zip").body
+	}
 }
 
 // testChanges expects that events arrive while the stream is open, and that another stream

@@ -1,6 +1,6 @@
 // Package conform tests a deployment of the API from outside. It checks what a proxy, a
 // balancer, a cache or several processes can break: keys and their revocation, methods,
-// headers, bodies, conditions, ranges, compression, and streams of events.
+// headers, bodies, conditions, ranges, compression, uploads, and streams of events.
 //
 //	func TestDeployment(t *testing.T) {
 //		conform.Run(t, conform.Options{
@@ -63,6 +63,8 @@ func Run(t *testing.T, options Options) {
 	run("revocation", testRevocation)
 	run("symbols", testSymbols)
 	run("lists", testLists)
+	run("trash", testTrash)
+	run("import", testImport)
 	run("changes", testChanges)
 	run("downloads", testDownloads)
 	run("links", testLinks)
