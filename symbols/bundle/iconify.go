@@ -27,12 +27,26 @@ type icon struct {
 	Hidden *bool    `json:"hidden"`
 }
 
+// iconEntry is an icon of a set, or why it is none.
+type iconEntry struct {
+	icon
+	err error
+}
+
+// UnmarshalJSON keeps the error, so that the others can be imported.
+func (e *iconEntry) UnmarshalJSON(text []byte) error {
+	if json.Unmarshal(text, &e.icon) != nil {
+		e.err = fileError("not an icon: a value has the wrong type")
+	}
+	return nil
+}
+
 // iconSet is a set of icons in the JSON of Iconify.
 type iconSet struct {
-	icon                    // defaults
-	Prefix  string          `json:"prefix"`
-	Icons   map[string]icon `json:"icons"`
-	Aliases map[string]icon `json:"aliases"`
+	icon                         // defaults
+	Prefix  string               `json:"prefix"`
+	Icons   map[string]iconEntry `json:"icons"`
+	Aliases map[string]iconEntry `json:"aliases"`
 	Info    struct {
 		Author struct {
 			Name string `json:"name"`
@@ -72,7 +86,7 @@ func (r *reader) readIconify(file string, content []byte, folders []string) erro
 func (s *iconSet) find(name string, depth int) (icon, error) {
 	const maxDepth = 10
 	if found, ok := s.Icons[name]; ok {
-		return found, nil
+		return found.icon, found.err
 	}
 	alias, ok := s.Aliases[name]
 	if !ok || depth == maxDepth {
@@ -84,7 +98,7 @@ func (s *iconSet) find(name string, depth int) (icon, error) {
 	found.Rotate += alias.Rotate
 	found.HFlip, found.VFlip = found.HFlip != alias.HFlip, found.VFlip != alias.VFlip
 	found.Hidden = cmp.Or(alias.Hidden, found.Hidden)
-	return found, err
+	return found, cmp.Or(alias.err, err)
 }
 
 // picture returns the SVG of an icon.
@@ -96,8 +110,11 @@ func (s *iconSet) picture(name string, i icon, folders []string) (image, error) 
 	if width <= 0 || height <= 0 || body == "" {
 		return image{}, fileError("the icon is empty")
 	}
-	if i.HFlip || i.VFlip {
-		body = fmt.Sprintf(`<g transform="%s">%s</g>`, flip(i, left, top, width, height), body)
+	if i.HFlip {
+		body = fmt.Sprintf(`<g transform="translate(%g 0) scale(-1 1)">%s</g>`, 2*left+width, body)
+	}
+	if i.VFlip {
+		body = fmt.Sprintf(`<g transform="translate(0 %g) scale(1 -1)">%s</g>`, 2*top+height, body)
 	}
 	if quarters := (i.Rotate%4 + 4) % 4; quarters > 0 {
 		// About the center; a quarter swaps width and height.
@@ -122,16 +139,4 @@ func (s *iconSet) picture(name string, i icon, folders []string) (image, error) 
 		meta["author"] = s.Info.Author.Name
 	}
 	return image{name, picture.SVG, []byte(svg), folders, meta}, nil
-}
-
-// flip returns the transform that flips an icon within its box.
-func flip(i icon, left, top, width, height float64) string {
-	x, y, scaleX, scaleY := 0.0, 0.0, 1, 1
-	if i.HFlip {
-		x, scaleX = 2*left+width, -1
-	}
-	if i.VFlip {
-		y, scaleY = 2*top+height, -1
-	}
-	return fmt.Sprintf("translate(%g %g) scale(%d %d)", x, y, scaleX, scaleY)
 }

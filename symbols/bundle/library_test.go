@@ -186,6 +186,12 @@ func TestRead_IconSet(t *testing.T) {
 	})
 	is.Equal(contents.Files[1].Symbol.Meta, `{"author":"Ann","height":20,"license":"MIT","width":24}`)
 	is.Equal(contents.Ignored, []bundle.FileNote{{File: "old", Reason: "hidden icon"}, {File: "gone", Reason: "hidden icon"}})
+	mistyped := readLibrary(t, `{"prefix":"a","icons":{"a":{"body":"<g/>"},"b":{"body":"<g/>","width":"9"},"c":5},
+		"aliases":{"d":{"parent":"b"},"e":{"parent":"a","rotate":"90deg"},"f":{"parent":"a"}}}`, &bundle.Options{Skip: true})
+	is.Equal(len(mistyped.Files), 2)
+	for i, name := range []string{"b", "c", "d", "e"} {
+		is.Equal(mistyped.Skipped[i], bundle.FileNote{File: name, Reason: "not an icon: a value has the wrong type"})
+	}
 	for _, text := range []string{`{}`, `{"prefix":"a"}`, `{"prefix":"a","icons":{"a":{"body":"<g>"}}}`,
 		`{"prefix":"a","icons":{},"aliases":{"a":{"parent":"a"}}}`,
 	} {
