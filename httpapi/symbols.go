@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -140,14 +141,14 @@ func (e symbolEndpoints) createSymbol(ctx context.Context, t target, in createSy
 	if err != nil {
 		return reply{}, err
 	}
-	given := symbols.NewSymbol{Name: in.Name, Type: in.Type, Data: in.Data, By: t.by}
-	if tags != nil {
-		given.Tags = *tags
-	}
-	if meta != nil {
-		given.Meta = *meta
-	}
-	return symbolReply(e.service(t.tenant).CreateSymbol(ctx, t.id, given))
+	return symbolReply(e.service(t.tenant).CreateSymbol(ctx, t.id, symbols.NewSymbol{
+		Name: in.Name,
+		Type: in.Type,
+		Data: in.Data,
+		Tags: *cmp.Or(tags, new(symbols.Tags)),
+		Meta: *cmp.Or(meta, new(string)),
+		By:   t.by,
+	}))
 }
 
 // detailsRequest are the fields of a symbol beyond those of its record.

@@ -175,6 +175,7 @@ func newImportResponse(contents *bundle.Contents, created []symbols.Symbol, opti
 	count := len(contents.Files)
 	out := importResponse{
 		Message:  fmt.Sprintf("Symbols imported: %d.", count),
+		DryRun:   options.DryRun,
 		Imported: count,
 		Files:    make([]importedFile, count),
 		Ignored:  fileNotes(contents.Ignored),
@@ -187,9 +188,7 @@ func newImportResponse(contents *bundle.Contents, created []symbols.Symbol, opti
 		out.Skipped = &skipped
 	}
 	if options.DryRun {
-		out.DryRun = true
 		out.Message = fmt.Sprintf("Symbols that can be imported: %d. Nothing was changed.", count)
-		return out
 	}
 	for i, symbol := range created {
 		out.Files[i].SymbolID = symbol.ID

@@ -111,11 +111,9 @@ func (a *archive) decompress(entry *zip.File, maxSize int64) ([]byte, error) {
 	a.remaining -= size
 	content := make([]byte, size)
 	_, err = io.ReadFull(r, content)
-	if excess, _ := io.CopyN(io.Discard, r, 1); excess > 0 {
-		return nil, fileError("damaged")
-	}
+	excess, _ := io.CopyN(io.Discard, r, 1)
 	// archive/zip skips the check if the CRC-32 in the header is zero.
-	if err != nil || crc32.ChecksumIEEE(content) != entry.CRC32 {
+	if err != nil || excess > 0 || crc32.ChecksumIEEE(content) != entry.CRC32 {
 		return nil, fileError("damaged")
 	}
 	return content, nil

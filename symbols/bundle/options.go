@@ -42,10 +42,7 @@ type Limits struct {
 const ratioFreeBytes = 4 << 20
 
 func (o *Options) withDefaults() Options {
-	var given Options
-	if o != nil {
-		given = *o
-	}
+	given := *cmp.Or(o, new(Options))
 	limits := given.Limits
 	// These caps prevent integer overflow.
 	const maxCount, maxSize, maxRatio = 1<<31 - 1, 1 << 40, 1 << 20
