@@ -117,6 +117,7 @@ func TestRead_SVGOfDrawingPrograms(t *testing.T) {
 	<!ENTITY ns_xlink "http://www.w3.org/1999/xlink">
 ]>
 <svg xmlns="&ns_svg;" xmlns:xlink="&ns_xlink;" width="10" height="10"><g id="&#xe9;"/></svg>`,
+		"<?xml version='1.0' encoding='ISO-8859-1'?>\r\n<!-- \xe9 -->\r\n\r <svg/>\r\n",
 		`<?xml version="1.0" encoding="ISO-8859-1"?><svg width="1" height="1"><text>` + "caf\xe9" + `</text></svg>`,
 		`<s:svg xmlns:s="http://www.w3.org/2000/svg"><s:style><![CDATA[ a > b { } ]]></s:style></s:svg>`,
 	} {
@@ -138,7 +139,7 @@ func TestRead_RejectsMalformedSVG(t *testing.T) {
 		_, err := bundle.Read(t.Context(), zipOf(t, file{name: "a.svg", content: "<svg>" + inner + "</svg>"}), nil)
 		is.Equal(rejections(err), "a.svg: broken SVG: it is not well-formed XML")
 	}
-	for _, content := range []string{"<![CDATA[]]><svg/>", "<!DOCTYPE svg <svg/>", "<svg/><!DOCTYPE svg>", "x<svg/>", "<svg/>&amp;", "\xff\xfe<\x00s\x00"} {
+	for _, content := range []string{"<![CDATA[]]><svg/>", "<!DOCTYPE svg <svg/>", "<svg/><!DOCTYPE svg>", "x<svg/>", "<svg/>&amp;", "<svg/>&#xa;", "<!-- -->&#32;<svg/>", "<svg/> <![CDATA[ ]]>", "\xff\xfe<\x00s\x00"} {
 		t.Log(content)
 		_, err := bundle.Read(t.Context(), zipOf(t, file{name: "a.svg", content: content}), nil)
 		is.Equal(rejections(err), "a.svg: broken SVG: it is not well-formed XML")

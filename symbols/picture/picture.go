@@ -73,21 +73,16 @@ func fromURL(text, outside string) (Picture, bool) {
 	}
 	named = strings.Trim(named, " \f")
 	body = Unescape(body)
-	var content []byte
+	content, decoded := []byte(body), true
 	if suffix := base64Suffix.FindString(named); suffix != "" {
 		named = strings.TrimSuffix(named, suffix)
-		var ok bool
-		if content, ok = DecodeBase64(body); !ok {
-			return Picture{}, false
-		}
-	} else {
-		content = []byte(body)
+		content, decoded = DecodeBase64(body)
 	}
 	if strings.HasPrefix(named, ";") {
 		named = ""
 	}
 	picture, ok := newPicture(content, named)
-	return picture, ok && agrees(picture.Type, outside)
+	return picture, ok && decoded && agrees(picture.Type, outside)
 }
 
 var percentEncoded = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)

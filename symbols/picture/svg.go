@@ -74,6 +74,7 @@ func parseXML(content []byte) (root xml.StartElement, ok bool) {
 	decoder.Entity = make(map[string]string)
 	hasRoot := false
 	for depth := 0; ; {
+		start := decoder.InputOffset()
 		token, err := decoder.Token()
 		switch outside := depth == 0; token := token.(type) {
 		case nil:
@@ -89,7 +90,9 @@ func parseXML(content []byte) (root xml.StartElement, ok bool) {
 		case xml.EndElement:
 			depth--
 		case xml.CharData:
-			if outside && (len(token) == 0 || len(bytes.Trim(token, whiteSpace)) > 0) { // a CDATA section may be empty
+			// A CDATA section, which may be empty, and a reference are longer than their text.
+			isLonger := int(decoder.InputOffset()-start) > len(token)+bytes.Count(token, []byte("\n"))
+			if outside && (isLonger || len(bytes.Trim(token, whiteSpace)) > 0) {
 				return root, false
 			}
 		case xml.Directive:
