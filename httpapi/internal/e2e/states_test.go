@@ -13,6 +13,7 @@ import (
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
+	"example.com/canvasback/keys"
 )
 
 // failingHandler returns an error for paths that contain part, while it is on.
@@ -48,7 +49,7 @@ func TestStates_Failure(t *testing.T) {
 	}{
 		"unavailable": {
 			failingHandler{part: "/admin/", status: 503, body: `{"message":"the service is not available right now","code":"unavailable","requestId":"r-503"}`, retry: "1"}, "keys",
-			[]string{"Server error", "The service is not available right now. Retry in 1 s.", "Request r-503"},
+			[]string{"Server error", "The service is not available right now. Retry in 1 s.", "Request r-503", "Retry now."},
 		},
 		"internal": {
 			failingHandler{part: "/folders", status: 500, body: `{"message":"internal error","code":"internal","requestId":"r-500"}`}, "symbols",
@@ -242,9 +243,11 @@ func TestStates_KeyEnteredWhileLoading(t *testing.T) {
 	b.wait(`e2e.button("Access client")`)
 }
 
-// TestStates_LoadedAgain loads every screen, and once more in every state of the server.
-func TestStates_LoadedAgain(t *testing.T) {
+// TestStates_EveryScreen loads every screen in every state of the server, and once more
+// after it has been shown.
+func TestStates_EveryScreen(t *testing.T) {
 	t.Parallel()
+	is := is.New(t)
 	s := newSite(t)
 	var state atomic.Pointer[failingHandler]
 	handler := s.handler()
@@ -261,15 +264,28 @@ func TestStates_LoadedAgain(t *testing.T) {
 	}))
 	s.folder("Valves", "Gate valve")
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
+	key := s.keyNamed(keyName)
+	_, err := s.Keys.Update(t.Context(), key.ID, keys.Fields{Owner: new("Acme")})
+	is.NoErr(err)
 	b := openTab(t, s.url)
-	enterKeys := func() {
-		b.enterClientKey(s)
-		b.click("Keys")
-		b.wait(`document.title.startsWith("Keys")`)
-		b.enterKey("Admin key", apitest.AdminKey)
-		b.waitText(keyName)
+	// open opens a screen in a new page that has both keys.
+	open := func(screen string) {
+		for kind, key := range map[string]string{"admin": apitest.AdminKey, "client": string(s.RawKey)} {
+			eval[bool](b, fmt.Sprintf(`(sessionStorage.setItem("canvasback %s %sapi/", %s), true)`, kind, s.url, quote(key)))
+		}
+		b.visit("about:blank")
+		b.visit(s.url + "#/" + screen)
 	}
-	enterKeys()
+	const reload, year = `e2e.button("Reload").click()`, `e2e.button("A year").click()`
+	screens := map[string]struct{ record, again string }{
+		"overview":                  {"Keys by status", reload},
+		"keys":                      {keyName, reload},
+		"symbols":                   {"Gate valve", reload},
+		"exports":                   {sourceURL("plan"), `e2e.field("Search sources").dispatchEvent(new Event("input"))`},
+		"api":                       {"/viewer/exports/links", ""},
+		"key/" + fmt.Sprint(key.ID): {"Permits", year},
+		"owner/Acme":                {"Most used keys", year},
+	}
 	on := new(atomic.Bool)
 	on.Store(true)
 	for _, failing := range []failingHandler{
@@ -282,32 +298,37 @@ func TestStates_LoadedAgain(t *testing.T) {
 		{status: 401, body: `{"message":"unknown key","code":"unauthorized","requestId":"r-401"}`},
 	} {
 		failing.Handler, failing.on, failing.part = handler, on, "/api/"
-		for screen, record := range map[string]string{"Keys": keyName, "Symbols": "Gate valve", "Exports": sourceURL("plan"), "Overview": "Keys by status"} {
-			b.click(screen)
-			b.waitText(record)
-			state.Store(&failing)
-			if screen == "Exports" {
-				b.fill("Search sources", "plan")
-			} else {
-				b.click("Reload")
-			}
+		fails := func(record string, loaded bool) {
+			t.Helper()
 			if failing.retry != "" {
 				b.wait(`/Retry in (30|29|28|27|26|25) s/.test(e2e.text())`)
 			}
-			if failing.status != 401 && failing.status != 403 {
-				b.wait(`e2e.button("Retry")`)
-				b.wait(`e2e.text().includes(` + quote(record) + `)`) // the list is not lost
-				state.Store(nil)
-				b.click("Retry")
-			} else {
+			if failing.status == 401 || failing.status == 403 {
 				b.waitText(map[int]string{401: "Unknown key.", 403: "This key lacks the scope."}[failing.status])
-				state.Store(nil)
-				b.do(reload)
-				enterKeys()
-				b.click(screen)
+				return
 			}
+			b.wait(`e2e.button("Retry")`)
+			equal(b, `e2e.text().includes(`+quote(record)+`)`, loaded) // a list is not lost
+			state.Store(nil)
+			b.click("Retry")
 			b.waitText(record)
 			b.wait(`!e2e.button("Retry")`)
+		}
+		for screen, c := range screens {
+			t.Log(failing.status, screen)
+			state.Store(&failing)
+			open(screen)
+			fails(c.record, false)
+			state.Store(nil)
+			if c.again == "" {
+				continue
+			}
+			open(screen)
+			b.waitText(c.record)
+			state.Store(&failing)
+			eval[bool](b, `(`+c.again+`, true)`)
+			fails(c.record, true)
+			state.Store(nil)
 		}
 	}
 }
