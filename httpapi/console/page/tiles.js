@@ -5,12 +5,16 @@ import { virtualGrid } from "./grid.js";
 import { isPicture, thumbnail } from "./symbol.js";
 import { menuButton, openMenu } from "./ui.js";
 
-const passed = 60; // ms; a tile that is shown for less loads nothing
+const atRest = 6; // pictures that begin to load in a frame, unless the page is scrolled
+const fast = 200; // pixels in a frame
 
 // createTiles returns the grid of a library. chosen is the selection, actions what a
 // tile offers.
 export function createTiles(library, chosen, actions) {
 	const loads = new WeakMap(); // image loads by tile
+	const waiting = []; // {symbol, plate, signal} of pictures, the last one is the next
+	let older = 0; // number of those that waited in the frame before
+	let position; // scrollY in that frame
 	let dragged; // symbols
 	const grid = virtualGrid(tile, (node) => loads.get(node).abort());
 	const { found } = library;
@@ -56,8 +60,25 @@ export function createTiles(library, chosen, actions) {
 		} }, link, box, menu);
 		const load = new AbortController();
 		loads.set(node, load);
-		setTimeout(() => load.signal.aborted || thumbnail(symbol, plate, load.signal).catch(() => {}), passed);
+		if (!waiting.length) requestAnimationFrame(loadSome);
+		waiting.splice(older, 0, { symbol, plate, signal: load.signal });
 		return node;
+	}
+
+	// loadSome loads pictures of the latest tiles. Each occupies the page for 5 to 10 ms, so
+	// that it is one in a frame while the page is scrolled, and none while that is fast.
+	function loadSome() {
+		const moved = Math.abs(scrollY - position);
+		let left = moved ? Number(moved < fast) : atRest;
+		position = scrollY;
+		while (left && waiting.length) {
+			const { symbol, plate, signal } = waiting.pop();
+			if (signal.aborted) continue;
+			left--;
+			thumbnail(symbol, plate, signal).catch(() => {});
+		}
+		older = waiting.length;
+		if (older) requestAnimationFrame(loadSome);
 	}
 
 	// acceptDrops accepts files and tiles of other folders on an element. target returns

@@ -405,6 +405,19 @@ func TestSymbols_RendersThousandsLazily(t *testing.T) {
 		is.True(got[1] < 150)
 		b.wait(`[...document.querySelectorAll(".preview")].filter((plate) => plate.getBoundingClientRect().bottom > 0 && plate.getBoundingClientRect().top < innerHeight).every((plate) => plate.querySelector("img"))`)
 	}
+	// While the page is scrolled, at most one picture begins to load in a frame.
+	pictures := eval[int](b, `new Promise((done) => {
+		const found = new Set();
+		const look = (frames) => {
+			for (const { src } of document.querySelectorAll(".preview img")) found.add(src);
+			if (!frames) return done(found.size - before);
+			scrollBy(0, 120);
+			requestAnimationFrame(() => look(frames - 1));
+		};
+		const before = document.querySelectorAll(".preview img").length;
+		look(50);
+	})`)
+	is.True(pictures <= 50)
 	b.fill("Filter by name or type", "Symbol 1999")
 	b.waitText("1 of 2,000 symbols")
 	b.click("Actions for Symbol 1999", "Delete…", "Delete symbol")
