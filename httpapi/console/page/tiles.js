@@ -12,7 +12,7 @@ const fast = 200; // pixels in a frame
 // tile offers.
 export function createTiles(library, chosen, actions) {
 	const loads = new WeakMap(); // image loads by tile
-	const waiting = []; // {symbol, plate, signal} of pictures, the last one is the next
+	let waiting = []; // {symbol, plate, signal} of pictures, the last one is the next
 	let older = 0; // number of those that waited in the frame before
 	let position; // scrollY in that frame
 	let dragged; // symbols
@@ -69,14 +69,10 @@ export function createTiles(library, chosen, actions) {
 	// that it is one in a frame while the page is scrolled, and none while that is fast.
 	function loadSome() {
 		const moved = Math.abs(scrollY - position);
-		let left = moved ? Number(moved < fast) : atRest;
+		const count = moved ? Number(moved < fast) : atRest;
 		position = scrollY;
-		while (left && waiting.length) {
-			const { symbol, plate, signal } = waiting.pop();
-			if (signal.aborted) continue;
-			left--;
-			thumbnail(symbol, plate, signal).catch(() => {});
-		}
+		waiting = waiting.filter(({ signal }) => !signal.aborted);
+		for (const { symbol, plate, signal } of waiting.splice(waiting.length - count).reverse()) thumbnail(symbol, plate, signal).catch(() => {});
 		older = waiting.length;
 		if (older) requestAnimationFrame(loadSome);
 	}
