@@ -237,6 +237,7 @@ function registered({ select, download, register }) {
 		return recordRow(`export-${id}`, [h("label.check", box, source), h("div.result", result(id))], { Registered: [timeNode(updatedAt), by] }, [
 			button("Check", { kind: "small", "aria-label": `Check ${sourceFileUrl}`, onclick: check }),
 			menuButton(`More for ${sourceFileUrl}`, `export-${id}-menu`, () => [
+				["Check", () => checkOne(record).catch(problem)], // narrow windows have no button
 				["Download", () => download(sourceFileUrl)],
 				["Change file…", () => register(record)],
 				["Remove…", () => remove(record), "danger"],

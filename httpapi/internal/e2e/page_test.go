@@ -11,8 +11,10 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/matryer/is"
 
+	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/httpapi/console"
+	"example.com/canvasback/keys"
 )
 
 // visitScreens opens all screens, and calls visit for each screen, dialog and
@@ -32,6 +34,15 @@ func visitScreens(b *tab, visit func(name string)) {
 	b.clickNode(`e2e.field("Select apitest")`)
 	b.waitText("1 key selected")
 	visit("keys")
+	b.click("Scoped")
+	b.wait(`document.querySelector(".plot")`)
+	visit("key")
+	b.click("Acme")
+	b.waitText("Most used keys")
+	b.wait(`document.querySelector(".plot")`)
+	visit("owner")
+	b.click("All keys")
+	b.wait(`e2e.button("Create key")`)
 	b.click("Keyboard shortcuts")
 	visit("shortcuts")
 	b.click("Close", "More for apitest")
@@ -52,6 +63,11 @@ func visitScreens(b *tab, visit func(name string)) {
 	b.click("Gate valve")
 	b.wait(`document.querySelector("dialog dl")`) // before, the dialog still grows
 	visit("symbol")
+	b.click("Close", "Actions for Ball valve", "Delete…", "Delete symbol", "Folder actions", "Trash…")
+	b.wait(`e2e.button("Restore Ball valve")`)
+	visit("trash")
+	b.click("Restore Ball valve")
+	b.waitText("Ball valve restored.")
 	b.click("Close")
 	b.fill("Filter by name or type", "no such thing")
 	b.waitText("No symbol matches")
@@ -81,6 +97,10 @@ func populatedSite(t *testing.T) *site {
 	s.symbol(valves.ID, "A note", "text/plain", strings.Repeat("not a picture ", 20))
 	s.folder("Vents")
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
+	scopes, err := keys.NewScopes(httpapi.ScopeExportsRead, httpapi.ScopeExportsRegister, httpapi.ScopeSymbolsRead, httpapi.ScopeSymbolsWrite)
+	s.is.NoErr(err)
+	_, err = s.Keys.Create(t.Context(), keys.Fields{Name: new("Scoped"), Owner: new("Acme"), Scopes: &scopes})
+	s.is.NoErr(err)
 	return s
 }
 
