@@ -20,7 +20,9 @@ export async function unlessChanged(seen, { stored, isChanged, values, request }
 	try {
 		return await request(etag ? { "If-Match": etag } : {});
 	} catch (error) {
-		throw error.status === 412 ? conflict(await stored()) : error;
+		if (error.status !== 412) throw error;
+		if (seen.etag) return unlessChanged({}, { stored, isChanged, values, request }); // it may be of another field
+		throw conflict(await stored());
 	}
 }
 

@@ -130,7 +130,7 @@ export function createLibrary(api, delay = 400) {
 
 	// isChanged reports whether a change would undo that of someone else.
 	function isChanged(now, seen, body) {
-		if (!body || body.data) return differ(now, seen);
+		if (!body || body.data) return seen.etag ? now.etag !== seen.etag : differ(now, seen);
 		return Object.keys(body).some((name) => name in seen && JSON.stringify(now[name]) !== JSON.stringify(seen[name]));
 	}
 
