@@ -35,7 +35,7 @@ export function sparkline(days, id, name) {
 	const row = (cells, tag) => h("tr", cells.map((cell) => h(tag, cell)));
 	return [
 		h("a", { href: `#/key/${id}`, tabindex: "-1" }, plot(days)),
-		h("table.visually-hidden", h("caption", `Requests of ${name} per day`), h("thead", row(heads, "th")), h("tbody", usedDays(days).map((cells) => row(cells, "td")))),
+		h("div.visually-hidden", h("table", h("caption", `Requests of ${name} per day`), h("thead", row(heads, "th")), h("tbody", usedDays(days).map((cells) => row(cells, "td"))))),
 	];
 }
 

@@ -21,7 +21,8 @@ func TestUsage_IsDrawn(t *testing.T) {
 	is := is.New(t)
 	s := startSite(t)
 	key := s.keyNamed(keyName)
-	_, err := s.Keys.Update(t.Context(), key.ID, keys.Fields{Owner: new("team-1")})
+	const name = "Viewer of the plant in Hamburg"
+	_, err := s.Keys.Update(t.Context(), key.ID, keys.Fields{Name: new(name), Owner: new("team-1")})
 	is.NoErr(err)
 	for day, requests := range []int{3, 0, 5, 1} {
 		if day > 0 {
@@ -40,7 +41,10 @@ func TestUsage_IsDrawn(t *testing.T) {
 	const sum = "9 requests in 30 days, 5 at most in one"
 	b.wait(`document.querySelector(".records .plot")?.getAttribute("aria-label") === ` + quote(sum))
 	equal(b, `[...document.querySelectorAll(".records .uses td:last-child")].map((cell) => cell.textContent)`, []string{"1", "5", "3"})
-	for _, link := range []string{keyName, "team-1"} { // the page of the key, and from there of its owner
+	b.resize(320, 640)
+	equal(b, `document.documentElement.scrollWidth`, 320)
+	b.resize(1280, 900)
+	for _, link := range []string{name, "team-1"} { // the page of the key, and from there of its owner
 		b.clickNode(`[...document.querySelectorAll("main a")].find((one) => one.innerText === ` + quote(link) + `)`)
 		b.waitText("9 accepted requests since")
 		b.wait(`document.getElementById("title").innerText === ` + quote(link))
