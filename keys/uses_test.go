@@ -2,6 +2,8 @@ package keys_test
 
 import (
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,7 +38,9 @@ func TestRun_WritesUsesInBatches(t *testing.T) {
 func TestRun_RetriesFailedFlush(t *testing.T) {
 	var store *hookedStore
 	var used time.Time
-	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, s *hookedStore, service *keys.Service) {
+	var log strings.Builder
+	options := keys.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	testRunning(t, options, func(t *testing.T, is *is.I, s *hookedStore, service *keys.Service) {
 		store = s
 		raw := issue(t, service, keys.Fields{}).Raw
 		store.touch.fail(errors.New("connection refused"))
@@ -48,6 +52,12 @@ func TestRun_RetriesFailedFlush(t *testing.T) {
 		key := get(t, service, 1)
 		is.Equal(key.LastUsedAt, used) // pending uses are visible
 		store.touch.set(nil)
+		time.Sleep(3 * defaultFlushInterval)
+		synctest.Wait()
+		is.Equal(strings.Count(log.String(), "flush of key uses failed"), 1)
+		is.Equal(strings.Count(log.String(), "flush of key uses succeeded"), 1)
+		is.NoErr(verify(t, service, raw))
+		used = time.Now().UTC().Truncate(time.Millisecond)
 	})
 	stored := get(t, store, 1)
 	is.New(t).Equal(stored.LastUsedAt, used) // written when Run ended
