@@ -146,7 +146,7 @@ func TestSymbolList_CacheIsLimited(t *testing.T) {
 func TestSymbolList_ConcurrentMissesShareRead(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h, store, otherProcess := serveSymbols(t, 0)
+	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.Limits.StoreTimeout = testTimeout })
 	createFolder(t, otherProcess, "A", 3, 100)
 	blocked := make(chan struct{})
 	store.onRead(func(int64) error { <-blocked; return nil })
