@@ -71,6 +71,8 @@ func TestUsage_IsKeptForDays(t *testing.T) {
 			is.NoErr(verify(t, s, raw))
 			time.Sleep(24 * time.Hour)
 		}
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
 		usage, err := s.Usage(t.Context(), keys.UsageFilter{Days: 7})
 		is.NoErr(err)
 		var requests []int64
