@@ -1,14 +1,12 @@
 package httpapi
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi/internal/auth"
@@ -38,7 +36,7 @@ type API struct {
 	mux         *http.ServeMux
 
 	warnBuffered    func() // logs once
-	loadSearchIndex func() // begins once
+	loadSearchIndex func() // begins once, in the background
 }
 
 // Format implements [fmt.Formatter] for all verbs. It prints no state, which other
@@ -100,20 +98,6 @@ func New(options *Options) (*API, error) {
 	}
 	a.mux = newMux(a.routes())
 	return a, nil
-}
-
-// loadIndex reads what the first search would have to read. The store may panic.
-func (a *API) loadIndex() {
-	defer func() {
-		if reason := recover(); reason != nil {
-			a.log.Error("panic of the store of symbols", "panic", reason)
-		}
-	}()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := a.symbols.LoadSearchIndex(ctx); err != nil {
-		a.log.Info("search index not loaded, the first search takes longer", "error", err)
-	}
 }
 
 // Handler is [New] for a program that cannot go on without it: it panics if New

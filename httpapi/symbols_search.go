@@ -3,13 +3,30 @@ package httpapi
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"io"
+	"runtime/debug"
+	"time"
 
 	"example.com/canvasback/httpapi/internal/bodies"
 	"example.com/canvasback/httpapi/internal/stream"
 	"example.com/canvasback/symbols"
 )
+
+// loadIndex reads what the first search would have to read. The store may panic.
+func (a *API) loadIndex() {
+	defer func() {
+		if reason := recover(); reason != nil {
+			a.log.Error("panic in store", "panic", reason, "stack", string(debug.Stack()))
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := a.symbols.LoadSearchIndex(ctx); err != nil {
+		a.log.Info("search index not loaded, the first search takes longer", "error", err)
+	}
+}
 
 // searchSymbols responds with the symbols of all folders that match the parameter q.
 func (e symbolEndpoints) searchSymbols(c *call) error {

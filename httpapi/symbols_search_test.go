@@ -66,8 +66,8 @@ func (s segmentStore) ListSegment(ctx context.Context, id int64) ([]symbols.Segm
 	return s.Store.ListSegment(ctx, id)
 }
 
-// TestSearch_IndexIsLoadedBefore reads segments before the first search, and only once.
-func TestSearch_IndexIsLoadedBefore(t *testing.T) {
+// TestSearch_FirstFindsLoadedIndex reads segments before the first search, and only once.
+func TestSearch_FirstFindsLoadedIndex(t *testing.T) {
 	t.Parallel()
 	for name, trigger := range map[string]func(*httpapi.API) http.Handler{
 		"readiness": func(api *httpapi.API) http.Handler { return api.Ready() },

@@ -87,7 +87,7 @@ func (s *Service) Search(ctx context.Context, query Query, r Range) (InfoPage, e
 }
 
 // LoadSearchIndex reads what the first search would have to read. Package httpapi calls it
-// in the background.
+// in the background; an application without that may do so at startup.
 func (s *Service) LoadSearchIndex(ctx context.Context) error {
 	segments, err := s.index.list(ctx, s.store)
 	for _, segment := range segments {

@@ -249,7 +249,7 @@ func TestHostileClient_NoWaitingCostsLittle(t *testing.T) {
 		share := used.Seconds() / float64(requests) * 1000
 		t.Logf("%.1f %% of a core for each 1,000 requests a second; %d requests, %d responses, %v", 100*share, requests, responses, used)
 		is.True(responses > 0)
-		is.True(float64(responses) <= (connections+3)*(time.Since(start).Seconds()+2)) // of 4,000
+		is.True(float64(responses) <= (connections+3)*(time.Since(start).Seconds()+2)) // 3 a second are not delayed
 		least = min(least, share)
 	}
 	close(stop)

@@ -113,7 +113,8 @@ func TestRead_DrawioLibrary(t *testing.T) {
 		is.Equal(contents.Files[0].Symbol.Data, drawingData("d"))
 	}
 	for content, want := range map[string]string{ // line breaks are unescaped only in a broken SVG
-		"<svg>&#xa;</svg>": "<svg>&#xa;</svg>", "<svg&#xa;/>": "<svg\n/>", "<!-- -->&#xa;<svg/>": "<!-- -->\n<svg/>", "<svg/>&#xa;": "<svg/>\n", "<svg width='100%'/>": "<svg width='100%'/>",
+		"<svg>&#xa;</svg>": "<svg>&#xa;</svg>", "<svg width='100%'/>": "<svg width='100%'/>", "<svg&#xa;/>": "<svg\n/>",
+		"<!-- -->&#xa;<svg/>": "<!-- -->\n<svg/>", "<svg/>&#xa;": "<svg/>\n",
 	} {
 		data := "data:image/svg+xml," + strings.ReplaceAll(content, "<", "%3C")
 		contents := readLibrary(t, drawioLibrary(t, map[string]any{"data": data, "title": "d"}), nil)

@@ -90,7 +90,8 @@ func parseXML(content []byte) (root xml.StartElement, ok bool) {
 		case xml.EndElement:
 			depth--
 		case xml.CharData:
-			// A CDATA section, which may be empty, and a reference are longer than their text.
+			// A CDATA section, which may be empty, and a reference are longer than their text,
+			// and so is CRLF, by one byte.
 			isLonger := int(decoder.InputOffset()-start) > len(token)+bytes.Count(token, []byte("\n"))
 			if outside && (isLonger || len(bytes.Trim(token, whiteSpace)) > 0) {
 				return root, false

@@ -21,7 +21,8 @@ export function statusBadges(key) {
 	if (left <= 0) list.push(["bad", "Expired"]);
 	else if (left < soon) list.push(["warn", left < 1 ? "Expires in a day" : `Expires in ${plural(Math.floor(left), "day")}`]);
 	else if (key.isActive) list.push(["good", "Active"]);
-	for (const scope of key.scopes?.length === 0 ? ["Permits nothing"] : key.scopes ?? []) list.push(["off", scope]);
+	if (key.scopes?.length === 0) list.push(["off", "Permits nothing"]);
+	for (const scope of key.scopes ?? []) list.push(["off", scope]);
 	if (key.previousKeyExpiresAt) list.push(["warn", `Previous key until ${exact(key.previousKeyExpiresAt)}`]);
 	return list.map(([kind, text]) => [h(`span.badge.${kind}`, text), " "]);
 }

@@ -72,7 +72,10 @@ export function createTiles(library, chosen, actions) {
 		const count = moved ? Number(moved < fast) : atRest;
 		position = scrollY;
 		waiting = waiting.filter(({ signal }) => !signal.aborted);
-		for (const { symbol, plate, signal } of waiting.splice(waiting.length - count).reverse()) thumbnail(symbol, plate, signal).catch(() => {});
+		const latest = waiting.splice(Math.max(0, waiting.length - count));
+		for (const { symbol, plate, signal } of latest.reverse()) {
+			thumbnail(symbol, plate, signal).catch(() => {});
+		}
 		older = waiting.length;
 		if (older) requestAnimationFrame(loadSome);
 	}
