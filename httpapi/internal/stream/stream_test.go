@@ -262,6 +262,42 @@ func TestWriter_CopyN(t *testing.T) {
 }
 
 // TestAbort_TruncationShows aborts behind a middleware that recovers panics.
+// TestInterrupt_EndsBlockedWrite interrupts responses whose clients do not read.
+func TestInterrupt_EndsBlockedWrite(t *testing.T) {
+	t.Parallel()
+	for name, configure := range map[string]func(*httptest.Server){
+		"HTTP/1.1":                     func(*httptest.Server) {},
+		"HTTP/1.1 without ConnContext": func(server *httptest.Server) { server.Config.ConnContext = nil },
+		"HTTP/2":                       func(server *httptest.Server) { server.TLS, server.EnableHTTP2 = new(tls.Config), true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			ended := make(chan error, 1)
+			addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				time.AfterFunc(300*time.Millisecond, func() { Interrupt(w, r) }) // the write is blocked then
+				_, err := New(w, r, time.Hour).Copy(zeros{}, 1<<30)
+				ended <- err
+				Abort(w, r)
+				panic(http.ErrAbortHandler)
+			}), configure)
+			scheme := "http://"
+			if name == "HTTP/2" {
+				scheme = "https://"
+			}
+			client := http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+			defer client.CloseIdleConnections()
+			response, err := client.Get(scheme + addr)
+			is.NoErr(err)
+			defer response.Body.Close()
+			is.Equal(response.ProtoMajor == 2, name == "HTTP/2")
+			is.True(<-ended != nil)
+			_, err = io.Copy(io.Discard, response.Body)
+			is.True(err != nil) // a truncated response does not end like a complete one
+		})
+	}
+}
+
 func TestAbort_TruncationShows(t *testing.T) {
 	t.Parallel()
 	truncate := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
