@@ -85,9 +85,12 @@ func (db *database) reset(began time.Time) {
 	}
 }
 
-// read calls f, which must not write.
+// read calls f, which must not write. It may call f more than once: PostgreSQL aborts
+// reads too if serializable is the default.
 func (db *database) read(ctx context.Context, f func(*pgx.Conn) error) error {
-	return db.withConn(ctx, func(conn *pgx.Conn) (bool, error) { return true, f(conn) })
+	return retry(ctx, func() error {
+		return db.withConn(ctx, func(conn *pgx.Conn) (bool, error) { return true, f(conn) })
+	})
 }
 
 // QueryRow returns the first row of a query, which runs when the row is scanned.
@@ -248,12 +251,12 @@ func (t transaction) ExecAll(ctx context.Context, statement string, list [][]any
 	return affected, err
 }
 
-// retry calls write, up to five times if PostgreSQL aborts it in favor of
+// retry calls try, up to five times if PostgreSQL aborts it in favor of
 // another transaction.
-func retry(ctx context.Context, write func() error) error {
+func retry(ctx context.Context, try func() error) error {
 	const attempts = 5
 	for attempt := 1; ; attempt++ {
-		err := write()
+		err := try()
 		if attempt == attempts || !isRetryable(err) {
 			return mapConstraint(err)
 		}

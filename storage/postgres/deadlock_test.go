@@ -103,3 +103,51 @@ func changeRandomly(t *testing.T, store symbols.Store, name string) error {
 	}
 	return err
 }
+
+// TestStorage_RetriesAbortedReads aborts the first reads of a table, as PostgreSQL does
+// at the isolation level serializable.
+func TestStorage_RetriesAbortedReads(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool := connect(t, pgtest.Database(t))
+	store := migrate(t, pool).Symbols()
+	folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "Valves"})
+	is.NoErr(err)
+	for name, read := range map[string]func() error{
+		"row": func() error {
+			_, err := store.GetFolder(t.Context(), folder.ID)
+			return err
+		},
+		"rows": func() error {
+			page, err := store.ListFolders(t.Context(), symbols.Range{})
+			is.Equal(len(page.Folders), 1)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			is := is.New(t)
+			_, err := pool.Exec(t.Context(), `
+				CREATE SEQUENCE reads;
+				CREATE FUNCTION abort_first() RETURNS boolean LANGUAGE plpgsql AS $$
+				BEGIN
+					IF nextval('reads') <= 2 THEN
+						RAISE EXCEPTION 'aborted' USING ERRCODE = 'serialization_failure';
+					END IF;
+					RETURN true;
+				END $$;
+				ALTER TABLE canvasback_folders RENAME TO folders;
+				CREATE VIEW canvasback_folders AS SELECT * FROM folders WHERE abort_first()`)
+			is.NoErr(err)
+			is.NoErr(read())
+			var reads int
+			is.NoErr(pool.QueryRow(t.Context(), `SELECT last_value FROM reads`).Scan(&reads))
+			is.Equal(reads, 3)
+			_, err = pool.Exec(t.Context(), `
+				DROP VIEW canvasback_folders;
+				ALTER TABLE folders RENAME TO canvasback_folders;
+				DROP FUNCTION abort_first;
+				DROP SEQUENCE reads`)
+			is.NoErr(err)
+		})
+	}
+}
