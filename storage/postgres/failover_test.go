@@ -19,10 +19,10 @@ import (
 
 const (
 	// testLease is short, so that more keys are revoked in less time.
-	testLease = 200 * time.Millisecond
+	testLease = time.Second
 
 	// testReadTimeout bounds a check that reads the store.
-	testReadTimeout = 500 * time.Millisecond
+	testReadTimeout = 2 * time.Second
 )
 
 // connectToPrimary opens a pool that finds the primary among the hosts of a URL, in
@@ -185,7 +185,7 @@ func (c *checker) checkAll(ctx context.Context, list []*testKey) {
 				return
 			}
 			c.check(k)
-			time.Sleep(3 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond)
 		}
 	}
 }
@@ -241,7 +241,6 @@ func TestFailover_RevokedKeysAreRejected(t *testing.T) {
 		{"primary killed, then restarted", (*pgtest.Server).Kill, (*pgtest.Server).Restart},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
 			is := is.New(t)
 			pair := pgtest.StartPair(t)
 			operator := connectToPrimary(t, pair.DSN(pair.Standby, pair.Primary))

@@ -38,9 +38,10 @@ func (s *Server) Stop() {
 }
 
 // Kill stops the server without a shutdown, so that it recovers at its next
-// start.
+// start. It ends a pause, because a frozen server does not stop.
 func (s *Server) Kill() {
 	s.t.Helper()
+	s.c.signal("CONT") // fails if the server is stopped
 	s.check(s.c.stop("immediate"))
 }
 
