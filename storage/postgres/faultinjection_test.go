@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/canvasback/storage/internal/testflag"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
@@ -16,6 +17,10 @@ import (
 
 func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
 	t.Parallel()
+	kinds := []storagetest.Fault{storagetest.ResponseLost, storagetest.Down}
+	if *testflag.Long {
+		kinds = append(kinds, storagetest.Rejected) // each closes a connection, as Down does
+	}
 	dsn := pgtest.Database(t)
 	s := newSchemas(connect(t, dsn))
 	storagetest.RunFaults(t, func(t testing.TB) storagetest.FaultHarness {
@@ -30,7 +35,7 @@ func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
 			},
 			Faults: faults,
 		}
-	})
+	}, kinds...)
 }
 
 // connectFaulty opens a pool of faulty connections.

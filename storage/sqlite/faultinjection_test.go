@@ -34,7 +34,7 @@ func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
 				harness.Storage = must(sqlite.New(pool))
 				harness.InUse = func() int { return pool.Stats().InUse }
 				return storagetest.FaultHarness{Harness: harness, Faults: &f.Faults}
-			})
+			}, storagetest.Rejected, storagetest.ResponseLost, storagetest.Down)
 		})
 	}
 }

@@ -67,11 +67,11 @@ func (f *Faults) Next() (executed, fails bool) {
 	return f.fault == ResponseLost, true
 }
 
-// RunFaults checks that methods are atomic. Each method fails at its first
-// database call, then at its second, and so on until it succeeds; after each
+// RunFaults checks that methods are atomic, with each kind of fault. Each method fails at its
+// first database call, then at its second, and so on until it succeeds; after each
 // failure the test compares the content of the storage.
-func RunFaults(t *testing.T, open func(t testing.TB) FaultHarness) {
-	for _, fault := range []Fault{Rejected, ResponseLost, Down} {
+func RunFaults(t *testing.T, open func(t testing.TB) FaultHarness, faults ...Fault) {
+	for _, fault := range faults {
 		t.Run(fault.String(), func(t *testing.T) {
 			t.Parallel()
 			for i, c := range newFaultCalls(t, open(t)).calls {
