@@ -330,7 +330,9 @@ func TestDB_FenceStateFollowsSetting(t *testing.T) {
 	} {
 		execute(t, operator, `ALTER SYSTEM SET synchronous_standby_names = '`+test.names+`'`)
 		execute(t, operator, `SELECT pg_reload_conf()`)
+		began := time.Now()
 		for !strings.Contains(log.String(), `"synchronous_standby_names":"`+test.names+`"`) { // until the server has read the setting
+			is.True(time.Since(began) < patience)
 			log.Reset()
 			_, err := auto.Keys().Changes(t.Context(), 0)
 			is.NoErr(err)
@@ -338,6 +340,7 @@ func TestDB_FenceStateFollowsSetting(t *testing.T) {
 		is.Equal(auto.FenceState(), test.state)
 		is.True(strings.Contains(log.String(), `"level":"`+test.level+`","msg":"failover fence","state":"`+test.state+`"`))
 		for strict.FenceState() != test.state || always.FenceState() != test.always {
+			is.True(time.Since(began) < patience)
 			strict.Keys().Changes(t.Context(), 0) // fails unless complete
 			always.Keys().Changes(t.Context(), 0)
 		}
