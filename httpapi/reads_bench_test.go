@@ -131,7 +131,11 @@ func resident() int64 {
 func benchMemory(b *testing.B) benchDB {
 	db := memory.New()
 	fillBench(b, db.Symbols())
-	return benchDB{keys: db.Keys(), symbols: db.Symbols()}
+	get := func(ctx context.Context, id int64) (name, mimeType, data string, err error) {
+		symbol, err := db.Symbols().GetSymbol(ctx, id)
+		return symbol.Name, symbol.Type, symbol.Data, err
+	}
+	return benchDB{keys: db.Keys(), symbols: db.Symbols(), get: get}
 }
 
 // readBench serves a database to a client key.

@@ -111,7 +111,7 @@ func latencies(b *testing.B, handler http.Handler, path func(*rand.Rand) string)
 // those of a handler that reads one symbol by its id. Both alternate, so that other load
 // affects both alike.
 func BenchmarkSearch(b *testing.B) {
-	for name, open := range map[string]func(*testing.B) benchDB{"sqlite": benchSQLite, "postgres": benchPostgres} {
+	for name, open := range map[string]func(*testing.B) benchDB{"memory": benchMemory, "sqlite": benchSQLite, "postgres": benchPostgres} {
 		b.Run(name, func(b *testing.B) {
 			db := open(b)
 			writer := must(symbols.NewService(db.symbols, nil))
