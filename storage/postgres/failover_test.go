@@ -13,6 +13,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/internal/testflag"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 )
@@ -240,6 +241,9 @@ func TestFailover_RevokedKeysAreRejected(t *testing.T) {
 		{"primary frozen, then resumed", (*pgtest.Server).Pause, (*pgtest.Server).Resume},
 		{"primary killed, then restarted", (*pgtest.Server).Kill, (*pgtest.Server).Restart},
 	} {
+		if test.name != "primary alive" && !testflag.Thorough() {
+			continue
+		}
 		t.Run(test.name, func(t *testing.T) {
 			is := is.New(t)
 			pair := pgtest.StartPair(t)
