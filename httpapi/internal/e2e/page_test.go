@@ -225,7 +225,7 @@ func TestPage_FitsNarrowWindow(t *testing.T) {
 		}).map((node) => node.tagName + "." + node.className + " " + Math.round(node.getBoundingClientRect().right)).slice(0, 3)`, []string{}) // wider than the window
 		is.True(eval[int](b, `document.documentElement.scrollWidth`) <= 320)
 		equal(b, `[...document.querySelectorAll(".button")].filter((node) => node.scrollWidth > node.clientWidth + 1).map((node) => node.innerText)`, []string{}) // cut off
-		b.wait(`[...document.querySelectorAll(".screens a")].every((link) => link.getClientRects().length === 1 && link.offsetHeight < 45)`) // names stay on one line
+		b.wait(`[...document.querySelectorAll(".screens a")].every((link) => link.getClientRects().length === 1 && link.offsetHeight < 45)`)                      // names stay on one line
 	})
 	reportViolations(t, violations, scriptErr)
 }
