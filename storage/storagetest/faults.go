@@ -67,8 +67,8 @@ func (f *Faults) Next() (executed, fails bool) {
 	return f.fault == ResponseLost, true
 }
 
-// RunFaults checks that methods are atomic, with each kind of fault. Each method fails at its
-// first database call, then at its second, and so on until it succeeds; after each
+// RunFaults checks that methods are atomic, with each of the given faults. Each method fails
+// at its first database call, then at its second, and so on until it succeeds; after each
 // failure the test compares the content of the storage.
 func RunFaults(t *testing.T, open func(t testing.TB) FaultHarness, faults ...Fault) {
 	for _, fault := range faults {

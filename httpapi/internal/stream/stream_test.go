@@ -261,7 +261,6 @@ func TestWriter_CopyN(t *testing.T) {
 	is.True(bytes.Equal(recorder.Body.Bytes(), append(content, content...)))
 }
 
-// TestAbort_TruncationShows aborts behind a middleware that recovers panics.
 // TestInterrupt_EndsBlockedWrite interrupts responses whose clients do not read.
 func TestInterrupt_EndsBlockedWrite(t *testing.T) {
 	t.Parallel()
@@ -298,6 +297,7 @@ func TestInterrupt_EndsBlockedWrite(t *testing.T) {
 	}
 }
 
+// TestAbort_TruncationShows aborts behind a middleware that recovers panics.
 func TestAbort_TruncationShows(t *testing.T) {
 	t.Parallel()
 	truncate := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,4 +1,4 @@
-// Package testflag has the flag -long of the tests of drivers.
+// Package testflag says how much the tests of drivers do.
 package testflag
 
 import (
