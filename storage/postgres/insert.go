@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"example.com/canvasback/storage/postgres/internal/fence"
 	"example.com/canvasback/symbols"
 )
 
@@ -150,37 +151,16 @@ func (db *database) insertSymbols(ctx context.Context, key queueKey, list []*ins
 			err = fmt.Errorf("postgres: panic during an insertion: %v", p)
 		}
 	}()
-	var folders, updatedBy []int64
-	var names, types, data, tags, metas []string
-	var createdAt, updatedAt []time.Time
-	for _, s := range list {
-		folders, names, types, data = append(folders, s.FolderID), append(names, s.Name), append(types, s.Type), append(data, s.Data)
-		tags, metas = append(tags, s.Tags.String()), append(metas, s.Meta)
-		createdAt, updatedAt, updatedBy = append(createdAt, s.CreatedAt), append(updatedAt, s.UpdatedAt), append(updatedBy, s.UpdatedBy)
-	}
-	skip := ""
+	lock := "FOR NO KEY UPDATE"
 	if !key.isFolder {
-		skip = "SKIP LOCKED"
+		lock += " SKIP LOCKED"
 	}
-	// Ids are assigned and rows returned in the order of the inner SELECT.
-	result, err := db.write(ctx, `
-		WITH folder AS (
-			SELECT id
-			FROM canvasback_folders
-			WHERE id = ANY ($1::bigint[]) AND tenant = $10
-			ORDER BY id
-			FOR NO KEY UPDATE `+skip+`
-		)
-		INSERT INTO canvasback_symbols (folder_id, name, type, data, tags, meta, created_at, updated_at, updated_by)
-		SELECT folder_id, name, type, data, tags, meta, created_at, updated_at, updated_by
-		FROM unnest(
-			$1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[], $9::bigint[]
-		) WITH ORDINALITY AS given (folder_id, name, type, data, tags, meta, created_at, updated_at, updated_by, position)
-		JOIN folder ON folder.id = given.folder_id
-		ORDER BY given.position
-		RETURNING folder_id, id, version`,
-		folders, names, types, data, tags, metas, createdAt, updatedAt, updatedBy, key.tenant,
-	)
+	var result fence.Result
+	if len(list) == 1 {
+		result, err = db.insertOne(ctx, key.tenant, lock, list[0].Symbol)
+	} else {
+		result, err = db.insertSeveral(ctx, key.tenant, lock, list)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -198,4 +178,54 @@ func (db *database) insertSymbols(ctx context.Context, key queueKey, list []*ins
 		n++
 	}
 	return inserted, nil
+}
+
+// insertOne inserts a symbol with a statement whose generic plan is as good as one for the
+// arguments. PostgreSQL would plan that of insertSeveral anew for each single symbol, because it
+// expects ten elements in each array. Planning took a third of the time.
+func (db *database) insertOne(ctx context.Context, tenant, lock string, s symbols.Symbol) (fence.Result, error) {
+	return db.write(ctx, `
+		WITH folder AS (
+			SELECT id
+			FROM canvasback_folders
+			WHERE id = $1 AND tenant = $10
+			`+lock+`
+		)
+		INSERT INTO canvasback_symbols (folder_id, name, type, data, tags, meta, created_at, updated_at, updated_by)
+		SELECT id, $2, $3, $4, $5, $6, $7, $8, $9
+		FROM folder
+		RETURNING folder_id, id, version`,
+		s.FolderID, s.Name, s.Type, s.Data, s.Tags.String(), s.Meta, s.CreatedAt, s.UpdatedAt, s.UpdatedBy, tenant,
+	)
+}
+
+// insertSeveral inserts symbols. Ids are assigned and rows returned in the order of the
+// inner SELECT.
+func (db *database) insertSeveral(ctx context.Context, tenant, lock string, list []*insertion) (fence.Result, error) {
+	var folders, updatedBy []int64
+	var names, types, data, tags, metas []string
+	var createdAt, updatedAt []time.Time
+	for _, s := range list {
+		folders, names, types, data = append(folders, s.FolderID), append(names, s.Name), append(types, s.Type), append(data, s.Data)
+		tags, metas = append(tags, s.Tags.String()), append(metas, s.Meta)
+		createdAt, updatedAt, updatedBy = append(createdAt, s.CreatedAt), append(updatedAt, s.UpdatedAt), append(updatedBy, s.UpdatedBy)
+	}
+	return db.write(ctx, `
+		WITH folder AS (
+			SELECT id
+			FROM canvasback_folders
+			WHERE id = ANY ($1::bigint[]) AND tenant = $10
+			ORDER BY id
+			`+lock+`
+		)
+		INSERT INTO canvasback_symbols (folder_id, name, type, data, tags, meta, created_at, updated_at, updated_by)
+		SELECT folder_id, name, type, data, tags, meta, created_at, updated_at, updated_by
+		FROM unnest(
+			$1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[], $9::bigint[]
+		) WITH ORDINALITY AS given (folder_id, name, type, data, tags, meta, created_at, updated_at, updated_by, position)
+		JOIN folder ON folder.id = given.folder_id
+		ORDER BY given.position
+		RETURNING folder_id, id, version`,
+		folders, names, types, data, tags, metas, createdAt, updatedAt, updatedBy, tenant,
+	)
 }

@@ -67,6 +67,28 @@ func TestReads_AreTooCheapToCompile(t *testing.T) {
 	}
 }
 
+// Planning each insertion would take a third of its time.
+func TestInsertSymbols_PlansOnce(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool := connectWith(t, pgtest.Database(t), func(c *pgxpool.Config) { c.MaxConns = 1 })
+	db := migrate(t, pool)
+	execute(t, pool, `INSERT INTO canvasback_folders (name) SELECT i::text FROM generate_series(1, 1000) AS i`)
+	execute(t, pool, `ANALYZE canvasback_folders`)
+	for range 20 {
+		_, err := db.Symbols().InsertSymbols(t.Context(), 1, []symbols.Symbol{{Name: "a"}})
+		is.NoErr(err)
+	}
+	var custom int
+	is.NoErr(pool.QueryRow(t.Context(), `
+		SELECT sum(custom_plans)
+		FROM pg_prepared_statements
+		WHERE statement ILIKE '%INSERT INTO%canvasback_symbols%'`,
+	).Scan(&custom))
+	const always = 5 // custom plans before PostgreSQL compares their costs
+	is.Equal(custom, always)
+}
+
 // A page of a large folder reads the symbols in the order of an index, also before the
 // table has statistics.
 func TestListSymbols_ReadsFreshFolderInOrder(t *testing.T) {
