@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/canvasback/storage/internal/testflag"
+	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/symbols"
 )

@@ -12,7 +12,7 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/storage/internal/testflag"
+	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/storage/storagetest"
 )

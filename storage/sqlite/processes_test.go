@@ -11,7 +11,7 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/storage/internal/testflag"
+	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
 )

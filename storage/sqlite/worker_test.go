@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
-	"example.com/canvasback/storage/internal/testflag"
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"

@@ -10,8 +10,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
-	"example.com/canvasback/storage/internal/testflag"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/storage/storagetest"
 	"example.com/canvasback/symbols"

@@ -1,4 +1,4 @@
-// Package testflag says how much the tests of drivers do.
+// Package testflag says how much the tests do.
 package testflag
 
 import (
