@@ -2,7 +2,6 @@ package exports_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -15,14 +14,13 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/ziptest"
+	"example.com/canvasback/internal/testflag"
 )
-
-var longFlag = flag.Bool("long", false, "test links of 4 GiB, and 1,000 runs with faults")
 
 // largeFiles returns four files, of 4 GiB together with the flag -long.
 func largeFiles() []fakeFile {
 	size := int64(64 << 20)
-	if *longFlag {
+	if *testflag.Long {
 		size = 1 << 30
 	}
 	return []fakeFile{newFile(size, 1), newFile(size-1, 2), newFile(size+77, 3), newFile(size, 4)}
@@ -194,7 +192,7 @@ func TestCreateLink_TakesFewRoundTrips(t *testing.T) {
 // and compares the result with the states that each file has had.
 func TestLink_NeverMixesStates(t *testing.T) {
 	runs := uint64(20)
-	if *longFlag {
+	if *testflag.Long {
 		runs = 1000
 	}
 	outcomes := make(map[string]int)

@@ -3,7 +3,6 @@ package s3_test
 import (
 	"archive/zip"
 	"bytes"
-	"flag"
 	"hash/crc32"
 	"io"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/memory"
 )
 
@@ -34,12 +34,10 @@ func TestGateway_MultipartObject(t *testing.T) {
 	is.Equal(read(t, part), "defthe")
 }
 
-var long = flag.Bool("long", false, "upload an object of 5 GiB")
-
 // An object of 5 GiB in 80 parts is downloaded completely, and in a zip by a link.
 // Its upload takes half a minute and 5 GiB of disk.
 func TestGateway_LargeMultipartObject(t *testing.T) {
-	if !*long {
+	if !*testflag.Long {
 		t.Skip("run with -long")
 	}
 	is := is.New(t)

@@ -4,11 +4,19 @@ package testflag
 import (
 	"flag"
 	"os"
+	"testing"
 )
 
 // Long is the flag -long.
-var Long = flag.Bool("long", false, "run concurrent tests for minutes to find rare failures")
+var Long = flag.Bool("long", false, "run tests for minutes to find rare failures")
 
-// Thorough reports whether to run variants of a test that take long and seldom fail: with
-// -long, and in CI.
+// Thorough reports whether to run tests that take long and seldom fail: with -long, and in CI.
 func Thorough() bool { return *Long || os.Getenv("CI") == "true" }
+
+// SkipUnlessThorough skips such a test.
+func SkipUnlessThorough(t testing.TB) {
+	t.Helper()
+	if !Thorough() {
+		t.Skip("it takes long: run with -long or CI=true")
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/matryer/is"
 	_ "modernc.org/sqlite"
 
+	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
@@ -30,10 +31,7 @@ const (
 	shortLease = 40 * time.Millisecond // allows many changes per second
 )
 
-var (
-	seedFlag = flag.Uint64("seed", 0, "seed of the revocation test; random if 0")
-	longFlag = flag.Bool("long", false, "make 80 revoking changes per key instead of 15")
-)
+var seedFlag = flag.Uint64("seed", 0, "seed of the revocation test; random if 0")
 
 // TestRevocation_HoldsAcrossProcesses lets several Services share one database,
 // as processes do, through a store that is slow, loses responses and freezes.
@@ -335,7 +333,7 @@ func testRevocation(t *testing.T, restart func(), prune pruner, open func() keys
 		random := rand.New(rand.NewPCG(seed, uint64(1000+i)))
 		c := changer{is: is, random: random, service: func() *keys.Service { return services[random.IntN(processes)] }}
 		more := func(changes int) bool {
-			return changes < 15 || changes < 80 && (*longFlag || cacheHits(services) == 0)
+			return changes < 15 || changes < 80 && (*testflag.Long || cacheHits(services) == 0)
 		}
 		changing.Go(func() { c.change(ctx, k, more) })
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 )
@@ -32,7 +33,7 @@ const (
 // simSeeds returns how many simulations run.
 func simSeeds() uint64 {
 	switch {
-	case *longFlag:
+	case *testflag.Long:
 		return 10_000
 	case os.Getenv("CI") == "true":
 		return 200
