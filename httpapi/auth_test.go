@@ -174,19 +174,23 @@ func TestRateLimit_LimitsWrongKeysOnly(t *testing.T) {
 		response := send("a", header, "wrong").wantError(429, "too_many_requests")
 		is.Equal(response.header.Get("Retry-After"), "60")
 	}
-	send("a", "x-api-key", h.rawKey).want(200)                             // valid keys pass
-	send("a", "x-admin-key", adminKey).wantError(429, "too_many_requests") // a response does not reveal whether a key is one
+	send("a", "x-api-key", h.rawKey).want(200) // valid keys pass
+	useUp := func(ip string) {                 // responses after three rejections are delayed
+		for range 3 {
+			send(ip, "x-api-key", "wrong").wantError(401, "unauthorized")
+			send(ip, "x-admin-key", "wrong").wantError(401, "unauthorized")
+		}
+	}
+	useUp("d")
+	send("d", "x-admin-key", adminKey).wantError(429, "too_many_requests") // a response does not reveal whether a key is one
 	send("b", "x-admin-key", adminKey).want(200)
-	send("a", "x-admin-key", h.rawKey).wantError(429, "too_many_requests") // but not in the other header
-	send("a", "x-api-key", adminKey).wantError(429, "too_many_requests")
+	send("d", "x-admin-key", h.rawKey).wantError(429, "too_many_requests") // but not in the other header
+	send("d", "x-api-key", adminKey).wantError(429, "too_many_requests")
 	send("b", "x-admin-key", "wrong").wantError(401, "unauthorized")                      // other clients
 	h.send("GET", "/symbol/folders", "", "X-Real-IP", "a").wantError(401, "unauthorized") // a missing key does not count
 
 	send("c", "x-admin-key", adminKey).want(200)
-	for range 10 {
-		send("c", "x-api-key", "wrong")
-		send("c", "x-admin-key", "wrong")
-	}
+	useUp("c")
 	send("c", "x-admin-key", adminKey).want(200) // was used rightly by this IP before
 	send("c", "x-admin-key", "wrong").wantError(429, "too_many_requests")
 }

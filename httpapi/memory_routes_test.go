@@ -21,6 +21,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
 )
@@ -109,6 +110,7 @@ func routesSource(i int) string { return fmt.Sprint(i) + strings.Repeat("a", 300
 // TestMemoryBudget_WorstRequestOfEachRoute sends the worst request of each route several
 // times at once and reads no response. A route without one fails.
 func TestMemoryBudget_WorstRequestOfEachRoute(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	if testing.Short() {
 		t.Skip("it takes 20 seconds")
 	}

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/matryer/is"
+
+	"example.com/canvasback/internal/testflag"
 )
 
 // Bounds of attacks that leave something in the database.
@@ -177,6 +179,7 @@ func processorTime(t *testing.T, pid int) time.Duration {
 // connection has about one response a second. With -hostile, that is, while nothing else
 // runs, they may take 5 % of a core, measured as the processor time of the program.
 func TestHostileClient_NoWaitingCostsLittle(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("the processor time of another process is that of Linux")
 	}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/postgres/pgtest"
 )
 
@@ -37,6 +38,9 @@ const (
 // instance on the machine. It fails if the program is killed, or if an honest request gets
 // an error or a truncated response.
 func TestHostileClient(t *testing.T) {
+	if *hostileFlag == 0 {
+		testflag.SkipUnlessThorough(t)
+	}
 	t.Run("sqlite", func(t *testing.T) {
 		newHostileTest(t, "sqlite:"+filepath.Join(t.TempDir(), "hostile.db")).run()
 	})

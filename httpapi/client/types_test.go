@@ -14,6 +14,7 @@ import (
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/client"
+	"example.com/canvasback/internal/testflag"
 )
 
 // npx returns a command that runs programs of npm packages.
@@ -29,6 +30,7 @@ func npx(dir string, args ...string) *exec.Cmd {
 // openapi-typescript generates from the OpenAPI document. It needs npm, and the
 // network the first time.
 func TestTypes_AreThoseOfTheDocument(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	dir := t.TempDir()

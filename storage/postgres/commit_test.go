@@ -17,9 +17,12 @@ import (
 // nothing. A read shows which.
 func TestStorage_WriteIsAtomicWhenConnectionIsLost(t *testing.T) {
 	t.Parallel()
-	rounds := 10
-	if *testflag.Long {
+	rounds := 2
+	switch {
+	case *testflag.Long:
 		rounds = 300
+	case testflag.Thorough():
+		rounds = 10
 	}
 	for _, at := range []dropPoint{beforeRequest, afterRequest, afterResponse} {
 		t.Run(at.String(), func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 
+	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
@@ -18,6 +19,7 @@ import (
 // TestStorage_UnconfirmedWritesFail makes every call that writes while its commit cannot
 // reach the standby.
 func TestStorage_UnconfirmedWritesFail(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	const short = 300 * time.Millisecond
 	for _, test := range []struct {

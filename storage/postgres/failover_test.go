@@ -230,6 +230,7 @@ func revokeAll(t testing.TB, admin *keys.Service, list []*testKey, checkers []*c
 // keys, and revokes keys on the new primary. No process accepts one of them, except
 // one that is not fenced.
 func TestFailover_RevokedKeysAreRejected(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	for _, test := range []struct {
 		name  string
@@ -241,9 +242,6 @@ func TestFailover_RevokedKeysAreRejected(t *testing.T) {
 		{"primary frozen, then resumed", (*pgtest.Server).Pause, (*pgtest.Server).Resume},
 		{"primary killed, then restarted", (*pgtest.Server).Kill, (*pgtest.Server).Restart},
 	} {
-		if test.name != "primary alive" && !testflag.Thorough() {
-			continue
-		}
 		t.Run(test.name, func(t *testing.T) {
 			is := is.New(t)
 			pair := pgtest.StartPair(t)

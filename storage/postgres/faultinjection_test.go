@@ -16,11 +16,9 @@ import (
 )
 
 func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
-	kinds := []storagetest.Fault{storagetest.ResponseLost}
-	if testflag.Thorough() { // because each fault costs a connection
-		kinds = append(kinds, storagetest.Down)
-	}
+	kinds := []storagetest.Fault{storagetest.ResponseLost, storagetest.Down}
 	if *testflag.Long {
 		kinds = append(kinds, storagetest.Rejected) // differs from Down in reads that are repeated
 	}

@@ -31,6 +31,7 @@ type outage struct {
 // clients. All responses arrive in time, soon after each outage all requests
 // succeed again, and no acknowledged write is lost or applied twice.
 func TestStorage_RecoversFromOutages(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	server := pgtest.Start(t)

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/matryer/is"
 
+	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
@@ -108,6 +109,7 @@ func (b *syncBuffer) String() string {
 // TestStorage_PassesBehindPooler runs the contracts behind a pooler, without a parameter
 // in the URL.
 func TestStorage_PassesBehindPooler(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	for oldest, keepsStatements := range map[int]bool{21: true, 0: false} {
 		t.Run(fmt.Sprint(keepsStatements), func(t *testing.T) {
@@ -136,6 +138,7 @@ func TestStorage_PassesBehindPooler(t *testing.T) {
 // TestStorage_PoolerSurvivesFaults cancels calls that wait for a lost standby behind a
 // pooler, which must not end, as 1.18 does.
 func TestStorage_PoolerSurvivesFaults(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	for _, keepsStatements := range []bool{true, false} {
 		t.Run(fmt.Sprint(keepsStatements), func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
@@ -18,6 +19,7 @@ import (
 // statements, as behind a pooler, with a stricter default isolation level, and
 // fenced.
 func TestStorage_PassesInEachQueryMode(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	for _, test := range []struct {
 		name, settings string

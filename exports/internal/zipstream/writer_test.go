@@ -21,6 +21,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports/ziptest"
+	"example.com/canvasback/internal/testflag"
 )
 
 // file is an entry of a test archive.
@@ -143,6 +144,7 @@ func TestWriter_SingleEntryReadByAllReaders(t *testing.T) {
 }
 
 func TestWriter_ManyEntriesAreZip64(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	const count = 70_000

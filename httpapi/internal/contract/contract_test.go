@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/matryer/is"
+
+	"example.com/canvasback/internal/testflag"
 )
 
 // partialServerTests have servers without some paths of the document.
@@ -29,6 +31,7 @@ var applicationRouteTests = []string{
 // TestContract_ServerAndDocumentAgree checks all exchanges against the document,
 // and that they cover it.
 func TestContract_ServerAndDocumentAgree(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	is := is.New(t)
 	doc := loadDocument(t)
 	exchanges := recorded(t)

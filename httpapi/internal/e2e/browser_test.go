@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"log"
 	"net/url"
@@ -29,6 +30,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi/apitest"
+	"example.com/canvasback/internal/testflag"
 )
 
 // timeout is the limit on each wait of a test, for busy machines.
@@ -61,7 +63,17 @@ var (
 // errNoBrowser skips the tests.
 var errNoBrowser = errors.New("no browser: install chromium or set CANVASBACK_TEST_BROWSER")
 
+// mainFlows are the tests that run if none is named, outside CI.
+const mainFlows = "^Test(Keys_(AreCreatedUsedAndChanged|ListIsInTheURL|ManyAreChangedByOneRequest)" +
+	"|Symbols_(FoldersAreCreatedRenamedAndDeleted|AreShownRenamedMovedAndDeleted|DeletedAreRestored|ImportShowsDryRunFirst|DoNotRunScripts)" +
+	"|Exports_(AreRegisteredAndDownloaded|DownloadsZip)|ExportList_ChecksAndRemoves|Picker_FollowsChanges" +
+	"|Page_(MissingKeys|WorksBelowAnyPrefix|PolicyBlocksInjection)|States_RejectedKeys|Reference_ShowsOperations)$"
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if run := flag.Lookup("test.run").Value; run.String() == "" && !testflag.Thorough() {
+		run.Set(mainFlows) // has no error
+	}
 	code := m.Run()
 	for _, c := range []*chrome{&shell, &browser} {
 		if c.stop != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 
+	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/postgres/internal/fence"
 	"example.com/canvasback/storage/postgres/pgtest"
 )
@@ -72,6 +73,7 @@ func startAskers(t *testing.T, dsn string, answered func(confirmed time.Time, er
 
 // Processes share the confirmations of the standby, so they use few transaction ids.
 func TestAsk_SharesConfirmations(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	pair := pgtest.StartPair(t)
@@ -111,6 +113,7 @@ func TestAsk_SharesConfirmations(t *testing.T) {
 
 // TestAsk_IsConfirmed checks that no process takes a lost standby for one that confirms.
 func TestAsk_IsConfirmed(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	const cancelWaits = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`
 	for _, test := range []struct {
