@@ -230,9 +230,9 @@ func IsNetHTTP(r *http.Request) bool {
 }
 
 // Interrupt resets the connection of a response, or the stream over HTTP/2, from
-// another goroutine than the handler's. A blocked write returns. Over HTTP/1
-// without [ConnContext] the client may receive what is queued and FIN; the handler
-// must then call [Abort].
+// another goroutine than the handler's. A blocked write returns. Over HTTP/2, or without
+// [ConnContext], the handler must begin no other one. Over HTTP/1 without it the client may
+// receive what is queued and FIN; the handler must then call [Abort].
 func Interrupt(w http.ResponseWriter, r *http.Request) {
 	if conn := http1Conn(r); conn != nil {
 		resetConn(conn)

@@ -274,8 +274,21 @@ func TestInterrupt_EndsBlockedWrite(t *testing.T) {
 			is := is.New(t)
 			ended := make(chan error, 1)
 			addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				time.AfterFunc(300*time.Millisecond, func() { Interrupt(w, r) }) // the write is blocked then
+				var interrupting sync.WaitGroup
+				stop := make(chan struct{})
+				interrupting.Go(func() {
+					for { // the next write moves the deadline, unless one is blocked
+						select {
+						case <-time.After(100 * time.Millisecond):
+							Interrupt(w, r)
+						case <-stop:
+							return
+						}
+					}
+				})
 				_, err := New(w, r, time.Hour).Copy(zeros{}, 1<<30)
+				close(stop)
+				interrupting.Wait()
 				ended <- err
 				Abort(w, r)
 				panic(http.ErrAbortHandler)
