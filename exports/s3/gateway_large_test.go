@@ -15,8 +15,8 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestGateway_MultipartObject(t *testing.T) {
