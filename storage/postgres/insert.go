@@ -181,7 +181,7 @@ func (db *database) insertSymbols(ctx context.Context, key queueKey, list []*ins
 }
 
 // insertOne inserts a symbol in three quarters of the time of insertSeveral, whose plan has
-// twice the nodes. With many folders PostgreSQL would also plan that one anew for each symbol,
+// twice the nodes. With many folders PostgreSQL would also plan that one for each symbol,
 // because a generic plan expects ten elements in each array.
 func (db *database) insertOne(ctx context.Context, tenant, lock string, s symbols.Symbol) (fence.Result, error) {
 	return db.write(ctx, `

@@ -1,4 +1,5 @@
-// Package testflag says how much the tests do.
+// Package testflag says how much the tests of this module do. It has no compatibility
+// promise: do not import it from another module.
 package testflag
 
 import (
