@@ -16,6 +16,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/testflag"
 )
 
 // The tests of this file are not parallel: they measure the process.
@@ -78,6 +79,7 @@ func TestConcurrency_IdleConnections(t *testing.T) {
 // TestConcurrency_DisconnectingClients has clients of every route disconnect at
 // random points of the request or the response.
 func TestConcurrency_DisconnectingClients(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	h := serve(t, func(o *httpapi.Options) { o.Limits.IdleTimeout = 2 * time.Second })
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	for range 8 {

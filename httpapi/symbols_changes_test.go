@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -19,6 +18,7 @@ import (
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 
@@ -270,21 +270,20 @@ func TestChanges_UnavailableStore(t *testing.T) {
 	h.client("GET", "/symbol/changes", "").wantError(503, "unavailable")
 }
 
-var changeSeeds = flag.Int("changes", 5, "seeds of TestChanges_ReadersConverge; with more than 5, 500 changes each instead of 100")
-
 // TestChanges_ReadersConverge has two processes that change folders at random. Readers
 // that reload what events name, and reconnect at random, end with the current versions.
 func TestChanges_ReadersConverge(t *testing.T) {
 	t.Parallel()
-	for seed := range *changeSeeds {
+	writes := testflag.Rounds(50, 50, 250) // of each process
+	for seed := range testflag.Rounds(1, 5, 100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			converge(t, uint64(seed))
+			converge(t, uint64(seed), writes)
 		})
 	}
 }
 
-func converge(t *testing.T, seed uint64) {
+func converge(t *testing.T, seed uint64, writes int) {
 	is := is.New(t)
 	path := filepath.Join(t.TempDir(), "db")
 	var processes [2]*harness
@@ -297,10 +296,6 @@ func converge(t *testing.T, seed uint64) {
 		processes[0].client("POST", "/symbol/folders", fmt.Sprintf(`{"name":"%d"}`, i)).want(201)
 	}
 	done := make(chan struct{})
-	writes := 50
-	if *changeSeeds > 5 {
-		writes = 250
-	}
 	var readers, writers sync.WaitGroup
 	for i, h := range processes {
 		writer := rand.New(rand.NewPCG(seed, uint64(i)+2))

@@ -19,6 +19,7 @@ import (
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
 )
@@ -263,6 +264,7 @@ func TestExport_StoreFailureAborts(t *testing.T) {
 
 // TestExport_SlowClientHoldsNoConnection: each store has one connection.
 func TestExport_SlowClientHoldsNoConnection(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, h *harness) {
 		is := is.New(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 
@@ -126,7 +127,7 @@ func TestVariants_TagsMatchContent(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
 		all := &contents{seen: make(map[string]string)}
 		tags := make(map[string]string) // the latest of each path and encoding
-		for round := range 10 {
+		for round := range testflag.Rounds(4, 10, 10) {
 			h := both[round%2]
 			for _, path := range variantPaths() {
 				want := uncached.get(path)
@@ -174,6 +175,7 @@ func TestVariants_TagsMatchContent(t *testing.T) {
 // both change symbols. Each change is in the next response of the other process,
 // and no tag stands for two contents.
 func TestVariants_AreCurrentUnderConcurrentWrites(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	onTwoProcesses(t, func(t *testing.T, both []*harness, uncached *harness) {
 		all := &contents{seen: make(map[string]string)}

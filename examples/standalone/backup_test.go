@@ -12,6 +12,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 )
 
 // -backup copies the database of a running server, under load.
@@ -132,6 +133,7 @@ func entityTag(t *testing.T, url, key string) string {
 // Processes on one database open the same samples and files, whatever their addresses
 // are. Their links have the address of the request or PUBLIC_URL.
 func TestReplicas_ShareSamplesAndFiles(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	dir := t.TempDir()

@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestRestart_KeepsRecordsAndReusesNoID(t *testing.T) {
@@ -107,6 +109,7 @@ func TestServer_IssuesNoIDThatBrowsersRound(t *testing.T) {
 }
 
 func TestServer_ConcurrentWrites(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, databaseURL string) {
 		is := is.New(t)

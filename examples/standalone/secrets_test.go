@@ -25,6 +25,7 @@ import (
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 
@@ -250,6 +251,7 @@ func (s failingKeys) Update(ctx context.Context, ids []int64, change func([]keys
 // TestApplication_LeaksNoSecrets uses an application that traces its database
 // queries, formats every value of the library, and has a failing key store.
 func TestApplication_LeaksNoSecrets(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	const pepper = "pepper-outside-the-database"

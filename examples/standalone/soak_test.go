@@ -25,6 +25,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 )
 
 var soakFlag = flag.Duration("soak", 3*time.Second, "duration of TestSoak per storage driver")
@@ -34,6 +35,7 @@ var soakFlag = flag.Duration("soak", 3*time.Second, "duration of TestSoak per st
 // key is accepted, an acknowledged write is lost, a response is truncated or
 // unexpected, or the program uses more than 400 MiB.
 func TestSoak(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		s := newSoak(t, "sqlite:"+filepath.Join(t.TempDir(), "soak.db"))

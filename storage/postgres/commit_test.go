@@ -16,14 +16,8 @@ import (
 // unless the response was faster, and the storage has all of the write or
 // nothing. A read shows which.
 func TestStorage_WriteIsAtomicWhenConnectionIsLost(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
-	rounds := 2
-	switch {
-	case *testflag.Long:
-		rounds = 300
-	case testflag.Thorough():
-		rounds = 10
-	}
 	for _, at := range []dropPoint{beforeRequest, afterRequest, afterResponse} {
 		t.Run(at.String(), func(t *testing.T) {
 			t.Parallel()
@@ -33,7 +27,7 @@ func TestStorage_WriteIsAtomicWhenConnectionIsLost(t *testing.T) {
 			c := droppingClient{client: newClient(t, serve(t, connect(t, through), time.Minute)), proxy: p, at: at}
 			issued := c.must("POST", "/admin/api-keys", "")
 			c.key, c.record = issued.APIKey, issued.Key.ID
-			for round := range rounds {
+			for round := range testflag.Rounds(10, 10, 300) {
 				c.insert(round, db.Symbols())
 				c.rename(round)
 				c.rotate()

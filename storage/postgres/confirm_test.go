@@ -71,6 +71,7 @@ func cancelWaits(t *testing.T, operator *pgxpool.Pool) {
 
 // TestDB_UnconfirmedMigrationFails calls the methods of a DB that write.
 func TestDB_UnconfirmedMigrationFails(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	pair := pgtest.StartPair(t)

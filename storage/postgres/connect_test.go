@@ -11,6 +11,7 @@ import (
 
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestConfigurePool_SetsDefaults(t *testing.T) {
@@ -38,6 +39,7 @@ func TestConfigurePool_SetsDefaults(t *testing.T) {
 // TestConfigurePool_FrozenHostDelaysNothing waits an hour for a host, which would time
 // out in this test.
 func TestConfigurePool_FrozenHostDelaysNothing(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	pair := pgtest.StartPair(t)

@@ -12,12 +12,14 @@ import (
 
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 
 // TestStorage_ConcurrentWritesDoNotDeadlock makes random changes to few folders
 // and symbols from two pools, and then reads the deadlock counter of PostgreSQL.
 func TestStorage_ConcurrentWritesDoNotDeadlock(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	const workers, rounds = 12, 60

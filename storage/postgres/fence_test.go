@@ -159,6 +159,7 @@ func TestFence_CallsWaitForStandby(t *testing.T) {
 // TestFence_StandbyIsLost checks keys while the standby is lost: leases end, checks
 // fail, no revocation succeeds, and the primary does not run out of connections.
 func TestFence_StandbyIsLost(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	pair, operator := startFenced(t)
@@ -166,15 +167,11 @@ func TestFence_StandbyIsLost(t *testing.T) {
 	list := createKeys(t, service, 20)
 	process := &checker{t: t, name: "process", service: service}
 	const sessions = `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'`
-	outages := []struct{ begin, end func() }{
+	for _, outage := range []struct{ begin, end func() }{
 		{pair.Standby.Pause, pair.Standby.Resume},
 		{pair.Standby.Stop, pair.Standby.Restart},
 		{pair.Standby.Kill, pair.Standby.Restart},
-	}
-	if !testflag.Thorough() {
-		outages = outages[:1]
-	}
-	for _, outage := range outages {
+	} {
 		for _, k := range list {
 			process.untilAccepted(k)
 		}
@@ -205,16 +202,13 @@ func TestFence_StandbyIsLost(t *testing.T) {
 // TestFence_RejectsStandby checks that a pool that leads to a standby serves no
 // keys, and fails at once.
 func TestFence_RejectsStandby(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	pair, operator := startFenced(t)
 	service := startKeys(t, connect(t, pair.Primary.DSN()), postgres.FenceAuto)
 	k := createKeys(t, service, 1)[0]
-	replications := []bool{false, true}
-	if !testflag.Thorough() {
-		replications = replications[:1]
-	}
-	for _, asynchronous := range replications {
+	for _, asynchronous := range []bool{false, true} {
 		if asynchronous {
 			execute(t, operator, `ALTER SYSTEM SET synchronous_standby_names = ''`)
 			execute(t, operator, `SELECT pg_reload_conf()`)
@@ -235,6 +229,7 @@ func TestFence_RejectsStandby(t *testing.T) {
 // TestValidateConnect_FindsPrimary tests a pool with both hosts. It accepts only the
 // primary, and only while that is writable and has its standby.
 func TestValidateConnect_FindsPrimary(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	pair, operator := startFenced(t)
@@ -279,6 +274,7 @@ func TestValidateConnect_FindsPrimary(t *testing.T) {
 // TestFence_LostConnection drops the connection of fenced calls. No write is
 // repeated, and none succeeds unless its response arrives.
 func TestFence_LostConnection(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	for _, at := range []dropPoint{beforeRequest, afterRequest, afterResponse} {
 		t.Run(at.String(), func(t *testing.T) {
@@ -289,10 +285,7 @@ func TestFence_LostConnection(t *testing.T) {
 			migrate(t, operator)
 			p, through := newProxy(t, dsn)
 			store := must(postgres.New(connect(t, through), &postgres.Options{Fence: postgres.FenceAlways})).Keys()
-			last := 2
-			if testflag.Thorough() {
-				last = 10
-			}
+			const last = 10
 			execute(t, operator, insertKeys(1, last))
 			for id := int64(1); id <= int64(last); id++ {
 				dropped := p.dropNext(at, isCommit)
@@ -324,6 +317,7 @@ func TestFence_LostConnection(t *testing.T) {
 
 // TestDB_FenceStateFollowsSetting alters synchronous_standby_names of a server.
 func TestDB_FenceStateFollowsSetting(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	pair, operator := startFenced(t)

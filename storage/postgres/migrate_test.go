@@ -15,6 +15,7 @@ import (
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 
@@ -45,6 +46,7 @@ func checkWorks(t testing.TB, db *postgres.DB) {
 }
 
 func TestMigrate_RunsConcurrentlyInNewSchema(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	dsn, options := pgtest.Database(t), &postgres.Options{Schema: oddSchema}
 	var group sync.WaitGroup

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -89,28 +90,28 @@ func TestNew_RejectsInvalidOptions(t *testing.T) {
 	}
 }
 
-// newHarness opens a migrated storage with a pool for each handle.
-func newHarness(t testing.TB, dsn string, options *postgres.Options) storagetest.Harness {
-	var pools []*pgxpool.Pool
-	reopen := func() storagetest.Storage {
-		pools = append(pools, connect(t, dsn))
-		return must(postgres.New(pools[len(pools)-1], options))
-	}
-	inUse := func() (n int) {
-		for _, pool := range pools {
-			n += int(pool.Stat().AcquiredConns())
-		}
-		return n
-	}
-	return storagetest.Harness{Storage: reopen(), Reopen: reopen, InUse: inUse}
-}
-
 func TestStorage(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	s := newSchemas(connect(t, dsn))
-	open := func(t testing.TB) storagetest.Harness {
-		return newHarness(t, dsn, s.take(t))
+	var poolsOf sync.Map // *[]*pgxpool.Pool of each schema, which its next test uses as well
+	open := func(test testing.TB) storagetest.Harness {
+		options := s.take(test)
+		value, _ := poolsOf.LoadOrStore(options.Schema, new([]*pgxpool.Pool))
+		pools, opened := value.(*[]*pgxpool.Pool), 0
+		reopen := func() storagetest.Storage {
+			if opened++; opened > len(*pools) {
+				*pools = append(*pools, connect(t, dsn))
+			}
+			return must(postgres.New((*pools)[opened-1], options))
+		}
+		inUse := func() (n int) {
+			for _, pool := range *pools {
+				n += int(pool.Stat().AcquiredConns())
+			}
+			return n
+		}
+		return storagetest.Harness{Storage: reopen(), Reopen: reopen, InUse: inUse}
 	}
 	storagetest.Run(t, open)
 	storagetest.RunConcurrent(t, open)

@@ -14,6 +14,7 @@ import (
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 
@@ -49,6 +50,7 @@ func terminate(t testing.TB, operator *pgxpool.Pool) int {
 // A call that gets a dead connection succeeds with another one, unless it may
 // already have changed something.
 func TestStorage_ReconnectsAfterLostConnections(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	const connections = 8
 	for name, test := range map[string]struct {

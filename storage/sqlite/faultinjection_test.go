@@ -18,6 +18,7 @@ import (
 )
 
 func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	failures := map[string]error{"error": errInjected}
 	if *testflag.Long {
@@ -40,6 +41,7 @@ func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
 }
 
 func TestMigrate_FaultsLeaveNoPartialSchema(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	failures := 0

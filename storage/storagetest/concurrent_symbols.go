@@ -120,7 +120,7 @@ func concurrentFolderDeletes(t *testing.T, handles []Storage) {
 }
 
 func concurrentMoves(t *testing.T, handles []Storage) {
-	rounds := iterations(11, 1001)
+	rounds := iterations(10, 1000) | 1 // odd
 	folders := []symbols.Folder{insertFolder(t, handles[0], "one"), insertFolder(t, handles[0], "other")}
 	var list []symbols.Symbol
 	for _, folder := range folders {

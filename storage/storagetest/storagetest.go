@@ -152,13 +152,9 @@ func wantError(t testing.TB, got, want error) {
 	}
 }
 
-// iterations returns long if the flag -long is set, otherwise short.
-func iterations(short, long int) int {
-	if *testflag.Long {
-		return long
-	}
-	return short
-}
+// iterations returns long if the flag -long is set, otherwise short in CI and a third
+// of it elsewhere.
+func iterations(short, long int) int { return testflag.Rounds((short+2)/3, short, long) }
 
 // errCallback is returned by functions that are passed to updates.
 var errCallback = errors.New("rejected by the test")

@@ -21,3 +21,15 @@ func SkipUnlessThorough(t testing.TB) {
 		t.Skip("it takes long: run with -long or CI=true")
 	}
 }
+
+// Rounds returns how often to do what is random: few times, usual times in CI, and many
+// times with -long.
+func Rounds(few, usual, many int) int {
+	switch {
+	case *Long:
+		return many
+	case Thorough():
+		return usual
+	}
+	return few
+}

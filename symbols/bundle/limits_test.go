@@ -15,6 +15,7 @@ import (
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
 )
@@ -158,6 +159,7 @@ func directoryOnlyZip(entries, declared int) []byte {
 }
 
 func TestRead_HugeDirectory(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	limits := bundle.Limits{Entries: 10_000}
 	wantTooLarge(t, zipOf(t, make([]file, 10_001)...), limits, 20)
 	const count = 64 << 20 / 46

@@ -13,6 +13,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports/ziptest"
+	"example.com/canvasback/storage/testflag"
 )
 
 // archives returns entries of archives of 0 B to 5 GiB.
@@ -79,7 +80,7 @@ func TestArchive_RangesEqualSlices(t *testing.T) {
 				checkRange(t, m, archive, 0, m.size)
 			}
 			random := rand.New(rand.NewPCG(uint64(m.size), 3))
-			for range 150 {
+			for range testflag.Rounds(50, 150, 150) {
 				checkRange(t, m, archive, randomStart(random, archive), randomLength(random))
 			}
 		})

@@ -1,12 +1,12 @@
 package linkserve
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
@@ -25,6 +25,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errOutage = errors.New("the store is unavailable")
 
+// plan is larger than the buffers of a connection.
+var plan = bytes.Repeat([]byte("canvasback"), 64<<20/10)
+
 // linkServer serves a link to a file of 64 MiB.
 type linkServer struct {
 	*httptest.Server
@@ -35,7 +38,7 @@ type linkServer struct {
 func newLinkServer(t *testing.T, checkKey func() error) *linkServer {
 	is := is.New(t)
 	opener, err := files.New("https://files.example/", fstest.MapFS{
-		"plan.txt": {Data: []byte(strings.Repeat("canvasback", 64<<20/10)), ModTime: time.Unix(1e9, 0)},
+		"plan.txt": {Data: plan, ModTime: time.Unix(1e9, 0)},
 	})
 	is.NoErr(err)
 	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})

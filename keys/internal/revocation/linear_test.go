@@ -16,6 +16,7 @@ import (
 
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 )
 
 // revocations records changes and checks of one key by several goroutines.
@@ -174,6 +175,7 @@ func (h *revocations) checkOrder(t *testing.T) {
 // TestRevocation_IsLinearizable records calls of several Services on PostgreSQL, while
 // their connections are ended or frozen, and their processes replaced.
 func TestRevocation_IsLinearizable(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	dsn := pgtest.Database(t)

@@ -40,6 +40,7 @@ var seedFlag = flag.Uint64("seed", 0, "seed of the revocation test; random if 0"
 // accept the key. Before it is called, none may reject the key.
 func TestRevocation_HoldsAcrossProcesses(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
+		testflag.SkipUnlessThorough(t)
 		t.Parallel()
 		server := pgtest.Start(t)
 		testRevocation(t, server.Restart, postgresPruner(t, server.DSN()), func() keys.Store { return openPostgres(t, server.DSN()) })

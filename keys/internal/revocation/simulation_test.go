@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,17 +29,6 @@ const (
 	simFlush     = 50 * time.Millisecond
 )
 
-// simSeeds returns how many simulations run.
-func simSeeds() uint64 {
-	switch {
-	case *testflag.Long:
-		return 10_000
-	case os.Getenv("CI") == "true":
-		return 200
-	}
-	return 20
-}
-
 // TestSimulation runs processes that share a database over a network that delays, loses,
 // reorders and repeats what passes. Processes restart, clocks step, and the database is
 // replaced by an earlier copy. The time is not real, and random choices follow from a seed.
@@ -60,7 +48,7 @@ func TestSimulation(t *testing.T) {
 			done := 0
 			deadline, limited := t.Deadline()
 			reserved := time.Until(deadline) / 2 // for other tests
-			for seed := 1 + worker; seed <= simSeeds() && !t.Failed(); seed += workers {
+			for seed := 1 + worker; seed <= uint64(testflag.Rounds(20, 200, 10_000)) && !t.Failed(); seed += workers {
 				if limited && time.Until(deadline) < reserved {
 					break
 				}

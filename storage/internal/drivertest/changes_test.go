@@ -9,6 +9,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/testflag"
 )
 
 // maxRows is the length of the log that the schema retains.
@@ -145,6 +146,7 @@ func manualChanges(d *driver) []manualChange {
 
 // The log retains its last entries and never grows beyond them.
 func TestChanges_LogIsPruned(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	runEach(t, func(t *testing.T, db *database) {
 		is := is.New(t)
 		log := newChangeLog(t, db)
@@ -201,6 +203,7 @@ type epochChange struct {
 
 // An epoch that was changed by hand makes results incomplete until keys change.
 func TestChanges_FollowEpochChangedByHand(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	for name, d := range drivers {
 		changes := map[string]epochChange{

@@ -8,6 +8,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/testflag"
 )
 
 // The version with an index of chunks continues to work. Its searches find what was
@@ -56,6 +57,7 @@ func TestMigrate_SupportsExportIndexSideBySide(t *testing.T) {
 
 // A search reads all registered exports, and ends with its context.
 func TestList_SearchEndsWithContext(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	runEach(t, func(t *testing.T, db *database) {
 		is := is.New(t)
 		store := db.migrated().Exports()

@@ -20,14 +20,6 @@ import (
 // Each history has this number of concurrent clients and of calls per client.
 const clients, calls = 6, 15
 
-// histories returns the number of histories per store.
-func histories() int {
-	if *testflag.Long {
-		return 1000
-	}
-	return 15
-}
-
 // TestDrivers_AreLinearizable records concurrent calls of two handles, as two processes
 // have: some order of the calls, one at a time, must explain all results.
 func TestDrivers_AreLinearizable(t *testing.T) {
@@ -40,7 +32,7 @@ func TestDrivers_AreLinearizable(t *testing.T) {
 }
 
 func testLinearizable(t *testing.T, first, second storagetest.Storage) {
-	for range histories() {
+	for range testflag.Rounds(4, 15, 1000) {
 		deleteFolders(t, first.Symbols())
 		if h := folderHistory(t, first.Symbols(), second.Symbols()); !h.linearizable(t, folderModel) {
 			t.Fatalf("no order of calls explains %+v", h.calls)

@@ -14,6 +14,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 )
 
 // connect opens a connection that is closed at the end of the test.
@@ -56,6 +57,7 @@ func TestDatabase_IsEmptyAndDroppedAfterTest(t *testing.T) {
 }
 
 func TestServer_KeepsDataAndURL(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	server := pgtest.Start(t)
@@ -143,6 +145,7 @@ func TestServer_StopsWhenProcessIsKilled(t *testing.T) {
 }
 
 func TestPair_CommitsWaitForStandby(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	is := is.New(t)
 	began := time.Now()

@@ -18,6 +18,7 @@ import (
 
 	"example.com/canvasback/storage/postgres/internal/fence"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -113,6 +114,7 @@ func callAll(t *testing.T, pool *pgxpool.Pool, timeout time.Duration) []error {
 // TestExec_WaitsForStandby checks that no statement succeeds while the standby is lost,
 // whatever the settings of the session, and although waits are canceled.
 func TestExec_WaitsForStandby(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	pair := pgtest.StartPair(t)
 	operator := connect(t, pair.Primary.DSN()+"&synchronous_commit=local", nil)
