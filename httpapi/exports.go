@@ -8,10 +8,8 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -41,7 +39,7 @@ type singleExportURLResponse struct {
 }
 
 func (e exportEndpoints) download(c *call) error {
-	urls, err := wantsURLs(c.r.URL)
+	urls, err := c.wantsURLs()
 	if err != nil {
 		return err
 	}
@@ -119,7 +117,6 @@ func (e exportEndpoints) findBatch(c *call, items []exports.BatchItem) ([]export
 // sendFile responds with a file. Its content type is never JSON, so that no
 // client takes it for a response of the API.
 func (c *call) sendFile(download *exports.Download) error {
-	start := time.Now()
 	if err := download.Prefetch(prefetchBytes); err != nil {
 		return err
 	}
@@ -136,8 +133,7 @@ func (c *call) sendFile(download *exports.Download) error {
 		header.Set("ETag", download.ETag)
 	}
 	c.w.WriteHeader(http.StatusOK)
-	out := c.newStream(&c.w)
-	flushIfSlow(out, start)
+	out := c.newFileStream(&c.w)
 	n, err := out.Copy(download.Body, download.Size)
 	if err == nil && download.Size >= 0 && n != download.Size {
 		err = io.ErrUnexpectedEOF
@@ -233,7 +229,7 @@ type batchExportURLsResponse struct {
 }
 
 func (e exportEndpoints) downloadBatch(c *call) error {
-	urls, err := wantsURLs(c.r.URL)
+	urls, err := c.wantsURLs()
 	if err != nil {
 		return err
 	}
@@ -261,7 +257,6 @@ func (e exportEndpoints) downloadBatch(c *call) error {
 
 // sendBatch responds with the zip of a batch.
 func (e exportEndpoints) sendBatch(c *call, items []exports.BatchItem) error {
-	start := time.Now()
 	batch, err := e.service(c.tenant).OpenBatch(c.r.Context(), items)
 	if err != nil {
 		return err
@@ -274,8 +269,7 @@ func (e exportEndpoints) sendBatch(c *call, items []exports.BatchItem) error {
 		header.Set("Content-Length", strconv.FormatInt(size, 10))
 	}
 	c.w.WriteHeader(http.StatusOK)
-	out := c.newStream(&c.w)
-	flushIfSlow(out, start)
+	out := c.newFileStream(&c.w)
 	err = batch.WriteZip(out, out.Flush)
 	c.logSkipped(http.StatusOK, batch.Skipped())
 	if err != nil {
@@ -285,17 +279,11 @@ func (e exportEndpoints) sendBatch(c *call, items []exports.BatchItem) error {
 	return nil
 }
 
-// wantsURLs parses the query parameter responseType.
-func wantsURLs(u *url.URL) (bool, error) {
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return false, invalidRequest("query is malformed")
-	}
-	switch values := query["responseType"]; {
-	case len(values) == 0, len(values) == 1 && values[0] == "":
-		return false, nil
-	case len(values) == 1 && values[0] == "urls":
-		return true, nil
+// wantsURLs reports whether the parameter responseType is "urls".
+func (c *call) wantsURLs() (bool, error) {
+	value, _, err := c.query().get("responseType")
+	if err != nil || value == "" || value == "urls" {
+		return value == "urls", err
 	}
 	return false, invalidRequest(`responseType must be "urls" or absent`)
 }

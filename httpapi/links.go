@@ -6,13 +6,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/filename"
 	"example.com/canvasback/httpapi/internal/auth"
 	"example.com/canvasback/httpapi/internal/linkserve"
-	"example.com/canvasback/httpapi/internal/stream"
 	"example.com/canvasback/keys"
 )
 
@@ -137,7 +135,6 @@ func (c *call) checkLinkKey(owner exports.Digest, tenant string) (keys.Key, erro
 }
 
 func (c *call) sendLink(link *exports.Link) error {
-	start := time.Now()
 	skipped, err := linkserve.Serve(&c.w, c.r, link, linkserve.Options{
 		CheckKey: func() error {
 			_, err := c.checkLinkKey(link.Owner, link.Tenant)
@@ -157,11 +154,7 @@ func (c *call) sendLink(link *exports.Link) error {
 				c.touchExport(source, 0)
 			}
 		},
-		NewStream: func(w http.ResponseWriter) *stream.Writer {
-			out := c.newStream(w)
-			flushIfSlow(out, start)
-			return out
-		},
+		NewStream: c.newFileStream,
 	})
 	c.logSkipped(http.StatusOK, skipped)
 	if err != nil && c.w.status != 0 {

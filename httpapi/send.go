@@ -210,10 +210,12 @@ func (c *call) newStream(w http.ResponseWriter) *stream.Writer {
 	return stream.New(w, c.r, c.api.options.Limits.IdleTimeout)
 }
 
-// flushIfSlow sends the header of a response whose first file took long to open.
-// The server would buffer it together with the first 4 KiB of the body.
-func flushIfSlow(out *stream.Writer, start time.Time) {
-	if time.Since(start) > 500*time.Millisecond {
+// newFileStream returns a Writer for files. It sends the header at once if the first one
+// took long to open: the server would buffer it together with the first 4 KiB of the body.
+func (c *call) newFileStream(w http.ResponseWriter) *stream.Writer {
+	out := c.newStream(w)
+	if time.Since(c.start) > 500*time.Millisecond {
 		out.Flush()
 	}
+	return out
 }
