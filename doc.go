@@ -37,7 +37,7 @@
 //
 // The handler assigns a request id, responds to CORS preflights, and looks the
 // route up in one table (httpapi/routes.go). The route's key check authenticates
-// the request. A generic helper decodes the id and the JSON body strictly, calls
+// the request. A generic helper decodes the id and the JSON body, calls
 // the endpoint with a timeout for the store, and encodes the response; downloads
 // write their own. The endpoint calls a Service, which validates the fields and
 // calls its Store. Errors wrap sentinels of the domains, and one table

@@ -14,7 +14,8 @@
 //	mux.Handle("/api/", httpapi.Handler(&httpapi.Options{Prefix: "/api", ...}))
 //	mux.Handle("/api/", http.StripPrefix("/api", httpapi.Handler(opts)))
 //
-// Routers that leave the path as it is need the first form: gin, echo and chi.
+// Routers that leave the path as it is need the first form: gin, echo and chi. The
+// access logs of gin.Default show URLs: see Download links.
 //
 //	router.Any("/api/*path", gin.WrapH(api))
 //	router.Any("/api/*", echo.WrapHandler(api))

@@ -2,6 +2,9 @@
 import { createPrivateKey, hkdfSync, sign } from "node:crypto";
 
 const { API_KEY, KEY_ID } = process.env;
+if (!API_KEY || !(Number(KEY_ID) > 0)) {
+  throw new Error("KEY_ID and API_KEY must be set, as in KEY_ID=1 API_KEY=cbk_...");
+}
 const seed = Buffer.from(hkdfSync("sha256", API_KEY, "", "canvasback page token", 32));
 const der = Buffer.concat([Buffer.from("302e020100300506032b657004220420", "hex"), seed]); // PKCS #8
 const key = createPrivateKey({ key: der, format: "der", type: "pkcs8" });

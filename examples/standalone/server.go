@@ -82,6 +82,7 @@ func (p *program) serve(ctx context.Context, handler http.Handler) error {
 	if err := p.api.Exports.Flush(flushCtx); err != nil {
 		p.log.Warn("facts about files are not stored", "error", err)
 	}
+	p.log.Info("stopped")
 	return nil
 }
 
