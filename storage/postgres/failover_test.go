@@ -246,7 +246,13 @@ func TestFailover_RevokedKeysAreRejected(t *testing.T) {
 			is := is.New(t)
 			pair := pgtest.StartPair(t)
 			operator := connectToPrimary(t, pair.DSN(pair.Standby, pair.Primary))
-			migrate(t, operator)
+			migrate(t, connect(t, pair.Primary.DSN()))
+			eventually(t, 1, func() int { // the machine may be loaded
+				if operator.Ping(t.Context()) != nil {
+					return 0
+				}
+				return 1
+			})
 			admin := startKeys(t, operator, postgres.FenceAuto)
 			list := createKeys(t, admin, 73)
 			valid, first, second := list[0], list[1:37], list[37:]

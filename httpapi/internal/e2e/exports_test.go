@@ -259,11 +259,16 @@ func TestExports_RegistersWithAdminKeyIfRequired(t *testing.T) {
 // startSiteOfViewer returns a site whose API allows pages of a viewer on another origin.
 func startSiteOfViewer(t *testing.T) (s *site, viewerURL string) {
 	t.Helper()
-	viewer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	viewer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/token" {
+			s.sendToken(w, r, "exports:read")
+			return
+		}
 		io.WriteString(w, "<!doctype html><title>A viewer</title>")
 	}))
 	t.Cleanup(viewer.Close)
-	return startSite(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{viewer.URL} }), viewer.URL
+	s = startSite(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{viewer.URL} })
+	return s, viewer.URL
 }
 
 // TestExports_DownloadFromOtherOrigin downloads a file from a page of a viewer.
@@ -304,7 +309,7 @@ func TestExports_LinkFromOtherOrigin(t *testing.T) {
 		`import {`, `const {`, `from "/api/client.js"`, `= await import("`+s.url+`api/client.js")`, // a script has no import statement
 	).Replace(lines)
 	sources := `[` + quote(sourceURL("plan")) + `, ` + quote(sourceURL("large")) + `]`
-	eval[any](b, `(async (key, sources) => { `+lines+` })(`+quote(string(s.RawKey))+`, `+sources+`)`)
+	eval[any](b, `(async (sources) => { `+lines+` })(`+sources+`)`)
 	is.Equal(len(b.downloadedNames("canvas-exports.zip")), 2)
 	equal(b, `document.title`, "A viewer") // the page is still there
 }

@@ -70,17 +70,21 @@ func startPicker(t *testing.T) *pickerSite {
 		io.WriteString(w, strings.Replace(string(index), "http://127.0.0.1:8080/", s.url, 1))
 	})
 	files.HandleFunc("/favicon.ico", func(http.ResponseWriter, *http.Request) {})
-	files.Handle("/token", s.record(func(w http.ResponseWriter, r *http.Request) {
-		request, err := http.NewRequestWithContext(r.Context(), "POST", s.url+"api/viewer/tokens", strings.NewReader(`{"scopes":["symbols:read"]}`))
-		is.NoErr(err)
-		request.Header.Set("X-Api-Key", string(s.RawKey))
-		response, err := http.DefaultTransport.RoundTrip(request)
-		is.NoErr(err)
-		defer response.Body.Close()
-		w.WriteHeader(response.StatusCode)
-		io.Copy(w, response.Body)
-	}))
+	files.Handle("/token", s.record(func(w http.ResponseWriter, r *http.Request) { s.sendToken(w, r, "symbols:read") }))
 	return s
+}
+
+// sendToken responds with a page token, as the back end of a page does.
+func (s *site) sendToken(w http.ResponseWriter, r *http.Request, scope string) {
+	is := is.New(s.t)
+	request, err := http.NewRequestWithContext(r.Context(), "POST", s.url+"api/viewer/tokens", strings.NewReader(`{"scopes":["`+scope+`"]}`))
+	is.NoErr(err)
+	request.Header.Set("X-Api-Key", string(s.RawKey))
+	response, err := http.DefaultTransport.RoundTrip(request)
+	is.NoErr(err)
+	defer response.Body.Close()
+	w.WriteHeader(response.StatusCode)
+	io.Copy(w, response.Body)
 }
 
 // requestsToOpen is the limit on the requests that open the palette, preflights included,
