@@ -44,10 +44,12 @@ func NewArchive(entries []Entry) (*Archive, error) {
 		}
 	}
 	a.end = a.directory
+	var record []byte
 	for i := range entries {
 		a.records[i] = a.end
 		h := a.header(i)
-		a.end += int64(len(h.central()))
+		record = h.appendCentral(record[:0])
+		a.end += int64(len(record))
 	}
 	a.size = a.end + int64(len(endRecords(len(a.entries), a.directory, a.end-a.directory)))
 	return a, nil
@@ -192,7 +194,8 @@ type section struct {
 
 const noCRC = -4 // so it ends before any section
 
-// sections returns the parts of an archive that a range includes, in their order.
+// sections returns the parts of an archive that a range includes, in their order. Their
+// bytes are valid until the next one.
 func (a *Archive) sections(offset, length int64) iter.Seq[section] {
 	return func(yield func(section) bool) {
 		end := offset + length
@@ -217,9 +220,10 @@ func (a *Archive) sections(offset, length int64) iter.Seq[section] {
 				return
 			}
 		}
+		var central []byte
 		for i := last(a.records, offset); i < len(a.entries) && a.records[i] < end && offset < a.end; i++ {
 			h := a.header(i)
-			if !record(i, h.central(), 16, a.records[i]) {
+			if central = h.appendCentral(central[:0]); !record(i, central, 16, a.records[i]) {
 				return
 			}
 		}

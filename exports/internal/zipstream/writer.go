@@ -114,7 +114,7 @@ func (z *Writer) AddStream(e Entry, r io.Reader) error {
 func (z *Writer) Close() error {
 	start := z.offset
 	for i := range z.headers {
-		if err := z.write(z.headers[i].central()); err != nil {
+		if err := z.write(z.headers[i].appendCentral(nil)); err != nil {
 			return err
 		}
 	}
