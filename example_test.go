@@ -41,7 +41,7 @@ func Example() {
 	// Output: 201
 }
 
-// resolve returns the export of a source that is not registered, here by a host that stands for yours.
+// resolve returns the export of a source that is not registered. render.example stands for your server.
 func resolve(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
 	return exports.Resolution{ExportedURL: "https://render.example/pdf?drawing=" + url.QueryEscape(r.Source)}, nil
 }

@@ -210,8 +210,8 @@ func (c *call) newStream(w http.ResponseWriter) *stream.Writer {
 	return stream.New(w, c.r, c.api.options.Limits.IdleTimeout)
 }
 
-// newFileStream returns a Writer for files. It sends the header at once if the first one
-// took long to open: the server would buffer it together with the first 4 KiB of the body.
+// newFileStream returns a Writer for files. It sends the header at once if the request has
+// taken long, such as to open the first: the server would buffer it with 4 KiB of the body.
 func (c *call) newFileStream(w http.ResponseWriter) *stream.Writer {
 	out := c.newStream(w)
 	if time.Since(c.start) > 500*time.Millisecond {

@@ -83,9 +83,12 @@ func TestProxies_DeliverTheContract(t *testing.T) {
 				t.Skipf("%s is not installed", program)
 			}
 			config := proxy.config
-			if version, err := exec.Command(path, "version").Output(); program == "caddy" && err == nil && strings.HasPrefix(string(version), "2.6.") {
-				// Caddy 2.6 may close the connection when the response begins while it reads the request.
-				config = strings.Replace(config, "reverse_proxy SERVER", "reverse_proxy SERVER {\n buffer_requests\n}", 1)
+			if program == "caddy" {
+				version, err := exec.Command(path, "version").Output()
+				is.NoErr(err)
+				if strings.HasPrefix(string(version), "2.6.") { // it may close a connection whose response begins while it reads the request
+					config = strings.Replace(config, "reverse_proxy SERVER", "reverse_proxy SERVER {\n buffer_requests\n}", 1)
+				}
 			}
 			files := t.TempDir()
 			is.NoErr(os.WriteFile(filepath.Join(files, "plan.pdf"), []byte(strings.Repeat("%PDF-1.7 ", 50_000)), 0o600))

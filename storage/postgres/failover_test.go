@@ -247,12 +247,7 @@ func TestFailover_RevokedKeysAreRejected(t *testing.T) {
 			pair := pgtest.StartPair(t)
 			operator := connectToPrimary(t, pair.DSN(pair.Standby, pair.Primary))
 			migrate(t, connect(t, pair.Primary.DSN()))
-			eventually(t, 1, func() int { // the machine may be loaded
-				if operator.Ping(t.Context()) != nil {
-					return 0
-				}
-				return 1
-			})
+			repeat(t, operator.Ping) // the machine may be loaded
 			admin := startKeys(t, operator, postgres.FenceAuto)
 			list := createKeys(t, admin, 73)
 			valid, first, second := list[0], list[1:37], list[37:]

@@ -11,8 +11,9 @@
 //	}
 //
 // [RunFaults] also injects faults into database calls, and [RunUnconfirmed] checks
-// writes that the storage cannot confirm. The package adds the flag
-// -long, which runs the concurrent checks for minutes to find rare failures:
+// writes that the storage cannot confirm. With CI=true in the environment the concurrent
+// checks do three times as many rounds. With the flag -long, which the package adds, they
+// run for minutes to find rare failures:
 //
 //	go test -race -timeout 2h ./mydriver -long
 package storagetest

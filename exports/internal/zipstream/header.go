@@ -47,7 +47,7 @@ func (h *header) needsZip64() bool { return h.large() || h.offset >= math.MaxUin
 
 // local returns the local header.
 func (h *header) local() []byte {
-	extra := make([]byte, 0, 32)
+	var extra []byte
 	crc, compressed, size := h.CRC, uint32(h.compressed), uint32(h.Size)
 	switch {
 	case h.large() && h.Streamed: // makes readers expect 8-byte sizes in the descriptor
@@ -66,7 +66,7 @@ func (h *header) local() []byte {
 	if h.needsZip64() {
 		version = version64
 	}
-	b := append32(make([]byte, 0, 64+len(h.Name)), sigLocal)
+	b := append32(nil, sigLocal)
 	b = append16(b, version, h.flags(), h.method())
 	b = h.appendDOSTime(b)
 	b = append32(b, crc, compressed, size)
@@ -93,7 +93,7 @@ func (h *header) descriptor() []byte {
 func (h *header) appendCentral(b []byte) []byte {
 	compressed, size, offset := uint32(h.compressed), uint32(h.Size), uint32(h.offset)
 	version := uint16(versionDefault)
-	extra := make([]byte, 0, 64)
+	extra := make([]byte, 0, 64) // on the stack
 	if h.needsZip64() {
 		version = version64
 		compressed, size, offset = math.MaxUint32, math.MaxUint32, math.MaxUint32

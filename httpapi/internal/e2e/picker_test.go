@@ -74,19 +74,6 @@ func startPicker(t *testing.T) *pickerSite {
 	return s
 }
 
-// sendToken responds with a page token, as the back end of a page does.
-func (s *site) sendToken(w http.ResponseWriter, r *http.Request, scope string) {
-	is := is.New(s.t)
-	request, err := http.NewRequestWithContext(r.Context(), "POST", s.url+"api/viewer/tokens", strings.NewReader(`{"scopes":["`+scope+`"]}`))
-	is.NoErr(err)
-	request.Header.Set("X-Api-Key", string(s.RawKey))
-	response, err := http.DefaultTransport.RoundTrip(request)
-	is.NoErr(err)
-	defer response.Body.Close()
-	w.WriteHeader(response.StatusCode)
-	io.Copy(w, response.Body)
-}
-
 // requestsToOpen is the limit on the requests that open the palette, preflights included,
 // besides images and scripts.
 const requestsToOpen = 6

@@ -3,9 +3,11 @@ package e2e_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,4 +158,17 @@ func imageData(name, mediaType, content string) string {
 		panic(err)
 	}
 	return string(data)
+}
+
+// sendToken responds with a page token, as the back end of a page does.
+func (s *site) sendToken(w http.ResponseWriter, r *http.Request, scope string) {
+	is := is.New(s.t)
+	request, err := http.NewRequestWithContext(r.Context(), "POST", s.url+"api/viewer/tokens", strings.NewReader(`{"scopes":["`+scope+`"]}`))
+	is.NoErr(err)
+	request.Header.Set("X-Api-Key", string(s.RawKey))
+	response, err := http.DefaultTransport.RoundTrip(request)
+	is.NoErr(err)
+	defer response.Body.Close()
+	w.WriteHeader(response.StatusCode)
+	io.Copy(w, response.Body)
 }
