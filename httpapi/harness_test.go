@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"database/sql"
 	"encoding/json"
+	"flag"
 	"io"
 	"log/slog"
 	"net/http"
@@ -29,7 +30,13 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		flag.Set("test.parallel", "6") // most of them wait
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const adminKey = "an admin key for tests"
 
@@ -100,7 +107,7 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	for _, f := range change {
 		f(&h.options)
 	}
-	issued, err := newKeyService(t, db.Keys(), &keys.Options{Now: h.clock.Now}).Create(t.Context(), keys.Fields{})
+	issued, err := newKeyService(t, db.Keys(), &keys.Options{Now: h.clock.Now, CacheSize: 256}).Create(t.Context(), keys.Fields{})
 	is.NoErr(err)
 	h.rawKey = string(issued.Raw)
 	return h

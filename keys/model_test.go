@@ -28,7 +28,10 @@ type rules struct {
 
 var protocol = rules{floorRaised: true, floorChecked: true, floorFirst: true, evictFirst: true, gapInvalidates: true, tokenChecksKey: true}
 
-const modelKeys = 2
+// small is the type of all numbers of a state, of which there are many.
+type small int8
+
+const modelKeys small = 2
 
 // How often the processes of the model act, at most. Each broken rule shows with
 // these. With one more fill, renewal and check there are 3.6 million states, and
@@ -42,22 +45,22 @@ const (
 // model is the state of the model. It is comparable, so that each state is
 // explored once.
 type model struct {
-	step int // counts commits and questions
+	step small // counts commits and questions
 
 	// the store
 	revoked  [modelKeys]bool
-	commits  [modelKeys]int // step of the commit
-	epoch    int
-	prunedTo int            // changes up to this epoch are not in the log
-	logged   [modelKeys]int // epoch of the change
+	commits  [modelKeys]small // step of the commit
+	epoch    small
+	prunedTo small            // changes up to this epoch are not in the log
+	logged   [modelKeys]small // epoch of the change
 
 	// the process
-	floor  int
-	since  int             // epoch of the last response that was applied
+	floor  small
+	since  small           // epoch of the last response that was applied
 	cached [modelKeys]bool // an entry that accepts the key
 	signed [modelKeys]bool // a page token of the key is known to be signed
 	leased bool
-	asked  int // step of the question behind the lease
+	asked  small // step of the question behind the lease
 
 	filler  fillerState
 	renewer renewerState
@@ -66,27 +69,27 @@ type model struct {
 }
 
 type fillerState struct {
-	at, key, floor int
+	at, key, floor small
 	found          bool // the key was not revoked when it was read
-	rounds         int
+	rounds         small
 }
 
 type renewerState struct {
-	at, asked, since, epoch int
+	at, asked, since, epoch small
 	evict                   [modelKeys]bool
-	rounds                  int
+	rounds                  small
 }
 
 type revokerState struct {
-	at, key  int
+	at, key  small
 	returned [modelKeys]bool
 }
 
 type checkerState struct {
-	at, key int
+	at, key small
 	token   bool // checks a page token
 	late    bool // the check began after the revoking call returned
-	rounds  int
+	rounds  small
 }
 
 // successors returns the states that one step leads to. It returns an error if

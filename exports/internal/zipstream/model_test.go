@@ -76,11 +76,12 @@ func (m *model) addStream(z *Writer, e Entry, i int) error {
 }
 
 func (m *model) Write(p []byte) (int, error) {
-	if len(m.segments) == 0 || m.segments[len(m.segments)-1].content != nil {
-		m.segments = append(m.segments, segment{offset: m.size})
+	last := len(m.segments) - 1
+	if last < 0 || m.segments[last].content != nil || len(m.segments[last].data)+len(p) > cap(m.segments[last].data) {
+		m.segments = append(m.segments, segment{offset: m.size, data: make([]byte, 0, max(len(p), 64<<10))})
+		last++
 	}
-	last := &m.segments[len(m.segments)-1]
-	last.data = append(last.data, p...)
+	m.segments[last].data = append(m.segments[last].data, p...)
 	m.size += int64(len(p))
 	return len(p), nil
 }
@@ -100,7 +101,7 @@ func (m *model) ReadFrom(r io.Reader) (int64, error) {
 
 // slice returns length bytes of the archive from offset.
 func (m *model) slice(offset, length int64) []byte {
-	var out []byte
+	out := make([]byte, 0, length)
 	i := sort.Search(len(m.segments), func(i int) bool { return m.segments[i].offset > offset }) - 1
 	for ; length > 0; i++ {
 		end := m.size

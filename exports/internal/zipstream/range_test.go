@@ -113,8 +113,8 @@ func checkRange(t *testing.T, m *model, archive *Archive, offset, length int64) 
 	t.Helper()
 	offset = min(offset, m.size)
 	length = min(length, m.size-offset)
-	var out bytes.Buffer
-	if err := archive.WriteRange(&out, offset, length, m); err != nil {
+	out := bytes.NewBuffer(make([]byte, 0, length))
+	if err := archive.WriteRange(out, offset, length, m); err != nil {
 		t.Fatalf("%d bytes at %d: %v", length, offset, err)
 	}
 	is.New(t).True(bytes.Equal(out.Bytes(), m.slice(offset, length)))

@@ -39,6 +39,7 @@ var seedFlag = flag.Uint64("seed", 0, "seed of the revocation test; random if 0"
 // Once a revoking call has returned, no check that begins on any Service may
 // accept the key. Before it is called, none may reject the key.
 func TestRevocation_HoldsAcrossProcesses(t *testing.T) {
+	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		testflag.SkipUnlessThorough(t)
 		t.Parallel()

@@ -37,6 +37,7 @@ const (
 // was issued to it, such as a download link. No valid one is rejected. Each accepted use
 // is written once. A failure names its seed; -seed repeats it.
 func TestSimulation(t *testing.T) {
+	t.Parallel()
 	const workers = 2
 	for worker := range uint64(workers) {
 		t.Run("", func(t *testing.T) {
