@@ -26,6 +26,9 @@ type panickingOpener struct {
 	open  *atomic.Int64 // files without a call of Close
 }
 
+// zeroFile is the content of all files of a panickingOpener.
+var zeroFile = make([]byte, 4<<20)
+
 func (o panickingOpener) at(place string) {
 	if o.where.Load() == place {
 		panic("a bug in " + place)
@@ -45,9 +48,9 @@ func (o panickingOpener) Check(*url.URL) error {
 func (o panickingOpener) Open(context.Context, *url.URL) (*exports.File, error) {
 	o.at("Open")
 	o.open.Add(1)
-	body := &panickingBody{panickingOpener: o, Reader: bytes.NewReader(make([]byte, 4<<20))}
+	body := &panickingBody{panickingOpener: o, Reader: bytes.NewReader(zeroFile)}
 	body.closing = sync.OnceFunc(func() { o.open.Add(-1) })
-	return &exports.File{Body: body, Size: 4 << 20}, nil
+	return &exports.File{Body: body, Size: int64(len(zeroFile))}, nil
 }
 
 // panickingRangeOpener is a panickingOpener that can describe files. All have the
@@ -56,7 +59,7 @@ type panickingRangeOpener struct{ panickingOpener }
 
 func (o panickingRangeOpener) Stat(context.Context, *url.URL) (*exports.File, error) {
 	o.at("Stat")
-	return &exports.File{Size: 4 << 20, Validator: "zeros"}, nil
+	return &exports.File{Size: int64(len(zeroFile)), Validator: "zeros"}, nil
 }
 
 func (o panickingRangeOpener) OpenRange(ctx context.Context, u *url.URL, r exports.Part) (io.ReadCloser, error) {

@@ -317,7 +317,7 @@ func TestQueue_StalledQueuesDoNotSlowOthers(t *testing.T) {
 				config := testConfig()
 				content := strings.Repeat("x", size)
 				var jobs []Job[*fakeFile]
-				for i := range 50 {
+				for i := range 20 {
 					jobs = append(jobs, u.file(fmt.Sprint(i), content, 50*time.Millisecond))
 				}
 				consume := func(q *Queue[*fakeFile]) time.Duration {

@@ -49,7 +49,7 @@ func TestSimulation(t *testing.T) {
 			done := 0
 			deadline, limited := t.Deadline()
 			reserved := time.Until(deadline) / 2 // for other tests
-			for seed := 1 + worker; seed <= uint64(testflag.Rounds(20, 200, 10_000)) && !t.Failed(); seed += workers {
+			for seed := 1 + worker; seed <= uint64(testflag.Rounds(20, 100, 10_000)) && !t.Failed(); seed += workers {
 				if limited && time.Until(deadline) < reserved {
 					break
 				}
@@ -75,7 +75,7 @@ func simulate(t *testing.T, seed uint64) {
 		contended = w.contended
 		w.checkUses()
 		w.checkRestored()
-		if seed%10 == 0 { // takes the time of ten others
+		if m := seed % 20; m == 0 || m == 11 { // takes the time of ten others
 			w.checkEntryLifetime()
 		}
 	})
