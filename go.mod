@@ -8,6 +8,7 @@ require (
 	github.com/anishathalye/porcupine v1.3.1 // only tests use it
 	github.com/aws/aws-sdk-go-v2 v1.47.7
 	github.com/aws/aws-sdk-go-v2/config v1.33.15 // only examples and tests use it
+	github.com/aws/smithy-go v1.28.8
 	github.com/chromedp/cdproto v0.159.0 // only tests use it
 	github.com/chromedp/chromedp v0.22.1 // only tests use it
 	github.com/getkin/kin-openapi v0.152.0 // only tests use it
@@ -38,7 +39,6 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/sso v1.39.3 // indirect
 	github.com/aws/aws-sdk-go-v2/service/ssooidc v1.44.3 // indirect
 	github.com/aws/aws-sdk-go-v2/service/sts v1.51.8 // indirect
-	github.com/aws/smithy-go v1.28.8 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect

@@ -107,9 +107,9 @@ var importRules = []importRule{
 	},
 	{
 		pkg:    "exports/s3",
-		may:    []string{module + "/exports", awsSDK + "/aws", awsSDK + "/aws/signer/v4"},
+		may:    []string{module + "/exports", awsSDK + "/aws", awsSDK + "/aws/signer/v4", "github.com/aws/smithy-go/encoding/httpbinding"},
 		never:  []string{"database/sql"},
-		reason: "it needs the signer and the credentials interface of the AWS SDK, and package fetch sends its requests",
+		reason: "it needs the signer, the credentials interface and the escaping of the AWS SDK, and package fetch sends its requests",
 	},
 	{
 		pkg: "httpapi",

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"mime"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -102,18 +103,14 @@ func isBlank(r rune) bool {
 func isDeviceName(name string) bool {
 	base, _, _ := strings.Cut(strings.ToUpper(name), ".")
 	base = strings.TrimSpace(base)
-	switch base {
-	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$":
+	if slices.Contains([]string{"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"}, base) {
 		return true
 	}
-	if device, ok := strings.CutPrefix(base, "COM"); ok {
-		base = device
-	} else if device, ok := strings.CutPrefix(base, "LPT"); ok {
-		base = device
-	} else {
-		return false
+	port, ok := strings.CutPrefix(base, "COM")
+	if !ok {
+		port, ok = strings.CutPrefix(base, "LPT")
 	}
-	return utf8.RuneCountInString(base) == 1 && strings.Contains("0123456789¹²³", base)
+	return ok && utf8.RuneCountInString(port) == 1 && strings.Contains("0123456789¹²³", port)
 }
 
 // truncate inserts suffix before the extension of a name and shortens the stem
@@ -271,14 +268,10 @@ func ContentType(name string) string {
 func Disposition(kind, name string) string {
 	var ascii, extended strings.Builder
 	for i, r := range name {
-		switch {
-		case r == '"' || r == '\\' || isPercentEscape(name[i:]):
-			ascii.WriteByte('_')
-		case ' ' <= r && r <= '~':
-			ascii.WriteByte(byte(r))
-		default:
-			ascii.WriteByte('_')
+		if r < ' ' || r > '~' || r == '"' || r == '\\' || isPercentEscape(name[i:]) {
+			r = '_'
 		}
+		ascii.WriteRune(r)
 	}
 	value := kind + `; filename="` + ascii.String() + `"`
 	if ascii.String() == name {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/aws/smithy-go/encoding/httpbinding"
 )
 
 type endpoint struct {
@@ -56,7 +58,8 @@ func (e endpoint) bucketURL(bucket string, virtualHost bool) (host, path string)
 func (e endpoint) objectURL(o object) *url.URL {
 	host, path := e.bucketURL(o.bucket, e.virtualHost)
 	path += "/" + o.key
-	u := &url.URL{Scheme: e.scheme, Host: host, Path: path, RawPath: escapePath(path)}
+	escaped := httpbinding.EscapePath(path, false) // signatures require more of it than [url.URL.EscapedPath] does
+	u := &url.URL{Scheme: e.scheme, Host: host, Path: path, RawPath: escaped}
 	if o.version != "" {
 		u.RawQuery = url.Values{versionID: {o.version}}.Encode()
 	}
@@ -76,21 +79,6 @@ func (e endpoint) cutBucket(u *url.URL, bucket string) (key string, ok bool) {
 		}
 	}
 	return "", false
-}
-
-// escapePath escapes all bytes but slashes and unreserved characters (RFC 3986,
-// section 2.3), as signatures require. [url.URL.EscapedPath] leaves more of them.
-func escapePath(path string) string {
-	var escaped strings.Builder
-	for _, b := range []byte(path) {
-		switch {
-		case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9', strings.IndexByte("/-._~", b) >= 0:
-			escaped.WriteByte(b)
-		default:
-			fmt.Fprintf(&escaped, "%%%02X", b)
-		}
-	}
-	return escaped.String()
 }
 
 const (
