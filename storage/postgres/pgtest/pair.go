@@ -28,7 +28,9 @@ func StartPair(t testing.TB) *Pair {
 		return c.configure(primarySettings)
 	})
 	p := &Pair{primary, start(t, primary.c.copyTo)}
-	execute(t, primary.c.url, `SELECT pg_logical_emit_message(true, '', '')`) // waits until the standby follows
+	var s session
+	s.execute(t, primary.c.url, `SELECT pg_logical_emit_message(true, '', '')`) // waits until the standby follows
+	s.conn.Close(t.Context())
 	return p
 }
 

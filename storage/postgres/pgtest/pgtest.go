@@ -38,8 +38,8 @@ func Database(t testing.TB) string {
 	t.Helper()
 	server := serverURL(t)
 	name := "canvasback_test_" + strings.ToLower(rand.Text())
-	execute(t, server, `CREATE DATABASE `+name+` TEMPLATE template0 ENCODING 'UTF8'`)
-	t.Cleanup(func() { execute(t, server, `DROP DATABASE `+name+` WITH (FORCE)`) })
+	operator.execute(t, server, `CREATE DATABASE `+name+` TEMPLATE template0 ENCODING 'UTF8'`)
+	t.Cleanup(func() { operator.execute(t, server, `DROP DATABASE `+name+` WITH (FORCE)`) })
 	database := server
 	database.Path = "/" + name
 	return database.String()
@@ -75,17 +75,30 @@ func skipOrFail(t testing.TB, err error) {
 	t.Fatalf("pgtest: %v", err)
 }
 
-// execute runs a statement on a new connection.
-func execute(t testing.TB, server url.URL, statement string) {
+// operator creates and drops databases. Its connection stays open until the process ends,
+// because a new one takes longer than such a statement.
+var operator session
+
+// session is a connection to a server, which executes one statement at a time.
+type session struct {
+	mu   sync.Mutex
+	conn *pgx.Conn // nil before the first statement
+}
+
+func (s *session) execute(t testing.TB, server url.URL, statement string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // t.Context() has ended in a cleanup
 	defer cancel()
-	conn, err := pgx.Connect(ctx, server.String())
-	if err != nil {
-		t.Fatalf("pgtest: %v", err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	if s.conn == nil || s.conn.IsClosed() {
+		s.conn, err = pgx.Connect(ctx, server.String())
 	}
-	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, statement); err != nil {
+	if err == nil {
+		_, err = s.conn.Exec(ctx, statement)
+	}
+	if err != nil {
 		t.Fatalf("pgtest: %s: %v", statement, err)
 	}
 }
