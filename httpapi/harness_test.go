@@ -33,7 +33,7 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		flag.Set("test.parallel", "6") // most of them wait
+		flag.Set("test.parallel", "6") // most tests wait for timeouts
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -20,14 +20,14 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// panickingOpener opens files of 4 MiB and panics in the method that where names.
+// zeroFile is the content of the files of a panickingOpener.
+var zeroFile = make([]byte, 4<<20)
+
+// panickingOpener opens files and panics in the method that where names.
 type panickingOpener struct {
 	where *atomic.Value
 	open  *atomic.Int64 // files without a call of Close
 }
-
-// zeroFile is the content of all files of a panickingOpener.
-var zeroFile = make([]byte, 4<<20)
 
 func (o panickingOpener) at(place string) {
 	if o.where.Load() == place {

@@ -58,7 +58,7 @@ func (e endpoint) bucketURL(bucket string, virtualHost bool) (host, path string)
 func (e endpoint) objectURL(o object) *url.URL {
 	host, path := e.bucketURL(o.bucket, e.virtualHost)
 	path += "/" + o.key
-	escaped := httpbinding.EscapePath(path, false) // signatures require more of it than [url.URL.EscapedPath] does
+	escaped := httpbinding.EscapePath(path, false) // as signatures require; [url.URL.EscapedPath] escapes less
 	u := &url.URL{Scheme: e.scheme, Host: host, Path: path, RawPath: escaped}
 	if o.version != "" {
 		u.RawQuery = url.Values{versionID: {o.version}}.Encode()

@@ -75,6 +75,7 @@ func (m *model) addStream(z *Writer, e Entry, i int) error {
 	return z.write(h.descriptor())
 }
 
+// Write begins a segment where the data of the last one would have to be copied to grow.
 func (m *model) Write(p []byte) (int, error) {
 	last := len(m.segments) - 1
 	if last < 0 || m.segments[last].content != nil || len(m.segments[last].data)+len(p) > cap(m.segments[last].data) {

@@ -92,7 +92,7 @@ func recorded(t *testing.T) (list []exchange) {
 		// them to another storage.
 		"-skip=^(TestExports_ClientDisconnects|TestSymbolList_.*LongList.*|TestCompression_LongLists|TestVariants_.*|TestMemoryBudget_.*|TestScopes_AllRoutes|TestAuth_AllRoutesAndCredentials|TestConcurrency_.*|TestConnection_.*|TestLimits|TestStall_.*|Fuzz.*|Example.*)$|^Test.*/postgres$",
 		"example.com/canvasback/httpapi")
-	command.Env = append(os.Environ(), "CANVASBACK_TEST_EXCHANGES="+dir, "CI=") // its own run is the thorough one
+	command.Env = append(os.Environ(), "CANVASBACK_TEST_EXCHANGES="+dir, "CI=") // CI runs the thorough tests of httpapi by themselves
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("go test: %v\n%s", err, out)
 	}

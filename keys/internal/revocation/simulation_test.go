@@ -75,7 +75,7 @@ func simulate(t *testing.T, seed uint64) {
 		contended = w.contended
 		w.checkUses()
 		w.checkRestored()
-		if m := seed % 20; m == 0 || m == 11 { // takes the time of ten others
+		if m := seed % 20; m == 0 || m == 11 { // one for each worker: it takes the time of ten others
 			w.checkEntryLifetime()
 		}
 	})

@@ -76,7 +76,7 @@ func skipOrFail(t testing.TB, err error) {
 }
 
 // operator creates and drops databases. Its connection stays open until the process ends,
-// because a new one takes longer than such a statement.
+// because the server starts a process for each.
 var operator session
 
 // session is a connection to a server, which executes one statement at a time.
