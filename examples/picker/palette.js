@@ -21,6 +21,7 @@ style.replaceSync(`
 	ul { flex: 1; min-height: 0; overflow-y: auto; margin: 0; padding: 2px }
 	ul { display: grid; grid: auto-flow min-content / repeat(auto-fill, minmax(84px, 1fr)); gap: 4px }
 	li { list-style: none; padding: 4px; border-radius: 4px; text-align: center; overflow-wrap: anywhere; cursor: pointer }
+	li { content-visibility: auto; contain-intrinsic-size: auto 92px } /* lay out what is seen */
 	li[aria-selected=true] { outline: 2px solid LinkText }
 	li[aria-disabled=true] { opacity: 0.75; cursor: default }
 	img { display: block; width: 100%; height: 64px; padding: 4px; box-sizing: border-box; object-fit: contain }
