@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/matryer/is"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"example.com/canvasback/httpapi"
 )
@@ -24,6 +26,7 @@ import (
 type document struct {
 	*openapi3.T
 	operations []operation // by path and method
+	components any         // as JSON
 }
 
 // operation is a method of a path template.
@@ -68,6 +71,7 @@ var loaded = sync.OnceValues(func() (*document, error) {
 	for _, response := range parsed.Components.Responses {
 		prepareResponse(response.Value)
 	}
+	unmarshal(marshal(parsed.Components), &doc.components)
 	return doc, nil
 })
 
@@ -171,12 +175,53 @@ func jsonExamples(content openapi3.Content) map[string]any {
 
 // validate validates a value against a schema of the document.
 func validate(schema *openapi3.SchemaRef, value any) error {
-	err := schema.Value.VisitJSON(value, openapi3.EnableJSONSchema2020())
-	if err == nil {
+	compiled, ok := compiledSchemas.Load(schema.Value)
+	if !ok {
+		compiled, _ = compiledSchemas.LoadOrStore(schema.Value, compile(schema.Value))
+	}
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](compiled.(*jsonschema.Schema).Validate(value))
+	if !ok {
 		return nil
 	}
-	reason, _, _ := strings.Cut(err.Error(), "\n") // followed by the schema and the value
-	return errors.New(strings.TrimPrefix(reason, "validation failed due to: "))
+	for len(invalid.Causes) > 0 {
+		invalid = invalid.Causes[0]
+	}
+	return invalid
+}
+
+// compiledSchemas has the results of compile by *openapi3.Schema. VisitJSON of openapi3
+// compiles a schema for each value.
+var compiledSchemas sync.Map
+
+// compile compiles a schema of the document, which has references to its components.
+func compile(schema *openapi3.Schema) *jsonschema.Schema {
+	doc, err := loaded()
+	if err != nil {
+		panic(err)
+	}
+	var resource map[string]any
+	unmarshal(marshal(schema), &resource)
+	resource["components"] = doc.components
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.AssertFormat()
+	compiler.RegisterFormat(&jsonschema.Format{Name: "int64", Validate: func(value any) error {
+		if number, ok := value.(float64); ok && (number < math.MinInt64 || number >= math.MaxInt64) {
+			return errors.New("is not a 64-bit integer")
+		}
+		return nil
+	}})
+	if err := compiler.AddResource("schema.json", resource); err != nil {
+		panic(err)
+	}
+	return compiler.MustCompile("schema.json")
+}
+
+// unmarshal reads a JSON value of the document.
+func unmarshal(text string, into any) {
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		panic(fmt.Sprintf("%s: %v", text, err))
+	}
 }
 
 // marshal returns a value of the document as JSON.
@@ -201,6 +246,8 @@ func errorCodes(response *openapi3.Response) []string {
 	return codes
 }
 
+var anyString = openapi3.NewStringSchema().NewRef()
+
 // noOperation returns the response to a path or method that is not in the document,
 // which describes it in words. Like others it has the code of one of its examples.
 func (d *document) noOperation(code string, headers ...string) *openapi3.Response {
@@ -212,7 +259,7 @@ func (d *document) noOperation(code string, headers ...string) *openapi3.Respons
 	response.Headers["Referrer-Policy"] = d.Components.Headers["NoReferrer"] // below /viewer/exports/links
 	for _, name := range headers {
 		response.Headers[name] = &openapi3.HeaderRef{Value: &openapi3.Header{Parameter: openapi3.Parameter{
-			Required: true, Schema: openapi3.NewStringSchema().NewRef(),
+			Required: true, Schema: anyString,
 		}}}
 	}
 	return &response
