@@ -21,7 +21,8 @@ func (c *call) permit(key *keys.Key, scopes []string) error {
 	c.setKey(key)
 	for _, scope := range scopes {
 		if !key.Allows(scope) {
-			return &DeniedError{Message: "this API key lacks the scope " + scope}
+			credential := map[bool]string{true: "page token", false: "API key"}[key.Token != nil]
+			return &DeniedError{Message: "this " + credential + " lacks the scope " + scope}
 		}
 	}
 	if c.hasTenant {

@@ -282,6 +282,7 @@ func TestTokens_OwnRoutes(t *testing.T) {
 	token := h.token(`{"scopes":["app:own"],"sources":["x"]}`)
 	is.Equal(h.send("GET", "/own", "", "x-api-key", token).want(200).object(), map[string]any{"scopes": []any{"app:own"}, "sources": []any{"x"}})
 	h.send("GET", "/symbol/folders", "", "x-api-key", token).want(403)
-	h.send("GET", "/own", "", "x-api-key", h.token(`{"scopes":["app:other"]}`)).want(403)
+	denied := h.send("GET", "/own", "", "x-api-key", h.token(`{"scopes":["app:other"]}`)).wantError(403, "forbidden")
+	is.Equal(denied.object()["message"], "this page token lacks the scope app:own")
 	is.Equal(string(h.send("GET", "/own/image?token=mine", "", "x-api-key", token).want(200).body), `"mine"`) // no parameter of ours
 }
