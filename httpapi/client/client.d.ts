@@ -4,8 +4,14 @@
  *
  *     import { createClient } from "https://viewer.example/api/client.js";
  *
- *     const client = createClient({ getToken: () => fetch("/token").then((response) => response.json()) });
+ *     const client = createClient({ getToken: () => fetch("/token") });
  *     for await (const folders of client.pages("listFolders")) console.log(folders);
+ *
+ * Node.js and TypeScript need it as a file, beside `client.d.ts`, and the URL of the API:
+ *
+ *     import { createClient } from "./client.js";
+ *
+ *     const client = createClient({ baseUrl: "https://viewer.example/api/", key: process.env.CLIENT_KEY });
  *
  * Each method is an operation of openapi.json. Its arguments are the path parameters, the body if
  * there is one, and the query parameters with further options. It rejects with a `CanvasbackError`,
@@ -23,11 +29,11 @@ export interface ClientOptions {
 	token?: string;
 
 	/**
-	 * Returns a page token, from the application's own server. It is called once at a time: before
-	 * the first request, from 30 seconds before `expiresAt` on, and after a 401 or 403, which is
+	 * Returns a page token, from the application's own server, or the response that has it as JSON: an
+	 * error of it rejects the call. It is called once at a time: before the first request, from 30 seconds before `expiresAt` on, and after a 401 or 403, which is
 	 * then repeated once.
 	 */
-	getToken?: () => GivenToken | Promise<GivenToken>;
+	getToken?: () => GivenToken | Response | Promise<GivenToken | Response>;
 
 	/** For how many seconds a GET is repeated at most. The default is 60; with 0 it is not repeated. */
 	maxWait?: number;
@@ -125,8 +131,8 @@ export interface Client extends Operations {
 	changes(listener: (change: Change) => void, options?: { signal?: AbortSignal; onerror?: (error: unknown) => void }): Promise<{ close(): void }>;
 
 	/**
-	 * Sends a request for a path below the API, or of an application's own route of the same origin.
-	 * `json` is sent as JSON, `body` as it is.
+	 * Sends a request for a path below the API, such as `symbol/folders`, or with a slash before it, an
+	 * application's own route of the same origin. `json` is sent as JSON, `body` as it is.
 	 */
 	request(method: string, path: string | URL, options?: RequestOptions & { json?: unknown; body?: BodyInit | null }): Promise<Response>;
 }
@@ -193,7 +199,10 @@ export interface Operations {
 	/** Downloads the symbols of a folder as a zip or a draw.io library. */
 	exportFolder(id: number, options?: RequestOptions & { format?: "zip" | "drawio" }): Promise<Response>;
 
-	/** Imports a zip, a library or a picture. The body of a 400 may have `rejected`. */
+	/**
+	 * Imports a zip, a library or a picture, whose symbol gets the `name`. The default is that of a
+	 * `File`, without its extension. The body of a 400 may have `rejected`.
+	 */
 	importSymbols(id: number, body: BodyInit, options?: RequestOptions & { dryRun?: boolean; skip?: boolean; name?: string }): Promise<ImportResponse>;
 
 	/** With `fields`, such as `tags,meta`, the record has these. */
@@ -202,7 +211,14 @@ export interface Operations {
 		options?: RequestOptions & { fields?: T },
 	): Promise<T extends string ? ListedSymbol : SymbolRecord>;
 
-	/** `folderId` moves the symbol. 412 if `If-Match` does not match. */
+	/**
+	 * `folderId` moves the symbol. 412 if `If-Match` does not match, which prevents lost updates:
+	 *
+	 *     const response = await client.request("GET", "symbol/symbols/17");
+	 *     const { name } = await response.json();
+	 *     const headers = { "If-Match": response.headers.get("ETag") };
+	 *     await client.updateSymbol(17, { name: name + " (old)" }, { headers });
+	 */
 	updateSymbol(id: number, body: UpdateSymbolRequest, options?: RequestOptions): Promise<SymbolRecord>;
 
 	deleteSymbol(id: number, options?: RequestOptions): Promise<Message>;

@@ -56,6 +56,7 @@ export function createClient({
 	fetch = globalThis.fetch,
 } = {}) {
 	const base = new URL(baseUrl, globalThis.document?.baseURI ?? globalThis.location?.href);
+	if (base.protocol === "file:") throw new TypeError(`baseUrl must be the URL of the API, not ${base.href}`);
 	if (!base.pathname.endsWith("/")) base.pathname += "/";
 	const cache = new ResponseCache();
 
@@ -134,6 +135,7 @@ export function createClient({
 		const target = path.replace(/\{\w+\}/g, () => segment(rest.shift()));
 		const body = method === "POST" || method === "PATCH" ? rest.shift() : undefined;
 		const { signal, headers, ...query } = rest[0] ?? {};
+		if (kind === "upload") query.name ??= body.name?.replace(/\.\w+$/, ""); // of a File
 		const init = kind === "upload"
 			? { body, headers: { "Content-Type": "application/octet-stream", ...headers }, signal }
 			: { json: body, headers, signal };
@@ -221,7 +223,11 @@ function kept(ask) {
 	let asking;
 
 	async function renew() {
-		const given = await ask();
+		let given = await ask();
+		if (given?.json) { // a response
+			if (!given.ok) throw await errorOf(given);
+			given = await readJSON(given);
+		}
 		const value = given?.token ?? given;
 		if (typeof value !== "string") throw new TypeError("getToken returned no token");
 		token = value;

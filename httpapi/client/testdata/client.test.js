@@ -88,6 +88,33 @@ test("a key and a token are not replaced", async (t) => {
 	assert.deepEqual(requests.map(({ headers }) => headers["x-api-key"]), ["k", "t"]);
 });
 
+test("getToken may return a response", async (t) => {
+	const { baseUrl, requests } = await serve(t, ({ path }) => {
+		if (path === "/denied") return { status: 403, body: JSON.stringify({ message: "not logged in", code: "forbidden" }) };
+		if (path === "/page") return { headers: { "Content-Type": "text/html" }, body: "<h1>Log in</h1>" };
+		if (path === "/token") return { body: JSON.stringify({ token: token(7), expiresAt: later(3600) }) };
+	});
+	await createClient({ baseUrl, getToken: () => fetch(new URL("/token", baseUrl)) }).listFolders();
+	assert.equal(requests.at(-1).headers["x-api-key"], token(7));
+	const denied = createClient({ baseUrl, getToken: () => fetch(new URL("/denied", baseUrl)) });
+	await assert.rejects(denied.listFolders(), { name: "CanvasbackError", status: 403, code: "forbidden", message: "not logged in" });
+	const page = createClient({ baseUrl, getToken: () => fetch(new URL("/page", baseUrl)) });
+	await assert.rejects(page.listFolders(), { name: "CanvasbackError", status: 200, message: /not JSON/ });
+});
+
+test("a client from a file needs a URL", () => {
+	assert.throws(() => createClient(), /baseUrl must be the URL of the API, not file:/);
+});
+
+test("an imported file has its name", async (t) => {
+	const { baseUrl, requests } = await serve(t, () => ({ body: "{}" }));
+	const client = createClient({ baseUrl });
+	await client.importSymbols(1, new File(["<svg/>"], "Pump.svg"));
+	await client.importSymbols(1, new File(["<svg/>"], "Pump.svg"), { name: "Valve" });
+	await client.importSymbols(1, new Blob(["<svg/>"]));
+	assert.deepEqual(requests.map(({ query }) => query.name), ["Pump", "Valve", undefined]);
+});
+
 test("the error of getToken is thrown, and it is called again", async (t) => {
 	const { baseUrl, requests } = await serve(t, () => {});
 	let fails = true;
