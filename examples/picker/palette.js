@@ -11,6 +11,7 @@ const dragType = "application/x-canvasback-symbol";
 const fields = "id,name,type,updatedAt";
 const pageSize = 200;
 const pause = 250; // milliseconds without typing
+const maxRetryAfter = 10_000; // milliseconds
 
 const style = new CSSStyleSheet();
 style.replaceSync(`
@@ -20,7 +21,7 @@ style.replaceSync(`
 	select, input { font: inherit; min-width: 0; padding: 4px }
 	ul { flex: 1; min-height: 0; overflow-y: auto; margin: 0; padding: 2px }
 	ul { display: grid; grid: auto-flow min-content / repeat(auto-fill, minmax(84px, 1fr)); gap: 4px }
-	li { list-style: none; padding: 4px; border-radius: 4px; text-align: center; overflow-wrap: anywhere; cursor: pointer }
+	li { list-style: none; padding: 4px; border-radius: 4px; text-align: center; overflow-wrap: anywhere; hyphens: auto; cursor: pointer }
 	li { content-visibility: auto; contain-intrinsic-size: auto 92px } /* lay out what is seen */
 	li[aria-selected=true] { outline: 2px solid LinkText }
 	li[aria-disabled=true] { opacity: 0.75; cursor: default }
@@ -40,7 +41,10 @@ export class CanvasbackPalette extends HTMLElement {
 	#options = new Map(); // elements by symbol, as JSON
 	#active; // symbol
 	#typing; // timer
-	#observer = new IntersectionObserver(([entry]) => entry.isIntersecting && this.#readMore(), { rootMargin: "300px" });
+	#failures = 0; // since the last change
+	#observer = new IntersectionObserver(([entry]) => entry.isIntersecting && this.#readMore(), {
+		rootMargin: "300px", scrollMargin: "300px", // of the page, of the list
+	});
 	#folders;
 	#search;
 	#list;
@@ -99,24 +103,40 @@ export class CanvasbackPalette extends HTMLElement {
 		this.#reading.abort();
 	}
 
-	// connect follows the changes of the library. The first one names everything. If they
-	// cannot be followed, the library is read once.
+	// connect follows the changes of the library. The first one names everything. While they
+	// cannot be followed, the library is read at each attempt.
 	#connect() {
 		this.#connection.abort();
 		if (!this.#client || !this.isConnected) return;
 		this.#connection = new AbortController();
 		const { signal } = this.#connection;
-		this.#client.changes((change) => this.#change(change), { signal }).catch(() => {
-			if (!signal.aborted) this.#change({ folders: true, folderIds: null });
+		const listener = (change) => {
+			this.#failures = 0;
+			this.#change(change);
+		};
+		const onerror = () => this.#retry(() => this.#connect(), signal);
+		this.#client.changes(listener, { signal, onerror }).catch(() => {
+			if (signal.aborted) return;
+			this.#change({ folders: true, folderIds: null });
+			onerror();
 		});
 	}
 
-	async #change({ folders, folderIds }) {
+	// retry calls again what has failed, unless signal is aborted.
+	#retry(again, signal) {
+		if (signal.aborted) return;
+		const timer = setTimeout(again, Math.min(1000 * 2 ** this.#failures++, maxRetryAfter));
+		signal.addEventListener("abort", () => clearTimeout(timer));
+	}
+
+	async #change(change) {
+		const { folders, folderIds } = change;
 		const { signal } = this.#connection;
 		try {
 			if (folders) await this.#readFolders(signal);
 		} catch (error) {
 			if (!signal.aborted) this.#status.textContent = error.message;
+			this.#retry(() => this.#change(change), signal);
 			return;
 		}
 		const isShown = this.#search.value || !folderIds || folderIds.includes(Number(this.#folders.value));
@@ -131,9 +151,12 @@ export class CanvasbackPalette extends HTMLElement {
 		this.#folders.replaceChildren(...folders.map(({ id, name }) => new Option(name, id, false, id === current)));
 	}
 
-	// open shows the first page of a folder or a search.
+	// open shows the first page of a folder or a search. Until it is there, nothing is.
 	#open() {
 		this.#list.scrollTop = 0;
+		this.#symbols = [];
+		this.#render();
+		this.#status.textContent = "Loading…";
 		this.#read(0);
 	}
 
@@ -168,6 +191,7 @@ export class CanvasbackPalette extends HTMLElement {
 			this.#render();
 		} catch (error) {
 			if (!signal.aborted) this.#status.textContent = error.message;
+			this.#retry(() => this.#read(count), signal);
 		} finally {
 			if (!signal.aborted) this.#loading = false;
 		}
@@ -236,8 +260,10 @@ export class CanvasbackPalette extends HTMLElement {
 	#keydown(event) {
 		const at = this.#symbols.indexOf(this.#active);
 		const columns = getComputedStyle(this.#list).gridTemplateColumns.split(" ").length;
-		const [left, right, up, down] = [at - 1, at + 1, at - columns, at + columns];
-		const keys = { ArrowLeft: left, ArrowRight: right, ArrowUp: up, ArrowDown: down, Home: 0, End: this.#symbols.length - 1 };
+		const last = this.#symbols.length - 1;
+		const isInLastRow = Math.floor(at / columns) === Math.floor(last / columns);
+		const down = isInLastRow ? at : Math.min(at + columns, last);
+		const keys = { ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at - columns, ArrowDown: down, Home: 0, End: last };
 		const to = keys[event.key];
 		if (event.key === "Enter" || event.key === " ") this.#pick(this.#active);
 		else if (to === undefined) return;

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
@@ -24,6 +25,7 @@ const picker = "../../../examples/picker"
 type pickerSite struct {
 	*site
 	pageURL string
+	isDown  atomic.Bool // all requests but that for the client get 503
 
 	mu       sync.Mutex
 	requests []string // method and path, of the API and of /token
@@ -41,12 +43,16 @@ func (s *pickerSite) count(part string) (n int) {
 	return n
 }
 
-// record returns a handler that records requests.
+// record returns a handler that records requests, and is down at times.
 func (s *pickerSite) record(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.requests = append(s.requests, r.Method+" "+r.URL.Path)
 		s.mu.Unlock()
+		if s.isDown.Load() && !strings.HasSuffix(r.URL.Path, "/client.js") {
+			http.Error(w, `{"message":"down"}`, http.StatusServiceUnavailable)
+			return
+		}
 		next(w, r)
 	})
 }
@@ -185,6 +191,26 @@ func TestPicker_FollowsChanges(t *testing.T) {
 	s.symbol(2, "Gear", "image/svg+xml", svgImage) // is not shown
 	s.symbol(1, "Globe", "image/svg+xml", svgImage)
 	b.waitFor(func() bool { return s.count("GET /api/symbol/folders/1/symbols") == requests+1 })
+}
+
+// TestPicker_RecoversFromOutages: a read that fails shows nothing old, and is repeated.
+func TestPicker_RecoversFromOutages(t *testing.T) {
+	t.Parallel()
+	s := startPicker(t)
+	s.folder("Pumps", "Gear")
+	s.folder("Valves", "Ball", "Check")
+	s.isDown.Store(true)
+	b := openTab(t, s.pageURL)
+	b.ignoreProblem("CORS policy")
+	b.wait(inPalette(`root.querySelector("p").innerText === "down"`))
+	s.isDown.Store(false)
+	b.wait(inPalette(`options.length === 1 && root.querySelector("p").innerText === "1 symbol"`))
+
+	s.isDown.Store(true)
+	eval[any](b, inPalette(`(root.querySelector("select").value = "2", root.querySelector("select").dispatchEvent(new Event("change")), null)`))
+	b.wait(inPalette(`options.length === 0 && root.querySelector("p").innerText === "No response from the server"`)) // it has no CORS header
+	s.isDown.Store(false)
+	b.wait(inPalette(`options.length === 2 && root.querySelector("p").innerText === "2 symbols"`))
 }
 
 // TestPicker_LoadsWhatIsSeen opens a library that is too large to load.
