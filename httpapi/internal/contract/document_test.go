@@ -25,8 +25,8 @@ import (
 // ignore them.
 type document struct {
 	*openapi3.T
-	operations []operation // by path and method
-	components any         // as JSON
+	operations     []operation // by path and method
+	componentsJSON any         // for compile
 }
 
 // operation is a method of a path template.
@@ -71,7 +71,7 @@ var loaded = sync.OnceValues(func() (*document, error) {
 	for _, response := range parsed.Components.Responses {
 		prepareResponse(response.Value)
 	}
-	unmarshal(marshal(parsed.Components), &doc.components)
+	unmarshal(marshal(parsed.Components), &doc.componentsJSON)
 	return doc, nil
 })
 
@@ -179,14 +179,14 @@ func validate(schema *openapi3.SchemaRef, value any) error {
 	if !ok {
 		compiled, _ = compiledSchemas.LoadOrStore(schema.Value, compile(schema.Value))
 	}
-	invalid, ok := errors.AsType[*jsonschema.ValidationError](compiled.(*jsonschema.Schema).Validate(value))
-	if !ok {
-		return nil
+	err := compiled.(*jsonschema.Schema).Validate(value)
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+		for len(invalid.Causes) > 0 {
+			invalid = invalid.Causes[0]
+		}
+		return invalid
 	}
-	for len(invalid.Causes) > 0 {
-		invalid = invalid.Causes[0]
-	}
-	return invalid
+	return err
 }
 
 // compiledSchemas has the results of compile by *openapi3.Schema. VisitJSON of openapi3
@@ -201,7 +201,7 @@ func compile(schema *openapi3.Schema) *jsonschema.Schema {
 	}
 	var resource map[string]any
 	unmarshal(marshal(schema), &resource)
-	resource["components"] = doc.components
+	resource["components"] = doc.componentsJSON
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.AssertFormat()
@@ -246,6 +246,7 @@ func errorCodes(response *openapi3.Response) []string {
 	return codes
 }
 
+// anyString is one schema for all uses, so that it is compiled once.
 var anyString = openapi3.NewStringSchema().NewRef()
 
 // noOperation returns the response to a path or method that is not in the document,
