@@ -98,6 +98,9 @@ func (s *session) execute(t testing.TB, server url.URL, statement string) {
 	if err == nil {
 		_, err = s.conn.Exec(ctx, statement)
 	}
+	if err == nil { // a slow write has left a goroutine
+		err = s.conn.PgConn().SyncConn(ctx)
+	}
 	if err != nil {
 		t.Fatalf("pgtest: %s: %v", statement, err)
 	}
