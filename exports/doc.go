@@ -24,8 +24,8 @@
 // downloaded by links only.
 //
 // To send a range of a zip, the server needs only the CRC-32 of the files outside of it.
-// It follows from the CRCs of the blocks of 64 KiB that all processes have read, which a
-// [LinkStore] keeps as a [Fact]; what is missing is read after the content. A link
+// It follows from the CRCs of the blocks that all processes have read, of 16 KiB or more,
+// which a [LinkStore] keeps as a [Fact]; what is missing is read after the content. A link
 // returns no byte of a block before it is compared with earlier reads. A difference
 // shows a Validator that did not change with the content: the response fails, and the
 // revision of the fact is raised, which outdates all plans that depend on it.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"example.com/canvasback/exports/internal/filefacts"
 	"example.com/canvasback/exports/internal/prefetch"
@@ -151,11 +152,19 @@ func (r *linkReader) checkFirst() error {
 // parallelCRCs is how many files one response reads for their CRCs at a time.
 const parallelCRCs = 4
 
+// parallelRanges is how long a response waits for others of the same archive to begin,
+// which may read what it would read for CRCs.
+const parallelRanges = 20 * time.Millisecond
+
 // readUnknown reads what is missing of the files whose CRC is unknown, when all content
 // is sent. Until then other responses may read it. The first error ends it.
 func (r *linkReader) readUnknown() error {
-	if r.next < len(r.parts) {
+	if r.next < len(r.parts) || len(r.unknown) == 0 {
 		return nil
+	}
+	select {
+	case <-time.After(parallelRanges):
+	case <-r.ctx.Done():
 	}
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	defer cancel(nil)

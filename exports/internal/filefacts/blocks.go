@@ -1,6 +1,7 @@
 package filefacts
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 )
@@ -8,13 +9,16 @@ import (
 // MaxSize is the largest size of a file, 1 TiB.
 const MaxSize = 1 << 40
 
-// The blocks of files above 4 GiB are larger than minBlock, so that there are 65,536.
-// They take memory until they are compared, so those of files above 64 GiB are not
-// larger than maxBlock. Stored facts depend on these lengths.
+// The blocks of files up to smallFile are smaller than usualBlock, because parallel ranges
+// of a small archive read each block in which one ends twice. Those of files above 4 GiB
+// are larger, so that there are 65,536. They take memory until they are compared, so those
+// of files above 64 GiB are not larger than maxBlock. Stored facts depend on these lengths.
 const (
-	minBlock  = 64 << 10
-	maxBlock  = 1 << 20
-	maxBlocks = 64 << 10
+	minBlock   = 16 << 10
+	smallFile  = 16 << 20
+	usualBlock = 64 << 10
+	maxBlock   = 1 << 20
+	maxBlocks  = 64 << 10
 )
 
 // blocks are the CRCs of the blocks of a file, as far as they are known.
@@ -27,7 +31,10 @@ type blocks struct {
 }
 
 func newBlocks(size int64) blocks {
-	b := blocks{size: size, length: minBlock}
+	b := blocks{size: size, length: usualBlock}
+	if size <= smallFile {
+		b.length = minBlock
+	}
 	for size > b.length*maxBlocks && b.length < maxBlock {
 		b.length *= 2
 	}
@@ -92,16 +99,26 @@ func (b *blocks) cover(offset, length int64) (start, end int64) {
 	return first * b.length, min((last+1)*b.length, b.size)
 }
 
+// zeros returns how many zero bytes precede the stored blocks of a small file. They are
+// the bitmap of the version before, whose blocks all have usualBlock: it learns nothing.
+func (b *blocks) zeros() int {
+	if b.length >= usualBlock {
+		return 0
+	}
+	return int((b.size+usualBlock-1)/usualBlock+7) / 8
+}
+
 // encode returns the known blocks for [blocks.merge]: a bit for each block, and the
 // CRCs of those that are known.
 func (b *blocks) encode() []byte {
 	if b.count == 0 {
 		return nil
 	}
-	data := make([]byte, (len(b.known)+7)/8)
+	bits := b.zeros()
+	data := make([]byte, bits+(len(b.known)+7)/8)
 	for i, known := range b.known {
 		if known {
-			data[i/8] |= 1 << (i % 8)
+			data[bits+i/8] |= 1 << (i % 8)
 			data = binary.LittleEndian.AppendUint32(data, b.crcs[i])
 		}
 	}
@@ -112,7 +129,8 @@ func (b *blocks) encode() []byte {
 // data, and reports false if the data contradicts what is known.
 func (b *blocks) merge(data []byte) bool {
 	n := int(b.n()+7) / 8
-	if len(data) < n {
+	data, ok := bytes.CutPrefix(data, make([]byte, b.zeros()))
+	if !ok || len(data) < n {
 		return true
 	}
 	bits, crcs := data[:n], data[n:]

@@ -94,10 +94,30 @@ func TestBlocks_CoverHasAKnownOne(t *testing.T) {
 
 func TestBlocks_AreBounded(t *testing.T) {
 	is := is.New(t)
-	for _, size := range []int64{0, 1, 4 << 30, 4<<30 + 1, MaxSize} {
+	for _, size := range []int64{0, 1, smallFile, smallFile + 1, 4 << 30, 4<<30 + 1, MaxSize} {
 		b := newBlocks(size)
 		is.True(b.n() <= MaxSize/maxBlock)
 		is.True(b.n()*b.length >= size)
 		is.True(b.length <= maxBlock)
 	}
+}
+
+// TestBlocks_VersionBefore exchanges a small file with a process whose blocks all have
+// usualBlock: neither takes the CRCs of the other for its own.
+func TestBlocks_VersionBefore(t *testing.T) {
+	is := is.New(t)
+	const size = 9*usualBlock + 5
+	file := content(rand.New(rand.NewPCG(3, 4)), size)
+	before := newBlocks(size)
+	before.length = usualBlock
+	is.True(before.read(file, 0, before.n()))
+	after := newBlocks(size)
+	is.True(after.merge(before.encode()))
+	is.Equal(after.count, int64(0))
+
+	is.True(after.read(file, 0, after.n()))
+	before = newBlocks(size)
+	before.length = usualBlock
+	is.True(before.merge(after.encode()))
+	is.Equal(before.count, int64(0))
 }

@@ -1,6 +1,6 @@
 // Package filefacts remembers what reads of exported files have shown: the CRC-32 of
-// each, and the CRCs of its blocks of 64 KiB, which may be read in any order, by several
-// readers, in several processes.
+// each, and the CRCs of its blocks of 16 KiB or more, which may be read in any order, by
+// several readers, in several processes.
 //
 // From the blocks follow the CRC of a file of which each byte was read once, and what
 // is left to read. They also show that content has changed although its validator has
@@ -274,6 +274,7 @@ type Fact struct {
 
 	changed  bool      // since it was stored
 	nextSave time.Time // while it is being read
+	lastRead time.Time // when a reader was opened or has added a block
 
 	reading chan struct{} // holds an element while ReadMissing runs; not guarded
 }
@@ -312,6 +313,7 @@ func (f *Fact) Includes(offset, length int64) bool {
 func (f *Fact) add(offset int64, crc uint32) error {
 	c := f.cache
 	c.mu.Lock()
+	f.lastRead = time.Now()
 	ok := !f.invalid && f.setBlock(offset/f.blocks.length, crc)
 	if ok && f.changed && c.now().After(f.nextSave) {
 		c.save(f)

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
@@ -136,12 +138,12 @@ func TestReader_ReturnsNoByteOfABlockThatDiffers(t *testing.T) {
 
 func TestReader_ReturnsNoByteOfAnInvalidFact(t *testing.T) {
 	is := is.New(t)
-	f := newFactTest(t, 3*minBlock)
+	f := newFactTest(t, 3*usualBlock)
 	fact := f.confirm(f.process)
 	r, err := fact.Open(t.Context(), f.open, 0, int64(len(f.file)))
 	is.NoErr(err)
 	defer r.Close()
-	_, err = io.ReadFull(r, make([]byte, minBlock))
+	_, err = io.ReadFull(r, make([]byte, usualBlock))
 	is.NoErr(err)
 	fact.Invalidate() // by another response
 	n, err := r.Read(make([]byte, 1))
@@ -283,16 +285,78 @@ func TestFact_ReadMissingReadsEachByteOnce(t *testing.T) {
 // TestFact_ReadMissingStopsWhereAnotherReaderWas has another reader of the second half.
 func TestFact_ReadMissingStopsWhereAnotherReaderWas(t *testing.T) {
 	is := is.New(t)
-	f := newFactTest(t, 10*minBlock)
+	f := newFactTest(t, 10*usualBlock)
 	fact := f.confirm(f.process)
 	var read int64
 	crc, err := fact.ReadMissing(t.Context(), func(_ context.Context, offset, length int64) (io.ReadCloser, error) {
-		_, err := f.part(fact, 5*minBlock, 5*minBlock)
+		_, err := f.part(fact, 5*usualBlock, 5*usualBlock)
 		return countingReader{bytes.NewReader(f.file[offset:][:length]), &read}, err
 	})
 	is.NoErr(err)
 	is.Equal(crc, crc32.ChecksumIEEE(f.file))
-	is.Equal(read, int64(6*minBlock)) // one of them compared
+	is.Equal(read, int64(6*usualBlock)) // one of them compared
+}
+
+// TestFact_ReadMissingWhileTheLastBlockIsAdded lets another reader add the block at any
+// moment of it.
+func TestFact_ReadMissingWhileTheLastBlockIsAdded(t *testing.T) {
+	is := is.New(t)
+	f := newFactTest(t, 100)
+	crc := crc32.ChecksumIEEE(f.file)
+	for i := range 20_000 {
+		fact := f.process.Confirm(Key{1}, fmt.Sprint(i), 100)
+		added := make(chan error)
+		go func() {
+			for range i % 50 { // competes for the lock
+				fact.CRC()
+			}
+			added <- fact.add(0, crc)
+		}()
+		got, err := fact.ReadMissing(t.Context(), f.open)
+		is.NoErr(err)
+		is.Equal(got, crc)
+		is.NoErr(<-added)
+	}
+}
+
+func TestFact_ReadMissingWaitsForActiveReaders(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		pause time.Duration // of the other reader after each block
+		reads bool
+	}{
+		{"fast", 10 * time.Millisecond, false},
+		{"stalled", time.Hour, true},
+		{"slow", 19 * time.Millisecond, true}, // for longer than maxWait
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				is := is.New(t)
+				f := newFactTest(t, 80*minBlock)
+				fact := f.confirm(f.process)
+				other, cancel := context.WithCancel(t.Context())
+				defer synctest.Wait()
+				defer cancel()
+				go func() {
+					for offset := int64(0); offset < int64(len(f.file)); offset += minBlock {
+						fact.add(offset, crc32.ChecksumIEEE(f.file[offset:][:minBlock]))
+						select {
+						case <-time.After(c.pause):
+						case <-other.Done():
+							return
+						}
+					}
+				}()
+				synctest.Wait()
+				start := time.Now()
+				crc, err := fact.ReadMissing(t.Context(), f.open)
+				is.NoErr(err)
+				is.Equal(crc, crc32.ChecksumIEEE(f.file))
+				is.Equal(f.read > 0, c.reads)
+				is.True(time.Since(start) <= maxWait+activeTime) // of the simulated clock
+			})
+		})
+	}
 }
 
 type countingReader struct {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Source opens a part of the version of a file that a fact is about. Its reader returns
@@ -30,6 +31,7 @@ type Reader struct {
 func (f *Fact) Open(ctx context.Context, source Source, offset, length int64) (*Reader, error) {
 	f.cache.mu.Lock()
 	start, end := f.blocks.cover(offset, length)
+	f.lastRead = time.Now()
 	f.cache.mu.Unlock()
 	body, err := source(ctx, start, end-start)
 	if err != nil {
@@ -43,8 +45,8 @@ func (f *Fact) Open(ctx context.Context, source Source, offset, length int64) (*
 const blocksAtOnce = 4
 
 var (
-	buffers      = sync.Pool{New: func() any { return new(make([]byte, minBlock)) }}
-	largeBuffers = sync.Pool{New: func() any { return new(make([]byte, blocksAtOnce*minBlock)) }}
+	buffers      = sync.Pool{New: func() any { return new(make([]byte, usualBlock)) }}
+	largeBuffers = sync.Pool{New: func() any { return new(make([]byte, blocksAtOnce*usualBlock)) }}
 	largeReaders = make(chan struct{}, 16)
 )
 
@@ -103,8 +105,8 @@ func (r *Reader) freeBuffer() {
 	}
 }
 
-// fill reads one block into a buffer of a pool, and those after it that the source has and
-// for which the buffer has room. At the end the error is io.EOF.
+// fill reads a block into a buffer of a pool, or several small ones, and those after it
+// that the source has and for which the buffer has room. At the end the error is io.EOF.
 func (r *Reader) fill(pool *sync.Pool) (err error) {
 	r.pool, r.buffer = pool, pool.Get().(*[]byte)
 	if length := r.fact.blocks.length; length > int64(len(*r.buffer)) {
@@ -125,7 +127,7 @@ func (r *Reader) readBlocks(buffer []byte) (verified []byte, err error) {
 		left = int64(len(buffer) - len(buffer)%length)
 	}
 	buffer = buffer[:left]
-	n, err := io.ReadAtLeast(r.body, buffer, min(length, len(buffer)))
+	n, err := io.ReadAtLeast(r.body, buffer, min(max(length, usualBlock), len(buffer)))
 	if rest := n % length; err == nil && rest > 0 && n < len(buffer) {
 		var m int
 		m, err = io.ReadFull(r.body, buffer[n:min(n-rest+length, len(buffer))])
@@ -163,6 +165,13 @@ func (r *Reader) Length() int64 { return r.last - r.first }
 // validator is resumed.
 func (r *Reader) CanIdle() bool { return true }
 
+// ReadMissing lets other readers go on for maxWait, as long as they are active: one was
+// opened or has read a block within activeTime.
+const (
+	maxWait    = time.Second
+	activeTime = 20 * time.Millisecond
+)
+
 // ReadMissing reads what is missing to know the CRC of the content, and returns it. One
 // caller at a time reads a file.
 func (f *Fact) ReadMissing(ctx context.Context, source Source) (crc uint32, err error) {
@@ -172,15 +181,21 @@ func (f *Fact) ReadMissing(ctx context.Context, source Source) (crc uint32, err 
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	for {
-		if crc, ok := f.CRC(); ok {
-			return crc, nil
-		}
+	for start := time.Now(); ; {
 		f.cache.mu.Lock()
+		known := f.known.CRC32
 		offset, length := f.blocks.missing()
+		active := time.Since(f.lastRead) < activeTime
 		f.cache.mu.Unlock()
+		if known != nil {
+			return *known, nil
+		}
 		if length == 0 { // of an invalid fact
 			return 0, f.cache.errChanged
+		}
+		if active && time.Since(start) < maxWait && ctx.Err() == nil {
+			time.Sleep(activeTime / 4)
+			continue
 		}
 		if err := f.readRun(ctx, source, offset, length); err != nil {
 			return 0, err
