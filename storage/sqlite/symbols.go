@@ -91,10 +91,7 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
+	return list, err
 }
 
 func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {

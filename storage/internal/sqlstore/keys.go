@@ -136,10 +136,7 @@ func (s Keys) Import(ctx context.Context, list []keys.Key) (ids []int64, err err
 		)
 		return err
 	})
-	if err := cmp.Or(err, taken); err != nil {
-		return nil, err
-	}
-	return ids, nil
+	return ids, cmp.Or(err, taken)
 }
 
 const selectKey = `
@@ -222,10 +219,7 @@ func (s Keys) update(ctx context.Context, ids []int64, write func(Tx, []keys.Key
 		}
 		return err
 	})
-	if err := cmp.Or(err, rejected); err != nil {
-		return nil, err
-	}
-	return list, nil
+	return list, cmp.Or(err, rejected)
 }
 
 func (s Keys) Usage(ctx context.Context, ids []int64, owner *string, since int64) ([]keys.UsageRow, error) {

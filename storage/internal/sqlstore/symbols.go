@@ -119,10 +119,7 @@ func (s Symbols) UpdateFolder(ctx context.Context, id int64, change func(*symbol
 		folder, err = s.lockFolder(ctx, tx, id)
 		return err
 	})
-	if err != nil {
-		return symbols.Folder{}, err
-	}
-	return folder, nil
+	return folder, err
 }
 
 func (s Symbols) ListSymbolInfos(ctx context.Context, folderID int64, r symbols.Range) (page symbols.InfoPage, err error) {
@@ -291,10 +288,7 @@ func (s Symbols) UpdateSymbol(ctx context.Context, id int64, change func(*symbol
 			return affected, err
 		})
 	})
-	if err != nil {
-		return symbols.Symbol{}, err
-	}
-	return symbol, nil
+	return symbol, err
 }
 
 func (s Symbols) UpdateSymbols(

@@ -187,10 +187,7 @@ func (s Symbols) RestoreTrash(
 		}
 		return err
 	})
-	if err != nil {
-		return symbols.Restored{}, err
-	}
-	return restored, nil
+	return restored, err
 }
 
 func (s Symbols) DeleteTrash(ctx context.Context, id int64, oldest time.Time) error {
