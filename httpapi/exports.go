@@ -94,19 +94,16 @@ func (e exportEndpoints) findBatch(c *call, items []exports.BatchItem) ([]export
 	if err := c.permitItems(e.all, items); err != nil {
 		return nil, err
 	}
-	find := func() (err error) {
+	const many = 100
+	err := c.inTurn(len(items) > many, func() (err error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
 		if items, err = e.service(c.tenant).FindBatch(ctx, items); err != nil {
 			return err
 		}
 		return c.countItems(items)
-	}
-	const many = 100
-	if len(items) > many {
-		find = c.inTurn(find)
-	}
-	if err := find(); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
 	e.service(c.tenant).Resolve(c.r.Context(), items)

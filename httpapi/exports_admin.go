@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -123,13 +122,9 @@ func noExport(err error) error {
 	return err
 }
 
-// listExports responds with a page of exports.
-func (e exportEndpoints) listExports(c *call) error {
-	page, err := c.page()
-	if err != nil {
-		return err
-	}
-	page.Limit = cmp.Or(page.Limit, defaultPageSize)
+// listExports responds with a page of exports. It reads some at a time, because their URLs
+// may be long.
+func (e exportEndpoints) listExports(c *call) (err error) {
 	filter := exports.Filter{}
 	if filter.Contains, _, err = c.query().get("q"); err != nil {
 		return err
@@ -146,41 +141,20 @@ func (e exportEndpoints) listExports(c *call) error {
 			filter.Tenant = &tenant
 		}
 	}
-	records, last, err := e.listRecords(c, filter, exports.Range(page))
-	if err != nil {
-		return err
-	}
-	if last > 0 {
-		c.setLink(page.Limit, last)
-	}
-	return c.encodeCompressible(records)
-}
-
-// listRecords reads records in pages, and counts each before it reads the next. If more
-// follow, it returns the id of the last one.
-func (e exportEndpoints) listRecords(c *call, filter exports.Filter, r exports.Range) (records []adminExportRecord, last int64, err error) {
-	const pageSize, factor = 20, 3 // the records and their JSON
-	ctx, cancel := c.storeContext()
-	defer cancel()
-	records, last = []adminExportRecord{}, r.After
-	size := int64(0)
-	for more := true; more && len(records) < r.Limit; {
-		page, err := e.all.List(ctx, filter, exports.Range{After: last, Limit: min(pageSize, r.Limit-len(records))})
-		if err != nil {
-			return nil, 0, err
-		}
-		for _, export := range page.Exports {
-			records, last = append(records, e.adminRecord(export)), export.ID
-			size += factor * exportSize(export)
-		}
-		if err := c.count(size); err != nil {
-			return nil, 0, err
-		}
-		if more = page.More; !more {
-			last = 0
-		}
-	}
-	return records, last, nil
+	return sendPages(c, pages[exports.Export]{
+		read: func(ctx context.Context, selected page) ([]exports.Export, bool, error) {
+			list, err := e.all.List(ctx, filter, exports.Range(selected))
+			return list.Exports, list.More, err
+		},
+		append: func(dst []byte, export exports.Export) []byte {
+			record, _ := marshal(e.adminRecord(export)) // texts and numbers always encode
+			return append(dst, record...)
+		},
+		id:     func(export exports.Export) int64 { return export.ID },
+		size:   func(export exports.Export) int64 { return 3 * exportSize(export) },
+		atOnce: 20,
+		limit:  defaultPageSize,
+	})
 }
 
 func (e exportEndpoints) getExport(ctx context.Context, t target) (reply, error) {

@@ -170,7 +170,8 @@ func (e keyEndpoints) listKeys(c *call) error {
 		},
 		append: appendKey,
 		id:     func(key keys.Key) int64 { return key.ID },
-		size:   4 << 10,
+		size:   func(keys.Key) int64 { return 4 << 10 },
+		atOnce: maxPageSize,
 	})
 }
 

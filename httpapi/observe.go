@@ -58,10 +58,10 @@ func (r Resource) String() string {
 // maxLoggedResources limits the length of a line of LogRequests.
 const maxLoggedResources = 100
 
-// LogRequests returns a function for [Options.Observe] that logs each request at
-// info level, failures of the API with their Error at warn or error level, and those
-// with the method OPTIONS at debug level: an access log and an audit log. Of more than 100 resources it logs the first ones, and their number as
-// resourceCount.
+// LogRequests returns a function for [Options.Observe] that logs each request at info
+// level, failures of the API with their Error at warn or error level, and those with the
+// method OPTIONS at debug level: an access log and an audit log. Of more than 100 resources
+// it logs the first ones, and their number as resourceCount.
 func LogRequests(log *slog.Logger) func(context.Context, Observation) {
 	return func(ctx context.Context, o Observation) {
 		attrs := []slog.Attr{
@@ -73,14 +73,10 @@ func LogRequests(log *slog.Logger) func(context.Context, Observation) {
 			slog.String("clientIP", o.ClientIP),
 			slog.String("requestId", o.RequestID),
 		}
-		if o.Actor != "" {
-			attrs = append(attrs, slog.String("actor", o.Actor))
-		}
-		if o.TokenID != "" {
-			attrs = append(attrs, slog.String("token", o.TokenID))
-		}
-		if o.Code != "" {
-			attrs = append(attrs, slog.String("code", o.Code))
+		for _, text := range []slog.Attr{slog.String("actor", o.Actor), slog.String("token", o.TokenID), slog.String("code", o.Code)} {
+			if text.Value.String() != "" {
+				attrs = append(attrs, text)
+			}
 		}
 		if o.Aborted {
 			attrs = append(attrs, slog.Bool("aborted", true))

@@ -150,22 +150,23 @@ func download(next endpoint) endpoint {
 
 // expensive returns an endpoint that runs in the turn of its client.
 func expensive(next endpoint) endpoint {
-	return func(c *call) error { return c.inTurn(func() error { return next(c) })() }
+	return func(c *call) error { return c.inTurn(true, func() error { return next(c) }) }
 }
 
-// inTurn returns a function that calls f when no other expensive request of the client
+// inTurn calls f, and if it is expensive only when no other expensive request of the client
 // runs. It waits as long as for memory.
-func (c *call) inTurn(f func() error) func() error {
-	return func() error {
-		turn := c.api.turns.join(c.client())
-		defer c.api.turns.leave(c.client())
-		select {
-		case turn.taken <- struct{}{}:
-			defer func() { <-turn.taken }()
-			return f()
-		case <-time.After(c.api.options.Limits.IdleTimeout):
-			return budget.ErrExhausted
-		}
+func (c *call) inTurn(expensive bool, f func() error) error {
+	if !expensive {
+		return f()
+	}
+	turn := c.api.turns.join(c.client())
+	defer c.api.turns.leave(c.client())
+	select {
+	case turn.taken <- struct{}{}:
+		defer func() { <-turn.taken }()
+		return f()
+	case <-time.After(c.api.options.Limits.IdleTimeout):
+		return budget.ErrExhausted
 	}
 }
 

@@ -59,14 +59,14 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 }
 
 func (e symbolEndpoints) symbolPage(c *call, folderID, after int64) (page symbols.Page, err error) {
-	err = c.inTurn(func() (err error) {
+	err = c.inTurn(true, func() (err error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
 		page, err = e.service(c.tenant).ListSymbols(ctx, folderID, symbols.Range{After: after}, func(size int64) error {
 			return c.reserve(streamMemory + 2*size) // and what is made of it
 		}, true)
 		return err
-	})()
+	})
 	return page, err
 }
 
@@ -111,15 +111,13 @@ func (e symbolEndpoints) importSymbols(c *call) error {
 	if options.Name, _, err = q.get("name"); err != nil {
 		return err
 	}
+	anyType := func(string) bool { return true } // the bytes tell the format
 	archive, err := c.readBody(anyType, nil, 2)
 	if err != nil {
 		return err
 	}
-	return c.inTurn(func() error { return e.importArchive(c, id, options, archive) })()
+	return c.inTurn(true, func() error { return e.importArchive(c, id, options, archive) })
 }
-
-// anyType accepts every media type: the bytes tell the format.
-func anyType(string) bool { return true }
 
 func (e symbolEndpoints) importArchive(c *call, id int64, options *bundle.Options, archive []byte) error {
 	// This detects an unavailable store before the longer timeout of the import.

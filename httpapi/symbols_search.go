@@ -49,16 +49,13 @@ func (e symbolEndpoints) searchSymbols(c *call) error {
 		return err
 	}
 	var found symbols.InfoPage
-	search := func() (err error) {
+	err = c.inTurn(page.Limit > defaultPageSize, func() (err error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
 		found, err = e.service(c.tenant).Search(ctx, query, symbols.Range(page))
 		return err
-	}
-	if page.Limit > defaultPageSize {
-		search = c.inTurn(search)
-	}
-	if err := search(); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	if found.More {
@@ -67,14 +64,13 @@ func (e symbolEndpoints) searchSymbols(c *call) error {
 	if !fields.InInfo() {
 		return e.sendFoundData(c, query, found.Symbols, fields)
 	}
-	body := []byte{'['}
-	for i, info := range found.Symbols {
-		if i > 0 {
-			body = append(body, ',')
-		}
-		body = bodies.AppendInfo(body, info, fields)
+	var body []byte
+	separator := byte('[')
+	for _, info := range found.Symbols {
+		body = bodies.AppendInfo(append(body, separator), info, fields)
+		separator = ','
 	}
-	return c.sendCompressible(append(body, ']'))
+	return c.sendCompressible(closeList(body, separator))
 }
 
 // sendFoundData responds with the symbols found, which it reads again completely, one by

@@ -61,8 +61,9 @@ func (e symbolEndpoints) listTrash(c *call) error {
 			record, _ := marshal(newTrashRecord(entry)) // texts and numbers always encode
 			return append(dst, record...)
 		},
-		id:   func(entry symbols.TrashEntry) int64 { return entry.ID },
-		size: 2 << 10,
+		id:     func(entry symbols.TrashEntry) int64 { return entry.ID },
+		size:   func(symbols.TrashEntry) int64 { return 2 << 10 },
+		atOnce: maxPageSize,
 	})
 }
 
