@@ -162,10 +162,7 @@ func (r *linkReader) readUnknown() error {
 	if r.next < len(r.parts) || len(r.unknown) == 0 {
 		return nil
 	}
-	select {
-	case <-time.After(parallelRanges):
-	case <-r.ctx.Done():
-	}
+	time.Sleep(parallelRanges)
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	defer cancel(nil)
 	unknown, config := r.unknown, r.link.service.prefetch

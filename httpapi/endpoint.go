@@ -14,6 +14,7 @@ type target struct {
 	by    int64         // id of the client key, or zero
 
 	tenant string
+	touch  func(kind string, ids ...int64) // is that of the call
 }
 
 // idsRequest is the body of a request for several records.
@@ -51,5 +52,5 @@ func withoutBody(f func(ctx context.Context, t target) (reply, error)) endpoint 
 
 func (c *call) target() (target, error) {
 	id, err := c.id()
-	return target{id, ifMatch(c.r.Header), c.keyID, c.tenant}, err
+	return target{id, ifMatch(c.r.Header), c.keyID, c.tenant, c.touch}, err
 }

@@ -145,9 +145,7 @@ func lookupError(err error) errorResponse {
 	}
 	for _, row := range errorTable {
 		if errors.Is(err, row.err) {
-			if row.message == "" {
-				row.message = err.Error()
-			}
+			row.message = cmp.Or(row.message, err.Error())
 			return row
 		}
 	}

@@ -299,7 +299,7 @@ func (c *call) permitItems(service *exports.Service, items []exports.BatchItem) 
 	}
 	for _, item := range items {
 		if source, err := service.SourceKey(item.SourceURL); err == nil && !permitted[source] {
-			c.touchExport(source, 0)
+			c.touchItems(items)
 			return &DeniedError{Message: "this page token is not for the source " + source}
 		}
 	}

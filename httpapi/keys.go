@@ -204,7 +204,8 @@ type updateKeysRequest struct {
 	keyChanges
 }
 
-func (e keyEndpoints) updateKeys(ctx context.Context, _ target, in updateKeysRequest) (reply, error) {
+func (e keyEndpoints) updateKeys(ctx context.Context, t target, in updateKeysRequest) (reply, error) {
+	t.touch("key", in.IDs...)
 	fields, err := in.fields()
 	if err != nil {
 		return reply{}, err
@@ -213,7 +214,8 @@ func (e keyEndpoints) updateKeys(ctx context.Context, _ target, in updateKeysReq
 	return countReply("updated", updated, err)
 }
 
-func (e keyEndpoints) deleteKeys(ctx context.Context, _ target, in idsRequest) (reply, error) {
+func (e keyEndpoints) deleteKeys(ctx context.Context, t target, in idsRequest) (reply, error) {
+	t.touch("key", in.IDs...)
 	return countReply("deleted", len(in.IDs), e.service.DeleteMany(ctx, in.IDs))
 }
 

@@ -35,7 +35,7 @@ type importedKeysResponse struct {
 	IDs      []int64 `json:"ids"`
 }
 
-func (e keyEndpoints) importKeys(ctx context.Context, _ target, in importKeysRequest) (reply, error) {
+func (e keyEndpoints) importKeys(ctx context.Context, t target, in importKeysRequest) (reply, error) {
 	list := make([]keys.ImportedKey, len(in.Keys))
 	for i := range in.Keys {
 		var err error
@@ -47,6 +47,7 @@ func (e keyEndpoints) importKeys(ctx context.Context, _ target, in importKeysReq
 	if err != nil {
 		return reply{}, err
 	}
+	t.touch("key", ids...)
 	return jsonReply(importedKeysResponse{len(ids), ids})
 }
 

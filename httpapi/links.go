@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"example.com/canvasback/exports"
@@ -151,7 +152,10 @@ func (c *call) sendLink(link *exports.Link) error {
 		OnContent: func(l *exports.Link) {
 			c.touched = nil // by a previous state
 			for _, source := range l.Sources {
-				c.touchExport(source, 0)
+				isSource := func(s exports.Skipped) bool { return s.SourceURL == source }
+				if !slices.ContainsFunc(l.Skipped, isSource) {
+					c.touchExport(source, 0)
+				}
 			}
 		},
 		NewStream: c.newFileStream,

@@ -32,15 +32,16 @@ type Observation struct {
 	Error string
 
 	// Resources are what the request asked for, also if it was denied, and what
-	// it created. Requests of a download link have those that they send.
+	// it created. Requests of a download link have those that they send. Raw keys in a
+	// body are none: keys.Service logs which keys they revoke.
 	Resources []Resource
 }
 
 // Resource is a record in an [Observation].
 type Resource struct {
-	Kind string // "key", "folder", "symbol" or "export"
+	Kind string // "key", "folder", "symbol", "trash" or "export"
 	ID   int64  // 0 if unknown, as for a source without an export, or of a link
-	URL  string // the source of an export, without user info, query and fragment
+	URL  string // the source of an export, as exports.RedactURL returns it
 }
 
 // String returns the resource like "key 5" or "export 7 https://cad.example/a.dwg".
@@ -103,10 +104,13 @@ func LogRequests(log *slog.Logger) func(context.Context, Observation) {
 	}
 }
 
-// touch adds resources to the observation of the request.
-func (c *call) touch(resources ...Resource) {
-	if c.api.options.Observe != nil {
-		c.touched = append(c.touched, resources...)
+// touch adds records of a kind to the observation of the request.
+func (c *call) touch(kind string, ids ...int64) {
+	if c.api.options.Observe == nil {
+		return
+	}
+	for _, id := range ids {
+		c.touched = append(c.touched, Resource{Kind: kind, ID: id})
 	}
 }
 

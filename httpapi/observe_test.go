@@ -177,6 +177,39 @@ func TestObserve_ReportsWhoDidWhat(t *testing.T) {
 	is.Equal(key.String(), "key 1")
 }
 
+func TestObserve_NamesEachRecordOfABulkRequest(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var seen observer
+	h := serve(t, func(options *httpapi.Options) { options.Observe = seen.observe })
+	client, admin := []string{"x-api-key", h.rawKey}, []string{"x-admin-key", adminKey}
+	zipped := []string{"x-api-key", h.rawKey, "Content-Type", "application/zip"}
+	records := func(kind string, ids ...int64) (list []httpapi.Resource) {
+		for _, id := range ids {
+			list = append(list, httpapi.Resource{Kind: kind, ID: id})
+		}
+		return list
+	}
+	for i, c := range []struct {
+		method, path, body string
+		headers            []string
+		status             int
+		resources          []httpapi.Resource
+	}{
+		{"POST", "/symbol/folders", `{"name":"A"}`, client, 201, records("folder", 1)},
+		{"POST", "/symbol/folders/1/import", string(zipOf(t, "a.svg", "<svg/>", "b.svg", "<svg/>")), zipped, 201, append(records("folder", 1), records("symbol", 1, 2)...)},
+		{"PATCH", "/symbol/symbols", `{"ids":[1,2],"addTags":["x"]}`, client, 200, records("symbol", 1, 2)},
+		{"POST", "/symbol/symbols/delete", `{"ids":[2,77]}`, client, 404, records("symbol", 2, 77)},
+		{"POST", "/symbol/symbols/delete", `{"ids":[1]}`, client, 200, records("symbol", 1)},
+		{"POST", "/admin/api-keys", `{}`, admin, 201, records("key", 2)},
+		{"PATCH", "/admin/api-keys", `{"ids":[1,2],"isActive":false}`, admin, 200, records("key", 1, 2)},
+		{"POST", "/admin/api-keys/delete", `{"ids":[2]}`, admin, 200, records("key", 2)},
+	} {
+		h.send(c.method, c.path, c.body, c.headers...).want(c.status)
+		is.Equal(seen.last(t, i+1).Resources, c.resources)
+	}
+}
+
 func TestLogRequests(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

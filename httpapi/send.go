@@ -58,7 +58,7 @@ func (c *call) respond(status int, f func(context.Context) (reply, error)) error
 		return err
 	}
 	if status == http.StatusCreated {
-		c.touch(out.created)
+		c.touch(out.created.Kind, out.created.ID)
 	}
 	if out.version != 0 {
 		c.w.Header().Set("ETag", tag{version: out.version}.String())

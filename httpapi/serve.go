@@ -118,7 +118,7 @@ func (c *call) cutPrefix() bool {
 func (c *call) serve(route *route, kind string) {
 	c.route = route.path
 	if id, err := c.id(); err == nil && kind != "" {
-		c.touch(Resource{Kind: kind, ID: id})
+		c.touch(kind, id)
 	}
 	c.openBody(route.limit)
 	defer c.memory.Release()

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,11 +72,7 @@ func (e symbolEndpoints) symbolPage(c *call, folderID, after int64) (page symbol
 }
 
 func bundleFileName(folder symbols.Folder, extension string) string {
-	name := filename.Clean(folder.Name)
-	if name == "" {
-		name = "symbols"
-	}
-	return filename.Clean(name + extension)
+	return filename.Clean(cmp.Or(filename.Clean(folder.Name), "symbols") + extension)
 }
 
 type importResponse struct {
@@ -148,6 +145,9 @@ func (e symbolEndpoints) importArchive(c *call, id int64, options *bundle.Option
 	created, err := e.createSymbols(c, id, contents.Symbols())
 	if err != nil {
 		return err
+	}
+	for _, symbol := range created {
+		c.touch("symbol", symbol.ID)
 	}
 	return c.encode(http.StatusCreated, newImportResponse(contents, created, options))
 }

@@ -14,6 +14,7 @@ type updateSymbolsRequest struct {
 }
 
 func (e symbolEndpoints) updateSymbols(ctx context.Context, t target, in updateSymbolsRequest) (reply, error) {
+	t.touch("symbol", in.IDs...)
 	updated, err := e.service(t.tenant).UpdateSymbols(ctx, in.IDs, symbols.BulkFields{
 		FolderID:   in.FolderID.pointer(),
 		AddTags:    in.AddTags,
@@ -24,6 +25,7 @@ func (e symbolEndpoints) updateSymbols(ctx context.Context, t target, in updateS
 }
 
 func (e symbolEndpoints) deleteSymbols(ctx context.Context, t target, in idsRequest) (reply, error) {
+	t.touch("symbol", in.IDs...)
 	return countReply("deleted", len(in.IDs), e.service(t.tenant).DeleteSymbols(ctx, in.IDs, t.by))
 }
 

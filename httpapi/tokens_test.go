@@ -261,6 +261,10 @@ func TestTokens_Observed(t *testing.T) {
 	is.Equal(seen.last(t, 3).TokenID, o.TokenID)
 	h.client("GET", "/symbol/folders", "")
 	is.Equal(seen.last(t, 4).TokenID, "")
+
+	token := h.token(`{"sources":["a"]}`)
+	h.send("POST", "/viewer/exports/download-batch", `{"items":[{"sourceFileUrl":"a"},{"sourceFileUrl":"b"}]}`, "x-api-key", token).want(403)
+	is.Equal(seen.last(t, 6).Resources, []httpapi.Resource{{Kind: "export", URL: "a"}, {Kind: "export", URL: "b"}}) // all it asked for
 }
 
 // TestTokens_OwnRoutes checks a token behind the middleware for an application's routes.

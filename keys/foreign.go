@@ -116,6 +116,7 @@ func (s *Service) RevokeRaw(ctx context.Context, raws []string, wrong func() err
 	}
 	defer func() {
 		if revoking && err == nil {
+			s.options.Logger.InfoContext(ctx, "raw keys given for revocation", "keys", ids, "revoked", revoked)
 			s.waitLeaseExpiry()
 		}
 	}()

@@ -1,8 +1,10 @@
 package keys_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -87,7 +89,9 @@ func TestImport_NeedsTheOptionAndNoPepper(t *testing.T) {
 }
 
 func TestRevokeRaw(t *testing.T) {
-	testRunning(t, keys.Options{ForeignKeys: true}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	testRunning(t, keys.Options{ForeignKeys: true, Logger: logger}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		first := issue(t, s, keys.Fields{})
 		second, err := s.Rotate(t.Context(), 1, time.Hour)
 		is.NoErr(err)
@@ -123,6 +127,7 @@ func TestRevokeRaw(t *testing.T) {
 		start := time.Now()
 		is.Equal(revoke(string(second.Raw), string(other.Raw), string(expired.Raw), string(inactive.Raw)), 2)
 		is.True(time.Since(start) >= defaultLease && time.Since(start) < 2*defaultLease) // one wait
+		is.True(strings.Contains(log.String(), `keys="[1 2 3 4]" revoked=2`))
 		for _, raw := range []keys.RawKey{second.Raw, other.Raw, token} {
 			is.Equal(verify(t, s, raw), keys.ErrInactive)
 		}

@@ -62,7 +62,8 @@ type Options struct {
 	// store read.
 	ForeignKeys bool
 
-	// Logger receives background failures; slog.Default if nil.
+	// Logger receives background failures, and the ids of the keys that
+	// [Service.RevokeRaw] was called with; slog.Default if nil.
 	Logger *slog.Logger
 
 	// Now is the clock; time.Now if nil.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -141,9 +142,7 @@ func (p *program) createServices(context.Context) (err error) {
 	if p.api.Keys, err = keys.NewService(p.db.Keys(), &p.keys); err != nil {
 		return err
 	}
-	if p.symbols.TrashLifetime == 0 {
-		p.symbols.TrashLifetime = -1 // no trash
-	}
+	p.symbols.TrashLifetime = cmp.Or(p.symbols.TrashLifetime, -1) // no trash
 	if p.api.Symbols, err = symbols.NewService(p.db.Symbols(), &p.symbols); err != nil {
 		return err
 	}

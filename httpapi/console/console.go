@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"embed"
@@ -152,10 +153,7 @@ var hostPattern = regexp.MustCompile(`^[A-Za-z0-9.-]+(:[0-9]+)?$`)
 // parseAPI returns the URL of the API with a trailing slash, and its source
 // expression for the content security policy.
 func parseAPI(api string) (apiURL, source string, err error) {
-	if api == "" {
-		api = "../api/"
-	}
-	u, err := url.Parse(strings.TrimSuffix(api, "/") + "/")
+	u, err := url.Parse(strings.TrimSuffix(cmp.Or(api, "../api/"), "/") + "/")
 	switch {
 	case err != nil:
 		return "", "", err
@@ -180,7 +178,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 		return
 	}
-	name := strings.TrimPrefix(r.URL.Path, "/")
+	name := cmp.Or(strings.TrimPrefix(r.URL.Path, "/"), index)
 	if segment := lastSegment(r); r.URL.Path == "" && segment != "" {
 		// The page's relative URLs need the trailing slash. The redirect is
 		// relative because only the client knows the complete path; "./"
@@ -188,9 +186,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		header.Set("Location", "./"+segment+"/")
 		w.WriteHeader(http.StatusMovedPermanently)
 		return
-	}
-	if name == "" {
-		name = index
 	}
 	f, ok := h.files[name]
 	if !ok {

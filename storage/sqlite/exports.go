@@ -40,10 +40,7 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 		)
 		return err
 	})
-	if err != nil {
-		return exports.Export{}, false, err
-	}
-	return export, created, nil
+	return export, created, err
 }
 
 func (s exportStore) Find(ctx context.Context, tenant string, sources ...string) ([]exports.Export, error) {

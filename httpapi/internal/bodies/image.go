@@ -1,6 +1,7 @@
 package bodies
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
@@ -28,10 +29,7 @@ func image(symbol symbols.Symbol) ([]byte, ImageInfo) {
 }
 
 func imageFileName(symbol symbols.Symbol, extension string) string {
-	name := filename.Clean(symbol.Name)
-	if name == "" {
-		name = "symbol"
-	}
+	name := cmp.Or(filename.Clean(symbol.Name), "symbol")
 	if strings.HasSuffix(strings.ToLower(name), extension) {
 		return name
 	}
