@@ -319,6 +319,23 @@ func TestFact_ReadMissingWhileTheLastBlockIsAdded(t *testing.T) {
 	}
 }
 
+// TestFact_ReadMissingDoesNotWaitForItself reads four runs between known blocks.
+func TestFact_ReadMissingDoesNotWaitForItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		f := newFactTest(t, 9*minBlock)
+		fact := f.confirm(f.process)
+		for i := int64(1); i < 9; i += 2 {
+			is.NoErr(fact.add(i*minBlock, crc32.ChecksumIEEE(f.file[i*minBlock:][:minBlock])))
+		}
+		time.Sleep(time.Minute)
+		start := time.Now()
+		_, err := fact.ReadMissing(t.Context(), f.open)
+		is.NoErr(err)
+		is.Equal(time.Since(start), time.Duration(0)) // of the simulated clock
+	})
+}
+
 func TestFact_ReadMissingWaitsForActiveReaders(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -165,12 +165,9 @@ func (r *Reader) Length() int64 { return r.last - r.first }
 // validator is resumed.
 func (r *Reader) CanIdle() bool { return true }
 
-// ReadMissing lets other readers go on for maxWait, as long as they are active: one was
-// opened or has read a block within activeTime.
-const (
-	maxWait    = time.Second
-	activeTime = 20 * time.Millisecond
-)
+// ReadMissing waits for other readers up to maxWait in all, as long as one was opened or
+// has read a block within activeTime.
+const maxWait, activeTime = time.Second, 20 * time.Millisecond
 
 // ReadMissing reads what is missing to know the CRC of the content, and returns it. One
 // caller at a time reads a file.
@@ -181,11 +178,13 @@ func (f *Fact) ReadMissing(ctx context.Context, source Source) (crc uint32, err 
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	for start := time.Now(); ; {
+	start := time.Now()
+	var own time.Time // when this call last read a run
+	for {
 		f.cache.mu.Lock()
 		known := f.known.CRC32
 		offset, length := f.blocks.missing()
-		active := time.Since(f.lastRead) < activeTime
+		active := f.lastRead.After(own) && time.Since(f.lastRead) < activeTime
 		f.cache.mu.Unlock()
 		if known != nil {
 			return *known, nil
@@ -200,6 +199,7 @@ func (f *Fact) ReadMissing(ctx context.Context, source Source) (crc uint32, err 
 		if err := f.readRun(ctx, source, offset, length); err != nil {
 			return 0, err
 		}
+		own = time.Now()
 	}
 }
 
