@@ -116,7 +116,6 @@ func (s *Service) RevokeRaw(ctx context.Context, raws []string, wrong func() err
 	}
 	defer func() {
 		if revoking && err == nil {
-			s.options.Logger.InfoContext(ctx, "raw keys given for revocation", "keys", ids, "revoked", revoked)
 			s.waitLeaseExpiry()
 		}
 	}()
@@ -124,9 +123,11 @@ func (s *Service) RevokeRaw(ctx context.Context, raws []string, wrong func() err
 		return 0, nil
 	}
 	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	s.options.Logger.InfoContext(ctx, "revoke raw keys", "keys", ids)
 	now := s.now()
 	restart := func([]Key) error { revoked = 0; return nil } // some may have been deleted meanwhile
-	_, _, err = s.change(ctx, "revoke keys", slices.Compact(ids), restart, func(key *Key) bool {
+	_, _, err = s.change(ctx, "revoke keys", ids, restart, func(key *Key) bool {
 		accepted := key.usable(now) == nil
 		if given[key.PreviousDigest] {
 			if accepted && now.Before(key.PreviousExpiresAt) {

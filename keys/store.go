@@ -62,8 +62,8 @@ type Store interface {
 	// store. Changes of ID, CreatedAt, LastUsedAt and UseCount are ignored.
 	Update(ctx context.Context, ids []int64, change func([]Key) error) ([]Key, error)
 
-	// Delete removes the keys with the ids and returns them, unless check returns an
-	// error. It reads, calls and returns as Update does.
+	// Delete removes the keys with the ids and returns them, or none and the error of
+	// check. It reads, calls and returns as Update does.
 	Delete(ctx context.Context, ids []int64, check func([]Key) error) ([]Key, error)
 
 	// Find returns the key whose Digest or PreviousDigest is the given one, no

@@ -40,7 +40,10 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 		)
 		return err
 	})
-	return export, created, err
+	if err != nil {
+		return exports.Export{}, false, err
+	}
+	return export, created, nil
 }
 
 func (s exportStore) Find(ctx context.Context, tenant string, sources ...string) ([]exports.Export, error) {

@@ -95,13 +95,16 @@ func keyMany(t *testing.T, s Harness) {
 		wantKey(t, s, key)
 	}
 
-	_, err = s.Keys().Delete(t.Context(), some, func(list []keys.Key) error {
+	got, err = s.Keys().Delete(t.Context(), some, func(list []keys.Key) error {
 		if !slices.Equal(list, all[1:4]) {
 			t.Errorf("the function is called with %+v, want %+v", list, all[1:4])
 		}
 		return errCallback
 	})
 	wantError(t, err, errCallback)
+	if len(got) > 0 {
+		t.Errorf("Delete returns %+v beside an error", got)
+	}
 	wantKey(t, s, all[1])
 	got, err = s.Keys().Delete(t.Context(), some, func([]keys.Key) error { return nil })
 	must(t, err)

@@ -219,7 +219,10 @@ func (s Keys) update(ctx context.Context, ids []int64, write func(Tx, []keys.Key
 		}
 		return err
 	})
-	return list, cmp.Or(err, rejected)
+	if err := cmp.Or(err, rejected); err != nil {
+		return nil, err
+	}
+	return list, nil
 }
 
 func (s Keys) Usage(ctx context.Context, ids []int64, owner *string, since int64) ([]keys.UsageRow, error) {
