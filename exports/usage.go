@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -103,10 +104,7 @@ func (u *usages) admit(link StoredLink, size, n int64) (done func(sent int64), e
 	amount := usageOf(n, size)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	usage := u.links[link.Digest]
-	if usage == nil {
-		usage = new(linkUsage)
-	}
+	usage := cmp.Or(u.links[link.Digest], new(linkUsage))
 	switch limit, used := u.served*usageUnit, link.Served+usage.unsaved; {
 	case usage.active >= u.requests:
 		return nil, &LinkLimitError{fmt.Sprintf("this link serves at most %d requests at a time", u.requests), time.Second}

@@ -9,10 +9,10 @@ import (
 // MaxSize is the largest size of a file, 1 TiB.
 const MaxSize = 1 << 40
 
-// The blocks of files up to smallFile are smaller than usualBlock, because parallel ranges
-// of a small archive read each block in which one ends twice. Those of files above 4 GiB
-// are larger, so that there are 65,536. They take memory until they are compared, so those
-// of files above 64 GiB are not larger than maxBlock. Stored facts depend on these lengths.
+// The blocks of files up to smallFile are smaller than usualBlock, because two ranges that
+// meet in a block both read it. Those of files above 4 GiB are larger, so that there are
+// 65,536. They take memory until they are compared, so those of files above 64 GiB are not
+// larger than maxBlock. Stored facts depend on these lengths.
 const (
 	minBlock   = 16 << 10
 	smallFile  = 16 << 20
@@ -114,11 +114,11 @@ func (b *blocks) encode() []byte {
 	if b.count == 0 {
 		return nil
 	}
-	bits := b.zeros()
-	data := make([]byte, bits+(len(b.known)+7)/8)
+	prefix := b.zeros()
+	data := make([]byte, prefix+(len(b.known)+7)/8)
 	for i, known := range b.known {
 		if known {
-			data[bits+i/8] |= 1 << (i % 8)
+			data[prefix+i/8] |= 1 << (i % 8)
 			data = binary.LittleEndian.AppendUint32(data, b.crcs[i])
 		}
 	}

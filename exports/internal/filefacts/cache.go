@@ -274,7 +274,7 @@ type Fact struct {
 
 	changed  bool      // since it was stored
 	nextSave time.Time // while it is being read
-	lastRead time.Time // when a reader was opened or has added a block
+	lastRead time.Time // when a reader was opened, or has added an unknown block
 
 	reading chan struct{} // holds an element while ReadMissing runs; not guarded
 }
@@ -313,7 +313,6 @@ func (f *Fact) Includes(offset, length int64) bool {
 func (f *Fact) add(offset int64, crc uint32) error {
 	c := f.cache
 	c.mu.Lock()
-	f.lastRead = time.Now()
 	ok := !f.invalid && f.setBlock(offset/f.blocks.length, crc)
 	if ok && f.changed && c.now().After(f.nextSave) {
 		c.save(f)
@@ -332,7 +331,7 @@ func (f *Fact) setBlock(i int64, crc uint32) bool {
 	if f.blocks.isKnown(i) {
 		return f.blocks.set(i, crc)
 	}
-	f.changed = true
+	f.changed, f.lastRead = true, time.Now()
 	f.blocks.set(i, crc)
 	return !f.blocks.isComplete() || f.setCRC(f.blocks.combined())
 }

@@ -336,6 +336,23 @@ func TestFact_ReadMissingDoesNotWaitForItself(t *testing.T) {
 	})
 }
 
+// TestFact_ReadMissingDoesNotWaitForKnownBlocks has another reader of what is known.
+func TestFact_ReadMissingDoesNotWaitForKnownBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		f := newFactTest(t, 2*minBlock)
+		fact := f.confirm(f.process)
+		crc := crc32.ChecksumIEEE(f.file[:minBlock])
+		is.NoErr(fact.add(0, crc))
+		time.Sleep(time.Minute)
+		is.NoErr(fact.add(0, crc))
+		start := time.Now()
+		_, err := fact.ReadMissing(t.Context(), f.open)
+		is.NoErr(err)
+		is.Equal(time.Since(start), time.Duration(0)) // of the simulated clock
+	})
+}
+
 func TestFact_ReadMissingWaitsForActiveReaders(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -105,8 +105,8 @@ func (r *Reader) freeBuffer() {
 	}
 }
 
-// fill reads a block into a buffer of a pool, or several small ones, and those after it
-// that the source has and for which the buffer has room. At the end the error is io.EOF.
+// fill reads a block into a buffer of a pool, or small ones of usualBlock together, and as
+// many more as the source has and the buffer takes. At the end the error is io.EOF.
 func (r *Reader) fill(pool *sync.Pool) (err error) {
 	r.pool, r.buffer = pool, pool.Get().(*[]byte)
 	if length := r.fact.blocks.length; length > int64(len(*r.buffer)) {
@@ -166,7 +166,7 @@ func (r *Reader) Length() int64 { return r.last - r.first }
 func (r *Reader) CanIdle() bool { return true }
 
 // ReadMissing waits for other readers up to maxWait in all, as long as one was opened or
-// has read a block within activeTime.
+// has added an unknown block within activeTime. A reader of the caller counts, too.
 const maxWait, activeTime = time.Second, 20 * time.Millisecond
 
 // ReadMissing reads what is missing to know the CRC of the content, and returns it. One
@@ -178,8 +178,7 @@ func (f *Fact) ReadMissing(ctx context.Context, source Source) (crc uint32, err 
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	start := time.Now()
-	var own time.Time // when this call last read a run
+	start, own := time.Now(), time.Time{} // when this call last read a run
 	for {
 		f.cache.mu.Lock()
 		known := f.known.CRC32
