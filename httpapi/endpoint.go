@@ -14,7 +14,7 @@ type target struct {
 	by    int64         // id of the client key, or zero
 
 	tenant string
-	touch  func(kind string, ids ...int64) // is that of the call
+	touch  func(kind string, ids ...int64) // adds to the observation; see [call.touch]
 }
 
 // idsRequest is the body of a request for several records.

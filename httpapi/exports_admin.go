@@ -150,10 +150,10 @@ func (e exportEndpoints) listExports(c *call) (err error) {
 			record, _ := marshal(e.adminRecord(export)) // texts and numbers always encode
 			return append(dst, record...)
 		},
-		id:     func(export exports.Export) int64 { return export.ID },
-		size:   func(export exports.Export) int64 { return 3 * exportSize(export) },
-		atOnce: 20,
-		limit:  defaultPageSize,
+		id:           func(export exports.Export) int64 { return export.ID },
+		size:         func(export exports.Export) int64 { return 3 * exportSize(export) },
+		atOnce:       20,
+		defaultLimit: defaultPageSize,
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"example.com/canvasback/exports"
@@ -152,10 +151,7 @@ func (c *call) sendLink(link *exports.Link) error {
 		OnContent: func(l *exports.Link) {
 			c.touched = nil // by a previous state
 			for _, source := range l.Sources {
-				isSource := func(s exports.Skipped) bool { return s.SourceURL == source }
-				if !slices.ContainsFunc(l.Skipped, isSource) {
-					c.touchExport(source, 0)
-				}
+				c.touchExport(source, 0)
 			}
 		},
 		NewStream: c.newFileStream,

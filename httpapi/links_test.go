@@ -292,18 +292,6 @@ func TestLinks_EndWithTheirKey(t *testing.T) {
 	l.send("HEAD", path, "").want(403)
 }
 
-func TestLinks_ObserveWhatTheySend(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	var seen observer
-	l := serveLinks(t, exports.Options{}, func(o *httpapi.Options) { o.Observe = seen.observe })
-	l.add("a", smallContent)
-	link, path := l.create(`{"items":[{"sourceFileUrl":"a"},{"sourceFileUrl":"missing"}]}`)
-	is.Equal(len(link.Skipped), 1)
-	l.send("GET", path, "").want(200)
-	is.Equal(seen.last(t, 3).Resources, []httpapi.Resource{{Kind: "export", URL: "a"}})
-}
-
 func TestLinks_NeedWhatPermitsTheirKey(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

@@ -32,8 +32,8 @@ type Observation struct {
 	Error string
 
 	// Resources are what the request asked for, also if it was denied, and what
-	// it created. Requests of a download link have those that they send. Raw keys in a
-	// body are none: keys.Service logs which keys they revoke.
+	// it created. Requests of a download link have all sources of the link, also those
+	// that it skips. Raw keys in a body are none: keys.Service logs the ids of their keys.
 	Resources []Resource
 }
 

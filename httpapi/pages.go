@@ -9,12 +9,12 @@ import (
 
 // pages is a list of records that the store returns in pages.
 type pages[Record any] struct {
-	read   func(ctx context.Context, selected page) (list []Record, more bool, err error)
-	append func(dst []byte, record Record) []byte // as JSON
-	id     func(Record) int64
-	size   func(Record) int64 // with its JSON, in bytes, at most
-	atOnce int                // records that are read at a time
-	limit  int                // of a request without one; 0 if it gets all
+	read         func(ctx context.Context, selected page) (list []Record, more bool, err error)
+	append       func(dst []byte, record Record) []byte // as JSON
+	id           func(Record) int64
+	size         func(Record) int64 // with its JSON, in bytes, at most
+	atOnce       int                // records that are read at a time
+	defaultLimit int                // of a request without one; 0 if it gets all
 }
 
 // sendPages responds with the page of the parameters limit and after, which may take
@@ -25,38 +25,39 @@ func sendPages[Record any](c *call, p pages[Record]) error {
 	if err != nil {
 		return err
 	}
-	limit := cmp.Or(selected.Limit, p.limit)
+	limit := cmp.Or(selected.Limit, p.defaultLimit)
 	left := cmp.Or(limit, math.MaxInt)
 	separator := byte('[')
-	size := int64(0)
 	more := true
 	next := func(dst []byte) ([]byte, error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
-		var list []Record
-		selected.Limit = min(p.atOnce, left)
-		if list, more, err = p.read(ctx, selected); err != nil {
-			return nil, err
+		for size := int64(0); ; {
+			selected.Limit = min(p.atOnce, left)
+			list, follow, err := p.read(ctx, selected)
+			if err != nil {
+				return nil, err
+			}
+			for _, record := range list {
+				size += p.size(record)
+			}
+			if err := c.count(size); err != nil {
+				return nil, err
+			}
+			for _, record := range list {
+				dst = p.append(append(dst, separator), record)
+				separator, selected.After = ',', p.id(record)
+			}
+			left -= len(list)
+			if more = follow && len(list) > 0; !more || left == 0 {
+				return closeList(dst, separator), nil
+			}
+			if limit == 0 {
+				return dst, nil
+			}
 		}
-		for _, record := range list {
-			size += p.size(record)
-		}
-		if err := c.count(size); err != nil {
-			return nil, err
-		}
-		for _, record := range list {
-			dst = p.append(append(dst, separator), record)
-			separator, selected.After = ',', p.id(record)
-		}
-		if left -= len(list); left == 0 || !more {
-			dst = closeList(dst, separator)
-		}
-		return dst, nil
 	}
 	body, err := next(nil)
-	for err == nil && more && left > 0 && limit > 0 {
-		body, err = next(body)
-	}
 	switch {
 	case err != nil:
 		return err
@@ -71,7 +72,6 @@ func sendPages[Record any](c *call, p pages[Record]) error {
 			if _, err := w.Write(body); err != nil || !more {
 				return err
 			}
-			size = 0
 			if body, err = next(body[:0]); err != nil {
 				return err
 			}
