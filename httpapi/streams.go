@@ -153,8 +153,8 @@ func expensive(next endpoint) endpoint {
 	return func(c *call) error { return c.inTurn(true, func() error { return next(c) }) }
 }
 
-// inTurn calls f, and if it is expensive only when no other expensive request of the client
-// runs. It waits as long as for memory.
+// inTurn calls f. If it is expensive, inTurn first waits until no other expensive request
+// of the client runs, as long as for memory.
 func (c *call) inTurn(expensive bool, f func() error) error {
 	if !expensive {
 		return f()

@@ -62,8 +62,8 @@ type Options struct {
 	// store read.
 	ForeignKeys bool
 
-	// Logger receives background failures, and the ids of the keys that
-	// [Service.RevokeRaw] was called with; slog.Default if nil.
+	// Logger receives background failures, and the ids of the keys whose raw keys
+	// [Service.RevokeRaw] is to revoke; slog.Default if nil.
 	Logger *slog.Logger
 
 	// Now is the clock; time.Now if nil.

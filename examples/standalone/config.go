@@ -71,7 +71,7 @@ func (c *config) variables() env.Table {
 		env.Title("Exported files"),
 		env.Var(&c.exportDir, env.Text, "EXPORT_DIR", "", "directory of exported files; only downloads serve them"),
 		env.Var(&c.exportDirURLs, env.List, "EXPORT_DIR_URL", "http://files.internal/", "URLs of this directory, comma-separated"),
-		env.Var(&c.fetch.AllowedHosts, env.List, "EXPORT_ALLOWED_HOSTS", "", "host[:port] that may be private or have that port, comma-separated"),
+		env.Var(&c.fetch.AllowedHosts, env.List, "EXPORT_ALLOWED_HOSTS", "", "host[:port] that may be private and use that port, comma-separated"),
 		env.Var(&c.s3.Buckets, env.List, "EXPORT_S3_BUCKETS", "", "bucket[/prefix], comma-separated; credentials of AWS tools"),
 		env.Var(&c.s3.Endpoint, env.Text, "EXPORT_S3_ENDPOINT", "", "URL of the object store, if it is not AWS"),
 		env.Var(&c.s3.Region, env.Text, "EXPORT_S3_REGION", "", "its region (default AWS_REGION or us-east-1)"),
