@@ -87,7 +87,7 @@ type LinkStore interface {
 	// PutFacts stores facts in place of previous ones about the same URLs, except
 	// those of a higher Revision. It then deletes up to [PruneStep] facts, those
 	// stored longest ago first, beyond the newest limit. It may count facts that
-	// have been replaced. It stores all or none. No URL is given twice.
+	// have been replaced or rolled back. It stores all or none. No URL is given twice.
 	PutFacts(ctx context.Context, facts []Fact, limit int) error
 }
 

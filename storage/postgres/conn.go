@@ -251,10 +251,11 @@ func (t transaction) ExecAll(ctx context.Context, statement string, list [][]any
 	return affected, err
 }
 
-// retry calls try, up to five times if PostgreSQL aborts it in favor of
-// another transaction.
+// retry calls try, up to ten times if PostgreSQL aborts it in favor of
+// another transaction: of those that wait for one row, all but one if serializable
+// is the default.
 func retry(ctx context.Context, try func() error) error {
-	const attempts = 5
+	const attempts = 10
 	for attempt := 1; ; attempt++ {
 		err := try()
 		if attempt == attempts || !isRetryable(err) {
