@@ -39,7 +39,9 @@ const (
 func serve(t *testing.T, pool *pgxpool.Pool, timeout time.Duration) string {
 	t.Helper()
 	is := is.New(t)
-	db, log := must(postgres.New(pool, nil)), slog.New(slog.NewTextHandler(t.Output(), nil))
+	db := must(postgres.New(pool, nil))
+	// The warnings of an outage would hide the reason of a failure.
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	clientKeys, err := keys.NewService(db.Keys(), &keys.Options{ReadTimeout: timeout, Logger: log})
 	is.NoErr(err)
 	library, err := symbols.NewService(db.Symbols(), nil)

@@ -18,6 +18,7 @@ type load struct {
 	*client
 	folder, record int64 // ids of the folder and of the key that clients change
 	reads, writes  counts
+	steps          [5]atomic.Int64 // of each client
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -55,6 +56,7 @@ func startLoad(t *testing.T, urls ...string) *load {
 			step := newStep(i)
 			for n := 1; ctx.Err() == nil; n++ {
 				step(n)
+				l.steps[i].Store(int64(n))
 				time.Sleep(3 * time.Millisecond)
 			}
 		})
@@ -67,6 +69,15 @@ func startLoad(t *testing.T, urls ...string) *load {
 func (l *load) end() {
 	l.stop()
 	l.running.Wait()
+}
+
+// waitForSteps waits until each client has ended its current step.
+func (l *load) waitForSteps() {
+	for i := range l.steps {
+		for current := l.steps[i].Load(); l.steps[i].Load() == current; {
+			time.Sleep(time.Millisecond)
+		}
+	}
 }
 
 func (l *load) reader(int) func(int) {

@@ -133,6 +133,7 @@ func (o outage) run(t *testing.T, load *load) {
 		}
 		time.Sleep(time.Millisecond)
 	}
+	load.waitForSteps() // they may have begun during the outage
 	failedReads := load.reads.failed.Load() - readsBefore
 	t.Logf("%s: %d writes and %d reads unavailable, recovered after %v",
 		o.name, failedWrites()-writesBefore, failedReads, time.Since(ended).Round(time.Millisecond))
