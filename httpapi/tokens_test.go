@@ -264,7 +264,7 @@ func TestTokens_Observed(t *testing.T) {
 
 	token := h.token(`{"sources":["a"]}`)
 	h.send("POST", "/viewer/exports/download-batch", `{"items":[{"sourceFileUrl":"a"},{"sourceFileUrl":"b"}]}`, "x-api-key", token).want(403)
-	is.Equal(seen.last(t, 6).Resources, []httpapi.Resource{{Kind: "export", URL: "a"}, {Kind: "export", URL: "b"}}) // all it asked for
+	is.Equal(seen.last(t, 6).Resources, []httpapi.Resource{{Kind: "export", URL: "a"}, {Kind: "export", URL: "b"}}) // all that were requested
 }
 
 // TestTokens_OwnRoutes checks a token behind the middleware for an application's routes.

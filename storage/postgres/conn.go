@@ -251,9 +251,9 @@ func (t transaction) ExecAll(ctx context.Context, statement string, list [][]any
 	return affected, err
 }
 
-// retry calls try, up to ten times if PostgreSQL aborts it in favor of
-// another transaction: of those that wait for one row, all but one if serializable
-// is the default.
+// retry calls try, up to ten times if PostgreSQL aborts it in favor of another
+// transaction. If serializable is the default isolation level, PostgreSQL aborts all but
+// one of the writers of a row.
 func retry(ctx context.Context, try func() error) error {
 	const attempts = 10
 	for attempt := 1; ; attempt++ {

@@ -18,7 +18,7 @@ type load struct {
 	*client
 	folder, record int64 // ids of the folder and of the key that clients change
 	reads, writes  counts
-	steps          [5]atomic.Int64 // of each client
+	steps          [5]atomic.Int64 // ended, by client
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
