@@ -42,7 +42,7 @@ func (f *Fact) Open(ctx context.Context, source Source, offset, length int64) (*
 
 // Blocks of the usual length that [Reader.WriteTo] reads at once. As many readers may do
 // so as there are largeReaders: a slow client holds the buffer until the end.
-const blocksAtOnce = 4
+const blocksAtOnce = 8
 
 var (
 	buffers      = sync.Pool{New: func() any { return new(make([]byte, usualBlock)) }}
