@@ -121,13 +121,6 @@ func (c *call) setTag(etag string) {
 	header.Set("Etag", etag)
 }
 
-// sendNotModified responds 304 to a client that has the ETag.
-func (c *call) sendNotModified(etag string) error {
-	c.setTag(etag)
-	c.w.WriteHeader(http.StatusNotModified)
-	return nil
-}
-
 // ifMatch returns the condition in If-Match, [symbols.Any] if it is absent or *. It also
 // accepts weak tags, because proxies that compress weaken ours. A header without our tags
 // matches nothing.

@@ -100,7 +100,9 @@ func (e symbolEndpoints) send(c *call, key bodies.Key) error {
 		c.w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
 	}
 	if body.Current {
-		return c.sendNotModified(condition.etag)
+		c.setTag(condition.etag)
+		c.w.WriteHeader(http.StatusNotModified)
+		return nil
 	}
 	if body.Next > 0 {
 		c.setLink(key.Range.Limit, body.Next)

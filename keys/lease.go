@@ -40,10 +40,6 @@ type leases struct {
 	wake chan struct{} // has an element after a check without a lease
 }
 
-func newLeases(duration time.Duration, cache *cache) *leases {
-	return &leases{duration: duration, cache: cache, wake: make(chan struct{}, 1)}
-}
-
 // use reports whether a check at now may use the cache.
 func (l *leases) use(now time.Time) bool {
 	if !l.used.Load() { // writing it each time would slow down checks on other cores

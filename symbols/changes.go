@@ -146,10 +146,6 @@ type changeFeed struct {
 	known     map[Changed]int64 // numbers of changes that followers have, from the position on; keys have none
 }
 
-func newChangeFeed(store Store) *changeFeed {
-	return &changeFeed{store: store, followers: make(map[*Follower]struct{})}
-}
-
 // join adds a follower that begins with what has changed since a position. Others may be
 // given changes again if the set is older than what they have.
 func (c *changeFeed) join(tenant string, since Position, set ChangeSet) *Follower {

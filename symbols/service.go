@@ -78,7 +78,8 @@ func NewService(store Store, options *Options) (*Service, error) {
 	o.TrashSize = cmp.Or(max(o.TrashSize, 0), 1<<30)
 	o.PageSize = cmp.Or(max(o.PageSize, 0), 256<<10)
 	index := newSearchIndex(cmp.Or(max(o.SearchIndex, 0), 64<<20))
-	return &Service{store: store, options: o, index: index, reads: new(reads), changes: newChangeFeed(store)}, nil
+	changes := &changeFeed{store: store, followers: make(map[*Follower]struct{})}
+	return &Service{store: store, options: o, index: index, reads: new(reads), changes: changes}, nil
 }
 
 // Tenant returns the library of a tenant: its folders, symbols and trash do not exist for

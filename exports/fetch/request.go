@@ -34,7 +34,7 @@ func (o *Opener) followRedirects(ctx context.Context, u *url.URL, header http.He
 		if err != nil && redirects > 0 {
 			err = fmt.Errorf("redirect to %s: %w", redact(u), err)
 		}
-		if err != nil || o.options.MaxRedirects == 0 || !isRedirect(response.StatusCode) {
+		if err != nil || o.options.MaxRedirects == 0 || !slices.Contains([]int{301, 302, 303, 307, 308}, response.StatusCode) {
 			return response, err
 		}
 		response.Body.Close()
@@ -76,10 +76,6 @@ func (o *Opener) roundTrip(ctx context.Context, u *url.URL, header http.Header, 
 	}
 	o.stats.attempts.Add(1)
 	return o.transport.RoundTrip(request)
-}
-
-func isRedirect(status int) bool {
-	return slices.Contains([]int{301, 302, 303, 307, 308}, status)
 }
 
 // redirectURL returns the target of a redirect of from. Its errors do not contain the

@@ -90,12 +90,6 @@ type host struct {
 	waiting []chan struct{}
 }
 
-// newHost returns a host whose files fail after two rounds of timeouts: the second one
-// may have half as many files.
-func newHost(concurrency func() int, all *breaker) *host {
-	return &host{breaker: newBreaker(concurrency()*3/2, all), concurrency: concurrency}
-}
-
 // enter adds a file. It returns a channel that is closed when the file is admitted.
 func (h *host) enter() <-chan struct{} {
 	admitted := make(chan struct{})

@@ -72,7 +72,8 @@ func New[F File](ctx context.Context, config Config, jobs []Job[F]) *Queue[F] {
 	for i, job := range jobs {
 		h := hosts[job.Host]
 		if h == nil {
-			h = newHost(job.Concurrency, all)
+			// Two rounds of timeouts: the second one may have half as many files.
+			h = &host{breaker: newBreaker(job.Concurrency()*3/2, all), concurrency: job.Concurrency}
 			hosts[job.Host] = h
 		}
 		q.tasks[i] = &task[F]{

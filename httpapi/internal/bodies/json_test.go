@@ -3,6 +3,7 @@ package bodies
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -62,4 +63,26 @@ func FuzzAppendSymbol(f *testing.F) {
 		}{id, name})
 		is.Equal(got, want)
 	})
+}
+
+// BenchmarkAppendString compares with jsontext.AppendQuote.
+func BenchmarkAppendString(b *testing.B) {
+	for name, text := range map[string]string{
+		"JSON":  strings.Repeat(`{"type":"line","x1":12.5,"y":[1,2,3]},`, 100),
+		"SVG":   strings.Repeat("<path d=\"M12 3 L 4 5\" stroke=\"black\"/>\n", 100),
+		"plain": strings.Repeat("0123456789abcdef", 250),
+	} {
+		b.Run(name, func(b *testing.B) {
+			buffer := make([]byte, 0, 2*len(text))
+			var own, baseline time.Duration
+			for b.Loop() {
+				start := time.Now()
+				AppendString(buffer, text)
+				middle := time.Now()
+				jsontext.AppendQuote(buffer, text)
+				own, baseline = own+middle.Sub(start), baseline+time.Since(middle)
+			}
+			b.ReportMetric(float64(baseline)/float64(own), "x-as-fast")
+		})
+	}
 }
