@@ -33,7 +33,7 @@ func folderReply(folder symbols.Folder, err error) (reply, error) {
 
 func symbolReply(symbol symbols.Symbol, err error) (reply, error) {
 	return reply{
-		body:    bodies.AppendSymbol(nil, symbol),
+		body:    bodies.AppendFields(nil, symbol, bodies.AllFields),
 		version: symbol.Version,
 		created: Resource{Kind: "symbol", ID: symbol.ID},
 	}, err

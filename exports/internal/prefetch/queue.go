@@ -72,7 +72,7 @@ func New[F File](ctx context.Context, config Config, jobs []Job[F]) *Queue[F] {
 	for i, job := range jobs {
 		h := hosts[job.Host]
 		if h == nil {
-			// Two rounds of timeouts: the second one may have half as many files.
+			// It fails after two rounds of timeouts: the second one may have half as many files.
 			h = &host{breaker: newBreaker(job.Concurrency()*3/2, all), concurrency: job.Concurrency}
 			hosts[job.Host] = h
 		}

@@ -100,7 +100,7 @@ func TestLibrary_PartsAreJoined(t *testing.T) {
 			if i > 0 {
 				want += ","
 			}
-			want += string(AppendSymbol(nil, symbol))
+			want += string(AppendFields(nil, symbol, AllFields))
 		}
 		want += "]"
 		for range 2 {

@@ -25,11 +25,6 @@ func AppendFolder(dst []byte, folder symbols.Folder) []byte {
 	return append(dst, '}')
 }
 
-// AppendSymbol appends a symbol as JSON.
-func AppendSymbol(dst []byte, symbol symbols.Symbol) []byte {
-	return AppendFields(dst, symbol, AllFields)
-}
-
 // AppendFields appends the given fields of a symbol as JSON.
 func AppendFields(dst []byte, symbol symbols.Symbol, fields Fields) []byte {
 	dst = slices.Grow(dst, encodedSize(symbol.Name, symbol.Type, symbol.Data))
@@ -113,17 +108,17 @@ func encodedSize(name, mimeType, data string) int {
 }
 
 // AppendString appends a JSON string (RFC 8259, section 7). It replaces invalid UTF-8 by
-// U+FFFD. The inner loop has no branch for quotes: in data that is JSON itself, the
-// processor would mispredict many, and [jsontext.AppendQuote] takes twice as long.
+// U+FFFD. The inner loop has no branch for quotes: in data that is JSON itself, the processor
+// would mispredict many, and [jsontext.AppendQuote] takes more than twice as long.
 func AppendString(dst []byte, text string) []byte {
 	if !utf8.ValidString(text) {
-		dst, _ = jsontext.AppendQuote(dst, text)
+		dst, _ = jsontext.AppendQuote(dst, text) // the error reports what it has replaced
 		return dst
 	}
 	dst = append(dst, '"')
 	for len(text) > 0 {
 		n := min(len(text), max(cap(dst)-len(dst), 64)/2)
-		dst = slices.Grow(dst, 2*n)
+		dst = slices.Grow(dst, 2*n) // copies nothing while 64 bytes are free
 		out, i, j := dst[len(dst):len(dst)+2*n], 0, 0
 		for ; i < n && text[i] >= ' '; i++ {
 			c := text[i]
@@ -132,15 +127,17 @@ func AppendString(dst []byte, text string) []byte {
 			out[j] = c
 			j++
 		}
-		dst, text = dst[:len(dst)+j], text[i:]
-		if i < n { // a control character
-			var buffer [8]byte
-			quoted, _ := jsontext.AppendQuote(buffer[:0], text[:1])
-			dst, text = append(dst, quoted[1:len(quoted)-1]...), text[1:]
+		dst = dst[:len(dst)+j]
+		for text = text[i:]; text != "" && text[0] < ' '; text = text[1:] {
+			dst = append(dst, controls[text[0]]...)
 		}
 	}
 	return append(dst, '"')
 }
 
-// backslashes has how many a character needs.
-var backslashes = [256]byte{'"': 1, '\\': 1}
+// What a byte needs: a number of backslashes, or if it is a control character an escape.
+var (
+	backslashes = [256]byte{'"': 1, '\\': 1}
+	controls    = strings.Fields(`\u0000 \u0001 \u0002 \u0003 \u0004 \u0005 \u0006 \u0007 \b \t \n \u000b \f \r \u000e \u000f
+		\u0010 \u0011 \u0012 \u0013 \u0014 \u0015 \u0016 \u0017 \u0018 \u0019 \u001a \u001b \u001c \u001d \u001e \u001f`)
+)

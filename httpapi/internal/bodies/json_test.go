@@ -30,24 +30,25 @@ func TestEncodedSize_IsSufficient(t *testing.T) {
 		`\\server\share\valve.svg`,
 	} {
 		symbol := symbols.Symbol{ID: 1, Name: "Gate valve", Type: "application/json", Data: strings.Repeat(data, 1000), FolderID: 1}
-		estimate, size := encodedSize(symbol.Name, symbol.Type, symbol.Data), len(AppendSymbol(nil, symbol))
+		estimate, size := encodedSize(symbol.Name, symbol.Type, symbol.Data), len(AppendFields(nil, symbol, AllFields))
 		if estimate < size || estimate > size+200 {
 			t.Errorf("%s, 1000 times: estimated size %d, actual size %d", data, estimate, size)
 		}
 	}
 }
 
-func FuzzAppendSymbol(f *testing.F) {
+func FuzzAppendFields(f *testing.F) {
 	var ascii strings.Builder
 	for c := range 128 {
 		ascii.WriteByte(byte(c))
 	}
 	f.Add(int64(1), "Gate valve", "image/svg+xml", `{"name":"Gate valve","content":"PHN2Zy8+"}`)
 	f.Add(int64(1<<62), ascii.String(), "ä\u2028\u2029\u2030🦆", "\xff\xfe\xed\xa0\x80")
+	f.Add(int64(2), strings.Repeat(`"`, 200), strings.Repeat("\x00\n", 200), strings.Repeat("a\n\tä\"", 200))
 	f.Add(int64(-1), "\ufffd", "a\xc3", "<>&'\x7f\u0080")
 	f.Fuzz(func(t *testing.T, id int64, name, mimeType, data string) {
 		is := is.New(t)
-		got := string(AppendSymbol(nil, symbols.Symbol{ID: id, Name: name, Type: mimeType, Data: data, FolderID: -id}))
+		got := string(AppendFields(nil, symbols.Symbol{ID: id, Name: name, Type: mimeType, Data: data, FolderID: -id}, AllFields))
 		want := reflectedJSON(t, struct {
 			ID       int64  `json:"id"`
 			Name     string `json:"name"`
