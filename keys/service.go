@@ -116,13 +116,12 @@ func NewService(store Store, options *Options) (*Service, error) {
 	o.ReadTimeout = cmp.Or(max(o.ReadTimeout, 0), 5*time.Second)
 	o.UsageDays = cmp.Or(max(o.UsageDays, 0), maxUsageDays)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
-	s := &Service{store: store, tokenPrefix: tokenPrefix(o.Prefix)}
+	s := &Service{store: store, tokenPrefix: tokenPrefix(o.Prefix), cache: newCache(o.CacheSize)}
 	for _, pepper := range append([][]byte{o.Pepper}, o.PreviousPeppers...) {
 		s.digesters = append(s.digesters, newDigester(pepper))
 	}
 	o.Pepper, o.PreviousPeppers = nil, nil
 	s.options = o
-	s.cache = &cache{keys: newTable(o.CacheSize, 8), tokens: newTable(o.CacheSize, 16*maxOfKey)}
 	s.leases = &leases{duration: o.Lease, cache: s.cache, wake: make(chan struct{}, 1)}
 	s.uses = newUses(store, s.now, o.UsageDays)
 	return s, nil

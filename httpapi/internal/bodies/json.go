@@ -116,7 +116,7 @@ func AppendString(dst []byte, text string) []byte {
 		return dst
 	}
 	dst = append(dst, '"')
-	for len(text) > 0 {
+	for text != "" {
 		n := min(len(text), max(cap(dst)-len(dst), 64)/2)
 		dst = slices.Grow(dst, 2*n) // copies nothing while 64 bytes are free
 		out, i, j := dst[len(dst):len(dst)+2*n], 0, 0
