@@ -321,6 +321,16 @@ func TestImports_AWSIsOptional(t *testing.T) {
 	}
 }
 
+// TestImports_NoTemplates checks that no program contains a package whose calls of methods
+// by name make the linker keep the exported methods of all types.
+func TestImports_NoTemplates(t *testing.T) {
+	for _, p := range goList(t) {
+		if slices.Contains(p.Deps, "text/template") {
+			t.Errorf("%s depends on text/template", p.ImportPath)
+		}
+	}
+}
+
 // hasPrefix reports whether path equals one of the prefixes or is below it.
 func hasPrefix(prefixes []string, path string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool {

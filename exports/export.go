@@ -38,12 +38,11 @@ type Page struct {
 	More    bool // exports with higher ids follow
 }
 
-const maxRedacted = 200 // bytes
-
 // RedactURL returns rawURL for a log: without user info, query and fragment,
 // which often hold secrets, and cut to 200 bytes. It returns "[invalid URL]" if rawURL
 // does not parse.
 func RedactURL(rawURL string) string {
+	const most = 200
 	u, err := url.Parse(strings.TrimSpace(rawURL))
 	if err != nil || strings.Contains(u.Opaque, "@") { // as in user:password@host
 		return "[invalid URL]"
@@ -51,8 +50,8 @@ func RedactURL(rawURL string) string {
 	opaque := strings.ReplaceAll(u.Opaque, " ", "%20") // as in Path, so that a list of URLs can be read
 	u = &url.URL{Scheme: u.Scheme, Opaque: opaque, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
 	text := u.String()
-	if len(text) > maxRedacted {
-		return strings.ToValidUTF8(text[:maxRedacted], "") + "..."
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "..."
 	}
 	return text
 }

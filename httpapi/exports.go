@@ -316,11 +316,7 @@ func (c *call) touchExport(source string, id int64) {
 // touchItems adds the exports of a batch.
 func (c *call) touchItems(items []exports.BatchItem) {
 	for _, item := range items {
-		id := int64(0)
-		if item.Export != nil {
-			id = item.Export.ID
-		}
-		c.touchExport(item.SourceURL, id)
+		c.touchExport(item.SourceURL, cmp.Or(item.Export, new(exports.Export)).ID)
 	}
 }
 

@@ -3,29 +3,40 @@ package main
 import (
 	_ "embed"
 	"io"
-	"text/template"
+	"strconv"
+	"strings"
 )
 
+// bannerText has values in braces, and conditions in brackets of the lines that they are
+// for. With text/template, which calls methods by their names, the linker would keep those
+// of all types: 5 MB.
+//
 //go:embed banner.txt
 var bannerText string
-
-var banner = template.Must(template.New("banner").Parse(bannerText))
 
 // writeBanner prints URLs and commands to try the server with. It is the only
 // place that shows the generated admin key and the sample key.
 func (p *program) writeBanner(w io.Writer, d demo) error {
-	return banner.Execute(w, map[string]any{
-		"API":       p.url + p.api.Prefix,
-		"Base":      p.url,
-		"Listener":  p.listener.Addr().String(),
-		"Proxied":   p.api.PublicURL != "" || p.tls.Enabled(),
-		"Storage":   p.db.Name,
-		"Open":      !p.protect,
-		"AdminSet":  p.adminKeyGiven,
-		"AdminKey":  p.api.AdminKeys[0],
-		"ClientKey": string(d.clientKey),
-		"Seeded":    d.seeded,
-		"Folder":    d.folderID,
-		"Drawings":  sampleDrawings,
-	})
+	conditions := map[string]bool{
+		"open": !p.protect, "protected": p.protect, "proxied": p.api.PublicURL != "" || p.tls.Enabled(),
+		"admin key given": p.adminKeyGiven, "admin key generated": !p.adminKeyGiven,
+		"client key": d.clientKey != "", "no client key": d.clientKey == "",
+		"samples": d.seeded, "empty": !d.seeded,
+	}
+	values := strings.NewReplacer("{api}", p.url+p.api.Prefix, "{base}", p.url,
+		"{listener}", p.listener.Addr().String(), "{storage}", p.db.Name,
+		"{admin key}", p.api.AdminKeys[0], "{client key}", string(d.clientKey),
+		"{folder}", strconv.FormatInt(d.folderID, 10))
+	var text strings.Builder
+	for line := range strings.Lines(bannerText) {
+		condition, rest, _ := strings.Cut(line, "]")
+		switch {
+		case line[0] != '[':
+			text.WriteString(line)
+		case conditions[condition[1:]]:
+			text.WriteString(rest)
+		}
+	}
+	_, err := values.WriteString(w, text.String())
+	return err
 }

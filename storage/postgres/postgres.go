@@ -268,8 +268,5 @@ func (d *DB) Migrate(ctx context.Context) error {
 // order, such as "0001_initial". It changes nothing.
 func (d *DB) Pending(ctx context.Context) ([]string, error) {
 	list, err := pending(ctx, d.db)
-	if err != nil {
-		return nil, err
-	}
-	return migration.Names(list), nil
+	return migration.Names(list), err
 }

@@ -119,8 +119,5 @@ func (d *DB) Pending(ctx context.Context) ([]string, error) {
 	}
 	defer conn.Close()
 	list, err := pending(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
-	return migration.Names(list), nil
+	return migration.Names(list), err
 }
