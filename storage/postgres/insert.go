@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -67,9 +68,6 @@ func (in *inserter) add(db *database, key queueKey, i *insertion) {
 		key = own
 	}
 	if in.queues[key] == nil {
-		if in.queues == nil {
-			in.queues = make(map[queueKey][]*insertion)
-		}
 		go in.run(db, key)
 	}
 	in.queues[key] = append(in.queues[key], i)
@@ -79,6 +77,7 @@ func (in *inserter) add(db *database, key queueKey, i *insertion) {
 func (in *inserter) run(db *database, key queueKey) {
 	for list := in.next(key); len(list) > 0; list = in.next(key) {
 		db.insertGroup(key, list)
+		runtime.Gosched() // callers that insert again join the next group
 	}
 }
 

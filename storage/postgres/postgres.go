@@ -207,7 +207,7 @@ func New(pool *pgxpool.Pool, options *Options) (*DB, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	db := &database{pool: pool}
+	db := &database{pool: pool, inserter: inserter{queues: make(map[queueKey][]*insertion)}}
 	if o.Schema != "" {
 		db.schema = pgx.Identifier{o.Schema}.Sanitize()
 	}

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -126,17 +127,25 @@ func BenchmarkInsertSymbol(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			db := d.newDatabase(b, d.sixteen)
 			store := db.migrated().Symbols()
-			folder, err := store.InsertFolder(b.Context(), symbols.Folder{Name: "folder"})
-			is.New(b).NoErr(err)
+			var folders []int64
+			for i := range 20 {
+				folder, err := store.InsertFolder(b.Context(), symbols.Folder{Name: fmt.Sprint("folder ", i)})
+				is.New(b).NoErr(err)
+				folders = append(folders, folder.ID)
+			}
 			insertPlain := db.plainInsert()
-			for _, goroutines := range []int{1, 16} {
-				b.Run(fmt.Sprint(goroutines), func(b *testing.B) {
-					compare(b, 400/goroutines, goroutines, func(int, int) error {
-						_, err := store.InsertSymbols(b.Context(), folder.ID, []symbols.Symbol{benchSymbol})
+			bench := func(goroutines, folderCount int) {
+				b.Run(fmt.Sprint(goroutines, "/folders=", folderCount), func(b *testing.B) {
+					folder := func() int64 { return folders[rand.IntN(folderCount)] }
+					compare(b, 1600/goroutines, goroutines, func(int, int) error {
+						_, err := store.InsertSymbols(b.Context(), folder(), []symbols.Symbol{benchSymbol})
 						return err
-					}, func(int, int) error { return insertPlain(folder.ID, benchSymbol) })
+					}, func(int, int) error { return insertPlain(folder(), benchSymbol) })
 				})
 			}
+			bench(1, 1)
+			bench(16, 1)
+			bench(16, len(folders))
 		})
 	}
 }
