@@ -235,7 +235,11 @@ func (s *Service) openBatch(ctx context.Context, items []BatchItem, requested, m
 // is how long the first file took.
 func (b *Batch) plan(took time.Duration) {
 	b.size = -1
-	rest, ok := b.queue.Rest(sizeWait(took))
+	wait := took / 8 // more could double the latency
+	if took <= 25*time.Millisecond {
+		wait = 100 * time.Millisecond // in three round trips, all that are prefetched arrive
+	}
+	rest, ok := b.queue.Rest(wait)
 	if !ok {
 		return
 	}
@@ -275,14 +279,4 @@ func (b *Batch) plan(took time.Duration) {
 	if archive, err := zipstream.NewArchive(entries); err == nil {
 		b.size, b.planned = archive.Size(), planned
 	}
-}
-
-// sizeWait returns how long the first byte of an archive waits for the sizes of its
-// files after the first one, which took some time. From a fast upstream, all that are
-// prefetched arrive in three round trips. A slow one must not double the latency.
-func sizeWait(took time.Duration) time.Duration {
-	if took <= 25*time.Millisecond {
-		return 100 * time.Millisecond
-	}
-	return took / 8
 }

@@ -124,7 +124,9 @@ func (d *delivery) deliver() error {
 		}
 		if err != nil {
 			if d.begun > 0 && isLost(err) {
-				d.link.outdate()
+				outdated := *d.link.plan // the next request, on any process, renews the link
+				outdated.Outdated = true
+				d.link.replace(context.Background(), &outdated) // if it fails, that notices the same change
 			}
 			return err
 		}
@@ -253,13 +255,6 @@ func (l *Link) replace(ctx context.Context, p *plan) (*Link, error) {
 		return nil, storeError("replace plan", err)
 	}
 	return l.service.decodeLink(stored)
-}
-
-// outdate makes the next request, on any process, renew the link.
-func (l *Link) outdate() {
-	p := *l.plan
-	p.Outdated = true
-	l.replace(context.Background(), &p) // if it fails, the next request notices the same change
 }
 
 // items returns the sources of the link with their exports, but for those that had none

@@ -69,7 +69,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case a.cors.handle(&c.w, c.r):
 		if hasPrefix {
-			c.route = a.routeOf(c.r.URL, c.r.Header.Get("Access-Control-Request-Method"))
+			_, pattern := a.mux.Handler(&http.Request{Method: c.r.Header.Get("Access-Control-Request-Method"), URL: c.r.URL})
+			c.route = strings.TrimSuffix(pattern[strings.IndexByte(pattern, ' ')+1:], "/") // also that of other methods
 		}
 	case !hasPrefix:
 		c.fail(errNoRoute)
@@ -85,13 +86,6 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		a.mux.ServeHTTP(&c.w, c.r)
 	}
-}
-
-// routeOf returns the path of the route for a request, or of other methods; empty if
-// there is none.
-func (a *API) routeOf(u *url.URL, method string) string {
-	_, pattern := a.mux.Handler(&http.Request{Method: method, URL: u})
-	return strings.TrimSuffix(pattern[strings.IndexByte(pattern, ' ')+1:], "/")
 }
 
 // cutPrefix removes the prefix from the path. Other paths have no route.

@@ -93,16 +93,10 @@ func (g ssrfGuard) checkIP(ip netip.Addr) error {
 	if err := g.registry.SafeAddr(ip); err != nil {
 		return err
 	}
-	if ip.Is6() && isISATAP(ip) {
+	// Public servers have no interface identifier with an IPv4 address (RFC 5214, section 6.1).
+	const universalOrGroup = 0x03
+	if b := ip.As16(); ip.Is6() && b[8]&^universalOrGroup == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe {
 		return fmt.Errorf("%s is an ISATAP address", ip)
 	}
 	return nil
-}
-
-// isISATAP reports whether the interface identifier embeds an IPv4 address (RFC
-// 5214, section 6.1). Public servers have no such addresses.
-func isISATAP(ip netip.Addr) bool {
-	b := ip.As16()
-	const universalOrGroup = 0x03
-	return b[8]&^universalOrGroup == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }

@@ -174,19 +174,12 @@ func canonicalHost(host string) (string, error) {
 			return "", errors.New("the host is not a valid name")
 		}
 	}
-	if isIPv4Label(labels[len(labels)-1]) {
+	// As in 127.1 or 0x7f000001, which inet_aton and browsers take for an IPv4 address.
+	last := labels[len(labels)-1]
+	if hex, ok := strings.CutPrefix(last, "0x"); ok && onlyChars(hex, "0123456789abcdef") || onlyChars(last, "0123456789") {
 		return "", errors.New("the host is an IPv4 address in a nonstandard form")
 	}
 	return host, nil
-}
-
-// isIPv4Label reports whether inet_aton and browsers take a host with this last
-// label for an IPv4 address, as in 127.1 or 0x7f000001.
-func isIPv4Label(label string) bool {
-	if hex, ok := strings.CutPrefix(label, "0x"); ok {
-		return onlyChars(hex, "0123456789abcdef")
-	}
-	return onlyChars(label, "0123456789")
 }
 
 func onlyChars(s, chars string) bool {

@@ -29,7 +29,12 @@ const (
 func Clean(name string) string {
 	name = dropInvisible(strings.ToValidUTF8(name, ""))
 	name = compose(name)
-	name = trimName(strings.Map(replaceReserved, name))
+	name = trimName(strings.Map(func(r rune) rune {
+		if strings.ContainsRune(`/\:*?"<>|`, r) { // what Windows and path syntax reserve
+			return '_' // also for a backslash: a slash would make the name a path
+		}
+		return r
+	}, name))
 	if rest, ok := strings.CutPrefix(name, "-"); ok {
 		name = "_" + rest // programs take it for an option
 	}
@@ -75,15 +80,6 @@ func compose(name string) string {
 		}
 	}
 	return kept.String()
-}
-
-// replaceReserved replaces the characters that Windows and path syntax reserve.
-// It does not turn a backslash into a slash, which would make the name a path.
-func replaceReserved(r rune) rune {
-	if strings.ContainsRune(`/\:*?"<>|`, r) {
-		return '_'
-	}
-	return r
 }
 
 // trimName removes blanks around a name and trailing dots, which Windows drops

@@ -114,7 +114,9 @@ func (db *database) insertGroup(key queueKey, list []*insertion) {
 		})()
 	}
 	inserted, err := db.insertSymbols(ctx, key, list)
-	if len(list) > 1 && rejectsRow(err) {
+	// After errors of other classes than those of rows, the transaction may be committed.
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	if len(list) > 1 && ok && slices.Contains([]string{"22", "23", "54"}, pgErr.Code[:min(2, len(pgErr.Code))]) {
 		for i := range list {
 			db.insertGroup(key, list[i:i+1])
 		}
@@ -132,13 +134,6 @@ func (db *database) insertGroup(key queueKey, list []*insertion) {
 		}
 		close(i.done)
 	}
-}
-
-// rejectsRow reports whether the server has rejected the content of a row. After other
-// errors the transaction may be committed.
-func rejectsRow(err error) bool {
-	pgErr, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && slices.Contains([]string{"22", "23", "54"}, pgErr.Code[:min(2, len(pgErr.Code))]) // classes of SQLSTATE
 }
 
 // insertSymbols inserts symbols of a tenant in one statement, and reports which of them.

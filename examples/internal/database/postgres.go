@@ -36,7 +36,11 @@ func openPostgres(ctx context.Context, databaseURL string, options *postgres.Opt
 	}
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("open PostgreSQL: %w", connectError(err))
+		if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+			err = connect.Unwrap() // without the user and the database
+		}
+		lines := slices.Compact(strings.Split(err.Error(), "\n")) // an attempt with TLS repeats them
+		return nil, errors.New("open PostgreSQL: " + strings.Join(lines, "; "))
 	}
 	db, err := postgres.New(pool, options)
 	if err != nil {
@@ -60,13 +64,4 @@ func poolStats(s *pgxpool.Stat) sql.DBStats {
 		WaitCount:          s.EmptyAcquireCount(),
 		WaitDuration:       s.EmptyAcquireWaitTime(),
 	}
-}
-
-// connectError returns an error about connecting without the user and the database in its
-// text, and without what an attempt with TLS repeats.
-func connectError(err error) error {
-	if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		err = connect.Unwrap()
-	}
-	return errors.New(strings.Join(slices.Compact(strings.Split(err.Error(), "\n")), "; "))
 }

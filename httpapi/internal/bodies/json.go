@@ -69,7 +69,11 @@ func appendFields(dst []byte, symbol *symbols.Symbol, size int64, fields Fields)
 		case updatedAtField:
 			dst = append(AppendTime(append(dst, '"'), symbol.UpdatedAt), '"')
 		case updatedByField:
-			dst = appendOptionalID(dst, symbol.UpdatedBy)
+			if symbol.UpdatedBy == 0 {
+				dst = append(dst, "null"...)
+			} else {
+				dst = strconv.AppendInt(dst, symbol.UpdatedBy, 10)
+			}
 		}
 		separator = ','
 	}
@@ -86,14 +90,6 @@ func AppendStrings(dst []byte, list []string) []byte {
 		dst = AppendString(dst, text)
 	}
 	return append(dst, ']')
-}
-
-// appendOptionalID appends an id, or null if it is zero.
-func appendOptionalID(dst []byte, id int64) []byte {
-	if id == 0 {
-		return append(dst, "null"...)
-	}
-	return strconv.AppendInt(dst, id, 10)
 }
 
 // AppendTime appends a time as RFC 3339 in UTC with milliseconds.
