@@ -1,6 +1,7 @@
 package symbols
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"maps"
@@ -14,15 +15,28 @@ import (
 //
 // Invariant: what a segment has was read after its version was.
 type searchIndex struct {
-	limit int64 // bytes
+	limit int64 // bytes of segments; an eighth of that for symbols
 
-	lists   freshReads[struct{}, []Segment]
-	reads   freshReads[int64, *packedSegment] // by id
-	reading chan struct{}                     // holds an element for each read of a segment
+	lists freshReads[struct{}, []Segment]
+	reads freshReads[int64, *packedSegment] // by id
 
-	mu       sync.Mutex
-	segments map[int64]*packedSegment
-	size     int64 // bytes
+	// reading holds an element for each read of a segment, which may take megabytes if names
+	// are long. So there are only two at a time.
+	reading chan struct{}
+
+	mu        sync.Mutex
+	segments  map[int64]*packedSegment
+	size      int64                 // bytes
+	packs     int64                 // number of packed segments so far
+	found     map[int64]foundSymbol // by id
+	foundSize int64                 // bytes of those that were added
+}
+
+// foundSymbol is a symbol that a search has found in a packed segment. What was read of it
+// then is current for as long as the segment is.
+type foundSymbol struct {
+	SymbolInfo
+	pack int64 // of the segment
 }
 
 // list returns the segments of a state that was current during the call, ids ascending.
@@ -32,17 +46,11 @@ func (x *searchIndex) list(ctx context.Context, store Store) ([]Segment, error) 
 	})
 }
 
-// newSearchIndex returns an index that keeps up to limit bytes. A segment of long names may
-// take megabytes while it is read, so only two are at a time.
-func newSearchIndex(limit int64) *searchIndex {
-	return &searchIndex{limit: limit, reading: make(chan struct{}, 2), segments: make(map[int64]*packedSegment)}
-}
-
 // find returns the ids of a tenant's symbols in the given segments that match a query, and
 // whether more of them do.
 func (x *searchIndex) find(
 	ctx context.Context, store Store, segments []Segment, tenant string, query Query, r Range,
-) (ids []int64, more bool, err error) {
+) (found []foundSymbol, more bool, err error) {
 	for _, segment := range segments {
 		if (segment.ID+1)*SegmentSize <= r.After {
 			continue
@@ -54,14 +62,47 @@ func (x *searchIndex) find(
 		for id := range packed.matches(tenant, query) {
 			switch {
 			case id <= r.After:
-			case len(ids) == r.Limit:
-				return ids, true, nil
+			case len(found) == r.Limit:
+				return found, true, nil
 			default:
-				ids = append(ids, id)
+				found = append(found, foundSymbol{SymbolInfo{ID: id}, packed.number})
 			}
 		}
 	}
-	return ids, false, nil
+	return found, false, nil
+}
+
+// load returns those of the found symbols that exist, ids ascending. It keeps what it reads
+// until there is too much.
+func (x *searchIndex) load(ctx context.Context, store Store, found []foundSymbol) (list []SymbolInfo, err error) {
+	var missing []int64
+	packs := make(map[int64]int64) // of missing
+	x.mu.Lock()
+	for _, f := range found {
+		if kept, ok := x.found[f.ID]; ok && kept.pack == f.pack {
+			list = append(list, kept.SymbolInfo)
+		} else {
+			missing, packs[f.ID] = append(missing, f.ID), f.pack
+		}
+	}
+	x.mu.Unlock()
+	if len(missing) == 0 {
+		return list, nil
+	}
+	read, err := store.FindSymbolInfos(ctx, missing)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, info := range read {
+		cost := int64(200 + len(info.Name) + len(info.Type) + len(info.Tags.text))
+		if x.foundSize += cost; x.foundSize > x.limit/8 {
+			clear(x.found)
+			x.foundSize = cost
+		}
+		x.found[info.ID] = foundSymbol{info, packs[info.ID]}
+	}
+	list = append(list, read...)
+	slices.SortFunc(list, func(a, b SymbolInfo) int { return cmp.Compare(a.ID, b.ID) })
+	return list, err
 }
 
 // get returns a segment at its version or a later one.
@@ -98,6 +139,8 @@ func (x *searchIndex) read(ctx context.Context, store Store, segment Segment) (*
 func (x *searchIndex) keep(id int64, packed *packedSegment) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.packs++
+	packed.number = x.packs
 	x.size += packed.cost() - x.segments[id].cost()
 	x.segments[id] = packed
 	for x.size > x.limit {
@@ -116,7 +159,8 @@ func (x *searchIndex) isKept(id int64) bool {
 // packedSegment has the texts of the symbols in a segment: 16 bytes for the index of a
 // symbol, 8 for its place, and the text itself. It is read only.
 type packedSegment struct {
-	Segment
+	Segment           // its version may be older than its symbols
+	number  int64     // of this pack: the first one is 1
 	text    string    // of all symbols, each folded
 	places  []place   // ids ascending
 	tenants []string  // of the symbols, each once

@@ -66,11 +66,11 @@ func (s *Service) Search(ctx context.Context, query Query, r Range) (InfoPage, e
 	limit := infoLimit(r.Limit)
 	for page := (InfoPage{}); ; {
 		rest := Range{After: r.After, Limit: limit - len(page.Symbols)}
-		ids, more, err := s.index.find(ctx, s.store, segments, s.tenant, query, rest)
+		matches, more, err := s.index.find(ctx, s.store, segments, s.tenant, query, rest)
 		if err != nil {
 			return InfoPage{}, storeError("read a segment", err)
 		}
-		found, err := s.store.FindSymbolInfos(ctx, ids)
+		found, err := s.index.load(ctx, s.store, matches)
 		if err != nil {
 			return InfoPage{}, storeError("find symbol infos", err)
 		}
@@ -82,7 +82,7 @@ func (s *Service) Search(ctx context.Context, query Query, r Range) (InfoPage, e
 		if page.More = more; !more || len(page.Symbols) == limit {
 			return page, nil
 		}
-		r.After = ids[len(ids)-1]
+		r.After = matches[len(matches)-1].ID
 	}
 }
 

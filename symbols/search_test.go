@@ -295,3 +295,57 @@ func TestSearch_LeavesOutRenamedSymbol(t *testing.T) {
 	is.Equal(len(page.Symbols), 1)
 	is.Equal(page.Symbols[0].ID, int64(2))
 }
+
+// findingStore records which symbols are read by their ids.
+type findingStore struct {
+	symbols.Store
+	ids []int64
+}
+
+func (s *findingStore) FindSymbolInfos(ctx context.Context, ids []int64) ([]symbols.SymbolInfo, error) {
+	s.ids = append(s.ids, ids...)
+	return s.Store.FindSymbolInfos(ctx, ids)
+}
+
+func TestSearch_KeepsWhatItFinds(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	store := &findingStore{Store: memory.New().Symbols()}
+	s := newLibrary(t, store)
+	create(t, s, "Gate valve", "Pump", "Ball valve")
+	reads := func(text string) []int64 {
+		store.ids = nil
+		search(t, s, text)
+		return store.ids
+	}
+	is.Equal(reads("valve"), []int64{1, 3})
+	is.Equal(reads("valve"), nil)
+	is.Equal(reads("nothing"), nil)
+	is.Equal(reads("a"), nil)
+	is.Equal(reads("p"), []int64{2})
+	mimeType := "image/png"
+	_, err := s.UpdateSymbol(t.Context(), 2, symbols.SymbolFields{Type: &mimeType}, symbols.Any)
+	is.NoErr(err)
+	is.Equal(reads("p"), []int64{2})
+	is.Equal(reads("e"), []int64{1, 3}) // of the same segment
+	is.NoErr(s.DeleteSymbol(t.Context(), 1, symbols.Any, 0))
+	is.Equal(reads("valve"), []int64{3})
+}
+
+// TestSearch_BoundsWhatItKeeps finds more than the index keeps.
+func TestSearch_BoundsWhatItKeeps(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s, err := symbols.NewService(memory.New().Symbols(), &symbols.Options{SearchIndex: 400 << 10})
+	is.NoErr(err)
+	_, err = s.CreateFolder(t.Context(), "folder")
+	is.NoErr(err)
+	for i := range 1000 {
+		create(t, s, fmt.Sprintf("valve %4d %s", i, strings.Repeat("x", 200)))
+	}
+	for range 2 {
+		is.Equal(len(search(t, s, "valve")), 1000)
+		kept := s.FoundSize()
+		is.True(kept > 0 && kept <= 50<<10)
+	}
+}

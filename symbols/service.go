@@ -17,7 +17,7 @@ type Options struct {
 
 	// SearchIndex is the memory in bytes for the index of searches, which takes about
 	// 24 bytes and the name of each symbol. Zero or less means 64 MiB. Searches read
-	// what does not fit from the store.
+	// what does not fit from the store. An eighth more keeps what they have found.
 	SearchIndex int64
 
 	// TrashLifetime is how long deleted folders and symbols can be restored; zero means
@@ -77,7 +77,12 @@ func NewService(store Store, options *Options) (*Service, error) {
 	o.TrashLifetime = cmp.Or(o.TrashLifetime, 30*24*time.Hour)
 	o.TrashSize = cmp.Or(max(o.TrashSize, 0), 1<<30)
 	o.PageSize = cmp.Or(max(o.PageSize, 0), 256<<10)
-	index := newSearchIndex(cmp.Or(max(o.SearchIndex, 0), 64<<20))
+	index := &searchIndex{
+		limit:    cmp.Or(max(o.SearchIndex, 0), 64<<20),
+		reading:  make(chan struct{}, 2),
+		segments: make(map[int64]*packedSegment),
+		found:    make(map[int64]foundSymbol),
+	}
 	changes := &changeFeed{store: store, followers: make(map[*Follower]struct{})}
 	return &Service{store: store, options: o, index: index, reads: new(reads), changes: changes}, nil
 }

@@ -1,0 +1,66 @@
+package drivertest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/symbols"
+)
+
+// TestSearch_FollowsOtherProcess changes symbols in one of two processes, and compares what a
+// search of the other one returns with what the store has.
+func TestSearch_FollowsOtherProcess(t *testing.T) {
+	runEach(t, func(t *testing.T, db *database) {
+		is, ctx := is.New(t), t.Context()
+		stores := []symbols.Store{db.migrated().Symbols(), db.connect().Symbols()}
+		var processes []*symbols.Service
+		for _, store := range stores {
+			processes = append(processes, must(symbols.NewService(store, nil)))
+		}
+		var folders [2]int64
+		var ids []int64
+		for i := range folders {
+			folder, err := processes[0].CreateFolder(ctx, fmt.Sprint("folder ", i))
+			is.NoErr(err)
+			folders[i] = folder.ID
+		}
+		query, err := symbols.ParseQuery("valve")
+		is.NoErr(err)
+		for range 300 {
+			writer := rand.IntN(2)
+			s, other := processes[writer], processes[1-writer]
+			text := fmt.Sprint([]string{"valve", "pump"}[rand.IntN(2)], rand.IntN(100))
+			n := rand.IntN(len(ids) + 1)
+			if n == len(ids) {
+				symbol, err := s.CreateSymbol(ctx, folders[0], symbols.NewSymbol{Name: text, Type: "a/b", Data: "x"})
+				is.NoErr(err)
+				ids = append(ids, symbol.ID)
+			} else if change := rand.IntN(6); change == 5 {
+				is.NoErr(s.DeleteSymbol(ctx, ids[n], symbols.Any, 0))
+				ids = slices.Delete(ids, n, n+1)
+			} else {
+				tags := must(symbols.NewTags(text))
+				_, err := s.UpdateSymbol(ctx, ids[n], []symbols.SymbolFields{
+					{Name: &text}, {Type: new("b/" + text)}, {Data: &text}, {FolderID: &folders[rand.IntN(2)]}, {Tags: &tags},
+				}[change], symbols.Any)
+				is.NoErr(err)
+			}
+			page, err := other.Search(ctx, query, symbols.Range{})
+			is.NoErr(err)
+			var want []symbols.SymbolInfo
+			all, err := stores[writer].FindSymbolInfos(ctx, ids)
+			is.NoErr(err)
+			for _, info := range all {
+				if query.Matches(info.Name, info.Tags) {
+					want = append(want, info)
+				}
+			}
+			slices.SortFunc(want, func(a, b symbols.SymbolInfo) int { return int(a.ID - b.ID) })
+			is.Equal(page.Symbols, want)
+		}
+	})
+}
