@@ -235,7 +235,7 @@ func (s *Service) openBatch(ctx context.Context, items []BatchItem, requested, m
 // is how long the first file took.
 func (b *Batch) plan(took time.Duration) {
 	b.size = -1
-	wait := took / 8 // more could double the latency
+	wait := took / 8 // a slow upstream must not double the latency
 	if took <= 25*time.Millisecond {
 		wait = 100 * time.Millisecond // in three round trips, all that are prefetched arrive
 	}

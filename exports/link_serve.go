@@ -126,7 +126,7 @@ func (d *delivery) deliver() error {
 			if d.begun > 0 && isLost(err) {
 				outdated := *d.link.plan // the next request, on any process, renews the link
 				outdated.Outdated = true
-				d.link.replace(context.Background(), &outdated) // if it fails, that notices the same change
+				d.link.replace(context.Background(), &outdated) // if it fails, the next one notices the same change
 			}
 			return err
 		}

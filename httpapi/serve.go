@@ -70,7 +70,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case a.cors.handle(&c.w, c.r):
 		if hasPrefix {
 			_, pattern := a.mux.Handler(&http.Request{Method: c.r.Header.Get("Access-Control-Request-Method"), URL: c.r.URL})
-			c.route = strings.TrimSuffix(pattern[strings.IndexByte(pattern, ' ')+1:], "/") // also that of other methods
+			c.route = strings.TrimSuffix(pattern[strings.IndexByte(pattern, ' ')+1:], "/") // also of a route for other methods
 		}
 	case !hasPrefix:
 		c.fail(errNoRoute)

@@ -84,11 +84,6 @@ func (u *use) record(at int64) {
 	u.count.of(at).Add(1)
 }
 
-// isWritten reports whether the store has all uses.
-func (u *use) isWritten() bool {
-	return u.count.sum() == u.writtenCount.sum() && u.at.Load() == u.writtenAt.Load()
-}
-
 // unwritten returns what the store does not have.
 func (u *use) unwritten() Use {
 	counts := [2]int64{u.count[0].Load() - u.writtenCount[0].Load(), u.count[1].Load() - u.writtenCount[1].Load()}
@@ -180,7 +175,7 @@ func (u *uses) pending(ids []int64) (list []*use) {
 	defer u.mu.Unlock()
 	for id, use := range u.byID {
 		switch {
-		case !use.isWritten():
+		case use.count.sum() != use.writtenCount.sum() || use.at.Load() != use.writtenAt.Load():
 			use.touched = now
 			if ids == nil || slices.Contains(ids, id.key) {
 				list = append(list, use)

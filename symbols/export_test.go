@@ -11,12 +11,13 @@ func (s *Service) IndexSize() (size, counted int64) {
 	return s.index.size, counted
 }
 
-// FoundSize returns how many bytes searches keep of the symbols that they have found.
-func (s *Service) FoundSize() (size int64) {
+// FoundSize returns how many bytes searches keep of what they have found, and what the
+// symbols say of that.
+func (s *Service) FoundSize() (size, counted int64) {
 	s.index.mu.Lock()
 	defer s.index.mu.Unlock()
 	for _, found := range s.index.found {
-		size += int64(200 + len(found.Name) + len(found.Type) + len(found.Tags.text))
+		counted += found.cost()
 	}
-	return size
+	return s.index.foundSize, counted
 }

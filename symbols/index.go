@@ -17,26 +17,32 @@ import (
 type searchIndex struct {
 	limit int64 // bytes of segments; an eighth of that for symbols
 
-	lists freshReads[struct{}, []Segment]
-	reads freshReads[int64, *packedSegment] // by id
-
-	// reading holds an element for each read of a segment, which may take megabytes if names
-	// are long. So there are only two at a time.
-	reading chan struct{}
+	lists   freshReads[struct{}, []Segment]
+	reads   freshReads[int64, *packedSegment] // by id
+	reading chan struct{}                     // holds an element for each read; at most two, because long names take megabytes
 
 	mu        sync.Mutex
 	segments  map[int64]*packedSegment
 	size      int64                 // bytes
-	packs     int64                 // number of packed segments so far
+	packs     int64                 // number of the last pack
 	found     map[int64]foundSymbol // by id
-	foundSize int64                 // bytes of those that were added
+	foundSize int64                 // bytes
 }
 
-// foundSymbol is a symbol that a search has found in a packed segment. What was read of it
-// then is current for as long as the segment is.
+// foundSymbol is a symbol that a search has found, and what was read of it then. That is
+// current for as long as the segment in which it was found. The version of the segment does
+// not identify that: a shared read may pack newer symbols under it.
 type foundSymbol struct {
 	SymbolInfo
-	pack int64 // of the segment
+	pack int64 // number of the segment in which it was found
+}
+
+// cost returns about how many bytes the symbol takes in memory; a missing one takes none.
+func (f foundSymbol) cost() int64 {
+	if f.pack == 0 {
+		return 0
+	}
+	return int64(200 + len(f.Name) + len(f.Type) + len(f.Tags.text))
 }
 
 // list returns the segments of a state that was current during the call, ids ascending.
@@ -90,19 +96,24 @@ func (x *searchIndex) load(ctx context.Context, store Store, found []foundSymbol
 		return list, nil
 	}
 	read, err := store.FindSymbolInfos(ctx, missing)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, info := range read {
-		cost := int64(200 + len(info.Name) + len(info.Type) + len(info.Tags.text))
-		if x.foundSize += cost; x.foundSize > x.limit/8 {
-			clear(x.found)
-			x.foundSize = cost
-		}
-		x.found[info.ID] = foundSymbol{info, packs[info.ID]}
+	if err != nil {
+		return nil, err
 	}
+	x.mu.Lock()
+	for _, info := range read {
+		now := foundSymbol{info, packs[info.ID]}
+		if segment := x.segments[info.ID/SegmentSize]; segment == nil || segment.number != now.pack {
+			continue // it has changed, or does not fit
+		}
+		if x.foundSize += now.cost() - x.found[info.ID].cost(); x.foundSize > x.limit/8 {
+			x.found, x.foundSize = make(map[int64]foundSymbol), now.cost()
+		}
+		x.found[info.ID] = now
+	}
+	x.mu.Unlock()
 	list = append(list, read...)
 	slices.SortFunc(list, func(a, b SymbolInfo) int { return cmp.Compare(a.ID, b.ID) })
-	return list, err
+	return list, nil
 }
 
 // get returns a segment at its version or a later one.

@@ -218,6 +218,8 @@ func TestSearch_IsCorrectBeyondIndex(t *testing.T) {
 	}
 	size, _ := none.IndexSize()
 	is.Equal(size, int64(0))
+	size, _ = none.FoundSize() // of segments that are not kept
+	is.Equal(size, int64(0))
 }
 
 // TestSearch_IndexIsSmall measures names of ordinary length.
@@ -330,6 +332,8 @@ func TestSearch_KeepsWhatItFinds(t *testing.T) {
 	is.Equal(reads("e"), []int64{1, 3}) // of the same segment
 	is.NoErr(s.DeleteSymbol(t.Context(), 1, symbols.Any, 0))
 	is.Equal(reads("valve"), []int64{3})
+	size, counted := s.FoundSize() // of each once
+	is.Equal(size, counted)
 }
 
 // TestSearch_BoundsWhatItKeeps finds more than the index keeps.
@@ -345,7 +349,7 @@ func TestSearch_BoundsWhatItKeeps(t *testing.T) {
 	}
 	for range 2 {
 		is.Equal(len(search(t, s, "valve")), 1000)
-		kept := s.FoundSize()
-		is.True(kept > 0 && kept <= 50<<10)
+		size, counted := s.FoundSize()
+		is.True(size == counted && size > 0 && size <= 50<<10)
 	}
 }

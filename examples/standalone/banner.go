@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// bannerText has values in braces, and conditions in brackets of the lines that they are
-// for. With text/template, which calls methods by their names, the linker would keep those
-// of all types: 5 MB.
+// In bannerText, {name} is a value, and a line that begins with [condition] is printed only
+// if that holds. With text/template, which calls methods by their names, the linker would
+// keep those of all types: 5 MB.
 //
 //go:embed banner.txt
 var bannerText string

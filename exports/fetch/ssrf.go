@@ -93,7 +93,7 @@ func (g ssrfGuard) checkIP(ip netip.Addr) error {
 	if err := g.registry.SafeAddr(ip); err != nil {
 		return err
 	}
-	// Public servers have no interface identifier with an IPv4 address (RFC 5214, section 6.1).
+	// The interface identifier of ISATAP contains an IPv4 address (RFC 5214, section 6.1).
 	const universalOrGroup = 0x03
 	if b := ip.As16(); ip.Is6() && b[8]&^universalOrGroup == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe {
 		return fmt.Errorf("%s is an ISATAP address", ip)

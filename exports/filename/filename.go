@@ -31,7 +31,7 @@ func Clean(name string) string {
 	name = compose(name)
 	name = trimName(strings.Map(func(r rune) rune {
 		if strings.ContainsRune(`/\:*?"<>|`, r) { // what Windows and path syntax reserve
-			return '_' // also for a backslash: a slash would make the name a path
+			return '_' // also for a backslash: with a slash the name would be a path
 		}
 		return r
 	}, name))
@@ -273,8 +273,9 @@ func Disposition(kind, name string) string {
 	if ascii.String() == name {
 		return value
 	}
+	const unescaped = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$&+-.^_`|~" // RFC 8187, section 3.2.1
 	for _, c := range []byte(name) {
-		if attributeChar(c) {
+		if strings.IndexByte(unescaped, c) >= 0 {
 			extended.WriteByte(c)
 		} else {
 			fmt.Fprintf(&extended, "%%%02X", c)
@@ -291,11 +292,4 @@ func isPercentEscape(text string) bool {
 	}
 	_, err := hex.DecodeString(text[1:3])
 	return err == nil
-}
-
-// attributeChar reports whether an extended value contains c unescaped (RFC 8187,
-// section 3.2.1).
-func attributeChar(c byte) bool {
-	return '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' ||
-		strings.IndexByte("!#$&+-.^_`|~", c) >= 0
 }

@@ -114,7 +114,7 @@ func (db *database) insertGroup(key queueKey, list []*insertion) {
 		})()
 	}
 	inserted, err := db.insertSymbols(ctx, key, list)
-	// After errors of other classes than those of rows, the transaction may be committed.
+	// Errors of these classes reject a row. After others, the transaction may be committed.
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	if len(list) > 1 && ok && slices.Contains([]string{"22", "23", "54"}, pgErr.Code[:min(2, len(pgErr.Code))]) {
 		for i := range list {
