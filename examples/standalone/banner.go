@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// In bannerText, {name} is a value, and a line that begins with [condition] is printed only
-// if that holds. With text/template, which calls methods by their names, the linker would
-// keep those of all types: 5 MB.
+// In bannerText, {name} is a value, and a line that begins with [condition] is printed if
+// that holds. For a text/template, the linker would keep the methods of all types: 5 MB.
 //
 //go:embed banner.txt
 var bannerText string

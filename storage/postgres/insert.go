@@ -114,8 +114,7 @@ func (db *database) insertGroup(key queueKey, list []*insertion) {
 		})()
 	}
 	inserted, err := db.insertSymbols(ctx, key, list)
-	// Errors of these classes reject a row. After others, the transaction may be committed.
-	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	pgErr, ok := errors.AsType[*pgconn.PgError](err) // after one of another class, the transaction may be committed
 	if len(list) > 1 && ok && slices.Contains([]string{"22", "23", "54"}, pgErr.Code[:min(2, len(pgErr.Code))]) {
 		for i := range list {
 			db.insertGroup(key, list[i:i+1])

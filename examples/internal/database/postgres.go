@@ -48,20 +48,19 @@ func openPostgres(ctx context.Context, databaseURL string, options *postgres.Opt
 		return nil, err
 	}
 	return &Database{
-		Storage:   db,
-		Name:      fmt.Sprintf("PostgreSQL on %s", config.ConnConfig.Host),
-		PoolStats: func() sql.DBStats { return poolStats(pool.Stat()) },
-		Fence:     db.FenceState,
-		Close:     pool.Close,
+		Storage: db,
+		Name:    fmt.Sprintf("PostgreSQL on %s", config.ConnConfig.Host),
+		PoolStats: func() sql.DBStats {
+			s := pool.Stat()
+			return sql.DBStats{
+				MaxOpenConnections: int(s.MaxConns()),
+				OpenConnections:    int(s.TotalConns()),
+				InUse:              int(s.AcquiredConns()),
+				WaitCount:          s.EmptyAcquireCount(),
+				WaitDuration:       s.EmptyAcquireWaitTime(),
+			}
+		},
+		Fence: db.FenceState,
+		Close: pool.Close,
 	}, nil
-}
-
-func poolStats(s *pgxpool.Stat) sql.DBStats {
-	return sql.DBStats{
-		MaxOpenConnections: int(s.MaxConns()),
-		OpenConnections:    int(s.TotalConns()),
-		InUse:              int(s.AcquiredConns()),
-		WaitCount:          s.EmptyAcquireCount(),
-		WaitDuration:       s.EmptyAcquireWaitTime(),
-	}
 }

@@ -92,9 +92,12 @@ func AppendStrings(dst []byte, list []string) []byte {
 	return append(dst, ']')
 }
 
-// AppendTime appends a time as RFC 3339 in UTC with milliseconds.
+// AppendTime appends a time as RFC 3339 in UTC with milliseconds. AppendFormat is several
+// times as fast for time.RFC3339 as for other layouts.
 func AppendTime(dst []byte, t time.Time) []byte {
-	return t.UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z07:00")
+	dst = t.UTC().AppendFormat(dst, time.RFC3339)
+	ms := t.Nanosecond() / int(time.Millisecond)
+	return append(dst[:len(dst)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
 }
 
 // encodedSize estimates the size of a symbol as JSON, rarely too low.

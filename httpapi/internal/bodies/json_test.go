@@ -87,3 +87,16 @@ func BenchmarkAppendString(b *testing.B) {
 		})
 	}
 }
+
+func TestAppendTime_IsRFC3339WithMilliseconds(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for _, text := range []string{
+		"0001-01-01T00:00:00.000Z", "1969-12-31T23:59:59.999Z", "2026-02-28T12:34:56.007Z", "2026-11-27T00:00:00.120Z", "9999-12-31T23:59:59.999Z",
+	} {
+		at, err := time.Parse(time.RFC3339, text)
+		is.NoErr(err)
+		is.Equal(string(AppendTime([]byte("at "), at)), "at "+text)
+		is.Equal(string(AppendTime(nil, at.Add(999*time.Microsecond).In(time.FixedZone("", 3600)))), text)
+	}
+}
