@@ -24,17 +24,17 @@ type searchIndex struct {
 	mu        sync.Mutex
 	segments  map[int64]*packedSegment
 	size      int64                 // bytes
-	packs     int64                 // number of the last pack
+	packs     int64                 // number of the last packed segment
 	found     map[int64]foundSymbol // by id
 	foundSize int64                 // bytes
 }
 
-// foundSymbol is a symbol that a search has found, and what was read of it then. That is
-// current for as long as the segment in which it was found. The version of the segment does
-// not identify that: a shared read may pack newer symbols under it.
+// foundSymbol is a symbol as it was read after a search had found it in a packed segment. It
+// is current for as long as that segment is. The version does not identify the segment,
+// because a shared read may pack newer symbols under an older version.
 type foundSymbol struct {
 	SymbolInfo
-	pack int64 // number of the segment in which it was found
+	pack int64 // number of the packed segment
 }
 
 // cost returns about how many bytes the symbol takes in memory; a missing one takes none.
@@ -78,8 +78,8 @@ func (x *searchIndex) find(
 	return found, false, nil
 }
 
-// load returns those of the found symbols that exist, ids ascending. It keeps what it reads
-// until there is too much.
+// load returns those of the found symbols that exist, ids ascending. It keeps what it reads,
+// and drops all that is kept if there is too much.
 func (x *searchIndex) load(ctx context.Context, store Store, found []foundSymbol) (list []SymbolInfo, err error) {
 	var missing []int64
 	packs := make(map[int64]int64) // of missing
@@ -101,14 +101,14 @@ func (x *searchIndex) load(ctx context.Context, store Store, found []foundSymbol
 	}
 	x.mu.Lock()
 	for _, info := range read {
-		now := foundSymbol{info, packs[info.ID]}
-		if segment := x.segments[info.ID/SegmentSize]; segment == nil || segment.number != now.pack {
+		loaded := foundSymbol{info, packs[info.ID]}
+		if segment := x.segments[info.ID/SegmentSize]; segment == nil || segment.number != loaded.pack {
 			continue // it has changed, or does not fit
 		}
-		if x.foundSize += now.cost() - x.found[info.ID].cost(); x.foundSize > x.limit/8 {
-			x.found, x.foundSize = make(map[int64]foundSymbol), now.cost()
+		if x.foundSize += loaded.cost() - x.found[info.ID].cost(); x.foundSize > x.limit/8 {
+			x.found, x.foundSize = make(map[int64]foundSymbol), loaded.cost()
 		}
-		x.found[info.ID] = now
+		x.found[info.ID] = loaded
 	}
 	x.mu.Unlock()
 	list = append(list, read...)
@@ -171,7 +171,7 @@ func (x *searchIndex) isKept(id int64) bool {
 // symbol, 8 for its place, and the text itself. It is read only.
 type packedSegment struct {
 	Segment           // its version may be older than its symbols
-	number  int64     // of this pack: the first one is 1
+	number  int64     // unique in the index, from 1 on
 	text    string    // of all symbols, each folded
 	places  []place   // ids ascending
 	tenants []string  // of the symbols, each once

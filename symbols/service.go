@@ -17,7 +17,7 @@ type Options struct {
 
 	// SearchIndex is the memory in bytes for the index of searches, which takes about
 	// 24 bytes and the name of each symbol. Zero or less means 64 MiB. Searches read
-	// what does not fit from the store. Up to an eighth more keeps what they find.
+	// what does not fit from the store. The symbols that they find may take an eighth more.
 	SearchIndex int64
 
 	// TrashLifetime is how long deleted folders and symbols can be restored; zero means

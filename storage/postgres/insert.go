@@ -114,7 +114,7 @@ func (db *database) insertGroup(key queueKey, list []*insertion) {
 		})()
 	}
 	inserted, err := db.insertSymbols(ctx, key, list)
-	pgErr, ok := errors.AsType[*pgconn.PgError](err) // after one of another class, the transaction may be committed
+	pgErr, ok := errors.AsType[*pgconn.PgError](err) // unless it rejects a row, the transaction may be committed
 	if len(list) > 1 && ok && slices.Contains([]string{"22", "23", "54"}, pgErr.Code[:min(2, len(pgErr.Code))]) {
 		for i := range list {
 			db.insertGroup(key, list[i:i+1])
