@@ -36,7 +36,7 @@ func TestFollow_MissesNothingAfterSlowRead(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				is := is.New(t)
 				store := &heldStore{Store: memory.New().Symbols()}
-				s := newService(t, store)
+				s := newService(t, store, nil)
 				first, err := s.Follow(t.Context(), "")
 				is.NoErr(err)
 				defer first.Close()

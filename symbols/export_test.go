@@ -10,14 +10,3 @@ func (s *Service) IndexSize() (size, counted int64) {
 	}
 	return s.index.size, counted
 }
-
-// FoundSize returns how many bytes searches keep of what they have found, and what the
-// symbols say of that.
-func (s *Service) FoundSize() (size, counted int64) {
-	s.index.mu.Lock()
-	defer s.index.mu.Unlock()
-	for _, found := range s.index.found {
-		counted += found.cost()
-	}
-	return s.index.foundSize, counted
-}

@@ -1,48 +1,28 @@
 package symbols
 
 import (
-	"cmp"
 	"context"
 	"iter"
-	"maps"
 	"math/bits"
 	"slices"
 	"sync"
 )
 
 // searchIndex keeps packed segments in memory, those with the lowest ids: every search
-// begins there. The others are read by each search that gets to them.
+// begins there. The others are read by each search that gets to them. As far as there is
+// room, segments have all that a search returns; what it finds in the others is read each time.
 //
 // Invariant: what a segment has was read after its version was.
 type searchIndex struct {
-	limit int64 // bytes of segments; an eighth of that for symbols
+	limit int64 // bytes of segments
 
 	lists   freshReads[struct{}, []Segment]
-	reads   freshReads[int64, *packedSegment] // by id
-	reading chan struct{}                     // holds an element for each read; at most two, because long names take megabytes
+	reads   freshReads[Segment, *packedSegment]
+	reading chan struct{} // holds an element for each read; at most two, because long names take megabytes
 
-	mu        sync.Mutex
-	segments  map[int64]*packedSegment
-	size      int64                 // bytes
-	packs     int64                 // number of the last packed segment
-	found     map[int64]foundSymbol // by id
-	foundSize int64                 // bytes
-}
-
-// foundSymbol is a symbol as it was read after a search had found it in a packed segment. It
-// is current for as long as that segment is. The version does not identify the segment,
-// because a shared read may pack newer symbols under an older version.
-type foundSymbol struct {
-	SymbolInfo
-	pack int64 // number of the packed segment
-}
-
-// cost returns about how many bytes the symbol takes in memory; a missing one takes none.
-func (f foundSymbol) cost() int64 {
-	if f.pack == 0 {
-		return 0
-	}
-	return int64(200 + len(f.Name) + len(f.Type) + len(f.Tags.text))
+	mu       sync.Mutex
+	segments map[int64]*packedSegment
+	size     int64 // bytes
 }
 
 // list returns the segments of a state that was current during the call, ids ascending.
@@ -52,11 +32,17 @@ func (x *searchIndex) list(ctx context.Context, store Store) ([]Segment, error) 
 	})
 }
 
-// find returns the ids of a tenant's symbols in the given segments that match a query, and
-// whether more of them do.
+// match is a symbol that a search has found.
+type match struct {
+	id   int64
+	info *SymbolInfo // nil if the segment has only names
+}
+
+// find returns the tenant's symbols in the given segments that match a query, and whether
+// more of them do.
 func (x *searchIndex) find(
 	ctx context.Context, store Store, segments []Segment, tenant string, query Query, r Range,
-) (found []foundSymbol, more bool, err error) {
+) (list []match, more bool, err error) {
 	for _, segment := range segments {
 		if (segment.ID+1)*SegmentSize <= r.After {
 			continue
@@ -65,117 +51,97 @@ func (x *searchIndex) find(
 		if err != nil {
 			return nil, false, err
 		}
-		for id := range packed.matches(tenant, query) {
+		for m := range packed.matches(tenant, query) {
 			switch {
-			case id <= r.After:
-			case len(found) == r.Limit:
-				return found, true, nil
+			case m.id <= r.After:
+			case len(list) == r.Limit:
+				return list, true, nil
 			default:
-				found = append(found, foundSymbol{SymbolInfo{ID: id}, packed.number})
+				list = append(list, m)
 			}
 		}
 	}
-	return found, false, nil
+	return list, false, nil
 }
 
-// load returns those of the found symbols that exist, ids ascending. It keeps what it reads,
-// and drops all that is kept if there is too much.
-func (x *searchIndex) load(ctx context.Context, store Store, found []foundSymbol) (list []SymbolInfo, err error) {
-	var missing []int64
-	packs := make(map[int64]int64) // of missing
-	x.mu.Lock()
-	for _, f := range found {
-		if kept, ok := x.found[f.ID]; ok && kept.pack == f.pack {
-			list = append(list, kept.SymbolInfo)
-		} else {
-			missing, packs[f.ID] = append(missing, f.ID), f.pack
-		}
-	}
-	x.mu.Unlock()
-	if len(missing) == 0 {
-		return list, nil
-	}
-	read, err := store.FindSymbolInfos(ctx, missing)
-	if err != nil {
-		return nil, err
-	}
-	x.mu.Lock()
-	for _, info := range read {
-		loaded := foundSymbol{info, packs[info.ID]}
-		if segment := x.segments[info.ID/SegmentSize]; segment == nil || segment.number != loaded.pack {
-			continue // it has changed, or does not fit
-		}
-		if x.foundSize += loaded.cost() - x.found[info.ID].cost(); x.foundSize > x.limit/8 {
-			x.found, x.foundSize = make(map[int64]foundSymbol), loaded.cost()
-		}
-		x.found[info.ID] = loaded
-	}
-	x.mu.Unlock()
-	list = append(list, read...)
-	slices.SortFunc(list, func(a, b SymbolInfo) int { return cmp.Compare(a.ID, b.ID) })
-	return list, nil
-}
-
-// get returns a segment at its version or a later one.
+// get returns a segment at its version or a later one. Concurrent calls share reads.
 func (x *searchIndex) get(ctx context.Context, store Store, segment Segment) (*packedSegment, error) {
-	x.mu.Lock()
-	kept := x.segments[segment.ID]
-	x.mu.Unlock()
-	if kept != nil && kept.Version == segment.Version {
+	if kept := x.current(segment); kept != nil {
 		return kept, nil
 	}
-	return x.read(ctx, store, segment)
-}
-
-// read reads a segment from the store and keeps it. Concurrent calls share reads.
-func (x *searchIndex) read(ctx context.Context, store Store, segment Segment) (*packedSegment, error) {
-	return x.reads.get(ctx, segment.ID, func(ctx context.Context, id int64) (*packedSegment, error) {
+	return x.reads.get(ctx, segment, func(ctx context.Context, _ Segment) (*packedSegment, error) {
 		select {
 		case x.reading <- struct{}{}:
 			defer func() { <-x.reading }()
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		list, err := store.ListSegment(ctx, id)
+		if kept := x.current(segment); kept != nil {
+			return kept, nil // another call has read it in the meantime
+		}
+		list, err := store.ListSegment(ctx, segment.ID)
 		if err != nil {
 			return nil, err
 		}
 		packed := pack(segment, list)
-		x.keep(id, packed)
+		x.keep(packed)
 		return packed, nil
 	})
 }
 
-// keep replaces a segment, and then removes those with the highest ids that do not fit.
-func (x *searchIndex) keep(id int64, packed *packedSegment) {
+// current returns a segment if it is kept at its version, or nil.
+func (x *searchIndex) current(segment Segment) *packedSegment {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.packs++
-	packed.number = x.packs
-	x.size += packed.cost() - x.segments[id].cost()
-	x.segments[id] = packed
+	if kept := x.segments[segment.ID]; kept != nil && kept.Version == segment.Version {
+		return kept
+	}
+	return nil
+}
+
+// keep replaces a segment. If they do not all fit, those with the highest ids keep only
+// names, and if that is not enough, they are removed.
+func (x *searchIndex) keep(packed *packedSegment) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.replace(packed.ID, packed)
 	for x.size > x.limit {
-		highest := slices.Max(slices.Collect(maps.Keys(x.segments)))
-		x.size -= x.segments[highest].cost()
-		delete(x.segments, highest)
+		highest, whole := int64(-1), int64(-1)
+		for id, segment := range x.segments {
+			highest = max(highest, id)
+			if segment.infos != nil {
+				whole = max(whole, id)
+			}
+		}
+		if whole >= 0 {
+			names := *x.segments[whole]
+			names.infos = nil
+			x.replace(whole, &names)
+		} else {
+			x.replace(highest, nil)
+		}
 	}
 }
 
-func (x *searchIndex) isKept(id int64) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.segments[id] != nil
+// replace replaces a segment, or removes it.
+func (x *searchIndex) replace(id int64, packed *packedSegment) {
+	x.size += packed.cost() - x.segments[id].cost()
+	if packed == nil {
+		delete(x.segments, id)
+	} else {
+		x.segments[id] = packed
+	}
 }
 
 // packedSegment has the texts of the symbols in a segment: 16 bytes for the index of a
 // symbol, 8 for its place, and the text itself. It is read only.
 type packedSegment struct {
-	Segment           // its version may be older than its symbols
-	number  int64     // unique in the index, from 1 on
-	text    string    // of all symbols, each folded
-	places  []place   // ids ascending
-	tenants []string  // of the symbols, each once
-	having  *pairSets // nil without symbols
+	Segment              // its version may be older than its symbols
+	text    string       // of all symbols, each folded
+	places  []place      // ids ascending
+	tenants []string     // of the symbols, each once
+	having  *pairSets    // nil without symbols
+	infos   []SymbolInfo // as places; nil if only names are kept
 }
 
 // place is where a symbol is.
@@ -201,8 +167,12 @@ func pack(segment Segment, list []SegmentSymbol) *packedSegment {
 		return s
 	}
 	var text []byte
-	s.places, s.having = make([]place, len(list)), new(pairSets)
+	s.places, s.having, s.infos = make([]place, len(list)), new(pairSets), make([]SymbolInfo, len(list))
 	for i, symbol := range list {
+		if i > 0 && symbol.Type == list[i-1].Type {
+			symbol.Type = s.infos[i-1].Type // kept once
+		}
+		s.infos[i] = symbol.SymbolInfo
 		folded := foldAll(symbol.Name, symbol.Tags)
 		text = append(text, folded...)
 		tenant := slices.Index(s.tenants, symbol.Tenant)
@@ -225,7 +195,7 @@ func (s *packedSegment) cost() int64 {
 	if s == nil {
 		return 0
 	}
-	const overhead, placeSize, setsSize = 200, 8, 16 << 10
+	const overhead, placeSize, setsSize, infoSize = 200, 8, 16 << 10, 96
 	size := overhead + len(s.text) + placeSize*len(s.places)
 	for _, tenant := range s.tenants {
 		size += 16 + len(tenant)
@@ -233,13 +203,19 @@ func (s *packedSegment) cost() int64 {
 	if s.having != nil {
 		size += setsSize
 	}
+	for i, info := range s.infos {
+		size += infoSize + len(info.Name) + len(info.Tags.text)
+		if i == 0 || info.Type != s.infos[i-1].Type {
+			size += len(info.Type)
+		}
+	}
 	return int64(size)
 }
 
-// matches yields the ids of the tenant's symbols that match a query. It compares only the texts in
+// matches yields the tenant's symbols that match a query. It compares only the texts in
 // groups that have all hashes: 20 times as fast as comparing 100,000 names.
-func (s *packedSegment) matches(tenant string, query Query) iter.Seq[int64] {
-	return func(yield func(int64) bool) {
+func (s *packedSegment) matches(tenant string, query Query) iter.Seq[match] {
+	return func(yield func(match) bool) {
 		own := slices.Index(s.tenants, tenant)
 		if own < 0 {
 			return
@@ -262,15 +238,21 @@ func (s *packedSegment) matches(tenant string, query Query) iter.Seq[int64] {
 
 // matchGroup yields the tenant's symbols of a group that match. It returns what yield
 // returns.
-func (s *packedSegment) matchGroup(group int, tenant uint16, query Query, yield func(int64) bool) bool {
+func (s *packedSegment) matchGroup(group int, tenant uint16, query Query, yield func(match) bool) bool {
 	first := group * groupSize
 	start := uint32(0)
 	if first > 0 {
 		start = s.places[first-1].end
 	}
-	for _, place := range s.places[first:min(first+groupSize, len(s.places))] {
-		if place.tenant == tenant && query.matches(s.text[start:place.end]) && !yield(s.ID*SegmentSize+int64(place.id)) {
-			return false
+	for i, place := range s.places[first:min(first+groupSize, len(s.places))] {
+		if place.tenant == tenant && query.matches(s.text[start:place.end]) {
+			m := match{id: s.ID*SegmentSize + int64(place.id)}
+			if s.infos != nil {
+				m.info = &s.infos[first+i]
+			}
+			if !yield(m) {
+				return false
+			}
 		}
 		start = place.end
 	}

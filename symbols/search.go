@@ -1,6 +1,7 @@
 package symbols
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -70,20 +71,40 @@ func (s *Service) Search(ctx context.Context, query Query, r Range) (InfoPage, e
 		if err != nil {
 			return InfoPage{}, storeError("read a segment", err)
 		}
-		found, err := s.index.load(ctx, s.store, matches)
+		page.Symbols, err = s.appendInfos(ctx, page.Symbols, query, matches)
 		if err != nil {
 			return InfoPage{}, storeError("find symbol infos", err)
-		}
-		for _, info := range found {
-			if query.Matches(info.Name, info.Tags) { // it may have changed in the meantime
-				page.Symbols = append(page.Symbols, info)
-			}
 		}
 		if page.More = more; !more || len(page.Symbols) == limit {
 			return page, nil
 		}
-		r.After = matches[len(matches)-1].ID
+		r.After = matches[len(matches)-1].id
 	}
+}
+
+// appendInfos appends matches to a list with lower ids. It reads those of which the index
+// has only the name.
+func (s *Service) appendInfos(ctx context.Context, list []SymbolInfo, query Query, matches []match) ([]SymbolInfo, error) {
+	list = slices.Grow(list, len(matches))
+	var missing []int64
+	for _, m := range matches {
+		if m.info != nil {
+			list = append(list, *m.info)
+		} else {
+			missing = append(missing, m.id)
+		}
+	}
+	if len(missing) == 0 {
+		return list, nil
+	}
+	read, err := s.store.FindSymbolInfos(ctx, missing)
+	for _, info := range read {
+		if query.Matches(info.Name, info.Tags) { // it may have changed in the meantime
+			list = append(list, info)
+		}
+	}
+	slices.SortFunc(list, func(a, b SymbolInfo) int { return cmp.Compare(a.ID, b.ID) })
+	return list, err
 }
 
 // LoadSearchIndex reads what the first search would have to read. Package httpapi calls it
@@ -91,7 +112,7 @@ func (s *Service) Search(ctx context.Context, query Query, r Range) (InfoPage, e
 func (s *Service) LoadSearchIndex(ctx context.Context) error {
 	segments, err := s.index.list(ctx, s.store)
 	for _, segment := range segments {
-		if _, err = s.index.get(ctx, s.store, segment); err != nil || !s.index.isKept(segment.ID) {
+		if _, err = s.index.get(ctx, s.store, segment); err != nil || s.index.current(segment) == nil {
 			break // the index is full, if there is no error
 		}
 	}

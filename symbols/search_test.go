@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/matryer/is"
 
@@ -46,7 +47,7 @@ func search(t testing.TB, s *symbols.Service, text string) []string {
 func TestSearch_FoldsCase(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newLibrary(t, memory.New().Symbols())
+	s := newLibrary(t, memory.New().Symbols(), nil)
 	create(t, s,
 		"Gate valve", "GROẞ", "groß", "gross", "Ärger", "ärger", "a\u0308rger", "100%", "under_score", "ΣΊΣΥΦΟΣ", "σίσυφος", "\u212a", "İ", "ı", "ſ",
 	)
@@ -82,7 +83,7 @@ func TestSearch_FoldsCase(t *testing.T) {
 func TestSearch_Pages(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newService(t, memory.New().Symbols())
+	s := newService(t, memory.New().Symbols(), nil)
 	var want []int64
 	for i := range 3000 {
 		if i%1000 == 0 {
@@ -118,7 +119,7 @@ func TestSearch_Pages(t *testing.T) {
 func TestSearch_ComparesAllNames(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newLibrary(t, memory.New().Symbols())
+	s := newLibrary(t, memory.New().Symbols(), nil)
 	random := rand.New(rand.NewPCG(1, 2))
 	text := func(longest int) string {
 		letters := []rune("aAbB1 äÄẞ€")
@@ -156,7 +157,7 @@ func TestSearch_ComparesAllNames(t *testing.T) {
 func TestSearch_NeverStale(t *testing.T) {
 	t.Parallel()
 	store := memory.New().Symbols()
-	processes := []*symbols.Service{newLibrary(t, store), newService(t, store)}
+	processes := []*symbols.Service{newLibrary(t, store, nil), newService(t, store, nil)}
 	var wg sync.WaitGroup
 	for writer := range 4 {
 		wg.Go(func() {
@@ -194,12 +195,10 @@ func TestSearch_IsCorrectBeyondIndex(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	store := memory.New().Symbols()
-	const limit = 120 << 10 // three or four segments of nine
-	all := newLibrary(t, store)
-	some, err := symbols.NewService(store, &symbols.Options{SearchIndex: limit})
-	is.NoErr(err)
-	none, err := symbols.NewService(store, &symbols.Options{SearchIndex: 1})
-	is.NoErr(err)
+	const limit = 120 << 10 // one segment of nine, and the names of one or two
+	all := newLibrary(t, store, nil)
+	some := newService(t, store, &symbols.Options{SearchIndex: limit})
+	none := newService(t, store, &symbols.Options{SearchIndex: 1})
 	for i := range 9000 {
 		create(t, all, fmt.Sprint("Gate valve ", i%3000))
 	}
@@ -218,28 +217,29 @@ func TestSearch_IsCorrectBeyondIndex(t *testing.T) {
 	}
 	size, _ := none.IndexSize()
 	is.Equal(size, int64(0))
-	size, _ = none.FoundSize() // of segments that are not kept
-	is.Equal(size, int64(0))
 }
 
-// TestSearch_IndexIsSmall measures names of ordinary length.
+// TestSearch_IndexIsSmall has names of ordinary length, and 64 bytes for each.
 func TestSearch_IndexIsSmall(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newLibrary(t, memory.New().Symbols())
-	const count = 10 * symbols.SegmentSize
-	for i := range count {
+	const segments, limit = 10, 10 * symbols.SegmentSize * 64
+	store := &recordingStore{Store: memory.New().Symbols()}
+	s := newLibrary(t, store, &symbols.Options{SearchIndex: limit})
+	for i := range segments * symbols.SegmentSize {
 		create(t, s, fmt.Sprintf("Gate valve, flanged %5d", i))
 	}
 	is.NoErr(s.LoadSearchIndex(t.Context()))
-	size, _ := s.IndexSize()
-	is.True(size > 0 && size/count < 64)
+	is.Equal(search(t, s, "12345"), []string{})
+	is.Equal(store.segments, segments+1) // each once
+	size, counted := s.IndexSize()
+	is.True(size == counted && size <= limit)
 }
 
 func TestSearch_FindsTags(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newLibrary(t, memory.New().Symbols())
+	s := newLibrary(t, memory.New().Symbols(), nil)
 	for name, tags := range map[string][]string{"Gate valve": {"Brass", "DN 50\nflanged"}, "brasserie": nil} {
 		list, err := symbols.NewTags(tags...)
 		is.NoErr(err)
@@ -273,6 +273,10 @@ func TestNewTags_RejectsInvalid(t *testing.T) {
 	}
 }
 
+// onlyNames is the size of an index that has room for a few names, but not for all that
+// searches return.
+const onlyNames = 16_700
+
 // renamingStore renames a symbol between the two reads of a search.
 type renamingStore struct{ symbols.Store }
 
@@ -290,66 +294,61 @@ func (s renamingStore) FindSymbolInfos(ctx context.Context, ids []int64) ([]symb
 func TestSearch_LeavesOutRenamedSymbol(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newLibrary(t, renamingStore{memory.New().Symbols()})
+	s := newLibrary(t, renamingStore{memory.New().Symbols()}, &symbols.Options{SearchIndex: onlyNames})
 	create(t, s, "Gate valve", "Gate valve")
+	is.NoErr(s.LoadSearchIndex(t.Context()))
 	page, err := s.Search(t.Context(), parseQuery(t, "valve"), symbols.Range{})
 	is.NoErr(err)
 	is.Equal(len(page.Symbols), 1)
 	is.Equal(page.Symbols[0].ID, int64(2))
 }
 
-// findingStore records which symbols are read by their ids.
-type findingStore struct {
+// recordingStore records what searches read.
+type recordingStore struct {
 	symbols.Store
-	ids []int64
+	before   func()  // a segment is read; may be nil
+	segments int     // how many
+	ids      []int64 // of symbols
 }
 
-func (s *findingStore) FindSymbolInfos(ctx context.Context, ids []int64) ([]symbols.SymbolInfo, error) {
+func (s *recordingStore) ListSegment(ctx context.Context, id int64) ([]symbols.SegmentSymbol, error) {
+	s.segments++
+	if s.before != nil {
+		s.before()
+	}
+	return s.Store.ListSegment(ctx, id)
+}
+
+func (s *recordingStore) FindSymbolInfos(ctx context.Context, ids []int64) ([]symbols.SymbolInfo, error) {
 	s.ids = append(s.ids, ids...)
 	return s.Store.FindSymbolInfos(ctx, ids)
 }
 
-func TestSearch_KeepsWhatItFinds(t *testing.T) {
+func TestSearch_ReadsWhatIndexLacks(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	store := &findingStore{Store: memory.New().Symbols()}
-	s := newLibrary(t, store)
-	create(t, s, "Gate valve", "Pump", "Ball valve")
-	reads := func(text string) []int64 {
-		store.ids = nil
-		search(t, s, text)
-		return store.ids
+	for size, want := range map[int64][]int64{0: nil, onlyNames: {1, 3}} {
+		is := is.New(t)
+		store := &recordingStore{Store: memory.New().Symbols()}
+		s := newLibrary(t, store, &symbols.Options{SearchIndex: size})
+		create(t, s, "Gate valve", "Pump", "Ball valve")
+		is.NoErr(s.LoadSearchIndex(t.Context()))
+		is.Equal(search(t, s, "valve"), []string{"Gate valve", "Ball valve"})
+		is.Equal(store.ids, want)
 	}
-	is.Equal(reads("valve"), []int64{1, 3})
-	is.Equal(reads("valve"), nil)
-	is.Equal(reads("nothing"), nil)
-	is.Equal(reads("a"), nil)
-	is.Equal(reads("p"), []int64{2})
-	mimeType := "image/png"
-	_, err := s.UpdateSymbol(t.Context(), 2, symbols.SymbolFields{Type: &mimeType}, symbols.Any)
-	is.NoErr(err)
-	is.Equal(reads("p"), []int64{2})
-	is.Equal(reads("e"), []int64{1, 3}) // of the same segment
-	is.NoErr(s.DeleteSymbol(t.Context(), 1, symbols.Any, 0))
-	is.Equal(reads("valve"), []int64{3})
-	size, counted := s.FoundSize() // of each once
-	is.Equal(size, counted)
 }
 
-// TestSearch_BoundsWhatItKeeps finds more than the index keeps.
-func TestSearch_BoundsWhatItKeeps(t *testing.T) {
+// TestSearch_SharesReads searches while the segment is being read.
+func TestSearch_SharesReads(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	s, err := symbols.NewService(memory.New().Symbols(), &symbols.Options{SearchIndex: 400 << 10})
-	is.NoErr(err)
-	_, err = s.CreateFolder(t.Context(), "folder")
-	is.NoErr(err)
-	for i := range 1000 {
-		create(t, s, fmt.Sprintf("valve %4d %s", i, strings.Repeat("x", 200)))
-	}
-	for range 2 {
-		is.Equal(len(search(t, s, "valve")), 1000)
-		size, counted := s.FoundSize()
-		is.True(size == counted && size > 0 && size <= 50<<10)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		store := &recordingStore{Store: memory.New().Symbols(), before: synctest.Wait}
+		s := newLibrary(t, store, nil)
+		create(t, s, "Gate valve")
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() { is.New(t).Equal(search(t, s, "valve"), []string{"Gate valve"}) })
+		}
+		wg.Wait()
+		is.New(t).Equal(store.segments, 1)
+	})
 }

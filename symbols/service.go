@@ -16,8 +16,8 @@ type Options struct {
 	PageSize int
 
 	// SearchIndex is the memory in bytes for the index of searches, which takes about
-	// 24 bytes and the name of each symbol. Zero or less means 64 MiB. Searches read
-	// what does not fit from the store. The symbols that they find may take an eighth more.
+	// 24 bytes and the name of each symbol, and where there is room, 96 bytes more and the
+	// name again. Zero or less means 64 MiB. Searches read what does not fit from the store.
 	SearchIndex int64
 
 	// TrashLifetime is how long deleted folders and symbols can be restored; zero means
@@ -81,7 +81,6 @@ func NewService(store Store, options *Options) (*Service, error) {
 		limit:    cmp.Or(max(o.SearchIndex, 0), 64<<20),
 		reading:  make(chan struct{}, 2),
 		segments: make(map[int64]*packedSegment),
-		found:    make(map[int64]foundSymbol),
 	}
 	changes := &changeFeed{store: store, followers: make(map[*Follower]struct{})}
 	return &Service{store: store, options: o, index: index, reads: new(reads), changes: changes}, nil

@@ -12,18 +12,17 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// newService returns a Service with default options.
-func newService(tb testing.TB, store symbols.Store) *symbols.Service {
+func newService(tb testing.TB, store symbols.Store, options *symbols.Options) *symbols.Service {
 	tb.Helper()
-	s, err := symbols.NewService(store, nil)
+	s, err := symbols.NewService(store, options)
 	is.New(tb).NoErr(err)
 	return s
 }
 
 // newLibrary returns a Service over a store with a folder, whose id is 1.
-func newLibrary(tb testing.TB, store symbols.Store) *symbols.Service {
+func newLibrary(tb testing.TB, store symbols.Store, options *symbols.Options) *symbols.Service {
 	tb.Helper()
-	s := newService(tb, store)
+	s := newService(tb, store, options)
 	_, err := s.CreateFolder(tb.Context(), "A")
 	is.New(tb).NoErr(err)
 	return s
@@ -50,7 +49,7 @@ func TestNewService_RequiresStore(t *testing.T) {
 func TestService_RejectsInvalidFields(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newService(t, memory.New().Symbols())
+	s := newService(t, memory.New().Symbols(), nil)
 	folder, err := s.CreateFolder(t.Context(), strings.Repeat("🦆", 255))
 	is.NoErr(err)
 	symbol, err := s.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: " n ", Type: "image/svg+xml;a=b", Data: "d"})
@@ -91,7 +90,7 @@ func TestService_ConditionalChanges(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	ctx := t.Context()
-	s := newLibrary(t, memory.New().Symbols())
+	s := newLibrary(t, memory.New().Symbols(), nil)
 	symbol := create(t, s, "n")[0]
 	folder, err := s.GetFolder(ctx, 1)
 	is.NoErr(err)
@@ -126,7 +125,7 @@ func TestService_CreatesAllSymbolsOrNone(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	ctx := t.Context()
-	s := newLibrary(t, memory.New().Symbols())
+	s := newLibrary(t, memory.New().Symbols(), nil)
 	first := symbols.NewSymbol{Name: "first", Type: "a/b", Data: "1"}
 	second := symbols.NewSymbol{Name: "second", Type: "c/d", Data: "2"}
 
@@ -160,7 +159,7 @@ func (failingStore) GetFolder(context.Context, int64) (symbols.Folder, error) {
 func TestService_WrapsStoreErrors(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	_, err := newService(t, failingStore{}).GetFolder(t.Context(), 1)
+	_, err := newService(t, failingStore{}, nil).GetFolder(t.Context(), 1)
 	is.True(errors.Is(err, symbols.ErrUnavailable))
 	is.Equal(err.Error(), "symbols: store unavailable: get folder: no connection")
 }

@@ -23,12 +23,10 @@ type Segment struct {
 	Version Version
 }
 
-// SegmentSymbol is what searches look for in a symbol.
+// SegmentSymbol is a symbol of any tenant.
 type SegmentSymbol struct {
-	ID     int64
+	SymbolInfo
 	Tenant string // of its folder
-	Name   string
-	Tags   Tags
 }
 
 // Store stores folders and symbols. It enforces no rules: its input is valid

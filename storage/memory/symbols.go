@@ -310,9 +310,7 @@ func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.Segme
 		var list []symbols.SegmentSymbol
 		for i := range int64(symbols.SegmentSize) {
 			if symbol, ok := s.db.symbols[id*symbols.SegmentSize+i]; ok {
-				list = append(list, symbols.SegmentSymbol{
-					ID: symbol.ID, Tenant: s.db.folders[symbol.FolderID].tenant, Name: symbol.Name, Tags: symbol.Tags,
-				})
+				list = append(list, symbols.SegmentSymbol{SymbolInfo: symbol.Info(), Tenant: s.db.folders[symbol.FolderID].tenant})
 			}
 		}
 		return list, nil

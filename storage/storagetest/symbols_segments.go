@@ -34,7 +34,7 @@ func symbolSegments(t *testing.T, s Harness) {
 	for range 11 { // more than two segments, with symbols of both folders in each
 		for _, folder := range []symbols.Folder{a, b} {
 			for _, symbol := range insertSymbols(t, s, folder.ID, newSymbols(slices.Repeat([]string{"é"}, 97)...)...) {
-				want = append(want, symbols.SegmentSymbol{ID: symbol.ID, Name: symbol.Name, Tags: symbol.Tags})
+				want = append(want, symbols.SegmentSymbol{SymbolInfo: symbol.Info()})
 			}
 		}
 	}

@@ -152,9 +152,11 @@ func (s Symbols) ListSymbolInfos(ctx context.Context, folderID int64, r symbols.
 const ofTenant = `
 	JOIN canvasback_folders AS f ON f.id = s.folder_id AND f.tenant = $1`
 
-// selectInfo selects what scanInfo reads.
+// infoColumns are what scanInfo reads.
+const infoColumns = `s.id, s.name, s.type, s.folder_id, s.version, octet_length(s.data), coalesce(s.tags, '')`
+
 const selectInfo = `
-	SELECT s.id, s.name, s.type, s.folder_id, s.version, octet_length(s.data), coalesce(s.tags, '')
+	SELECT ` + infoColumns + `
 	FROM canvasback_symbols AS s` + ofTenant
 
 func scanInfo(row Row, first ...any) (info symbols.SymbolInfo, err error) {
@@ -377,12 +379,10 @@ func (s Symbols) ContentsVersion(ctx context.Context, folderID int64) (version s
 
 func (s Symbols) ListSegment(ctx context.Context, id int64) ([]symbols.SegmentSymbol, error) {
 	return List(ctx, s.DB, func(row Row) (symbol symbols.SegmentSymbol, err error) {
-		var tags string
-		err = row.Scan(&symbol.ID, &symbol.Tenant, &symbol.Name, &tags)
-		symbol.Tags = symbols.ParseTags(tags)
+		symbol.SymbolInfo, err = scanInfo(row, &symbol.Tenant)
 		return symbol, err
 	}, `
-		SELECT s.id, f.tenant, s.name, coalesce(s.tags, '')
+		SELECT f.tenant, `+infoColumns+`
 		FROM canvasback_symbols AS s
 		JOIN canvasback_folders AS f ON f.id = s.folder_id
 		WHERE s.id BETWEEN $1 AND $2
