@@ -146,12 +146,12 @@ func (e exportEndpoints) listExports(c *call) (err error) {
 			list, err := e.all.List(ctx, filter, exports.Range(selected))
 			return list.Exports, list.More, err
 		},
-		append: func(dst []byte, export exports.Export) []byte {
-			record, _ := marshal(e.adminRecord(export)) // texts and numbers always encode
+		append: func(dst []byte, export *exports.Export) []byte {
+			record, _ := marshal(e.adminRecord(*export)) // texts and numbers always encode
 			return append(dst, record...)
 		},
-		id:           func(export exports.Export) int64 { return export.ID },
-		size:         func(export exports.Export) int64 { return 3 * exportSize(export) },
+		id:           func(export *exports.Export) int64 { return export.ID },
+		size:         func(export *exports.Export) int64 { return 3 * exportSize(*export) },
 		atOnce:       20,
 		defaultLimit: defaultPageSize,
 	})

@@ -17,11 +17,11 @@ import (
 type apiKeyRecord keys.Key
 
 // MarshalJSON implements [json.Marshaler].
-func (k apiKeyRecord) MarshalJSON() ([]byte, error) { return appendKey(nil, keys.Key(k)), nil }
+func (k apiKeyRecord) MarshalJSON() ([]byte, error) { return appendKey(nil, (*keys.Key)(&k)), nil }
 
 // appendKey appends a key as JSON. Reflection would take more time for a page than
 // the store does.
-func appendKey(dst []byte, key keys.Key) []byte {
+func appendKey(dst []byte, key *keys.Key) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = strconv.AppendInt(dst, key.ID, 10)
 	dst = append(dst, `,"name":`...)
@@ -122,7 +122,7 @@ type issuedKeyResponse struct {
 type keyEndpoints struct{ service *keys.Service }
 
 func keyReply(key keys.Key, err error) (reply, error) {
-	return reply{body: appendKey(nil, key), version: keyVersion(&key)}, err
+	return reply{body: appendKey(nil, &key), version: keyVersion(&key)}, err
 }
 
 // keyVersion returns the version of a key for its ETag: a hash of the raw key and of what
@@ -169,8 +169,8 @@ func (e keyEndpoints) listKeys(c *call) error {
 			return list.Keys, list.More, err
 		},
 		append: appendKey,
-		id:     func(key keys.Key) int64 { return key.ID },
-		size:   func(keys.Key) int64 { return 4 << 10 },
+		id:     func(key *keys.Key) int64 { return key.ID },
+		size:   func(*keys.Key) int64 { return 4 << 10 },
 		atOnce: maxPageSize,
 	})
 }

@@ -167,7 +167,7 @@ func benchmarkKeyList(b *testing.B, k *keyBench) {
 			if i > 0 {
 				body = append(body, ',')
 			}
-			body = httpapi.AppendKey(body, key)
+			body = httpapi.AppendKey(body, &key)
 		}
 		w.Write(append(body, ']'))
 	}

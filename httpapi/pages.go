@@ -5,16 +5,17 @@ import (
 	"context"
 	"io"
 	"math"
+	"slices"
 )
 
 // pages is a list of records that the store returns in pages.
 type pages[Record any] struct {
 	read         func(ctx context.Context, selected page) (list []Record, more bool, err error)
-	append       func(dst []byte, record Record) []byte // as JSON
-	id           func(Record) int64
-	size         func(Record) int64 // with its JSON, in bytes, at most
-	atOnce       int                // records that are read at a time
-	defaultLimit int                // of a request without one; 0 if it gets all
+	append       func(dst []byte, record *Record) []byte // as JSON
+	id           func(*Record) int64
+	size         func(*Record) int64 // with its JSON, in bytes, at most
+	atOnce       int                 // records that are read at a time
+	defaultLimit int                 // of a request without one; 0 if it gets all
 }
 
 // sendPages responds with the page of the parameters limit and after, which may take
@@ -38,15 +39,19 @@ func sendPages[Record any](c *call, p pages[Record]) error {
 			if err != nil {
 				return nil, err
 			}
-			for _, record := range list {
-				size += p.size(record)
+			for i := range list {
+				size += p.size(&list[i])
 			}
 			if err := c.count(size); err != nil {
 				return nil, err
 			}
-			for _, record := range list {
-				dst = p.append(append(dst, separator), record)
-				separator, selected.After = ',', p.id(record)
+			start := len(dst)
+			for i := range list {
+				dst = p.append(append(dst, separator), &list[i])
+				separator, selected.After = ',', p.id(&list[i])
+				if i == 0 { // the others are about as long
+					dst = slices.Grow(dst, min(int(size), (len(dst)-start)*len(list)*9/8))
+				}
 			}
 			left -= len(list)
 			if more = follow && len(list) > 0; !more || left == 0 {

@@ -59,12 +59,12 @@ func (e symbolEndpoints) listTrash(c *call) error {
 			list, err := e.service(c.tenant).ListTrash(ctx, symbols.Range(selected))
 			return list.Entries, list.More, err
 		},
-		append: func(dst []byte, entry symbols.TrashEntry) []byte {
-			record, _ := marshal(newTrashRecord(entry)) // texts and numbers always encode
+		append: func(dst []byte, entry *symbols.TrashEntry) []byte {
+			record, _ := marshal(newTrashRecord(*entry)) // texts and numbers always encode
 			return append(dst, record...)
 		},
-		id:     func(entry symbols.TrashEntry) int64 { return entry.ID },
-		size:   func(symbols.TrashEntry) int64 { return 2 << 10 },
+		id:     func(entry *symbols.TrashEntry) int64 { return entry.ID },
+		size:   func(*symbols.TrashEntry) int64 { return 2 << 10 },
 		atOnce: maxPageSize,
 	})
 }

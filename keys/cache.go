@@ -32,10 +32,6 @@ type cache struct {
 	floor atomic.Uint64
 }
 
-func newCache(size int) *cache {
-	return &cache{keys: newTable(size, 8), tokens: newTable(size, 16*maxOfKey)}
-}
-
 // put adds an entry whose read began under the floor.
 func (c *cache) put(e *entry, floor uint64) {
 	c.mu.Lock()

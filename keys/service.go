@@ -116,7 +116,8 @@ func NewService(store Store, options *Options) (*Service, error) {
 	o.ReadTimeout = cmp.Or(max(o.ReadTimeout, 0), 5*time.Second)
 	o.UsageDays = cmp.Or(max(o.UsageDays, 0), maxUsageDays)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
-	s := &Service{store: store, tokenPrefix: tokenPrefix(o.Prefix), cache: newCache(o.CacheSize)}
+	s := &Service{store: store, tokenPrefix: tokenPrefix(o.Prefix)}
+	s.cache = &cache{keys: newTable(o.CacheSize, 8), tokens: newTable(o.CacheSize, 16*maxOfKey)}
 	for _, pepper := range append([][]byte{o.Pepper}, o.PreviousPeppers...) {
 		s.digesters = append(s.digesters, newDigester(pepper))
 	}
