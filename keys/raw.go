@@ -75,11 +75,12 @@ func base62(n *big.Int, width int) string {
 // keys remain valid when the application changes Options.Prefix.
 func wellFormed(text string) bool {
 	prefixLen := len(text) - 1 - secretDigits - sumDigits
-	if prefixLen < 1 || text[prefixLen] != '_' || !validPrefix(text[:prefixLen]) {
+	if prefixLen < 1 || prefixLen > maxPrefix || text[prefixLen] != '_' {
 		return false
 	}
 	secret, sum := text[prefixLen+1:len(text)-sumDigits], text[len(text)-sumDigits:]
-	return strings.Trim(secret, digits) == "" && secret <= maxSecret && sum == checksum(text[:len(text)-sumDigits])
+	return sum == checksum(text[:len(text)-sumDigits]) && // most others end here
+		validPrefix(text[:prefixLen]) && strings.Trim(secret, digits) == "" && secret <= maxSecret
 }
 
 // validPrefix reports whether text may be the prefix of a raw key.
