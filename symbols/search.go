@@ -67,44 +67,41 @@ func (s *Service) Search(ctx context.Context, query Query, r Range) (InfoPage, e
 	limit := infoLimit(r.Limit)
 	for page := (InfoPage{}); ; {
 		rest := Range{After: r.After, Limit: limit - len(page.Symbols)}
-		matches, more, err := s.index.find(ctx, s.store, segments, s.tenant, query, rest)
+		found, more, err := s.index.find(ctx, s.store, segments, s.tenant, query, rest)
 		if err != nil {
 			return InfoPage{}, storeError("read a segment", err)
 		}
-		page.Symbols, err = s.appendInfos(ctx, page.Symbols, query, matches)
-		if err != nil {
+		if more {
+			r.After = found[len(found)-1].ID
+		}
+		if found, err = s.complete(ctx, found, query); err != nil {
 			return InfoPage{}, storeError("find symbol infos", err)
 		}
+		page.Symbols = append(page.Symbols, found...)
 		if page.More = more; !more || len(page.Symbols) == limit {
 			return page, nil
 		}
-		r.After = matches[len(matches)-1].id
 	}
 }
 
-// appendInfos appends matches to a list with lower ids. It reads those of which the index
-// has only the name.
-func (s *Service) appendInfos(ctx context.Context, list []SymbolInfo, query Query, matches []match) ([]SymbolInfo, error) {
-	list = slices.Grow(list, len(matches))
-	var missing []int64
-	for _, m := range matches {
-		if m.info != nil {
-			list = append(list, *m.info)
-		} else {
-			missing = append(missing, m.id)
+// complete reads the symbols of which only ids were found. Those that have changed in the
+// meantime, and do not match any more, are left out.
+func (s *Service) complete(ctx context.Context, found []SymbolInfo, query Query) ([]SymbolInfo, error) {
+	var ids []int64
+	for _, info := range found {
+		if info.Version == 0 {
+			ids = append(ids, info.ID)
 		}
 	}
-	if len(missing) == 0 {
-		return list, nil
+	if ids == nil {
+		return found, nil
 	}
-	read, err := s.store.FindSymbolInfos(ctx, missing)
-	for _, info := range read {
-		if query.Matches(info.Name, info.Tags) { // it may have changed in the meantime
-			list = append(list, info)
-		}
-	}
-	slices.SortFunc(list, func(a, b SymbolInfo) int { return cmp.Compare(a.ID, b.ID) })
-	return list, err
+	read, err := s.store.FindSymbolInfos(ctx, ids)
+	read = slices.DeleteFunc(read, func(info SymbolInfo) bool { return !query.Matches(info.Name, info.Tags) })
+	found = slices.DeleteFunc(found, func(info SymbolInfo) bool { return info.Version == 0 })
+	found = append(found, read...)
+	slices.SortFunc(found, func(a, b SymbolInfo) int { return cmp.Compare(a.ID, b.ID) })
+	return found, err
 }
 
 // LoadSearchIndex reads what the first search would have to read. Package httpapi calls it
