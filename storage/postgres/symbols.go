@@ -28,9 +28,6 @@ func (s symbolStore) AssignTenant(ctx context.Context, to string) error {
 		if err == nil {
 			_, err = tx.Exec(ctx, `UPDATE canvasback_trash SET tenant = $2 WHERE tenant = $1`, s.Of, to)
 		}
-		if err == nil {
-			_, err = tx.Exec(ctx, `UPDATE canvasback_symbol_segments SET version = 1 + (random() * 2 ^ 62)::bigint`)
-		}
 		return err
 	})
 }

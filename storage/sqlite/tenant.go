@@ -28,9 +28,6 @@ func (s symbolStore) AssignTenant(ctx context.Context, to string) error {
 		if err == nil {
 			_, err = tx.Exec(ctx, `UPDATE canvasback_trash SET tenant = ? WHERE tenant = ?`, to, s.Of)
 		}
-		if err == nil {
-			_, err = tx.Exec(ctx, `UPDATE canvasback_symbol_segments SET version = abs(random() / 2) + 1`)
-		}
 		return err
 	})
 }

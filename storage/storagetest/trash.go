@@ -18,7 +18,7 @@ var trashChecks = []check{
 	{"a deleted symbol is restored", trashSymbol},
 	{"a final deletion leaves nothing in the trash", trashFinal},
 	{"the trash is listed in pages", trashPages},
-	{"PruneTrash removes the oldest entries", trashPrune},
+	{"PruneTrash removes the oldest and the expired entries", trashPrune},
 }
 
 var (
@@ -231,6 +231,11 @@ func trashPrune(t *testing.T, s Harness) {
 	other := insertSymbol(t, s, "other")
 	must(t, s.Symbols().DeleteFolder(t.Context(), other.FolderID, deletion))
 	prune(testTime.Add(-time.Millisecond), unbounded)
+	wantTrash(t, s, symbols.TrashEntry{FolderID: other.FolderID, Name: "folder of other", Symbols: 1})
+	early := deletion // by a process whose clock is behind
+	early.Stamp.At = testTime.Add(-time.Hour)
+	must(t, s.Symbols().DeleteFolder(t.Context(), insertFolder(t, s, "early").ID, early))
+	prune(early.Stamp.At, unbounded)
 	wantTrash(t, s, symbols.TrashEntry{FolderID: other.FolderID, Name: "folder of other", Symbols: 1})
 	prune(testTime, unbounded)
 	wantTrash(t, s)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/matryer/is"
@@ -61,6 +62,64 @@ func TestSearch_FollowsOtherProcess(t *testing.T) {
 			}
 			slices.SortFunc(want, func(a, b symbols.SymbolInfo) int { return int(a.ID - b.ID) })
 			is.Equal(page.Symbols, want)
+		}
+	})
+}
+
+// TestSearch_FollowsTenantOfFolder changes the tenant of a folder without the store.
+func TestSearch_FollowsTenantOfFolder(t *testing.T) {
+	runEach(t, func(t *testing.T, db *database) {
+		is, ctx := is.New(t), t.Context()
+		all := must(symbols.NewService(db.migrated().Symbols(), nil))
+		query, err := symbols.ParseQuery("valve")
+		is.NoErr(err)
+		found := func(tenant string) int {
+			page, err := all.Tenant(tenant).Search(ctx, query, symbols.Range{})
+			is.NoErr(err)
+			return len(page.Symbols)
+		}
+		folder, err := all.Tenant("a").CreateFolder(ctx, "folder")
+		is.NoErr(err)
+		_, err = all.Tenant("a").CreateSymbol(ctx, folder.ID, symbols.NewSymbol{Name: "valve", Type: "a/b", Data: "x"})
+		is.NoErr(err)
+		is.Equal([]int{found("a"), found("b")}, []int{1, 0})
+		db.execute(`UPDATE canvasback_folders SET tenant = 'b'`)
+		is.Equal([]int{found("a"), found("b")}, []int{0, 1})
+	})
+}
+
+// TestUpdate_FollowsMovedSymbol moves a symbol out of its folder, and deletes the folder,
+// between the read of the symbol and the lock of the folder.
+func TestUpdate_FollowsMovedSymbol(t *testing.T) {
+	runEach(t, func(t *testing.T, db *database) {
+		is, ctx := is.New(t), t.Context()
+		store, other := db.migrated().Symbols(), db.connect().Symbols()
+		s := must(symbols.NewService(other, nil))
+		for name, update := range map[string]func(id int64, meanwhile func()) error{
+			"one": func(id int64, meanwhile func()) error {
+				_, err := store.UpdateSymbol(ctx, id, func(symbol *symbols.Symbol) error {
+					meanwhile()
+					symbol.Name = "new"
+					return nil
+				})
+				return err
+			},
+			"many": func(id int64, meanwhile func()) error {
+				_, err := store.UpdateSymbols(ctx, []int64{id}, symbols.Stamp{}, func(info *symbols.SymbolInfo) error {
+					meanwhile()
+					info.Tags = must(symbols.NewTags("new"))
+					return nil
+				})
+				return err
+			},
+		} {
+			from, to := must(s.CreateFolder(ctx, "from "+name)), must(s.CreateFolder(ctx, "to "+name))
+			symbol := must(s.CreateSymbol(ctx, from.ID, symbols.NewSymbol{Name: "old", Type: "a/b", Data: "x"}))
+			is.NoErr(update(symbol.ID, sync.OnceFunc(func() {
+				must(s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{FolderID: &to.ID}, symbols.Any))
+				is.NoErr(s.DeleteFolder(ctx, from.ID, symbols.Any, 0))
+			})))
+			is.Equal(must(s.GetSymbol(ctx, symbol.ID)).FolderID, to.ID)
 		}
 	})
 }

@@ -250,6 +250,9 @@ func (s Symbols) update(ctx context.Context, left, entered []int64, write func(T
 		}
 		for _, id := range entered {
 			if !slices.Contains(locked, id) {
+				if slices.Contains(left, id) { // the folder was deleted after they were moved
+					return errMoved
+				}
 				return symbols.ErrFolderNotFound
 			}
 		}

@@ -213,29 +213,25 @@ func removeTrash(ctx context.Context, tx Tx, id int64) error {
 // because it is marked as expired.
 func (s Symbols) PruneTrash(ctx context.Context, oldest time.Time, size int64) (more bool, err error) {
 	const step = 200 // rows
-	var last int64
-	err = s.DB.QueryRow(ctx, `
-		SELECT coalesce(max(id), 0)
+	const pruned = `
+		SELECT id
 		FROM (
 			SELECT id, deleted_at, sum(size) OVER (ORDER BY id DESC) AS total
 			FROM canvasback_trash
 			WHERE tenant = $1
 		) AS entry
-		WHERE deleted_at <= $2 OR total > $3`,
-		s.Of, oldest, size,
-	).Scan(&last)
-	if err != nil || last == 0 {
+		WHERE deleted_at <= $2 OR total > $3`
+	var some bool
+	err = s.DB.QueryRow(ctx, `SELECT EXISTS (`+pruned+`)`, s.Of, oldest, size).Scan(&some)
+	if err != nil || !some {
 		return false, err
 	}
-	const oldestEntries = ` IN (
-		SELECT id
-		FROM canvasback_trash
-		WHERE tenant = $1 AND id <= $2
+	const someEntries = ` IN (` + pruned + `
 		ORDER BY id
-		LIMIT CAST($3 AS bigint)
+		LIMIT CAST($4 AS bigint)
 	)`
 	err = s.DB.Transact(ctx, func(tx Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE canvasback_trash SET deleted_at = $4 WHERE id`+oldestEntries, s.Of, last, step, time.UnixMilli(0))
+		_, err := tx.Exec(ctx, `UPDATE canvasback_trash SET deleted_at = $5 WHERE id`+someEntries, s.Of, oldest, size, step, time.UnixMilli(0))
 		if err != nil {
 			return err
 		}
@@ -244,19 +240,19 @@ func (s Symbols) PruneTrash(ctx context.Context, oldest time.Time, size int64) (
 			WHERE id IN (
 				SELECT id
 				FROM canvasback_trash_symbols
-				WHERE trash_id`+oldestEntries+`
-				LIMIT CAST($3 AS bigint)
+				WHERE trash_id`+someEntries+`
+				LIMIT CAST($4 AS bigint)
 			)`,
-			s.Of, last, step,
+			s.Of, oldest, size, step,
 		)
 		if err != nil {
 			return err
 		}
 		entries, err := tx.Exec(ctx, `
 			DELETE FROM canvasback_trash
-			WHERE id`+oldestEntries+`
+			WHERE id`+someEntries+`
 				AND NOT EXISTS (SELECT 1 FROM canvasback_trash_symbols WHERE trash_id = canvasback_trash.id)`,
-			s.Of, last, step,
+			s.Of, oldest, size, step,
 		)
 		more = entries == step || rows == step
 		return err
