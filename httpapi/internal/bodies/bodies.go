@@ -6,7 +6,7 @@
 // written. It is cached then, if it has not changed and fits.
 //
 // Invariants: a body is not older than the call that returns it. All of a settled body
-// is of one version; an unsettled one may also have later changes.
+// is of one version; an unsettled one may also have later changes, or be a page that ends early.
 package bodies
 
 import (
@@ -211,6 +211,7 @@ func (l *Library) tryFill(ctx context.Context, key Key, size int64, memory Memor
 		}
 		switch {
 		case errors.As(err, new(*memoryError)) && !first:
+			c.short = true
 			c.interrupt(key, next)
 			return c, false, nil
 		case err != nil:
@@ -219,6 +220,7 @@ func (l *Library) tryFill(ctx context.Context, key Key, size int64, memory Memor
 			c.version, c.image = p.version, p.image
 			c.gzip = key.Gzip && key.Kind != Image && (p.more || len(p.data) >= MinCompressed)
 		case p.version != c.version:
+			c.short = true
 			c.interrupt(key, next)
 			return c, true, nil
 		}

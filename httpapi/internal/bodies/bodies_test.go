@@ -228,11 +228,16 @@ func TestLibrary_StreamsWithoutMemory(t *testing.T) {
 	want, _ := read(t, l, Key{Kind: Contents, ID: 1})
 	is.Equal(out.String(), want)
 
-	page, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1, Range: symbols.Range{Limit: 40}}, nil, memory.New())
+	key := Key{Kind: Contents, ID: 1, Range: symbols.Range{Limit: 40}}
+	l = newLibrary(t, 64<<20, 50, 4000)
+	page, err := l.Get(t.Context(), key, nil, memory.New())
 	is.NoErr(err)
-	is.True(page.Settled)
+	is.True(!page.Settled) // it ends early
 	is.True(page.Next > 5 && page.Next < 40)
 	page.Release()
+	_, page = read(t, l, key)
+	is.True(page.Settled)
+	is.Equal(page.Next, int64(40))
 }
 
 // TestLibrary_WaitsForMemory: what fits only later is read again when it fits.

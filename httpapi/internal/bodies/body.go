@@ -12,7 +12,7 @@ import (
 type Body struct {
 	Version symbols.Version
 	Current bool // the client has this version, and there is nothing to write
-	Settled bool // of exactly this version; otherwise it may have later changes
+	Settled bool // all of exactly this version; otherwise it may have later changes, or end early
 	Gzip    bool
 	Next    int64 // the id after which the next page of a list begins, or 0
 	Image   ImageInfo

@@ -22,13 +22,14 @@ type content struct {
 	plain   int64    // their size
 	image   ImageInfo
 	next    int64          // the id after which the next page of a list begins, or 0
+	short   bool           // another read of the same version may end elsewhere
 	rest    *symbols.Range // what is not in parts; nil for a complete body
 
 	pins   int    // responses that write it; guarded by Library.pins, like memory
 	memory Memory // nil if it is small
 }
 
-func (c *content) settled() bool { return c.rest == nil }
+func (c *content) settled() bool { return c.rest == nil && !c.short }
 
 // cost returns how many bytes the content takes in memory.
 func (c *content) cost() int64 {
