@@ -76,7 +76,8 @@ func (r *reader) readDrawio(file string, content []byte, folders []string) error
 // openDrawio returns the title of a library, and its JSON, or nil if there is none. A
 // decoder of XML would have a copy of all the JSON in memory.
 func openDrawio(content []byte) (title string, text io.Reader) {
-	decoder := xml.NewDecoder(bytes.NewReader(content))
+	const maxTag = 64 << 10 // a decoder keeps 48 bytes for each attribute
+	decoder := xml.NewDecoder(bytes.NewReader(content[:min(len(content), maxTag)]))
 	decoder.Strict = false // some do not escape "&"
 	var root xml.StartElement
 	for root.Name.Local == "" {
@@ -162,14 +163,16 @@ func (r *reader) inflateDiagram(text string) (string, error) {
 		return text, nil
 	}
 	compressed := base64.NewDecoder(base64.StdEncoding, strings.NewReader(text))
-	encoded, err := io.ReadAll(io.LimitReader(flate.NewReader(compressed), r.remaining+1))
+	limit := min(r.remaining, r.dataRemaining) // the symbol has the image of the diagram
+	var encoded strings.Builder
+	size, err := io.Copy(&encoded, io.LimitReader(flate.NewReader(compressed), limit+1))
 	if err != nil {
 		return "", fileError("broken diagram")
 	}
-	if r.remaining -= int64(len(encoded)); r.remaining < 0 {
+	if r.remaining -= size; size > limit {
 		return "", tooLarge("the library is too large: its diagrams are too large when decompressed")
 	}
-	return picture.Unescape(string(encoded)), nil
+	return picture.Unescape(encoded.String()), nil
 }
 
 // imageOfStyle returns the data URL in the style of the only cell with one, or "".
@@ -221,7 +224,8 @@ func WriteDrawio(w io.Writer, pages func(after int64) (symbols.Page, error)) err
 			return err
 		}
 		separator = ","
-		return xml.EscapeText(w, encodeJSON(entry))
+		text := bytes.ReplaceAll(encodeJSON(entry), []byte("\ufffe"), []byte(`\ufffe`)) // XML has neither
+		return xml.EscapeText(w, bytes.ReplaceAll(text, []byte("\uffff"), []byte(`\uffff`)))
 	})
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,12 +42,36 @@ func (e *iconEntry) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// icons are icons by name, at most as many as are left.
+type icons struct {
+	byName map[string]iconEntry // nil without icons
+	left   int
+}
+
+// UnmarshalJSON reads one icon after the other: each takes many times its JSON.
+func (i *icons) UnmarshalJSON(text []byte) error {
+	entries := json.NewDecoder(bytes.NewReader(text))
+	if start, _ := entries.Token(); start != json.Delim('{') {
+		return nil
+	}
+	i.byName = make(map[string]iconEntry)
+	for entries.More() {
+		name, _ := entries.Token() // the JSON is valid
+		var entry iconEntry
+		if i.left--; i.left < 0 || entries.Decode(&entry) != nil {
+			return ErrTooLarge
+		}
+		i.byName[name.(string)] = entry
+	}
+	return nil
+}
+
 // iconSet is a set of icons in the JSON of Iconify.
 type iconSet struct {
-	icon                         // defaults
-	Prefix  string               `json:"prefix"`
-	Icons   map[string]iconEntry `json:"icons"`
-	Aliases map[string]iconEntry `json:"aliases"`
+	icon           // defaults
+	Prefix  string `json:"prefix"`
+	Icons   icons  `json:"icons"`
+	Aliases icons  `json:"aliases"`
 	Info    struct {
 		Author struct {
 			Name string `json:"name"`
@@ -60,14 +85,21 @@ type iconSet struct {
 
 // readIconify adds the symbols of an icon set, those with the names of aliases last.
 func (r *reader) readIconify(file string, content []byte, folders []string) error {
-	var set iconSet
+	limit := r.options.Limits.Entries
+	set := iconSet{Icons: icons{left: limit}, Aliases: icons{left: limit}}
 	err := json.Unmarshal(bytes.TrimPrefix(content, []byte("\ufeff")), &set)
-	if err != nil || set.Prefix == "" || set.Icons == nil {
+	switch {
+	case errors.Is(err, ErrTooLarge):
+		return tooManyEntries(limit)
+	case err != nil || set.Prefix == "" || set.Icons.byName == nil:
 		return r.addSymbol(file, symbols.NewSymbol{}, fileError("not an icon set: prefix or icons are missing"))
 	}
-	for _, name := range slices.Concat(slices.Sorted(maps.Keys(set.Icons)), slices.Sorted(maps.Keys(set.Aliases))) {
+	for _, name := range slices.Concat(slices.Sorted(maps.Keys(set.Icons.byName)), slices.Sorted(maps.Keys(set.Aliases.byName))) {
 		found, err := set.find(name, 0)
 		if found.Hidden != nil && *found.Hidden {
+			if err := r.checkEntries(); err != nil {
+				return err
+			}
 			r.contents.Ignored = append(r.contents.Ignored, FileNote{printable(name), "hidden icon"})
 			continue
 		}
@@ -85,10 +117,10 @@ func (r *reader) readIconify(file string, content []byte, folders []string) erro
 // find returns an icon, with what its aliases change.
 func (s *iconSet) find(name string, depth int) (icon, error) {
 	const maxDepth = 10
-	if found, ok := s.Icons[name]; ok {
+	if found, ok := s.Icons.byName[name]; ok {
 		return found.icon, found.err
 	}
-	alias, ok := s.Aliases[name]
+	alias, ok := s.Aliases.byName[name]
 	if !ok || depth == maxDepth {
 		return icon{}, fileError("the parent of this alias is missing")
 	}

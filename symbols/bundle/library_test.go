@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -250,4 +251,20 @@ func TestRead_ZipOfPicturesAndLibraries(t *testing.T) {
 	one := readLibrary(t, drawing, &bundle.Options{Name: "Gate valve"})
 	is.Equal(one.Files[0].Symbol.Data, drawingData("Gate valve"))
 	is.Equal(readLibrary(t, jpg.String(), nil).Files[0].Symbol.Name, "symbol")
+}
+
+func TestRead_IconifyMetaIsValid(t *testing.T) {
+	_, err := bundle.Read(t.Context(), []byte(`{"prefix":"a","icons":{"a":{"body":"<g/>"}},"info":{"author":{"name":"A\u0000B"}}}`), nil)
+	rejected, ok := errors.AsType[*bundle.RejectedError](err)
+	is.New(t).True(ok && rejected.Files[0].Reason == "meta must not contain a NUL character")
+}
+
+func TestWriteDrawio_KeepsNames(t *testing.T) {
+	is := is.New(t)
+	const name = "a\uffff\ufffeb\u2028c\x01<&>\"'\u0085"
+	var out bytes.Buffer
+	is.NoErr(bundle.WriteDrawio(&out, pagesOf([]symbols.NewSymbol{{Name: name, Type: "a/b", Data: drawing}}, 1)))
+	contents, err := bundle.Read(t.Context(), out.Bytes(), nil)
+	is.NoErr(err)
+	is.Equal(contents.Files[0].Symbol.Name, name)
 }

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/flate"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -305,6 +306,45 @@ func TestWrite_IsNotABomb(t *testing.T) {
 	contents, err := bundle.Read(t.Context(), writeBundle(t, "F", list...), &bundle.Options{Limits: bundle.Limits{Ratio: 100}})
 	if err != nil || len(contents.Files) != 8 {
 		t.Error(err)
+	}
+}
+
+// TestRead_BombsInLibraries: what is small in a library is large in memory.
+func TestRead_BombsInLibraries(t *testing.T) {
+	is := is.New(t)
+	var diagram bytes.Buffer
+	deflate(t, &diagram, make([]byte, 100<<20))
+	text := `<mxlibrary>[{"xml":"` + base64.StdEncoding.EncodeToString(diagram.Bytes()) + `"}]</mxlibrary>`
+	wantTooLarge(t, []byte(text+strings.Repeat(" ", 1<<20)), bundle.Limits{}, 60)
+
+	icons := new(strings.Builder)
+	for i := range 400_000 {
+		fmt.Fprintf(icons, `"%d":{},`, i)
+	}
+	wantTooLarge(t, []byte(`{"prefix":"a","icons":{`+icons.String()+`"a":{}}}`), bundle.Limits{}, 60)
+
+	for _, text := range []string{
+		`<mxlibrary` + strings.Repeat(" a", 1<<20) + `>[]</mxlibrary>`,
+		`<svg xmlns="http://www.w3.org/2000/svg"` + strings.Repeat(` a=""`, 1<<19) + `/>`,
+	} {
+		is.True(allocated(func() {
+			_, err := bundle.Read(t.Context(), []byte(text), nil)
+			is.True(err != nil)
+		}) < 20)
+	}
+}
+
+func TestRead_EntriesOfLibraries(t *testing.T) {
+	is := is.New(t)
+	for _, text := range []string{
+		`{"prefix":"a","icons":{"a":{"body":"x","hidden":true},"b":{"body":"x","hidden":true},"c":{"body":"x","hidden":true}}}`,
+		`{"prefix":"a","icons":{"a":{},"b":{}},"aliases":{"c":{}}}`,
+		`<mxlibrary>[{},{},{}]</mxlibrary>`,
+	} {
+		for limit, tooLarge := range map[int]bool{2: true, 3: false} {
+			_, err := bundle.Read(t.Context(), []byte(text), &bundle.Options{Skip: true, Limits: bundle.Limits{Entries: limit}})
+			is.Equal(errors.Is(err, bundle.ErrTooLarge), tooLarge)
+		}
 	}
 }
 

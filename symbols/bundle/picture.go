@@ -62,7 +62,9 @@ func (i image) symbol() (symbol symbols.NewSymbol, err error) {
 		return symbol, fileError(err.Error())
 	}
 	if len(i.meta) > 0 {
-		symbol.Meta = string(encodeJSON(i.meta))
+		if symbol.Meta, err = ParseMeta(encodeJSON(i.meta)); err != nil {
+			return symbol, fileError(err.Error())
+		}
 	}
 	// The JSON is not encoded at once, because that takes three times its size.
 	before, after, _ := strings.Cut(string(encodeJSON(imageData{i.name, mimeType, []byte{}, width, height})), `"content":""`)

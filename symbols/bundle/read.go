@@ -96,8 +96,8 @@ type reader struct {
 // the symbol is invalid, it rejects the file and returns nil. Any other error
 // is returned and ends Read.
 func (r *reader) addSymbol(name string, symbol symbols.NewSymbol, err error) error {
-	if len(r.contents.Files) >= r.options.Limits.Entries {
-		return tooManyEntries(r.options.Limits.Entries)
+	if err := r.checkEntries(); err != nil {
+		return err
 	}
 	size := int64(len(symbol.Data))
 	if size > r.options.Limits.Symbol {
@@ -121,6 +121,15 @@ func (r *reader) addSymbol(name string, symbol symbols.NewSymbol, err error) err
 		symbol.Data = ""
 	}
 	r.contents.Files = append(r.contents.Files, File{Name: printable(name), Symbol: symbol})
+	return nil
+}
+
+// checkEntries returns an error if there may be no further entry.
+func (r *reader) checkEntries() error {
+	limit := r.options.Limits.Entries
+	if len(r.contents.Files)+len(r.contents.Ignored)+len(r.contents.Skipped)+r.rejected.Count >= limit {
+		return tooManyEntries(limit)
+	}
 	return nil
 }
 

@@ -57,7 +57,12 @@ func svgSize(content []byte) (width, height float64, err error) {
 }
 
 const (
-	maxDepth   = 1000 // of nested elements; browsers have a similar limit
+	maxDepth = 1000 // of nested elements; browsers have a similar limit
+
+	// maxAttributes of a tag is far beyond what drawings have, also in a script. The decoder
+	// keeps 48 bytes for each.
+	maxAttributes = 1 << 16
+
 	entityText = "\ufffd"
 	whiteSpace = " \t\r\n"
 )
@@ -69,6 +74,11 @@ var declaredEntity = regexp.MustCompile(`<!ENTITY\s+([^\s%]+)\s`)
 // attributes, but no truncated one. References to entities that the document declares
 // become entityText, which is not longer than any of them.
 func parseXML(content []byte) (root xml.StartElement, ok bool) {
+	for tag := range bytes.SplitSeq(content, []byte("<")) {
+		if bytes.Count(tag, []byte("=")) > maxAttributes {
+			return root, false
+		}
+	}
 	decoder := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(content, []byte("\ufeff"))))
 	decoder.CharsetReader = charsetReader
 	decoder.Entity = make(map[string]string)
