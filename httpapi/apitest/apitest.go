@@ -155,13 +155,13 @@ func (t headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// AddFile adds a file below [FilesURL], or replaces it, and returns its URL. Its
+// AddFile adds a file below [FilesURL], or replaces it, and returns its URL. The name may have slashes. Its
 // modification time is the time of the Clock.
 func (s *Server) AddFile(name, content string) string {
 	s.files.mu.Lock()
 	defer s.files.mu.Unlock()
 	s.files.files[name] = &fstest.MapFile{Data: []byte(content), ModTime: s.Clock.Now()}
-	return FilesURL + url.PathEscape(name)
+	return FilesURL + (&url.URL{Path: name}).EscapedPath()
 }
 
 // RegisterExport adds a file and registers it as the export of the source.

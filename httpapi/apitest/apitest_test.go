@@ -11,6 +11,7 @@ import (
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/keys"
@@ -45,6 +46,9 @@ func TestServer_ServesTheAPI(t *testing.T) {
 		strings.NewReader(`{"sourceFileUrl":"https://drawings.example/1"}`))
 	is.Equal(readResponse(t, response, err), "200 %PDF")
 	is.Equal(response.Header.Get("Content-Disposition"), `attachment; filename="drawing one.pdf"`)
+
+	_, _, err = s.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: s.AddFile("2024/plan 1.pdf", "%PDF")})
+	is.NoErr(err)
 
 	expiry := new(s.Clock.Now().Add(time.Hour))
 	issued, err := s.Keys.Create(t.Context(), keys.Fields{ExpiresAt: expiry})
