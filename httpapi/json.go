@@ -133,6 +133,14 @@ func (o *optional[T]) pointer() *T {
 	return &o.value
 }
 
+// list returns the value, if the field is present.
+func (o *optional[T]) list() []T {
+	if !o.set {
+		return nil
+	}
+	return []T{o.value}
+}
+
 // decodeList decodes a JSON array of at most most elements, and one more if it is longer:
 // short elements would take many times the memory of the body. A null is an error unless T
 // decodes itself.

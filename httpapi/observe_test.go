@@ -199,6 +199,8 @@ func TestObserve_NamesEachRecordOfABulkRequest(t *testing.T) {
 		{"POST", "/symbol/folders", `{"name":"A"}`, client, 201, records("folder", 1)},
 		{"POST", "/symbol/folders/1/import", string(zipOf(t, "a.svg", "<svg/>", "b.svg", "<svg/>")), zipped, 201, append(records("folder", 1), records("symbol", 1, 2)...)},
 		{"PATCH", "/symbol/symbols", `{"ids":[1,2],"addTags":["x"]}`, client, 200, records("symbol", 1, 2)},
+		{"PATCH", "/symbol/symbols", `{"ids":[1],"folderId":77}`, client, 404, append(records("symbol", 1), records("folder", 77)...)},
+		{"PATCH", "/symbol/symbols/1", `{"folderId":1}`, client, 200, append(records("symbol", 1), records("folder", 1)...)},
 		{"POST", "/symbol/symbols/delete", `{"ids":[2,77]}`, client, 404, records("symbol", 2, 77)},
 		{"POST", "/symbol/symbols/delete", `{"ids":[1]}`, client, 200, records("symbol", 1)},
 		{"POST", "/admin/api-keys", `{}`, admin, 201, records("key", 2)},

@@ -196,6 +196,7 @@ func (e symbolEndpoints) updateSymbol(c *call) error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
+	t.touch("folder", in.FolderID.list()...)
 	tags, meta, err := in.details()
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ type updateSymbolsRequest struct {
 
 func (e symbolEndpoints) updateSymbols(ctx context.Context, t target, in updateSymbolsRequest) (reply, error) {
 	t.touch("symbol", in.IDs...)
+	t.touch("folder", in.FolderID.list()...)
 	updated, err := e.service(t.tenant).UpdateSymbols(ctx, in.IDs, symbols.BulkFields{
 		FolderID:   in.FolderID.pointer(),
 		AddTags:    in.AddTags,
@@ -74,6 +75,7 @@ type restoreRequest struct {
 }
 
 func (e symbolEndpoints) restore(ctx context.Context, t target, in restoreRequest) (reply, error) {
+	t.touch("folder", in.FolderID.list()...)
 	restored, err := e.service(t.tenant).Restore(ctx, t.id, in.FolderID.pointer(), t.by)
 	switch {
 	case err != nil:
