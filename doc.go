@@ -13,8 +13,11 @@
 //	  files       opens files on the local disk
 //	  s3          opens objects of S3-compatible stores, presigns URLs
 //	  filename    makes file names portable
+//	  ziptest     tests archives with other programs
 //	httpapi     serves all three as an http.Handler
 //	  apitest     an in-memory server for an application's tests
+//	  client      a client in JavaScript, which the API also serves
+//	  conform     tests a deployment from outside
 //	  console     a web page for the API
 //	storage     documents what the drivers have in common
 //	  memory, sqlite, postgres   the drivers

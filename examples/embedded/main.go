@@ -6,7 +6,7 @@
 //
 //	go run ./examples/embedded
 //	curl -s -X POST localhost:8090/canvas/admin/api-keys -H 'x-admin-key: let me in'
-//	curl -s localhost:8090/report -H 'x-api-key: cbk_...'
+//	curl -s localhost:8090/report -H 'x-api-key: app_...'
 //	curl -s localhost:8090/
 //	curl -s localhost:8090/metrics
 package main
