@@ -45,10 +45,15 @@ func (unreadable) Read([]byte) (int, error) {
 
 func (unreadable) Close() error { return nil }
 
-// Read reads at BodyRate at least.
+// Read reads at BodyRate at least: each window has a deadline for as much as that requires.
 func (b *requestBody) Read(p []byte) (int, error) {
-	if b.missing <= 0 {
-		b.startWindow()
+	if rate := b.call.api.options.Limits.BodyRate; b.missing <= 0 && rate >= 0 && b.call.r.ContentLength != 0 {
+		b.missing = rate * int64(bodyWindow/time.Second)
+		deadline := time.Now().Add(bodyWindow)
+		if !b.end.IsZero() && b.end.Before(deadline) {
+			deadline = b.end
+		}
+		b.control().SetReadDeadline(deadline)
 	}
 	n, err := b.source.Read(p)
 	b.missing -= int64(n)
@@ -69,20 +74,6 @@ func (b *requestBody) isEmpty() bool {
 	}
 	n, err := b.Read(make([]byte, 1))
 	return n == 0 && err == io.EOF
-}
-
-// startWindow sets the deadline for as much of the body as BodyRate requires.
-func (b *requestBody) startWindow() {
-	rate := b.call.api.options.Limits.BodyRate
-	if rate < 0 || b.call.r.ContentLength == 0 {
-		return
-	}
-	b.missing = rate * int64(bodyWindow/time.Second)
-	deadline := time.Now().Add(bodyWindow)
-	if !b.end.IsZero() && b.end.Before(deadline) {
-		deadline = b.end
-	}
-	b.control().SetReadDeadline(deadline)
 }
 
 // readAll returns the body. When a part has arrived, it reserves factor times the memory
@@ -109,18 +100,13 @@ func (b *requestBody) readAll(factor int64) ([]byte, error) {
 		}
 		size := min(4*int64(cap(body)), max(length, int64(cap(body))+512))
 		if err := b.reserve(factor * size); err != nil {
-			b.discard()
+			// Most clients do not read a response before they have sent their request.
+			b.control().SetReadDeadline(time.Now().Add(bodyWindow))
+			io.Copy(io.Discard, b.source)
 			return nil, err
 		}
 		body = append(make([]byte, 0, size), body...)
 	}
-}
-
-// discard reads the rest of the body for one window. Most clients do not read a
-// response before they have sent their request.
-func (b *requestBody) discard() {
-	b.control().SetReadDeadline(time.Now().Add(bodyWindow))
-	io.Copy(io.Discard, b.source)
 }
 
 // reserve is [call.reserve] while the body arrives. It may wait until the bodies of

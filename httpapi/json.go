@@ -23,8 +23,9 @@ func (c *call) decode(in any) error {
 	if len(body) == 0 {
 		return nil
 	}
-	if !isUTF8(c.r.Header.Get("Content-Type")) {
-		return errCharset
+	_, parameters, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+	if charset, ok := parameters["charset"]; ok && !strings.EqualFold(charset, "utf-8") && !strings.EqualFold(charset, "utf8") {
+		return errCharset // all JSON is UTF-8 (RFC 8259, section 8.1)
 	}
 	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) > 0 && start[0] != '{' {
 		return invalidRequest("body must be a JSON object")
@@ -39,14 +40,6 @@ func (c *call) decode(in any) error {
 // 6839, section 3.1).
 func isJSON(mediaType string) bool {
 	return mediaType == "application/json" || strings.Contains(mediaType, "/") && strings.HasSuffix(mediaType, "+json")
-}
-
-// isUTF8 reports whether a content type has the charset UTF-8, that of all JSON (RFC
-// 8259, section 8.1), or none.
-func isUTF8(contentType string) bool {
-	_, parameters, _ := mime.ParseMediaType(contentType)
-	charset, ok := parameters["charset"]
-	return !ok || strings.EqualFold(charset, "utf-8") || strings.EqualFold(charset, "utf8")
 }
 
 // decodeErrorMessage returns the message of a decoding error. It begins with the

@@ -55,7 +55,9 @@ func Run(t *testing.T, options Options) {
 	run := func(area string, test func(*suite)) {
 		t.Run(area, func(t *testing.T) {
 			s := &suite{T: t, options: options}
-			s.key, s.keyPath = s.createKey()
+			created := decode[issued](s.send("POST", "/admin/api-keys", fmt.Sprintf(`{"name":%q}`, randomName())).want(201))
+			s.key, s.keyPath = created.APIKey, "/admin/api-keys/"+created.Key.id()
+			s.deleteLater(s.keyPath)
 			test(s)
 		})
 	}
@@ -210,14 +212,6 @@ func (s *suite) skipIfOpen() {
 type issued struct {
 	APIKey string
 	Key    record
-}
-
-func (s *suite) createKey() (raw, path string) {
-	s.Helper()
-	created := decode[issued](s.send("POST", "/admin/api-keys", fmt.Sprintf(`{"name":%q}`, randomName())).want(201))
-	path = "/admin/api-keys/" + created.Key.id()
-	s.deleteLater(path)
-	return created.APIKey, path
 }
 
 func (s *suite) createFolder() (path string) {

@@ -52,7 +52,9 @@ func (r *reader) readDrawio(file string, content []byte, folders []string) error
 		}
 		name := entry.Title
 		if strings.TrimSpace(name) == "" {
-			name = fmt.Sprintf("%s %d", r.libraryName(title, file), position)
+			_, base := splitPath(file)
+			library := cmp.Or(strings.TrimSpace(title), stem(base), r.options.Name, r.options.Folder, "symbol")
+			name = fmt.Sprintf("%s %d", library, position)
 		}
 		var picture image
 		if mistyped {

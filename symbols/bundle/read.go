@@ -266,12 +266,6 @@ func beginsWith(content []byte, text string) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(content, " \t\r\n\ufeff"), []byte(text))
 }
 
-// libraryName returns the name of a library in a file.
-func (r *reader) libraryName(title, file string) string {
-	_, base := splitPath(file)
-	return cmp.Or(strings.TrimSpace(title), stem(base), r.options.Name, r.options.Folder, "symbol")
-}
-
 // zipName returns the name of an entry, which is in code page 437 if it is not in UTF-8.
 func zipName(entry *zip.File) string {
 	const utf8Flag = 1 << 11

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"example.com/canvasback/symbols"
 )
@@ -54,7 +55,8 @@ func (b *Body) Write(ctx context.Context, w io.Writer) error {
 		}
 	}
 	if c.rest != nil {
-		next, rest := c.continued(), *c.rest
+		next := &content{version: c.version, parts: slices.Clip(c.parts), size: c.size, gzip: c.gzip, crc: c.crc, plain: c.plain}
+		rest := *c.rest
 		b.Release()
 		if err := b.writeRest(ctx, w, next, rest); err != nil {
 			return err

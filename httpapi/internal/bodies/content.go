@@ -59,11 +59,6 @@ func (c *content) append(part []byte) {
 	c.parts, c.size = append(c.parts, part), c.size+int64(cap(part))
 }
 
-// continued returns a copy that can be continued. Its parts are those of c.
-func (c *content) continued() *content {
-	return &content{version: c.version, parts: slices.Clip(c.parts), size: c.size, gzip: c.gzip, crc: c.crc, plain: c.plain}
-}
-
 // drop forgets the parts, which are written, and goes on.
 func (c *content) drop() { c.parts, c.size = nil, 0 }
 

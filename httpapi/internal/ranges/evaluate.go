@@ -105,23 +105,18 @@ func ParseTags(lines []string) (t Tags) {
 		return t
 	}
 	for {
-		tag, after, ok := cutTag(strings.TrimLeft(rest, " \t,"))
-		if !ok {
+		rest = strings.TrimLeft(rest, " \t,")
+		opaque, quoted := strings.CutPrefix(strings.TrimPrefix(rest, "W/"), `"`) // section 8.8.3
+		_, after, ok := strings.Cut(opaque, `"`)
+		if !ok || !quoted {
 			return t
 		}
-		t.List = append(t.List, tag)
+		t.List = append(t.List, strings.TrimSuffix(rest, after))
 		rest = strings.TrimLeft(after, " \t")
 		if rest != "" && rest[0] != ',' {
 			return t
 		}
 	}
-}
-
-// cutTag cuts the tag (section 8.8.3) at the start of text.
-func cutTag(text string) (tag, after string, ok bool) {
-	opaque, quoted := strings.CutPrefix(strings.TrimPrefix(text, "W/"), `"`)
-	_, after, ok = strings.Cut(opaque, `"`)
-	return strings.TrimSuffix(text, after), after, ok && quoted
 }
 
 // Match reports whether t is * or has the tag, by weak or strong comparison (section
