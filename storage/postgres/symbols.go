@@ -128,15 +128,6 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 	return list, err
 }
 
-func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
-	return sqlstore.List(ctx, s.db, sqlstore.ScanSegment, `
-		SELECT id, bit_xor(version)
-		FROM canvasback_symbol_segments
-		GROUP BY id
-		ORDER BY id`,
-	)
-}
-
 // Changes returns what transactions have changed that had not ended at a position: that is
 // the oldest transaction that runs. What has changed since then is returned until the
 // position is behind it. A history is from one start of the server to the next, which

@@ -94,10 +94,6 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 	return list, err
 }
 
-func (s symbolStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
-	return sqlstore.List(ctx, s.db, sqlstore.ScanSegment, `SELECT id, version FROM canvasback_symbol_segments ORDER BY id`)
-}
-
 // Changes reads the position first: what changes until the second statement is returned
 // again.
 func (s symbolStore) Changes(ctx context.Context, since symbols.Position) (set symbols.ChangeSet, err error) {

@@ -380,6 +380,13 @@ func (s Symbols) ContentsVersion(ctx context.Context, folderID int64) (version s
 	return version, orMissing(err, symbols.ErrFolderNotFound)
 }
 
+func (s Symbols) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
+	return List(ctx, s.DB, func(row Row) (segment symbols.Segment, err error) {
+		err = row.Scan(&segment.ID, &segment.Version)
+		return segment, err
+	}, `SELECT id, bit_xor(version) FROM canvasback_symbol_segments GROUP BY id ORDER BY id`)
+}
+
 func (s Symbols) ListSegment(ctx context.Context, id int64) ([]symbols.SegmentSymbol, error) {
 	return List(ctx, s.DB, func(row Row) (symbol symbols.SegmentSymbol, err error) {
 		symbol.SymbolInfo, err = scanInfo(row, &symbol.Tenant)
@@ -392,10 +399,4 @@ func (s Symbols) ListSegment(ctx context.Context, id int64) ([]symbols.SegmentSy
 		ORDER BY s.id`,
 		id*symbols.SegmentSize, (id+1)*symbols.SegmentSize-1,
 	)
-}
-
-// ScanSegment reads the id and the version of a segment.
-func ScanSegment(row Row) (segment symbols.Segment, err error) {
-	err = row.Scan(&segment.ID, &segment.Version)
-	return segment, err
 }
