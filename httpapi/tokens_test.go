@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -203,7 +204,12 @@ func TestTokens_InURL(t *testing.T) {
 	}
 	_, err := h.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(false)})
 	is.NoErr(err)
-	wantPolicy(h.send("GET", path+"?token="+h.rawKey, "").wantError(401, "unauthorized")) // says nothing of the key
+	const foreign = "SG.sixteen.characters"
+	_, err = h.options.Keys.Import(t.Context(), []keys.ImportedKey{{Digest: sha256.Sum256([]byte(foreign)), Fields: keys.Fields{Active: new(false)}}})
+	is.NoErr(err)
+	for _, raw := range []string{h.rawKey, foreign} {
+		wantPolicy(h.send("GET", path+"?token="+raw, "").wantError(401, "unauthorized")) // says nothing of the key
+	}
 	wantPolicy(h.send("GET", inURL, "").wantError(403, "forbidden"))
 	_, err = h.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(true)})
 	is.NoErr(err)

@@ -88,17 +88,21 @@ func (c *Checker) Client(ctx context.Context, ip func() string, values []string,
 func (c *Checker) CountWrong(ip string) error { return c.clientLimit.take(Network(ip), true) }
 
 // Token is Client for the values of the parameter token in a URL. They must be a page
-// token: a raw key in a URL is not accepted.
+// token: a raw key in a URL is not accepted, whatever its state.
 func (c *Checker) Token(ctx context.Context, ip func() string, values []string, permit func(*keys.Key) error) (keys.Key, error) {
 	if len(values) != 1 || !strings.Contains(values[0], ".") { // raw keys have none
 		return keys.Key{}, ErrTokenInvalid
 	}
-	return c.Client(ctx, ip, values, func(key *keys.Key) error {
+	key, err := c.Client(ctx, ip, values, func(key *keys.Key) error {
 		if key.Token == nil {
 			return ErrTokenInvalid
 		}
 		return permit(key)
 	})
+	if key.Token == nil && (err == keys.ErrInactive || err == keys.ErrExpired) { // a raw key of another form
+		err = ErrTokenInvalid
+	}
+	return key, err
 }
 
 // Admin returns the number of the admin key of a request, counted from 1. The limit of
@@ -114,6 +118,7 @@ func (c *Checker) Admin(ctx context.Context, ip string, values []string) (number
 	number, slow := c.admin.find(values[0])
 	use, long := recentID{ip, number}, len(values[0]) >= minRecentKey && c.admin.isClear(number)
 	if long && c.recentAdmins.has(use) {
+		c.recentAdmins.add(use)
 		return number, nil
 	}
 	if err := c.adminLimit.take(ip, number == 0); err != nil {
@@ -122,11 +127,12 @@ func (c *Checker) Admin(ctx context.Context, ip string, values []string) (number
 	if slow {
 		ctx, cancel := context.WithTimeout(ctx, c.timeout)
 		defer cancel()
-		if number, err = c.admin.compare(ctx, values[0]); err != nil {
-			return 0, fmt.Errorf("%w: wait for the comparison of a key: %w", keys.ErrUnavailable, err)
-		}
-		if number > 0 {
+		number, err = c.admin.compare(ctx, values[0])
+		if err != nil || number > 0 { // not known to be wrong
 			c.adminLimit.refund(ip)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("%w: wait for the comparison of a key: %w", keys.ErrUnavailable, err)
 		}
 	}
 	if number == 0 {

@@ -52,7 +52,8 @@ func (l *limiter) take(ip string, count bool) error {
 	if tat.Before(now) {
 		tat = now
 	}
-	if wait := tat.Add(l.interval).Sub(now) - time.Duration(l.burst)*l.interval; wait > 0 {
+	tolerance := time.Duration(min(float64(l.burst)*float64(l.interval), 1<<62)) // the product may overflow
+	if wait := tat.Add(l.interval).Sub(now) - tolerance; wait > 0 {
 		return &LimitError{wait}
 	}
 	if count {
@@ -62,7 +63,7 @@ func (l *limiter) take(ip string, count bool) error {
 	return nil
 }
 
-// refund undoes the count of a key that turned out to be right.
+// refund undoes the count of a key that turned out to be right, or was not compared.
 func (l *limiter) refund(ip string) {
 	hash := maphash.String(l.seed, ip)
 	l.mu.Lock()

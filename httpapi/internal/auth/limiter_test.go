@@ -3,6 +3,7 @@ package auth
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strconv"
 	"strings"
@@ -51,6 +52,7 @@ func TestLimiter_CountsOnlyWrongKeys(t *testing.T) {
 	is.True(l.take("a", false) != nil) // the limit holds for right keys too
 	l.refund("b")                      // without an entry
 	is.NoErr(newLimiter(-1, time.Hour).take("a", true))
+	is.NoErr(newLimiter(math.MaxInt, time.Hour).take("a", true))
 }
 
 func TestLimiter_LimitsEntries(t *testing.T) {

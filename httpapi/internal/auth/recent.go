@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// recentUse is how long a right admin key passes the limit of the client IP that has
-	// used it.
+	// recentUse is how long after its last use a right admin key passes the limit of the
+	// client IP that has used it.
 	recentUse = time.Hour
 
 	// minRecentKey is the length from which a key cannot be guessed in that time.

@@ -38,6 +38,10 @@ func TestChecker_RecentAdminPasses(t *testing.T) {
 		is.True(limited("a", "a wrong key of many characters"))
 		is.True(!limited("b", "wrong"))
 		is.True(limited("b", long)) // another IP
+		time.Sleep(time.Hour - time.Second)
+		is.True(!limited("a", long)) // counts from the last use
+		time.Sleep(time.Hour - time.Second)
+		is.True(!limited("a", long))
 		time.Sleep(time.Hour)
 		is.True(limited("a", long))
 	})
