@@ -39,12 +39,11 @@ func newCredentials(header http.Header, tokens []string) credentials {
 	return func() keyValues { return values }
 }
 
-// cutToken returns a request without the parameter token, and the values of that. A
-// browser cannot set a header for an image or an EventSource; on other routes the
-// parameter means nothing.
+// cutToken returns a request without the parameter token, and the values of that if the
+// request reads. A browser cannot set a header for an image or an EventSource; on other
+// routes the parameter means nothing.
 func cutToken(r *http.Request) (*http.Request, []string) {
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if !reads || !strings.HasSuffix(r.URL.Path, "/image") && !strings.HasSuffix(r.URL.Path, "/symbol/changes") {
+	if !strings.HasSuffix(r.URL.Path, "/image") && !strings.HasSuffix(r.URL.Path, "/symbol/changes") {
 		return r, nil
 	}
 	var values, others []string
@@ -70,5 +69,8 @@ func cutToken(r *http.Request) (*http.Request, []string) {
 		inner.RequestURI += "?" + inner.URL.RawQuery
 	}
 	inner.Form, inner.PostForm = nil, nil // may have it too
-	return inner, values
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return inner, values
+	}
+	return inner, nil // such as a preflight
 }

@@ -52,9 +52,11 @@
 // pages with an img element; such a response has Referrer-Policy: no-referrer.
 //
 // The requests that the application gets from the API, RequireClientKey and
-// Authenticate have neither header nor that parameter, so that nothing logs a key. An API
-// behind RequireClientKey or Authenticate takes the keys from the request context, and
-// verifies no key twice. The request of the caller is not modified: see [HideKeys].
+// Authenticate have neither header, so that nothing logs a key. Those from the API do not
+// have that parameter either. RequireClientKey and Authenticate neither remove nor accept
+// it, unless they are behind [HideKeys].
+// An API behind RequireClientKey or Authenticate takes the keys from the request context, and
+// verifies no key twice. The request of the caller is not modified.
 //
 // # Order of checks
 //

@@ -300,7 +300,8 @@ func (c *call) permitItems(service *exports.Service, items []exports.BatchItem) 
 	for _, item := range items {
 		if source, err := service.SourceKey(item.SourceURL); err == nil && !permitted[source] {
 			c.touchItems(items)
-			return &DeniedError{Message: "this page token is not for the source " + source}
+			const message = "this page token is not for the source "
+			return &DeniedError{Message: message + source, cause: errors.New(message + exports.RedactURL(source))}
 		}
 	}
 	return nil

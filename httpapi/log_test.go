@@ -35,6 +35,7 @@ func TestLog_RedactsSourceURLs(t *testing.T) {
 		delete(h.files, "gone.pdf")
 		h.client("POST", "/viewer/exports/download-batch", batchBody(source)).wantError(502, "export_failed")
 		h.client("POST", "/viewer/exports/download", exportBody(source)).wantError(502, "export_failed")
+		h.send("POST", "/viewer/exports/download", exportBody(source), "x-api-key", h.token(`{"sources":["other"]}`)).wantError(403, "forbidden")
 		is.True(strings.Contains(h.log.String(), shown))
 	}
 	is.True(!strings.Contains(h.log.String(), "secret"))

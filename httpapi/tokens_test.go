@@ -169,6 +169,7 @@ func TestTokens_InURL(t *testing.T) {
 	}
 	h := newHarness(t, func(o *httpapi.Options) {
 		o.Observe = seen.observe
+		o.AllowedOrigins = []string{"https://viewer.example"}
 		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error { show(r); return nil }
 		o.RequestID = func(r *http.Request) string { show(r); return "" }
 		o.ClientIP = func(r *http.Request) string { show(r); return "192.0.2.1" }
@@ -194,6 +195,8 @@ func TestTokens_InURL(t *testing.T) {
 		is.Equal(got.header.Get("Cross-Origin-Resource-Policy"), "cross-origin")
 		wantPolicy(h.send("HEAD", target, "").want(200))
 	}
+	h.send("OPTIONS", inURL, "", "Origin", "https://viewer.example", "Access-Control-Request-Method", "GET").want(204)
+	h.send("POST", inURL, "").wantError(405, "method_not_allowed")
 	is.True(len(requests) > 0)
 	is.True(!strings.Contains(strings.Join(requests, "\n"), token))
 	is.True(slices.Contains(requests, path+"?x=1&y"))
