@@ -140,8 +140,8 @@ func (c *call) watchStream(stop <-chan struct{}) <-chan struct{} {
 	return ended
 }
 
-// acceptsStream reports whether the request would still be accepted. Without a store that
-// is so for as long as keys are served from the cache.
+// acceptsStream reports whether the request would still be accepted. While the store is
+// unavailable it would, until its key or page token ends.
 func (c *call) acceptsStream() bool {
 	if !c.verified {
 		return true
@@ -150,7 +150,8 @@ func (c *call) acceptsStream() bool {
 	raw := append(values.client, values.token...)[0]
 	key, err := c.api.keys.VerifyFunc(c.detached(), raw, func(*keys.Key) error { return keys.SkipUse })
 	if err != nil {
-		return errors.Is(err, keys.ErrUnavailable)
+		end := c.key.ValidUntil()
+		return errors.Is(err, keys.ErrUnavailable) && (end.IsZero() || c.api.keys.Now().Before(end))
 	}
 	tenant, err := c.api.tenantOf(&key)
 	return err == nil && tenant == c.tenant && key.Allows(ScopeSymbolsRead)

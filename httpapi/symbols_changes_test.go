@@ -270,6 +270,25 @@ func TestChanges_UnavailableStore(t *testing.T) {
 	h.client("GET", "/symbol/changes", "").wantError(503, "unavailable")
 }
 
+// TestChanges_TokenExpiresDuringOutage has a stream of a key without an end, too.
+func TestChanges_TokenExpiresDuringOutage(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool, db := openSQLite(t, filepath.Join(t.TempDir(), "db"))
+	h := newHarness(t)
+	h.options.Keys = newKeyService(t, db.Keys(), &keys.Options{Now: h.clock.Now})
+	h.rawKey = h.keyOf("")
+	h.listen(httpapi.Handler(&h.options))
+	ofKey, ofToken := h.follow(""), h.follow("", "x-api-key", h.token(""))
+	is.NoErr(pool.Close())
+	h.clock.Add(2 * time.Hour)
+	for !ofToken.next().end {
+	}
+	for len(ofKey.received) > 0 {
+		is.True(!ofKey.next().end)
+	}
+}
+
 // TestChanges_ReadersConverge has two processes that change folders at random. Readers
 // that reload what events name, and reconnect at random, end with the current versions.
 func TestChanges_ReadersConverge(t *testing.T) {

@@ -438,6 +438,9 @@ func (s *Service) publicKey(raw string, digest Digest) (public PublicKey) {
 	return public
 }
 
+// Now returns the time of the clock, UTC, truncated to the millisecond.
+func (s *Service) Now() time.Time { return s.now() }
+
 func (s *Service) now() time.Time {
 	now := time.Now
 	if s.options.Now != nil {
