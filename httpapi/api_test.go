@@ -320,6 +320,40 @@ func TestAuthenticate_Nested(t *testing.T) {
 	}
 }
 
+// TestHideKeys_BehindRequireClientKey checks that it does not hide which key was verified.
+func TestHideKeys_BehindRequireClientKey(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var seen observer
+	h := newHarness(t, func(o *httpapi.Options) { o.Observe = seen.observe })
+	api := newAPI(t, h.options)
+	h.listen(api.RequireClientKey(httpapi.HideKeys(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key, _ := httpapi.KeyFromContext(r.Context())
+		is.Equal(key.ID, int64(1))
+		api.ServeHTTP(w, r)
+	}))))
+	h.client("GET", "/symbol/folders", "").want(200)
+	is.Equal(seen.last(t, 1).KeyID, int64(1))
+	key, err := h.options.Keys.Get(t.Context(), 1)
+	is.NoErr(err)
+	is.Equal(key.UseCount, int64(1))
+}
+
+// TestObserve_KeyBehindOpenMiddleware has a route that needs a key although the client
+// routes are open.
+func TestObserve_KeyBehindOpenMiddleware(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var seen observer
+	h := newHarness(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys, o.Observe = true, seen.observe })
+	api := newAPI(t, h.options)
+	h.listen(api.RequireClientKey(api))
+	token := h.token("")
+	is.Equal(seen.last(t, 1).KeyID, int64(1))
+	h.send("GET", "/viewer/key", "", "x-api-key", token).want(200)
+	is.Equal(len(seen.last(t, 2).TokenID), 8)
+}
+
 func TestAPI_SetsPattern(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

@@ -25,6 +25,7 @@ type call struct {
 	w     response
 	start time.Time
 
+	givenID     string // the request id
 	credentials credentials
 	outer       *call    // of middleware that the request has passed, or nil
 	inherited   bool     // credentials are those of outer
@@ -50,7 +51,7 @@ type call struct {
 }
 
 // newCall begins a request, of which it modifies nothing, with the given tokens of its
-// URL. It sets the request id of w.
+// URL. The caller sets the request id.
 func (a *API) newCall(w http.ResponseWriter, r *http.Request, tokens []string) *call {
 	c := &call{api: a, w: response{ResponseWriter: w}, start: time.Now()}
 	c.credentials = newCredentials(r.Header, tokens)
@@ -59,18 +60,18 @@ func (a *API) newCall(w http.ResponseWriter, r *http.Request, tokens []string) *
 		c.outer, c.inherited = passed.call, passed.call != nil && len(header) == len(r.Header)
 		c.credentials = passed.join(c.credentials)
 	}
-	passed := &passedCall{c.credentials, c, ""}
-	c.r = r.WithContext(context.WithValue(r.Context(), callKey{}, passed))
+	if c.credentials().token != nil { // the URL has a secret
+		w.Header().Set("Referrer-Policy", "no-referrer")
+	}
+	c.r = r.WithContext(context.WithValue(r.Context(), callKey{}, &passedCall{c.credentials, c}))
 	c.r.Header = header
-	passed.requestID = a.options.setRequestID(w, c.r)
 	return c
 }
 
 // passedCall is what this package knows of a request, in its context.
 type passedCall struct {
 	credentials credentials
-	call        *call // nil behind HideKeys
-	requestID   string
+	call        *call // nil behind HideKeys, unless it has the same keys
 }
 
 type callKey struct{}
@@ -78,8 +79,8 @@ type callKey struct{}
 // RequestIDFromContext returns the request id of a request to an [API], or "". It may be
 // the RequestID of fetch.Options.
 func RequestIDFromContext(ctx context.Context) string {
-	if passed, ok := ctx.Value(callKey{}).(*passedCall); ok {
-		return passed.requestID
+	if passed, ok := ctx.Value(callKey{}).(*passedCall); ok && passed.call != nil {
+		return passed.call.givenID
 	}
 	return ""
 }
@@ -111,12 +112,15 @@ func (p *passedCall) join(given credentials) credentials {
 func HideKeys(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shown, tokens := cutToken(r)
-		given := newCredentials(r.Header, tokens)
+		header, hidden := withoutKeys(r.Header), &passedCall{newCredentials(r.Header, tokens), nil}
 		if passed, ok := r.Context().Value(callKey{}).(*passedCall); ok {
-			given = passed.join(given)
+			hidden.credentials = passed.join(hidden.credentials)
+			if len(header) == len(r.Header) { // otherwise the call may have verified another key
+				hidden.call = passed.call
+			}
 		}
-		inner := shown.WithContext(context.WithValue(r.Context(), callKey{}, &passedCall{given, nil, ""}))
-		inner.Header = withoutKeys(r.Header)
+		inner := shown.WithContext(context.WithValue(r.Context(), callKey{}, hidden))
+		inner.Header = header
 		next.ServeHTTP(w, inner)
 		r.Pattern = inner.Pattern
 	})

@@ -123,6 +123,9 @@ func (c *call) observe() {
 	if outer := c.outer; outer != nil && outer.api == c.api && outer.observes {
 		outer.route, outer.code, outer.actor, outer.touched = c.route, c.code, c.actor, c.touched
 		outer.failure = c.failure
+		if c.keyID != 0 {
+			outer.keyID, outer.tokenID = c.keyID, c.tokenID
+		}
 		return
 	}
 	c.api.options.Observe(c.r.Context(), Observation{

@@ -252,6 +252,15 @@ func TestPanic_InClientIPIs500(t *testing.T) {
 	h.client("GET", "/symbol/folders", "").want(200)
 }
 
+func TestPanic_InRequestIDIs500(t *testing.T) {
+	t.Parallel()
+	h := serve(t, func(o *httpapi.Options) {
+		o.RequestID = func(*http.Request) string { panic("a bug") }
+	})
+	got := h.client("GET", "/symbol/folders", "").wantError(500, "internal")
+	is.New(t).True(got.header.Get("X-Request-Id") != "")
+}
+
 // panickingStore panics in every method but Shared.
 type panickingStore struct{ symbols.Store }
 

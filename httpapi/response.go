@@ -62,26 +62,24 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 const headerRequestID = "X-Request-Id"
 
-// setRequestID sets the request id of a response and returns it: the one that the
+// setRequestID sets the request id of the response, even if it panics: the one that the
 // application has set, else that of Options.RequestID, else the client's, else a new
 // one. It replaces invalid ones, because the application may pass on what a client
 // sent.
-func (o *Options) setRequestID(w http.ResponseWriter, r *http.Request) string {
-	id := w.Header().Get(headerRequestID)
-	if validRequestID(id) {
-		return id
+func (c *call) setRequestID() {
+	c.givenID = c.requestID()
+	defer func() {
+		if !validRequestID(c.givenID) {
+			c.givenID = c.r.Header.Get(headerRequestID)
+		}
+		if !validRequestID(c.givenID) {
+			c.givenID = uuid.Must(uuid.NewV7()).String()
+		}
+		c.w.Header().Set(headerRequestID, c.givenID)
+	}()
+	if f := c.api.options.RequestID; f != nil && !validRequestID(c.givenID) {
+		c.givenID = f(c.r)
 	}
-	if o.RequestID != nil {
-		id = o.RequestID(r)
-	}
-	if !validRequestID(id) {
-		id = r.Header.Get(headerRequestID)
-	}
-	if !validRequestID(id) {
-		id = uuid.Must(uuid.NewV7()).String()
-	}
-	w.Header().Set(headerRequestID, id)
-	return id
 }
 
 // validRequestID accepts 1 to 128 visible ASCII characters.

@@ -56,15 +56,16 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := a.newCall(w, shown, tokens)
 	defer c.observe()
 	defer c.recoverPanic()
+	header := c.w.Header()
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	c.setRequestID()
 	c.r.Pattern = ""
 	defer func() {
 		if c.r.Pattern != "" {
 			r.Pattern = strings.Replace(c.r.Pattern, "/", a.prefix+"/", 1)
 		}
 	}()
-	header := c.w.Header()
-	header.Set("Cache-Control", "no-store")
-	header.Set("X-Content-Type-Options", "nosniff")
 	hasPrefix := c.cutPrefix()
 	switch {
 	case a.cors.handle(&c.w, c.r):
@@ -75,7 +76,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !hasPrefix:
 		c.fail(errNoRoute)
 	default:
-		if strings.HasPrefix(c.r.URL.Path, "/viewer/exports/links/") || c.credentials().token != nil { // the URL has a secret
+		if strings.HasPrefix(c.r.URL.Path, "/viewer/exports/links/") { // the URL has a secret
 			header.Set("Referrer-Policy", "no-referrer")
 		}
 		// ServeMux redirects unclean paths, without the prefix under which it is

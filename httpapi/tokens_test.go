@@ -243,6 +243,12 @@ func TestHideKeys_TokenInURL(t *testing.T) {
 	got := h.send("GET", "/symbol/symbols/9/image?token="+h.token(""), "").wantError(404, "not_found")
 	is.Equal(got.header.Get("Referrer-Policy"), "no-referrer")
 	is.Equal(shown, "/symbol/symbols/9/image/symbol/symbols/9/image")
+
+	target := "/symbol/symbols/9/image?token=" + h.token("")
+	h.listen(httpapi.HideKeys(api.RequireClientKey(api)))
+	_, err := h.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(false)})
+	is.NoErr(err)
+	is.Equal(h.send("GET", target, "").wantError(403, "forbidden").header.Get("Referrer-Policy"), "no-referrer")
 }
 
 // TestTokens_Observed checks that an observation names the token.
