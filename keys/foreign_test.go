@@ -79,6 +79,35 @@ func TestImport_AcceptsForeignRawKeys(t *testing.T) {
 	})
 }
 
+// TestImport_AgainEndsTokens imports a deleted key again while its page token is cached.
+func TestImport_AgainEndsTokens(t *testing.T) {
+	testRunning(t, keys.Options{ForeignKeys: true}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		const raw = "sk-sixteen-characters"
+		ids, err := s.Import(t.Context(), []keys.ImportedKey{imported(raw)})
+		is.NoErr(err)
+		token := issueToken(t, s, raw, keys.TokenFields{}).Raw
+		is.NoErr(verify(t, s, token))
+		is.NoErr(s.Delete(t.Context(), ids[0]))
+		_, err = s.Import(t.Context(), []keys.ImportedKey{imported(raw)})
+		is.NoErr(err)
+		is.NoErr(verify(t, s, raw))
+		is.Equal(verify(t, s, token), keys.ErrUnknown)
+	})
+}
+
+// TestImport_TokenOfSlowClock issues a token in a process whose clock is behind that of the
+// one that has imported the key.
+func TestImport_TokenOfSlowClock(t *testing.T) {
+	testRunning(t, keys.Options{ForeignKeys: true}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		now := func() time.Time { return time.Now().Add(-5 * time.Second) }
+		slow := startService(t, store, &keys.Options{ForeignKeys: true, Now: now})
+		const raw = "sk-sixteen-characters"
+		_, err := s.Import(t.Context(), []keys.ImportedKey{imported(raw)})
+		is.NoErr(err)
+		is.NoErr(verify(t, s, issueToken(t, slow, raw, keys.TokenFields{}).Raw))
+	})
+}
+
 func TestImport_NeedsTheOptionAndNoPepper(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

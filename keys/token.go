@@ -110,6 +110,9 @@ func (s *Service) findToken(ctx context.Context, text string, leased bool, now t
 	if err != nil {
 		return nil, err
 	}
+	if e.key.ID != token.key.ID { // the key was deleted, and its raw key imported again
+		return nil, ErrUnknown
+	}
 	return token.permitted(e), nil
 }
 

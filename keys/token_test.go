@@ -200,6 +200,7 @@ func TestToken_RejectsOtherForms(t *testing.T) {
 		`{}`, `[]`, `null`, ``, `x`, `{"k":1}`, fmt.Sprintf(`{"e":%d}`, end), fmt.Sprintf(`{"k":null,"e":%d}`, end), `{"k":1,"e":null}`,
 		fmt.Sprintf(`{"k":1.0,"e":%d}`, end), fmt.Sprintf(`{"k":1,"e":%d.5}`, end), fmt.Sprintf(`{"k":1,"e":%de0}`, end),
 		fmt.Sprintf(`{"k":"1","e":%d}`, end), fmt.Sprintf(`{"k":-1,"e":%d}`, end), fmt.Sprintf(`{"k":0,"e":%d}`, end),
+		`{"k":1,"e":9223372036854775807}`, `{"k":1,"e":4611686018427387904}`,
 		fmt.Sprintf(`{"k":1,"e":%d}x`, end), `{"k":1,"e":-1}`, fmt.Sprintf(`{"k":1,"e":%d,"x":["%s"]}`, end, strings.Repeat("x", 4096)),
 		fmt.Sprintf(`{"k":1,"e":%d,"x":[%s"x"]}`, end, strings.Repeat(`"x",`, 100)), fmt.Sprintf("{\"k\":1,\"e\":%d,\"x\":[\"\xff\"]}", end),
 	} {

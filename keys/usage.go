@@ -16,7 +16,7 @@ const (
 // UsageFilter selects usage: of the last Days days, from 1 to 400, 30 if zero.
 type UsageFilter struct {
 	IDs   []int64 // up to 100 different keys; nil: the sum of all, deleted ones included
-	Owner *string // only of requests while the key had this owner; nil: of all
+	Owner *string // only of requests while the key had this owner, see Usage; nil: of all
 	Days  int
 }
 
@@ -35,8 +35,9 @@ type DayUsage struct {
 
 // Usage returns how many requests were accepted, as counted by UseCount: one element for
 // each of the IDs in their order, or one for the sum. It lacks what was not written to the
-// store yet, of the last [Options.FlushInterval]. The error matches [ErrInvalid] or
-// [ErrUnavailable], or is a [MissingError].
+// store yet, of the last [Options.FlushInterval]. What other processes write after a change
+// of the owner counts for the new one, and after a deletion not at all. The error matches
+// [ErrInvalid] or [ErrUnavailable], or is a [MissingError].
 func (s *Service) Usage(ctx context.Context, filter UsageFilter) ([]KeyUsage, error) {
 	filter.Days = cmp.Or(filter.Days, defaultUsageDays)
 	if filter.Days < 1 || filter.Days > maxUsageDays {

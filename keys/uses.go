@@ -113,7 +113,7 @@ func (u *use) markWritten(written Use) {
 }
 
 // uses holds the uses of the keys that this process has checked in the last minutes,
-// and of those that it has seen expired.
+// and of those that it has seen expired in the last day.
 type uses struct {
 	store Store
 	now   func() time.Time
@@ -168,19 +168,20 @@ func (u *uses) remove(key Key) {
 
 // pending returns uses that the store does not have, keys ascending: of the keys with the
 // ids, or of all if ids is nil. It removes written uses after idleTime. A key that was seen
-// expired keeps its use, because the clock may be set back.
+// expired keeps its use for a day, because the clock may be set back.
 func (u *uses) pending(ids []int64) (list []*use) {
 	now := time.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for id, use := range u.byID {
+		idle, expired := now.Sub(use.touched), use.expiry.Load() != 0 || use.previousExpiry.Load() != 0
 		switch {
 		case use.count.sum() != use.writtenCount.sum() || use.at.Load() != use.writtenAt.Load():
 			use.touched = now
 			if ids == nil || slices.Contains(ids, id.key) {
 				list = append(list, use)
 			}
-		case now.Sub(use.touched) > idleTime && use.expiry.Load() == 0 && use.previousExpiry.Load() == 0:
+		case idle > day || idle > idleTime && !expired:
 			delete(u.byID, id)
 		}
 	}
@@ -228,7 +229,7 @@ func (u *uses) flushLoop(ctx context.Context, interval time.Duration, log *slog.
 		case <-ctx.Done():
 			return u.flush(context.WithoutCancel(ctx), nil)
 		}
-		err := u.flush(ctx, nil)
+		err := u.flush(context.WithoutCancel(ctx), nil) // what is written when ctx ends must not count again
 		if err == nil {
 			err = u.pruneUsage(ctx)
 		}

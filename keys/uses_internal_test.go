@@ -49,5 +49,8 @@ func TestUses_AreWrittenInPartsAndRemovedWhenIdle(t *testing.T) {
 		time.Sleep(idleTime + time.Second)
 		flush()
 		is.Equal(len(u.byID), 1)
+		time.Sleep(day)
+		flush()
+		is.Equal(len(u.byID), 0)
 	})
 }

@@ -1,6 +1,7 @@
 package keys_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -61,6 +62,32 @@ func TestRun_RetriesFailedFlush(t *testing.T) {
 	})
 	stored := get(t, store, 1)
 	is.New(t).Equal(stored.LastUsedAt, used) // written when Run ended
+}
+
+// TestRun_StoppedDuringFlushCountsOnce stops Run between a commit and its response.
+func TestRun_StoppedDuringFlushCountsOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		store := newHookedStore()
+		s := newService(t, store, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- s.Run(ctx) }()
+		is.NoErr(verify(t, s, issue(t, s, keys.Fields{}).Raw))
+		store.touch.set(func(ctx context.Context, next func() (struct{}, error)) (none struct{}, err error) {
+			next()
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			return none, ctx.Err()
+		})
+		time.Sleep(defaultFlushInterval + 50*time.Millisecond)
+		cancel()
+		is.NoErr(<-done)
+		is.Equal(get(t, store, 1).UseCount, int64(1))
+	})
 }
 
 // TestUsage_IsKeptForDays uses a key once a day.

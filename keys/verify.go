@@ -60,7 +60,7 @@ func (s *Service) recordUse(e *entry, raw string, now time.Time, key *Key) {
 	if e.key.PublicKey == (PublicKey{}) && e.key.Token == nil && e.use.public.Load() == nil {
 		e.use.public.Store(&publicKeyOf{e.digest, s.publicKey(raw, e.digest)})
 	}
-	at := now.UnixMilli()
+	at := max(now.UnixMilli(), e.use.id.created) // a store ignores earlier ones, as of a slow clock
 	e.use.record(at)
 	*key = e.key
 	key.LastUsedAt = time.UnixMilli(at).UTC()

@@ -28,7 +28,7 @@ var encoding = base64.RawURLEncoding.Strict()
 // Claims are what a token states. A nil list is absent and restricts nothing.
 type Claims struct {
 	KeyID   int64    `json:"k"`
-	Expires int64    `json:"e"` // Unix seconds
+	Expires int64    `json:"e"` // Unix seconds, at most 1<<40: a time.Time could overflow
 	Scopes  []string `json:"s,omitzero"`
 	Sources []string `json:"x,omitzero"`
 }
@@ -84,7 +84,7 @@ func Parse(prefix, token string) (c Claims, signedBy func(public [ed25519.Public
 		return Claims{}, nil, errMalformed
 	}
 	decoded, err := encoding.DecodeString(payload)
-	if err != nil || json.Unmarshal(decoded, &c, strict) != nil || c.KeyID < 1 || c.Expires < 1 {
+	if err != nil || json.Unmarshal(decoded, &c, strict) != nil || min(c.KeyID, c.Expires) < 1 || c.Expires > 1<<40 {
 		return Claims{}, nil, errMalformed
 	}
 	return c, func(public [ed25519.PublicKeySize]byte) bool {
