@@ -95,6 +95,25 @@ func TestImport_AgainEndsTokens(t *testing.T) {
 	})
 }
 
+func TestImport_AfterOverlap(t *testing.T) {
+	testRunning(t, keys.Options{ForeignKeys: true}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		const raw = "sk-sixteen-characters"
+		list := []keys.ImportedKey{imported(raw)}
+		ids, err := s.Import(t.Context(), list)
+		is.NoErr(err)
+		rotate(t, s, ids[0], 10*time.Second)
+		_, err = s.Import(t.Context(), list)
+		is.Equal(err.Error(), "keys[0].sha256 is that of another key")
+		time.Sleep(10 * time.Second)
+		is.Equal(verify(t, s, raw), keys.ErrUnknown)
+		ids, err = s.Import(t.Context(), list)
+		is.NoErr(err)
+		key, err := s.Verify(t.Context(), raw)
+		is.NoErr(err)
+		is.Equal(key.ID, ids[0])
+	})
+}
+
 // TestImport_TokenOfSlowClock issues a token in a process whose clock is behind that of the
 // one that has imported the key.
 func TestImport_TokenOfSlowClock(t *testing.T) {

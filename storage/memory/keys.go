@@ -26,6 +26,14 @@ func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
 
 func (s keyStore) Import(ctx context.Context, list []keys.Key) ([]int64, error) {
 	return write(ctx, s.db, func() ([]int64, error) {
+		for _, key := range list {
+			other := s.db.keys[s.db.digests[key.Digest]]
+			if other.PreviousDigest == key.Digest && !key.CreatedAt.Before(other.PreviousExpiresAt) {
+				other.PreviousDigest, other.PreviousPublicKey = keys.Digest{}, keys.PublicKey{}
+				other.PreviousExpiresAt = time.Time{}
+				s.replace(other)
+			}
+		}
 		for i, key := range list {
 			if s.taken(0, digestsOf(key)) {
 				return nil, &keys.TakenError{Index: i}

@@ -76,6 +76,30 @@ func TestStorage_RetriesAfterDeadlock(t *testing.T) {
 	is.NoErr(<-moved)
 }
 
+// TestImport_WaitsForSameDigest imports a key that another transaction is importing.
+func TestImport_WaitsForSameDigest(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	dsn := pgtest.Database(t)
+	operator := connect(t, dsn)
+	store := migrate(t, connect(t, dsn)).Keys()
+	tx := begin(t, operator, insertKeys(1, 1))
+	imported := make(chan error, 1)
+	go func() {
+		var list []keys.Key
+		for _, text := range []string{"2", "1"} {
+			list = append(list, keys.Key{Digest: digestOf(text), CreatedAt: time.Now(), UpdatedAt: time.Now()})
+		}
+		_, err := store.Import(t.Context(), list)
+		imported <- err
+	}()
+	eventually(t, 1, waiting(t, operator))
+	is.NoErr(tx.Commit(t.Context()))
+	taken := new(keys.TakenError)
+	is.True(errors.As(<-imported, &taken))
+	is.Equal(taken.Index, 1)
+}
+
 // TestUpdateKey_SaysWhichLockItWaitedFor has a transaction of an operator that changed the
 // key.
 func TestUpdateKey_SaysWhichLockItWaitedFor(t *testing.T) {

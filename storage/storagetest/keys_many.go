@@ -12,7 +12,7 @@ import (
 
 func keyImport(t *testing.T, s Harness) {
 	existing := newKey("existing")
-	existing.PreviousDigest, existing.PreviousExpiresAt = newKey("previous").Digest, testTime
+	existing.PreviousDigest, existing.PreviousExpiresAt = newKey("previous").Digest, testTime.Add(time.Millisecond)
 	existing, err := s.Keys().Insert(t.Context(), existing)
 	must(t, err)
 	var list []keys.Key
@@ -29,6 +29,15 @@ func keyImport(t *testing.T, s Harness) {
 			t.Errorf("Import of a digest that exists returns %v", err)
 		}
 	}
+	late := newKey("previous")
+	late.CreatedAt = existing.PreviousExpiresAt // the overlap has ended
+	lateIDs, err := s.Keys().Import(t.Context(), []keys.Key{late})
+	must(t, err)
+	if got, err := s.Keys().Find(t.Context(), late.Digest); err != nil || got.ID != lateIDs[0] {
+		t.Errorf("Find of a digest that was imported again returns %+v, %v", got, err)
+	}
+	existing.PreviousDigest, existing.PreviousExpiresAt = keys.Digest{}, time.Time{}
+	wantKey(t, s, existing)
 	before := epoch(t, s)
 	ids, err := s.Keys().Import(t.Context(), list)
 	must(t, err)
@@ -49,8 +58,8 @@ func keyImport(t *testing.T, s Harness) {
 	}
 	page, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
 	must(t, err)
-	if len(page.Keys) != len(list)+1 {
-		t.Errorf("there are %d keys, want %d", len(page.Keys), len(list)+1)
+	if len(page.Keys) != len(list)+2 {
+		t.Errorf("there are %d keys, want %d", len(page.Keys), len(list)+2)
 	}
 }
 

@@ -106,6 +106,15 @@ func (s Keys) Import(ctx context.Context, list []keys.Key) (ids []int64, err err
 	}
 	var taken error
 	err = s.DB.Transact(ctx, func(tx Tx) error {
+		_, err := tx.Exec(ctx, `
+			UPDATE canvasback_keys
+			SET previous_digest = NULL, previous_expires_at = NULL
+			WHERE previous_digest = ANY ($1::bytea[]) AND previous_expires_at <= $2`,
+			digests, list[0].CreatedAt,
+		)
+		if err != nil {
+			return err
+		}
 		found, err := List(ctx, tx, scanKey, `
 			SELECT `+keyColumns+`
 			FROM canvasback_keys
