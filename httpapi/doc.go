@@ -53,10 +53,9 @@
 //
 // The requests that the application gets from the API, RequireClientKey and
 // Authenticate have neither header, so that nothing logs a key. Those from the API do not
-// have that parameter either. RequireClientKey and Authenticate neither remove nor accept
-// it, unless they are behind [HideKeys].
-// An API behind RequireClientKey or Authenticate takes the keys from the request context, and
-// verifies no key twice. The request of the caller is not modified.
+// have that parameter either; RequireClientKey and Authenticate neither remove nor accept
+// it, unless they are behind [HideKeys]. An API behind one of both takes the keys from the
+// request context, and verifies no key twice. The request of the caller is not modified.
 //
 // # Order of checks
 //
@@ -77,18 +76,16 @@
 //
 // The query parameters limit (1 to 1000) and after (an id) select a page of a list.
 // While more records exist, the response has a Link to the next page. A page of long
-// symbols ends before its limit. The parameter
-// fields selects the fields of symbols, also of a single one. A search finds the words of a
-// text, in any order, in the names and tags of all folders' symbols, and shows every change
-// at once.
+// symbols ends before its limit. The parameter fields selects the fields of symbols, also of
+// a single one. A search finds the words of a text, in any order, in the names and tags of
+// all folders' symbols, and shows every change at once.
 //
 // # Conditional requests
 //
 // Folders, symbols and their lists have a strong ETag (RFC 9110, section 8.8.3) that
 // changes when their response does and never repeats. That of a page, or of selected
-// fields, may also change with other changes of the list. Each
-// request compares it with the version in the store, so changes made by other
-// processes show at once. A matching If-None-Match gets 304, which costs a read of
+// fields, may also change with other changes of the list. Each request compares it with
+// the version in the store, so changes made by other processes show at once. A matching If-None-Match gets 304, which costs a read of
 // the version. Of a long list, the first 16 MiB are read in advance (see
 // [Limits.ListCache]); a response whose rest is read while it is sent has an ETag of
 // its own. If-Match makes an update or deletion conditional: 412 if the record has

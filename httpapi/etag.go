@@ -3,7 +3,6 @@ package httpapi
 import (
 	"fmt"
 	"hash/fnv"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,16 +22,6 @@ type tag struct {
 	view    string // of the resource, such as a page of a list; empty by default
 	gzip    bool
 	unique  uint64 // of a body that may also have later changes; else 0
-}
-
-// newTag returns the tag of a body. The tag of an unsettled one is unique: it matches
-// the version of the body, so nobody has that version once there are later changes.
-func newTag(body *bodies.Body, view string) tag {
-	t := tag{version: body.Version, view: view, gzip: body.Gzip}
-	if !body.Settled {
-		t.unique = rand.Uint64()
-	}
-	return t
 }
 
 // view returns the view that a request asks for. It depends on everything that the

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -107,7 +108,11 @@ func (e symbolEndpoints) send(c *call, key bodies.Key) error {
 	if body.Next > 0 {
 		c.setLink(key.Range.Limit, body.Next)
 	}
-	c.setTag(newTag(body, view).String())
+	t := tag{version: body.Version, view: view, gzip: body.Gzip}
+	if !body.Settled {
+		t.unique = rand.Uint64() // it matches the version, so nobody has that once there are later changes
+	}
+	c.setTag(t.String())
 	return c.sendBody(body)
 }
 

@@ -46,7 +46,7 @@ func (s *Service) Import(ctx context.Context, list []ImportedKey) ([]int64, erro
 	case len(list) == 0 || len(list) > maxIDs:
 		return nil, invalid("keys must be 1 to %d", maxIDs)
 	}
-	now := s.now()
+	now := s.Now()
 	seen := make(map[Digest]bool)
 	keys := make([]Key, len(list))
 	for i, given := range list {
@@ -128,7 +128,7 @@ func (s *Service) RevokeRaw(ctx context.Context, raws []string, wrong func() err
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	s.options.Logger.InfoContext(ctx, "revoke raw keys", "keys", ids)
-	now := s.now()
+	now := s.Now()
 	restart := func([]Key) error { revoked = 0; return nil } // some may have been deleted meanwhile
 	_, _, err = s.change(ctx, "revoke keys", ids, restart, func(key *Key) bool {
 		accepted := key.usable(now) == nil

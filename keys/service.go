@@ -125,7 +125,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 	o.Pepper, o.PreviousPeppers = nil, nil
 	s.options = o
 	s.leases = &leases{duration: o.Lease, cache: s.cache, wake: make(chan struct{}, 1)}
-	s.uses = newUses(store, s.now, o.UsageDays)
+	s.uses = newUses(store, s.Now, o.UsageDays)
 	return s, nil
 }
 
@@ -146,7 +146,7 @@ func (s *Service) Create(ctx context.Context, fields Fields) (Issued, error) {
 	if err := fields.check(); err != nil {
 		return Issued{}, err
 	}
-	now := s.now()
+	now := s.Now()
 	key := Key{Name: defaultName, Active: true, CreatedAt: now, UpdatedAt: now}
 	fields.apply(&key)
 	raw := s.setRawKey(&key)
@@ -191,7 +191,7 @@ func (s *Service) Get(ctx context.Context, id int64) (Key, error) {
 // has ended.
 func (s *Service) complete(key *Key) {
 	s.uses.applyTo(key)
-	if !s.now().Before(key.PreviousExpiresAt) {
+	if !s.Now().Before(key.PreviousExpiresAt) {
 		key.PreviousDigest, key.PreviousExpiresAt = Digest{}, time.Time{}
 	}
 }
@@ -278,7 +278,7 @@ func (s *Service) Rotate(ctx context.Context, id int64, overlap time.Duration, c
 		key.PreviousDigest, key.PreviousPublicKey, key.PreviousExpiresAt = Digest{}, PublicKey{}, time.Time{}
 		if overlap > 0 {
 			key.PreviousDigest, key.PreviousPublicKey = previous.Digest, previous.PublicKey
-			key.PreviousExpiresAt = s.now().Add(overlap.Truncate(time.Millisecond))
+			key.PreviousExpiresAt = s.Now().Add(overlap.Truncate(time.Millisecond))
 		}
 		raw = s.setRawKey(key)
 		return revoking
@@ -385,7 +385,7 @@ func (s *Service) change(
 			if *key != before {
 				changed++
 				key.UpdatedAt = key.UpdatedAt.Add(time.Millisecond)
-				if now := s.now(); now.After(key.UpdatedAt) {
+				if now := s.Now(); now.After(key.UpdatedAt) {
 					key.UpdatedAt = now
 				}
 			}
@@ -439,9 +439,7 @@ func (s *Service) publicKey(raw string, digest Digest) (public PublicKey) {
 }
 
 // Now returns the time of the clock, UTC, truncated to the millisecond.
-func (s *Service) Now() time.Time { return s.now() }
-
-func (s *Service) now() time.Time {
+func (s *Service) Now() time.Time {
 	now := time.Now
 	if s.options.Now != nil {
 		now = s.options.Now

@@ -62,7 +62,7 @@ func (s *Service) Usage(ctx context.Context, filter UsageFilter) ([]KeyUsage, er
 			}
 		}
 	}
-	first := dayOf(s.now().UnixMilli()) - int64(filter.Days) + 1
+	first := dayOf(s.Now().UnixMilli()) - int64(filter.Days) + 1
 	list := make([]KeyUsage, len(ids))
 	index := make(map[int64]int)
 	for i, id := range ids {

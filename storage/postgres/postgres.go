@@ -65,20 +65,8 @@
 //
 // # Tables
 //
-//	canvasback_keys          client keys
-//	canvasback_key_epoch     one row: the epoch of the keys
-//	canvasback_key_changes   the last changes of keys
-//	canvasback_key_usage     requests of keys by day
-//	canvasback_fence         one row: the last confirmation of a standby, shared by processes
-//	canvasback_folders       folders, their versions and those of their contents
-//	canvasback_symbols       symbols
-//	canvasback_symbol_segments   versions of ranges of symbols, for searches
-//	canvasback_folder_list   one row: the version of the folder list
-//	canvasback_exports       registered exports
-//	canvasback_export_chunks unused, for processes of the previous version
-//	canvasback_links         download links
-//	canvasback_facts         sizes and checksums of exported files
-//	canvasback_migrations    applied migrations
+// The names of all tables and functions begin with canvasback_; the directory migrations
+// says what each has.
 //
 // [DB.Migrate] needs the right to create tables in the schema, and to create
 // the schema if [Options.Schema] does not exist. The owner of the tables needs
