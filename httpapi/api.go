@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -30,7 +31,7 @@ type API struct {
 	changes     *streamLimiter // streams of changes
 	turns       *turns
 	refusals    *refusals
-	cors        *cors
+	cors        cors
 	prefix      string // with a slash before it, or empty
 	log         *slog.Logger
 	mux         *http.ServeMux
@@ -79,7 +80,7 @@ func New(options *Options) (*API, error) {
 		changes:     newStreamLimiter(opts.Limits.ChangeStreams, opts.Limits.AllChangeStreams, "streams of changes"),
 		turns:       &turns{clients: make(map[client]*turn)},
 		refusals:    newRefusals(),
-		cors:        newCORS(opts.AllowedOrigins),
+		cors:        slices.Clone(opts.AllowedOrigins),
 		log:         opts.Logger,
 	}
 	a.warnBuffered = sync.OnceFunc(func() {
@@ -90,7 +91,7 @@ func New(options *Options) (*API, error) {
 			go a.loadIndex()
 		}
 	})
-	if opts.DangerouslySkipClientKeys && a.cors.allowAll {
+	if opts.DangerouslySkipClientKeys && a.cors.allowAll() {
 		a.log.Warn("client routes are open to the pages of all origins")
 	}
 	if prefix := strings.Trim(opts.Prefix, "/"); prefix != "" {

@@ -54,7 +54,7 @@ func (c *call) checkRegistrant(key *keys.Key) error {
 // checkOrigin rejects requests without a key that change something, if they come from
 // pages of origins that CORS does not allow.
 func (c *call) checkOrigin() error {
-	if c.api.cors.allowAll || c.api.cors.allows(c.r.Header.Get("Origin")) || c.api.crossOrigin.Check(c.r) == nil {
+	if c.api.cors.allowAll() || c.api.cors.allows(c.r.Header.Get("Origin")) || c.api.crossOrigin.Check(c.r) == nil {
 		return nil
 	}
 	return errCrossOrigin

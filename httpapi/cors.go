@@ -9,10 +9,7 @@ import (
 // cors implements the CORS protocol (Fetch standard, section 3.3). It responds to
 // every preflight with the same lists of methods and headers, with which the
 // browser compares its request.
-type cors struct {
-	allowAll bool
-	origins  []string // lower case; empty if CORS is off
-}
+type cors []string // allowed origins; empty if CORS is off
 
 const (
 	corsMethods = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
@@ -21,32 +18,28 @@ const (
 	corsMaxAge  = "7200" // seconds; Chromium honors no more
 )
 
-func newCORS(origins []string) *cors {
-	c := &cors{allowAll: slices.Contains(origins, "*")}
-	for _, origin := range origins {
-		c.origins = append(c.origins, strings.ToLower(strings.TrimSuffix(origin, "/")))
-	}
-	return c
-}
+func (c cors) allowAll() bool { return slices.Contains(c, "*") }
 
 // allows reports whether CORS allows an origin; "" is none.
-func (c *cors) allows(origin string) bool {
-	return origin != "" && (c.allowAll || slices.Contains(c.origins, strings.ToLower(origin)))
+func (c cors) allows(origin string) bool {
+	return origin != "" && slices.ContainsFunc(c, func(allowed string) bool {
+		return allowed == "*" || strings.EqualFold(strings.TrimSuffix(allowed, "/"), origin)
+	})
 }
 
 // handle sets the CORS headers. It responds to preflights and returns true then.
-func (c *cors) handle(w http.ResponseWriter, r *http.Request) bool {
-	if len(c.origins) == 0 {
+func (c cors) handle(w http.ResponseWriter, r *http.Request) bool {
+	if len(c) == 0 {
 		return false
 	}
 	header := w.Header()
 	origin := r.Header.Get("Origin")
-	if !c.allowAll {
+	if !c.allowAll() {
 		header.Add("Vary", "Origin")
 	}
 	allowed := c.allows(origin)
 	switch {
-	case allowed && c.allowAll:
+	case allowed && c.allowAll():
 		header.Set("Access-Control-Allow-Origin", "*")
 	case allowed:
 		header.Set("Access-Control-Allow-Origin", origin)

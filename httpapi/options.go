@@ -167,7 +167,7 @@ func (o Options) validate() error {
 	return nil
 }
 
-// validOrigin also accepts a slash at the end, which [newCORS] removes.
+// validOrigin also accepts a slash at the end, which [cors] ignores.
 func validOrigin(origin string) bool {
 	if origin == "*" || origin == "null" {
 		return true

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -126,23 +127,12 @@ func (c *call) setLink(limit int, last int64) {
 	link := fmt.Sprintf("<?limit=%d&after=%d", limit, last)
 	for _, other := range c.query() {
 		if other.name != "limit" && other.name != "after" {
-			link += "&" + escapeRawQuery(other.raw)
+			link += "&" + unsafeInQuery.ReplaceAllStringFunc(other.raw, url.PathEscape)
 		}
 	}
 	c.w.Header().Set("Link", link+`>; rel="next"`)
 }
 
-// escapeRawQuery escapes the characters of a raw query that a URL must not contain
-// (RFC 3986, section 3.4). net/http accepts most of them.
-func escapeRawQuery(raw string) string {
-	var escaped strings.Builder
-	for _, c := range []byte(raw) {
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		if letter || strings.IndexByte("-._~!$&'()*+,;=:@/?%", c) >= 0 {
-			escaped.WriteByte(c)
-		} else {
-			fmt.Fprintf(&escaped, "%%%02X", c)
-		}
-	}
-	return escaped.String()
-}
+// unsafeInQuery is what a query must not contain (RFC 3986, section 3.4). net/http accepts
+// most of it.
+var unsafeInQuery = regexp.MustCompile(`[^A-Za-z0-9\-._~!$&'()*+,;=:@/?%]`)
