@@ -324,9 +324,10 @@ func (c *call) touchItems(items []exports.BatchItem) {
 // countItems counts the items of a batch with what is made of them: a zip with a manifest,
 // or a response.
 func (c *call) countItems(items []exports.BatchItem) error {
-	const perItem, factor = 1 << 10, 3
+	const perItem, perFolder, factor = 1 << 10, 128, 3
 	size := int64(perItem * len(items))
 	for _, item := range items {
+		size += int64(perFolder * strings.Count(item.Path, "/"))
 		size += factor * (escapedSize(item.SourceURL) + int64(len(item.Path)+len(item.FileName)))
 		if item.Export != nil {
 			size += factor * exportSize(*item.Export)

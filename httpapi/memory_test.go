@@ -193,6 +193,22 @@ func TestMemoryBudget_ForgetsTheBodyOfADownload(t *testing.T) {
 	h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 512<<10))).want(201)
 }
 
+// TestMemoryBudget_CountsTheFoldersOfAZip has clients that read nothing of zips with deep
+// folders. One of them may exceed the memory.
+func TestMemoryBudget_CountsTheFoldersOfAZip(t *testing.T) {
+	t.Parallel()
+	h := serveExport(t, unsizedOpener(100<<20))
+	h.options.Limits.Memory = 4 << 20
+	h.listen(httpapi.Handler(&h.options))
+	const path = "/viewer/exports/download-batch"
+	item := `{"sourceFileUrl":"s","path":"` + strings.Repeat("a/", 500) + `"}`
+	body := `{"items":[` + strings.Repeat(item+",", 40) + item + `]}`
+	for range 2 {
+		is.New(t).Equal(status(t, h.startBody(path, h.keyOf(""), len(body), body)), 200)
+	}
+	h.client("POST", path, body).wantError(503, "unavailable")
+}
+
 // findStore counts calls of Find, which wait until it is closed.
 type findStore struct {
 	exports.Store

@@ -2,6 +2,7 @@ package filename
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -73,6 +74,31 @@ func TestDedup_UniqueReturnsEachNameOnce(t *testing.T) {
 	for range 20 {
 		checkClean(t, names.Unique("", long))
 	}
+}
+
+func TestDedup_DropsFoldersOfLongPaths(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	names := NewDedup()
+	for _, folder := range []string{"a", strings.Repeat("漢", 85), strings.Repeat("\U0001d160", 21)} { // 1, 255 and 252 bytes
+		for range 3 {
+			unique := names.Unique(strings.Repeat(folder+"/", 4000), strings.Repeat("n", 255))
+			is.True(len(unique) > 3700)
+			is.True(len(unique) < 4010) // with numbers
+		}
+	}
+}
+
+// TestDedup_MemoryIsLinearInDepth is not parallel: it counts what is allocated.
+func TestDedup_MemoryIsLinearInDepth(t *testing.T) {
+	allocated := func(depth int) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		NewDedup().Unique(strings.Repeat("a/", depth), "plan.pdf")
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	is.New(t).True(allocated(800) < 2*8*allocated(100))
 }
 
 func BenchmarkDedup_Unique(b *testing.B) {

@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	maxBytes    = 255
-	maxExtBytes = 32
+	maxBytes     = 255
+	maxExtBytes  = 32
+	maxPathBytes = 4000 // Linux opens no path of more than 4,095, directory included
 )
 
 // Clean returns name in a form that every file system accepts and no reader of
@@ -149,49 +150,62 @@ func splitName(name string) (stem, ext string) {
 // that ignore letter case and Unicode composition. It is not safe for concurrent
 // use.
 type Dedup struct {
-	used       map[string]bool // by folded path; whether it is a folder
-	lastSuffix map[string]int  // of an entry, by folded path
+	used       map[place]int // id of a folder, 0 of an entry
+	lastSuffix map[place]int // of an entry
+}
+
+// place is a folded name in the folder with an id, which for the root is 0. Paths as keys
+// would take memory and time quadratic in their depth.
+type place struct {
+	folder int
+	name   string
 }
 
 // NewDedup returns a Dedup that has already used the reserved names.
 func NewDedup(reserved ...string) *Dedup {
-	d := &Dedup{used: make(map[string]bool), lastSuffix: make(map[string]int)}
+	d := &Dedup{used: make(map[place]int), lastSuffix: make(map[place]int)}
 	for _, name := range reserved {
-		d.used[foldCase(name)] = false
+		d.used[place{0, foldCase(name)}] = 0
 	}
 	return d
 }
 
 // Unique returns a path that it has not returned before: that of name, which must be
 // clean, in a folder, or with the first free number as in plan-1.pdf, plan-2.pdf. The
-// segments of the folder are cleaned, and those that are empty, "." or ".." dropped. If
-// one is the path of an entry, it gets a number too.
+// segments of the folder are cleaned, and those dropped that are empty, ".", ".." or would
+// make the path too long. If one is the path of an entry, it gets a number too.
 func (d *Dedup) Unique(folder, name string) string {
-	parent := ""
+	var path strings.Builder
+	parent := 0
 	for segment := range strings.SplitSeq(folder, "/") {
-		if segment = Clean(segment); segment != "" {
-			parent = d.free(parent, segment, true) + "/"
+		if segment = Clean(segment); segment != "" && path.Len()+len(segment)+len(name) < maxPathBytes {
+			segment, parent = d.free(parent, segment, true)
+			path.WriteString(segment + "/")
 		}
 	}
-	return d.free(parent, name, false)
+	name, _ = d.free(parent, name, false)
+	return path.String() + name
 }
 
-// free returns the path of name, or of name with a number, that is free for a folder or
-// an entry.
-func (d *Dedup) free(parent, name string, isFolder bool) string {
-	path := parent + name
-	folded := foldCase(path)
-	number := 0
-	for key := folded; ; key = foldCase(path) {
-		if usedByFolder, used := d.used[key]; !used || usedByFolder && isFolder {
-			d.used[key] = isFolder
-			return path
+// free returns name, or name with a number, that is free in a folder for a folder or an
+// entry, and its id.
+func (d *Dedup) free(parent int, name string, isFolder bool) (string, int) {
+	first := place{parent, foldCase(name)}
+	free, number := name, 0
+	for key := first; ; key.name = foldCase(free) {
+		id, used := d.used[key]
+		if !used && isFolder {
+			id = len(d.used) + 1
+		}
+		if !used || id > 0 && isFolder {
+			d.used[key] = id
+			return free, id
 		}
 		if number++; !isFolder {
-			d.lastSuffix[folded]++
-			number = d.lastSuffix[folded]
+			d.lastSuffix[first]++
+			number = d.lastSuffix[first]
 		}
-		path = parent + truncate(name, "-"+strconv.Itoa(number))
+		free = truncate(name, "-"+strconv.Itoa(number))
 	}
 }
 
