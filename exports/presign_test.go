@@ -125,6 +125,12 @@ func TestService_PublicURLOfPrivateFile(t *testing.T) {
 	now = now.Add(time.Millisecond)
 	is.True(url(0, 1) != second)
 
+	given := url(1, 1)
+	is.NoErr(s.AssignTenant(t.Context(), "other"))
+	_, _, err = s.Register(t.Context(), exports.Registration{SourceURL: l.sources[1], ExportedURL: fileURL(1)})
+	is.NoErr(err)
+	is.True(url(1, 1) != given) // which is now a link of the other tenant
+
 	// Without links there is no URL.
 	s = must(exports.NewService(struct{ exports.Store }{l.store}, &exports.Options{Openers: []exports.Opener{privateOrigin{l.origin}}}))
 	_, err = s.PublicURL(t.Context(), *items[0].Export, owned(1))

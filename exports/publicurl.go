@@ -102,7 +102,7 @@ func (s *Service) ShareLink(ctx context.Context, export Export, owner Digest, cl
 	})
 }
 
-// findUnused returns a shared link, or [ErrLinkNotFound] if it is too old or used up.
+// findUnused returns a shared link, or [ErrLinkNotFound] if it is too old, used up or of another tenant.
 func (s *Service) findUnused(ctx context.Context, known sharedLink) (*Link, error) {
 	if !s.now().Before(known.until) {
 		return nil, ErrLinkNotFound
@@ -111,7 +111,7 @@ func (s *Service) findUnused(ctx context.Context, known sharedLink) (*Link, erro
 	if err != nil {
 		return nil, err
 	}
-	if found.stored.Served >= s.usages.served*usageUnit {
+	if found.Tenant != s.tenant || found.stored.Served >= s.usages.served*usageUnit {
 		return nil, ErrLinkNotFound
 	}
 	link, err := found.Load(ctx)

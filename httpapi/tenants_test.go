@@ -1,12 +1,15 @@
 package httpapi_test
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/matryer/is"
 
@@ -212,6 +215,38 @@ func TestTenants_Links(t *testing.T) {
 	h.send("GET", link, "").want(200)
 	is.NoErr(h.options.Exports.Tenant("owner").AssignTenant(t.Context(), "other"))
 	h.send("GET", link, "").wantError(404, "not_found")
+}
+
+// TestTenants_ChangeEndsARunningLink has a client that does not read the response.
+func TestTenants_ChangeEndsARunningLink(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	aborted := make(chan struct{}, 1)
+	h := serve(t, withTenants, func(o *httpapi.Options) {
+		o.Limits.StoreTimeout, o.Limits.IdleTimeout = time.Hour, time.Hour
+		o.Observe = func(_ context.Context, seen httpapi.Observation) {
+			if seen.Aborted {
+				aborted <- struct{}{}
+			}
+		}
+	})
+	key := h.keyOf("owner")
+	source := h.fill("owner", key).source
+	h.files["owner.dwg"] = &fstest.MapFile{Data: make([]byte, 100<<20)}
+	link := h.send("POST", "/viewer/exports/links", exportBody(source), "x-api-key", key).want(201).object()["url"].(string)
+	response := h.open("GET", "/viewer/exports/"+link, "")
+	defer response.Body.Close()
+	_, err := io.ReadFull(response.Body, make([]byte, 100))
+	is.NoErr(err)
+	_, err = h.options.Keys.Update(t.Context(), 2, keys.Fields{Owner: new("other")})
+	is.NoErr(err)
+	select {
+	case <-aborted:
+	case <-time.After(testTimeout):
+		t.Fatal("the response goes on")
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	is.True(err != nil)
 }
 
 func TestTenants_Registration(t *testing.T) {

@@ -32,9 +32,9 @@ var (
 
 // Options are what the API knows of a request. All fields are required.
 type Options struct {
-	// CheckKey returns [ErrRevoked] if the key of the link is not accepted any more.
-	// Another error means that the store is unavailable. A response waits for the
-	// store, as long as StoreTimeout.
+	// CheckKey returns [ErrRevoked] if the key of the link is not accepted any more, and
+	// [exports.ErrLinkNotFound] if it has another tenant. Another error means that the
+	// store is unavailable. A response waits for the store, as long as StoreTimeout.
 	CheckKey     func() error
 	StoreTimeout time.Duration
 

@@ -93,15 +93,17 @@ func (l *linkServer) result(t *testing.T) error {
 
 func TestServe_EndsABlockedWriteWithItsKey(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	l := newLinkServer(t, func() error { return nil })
-	response := l.get(t)               // and nothing of the body
-	time.Sleep(500 * time.Millisecond) // the buffers are full
-	revoked := func() error { return ErrRevoked }
-	l.checkKey.Store(&revoked)
-	is.True(l.result(t) != nil)
-	_, err := io.Copy(io.Discard, response.Body)
-	is.True(err != nil)
+	for _, ended := range []error{ErrRevoked, exports.ErrLinkNotFound} {
+		is := is.New(t)
+		l := newLinkServer(t, func() error { return nil })
+		response := l.get(t)               // and nothing of the body
+		time.Sleep(500 * time.Millisecond) // the buffers are full
+		revoked := func() error { return ended }
+		l.checkKey.Store(&revoked)
+		is.True(l.result(t) != nil)
+		_, err := io.Copy(io.Discard, response.Body)
+		is.True(err != nil)
+	}
 }
 
 func TestServe_WritesNothingAfterRevocation(t *testing.T) {

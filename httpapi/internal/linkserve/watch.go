@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi/internal/stream"
 )
 
@@ -50,7 +51,7 @@ func (k *watch) check() {
 	if k.stopped {
 		return
 	}
-	if err == ErrRevoked && k.sending {
+	if (err == ErrRevoked || err == exports.ErrLinkNotFound) && k.sending {
 		k.cancel()
 		stream.Interrupt(k.ResponseWriter, k.r)
 		return
@@ -94,7 +95,7 @@ func (k *watch) wait() error {
 	var deadline time.Time
 	for {
 		err := k.checkKey()
-		if err == nil || err == ErrRevoked {
+		if err == nil || err == ErrRevoked || err == exports.ErrLinkNotFound {
 			return err
 		}
 		if deadline.IsZero() {
