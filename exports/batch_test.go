@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/memory"
 )
 
 func TestBatch_EachItemIsDeliveredOrSkipped(t *testing.T) {
@@ -124,6 +127,31 @@ func TestBatch_StopsAfterRepeatedTimeouts(t *testing.T) {
 		_, _, err = downloadBatch(t, s, sources[:200])
 		is.True(errors.Is(err, exports.ErrTimeout))
 	})
+}
+
+// panickingConcurrency is an AdaptiveOpener that panics from the sixth call on, in workers.
+type panickingConcurrency struct {
+	*fakeUpstream
+	calls atomic.Int64
+}
+
+func (p *panickingConcurrency) Concurrency(*url.URL) int {
+	if p.calls.Add(1) > 5 {
+		panic("a bug in Concurrency")
+	}
+	return 2
+}
+
+func TestBatch_SurvivesAPanicInConcurrency(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	upstream := &panickingConcurrency{fakeUpstream: newFakeUpstream()}
+	upstream.serve("https://x.example/", []byte("content"))
+	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{upstream}}))
+	_, skipped, err := downloadBatch(t, s, slices.Repeat(register(t, s, "https://x.example/"), 4))
+	is.NoErr(err)
+	is.Equal(len(skipped), 0)
+	is.True(upstream.calls.Load() > 5)
 }
 
 func TestBatch_TruncatedFileBreaksArchive(t *testing.T) {

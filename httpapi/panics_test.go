@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/fstest"
+	"time"
 
 	"github.com/matryer/is"
 
@@ -259,6 +261,38 @@ func TestPanic_InRequestIDIs500(t *testing.T) {
 	})
 	got := h.client("GET", "/symbol/folders", "").wantError(500, "internal")
 	is.New(t).True(got.header.Get("X-Request-Id") != "")
+}
+
+// TestPanic_InTenant has a link and a stream of changes, whose goroutines check the tenant.
+func TestPanic_InTenant(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var bug atomic.Bool
+	h := serve(t, func(o *httpapi.Options) {
+		o.Tenant = func(keys.Key) (string, error) {
+			if bug.Load() {
+				panic("a bug in Tenant")
+			}
+			return "", nil
+		}
+		o.Limits.StoreTimeout = 500 * time.Millisecond
+	})
+	h.files["s"] = &fstest.MapFile{Data: make([]byte, 100<<20), ModTime: time.Unix(1e9, 0)}
+	_, _, err := h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: filesURL + "s"})
+	is.NoErr(err)
+	_, path := (&linkHarness{harness: h}).create(exportBody("s"))
+	link := h.open("GET", path, "")
+	defer link.Body.Close()
+	changes := h.follow("")
+	changes.next()
+	bug.Store(true)
+	for !changes.next().end {
+	}
+	_, err = io.Copy(io.Discard, link.Body)
+	is.True(err != nil) // aborted
+	is.True(strings.Contains(h.log.String(), "a bug in Tenant"))
+	h.client("GET", "/symbol/folders", "").wantError(500, "internal")
+	h.send("GET", path, "").wantError(500, "internal")
 }
 
 // panickingStore panics in every method but Shared.

@@ -2,8 +2,10 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"unicode/utf8"
 
@@ -23,21 +25,27 @@ func TenantOfOwner(key keys.Key) (string, error) {
 // setTenant sets the tenant whose records the request is about.
 func (c *call) setTenant(key *keys.Key) (err error) {
 	c.tenant, err = c.api.tenantOf(key)
-	if _, ok := errors.AsType[*DeniedError](err); err != nil && !ok && !isUnavailable(err) {
+	if err == nil || errors.Is(err, errPanic) {
+		return err
+	}
+	if _, ok := errors.AsType[*DeniedError](err); !ok && !isUnavailable(err) {
 		c.logFailure(slog.LevelWarn, "Tenant failed", http.StatusForbidden, "error", err)
 	}
-	if err != nil {
-		return denied(err)
-	}
-	return nil
+	return denied(err)
 }
 
-// tenantOf returns the tenant of a client key.
-func (a *API) tenantOf(key *keys.Key) (string, error) {
+// tenantOf returns the tenant of a client key. A panic is an error that wraps errPanic: in
+// the goroutine that watches a response it would end the process.
+func (a *API) tenantOf(key *keys.Key) (tenant string, err error) {
 	if a.options.Tenant == nil {
 		return "", nil
 	}
-	tenant, err := a.options.Tenant(*key)
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("%w in Options.Tenant: %v\n%s", errPanic, reason, debug.Stack())
+		}
+	}()
+	tenant, err = a.options.Tenant(*key)
 	if err == nil && !validTenant(tenant) {
 		err = errors.New("httpapi: Options.Tenant returned an invalid tenant")
 	}
@@ -58,6 +66,8 @@ func (c *call) checkLinkTenant(key *keys.Key, tenant string) error {
 	switch {
 	case isUnavailable(err):
 		return denied(err)
+	case errors.Is(err, errPanic):
+		return err
 	case err != nil, current != tenant:
 		return exports.ErrLinkNotFound
 	}
