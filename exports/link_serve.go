@@ -248,9 +248,13 @@ func (l *Link) replan(ctx context.Context) (*Link, error) {
 }
 
 func (l *Link) replace(ctx context.Context, p *plan) (*Link, error) {
+	encoded := p.encode()
+	if len(encoded) > maxPlanSize {
+		return nil, fmt.Errorf("%w: the new plan of its link has %d bytes", ErrFailed, len(encoded))
+	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	stored, err := l.service.links.ReplacePlan(ctx, l.stored.Digest, l.stored.Version, p.encode())
+	stored, err := l.service.links.ReplacePlan(ctx, l.stored.Digest, l.stored.Version, encoded)
 	if err != nil {
 		return nil, storeError("replace plan", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -240,7 +242,7 @@ func TestLink_LyingValidatorIsNoticed(t *testing.T) {
 }
 
 func TestLink_ValidatorThatStoresCannotHoldIsNone(t *testing.T) {
-	for _, validator := range []string{"a\x00b", "\xff"} {
+	for _, validator := range []string{"a\x00b", "\xff", strings.Repeat("a", 1025)} {
 		is := is.New(t)
 		file := newFile(100, 1)
 		file.validator = validator
@@ -366,6 +368,24 @@ func TestLink_IsBounded(t *testing.T) {
 	_, err = read(t.Context(), l.find(l.service(exports.Options{LinkServed: 3}), link.Token), 0, 1)
 	is.True(errors.As(err, &limited))
 	is.True(limited.RetryAfter > time.Hour)
+}
+
+func TestLink_BoundsTheRenewedPlan(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(100, 1))
+	l.sources = slices.Repeat(l.sources, 1000)
+	s := l.service(exports.Options{})
+	link := l.create(s)
+	long := fileURL(0) + "?" + strings.Repeat("x", 8000)
+	l.origin.set(long, newFile(100, 2))
+	l.origin.remove(fileURL(0))
+	_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: l.sources[0], ExportedURL: long})
+	is.NoErr(err)
+	_, _, err = readCurrent(t.Context(), link)
+	is.True(errors.Is(err, exports.ErrFailed))
+	found, err := s.FindLink(t.Context(), link.Token)
+	is.NoErr(err)
+	is.True(found.PlanSize < 1<<20)
 }
 
 func TestService_WithoutLinkStore(t *testing.T) {

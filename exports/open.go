@@ -126,7 +126,7 @@ func factKey(exportedURL string) filefacts.Key { return sha256.Sum256([]byte(exp
 // fact returns what is known about a file that its upstream has just described, or nil
 // if nothing can be known: it has no Validator, or one that stores cannot hold.
 func (s *Service) fact(exportedURL string, file *File) *filefacts.Fact {
-	if !utf8.ValidString(file.Validator) || strings.ContainsRune(file.Validator, 0) {
+	if len(file.Validator) > 1<<10 || !utf8.ValidString(file.Validator) || strings.ContainsRune(file.Validator, 0) {
 		return nil
 	}
 	return s.facts.Confirm(factKey(exportedURL), file.Validator, file.Size)

@@ -84,7 +84,7 @@ type planSkipped struct {
 }
 
 const (
-	maxPlanSize     = 1 << 20   // of the stored form of a new plan
+	maxPlanSize     = 1 << 20   // of the stored form
 	maxNamedSkipped = 100       // in the manifest of a link
 	maxAbsentSize   = 256 << 10 // of the sources in a plan that had no export
 )

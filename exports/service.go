@@ -63,8 +63,8 @@ type Options struct {
 	LinkServed   int
 
 	// LinksPerKey is how many links of one client key are stored, and
-	// LinkBytesPerKey how large they are together; 10,000 and 64 MiB if zero. A
-	// client of the key has a tenth of both. Further links are [ErrTooManyLinks].
+	// LinkBytesPerKey how large they are together when made; 10,000 and 64 MiB if
+	// zero. A client of the key has a tenth of both. Further links are [ErrTooManyLinks].
 	LinksPerKey     int
 	LinkBytesPerKey int64
 
