@@ -202,6 +202,9 @@ func (s *Service) OpenBatch(ctx context.Context, items []BatchItem) (*Batch, err
 func (s *Service) openBatch(ctx context.Context, items []BatchItem, requested, maxNamed int) (*Batch, error) {
 	var jobs []prefetch.Job[batchFile]
 	for _, item := range items {
+		if errors.Is(item.Err, ErrUnavailable) {
+			return nil, item.Err
+		}
 		if item.Err == nil {
 			jobs = append(jobs, prefetch.Job[batchFile]{
 				Host:        hostOf(item.Export.ExportedURL),

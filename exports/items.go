@@ -26,8 +26,8 @@ type BatchItem struct {
 	Path      string // folders of the entry in a zip, separated by slashes
 	FileName  string // instead of that of the export, unless it is blank
 
-	// FindItem, FindBatch and Resolve set the export, or why there is none:
-	// [ErrNotFound], an error of [Options.Resolve], or an [ErrInvalid] about SourceURL.
+	// FindItem, FindBatch and Resolve set the export, or why there is none: [ErrNotFound],
+	// an error of [Options.Resolve], an [ErrInvalid] about SourceURL, or [ErrUnavailable].
 	Export *Export
 	Err    error
 

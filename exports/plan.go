@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"time"
@@ -257,6 +258,9 @@ func (s *Service) describe(ctx context.Context, items []BatchItem, previous *pla
 	var keys []filefacts.Key
 	var hosts []string
 	for i, item := range items {
+		if errors.Is(item.Err, ErrUnavailable) {
+			return nil, item.Err
+		}
 		if item.Err != nil {
 			files[i] = &plannedFile{err: item.Err}
 			continue

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -47,4 +48,34 @@ func TestExports_Resolve(t *testing.T) {
 	link := h.client("POST", "/viewer/exports/links", `{"items":[{"sourceFileUrl":"made","path":"a/b"},{"sourceFileUrl":"soon"}]}`).want(201).object()
 	archive := h.send("GET", "/viewer/exports/"+link["url"].(string), "").want(200)
 	is.Equal(strings.Join(zipNames(t, archive.body), " "), "a/b/made on demand.txt manifest.json")
+}
+
+// fullStore is a store that registers nothing.
+type fullStore struct {
+	exports.Store
+	exports.LinkStore
+}
+
+func (fullStore) Put(context.Context, exports.Export, exports.PutRule) (exports.Export, bool, error) {
+	return exports.Export{}, false, errors.New("disk full")
+}
+
+func TestExports_ResolveUnavailable(t *testing.T) {
+	t.Parallel()
+	h := serve(t, func(o *httpapi.Options) {
+		store := memory.New().Exports()
+		opener := must(files.New(filesURL, fstest.MapFS{"a": {Data: []byte("a")}}))
+		o.Exports = must(exports.NewService(fullStore{store, store.(exports.LinkStore)}, &exports.Options{
+			Openers: []exports.Opener{opener},
+			Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
+				return exports.Resolution{ExportedURL: filesURL + "a", Register: r.Source == "stored"}, nil
+			},
+		}))
+	})
+	for _, path := range []string{"download", "links"} {
+		h.client("POST", "/viewer/exports/"+path, exportBody("stored")).wantError(503, "unavailable")
+	}
+	for _, path := range []string{"download-batch", "download-batch?responseType=urls", "links"} {
+		h.client("POST", "/viewer/exports/"+path, batchBody("other", "stored")).wantError(503, "unavailable")
+	}
 }
