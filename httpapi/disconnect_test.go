@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -56,6 +57,27 @@ func newHangingOrigins(t *testing.T, origins int) *hangingOrigins {
 	}
 	t.Cleanup(end) // before the servers close, which waits for their handlers
 	return h
+}
+
+// TestExports_ClientThatResetsIsNoError has a file that the kernel copies, which notices a reset
+// before net/http does.
+func TestExports_ClientThatResetsIsNoError(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var seen observer
+	l := serveLinks(t, exports.Options{}, func(o *httpapi.Options) { o.Observe = seen.observe })
+	l.add("a", strings.Repeat(largeContent, 10))
+	body := exportBody("a")
+	for i := range 50 {
+		conn := l.startBody("/viewer/exports/download", l.rawKey, len(body), body)
+		_, err := io.ReadFull(conn, make([]byte, 4<<20))
+		is.NoErr(err)
+		is.NoErr(conn.(*net.TCPConn).SetLinger(0))
+		is.NoErr(conn.Close())
+		got := seen.last(t, i+2) // after the registration
+		is.True(got.Aborted)
+		is.Equal(got.Error, "")
+	}
 }
 
 // TestExports_ClientDisconnects is not parallel: it counts goroutines.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -123,7 +124,7 @@ func (c *call) sendFile(download *exports.Download) error {
 	if download.Size >= 0 {
 		header.Set("Content-Length", strconv.FormatInt(download.Size, 10))
 	}
-	if !download.Modified.IsZero() {
+	if !download.Modified.IsZero() && download.Modified.Before(time.Now()) { // RFC 9110, section 8.8.2.1
 		header.Set("Last-Modified", download.Modified.UTC().Format(http.TimeFormat))
 	}
 	if download.ETag != "" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -106,7 +107,9 @@ func (c *call) failed(status int, message string, err error) {
 // abort aborts a response that has begun and cannot be completed. It does not
 // return.
 func (c *call) abort(err error) {
-	if !c.disconnected() {
+	op, ok := errors.AsType[*net.OpError](err) // net/http cancels the context a little after a reset
+	reset := ok && !op.Timeout() && op.Source != nil && op.Source == c.r.Context().Value(http.LocalAddrContextKey)
+	if !reset && !c.disconnected() {
 		c.failed(http.StatusOK, "response aborted", err)
 	}
 	panic(http.ErrAbortHandler)

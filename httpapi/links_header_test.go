@@ -61,6 +61,19 @@ func TestLinks_WithoutValidatorIgnoreConditions(t *testing.T) {
 	}
 }
 
+func TestLinks_OmitLastModifiedInTheFuture(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := serveLinks(t, exports.Options{})
+	l.add("a", smallContent)
+	future := time.Now().Add(time.Hour)
+	is.NoErr(os.Chtimes(filepath.Join(l.dir, "a"), time.Time{}, future))
+	_, path := l.create(exportBody("a"))
+	for _, response := range []response{l.client("POST", "/viewer/exports/download", exportBody("a")), l.send("GET", path, ""), l.send("HEAD", path, "")} {
+		is.Equal(response.want(200).header.Get("Last-Modified"), "")
+	}
+}
+
 func TestLinks_DateInIfRange(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

@@ -138,7 +138,7 @@ func (r *response) setHeader(l *exports.Link) http.Header {
 		header.Set("Accept-Ranges", "bytes")
 		header.Set("ETag", l.ETag)
 	}
-	if !l.Modified.IsZero() {
+	if !l.Modified.IsZero() && l.Modified.Before(time.Now()) { // RFC 9110, section 8.8.2.1
 		header.Set("Last-Modified", l.Modified.UTC().Format(http.TimeFormat))
 	}
 	if l.Size >= 0 {
