@@ -85,12 +85,12 @@
 // Folders, symbols and their lists have a strong ETag (RFC 9110, section 8.8.3) that
 // changes when their response does and never repeats. That of a page, or of selected
 // fields, may also change with other changes of the list. Each request compares it with
-// the version in the store, so changes made by other processes show at once. A matching If-None-Match gets 304, which costs a read of
-// the version. Of a long list, the first 16 MiB are read in advance (see
-// [Limits.ListCache]); a response whose rest is read while it is sent has an ETag of
-// its own. If-Match makes an update or deletion conditional: 412 if the record has
-// changed. It also accepts weak forms of these tags: nginx weakens the tag of a
-// response that it compresses.
+// the version in the store, so changes made by other processes show at once. A matching
+// If-None-Match gets 304, which costs a read of the version. Of a long list, the first
+// 16 MiB are read in advance (see [Limits.ListCache]); a response whose rest is read while
+// it is sent has an ETag of its own. If-Match makes an update or deletion conditional: 412
+// if the record has changed. It also accepts weak forms of these tags: nginx weakens the
+// tag of a response that it compresses.
 //
 // JSON of 1 KiB or more is compressed if the client accepts gzip. Each
 // representation has an ETag of its own. If-None-Match accepts that of the
