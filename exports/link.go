@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -182,7 +183,10 @@ func (s *Service) newLink(stored StoredLink, p *plan) *Link {
 	if stored.Plan != nil {
 		p.version = stored.Version
 		if p.Resumable {
-			p.etag = planETag(stored.Plan, stored.Version)
+			h := sha256.New() // with the version: a plan that replaces an equal one has another tag
+			h.Write(binary.BigEndian.AppendUint64(nil, uint64(stored.Version)))
+			h.Write(stored.Plan)
+			p.etag = `"` + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18]) + `"`
 		}
 		s.plans.put(stored.Digest, p, stored.PlanSize)
 		stored.Plan = nil

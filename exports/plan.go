@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -98,15 +95,6 @@ func (p *plan) encode() []byte {
 		panic(err) // a plan has only encodable fields
 	}
 	return data.Bytes()
-}
-
-// planETag returns the entity tag of a stored plan. It includes the version, so
-// that a plan which replaces an equal one has another tag.
-func planETag(data []byte, version int64) string {
-	h := sha256.New()
-	h.Write(binary.BigEndian.AppendUint64(nil, uint64(version)))
-	h.Write(data)
-	return `"` + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18]) + `"`
 }
 
 // decodePlan returns a stored plan. The error is [ErrLinkNotFound] if another release has

@@ -25,16 +25,6 @@ type requestBody struct {
 	missing int64     // bytes until the next window begins
 }
 
-// openBody limits the size, the rate and the memory of the body of the request, which
-// only the endpoint and RequestResources read.
-func (c *call) openBody(limit int64) {
-	c.body = requestBody{call: c, source: http.MaxBytesReader(&c.w, c.r.Body, limit)}
-	if server, ok := c.r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ReadTimeout > 0 {
-		c.body.end = c.start.Add(server.ReadTimeout)
-	}
-	c.r.Body = unreadable{}
-}
-
 // unreadable is the body of the request that Options.Authorize gets. It is not empty, so
 // that a rule which reads the body denies instead of finding nothing.
 type unreadable struct{}

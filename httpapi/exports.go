@@ -329,22 +329,17 @@ func (c *call) countItems(items []exports.BatchItem) error {
 	size := int64(perItem * len(items))
 	for _, item := range items {
 		size += int64(perFolder * strings.Count(item.Path, "/"))
-		size += factor * (escapedSize(item.SourceURL) + int64(len(item.Path)+len(item.FileName)))
+		size += factor * int64(len(item.Path)+len(item.FileName))
+		for _, b := range []byte(item.SourceURL) { // the JSON of a manifest is escaped for HTML
+			if size += factor; b < ' ' || b == '&' || b == '<' || b == '>' {
+				size += factor * 5
+			}
+		}
 		if item.Export != nil {
 			size += factor * exportSize(*item.Export)
 		}
 	}
 	return c.count(size)
-}
-
-// escapedSize returns the size of text in a manifest, whose JSON is escaped for HTML.
-func escapedSize(text string) (size int64) {
-	for _, b := range []byte(text) {
-		if size++; b < ' ' || b == '&' || b == '<' || b == '>' {
-			size += 5
-		}
-	}
-	return size
 }
 
 // exportSize returns how many bytes the texts of an export have.

@@ -115,7 +115,11 @@ func (c *call) serve(route *route, kind string) {
 	if id, err := c.id(); err == nil && kind != "" {
 		c.touch(kind, id)
 	}
-	c.openBody(route.limit)
+	c.body = requestBody{call: c, source: http.MaxBytesReader(&c.w, c.r.Body, route.limit)}
+	if server, ok := c.r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ReadTimeout > 0 {
+		c.body.end = c.start.Add(server.ReadTimeout)
+	}
+	c.r.Body = unreadable{}
 	defer c.memory.Release()
 	if err := c.dispatch(route); err != nil {
 		c.fail(err)

@@ -40,19 +40,6 @@ type trashRecord struct {
 	DeletedBy *int64 `json:"deletedBy"`
 }
 
-func newTrashRecord(entry symbols.TrashEntry) trashRecord {
-	record := trashRecord{
-		ID: entry.ID, Kind: "symbol", Name: entry.Name, FolderID: entry.FolderID, DeletedAt: formatTime(entry.DeletedAt),
-	}
-	if entry.SymbolID == 0 {
-		record.Kind, record.Symbols = "folder", &entry.Symbols
-	}
-	if entry.DeletedBy != 0 {
-		record.DeletedBy = &entry.DeletedBy
-	}
-	return record
-}
-
 // listTrash responds with the trash.
 func (e symbolEndpoints) listTrash(c *call) error {
 	return sendPages(c, pages[symbols.TrashEntry]{
@@ -61,8 +48,17 @@ func (e symbolEndpoints) listTrash(c *call) error {
 			return list.Entries, list.More, err
 		},
 		append: func(dst []byte, entry *symbols.TrashEntry) []byte {
-			record, _ := marshal(newTrashRecord(*entry)) // texts and numbers always encode
-			return append(dst, record...)
+			record := trashRecord{
+				ID: entry.ID, Kind: "symbol", Name: entry.Name, FolderID: entry.FolderID, DeletedAt: formatTime(entry.DeletedAt),
+			}
+			if entry.SymbolID == 0 {
+				record.Kind, record.Symbols = "folder", &entry.Symbols
+			}
+			if entry.DeletedBy != 0 {
+				record.DeletedBy = &entry.DeletedBy
+			}
+			text, _ := marshal(record) // texts and numbers always encode
+			return append(dst, text...)
 		},
 		id:     func(entry *symbols.TrashEntry) int64 { return entry.ID },
 		size:   func(*symbols.TrashEntry) int64 { return 2 << 10 },

@@ -131,13 +131,3 @@ func strongValidator(header http.Header) string {
 	}
 	return text
 }
-
-// hasValidator reports whether a response is of the file with the given strong
-// validator. An unchanged Last-Modified needs no Date: it was strong before.
-func hasValidator(header http.Header, validator string) bool {
-	field := "Last-Modified"
-	if strings.HasPrefix(validator, `"`) {
-		field = "ETag"
-	}
-	return validator != "" && header.Get(field) == validator
-}

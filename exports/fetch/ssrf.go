@@ -27,16 +27,6 @@ type ssrfGuard struct {
 	registry *ssrf.Guardian // the special-purpose registries of IANA
 }
 
-// newSSRFGuard configures the registry in one place, because each of its options
-// overwrites the effect of earlier ones.
-func newSSRFGuard(ports []uint16) ssrfGuard {
-	return ssrfGuard{ssrf.New(
-		ssrf.WithPorts(ports...),
-		ssrf.WithDeniedV4Prefixes(azureWireServer),
-		ssrf.WithDeniedV6Prefixes(sixBone),
-	)}
-}
-
 // controlContext is the ControlContext of a [net.Dialer], which calls it for
 // each IP address after DNS resolution and before the connection.
 func (g ssrfGuard) controlContext(ctx context.Context, network, address string, conn syscall.RawConn) error {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"code.dny.dev/ssrf"
 	"golang.org/x/net/idna"
 
 	"example.com/canvasback/exports"
@@ -28,7 +29,9 @@ func newURLPolicy(o *Options) (urlPolicy, error) {
 	if len(p.ports) == 0 {
 		p.ports = []uint16{80, 443}
 	}
-	p.ssrf = newSSRFGuard(p.ports)
+	p.ssrf = ssrfGuard{ssrf.New( // in one place: each option overwrites the effect of earlier ones
+		ssrf.WithPorts(p.ports...), ssrf.WithDeniedV4Prefixes(azureWireServer), ssrf.WithDeniedV6Prefixes(sixBone),
+	)}
 	for _, entry := range o.AllowedHosts {
 		pattern, err := parseHostPattern(entry)
 		if err != nil {

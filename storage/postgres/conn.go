@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -258,7 +259,11 @@ func retry(ctx context.Context, try func() error) error {
 	const attempts = 10
 	for attempt := 1; ; attempt++ {
 		err := try()
-		if attempt == attempts || !isRetryable(err) {
+		// A serialization failure, a deadlock, or the digest of a key that another transaction
+		// has just committed, which the next attempt then reads.
+		pgErr, ok := errors.AsType[*pgconn.PgError](err)
+		retryable := ok && (pgErr.Code == "40001" || pgErr.Code == "40P01" || pgErr.ConstraintName == "canvasback_keys_digest_key")
+		if attempt == attempts || !retryable {
 			return mapConstraint(err)
 		}
 		select {

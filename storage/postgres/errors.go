@@ -35,18 +35,6 @@ func mapConstraint(err error) error {
 	return err
 }
 
-// isRetryable reports whether err is a serialization failure, a deadlock, or the digest of a
-// key that another transaction has just committed, which the next attempt then reads.
-func isRetryable(err error) bool {
-	const (
-		serializationFailure = "40001"
-		deadlockDetected     = "40P01"
-	)
-	pgErr, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (pgErr.Code == serializationFailure || pgErr.Code == deadlockDetected ||
-		pgErr.ConstraintName == "canvasback_keys_digest_key")
-}
-
 // explainCanceled adds to the error of a canceled statement where it was, for example which
 // row of which table an operator's transaction had locked. The server tells that only if
 // the pool cancels statements, as with [pgconn.CancelRequestContextWatcherHandler].

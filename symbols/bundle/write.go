@@ -100,9 +100,15 @@ func (b *writer) addSymbol(symbol symbols.Symbol) error {
 		Meta:     json.RawMessage(symbol.Meta),
 	}))
 
-	b.file.reset()
+	const maxKept = 1 << 20
+	if b.file.out.Cap() > maxKept {
+		b.file.out = bytes.Buffer{} // do not keep the memory of one large file
+	}
+	b.file.out.Reset()
+	b.file.deflate.Reset(&b.file.out)
+	b.file.size, b.file.crc = 0, 0
 	b.file.Write(file)
-	b.file.close()
+	b.file.deflate.Close()
 	if n := b.file.out.Len(); n < len(file) && n >= len(file)/maxRatio {
 		return b.writeEntry(name, zip.Deflate, b.file, b.file.out.Bytes())
 	}
@@ -112,7 +118,7 @@ func (b *writer) addSymbol(symbol symbols.Symbol) error {
 // close writes the manifest and the central directory.
 func (b *writer) close() error {
 	fmt.Fprint(b.manifest, "\n]}\n")
-	b.manifest.close()
+	b.manifest.deflate.Close()
 	if err := b.writeEntry(manifestName, zip.Deflate, b.manifest, b.manifest.out.Bytes()); err != nil {
 		return err
 	}
@@ -200,18 +206,4 @@ func (d *deflateBuffer) Write(p []byte) (int, error) {
 	d.size += uint64(len(p))
 	d.crc = crc32.Update(d.crc, crc32.IEEETable, p)
 	return d.deflate.Write(p)
-}
-
-// close completes the output.
-func (d *deflateBuffer) close() { d.deflate.Close() }
-
-// reset discards the content.
-func (d *deflateBuffer) reset() {
-	const maxKept = 1 << 20
-	if d.out.Cap() > maxKept {
-		d.out = bytes.Buffer{} // do not keep the memory of one large file
-	}
-	d.out.Reset()
-	d.deflate.Reset(&d.out)
-	d.size, d.crc = 0, 0
 }

@@ -161,8 +161,14 @@ func (q *Queue[F]) Next(onWait func()) (Result[F], error) {
 	t := q.tasks[q.next]
 	q.next++
 	q.wait(t, onWait)
-	if t.outcome.Err == nil && !t.outcome.Result.Complete {
-		q.refresh(t)
+	if r := &t.outcome.Result; t.outcome.Err == nil && !r.Complete {
+		// After an idle timeout a successful read is no proof that the rest can be read: the
+		// data may have been buffered before the upstream closed the connection.
+		mayBeClosed := !r.File.CanIdle() && time.Since(r.readAt) > q.config.IdleTimeout
+		if mayBeClosed || r.readMore() != nil {
+			r.close()
+			t.outcome = q.work(t)
+		}
 	}
 	return t.outcome.Result, t.outcome.Err
 }
@@ -187,19 +193,6 @@ func (q *Queue[F]) wait(t *task[F], onWait func()) {
 	if !t.outcome.Arrived {
 		t.outcome = q.work(t)
 	}
-}
-
-// refresh checks that the incomplete file of a task can still be read, and reopens it if
-// not. After an idle timeout a successful read is no proof, because the data may
-// have been buffered before the upstream closed the connection.
-func (q *Queue[F]) refresh(t *task[F]) {
-	r := &t.outcome.Result
-	mayBeClosed := !r.File.CanIdle() && time.Since(r.readAt) > q.config.IdleTimeout
-	if !mayBeClosed && r.readMore() == nil {
-		return
-	}
-	r.close()
-	t.outcome = q.work(t)
 }
 
 // Rest returns the outcomes of the jobs that Next has not returned yet. It reports false

@@ -29,30 +29,25 @@ func (s Symbols) DeleteFolder(ctx context.Context, id int64, d symbols.Deletion)
 		if err == nil && !d.Match.Matches(folder.Version) {
 			err = symbols.ErrChanged
 		}
+		var entry int64
 		if err == nil && !d.Final {
-			err = s.discardFolder(ctx, tx, folder, d)
+			err = tx.QueryRow(ctx, `
+				INSERT INTO canvasback_trash (tenant, folder_id, name, symbols, size, deleted_at, deleted_by)
+				SELECT $5, $1, $2, count(*), `+trashSize+`, $3, $4
+				FROM canvasback_symbols AS s
+				WHERE s.folder_id = $1
+				RETURNING id`,
+				id, folder.Name, d.At, d.By, s.Of,
+			).Scan(&entry)
+		}
+		if err == nil && !d.Final {
+			_, err = tx.Exec(ctx, copySymbols+`t.id = $1 WHERE s.folder_id = $2`, entry, id)
 		}
 		if err == nil {
 			_, err = tx.Exec(ctx, `DELETE FROM canvasback_folders WHERE id = $1`, id)
 		}
 		return err
 	})
-}
-
-func (s Symbols) discardFolder(ctx context.Context, tx Tx, folder symbols.Folder, d symbols.Deletion) error {
-	var entry int64
-	err := tx.QueryRow(ctx, `
-		INSERT INTO canvasback_trash (tenant, folder_id, name, symbols, size, deleted_at, deleted_by)
-		SELECT $5, $1, $2, count(*), `+trashSize+`, $3, $4
-		FROM canvasback_symbols AS s
-		WHERE s.folder_id = $1
-		RETURNING id`,
-		folder.ID, folder.Name, d.At, d.By, s.Of,
-	).Scan(&entry)
-	if err == nil {
-		_, err = tx.Exec(ctx, copySymbols+`t.id = $1 WHERE s.folder_id = $2`, entry, folder.ID)
-	}
-	return err
 }
 
 func (s Symbols) DeleteSymbols(ctx context.Context, ids []int64, d symbols.Deletion) error {
