@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -259,11 +258,7 @@ func retry(ctx context.Context, try func() error) error {
 	const attempts = 10
 	for attempt := 1; ; attempt++ {
 		err := try()
-		// A serialization failure, a deadlock, or the digest of a key that another transaction
-		// has just committed, which the next attempt then reads.
-		pgErr, ok := errors.AsType[*pgconn.PgError](err)
-		retryable := ok && (pgErr.Code == "40001" || pgErr.Code == "40P01" || pgErr.ConstraintName == "canvasback_keys_digest_key")
-		if attempt == attempts || !retryable {
+		if attempt == attempts || !isRetryable(err) {
 			return mapConstraint(err)
 		}
 		select {

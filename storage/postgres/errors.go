@@ -35,6 +35,14 @@ func mapConstraint(err error) error {
 	return err
 }
 
+// isRetryable reports whether err is a serialization failure, a deadlock, or the digest of a
+// key that another transaction has just committed, which the next attempt then reads.
+func isRetryable(err error) bool {
+	const serializationFailure, deadlockDetected, takenDigest = "40001", "40P01", "canvasback_keys_digest_key"
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pgErr.Code == serializationFailure || pgErr.Code == deadlockDetected || pgErr.ConstraintName == takenDigest)
+}
+
 // explainCanceled adds to the error of a canceled statement where it was, for example which
 // row of which table an operator's transaction had locked. The server tells that only if
 // the pool cancels statements, as with [pgconn.CancelRequestContextWatcherHandler].

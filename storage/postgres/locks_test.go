@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -240,4 +241,40 @@ func TestKeys_ErrorNamesTheLock(t *testing.T) {
 	is.True(err != nil)
 	t.Log(err)
 	is.True(strings.Contains(err.Error(), `in relation "canvasback_key`))
+}
+
+// TestPruneTrash_RemovesWhatItHasMarked deletes a large folder while PruneTrash waits: an
+// entry that is too much only then must not lose symbols in this call.
+func TestPruneTrash_RemovesWhatItHasMarked(t *testing.T) {
+	is, ctx := is.New(t), t.Context()
+	url := pgtest.Database(t)
+	operator := connect(t, url)
+	store := migrate(t, connect(t, url)).Symbols()
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	oldest := now.Add(-time.Minute)
+	discard := func(name string, at time.Time, list ...symbols.Symbol) {
+		folder, err := store.InsertFolder(ctx, symbols.Folder{Name: name})
+		is.NoErr(err)
+		if len(list) > 0 {
+			_, err = store.InsertSymbols(ctx, folder.ID, list)
+			is.NoErr(err)
+		}
+		is.NoErr(store.DeleteFolder(ctx, folder.ID, symbols.Deletion{Stamp: symbols.Stamp{At: at}, Match: symbols.Any}))
+	}
+	discard("expired", now.Add(-time.Hour))
+	discard("kept", now, slices.Repeat([]symbols.Symbol{{Name: "s", Type: "a/b", Data: "x"}}, 300)...)
+	tx := begin(t, operator, `SELECT FROM canvasback_trash WHERE name = 'expired' FOR UPDATE`)
+	pruned := make(chan error, 1)
+	go func() {
+		_, err := store.PruneTrash(ctx, oldest, 1<<20)
+		pruned <- err
+	}()
+	eventually(t, 1, waiting(t, operator))
+	discard("large", now, symbols.Symbol{Name: "s", Type: "a/b", Data: strings.Repeat("y", 2<<20)})
+	is.NoErr(tx.Commit(ctx))
+	is.NoErr(<-pruned)
+	page, err := store.ListTrash(ctx, oldest, symbols.Range{})
+	is.NoErr(err)
+	is.Equal(page.Entries[0].Name, "kept")
+	is.Equal(count(t, operator, `SELECT count(*) FROM canvasback_trash_symbols WHERE name = 's' AND data = 'x'`), 300)
 }

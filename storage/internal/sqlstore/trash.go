@@ -208,25 +208,23 @@ func removeTrash(ctx context.Context, tx Tx, id int64) error {
 // because it is marked as expired.
 func (s Symbols) PruneTrash(ctx context.Context, oldest time.Time, size int64) (more bool, err error) {
 	const step = 200 // rows
-	const pruned = `
+	ids, err := List(ctx, s.DB, scanID, `
 		SELECT id
 		FROM (
 			SELECT id, deleted_at, sum(size) OVER (ORDER BY id DESC) AS total
 			FROM canvasback_trash
 			WHERE tenant = $1
 		) AS entry
-		WHERE deleted_at <= $2 OR total > $3`
-	var some bool
-	err = s.DB.QueryRow(ctx, `SELECT EXISTS (`+pruned+`)`, s.Of, oldest, size).Scan(&some)
-	if err != nil || !some {
+		WHERE deleted_at <= $2 OR total > $3
+		ORDER BY id
+		LIMIT CAST($4 AS bigint)`,
+		s.Of, oldest, size, step,
+	)
+	if err != nil || len(ids) == 0 {
 		return false, err
 	}
-	const someEntries = ` IN (` + pruned + `
-		ORDER BY id
-		LIMIT CAST($4 AS bigint)
-	)`
 	err = s.DB.Transact(ctx, func(tx Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE canvasback_trash SET deleted_at = $5 WHERE id`+someEntries, s.Of, oldest, size, step, time.UnixMilli(0))
+		_, err := tx.Exec(ctx, `UPDATE canvasback_trash SET deleted_at = $2 WHERE id = ANY ($1::bigint[])`, ids, time.UnixMilli(0))
 		if err != nil {
 			return err
 		}
@@ -235,19 +233,19 @@ func (s Symbols) PruneTrash(ctx context.Context, oldest time.Time, size int64) (
 			WHERE id IN (
 				SELECT id
 				FROM canvasback_trash_symbols
-				WHERE trash_id`+someEntries+`
-				LIMIT CAST($4 AS bigint)
+				WHERE trash_id = ANY ($1::bigint[])
+				LIMIT CAST($2 AS bigint)
 			)`,
-			s.Of, oldest, size, step,
+			ids, step,
 		)
 		if err != nil {
 			return err
 		}
 		entries, err := tx.Exec(ctx, `
 			DELETE FROM canvasback_trash
-			WHERE id`+someEntries+`
+			WHERE id = ANY ($1::bigint[])
 				AND NOT EXISTS (SELECT 1 FROM canvasback_trash_symbols WHERE trash_id = canvasback_trash.id)`,
-			s.Of, oldest, size, step,
+			ids,
 		)
 		more = entries == step || rows == step
 		return err
