@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // searchIndex keeps packed segments in memory, those with the lowest ids: every search
@@ -19,6 +20,8 @@ type searchIndex struct {
 	lists   freshReads[struct{}, []Segment]
 	reads   freshReads[Segment, *packedSegment]
 	reading chan struct{} // holds an element for each read; at most two, because long names take megabytes
+
+	clock atomic.Int64 // orders calls and reads
 
 	mu       sync.Mutex
 	segments map[int64]*packedSegment
@@ -60,7 +63,8 @@ func (x *searchIndex) find(
 
 // get returns a segment at its version or a later one. Concurrent calls share reads.
 func (x *searchIndex) get(ctx context.Context, store Store, segment Segment) (*packedSegment, error) {
-	if kept := x.current(segment); kept != nil {
+	called := x.clock.Add(1)
+	if kept := x.current(segment, called); kept != nil {
 		return kept, nil
 	}
 	return x.reads.get(ctx, segment, func(ctx context.Context, _ Segment) (*packedSegment, error) {
@@ -70,24 +74,27 @@ func (x *searchIndex) get(ctx context.Context, store Store, segment Segment) (*p
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if kept := x.current(segment); kept != nil {
+		if kept := x.current(segment, called); kept != nil {
 			return kept, nil // another call has read it in the meantime
 		}
+		begun := x.clock.Add(1)
 		list, err := store.ListSegment(ctx, segment.ID)
 		if err != nil {
 			return nil, err
 		}
 		packed := pack(segment, list)
+		packed.begun = begun
 		x.keep(packed)
 		return packed, nil
 	})
 }
 
-// current returns a segment if it is kept at its version, or nil.
-func (x *searchIndex) current(segment Segment) *packedSegment {
+// current returns a segment if it is kept at its version, or as of a read that began after
+// called; otherwise nil.
+func (x *searchIndex) current(segment Segment, called int64) *packedSegment {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if kept := x.segments[segment.ID]; kept != nil && kept.Version == segment.Version {
+	if kept := x.segments[segment.ID]; kept != nil && (kept.Version == segment.Version || kept.begun > called) {
 		return kept
 	}
 	return nil
@@ -131,6 +138,7 @@ func (x *searchIndex) replace(id int64, packed *packedSegment) {
 // symbol, 8 for its place, and the text itself. It is read only.
 type packedSegment struct {
 	Segment              // its version may be older than its symbols
+	begun   int64        // when its read began
 	text    string       // of all symbols, each folded
 	places  []place      // ids ascending
 	tenants []string     // of the symbols, each once

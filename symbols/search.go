@@ -109,7 +109,7 @@ func (s *Service) complete(ctx context.Context, found []SymbolInfo, query Query)
 func (s *Service) LoadSearchIndex(ctx context.Context) error {
 	segments, err := s.index.list(ctx, s.store)
 	for _, segment := range segments {
-		if _, err = s.index.get(ctx, s.store, segment); err != nil || s.index.current(segment) == nil {
+		if _, err = s.index.get(ctx, s.store, segment); err != nil || s.index.current(segment, 0) == nil {
 			break // the index is full, if there is no error
 		}
 	}

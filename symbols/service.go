@@ -15,9 +15,9 @@ type Options struct {
 	// or less means 256 KiB.
 	PageSize int
 
-	// SearchIndex is the memory in bytes for the index of searches, which takes about
-	// 24 bytes and the name of each symbol, and where there is room, 96 bytes more and the
-	// name again. Zero or less means 64 MiB. Searches read what does not fit from the store.
+	// SearchIndex is the memory in bytes for the index of searches; 64 MiB if zero or less.
+	// A symbol takes about 24 bytes, its name and tags, and while there is room 96 bytes, name
+	// and tags again. Searches read what does not fit from the store.
 	SearchIndex int64
 
 	// TrashLifetime is how long deleted folders and symbols can be restored; zero means

@@ -53,8 +53,7 @@ func (r *reader) readDrawio(file string, content []byte, folders []string) error
 		name := entry.Title
 		if strings.TrimSpace(name) == "" {
 			_, base := splitPath(file)
-			library := cmp.Or(strings.TrimSpace(title), stem(base), r.options.Name, r.options.Folder, "symbol")
-			name = fmt.Sprintf("%s %d", library, position)
+			name = fmt.Sprintf("%s %d", cmp.Or(strings.TrimSpace(title), stem(base), r.options.Name, r.options.Folder, "symbol"), position)
 		}
 		var picture image
 		if mistyped {

@@ -127,3 +127,15 @@ func FuzzFind(f *testing.F) {
 		}
 	})
 }
+
+// TestSize_AcceptsManyEqualsSigns: an SVG may have an escaped diagram in an attribute, or a
+// script.
+func TestSize_AcceptsManyEqualsSigns(t *testing.T) {
+	for _, text := range []string{
+		`<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" content="` + strings.Repeat("&lt;a b=&quot;c&quot;/&gt;", 70_000) + `"/>`,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script><![CDATA[` + strings.Repeat("a=b;", 70_000) + `]]></script></svg>`,
+	} {
+		_, _, err := picture.Size(picture.SVG, []byte(text))
+		is.New(t).NoErr(err)
+	}
+}

@@ -59,14 +59,13 @@ func svgSize(content []byte) (width, height float64, err error) {
 const (
 	maxDepth = 1000 // of nested elements; browsers have a similar limit
 
-	// maxAttributes of a tag is far beyond what drawings have, also in a script. The decoder
-	// keeps 48 bytes for each.
-	maxAttributes = 1 << 16
+	maxAttributes = 1 << 16 // of a tag; the decoder keeps 48 bytes for each
 
 	entityText = "\ufffd"
 	whiteSpace = " \t\r\n"
 )
 
+var attributeStart = regexp.MustCompile(`=\s*["']`)
 var declaredEntity = regexp.MustCompile(`<!ENTITY\s+([^\s%]+)\s`)
 
 // parseXML returns the root of a document and reports whether the document is
@@ -75,7 +74,7 @@ var declaredEntity = regexp.MustCompile(`<!ENTITY\s+([^\s%]+)\s`)
 // become entityText, which is not longer than any of them.
 func parseXML(content []byte) (root xml.StartElement, ok bool) {
 	for tag := range bytes.SplitSeq(content, []byte("<")) {
-		if bytes.Count(tag, []byte("=")) > maxAttributes {
+		if bytes.Count(tag, []byte("=")) > maxAttributes && len(attributeStart.FindAllIndex(tag, maxAttributes+1)) > maxAttributes {
 			return root, false
 		}
 	}
