@@ -205,6 +205,8 @@ func (s *Service) resolveSource(ctx context.Context, source string) (*Export, er
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return nil, ErrNotFound
+	case errors.Is(err, ErrUnavailable): // of another store
+		return nil, fmt.Errorf("%w: resolve: %s", ErrFailed, err.Error())
 	case err != nil:
 		return nil, openError(fmt.Errorf("resolve: %w", err), context.Cause(ctx))
 	}

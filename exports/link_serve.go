@@ -244,17 +244,16 @@ func (l *Link) replan(ctx context.Context) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
+	if size := len(p.encode()); size > maxPlanSize {
+		return nil, fmt.Errorf("%w: the new plan of its link has %d bytes", ErrFailed, size)
+	}
 	return l.replace(ctx, p)
 }
 
 func (l *Link) replace(ctx context.Context, p *plan) (*Link, error) {
-	encoded := p.encode()
-	if len(encoded) > maxPlanSize {
-		return nil, fmt.Errorf("%w: the new plan of its link has %d bytes", ErrFailed, len(encoded))
-	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	stored, err := l.service.links.ReplacePlan(ctx, l.stored.Digest, l.stored.Version, encoded)
+	stored, err := l.service.links.ReplacePlan(ctx, l.stored.Digest, l.stored.Version, p.encode())
 	if err != nil {
 		return nil, storeError("replace plan", err)
 	}

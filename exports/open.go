@@ -155,16 +155,18 @@ func (s *Service) opener(u *url.URL) Opener {
 
 // concurrency returns a function that returns how many files of the host of an
 // exported URL may be open at a time.
-func (s *Service) concurrency(exportedURL string) func() int {
-	return func() (files int) {
-		files = 6
-		defer func() { recover() }() // in a worker, a panic would end the process
-		u, opener, _ := s.locate(exportedURL)
-		if adaptive, ok := opener.(AdaptiveOpener); ok {
-			files = adaptive.Concurrency(u)
+func (s *Service) concurrency(exportedURL string) (get func() int) {
+	get = func() int { return 6 }
+	defer func() { recover() }() // the same panic fails the file
+	u, opener, err := s.locate(exportedURL)
+	if adaptive, ok := opener.(AdaptiveOpener); ok && err == nil {
+		get = func() (files int) {
+			files = 6
+			defer func() { recover() }() // in a worker, a panic would end the process
+			return adaptive.Concurrency(u)
 		}
-		return files
 	}
+	return get
 }
 
 // hostOf returns the host and port by which connections are limited.

@@ -104,7 +104,7 @@ type File struct {
 
 	// Validator identifies the content: two reads of a URL with the same
 	// Validator return the same bytes. Its format is that of the Opener. It
-	// is empty if the content may change unnoticed; more than 1 KiB count as empty.
+	// is empty if the content may change unnoticed; a longer one than 1 KiB counts as empty.
 	Validator string
 }
 

@@ -80,6 +80,8 @@ func TestResolve_Failures(t *testing.T) {
 				time.Sleep(time.Minute) // in spite of ctx
 			case "invalid":
 				return exports.Resolution{}, fmt.Errorf("of another service: %w", exports.ErrInvalid)
+			case "unavailable":
+				return exports.Resolution{}, fmt.Errorf("of another service: %w", exports.ErrUnavailable)
 			case "forbidden":
 				return exports.Resolution{ExportedURL: "https://forbidden.example/"}, nil
 			case "malformed":
@@ -100,10 +102,10 @@ func TestResolve_Failures(t *testing.T) {
 		is.True(errors.Is(find("slow"), exports.ErrTimeout))
 		is.True(errors.Is(find("stuck"), exports.ErrTimeout))
 		time.Sleep(time.Minute) // until the call has ended
-		for _, source := range []string{"forbidden", "malformed", "panic", "broken", "invalid"} {
+		for _, source := range []string{"forbidden", "malformed", "panic", "broken", "invalid", "unavailable"} {
 			err := find(source)
 			is.True(errors.Is(err, exports.ErrFailed))
-			is.True(!errors.Is(err, exports.ErrInvalid))
+			is.True(!errors.Is(err, exports.ErrInvalid) && !errors.Is(err, exports.ErrUnavailable))
 		}
 
 		batch := func(sources ...string) error {

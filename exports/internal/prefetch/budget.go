@@ -150,17 +150,6 @@ func (a *allocation) tryGrow(n int) (ok bool, discard func()) {
 	return true, nil
 }
 
-// resize adapts the allocation to a prefix of n bytes, and returns how many of them there
-// is memory for: at least those of a small prefix.
-func (a *allocation) resize(n int) int {
-	if n > a.bytes {
-		a.grow(n - a.bytes)
-	} else {
-		a.shrink(n)
-	}
-	return min(n, max(a.bytes, smallPrefix))
-}
-
 // release frees all memory. It may be called more than once.
 func (a *allocation) release() { a.shrink(0) }
 

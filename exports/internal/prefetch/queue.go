@@ -268,7 +268,13 @@ func (q *Queue[F]) read(t *task[F], memory *allocation) (result Result[F], err e
 	}
 	file := result.File
 	result.open = true
-	buffer, free := prefixBuffer(memory.resize(prefixSize(file.Length())))
+	size := prefixSize(file.Length())
+	if size > memory.bytes {
+		memory.grow(size - memory.bytes)
+	} else {
+		memory.shrink(size)
+	}
+	buffer, free := prefixBuffer(min(size, max(memory.bytes, smallPrefix)))
 	result.release = func() { free(); memory.release() }
 	n, err := ReadUntil(file, buffer, start.Add(q.config.Timeout))
 	switch {
