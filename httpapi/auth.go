@@ -12,14 +12,12 @@ import (
 // authenticate checks that the request has the key, and the key the scope, that a route
 // requires.
 func (c *call) authenticate(route *route) error {
-	given := c.credentials()
 	switch {
 	case route.auth == noKey:
 		return nil
 	case route.auth == clientKey && c.api.options.DangerouslySkipClientKeys:
 		return c.checkOrigin()
-	case route.auth == adminKey,
-		route.auth == registerKey && (given.admin != nil || given.client == nil && c.api.options.AuthenticateAdmin != nil):
+	case route.auth == adminKey, route.auth == registerKey && c.registersAsAdmin():
 		return c.checkAdmin()
 	case route.auth == registerKey && c.api.options.DangerouslySkipClientKeys:
 		return &DeniedError{Message: "only an admin key may register exports"}
@@ -32,6 +30,13 @@ func (c *call) authenticate(route *route) error {
 		return c.checkClientKey([]string{route.scope}, c.checkRegistrant)
 	}
 	return c.checkClientKey([]string{route.scope}, nil)
+}
+
+// registersAsAdmin reports whether the admin key of the request, or the login of the
+// application, decides alone.
+func (c *call) registersAsAdmin() bool {
+	given := c.credentials()
+	return given.admin != nil || given.client == nil && c.api.options.AuthenticateAdmin != nil
 }
 
 // checkRegistrant checks that the scopes of a key name ScopeExportsRegister. Those of a

@@ -52,10 +52,10 @@
 // pages with an img element; such a response has Referrer-Policy: no-referrer.
 //
 // The requests that the application gets from the API, RequireClientKey and
-// Authenticate have neither header, so that nothing logs a key. Those from the API do not
-// have that parameter either; RequireClientKey and Authenticate neither remove nor accept
-// it, unless they are behind [HideKeys]. An API behind one of both takes the keys from the
-// request context, and verifies no key twice. The request of the caller is not modified.
+// Authenticate have neither header, so that nothing logs a key. The API also removes the
+// parameter. RequireClientKey and Authenticate neither remove nor accept it, unless they are
+// behind [HideKeys]. An API behind either of them takes the keys from the request context,
+// and verifies no key twice. The request of the caller is not modified.
 //
 // # Order of checks
 //

@@ -32,7 +32,13 @@ func (c *call) fail(err error) {
 	c.memory.Release()
 	out := lookupError(err)
 	c.code = out.code
-	c.logError(out, err)
+	switch {
+	case err == errPanic: // logged with its stack
+	case c.disconnected(), out.status < http.StatusInternalServerError:
+		c.logFailure(slog.LevelDebug, "request failed", out.status, "error", err)
+	default:
+		c.failed(out.status, "request failed", err)
+	}
 	if out.status == http.StatusTooManyRequests || errors.Is(err, budget.ErrExhausted) {
 		c.slowDown(out.retryAfter)
 	}
@@ -77,18 +83,6 @@ func challenge(err error) string {
 		return `ApiKey header="` + strings.ToLower(headerAdminKey) + `"`
 	}
 	return `ApiKey header="` + strings.ToLower(headerAPIKey) + `"`
-}
-
-// logError logs client errors at debug level, and others as warning or error unless
-// Observe gets them.
-func (c *call) logError(out errorResponse, err error) {
-	switch {
-	case err == errPanic: // logged with its stack
-	case c.disconnected(), out.status < http.StatusInternalServerError:
-		c.logFailure(slog.LevelDebug, "request failed", out.status, "error", err)
-	default:
-		c.failed(out.status, "request failed", err)
-	}
 }
 
 // failed records a failure of the API for Observe, or logs it without one.

@@ -62,9 +62,9 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 const headerRequestID = "X-Request-Id"
 
-// setRequestID sets the request id of the response, even if it panics: the one that the
-// application has set, else that of Options.RequestID, else the client's, else a new
-// one. It replaces invalid ones, because the application may pass on what a client
+// setRequestID sets the request id of the response, also if Options.RequestID panics. It is
+// the one that the application has set, else that of Options.RequestID, else the client's,
+// else a new one. It replaces invalid ones, because the application may pass on what a client
 // sent.
 func (c *call) setRequestID() {
 	c.givenID = c.requestID()

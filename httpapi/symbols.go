@@ -110,7 +110,7 @@ func (e symbolEndpoints) send(c *call, key bodies.Key) error {
 	}
 	t := tag{version: body.Version, view: view, gzip: body.Gzip}
 	if !body.Settled {
-		t.unique = rand.Uint64() // it matches the version, so nobody has that once there are later changes
+		t.unique = rand.Uint64() // another response with this version may differ
 	}
 	c.setTag(t.String())
 	return c.sendBody(body)

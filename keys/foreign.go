@@ -3,6 +3,7 @@ package keys
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -64,9 +65,7 @@ func (s *Service) Import(ctx context.Context, list []ImportedKey) ([]int64, erro
 		given.Fields.apply(&keys[i])
 	}
 	ids, err := s.store.Import(ctx, keys)
-	for i := range keys {
-		s.cache.evict(keys[i].Digest) // it may be there as one whose overlap has ended
-	}
+	s.cache.evict(slices.Collect(maps.Keys(seen))...) // they may be there as those whose overlap has ended
 	if taken, ok := errors.AsType[*TakenError](err); ok {
 		return nil, taken
 	}

@@ -20,8 +20,8 @@ import (
 // size of zero or less selects the default.
 type Options struct {
 	// Prefix begins every raw key that is issued: 1 to 32 characters of A-Z,
-	// a-z, 0-9 and _; "cbk" if empty. Keys with another prefix remain valid, but
-	// their page tokens, which also begin with the prefix, do not.
+	// a-z, 0-9 and _; "cbk" if empty. Keys with another prefix remain valid. Page
+	// tokens must begin with this one, whatever the prefix of their key.
 	Prefix string
 
 	// Pepper is a secret kept outside the store. With a pepper, digests are

@@ -101,17 +101,6 @@ func (u *use) unwritten() Use {
 	return unwritten
 }
 
-// markWritten records that the store has what unwritten returned.
-func (u *use) markWritten(written Use) {
-	at := written.At.UnixMilli()
-	u.writtenAt.Store(at)
-	u.writtenCount.of(at).Add(written.Today)
-	u.writtenCount.of(at - day.Milliseconds()).Add(written.Count - written.Today)
-	if p := u.public.Load(); p != nil && p.public == written.PublicKey {
-		u.public.CompareAndSwap(p, nil)
-	}
-}
-
 // uses holds the uses of the keys that this process has checked in the last minutes,
 // and of those that it has seen expired in the last day.
 type uses struct {
@@ -213,7 +202,13 @@ func (u *uses) write(ctx context.Context, list []*use) error {
 		return storeError("touch keys", err)
 	}
 	for i, use := range list {
-		use.markWritten(unwritten[i])
+		written, at := unwritten[i], unwritten[i].At.UnixMilli()
+		use.writtenAt.Store(at)
+		use.writtenCount.of(at).Add(written.Today)
+		use.writtenCount.of(at - day.Milliseconds()).Add(written.Count - written.Today)
+		if p := use.public.Load(); p != nil && p.public == written.PublicKey {
+			use.public.CompareAndSwap(p, nil)
+		}
 	}
 	return nil
 }

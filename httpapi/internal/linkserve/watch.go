@@ -17,14 +17,14 @@ var ErrRevoked = errors.New("the API key that made this link is not accepted")
 // shorter than a lease.
 const watchInterval = 200 * time.Millisecond
 
-// watch is a response that ends with the key of its link: no byte is written after the
-// key is revoked, and a blocked write is interrupted.
+// watch is a response that ends with its link: once CheckKey reports that, no byte is
+// written, and a blocked write is interrupted.
 type watch struct {
 	http.ResponseWriter
 	r            *http.Request
 	checkKey     func() error
 	storeTimeout time.Duration
-	cancel       func() // called when the key is revoked
+	cancel       func() // called when the link has ended
 
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -51,7 +51,7 @@ func (k *watch) check() {
 	if k.stopped {
 		return
 	}
-	if (err == ErrRevoked || err == exports.ErrLinkNotFound) && k.sending {
+	if isEnd(err) && k.sending {
 		k.cancel()
 		stream.Interrupt(k.ResponseWriter, k.r)
 		return
@@ -82,6 +82,9 @@ func (k *watch) FlushError() error {
 	return http.NewResponseController(k.ResponseWriter).Flush()
 }
 
+// isEnd reports whether a link has ended: its key is not accepted, or has another tenant.
+func isEnd(err error) bool { return err == ErrRevoked || err == exports.ErrLinkNotFound }
+
 // Unwrap is for [http.ResponseController].
 func (k *watch) Unwrap() http.ResponseWriter { return k.ResponseWriter }
 
@@ -95,7 +98,7 @@ func (k *watch) wait() error {
 	var deadline time.Time
 	for {
 		err := k.checkKey()
-		if err == nil || err == ErrRevoked || err == exports.ErrLinkNotFound {
+		if err == nil || isEnd(err) {
 			return err
 		}
 		if deadline.IsZero() {
