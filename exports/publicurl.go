@@ -102,7 +102,7 @@ func (s *Service) ShareLink(ctx context.Context, export Export, owner Digest, cl
 	})
 }
 
-// findUnused returns a shared link, or [ErrLinkNotFound] if it is too old, used up or of another tenant.
+// findUnused returns a shared link, or [ErrLinkNotFound] if it cannot be used again.
 func (s *Service) findUnused(ctx context.Context, known sharedLink) (*Link, error) {
 	if !s.now().Before(known.until) {
 		return nil, ErrLinkNotFound

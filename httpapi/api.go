@@ -46,8 +46,8 @@ func (a *API) Format(f fmt.State, _ rune) { io.WriteString(f, "httpapi.API") }
 
 // New returns the API. It starts no goroutine: the application runs [keys.Service.Run]
 // itself, and the first readiness check or read of symbols begins to load the index of
-// searches, for a minute at most. An error means that AllowedOrigins, PublicURL, RegisterWith or
-// a bcrypt hash in AdminKeys is invalid, or that two options exclude each other.
+// searches, for a minute at most. An error means that AllowedOrigins, PublicURL,
+// RegisterWith or a bcrypt hash in AdminKeys is invalid, or that two options exclude each other.
 func New(options *Options) (*API, error) {
 	var opts Options
 	if options != nil {

@@ -25,7 +25,7 @@ type call struct {
 	w     response
 	start time.Time
 
-	givenID     string // the request id
+	givenID     string // the request id, for goroutines that must not read the header of w
 	credentials credentials
 	outer       *call    // of middleware that the request has passed, or nil
 	inherited   bool     // credentials are those of outer

@@ -126,7 +126,7 @@ func (o *optional[T]) pointer() *T {
 	return &o.value
 }
 
-// list returns the value, if the field is present.
+// list returns the value as a list, which is empty if the field is absent.
 func (o *optional[T]) list() []T {
 	if !o.set {
 		return nil

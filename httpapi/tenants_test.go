@@ -217,7 +217,8 @@ func TestTenants_Links(t *testing.T) {
 	h.send("GET", link, "").wantError(404, "not_found")
 }
 
-// TestTenants_ChangeEndsARunningLink has a client that does not read the response.
+// TestTenants_ChangeEndsARunningLink has a client that stops reading. Package linkserve tests the
+// interruption of a blocked write.
 func TestTenants_ChangeEndsARunningLink(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

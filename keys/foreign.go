@@ -65,7 +65,7 @@ func (s *Service) Import(ctx context.Context, list []ImportedKey) ([]int64, erro
 		given.Fields.apply(&keys[i])
 	}
 	ids, err := s.store.Import(ctx, keys)
-	s.cache.evict(slices.Collect(maps.Keys(seen))...) // they may be there as those whose overlap has ended
+	s.cache.evict(slices.Collect(maps.Keys(seen))...) // one may be cached as a key whose overlap has ended
 	if taken, ok := errors.AsType[*TakenError](err); ok {
 		return nil, taken
 	}

@@ -187,8 +187,8 @@ func (d *Dedup) Unique(folder, name string) string {
 	return path.String() + name
 }
 
-// free returns name, or name with a number, that is free in a folder for a folder or an
-// entry, and its id.
+// free returns name, with a number if it is taken, as a folder or an entry can have it in the
+// folder parent. It also returns the id of the folder, or 0 for an entry.
 func (d *Dedup) free(parent int, name string, isFolder bool) (string, int) {
 	first := place{parent, foldCase(name)}
 	free, number := name, 0

@@ -155,8 +155,8 @@ func (t headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// AddFile adds a file below [FilesURL], or replaces it, and returns its URL. The name may have slashes. Its
-// modification time is the time of the Clock.
+// AddFile adds a file below [FilesURL], or replaces it, and returns its URL. The name may
+// have slashes. The modification time is the time of the Clock.
 func (s *Server) AddFile(name, content string) string {
 	s.files.mu.Lock()
 	defer s.files.mu.Unlock()

@@ -23,8 +23,8 @@
 //
 // The files are public and contain no secrets. A content security policy allows
 // scripts and styles from the page's own origin only and connections to the origin
-// of the API only. It forbids framing, forms and turning text into markup or script. Drawings are
-// shown as images, in which scripts do not run.
+// of the API only. It forbids framing, forms and turning text into markup or script.
+// Drawings are shown as images, in which scripts do not run.
 //
 // The page consists of ES modules without a build step, which New joins in one
 // script. Responses are compressed if the client accepts it. It needs a browser of

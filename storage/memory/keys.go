@@ -26,7 +26,7 @@ func (s keyStore) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
 
 func (s keyStore) Import(ctx context.Context, list []keys.Key) ([]int64, error) {
 	return write(ctx, s.db, func() ([]int64, error) {
-		for _, key := range list {
+		for _, key := range list { // a raw key whose overlap has ended does not exist any more
 			other := s.db.keys[s.db.digests[key.Digest]]
 			if other.PreviousDigest == key.Digest && !key.CreatedAt.Before(other.PreviousExpiresAt) {
 				other.PreviousDigest, other.PreviousPublicKey = keys.Digest{}, keys.PublicKey{}

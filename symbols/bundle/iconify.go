@@ -42,10 +42,10 @@ func (e *iconEntry) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// icons are icons by name, at most as many as are left.
+// icons are the icons or the aliases of a set.
 type icons struct {
-	byName map[string]iconEntry // nil without icons
-	left   int
+	byName map[string]iconEntry // nil if the set has no such field
+	left   int                  // how many more may be read
 }
 
 // UnmarshalJSON reads one icon after the other: each takes many times its JSON.

@@ -57,12 +57,10 @@ func svgSize(content []byte) (width, height float64, err error) {
 }
 
 const (
-	maxDepth = 1000 // of nested elements; browsers have a similar limit
-
+	maxDepth      = 1000    // of nested elements; browsers have a similar limit
 	maxAttributes = 1 << 16 // of a tag; the decoder keeps 48 bytes for each
-
-	entityText = "\ufffd"
-	whiteSpace = " \t\r\n"
+	entityText    = "\ufffd"
+	whiteSpace    = " \t\r\n"
 )
 
 var attributeStart = regexp.MustCompile(`=\s*["']`)

@@ -6,7 +6,7 @@
 // written. It is cached then, if it has not changed and fits.
 //
 // Invariants: a body is not older than the call that returns it. All of a settled body
-// is of one version; an unsettled one may also have later changes, or be a page that ends early.
+// is of one version; an unsettled one may have later changes, or end early.
 package bodies
 
 import (

@@ -106,6 +106,7 @@ func (s Keys) Import(ctx context.Context, list []keys.Key) (ids []int64, err err
 	}
 	var taken error
 	err = s.DB.Transact(ctx, func(tx Tx) error {
+		// A raw key whose overlap has ended does not exist any more.
 		_, err := tx.Exec(ctx, `
 			UPDATE canvasback_keys
 			SET previous_digest = NULL, previous_expires_at = NULL
