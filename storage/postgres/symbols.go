@@ -44,19 +44,16 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 	// stored out of line.
 	var page symbols.Page
 	var last int64
-	list, err := sqlstore.List(ctx, s.db, func(row sqlstore.Row) (symbols.Symbol, error) {
-		symbol := symbols.Symbol{FolderID: folderID}
+	list, err := sqlstore.List(ctx, s.db, func(row sqlstore.Row, symbol *symbols.Symbol) error {
+		symbol.FolderID = folderID
 		dest := []any{
 			&page.Version, &last, // the same in each row
 			&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.Version,
 		}
-		var err error
 		if details {
-			err = sqlstore.ScanDetails(row, &symbol, dest...)
-		} else {
-			err = row.Scan(dest...)
+			return sqlstore.ScanDetails(row, symbol, dest...)
 		}
-		return symbol, err
+		return row.Scan(dest...)
 	}, `
 		SELECT
 			folder.contents_version,
@@ -133,10 +130,8 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 // position is behind it. A history is from one start of the server to the next, which
 // may be another server with other transactions.
 func (s symbolStore) Changes(ctx context.Context, since symbols.Position) (set symbols.ChangeSet, err error) {
-	list, err := sqlstore.List(ctx, s.db, func(row sqlstore.Row) (symbols.Changed, error) {
-		var changed symbols.Changed
-		err := row.Scan(&set.History, &set.Number, &changed.Tenant, &changed.FolderID, &changed.Number)
-		return changed, err
+	list, err := sqlstore.List(ctx, s.db, func(row sqlstore.Row, changed *symbols.Changed) error {
+		return row.Scan(&set.History, &set.Number, &changed.Tenant, &changed.FolderID, &changed.Number)
 	}, `
 		WITH current AS (
 			SELECT

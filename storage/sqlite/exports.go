@@ -17,7 +17,7 @@ var _ exports.LinkStore = exportStore{}
 func (s exportStore) Put(ctx context.Context, export exports.Export, rule exports.PutRule) (stored exports.Export, created bool, err error) {
 	source := tenantPrefix(export.Tenant) + export.SourceURL
 	err = s.db.write(ctx, func(tx transaction) error {
-		previous, err := sqlstore.ScanExport(tx.QueryRow(ctx, sqlstore.SelectExport+` WHERE source_url = ?`, source))
+		previous, err := sqlstore.One(tx.QueryRow(ctx, sqlstore.SelectExport+` WHERE source_url = ?`, source), sqlstore.ScanExport)
 		if created = err == exports.ErrNotFound; created {
 			return tx.QueryRow(ctx, `
 				INSERT INTO canvasback_exports (tenant, source_url, exported_url, file_name, registered_by, created_at, updated_at)

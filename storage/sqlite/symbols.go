@@ -104,9 +104,8 @@ func (s symbolStore) Changes(ctx context.Context, since symbols.Position) (set s
 	if err != nil || since.History != set.History || since.Number >= set.Number {
 		return set, err
 	}
-	set.Changed, err = sqlstore.List(ctx, s.db, func(row sqlstore.Row) (changed symbols.Changed, err error) {
-		err = row.Scan(&changed.Tenant, &changed.FolderID, &changed.Number)
-		return changed, err
+	set.Changed, err = sqlstore.List(ctx, s.db, func(row sqlstore.Row, changed *symbols.Changed) error {
+		return row.Scan(&changed.Tenant, &changed.FolderID, &changed.Number)
 	}, `
 		SELECT tenant, id, changed FROM canvasback_folders WHERE changed > ?1
 		UNION ALL

@@ -24,19 +24,19 @@ const SelectExport = `
 const TenantPrefixSize = 1 + 256
 
 // ScanExport reads a row of [SelectExport].
-func ScanExport(row Row) (export exports.Export, err error) {
-	err = row.Scan(
+func ScanExport(row Row, export *exports.Export) error {
+	err := row.Scan(
 		&export.ID, &export.Tenant, &export.SourceURL, &export.ExportedURL, &export.FileName, &export.RegisteredBy,
 		(*Time)(&export.CreatedAt), (*Time)(&export.UpdatedAt),
 	)
 	if export.Tenant != "" && strings.HasPrefix(export.SourceURL, " ") {
 		export.SourceURL = export.SourceURL[TenantPrefixSize:]
 	}
-	return export, orMissing(err, exports.ErrNotFound)
+	return orMissing(err, exports.ErrNotFound)
 }
 
 func (s Exports) Get(ctx context.Context, id int64) (exports.Export, error) {
-	return ScanExport(s.DB.QueryRow(ctx, SelectExport+` WHERE id = $1`, id))
+	return One(s.DB.QueryRow(ctx, SelectExport+` WHERE id = $1`, id), ScanExport)
 }
 
 func (s Exports) Delete(ctx context.Context, id int64) error {
@@ -143,9 +143,8 @@ func (s Exports) FindFacts(ctx context.Context, urls ...[32]byte) ([]exports.Fac
 	for i := range urls {
 		digests[i] = urls[i][:]
 	}
-	return List(ctx, s.DB, func(row Row) (fact exports.Fact, err error) {
-		err = row.Scan((*digest)(&fact.URL), &fact.Validator, &fact.Size, &fact.Revision, &fact.CRC32, &fact.Blocks)
-		return fact, err
+	return List(ctx, s.DB, func(row Row, fact *exports.Fact) error {
+		return row.Scan((*digest)(&fact.URL), &fact.Validator, &fact.Size, &fact.Revision, &fact.CRC32, &fact.Blocks)
 	}, `
 		SELECT url_digest, validator, size, revision, crc32, blocks
 		FROM canvasback_facts

@@ -20,22 +20,22 @@ const keyColumns = `
 	id, name, prefix, mask, owner, scopes, digest, previous_digest, previous_expires_at, active,
 	expires_at, last_used_at, use_count, created_at, updated_at, public_key, previous_public_key`
 
-func scanKey(row Row) (k keys.Key, err error) {
+func scanKey(row Row, k *keys.Key) error {
 	var scopes string
 	var public, previous []byte
-	err = row.Scan(
+	err := row.Scan(
 		&k.ID, &k.Name, &k.Prefix, &k.Mask, &k.Owner, &scopes,
 		(*digest)(&k.Digest), (*digest)(&k.PreviousDigest), (*Time)(&k.PreviousExpiresAt), &k.Active,
 		(*Time)(&k.ExpiresAt), (*Time)(&k.LastUsedAt), &k.UseCount, (*Time)(&k.CreatedAt), (*Time)(&k.UpdatedAt),
 		&public, &previous,
 	)
 	if err != nil {
-		return keys.Key{}, orMissing(err, keys.ErrNotFound)
+		return orMissing(err, keys.ErrNotFound)
 	}
 	k.Scopes = keys.ParseScopes(scopes)
 	k.PublicKey = publicKey(public, k.Digest)
 	k.PreviousPublicKey = publicKey(previous, k.PreviousDigest)
-	return k, nil
+	return nil
 }
 
 // PublicKeyColumn returns the column value of a public key: the digest of its raw key,
@@ -155,20 +155,20 @@ const selectKey = `
 	WHERE id = $1`
 
 func (s Keys) Get(ctx context.Context, id int64) (keys.Key, error) {
-	return scanKey(s.DB.QueryRow(ctx, selectKey, id))
+	return One(s.DB.QueryRow(ctx, selectKey, id), scanKey)
 }
 
 func (s Keys) FindID(ctx context.Context, id int64) (keys.Key, error) {
-	return scanKey(s.DB.QueryCurrent(ctx, selectKey, id))
+	return One(s.DB.QueryCurrent(ctx, selectKey, id), scanKey)
 }
 
 func (s Keys) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
-	return scanKey(s.DB.QueryCurrent(ctx, `
+	return One(s.DB.QueryCurrent(ctx, `
 		SELECT `+keyColumns+`
 		FROM canvasback_keys
 		WHERE digest = $1 OR previous_digest = $1`,
 		digest[:],
-	))
+	), scanKey)
 }
 
 func (s Keys) List(ctx context.Context, filter keys.Filter, r keys.Range) (page keys.Page, err error) {
@@ -245,9 +245,8 @@ func (s Keys) Usage(ctx context.Context, ids []int64, owner *string, since int64
 		args = append(args, *owner)
 		where += fmt.Sprintf(" AND owner = $%d", len(args))
 	}
-	return List(ctx, s.DB, func(row Row) (usage keys.UsageRow, err error) {
-		err = row.Scan(&usage.KeyID, &usage.Day, &usage.Requests)
-		return usage, err
+	return List(ctx, s.DB, func(row Row, usage *keys.UsageRow) error {
+		return row.Scan(&usage.KeyID, &usage.Day, &usage.Requests)
 	}, `
 		SELECT `+columns+`, day, CAST(sum(requests) AS bigint)
 		FROM canvasback_key_usage

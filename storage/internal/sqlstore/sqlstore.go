@@ -81,25 +81,27 @@ type DB interface {
 }
 
 // List returns all rows of a query.
-func List[T any](ctx context.Context, q querier, scan func(Row) (T, error), statement string, args ...any) (list []T, err error) {
+func List[T any](ctx context.Context, q querier, scan func(Row, *T) error, statement string, args ...any) (list []T, err error) {
 	err = q.Query(ctx, func(rows Rows) error {
 		list = nil
 		for rows.Next() {
-			value, err := scan(rows)
-			if err != nil {
+			list = append(list, *new(T))
+			if err := scan(rows, &list[len(list)-1]); err != nil {
 				return err
 			}
-			list = append(list, value)
 		}
 		return nil
 	}, statement, args...)
 	return list, err
 }
 
-func scanID(row Row) (id int64, err error) {
-	err = row.Scan(&id)
-	return id, err
+// One returns a row.
+func One[T any](row Row, scan func(Row, *T) error) (value T, err error) {
+	err = scan(row, &value)
+	return value, err
 }
+
+func scanID(row Row, id *int64) error { return row.Scan(id) }
 
 // orMissing returns the error missing if err means that there is no row.
 func orMissing(err, missing error) error {

@@ -27,11 +27,10 @@ func (s Symbols) ListFolders(ctx context.Context, r symbols.Range) (page symbols
 	if s.Of != "" {
 		index = ` AND folder.tenant <> ''`
 	}
-	list, err := List(ctx, s.DB, func(row Row) (symbols.Folder, error) {
-		var folder symbols.Folder
+	list, err := List(ctx, s.DB, func(row Row, folder *symbols.Folder) error {
 		err := row.Scan(&page.Version, &folder.ID, &folder.Name, &folder.Version)
 		folder.Name = strings.TrimPrefix(folder.Name, s.Prefix)
-		return folder, err
+		return err
 	}, `
 		SELECT list.version, coalesce(folder.id, 0), coalesce(folder.name, ''), coalesce(folder.version, 0)
 		FROM (SELECT `+s.listVersion()+` AS version) AS list
@@ -62,19 +61,19 @@ const selectFolder = `
 	FROM canvasback_folders
 	WHERE id = $1 AND tenant = $2`
 
-func (s Symbols) scanFolder(row Row) (folder symbols.Folder, err error) {
-	err = row.Scan(&folder.ID, &folder.Name, &folder.Version)
+func (s Symbols) scanFolder(row Row, folder *symbols.Folder) error {
+	err := row.Scan(&folder.ID, &folder.Name, &folder.Version)
 	folder.Name = strings.TrimPrefix(folder.Name, s.Prefix)
-	return folder, orMissing(err, symbols.ErrFolderNotFound)
+	return orMissing(err, symbols.ErrFolderNotFound)
 }
 
 // lockFolder returns a folder, and locks it and its symbols.
 func (s Symbols) lockFolder(ctx context.Context, tx Tx, id int64) (symbols.Folder, error) {
-	return s.scanFolder(tx.QueryRow(ctx, selectFolder+` FOR UPDATE`, id, s.Of))
+	return One(tx.QueryRow(ctx, selectFolder+` FOR UPDATE`, id, s.Of), s.scanFolder)
 }
 
 func (s Symbols) GetFolder(ctx context.Context, id int64) (symbols.Folder, error) {
-	return s.scanFolder(s.DB.QueryRow(ctx, selectFolder, id, s.Of))
+	return One(s.DB.QueryRow(ctx, selectFolder, id, s.Of), s.scanFolder)
 }
 
 func (s Symbols) InsertFolder(ctx context.Context, folder symbols.Folder) (symbols.Folder, error) {
@@ -123,8 +122,8 @@ func (s Symbols) UpdateFolder(ctx context.Context, id int64, change func(*symbol
 }
 
 func (s Symbols) ListSymbolInfos(ctx context.Context, folderID int64, r symbols.Range) (page symbols.InfoPage, err error) {
-	list, err := List(ctx, s.DB, func(row Row) (symbols.SymbolInfo, error) {
-		return scanInfo(row, &page.Version)
+	list, err := List(ctx, s.DB, func(row Row, info *symbols.SymbolInfo) error {
+		return scanInfo(row, info, &page.Version)
 	}, `
 		SELECT
 			folder.contents_version, coalesce(s.id, 0), coalesce(s.name, ''), coalesce(s.type, ''), folder.id,
@@ -159,16 +158,16 @@ const selectInfo = `
 	SELECT ` + infoColumns + `
 	FROM canvasback_symbols AS s` + ofTenant
 
-func scanInfo(row Row, first ...any) (info symbols.SymbolInfo, err error) {
+func scanInfo(row Row, info *symbols.SymbolInfo, first ...any) error {
 	var tags string
-	err = row.Scan(append(first, &info.ID, &info.Name, &info.Type, &info.FolderID, &info.Version, &info.Size, &tags)...)
+	err := row.Scan(append(first, &info.ID, &info.Name, &info.Type, &info.FolderID, &info.Version, &info.Size, &tags)...)
 	info.Tags = symbols.ParseTags(tags)
-	return info, err
+	return err
 }
 
 // findInfos returns the symbols with the given ids, in any order.
 func (s Symbols) findInfos(ctx context.Context, q querier, ids []int64) ([]symbols.SymbolInfo, error) {
-	return List(ctx, q, func(row Row) (symbols.SymbolInfo, error) { return scanInfo(row) }, selectInfo+`
+	return List(ctx, q, func(row Row, info *symbols.SymbolInfo) error { return scanInfo(row, info) }, selectInfo+`
 		WHERE s.id = ANY ($2::bigint[])
 		ORDER BY s.id`,
 		s.Of, ids,
@@ -180,7 +179,8 @@ func (s Symbols) FindSymbolInfos(ctx context.Context, ids []int64) ([]symbols.Sy
 }
 
 func (s Symbols) GetSymbolInfo(ctx context.Context, id int64) (symbols.SymbolInfo, error) {
-	info, err := scanInfo(s.DB.QueryRow(ctx, selectInfo+` WHERE s.id = $2`, s.Of, id))
+	var info symbols.SymbolInfo
+	err := scanInfo(s.DB.QueryRow(ctx, selectInfo+` WHERE s.id = $2`, s.Of, id), &info)
 	return info, orMissing(err, symbols.ErrSymbolNotFound)
 }
 
@@ -195,11 +195,10 @@ const selectSymbol = `
 	FROM canvasback_symbols AS s` + ofTenant + `
 	WHERE s.id = $2`
 
-func scanSymbol(row Row) (symbols.Symbol, error) {
-	var symbol symbols.Symbol
-	err := ScanDetails(row, &symbol,
+func scanSymbol(row Row, symbol *symbols.Symbol) error {
+	err := ScanDetails(row, symbol,
 		&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.FolderID, &symbol.Version)
-	return symbol, orMissing(err, symbols.ErrSymbolNotFound)
+	return orMissing(err, symbols.ErrSymbolNotFound)
 }
 
 // ScanDetails scans a row whose last columns are [DetailColumns].
@@ -212,7 +211,7 @@ func ScanDetails(row Row, symbol *symbols.Symbol, dest ...any) error {
 
 func (s Symbols) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
 	if s.Large != nil {
-		symbol, err := scanSymbol(s.DB.QueryRow(ctx, selectSymbol, s.Of, id, symbols.LargeSize))
+		symbol, err := One(s.DB.QueryRow(ctx, selectSymbol, s.Of, id, symbols.LargeSize), scanSymbol)
 		if err != nil || symbol.Data != "" {
 			return symbol, err
 		}
@@ -223,7 +222,7 @@ func (s Symbols) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error
 			return symbols.Symbol{}, ctx.Err()
 		}
 	}
-	return scanSymbol(s.DB.QueryRow(ctx, selectSymbol, s.Of, id, math.MaxInt32))
+	return One(s.DB.QueryRow(ctx, selectSymbol, s.Of, id, math.MaxInt32), scanSymbol)
 }
 
 // errMoved means that a symbol was changed before its folder was locked.
@@ -381,16 +380,14 @@ func (s Symbols) ContentsVersion(ctx context.Context, folderID int64) (version s
 }
 
 func (s Symbols) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
-	return List(ctx, s.DB, func(row Row) (segment symbols.Segment, err error) {
-		err = row.Scan(&segment.ID, &segment.Version)
-		return segment, err
+	return List(ctx, s.DB, func(row Row, segment *symbols.Segment) error {
+		return row.Scan(&segment.ID, &segment.Version)
 	}, `SELECT id, bit_xor(version) FROM canvasback_symbol_segments GROUP BY id ORDER BY id`)
 }
 
 func (s Symbols) ListSegment(ctx context.Context, id int64) ([]symbols.SegmentSymbol, error) {
-	return List(ctx, s.DB, func(row Row) (symbol symbols.SegmentSymbol, err error) {
-		symbol.SymbolInfo, err = scanInfo(row, &symbol.Tenant)
-		return symbol, err
+	return List(ctx, s.DB, func(row Row, symbol *symbols.SegmentSymbol) error {
+		return scanInfo(row, &symbol.SymbolInfo, &symbol.Tenant)
 	}, `
 		SELECT f.tenant, `+infoColumns+`
 		FROM canvasback_symbols AS s

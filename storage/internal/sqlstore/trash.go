@@ -102,15 +102,15 @@ const selectTrash = `
 	FROM canvasback_trash
 	WHERE tenant = $1 AND deleted_at > $2`
 
-func scanTrash(row Row) (entry symbols.TrashEntry, err error) {
-	err = row.Scan(
+func scanTrash(row Row, entry *symbols.TrashEntry) error {
+	err := row.Scan(
 		&entry.ID, &entry.SymbolID, &entry.FolderID, &entry.Name, &entry.Symbols, (*Time)(&entry.DeletedAt), &entry.DeletedBy,
 	)
-	return entry, orMissing(err, symbols.ErrTrashNotFound)
+	return orMissing(err, symbols.ErrTrashNotFound)
 }
 
 func (s Symbols) lockTrash(ctx context.Context, tx Tx, id int64, oldest time.Time) (symbols.TrashEntry, error) {
-	return scanTrash(tx.QueryRow(ctx, selectTrash+` AND id = $3 FOR UPDATE`, s.Of, oldest, id))
+	return One(tx.QueryRow(ctx, selectTrash+` AND id = $3 FOR UPDATE`, s.Of, oldest, id), scanTrash)
 }
 
 func (s Symbols) ListTrash(ctx context.Context, oldest time.Time, r symbols.Range) (page symbols.TrashPage, err error) {
@@ -145,7 +145,7 @@ func (s Symbols) RestoreTrash(
 				return err
 			}
 		}
-		folder, err := s.scanFolder(tx.QueryRow(ctx, selectFolder+` FOR NO KEY UPDATE`, folderID, s.Of))
+		folder, err := One(tx.QueryRow(ctx, selectFolder+` FOR NO KEY UPDATE`, folderID, s.Of), s.scanFolder)
 		if err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func (s Symbols) RestoreTrash(
 		}
 		restored = symbols.Restored{Folder: &folder}
 		if err == nil && entry.SymbolID != 0 {
-			symbol, err := scanSymbol(tx.QueryRow(ctx, selectSymbol, s.Of, entry.SymbolID, math.MaxInt32))
+			symbol, err := One(tx.QueryRow(ctx, selectSymbol, s.Of, entry.SymbolID, math.MaxInt32), scanSymbol)
 			restored = symbols.Restored{Symbol: &symbol}
 			return err
 		}
