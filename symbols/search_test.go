@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/matryer/is"
 
@@ -231,7 +233,7 @@ func TestSearch_IndexIsSmall(t *testing.T) {
 	}
 	is.NoErr(s.LoadSearchIndex(t.Context()))
 	is.Equal(search(t, s, "12345"), []string{})
-	is.Equal(store.segments, segments+1) // each once
+	is.Equal(store.segments.Load(), int64(segments+1)) // each once
 	size, counted := s.IndexSize()
 	is.True(size == counted && size <= limit)
 }
@@ -306,13 +308,13 @@ func TestSearch_LeavesOutRenamedSymbol(t *testing.T) {
 // recordingStore records what searches read.
 type recordingStore struct {
 	symbols.Store
-	before   func()  // a segment is read; may be nil
-	segments int     // how many
-	ids      []int64 // of symbols
+	before   func()       // a segment is read; may be nil
+	segments atomic.Int64 // how many
+	ids      []int64      // of symbols
 }
 
 func (s *recordingStore) ListSegment(ctx context.Context, id int64) ([]symbols.SegmentSymbol, error) {
-	s.segments++
+	s.segments.Add(1)
 	if s.before != nil {
 		s.before()
 	}
@@ -349,6 +351,28 @@ func TestSearch_SharesReads(t *testing.T) {
 			wg.Go(func() { is.New(t).Equal(search(t, s, "valve"), []string{"Gate valve"}) })
 		}
 		wg.Wait()
-		is.New(t).Equal(store.segments, 1)
+		is.New(t).Equal(store.segments.Load(), int64(1))
+	})
+}
+
+// TestSearch_SharesReadsOfChangingSegment begins 16 searches, each after a change and while
+// the segment is being read for those before.
+func TestSearch_SharesReadsOfChangingSegment(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		store := &recordingStore{Store: memory.New().Symbols(), before: func() { time.Sleep(time.Second) }}
+		s := newLibrary(t, store, nil)
+		create(t, s, "Gate valve")
+		var wg sync.WaitGroup
+		for i := range 16 {
+			name := fmt.Sprint("Gate valve ", i)
+			_, err := s.UpdateSymbol(t.Context(), 1, symbols.SymbolFields{Name: &name}, symbols.Any)
+			is.NoErr(err)
+			wg.Go(func() { is.Equal(len(search(t, s, "valve")), 1) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		is.True(store.segments.Load() <= 4) // those that began before the last change, and those after it
 	})
 }
