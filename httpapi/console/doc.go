@@ -22,8 +22,8 @@
 // in the session storage of the tab, and are sent in headers only.
 //
 // The files are public and contain no secrets. A content security policy allows
-// scripts and styles from the page's own origin only and connections to the origin
-// of the API only. It forbids framing, forms and turning text into markup or script.
+// scripts and styles from the page's own origin only, and connections to that of the API and
+// of the readiness check only. It forbids framing, forms and turning text into markup or script.
 // Drawings are shown as images, in which scripts do not run.
 //
 // The page consists of ES modules without a build step, which New joins in one

@@ -112,9 +112,9 @@ export function createActions(library, chosen, banner) {
 	}
 
 	async function copy({ id }, to) {
-		const { name, type, data } = await call("GET", `symbols/${id}`);
-		await call("POST", `folders/${to}/symbols`, { body: { name, type, data } });
-		announce(`${name} copied to ${named(to).name}.`);
+		const body = await call("GET", `symbols/${id}?fields=name,type,data,tags,meta`);
+		await call("POST", `folders/${to}/symbols`, { body });
+		announce(`${body.name} copied to ${named(to).name}.`);
 	}
 
 	// chooseFolder moves or copies symbols to a folder that the user chooses.

@@ -114,7 +114,9 @@ function registration(registered) {
 		field("Exported file", exported, "An http(s) URL that the server may fetch."),
 		field("File name (optional)", fileName, "The name of downloads."),
 	];
+	let tenant; // of the record
 	return (record) => {
+		tenant = record?.tenant;
 		const values = [record?.sourceFileUrl, record?.exportedUrl, record?.fileName];
 		if (record || source.readOnly) inputs.forEach((one, i) => (one.value = values[i] ?? ""));
 		source.readOnly = Boolean(record);
@@ -123,7 +125,7 @@ function registration(registered) {
 
 	async function run() {
 		// The configuration of the server decides which key is required.
-		const { record } = await call("POST", `${path}register`, { key: ["client", "admin"], body: { sourceFileUrl: source.value, exportedUrl: exported.value, fileName: fileName.value } });
+		const { record } = await call("POST", `${path}register`, { key: ["client", "admin"], body: { sourceFileUrl: source.value, exportedUrl: exported.value, fileName: fileName.value, tenant } });
 		registered(record);
 		announce(record.createdAt === record.updatedAt ? "Registered." : "Registered. The previous export was replaced.");
 		for (const one of inputs) one.value = "";
@@ -287,9 +289,10 @@ function registered({ select, download, register }) {
 		loaded = loaded.filter((one) => one !== record);
 		select(record.sourceFileUrl, false);
 		render();
+		load(); // instead of one that began before
 		const restore = async () => {
-			const { sourceFileUrl, exportedUrl, fileName } = record;
-			await call("POST", `${path}register`, { key: ["client", "admin"], body: { sourceFileUrl, exportedUrl, fileName } });
+			const { sourceFileUrl, exportedUrl, fileName, tenant } = record;
+			await call("POST", `${path}register`, { key: ["client", "admin"], body: { sourceFileUrl, exportedUrl, fileName, tenant } });
 			await load();
 		};
 		announce("Removed.", restore);

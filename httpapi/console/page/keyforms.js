@@ -191,7 +191,7 @@ export function permissions(current = null) {
 	}
 
 	function render() {
-		limits.hidden = all.input.checked;
+		limits.hidden = others.disabled = all.input.checked;
 	}
 }
 

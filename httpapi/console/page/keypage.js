@@ -6,7 +6,7 @@ import { createKeyActions, statusBadges } from "./keyactions.js";
 import { scopesText } from "./keychange.js";
 import { loadFailed } from "./keyforms.js";
 import { plural } from "./text.js";
-import { button, emptyState, heading, menuButton, skeleton } from "./ui.js";
+import { button, emptyState, heading, menuButton, runOnce, skeleton } from "./ui.js";
 import { usage } from "./usage.js";
 
 const listed = 20; // keys of an owner
@@ -21,10 +21,14 @@ const backToKeys = () => h("a.button", { href: "#/keys" }, "All keys");
 // loaded shows what load reads into a page, or why it cannot. missing is what it shows at
 // a 404.
 async function loaded(body, load, missing) {
-	fill(body, skeleton("rows"));
+	const wait = skeleton("rows");
+	fill(body, wait);
+	const latest = () => body.firstChild === wait;
 	try {
-		await load();
+		const show = await load();
+		if (latest()) show();
 	} catch (error) {
+		if (!latest()) return;
 		if (error.status === 404) fill(body, missing());
 		else loadFailed(body, "admin", error, () => loaded(body, load, missing));
 	}
@@ -41,7 +45,7 @@ export function keyScreen(root) {
 		summary.textContent = `${key.maskedKey}, ID ${key.id}`;
 		const { id, owner, isActive } = key;
 		fill(tools, backToKeys(),
-			button(isActive ? "Deactivate" : "Activate", { onclick: () => actions.toggle(key) }),
+			button(isActive ? "Deactivate" : "Activate", { id: "key-active", onclick: ({ currentTarget }) => runOnce(currentTarget, () => actions.toggle(key)) }),
 			menuButton(`More for ${key.name}`, "key-menu", () => actions.entries(key)));
 		fill(body, h("div.stack", facts({
 			Status: statusBadges(key),
@@ -59,7 +63,10 @@ export function keyScreen(root) {
 		title.textContent = `Key ${id}`;
 		summary.textContent = "";
 		fill(tools);
-		return loaded(body, async () => write(await call("GET", `admin/api-keys/${encodeURIComponent(id)}`, { key: "admin" })), () => gone(id));
+		return loaded(body, async () => {
+			const key = await call("GET", `admin/api-keys/${encodeURIComponent(id)}`, { key: "admin" });
+			return () => write(key);
+		}, () => gone(id));
 	};
 }
 
@@ -87,7 +94,7 @@ export function ownerScreen(root) {
 		return loaded(body, async () => {
 			const keys = [];
 			for await (const { records } of pages(`admin/api-keys?limit=1000&owner=${encodeURIComponent(owner)}`, { key: "admin" })) keys.push(...records);
-			write(owner, keys);
+			return () => write(owner, keys);
 		}, () => "");
 	};
 }

@@ -1,4 +1,4 @@
-import { call, pages } from "./api.js";
+import { call, pages, writes } from "./api.js";
 import { byId, fill, h, timeNode } from "./dom.js";
 import { createKeyActions, daysLeft, isExpiring, statusBadges, valuesOf } from "./keyactions.js";
 import { createKey, expiryField, isRejected, loadFailed, ownerField, permissions, showRawKey } from "./keyforms.js";
@@ -91,11 +91,13 @@ export function keysScreen(root) {
 		uses.clear();
 		try {
 			let latest;
+			const { finished } = writes;
 			for await (latest of allKeys(signal)) {
-				if (latest.length < keys?.length) continue; // the list is replaced once it is complete
+				if (latest.length < keys?.length || finished !== writes.finished) continue; // the list is replaced once it is complete
 				keys = latest;
 				render();
 			}
+			if (finished !== writes.finished) return load(); // it may be from before the change
 			keys = latest;
 			complete = true;
 			render();
@@ -221,8 +223,8 @@ export function keysScreen(root) {
 	function changeSelected() {
 		const list = selected();
 		const parts = [["Expiry", "expiresAt", expiryField()], ["Owner", "owner", ownerField()], ["Scopes", "scopes", permissions()]].map(([text, name, part]) => {
-			const box = h("input", { type: "checkbox", onchange: () => (part.node.hidden = !box.checked) });
-			part.node.hidden = true;
+			const box = h("input", { type: "checkbox", onchange: () => (part.node.hidden = part.node.disabled = !box.checked) });
+			part.node.hidden = part.node.disabled = true;
 			return { box, name, part, node: h("div.stack", h("label.check", box, text), part.node) };
 		});
 		return formDialog({ title: `Change ${plural(list.length, "key")}`, submit: "Change", run() {

@@ -209,7 +209,7 @@ export function createLibrary(api, delay = 400) {
 	// notice is called when others may have changed folders, all if folderIds is null.
 	function notice({ folders: list, folderIds }) {
 		const { folder } = place.value;
-		if (!complete.value || !(list || !folder || !folderIds || folderIds.includes(folder.id))) return;
+		if (!symbols.value && !folders.value || !(list || !folder || !folderIds || folderIds.includes(folder.id))) return;
 		checking ??= setTimeout(check, delay);
 	}
 
@@ -220,7 +220,7 @@ export function createLibrary(api, delay = 400) {
 		const at = place.value;
 		let different;
 		checking = undefined;
-		if (started > finished) return notice({ folders: true });
+		if (started > finished || (!complete.value && !more.value)) return notice({ folders: true });
 		try {
 			const latest = await readFolders();
 			different = latest.length !== folders.value.length || latest.some(({ id, name }) => named(id)?.name !== name);

@@ -4,6 +4,7 @@ const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 const day = { day: "numeric", month: "short", year: "numeric" };
 
 export const date = (time) => new Date(time).toLocaleString("en-GB", day);
+export const utcDate = (time) => new Date(time).toLocaleString("en-GB", { ...day, timeZone: "UTC" });
 export const exact = (time) => new Date(time).toLocaleString("en-GB", { ...day, hour: "2-digit", minute: "2-digit" });
 
 // ago formats the distance of a time from now in the largest unit that fits.

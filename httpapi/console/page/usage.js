@@ -1,6 +1,6 @@
 import { call } from "./api.js";
 import { fill, h, newId, svg } from "./dom.js";
-import { date, plural } from "./text.js";
+import { plural, utcDate } from "./text.js";
 import { button, errorContent, table } from "./ui.js";
 
 const [barWidth, barHeight] = [4, 60];
@@ -11,7 +11,7 @@ function plot(days) {
 	const most = Math.max(1, ...counts);
 	const bars = days.map(({ day, requests }, i) => {
 		const height = (requests / most) * barHeight || 0.5;
-		return svg("rect", { x: i * barWidth, y: barHeight - height, width: barWidth - 1, height }, svg("title", {}, `${date(day)}: ${plural(requests, "request")}`));
+		return svg("rect", { x: i * barWidth, y: barHeight - height, width: barWidth - 1, height }, svg("title", {}, `${utcDate(day)}: ${plural(requests, "request")}`));
 	});
 	return svg("svg", {
 		class: "plot",
@@ -27,7 +27,7 @@ const total = (days) => days.reduce((sum, { requests }) => sum + requests, 0);
 const heads = ["Day", "Requests"];
 
 // usedDays returns the rows of a table with the days that have requests, the latest first.
-const usedDays = (days) => days.filter(({ requests }) => requests).reverse().map(({ day, requests }) => [date(day), requests.toLocaleString("en")]);
+const usedDays = (days) => days.filter(({ requests }) => requests).reverse().map(({ day, requests }) => [utcDate(day), requests.toLocaleString("en")]);
 
 // sparkline is a small plot that links to the page of a key, with a table for screen
 // readers.
@@ -57,7 +57,7 @@ export function usage(path) {
 			if (newest !== days) return;
 			const used = usedDays(list);
 			fill(content,
-				h("p", h("b", plural(total(list), "accepted request")), ` since ${date(list[0].day)}. Days are those of UTC.`),
+				h("p", h("b", plural(total(list), "accepted request")), ` since ${utcDate(list[0].day)}. Days are those of UTC.`),
 				plot(list),
 				used.length > 0 && h("details", h("summary", "As a table"), table("Requests per day", heads, used)));
 		} catch (error) {

@@ -189,3 +189,49 @@ test("pictures are found in the files of an import", async () => {
 	assert.match(await content(iconify, "i"), /viewBox="0 0 24 8"><path\/>/);
 	assert.equal((await picturesIn(new Blob(["\x89PNG"]))).size, 0);
 });
+
+test("a change while a folder is read is noticed", async () => {
+	const api = new fakeAPI();
+	let go;
+	api.gate = new Promise((resolve) => (go = resolve));
+	const library = createLibrary(api, 1);
+	await library.load();
+	const opening = library.open({ folder: library.named(1), text: "" });
+	await later(); // the first page is read
+	api.symbols[0] = { ...api.symbols[0], name: "Gate 2", updatedAt: "2" }; // another process
+	library.notice({ folders: false, folderIds: [1] });
+	go();
+	await opening;
+	await later();
+	assert.equal(library.symbols.value.get(1).name, "Gate"); // what is shown is old
+	assert.equal(library.outdated.value, true);
+});
+
+test("a folder created before the stream is open is noticed", async () => {
+	const api = new fakeAPI();
+	let go;
+	api.gate = new Promise((resolve) => (go = resolve));
+	const library = createLibrary(api, 1);
+	await library.load(); // symbols.js: load, listen, open
+	api.folders = [...api.folders, { id: 2, name: "Pumps" }]; // another process
+	const opening = library.open({ folder: library.named(1), text: "" });
+	library.notice({ folders: true, folderIds: null }); // the notice at the beginning of a stream
+	go();
+	await opening;
+	await later();
+	assert.equal(library.outdated.value, true);
+});
+
+test("a change of search results with more pages is noticed", async () => {
+	const api = new fakeAPI();
+	const library = createLibrary(api, 1);
+	api.symbols = api.symbols.map((one) => ({ ...one, name: `${one.name} a` }));
+	await library.load();
+	void library.open({ text: "a" });
+	await later();
+	assert.ok(library.more.value); // "Show more"
+	api.symbols[0] = { ...api.symbols[0], name: "Gate 2 a", updatedAt: "2" };
+	library.notice({ folders: false, folderIds: [1] });
+	await later();
+	assert.equal(library.outdated.value, true);
+});

@@ -9,7 +9,9 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
+	"example.com/canvasback/keys"
 )
 
 // openExportList opens the exports screen with both keys.
@@ -179,4 +181,33 @@ func TestManifest_ListsSkippedFiles(t *testing.T) {
 	is.Equal(b.tableRows(), []string{sourceURL("lost") + " file cannot be fetched"})
 	b.waitNoText("Page error")
 	is.Equal(b.downloadedNames("canvas-exports.zip"), []string{"plan.bin", "section.bin", "manifest.json"})
+}
+
+func TestExportList_ChangesKeepTheTenant(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, func(o *httpapi.Options) {
+		o.Tenant, o.RegisterWith = httpapi.TenantOfOwner, httpapi.RegisterWithScope
+		_, err := o.Keys.Create(t.Context(), keys.Fields{Name: new("key of acme"), Owner: new("acme")})
+		is.New(t).NoErr(err)
+	})
+	acme := s.Exports.Tenant("acme")
+	_, _, err := acme.Register(t.Context(), exports.Registration{SourceURL: "plan", ExportedURL: apitest.FilesURL + "plan.pdf"})
+	s.is.NoErr(err)
+	b := openTab(t, s.url+"#/exports")
+	b.click("Enter the admin key")
+	b.enterInDialog("Admin key", apitest.AdminKey)
+	b.waitText("1 export")
+	b.click("More for plan", "Remove…", "Remove")
+	b.waitText("Removed.")
+	b.click("Undo")
+	b.waitText("Undone.")
+	_, err = acme.Find(t.Context(), "plan")
+	s.is.NoErr(err)
+	b.click("More for plan", "Change file…")
+	b.fill("Exported file", apitest.FilesURL+"new.pdf")
+	b.click("Change")
+	b.waitText("Registered.")
+	export, err := acme.Find(t.Context(), "plan")
+	s.is.NoErr(err)
+	s.is.Equal(export.ExportedURL, apitest.FilesURL+"new.pdf")
 }

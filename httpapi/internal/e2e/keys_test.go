@@ -250,3 +250,37 @@ func TestKeys_AreNotSavedAsPasswords(t *testing.T) {
 
 // inactive is the change that deactivates a key.
 var inactive = keys.Fields{Active: new(false)}
+
+// TestKeys_HiddenFieldsDoNotCount leaves invalid fields in parts of forms that are closed again.
+func TestKeys_HiddenFieldsDoNotCount(t *testing.T) {
+	t.Parallel()
+	s := startSite(t)
+	b := openKeys(s)
+	b.clickNode(`document.querySelector("tbody input[type=checkbox]")`)
+	b.click("Change…", "Expiry", "Date", "Expiry", "Owner")
+	b.clickNode(`document.querySelector("dialog input[list=owners]")`)
+	b.typeKeys("acme")
+	b.clickNode(`document.querySelector("dialog footer .main")`)
+	b.waitFor(func() bool { return s.keyNamed(keyName).Owner == "acme" })
+
+	b.click("Create key")
+	b.fill("Name", "k")
+	b.click("Everything")
+	b.fill("Other scopes", "Reports!")
+	b.click("Everything")
+	b.clickNode(`document.querySelector("dialog footer .main")`)
+	b.waitText("Store the key of k now")
+}
+
+// TestKeys_PageOfKeyIsChanged deactivates a key with two clicks, and keeps the focus.
+func TestKeys_PageOfKeyIsChanged(t *testing.T) {
+	t.Parallel()
+	s := startSite(t)
+	b := openKeys(s)
+	b.visit(s.url + "#/key/1")
+	b.wait(`e2e.button("Deactivate")`)
+	eval[bool](b, `(() => { const one = e2e.button("Deactivate"); one.focus(); one.click(); one.click(); return true; })()`)
+	b.waitText("is deactivated")
+	b.waitFocus(`e2e.button("Activate")`)
+	equal(b, `document.querySelectorAll("dialog").length`, 0)
+}

@@ -287,3 +287,21 @@ func TestSymbols_ScreenIsLoadedOnDemand(t *testing.T) {
 	b.waitText("Gate valve")
 	is.Equal(requested, 2)
 }
+
+func TestSymbols_CopiesKeepTagsAndMetadata(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, unprotected)
+	folder := s.folder("Valves")
+	tags, err := symbols.NewTags("red")
+	s.is.NoErr(err)
+	_, err = s.Symbols.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "Gate", Type: "text/plain", Data: "x", Tags: tags, Meta: `{"part":"17"}`})
+	s.is.NoErr(err)
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("1 symbol")
+	b.click("Actions for Gate", "Copy to a folder…", "Copy")
+	b.waitText("copied to Valves")
+	symbol, err := s.Symbols.GetSymbol(t.Context(), 2)
+	s.is.NoErr(err)
+	s.is.Equal(symbol.Tags, tags)
+	s.is.Equal(symbol.Meta, `{"part":"17"}`)
+}

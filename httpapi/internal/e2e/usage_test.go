@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi/apitest"
@@ -180,4 +181,22 @@ func TestKeys_ListIsInTheURL(t *testing.T) {
 	other.enterKey("Admin key", apitest.AdminKey)
 	other.waitText("51–100 of 120")
 	equal(other, texts(".records .name")+"[0]", first)
+}
+
+func TestUsage_HasDaysOfUTC(t *testing.T) {
+	t.Parallel()
+	s := startSite(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.Keys.Run(ctx) })
+	s.is.True(s.accepts(string(s.RawKey)))
+	cancel()
+	running.Wait()
+	b := openKeys(s)
+	call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "America/New_York"})
+	b.visit(s.url + "?#/key/1")
+	b.enterKey("Admin key", apitest.AdminKey)
+	b.waitText("1 accepted request since")
+	b.click("As a table")
+	equal(b, texts("main .days tbody td:first-child"), []string{s.Clock.Now().UTC().Format("2 Jan 2006")})
 }

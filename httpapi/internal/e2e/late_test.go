@@ -1,0 +1,151 @@
+package e2e_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"example.com/canvasback/httpapi/apitest"
+	"example.com/canvasback/keys"
+)
+
+// lateSite is a site that delays a response.
+type lateSite struct {
+	*site
+	matches func(*http.Request) bool
+	armed   atomic.Bool   // the next response that matches is delayed
+	reached chan struct{} // closed when its request has been handled
+	sent    chan struct{} // closed when it is to be sent
+}
+
+func startLateSite(t *testing.T, matches func(*http.Request) bool) *lateSite {
+	t.Helper()
+	s := &lateSite{site: newSite(t), matches: matches, reached: make(chan struct{}), sent: make(chan struct{})}
+	handler := s.handler()
+	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.matches(r) || !s.armed.CompareAndSwap(true, false) {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, r)
+		close(s.reached)
+		select {
+		case <-s.sent:
+		case <-t.Context().Done():
+		}
+		for name, values := range recorder.Header() {
+			w.Header()[name] = values
+		}
+		w.WriteHeader(recorder.Code)
+		w.Write(recorder.Body.Bytes())
+	}))
+	return s
+}
+
+// send sends the delayed response, and gives the page time for it.
+func (s *lateSite) send() {
+	close(s.sent)
+	time.Sleep(500 * time.Millisecond)
+}
+
+// readsOf returns a function that matches reads of a path.
+func readsOf(path string) func(*http.Request) bool {
+	return func(r *http.Request) bool { return r.Method == "GET" && strings.HasSuffix(r.URL.Path, path) }
+}
+
+// TestLate_EscapeTwice closes a dialog while its request runs, which browsers permit with a
+// second Escape.
+func TestLate_EscapeTwice(t *testing.T) {
+	t.Parallel()
+	s := startLateSite(t, func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/rotate") })
+	b := openKeys(s.site)
+	b.click("More for "+keyName, "Rotate…")
+	s.armed.Store(true)
+	b.click("Rotate key")
+	<-s.reached
+	b.typeKeys(kb.Escape)
+	b.typeKeys(kb.Escape)
+	s.send()
+	s.is.True(!s.accepts(string(s.RawKey)))
+	b.waitText("Key rotated")
+}
+
+// TestLate_ListOfKeys changes keys while the list is read again.
+func TestLate_ListOfKeys(t *testing.T) {
+	t.Parallel()
+	s := startLateSite(t, readsOf("/admin/api-keys"))
+	b := openKeys(s.site)
+	s.armed.Store(true)
+	b.click("Reload")
+	<-s.reached
+	b.click("Deactivate " + keyName)
+	b.waitText("is deactivated")
+	b.click("Create key")
+	b.fill("Name", "new one")
+	b.click("Create key")
+	b.waitText("Store the key of new one now.")
+	b.click("Copy key")
+	b.wait(`e2e.button("Copied")`)
+	b.click("Done")
+	b.waitText("2 keys")
+	s.send()
+	b.waitText("2 keys")
+	b.wait(`e2e.button("Activate ` + keyName + `")`)
+}
+
+func TestLate_ListOfExports(t *testing.T) {
+	t.Parallel()
+	s := startLateSite(t, readsOf("/admin/exports"))
+	s.register("keep", apitest.FilesURL+"a.pdf")
+	s.register("lost", apitest.FilesURL+"b.pdf")
+	b := openExportList(s.site)
+	b.waitText("2 exports")
+	s.armed.Store(true)
+	b.click("Keys") // and back, which reads the list again
+	b.click("Exports")
+	<-s.reached
+	b.click("More for lost", "Remove…", "Remove")
+	b.waitText("Removed.", "1 export")
+	s.send()
+	b.waitText("1 export")
+	s.is.True(!strings.Contains(eval[string](b, `document.querySelector(".records").innerText`), "lost"))
+}
+
+func TestLate_PageOfOwner(t *testing.T) {
+	t.Parallel()
+	s := startLateSite(t, func(r *http.Request) bool { return r.FormValue("owner") == "acme" })
+	for _, owner := range []string{"acme", "acme", "beta"} {
+		_, err := s.Keys.Create(t.Context(), keys.Fields{Name: new("key of " + owner), Owner: &owner})
+		s.is.NoErr(err)
+	}
+	b := openKeys(s.site)
+	s.armed.Store(true)
+	b.visit(s.url + "#/owner/acme")
+	<-s.reached
+	b.visit(s.url + "#/owner/beta")
+	b.waitText("1 key, 1 active")
+	s.send()
+	b.waitText("1 key, 1 active")
+}
+
+func TestLate_PageOfKey(t *testing.T) {
+	t.Parallel()
+	s := startLateSite(t, readsOf("/admin/api-keys/1"))
+	_, err := s.Keys.Create(t.Context(), keys.Fields{Name: new("second")})
+	s.is.NoErr(err)
+	b := openKeys(s.site)
+	s.armed.Store(true)
+	b.visit(s.url + "#/key/1")
+	<-s.reached
+	b.visit(s.url + "#/key/2")
+	b.waitText("ID 2")
+	s.send()
+	b.waitText("ID 2")
+	equal(b, `document.getElementById("title").innerText`, "second")
+}
