@@ -203,7 +203,7 @@ export interface Operations {
 	 * Imports a zip, a library or a picture, whose symbol gets the `name`. The default is that of a
 	 * `File`, without its extension. The body of a 400 may have `rejected`.
 	 */
-	importSymbols(id: number, body: BodyInit, options?: RequestOptions & { dryRun?: boolean; skip?: boolean; name?: string }): Promise<ImportResponse>;
+	importSymbols(id: number, body: Exclude<BodyInit, ReadableStream>, options?: RequestOptions & { dryRun?: boolean; skip?: boolean; name?: string }): Promise<ImportResponse>;
 
 	/** With `fields`, such as `tags,meta`, the record has these. */
 	getSymbol<T extends string | undefined = undefined>(

@@ -36,7 +36,7 @@ const maxCache = 16e6; // bytes
 const entryOverhead = 1000; // bytes, for URL and header
 const maxRequests = 10; // of one call
 const renewBefore = 30_000; // milliseconds before a token expires
-const maxSilence = 45_000; // milliseconds; the server sends a comment every 15 seconds
+const maxSilence = 45_000; // milliseconds; the server sends a comment at least every 15 seconds
 const maxBackoff = 60_000; // milliseconds between two streams
 
 export class CanvasbackError extends Error {
@@ -122,7 +122,7 @@ export function createClient({
 		if (known) init.headers.set("If-None-Match", known.headers.get("ETag"));
 		const response = await fetch(url, init).catch(lost(init.signal));
 		if (known && response.status === 304) return new Response(known.body, known);
-		if (init.method !== "GET" || !response.ok || !response.headers.has("ETag")) return response;
+		if (init.method !== "GET" || response.status !== 200 || !response.headers.has("ETag")) return response;
 		const latest = { headers: response.headers, body: await response.arrayBuffer().catch(lost(init.signal)) };
 		cache.set(url.href, latest);
 		return new Response(latest.body, latest);
@@ -258,11 +258,13 @@ function follow(connect, listener, { signal, onerror } = {}) {
 		const stream = new AbortController();
 		const end = () => stream.abort();
 		const until = { signal: stream.signal };
-		let silence;
+		let silence = setTimeout(end, maxSilence + maxBackoff); // until there is a response
 		stop.signal.addEventListener("abort", end, until);
 		page?.addEventListener("visibilitychange", () => page.hidden && end(), until);
 		try {
 			const { body } = await connect(lastEventId, stream.signal);
+			clearTimeout(silence);
+			silence = setTimeout(end, maxSilence);
 			failures = 0;
 			open();
 			let event = {};
@@ -380,9 +382,9 @@ const lost = (signal) => (cause) => {
 // orAborted returns a promise that a signal rejects.
 const orAborted = (promise, signal) => new Promise((resolve, reject) => {
 	const abort = () => reject(signal.reason);
+	promise.then(resolve, reject).finally(() => signal?.removeEventListener("abort", abort));
 	signal?.throwIfAborted();
 	signal?.addEventListener("abort", abort);
-	promise.then(resolve, reject).finally(() => signal?.removeEventListener("abort", abort));
 });
 
 function sleep(milliseconds, signal) {

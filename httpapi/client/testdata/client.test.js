@@ -1,5 +1,6 @@
 // Tests what a server cannot be made to do: tokens, retries, cancellation, changes.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { test } from "node:test";
@@ -331,4 +332,47 @@ test("a URL of the API may end in a slash or not, and methods need no this", asy
 		for await (const page of pages(listFolders)) assert.deepEqual(page, []);
 	}
 	assert.deepEqual([...new Set(requests.map(({ path }) => path))], ["/api/symbol/folders"]);
+});
+
+test("a partial response is not kept as the complete one", async (t) => {
+	const { baseUrl } = await serve(t, ({ headers }) => {
+		if (headers["if-none-match"]) return { status: 304, body: "" };
+		return headers.range ? { status: 206, headers: { ETag: '"1"', "Content-Range": "bytes 0-3/10" }, body: "0123" } : { headers: { ETag: '"1"' }, body: "0123456789" };
+	});
+	const client = createClient({ baseUrl });
+	const part = await client.request("GET", "file", { headers: { Range: "bytes=0-3" } });
+	assert.equal(part.status, 206);
+	assert.equal(await part.text(), "0123");
+	assert.equal(await (await client.request("GET", "file")).text(), "0123456789");
+});
+
+test("an aborted call leaves no unhandled rejection", () => {
+	const script = `
+		import { createClient } from ${JSON.stringify(new URL("./client.js", import.meta.url).href)};
+		const client = createClient({ baseUrl: "http://127.0.0.1:9/api/", getToken: async () => { throw new Error("login expired"); } });
+		await client.listFolders({ signal: AbortSignal.abort() }).catch(() => {});
+		await new Promise((resolve) => setTimeout(resolve, 50));
+	`;
+	execFileSync(process.execPath, ["--input-type=module", "-e", script], { stdio: "pipe" });
+});
+
+// A stream whose response never comes, or that is silent from the beginning, is replaced.
+for (const [name, silent] of Object.entries({
+	"a stream without a response": ({ signal }) => new Promise((resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+	"a silent stream": async ({ signal }) => new Response(new ReadableStream({ start: (stream) => signal.addEventListener("abort", () => stream.error(signal.reason)) })),
+})) test(`${name} is replaced`, async (t) => {
+	t.mock.timers.enable({ apis: ["setTimeout"] });
+	let count = 0;
+	const fetch = async (url, init) => {
+		count++;
+		return count === 1 ? new Response(new Blob(["retry: 1000\n\n"]).stream()) : silent(init);
+	};
+	const stop = new AbortController();
+	await createClient({ baseUrl: "http://server/api/", fetch }).changes(() => {}, { signal: stop.signal });
+	for (let i = 0; i < 600; i++) { // seconds
+		t.mock.timers.tick(1000);
+		await new Promise((resolve) => setImmediate(resolve));
+	}
+	stop.abort();
+	assert.ok(count > 2, `${count} connections in ten minutes`);
 });
