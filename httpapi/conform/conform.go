@@ -13,8 +13,8 @@
 //
 //	CANVASBACK_ADMIN_KEY=... go test -count=1 example.com/canvasback/httpapi/conform -url https://viewer.example/api
 //
-// The tests create keys, folders and exports with random names, delete them at the end, and do
-// not depend on other data.
+// The tests create keys, folders and exports with random names and delete them at the end, which
+// leaves folders and symbols in the trash of the server. They do not depend on other data.
 package conform
 
 import (
@@ -54,8 +54,8 @@ func Run(t *testing.T, options Options) {
 	}
 	run := func(area string, test func(*suite)) {
 		t.Run(area, func(t *testing.T) {
-			s := &suite{T: t, options: options}
-			created := decode[issued](s.send("POST", "/admin/api-keys", fmt.Sprintf(`{"name":%q}`, randomName())).want(201))
+			s := &suite{T: t, options: options, owner: randomName()}
+			created := decode[issued](s.send("POST", "/admin/api-keys", fmt.Sprintf(`{"name":%q,"owner":%q}`, randomName(), s.owner)).want(201))
 			s.key, s.keyPath = created.APIKey, "/admin/api-keys/"+created.Key.id()
 			s.deleteLater(s.keyPath)
 			test(s)
@@ -76,6 +76,7 @@ func Run(t *testing.T, options Options) {
 type suite struct {
 	*testing.T
 	options Options
+	owner   string // of the key, and the tenant of exports
 	key     string // raw
 	keyPath string
 }
@@ -239,7 +240,7 @@ func (s *suite) registerFile() (item string) {
 		s.Skip("no FileURL")
 	}
 	item = newItem()
-	body := fmt.Sprintf(`%s,"exportedUrl":%q,"fileName":"plan.pdf"}`, strings.TrimSuffix(item, "}"), s.options.FileURL)
+	body := fmt.Sprintf(`%s,"exportedUrl":%q,"fileName":"plan.pdf","tenant":%q}`, strings.TrimSuffix(item, "}"), s.options.FileURL, s.owner)
 	created := s.send("POST", "/viewer/exports/register", body, "x-admin-key", s.options.AdminKey).want(201)
 	s.deleteLater("/admin/exports/" + decode[struct{ Record record }](created).Record.id())
 	return item

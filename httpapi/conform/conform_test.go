@@ -36,6 +36,12 @@ func TestServer(t *testing.T) {
 		FileURL:  server.AddFile("plan.pdf", strings.Repeat("%PDF-1.7 ", 100)),
 	}
 	conform.Run(t, options)
+	t.Run("tenants", func(t *testing.T) {
+		tenants := apitest.New(t, func(o *httpapi.Options) { o.Tenant = httpapi.TenantOfOwner })
+		conform.Run(t, conform.Options{
+			BaseURL: tenants.URL, AdminKey: apitest.AdminKey, FileURL: tenants.AddFile("plan.pdf", strings.Repeat("%PDF-1.7 ", 100)),
+		})
+	})
 
 	for path, client := range map[string]*http.Client{
 		"/admin/api-keys": server.Admin(), "/admin/exports": server.Admin(), "/symbol/folders": server.Client(),
