@@ -226,8 +226,8 @@ func (c *config) urlOf(listener net.Addr) string {
 // an unspecified IP address by the loopback address.
 func localURL(addr string) string {
 	host, port, _ := net.SplitHostPort(addr)
-	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	return "http://" + net.JoinHostPort(strings.ReplaceAll(host, "%", "%25"), port)
 }

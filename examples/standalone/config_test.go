@@ -98,8 +98,8 @@ func TestRun_AcceptsAdminKeys(t *testing.T) {
 		"sixteen letters.":                      {[]string{"sixteen letters."}, "sixteen", false},
 		"x":                                     {[]string{"x"}, "y", true},
 		"sixteen letters., another one of them": {[]string{"sixteen letters.", "another one of them"}, "sixteen letters., another one of them", false},
-		"correct,horse-battery-staple-1":        {[]string{"correct,horse-battery-staple-1"}, "horse-battery-staple-1", false},
-		"sixteen letters.,":                     {[]string{"sixteen letters.,"}, "sixteen letters.", false},
+		"correct,horse-battery-staple-1":        {[]string{"correct,horse-battery-staple-1"}, "horse-battery-staple-1", true},
+		"sixteen letters.,":                     {[]string{"sixteen letters.,"}, "sixteen letters.", true},
 		",":                                     {[]string{","}, "x", true},
 	} {
 		s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "ADMIN_API_KEY": value})
@@ -107,7 +107,7 @@ func TestRun_AcceptsAdminKeys(t *testing.T) {
 			is.Equal(s.status("/admin/api-keys", "x-admin-key", key), 200)
 		}
 		is.Equal(s.status("/admin/api-keys", "x-admin-key", c.rejected), 401)
-		is.Equal(strings.Contains(s.log.String(), "ADMIN_API_KEY is short"), c.warns)
+		is.Equal(strings.Contains(s.log.String(), "ADMIN_API_KEY is"), c.warns)
 	}
 }
 
@@ -194,5 +194,17 @@ func TestRun_ErrorsHaveNoCredentials(t *testing.T) {
 			t.Log(databaseURL, err)
 			is.True(err != nil && !strings.Contains(err.Error(), "SECRET"))
 		}
+	}
+}
+
+func TestLocalURL(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for addr, want := range map[string]string{
+		":8080": "http://127.0.0.1:8080", "0.0.0.0:8080": "http://127.0.0.1:8080", "[::]:8080": "http://127.0.0.1:8080",
+		"localhost:8080": "http://localhost:8080", "canvas.internal:8080": "http://canvas.internal:8080",
+		"[fe80::1%eth0]:8080": "http://[fe80::1%25eth0]:8080",
+	} {
+		is.Equal(localURL(addr), want)
 	}
 }

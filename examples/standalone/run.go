@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
@@ -108,6 +109,9 @@ func (p *program) warn(environ []string) {
 	}
 	if slices.ContainsFunc(p.api.AdminKeys, isShort) {
 		p.log.Warn("ADMIN_API_KEY is short and can be guessed", "recommendedLength", minAdminKey)
+	}
+	if strings.Contains(p.api.AdminKeys[0], ",") {
+		p.log.Warn("ADMIN_API_KEY is one key that contains commas, because a part between them is short", "recommendedLength", minAdminKey)
 	}
 	if p.addrVariable == "PORT" {
 		p.log.Info("PORT is set and ADDR is not: listening on all interfaces", "address", p.addr)

@@ -29,7 +29,8 @@ func (c *Config) Enabled() bool { return len(c.Hosts) > 0 }
 // Check returns an error for a host for which no ACME server issues a certificate.
 func (c *Config) Check() error {
 	for _, host := range c.Hosts {
-		if !strings.Contains(host, ".") || strings.ContainsAny(host, ":/*") || net.ParseIP(host) != nil {
+		labels := strings.Split(host, ".")
+		if len(labels) < 2 || slices.Contains(labels, "") || strings.ContainsAny(host, ":/* ") || net.ParseIP(host) != nil {
 			return fmt.Errorf("must be names such as canvas.example, not %q: ACME servers issue no certificate for others", host)
 		}
 	}
@@ -58,7 +59,7 @@ func (c *Config) TLS(m *autocert.Manager, log *slog.Logger) *tls.Config {
 	config := m.TLSConfig()
 	config.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		certificate, err := m.GetCertificate(hello)
-		if err != nil && slices.Contains(c.Hosts, strings.ToLower(hello.ServerName)) {
+		if err != nil && m.HostPolicy(context.Background(), strings.ToLower(hello.ServerName)) == nil {
 			log.Warn("no certificate", "host", hello.ServerName, "error", err)
 		}
 		return certificate, err

@@ -38,6 +38,9 @@ func (f *Finder) SetProxies(list string) error {
 		if err != nil {
 			return fmt.Errorf("must be IP addresses or prefixes such as 10.0.0.0/8, not %q", proxy)
 		}
+		if prefix.Addr().Is4In6() {
+			return fmt.Errorf("must be an IPv4 prefix instead of %s", prefix)
+		}
 		if prefix.Bits() < 7 { // that of fc00::/7; shorter ones contain public addresses
 			return fmt.Errorf("with %s, clients could choose their IP", prefix)
 		}
@@ -76,6 +79,10 @@ func (f *Finder) trusts(ip netip.Addr) bool {
 }
 
 func parseIP(text string) (netip.Addr, error) {
-	ip, err := netip.ParseAddr(strings.TrimSpace(text))
+	text = strings.TrimSpace(text)
+	if host, _, err := net.SplitHostPort(text); err == nil { // some proxies add the port
+		text = host
+	}
+	ip, err := netip.ParseAddr(strings.Trim(text, "[]"))
 	return ip.Unmap().WithZone(""), err
 }

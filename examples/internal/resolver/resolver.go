@@ -58,6 +58,9 @@ func (r *Resolver) Resolve(ctx context.Context, in exports.ResolveRequest) (reso
 		request.Header.Set("Authorization", "Bearer "+r.Token)
 	}
 	response, err := client.Do(request)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err // without the URL, which may have a secret
+	}
 	if err != nil {
 		return resolved, err
 	}
