@@ -7,6 +7,7 @@ import (
 	"image"
 	"image/png"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -137,5 +138,29 @@ func TestSize_AcceptsManyEqualsSigns(t *testing.T) {
 	} {
 		_, _, err := picture.Size(picture.SVG, []byte(text))
 		is.New(t).NoErr(err)
+	}
+}
+
+// TestFind_HostileXMLTakesLittleMemory has documents of some hundred KiB, which allocate less
+// than ten times their size.
+func TestFind_HostileXMLTakesLittleMemory(t *testing.T) {
+	var entities strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&entities, `<!ENTITY a%d "b">`, i)
+	}
+	for prolog, want := range map[string]bool{
+		strings.Repeat(`<?xml encoding="iso-8859-1"?>`, 8000):                false,
+		`<!DOCTYPE svg [` + strings.Repeat(`<!ENTITY a "b">`, 20_000) + `]>`: true,
+		`<!DOCTYPE svg [` + entities.String() + `]>`:                         false,
+	} {
+		is := is.New(t)
+		content := prolog + svg
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, found := picture.Find(content)
+		runtime.ReadMemStats(&after)
+		is.Equal(found, want)
+		t.Log(prolog[:20], float64(after.TotalAlloc-before.TotalAlloc)/float64(len(content)))
+		is.True(after.TotalAlloc-before.TotalAlloc < 10*uint64(len(content)))
 	}
 }

@@ -58,6 +58,7 @@ func svgSize(content []byte) (width, height float64, err error) {
 
 const (
 	maxDepth      = 1000    // of nested elements; browsers have a similar limit
+	maxEntities   = 1000    // that a document declares
 	maxAttributes = 1 << 16 // of a tag; the decoder keeps 48 bytes for each
 	entityText    = "\ufffd"
 	whiteSpace    = " \t\r\n"
@@ -79,7 +80,7 @@ func parseXML(content []byte) (root xml.StartElement, ok bool) {
 	decoder := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(content, []byte("\ufeff"))))
 	decoder.CharsetReader = charsetReader
 	decoder.Entity = make(map[string]string)
-	hasRoot := false
+	hasRoot, declared := false, false
 	for depth := 0; ; {
 		start := decoder.InputOffset()
 		token, err := decoder.Token()
@@ -96,6 +97,11 @@ func parseXML(content []byte) (root xml.StartElement, ok bool) {
 			depth++
 		case xml.EndElement:
 			depth--
+		case xml.ProcInst: // each further declaration would add a layer of decoding
+			if token.Target == "xml" && (declared || hasRoot) {
+				return root, false
+			}
+			declared = declared || token.Target == "xml"
 		case xml.CharData:
 			// A CDATA section, which may be empty, and a reference are longer than their text,
 			// and so is CRLF, by one byte.
@@ -107,8 +113,15 @@ func parseXML(content []byte) (root xml.StartElement, ok bool) {
 			if hasRoot || !bytes.HasPrefix(token, []byte("DOCTYPE")) {
 				return root, false
 			}
-			for _, match := range declaredEntity.FindAllSubmatch(token, -1) {
-				decoder.Entity[string(match[1])] = entityText
+			for rest := []byte(token); ; {
+				at := declaredEntity.FindSubmatchIndex(rest)
+				if at == nil {
+					break
+				}
+				decoder.Entity[string(rest[at[2]:at[3]])] = entityText
+				if rest = rest[at[1]:]; len(decoder.Entity) > maxEntities {
+					return root, false
+				}
 			}
 		}
 	}
