@@ -160,7 +160,7 @@ func (b *body) check(response *http.Response, p part) error {
 	if b.pinned && !(sameSize && b.validator != "" && response.Header.Get(field) == b.validator) {
 		return exports.ErrChanged
 	}
-	if b.opener.tooLarge(p.size) {
+	if b.opener.tooLarge(max(p.size, b.size)) {
 		return errTooLarge
 	}
 	return nil

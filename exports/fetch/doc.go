@@ -15,10 +15,11 @@
 // [Options.AllowedHosts] lists exceptions to the last two rules. An exception
 // applies to the host in the URL only, not to other names of the same machine.
 //
-// A request to an http.Server cannot fetch from that server, whatever is allowed:
-// the port that it arrived at is rejected at every IP address of this machine. Other
-// listeners, such as one for metrics, are rejected only as IP addresses that are not
-// public, so do not allow their hosts.
+// A request to an http.Server opens no connection to that server, whatever is allowed:
+// the port that it arrived at is rejected at every IP address of this machine. It may use
+// an idle connection of a request that arrived at another port. Other listeners, such as one
+// for metrics, are rejected only as IP addresses that are not public, so do not allow
+// their hosts.
 //
 // # SSRF guard
 //

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -156,6 +157,7 @@ func isTransient(err error) bool {
 		return e.Op == "dial" || e.Op == "read" || e.Op == "write" // but not a TLS alert
 	}
 	_, reset := errors.AsType[http2StreamError](err)
+	reset = reset || strings.HasPrefix(err.Error(), "http2: ") // of a connection: lost, or after GOAWAY
 	return reset || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 

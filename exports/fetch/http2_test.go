@@ -2,13 +2,16 @@ package fetch_test
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -114,4 +117,74 @@ func TestHTTP2_FreesStream(t *testing.T) {
 	is.True(errors.Is(err, exports.ErrTimeout)) // idle timeout
 	receive(t, closed)
 	is.Equal(len(c.dials()), 1) // one connection for all streams
+}
+
+// TestHTTP2_RetriesLostConnection has an origin that ends its first connection after the request,
+// or is silent. It writes frames of RFC 9113.
+func TestHTTP2_RetriesLostConnection(t *testing.T) {
+	t.Parallel()
+	const (
+		settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+		goAway   = "\x00\x00\x08\x07\x00\x00\x00\x00\x00" + "\x00\x00\x00\x01" + "\x00\x00\x00\x02" // stream 1, INTERNAL_ERROR
+		headers  = "\x00\x00\x01\x01\x05\x00\x00\x00\x01" + "\x88"                                  // the end of stream 1, :status 200
+	)
+	for name, response := range map[string]string{"goaway": goAway, "silent": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			var conns atomic.Int32
+			server := httptest.NewUnstartedServer(nil)
+			server.TLS = &tls.Config{NextProtos: []string{"h2"}}
+			server.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": func(_ *http.Server, conn *tls.Conn, _ http.Handler) {
+				isFirst := conns.Add(1) == 1
+				io.WriteString(conn, settings)
+				io.CopyN(io.Discard, conn, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")))
+				for header := make([]byte, 9); header[3] != 1; { // HEADERS
+					if _, err := io.ReadFull(conn, header); err != nil {
+						return
+					}
+					io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(header)>>8))
+				}
+				if !isFirst {
+					io.WriteString(conn, headers)
+				} else if io.WriteString(conn, response); response != "" {
+					return
+				}
+				io.Copy(io.Discard, conn)
+			}}
+			server.StartTLS()
+			t.Cleanup(server.Close)
+			o := fetch.Options{RootCAs: x509.NewCertPool(), AllowedHosts: []string{server.Listener.Addr().String()}, ConnectTimeout: time.Second}
+			o.RootCAs.AddCert(server.Certificate())
+			content, err := newClient(t, o).read(t, server.URL)
+			is.NoErr(err)
+			is.Equal(content, "")
+			is.Equal(conns.Load(), int32(2))
+		})
+	}
+}
+
+// TestHTTP2_BuffersLittle opens files that nobody reads.
+func TestHTTP2_BuffersLittle(t *testing.T) {
+	is := is.New(t)
+	const files, most = 16, 1 << 20
+	content := make([]byte, 8<<20)
+	baseURL, o := startHTTP2Origin(t, func(w http.ResponseWriter, r *http.Request) { w.Write(content) })
+	c := newClient(t, o)
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for range files {
+		file, err := c.open(t, baseURL)
+		is.NoErr(err)
+		_, err = io.ReadFull(file.Body, make([]byte, 1))
+		is.NoErr(err)
+	}
+	time.Sleep(time.Second) // the origin sends as much as it may
+	is.True(heap()-before < files*most)
+	is.Equal(len(content), 8<<20)
 }

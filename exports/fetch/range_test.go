@@ -321,3 +321,22 @@ func TestHTTP2_OpenRange(t *testing.T) {
 	is.True(got == string(content[1000:1000+1<<19]))
 	is.Equal(len(c.dials()), 1)
 }
+
+// TestOpenRange_AboveMaxBytes has an origin that sends a complete file which has become too large
+// for this process, and ends before the part.
+func TestOpenRange_AboveMaxBytes(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nETag: \"v\"\r\n\r\n5\r\nhello\r\n")
+	})
+	c := newClient(t, fetch.Options{MaxAttempts: 1, MaxBytes: 100, AllowedHosts: []string{host}})
+	body, err := c.OpenRange(t.Context(), parse(t, baseURL), exports.Part{Validator: `"v"`, Size: 1000, Offset: 500, Length: 100})
+	if err == nil {
+		defer body.Close()
+		n, readErr := body.Read(make([]byte, 10))
+		is.Equal(n, 0)
+		err = readErr
+	}
+	is.True(errors.Is(err, exports.ErrFailed))
+}
