@@ -605,3 +605,23 @@ func TestQueue_ContextEndsAllFiles(t *testing.T) {
 		}
 	})
 }
+
+// TestQueue_OneTimeoutDoesNotStopIt has a host that serves one file at a time.
+func TestQueue_OneTimeoutDoesNotStopIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var u fakeUpstream
+		jobs := []Job[*fakeFile]{u.job("host", func(context.Context) (*fakeFile, error) {
+			time.Sleep(20 * time.Second)
+			return nil, context.DeadlineExceeded
+		}), u.file("host", "ok", 0)}
+		for i := range jobs {
+			jobs[i].Concurrency = func() int { return 1 }
+		}
+		q := New(t.Context(), testConfig(), jobs)
+		defer q.Close()
+		_, err := q.Next(noWait)
+		is.True(err != nil)
+		next(is, q)
+	})
+}
