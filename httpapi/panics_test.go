@@ -312,3 +312,32 @@ func TestPanic_Is500(t *testing.T) {
 	h.client("GET", "/symbol/folders", "").wantError(500, "internal")
 	is.New(t).True(strings.Contains(h.log.String(), "a bug")) // the panic is logged
 }
+
+// lateStore is a store whose reads of a symbol panic at first.
+type lateStore struct {
+	symbols.Store
+	panics atomic.Int32 // that are left
+}
+
+func (s *lateStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
+	if s.panics.Add(-1) >= 0 {
+		panic("a bug")
+	}
+	return s.Store.GetSymbol(ctx, id)
+}
+
+// TestPanic_ReleasesMemory has memory for a few of the requests that fail.
+func TestPanic_ReleasesMemory(t *testing.T) {
+	t.Parallel()
+	store := &lateStore{Store: memory.New().Symbols()}
+	h := serve(t, func(o *httpapi.Options) {
+		o.Symbols = must(symbols.NewService(store, nil))
+		o.Limits.Memory, o.Limits.StoreTimeout = 16<<20, time.Second
+	})
+	createFolder(t, h.options.Symbols, "A", 1, 1<<20)
+	store.panics.Store(10)
+	for range 10 {
+		h.client("GET", "/symbol/symbols/1", "").wantError(500, "internal")
+	}
+	h.client("GET", "/symbol/symbols/1", "").want(200)
+}

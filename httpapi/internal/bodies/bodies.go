@@ -145,6 +145,12 @@ func (e *memoryError) Error() string { return "memory is needed" }
 // one of them has read version, so it is not older. No request waits for memory during a
 // shared read, or with content that it has not counted.
 func (l *Library) content(ctx context.Context, key Key, version symbols.Version, size int64, memory Memory) (*content, error) {
+	pinned := false
+	defer func() { // also if a store panics
+		if !pinned {
+			memory.Shrink(0)
+		}
+	}()
 	for {
 		c, err := l.cache.get(key, version), error(nil)
 		if c != nil {
@@ -168,8 +174,8 @@ func (l *Library) content(ctx context.Context, key Key, version symbols.Version,
 				continue
 			}
 		}
+		pinned = err == nil
 		if err != nil {
-			memory.Shrink(0)
 			return nil, err
 		}
 		return c, nil

@@ -172,30 +172,33 @@ func (b *Budget[Client]) add(client Client, n int64) {
 	}
 }
 
-// grant gives memory to those that wait, in order of arrival. A request that waits for
-// others of its client is in nobody's way.
+// grant gives memory to those that wait, in order of arrival, until nobody can have more. A
+// request that waits for others of its client is in nobody's way.
 func (b *Budget[Client]) grant() {
-	if r := b.exceeding; r != nil && b.fits(r, r.total()) {
-		b.extend(r, r.total())
-		b.exceeding, r.excess = nil, 0
-	}
-	var full [3]bool // classes
-	b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter[Client]) bool {
-		class, _ := b.class(w.wants)
-		switch {
-		case !full[class] && b.fits(w.Reservation, w.wants):
-			b.extend(w.Reservation, w.wants)
-		case w.size > 0 && b.exceeding == nil:
-			b.exceeding = w.Reservation
-			w.excess = w.wants - w.size
-		default:
-			others := b.clients[w.client] - w.size
-			full[class] = full[class] || others == 0 || others+w.wants <= b.size/2
-			return false
+	for waiting := -1; waiting != len(b.waiting); {
+		waiting = len(b.waiting)
+		if r := b.exceeding; r != nil && b.fits(r, r.total()) {
+			b.extend(r, r.total())
+			b.exceeding, r.excess = nil, 0
 		}
-		close(w.granted)
-		return true
-	})
+		var full [3]bool // classes
+		b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter[Client]) bool {
+			class, _ := b.class(w.wants)
+			switch {
+			case !full[class] && b.fits(w.Reservation, w.wants):
+				b.extend(w.Reservation, w.wants)
+			case w.size > 0 && b.exceeding == nil:
+				b.exceeding = w.Reservation
+				w.excess = w.wants - w.size
+			default:
+				others := b.clients[w.client] - w.size
+				full[class] = full[class] || others == 0 || others+w.wants <= b.size/2
+				return false
+			}
+			close(w.granted)
+			return true
+		})
+	}
 }
 
 // Shrink reduces the Reservation to size bytes. It may be called on the zero value.

@@ -251,3 +251,28 @@ func TestReservation_ExcessCountsUntilItFits(t *testing.T) {
 	third.Release()
 	is.True(b.isEmpty())
 }
+
+// TestReservation_WaitsOnlyForMemory has a request that waits for one of another client, which
+// then waits for its own client.
+func TestReservation_WaitsOnlyForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		b := New[string](mib)
+		slow := b.Reserve("c")
+		is.True(slow.TryGrow(300 << 10))
+		grow := func(client string, size int64) chan error {
+			r, granted := b.Reserve(client), make(chan error, 1)
+			go func() { granted <- r.Grow(within(t, time.Minute), size) }()
+			synctest.Wait()
+			return granted
+		}
+		first := grow("a", 510<<10)
+		second := grow("b", 100<<10)
+		is.Equal(len(second), 0)
+		is.NoErr(<-grow("a", 10<<10)) // small, and then the first is not in the way
+		synctest.Wait()
+		is.Equal(len(second), 1)
+		is.NoErr(<-second)
+		is.True(<-first != nil)
+	})
+}
