@@ -56,7 +56,7 @@ func (s *Service) SourceKey(source string) (key string, err error) {
 		return "", err
 	}
 	if key != "" && s.options.SourceKey != nil {
-		key = s.options.SourceKey(key)
+		key = strings.TrimSpace(s.options.SourceKey(key)) // the stores rely on it
 	}
 	if key == "" {
 		return "", invalid(field + " must not be empty")

@@ -189,6 +189,9 @@ func TestOptions_SourceKey(t *testing.T) {
 	_, created, err = s.Register(t.Context(), exports.Registration{SourceURL: "https://cad.example/a?sig=2", ExportedURL: "https://x.example/a"})
 	is.NoErr(err)
 	is.True(!created)
+	export, _, err = s.Register(t.Context(), exports.Registration{SourceURL: "plan ?sig=1", ExportedURL: "https://x.example/a"})
+	is.NoErr(err)
+	is.Equal(export.SourceURL, "plan") // the stores rely on it
 	_, _, err = s.Register(t.Context(), exports.Registration{SourceURL: "?sig=2", ExportedURL: "https://x.example/a"})
 	is.True(errors.Is(err, exports.ErrInvalid))
 	_, skipped, err := downloadBatch(t, s, []string{"https://cad.example/a?sig=3", " https://cad.example/b?sig=4 ", "?x"})

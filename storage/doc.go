@@ -46,7 +46,7 @@
 // they can share a database with the application. The application calls Migrate
 // before it serves requests; Migrate creates and updates the schema. It may run
 // at every start and in several processes at once. It returns an error if a newer
-// release has changed the database. Pending lists what Migrate would apply. The
+// release has removed what this one needs. Pending lists what Migrate would apply. The
 // SQL files are exported as Migrations, for applications with their own tool:
 // golang-migrate reads them as NNNN_title.up.sql, and goose between the lines
 // "-- +goose Up", "-- +goose StatementBegin" and "-- +goose StatementEnd". They do not

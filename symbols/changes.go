@@ -153,7 +153,7 @@ func (c *changeFeed) join(tenant string, since Position, set ChangeSet) *Followe
 	defer c.mu.Unlock()
 	f := &Follower{feed: c, tenant: tenant, wake: make(chan struct{}, 1)}
 	f.add(set.Changed, !set.reaches(since))
-	if c.stop == nil || !set.reaches(c.position) {
+	if c.stop == nil || !set.reaches(c.position) || set.Position == c.position {
 		c.position, c.known = set.Position, make(map[Changed]int64)
 	}
 	c.followers[f] = struct{}{}

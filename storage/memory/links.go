@@ -10,12 +10,12 @@ import (
 
 func (s exportStore) InsertLink(ctx context.Context, link exports.StoredLink, limits exports.LinkLimits) error {
 	return s.db.change(ctx, func() error {
-		maps.DeleteFunc(s.db.links, func(_ exports.Digest, other exports.StoredLink) bool {
+		hasEnded := func(_ exports.Digest, other exports.StoredLink) bool {
 			return !other.ExpiresAt.After(link.CreatedAt) || other.Owner == link.Owner && other.Served >= limits.Served
-		})
+		}
 		owner, client := limits.PerOwner, limits.PerClient // less what there is
-		for _, other := range s.db.links {
-			if other.Owner == link.Owner {
+		for digest, other := range s.db.links {
+			if other.Owner == link.Owner && !hasEnded(digest, other) {
 				owner = subtract(owner, other)
 				if other.Client == link.Client {
 					client = subtract(client, other)
@@ -27,6 +27,7 @@ func (s exportStore) InsertLink(ctx context.Context, link exports.StoredLink, li
 				return exports.ErrTooManyLinks
 			}
 		}
+		maps.DeleteFunc(s.db.links, hasEnded)
 		link.Version, link.Served, link.Plan = 1, 0, slices.Clone(link.Plan)
 		s.db.links[link.Digest] = link
 		return nil

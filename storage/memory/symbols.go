@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"hash/crc32"
 	"maps"
 	"slices"
 
@@ -82,10 +83,9 @@ func (s symbolStore) changeList() {
 	s.db.listVersions[s.tenant], s.db.listChanges[s.tenant] = newVersion(), s.db.position.Number
 }
 
-// listVersion returns the version of the folder list. Those of tenants that never had a
-// folder are the same.
+// listVersion returns the version of the folder list.
 func (s symbolStore) listVersion() symbols.Version {
-	return cmp.Or(s.db.listVersions[s.tenant], s.db.emptyVersion)
+	return cmp.Or(s.db.listVersions[s.tenant], s.db.emptyVersion^symbols.Version(crc32.ChecksumIEEE([]byte(s.tenant))))
 }
 
 func (s symbolStore) ListFolders(ctx context.Context, r symbols.Range) (symbols.FolderPage, error) {

@@ -82,13 +82,14 @@ func (s symbolStore) UpdateSymbols(
 			if err := change(&info); err != nil {
 				return 0, err
 			}
-			if info == symbol.Info() {
-				continue
+			if info != symbol.Info() {
+				changed = append(changed, info)
 			}
+		}
+		for _, info := range changed {
 			if _, err := s.folder(info.FolderID); err != nil {
 				return 0, err
 			}
-			changed = append(changed, info)
 		}
 		for _, info := range changed {
 			symbol := s.db.symbols[info.ID]

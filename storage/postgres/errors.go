@@ -25,7 +25,7 @@ const uniqueViolation = "23505"
 // err itself.
 func mapConstraint(err error) error {
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
-		if sentinel, ok := constraintErrors[pgErr.ConstraintName]; ok {
+		if sentinel, ok := constraintErrors[pgErr.ConstraintName]; ok && strings.HasPrefix(pgErr.Code, "23") {
 			return sentinel
 		}
 		if pgErr.Code == uniqueViolation && strings.HasSuffix(pgErr.ConstraintName, "_pkey") {

@@ -104,7 +104,7 @@ func resolveSchema(ctx context.Context, tx sqlstore.Tx, configured string) (stri
 func lockSchema(ctx context.Context, tx sqlstore.Tx, schema string) error {
 	_, err := tx.Exec(ctx, `
 		SELECT
-			pg_advisory_xact_lock(hashtextextended('canvasback ' || $1::text, 0)),
+			pg_advisory_xact_lock(hashtextextended('canvasback ' || btrim($1::text, '"'), 0)),
 			set_config('search_path', $1::text || ', pg_temp', true)`,
 		schema,
 	)

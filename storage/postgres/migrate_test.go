@@ -62,6 +62,24 @@ func TestMigrate_RunsConcurrentlyInNewSchema(t *testing.T) {
 	checkWorks(t, must(postgres.New(connect(t, dsn), options)))
 }
 
+// TestMigrate_RunsConcurrentlyBySchemaAndSearchPath names one schema in two ways.
+func TestMigrate_RunsConcurrentlyBySchemaAndSearchPath(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		dsn := pgtest.Database(t)
+		var group sync.WaitGroup
+		for _, options := range []*postgres.Options{{Schema: "public"}, nil} {
+			db := must(postgres.New(connect(t, dsn), options))
+			group.Go(func() {
+				if err := db.Migrate(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+	}
+}
+
 func TestMigrate_LeavesNothingAfterFailure(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

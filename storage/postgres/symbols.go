@@ -24,7 +24,11 @@ func (s symbolStore) Tenant(tenant string) symbols.Store { return symbolsOf(s.db
 
 func (s symbolStore) AssignTenant(ctx context.Context, to string) error {
 	return s.db.Transact(ctx, func(tx sqlstore.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE canvasback_folders SET tenant = $2 WHERE tenant = $1`, s.Of, to)
+		// A folder that is being restored is in neither table for the others.
+		_, err := tx.Exec(ctx, `LOCK TABLE canvasback_trash IN EXCLUSIVE MODE`)
+		if err == nil {
+			_, err = tx.Exec(ctx, `UPDATE canvasback_folders SET tenant = $2 WHERE tenant = $1`, s.Of, to)
+		}
 		if err == nil {
 			_, err = tx.Exec(ctx, `UPDATE canvasback_trash SET tenant = $2 WHERE tenant = $1`, s.Of, to)
 		}
@@ -135,7 +139,8 @@ func (s symbolStore) Changes(ctx context.Context, since symbols.Position) (set s
 	}, `
 		WITH current AS (
 			SELECT
-				(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS history,
+				(extract(epoch FROM greatest(pg_postmaster_start_time(), pg_stat_get_bgwriter_stat_reset_time())) * 1000000)::bigint
+					+ (SELECT tableoid::bigint FROM canvasback_folder_list LIMIT 1) AS history,
 				pg_snapshot_xmin(pg_current_snapshot()) AS oldest,
 				pg_snapshot_xmax(pg_current_snapshot()) AS next
 		), changed AS (

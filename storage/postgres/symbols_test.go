@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"crypto/rand"
+	"errors"
 	"strings"
 	"testing"
 
@@ -46,4 +48,18 @@ func TestListSymbols_VisitsFewOtherSymbols(t *testing.T) {
 	if n := visited() - before; n > len(page.Symbols)*12/10 {
 		t.Errorf("a page of %d symbols visits %d", len(page.Symbols), n)
 	}
+}
+
+// TestInsertFolder_TenantTooLong has a tenant that is too long for an index, which no service
+// permits.
+func TestInsertFolder_TenantTooLong(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	tenant := rand.Text()
+	for len(tenant) < 3000 {
+		tenant += rand.Text()
+	}
+	store := migrate(t, connect(t, pgtest.Database(t))).Symbols().Tenant(tenant)
+	_, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "a"})
+	is.True(err != nil && !errors.Is(err, symbols.ErrFolderNameTaken))
 }

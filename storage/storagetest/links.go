@@ -185,6 +185,11 @@ func linkUsedUp(t *testing.T, s Harness) {
 	must(t, linkStore(t, s).AddServed(t.Context(), a.Digest, 1))
 	must(t, linkStore(t, s).AddServed(t.Context(), other.Digest, 10))
 	other.Served = 10
+	large := newLink("large", "x")
+	large.Plan = make([]byte, limits.PerOwner.Bytes+1)
+	wantError(t, linkStore(t, s).InsertLink(t.Context(), large, limits), exports.ErrTooManyLinks)
+	a.Served = 10
+	wantLink(t, s, a)
 	c := insertLink(t, s, newLink("c", "x"), limits)
 	wantNoLink(t, s, a)
 	for _, link := range []exports.StoredLink{b, c, other} {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/symbols"
@@ -17,9 +19,11 @@ var tenantChecks = []check{
 	{"a symbol does not move to the folder of another tenant", tenantMoves},
 	{"folder names are unique for each tenant", tenantFolderNames},
 	{"a change of a tenant changes no version of another", tenantVersions},
+	{"folder lists of two tenants never have the same version", emptyTenantVersions},
 	{"segments have the tenants of all symbols", tenantSegments},
 	{"the trash of each tenant is pruned by itself", tenantPrune},
 	{"AssignTenant moves folders and trash, or nothing", tenantAssign},
+	{"AssignTenant moves a folder that is being restored", tenantMovesDuringRestore},
 	{"sources are unique for each tenant", tenantSources},
 	{"AssignTenant moves exports and links, or nothing", tenantAssignExports},
 }
@@ -350,4 +354,47 @@ func tenantAssignExports(t *testing.T, s Harness) {
 			wantLink(t, s, link)
 		}
 	}
+}
+
+// emptyTenantVersions checks the folder lists of tenants that never had a folder.
+func emptyTenantVersions(t *testing.T, s Harness) {
+	versions := make(map[symbols.Version]string)
+	for _, tenant := range tenants {
+		store := s.Symbols().Tenant(tenant)
+		page, err := store.ListFolders(t.Context(), symbols.Range{})
+		must(t, err)
+		version, err := store.FolderListVersion(t.Context())
+		must(t, err)
+		if other, taken := versions[version]; taken || version != page.Version {
+			t.Errorf("the folder lists of %q and %q have the versions %d and %d", tenant, other, page.Version, version)
+		}
+		versions[version] = tenant
+	}
+}
+
+// tenantMovesDuringRestore assigns what a tenant has while a folder of it is restored.
+func tenantMovesDuringRestore(t *testing.T, s Harness) {
+	from := s.Symbols().Tenant("a")
+	folder, _ := tenantFolder(t, from, "Valves")
+	must(t, from.DeleteFolder(t.Context(), folder.ID, deletion))
+	trash, err := from.ListTrash(t.Context(), longAgo, symbols.Range{})
+	must(t, err)
+	assigned := make(chan error, 1)
+	assign := sync.OnceFunc(func() {
+		go func() { assigned <- from.AssignTenant(t.Context(), "b") }()
+		time.Sleep(200 * time.Millisecond)
+	})
+	_, err = from.RestoreTrash(t.Context(), trash.Entries[0].ID, longAgo, restorer, func(entry symbols.TrashEntry) (int64, error) {
+		assign()
+		return entry.FolderID, nil
+	})
+	must(t, err)
+	must(t, <-assigned)
+	list, err := from.ListFolders(t.Context(), symbols.Range{})
+	must(t, err)
+	if len(list.Folders) != 0 {
+		t.Errorf("the tenant still has %v", list.Folders)
+	}
+	_, err = s.Symbols().Tenant("b").GetFolder(t.Context(), folder.ID)
+	must(t, err)
 }

@@ -285,6 +285,14 @@ func bulkUpdate(t *testing.T, s Harness) {
 		return nil
 	})
 	wantError(t, err, symbols.ErrFolderNotFound)
+	_, err = update([]int64{a.ID, b.ID}, func(info *symbols.SymbolInfo) error {
+		if info.ID == b.ID {
+			return symbols.ErrInvalid
+		}
+		info.FolderID = 1 << 40
+		return nil
+	})
+	wantError(t, err, symbols.ErrInvalid)
 	wantSymbols(t, s, a.FolderID, a)
 	n, err := update([]int64{c.ID, b.ID, a.ID}, change)
 	must(t, err)

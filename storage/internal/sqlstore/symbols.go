@@ -1,8 +1,10 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"hash/crc32"
 	"math"
 	"slices"
 	"strings"
@@ -43,16 +45,22 @@ func (s Symbols) ListFolders(ctx context.Context, r symbols.Range) (page symbols
 		list = nil
 	}
 	page.Folders, page.More = paging.Cut(list, r.Limit)
+	page.Version = s.versionOfList(page.Version)
 	return page, err
 }
 
-// listVersion selects the version of the folder list of the tenant $1. That of a tenant
-// which never had a folder is 1.
+// listVersion selects the version of the folder list of the tenant $1, or 0 if the tenant
+// never had a folder.
 func (s Symbols) listVersion() string {
 	if s.Of == "" {
 		return `(SELECT version FROM canvasback_folder_list WHERE CAST($1 AS text) = '')`
 	}
-	return `coalesce((SELECT version FROM canvasback_tenant_lists WHERE tenant = CAST($1 AS text)), 1)`
+	return `coalesce((SELECT version FROM canvasback_tenant_lists WHERE tenant = CAST($1 AS text)), 0)`
+}
+
+// versionOfList returns a version that listVersion selects, or one of the tenant instead of 0.
+func (s Symbols) versionOfList(version symbols.Version) symbols.Version {
+	return cmp.Or(version, 1<<32+symbols.Version(crc32.ChecksumIEEE([]byte(s.Of))))
 }
 
 // selectFolder selects what scanFolder reads, by id and tenant.
@@ -366,7 +374,7 @@ func (s Symbols) findInOrder(ctx context.Context, q querier, ids []int64) (order
 
 func (s Symbols) FolderListVersion(ctx context.Context) (version symbols.Version, err error) {
 	err = s.DB.QueryRow(ctx, `SELECT `+s.listVersion(), s.Of).Scan(&version)
-	return version, err
+	return s.versionOfList(version), err
 }
 
 func (s Symbols) ContentsVersion(ctx context.Context, folderID int64) (version symbols.Version, err error) {

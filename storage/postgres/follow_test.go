@@ -1,0 +1,119 @@
+package postgres_test
+
+import (
+	"context"
+	"os/exec"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/symbols"
+)
+
+// lateChanges is a store whose calls of Changes with a lateContext return when release is closed.
+type lateChanges struct {
+	symbols.Store
+	read, release chan struct{}
+}
+
+type lateContext struct{}
+
+func (s lateChanges) Changes(ctx context.Context, since symbols.Position) (symbols.ChangeSet, error) {
+	set, err := s.Store.Changes(ctx, since)
+	if ctx.Value(lateContext{}) != nil {
+		close(s.read)
+		<-s.release
+	}
+	return set, err
+}
+
+// TestFollow_JoinMissesNothing has a follower that joins while others are told of a change. The
+// position stays, because a transaction runs.
+func TestFollow_JoinMissesNothing(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	pool := connect(t, pgtest.Database(t))
+	store := lateChanges{migrate(t, pool).Symbols(), make(chan struct{}), make(chan struct{})}
+	service := must(symbols.NewService(store, nil))
+	folder := must(service.CreateFolder(ctx, "a"))
+	begin(t, pool, `SELECT pg_current_xact_id()`)
+	first := must(service.Follow(ctx, ""))
+	defer first.Close()
+	id := first.Take().ID
+	joined := make(chan *symbols.Follower)
+	go func() { joined <- must(service.Follow(context.WithValue(ctx, lateContext{}, true), id)) }()
+	<-store.read
+	must(service.CreateSymbol(ctx, folder.ID, symbols.NewSymbol{Name: "n", Type: "text/plain", Data: "x"}))
+	waitFor := func(f *symbols.Follower) {
+		for told := false; !told; {
+			select {
+			case <-f.Changes():
+				told = slices.Contains(f.Take().FolderIDs, folder.ID)
+			case <-time.After(20 * time.Second):
+				t.Fatal("the follower is not told")
+			}
+		}
+	}
+	waitFor(first)
+	close(store.release)
+	second := <-joined
+	defer second.Close()
+	waitFor(second)
+}
+
+// TestChanges_AfterRestore restores a dump in place.
+func TestChanges_AfterRestore(t *testing.T) {
+	t.Parallel()
+	is, ctx := is.New(t), t.Context()
+	dsn := pgtest.Database(t)
+	store := migrate(t, connect(t, dsn)).Symbols()
+	folder := must(store.InsertFolder(ctx, symbols.Folder{Name: "a"}))
+	dump := t.TempDir() + "/dump"
+	run := func(program string, args ...string) {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(program + " is not installed")
+		}
+		output, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+		t.Logf("%s", output)
+		is.NoErr(err)
+	}
+	run("pg_dump", "--format=custom", "--file="+dump, dsn)
+	must(store.InsertSymbols(ctx, folder.ID, []symbols.Symbol{{Name: "lost", Type: "text/plain", Data: "x"}}))
+	before := must(store.Changes(ctx, symbols.Position{}))
+	run("pg_restore", "--clean", "--if-exists", "--single-transaction", "--dbname="+dsn, dump)
+	is.True(must(store.Changes(ctx, before.Position)).History != before.History)
+}
+
+// TestChanges_AfterCrash has transactions whose ids are given to others after a crash.
+func TestChanges_AfterCrash(t *testing.T) {
+	t.Parallel()
+	is, ctx := is.New(t), t.Context()
+	pool := connect(t, pgtest.Start(t).DSN())
+	store := migrate(t, pool).Symbols()
+	folder := must(store.InsertFolder(ctx, symbols.Folder{Name: "a"}))
+	for range 200 { // not flushed
+		tx := must(pool.Begin(ctx))
+		must(tx.Exec(ctx, `SELECT pg_current_xact_id()`))
+		is.NoErr(tx.Rollback(ctx))
+	}
+	before := must(store.Changes(ctx, symbols.Position{}))
+	var pid int
+	is.NoErr(pool.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&pid))
+	is.NoErr(exec.Command("kill", "-9", strconv.Itoa(pid)).Run())
+	list := []symbols.Symbol{{Name: "n", Type: "text/plain", Data: "x"}}
+	_, err := store.InsertSymbols(ctx, folder.ID, list)
+	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); _, err = store.InsertSymbols(ctx, folder.ID, list) {
+		time.Sleep(100 * time.Millisecond)
+		pool.Reset()
+	}
+	is.NoErr(err)
+	for range 300 {
+		must(pool.Exec(ctx, `SELECT pg_current_xact_id()`))
+	}
+	after := must(store.Changes(ctx, before.Position))
+	is.True(after.History != before.History || len(after.Changed) > 0)
+}
