@@ -48,8 +48,8 @@
 // application's own routes with client keys; [KeyFromContext] returns the key.
 //
 // Wherever a client key is accepted, a page token of it is too, with what both permit:
-// see package keys. GET of the image of a symbol takes one as the parameter token, for
-// pages with an img element; such a response has Referrer-Policy: no-referrer.
+// see package keys. GET of the image of a symbol, and of the changes, takes one as the
+// parameter token, for img and EventSource; such a response has Referrer-Policy: no-referrer.
 //
 // The requests that the application gets from the API, RequireClientKey and
 // Authenticate have neither header, so that nothing logs a key. The API also removes the
@@ -148,9 +148,7 @@
 //
 // Generators read [OpenAPI]. Bodies of downloads and images are binary. The clients
 // of hey-api and openapi-fetch return them with the option parseAs: "blob", the one
-// of oapi-codegen as Body. orval decodes JSON only, but has functions for the URLs:
-//
-//	const response = await fetch(getGetSymbolImageUrl(id), { headers });
+// of oapi-codegen as Body. orval decodes JSON only: fetch what getGetSymbolImageUrl returns.
 //
 // # Streaming
 //

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,7 +95,7 @@ func (c *check) response(e exchange, status int, want *openapi3.Response) {
 	}
 	for name := range e.GotHeader {
 		described := want.Headers[name] != nil || slices.Contains(standardHeaders, name) || strings.HasPrefix(name, "Access-Control-") ||
-			name == "Referrer-Policy" && strings.Contains(e.Target, "/image?") // described in words
+			name == "Referrer-Policy" && regexp.MustCompile(`/(image|changes)\?`).MatchString(e.Target) // described in words
 		if !described {
 			c.add("header %s is not in the document", name)
 		}
