@@ -81,6 +81,9 @@ type writer struct {
 
 // addSymbol writes the file of a symbol and its manifest entry.
 func (b *writer) addSymbol(symbol symbols.Symbol) error {
+	if symbol.Meta != "" && !json.Valid([]byte(symbol.Meta)) {
+		return fmt.Errorf("bundle: the meta of symbol %d is not JSON", symbol.ID)
+	}
 	envelope, file := splitData(symbol.Data)
 	digest := sha256.Sum256(file)
 	name := b.names.Unique("", entryName(symbol, envelope.empty()))

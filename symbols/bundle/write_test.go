@@ -189,6 +189,9 @@ func TestWrite_ReturnsErrors(t *testing.T) {
 		w := failingWriter(size)
 		is.True(errors.Is(bundle.Write(&w, "F", pages), io.ErrClosedPipe))
 	}
+	broken := []symbols.NewSymbol{{Name: "A", Type: "text/plain", Data: "x", Meta: "{"}}
+	err := bundle.Write(io.Discard, "F", pagesOf(broken, 1))
+	is.Equal(err.Error(), "bundle: the meta of symbol 1 is not JSON")
 }
 
 // TestWrite_MemoryDoesNotGrow is not parallel because it measures the heap.
