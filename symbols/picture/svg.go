@@ -113,15 +113,12 @@ func parseXML(content []byte) (root xml.StartElement, ok bool) {
 			if hasRoot || !bytes.HasPrefix(token, []byte("DOCTYPE")) {
 				return root, false
 			}
-			for rest := []byte(token); ; {
-				at := declaredEntity.FindSubmatchIndex(rest)
-				if at == nil {
-					break
-				}
-				decoder.Entity[string(rest[at[2]:at[3]])] = entityText
-				if rest = rest[at[1]:]; len(decoder.Entity) > maxEntities {
-					return root, false
-				}
+			matches := declaredEntity.FindAllSubmatch(token, maxEntities+1)
+			if len(matches) > maxEntities {
+				return root, false
+			}
+			for _, match := range matches {
+				decoder.Entity[string(match[1])] = entityText
 			}
 		}
 	}
