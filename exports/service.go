@@ -94,10 +94,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 	if store == nil {
 		return nil, errors.New("exports: no store")
 	}
-	var o Options
-	if options != nil {
-		o = *options
-	}
+	o := *cmp.Or(options, new(Options))
 	if slices.Contains(o.Openers, nil) {
 		return nil, errors.New("exports: an Opener is nil")
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -49,10 +50,7 @@ func (a *API) Format(f fmt.State, _ rune) { io.WriteString(f, "httpapi.API") }
 // searches, for a minute at most. An error means that AllowedOrigins, PublicURL,
 // RegisterWith or a bcrypt hash in AdminKeys is invalid, or that two options exclude each other.
 func New(options *Options) (*API, error) {
-	var opts Options
-	if options != nil {
-		opts = *options
-	}
+	opts := *cmp.Or(options, new(Options))
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"mime"
@@ -143,13 +144,7 @@ func checkBodyType(header http.Header, accepted func(mediaType string) bool, err
 }
 
 // drain discards an unread body, so that the connection can be reused.
-func (c *call) drain() {
-	body := c.body.source
-	if body == nil {
-		body = c.r.Body
-	}
-	drain(&c.w, c.r, body)
-}
+func (c *call) drain() { drain(&c.w, c.r, cmp.Or[io.Reader](c.body.source, c.r.Body)) }
 
 // drain discards what is unread of the body of r. If the body is large or slow it sets
 // Connection: close instead, because net/http would wait for the body before or after

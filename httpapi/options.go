@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,9 +139,7 @@ func (o Options) Format(f fmt.State, _ rune) {
 func (o Options) withDefaults() Options {
 	o.Limits = o.Limits.withDefaults()
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return o
 }
 

@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -38,11 +40,7 @@ func (w *response) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-func (w *response) begin() {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-}
+func (w *response) begin() { w.status = cmp.Or(w.status, http.StatusOK) }
 
 // Unwrap is for [http.ResponseController].
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
@@ -84,10 +82,6 @@ func (c *call) setRequestID() {
 
 // validRequestID accepts 1 to 128 visible ASCII characters.
 func validRequestID(id string) bool {
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return false
-		}
-	}
-	return id != "" && len(id) <= 128
+	isOther := func(c rune) bool { return c <= ' ' || c > '~' }
+	return id != "" && len(id) <= 128 && !strings.ContainsFunc(id, isOther)
 }

@@ -151,9 +151,7 @@ func (t *table) put(e *entry) {
 			slot.Store(e)
 			return
 		case other == nil || other.expired(e.read):
-			if free == nil {
-				free = slot
-			}
+			free = cmp.Or(free, slot)
 		case other.key.ID == e.key.ID:
 			owned++
 			own = slot

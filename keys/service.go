@@ -103,10 +103,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 	if store == nil {
 		return nil, errors.New("keys: no store")
 	}
-	var o Options
-	if options != nil {
-		o = *options
-	}
+	o := *cmp.Or(options, new(Options))
 	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
 	if !validPrefix(o.Prefix) {
 		return nil, fmt.Errorf("keys: prefix %q must be 1 to %d of A-Z a-z 0-9 _", o.Prefix, maxPrefix)

@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -94,9 +95,7 @@ func (s *Service) decide(e *entry, err error, now time.Time) (*entry, time.Time,
 	default:
 		s.stats.rejected.Add(1)
 	}
-	if e == nil {
-		e = &noEntry
-	}
+	e = cmp.Or(e, &noEntry)
 	return e, now, err
 }
 

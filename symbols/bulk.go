@@ -1,6 +1,7 @@
 package symbols
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -80,10 +81,7 @@ func checkIDs(ids []int64) error {
 // UpdateSymbols changes 1 to 1,000 symbols, all or none, and returns how many have changed.
 // The error is a [MissingError] for a symbol, or for the folder.
 func (s *Service) UpdateSymbols(ctx context.Context, ids []int64, fields BulkFields) (int, error) {
-	if err := checkIDs(ids); err != nil {
-		return 0, err
-	}
-	if err := fields.check(); err != nil {
+	if err := cmp.Or(checkIDs(ids), fields.check()); err != nil {
 		return 0, err
 	}
 	n, err := s.store.UpdateSymbols(ctx, ids, Stamp{s.now(), fields.By}, fields.apply)

@@ -67,10 +67,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 	if store == nil {
 		return nil, errors.New("symbols: no store")
 	}
-	var o Options
-	if options != nil {
-		o = *options
-	}
+	o := *cmp.Or(options, new(Options))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -157,8 +157,8 @@ func isTransient(err error) bool {
 		return e.Op == "dial" || e.Op == "read" || e.Op == "write" // but not a TLS alert
 	}
 	_, reset := errors.AsType[http2StreamError](err)
-	reset = reset || strings.HasPrefix(err.Error(), "http2: ") // of a connection: lost, or after GOAWAY
-	return reset || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	lost := strings.HasPrefix(err.Error(), "http2: ") // also after GOAWAY
+	return reset || lost || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // http2StreamError matches the stream error of net/http, which has no exported

@@ -115,17 +115,12 @@ type Opener struct {
 // New returns an Opener; nil options are the defaults. It returns an error if an
 // entry of [Options.AllowedHosts] is malformed.
 func New(options *Options) (*Opener, error) {
-	var opts Options
-	if options != nil {
-		opts = *options
-	}
+	opts := *cmp.Or(options, new(Options))
 	policy, err := newURLPolicy(&opts)
 	if err != nil {
 		return nil, err
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.Default()
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	if opts.RequestID == nil {
 		opts.RequestID = func(context.Context) string { return "" }
 	}

@@ -4,6 +4,7 @@
 package filename
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"mime"
@@ -250,9 +251,7 @@ func indexContentTypes() (byExtension, byType map[string]string) {
 		mediaType, _, _ := strings.Cut(t.contentType, ";")
 		byType[mediaType] = extensions[0]
 		for _, ext := range extensions {
-			if byExtension[ext] == "" {
-				byExtension[ext] = t.contentType
-			}
+			byExtension[ext] = cmp.Or(byExtension[ext], t.contentType)
 		}
 	}
 	return byExtension, byType

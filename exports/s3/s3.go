@@ -38,9 +38,7 @@ var (
 
 // New returns an Opener. It returns an error if options are missing or malformed.
 func New(options *Options) (*Opener, error) {
-	if options == nil {
-		options = new(Options)
-	}
+	options = cmp.Or(options, new(Options))
 	o := &Opener{
 		versions: options.AllowVersions,
 		signer: signer{

@@ -18,6 +18,7 @@
 package conform
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -49,9 +50,7 @@ type Options struct {
 func Run(t *testing.T, options Options) {
 	t.Helper()
 	options.BaseURL = strings.TrimRight(options.BaseURL, "/")
-	if options.Transport == nil {
-		options.Transport = http.DefaultTransport
-	}
+	options.Transport = cmp.Or(options.Transport, http.DefaultTransport)
 	run := func(area string, test func(*suite)) {
 		t.Run(area, func(t *testing.T) {
 			s := &suite{T: t, options: options, owner: randomName()}

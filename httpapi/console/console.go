@@ -51,9 +51,7 @@ func Files() []string { return []string{"icon.svg", index, mainScript, "style.cs
 // concurrent use. It returns an error if an option is not a URL that a browser can
 // connect to.
 func New(options *Options) (http.Handler, error) {
-	if options == nil {
-		options = new(Options)
-	}
+	options = cmp.Or(options, new(Options))
 	api, source, err := parseAPI(options.API)
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)

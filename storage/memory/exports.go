@@ -53,11 +53,8 @@ func (s exportStore) List(ctx context.Context, filter exports.Filter, r exports.
 				list = append(list, export)
 			}
 		}
-		if err := ctx.Err(); err != nil {
-			return exports.Page{}, err
-		}
 		page.Exports, page.More = paging.Cut(list, r.Limit)
-		return page, nil
+		return page, ctx.Err()
 	})
 }
 

@@ -188,10 +188,7 @@ func New(pool *pgxpool.Pool, options *Options) (*DB, error) {
 	if pool == nil {
 		return nil, errors.New("postgres: no pool")
 	}
-	var o Options
-	if options != nil {
-		o = *options
-	}
+	o := *cmp.Or(options, new(Options))
 	if err := o.check(); err != nil {
 		return nil, err
 	}

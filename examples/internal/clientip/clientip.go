@@ -35,11 +35,8 @@ func (f *Finder) SetProxies(list string) error {
 		if ip, ipErr := netip.ParseAddr(proxy); ipErr == nil {
 			prefix, err = ip.Unmap().Prefix(ip.Unmap().BitLen())
 		}
-		if err != nil {
+		if err != nil || prefix.Addr().Is4In6() {
 			return fmt.Errorf("must be IP addresses or prefixes such as 10.0.0.0/8, not %q", proxy)
-		}
-		if prefix.Addr().Is4In6() {
-			return fmt.Errorf("must be an IPv4 prefix instead of %s", prefix)
 		}
 		if prefix.Bits() < 7 { // that of fc00::/7; shorter ones contain public addresses
 			return fmt.Errorf("with %s, clients could choose their IP", prefix)

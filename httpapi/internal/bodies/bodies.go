@@ -175,10 +175,7 @@ func (l *Library) content(ctx context.Context, key Key, version symbols.Version,
 			}
 		}
 		pinned = err == nil
-		if err != nil {
-			return nil, err
-		}
-		return c, nil
+		return c, err
 	}
 }
 
