@@ -131,16 +131,19 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 
 // Changes returns what transactions have changed that had not ended at a position: that is
 // the oldest transaction that runs. What has changed since then is returned until the
-// position is behind it. A history is from one start of the server to the next, which
-// may be another server with other transactions.
+// position is behind it. A history is from one start of the server to the next, which may be
+// another server with other transactions, or to the next crash, which resets statistics
+// (before PostgreSQL 15, reading them is slow), or until the tables are restored.
 func (s symbolStore) Changes(ctx context.Context, since symbols.Position) (set symbols.ChangeSet, err error) {
 	list, err := sqlstore.List(ctx, s.db, func(row sqlstore.Row, changed *symbols.Changed) error {
 		return row.Scan(&set.History, &set.Number, &changed.Tenant, &changed.FolderID, &changed.Number)
 	}, `
 		WITH current AS (
 			SELECT
-				(extract(epoch FROM greatest(pg_postmaster_start_time(), pg_stat_get_bgwriter_stat_reset_time())) * 1000000)::bigint
-					+ (SELECT tableoid::bigint FROM canvasback_folder_list LIMIT 1) AS history,
+				(extract(epoch FROM greatest(
+					pg_postmaster_start_time(),
+					CASE WHEN current_setting('server_version_num')::int >= 150000 THEN pg_stat_get_bgwriter_stat_reset_time() END
+				)) * 1000000)::bigint + (SELECT tableoid::bigint FROM canvasback_folder_list LIMIT 1) AS history,
 				pg_snapshot_xmin(pg_current_snapshot()) AS oldest,
 				pg_snapshot_xmax(pg_current_snapshot()) AS next
 		), changed AS (
