@@ -26,6 +26,7 @@ export function createLibrary(api, delay = 400) {
 	const found = state([]); // the symbols that match the filter
 	const outdated = state(false); // whether others have changed what is shown
 	let loading = new AbortController();
+	let reading; // the signal of what is being read
 	let checking;
 
 	watch(() => {
@@ -65,11 +66,14 @@ export function createLibrary(api, delay = 400) {
 		place.value = target;
 		complete.value = false;
 		more.value = undefined;
-		if (!target.folder && !target.text) return;
+		reading = target.folder || target.text ? signal : undefined;
+		if (!reading) return;
 		try {
 			await read(target, signal, again);
 		} catch (error) {
 			if (!signal.aborted) throw error;
+		} finally {
+			if (reading === signal) reading = undefined;
 		}
 	}
 
@@ -155,6 +159,7 @@ export function createLibrary(api, delay = 400) {
 
 	async function reload() {
 		folders.value = await readFolders();
+		outdated.value = false;
 		const { folder, text } = place.value;
 		await open({ folder: folder && named(folder.id), text });
 	}
@@ -214,17 +219,17 @@ export function createLibrary(api, delay = 400) {
 	}
 
 	// check compares what is shown with what is stored, and waits until this page itself
-	// changes nothing.
+	// changes and reads nothing.
 	async function check() {
 		const { started, finished } = api.writes;
 		const at = place.value;
 		let different;
 		checking = undefined;
-		if (started > finished || (!complete.value && !more.value)) return notice({ folders: true });
+		if (started > finished || (reading && !more.value)) return notice({ folders: true });
 		try {
 			const latest = await readFolders();
 			different = latest.length !== folders.value.length || latest.some(({ id, name }) => named(id)?.name !== name);
-			if (!different && (at.folder || at.text)) different = await isStale(at);
+			if (!different && symbols.value) different = await isStale(at);
 		} catch {
 			different = false; // the next request of the user tells
 		}

@@ -235,3 +235,24 @@ test("a change of search results with more pages is noticed", async () => {
 	await later();
 	assert.equal(library.outdated.value, true);
 });
+
+test("a change of folders is noticed while none is open, and after a failure", async () => {
+	const api = new fakeAPI();
+	const library = createLibrary(api, 1);
+	await library.load();
+	await library.open({ text: "" });
+	api.folders = [...api.folders, { id: 3, name: "Tanks" }];
+	library.notice({ folders: true, folderIds: [] });
+	await later();
+	assert.equal(library.outdated.value, true);
+	await library.reload();
+	assert.equal(library.outdated.value, false);
+	const { pages } = api;
+	api.pages = async function* () { throw new CanvasbackError("down", { status: 503 }); };
+	await assert.rejects(library.open({ folder: library.named(1), text: "" }));
+	api.pages = pages;
+	api.folders = [{ id: 1, name: "Valves" }];
+	library.notice({ folders: true, folderIds: [] });
+	await later();
+	assert.equal(library.outdated.value, true);
+});
