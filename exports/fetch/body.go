@@ -64,7 +64,7 @@ func (b *body) open() error {
 		if b.ctx.Err() != nil {
 			outcome = context.Cause(b.ctx) // exports.ErrTimeout if the host was slow
 		}
-		b.opener.hosts.record(b.url.Host, outcome)
+		b.opener.hosts.record(strings.ToLower(b.url.Host), outcome)
 		if err == nil && b.end < 0 {
 			b.end = b.size
 		}

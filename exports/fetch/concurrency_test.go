@@ -135,3 +135,14 @@ func TestStream_ShortReadDiscardsInLargeReads(t *testing.T) {
 	is.Equal(string(p[:n]), "x")
 	is.True(content.reads < 100)
 }
+
+func TestHosts_HaveNoLetterCase(t *testing.T) {
+	is := is.New(t)
+	o, err := New(&Options{MaxAttempts: 1, AllowedHosts: []string{"localhost:1"}})
+	is.NoErr(err)
+	for range 3 {
+		o.Open(t.Context(), &url.URL{Scheme: "http", Host: "LOCALHOST:1"})
+	}
+	upper, lower := o.Concurrency(&url.URL{Host: "LOCALHOST:1"}), o.Concurrency(&url.URL{Host: "localhost:1"})
+	is.True(upper == lower && lower < initialConcurrency)
+}

