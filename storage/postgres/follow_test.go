@@ -2,9 +2,9 @@ package postgres_test
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -31,7 +31,7 @@ func (s lateChanges) Changes(ctx context.Context, since symbols.Position) (symbo
 	return set, err
 }
 
-// TestFollow_JoinMissesNothing has a follower that joins while others are told of a change. The
+// TestFollow_JoinMissesNothing has a follower that joins while others are notified of a change. The
 // position stays, because a transaction runs.
 func TestFollow_JoinMissesNothing(t *testing.T) {
 	t.Parallel()
@@ -49,12 +49,12 @@ func TestFollow_JoinMissesNothing(t *testing.T) {
 	<-store.read
 	must(service.CreateSymbol(ctx, folder.ID, symbols.NewSymbol{Name: "n", Type: "text/plain", Data: "x"}))
 	waitFor := func(f *symbols.Follower) {
-		for told := false; !told; {
+		for notified := false; !notified; {
 			select {
 			case <-f.Changes():
-				told = slices.Contains(f.Take().FolderIDs, folder.ID)
+				notified = slices.Contains(f.Take().FolderIDs, folder.ID)
 			case <-time.After(20 * time.Second):
-				t.Fatal("the follower is not told")
+				t.Fatal("the follower is not notified")
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func TestFollow_JoinMissesNothing(t *testing.T) {
 func TestChanges_AfterRestore(t *testing.T) {
 	t.Parallel()
 	is, ctx := is.New(t), t.Context()
-	dsn := pgtest.Database(t)
+	dsn := pgtest.Start(t).DSN() // of the version of pg_dump
 	store := migrate(t, connect(t, dsn)).Symbols()
 	folder := must(store.InsertFolder(ctx, symbols.Folder{Name: "a"}))
 	dump := t.TempDir() + "/dump"
@@ -103,7 +103,7 @@ func TestChanges_AfterCrash(t *testing.T) {
 	before := must(store.Changes(ctx, symbols.Position{}))
 	var pid, version int
 	is.NoErr(pool.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('server_version_num')::int`).Scan(&pid, &version))
-	is.NoErr(exec.Command("kill", "-9", strconv.Itoa(pid)).Run())
+	is.NoErr(must(os.FindProcess(pid)).Kill())
 	list := []symbols.Symbol{{Name: "n", Type: "text/plain", Data: "x"}}
 	_, err := store.InsertSymbols(ctx, folder.ID, list)
 	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); _, err = store.InsertSymbols(ctx, folder.ID, list) {

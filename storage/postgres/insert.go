@@ -24,8 +24,8 @@ const (
 // inserter inserts symbols. Those that arrive during a statement share the next one, so
 // that they share its commit, and triggers run once. A tenant has a queue for all folders.
 // If another transaction has locked a folder, those who insert into it wait for the lock
-// in a queue of its own. Others wait only for a transaction of the application that has
-// inserted symbols itself, in one of eight cases: for its row of the segment.
+// in a queue of its own. Others wait only if a transaction of the application has inserted
+// into the same segment, in one of eight cases.
 type inserter struct {
 	mu     sync.Mutex
 	queues map[queueKey][]*insertion // each with a running goroutine

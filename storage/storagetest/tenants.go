@@ -19,7 +19,7 @@ var tenantChecks = []check{
 	{"a symbol does not move to the folder of another tenant", tenantMoves},
 	{"folder names are unique for each tenant", tenantFolderNames},
 	{"a change of a tenant changes no version of another", tenantVersions},
-	{"folder lists of two tenants never have the same version", emptyTenantVersions},
+	{"folder lists of tenants have different versions", emptyTenantVersions},
 	{"segments have the tenants of all symbols", tenantSegments},
 	{"the trash of each tenant is pruned by itself", tenantPrune},
 	{"AssignTenant moves folders and trash, or nothing", tenantAssign},

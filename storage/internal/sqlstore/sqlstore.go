@@ -95,7 +95,7 @@ func List[T any](ctx context.Context, q querier, scan func(Row, *T) error, state
 	return list, err
 }
 
-// One returns a row.
+// One scans a row. The value is incomplete if there is an error.
 func One[T any](row Row, scan func(Row, *T) error) (value T, err error) {
 	err = scan(row, &value)
 	return value, err

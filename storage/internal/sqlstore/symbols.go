@@ -58,7 +58,7 @@ func (s Symbols) listVersion() string {
 	return `coalesce((SELECT version FROM canvasback_tenant_lists WHERE tenant = CAST($1 AS text)), 0)`
 }
 
-// versionOfList returns a version that listVersion selects, or one of the tenant instead of 0.
+// versionOfList replaces 0 by a version derived from the tenant.
 func (s Symbols) versionOfList(version symbols.Version) symbols.Version {
 	return cmp.Or(version, 1<<32+symbols.Version(crc32.ChecksumIEEE([]byte(s.Of))))
 }
