@@ -258,7 +258,8 @@ function follow(connect, listener, { signal, onerror } = {}) {
 		const stream = new AbortController();
 		const end = () => stream.abort();
 		const until = { signal: stream.signal };
-		let silence = setTimeout(end, maxSilence + maxBackoff); // until there is a response
+		const lost = () => stream.abort(new CanvasbackError("No response from the server", { status: 0 }));
+		let silence = setTimeout(lost, maxSilence + maxBackoff);
 		stop.signal.addEventListener("abort", end, until);
 		page?.addEventListener("visibilitychange", () => page.hidden && end(), until);
 		try {

@@ -376,3 +376,12 @@ for (const [name, silent] of Object.entries({
 	stop.abort();
 	assert.ok(count > 2, `${count} connections in ten minutes`);
 });
+
+test("changes reject if the first response never comes", async (t) => {
+	t.mock.timers.enable({ apis: ["setTimeout"] });
+	const fetch = (url, { signal }) => new Promise((resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+	const rejected = assert.rejects(createClient({ baseUrl: "http://server/api/", fetch }).changes(() => {}), { name: "CanvasbackError" });
+	await new Promise((resolve) => setImmediate(resolve));
+	t.mock.timers.tick(120_000);
+	await rejected;
+});

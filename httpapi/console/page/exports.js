@@ -142,6 +142,7 @@ function registered({ select, download, register }) {
 	let next; // the query of the next page
 	let searching = new AbortController();
 	let typing;
+	const removed = new Set(); // ids
 	const checks = new Map(); // results by id, until the page is left
 	const changed = () => {
 		table.page = 1;
@@ -192,7 +193,7 @@ function registered({ select, download, register }) {
 	// page adds a page of the list, unless another search begins meanwhile.
 	async function page(query, first) {
 		const response = await admin("GET", query, searching.signal);
-		const added = await response.json();
+		const added = (await response.json()).filter(({ id }) => !removed.has(id)); // while it was read
 		next = /^<([^>]+)>/.exec(response.headers.get("Link") ?? "")?.[1];
 		loaded = first ? added : [...loaded, ...added];
 		render();
@@ -286,10 +287,10 @@ function registered({ select, download, register }) {
 		await admin("DELETE", `/${record.id}`).catch((error) => {
 			if (error.status !== 404) throw error; // someone else has removed it
 		});
+		removed.add(record.id);
 		loaded = loaded.filter((one) => one !== record);
 		select(record.sourceFileUrl, false);
 		render();
-		load(); // instead of one that began before
 		const restore = async () => {
 			const { sourceFileUrl, exportedUrl, fileName, tenant } = record;
 			await call("POST", `${path}register`, { key: ["client", "admin"], body: { sourceFileUrl, exportedUrl, fileName, tenant } });

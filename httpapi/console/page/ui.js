@@ -82,7 +82,7 @@ export function openDialog({ title, closing, closed, closedFirst, tools }, ...co
 			if (closing?.() === false) event.preventDefault();
 		},
 		onclose() {
-			if (closing?.() === false) return dialog.showModal(); // a second Escape closes it all the same
+			if (closing?.() === false) return dialog.showModal(); // browsers close a dialog at the second Escape, whatever oncancel does
 			([...document.querySelectorAll("dialog[open]")].pop() ?? document.body).append(live);
 			dialog.remove();
 			const after = closed?.();

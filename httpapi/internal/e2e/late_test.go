@@ -76,7 +76,7 @@ func TestLate_EscapeTwice(t *testing.T) {
 	b.waitText("Key rotated")
 }
 
-// TestLate_ListOfKeys changes keys while the list is read again.
+// TestLate_ListOfKeys changes keys while the list is reloaded.
 func TestLate_ListOfKeys(t *testing.T) {
 	t.Parallel()
 	s := startLateSite(t, readsOf("/admin/api-keys"))
@@ -107,7 +107,7 @@ func TestLate_ListOfExports(t *testing.T) {
 	b := openExportList(s.site)
 	b.waitText("2 exports")
 	s.armed.Store(true)
-	b.click("Keys") // and back, which reads the list again
+	b.click("Keys") // and back, which reloads the list
 	b.click("Exports")
 	<-s.reached
 	b.click("More for lost", "Remove…", "Remove")
