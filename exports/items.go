@@ -116,7 +116,7 @@ func (s *Service) lookUp(ctx context.Context, items []BatchItem) error {
 	var keys []string
 	for i := range items {
 		item := &items[i]
-		if item.absent {
+		if item.Export = nil; item.absent {
 			continue
 		}
 		if item.key, item.Err = s.SourceKey(item.SourceURL); item.Err == nil {
@@ -136,7 +136,7 @@ func (s *Service) lookUp(ctx context.Context, items []BatchItem) error {
 	}
 	for i := range items {
 		if export := byKey[items[i].key]; export != nil {
-			items[i].Export, items[i].Err = export, nil
+			items[i].Export, items[i].Err = new(*export), nil
 		}
 	}
 	return nil
@@ -160,7 +160,10 @@ func (s *Service) Resolve(ctx context.Context, items []BatchItem) {
 	}
 	set := func(i int, export *Export, err error) {
 		for _, item := range missing[keys[i]] {
-			item.Export, item.Err = export, err
+			item.Export, item.Err = nil, err
+			if err == nil {
+				item.Export = new(*export) // several requests share it
+			}
 		}
 	}
 	errs := prefetch.Parallel(s.prefetch, make([]string, len(keys)), func(i int) error {

@@ -20,7 +20,7 @@ import (
 //
 // A Link does not change. Its methods are safe for concurrent use.
 type Link struct {
-	Token     string // of a new link; otherwise empty
+	Token     string `json:"-"` // of a new link; otherwise empty
 	Tenant    string // that has made the link
 	Owner     Digest // as given to CreateLink
 	ExpiresAt time.Time
@@ -48,7 +48,7 @@ type Link struct {
 
 // Format implements [fmt.Formatter] for all verbs. It prints no state, which
 // includes a secret.
-func (l *Link) Format(f fmt.State, _ rune) { io.WriteString(f, "exports.Link") }
+func (Link) Format(f fmt.State, _ rune) { io.WriteString(f, "exports.Link") }
 
 // Resumable reports whether the link delivers ranges.
 func (l *Link) Resumable() bool { return l.plan.Resumable }

@@ -47,14 +47,14 @@ func (s *Service) Open(ctx context.Context, export Export) (*Download, error) {
 	return download, nil
 }
 
-// Prefetch buffers up to n bytes of the file, so that an early failure can still
+// Prefetch buffers up to n bytes of the file, at most 1 MiB, so that an early failure can still
 // be reported with a status code. It waits at most two seconds plus one Read. The
 // error wraps [ErrFailed] or [ErrTimeout]. Local files are not buffered.
 func (d *Download) Prefetch(n int) error {
 	if _, local := d.Body.(*os.File); local {
 		return nil
 	}
-	prefix := make([]byte, n)
+	prefix := make([]byte, min(max(n, 0), 1<<20))
 	n, err := prefetch.ReadUntil(d.Body, prefix, time.Now().Add(2*time.Second))
 	if err == io.EOF && d.Size >= 0 && int64(n) != d.Size {
 		err = io.ErrUnexpectedEOF
@@ -153,6 +153,9 @@ func (s *Service) opener(u *url.URL) Opener {
 	return nil
 }
 
+// maxConcurrency is the largest number of files in flight. More are no limit.
+const maxConcurrency = 1 << 20
+
 // concurrency returns a function that returns how many files of the host of an
 // exported URL may be open at a time.
 func (s *Service) concurrency(exportedURL string) (get func() int) {
@@ -163,7 +166,7 @@ func (s *Service) concurrency(exportedURL string) (get func() int) {
 		get = func() (files int) {
 			files = 6
 			defer func() { recover() }() // in a worker, a panic would end the process
-			return adaptive.Concurrency(u)
+			return min(max(adaptive.Concurrency(u), 1), maxConcurrency)
 		}
 	}
 	return get

@@ -17,7 +17,7 @@ type PrivateURL func(ctx context.Context, export Export) (string, error)
 
 // PublicURL returns the URL from which a client can download an export: that of a
 // [Presigner], a private one if the file is private, or else the exported URL itself.
-// The error wraps [ErrForbidden], [ErrTimeout] or [ErrFailed].
+// The error is that of private, or wraps [ErrForbidden], [ErrTimeout] or [ErrFailed].
 func (s *Service) PublicURL(ctx context.Context, export Export, private PrivateURL) (string, error) {
 	u, opener, err := s.locate(export.ExportedURL)
 	if err != nil {
@@ -77,8 +77,8 @@ type sharedLink struct {
 }
 
 // ShareLink returns a link to the file of an export, which must be available now. The
-// links of one owner to one file are the same until half of their lifetime is over. The
-// client is as in [LinkRequest].
+// links that a process makes for one owner and file are usually the same until half of
+// their lifetime is over. The client is as in [LinkRequest].
 func (s *Service) ShareLink(ctx context.Context, export Export, owner Digest, client string) (*Link, error) {
 	if !s.HasLinks() {
 		return nil, fmt.Errorf("%w: a private file needs a link, but the Store is not a LinkStore", ErrFailed)

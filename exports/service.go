@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -95,12 +96,12 @@ func NewService(store Store, options *Options) (*Service, error) {
 		return nil, errors.New("exports: no store")
 	}
 	o := *cmp.Or(options, new(Options))
-	if slices.Contains(o.Openers, nil) {
+	if o.Openers = slices.Clone(o.Openers); slices.Contains(o.Openers, nil) {
 		return nil, errors.New("exports: an Opener is nil")
 	}
 	o.OpenTimeout = cmp.Or(max(o.OpenTimeout, 0), 20*time.Second)
 	o.MaxItems = cmp.Or(max(o.MaxItems, 0), 1000)
-	o.Prefetch = cmp.Or(max(o.Prefetch, 0), 16)
+	o.Prefetch = min(cmp.Or(max(o.Prefetch, 0), 16), maxConcurrency)
 	o.LinkLifetime = cmp.Or(max(o.LinkLifetime, 0), 24*time.Hour)
 	o.LinksPerKey = cmp.Or(max(o.LinksPerKey, 0), 10_000)
 	o.LinkBytesPerKey = cmp.Or(max(o.LinkBytesPerKey, 0), 64<<20)
@@ -126,7 +127,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 		store:    s.links,
 		now:      s.now,
 		requests: cmp.Or(max(o.LinkRequests, 0), 16),
-		served:   int64(cmp.Or(max(o.LinkServed, 0), 64)),
+		served:   int64(min(cmp.Or(max(o.LinkServed, 0), 64), math.MaxInt64/usageUnit)),
 		links:    make(map[Digest]*linkUsage),
 	}
 	return s, nil

@@ -27,10 +27,11 @@ type usages struct {
 	now      func() time.Time
 	requests int   // of a link at a time
 	served   int64 // how many times its size
-	writers  sync.WaitGroup
 
-	mu    sync.Mutex
-	links map[Digest]*linkUsage
+	mu      sync.Mutex
+	links   map[Digest]*linkUsage
+	writers int           // running calls of write
+	saved   chan struct{} // closed when none runs any more; nil then
 }
 
 type linkUsage struct {
@@ -53,6 +54,10 @@ func (u *usages) write(link Digest, usage *linkUsage) {
 	}
 	usage.writing = false
 	u.release(link, usage)
+	if u.writers--; u.writers == 0 {
+		close(u.saved)
+		u.saved = nil
+	}
 }
 
 // add adds to the stored usage. If the store fails, the amount is lost.
@@ -65,11 +70,12 @@ func (u *usages) add(link Digest, amount int64) {
 
 // flush waits until all is saved.
 func (u *usages) flush(ctx context.Context) error {
-	saved := make(chan struct{})
-	go func() {
-		u.writers.Wait()
-		close(saved)
-	}()
+	u.mu.Lock()
+	saved := u.saved
+	u.mu.Unlock()
+	if saved == nil {
+		return nil
+	}
 	select {
 	case <-saved:
 		return nil
@@ -127,7 +133,10 @@ func (u *usages) admit(link StoredLink, size, n int64) (done func(sent int64), e
 			usage.unsaved += min(amount, usageOf(sent, size))
 			if !usage.writing {
 				usage.writing = true
-				u.writers.Go(func() { u.write(link.Digest, usage) })
+				if u.writers++; u.writers == 1 {
+					u.saved = make(chan struct{})
+				}
+				go u.write(link.Digest, usage)
 			}
 		}
 		u.release(link.Digest, usage)

@@ -159,7 +159,7 @@ func (a *API) requireClientKey(next http.Handler, scopes ...string) http.Handler
 //	}
 //
 // With DangerouslySkipClientKeys there is no key. Observe is called for rejected requests
-// only. The key must have all scopes, as behind [API.RequireScope].
+// and preflights only. The key must have all scopes, as behind [API.RequireScope].
 func (a *API) Authenticate(w http.ResponseWriter, r *http.Request, scopes ...string) (*http.Request, bool) {
 	c := a.newCall(w, r, nil)
 	if !c.authenticateOwn(scopes) {

@@ -104,8 +104,8 @@ func (p *passedCall) join(given credentials) credentials {
 }
 
 // HideKeys returns a handler that calls next with a clone of the request, whose header
-// has neither x-api-key nor x-admin-key, and whose URL has no page token. An [API] behind
-// it finds them in the context.
+// has neither x-api-key nor x-admin-key, and whose URL, if it is one of an image or of
+// changes, has no page token. An [API] behind it finds them in the context.
 //
 // Put it in front of middleware that logs the headers of requests, as gin.Recovery does
 // when a download is aborted.

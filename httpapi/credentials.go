@@ -43,7 +43,8 @@ func newCredentials(header http.Header, tokens []string) credentials {
 // request reads. A browser cannot set a header for an image or an EventSource; on other
 // routes the parameter means nothing.
 func cutToken(r *http.Request) (*http.Request, []string) {
-	if !strings.HasSuffix(r.URL.Path, "/image") && !strings.HasSuffix(r.URL.Path, "/symbol/changes") {
+	isImage := strings.HasSuffix(r.URL.Path, "/image") && strings.Contains(r.URL.Path, "/symbol/symbols/")
+	if !isImage && !strings.HasSuffix(r.URL.Path, "/symbol/changes") {
 		return r, nil
 	}
 	var values, others []string

@@ -53,9 +53,9 @@
 //
 // The requests that the application gets from the API, RequireClientKey and
 // Authenticate have neither header, so that nothing logs a key. The API also removes the
-// parameter. RequireClientKey and Authenticate neither remove nor accept it, unless they are
-// behind [HideKeys]. An API behind either of them takes the keys from the request context,
-// and verifies no key twice. The request of the caller is not modified.
+// parameter. RequireClientKey and Authenticate neither remove nor accept it. An API behind
+// either of them takes the keys from the request context, and verifies no key twice. The
+// request of the caller is not modified.
 //
 // # Order of checks
 //

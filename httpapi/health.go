@@ -67,7 +67,7 @@ func (a *API) checkStores(ctx context.Context) error {
 		}
 	}
 	if a.exports != nil {
-		if _, err := a.exports.Find(ctx, "ready?"); err != nil && !errors.Is(err, exports.ErrNotFound) {
+		if _, err := a.exports.Get(ctx, 1); err != nil && !errors.Is(err, exports.ErrNotFound) {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
@@ -84,4 +85,15 @@ func TestReady_LogsTransitions(t *testing.T) {
 		is.Equal(strings.Count(h.log.String(), `msg="not ready"`), round+1)
 		is.Equal(strings.Count(h.log.String(), `msg=ready`), round+1)
 	}
+}
+
+// TestReady_AsksNoApplication has a SourceKey for which few sources are usable.
+func TestReady_AsksNoApplication(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	service, err := exports.NewService(memory.New().Exports(), &exports.Options{SourceKey: func(string) string { return "" }})
+	is.NoErr(err)
+	w := httptest.NewRecorder()
+	newAPI(t, httpapi.Options{Exports: service}).Ready().ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	is.Equal(w.Code, 200)
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // Options configure an [API]. The zero value, or nil, serves nothing but the OpenAPI
-// document. Applications usually set some of the first ten fields.
+// document and the JavaScript client. Applications usually set some of the first ten fields.
 type Options struct {
 	// Keys, Symbols and Exports are the services behind the routes. The
 	// routes of a nil service do not exist, nor those of links if the store of

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -313,13 +315,13 @@ func TestPanic_Is500(t *testing.T) {
 	is.New(t).True(strings.Contains(h.log.String(), "a bug")) // the panic is logged
 }
 
-// lateStore is a store whose reads of a symbol panic at first.
-type lateStore struct {
+// firstPanicsStore is a store whose reads of a symbol panic at first.
+type firstPanicsStore struct {
 	symbols.Store
 	panics atomic.Int32 // that are left
 }
 
-func (s *lateStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
+func (s *firstPanicsStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
 	if s.panics.Add(-1) >= 0 {
 		panic("a bug")
 	}
@@ -329,7 +331,7 @@ func (s *lateStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, er
 // TestPanic_ReleasesMemory has memory for a few of the requests that fail.
 func TestPanic_ReleasesMemory(t *testing.T) {
 	t.Parallel()
-	store := &lateStore{Store: memory.New().Symbols()}
+	store := &firstPanicsStore{Store: memory.New().Symbols()}
 	h := serve(t, func(o *httpapi.Options) {
 		o.Symbols = must(symbols.NewService(store, nil))
 		o.Limits.Memory, o.Limits.StoreTimeout = 16<<20, time.Second
@@ -340,4 +342,42 @@ func TestPanic_ReleasesMemory(t *testing.T) {
 		h.client("GET", "/symbol/symbols/1", "").wantError(500, "internal")
 	}
 	h.client("GET", "/symbol/symbols/1", "").want(200)
+}
+
+func TestPanic_IsTheErrorOfTheObservation(t *testing.T) {
+	t.Parallel()
+	var seen observer
+	h := serve(t, func(o *httpapi.Options) {
+		o.Keys, o.Observe = newKeyService(t, panickingKeys{memory.New().Keys()}, nil), seen.observe
+	})
+	h.client("GET", "/symbol/folders", "").wantError(500, "internal")
+	is.New(t).Equal(seen.last(t, 1).Error, "panic: a bug")
+}
+
+// TestHandler_WithoutBody has a request as clients make it, whose body may be nil.
+func TestHandler_WithoutBody(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	r, err := http.NewRequest("POST", "/symbol/folders", nil)
+	is.NoErr(err)
+	r.Header.Set("x-api-key", h.rawKey)
+	w := httptest.NewRecorder()
+	newAPI(t, h.options).ServeHTTP(w, r)
+	is.Equal(w.Code, 400)
+}
+
+func TestLimits_LargeValuesAreNoLimits(t *testing.T) {
+	t.Parallel()
+	h := serve(t, func(o *httpapi.Options) {
+		o.Keys = newKeyService(t, memory.New().Keys(), &keys.Options{ForeignKeys: true})
+		o.Limits.Body, o.Limits.Downloads = math.MaxInt64, math.MaxInt
+		o.RegisterWith = httpapi.RegisterWithScope
+	})
+	raw := h.keyOf("owner")
+	h.admin("POST", "/admin/api-keys/import", `{"keys":[{"sha256":"`+strings.Repeat("ab", 32)+`","prefix":"x"}]}`).want(201)
+	h.files["a.dwg"] = &fstest.MapFile{Data: []byte("content")}
+	h.admin("POST", "/viewer/exports/register", `{"sourceFileUrl":"a","exportedUrl":"`+filesURL+`a.dwg"}`).want(201)
+	token := h.send("POST", "/viewer/tokens", "", "x-api-key", raw).want(201).object()["token"].(string)
+	h.send("POST", "/viewer/exports/download", exportBody("a"), "x-api-key", token).want(200)
 }

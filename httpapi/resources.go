@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -43,7 +44,7 @@ func (c *call) resources() (out Resources, err error) {
 		if err != nil {
 			return Resources{}, &resourcesError{err}
 		}
-		return Resources{Sources: link.Sources}, nil
+		return Resources{Sources: slices.Clone(link.Sources)}, nil
 	}
 	if id, err := c.id(); err == nil && id > 0 {
 		switch resourceKind(c.route) {

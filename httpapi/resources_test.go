@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -56,4 +57,27 @@ func TestRequestResources(t *testing.T) {
 	}
 	_, err = httpapi.RequestResources(new(http.Request))
 	is.True(err != nil)
+}
+
+// TestRequestResources_AreCopies changes the sources of a link, as an application may.
+func TestRequestResources_AreCopies(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var got []string
+	h := serve(t, func(o *httpapi.Options) {
+		o.RegisterWith = httpapi.RegisterWithScope
+		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
+			resources, err := httpapi.RequestResources(r)
+			got = slices.Clone(resources.Sources)
+			clear(resources.Sources)
+			return err
+		}
+	})
+	h.files["a.dwg"] = &fstest.MapFile{Data: []byte("content")}
+	h.admin("POST", "/viewer/exports/register", `{"sourceFileUrl":"a","exportedUrl":"`+filesURL+`a.dwg"}`).want(201)
+	link := h.client("POST", "/viewer/exports/links", `{"sourceFileUrl":"a"}`).want(201).object()["url"].(string)
+	for range 2 {
+		h.send("GET", "/viewer/exports/"+link, "").want(200)
+		is.Equal(got, []string{"a"})
+	}
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"math"
 	"net/http"
 
 	"example.com/canvasback/httpapi/internal/bodies"
@@ -43,7 +44,7 @@ func (a *API) routes() []route {
 			route{get, "/admin/usage", adminKey, none, limit, e.totalUsage},
 		)
 		if a.keys.AcceptsForeign() {
-			list = append(list, route{post, "/admin/api-keys/import", adminKey, none, 8 * limit, withBody(created, e.importKeys)})
+			list = append(list, route{post, "/admin/api-keys/import", adminKey, none, 8 * min(limit, math.MaxInt64/8), withBody(created, e.importKeys)})
 		}
 		if options.RevokeRoute {
 			list = append(list, route{post, "/viewer/key/revoke", noKey, none, limit, e.revokeRawKeys})

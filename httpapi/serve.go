@@ -1,6 +1,9 @@
 package httpapi
 
 import (
+	"cmp"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -115,7 +118,7 @@ func (c *call) serve(route *route, kind string) {
 	if id, err := c.id(); err == nil && kind != "" {
 		c.touch(kind, id)
 	}
-	c.body = requestBody{call: c, source: http.MaxBytesReader(&c.w, c.r.Body, route.limit)}
+	c.body = requestBody{call: c, source: http.MaxBytesReader(&c.w, cmp.Or[io.ReadCloser](c.r.Body, http.NoBody), route.limit)}
 	if server, ok := c.r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ReadTimeout > 0 {
 		c.body.end = c.start.Add(server.ReadTimeout)
 	}
@@ -147,6 +150,7 @@ func (c *call) recoverPanic() {
 		return
 	}
 	if reason != http.ErrAbortHandler {
+		c.failure = fmt.Sprint("panic: ", reason)
 		c.logFailure(slog.LevelError, "panic in handler", http.StatusInternalServerError,
 			"panic", reason, "stack", string(debug.Stack()))
 		if c.w.status == 0 {

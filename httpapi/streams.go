@@ -43,7 +43,7 @@ func (l *streamLimiter) start(c streamClient) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := streamClient{c.client, allTokens}
-	own := l.limit >= 0 && (l.running[c] >= l.limit || c.token != "" && l.running[all] >= maxTokenClients*l.limit)
+	own := l.limit >= 0 && (l.running[c] >= l.limit || c.token != "" && l.running[all]/maxTokenClients >= l.limit)
 	if own || l.total > 0 && l.count >= l.total {
 		return &DeniedError{Message: "too many " + l.kind + " of this client at a time", RetryAfter: time.Second}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -304,4 +305,12 @@ func TestTokens_OwnRoutes(t *testing.T) {
 	denied := h.send("GET", "/own", "", "x-api-key", h.token(`{"scopes":["app:other"]}`)).wantError(403, "forbidden")
 	is.Equal(denied.object()["message"], "this page token lacks the scope app:own")
 	is.Equal(string(h.send("GET", "/own/image?token=mine", "", "x-api-key", token).want(200).body), `"mine"`) // no parameter of ours
+}
+
+func TestHideKeys_LeavesParametersOfOthers(t *testing.T) {
+	t.Parallel()
+	var got string
+	handler := httpapi.HideKeys(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.FormValue("token") }))
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/photos/7/image?token=mine", nil))
+	is.New(t).Equal(got, "mine")
 }

@@ -52,6 +52,15 @@ func (s Scopes) String() string {
 	return s.list
 }
 
+// MarshalText and UnmarshalText implement [encoding.TextMarshaler] and its reverse, with the
+// text of String.
+func (s Scopes) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+func (s *Scopes) UnmarshalText(text []byte) error {
+	*s = ParseScopes(string(text))
+	return nil
+}
+
 // List returns the scopes in the order in which they were set, or nil if
 // everything is permitted.
 func (s Scopes) List() []string {

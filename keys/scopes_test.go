@@ -1,6 +1,7 @@
 package keys_test
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -125,4 +126,21 @@ func TestUpdate_NarrowingIsRevoking(t *testing.T) {
 		is.NoErr(err)
 		is.Equal(key.Owner, "b")
 	})
+}
+
+func TestScopes_AreTheSameAfterJSON(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for _, list := range [][]string{nil, {}, {"symbols:read"}, {"a", "b"}} {
+		var want, got keys.Key
+		var err error
+		if list != nil {
+			want.Scopes, err = keys.NewScopes(list...)
+			is.NoErr(err)
+		}
+		text, err := json.Marshal(want)
+		is.NoErr(err)
+		is.NoErr(json.Unmarshal(text, &got))
+		is.Equal(got.Scopes, want.Scopes)
+	}
 }

@@ -55,7 +55,7 @@ type SegmentSymbol struct {
 // of this one, such as an older backup. Random versions have this property.
 type Store interface {
 	// Tenant returns the store of a tenant, which shares everything else with this one.
-	// A driver returns that of the tenant "".
+	// A driver returns that of the tenant "", and what wraps a Store wraps this one too.
 	Tenant(tenant string) Store
 
 	// AssignTenant gives all records to another tenant. It returns

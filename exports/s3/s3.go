@@ -245,6 +245,12 @@ func (o *Opener) PublicURL(ctx context.Context, u *url.URL, fileName string) (st
 	return public, nil
 }
 
+// Format implements [fmt.Formatter] for all verbs. It prints no credentials.
+func (o *Opener) Format(f fmt.State, _ rune) { io.WriteString(f, "s3.Opener") }
+
+// Format implements [fmt.Formatter] for all verbs. It prints no credentials.
+func (Options) Format(f fmt.State, _ rune) { io.WriteString(f, "s3.Options") }
+
 // Options configure an [Opener]. Buckets and Credentials are required.
 type Options struct {
 	// Buckets are the buckets whose objects may be opened. An entry is

@@ -380,3 +380,23 @@ func TestOpener_EndsWithContext(t *testing.T) {
 	_, err = io.ReadAll(file.Body)
 	is.True(err != nil)
 }
+
+// plainCredentials are credentials that package fmt prints.
+type plainCredentials aws.Credentials
+
+func (c plainCredentials) Retrieve(context.Context) (aws.Credentials, error) {
+	return aws.Credentials(c), nil
+}
+
+func TestFormat_PrintsNoCredentials(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	options := s3.Options{Buckets: []string{"plans"}, Credentials: plainCredentials{SecretAccessKey: "a secret"}}
+	opener, err := s3.New(&options)
+	is.NoErr(err)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		for _, value := range []any{options, &options, opener, exports.Options{Openers: []exports.Opener{opener}}} {
+			is.True(!strings.Contains(fmt.Sprintf(verb, value), "secret"))
+		}
+	}
+}

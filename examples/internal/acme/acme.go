@@ -30,7 +30,7 @@ func (c *Config) Enabled() bool { return len(c.Hosts) > 0 }
 func (c *Config) Check() error {
 	for _, host := range c.Hosts {
 		labels := strings.Split(host, ".")
-		if len(labels) < 2 || slices.Contains(labels, "") || strings.ContainsAny(host, ":/* ") || net.ParseIP(host) != nil {
+		if len(labels) < 2 || slices.Contains(labels, "") || strings.ContainsAny(host, ":/* \t\r\n") || net.ParseIP(host) != nil {
 			return fmt.Errorf("must be names such as canvas.example, not %q: ACME servers issue no certificate for others", host)
 		}
 	}

@@ -20,7 +20,7 @@ func TestCheck_RejectsImpossibleHosts(t *testing.T) {
 	}
 }
 
-// TestTLS_LogsMissingCertificate asks for certificates of hosts that clients write otherwise.
+// TestTLS_LogsMissingCertificate requests certificates for host names in another spelling.
 func TestTLS_LogsMissingCertificate(t *testing.T) {
 	for host, name := range map[string]string{
 		"canvas.example": "canvas.example", "Canvas.Example": "canvas.example", "m\u00fcnchen.example": "xn--mnchen-3ya.example",

@@ -36,7 +36,7 @@ func (f *Finder) SetProxies(list string) error {
 			prefix, err = ip.Unmap().Prefix(ip.Unmap().BitLen())
 		}
 		if err != nil || prefix.Addr().Is4In6() {
-			return fmt.Errorf("must be IP addresses or prefixes such as 10.0.0.0/8, not %q", proxy)
+			return fmt.Errorf("must be IPv4 or IPv6 addresses or prefixes such as 10.0.0.0/8, not %q", proxy)
 		}
 		if prefix.Bits() < 7 { // that of fc00::/7; shorter ones contain public addresses
 			return fmt.Errorf("with %s, clients could choose their IP", prefix)
