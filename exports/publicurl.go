@@ -107,6 +107,8 @@ func (s *Service) findUnused(ctx context.Context, known sharedLink) (*Link, erro
 	if !s.now().Before(known.until) {
 		return nil, ErrLinkNotFound
 	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
 	found, err := s.FindLink(ctx, known.token)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"example.com/canvasback/internal/fresh"
 	"example.com/canvasback/keys/internal/pagetoken"
 )
 
@@ -85,7 +86,8 @@ type Service struct {
 
 	cache  *cache
 	leases *leases
-	loads  singleflight.Group // by digest and floor of the cache
+	loads  singleflight.Group          // by digest and floor of the cache
+	reads  fresh.Reads[Digest, *entry] // without a lease
 	uses   *uses
 	stats  counters
 }

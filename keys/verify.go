@@ -131,7 +131,7 @@ func (s *Service) findRaw(ctx context.Context, raw string, leased bool, now time
 func (s *Service) find(ctx context.Context, digest Digest, leased bool, now time.Time) (*entry, error) {
 	if !leased {
 		s.stats.uncached.Add(1)
-		return s.load(ctx, digest)
+		return s.reads.Get(ctx, digest, s.load)
 	}
 	if e := s.cache.keys.get(&digest, now); e != nil {
 		s.stats.hits.Add(1)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"example.com/canvasback/internal/fresh"
 )
 
 // Position is a place in the history of a database. The numbers of one history ascend.
@@ -90,7 +92,7 @@ type Follower struct {
 // begins.
 func (s *Service) Follow(ctx context.Context, id string) (*Follower, error) {
 	since := parsePosition(id)
-	set, err := s.reads.changes.get(ctx, since, s.store.Changes)
+	set, err := s.reads.changes.Get(ctx, since, s.store.Changes)
 	if err != nil {
 		return nil, storeError("read changes", err)
 	}
@@ -153,6 +155,11 @@ func (c *changeFeed) join(tenant string, since Position, set ChangeSet) *Followe
 	defer c.mu.Unlock()
 	f := &Follower{feed: c, tenant: tenant, wake: make(chan struct{}, 1)}
 	f.add(set.Changed, !set.reaches(since))
+	if set.History != c.position.History { // the others lack what is between the two
+		for other := range c.followers {
+			other.add(nil, true)
+		}
+	}
 	if c.stop == nil || !set.reaches(c.position) || set.Position == c.position {
 		c.position, c.known = set.Position, make(map[Changed]int64)
 	}
@@ -198,7 +205,7 @@ func (c *changeFeed) read(ctx context.Context, since Position) (set ChangeSet, e
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", errPanic, p)
+			err = fmt.Errorf("%w: %v", fresh.ErrPanic, p)
 		}
 	}()
 	return c.store.Changes(ctx, since)

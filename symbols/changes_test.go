@@ -2,6 +2,7 @@ package symbols_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -81,4 +82,39 @@ func TestFollow_MissesNothingAfterSlowRead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// otherHistoryStore is a store that is replaced by one of another history. Calls that continue
+// the first one fail, as while they hang on the server that is lost.
+type otherHistoryStore struct {
+	symbols.Store
+	replaced atomic.Bool
+}
+
+func (s *otherHistoryStore) Changes(_ context.Context, since symbols.Position) (symbols.ChangeSet, error) {
+	switch {
+	case !s.replaced.Load():
+		return symbols.ChangeSet{Position: symbols.Position{History: 1, Number: 10}}, nil
+	case since.History == 1:
+		return symbols.ChangeSet{}, errors.New("connection lost")
+	}
+	return symbols.ChangeSet{Position: symbols.Position{History: 2, Number: 5}}, nil
+}
+
+// TestFollow_JoinAfterFailover has a follower that joins before the others are notified of
+// another history.
+func TestFollow_JoinAfterFailover(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	store := &otherHistoryStore{Store: memory.New().Symbols()}
+	service := newService(t, store, nil)
+	first, err := service.Follow(t.Context(), "")
+	is.NoErr(err)
+	defer first.Close()
+	is.True(first.Take().All)
+	store.replaced.Store(true)
+	second, err := service.Follow(t.Context(), "")
+	is.NoErr(err)
+	defer second.Close()
+	is.True(first.Take().All)
 }

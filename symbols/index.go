@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"example.com/canvasback/internal/fresh"
 )
 
 // searchIndex keeps packed segments in memory, those with the lowest ids: every search
@@ -17,8 +19,8 @@ import (
 type searchIndex struct {
 	limit int64 // bytes of segments
 
-	lists   freshReads[struct{}, []Segment]
-	reads   freshReads[Segment, *packedSegment]
+	lists   fresh.Reads[struct{}, []Segment]
+	reads   fresh.Reads[Segment, *packedSegment]
 	reading chan struct{} // holds an element for each read; at most two, because long names take megabytes
 
 	clock atomic.Int64 // orders calls and reads
@@ -30,7 +32,7 @@ type searchIndex struct {
 
 // list returns the segments of a state that was current during the call, ids ascending.
 func (x *searchIndex) list(ctx context.Context, store Store) ([]Segment, error) {
-	return x.lists.get(ctx, struct{}{}, func(ctx context.Context, _ struct{}) ([]Segment, error) {
+	return x.lists.Get(ctx, struct{}{}, func(ctx context.Context, _ struct{}) ([]Segment, error) {
 		return store.ListSegments(ctx)
 	})
 }
@@ -67,7 +69,7 @@ func (x *searchIndex) get(ctx context.Context, store Store, segment Segment) (*p
 	if kept := x.current(segment, called); kept != nil {
 		return kept, nil
 	}
-	return x.reads.get(ctx, segment, func(ctx context.Context, _ Segment) (*packedSegment, error) {
+	return x.reads.Get(ctx, segment, func(ctx context.Context, _ Segment) (*packedSegment, error) {
 		select {
 		case x.reading <- struct{}{}:
 			defer func() { <-x.reading }()

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"example.com/canvasback/internal/fresh"
 )
 
 // Options configure a [Service]. The zero value is valid.
@@ -49,10 +51,10 @@ type Service struct {
 
 // reads are shared reads of versions, and of changes.
 type reads struct {
-	changes           freshReads[Position, ChangeSet]
-	folderLists       freshReads[string, Version] // by tenant
-	folders, contents freshReads[recordKey, Version]
-	symbols           freshReads[recordKey, SymbolInfo]
+	changes           fresh.Reads[Position, ChangeSet]
+	folderLists       fresh.Reads[string, Version] // by tenant
+	folders, contents fresh.Reads[recordKey, Version]
+	symbols           fresh.Reads[recordKey, SymbolInfo]
 }
 
 // recordKey is a record as a tenant sees it.
@@ -292,7 +294,7 @@ func (s *Service) DeleteSymbol(ctx context.Context, id int64, match Match, by in
 // FolderListVersion returns the current version of the folder list. Like all versions
 // it is read after the call began, and concurrent calls share reads.
 func (s *Service) FolderListVersion(ctx context.Context) (Version, error) {
-	version, err := s.reads.folderLists.get(ctx, s.tenant, func(ctx context.Context, _ string) (Version, error) {
+	version, err := s.reads.folderLists.Get(ctx, s.tenant, func(ctx context.Context, _ string) (Version, error) {
 		return s.store.FolderListVersion(ctx)
 	})
 	return version, storeError("read folder list version", err)
@@ -300,7 +302,7 @@ func (s *Service) FolderListVersion(ctx context.Context) (Version, error) {
 
 // FolderVersion returns the current version of one folder.
 func (s *Service) FolderVersion(ctx context.Context, id int64) (Version, error) {
-	version, err := s.reads.folders.get(ctx, recordKey{s.tenant, id}, func(ctx context.Context, key recordKey) (Version, error) {
+	version, err := s.reads.folders.Get(ctx, recordKey{s.tenant, id}, func(ctx context.Context, key recordKey) (Version, error) {
 		folder, err := s.store.GetFolder(ctx, key.id)
 		return folder.Version, err
 	})
@@ -309,7 +311,7 @@ func (s *Service) FolderVersion(ctx context.Context, id int64) (Version, error) 
 
 // ContentsVersion returns the current version of a folder's contents.
 func (s *Service) ContentsVersion(ctx context.Context, folderID int64) (Version, error) {
-	version, err := s.reads.contents.get(ctx, recordKey{s.tenant, folderID}, func(ctx context.Context, key recordKey) (Version, error) {
+	version, err := s.reads.contents.Get(ctx, recordKey{s.tenant, folderID}, func(ctx context.Context, key recordKey) (Version, error) {
 		return s.store.ContentsVersion(ctx, key.id)
 	})
 	return version, storeError("read contents version", err)
@@ -317,7 +319,7 @@ func (s *Service) ContentsVersion(ctx context.Context, folderID int64) (Version,
 
 // GetSymbolInfo returns one symbol without its data, with its current version.
 func (s *Service) GetSymbolInfo(ctx context.Context, id int64) (SymbolInfo, error) {
-	info, err := s.reads.symbols.get(ctx, recordKey{s.tenant, id}, func(ctx context.Context, key recordKey) (SymbolInfo, error) {
+	info, err := s.reads.symbols.Get(ctx, recordKey{s.tenant, id}, func(ctx context.Context, key recordKey) (SymbolInfo, error) {
 		return s.store.GetSymbolInfo(ctx, key.id)
 	})
 	return info, storeError("get symbol info", err)

@@ -1,4 +1,5 @@
-package symbols
+// Package fresh shares reads of a store, so that many callers cost it little more than one.
+package fresh
 
 import (
 	"context"
@@ -7,8 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// freshReads shares reads of the store, so that many callers cost it little more
-// than one.
+// Reads shares reads, by key.
 //
 // Invariant: a read serves only the calls that began before it. So no result is older
 // than its call, and a call waits for at most one other read before its own, unless
@@ -16,14 +16,14 @@ import (
 // one.
 //
 // Reads of one key do not overlap. The zero value is ready to use.
-type freshReads[K comparable, V any] struct {
+type Reads[K comparable, V any] struct {
 	mu   sync.Mutex
-	keys map[K]*freshRead[V] // those that have callers
+	keys map[K]*read[V] // those that have callers
 }
 
-// freshRead is the last read of a key.
-type freshRead[V any] struct {
-	callers int           // protected by freshReads.mu
+// read is the last read of a key.
+type read[V any] struct {
+	callers int           // protected by Reads.mu
 	clock   atomic.Int64  // orders calls and reads
 	turn    chan struct{} // held by the caller that reads; protects the fields below
 	begun   int64         // when the read began; 0: it serves only its caller
@@ -31,11 +31,12 @@ type freshRead[V any] struct {
 	err     error
 }
 
-var errPanic = errors.New("panic during a shared read")
+// ErrPanic is what other callers get if a read panics.
+var ErrPanic = errors.New("panic during a shared read")
 
-// get returns the result of a read that began during the call. The caller that reads
+// Get returns the result of a read that began during the call. The caller that reads
 // uses its own context; if that ends, the others read themselves.
-func (f *freshReads[K, V]) get(ctx context.Context, key K, read func(context.Context, K) (V, error)) (V, error) {
+func (f *Reads[K, V]) Get(ctx context.Context, key K, do func(context.Context, K) (V, error)) (V, error) {
 	r := f.join(key)
 	defer f.leave(key, r)
 	called := r.clock.Add(1)
@@ -49,30 +50,30 @@ func (f *freshReads[K, V]) get(ctx context.Context, key K, read func(context.Con
 	if r.begun > called {
 		return r.value, r.err
 	}
-	r.begun, r.err = r.clock.Add(1), errPanic
-	r.value, r.err = read(ctx, key)
+	r.begun, r.err = r.clock.Add(1), ErrPanic
+	r.value, r.err = do(ctx, key)
 	if ctx.Err() != nil {
 		r.begun = 0
 	}
 	return r.value, r.err
 }
 
-func (f *freshReads[K, V]) join(key K) *freshRead[V] {
+func (f *Reads[K, V]) join(key K) *read[V] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := f.keys[key]
 	if r == nil {
 		if f.keys == nil {
-			f.keys = make(map[K]*freshRead[V])
+			f.keys = make(map[K]*read[V])
 		}
-		r = &freshRead[V]{turn: make(chan struct{}, 1)}
+		r = &read[V]{turn: make(chan struct{}, 1)}
 		f.keys[key] = r
 	}
 	r.callers++
 	return r
 }
 
-func (f *freshReads[K, V]) leave(key K, r *freshRead[V]) {
+func (f *Reads[K, V]) leave(key K, r *read[V]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.callers--; r.callers == 0 {

@@ -1,4 +1,4 @@
-package symbols
+package fresh
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 	"github.com/matryer/is"
 )
 
-// TestFreshReads_NeverOlderThanCall changes a value continuously, and checks that
+// TestReads_NeverOlderThanCall changes a value continuously, and checks that
 // each call gets one that is not older than the call.
-func TestFreshReads_NeverOlderThanCall(t *testing.T) {
+func TestReads_NeverOlderThanCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		var current, count atomic.Int64
-		var reads freshReads[int, int64]
+		var reads Reads[int, int64]
 		read := func(ctx context.Context, _ int) (int64, error) {
 			count.Add(1)
 			time.Sleep(5 * time.Millisecond) // request to the store
@@ -45,7 +45,7 @@ func TestFreshReads_NeverOlderThanCall(t *testing.T) {
 				time.Sleep(time.Duration(i%100) * 700 * time.Microsecond)
 				for range 3 {
 					before, start := current.Load(), time.Now()
-					value, err := reads.get(t.Context(), 7, read)
+					value, err := reads.Get(t.Context(), 7, read)
 					is.NoErr(err)
 					if value < before {
 						t.Errorf("value %d is older than %d, the current one before the call", value, before)
@@ -63,7 +63,7 @@ func TestFreshReads_NeverOlderThanCall(t *testing.T) {
 
 // readTogether calls get in a goroutine for each context, one after the other began to
 // wait. It returns the errors, or what get has panicked with.
-func readTogether(reads *freshReads[int, int64], read func(context.Context, int) (int64, error), contexts ...context.Context) []error {
+func readTogether(reads *Reads[int, int64], read func(context.Context, int) (int64, error), contexts ...context.Context) []error {
 	errs := make([]error, len(contexts))
 	var wg sync.WaitGroup
 	for i, ctx := range contexts {
@@ -73,7 +73,7 @@ func readTogether(reads *freshReads[int, int64], read func(context.Context, int)
 					errs[i] = reason.(error)
 				}
 			}()
-			_, errs[i] = reads.get(ctx, 7, read)
+			_, errs[i] = reads.Get(ctx, 7, read)
 		})
 		synctest.Wait()
 	}
@@ -81,13 +81,13 @@ func readTogether(reads *freshReads[int, int64], read func(context.Context, int)
 	return errs
 }
 
-func TestFreshReads_SharesErrorsAndPanics(t *testing.T) {
+func TestReads_SharesErrorsAndPanics(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("no connection, or a bug in a driver")
 	for _, panics := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			is := is.New(t)
-			var reads freshReads[int, int64]
+			var reads Reads[int, int64]
 			var count atomic.Int64
 			errs := readTogether(&reads, func(context.Context, int) (int64, error) {
 				count.Add(1)
@@ -99,7 +99,7 @@ func TestFreshReads_SharesErrorsAndPanics(t *testing.T) {
 			}, t.Context(), t.Context(), t.Context(), t.Context())
 			shared := failure
 			if panics {
-				shared = errPanic
+				shared = ErrPanic
 			}
 			is.Equal(errs, []error{failure, failure, shared, shared})
 			is.Equal(count.Load(), int64(2)) // the first one, and that of the others
@@ -108,13 +108,13 @@ func TestFreshReads_SharesErrorsAndPanics(t *testing.T) {
 	}
 }
 
-// TestFreshReads_EndedContext ends the contexts of a caller that reads and of one that
+// TestReads_EndedContext ends the contexts of a caller that reads and of one that
 // waits. The others get a value.
-func TestFreshReads_EndedContext(t *testing.T) {
+func TestReads_EndedContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		var reads freshReads[int, int64]
+		var reads Reads[int, int64]
 		var count atomic.Int64
 		ended, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
