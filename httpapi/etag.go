@@ -21,7 +21,7 @@ type tag struct {
 	version symbols.Version
 	view    string // of the resource, such as a page of a list; empty by default
 	gzip    bool
-	unique  uint64 // of an unsettled body, else 0
+	unique  uint64 // of an unsettled body, or where a page ends; else 0
 }
 
 // view returns the view that a request asks for. It depends on everything that the

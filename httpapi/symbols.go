@@ -108,7 +108,7 @@ func (e symbolEndpoints) send(c *call, key bodies.Key) error {
 	if body.Next > 0 {
 		c.setLink(key.Range.Limit, body.Next)
 	}
-	t := tag{version: body.Version, view: view, gzip: body.Gzip}
+	t := tag{version: body.Version, view: view, gzip: body.Gzip, unique: uint64(body.Next)} // a page may end early
 	if !body.Settled {
 		t.unique = rand.Uint64() // another response with this version may differ
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/symbols"
 )
 
@@ -206,4 +207,25 @@ func TestSymbolList_ConcurrentMissesOfLongList(t *testing.T) {
 		tags[response.header.Get("ETag")] = true
 	}
 	is.Equal(len(tags), len(responses))
+}
+
+// TestSymbolList_TagHasTheEndOfAPage has processes that end a page elsewhere.
+func TestSymbolList_TagHasTheEndOfAPage(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	store := memory.New().Symbols()
+	createFolder(t, must(symbols.NewService(store, nil)), "A", 40, 200_000)
+	links := make(map[string]string) // by tag
+	for _, size := range []int64{64 << 20, -1, 64 << 20} {
+		h := serve(t, func(o *httpapi.Options) {
+			o.Symbols, o.Limits.ListCache = must(symbols.NewService(store, nil)), size
+		})
+		page := h.client("GET", "/symbol/folders/1/symbols?limit=40", "").want(200)
+		tag := page.header.Get("ETag")
+		link, known := links[tag]
+		is.True(!known || link == page.header.Get("Link"))
+		links[tag] = page.header.Get("Link")
+		h.send("GET", "/symbol/folders/1/symbols?limit=40", "", "x-api-key", h.rawKey, "If-None-Match", tag).want(304)
+	}
+	is.Equal(len(links), 2)
 }
