@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,10 +29,10 @@ type usages struct {
 	requests int   // of a link at a time
 	served   int64 // how many times its size
 
-	mu      sync.Mutex
-	links   map[Digest]*linkUsage
-	writers int           // running calls of write
-	saved   chan struct{} // closed when none runs any more; nil then
+	writers atomic.Int32 // running calls of write
+
+	mu    sync.Mutex
+	links map[Digest]*linkUsage
 }
 
 type linkUsage struct {
@@ -54,10 +55,7 @@ func (u *usages) write(link Digest, usage *linkUsage) {
 	}
 	usage.writing = false
 	u.release(link, usage)
-	if u.writers--; u.writers == 0 {
-		close(u.saved)
-		u.saved = nil
-	}
+	u.writers.Add(-1)
 }
 
 // add adds to the stored usage. If the store fails, the amount is lost.
@@ -70,18 +68,14 @@ func (u *usages) add(link Digest, amount int64) {
 
 // flush waits until all is saved.
 func (u *usages) flush(ctx context.Context) error {
-	u.mu.Lock()
-	saved := u.saved
-	u.mu.Unlock()
-	if saved == nil {
-		return nil
+	for u.writers.Load() > 0 {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	select {
-	case <-saved:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return nil
 }
 
 // release removes the usage of a link if nothing is left of it. The caller holds the
@@ -133,9 +127,7 @@ func (u *usages) admit(link StoredLink, size, n int64) (done func(sent int64), e
 			usage.unsaved += min(amount, usageOf(sent, size))
 			if !usage.writing {
 				usage.writing = true
-				if u.writers++; u.writers == 1 {
-					u.saved = make(chan struct{})
-				}
+				u.writers.Add(1)
 				go u.write(link.Digest, usage)
 			}
 		}

@@ -52,8 +52,7 @@ func (s Scopes) String() string {
 	return s.list
 }
 
-// MarshalText and UnmarshalText implement [encoding.TextMarshaler] and its reverse, with the
-// text of String.
+// MarshalText and UnmarshalText are for JSON and the like. The text is that of String.
 func (s Scopes) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 func (s *Scopes) UnmarshalText(text []byte) error {

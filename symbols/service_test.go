@@ -2,7 +2,6 @@ package symbols_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -163,16 +162,4 @@ func TestService_WrapsStoreErrors(t *testing.T) {
 	_, err := newService(t, failingStore{}, nil).GetFolder(t.Context(), 1)
 	is.True(errors.Is(err, symbols.ErrUnavailable))
 	is.Equal(err.Error(), "symbols: store unavailable: get folder: no connection")
-}
-
-func TestTags_AreTheSameAfterJSON(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	tags, err := symbols.NewTags("a", "b c")
-	is.NoErr(err)
-	text, err := json.Marshal(symbols.Symbol{Tags: tags})
-	is.NoErr(err)
-	var symbol symbols.Symbol
-	is.NoErr(json.Unmarshal(text, &symbol))
-	is.Equal(symbol.Tags, tags)
 }

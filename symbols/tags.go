@@ -45,15 +45,6 @@ func ParseTags(text string) Tags { return Tags{text} }
 // String returns a text for stores.
 func (t Tags) String() string { return t.text }
 
-// MarshalText and UnmarshalText implement [encoding.TextMarshaler] and its reverse, with the
-// text of String.
-func (t Tags) MarshalText() ([]byte, error) { return []byte(t.text), nil }
-
-func (t *Tags) UnmarshalText(text []byte) error {
-	*t = ParseTags(string(text))
-	return nil
-}
-
 // List returns the tags in order, or nil if there are none.
 func (t Tags) List() []string {
 	var list []string

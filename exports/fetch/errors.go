@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -133,14 +134,8 @@ func (e *statusError) Error() string {
 // Is makes a response of a missing file an [exports.ErrGone]. An object store also
 // responds with 404 if a bucket or an access key is unknown.
 func (e *statusError) Is(target error) bool {
-	if target != exports.ErrGone || e.status != http.StatusNotFound && e.status != http.StatusGone {
-		return false
-	}
-	switch e.code {
-	case "", "NoSuchKey", "NoSuchVersion", "BlobNotFound":
-		return true
-	}
-	return false
+	isMissing := e.status == http.StatusNotFound || e.status == http.StatusGone
+	return target == exports.ErrGone && isMissing && slices.Contains([]string{"", "NoSuchKey", "NoSuchVersion", "BlobNotFound"}, e.code)
 }
 
 func isTransient(err error) bool {

@@ -6,9 +6,6 @@
 package ziptest
 
 import (
-	"crypto/rand"
-	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"os/exec"
@@ -52,35 +49,6 @@ func Read(t *testing.T, archive []byte, count int, names []string) {
 	ReadFile(t, path, count, names)
 }
 
-// javaClasses returns a directory with the compiled javaReader. Processes share it,
-// because compiling takes ten times as long as reading an archive.
-func javaClasses(t *testing.T) string {
-	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(cache, "canvasback-ziptest", fmt.Sprintf("%x", crc32.ChecksumIEEE([]byte(javaReader))))
-	if _, err := os.Stat(dir); err == nil {
-		return dir
-	}
-	classes := dir + rand.Text()
-	if err := os.MkdirAll(classes, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	source := filepath.Join(t.TempDir(), "Read.java")
-	if err := os.WriteFile(source, []byte(javaReader), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), "javac", "-d", classes, source).CombinedOutput(); err != nil {
-		t.Fatalf("javac: %v\n%s", err, out)
-	}
-	if os.Rename(classes, dir) != nil { // another process was faster
-		os.RemoveAll(classes)
-	}
-	return dir
-}
-
 // ReadFile is like [Read] for an archive in a file.
 func ReadFile(t *testing.T, path string, count int, names []string) {
 	t.Helper()
@@ -96,7 +64,7 @@ func ReadFile(t *testing.T, path string, count int, names []string) {
 		{program: "bsdtar", args: []string{"-tf", path}, lists: true},
 		{program: "bsdtar", args: []string{"-tf", "-"}, pipe: true, lists: true},
 		{program: "bsdtar", args: []string{"-xOf", "-"}, pipe: true}, // also verifies checksums
-		{program: "javac", args: []string{"-Dfile.encoding=UTF-8", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "Read"}, pipe: true, lists: true},
+		{program: "javac", args: []string{"-Dfile.encoding=UTF-8", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}, pipe: true, lists: true},
 	} {
 		if _, err := exec.LookPath(tool.program); err != nil {
 			if os.Getenv("CI") == "true" {
@@ -108,8 +76,11 @@ func ReadFile(t *testing.T, path string, count int, names []string) {
 		cmd := exec.CommandContext(t.Context(), tool.program, tool.args...)
 		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
 		if tool.program == "javac" {
-			cmd = exec.CommandContext(t.Context(), "java", tool.args...)
-			cmd.Env = append(os.Environ(), "CLASSPATH="+javaClasses(t))
+			source := filepath.Join(t.TempDir(), "Read.java")
+			if err := os.WriteFile(source, []byte(javaReader), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd = exec.CommandContext(t.Context(), "java", append(tool.args, source)...)
 		}
 		if tool.pipe {
 			archive, err := os.Open(path)

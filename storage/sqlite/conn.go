@@ -153,10 +153,7 @@ func (db *database) transact(ctx context.Context, change func(transaction) error
 	if _, err := conn.ExecContext(ctx, `BEGIN IMMEDIATE`); err != nil {
 		return err
 	}
-	if err := change(transaction{conn}); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(change(transaction{conn}), ctx.Err()); err != nil {
 		return err
 	}
 	// The outcome of an interrupted COMMIT would be unknown.

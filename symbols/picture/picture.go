@@ -105,11 +105,7 @@ func DecodeBase64(text string) ([]byte, bool) {
 		text = strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "", "\f", "").Replace(text)
 	}
 	if len(text)%4 == 0 {
-		if strings.HasSuffix(text, "==") {
-			text = text[:len(text)-2]
-		} else {
-			text = strings.TrimSuffix(text, "=")
-		}
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "="), "=")
 	}
 	content, err := base64.RawStdEncoding.DecodeString(text)
 	return content, err == nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"regexp"
+	"slices"
 
 	"golang.org/x/text/encoding/unicode"
 )
@@ -78,14 +79,8 @@ func isAVIF(b []byte) bool {
 
 // isBMP also checks the size of the second header, because two letters are little.
 func isBMP(b []byte) bool {
-	if len(b) < 26 || string(b[:2]) != "BM" {
-		return false
-	}
-	switch binary.LittleEndian.Uint32(b[14:]) {
-	case 12, 40, 52, 56, 64, 108, 124:
-		return true
-	}
-	return false
+	sizes := []uint32{12, 40, 52, 56, 64, 108, 124}
+	return len(b) >= 26 && string(b[:2]) == "BM" && slices.Contains(sizes, binary.LittleEndian.Uint32(b[14:]))
 }
 
 // isIcon also checks that the first image is within the file.
