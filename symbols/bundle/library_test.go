@@ -98,6 +98,9 @@ func TestRead_DrawioLibrary(t *testing.T) {
 	is.Equal(rejections(err), "Ellipse: not an image: draw.io would have to draw it")
 	skipped := readLibrary(t, drawioLibrary(t, shape), &bundle.Options{Skip: true})
 	is.Equal(skipped.Skipped, []bundle.FileNote{{File: "Ellipse", Reason: "not an image: draw.io would have to draw it"}})
+	untitled := `<mxlibrary>[{"data":"data:image/svg+xml;base64,` + svg + `"}]</mxlibrary>`
+	long := readLibrary(t, untitled, &bundle.Options{Folder: strings.Repeat("ä", 255)}) // names have at most 255 characters
+	is.Equal(long.Files[0].Symbol.Name, strings.Repeat("ä", 240)+" 1")
 	is.Equal(len(readLibrary(t, "<mxlibrary>[]</mxlibrary>", nil).Files), 0)
 	twice := base64.StdEncoding.EncodeToString([]byte("<svg/>&#xa;"))
 	raw := `[{"data":"data:image/svg+xml;base64,` + twice + `","title":"D&D"}]`
