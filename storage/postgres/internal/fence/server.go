@@ -8,7 +8,7 @@ import (
 var (
 	errStandby     = errors.New("postgres: the server is a standby")
 	errReadOnly    = errors.New("postgres: the server is read-only")
-	errUnconfirmed = errors.New("postgres: the synchronous standby has not confirmed a commit")
+	errUnconfirmed = errors.New("postgres: the server, or its synchronous standby, has not confirmed a commit")
 )
 
 // IsNotPrimary reports whether err means that the server is not, or no longer, the
