@@ -153,9 +153,6 @@ func (s *Service) opener(u *url.URL) Opener {
 	return nil
 }
 
-// maxConcurrency is the largest number of files in flight. More are no limit.
-const maxConcurrency = 1 << 20
-
 // concurrency returns a function that returns how many files of the host of an
 // exported URL may be open at a time.
 func (s *Service) concurrency(exportedURL string) (get func() int) {
@@ -166,7 +163,7 @@ func (s *Service) concurrency(exportedURL string) (get func() int) {
 		get = func() (files int) {
 			files = 6
 			defer func() { recover() }() // in a worker, a panic would end the process
-			return min(max(adaptive.Concurrency(u), 1), maxConcurrency)
+			return min(max(adaptive.Concurrency(u), 1), 1<<20)
 		}
 	}
 	return get

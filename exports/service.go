@@ -101,7 +101,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 	}
 	o.OpenTimeout = cmp.Or(max(o.OpenTimeout, 0), 20*time.Second)
 	o.MaxItems = cmp.Or(max(o.MaxItems, 0), 1000)
-	o.Prefetch = min(cmp.Or(max(o.Prefetch, 0), 16), maxConcurrency)
+	o.Prefetch = min(cmp.Or(max(o.Prefetch, 0), 16), 1<<20) // more is no limit
 	o.LinkLifetime = cmp.Or(max(o.LinkLifetime, 0), 24*time.Hour)
 	o.LinksPerKey = cmp.Or(max(o.LinksPerKey, 0), 10_000)
 	o.LinkBytesPerKey = cmp.Or(max(o.LinkBytesPerKey, 0), 64<<20)
@@ -127,7 +127,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 		store:    s.links,
 		now:      s.now,
 		requests: cmp.Or(max(o.LinkRequests, 0), 16),
-		served:   int64(min(cmp.Or(max(o.LinkServed, 0), 64), math.MaxInt64/usageUnit)),
+		served:   min(int64(cmp.Or(max(o.LinkServed, 0), 64)), math.MaxInt64/usageUnit),
 		links:    make(map[Digest]*linkUsage),
 	}
 	return s, nil

@@ -30,9 +30,9 @@
 // to a caller that has the raw key. A key with scopes permits only these
 // ([Key.Allows]), which the function of [Service.VerifyFunc] checks.
 //
-// Each successful Verify updates LastUsedAt and UseCount. Uses are collected in memory,
-// included in every key that this Service reads for administration, but not in those that
-// Verify returns, and written to the store in batches. A crash loses at most those of one [Options.FlushInterval].
+// Each successful Verify updates LastUsedAt and UseCount: in memory, and in batches in the
+// store. Keys that this Service reads for administration include all uses; those that Verify
+// returns do not. A crash loses at most those of one [Options.FlushInterval].
 //
 // # Page tokens
 //

@@ -2,6 +2,7 @@ package keys_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -84,4 +85,56 @@ func TestVerify_LeaseReturnsAfterOutage(t *testing.T) {
 		stop()
 		running.Wait()
 	})
+}
+
+// slowStore is a store without changes, whose reads take a second and may panic.
+type slowStore struct {
+	keys.Store
+	panics bool
+}
+
+func (s slowStore) Changes(context.Context, int64) (keys.Changes, error) {
+	return keys.Changes{}, errors.New("down")
+}
+
+func (s slowStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+		return keys.Key{}, ctx.Err()
+	}
+	if s.panics {
+		panic("a bug")
+	}
+	return s.Store.Find(ctx, digest)
+}
+
+// TestVerify_SharedReadsFail has callers that wait for the read of another.
+func TestVerify_SharedReadsFail(t *testing.T) {
+	t.Parallel()
+	for _, panics := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			is := is.New(t)
+			service, err := keys.NewService(slowStore{memory.New().Keys(), panics}, nil)
+			is.NoErr(err)
+			issued, err := service.Create(t.Context(), keys.Fields{})
+			is.NoErr(err)
+			timeout := 500 * time.Millisecond
+			if panics {
+				timeout = time.Minute
+			}
+			var running sync.WaitGroup
+			for range 4 {
+				running.Go(func() {
+					defer func() { recover() }() // of the one that reads
+					ctx, cancel := context.WithTimeout(t.Context(), timeout)
+					defer cancel()
+					_, err := service.Verify(ctx, string(issued.Raw))
+					is.True(errors.Is(err, keys.ErrUnavailable))
+				})
+			}
+			running.Wait()
+			is.Equal(service.Stats().Rejected, uint64(0))
+		})
+	}
 }

@@ -131,7 +131,11 @@ func (s *Service) findRaw(ctx context.Context, raw string, leased bool, now time
 func (s *Service) find(ctx context.Context, digest Digest, leased bool, now time.Time) (*entry, error) {
 	if !leased {
 		s.stats.uncached.Add(1)
-		return s.reads.Get(ctx, digest, s.load)
+		e, err := s.reads.Get(ctx, digest, s.load)
+		if err != nil && err != ErrUnknown && !errors.Is(err, ErrUnavailable) {
+			return nil, storeError("find key", err) // of a caller that waited for another
+		}
+		return e, err
 	}
 	if e := s.cache.keys.get(&digest, now); e != nil {
 		s.stats.hits.Add(1)

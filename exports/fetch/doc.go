@@ -44,10 +44,8 @@
 // status 408, 429 and 5xx. A timeout between connect and first byte is not
 // retried. Status 404 and 410 are an [exports.ErrGone].
 //
-// # HTTP/2
-//
-// An unread file of an HTTP/2 origin takes 1 MiB, besides what is prefetched. So a file
-// arrives at no more than 1 MiB in each round trip: 25 MB/s at 40 ms.
+// Of a file of an HTTP/2 origin, up to 1 MiB is buffered besides what is prefetched. So
+// it arrives at no more than 1 MiB in each round trip: 25 MB/s at 40 ms.
 //
 // # Ranges and resume
 //
