@@ -117,3 +117,31 @@ func TestChanges_AfterCrash(t *testing.T) {
 	after := must(store.Changes(ctx, before.Position))
 	is.True(version < 150000 || after.History != before.History || len(after.Changed) > 0)
 }
+
+// TestAssignTenant_FolderIsRestored deletes and restores a folder while AssignTenant waits for
+// another one.
+func TestAssignTenant_FolderIsRestored(t *testing.T) {
+	t.Parallel()
+	is, ctx := is.New(t), t.Context()
+	pool := connect(t, pgtest.Database(t))
+	service := must(symbols.NewService(migrate(t, pool).Symbols(), nil))
+	must(service.CreateFolder(ctx, "first"))
+	second := must(service.CreateFolder(ctx, "second"))
+	tx := begin(t, pool, `SELECT FROM canvasback_folders WHERE name = 'first' FOR UPDATE`)
+	assigned := make(chan error, 1)
+	go func() { assigned <- service.AssignTenant(ctx, "other") }()
+	time.Sleep(300 * time.Millisecond)
+	restored := make(chan error, 1)
+	go func() {
+		err := service.DeleteFolder(ctx, second.ID, symbols.Any, 0)
+		if trash, listErr := service.ListTrash(ctx, symbols.Range{}); err == nil && listErr == nil && len(trash.Entries) > 0 {
+			_, err = service.Restore(ctx, trash.Entries[0].ID, nil, 0)
+		}
+		restored <- err
+	}()
+	time.Sleep(500 * time.Millisecond)
+	is.NoErr(tx.Rollback(ctx))
+	is.NoErr(<-assigned)
+	<-restored // whether before or after
+	is.Equal(len(must(service.ListFolders(ctx, symbols.Range{})).Folders), 0)
+}

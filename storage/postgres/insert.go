@@ -24,7 +24,7 @@ const (
 // inserter inserts symbols. Those that arrive during a statement share the next one, so
 // that they share its commit, and triggers run once. A tenant has a queue for all folders.
 // If another transaction has locked a folder, those who insert into it wait for the lock
-// in a queue of its own. Others wait, in one of eight cases, if it has inserted symbols.
+// in a queue of its own. If it has inserted symbols itself, one in eight of the others waits.
 type inserter struct {
 	mu     sync.Mutex
 	queues map[queueKey][]*insertion // each with a running goroutine

@@ -24,15 +24,19 @@ func (s symbolStore) Tenant(tenant string) symbols.Store { return symbolsOf(s.db
 
 func (s symbolStore) AssignTenant(ctx context.Context, to string) error {
 	return s.db.Transact(ctx, func(tx sqlstore.Tx) error {
-		// A folder that is being restored is in neither table for the others.
-		_, err := tx.Exec(ctx, `SELECT FROM canvasback_trash WHERE tenant = $1 ORDER BY id FOR UPDATE`, s.Of)
-		if err == nil {
-			_, err = tx.Exec(ctx, `UPDATE canvasback_folders SET tenant = $2 WHERE tenant = $1`, s.Of, to)
+		for { // until no folder is left: others may move one between the tables meanwhile
+			moved, err := tx.Exec(ctx, `SELECT FROM canvasback_trash WHERE tenant = $1 ORDER BY id FOR UPDATE`, s.Of)
+			for _, table := range []string{"folders", "trash"} {
+				var rows int64
+				if err == nil {
+					rows, err = tx.Exec(ctx, `UPDATE canvasback_`+table+` SET tenant = $2 WHERE tenant = $1`, s.Of, to)
+				}
+				moved += rows
+			}
+			if err != nil || moved == 0 || to == s.Of {
+				return err
+			}
 		}
-		if err == nil {
-			_, err = tx.Exec(ctx, `UPDATE canvasback_trash SET tenant = $2 WHERE tenant = $1`, s.Of, to)
-		}
-		return err
 	})
 }
 
@@ -133,7 +137,7 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 // the oldest transaction that runs. What has changed since then is returned until the
 // position is behind it. The history changes when the server starts, which may be another
 // one with other transactions, when it recovers from a crash, which resets its statistics
-// (before PostgreSQL 15, reading them is slow), and when the tables are created again.
+// (not noticed before PostgreSQL 15, where reading them is slow), and when the tables are created again.
 func (s symbolStore) Changes(ctx context.Context, since symbols.Position) (set symbols.ChangeSet, err error) {
 	list, err := sqlstore.List(ctx, s.db, func(row sqlstore.Row, changed *symbols.Changed) error {
 		return row.Scan(&set.History, &set.Number, &changed.Tenant, &changed.FolderID, &changed.Number)
