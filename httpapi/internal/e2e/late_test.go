@@ -110,10 +110,37 @@ func TestLate_ListOfExports(t *testing.T) {
 	b.click("Keys") // and back, which reloads the list
 	b.click("Exports")
 	<-s.reached
+	time.Sleep(500 * time.Millisecond) // a change of screens closes menus
 	b.click("More for lost", "Remove…", "Remove")
 	b.waitText("Removed.", "1 export")
 	s.send()
 	b.waitText("1 export")
+	s.is.True(!strings.Contains(eval[string](b, `document.querySelector(".records").innerText`), "lost"))
+}
+
+// TestLate_ListOfExportsDuringRemoval sends the list while the removal runs.
+func TestLate_ListOfExportsDuringRemoval(t *testing.T) {
+	t.Parallel()
+	removal := make(chan struct{})
+	s := startLateSite(t, func(r *http.Request) bool {
+		if r.Method == "DELETE" {
+			<-removal
+		}
+		return readsOf("/admin/exports")(r)
+	})
+	s.register("keep", apitest.FilesURL+"a.pdf")
+	s.register("lost", apitest.FilesURL+"b.pdf")
+	b := openExportList(s.site)
+	b.waitText("2 exports")
+	s.armed.Store(true)
+	b.click("Keys")
+	b.click("Exports")
+	<-s.reached
+	time.Sleep(500 * time.Millisecond) // a change of screens closes menus
+	b.click("More for lost", "Remove…", "Remove")
+	s.send()
+	close(removal)
+	b.waitText("Removed.", "1 export")
 	s.is.True(!strings.Contains(eval[string](b, `document.querySelector(".records").innerText`), "lost"))
 }
 
