@@ -107,11 +107,8 @@ func (p *program) warn(environ []string) {
 	for _, name := range p.variables().Misspelled(environ, otherNames, "EXPORT_", "LOG_", "TLS_") {
 		p.log.Warn("unknown environment variable", "error", name)
 	}
-	if slices.ContainsFunc(p.api.AdminKeys, isShort) {
-		p.log.Warn("ADMIN_API_KEY is short and can be guessed", "recommendedLength", minAdminKey)
-	}
-	if strings.Contains(p.api.AdminKeys[0], ",") {
-		p.log.Warn("ADMIN_API_KEY is one key that contains commas, because a part between them is short", "recommendedLength", minAdminKey)
+	if slices.ContainsFunc(p.api.AdminKeys, isShort) || strings.Contains(p.api.AdminKeys[0], ",") {
+		p.log.Warn("ADMIN_API_KEY is short, or has a short part between commas and is one key", "recommendedLength", minAdminKey)
 	}
 	if p.addrVariable == "PORT" {
 		p.log.Info("PORT is set and ADDR is not: listening on all interfaces", "address", p.addr)
