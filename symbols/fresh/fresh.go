@@ -1,4 +1,5 @@
 // Package fresh shares reads of a store, so that many callers cost it little more than one.
+// It serves packages keys and symbols, without a promise of compatibility.
 package fresh
 
 import (
@@ -10,10 +11,9 @@ import (
 
 // Reads shares reads, by key.
 //
-// Invariant: a read serves only the calls that began before it. So no result is older
-// than its call, and a call waits for at most one other read before its own, unless
-// contexts end. Package singleflight cannot do this, because its calls join a running
-// one.
+// Invariant: a read serves only the calls that began before it. So no result is older than its call,
+// and a call waits for at most one other read before its own, unless contexts end. Package
+// singleflight cannot do this, because its calls join a running one.
 //
 // Reads of one key do not overlap. The zero value is ready to use.
 type Reads[K comparable, V any] struct {
