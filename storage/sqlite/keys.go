@@ -22,7 +22,9 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) err
 		public := sqlstore.PublicKeyColumn(use.Digest, use.PublicKey)
 		touches = append(touches, []any{use.ID, use.CreatedAt, use.At, latest, use.Count, public})
 		for daysAgo, requests := range []int64{use.Today, use.Count - use.Today} {
-			counts = append(counts, []any{use.ID, use.CreatedAt, use.At, daysAgo, requests})
+			if requests != 0 {
+				counts = append(counts, []any{use.ID, use.CreatedAt, use.At, daysAgo, requests})
+			}
 		}
 	}
 	return s.db.Transact(ctx, func(tx sqlstore.Tx) error {
@@ -41,7 +43,7 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) err
 				INSERT INTO canvasback_key_usage (key_id, day, owner, requests)
 				SELECT id, ?3 / 86400000 - ?4, owner, ?5
 				FROM canvasback_keys
-				WHERE id = ?1 AND created_at = ?2 AND created_at <= ?3 AND ?5 <> 0
+				WHERE id = ?1 AND created_at = ?2 AND created_at <= ?3
 				ON CONFLICT (key_id, day, owner) DO UPDATE SET requests = requests + excluded.requests`,
 				counts,
 			)
