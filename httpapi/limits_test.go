@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,8 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/symbols"
 )
 
 // testTimeout ends operations that would never end without the limits under test. It
@@ -286,6 +289,43 @@ func TestBodyRate_EndsSlowBodies(t *testing.T) {
 			is.Equal(response.StatusCode, 201)
 			is.True(strings.Contains(string(text), name))
 			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// stuckStore is a store that does not answer about segments.
+type stuckStore struct{ symbols.Store }
+
+func (stuckStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestTurns_EndWithTheStore sends expensive requests of one client while the store is not
+// available. Those that wait for their turn do not wait for the store again.
+func TestTurns_EndWithTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, func(o *httpapi.Options) {
+			o.Symbols = must(symbols.NewService(stuckStore{memory.New().Symbols()}, nil))
+			o.Limits.StoreTimeout = time.Second
+		})
+		api := httpapi.Handler(&h.options)
+		for range 2 { // the second time with new turns
+			start := time.Now()
+			var all sync.WaitGroup
+			for range 6 {
+				all.Go(func() {
+					request := httptest.NewRequest("GET", "/symbol/search?q=valve&limit=1000", nil)
+					request.Header.Set("X-Api-Key", h.rawKey)
+					out := httptest.NewRecorder()
+					api.ServeHTTP(out, request)
+					if took := time.Since(start); out.Code != http.StatusServiceUnavailable || took > time.Second {
+						t.Errorf("%d after %v; want 503 within a second", out.Code, took)
+					}
+				})
+			}
+			all.Wait()
 		}
 	})
 }

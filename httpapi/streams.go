@@ -78,24 +78,38 @@ type turns struct {
 }
 
 type turn struct {
-	taken chan struct{}
-	users int // requests that have it or wait for it
+	taken  chan struct{}
+	users  int           // requests that have it or wait for it
+	failed chan struct{} // closed, after err is set, when the store was unavailable
+	err    error
 }
 
 func (t *turns) join(c client) *turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.clients[c] == nil {
-		t.clients[c] = &turn{taken: make(chan struct{}, 1)}
+		t.clients[c] = &turn{taken: make(chan struct{}, 1), failed: make(chan struct{})}
 	}
 	t.clients[c].users++
 	return t.clients[c]
 }
 
-func (t *turns) leave(c client) {
+func (t *turns) leave(c client, own *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.clients[c].users--; t.clients[c].users == 0 {
+	if own.users--; own.users == 0 && t.clients[c] == own {
+		delete(t.clients, c)
+	}
+}
+
+// fail ends the requests that wait with the error of an unavailable store, which would
+// otherwise make each of them wait for it in its turn.
+func (t *turns) fail(c client, own *turn, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.clients[c] == own {
+		own.err = err
+		close(own.failed)
 		delete(t.clients, c)
 	}
 }
@@ -160,11 +174,17 @@ func (c *call) inTurn(expensive bool, f func() error) error {
 		return f()
 	}
 	turn := c.api.turns.join(c.client())
-	defer c.api.turns.leave(c.client())
+	defer c.api.turns.leave(c.client(), turn)
 	select {
 	case turn.taken <- struct{}{}:
 		defer func() { <-turn.taken }()
-		return f()
+		err := f()
+		if isUnavailable(err) {
+			c.api.turns.fail(c.client(), turn, err)
+		}
+		return err
+	case <-turn.failed:
+		return turn.err
 	case <-time.After(c.api.options.Limits.IdleTimeout):
 		return budget.ErrExhausted
 	}
