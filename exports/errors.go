@@ -48,8 +48,8 @@ var (
 	// ErrFailed means that a file cannot be fetched.
 	ErrFailed = errors.New("exports: file cannot be fetched")
 
-	// ErrTimeout means that the first byte of a file did not arrive in time.
-	ErrTimeout = errors.New("exports: file takes too long")
+	// ErrTimeout is a [context.DeadlineExceeded]: the first byte of a file did not arrive in time.
+	ErrTimeout = fmt.Errorf("exports: file takes too long: %w", context.DeadlineExceeded)
 
 	// ErrGone is an [ErrFailed]: there is no file at the URL. A retry later
 	// is not expected to succeed.

@@ -2,6 +2,7 @@ package prefetch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -23,19 +24,21 @@ type breaker struct {
 	all      *breaker // may be nil
 }
 
-// newBreaker returns a breaker that permits a number of consecutive slow failures of its
-// own calls, and what the other one permits, unless that is nil.
-func newBreaker(limit int, all *breaker) *breaker { return &breaker{limit: int32(limit), all: all} }
+// newBreaker returns a breaker that permits a number of consecutive timeouts of its own
+// calls, at least two, and what the other one permits, unless that is nil.
+func newBreaker(limit int, all *breaker) *breaker {
+	return &breaker{limit: int32(max(2, limit)), all: all}
+}
 
-// call calls f, whose timeout is given, or returns [ErrUnresponsive]. Errors that took less
-// than a second cost little and are not counted.
+// call calls f, whose timeout is given, or returns [ErrUnresponsive]. Other errors than a
+// [context.DeadlineExceeded], and those that took less than a second, are not counted.
 func (b *breaker) call(timeout time.Duration, f func() error) error {
 	if b.failures.Load() >= b.limit || b.all != nil && b.all.failures.Load() >= b.all.limit {
 		return ErrUnresponsive
 	}
 	start := time.Now()
 	err := f()
-	slow := time.Since(start) >= min(time.Second, timeout)
+	slow := errors.Is(err, context.DeadlineExceeded) && time.Since(start) >= min(time.Second, timeout)
 	for ; b != nil; b = b.all {
 		if err == nil {
 			b.failures.Store(0)

@@ -53,3 +53,28 @@ func TestParallel_StopsAfterRepeatedTimeouts(t *testing.T) {
 		}
 	})
 }
+
+// TestParallel_OnlyTimeoutsEndOthers fails slowly many times in a row, and with a timeout
+// once.
+func TestParallel_OnlyTimeoutsEndOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		errMissing := errors.New("missing")
+		for _, err := range Parallel(testConfig(), make([]string, 100), func(int) error {
+			time.Sleep(2 * time.Second)
+			return errMissing
+		}) {
+			is.Equal(err, errMissing)
+		}
+		one := testConfig()
+		one.Files = 1
+		errs := Parallel(one, make([]string, 3), func(i int) error {
+			if i > 0 {
+				return nil
+			}
+			time.Sleep(20 * time.Second)
+			return context.DeadlineExceeded
+		})
+		is.Equal(errs, []error{context.DeadlineExceeded, nil, nil})
+	})
+}

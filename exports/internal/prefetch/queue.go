@@ -73,7 +73,7 @@ func New[F File](ctx context.Context, config Config, jobs []Job[F]) *Queue[F] {
 		h := hosts[job.Host]
 		if h == nil {
 			// It fails after two rounds of timeouts: the second one may have half as many files.
-			h = &host{breaker: newBreaker(max(2, job.Concurrency()*3/2), all), concurrency: job.Concurrency}
+			h = &host{breaker: newBreaker(job.Concurrency()*3/2, all), concurrency: job.Concurrency}
 			hosts[job.Host] = h
 		}
 		q.tasks[i] = &task[F]{
