@@ -9,6 +9,7 @@ import (
 	"mime"
 	"path"
 	"strings"
+	"syscall"
 	"time"
 
 	"example.com/canvasback/exports"
@@ -101,9 +102,9 @@ type embeddedInfo struct {
 	digest string
 }
 
-// validator returns the Validator of a file: device, inode, size, modification
-// time and change time, or else size and modification time; or the digest of an
-// embeddedFile. It is empty if there are no times. It must not be used before the
+// validator returns the Validator of a file: inode, size, modification time and change
+// time, or else size and modification time; or the digest of an embeddedFile. The device
+// of a network file system has another number on each machine. It is empty if there are no times. It must not be used before the
 // returned time has passed, because another change could still get the same timestamps.
 func validator(info fs.FileInfo) (v string, wait time.Duration) {
 	if embedded, ok := info.(embeddedInfo); ok {
@@ -114,8 +115,8 @@ func validator(info fs.FileInfo) (v string, wait time.Duration) {
 		return "", 0
 	}
 	v = fmt.Sprintf("%x-%x", info.Size(), modified.UnixNano())
-	if device, inode, changed, ok := statOf(info); ok {
-		v = fmt.Sprintf("%x-%x-%s-%x", device, inode, v, changed.UnixNano())
+	if inode, changed, ok := statOf(info); ok {
+		v = fmt.Sprintf("%x-%s-%x", inode, v, changed.UnixNano())
 		modified = changed // also after the modification time was set
 		if changed.Nanosecond() != 0 {
 			resolution = fineResolution
@@ -188,7 +189,8 @@ func wrapError(err error) error {
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: %w", exports.ErrTimeout, err)
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR),
+		strings.HasSuffix(err.Error(), "path escapes from parent"): // os.Root exports no error for it
 		return fmt.Errorf("%w: %w", exports.ErrGone, err)
 	}
 	return fmt.Errorf("%w: %w", exports.ErrFailed, err)

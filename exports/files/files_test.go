@@ -320,3 +320,23 @@ func FuzzOpener_Check(f *testing.F) {
 		}
 	})
 }
+
+// TestOpener_EscapingFileIsGone opens what is not below the directory.
+func TestOpener_EscapingFileIsGone(t *testing.T) {
+	is := is.New(t)
+	dir := t.TempDir()
+	outside := filepath.Join(t.TempDir(), "file")
+	is.NoErr(os.WriteFile(outside, []byte("content"), 0o600))
+	is.NoErr(os.WriteFile(filepath.Join(dir, "file"), []byte("content"), 0o600))
+	if err := os.Symlink(outside, filepath.Join(dir, "escaping")); err != nil {
+		t.Skip("cannot create symbolic links:", err)
+	}
+	root, err := os.OpenRoot(dir)
+	is.NoErr(err)
+	defer root.Close()
+	opener := newOpener(t, "http://files.internal/", root.FS())
+	for _, name := range []string{"missing", "escaping", "file/below"} {
+		_, err := opener.Open(t.Context(), parse(t, "http://files.internal/"+name))
+		is.True(errors.Is(err, exports.ErrGone))
+	}
+}

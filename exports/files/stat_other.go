@@ -8,6 +8,6 @@ import (
 )
 
 // statOf is described in stat_ctim.go.
-func statOf(fs.FileInfo) (device, inode uint64, changed time.Time, ok bool) {
-	return 0, 0, time.Time{}, false
+func statOf(fs.FileInfo) (inode uint64, changed time.Time, ok bool) {
+	return 0, time.Time{}, false
 }
