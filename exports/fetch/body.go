@@ -246,7 +246,7 @@ func (b *body) readLimit() int64 {
 	case b.end >= 0:
 		return b.end - b.offset
 	case b.opener.options.MaxBytes > 0:
-		return b.opener.options.MaxBytes - b.offset + 1
+		return min(b.opener.options.MaxBytes, 1<<62) - b.offset + 1
 	}
 	return 1 << 62
 }

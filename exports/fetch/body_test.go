@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -176,4 +178,22 @@ func TestOpener_CancelBeforeHeader(t *testing.T) {
 	_, err := c.Open(ctx, parse(t, baseURL))
 	is.New(t).True(errors.Is(err, context.Canceled))
 	receive(t, closed)
+}
+
+func TestBody_UnknownLengthWithoutBound(t *testing.T) {
+	is := is.New(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte("a"))
+		w.(http.Flusher).Flush() // no Content-Length
+		w.Write([]byte("b"))
+	}))
+	defer server.Close()
+	c := newClient(t, fetch.Options{AllowedHosts: []string{"127.0.0.1"}, MaxBytes: math.MaxInt64})
+	defer c.CloseIdleConnections()
+	file, err := c.Open(t.Context(), parse(t, server.URL))
+	is.NoErr(err)
+	defer file.Body.Close()
+	content, err := io.ReadAll(file.Body)
+	is.NoErr(err)
+	is.Equal(string(content), "ab")
 }
