@@ -148,26 +148,27 @@ func (s *Service) Resolve(ctx context.Context, items []BatchItem) {
 	if s.options.Resolve == nil {
 		return
 	}
-	missing := make(map[string][]*BatchItem) // by key
-	var keys []string
+	missing := make(map[string][]*BatchItem) // by source
+	var sources []string
 	for i := range items {
 		if item := &items[i]; item.Err == ErrNotFound {
-			if missing[item.key] == nil {
-				keys = append(keys, item.key)
+			source := strings.TrimSpace(item.SourceURL)
+			if missing[source] == nil {
+				sources = append(sources, source)
 			}
-			missing[item.key] = append(missing[item.key], item)
+			missing[source] = append(missing[source], item)
 		}
 	}
 	set := func(i int, export *Export, err error) {
-		for _, item := range missing[keys[i]] {
+		for _, item := range missing[sources[i]] {
 			item.Export, item.Err = nil, err
 			if err == nil {
 				item.Export = new(*export) // several requests share it
 			}
 		}
 	}
-	errs := prefetch.Parallel(s.prefetch, make([]string, len(keys)), func(i int) error {
-		export, err := s.resolveOnce(ctx, keys[i], strings.TrimSpace(missing[keys[i]][0].SourceURL))
+	errs := prefetch.Parallel(s.prefetch, make([]string, len(sources)), func(i int) error {
+		export, err := s.resolveOnce(ctx, sources[i])
 		if errors.Is(err, ErrTimeout) { // many in a row end the others
 			return err
 		}
@@ -181,12 +182,12 @@ func (s *Service) Resolve(ctx context.Context, items []BatchItem) {
 	}
 }
 
-// resolveOnce shares a call among the requests for one key. It goes on when a request
+// resolveOnce shares a call among the requests for one source. It goes on when a request
 // ends, and each waits for OpenTimeout even if the application ignores the context.
-func (s *Service) resolveOnce(ctx context.Context, key, source string) (*Export, error) {
+func (s *Service) resolveOnce(ctx context.Context, source string) (*Export, error) {
 	wait, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, fmt.Errorf("%w: resolve", ErrTimeout))
 	defer cancel()
-	return share(wait, s, fmt.Sprintf("resolve %q %s", s.tenant, key), func(ctx context.Context) (*Export, error) {
+	return share(wait, s, fmt.Sprintf("resolve %q %s", s.tenant, source), func(ctx context.Context) (*Export, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
 		defer cancel()
 		export, err := s.resolveSource(ctx, source)
@@ -216,6 +217,9 @@ func (s *Service) resolveSource(ctx context.Context, source string) (*Export, er
 	r := Registration{SourceURL: source, ExportedURL: resolved.ExportedURL, FileName: &resolved.FileName}
 	var export Export
 	if resolved.Register {
+		if later, err := s.Find(ctx, source); err != ErrNotFound {
+			return &later, err
+		}
 		export, _, err = s.Register(ctx, r)
 	} else {
 		export, err = s.check(r)

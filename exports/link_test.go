@@ -434,3 +434,31 @@ func (l *linkTest) forgetFacts() {
 		l.t.Fatal(err)
 	}
 }
+
+func TestCreateLink_SingleFileNeedsNoPath(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(10, 1))
+	s := l.service(exports.Options{})
+	item, err := s.FindItem(t.Context(), exports.BatchItem{SourceURL: l.sources[0], Path: "a/b"})
+	is.NoErr(err)
+	link, err := s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{item}, Single: true})
+	is.NoErr(err)
+	is.Equal(link.FileName, "1.bin")
+}
+
+// TestCheck_ResumableAsTheLink checks files whose links are not.
+func TestCheck_ResumableAsTheLink(t *testing.T) {
+	is := is.New(t)
+	long := newFile(1000, 1)
+	long.validator = `"` + strings.Repeat("x", 1100) + `"`
+	for i, f := range []fakeFile{newFile(1000, 1), long, newFile(1<<40+1, 1)} {
+		l := newLinkTest(t, f)
+		s := l.service(exports.Options{})
+		is.Equal(l.create(s).Resumable(), i == 0)
+		export, err := s.Find(t.Context(), l.sources[0])
+		is.NoErr(err)
+		check, err := s.Check(t.Context(), export, 4096)
+		is.NoErr(err)
+		is.Equal(check.Resumable, i == 0)
+	}
+}

@@ -313,3 +313,34 @@ func TestCreateLink_BoundsThePlan(t *testing.T) {
 	}
 	l.create(s)
 }
+
+// TestLink_UsedOftenBecomesResumable has a file that gets a validator while a client
+// asks for the link every five minutes.
+func TestLink_UsedOftenBecomesResumable(t *testing.T) {
+	is := is.New(t)
+	f := newFile(1000, 1)
+	validator := f.validator
+	f.validator = ""
+	l := newLinkTest(t, f)
+	now := time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC)
+	s := l.service(exports.Options{Now: func() time.Time { return now }})
+	link := l.create(s)
+	read := func() (resumable bool) {
+		now = now.Add(5 * time.Minute)
+		current, _, err := readCurrent(t.Context(), l.find(s, link.Token))
+		is.NoErr(err)
+		return current.Resumable()
+	}
+	for range 10 {
+		is.True(!read())
+	}
+	f.validator = validator
+	l.origin.set(fileURL(0), f)
+	is.True(read())
+
+	for i := range 8 { // changes each time
+		l.origin.set(fileURL(0), newFile(1000, uint64(i+2)))
+		is.Equal(read(), i < 7)
+	}
+	is.True(read()) // the same file as before
+}

@@ -95,7 +95,7 @@ func (s *Service) Check(ctx context.Context, export Export, n int) (Check, error
 	}
 	check := Check{File: download.File}
 	check.Body = nil
-	if _, opener, err := s.locate(export.ExportedURL); err == nil && check.Validator != "" && check.Size >= 0 {
+	if _, opener, err := s.locate(export.ExportedURL); err == nil && download.fact != nil {
 		_, check.Resumable = opener.(RangeOpener)
 	}
 	return check, nil

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"path"
+	"slices"
 	"time"
 
 	"example.com/canvasback/exports/filename"
@@ -41,7 +43,7 @@ type plan struct {
 	Entries   []planEntry   `json:"entries"`
 	Skipped   []planSkipped `json:"skipped,omitempty"`
 
-	// Renewals is how many plans came before, each within quickRenewal.
+	// Renewals is how many resumable plans came before, each within quickRenewal.
 	Renewals int `json:"renewals,omitempty"`
 
 	// Outdated means that the plan cannot be delivered, and that the next
@@ -166,10 +168,6 @@ func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip bool, prev
 		return nil, files, files[0].err
 	}
 	p := &plan{Layout: planLayout, Zip: zip, MadeAt: s.now().UnixMilli(), FileName: BatchName, Resumable: true, Size: -1}
-	if previous != nil && p.MadeAt-previous.MadeAt < quickRenewal.Milliseconds() {
-		p.Renewals = previous.Renewals + 1
-		p.Resumable = p.Renewals < maxRenewals
-	}
 	names := filename.NewDedup()
 	if zip {
 		names = filename.NewDedup(manifestName)
@@ -199,12 +197,13 @@ func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip bool, prev
 	requested := len(items)
 	if previous != nil {
 		requested = previous.requested()
+		p.countRenewals(previous)
 	}
 	if requested > len(p.Entries)+len(p.skipped()) {
 		p.Layout, p.Requested = partLayout, requested
 	}
 	if !zip {
-		p.FileName, p.Type, p.Size = p.Entries[0].Name, files[0].file.Type, p.Entries[0].Size
+		p.FileName, p.Type, p.Size = path.Base(p.Entries[0].Name), files[0].file.Type, p.Entries[0].Size
 		p.Entries[0].Modified = files[0].file.Modified.Unix()
 	}
 	if err := p.layOut(); err != nil {
@@ -214,6 +213,21 @@ func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip bool, prev
 		p.Size = p.archive.Size()
 	}
 	return p, files, nil
+}
+
+// countRenewals takes back one for a plan that was not resumable and whose files have the
+// same validators still.
+func (p *plan) countRenewals(previous *plan) {
+	if p.MadeAt-previous.MadeAt >= quickRenewal.Milliseconds() {
+		return
+	}
+	p.Renewals = previous.Renewals
+	if previous.Resumable {
+		p.Renewals++
+	} else if slices.EqualFunc(p.Entries, previous.Entries, func(a, b planEntry) bool { return a.Validator == b.Validator }) {
+		p.Renewals = max(0, p.Renewals-1)
+	}
+	p.Resumable = p.Resumable && p.Renewals < maxRenewals
 }
 
 // addSource adds the source of an item, and returns its index.

@@ -41,10 +41,10 @@ func TestService_PublicURL(t *testing.T) {
 		items, err := s.FindBatch(t.Context(), exports.BatchOf(append(sources, "unknown")...))
 		is.NoErr(err)
 
-		public, err := s.PublicURL(t.Context(), *items[0].Export, nil)
+		public, err := s.PublicURL(t.Context(), items[0], nil)
 		is.NoErr(err)
 		is.Equal(public, "https://files.example/a?signed")
-		public, err = s.PublicURL(t.Context(), *items[1].Export, nil)
+		public, err = s.PublicURL(t.Context(), items[1], nil)
 		is.NoErr(err)
 		is.Equal(public, "https://x.example/b")
 		urls, skipped, err := s.PublicURLs(t.Context(), items, nil)
@@ -57,7 +57,7 @@ func TestService_PublicURL(t *testing.T) {
 			{context.DeadlineExceeded, exports.ErrTimeout},
 		} {
 			store.err = c.err
-			_, err = s.PublicURL(t.Context(), *items[0].Export, nil)
+			_, err = s.PublicURL(t.Context(), items[0], nil)
 			is.True(errors.Is(err, c.want))
 			urls, skipped, err = s.PublicURLs(t.Context(), items, nil)
 			is.NoErr(err)
@@ -88,8 +88,8 @@ func TestService_PublicURLOfPrivateFile(t *testing.T) {
 	items, err := s.FindBatch(t.Context(), exports.BatchOf(l.sources...))
 	is.NoErr(err)
 	owned := func(owner byte) exports.PrivateURL {
-		return func(ctx context.Context, export exports.Export) (string, error) {
-			link, err := s.ShareLink(ctx, export, exports.Digest{owner}, "client")
+		return func(ctx context.Context, item exports.BatchItem) (string, error) {
+			link, err := s.ShareLink(ctx, item, exports.Digest{owner}, "client")
 			if err != nil {
 				return "", err
 			}
@@ -97,7 +97,7 @@ func TestService_PublicURLOfPrivateFile(t *testing.T) {
 		}
 	}
 	url := func(item int, owner byte) string {
-		url, err := s.PublicURL(t.Context(), *items[item].Export, owned(owner))
+		url, err := s.PublicURL(t.Context(), items[item], owned(owner))
 		is.NoErr(err)
 		return url
 	}
@@ -133,7 +133,7 @@ func TestService_PublicURLOfPrivateFile(t *testing.T) {
 
 	// Without links there is no URL.
 	s = must(exports.NewService(struct{ exports.Store }{l.store}, &exports.Options{Openers: []exports.Opener{privateOrigin{l.origin}}}))
-	_, err = s.PublicURL(t.Context(), *items[0].Export, owned(1))
+	_, err = s.PublicURL(t.Context(), items[0], owned(1))
 	is.True(errors.Is(err, exports.ErrFailed))
 }
 
@@ -142,4 +142,64 @@ func TestRegister_RejectsSchemeWithoutOpener(t *testing.T) {
 	s := newService(newFakeUpstream(), exports.Options{})
 	_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "store://files.example/a"})
 	is.New(t).True(errors.Is(err, exports.ErrInvalid))
+}
+
+// TestShareLink_KeepsTheSource renews a shared link by the source as the client gave it:
+// the key of that source has no key.
+func TestShareLink_KeepsTheSource(t *testing.T) {
+	is := is.New(t)
+	origin := privateOrigin{newFakeOrigin()}
+	origin.set("https://files.example/7", newFile(100, 1))
+	const source = "https://cad.example/open?id=7&signature=abc"
+	var asked []string
+	s := must(exports.NewService(memory.New().Exports(), &exports.Options{
+		Openers: []exports.Opener{origin},
+		SourceKey: func(source string) string { // the id of a drawing
+			return must(url.Parse(source)).Query().Get("id")
+		},
+		Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
+			asked = append(asked, r.Source)
+			return exports.Resolution{ExportedURL: "https://files.example/7"}, nil
+		},
+	}))
+	items, err := s.FindBatch(t.Context(), exports.BatchOf(source))
+	is.NoErr(err)
+	s.Resolve(t.Context(), items)
+	link, err := s.ShareLink(t.Context(), items[0], exports.Digest{}, "")
+	is.NoErr(err)
+	origin.set("https://files.example/7", newFile(100, 2)) // the file is made again
+	_, _, err = readCurrent(t.Context(), link)
+	is.NoErr(err)
+	is.Equal(asked, []string{source, source})
+}
+
+// TestShareLink_OfTheRegisteredFile registers another file, and the first one again after
+// its link was renewed.
+func TestShareLink_OfTheRegisteredFile(t *testing.T) {
+	is := is.New(t)
+	origin := privateOrigin{newFakeOrigin()}
+	a, b := newFile(100, 1), newFile(100, 2)
+	origin.set("https://files.example/a", a)
+	origin.set("https://files.example/b", b)
+	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{origin}}))
+	share := func(u string) *exports.Link {
+		_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: u})
+		is.NoErr(err)
+		item, err := s.FindItem(t.Context(), exports.BatchItem{SourceURL: "s"})
+		is.NoErr(err)
+		link, err := s.ShareLink(t.Context(), item, exports.Digest{}, "")
+		is.NoErr(err)
+		return link
+	}
+	first := share("https://files.example/a")
+	share("https://files.example/b")
+	origin.remove("https://files.example/a")
+	_, body, err := readCurrent(t.Context(), first) // renewed: is b now
+	is.NoErr(err)
+	is.Equal(body, contentOf(b))
+	origin.set("https://files.example/a", a)
+	again := share("https://files.example/a")
+	_, body, err = readCurrent(t.Context(), again)
+	is.NoErr(err)
+	is.Equal(body, contentOf(a))
 }

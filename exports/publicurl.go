@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"example.com/canvasback/exports/filename"
@@ -13,14 +14,22 @@ import (
 
 // PrivateURL returns the URL of a file of a [PrivateOpener] for a client, such as that of
 // a link of [Service.ShareLink]. It must be safe for concurrent use.
-type PrivateURL func(ctx context.Context, export Export) (string, error)
+type PrivateURL func(ctx context.Context, item BatchItem) (string, error)
 
-// PublicURL returns the URL from which a client can download an export: that of a
-// [Presigner], a private one if the file is private, or else the exported URL itself.
-// The error is that of private, or wraps [ErrForbidden], [ErrTimeout] or [ErrFailed].
-func (s *Service) PublicURL(ctx context.Context, export Export, private PrivateURL) (string, error) {
+// PublicURL returns the URL from which a client can download the export of an item: that
+// of a [Presigner], a private one if the file is private, or else the exported URL itself.
+// The error is that of the item or of private, or wraps [ErrForbidden], [ErrTimeout] or
+// [ErrFailed].
+func (s *Service) PublicURL(ctx context.Context, item BatchItem, private PrivateURL) (string, error) {
+	if item.Err != nil {
+		return "", item.Err
+	}
+	export := item.Export
 	u, opener, err := s.locate(export.ExportedURL)
 	if err != nil {
+		if u, err := url.Parse(export.ExportedURL); err != nil || u.Scheme != "http" && u.Scheme != "https" {
+			return "", ErrForbidden
+		}
 		return export.ExportedURL, nil
 	}
 	if presigner, ok := opener.(Presigner); ok {
@@ -35,7 +44,7 @@ func (s *Service) PublicURL(ctx context.Context, export Export, private PrivateU
 	if local, ok := opener.(PrivateOpener); !ok || !local.IsPrivate(u) {
 		return export.ExportedURL, nil
 	}
-	return private(ctx, export)
+	return private(ctx, item)
 }
 
 // PublicURLs returns the PublicURL of each item that has one, and an element for
@@ -45,9 +54,7 @@ func (s *Service) PublicURLs(ctx context.Context, items []BatchItem, private Pri
 	defer cancel()
 	found := make([]string, len(items))
 	errs := prefetch.Parallel(s.prefetch, make([]string, len(items)), func(i int) (err error) {
-		if err = items[i].Err; err == nil {
-			found[i], err = s.PublicURL(ctx, *items[i].Export, private)
-		}
+		found[i], err = s.PublicURL(ctx, items[i], private)
 		return err
 	})
 	for i, err := range errs {
@@ -76,10 +83,11 @@ type sharedLink struct {
 	until time.Time
 }
 
-// ShareLink returns a link to the file of an export, which must be available now. The
-// links that a process makes for one owner and file are usually the same until half of
-// their lifetime is over. The client is as in [LinkRequest].
-func (s *Service) ShareLink(ctx context.Context, export Export, owner Digest, client string) (*Link, error) {
+// ShareLink returns a link to the file of an item with an export, which must be available
+// now. The links that a process makes for one owner and file are usually the same until
+// half of their lifetime is over. The client is as in [LinkRequest].
+func (s *Service) ShareLink(ctx context.Context, item BatchItem, owner Digest, client string) (*Link, error) {
+	export := *item.Export
 	if !s.HasLinks() {
 		return nil, fmt.Errorf("%w: a private file needs a link, but the Store is not a LinkStore", ErrFailed)
 	}
@@ -87,11 +95,11 @@ func (s *Service) ShareLink(ctx context.Context, export Export, owner Digest, cl
 		return nil, err
 	}
 	key := Digest(sha256.Sum256(fmt.Appendf(nil, "%q %x %q %q %q", s.tenant, owner[:], export.SourceURL, export.ExportedURL, export.FileName)))
-	request := LinkRequest{Items: []BatchItem{{SourceURL: export.SourceURL, Export: &export}}, Single: true, Owner: owner, Client: client}
+	request := LinkRequest{Items: []BatchItem{{SourceURL: item.SourceURL, Export: &export}}, Single: true, Owner: owner, Client: client}
 	return share(ctx, s, string(key[:]), func(ctx context.Context) (*Link, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
 		defer cancel()
-		link, err := s.findUnused(ctx, s.shared.get(key))
+		link, err := s.findUnused(ctx, s.shared.get(key), export.ExportedURL)
 		if err != ErrLinkNotFound {
 			return link, err
 		}
@@ -102,8 +110,9 @@ func (s *Service) ShareLink(ctx context.Context, export Export, owner Digest, cl
 	})
 }
 
-// findUnused returns a shared link, or [ErrLinkNotFound] if it cannot be used again.
-func (s *Service) findUnused(ctx context.Context, known sharedLink) (*Link, error) {
+// findUnused returns a shared link, or [ErrLinkNotFound] if it cannot be used again or is
+// to another file now.
+func (s *Service) findUnused(ctx context.Context, known sharedLink, exportedURL string) (*Link, error) {
 	if !s.now().Before(known.until) {
 		return nil, ErrLinkNotFound
 	}
@@ -117,8 +126,12 @@ func (s *Service) findUnused(ctx context.Context, known sharedLink) (*Link, erro
 		return nil, ErrLinkNotFound
 	}
 	link, err := found.Load(ctx)
-	if err == nil {
-		link.Token = known.token
+	if err != nil {
+		return nil, err
 	}
-	return link, err
+	if link.plan.Entries[0].URL != exportedURL {
+		return nil, ErrLinkNotFound
+	}
+	link.Token = known.token
+	return link, nil
 }

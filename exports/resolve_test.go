@@ -230,3 +230,60 @@ func TestBatch_PutsEntriesIntoFolders(t *testing.T) {
 	is.True(!link.Resumable())
 	is.Equal(len(link.NotResumable), len(items))
 }
+
+// newSigned returns a service that resolves sources with a good signature, which is not
+// part of their key.
+func newSigned(delay time.Duration) *exports.Service {
+	return newService(newFakeUpstream(), exports.Options{
+		OpenTimeout: 20 * time.Second,
+		SourceKey:   func(source string) string { path, _, _ := strings.Cut(source, "?"); return path },
+		Resolve: func(ctx context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
+			time.Sleep(delay)
+			if !strings.HasSuffix(r.Source, "?signature=good") {
+				return exports.Resolution{}, exports.ErrNotFound
+			}
+			return exports.Resolution{ExportedURL: "https://x.example/made"}, nil
+		},
+	})
+}
+
+func TestResolve_SharesNoCallOfAnotherSource(t *testing.T) {
+	is := is.New(t)
+	s := newSigned(0)
+	const source = "https://cad.example/7?signature="
+	items, err := s.FindBatch(t.Context(), exports.BatchOf(source+"bad", source+"good"))
+	is.NoErr(err)
+	s.Resolve(t.Context(), items)
+	is.Equal(items[0].Err, exports.ErrNotFound)
+	is.NoErr(items[1].Err)
+	synctest.Test(t, func(t *testing.T) {
+		s := newSigned(time.Second)
+		good := make(chan error)
+		go func() { good <- resolve(t.Context(), s, source+"good").Err }()
+		time.Sleep(100 * time.Millisecond)
+		is.Equal(resolve(t.Context(), s, source+"bad").Err, exports.ErrNotFound)
+		is.NoErr(<-good)
+	})
+}
+
+// TestResolve_KeepsLaterRegistration registers an export while the application still works
+// on an older answer.
+func TestResolve_KeepsLaterRegistration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		s := newService(newFakeUpstream(), exports.Options{Resolve: func(context.Context, exports.ResolveRequest) (exports.Resolution, error) {
+			time.Sleep(5 * time.Second)
+			return exports.Resolution{ExportedURL: "https://x.example/old", Register: true}, nil
+		}})
+		done := make(chan exports.BatchItem)
+		go func() { done <- resolve(t.Context(), s, "s") }()
+		time.Sleep(time.Second)
+		_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://x.example/new", FileName: new("new.pdf")})
+		is.NoErr(err)
+		is.Equal((<-done).Export.ExportedURL, "https://x.example/new")
+		export, err := s.Find(t.Context(), "s")
+		is.NoErr(err)
+		is.Equal(export.ExportedURL, "https://x.example/new")
+		is.Equal(export.FileName, "new.pdf")
+	})
+}

@@ -56,7 +56,7 @@ func (e exportEndpoints) download(c *call) error {
 		return err
 	}
 	if urls {
-		public, err := e.service(c.tenant).PublicURL(c.r.Context(), *item.Export, c.privateURL(e.service(c.tenant)))
+		public, err := e.service(c.tenant).PublicURL(c.r.Context(), item, c.privateURL(e.service(c.tenant)))
 		if err != nil {
 			return err
 		}

@@ -188,8 +188,8 @@ func (c *call) linkClient() string {
 // privateURL returns absolute URLs of links that stand for private files.
 func (c *call) privateURL(service *exports.Service) exports.PrivateURL {
 	owner, client := c.linkOwner(), c.linkClient()
-	return func(ctx context.Context, export exports.Export) (string, error) {
-		link, err := service.ShareLink(ctx, export, owner, client)
+	return func(ctx context.Context, item exports.BatchItem) (string, error) {
+		link, err := service.ShareLink(ctx, item, owner, client)
 		if err != nil {
 			return "", err
 		}
