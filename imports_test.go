@@ -124,7 +124,7 @@ var importRules = []importRule{
 			module + "/httpapi/client", module + "/httpapi/internal/accept", module + "/httpapi/internal/auth",
 			module + "/httpapi/internal/bodies", module + "/httpapi/internal/budget", module + "/httpapi/internal/linkserve",
 			module + "/symbols/picture", module + "/httpapi/internal/ranges", module + "/httpapi/internal/stream",
-			"github.com/google/uuid", "github.com/go-json-experiment/json",
+			module + "/httpapi/internal/turns", "github.com/google/uuid", "github.com/go-json-experiment/json",
 		},
 		never:  []string{"database/sql"},
 		reason: "the handler calls services and never a storage driver",
@@ -135,8 +135,13 @@ var importRules = []importRule{
 		reason: "the budget knows no requests",
 	},
 	{
+		pkg:    "httpapi/internal/turns",
+		never:  []string{"net/http", "database/sql"},
+		reason: "it knows neither requests nor what they do",
+	},
+	{
 		pkg:    "httpapi/internal/auth",
-		may:    []string{module + "/keys", "golang.org/x/crypto/bcrypt"},
+		may:    []string{module + "/keys", module + "/httpapi/internal/turns", "golang.org/x/crypto/bcrypt"},
 		never:  []string{"net/http", "database/sql"},
 		reason: "a credential goes in, an identity or an error comes out; it knows no routes and writes no response",
 	},

@@ -13,6 +13,7 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi/internal/auth"
 	"example.com/canvasback/httpapi/internal/budget"
+	"example.com/canvasback/httpapi/internal/turns"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
 )
@@ -30,7 +31,7 @@ type API struct {
 	memory      *budget.Budget[client]
 	streams     *streamLimiter // downloads
 	changes     *streamLimiter // streams of changes
-	turns       *turns
+	turns       *turns.Turns[client]
 	refusals    *refusals
 	cors        cors
 	prefix      string // with a slash before it, or empty
@@ -74,9 +75,9 @@ func New(options *Options) (*API, error) {
 		auth:        checker,
 		crossOrigin: http.NewCrossOriginProtection(),
 		memory:      budget.New[client](opts.Limits.Memory),
+		turns:       new(turns.Turns[client]),
 		streams:     newStreamLimiter(opts.Limits.Downloads, 0, "downloads"),
 		changes:     newStreamLimiter(opts.Limits.ChangeStreams, opts.Limits.AllChangeStreams, "streams of changes"),
-		turns:       &turns{clients: make(map[client]*turn)},
 		refusals:    newRefusals(),
 		cors:        slices.Clone(opts.AllowedOrigins),
 		log:         opts.Logger,

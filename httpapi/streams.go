@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -70,50 +71,6 @@ func (l *streamLimiter) end(c streamClient) {
 	}
 }
 
-// turns lets each client do one expensive thing at a time, so that it leaves processors and
-// database connections to others.
-type turns struct {
-	mu      sync.Mutex
-	clients map[client]*turn
-}
-
-type turn struct {
-	taken  chan struct{}
-	users  int           // requests that have it or wait for it
-	failed chan struct{} // closed, after err is set, when the store was unavailable
-	err    error
-}
-
-func (t *turns) join(c client) *turn {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.clients[c] == nil {
-		t.clients[c] = &turn{taken: make(chan struct{}, 1), failed: make(chan struct{})}
-	}
-	t.clients[c].users++
-	return t.clients[c]
-}
-
-func (t *turns) leave(c client, own *turn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if own.users--; own.users == 0 && t.clients[c] == own {
-		delete(t.clients, c)
-	}
-}
-
-// fail ends the requests that wait with the error of an unavailable store, which would
-// otherwise make each of them wait for it in its turn.
-func (t *turns) fail(c client, own *turn, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.clients[c] == own {
-		own.err = err
-		close(own.failed)
-		delete(t.clients, c)
-	}
-}
-
 // refusals counts the requests of each client that were refused within a second.
 type refusals struct {
 	parked chan struct{} // held by each response that is delayed
@@ -168,26 +125,15 @@ func expensive(next endpoint) endpoint {
 }
 
 // inTurn calls f. If it is expensive, inTurn first waits until no other expensive request
-// of the client runs, as long as for memory.
+// of the client runs, as long as for memory. If one finds that the store is unavailable,
+// those that wait need not find out for themselves.
 func (c *call) inTurn(expensive bool, f func() error) error {
 	if !expensive {
 		return f()
 	}
-	turn := c.api.turns.join(c.client())
-	defer c.api.turns.leave(c.client(), turn)
-	select {
-	case turn.taken <- struct{}{}:
-		defer func() { <-turn.taken }()
-		err := f()
-		if isUnavailable(err) {
-			c.api.turns.fail(c.client(), turn, err)
-		}
-		return err
-	case <-turn.failed:
-		return turn.err
-	case <-time.After(c.api.options.Limits.IdleTimeout):
-		return budget.ErrExhausted
-	}
+	ctx, cancel := context.WithTimeoutCause(c.detached(), c.api.options.Limits.IdleTimeout, budget.ErrExhausted)
+	defer cancel()
+	return c.api.turns.Do(ctx, c.client(), isUnavailable, f)
 }
 
 // slowDown delays the response to a client that sends more requests instead of waiting, or

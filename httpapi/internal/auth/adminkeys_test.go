@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,6 +120,38 @@ func TestChecker_WaitIsBounded(t *testing.T) {
 			is.True(errors.Is(err, keys.ErrUnavailable))
 			is.Equal(time.Since(start), min(timeout, limit))
 		}
+	})
+}
+
+// TestChecker_NetworksCompareInTurn has a right key behind many wrong ones of another client
+// IP: it waits for one of them.
+func TestChecker_NetworksCompareInTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		checker, err := New(Options{AdminKeys: []string{hashKey(t, "right")}, Burst: 100, Interval: time.Hour, Timeout: time.Hour})
+		is.NoErr(err)
+		checker.admin.comparing <- struct{}{}
+		var wrong atomic.Int64
+		for range 50 {
+			go func() {
+				checker.Admin(t.Context(), "192.0.2.1", []string{"wrong"})
+				wrong.Add(1)
+			}()
+		}
+		synctest.Wait()
+		right := make(chan int64)
+		go func() {
+			_, err := checker.Admin(t.Context(), "198.51.100.1", []string{"right"})
+			is.NoErr(err)
+			right <- wrong.Load()
+		}()
+		synctest.Wait()
+		<-checker.admin.comparing
+		if before := <-right; before > 2 {
+			t.Errorf("%d wrong keys were compared before", before)
+		}
+		synctest.Wait()
 	})
 }
 

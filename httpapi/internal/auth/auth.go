@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/canvasback/httpapi/internal/turns"
 	"example.com/canvasback/keys"
 )
 
@@ -49,6 +50,7 @@ type Checker struct {
 	adminLimit   *limiter // of wrong admin keys
 	recentAdmins *recentUses
 	timeout      time.Duration
+	comparing    turns.Turns[string] // networks of client IPs
 }
 
 // New returns a Checker. An error means that a bcrypt hash is malformed.
@@ -127,7 +129,10 @@ func (c *Checker) Admin(ctx context.Context, ip string, values []string) (number
 	if slow {
 		ctx, cancel := context.WithTimeout(ctx, c.timeout)
 		defer cancel()
-		number, err = c.admin.compare(ctx, values[0])
+		err = c.comparing.Do(ctx, ip, nil, func() (err error) {
+			number, err = c.admin.compare(ctx, values[0])
+			return err
+		})
 		if err != nil || number > 0 { // not known to be wrong
 			c.adminLimit.refund(ip)
 		}
