@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -14,6 +15,8 @@ const (
 	minForeign, maxForeign = 16, 512 // characters of a raw key of another form
 
 	maxForeignPrefix = 32 // characters of ImportedKey.Prefix
+
+	foreignMask = "..." // end of Mask; that of other keys ends with digits
 )
 
 // ImportedKey is a key of another system. Digest is the SHA-256 of its raw key, and
@@ -60,7 +63,7 @@ func (s *Service) Import(ctx context.Context, list []ImportedKey) ([]int64, erro
 		seen[given.Digest] = true
 		keys[i] = Key{
 			Name: defaultName, Active: true, CreatedAt: now, UpdatedAt: now,
-			Digest: given.Digest, Prefix: given.Prefix, Mask: given.Prefix + "...",
+			Digest: given.Digest, Prefix: given.Prefix, Mask: given.Prefix + foreignMask,
 		}
 		given.Fields.apply(&keys[i])
 	}
@@ -84,6 +87,27 @@ func (k *ImportedKey) check() error {
 	return k.Fields.check()
 }
 
+type foundRaw struct {
+	*entry
+	err error
+}
+
+// findAll calls findRaw for each raw key, all at the same time.
+func (s *Service) findAll(ctx context.Context, raws []string) []foundRaw {
+	list := make([]foundRaw, len(raws))
+	now := time.Now()
+	leased := s.leases.use(now)
+	var calls sync.WaitGroup
+	for i, raw := range raws {
+		calls.Go(func() {
+			defer recoverToError(&list[i].err)
+			list[i].entry, list[i].err = s.findRaw(ctx, raw, leased, now)
+		})
+	}
+	calls.Wait()
+	return list
+}
+
 // RevokeRaw revokes up to 1000 raw keys, such as leaked ones: it deactivates the key of a
 // current one, and ends the overlap of a previous one. Others, page tokens included, are
 // ignored. It is a revoking call, and returns how many raw keys were accepted until then.
@@ -98,20 +122,20 @@ func (s *Service) RevokeRaw(ctx context.Context, raws []string, wrong func() err
 	var ids []int64
 	given := make(map[Digest]bool)
 	revoking := false
-	for _, raw := range raws {
-		now := time.Now()
-		e, err := s.findRaw(ctx, raw, s.leases.use(now), now)
-		switch {
-		case err == ErrMalformed:
-		case err == nil:
-			ids, given[e.digest], revoking = append(ids, e.key.ID), true, true
-		case err != ErrUnknown:
-			return 0, err
-		default: // another call may have just deleted it, and still wait
-			revoking = true
-			if wrong != nil {
-				if err := wrong(); err != nil {
-					return 0, err
+	for part := range slices.Chunk(raws, 16) {
+		for _, found := range s.findAll(ctx, part) {
+			switch {
+			case found.err == ErrMalformed:
+			case found.err == nil:
+				ids, given[found.digest], revoking = append(ids, found.key.ID), true, true
+			case found.err != ErrUnknown:
+				return 0, found.err
+			default: // another call may have just deleted it, and still wait
+				revoking = true
+				if wrong != nil {
+					if err := wrong(); err != nil {
+						return 0, err
+					}
 				}
 			}
 		}

@@ -2,6 +2,7 @@ package keys_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"log/slog"
@@ -228,5 +229,44 @@ func TestUpdateMany_WaitsOnce(t *testing.T) {
 		key, err := s.Get(t.Context(), 1000)
 		is.NoErr(err)
 		is.True(!key.Active)
+	})
+}
+
+// TestImport_TokenEndsWithTheOption has the token of an imported key after a restart
+// without the option.
+func TestImport_TokenEndsWithTheOption(t *testing.T) {
+	testRunning(t, keys.Options{ForeignKeys: true}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		const raw = "sk-sixteen-characters"
+		_, err := s.Import(t.Context(), []keys.ImportedKey{imported(raw)})
+		is.NoErr(err)
+		is.NoErr(verify(t, s, raw))
+		time.Sleep(defaultFlushInterval + time.Millisecond) // the public key is written
+
+		off := newService(t, store, nil)
+		is.Equal(verify(t, off, raw), keys.ErrMalformed)
+		is.Equal(verify(t, off, keys.RawKey(signToken(raw, tokenPayload(1, time.Now().Add(time.Hour))))), keys.ErrUnknown)
+	})
+}
+
+// TestRevokeRaw_LooksUpSeveralAtATime has a store that is far away.
+func TestRevokeRaw_LooksUpSeveralAtATime(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		var raws []string
+		for range 1000 {
+			raws = append(raws, string(issue(t, s, keys.Fields{}).Raw))
+		}
+		const latency = 10 * time.Millisecond
+		store.find.set(func(_ context.Context, next func() (keys.Key, error)) (keys.Key, error) {
+			time.Sleep(latency)
+			return next()
+		})
+		start := time.Now()
+		revoked, err := newService(t, store, nil).RevokeRaw(t.Context(), raws, nil)
+		is.NoErr(err)
+		is.Equal(revoked, 1000)
+		is.True(time.Since(start) < 200*latency)
+		store.find.set(func(context.Context, func() (keys.Key, error)) (keys.Key, error) { panic("of the store") })
+		_, err = s.RevokeRaw(t.Context(), raws[:1], nil)
+		is.True(errors.Is(err, keys.ErrUnavailable))
 	})
 }
