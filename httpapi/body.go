@@ -103,6 +103,7 @@ func (b *requestBody) readAll(factor int64) ([]byte, error) {
 // reserve is [call.reserve] while the body arrives. It may wait until the bodies of
 // others have arrived.
 func (b *requestBody) reserve(size int64) error {
+	b.control().SetReadDeadline(b.end) // over HTTP/2 it ends a body that nobody reads
 	err := b.call.reserveWithin(size, b.call.api.options.Limits.IdleTimeout)
 	b.missing = 0 // the client could not send during the wait
 	return err

@@ -329,3 +329,62 @@ func TestTurns_EndWithTheStore(t *testing.T) {
 		}
 	})
 }
+
+// TestBody_WaitsForMemoryOverHTTP2 has a body that waits for memory for longer than its
+// client may take to send a part of it.
+func TestBody_WaitsForMemoryOverHTTP2(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		h := newHarness(t, func(o *httpapi.Options) { o.Limits.Memory = 8 << 20 })
+		server := &http.Server{Handler: httpapi.Handler(&h.options), Protocols: new(http.Protocols)}
+		server.Protocols.SetHTTP1(true)
+		server.Protocols.SetUnencryptedHTTP2(true)
+		httpapi.ConfigureServer(server)
+		listener := newPipeListener()
+		var all sync.WaitGroup
+		defer all.Wait()
+		all.Go(func() { server.Serve(listener) })
+		defer server.Close()
+		_, err := h.options.Symbols.CreateFolder(t.Context(), "A")
+		is.NoErr(err)
+
+		// send sends a symbol, and its last bytes after a pause.
+		send := func(http2 bool, size int, pause time.Duration) (status int) {
+			transport := &http.Transport{
+				DialContext: func(context.Context, string, string) (net.Conn, error) { return listener.dial(), nil },
+				Protocols:   new(http.Protocols),
+			}
+			transport.Protocols.SetHTTP1(!http2)
+			transport.Protocols.SetUnencryptedHTTP2(http2)
+			defer transport.CloseIdleConnections()
+			text := `{"name":"n","type":"text/plain","data":"` + strings.Repeat("x", size) + `"}`
+			reader, writer := io.Pipe()
+			all.Go(func() {
+				rest := len(text) - 5000*int(pause/time.Second)
+				io.WriteString(writer, text[:rest])
+				for ; rest < len(text); rest += 5000 {
+					time.Sleep(time.Second)
+					io.WriteString(writer, text[rest:rest+5000])
+				}
+				writer.Close()
+			})
+			request, err := http.NewRequestWithContext(t.Context(), "POST", "http://canvas.example/symbol/folders/1/symbols", reader)
+			is.NoErr(err)
+			request.ContentLength = int64(len(text))
+			request.Header.Set("X-Api-Key", h.keyOf(""))
+			request.Header.Set("Content-Type", "application/json")
+			response, err := transport.RoundTrip(request)
+			is.NoErr(err)
+			defer response.Body.Close()
+			return response.StatusCode
+		}
+		for range 2 { // these take the memory
+			all.Go(func() { is.Equal(send(false, 1_700_000, 15*time.Second), http.StatusCreated) })
+			synctest.Wait()
+		}
+		start := time.Now()
+		is.Equal(send(true, 3_000_000, 0), http.StatusCreated)
+		is.True(time.Since(start) > 10*time.Second)
+	})
+}

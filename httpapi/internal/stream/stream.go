@@ -33,7 +33,8 @@ type Writer struct {
 	control       *http.ResponseController
 	conn          net.Conn // serves this response and nothing else; nil if it is unknown
 	timeout       time.Duration
-	chunkSize     int   // bytes per write
+	chunkSize     int // bytes per write
+	http2         bool
 	serverTimeout bool  // the server sets a write deadline for each request
 	noFlush       bool  // see canFlush
 	untilClose    bool  // closing the connection ends the body
@@ -53,6 +54,7 @@ func New(w http.ResponseWriter, r *http.Request, idleTimeout time.Duration) *Wri
 		conn:          http1Conn(r),
 		timeout:       idleTimeout,
 		chunkSize:     ChunkSize,
+		http2:         r.ProtoMajor > 1,
 		serverTimeout: server != nil && server.WriteTimeout > 0,
 		noFlush:       !canFlush(innermost(w)),
 	}
@@ -68,6 +70,7 @@ func New(w http.ResponseWriter, r *http.Request, idleTimeout time.Duration) *Wri
 
 // Write implements [io.Writer].
 func (w *Writer) Write(p []byte) (n int, err error) {
+	defer w.endDeadline()
 	for n < len(p) && err == nil {
 		w.extendDeadline()
 		var m int
@@ -101,6 +104,7 @@ func (w *Writer) Flush() error {
 		return http.ErrNotSupported
 	}
 	w.extendDeadline()
+	defer w.endDeadline()
 	w.flushed = true
 	return w.control.Flush()
 }
@@ -155,6 +159,7 @@ func copyBuffer() (buffer []byte, free func()) {
 }
 
 func (w *Writer) copyFile(file *os.File, size int64) (n int64, err error) {
+	defer w.endDeadline()
 	for size < 0 || n < size {
 		want := int64(ChunkSize)
 		if size >= 0 {
@@ -192,14 +197,21 @@ func (w *Writer) Finish() {
 	w.control.SetWriteDeadline(time.Time{})
 }
 
-// extendDeadline sets the deadline of a chunk. It is left in place between chunks, where
-// it has no effect.
+// extendDeadline sets the deadline of a chunk.
 func (w *Writer) extendDeadline() {
 	set := w.control.SetWriteDeadline
 	if w.conn != nil {
 		set = w.conn.SetWriteDeadline
 	}
 	set(time.Now().Add(w.timeout))
+}
+
+// endDeadline ends the deadline of a chunk over HTTP/2, where it would reset the stream
+// while nothing is written. Over HTTP/1 it has no effect then.
+func (w *Writer) endDeadline() {
+	if w.http2 {
+		w.control.SetWriteDeadline(time.Time{})
+	}
 }
 
 // Abort resets the connection of a response, or the stream over HTTP/2, so that

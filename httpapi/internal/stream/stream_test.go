@@ -426,3 +426,43 @@ func TestWriter_FewCopiesHaveLargeBuffers(t *testing.T) {
 	copies.Wait()
 	is.Equal(len(largeInUse), 0)
 }
+
+// TestWriter_PausesOfTheSource has a response whose source pauses for longer than a client
+// may, over HTTP/1 and HTTP/2.
+func TestWriter_PausesOfTheSource(t *testing.T) {
+	t.Parallel()
+	const idle = 100 * time.Millisecond
+	file := filepath.Join(t.TempDir(), "file")
+	is.New(t).NoErr(os.WriteFile(file, []byte("kernel"), 0o600))
+	for _, major := range []int{1, 2} {
+		t.Run(fmt.Sprint("HTTP/", major), func(t *testing.T) {
+			is := is.New(t)
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				is.Equal(r.ProtoMajor, major)
+				source, err := os.Open(file)
+				is.NoErr(err)
+				defer source.Close()
+				out := New(w, r, idle)
+				for _, step := range []func(){
+					func() { out.Write([]byte("first,")) },
+					func() { out.Flush() },
+					func() { out.Copy(source, -1) },
+					func() { out.Write([]byte(",last")) },
+				} {
+					step()
+					time.Sleep(3 * idle)
+				}
+				out.Finish()
+			}))
+			server.EnableHTTP2 = major == 2
+			server.StartTLS()
+			defer server.Close()
+			response, err := server.Client().Get(server.URL)
+			is.NoErr(err)
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			is.NoErr(err)
+			is.Equal(string(body), "first,kernel,last")
+		})
+	}
+}
