@@ -132,6 +132,8 @@ func (s *Service) fact(exportedURL string, file *File) *filefacts.Fact {
 	return s.facts.Confirm(factKey(exportedURL), file.Validator, file.Size)
 }
 
+// locate returns the opener of an exported URL. With an error the URL is nil if it is
+// malformed.
 func (s *Service) locate(exportedURL string) (*url.URL, Opener, error) {
 	u, err := url.Parse(exportedURL)
 	if err != nil {
@@ -139,7 +141,7 @@ func (s *Service) locate(exportedURL string) (*url.URL, Opener, error) {
 	}
 	opener := s.opener(u)
 	if opener == nil {
-		return nil, nil, ErrForbidden
+		return u, nil, ErrForbidden
 	}
 	return u, opener, nil
 }

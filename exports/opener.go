@@ -70,9 +70,9 @@ type Presigner interface {
 	PublicURL(ctx context.Context, u *url.URL, fileName string) (string, error)
 }
 
-// PrivateOpener is an optional interface of an [Opener] with files that clients cannot
-// download from the exported URL. Those of a [Presigner] have a URL of their own;
-// others have a download link.
+// PrivateOpener is an optional interface of an [Opener] with files at http and https URLs
+// that clients cannot download. Files at URLs of other schemes are always private. Those of
+// a [Presigner] have a URL of their own; others have a download link.
 type PrivateOpener interface {
 	Opener
 
@@ -119,7 +119,7 @@ type ResolveRequest struct {
 
 // Resolution is the export of a source.
 type Resolution struct {
-	ExportedURL string // must be allowed like that of a registration
+	ExportedURL string // must be allowed like that of a registration, and last for [Options.LinkLifetime]
 	FileName    string // may be empty
 	Register    bool   // store the export for later requests
 }

@@ -203,3 +203,25 @@ func TestShareLink_OfTheRegisteredFile(t *testing.T) {
 	is.NoErr(err)
 	is.Equal(body, contentOf(a))
 }
+
+// TestService_OtherSchemesArePrivate has URLs that only an opener of the application, or of
+// an earlier configuration, can know.
+func TestService_OtherSchemesArePrivate(t *testing.T) {
+	is := is.New(t)
+	opener := blobs{rows: map[string][]byte{"17": []byte("a plan")}}
+	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
+	registration := exports.Registration{SourceURL: "s", ExportedURL: "blob://database/17"}
+	_, _, err := s.Register(t.Context(), registration)
+	is.NoErr(err)
+	registration.PublicOnly = true
+	_, _, err = s.Register(t.Context(), registration)
+	is.Equal(err, exports.ErrPrivate)
+	item, err := s.FindItem(t.Context(), exports.BatchItem{SourceURL: "s"})
+	is.NoErr(err)
+	url, err := s.PublicURL(t.Context(), item, func(context.Context, exports.BatchItem) (string, error) { return "link", nil })
+	is.NoErr(err)
+	is.Equal(url, "link")
+	item.Export.ExportedURL = "s3://former/a.pdf"
+	_, err = s.PublicURL(t.Context(), item, nil)
+	is.True(errors.Is(err, exports.ErrForbidden))
+}

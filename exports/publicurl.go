@@ -5,14 +5,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"example.com/canvasback/exports/filename"
 	"example.com/canvasback/exports/internal/prefetch"
 )
 
-// PrivateURL returns the URL of a file of a [PrivateOpener] for a client, such as that of
+// PrivateURL returns the URL of a private file, see [PrivateOpener], for a client, such as that of
 // a link of [Service.ShareLink]. It must be safe for concurrent use.
 type PrivateURL func(ctx context.Context, item BatchItem) (string, error)
 
@@ -26,13 +25,8 @@ func (s *Service) PublicURL(ctx context.Context, item BatchItem, private Private
 	}
 	export := item.Export
 	u, opener, err := s.locate(export.ExportedURL)
-	if err != nil {
-		if u, err := url.Parse(export.ExportedURL); err != nil || u.Scheme != "http" && u.Scheme != "https" {
-			return "", ErrForbidden
-		}
-		return export.ExportedURL, nil
-	}
-	if presigner, ok := opener.(Presigner); ok {
+	switch presigner, ok := opener.(Presigner); {
+	case ok:
 		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
 		defer cancel()
 		public, err := presigner.PublicURL(ctx, u, filename.Clean(export.FileName))
@@ -40,11 +34,12 @@ func (s *Service) PublicURL(ctx context.Context, item BatchItem, private Private
 			return "", openError(err, context.Cause(ctx))
 		}
 		return public, nil
+	case err != nil && (u == nil || !isWeb(u)):
+		return "", err
+	case err == nil && isPrivate(opener, u):
+		return private(ctx, item)
 	}
-	if local, ok := opener.(PrivateOpener); !ok || !local.IsPrivate(u) {
-		return export.ExportedURL, nil
-	}
-	return private(ctx, item)
+	return export.ExportedURL, nil
 }
 
 // PublicURLs returns the PublicURL of each item that has one, and an element for

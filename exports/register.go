@@ -110,12 +110,15 @@ func (s *Service) check(r Registration) (export Export, err error) {
 
 // isPrivate reports whether clients need the opener for the file at u.
 func isPrivate(opener Opener, u *url.URL) bool {
-	if _, ok := opener.(Presigner); ok {
+	if _, ok := opener.(Presigner); ok || !isWeb(u) {
 		return true
 	}
 	private, ok := opener.(PrivateOpener)
 	return ok && private.IsPrivate(u)
 }
+
+// isWeb reports whether clients can know the scheme of u.
+func isWeb(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
 
 // Register registers the export of a source in place of a previous one; created reports
 // that there was none. The error matches [ErrInvalid] if a field is invalid or the
