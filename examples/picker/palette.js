@@ -132,6 +132,7 @@ export class CanvasbackPalette extends HTMLElement {
 	async #change(change) {
 		const { folders, folderIds } = change;
 		const { signal } = this.#connection;
+		const shown = this.#folders.value;
 		try {
 			if (folders) await this.#readFolders(signal);
 		} catch (error) {
@@ -139,7 +140,7 @@ export class CanvasbackPalette extends HTMLElement {
 			this.#retry(() => this.#change(change), signal);
 			return;
 		}
-		const isShown = this.#search.value || !folderIds || folderIds.includes(Number(this.#folders.value));
+		const isShown = this.#search.value || !folderIds || folderIds.includes(Number(this.#folders.value)) || this.#folders.value !== shown;
 		if (isShown) this.#read(this.#symbols.length);
 	}
 

@@ -296,3 +296,17 @@ func TestPicker_AddsStamps(t *testing.T) {
 	})()`)
 	is.Equal(got, []string{"default", "Gate valve,image/png,attachment 1,true", "Globe valve,image/png,attachment 2,true"})
 }
+
+// TestPicker_ShownFolderIsDeleted: the palette shows the folder that its select shows then.
+func TestPicker_ShownFolderIsDeleted(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := startPicker(t)
+	pumps := s.folder("Pumps", "Centrifugal")
+	s.folder("Valves", "Ball", "Check")
+	b := openTab(t, s.pageURL)
+	b.wait(inPalette(`options.length === 1 && options[0].innerText.trim() === "Centrifugal"`))
+	is.NoErr(s.Symbols.DeleteFolder(t.Context(), pumps.ID, symbols.Any, 0))
+	b.wait(inPalette(`root.querySelector("select").selectedOptions[0].text === "Valves"`))
+	b.wait(inPalette(`options.map((one) => one.innerText.trim()).join() === "Ball,Check"`))
+}
