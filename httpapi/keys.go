@@ -230,7 +230,7 @@ func (e keyEndpoints) rotateKey(ctx context.Context, t target, in rotateKeyReque
 	}
 	previous := "The previous key no longer works."
 	if !issued.Key.PreviousExpiresAt.IsZero() {
-		previous = "The previous key works until " + formatTime(issued.Key.PreviousExpiresAt) + "."
+		previous = "The previous key ends at " + formatTime(issued.Key.PreviousExpiresAt) + "."
 	}
 	return issuedReply("API key rotated. "+previous+" Store the new one now: it is not shown again.", issued)
 }

@@ -94,6 +94,7 @@ func (r *Resources) addBody(c *call) error {
 		r.SymbolIDs = append(r.SymbolIDs, ids...)
 	}
 	json.Unmarshal(in.ExportedURL, &r.ExportedURL)
+	r.ExportedURL = strings.TrimSpace(r.ExportedURL)
 	r.addSource(c.api.exports, in.SourceFileURL)
 	var items []jsontext.Value
 	json.Unmarshal(in.Items, &items)

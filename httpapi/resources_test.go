@@ -46,7 +46,7 @@ func TestRequestResources(t *testing.T) {
 	want("POST", "/viewer/exports/download", `{"sourceFileUrl":" s "}`, 200, httpapi.Resources{Sources: []string{"s"}})
 	want("POST", "/viewer/exports/download-batch", `{"items":[{"sourceFileUrl":"s"},{"sourceFileUrl":""},{},5,{"sourceFileUrl":"t"}]}`, 200,
 		httpapi.Resources{Sources: []string{"s", "t"}})
-	want("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"`+filesURL+`a"}`, 200,
+	want("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":" `+filesURL+`a\n"}`, 200,
 		httpapi.Resources{Sources: []string{"s"}, ExportedURL: filesURL + "a"})
 	link := want("POST", "/viewer/exports/links", `{"items":[{"sourceFileUrl":"s"}]}`, 201, httpapi.Resources{Sources: []string{"s"}}).object()["url"].(string)
 	got = httpapi.Resources{}

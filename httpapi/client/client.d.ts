@@ -134,7 +134,7 @@ export interface Client extends Operations {
 	 * Sends a request for a path below the API, such as `symbol/folders`, or with a slash before it, an
 	 * application's own route of the same origin. `json` is sent as JSON, `body` as it is.
 	 */
-	request(method: string, path: string | URL, options?: RequestOptions & { json?: unknown; body?: BodyInit | null }): Promise<Response>;
+	request(method: string, path: string | URL, options?: RequestOptions & { json?: unknown; body?: RequestInit["body"] }): Promise<Response>;
 }
 
 /** What may have changed. More may be named than has changed, never less. */
@@ -203,7 +203,7 @@ export interface Operations {
 	 * Imports a zip, a library or a picture, whose symbol gets the `name`. The default is that of a
 	 * `File`, without its extension. The body of a 400 may have `rejected`.
 	 */
-	importSymbols(id: number, body: Exclude<BodyInit, ReadableStream>, options?: RequestOptions & { dryRun?: boolean; skip?: boolean; name?: string }): Promise<ImportResponse>;
+	importSymbols(id: number, body: Exclude<NonNullable<RequestInit["body"]>, ReadableStream>, options?: RequestOptions & { dryRun?: boolean; skip?: boolean; name?: string }): Promise<ImportResponse>;
 
 	/** With `fields`, such as `tags,meta`, the record has these. */
 	getSymbol<T extends string | undefined = undefined>(

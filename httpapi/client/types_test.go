@@ -51,6 +51,8 @@ func TestTypes_AreThoseOfTheDocument(t *testing.T) {
 	for _, command := range []string{
 		"openapi-typescript --default-non-nullable false -o schema.d.ts openapi.json",
 		"tsc --strict --noEmit --target es2022 --module esnext --moduleResolution bundler --lib es2022,dom check.ts",
+		"npm install --prefer-offline --no-save @types/node@24.10.1",
+		"tsc --strict --noEmit --target es2022 --module nodenext --lib es2022 --types node client.d.ts", // without a browser
 	} {
 		output, err := npx(dir, strings.Fields(command)...).CombinedOutput()
 		t.Logf("%s", output)
