@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -49,12 +50,17 @@ func main() {
 func run(ctx context.Context, log *slog.Logger, file, addr string) error {
 	// The application's database. The names of Canvasback's tables begin with
 	// canvasback_, so that they do not collide with its own.
+	if created, err := os.OpenFile(file, os.O_CREATE, 0o600); err == nil { // it has the URLs of files
+		created.Close()
+	}
 	pool, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)"+
 		"&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)")
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
+	pool.SetMaxOpenConns(runtime.NumCPU() + 1)
+	pool.SetMaxIdleConns(runtime.NumCPU() + 1)
 	db, err := sqlite.New(pool)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"log"
 	"net/http"
+	"os"
 
 	_ "modernc.org/sqlite"
 
@@ -43,6 +44,7 @@ func main() {
 
 // open opens and migrates a SQLite database.
 func open(ctx context.Context, file string) *sqlite.DB {
+	must(os.OpenFile(file, os.O_CREATE, 0o600)).Close() // it has the URLs of files
 	const pragmas = "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 	db := must(sqlite.New(must(sql.Open("sqlite", "file:"+file+pragmas))))
 	if err := db.Migrate(ctx); err != nil {

@@ -14,13 +14,13 @@ import (
 )
 
 func main() {
-	seed, err := hkdf.Key(sha256.New, []byte(os.Getenv("API_KEY")), nil, "canvasback page token", ed25519.SeedSize)
-	if err != nil {
-		log.Fatal(err)
+	id, raw := json.Number(os.Getenv("KEY_ID")), []byte(os.Getenv("API_KEY"))
+	seed, err := hkdf.Key(sha256.New, raw, nil, "canvasback page token", ed25519.SeedSize)
+	if err != nil || id == "" || len(raw) == 0 {
+		log.Fatal("KEY_ID and API_KEY must be those of a client key")
 	}
-	expires := time.Now().Add(time.Hour).Unix()
 	// "s" are the scopes of the token, and "x" its sources; both may be absent.
-	payload, err := json.Marshal(map[string]any{"k": json.Number(os.Getenv("KEY_ID")), "e": expires, "s": []string{"symbols:read"}})
+	payload, err := json.Marshal(map[string]any{"k": id, "e": time.Now().Add(time.Hour).Unix(), "s": []string{"symbols:read"}})
 	if err != nil {
 		log.Fatal(err)
 	}
