@@ -36,9 +36,12 @@ func run(ctx context.Context, lookup func(string) (string, bool), environ []stri
 	limit, _ := memlimit.Set(memlimit.WithProvider(goMemory))
 	p.api.Limits.Memory = min(limit/4, 256<<20)
 
+	if err := p.openDatabase(ctx); err != nil {
+		return err
+	}
 	startup, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	for _, step := range []func(context.Context) error{p.openDatabase, p.openFiles, p.createServices, p.observe, p.startTLS} {
+	for _, step := range []func(context.Context) error{p.openFiles, p.createServices, p.observe, p.startTLS} {
 		if err := step(startup); err != nil {
 			return err
 		}
@@ -120,7 +123,9 @@ func (p *program) warn(environ []string) {
 // that a mistake in DATABASE_URL is reported first.
 func (p *program) openDatabase(ctx context.Context) (err error) {
 	p.postgres.Logger = p.log
-	if p.db, err = database.Open(ctx, p.databaseURL, &p.postgres); err != nil {
+	open, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if p.db, err = database.Open(open, p.databaseURL, &p.postgres); err != nil {
 		return fmt.Errorf("DATABASE_URL: %w", err)
 	}
 	p.closers = append(p.closers, p.db.Close)
@@ -132,7 +137,7 @@ func (p *program) openDatabase(ctx context.Context) (err error) {
 	}
 	p.closers = append(p.closers, func() { p.listener.Close() })
 	p.url = p.urlOf(p.listener.Addr())
-	if err := p.db.Migrate(ctx, p.log); err != nil {
+	if err := p.db.Migrate(ctx, p.log); err != nil { // for as long as it takes
 		return fmt.Errorf("DATABASE_URL: %w", err)
 	}
 	return nil
