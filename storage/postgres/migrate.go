@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"example.com/canvasback/storage/internal/migration"
 	"example.com/canvasback/storage/internal/sqlstore"
@@ -45,8 +47,25 @@ func pending(ctx context.Context, db *database) ([]migration.Migration, error) {
 // asWritten does not qualify the names in a statement.
 func asWritten(statement string) string { return statement }
 
-// apply runs a migration, unless another process has already done so.
+// apply runs a migration, unless another process has already done so. While others have a
+// lock that it needs, such as a backup, it tries again: requests of other processes wait
+// behind a statement that waits for a lock.
 func apply(ctx context.Context, db *database, m migration.Migration) error {
+	const lockNotAvailable = "55P03"
+	for {
+		err := tryApply(ctx, db, m)
+		if pgErr, ok := errors.AsType[*pgconn.PgError](err); !ok || pgErr.Code != lockNotAvailable {
+			return err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func tryApply(ctx context.Context, db *database, m migration.Migration) error {
 	return db.transact(ctx, asWritten, func(tx sqlstore.Tx) error {
 		schema, err := resolveSchema(ctx, tx, db.schema)
 		if err != nil {
@@ -57,6 +76,9 @@ func apply(ctx context.Context, db *database, m migration.Migration) error {
 		}
 		version, _, err := schemaVersion(ctx, tx, schema)
 		if err != nil || version >= m.Version {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '500ms'`); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, m.SQL); err != nil {

@@ -5,14 +5,18 @@ import (
 	"crypto/sha256"
 	"io/fs"
 	"net/url"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/internal/migration"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/testflag"
@@ -142,12 +146,82 @@ func TestMigrate_FollowsSearchPath(t *testing.T) {
 	is.True(err != nil && strings.Contains(err.Error(), "search_path")) // names the cause
 }
 
+// migrateTo applies the first n migrations, as an earlier version did.
+func migrateTo(t *testing.T, pool *pgxpool.Pool, n int) {
+	t.Helper()
+	execute(t, pool, `
+		CREATE TABLE canvasback_migrations (
+			version    integer        NOT NULL PRIMARY KEY,
+			title      text           NOT NULL,
+			applied_at timestamptz(3) NOT NULL DEFAULT now()
+		)`)
+	for _, m := range must(migration.Read(postgres.Migrations))[:n] {
+		execute(t, pool, m.SQL)
+		must(pool.Exec(t.Context(), `INSERT INTO canvasback_migrations (version, title) VALUES ($1, $2)`, m.Version, m.Title))
+	}
+}
+
+// TestMigrate_WaitsWithoutBlocking migrates during a backup: reads of other processes must
+// not wait behind a migration that waits.
+func TestMigrate_WaitsWithoutBlocking(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	dsn := pgtest.Database(t)
+	pool := connect(t, dsn)
+	migrateTo(t, pool, 16)
+	dump := begin(t, pool, `LOCK TABLE canvasback_symbols, canvasback_folders IN ACCESS SHARE MODE`)
+	db := must(postgres.New(connect(t, dsn), nil))
+	done := make(chan error, 1)
+	go func() { done <- db.Migrate(t.Context()) }()
+	for {
+		if count(t, pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0 {
+			break
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	must(pool.Exec(ctx, `SELECT count(*) FROM canvasback_folders, canvasback_symbols`))
+	is.NoErr(dump.Commit(t.Context()))
+	is.NoErr(<-done)
+	checkWorks(t, db)
+}
+
+// TestMigrate_AfterRestoreOfOlderBackup follows DEPLOY.md.
+func TestMigrate_AfterRestoreOfOlderBackup(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"pg_dump", "pg_restore"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(err)
+		}
+	}
+	is := is.New(t)
+	dsn := pgtest.Database(t)
+	execute(t, connect(t, dsn), `CREATE SCHEMA viewer`)
+	pool := connect(t, dsn+"&search_path=viewer")
+	migrateTo(t, pool, 16)
+	dump := filepath.Join(t.TempDir(), "canvasback.dump")
+	command := func(name string, args ...string) {
+		t.Helper()
+		if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", name, err, out)
+		}
+	}
+	command("pg_dump", "--format=custom", "--no-owner", "--schema=viewer", "--file="+dump, dsn)
+	migrate(t, pool)
+	execute(t, pool, `DROP SCHEMA viewer CASCADE`)
+	command("pg_restore", "--clean", "--if-exists", "--single-transaction", "--no-owner", "--dbname="+dsn, dump)
+	db := must(postgres.New(connect(t, dsn), &postgres.Options{Schema: "viewer"}))
+	is.NoErr(db.Migrate(t.Context()))
+	checkWorks(t, db)
+}
+
 // Triggers work in sessions with another search_path, and for roles with only
 // the rights that the package comment lists.
 func TestMigrate_TriggersWorkForOtherRole(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
+	execute(t, pool, `ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC`)
 	owner := must(postgres.New(pool, &postgres.Options{Schema: "viewer"}))
 	is.NoErr(owner.Migrate(t.Context()))
 	before, err := owner.Keys().Changes(t.Context(), 0)
@@ -171,6 +245,8 @@ func TestMigrate_TriggersWorkForOtherRole(t *testing.T) {
 		INSERT INTO viewer.canvasback_symbols (folder_id, name, type, data)
 			VALUES (1, 'symbol', '', '');
 		UPDATE viewer.canvasback_symbols SET name = 'renamed';
+		INSERT INTO viewer.canvasback_exports (source_digest, source_url, exported_url, file_name, created_at, updated_at)
+			VALUES (sha256('source'), 'source', '', '', now(), now());
 		COMMIT`)
 	after, err := owner.Keys().Changes(t.Context(), before.Epoch)
 	is.NoErr(err)

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/matryer/is"
 
@@ -35,5 +36,23 @@ func TestStorage_ExplainsSequenceBehindIDs(t *testing.T) {
 	folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "second"})
 	is.NoErr(err)
 	is.True(folder.ID > 1)
+
+	// What is in the trash can be restored: new records do not get its ids.
+	symbol := func() int64 {
+		return must(store.InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1)))[0].ID
+	}
+	deletion := symbols.Deletion{Match: symbols.Any, Stamp: symbols.Stamp{At: time.Now()}}
+	is.NoErr(store.DeleteSymbols(t.Context(), []int64{symbol()}, deletion))
+	is.NoErr(store.DeleteFolder(t.Context(), must(store.InsertFolder(t.Context(), symbols.Folder{Name: "third"})).ID, deletion))
+	for _, table := range []string{"folders", "symbols", "trash"} {
+		execute(t, pool, `SELECT setval(pg_get_serial_sequence('canvasback_`+table+`', 'id'), 1, false)`)
+	}
+	execute(t, pool, string(documented[1]))
+	must(store.InsertFolder(t.Context(), symbols.Folder{Name: "fourth"}))
+	is.NoErr(store.DeleteSymbols(t.Context(), []int64{symbol()}, deletion))
+	for _, entry := range must(store.ListTrash(t.Context(), time.Time{}, symbols.Range{})).Entries {
+		_, err := store.RestoreTrash(t.Context(), entry.ID, time.Time{}, deletion.Stamp, func(e symbols.TrashEntry) (int64, error) { return e.FolderID, nil })
+		is.NoErr(err)
+	}
 	is.Equal(count(t, pool, `SELECT count(*) FROM pg_sequences WHERE last_value IS NULL AND sequencename LIKE '%_id_seq'`), 0)
 }

@@ -23,7 +23,7 @@ var postgresDriver = driver{
 		"0001_initial", "0002_key_changes", "0003_links", "0004_fact_revision", "0005_exports_admin", "0006_id_bounds",
 		"0007_key_fields", "0008_symbol_segments", "0009_trigger_plans", "0010_export_scan", "0011_key_tokens",
 		"0012_fence", "0013_symbol_details", "0014_link_bounds", "0015_trash", "0016_key_usage",
-		"0017_tenants", "0018_tenant_segments",
+		"0017_tenants", "0018_tenant_segments", "0019_tenant_source",
 	},
 
 	now:   `now()`,
