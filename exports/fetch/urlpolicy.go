@@ -79,7 +79,7 @@ func (p *urlPolicy) canonicalURL(u *url.URL) (*url.URL, error) {
 	}
 	return &url.URL{
 		Scheme:     scheme,
-		Host:       joinHostPort(host, port, scheme),
+		Host:       strings.TrimSuffix(net.JoinHostPort(host, port), ":"+defaultPorts[scheme]),
 		Path:       u.Path,
 		RawPath:    u.RawPath,
 		ForceQuery: u.ForceQuery,
@@ -203,15 +203,3 @@ func canonicalPort(port, scheme string) (string, error) {
 }
 
 var defaultPorts = map[string]string{"http": "80", "https": "443"}
-
-// joinHostPort joins a canonical host and port for a URL. It omits the default
-// port of the scheme.
-func joinHostPort(host, port, scheme string) string {
-	if port != defaultPorts[scheme] {
-		return net.JoinHostPort(host, port)
-	}
-	if strings.Contains(host, ":") {
-		return "[" + host + "]"
-	}
-	return host
-}

@@ -1,8 +1,10 @@
 package s3
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"regexp"
 	"strings"
@@ -32,16 +34,11 @@ func parseEndpoint(text string, virtualHost bool) (endpoint, error) {
 // canonicalHost returns the host and port of a URL in lower case, without a
 // trailing dot and the default port of the scheme.
 func canonicalHost(u *url.URL) string {
-	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	port := u.Port()
-	if port == "" || u.Scheme == "http" && port == "80" || u.Scheme == "https" && port == "443" {
-		return host
-	}
-	return host + ":" + port
+	host, standard := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), defaultPorts[u.Scheme]
+	return strings.TrimSuffix(net.JoinHostPort(host, cmp.Or(u.Port(), standard)), ":"+standard)
 }
+
+var defaultPorts = map[string]string{"http": "80", "https": "443"}
 
 // dnsLabel matches buckets that can be a label of a host. A dot would not match the
 // wildcard of a certificate.

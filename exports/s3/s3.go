@@ -80,7 +80,7 @@ func New(options *Options) (*Opener, error) {
 	fetching.OnlyAllowed, fetching.AllowedHosts = true, nil
 	for _, location := range o.locations {
 		u := o.endpoint.objectURL(object{bucket: location.bucket})
-		port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+		port := cmp.Or(u.Port(), defaultPorts[u.Scheme])
 		fetching.AllowedHosts = append(fetching.AllowedHosts, net.JoinHostPort(u.Hostname(), port))
 	}
 	fetching.MaxRedirects = -1
