@@ -60,8 +60,6 @@ func newAdminKeys(list []string) (*adminKeys, error) {
 	return k, nil
 }
 
-func (k *adminKeys) empty() bool { return len(k.list) == 0 }
-
 // isClear reports whether the key with the number is configured in clear.
 func (k *adminKeys) isClear(number int) bool {
 	return slices.ContainsFunc(k.list, func(a *adminKey) bool { return a.number == number && a.hash == nil })

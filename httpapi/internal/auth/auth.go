@@ -111,7 +111,7 @@ func (c *Checker) Token(ctx context.Context, ip func() string, values []string, 
 // a client IP holds for right keys too, except for a long one in clear that it used recently.
 func (c *Checker) Admin(ctx context.Context, ip string, values []string) (number int, err error) {
 	switch {
-	case c.admin.empty():
+	case len(c.admin.list) == 0:
 		return 0, ErrAdminOff
 	case len(values) != 1:
 		return 0, ErrAdminKeyMissing

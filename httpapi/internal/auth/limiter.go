@@ -31,10 +31,7 @@ func Network(clientIP string) string {
 	if err != nil || ip.Unmap().Is4() {
 		return clientIP
 	}
-	prefix, err := ip.WithZone("").Prefix(64) // one customer has a /64 or more
-	if err != nil {
-		return clientIP
-	}
+	prefix, _ := ip.WithZone("").Prefix(64) // one customer has a /64 or more; no error for IPv6
 	return prefix.String()
 }
 
