@@ -8,16 +8,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"example.com/canvasback/httpapi/internal/bodies"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
 )
-
-// apiKeyRecord is the JSON form of a key.
-type apiKeyRecord keys.Key
-
-// MarshalJSON implements [json.Marshaler].
-func (k apiKeyRecord) MarshalJSON() ([]byte, error) { return appendKey(nil, (*keys.Key)(&k)), nil }
 
 // appendKey appends a key as JSON. Reflection would take more time for a page than
 // the store does.
@@ -113,9 +109,9 @@ func (in *keyChanges) fields() (keys.Fields, error) {
 }
 
 type issuedKeyResponse struct {
-	Message string       `json:"message"`
-	APIKey  string       `json:"apiKey"`
-	Key     apiKeyRecord `json:"key"`
+	Message string         `json:"message"`
+	APIKey  string         `json:"apiKey"`
+	Key     jsontext.Value `json:"key"`
 }
 
 // keyEndpoints are the endpoints of client keys.
@@ -147,7 +143,7 @@ func issuedReply(message string, issued keys.Issued) (reply, error) {
 	out, err := jsonReply(issuedKeyResponse{
 		Message: message,
 		APIKey:  string(issued.Raw),
-		Key:     apiKeyRecord(issued.Key),
+		Key:     appendKey(nil, &issued.Key),
 	})
 	out.created = Resource{Kind: "key", ID: issued.Key.ID}
 	return out, err
