@@ -147,8 +147,7 @@ func (e exportEndpoints) listExports(c *call) (err error) {
 			return list.Exports, list.More, err
 		},
 		append: func(dst []byte, export *exports.Export) []byte {
-			record, _ := marshal(e.adminRecord(*export)) // texts and numbers always encode
-			return append(dst, record...)
+			return append(dst, marshal(e.adminRecord(*export))...)
 		},
 		id:           func(export *exports.Export) int64 { return export.ID },
 		size:         func(export *exports.Export) int64 { return 3 * exportSize(*export) },
@@ -162,7 +161,7 @@ func (e exportEndpoints) getExport(ctx context.Context, t target) (reply, error)
 	if err != nil {
 		return reply{}, noExport(err)
 	}
-	return jsonReply(e.adminRecord(export))
+	return reply{body: marshal(e.adminRecord(export))}, nil
 }
 
 // exportOf returns the export of the id in the path of a request without input.

@@ -62,10 +62,10 @@ func (c *call) fail(err error) {
 	if rejected, ok := errors.AsType[*bundle.RejectedError](err); ok {
 		body.Rejected = fileNotes(rejected.Files)
 	}
-	text, _ := marshal(body) // strings always encode
+	text := marshal(body)
 	if c.count(int64(len(text))) != nil {
 		body.Skipped, body.Rejected = nil, nil // there is no memory for them
-		text, _ = marshal(body)
+		text = marshal(body)
 	}
 	c.write(out.status, text)
 }

@@ -95,10 +95,14 @@ func jsonTypeName(t reflect.Type) string {
 	return "an object"
 }
 
-// marshal returns the JSON of a value. It replaces invalid UTF-8, which must not make a
-// response fail.
-func marshal(value any) ([]byte, error) {
-	return json.Marshal(value, jsontext.AllowInvalidUTF8(true))
+// marshal returns the JSON of a response. It replaces invalid UTF-8, which must not make it
+// fail.
+func marshal(value any) []byte {
+	text, err := json.Marshal(value, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		panic(err) // texts and numbers always encode
+	}
+	return text
 }
 
 // optional is a field of a JSON object that may be absent. A null is an error

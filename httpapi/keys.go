@@ -139,14 +139,13 @@ func (t target) unchanged(key *keys.Key) error {
 }
 
 // issuedReply returns a reply with a new raw key.
-func issuedReply(message string, issued keys.Issued) (reply, error) {
-	out, err := jsonReply(issuedKeyResponse{
+func issuedReply(message string, issued keys.Issued) reply {
+	body := marshal(issuedKeyResponse{
 		Message: message,
 		APIKey:  string(issued.Raw),
 		Key:     appendKey(nil, &issued.Key),
 	})
-	out.created = Resource{Kind: "key", ID: issued.Key.ID}
-	return out, err
+	return reply{body: body, created: Resource{Kind: "key", ID: issued.Key.ID}}
 }
 
 // listKeys responds with a page of keys, or with all.
@@ -180,7 +179,7 @@ func (e keyEndpoints) createKey(ctx context.Context, _ target, in apiKeyRequest)
 	if err != nil {
 		return reply{}, err
 	}
-	return issuedReply("API key created. Store it now: it is not shown again.", issued)
+	return issuedReply("API key created. Store it now: it is not shown again.", issued), nil
 }
 
 func (e keyEndpoints) getKey(ctx context.Context, t target) (reply, error) {
@@ -228,7 +227,7 @@ func (e keyEndpoints) rotateKey(ctx context.Context, t target, in rotateKeyReque
 	if !issued.Key.PreviousExpiresAt.IsZero() {
 		previous = "The previous key ends at " + formatTime(issued.Key.PreviousExpiresAt) + "."
 	}
-	return issuedReply("API key rotated. "+previous+" Store the new one now: it is not shown again.", issued)
+	return issuedReply("API key rotated. "+previous+" Store the new one now: it is not shown again.", issued), nil
 }
 
 // wholeSeconds returns a duration. What would overflow stays too long, or negative.

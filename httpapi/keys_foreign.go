@@ -48,7 +48,7 @@ func (e keyEndpoints) importKeys(ctx context.Context, t target, in importKeysReq
 		return reply{}, err
 	}
 	t.touch("key", ids...)
-	return jsonReply(importedKeysResponse{len(ids), ids})
+	return reply{body: marshal(importedKeysResponse{len(ids), ids})}, nil
 }
 
 type revokeRawKeysRequest struct {

@@ -39,7 +39,7 @@ func (e keyEndpoints) keyUsage(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.encodeCompressible(dayUsages(list[0].Days))
+	return c.sendCompressible(marshal(dayUsages(list[0].Days)))
 }
 
 // totalUsage responds with the usage of several keys, or their sum.
@@ -60,13 +60,13 @@ func (e keyEndpoints) totalUsage(c *call) error {
 		return err
 	}
 	if filter.IDs == nil {
-		return c.encodeCompressible(dayUsages(list[0].Days))
+		return c.sendCompressible(marshal(dayUsages(list[0].Days)))
 	}
 	out := make([]keyUsage, len(list))
 	for i, usage := range list {
 		out[i] = keyUsage{usage.ID, dayUsages(usage.Days)}
 	}
-	return c.encodeCompressible(out)
+	return c.sendCompressible(marshal(out))
 }
 
 // usage returns the usage of the parameter days.

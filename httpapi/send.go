@@ -32,7 +32,7 @@ func messageReply(message string, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return jsonReply(messageResponse{message})
+	return reply{body: marshal(messageResponse{message})}, nil
 }
 
 // countReply returns a reply with the number of changed records, or the error.
@@ -40,13 +40,7 @@ func countReply(field string, n int, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return jsonReply(map[string]int{field: n})
-}
-
-// jsonReply returns the JSON of a value.
-func jsonReply(value any) (reply, error) {
-	body, err := marshal(value)
-	return reply{body: body}, err
+	return reply{body: marshal(map[string]int{field: n})}, nil
 }
 
 // respond calls f with the context of store calls, and responds with its reply.
@@ -68,11 +62,7 @@ func (c *call) respond(status int, f func(context.Context) (reply, error)) error
 
 // encode responds with the JSON of a value.
 func (c *call) encode(status int, value any) error {
-	body, err := marshal(value)
-	if err != nil {
-		return err
-	}
-	return c.send(status, body)
+	return c.send(status, marshal(value))
 }
 
 // send responds with JSON, which counts as memory of the client while it is slow. It does
@@ -107,15 +97,6 @@ func (c *call) writeSized(status int, size int64, write func(io.Writer) error) {
 	if write(out) == nil { // an error means that the client has disconnected
 		out.Finish()
 	}
-}
-
-// encodeCompressible is encode with status 200, compressed if possible.
-func (c *call) encodeCompressible(value any) error {
-	body, err := marshal(value)
-	if err != nil {
-		return err
-	}
-	return c.sendCompressible(body)
 }
 
 // sendCompressible responds with JSON without an ETag, compressed if possible.

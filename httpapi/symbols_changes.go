@@ -26,17 +26,16 @@ type changeEvent struct {
 
 // newEvent returns an event (WHATWG HTML, section 9.2), or a comment if nothing has
 // changed.
-func newEvent(change symbols.Change) ([]byte, error) {
+func newEvent(change symbols.Change) []byte {
 	data := changeEvent{Folders: true}
 	if !change.All {
 		list := append([]int64{}, change.FolderIDs...)
 		data = changeEvent{change.Folders, &list}
 		if !data.Folders && len(list) == 0 {
-			return []byte(": nothing has changed\n\n"), nil
+			return []byte(": nothing has changed\n\n")
 		}
 	}
-	text, err := marshal(data)
-	return fmt.Appendf(nil, "event: symbols\nid: %s\ndata: %s\n\n", change.ID, text), err
+	return fmt.Appendf(nil, "event: symbols\nid: %s\ndata: %s\n\n", change.ID, marshal(data))
 }
 
 // streamChanges responds with a stream of events. It ends with the key or page token of
@@ -91,12 +90,10 @@ func (c *call) sendEvents(out *stream.Writer, follower *symbols.Follower) error 
 	comments := time.NewTicker(commentInterval)
 	defer comments.Stop()
 	for {
-		text, err := []byte(":\n\n"), error(nil)
+		text := []byte(":\n\n")
 		select {
 		case <-follower.Changes():
-			if text, err = newEvent(follower.Take()); err != nil {
-				return err
-			}
+			text = newEvent(follower.Take())
 		case <-comments.C:
 		case <-ended:
 			_, err := fmt.Fprintf(out, "retry: %d\n\n", 500+rand.IntN(2000)) // not all at once

@@ -57,8 +57,7 @@ func (e symbolEndpoints) listTrash(c *call) error {
 			if entry.DeletedBy != 0 {
 				record.DeletedBy = &entry.DeletedBy
 			}
-			text, _ := marshal(record) // texts and numbers always encode
-			return append(dst, text...)
+			return append(dst, marshal(record)...)
 		},
 		id:     func(entry *symbols.TrashEntry) int64 { return entry.ID },
 		size:   func(*symbols.TrashEntry) int64 { return 2 << 10 },
