@@ -30,8 +30,8 @@ type exportEndpoints struct {
 func (e exportEndpoints) service(tenant string) *exports.Service { return e.all.Tenant(tenant) }
 
 type singleExportRequest struct {
-	SourceFileURL string  `json:"sourceFileUrl"`
-	FileName      *string `json:"fileName"`
+	SourceFileURL string `json:"sourceFileUrl"`
+	FileName      string `json:"fileName"`
 }
 
 type singleExportURLResponse struct {
@@ -72,10 +72,7 @@ func (e exportEndpoints) download(c *call) error {
 
 // find returns the item of a request for one file, with its export.
 func (e exportEndpoints) find(c *call, in singleExportRequest) (exports.BatchItem, error) {
-	item := exports.BatchItem{SourceURL: in.SourceFileURL}
-	if in.FileName != nil {
-		item.FileName = *in.FileName
-	}
+	item := exports.BatchItem{SourceURL: in.SourceFileURL, FileName: in.FileName}
 	items := []exports.BatchItem{item}
 	if err := c.permitItems(e.all, items); err != nil {
 		return item, err
@@ -179,8 +176,8 @@ func (i *exportItems) UnmarshalJSONFrom(dec *jsontext.Decoder) (err error) {
 
 type exportItem struct {
 	SourceFileURL sourceText `json:"sourceFileUrl"`
-	Path          *string    `json:"path"`
-	FileName      *string    `json:"fileName"`
+	Path          string     `json:"path"`
+	FileName      string     `json:"fileName"`
 }
 
 // UnmarshalJSONFrom implements [json.UnmarshalerFrom]. An item that is no object is
@@ -208,14 +205,8 @@ func (s *sourceText) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 func (in exportItems) batch() (items []exports.BatchItem, size int64) {
 	items = make([]exports.BatchItem, len(in.list))
 	for i, item := range in.list {
-		items[i].SourceURL = string(item.SourceFileURL)
-		if item.Path != nil {
-			items[i].Path = *item.Path
-		}
-		if item.FileName != nil {
-			items[i].FileName = *item.FileName
-		}
-		size += int64(len(items[i].SourceURL) + len(items[i].Path) + len(items[i].FileName))
+		items[i] = exports.BatchItem{SourceURL: string(item.SourceFileURL), Path: item.Path, FileName: item.FileName}
+		size += int64(len(item.SourceFileURL) + len(item.Path) + len(item.FileName))
 	}
 	return items, size
 }

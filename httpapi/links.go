@@ -16,7 +16,7 @@ import (
 
 type createLinkRequest struct {
 	SourceFileURL optional[string]      `json:"sourceFileUrl"`
-	FileName      *string               `json:"fileName"`
+	FileName      string                `json:"fileName"`
 	Items         optional[exportItems] `json:"items"`
 }
 
