@@ -196,11 +196,8 @@ type deflateBuffer struct {
 }
 
 func newDeflateBuffer() *deflateBuffer {
-	d := &deflateBuffer{}
-	var err error
-	if d.deflate, err = flate.NewWriter(&d.out, flate.DefaultCompression); err != nil {
-		panic(err) // the level is a constant
-	}
+	d := new(deflateBuffer)
+	d.deflate, _ = flate.NewWriter(&d.out, flate.DefaultCompression) // fails only for an invalid level
 	return d
 }
 
