@@ -225,9 +225,9 @@ func (r *linkReader) writeSection(w io.Writer, index int) (err error) {
 }
 
 // Content implements [zipstream.Source].
-func (r *linkReader) Content(entry int, offset, length int64) (io.ReadCloser, error) {
+func (r *linkReader) Content(entry int, offset, length int64) (io.Reader, error) {
 	if entry >= len(r.entries) {
-		return io.NopCloser(bytes.NewReader(r.link.plan.manifest[offset : offset+length])), nil
+		return bytes.NewReader(r.link.plan.manifest[offset : offset+length]), nil
 	}
 	want := zipstream.Need{Entry: entry, Offset: offset, Length: length}
 	for r.next == 0 || r.parts[r.next-1] != want {
@@ -235,7 +235,7 @@ func (r *linkReader) Content(entry int, offset, length int64) (io.ReadCloser, er
 			return nil, err
 		}
 	}
-	return io.NopCloser(r.current.Content()), nil
+	return r.current.Content(), nil
 }
 
 // CRC implements [zipstream.Source].
@@ -257,12 +257,11 @@ func (r *linkReader) CRC(entry int) (crc uint32, err error) {
 }
 
 // Close closes all files. It returns when no goroutine of the linkReader runs.
-func (r *linkReader) Close() error {
+func (r *linkReader) Close() {
 	r.cancel()
 	if r.queue != nil {
 		r.queue.Close()
 	}
-	return nil
 }
 
 // planSource returns what opens parts of a planned file. Opening a part of an empty one

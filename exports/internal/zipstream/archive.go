@@ -87,10 +87,10 @@ func last(offsets []int64, offset int64) int {
 // entry is identified by its index.
 type Source interface {
 	// Content returns length bytes of an entry's file from offset, followed by
-	// io.EOF. The length is more than 0. WriteRange reads to io.EOF and closes
-	// the reader. It copies the content of entries that are not streamed by
-	// [io.Copy], so that a reader with a WriteTo method can use the kernel.
-	Content(entry int, offset, length int64) (io.ReadCloser, error)
+	// io.EOF. The length is more than 0. WriteRange reads to io.EOF. It copies
+	// the content of entries that are not streamed by [io.Copy], so that a
+	// reader with a WriteTo method can use the kernel.
+	Content(entry int, offset, length int64) (io.Reader, error)
 
 	// CRC returns the CRC-32 (IEEE) of the complete content of an entry. It may
 	// block until the CRC is known.
@@ -122,7 +122,7 @@ func (a *Archive) Needs(offset, length int64) iter.Seq[Need] {
 
 // WriteRange writes length bytes of the archive from offset to w. It asks src as
 // late as possible and only for what the range includes: content before it is
-// sent, the CRC of a streamed entry after its content is closed, and the CRCs of
+// sent, the CRC of a streamed entry after its content is read, and the CRCs of
 // entries before the range when it writes their records in the central directory.
 // Before it calls src.Content it writes all bytes before the entry's body to w.
 //
@@ -165,12 +165,10 @@ const pendingSize = 4 << 10
 func (s *section) writeBody(w io.Writer, src Source) error {
 	var content io.Reader = new(bytes.Reader)
 	if offset, length := s.content(); length > 0 {
-		opened, err := src.Content(s.entry, offset, length)
-		if err != nil {
+		var err error
+		if content, err = src.Content(s.entry, offset, length); err != nil {
 			return err
 		}
-		defer opened.Close()
-		content = opened
 	}
 	if s.header.Streamed {
 		return copyBlockRange(w, content, s.header.Size, s.start, s.end)

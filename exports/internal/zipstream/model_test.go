@@ -126,8 +126,8 @@ func (m *model) slice(offset, length int64) []byte {
 }
 
 // Content implements [Source].
-func (m *model) Content(entry int, offset, length int64) (io.ReadCloser, error) {
-	return io.NopCloser(newPattern(entry, offset, length)), nil
+func (m *model) Content(entry int, offset, length int64) (io.Reader, error) {
+	return newPattern(entry, offset, length), nil
 }
 
 // CRC implements [Source].

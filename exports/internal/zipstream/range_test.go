@@ -143,8 +143,8 @@ func TestArchive_ReadByAllReaders(t *testing.T) {
 // fileSource is a [Source] of files in memory.
 type fileSource []file
 
-func (s fileSource) Content(entry int, offset, length int64) (io.ReadCloser, error) {
-	return io.NopCloser(bytes.NewReader(s[entry].content[offset : offset+length])), nil
+func (s fileSource) Content(entry int, offset, length int64) (io.Reader, error) {
+	return bytes.NewReader(s[entry].content[offset : offset+length]), nil
 }
 
 func (s fileSource) CRC(entry int) (uint32, error) { return s[entry].entry().CRC, nil }
