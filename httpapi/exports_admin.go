@@ -130,15 +130,11 @@ func (e exportEndpoints) listExports(c *call) (err error) {
 		return err
 	}
 	if e.tenants {
-		tenant, given, err := c.query().get("tenant")
-		if err != nil {
+		if filter.Tenant, err = c.query().pointer("tenant"); err != nil {
 			return err
 		}
-		if !utf8.ValidString(tenant) || strings.ContainsRune(tenant, 0) {
+		if t := filter.Tenant; t != nil && (!utf8.ValidString(*t) || strings.ContainsRune(*t, 0)) {
 			return invalidRequest("tenant must be valid UTF-8 without NUL")
-		}
-		if given {
-			filter.Tenant = &tenant
 		}
 	}
 	return sendPages(c, pages[exports.Export]{

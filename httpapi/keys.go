@@ -150,17 +150,13 @@ func issuedReply(message string, issued keys.Issued) reply {
 
 // listKeys responds with a page of keys, or with all.
 func (e keyEndpoints) listKeys(c *call) error {
-	filter := keys.Filter{}
-	owner, ok, err := c.query().get("owner")
+	owner, err := c.query().pointer("owner")
 	if err != nil {
 		return err
 	}
-	if ok {
-		filter.Owner = &owner
-	}
 	return sendPages(c, pages[keys.Key]{
 		read: func(ctx context.Context, selected page) ([]keys.Key, bool, error) {
-			list, err := e.service.List(ctx, filter, keys.Range(selected))
+			list, err := e.service.List(ctx, keys.Filter{Owner: owner}, keys.Range(selected))
 			return list.Keys, list.More, err
 		},
 		append: appendKey,

@@ -44,22 +44,19 @@ func (e keyEndpoints) keyUsage(c *call) error {
 
 // totalUsage responds with the usage of several keys, or their sum.
 func (e keyEndpoints) totalUsage(c *call) error {
-	var filter keys.UsageFilter
-	owner, ok, err := c.query().get("owner")
+	owner, err := c.query().pointer("owner")
 	if err != nil {
 		return err
 	}
-	if ok {
-		filter.Owner = &owner
-	}
-	if filter.IDs, err = c.ids(); err != nil {
-		return err
-	}
-	list, err := e.usage(c, filter)
+	ids, err := c.ids()
 	if err != nil {
 		return err
 	}
-	if filter.IDs == nil {
+	list, err := e.usage(c, keys.UsageFilter{IDs: ids, Owner: owner})
+	if err != nil {
+		return err
+	}
+	if ids == nil {
 		return c.sendCompressible(marshal(dayUsages(list[0].Days)))
 	}
 	out := make([]keyUsage, len(list))

@@ -52,6 +52,15 @@ func (q query) get(name string) (value string, ok bool, err error) {
 	return value, ok, nil
 }
 
+// pointer returns the value of a parameter, or nil if the request does not have it.
+func (q query) pointer(name string) (*string, error) {
+	value, ok, err := q.get(name)
+	if !ok {
+		return nil, err
+	}
+	return &value, nil
+}
+
 // number returns a parameter that is a whole number from least to most, or zero
 // if the request does not have it.
 func (q query) number(name string, least, most int64) (int64, error) {
