@@ -1,7 +1,7 @@
 package console
 
 import (
-	"io/fs"
+	"embed"
 	"maps"
 	"path"
 	"regexp"
@@ -23,23 +23,30 @@ var importLine = regexp.MustCompile(`(?m)^import \{ (.*) \} from "(.+)";\n`)
 // it: they are four levels deep, each of which would cost a round trip, and one file is a
 // third smaller than many when compressed. Top-level names must be unique. The script of
 // the symbols imports what the main script has.
-func readFile(name string) ([]byte, error) {
+func readFile(name string) []byte {
 	if path.Ext(name) != ".js" {
-		return page.ReadFile("page/" + name)
+		return readEmbedded(page, "page/"+name)
 	}
 	j := joiner{seen: make(map[string]bool), imported: make(map[string]bool)}
 	if name != mainScript {
-		if err := j.add(mainScript); err != nil {
-			return nil, err
-		}
+		j.add(mainScript)
 		j.shared, j.text, j.seen = j.seen, nil, make(map[string]bool)
 	}
-	err := j.add(name)
+	j.add(name)
 	if len(j.imported) > 0 {
 		names := slices.Sorted(maps.Keys(j.imported))
 		j.text = append([]byte("import { "+strings.Join(names, ", ")+` } from "./`+mainScript+"\";\n"), j.text...)
 	}
-	return j.text, err
+	return j.text
+}
+
+// readEmbedded returns a file of the program, whose names are constants.
+func readEmbedded(files embed.FS, name string) []byte {
+	content, err := files.ReadFile(name)
+	if err != nil {
+		panic(err)
+	}
+	return content
 }
 
 // joiner joins modules.
@@ -51,26 +58,20 @@ type joiner struct {
 }
 
 // add adds a module behind those that it imports. That of the client is elsewhere.
-func (j *joiner) add(name string) error {
+func (j *joiner) add(name string) {
 	if j.seen[name] {
-		return nil
+		return
 	}
 	j.seen[name] = true
-	var files fs.FS = page
-	file := "page/" + name
+	files, file := page, "page/"+name
 	if dir, base := path.Split(name); dir == "../../client/" {
 		files, file = client.Files, base
 	}
-	content, err := fs.ReadFile(files, file)
-	if err != nil {
-		return err
-	}
+	content := readEmbedded(files, file)
 	for _, line := range importLine.FindAllStringSubmatch(string(content), -1) {
 		from := path.Clean(line[2])
 		if !j.shared[from] {
-			if err := j.add(from); err != nil {
-				return err
-			}
+			j.add(from)
 			continue
 		}
 		for identifier := range strings.SplitSeq(line[1], ", ") {
@@ -78,5 +79,4 @@ func (j *joiner) add(name string) error {
 		}
 	}
 	j.text = append(j.text, importLine.ReplaceAll(content, nil)...)
-	return nil
 }
