@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 )
 
@@ -161,12 +160,4 @@ func openError(err, cause error) error {
 // more, so that its link must be renewed.
 func isLost(err error) bool {
 	return errors.Is(err, ErrChanged) || errors.Is(err, ErrGone) || errors.Is(err, ErrForbidden) || errors.Is(err, ErrNotFound)
-}
-
-// recoverToError converts a panic of an [Opener] or a [Store] to an error, in a
-// goroutine where it would end the process.
-func recoverToError(err *error) {
-	if reason := recover(); reason != nil {
-		*err = fmt.Errorf("%w: panic: %v\n%s", ErrFailed, reason, debug.Stack())
-	}
 }

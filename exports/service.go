@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -167,7 +168,11 @@ func (s *Service) now() time.Time { return time.UnixMilli(s.options.Now().UnixMi
 // on when the context of one of them ends.
 func share[T any](ctx context.Context, s *Service, key string, f func(ctx context.Context) (T, error)) (value T, err error) {
 	result := s.flights.DoChan(key, func() (_ any, err error) {
-		defer recoverToError(&err)
+		defer func() {
+			if reason := recover(); reason != nil { // it would end the process
+				err = fmt.Errorf("%w: panic: %v\n%s", ErrFailed, reason, debug.Stack())
+			}
+		}()
 		return f(context.WithoutCancel(ctx))
 	})
 	select {
