@@ -60,7 +60,7 @@ func Serve(w http.ResponseWriter, r *http.Request, l *exports.Link, o Options) (
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	watch := watchKey(w, r, o.CheckKey, o.StoreTimeout, cancel)
+	watch := watchKey(w, r, o, cancel)
 	defer watch.stop()
 	out.w = watch
 	skipped, err = l.Serve(ctx, out)

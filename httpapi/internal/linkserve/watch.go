@@ -21,10 +21,9 @@ const watchInterval = 200 * time.Millisecond
 // written, and a blocked write is interrupted.
 type watch struct {
 	http.ResponseWriter
-	r            *http.Request
-	checkKey     func() error
-	storeTimeout time.Duration
-	cancel       func() // called when the link has ended
+	r       *http.Request
+	options Options
+	cancel  func() // called when the link has ended
 
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -34,8 +33,8 @@ type watch struct {
 
 // watchKey begins to watch the key of a response. The caller must call stop before it
 // returns.
-func watchKey(w http.ResponseWriter, r *http.Request, checkKey func() error, storeTimeout time.Duration, cancel func()) *watch {
-	k := &watch{ResponseWriter: w, r: r, checkKey: checkKey, storeTimeout: storeTimeout, cancel: cancel}
+func watchKey(w http.ResponseWriter, r *http.Request, o Options, cancel func()) *watch {
+	k := &watch{ResponseWriter: w, r: r, options: o, cancel: cancel}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.timer = time.AfterFunc(watchInterval, k.check)
@@ -45,7 +44,7 @@ func watchKey(w http.ResponseWriter, r *http.Request, checkKey func() error, sto
 // check runs while the response is sent. An error of the store is left to the next
 // write.
 func (k *watch) check() {
-	err := k.checkKey()
+	err := k.options.CheckKey()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stopped {
@@ -97,12 +96,12 @@ func (k *watch) wait() error {
 	ctx := k.r.Context()
 	var deadline time.Time
 	for {
-		err := k.checkKey()
+		err := k.options.CheckKey()
 		if err == nil || isEnd(err) {
 			return err
 		}
 		if deadline.IsZero() {
-			deadline = time.Now().Add(k.storeTimeout)
+			deadline = time.Now().Add(k.options.StoreTimeout)
 		}
 		if time.Now().After(deadline) {
 			return err
