@@ -47,15 +47,6 @@ func (b *blocks) isComplete() bool { return b.count == b.n() }
 
 func (b *blocks) isKnown(i int64) bool { return b.known != nil && b.known[i] }
 
-func (b *blocks) includes(offset, length int64) bool {
-	for i := offset / b.length; i*b.length < offset+length; i++ {
-		if !b.isKnown(i) {
-			return false
-		}
-	}
-	return true
-}
-
 // set stores the CRC of a block. It reports false if another one is known.
 func (b *blocks) set(i int64, crc uint32) bool {
 	if b.known == nil {

@@ -303,11 +303,11 @@ func (f *Fact) CRC() (crc uint32, ok bool) {
 	return *f.known.CRC32, true
 }
 
-// Includes reports whether all blocks of a part of the content are known.
-func (f *Fact) Includes(offset, length int64) bool {
+// isKnown reports whether the block at an offset is known.
+func (f *Fact) isKnown(offset int64) bool {
 	f.cache.mu.Lock()
 	defer f.cache.mu.Unlock()
-	return f.blocks.includes(offset, length)
+	return f.blocks.isKnown(offset / f.blocks.length)
 }
 
 func (f *Fact) add(offset int64, crc uint32) error {

@@ -211,7 +211,7 @@ func (f *Fact) readRun(ctx context.Context, source Source, offset, length int64)
 	}
 	defer r.Close()
 	for known := false; r.offset < r.end && !known; {
-		known = r.offset >= offset && f.Includes(r.offset, 1)
+		known = r.offset >= offset && f.isKnown(r.offset)
 		if err := r.fill(&buffers); err != nil {
 			return err
 		}
