@@ -260,11 +260,8 @@ func lastSegment(rawURL string) string {
 	if err != nil {
 		return ""
 	}
-	escaped := u.EscapedPath()
-	segment, err := url.PathUnescape(escaped[strings.LastIndexByte(escaped, '/')+1:])
-	if err != nil {
-		return ""
-	}
+	escaped := u.EscapedPath() // well-formed
+	segment, _ := url.PathUnescape(escaped[strings.LastIndexByte(escaped, '/')+1:])
 	return segment
 }
 

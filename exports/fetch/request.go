@@ -162,10 +162,7 @@ func New(options *Options) (*Opener, error) {
 // dial connects to a host. The transport pools connections by scheme, host and
 // port, so the choice of dialer holds for every request on a connection.
 func (o *Opener) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
+	host, port, _ := net.SplitHostPort(address) // the transport has joined them
 	if o.policy.isAllowed(host, port) {
 		return o.allowedDialer.DialContext(ctx, network, address)
 	}

@@ -187,9 +187,7 @@ func originOf(u *url.URL) [3]string {
 func pathSegments(path string) []string {
 	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for i, segment := range segments {
-		if unescaped, err := url.PathUnescape(segment); err == nil { // EscapedPath is well-formed
-			segments[i] = unescaped
-		}
+		segments[i], _ = url.PathUnescape(segment) // EscapedPath is well-formed
 	}
 	return segments
 }
