@@ -2,7 +2,6 @@ package symbols
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -204,8 +203,8 @@ func (c *changeFeed) read(ctx context.Context, since Position) (set ChangeSet, e
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", fresh.ErrPanic, p)
+		if recover() != nil {
+			err = fresh.ErrPanic
 		}
 	}()
 	return c.store.Changes(ctx, since)
