@@ -166,24 +166,18 @@ func (s *Service) List(ctx context.Context, filter Filter, r Range) (Page, error
 		}
 	}
 	page, err := s.store.List(ctx, filter, r)
-	if err != nil {
-		return Page{}, storeError("list keys", err)
-	}
 	for i := range page.Keys {
 		s.complete(&page.Keys[i])
 	}
-	return page, nil
+	return page, storeError("list keys", err)
 }
 
 // Get returns the key with the id. The error is [ErrNotFound] or matches
 // [ErrUnavailable].
 func (s *Service) Get(ctx context.Context, id int64) (Key, error) {
 	key, err := s.store.Get(ctx, id)
-	if err != nil {
-		return Key{}, storeError("get key", err)
-	}
 	s.complete(&key)
-	return key, nil
+	return key, storeError("get key", err)
 }
 
 // complete adds to a key what the store does not have, and removes an overlap that

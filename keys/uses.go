@@ -249,11 +249,8 @@ func (u *uses) pruneUsage(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	removed, err := u.store.PruneUsage(ctx, dayOf(now.UnixMilli())-u.usageDays+1, maxPruned)
-	if err != nil {
-		return storeError("prune usage", err)
-	}
-	if removed < maxPruned { // otherwise continue with the next flush
+	if err == nil && removed < maxPruned { // otherwise continue with the next flush
 		u.nextPrune = now.Add(pruneInterval)
 	}
-	return nil
+	return storeError("prune usage", err)
 }
