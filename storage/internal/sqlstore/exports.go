@@ -104,10 +104,7 @@ func scanLink(digestOfLink exports.Digest, row Row) (exports.StoredLink, error) 
 		&link.Tenant, (*digest)(&link.Owner), (*digest)(&link.Client), &link.Version, &link.Served,
 		(*Time)(&link.CreatedAt), (*Time)(&link.ExpiresAt), &link.PlanSize, &link.Plan,
 	)
-	if err != nil {
-		return exports.StoredLink{}, orMissing(err, exports.ErrLinkNotFound)
-	}
-	return link, nil
+	return link, orMissing(err, exports.ErrLinkNotFound)
 }
 
 func (s Exports) FindLink(ctx context.Context, digest exports.Digest, withPlan bool) (exports.StoredLink, error) {

@@ -92,10 +92,7 @@ func (s Symbols) InsertFolder(ctx context.Context, folder symbols.Folder) (symbo
 		RETURNING id, version`,
 		s.Prefix+folder.Name, s.Of,
 	).Scan(&folder.ID, &folder.Version)
-	if err != nil {
-		return symbols.Folder{}, orMissing(err, symbols.ErrFolderNameTaken)
-	}
-	return folder, nil
+	return folder, orMissing(err, symbols.ErrFolderNameTaken)
 }
 
 func (s Symbols) UpdateFolder(ctx context.Context, id int64, change func(*symbols.Folder) error) (folder symbols.Folder, err error) {
