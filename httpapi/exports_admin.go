@@ -154,10 +154,7 @@ func (e exportEndpoints) listExports(c *call) (err error) {
 
 func (e exportEndpoints) getExport(ctx context.Context, t target) (reply, error) {
 	export, err := e.all.Get(ctx, t.id)
-	if err != nil {
-		return reply{}, noExport(err)
-	}
-	return reply{body: marshal(e.adminRecord(export))}, nil
+	return reply{body: marshal(e.adminRecord(export))}, noExport(err)
 }
 
 // exportOf returns the export of the id in the path of a request without input.

@@ -27,20 +27,14 @@ type messageResponse struct {
 	Message string `json:"message"`
 }
 
-// messageReply returns a reply that has no record, or the error.
+// messageReply returns a reply that has no record.
 func messageReply(message string, err error) (reply, error) {
-	if err != nil {
-		return reply{}, err
-	}
-	return reply{body: marshal(messageResponse{message})}, nil
+	return reply{body: marshal(messageResponse{message})}, err
 }
 
-// countReply returns a reply with the number of changed records, or the error.
+// countReply returns a reply with the number of changed records.
 func countReply(field string, n int, err error) (reply, error) {
-	if err != nil {
-		return reply{}, err
-	}
-	return reply{body: marshal(map[string]int{field: n})}, nil
+	return reply{body: marshal(map[string]int{field: n})}, err
 }
 
 // respond calls f with the context of store calls, and responds with its reply.
