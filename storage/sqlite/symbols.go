@@ -75,10 +75,7 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 		list[i].FolderID = folderID
 	}
 	if len(list) == 1 {
-		if err := s.db.insert(ctx, s.Of, &list[0]); err != nil {
-			return nil, err
-		}
-		return list, nil
+		return list, s.db.insert(ctx, s.Of, &list[0])
 	}
 	group := make([]*insertion, len(list))
 	for i := range list {
