@@ -267,12 +267,8 @@ func (s symbolStore) UpdateSymbol(ctx context.Context, id int64, change func(*sy
 		if err != nil {
 			return symbols.Symbol{}, err
 		}
-		if symbol.FolderID == previous.FolderID {
-			s.db.changeContents(to)
-		} else {
-			s.db.remove(s.db.folders[previous.FolderID], id)
-			s.db.add(to, id)
-		}
+		s.db.remove(s.db.folders[previous.FolderID], id)
+		s.db.add(to, id)
 		symbol.Version = newVersion()
 		s.db.putSymbol(symbol)
 		return symbol, nil
