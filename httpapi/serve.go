@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"path"
 	"runtime/debug"
 	"strings"
@@ -103,10 +102,8 @@ func (c *call) cutPrefix() bool {
 	if !ok || !rawOK && c.r.URL.RawPath != "" {
 		return false
 	}
-	u := new(url.URL)
-	*u = *c.r.URL
-	u.Path, u.RawPath = p, raw
-	c.r.URL = u
+	c.r.URL = new(*c.r.URL)
+	c.r.URL.Path, c.r.URL.RawPath = p, raw
 	return true
 }
 

@@ -182,8 +182,7 @@ func newImportResponse(contents *bundle.Contents, created []symbols.Symbol, opti
 		out.Files[i] = importedFile{File: file.Name, Name: file.Symbol.Name, Type: file.Symbol.Type}
 	}
 	if options.Skip {
-		skipped := fileNotes(contents.Skipped)
-		out.Skipped = &skipped
+		out.Skipped = new(fileNotes(contents.Skipped))
 	}
 	if options.DryRun {
 		out.Message = fmt.Sprintf("Symbols that can be imported: %d. Nothing was changed.", count)

@@ -44,8 +44,7 @@ type body struct {
 
 // open opens the range that b describes of the file at u.
 func (o *Opener) open(ctx context.Context, u *url.URL, b *body) (*body, error) {
-	urlCopy := *u
-	b.opener, b.url = o, &urlCopy
+	b.opener, b.url = o, new(*u)
 	b.ctx, b.cancel = context.WithCancelCause(ctx)
 	if err := b.open(); err != nil {
 		err = wrapError(b.ctx, u, err)

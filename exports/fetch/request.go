@@ -56,8 +56,7 @@ const loopID = "canvasback"
 // credentials only: no Referer, no cookies and nothing from an earlier hop. It does
 // not use http.Client, which follows redirects by rules of its own.
 func (o *Opener) roundTrip(ctx context.Context, u *url.URL, header http.Header, signed bool) (*http.Response, error) {
-	target := *u
-	request := (&http.Request{Method: http.MethodGet, URL: &target, Header: header.Clone()}).WithContext(ctx)
+	request := (&http.Request{Method: http.MethodGet, URL: new(*u), Header: header.Clone()}).WithContext(ctx)
 	request.Header.Set("User-Agent", o.options.UserAgent)
 	request.Header.Set("Accept-Encoding", "identity")
 	request.Header.Set("CDN-Loop", loopID)

@@ -43,8 +43,7 @@ func (s exportStore) PutFacts(ctx context.Context, facts []exports.Fact, limit i
 
 func cloneFact(fact exports.Fact) exports.Fact {
 	if fact.CRC32 != nil {
-		crc := *fact.CRC32
-		fact.CRC32 = &crc
+		fact.CRC32 = new(*fact.CRC32)
 	}
 	fact.Blocks = slices.Clone(fact.Blocks)
 	return fact

@@ -151,8 +151,7 @@ func (s symbolStore) RestoreTrash(
 		if err != nil {
 			return symbols.Restored{}, err
 		}
-		folder := into.Folder
-		restored := symbols.Restored{Folder: &folder}
+		restored := symbols.Restored{Folder: new(into.Folder)}
 		for _, symbol := range entry.symbols {
 			symbol.FolderID, symbol.Version, symbol.UpdatedAt, symbol.UpdatedBy = folderID, newVersion(), stamp.At, stamp.By
 			s.db.putSymbol(symbol)
