@@ -75,22 +75,14 @@ func New(t testing.TB, opts ...func(*httpapi.Options)) *Server {
 		files: &fileSystem{files: fstest.MapFS{}},
 	}
 	opener, err := files.New(FilesURL, s.files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	db := memory.New()
 	clientKeys, err := keys.NewService(db.Keys(), &keys.Options{Now: s.Clock.Now, ForeignKeys: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	library, err := symbols.NewService(db.Symbols(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	files, err := exports.NewService(db.Exports(), &exports.Options{Now: s.Clock.Now, Openers: []exports.Opener{opener}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s.Options = httpapi.Options{
 		Keys:      clientKeys,
 		Symbols:   library,
@@ -99,9 +91,7 @@ func New(t testing.TB, opts ...func(*httpapi.Options)) *Server {
 		Logger:    slog.New(slog.DiscardHandler),
 	}
 	issued, err := s.Options.Keys.Create(t.Context(), keys.Fields{Name: new("apitest")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s.RawKey = issued.Raw
 	for _, opt := range opts {
 		opt(&s.Options)
@@ -112,9 +102,7 @@ func New(t testing.TB, opts ...func(*httpapi.Options)) *Server {
 	s.Keys, s.Symbols, s.Exports = s.Options.Keys, s.Options.Symbols, s.Options.Exports
 
 	api, err := httpapi.New(&s.Options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
 	s.host = server.Listener.Addr().String()
@@ -126,9 +114,7 @@ func New(t testing.TB, opts ...func(*httpapi.Options)) *Server {
 func (s *Server) Token(t testing.TB, fields keys.TokenFields) keys.RawKey {
 	t.Helper()
 	issued, err := s.Keys.IssueToken(t.Context(), string(s.RawKey), fields)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return issued.Raw
 }
 
@@ -167,9 +153,16 @@ func (s *Server) AddFile(name, content string) string {
 // RegisterExport adds a file and registers it as the export of the source.
 func (s *Server) RegisterExport(t testing.TB, sourceURL, fileName, content string) {
 	t.Helper()
-	if _, _, err := s.Exports.Register(t.Context(), exports.Registration{
+	_, _, err := s.Exports.Register(t.Context(), exports.Registration{
 		SourceURL: sourceURL, ExportedURL: s.AddFile(fileName, content), FileName: &fileName,
-	}); err != nil {
+	})
+	check(t, err)
+}
+
+// check ends the test if there is an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
 }
