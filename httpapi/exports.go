@@ -26,9 +26,6 @@ type exportEndpoints struct {
 	tenants bool // with Options.Tenant
 }
 
-// service returns the exports of a tenant.
-func (e exportEndpoints) service(tenant string) *exports.Service { return e.all.Tenant(tenant) }
-
 type singleExportRequest struct {
 	SourceFileURL string `json:"sourceFileUrl"`
 	FileName      string `json:"fileName"`
@@ -55,14 +52,15 @@ func (e exportEndpoints) download(c *call) error {
 	if err != nil {
 		return err
 	}
+	service := e.all.Tenant(c.tenant)
 	if urls {
-		public, err := e.service(c.tenant).PublicURL(c.r.Context(), item, c.privateURL(e.service(c.tenant)))
+		public, err := service.PublicURL(c.r.Context(), item, c.privateURL(service))
 		if err != nil {
 			return err
 		}
 		return c.encode(http.StatusOK, singleExportURLResponse{Success: true, ExportedURL: public})
 	}
-	download, err := e.service(c.tenant).Open(c.r.Context(), item.Named())
+	download, err := service.Open(c.r.Context(), item.Named())
 	if err != nil {
 		return err
 	}
@@ -80,8 +78,8 @@ func (e exportEndpoints) find(c *call, in singleExportRequest) (exports.BatchIte
 	ctx, cancel := c.storeContext()
 	defer cancel()
 	var err error
-	if items[0], err = e.service(c.tenant).FindItem(ctx, item); err == nil {
-		e.service(c.tenant).Resolve(c.r.Context(), items)
+	if items[0], err = e.all.Tenant(c.tenant).FindItem(ctx, item); err == nil {
+		e.all.Tenant(c.tenant).Resolve(c.r.Context(), items)
 	}
 	c.touchItems(items)
 	return items[0], cmp.Or(err, items[0].Err)
@@ -96,7 +94,7 @@ func (e exportEndpoints) findBatch(c *call, items []exports.BatchItem) ([]export
 	err := c.inTurn(len(items) > many, func() (err error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
-		if items, err = e.service(c.tenant).FindBatch(ctx, items); err != nil {
+		if items, err = e.all.Tenant(c.tenant).FindBatch(ctx, items); err != nil {
 			return err
 		}
 		return c.countItems(items)
@@ -104,7 +102,7 @@ func (e exportEndpoints) findBatch(c *call, items []exports.BatchItem) ([]export
 	if err != nil {
 		return nil, err
 	}
-	e.service(c.tenant).Resolve(c.r.Context(), items)
+	e.all.Tenant(c.tenant).Resolve(c.r.Context(), items)
 	c.touchItems(items)
 	return items, c.countItems(items)
 }
@@ -234,7 +232,8 @@ func (e exportEndpoints) downloadBatch(c *call) error {
 		return err
 	}
 	if urls {
-		list, skipped, err := e.service(c.tenant).PublicURLs(c.r.Context(), items, c.privateURL(e.service(c.tenant)))
+		service := e.all.Tenant(c.tenant)
+		list, skipped, err := service.PublicURLs(c.r.Context(), items, c.privateURL(service))
 		if err != nil {
 			return err
 		}
@@ -246,7 +245,7 @@ func (e exportEndpoints) downloadBatch(c *call) error {
 
 // sendBatch responds with the zip of a batch.
 func (e exportEndpoints) sendBatch(c *call, items []exports.BatchItem) error {
-	batch, err := e.service(c.tenant).OpenBatch(c.r.Context(), items)
+	batch, err := e.all.Tenant(c.tenant).OpenBatch(c.r.Context(), items)
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func (e exportEndpoints) register(c *call) error {
 	}
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	export, created, err := e.service(c.tenant).Register(ctx, registration)
+	export, created, err := e.all.Tenant(c.tenant).Register(ctx, registration)
 	c.touchExport(in.SourceFileURL, export.ID)
 	if err != nil {
 		return err

@@ -77,7 +77,7 @@ func (e exportEndpoints) createLink(c *call) error {
 	if err != nil {
 		return err
 	}
-	link, err := e.service(c.tenant).CreateLink(c.r.Context(), request)
+	link, err := e.all.Tenant(c.tenant).CreateLink(c.r.Context(), request)
 	if err != nil {
 		return err
 	}

@@ -21,9 +21,6 @@ type symbolEndpoints struct {
 	limits bundle.Limits // of imports
 }
 
-// service returns the library of a tenant.
-func (e symbolEndpoints) service(tenant string) *symbols.Service { return e.all.Tenant(tenant) }
-
 func folderReply(folder symbols.Folder, err error) (reply, error) {
 	return reply{
 		body:    bodies.AppendFolder(nil, folder),
@@ -121,7 +118,7 @@ type createFolderRequest struct {
 }
 
 func (e symbolEndpoints) createFolder(ctx context.Context, t target, in createFolderRequest) (reply, error) {
-	return folderReply(e.service(t.tenant).CreateFolder(ctx, in.Name))
+	return folderReply(e.all.Tenant(t.tenant).CreateFolder(ctx, in.Name))
 }
 
 type updateFolderRequest struct {
@@ -129,11 +126,11 @@ type updateFolderRequest struct {
 }
 
 func (e symbolEndpoints) updateFolder(ctx context.Context, t target, in updateFolderRequest) (reply, error) {
-	return folderReply(e.service(t.tenant).UpdateFolder(ctx, t.id, in.Name.pointer(), t.match))
+	return folderReply(e.all.Tenant(t.tenant).UpdateFolder(ctx, t.id, in.Name.pointer(), t.match))
 }
 
 func (e symbolEndpoints) deleteFolder(ctx context.Context, t target) (reply, error) {
-	return messageReply("Folder deleted.", e.service(t.tenant).DeleteFolder(ctx, t.id, t.match, t.by))
+	return messageReply("Folder deleted.", e.all.Tenant(t.tenant).DeleteFolder(ctx, t.id, t.match, t.by))
 }
 
 type createSymbolRequest struct {
@@ -148,7 +145,7 @@ func (e symbolEndpoints) createSymbol(ctx context.Context, t target, in createSy
 	if err != nil {
 		return reply{}, err
 	}
-	return symbolReply(e.service(t.tenant).CreateSymbol(ctx, t.id, symbols.NewSymbol{
+	return symbolReply(e.all.Tenant(t.tenant).CreateSymbol(ctx, t.id, symbols.NewSymbol{
 		Name: in.Name,
 		Type: in.Type,
 		Data: in.Data,
@@ -208,7 +205,7 @@ func (e symbolEndpoints) updateSymbol(c *call) error {
 	}
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	info, err := e.service(c.tenant).GetSymbolInfo(ctx, t.id)
+	info, err := e.all.Tenant(c.tenant).GetSymbolInfo(ctx, t.id)
 	if err != nil && !errors.Is(err, symbols.ErrSymbolNotFound) { // invalid fields come first
 		return err
 	}
@@ -216,7 +213,7 @@ func (e symbolEndpoints) updateSymbol(c *call) error {
 		return err
 	}
 	return c.respond(http.StatusOK, func(ctx context.Context) (reply, error) {
-		return symbolReply(e.service(c.tenant).UpdateSymbol(ctx, t.id, symbols.SymbolFields{
+		return symbolReply(e.all.Tenant(c.tenant).UpdateSymbol(ctx, t.id, symbols.SymbolFields{
 			Name:     in.Name.pointer(),
 			Type:     in.Type.pointer(),
 			Data:     in.Data.pointer(),
@@ -229,5 +226,5 @@ func (e symbolEndpoints) updateSymbol(c *call) error {
 }
 
 func (e symbolEndpoints) deleteSymbol(ctx context.Context, t target) (reply, error) {
-	return messageReply("Symbol deleted.", e.service(t.tenant).DeleteSymbol(ctx, t.id, t.match, t.by))
+	return messageReply("Symbol deleted.", e.all.Tenant(t.tenant).DeleteSymbol(ctx, t.id, t.match, t.by))
 }

@@ -67,7 +67,7 @@ func (e symbolEndpoints) streamChanges(c *call) error {
 	}
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	follower, err := e.service(c.tenant).Follow(ctx, id)
+	follower, err := e.all.Tenant(c.tenant).Follow(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 	}
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	folder, err := e.service(c.tenant).GetFolder(ctx, id)
+	folder, err := e.all.Tenant(c.tenant).GetFolder(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (e symbolEndpoints) symbolPage(c *call, folderID, after int64) (page symbol
 	err = c.inTurn(true, func() (err error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
-		page, err = e.service(c.tenant).ListSymbols(ctx, folderID, symbols.Range{After: after}, func(size int64) error {
+		page, err = e.all.Tenant(c.tenant).ListSymbols(ctx, folderID, symbols.Range{After: after}, func(size int64) error {
 			return c.reserve(streamMemory + 2*size) // and what is made of it
 		}, true)
 		return err
@@ -120,7 +120,7 @@ func (e symbolEndpoints) importArchive(c *call, id int64, options *bundle.Option
 	// This detects an unavailable store before the longer timeout of the import.
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	folder, missing := e.service(c.tenant).GetFolder(ctx, id)
+	folder, missing := e.all.Tenant(c.tenant).GetFolder(ctx, id)
 	if missing != nil && !errors.Is(missing, symbols.ErrFolderNotFound) { // an invalid archive comes first
 		return missing
 	}
@@ -165,7 +165,7 @@ func (e symbolEndpoints) createSymbols(c *call, folderID int64, list []symbols.N
 	timeout := c.api.options.Limits.StoreTimeout * time.Duration(1+size/bytesPerStoreTimeout)
 	ctx, cancel := context.WithTimeout(c.detached(), timeout)
 	defer cancel()
-	return e.service(c.tenant).CreateSymbols(ctx, folderID, list)
+	return e.all.Tenant(c.tenant).CreateSymbols(ctx, folderID, list)
 }
 
 // newImportResponse returns the response to an import. A dry run has created none.

@@ -52,7 +52,7 @@ func (e symbolEndpoints) searchSymbols(c *call) error {
 	err = c.inTurn(page.Limit > defaultPageSize, func() (err error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
-		found, err = e.service(c.tenant).Search(ctx, query, symbols.Range(page))
+		found, err = e.all.Tenant(c.tenant).Search(ctx, query, symbols.Range(page))
 		return err
 	})
 	if err != nil {
@@ -118,5 +118,5 @@ func (e symbolEndpoints) writeFound(c *call, w io.Writer, query symbols.Query, f
 func (e symbolEndpoints) getSymbol(c *call, id int64) (symbols.Symbol, error) {
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	return e.service(c.tenant).GetSymbol(ctx, id)
+	return e.all.Tenant(c.tenant).GetSymbol(ctx, id)
 }

@@ -16,7 +16,7 @@ type updateSymbolsRequest struct {
 func (e symbolEndpoints) updateSymbols(ctx context.Context, t target, in updateSymbolsRequest) (reply, error) {
 	t.touch("symbol", in.IDs...)
 	t.touch("folder", in.FolderID.list()...)
-	updated, err := e.service(t.tenant).UpdateSymbols(ctx, in.IDs, symbols.BulkFields{
+	updated, err := e.all.Tenant(t.tenant).UpdateSymbols(ctx, in.IDs, symbols.BulkFields{
 		FolderID:   in.FolderID.pointer(),
 		AddTags:    in.AddTags,
 		RemoveTags: in.RemoveTags,
@@ -27,7 +27,7 @@ func (e symbolEndpoints) updateSymbols(ctx context.Context, t target, in updateS
 
 func (e symbolEndpoints) deleteSymbols(ctx context.Context, t target, in idsRequest) (reply, error) {
 	t.touch("symbol", in.IDs...)
-	return countReply("deleted", len(in.IDs), e.service(t.tenant).DeleteSymbols(ctx, in.IDs, t.by))
+	return countReply("deleted", len(in.IDs), e.all.Tenant(t.tenant).DeleteSymbols(ctx, in.IDs, t.by))
 }
 
 type trashRecord struct {
@@ -44,7 +44,7 @@ type trashRecord struct {
 func (e symbolEndpoints) listTrash(c *call) error {
 	return sendPages(c, pages[symbols.TrashEntry]{
 		read: func(ctx context.Context, selected page) ([]symbols.TrashEntry, bool, error) {
-			list, err := e.service(c.tenant).ListTrash(ctx, symbols.Range(selected))
+			list, err := e.all.Tenant(c.tenant).ListTrash(ctx, symbols.Range(selected))
 			return list.Entries, list.More, err
 		},
 		append: func(dst []byte, entry *symbols.TrashEntry) []byte {
@@ -71,7 +71,7 @@ type restoreRequest struct {
 
 func (e symbolEndpoints) restore(ctx context.Context, t target, in restoreRequest) (reply, error) {
 	t.touch("folder", in.FolderID.list()...)
-	restored, err := e.service(t.tenant).Restore(ctx, t.id, in.FolderID.pointer(), t.by)
+	restored, err := e.all.Tenant(t.tenant).Restore(ctx, t.id, in.FolderID.pointer(), t.by)
 	switch {
 	case err != nil:
 		return reply{}, err
@@ -82,5 +82,5 @@ func (e symbolEndpoints) restore(ctx context.Context, t target, in restoreReques
 }
 
 func (e symbolEndpoints) deleteTrash(ctx context.Context, t target) (reply, error) {
-	return messageReply("Deleted for good.", e.service(t.tenant).DeleteTrash(ctx, t.id))
+	return messageReply("Deleted for good.", e.all.Tenant(t.tenant).DeleteTrash(ctx, t.id))
 }
