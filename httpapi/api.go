@@ -78,7 +78,7 @@ func New(options *Options) (*API, error) {
 		turns:       new(turns.Turns[client]),
 		streams:     newStreamLimiter(opts.Limits.Downloads, 0, "downloads"),
 		changes:     newStreamLimiter(opts.Limits.ChangeStreams, opts.Limits.AllChangeStreams, "streams of changes"),
-		refusals:    newRefusals(),
+		refusals:    &refusals{parked: make(chan struct{}, 1000)},
 		cors:        slices.Clone(opts.AllowedOrigins),
 		log:         opts.Logger,
 	}

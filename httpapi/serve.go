@@ -157,7 +157,7 @@ func (c *call) recoverPanic() {
 	}
 	c.aborted = true
 	stream.Abort(&c.w, c.r)
-	if stream.IsNetHTTP(c.r) {
+	if c.r.Context().Value(http.ServerContextKey) != nil { // others than http.Server may not recover it
 		panic(http.ErrAbortHandler)
 	}
 }

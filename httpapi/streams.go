@@ -80,8 +80,6 @@ type refusals struct {
 	counts map[client]int
 }
 
-func newRefusals() *refusals { return &refusals{parked: make(chan struct{}, 1000)} }
-
 // add returns how often a client has been refused within this second.
 func (r *refusals) add(c client) int {
 	r.mu.Lock()

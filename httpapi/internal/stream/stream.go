@@ -235,12 +235,6 @@ func Abort(w http.ResponseWriter, r *http.Request) {
 	http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
 }
 
-// IsNetHTTP reports whether an [http.Server] serves r. Others may not recover
-// http.ErrAbortHandler, which then would end the process.
-func IsNetHTTP(r *http.Request) bool {
-	return r.Context().Value(http.ServerContextKey) != nil
-}
-
 // Interrupt resets the connection of a response, or the stream over HTTP/2, from
 // another goroutine than the handler's. A blocked write returns. Over HTTP/2, or without
 // [ConnContext], the handler must begin no other one. Over HTTP/1 without it the client may
