@@ -4,18 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 
-	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi/internal/auth"
 	"example.com/canvasback/httpapi/internal/budget"
 	"example.com/canvasback/httpapi/internal/turns"
-	"example.com/canvasback/keys"
-	"example.com/canvasback/symbols"
 )
 
 // API is the [http.Handler] of all routes. Its other methods authenticate the
@@ -23,9 +19,6 @@ import (
 // are safe for concurrent use.
 type API struct {
 	options     Options // without AdminKeys
-	keys        *keys.Service
-	symbols     *symbols.Service
-	exports     *exports.Service
 	auth        *auth.Checker
 	crossOrigin *http.CrossOriginProtection
 	memory      *budget.Budget[client]
@@ -35,7 +28,6 @@ type API struct {
 	refusals    *refusals
 	cors        cors
 	prefix      string // with a slash before it, or empty
-	log         *slog.Logger
 	mux         *http.ServeMux
 
 	warnBuffered    func() // logs once
@@ -69,9 +61,6 @@ func New(options *Options) (*API, error) {
 	opts.AdminKeys = nil // not shown when the API is printed
 	a := &API{
 		options:     opts,
-		keys:        opts.Keys,
-		symbols:     opts.Symbols,
-		exports:     opts.Exports,
 		auth:        checker,
 		crossOrigin: http.NewCrossOriginProtection(),
 		memory:      budget.New[client](opts.Limits.Memory),
@@ -80,18 +69,17 @@ func New(options *Options) (*API, error) {
 		changes:     newStreamLimiter(opts.Limits.ChangeStreams, opts.Limits.AllChangeStreams, "streams of changes"),
 		refusals:    &refusals{parked: make(chan struct{}, 1000)},
 		cors:        slices.Clone(opts.AllowedOrigins),
-		log:         opts.Logger,
 	}
 	a.warnBuffered = sync.OnceFunc(func() {
-		a.log.Warn("downloads may be buffered: the ResponseWriter can neither flush nor set deadlines, as behind http.TimeoutHandler")
+		a.options.Logger.Warn("downloads may be buffered: the ResponseWriter can neither flush nor set deadlines, as behind http.TimeoutHandler")
 	})
 	a.loadSearchIndex = sync.OnceFunc(func() {
-		if a.symbols != nil {
+		if a.options.Symbols != nil {
 			go a.loadIndex()
 		}
 	})
 	if opts.DangerouslySkipClientKeys && a.cors.allowAll() {
-		a.log.Warn("client routes are open to the pages of all origins")
+		a.options.Logger.Warn("client routes are open to the pages of all origins")
 	}
 	if prefix := strings.Trim(opts.Prefix, "/"); prefix != "" {
 		a.prefix = "/" + prefix

@@ -44,7 +44,7 @@ func (c *call) registersAsAdmin() bool {
 func (c *call) checkRegistrant(key *keys.Key) error {
 	scopes := key.Scopes
 	if key.Token != nil {
-		owner, err := c.api.keys.VerifyDigest(c.detached(), key.Digest)
+		owner, err := c.api.options.Keys.VerifyDigest(c.detached(), key.Digest)
 		if err != nil {
 			return err
 		}

@@ -185,7 +185,7 @@ func (c *call) requestID() string { return c.w.Header().Get(headerRequestID) }
 // logFailure logs a failure of the request. Its status is that of the response, or
 // the given one if no header is written yet.
 func (c *call) logFailure(level slog.Level, message string, status int, more ...any) {
-	c.api.log.Log(c.r.Context(), level, message, append([]any{
+	c.api.options.Logger.Log(c.r.Context(), level, message, append([]any{
 		"method", knownMethod(c.r.Method),
 		"route", c.route,
 		"status", cmp.Or(c.w.status, status),

@@ -41,14 +41,14 @@ func (a *API) Ready(details ...func() string) http.Handler {
 		defer cancel()
 		if err := a.checkStores(ctx); err != nil {
 			if !failing.Swap(true) {
-				a.log.WarnContext(ctx, "not ready", "error", err)
+				a.options.Logger.WarnContext(ctx, "not ready", "error", err)
 			}
 			respond(http.StatusServiceUnavailable, "storage unavailable\n")
 			return
 		}
 		a.loadSearchIndex()
 		if failing.Swap(false) {
-			a.log.InfoContext(ctx, "ready")
+			a.options.Logger.InfoContext(ctx, "ready")
 		}
 		respond(http.StatusOK, "ok\n")
 	})
@@ -56,18 +56,18 @@ func (a *API) Ready(details ...func() string) http.Handler {
 
 // checkStores runs a small query on each store.
 func (a *API) checkStores(ctx context.Context) error {
-	if a.keys != nil {
-		if err := a.keys.Ready(ctx); err != nil {
+	if a.options.Keys != nil {
+		if err := a.options.Keys.Ready(ctx); err != nil {
 			return err
 		}
 	}
-	if a.symbols != nil {
-		if _, err := a.symbols.FolderListVersion(ctx); err != nil {
+	if a.options.Symbols != nil {
+		if _, err := a.options.Symbols.FolderListVersion(ctx); err != nil {
 			return err
 		}
 	}
-	if a.exports != nil {
-		if _, err := a.exports.Get(ctx, 1); err != nil && !errors.Is(err, exports.ErrNotFound) {
+	if a.options.Exports != nil {
+		if _, err := a.options.Exports.Get(ctx, 1); err != nil && !errors.Is(err, exports.ErrNotFound) {
 			return err
 		}
 	}

@@ -121,10 +121,10 @@ func (c *call) checkLinkKey(owner exports.Digest, tenant string) (keys.Key, erro
 	if c.api.options.DangerouslySkipClientKeys {
 		return keys.Key{}, c.checkLinkTenant(new(keys.Key), tenant)
 	}
-	if c.api.keys == nil || owner == (exports.Digest{}) {
+	if c.api.options.Keys == nil || owner == (exports.Digest{}) {
 		return keys.Key{}, linkserve.ErrRevoked
 	}
-	key, err := c.api.keys.VerifyDigest(c.detached(), keys.Digest(owner))
+	key, err := c.api.options.Keys.VerifyDigest(c.detached(), keys.Digest(owner))
 	switch {
 	case errors.Is(err, keys.ErrUnavailable):
 		return keys.Key{}, err

@@ -95,7 +95,7 @@ func (r *Resources) addBody(c *call) error {
 	}
 	json.Unmarshal(in.ExportedURL, &r.ExportedURL)
 	r.ExportedURL = strings.TrimSpace(r.ExportedURL)
-	r.addSource(c.api.exports, in.SourceFileURL)
+	r.addSource(c.api.options.Exports, in.SourceFileURL)
 	var items []jsontext.Value
 	json.Unmarshal(in.Items, &items)
 	for _, item := range items {
@@ -103,7 +103,7 @@ func (r *Resources) addBody(c *call) error {
 			SourceFileURL jsontext.Value `json:"sourceFileUrl"`
 		}
 		if json.Unmarshal(item, &one) == nil {
-			r.addSource(c.api.exports, one.SourceFileURL)
+			r.addSource(c.api.options.Exports, one.SourceFileURL)
 		}
 	}
 	return nil

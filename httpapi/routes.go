@@ -29,8 +29,8 @@ func (a *API) routes() []route {
 		{get, "/client.js", noKey, none, limit, clientFile("client.js", "text/javascript")},
 		{get, "/client.d.ts", noKey, none, limit, clientFile("client.d.ts", "text/plain")},
 	}
-	if a.keys != nil {
-		e := keyEndpoints{a.keys}
+	if options.Keys != nil {
+		e := keyEndpoints{options.Keys}
 		list = append(list,
 			route{get, "/admin/api-keys", adminKey, none, limit, e.listKeys},
 			route{post, "/admin/api-keys", adminKey, none, limit, withBody(created, e.createKey)},
@@ -43,7 +43,7 @@ func (a *API) routes() []route {
 			route{get, "/admin/api-keys/{id}/usage", adminKey, none, limit, e.keyUsage},
 			route{get, "/admin/usage", adminKey, none, limit, e.totalUsage},
 		)
-		if a.keys.AcceptsForeign() {
+		if options.Keys.AcceptsForeign() {
 			list = append(list, route{post, "/admin/api-keys/import", adminKey, none, 8 * min(limit, math.MaxInt64/8), withBody(created, e.importKeys)})
 		}
 		if options.RevokeRoute {
@@ -54,8 +54,8 @@ func (a *API) routes() []route {
 			route{get, "/viewer/key", ownKey, none, limit, getOwnKey},
 		)
 	}
-	if a.symbols != nil {
-		e := symbolEndpoints{a.symbols, bodies.New(a.symbols, options.Limits.ListCache, options.Limits.StoreTimeout), options.Limits.ImportContents}
+	if options.Symbols != nil {
+		e := symbolEndpoints{options.Symbols, bodies.New(options.Symbols, options.Limits.ListCache, options.Limits.StoreTimeout), options.Limits.ImportContents}
 		list = append(list,
 			route{get, "/symbol/folders", clientKey, ScopeSymbolsRead, limit, e.listFolders},
 			route{post, "/symbol/folders", clientKey, ScopeSymbolsWrite, limit, withBody(created, e.createFolder)},
@@ -79,8 +79,8 @@ func (a *API) routes() []route {
 			route{remove, "/symbol/trash/{id}", clientKey, ScopeSymbolsWrite, limit, withoutBody(e.deleteTrash)},
 		)
 	}
-	if a.exports != nil {
-		e := exportEndpoints{a.exports, options.RegisterOwnOnly, options.Tenant != nil}
+	if options.Exports != nil {
+		e := exportEndpoints{options.Exports, options.RegisterOwnOnly, options.Tenant != nil}
 		list = append(list,
 			route{get, "/admin/exports", adminKey, none, limit, e.listExports},
 			route{get, "/admin/exports/{id}", adminKey, none, limit, withoutBody(e.getExport)},
@@ -89,7 +89,7 @@ func (a *API) routes() []route {
 			route{post, "/viewer/exports/download", clientKey, ScopeExportsRead, limit, download(e.download)},
 			route{post, "/viewer/exports/download-batch", clientKey, ScopeExportsRead, batchLimit, download(e.downloadBatch)},
 		)
-		if a.exports.HasLinks() {
+		if options.Exports.HasLinks() {
 			list = append(list,
 				route{post, "/viewer/exports/links", clientKey, ScopeExportsRead, batchLimit, download(e.createLink)},
 				route{get, "/viewer/exports/links/{token}/{fileName}", noKey, none, limit, e.serveLink}, // checks the key of the link

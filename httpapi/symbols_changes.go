@@ -145,10 +145,10 @@ func (c *call) acceptsStream() bool {
 	}
 	values := c.credentials()
 	raw := append(values.client, values.token...)[0]
-	key, err := c.api.keys.VerifyFunc(c.detached(), raw, func(*keys.Key) error { return keys.SkipUse })
+	key, err := c.api.options.Keys.VerifyFunc(c.detached(), raw, func(*keys.Key) error { return keys.SkipUse })
 	if err != nil {
 		end := c.key.ValidUntil()
-		return errors.Is(err, keys.ErrUnavailable) && (end.IsZero() || c.api.keys.Now().Before(end))
+		return errors.Is(err, keys.ErrUnavailable) && (end.IsZero() || c.api.options.Keys.Now().Before(end))
 	}
 	tenant, err := c.api.tenantOf(&key)
 	return err == nil && tenant == c.tenant && key.Allows(ScopeSymbolsRead)

@@ -18,13 +18,13 @@ import (
 func (a *API) loadIndex() {
 	defer func() {
 		if reason := recover(); reason != nil {
-			a.log.Error("panic in store", "panic", reason, "stack", string(debug.Stack()))
+			a.options.Logger.Error("panic in store", "panic", reason, "stack", string(debug.Stack()))
 		}
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := a.symbols.LoadSearchIndex(ctx); err != nil {
-		a.log.Info("search index not loaded, the first search takes longer", "error", err)
+	if err := a.options.Symbols.LoadSearchIndex(ctx); err != nil {
+		a.options.Logger.Info("search index not loaded, the first search takes longer", "error", err)
 	}
 }
 
