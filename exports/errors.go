@@ -143,9 +143,11 @@ func storeError(operation string, err error) error {
 }
 
 // openError wraps err in one of the errors of an [Opener], unless it already
-// matches one. The argument cause is the cause of the ended context, or nil.
+// matches one or is nil. The argument cause is the cause of the ended context, or nil.
 func openError(err, cause error) error {
 	switch {
+	case err == nil:
+		return nil
 	case cause == ErrTimeout && !errors.Is(err, ErrTimeout):
 		return fmt.Errorf("%w: %w", ErrTimeout, err)
 	case errors.Is(err, ErrForbidden), errors.Is(err, ErrTimeout), errors.Is(err, ErrFailed):

@@ -180,10 +180,7 @@ func (r *linkReader) readUnknown() error {
 // readMissing returns the CRC of a file, and reads what is missing for it.
 func (r *linkReader) readMissing(ctx context.Context, entry int) (uint32, error) {
 	crc, err := r.facts[entry].ReadMissing(ctx, r.link.service.planSource(r.entries[entry]))
-	if err != nil {
-		return 0, openError(err, nil)
-	}
-	return crc, nil
+	return crc, openError(err, nil)
 }
 
 func (r *linkReader) advance() (err error) {
@@ -192,10 +189,7 @@ func (r *linkReader) advance() (err error) {
 	}
 	r.current, err = r.queue.Next(r.onWait)
 	r.next++
-	if err != nil {
-		return openError(err, nil)
-	}
-	return nil
+	return openError(err, nil)
 }
 
 // writeSection writes one of the sections to w. It must be called once for each, in

@@ -300,11 +300,9 @@ func (s *Service) describe(ctx context.Context, items []BatchItem, previous *pla
 		return err
 	})
 	for i, f := range distinct {
-		if errs[i] != nil {
-			f.err = openError(errs[i], nil)
-			continue
+		if f.err = openError(errs[i], nil); f.err == nil {
+			f.fact = s.fact(f.export.ExportedURL, f.file)
 		}
-		f.fact = s.fact(f.export.ExportedURL, f.file)
 	}
 	return files, ctx.Err()
 }

@@ -30,10 +30,7 @@ func (s *Service) PublicURL(ctx context.Context, item BatchItem, private Private
 		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
 		defer cancel()
 		public, err := presigner.PublicURL(ctx, u, filename.Clean(export.FileName))
-		if err != nil {
-			return "", openError(err, context.Cause(ctx))
-		}
-		return public, nil
+		return public, openError(err, context.Cause(ctx))
 	case err != nil && (u == nil || !isWeb(u)):
 		return "", err
 	case err == nil && isPrivate(opener, u):
