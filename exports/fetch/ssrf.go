@@ -35,7 +35,10 @@ func (g ssrfGuard) controlContext(ctx context.Context, network, address string, 
 	}
 	err := g.registry.Safe(network, address, conn)
 	if err == nil {
-		err = g.checkIP(netip.MustParseAddrPort(address).Addr()) // Safe has parsed it
+		var target netip.AddrPort
+		if target, err = netip.ParseAddrPort(address); err == nil {
+			err = g.checkIP(target.Addr())
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", exports.ErrForbidden, err)
