@@ -167,10 +167,11 @@ func (r *reader) inflateDiagram(text string) (string, error) {
 	limit := min(r.remaining, r.dataRemaining) // the symbol has the image of the diagram
 	var encoded strings.Builder
 	size, err := io.Copy(&encoded, io.LimitReader(flate.NewReader(compressed), limit+1))
+	r.remaining -= size
 	if err != nil {
 		return "", fileError("broken diagram")
 	}
-	if r.remaining -= size; size > limit {
+	if size > limit {
 		return "", tooLarge("the library is too large: its diagrams are too large when decompressed")
 	}
 	return picture.Unescape(encoded.String()), nil

@@ -103,6 +103,11 @@ func (r *reader) readIconify(file string, content []byte, folders []string) erro
 			r.contents.Ignored = append(r.contents.Ignored, FileNote{printable(name), "hidden icon"})
 			continue
 		}
+		if _, isIcon := set.Icons.byName[name]; !isIcon { // a copy of the body
+			if r.remaining -= int64(len(found.Body)); r.remaining < 0 {
+				return tooLarge("the icon set is too large: its aliases repeat too much")
+			}
+		}
 		var picture image
 		if err == nil {
 			picture, err = set.picture(name, found, folders)

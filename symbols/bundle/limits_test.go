@@ -396,3 +396,48 @@ func TestRead_DryRunHoldsOneFileAtATime(t *testing.T) {
 	_, err := bundle.Read(t.Context(), archive, &bundle.Options{DryRun: true, Limits: bundle.Limits{Total: int64(2 * len(complete.Files[0].Symbol.Data))}})
 	is.True(errors.Is(err, bundle.ErrTooLarge))
 }
+
+// TestRead_AliasesCountAsDecompressed has many aliases of one large icon, which cannot be
+// imported and so counts as no data.
+func TestRead_AliasesCountAsDecompressed(t *testing.T) {
+	is := is.New(t)
+	var text strings.Builder
+	fmt.Fprintf(&text, `{"prefix":"a","icons":{"a":{"body":%q}},"aliases":{`, strings.Repeat("<g/>", 1<<15)+"<broken")
+	for i := range 200 {
+		fmt.Fprintf(&text, `"%d":{"parent":"a"},`, i)
+	}
+	text.WriteString(`"z":{"parent":"a"}}}`)
+	_, err := bundle.Read(t.Context(), zipOf(t, file{name: "a.json", content: text.String()}),
+		&bundle.Options{Skip: true, Limits: bundle.Limits{Total: 4 << 20}})
+	is.True(errors.Is(err, bundle.ErrTooLarge))
+}
+
+// TestRead_BrokenDiagramsCountAsDecompressed has diagrams that end too early.
+func TestRead_BrokenDiagramsCountAsDecompressed(t *testing.T) {
+	is := is.New(t)
+	var deflated bytes.Buffer
+	w, err := flate.NewWriter(&deflated, flate.BestCompression)
+	is.NoErr(err)
+	_, err = w.Write(make([]byte, 3<<20))
+	is.NoErr(err)
+	is.NoErr(w.Flush()) // without the last block
+	diagram := `{"xml":"` + base64.StdEncoding.EncodeToString(deflated.Bytes()) + `"},`
+	library := "<mxlibrary>[" + strings.Repeat(diagram, 20) + "{}]</mxlibrary>"
+	_, err = bundle.Read(t.Context(), zipOf(t, file{name: "a.xml", content: library}), &bundle.Options{Skip: true})
+	is.True(errors.Is(err, bundle.ErrTooLarge))
+}
+
+// TestRead_ManifestOfAnotherProgram skips it and imports the rest.
+func TestRead_ManifestOfAnotherProgram(t *testing.T) {
+	is := is.New(t)
+	const svg = `<svg xmlns="http://www.w3.org/2000/svg"/>`
+	data := zipOf(t, file{name: "b.svg", content: svg}, file{name: "app/icon.svg", content: svg},
+		file{name: "app/manifest.json", content: `{"name":"My web app","icons":[]}`})
+	contents, err := bundle.Read(t.Context(), data, &bundle.Options{Skip: true})
+	is.NoErr(err)
+	is.Equal(len(contents.Files), 2)
+	is.Equal(len(contents.Skipped), 1)
+	is.Equal(contents.Skipped[0].File, "app/manifest.json")
+	_, err = bundle.Read(t.Context(), data, nil)
+	is.True(errors.Is(err, bundle.ErrInvalid))
+}

@@ -305,6 +305,10 @@ func (r *reader) findManifest() *zip.File {
 // readBundle reads the files that a manifest lists.
 func (r *reader) readBundle(ctx context.Context, manifest *zip.File) error {
 	list, err := r.readManifest(manifest)
+	if _, ok := errors.AsType[fileError](err); ok && r.options.Skip { // it may be that of another program
+		r.listed = false
+		return r.readPlain(ctx)
+	}
 	if err != nil {
 		return r.addSymbol(manifest.Name, symbols.NewSymbol{}, err)
 	}
