@@ -30,10 +30,41 @@ func (c *call) decode(in any) error {
 	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) > 0 && start[0] != '{' {
 		return invalidRequest("body must be a JSON object")
 	}
+	if err := c.reserveFields(factor, body); err != nil {
+		return err
+	}
 	if err := json.Unmarshal(body, in); err != nil {
 		return invalidRequest(decodeErrorMessage(err))
 	}
 	return nil
+}
+
+// reserveFields extends the memory of a request to factor times its body and what the decoder
+// needs for the names of fields, by which it finds repeated ones.
+func (c *call) reserveFields(factor int64, body []byte) error {
+	const most, size = 1 << 20, 80
+	fields := countFields(body)
+	if fields > most {
+		return invalidRequest(fmt.Sprintf("body must have at most %d fields", most))
+	}
+	return c.reserve(factor*int64(len(body)) + size*fields)
+}
+
+// countFields returns how many fields the objects of a body have, unless it is small.
+func countFields(body []byte) (count int64) {
+	const small = 1 << 20
+	inText := false
+	for i := 0; i < len(body) && len(body) > small; i++ {
+		switch c := body[i]; {
+		case c == '"':
+			inText = !inText
+		case inText && c == '\\':
+			i++
+		case !inText && c == ':':
+			count++
+		}
+	}
+	return count
 }
 
 // isJSON reports whether a media type is application/json or ends in +json (RFC

@@ -81,6 +81,9 @@ func (r *Resources) addBody(c *call) error {
 		Items         jsontext.Value `json:"items"`
 	}
 	if len(text) > 0 {
+		if err := c.reserveFields(factor, text); err != nil {
+			return err
+		}
 		if err := json.Unmarshal(text, &in); err != nil {
 			return invalidRequest(decodeErrorMessage(err))
 		}

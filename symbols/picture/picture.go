@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Picture is an image.
@@ -42,7 +43,8 @@ func fromJSON(text string) (Picture, bool) {
 		Type    string  `json:"type"`
 		Content *string `json:"content"`
 	}
-	if err := json.Unmarshal([]byte(text), &object); err != nil || object.Content == nil {
+	// The decoder would remember all names to find repeated ones.
+	if err := json.Unmarshal([]byte(text), &object, jsontext.AllowDuplicateNames(true)); err != nil || object.Content == nil {
 		return Picture{}, false
 	}
 	if hasDataScheme(strings.TrimLeft(*object.Content, " \t\r\n")) {

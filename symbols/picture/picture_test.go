@@ -163,3 +163,20 @@ func TestFind_HostileXMLTakesLittleMemory(t *testing.T) {
 		is.True(after.TotalAlloc-before.TotalAlloc < 32<<20)
 	}
 }
+
+// TestFind_RemembersNoNames has an object with many fields.
+func TestFind_RemembersNoNames(t *testing.T) {
+	is := is.New(t)
+	var data strings.Builder
+	data.WriteString(`{"type":"image/png"`)
+	for i := range 1 << 19 {
+		fmt.Fprintf(&data, `,"%x":0`, i)
+	}
+	data.WriteString("}")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, found := picture.Find(data.String())
+	runtime.ReadMemStats(&after)
+	is.True(!found)
+	is.True(after.TotalAlloc-before.TotalAlloc < 2*uint64(data.Len()))
+}
