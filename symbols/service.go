@@ -26,8 +26,9 @@ type Options struct {
 	// 30 days. If it is negative, they are deleted at once.
 	TrashLifetime time.Duration
 
-	// TrashSize is the number of bytes of data, meta and [PageOverhead] in the trash
-	// from which its oldest entries are removed. Zero or less means 1 GiB.
+	// TrashSize is the number of bytes of data, meta and tags in the trash, and of
+	// [PageOverhead] for each folder and symbol, from which its oldest entries are removed.
+	// Zero or less means 1 GiB.
 	TrashSize int64
 
 	// Now is the clock; time.Now if nil.

@@ -19,8 +19,11 @@ type trashEntry struct {
 
 // size returns how many bytes count for the entry.
 func (e trashEntry) size() (size int64) {
+	if e.SymbolID == 0 {
+		size = symbols.PageOverhead // of the folder
+	}
 	for _, symbol := range e.symbols {
-		size += int64(len(symbol.Data) + len(symbol.Meta) + symbols.PageOverhead)
+		size += int64(len(symbol.Data) + len(symbol.Meta) + len(symbol.Tags.String()) + symbols.PageOverhead)
 	}
 	return size
 }

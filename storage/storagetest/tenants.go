@@ -225,7 +225,7 @@ func tenantPrune(t *testing.T, s Harness) {
 		folder, _ := tenantFolder(t, s.Symbols().Tenant(tenant), "Valves")
 		must(t, s.Symbols().Tenant(tenant).DeleteFolder(t.Context(), folder.ID, deletion))
 	}
-	const size = symbols.PageOverhead + 100 // more than one, less than two
+	const size = 2*symbols.PageOverhead + 100 // more than one entry, less than two
 	for _, tenant := range tenants {
 		_, err := s.Symbols().Tenant(tenant).PruneTrash(t.Context(), longAgo, size)
 		must(t, err)

@@ -213,6 +213,11 @@ func trashPrune(t *testing.T, s Harness) {
 	insertSymbols(t, s, folder.ID, newSymbols(names...)...)
 	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID, deletion))
 	symbol := insertSymbol(t, s, "symbol")
+	_, err := s.Symbols().UpdateSymbols(t.Context(), []int64{symbol.ID}, restorer, func(info *symbols.SymbolInfo) error {
+		info.Tags = symbols.ParseTags("tag\nother\n")
+		return nil
+	})
+	must(t, err)
 	must(t, s.Symbols().DeleteSymbols(t.Context(), []int64{symbol.ID}, deletion))
 	kept := []symbols.TrashEntry{
 		{FolderID: folder.ID, Name: "folder", Symbols: 450},
@@ -220,10 +225,10 @@ func trashPrune(t *testing.T, s Harness) {
 	}
 	prune(longAgo, unbounded)
 	wantTrash(t, s, kept...)
-	size := int64(len(symbol.Data)+len(symbol.Meta)) + symbols.PageOverhead
+	size := int64(len(symbol.Data)+len(symbol.Meta)+len("tag\nother\n")) + symbols.PageOverhead
 	prune(longAgo, size)
 	entry := wantTrash(t, s, kept[1:]...)[0]
-	_, err := s.Symbols().RestoreTrash(t.Context(), entry.ID, longAgo, restorer, toOwn)
+	_, err = s.Symbols().RestoreTrash(t.Context(), entry.ID, longAgo, restorer, toOwn)
 	must(t, err)
 	must(t, s.Symbols().DeleteSymbols(t.Context(), []int64{symbol.ID}, deletion))
 	prune(longAgo, size-1)
@@ -239,6 +244,26 @@ func trashPrune(t *testing.T, s Harness) {
 	wantTrash(t, s, symbols.TrashEntry{FolderID: other.FolderID, Name: "folder of other", Symbols: 1})
 	prune(testTime, unbounded)
 	wantTrash(t, s)
+
+	empty := insertFolder(t, s, "empty")
+	must(t, s.Symbols().DeleteFolder(t.Context(), empty.ID, deletion))
+	prune(longAgo, symbols.PageOverhead)
+	wantTrash(t, s, symbols.TrashEntry{FolderID: empty.ID, Name: "empty"})
+	prune(longAgo, symbols.PageOverhead-1)
+	wantTrash(t, s)
+
+	// What is being removed is gone, also if nothing expires.
+	large := insertFolder(t, s, "large")
+	insertSymbols(t, s, large.ID, newSymbols(names...)...)
+	must(t, s.Symbols().DeleteFolder(t.Context(), large.ID, deletion))
+	never := time.Now().Add(-1 << 62)
+	_, err = s.Symbols().PruneTrash(t.Context(), never, 0)
+	must(t, err)
+	page, err := s.Symbols().ListTrash(t.Context(), never, symbols.Range{})
+	must(t, err)
+	if len(page.Entries) > 0 {
+		t.Errorf("ListTrash returns %v, which is being removed", page.Entries)
+	}
 }
 
 func bulkDelete(t *testing.T, s Harness) {

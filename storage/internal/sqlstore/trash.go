@@ -12,7 +12,7 @@ import (
 
 const (
 	// trashSize is the size of symbols s for the trash.
-	trashSize = `coalesce(sum(octet_length(s.data) + octet_length(s.meta) + 1024), 0)`
+	trashSize = `coalesce(sum(octet_length(s.data) + octet_length(s.meta) + octet_length(s.tags) + 1024), 0)`
 
 	// copySymbols copies symbols s to the entry t of the trash. A join and a condition follow.
 	copySymbols = `
@@ -33,7 +33,7 @@ func (s Symbols) DeleteFolder(ctx context.Context, id int64, d symbols.Deletion)
 		if err == nil && !d.Final {
 			err = tx.QueryRow(ctx, `
 				INSERT INTO canvasback_trash (tenant, folder_id, name, symbols, size, deleted_at, deleted_by)
-				SELECT $5, $1, $2, count(*), `+trashSize+`, $3, $4
+				SELECT $5, $1, $2, count(*), 1024 + `+trashSize+`, $3, $4
 				FROM canvasback_symbols AS s
 				WHERE s.folder_id = $1
 				RETURNING id`,
@@ -208,7 +208,8 @@ func removeTrash(ctx context.Context, tx Tx, id int64) error {
 // because it is marked as expired. The entries are chosen once, because each statement of a
 // transaction may see another state.
 func (s Symbols) PruneTrash(ctx context.Context, oldest time.Time, size int64) (more bool, err error) {
-	const step = 200 // rows
+	const step = 200                                       // rows
+	expired := time.Date(1000, 1, 1, 0, 0, 0, 0, time.UTC) // for any lifetime
 	ids, err := List(ctx, s.DB, scanID, `
 		SELECT id
 		FROM (
@@ -225,7 +226,7 @@ func (s Symbols) PruneTrash(ctx context.Context, oldest time.Time, size int64) (
 		return false, err
 	}
 	err = s.DB.Transact(ctx, func(tx Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE canvasback_trash SET deleted_at = $2 WHERE id = ANY ($1::bigint[])`, ids, time.UnixMilli(0))
+		_, err := tx.Exec(ctx, `UPDATE canvasback_trash SET deleted_at = $2 WHERE id = ANY ($1::bigint[])`, ids, expired)
 		if err != nil {
 			return err
 		}
