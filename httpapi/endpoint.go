@@ -15,6 +15,7 @@ type target struct {
 
 	tenant string
 	touch  func(kind string, ids ...int64) // adds to the observation; see [call.touch]
+	slowly func(func(context.Context) (reply, error)) (reply, error)
 }
 
 // idsRequest is the body of a request for several records.
@@ -52,5 +53,5 @@ func withoutBody(f func(ctx context.Context, t target) (reply, error)) endpoint 
 
 func (c *call) target() (target, error) {
 	id, err := c.id()
-	return target{id, ifMatch(c.r.Header), c.keyID, c.tenant, c.touch}, err
+	return target{id, ifMatch(c.r.Header), c.keyID, c.tenant, c.touch, c.slowly}, err
 }

@@ -111,8 +111,8 @@ func (c *call) setTag(etag string) {
 }
 
 // ifMatch returns the condition in If-Match, [symbols.Any] if it is absent or *. It also
-// accepts weak tags, because proxies that compress weaken ours. A header without our tags
-// matches nothing.
+// accepts weak tags, because proxies that compress weaken ours, and tags of selected fields.
+// A header without our tags matches nothing.
 func ifMatch(header http.Header) symbols.Match {
 	lines := header["If-Match"]
 	tags := ranges.ParseTags(lines)
@@ -121,9 +121,7 @@ func ifMatch(header http.Header) symbols.Match {
 	}
 	var versions []symbols.Version
 	for _, given := range tags.List {
-		if t := parseTag(given); t.view == "" {
-			versions = append(versions, t.version)
-		}
+		versions = append(versions, parseTag(given).version)
 	}
 	return symbols.IfMatch(versions...)
 }

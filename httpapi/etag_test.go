@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/matryer/is"
+
+	"example.com/canvasback/httpapi"
 )
 
 // tag returns the ETag of a path, which must be strong.
@@ -211,4 +213,17 @@ func TestETag_OneOfConcurrentUpdatesSucceeds(t *testing.T) {
 		is.Equal(count[http.StatusOK], 1)
 		is.Equal(count[http.StatusPreconditionFailed], 3)
 	}
+}
+
+func TestIfMatch_AcceptsTagsOfFields(t *testing.T) {
+	t.Parallel()
+	h := serve(t, func(*httpapi.Options) {})
+	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	h.client("POST", "/symbol/folders/1/symbols", `{"name":"n","type":"a/b","data":"x"}`).want(201)
+	tag := h.client("GET", "/symbol/symbols/1?fields=id,tags", "").want(200).header.Get("ETag")
+	update := func() response {
+		return h.send("PATCH", "/symbol/symbols/1", `{"tags":["a"]}`, "x-api-key", h.rawKey, "If-Match", tag)
+	}
+	update().want(200)
+	update().want(412)
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -387,4 +388,143 @@ func TestBody_WaitsForMemoryOverHTTP2(t *testing.T) {
 		is.Equal(send(true, 3_000_000, 0), http.StatusCreated)
 		is.True(time.Since(start) > 10*time.Second)
 	})
+}
+
+// slowStore takes longer than StoreTimeout to delete a folder, or does not answer at all.
+type slowStore struct {
+	symbols.Store
+	isDown *atomic.Bool
+}
+
+func (s slowStore) FolderListVersion(ctx context.Context) (symbols.Version, error) {
+	if s.isDown.Load() {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return s.Store.FolderListVersion(ctx)
+}
+
+func (s slowStore) DeleteFolder(ctx context.Context, id int64, d symbols.Deletion) error {
+	select {
+	case <-time.After(3 * time.Second):
+	case <-ctx.Done():
+	}
+	return s.Store.DeleteFolder(ctx, id, d)
+}
+
+// TestStoreTimeout_LargeFolder deletes a folder that takes longer than other records, and
+// another one when the store is not available.
+func TestStoreTimeout_LargeFolder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		store := slowStore{memory.New().Symbols(), new(atomic.Bool)}
+		h := newHarness(t, func(o *httpapi.Options) {
+			o.Symbols = must(symbols.NewService(store, nil))
+			o.Limits.StoreTimeout = time.Second
+		})
+		api := httpapi.Handler(&h.options)
+		for i, want := range []int{http.StatusOK, http.StatusServiceUnavailable} {
+			folder, err := h.options.Symbols.CreateFolder(t.Context(), fmt.Sprint(i))
+			is.NoErr(err)
+			request := httptest.NewRequest("DELETE", fmt.Sprint("/symbol/folders/", folder.ID), nil)
+			request.Header.Set("X-Api-Key", h.rawKey)
+			out, start := httptest.NewRecorder(), time.Now()
+			api.ServeHTTP(out, request)
+			is.Equal(out.Code, want)
+			is.Equal(time.Since(start), []time.Duration{3 * time.Second, time.Second}[i])
+			store.isDown.Store(true)
+		}
+	})
+}
+
+// TestTurns_WaitForNoClient has a client that sends slowly, and one that reads slowly, what
+// they do in their turn.
+func TestTurns_WaitForNoClient(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		h := newHarness(t, func(*httpapi.Options) {})
+		server := &http.Server{Handler: httpapi.Handler(&h.options)}
+		listener := newPipeListener()
+		var all sync.WaitGroup
+		defer all.Wait()
+		all.Go(func() { server.Serve(listener) })
+		defer server.Close()
+		_, err := h.options.Symbols.CreateFolder(t.Context(), "A")
+		is.NoErr(err)
+		archive := blankZip(t, 100, 100)
+		begin := func(path string, body string, length int) net.Conn {
+			conn := listener.dial()
+			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", path, h.rawKey, length, body)
+			synctest.Wait()
+			return conn
+		}
+		const dryRun = "/symbol/folders/1/import?dryRun=true"
+		defer begin("/symbol/trash/1/restore", "{", 2).Close()
+		defer begin(dryRun, archive, len(archive)).Close() // a pipe has no buffer
+		start := time.Now()
+		conn := begin(dryRun, archive, len(archive))
+		defer conn.Close()
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		is.NoErr(err)
+		is.NoErr(response.Body.Close())
+		is.Equal(response.StatusCode, http.StatusOK)
+		is.True(time.Since(start) < time.Second)
+	})
+}
+
+// TestConfigureServer_BuffersLittleOfABody has a request over HTTP/2 whose body is not read.
+func TestConfigureServer_BuffersLittleOfABody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+		})}
+		server.Protocols.SetUnencryptedHTTP2(true)
+		httpapi.ConfigureServer(server)
+		listener := newPipeListener()
+		var all sync.WaitGroup
+		defer all.Wait()
+		all.Go(func() { server.Serve(listener) })
+		defer server.Close()
+		transport := &http.Transport{
+			DialContext: func(context.Context, string, string) (net.Conn, error) { return listener.dial(), nil },
+			Protocols:   server.Protocols,
+		}
+		defer transport.CloseIdleConnections()
+		ctx, cancel := context.WithCancel(t.Context())
+		reader, writer := io.Pipe()
+		var sent atomic.Int64
+		all.Go(func() {
+			for _, err := writer.Write(make([]byte, 1000)); err == nil; _, err = writer.Write(make([]byte, 1000)) {
+				sent.Add(1000)
+			}
+		})
+		all.Go(func() {
+			request, _ := http.NewRequestWithContext(ctx, "POST", "http://canvas.example/", reader)
+			transport.RoundTrip(request)
+			reader.Close()
+		})
+		synctest.Wait()
+		if n := sent.Load(); n < 200_000 || n > 300_000 {
+			t.Errorf("the server takes %d bytes", n)
+		}
+		cancel()
+	})
+}
+
+func TestDecode_BoundsFields(t *testing.T) {
+	t.Parallel()
+	h := serve(t, func(*httpapi.Options) {})
+	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	symbol := func(more string) string {
+		return `{"name":"n","type":"a/b","data":"\\\":` + strings.Repeat(`\":`, 1<<20) + `"` + more + "}"
+	}
+	h.client("POST", "/symbol/folders/1/symbols", symbol("")).want(201)
+	var names strings.Builder
+	for i := range 1 << 20 {
+		fmt.Fprintf(&names, `,"%x" :0`, i)
+	}
+	h.client("POST", "/symbol/folders/1/symbols", symbol(names.String())).wantError(400, "invalid_request")
 }

@@ -133,13 +133,14 @@ func (c *call) fields() (bodies.Fields, error) {
 // setLink adds the Link to the page after the one that ends with the id last (RFC
 // 8288). It keeps the other parameters of the request.
 func (c *call) setLink(limit int, last int64) {
-	link := fmt.Sprintf("<?limit=%d&after=%d", limit, last)
+	var link strings.Builder
+	fmt.Fprintf(&link, "<?limit=%d&after=%d", limit, last)
 	for _, other := range c.query() {
 		if other.name != "limit" && other.name != "after" {
-			link += "&" + unsafeInQuery.ReplaceAllStringFunc(other.raw, url.PathEscape)
+			link.WriteString("&" + unsafeInQuery.ReplaceAllStringFunc(other.raw, url.PathEscape))
 		}
 	}
-	c.w.Header().Set("Link", link+`>; rel="next"`)
+	c.w.Header().Set("Link", link.String()+`>; rel="next"`)
 }
 
 // unsafeInQuery is what a query must not contain (RFC 3986, section 3.4). net/http accepts

@@ -75,7 +75,7 @@ func (a *API) routes() []route {
 			route{patch, "/symbol/symbols", clientKey, ScopeSymbolsWrite, limit, withBody(ok, e.updateSymbols)},
 			route{post, "/symbol/symbols/delete", clientKey, ScopeSymbolsWrite, limit, withBody(ok, e.deleteSymbols)},
 			route{get, "/symbol/trash", clientKey, ScopeSymbolsWrite, limit, e.listTrash},
-			route{post, "/symbol/trash/{id}/restore", clientKey, ScopeSymbolsWrite, limit, expensive(withBody(ok, e.restore))},
+			route{post, "/symbol/trash/{id}/restore", clientKey, ScopeSymbolsWrite, limit, withBody(ok, e.restore)},
 			route{remove, "/symbol/trash/{id}", clientKey, ScopeSymbolsWrite, limit, withoutBody(e.deleteTrash)},
 		)
 	}

@@ -19,6 +19,7 @@ import (
 //	WriteTimeout       6m      downloads extend it while data flows
 //	IdleTimeout        2m
 //	MaxHeaderBytes     64 KiB
+//	HTTP2              receive buffers of 256 KiB
 //
 // It adds [ConnContext] to the ConnContext of s, and makes [http.Server.Shutdown] end
 // streams of changes at once. The API itself ends a request whose
@@ -29,6 +30,11 @@ func ConfigureServer(s *http.Server) {
 	s.WriteTimeout = cmp.Or(s.WriteTimeout, 6*time.Minute)
 	s.IdleTimeout = cmp.Or(s.IdleTimeout, 2*time.Minute)
 	s.MaxHeaderBytes = cmp.Or(s.MaxHeaderBytes, 64<<10)
+	if s.HTTP2 == nil {
+		s.HTTP2 = new(http.HTTP2Config)
+	}
+	s.HTTP2.MaxReceiveBufferPerConnection = cmp.Or(s.HTTP2.MaxReceiveBufferPerConnection, 256<<10)
+	s.HTTP2.MaxReceiveBufferPerStream = cmp.Or(s.HTTP2.MaxReceiveBufferPerStream, 256<<10)
 	shutdown := make(chan struct{})
 	s.RegisterOnShutdown(sync.OnceFunc(func() { close(shutdown) }))
 	connContext := s.ConnContext

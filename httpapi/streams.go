@@ -117,11 +117,6 @@ func download(next endpoint) endpoint {
 	}
 }
 
-// expensive returns an endpoint that runs in the turn of its client.
-func expensive(next endpoint) endpoint {
-	return func(c *call) error { return c.inTurn(true, func() error { return next(c) }) }
-}
-
 // inTurn calls f. If it is expensive, inTurn first waits until no other expensive request
 // of the client runs, as long as for memory. If one finds that the store is unavailable,
 // those that wait need not find out for themselves.

@@ -129,8 +129,10 @@ func (e symbolEndpoints) updateFolder(ctx context.Context, t target, in updateFo
 	return folderReply(e.all.Tenant(t.tenant).UpdateFolder(ctx, t.id, in.Name.pointer(), t.match))
 }
 
-func (e symbolEndpoints) deleteFolder(ctx context.Context, t target) (reply, error) {
-	return messageReply("Folder deleted.", e.all.Tenant(t.tenant).DeleteFolder(ctx, t.id, t.match, t.by))
+func (e symbolEndpoints) deleteFolder(_ context.Context, t target) (reply, error) {
+	return t.slowly(func(ctx context.Context) (reply, error) {
+		return messageReply("Folder deleted.", e.all.Tenant(t.tenant).DeleteFolder(ctx, t.id, t.match, t.by))
+	})
 }
 
 type createSymbolRequest struct {

@@ -113,43 +113,54 @@ func (e symbolEndpoints) importSymbols(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.inTurn(true, func() error { return e.importArchive(c, id, options, archive) })
+	var out importResponse
+	err = c.inTurn(true, func() (err error) {
+		out, err = e.importArchive(c, id, options, archive)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	status := http.StatusCreated
+	if options.DryRun {
+		status = http.StatusOK
+	}
+	return c.encode(status, out)
 }
 
-func (e symbolEndpoints) importArchive(c *call, id int64, options *bundle.Options, archive []byte) error {
+func (e symbolEndpoints) importArchive(c *call, id int64, options *bundle.Options, archive []byte) (out importResponse, err error) {
 	// This detects an unavailable store before the longer timeout of the import.
 	ctx, cancel := c.storeContext()
 	defer cancel()
 	folder, missing := e.all.Tenant(c.tenant).GetFolder(ctx, id)
 	if missing != nil && !errors.Is(missing, symbols.ErrFolderNotFound) { // an invalid archive comes first
-		return missing
+		return out, missing
 	}
 	options.Folder = folder.Name
 	size, err := bundle.MemorySize(archive, options)
 	if err != nil {
-		return err
+		return out, err
 	}
 	if err := c.reserve(int64(len(archive)) + size); err != nil {
-		return err
+		return out, err
 	}
 	contents, err := bundle.Read(c.detached(), archive, options)
 	if err != nil {
-		return err
+		return out, err
 	}
 	if missing != nil {
-		return missing
+		return out, missing
 	}
-	if options.DryRun {
-		return c.encode(http.StatusOK, newImportResponse(contents, nil, options))
-	}
-	created, err := e.createSymbols(c, id, contents.Symbols())
-	if err != nil {
-		return err
+	var created []symbols.Symbol
+	if !options.DryRun {
+		if created, err = e.createSymbols(c, id, contents.Symbols()); err != nil {
+			return out, err
+		}
 	}
 	for _, symbol := range created {
 		c.touch("symbol", symbol.ID)
 	}
-	return c.encode(http.StatusCreated, newImportResponse(contents, created, options))
+	return newImportResponse(contents, created, options), nil
 }
 
 // bytesPerStoreTimeout is how much data a store is expected to write within

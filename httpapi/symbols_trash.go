@@ -25,9 +25,11 @@ func (e symbolEndpoints) updateSymbols(ctx context.Context, t target, in updateS
 	return countReply("updated", updated, err)
 }
 
-func (e symbolEndpoints) deleteSymbols(ctx context.Context, t target, in idsRequest) (reply, error) {
+func (e symbolEndpoints) deleteSymbols(_ context.Context, t target, in idsRequest) (reply, error) {
 	t.touch("symbol", in.IDs...)
-	return countReply("deleted", len(in.IDs), e.all.Tenant(t.tenant).DeleteSymbols(ctx, in.IDs, t.by))
+	return t.slowly(func(ctx context.Context) (reply, error) {
+		return countReply("deleted", len(in.IDs), e.all.Tenant(t.tenant).DeleteSymbols(ctx, in.IDs, t.by))
+	})
 }
 
 type trashRecord struct {
@@ -69,16 +71,18 @@ type restoreRequest struct {
 	FolderID optional[int64] `json:"folderId"`
 }
 
-func (e symbolEndpoints) restore(ctx context.Context, t target, in restoreRequest) (reply, error) {
+func (e symbolEndpoints) restore(_ context.Context, t target, in restoreRequest) (reply, error) {
 	t.touch("folder", in.FolderID.list()...)
-	restored, err := e.all.Tenant(t.tenant).Restore(ctx, t.id, in.FolderID.pointer(), t.by)
-	switch {
-	case err != nil:
-		return reply{}, err
-	case restored.Folder != nil:
-		return folderReply(*restored.Folder, nil)
-	}
-	return symbolReply(*restored.Symbol, nil)
+	return t.slowly(func(ctx context.Context) (reply, error) {
+		restored, err := e.all.Tenant(t.tenant).Restore(ctx, t.id, in.FolderID.pointer(), t.by)
+		switch {
+		case err != nil:
+			return reply{}, err
+		case restored.Folder != nil:
+			return folderReply(*restored.Folder, nil)
+		}
+		return symbolReply(*restored.Symbol, nil)
+	})
 }
 
 func (e symbolEndpoints) deleteTrash(ctx context.Context, t target) (reply, error) {
