@@ -87,25 +87,20 @@ func (k *ImportedKey) check() error {
 	return k.Fields.check()
 }
 
-type foundRaw struct {
-	*entry
-	err error
-}
-
 // findAll calls findRaw for each raw key, all at the same time.
-func (s *Service) findAll(ctx context.Context, raws []string) []foundRaw {
-	list := make([]foundRaw, len(raws))
+func (s *Service) findAll(ctx context.Context, raws []string) ([]*entry, []error) {
+	entries, errs := make([]*entry, len(raws)), make([]error, len(raws))
 	now := time.Now()
 	leased := s.leases.use(now)
 	var calls sync.WaitGroup
 	for i, raw := range raws {
 		calls.Go(func() {
-			defer recoverToError(&list[i].err)
-			list[i].entry, list[i].err = s.findRaw(ctx, raw, leased, now)
+			defer recoverToError(&errs[i])
+			entries[i], errs[i] = s.findRaw(ctx, raw, leased, now)
 		})
 	}
 	calls.Wait()
-	return list
+	return entries, errs
 }
 
 // RevokeRaw revokes up to 1000 raw keys, such as leaked ones: it deactivates the key of a
@@ -123,13 +118,14 @@ func (s *Service) RevokeRaw(ctx context.Context, raws []string, wrong func() err
 	given := make(map[Digest]bool)
 	revoking := false
 	for part := range slices.Chunk(raws, 16) {
-		for _, found := range s.findAll(ctx, part) {
+		entries, errs := s.findAll(ctx, part)
+		for i, err := range errs {
 			switch {
-			case found.err == ErrMalformed:
-			case found.err == nil:
-				ids, given[found.digest], revoking = append(ids, found.key.ID), true, true
-			case found.err != ErrUnknown:
-				return 0, found.err
+			case err == ErrMalformed:
+			case err == nil:
+				ids, given[entries[i].digest], revoking = append(ids, entries[i].key.ID), true, true
+			case err != ErrUnknown:
+				return 0, err
 			default: // another call may have just deleted it, and still wait
 				revoking = true
 				if wrong != nil {

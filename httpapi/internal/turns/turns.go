@@ -15,10 +15,10 @@ type Turns[Client comparable] struct {
 }
 
 type turn struct {
-	taken  chan struct{}
-	users  int           // calls that have it or wait for it
-	failed chan struct{} // closed after err is set
-	err    error
+	taken chan struct{}
+	users int             // calls that have it or wait for it
+	ctx   context.Context // ends with the error that is that of all
+	end   context.CancelCauseFunc
 }
 
 // Do calls f when no other call of the client runs, and returns its error, or the cause of
@@ -32,11 +32,11 @@ func (t *Turns[Client]) Do(ctx context.Context, c Client, fatal func(error) bool
 		defer func() { <-own.taken }()
 		err := f()
 		if fatal != nil && fatal(err) {
-			t.fail(c, own, err)
+			own.end(err)
 		}
 		return err
-	case <-own.failed:
-		return own.err
+	case <-own.ctx.Done():
+		return context.Cause(own.ctx)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -46,11 +46,12 @@ func (t *Turns[Client]) join(c Client) *turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	own := t.clients[c]
-	if own == nil {
+	if own == nil || own.ctx.Err() != nil {
 		if t.clients == nil {
 			t.clients = make(map[Client]*turn)
 		}
-		own = &turn{taken: make(chan struct{}, 1), failed: make(chan struct{})}
+		own = &turn{taken: make(chan struct{}, 1)}
+		own.ctx, own.end = context.WithCancelCause(context.Background())
 		t.clients[c] = own
 	}
 	own.users++
@@ -61,16 +62,6 @@ func (t *Turns[Client]) leave(c Client, own *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if own.users--; own.users == 0 && t.clients[c] == own {
-		delete(t.clients, c)
-	}
-}
-
-func (t *Turns[Client]) fail(c Client, own *turn, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.clients[c] == own { // later calls get another turn
-		own.err = err
-		close(own.failed)
 		delete(t.clients, c)
 	}
 }
