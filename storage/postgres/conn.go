@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ type database struct {
 	pool   *pgxpool.Pool
 	schema string // quoted; empty to use the search_path
 	fence  *fence.Fence
+	log    *slog.Logger
 
 	mu        sync.Mutex
 	lastReset time.Time // of the pool

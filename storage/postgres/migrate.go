@@ -49,16 +49,20 @@ func asWritten(statement string) string { return statement }
 
 // apply runs a migration, unless another process has already done so. While others have a
 // lock that it needs, such as a backup, it tries again: requests of other processes wait
-// behind a statement that waits for a lock.
+// behind a statement that waits for a lock. Each try is longer than deadlock_timeout, after
+// which autovacuum gives way.
 func apply(ctx context.Context, db *database, m migration.Migration) error {
 	const lockNotAvailable = "55P03"
-	for {
+	for try := 0; ; try++ {
 		err := tryApply(ctx, db, m)
 		if pgErr, ok := errors.AsType[*pgconn.PgError](err); !ok || pgErr.Code != lockNotAvailable {
 			return err
 		}
+		if try == 0 {
+			db.log.WarnContext(ctx, "migration waits for a lock of another session", "migration", m.Name())
+		}
 		select {
-		case <-time.After(time.Second):
+		case <-time.After(2 * time.Second):
 		case <-ctx.Done():
 			return err
 		}
@@ -78,7 +82,7 @@ func tryApply(ctx context.Context, db *database, m migration.Migration) error {
 		if err != nil || version >= m.Version {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '500ms'`); err != nil {
+		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '1500ms'`); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, m.SQL); err != nil {

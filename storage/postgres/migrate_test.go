@@ -1,9 +1,11 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"io/fs"
+	"log/slog"
 	"net/url"
 	"os/exec"
 	"path/filepath"
@@ -170,7 +172,8 @@ func TestMigrate_WaitsWithoutBlocking(t *testing.T) {
 	pool := connect(t, dsn)
 	migrateTo(t, pool, 16)
 	dump := begin(t, pool, `LOCK TABLE canvasback_symbols, canvasback_folders IN ACCESS SHARE MODE`)
-	db := must(postgres.New(connect(t, dsn), nil))
+	var log bytes.Buffer
+	db := must(postgres.New(connect(t, dsn), &postgres.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}))
 	done := make(chan error, 1)
 	go func() { done <- db.Migrate(t.Context()) }()
 	for {
@@ -183,7 +186,37 @@ func TestMigrate_WaitsWithoutBlocking(t *testing.T) {
 	must(pool.Exec(ctx, `SELECT count(*) FROM canvasback_folders, canvasback_symbols`))
 	is.NoErr(dump.Commit(t.Context()))
 	is.NoErr(<-done)
+	is.Equal(strings.Count(log.String(), "migration waits for a lock"), 1)
 	checkWorks(t, db)
+}
+
+// TestMigrate_DuringAutovacuum migrates while autovacuum works on a table. PostgreSQL
+// cancels that for a statement that has waited for deadlock_timeout, a second.
+func TestMigrate_DuringAutovacuum(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
+	t.Parallel()
+	is := is.New(t)
+	server := pgtest.Start(t) // its settings change
+	dsn := server.DSN()
+	pool := connect(t, dsn)
+	migrateTo(t, pool, 16)
+	execute(t, pool, `ALTER SYSTEM SET autovacuum_naptime = '1s'`)
+	execute(t, pool, `SELECT pg_reload_conf()`)
+	execute(t, pool, `INSERT INTO canvasback_folders (name) SELECT 'f' || n FROM generate_series(1, 20000) AS n`)
+	execute(t, pool, `ALTER TABLE canvasback_folders SET (autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0,
+		autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1)`)
+	execute(t, pool, `DELETE FROM canvasback_folders WHERE id % 2 = 0`)
+	deadline := time.Now().Add(60 * time.Second)
+	for count(t, pool, `SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'canvasback_folders'::regclass`) == 0 {
+		if time.Now().After(deadline) {
+			t.Fatal("no autovacuum")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	db := must(postgres.New(connect(t, dsn), nil))
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	is.NoErr(db.Migrate(ctx))
 }
 
 // TestMigrate_AfterRestoreOfOlderBackup follows DEPLOY.md.

@@ -140,7 +140,8 @@ type Options struct {
 	// synchronous_standby_names.
 	Fence Fence
 
-	// Logger receives the state of the fence when it changes; see [DB.FenceState]. The
+	// Logger receives the state of the fence when it changes, see [DB.FenceState], and that
+	// a migration waits. The
 	// default is slog.Default().
 	Logger *slog.Logger
 }
@@ -192,7 +193,7 @@ func New(pool *pgxpool.Pool, options *Options) (*DB, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	db := &database{pool: pool, inserter: inserter{queues: make(map[queueKey][]*insertion)}}
+	db := &database{pool: pool, log: cmp.Or(o.Logger, slog.Default()), inserter: inserter{queues: make(map[queueKey][]*insertion)}}
 	if o.Schema != "" {
 		db.schema = pgx.Identifier{o.Schema}.Sanitize()
 	}
@@ -203,7 +204,7 @@ func New(pool *pgxpool.Pool, options *Options) (*DB, error) {
 		Prepare:   config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
 		ReadWrite: config.ValidateConnect != nil,
 		Tracer:    config.Tracer,
-		Logger:    cmp.Or(o.Logger, slog.Default()),
+		Logger:    db.log,
 	})
 	return &DB{db}, nil
 }
