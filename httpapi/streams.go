@@ -118,7 +118,7 @@ func download(next endpoint) endpoint {
 }
 
 // inTurn calls f. If it is expensive, inTurn first waits until no other expensive request
-// of the client runs, as long as for memory. If one finds that the store is unavailable,
+// of the client runs, as long as for memory. If two find that the store is unavailable,
 // those that wait need not find out for themselves.
 func (c *call) inTurn(expensive bool, f func() error) error {
 	if !expensive {

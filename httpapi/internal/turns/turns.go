@@ -17,21 +17,27 @@ type Turns[Client comparable] struct {
 type turn struct {
 	taken chan struct{}
 	users int             // calls that have it or wait for it
-	ctx   context.Context // ends with the error that is that of all
+	fatal int             // consecutive fatal errors
+	ctx   context.Context // ends with the second one
 	end   context.CancelCauseFunc
 }
 
 // Do calls f when no other call of the client runs, and returns its error, or the cause of
-// the end of ctx if that is first. If fatal is not nil and reports that an error would be
-// that of the others too, those that wait return it without a call.
+// the end of ctx if that is first. If fatal is not nil and reports two errors in a row,
+// calls that wait return the second one instead of calling f.
 func (t *Turns[Client]) Do(ctx context.Context, c Client, fatal func(error) bool, f func() error) error {
 	own := t.join(c)
 	defer t.leave(c, own)
 	select {
 	case own.taken <- struct{}{}:
 		defer func() { <-own.taken }()
+		if own.ctx.Err() != nil {
+			return context.Cause(own.ctx)
+		}
 		err := f()
-		if fatal != nil && fatal(err) {
+		if fatal == nil || !fatal(err) {
+			own.fatal = 0
+		} else if own.fatal++; own.fatal == 2 {
 			own.end(err)
 		}
 		return err
