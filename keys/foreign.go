@@ -15,8 +15,6 @@ const (
 	minForeign, maxForeign = 16, 512 // characters of a raw key of another form
 
 	maxForeignPrefix = 32 // characters of ImportedKey.Prefix
-
-	foreignMask = "..." // end of Mask; that of other keys ends with digits
 )
 
 // ImportedKey is a key of another system. Digest is the SHA-256 of its raw key, and
@@ -63,7 +61,7 @@ func (s *Service) Import(ctx context.Context, list []ImportedKey) ([]int64, erro
 		seen[given.Digest] = true
 		keys[i] = Key{
 			Name: defaultName, Active: true, CreatedAt: now, UpdatedAt: now,
-			Digest: given.Digest, Prefix: given.Prefix, Mask: given.Prefix + foreignMask,
+			Digest: given.Digest, Prefix: given.Prefix, Mask: given.Prefix + "...",
 		}
 		given.Fields.apply(&keys[i])
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -232,22 +233,6 @@ func TestUpdateMany_WaitsOnce(t *testing.T) {
 	})
 }
 
-// TestImport_TokenEndsWithTheOption has the token of an imported key after a restart
-// without the option.
-func TestImport_TokenEndsWithTheOption(t *testing.T) {
-	testRunning(t, keys.Options{ForeignKeys: true}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-		const raw = "sk-sixteen-characters"
-		_, err := s.Import(t.Context(), []keys.ImportedKey{imported(raw)})
-		is.NoErr(err)
-		is.NoErr(verify(t, s, raw))
-		time.Sleep(defaultFlushInterval + time.Millisecond) // the public key is written
-
-		off := newService(t, store, nil)
-		is.Equal(verify(t, off, raw), keys.ErrMalformed)
-		is.Equal(verify(t, off, keys.RawKey(signToken(raw, tokenPayload(1, time.Now().Add(time.Hour))))), keys.ErrUnknown)
-	})
-}
-
 // TestRevokeRaw_LooksUpSeveralAtATime has a store that is far away.
 func TestRevokeRaw_LooksUpSeveralAtATime(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
@@ -256,7 +241,10 @@ func TestRevokeRaw_LooksUpSeveralAtATime(t *testing.T) {
 			raws = append(raws, string(issue(t, s, keys.Fields{}).Raw))
 		}
 		const latency = 10 * time.Millisecond
+		var running, most atomic.Int64
 		store.find.set(func(_ context.Context, next func() (keys.Key, error)) (keys.Key, error) {
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
 			time.Sleep(latency)
 			return next()
 		})
@@ -265,6 +253,7 @@ func TestRevokeRaw_LooksUpSeveralAtATime(t *testing.T) {
 		is.NoErr(err)
 		is.Equal(revoked, 1000)
 		is.True(time.Since(start) < 200*latency)
+		is.True(most.Load() <= 16)
 		store.find.set(func(context.Context, func() (keys.Key, error)) (keys.Key, error) { panic("of the store") })
 		_, err = s.RevokeRaw(t.Context(), raws[:1], nil)
 		is.True(errors.Is(err, keys.ErrUnavailable))

@@ -61,7 +61,7 @@ type Options struct {
 
 	// ForeignKeys accepts raw keys of another form that [Service.Import] has taken
 	// over: 16 to 512 visible ASCII characters. Without it they are rejected without a
-	// store read.
+	// store read; page tokens and links that they have made end with the key.
 	ForeignKeys bool
 
 	// Logger receives background failures, and the ids of the keys whose raw keys
