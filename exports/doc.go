@@ -20,8 +20,8 @@
 // [File.Validator] of each file. Any process delivers any range of the same bytes as
 // long as the link has the same ETag. A file that is not the planned one ends the plan:
 // [Link.Serve] makes another, with another ETag, and never mixes two states of a file.
-// A link to a file without a Validator is not resumable. The private files of a
-// [PrivateOpener] are downloaded by links only.
+// A link to a file without a Validator is not resumable. In place of its URL, a client
+// gets a link to a private file: see [PrivateOpener].
 //
 // To send a range of a zip, the server needs only the CRC-32 of the files outside of it.
 // It follows from the CRCs of the blocks that all processes have read, of 16 KiB or more,

@@ -47,7 +47,8 @@ var (
 	// ErrFailed means that a file cannot be fetched.
 	ErrFailed = errors.New("exports: file cannot be fetched")
 
-	// ErrTimeout is a [context.DeadlineExceeded]: the first byte of a file did not arrive in time.
+	// ErrTimeout means that the first byte of a file did not arrive in time. It matches
+	// [context.DeadlineExceeded], by which slow hosts are recognized.
 	ErrTimeout = fmt.Errorf("exports: file takes too long: %w", context.DeadlineExceeded)
 
 	// ErrGone is an [ErrFailed]: there is no file at the URL. A retry later

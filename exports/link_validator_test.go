@@ -338,7 +338,7 @@ func TestLink_UsedOftenBecomesResumable(t *testing.T) {
 	l.origin.set(fileURL(0), f)
 	is.True(read())
 
-	for i := range 8 { // changes each time
+	for i := range 12 { // changes each time
 		l.origin.set(fileURL(0), newFile(1000, uint64(i+2)))
 		is.Equal(read(), i < 7)
 	}

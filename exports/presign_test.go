@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,7 +222,44 @@ func TestService_OtherSchemesArePrivate(t *testing.T) {
 	url, err := s.PublicURL(t.Context(), item, func(context.Context, exports.BatchItem) (string, error) { return "link", nil })
 	is.NoErr(err)
 	is.Equal(url, "link")
+	item.Export.ExportedURL = "https://elsewhere.example/a.pdf"
+	url, err = s.PublicURL(t.Context(), item, nil)
+	is.NoErr(err)
+	is.Equal(url, item.Export.ExportedURL)
 	item.Export.ExportedURL = "s3://former/a.pdf"
 	_, err = s.PublicURL(t.Context(), item, nil)
 	is.True(errors.Is(err, exports.ErrForbidden))
+}
+
+// TestShareLink_OfAnotherSignature shares the file of a source with a newer signature. Its
+// link is renewed by that source.
+func TestShareLink_OfAnotherSignature(t *testing.T) {
+	is := is.New(t)
+	origin := privateOrigin{newFakeOrigin()}
+	origin.set("https://files.example/7", newFile(100, 1))
+	valid := "?signature=first"
+	s := must(exports.NewService(memory.New().Exports(), &exports.Options{
+		Openers:   []exports.Opener{origin},
+		SourceKey: func(source string) string { path, _, _ := strings.Cut(source, "?"); return path },
+		Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
+			if !strings.HasSuffix(r.Source, valid) {
+				return exports.Resolution{}, exports.ErrNotFound
+			}
+			return exports.Resolution{ExportedURL: "https://files.example/7"}, nil
+		},
+	}))
+	share := func(source string) *exports.Link {
+		items, err := s.FindBatch(t.Context(), exports.BatchOf(source))
+		is.NoErr(err)
+		s.Resolve(t.Context(), items)
+		link, err := s.ShareLink(t.Context(), items[0], exports.Digest{}, "")
+		is.NoErr(err)
+		return link
+	}
+	share("https://cad.example/7?signature=first")
+	valid = "?signature=second" // the first has expired
+	link := share("https://cad.example/7?signature=second")
+	origin.set("https://files.example/7", newFile(100, 2)) // the file is made again
+	_, _, err := readCurrent(t.Context(), link)
+	is.NoErr(err)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"example.com/canvasback/exports/filename"
@@ -25,15 +26,19 @@ func (s *Service) PublicURL(ctx context.Context, item BatchItem, private Private
 	}
 	export := item.Export
 	u, opener, err := s.locate(export.ExportedURL)
-	switch presigner, ok := opener.(Presigner); {
-	case ok:
+	if err != nil {
+		if u != nil && isWeb(u) {
+			return export.ExportedURL, nil
+		}
+		return "", err
+	}
+	if presigner, ok := opener.(Presigner); ok {
 		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
 		defer cancel()
 		public, err := presigner.PublicURL(ctx, u, filename.Clean(export.FileName))
 		return public, openError(err, context.Cause(ctx))
-	case err != nil && (u == nil || !isWeb(u)):
-		return "", err
-	case err == nil && isPrivate(opener, u):
+	}
+	if isPrivate(opener, u) {
 		return private(ctx, item)
 	}
 	return export.ExportedURL, nil
@@ -86,7 +91,11 @@ func (s *Service) ShareLink(ctx context.Context, item BatchItem, owner Digest, c
 	if _, err := s.stat(ctx, export); err != nil {
 		return nil, err
 	}
-	key := Digest(sha256.Sum256(fmt.Appendf(nil, "%q %x %q %q %q", s.tenant, owner[:], export.SourceURL, export.ExportedURL, export.FileName)))
+	source := export.SourceURL
+	if export.ID == 0 { // it is resolved again, by the source of the item
+		source = strings.TrimSpace(item.SourceURL)
+	}
+	key := Digest(sha256.Sum256(fmt.Appendf(nil, "%q %x %q %q %q", s.tenant, owner[:], source, export.ExportedURL, export.FileName)))
 	request := LinkRequest{Items: []BatchItem{{SourceURL: item.SourceURL, Export: &export}}, Single: true, Owner: owner, Client: client}
 	return share(ctx, s, string(key[:]), func(ctx context.Context) (*Link, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)

@@ -103,9 +103,10 @@ type embeddedInfo struct {
 }
 
 // validator returns the Validator of a file: inode, size, modification time and change
-// time, or else size and modification time; or the digest of an embeddedFile. The device
-// of a network file system has another number on each machine. It is empty if there are no times. It must not be used before the
-// returned time has passed, because another change could still get the same timestamps.
+// time, or else size and modification time; or the digest of an embeddedFile. It is empty
+// if there are no times. It must not be used before the returned time has passed, because
+// another change could still get the same timestamps. The number of the device is not part
+// of it: that of a network file system is another one on each machine.
 func validator(info fs.FileInfo) (v string, wait time.Duration) {
 	if embedded, ok := info.(embeddedInfo); ok {
 		return embedded.digest, 0
