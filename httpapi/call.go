@@ -137,6 +137,11 @@ func (c *call) storeContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(c.detached(), c.api.options.Limits.StoreTimeout)
 }
 
+// slowContext is storeContext for a call about many records, with ten times the timeout.
+func (c *call) slowContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.detached(), 10*c.api.options.Limits.StoreTimeout)
+}
+
 // detached returns the context of the request without its end, see storeContext.
 func (c *call) detached() context.Context {
 	if c.ctx == nil {

@@ -61,7 +61,7 @@ func (e keyEndpoints) revokeRawKeys(c *call) error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	ctx, cancel := c.storeContext()
+	ctx, cancel := c.slowContext() // each read of a key has a timeout, too
 	defer cancel()
 	revoked, err := e.service.RevokeRaw(ctx, in.APIKeys, func() error { return c.api.auth.CountWrong(c.clientIP()) })
 	if err != nil {

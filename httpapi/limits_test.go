@@ -20,6 +20,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/symbols"
 )
@@ -435,6 +436,36 @@ func TestStoreTimeout_LargeFolder(t *testing.T) {
 			is.Equal(time.Since(start), []time.Duration{3 * time.Second, time.Second}[i])
 			store.isDown.Store(true)
 		}
+	})
+}
+
+// distantStore takes a while to find a key.
+type distantStore struct{ keys.Store }
+
+func (s distantStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
+	time.Sleep(10 * time.Millisecond)
+	return s.Store.Find(ctx, digest)
+}
+
+// TestStoreTimeout_ManyRawKeys revokes as many raw keys as a request may have.
+func TestStoreTimeout_ManyRawKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		h := newHarness(t, func(o *httpapi.Options) {
+			o.Keys = newKeyService(t, distantStore{memory.New().Keys()}, nil)
+			o.RevokeRoute = true
+		})
+		var raws []string
+		for range 1000 {
+			raws = append(raws, h.keyOf(""))
+		}
+		request := httptest.NewRequest("POST", "/viewer/key/revoke", strings.NewReader(`{"apiKeys":["`+strings.Join(raws, `","`)+`"]}`))
+		request.Header.Set("Content-Type", "application/json")
+		out := httptest.NewRecorder()
+		httpapi.Handler(&h.options).ServeHTTP(out, request)
+		is.Equal(out.Code, http.StatusOK)
+		is.Equal(strings.TrimSpace(out.Body.String()), `{"revoked":1000}`)
 	})
 }
 

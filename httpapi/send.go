@@ -54,8 +54,8 @@ func (c *call) respond(status int, f func(context.Context) (reply, error)) error
 	return c.send(status, out.body)
 }
 
-// slowly calls f in the turn of the client, and with ten times the usual timeout: it may copy
-// the data of many symbols. It first looks whether the store is available.
+// slowly calls f in the turn of the client with a slowContext. It first looks whether the
+// store is available.
 func (c *call) slowly(f func(context.Context) (reply, error)) (out reply, err error) {
 	err = c.inTurn(true, func() error {
 		ctx, cancel := c.storeContext()
@@ -63,7 +63,7 @@ func (c *call) slowly(f func(context.Context) (reply, error)) (out reply, err er
 		if _, err := c.api.options.Symbols.FolderListVersion(ctx); err != nil {
 			return err
 		}
-		ctx, cancel = context.WithTimeout(c.detached(), 10*c.api.options.Limits.StoreTimeout)
+		ctx, cancel = c.slowContext()
 		defer cancel()
 		out, err = f(ctx)
 		return err

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -85,22 +84,6 @@ func (k *ImportedKey) check() error {
 	return k.Fields.check()
 }
 
-// findAll calls findRaw for each raw key, all at the same time.
-func (s *Service) findAll(ctx context.Context, raws []string) ([]*entry, []error) {
-	entries, errs := make([]*entry, len(raws)), make([]error, len(raws))
-	now := time.Now()
-	leased := s.leases.use(now)
-	var calls sync.WaitGroup
-	for i, raw := range raws {
-		calls.Go(func() {
-			defer recoverToError(&errs[i])
-			entries[i], errs[i] = s.findRaw(ctx, raw, leased, now)
-		})
-	}
-	calls.Wait()
-	return entries, errs
-}
-
 // RevokeRaw revokes up to 1000 raw keys, such as leaked ones: it deactivates the key of a
 // current one, and ends the overlap of a previous one. Others, page tokens included, are
 // ignored. It is a revoking call, and returns how many raw keys were accepted until then.
@@ -115,21 +98,20 @@ func (s *Service) RevokeRaw(ctx context.Context, raws []string, wrong func() err
 	var ids []int64
 	given := make(map[Digest]bool)
 	revoking := false
-	for part := range slices.Chunk(raws, 16) {
-		entries, errs := s.findAll(ctx, part)
-		for i, err := range errs {
-			switch {
-			case err == ErrMalformed:
-			case err == nil:
-				ids, given[entries[i].digest], revoking = append(ids, entries[i].key.ID), true, true
-			case err != ErrUnknown:
-				return 0, err
-			default: // another call may have just deleted it, and still wait
-				revoking = true
-				if wrong != nil {
-					if err := wrong(); err != nil {
-						return 0, err
-					}
+	for _, raw := range raws {
+		now := time.Now()
+		e, err := s.findRaw(ctx, raw, s.leases.use(now), now)
+		switch {
+		case err == ErrMalformed:
+		case err == nil:
+			ids, given[e.digest], revoking = append(ids, e.key.ID), true, true
+		case err != ErrUnknown:
+			return 0, err
+		default: // another call may have just deleted it, and still wait
+			revoking = true
+			if wrong != nil {
+				if err := wrong(); err != nil {
+					return 0, err
 				}
 			}
 		}

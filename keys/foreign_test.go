@@ -2,12 +2,10 @@ package keys_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -230,32 +228,5 @@ func TestUpdateMany_WaitsOnce(t *testing.T) {
 		key, err := s.Get(t.Context(), 1000)
 		is.NoErr(err)
 		is.True(!key.Active)
-	})
-}
-
-// TestRevokeRaw_LooksUpSeveralAtATime has a store that is far away.
-func TestRevokeRaw_LooksUpSeveralAtATime(t *testing.T) {
-	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-		var raws []string
-		for range 1000 {
-			raws = append(raws, string(issue(t, s, keys.Fields{}).Raw))
-		}
-		const latency = 10 * time.Millisecond
-		var running, most atomic.Int64
-		store.find.set(func(_ context.Context, next func() (keys.Key, error)) (keys.Key, error) {
-			most.Store(max(most.Load(), running.Add(1)))
-			defer running.Add(-1)
-			time.Sleep(latency)
-			return next()
-		})
-		start := time.Now()
-		revoked, err := newService(t, store, nil).RevokeRaw(t.Context(), raws, nil)
-		is.NoErr(err)
-		is.Equal(revoked, 1000)
-		is.True(time.Since(start) < 200*latency)
-		is.True(most.Load() <= 16)
-		store.find.set(func(context.Context, func() (keys.Key, error)) (keys.Key, error) { panic("of the store") })
-		_, err = s.RevokeRaw(t.Context(), raws[:1], nil)
-		is.True(errors.Is(err, keys.ErrUnavailable))
 	})
 }
