@@ -129,7 +129,7 @@ func (c *Checker) Admin(ctx context.Context, ip string, values []string) (number
 	if slow {
 		ctx, cancel := context.WithTimeout(ctx, c.timeout)
 		defer cancel()
-		err = c.comparing.Do(ctx, ip, nil, func() (err error) {
+		err = c.comparing.Do(ctx, ip, func() (err error) {
 			number, err = c.admin.compare(ctx, values[0])
 			return err
 		})

@@ -5,4 +5,4 @@
 // Chrome in PATH. One test needs firefox-esr or firefox in PATH. CANVASBACK_TEST_AXE
 // names the file axe.min.js of the npm package axe-core, an accessibility checker.
 // Tests without theirs are skipped, or fail if CI=true.
-package e2e
+package e2e_test

@@ -1,3 +1,3 @@
 // Package revocation has tests of several keys.Services that share a database. They need
 // modules that the tests of package keys must not bring to its importers.
-package revocation
+package revocation_test
