@@ -47,8 +47,7 @@ var (
 	// ErrFailed means that a file cannot be fetched.
 	ErrFailed = errors.New("exports: file cannot be fetched")
 
-	// ErrTimeout means that the first byte of a file did not arrive in time. It matches
-	// [context.DeadlineExceeded], by which slow hosts are recognized.
+	// ErrTimeout means that a file did not begin in time. It is a [context.DeadlineExceeded].
 	ErrTimeout = fmt.Errorf("exports: file takes too long: %w", context.DeadlineExceeded)
 
 	// ErrGone is an [ErrFailed]: there is no file at the URL. A retry later

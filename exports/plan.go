@@ -197,6 +197,8 @@ func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip bool, prev
 	requested := len(items)
 	if previous != nil {
 		requested = previous.requested()
+	}
+	if previous != nil && p.MadeAt-previous.MadeAt < quickRenewal.Milliseconds() {
 		p.countRenewals(previous)
 	}
 	if requested > len(p.Entries)+len(p.skipped()) {
@@ -218,9 +220,6 @@ func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip bool, prev
 // countRenewals takes back one for a plan that was not resumable and whose files have the
 // same validators still.
 func (p *plan) countRenewals(previous *plan) {
-	if p.MadeAt-previous.MadeAt >= quickRenewal.Milliseconds() {
-		return
-	}
 	p.Renewals = previous.Renewals
 	if previous.Resumable {
 		p.Renewals++

@@ -67,7 +67,7 @@ func (c *call) fail(err error) {
 		body.Skipped, body.Rejected = nil, nil // there is no memory for them
 		text = marshal(body)
 	}
-	c.write(out.status, text)
+	c.write("application/json", out.status, text)
 }
 
 // seconds formats a duration for Retry-After, rounded up.

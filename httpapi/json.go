@@ -50,11 +50,10 @@ func (c *call) reserveFields(factor int64, body []byte) error {
 	return c.reserve(factor*int64(len(body)) + size*fields)
 }
 
-// countFields returns how many fields the objects of a body have, unless it is small.
+// countFields returns how many fields the objects of a body have.
 func countFields(body []byte) (count int64) {
-	const small = 1 << 20
 	inText := false
-	for i := 0; i < len(body) && len(body) > small; i++ {
+	for i := 0; i < len(body); i++ {
 		switch c := body[i]; {
 		case c == '"':
 			inText = !inText

@@ -48,7 +48,7 @@ func staticFile(content []byte, mediaType string, cacheable bool) endpoint {
 		if isGzip {
 			header.Set("Content-Encoding", "gzip")
 		}
-		c.writeAs(mediaType, http.StatusOK, body)
+		c.write(mediaType, http.StatusOK, body)
 		return nil
 	}
 }

@@ -54,8 +54,7 @@ func (c *call) respond(status int, f func(context.Context) (reply, error)) error
 	return c.send(status, out.body)
 }
 
-// slowly calls f in the turn of the client with a slowContext. It first looks whether the
-// store is available.
+// slowly calls f in the turn of the client with a slowContext, if the store is available.
 func (c *call) slowly(f func(context.Context) (reply, error)) (out reply, err error) {
 	err = c.inTurn(true, func() error {
 		ctx, cancel := c.storeContext()
@@ -80,15 +79,12 @@ func (c *call) encode(status int, value any) error {
 // so without memory, too, because the request may have changed something.
 func (c *call) send(status int, body []byte) error {
 	c.count(int64(len(body)))
-	c.write(status, body)
+	c.write("application/json", status, body)
 	return nil
 }
 
-// write is send without counting. An error means that the client has disconnected.
-func (c *call) write(status int, body []byte) { c.writeAs("application/json", status, body) }
-
-// writeAs is write for another media type.
-func (c *call) writeAs(mediaType string, status int, body []byte) {
+// write is send without counting, for any media type.
+func (c *call) write(mediaType string, status int, body []byte) {
 	c.w.Header().Set("Content-Type", mediaType)
 	c.writeSized(status, int64(len(body)), func(w io.Writer) error {
 		_, err := w.Write(body)

@@ -30,9 +30,7 @@ func ConfigureServer(s *http.Server) {
 	s.WriteTimeout = cmp.Or(s.WriteTimeout, 6*time.Minute)
 	s.IdleTimeout = cmp.Or(s.IdleTimeout, 2*time.Minute)
 	s.MaxHeaderBytes = cmp.Or(s.MaxHeaderBytes, 64<<10)
-	if s.HTTP2 == nil {
-		s.HTTP2 = new(http.HTTP2Config)
-	}
+	s.HTTP2 = cmp.Or(s.HTTP2, new(http.HTTP2Config))
 	s.HTTP2.MaxReceiveBufferPerConnection = cmp.Or(s.HTTP2.MaxReceiveBufferPerConnection, 256<<10)
 	s.HTTP2.MaxReceiveBufferPerStream = cmp.Or(s.HTTP2.MaxReceiveBufferPerStream, 256<<10)
 	shutdown := make(chan struct{})

@@ -118,15 +118,14 @@ func download(next endpoint) endpoint {
 }
 
 // inTurn calls f. If it is expensive, inTurn first waits until no other expensive request
-// of the client runs, as long as for memory. If two find that the store is unavailable,
-// those that wait need not find out for themselves.
+// of the client runs, as long as for memory.
 func (c *call) inTurn(expensive bool, f func() error) error {
 	if !expensive {
 		return f()
 	}
 	ctx, cancel := context.WithTimeoutCause(c.detached(), c.api.options.Limits.IdleTimeout, budget.ErrExhausted)
 	defer cancel()
-	return c.api.turns.Do(ctx, c.client(), isUnavailable, f)
+	return c.api.turns.Do(ctx, c.client(), f)
 }
 
 // slowDown delays the response to a client that sends more requests instead of waiting, or

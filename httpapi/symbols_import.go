@@ -121,11 +121,10 @@ func (e symbolEndpoints) importSymbols(c *call) error {
 	if err != nil {
 		return err
 	}
-	status := http.StatusCreated
 	if options.DryRun {
-		status = http.StatusOK
+		return c.encode(http.StatusOK, out)
 	}
-	return c.encode(status, out)
+	return c.encode(http.StatusCreated, out)
 }
 
 func (e symbolEndpoints) importArchive(c *call, id int64, options *bundle.Options, archive []byte) (out importResponse, err error) {

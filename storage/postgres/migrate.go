@@ -82,9 +82,6 @@ func tryApply(ctx context.Context, db *database, m migration.Migration) error {
 		if err != nil || version >= m.Version {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '1500ms'`); err != nil {
-			return err
-		}
 		if _, err := tx.Exec(ctx, m.SQL); err != nil {
 			return err
 		}
@@ -124,14 +121,15 @@ func resolveSchema(ctx context.Context, tx sqlstore.Tx, configured string) (stri
 	return *schema, nil
 }
 
-// lockSchema locks the schema against other migrations and makes it the default
-// for unqualified names, both until the end of the transaction. It creates the
-// schema and the table of migrations if they do not exist.
+// lockSchema locks the schema against other migrations, makes it the default for
+// unqualified names, and bounds later waits for locks, until the end of the
+// transaction. It creates the schema and the table of migrations if they do not exist.
 func lockSchema(ctx context.Context, tx sqlstore.Tx, schema string) error {
 	_, err := tx.Exec(ctx, `
 		SELECT
 			pg_advisory_xact_lock(hashtextextended('canvasback ' || btrim($1::text, '"'), 0)),
-			set_config('search_path', $1::text || ', pg_temp', true)`,
+			set_config('search_path', $1::text || ', pg_temp', true),
+			set_config('lock_timeout', '1500ms', true)`,
 		schema,
 	)
 	if err != nil {
