@@ -217,8 +217,8 @@ func (s *Service) newPlan(ctx context.Context, items []BatchItem, zip bool, prev
 	return p, files, nil
 }
 
-// countRenewals takes back one for a plan that was not resumable and whose files have the
-// same validators still.
+// countRenewals counts a renewal of a resumable plan. That of another plan takes one back if
+// all files have kept their validators.
 func (p *plan) countRenewals(previous *plan) {
 	p.Renewals = previous.Renewals
 	if previous.Resumable {

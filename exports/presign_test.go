@@ -226,7 +226,7 @@ func TestService_OtherSchemesArePrivate(t *testing.T) {
 	url, err = s.PublicURL(t.Context(), item, nil)
 	is.NoErr(err)
 	is.Equal(url, item.Export.ExportedURL)
-	item.Export.ExportedURL = "s3://former/a.pdf"
+	item.Export.ExportedURL = "s3://removed/a.pdf"
 	_, err = s.PublicURL(t.Context(), item, nil)
 	is.True(errors.Is(err, exports.ErrForbidden))
 }

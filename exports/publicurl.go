@@ -12,7 +12,7 @@ import (
 	"example.com/canvasback/exports/internal/prefetch"
 )
 
-// PrivateURL returns the URL of a private file, see [PrivateOpener], for a client, such as that of
+// PrivateURL returns a URL of a private file for a client, see [PrivateOpener], such as that of
 // a link of [Service.ShareLink]. It must be safe for concurrent use.
 type PrivateURL func(ctx context.Context, item BatchItem) (string, error)
 

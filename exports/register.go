@@ -117,7 +117,7 @@ func isPrivate(opener Opener, u *url.URL) bool {
 	return ok && private.IsPrivate(u)
 }
 
-// isWeb reports whether clients can know the scheme of u.
+// isWeb reports whether clients can send requests to URLs of this scheme.
 func isWeb(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
 
 // Register registers the export of a source in place of a previous one; created reports

@@ -267,7 +267,7 @@ func TestResolve_SharesNoCallOfAnotherSource(t *testing.T) {
 }
 
 // TestResolve_KeepsLaterRegistration registers an export while the application still works
-// on an older answer.
+// on an older resolution.
 func TestResolve_KeepsLaterRegistration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)

@@ -211,6 +211,32 @@ func (l *pipeListener) dial() net.Conn {
 	return client
 }
 
+// transport returns a client that dials the listener.
+func (l *pipeListener) transport(http2 bool) *http.Transport {
+	out := &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return l.dial(), nil },
+		Protocols:   new(http.Protocols),
+	}
+	out.Protocols.SetHTTP1(!http2)
+	out.Protocols.SetUnencryptedHTTP2(http2)
+	return out
+}
+
+// servePipe serves connections in memory until the end of the test.
+func servePipe(t *testing.T, server *http.Server) *pipeListener {
+	listener := newPipeListener()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		server.Serve(listener)
+	}()
+	t.Cleanup(func() {
+		server.Close()
+		<-done
+	})
+	return listener
+}
+
 // TestBodyRate_EndsSlowBodies sends bodies with a valid key that stop, that are slow,
 // and that take too long.
 func TestBodyRate_EndsSlowBodies(t *testing.T) {
@@ -220,11 +246,9 @@ func TestBodyRate_EndsSlowBodies(t *testing.T) {
 		h := newHarness(t, func(o *httpapi.Options) { o.Limits.BodyRate = 1 })
 		server := &http.Server{Handler: httpapi.Handler(&h.options)}
 		httpapi.ConfigureServer(server)
-		listener := newPipeListener()
+		listener := servePipe(t, server)
 		var all sync.WaitGroup
 		defer all.Wait()
-		all.Go(func() { server.Serve(listener) })
-		defer server.Close()
 
 		send := func(length int, part string, parts int, pause time.Duration) (status int, took time.Duration) {
 			conn := listener.dial()
@@ -295,7 +319,7 @@ func TestBodyRate_EndsSlowBodies(t *testing.T) {
 	})
 }
 
-// stuckStore is a store that does not answer about segments.
+// stuckStore is a store that does not list segments.
 type stuckStore struct{ symbols.Store }
 
 func (stuckStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
@@ -341,22 +365,15 @@ func TestBody_WaitsForMemoryOverHTTP2(t *testing.T) {
 		server.Protocols.SetHTTP1(true)
 		server.Protocols.SetUnencryptedHTTP2(true)
 		httpapi.ConfigureServer(server)
-		listener := newPipeListener()
+		listener := servePipe(t, server)
 		var all sync.WaitGroup
 		defer all.Wait()
-		all.Go(func() { server.Serve(listener) })
-		defer server.Close()
 		_, err := h.options.Symbols.CreateFolder(t.Context(), "A")
 		is.NoErr(err)
 
 		// send sends a symbol, and its last bytes after a pause.
 		send := func(http2 bool, size int, pause time.Duration) (status int) {
-			transport := &http.Transport{
-				DialContext: func(context.Context, string, string) (net.Conn, error) { return listener.dial(), nil },
-				Protocols:   new(http.Protocols),
-			}
-			transport.Protocols.SetHTTP1(!http2)
-			transport.Protocols.SetUnencryptedHTTP2(http2)
+			transport := listener.transport(http2)
 			defer transport.CloseIdleConnections()
 			text := `{"name":"n","type":"text/plain","data":"` + strings.Repeat("x", size) + `"}`
 			reader, writer := io.Pipe()
@@ -389,7 +406,7 @@ func TestBody_WaitsForMemoryOverHTTP2(t *testing.T) {
 	})
 }
 
-// slowStore takes longer than StoreTimeout to delete a folder, or does not answer at all.
+// slowStore takes longer than StoreTimeout to delete a folder, or does not respond at all.
 type slowStore struct {
 	symbols.Store
 	isDown *atomic.Bool
@@ -475,11 +492,7 @@ func TestTurns_WaitForNoClient(t *testing.T) {
 		is := is.New(t)
 		h := newHarness(t, func(*httpapi.Options) {})
 		server := &http.Server{Handler: httpapi.Handler(&h.options)}
-		listener := newPipeListener()
-		var all sync.WaitGroup
-		defer all.Wait()
-		all.Go(func() { server.Serve(listener) })
-		defer server.Close()
+		listener := servePipe(t, server)
 		_, err := h.options.Symbols.CreateFolder(t.Context(), "A")
 		is.NoErr(err)
 		archive := blankZip(t, 100, 100)
@@ -512,15 +525,10 @@ func TestConfigureServer_BuffersLittleOfABody(t *testing.T) {
 		})}
 		server.Protocols.SetUnencryptedHTTP2(true)
 		httpapi.ConfigureServer(server)
-		listener := newPipeListener()
+		listener := servePipe(t, server)
 		var all sync.WaitGroup
 		defer all.Wait()
-		all.Go(func() { server.Serve(listener) })
-		defer server.Close()
-		transport := &http.Transport{
-			DialContext: func(context.Context, string, string) (net.Conn, error) { return listener.dial(), nil },
-			Protocols:   server.Protocols,
-		}
+		transport := listener.transport(true)
 		defer transport.CloseIdleConnections()
 		ctx, cancel := context.WithCancel(t.Context())
 		reader, writer := io.Pipe()

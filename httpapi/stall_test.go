@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -210,13 +209,7 @@ func TestDownloads_ClientThatDoesNotWaitIsSlowedDown(t *testing.T) {
 			}
 		})
 		server := &http.Server{Handler: httpapi.Handler(&h.options)}
-		listener := newPipeListener()
-		var all sync.WaitGroup
-		defer all.Wait()
-		all.Go(func() { server.Serve(listener) })
-		defer server.Close()
-
-		conn := listener.dial()
+		conn := servePipe(t, server).dial()
 		defer conn.Close()
 		responses := bufio.NewReader(conn)
 		send := func(header string) (status int, took time.Duration) {

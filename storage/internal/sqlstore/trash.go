@@ -208,8 +208,7 @@ func removeTrash(ctx context.Context, tx Tx, id int64) error {
 // because it is marked as expired. The entries are chosen once, because each statement of a
 // transaction may see another state.
 func (s Symbols) PruneTrash(ctx context.Context, oldest time.Time, size int64) (more bool, err error) {
-	const step = 200                                       // rows
-	expired := time.Date(1000, 1, 1, 0, 0, 0, 0, time.UTC) // for any lifetime
+	const step = 200 // rows
 	ids, err := List(ctx, s.DB, scanID, `
 		SELECT id
 		FROM (
@@ -225,6 +224,7 @@ func (s Symbols) PruneTrash(ctx context.Context, oldest time.Time, size int64) (
 	if err != nil || len(ids) == 0 {
 		return false, err
 	}
+	expired := time.Date(1000, 1, 1, 0, 0, 0, 0, time.UTC) // for any lifetime
 	err = s.DB.Transact(ctx, func(tx Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE canvasback_trash SET deleted_at = $2 WHERE id = ANY ($1::bigint[])`, ids, expired)
 		if err != nil {
