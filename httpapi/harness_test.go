@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -268,6 +269,16 @@ func (r response) wantError(status int, code string) response {
 		r.t.Fatalf("Content-Type of an error is %q", got)
 	}
 	return r
+}
+
+// wantRetryAfter fails the test unless Retry-After is interval, minus the seconds that
+// the test has taken so far, which are at most half of it.
+func (r response) wantRetryAfter(interval time.Duration) {
+	r.t.Helper()
+	seconds, err := strconv.Atoi(r.header.Get("Retry-After"))
+	if wait := time.Duration(seconds) * time.Second; err != nil || wait > interval || wait < interval/2 {
+		r.t.Fatalf("Retry-After is %q, want %d or a little less", r.header.Get("Retry-After"), int(interval.Seconds()))
+	}
 }
 
 // message returns the message of an error body.
