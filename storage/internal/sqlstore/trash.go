@@ -176,9 +176,8 @@ func (s Symbols) RestoreTrash(
 		}
 		restored = symbols.Restored{Folder: &folder}
 		if err == nil && entry.SymbolID != 0 {
-			symbol, err := One(tx.QueryRow(ctx, selectSymbol, s.Of, entry.SymbolID, math.MaxInt32), scanSymbol)
-			restored = symbols.Restored{Symbol: &symbol}
-			return err
+			restored = symbols.Restored{Symbol: new(symbols.Symbol)}
+			*restored.Symbol, err = One(tx.QueryRow(ctx, selectSymbol, s.Of, entry.SymbolID, math.MaxInt32), scanSymbol)
 		}
 		return err
 	})
@@ -215,6 +214,7 @@ func (s Symbols) PruneTrash(ctx context.Context, oldest time.Time, size int64) (
 			SELECT id, deleted_at, sum(size) OVER (ORDER BY id DESC) AS total
 			FROM canvasback_trash
 			WHERE tenant = $1
+				AND (SELECT sum(size) > $3 OR min(deleted_at) <= $2 FROM canvasback_trash WHERE tenant = $1)
 		) AS entry
 		WHERE deleted_at <= $2 OR total > $3
 		ORDER BY id
