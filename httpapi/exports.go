@@ -291,8 +291,8 @@ func (c *call) permitItems(service *exports.Service, items []exports.BatchItem) 
 	for _, item := range items {
 		if source, err := service.SourceKey(item.SourceURL); err == nil && !permitted[source] {
 			c.touchItems(items)
-			const message = "this page token is not for the source "
-			return &DeniedError{Message: message + source, cause: errors.New(message + exports.RedactURL(source))}
+			const message = "this page token is not for the source %s"
+			return &DeniedError{Message: fmt.Sprintf(message, source), cause: fmt.Errorf(message, exports.RedactURL(source))}
 		}
 	}
 	return nil
