@@ -168,6 +168,9 @@ func (s *Service) Resolve(ctx context.Context, items []BatchItem) {
 		}
 	}
 	errs := prefetch.Parallel(s.prefetch, make([]string, len(sources)), func(i int) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		export, err := s.resolveOnce(ctx, sources[i])
 		if errors.Is(err, ErrTimeout) { // many in a row end the others
 			return err
@@ -182,10 +185,10 @@ func (s *Service) Resolve(ctx context.Context, items []BatchItem) {
 	}
 }
 
-// resolveOnce shares a call among the requests for one source. It goes on when a request
-// ends, and each waits for OpenTimeout even if the application ignores the context.
+// resolveOnce shares a call among the requests for one source. Each waits for it, also when
+// its client has left, and for OpenTimeout even if the application ignores the context.
 func (s *Service) resolveOnce(ctx context.Context, source string) (*Export, error) {
-	wait, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, fmt.Errorf("%w: resolve", ErrTimeout))
+	wait, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), s.options.OpenTimeout, fmt.Errorf("%w: resolve", ErrTimeout))
 	defer cancel()
 	return share(wait, s, fmt.Sprintf("resolve %q %s", s.tenant, source), func(ctx context.Context) (*Export, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)

@@ -221,7 +221,7 @@ func (l *Link) outdated() bool {
 // If a file that was available cannot be reached for the moment, renew returns the
 // error and the link keeps its plan.
 func (l *Link) renew(ctx context.Context) (*Link, error) {
-	return share(ctx, l.service, fmt.Sprintf("renew %x %d", l.stored.Digest[:], l.stored.Version), l.replan)
+	return share(context.WithoutCancel(ctx), l.service, fmt.Sprintf("renew %x %d", l.stored.Digest[:], l.stored.Version), l.replan)
 }
 
 func (l *Link) replan(ctx context.Context) (*Link, error) {

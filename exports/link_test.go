@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
@@ -276,6 +277,25 @@ func TestLink_WithoutValidatorIsNotResumable(t *testing.T) {
 	clock = clock.Add(time.Hour)
 	delivered, _ = l.renew(l.find(s, link.Token))
 	is.True(delivered.Resumable())
+}
+
+// TestLink_RenewalCountsAsARequest ends requests for old links. Their plans are made
+// nevertheless, but none when its request has ended.
+func TestLink_RenewalCountsAsARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		l := newLinkTest(t, fakeFile{})
+		s := l.service(exports.Options{})
+		link := l.create(s)
+		l.origin.set(fileURL(0), newFile(100, 1))
+		l.origin.delay = 10 * time.Second
+		time.Sleep(time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _, err := readCurrent(ctx, link)
+		is.True(err != nil)
+		is.True(l.find(s, link.Token).Resumable())
+	})
 }
 
 // TestLink_BeginsSectionsWithoutBytes has files that are resumable, and not.

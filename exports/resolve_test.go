@@ -143,7 +143,7 @@ func TestResolve_SharesACallThatOutlivesARequest(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		cancel()
-		is.True(<-results != nil) // the first one, which began the call
+		is.NoErr(<-results) // the first one, too: it counts as a request until its call ends
 		is.NoErr(<-results)
 		is.NoErr(<-results)
 		is.Equal(calls.Load(), int64(1))
@@ -170,6 +170,13 @@ func TestResolve_BatchResolvesSixteenAtATime(t *testing.T) {
 		s.Resolve(t.Context(), items)
 		is.Equal(most.Load(), int64(16))
 		is.Equal(time.Since(start), 10*time.Second)
+
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond) // a client that leaves
+		defer cancel()
+		s.Resolve(ctx, must(s.FindBatch(t.Context(), exports.BatchOf(sources...))))
+		is.Equal(most.Load(), int64(16))
+		is.Equal(running.Load(), int64(0))
+		is.Equal(time.Since(start), 12*time.Second)
 	})
 }
 
