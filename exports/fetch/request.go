@@ -190,8 +190,8 @@ const (
 	maxBackoff     = 5 * time.Second
 
 	maxHeaderBytes  = 64 << 10
-	maxConnsPerHost = 1024 // far above what one client may use
-	maxIdlePerHost  = 64   // four batches
+	maxConnsPerHost = 16 << 10 // far above what one client may use
+	maxIdlePerHost  = 64       // four batches
 	maxIdleConns    = 128
 	idleConnTimeout = 90 * time.Second
 )
