@@ -38,7 +38,8 @@ func (unreadable) Close() error { return nil }
 
 // Read reads at BodyRate at least: each window has a deadline for as much as that requires.
 func (b *requestBody) Read(p []byte) (int, error) {
-	if rate := b.call.api.options.Limits.BodyRate; b.missing <= 0 && rate >= 0 && b.call.r.ContentLength != 0 {
+	expected := b.call.r.ContentLength != 0 || b.call.r.ProtoMajor > 1 // where an empty one must end, too
+	if rate := b.call.api.options.Limits.BodyRate; b.missing <= 0 && rate >= 0 && expected {
 		b.missing = rate * int64(bodyWindow/time.Second)
 		deadline := time.Now().Add(bodyWindow)
 		if !b.end.IsZero() && b.end.Before(deadline) {
@@ -48,7 +49,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.source.Read(p)
 	b.missing -= int64(n)
-	if err == io.EOF && b.call.r.ContentLength != 0 {
+	if err == io.EOF && expected {
 		b.control().SetReadDeadline(time.Time{})
 	}
 	return n, err

@@ -62,7 +62,7 @@ type Limits struct {
 
 	// StoreTimeout is how long a request may wait for a store before it fails with
 	// 503, 5 seconds by default. Each 16 MiB of an import's data extend it by as
-	// much. Deletions of folders and of several symbols, restores, and the revocation of
+	// much. Deletions of folders, changes of several symbols, restores, and the revocation of
 	// raw keys have ten times as much. Key checks have the timeout of [keys.Options] instead.
 	StoreTimeout time.Duration
 

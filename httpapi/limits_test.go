@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 	"time"
 
 	"github.com/matryer/is"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
@@ -354,6 +357,43 @@ func TestTurns_WaitIsBounded(t *testing.T) {
 	})
 }
 
+// TestBodyRate_EmptyBodyOverHTTP2 has a body with the length 0 that does not end.
+func TestBodyRate_EmptyBodyOverHTTP2(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, func(*httpapi.Options) {})
+		server := &http.Server{Handler: httpapi.Handler(&h.options), Protocols: new(http.Protocols)}
+		server.Protocols.SetUnencryptedHTTP2(true)
+		httpapi.ConfigureServer(server)
+		conn := servePipe(t, server).dial()
+		defer conn.Close()
+		var header bytes.Buffer
+		encoder := hpack.NewEncoder(&header)
+		for _, field := range []hpack.HeaderField{
+			{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: "/symbol/folders"},
+			{Name: "x-api-key", Value: h.rawKey}, {Name: "content-length", Value: "0"},
+		} {
+			encoder.WriteField(field)
+		}
+		framer, start := http2.NewFramer(conn, conn), time.Now()
+		go func() { // a pipe has no buffer
+			io.WriteString(conn, http2.ClientPreface)
+			framer.WriteSettings()
+			framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: header.Bytes(), EndHeaders: true})
+		}()
+		for {
+			frame, err := framer.ReadFrame()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if frame.Header().StreamID == 1 {
+				break
+			}
+		}
+		is.New(t).Equal(time.Since(start), 10*time.Second)
+	})
+}
+
 // TestBody_WaitsForMemoryOverHTTP2 has a body that waits for memory for longer than its
 // client may take to send a part of it.
 func TestBody_WaitsForMemoryOverHTTP2(t *testing.T) {
@@ -406,7 +446,8 @@ func TestBody_WaitsForMemoryOverHTTP2(t *testing.T) {
 	})
 }
 
-// slowStore takes longer than StoreTimeout to delete a folder, or does not respond at all.
+// slowStore takes a while to delete a folder and to change symbols, or does not respond at
+// all.
 type slowStore struct {
 	symbols.Store
 	isDown *atomic.Bool
@@ -426,6 +467,37 @@ func (s slowStore) DeleteFolder(ctx context.Context, id int64, d symbols.Deletio
 	case <-ctx.Done():
 	}
 	return s.Store.DeleteFolder(ctx, id, d)
+}
+
+func (s slowStore) UpdateSymbols(context.Context, []int64, symbols.Stamp, func(*symbols.SymbolInfo) error) (int, error) {
+	time.Sleep(3 * time.Second)
+	return 1, nil
+}
+
+// TestTurns_ManySymbols sends two changes of several symbols.
+func TestTurns_ManySymbols(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, func(o *httpapi.Options) {
+			o.Symbols = must(symbols.NewService(slowStore{memory.New().Symbols(), new(atomic.Bool)}, nil))
+		})
+		api, start := httpapi.Handler(&h.options), time.Now()
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				request := httptest.NewRequest("PATCH", "/symbol/symbols", strings.NewReader(`{"ids":[1],"addTags":["a"]}`))
+				request.Header.Set("Content-Type", "application/json")
+				request.Header.Set("X-Api-Key", h.rawKey)
+				out := httptest.NewRecorder()
+				api.ServeHTTP(out, request)
+				if out.Code != http.StatusOK {
+					t.Errorf("%d %s", out.Code, out.Body)
+				}
+			})
+		}
+		all.Wait()
+		is.New(t).Equal(time.Since(start), 6*time.Second)
+	})
 }
 
 // TestStoreTimeout_LargeFolder deletes a folder that takes longer than other records, and

@@ -13,16 +13,18 @@ type updateSymbolsRequest struct {
 	RemoveTags texts           `json:"removeTags"`
 }
 
-func (e symbolEndpoints) updateSymbols(ctx context.Context, t target, in updateSymbolsRequest) (reply, error) {
+func (e symbolEndpoints) updateSymbols(_ context.Context, t target, in updateSymbolsRequest) (reply, error) {
 	t.touch("symbol", in.IDs...)
 	t.touch("folder", in.FolderID.list()...)
-	updated, err := e.all.Tenant(t.tenant).UpdateSymbols(ctx, in.IDs, symbols.BulkFields{
-		FolderID:   in.FolderID.pointer(),
-		AddTags:    in.AddTags,
-		RemoveTags: in.RemoveTags,
-		By:         t.by,
+	return t.slowly(func(ctx context.Context) (reply, error) {
+		updated, err := e.all.Tenant(t.tenant).UpdateSymbols(ctx, in.IDs, symbols.BulkFields{
+			FolderID:   in.FolderID.pointer(),
+			AddTags:    in.AddTags,
+			RemoveTags: in.RemoveTags,
+			By:         t.by,
+		})
+		return countReply("updated", updated, err)
 	})
-	return countReply("updated", updated, err)
 }
 
 func (e symbolEndpoints) deleteSymbols(_ context.Context, t target, in idsRequest) (reply, error) {
